@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+# libstoker (shared and static) and the command.
+file(GLOB_RECURSE STOKER_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.c)
+if(NOT URING_FOUND)
+    list(FILTER STOKER_SOURCES EXCLUDE REGEX "/aio_uring\\.c$")
+endif()
+
+add_library(stoker_objects OBJECT ${STOKER_SOURCES})
+target_include_directories(stoker_objects
+    PUBLIC ${PROJECT_SOURCE_DIR}/include PRIVATE ${PROJECT_SOURCE_DIR}/src)
+target_compile_options(stoker_objects PRIVATE -Wall -Wextra -Wshadow -Wstrict-prototypes
+    -Wmissing-prototypes -Wpointer-arith -Wno-unused-parameter)
+target_compile_definitions(stoker_objects PRIVATE _GNU_SOURCE)
+if(STOKER_WERROR)
+    target_compile_options(stoker_objects PRIVATE -Werror)
+endif()
+set(STOKER_LIBS Threads::Threads ZLIB::ZLIB PkgConfig::YAML PkgConfig::JANSSON PkgConfig::XXHASH m)
+if(URING_FOUND)
+    target_compile_definitions(stoker_objects PRIVATE STK_WITH_URING=1)
+    list(APPEND STOKER_LIBS PkgConfig::URING)
+endif()
+target_link_libraries(stoker_objects PUBLIC ${STOKER_LIBS})
+
+# Kernels for one instruction set stand in files of their own; the C version is the definition.
+set(AVX2_SOURCES ${STOKER_SOURCES})
+list(FILTER AVX2_SOURCES INCLUDE REGEX "_avx2\\.c$")
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    set_source_files_properties(${AVX2_SOURCES} PROPERTIES COMPILE_OPTIONS "-mavx2")
+    target_compile_definitions(stoker_objects PRIVATE STK_WITH_AVX2=1)
+else()
+    set_source_files_properties(${AVX2_SOURCES} PROPERTIES HEADER_FILE_ONLY ON)
+endif()
+
+if(STOKER_BUILD_FUZZ AND CMAKE_C_COMPILER_ID MATCHES Clang)
+    target_compile_options(stoker_objects PRIVATE -fsanitize=fuzzer-no-link)
+endif()
+if(STOKER_SANITIZE)
+    target_compile_options(stoker_objects PUBLIC -fsanitize=${STOKER_SANITIZE}
+        -fno-omit-frame-pointer -fno-sanitize-recover=all)
+    target_link_options(stoker_objects PUBLIC -fsanitize=${STOKER_SANITIZE})
+endif()
+
+add_library(stoker_static STATIC $<TARGET_OBJECTS:stoker_objects>)
+set_target_properties(stoker_static PROPERTIES OUTPUT_NAME stoker)
+target_link_libraries(stoker_static PUBLIC ${STOKER_LIBS})
+target_include_directories(stoker_static PUBLIC
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include>)
+
+add_library(stoker_shared SHARED $<TARGET_OBJECTS:stoker_objects>)
+set_target_properties(stoker_shared PROPERTIES OUTPUT_NAME stoker
+    VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
+    LINK_DEPENDS ${PROJECT_SOURCE_DIR}/src/stoker.map)
+target_link_options(stoker_shared PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/src/stoker.map)
+if(NOT STOKER_SANITIZE) # clang leaves the symbols of its runtime to the program
+    target_link_options(stoker_shared PRIVATE -Wl,--no-undefined)
+endif()
+target_link_libraries(stoker_shared PRIVATE ${STOKER_LIBS})
+target_include_directories(stoker_shared PUBLIC
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include>)
+if(STOKER_SANITIZE)
+    foreach(target stoker_static stoker_shared)
+        target_compile_options(${target} PUBLIC -fsanitize=${STOKER_SANITIZE})
+        target_link_options(${target} PUBLIC -fsanitize=${STOKER_SANITIZE})
+    endforeach()
+endif()
+
+file(GLOB CLI_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cli/*.c)
+if(CLI_SOURCES)
+    add_executable(stoker ${CLI_SOURCES})
+    target_compile_definitions(stoker PRIVATE _GNU_SOURCE)
+    target_compile_options(stoker PRIVATE -Wall -Wextra -Wshadow -Wno-unused-parameter)
+    target_link_libraries(stoker PRIVATE stoker_static)
+endif()

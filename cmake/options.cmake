@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
+# Every switch of the build, in one place.
+option(STOKER_BUILD_TESTS "Build the tests" ON)
+option(STOKER_BUILD_BENCH "Build the benchmarks" ON)
+option(STOKER_BUILD_EXAMPLES "Build the examples" ON)
+option(STOKER_BUILD_FUZZ "Build the fuzz targets (libFuzzer: clang; the tests replay the corpora in any case)" OFF)
+option(STOKER_WERROR "Treat warnings as errors" OFF)
+set(STOKER_SANITIZE "" CACHE STRING "Sanitizers to build with: address,undefined or thread")

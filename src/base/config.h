@@ -1,0 +1,68 @@
+/* YAML, command line -> keys and their texts -> structs of options */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef STK_SRC_BASE_CONFIG_H
+#define STK_SRC_BASE_CONFIG_H
+
+#include "base/base.h"
+
+/* Bounds of what a file may ask for: beyond them it is refused. */
+#define STK_CONFIG_MAX_FILE   (4u << 20) /* bytes */
+#define STK_CONFIG_MAX_DEPTH  16         /* maps in maps */
+#define STK_CONFIG_MAX_KEY    256        /* bytes of a dotted key, with its end */
+#define STK_CONFIG_MAX_KEYS   4096
+#define STK_CONFIG_MAX_VALUES 65536 /* of one key */
+
+/* Where a text came from. `source` is NULL for the command line; lines and columns count from 1. */
+typedef struct stk__place {
+    const char *source;
+    size_t line, column;
+} stk__place;
+
+typedef struct stk__value {
+    const char *text;
+    stk__place place;
+} stk__value;
+
+/* One key. Its texts stay where they are also when a later setting replaces them. */
+typedef struct stk__entry {
+    const char *key;
+    stk__place place;
+    stk__value *values;
+    size_t count;  /* 0: set to nothing ("key:"), which leaves the default */
+    uint64_t load; /* number of the load that set it: the same key twice in one file is refused */
+    bool used;     /* somebody took it */
+} stk__entry;
+
+/* Memory that lives as long as the configuration. */
+typedef struct stk__config_block {
+    struct stk__config_block *next;
+} stk__config_block;
+
+struct stk_config {
+    stk_context *context;
+    stk__entry *entries; /* in the order given */
+    size_t count, capacity;
+    const stk_option_table **tables; /* that were applied */
+    size_t num_tables, tables_capacity;
+    stk__config_block *blocks;
+    uint64_t loads;
+};
+
+/* `size` bytes that live as long as the configuration; NULL when there are none. */
+void *stk__config_alloc(stk_config *config, size_t size);
+/* The same for a copy of `length` bytes, with an end. */
+char *stk__config_copy(stk_config *config, const char *text, size_t length);
+/* Make room for one more element behind `count`; false when there is no memory. */
+bool stk__config_grow(stk_context *context, void **array, size_t *capacity, size_t count,
+                      size_t size);
+stk__entry *stk__config_find(const stk_config *config, const char *key);
+/* Set a key to `count` values (copied; their texts are not). Errors: STK_ENOMEM, STK_ELIMIT. */
+stk_status stk__config_put(stk_config *config, const char *key, const stk__place *place,
+                           const stk__value *values, size_t count, uint64_t load, stk_error *err);
+/* "file:line:column: ", or "" for the command line. */
+void stk__place_format(const stk__place *place, char *text, size_t size);
+/* Join a key below a prefix into `path` (STK_CONFIG_MAX_KEY), '-' as '_'. What is wrong with it, or
+ * NULL. */
+const char *stk__config_join(char *path, size_t prefix, const char *key, size_t length);
+
+#endif

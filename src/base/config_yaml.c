@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * YAML 1.1 through the event parser of libyaml: nested maps of scalars and of lists of scalars. Not
+ * read, and refused by name: aliases, tags, lists in lists, maps in lists, keys that are no
+ * scalars, several documents.
+ */
+#include "base/config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+#include <yaml.h>
+
+#include "base/options.h"
+
+/* A map that was met, so that the same one is not begun twice. */
+typedef struct section {
+    const char *path;
+    size_t line;
+} section;
+
+/* One reading of one text. */
+typedef struct reader {
+    stk_config *config;
+    yaml_parser_t parser;
+    yaml_event_t event; /* the one looked at */
+    bool has_event;
+    const char *name; /* of the file, kept by the configuration */
+    const char *text; /* without a byte order mark */
+    size_t length;
+    uint64_t load;
+    size_t lengths[STK_CONFIG_MAX_DEPTH + 1]; /* of the path at each depth of maps */
+    size_t depth;
+    char path[STK_CONFIG_MAX_KEY];
+    stk__value *values; /* of the list being read */
+    size_t capacity;
+    section *sections; /* STK_CONFIG_MAX_KEYS at most */
+    size_t num_sections, sections_capacity;
+    stk_error *err;
+} reader;
+
+static stk_status fail_in(reader *r, stk_status status, size_t line, size_t column,
+                          const char *what, const char *about)
+{
+    const stk__place place = {r->name, line, column};
+    char where[224], shown[STK_OPTION_SHOWN] = "";
+
+    stk__place_format(&place, where, sizeof where);
+    if (about)
+        stk__option_show(shown, about);
+    return stk__fail_at(r->err, status, STK_STAGE_OPTIONS, r->name, STK_NO_OFFSET, "%s%s%s%s",
+                        where, shown, about ? ": " : "", what);
+}
+
+/* The same at the start of the event looked at. */
+static stk_status fail_here(reader *r, stk_status status, const char *what, const char *about)
+{
+    const yaml_mark_t *mark = &r->event.start_mark;
+
+    return fail_in(r, status, mark->line + 1, mark->column + 1, what, about);
+}
+
+static stk_status fail_memory(reader *r)
+{
+    return stk__fail_at(r->err, STK_ENOMEM, STK_STAGE_OPTIONS, r->name, STK_NO_OFFSET,
+                        "no memory for the configuration %s", r->name);
+}
+
+/* Whether a line (from 0) begins with a tab, perhaps behind spaces. */
+static bool tab_indents(const reader *r, size_t number)
+{
+    const char *p = r->text, *end = r->text + r->length;
+
+    for (size_t i = 0; i < number && p; i++) {
+        p = memchr(p, '\n', (size_t)(end - p));
+        p = p ? p + 1 : NULL;
+    }
+    while (p && p < end && *p == ' ')
+        p++;
+    return p && p < end && *p == '\t';
+}
+
+/* What the parser itself refuses. */
+static stk_status fail_syntax(reader *r)
+{
+    const yaml_parser_t *parser = &r->parser;
+    yaml_mark_t mark = parser->problem_mark;
+    char what[200];
+
+    if (parser->error == YAML_MEMORY_ERROR)
+        return fail_memory(r);
+    if (parser->error == YAML_READER_ERROR) {
+        /* It knows the byte only. */
+        size_t end = STK_MIN((size_t)parser->problem_offset, r->length), line = 1, column = 1;
+        for (size_t i = 0; i < end; i++) {
+            bool start = ((unsigned char)r->text[i] & 0xc0) != 0x80;
+            column = r->text[i] == '\n' ? 1 : column + start;
+            line += r->text[i] == '\n';
+        }
+        return fail_in(r, STK_EFORMAT, line, column,
+                       "not UTF-8 text: a byte or a control character that YAML does not allow",
+                       NULL);
+    }
+    snprintf(what, sizeof what, "%s%s%s%s", parser->problem ? parser->problem : "not YAML",
+             parser->context ? " " : "", parser->context ? parser->context : "",
+             tab_indents(r, mark.line) ? "; tabs cannot indent YAML, use spaces" : "");
+    return fail_in(r, STK_EFORMAT, mark.line + 1, mark.column + 1, what, NULL);
+}
+
+static stk_status next(reader *r)
+{
+    if (r->has_event)
+        yaml_event_delete(&r->event);
+    r->has_event = yaml_parser_parse(&r->parser, &r->event);
+    return r->has_event ? STK_OK : fail_syntax(r);
+}
+
+static stk__place place_here(const reader *r)
+{
+    return (stk__place){r->name, r->event.start_mark.line + 1, r->event.start_mark.column + 1};
+}
+
+/* A plain "null", "~" or nothing at all. */
+static bool is_null(const yaml_event_t *event)
+{
+    const char *text = (const char *)event->data.scalar.value;
+    size_t length = event->data.scalar.length;
+
+    return event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE &&
+           (length == 0 || (length == 1 && *text == '~') ||
+            stk__option_same(text, length, "null", 4));
+}
+
+/* The scalar looked at as a value. */
+static stk_status take_scalar(reader *r, stk__value *out)
+{
+    const char *text = (const char *)r->event.data.scalar.value;
+    size_t length = r->event.data.scalar.length;
+
+    if (r->event.data.scalar.tag)
+        return fail_here(r, STK_EFORMAT,
+                         "a tag ('!...') is not supported here; write the plain value", r->path);
+    if (memchr(text, 0, length))
+        return fail_here(r, STK_EFORMAT, "a value has a zero byte in it", r->path);
+    out->place = place_here(r);
+    out->text = stk__config_copy(r->config, text, length);
+    return out->text ? STK_OK : fail_memory(r);
+}
+
+/* The value of the key in `path`: a scalar was met. */
+static stk_status read_value(reader *r)
+{
+    const stk__place place = place_here(r);
+    stk__value value;
+
+    if (is_null(&r->event) && !r->event.data.scalar.tag)
+        return stk__config_put(r->config, r->path, &place, NULL, 0, r->load, r->err);
+    STK_TRY(take_scalar(r, &value));
+    return stk__config_put(r->config, r->path, &place, &value, 1, r->load, r->err);
+}
+
+/* The value of the key in `path`: a list began. */
+static stk_status read_list(reader *r)
+{
+    const stk__place place = place_here(r);
+    size_t count = 0;
+
+    if (r->event.data.sequence_start.tag)
+        return fail_here(r, STK_EFORMAT,
+                         "a tag ('!...') is not supported here; write the plain list", r->path);
+    for (;; count++) {
+        STK_TRY(next(r));
+        if (r->event.type == YAML_SEQUENCE_END_EVENT)
+            break;
+        if (r->event.type == YAML_ALIAS_EVENT)
+            return fail_here(r, STK_EFORMAT,
+                             "an alias ('*...') is not supported; write the value again", r->path);
+        if (r->event.type != YAML_SCALAR_EVENT)
+            return fail_here(r, STK_EFORMAT, "a list holds plain values only, no lists and no maps",
+                             r->path);
+        if (is_null(&r->event))
+            return fail_here(r, STK_EFORMAT, "a value of the list is empty", r->path);
+        if (count == STK_CONFIG_MAX_VALUES)
+            return fail_here(r, STK_ELIMIT, "more than 65536 values", r->path);
+        void *values = r->values;
+        if (!stk__config_grow(r->config->context, &values, &r->capacity, count, sizeof *r->values))
+            return fail_memory(r);
+        r->values = values;
+        STK_TRY(take_scalar(r, &r->values[count]));
+    }
+    if (count == 0)
+        return fail_here(r, STK_EFORMAT, "the list is empty; give at least one value", r->path);
+    return stk__config_put(r->config, r->path, &place, r->values, count, r->load, r->err);
+}
+
+/* Refuse a key that this text has set before; another file's is replaced. */
+static stk_status check_new(reader *r)
+{
+    const stk__entry *entry = stk__config_find(r->config, r->path);
+    size_t line = entry && entry->load == r->load ? entry->place.line : 0;
+    char what[96];
+
+    for (size_t i = 0; i < r->num_sections && !line; i++)
+        if (strcmp(r->sections[i].path, r->path) == 0)
+            line = r->sections[i].line;
+    if (!line)
+        return STK_OK;
+    snprintf(what, sizeof what, "the key is there twice, first in line %zu; keep one", line);
+    return fail_here(r, STK_EFORMAT, what, r->path);
+}
+
+/* The map of the key in `path` began. */
+static stk_status begin_map(reader *r)
+{
+    void *sections = r->sections;
+
+    if (r->event.data.mapping_start.tag)
+        return fail_here(r, STK_EFORMAT,
+                         "a tag ('!...') is not supported here; write the plain map", r->path);
+    if (r->depth == STK_CONFIG_MAX_DEPTH - 1)
+        return fail_here(r, STK_ELIMIT, "maps nest deeper than 16", r->path);
+    if (r->num_sections == STK_CONFIG_MAX_KEYS)
+        return fail_here(r, STK_ELIMIT, "more than 4096 maps", r->path);
+    const char *path = stk__config_copy(r->config, r->path, strlen(r->path));
+    if (!path || !stk__config_grow(r->config->context, &sections, &r->sections_capacity,
+                                   r->num_sections, sizeof(section)))
+        return fail_memory(r);
+    r->sections = sections;
+    r->sections[r->num_sections++] = (section){path, r->event.start_mark.line + 1};
+    r->lengths[++r->depth] = strlen(path);
+    return STK_OK;
+}
+
+/* The key looked at joins the path of the map that it is in. */
+static stk_status read_key(reader *r)
+{
+    if (r->event.type == YAML_ALIAS_EVENT)
+        return fail_here(r, STK_EFORMAT, "an alias ('*...') is not supported; write the key", NULL);
+    if (r->event.type != YAML_SCALAR_EVENT)
+        return fail_here(r, STK_EFORMAT, "a key is a plain word, no list and no map", NULL);
+    if (r->event.data.scalar.tag)
+        return fail_here(r, STK_EFORMAT,
+                         "a tag ('!...') is not supported here; write the plain key", NULL);
+    const char *what =
+        stk__config_join(r->path, r->lengths[r->depth], (const char *)r->event.data.scalar.value,
+                         r->event.data.scalar.length);
+    if (what)
+        return fail_here(r, STK_EFORMAT, what, (const char *)r->event.data.scalar.value);
+    return check_new(r);
+}
+
+/* From the first event of the root map to its end. No recursion: depth is a number that is checked.
+ */
+static stk_status read_maps(reader *r)
+{
+    for (;;) {
+        STK_TRY(next(r));
+        if (r->event.type == YAML_MAPPING_END_EVENT) {
+            if (r->depth == 0)
+                return STK_OK;
+            r->depth--;
+            continue;
+        }
+        STK_TRY(read_key(r));
+        STK_TRY(next(r));
+        switch (r->event.type) {
+        case YAML_SCALAR_EVENT:
+            STK_TRY(read_value(r));
+            break;
+        case YAML_SEQUENCE_START_EVENT:
+            STK_TRY(read_list(r));
+            break;
+        case YAML_MAPPING_START_EVENT:
+            STK_TRY(begin_map(r));
+            break;
+        default:
+            return fail_here(r, STK_EFORMAT,
+                             "an alias ('*...') is not supported; write the value again", r->path);
+        }
+    }
+}
+
+static stk_status read_stream(reader *r)
+{
+    STK_TRY(next(r)); /* start of the stream */
+    STK_TRY(next(r));
+    if (r->event.type == YAML_STREAM_END_EVENT)
+        return STK_OK;
+    STK_TRY(next(r));
+    bool empty = r->event.type == YAML_SCALAR_EVENT && is_null(&r->event);
+    if (!empty && r->event.type != YAML_MAPPING_START_EVENT)
+        return fail_here(r, STK_EFORMAT, "a configuration begins with a map: lines of 'key: value'",
+                         NULL);
+    if (!empty && r->event.data.mapping_start.tag)
+        return fail_here(r, STK_EFORMAT,
+                         "a tag ('!...') is not supported here; write the plain map", NULL);
+    if (!empty)
+        STK_TRY(read_maps(r));
+    STK_TRY(next(r)); /* end of the document */
+    STK_TRY(next(r));
+    if (r->event.type != YAML_STREAM_END_EVENT)
+        return fail_here(r, STK_EFORMAT, "a second document; a configuration is one", NULL);
+    return STK_OK;
+}
+
+stk_status stk_config_load_text(stk_config *config, const char *name, const char *text,
+                                size_t length, stk_error *err)
+{
+    reader r = {.config = config, .err = err, .load = ++config->loads};
+
+    if (length > STK_CONFIG_MAX_FILE)
+        return stk__fail_at(err, STK_ELIMIT, STK_STAGE_OPTIONS, name, STK_NO_OFFSET,
+                            "%.200s: larger than 4 MiB, which no configuration is", name);
+    r.name = stk__config_copy(config, name, strlen(name));
+    if (!r.name || !yaml_parser_initialize(&r.parser))
+        return stk__fail_at(err, STK_ENOMEM, STK_STAGE_OPTIONS, name, STK_NO_OFFSET,
+                            "no memory for the configuration %.200s", name);
+    bool mark = length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0;
+    r.text = text + (mark ? 3 : 0);
+    r.length = length - (mark ? 3 : 0);
+    yaml_parser_set_encoding(&r.parser, YAML_UTF8_ENCODING);
+    yaml_parser_set_input_string(&r.parser, (const unsigned char *)r.text, r.length);
+    stk_status status = read_stream(&r);
+    if (r.has_event)
+        yaml_event_delete(&r.event);
+    yaml_parser_delete(&r.parser);
+    stk__free(config->context, r.values);
+    stk__free(config->context, r.sections);
+    return status;
+}
+
+/* ---- Files ----------------------------------------------------------------------------------- */
+
+/* Read all of `fd`, at most `capacity` bytes. False with errno on failure. */
+static bool read_all(int fd, char *data, size_t capacity, size_t *length)
+{
+    for (*length = 0; *length < capacity;) {
+        ssize_t got = read(fd, data + *length, capacity - *length);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return false;
+        if (got == 0)
+            break;
+        *length += (size_t)got;
+    }
+    return true;
+}
+
+static stk_status fail_file(const char *path, int error, stk_error *err)
+{
+    char text[128];
+
+    return stk__fail_at(err, stk__status_of_errno(error), STK_STAGE_OPTIONS, path, STK_NO_OFFSET,
+                        "cannot read the configuration %.200s: %s", path,
+                        strerror_r(error, text, sizeof text));
+}
+
+stk_status stk_config_load(stk_config *config, const char *path, stk_error *err)
+{
+    const size_t capacity = (size_t)STK_CONFIG_MAX_FILE + 1;
+    char *data = NULL;
+    size_t length;
+
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return fail_file(path, errno, err);
+    stk_status status = STK_ENOMEM;
+    data = stk__alloc(config->context, capacity);
+    if (!data)
+        status = stk__fail_at(err, STK_ENOMEM, STK_STAGE_OPTIONS, path, STK_NO_OFFSET,
+                              "no memory for the configuration %.200s", path);
+    else if (!read_all(fd, data, capacity, &length))
+        status = fail_file(path, errno, err);
+    else
+        status = stk_config_load_text(config, path, data, length, err);
+    stk__free(config->context, data);
+    close(fd);
+    return status;
+}

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/context.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+/* Counts the forks above this process: a handle of another generation belongs to an ancestor. */
+static atomic_uint fork_generation;
+static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+
+static void count_fork(void)
+{
+    atomic_fetch_add(&fork_generation, 1);
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(NULL, NULL, count_fork);
+}
+
+void stk_context_options_init(stk_context_options *options)
+{
+    memset(options, 0, sizeof *options);
+    options->struct_size = sizeof *options;
+    options->cpu_mask = STK_CPU_ALL;
+}
+
+stk_status stk_context_create(const stk_context_options *options, stk_context **out, stk_error *err)
+{
+    stk_context_options defaults;
+
+    *out = NULL;
+    stk_context_options_init(&defaults);
+    if (options) {
+        if (options->struct_size == 0 || options->struct_size > sizeof defaults)
+            return stk__fail(err, STK_EINVAL, STK_STAGE_NONE,
+                             "context options of %u bytes: call stk_context_options_init() first",
+                             options->struct_size);
+        memcpy(&defaults, options, options->struct_size);
+    }
+    if (!defaults.allocator.alloc != !defaults.allocator.free)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_NONE,
+                         "the allocator has one of alloc and free: give both or none");
+    pthread_once(&fork_once, watch_forks);
+    stk_context *ctx = stk__context_memory_new(&defaults.allocator);
+    if (!ctx)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_NONE, "no memory for a context");
+    ctx->options = defaults;
+    atomic_store(&ctx->references, 1);
+    ctx->fork_generation = atomic_load(&fork_generation);
+    pthread_rwlock_init(&ctx->probe_lock, NULL);
+    pthread_mutex_init(&ctx->registry_lock, NULL);
+    pthread_mutex_init(&ctx->slot_lock, NULL);
+    stk__cores_find("", defaults.compute_threads, &ctx->cores);
+    ctx->memory_limit = stk__memory_find("");
+    if (defaults.memory_limit)
+        ctx->memory_limit = STK_MIN(ctx->memory_limit, defaults.memory_limit);
+#if defined(__x86_64__)
+    ctx->avx2 = (defaults.cpu_mask & STK_CPU_AVX2) && __builtin_cpu_supports("avx2");
+#endif
+    *out = ctx;
+    return STK_OK;
+}
+
+stk_context *stk__context_ref(stk_context *ctx)
+{
+    atomic_fetch_add(&ctx->references, 1);
+    return ctx;
+}
+
+void stk__context_unref(stk_context *ctx)
+{
+    if (atomic_fetch_sub(&ctx->references, 1) != 1)
+        return;
+    if (ctx->slot.destroy)
+        ctx->slot.destroy(ctx, ctx->slot.data);
+    pthread_mutex_destroy(&ctx->slot_lock);
+    pthread_mutex_destroy(&ctx->registry_lock);
+    pthread_rwlock_destroy(&ctx->probe_lock);
+    stk__context_memory_free(ctx);
+}
+
+void stk_context_destroy(stk_context **context)
+{
+    if (!context || !*context)
+        return;
+    stk__context_unref(*context);
+    *context = NULL;
+}
+
+void stk_context_cores(const stk_context *context, stk_cores *out)
+{
+    *out = context->cores;
+}
+
+uint64_t stk_context_memory_limit(const stk_context *context)
+{
+    return context->memory_limit;
+}
+
+void stk_context_memory(const stk_context *context, stk_memory_stats *out)
+{
+    *out = (stk_memory_stats){
+        .struct_size = sizeof *out,
+        .allocations = atomic_load_explicit(&context->allocations, memory_order_relaxed),
+        .bytes = atomic_load_explicit(&context->bytes, memory_order_relaxed),
+        .peak_bytes = atomic_load_explicit(&context->peak_bytes, memory_order_relaxed),
+    };
+}
+
+bool stk__context_forked(const stk_context *ctx)
+{
+    return ctx->fork_generation != atomic_load_explicit(&fork_generation, memory_order_relaxed);
+}
+
+stk_status stk__context_check(const stk_context *ctx, stk_error *err)
+{
+    if (!stk__context_forked(ctx))
+        return STK_OK;
+    return stk__fail(err, STK_EFORK, STK_STAGE_NONE,
+                     "this handle was made before fork() and its threads are in the parent: "
+                     "make the context and all that hangs on it in the child");
+}
+
+stk_io_engine stk__context_io_engine(const stk_context *ctx)
+{
+    return ctx->options.io_engine;
+}
+
+bool stk__cpu_has_avx2(const stk_context *ctx)
+{
+    return ctx->avx2;
+}
+
+void stk__log(stk_context *ctx, stk_log_level level, const char *format, ...)
+{
+    char message[1024];
+    va_list arguments;
+
+    if (!ctx->options.log)
+        return;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    ctx->options.log(ctx->options.log_user, level, message);
+}
+
+void stk__progress(stk_context *ctx, const char *what, uint64_t done, uint64_t total)
+{
+    if (ctx->options.progress)
+        ctx->options.progress(ctx->options.progress_user, what, done, total);
+}
+
+const void *stk__registry_get(const stk_context *ctx, int kind, size_t i)
+{
+    stk_context *c = (stk_context *)ctx; /* the lock alone is written */
+    const void *ops = NULL;
+
+    pthread_mutex_lock(&c->registry_lock);
+    if (i < c->num_added[kind]) {
+        ops = c->added[kind][i];
+        pthread_mutex_unlock(&c->registry_lock);
+        return ops;
+    }
+    i -= c->num_added[kind];
+    pthread_mutex_unlock(&c->registry_lock);
+    for (const void *const *row = stk__builtin_drivers(kind); *row; row++)
+        if (i-- == 0)
+            return *row;
+    return NULL;
+}
+
+stk_status stk__registry_add(stk_context *ctx, int kind, const void *ops, stk_error *err)
+{
+    stk_status status = STK_OK;
+
+    pthread_mutex_lock(&ctx->registry_lock);
+    if (ctx->num_added[kind] == STK_MAX_ADDED)
+        status = STK_ELIMIT;
+    else
+        ctx->added[kind][ctx->num_added[kind]++] = ops;
+    pthread_mutex_unlock(&ctx->registry_lock);
+    if (status != STK_OK)
+        return stk__fail(err, status, STK_STAGE_NONE, "a context takes %d added drivers of a kind at most",
+                         STK_MAX_ADDED);
+    return STK_OK;
+}
+
+stk_status stk__probe_add(stk_context *ctx, const stk__probe *probe)
+{
+    stk_status status = STK_EBUSY;
+
+    pthread_rwlock_wrlock(&ctx->probe_lock);
+    for (int i = 0; i < STK_MAX_PROBES && status != STK_OK; i++) {
+        if (ctx->probes[i].event)
+            continue;
+        ctx->probes[i] = *probe;
+        atomic_fetch_add(&ctx->num_probes, 1);
+        status = STK_OK;
+    }
+    pthread_rwlock_unlock(&ctx->probe_lock);
+    return status;
+}
+
+void stk__probe_remove(stk_context *ctx, const stk__probe *probe)
+{
+    pthread_rwlock_wrlock(&ctx->probe_lock);
+    for (int i = 0; i < STK_MAX_PROBES; i++) {
+        if (ctx->probes[i].event != probe->event || ctx->probes[i].user != probe->user)
+            continue;
+        ctx->probes[i] = (stk__probe){0};
+        atomic_fetch_sub(&ctx->num_probes, 1);
+        break;
+    }
+    pthread_rwlock_unlock(&ctx->probe_lock);
+}
+
+bool stk__probed(const stk_context *ctx)
+{
+    return atomic_load_explicit(&ctx->num_probes, memory_order_relaxed) != 0;
+}
+
+void stk__emit(stk_context *ctx, const stk__event *event)
+{
+    if (!stk__probed(ctx))
+        return;
+    pthread_rwlock_rdlock(&ctx->probe_lock);
+    for (int i = 0; i < STK_MAX_PROBES; i++)
+        if (ctx->probes[i].event)
+            ctx->probes[i].event(ctx->probes[i].user, event);
+    pthread_rwlock_unlock(&ctx->probe_lock);
+}
+
+stk_status stk__context_slot(stk_context *ctx, stk_status (*use)(stk_context *ctx, stk__slot *slot, void *user),
+                             void *user)
+{
+    pthread_mutex_lock(&ctx->slot_lock);
+    stk_status status = use(ctx, &ctx->slot, user);
+    pthread_mutex_unlock(&ctx->slot_lock);
+    return status;
+}

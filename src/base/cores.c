@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What this process may use: affinity mask, cgroup quota and limits, physical memory. */
+#include "base/context.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define MOST_CPUS 8192
+
+/* Read a small file into `text`; false when there is none. */
+static bool read_small(const char *path, char *text, size_t size)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0)
+        return false;
+    ssize_t got = read(fd, text, size - 1);
+    close(fd);
+    if (got < 0)
+        return false;
+    text[got] = 0;
+    return true;
+}
+
+/* The path of this process in a hierarchy: "" stands for v2, else the controller's name of v1. */
+static bool cgroup_path(const char *root, const char *controller, char *path, size_t size)
+{
+    char file[512], text[4096], *line = text;
+
+    snprintf(file, sizeof file, "%s/proc/self/cgroup", root);
+    if (!read_small(file, text, sizeof text))
+        return false;
+    for (char *next; line && *line; line = next) {
+        next = strchr(line, '\n');
+        if (next)
+            *next++ = 0;
+        char *names = strchr(line, ':'), *where = names ? strchr(names + 1, ':') : NULL;
+        if (!where)
+            continue;
+        *where++ = 0;
+        names++;
+        size_t length = strlen(controller);
+        bool here = *controller == 0 ? *names == 0 : false;
+        for (const char *p = names; *controller && p && !here; p = strchr(p, ',') ? strchr(p, ',') + 1 : NULL)
+            here = !strncmp(p, controller, length) && (p[length] == 0 || p[length] == ',');
+        if (here) {
+            snprintf(path, size, "%s", where);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Call `visit` with the folder of each cgroup from this process's up to the root of the hierarchy. */
+static void each_cgroup(const char *root, const char *mount, char *path, void (*visit)(const char *, void *),
+                        void *user)
+{
+    char folder[1024];
+
+    for (;;) {
+        snprintf(folder, sizeof folder, "%s%s%s", root, mount, strcmp(path, "/") ? path : "");
+        visit(folder, user);
+        char *slash = strrchr(path, '/');
+        if (!slash || !*path || !strcmp(path, "/"))
+            return;
+        slash[slash == path] = 0;
+    }
+}
+
+static void quota_v2(const char *folder, void *user)
+{
+    char file[1100], text[128];
+    double quota, period, *least = user;
+
+    snprintf(file, sizeof file, "%s/cpu.max", folder);
+    if (read_small(file, text, sizeof text) && sscanf(text, "%lf %lf", &quota, &period) == 2 && period > 0 &&
+        quota > 0 && (*least == 0 || quota / period < *least))
+        *least = quota / period;
+}
+
+static void quota_v1(const char *folder, void *user)
+{
+    char file[1100], text[64];
+    double quota, period, *least = user;
+
+    snprintf(file, sizeof file, "%s/cpu.cfs_quota_us", folder);
+    if (!read_small(file, text, sizeof text) || sscanf(text, "%lf", &quota) != 1 || quota <= 0)
+        return;
+    snprintf(file, sizeof file, "%s/cpu.cfs_period_us", folder);
+    if (read_small(file, text, sizeof text) && sscanf(text, "%lf", &period) == 1 && period > 0 &&
+        (*least == 0 || quota / period < *least))
+        *least = quota / period;
+}
+
+static void read_limit(const char *folder, const char *name, uint64_t *least)
+{
+    char file[1100], text[64], *end;
+
+    snprintf(file, sizeof file, "%s/%s", folder, name);
+    if (!read_small(file, text, sizeof text))
+        return;
+    uint64_t limit = strtoull(text, &end, 10);
+    if (end != text && limit > 0)
+        *least = STK_MIN(*least, limit);
+}
+
+static void memory_v2(const char *folder, void *user)
+{
+    read_limit(folder, "memory.max", user);
+    read_limit(folder, "memory.high", user);
+}
+
+static void memory_v1(const char *folder, void *user)
+{
+    read_limit(folder, "memory.limit_in_bytes", user);
+}
+
+void stk__cores_find(const char *root, uint32_t compute, stk_cores *out)
+{
+    char path[512];
+    cpu_set_t *set = CPU_ALLOC(MOST_CPUS);
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+
+    *out = (stk_cores){.struct_size = sizeof *out, .online = online > 0 ? (uint32_t)online : 1};
+    out->affinity = out->online;
+    if (set && sched_getaffinity(0, CPU_ALLOC_SIZE(MOST_CPUS), set) == 0)
+        out->affinity = (uint32_t)CPU_COUNT_S(CPU_ALLOC_SIZE(MOST_CPUS), set);
+    CPU_FREE(set);
+    if (cgroup_path(root, "", path, sizeof path)) {
+        each_cgroup(root, "/sys/fs/cgroup", path, quota_v2, &out->quota);
+    }
+    if (cgroup_path(root, "cpu", path, sizeof path))
+        each_cgroup(root, "/sys/fs/cgroup/cpu", path, quota_v1, &out->quota);
+    out->usable = STK_MAX(out->affinity, 1);
+    /* A part of a core is of no use to a thread that wants a whole one. */
+    if (out->quota > 0 && out->quota < out->usable)
+        out->usable = STK_MAX((uint32_t)(out->quota + 0.01), 1);
+    out->compute = STK_MIN(compute ? compute : 1, out->usable);
+    out->preparation = STK_MAX(out->usable - out->compute, 1);
+    out->io = 1;
+}
+
+uint64_t stk__memory_find(const char *root)
+{
+    char path[512];
+    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    uint64_t least = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : UINT64_C(1) << 32;
+
+    if (cgroup_path(root, "", path, sizeof path))
+        each_cgroup(root, "/sys/fs/cgroup", path, memory_v2, &least);
+    if (cgroup_path(root, "memory", path, sizeof path))
+        each_cgroup(root, "/sys/fs/cgroup/memory", path, memory_v1, &least);
+    return least;
+}

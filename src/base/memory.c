@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The only caller of the allocator. Each block is preceded by a head that knows its size. */
+#include "base/context.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* The head takes one cache line, so that what follows it keeps the block's alignment. */
+typedef struct head {
+    size_t total;    /* bytes asked of the allocator, head and tail included */
+    size_t size;     /* bytes the caller asked for */
+    size_t align;
+} head;
+
+#define HEAD_SMALL 32  /* of blocks aligned to 16 */
+
+static void *system_alloc(size_t size, size_t align)
+{
+    void *memory = NULL;
+
+    if (align <= 16)
+        return malloc(size);
+    return posix_memalign(&memory, align, size) == 0 ? memory : NULL;
+}
+
+static void *alloc(stk_context *ctx, size_t size, size_t align, size_t tail)
+{
+    size_t front = align > 16 ? align : HEAD_SMALL;
+    uint64_t total;
+
+    if (!stk__add_size(size, front + tail, &total) || total > SIZE_MAX / 2)
+        return NULL;
+    char *base = ctx->allocator.alloc ? ctx->allocator.alloc(ctx->allocator.user, total, align)
+                                      : system_alloc(total, align);
+    if (!base)
+        return NULL;
+    head *h = (head *)(base + front) - 1;
+    *h = (head){.total = total, .size = size, .align = align};
+    memset(base + front + size, 0, tail);
+    atomic_fetch_add_explicit(&ctx->allocations, 1, memory_order_relaxed);
+    uint64_t now = atomic_fetch_add_explicit(&ctx->bytes, total, memory_order_relaxed) + total;
+    uint64_t peak = atomic_load_explicit(&ctx->peak_bytes, memory_order_relaxed);
+    while (now > peak && !atomic_compare_exchange_weak_explicit(&ctx->peak_bytes, &peak, now,
+                                                                memory_order_relaxed, memory_order_relaxed))
+        continue;
+    return base + front;
+}
+
+void *stk__alloc(stk_context *ctx, size_t size)
+{
+    return alloc(ctx, size, 16, 0);
+}
+
+void *stk__calloc(stk_context *ctx, size_t count, size_t size)
+{
+    uint64_t bytes;
+
+    if (!stk__mul_size(count, size, &bytes) || bytes > SIZE_MAX)
+        return NULL;
+    void *memory = alloc(ctx, bytes, 16, 0);
+    if (memory)
+        memset(memory, 0, bytes);
+    return memory;
+}
+
+void *stk__alloc_buffer(stk_context *ctx, size_t size)
+{
+    return alloc(ctx, size, STK_CACHE_LINE, STK_TAIL);
+}
+
+void *stk__realloc(stk_context *ctx, void *memory, size_t size)
+{
+    if (!memory)
+        return stk__alloc(ctx, size);
+    const head *h = (const head *)memory - 1;
+    void *grown = stk__alloc(ctx, size);
+    if (!grown)
+        return NULL;
+    memcpy(grown, memory, STK_MIN(size, h->size));
+    stk__free(ctx, memory);
+    return grown;
+}
+
+void stk__free(stk_context *ctx, void *memory)
+{
+    if (!memory)
+        return;
+    head *h = (head *)memory - 1;
+    size_t total = h->total;
+    char *base = (char *)memory - (h->align > 16 ? h->align : HEAD_SMALL);
+
+    atomic_fetch_sub_explicit(&ctx->bytes, total, memory_order_relaxed);
+    if (ctx->allocator.alloc)
+        ctx->allocator.free(ctx->allocator.user, base, total);
+    else
+        free(base);
+}
+
+char *stk__strdup(stk_context *ctx, const char *text)
+{
+    size_t size = strlen(text) + 1;
+    char *copy = stk__alloc(ctx, size);
+
+    return copy ? memcpy(copy, text, size) : NULL;
+}
+
+char *stk__format(stk_context *ctx, const char *format, ...)
+{
+    va_list arguments, again;
+
+    va_start(arguments, format);
+    va_copy(again, arguments);
+    int length = vsnprintf(NULL, 0, format, arguments);
+    char *text = length < 0 ? NULL : stk__alloc(ctx, (size_t)length + 1);
+    if (text)
+        vsnprintf(text, (size_t)length + 1, format, again);
+    va_end(again);
+    va_end(arguments);
+    return text;
+}
+
+/* The context itself stands outside its own accounts. */
+stk_context *stk__context_memory_new(const stk_allocator *allocator)
+{
+    stk_context *ctx = allocator->alloc ? allocator->alloc(allocator->user, sizeof *ctx, STK_CACHE_LINE)
+                                        : system_alloc(sizeof *ctx, STK_CACHE_LINE);
+
+    if (ctx) {
+        memset(ctx, 0, sizeof *ctx);
+        ctx->allocator = *allocator;
+    }
+    return ctx;
+}
+
+void stk__context_memory_free(stk_context *ctx)
+{
+    stk_allocator allocator = ctx->allocator;
+
+    if (allocator.alloc)
+        allocator.free(allocator.user, ctx, sizeof *ctx);
+    else
+        free(ctx);
+}

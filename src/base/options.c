@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tables of options: finding, setting, describing. */
+#include "base/options.h"
+
+#include <stdio.h>
+
+/* ---- Messages -------------------------------------------------------------------------------- */
+
+/* Bytes of the UTF-8 character at `p`; 0 when it is broken or a control character. */
+static size_t utf8_length(const unsigned char *p)
+{
+    size_t length = *p < 0x80                 ? 1
+                    : *p >= 0xc2 && *p < 0xe0 ? 2
+                    : *p >= 0xe0 && *p < 0xf0 ? 3
+                    : *p >= 0xf0 && *p < 0xf5 ? 4
+                                              : 0;
+
+    if (*p < 0x20 || *p == 0x7f || (*p == 0xc2 && p[1] < 0xa0))
+        return 0;
+    for (size_t i = 1; i < length; i++)
+        if ((p[i] & 0xc0) != 0x80)
+            return 0;
+    return length;
+}
+
+void stk__option_show(char shown[STK_OPTION_SHOWN], const char *text)
+{
+    const unsigned char *p = (const unsigned char *)text;
+    size_t used = 0;
+
+    while (*p) {
+        size_t length = utf8_length(p), room = STK_MAX(length, 1);
+        if (used + room + 4 > STK_OPTION_SHOWN) {
+            memcpy(shown + used, "...", 3);
+            used += 3;
+            break;
+        }
+        if (length)
+            memcpy(shown + used, p, length);
+        else
+            shown[used] = '?';
+        used += room;
+        p += room;
+    }
+    shown[used] = 0;
+}
+
+/* Edit distance with exchanges of neighbours [optimal string alignment], '-' as '_' and letters of
+ * any case alike. */
+static size_t edit_distance(const char *a, const char *b)
+{
+    size_t rows[3][STK_OPTION_NAME], n = strlen(a), m = strlen(b);
+
+    if (n >= STK_OPTION_NAME || m >= STK_OPTION_NAME)
+        return SIZE_MAX;
+    for (size_t j = 0; j <= m; j++)
+        rows[0][j] = j;
+    for (size_t i = 1; i <= n; i++) {
+        size_t *now = rows[i % 3], *last = rows[(i - 1) % 3], *older = rows[(i + 1) % 3];
+        now[0] = i;
+        for (size_t j = 1; j <= m; j++) {
+            size_t change = last[j - 1] + !stk__option_same(a + i - 1, 1, b + j - 1, 1);
+            now[j] = STK_MIN(STK_MIN(last[j], now[j - 1]) + 1, change);
+            if (i > 1 && j > 1 && stk__option_same(a + i - 1, 1, b + j - 2, 1) &&
+                stk__option_same(a + i - 2, 1, b + j - 1, 1))
+                now[j] = STK_MIN(now[j], older[j - 2] + 1);
+        }
+    }
+    return rows[n % 3][m];
+}
+
+void stk__nearest_init(stk__nearest *nearest, const char *wanted)
+{
+    *nearest = (stk__nearest){.wanted = wanted, .distance = SIZE_MAX};
+}
+
+void stk__nearest_offer(stk__nearest *nearest, const char *name)
+{
+    size_t wanted = strlen(nearest->wanted), length = strlen(name);
+    size_t distance = edit_distance(nearest->wanted, name);
+
+    /* One that only lacks its end is near at any length: "--prefetch". */
+    if (wanted >= 3 && length < STK_OPTION_NAME && wanted < length &&
+        stk__option_same(nearest->wanted, wanted, name, wanted))
+        distance = STK_MIN(distance, (size_t)2);
+    if (distance >= nearest->distance || distance > STK_MAX((size_t)2, wanted / 3))
+        return;
+    nearest->distance = distance;
+    memcpy(nearest->found, name, length + 1);
+}
+
+/* "--like-this", where the name was asked for as a flag. */
+static void as_flag(char name[STK_OPTION_NAME])
+{
+    size_t length = STK_MIN(strlen(name), (size_t)STK_OPTION_NAME - 3);
+
+    memmove(name + 2, name, length);
+    name[0] = name[1] = '-';
+    name[length + 2] = 0;
+    for (char *p = name; *p; p++)
+        if (*p == '_')
+            *p = '-';
+}
+
+static stk_status fail_unknown(const stk_option_table *table, const char *name, stk_error *err)
+{
+    bool flag = strncmp(name, "--", 2) == 0;
+    char shown[STK_OPTION_SHOWN];
+    stk__nearest nearest;
+
+    stk__nearest_init(&nearest, flag ? name + 2 : name);
+    for (size_t i = 0; i < table->count; i++)
+        stk__nearest_offer(&nearest, table->options[i].name);
+    if (flag && *nearest.found)
+        as_flag(nearest.found);
+    stk__option_show(shown, name);
+    if (*nearest.found)
+        return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, name, STK_NO_OFFSET,
+                            "%s%sunknown option '%s'; did you mean '%s'?", table->name,
+                            *table->name ? ": " : "", shown, nearest.found);
+    return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, name, STK_NO_OFFSET,
+                        "%s%sunknown option '%s', and none is like it", table->name,
+                        *table->name ? ": " : "", shown);
+}
+
+static stk_status fail_value(const stk_option_table *table, const stk_option *option,
+                             const char *text, stk__parsed why, stk_error *err)
+{
+    char shown[STK_OPTION_SHOWN], allowed[400];
+
+    stk__option_show(shown, text);
+    stk__option_allowed(option, why == STK__PARSE_RANGE, allowed, sizeof allowed);
+    return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, option->name, STK_NO_OFFSET,
+                        "%s%s%s: '%s' is %s; it takes %s", table->name, *table->name ? "." : "",
+                        option->name, shown,
+                        why == STK__PARSE_RANGE ? "out of range" : "not allowed", allowed);
+}
+
+/* ---- Tables ---------------------------------------------------------------------------------- */
+
+const stk_option *stk__option_find(const stk_option_table *table, const char *name, size_t length)
+{
+    for (size_t i = 0; i < table->count; i++) {
+        const char *known = table->options[i].name;
+        if (stk__option_same(name, length, known, strlen(known)))
+            return &table->options[i];
+    }
+    return NULL;
+}
+
+const stk_option *stk_options_find(const stk_option_table *table, const char *name)
+{
+    return stk__option_find(table, name, strlen(name));
+}
+
+stk_status stk_options_set(const stk_option_table *table, void *options, const char *name,
+                           const char *text, stk_error *err)
+{
+    const stk_option *option = stk_options_find(table, name);
+
+    if (!option)
+        return fail_unknown(table, name, err);
+    stk__parsed parsed = stk__option_parse(option, options, text);
+    if (parsed != STK__PARSED)
+        return fail_value(table, option, text, parsed, err);
+    return STK_OK;
+}
+
+void stk_options_init(const stk_option_table *table, void *options)
+{
+    uint32_t size = (uint32_t)table->struct_size;
+
+    memset(options, 0, table->struct_size);
+    memcpy(options, &size, sizeof size);
+    /* A default that its own parser refuses leaves zero; stk__options_check() finds it in the
+     * tests. */
+    for (size_t i = 0; i < table->count; i++)
+        if (table->options[i].initial)
+            stk__option_parse(&table->options[i], options, table->options[i].initial);
+}
+
+static size_t member_size(stk_option_type type)
+{
+    switch (type) {
+    case STK_OPTION_BOOL:
+        return sizeof(bool);
+    case STK_OPTION_INT:
+    case STK_OPTION_UINT:
+    case STK_OPTION_SIZE:
+        return sizeof(uint64_t);
+    case STK_OPTION_DOUBLE:
+    case STK_OPTION_RATE:
+    case STK_OPTION_DURATION:
+        return sizeof(double);
+    case STK_OPTION_ENUM:
+        return sizeof(int32_t);
+    case STK_OPTION_STRING:
+        return sizeof(const char *);
+    }
+    return 0;
+}
+
+/* What is wrong with one option of a table, or NULL. */
+static const char *defect_of(const stk_option_table *table, const stk_option *option)
+{
+    size_t size = member_size(option->type);
+    const char *name = option->name;
+
+    if (!name || !*name || strlen(name) >= STK_OPTION_NAME / 2 ||
+        name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_")])
+        return "its name is not snake_case";
+    if (!size || option->offset < sizeof(uint32_t) || option->offset > table->struct_size ||
+        table->struct_size - option->offset < size || option->offset % size)
+        return "its member is not in the struct";
+    if (option->type == STK_OPTION_ENUM && (!option->choices || !*option->choices))
+        return "it has no choices";
+    if (option->choices && option->type != STK_OPTION_ENUM &&
+        (option->type != STK_OPTION_INT || strcmp(option->choices, "auto") != 0))
+        return "it cannot have these choices";
+    if (option->type == STK_OPTION_ENUM && !option->initial)
+        return "it has no default";
+    if (!(option->min <= option->max))
+        return "its range is empty";
+    if (!option->doc || !*option->doc)
+        return "it has no doc";
+    for (size_t i = 0; i < table->count; i++) {
+        const stk_option *other = &table->options[i];
+        if (other == option)
+            continue;
+        if (strcmp(other->name, name) == 0)
+            return "its name is there twice";
+        if (other->offset < option->offset + size &&
+            option->offset < other->offset + member_size(other->type))
+            return "its member is another option's too";
+    }
+    return NULL;
+}
+
+stk_status stk__options_check(const stk_option_table *table, stk_error *err)
+{
+    if (!table->name || !table->doc || table->struct_size < sizeof(uint32_t) ||
+        table->struct_size > 4096)
+        return stk__fail(err, STK_EINTERNAL, STK_STAGE_OPTIONS, "table %s: no name, doc or size",
+                         table->name ? table->name : "");
+    /* Aligned as any member wants it. */
+    uint64_t scratch[4096 / sizeof(uint64_t)] = {0};
+    for (size_t i = 0; i < table->count; i++) {
+        const stk_option *option = &table->options[i];
+        const char *defect = defect_of(table, option);
+        if (!defect && option->initial &&
+            stk__option_parse(option, scratch, option->initial) != STK__PARSED)
+            defect = "its default is not allowed";
+        if (defect)
+            return stk__fail(err, STK_EINTERNAL, STK_STAGE_OPTIONS, "table %s, option %zu (%s): %s",
+                             table->name, i, option->name ? option->name : "", defect);
+    }
+    return STK_OK;
+}
+
+/* ---- Help ------------------------------------------------------------------------------------ */
+
+#define HELP_COLUMN 32 /* where the docs begin, at most */
+#define HELP_WIDTH  100
+
+static const char *metavar_of(const stk_option *option)
+{
+    if (option->metavar)
+        return option->metavar;
+    switch (option->type) {
+    case STK_OPTION_BOOL:
+        return "";
+    case STK_OPTION_INT:
+    case STK_OPTION_UINT:
+        return "N";
+    case STK_OPTION_DOUBLE:
+        return "X";
+    case STK_OPTION_SIZE:
+        return "SIZE";
+    case STK_OPTION_RATE:
+        return "RATE";
+    case STK_OPTION_DURATION:
+        return "TIME";
+    case STK_OPTION_ENUM:
+        return "WORD";
+    case STK_OPTION_STRING:
+        break;
+    }
+    return "TEXT";
+}
+
+/* "--[no-]drop-last", "--num-workers N". Returns the length. */
+static size_t format_flag(const stk_option *option, char text[2 * STK_OPTION_NAME])
+{
+    bool truth = option->type == STK_OPTION_BOOL;
+    int length = snprintf(text, 2 * STK_OPTION_NAME, "--%s%s%s%.60s", truth ? "[no-]" : "",
+                          option->name, truth ? "" : " ", truth ? "" : metavar_of(option));
+
+    for (char *p = text; *p && *p != ' '; p++)
+        if (*p == '_')
+            *p = '-';
+    return length < 0 ? 0 : (size_t)length;
+}
+
+/* "(default: auto; auto or 0..1024)"; empty when there is nothing to say. */
+static void format_notes(const stk_option *option, char *text, size_t size)
+{
+    char allowed[400] = "";
+
+    *text = 0;
+    if (option->type == STK_OPTION_ENUM || option->min != option->max || option->choices)
+        stk__option_allowed(option, true, allowed, sizeof allowed);
+    bool initial = option->initial && *option->initial;
+    if (initial || *allowed)
+        snprintf(text, size, "(%s%s%s%s)", initial ? "default: " : "",
+                 initial ? option->initial : "", initial && *allowed ? "; " : "", allowed);
+}
+
+/* Print words from column `column` on, breaking lines before HELP_WIDTH. `*at` is the column
+ * reached. */
+static void print_words(const char *text, size_t column, size_t *at, FILE *out)
+{
+    while (*text) {
+        size_t length = strcspn(text, " ");
+        if (*at > column && *at + 1 + length > HELP_WIDTH) {
+            fprintf(out, "\n%*s", (int)column, "");
+            *at = column;
+        } else if (*at > column) {
+            fputc(' ', out);
+            (*at)++;
+        }
+        fwrite(text, 1, length, out);
+        *at += length;
+        text += length;
+        text += strspn(text, " ");
+    }
+}
+
+void stk_options_help(const stk_option_table *table, FILE *out)
+{
+    char flag[2 * STK_OPTION_NAME], notes[640];
+    size_t column = 0;
+
+    for (size_t i = 0; i < table->count; i++)
+        column = STK_MAX(column, format_flag(&table->options[i], flag) + 5);
+    column = STK_MIN(column, (size_t)HELP_COLUMN);
+    for (size_t i = 0; i < table->count; i++) {
+        const stk_option *option = &table->options[i];
+        size_t length = format_flag(option, flag) + 2, at = column;
+        fprintf(out, "  %s", flag);
+        if (length + 3 > column)
+            fprintf(out, "\n%*s", (int)column, "");
+        else
+            fprintf(out, "%*s", (int)(column - length), "");
+        format_notes(option, notes, sizeof notes);
+        print_words(option->doc, column, &at, out);
+        print_words(notes, column, &at, out);
+        fputc('\n', out);
+    }
+}

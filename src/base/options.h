@@ -1,0 +1,52 @@
+/* text -> values of described options */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef STK_SRC_BASE_OPTIONS_H
+#define STK_SRC_BASE_OPTIONS_H
+
+#include "base/base.h"
+
+#define STK_OPTION_SHOWN 64  /* bytes of a value that a message shows, with its end */
+#define STK_OPTION_NAME  128 /* bytes of a name that can be the nearest one, with its end */
+
+/* ---- Values (options_value.c) ---------------------------------------------------------------- */
+
+typedef enum stk__parsed { STK__PARSED, STK__PARSE_BAD, STK__PARSE_RANGE } stk__parsed;
+
+/* Turn `text` into the member of `options`; on failure the member is untouched. */
+stk__parsed stk__option_parse(const stk_option *option, void *options, const char *text);
+/* Say what an option takes, as "auto or 0..1024". `range` alone: nothing where there is no limit.
+ */
+void stk__option_allowed(const stk_option *option, bool range, char *text, size_t size);
+/* Length of word `i` of "a|b|c", and where it begins; 0 past the last. */
+size_t stk__option_choice(const char *choices, size_t i, const char **word);
+/* Whether two words are the same but for case and '-' against '_'. */
+bool stk__option_same(const char *a, size_t a_length, const char *b, size_t b_length);
+/* A finite number in the C locale, whatever the locale of the program; *end is what follows it. */
+bool stk__option_number(const char *text, double *value, const char **end);
+
+/* The same as stk_options_find() for a name of `length` bytes. */
+const stk_option *stk__option_find(const stk_option_table *table, const char *name, size_t length);
+
+/* ---- Messages (options.c) -------------------------------------------------------------------- */
+
+/* Copy a value for a message: cut to what fits, control bytes and broken UTF-8 as '?'. */
+void stk__option_show(char shown[STK_OPTION_SHOWN], const char *text);
+
+/* The nearest of the names offered, by edit distance; `found` is empty when none is near. */
+typedef struct stk__nearest {
+    const char *wanted;
+    size_t distance;
+    char found[STK_OPTION_NAME];
+} stk__nearest;
+
+void stk__nearest_init(stk__nearest *nearest, const char *wanted);
+void stk__nearest_offer(stk__nearest *nearest, const char *name);
+
+/*
+ * A table must be sound, or every use of it fails: unique snake_case names, members within the
+ * struct, defaults that the parser accepts, choices where they belong, a doc. Checked by the tests,
+ * over all tables.
+ */
+stk_status stk__options_check(const stk_option_table *table, stk_error *err);
+
+#endif

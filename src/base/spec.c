@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Options in the query of a spec: "mnist:DIR?train=false&subset=1000". */
+#include "base/base.h"
+
+#include "base/options.h"
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c |= 0x20;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Undo %-escapes: `length` bytes to `to`, with an end. False for a broken escape or a zero byte. */
+static bool unescape(const char *from, size_t length, char *to)
+{
+    for (size_t i = 0; i < length; i++) {
+        char c = from[i];
+        if (c == '%') {
+            int high = i + 2 < length ? hex_digit(from[i + 1]) : -1;
+            int low = i + 2 < length ? hex_digit(from[i + 2]) : -1;
+            if (high < 0 || low < 0 || high + low == 0)
+                return false;
+            c = (char)(high * 16 + low);
+            i += 2;
+        }
+        *to++ = c;
+    }
+    *to = 0;
+    return true;
+}
+
+/* Set one option from "name=value"; a switch may stand without a value. `text` has room for the
+ * value. */
+static stk_status take_one(const stk_option_table *table, const stk_option *option, void *options,
+                           const char *value, size_t length, char *text, stk_error *err)
+{
+    if (!value) {
+        if (option->type != STK_OPTION_BOOL)
+            return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, option->name, STK_NO_OFFSET,
+                                "%s.%s: no value; write %s=VALUE", table->name, option->name,
+                                option->name);
+        return stk_options_set(table, options, option->name, "true", err);
+    }
+    if (!unescape(value, length, text)) {
+        char shown[STK_OPTION_SHOWN];
+        memcpy(text, value, length);
+        text[length] = 0;
+        stk__option_show(shown, text);
+        return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, option->name, STK_NO_OFFSET,
+                            "%s.%s: '%s' has a broken %%-escape; a '%%' itself is written %%25",
+                            table->name, option->name, shown);
+    }
+    return stk_options_set(table, options, option->name, text, err);
+}
+
+stk_status stk__spec_take(stk_context *ctx, char *url, const stk_option_table *table, void *options,
+                          char **texts, stk_error *err)
+{
+    char *query = strchr(url, '?');
+
+    *texts = NULL;
+    if (!query)
+        return STK_OK;
+    /* The values fit where the query was: each is no longer than its text, and its end takes the
+     * place of the '&'. */
+    char *block = stk__alloc(ctx, strlen(query) + 1);
+    if (!block)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_OPTIONS, "no memory for the options of %.200s",
+                         url);
+    char *text = block, *kept = query;
+    for (const char *p = query + 1; p;) {
+        const char *end = strchr(p, '&');
+        size_t length = end ? (size_t)(end - p) : strlen(p);
+        const char *equals = memchr(p, '=', length);
+        size_t name = equals ? (size_t)(equals - p) : length;
+        const stk_option *option = stk__option_find(table, p, name);
+        if (option) {
+            size_t value = equals ? length - name - 1 : 0;
+            stk_status status =
+                take_one(table, option, options, equals ? equals + 1 : NULL, value, text, err);
+            if (status != STK_OK) {
+                stk__free(ctx, block);
+                return status;
+            }
+            if (equals)
+                text += strlen(text) + 1;
+        } else if (length) {
+            /* What stays moves up behind the '?' or the '&' of what stayed before it. */
+            *kept = kept == query ? '?' : '&';
+            memmove(kept + 1, p, length);
+            kept += 1 + length;
+        }
+        p = end ? end + 1 : NULL;
+    }
+    *kept = 0;
+    if (text == block)
+        stk__free(ctx, block);
+    else
+        *texts = block;
+    return STK_OK;
+}

@@ -1,0 +1,35 @@
+/* bytes -> bytes */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef STK_SRC_CODEC_CODEC_H
+#define STK_SRC_CODEC_CODEC_H
+
+#include "base/base.h"
+
+/* ---- gzip [RFC 1952, RFC 1951] (gzip.c) ------------------------------------------------------ */
+
+/* Most bytes that one byte of deflate can become. A size beyond this is a lie. */
+#define STK_DEFLATE_RATIO 1032
+
+/* A gzip file being inflated. One thread at a time. */
+typedef struct stk__gzip stk__gzip;
+
+/*
+ * Begin to inflate the `length` bytes at `data`, which stay the caller's and must live until the
+ * end. Members that follow each other are one stream; zeros after the last are padding. No more
+ * than `limit` bytes are ever given out. `key` names the object in messages and must live as long.
+ */
+stk_status stk__gzip_create(stk_context *ctx, const void *data, uint64_t length, uint64_t limit,
+                            const char *key, stk__gzip **out, stk_error *err);
+
+/*
+ * Give the next `size` bytes. *got is less only at the end of the stream, and then every checksum
+ * has been found right. Errors: STK_ETRUNCATED, STK_EFORMAT, STK_ECHECKSUM, STK_ELIMIT (the stream
+ * holds more than `limit`), STK_ENOMEM, each with the offset in the compressed bytes. After an
+ * error the stream is of no more use.
+ */
+stk_status stk__gzip_read(stk__gzip *gzip, void *out, uint64_t size, uint64_t *got, stk_error *err);
+
+/* Ends it and sets *gzip to NULL. Accepts NULL. */
+void stk__gzip_destroy(stk__gzip **gzip);
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the datasets made of files share: finding, mapping and loading one object of a store. */
+#ifndef STK_SRC_DATASET_OBJECT_H
+#define STK_SRC_DATASET_OBJECT_H
+
+#include "dataset/dataset.h"
+#include "store/store.h"
+
+/* One object, and its bytes where they are in memory. */
+typedef struct stk__object {
+    char key[256];
+    uint64_t size;
+    const unsigned char *data; /* all of it, readable STK_TAIL bytes beyond; NULL: in the store */
+    void *owned;               /* memory to be freed, or NULL where the store keeps it */
+} stk__object;
+
+/* Whether `key` is a file of the store; fills `object`. A missing one is no error. Blocks. */
+stk_status stk__object_find(stk_store *store, const char *key, stk__object *object, bool *found,
+                            stk_error *err);
+
+/* Set `data` if the store holds the object in memory; otherwise leave it NULL. */
+stk_status stk__object_map(stk_store *store, stk__object *object, stk_error *err);
+
+/* Set `data`: mapped, or read whole into memory. Blocks. */
+stk_status stk__object_load(stk_store *store, stk__object *object, stk_error *err);
+
+/* Read a range, from memory or from the store. Blocks. */
+stk_status stk__object_read(stk_store *store, const stk__object *object, uint64_t offset,
+                            uint64_t length, void *data, stk_error *err);
+
+/* Free what it owns. */
+void stk__object_release(stk_context *ctx, stk__object *object);
+
+/* Copy a key for stk_dataset_ops.object(): cut to `size`, its full length returned. */
+size_t stk__object_copy_key(char *to, size_t size, const char *key);
+
+#endif

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Blobs in memory, by key. An epoch visits every sample once, so throwing out what is old to keep what is new would
+ * lose every hit as soon as the data is larger than the cache: what came first stays. Readers take no lock: an entry
+ * is published by its pointer, and nothing is ever removed.
+ */
+#include "loader/loader.h"
+
+#define ARENA_BYTES (UINT64_C(1) << 20)
+
+typedef struct entry {
+    uint64_t a, b;
+    _Atomic(char *) blob;   /* behind its size; NULL: free, or being filled */
+} entry;
+
+#define NO_KEY UINT64_MAX   /* the `b` of a free entry */
+
+typedef struct arena {
+    struct arena *next;
+    uint64_t used, room;
+} arena;
+
+struct stk__cache {
+    stk_context *ctx;
+    uint64_t limit;
+    uint64_t mask;          /* of the table */
+    entry *table;
+    pthread_mutex_t lock;   /* guards the rest, and the keys of new entries */
+    uint64_t bytes, entries, most_entries;
+    arena *arenas;
+};
+
+stk_status stk__cache_create(stk_context *ctx, uint64_t limit, uint64_t most_entries, stk__cache **out)
+{
+    uint64_t slots = 64, entries;
+
+    *out = NULL;
+    /* The table takes an eighth of the limit at most. */
+    entries = STK_MIN(most_entries, limit / 8 / sizeof(entry) / 2);
+    while (slots < entries * 2)
+        slots *= 2;
+    if (slots * sizeof(entry) > limit / 4)
+        slots /= 2;
+    if (limit < 2 * ARENA_BYTES)
+        return STK_EBUDGET;
+    stk__cache *cache = stk__calloc(ctx, 1, sizeof *cache);
+    if (!cache)
+        return STK_ENOMEM;
+    cache->table = stk__calloc(ctx, slots, sizeof *cache->table);
+    if (!cache->table) {
+        stk__free(ctx, cache);
+        return STK_ENOMEM;
+    }
+    for (uint64_t i = 0; i < slots; i++)
+        cache->table[i].b = NO_KEY;
+    cache->ctx = ctx;
+    cache->limit = limit;
+    cache->mask = slots - 1;
+    cache->most_entries = slots / 2;
+    cache->bytes = slots * sizeof(entry);
+    pthread_mutex_init(&cache->lock, NULL);
+    *out = cache;
+    return STK_OK;
+}
+
+void stk__cache_destroy(stk__cache **cache)
+{
+    stk__cache *c = *cache;
+
+    if (!c)
+        return;
+    for (arena *a = c->arenas, *next; a; a = next) {
+        next = a->next;
+        stk__free(c->ctx, a);
+    }
+    pthread_mutex_destroy(&c->lock);
+    stk__free(c->ctx, c->table);
+    stk__free(c->ctx, c);
+    *cache = NULL;
+}
+
+static uint64_t hash(uint64_t a, uint64_t b)
+{
+    uint64_t h = (a ^ b * UINT64_C(0x9E3779B97F4A7C15)) * UINT64_C(0xBF58476D1CE4E5B9);
+
+    return h ^ h >> 29;
+}
+
+void stk__cache_prefetch(const stk__cache *cache, uint64_t a, uint64_t b)
+{
+    __builtin_prefetch(&cache->table[hash(a, b) & cache->mask]);
+}
+
+const void *stk__cache_get(stk__cache *cache, uint64_t a, uint64_t b, uint64_t *size)
+{
+    for (uint64_t i = hash(a, b);; i++) {
+        entry *e = &cache->table[i & cache->mask];
+        char *blob = atomic_load_explicit(&e->blob, memory_order_acquire);
+        /* An entry that is being filled ends the search too: a miss, at worst of a blob that lies behind it. */
+        if (!blob)
+            return NULL;
+        if (e->a == a && e->b == b) {
+            memcpy(size, blob - sizeof *size, sizeof *size);
+            return blob;
+        }
+    }
+}
+
+/* Room for `size` bytes, its size in front and the tail that kernels may read; NULL when the limit is reached. */
+static char *carve_locked(stk__cache *cache, uint64_t size)
+{
+    uint64_t room = stk__round_up(size + sizeof size + STK_TAIL, 16);
+    arena *a = cache->arenas;
+
+    if (!a || a->used + room > a->room) {
+        uint64_t bytes = STK_MAX(ARENA_BYTES, room + stk__round_up(sizeof *a, 16) + 16);
+        if (cache->bytes + bytes > cache->limit)
+            return NULL;
+        a = stk__alloc(cache->ctx, bytes);
+        if (!a)
+            return NULL;
+        /* Blobs begin 16-aligned, behind their sizes. */
+        *a = (arena){.next = cache->arenas, .used = stk__round_up(sizeof *a, 16) + 8, .room = bytes};
+        cache->arenas = a;
+        cache->bytes += bytes;
+    }
+    char *blob = (char *)a + a->used + sizeof size;
+    a->used += room;
+    return blob;
+}
+
+void stk__cache_put(stk__cache *cache, uint64_t a, uint64_t b, const stk_slice *parts, size_t n)
+{
+    uint64_t size = 0, i = hash(a, b);
+    char *blob = NULL;
+
+    for (size_t k = 0; k < n; k++)
+        size += parts[k].size;
+    if (size > cache->limit)
+        return;
+    pthread_mutex_lock(&cache->lock);
+    if (cache->entries < cache->most_entries) {
+        while (cache->table[i & cache->mask].b != NO_KEY &&
+               !(cache->table[i & cache->mask].a == a && cache->table[i & cache->mask].b == b))
+            i++;
+        if (cache->table[i & cache->mask].b == NO_KEY && (blob = carve_locked(cache, size))) {
+            cache->table[i & cache->mask].a = a;
+            cache->table[i & cache->mask].b = b;
+            cache->entries++;
+        }
+    }
+    pthread_mutex_unlock(&cache->lock);
+    if (!blob)
+        return;
+    memcpy(blob - sizeof size, &size, sizeof size);
+    char *to = blob;
+    for (size_t k = 0; k < n; k++) {
+        memcpy(to, parts[k].data, parts[k].size);
+        to += parts[k].size;
+    }
+    memset(to, 0, STK_TAIL);
+    atomic_store_explicit(&cache->table[i & cache->mask].blob, blob, memory_order_release);
+}
+
+uint64_t stk__cache_bytes(stk__cache *cache)
+{
+    pthread_mutex_lock(&cache->lock);
+    uint64_t bytes = cache->bytes;
+    pthread_mutex_unlock(&cache->lock);
+    return bytes;
+}

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Handing out batches in order, and what becomes of the bad samples in them. */
+#include "loader/loader.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <unistd.h>
+
+/* A cancel may come from a signal handler, which can set a flag and wake nobody: waits look this often. */
+#define LOOK_NS UINT64_C(20000000)
+
+/* ---- Bad samples ------------------------------------------------------------------------------------------------------ */
+
+void stk__note_bad_locked(stk__step *step, uint32_t r, bool replaced)
+{
+    stk_loader *loader = step->loader;
+    const stk__row *row = &step->rows[r];
+    stk__bad_sample *bad = stk__calloc(loader->ctx, 1, sizeof *bad);
+    stk_store *store;
+
+    step->num_bad++;
+    if (!bad)
+        return;
+    *bad = (stk__bad_sample){.position = row->position,
+                             .index = row->index,
+                             .offset = STK_NO_OFFSET,
+                             .status = row->status,
+                             .stage = row->stage,
+                             .replaced = replaced,
+                             .reason = row->reason,
+                             .next = step->bad};
+    if (row->num_needs && loader->dataset->ops->object) {
+        char key[STK_MAX_OBJECT_KEY];
+        size_t length = loader->dataset->ops->object(loader->dataset, row->needs[0].need.object, &store, key,
+                                                     sizeof key);
+        if (length < sizeof key)
+            stk__copy_tail(bad->key, sizeof bad->key, key);
+        bad->offset = row->needs[0].need.offset;
+    }
+    step->bad = bad;
+}
+
+/* In order of position, and of the tries at one position: the list grows at its front. */
+static stk__bad_sample *sort_bad(stk__bad_sample *list)
+{
+    stk__bad_sample *sorted = NULL;
+
+    for (stk__bad_sample *next; list; list = next) {
+        stk__bad_sample **at = &sorted;
+        next = list->next;
+        while (*at && (*at)->position < list->position)
+            at = &(*at)->next;
+        list->next = *at;
+        *at = list;
+    }
+    return sorted;
+}
+
+/* One line of the quarantine log; a JSON object, written at once. */
+static void quarantine(stk_loader *loader, uint64_t epoch, const stk__bad_sample *bad)
+{
+    char line[1024], key[2 * STK_ERROR_KEY];
+    size_t n = 0;
+
+    for (const char *c = bad->key; *c && n + 8 < sizeof key; c++) {
+        if (*c == '"' || *c == '\\')
+            key[n++] = '\\';
+        if ((unsigned char)*c < 0x20)
+            n += (size_t)snprintf(key + n, 8, "\\u%04x", *c);
+        else
+            key[n++] = *c;
+    }
+    key[n] = 0;
+    int length = snprintf(line, sizeof line,
+                          "{\"epoch\": %" PRIu64 ", \"position\": %" PRIu64 ", \"index\": %" PRIu64
+                          ", \"key\": \"%s\", \"offset\": %" PRId64
+                          ", \"stage\": \"%s\", \"status\": \"%s\", \"reason\": \"%s\", \"action\": \"%s\"}\n",
+                          epoch, bad->position, bad->index, key,
+                          bad->offset == STK_NO_OFFSET ? -1 : (int64_t)bad->offset,
+                          stk_stage_name((stk_stage)bad->stage), stk_status_name(bad->status),
+                          bad->reason ? bad->reason : stk_status_text(bad->status),
+                          bad->replaced                                  ? "replace"
+                          : loader->options.on_error == STK_ON_ERROR_FAIL ? "fail"
+                                                                          : "skip");
+    if (write(loader->quarantine, line, (size_t)length) != length) {
+        stk__log(loader->ctx, STK_LOG_WARNING, "quarantine log %s: could not be written: %s; it ends here",
+                 loader->quarantine_path, strerrordesc_np(errno));
+        close(loader->quarantine);
+        loader->quarantine = -1;
+    }
+}
+
+static stk_status describe_bad(const stk_loader *loader, const stk__bad_sample *bad, uint64_t epoch, stk_error *err)
+{
+    const char *reason = bad->reason ? bad->reason : stk_status_text(bad->status);
+    char offset[40] = "", more[80] = "";
+
+    if (bad->offset != STK_NO_OFFSET)
+        snprintf(offset, sizeof offset, " at byte %" PRIu64, bad->offset);
+    if (bad->status == STK_EBUDGET)
+        snprintf(more, sizeof more, " (%" PRIu64 " bytes wanted, %" PRIu64 " left for reads)",
+                 loader->too_big_bytes, loader->ring->pool.limit);
+    stk_status status =
+        stk__fail_at(err, bad->status, (stk_stage)bad->stage, bad->key, bad->offset,
+                     "sample %" PRIu64 " (position %" PRIu64 " of epoch %" PRIu64 "): %s%s%s%s%s; %s", bad->index,
+                     bad->position, epoch, reason, more, *bad->key ? ": " : "", bad->key, offset,
+                     !stk_status_is_permanent(bad->status) ? "trying again may help, more retries too"
+                     : bad->status == STK_EBUDGET          ? "raise memory_budget, or set on_error: skip"
+                                                           : "mend or remove it, or set on_error: skip or replace");
+    if (err)
+        err->sample = bad->index;
+    return status;
+}
+
+/* Judge the bad samples of a batch that is about to be delivered. */
+static stk_status settle_bad(stk_loader *loader, uint64_t epoch, stk__bad_sample *list, uint32_t count,
+                             stk_error *err)
+{
+    stk_status status = STK_OK;
+
+    loader->bad_samples += count;
+    list = sort_bad(list);
+    for (stk__bad_sample *bad = list; bad; bad = bad->next) {
+        stk__event event = {.kind = STK__EVENT_BAD_SAMPLE,
+                            .status = bad->status,
+                            .worker = UINT32_MAX,
+                            .epoch = epoch,
+                            .position = bad->position,
+                            .index = bad->index};
+        stk__emit(loader->ctx, &event);
+        if (loader->quarantine >= 0)
+            quarantine(loader, epoch, bad);
+        /* What may pass is never left out: the outcome must not depend on timing. */
+        bool fails = !bad->replaced && (loader->options.on_error == STK_ON_ERROR_FAIL ||
+                                        loader->options.on_error == STK_ON_ERROR_REPLACE ||
+                                        !stk_status_is_permanent(bad->status));
+        if (fails && status == STK_OK)
+            status = describe_bad(loader, bad, epoch, err);
+    }
+    if (status == STK_OK && !list && count)
+        status = stk__fail(err, STK_ENOMEM, STK_STAGE_LOADER, "a bad sample, and no memory to say which");
+    if (status == STK_OK && loader->options.max_errors >= 0 &&
+        loader->bad_samples > (uint64_t)loader->options.max_errors)
+        status = stk__fail(err, STK_EBADSAMPLES, STK_STAGE_LOADER,
+                           "%" PRIu64 " bad samples so far, max_errors allows %" PRId64
+                           ": mend the data (the option quarantine lists them) or raise max_errors",
+                           loader->bad_samples, loader->options.max_errors);
+    for (stk__bad_sample *next; list; list = next) {
+        next = list->next;
+        stk__free(loader->ctx, list);
+    }
+    return status;
+}
+
+/* ---- Waiting ---------------------------------------------------------------------------------------------------------- */
+
+/* Say who is stuck. (L) held; let go inside. */
+static void watch_locked(stk_loader *loader, uint64_t waited_ns)
+{
+    char text[700];
+    size_t n = 0;
+    uint64_t now = stk__now_ns();
+    stk__op *oldest = NULL;
+
+    n += (size_t)snprintf(text, sizeof text, "no batch for %.0f s (epoch %" PRIu64 ", step %" PRIu64 ")",
+                          (double)waited_ns * 1e-9, loader->first / loader->order.steps,
+                          loader->first % loader->order.steps);
+    for (uint32_t i = 0; i < loader->num_workers && n < 400; i++) {
+        uint64_t since = atomic_load_explicit(&loader->workers[i].since_ns, memory_order_relaxed);
+        if (since)
+            n += (size_t)snprintf(text + n, sizeof text - n, "; %s has prepared sample %" PRIu64 " for %.1f s",
+                                  loader->workers[i].thread.name,
+                                  (uint64_t)atomic_load_explicit(&loader->workers[i].sample, memory_order_relaxed),
+                                  (double)(now - since) * 1e-9);
+    }
+    for (stk__op *op = loader->reads.flying; op; op = op->next)
+        if (!oldest || op->start_ns < oldest->start_ns)
+            oldest = op;
+    if (oldest)
+        n += (size_t)snprintf(text + n, sizeof text - n, "; %u reads in flight, the oldest for %.1f s: %.120s",
+                              loader->reads.in_flight, (double)(now - oldest->start_ns) * 1e-9, oldest->read.key);
+    if (loader->planner.blocked)
+        snprintf(text + n, sizeof text - n, "; the memory budget is full");
+    pthread_mutex_unlock(&loader->ring->lock);
+    stk__log(loader->ctx, STK_LOG_WARNING, "%s", text);
+    pthread_mutex_lock(&loader->ring->lock);
+}
+
+/* Do a piece of the work in the consumer's thread, where there are no others. (L) held. */
+static bool work_inline_locked(stk_loader *loader)
+{
+    if (stk__can_plan_locked(loader)) {
+        stk__plan_round_locked(loader);
+        return true;
+    }
+    if (!stk__task_take_locked(loader, &loader->self))
+        return false;
+    pthread_mutex_unlock(&loader->ring->lock);
+    stk__task_run(loader, &loader->self);
+    return true;
+}
+
+/* Nothing moves until the consumer gives a batch back. (L) held. */
+static bool starved_locked(stk_loader *loader)
+{
+    const stk__ring *ring = loader->ring;
+
+    if (ring->num_held == ring->num_slabs)
+        return true;
+    return ring->num_held && ring->num_ragged && loader->planner.blocked && loader->tasks == 0 &&
+           loader->reads.in_flight == 0 && !loader->reads.first;
+}
+
+/* Wait for the first step to be complete. (L) held. */
+static stk_status wait_locked(stk_loader *loader, uint64_t deadline, bool has_timeout, stk_error *err)
+{
+    const uint64_t start = stk__now_ns();
+    uint64_t watch = loader->options.watchdog > 0 ? (uint64_t)(loader->options.watchdog * 1e9) : UINT64_MAX;
+    uint64_t next_watch = watch == UINT64_MAX ? UINT64_MAX : start + watch;
+
+    for (;;) {
+        if (atomic_load(&loader->canceled))
+            return stk__fail(err, STK_ECANCELED, STK_STAGE_LOADER, "the loader was canceled");
+        if (loader->first < loader->located_end && stk__step_at(loader, loader->first)->complete)
+            return STK_OK;
+        if (loader->num_workers == 0 && work_inline_locked(loader))
+            continue;
+        if (starved_locked(loader))
+            return stk__fail(err, STK_EBUSY, STK_STAGE_LOADER,
+                             "all %u batches of the loader are held: give one back with stk_batch_release(), or raise "
+                             "prefetch_factor",
+                             loader->ring->num_slabs);
+        uint64_t now = stk__now_ns();
+        if (now >= deadline && !has_timeout)
+            return STK_EAGAIN;
+        if (now >= deadline)
+            return stk__fail(err, STK_ETIMEDOUT, STK_STAGE_LOADER, "no batch within the timeout of %g s",
+                             loader->options.timeout);
+        if (now >= next_watch) {
+            watch_locked(loader, now - start);
+            next_watch = now + watch;
+            continue;
+        }
+        stk__cond_wait_until(&loader->ring->finished, &loader->ring->lock,
+                             STK_MIN(deadline, STK_MIN(next_watch, now + LOOK_NS)));
+    }
+}
+
+/* ---- Delivery --------------------------------------------------------------------------------------------------------- */
+
+/* Take the finished first step's slab and let its record go. (L) held. */
+static stk_batch *detach_locked(stk_loader *loader, stk__bad_sample **bad, uint32_t *num_bad, stk__extra **extras)
+{
+    stk__step *step = stk__step_at(loader, loader->first);
+    stk_batch *batch = step->slab;
+
+    *bad = step->bad;
+    *num_bad = step->num_bad;
+    *extras = step->extras;
+    step->bad = NULL;
+    step->num_bad = 0;
+    step->extras = NULL;
+    step->slab = NULL;
+    batch->held = true;
+    loader->ring->num_held++;
+    loader->ring->references++;
+    loader->first++;
+    if (loader->num_workers == 0)
+        loader->plan_limit = stk__plan_limit(loader);
+    loader->eos_pending = loader->first % loader->order.steps == 0;
+    loader->delivered++;
+    return batch;
+}
+
+static uint64_t after(uint64_t start, double seconds)
+{
+    double ns = (double)start + seconds * 1e9;
+
+    return ns >= 9e18 ? UINT64_MAX : (uint64_t)ns;
+}
+
+/* What is to be said instead of a batch: the end of an epoch, or of everything. */
+static stk_status answer_without_batch(stk_loader *loader, stk_error *err)
+{
+    if (loader->eos_pending) {
+        loader->eos_pending = false;
+        if (!loader->options.persistent_workers)
+            stk__loader_stop_threads(loader);
+        return STK_EOS;
+    }
+    if (loader->options.epochs && loader->first >= loader->options.epochs * loader->order.steps)
+        return STK_EOS;
+    if (!loader->options.persistent_workers && loader->running == 0)
+        STK_TRY(stk__loader_start_threads(loader, err));
+    return STK_OK;
+}
+
+stk_status stk_loader_next(stk_loader *loader, int64_t timeout_ms, stk_batch **out, stk_error *err)
+{
+    stk__bad_sample *bad;
+    stk__extra *extras;
+    uint32_t num_bad;
+
+    *out = NULL;
+    stk_error_init(err);
+    STK_TRY(stk__context_check(loader->ctx, err));
+    if (atomic_load(&loader->canceled))
+        return stk__fail(err, STK_ECANCELED, STK_STAGE_LOADER, "the loader was canceled");
+    STK_TRY(answer_without_batch(loader, err));
+    const uint64_t start = stk__now_ns();
+    uint64_t deadline = timeout_ms < 0 ? UINT64_MAX : after(start, (double)timeout_ms * 1e-3);
+    bool has_timeout = loader->options.timeout > 0 && after(start, loader->options.timeout) < deadline;
+    if (has_timeout)
+        deadline = after(start, loader->options.timeout);
+    pthread_mutex_lock(&loader->ring->lock);
+    stk_status status = wait_locked(loader, deadline, has_timeout, err);
+    if (status != STK_OK) {
+        pthread_mutex_unlock(&loader->ring->lock);
+        return status;
+    }
+    stk_batch *batch = detach_locked(loader, &bad, &num_bad, &extras);
+    uint64_t end = stk__now_ns();
+    loader->deliver_wait_ns += end - start;
+    stk__attach_slabs_locked(loader);
+    pthread_cond_signal(&loader->ring->work);
+    pthread_mutex_unlock(&loader->ring->lock);
+
+    for (stk__extra *next; extras; extras = next) {
+        next = extras->next;
+        stk__free(loader->ctx, extras);
+    }
+    stk__event event = {.kind = STK__EVENT_DELIVER,
+                        .worker = UINT32_MAX,
+                        .start_ns = start,
+                        .end_ns = end,
+                        .epoch = batch->epoch,
+                        .step = batch->step,
+                        .count = batch->count};
+    stk__emit(loader->ctx, &event);
+    if (num_bad)
+        status = settle_bad(loader, batch->epoch, bad, num_bad, err);
+    if (status != STK_OK) {
+        stk_batch_release(&batch);
+        return status;
+    }
+    *out = batch;
+    return STK_OK;
+}
+
+void stk_loader_cancel(stk_loader *loader)
+{
+    atomic_store(&loader->canceled, true);
+}

@@ -1,0 +1,720 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Planning: which samples stand in a step, what they need, and which reads bring it. One thread at a time plans, in
+ * rounds. Rows are admitted in order of position, as many as the budget holds; a row that finds its bytes in the
+ * cache, or on their way for another row, asks for nothing. When no row before it holds memory a row is always
+ * admitted, or it can never be: so the budget cannot deadlock against the order.
+ */
+#include "loader/loader.h"
+
+#define ROUND_WANTS 1024  /* reads planned together: enough to join neighbours, few enough to start soon */
+
+/* What a read of `length` bytes may take of the pool, alone or joined with others. */
+static uint64_t admission_cost(uint64_t length)
+{
+    return length > INT64_MAX / 4 ? UINT64_MAX / 4 : length + length / 4 + 5 * STK_CACHE_LINE;
+}
+
+static void fail_row(stk__row *row, stk_status status, const char *reason)
+{
+    row->status = status;
+    row->stage = STK_STAGE_LOADER;
+    row->reason = reason;
+}
+
+/* ---- Locating ------------------------------------------------------------------------------------------------------ */
+
+typedef struct collector {
+    stk_locator seam;
+    stk_loader *loader;
+    stk__step *step;
+    const uint32_t *map;       /* row of each index of the call; NULL: the same */
+    stk__extra *extra;         /* instead of the step's needs, for a substitute */
+    uint32_t num_extra, room_extra;
+    size_t last;               /* sample that added last: they come in order */
+} collector;
+
+static uint32_t row_of(const collector *c, size_t i)
+{
+    return c->map ? c->map[i] : (uint32_t)i;
+}
+
+static stk_status grow_needs(stk_loader *loader, stk__step *step)
+{
+    uint32_t room = step->room_needs ? step->room_needs * 2 : STK_MAX(step->num_rows, 16);
+    stk__need_entry *needs = stk__realloc(loader->ctx, step->needs, (uint64_t)room * sizeof *needs);
+
+    if (!needs)
+        return STK_ENOMEM;
+    step->needs = needs;
+    stk_slice *slices = stk__realloc(loader->ctx, step->slices, (uint64_t)room * sizeof *slices);
+    if (!slices)
+        return STK_ENOMEM;
+    step->slices = slices;
+    step->room_needs = room;
+    return STK_OK;
+}
+
+static stk_status collect(stk_locator *seam, size_t i, const stk_need *need)
+{
+    collector *c = (collector *)seam;
+    stk__step *step = c->step;
+    uint32_t row = row_of(c, i);
+
+    if (i < c->last)
+        return STK_EINVAL;
+    c->last = i;
+    if (step->num_needs == step->room_needs)
+        STK_TRY(grow_needs(c->loader, step));
+    step->needs[step->num_needs] = (stk__need_entry){.need = *need, .step = step, .row = row};
+    step->slices[step->num_needs] = (stk_slice){.data = "", .size = 0};
+    step->num_needs++;
+    step->rows[row].num_needs++;
+    return STK_OK;
+}
+
+static stk_status collect_extra(stk_locator *seam, size_t i, const stk_need *need)
+{
+    collector *c = (collector *)seam;
+
+    (void)i;
+    if (c->num_extra == c->room_extra)
+        return STK_ELIMIT;
+    c->extra->needs[c->num_extra] =
+        (stk__need_entry){.need = *need, .step = c->step, .row = c->map[0]};
+    c->extra->slices[c->num_extra++] = (stk_slice){.data = "", .size = 0};
+    return STK_OK;
+}
+
+static void collect_cost(stk_locator *seam, size_t i, double nanoseconds)
+{
+    collector *c = (collector *)seam;
+
+    c->step->rows[row_of(c, i)].cost = (float)nanoseconds;
+    c->step->has_costs = true;
+}
+
+static void collect_bytes(stk_locator *seam, size_t i, uint32_t field, uint64_t bytes)
+{
+    collector *c = (collector *)seam;
+    const stk__ring *ring = c->loader->ring;
+
+    for (uint32_t k = 0; k < ring->num_columns; k++)
+        if (ring->columns[k].source == (int32_t)field && ring->columns[k].field.layout != STK_FIXED)
+            c->step->ragged_bound[(uint64_t)row_of(c, i) * ring->num_ragged + ring->columns[k].ragged] = bytes;
+}
+
+/* The room of a ragged value stays what it was for the sample that is replaced. */
+static void keep_bytes(stk_locator *seam, size_t i, uint32_t field, uint64_t bytes)
+{
+    (void)seam;
+    (void)i;
+    (void)field;
+    (void)bytes;
+}
+
+/* Whether a need is already in the cache; its slice then says where. */
+static bool find_cached(stk_loader *loader, const stk_need *need, stk_slice *slice)
+{
+    uint64_t size;
+
+    if (need->length == 0)
+        return true;
+    if (!loader->cache || loader->options.cache != STK_CACHE_ENCODED)
+        return false;
+    const void *blob = stk__cache_get(loader->cache, need->object, need->offset, &size);
+    if (!blob || size != need->length)
+        return false;
+    *slice = (stk_slice){.data = blob, .size = size};
+    return true;
+}
+
+/* Give the rows of a located step their needs, and the ragged values their bounds. */
+static void tie_needs(stk_loader *loader, stk__step *step)
+{
+    const uint32_t ragged = loader->ring->num_ragged;
+    uint32_t at = 0;
+
+    if (loader->options.cache == STK_CACHE_ENCODED && loader->cache)
+        for (uint32_t i = 0; i < step->num_needs; i++)
+            stk__cache_prefetch(loader->cache, step->needs[i].need.object, step->needs[i].need.offset);
+    for (uint32_t r = 0; r < step->num_rows; r++) {
+        stk__row *row = &step->rows[r];
+        uint64_t bytes = 0;
+        row->needs = step->needs + at;
+        row->slices = step->slices + at;
+        at += row->num_needs;
+        for (uint32_t i = 0; i < row->num_needs; i++)
+            bytes += STK_MIN(row->needs[i].need.length, INT64_MAX / 1024);
+        for (uint32_t k = 0; k < ragged; k++)
+            if (step->ragged_bound[(uint64_t)r * ragged + k] == UINT64_MAX)
+                step->ragged_bound[(uint64_t)r * ragged + k] = bytes;
+    }
+}
+
+static void fail_rows(stk__step *step, stk_status status, stk_stage stage)
+{
+    for (uint32_t r = 0; r < step->num_rows; r++) {
+        step->rows[r].status = status;
+        step->rows[r].stage = (uint8_t)stage;
+        step->rows[r].num_needs = 0;
+    }
+    step->num_needs = 0;
+}
+
+/* Fill the record of the next step. The record is the planner's own until it is published. */
+static void locate_step(stk_loader *loader, stk__step *step, uint64_t serial)
+{
+    stk__planner *planner = &loader->planner;
+    const uint32_t ragged = loader->ring->num_ragged;
+    uint32_t n = 0;
+
+    step->serial = serial;
+    step->epoch = serial / loader->order.steps;
+    step->step = serial % loader->order.steps;
+    step->planned_ns = stk__now_ns();
+    stk__order_epoch_set(&planner->order, step->epoch);
+    step->num_rows = (uint32_t)stk__order_positions(&loader->order, step->step, step->positions);
+    stk__order_indices(&planner->order, step->positions, step->indices, step->num_rows);
+    step->admitted = step->done = step->ready_first = step->ready_end = step->num_needs = 0;
+    step->complete = step->has_costs = step->has_holes = false;
+    for (uint32_t r = 0; r < step->num_rows; r++)
+        step->rows[r] = (stk__row){.index = step->indices[r], .position = step->positions[r]};
+    for (uint64_t i = 0; i < (uint64_t)step->num_rows * ragged; i++)
+        step->ragged_bound[i] = UINT64_MAX;
+    for (uint32_t r = 0; r < step->num_rows; r++) {
+        uint64_t size;
+        if (loader->cache && loader->options.cache == STK_CACHE_DECODED) {
+            step->rows[r].decoded = stk__cache_get(loader->cache, 0, step->indices[r], &size);
+            planner->cache_hits += step->rows[r].decoded != NULL;
+            planner->cache_misses += step->rows[r].decoded == NULL;
+        }
+        if (step->rows[r].decoded)
+            continue;
+        planner->map[n] = r;
+        step->indices[n++] = step->indices[r];
+    }
+    planner->rows += step->num_rows;
+    if (!loader->dataset->ops->locate || n == 0)
+        return;
+    collector c = {.seam = {.add = collect, .cost = collect_cost, .bytes = collect_bytes},
+                   .loader = loader,
+                   .step = step,
+                   .map = planner->map};
+    stk_status status = loader->dataset->ops->locate(loader->dataset, step->indices, n, &c.seam, NULL);
+    if (status == STK_OK)
+        tie_needs(loader, step);
+    else
+        fail_rows(step, status, STK_STAGE_DATASET);
+}
+
+/* ---- Admission ----------------------------------------------------------------------------------------------------- */
+
+static stk_status grow_round(stk_loader *loader, uint32_t room)
+{
+    stk__planner *p = &loader->planner;
+    uint64_t n = STK_MAX(room, p->room * 2);
+
+    stk__want *wants = stk__realloc(loader->ctx, p->wants, n * sizeof *wants);
+    if (wants)
+        p->wants = wants;
+    stk__need_entry **entries = stk__realloc(loader->ctx, p->entries, n * sizeof *entries);
+    if (entries)
+        p->entries = entries;
+    stk__request *requests = stk__realloc(loader->ctx, p->requests, n * sizeof *requests);
+    if (requests)
+        p->requests = requests;
+    if (!wants || !entries || !requests)
+        return STK_ENOMEM;
+    p->room = (uint32_t)n;
+    return STK_OK;
+}
+
+/* Bytes of the pool that the row's reads still want. (L) held. */
+static uint64_t row_cost_locked(stk_loader *loader, stk__row *row)
+{
+    uint64_t cost = 0;
+
+    for (uint32_t i = 0; i < row->num_needs; i++) {
+        const stk_need *need = &row->needs[i].need;
+        if (row->slices[i].size || find_cached(loader, need, &row->slices[i]))
+            continue;
+        stk__unit *live = stk__unit_find_locked(&loader->reads, need);
+        if (live)
+            live->references--;
+        else if (!stk__add_size(cost, admission_cost(need->length), &cost))
+            return UINT64_MAX / 4;
+    }
+    return cost;
+}
+
+/* Tie a row to units on their way and put the rest among the wants of the round. (L) held. */
+static void admit_row_locked(stk_loader *loader, stk__step *step, uint32_t r)
+{
+    stk__planner *p = &loader->planner;
+    stk__row *row = &step->rows[r];
+
+    row->pending = 0;
+    for (uint32_t i = 0; i < row->num_needs; i++) {
+        stk__need_entry *entry = &row->needs[i];
+        loader->reads.needed_bytes += entry->need.length;
+        if (row->slices[i].size || entry->need.length == 0)
+            continue;
+        entry->unit = stk__unit_find_locked(&loader->reads, &entry->need);
+        if (entry->unit) {
+            row->slices[i] = (stk_slice){.data = entry->unit->data, .size = entry->unit->length};
+            if (entry->unit->arrived)
+                continue;
+            entry->next = entry->unit->waiting;
+            entry->unit->waiting = entry;
+        } else {
+            p->wants[p->num_wants] = (stk__want){.object = entry->need.object,
+                                                 .offset = entry->need.offset,
+                                                 .length = entry->need.length,
+                                                 .tag = p->num_wants};
+            p->entries[p->num_wants++] = entry;
+        }
+        row->pending++;
+    }
+    if (row->pending == 0)
+        stk__row_ready_locked(step, r);
+}
+
+/* Bound the ragged values of a step: what goes beyond a quarter of the pool is bad, in order of position. */
+static void bound_ragged(stk_loader *loader, stk__step *step)
+{
+    const uint32_t ragged = loader->ring->num_ragged;
+    const uint64_t most = loader->ring->pool.limit / 4;
+    uint64_t total = 0;
+
+    for (uint32_t r = 0; r < step->num_rows; r++)
+        for (uint32_t k = 0; k < ragged; k++) {
+            uint64_t *bound = &step->ragged_bound[(uint64_t)r * ragged + k];
+            if (*bound == UINT64_MAX)
+                *bound = 0;
+            if (*bound > most || total + *bound > most) {
+                if (step->rows[r].status == STK_OK)
+                    fail_row(&step->rows[r], STK_EBUDGET,
+                             "its values and those before it do not fit the memory_budget");
+                *bound = 0;
+            }
+            total += stk__round_up(*bound, 16);
+        }
+}
+
+/* Room for the values of the ragged fields of a step, field by field, so that each can be closed up in its place.
+ * False: not now. */
+static bool reserve_ragged(stk_loader *loader, stk__step *step)
+{
+    const uint32_t ragged = loader->ring->num_ragged;
+    stk__pool *pool = &loader->ring->pool;
+    uint64_t total = 0;
+
+    if (step->num_rows == 0 || ragged == 0 || step->ragged)
+        return true;
+    for (uint32_t k = 0; k < ragged; k++)
+        for (uint32_t r = 0; r < step->num_rows; r++) {
+            uint64_t i = (uint64_t)r * ragged + k;
+            step->ragged_at[i] = total;
+            step->ragged_size[i] = 0;
+            total += stk__round_up(step->ragged_bound[i], 16);
+        }
+    step->ragged = stk__pool_take(pool, total);
+    if (step->ragged)
+        return true;
+    pthread_mutex_lock(&loader->ring->lock);
+    loader->planner.blocked = !stk__pool_fits(pool, stk__pool_cost(total));
+    pthread_mutex_unlock(&loader->ring->lock);
+    return false;
+}
+
+/* Rows that need nothing from storage are ready before the step is seen by anybody. */
+static void ready_at_once(stk_loader *loader, stk__step *step)
+{
+    const bool encoded = loader->options.cache == STK_CACHE_ENCODED;
+
+    for (uint32_t r = 0; r < step->num_rows; r++) {
+        stk__row *row = &step->rows[r];
+        bool all = true;
+        for (uint32_t i = 0; i < row->num_needs; i++) {
+            bool cached = find_cached(loader, &row->needs[i].need, &row->slices[i]);
+            loader->planner.cache_hits += cached && encoded;
+            loader->planner.cache_misses += !cached && encoded;
+            all = all && cached;
+        }
+        row->admitted = all || row->status != STK_OK;
+        if (row->admitted)
+            stk__row_ready_locked(step, r);
+    }
+}
+
+/* Admit one row if the budget has room for it. (L) held. */
+static bool try_admit_locked(stk_loader *loader, stk__step *step, uint32_t r)
+{
+    stk__planner *p = &loader->planner;
+    stk__pool *pool = &loader->ring->pool;
+    stk__row *row = &step->rows[r];
+    uint64_t cost = row->status == STK_OK ? row_cost_locked(loader, row) : 0;
+
+    if (cost > pool->limit) {
+        fail_row(row, STK_EBUDGET, "its reads alone do not fit the memory_budget");
+        loader->too_big_bytes = STK_MAX(loader->too_big_bytes, cost);
+    }
+    if (row->status != STK_OK) {
+        row->num_needs = 0;
+        stk__row_ready_locked(step, r);
+        return true;
+    }
+    /* Whoever gives a buffer back takes (L) behind it: a wake-up cannot be missed. */
+    if (cost && !stk__pool_fits(pool, p->round_cost + cost)) {
+        p->blocked = true;
+        return false;
+    }
+    p->round_cost += cost;
+    admit_row_locked(loader, step, r);
+    return true;
+}
+
+/* Admit rows of a step until the budget or the round is full; true when all are in. */
+static bool admit_rows(stk_loader *loader, stk__step *step)
+{
+    stk__planner *p = &loader->planner;
+
+    for (; step->admitted < step->num_rows && p->num_wants < ROUND_WANTS; step->admitted++) {
+        stk__row *row = &step->rows[step->admitted];
+        if (row->admitted)
+            continue;
+        bool room = p->num_wants + row->num_needs <= p->room ||
+                    grow_round(loader, p->num_wants + row->num_needs) == STK_OK;
+        pthread_mutex_lock(&loader->ring->lock);
+        if (!room)
+            fail_row(row, STK_ENOMEM, NULL);
+        bool in = try_admit_locked(loader, step, step->admitted);
+        pthread_mutex_unlock(&loader->ring->lock);
+        if (!in)
+            return false;
+        row->admitted = true;
+    }
+    return step->admitted == step->num_rows;
+}
+
+/* ---- Sending ------------------------------------------------------------------------------------------------------- */
+
+/* The reads of some wants failed before they began: their rows are told. */
+static void fail_wants(stk_loader *loader, const stk__want *wants, uint32_t n, stk_status status)
+{
+    pthread_mutex_lock(&loader->ring->lock);
+    for (uint32_t i = 0; i < n; i++) {
+        stk__need_entry *entry = loader->planner.entries[wants[i].tag];
+        stk__row *row = &entry->step->rows[entry->row];
+        if (row->status == STK_OK) {
+            row->status = status;
+            row->stage = STK_STAGE_STORE;
+        }
+        if (--row->pending == 0)
+            stk__row_ready_locked(entry->step, entry->row);
+    }
+    pthread_cond_broadcast(&loader->ring->work);
+    pthread_mutex_unlock(&loader->ring->lock);
+}
+
+/* Store and key of the fetch's object. */
+static stk_status name_object(stk_loader *loader, stk__fetch *fetch)
+{
+    stk_dataset *dataset = loader->dataset;
+
+    for (;;) {
+        size_t length =
+            dataset->ops->object(dataset, fetch->object, &fetch->store, fetch->key, fetch->key_room);
+        if (length < fetch->key_room)
+            return STK_OK;
+        if (length >= STK_MAX_OBJECT_KEY)
+            return STK_ELIMIT;
+        stk__free(loader->ctx, fetch->key);
+        fetch->key_room = STK_MAX(length + 1, 128);
+        fetch->key = stk__alloc(loader->ctx, fetch->key_room);
+        if (!fetch->key) {
+            fetch->key_room = 0;
+            return STK_ENOMEM;
+        }
+    }
+}
+
+/* A unit for each distinct range of a request, tied to all that wait for it. */
+static stk_status make_units(stk_loader *loader, stk__fetch *fetch, const stk__want *wants, uint32_t n)
+{
+    stk__unit *unit = NULL;
+
+    for (uint32_t i = 0; i < n; i++) {
+        if (!unit || unit->offset != wants[i].offset || unit->length != wants[i].length) {
+            unit = stk__unit_new(loader);
+            if (!unit)
+                return STK_ENOMEM;
+            unit->object = wants[i].object;
+            unit->offset = wants[i].offset;
+            unit->length = wants[i].length;
+            unit->data = fetch->data + (wants[i].offset - fetch->offset);
+            unit->fetch = fetch;
+            unit->next_in_fetch = fetch->units;
+            fetch->units = unit;
+            fetch->live_units++;
+        }
+        stk__need_entry *entry = loader->planner.entries[wants[i].tag];
+        entry->next = unit->waiting;
+        unit->waiting = entry;
+    }
+    return STK_OK;
+}
+
+/* From now on rows may find the units. (L) held. */
+static void publish_units_locked(stk_loader *loader, stk__fetch *fetch)
+{
+    for (stk__unit *u = fetch->units; u; u = u->next_in_fetch) {
+        for (stk__need_entry *entry = u->waiting; entry; entry = entry->next) {
+            entry->unit = u;
+            stk_slice *slice = &entry->step->rows[entry->row].slices[entry - entry->step->rows[entry->row].needs];
+            *slice = (stk_slice){.data = u->data, .size = u->length};
+            u->references++;
+        }
+        stk__unit_publish_locked(&loader->reads, u);
+    }
+}
+
+static void send_request(stk_loader *loader, const stk__request *request)
+{
+    const stk__want *wants = loader->planner.wants + request->first;
+    stk_status status = STK_ENOMEM;
+    stk__fetch *fetch = stk__fetch_new(loader);
+
+    if (!fetch)
+        goto failed;
+    fetch->loader = loader;
+    fetch->object = request->object;
+    fetch->offset = request->offset;
+    fetch->length = request->length;
+    fetch->data = stk__pool_take(&loader->ring->pool, request->length);
+    if (!fetch->data || (status = name_object(loader, fetch)) != STK_OK ||
+        (status = make_units(loader, fetch, wants, request->count)) != STK_OK)
+        goto failed;
+    /* Queued last: from there on the fetch may end at any moment. */
+    status = stk__fetch_queue(loader, fetch, publish_units_locked);
+    if (status == STK_OK)
+        return;
+failed:
+    if (fetch)
+        stk__fetch_free(loader, fetch);
+    fail_wants(loader, wants, request->count, status);
+}
+
+/* Turn the wants of the round into reads. */
+static bool send_round(stk_loader *loader)
+{
+    stk__planner *p = &loader->planner;
+    stk_store_limits limits;
+    stk_store *store = NULL;
+    char key[1];
+
+    if (p->num_wants == 0)
+        return false;
+    loader->dataset->ops->object(loader->dataset, p->wants[0].object, &store, key, sizeof key);
+    stk__store_limits(store, &limits);
+    size_t n = stk__plan_reads(p->wants, p->num_wants, &limits, p->requests);
+    uint64_t cost = 0;
+    for (size_t i = 0; i < n; i++)
+        cost += stk__pool_cost(p->requests[i].length);
+    /* What is read in vain must not pass the budget that the rows were admitted under. */
+    if (limits.coalesce_gap && cost > p->round_cost) {
+        limits.coalesce_gap = 0;
+        n = stk__plan_reads(p->wants, p->num_wants, &limits, p->requests);
+    }
+    for (size_t i = 0; i < n; i++)
+        send_request(loader, &p->requests[i]);
+    p->num_wants = 0;
+    p->round_cost = 0;
+    return true;
+}
+
+/* ---- Substitutes --------------------------------------------------------------------------------------------------- */
+
+/* The sample that takes the place of a bad one: drawn from (seed, epoch, position) and the number of the try. */
+static uint64_t substitute(const stk_loader *loader, const stk__step *step, const stk__row *row)
+{
+    uint32_t words[2 * STK__REPLACE_TRIES];
+    uint32_t n = 2u * row->tries;
+
+    stk__draw(loader->order.seed, (uint32_t)step->epoch, row->position, STK_DRAW_REPLACE, words, n);
+    uint64_t word = (uint64_t)words[n - 1] << 32 | words[n - 2];
+    return (uint64_t)((unsigned __int128)word * loader->dataset->size >> 64);
+}
+
+static stk_status locate_substitute(stk_loader *loader, stk__step *step, uint32_t r)
+{
+    enum { MOST_NEEDS = 1024 };
+    stk__row *row = &step->rows[r];
+    collector c = {.seam = {.add = collect_extra, .cost = collect_cost, .bytes = keep_bytes},
+                   .loader = loader,
+                   .step = step,
+                   .map = &r,
+                   .room_extra = MOST_NEEDS};
+
+    if (!loader->dataset->ops->locate)
+        return STK_OK;
+    c.extra = stk__alloc(loader->ctx, sizeof *c.extra + MOST_NEEDS * (sizeof *c.extra->needs + sizeof(stk_slice)));
+    if (!c.extra)
+        return STK_ENOMEM;
+    c.extra->slices = (stk_slice *)(c.extra->needs + MOST_NEEDS);
+    pthread_mutex_lock(&loader->ring->lock);
+    c.extra->next = step->extras;
+    step->extras = c.extra;
+    pthread_mutex_unlock(&loader->ring->lock);
+    STK_TRY(loader->dataset->ops->locate(loader->dataset, &row->index, 1, &c.seam, NULL));
+    row->needs = c.extra->needs;
+    row->slices = c.extra->slices;
+    row->num_needs = c.num_extra;
+    return STK_OK;
+}
+
+/* Find a row that wants a substitute and admit it; false when the budget has no room. */
+static bool plan_substitute(stk_loader *loader)
+{
+    stk__planner *p = &loader->planner;
+    stk__step *step = NULL;
+    uint32_t r = 0;
+
+    pthread_mutex_lock(&loader->ring->lock);
+    for (uint64_t serial = loader->first; serial < loader->located_end && !step; serial++) {
+        stk__step *s = stk__step_at(loader, serial);
+        for (r = 0; s->has_holes && r < s->num_rows; r++)
+            if (s->rows[r].wants_substitute) {
+                step = s;
+                break;
+            }
+    }
+    pthread_mutex_unlock(&loader->ring->lock);
+    if (!step)
+        return true;
+    stk__row *row = &step->rows[r];
+    if (!row->located) {
+        row->tries++;
+        row->index = substitute(loader, step, row);
+        row->status = STK_OK;
+        row->reason = NULL;
+        row->num_needs = 0;
+        stk_status status = locate_substitute(loader, step, r);
+        if (status != STK_OK)
+            fail_row(row, status, NULL);
+        row->located = true;
+    }
+    if (p->num_wants + row->num_needs > p->room && grow_round(loader, p->num_wants + row->num_needs) != STK_OK)
+        fail_row(row, STK_ENOMEM, NULL);
+    pthread_mutex_lock(&loader->ring->lock);
+    bool in = try_admit_locked(loader, step, r);
+    if (in) {
+        row->wants_substitute = false;
+        p->num_replace--;
+    }
+    pthread_mutex_unlock(&loader->ring->lock);
+    return in;
+}
+
+/* ---- Rounds -------------------------------------------------------------------------------------------------------- */
+
+static bool may_locate_locked(const stk_loader *loader)
+{
+    return loader->located_end < loader->plan_limit && loader->located_end - loader->first < loader->num_steps &&
+           (!loader->ring->num_ragged || loader->located_end < loader->slab_end + loader->ring->num_free);
+}
+
+bool stk__can_plan_locked(stk_loader *loader)
+{
+    const stk__planner *p = &loader->planner;
+
+    if (p->busy || loader->draining || p->blocked)
+        return false;
+    return p->num_replace || p->admit_serial < loader->located_end || may_locate_locked(loader);
+}
+
+/* Locate the next step, if there is to be one, and show it to the workers. */
+static bool next_step(stk_loader *loader)
+{
+    pthread_mutex_lock(&loader->ring->lock);
+    bool may = !loader->draining && may_locate_locked(loader);
+    uint64_t serial = loader->located_end;
+    pthread_mutex_unlock(&loader->ring->lock);
+    if (!may)
+        return false;
+    stk__step *step = stk__step_at(loader, serial);
+    locate_step(loader, step, serial);
+    if (loader->ring->num_ragged)
+        bound_ragged(loader, step);
+    ready_at_once(loader, step);
+    pthread_mutex_lock(&loader->ring->lock);
+    loader->located_end++;
+    stk__attach_slabs_locked(loader);
+    pthread_mutex_unlock(&loader->ring->lock);
+    return true;
+}
+
+static void plan_round(stk_loader *loader, bool substitutes)
+{
+    stk__planner *p = &loader->planner;
+
+    if (substitutes && !plan_substitute(loader))
+        return;
+    while (p->num_wants < ROUND_WANTS) {
+        bool fresh = p->admit_serial == loader->located_end;
+        if (fresh && !next_step(loader))
+            return;
+        stk__step *step = stk__step_at(loader, p->admit_serial);
+        if (!reserve_ragged(loader, step) || !admit_rows(loader, step))
+            return;
+        p->admit_serial++;
+        /* A step that needed no read is handed over at once: the others may work on it. */
+        if (p->num_wants == 0)
+            return;
+    }
+}
+
+void stk__plan_round_locked(stk_loader *loader)
+{
+    stk__planner *p = &loader->planner;
+
+    const bool substitutes = p->num_replace != 0;
+
+    p->busy = true;
+    pthread_mutex_unlock(&loader->ring->lock);
+    uint64_t start = stk__now_ns(), rows = p->rows;
+    plan_round(loader, substitutes);
+    bool sent = send_round(loader);
+    stk__event event = {.kind = STK__EVENT_PLAN,
+                        .worker = UINT32_MAX,
+                        .start_ns = start,
+                        .end_ns = stk__now_ns(),
+                        .count = p->rows - rows};
+    stk__emit(loader->ctx, &event);
+    if (sent)
+        stk__reads_pump(loader);
+    pthread_mutex_lock(&loader->ring->lock);
+    p->busy = false;
+    p->shown.rows = p->rows;
+    p->shown.busy_ns += event.end_ns - start;
+    p->shown.cache_hits = p->cache_hits;
+    p->shown.cache_misses = p->cache_misses;
+    p->shown.positions = p->order.evaluated;
+    /* With no buffer out nobody would ever come to say that one is back. */
+    if (atomic_load(&loader->ring->pool.used) == 0)
+        p->blocked = false;
+    if (loader->draining)
+        pthread_cond_broadcast(&loader->ring->finished);
+}
+
+void stk__plan_destroy(stk_loader *loader)
+{
+    stk__planner *p = &loader->planner;
+
+    stk__order_epoch_release(&p->order);
+    stk__free(loader->ctx, p->wants);
+    stk__free(loader->ctx, p->entries);
+    stk__free(loader->ctx, p->requests);
+    stk__free(loader->ctx, p->map);
+}

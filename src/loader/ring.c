@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The slabs that go round between the steps and the consumer, and what a caller sees of a batch. */
+#include "loader/loader.h"
+
+#include <sys/mman.h>
+
+uint64_t stk__slab_bytes(const stk__column *columns, uint32_t n, uint64_t rows)
+{
+    uint64_t bytes = stk__round_up(rows * sizeof(uint64_t), STK_CACHE_LINE);
+
+    for (uint32_t i = 0; i < n; i++) {
+        const stk__column *c = &columns[i];
+        uint64_t part = c->field.layout == STK_FIXED ? c->row_bytes * rows : (rows + 1) * sizeof(uint64_t);
+        bytes += stk__round_up(part + STK_TAIL, STK_CACHE_LINE);
+    }
+    return bytes;
+}
+
+/* Cut a slab's memory into columns. */
+static void lay_out(stk_batch *batch, const stk__column *columns, uint32_t n, uint64_t rows)
+{
+    char *at = batch->memory;
+
+    batch->positions = (uint64_t *)at;
+    at += stk__round_up(rows * sizeof(uint64_t), STK_CACHE_LINE);
+    for (uint32_t i = 0; i < n; i++) {
+        const stk__column *c = &columns[i];
+        bool fixed = c->field.layout == STK_FIXED;
+        uint64_t part = fixed ? c->row_bytes * rows : (rows + 1) * sizeof(uint64_t);
+        if (fixed)
+            batch->data[i] = at;
+        else
+            batch->offsets[i] = (uint64_t *)at;
+        at += stk__round_up(part + STK_TAIL, STK_CACHE_LINE);
+    }
+}
+
+static void ring_free(stk__ring *ring)
+{
+    stk_context *ctx = ring->ctx;
+
+    for (uint32_t i = 0; ring->slabs && i < ring->num_slabs; i++) {
+        if (ring->locked_memory && ring->slabs[i].memory)
+            munlock(ring->slabs[i].memory, ring->slab_bytes);
+        stk__free(ctx, ring->slabs[i].memory);
+    }
+    stk__free(ctx, ring->slabs);
+    stk__pool_destroy(&ring->pool);
+    pthread_cond_destroy(&ring->work);
+    pthread_cond_destroy(&ring->finished);
+    pthread_mutex_destroy(&ring->lock);
+    stk__free(ctx, ring);
+    stk__context_unref(ctx);
+}
+
+stk_status stk__ring_create(stk_context *ctx, const stk__column *columns, uint32_t n, uint64_t rows, uint32_t slabs,
+                            bool lock_memory, stk__ring **out, stk_error *err)
+{
+    *out = NULL;
+    stk__ring *ring = stk__calloc(ctx, 1, sizeof *ring);
+    if (!ring)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_LOADER, "no memory for the ring of batches");
+    ring->ctx = stk__context_ref(ctx);
+    pthread_mutex_init(&ring->lock, NULL);
+    stk__cond_init(&ring->finished);
+    stk__cond_init(&ring->work);
+    stk__pool_init(&ring->pool, ctx, 0);
+    memcpy(ring->columns, columns, n * sizeof *columns);
+    for (uint32_t i = 0; i < n; i++) {
+        ring->fields[i] = columns[i].field;
+        ring->num_ragged += columns[i].field.layout != STK_FIXED;
+    }
+    ring->num_columns = n;
+    ring->rows = rows;
+    ring->slab_bytes = stk__slab_bytes(columns, n, rows);
+    ring->num_slabs = slabs;
+    ring->references = 1;
+    ring->locked_memory = lock_memory;
+    ring->slabs = stk__calloc(ctx, slabs, sizeof *ring->slabs);
+    for (uint32_t i = 0; ring->slabs && i < slabs; i++) {
+        stk_batch *batch = &ring->slabs[i];
+        batch->memory = stk__alloc_buffer(ctx, ring->slab_bytes);
+        if (!batch->memory)
+            break;
+        batch->ring = ring;
+        lay_out(batch, columns, n, rows);
+        batch->next = ring->free;
+        ring->free = batch;
+        ring->num_free++;
+        if (ring->locked_memory && mlock(batch->memory, ring->slab_bytes) != 0) {
+            stk__log(ctx, STK_LOG_WARNING,
+                     "pin_memory: the system refuses to lock %llu bytes (ulimit -l); batches stay pageable",
+                     (unsigned long long)ring->slab_bytes);
+            ring->locked_memory = false;
+        }
+    }
+    if (!ring->slabs || ring->num_free < slabs) {
+        ring_free(ring);
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_LOADER, "no memory for %u batches of %llu bytes", slabs,
+                         (unsigned long long)stk__slab_bytes(columns, n, rows));
+    }
+    *out = ring;
+    return STK_OK;
+}
+
+void stk__ring_unref(stk__ring *ring)
+{
+    pthread_mutex_lock(&ring->lock);
+    bool last = --ring->references == 0;
+    pthread_mutex_unlock(&ring->lock);
+    if (last)
+        ring_free(ring);
+}
+
+void stk_batch_release(stk_batch **batch)
+{
+    stk_batch *b = batch ? *batch : NULL;
+
+    if (!b)
+        return;
+    *batch = NULL;
+    stk__ring *ring = b->ring;
+    void *ragged = b->ragged;
+    b->ragged = NULL;
+    /* Before the lock is let go the batch may be handed to a step, so its values go first. */
+    stk__pool_give(&ring->pool, ragged);
+    pthread_mutex_lock(&ring->lock);
+    b->held = false;
+    b->next = ring->free;
+    ring->free = b;
+    ring->num_free++;
+    ring->num_held--;
+    if (ring->loader) {
+        if (ragged)
+            ring->loader->planner.blocked = false;
+        stk__attach_slabs_locked(ring->loader);
+        pthread_cond_signal(&ring->work);
+    }
+    bool last = --ring->references == 0;
+    pthread_mutex_unlock(&ring->lock);
+    if (last)
+        ring_free(ring);
+}
+
+uint64_t stk_batch_count(const stk_batch *batch)
+{
+    return batch->count;
+}
+
+uint64_t stk_batch_epoch(const stk_batch *batch)
+{
+    return batch->epoch;
+}
+
+uint64_t stk_batch_step(const stk_batch *batch)
+{
+    return batch->step;
+}
+
+const uint64_t *stk_batch_positions(const stk_batch *batch)
+{
+    return batch->positions;
+}
+
+stk_status stk_batch_field(const stk_batch *batch, uint32_t i, stk_tensor *out)
+{
+    *out = (stk_tensor){0};
+    if (i >= batch->ring->num_columns)
+        return STK_EINVAL;
+    const stk_field *field = &batch->ring->fields[i];
+    out->name = field->name;
+    out->dtype = field->dtype;
+    out->layout = field->layout;
+    out->data = batch->data[i];
+    out->shape[0] = (int64_t)batch->count;
+    out->rank = 1;
+    if (field->layout == STK_FIXED) {
+        memcpy(out->shape + 1, field->shape, field->rank * sizeof *field->shape);
+        out->rank += field->rank;
+    } else {
+        out->offsets = batch->offsets[i];
+    }
+    return STK_OK;
+}
+
+stk_status stk_batch_find(const stk_batch *batch, const char *name, stk_tensor *out)
+{
+    for (uint32_t i = 0; i < batch->ring->num_columns; i++)
+        if (!strcmp(batch->ring->fields[i].name, name))
+            return stk_batch_field(batch, i, out);
+    *out = (stk_tensor){0};
+    return STK_EINVAL;
+}
+
+void stk_batch_state(const stk_batch *batch, stk_state *out)
+{
+    *out = batch->ring->state;
+    out->epoch = batch->epoch;
+    out->step = batch->step + 1;
+}
+
+/* A column as batch transforms see it. */
+stk__batch_field stk__batch_field_of(const stk__column *column, void *data)
+{
+    stk__batch_field field = {.name = column->field.name, .data = data, .bytes = column->row_bytes};
+
+    field.header = column->header;
+    return field;
+}

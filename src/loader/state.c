@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The state of a loader: a few numbers, as a line of text, and held against a loader's own. */
+#include "loader/loader.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define STATE_VERSION 1
+
+/* Every number of a state, with the name users know it by. */
+#define STATE_FIELDS(X)                                                                            \
+    X(epoch)                                                                                       \
+    X(step)                                                                                        \
+    X(fingerprint)                                                                                 \
+    X(size)                                                                                        \
+    X(seed)                                                                                        \
+    X(global_batch_size)                                                                           \
+    X(block_size)                                                                                  \
+    X(shuffle_buffer)                                                                              \
+    X(streams)
+
+void stk__state_of(const stk_loader *loader, stk_state *out)
+{
+    const stk__order *order = &loader->order;
+
+    *out = (stk_state){.struct_size = sizeof *out,
+                       .version = STATE_VERSION,
+                       .fingerprint = loader->dataset->fingerprint,
+                       .size = order->size,
+                       .seed = order->seed,
+                       .global_batch_size = order->global_batch,
+                       .block_size = order->block_size,
+                       .shuffle_buffer = order->buffer_blocks,
+                       .streams = order->streams,
+                       .shuffle = (uint32_t)order->shuffle,
+                       .drop_last = order->drop_last};
+}
+
+int stk_state_format(const stk_state *state, char *text, size_t size)
+{
+    return snprintf(text, size,
+                    "stoker-state %u"
+#define FORMAT(name) " " #name "=%" PRIu64
+                    STATE_FIELDS(FORMAT)
+#undef FORMAT
+                    " shuffle=%u drop_last=%u",
+                    state->version,
+#define VALUE(name) state->name,
+                    STATE_FIELDS(VALUE)
+#undef VALUE
+                    state->shuffle, state->drop_last);
+}
+
+/* One " name=number"; NULL when it does not stand there. */
+static const char *parse_number(const char *at, const char *name, uint64_t *value)
+{
+    size_t length = strlen(name);
+    char *end;
+
+    if (*at != ' ' || strncmp(at + 1, name, length) || at[1 + length] != '=' || at[2 + length] < '0' ||
+        at[2 + length] > '9')
+        return NULL;
+    *value = strtoull(at + 2 + length, &end, 10);
+    return end;
+}
+
+stk_status stk_state_parse(const char *text, stk_state *out, stk_error *err)
+{
+    static const char prefix[] = "stoker-state";
+    const char *at = text;
+    uint64_t version = 0, shuffle = 0, drop_last = 0;
+    char *end;
+
+    *out = (stk_state){.struct_size = sizeof *out};
+    if (strncmp(at, prefix, sizeof prefix - 1) || at[sizeof prefix - 1] != ' ')
+        return stk__fail(err, STK_EFORMAT, STK_STAGE_LOADER, "not a state of a loader: it begins \"%.40s\"", text);
+    version = strtoull(at + sizeof prefix, &end, 10);
+    if (version != STATE_VERSION)
+        return stk__fail(err, STK_ENOTSUP, STK_STAGE_LOADER,
+                         "a state of version %" PRIu64 "; this stoker knows version %d", version, STATE_VERSION);
+    at = end;
+    out->version = (uint32_t)version;
+#define PARSE(name)                                                                                \
+    if (at && !(at = parse_number(at, #name, &out->name)))                                         \
+        return stk__fail(err, STK_EFORMAT, STK_STAGE_LOADER, "the state lacks a number for " #name);
+    STATE_FIELDS(PARSE)
+#undef PARSE
+    at = parse_number(at, "shuffle", &shuffle);
+    at = at ? parse_number(at, "drop_last", &drop_last) : NULL;
+    if (!at || *at || shuffle > STK_SHUFFLE_BLOCK || drop_last > 1)
+        return stk__fail(err, STK_EFORMAT, STK_STAGE_LOADER, "the state ends in something unknown: \"%.40s\"",
+                         at ? at : text);
+    out->shuffle = (uint32_t)shuffle;
+    out->drop_last = (uint32_t)drop_last;
+    return STK_OK;
+}
+
+/* The first number that differs, said with both values. */
+static stk_status compare(const stk_state *saved, const stk_state *own, stk_error *err)
+{
+    static const struct {
+        const char *name;
+        size_t offset;
+        const char *remedy;
+    } fields[] = {
+        {"size", offsetof(stk_state, size), "it is the state of another dataset"},
+        {"fingerprint", offsetof(stk_state, fingerprint),
+         "it is the state of another dataset, or the data has changed"},
+        {"seed", offsetof(stk_state, seed), "set it as it was"},
+        {"global_batch_size", offsetof(stk_state, global_batch_size),
+         "set global_batch_size as it was; batch_size then follows from world_size"},
+        {"block_size", offsetof(stk_state, block_size), "set it as it was"},
+        {"shuffle_buffer", offsetof(stk_state, shuffle_buffer), "set it as it was"},
+        {"streams", offsetof(stk_state, streams), "set it as it was"},
+    };
+
+    if (saved->struct_size != sizeof *saved || saved->version != STATE_VERSION)
+        return stk__fail(err, STK_EMISMATCH, STK_STAGE_LOADER, "the state has version %u; this stoker knows %d",
+                         saved->version, STATE_VERSION);
+    if (saved->shuffle != own->shuffle)
+        return stk__fail(err, STK_EMISMATCH, STK_STAGE_LOADER,
+                         "the state was saved with shuffle %u, the loader has %u: set it as it was", saved->shuffle,
+                         own->shuffle);
+    if (saved->drop_last != own->drop_last)
+        return stk__fail(err, STK_EMISMATCH, STK_STAGE_LOADER,
+                         "the state was saved with drop_last %u, the loader has %u: set it as it was",
+                         saved->drop_last, own->drop_last);
+    for (size_t i = 0; i < STK_COUNT(fields); i++) {
+        uint64_t a, b;
+        memcpy(&a, (const char *)saved + fields[i].offset, sizeof a);
+        memcpy(&b, (const char *)own + fields[i].offset, sizeof b);
+        if (a != b)
+            return stk__fail(err, STK_EMISMATCH, STK_STAGE_LOADER,
+                             "the state was saved with %s %" PRIu64 ", the loader has %" PRIu64 ": %s",
+                             fields[i].name, a, b, fields[i].remedy);
+    }
+    return STK_OK;
+}
+
+stk_status stk__state_check(const stk_loader *loader, const stk_state *state, uint64_t *serial, stk_error *err)
+{
+    const uint64_t steps = loader->order.steps;
+    stk_state own;
+
+    stk__state_of(loader, &own);
+    STK_TRY(compare(state, &own, err));
+    if (state->step > steps || !stk__mul_size(state->epoch, steps, serial) ||
+        !stk__add_size(*serial, state->step, serial) || *serial > INT64_MAX)
+        return stk__fail(err, STK_EMISMATCH, STK_STAGE_LOADER,
+                         "the state stands at step %" PRIu64 " of epoch %" PRIu64 "; an epoch has %" PRIu64 " steps",
+                         state->step, state->epoch, steps);
+    return STK_OK;
+}

@@ -1,0 +1,548 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Preparing rows: the dataset gives the values, transforms write them to their place in the slab. A task is some rows
+ * of one step, cut by cost: as many as make about a tenth of a millisecond. All workers serve the oldest step first,
+ * and its costliest row first where costs are known, so a straggler holds up one batch by its own length only.
+ */
+#include "loader/loader.h"
+
+#define TASK_NS 100e3        /* long beside the cost of handing out a task, short beside a step */
+
+uint64_t stk__worker_bytes(const stk_loader *loader)
+{
+    return STK__PREPARE_ROWS * (sizeof(stk_sample) + loader->dataset->num_fields * sizeof(stk_value) +
+                                4 * sizeof(void *) + loader->staging_row) +
+           loader->scratch_bytes + 4096;
+}
+
+stk_status stk__worker_init(stk__worker *worker, stk_loader *loader, uint32_t number)
+{
+    const uint64_t n = STK__PREPARE_ROWS, fields = loader->dataset->num_fields;
+    stk_context *ctx = loader->ctx;
+
+    worker->loader = loader;
+    worker->number = number;
+    worker->samples = stk__calloc(ctx, n, sizeof *worker->samples);
+    worker->values = stk__calloc(ctx, n * fields, sizeof *worker->values);
+    worker->sources = stk__calloc(ctx, n, sizeof *worker->sources);
+    worker->targets = stk__calloc(ctx, n, sizeof *worker->targets);
+    worker->run_positions = stk__calloc(ctx, n, sizeof *worker->run_positions);
+    worker->run_epochs = stk__calloc(ctx, n, sizeof *worker->run_epochs);
+    worker->blob_head = stk__calloc(ctx, fields, sizeof *worker->blob_head);
+    worker->blob = stk__calloc(ctx, fields + 1, sizeof *worker->blob);
+    worker->staging = stk__alloc_buffer(ctx, n * loader->staging_row);
+    worker->scratch = stk__alloc_buffer(ctx, loader->scratch_bytes);
+    return worker->samples && worker->values && worker->sources && worker->targets && worker->run_positions &&
+                   worker->run_epochs && worker->blob_head && worker->blob && worker->staging && worker->scratch
+               ? STK_OK
+               : STK_ENOMEM;
+}
+
+void stk__worker_release(stk__worker *worker)
+{
+    if (!worker->loader)
+        return;
+    stk_context *ctx = worker->loader->ctx;
+    stk__free(ctx, worker->samples);
+    stk__free(ctx, worker->values);
+    stk__free(ctx, worker->sources);
+    stk__free(ctx, worker->targets);
+    stk__free(ctx, worker->run_positions);
+    stk__free(ctx, worker->run_epochs);
+    stk__free(ctx, worker->blob_head);
+    stk__free(ctx, worker->blob);
+    stk__free(ctx, worker->staging);
+    stk__free(ctx, worker->scratch);
+}
+
+/* ---- Tasks ----------------------------------------------------------------------------------------------------------- */
+
+/* Bring the costliest ready row of a step to the front. (L) held. */
+static void costliest_first_locked(stk_loader *loader, stk__step *step)
+{
+    uint32_t best = step->ready_first;
+
+    for (uint32_t i = step->ready_first + 1; i != step->ready_end; i++)
+        if (step->rows[step->ready[i % loader->row_room]].cost >
+            step->rows[step->ready[best % loader->row_room]].cost)
+            best = i;
+    uint32_t row = step->ready[best % loader->row_room];
+    step->ready[best % loader->row_room] = step->ready[step->ready_first % loader->row_room];
+    step->ready[step->ready_first % loader->row_room] = row;
+}
+
+bool stk__task_take_locked(stk_loader *loader, stk__worker *worker)
+{
+    for (uint64_t serial = loader->first; serial < loader->slab_end; serial++) {
+        stk__step *step = stk__step_at(loader, serial);
+        if (step->ready_first == step->ready_end)
+            continue;
+        double wanted = TASK_NS / STK_MAX(loader->mean_row_ns, 1.0);
+        uint32_t n = wanted >= STK__TASK_ROWS ? STK__TASK_ROWS : STK_MAX((uint32_t)wanted, 1);
+        n = STK_MIN(n, step->ready_end - step->ready_first);
+        for (uint32_t i = 0; i < n; i++) {
+            if (step->has_costs)
+                costliest_first_locked(loader, step);
+            worker->rows[i] = step->ready[step->ready_first++ % loader->row_room];
+        }
+        worker->num_rows = n;
+        worker->step = step;
+        loader->tasks++;
+        return true;
+    }
+    return false;
+}
+
+/* ---- Preparing ------------------------------------------------------------------------------------------------------- */
+
+static void bad_row(stk__row *row, stk_status status, stk_stage stage, const char *reason)
+{
+    row->status = status;
+    row->stage = (uint8_t)stage;
+    row->reason = reason;
+}
+
+/* Where the dataset is to put the value of a column. */
+static stk_value room_for(const stk_loader *loader, stk__worker *worker, const stk__column *column, uint32_t c,
+                          uint32_t row, uint32_t i, uint64_t *staged)
+{
+    stk__step *step = worker->step;
+    stk_value value = {0};
+
+    if (column->field.layout != STK_FIXED) {
+        uint64_t k = (uint64_t)row * loader->ring->num_ragged + column->ragged;
+        value.out = (char *)step->ragged + step->ragged_at[k];
+        value.capacity = step->ragged_bound[k];
+    } else if (column->pipeline) {
+        value.out = worker->staging + i * loader->staging_row + *staged;
+        value.capacity = value.size = column->source_bytes;
+        *staged += stk__round_up(column->source_bytes, STK_CACHE_LINE);
+    } else {
+        value.out = (char *)step->slab->data[c] + row * column->row_bytes;
+        value.capacity = value.size = column->row_bytes;
+    }
+    value.data = value.out;
+    return value;
+}
+
+/* Point the values of a row at its decoded blob: the sizes of the fields, then the fields. */
+static void open_blob(const stk_loader *loader, const stk__row *row, stk_value *values)
+{
+    const uint32_t n = loader->dataset->num_fields;
+    const char *at = (const char *)row->decoded + n * sizeof(uint64_t);
+
+    for (uint32_t f = 0; f < n; f++) {
+        memcpy(&values[f].size, (const char *)row->decoded + f * sizeof(uint64_t), sizeof(uint64_t));
+        values[f].data = at;
+        at += values[f].size;
+    }
+}
+
+static void keep_blob(stk_loader *loader, stk__worker *worker, const stk__row *row, const stk_value *values)
+{
+    const uint32_t n = loader->dataset->num_fields;
+
+    worker->blob[0] = (stk_slice){.data = worker->blob_head, .size = n * sizeof(uint64_t)};
+    for (uint32_t f = 0; f < n; f++) {
+        worker->blob_head[f] = values[f].size;
+        worker->blob[f + 1] = (stk_slice){.data = values[f].data, .size = values[f].size};
+    }
+    stk__cache_put(loader->cache, 0, row->index, worker->blob, n + 1);
+}
+
+/* Whether the dataset kept to what its fields promise. */
+static void check_values(const stk_loader *loader, stk__row *row, const stk_value *values)
+{
+    const stk__ring *ring = loader->ring;
+
+    for (uint32_t c = 0; c < ring->num_columns && row->status == STK_OK; c++) {
+        const stk__column *column = &ring->columns[c];
+        if (column->source < 0)
+            continue;
+        const stk_value *value = &values[column->source];
+        if (column->field.layout == STK_FIXED && value->size != column->source_bytes)
+            bad_row(row, STK_EFORMAT, STK_STAGE_DATASET, "its value has another size than the field");
+        else if (column->field.layout != STK_FIXED && value->size > value->capacity)
+            bad_row(row, STK_ELIMIT, STK_STAGE_DATASET, "its value is larger than the dataset said");
+    }
+}
+
+/* Let the dataset prepare some rows; values[i * fields + f] then says where each value is. */
+static void prepare_values(stk_loader *loader, stk__worker *worker, const uint32_t *rows, uint32_t n)
+{
+    const stk__ring *ring = loader->ring;
+    const uint32_t fields = loader->dataset->num_fields;
+    stk__step *step = worker->step;
+    uint32_t m = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        stk__row *row = &step->rows[rows[i]];
+        uint64_t staged = 0;
+        if (row->status != STK_OK)
+            continue;
+        for (uint32_t c = 0; c < ring->num_columns; c++)
+            if (ring->columns[c].source >= 0)
+                worker->values[i * fields + (uint32_t)ring->columns[c].source] =
+                    room_for(loader, worker, &ring->columns[c], c, rows[i], i, &staged);
+        if (row->decoded) {
+            open_blob(loader, row, worker->values + i * fields);
+            continue;
+        }
+        worker->samples[m++] = (stk_sample){.index = row->index,
+                                            .position = row->position,
+                                            .epoch = step->epoch,
+                                            .needs = row->slices,
+                                            .values = worker->values + i * fields};
+    }
+    if (m == 0)
+        return;
+    loader->dataset->ops->prepare(loader->dataset, worker->samples, m);
+    m = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        stk__row *row = &step->rows[rows[i]];
+        if (row->status != STK_OK || row->decoded)
+            continue;
+        const stk_sample *sample = &worker->samples[m++];
+        if (sample->status != STK_OK)
+            bad_row(row, sample->status, STK_STAGE_DATASET, sample->reason);
+        check_values(loader, row, sample->values);
+        if (row->status == STK_OK && loader->cache && loader->options.cache == STK_CACHE_DECODED)
+            keep_blob(loader, worker, row, sample->values);
+    }
+}
+
+/* Run the transforms of a column over the rows that are good so far. */
+static void run_pipeline(stk_loader *loader, stk__worker *worker, const uint32_t *rows, uint32_t n, uint32_t c)
+{
+    const stk__column *column = &loader->ring->columns[c];
+    stk__step *step = worker->step;
+    uint32_t m = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        const stk__row *row = &step->rows[rows[i]];
+        if (row->status != STK_OK)
+            continue;
+        worker->sources[m] = worker->values[i * loader->dataset->num_fields + (uint32_t)column->source].data;
+        worker->targets[m] = (char *)step->slab->data[c] + rows[i] * column->row_bytes;
+        worker->run_positions[m] = row->position;
+        worker->run_epochs[m] = step->epoch;
+        worker->statuses[m++] = STK_OK;
+    }
+    stk__pipeline_run(column->pipeline, loader->order.seed, m, worker->run_epochs, worker->run_positions, NULL,
+                      worker->sources, worker->targets, worker->statuses, worker->scratch);
+    m = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        stk__row *row = &step->rows[rows[i]];
+        if (row->status == STK_OK && worker->statuses[m++] != STK_OK)
+            bad_row(row, worker->statuses[m - 1], STK_STAGE_TRANSFORM, NULL);
+    }
+}
+
+/* Put the values of a column that no transform moves into their place. */
+static void place_values(stk_loader *loader, stk__worker *worker, const uint32_t *rows, uint32_t n, uint32_t c)
+{
+    const stk__column *column = &loader->ring->columns[c];
+    stk__step *step = worker->step;
+
+    for (uint32_t i = 0; i < n; i++) {
+        const stk__row *row = &step->rows[rows[i]];
+        if (row->status != STK_OK)
+            continue;
+        if (column->source == STK__COLUMN_INDEX) {
+            ((uint64_t *)step->slab->data[c])[rows[i]] = row->index;
+            continue;
+        }
+        const stk_value *value = &worker->values[i * loader->dataset->num_fields + (uint32_t)column->source];
+        if (value->data != value->out)
+            memcpy(value->out, value->data, value->size);
+        if (column->field.layout != STK_FIXED)
+            step->ragged_size[(uint64_t)rows[i] * loader->ring->num_ragged + column->ragged] = value->size;
+    }
+}
+
+/* Offer what was read for these rows to the cache. */
+static void keep_units(stk_loader *loader, const stk__step *step, const uint32_t *rows, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const stk__row *row = &step->rows[rows[i]];
+        for (uint32_t k = 0; row->status == STK_OK && k < row->num_needs; k++) {
+            stk__unit *unit = row->needs[k].unit;
+            if (unit && !atomic_exchange(&unit->cached, true))
+                stk__cache_put(loader->cache, unit->object, unit->offset, &row->slices[k], 1);
+        }
+    }
+}
+
+static void prepare_rows(stk_loader *loader, stk__worker *worker, const uint32_t *rows, uint32_t n)
+{
+    atomic_store_explicit(&worker->sample, worker->step->rows[rows[0]].index, memory_order_relaxed);
+    prepare_values(loader, worker, rows, n);
+    for (uint32_t c = 0; c < loader->ring->num_columns; c++)
+        if (loader->ring->columns[c].pipeline)
+            run_pipeline(loader, worker, rows, n, c);
+        else if (loader->ring->columns[c].source >= STK__COLUMN_INDEX)
+            place_values(loader, worker, rows, n, c);
+    if (loader->cache && loader->options.cache == STK_CACHE_ENCODED)
+        keep_units(loader, worker->step, rows, n);
+}
+
+/* ---- Accounting ------------------------------------------------------------------------------------------------------ */
+
+/* Give up what the rows read; fetches without a user are chained for the caller to free. (L) held. */
+static stk__fetch *drop_units_locked(stk_loader *loader, stk__worker *worker)
+{
+    stk__fetch *unused = NULL;
+
+    for (uint32_t i = 0; i < worker->num_rows; i++) {
+        stk__row *row = &worker->step->rows[worker->rows[i]];
+        for (uint32_t k = 0; k < row->num_needs; k++) {
+            stk__unit *unit = row->needs[k].unit;
+            row->needs[k].unit = NULL;
+            stk__fetch *fetch = unit ? stk__unit_unref_locked(&loader->reads, unit) : NULL;
+            if (fetch) {
+                fetch->next = unused;
+                unused = fetch;
+            }
+        }
+    }
+    return unused;
+}
+
+/* Count the rows of a task as done, or send the bad ones for a substitute. (L) held. */
+static void settle_rows_locked(stk_loader *loader, stk__worker *worker)
+{
+    stk__step *step = worker->step;
+
+    for (uint32_t i = 0; i < worker->num_rows; i++) {
+        stk__row *row = &step->rows[worker->rows[i]];
+        if (row->status == STK_OK) {
+            step->done++;
+            continue;
+        }
+        bool replace = loader->options.on_error == STK_ON_ERROR_REPLACE && stk_status_is_permanent(row->status) &&
+                       row->tries < STK__REPLACE_TRIES;
+        step->has_holes = true;
+        stk__note_bad_locked(step, worker->rows[i], replace);
+        if (replace) {
+            row->wants_substitute = true;
+            row->located = false;
+            loader->planner.num_replace++;
+        } else {
+            row->bad = true;
+            step->done++;
+        }
+    }
+}
+
+static void emit_task(stk_loader *loader, stk__worker *worker, uint64_t start, uint64_t end)
+{
+    const stk__step *step = worker->step;
+
+    if (!stk__probed(loader->ctx))
+        return;
+    for (uint32_t i = 0; i < worker->num_rows; i++)
+        worker->indices[i] = step->rows[worker->rows[i]].index;
+    stk__event event = {.kind = STK__EVENT_SAMPLE,
+                        .worker = worker->number,
+                        .start_ns = start,
+                        .end_ns = end,
+                        .epoch = step->epoch,
+                        .step = step->step,
+                        .position = step->rows[worker->rows[0]].position,
+                        .index = worker->indices[0],
+                        .count = worker->num_rows,
+                        .indices = worker->indices};
+    stk__emit(loader->ctx, &event);
+}
+
+void stk__task_run(stk_loader *loader, stk__worker *worker)
+{
+    uint64_t start = stk__now_ns();
+
+    atomic_store_explicit(&worker->since_ns, start, memory_order_relaxed);
+    for (uint32_t i = 0; i < worker->num_rows; i += STK__PREPARE_ROWS)
+        prepare_rows(loader, worker, worker->rows + i, STK_MIN(worker->num_rows - i, STK__PREPARE_ROWS));
+    uint64_t end = stk__now_ns();
+    atomic_store_explicit(&worker->since_ns, 0, memory_order_relaxed);
+    emit_task(loader, worker, start, end);
+
+    pthread_mutex_lock(&loader->ring->lock);
+    stk__fetch *unused = drop_units_locked(loader, worker);
+    if (unused) {
+        pthread_mutex_unlock(&loader->ring->lock);
+        for (stk__fetch *next; unused; unused = next) {
+            next = unused->next;
+            stk__fetch_free(loader, unused);
+        }
+        pthread_mutex_lock(&loader->ring->lock);
+    }
+    settle_rows_locked(loader, worker);
+    double each = (double)(end - start) / worker->num_rows;
+    loader->mean_row_ns += (each - loader->mean_row_ns) * (loader->prepared ? 0.1 : 1.0);
+    loader->prepared += worker->num_rows;
+    loader->prepare_busy_ns += end - start;
+    if (worker->step->done == worker->step->num_rows)
+        stk__step_finish_locked(loader, worker->step, worker);
+    loader->tasks--;
+    if (loader->draining)
+        pthread_cond_broadcast(&loader->ring->finished);
+}
+
+/* ---- Finishing a batch ------------------------------------------------------------------------------------------------ */
+
+/* Move the real rows of a step with holes together. */
+static void close_holes(stk_loader *loader, stk__step *step)
+{
+    const stk__ring *ring = loader->ring;
+    stk_batch *slab = step->slab;
+    uint32_t to = 0;
+
+    for (uint32_t r = 0; r < step->num_rows; r++) {
+        if (step->rows[r].bad)
+            continue;
+        slab->positions[to] = step->rows[r].position;
+        for (uint32_t c = 0; c < ring->num_columns && to != r; c++) {
+            uint64_t bytes = ring->columns[c].row_bytes;
+            if (ring->columns[c].field.layout == STK_FIXED)
+                memcpy((char *)slab->data[c] + to * bytes, (char *)slab->data[c] + r * bytes, bytes);
+        }
+        to++;
+    }
+    slab->count = to;
+}
+
+/* Put the values of the ragged fields one behind the other. */
+static void collate_ragged(stk_loader *loader, stk__step *step)
+{
+    const stk__ring *ring = loader->ring;
+    stk_batch *slab = step->slab;
+    char *end = step->ragged;
+
+    for (uint32_t c = 0; c < ring->num_columns; c++) {
+        const stk__column *column = &ring->columns[c];
+        if (column->field.layout == STK_FIXED)
+            continue;
+        const size_t item = stk_dtype_size(column->field.dtype);
+        uint64_t count = 0, elements = 0;
+        char *start = end = (char *)step->ragged + stk__round_up((uint64_t)(end - (char *)step->ragged), 16);
+        slab->offsets[c][0] = 0;
+        for (uint32_t r = 0; r < step->num_rows; r++) {
+            uint64_t k = (uint64_t)r * ring->num_ragged + column->ragged;
+            if (step->rows[r].bad)
+                continue;
+            memmove(end, (char *)step->ragged + step->ragged_at[k], step->ragged_size[k]);
+            end += step->ragged_size[k];
+            elements += step->ragged_size[k] / item;
+            slab->offsets[c][++count] = elements;
+        }
+        slab->data[c] = start;
+    }
+    slab->ragged = step->ragged;
+    step->ragged = NULL;
+}
+
+static void mix_batch(stk_loader *loader, stk__step *step)
+{
+    const stk__ring *ring = loader->ring;
+    stk__batch_field fields[STK__MAX_FIELDS];
+    int64_t *label_mixed = NULL;
+    float *mix = NULL;
+    uint32_t n = 0;
+
+    for (uint32_t c = 0; c < ring->num_columns; c++) {
+        const stk__column *column = &ring->columns[c];
+        if (column->source == STK__COLUMN_LABEL_MIXED)
+            label_mixed = step->slab->data[c];
+        else if (column->source == STK__COLUMN_MIX)
+            mix = step->slab->data[c];
+        else if (column->field.layout == STK_FIXED)
+            fields[n++] = stk__batch_field_of(column, step->slab->data[c]);
+    }
+    pthread_mutex_lock(&loader->finish_lock);
+    stk__batch_pipeline_run(loader->batch_pipeline, loader->order.seed, step->epoch,
+                            step->step * loader->order.world + loader->order.rank, fields, n, step->slab->count,
+                            label_mixed, mix, loader->batch_scratch);
+    pthread_mutex_unlock(&loader->finish_lock);
+}
+
+void stk__step_finish_locked(stk_loader *loader, stk__step *step, stk__worker *worker)
+{
+    stk_batch *slab = step->slab;
+
+    pthread_mutex_unlock(&loader->ring->lock);
+    slab->epoch = step->epoch;
+    slab->step = step->step;
+    if (step->has_holes) {
+        close_holes(loader, step);
+    } else {
+        slab->count = step->num_rows;
+        memcpy(slab->positions, step->positions, step->num_rows * sizeof *slab->positions);
+    }
+    if (loader->ring->num_ragged)
+        collate_ragged(loader, step);
+    if (loader->batch_pipeline && slab->count)
+        mix_batch(loader, step);
+    stk__event event = {.kind = STK__EVENT_BATCH,
+                        .worker = worker ? worker->number : UINT32_MAX,
+                        .start_ns = step->planned_ns,
+                        .end_ns = stk__probed(loader->ctx) ? stk__now_ns() : 0,
+                        .epoch = step->epoch,
+                        .step = step->step,
+                        .count = slab->count};
+    stk__emit(loader->ctx, &event);
+    pthread_mutex_lock(&loader->ring->lock);
+    step->complete = true;
+    if (step->serial == loader->first)
+        pthread_cond_signal(&loader->ring->finished);
+}
+
+/* ---- Workers ---------------------------------------------------------------------------------------------------------- */
+
+/* Whether a worker that finds nothing to do lacks room rather than input: every slab is finished. (L) held. */
+static bool ring_full_locked(stk_loader *loader)
+{
+    for (uint64_t serial = loader->first; serial < loader->slab_end; serial++)
+        if (!stk__step_at(loader, serial)->complete)
+            return false;
+    return loader->ring->num_free == 0;
+}
+
+static bool rows_left_locked(stk_loader *loader)
+{
+    for (uint64_t serial = loader->first; serial < loader->slab_end; serial++)
+        if (stk__step_at(loader, serial)->ready_first != stk__step_at(loader, serial)->ready_end)
+            return true;
+    return false;
+}
+
+void stk__worker_main(void *argument)
+{
+    stk__worker *worker = argument;
+    stk_loader *loader = worker->loader;
+    pthread_mutex_t *lock = &loader->ring->lock;
+
+    pthread_mutex_lock(lock);
+    for (bool planned = false; !loader->stopping;) {
+        /* Planning comes first: it keeps reads on their way, and it is short. Between two rounds there is a task. */
+        bool plan = stk__can_plan_locked(loader);
+        if (plan && !(planned && rows_left_locked(loader))) {
+            stk__plan_round_locked(loader);
+            planned = true;
+        } else if (!loader->draining && stk__task_take_locked(loader, worker)) {
+            /* Whoever finds work wakes the next if there is more. */
+            if (rows_left_locked(loader) || stk__can_plan_locked(loader))
+                pthread_cond_signal(&loader->ring->work);
+            pthread_mutex_unlock(lock);
+            stk__task_run(loader, worker);
+            planned = false;
+        } else {
+            bool full = ring_full_locked(loader);
+            uint64_t start = stk__now_ns();
+            pthread_cond_wait(&loader->ring->work, lock);
+            *(full ? &loader->wait_out_ns : &loader->wait_in_ns) += stk__now_ns() - start;
+        }
+    }
+    loader->running--;
+    pthread_cond_broadcast(&loader->ring->finished);
+    pthread_mutex_unlock(lock);
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "support/support.h"
+
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static void fail_at(const char *file, int line, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    vprint_error(format, arguments);
+    va_end(arguments);
+    print_error("\n");
+    _fail(file, line);
+}
+
+static void show(void *user, stk_log_level level, const char *message)
+{
+    (void)user;
+    fprintf(stderr, "[%d] %s\n", (int)level, message);
+}
+
+stk_context *test_context(void)
+{
+    stk_context_options options;
+    stk_context *context = NULL;
+    stk_error err;
+
+    stk_context_options_init(&options);
+    if (getenv("STOKER_TEST_VERBOSE"))
+        options.log = show;
+    assert_ok(stk_context_create(&options, &context, &err), &err);
+    return context;
+}
+
+void test_assert_ok(stk_status status, const stk_error *err, const char *what, const char *file, int line)
+{
+    if (status != STK_OK)
+        fail_at(file, line, "%s: %s: %s", what, stk_status_name(status), err ? err->text : "");
+}
+
+void test_assert_fails(stk_status status, stk_status expected, const stk_error *err, const char *part,
+                       const char *what, const char *file, int line)
+{
+    if (status != expected)
+        fail_at(file, line, "%s: %s instead of %s: %s", what, stk_status_name(status),
+                     stk_status_name(expected), err && status < 0 ? err->text : "");
+    if (err && part && !strstr(err->text, part))
+        fail_at(file, line, "%s: no \"%s\" in the message: %s", what, part, err->text);
+}
+
+const char *test_folder(char path[256])
+{
+    const char *base = getenv("TMPDIR");
+
+    snprintf(path, 256, "%s/stoker-test-XXXXXX", base ? base : "/tmp");
+    assert_non_null(mkdtemp(path));
+    return path;
+}
+
+static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
+{
+    (void)st, (void)flag, (void)ftw;
+    return remove(path);
+}
+
+void test_folder_remove(const char *path)
+{
+    assert_int_equal(nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
+}
+
+void test_write(const char *folder, const char *name, const void *data, size_t length)
+{
+    char path[1024];
+
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    for (char *p = path + strlen(folder) + 1; (p = strchr(p, '/')); p++) {
+        *p = 0;
+        mkdir(path, 0777);
+        *p = '/';
+    }
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(data, 1, length, f), length);
+    assert_int_equal(fclose(f), 0);
+}
+
+const char *test_data(const char *name, char path[256])
+{
+    const char *base = getenv("STOKER_TEST_DATA");
+    struct stat st;
+
+    if (base)
+        snprintf(path, 256, "%s/%s", base, name);
+    else
+        snprintf(path, 256, "%s/../../shared/data/%s", TESTS_DIR, name);
+    if (stat(path, &st) == 0)
+        return path;
+    print_message("skipped: no %s (set STOKER_TEST_DATA to the folder of test data)\n", path);
+    return NULL;
+}
+
+uint64_t test_random(uint64_t *state)
+{
+    *state ^= *state >> 12;
+    *state ^= *state << 25;
+    *state ^= *state >> 27;
+    return *state * UINT64_C(2685821657736338717);
+}

@@ -1,0 +1,36 @@
+/* What every test program needs: cmocka, a context, a folder that goes away, the real data. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef STK_TESTS_SUPPORT_H
+#define STK_TESTS_SUPPORT_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stoker/stoker.h>
+
+/* A context whose messages go to standard error when STOKER_TEST_VERBOSE is set. Fails the test when it cannot. */
+stk_context *test_context(void);
+/* Assert STK_OK and show the error otherwise. */
+#define assert_ok(expression, err) test_assert_ok((expression), (err), #expression, __FILE__, __LINE__)
+void test_assert_ok(stk_status status, const stk_error *err, const char *what, const char *file, int line);
+/* Assert this failure, and that its message contains `part`. */
+#define assert_fails(expression, expected, err, part) \
+    test_assert_fails((expression), (expected), (err), (part), #expression, __FILE__, __LINE__)
+void test_assert_fails(stk_status status, stk_status expected, const stk_error *err, const char *part,
+                       const char *what, const char *file, int line);
+
+/* A new empty folder, removed with all in it by test_folder_remove(). */
+const char *test_folder(char path[256]);
+void test_folder_remove(const char *path);
+/* Write a file below a folder; path parts are made. */
+void test_write(const char *folder, const char *name, const void *data, size_t length);
+/* The folder of real data, or NULL after saying that the test is skipped. */
+const char *test_data(const char *name, char path[256]);
+
+/* A small fast generator for tests (xorshift64*), seeded by the caller. */
+uint64_t test_random(uint64_t *state);
+
+#endif

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/context.h"
+#include "support/support.h"
+
+static void contexts_do_not_meet(void **state)
+{
+    stk_context *a = test_context(), *b = test_context();
+    stk_memory_stats before, after;
+
+    stk_context_memory(b, &before);
+    void *memory = stk__alloc(a, 1000);
+    assert_non_null(memory);
+    stk_context_memory(b, &after);
+    assert_int_equal(before.bytes, after.bytes);
+    stk_context_memory(a, &after);
+    assert_true(after.bytes >= 1000);
+    stk__free(a, memory);
+    stk_context_memory(a, &after);
+    assert_int_equal(after.bytes, 0);
+    assert_true(after.peak_bytes >= 1000);
+    stk_context_destroy(&a);
+    assert_null(a);
+    stk_context_destroy(&a);
+    stk_context_destroy(&b);
+}
+
+static void memory_is_aligned_and_has_a_tail(void **state)
+{
+    stk_context *ctx = test_context();
+
+    for (size_t size = 0; size < 300; size += 7) {
+        char *small = stk__alloc(ctx, size), *buffer = stk__alloc_buffer(ctx, size);
+        assert_int_equal((uintptr_t)small % 16, 0);
+        assert_int_equal((uintptr_t)buffer % STK_CACHE_LINE, 0);
+        for (size_t i = 0; i < STK_TAIL; i++)
+            assert_int_equal(buffer[size + i], 0);
+        memset(small, 1, size);
+        memset(buffer, 2, size);
+        small = stk__realloc(ctx, small, size + 1000);
+        for (size_t i = 0; i < size; i++)
+            assert_int_equal(small[i], 1);
+        stk__free(ctx, small);
+        stk__free(ctx, buffer);
+    }
+    assert_null(stk__calloc(ctx, SIZE_MAX / 2, 4));
+    assert_null(stk__alloc(ctx, SIZE_MAX - 8));
+    stk_context_destroy(&ctx);
+}
+
+static void sizes_are_checked(void **state)
+{
+    uint64_t out;
+
+    assert_true(stk__mul_size(UINT32_MAX, UINT32_MAX, &out));
+    assert_false(stk__mul_size(UINT64_MAX, 2, &out));
+    assert_false(stk__add_size(UINT64_MAX, 1, &out));
+    const int64_t good[] = {3, 4, 5}, negative[] = {3, -1}, huge[] = {INT64_MAX, 2}, empty[] = {5, 0, 9};
+    assert_true(stk__shape_bytes(good, 3, 4, &out));
+    assert_int_equal(out, 240);
+    assert_false(stk__shape_bytes(negative, 2, 4, &out));
+    assert_false(stk__shape_bytes(huge, 2, 4, &out));
+    assert_true(stk__shape_bytes(empty, 3, 1, &out));
+    assert_int_equal(out, 0);
+}
+
+static void errors_say_what_they_are(void **state)
+{
+    stk_error err;
+    char long_key[600];
+
+    memset(long_key, 'a', sizeof long_key);
+    memcpy(long_key + sizeof long_key - 5, "/end", 5);
+    assert_int_equal(stk__fail_at(&err, STK_EFORMAT, STK_STAGE_DATASET, long_key, 77, "bad %d", 5), STK_EFORMAT);
+    assert_int_equal(err.status, STK_EFORMAT);
+    assert_int_equal(err.offset, 77);
+    assert_string_equal(err.text, "bad 5");
+    assert_int_equal(strncmp(err.key, "...", 3), 0);
+    assert_string_equal(err.key + strlen(err.key) - 4, "/end");
+    /* The key of the error itself may be passed on. */
+    stk__fail_at(&err, STK_EIO, STK_STAGE_STORE, err.key, STK_NO_OFFSET, "again");
+    assert_string_equal(err.key + strlen(err.key) - 4, "/end");
+    assert_int_equal(stk__fail(NULL, STK_EIO, STK_STAGE_NONE, "nobody listens"), STK_EIO);
+    assert_string_equal(stk_status_name(STK_ETRUNCATED), "STK_ETRUNCATED");
+    assert_true(stk_status_is_permanent(STK_EFORMAT));
+    assert_false(stk_status_is_permanent(STK_EIO));
+    assert_string_equal(stk_status_name((stk_status)-1234), "STK_UNKNOWN");
+}
+
+/* A made-up machine: cgroup files below a folder of our own. */
+static void cores_and_memory_of_cgroups(void **state)
+{
+    char root[256];
+    stk_cores cores;
+
+    test_folder(root);
+    stk__cores_find(root, 0, &cores);
+    assert_true(cores.usable >= 1 && cores.quota == 0);
+    test_write(root, "proc/self/cgroup", "0::/job/task\n", 13);
+    test_write(root, "sys/fs/cgroup/job/cpu.max", "50000 100000\n", 13);
+    test_write(root, "sys/fs/cgroup/job/task/cpu.max", "max 100000\n", 11);
+    test_write(root, "sys/fs/cgroup/job/task/memory.max", "1048576\n", 8);
+    stk__cores_find(root, 0, &cores);
+    assert_true(cores.quota == 0.5);
+    assert_int_equal(cores.usable, 1);
+    assert_int_equal(cores.compute, 1);
+    assert_int_equal(cores.preparation, 1);
+    assert_int_equal(stk__memory_find(root), 1048576);
+    test_write(root, "proc/self/cgroup", "4:memory:/m\n3:cpu,cpuacct:/c\n", 29);
+    test_write(root, "sys/fs/cgroup/cpu/c/cpu.cfs_quota_us", "150000\n", 7);
+    test_write(root, "sys/fs/cgroup/cpu/c/cpu.cfs_period_us", "100000\n", 7);
+    test_write(root, "sys/fs/cgroup/memory/m/memory.limit_in_bytes", "2097152\n", 8);
+    stk__cores_find(root, 0, &cores);
+    assert_true(cores.quota == 1.5);
+    assert_int_equal(cores.usable, 1);
+    assert_int_equal(stk__memory_find(root), 2097152);
+    test_folder_remove(root);
+}
+
+static void fork_is_noticed(void **state)
+{
+    stk_context *ctx = test_context();
+    stk_error err;
+
+    assert_ok(stk__context_check(ctx, &err), &err);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(stk__context_check(ctx, NULL) == STK_EFORK ? 0 : 1);
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    assert_ok(stk__context_check(ctx, &err), &err);
+    stk_context_destroy(&ctx);
+}
+
+static void count_event(void *user, const stk__event *event)
+{
+    *(uint64_t *)user += event->count;
+}
+
+static void probes_hear_events(void **state)
+{
+    stk_context *ctx = test_context();
+    uint64_t heard[2] = {0, 0};
+    const stk__probe probes[2] = {{count_event, &heard[0]}, {count_event, &heard[1]}};
+    const stk__event event = {.kind = STK__EVENT_SAMPLE, .count = 3};
+
+    assert_false(stk__probed(ctx));
+    stk__emit(ctx, &event);
+    assert_int_equal(stk__probe_add(ctx, &probes[0]), STK_OK);
+    assert_int_equal(stk__probe_add(ctx, &probes[1]), STK_OK);
+    stk__emit(ctx, &event);
+    stk__probe_remove(ctx, &probes[0]);
+    stk__emit(ctx, &event);
+    stk__probe_remove(ctx, &probes[1]);
+    assert_false(stk__probed(ctx));
+    assert_int_equal(heard[0], 3);
+    assert_int_equal(heard[1], 6);
+    stk_context_destroy(&ctx);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(contexts_do_not_meet),     cmocka_unit_test(memory_is_aligned_and_has_a_tail),
+        cmocka_unit_test(sizes_are_checked),        cmocka_unit_test(errors_say_what_they_are),
+        cmocka_unit_test(cores_and_memory_of_cgroups), cmocka_unit_test(fork_is_noticed),
+        cmocka_unit_test(probes_hear_events),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
