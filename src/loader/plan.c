@@ -162,6 +162,20 @@ static void fail_rows(stk__step *step, stk_status status, stk_stage stage)
     step->num_needs = 0;
 }
 
+/* A decoded sample begins with the sizes of its fields. */
+static void bound_by_blob(stk_loader *loader, stk__step *step, uint32_t r)
+{
+    const stk__ring *ring = loader->ring;
+
+    for (uint32_t c = 0; c < ring->num_columns; c++) {
+        const stk__column *column = &ring->columns[c];
+        if (column->field.layout != STK_FIXED)
+            memcpy(&step->ragged_bound[(uint64_t)r * ring->num_ragged + column->ragged],
+                   (const char *)step->rows[r].decoded + (uint32_t)column->source * sizeof(uint64_t),
+                   sizeof(uint64_t));
+    }
+}
+
 /* Fill the record of the next step. The record is the planner's own until it is published. */
 static void locate_step(stk_loader *loader, stk__step *step, uint64_t serial)
 {
@@ -189,8 +203,10 @@ static void locate_step(stk_loader *loader, stk__step *step, uint64_t serial)
             planner->cache_hits += step->rows[r].decoded != NULL;
             planner->cache_misses += step->rows[r].decoded == NULL;
         }
-        if (step->rows[r].decoded)
+        if (step->rows[r].decoded) {
+            bound_by_blob(loader, step, r);
             continue;
+        }
         planner->map[n] = r;
         step->indices[n++] = step->indices[r];
     }
@@ -302,33 +318,7 @@ static void bound_ragged(stk_loader *loader, stk__step *step)
         }
 }
 
-/* Room for the values of the ragged fields of a step, field by field, so that each can be closed up in its place.
- * False: not now. */
-static bool reserve_ragged(stk_loader *loader, stk__step *step)
-{
-    const uint32_t ragged = loader->ring->num_ragged;
-    stk__pool *pool = &loader->ring->pool;
-    uint64_t total = 0;
-
-    if (step->num_rows == 0 || ragged == 0 || step->ragged)
-        return true;
-    for (uint32_t k = 0; k < ragged; k++)
-        for (uint32_t r = 0; r < step->num_rows; r++) {
-            uint64_t i = (uint64_t)r * ragged + k;
-            step->ragged_at[i] = total;
-            step->ragged_size[i] = 0;
-            total += stk__round_up(step->ragged_bound[i], 16);
-        }
-    step->ragged = stk__pool_take(pool, total);
-    if (step->ragged)
-        return true;
-    pthread_mutex_lock(&loader->ring->lock);
-    loader->planner.blocked = !stk__pool_fits(pool, stk__pool_cost(total));
-    pthread_mutex_unlock(&loader->ring->lock);
-    return false;
-}
-
-/* Rows that need nothing from storage are ready before the step is seen by anybody. */
+/* Hand over the rows that need nothing from storage: before the step is seen by anybody, or with (L) held. */
 static void ready_at_once(stk_loader *loader, stk__step *step)
 {
     const bool encoded = loader->options.cache == STK_CACHE_ENCODED;
@@ -346,6 +336,35 @@ static void ready_at_once(stk_loader *loader, stk__step *step)
         if (row->admitted)
             stk__row_ready_locked(step, r);
     }
+}
+
+/* Room for the values of the ragged fields of a step, field by field, so that each can be closed up in its place.
+ * Rows that need nothing else are ready then. False: not now. */
+static bool reserve_ragged(stk_loader *loader, stk__step *step)
+{
+    const uint32_t ragged = loader->ring->num_ragged;
+    stk__pool *pool = &loader->ring->pool;
+    uint64_t total = 0;
+
+    if (step->num_rows == 0 || ragged == 0 || step->ragged)
+        return true;
+    for (uint32_t k = 0; k < ragged; k++)
+        for (uint32_t r = 0; r < step->num_rows; r++) {
+            uint64_t i = (uint64_t)r * ragged + k;
+            step->ragged_at[i] = total;
+            step->ragged_size[i] = 0;
+            total += stk__round_up(step->ragged_bound[i], 16);
+        }
+    void *room = stk__pool_take(pool, total);
+    pthread_mutex_lock(&loader->ring->lock);
+    step->ragged = room;
+    if (room)
+        ready_at_once(loader, step);
+    else
+        loader->planner.blocked = !stk__pool_fits(pool, stk__pool_cost(total));
+    pthread_cond_signal(&loader->ring->work);
+    pthread_mutex_unlock(&loader->ring->lock);
+    return room != NULL;
 }
 
 /* Admit one row if the budget has room for it. (L) held. */
@@ -647,7 +666,8 @@ static bool next_step(stk_loader *loader)
     locate_step(loader, step, serial);
     if (loader->ring->num_ragged)
         bound_ragged(loader, step);
-    ready_at_once(loader, step);
+    else
+        ready_at_once(loader, step);
     pthread_mutex_lock(&loader->ring->lock);
     loader->located_end++;
     stk__attach_slabs_locked(loader);

