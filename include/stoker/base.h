@@ -17,7 +17,7 @@ extern "C" {
 #define STK_API __attribute__((visibility("default")))
 #endif
 #if defined(__GNUC__)
-#define STK_NODISCARD __attribute__((warn_unused_result))
+#define STK_NODISCARD           __attribute__((warn_unused_result))
 #define STK_PRINTF(text, first) __attribute__((format(printf, text, first)))
 #else
 #define STK_NODISCARD
@@ -32,39 +32,40 @@ extern "C" {
 STK_API const char *stk_version(void);
 
 /*
- * The one list of statuses: X(name, value, permanent, text). 0 is good, positives are answers, negatives are
- * failures. "permanent" says that trying again gives the same result: only such failures of a sample are skipped or
- * replaced by `on_error`; the others are retried and then fail, so that no outcome depends on timing.
+ * The one list of statuses: X(name, value, permanent, text). 0 is good, positives are answers,
+ * negatives are failures. "permanent" says that trying again gives the same result: only such
+ * failures of a sample are skipped or replaced by `on_error`; the others are retried and then fail,
+ * so that no outcome depends on timing.
  */
-#define STK_STATUS_LIST(X)                                                                        \
-    X(STK_OK, 0, 0, "good")                                                                       \
-    X(STK_EOS, 1, 0, "end of the epoch")                                                          \
-    X(STK_EAGAIN, 2, 0, "nothing yet, the time given has passed")                                 \
-    /* The caller's doing. */                                                                     \
-    X(STK_EINVAL, -1, 1, "invalid argument")                                                      \
-    X(STK_ENOTSUP, -2, 1, "not supported")                                                        \
-    X(STK_EMISMATCH, -3, 1, "state or data of something else")                                    \
-    X(STK_EBUSY, -4, 0, "all of it is in use")                                                    \
-    X(STK_EFORK, -5, 1, "handle used after fork")                                                 \
-    X(STK_ECANCELED, -6, 0, "canceled")                                                           \
-    /* Resources. */                                                                              \
-    X(STK_ENOMEM, -20, 0, "out of memory")                                                        \
-    X(STK_EBUDGET, -21, 1, "does not fit the memory budget")                                      \
-    X(STK_ETHREAD, -22, 0, "could not start a thread")                                            \
-    X(STK_ESYSTEM, -23, 0, "a system call failed")                                                \
-    /* Storage. */                                                                                \
-    X(STK_EIO, -40, 0, "input/output error")                                                      \
-    X(STK_ENOENT, -41, 1, "not found")                                                            \
-    X(STK_EACCES, -42, 1, "permission denied")                                                    \
-    X(STK_ETRUNCATED, -43, 1, "ends too early")                                                   \
-    X(STK_ETIMEDOUT, -44, 0, "timed out")                                                         \
-    X(STK_ECHANGED, -45, 1, "changed while it was read")                                          \
-    X(STK_ENOSPC, -46, 0, "no space left")                                                        \
-    /* Data. */                                                                                   \
-    X(STK_EFORMAT, -60, 1, "damaged or not of this format")                                       \
-    X(STK_ELIMIT, -61, 1, "beyond a limit")                                                       \
-    X(STK_ECHECKSUM, -62, 1, "checksum does not match")                                           \
-    X(STK_EBADSAMPLES, -63, 1, "more bad samples than max_errors allows")                         \
+#define STK_STATUS_LIST(X)                                                                         \
+    X(STK_OK, 0, 0, "good")                                                                        \
+    X(STK_EOS, 1, 0, "end of the epoch")                                                           \
+    X(STK_EAGAIN, 2, 0, "nothing yet, the time given has passed")                                  \
+    /* The caller's doing. */                                                                      \
+    X(STK_EINVAL, -1, 1, "invalid argument")                                                       \
+    X(STK_ENOTSUP, -2, 1, "not supported")                                                         \
+    X(STK_EMISMATCH, -3, 1, "state or data of something else")                                     \
+    X(STK_EBUSY, -4, 0, "all of it is in use")                                                     \
+    X(STK_EFORK, -5, 1, "handle used after fork")                                                  \
+    X(STK_ECANCELED, -6, 0, "canceled")                                                            \
+    /* Resources. */                                                                               \
+    X(STK_ENOMEM, -20, 0, "out of memory")                                                         \
+    X(STK_EBUDGET, -21, 1, "does not fit the memory budget")                                       \
+    X(STK_ETHREAD, -22, 0, "could not start a thread")                                             \
+    X(STK_ESYSTEM, -23, 0, "a system call failed")                                                 \
+    /* Storage. */                                                                                 \
+    X(STK_EIO, -40, 0, "input/output error")                                                       \
+    X(STK_ENOENT, -41, 1, "not found")                                                             \
+    X(STK_EACCES, -42, 1, "permission denied")                                                     \
+    X(STK_ETRUNCATED, -43, 1, "ends too early")                                                    \
+    X(STK_ETIMEDOUT, -44, 0, "timed out")                                                          \
+    X(STK_ECHANGED, -45, 1, "changed while it was read")                                           \
+    X(STK_ENOSPC, -46, 0, "no space left")                                                         \
+    /* Data. */                                                                                    \
+    X(STK_EFORMAT, -60, 1, "damaged or not of this format")                                        \
+    X(STK_ELIMIT, -61, 1, "beyond a limit")                                                        \
+    X(STK_ECHECKSUM, -62, 1, "checksum does not match")                                            \
+    X(STK_EBADSAMPLES, -63, 1, "more bad samples than max_errors allows")                          \
     X(STK_EINTERNAL, -99, 1, "defect in stoker")
 
 typedef enum stk_status {
@@ -80,7 +81,8 @@ STK_API const char *stk_status_text(stk_status status);
 /** Whether trying again cannot help. */
 STK_API bool stk_status_is_permanent(stk_status status);
 
-/** The room in which something happened: the folders of the source tree, in the order of a sample's way. */
+/** The room in which something happened: the folders of the source tree, in the order of a sample's
+ * way. */
 typedef enum stk_stage {
     STK_STAGE_NONE = 0,
     STK_STAGE_OPTIONS,
@@ -97,30 +99,45 @@ typedef enum stk_stage {
 
 STK_API const char *stk_stage_name(stk_stage stage);
 
-#define STK_NO_SAMPLE UINT64_MAX
-#define STK_NO_OFFSET UINT64_MAX
-#define STK_ERROR_KEY 256
+#define STK_NO_SAMPLE  UINT64_MAX
+#define STK_NO_OFFSET  UINT64_MAX
+#define STK_ERROR_KEY  256
 #define STK_ERROR_TEXT 640
 
-/** What went wrong, to what, and what to do. Filled by the failing call; plain memory, copied freely. */
+/** What went wrong, to what, and what to do. Filled by the failing call; plain memory, copied
+ * freely. */
 typedef struct stk_error {
     uint32_t struct_size;
     stk_status status;
     stk_stage stage;
-    uint64_t sample;            /**< index in the dataset, or STK_NO_SAMPLE */
-    uint64_t offset;            /**< byte offset in `key`, or STK_NO_OFFSET */
-    char key[STK_ERROR_KEY];    /**< object, file or option; may be empty; cut with "..." in front */
-    char text[STK_ERROR_TEXT];  /**< one message: what happened, to what, and the remedy */
+    uint64_t sample;           /**< index in the dataset, or STK_NO_SAMPLE */
+    uint64_t offset;           /**< byte offset in `key`, or STK_NO_OFFSET */
+    char key[STK_ERROR_KEY];   /**< object, file or option; may be empty; cut with "..." in front */
+    char text[STK_ERROR_TEXT]; /**< one message: what happened, to what, and the remedy */
 } stk_error;
 
 /** Make an error empty. Every call that takes one accepts NULL in its place. */
 STK_API void stk_error_init(stk_error *err);
 
-/** Types of elements. The sizes are those of the names; BOOL is one byte. Little endian in memory. */
+/** Types of elements. The sizes are those of the names; BOOL is one byte. Little endian in memory.
+ */
 typedef enum stk_dtype {
     STK_DTYPE_NONE = 0,
-    STK_BOOL, STK_UINT8, STK_INT8, STK_UINT16, STK_INT16, STK_UINT32, STK_INT32, STK_UINT64, STK_INT64,
-    STK_FLOAT16, STK_BFLOAT16, STK_FLOAT32, STK_FLOAT64, STK_COMPLEX64, STK_COMPLEX128,
+    STK_BOOL,
+    STK_UINT8,
+    STK_INT8,
+    STK_UINT16,
+    STK_INT16,
+    STK_UINT32,
+    STK_INT32,
+    STK_UINT64,
+    STK_INT64,
+    STK_FLOAT16,
+    STK_BFLOAT16,
+    STK_FLOAT32,
+    STK_FLOAT64,
+    STK_COMPLEX64,
+    STK_COMPLEX128,
     STK_DTYPE_COUNT
 } stk_dtype;
 
@@ -133,19 +150,28 @@ STK_API stk_dtype stk_dtype_parse(const char *name);
 
 #define STK_MAX_RANK 8
 
-/* ---- Context ------------------------------------------------------------------------------------------------ */
+/* ---- Context
+ * ------------------------------------------------------------------------------------------------
+ */
 
 typedef struct stk_context stk_context;
 
-typedef enum stk_log_level { STK_LOG_DEBUG = 0, STK_LOG_INFO, STK_LOG_WARNING, STK_LOG_ERROR } stk_log_level;
+typedef enum stk_log_level {
+    STK_LOG_DEBUG = 0,
+    STK_LOG_INFO,
+    STK_LOG_WARNING,
+    STK_LOG_ERROR
+} stk_log_level;
 
 /** Takes one message without a line end. Called from any thread, with no lock of Stoker's held. */
 typedef void stk_log_fn(void *user, stk_log_level level, const char *message);
 
-/** Progress of long work: `done` of `total` (0: unknown) of `what`. Called from one thread at a time. */
+/** Progress of long work: `done` of `total` (0: unknown) of `what`. Called from one thread at a
+ * time. */
 typedef void stk_progress_fn(void *user, const char *what, uint64_t done, uint64_t total);
 
-/** The caller's allocator. `alloc` returns memory aligned to `align` (a power of two) or NULL. Any thread. */
+/** The caller's allocator. `alloc` returns memory aligned to `align` (a power of two) or NULL. Any
+ * thread. */
 typedef struct stk_allocator {
     void *(*alloc)(void *user, size_t size, size_t align);
     void (*free)(void *user, void *memory, size_t size);
@@ -156,30 +182,32 @@ typedef enum stk_io_engine { STK_IO_AUTO = 0, STK_IO_URING, STK_IO_THREADS } stk
 
 typedef struct stk_context_options {
     uint32_t struct_size;
-    uint32_t compute_threads;   /**< cores kept for the training step; 0: one */
-    uint64_t memory_limit;      /**< bytes the process may use; 0: found out (cgroup, physical memory) */
-    stk_io_engine io_engine;    /**< AUTO: io_uring, or threads where it is refused */
-    uint32_t cpu_mask;          /**< instruction sets that kernels may use (STK_CPU_...); default all */
-    stk_allocator allocator;    /**< all NULL: the C library's */
-    stk_log_fn *log;            /**< NULL: messages are dropped */
+    uint32_t compute_threads; /**< cores kept for the training step; 0: one */
+    uint64_t memory_limit; /**< bytes the process may use; 0: found out (cgroup, physical memory) */
+    stk_io_engine io_engine; /**< AUTO: io_uring, or threads where it is refused */
+    uint32_t cpu_mask; /**< instruction sets that kernels may use (STK_CPU_...); default all */
+    stk_allocator allocator; /**< all NULL: the C library's */
+    stk_log_fn *log;         /**< NULL: messages are dropped */
     void *log_user;
-    stk_progress_fn *progress;  /**< NULL: none is shown */
+    stk_progress_fn *progress; /**< NULL: none is shown */
     void *progress_user;
 } stk_context_options;
 
 #define STK_CPU_AVX2 1u
-#define STK_CPU_ALL UINT32_MAX
+#define STK_CPU_ALL  UINT32_MAX
 
 STK_API void stk_context_options_init(stk_context_options *options);
 
 /**
- * Make a context: allocator, sinks, and the division of the usable cores. Two contexts in one process do not meet.
+ * Make a context: allocator, sinks, and the division of the usable cores. Two contexts in one
+ * process do not meet.
  *
- * `options` may be NULL for the defaults. Ownership: *out is the caller's, ended with stk_context_destroy(); what was
- * made from it keeps it alive. Thread: any. Does not block. Errors: STK_EINVAL, STK_ENOMEM.
+ * `options` may be NULL for the defaults. Ownership: *out is the caller's, ended with
+ * stk_context_destroy(); what was made from it keeps it alive. Thread: any. Does not block. Errors:
+ * STK_EINVAL, STK_ENOMEM.
  */
-STK_API STK_NODISCARD stk_status stk_context_create(const stk_context_options *options, stk_context **out,
-                                                    stk_error *err);
+STK_API STK_NODISCARD stk_status stk_context_create(const stk_context_options *options,
+                                                    stk_context **out, stk_error *err);
 
 /** Give up the caller's share of the context and set *context to NULL. Accepts NULL. Any thread. */
 STK_API void stk_context_destroy(stk_context **context);
@@ -187,13 +215,13 @@ STK_API void stk_context_destroy(stk_context **context);
 /** How the usable cores (affinity mask and cgroup quota, v1 and v2) are divided. */
 typedef struct stk_cores {
     uint32_t struct_size;
-    uint32_t online;            /**< cores of the machine */
-    uint32_t affinity;          /**< cores in the affinity mask */
-    double quota;               /**< cores of the cgroup quota; 0: none */
-    uint32_t usable;            /**< whole cores this process can keep busy; at least 1 */
-    uint32_t compute;           /**< kept for the training step */
-    uint32_t preparation;       /**< left for workers: what num_workers `auto` takes; at least 1 */
-    uint32_t io;                /**< threads of the I/O engine, which mostly sleep */
+    uint32_t online;      /**< cores of the machine */
+    uint32_t affinity;    /**< cores in the affinity mask */
+    double quota;         /**< cores of the cgroup quota; 0: none */
+    uint32_t usable;      /**< whole cores this process can keep busy; at least 1 */
+    uint32_t compute;     /**< kept for the training step */
+    uint32_t preparation; /**< left for workers: what num_workers `auto` takes; at least 1 */
+    uint32_t io;          /**< threads of the I/O engine, which mostly sleep */
 } stk_cores;
 
 STK_API void stk_context_cores(const stk_context *context, stk_cores *out);
@@ -204,9 +232,9 @@ STK_API uint64_t stk_context_memory_limit(const stk_context *context);
 /** What Stoker itself has allocated through this context. Counters only grow. */
 typedef struct stk_memory_stats {
     uint32_t struct_size;
-    uint64_t allocations;       /**< calls of the allocator */
-    uint64_t bytes;             /**< bytes held now */
-    uint64_t peak_bytes;        /**< most bytes ever held */
+    uint64_t allocations; /**< calls of the allocator */
+    uint64_t bytes;       /**< bytes held now */
+    uint64_t peak_bytes;  /**< most bytes ever held */
 } stk_memory_stats;
 
 STK_API void stk_context_memory(const stk_context *context, stk_memory_stats *out);

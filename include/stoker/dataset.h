@@ -12,18 +12,20 @@ extern "C" {
 
 typedef struct stk_dataset stk_dataset;
 
-/** FIXED: every sample has the shape; RAGGED: values of any number; BYTES: an encoded object (uint8). */
+/** FIXED: every sample has the shape; RAGGED: values of any number; BYTES: an encoded object
+ * (uint8). */
 typedef enum stk_layout { STK_FIXED = 0, STK_RAGGED, STK_BYTES } stk_layout;
 
-/** One named part of a sample. `shape` is that of one sample, without the batch; -1 where it varies. */
+/** One named part of a sample. `shape` is that of one sample, without the batch; -1 where it
+ * varies. */
 typedef struct stk_field {
     char name[32];
     stk_dtype dtype;
     stk_layout layout;
     uint32_t rank;
     int64_t shape[STK_MAX_RANK];
-    char codec[16];           /**< of BYTES: "jpeg", "png", "" */
-    bool picture;             /**< [height, width, channels]: transforms of pictures apply to it */
+    char codec[16]; /**< of BYTES: "jpeg", "png", "" */
+    bool picture;   /**< [height, width, channels]: transforms of pictures apply to it */
 } stk_field;
 
 /** Bytes of one sample of a FIXED field; 0 for the others. */
@@ -37,14 +39,15 @@ typedef struct stk_slice {
 
 /** What a sample needs from storage. */
 typedef struct stk_need {
-    uint64_t object;          /**< the dataset's number of the object */
-    uint64_t offset, length;  /**< range of bytes */
+    uint64_t object;         /**< the dataset's number of the object */
+    uint64_t offset, length; /**< range of bytes */
 } stk_need;
 
 /**
- * Where locate() puts its answers. For sample `i` of the call it adds each need in turn; the samples come in order.
- * `cost` is the work of preparing sample `i` in nanoseconds, roughly; 0: as the others. `bytes` bounds the size of the value of
- * a field that is RAGGED or BYTES. Statuses of add() are to be passed on.
+ * Where locate() puts its answers. For sample `i` of the call it adds each need in turn; the
+ * samples come in order. `cost` is the work of preparing sample `i` in nanoseconds, roughly; 0: as
+ * the others. `bytes` bounds the size of the value of a field that is RAGGED or BYTES. Statuses of
+ * add() are to be passed on.
  */
 typedef struct stk_locator stk_locator;
 struct stk_locator {
@@ -55,48 +58,56 @@ struct stk_locator {
 
 /** The value of one field of one sample. */
 typedef struct stk_value {
-    void *out;                /**< in: room for the value, 64 bytes aligned not promised */
-    uint64_t capacity;        /**< in: bytes of room */
-    const void *data;         /**< out: where the value is: `out`, or bytes of a need, or memory of the dataset */
-    uint64_t size;            /**< out: bytes of the value; preset to `capacity` of a FIXED field */
+    void *out;         /**< in: room for the value, 64 bytes aligned not promised */
+    uint64_t capacity; /**< in: bytes of room */
+    const void
+        *data; /**< out: where the value is: `out`, or bytes of a need, or memory of the dataset */
+    uint64_t size; /**< out: bytes of the value; preset to `capacity` of a FIXED field */
 } stk_value;
 
 /** One sample on its way through prepare(). */
 typedef struct stk_sample {
-    uint64_t index;           /**< in the dataset */
-    uint64_t position;        /**< in the order of the epoch */
+    uint64_t index;    /**< in the dataset */
+    uint64_t position; /**< in the order of the epoch */
     uint64_t epoch;
-    const stk_slice *needs;   /**< the bytes located, in the order they were added; readable 64 bytes beyond */
-    stk_value *values;        /**< one for each field of the dataset */
-    stk_status status;        /**< in: STK_OK; out: why this sample is bad */
-    const char *reason;       /**< out: static text for the message; NULL: that of the status */
+    const stk_slice
+        *needs; /**< the bytes located, in the order they were added; readable 64 bytes beyond */
+    stk_value *values;  /**< one for each field of the dataset */
+    stk_status status;  /**< in: STK_OK; out: why this sample is bad */
+    const char *reason; /**< out: static text for the message; NULL: that of the status */
 } stk_sample;
 
 /**
  * The seam between storage and training: index -> needs, bytes -> sample. Outsiders may write one.
- * `locate` and `prepare` take many samples at once and run on any thread, several at a time; they allocate nothing
- * that the memory budget should know of and do not wait for storage.
+ * `locate` and `prepare` take many samples at once and run on any thread, several at a time; they
+ * allocate nothing that the memory budget should know of and do not wait for storage.
  */
 typedef struct stk_dataset_ops {
-    uint32_t struct_size;     /* first, for ever */
-    const char *name;         /* prefix of the spec: "mnist" */
-    const char *doc;          /* one line for `stoker info` and --help */
-    /* (optional) NULL: opened by the caller's own constructor only. `url` is the spec without its prefix and without
-     * the options that the tables of the dataset took. */
+    uint32_t struct_size; /* first, for ever */
+    const char *name;     /* prefix of the spec: "mnist" */
+    const char *doc;      /* one line for `stoker info` and --help */
+    /* (optional) NULL: opened by the caller's own constructor only. `url` is the spec without its
+     * prefix and without the options that the tables of the dataset took. */
     const stk_option_table *options;
-    stk_status (*open)(stk_context *ctx, const char *url, const void *options, stk_dataset **out, stk_error *err);
-    /* (optional) How surely a path without a prefix is one of these: 0 no, 1 perhaps, 2 surely. Blocks. */
+    stk_status (*open)(stk_context *ctx, const char *url, const void *options, stk_dataset **out,
+                       stk_error *err);
+    /* (optional) How surely a path without a prefix is one of these: 0 no, 1 perhaps, 2 surely.
+     * Blocks. */
     int (*recognise)(stk_context *ctx, const char *url);
     void (*close)(stk_dataset *dataset);
     /* (optional) NULL: samples need nothing from storage. */
-    stk_status (*locate)(stk_dataset *dataset, const uint64_t *indices, size_t n, stk_locator *to, stk_error *err);
-    /* (optional, with locate) Store and key of an object. Writes at most `size` bytes, returns the key's length;
-     * one that does not fit is cut, and the length says so. */
-    size_t (*object)(stk_dataset *dataset, uint64_t object, stk_store **store, char *key, size_t size);
-    /* Give each field of each sample its value. A bad sample sets its `status` and the others go on. */
+    stk_status (*locate)(stk_dataset *dataset, const uint64_t *indices, size_t n, stk_locator *to,
+                         stk_error *err);
+    /* (optional, with locate) Store and key of an object. Writes at most `size` bytes, returns the
+     * key's length; one that does not fit is cut, and the length says so. */
+    size_t (*object)(stk_dataset *dataset, uint64_t object, stk_store **store, char *key,
+                     size_t size);
+    /* Give each field of each sample its value. A bad sample sets its `status` and the others go
+     * on. */
     void (*prepare)(stk_dataset *dataset, stk_sample *samples, size_t n);
     /* (optional) Print what it is, in lines of "name: value"; NULL: fields and sizes only. */
-    stk_status (*describe)(stk_dataset *dataset, void (*line)(void *user, const char *name, const char *value),
+    stk_status (*describe)(stk_dataset *dataset,
+                           void (*line)(void *user, const char *name, const char *value),
                            void *user, stk_error *err);
 } stk_dataset_ops;
 
@@ -104,45 +115,52 @@ typedef struct stk_dataset_ops {
 struct stk_dataset {
     const stk_dataset_ops *ops;
     stk_context *context;
-    uint64_t size;            /**< samples */
+    uint64_t size; /**< samples */
     const stk_field *fields;
     uint32_t num_fields;
-    uint64_t fingerprint;     /**< of what the samples are: the state of a loader is bound to it */
-    uint64_t block_size;      /**< neighbouring samples stored together (shuffle: block); 1: none */
-    double cost_ns;           /**< usual work of preparing one sample, a guess; 0: unknown */
+    uint64_t fingerprint; /**< of what the samples are: the state of a loader is bound to it */
+    uint64_t block_size;  /**< neighbouring samples stored together (shuffle: block); 1: none */
+    double cost_ns;       /**< usual work of preparing one sample, a guess; 0: unknown */
     const char *const *classes; /**< names of the labels, or NULL */
     uint32_t num_classes;
 };
 
 /**
- * Open a dataset from its spec: `digits:`, `mnist:DIR`, `npy:FILE?labels=FILE`, ... or a plain PATH where what lies
- * there is unambiguous. Options follow a '?', as `name=value&name=value`: those of the dataset, of every dataset
+ * Open a dataset from its spec: `digits:`, `mnist:DIR`, `npy:FILE?labels=FILE`, ... or a plain PATH
+ * where what lies there is unambiguous. Options follow a '?', as `name=value&name=value`: those of
+ * the dataset, of every dataset
  * (`subset`, `indices`, `random_split`, `part`, `split_seed`) and of the store. Blocks.
- * Ownership: *out is the caller's, ended with stk_dataset_close(). Errors name the thing, the value, the remedy.
+ * Ownership: *out is the caller's, ended with stk_dataset_close(). Errors name the thing, the
+ * value, the remedy.
  */
-STK_API STK_NODISCARD stk_status stk_dataset_open(stk_context *context, const char *spec, stk_dataset **out,
-                                                  stk_error *err);
+STK_API STK_NODISCARD stk_status stk_dataset_open(stk_context *context, const char *spec,
+                                                  stk_dataset **out, stk_error *err);
 /** Close and set *dataset to NULL. Accepts NULL. No loader may still use it. */
 STK_API void stk_dataset_close(stk_dataset **dataset);
 
 /** The samples `first` <= index < `end`; the new dataset takes over `*dataset` on success. */
-STK_API STK_NODISCARD stk_status stk_dataset_range(stk_dataset **dataset, uint64_t first, uint64_t end,
-                                                   stk_error *err);
+STK_API STK_NODISCARD stk_status stk_dataset_range(stk_dataset **dataset, uint64_t first,
+                                                   uint64_t end, stk_error *err);
 /** The samples of an index list, in its order, copied. */
-STK_API STK_NODISCARD stk_status stk_dataset_subset(stk_dataset **dataset, const uint64_t *indices, uint64_t n,
-                                                    stk_error *err);
-/** Part `part` of a seeded random split into `fractions` (they sum to 1 at most); no list is stored. */
-STK_API STK_NODISCARD stk_status stk_dataset_random_split(stk_dataset **dataset, const double *fractions,
-                                                          uint32_t num_fractions, uint32_t part, uint64_t seed,
-                                                          stk_error *err);
+STK_API STK_NODISCARD stk_status stk_dataset_subset(stk_dataset **dataset, const uint64_t *indices,
+                                                    uint64_t n, stk_error *err);
+/** Part `part` of a seeded random split into `fractions` (they sum to 1 at most); no list is
+ * stored. */
+STK_API STK_NODISCARD stk_status stk_dataset_random_split(stk_dataset **dataset,
+                                                          const double *fractions,
+                                                          uint32_t num_fractions, uint32_t part,
+                                                          uint64_t seed, stk_error *err);
 
 /** Print what a dataset is, one "name: value" at a time. Blocks. */
 STK_API STK_NODISCARD stk_status stk_dataset_describe(stk_dataset *dataset,
-                                                      void (*line)(void *user, const char *name, const char *value),
+                                                      void (*line)(void *user, const char *name,
+                                                                   const char *value),
                                                       void *user, stk_error *err);
 
-/** Add a dataset kind of the caller's own to a context, before it is used. The table must outlive the context. */
-STK_API STK_NODISCARD stk_status stk_context_add_dataset(stk_context *context, const stk_dataset_ops *ops,
+/** Add a dataset kind of the caller's own to a context, before it is used. The table must outlive
+ * the context. */
+STK_API STK_NODISCARD stk_status stk_context_add_dataset(stk_context *context,
+                                                         const stk_dataset_ops *ops,
                                                          stk_error *err);
 
 /** The built-in and added kinds, for help: kind `i`, NULL past the end. */

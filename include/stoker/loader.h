@@ -14,38 +14,49 @@ typedef struct stk_loader stk_loader;
 typedef struct stk_batch stk_batch;
 
 typedef enum stk_shuffle { STK_SHUFFLE_NONE = 0, STK_SHUFFLE_FULL, STK_SHUFFLE_BLOCK } stk_shuffle;
-typedef enum stk_on_error { STK_ON_ERROR_FAIL = 0, STK_ON_ERROR_SKIP, STK_ON_ERROR_REPLACE } stk_on_error;
-typedef enum stk_cache_mode { STK_CACHE_NONE = 0, STK_CACHE_ENCODED, STK_CACHE_DECODED } stk_cache_mode;
+typedef enum stk_on_error {
+    STK_ON_ERROR_FAIL = 0,
+    STK_ON_ERROR_SKIP,
+    STK_ON_ERROR_REPLACE
+} stk_on_error;
+typedef enum stk_cache_mode {
+    STK_CACHE_NONE = 0,
+    STK_CACHE_ENCODED,
+    STK_CACHE_DECODED
+} stk_cache_mode;
 
-/** The table of stk_loader_options: names, defaults and ranges are written there (src/loader/options.c). */
+/** The table of stk_loader_options: names, defaults and ranges are written there
+ * (src/loader/options.c). */
 typedef struct stk_loader_options {
     uint32_t struct_size;
     /* Order: these, the seed and the size of the dataset decide which sample stands where. */
-    uint64_t batch_size;          /**< samples of a batch of this rank */
-    uint64_t global_batch_size;   /**< samples of a step over all ranks; 0: batch_size x world_size */
-    int32_t shuffle;              /**< stk_shuffle */
-    bool drop_last;               /**< leave out a short last batch */
+    uint64_t batch_size;        /**< samples of a batch of this rank */
+    uint64_t global_batch_size; /**< samples of a step over all ranks; 0: batch_size x world_size */
+    int32_t shuffle;            /**< stk_shuffle */
+    bool drop_last;             /**< leave out a short last batch */
     uint64_t seed;
-    uint64_t block_size;          /**< shuffle block: samples of a block; 0: the dataset's */
-    uint64_t shuffle_buffer;      /**< shuffle block: blocks mixed at a time */
-    uint64_t streams;             /**< shuffle block: canonical streams */
+    uint64_t block_size;     /**< shuffle block: samples of a block; 0: the dataset's */
+    uint64_t shuffle_buffer; /**< shuffle block: blocks mixed at a time */
+    uint64_t streams;        /**< shuffle block: canonical streams */
     uint64_t rank, world_size;
-    uint64_t epochs;              /**< 0: without end; prefetch runs across an epoch's end up to this many */
+    uint64_t epochs; /**< 0: without end; prefetch runs across an epoch's end up to this many */
     /* Speed: these change nothing but time and memory. */
-    int64_t num_workers;          /**< threads that prepare samples; 0: the caller's, without read-ahead; STK_AUTO */
-    int64_t prefetch_factor;      /**< batches ready or in work ahead of the consumer, for each worker */
-    bool persistent_workers;      /**< keep the workers from epoch to epoch */
-    bool pin_memory;              /**< lock the slabs into memory */
-    int64_t io_depth;             /**< concurrent reads; STK_AUTO: what the store says */
-    uint64_t memory_budget;       /**< bytes, a bound on all the loader holds; 0: a quarter of what the process may use, at most 4 GiB */
-    int32_t cache;                /**< stk_cache_mode */
-    double timeout;               /**< seconds until stk_loader_next() gives up with STK_ETIMEDOUT; 0: never */
-    double watchdog;              /**< seconds after which the log says who is stuck; 0: never */
+    int64_t num_workers;     /**< threads that prepare samples; 0: the caller's, without read-ahead;
+                                STK_AUTO */
+    int64_t prefetch_factor; /**< batches ready or in work ahead of the consumer, for each worker */
+    bool persistent_workers; /**< keep the workers from epoch to epoch */
+    bool pin_memory;         /**< lock the slabs into memory */
+    int64_t io_depth;        /**< concurrent reads; STK_AUTO: what the store says */
+    uint64_t memory_budget;  /**< bytes, a bound on all the loader holds; 0: a quarter of what the
+                                process may use, at most 4 GiB */
+    int32_t cache;           /**< stk_cache_mode */
+    double timeout;  /**< seconds until stk_loader_next() gives up with STK_ETIMEDOUT; 0: never */
+    double watchdog; /**< seconds after which the log says who is stuck; 0: never */
     /* Bad samples. */
-    int32_t on_error;             /**< stk_on_error */
-    int64_t max_errors;           /**< more bad samples than this fail the run; -1: no bound */
-    int64_t retries;              /**< more tries of a read that failed for a while */
-    const char *quarantine;       /**< file that gets one line for each bad sample; NULL: none */
+    int32_t on_error;       /**< stk_on_error */
+    int64_t max_errors;     /**< more bad samples than this fail the run; -1: no bound */
+    int64_t retries;        /**< more tries of a read that failed for a while */
+    const char *quarantine; /**< file that gets one line for each bad sample; NULL: none */
     /* Transforms. */
     const char *transforms;       /**< "random_crop(28, padding=4), normalize(mnist)"; NULL: none */
     const char *batch_transforms; /**< "mixup(0.2)"; NULL: none */
@@ -57,57 +68,69 @@ STK_API void stk_loader_options_init(stk_loader_options *options);
 /**
  * Make a loader over a dataset and start its threads.
  *
- * Ownership: *out is the caller's, ended with stk_loader_destroy(). The dataset must outlive the loader and its
- * batches. `options` is copied. Thread: any. Blocks: no longer than starting threads takes.
- * Errors: STK_EINVAL (an option, named), STK_EBUDGET (what is needed and what there is), STK_ENOMEM, STK_ETHREAD.
+ * Ownership: *out is the caller's, ended with stk_loader_destroy(). The dataset must outlive the
+ * loader and its batches. `options` is copied. Thread: any. Blocks: no longer than starting threads
+ * takes. Errors: STK_EINVAL (an option, named), STK_EBUDGET (what is needed and what there is),
+ * STK_ENOMEM, STK_ETHREAD.
  */
-STK_API STK_NODISCARD stk_status stk_loader_create(stk_dataset *dataset, const stk_loader_options *options,
+STK_API STK_NODISCARD stk_status stk_loader_create(stk_dataset *dataset,
+                                                   const stk_loader_options *options,
                                                    stk_loader **out, stk_error *err);
 
-/** Stop and join all threads, free all but batches still held, set *loader to NULL. Accepts NULL; any time. */
+/** Stop and join all threads, free all but batches still held, set *loader to NULL. Accepts NULL;
+ * any time. */
 STK_API void stk_loader_destroy(stk_loader **loader);
 
-/** Make this and every later wait of the loader end with STK_ECANCELED. Safe in a signal handler. Any thread. */
+/** Make this and every later wait of the loader end with STK_ECANCELED. Safe in a signal handler.
+ * Any thread. */
 STK_API void stk_loader_cancel(stk_loader *loader);
 
 /**
  * Take the next finished batch.
  *
- * @return STK_OK and a batch; STK_EOS once at the end of each epoch (the next call begins the next one) and for ever
- *         after the last; STK_EAGAIN when `timeout_ms` passed first; STK_EBUSY when the caller holds every batch;
- *         any other status is a failure, named in `err`; after a failed sample the loader can still be used.
+ * @return STK_OK and a batch; STK_EOS once at the end of each epoch (the next call begins the next
+ * one) and for ever after the last; STK_EAGAIN when `timeout_ms` passed first; STK_EBUSY when the
+ * caller holds every batch; any other status is a failure, named in `err`; after a failed sample
+ * the loader can still be used.
  *
- * Ownership: on STK_OK the caller owns *out, until stk_batch_release(); on anything else *out is NULL.
- * Thread:    one caller at a time.  Blocks: up to `timeout_ms` (-1 = no limit but the option `timeout`).
+ * Ownership: on STK_OK the caller owns *out, until stk_batch_release(); on anything else *out is
+ * NULL. Thread:    one caller at a time.  Blocks: up to `timeout_ms` (-1 = no limit but the option
+ * `timeout`).
  */
-STK_API STK_NODISCARD stk_status stk_loader_next(stk_loader *loader, int64_t timeout_ms, stk_batch **out,
-                                                 stk_error *err);
+STK_API STK_NODISCARD stk_status stk_loader_next(stk_loader *loader, int64_t timeout_ms,
+                                                 stk_batch **out, stk_error *err);
 
-/** Go to the start of an epoch, from 0. Prefetched batches of another epoch are discarded. Thread: the consumer's. */
-STK_API STK_NODISCARD stk_status stk_loader_set_epoch(stk_loader *loader, uint64_t epoch, stk_error *err);
+/** Go to the start of an epoch, from 0. Prefetched batches of another epoch are discarded. Thread:
+ * the consumer's. */
+STK_API STK_NODISCARD stk_status stk_loader_set_epoch(stk_loader *loader, uint64_t epoch,
+                                                      stk_error *err);
 
 /** Steps of one epoch, the same on every rank. */
 STK_API uint64_t stk_loader_steps(const stk_loader *loader);
-/** Fields of a batch, after the transforms: `num_fields` of the dataset, then `index`. Lives as long as the loader. */
+/** Fields of a batch, after the transforms: `num_fields` of the dataset, then `index`. Lives as
+ * long as the loader. */
 STK_API const stk_field *stk_loader_fields(const stk_loader *loader, uint32_t *num_fields);
 
-/* ---- Batches ------------------------------------------------------------------------------------------------ */
+/* ---- Batches
+ * ------------------------------------------------------------------------------------------------
+ */
 
 /**
- * A field of a batch. FIXED: `data` holds [count, shape...] in C order. RAGGED and BYTES: `offsets` holds count + 1
- * element offsets into `data`. Valid until the batch is released.
+ * A field of a batch. FIXED: `data` holds [count, shape...] in C order. RAGGED and BYTES: `offsets`
+ * holds count + 1 element offsets into `data`. Valid until the batch is released.
  */
 typedef struct stk_tensor {
     const char *name;
     stk_dtype dtype;
     stk_layout layout;
     uint32_t rank;
-    int64_t shape[STK_MAX_RANK + 1];  /**< shape[0] = count */
-    void *data;                       /**< 64 bytes aligned; may be written while the batch is held */
-    const uint64_t *offsets;          /**< NULL for FIXED */
+    int64_t shape[STK_MAX_RANK + 1]; /**< shape[0] = count */
+    void *data;              /**< 64 bytes aligned; may be written while the batch is held */
+    const uint64_t *offsets; /**< NULL for FIXED */
 } stk_tensor;
 
-/** Real rows: less than the batch size in a short last batch and where bad samples were skipped; may be 0. */
+/** Real rows: less than the batch size in a short last batch and where bad samples were skipped;
+ * may be 0. */
 STK_API uint64_t stk_batch_count(const stk_batch *batch);
 STK_API uint64_t stk_batch_epoch(const stk_batch *batch);
 /** Step within the epoch, from 0. */
@@ -115,24 +138,30 @@ STK_API uint64_t stk_batch_step(const stk_batch *batch);
 /** Position in the epoch's order of each real row; `count` values. */
 STK_API const uint64_t *stk_batch_positions(const stk_batch *batch);
 /** Field `i`, or STK_EINVAL past the last. */
-STK_API STK_NODISCARD stk_status stk_batch_field(const stk_batch *batch, uint32_t i, stk_tensor *out);
+STK_API STK_NODISCARD stk_status stk_batch_field(const stk_batch *batch, uint32_t i,
+                                                 stk_tensor *out);
 /** Field of a name ("image", "label", "index"), or STK_EINVAL. */
-STK_API STK_NODISCARD stk_status stk_batch_find(const stk_batch *batch, const char *name, stk_tensor *out);
-/** Give the batch back and set *batch to NULL. Accepts NULL. Any thread, also after the loader is gone. */
+STK_API STK_NODISCARD stk_status stk_batch_find(const stk_batch *batch, const char *name,
+                                                stk_tensor *out);
+/** Give the batch back and set *batch to NULL. Accepts NULL. Any thread, also after the loader is
+ * gone. */
 STK_API void stk_batch_release(stk_batch **batch);
 
-/* ---- State -------------------------------------------------------------------------------------------------- */
+/* ---- State
+ * --------------------------------------------------------------------------------------------------
+ */
 
-/** "Everything up to and including this batch was consumed." Plain numbers; the same for every rank. */
+/** "Everything up to and including this batch was consumed." Plain numbers; the same for every
+ * rank. */
 typedef struct stk_state {
     uint32_t struct_size;
     uint32_t version;
-    uint64_t epoch, step;         /**< the next step to deliver */
-    uint64_t fingerprint;         /**< of the dataset */
-    uint64_t size;                /**< of the dataset */
+    uint64_t epoch, step; /**< the next step to deliver */
+    uint64_t fingerprint; /**< of the dataset */
+    uint64_t size;        /**< of the dataset */
     uint64_t seed;
     uint64_t global_batch_size;
-    uint64_t block_size, shuffle_buffer, streams;  /**< of shuffle: block; else 0 */
+    uint64_t block_size, shuffle_buffer, streams; /**< of shuffle: block; else 0 */
     uint32_t shuffle;
     uint32_t drop_last;
 } stk_state;
@@ -144,22 +173,25 @@ STK_API void stk_loader_state(const stk_loader *loader, stk_state *out);
  * Go on after a state, in O(1), with any number of workers and ranks. Thread: the consumer's.
  * Errors: STK_EMISMATCH naming what differs, both values, and the remedy.
  */
-STK_API STK_NODISCARD stk_status stk_loader_restore(stk_loader *loader, const stk_state *state, stk_error *err);
+STK_API STK_NODISCARD stk_status stk_loader_restore(stk_loader *loader, const stk_state *state,
+                                                    stk_error *err);
 /** A state as one line of text (no line end), and back. Returns the length, as snprintf(). */
 STK_API int stk_state_format(const stk_state *state, char *text, size_t size);
 STK_API STK_NODISCARD stk_status stk_state_parse(const char *text, stk_state *out, stk_error *err);
 
-/* ---- Figures ------------------------------------------------------------------------------------------------ */
+/* ---- Figures
+ * ------------------------------------------------------------------------------------------------
+ */
 
 /** One stage of the loader since it was made. Counters only grow. Times are sums over threads. */
 typedef struct stk_stage_stats {
-    const char *name;             /**< "order", "read", "prepare", "deliver" */
-    uint64_t items;               /**< samples; of "read" requests; of "deliver" batches */
+    const char *name; /**< "order", "read", "prepare", "deliver" */
+    uint64_t items;   /**< samples; of "read" requests; of "deliver" batches */
     uint64_t bytes;
     uint64_t failures;
     uint64_t busy_ns;
-    uint64_t wait_in_ns;          /**< idle for want of input */
-    uint64_t wait_out_ns;         /**< idle for want of room */
+    uint64_t wait_in_ns;  /**< idle for want of input */
+    uint64_t wait_out_ns; /**< idle for want of room */
 } stk_stage_stats;
 
 #define STK_LOADER_STAGES 4
@@ -167,15 +199,15 @@ typedef struct stk_stage_stats {
 typedef struct stk_loader_stats {
     uint32_t struct_size;
     stk_stage_stats stages[STK_LOADER_STAGES];
-    uint64_t workers;             /**< threads, 0 where the caller prepares */
-    uint64_t depth;               /**< batches of the ring */
+    uint64_t workers; /**< threads, 0 where the caller prepares */
+    uint64_t depth;   /**< batches of the ring */
     uint64_t io_depth;
     uint64_t memory_budget;
-    uint64_t memory_bytes;        /**< held now under the budget */
+    uint64_t memory_bytes; /**< held now under the budget */
     uint64_t memory_peak;
-    uint64_t slab_bytes;          /**< memory of one batch */
-    uint64_t requests, request_bytes;  /**< reads sent to the store, and their bytes */
-    uint64_t needed_bytes;        /**< bytes the samples asked for */
+    uint64_t slab_bytes;              /**< memory of one batch */
+    uint64_t requests, request_bytes; /**< reads sent to the store, and their bytes */
+    uint64_t needed_bytes;            /**< bytes the samples asked for */
     uint64_t cache_hits, cache_misses, cache_bytes;
     uint64_t bad_samples;
     uint64_t positions_evaluated; /**< places of the order that were computed */

@@ -13,32 +13,34 @@ extern "C" {
 
 /** How the text of an option becomes the member at `offset` of its struct. */
 typedef enum stk_option_type {
-    STK_OPTION_BOOL,      /**< bool: true/false, yes/no, on/off, 1/0 */
-    STK_OPTION_INT,       /**< int64_t: decimal; with `auto` in `choices`, that word gives STK_AUTO */
-    STK_OPTION_UINT,      /**< uint64_t: decimal or 0x... */
-    STK_OPTION_DOUBLE,    /**< double */
-    STK_OPTION_SIZE,      /**< uint64_t bytes: "65536", "64KiB", "1.5 MiB", "2GB" (K = 1000, Ki = 1024) */
-    STK_OPTION_RATE,      /**< double bytes per second: as SIZE with an optional "/s" */
-    STK_OPTION_DURATION,  /**< double seconds: "0.005", "5ms", "20us", "1m", "2h" */
-    STK_OPTION_ENUM,      /**< int32_t: position of the word in `choices` ("a|b|c") */
-    STK_OPTION_STRING     /**< const char *: the text itself, which the caller keeps alive */
+    STK_OPTION_BOOL,   /**< bool: true/false, yes/no, on/off, 1/0 */
+    STK_OPTION_INT,    /**< int64_t: decimal; with `auto` in `choices`, that word gives STK_AUTO */
+    STK_OPTION_UINT,   /**< uint64_t: decimal or 0x... */
+    STK_OPTION_DOUBLE, /**< double */
+    STK_OPTION_SIZE,   /**< uint64_t bytes: "65536", "64KiB", "1.5 MiB", "2GB" (K = 1000, Ki = 1024)
+                        */
+    STK_OPTION_RATE,   /**< double bytes per second: as SIZE with an optional "/s" */
+    STK_OPTION_DURATION, /**< double seconds: "0.005", "5ms", "20us", "1m", "2h" */
+    STK_OPTION_ENUM,     /**< int32_t: position of the word in `choices` ("a|b|c") */
+    STK_OPTION_STRING    /**< const char *: the text itself, which the caller keeps alive */
 } stk_option_type;
 
 #define STK_AUTO (-1)
 
 typedef struct stk_option {
-    const char *name;      /**< snake_case; '-' and '_' are alike on the command line */
+    const char *name; /**< snake_case; '-' and '_' are alike on the command line */
     stk_option_type type;
-    size_t offset;         /**< of the member in the struct */
-    const char *initial;   /**< default, as text; NULL: zero bytes (none) */
-    double min, max;       /**< range of numbers, both inclusive; equal: no limit */
-    const char *choices;   /**< words of ENUM, or "auto" for an INT that knows it; else NULL */
-    const char *metavar;   /**< what stands for the value in --help ("N", "DIR", "SECONDS"); NULL: from the type */
-    const char *doc;       /**< one or two sentences; the unit */
+    size_t offset;       /**< of the member in the struct */
+    const char *initial; /**< default, as text; NULL: zero bytes (none) */
+    double min, max;     /**< range of numbers, both inclusive; equal: no limit */
+    const char *choices; /**< words of ENUM, or "auto" for an INT that knows it; else NULL */
+    const char *metavar; /**< what stands for the value in --help ("N", "DIR", "SECONDS"); NULL:
+                            from the type */
+    const char *doc;     /**< one or two sentences; the unit */
 } stk_option;
 
 typedef struct stk_option_table {
-    const char *name;      /**< of the section in YAML and the prefix of long flags: "loader" */
+    const char *name; /**< of the section in YAML and the prefix of long flags: "loader" */
     const char *doc;
     size_t struct_size;
     const stk_option *options;
@@ -53,36 +55,45 @@ STK_API const stk_option *stk_options_find(const stk_option_table *table, const 
 
 /**
  * Set one option from text.
- * Errors: STK_EINVAL naming table, option, value and what is allowed; for an unknown name the nearest known one.
- * Ownership: the text of a STRING is not copied; it has to outlive the struct.
+ * Errors: STK_EINVAL naming table, option, value and what is allowed; for an unknown name the
+ * nearest known one. Ownership: the text of a STRING is not copied; it has to outlive the struct.
  */
-STK_API STK_NODISCARD stk_status stk_options_set(const stk_option_table *table, void *options, const char *name,
-                                                 const char *text, stk_error *err);
+STK_API STK_NODISCARD stk_status stk_options_set(const stk_option_table *table, void *options,
+                                                 const char *name, const char *text,
+                                                 stk_error *err);
 
-/** Write the value of one option as text that stk_options_set() reads back. Returns the length, as snprintf(). */
-STK_API int stk_options_format(const stk_option *option, const void *options, char *text, size_t size);
+/** Write the value of one option as text that stk_options_set() reads back. Returns the length, as
+ * snprintf(). */
+STK_API int stk_options_format(const stk_option *option, const void *options, char *text,
+                               size_t size);
 
 /** Print the options of a table as the lines of a --help. */
 STK_API void stk_options_help(const stk_option_table *table, FILE *out);
 
 /*
- * A configuration: YAML file and command line together. Keys are dotted paths ("loader.num_workers"); each holds one
- * or several texts with the place they came from. Later settings replace earlier ones. A key with several values is
- * a sweep: every combination is one setting.
+ * A configuration: YAML file and command line together. Keys are dotted paths
+ * ("loader.num_workers"); each holds one or several texts with the place they came from. Later
+ * settings replace earlier ones. A key with several values is a sweep: every combination is one
+ * setting.
  */
 typedef struct stk_config stk_config;
 
-STK_API STK_NODISCARD stk_status stk_config_create(stk_context *context, stk_config **out, stk_error *err);
+STK_API STK_NODISCARD stk_status stk_config_create(stk_context *context, stk_config **out,
+                                                   stk_error *err);
 STK_API void stk_config_destroy(stk_config **config);
 
-/** Read a YAML file of nested maps, scalars and lists of scalars. Errors name file, line and column. Blocks. */
-STK_API STK_NODISCARD stk_status stk_config_load(stk_config *config, const char *path, stk_error *err);
+/** Read a YAML file of nested maps, scalars and lists of scalars. Errors name file, line and
+ * column. Blocks. */
+STK_API STK_NODISCARD stk_status stk_config_load(stk_config *config, const char *path,
+                                                 stk_error *err);
 /** The same from memory; `name` stands for the file in messages. */
-STK_API STK_NODISCARD stk_status stk_config_load_text(stk_config *config, const char *name, const char *text,
-                                                      size_t length, stk_error *err);
-/** Set a key from the command line: commas outside brackets and quotes part the values of a sweep when `sweep`. */
-STK_API STK_NODISCARD stk_status stk_config_set(stk_config *config, const char *key, const char *text, bool sweep,
-                                                stk_error *err);
+STK_API STK_NODISCARD stk_status stk_config_load_text(stk_config *config, const char *name,
+                                                      const char *text, size_t length,
+                                                      stk_error *err);
+/** Set a key from the command line: commas outside brackets and quotes part the values of a sweep
+ * when `sweep`. */
+STK_API STK_NODISCARD stk_status stk_config_set(stk_config *config, const char *key,
+                                                const char *text, bool sweep, stk_error *err);
 
 /** Number of values of a key; 0 when it is not set. */
 STK_API size_t stk_config_count(const stk_config *config, const char *key);
@@ -94,10 +105,11 @@ STK_API uint64_t stk_config_combinations(const stk_config *config);
 
 /**
  * Fill a struct from the keys below `table->name`, as they are in combination `which`.
- * Every key below that name must be an option of the table. Errors: as stk_options_set(), with file, line, column.
+ * Every key below that name must be an option of the table. Errors: as stk_options_set(), with
+ * file, line, column.
  */
-STK_API STK_NODISCARD stk_status stk_config_apply(stk_config *config, const stk_option_table *table, uint64_t which,
-                                                  void *options, stk_error *err);
+STK_API STK_NODISCARD stk_status stk_config_apply(stk_config *config, const stk_option_table *table,
+                                                  uint64_t which, void *options, stk_error *err);
 
 /** After all applies: refuse the first key that nobody took, naming the nearest that exists. */
 STK_API STK_NODISCARD stk_status stk_config_finish(const stk_config *config, stk_error *err);

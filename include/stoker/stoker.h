@@ -4,11 +4,11 @@
 #define STOKER_H
 
 #include <stoker/base.h>
-#include <stoker/options.h>
-#include <stoker/store.h>
 #include <stoker/dataset.h>
-#include <stoker/transform.h>
 #include <stoker/loader.h>
 #include <stoker/measure.h>
+#include <stoker/options.h>
+#include <stoker/store.h>
+#include <stoker/transform.h>
 
 #endif

@@ -13,34 +13,35 @@ typedef struct stk_store stk_store;
 typedef struct stk_read stk_read;
 
 /**
- * One asynchronous read. The caller fills the first part and keeps the struct, the key and the destination alive
- * until `done` has run; a driver may use `driver` for its own bookkeeping.
+ * One asynchronous read. The caller fills the first part and keeps the struct, the key and the
+ * destination alive until `done` has run; a driver may use `driver` for its own bookkeeping.
  */
 struct stk_read {
     uint32_t struct_size;
-    const char *key;          /**< object, relative to the store's root; '/' parts folders; no leading '/' */
-    uint64_t offset;          /**< first byte */
-    uint64_t length;          /**< bytes wanted; the object must hold all of them (else STK_ETRUNCATED) */
-    void *data;               /**< destination, `length` bytes */
-    uint64_t deadline_ns;     /**< monotonic time after which it fails with STK_ETIMEDOUT; 0: none */
-    /** Called once, on any thread, also from inside submit; it must not block. `status` is STK_OK only when every
-     *  byte is there; then and only then `data` holds the bytes. */
+    const char *key; /**< object, relative to the store's root; '/' parts folders; no leading '/' */
+    uint64_t offset; /**< first byte */
+    uint64_t length; /**< bytes wanted; the object must hold all of them (else STK_ETRUNCATED) */
+    void *data;      /**< destination, `length` bytes */
+    uint64_t deadline_ns; /**< monotonic time after which it fails with STK_ETIMEDOUT; 0: none */
+    /** Called once, on any thread, also from inside submit; it must not block. `status` is STK_OK
+     * only when every byte is there; then and only then `data` holds the bytes. */
     void (*done)(stk_read *read, stk_status status);
     void *user;
-    int32_t system_error;     /**< out: errno or protocol status behind a failure; 0: none */
+    int32_t system_error; /**< out: errno or protocol status behind a failure; 0: none */
     void *driver[6];
 };
 
 /** What is known of an object. Two reads of the same identity give the same bytes. */
 typedef struct stk_object_info {
     uint32_t struct_size;
-    uint64_t size;            /**< bytes */
-    uint64_t identity;        /**< hash of size and mtime, or of the ETag */
-    int64_t mtime_ns;         /**< Unix time; 0: unknown */
+    uint64_t size;     /**< bytes */
+    uint64_t identity; /**< hash of size and mtime, or of the ETag */
+    int64_t mtime_ns;  /**< Unix time; 0: unknown */
     bool is_folder;
 } stk_object_info;
 
-/** Called for each object below a prefix, in no order. A status other than STK_OK ends the listing with it. */
+/** Called for each object below a prefix, in no order. A status other than STK_OK ends the listing
+ * with it. */
 typedef stk_status stk_list_fn(void *user, const char *key, const stk_object_info *info);
 
 /** An object being written: nothing is visible before commit, which is durable when it returns. */
@@ -59,29 +60,32 @@ struct stk_put {
 /** What the read planner should know of a store. */
 typedef struct stk_store_limits {
     uint32_t struct_size;
-    uint64_t coalesce_gap;    /**< bytes worth reading in vain to save a request */
-    uint64_t max_read;        /**< bytes of one request at most; larger ones are split; 0: no limit */
-    uint32_t io_depth;        /**< concurrent requests that serve it well */
+    uint64_t coalesce_gap; /**< bytes worth reading in vain to save a request */
+    uint64_t max_read;     /**< bytes of one request at most; larger ones are split; 0: no limit */
+    uint32_t io_depth;     /**< concurrent requests that serve it well */
 } stk_store_limits;
 
 /** The seam between storage and everything above: key + range -> bytes. */
 typedef struct stk_store_ops {
-    uint32_t struct_size;     /* first, for ever */
-    const char *name;         /* URL scheme */
+    uint32_t struct_size; /* first, for ever */
+    const char *name;     /* URL scheme */
     stk_status (*open)(stk_context *ctx, const char *url, stk_store **out, stk_error *err);
     void (*close)(stk_store *store);
-    /* On failure done() is not called and the caller keeps `read`; on success it is called exactly once, also after
-     * cancel(), and perhaps before submit() returns. Any thread. Does not wait for storage. */
+    /* On failure done() is not called and the caller keeps `read`; on success it is called exactly
+     * once, also after cancel(), and perhaps before submit() returns. Any thread. Does not wait for
+     * storage. */
     stk_status (*submit)(stk_store *store, stk_read *read);
-    /* Ask for an early done(STK_ECANCELED); a read that is past stopping completes as it would have. */
+    /* Ask for an early done(STK_ECANCELED); a read that is past stopping completes as it would
+     * have. */
     void (*cancel)(stk_store *store, stk_read *read);
     stk_status (*stat)(stk_store *store, const char *key, stk_object_info *out, stk_error *err);
     /* (optional) NULL: the store cannot list, write or remove. */
-    stk_status (*list)(stk_store *store, const char *prefix, stk_list_fn *each, void *user, stk_error *err);
+    stk_status (*list)(stk_store *store, const char *prefix, stk_list_fn *each, void *user,
+                       stk_error *err);
     stk_status (*put)(stk_store *store, const char *key, stk_put **out, stk_error *err);
     stk_status (*remove)(stk_store *store, const char *key, stk_error *err);
-    /* (optional) The whole object where it already lies in memory, for as long as the store is open; STK_ENOTSUP
-     * where it does not. NULL: never. Readable for 64 bytes beyond its end. */
+    /* (optional) The whole object where it already lies in memory, for as long as the store is
+     * open; STK_ENOTSUP where it does not. NULL: never. Readable for 64 bytes beyond its end. */
     stk_status (*map)(stk_store *store, const char *key, const void **data, uint64_t *size);
     /* (optional) NULL: the limits of a local file. */
     void (*limits)(stk_store *store, stk_store_limits *out);
@@ -95,31 +99,36 @@ struct stk_store {
 
 /**
  * Open the store of a URL: `file:///DIR`, a plain path, `mem://NAME`, `slow+URL?latency=5ms`, ...
- * A URL that names a file opens its folder: `*key` (if not NULL) is the file's name in it, "" for a folder; it is
- * written into `key` of `key_size` bytes. Blocks. Errors: STK_ENOENT, STK_EACCES, STK_ENOTSUP (unknown scheme), ...
+ * A URL that names a file opens its folder: `*key` (if not NULL) is the file's name in it, "" for a
+ * folder; it is written into `key` of `key_size` bytes. Blocks. Errors: STK_ENOENT, STK_EACCES,
+ * STK_ENOTSUP (unknown scheme), ...
  */
-STK_API STK_NODISCARD stk_status stk_store_open(stk_context *context, const char *url, stk_store **out, char *key,
-                                                size_t key_size, stk_error *err);
+STK_API STK_NODISCARD stk_status stk_store_open(stk_context *context, const char *url,
+                                                stk_store **out, char *key, size_t key_size,
+                                                stk_error *err);
 /** Close and set *store to NULL. Accepts NULL. Waits for reads in flight, which are canceled. */
 STK_API void stk_store_close(stk_store **store);
 
-/** Read a range and wait for it. For opening things, not for the hot path. `deadline_ns` as in stk_read. */
-STK_API STK_NODISCARD stk_status stk_store_read(stk_store *store, const char *key, uint64_t offset, uint64_t length,
-                                                void *data, stk_error *err);
+/** Read a range and wait for it. For opening things, not for the hot path. `deadline_ns` as in
+ * stk_read. */
+STK_API STK_NODISCARD stk_status stk_store_read(stk_store *store, const char *key, uint64_t offset,
+                                                uint64_t length, void *data, stk_error *err);
 /** Size and identity of an object. Blocks. */
-STK_API STK_NODISCARD stk_status stk_store_stat(stk_store *store, const char *key, stk_object_info *out,
-                                                stk_error *err);
+STK_API STK_NODISCARD stk_status stk_store_stat(stk_store *store, const char *key,
+                                                stk_object_info *out, stk_error *err);
 /** List what lies below a prefix ("" for all), folders included, one level. Blocks. */
-STK_API STK_NODISCARD stk_status stk_store_list(stk_store *store, const char *prefix, stk_list_fn *each, void *user,
-                                                stk_error *err);
+STK_API STK_NODISCARD stk_status stk_store_list(stk_store *store, const char *prefix,
+                                                stk_list_fn *each, void *user, stk_error *err);
 
-/** Keep bytes under `mem://NAME/key` of a context, for tests and for data that is made. The bytes are copied. */
-STK_API STK_NODISCARD stk_status stk_store_mem_put(stk_store *store, const char *key, const void *data, size_t length,
-                                                   stk_error *err);
+/** Keep bytes under `mem://NAME/key` of a context, for tests and for data that is made. The bytes
+ * are copied. */
+STK_API STK_NODISCARD stk_status stk_store_mem_put(stk_store *store, const char *key,
+                                                   const void *data, size_t length, stk_error *err);
 
-/** Add a store of the caller's own to a context, before it is used. The table must outlive the context. */
-STK_API STK_NODISCARD stk_status stk_context_add_store(stk_context *context, const stk_store_ops *ops,
-                                                       stk_error *err);
+/** Add a store of the caller's own to a context, before it is used. The table must outlive the
+ * context. */
+STK_API STK_NODISCARD stk_status stk_context_add_store(stk_context *context,
+                                                       const stk_store_ops *ops, stk_error *err);
 
 #ifdef __cplusplus
 }

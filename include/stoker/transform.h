@@ -11,41 +11,47 @@ extern "C" {
 
 typedef struct stk_transform stk_transform;
 
-/** What the elements of a picture are and how they lie; of other values, `rank` and `shape` alone. */
+/** What the elements of a picture are and how they lie; of other values, `rank` and `shape` alone.
+ */
 typedef struct stk_header {
     stk_dtype dtype;
     uint32_t rank;
-    int64_t shape[STK_MAX_RANK];  /**< HWC: height, width, channels; CHW: channels, height, width; -1: varies */
-    bool picture;                 /**< rank 3, and `chw` says which way */
+    int64_t shape[STK_MAX_RANK]; /**< HWC: height, width, channels; CHW: channels, height, width;
+                                    -1: varies */
+    bool picture;                /**< rank 3, and `chw` says which way */
     bool chw;
 } stk_header;
 
 /** What one application of a transform will do, decided from the header and the draws alone. */
 typedef struct stk_plan {
-    stk_header out;               /**< of the result */
-    uint64_t scratch;             /**< bytes of scratch memory apply() wants, besides input and output */
-    double cost_ns;               /**< roughly */
-    int64_t params[12];           /**< the transform's own: box, angle, ... */
+    stk_header out;     /**< of the result */
+    uint64_t scratch;   /**< bytes of scratch memory apply() wants, besides input and output */
+    double cost_ns;     /**< roughly */
+    int64_t params[12]; /**< the transform's own: box, angle, ... */
 } stk_plan;
 
 /** The seam between a sample as stored and as trained on. Outsiders may write one. */
 typedef struct stk_transform_ops {
-    uint32_t struct_size;         /* first, for ever */
-    const char *name;             /* "random_crop" */
+    uint32_t struct_size; /* first, for ever */
+    const char *name;     /* "random_crop" */
     const char *doc;
-    const stk_option_table *options;  /* arguments, in the order in which they may be given without names */
+    const stk_option_table
+        *options; /* arguments, in the order in which they may be given without names */
     /* Make one. `options` is the struct of the table; strings in it are to be copied. */
-    stk_status (*create)(stk_context *ctx, const void *options, stk_transform **out, stk_error *err);
+    stk_status (*create)(stk_context *ctx, const void *options, stk_transform **out,
+                         stk_error *err);
     void (*destroy)(stk_transform *transform);
-    /* Decide for one sample. `draws` are `num_draws` random words of the sample's own. The same for every picture of
-     * the sample, so that image and mask move together. Also called with a header whose sizes vary (-1) and NULL
-     * draws, to learn the fixed part of `out`. Fails where the header does not suit. Any thread. */
-    stk_status (*plan)(const stk_transform *transform, const stk_header *in, const uint32_t *draws, stk_plan *out,
-                       stk_error *err);
-    /* Do it for `n` samples that share header and plan. `in` and `out` never overlap. Any thread. */
-    void (*apply)(const stk_transform *transform, const stk_header *in, const stk_plan *plan, size_t n,
-                  const void *const *src, void *const *dst, void *scratch);
-    uint32_t num_draws;           /* words of randomness for each sample; 0: not random */
+    /* Decide for one sample. `draws` are `num_draws` random words of the sample's own. The same for
+     * every picture of the sample, so that image and mask move together. Also called with a header
+     * whose sizes vary (-1) and NULL draws, to learn the fixed part of `out`. Fails where the
+     * header does not suit. Any thread. */
+    stk_status (*plan)(const stk_transform *transform, const stk_header *in, const uint32_t *draws,
+                       stk_plan *out, stk_error *err);
+    /* Do it for `n` samples that share header and plan. `in` and `out` never overlap. Any thread.
+     */
+    void (*apply)(const stk_transform *transform, const stk_header *in, const stk_plan *plan,
+                  size_t n, const void *const *src, void *const *dst, void *scratch);
+    uint32_t num_draws; /* words of randomness for each sample; 0: not random */
 } stk_transform_ops;
 
 /** Every transform begins with this. */
@@ -54,8 +60,10 @@ struct stk_transform {
     stk_context *context;
 };
 
-/** Add a transform of the caller's own to a context, before it is used. The table must outlive the context. */
-STK_API STK_NODISCARD stk_status stk_context_add_transform(stk_context *context, const stk_transform_ops *ops,
+/** Add a transform of the caller's own to a context, before it is used. The table must outlive the
+ * context. */
+STK_API STK_NODISCARD stk_status stk_context_add_transform(stk_context *context,
+                                                           const stk_transform_ops *ops,
                                                            stk_error *err);
 /** The built-in and added transforms, for help: kind `i`, NULL past the end. */
 STK_API const stk_transform_ops *stk_transform_kind(const stk_context *context, size_t i);

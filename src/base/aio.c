@@ -10,9 +10,10 @@ static stk_status create_uring(stk_context *ctx, uint32_t depth, stk__aio **out,
     return stk__aio_uring_create(ctx, depth, out, err);
 #else
     (void)ctx, (void)depth, (void)out;
-    return stk__fail(err, STK_ENOTSUP, STK_STAGE_STORE,
-                     "io_engine `uring`: built without io_uring; install liburing and build again, or "
-                     "use `threads`");
+    return stk__fail(
+        err, STK_ENOTSUP, STK_STAGE_STORE,
+        "io_engine `uring`: built without io_uring; install liburing and build again, or "
+        "use `threads`");
 #endif
 }
 
@@ -40,8 +41,8 @@ void stk__aio_destroy(stk__aio **aio)
 {
     if (!aio || !*aio)
         return;
-    /* In a child of the process that made it, its threads do not exist and its locks may be held for ever: what the
-     * engine holds is left to the end of the child. */
+    /* In a child of the process that made it, its threads do not exist and its locks may be held
+     * for ever: what the engine holds is left to the end of the child. */
     if (!stk__context_forked((*aio)->context))
         (*aio)->ops->destroy(*aio);
     *aio = NULL;

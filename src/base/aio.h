@@ -37,7 +37,7 @@ stk_status stk__aio_submit(stk__aio *aio, stk__aio_read *read);
 /* Ask for an early done(STK_ECANCELED). A read that is past stopping completes. Any thread. */
 void stk__aio_cancel(stk__aio *aio, stk__aio_read *read);
 
-/* ---- Between aio.c and its engines ----------------------------------------------------------------------------- */
+/* ---- Between aio.c and its engines ---- */
 
 typedef struct stk__aio_ops {
     stk_io_engine engine;

@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Asynchronous reads by a pool of threads that call pread(). One more thread, the keeper, sleeps until the nearest
- * deadline of a waiting read, so that reads fail in time also when every worker is stuck in the kernel. A read
- * in the kernel cannot be called back: it completes when the kernel returns.
+ * Asynchronous reads by a pool of threads that call pread(). One more thread, the keeper, sleeps
+ * until the nearest deadline of a waiting read, so that reads fail in time also when every worker
+ * is stuck in the kernel. A read in the kernel cannot be called back: it completes when the kernel
+ * returns.
  */
 #include <errno.h>
 #include <unistd.h>
 
 #include "base/aio.h"
 
-#define MAX_WORKERS 16 /* beyond this, more threads in the kernel do not make a local disk faster */
+#define MAX_WORKERS                                                                                \
+    16 /* beyond this, more threads in the kernel do not make a local disk faster                  \
+        */
 
 typedef struct threads_aio {
     stk__aio base;
-    pthread_mutex_t mutex;   /* guards all below up to the threads, and the `state` of reads */
-    pthread_cond_t work;     /* a read was queued, or the end */
-    pthread_cond_t earlier;  /* the nearest deadline moved forward, or the end */
+    pthread_mutex_t mutex;  /* guards all below up to the threads, and the `state` of reads */
+    pthread_cond_t work;    /* a read was queued, or the end */
+    pthread_cond_t earlier; /* the nearest deadline moved forward, or the end */
     stk__aio_list queue;
-    uint64_t nearest_ns;     /* what the keeper sleeps until; no waiting read has an earlier deadline */
+    uint64_t nearest_ns; /* what the keeper sleeps until; no waiting read has an earlier deadline */
     bool stopping;
     uint32_t num_workers;
     stk__thread keeper, workers[MAX_WORKERS];
@@ -179,14 +182,16 @@ stk_status stk__aio_threads_create(stk_context *ctx, uint32_t depth, stk__aio **
 
     *out = NULL;
     if (!aio)
-        return stk__fail(err, STK_ENOMEM, STK_STAGE_STORE, "no memory for the pool of reading threads");
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_STORE,
+                         "no memory for the pool of reading threads");
     aio->base.ops = &threads_ops;
     aio->base.context = ctx;
     aio->nearest_ns = UINT64_MAX;
     pthread_mutex_init(&aio->mutex, NULL);
     pthread_cond_init(&aio->work, NULL);
     stk__cond_init(&aio->earlier);
-    stk_status status = stk__thread_start(ctx, &aio->keeper, "stk-io-time", keep_deadlines, aio, err);
+    stk_status status =
+        stk__thread_start(ctx, &aio->keeper, "stk-io-time", keep_deadlines, aio, err);
     while (status == STK_OK && aio->num_workers < wanted) {
         status = stk__thread_start(ctx, &aio->workers[aio->num_workers], "stk-io", work, aio, err);
         aio->num_workers += status == STK_OK;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Asynchronous reads by io_uring. One thread, the reaper, alone touches the ring: it hands reads to the kernel, many
- * in one call, and reaps what has completed. Others put reads into a queue and wake it through an eventfd
- * that the ring itself reads. So no read belongs to a thread that may end (the kernel stops the reads of a thread
- * that exits), submitting never copies pages or waits, and the ring needs no lock.
+ * Asynchronous reads by io_uring. One thread, the reaper, alone touches the ring: it hands reads to
+ * the kernel, many in one call, and reaps what has completed. Others put reads into a queue and
+ * wake it through an eventfd that the ring itself reads. So no read belongs to a thread that may
+ * end (the kernel stops the reads of a thread that exits), submitting never copies pages or waits,
+ * and the ring needs no lock.
  */
 #include <errno.h>
 #include <liburing.h>
@@ -12,29 +13,32 @@
 
 #include "base/aio.h"
 
-#define MAX_RETRIES   3
-#define LARGE_READ    (UINT64_C(1) << 20) /* copied by threads of the kernel instead of by the reaper */
-#define TROUBLE_PAUSE UINT64_C(1000000)   /* ns between tries of a ring the kernel keeps refusing */
+#define MAX_RETRIES 3
+#define LARGE_READ                                                                                 \
+    (UINT64_C(1) << 20) /* copied by threads of the kernel instead of by the reaper */
+#define TROUBLE_PAUSE UINT64_C(1000000) /* ns between tries of a ring the kernel keeps refusing */
 
 typedef struct uring_aio {
     stk__aio base;
     uint32_t depth;
     int wake_fd;
-    pthread_mutex_t mutex;   /* guards the next six, and the `state` and links of reads */
+    pthread_mutex_t mutex; /* guards the next six, and the `state` and links of reads */
     stk__aio_list queue, running;
     uint32_t num_running;
-    uint64_t nearest_ns;     /* no read, waiting or running, has an earlier deadline */
-    bool asleep;             /* the reaper may be in the kernel and nobody has written wake_fd yet */
-    bool stopping, canceling; /* canceling: a running read has been told to stop and the kernel not yet */
-    stk__thread reaper;      /* the rest is the reaper's own */
+    uint64_t nearest_ns; /* no read, waiting or running, has an earlier deadline */
+    bool asleep;         /* the reaper may be in the kernel and nobody has written wake_fd yet */
+    bool stopping,
+        canceling;      /* canceling: a running read has been told to stop and the kernel not yet */
+    stk__thread reaper; /* the rest is the reaper's own */
     struct io_uring ring;
-    uint64_t wake_value;     /* what the armed read of wake_fd writes */
+    uint64_t wake_value; /* what the armed read of wake_fd writes */
     bool wake_armed;
 } uring_aio;
 
 /* What ends during one turn of the reaper, to be told with no lock held. */
 typedef struct outcome {
-    stk__aio_list good, truncated, canceled, timed_out, failed; /* `retries` of `failed` holds the errno */
+    stk__aio_list good, truncated, canceled, timed_out,
+        failed; /* `retries` of `failed` holds the errno */
 } outcome;
 
 static void wake_locked(uring_aio *aio)
@@ -82,7 +86,8 @@ static void end_stopped_locked(uring_aio *aio, stk__aio_read *read, outcome *out
     end_locked(aio, read, read->state == STK__AIO_STOP_TIMEDOUT ? &out->timed_out : &out->canceled);
 }
 
-/* Hand what is left of a running read to the kernel. The ring has room for twice the depth: it cannot be full. */
+/* Hand what is left of a running read to the kernel. The ring has room for twice the depth: it
+ * cannot be full. */
 static bool prepare(uring_aio *aio, stk__aio_read *read)
 {
     struct io_uring_sqe *sqe = io_uring_get_sqe(&aio->ring);
@@ -169,7 +174,8 @@ static void complete_locked(uring_aio *aio, stk__aio_read *read, int result, out
             end_stopped_locked(aio, read, out);
             return;
         }
-        /* A read that nobody told to stop was interrupted, or found the kernel short of something: try again. */
+        /* A read that nobody told to stop was interrupted, or found the kernel short of something:
+         * try again. */
         if ((result > 0 || read->retries++ < MAX_RETRIES) && prepare(aio, read))
             return;
         read->retries = again ? -result : EAGAIN;
@@ -233,8 +239,8 @@ static void reap(void *argument)
 
     pthread_mutex_lock(&aio->mutex);
     for (;;) {
-        start_locked(aio);
         expire_locked(aio, &out);
+        start_locked(aio);
         if (aio->canceling)
             cancel_running_locked(aio);
         if (!any(&out)) {
@@ -250,7 +256,8 @@ static void reap(void *argument)
             reap_locked(aio, &out);
         }
         if (any(&out)) {
-            /* The kernel gets its next reads before anybody is told, so that it never idles meanwhile. */
+            /* The kernel gets its next reads before anybody is told, so that it never idles
+             * meanwhile. */
             start_locked(aio);
             pthread_mutex_unlock(&aio->mutex);
             if (io_uring_sq_ready(&aio->ring))
@@ -334,7 +341,8 @@ static const stk__aio_ops uring_ops = {
     .cancel = uring_cancel,
 };
 
-/* Set the ring up: 0 or -errno. Waiting with a time limit came with Linux 5.11, which has all else that is used. */
+/* Set the ring up: 0 or -errno. Waiting with a time limit came with Linux 5.11, which has all else
+ * that is used. */
 static int set_up(uring_aio *aio)
 {
     unsigned entries = 2 * aio->depth + 8; /* every read once, its cancel once, and the wake-up */
@@ -367,9 +375,10 @@ stk_status stk__aio_uring_create(stk_context *ctx, uint32_t depth, stk__aio **ou
     if (error) {
         const char *text = strerrordesc_np(-error);
         release(aio);
-        return stk__fail(err, STK_ENOTSUP, STK_STAGE_STORE,
-                         "io_engine `uring`: the kernel refuses io_uring (%s); use `auto` or `threads`",
-                         text ? text : "unknown error");
+        return stk__fail(
+            err, STK_ENOTSUP, STK_STAGE_STORE,
+            "io_engine `uring`: the kernel refuses io_uring (%s); use `auto` or `threads`",
+            text ? text : "unknown error");
     }
     stk_status status = stk__thread_start(ctx, &aio->reaper, "stk-uring", reap, aio, err);
     if (status != STK_OK) {

@@ -12,33 +12,38 @@
 #include <stoker/options.h>
 
 #define STK_CACHE_LINE 64
-#define STK_TAIL 64              /* readable bytes beyond every buffer, so that kernels may load whole vectors */
-#define STK_MAX_OBJECT_KEY 4096  /* bytes of a key with its end; PATH_MAX of Linux */
+#define STK_TAIL       64 /* readable bytes beyond every buffer, so that kernels may load whole vectors \
+                           */
+#define STK_MAX_OBJECT_KEY 4096 /* bytes of a key with its end; PATH_MAX of Linux */
 
-#define STK_MIN(a, b) ((a) < (b) ? (a) : (b))
-#define STK_MAX(a, b) ((a) > (b) ? (a) : (b))
+#define STK_MIN(a, b)    ((a) < (b) ? (a) : (b))
+#define STK_MAX(a, b)    ((a) > (b) ? (a) : (b))
 #define STK_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* ---- Errors (error.c) ---------------------------------------------------------------------------------------- */
+/* ---- Errors (error.c)
+ * ---------------------------------------------------------------------------------------- */
 
-/* Fill `err` (may be NULL) and return `status`. The text says what happened, to what, and the remedy. */
-stk_status stk__fail(stk_error *err, stk_status status, stk_stage stage, const char *format, ...) STK_PRINTF(4, 5);
+/* Fill `err` (may be NULL) and return `status`. The text says what happened, to what, and the
+ * remedy. */
+stk_status stk__fail(stk_error *err, stk_status status, stk_stage stage, const char *format, ...)
+    STK_PRINTF(4, 5);
 /* The same with the object and the offset it happened at (STK_NO_OFFSET: none). */
-stk_status stk__fail_at(stk_error *err, stk_status status, stk_stage stage, const char *key, uint64_t offset,
-                        const char *format, ...) STK_PRINTF(6, 7);
+stk_status stk__fail_at(stk_error *err, stk_status status, stk_stage stage, const char *key,
+                        uint64_t offset, const char *format, ...) STK_PRINTF(6, 7);
 /* The status of an errno. */
 stk_status stk__status_of_errno(int error);
 /* Copy with "..." in front when it does not fit, so that the end of a path stays. */
 void stk__copy_tail(char *to, size_t size, const char *from);
 
-#define STK_TRY(expression)                   \
-    do {                                      \
-        stk_status try_ = (expression);       \
-        if (try_ != STK_OK)                   \
-            return try_;                      \
+#define STK_TRY(expression)                                                                        \
+    do {                                                                                           \
+        stk_status try_ = (expression);                                                            \
+        if (try_ != STK_OK)                                                                        \
+            return try_;                                                                           \
     } while (0)
 
-/* ---- Memory (memory.c): the only caller of the allocator ------------------------------------------------------- */
+/* ---- Memory (memory.c): the only caller of the allocator
+ * ------------------------------------------------------- */
 
 /* NULL when there is none. `size` 0 gives a valid pointer. Aligned to 16. Any thread. */
 void *stk__alloc(stk_context *ctx, size_t size);
@@ -54,7 +59,8 @@ char *stk__strdup(stk_context *ctx, const char *text);
 /* Format into new memory; NULL when there is none. */
 char *stk__format(stk_context *ctx, const char *format, ...) STK_PRINTF(2, 3);
 
-/* ---- Checked arithmetic: sizes from outside go through these --------------------------------------------------- */
+/* ---- Checked arithmetic: sizes from outside go through these
+ * --------------------------------------------------- */
 
 static inline bool stk__mul_size(uint64_t a, uint64_t b, uint64_t *out)
 {
@@ -74,16 +80,18 @@ static inline uint64_t stk__round_up(uint64_t value, uint64_t multiple)
     return (value + multiple - 1) / multiple * multiple;
 }
 
-/* ---- Clock (clock.c) ------------------------------------------------------------------------------------------- */
+/* ---- Clock (clock.c)
+ * ------------------------------------------------------------------------------------------- */
 
-uint64_t stk__now_ns(void);             /* monotonic */
-double stk__wall_seconds(void);         /* Unix time */
-uint64_t stk__thread_cpu_ns(void);      /* of the calling thread */
+uint64_t stk__now_ns(void);        /* monotonic */
+double stk__wall_seconds(void);    /* Unix time */
+uint64_t stk__thread_cpu_ns(void); /* of the calling thread */
 uint64_t stk__process_cpu_ns(void);
 /* Sleep until a monotonic time or until *cancel becomes true (checked every 20 ms; NULL: never). */
 void stk__sleep_until(uint64_t when_ns, const atomic_bool *cancel);
 
-/* ---- Threads (thread.c) ---------------------------------------------------------------------------------------- */
+/* ---- Threads (thread.c)
+ * ---------------------------------------------------------------------------------------- */
 
 typedef struct stk__thread {
     pthread_t handle;
@@ -94,22 +102,27 @@ typedef struct stk__thread {
 } stk__thread;
 
 /* Start a named thread with all signals blocked and the least timer slack. Errors: STK_ETHREAD. */
-stk_status stk__thread_start(stk_context *ctx, stk__thread *thread, const char *name, void (*run)(void *),
-                             void *argument, stk_error *err);
+stk_status stk__thread_start(stk_context *ctx, stk__thread *thread, const char *name,
+                             void (*run)(void *), void *argument, stk_error *err);
+/* The calling thread prepares for others: when it wakes it does not push the thread off the core
+ * that runs there. */
+void stk__thread_background(void);
 /* Wait for its end. Accepts one that never started. */
 void stk__thread_join(stk__thread *thread);
 
 /* A condition variable on the monotonic clock. */
 void stk__cond_init(pthread_cond_t *cond);
-/* Wait until signalled or until a monotonic time (UINT64_MAX: no limit); false when the time has passed. */
+/* Wait until signalled or until a monotonic time (UINT64_MAX: no limit); false when the time has
+ * passed. */
 bool stk__cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t when_ns);
 
-/* ---- Bounded queue (queue.c) ----------------------------------------------------------------------------------- */
+/* ---- Bounded queue (queue.c)
+ * ----------------------------------------------------------------------------------- */
 
 typedef struct stk__queue stk__queue;
 
 typedef struct stk__queue_stats {
-    uint64_t items, wait_in_ns, wait_out_ns, occupancy_sum;  /* occupancy after each put, summed */
+    uint64_t items, wait_in_ns, wait_out_ns, occupancy_sum; /* occupancy after each put, summed */
 } stk__queue_stats;
 
 /* A queue of pointers for any number of threads. `capacity` is at least 1. */
@@ -123,7 +136,8 @@ stk_status stk__queue_get(stk__queue *queue, void **item, uint64_t when_ns);
 void stk__queue_close(stk__queue *queue);
 void stk__queue_get_stats(stk__queue *queue, stk__queue_stats *out);
 
-/* ---- Randomness (philox.c, permutation.c) ---------------------------------------------------------------------- */
+/* ---- Randomness (philox.c, permutation.c)
+ * ---------------------------------------------------------------------- */
 
 /* Philox4x32-10 [Salmon et al., SC'11]: 128 bits of counter and 64 of key -> 128 random bits. */
 void stk__philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
@@ -133,18 +147,21 @@ static inline float stk__uniform(uint32_t word)
     return (float)(word >> 8) * 0x1p-24f;
 }
 
-/* What a draw is for: no two purposes share a stream. The transform's number in its pipeline is added to TRANSFORM. */
+/* What a draw is for: no two purposes share a stream. The transform's number in its pipeline is
+ * added to TRANSFORM. */
 enum {
-    STK_DRAW_ORDER = 0,          /* keys of permutations */
-    STK_DRAW_REPLACE = 1,        /* substitutes of bad samples */
-    STK_DRAW_DATA = 2,           /* data made procedurally */
+    STK_DRAW_ORDER = 0,   /* keys of permutations */
+    STK_DRAW_REPLACE = 1, /* substitutes of bad samples */
+    STK_DRAW_DATA = 2,    /* data made procedurally */
     STK_DRAW_SPLIT = 3,
-    STK_DRAW_BATCH = 4,          /* batch -> batch transforms */
+    STK_DRAW_BATCH = 4, /* batch -> batch transforms */
     STK_DRAW_TRANSFORM = 16
 };
 
-/* `n` words (a multiple of 4 is made up) for (seed, epoch, position, purpose). position < 2^48, purpose < 2^16. */
-void stk__draw(uint64_t seed, uint32_t epoch, uint64_t position, uint32_t purpose, uint32_t *words, size_t n);
+/* `n` words (a multiple of 4 is made up) for (seed, epoch, position, purpose). position < 2^48,
+ * purpose < 2^16. */
+void stk__draw(uint64_t seed, uint32_t epoch, uint64_t position, uint32_t purpose, uint32_t *words,
+               size_t n);
 
 /* A keyed permutation of [0, size), size <= 2^48, computed and not stored. */
 typedef struct stk__permutation {
@@ -155,15 +172,20 @@ typedef struct stk__permutation {
 
 #define STK_PERMUTATION_MAX (UINT64_C(1) << 48)
 
-void stk__permutation_init(stk__permutation *p, uint64_t size, uint64_t seed, uint64_t epoch, uint32_t which);
-uint64_t stk__permutation_at(const stk__permutation *p, uint64_t position);       /* position -> value */
-uint64_t stk__permutation_inverse(const stk__permutation *p, uint64_t value);     /* value -> position */
+void stk__permutation_init(stk__permutation *p, uint64_t size, uint64_t seed, uint64_t epoch,
+                           uint32_t which);
+uint64_t stk__permutation_at(const stk__permutation *p, uint64_t position); /* position -> value */
+uint64_t stk__permutation_inverse(const stk__permutation *p,
+                                  uint64_t value); /* value -> position */
 /* out[i] = at(positions[i]); the same values, faster. */
-void stk__permutation_many(const stk__permutation *p, const uint64_t *positions, uint64_t *out, size_t n);
+void stk__permutation_many(const stk__permutation *p, const uint64_t *positions, uint64_t *out,
+                           size_t n);
 
-/* ---- Context (context.c) ---------------------------------------------------------------------------------------- */
+/* ---- Context (context.c)
+ * ---------------------------------------------------------------------------------------- */
 
-/* Whom the context tells what happens. All events of all rooms go through `event`; it must not block. */
+/* Whom the context tells what happens. All events of all rooms go through `event`; it must not
+ * block. */
 typedef struct stk__event stk__event;
 typedef struct stk__probe {
     void (*event)(void *user, const stk__event *event);
@@ -171,10 +193,12 @@ typedef struct stk__probe {
 } stk__probe;
 
 typedef enum stk__event_kind {
-    STK__EVENT_SAMPLE,     /* samples were prepared: epoch, position and index of the first, count, worker, start, end */
-    STK__EVENT_READ,       /* a read ended: bytes, start (submitted), end, status, count = samples it serves */
-    STK__EVENT_BATCH,      /* a batch became ready: epoch, step, count, start (planned), end */
-    STK__EVENT_DELIVER,    /* a batch was handed out: epoch, step, start (asked), end */
+    STK__EVENT_SAMPLE,  /* samples were prepared: epoch, position and index of the first, count,
+                           worker, start, end */
+    STK__EVENT_READ,    /* a read ended: bytes, start (submitted), end, status, count = samples it
+                           serves */
+    STK__EVENT_BATCH,   /* a batch became ready: epoch, step, count, start (planned), end */
+    STK__EVENT_DELIVER, /* a batch was handed out: epoch, step, start (asked), end */
     STK__EVENT_BAD_SAMPLE, /* index, position, status */
     STK__EVENT_PLAN        /* samples were located: count, start, end */
 } stk__event_kind;
@@ -182,13 +206,14 @@ typedef enum stk__event_kind {
 struct stk__event {
     stk__event_kind kind;
     stk_status status;
-    uint32_t worker;       /* number of the worker; UINT32_MAX: the caller's thread */
+    uint32_t worker; /* number of the worker; UINT32_MAX: the caller's thread */
     uint64_t start_ns, end_ns;
     uint64_t epoch, step, position, index, count, bytes;
-    const uint64_t *indices;  /* of SAMPLE: `count` of them, valid during the call; else NULL */
+    const uint64_t *indices; /* of SAMPLE: `count` of them, valid during the call; else NULL */
 };
 
-/* The tables of drivers, filled by the composition root and by stk_context_add_...(). Opaque here on purpose. */
+/* The tables of drivers, filled by the composition root and by stk_context_add_...(). Opaque here
+ * on purpose. */
 enum { STK__REGISTRY_STORE, STK__REGISTRY_DATASET, STK__REGISTRY_TRANSFORM, STK__REGISTRY_COUNT };
 /* Driver `i` of a kind, own ones first; NULL past the end. */
 const void *stk__registry_get(const stk_context *ctx, int kind, size_t i);
@@ -206,7 +231,8 @@ bool stk__cpu_has_avx2(const stk_context *ctx);
 void stk__log(stk_context *ctx, stk_log_level level, const char *format, ...) STK_PRINTF(3, 4);
 void stk__progress(stk_context *ctx, const char *what, uint64_t done, uint64_t total);
 
-/* Install or remove (NULL) a probe; at most 4 at a time, else STK_EBUSY. Waits until no thread is in a removed one. */
+/* Install or remove (NULL) a probe; at most 4 at a time, else STK_EBUSY. Waits until no thread is
+ * in a removed one. */
 stk_status stk__probe_add(stk_context *ctx, const stk__probe *probe);
 void stk__probe_remove(stk_context *ctx, const stk__probe *probe);
 /* Whether anybody listens: lets the hot path skip its stamps. */
@@ -219,17 +245,20 @@ typedef struct stk__slot {
     void (*destroy)(stk_context *ctx, void *data);
 } stk__slot;
 /* Run `use` with the context's mem: slot, under its lock. */
-stk_status stk__context_slot(stk_context *ctx, stk_status (*use)(stk_context *ctx, stk__slot *slot, void *user),
+stk_status stk__context_slot(stk_context *ctx,
+                             stk_status (*use)(stk_context *ctx, stk__slot *slot, void *user),
                              void *user);
 
-/* ---- Specs (spec.c) ---------------------------------------------------------------------------------------------- */
+/* ---- Specs (spec.c)
+ * ---------------------------------------------------------------------------------------------- */
 
 /*
- * Take the options of `table` out of the query of "url?name=value&name=value": known names are set in `options`, the
- * others stay. `url` (writable) becomes the rest. Values may be %-escaped. `texts` receives a block that the values
- * of STRING options point into, to be freed with stk__free() after use; NULL when there is none.
+ * Take the options of `table` out of the query of "url?name=value&name=value": known names are set
+ * in `options`, the others stay. `url` (writable) becomes the rest. Values may be %-escaped.
+ * `texts` receives a block that the values of STRING options point into, to be freed with
+ * stk__free() after use; NULL when there is none.
  */
-stk_status stk__spec_take(stk_context *ctx, char *url, const stk_option_table *table, void *options, char **texts,
-                          stk_error *err);
+stk_status stk__spec_take(stk_context *ctx, char *url, const stk_option_table *table, void *options,
+                          char **texts, stk_error *err);
 
 #endif

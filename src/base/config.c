@@ -423,7 +423,7 @@ stk_status stk_config_apply(stk_config *config, const stk_option_table *table, u
         if (!name || (!*table->name && !stk_options_find(table, name)))
             continue;
         entry->used = true;
-        if (entry->count == 0 && !stk_options_find(table, name)) {
+        if (!stk_options_find(table, name)) {
             stk_status status = stk_options_set(table, options, name, "", err);
             return err ? fail_placed(&entry->place, err) : status;
         }

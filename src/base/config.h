@@ -26,7 +26,7 @@ typedef struct stk__value {
 /* One key. Its texts stay where they are also when a later setting replaces them. */
 typedef struct stk__entry {
     const char *key;
-    stk__place place;
+    stk__place place; /* of the key */
     stk__value *values;
     size_t count;  /* 0: set to nothing ("key:"), which leaves the default */
     uint64_t load; /* number of the load that set it: the same key twice in one file is refused */

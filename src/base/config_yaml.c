@@ -33,7 +33,8 @@ typedef struct reader {
     size_t lengths[STK_CONFIG_MAX_DEPTH + 1]; /* of the path at each depth of maps */
     size_t depth;
     char path[STK_CONFIG_MAX_KEY];
-    stk__value *values; /* of the list being read */
+    stk__place key_place; /* of the last part of the path */
+    stk__value *values;   /* of the list being read */
     size_t capacity;
     section *sections; /* STK_CONFIG_MAX_KEYS at most */
     size_t num_sections, sections_capacity;
@@ -151,19 +152,17 @@ static stk_status take_scalar(reader *r, stk__value *out)
 /* The value of the key in `path`: a scalar was met. */
 static stk_status read_value(reader *r)
 {
-    const stk__place place = place_here(r);
     stk__value value;
 
     if (is_null(&r->event) && !r->event.data.scalar.tag)
-        return stk__config_put(r->config, r->path, &place, NULL, 0, r->load, r->err);
+        return stk__config_put(r->config, r->path, &r->key_place, NULL, 0, r->load, r->err);
     STK_TRY(take_scalar(r, &value));
-    return stk__config_put(r->config, r->path, &place, &value, 1, r->load, r->err);
+    return stk__config_put(r->config, r->path, &r->key_place, &value, 1, r->load, r->err);
 }
 
 /* The value of the key in `path`: a list began. */
 static stk_status read_list(reader *r)
 {
-    const stk__place place = place_here(r);
     size_t count = 0;
 
     if (r->event.data.sequence_start.tag)
@@ -191,7 +190,7 @@ static stk_status read_list(reader *r)
     }
     if (count == 0)
         return fail_here(r, STK_EFORMAT, "the list is empty; give at least one value", r->path);
-    return stk__config_put(r->config, r->path, &place, r->values, count, r->load, r->err);
+    return stk__config_put(r->config, r->path, &r->key_place, r->values, count, r->load, r->err);
 }
 
 /* Refuse a key that this text has set before; another file's is replaced. */
@@ -227,7 +226,7 @@ static stk_status begin_map(reader *r)
                                    r->num_sections, sizeof(section)))
         return fail_memory(r);
     r->sections = sections;
-    r->sections[r->num_sections++] = (section){path, r->event.start_mark.line + 1};
+    r->sections[r->num_sections++] = (section){path, r->key_place.line};
     r->lengths[++r->depth] = strlen(path);
     return STK_OK;
 }
@@ -247,6 +246,7 @@ static stk_status read_key(reader *r)
                          r->event.data.scalar.length);
     if (what)
         return fail_here(r, STK_EFORMAT, what, (const char *)r->event.data.scalar.value);
+    r->key_place = place_here(r);
     return check_new(r);
 }
 

@@ -181,8 +181,8 @@ stk_status stk__registry_add(stk_context *ctx, int kind, const void *ops, stk_er
         ctx->added[kind][ctx->num_added[kind]++] = ops;
     pthread_mutex_unlock(&ctx->registry_lock);
     if (status != STK_OK)
-        return stk__fail(err, status, STK_STAGE_NONE, "a context takes %d added drivers of a kind at most",
-                         STK_MAX_ADDED);
+        return stk__fail(err, status, STK_STAGE_NONE,
+                         "a context takes %d added drivers of a kind at most", STK_MAX_ADDED);
     return STK_OK;
 }
 
@@ -231,7 +231,8 @@ void stk__emit(stk_context *ctx, const stk__event *event)
     pthread_rwlock_unlock(&ctx->probe_lock);
 }
 
-stk_status stk__context_slot(stk_context *ctx, stk_status (*use)(stk_context *ctx, stk__slot *slot, void *user),
+stk_status stk__context_slot(stk_context *ctx,
+                             stk_status (*use)(stk_context *ctx, stk__slot *slot, void *user),
                              void *user)
 {
     pthread_mutex_lock(&ctx->slot_lock);

@@ -6,35 +6,36 @@
 #include "base/base.h"
 
 #define STK_MAX_PROBES 4
-#define STK_MAX_ADDED 32 /* drivers that a caller may add, of each kind */
+#define STK_MAX_ADDED  32 /* drivers that a caller may add, of each kind */
 
 struct stk_context {
     stk_allocator allocator;
     _Alignas(STK_CACHE_LINE) atomic_uint_fast64_t allocations;
     atomic_uint_fast64_t bytes, peak_bytes;
     atomic_uint references;
-    unsigned fork_generation;        /* of the process that made it */
+    unsigned fork_generation; /* of the process that made it */
     stk_context_options options;
     stk_cores cores;
     uint64_t memory_limit;
     bool avx2;
 
-    atomic_uint num_probes;          /* lets the hot path see that nobody listens */
-    pthread_rwlock_t probe_lock;     /* guards probes[] */
+    atomic_uint num_probes;      /* lets the hot path see that nobody listens */
+    pthread_rwlock_t probe_lock; /* guards probes[] */
     stk__probe probes[STK_MAX_PROBES];
 
-    pthread_mutex_t registry_lock;   /* guards added[] and num_added[] */
+    pthread_mutex_t registry_lock; /* guards added[] and num_added[] */
     const void *added[STK__REGISTRY_COUNT][STK_MAX_ADDED];
     size_t num_added[STK__REGISTRY_COUNT];
 
-    pthread_mutex_t slot_lock;       /* guards slot */
+    pthread_mutex_t slot_lock; /* guards slot */
     stk__slot slot;
 };
 
 stk_context *stk__context_memory_new(const stk_allocator *allocator);
 void stk__context_memory_free(stk_context *ctx);
 
-/* Cores and memory of this process: affinity mask, cgroup v1 and v2 (cores.c). `root` stands for "/" in tests. */
+/* Cores and memory of this process: affinity mask, cgroup v1 and v2 (cores.c). `root` stands for
+ * "/" in tests. */
 void stk__cores_find(const char *root, uint32_t compute, stk_cores *out);
 uint64_t stk__memory_find(const char *root);
 

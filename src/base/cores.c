@@ -44,7 +44,8 @@ static bool cgroup_path(const char *root, const char *controller, char *path, si
         names++;
         size_t length = strlen(controller);
         bool here = *controller == 0 ? *names == 0 : false;
-        for (const char *p = names; *controller && p && !here; p = strchr(p, ',') ? strchr(p, ',') + 1 : NULL)
+        for (const char *p = names; *controller && p && !here;
+             p = strchr(p, ',') ? strchr(p, ',') + 1 : NULL)
             here = !strncmp(p, controller, length) && (p[length] == 0 || p[length] == ',');
         if (here) {
             snprintf(path, size, "%s", where);
@@ -54,9 +55,10 @@ static bool cgroup_path(const char *root, const char *controller, char *path, si
     return false;
 }
 
-/* Call `visit` with the folder of each cgroup from this process's up to the root of the hierarchy. */
-static void each_cgroup(const char *root, const char *mount, char *path, void (*visit)(const char *, void *),
-                        void *user)
+/* Call `visit` with the folder of each cgroup from this process's up to the root of the hierarchy.
+ */
+static void each_cgroup(const char *root, const char *mount, char *path,
+                        void (*visit)(const char *, void *), void *user)
 {
     char folder[1024];
 
@@ -76,8 +78,8 @@ static void quota_v2(const char *folder, void *user)
     double quota, period, *least = user;
 
     snprintf(file, sizeof file, "%s/cpu.max", folder);
-    if (read_small(file, text, sizeof text) && sscanf(text, "%lf %lf", &quota, &period) == 2 && period > 0 &&
-        quota > 0 && (*least == 0 || quota / period < *least))
+    if (read_small(file, text, sizeof text) && sscanf(text, "%lf %lf", &quota, &period) == 2 &&
+        period > 0 && quota > 0 && (*least == 0 || quota / period < *least))
         *least = quota / period;
 }
 

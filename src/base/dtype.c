@@ -5,14 +5,14 @@ static const struct {
     const char *name;
     size_t size;
 } dtypes[STK_DTYPE_COUNT] = {
-    [STK_DTYPE_NONE] = {"none", 0},       [STK_BOOL] = {"bool", 1},
-    [STK_UINT8] = {"uint8", 1},           [STK_INT8] = {"int8", 1},
-    [STK_UINT16] = {"uint16", 2},         [STK_INT16] = {"int16", 2},
-    [STK_UINT32] = {"uint32", 4},         [STK_INT32] = {"int32", 4},
-    [STK_UINT64] = {"uint64", 8},         [STK_INT64] = {"int64", 8},
-    [STK_FLOAT16] = {"float16", 2},       [STK_BFLOAT16] = {"bfloat16", 2},
-    [STK_FLOAT32] = {"float32", 4},       [STK_FLOAT64] = {"float64", 8},
-    [STK_COMPLEX64] = {"complex64", 8},   [STK_COMPLEX128] = {"complex128", 16},
+    [STK_DTYPE_NONE] = {"none", 0},     [STK_BOOL] = {"bool", 1},
+    [STK_UINT8] = {"uint8", 1},         [STK_INT8] = {"int8", 1},
+    [STK_UINT16] = {"uint16", 2},       [STK_INT16] = {"int16", 2},
+    [STK_UINT32] = {"uint32", 4},       [STK_INT32] = {"int32", 4},
+    [STK_UINT64] = {"uint64", 8},       [STK_INT64] = {"int64", 8},
+    [STK_FLOAT16] = {"float16", 2},     [STK_BFLOAT16] = {"bfloat16", 2},
+    [STK_FLOAT32] = {"float32", 4},     [STK_FLOAT64] = {"float64", 8},
+    [STK_COMPLEX64] = {"complex64", 8}, [STK_COMPLEX128] = {"complex128", 16},
 };
 
 size_t stk_dtype_size(stk_dtype dtype)

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #define STRING_(x) #x
-#define STRING(x) STRING_(x)
+#define STRING(x)  STRING_(x)
 
 const char *stk_version(void)
 {
@@ -51,8 +51,9 @@ bool stk_status_is_permanent(stk_status status)
 
 const char *stk_stage_name(stk_stage stage)
 {
-    static const char *const names[] = {"",        "options",   "store",  "codec",  "array", "dataset",
-                                        "transform", "loader", "device", "train", "measure"};
+    static const char *const names[] = {"",       "options", "store",     "codec",
+                                        "array",  "dataset", "transform", "loader",
+                                        "device", "train",   "measure"};
 
     return (size_t)stage < STK_COUNT(names) ? names[stage] : "";
 }
@@ -79,7 +80,8 @@ void stk__copy_tail(char *to, size_t size, const char *from)
     memcpy(to + 3, from + length - (size - 4), size - 3);
 }
 
-static stk_status fail(stk_error *err, stk_status status, stk_stage stage, const char *format, va_list arguments)
+static stk_status fail(stk_error *err, stk_status status, stk_stage stage, const char *format,
+                       va_list arguments)
 {
     if (!err)
         return status;
@@ -100,8 +102,8 @@ stk_status stk__fail(stk_error *err, stk_status status, stk_stage stage, const c
     return status;
 }
 
-stk_status stk__fail_at(stk_error *err, stk_status status, stk_stage stage, const char *key, uint64_t offset,
-                        const char *format, ...)
+stk_status stk__fail_at(stk_error *err, stk_status status, stk_stage stage, const char *key,
+                        uint64_t offset, const char *format, ...)
 {
     char kept[STK_ERROR_KEY];
     va_list arguments;

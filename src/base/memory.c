@@ -8,12 +8,12 @@
 
 /* The head takes one cache line, so that what follows it keeps the block's alignment. */
 typedef struct head {
-    size_t total;    /* bytes asked of the allocator, head and tail included */
-    size_t size;     /* bytes the caller asked for */
+    size_t total; /* bytes asked of the allocator, head and tail included */
+    size_t size;  /* bytes the caller asked for */
     size_t align;
 } head;
 
-#define HEAD_SMALL 32  /* of blocks aligned to 16 */
+#define HEAD_SMALL 32 /* of blocks aligned to 16 */
 
 static void *system_alloc(size_t size, size_t align)
 {
@@ -41,8 +41,9 @@ static void *alloc(stk_context *ctx, size_t size, size_t align, size_t tail)
     atomic_fetch_add_explicit(&ctx->allocations, 1, memory_order_relaxed);
     uint64_t now = atomic_fetch_add_explicit(&ctx->bytes, total, memory_order_relaxed) + total;
     uint64_t peak = atomic_load_explicit(&ctx->peak_bytes, memory_order_relaxed);
-    while (now > peak && !atomic_compare_exchange_weak_explicit(&ctx->peak_bytes, &peak, now,
-                                                                memory_order_relaxed, memory_order_relaxed))
+    while (now > peak &&
+           !atomic_compare_exchange_weak_explicit(&ctx->peak_bytes, &peak, now,
+                                                  memory_order_relaxed, memory_order_relaxed))
         continue;
     return base + front;
 }
@@ -123,8 +124,9 @@ char *stk__format(stk_context *ctx, const char *format, ...)
 /* The context itself stands outside its own accounts. */
 stk_context *stk__context_memory_new(const stk_allocator *allocator)
 {
-    stk_context *ctx = allocator->alloc ? allocator->alloc(allocator->user, sizeof *ctx, STK_CACHE_LINE)
-                                        : system_alloc(sizeof *ctx, STK_CACHE_LINE);
+    stk_context *ctx = allocator->alloc
+                           ? allocator->alloc(allocator->user, sizeof *ctx, STK_CACHE_LINE)
+                           : system_alloc(sizeof *ctx, STK_CACHE_LINE);
 
     if (ctx) {
         memset(ctx, 0, sizeof *ctx);

@@ -200,40 +200,61 @@ static size_t member_size(stk_option_type type)
     return 0;
 }
 
-/* What is wrong with one option of a table, or NULL. */
-static const char *defect_of(const stk_option_table *table, const stk_option *option)
+static bool is_name(const char *name)
+{
+    return name && *name && strlen(name) < STK_OPTION_NAME / 2 &&
+           !name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_")];
+}
+
+static bool is_member(const stk_option_table *table, const stk_option *option)
 {
     size_t size = member_size(option->type);
-    const char *name = option->name;
 
-    if (!name || !*name || strlen(name) >= STK_OPTION_NAME / 2 ||
-        name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_")])
+    return size && option->offset >= sizeof(uint32_t) && option->offset <= table->struct_size &&
+           table->struct_size - option->offset >= size && option->offset % size == 0;
+}
+
+/* An ENUM needs choices; an INT may know "auto"; the others have none. */
+static bool has_its_choices(const stk_option *option)
+{
+    if (option->type == STK_OPTION_ENUM)
+        return option->choices && *option->choices;
+    return !option->choices ||
+           (option->type == STK_OPTION_INT && strcmp(option->choices, "auto") == 0);
+}
+
+/* What two options of a table have in common that they must not, or NULL. */
+static const char *clash_of(const stk_option *a, const stk_option *b)
+{
+    if (strcmp(a->name, b->name) == 0)
+        return "its name is there twice";
+    if (a->offset < b->offset + member_size(b->type) &&
+        b->offset < a->offset + member_size(a->type))
+        return "its member is another option's too";
+    return NULL;
+}
+
+/* What is wrong with one option of a table, or NULL. */
+static const char *defect_of(const stk_option_table *table, size_t which)
+{
+    const stk_option *option = &table->options[which];
+    const char *clash = NULL;
+
+    if (!is_name(option->name))
         return "its name is not snake_case";
-    if (!size || option->offset < sizeof(uint32_t) || option->offset > table->struct_size ||
-        table->struct_size - option->offset < size || option->offset % size)
+    if (!is_member(table, option))
         return "its member is not in the struct";
-    if (option->type == STK_OPTION_ENUM && (!option->choices || !*option->choices))
-        return "it has no choices";
-    if (option->choices && option->type != STK_OPTION_ENUM &&
-        (option->type != STK_OPTION_INT || strcmp(option->choices, "auto") != 0))
-        return "it cannot have these choices";
+    if (!has_its_choices(option))
+        return "it has choices it cannot have, or none";
     if (option->type == STK_OPTION_ENUM && !option->initial)
         return "it has no default";
     if (!(option->min <= option->max))
         return "its range is empty";
     if (!option->doc || !*option->doc)
         return "it has no doc";
-    for (size_t i = 0; i < table->count; i++) {
-        const stk_option *other = &table->options[i];
-        if (other == option)
-            continue;
-        if (strcmp(other->name, name) == 0)
-            return "its name is there twice";
-        if (other->offset < option->offset + size &&
-            option->offset < other->offset + member_size(other->type))
-            return "its member is another option's too";
-    }
-    return NULL;
+    for (size_t i = 0; i < which && !clash; i++)
+        clash = clash_of(option, &table->options[i]);
+    return clash;
 }
 
 stk_status stk__options_check(const stk_option_table *table, stk_error *err)
@@ -246,7 +267,7 @@ stk_status stk__options_check(const stk_option_table *table, stk_error *err)
     uint64_t scratch[4096 / sizeof(uint64_t)] = {0};
     for (size_t i = 0; i < table->count; i++) {
         const stk_option *option = &table->options[i];
-        const char *defect = defect_of(table, option);
+        const char *defect = defect_of(table, i);
         if (!defect && option->initial &&
             stk__option_parse(option, scratch, option->initial) != STK__PARSED)
             defect = "its default is not allowed";

@@ -252,8 +252,10 @@ static bool parse_bool(span s, bool *out)
     return false;
 }
 
-/* A choice whose first word is "none" is also a switch: false is that, true the second word
- * ("shuffle: true"). */
+/*
+ * A choice whose first word is "none" or "false" is also a switch: no is that word, yes the second
+ * one ("cache: on", "shuffle: yes").
+ */
 static bool parse_enum(const stk_option *option, span s, int32_t *out)
 {
     const char *word = "";
@@ -266,7 +268,9 @@ static bool parse_enum(const stk_option *option, span s, int32_t *out)
             return true;
         }
     length = stk__option_choice(option->choices, 0, &word);
-    if (!stk__option_same(word, length, "none", 4) || !parse_bool(s, &on))
+    if (!stk__option_same(word, length, "none", 4) && !stk__option_same(word, length, "false", 5))
+        return false;
+    if (!parse_bool(s, &on))
         return false;
     *out = on;
     return true;
@@ -283,66 +287,77 @@ static bool in_range(const stk_option *option, double value)
     return option->min == option->max || (value >= option->min && value <= option->max);
 }
 
-stk__parsed stk__option_parse(const stk_option *option, void *options, const char *text)
-{
-    void *member = (char *)options + option->offset;
-    span s = trim(text);
+/* A value of any type, and the number that its range is about. */
+typedef struct any_value {
     union {
         bool truth;
         int32_t choice;
         int64_t number;
         uint64_t natural;
         double real;
-    } value = {0};
-    double ranged = 0;
-    size_t size = 0;
+        const char *string;
+    } is;
+    size_t size;
+    double ranged;
+} any_value;
+
+static bool parse_any(const stk_option *option, const char *text, any_value *v)
+{
+    span s = trim(text);
     bool good = false;
 
     switch (option->type) {
     case STK_OPTION_BOOL:
-        good = parse_bool(s, &value.truth);
-        memcpy(member, &value.truth, good ? sizeof value.truth : 0);
-        return good ? STK__PARSED : STK__PARSE_BAD;
+        v->size = sizeof v->is.truth;
+        return parse_bool(s, &v->is.truth);
     case STK_OPTION_ENUM:
-        good = parse_enum(option, s, &value.choice);
-        memcpy(member, &value.choice, good ? sizeof value.choice : 0);
-        return good ? STK__PARSED : STK__PARSE_BAD;
+        v->size = sizeof v->is.choice;
+        return parse_enum(option, s, &v->is.choice);
     case STK_OPTION_STRING:
-        memcpy(member, &text, sizeof text);
-        return STK__PARSED;
+        v->size = sizeof v->is.string;
+        v->is.string = text;
+        return true;
     case STK_OPTION_INT:
-        if (knows_auto(option) && span_is(s, "auto")) {
-            value.number = STK_AUTO;
-            memcpy(member, &value.number, sizeof value.number);
-            return STK__PARSED;
-        }
-        good = parse_signed(s, &value.number);
-        ranged = (double)value.number;
-        size = sizeof value.number;
-        break;
+        v->size = sizeof v->is.number;
+        v->is.number = STK_AUTO;
+        if (knows_auto(option) && span_is(s, "auto"))
+            return true;
+        good = parse_signed(s, &v->is.number);
+        v->ranged = (double)v->is.number;
+        return good;
     case STK_OPTION_UINT:
     case STK_OPTION_SIZE:
-        good = option->type == STK_OPTION_UINT ? parse_unsigned(s, true, &value.natural)
-                                               : parse_size(s, &value.natural);
-        ranged = (double)value.natural;
-        size = sizeof value.natural;
-        break;
+        v->size = sizeof v->is.natural;
+        good = option->type == STK_OPTION_UINT ? parse_unsigned(s, true, &v->is.natural)
+                                               : parse_size(s, &v->is.natural);
+        v->ranged = (double)v->is.natural;
+        return good;
     case STK_OPTION_DOUBLE:
     case STK_OPTION_RATE:
     case STK_OPTION_DURATION:
-        good = option->type == STK_OPTION_DOUBLE ? parse_double(s, &value.real)
-               : option->type == STK_OPTION_RATE
-                   ? parse_rate(s, &value.real)
-                   : parse_scaled(s, time_units, STK_COUNT(time_units), &value.real);
-        ranged = value.real;
-        size = sizeof value.real;
-        break;
+        v->size = sizeof v->is.real;
+        if (option->type == STK_OPTION_DOUBLE)
+            good = parse_double(s, &v->is.real);
+        else if (option->type == STK_OPTION_RATE)
+            good = parse_rate(s, &v->is.real);
+        else
+            good = parse_scaled(s, time_units, STK_COUNT(time_units), &v->is.real);
+        v->ranged = v->is.real;
+        return good;
     }
-    if (!good)
+    return false;
+}
+
+stk__parsed stk__option_parse(const stk_option *option, void *options, const char *text)
+{
+    /* What no range is about passes it. */
+    any_value value = {.ranged = option->min};
+
+    if (!parse_any(option, text, &value))
         return STK__PARSE_BAD;
-    if (!in_range(option, ranged))
+    if (!in_range(option, value.ranged))
         return STK__PARSE_RANGE;
-    memcpy(member, &value, size);
+    memcpy((char *)options + option->offset, &value.is, value.size);
     return STK__PARSED;
 }
 
@@ -480,7 +495,7 @@ static void format_bound(const stk_option *option, double bound, char *text, siz
         snprintf(text, size, "%.0fs", bound);
     else if (option->type == STK_OPTION_DURATION && bound != 0)
         format_duration(bound, text, size);
-    else if (bound == floor(bound) && fabs(bound) < 1e15)
+    else if (bound == floor(bound) && fabs(bound) <= 1e15)
         snprintf(text, size, "%.0f", bound);
     else {
         format_number(bound, number);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A keyed permutation of [0, size): a Feistel network over the next power of two, walked along its cycle until it is
- * back inside (Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002). On average fewer than two
- * walks are needed. The halves may differ by one bit: rounds alternate between changing one half by the other.
+ * A keyed permutation of [0, size): a Feistel network over the next power of two, walked along its
+ * cycle until it is back inside (Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA
+ * 2002). On average fewer than two walks are needed. The halves may differ by one bit: rounds
+ * alternate between changing one half by the other.
  */
 #include "base/base.h"
 
@@ -20,7 +21,8 @@ static inline uint32_t mix(uint32_t x, uint32_t key)
     return x >> 7;
 }
 
-void stk__permutation_init(stk__permutation *p, uint64_t size, uint64_t seed, uint64_t epoch, uint32_t which)
+void stk__permutation_init(stk__permutation *p, uint64_t size, uint64_t seed, uint64_t epoch,
+                           uint32_t which)
 {
     uint32_t bits = LEAST_BITS;
 
@@ -30,13 +32,15 @@ void stk__permutation_init(stk__permutation *p, uint64_t size, uint64_t seed, ui
     p->left_bits = bits / 2;
     p->right_bits = bits - bits / 2;
     /* `which` parts the streams of one epoch; the high half of the epoch goes with it. */
-    stk__draw(seed, (uint32_t)epoch, which | (epoch >> 32) << 32, STK_DRAW_ORDER, p->keys, STK_COUNT(p->keys));
+    stk__draw(seed, (uint32_t)epoch, which | (epoch >> 32) << 32, STK_DRAW_ORDER, p->keys,
+              STK_COUNT(p->keys));
 }
 
 /* One pass through the network. */
 static inline uint64_t forward(const stk__permutation *p, uint64_t x)
 {
-    const uint32_t left_mask = (UINT32_C(1) << p->left_bits) - 1, right_mask = (UINT32_C(1) << p->right_bits) - 1;
+    const uint32_t left_mask = (UINT32_C(1) << p->left_bits) - 1,
+                   right_mask = (UINT32_C(1) << p->right_bits) - 1;
     uint32_t left = (uint32_t)(x >> p->right_bits), right = (uint32_t)x & right_mask;
 
     for (int round = 0; round < ROUNDS; round += 2) {
@@ -48,7 +52,8 @@ static inline uint64_t forward(const stk__permutation *p, uint64_t x)
 
 static inline uint64_t backward(const stk__permutation *p, uint64_t x)
 {
-    const uint32_t left_mask = (UINT32_C(1) << p->left_bits) - 1, right_mask = (UINT32_C(1) << p->right_bits) - 1;
+    const uint32_t left_mask = (UINT32_C(1) << p->left_bits) - 1,
+                   right_mask = (UINT32_C(1) << p->right_bits) - 1;
     uint32_t left = (uint32_t)(x >> p->right_bits), right = (uint32_t)x & right_mask;
 
     for (int round = ROUNDS - 2; round >= 0; round -= 2) {
@@ -78,9 +83,11 @@ uint64_t stk__permutation_inverse(const stk__permutation *p, uint64_t value)
     return x;
 }
 
-void stk__permutation_many(const stk__permutation *p, const uint64_t *positions, uint64_t *out, size_t n)
+void stk__permutation_many(const stk__permutation *p, const uint64_t *positions, uint64_t *out,
+                           size_t n)
 {
-    /* A first pass without branches, which the compiler and the processor overlap; the rest walks on. */
+    /* A first pass without branches, which the compiler and the processor overlap; the rest walks
+     * on. */
     for (size_t i = 0; i < n; i++)
         out[i] = forward(p, positions[i]);
     for (size_t i = 0; i < n; i++)

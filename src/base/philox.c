@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Philox4x32-10, a counter-based generator: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3",
- * SC'11. The constants are the paper's.
+ * Philox4x32-10, a counter-based generator: Salmon, Moraes, Dror, Shaw, "Parallel random numbers:
+ * as easy as 1, 2, 3", SC'11. The constants are the paper's.
  */
 #include "base/base.h"
 
@@ -30,10 +30,12 @@ void stk__philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[
     out[3] = c3;
 }
 
-void stk__draw(uint64_t seed, uint32_t epoch, uint64_t position, uint32_t purpose, uint32_t *words, size_t n)
+void stk__draw(uint64_t seed, uint32_t epoch, uint64_t position, uint32_t purpose, uint32_t *words,
+               size_t n)
 {
     /* Counter: 48 bits of position, 16 of purpose, 32 of epoch, 32 of block. */
-    uint32_t counter[4] = {(uint32_t)position, (uint32_t)(position >> 32 & 0xFFFF) | purpose << 16, epoch, 0};
+    uint32_t counter[4] = {(uint32_t)position, (uint32_t)(position >> 32 & 0xFFFF) | purpose << 16,
+                           epoch, 0};
     const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
     uint32_t block[4];
 

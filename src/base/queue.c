@@ -4,7 +4,7 @@
 
 struct stk__queue {
     stk_context *ctx;
-    pthread_mutex_t lock;            /* guards all below */
+    pthread_mutex_t lock; /* guards all below */
     pthread_cond_t has_room, has_items;
     size_t capacity, first, count;
     bool closed;
@@ -19,7 +19,8 @@ stk_status stk__queue_create(stk_context *ctx, size_t capacity, stk__queue **out
     *out = NULL;
     if (capacity == 0)
         return STK_EINVAL;
-    if (!stk__mul_size(capacity, sizeof(void *), &bytes) || !stk__add_size(bytes, sizeof(stk__queue), &bytes))
+    if (!stk__mul_size(capacity, sizeof(void *), &bytes) ||
+        !stk__add_size(bytes, sizeof(stk__queue), &bytes))
         return STK_ENOMEM;
     stk__queue *queue = stk__calloc(ctx, 1, bytes);
     if (!queue)

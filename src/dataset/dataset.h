@@ -7,12 +7,13 @@
 
 #include "base/base.h"
 
-extern const stk_dataset_ops stk__dataset_digits, stk__dataset_mnist, stk__dataset_cifar10, stk__dataset_npy,
-    stk__dataset_synthetic;
+extern const stk_dataset_ops stk__dataset_digits, stk__dataset_mnist, stk__dataset_cifar10,
+    stk__dataset_npy, stk__dataset_synthetic;
 
-/* Fill the head of a dataset that wraps or is made by `ops`; fields and names must live as long as the dataset. */
-void stk__dataset_init(stk_dataset *dataset, const stk_dataset_ops *ops, stk_context *ctx, uint64_t size,
-                       const stk_field *fields, uint32_t num_fields);
+/* Fill the head of a dataset that wraps or is made by `ops`; fields and names must live as long as
+ * the dataset. */
+void stk__dataset_init(stk_dataset *dataset, const stk_dataset_ops *ops, stk_context *ctx,
+                       uint64_t size, const stk_field *fields, uint32_t num_fields);
 /* Mix more bytes into a fingerprint. */
 uint64_t stk__fingerprint(uint64_t so_far, const void *data, size_t length);
 /* A FIXED field. `shape` is ended by -1. */

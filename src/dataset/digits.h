@@ -33,7 +33,8 @@ extern const uint8_t stk__glyph_first[11];
 #define STK_DIGIT_SIDE  28
 #define STK_DIGIT_BYTES (STK_DIGIT_SIDE * STK_DIGIT_SIDE)
 
-/* Draw digit `index` of stream `split` under `seed` into `pixels`; returns its label. Any thread. */
+/* Draw digit `index` of stream `split` under `seed` into `pixels`; returns its label. Any thread.
+ */
 uint32_t stk__digit_draw(uint64_t seed, uint32_t split, uint64_t index, uint8_t *pixels);
 
 #endif

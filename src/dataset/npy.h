@@ -13,13 +13,14 @@ typedef struct stk__npy_options {
     bool memory;
 } stk__npy_options;
 
-/* Read and check the header of an object; mixes its first bytes into *print (may be NULL). Blocks. */
+/* Read and check the header of an object; mixes its first bytes into *print (may be NULL). Blocks.
+ */
 stk_status stk__npy_read_header(stk_store *store, const stk__object *object, bool trailing,
                                 stk__npy_header *out, uint64_t *print, stk_error *err);
 
 /*
- * The field of samples of this shape: "image" where they are pictures (uint8, height, width and 1, 3
- * or 4 channels), else "data".
+ * The field of samples of this shape: "image" where they are pictures (uint8, height, width and 1,
+ * 3 or 4 channels), else "data".
  */
 stk_field stk__npy_field(stk_dtype dtype, const int64_t *shape, uint32_t rank);
 

@@ -10,8 +10,8 @@
 
 #include "base/base.h"
 
-#define STK_NPY_PREAMBLE   12u                    /* bytes that tell the length of the rest */
-#define STK_NPY_TEXT_MAX   65536u                 /* bytes of text accepted; NumPy writes about 120 */
+#define STK_NPY_PREAMBLE   12u    /* bytes that tell the length of the rest */
+#define STK_NPY_TEXT_MAX   65536u /* bytes of text accepted; NumPy writes about 120 */
 #define STK_NPY_HEADER_MAX (STK_NPY_PREAMBLE + STK_NPY_TEXT_MAX)
 
 typedef struct stk__npy_header {

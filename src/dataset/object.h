@@ -8,7 +8,7 @@
 
 /* One object, and its bytes where they are in memory. */
 typedef struct stk__object {
-    char key[256];
+    char key[512]; /* two names of 255 bytes and a '/' between them */
     uint64_t size;
     const unsigned char *data; /* all of it, readable STK_TAIL bytes beyond; NULL: in the store */
     void *owned;               /* memory to be freed, or NULL where the store keeps it */

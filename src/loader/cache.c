@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Blobs in memory, by key. An epoch visits every sample once, so throwing out what is old to keep what is new would
- * lose every hit as soon as the data is larger than the cache: what came first stays. Readers take no lock: an entry
- * is published by its pointer, and nothing is ever removed.
+ * Blobs in memory, by key. An epoch visits every sample once, so throwing out what is old to keep
+ * what is new would lose every hit as soon as the data is larger than the cache: what came first
+ * stays. Readers take no lock: an entry is published by its pointer, and nothing is ever removed.
  */
 #include "loader/loader.h"
 
@@ -10,10 +10,10 @@
 
 typedef struct entry {
     uint64_t a, b;
-    _Atomic(char *) blob;   /* behind its size; NULL: free, or being filled */
+    _Atomic(char *) blob; /* behind its size; NULL: free, or being filled */
 } entry;
 
-#define NO_KEY UINT64_MAX   /* the `b` of a free entry */
+#define NO_KEY UINT64_MAX /* the `b` of a free entry */
 
 typedef struct arena {
     struct arena *next;
@@ -23,14 +23,15 @@ typedef struct arena {
 struct stk__cache {
     stk_context *ctx;
     uint64_t limit;
-    uint64_t mask;          /* of the table */
+    uint64_t mask; /* of the table */
     entry *table;
-    pthread_mutex_t lock;   /* guards the rest, and the keys of new entries */
+    pthread_mutex_t lock; /* guards the rest, and the keys of new entries */
     uint64_t bytes, entries, most_entries;
     arena *arenas;
 };
 
-stk_status stk__cache_create(stk_context *ctx, uint64_t limit, uint64_t most_entries, stk__cache **out)
+stk_status stk__cache_create(stk_context *ctx, uint64_t limit, uint64_t most_entries,
+                             stk__cache **out)
 {
     uint64_t slots = 64, entries;
 
@@ -96,7 +97,8 @@ const void *stk__cache_get(stk__cache *cache, uint64_t a, uint64_t b, uint64_t *
     for (uint64_t i = hash(a, b);; i++) {
         entry *e = &cache->table[i & cache->mask];
         char *blob = atomic_load_explicit(&e->blob, memory_order_acquire);
-        /* An entry that is being filled ends the search too: a miss, at worst of a blob that lies behind it. */
+        /* An entry that is being filled ends the search too: a miss, at worst of a blob that lies
+         * behind it. */
         if (!blob)
             return NULL;
         if (e->a == a && e->b == b) {
@@ -106,7 +108,8 @@ const void *stk__cache_get(stk__cache *cache, uint64_t a, uint64_t b, uint64_t *
     }
 }
 
-/* Room for `size` bytes, its size in front and the tail that kernels may read; NULL when the limit is reached. */
+/* Room for `size` bytes, its size in front and the tail that kernels may read; NULL when the limit
+ * is reached. */
 static char *carve_locked(stk__cache *cache, uint64_t size)
 {
     uint64_t room = stk__round_up(size + sizeof size + STK_TAIL, 16);
@@ -120,7 +123,8 @@ static char *carve_locked(stk__cache *cache, uint64_t size)
         if (!a)
             return NULL;
         /* Blobs begin 16-aligned, behind their sizes. */
-        *a = (arena){.next = cache->arenas, .used = stk__round_up(sizeof *a, 16) + 8, .room = bytes};
+        *a =
+            (arena){.next = cache->arenas, .used = stk__round_up(sizeof *a, 16) + 8, .room = bytes};
         cache->arenas = a;
         cache->bytes += bytes;
     }

@@ -7,10 +7,13 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* A cancel may come from a signal handler, which can set a flag and wake nobody: waits look this often. */
+/* A cancel may come from a signal handler, which can set a flag and wake nobody: waits look this
+ * often. */
 #define LOOK_NS UINT64_C(20000000)
 
-/* ---- Bad samples ------------------------------------------------------------------------------------------------------ */
+/* ---- Bad samples
+ * ------------------------------------------------------------------------------------------------------
+ */
 
 void stk__note_bad_locked(stk__step *step, uint32_t r, bool replaced)
 {
@@ -32,8 +35,8 @@ void stk__note_bad_locked(stk__step *step, uint32_t r, bool replaced)
                              .next = step->bad};
     if (row->num_needs && loader->dataset->ops->object) {
         char key[STK_MAX_OBJECT_KEY];
-        size_t length = loader->dataset->ops->object(loader->dataset, row->needs[0].need.object, &store, key,
-                                                     sizeof key);
+        size_t length = loader->dataset->ops->object(loader->dataset, row->needs[0].need.object,
+                                                     &store, key, sizeof key);
         if (length < sizeof key)
             stk__copy_tail(bad->key, sizeof bad->key, key);
         bad->offset = row->needs[0].need.offset;
@@ -72,26 +75,29 @@ static void quarantine(stk_loader *loader, uint64_t epoch, const stk__bad_sample
             key[n++] = *c;
     }
     key[n] = 0;
-    int length = snprintf(line, sizeof line,
-                          "{\"epoch\": %" PRIu64 ", \"position\": %" PRIu64 ", \"index\": %" PRIu64
-                          ", \"key\": \"%s\", \"offset\": %" PRId64
-                          ", \"stage\": \"%s\", \"status\": \"%s\", \"reason\": \"%s\", \"action\": \"%s\"}\n",
-                          epoch, bad->position, bad->index, key,
-                          bad->offset == STK_NO_OFFSET ? -1 : (int64_t)bad->offset,
-                          stk_stage_name((stk_stage)bad->stage), stk_status_name(bad->status),
-                          bad->reason ? bad->reason : stk_status_text(bad->status),
-                          bad->replaced                                  ? "replace"
-                          : loader->options.on_error == STK_ON_ERROR_FAIL ? "fail"
-                                                                          : "skip");
+    int length = snprintf(
+        line, sizeof line,
+        "{\"epoch\": %" PRIu64 ", \"position\": %" PRIu64 ", \"index\": %" PRIu64
+        ", \"key\": \"%s\", \"offset\": %" PRId64
+        ", \"stage\": \"%s\", \"status\": \"%s\", \"reason\": \"%s\", \"action\": \"%s\"}\n",
+        epoch, bad->position, bad->index, key,
+        bad->offset == STK_NO_OFFSET ? -1 : (int64_t)bad->offset,
+        stk_stage_name((stk_stage)bad->stage), stk_status_name(bad->status),
+        bad->reason ? bad->reason : stk_status_text(bad->status),
+        bad->replaced                                   ? "replace"
+        : loader->options.on_error == STK_ON_ERROR_FAIL ? "fail"
+                                                        : "skip");
     if (write(loader->quarantine, line, (size_t)length) != length) {
-        stk__log(loader->ctx, STK_LOG_WARNING, "quarantine log %s: could not be written: %s; it ends here",
+        stk__log(loader->ctx, STK_LOG_WARNING,
+                 "quarantine log %s: could not be written: %s; it ends here",
                  loader->quarantine_path, strerrordesc_np(errno));
         close(loader->quarantine);
         loader->quarantine = -1;
     }
 }
 
-static stk_status describe_bad(const stk_loader *loader, const stk__bad_sample *bad, uint64_t epoch, stk_error *err)
+static stk_status describe_bad(const stk_loader *loader, const stk__bad_sample *bad, uint64_t epoch,
+                               stk_error *err)
 {
     const char *reason = bad->reason ? bad->reason : stk_status_text(bad->status);
     char offset[40] = "", more[80] = "";
@@ -101,21 +107,21 @@ static stk_status describe_bad(const stk_loader *loader, const stk__bad_sample *
     if (bad->status == STK_EBUDGET)
         snprintf(more, sizeof more, " (%" PRIu64 " bytes wanted, %" PRIu64 " left for reads)",
                  loader->too_big_bytes, loader->ring->pool.limit);
-    stk_status status =
-        stk__fail_at(err, bad->status, (stk_stage)bad->stage, bad->key, bad->offset,
-                     "sample %" PRIu64 " (position %" PRIu64 " of epoch %" PRIu64 "): %s%s%s%s%s; %s", bad->index,
-                     bad->position, epoch, reason, more, *bad->key ? ": " : "", bad->key, offset,
-                     !stk_status_is_permanent(bad->status) ? "trying again may help, more retries too"
-                     : bad->status == STK_EBUDGET          ? "raise memory_budget, or set on_error: skip"
-                                                           : "mend or remove it, or set on_error: skip or replace");
+    stk_status status = stk__fail_at(
+        err, bad->status, (stk_stage)bad->stage, bad->key, bad->offset,
+        "sample %" PRIu64 " (position %" PRIu64 " of epoch %" PRIu64 "): %s%s%s%s%s; %s",
+        bad->index, bad->position, epoch, reason, more, *bad->key ? ": " : "", bad->key, offset,
+        !stk_status_is_permanent(bad->status) ? "trying again may help, more retries too"
+        : bad->status == STK_EBUDGET          ? "raise memory_budget, or set on_error: skip"
+                                     : "mend or remove it, or set on_error: skip or replace");
     if (err)
         err->sample = bad->index;
     return status;
 }
 
 /* Judge the bad samples of a batch that is about to be delivered. */
-static stk_status settle_bad(stk_loader *loader, uint64_t epoch, stk__bad_sample *list, uint32_t count,
-                             stk_error *err)
+static stk_status settle_bad(stk_loader *loader, uint64_t epoch, stk__bad_sample *list,
+                             uint32_t count, stk_error *err)
 {
     stk_status status = STK_OK;
 
@@ -139,7 +145,8 @@ static stk_status settle_bad(stk_loader *loader, uint64_t epoch, stk__bad_sample
             status = describe_bad(loader, bad, epoch, err);
     }
     if (status == STK_OK && !list && count)
-        status = stk__fail(err, STK_ENOMEM, STK_STAGE_LOADER, "a bad sample, and no memory to say which");
+        status = stk__fail(err, STK_ENOMEM, STK_STAGE_LOADER,
+                           "a bad sample, and no memory to say which");
     if (status == STK_OK && loader->options.max_errors >= 0 &&
         loader->bad_samples > (uint64_t)loader->options.max_errors)
         status = stk__fail(err, STK_EBADSAMPLES, STK_STAGE_LOADER,
@@ -153,7 +160,9 @@ static stk_status settle_bad(stk_loader *loader, uint64_t epoch, stk__bad_sample
     return status;
 }
 
-/* ---- Waiting ---------------------------------------------------------------------------------------------------------- */
+/* ---- Waiting
+ * ----------------------------------------------------------------------------------------------------------
+ */
 
 /* Say who is stuck. (L) held; let go inside. */
 static void watch_locked(stk_loader *loader, uint64_t waited_ns)
@@ -163,23 +172,26 @@ static void watch_locked(stk_loader *loader, uint64_t waited_ns)
     uint64_t now = stk__now_ns();
     stk__op *oldest = NULL;
 
-    n += (size_t)snprintf(text, sizeof text, "no batch for %.0f s (epoch %" PRIu64 ", step %" PRIu64 ")",
+    n += (size_t)snprintf(text, sizeof text,
+                          "no batch for %.0f s (epoch %" PRIu64 ", step %" PRIu64 ")",
                           (double)waited_ns * 1e-9, loader->first / loader->order.steps,
                           loader->first % loader->order.steps);
     for (uint32_t i = 0; i < loader->num_workers && n < 400; i++) {
         uint64_t since = atomic_load_explicit(&loader->workers[i].since_ns, memory_order_relaxed);
         if (since)
-            n += (size_t)snprintf(text + n, sizeof text - n, "; %s has prepared sample %" PRIu64 " for %.1f s",
-                                  loader->workers[i].thread.name,
-                                  (uint64_t)atomic_load_explicit(&loader->workers[i].sample, memory_order_relaxed),
-                                  (double)(now - since) * 1e-9);
+            n += (size_t)snprintf(
+                text + n, sizeof text - n, "; %s has prepared sample %" PRIu64 " for %.1f s",
+                loader->workers[i].thread.name,
+                (uint64_t)atomic_load_explicit(&loader->workers[i].sample, memory_order_relaxed),
+                (double)(now - since) * 1e-9);
     }
     for (stk__op *op = loader->reads.flying; op; op = op->next)
         if (!oldest || op->start_ns < oldest->start_ns)
             oldest = op;
     if (oldest)
-        n += (size_t)snprintf(text + n, sizeof text - n, "; %u reads in flight, the oldest for %.1f s: %.120s",
-                              loader->reads.in_flight, (double)(now - oldest->start_ns) * 1e-9, oldest->read.key);
+        n += (size_t)snprintf(
+            text + n, sizeof text - n, "; %u reads in flight, the oldest for %.1f s: %.120s",
+            loader->reads.in_flight, (double)(now - oldest->start_ns) * 1e-9, oldest->read.key);
     if (loader->planner.blocked)
         snprintf(text + n, sizeof text - n, "; the memory budget is full");
     pthread_mutex_unlock(&loader->ring->lock);
@@ -213,10 +225,12 @@ static bool starved_locked(stk_loader *loader)
 }
 
 /* Wait for the first step to be complete. (L) held. */
-static stk_status wait_locked(stk_loader *loader, uint64_t deadline, bool has_timeout, stk_error *err)
+static stk_status wait_locked(stk_loader *loader, uint64_t deadline, bool has_timeout,
+                              stk_error *err)
 {
     const uint64_t start = stk__now_ns();
-    uint64_t watch = loader->options.watchdog > 0 ? (uint64_t)(loader->options.watchdog * 1e9) : UINT64_MAX;
+    uint64_t watch =
+        loader->options.watchdog > 0 ? (uint64_t)(loader->options.watchdog * 1e9) : UINT64_MAX;
     uint64_t next_watch = watch == UINT64_MAX ? UINT64_MAX : start + watch;
 
     for (;;) {
@@ -228,15 +242,16 @@ static stk_status wait_locked(stk_loader *loader, uint64_t deadline, bool has_ti
             continue;
         if (starved_locked(loader))
             return stk__fail(err, STK_EBUSY, STK_STAGE_LOADER,
-                             "all %u batches of the loader are held: give one back with stk_batch_release(), or raise "
+                             "all %u batches of the loader are held: give one back with "
+                             "stk_batch_release(), or raise "
                              "prefetch_factor",
                              loader->ring->num_slabs);
         uint64_t now = stk__now_ns();
         if (now >= deadline && !has_timeout)
             return STK_EAGAIN;
         if (now >= deadline)
-            return stk__fail(err, STK_ETIMEDOUT, STK_STAGE_LOADER, "no batch within the timeout of %g s",
-                             loader->options.timeout);
+            return stk__fail(err, STK_ETIMEDOUT, STK_STAGE_LOADER,
+                             "no batch within the timeout of %g s", loader->options.timeout);
         if (now >= next_watch) {
             watch_locked(loader, now - start);
             next_watch = now + watch;
@@ -247,10 +262,13 @@ static stk_status wait_locked(stk_loader *loader, uint64_t deadline, bool has_ti
     }
 }
 
-/* ---- Delivery --------------------------------------------------------------------------------------------------------- */
+/* ---- Delivery
+ * ---------------------------------------------------------------------------------------------------------
+ */
 
 /* Take the finished first step's slab and let its record go. (L) held. */
-static stk_batch *detach_locked(stk_loader *loader, stk__bad_sample **bad, uint32_t *num_bad, stk__extra **extras)
+static stk_batch *detach_locked(stk_loader *loader, stk__bad_sample **bad, uint32_t *num_bad,
+                                stk__extra **extras)
 {
     stk__step *step = stk__step_at(loader, loader->first);
     stk_batch *batch = step->slab;
@@ -310,7 +328,8 @@ stk_status stk_loader_next(stk_loader *loader, int64_t timeout_ms, stk_batch **o
     STK_TRY(answer_without_batch(loader, err));
     const uint64_t start = stk__now_ns();
     uint64_t deadline = timeout_ms < 0 ? UINT64_MAX : after(start, (double)timeout_ms * 1e-3);
-    bool has_timeout = loader->options.timeout > 0 && after(start, loader->options.timeout) < deadline;
+    bool has_timeout =
+        loader->options.timeout > 0 && after(start, loader->options.timeout) < deadline;
     if (has_timeout)
         deadline = after(start, loader->options.timeout);
     pthread_mutex_lock(&loader->ring->lock);

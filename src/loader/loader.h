@@ -12,23 +12,30 @@
 #include "transform/transform.h"
 
 /*
- * How a sample goes through here. A *step* is one batch of this rank being made: its rows are located (plan.c), their
- * reads admitted in order of position under the budget and sent (read.c), prepared by workers into the *slab* of the
- * step (work.c), and the finished slab is handed out in order as a batch (deliver.c). Steps are numbered from 0
- * without regard to epochs: the *serial*. All of them live in a ring of `num_steps` records; `num_slabs` slabs go
- * round between the consumer and the oldest steps, so that reads may be planned farther ahead than batches.
+ * How a sample goes through here. A *step* is one batch of this rank being made: its rows are
+ * located (plan.c), their reads admitted in order of position under the budget and sent (read.c),
+ * prepared by workers into the *slab* of the step (work.c), and the finished slab is handed out in
+ * order as a batch (deliver.c). Steps are numbered from 0 without regard to epochs: the *serial*.
+ * All of them live in a ring of `num_steps` records; `num_slabs` slabs go round between the
+ * consumer and the oldest steps, so that reads may be planned farther ahead than batches.
  *
- * One mutex, ring->lock, guards all that is marked (L); it is never held over I/O, a dataset, a transform or a log.
- * The buffer pool and the cache have locks of their own, taken with (L) free.
+ * One mutex, ring->lock, guards all that is marked (L); it is never held over I/O, a dataset, a
+ * transform or a log. The buffer pool and the cache have locks of their own, taken with (L) free.
  */
 
-enum { STK__MAX_FIELDS = 16, STK__TASK_ROWS = 512, STK__PREPARE_ROWS = 32, STK__REPLACE_TRIES = 16 };
+enum {
+    STK__MAX_FIELDS = 16,
+    STK__TASK_ROWS = 512,
+    STK__PREPARE_ROWS = 32,
+    STK__REPLACE_TRIES = 16
+};
 
 typedef struct stk__ring stk__ring;
 typedef struct stk__step stk__step;
 typedef struct stk__unit stk__unit;
 
-/* ---- Memory under the budget (pool.c, cache.c) ------------------------------------------------------------------ */
+/* ---- Memory under the budget (pool.c, cache.c)
+ * ------------------------------------------------------------------ */
 
 enum { STK__POOL_CLASSES = 160 };
 
@@ -36,8 +43,8 @@ enum { STK__POOL_CLASSES = 160 };
 typedef struct stk__pool {
     stk_context *ctx;
     uint64_t limit;
-    atomic_uint_fast64_t used;       /* bytes in use: written under the lock */
-    pthread_mutex_t lock;            /* guards the rest */
+    atomic_uint_fast64_t used; /* bytes in use: written under the lock */
+    pthread_mutex_t lock;      /* guards the rest */
     uint64_t held, peak;
     struct stk__pool_buffer *idle[STK__POOL_CLASSES];
 } stk__pool;
@@ -52,82 +59,88 @@ bool stk__pool_fits(stk__pool *pool, uint64_t cost);
 void *stk__pool_take(stk__pool *pool, uint64_t size);
 void stk__pool_give(stk__pool *pool, void *data);
 
-/* Blobs by a key of two words, kept until the loader ends: what came first stays, and what does not fit is not kept. */
+/* Blobs by a key of two words, kept until the loader ends: what came first stays, and what does not
+ * fit is not kept. */
 typedef struct stk__cache stk__cache;
 
-stk_status stk__cache_create(stk_context *ctx, uint64_t limit, uint64_t most_entries, stk__cache **out);
+stk_status stk__cache_create(stk_context *ctx, uint64_t limit, uint64_t most_entries,
+                             stk__cache **out);
 void stk__cache_destroy(stk__cache **cache);
 /* The blob, valid as long as the cache, or NULL. Lock-free. */
 const void *stk__cache_get(stk__cache *cache, uint64_t a, uint64_t b, uint64_t *size);
 /* Bring the entry of a key nearer. */
 void stk__cache_prefetch(const stk__cache *cache, uint64_t a, uint64_t b);
-/* Keep the parts, one behind the other, as the blob of a key; nothing when it is full or has the key. Any thread. */
+/* Keep the parts, one behind the other, as the blob of a key; nothing when it is full or has the
+ * key. Any thread. */
 void stk__cache_put(stk__cache *cache, uint64_t a, uint64_t b, const stk_slice *parts, size_t n);
 uint64_t stk__cache_bytes(stk__cache *cache);
 
-/* ---- Slabs and batches (ring.c) ---------------------------------------------------------------------------------- */
+/* ---- Slabs and batches (ring.c)
+ * ---------------------------------------------------------------------------------- */
 
 /* What one field of a batch is, before and after the transforms. */
 typedef struct stk__column {
-    stk_field field;                 /* as delivered */
-    int32_t source;                  /* field of the dataset, or one of the below */
-    uint64_t source_bytes;           /* of one sample of the dataset's field; 0 when not FIXED */
-    uint64_t row_bytes;              /* of one row of the slab; 0 when not FIXED */
-    stk_header header;               /* as delivered */
-    stk__pipeline *pipeline;         /* NULL: none */
-    uint32_t ragged;                 /* number among the fields that are not FIXED */
+    stk_field field;         /* as delivered */
+    int32_t source;          /* field of the dataset, or one of the below */
+    uint64_t source_bytes;   /* of one sample of the dataset's field; 0 when not FIXED */
+    uint64_t row_bytes;      /* of one row of the slab; 0 when not FIXED */
+    stk_header header;       /* as delivered */
+    stk__pipeline *pipeline; /* NULL: none */
+    uint32_t ragged;         /* number among the fields that are not FIXED */
 } stk__column;
 
 enum { STK__COLUMN_INDEX = -1, STK__COLUMN_LABEL_MIXED = -2, STK__COLUMN_MIX = -3 };
 
 struct stk_batch {
     stk__ring *ring;
-    bool held;                       /* (L) by the consumer */
+    bool held; /* (L) by the consumer */
     uint64_t epoch, step, count;
-    void *data[STK__MAX_FIELDS];     /* of each column */
+    void *data[STK__MAX_FIELDS]; /* of each column */
     uint64_t *offsets[STK__MAX_FIELDS];
-    void *ragged;                    /* from the pool: values of the ragged columns; NULL: none */
+    void *ragged; /* from the pool: values of the ragged columns; NULL: none */
     uint64_t *positions;
-    char *memory;                    /* the slab itself */
-    stk_batch *next;                 /* (L) among the free */
+    char *memory;    /* the slab itself */
+    stk_batch *next; /* (L) among the free */
 };
 
 /* Outlives the loader while batches are held. */
 struct stk__ring {
     stk_context *ctx;
-    pthread_mutex_t lock;            /* (L) */
-    pthread_cond_t finished;         /* the consumer waits for a batch */
-    pthread_cond_t work;             /* workers wait for rows or for room to plan */
-    uint32_t references;             /* (L) the loader and each held batch */
-    stk_loader *loader;              /* (L) NULL once it is gone */
+    pthread_mutex_t lock;    /* (L) */
+    pthread_cond_t finished; /* the consumer waits for a batch */
+    pthread_cond_t work;     /* workers wait for rows or for room to plan */
+    uint32_t references;     /* (L) the loader and each held batch */
+    stk_loader *loader;      /* (L) NULL once it is gone */
     stk__column columns[STK__MAX_FIELDS];
-    stk_field fields[STK__MAX_FIELDS];  /* the columns' fields in a row, for the caller */
+    stk_field fields[STK__MAX_FIELDS]; /* the columns' fields in a row, for the caller */
     uint32_t num_columns, num_ragged;
-    uint64_t rows;                   /* most rows of a batch */
+    uint64_t rows; /* most rows of a batch */
     uint64_t slab_bytes;
     bool locked_memory;
     stk_batch *slabs;
-    uint32_t num_slabs, num_free, num_held;  /* num_free, num_held: (L) */
-    stk_batch *free;                 /* (L) */
-    stk__pool pool;                  /* of read buffers and ragged values */
-    stk_state state;                 /* order options; epoch and step are filled in for each batch */
+    uint32_t num_slabs, num_free, num_held; /* num_free, num_held: (L) */
+    stk_batch *free;                        /* (L) */
+    stk__pool pool;                         /* of read buffers and ragged values */
+    stk_state state; /* order options; epoch and step are filled in for each batch */
 };
 
 /* Bytes that one slab of these columns takes. */
 uint64_t stk__slab_bytes(const stk__column *columns, uint32_t n, uint64_t rows);
-stk_status stk__ring_create(stk_context *ctx, const stk__column *columns, uint32_t n, uint64_t rows, uint32_t slabs,
-                            bool lock_memory, stk__ring **out, stk_error *err);
+stk_status stk__ring_create(stk_context *ctx, const stk__column *columns, uint32_t n, uint64_t rows,
+                            uint32_t slabs, bool lock_memory, stk__ring **out, stk_error *err);
 stk__batch_field stk__batch_field_of(const stk__column *column, void *data);
 /* Give up one reference; frees when it was the last. */
 void stk__ring_unref(stk__ring *ring);
 
-/* ---- Steps ------------------------------------------------------------------------------------------------------- */
+/* ---- Steps
+ * -------------------------------------------------------------------------------------------------------
+ */
 
 /* A need of a row, waiting for its unit. */
 typedef struct stk__need_entry {
     stk_need need;
-    stk__unit *unit;                 /* NULL: no read (cached) or given back */
-    struct stk__need_entry *next;    /* (L) the next that waits for the unit */
+    stk__unit *unit;              /* NULL: no read (cached) or given back */
+    struct stk__need_entry *next; /* (L) the next that waits for the unit */
     stk__step *step;
     uint32_t row;
 } stk__need_entry;
@@ -135,18 +148,18 @@ typedef struct stk__need_entry {
 typedef struct stk__row {
     uint64_t index, position;
     stk__need_entry *needs;
-    stk_slice *slices;               /* parallel to needs: what prepare() reads */
+    stk_slice *slices; /* parallel to needs: what prepare() reads */
     uint32_t num_needs;
-    uint32_t pending;                /* (L) units still to come */
-    uint16_t tries;                  /* substitutes drawn */
-    uint8_t stage;                   /* of the failure */
-    bool bad;                        /* a hole in the batch, or the failure of it */
-    bool admitted;                   /* the planner's: it asks for nothing any more */
-    bool wants_substitute;           /* (L) */
-    bool located;                    /* the planner's: the substitute was drawn */
+    uint32_t pending;      /* (L) units still to come */
+    uint16_t tries;        /* substitutes drawn */
+    uint8_t stage;         /* of the failure */
+    bool bad;              /* a hole in the batch, or the failure of it */
+    bool admitted;         /* the planner's: it asks for nothing any more */
+    bool wants_substitute; /* (L) */
+    bool located;          /* the planner's: the substitute was drawn */
     stk_status status;
     const char *reason;
-    const void *decoded;             /* blob of the decoded cache, or NULL */
+    const void *decoded; /* blob of the decoded cache, or NULL */
     float cost;
 } stk__row;
 
@@ -171,42 +184,45 @@ typedef struct stk__bad_sample {
 struct stk__step {
     stk_loader *loader;
     uint64_t serial, epoch, step;
-    stk_batch *slab;                 /* (L) NULL: not its turn yet */
+    stk_batch *slab; /* (L) NULL: not its turn yet */
     uint32_t num_rows;
-    uint32_t admitted;               /* rows whose reads were sent; the planner's */
-    uint32_t done;                   /* (L) rows prepared or given up */
-    bool complete;                   /* (L) the slab may be handed out */
+    uint32_t admitted; /* rows whose reads were sent; the planner's */
+    uint32_t done;     /* (L) rows prepared or given up */
+    bool complete;     /* (L) the slab may be handed out */
     bool has_costs;
-    bool has_holes;                  /* (L) some row is bad */
+    bool has_holes; /* (L) some row is bad */
     stk__row *rows;
-    uint64_t *positions, *indices;   /* scratch of planning */
-    uint32_t *ready;                 /* (L) ring of rows that wait for a worker: [ready_first, ready_end) */
+    uint64_t *positions, *indices; /* scratch of planning */
+    uint32_t *ready; /* (L) ring of rows that wait for a worker: [ready_first, ready_end) */
     uint32_t ready_first, ready_end; /* (L) counts that only grow */
     stk__need_entry *needs;          /* of all rows, in order; fixed while any row waits */
     stk_slice *slices;
     uint32_t num_needs, room_needs;
     stk__extra *extras;
-    uint64_t *ragged_bound, *ragged_size, *ragged_at;  /* [row * num_ragged + field] */
-    void *ragged;                    /* from the pool */
-    stk__bad_sample *bad;            /* (L) in no order until delivery */
-    uint32_t num_bad;                /* (L) also those there was no memory to note */
+    uint64_t *ragged_bound, *ragged_size, *ragged_at; /* [row * num_ragged + field] */
+    void *ragged;                                     /* from the pool */
+    bool reserved; /* the planner's: that room was found, or never will be */
+    stk__bad_sample *bad;                             /* (L) in no order until delivery */
+    uint32_t num_bad; /* (L) also those there was no memory to note */
     uint64_t planned_ns;
 };
 
-/* ---- Reads (read.c) ----------------------------------------------------------------------------------------------- */
+/* ---- Reads (read.c)
+ * -----------------------------------------------------------------------------------------------
+ */
 
 /* Bytes somebody needs: a piece of a fetch, shared by all rows that need the same range. */
 struct stk__unit {
     uint64_t object, offset, length;
-    const uint8_t *data;             /* in the buffer of the fetch */
+    const uint8_t *data; /* in the buffer of the fetch */
     struct stk__fetch *fetch;
-    stk__need_entry *waiting;        /* (L) */
-    uint32_t references;             /* (L) needs that have not been used */
-    bool arrived;                    /* (L) */
-    stk_status status;               /* (L) */
-    atomic_bool cached;              /* its bytes were offered to the cache */
+    stk__need_entry *waiting; /* (L) */
+    uint32_t references;      /* (L) needs that have not been used */
+    bool arrived;             /* (L) */
+    stk_status status;        /* (L) */
+    atomic_bool cached;       /* its bytes were offered to the cache */
     stk__unit *next_in_fetch;
-    stk__unit *next_in_table;        /* (L) of live units, by range */
+    stk__unit *next_in_table; /* (L) of live units, by range */
 };
 
 /* One buffer and the reads that fill it. */
@@ -214,15 +230,15 @@ typedef struct stk__fetch {
     stk_loader *loader;
     uint64_t object, offset, length;
     uint8_t *data;
-    char *key;                       /* kept with the record */
+    char *key; /* kept with the record */
     size_t key_room;
     stk_store *store;
     stk__unit *units;
-    uint32_t live_units;             /* (L) */
-    uint32_t pending;                /* (L) reads not done */
-    stk_status status;               /* (L) the first failure */
+    uint32_t live_units; /* (L) */
+    uint32_t pending;    /* (L) reads not done */
+    stk_status status;   /* (L) the first failure */
     uint64_t start_ns;
-    struct stk__fetch *next;         /* free list */
+    struct stk__fetch *next; /* free list */
 } stk__fetch;
 
 typedef struct stk__op {
@@ -237,27 +253,28 @@ typedef struct stk__op {
 enum { STK__UNIT_BUCKETS = 4096 };
 
 typedef struct stk__reads {
-    uint32_t depth;                  /* of concurrent reads */
-    uint32_t in_flight;              /* (L) */
-    bool pumping;                    /* (L) a thread is sending */
-    stk__op *first, *last;           /* (L) waiting to be sent, oldest first */
-    stk__op *flying;                 /* (L) */
-    stk__unit *table[STK__UNIT_BUCKETS];  /* (L) live units */
-    stk__unit *free_units;           /* (L) */
-    stk__fetch *free_fetches;        /* (L) */
-    stk__op *free_ops;               /* (L) */
-    uint64_t requests, request_bytes, needed_bytes, failures, busy_ns;  /* (L) */
+    uint32_t depth;                      /* of concurrent reads */
+    uint32_t in_flight;                  /* (L) */
+    bool pumping;                        /* (L) a thread is sending */
+    stk__op *first, *last;               /* (L) waiting to be sent, oldest first */
+    stk__op *flying;                     /* (L) */
+    stk__unit *table[STK__UNIT_BUCKETS]; /* (L) live units */
+    stk__unit *free_units;               /* (L) */
+    stk__fetch *free_fetches;            /* (L) */
+    stk__op *free_ops;                   /* (L) */
+    uint64_t requests, request_bytes, needed_bytes, failures, busy_ns; /* (L) */
 } stk__reads;
 
 /* Send what waits, as far as the depth allows. Any thread, (L) free. */
 void stk__reads_pump(stk_loader *loader);
 /* The live unit of a range with one more reference, or NULL. (L) held. */
 stk__unit *stk__unit_find_locked(stk__reads *reads, const stk_need *need);
-/* Give up a reference; true when its fetch has no live unit left: give it back with stk__fetch_free(). (L) held. */
+/* Give up a reference; true when its fetch has no live unit left: give it back with
+ * stk__fetch_free(). (L) held. */
 stk__fetch *stk__unit_unref_locked(stk__reads *reads, stk__unit *unit);
 void stk__fetch_free(stk_loader *loader, stk__fetch *fetch);
-/* Queue the reads of a fetch behind all others; `publish` runs with (L) held just before. STK_ENOMEM: nothing was
- * queued nor published. (L) free. */
+/* Queue the reads of a fetch behind all others; `publish` runs with (L) held just before.
+ * STK_ENOMEM: nothing was queued nor published. (L) free. */
 stk_status stk__fetch_queue(stk_loader *loader, stk__fetch *fetch,
                             void (*publish)(stk_loader *loader, stk__fetch *fetch));
 /* Let rows find a unit. (L) held. */
@@ -270,50 +287,61 @@ void stk__reads_destroy(stk_loader *loader);
 /* A row has all its bytes, or has failed: hand it to the workers. (L) held. */
 void stk__row_ready_locked(stk__step *step, uint32_t row);
 
-/* ---- Planning (plan.c) --------------------------------------------------------------------------------------------- */
+/* ---- Planning (locate.c, plan.c)
+ * --------------------------------------------------------------------------------------------- */
 
 typedef struct stk__planner {
-    bool busy;                       /* (L) a thread is planning: what follows is its own */
-    bool blocked;                    /* (L) the budget is full: wait for a buffer to come back */
+    bool busy;    /* (L) a thread is planning: what follows is its own */
+    bool blocked; /* (L) the budget is full: wait for a buffer to come back */
     stk__order_epoch order;
-    stk__want *wants;                /* of one round */
-    stk__need_entry **entries;       /* by the tag of a want */
+    stk__want *wants;          /* of one round */
+    stk__need_entry **entries; /* by the tag of a want */
     stk__request *requests;
     uint32_t num_wants, room;
-    uint64_t round_cost;             /* bytes of the pool that the wants may take */
-    uint32_t *map;                   /* row of each index handed to locate() */
-    uint64_t rows, cache_hits, cache_misses;  /* so far */
+    uint64_t round_cost;                     /* bytes of the pool that the wants may take */
+    uint32_t *map;                           /* row of each index handed to locate() */
+    uint64_t rows, cache_hits, cache_misses; /* so far */
     struct {
         uint64_t rows, busy_ns, cache_hits, cache_misses, positions;
-    } shown;                         /* (L) the same as of the last round */
-    uint64_t admit_serial;           /* the step whose rows are being admitted */
-    uint32_t num_replace;            /* (L) rows in all steps that want one */
+    } shown;               /* (L) the same as of the last round */
+    uint64_t admit_serial; /* the step whose rows are being admitted */
+    uint32_t num_replace;  /* (L) rows in all steps that want one */
 } stk__planner;
 
+/* Fill the record of a step (locate.c): its samples, their needs, and room for ragged values. The
+ * record is the planner's own until it is published. */
+void stk__step_locate(stk_loader *loader, stk__step *step, uint64_t serial);
+/* Draw a substitute for a bad row and locate it. */
+stk_status stk__row_locate_substitute(stk_loader *loader, stk__step *step, uint32_t row);
+void stk__row_fail(stk__row *row, stk_status status, const char *reason);
+/* Whether a need is already in the encoded cache; its slice then says where. */
+bool stk__need_cached(stk_loader *loader, const stk_need *need, stk_slice *slice);
 /* Whether a round of planning could do something now. (L) held. */
 bool stk__can_plan_locked(stk_loader *loader);
 /* Plan some steps and send their reads. (L) held; let go inside, held again at the end. */
 void stk__plan_round_locked(stk_loader *loader);
 void stk__plan_destroy(stk_loader *loader);
 
-/* ---- Work (work.c) -------------------------------------------------------------------------------------------------- */
+/* ---- Work (work.c)
+ * --------------------------------------------------------------------------------------------------
+ */
 
 typedef struct stk__worker {
     stk_loader *loader;
-    uint32_t number;                 /* UINT32_MAX: the consumer's thread */
+    uint32_t number; /* UINT32_MAX: the consumer's thread */
     stk__thread thread;
-    stk_sample *samples;             /* [STK__PREPARE_ROWS] */
-    stk_value *values;               /* [STK__PREPARE_ROWS * fields of the dataset] */
-    char *staging;                   /* decoded samples on their way to a transform */
-    char *scratch;                   /* of the transforms */
-    stk__step *step;                 /* of the task at hand */
+    stk_sample *samples; /* [STK__PREPARE_ROWS] */
+    stk_value *values;   /* [STK__PREPARE_ROWS * fields of the dataset] */
+    char *staging;       /* decoded samples on their way to a transform */
+    char *scratch;       /* of the transforms */
+    stk__step *step;     /* of the task at hand */
     uint32_t rows[STK__TASK_ROWS], num_rows;
     uint64_t indices[STK__TASK_ROWS];
-    const void **sources;            /* [STK__PREPARE_ROWS] of a pipeline run; so the next three */
+    const void **sources; /* [STK__PREPARE_ROWS] of a pipeline run; so the next three */
     void **targets;
     uint64_t *run_positions, *run_epochs;
     stk_status statuses[STK__PREPARE_ROWS];
-    uint64_t *blob_head;             /* sizes of the fields of a decoded sample */
+    uint64_t *blob_head; /* sizes of the fields of a decoded sample */
     stk_slice *blob;
     /* What it is doing, for the watchdog. */
     atomic_uint_fast64_t since_ns, sample;
@@ -328,52 +356,54 @@ bool stk__task_take_locked(stk_loader *loader, stk__worker *worker);
 /* Prepare the task at hand, account for it. (L) free; held at the end. */
 void stk__task_run(stk_loader *loader, stk__worker *worker);
 void stk__worker_main(void *worker);
-/* The step's last row is done: make a batch of its slab. (L) held; let go inside, held at the end. */
+/* The step's last row is done: make a batch of its slab. (L) held; let go inside, held at the end.
+ */
 void stk__step_finish_locked(stk_loader *loader, stk__step *step, stk__worker *worker);
 
-/* ---- The loader (loader.c, deliver.c) -------------------------------------------------------------------------------- */
+/* ---- The loader (make.c, loader.c, deliver.c)
+ * -------------------------------------------------------------------------------- */
 
 struct stk_loader {
     stk_context *ctx;
     stk_dataset *dataset;
     stk_loader_options options;
     char *quarantine_path;
-    int quarantine;                  /* descriptor, or -1 */
+    int quarantine; /* descriptor, or -1 */
     stk__order order;
     stk__ring *ring;
     stk__batch_pipeline *batch_pipeline;
-    uint64_t staging_row;            /* bytes of one sample before the transforms */
+    uint64_t staging_row; /* bytes of one sample before the transforms */
     uint64_t scratch_bytes;
     uint64_t batch_scratch_bytes;
-    char *batch_scratch;             /* under finish_lock */
-    pthread_mutex_t finish_lock;     /* guards batch_scratch */
-    stk__step *steps;                /* ring of records, serial modulo num_steps */
+    char *batch_scratch;         /* under finish_lock */
+    pthread_mutex_t finish_lock; /* guards batch_scratch */
+    stk__step *steps;            /* ring of records, serial modulo num_steps */
     uint32_t num_steps;
-    uint64_t row_room;               /* rows that a record has room for */
-    uint32_t depth;                  /* batches ahead of the consumer */
-    uint64_t first;                  /* (L) serial of the oldest step not delivered */
-    uint64_t located_end;            /* (L) steps before it are located */
-    uint64_t slab_end;               /* (L) steps before it have a slab */
-    uint64_t plan_limit;             /* (L) serial not to plan past */
-    bool eos_pending;                /* the end of the epoch before `first` is still to be told; the consumer's */
-    bool draining;                   /* (L) no new work: a reset or the end is near */
-    bool stopping;                   /* (L) threads are to end */
+    uint64_t row_room;    /* rows that a record has room for */
+    uint32_t depth;       /* batches ahead of the consumer */
+    uint64_t first;       /* (L) serial of the oldest step not delivered */
+    uint64_t located_end; /* (L) steps before it are located */
+    uint64_t slab_end;    /* (L) steps before it have a slab */
+    uint64_t plan_limit;  /* (L) serial not to plan past */
+    bool eos_pending; /* the end of the epoch before `first` is still to be told; the consumer's */
+    bool draining;    /* (L) no new work: a reset or the end is near */
+    bool stopping;    /* (L) threads are to end */
     atomic_bool canceled;
-    uint32_t tasks;                  /* (L) tasks at work */
+    uint32_t tasks; /* (L) tasks at work */
     stk__planner planner;
     stk__reads reads;
     stk__cache *cache;
     stk__worker *workers;
-    uint32_t num_workers;            /* threads */
-    uint32_t running;                /* (L) of them alive */
-    stk__worker self;                /* the consumer's own, for num_workers 0 */
-    double mean_row_ns;              /* (L) running mean of preparing a row */
-    uint64_t prepared, prepared_bytes, prepare_busy_ns;  /* (L) */
-    uint64_t wait_in_ns, wait_out_ns;                    /* (L) of all workers */
-    uint64_t delivered, deliver_wait_ns;                 /* (L) */
-    uint64_t bad_samples;            /* delivered so far, in order */
-    uint64_t too_big_bytes;          /* (L) most bytes that one sample's reads wanted in vain */
-    uint64_t fixed_bytes;            /* slabs, steps, scratch */
+    uint32_t num_workers;                               /* threads */
+    uint32_t running;                                   /* (L) of them alive */
+    stk__worker self;                                   /* the consumer's own, for num_workers 0 */
+    double mean_row_ns;                                 /* (L) running mean of preparing a row */
+    uint64_t prepared, prepared_bytes, prepare_busy_ns; /* (L) */
+    uint64_t wait_in_ns, wait_out_ns;                   /* (L) of all workers */
+    uint64_t delivered, deliver_wait_ns;                /* (L) */
+    uint64_t bad_samples;                               /* delivered so far, in order */
+    uint64_t too_big_bytes; /* (L) most bytes that one sample's reads wanted in vain */
+    uint64_t fixed_bytes;   /* slabs, steps, scratch */
 };
 
 static inline stk__step *stk__step_at(stk_loader *loader, uint64_t serial)
@@ -385,6 +415,12 @@ static inline stk__step *stk__step_at(stk_loader *loader, uint64_t serial)
 void stk__attach_slabs_locked(stk_loader *loader);
 /* Note a bad sample of a step for the log and for max_errors. (L) held. */
 void stk__note_bad_locked(stk__step *step, uint32_t row, bool replaced);
+/* Everything of a loader but its threads; *num columns are made even on failure. (make.c) */
+stk_status stk__loader_build(stk_loader *loader, stk__column *columns, uint32_t *num,
+                             stk_error *err);
+/* Free all but batches that are held. No thread is left. */
+void stk__loader_free(stk_loader *loader, stk__column *columns, uint32_t num_columns);
+stk_status stk__loader_options_check(const stk_loader_options *options, stk_error *err);
 /* Stop, drop all planned steps and go on at `serial`. (L) free. */
 void stk__loader_reset(stk_loader *loader, uint64_t serial);
 stk_status stk__loader_start_threads(stk_loader *loader, stk_error *err);
@@ -392,11 +428,13 @@ void stk__loader_stop_threads(stk_loader *loader);
 /* The serial that planning must not reach now. (L) held, or no thread yet. */
 uint64_t stk__plan_limit(const stk_loader *loader);
 
-/* ---- State (state.c) ---------------------------------------------------------------------------------------------- */
+/* ---- State (state.c)
+ * ---------------------------------------------------------------------------------------------- */
 
 /* The order options of a loader as a state; epoch and step are 0. */
 void stk__state_of(const stk_loader *loader, stk_state *out);
 /* Whether a state is one of this loader's, and the serial of its next step. */
-stk_status stk__state_check(const stk_loader *loader, const stk_state *state, uint64_t *serial, stk_error *err);
+stk_status stk__state_check(const stk_loader *loader, const stk_state *state, uint64_t *serial,
+                            stk_error *err);
 
 #endif

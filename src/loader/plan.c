@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Planning: which samples stand in a step, what they need, and which reads bring it. One thread at a time plans, in
- * rounds. Rows are admitted in order of position, as many as the budget holds; a row that finds its bytes in the
- * cache, or on their way for another row, asks for nothing. When no row before it holds memory a row is always
- * admitted, or it can never be: so the budget cannot deadlock against the order.
+ * Planning: which samples stand in a step, what they need, and which reads bring it. One thread at
+ * a time plans, in rounds. Rows are admitted in order of position, as many as the budget holds; a
+ * row that finds its bytes in the cache, or on their way for another row, asks for nothing. When no
+ * row before it holds memory a row is always admitted, or it can never be: so the budget cannot
+ * deadlock against the order.
  */
 #include "loader/loader.h"
 
-#define ROUND_WANTS 1024  /* reads planned together: enough to join neighbours, few enough to start soon */
+#define ROUND_WANTS                                                                                \
+    1024 /* reads planned together: enough to join neighbours, few enough to start soon */
 
 /* What a read of `length` bytes may take of the pool, alone or joined with others. */
 static uint64_t admission_cost(uint64_t length)
@@ -15,216 +17,9 @@ static uint64_t admission_cost(uint64_t length)
     return length > INT64_MAX / 4 ? UINT64_MAX / 4 : length + length / 4 + 5 * STK_CACHE_LINE;
 }
 
-static void fail_row(stk__row *row, stk_status status, const char *reason)
-{
-    row->status = status;
-    row->stage = STK_STAGE_LOADER;
-    row->reason = reason;
-}
-
-/* ---- Locating ------------------------------------------------------------------------------------------------------ */
-
-typedef struct collector {
-    stk_locator seam;
-    stk_loader *loader;
-    stk__step *step;
-    const uint32_t *map;       /* row of each index of the call; NULL: the same */
-    stk__extra *extra;         /* instead of the step's needs, for a substitute */
-    uint32_t num_extra, room_extra;
-    size_t last;               /* sample that added last: they come in order */
-} collector;
-
-static uint32_t row_of(const collector *c, size_t i)
-{
-    return c->map ? c->map[i] : (uint32_t)i;
-}
-
-static stk_status grow_needs(stk_loader *loader, stk__step *step)
-{
-    uint32_t room = step->room_needs ? step->room_needs * 2 : STK_MAX(step->num_rows, 16);
-    stk__need_entry *needs = stk__realloc(loader->ctx, step->needs, (uint64_t)room * sizeof *needs);
-
-    if (!needs)
-        return STK_ENOMEM;
-    step->needs = needs;
-    stk_slice *slices = stk__realloc(loader->ctx, step->slices, (uint64_t)room * sizeof *slices);
-    if (!slices)
-        return STK_ENOMEM;
-    step->slices = slices;
-    step->room_needs = room;
-    return STK_OK;
-}
-
-static stk_status collect(stk_locator *seam, size_t i, const stk_need *need)
-{
-    collector *c = (collector *)seam;
-    stk__step *step = c->step;
-    uint32_t row = row_of(c, i);
-
-    if (i < c->last)
-        return STK_EINVAL;
-    c->last = i;
-    if (step->num_needs == step->room_needs)
-        STK_TRY(grow_needs(c->loader, step));
-    step->needs[step->num_needs] = (stk__need_entry){.need = *need, .step = step, .row = row};
-    step->slices[step->num_needs] = (stk_slice){.data = "", .size = 0};
-    step->num_needs++;
-    step->rows[row].num_needs++;
-    return STK_OK;
-}
-
-static stk_status collect_extra(stk_locator *seam, size_t i, const stk_need *need)
-{
-    collector *c = (collector *)seam;
-
-    (void)i;
-    if (c->num_extra == c->room_extra)
-        return STK_ELIMIT;
-    c->extra->needs[c->num_extra] =
-        (stk__need_entry){.need = *need, .step = c->step, .row = c->map[0]};
-    c->extra->slices[c->num_extra++] = (stk_slice){.data = "", .size = 0};
-    return STK_OK;
-}
-
-static void collect_cost(stk_locator *seam, size_t i, double nanoseconds)
-{
-    collector *c = (collector *)seam;
-
-    c->step->rows[row_of(c, i)].cost = (float)nanoseconds;
-    c->step->has_costs = true;
-}
-
-static void collect_bytes(stk_locator *seam, size_t i, uint32_t field, uint64_t bytes)
-{
-    collector *c = (collector *)seam;
-    const stk__ring *ring = c->loader->ring;
-
-    for (uint32_t k = 0; k < ring->num_columns; k++)
-        if (ring->columns[k].source == (int32_t)field && ring->columns[k].field.layout != STK_FIXED)
-            c->step->ragged_bound[(uint64_t)row_of(c, i) * ring->num_ragged + ring->columns[k].ragged] = bytes;
-}
-
-/* The room of a ragged value stays what it was for the sample that is replaced. */
-static void keep_bytes(stk_locator *seam, size_t i, uint32_t field, uint64_t bytes)
-{
-    (void)seam;
-    (void)i;
-    (void)field;
-    (void)bytes;
-}
-
-/* Whether a need is already in the cache; its slice then says where. */
-static bool find_cached(stk_loader *loader, const stk_need *need, stk_slice *slice)
-{
-    uint64_t size;
-
-    if (need->length == 0)
-        return true;
-    if (!loader->cache || loader->options.cache != STK_CACHE_ENCODED)
-        return false;
-    const void *blob = stk__cache_get(loader->cache, need->object, need->offset, &size);
-    if (!blob || size != need->length)
-        return false;
-    *slice = (stk_slice){.data = blob, .size = size};
-    return true;
-}
-
-/* Give the rows of a located step their needs, and the ragged values their bounds. */
-static void tie_needs(stk_loader *loader, stk__step *step)
-{
-    const uint32_t ragged = loader->ring->num_ragged;
-    uint32_t at = 0;
-
-    if (loader->options.cache == STK_CACHE_ENCODED && loader->cache)
-        for (uint32_t i = 0; i < step->num_needs; i++)
-            stk__cache_prefetch(loader->cache, step->needs[i].need.object, step->needs[i].need.offset);
-    for (uint32_t r = 0; r < step->num_rows; r++) {
-        stk__row *row = &step->rows[r];
-        uint64_t bytes = 0;
-        row->needs = step->needs + at;
-        row->slices = step->slices + at;
-        at += row->num_needs;
-        for (uint32_t i = 0; i < row->num_needs; i++)
-            bytes += STK_MIN(row->needs[i].need.length, INT64_MAX / 1024);
-        for (uint32_t k = 0; k < ragged; k++)
-            if (step->ragged_bound[(uint64_t)r * ragged + k] == UINT64_MAX)
-                step->ragged_bound[(uint64_t)r * ragged + k] = bytes;
-    }
-}
-
-static void fail_rows(stk__step *step, stk_status status, stk_stage stage)
-{
-    for (uint32_t r = 0; r < step->num_rows; r++) {
-        step->rows[r].status = status;
-        step->rows[r].stage = (uint8_t)stage;
-        step->rows[r].num_needs = 0;
-    }
-    step->num_needs = 0;
-}
-
-/* A decoded sample begins with the sizes of its fields. */
-static void bound_by_blob(stk_loader *loader, stk__step *step, uint32_t r)
-{
-    const stk__ring *ring = loader->ring;
-
-    for (uint32_t c = 0; c < ring->num_columns; c++) {
-        const stk__column *column = &ring->columns[c];
-        if (column->field.layout != STK_FIXED)
-            memcpy(&step->ragged_bound[(uint64_t)r * ring->num_ragged + column->ragged],
-                   (const char *)step->rows[r].decoded + (uint32_t)column->source * sizeof(uint64_t),
-                   sizeof(uint64_t));
-    }
-}
-
-/* Fill the record of the next step. The record is the planner's own until it is published. */
-static void locate_step(stk_loader *loader, stk__step *step, uint64_t serial)
-{
-    stk__planner *planner = &loader->planner;
-    const uint32_t ragged = loader->ring->num_ragged;
-    uint32_t n = 0;
-
-    step->serial = serial;
-    step->epoch = serial / loader->order.steps;
-    step->step = serial % loader->order.steps;
-    step->planned_ns = stk__now_ns();
-    stk__order_epoch_set(&planner->order, step->epoch);
-    step->num_rows = (uint32_t)stk__order_positions(&loader->order, step->step, step->positions);
-    stk__order_indices(&planner->order, step->positions, step->indices, step->num_rows);
-    step->admitted = step->done = step->ready_first = step->ready_end = step->num_needs = 0;
-    step->complete = step->has_costs = step->has_holes = false;
-    for (uint32_t r = 0; r < step->num_rows; r++)
-        step->rows[r] = (stk__row){.index = step->indices[r], .position = step->positions[r]};
-    for (uint64_t i = 0; i < (uint64_t)step->num_rows * ragged; i++)
-        step->ragged_bound[i] = UINT64_MAX;
-    for (uint32_t r = 0; r < step->num_rows; r++) {
-        uint64_t size;
-        if (loader->cache && loader->options.cache == STK_CACHE_DECODED) {
-            step->rows[r].decoded = stk__cache_get(loader->cache, 0, step->indices[r], &size);
-            planner->cache_hits += step->rows[r].decoded != NULL;
-            planner->cache_misses += step->rows[r].decoded == NULL;
-        }
-        if (step->rows[r].decoded) {
-            bound_by_blob(loader, step, r);
-            continue;
-        }
-        planner->map[n] = r;
-        step->indices[n++] = step->indices[r];
-    }
-    planner->rows += step->num_rows;
-    if (!loader->dataset->ops->locate || n == 0)
-        return;
-    collector c = {.seam = {.add = collect, .cost = collect_cost, .bytes = collect_bytes},
-                   .loader = loader,
-                   .step = step,
-                   .map = planner->map};
-    stk_status status = loader->dataset->ops->locate(loader->dataset, step->indices, n, &c.seam, NULL);
-    if (status == STK_OK)
-        tie_needs(loader, step);
-    else
-        fail_rows(step, status, STK_STAGE_DATASET);
-}
-
-/* ---- Admission ----------------------------------------------------------------------------------------------------- */
+/* ---- Admission
+ * -----------------------------------------------------------------------------------------------------
+ */
 
 static stk_status grow_round(stk_loader *loader, uint32_t room)
 {
@@ -253,7 +48,7 @@ static uint64_t row_cost_locked(stk_loader *loader, stk__row *row)
 
     for (uint32_t i = 0; i < row->num_needs; i++) {
         const stk_need *need = &row->needs[i].need;
-        if (row->slices[i].size || find_cached(loader, need, &row->slices[i]))
+        if (row->slices[i].size || stk__need_cached(loader, need, &row->slices[i]))
             continue;
         stk__unit *live = stk__unit_find_locked(&loader->reads, need);
         if (live)
@@ -296,29 +91,8 @@ static void admit_row_locked(stk_loader *loader, stk__step *step, uint32_t r)
         stk__row_ready_locked(step, r);
 }
 
-/* Bound the ragged values of a step: what goes beyond a quarter of the pool is bad, in order of position. */
-static void bound_ragged(stk_loader *loader, stk__step *step)
-{
-    const uint32_t ragged = loader->ring->num_ragged;
-    const uint64_t most = loader->ring->pool.limit / 4;
-    uint64_t total = 0;
-
-    for (uint32_t r = 0; r < step->num_rows; r++)
-        for (uint32_t k = 0; k < ragged; k++) {
-            uint64_t *bound = &step->ragged_bound[(uint64_t)r * ragged + k];
-            if (*bound == UINT64_MAX)
-                *bound = 0;
-            if (*bound > most || total + *bound > most) {
-                if (step->rows[r].status == STK_OK)
-                    fail_row(&step->rows[r], STK_EBUDGET,
-                             "its values and those before it do not fit the memory_budget");
-                *bound = 0;
-            }
-            total += stk__round_up(*bound, 16);
-        }
-}
-
-/* Hand over the rows that need nothing from storage: before the step is seen by anybody, or with (L) held. */
+/* Hand over the rows that need nothing from storage: before the step is seen by anybody, or with
+ * (L) held. */
 static void ready_at_once(stk_loader *loader, stk__step *step)
 {
     const bool encoded = loader->options.cache == STK_CACHE_ENCODED;
@@ -327,7 +101,7 @@ static void ready_at_once(stk_loader *loader, stk__step *step)
         stk__row *row = &step->rows[r];
         bool all = true;
         for (uint32_t i = 0; i < row->num_needs; i++) {
-            bool cached = find_cached(loader, &row->needs[i].need, &row->slices[i]);
+            bool cached = stk__need_cached(loader, &row->needs[i].need, &row->slices[i]);
             loader->planner.cache_hits += cached && encoded;
             loader->planner.cache_misses += !cached && encoded;
             all = all && cached;
@@ -338,15 +112,15 @@ static void ready_at_once(stk_loader *loader, stk__step *step)
     }
 }
 
-/* Room for the values of the ragged fields of a step, field by field, so that each can be closed up in its place.
- * Rows that need nothing else are ready then. False: not now. */
+/* Room for the values of the ragged fields of a step, field by field, so that each can be closed up
+ * in its place. Rows that need nothing else are ready then. False: not now. */
 static bool reserve_ragged(stk_loader *loader, stk__step *step)
 {
     const uint32_t ragged = loader->ring->num_ragged;
     stk__pool *pool = &loader->ring->pool;
     uint64_t total = 0;
 
-    if (step->num_rows == 0 || ragged == 0 || step->ragged)
+    if (step->num_rows == 0 || ragged == 0 || step->reserved)
         return true;
     for (uint32_t k = 0; k < ragged; k++)
         for (uint32_t r = 0; r < step->num_rows; r++) {
@@ -358,13 +132,19 @@ static bool reserve_ragged(stk_loader *loader, stk__step *step)
     void *room = stk__pool_take(pool, total);
     pthread_mutex_lock(&loader->ring->lock);
     step->ragged = room;
-    if (room)
+    /* It would fit, and yet there is none: memory is out, which waiting does not mend. */
+    bool out_of_memory = !room && stk__pool_fits(pool, stk__pool_cost(total));
+    for (uint32_t r = 0; out_of_memory && r < step->num_rows; r++)
+        stk__row_fail(&step->rows[r], STK_ENOMEM, NULL);
+    step->reserved = room || out_of_memory;
+    if (step->reserved)
         ready_at_once(loader, step);
     else
-        loader->planner.blocked = !stk__pool_fits(pool, stk__pool_cost(total));
+        loader->planner.blocked = true;
     pthread_cond_signal(&loader->ring->work);
+    bool reserved = step->reserved;
     pthread_mutex_unlock(&loader->ring->lock);
-    return room != NULL;
+    return reserved;
 }
 
 /* Admit one row if the budget has room for it. (L) held. */
@@ -376,7 +156,7 @@ static bool try_admit_locked(stk_loader *loader, stk__step *step, uint32_t r)
     uint64_t cost = row->status == STK_OK ? row_cost_locked(loader, row) : 0;
 
     if (cost > pool->limit) {
-        fail_row(row, STK_EBUDGET, "its reads alone do not fit the memory_budget");
+        stk__row_fail(row, STK_EBUDGET, "its reads alone do not fit the memory_budget");
         loader->too_big_bytes = STK_MAX(loader->too_big_bytes, cost);
     }
     if (row->status != STK_OK) {
@@ -407,7 +187,7 @@ static bool admit_rows(stk_loader *loader, stk__step *step)
                     grow_round(loader, p->num_wants + row->num_needs) == STK_OK;
         pthread_mutex_lock(&loader->ring->lock);
         if (!room)
-            fail_row(row, STK_ENOMEM, NULL);
+            stk__row_fail(row, STK_ENOMEM, NULL);
         bool in = try_admit_locked(loader, step, step->admitted);
         pthread_mutex_unlock(&loader->ring->lock);
         if (!in)
@@ -417,7 +197,9 @@ static bool admit_rows(stk_loader *loader, stk__step *step)
     return step->admitted == step->num_rows;
 }
 
-/* ---- Sending ------------------------------------------------------------------------------------------------------- */
+/* ---- Sending
+ * -------------------------------------------------------------------------------------------------------
+ */
 
 /* The reads of some wants failed before they began: their rows are told. */
 static void fail_wants(stk_loader *loader, const stk__want *wants, uint32_t n, stk_status status)
@@ -443,8 +225,8 @@ static stk_status name_object(stk_loader *loader, stk__fetch *fetch)
     stk_dataset *dataset = loader->dataset;
 
     for (;;) {
-        size_t length =
-            dataset->ops->object(dataset, fetch->object, &fetch->store, fetch->key, fetch->key_room);
+        size_t length = dataset->ops->object(dataset, fetch->object, &fetch->store, fetch->key,
+                                             fetch->key_room);
         if (length < fetch->key_room)
             return STK_OK;
         if (length >= STK_MAX_OBJECT_KEY)
@@ -460,7 +242,8 @@ static stk_status name_object(stk_loader *loader, stk__fetch *fetch)
 }
 
 /* A unit for each distinct range of a request, tied to all that wait for it. */
-static stk_status make_units(stk_loader *loader, stk__fetch *fetch, const stk__want *wants, uint32_t n)
+static stk_status make_units(stk_loader *loader, stk__fetch *fetch, const stk__want *wants,
+                             uint32_t n)
 {
     stk__unit *unit = NULL;
 
@@ -491,7 +274,8 @@ static void publish_units_locked(stk_loader *loader, stk__fetch *fetch)
     for (stk__unit *u = fetch->units; u; u = u->next_in_fetch) {
         for (stk__need_entry *entry = u->waiting; entry; entry = entry->next) {
             entry->unit = u;
-            stk_slice *slice = &entry->step->rows[entry->row].slices[entry - entry->step->rows[entry->row].needs];
+            stk_slice *slice =
+                &entry->step->rows[entry->row].slices[entry - entry->step->rows[entry->row].needs];
             *slice = (stk_slice){.data = u->data, .size = u->length};
             u->references++;
         }
@@ -553,45 +337,9 @@ static bool send_round(stk_loader *loader)
     return true;
 }
 
-/* ---- Substitutes --------------------------------------------------------------------------------------------------- */
-
-/* The sample that takes the place of a bad one: drawn from (seed, epoch, position) and the number of the try. */
-static uint64_t substitute(const stk_loader *loader, const stk__step *step, const stk__row *row)
-{
-    uint32_t words[2 * STK__REPLACE_TRIES];
-    uint32_t n = 2u * row->tries;
-
-    stk__draw(loader->order.seed, (uint32_t)step->epoch, row->position, STK_DRAW_REPLACE, words, n);
-    uint64_t word = (uint64_t)words[n - 1] << 32 | words[n - 2];
-    return (uint64_t)((unsigned __int128)word * loader->dataset->size >> 64);
-}
-
-static stk_status locate_substitute(stk_loader *loader, stk__step *step, uint32_t r)
-{
-    enum { MOST_NEEDS = 1024 };
-    stk__row *row = &step->rows[r];
-    collector c = {.seam = {.add = collect_extra, .cost = collect_cost, .bytes = keep_bytes},
-                   .loader = loader,
-                   .step = step,
-                   .map = &r,
-                   .room_extra = MOST_NEEDS};
-
-    if (!loader->dataset->ops->locate)
-        return STK_OK;
-    c.extra = stk__alloc(loader->ctx, sizeof *c.extra + MOST_NEEDS * (sizeof *c.extra->needs + sizeof(stk_slice)));
-    if (!c.extra)
-        return STK_ENOMEM;
-    c.extra->slices = (stk_slice *)(c.extra->needs + MOST_NEEDS);
-    pthread_mutex_lock(&loader->ring->lock);
-    c.extra->next = step->extras;
-    step->extras = c.extra;
-    pthread_mutex_unlock(&loader->ring->lock);
-    STK_TRY(loader->dataset->ops->locate(loader->dataset, &row->index, 1, &c.seam, NULL));
-    row->needs = c.extra->needs;
-    row->slices = c.extra->slices;
-    row->num_needs = c.num_extra;
-    return STK_OK;
-}
+/* ---- Substitutes
+ * ---------------------------------------------------------------------------------------------------
+ */
 
 /* Find a row that wants a substitute and admit it; false when the budget has no room. */
 static bool plan_substitute(stk_loader *loader)
@@ -614,18 +362,14 @@ static bool plan_substitute(stk_loader *loader)
         return true;
     stk__row *row = &step->rows[r];
     if (!row->located) {
-        row->tries++;
-        row->index = substitute(loader, step, row);
-        row->status = STK_OK;
-        row->reason = NULL;
-        row->num_needs = 0;
-        stk_status status = locate_substitute(loader, step, r);
+        stk_status status = stk__row_locate_substitute(loader, step, r);
         if (status != STK_OK)
-            fail_row(row, status, NULL);
+            stk__row_fail(row, status, NULL);
         row->located = true;
     }
-    if (p->num_wants + row->num_needs > p->room && grow_round(loader, p->num_wants + row->num_needs) != STK_OK)
-        fail_row(row, STK_ENOMEM, NULL);
+    if (p->num_wants + row->num_needs > p->room &&
+        grow_round(loader, p->num_wants + row->num_needs) != STK_OK)
+        stk__row_fail(row, STK_ENOMEM, NULL);
     pthread_mutex_lock(&loader->ring->lock);
     bool in = try_admit_locked(loader, step, r);
     if (in) {
@@ -636,12 +380,16 @@ static bool plan_substitute(stk_loader *loader)
     return in;
 }
 
-/* ---- Rounds -------------------------------------------------------------------------------------------------------- */
+/* ---- Rounds
+ * --------------------------------------------------------------------------------------------------------
+ */
 
 static bool may_locate_locked(const stk_loader *loader)
 {
-    return loader->located_end < loader->plan_limit && loader->located_end - loader->first < loader->num_steps &&
-           (!loader->ring->num_ragged || loader->located_end < loader->slab_end + loader->ring->num_free);
+    return loader->located_end < loader->plan_limit &&
+           loader->located_end - loader->first < loader->num_steps &&
+           (!loader->ring->num_ragged ||
+            loader->located_end < loader->slab_end + loader->ring->num_free);
 }
 
 bool stk__can_plan_locked(stk_loader *loader)
@@ -663,10 +411,8 @@ static bool next_step(stk_loader *loader)
     if (!may)
         return false;
     stk__step *step = stk__step_at(loader, serial);
-    locate_step(loader, step, serial);
-    if (loader->ring->num_ragged)
-        bound_ragged(loader, step);
-    else
+    stk__step_locate(loader, step, serial);
+    if (!loader->ring->num_ragged)
         ready_at_once(loader, step);
     pthread_mutex_lock(&loader->ring->lock);
     loader->located_end++;

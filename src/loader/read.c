@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads on their way: at most `depth` of them at once, the oldest first, retried where another try may help. */
+/* Reads on their way: at most `depth` of them at once, the oldest first, retried where another try
+ * may help. */
 #include "loader/loader.h"
 
 static uint32_t bucket_of(uint64_t object, uint64_t offset)
@@ -11,7 +12,8 @@ static uint32_t bucket_of(uint64_t object, uint64_t offset)
 
 stk__unit *stk__unit_find_locked(stk__reads *reads, const stk_need *need)
 {
-    for (stk__unit *u = reads->table[bucket_of(need->object, need->offset)]; u; u = u->next_in_table)
+    for (stk__unit *u = reads->table[bucket_of(need->object, need->offset)]; u;
+         u = u->next_in_table)
         if (u->object == need->object && u->offset == need->offset && u->length == need->length &&
             u->status == STK_OK) {
             u->references++;
@@ -96,7 +98,9 @@ void stk__fetch_free(stk_loader *loader, stk__fetch *fetch)
     pthread_mutex_unlock(&loader->ring->lock);
 }
 
-/* ---- Completion ---------------------------------------------------------------------------------------------------- */
+/* ---- Completion
+ * ----------------------------------------------------------------------------------------------------
+ */
 
 void stk__row_ready_locked(stk__step *step, uint32_t row)
 {
@@ -304,7 +308,8 @@ void stk__reads_cancel(stk_loader *loader)
         reads->free_ops = op;
     }
     reads->last = NULL;
-    /* cancel() may run done(), which changes the list: begin again after each, and mark whom was asked. */
+    /* cancel() may run done(), which changes the list: begin again after each, and mark whom was
+     * asked. */
     for (stk__op *op = reads->flying; op;) {
         if (op->tries == UINT32_MAX) {
             op = op->next;

@@ -10,7 +10,8 @@ uint64_t stk__slab_bytes(const stk__column *columns, uint32_t n, uint64_t rows)
 
     for (uint32_t i = 0; i < n; i++) {
         const stk__column *c = &columns[i];
-        uint64_t part = c->field.layout == STK_FIXED ? c->row_bytes * rows : (rows + 1) * sizeof(uint64_t);
+        uint64_t part =
+            c->field.layout == STK_FIXED ? c->row_bytes * rows : (rows + 1) * sizeof(uint64_t);
         bytes += stk__round_up(part + STK_TAIL, STK_CACHE_LINE);
     }
     return bytes;
@@ -53,8 +54,8 @@ static void ring_free(stk__ring *ring)
     stk__context_unref(ctx);
 }
 
-stk_status stk__ring_create(stk_context *ctx, const stk__column *columns, uint32_t n, uint64_t rows, uint32_t slabs,
-                            bool lock_memory, stk__ring **out, stk_error *err)
+stk_status stk__ring_create(stk_context *ctx, const stk__column *columns, uint32_t n, uint64_t rows,
+                            uint32_t slabs, bool lock_memory, stk__ring **out, stk_error *err)
 {
     *out = NULL;
     stk__ring *ring = stk__calloc(ctx, 1, sizeof *ring);
@@ -89,14 +90,16 @@ stk_status stk__ring_create(stk_context *ctx, const stk__column *columns, uint32
         ring->num_free++;
         if (ring->locked_memory && mlock(batch->memory, ring->slab_bytes) != 0) {
             stk__log(ctx, STK_LOG_WARNING,
-                     "pin_memory: the system refuses to lock %llu bytes (ulimit -l); batches stay pageable",
+                     "pin_memory: the system refuses to lock %llu bytes (ulimit -l); batches stay "
+                     "pageable",
                      (unsigned long long)ring->slab_bytes);
             ring->locked_memory = false;
         }
     }
     if (!ring->slabs || ring->num_free < slabs) {
         ring_free(ring);
-        return stk__fail(err, STK_ENOMEM, STK_STAGE_LOADER, "no memory for %u batches of %llu bytes", slabs,
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_LOADER,
+                         "no memory for %u batches of %llu bytes", slabs,
                          (unsigned long long)stk__slab_bytes(columns, n, rows));
     }
     *out = ring;

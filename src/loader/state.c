@@ -44,12 +44,13 @@ int stk_state_format(const stk_state *state, char *text, size_t size)
 #define FORMAT(name) " " #name "=%" PRIu64
                     STATE_FIELDS(FORMAT)
 #undef FORMAT
-                    " shuffle=%u drop_last=%u",
+                        " shuffle=%u drop_last=%u",
                     state->version,
 #define VALUE(name) state->name,
                     STATE_FIELDS(VALUE)
 #undef VALUE
-                    state->shuffle, state->drop_last);
+                        state->shuffle,
+                    state->drop_last);
 }
 
 /* One " name=number"; NULL when it does not stand there. */
@@ -58,8 +59,8 @@ static const char *parse_number(const char *at, const char *name, uint64_t *valu
     size_t length = strlen(name);
     char *end;
 
-    if (*at != ' ' || strncmp(at + 1, name, length) || at[1 + length] != '=' || at[2 + length] < '0' ||
-        at[2 + length] > '9')
+    if (*at != ' ' || strncmp(at + 1, name, length) || at[1 + length] != '=' ||
+        at[2 + length] < '0' || at[2 + length] > '9')
         return NULL;
     *value = strtoull(at + 2 + length, &end, 10);
     return end;
@@ -74,11 +75,13 @@ stk_status stk_state_parse(const char *text, stk_state *out, stk_error *err)
 
     *out = (stk_state){.struct_size = sizeof *out};
     if (strncmp(at, prefix, sizeof prefix - 1) || at[sizeof prefix - 1] != ' ')
-        return stk__fail(err, STK_EFORMAT, STK_STAGE_LOADER, "not a state of a loader: it begins \"%.40s\"", text);
+        return stk__fail(err, STK_EFORMAT, STK_STAGE_LOADER,
+                         "not a state of a loader: it begins \"%.40s\"", text);
     version = strtoull(at + sizeof prefix, &end, 10);
     if (version != STATE_VERSION)
         return stk__fail(err, STK_ENOTSUP, STK_STAGE_LOADER,
-                         "a state of version %" PRIu64 "; this stoker knows version %d", version, STATE_VERSION);
+                         "a state of version %" PRIu64 "; this stoker knows version %d", version,
+                         STATE_VERSION);
     at = end;
     out->version = (uint32_t)version;
 #define PARSE(name)                                                                                \
@@ -89,8 +92,8 @@ stk_status stk_state_parse(const char *text, stk_state *out, stk_error *err)
     at = parse_number(at, "shuffle", &shuffle);
     at = at ? parse_number(at, "drop_last", &drop_last) : NULL;
     if (!at || *at || shuffle > STK_SHUFFLE_BLOCK || drop_last > 1)
-        return stk__fail(err, STK_EFORMAT, STK_STAGE_LOADER, "the state ends in something unknown: \"%.40s\"",
-                         at ? at : text);
+        return stk__fail(err, STK_EFORMAT, STK_STAGE_LOADER,
+                         "the state ends in something unknown: \"%.40s\"", at ? at : text);
     out->shuffle = (uint32_t)shuffle;
     out->drop_last = (uint32_t)drop_last;
     return STK_OK;
@@ -116,29 +119,33 @@ static stk_status compare(const stk_state *saved, const stk_state *own, stk_erro
     };
 
     if (saved->struct_size != sizeof *saved || saved->version != STATE_VERSION)
-        return stk__fail(err, STK_EMISMATCH, STK_STAGE_LOADER, "the state has version %u; this stoker knows %d",
-                         saved->version, STATE_VERSION);
+        return stk__fail(err, STK_EMISMATCH, STK_STAGE_LOADER,
+                         "the state has version %u; this stoker knows %d", saved->version,
+                         STATE_VERSION);
     if (saved->shuffle != own->shuffle)
         return stk__fail(err, STK_EMISMATCH, STK_STAGE_LOADER,
-                         "the state was saved with shuffle %u, the loader has %u: set it as it was", saved->shuffle,
-                         own->shuffle);
+                         "the state was saved with shuffle %u, the loader has %u: set it as it was",
+                         saved->shuffle, own->shuffle);
     if (saved->drop_last != own->drop_last)
-        return stk__fail(err, STK_EMISMATCH, STK_STAGE_LOADER,
-                         "the state was saved with drop_last %u, the loader has %u: set it as it was",
-                         saved->drop_last, own->drop_last);
+        return stk__fail(
+            err, STK_EMISMATCH, STK_STAGE_LOADER,
+            "the state was saved with drop_last %u, the loader has %u: set it as it was",
+            saved->drop_last, own->drop_last);
     for (size_t i = 0; i < STK_COUNT(fields); i++) {
         uint64_t a, b;
         memcpy(&a, (const char *)saved + fields[i].offset, sizeof a);
         memcpy(&b, (const char *)own + fields[i].offset, sizeof b);
         if (a != b)
             return stk__fail(err, STK_EMISMATCH, STK_STAGE_LOADER,
-                             "the state was saved with %s %" PRIu64 ", the loader has %" PRIu64 ": %s",
+                             "the state was saved with %s %" PRIu64 ", the loader has %" PRIu64
+                             ": %s",
                              fields[i].name, a, b, fields[i].remedy);
     }
     return STK_OK;
 }
 
-stk_status stk__state_check(const stk_loader *loader, const stk_state *state, uint64_t *serial, stk_error *err)
+stk_status stk__state_check(const stk_loader *loader, const stk_state *state, uint64_t *serial,
+                            stk_error *err)
 {
     const uint64_t steps = loader->order.steps;
     stk_state own;
@@ -148,7 +155,8 @@ stk_status stk__state_check(const stk_loader *loader, const stk_state *state, ui
     if (state->step > steps || !stk__mul_size(state->epoch, steps, serial) ||
         !stk__add_size(*serial, state->step, serial) || *serial > INT64_MAX)
         return stk__fail(err, STK_EMISMATCH, STK_STAGE_LOADER,
-                         "the state stands at step %" PRIu64 " of epoch %" PRIu64 "; an epoch has %" PRIu64 " steps",
+                         "the state stands at step %" PRIu64 " of epoch %" PRIu64
+                         "; an epoch has %" PRIu64 " steps",
                          state->step, state->epoch, steps);
     return STK_OK;
 }

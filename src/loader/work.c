@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Preparing rows: the dataset gives the values, transforms write them to their place in the slab. A task is some rows
- * of one step, cut by cost: as many as make about a tenth of a millisecond. All workers serve the oldest step first,
- * and its costliest row first where costs are known, so a straggler holds up one batch by its own length only.
+ * Preparing rows: the dataset gives the values, transforms write them to their place in the slab. A
+ * task is some rows of one step, cut by cost: as many as make about a tenth of a millisecond. All
+ * workers serve the oldest step first, and its costliest row first where costs are known, so a
+ * straggler holds up one batch by its own length only.
  */
 #include "loader/loader.h"
 
-#define TASK_NS 100e3        /* long beside the cost of handing out a task, short beside a step */
+#define TASK_NS 100e3 /* long beside the cost of handing out a task, short beside a step */
 
 uint64_t stk__worker_bytes(const stk_loader *loader)
 {
-    return STK__PREPARE_ROWS * (sizeof(stk_sample) + loader->dataset->num_fields * sizeof(stk_value) +
-                                4 * sizeof(void *) + loader->staging_row) +
+    return STK__PREPARE_ROWS *
+               (sizeof(stk_sample) + loader->dataset->num_fields * sizeof(stk_value) +
+                4 * sizeof(void *) + loader->staging_row) +
            loader->scratch_bytes + 4096;
 }
 
@@ -32,8 +34,9 @@ stk_status stk__worker_init(stk__worker *worker, stk_loader *loader, uint32_t nu
     worker->blob = stk__calloc(ctx, fields + 1, sizeof *worker->blob);
     worker->staging = stk__alloc_buffer(ctx, n * loader->staging_row);
     worker->scratch = stk__alloc_buffer(ctx, loader->scratch_bytes);
-    return worker->samples && worker->values && worker->sources && worker->targets && worker->run_positions &&
-                   worker->run_epochs && worker->blob_head && worker->blob && worker->staging && worker->scratch
+    return worker->samples && worker->values && worker->sources && worker->targets &&
+                   worker->run_positions && worker->run_epochs && worker->blob_head &&
+                   worker->blob && worker->staging && worker->scratch
                ? STK_OK
                : STK_ENOMEM;
 }
@@ -55,7 +58,9 @@ void stk__worker_release(stk__worker *worker)
     stk__free(ctx, worker->scratch);
 }
 
-/* ---- Tasks ----------------------------------------------------------------------------------------------------------- */
+/* ---- Tasks
+ * -----------------------------------------------------------------------------------------------------------
+ */
 
 /* Bring the costliest ready row of a step to the front. (L) held. */
 static void costliest_first_locked(stk_loader *loader, stk__step *step)
@@ -93,7 +98,9 @@ bool stk__task_take_locked(stk_loader *loader, stk__worker *worker)
     return false;
 }
 
-/* ---- Preparing ------------------------------------------------------------------------------------------------------- */
+/* ---- Preparing
+ * -------------------------------------------------------------------------------------------------------
+ */
 
 static void bad_row(stk__row *row, stk_status status, stk_stage stage, const char *reason)
 {
@@ -103,8 +110,8 @@ static void bad_row(stk__row *row, stk_status status, stk_stage stage, const cha
 }
 
 /* Where the dataset is to put the value of a column. */
-static stk_value room_for(const stk_loader *loader, stk__worker *worker, const stk__column *column, uint32_t c,
-                          uint32_t row, uint32_t i, uint64_t *staged)
+static stk_value room_for(const stk_loader *loader, stk__worker *worker, const stk__column *column,
+                          uint32_t c, uint32_t row, uint32_t i, uint64_t *staged)
 {
     stk__step *step = worker->step;
     stk_value value = {0};
@@ -132,13 +139,15 @@ static void open_blob(const stk_loader *loader, const stk__row *row, stk_value *
     const char *at = (const char *)row->decoded + n * sizeof(uint64_t);
 
     for (uint32_t f = 0; f < n; f++) {
-        memcpy(&values[f].size, (const char *)row->decoded + f * sizeof(uint64_t), sizeof(uint64_t));
+        memcpy(&values[f].size, (const char *)row->decoded + f * sizeof(uint64_t),
+               sizeof(uint64_t));
         values[f].data = at;
         at += values[f].size;
     }
 }
 
-static void keep_blob(stk_loader *loader, stk__worker *worker, const stk__row *row, const stk_value *values)
+static void keep_blob(stk_loader *loader, stk__worker *worker, const stk__row *row,
+                      const stk_value *values)
 {
     const uint32_t n = loader->dataset->num_fields;
 
@@ -161,14 +170,17 @@ static void check_values(const stk_loader *loader, stk__row *row, const stk_valu
             continue;
         const stk_value *value = &values[column->source];
         if (column->field.layout == STK_FIXED && value->size != column->source_bytes)
-            bad_row(row, STK_EFORMAT, STK_STAGE_DATASET, "its value has another size than the field");
+            bad_row(row, STK_EFORMAT, STK_STAGE_DATASET,
+                    "its value has another size than the field");
         else if (column->field.layout != STK_FIXED && value->size > value->capacity)
-            bad_row(row, STK_ELIMIT, STK_STAGE_DATASET, "its value is larger than the dataset said");
+            bad_row(row, STK_ELIMIT, STK_STAGE_DATASET,
+                    "its value is larger than the dataset said");
     }
 }
 
 /* Let the dataset prepare some rows; values[i * fields + f] then says where each value is. */
-static void prepare_values(stk_loader *loader, stk__worker *worker, const uint32_t *rows, uint32_t n)
+static void prepare_values(stk_loader *loader, stk__worker *worker, const uint32_t *rows,
+                           uint32_t n)
 {
     const stk__ring *ring = loader->ring;
     const uint32_t fields = loader->dataset->num_fields;
@@ -212,7 +224,8 @@ static void prepare_values(stk_loader *loader, stk__worker *worker, const uint32
 }
 
 /* Run the transforms of a column over the rows that are good so far. */
-static void run_pipeline(stk_loader *loader, stk__worker *worker, const uint32_t *rows, uint32_t n, uint32_t c)
+static void run_pipeline(stk_loader *loader, stk__worker *worker, const uint32_t *rows, uint32_t n,
+                         uint32_t c)
 {
     const stk__column *column = &loader->ring->columns[c];
     stk__step *step = worker->step;
@@ -222,14 +235,16 @@ static void run_pipeline(stk_loader *loader, stk__worker *worker, const uint32_t
         const stk__row *row = &step->rows[rows[i]];
         if (row->status != STK_OK)
             continue;
-        worker->sources[m] = worker->values[i * loader->dataset->num_fields + (uint32_t)column->source].data;
+        worker->sources[m] =
+            worker->values[i * loader->dataset->num_fields + (uint32_t)column->source].data;
         worker->targets[m] = (char *)step->slab->data[c] + rows[i] * column->row_bytes;
         worker->run_positions[m] = row->position;
         worker->run_epochs[m] = step->epoch;
         worker->statuses[m++] = STK_OK;
     }
-    stk__pipeline_run(column->pipeline, loader->order.seed, m, worker->run_epochs, worker->run_positions, NULL,
-                      worker->sources, worker->targets, worker->statuses, worker->scratch);
+    stk__pipeline_run(column->pipeline, loader->order.seed, m, worker->run_epochs,
+                      worker->run_positions, NULL, worker->sources, worker->targets,
+                      worker->statuses, worker->scratch);
     m = 0;
     for (uint32_t i = 0; i < n; i++) {
         stk__row *row = &step->rows[rows[i]];
@@ -239,7 +254,8 @@ static void run_pipeline(stk_loader *loader, stk__worker *worker, const uint32_t
 }
 
 /* Put the values of a column that no transform moves into their place. */
-static void place_values(stk_loader *loader, stk__worker *worker, const uint32_t *rows, uint32_t n, uint32_t c)
+static void place_values(stk_loader *loader, stk__worker *worker, const uint32_t *rows, uint32_t n,
+                         uint32_t c)
 {
     const stk__column *column = &loader->ring->columns[c];
     stk__step *step = worker->step;
@@ -252,11 +268,13 @@ static void place_values(stk_loader *loader, stk__worker *worker, const uint32_t
             ((uint64_t *)step->slab->data[c])[rows[i]] = row->index;
             continue;
         }
-        const stk_value *value = &worker->values[i * loader->dataset->num_fields + (uint32_t)column->source];
+        const stk_value *value =
+            &worker->values[i * loader->dataset->num_fields + (uint32_t)column->source];
         if (value->data != value->out)
             memcpy(value->out, value->data, value->size);
         if (column->field.layout != STK_FIXED)
-            step->ragged_size[(uint64_t)rows[i] * loader->ring->num_ragged + column->ragged] = value->size;
+            step->ragged_size[(uint64_t)rows[i] * loader->ring->num_ragged + column->ragged] =
+                value->size;
     }
 }
 
@@ -286,9 +304,12 @@ static void prepare_rows(stk_loader *loader, stk__worker *worker, const uint32_t
         keep_units(loader, worker->step, rows, n);
 }
 
-/* ---- Accounting ------------------------------------------------------------------------------------------------------ */
+/* ---- Accounting
+ * ------------------------------------------------------------------------------------------------------
+ */
 
-/* Give up what the rows read; fetches without a user are chained for the caller to free. (L) held. */
+/* Give up what the rows read; fetches without a user are chained for the caller to free. (L) held.
+ */
 static stk__fetch *drop_units_locked(stk_loader *loader, stk__worker *worker)
 {
     stk__fetch *unused = NULL;
@@ -319,8 +340,8 @@ static void settle_rows_locked(stk_loader *loader, stk__worker *worker)
             step->done++;
             continue;
         }
-        bool replace = loader->options.on_error == STK_ON_ERROR_REPLACE && stk_status_is_permanent(row->status) &&
-                       row->tries < STK__REPLACE_TRIES;
+        bool replace = loader->options.on_error == STK_ON_ERROR_REPLACE &&
+                       stk_status_is_permanent(row->status) && row->tries < STK__REPLACE_TRIES;
         step->has_holes = true;
         stk__note_bad_locked(step, worker->rows[i], replace);
         if (replace) {
@@ -361,7 +382,8 @@ void stk__task_run(stk_loader *loader, stk__worker *worker)
 
     atomic_store_explicit(&worker->since_ns, start, memory_order_relaxed);
     for (uint32_t i = 0; i < worker->num_rows; i += STK__PREPARE_ROWS)
-        prepare_rows(loader, worker, worker->rows + i, STK_MIN(worker->num_rows - i, STK__PREPARE_ROWS));
+        prepare_rows(loader, worker, worker->rows + i,
+                     STK_MIN(worker->num_rows - i, STK__PREPARE_ROWS));
     uint64_t end = stk__now_ns();
     atomic_store_explicit(&worker->since_ns, 0, memory_order_relaxed);
     emit_task(loader, worker, start, end);
@@ -388,7 +410,9 @@ void stk__task_run(stk_loader *loader, stk__worker *worker)
         pthread_cond_broadcast(&loader->ring->finished);
 }
 
-/* ---- Finishing a batch ------------------------------------------------------------------------------------------------ */
+/* ---- Finishing a batch
+ * ------------------------------------------------------------------------------------------------
+ */
 
 /* Move the real rows of a step with holes together. */
 static void close_holes(stk_loader *loader, stk__step *step)
@@ -404,7 +428,8 @@ static void close_holes(stk_loader *loader, stk__step *step)
         for (uint32_t c = 0; c < ring->num_columns && to != r; c++) {
             uint64_t bytes = ring->columns[c].row_bytes;
             if (ring->columns[c].field.layout == STK_FIXED)
-                memcpy((char *)slab->data[c] + to * bytes, (char *)slab->data[c] + r * bytes, bytes);
+                memcpy((char *)slab->data[c] + to * bytes, (char *)slab->data[c] + r * bytes,
+                       bytes);
         }
         to++;
     }
@@ -424,7 +449,8 @@ static void collate_ragged(stk_loader *loader, stk__step *step)
             continue;
         const size_t item = stk_dtype_size(column->field.dtype);
         uint64_t count = 0, elements = 0;
-        char *start = end = (char *)step->ragged + stk__round_up((uint64_t)(end - (char *)step->ragged), 16);
+        char *start = end =
+            (char *)step->ragged + stk__round_up((uint64_t)(end - (char *)step->ragged), 16);
         slab->offsets[c][0] = 0;
         for (uint32_t r = 0; r < step->num_rows; r++) {
             uint64_t k = (uint64_t)r * ring->num_ragged + column->ragged;
@@ -460,8 +486,8 @@ static void mix_batch(stk_loader *loader, stk__step *step)
     }
     pthread_mutex_lock(&loader->finish_lock);
     stk__batch_pipeline_run(loader->batch_pipeline, loader->order.seed, step->epoch,
-                            step->step * loader->order.world + loader->order.rank, fields, n, step->slab->count,
-                            label_mixed, mix, loader->batch_scratch);
+                            step->step * loader->order.world + loader->order.rank, fields, n,
+                            step->slab->count, label_mixed, mix, loader->batch_scratch);
     pthread_mutex_unlock(&loader->finish_lock);
 }
 
@@ -496,9 +522,12 @@ void stk__step_finish_locked(stk_loader *loader, stk__step *step, stk__worker *w
         pthread_cond_signal(&loader->ring->finished);
 }
 
-/* ---- Workers ---------------------------------------------------------------------------------------------------------- */
+/* ---- Workers
+ * ----------------------------------------------------------------------------------------------------------
+ */
 
-/* Whether a worker that finds nothing to do lacks room rather than input: every slab is finished. (L) held. */
+/* Whether a worker that finds nothing to do lacks room rather than input: every slab is finished.
+ * (L) held. */
 static bool ring_full_locked(stk_loader *loader)
 {
     for (uint64_t serial = loader->first; serial < loader->slab_end; serial++)
@@ -521,9 +550,11 @@ void stk__worker_main(void *argument)
     stk_loader *loader = worker->loader;
     pthread_mutex_t *lock = &loader->ring->lock;
 
+    stk__thread_background();
     pthread_mutex_lock(lock);
     for (bool planned = false; !loader->stopping;) {
-        /* Planning comes first: it keeps reads on their way, and it is short. Between two rounds there is a task. */
+        /* Planning comes first: it keeps reads on their way, and it is short. Between two rounds
+         * there is a task. */
         bool plan = stk__can_plan_locked(loader);
         if (plan && !(planned && rows_left_locked(loader))) {
             stk__plan_round_locked(loader);

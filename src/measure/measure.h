@@ -7,20 +7,22 @@
 
 #include "base/base.h"
 
-/* ---- Numbers as JSON (number.c) --------------------------------------------------------------------------------- */
+/* ---- Numbers as JSON (number.c) ------------------------------------------------------------- */
 
 #define STK__NUMBER 32 /* bytes of any number as text, with its end */
 
 /* Append a decimal; returns the new end. */
 char *stk__put_uint(char *at, uint64_t value);
-/* Seconds of a count of nanoseconds, in the form that Python gives the nearest double; exact below 10^6 s. */
+/* Seconds of a count of nanoseconds, in the form that Python gives the nearest double; exact below
+ * 10^6 s. */
 char *stk__put_seconds(char *at, uint64_t ns);
 /* Unix time in seconds of a count of microseconds, likewise. */
 char *stk__put_wall(char *at, uint64_t us);
 
-/* ---- Thinning (thin.c) ------------------------------------------------------------------------------------------ */
+/* ---- Thinning (thin.c) ---------------------------------------------------------------------- */
 
-/* Lets through `rate` items a second in the long run and a second's worth at once; counts the others. No lock. */
+/* Lets through `rate` items a second in the long run and a second's worth at once; counts the
+ * others. No lock. */
 typedef struct stk__thinner {
     uint64_t interval_ns;         /* 1 / rate */
     atomic_uint_fast64_t paid_ns; /* time up to which the items let through have used up the rate */
@@ -33,18 +35,23 @@ uint64_t stk__thinner_pass(stk__thinner *thinner, uint64_t n, uint64_t now_ns);
 /* Take the count of dropped items. */
 uint64_t stk__thinner_take(stk__thinner *thinner);
 
-/* ---- Whole lines to a file (writer.c) --------------------------------------------------------------------------- */
+/* ---- Whole lines to a file (writer.c) ------------------------------------------------------- */
 
 /*
- * Appends lines from many threads. Each thread fills one of a few buffers; a buffer goes out as one append of whole
- * lines, when it is full, when half a second has passed, and at the end. After a write that failed nothing more is written.
+ * Appends lines from many threads. Each thread fills one of a few buffers; a buffer goes out as one
+ * append of whole lines, when it is full, when half a second has passed, and at the end. After a
+ * write that failed nothing more is written.
  */
 typedef struct stk__writer stk__writer;
 
 stk_status stk__writer_open(stk_context *ctx, const char *path, stk__writer **out, stk_error *err);
-/* Writes what is left, joins, frees. The status of the first failure; the file ends with a whole line. */
+/* Writes what is left, joins, frees. The status of the first failure; the file ends with a whole
+ * line. */
 stk_status stk__writer_close(stk__writer **writer, stk_error *err);
-/* Append one or more whole lines, '\n' included, that stay together when they fit a buffer. Any thread. */
+/* Append one or more whole lines, '\n' included, that stay together when they fit a buffer. Any
+ * thread. */
 void stk__writer_put(stk__writer *writer, const char *lines, size_t length);
+/* Write all that was put before the call. Any thread. */
+void stk__writer_flush(stk__writer *writer);
 
 #endif

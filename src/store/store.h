@@ -12,33 +12,37 @@ extern const stk_store_ops stk__store_file, stk__store_mem, stk__store_slow;
 /* Limits of a store, filled also where its driver says nothing. */
 void stk__store_limits(stk_store *store, stk_store_limits *out);
 
-/* ---- The pure read planner (plan.c): no I/O, no clock, no allocation but the arrays given ----------------------- */
+/* ---- The pure read planner (plan.c): no I/O, no clock, no allocation but the arrays given
+ * ----------------------- */
 
 /* A range somebody wants. */
 typedef struct stk__want {
     uint64_t object, offset, length;
-    uint32_t tag;             /* the caller's number of it */
+    uint32_t tag; /* the caller's number of it */
 } stk__want;
 
-/* One read to send: bytes [offset, offset + length) of an object; it serves wants[first .. first + count). */
+/* One read to send: bytes [offset, offset + length) of an object; it serves wants[first .. first +
+ * count). */
 typedef struct stk__request {
     uint64_t object, offset, length;
     uint32_t first, count;
 } stk__request;
 
 /*
- * Turn wants into requests: sorts `wants` by (object, offset, length), de-duplicates, joins what lies at most
- * `coalesce_gap` apart, and never makes a joined request longer than `max_read`. A want that is itself longer than `max_read` becomes a
- * request of its own (the sender splits it with stk__plan_split()). Overlapping wants of one object always share a
- * request when the union fits `max_read`.
+ * Turn wants into requests: sorts `wants` by (object, offset, length), de-duplicates, joins what
+ * lies at most `coalesce_gap` apart, and never makes a joined request longer than `max_read`. A
+ * want that is itself longer than `max_read` becomes a request of its own (the sender splits it
+ * with stk__plan_split()). Overlapping wants of one object always share a request when the union
+ * fits `max_read`.
  *
- * `requests` has room for `n`. Returns their number. A want of length 0 belongs to no request: such wants come first
- * after sorting, and `first` of the first request counts them.
+ * `requests` has room for `n`. Returns their number. A want of length 0 belongs to no request: such
+ * wants come first after sorting, and `first` of the first request counts them.
  */
-size_t stk__plan_reads(stk__want *wants, size_t n, const stk_store_limits *limits, stk__request *requests);
+size_t stk__plan_reads(stk__want *wants, size_t n, const stk_store_limits *limits,
+                       stk__request *requests);
 /* Number of pieces, and piece `i`, of a range split by max_read (0: one piece). */
 size_t stk__plan_pieces(uint64_t length, uint64_t max_read);
-void stk__plan_split(uint64_t offset, uint64_t length, uint64_t max_read, size_t i, uint64_t *piece_offset,
-                     uint64_t *piece_length);
+void stk__plan_split(uint64_t offset, uint64_t length, uint64_t max_read, size_t i,
+                     uint64_t *piece_offset, uint64_t *piece_length);
 
 #endif

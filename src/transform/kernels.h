@@ -5,7 +5,8 @@
 
 #include "base/base.h"
 
-/* What happens to each element. COPYn moves n bytes; the others read uint8 or float32 and write float32. */
+/* What happens to each element. COPYn moves n bytes; the others read uint8 or float32 and write
+ * float32. */
 typedef enum stk__value {
     STK__COPY1,
     STK__COPY2,
@@ -19,14 +20,19 @@ typedef enum stk__value {
 } stk__value;
 
 /* FLAT keeps the order of the elements; PLANAR makes HWC to CHW; INTERLEAVED makes CHW to HWC. */
-typedef enum stk__arrange { STK__FLAT, STK__PLANAR, STK__INTERLEAVED, STK__ARRANGE_COUNT } stk__arrange;
+typedef enum stk__arrange {
+    STK__FLAT,
+    STK__PLANAR,
+    STK__INTERLEAVED,
+    STK__ARRANGE_COUNT
+} stk__arrange;
 
 /* Floats of a vector; patterns of several channels are repeated to whole vectors. */
 #define STK__LANES 8
 
 /*
- * scale and shift of each channel. With a `count` of 1 they hold for all channels. With more, both arrays have
- * STK__LANES * count floats: the values of the channels over and over.
+ * scale and shift of each channel. With a `count` of 1 they hold for all channels. With more, both
+ * arrays have STK__LANES * count floats: the values of the channels over and over.
  */
 typedef struct stk__affine {
     uint32_t count;
@@ -34,18 +40,20 @@ typedef struct stk__affine {
 } stk__affine;
 
 /*
- * Convert `pixels` pixels of `channels` channels. `plane` is the distance of two planes in elements (of the output when PLANAR,
- * of the input when INTERLEAVED). `affine` is NULL where the value wants none. The source is readable STK_TAIL bytes
- * beyond its end, the destination ends with its last element. Neither needs any alignment; they do not overlap.
+ * Convert `pixels` pixels of `channels` channels. `plane` is the distance of two planes in elements
+ * (of the output when PLANAR, of the input when INTERLEAVED). `affine` is NULL where the value
+ * wants none. The source is readable STK_TAIL bytes beyond its end, the destination ends with its
+ * last element. Neither needs any alignment; they do not overlap.
  */
-typedef void stk__convert_fn(const void *src, void *dst, size_t pixels, uint32_t channels, size_t plane,
-                             const stk__affine *affine);
+typedef void stk__convert_fn(const void *src, void *dst, size_t pixels, uint32_t channels,
+                             size_t plane, const stk__affine *affine);
 
 typedef struct stk__kernels {
     stk__convert_fn *convert[STK__ARRANGE_COUNT][STK__VALUE_COUNT];
     /* dst[i] = src[pixels - 1 - i]. The source is readable STK_TAIL bytes beyond its end. */
     void (*reverse)(const void *src, void *dst, size_t pixels, size_t pixel_bytes);
-    /* Both rows at once: a = a * own + b * other, b = b * own + a * other, with the old values on the right. */
+    /* Both rows at once: a = a * own + b * other, b = b * own + a * other, with the old values on
+     * the right. */
     void (*mix_f32)(void *a, void *b, size_t n, float own, float other);
     /* The same, rounded to the nearest integer, ties to even. own + other = 1, neither negative. */
     void (*mix_u8)(void *a, void *b, size_t n, float own, float other);

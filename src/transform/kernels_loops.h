@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The loops that define every kernel. kernels.c compiles them for the plain machine, kernels_avx2.c once more for
- * AVX2, where the compiler turns them into vectors and the hottest are written by hand. Multiplication and addition
- * are rounded separately in both, so that the bits are the same.
+ * The loops that define every kernel. kernels.c compiles them for the plain machine, kernels_avx2.c
+ * once more for AVX2, where the compiler turns them into vectors and the hottest are written by
+ * hand. Multiplication and addition are rounded separately in both, so that the bits are the same.
  */
 #ifndef STK_SRC_TRANSFORM_KERNELS_LOOPS_H
 #define STK_SRC_TRANSFORM_KERNELS_LOOPS_H
@@ -19,8 +19,8 @@ typedef uint64_t stk__u64 __attribute__((aligned(1), may_alias));
 typedef float stk__f32 __attribute__((aligned(1), may_alias));
 
 /* One element: dst[j] = value(src[i]). `value` is a constant wherever this is inlined. */
-STK__INLINE void stk__put(stk__value value, const void *restrict src, size_t i, void *restrict dst, size_t j,
-                          float scale, float shift)
+STK__INLINE void stk__put(stk__value value, const void *restrict src, size_t i, void *restrict dst,
+                          size_t j, float scale, float shift)
 {
     switch (value) {
     case STK__COPY1:
@@ -62,8 +62,8 @@ STK__INLINE float stk__shift(const stk__affine *affine, size_t channel)
     return affine ? affine->shift[affine->count == 1 ? 0 : channel] : 0.0f;
 }
 
-STK__INLINE void stk__flat(stk__value value, const void *restrict src, void *restrict dst, size_t pixels,
-                           uint32_t channels, const stk__affine *affine)
+STK__INLINE void stk__flat(stk__value value, const void *restrict src, void *restrict dst,
+                           size_t pixels, uint32_t channels, const stk__affine *affine)
 {
     if (!affine || affine->count == 1) {
         float scale = stk__scale(affine, 0), shift = stk__shift(affine, 0);
@@ -74,11 +74,13 @@ STK__INLINE void stk__flat(stk__value value, const void *restrict src, void *res
     }
     for (size_t p = 0; p < pixels; p++)
         for (uint32_t c = 0; c < channels; c++)
-            stk__put(value, src, p * channels + c, dst, p * channels + c, affine->scale[c], affine->shift[c]);
+            stk__put(value, src, p * channels + c, dst, p * channels + c, affine->scale[c],
+                     affine->shift[c]);
 }
 
-STK__INLINE void stk__planar_of(stk__value value, const void *restrict src, void *restrict dst, size_t pixels,
-                                uint32_t channels, size_t plane, const stk__affine *affine)
+STK__INLINE void stk__planar_of(stk__value value, const void *restrict src, void *restrict dst,
+                                size_t pixels, uint32_t channels, size_t plane,
+                                const stk__affine *affine)
 {
     for (uint32_t c = 0; c < channels; c++) {
         float scale = stk__scale(affine, c), shift = stk__shift(affine, c);
@@ -99,35 +101,31 @@ STK__INLINE void stk__interleaved_of(stk__value value, const void *restrict src,
 }
 
 /* The usual numbers of channels become constants that the compiler unrolls. */
-#define STK__BY_CHANNELS(loop)                                              \
-    switch (channels) {                                                     \
-    case 1:                                                                 \
-        loop(value, src, dst, pixels, 1, plane, affine);                    \
-        break;                                                              \
-    case 2:                                                                 \
-        loop(value, src, dst, pixels, 2, plane, affine);                    \
-        break;                                                              \
-    case 3:                                                                 \
-        loop(value, src, dst, pixels, 3, plane, affine);                    \
-        break;                                                              \
-    case 4:                                                                 \
-        loop(value, src, dst, pixels, 4, plane, affine);                    \
-        break;                                                              \
-    default:                                                                \
-        loop(value, src, dst, pixels, channels, plane, affine);             \
+#define STK__BY_CHANNELS(loop)                                                                     \
+    switch (channels) {                                                                            \
+    case 1:                                                                                        \
+        loop(value, src, dst, pixels, 1, plane, affine);                                           \
+        break;                                                                                     \
+    case 2:                                                                                        \
+        loop(value, src, dst, pixels, 2, plane, affine);                                           \
+        break;                                                                                     \
+    case 3:                                                                                        \
+        loop(value, src, dst, pixels, 3, plane, affine);                                           \
+        break;                                                                                     \
+    case 4:                                                                                        \
+        loop(value, src, dst, pixels, 4, plane, affine);                                           \
+        break;                                                                                     \
+    default:                                                                                       \
+        loop(value, src, dst, pixels, channels, plane, affine);                                    \
     }
 
-STK__INLINE void stk__planar(stk__value value, const void *restrict src, void *restrict dst, size_t pixels,
-                             uint32_t channels, size_t plane, const stk__affine *affine)
-{
-    STK__BY_CHANNELS(stk__planar_of)
-}
+STK__INLINE void stk__planar(stk__value value, const void *restrict src, void *restrict dst,
+                             size_t pixels, uint32_t channels, size_t plane,
+                             const stk__affine *affine){STK__BY_CHANNELS(stk__planar_of)}
 
-STK__INLINE void stk__interleaved(stk__value value, const void *restrict src, void *restrict dst, size_t pixels,
-                                  uint32_t channels, size_t plane, const stk__affine *affine)
-{
-    STK__BY_CHANNELS(stk__interleaved_of)
-}
+STK__INLINE void stk__interleaved(stk__value value, const void *restrict src, void *restrict dst,
+                                  size_t pixels, uint32_t channels, size_t plane,
+                                  const stk__affine *affine){STK__BY_CHANNELS(stk__interleaved_of)}
 
 /* Kernels with the signature of the table; `plane` means nothing to FLAT. */
 #define STK__DEFINE_CONVERT(name, value)                                                           \
@@ -161,7 +159,8 @@ STK__INLINE void stk__reverse_of(const void *restrict src, void *restrict dst, s
                pixel_bytes);
 }
 
-STK__INLINE void stk__reverse(const void *restrict src, void *restrict dst, size_t pixels, size_t pixel_bytes)
+STK__INLINE void stk__reverse(const void *restrict src, void *restrict dst, size_t pixels,
+                              size_t pixel_bytes)
 {
     switch (pixel_bytes) {
     case 1:
@@ -184,7 +183,8 @@ STK__INLINE void stk__reverse(const void *restrict src, void *restrict dst, size
     }
 }
 
-STK__INLINE void stk__mix_f32(stk__f32 *restrict a, stk__f32 *restrict b, size_t n, float own, float other)
+STK__INLINE void stk__mix_f32(stk__f32 *restrict a, stk__f32 *restrict b, size_t n, float own,
+                              float other)
 {
     for (size_t i = 0; i < n; i++) {
         float x = a[i], y = b[i];
@@ -194,13 +194,15 @@ STK__INLINE void stk__mix_f32(stk__f32 *restrict a, stk__f32 *restrict b, size_t
     }
 }
 
-/* Adding and taking away 1.5 * 2^23 leaves the nearest integer of a float in [0, 2^22), ties to even. */
+/* Adding and taking away 1.5 * 2^23 leaves the nearest integer of a float in [0, 2^22), ties to
+ * even. */
 STK__INLINE uint8_t stk__nearest_u8(float x)
 {
     return (uint8_t)(int32_t)((x + 0x1.8p23f) - 0x1.8p23f);
 }
 
-STK__INLINE void stk__mix_u8(stk__u8 *restrict a, stk__u8 *restrict b, size_t n, float own, float other)
+STK__INLINE void stk__mix_u8(stk__u8 *restrict a, stk__u8 *restrict b, size_t n, float own,
+                             float other)
 {
     for (size_t i = 0; i < n; i++) {
         float x = (float)a[i], y = (float)b[i];

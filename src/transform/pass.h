@@ -7,19 +7,19 @@
 #include "transform/picture.h"
 
 /*
- * Moved pixels are gathered in strips of this many bytes, that stay in the nearest cache until they are converted.
- * At least one pixel of STK__MAX_CHANNELS elements of 8 bytes.
+ * Moved pixels are gathered in strips of this many bytes, that stay in the nearest cache until they
+ * are converted. At least one pixel of STK__MAX_CHANNELS elements of 8 bytes.
  */
-#define STK__STRIP_BYTES  8192
+#define STK__STRIP_BYTES 8192
 /* What a pass wants as scratch memory, with the readable tail. */
 #define STK__PASS_SCRATCH (STK__STRIP_BYTES + STK_TAIL)
 
 typedef struct stk__pass {
     const stk__kernels *kernels;
     stk__value value;
-    stk_dtype dtype;             /* of the result */
-    uint32_t item, out_item;     /* bytes of an element */
-    const stk__affine *affine;   /* of the transform; NULL where `value` wants none */
+    stk_dtype dtype;           /* of the result */
+    uint32_t item, out_item;   /* bytes of an element */
+    const stk__affine *affine; /* of the transform; NULL where `value` wants none */
     bool picture, chw, out_chw;
 } stk__pass;
 
@@ -30,10 +30,10 @@ bool stk__pass_add_unit(stk__pass *pass);
 bool stk__pass_add_affine(stk__pass *pass, const stk__affine *of_u8, const stk__affine *of_f32);
 
 /*
- * Do it for one sample. `in` has the sizes of this one. `path` NULL: no pixel moves. `scratch` is STK__PASS_SCRATCH bytes, and
- * may be NULL where nothing but pixels moves.
+ * Do it for one sample. `in` has the sizes of this one. `path` NULL: no pixel moves. `scratch` is
+ * STK__PASS_SCRATCH bytes, and may be NULL where nothing but pixels moves.
  */
-void stk__pass_apply(const stk__pass *pass, const stk_header *in, const stk__path *path, const void *src, void *dst,
-                     void *scratch);
+void stk__pass_apply(const stk__pass *pass, const stk_header *in, const stk__path *path,
+                     const void *src, void *dst, void *scratch);
 
 #endif

@@ -7,22 +7,26 @@
 
 #include "base/base.h"
 
-extern const stk_transform_ops stk__transform_to_float, stk__transform_normalize, stk__transform_layout,
-    stk__transform_pad, stk__transform_random_crop, stk__transform_horizontal_flip;
+extern const stk_transform_ops stk__transform_to_float, stk__transform_normalize,
+    stk__transform_layout, stk__transform_pad, stk__transform_random_crop,
+    stk__transform_horizontal_flip;
 
 /*
- * A chain of transforms for one field, made from text: "random_crop(28, padding=4), normalize(mnist)". Compiled once:
- * neighbours that one pass can do (to_float, normalize, layout) are fused, the last writes straight to the output.
+ * A chain of transforms for one field, made from text: "random_crop(28, padding=4),
+ * normalize(mnist)". Compiled once: neighbours that one pass can do (to_float, normalize, layout)
+ * are fused, the last writes straight to the output.
  */
 typedef struct stk__pipeline stk__pipeline;
 
-/* `in` is the header of the field as the dataset gives it. Errors name the transform and what does not suit. */
-stk_status stk__pipeline_create(stk_context *ctx, const char *text, const stk_header *in, stk__pipeline **out,
-                                stk_error *err);
+/* `in` is the header of the field as the dataset gives it. Errors name the transform and what does
+ * not suit. */
+stk_status stk__pipeline_create(stk_context *ctx, const char *text, const stk_header *in,
+                                stk__pipeline **out, stk_error *err);
 void stk__pipeline_destroy(stk__pipeline **pipeline);
 /* What comes out (no size varies for a pipeline that ends in a fixed shape). */
 void stk__pipeline_header(const stk__pipeline *pipeline, stk_header *out);
-/* Scratch bytes a run wants for headers no larger than `in`; a run over `n` samples wants the same. */
+/* Scratch bytes a run wants for headers no larger than `in`; a run over `n` samples wants the same.
+ */
 uint64_t stk__pipeline_scratch(const stk__pipeline *pipeline);
 /* No step at all: the input is the output. */
 bool stk__pipeline_empty(const stk__pipeline *pipeline);
@@ -30,39 +34,47 @@ bool stk__pipeline_empty(const stk__pipeline *pipeline);
 uint64_t stk__pipeline_hash(const stk__pipeline *pipeline);
 
 /*
- * Run it for `n` samples: src[i] -> dst[i]. `headers` has the header of each sample, or is NULL where all are the one
- * given at creation. Draws are keyed by (seed, epochs[i], positions[i], number of the transform). A sample that fails gets its
- * status in statuses[i] (others are left alone). `scratch` is stk__pipeline_scratch() bytes, 64 aligned. Any thread.
+ * Run it for `n` samples: src[i] -> dst[i]. `headers` has the header of each sample, or is NULL
+ * where all are the one given at creation. Draws are keyed by (seed, epochs[i], positions[i],
+ * number of the transform). A sample that fails gets its status in statuses[i] (others are left
+ * alone). `scratch` is stk__pipeline_scratch() bytes, 64 aligned. Any thread.
  */
-void stk__pipeline_run(const stk__pipeline *pipeline, uint64_t seed, size_t n, const uint64_t *epochs,
-                       const uint64_t *positions, const stk_header *headers, const void *const *src, void *const *dst,
-                       stk_status *statuses, void *scratch);
+void stk__pipeline_run(const stk__pipeline *pipeline, uint64_t seed, size_t n,
+                       const uint64_t *epochs, const uint64_t *positions, const stk_header *headers,
+                       const void *const *src, void *const *dst, stk_status *statuses,
+                       void *scratch);
 
-/* ---- Batch -> batch: run last, on the finished batch ------------------------------------------------------------ */
+/* ---- Batch -> batch: run last, on the finished batch
+ * ------------------------------------------------------------ */
 
 typedef struct stk__batch_pipeline stk__batch_pipeline;
 
 /* One FIXED field of a finished batch, as a batch transform sees it. */
 typedef struct stk__batch_field {
     const char *name;
-    stk_header header;        /* of one sample */
-    void *data;               /* [count, ...] */
-    uint64_t bytes;           /* of one sample */
+    stk_header header; /* of one sample */
+    void *data;        /* [count, ...] */
+    uint64_t bytes;    /* of one sample */
 } stk__batch_field;
 
 /*
- * "mixup(0.2)", "cutmix(1.0)". They mix the pictures of a batch with the same batch in reversed row order (as timm's batch mode) and add the
- * fields they need: `label_mixed` int64 [N] (the partner's label) and `mix` float32 [N] (weight of the own label).
+ * "mixup(0.2)", "cutmix(1.0)". They mix the pictures of a batch with the same batch in reversed row
+ * order (as timm's batch mode) and add the fields they need: `label_mixed` int64 [N] (the partner's
+ * label) and `mix` float32 [N] (weight of the own label).
  */
-stk_status stk__batch_pipeline_create(stk_context *ctx, const char *text, stk__batch_pipeline **out, stk_error *err);
+stk_status stk__batch_pipeline_create(stk_context *ctx, const char *text, stk__batch_pipeline **out,
+                                      stk_error *err);
 void stk__batch_pipeline_destroy(stk__batch_pipeline **pipeline);
 bool stk__batch_pipeline_empty(const stk__batch_pipeline *pipeline);
-/* Bytes of scratch for batches of `rows` whose fields are as given (data NULL); checks that they suit. */
-stk_status stk__batch_pipeline_prepare(stk__batch_pipeline *pipeline, const stk__batch_field *fields, uint32_t n,
-                                       uint64_t rows, uint64_t *scratch, stk_error *err);
-/* `label_mixed` and `mix` have room for `count` rows. Drawn from (seed, epoch, step * world_size + rank). */
-void stk__batch_pipeline_run(const stk__batch_pipeline *pipeline, uint64_t seed, uint64_t epoch, uint64_t draw,
-                             stk__batch_field *fields, uint32_t n, uint64_t count, int64_t *label_mixed, float *mix,
-                             void *scratch);
+/* Bytes of scratch for batches of `rows` whose fields are as given (data NULL); checks that they
+ * suit. */
+stk_status stk__batch_pipeline_prepare(stk__batch_pipeline *pipeline,
+                                       const stk__batch_field *fields, uint32_t n, uint64_t rows,
+                                       uint64_t *scratch, stk_error *err);
+/* `label_mixed` and `mix` have room for `count` rows. Drawn from (seed, epoch, step * world_size +
+ * rank). */
+void stk__batch_pipeline_run(const stk__batch_pipeline *pipeline, uint64_t seed, uint64_t epoch,
+                             uint64_t draw, stk__batch_field *fields, uint32_t n, uint64_t count,
+                             int64_t *label_mixed, float *mix, void *scratch);
 
 #endif

@@ -31,13 +31,15 @@ static uint64_t shared(const counting *c)
     return c->options.shared ? c->options.shared : 1;
 }
 
-static stk_status locate(stk_dataset *dataset, const uint64_t *indices, size_t n, stk_locator *to, stk_error *err)
+static stk_status locate(stk_dataset *dataset, const uint64_t *indices, size_t n, stk_locator *to,
+                         stk_error *err)
 {
     counting *c = (counting *)dataset;
 
     for (size_t i = 0; i < n; i++) {
         uint64_t first = indices[i] / shared(c) * shared(c);
-        stk_need need = {.object = 5, .offset = first * COUNTING_BYTES, .length = COUNTING_BYTES * shared(c)};
+        stk_need need = {
+            .object = 5, .offset = first * COUNTING_BYTES, .length = COUNTING_BYTES * shared(c)};
         if (first + shared(c) > c->options.size)
             need.length = (c->options.size - first) * COUNTING_BYTES;
         if (c->options.lost_every && indices[i] % c->options.lost_every == 0)
@@ -52,7 +54,8 @@ static stk_status locate(stk_dataset *dataset, const uint64_t *indices, size_t n
     return STK_OK;
 }
 
-static size_t object(stk_dataset *dataset, uint64_t number, stk_store **store, char *key, size_t size)
+static size_t object(stk_dataset *dataset, uint64_t number, stk_store **store, char *key,
+                     size_t size)
 {
     assert_int_equal(number, number == 0 ? 0 : 5);
     *store = ((counting *)dataset)->store;
@@ -74,7 +77,8 @@ static void prepare(stk_dataset *dataset, stk_sample *samples, size_t n)
             continue;
         }
         if (c->store)
-            s->values[0].data = (const char *)s->needs[0].data + s->index % shared(c) * COUNTING_BYTES;
+            s->values[0].data =
+                (const char *)s->needs[0].data + s->index % shared(c) * COUNTING_BYTES;
         else
             counting_data(s->index, s->values[0].out);
         memcpy(s->values[1].out, &(int64_t){(int64_t)(s->index % 10)}, 8);
@@ -121,7 +125,7 @@ static stk_status fill_store(counting *c, stk_error *err)
     char key[16];
 
     if (!bytes)
-        return STK_ENOMEM;
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_DATASET, "no memory");
     for (uint64_t i = 0; i < c->options.size; i++)
         counting_data(i, bytes + i * COUNTING_BYTES);
     stk_status status = stk_store_open(ctx, "mem://counting", &inner, key, sizeof key, err);
@@ -134,20 +138,24 @@ static stk_status fill_store(counting *c, stk_error *err)
     return stk_store_open(ctx, c->options.url, &c->store, key, sizeof key, err);
 }
 
-stk_status counting_try_open(stk_context *ctx, const counting_options *options, stk_dataset **out, stk_error *err)
+stk_status counting_try_open(stk_context *ctx, const counting_options *options, stk_dataset **out,
+                             stk_error *err)
 {
     const bool locates = options->url || options->ragged;
     counting *c = stk__calloc(ctx, 1, sizeof *c);
 
     *out = NULL;
     if (!c)
-        return STK_ENOMEM;
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_DATASET, "no memory");
     c->options = *options;
     c->fields[0] = stk__field("data", STK_UINT8, (const int64_t[]){COUNTING_BYTES, -1}, false);
     c->fields[1] = stk__field("label", STK_INT64, (const int64_t[]){-1}, false);
-    c->fields[2] = (stk_field){.name = "words", .dtype = STK_UINT16, .layout = STK_RAGGED, .rank = 1, .shape = {-1}};
-    c->fields[3] = (stk_field){.name = "blob", .dtype = STK_UINT8, .layout = STK_BYTES, .rank = 1, .shape = {-1}};
-    stk__dataset_init(&c->head, locates ? &ops : &ops_memory, ctx, options->size, c->fields, options->ragged ? 4 : 2);
+    c->fields[2] = (stk_field){
+        .name = "words", .dtype = STK_UINT16, .layout = STK_RAGGED, .rank = 1, .shape = {-1}};
+    c->fields[3] = (stk_field){
+        .name = "blob", .dtype = STK_UINT8, .layout = STK_BYTES, .rank = 1, .shape = {-1}};
+    stk__dataset_init(&c->head, locates ? &ops : &ops_memory, ctx, options->size, c->fields,
+                      options->ragged ? 4 : 2);
     c->head.block_size = shared(c);
     c->head.cost_ns = options->cost_ns;
     stk_status status = options->url ? fill_store(c, err) : STK_OK;
@@ -185,10 +193,12 @@ static void check_ragged(const stk_batch *batch, const uint64_t *indices)
     for (uint64_t r = 0; r < stk_batch_count(batch); r++) {
         assert_int_equal(words.offsets[r + 1] - words.offsets[r], counting_words(indices[r]));
         for (uint64_t k = 0; k < counting_words(indices[r]); k++)
-            assert_int_equal(((uint16_t *)words.data)[words.offsets[r] + k], (uint16_t)(indices[r] + k));
+            assert_int_equal(((uint16_t *)words.data)[words.offsets[r] + k],
+                             (uint16_t)(indices[r] + k));
         assert_int_equal(blob.offsets[r + 1] - blob.offsets[r], indices[r] % COUNTING_BYTES);
         counting_data(indices[r], expected);
-        assert_memory_equal((char *)blob.data + blob.offsets[r], expected, indices[r] % COUNTING_BYTES);
+        assert_memory_equal((char *)blob.data + blob.offsets[r], expected,
+                            indices[r] % COUNTING_BYTES);
     }
 }
 

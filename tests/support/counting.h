@@ -9,19 +9,22 @@ enum { COUNTING_BYTES = 24, COUNTING_LONGEST = 40 };
 
 typedef struct counting_options {
     uint64_t size;
-    const char *url;       /* of a store that gets the object "data" (mem:// in some form); NULL: no reads */
-    bool ragged;           /* also a field "words" of 0 to COUNTING_LONGEST uint16, and "blob" of bytes */
-    uint64_t fail_every;   /* samples whose index is a multiple are bad; 0: none */
+    const char
+        *url;    /* of a store that gets the object "data" (mem:// in some form); NULL: no reads */
+    bool ragged; /* also a field "words" of 0 to COUNTING_LONGEST uint16, and "blob" of bytes */
+    uint64_t fail_every; /* samples whose index is a multiple are bad; 0: none */
     stk_status fail_with;
-    uint64_t lost_every;   /* samples whose bytes lie beyond the object's end; 0: none */
-    uint64_t shared;       /* this many neighbours need the same range, and find their bytes in it; 0: 1 */
+    uint64_t lost_every; /* samples whose bytes lie beyond the object's end; 0: none */
+    uint64_t
+        shared; /* this many neighbours need the same range, and find their bytes in it; 0: 1 */
     double cost_ns;
 } counting_options;
 
 /* Asserts that it works. `calls` (may be NULL) counts the samples prepared. */
 stk_dataset *counting_open(stk_context *ctx, const counting_options *options);
 /* The same, but says what happened: for torture. */
-stk_status counting_try_open(stk_context *ctx, const counting_options *options, stk_dataset **out, stk_error *err);
+stk_status counting_try_open(stk_context *ctx, const counting_options *options, stk_dataset **out,
+                             stk_error *err);
 uint64_t counting_prepared(const stk_dataset *dataset);
 /* The bytes of field "data" of a sample. */
 void counting_data(uint64_t index, uint8_t out[COUNTING_BYTES]);

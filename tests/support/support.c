@@ -38,18 +38,19 @@ stk_context *test_context(void)
     return context;
 }
 
-void test_assert_ok(stk_status status, const stk_error *err, const char *what, const char *file, int line)
+void test_assert_ok(stk_status status, const stk_error *err, const char *what, const char *file,
+                    int line)
 {
     if (status != STK_OK)
         fail_at(file, line, "%s: %s: %s", what, stk_status_name(status), err ? err->text : "");
 }
 
-void test_assert_fails(stk_status status, stk_status expected, const stk_error *err, const char *part,
-                       const char *what, const char *file, int line)
+void test_assert_fails(stk_status status, stk_status expected, const stk_error *err,
+                       const char *part, const char *what, const char *file, int line)
 {
     if (status != expected)
         fail_at(file, line, "%s: %s instead of %s: %s", what, stk_status_name(status),
-                     stk_status_name(expected), err && status < 0 ? err->text : "");
+                stk_status_name(expected), err && status < 0 ? err->text : "");
     if (err && part && !strstr(err->text, part))
         fail_at(file, line, "%s: no \"%s\" in the message: %s", what, part, err->text);
 }

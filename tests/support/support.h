@@ -11,16 +11,19 @@
 #include <cmocka.h>
 #include <stoker/stoker.h>
 
-/* A context whose messages go to standard error when STOKER_TEST_VERBOSE is set. Fails the test when it cannot. */
+/* A context whose messages go to standard error when STOKER_TEST_VERBOSE is set. Fails the test
+ * when it cannot. */
 stk_context *test_context(void);
 /* Assert STK_OK and show the error otherwise. */
-#define assert_ok(expression, err) test_assert_ok((expression), (err), #expression, __FILE__, __LINE__)
-void test_assert_ok(stk_status status, const stk_error *err, const char *what, const char *file, int line);
+#define assert_ok(expression, err)                                                                 \
+    test_assert_ok((expression), (err), #expression, __FILE__, __LINE__)
+void test_assert_ok(stk_status status, const stk_error *err, const char *what, const char *file,
+                    int line);
 /* Assert this failure, and that its message contains `part`. */
-#define assert_fails(expression, expected, err, part) \
+#define assert_fails(expression, expected, err, part)                                              \
     test_assert_fails((expression), (expected), (err), (part), #expression, __FILE__, __LINE__)
-void test_assert_fails(stk_status status, stk_status expected, const stk_error *err, const char *part,
-                       const char *what, const char *file, int line);
+void test_assert_fails(stk_status status, stk_status expected, const stk_error *err,
+                       const char *part, const char *what, const char *file, int line);
 
 /* A new empty folder, removed with all in it by test_folder_remove(). */
 const char *test_folder(char path[256]);

@@ -58,7 +58,8 @@ static void sizes_are_checked(void **state)
     assert_true(stk__mul_size(UINT32_MAX, UINT32_MAX, &out));
     assert_false(stk__mul_size(UINT64_MAX, 2, &out));
     assert_false(stk__add_size(UINT64_MAX, 1, &out));
-    const int64_t good[] = {3, 4, 5}, negative[] = {3, -1}, huge[] = {INT64_MAX, 2}, empty[] = {5, 0, 9};
+    const int64_t good[] = {3, 4, 5}, negative[] = {3, -1}, huge[] = {INT64_MAX, 2},
+                  empty[] = {5, 0, 9};
     assert_true(stk__shape_bytes(good, 3, 4, &out));
     assert_int_equal(out, 240);
     assert_false(stk__shape_bytes(negative, 2, 4, &out));
@@ -74,7 +75,8 @@ static void errors_say_what_they_are(void **state)
 
     memset(long_key, 'a', sizeof long_key);
     memcpy(long_key + sizeof long_key - 5, "/end", 5);
-    assert_int_equal(stk__fail_at(&err, STK_EFORMAT, STK_STAGE_DATASET, long_key, 77, "bad %d", 5), STK_EFORMAT);
+    assert_int_equal(stk__fail_at(&err, STK_EFORMAT, STK_STAGE_DATASET, long_key, 77, "bad %d", 5),
+                     STK_EFORMAT);
     assert_int_equal(err.status, STK_EFORMAT);
     assert_int_equal(err.offset, 77);
     assert_string_equal(err.text, "bad 5");
@@ -165,9 +167,12 @@ static void probes_hear_events(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(contexts_do_not_meet),     cmocka_unit_test(memory_is_aligned_and_has_a_tail),
-        cmocka_unit_test(sizes_are_checked),        cmocka_unit_test(errors_say_what_they_are),
-        cmocka_unit_test(cores_and_memory_of_cgroups), cmocka_unit_test(fork_is_noticed),
+        cmocka_unit_test(contexts_do_not_meet),
+        cmocka_unit_test(memory_is_aligned_and_has_a_tail),
+        cmocka_unit_test(sizes_are_checked),
+        cmocka_unit_test(errors_say_what_they_are),
+        cmocka_unit_test(cores_and_memory_of_cgroups),
+        cmocka_unit_test(fork_is_noticed),
         cmocka_unit_test(probes_hear_events),
     };
 

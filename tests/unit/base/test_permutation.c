@@ -65,7 +65,8 @@ static void many_equals_one_by_one(void **state)
         assert_int_equal(values[i], stk__permutation_at(&p, positions[i]));
 }
 
-/* Each value is equally likely at each position: chi-square over many keys, small sizes included. */
+/* Each value is equally likely at each position: chi-square over many keys, small sizes included.
+ */
 static void positions_are_uniform(void **state)
 {
     const uint64_t sizes[] = {2, 3, 5, 8, 17, 64, 100};
@@ -89,7 +90,8 @@ static void positions_are_uniform(void **state)
     }
 }
 
-/* Neighbours in the order are no neighbours in the data: correlation of successive values, and of value and place. */
+/* Neighbours in the order are no neighbours in the data: correlation of successive values, and of
+ * value and place. */
 static void no_serial_correlation(void **state)
 {
     const uint64_t sizes[] = {1000, 60000, 65536, 100003};
@@ -133,9 +135,12 @@ static void keys_matter(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_size_to_2000),     cmocka_unit_test(random_sizes),
-        cmocka_unit_test(huge_sizes),             cmocka_unit_test(many_equals_one_by_one),
-        cmocka_unit_test(positions_are_uniform),  cmocka_unit_test(no_serial_correlation),
+        cmocka_unit_test(every_size_to_2000),
+        cmocka_unit_test(random_sizes),
+        cmocka_unit_test(huge_sizes),
+        cmocka_unit_test(many_equals_one_by_one),
+        cmocka_unit_test(positions_are_uniform),
+        cmocka_unit_test(no_serial_correlation),
         cmocka_unit_test(keys_matter),
     };
 

@@ -2,7 +2,8 @@
 #include "base/base.h"
 #include "support/support.h"
 
-/* The known answers published with the Random123 library, file kat_vectors, lines "philox4x32 10". */
+/* The known answers published with the Random123 library, file kat_vectors, lines "philox4x32 10".
+ */
 static void known_answers(void **state)
 {
     static const struct {

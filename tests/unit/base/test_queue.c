@@ -46,7 +46,8 @@ static void nothing_is_lost_between_threads(void **state)
 
     assert_int_equal(stk__queue_create(ctx, 8, &queue), STK_OK);
     for (int i = 0; i < 3; i++)
-        assert_int_equal(stk__thread_start(ctx, &threads[i], "producer", produce, queue, NULL), STK_OK);
+        assert_int_equal(stk__thread_start(ctx, &threads[i], "producer", produce, queue, NULL),
+                         STK_OK);
     for (int i = 0; i < 3 * ITEMS; i++) {
         void *item;
         assert_int_equal(stk__queue_get(queue, &item, UINT64_MAX), STK_OK);

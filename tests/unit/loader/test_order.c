@@ -111,7 +111,8 @@ static void random_access(void **state)
     stk_context_destroy(&ctx);
 }
 
-/* While no stream has run out, slot p takes blocks of stream p mod S only, and a buffer at a time. */
+/* While no stream has run out, slot p takes blocks of stream p mod S only, and a buffer at a time.
+ */
 static void streams_keep_their_blocks(void **state)
 {
     stk_context *ctx = test_context();
@@ -127,7 +128,8 @@ static void streams_keep_their_blocks(void **state)
     uint64_t foreign = 0;
     for (uint64_t p = 0; p < order.size; p++)
         foreign += indices[p] / 50 % 4 != p % 4;
-    /* 103 blocks over 4 streams: three have 26, one has 25. Only the difference is read through other slots. */
+    /* 103 blocks over 4 streams: three have 26, one has 25. Only the difference is read through
+     * other slots. */
     assert_in_range(foreign, 1, 3 * 50);
     for (uint64_t p = 0; p < 4 * 25 * 50 - 4 * 50; p++)
         assert_int_equal(indices[p] / 50 % 4, p % 4);
@@ -147,7 +149,8 @@ static void streams_keep_their_blocks(void **state)
     stk_context_destroy(&ctx);
 }
 
-/* Ranks part each step between them, for world sizes that divide the global batch and for those that do not. */
+/* Ranks part each step between them, for world sizes that divide the global batch and for those
+ * that do not. */
 static void ranks_part_each_step(void **state)
 {
     const uint64_t worlds[] = {1, 2, 3, 4, 6, 7};
@@ -198,9 +201,9 @@ static void refuses_what_cannot_be(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_sample_once),          cmocka_unit_test(large_sizes),
-        cmocka_unit_test(random_access),             cmocka_unit_test(streams_keep_their_blocks),
-        cmocka_unit_test(ranks_part_each_step),      cmocka_unit_test(refuses_what_cannot_be),
+        cmocka_unit_test(each_sample_once),     cmocka_unit_test(large_sizes),
+        cmocka_unit_test(random_access),        cmocka_unit_test(streams_keep_their_blocks),
+        cmocka_unit_test(ranks_part_each_step), cmocka_unit_test(refuses_what_cannot_be),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Arguments -> configuration. Every flag is an option of a table; files come first, flags replace
+ * them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+
+/* One flag as given: an option, the key it sets, and its text. */
+struct flag {
+    const stk_option_table *table;
+    const stk_option *option;
+    const char *text;
+};
+
+/* What is read from the arguments before anything is done with it. */
+struct parser {
+    struct cli *cli;
+    struct flag *flags; /* room for one for each argument */
+    size_t num_flags;
+    const char **files; /* configurations, in their order; likewise */
+    size_t num_files;
+    int next; /* argument to be looked at */
+    bool help;
+};
+
+/* The flags of every command. */
+struct common {
+    uint32_t struct_size;
+    int32_t format;
+    const char *output, *log, *config;
+    bool quiet, help;
+};
+
+static const stk_option common_rows[] = {
+    {"format", STK_OPTION_ENUM, offsetof(struct common, format), "table", 0, 0, "table|json|csv",
+     NULL, "What the result looks like."},
+    {"output", STK_OPTION_STRING, offsetof(struct common, output), NULL, 0, 0, NULL, "FILE",
+     "Write the result to FILE, which is replaced when it is complete. Short: -o FILE."},
+    {"log", STK_OPTION_STRING, offsetof(struct common, log), NULL, 0, 0, NULL, "FILE",
+     "Append every event to FILE, as JSON lines."},
+    {"quiet", STK_OPTION_BOOL, offsetof(struct common, quiet), NULL, 0, 0, NULL, NULL,
+     "No progress and no remarks; warnings and errors stay. Short: -q."},
+    {"config", STK_OPTION_STRING, offsetof(struct common, config), NULL, 0, 0, NULL, "FILE",
+     "Read options from a YAML file; flags win over it, and a later file over an earlier one."},
+    {"help", STK_OPTION_BOOL, offsetof(struct common, help), NULL, 0, 0, NULL, NULL,
+     "Print this text. Short: -h."},
+};
+
+const stk_option_table *cli_common_table(void)
+{
+    static const stk_option_table table = {"", "Common options", sizeof(struct common), common_rows,
+                                           sizeof common_rows / sizeof *common_rows};
+
+    return &table;
+}
+
+/* ---- Names ----------------------------------------------------------------------------------- */
+
+/* Whether the first `length` bytes of `text` are `name`, '-' and '_' alike. */
+static bool same_name(const char *text, size_t length, const char *name)
+{
+    if (strlen(name) != length)
+        return false;
+    for (size_t i = 0; i < length; i++)
+        if (text[i] != name[i] && !(text[i] == '-' && name[i] == '_'))
+            return false;
+    return true;
+}
+
+static const stk_option_table *find_table(const struct cli *cli, const char *name, size_t length)
+{
+    for (size_t i = 0; cli->tables[i]; i++)
+        if (length && same_name(name, length, cli->tables[i]->name))
+            return cli->tables[i];
+    return NULL;
+}
+
+/* What may stand without a value: a bool, and a choice that begins with "none" or "false" and so
+ * takes yes and no. */
+static bool is_switch(const stk_option *option)
+{
+    return option->type == STK_OPTION_BOOL ||
+           (option->type == STK_OPTION_ENUM && (strncmp(option->choices, "none|", 5) == 0 ||
+                                                strncmp(option->choices, "false|", 6) == 0));
+}
+
+/* The option that "num-workers" or "loader.num-workers" names. */
+static bool find_flag(const struct cli *cli, const char *name, struct flag *out)
+{
+    const char *dot = strrchr(name, '.');
+
+    if (dot) {
+        out->table = find_table(cli, name, (size_t)(dot - name));
+        out->option = out->table ? stk_options_find(out->table, dot + 1) : NULL;
+        return out->option != NULL;
+    }
+    out->table = cli_common_table();
+    out->option = stk_options_find(out->table, name);
+    for (size_t i = 0; cli->tables[i] && !out->option; i++) {
+        out->table = cli->tables[i];
+        out->option = stk_options_find(out->table, name);
+    }
+    return out->option != NULL;
+}
+
+static int fail_usage(const struct cli *cli, const char *text)
+{
+    cli_error("%s ('stoker %s --help' lists all options)", text, cli->usage->name);
+    return CLI_USAGE;
+}
+
+/* "--loadr.num-workers": name the sections there are. */
+static int fail_section(const struct cli *cli, const char *flag)
+{
+    char text[512];
+    size_t used =
+        (size_t)snprintf(text, sizeof text, "unknown section in '%.60s'; there are", flag);
+
+    for (size_t i = 0; cli->tables[i] && used < sizeof text; i++)
+        if (*cli->tables[i]->name)
+            used +=
+                (size_t)snprintf(text + used, sizeof text - used, " '%.60s'", cli->tables[i]->name);
+    return fail_usage(cli, text);
+}
+
+/* Name the nearest option of all tables, through a table that holds them all. */
+static int fail_unknown(const struct cli *cli, const char *flag)
+{
+    const char *dot = strrchr(flag, '.');
+    const stk_option_table *section =
+        dot ? find_table(cli, flag + 2, (size_t)(dot - flag - 2)) : NULL;
+    stk_option_table all = {.name = cli->usage->name};
+    stk_option *rows = NULL;
+    stk_error err;
+
+    if (dot && !section)
+        return fail_section(cli, flag);
+    for (size_t i = 0; cli->tables[i]; i++)
+        all.count += cli->tables[i]->count;
+    all.count += cli_common_table()->count;
+    rows = malloc(all.count * sizeof *rows);
+    if (section) {
+        /* The right section: only its options can be meant. */
+        char name[128];
+        snprintf(name, sizeof name, "--%s", dot + 1);
+        if (stk_options_set(section, NULL, name, "", &err) != STK_OK)
+            fail_usage(cli, err.text);
+    } else if (rows) {
+        size_t n = 0;
+        for (size_t i = 0; cli->tables[i]; n += cli->tables[i]->count, i++)
+            memcpy(rows + n, cli->tables[i]->options, cli->tables[i]->count * sizeof *rows);
+        memcpy(rows + n, common_rows, sizeof common_rows);
+        all.options = rows;
+        if (stk_options_set(&all, NULL, flag, "", &err) != STK_OK)
+            fail_usage(cli, err.text);
+    }
+    free(rows);
+    return CLI_USAGE;
+}
+
+/* ---- One argument ---------------------------------------------------------------------------- */
+
+/* Whether an argument can be the value of a switch, rather than the next thing. */
+static bool suits(const struct flag *flag, const char *text)
+{
+    size_t first = strcspn(text, ",");
+    union {
+        uint64_t aligned[512];
+        char bytes[4096];
+    } scratch;
+    char word[64];
+
+    if (first >= sizeof word || flag->table->struct_size > sizeof scratch)
+        return false;
+    memcpy(word, text, first);
+    word[first] = 0;
+    return stk_options_set(flag->table, &scratch, flag->option->name, word, NULL) == STK_OK;
+}
+
+/* Find the value of a flag: behind '=', the next argument, or what a switch means by itself. */
+static int take_value(struct parser *p, struct flag *flag, const char *argument, const char *equals,
+                      bool negated)
+{
+    struct cli *cli = p->cli;
+    const char *next = p->next < cli->argc ? cli->argv[p->next] : NULL;
+    char text[256];
+
+    if (negated) {
+        flag->text = "false";
+        if (equals || !is_switch(flag->option)) {
+            snprintf(text, sizeof text, "%.100s: %s", argument,
+                     equals ? "a flag with 'no-' takes no value"
+                            : "only a switch can have 'no-' in front");
+            return fail_usage(cli, text);
+        }
+    } else if (equals) {
+        flag->text = equals + 1;
+    } else if (is_switch(flag->option) && !(next && suits(flag, next))) {
+        flag->text = "true";
+    } else if (next && strncmp(next, "--", 2) != 0) {
+        flag->text = next;
+        p->next++;
+    } else {
+        snprintf(text, sizeof text, "%.100s needs a value: %.100s %s", argument, argument,
+                 flag->option->metavar ? flag->option->metavar : "VALUE");
+        return fail_usage(cli, text);
+    }
+    return CLI_GO_ON;
+}
+
+static int take_flag(struct parser *p, const char *argument)
+{
+    const char *equals = strchr(argument, '=');
+    size_t length = equals ? (size_t)(equals - argument) : strlen(argument);
+    struct flag flag = {0};
+    char name[128];
+
+    if (length >= sizeof name)
+        return fail_unknown(p->cli, argument);
+    memcpy(name, argument, length);
+    name[length] = 0;
+    bool negated = !find_flag(p->cli, name + 2, &flag) &&
+                   (strncmp(name, "--no-", 5) == 0 || strncmp(name, "--no_", 5) == 0) &&
+                   find_flag(p->cli, name + 5, &flag);
+    if (!flag.option)
+        return fail_unknown(p->cli, name);
+    int code = take_value(p, &flag, name, equals, negated);
+    if (code != CLI_GO_ON)
+        return code;
+    if (flag.option == stk_options_find(cli_common_table(), "config"))
+        p->files[p->num_files++] = flag.text;
+    else
+        p->flags[p->num_flags++] = flag;
+    return CLI_GO_ON;
+}
+
+/* "-oFILE", "-o FILE", "-q", "-h" are the long ones in short. */
+static int take_short(struct parser *p, const char *argument)
+{
+    struct flag flag = {.table = cli_common_table(), .text = "true"};
+    char text[128];
+    char letter = argument[1];
+
+    flag.option = stk_options_find(flag.table, letter == 'o'   ? "output"
+                                               : letter == 'q' ? "quiet"
+                                                               : "help");
+    if (!strchr("oqh", letter) || (letter != 'o' && argument[2])) {
+        snprintf(text, sizeof text, "unknown flag '%.60s'", argument);
+        return fail_usage(p->cli, text);
+    }
+    if (letter == 'o') {
+        flag.text = argument[2]              ? argument + 2
+                    : p->next < p->cli->argc ? p->cli->argv[p->next++]
+                                             : NULL;
+        if (!flag.text)
+            return fail_usage(p->cli, "-o needs a value: -o FILE");
+    }
+    p->flags[p->num_flags++] = flag;
+    return CLI_GO_ON;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t a = strlen(text), b = strlen(end);
+
+    return a >= b && strcmp(text + a - b, end) == 0;
+}
+
+static int take_positional(struct parser *p, const char *argument)
+{
+    struct cli *cli = p->cli;
+    char text[192];
+
+    if (cli->usage->yaml && (ends_with(argument, ".yaml") || ends_with(argument, ".yml"))) {
+        p->files[p->num_files++] = argument;
+        return CLI_GO_ON;
+    }
+    if (cli->num_args == cli->usage->max_args || cli->num_args == CLI_MAX_ARGS) {
+        snprintf(text, sizeof text, "'%.100s' is one argument too many", argument);
+        return fail_usage(cli, text);
+    }
+    cli->args[cli->num_args++] = argument;
+    return CLI_GO_ON;
+}
+
+static int read_arguments(struct parser *p)
+{
+    struct cli *cli = p->cli;
+    bool flags = true;
+    int code = CLI_GO_ON;
+
+    while (p->next < cli->argc && code == CLI_GO_ON) {
+        const char *argument = cli->argv[p->next++];
+        if (flags && strcmp(argument, "--") == 0)
+            flags = false;
+        else if (flags && strncmp(argument, "--", 2) == 0)
+            code = take_flag(p, argument);
+        else if (flags && argument[0] == '-' && argument[1])
+            code = take_short(p, argument);
+        else
+            code = take_positional(p, argument);
+    }
+    return code;
+}
+
+/* ---- All of them ----------------------------------------------------------------------------- */
+
+static int set_flags(struct parser *p)
+{
+    struct cli *cli = p->cli;
+    struct common common;
+    stk_error err;
+    char key[192];
+
+    stk_options_init(cli_common_table(), &common);
+    for (size_t i = 0; i < p->num_flags; i++) {
+        const struct flag *flag = &p->flags[i];
+        stk_status status;
+        if (flag->table == cli_common_table()) {
+            status = stk_options_set(flag->table, &common, flag->option->name, flag->text, &err);
+        } else {
+            /* The comma of a text is its own: several texts are a list of the YAML file. */
+            bool sweep = cli->usage->sweep && flag->option->type != STK_OPTION_STRING;
+            snprintf(key, sizeof key, "%s%s%s", flag->table->name, *flag->table->name ? "." : "",
+                     flag->option->name);
+            status = stk_config_set(cli->config, key, flag->text, sweep, &err);
+        }
+        if (status != STK_OK)
+            return cli_fail(cli, status, &err);
+    }
+    cli->format = (enum cli_format)common.format;
+    cli->out_path = common.output;
+    cli->log = common.log;
+    cli->quiet = common.quiet;
+    return CLI_GO_ON;
+}
+
+/* Try every table now, so that nothing is found wrong after hours. */
+static int check_all(struct cli *cli)
+{
+    stk_error err;
+
+    for (size_t i = 0; cli->tables[i]; i++) {
+        void *scratch = malloc(cli->tables[i]->struct_size);
+        if (!scratch) {
+            cli_error("no memory for the options");
+            return CLI_FAILED;
+        }
+        int code = cli_apply(cli, cli->tables[i], 0, scratch);
+        free(scratch);
+        if (code != CLI_GO_ON)
+            return code;
+    }
+    stk_status status = stk_config_finish(cli->config, &err);
+    if (status != STK_OK)
+        return cli_fail(cli, status, &err);
+    if (!cli->usage->sweep && stk_config_combinations(cli->config) > 1)
+        return fail_usage(cli, "a list of several values: this command takes one for each option");
+    return CLI_GO_ON;
+}
+
+static int load_all(struct parser *p)
+{
+    struct cli *cli = p->cli;
+    stk_error err;
+
+    stk_status status = stk_context_create(NULL, &cli->config_context, &err);
+    if (status == STK_OK)
+        status = stk_config_create(cli->config_context, &cli->config, &err);
+    for (size_t i = 0; i < p->num_files && status == STK_OK; i++)
+        status = stk_config_load(cli->config, p->files[i], &err);
+    if (status == STK_OK)
+        return set_flags(p);
+    int code = cli_fail(cli, status, &err);
+    return cli->config ? CLI_USAGE : code;
+}
+
+static void list_tables(struct cli *cli, const struct cli_usage *usage)
+{
+    bool context = false;
+    size_t n = 0;
+
+    for (size_t i = 0; usage->tables && usage->tables[i] && n < CLI_MAX_TABLES - 1; i++) {
+        cli->tables[n] = usage->tables[i]();
+        context |= cli->tables[n++] == cli_context_table();
+    }
+    if (!context)
+        cli->tables[n++] = cli_context_table();
+    cli->tables[n] = NULL;
+}
+
+/* --help before anything else, so that it works beside mistakes. */
+static bool wants_help(const struct cli *cli)
+{
+    for (int i = 0; i < cli->argc && strcmp(cli->argv[i], "--") != 0; i++)
+        if (strcmp(cli->argv[i], "--help") == 0 || strcmp(cli->argv[i], "-h") == 0)
+            return true;
+    return false;
+}
+
+int cli_parse(struct cli *cli, const struct cli_usage *usage)
+{
+    struct parser p = {.cli = cli};
+    int code = CLI_FAILED;
+
+    cli->usage = usage;
+    cli->out = stdout;
+    list_tables(cli, usage);
+    if (wants_help(cli)) {
+        cli_help(cli, stdout);
+        return CLI_GOOD;
+    }
+    p.flags = calloc((size_t)cli->argc + 1, sizeof *p.flags);
+    p.files = calloc((size_t)cli->argc + 1, sizeof *p.files);
+    if (!p.flags || !p.files) {
+        cli_error("no memory for the arguments");
+        goto out;
+    }
+    code = read_arguments(&p);
+    if (code == CLI_GO_ON && cli->num_args < usage->min_args)
+        code = fail_usage(cli, "an argument is missing");
+    if (code == CLI_GO_ON)
+        code = load_all(&p);
+    if (code == CLI_GO_ON)
+        code = check_all(cli);
+    if (code == CLI_GO_ON)
+        code = cli_output_open(cli);
+out:
+    free(p.files);
+    free(p.flags);
+    return code;
+}
+
+int cli_apply(struct cli *cli, const stk_option_table *table, uint64_t which, void *options)
+{
+    stk_error err;
+
+    stk_options_init(table, options);
+    cli->which = which;
+    stk_status status = stk_config_apply(cli->config, table, which, options, &err);
+    return status == STK_OK ? CLI_GO_ON : cli_fail(cli, status, &err);
+}
+
+size_t cli_label(struct cli *cli, const stk_option_table *table, const void *options, char *text,
+                 size_t size, size_t used)
+{
+    void *scratch = options ? NULL : malloc(table->struct_size);
+    char key[192], value[128];
+
+    if (scratch && cli_apply(cli, table, cli->which, scratch) == CLI_GO_ON)
+        options = scratch;
+    for (size_t i = 0; options && i < table->count; i++) {
+        const stk_option *option = &table->options[i];
+        snprintf(key, sizeof key, "%s%s%s", table->name, *table->name ? "." : "", option->name);
+        if (stk_config_count(cli->config, key) < 2 || used >= size)
+            continue;
+        stk_options_format(option, options, value, sizeof value);
+        int length =
+            snprintf(text + used, size - used, "%s%s=%s", used ? " " : "", option->name, value);
+        used = length < 0 || (size_t)length >= size - used ? size - 1 : used + (size_t)length;
+    }
+    free(scratch);
+    return used;
+}

@@ -1,0 +1,186 @@
+/* settings -> processes -> figures: what the files of `stoker bench` share */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef STK_CLI_BENCH_H
+#define STK_CLI_BENCH_H
+
+#include <stdatomic.h>
+
+#include "cli.h"
+
+#define BENCH_LABEL        256
+#define BENCH_PATH         4096
+#define BENCH_MAX_RANKS    256
+#define BENCH_MAX_SETTINGS 1000
+
+/* ---- Options (bench_options.c) -------------------------------------------------------------- */
+
+/* The table `bench`. Seconds. */
+struct bench_options {
+    uint32_t struct_size;
+    uint64_t num_epochs;  /* 0: as many as the time asks for */
+    uint64_t num_batches; /* of an epoch; 0: all */
+    double train_step_time;
+    bool spin;
+    bool ceiling;
+    uint64_t repeat;
+    uint64_t warmup; /* batches before the measured window */
+    uint64_t ranks;
+    const char *hash; /* file, "-", or NULL */
+    bool published;
+    bool drop_cache;
+    double min_seconds;
+    uint64_t min_batches;
+    double max_seconds; /* 0: no limit */
+};
+
+const stk_option_table *bench_option_table(void);
+
+/* What stands at the top of a YAML file: `dataset`. */
+struct bench_source {
+    uint32_t struct_size;
+    const char *dataset;
+};
+
+const stk_option_table *bench_source_table(void);
+
+/* One row of the table. */
+struct bench_setting {
+    struct bench_options bench;
+    stk_loader_options loader;
+    const char *dataset;
+    uint64_t which;  /* combination of the configuration */
+    uint64_t number; /* from 1 */
+    bool free_data;  /* a ceiling: one batch served again and again */
+    char label[BENCH_LABEL];
+    char *locals;      /* for the log: all options as JSON, */
+    char *data_params; /* and those given as a Python dict */
+};
+
+struct bench_plan {
+    struct bench_setting *settings;
+    size_t count;
+};
+
+/* All settings of the configuration. CLI_GO_ON, or the exit code after printing the error. */
+int bench_plan_make(struct cli *cli, struct bench_plan *plan);
+void bench_plan_free(struct bench_plan *plan);
+
+/* ---- One run in one process (bench_run.c) --------------------------------------------------- */
+
+/* What a child tells its parent; plain memory. */
+struct bench_result {
+    stk_status status; /* STK_OK, STK_ECANCELED, or why it failed */
+    stk_error error;
+    stk_figures figures;
+    stk_cores cores;
+    uint64_t epochs; /* ended in the measured window */
+    double setup;    /* seconds from the start to the first measured step */
+    uint64_t events, delivered, discarded_most, bad_samples; /* samples: the self-check */
+    bool interrupted, check_failed;
+    bool log_failed, has_log;
+    char log[BENCH_PATH];
+    uint64_t stoker_peak_bytes; /* of Stoker's own allocations */
+    char loader_text[64];       /* "2 workers, io_depth 8" as they came out */
+};
+
+/* Memory shared by the ranks of a run. */
+struct bench_meeting {
+    atomic_uint arrived[4]; /* processes at each meeting point */
+    atomic_bool broken;     /* one is gone: nobody waits any more */
+};
+
+/* One process of a run. */
+struct bench_task {
+    struct cli *cli;
+    const struct bench_setting *setting;
+    struct bench_meeting *meeting;
+    uint64_t rank;
+    const char *log; /* path, or NULL */
+    int hash_fd;     /* takes the lines of --hash; -1: none */
+    uint64_t repeat;
+};
+
+/* Measure, in a process of its own. Fills `result`. */
+void bench_run(const struct bench_task *task, struct bench_result *result);
+/* What a signal does in it: cancel the loader, which may be NULL. */
+void bench_interrupt(void *loader);
+
+/* ---- Processes (bench_fork.c) --------------------------------------------------------------- */
+
+/* Run the ranks of a setting, each in a child, and wait for them. `results` has one for each. */
+void bench_fork(struct cli *cli, const struct bench_setting *setting, uint64_t repeat,
+                const char *log, FILE *hash, struct bench_result *results);
+
+/* ---- The step (bench_step.c) ---------------------------------------------------------------- */
+
+struct bench_step;
+
+/* A step of `seconds`: sleeping, or (spin) fixed work on `threads` threads. NULL when it cannot be
+ * made. */
+struct bench_step *bench_step_create(double seconds, bool spin, uint32_t threads);
+void bench_step_destroy(struct bench_step *step);
+/* Find the amount of work and the time it takes alone. Nothing else of this program runs meanwhile.
+ */
+void bench_step_calibrate(struct bench_step *step);
+/* Seconds of a step alone. */
+double bench_step_alone(const struct bench_step *step);
+void bench_step_run(struct bench_step *step);
+/* CPU time of all steps so far. */
+uint64_t bench_step_cpu_ns(const struct bench_step *step);
+
+/* ---- Memory (bench_memory.c) ---------------------------------------------------------------- */
+
+#define BENCH_EPOCHS_SEEN 4096
+
+struct bench_memory;
+
+/* Anonymous and shared memory of this process in bytes. */
+uint64_t bench_memory_now(void);
+/* Room for values, without using memory before there are any; *room is their number. NULL: none.
+ * Ended with munmap(). */
+double *bench_memory_reserve(uint64_t *room);
+/* Begin to sample it from a thread of its own. NULL when that cannot be started. */
+struct bench_memory *bench_memory_start(void);
+/* What the bench itself has taken since, and the epoch that runs. */
+void bench_memory_note(struct bench_memory *memory, uint64_t own_bytes, uint64_t epoch);
+/* Stop; the most held beyond the start, and the slope over the epochs. */
+void bench_memory_stop(struct bench_memory *memory, uint64_t *peak, double *slope);
+
+/* ---- Files (bench_files.c) ------------------------------------------------------------------ */
+
+/* Share of the local files behind a spec that is in the page cache; < 0 where there are none. */
+double bench_files_cached(const char *spec);
+/* Ask the kernel to forget them. Number of files. */
+uint64_t bench_files_drop(const char *spec);
+
+/* ---- Hashes (bench_hash.c) ------------------------------------------------------------------ */
+
+/*
+ * Read the epochs of a setting again, untimed, and write a line for each row to `fd`: epoch, step,
+ * position, index, hash of all its bytes.
+ */
+stk_status bench_hash_pass(stk_dataset *dataset, const stk_loader_options *options,
+                           const struct bench_options *bench, int fd, stk_error *err);
+/* Merge the lines of several ranks in the order of epoch, step and position. */
+int bench_hash_merge(FILE *const *in, size_t n, FILE *out);
+
+/* ---- Output (bench_report.c) ---------------------------------------------------------------- */
+
+/* What came out of one setting: over its ranks and repeats. */
+struct bench_row {
+    const struct bench_setting *setting;
+    struct bench_result sum; /* of all ranks, of the repeat with the median rate */
+    stk_figures judged;      /* of its slowest rank */
+    double least, most;      /* samples/s over the repeats */
+    uint64_t runs;           /* repeats that ended well */
+    bool ended;              /* anything to show */
+};
+
+/* Sum of the ranks of one run. */
+void bench_sum(const struct bench_result *ranks, uint64_t n, struct bench_result *sum,
+               stk_figures *judged);
+void bench_report(struct cli *cli, FILE *out, const struct bench_row *rows, size_t n);
+
+uint64_t bench_now_ns(void);
+
+#endif

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "bench.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define AT(member) offsetof(struct bench_options, member)
+
+/* The published benchmark's values, where --published is given and the option is not. */
+#define PUBLISHED_EPOCHS  2
+#define PUBLISHED_BATCHES 3
+#define PUBLISHED_SIZE    16
+#define PUBLISHED_STEP    0.1
+#define PUBLISHED_WARMUP  1
+
+static const stk_option bench_rows[] = {
+    {"train_step_time", STK_OPTION_DURATION, AT(train_step_time), "0.01", 0, 3600, NULL, NULL,
+     "Length of the simulated training step, in seconds; 0: none."},
+    {"spin", STK_OPTION_BOOL, AT(spin), "false", 0, 0, NULL, NULL,
+     "The step computes on all cores kept for it (--compute-threads) instead of sleeping."},
+    {"min_seconds", STK_OPTION_DURATION, AT(min_seconds), "5", 0, 86400, NULL, NULL,
+     "Measure a setting for at least so long, ..."},
+    {"min_batches", STK_OPTION_UINT, AT(min_batches), "200", 1, 1e12, NULL, NULL,
+     "... and at least so many batches, unless num_epochs ends it before."},
+    {"max_seconds", STK_OPTION_DURATION, AT(max_seconds), "60", 0, 1e6, NULL, NULL,
+     "End the measurement of a setting after so long, whatever it has reached; 0: never."},
+    {"num_epochs", STK_OPTION_UINT, AT(num_epochs), "0", 0, 1e9, NULL, NULL,
+     "Epochs of a run; 0: as many as min_seconds and min_batches ask for."},
+    {"num_batches", STK_OPTION_UINT, AT(num_batches), "0", 0, 1e12, NULL, NULL,
+     "Batches of an epoch, after which the next begins; 0: all of them."},
+    {"warmup", STK_OPTION_UINT, AT(warmup), "5", 0, 1e9, NULL, NULL,
+     "Batches taken before the measured window; where num_epochs or num_batches is given, the run "
+     "begins anew "
+     "after them."},
+    {"repeat", STK_OPTION_UINT, AT(repeat), "1", 1, 1000, NULL, NULL,
+     "Measure every setting so many times, in turn; rows show the run of the median rate."},
+    {"ranks", STK_OPTION_UINT, AT(ranks), "1", 1, BENCH_MAX_RANKS, NULL, NULL,
+     "Processes that share each global batch on this machine, measured together."},
+    {"ceiling", STK_OPTION_BOOL, AT(ceiling), "false", 0, 0, NULL, NULL,
+     "Add a row that serves one batch again and again: what if data were free."},
+    {"published", STK_OPTION_BOOL, AT(published), "false", 0, 0, NULL, NULL,
+     "The defaults of the published benchmark: num_epochs 2, num_batches 3, batch_size 16, "
+     "train_step_time 0.1."},
+    {"drop_cache", STK_OPTION_BOOL, AT(drop_cache), "false", 0, 0, NULL, NULL,
+     "Ask the kernel to forget the dataset's files before each run (posix_fadvise)."},
+    {"hash", STK_OPTION_STRING, AT(hash), NULL, 0, 0, NULL, "FILE",
+     "Read the same batches once more, untimed, and write a line for each row: epoch, step, "
+     "position, index, hash "
+     "of its bytes; '-': standard output."},
+};
+
+const stk_option_table *bench_option_table(void)
+{
+    static const stk_option_table table = {
+        .name = "bench",
+        .doc = "What to measure, and for how long",
+        .struct_size = sizeof(struct bench_options),
+        .options = bench_rows,
+        .count = sizeof bench_rows / sizeof *bench_rows,
+    };
+
+    return &table;
+}
+
+const stk_option_table *bench_source_table(void)
+{
+    static const stk_option rows[] = {
+        {"dataset", STK_OPTION_STRING, offsetof(struct bench_source, dataset), NULL, 0, 0, NULL,
+         "SPEC",
+         "What to read: 'digits:', 'mnist:DIR', 'npy:FILE', ...; a PATH where what lies there is "
+         "unambiguous."},
+    };
+    static const stk_option_table table = {
+        .name = "",
+        .doc = "The data",
+        .struct_size = sizeof(struct bench_source),
+        .options = rows,
+        .count = 1,
+    };
+
+    return &table;
+}
+
+/* ---- What the log says of a setting --------------------------------------------------------- */
+
+/* A value in JSON or in Python; where it is not set, null or None. */
+static void put_value(FILE *out, const stk_option *option, const void *options, bool python)
+{
+    char text[1024];
+    const char *string = NULL;
+
+    if (option->type == STK_OPTION_STRING) {
+        memcpy(&string, (const char *)options + option->offset, sizeof string);
+        if (!string) {
+            fputs(python ? "None" : "null", out);
+            return;
+        }
+    }
+    stk_options_format(option, options, text, sizeof text);
+    bool quoted = option->type == STK_OPTION_STRING || option->type == STK_OPTION_ENUM ||
+                  strcmp(text, "auto") == 0;
+    if (option->type == STK_OPTION_BOOL)
+        fputs(python ? (text[0] == 't' ? "True" : "False") : text, out);
+    else if (quoted && python)
+        fprintf(out, "'%s'", string ? string : text);
+    else if (quoted)
+        cli_json_string(out, string ? string : text);
+    else if (option->type == STK_OPTION_DOUBLE || option->type == STK_OPTION_RATE ||
+             option->type == STK_OPTION_DURATION) {
+        double value;
+        memcpy(&value, (const char *)options + option->offset, sizeof value);
+        cli_json_number(out, value);
+    } else {
+        int64_t value;
+        memcpy(&value, (const char *)options + option->offset, sizeof value);
+        fprintf(out, "%" PRId64, value);
+    }
+}
+
+static bool was_given(struct cli *cli, const stk_option_table *table, const char *name)
+{
+    char key[128];
+
+    snprintf(key, sizeof key, "%s.%s", table->name, name);
+    return stk_config_count(cli->config, key) > 0;
+}
+
+static void put_table(FILE *out, struct cli *cli, const stk_option_table *table,
+                      const void *options, bool given, bool *first)
+{
+    for (size_t i = 0; i < table->count; i++) {
+        const stk_option *option = &table->options[i];
+        if (given && !was_given(cli, table, option->name))
+            continue;
+        fputs(*first ? "" : ", ", out);
+        fprintf(out, given ? "'%s': " : "\"%s\": ", option->name);
+        put_value(out, option, options, given);
+        *first = false;
+    }
+}
+
+/* `locals`: all options as a JSON object; `data_params`: those given, as the text of a Python dict.
+ */
+static char *describe(struct cli *cli, const struct bench_setting *setting, bool given)
+{
+    char *text = NULL;
+    size_t size;
+    bool first = true;
+    FILE *out = open_memstream(&text, &size);
+
+    if (!out)
+        return NULL;
+    fputc('{', out);
+    if (!given) {
+        fputs("\"dataset\": ", out);
+        cli_json_string(out, setting->dataset);
+        first = false;
+        put_table(out, cli, bench_option_table(), &setting->bench, given, &first);
+    }
+    put_table(out, cli, stk_loader_option_table(), &setting->loader, given, &first);
+    fputc('}', out);
+    fclose(out);
+    return text;
+}
+
+/* ---- Settings ------------------------------------------------------------------------------- */
+
+static void apply_published(struct cli *cli, struct bench_setting *setting)
+{
+    const stk_option_table *bench = bench_option_table(), *loader = stk_loader_option_table();
+
+    if (!was_given(cli, bench, "num_epochs"))
+        setting->bench.num_epochs = PUBLISHED_EPOCHS;
+    if (!was_given(cli, bench, "num_batches"))
+        setting->bench.num_batches = PUBLISHED_BATCHES;
+    if (!was_given(cli, bench, "train_step_time"))
+        setting->bench.train_step_time = PUBLISHED_STEP;
+    if (!was_given(cli, bench, "warmup"))
+        setting->bench.warmup = PUBLISHED_WARMUP;
+    if (!was_given(cli, loader, "batch_size"))
+        setting->loader.batch_size = PUBLISHED_SIZE;
+}
+
+static int check(const struct bench_setting *setting)
+{
+    if (!setting->dataset || !setting->dataset[0]) {
+        cli_error("no dataset: give --dataset SPEC ('digits:' needs no files) or a path");
+        return CLI_USAGE;
+    }
+    if (setting->bench.ranks > 1 && (setting->loader.world_size > 1 || setting->loader.rank > 0)) {
+        cli_error("--ranks %" PRIu64
+                  " sets rank and world_size itself: leave out --rank and --world-size",
+                  setting->bench.ranks);
+        return CLI_USAGE;
+    }
+    return CLI_GO_ON;
+}
+
+static int setting_make(struct cli *cli, uint64_t which, struct bench_setting *setting)
+{
+    struct bench_source source;
+    size_t used = 0;
+
+    setting->which = which;
+    int code = cli_apply(cli, bench_source_table(), which, &source);
+    if (code == CLI_GO_ON)
+        code = cli_apply(cli, bench_option_table(), which, &setting->bench);
+    if (code == CLI_GO_ON)
+        code = cli_apply(cli, stk_loader_option_table(), which, &setting->loader);
+    if (code != CLI_GO_ON)
+        return code;
+    setting->dataset = cli->num_args ? cli->args[0] : source.dataset;
+    if (setting->bench.published)
+        apply_published(cli, setting);
+    code = check(setting);
+    if (code != CLI_GO_ON)
+        return code;
+    used = cli_label(cli, bench_source_table(), &source, setting->label, BENCH_LABEL, used);
+    used = cli_label(cli, stk_loader_option_table(), &setting->loader, setting->label, BENCH_LABEL,
+                     used);
+    used = cli_label(cli, bench_option_table(), &setting->bench, setting->label, BENCH_LABEL, used);
+    cli_label(cli, cli_context_table(), NULL, setting->label, BENCH_LABEL, used);
+    if (!setting->label[0])
+        snprintf(setting->label, BENCH_LABEL, "as given");
+    setting->locals = describe(cli, setting, false);
+    setting->data_params = describe(cli, setting, true);
+    if (!setting->locals || !setting->data_params) {
+        cli_error("no memory for the settings");
+        return CLI_FAILED;
+    }
+    return CLI_GO_ON;
+}
+
+/* For each batch size there is one ceiling, taken from the first setting that has it. */
+static bool needs_ceiling(const struct bench_plan *plan, size_t i)
+{
+    const struct bench_setting *setting = &plan->settings[i];
+
+    for (size_t k = 0; k < i; k++)
+        if (plan->settings[k].loader.batch_size == setting->loader.batch_size &&
+            plan->settings[k].bench.ceiling)
+            return false;
+    return setting->bench.ceiling;
+}
+
+static int add_ceilings(struct bench_plan *plan)
+{
+    size_t settings = plan->count;
+
+    for (size_t i = 0; i < settings; i++) {
+        if (!needs_ceiling(plan, i))
+            continue;
+        struct bench_setting *setting = &plan->settings[plan->count];
+        *setting = plan->settings[i];
+        setting->free_data = true;
+        setting->locals = strdup(setting->locals);
+        setting->data_params = strdup(setting->data_params);
+        plan->count++;
+        if (!setting->locals || !setting->data_params) {
+            cli_error("no memory for the settings");
+            return CLI_FAILED;
+        }
+        snprintf(setting->label, BENCH_LABEL, "ceiling: data free (batch_size %" PRIu64 ")",
+                 setting->loader.batch_size);
+    }
+    return CLI_GO_ON;
+}
+
+int bench_plan_make(struct cli *cli, struct bench_plan *plan)
+{
+    uint64_t n = stk_config_combinations(cli->config);
+    int code = CLI_GO_ON;
+
+    *plan = (struct bench_plan){0};
+    if (n > BENCH_MAX_SETTINGS) {
+        cli_error("%" PRIu64 " settings: %d at most; give fewer values", n, BENCH_MAX_SETTINGS);
+        return CLI_USAGE;
+    }
+    plan->settings = calloc(2 * n, sizeof *plan->settings);
+    if (!plan->settings) {
+        cli_error("no memory for %" PRIu64 " settings", n);
+        return CLI_FAILED;
+    }
+    for (uint64_t i = 0; i < n && code == CLI_GO_ON; i++)
+        code = setting_make(cli, i, &plan->settings[plan->count++]);
+    if (code == CLI_GO_ON)
+        code = add_ceilings(plan);
+    for (size_t i = 0; i < plan->count; i++)
+        plan->settings[i].number = i + 1;
+    return code;
+}
+
+void bench_plan_free(struct bench_plan *plan)
+{
+    for (size_t i = 0; i < plan->count; i++) {
+        free(plan->settings[i].locals);
+        free(plan->settings[i].data_params);
+    }
+    free(plan->settings);
+    *plan = (struct bench_plan){0};
+}

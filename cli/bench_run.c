@@ -1,0 +1,592 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One run of one setting, in a process of its own.
+ *
+ *   setup     context, step alone, dataset, loader, warm-up batches with their steps
+ *   window    training: next batch, step, next batch, step ...
+ *   check     events = delivered + discarded
+ *
+ * As published, a wait is the time from the end of a step to the start of the next one. The first
+ * step of the window has no wait of its own: N steps give N - 1 waits, and the figures are those of
+ * the time between the end of the first step and the end of the last, which is N - 1 waits and N -
+ * 1 steps. The first batch of the run is told apart.
+ */
+#include "bench.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NS            1e9
+#define MEET_NS       UINT64_C(30000000000)
+#define PROGRESS_NS   UINT64_C(100000000)
+#define DISCARD_SPARE 2 /* batches in work beyond the ring, at most */
+
+struct run {
+    const struct bench_task *task;
+    struct bench_result *result;
+    const struct bench_options *bench;
+    stk_loader_options loader_options;
+    stk_context *context;
+    stk_log *log;
+    stk_counter *counter;
+    stk_dataset *dataset;
+    stk_loader *loader;
+    stk_batch *kept; /* of a ceiling */
+    struct bench_step *step;
+    struct bench_memory *memory;
+
+    double *waits; /* of each step of the window but the first */
+    uint64_t waits_room, num_waits;
+    double turns; /* sum of the waits of first batches of later epochs */
+    uint64_t num_turns;
+
+    uint64_t start_ns; /* of the run */
+    uint64_t setup_ns; /* of setup: what the step needs alone is found before */
+    uint64_t asked_ns; /* when the first batch was first asked for */
+    uint64_t end_ns;   /* of the last step; 0: none yet */
+    uint64_t epoch_ns; /* start of the epoch in the log */
+    uint64_t epoch;
+    uint64_t batch;     /* of the epoch */
+    uint64_t taken;     /* batches from the loader */
+    uint64_t delivered; /* samples */
+    uint64_t resets;    /* times that prefetched batches were thrown away */
+    uint64_t progress_ns;
+    bool new_epoch; /* the next batch is the first of a later epoch */
+
+    /* The window: from the end of its first step. */
+    bool in_window;
+    uint64_t window_ns, steps, samples;
+    double step_sum;
+    uint64_t cpu_ns, step_cpu_ns, allocations;
+    stk_counts counts;
+    stk_loader_stats stats;
+};
+
+static uint64_t process_cpu_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec;
+}
+
+static double seconds(uint64_t ns)
+{
+    return (double)ns / NS;
+}
+
+static double over(double a, double b)
+{
+    return b > 0 ? a / b : 0;
+}
+
+/* Wait until all ranks are here, or one of them is gone. */
+static void meet(const struct run *run, int place)
+{
+    struct bench_meeting *meeting = run->task->meeting;
+    uint64_t until = bench_now_ns() + MEET_NS;
+    const struct timespec pause = {.tv_nsec = 1000000};
+
+    atomic_fetch_add(&meeting->arrived[place], 1);
+    while (atomic_load(&meeting->arrived[place]) < run->bench->ranks &&
+           !atomic_load(&meeting->broken) && !cli_interrupted() && bench_now_ns() < until)
+        nanosleep(&pause, NULL);
+}
+
+/* In a signal handler. The parent tells of an interrupt; that others tell the whole group must not
+ * end this at once. */
+void bench_interrupt(void *loader)
+{
+    signal(SIGTERM, SIG_IGN);
+    if (loader)
+        stk_loader_cancel(loader);
+}
+
+static stk_status fail(struct run *run, stk_status status, const char *text)
+{
+    stk_error_init(&run->result->error);
+    run->result->error.status = status;
+    snprintf(run->result->error.text, sizeof run->result->error.text, "%s", text);
+    return status;
+}
+
+/* ---- Setup ---------------------------------------------------------------------------------- */
+
+static stk_status open_log(struct run *run)
+{
+    const struct bench_setting *setting = run->task->setting;
+    struct bench_result *result = run->result;
+    char *more = NULL;
+    size_t size;
+
+    if (!run->task->log)
+        return STK_OK;
+    snprintf(result->log, sizeof result->log, "%s", run->task->log);
+    stk_status status = stk_log_open(run->context, run->task->log, &run->log, &result->error);
+    if (status != STK_OK)
+        return status;
+    result->has_log = true;
+    FILE *text = open_memstream(&more, &size);
+    if (!text)
+        return fail(run, STK_ENOMEM, "no memory for the log");
+    fputs("\"data_params\": ", text);
+    cli_json_string(text, setting->data_params);
+    fprintf(text,
+            ", \"locals\": %s, \"rank\": %" PRIu64 ", \"world_size\": %" PRIu64
+            ", \"setting\": %" PRIu64 ", \"repeat\": %" PRIu64 ", \"label\": ",
+            setting->locals, run->loader_options.rank, run->loader_options.world_size,
+            setting->number, run->task->repeat);
+    cli_json_string(text, setting->label);
+    fclose(text);
+    stk_log_event(run->log, "run start", NULL, run->start_ns, STK_NO_DURATION, more);
+    free(more);
+    stk_log_event(run->log, "setup start", NULL, run->setup_ns, STK_NO_DURATION, NULL);
+    return STK_OK;
+}
+
+static stk_status set_up(struct run *run)
+{
+    struct bench_result *result = run->result;
+    const struct bench_setting *setting = run->task->setting;
+
+    if (cli_context(run->task->cli, setting->which, &run->context) != CLI_GO_ON)
+        return fail(run, STK_EINVAL, "no context could be made; the message above says why");
+    stk_context_cores(run->context, &result->cores);
+    if (run->bench->ranks > 1) {
+        run->loader_options.rank = run->task->rank;
+        run->loader_options.world_size = run->bench->ranks;
+    }
+    run->waits = bench_memory_reserve(&run->waits_room);
+    if (!run->waits)
+        return fail(run, STK_ENOMEM, "no memory for the figures");
+    run->step =
+        bench_step_create(run->bench->train_step_time, run->bench->spin, result->cores.compute);
+    if (!run->step)
+        return fail(run, STK_ETHREAD, "could not start the threads of the step");
+    meet(run, 0);
+    bench_step_calibrate(run->step);
+    meet(run, 1);
+    if (run->bench->drop_cache && run->task->rank == 0)
+        bench_files_drop(setting->dataset);
+    result->figures.cached_share = bench_files_cached(setting->dataset);
+    run->setup_ns = bench_now_ns();
+    stk_status status = open_log(run);
+    if (status != STK_OK)
+        return status;
+    status = stk_counter_open(run->context, &run->counter, &result->error);
+    if (status != STK_OK)
+        return status;
+    status = stk_dataset_open(run->context, setting->dataset, &run->dataset, &result->error);
+    if (status != STK_OK)
+        return status;
+    meet(run, 2);
+    run->memory = bench_memory_start();
+    run->asked_ns = bench_now_ns();
+    status = stk_loader_create(run->dataset, &run->loader_options, &run->loader, &result->error);
+    if (status == STK_OK)
+        cli_on_interrupt(bench_interrupt, run->loader);
+    return status;
+}
+
+/* ---- The loop ------------------------------------------------------------------------------- */
+
+/* The next batch, or STK_EOS at the end of an epoch. A ceiling's is the one that is kept. */
+static stk_status take(struct run *run, stk_batch **batch)
+{
+    if (run->kept) {
+        *batch = run->kept;
+        return STK_OK;
+    }
+    stk_status status = stk_loader_next(run->loader, -1, batch, &run->result->error);
+    if (status == STK_OK) {
+        run->taken++;
+        run->delivered += stk_batch_count(*batch);
+    }
+    return status;
+}
+
+static void give_back(struct run *run, stk_batch **batch)
+{
+    if (*batch != run->kept)
+        stk_batch_release(batch);
+    *batch = NULL;
+}
+
+static void log_epoch(struct run *run, bool start)
+{
+    char text[48];
+
+    if (!run->log)
+        return;
+    uint64_t now = bench_now_ns();
+    snprintf(text, sizeof text, "\"epoch\": %" PRIu64, run->epoch);
+    stk_log_event(run->log, start ? "epoch start" : "epoch end", text, now,
+                  start ? STK_NO_DURATION : now - run->epoch_ns, NULL);
+    if (start)
+        run->epoch_ns = now;
+}
+
+static void log_training(struct run *run, const char *name, uint64_t when_ns, uint64_t duration_ns)
+{
+    char text[48], more[48];
+
+    if (!run->log)
+        return;
+    snprintf(text, sizeof text, "\"batch\": %" PRIu64, run->batch);
+    snprintf(more, sizeof more, "\"epoch\": %" PRIu64, run->epoch);
+    stk_log_event(run->log, name, text, when_ns, duration_ns, more);
+}
+
+/* The end of the first step: what was done so far is not part of the window. */
+static void begin_window(struct run *run, uint64_t now)
+{
+    stk_memory_stats memory;
+
+    run->in_window = true;
+    run->window_ns = now;
+    run->cpu_ns = process_cpu_ns();
+    run->step_cpu_ns = bench_step_cpu_ns(run->step);
+    stk_context_memory(run->context, &memory);
+    run->allocations = memory.allocations;
+    stk_counter_get(run->counter, &run->counts);
+    if (run->loader)
+        stk_loader_get_stats(run->loader, &run->stats);
+}
+
+static void show_progress(struct run *run, double share)
+{
+    uint64_t now = bench_now_ns();
+
+    if (run->task->rank != 0 || run->task->cli->quiet || now - run->progress_ns < PROGRESS_NS)
+        return;
+    run->progress_ns = now;
+    /* Steps are what is counted; how many there will be is an estimate. */
+    uint64_t total = share > 0 && share < 1 ? (uint64_t)((double)run->steps / share) : run->steps;
+    cli_console_progress(run->task->cli, run->task->setting->label, run->steps, total + 1);
+}
+
+/* Whether the window has been long enough. A fixed number of epochs is run through, but for
+ * max_seconds; a ceiling has no epochs. */
+static bool enough(struct run *run)
+{
+    const struct bench_options *bench = run->bench;
+    double time = seconds(run->end_ns - run->window_ns);
+    double share = 0;
+    bool done = cli_interrupted() != 0 || (bench->max_seconds > 0 && time >= bench->max_seconds);
+
+    if (bench->num_epochs == 0 || run->kept) {
+        double by_time = over(time, bench->min_seconds),
+               by_steps = over((double)run->steps, (double)bench->min_batches);
+        if (bench->min_seconds <= 0)
+            by_time = 1;
+        share = by_time < by_steps ? by_time : by_steps;
+        done |= time >= bench->min_seconds && run->steps >= bench->min_batches;
+    } else {
+        double of =
+            bench->num_batches ? (double)bench->num_batches : (double)stk_loader_steps(run->loader);
+        share = over((double)run->epoch + over((double)run->batch, of), (double)bench->num_epochs);
+    }
+    show_progress(run, share);
+    return done || run->num_waits == run->waits_room;
+}
+
+/* One step of the window. `start` is when its batch had come. */
+static void measured_step(struct run *run, const stk_batch *batch, uint64_t start)
+{
+    bool counted = run->in_window;
+
+    if (counted) {
+        double wait = seconds(start - run->end_ns);
+        run->waits[run->num_waits++] = wait;
+        if (run->new_epoch) {
+            run->turns += wait;
+            run->num_turns++;
+        }
+        run->samples += stk_batch_count(batch);
+    }
+    run->new_epoch = false;
+    log_training(run, "training start", start, STK_NO_DURATION);
+    bench_step_run(run->step);
+    run->end_ns = bench_now_ns();
+    log_training(run, "training end", run->end_ns, run->end_ns - start);
+    if (counted) {
+        run->step_sum += seconds(run->end_ns - start);
+        run->steps++;
+    } else {
+        begin_window(run, run->end_ns);
+    }
+    bench_memory_note(run->memory, run->num_waits * sizeof *run->waits, run->epoch);
+}
+
+/* Steps of one epoch. STK_EOS: the epoch is over; STK_OK: the run is. */
+static stk_status run_epoch(struct run *run)
+{
+    for (run->batch = 0;; run->batch++) {
+        stk_batch *batch;
+        if (run->bench->num_batches && !run->kept && run->batch == run->bench->num_batches)
+            return STK_EOS;
+        stk_status status = take(run, &batch);
+        if (status != STK_OK)
+            return status;
+        uint64_t now = bench_now_ns();
+        if (run->result->figures.first_wait <= 0)
+            run->result->figures.first_wait = seconds(now - run->asked_ns);
+        measured_step(run, batch, now);
+        give_back(run, &batch);
+        if (enough(run))
+            return STK_OK;
+    }
+}
+
+/* After `num_batches` the rest of the epoch is thrown away. */
+static stk_status next_epoch(struct run *run)
+{
+    run->epoch++;
+    run->result->epochs++;
+    run->new_epoch = true;
+    if (!run->bench->num_batches || run->kept)
+        return STK_OK;
+    run->resets++;
+    return stk_loader_set_epoch(run->loader, run->epoch, &run->result->error);
+}
+
+static stk_status train(struct run *run)
+{
+    stk_status status = STK_OK;
+
+    for (;;) {
+        log_epoch(run, true);
+        status = run_epoch(run);
+        log_epoch(run, false);
+        if (status != STK_EOS)
+            return status;
+        /* An epoch without a batch: the loader's own `epochs` are over. */
+        if (run->batch == 0 && run->steps)
+            return STK_OK;
+        if (run->batch == 0)
+            return fail(run, STK_EINVAL,
+                        "the loader gave no batch to measure: more epochs, or less warmup");
+        if (run->bench->num_epochs && run->epoch + 1 >= run->bench->num_epochs)
+            return STK_OK;
+        status = next_epoch(run);
+        if (status != STK_OK)
+            return status;
+    }
+}
+
+/* Batches before the window. Where the run is to have exact epochs, it begins anew after them,
+ * without steps here. */
+static stk_status warm_up(struct run *run)
+{
+    bool anew = run->bench->num_epochs || run->bench->num_batches;
+    uint64_t ends = 0;
+
+    for (uint64_t i = 0; i < run->bench->warmup && !cli_interrupted();) {
+        stk_batch *batch;
+        stk_status status = take(run, &batch);
+        if (status == STK_EOS && anew)
+            break;
+        if (status == STK_EOS) {
+            run->epoch++;
+            if (++ends > run->bench->warmup)
+                return STK_OK;
+            continue;
+        }
+        if (status != STK_OK)
+            return status;
+        if (i++ == 0)
+            run->result->figures.first_wait = seconds(bench_now_ns() - run->asked_ns);
+        if (!anew)
+            bench_step_run(run->step);
+        give_back(run, &batch);
+    }
+    if (!anew || run->bench->warmup == 0)
+        return STK_OK;
+    run->epoch = 0;
+    run->resets++;
+    run->result->figures.first_wait = 0;
+    run->asked_ns = bench_now_ns();
+    return stk_loader_set_epoch(run->loader, 0, &run->result->error);
+}
+
+/* One batch is kept; from here on there is no loader. */
+static stk_status keep_one(struct run *run)
+{
+    stk_batch *batch;
+    stk_status status = take(run, &batch);
+
+    if (status != STK_OK)
+        return status;
+    run->kept = batch;
+    cli_on_interrupt(bench_interrupt, NULL);
+    stk_loader_destroy(&run->loader);
+    return STK_OK;
+}
+
+/* ---- Figures -------------------------------------------------------------------------------- */
+
+static const stk_stage_stats *stage(const stk_loader_stats *stats, const char *name)
+{
+    static const stk_stage_stats none;
+
+    for (int i = 0; i < STK_LOADER_STAGES; i++)
+        if (stats->stages[i].name && strcmp(stats->stages[i].name, name) == 0)
+            return &stats->stages[i];
+    return &none;
+}
+
+static void loader_figures(struct run *run, stk_figures *f)
+{
+    stk_loader_stats now, *then = &run->stats;
+    stk_counts counts;
+
+    stk_loader_get_stats(run->loader, &now);
+    stk_counter_get(run->counter, &counts);
+    const stk_stage_stats *a = stage(then, "prepare"), *b = stage(&now, "prepare");
+    f->prepare_busy = seconds(b->busy_ns - a->busy_ns);
+    f->prepare_wait_in = seconds(b->wait_in_ns - a->wait_in_ns);
+    f->prepare_wait_out = seconds(b->wait_out_ns - a->wait_out_ns);
+    f->bytes_read = now.request_bytes - then->request_bytes;
+    f->requests = counts.reads - run->counts.reads;
+    f->read_seconds = seconds(counts.read_ns - run->counts.read_ns);
+    f->read_latency = over(f->read_seconds, (double)f->requests);
+    f->num_workers = (int64_t)now.workers;
+    f->io_depth = (int64_t)now.io_depth;
+    f->budget_bytes = now.memory_budget;
+    f->prefetch = now.workers ? (int64_t)run->loader_options.prefetch_factor : 0;
+    run->result->bad_samples = now.bad_samples;
+    run->result->discarded_most =
+        (now.depth + DISCARD_SPARE) * run->loader_options.batch_size * (run->resets + 1);
+}
+
+static void figures(struct run *run)
+{
+    stk_figures *f = &run->result->figures;
+    stk_memory_stats memory;
+    double alone = bench_step_alone(run->step);
+
+    stk_context_memory(run->context, &memory);
+    f->struct_size = sizeof *f;
+    f->batch_size = run->loader_options.batch_size;
+    f->usable_cores = run->result->cores.usable;
+    f->compute_cores = run->result->cores.compute;
+    f->ranks = (uint32_t)run->bench->ranks;
+    f->spin = run->bench->spin;
+    f->no_step = run->bench->train_step_time <= 0;
+    run->result->stoker_peak_bytes = memory.peak_bytes;
+    if (run->loader)
+        loader_figures(run, f);
+    if (!run->in_window)
+        return;
+    f->steps = run->steps;
+    f->samples = run->samples;
+    f->wall = seconds(run->end_ns - run->window_ns);
+    stk_spread_of(run->waits, run->num_waits, &f->wait);
+    f->samples_per_s = over((double)run->samples, f->wall);
+    f->step_time = over(run->step_sum, (double)run->steps);
+    f->step_share = over(run->step_sum, f->wall);
+    f->step_stretch = alone > 0 && run->steps ? f->step_time / alone : 1;
+    f->epoch_turn = over(run->turns, (double)run->num_turns);
+    f->cpu_s = seconds(process_cpu_ns() - run->cpu_ns) -
+               seconds(bench_step_cpu_ns(run->step) - run->step_cpu_ns);
+    f->cpu_s_per_1000 = over(1000 * f->cpu_s, (double)run->samples);
+    f->allocations_per_step_times_1000 =
+        run->steps ? 1000 * (memory.allocations - run->allocations) / run->steps : 0;
+}
+
+/* Each sample delivered had one event; the others were prepared in advance and thrown away: no more
+ * than fit the ring. */
+static void check(struct run *run)
+{
+    struct bench_result *result = run->result;
+    stk_counts counts;
+
+    stk_counter_get(run->counter, &counts);
+    result->events = counts.samples;
+    result->delivered = run->delivered;
+    uint64_t tried = run->delivered + result->bad_samples;
+    result->check_failed =
+        result->status == STK_OK && !run->task->setting->free_data &&
+        (counts.samples < run->delivered || counts.samples > tried + result->discarded_most);
+}
+
+/* ---- The run -------------------------------------------------------------------------------- */
+
+static void end_log(struct run *run)
+{
+    struct bench_result *result = run->result;
+    stk_error err;
+
+    if (!run->log)
+        return;
+    stk_log_event(run->log, "run end", NULL, 0, bench_now_ns() - run->start_ns, NULL);
+    if (stk_log_close(&run->log, &err) != STK_OK) {
+        result->log_failed = true;
+        cli_warning("%s", err.text);
+    }
+}
+
+static stk_status measure(struct run *run)
+{
+    struct bench_result *result = run->result;
+    stk_status status = warm_up(run);
+
+    if (status == STK_OK && run->task->setting->free_data)
+        status = keep_one(run);
+    meet(run, 3);
+    uint64_t now = bench_now_ns();
+    result->setup = seconds(now - run->setup_ns);
+    stk_log_event(run->log, "setup end", NULL, now, now - run->setup_ns, NULL);
+    if (status == STK_OK && !cli_interrupted())
+        status = train(run);
+    return status;
+}
+
+void bench_run(const struct bench_task *task, struct bench_result *result)
+{
+    struct run run = {
+        .task = task,
+        .result = result,
+        .bench = &task->setting->bench,
+        .loader_options = task->setting->loader,
+        .start_ns = bench_now_ns(),
+    };
+
+    memset(result, 0, sizeof *result);
+    stk_error_init(&result->error);
+    /* A sleep may be rounded up by the slack, 50 us unless told otherwise. */
+    prctl(PR_SET_TIMERSLACK, 1ul, 0ul, 0ul, 0ul);
+    signal(SIGINT, SIG_IGN);
+    cli_on_interrupt(bench_interrupt, NULL);
+    if (run.bench->num_epochs && !run.bench->num_batches)
+        run.loader_options.epochs = run.bench->num_epochs;
+    result->status = set_up(&run);
+    if (result->status == STK_OK)
+        result->status = measure(&run);
+    if (run.loader || run.kept)
+        figures(&run);
+    cli_on_interrupt(bench_interrupt, NULL);
+    stk_batch_release(&run.kept);
+    stk_loader_destroy(&run.loader);
+    bench_memory_stop(run.memory, &result->figures.peak_bytes,
+                      &result->figures.leak_bytes_per_epoch);
+    if (run.counter)
+        check(&run);
+    end_log(&run);
+    if (result->status == STK_OK && task->hash_fd >= 0 && !task->setting->free_data &&
+        !cli_interrupted())
+        result->status = bench_hash_pass(run.dataset, &run.loader_options, run.bench, task->hash_fd,
+                                         &result->error);
+    result->interrupted = cli_interrupted() != 0;
+    stk_counter_close(&run.counter);
+    stk_dataset_close(&run.dataset);
+    bench_step_destroy(run.step);
+    if (run.waits)
+        munmap(run.waits, run.waits_room * sizeof *run.waits);
+}

@@ -1,0 +1,169 @@
+/* arguments -> configuration, context, output: what every command of `stoker` stands on */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef STK_CLI_CLI_H
+#define STK_CLI_CLI_H
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include <stoker/stoker.h>
+
+struct cli;
+
+/*
+ * To add a command: a file cli/NAME.c with `int cli_NAME(struct cli *cli)`, its declaration below,
+ * and a row in the table of cli/main.c. It declares a `struct cli_usage`, calls cli_parse() first,
+ * and returns an exit code:
+ *
+ *     int code = cli_parse(cli, &usage);
+ *     if (code != CLI_GO_ON)
+ *         return code;
+ */
+int cli_bench(struct cli *cli);
+int cli_info(struct cli *cli);
+
+/* Exit codes. Interrupted commands end with 128 + the signal (130, 143), see cli_interrupted(). */
+enum { CLI_GO_ON = -1, CLI_GOOD = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
+
+enum cli_format { CLI_TABLE = 0, CLI_JSON, CLI_CSV };
+
+#define CLI_MAX_ARGS   64 /* positional arguments */
+#define CLI_MAX_TABLES 16 /* option tables of one command */
+
+/* Gives an option table, such as stk_loader_option_table(). */
+typedef const stk_option_table *cli_table_fn(void);
+
+/* What a command is and takes: feeds the parser and --help. */
+struct cli_usage {
+    const char *name;     /* "bench" */
+    const char *synopsis; /* what follows the name: "[SETTINGS.yaml] [options]" */
+    const char
+        *about; /* one or more paragraphs, ended by a line end: what it does, how to read it */
+    const char *examples; /* runnable lines, each indented by two spaces and ended by a line end */
+    /* Option tables, NULL-ended. Their names are sections of the configuration: the option
+     * `num_workers` of the table `loader` is --num-workers or --loader.num-workers. A plain flag is
+     * looked up in their order. */
+    cli_table_fn *const *tables;
+    size_t min_args, max_args; /* positional arguments, YAML files not counted */
+    bool yaml;                 /* positional *.yaml and *.yml are configurations, like --config */
+    bool sweep;                /* "0,1,2" gives an option several values; YAML lists likewise */
+};
+
+/* Options of the process itself: the table `context`. */
+struct cli_context_options {
+    uint32_t struct_size;
+    int32_t io_engine; /* stk_io_engine */
+    uint64_t compute_threads;
+    uint64_t memory_limit;
+    int32_t instructions; /* 0: all, 1: plain */
+};
+
+struct cli {
+    /* Filled by main(), before the command runs. */
+    const char *program;
+    int argc; /* arguments after the name of the command */
+    char **argv;
+    /* Filled by cli_parse(). Keys are "table.option"; every value of every key has been checked. */
+    stk_config *config;
+    enum cli_format format;
+    FILE *out;       /* standard output, or the new content of -o FILE */
+    const char *log; /* --log FILE, or NULL */
+    bool quiet;
+    const char *args[CLI_MAX_ARGS]; /* positional arguments */
+    size_t num_args;
+    const struct cli_usage *usage;
+    /* Private. */
+    const stk_option_table *tables[CLI_MAX_TABLES + 1]; /* of the command and cli_context_table() */
+    stk_context *config_context;                        /* the configuration's own */
+    stk_context *context;                               /* made by cli_context() */
+    struct cli_context_options context_options;         /* of `context` */
+    uint64_t which;                                     /* combination that cli_apply() took last */
+    const char *out_path;                               /* of -o; NULL: standard output */
+    char *out_partial; /* where it is written until it is complete; NULL: in place */
+};
+
+/* ---- Arguments (args.c, help.c) ----------------------------------------------------------- */
+
+/*
+ * Read the arguments into `cli`: flags and YAML files into the configuration, checked against the
+ * tables. Prints the help or what is wrong. CLI_GO_ON, or the exit code to return.
+ */
+int cli_parse(struct cli *cli, const struct cli_usage *usage);
+
+/* Fill a struct from its table for combination `which`. CLI_GO_ON, or the exit code after printing
+ * the error. */
+int cli_apply(struct cli *cli, const stk_option_table *table, uint64_t which, void *options);
+
+/*
+ * Write "num_workers=2 cache=none" for a filled struct: its options that have several values in the
+ * configuration. `options` NULL: the values of the combination that cli_apply() took last. Appends
+ * at text[used], cuts at `size`, returns the new length; so several tables make one label.
+ */
+size_t cli_label(struct cli *cli, const stk_option_table *table, const void *options, char *text,
+                 size_t size, size_t used);
+
+/* Print the help of a command. */
+void cli_help(const struct cli *cli, FILE *out);
+/* The flags that every command has, as a table. */
+const stk_option_table *cli_common_table(void);
+
+/* ---- Context (context.c) ------------------------------------------------------------------ */
+
+/* The table `context`, which every command has: --compute-threads, --memory-limit, --io-engine, ...
+ */
+const stk_option_table *cli_context_table(void);
+
+/*
+ * The context of combination `which`, made when first asked for, with log and progress sinks. A
+ * later call for a combination with other context options makes a new one and destroys the old:
+ * nothing of it may be in use then.
+ */
+int cli_context(struct cli *cli, uint64_t which, stk_context **out);
+/* Give up what a command has made; called by main(). */
+void cli_release(struct cli *cli);
+
+/* ---- Output (output.c) -------------------------------------------------------------------- */
+
+/* Text as a JSON string, with its quotes. Bytes that are not UTF-8 become U+FFFD. */
+void cli_json_string(FILE *out, const char *text);
+/* A number as JSON: null where it is not finite. */
+void cli_json_number(FILE *out, double value);
+/* Text as one CSV value (RFC 4180): quoted where it must be. */
+void cli_csv_string(FILE *out, const char *text);
+/* Open what -o names and set cli->out; called by cli_parse(). */
+int cli_output_open(struct cli *cli);
+/* Flush, and put -o FILE in its place where `keep`; else leave the old one. Called by main(). Exit
+ * code. */
+int cli_output_close(struct cli *cli, bool keep);
+
+/* ---- Console (console.c) ------------------------------------------------------------------ */
+
+/* The sinks of a context, writing to standard error. `user` is the struct cli. Any thread. */
+void cli_console_log(void *user, stk_log_level level, const char *message);
+void cli_console_progress(void *user, const char *what, uint64_t done, uint64_t total);
+/* Remove the progress bar, before writing to the terminal. */
+void cli_console_clear(void);
+/* Print "stoker: error: TEXT" / "stoker: warning: TEXT". */
+void cli_error(const char *format, ...) STK_PRINTF(1, 2);
+void cli_warning(const char *format, ...) STK_PRINTF(1, 2);
+/* Print the failure of a library call and return the exit code for it: usage, failed, or
+ * interrupted. */
+int cli_fail(struct cli *cli, stk_status status, const stk_error *err);
+/* The text of a progress bar `width` columns wide; pure. `rate` in items a second, 0: unknown. */
+void cli_progress_line(char *text, size_t size, int width, const char *what, uint64_t done,
+                       uint64_t total, double rate);
+
+/* ---- Signals (signals.c) ------------------------------------------------------------------ */
+
+/* Catch SIGINT and SIGTERM: the first runs the callback, the second ends the process at once. */
+void cli_signals_install(void);
+/*
+ * What to do at the first signal: an async-signal-safe call such as stk_loader_cancel(user). NULL:
+ * nothing but cli_interrupted(). When a signal came before, it runs at once. Set it to NULL before
+ * `user` goes away.
+ */
+void cli_on_interrupt(void (*run)(void *user), void *user);
+/* 0, or the exit code of an interrupted command (130, 143). */
+int cli_interrupted(void);
+
+#endif

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stoker COMMAND: the table of commands. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+
+static const struct command {
+    const char *name;
+    const char *summary;
+    int (*run)(struct cli *cli);
+} commands[] = {
+    {"bench", "measure whether a training step waits for its data, and which settings stop that",
+     cli_bench},
+    {"info", "say what a dataset is; without one, list what Stoker can read", cli_info},
+};
+
+#define NUM_COMMANDS (sizeof commands / sizeof *commands)
+
+static void print_help(FILE *out)
+{
+    fputs("Usage: stoker COMMAND [options]\n\n"
+          "Stoker keeps accelerators fed: it reads training data, prepares it in worker threads, "
+          "and says\n"
+          "where the time goes.\n\n"
+          "Commands:\n",
+          out);
+    for (size_t i = 0; i < NUM_COMMANDS; i++)
+        fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].summary);
+    fputs("\n"
+          "  stoker COMMAND --help   options of a command, and examples\n"
+          "  stoker --version        version, and what it was built with\n\n"
+          "Exit codes: 0 good, 1 failed, 2 wrong usage, 130 or 143 interrupted.\n",
+          out);
+}
+
+static void print_version(FILE *out)
+{
+    fprintf(out, "stoker %s\n", stk_version());
+#ifdef STK_WITH_URING
+    fputs("io_uring: built in\n", out);
+#else
+    fputs("io_uring: not built in; files are read by threads\n", out);
+#endif
+    fputs("instruction sets: plain", out);
+#ifdef STK_WITH_AVX2
+    fputs(__builtin_cpu_supports("avx2") ? ", avx2"
+                                         : " (avx2 is built in; this machine has it not)",
+          out);
+#endif
+    fputc('\n', out);
+}
+
+static const struct command *find_command(const char *name)
+{
+    for (size_t i = 0; i < NUM_COMMANDS; i++)
+        if (strcmp(commands[i].name, name) == 0)
+            return &commands[i];
+    return NULL;
+}
+
+/* Run a command and end what it has begun. Interrupted ones keep their output: what was measured
+ * counts. */
+static int run(const struct command *command, int argc, char **argv)
+{
+    struct cli cli = {.program = "stoker", .argc = argc, .argv = argv};
+
+    cli_signals_install();
+    int code = command->run(&cli);
+    cli_on_interrupt(NULL, NULL);
+    cli_console_clear();
+    if (cli_interrupted())
+        code = cli_interrupted();
+    int closed = cli_output_close(&cli, code == CLI_GOOD || cli_interrupted());
+    cli_release(&cli);
+    return code == CLI_GOOD ? closed : code;
+}
+
+/* What is not a command. */
+static int run_other(const char *name)
+{
+    struct cli cli = {.out = stdout};
+
+    if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) {
+        print_version(stdout);
+        return cli_output_close(&cli, true);
+    }
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
+        print_help(stdout);
+        return cli_output_close(&cli, true);
+    }
+    cli_error("there is no command '%.60s'; 'stoker --help' lists them", name);
+    return CLI_USAGE;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        print_help(stderr);
+        return CLI_USAGE;
+    }
+    const char *name = argv[1];
+    char *help[] = {"--help", NULL};
+    const struct command *command = find_command(name);
+    if (command)
+        return run(command, argc - 2, argv + 2);
+    /* "stoker help bench" is what some type. */
+    if (strcmp(name, "help") == 0) {
+        command = argc > 2 ? find_command(argv[2]) : NULL;
+        return command ? run(command, 1, help) : run_other(argc > 2 ? argv[2] : "--help");
+    }
+    return run_other(name);
+}

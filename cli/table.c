@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "table.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#define GAP           2   /* spaces between columns */
+#define DEFAULT_WIDTH 100 /* of paragraphs where there is no terminal */
+
+void cli_table_column(struct cli_table *table, const char *head, const char *unit)
+{
+    if (table->columns == CLI_TABLE_COLUMNS)
+        return;
+    snprintf(table->heads[table->columns][0], CLI_TABLE_CELL, "%s", head);
+    snprintf(table->heads[table->columns][1], CLI_TABLE_CELL, "%s", unit);
+    table->columns++;
+}
+
+struct cli_table_row *cli_table_row(struct cli_table *table)
+{
+    if (table->rows == table->capacity) {
+        size_t capacity = table->capacity ? 2 * table->capacity : 16;
+        struct cli_table_row *row = realloc(table->row, capacity * sizeof *row);
+        if (!row)
+            return NULL;
+        table->row = row;
+        table->capacity = capacity;
+    }
+    struct cli_table_row *row = &table->row[table->rows++];
+    memset(row, 0, sizeof *row);
+    return row;
+}
+
+/* Characters of a UTF-8 text: bytes that do not continue one. */
+static size_t text_width(const char *text)
+{
+    size_t n = 0;
+
+    for (; *text; text++)
+        n += ((unsigned char)*text & 0xc0) != 0x80;
+    return n;
+}
+
+static size_t max_size(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+static size_t column_width(const struct cli_table *table, size_t column)
+{
+    size_t width =
+        max_size(text_width(table->heads[column][0]), text_width(table->heads[column][1]));
+
+    for (size_t i = 0; i < table->rows; i++)
+        if (column == 0 || !table->row[i].note[0])
+            width = max_size(width, text_width(table->row[i].cells[column]));
+    return width;
+}
+
+static void put_cell(FILE *out, const char *text, size_t width, bool left)
+{
+    size_t used = text_width(text);
+    int pad = used < width ? (int)(width - used) : 0;
+
+    if (left)
+        fprintf(out, "%s%*s", text, pad, "");
+    else
+        fprintf(out, "%*s%s", GAP + pad, "", text);
+}
+
+static void print_block(const struct cli_table *table, const size_t *widths, size_t from, size_t to,
+                        FILE *out)
+{
+    for (int line = 0; line < 2; line++) {
+        put_cell(out, table->heads[0][line], widths[0], true);
+        for (size_t c = from; c < to; c++)
+            put_cell(out, table->heads[c][line], widths[c], false);
+        fputc('\n', out);
+    }
+    for (size_t i = 0; i < table->rows; i++) {
+        const struct cli_table_row *row = &table->row[i];
+        if (row->note[0] && from > 1)
+            continue; /* said in the first block */
+        put_cell(out, row->cells[0], widths[0], true);
+        for (size_t c = from; c < to && !row->note[0]; c++)
+            put_cell(out, row->cells[c], widths[c], false);
+        fprintf(out, "%*s%s\n", row->note[0] ? GAP : 0, "", row->note);
+    }
+}
+
+void cli_table_print(const struct cli_table *table, size_t width, FILE *out)
+{
+    size_t widths[CLI_TABLE_COLUMNS];
+
+    for (size_t c = 0; c < table->columns; c++)
+        widths[c] = column_width(table, c);
+    for (size_t from = 1; from < table->columns;) {
+        size_t to = from, used = widths[0];
+        while (to < table->columns &&
+               (to == from || width == 0 || used + GAP + widths[to] <= width))
+            used += GAP + widths[to++];
+        if (from > 1)
+            fputc('\n', out);
+        print_block(table, widths, from, to, out);
+        from = to;
+    }
+}
+
+void cli_table_free(struct cli_table *table)
+{
+    free(table->row);
+    *table = (struct cli_table){0};
+}
+
+size_t cli_terminal_width(FILE *out)
+{
+    struct winsize size;
+    int fd = fileno(out);
+
+    if (fd < 0 || !isatty(fd) || ioctl(fd, TIOCGWINSZ, &size) != 0)
+        return 0;
+    return size.ws_col;
+}
+
+void cli_paragraph(FILE *out, size_t width, size_t indent, const char *text)
+{
+    size_t used = 0;
+
+    if (width == 0 || width > DEFAULT_WIDTH)
+        width = DEFAULT_WIDTH;
+    while (*text) {
+        size_t length = strcspn(text, " ");
+        if (used && used + 1 + length > width) {
+            fputc('\n', out);
+            used = 0;
+        }
+        if (used == 0)
+            used = (size_t)fprintf(out, "%*s", (int)indent, "");
+        else
+            used += (size_t)fprintf(out, " ");
+        fprintf(out, "%.*s", (int)length, text);
+        used += length;
+        text += length;
+        text += strspn(text, " ");
+    }
+    fputc('\n', out);
+}
+
+void cli_short_number(char *text, size_t size, double value)
+{
+    double magnitude = fabs(value);
+    int places = magnitude < 9.995 ? 2 : magnitude < 99.95 ? 1 : 0;
+
+    if (magnitude > 0 && magnitude < 0.0995)
+        places = magnitude < 0.000995 ? 5 : magnitude < 0.00995 ? 4 : 3;
+    snprintf(text, size, "%.*f", places, value);
+}

@@ -1,0 +1,196 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Rules of the source text: layers, lengths, banned calls, licence lines, names of seams.
+
+    lint.py ROOT      prints FILE:LINE: what is wrong and the remedy; exit code 1 if there is anything
+"""
+import re
+import sys
+from pathlib import Path
+
+MAX_FILE_LINES = 600
+MAX_FUNCTION_LINES = 150
+MAX_COMPLEXITY = 25
+
+# folder -> what it may include beside itself and its public header: folders whole, or single headers.
+BASE = {"base"}
+STORE = BASE | {"codec/codec.h"}
+ARRAY = STORE | {"store/store.h"}
+DATASET = ARRAY | {"array/array.h"}
+LAYERS = {
+    "base": set(),
+    "codec": BASE,
+    "device": BASE,
+    "measure": BASE,
+    "store": STORE,
+    "array": ARRAY,
+    "dataset": DATASET,
+    "transform": STORE | {"device/device.h"},
+    "loader": BASE | {"store/store.h", "dataset/dataset.h", "transform/transform.h", "device/device.h"},
+    "nn": BASE | {"device/device.h"},
+    "convert": DATASET | {"dataset/dataset.h", "transform/transform.h"},
+    "train": BASE | {"codec/codec.h", "store/store.h", "store/http.h", "loader/loader.h", "device/device.h", "nn/nn.h"},
+}
+PUBLIC_ONLY = ("cli", "examples", "python")
+
+# In the library. fprintf() is for a FILE that the caller gave, as in stk_options_help().
+BANNED = {
+    "strcpy": "snprintf() or stk__copy_tail()", "strcat": "snprintf()", "sprintf": "snprintf()",
+    "vsprintf": "vsnprintf()", "gets": "fgets()", "atoi": "strtol() with its checks", "atol": "strtol()",
+    "atof": "strtod() with its checks", "strtok": "strtok_r() or a loop", "rand": "stk__draw()", "srand": "stk__draw()",
+    "random": "stk__draw()", "malloc": "stk__alloc()", "calloc": "stk__calloc()", "realloc": "stk__realloc()",
+    "aligned_alloc": "stk__alloc_buffer()", "posix_memalign": "stk__alloc_buffer()", "free": "stk__free()",
+    "strdup": "stk__strdup()", "strndup": "stk__alloc()", "asprintf": "stk__format()", "alloca": "stk__alloc()",
+    "printf": "stk__log()", "puts": "stk__log()", "putchar": "stk__log()", "perror": "stk__fail()",
+    "exit": "a status", "_exit": "a status", "abort": "a status", "assert": "a status",
+    "getenv": "an option", "setenv": "nothing", "signal": "nothing", "sigaction": "nothing",
+}
+ALLOCATOR = {"malloc", "calloc", "realloc", "aligned_alloc", "posix_memalign", "free"}
+EXCEPTIONS = {("src/base/memory.c", name) for name in ALLOCATOR}
+
+CODE = {".c", ".h", ".py", ".sh", ".cmake", ".cu", ".cuh", ".in", ".map"}
+NAMED = {"dev", "run", "CMakeLists.txt", ".clang-format", ".gitignore"}
+SPDX = "SPDX-License-Identifier: Apache-2.0"
+SPDX_FREE = {".clang-format", ".gitignore"}
+LATER = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
+SOMEBODYS_PATH = re.compile(r"(?<![\w.}])/(home|root|work|mnt|Users)/\w")
+
+problems = []
+
+
+def problem(path, line, text):
+    problems.append(f"{path}:{line}: {text}")
+
+
+def blank(match):
+    """Spaces in place of a comment or string, so that lines and columns stay."""
+    return re.sub(r"[^\n]", " ", match.group(0))
+
+
+def strip(text, strings=True):
+    pattern = r"/\*.*?\*/|//[^\n]*"
+    if strings:
+        pattern += r"|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'"
+        return re.sub(pattern, blank, text, flags=re.S)
+    # A string is matched first, so that what looks like a comment in it stays.
+    return re.sub(r"(\"(?:\\.|[^\"\\\n])*\")|" + pattern, lambda m: m.group(1) or blank(m), text, flags=re.S)
+
+
+def line_of(text, offset):
+    return text.count("\n", 0, offset) + 1
+
+
+def check_includes(path, text):
+    parts = path.parts
+    for m in re.finditer(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', strip(text, strings=False), re.M):
+        kind, name = m.groups()
+        line = line_of(text, m.start())
+        if parts[0] in PUBLIC_ONLY:
+            if kind == '"' and "/" in name:
+                problem(path, line, f'includes "{name}"; {parts[0]} may include <stoker/...> only')
+        elif parts[0] == "src" and len(parts) > 2:
+            folder = parts[1]
+            if folder not in LAYERS:
+                problem(path, line, f"folder src/{folder} is not in the layer table of scripts/lint.py")
+                return
+            if kind == '"':
+                to = name.split("/")[0]
+                if "/" not in name:
+                    problem(path, line, f'includes "{name}"; write it from src/ on: "{folder}/{name}"')
+                elif to != folder and to not in LAYERS[folder] and name not in LAYERS[folder]:
+                    problem(path, line, f'includes "{name}"; {folder} may include {sorted(LAYERS[folder]) or "nothing"}')
+            elif name.startswith("stoker/"):
+                to = name[7:-2]
+                allowed = {x.split("/")[0] for x in LAYERS[folder]} | {folder, "base", "options"}
+                if to not in allowed:
+                    problem(path, line, f"includes <{name}>, which is above {folder}")
+        elif parts[:2] == ("include", "stoker"):
+            if kind == '"' or (not name.startswith("stoker/") and "/" in name):
+                problem(path, line, f"a public header includes {name}; only <stoker/...> and the C standard library")
+
+
+def check_functions(path, text):
+    """Bodies begin with '{' alone in the first column and end with '}' there, as the style has it."""
+    code = strip(text)
+    lines = code.split("\n")
+    start = None
+    for number, line in enumerate(lines, 1):
+        if line == "{":
+            start = number
+        elif line.startswith("}") and start is not None:
+            body = "\n".join(lines[start:number - 1])
+            length = number - start + 1
+            words = len(re.findall(r"\b(?:if|for|while|case)\b|&&|\|\||\?", body))
+            head = next((x for x in reversed(lines[:start - 1]) if "(" in x), "?")
+            name = re.findall(r"(\w+)\s*\(", head)[:1] or ["?"]
+            if length > MAX_FUNCTION_LINES:
+                problem(path, start, f"{name[0]}() has {length} lines; {MAX_FUNCTION_LINES} are the most: split it")
+            if words + 1 > MAX_COMPLEXITY:
+                problem(path, start, f"{name[0]}() has complexity {words + 1}; {MAX_COMPLEXITY} is the most: split it")
+            start = None
+
+
+def check_banned(path, text):
+    code = strip(text)
+    for m in re.finditer(r"(?<![\w.>])(\w+)\s*\(", code):
+        name = m.group(1)
+        if name in BANNED and (str(path), name) not in EXCEPTIONS:
+            problem(path, line_of(code, m.start()), f"{name}() is not for the library: {BANNED[name]}")
+    for m in re.finditer(r"\b(stdout|stderr)\b", code):
+        problem(path, line_of(code, m.start()), f"{m.group(1)}: the library does not print: stk__log()")
+    for m in re.finditer(r"^(?!static|typedef|extern)[a-z][\w *]*?\b(\w+)\([^;{]*\)\n\{", code, re.M):
+        if not m.group(1).startswith("stk_"):
+            problem(path, line_of(code, m.start()), f"{m.group(1)}() is not static: stk__... or stk_...")
+
+
+def check_file(root, path):
+    text = (root / path).read_text(encoding="utf-8")
+    count = text.count("\n")
+    if path.suffix in {".c", ".h", ".py", ".cu"} and count > MAX_FILE_LINES:
+        problem(path, count, f"{count} lines; {MAX_FILE_LINES} are the most: one file is one idea")
+    if str(path) not in SPDX_FREE and SPDX not in "\n".join(text.split("\n")[:5]):
+        problem(path, 1, f"no line with {SPDX} among the first five")
+    for number, line in enumerate(text.split("\n"), 1):
+        if path.name != "lint.py" and (m := LATER.search(line)):
+            problem(path, number, f"{m.group(1)}: do it now or write an issue")
+        if path.name != "lint.py" and SOMEBODYS_PATH.search(line):
+            problem(path, number, "the path of one machine")
+        if line != line.rstrip():
+            problem(path, number, "spaces at the end of the line")
+    if text and not text.endswith("\n"):
+        problem(path, count + 1, "no line end at the end of the file")
+    if path.suffix not in {".c", ".h"}:
+        return
+    check_includes(path, text)
+    if path.suffix == ".c":
+        check_functions(path, text)
+    if path.parts[0] == "src":
+        check_banned(path, text)
+        if len(path.parts) == 3 and path.stem == path.parts[1] and path.suffix == ".h":
+            if not re.fullmatch(r"/\* .+ -> .+ \*/", text.split("\n", 1)[0]):
+                problem(path, 1, "the first line of a seam header is its arrow: /* key, range -> bytes */")
+
+
+def main():
+    root = Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
+    files = []
+    for path in sorted(root.rglob("*")):
+        relative = path.relative_to(root)
+        top = relative.parts[0]
+        if top in {".git", "shared"} or top.startswith("build") or "__pycache__" in relative.parts or not path.is_file():
+            continue
+        if "corpus" in relative.parts:
+            continue
+        if path.suffix in CODE or path.name in NAMED:
+            files.append(relative)
+    for path in files:
+        check_file(root, path)
+    for folder in sorted(p for p in (root / "src").iterdir() if p.is_dir() and any(p.rglob("*.c"))):
+        if not (folder / f"{folder.name}.h").exists():
+            problem(folder.relative_to(root), 1, f"no seam header {folder.name}.h")
+    print("\n".join(problems) if problems else f"lint: {len(files)} files follow the rules")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

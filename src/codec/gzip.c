@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inflates gzip files that lie in memory, with a bound on what comes out. */
+#include "codec/codec.h"
+
+#include <zlib.h>
+
+#define WINDOW_BITS_GZIP (15 + 16)  /* largest window; a gzip header and nothing else */
+#define PIECE_MAX        (1u << 30) /* zlib counts in 32 bits */
+
+struct stk__gzip {
+    stk_context *context;
+    const unsigned char *data;
+    uint64_t length, at; /* compressed bytes in all; taken so far */
+    uint64_t limit, out; /* bytes that may be given; given so far */
+    const char *key;
+    z_stream z;
+    bool ended;
+};
+
+static void *zlib_alloc(void *ctx, unsigned count, unsigned size)
+{
+    return stk__calloc(ctx, count, size);
+}
+
+static void zlib_free(void *ctx, void *memory)
+{
+    stk__free(ctx, memory);
+}
+
+stk_status stk__gzip_create(stk_context *ctx, const void *data, uint64_t length, uint64_t limit,
+                            const char *key, stk__gzip **out, stk_error *err)
+{
+    *out = NULL;
+    stk__gzip *gzip = stk__calloc(ctx, 1, sizeof *gzip);
+    if (!gzip)
+        return stk__fail_at(err, STK_ENOMEM, STK_STAGE_CODEC, key, STK_NO_OFFSET,
+                            "no memory to inflate %s", key);
+    gzip->context = ctx;
+    gzip->data = data;
+    gzip->length = length;
+    gzip->limit = limit;
+    gzip->key = key;
+    gzip->z.zalloc = zlib_alloc;
+    gzip->z.zfree = zlib_free;
+    gzip->z.opaque = ctx;
+    if (inflateInit2(&gzip->z, WINDOW_BITS_GZIP) != Z_OK) {
+        stk__free(ctx, gzip);
+        return stk__fail_at(err, STK_ENOMEM, STK_STAGE_CODEC, key, STK_NO_OFFSET,
+                            "no memory to inflate %s", key);
+    }
+    *out = gzip;
+    return STK_OK;
+}
+
+static stk_status truncated(const stk__gzip *gzip, stk_error *err)
+{
+    return stk__fail_at(err, STK_ETRUNCATED, STK_STAGE_CODEC, gzip->key, gzip->at,
+                        "%s ends after %llu bytes in the middle of its gzip data; copy or "
+                        "download it again",
+                        gzip->key, (unsigned long long)gzip->length);
+}
+
+static stk_status damaged(const stk__gzip *gzip, int code, stk_error *err)
+{
+    if (code == Z_MEM_ERROR)
+        return stk__fail_at(err, STK_ENOMEM, STK_STAGE_CODEC, gzip->key, STK_NO_OFFSET,
+                            "no memory to inflate %s", gzip->key);
+    const char *what = gzip->z.msg ? gzip->z.msg : "unknown damage";
+    bool check = !strcmp(what, "incorrect data check") || !strcmp(what, "incorrect length check");
+    return stk__fail_at(
+        err, check ? STK_ECHECKSUM : STK_EFORMAT, STK_STAGE_CODEC, gzip->key, gzip->at,
+        "%s is not sound gzip data (%s at byte %llu of %llu); copy or "
+        "download it again",
+        gzip->key, what, (unsigned long long)gzip->at, (unsigned long long)gzip->length);
+}
+
+/* After the end of a member: another one, padding, or the end. */
+static stk_status next_member(stk__gzip *gzip, stk_error *err)
+{
+    uint64_t left = gzip->length - gzip->at;
+    if (left >= 2 && gzip->data[gzip->at] == 0x1f && gzip->data[gzip->at + 1] == 0x8b)
+        return inflateReset(&gzip->z) == Z_OK ? STK_OK : damaged(gzip, Z_STREAM_ERROR, err);
+    for (uint64_t i = gzip->at; i < gzip->length; i++)
+        if (gzip->data[i])
+            return stk__fail_at(err, STK_EFORMAT, STK_STAGE_CODEC, gzip->key, i,
+                                "%s has bytes after its gzip data, from byte %llu of %llu; copy "
+                                "or download it again",
+                                gzip->key, (unsigned long long)i, (unsigned long long)gzip->length);
+    gzip->ended = true;
+    return STK_OK;
+}
+
+/* Up to `size` more bytes; fewer only at the end. */
+static stk_status fill(stk__gzip *gzip, unsigned char *out, uint64_t size, uint64_t *got,
+                       stk_error *err)
+{
+    *got = 0;
+    while (*got < size && !gzip->ended) {
+        uint64_t left = gzip->length - gzip->at;
+        if (!left)
+            return truncated(gzip, err);
+        unsigned in = (unsigned)STK_MIN(left, PIECE_MAX);
+        unsigned room = (unsigned)STK_MIN(size - *got, PIECE_MAX);
+        gzip->z.next_in = (unsigned char *)gzip->data + gzip->at;
+        gzip->z.avail_in = in;
+        gzip->z.next_out = out + *got;
+        gzip->z.avail_out = room;
+        int code = inflate(&gzip->z, Z_NO_FLUSH);
+        gzip->at += in - gzip->z.avail_in;
+        *got += room - gzip->z.avail_out;
+        if (code == Z_STREAM_END)
+            STK_TRY(next_member(gzip, err));
+        else if (code != Z_OK)
+            return damaged(gzip, code, err);
+    }
+    return STK_OK;
+}
+
+stk_status stk__gzip_read(stk__gzip *gzip, void *out, uint64_t size, uint64_t *got, stk_error *err)
+{
+    uint64_t allowed = STK_MIN(size, gzip->limit - gzip->out);
+    STK_TRY(fill(gzip, out, allowed, got, err));
+    gzip->out += *got;
+    if (allowed == size || *got < allowed)
+        return STK_OK;
+    /* All that is allowed has been given and more is wanted: only the end may follow. */
+    unsigned char one;
+    uint64_t more;
+    STK_TRY(fill(gzip, &one, 1, &more, err));
+    if (more)
+        return stk__fail_at(err, STK_ELIMIT, STK_STAGE_CODEC, gzip->key, gzip->at,
+                            "%s inflates to more than the %llu bytes allowed; unpack it with "
+                            "gunzip, or allow more memory",
+                            gzip->key, (unsigned long long)gzip->limit);
+    return STK_OK;
+}
+
+void stk__gzip_destroy(stk__gzip **gzip)
+{
+    if (!*gzip)
+        return;
+    inflateEnd(&(*gzip)->z);
+    stk__free((*gzip)->context, *gzip);
+    *gzip = NULL;
+}

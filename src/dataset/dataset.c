@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What all datasets have in common: heads, fields, fingerprints, descriptions, the list of kinds.
+ */
+#include "dataset/dataset.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "dataset/view.h"
+
+uint64_t stk__fingerprint(uint64_t so_far, const void *data, size_t length)
+{
+    return XXH64(data, length, so_far);
+}
+
+/* Member by member: the bytes between the members of a struct are anything. */
+static uint64_t fingerprint_field(uint64_t so_far, const stk_field *field)
+{
+    int64_t numbers[5] = {(int64_t)field->dtype, (int64_t)field->layout, (int64_t)field->rank,
+                          field->picture, (int64_t)strlen(field->codec)};
+
+    so_far = stk__fingerprint(so_far, field->name, strlen(field->name));
+    so_far = stk__fingerprint(so_far, numbers, sizeof numbers);
+    so_far = stk__fingerprint(so_far, field->codec, strlen(field->codec));
+    return stk__fingerprint(so_far, field->shape, field->rank * sizeof *field->shape);
+}
+
+void stk__dataset_init(stk_dataset *dataset, const stk_dataset_ops *ops, stk_context *ctx,
+                       uint64_t size, const stk_field *fields, uint32_t num_fields)
+{
+    uint64_t fingerprint = stk__fingerprint(0, ops->name, strlen(ops->name));
+
+    fingerprint = stk__fingerprint(fingerprint, &size, sizeof size);
+    for (uint32_t i = 0; i < num_fields; i++)
+        fingerprint = fingerprint_field(fingerprint, &fields[i]);
+    *dataset = (stk_dataset){
+        .ops = ops,
+        .context = ctx,
+        .size = size,
+        .fields = fields,
+        .num_fields = num_fields,
+        .fingerprint = fingerprint,
+        .block_size = 1,
+    };
+}
+
+stk_field stk__field(const char *name, stk_dtype dtype, const int64_t *shape, bool picture)
+{
+    stk_field field = {.dtype = dtype, .layout = STK_FIXED, .picture = picture};
+
+    snprintf(field.name, sizeof field.name, "%s", name);
+    while (field.rank < STK_MAX_RANK && shape[field.rank] >= 0) {
+        field.shape[field.rank] = shape[field.rank];
+        field.rank++;
+    }
+    return field;
+}
+
+uint64_t stk_field_bytes(const stk_field *field)
+{
+    uint64_t bytes = 0;
+
+    if (!field || field->layout != STK_FIXED || field->rank > STK_MAX_RANK ||
+        !stk__shape_bytes(field->shape, field->rank, stk_dtype_size(field->dtype), &bytes))
+        return 0;
+    return bytes;
+}
+
+void stk_dataset_close(stk_dataset **dataset)
+{
+    if (!dataset || !*dataset)
+        return;
+    (*dataset)->ops->close(*dataset);
+    *dataset = NULL;
+}
+
+/* ---- Kinds --------------------------------------------------------------------------------- */
+
+const stk_dataset_ops *stk_dataset_kind(const stk_context *context, size_t i)
+{
+    return context ? stk__registry_get(context, STK__REGISTRY_DATASET, i) : NULL;
+}
+
+/* A name that can stand before the ':' of a spec. */
+static bool good_name(const char *name)
+{
+    if (!name || *name < 'a' || *name > 'z')
+        return false;
+    for (; *name; name++)
+        if (!((*name >= 'a' && *name <= 'z') || (*name >= '0' && *name <= '9') || *name == '_'))
+            return false;
+    return true;
+}
+
+stk_status stk_context_add_dataset(stk_context *context, const stk_dataset_ops *ops, stk_error *err)
+{
+    if (!context || !ops)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_DATASET, "no context or no table to add to it");
+    STK_TRY(stk__context_check(context, err));
+    if (ops->struct_size < sizeof *ops)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_DATASET,
+                         "the table of a dataset kind has struct_size %u; set it to "
+                         "sizeof(stk_dataset_ops), %zu",
+                         ops->struct_size, sizeof *ops);
+    if (!good_name(ops->name))
+        return stk__fail(err, STK_EINVAL, STK_STAGE_DATASET,
+                         "'%.64s' is no name of a dataset kind; use a-z, 0-9 and _, a letter first",
+                         ops->name ? ops->name : "");
+    if (!ops->open || !ops->close || !ops->prepare || !ops->locate != !ops->object)
+        return stk__fail(
+            err, STK_EINVAL, STK_STAGE_DATASET,
+            "the dataset kind '%s' lacks a function: open, close and prepare are needed, "
+            "and locate and object go together",
+            ops->name);
+    const stk_dataset_ops *kind;
+    for (size_t i = 0; (kind = stk_dataset_kind(context, i)); i++)
+        if (strcmp(kind->name, ops->name) == 0)
+            return stk__fail(err, STK_EINVAL, STK_STAGE_DATASET,
+                             "there is a dataset kind named '%s' already; choose another name",
+                             ops->name);
+    return stk__registry_add(context, STK__REGISTRY_DATASET, ops, err);
+}
+
+/* ---- Description --------------------------------------------------------------------------- */
+
+#define SHOWN_CLASSES 10
+
+typedef struct printer {
+    void (*line)(void *user, const char *name, const char *value);
+    void *user;
+} printer;
+
+static void print_number(const printer *to, const char *name, uint64_t value)
+{
+    char text[32];
+
+    snprintf(text, sizeof text, "%" PRIu64, value);
+    to->line(to->user, name, text);
+}
+
+/* As "image: uint8 28x28x1", "caption: bytes", "boxes: float32 ragged -1x4". */
+static void print_field(const printer *to, const stk_field *field)
+{
+    static const char *const layouts[] = {"", " ragged", " bytes"};
+    char text[256], name[48];
+    int length =
+        snprintf(text, sizeof text, "%s%s", stk_dtype_name(field->dtype),
+                 (unsigned)field->layout < STK_COUNT(layouts) ? layouts[field->layout] : "");
+
+    if (field->codec[0])
+        length += snprintf(text + length, sizeof text - (size_t)length, " %.15s", field->codec);
+    for (uint32_t i = 0; i < STK_MIN(field->rank, STK_MAX_RANK); i++)
+        length += snprintf(text + length, sizeof text - (size_t)length, "%s%" PRId64, i ? "x" : " ",
+                           field->shape[i]);
+    if (field->rank == 0 && field->layout == STK_FIXED)
+        snprintf(text + length, sizeof text - (size_t)length, " scalar");
+    snprintf(name, sizeof name, "field %s", field->name);
+    to->line(to->user, name, text);
+}
+
+static void print_classes(const printer *to, const stk_dataset *dataset)
+{
+    char text[256];
+    size_t length = (size_t)snprintf(text, sizeof text, "%u:", dataset->num_classes);
+    uint32_t shown = STK_MIN(dataset->num_classes, SHOWN_CLASSES);
+
+    for (uint32_t i = 0; i < shown && length < sizeof text; i++)
+        length +=
+            (size_t)snprintf(text + length, sizeof text - length, " %.16s", dataset->classes[i]);
+    if (shown < dataset->num_classes && length < sizeof text)
+        snprintf(text + length, sizeof text - length, " ...");
+    to->line(to->user, "classes", text);
+}
+
+stk_status stk_dataset_describe(stk_dataset *dataset,
+                                void (*line)(void *user, const char *name, const char *value),
+                                void *user, stk_error *err)
+{
+    const printer to = {line, user};
+    const stk_dataset *innermost = dataset;
+    uint64_t bytes = 0;
+    bool varies = false;
+    char text[64];
+
+    if (!dataset || !line)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_DATASET,
+                         "no dataset to describe or no function "
+                         "to print with");
+    STK_TRY(stk__context_check(dataset->context, err));
+    while (stk__is_view(innermost))
+        innermost = ((const stk__view *)innermost)->inner;
+    line(user, "dataset", innermost->ops->name);
+    print_number(&to, "samples", dataset->size);
+    for (uint32_t i = 0; i < dataset->num_fields; i++) {
+        print_field(&to, &dataset->fields[i]);
+        varies |= dataset->fields[i].layout != STK_FIXED;
+        bytes += stk_field_bytes(&dataset->fields[i]);
+    }
+    snprintf(text, sizeof text, "%" PRIu64 "%s", bytes, varies ? " and what varies" : "");
+    line(user, "bytes per sample", text);
+    if (dataset->classes && dataset->num_classes)
+        print_classes(&to, dataset);
+    if (dataset->block_size > 1)
+        print_number(&to, "block size", dataset->block_size);
+    snprintf(text, sizeof text, "%016" PRIx64, dataset->fingerprint);
+    line(user, "fingerprint", text);
+    return dataset->ops->describe ? dataset->ops->describe(dataset, line, user, err) : STK_OK;
+}

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From a spec to a dataset. `NAME:URL?name=value&...` where NAME is a kind; anything else is a path
+ * or URL whose kind is told by what lies there. Options are taken out of the query by the tables,
+ * those of every dataset first, then the kind's own; what stays is the store's.
+ */
+#include <stdio.h>
+
+#include "dataset/view.h"
+#include "store/store.h"
+
+#define NAMES 512 /* bytes of a list of kinds in a message */
+
+/* The kinds' names as "digits, mnist, npy"; what does not fit is left out. */
+static const char *kind_names(const stk_context *ctx, char names[NAMES])
+{
+    const stk_dataset_ops *kind;
+    size_t length = 0;
+
+    names[0] = 0;
+    for (size_t i = 0; (kind = stk_dataset_kind(ctx, i)) && length < NAMES - 1; i++)
+        length +=
+            (size_t)snprintf(names + length, NAMES - length, "%s%s", i ? ", " : "", kind->name);
+    return names;
+}
+
+/* The kind whose name and a ':' begin the spec; *rest is what follows. */
+static const stk_dataset_ops *named_kind(const stk_context *ctx, const char *spec,
+                                         const char **rest)
+{
+    const stk_dataset_ops *kind;
+
+    for (size_t i = 0; (kind = stk_dataset_kind(ctx, i)); i++) {
+        size_t length = strlen(kind->name);
+        if (strncmp(spec, kind->name, length) == 0 && spec[length] == ':') {
+            *rest = spec + length + 1;
+            return kind;
+        }
+    }
+    *rest = spec;
+    return NULL;
+}
+
+/* ---- One kind's options -------------------------------------------------------------------- */
+
+/* The options of one kind, taken out of a copy of the URL. */
+typedef struct taken {
+    char *url;
+    void *options;
+    char *texts; /* of STRING options */
+} taken;
+
+static void release_taken(stk_context *ctx, taken *t)
+{
+    stk__free(ctx, t->texts);
+    stk__free(ctx, t->options);
+    stk__free(ctx, t->url);
+}
+
+static stk_status take(stk_context *ctx, const char *url, const stk_option_table *table, taken *out,
+                       stk_error *err)
+{
+    *out = (taken){.url = stk__strdup(ctx, url)};
+    if (out->url && table)
+        out->options = stk__calloc(ctx, 1, table->struct_size);
+    if (!out->url || (table && !out->options))
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_DATASET, "no memory to open '%.200s'", url);
+    if (!table)
+        return STK_OK;
+    stk_options_init(table, out->options);
+    return stk__spec_take(ctx, out->url, table, out->options, &out->texts, err);
+}
+
+/* ---- Recognition --------------------------------------------------------------------------- */
+
+/* What asking every kind has given. */
+typedef struct vote {
+    const stk_dataset_ops *best;
+    int sureness, winners;
+    char names[NAMES]; /* the winners, as "mnist:, npy:" */
+    stk_error refused; /* the first kind's that could not take its options */
+} vote;
+
+static void count_vote(vote *v, const stk_dataset_ops *kind, int sureness)
+{
+    if (sureness <= 0 || sureness < v->sureness)
+        return;
+    if (sureness > v->sureness) {
+        v->winners = 0;
+        v->names[0] = 0;
+    }
+    v->sureness = sureness;
+    v->best = kind;
+    size_t length = strlen(v->names);
+    snprintf(v->names + length, sizeof v->names - length, "%s%s:", v->winners++ ? ", " : "",
+             kind->name);
+}
+
+/* Nobody knows it: say whether that is because nothing is there. */
+static stk_status nobody(stk_context *ctx, const char *url, const vote *v, stk_error *err)
+{
+    char names[NAMES], key[STK_MAX_OBJECT_KEY];
+    stk_object_info info = {.struct_size = sizeof info};
+    stk_store *store = NULL;
+    size_t head = strcspn(url, ":/?");
+
+    if (v->refused.status != STK_OK) {
+        if (err)
+            *err = v->refused;
+        return v->refused.status;
+    }
+    stk_error missing;
+    stk_error_init(&missing);
+    stk_status status = stk_store_open(ctx, url, &store, key, sizeof key, &missing);
+    if (status == STK_OK && key[0])
+        status = stk_store_stat(store, key, &info, &missing);
+    stk_store_close(&store);
+    kind_names(ctx, names);
+    const stk_dataset_ops *kind;
+    for (size_t i = 0; status != STK_OK && (kind = stk_dataset_kind(ctx, i)); i++)
+        if (strcmp(url, kind->name) == 0)
+            return stk__fail_at(
+                err, status, STK_STAGE_DATASET, url, STK_NO_OFFSET,
+                "there is no file or folder '%s'; for the kind of dataset write '%s:'", url, url);
+    if (status == STK_ENOMEM)
+        return stk__fail(err, status, STK_STAGE_DATASET, "no memory to open '%.200s'", url);
+    if (status != STK_OK && url[head] == ':' && head > 0)
+        return stk__fail_at(
+            err, status, STK_STAGE_DATASET, url, STK_NO_OFFSET,
+            "'%.200s' is no dataset: '%.*s' is no kind of dataset (they are %.200s), and "
+            "as a path: %.200s",
+            url, (int)STK_MIN(head, 40), url, names, missing.text);
+    if (status != STK_OK) {
+        if (err)
+            *err = missing;
+        return status;
+    }
+    return stk__fail_at(
+        err, STK_EFORMAT, STK_STAGE_DATASET, url, STK_NO_OFFSET,
+        "no kind of dataset recognises what lies at '%.200s'; name one, as npy:%.60s; "
+        "the kinds are %.200s",
+        url, url, names);
+}
+
+static stk_status recognise(stk_context *ctx, const char *url, const stk_dataset_ops **out,
+                            stk_error *err)
+{
+    const stk_dataset_ops *kind;
+    vote v = {0};
+
+    stk_error_init(&v.refused);
+    for (size_t i = 0; (kind = stk_dataset_kind(ctx, i)); i++) {
+        stk_error refused;
+        taken t;
+
+        if (!kind->recognise || !kind->open)
+            continue;
+        stk_error_init(&refused);
+        stk_status status = take(ctx, url, kind->options, &t, &refused);
+        if (status == STK_OK)
+            count_vote(&v, kind, kind->recognise(ctx, t.url));
+        else if (v.refused.status == STK_OK)
+            v.refused = refused;
+        release_taken(ctx, &t);
+        if (status == STK_ENOMEM) {
+            if (err)
+                *err = refused;
+            return status;
+        }
+    }
+    if (!v.best)
+        return nobody(ctx, url, &v, err);
+    if (v.winners > 1)
+        return stk__fail_at(err, STK_EINVAL, STK_STAGE_DATASET, url, STK_NO_OFFSET,
+                            "'%.200s' may be any of %.200s say which, as %s:%.100s", url, v.names,
+                            v.best->name, url);
+    *out = v.best;
+    return STK_OK;
+}
+
+/* ---- Opening ------------------------------------------------------------------------------- */
+
+/* Drivers may be outsiders': what the loader relies on is looked at once. */
+static stk_status check_opened(const stk_dataset_ops *kind, const stk_dataset *d, stk_error *err)
+{
+    const char *wrong = NULL;
+
+    if (!d || !d->ops || !d->ops->close || !d->ops->prepare || !d->context)
+        wrong = "has no functions";
+    else if (!d->ops->locate != !d->ops->object)
+        wrong = "has one of locate and object without the other";
+    else if (!d->fields || d->num_fields == 0)
+        wrong = "has no fields";
+    else if (d->classes == NULL && d->num_classes > 0)
+        wrong = "counts classes without naming them";
+    for (uint32_t i = 0; !wrong && i < d->num_fields; i++) {
+        const stk_field *f = &d->fields[i];
+        if (!memchr(f->name, 0, sizeof f->name) || !memchr(f->codec, 0, sizeof f->codec) ||
+            !f->name[0])
+            wrong = "has a field without a proper name";
+        else if (f->rank > STK_MAX_RANK || stk_dtype_size(f->dtype) == 0)
+            wrong = "has a field of no shape or type";
+        else if (f->layout == STK_FIXED && stk_field_bytes(f) == 0)
+            wrong = "has a field of fixed shape and no or too many bytes";
+    }
+    if (wrong)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_DATASET,
+                         "the dataset that '%s:' made %s; its driver "
+                         "is at fault",
+                         kind->name, wrong);
+    return STK_OK;
+}
+
+static stk_status open_kind(stk_context *ctx, const stk_dataset_ops *kind, const char *url,
+                            stk_dataset **out, stk_error *err)
+{
+    taken t;
+    stk_dataset *dataset = NULL;
+
+    if (!kind->open)
+        return stk__fail(
+            err, STK_ENOTSUP, STK_STAGE_DATASET,
+            "a dataset of kind '%s' is made by a function of the program and not from a spec",
+            kind->name);
+    stk_status status = take(ctx, url, kind->options, &t, err);
+    if (status == STK_OK)
+        status = kind->open(ctx, t.url, t.options, &dataset, err);
+    if (status == STK_OK)
+        status = check_opened(kind, dataset, err);
+    if (status != STK_OK && dataset && dataset->ops && dataset->ops->close)
+        stk_dataset_close(&dataset);
+    release_taken(ctx, &t);
+    if (status == STK_OK)
+        *out = dataset;
+    return status;
+}
+
+stk_status stk_dataset_open(stk_context *context, const char *spec, stk_dataset **out,
+                            stk_error *err)
+{
+    const char *rest = NULL;
+    stk_dataset *dataset = NULL;
+    taken general = {0};
+
+    if (!out || !context || !spec)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_DATASET,
+                         "no context, no spec or no place for the dataset");
+    *out = NULL;
+    STK_TRY(stk__context_check(context, err));
+    const stk_dataset_ops *kind = named_kind(context, spec, &rest);
+    if (!kind && *rest == 0)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_DATASET,
+                         "the spec of the dataset is empty; give one, as digits: or mnist:DIR");
+    stk_status status = take(context, rest, &stk__select_table, &general, err);
+    if (status == STK_OK && !kind)
+        status = recognise(context, general.url, &kind, err);
+    if (status == STK_OK)
+        status = open_kind(context, kind, general.url, &dataset, err);
+    if (status == STK_OK)
+        status = stk__select(&dataset, general.options, err);
+    if (status == STK_OK)
+        *out = dataset;
+    else
+        stk_dataset_close(&dataset);
+    release_taken(context, &general);
+    return status;
+}

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Locating: what stands in a step and what it needs, before anything is read. */
+#include "loader/loader.h"
+
+void stk__row_fail(stk__row *row, stk_status status, const char *reason)
+{
+    row->status = status;
+    row->stage = STK_STAGE_LOADER;
+    row->reason = reason;
+}
+
+/* ---- Locating
+ * ------------------------------------------------------------------------------------------------------
+ */
+
+typedef struct collector {
+    stk_locator seam;
+    stk_loader *loader;
+    stk__step *step;
+    const uint32_t *map; /* row of each index of the call; NULL: the same */
+    stk__extra *extra;   /* instead of the step's needs, for a substitute */
+    uint32_t num_extra, room_extra;
+    size_t last; /* sample that added last: they come in order */
+} collector;
+
+static uint32_t row_of(const collector *c, size_t i)
+{
+    return c->map ? c->map[i] : (uint32_t)i;
+}
+
+static stk_status grow_needs(stk_loader *loader, stk__step *step)
+{
+    uint32_t room = step->room_needs ? step->room_needs * 2 : STK_MAX(step->num_rows, 16);
+    stk__need_entry *needs = stk__realloc(loader->ctx, step->needs, (uint64_t)room * sizeof *needs);
+
+    if (!needs)
+        return STK_ENOMEM;
+    step->needs = needs;
+    stk_slice *slices = stk__realloc(loader->ctx, step->slices, (uint64_t)room * sizeof *slices);
+    if (!slices)
+        return STK_ENOMEM;
+    step->slices = slices;
+    step->room_needs = room;
+    return STK_OK;
+}
+
+static stk_status collect(stk_locator *seam, size_t i, const stk_need *need)
+{
+    collector *c = (collector *)seam;
+    stk__step *step = c->step;
+    uint32_t row = row_of(c, i);
+
+    if (i < c->last)
+        return STK_EINVAL;
+    c->last = i;
+    if (step->num_needs == step->room_needs)
+        STK_TRY(grow_needs(c->loader, step));
+    step->needs[step->num_needs] = (stk__need_entry){.need = *need, .step = step, .row = row};
+    step->slices[step->num_needs] = (stk_slice){.data = "", .size = 0};
+    step->num_needs++;
+    step->rows[row].num_needs++;
+    return STK_OK;
+}
+
+static stk_status collect_extra(stk_locator *seam, size_t i, const stk_need *need)
+{
+    collector *c = (collector *)seam;
+
+    (void)i;
+    if (c->num_extra == c->room_extra)
+        return STK_ELIMIT;
+    c->extra->needs[c->num_extra] =
+        (stk__need_entry){.need = *need, .step = c->step, .row = c->map[0]};
+    c->extra->slices[c->num_extra++] = (stk_slice){.data = "", .size = 0};
+    return STK_OK;
+}
+
+static void collect_cost(stk_locator *seam, size_t i, double nanoseconds)
+{
+    collector *c = (collector *)seam;
+
+    c->step->rows[row_of(c, i)].cost = (float)nanoseconds;
+    c->step->has_costs = true;
+}
+
+static void collect_bytes(stk_locator *seam, size_t i, uint32_t field, uint64_t bytes)
+{
+    collector *c = (collector *)seam;
+    const stk__ring *ring = c->loader->ring;
+
+    for (uint32_t k = 0; k < ring->num_columns; k++)
+        if (ring->columns[k].source == (int32_t)field && ring->columns[k].field.layout != STK_FIXED)
+            c->step->ragged_bound[(uint64_t)row_of(c, i) * ring->num_ragged +
+                                  ring->columns[k].ragged] = bytes;
+}
+
+/* The room of a ragged value stays what it was for the sample that is replaced. */
+static void keep_bytes(stk_locator *seam, size_t i, uint32_t field, uint64_t bytes)
+{
+    (void)seam;
+    (void)i;
+    (void)field;
+    (void)bytes;
+}
+
+/* Whether a need is already in the cache; its slice then says where. */
+bool stk__need_cached(stk_loader *loader, const stk_need *need, stk_slice *slice)
+{
+    uint64_t size;
+
+    if (need->length == 0)
+        return true;
+    if (!loader->cache || loader->options.cache != STK_CACHE_ENCODED)
+        return false;
+    const void *blob = stk__cache_get(loader->cache, need->object, need->offset, &size);
+    if (!blob || size != need->length)
+        return false;
+    *slice = (stk_slice){.data = blob, .size = size};
+    return true;
+}
+
+/* Give the rows of a located step their needs, and the ragged values their bounds. */
+static void tie_needs(stk_loader *loader, stk__step *step)
+{
+    const uint32_t ragged = loader->ring->num_ragged;
+    uint32_t at = 0;
+
+    if (loader->options.cache == STK_CACHE_ENCODED && loader->cache)
+        for (uint32_t i = 0; i < step->num_needs; i++)
+            stk__cache_prefetch(loader->cache, step->needs[i].need.object,
+                                step->needs[i].need.offset);
+    for (uint32_t r = 0; r < step->num_rows; r++) {
+        stk__row *row = &step->rows[r];
+        uint64_t bytes = 0;
+        row->needs = step->needs + at;
+        row->slices = step->slices + at;
+        at += row->num_needs;
+        for (uint32_t i = 0; i < row->num_needs; i++)
+            bytes += STK_MIN(row->needs[i].need.length, INT64_MAX / 1024);
+        for (uint32_t k = 0; k < ragged; k++)
+            if (step->ragged_bound[(uint64_t)r * ragged + k] == UINT64_MAX)
+                step->ragged_bound[(uint64_t)r * ragged + k] = bytes;
+    }
+}
+
+static void fail_rows(stk__step *step, stk_status status, stk_stage stage)
+{
+    for (uint32_t r = 0; r < step->num_rows; r++) {
+        step->rows[r].status = status;
+        step->rows[r].stage = (uint8_t)stage;
+        step->rows[r].num_needs = 0;
+    }
+    step->num_needs = 0;
+}
+
+/* A decoded sample begins with the sizes of its fields. */
+static void bound_by_blob(stk_loader *loader, stk__step *step, uint32_t r)
+{
+    const stk__ring *ring = loader->ring;
+
+    for (uint32_t c = 0; c < ring->num_columns; c++) {
+        const stk__column *column = &ring->columns[c];
+        if (column->field.layout != STK_FIXED)
+            memcpy(&step->ragged_bound[(uint64_t)r * ring->num_ragged + column->ragged],
+                   (const char *)step->rows[r].decoded +
+                       (uint32_t)column->source * sizeof(uint64_t),
+                   sizeof(uint64_t));
+    }
+}
+
+/* Which samples stand in the step. */
+static void begin_step(stk_loader *loader, stk__step *step, uint64_t serial)
+{
+    stk__planner *planner = &loader->planner;
+    const uint32_t ragged = loader->ring->num_ragged;
+
+    step->serial = serial;
+    step->epoch = serial / loader->order.steps;
+    step->step = serial % loader->order.steps;
+    step->planned_ns = stk__now_ns();
+    stk__order_epoch_set(&planner->order, step->epoch);
+    step->num_rows = (uint32_t)stk__order_positions(&loader->order, step->step, step->positions);
+    stk__order_indices(&planner->order, step->positions, step->indices, step->num_rows);
+    step->admitted = step->done = step->ready_first = step->ready_end = step->num_needs = 0;
+    step->complete = step->has_costs = step->has_holes = step->reserved = false;
+    for (uint32_t r = 0; r < step->num_rows; r++)
+        step->rows[r] = (stk__row){.index = step->indices[r], .position = step->positions[r]};
+    for (uint64_t i = 0; i < (uint64_t)step->num_rows * ragged; i++)
+        step->ragged_bound[i] = UINT64_MAX;
+}
+
+/* Rows that the decoded cache has; the indices of the others stay in step->indices, their rows in
+ * the map. */
+static uint32_t find_decoded(stk_loader *loader, stk__step *step)
+{
+    stk__planner *planner = &loader->planner;
+    const bool decoded = loader->cache && loader->options.cache == STK_CACHE_DECODED;
+    uint32_t n = 0;
+
+    for (uint32_t r = 0; r < step->num_rows; r++) {
+        uint64_t size;
+        if (decoded) {
+            step->rows[r].decoded = stk__cache_get(loader->cache, 0, step->indices[r], &size);
+            planner->cache_hits += step->rows[r].decoded != NULL;
+            planner->cache_misses += step->rows[r].decoded == NULL;
+        }
+        if (step->rows[r].decoded) {
+            bound_by_blob(loader, step, r);
+            continue;
+        }
+        planner->map[n] = r;
+        step->indices[n++] = step->indices[r];
+    }
+    return n;
+}
+
+/* Bound the ragged values of a step: what goes beyond a quarter of the pool is bad, in order of
+ * position. */
+static void bound_ragged(stk_loader *loader, stk__step *step)
+{
+    const uint32_t ragged = loader->ring->num_ragged;
+    const uint64_t most = loader->ring->pool.limit / 4;
+    uint64_t total = 0;
+
+    for (uint32_t r = 0; r < step->num_rows; r++)
+        for (uint32_t k = 0; k < ragged; k++) {
+            uint64_t *bound = &step->ragged_bound[(uint64_t)r * ragged + k];
+            if (*bound == UINT64_MAX)
+                *bound = 0;
+            if (*bound > most || total + *bound > most) {
+                if (step->rows[r].status == STK_OK)
+                    stk__row_fail(&step->rows[r], STK_EBUDGET,
+                                  "its values and those before it do not fit the memory_budget");
+                *bound = 0;
+            }
+            total += stk__round_up(*bound, 16);
+        }
+}
+
+void stk__step_locate(stk_loader *loader, stk__step *step, uint64_t serial)
+{
+    collector c = {.seam = {.add = collect, .cost = collect_cost, .bytes = collect_bytes},
+                   .loader = loader,
+                   .step = step,
+                   .map = loader->planner.map};
+    stk_status status = STK_OK;
+
+    begin_step(loader, step, serial);
+    loader->planner.rows += step->num_rows;
+    uint32_t n = find_decoded(loader, step);
+    if (loader->dataset->ops->locate && n)
+        status = loader->dataset->ops->locate(loader->dataset, step->indices, n, &c.seam, NULL);
+    if (status == STK_OK)
+        tie_needs(loader, step);
+    else
+        fail_rows(step, status, STK_STAGE_DATASET);
+    if (loader->ring->num_ragged)
+        bound_ragged(loader, step);
+}
+
+/* The sample that takes the place of a bad one: drawn from (seed, epoch, position) and the number
+ * of the try. */
+static uint64_t substitute(const stk_loader *loader, const stk__step *step, const stk__row *row)
+{
+    uint32_t words[2 * STK__REPLACE_TRIES];
+    uint32_t n = 2u * row->tries;
+
+    stk__draw(loader->order.seed, (uint32_t)step->epoch, row->position, STK_DRAW_REPLACE, words, n);
+    uint64_t word = (uint64_t)words[n - 1] << 32 | words[n - 2];
+    return (uint64_t)((unsigned __int128)word * loader->dataset->size >> 64);
+}
+
+stk_status stk__row_locate_substitute(stk_loader *loader, stk__step *step, uint32_t r)
+{
+    enum { MOST_NEEDS = 1024 };
+    stk__row *row = &step->rows[r];
+    collector c = {.seam = {.add = collect_extra, .cost = collect_cost, .bytes = keep_bytes},
+                   .loader = loader,
+                   .step = step,
+                   .map = &r,
+                   .room_extra = MOST_NEEDS};
+
+    row->tries++;
+    row->index = substitute(loader, step, row);
+    row->status = STK_OK;
+    row->reason = NULL;
+    row->num_needs = 0;
+    if (!loader->dataset->ops->locate)
+        return STK_OK;
+    c.extra = stk__alloc(
+        loader->ctx, sizeof *c.extra + MOST_NEEDS * (sizeof *c.extra->needs + sizeof(stk_slice)));
+    if (!c.extra)
+        return STK_ENOMEM;
+    c.extra->slices = (stk_slice *)(c.extra->needs + MOST_NEEDS);
+    pthread_mutex_lock(&loader->ring->lock);
+    c.extra->next = step->extras;
+    step->extras = c.extra;
+    pthread_mutex_unlock(&loader->ring->lock);
+    STK_TRY(loader->dataset->ops->locate(loader->dataset, &row->index, 1, &c.seam, NULL));
+    row->needs = c.extra->needs;
+    row->slices = c.extra->slices;
+    row->num_needs = c.num_extra;
+    return STK_OK;
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "measure/measure.h"
+
+struct stk_counter {
+    stk_context *ctx;
+    stk__probe probe;
+    atomic_uint_fast64_t samples, tasks, task_ns;
+    atomic_uint_fast64_t reads, read_bytes, read_failures, read_ns;
+    atomic_uint_fast64_t batches, batch_samples, bad_samples;
+};
+
+static void add(atomic_uint_fast64_t *counter, uint64_t value)
+{
+    atomic_fetch_add_explicit(counter, value, memory_order_relaxed);
+}
+
+static void on_event(void *user, const stk__event *event)
+{
+    stk_counter *c = user;
+
+    switch (event->kind) {
+    case STK__EVENT_SAMPLE:
+        add(&c->samples, event->count);
+        add(&c->tasks, 1);
+        add(&c->task_ns, event->end_ns - event->start_ns);
+        break;
+    case STK__EVENT_READ:
+        add(&c->reads, 1);
+        add(&c->read_bytes, event->bytes);
+        add(&c->read_failures, event->status != STK_OK);
+        add(&c->read_ns, event->end_ns - event->start_ns);
+        break;
+    case STK__EVENT_BATCH:
+        add(&c->batches, 1);
+        add(&c->batch_samples, event->count);
+        break;
+    case STK__EVENT_BAD_SAMPLE:
+        add(&c->bad_samples, 1);
+        break;
+    default:
+        break;
+    }
+}
+
+stk_status stk_counter_open(stk_context *context, stk_counter **out, stk_error *err)
+{
+    *out = NULL;
+    STK_TRY(stk__context_check(context, err));
+    stk_counter *c = stk__calloc(context, 1, sizeof *c);
+    if (!c)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_MEASURE, "no memory for a counter");
+    c->ctx = context;
+    c->probe = (stk__probe){.event = on_event, .user = c};
+    stk_status status = stk__probe_add(context, &c->probe);
+    if (status != STK_OK) {
+        stk__free(context, c);
+        return stk__fail(
+            err, status, STK_STAGE_MEASURE,
+            "the context has too many listeners for a counter: close another one or a log first");
+    }
+    stk__context_ref(context);
+    *out = c;
+    return STK_OK;
+}
+
+static uint64_t get(const atomic_uint_fast64_t *counter)
+{
+    return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+void stk_counter_get(const stk_counter *c, stk_counts *out)
+{
+    *out = (stk_counts){
+        .struct_size = sizeof *out,
+        .samples = get(&c->samples),
+        .tasks = get(&c->tasks),
+        .task_ns = get(&c->task_ns),
+        .reads = get(&c->reads),
+        .read_bytes = get(&c->read_bytes),
+        .read_failures = get(&c->read_failures),
+        .read_ns = get(&c->read_ns),
+        .batches = get(&c->batches),
+        .batch_samples = get(&c->batch_samples),
+        .bad_samples = get(&c->bad_samples),
+    };
+}
+
+void stk_counter_close(stk_counter **counter)
+{
+    if (!counter || !*counter)
+        return;
+    stk_counter *c = *counter;
+    stk_context *ctx = c->ctx;
+
+    *counter = NULL;
+    if (!stk__context_forked(ctx))
+        stk__probe_remove(ctx, &c->probe);
+    stk__free(ctx, c);
+    stk__context_unref(ctx);
+}

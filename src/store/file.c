@@ -1,0 +1,507 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The store of a local folder; keys are paths below it. Small reads of cached pages end inside
+ * submit; all others go to the I/O engine. Nothing is mapped unless `mmap=true` is asked for.
+ */
+#include "store/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <sys/uio.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "store/url.h"
+
+#define INLINE_MAX                                                                                 \
+    65536 /* bytes copied in the submitting thread when they lie in the page cache                 \
+           */
+#define ENGINE_DEPTH 64
+#define BLOCK_SLOTS  32
+
+struct stk__file_slot {
+    stk__aio_read aio;
+    stk__file_store *store;
+    stk__file_slot *next; /* of the free ones */
+    stk_read *read;       /* NULL: ended */
+    stk__file_entry *entry;
+    uint32_t cancelers;   /* threads that still look at `aio` to cancel it: not to be used again */
+    bool submitted, stop; /* known to the engine; to be canceled as soon as it is */
+    uint64_t uses;        /* tells one use of the slot from the next */
+};
+
+struct stk__file_block {
+    stk__file_block *next;
+    stk__file_slot slots[BLOCK_SLOTS];
+};
+
+typedef struct file_options {
+    uint32_t struct_size;
+    bool mmap;
+} file_options;
+
+static const stk_option file_option_list[] = {
+    {.name = "mmap",
+     .type = STK_OPTION_BOOL,
+     .offset = offsetof(file_options, mmap),
+     .initial = "false",
+     .doc = "Map files into memory where a reader can use that. A file that is truncated meanwhile "
+            "then "
+            "ends the process with SIGBUS."},
+};
+
+static const stk_option_table file_option_table = {
+    .name = "file",
+    .doc = "The store of a local folder.",
+    .struct_size = sizeof(file_options),
+    .options = file_option_list,
+    .count = STK_COUNT(file_option_list),
+};
+
+/* ---- Reading ---- */
+
+static void slot_done(stk__aio_read *aio_read, stk_status status, int system_error);
+static void resume_waiting(stk__file_store *store);
+
+/* Give up a pin, and tell how the read ended. */
+static void finish(stk__file_store *store, stk_read *read, stk__file_entry *entry,
+                   stk_status status, int system_error)
+{
+    if (entry) {
+        pthread_mutex_lock(&store->mutex);
+        int fd = stk__file_drop_locked(store, entry);
+        pthread_mutex_unlock(&store->mutex);
+        if (fd >= 0)
+            close(fd);
+    }
+    read->system_error = system_error;
+    read->done(read, status);
+}
+
+/* The engine; made once, by the first thread that needs it, with no lock held. */
+static stk_status get_engine(stk__file_store *store, stk__aio **out)
+{
+    stk_context *ctx = store->base.context;
+    stk_status status = STK_OK;
+
+    pthread_mutex_lock(&store->mutex);
+    while (store->making_engine)
+        pthread_cond_wait(&store->engine_made, &store->mutex);
+    *out = store->engine;
+    if (!*out) {
+        store->making_engine = true;
+        pthread_mutex_unlock(&store->mutex);
+        status = stk__aio_create(ctx, stk__context_io_engine(ctx), ENGINE_DEPTH, out, NULL);
+        pthread_mutex_lock(&store->mutex);
+        store->engine = *out;
+        store->making_engine = false;
+        pthread_cond_broadcast(&store->engine_made);
+    }
+    pthread_mutex_unlock(&store->mutex);
+    return status;
+}
+
+static stk__file_slot *get_slot(stk__file_store *store)
+{
+    pthread_mutex_lock(&store->mutex);
+    stk__file_slot *slot = store->free_slots;
+    if (slot)
+        store->free_slots = slot->next;
+    pthread_mutex_unlock(&store->mutex);
+    if (slot)
+        return slot;
+    stk__file_block *block = stk__calloc(store->base.context, 1, sizeof *block);
+    if (!block)
+        return NULL;
+    pthread_mutex_lock(&store->mutex);
+    block->next = store->blocks;
+    store->blocks = block;
+    for (size_t i = 1; i < BLOCK_SLOTS; i++) {
+        block->slots[i].next = store->free_slots;
+        store->free_slots = &block->slots[i];
+    }
+    pthread_mutex_unlock(&store->mutex);
+    return &block->slots[0];
+}
+
+static void free_slot_locked(stk__file_store *store, stk__file_slot *slot)
+{
+    if (slot->read || slot->cancelers)
+        return;
+    slot->next = store->free_slots;
+    store->free_slots = slot;
+}
+
+/* The read has ended; its slot is free once nobody looks at it to cancel it. */
+static void leave_slot_locked(stk__file_store *store, stk__file_slot *slot)
+{
+    slot->read->driver[0] = NULL;
+    slot->read = NULL;
+    free_slot_locked(store, slot);
+}
+
+/* Cancel the read of a slot on which this thread has counted itself in `cancelers`. */
+static void cancel_slot(stk__file_store *store, stk__file_slot *slot)
+{
+    /* The engine exists and stands still: the slot has been submitted to it. */
+    stk__aio_cancel(store->engine, &slot->aio);
+    pthread_mutex_lock(&store->mutex);
+    slot->cancelers--;
+    free_slot_locked(store, slot);
+    pthread_mutex_unlock(&store->mutex);
+}
+
+/* The engine knows the read: from now on it is the engine that cancels it, beginning with what came
+ * meanwhile. */
+static void note_submitted(stk__file_store *store, stk__file_slot *slot, uint64_t use)
+{
+    pthread_mutex_lock(&store->mutex);
+    bool stop = false;
+    if (slot->uses == use && slot->read) {
+        slot->submitted = true;
+        stop = slot->stop;
+        slot->cancelers += stop;
+    }
+    pthread_mutex_unlock(&store->mutex);
+    if (stop)
+        cancel_slot(store, slot);
+}
+
+/* Hand a read to the engine. On failure the caller still holds the pin. */
+static stk_status send(stk__file_store *store, stk_read *read, stk__file_entry *entry)
+{
+    stk__aio *engine;
+
+    STK_TRY(get_engine(store, &engine));
+    stk__file_slot *slot = get_slot(store);
+    if (!slot)
+        return STK_ENOMEM;
+    slot->aio = (stk__aio_read){.fd = entry->fd,
+                                .data = read->data,
+                                .offset = read->offset,
+                                .length = read->length,
+                                .deadline_ns = read->deadline_ns,
+                                .done = slot_done};
+    slot->store = store;
+    slot->entry = entry;
+    pthread_mutex_lock(&store->mutex);
+    slot->read = read;
+    slot->submitted = slot->stop = false;
+    uint64_t use = ++slot->uses;
+    read->driver[0] = slot;
+    pthread_mutex_unlock(&store->mutex);
+    stk_status status = stk__aio_submit(engine, &slot->aio);
+    if (status == STK_OK) {
+        note_submitted(store, slot, use);
+        return STK_OK;
+    }
+    pthread_mutex_lock(&store->mutex);
+    leave_slot_locked(store, slot);
+    pthread_mutex_unlock(&store->mutex);
+    return status;
+}
+
+static void slot_done(stk__aio_read *aio_read, stk_status status, int system_error)
+{
+    stk__file_slot *slot = (stk__file_slot *)aio_read;
+    stk__file_store *store = slot->store;
+    stk__file_entry *entry = slot->entry;
+
+    pthread_mutex_lock(&store->mutex);
+    stk_read *read = slot->read;
+    leave_slot_locked(store, slot);
+    pthread_mutex_unlock(&store->mutex);
+    finish(store, read, entry, status, system_error);
+    if (atomic_load_explicit(&store->num_waiting, memory_order_relaxed))
+        resume_waiting(store);
+}
+
+/* What becomes of a file for which RWF_NOWAIT is not known: file systems in memory need no such
+ * care. */
+static int find_mode(int fd)
+{
+    struct statfs fs;
+
+    if (fstatfs(fd, &fs) == 0 &&
+        ((unsigned long)fs.f_type == TMPFS_MAGIC || (unsigned long)fs.f_type == RAMFS_MAGIC))
+        return STK__FILE_MEMORY;
+    return STK__FILE_ENGINE;
+}
+
+/* Try to read all of it without waiting. */
+static bool read_inline(stk__file_entry *entry, stk_read *read)
+{
+    struct iovec part = {.iov_base = read->data, .iov_len = (size_t)read->length};
+    int mode = atomic_load_explicit(&entry->mode, memory_order_relaxed);
+    ssize_t n;
+
+    if (read->length > INLINE_MAX || mode == STK__FILE_ENGINE)
+        return false;
+    if (mode == STK__FILE_MEMORY)
+        return pread(entry->fd, read->data, (size_t)read->length, (off_t)read->offset) ==
+               (ssize_t)read->length;
+    n = preadv2(entry->fd, &part, 1, (off_t)read->offset, RWF_NOWAIT);
+    if (n < 0 && (errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL))
+        atomic_store_explicit(&entry->mode, find_mode(entry->fd), memory_order_relaxed);
+    return n == (ssize_t)read->length;
+}
+
+/* Start a read; whatever happens, it ends by done(). */
+static void start(stk__file_store *store, stk_read *read)
+{
+    stk__file_entry *entry = NULL;
+    int system_error = 0;
+    stk_status status = stk__file_take(store, read, &entry, &system_error);
+
+    if (status == STK_EAGAIN)
+        return;
+    if (status == STK_OK && read_inline(entry, read)) {
+        finish(store, read, entry, STK_OK, 0);
+        return;
+    }
+    if (status == STK_OK)
+        status = send(store, read, entry);
+    else
+        entry = NULL;
+    if (status != STK_OK)
+        finish(store, read, entry, status, system_error);
+}
+
+static void unlink_first_locked(stk__file_store *store)
+{
+    stk_read *read = store->waiting;
+
+    store->waiting = read->driver[1];
+    if (!store->waiting)
+        store->last_waiting = NULL;
+    read->driver[2] = NULL;
+    atomic_fetch_sub(&store->num_waiting, 1);
+}
+
+/*
+ * Start reads that wait for a descriptor, as long as there are any. One thread at a time: what
+ * another one frees meanwhile is seen here before `resuming` ends, so no read is forgotten; and
+ * done() of a read started here may submit another without nesting deeper each time.
+ */
+static void resume_waiting(stk__file_store *store)
+{
+    pthread_mutex_lock(&store->mutex);
+    while (!store->resuming && store->waiting && stk__file_available_locked(store)) {
+        stk_read *read = store->waiting;
+        unlink_first_locked(store);
+        store->resuming = true;
+        pthread_mutex_unlock(&store->mutex);
+        if (read->deadline_ns && stk__now_ns() >= read->deadline_ns)
+            finish(store, read, NULL, STK_ETIMEDOUT, 0);
+        else
+            start(store, read);
+        pthread_mutex_lock(&store->mutex);
+        store->resuming = false;
+    }
+    pthread_mutex_unlock(&store->mutex);
+}
+
+static stk_status file_submit(stk_store *base, stk_read *read)
+{
+    stk__file_store *store = (stk__file_store *)base;
+    uint64_t end;
+
+    if (!read->key || !stk__add_size(read->offset, read->length, &end) || end > INT64_MAX)
+        return STK_EINVAL;
+    read->system_error = 0;
+    start(store, read);
+    if (atomic_load_explicit(&store->num_waiting, memory_order_relaxed))
+        resume_waiting(store);
+    return STK_OK;
+}
+
+/* Take a read out of those that wait. */
+static bool unwait_locked(stk__file_store *store, stk_read *read)
+{
+    stk_read *before = NULL;
+
+    if (!read->driver[2])
+        return false;
+    for (stk_read *at = store->waiting; at != read; at = at->driver[1])
+        before = at;
+    if (!before) {
+        unlink_first_locked(store);
+        return true;
+    }
+    before->driver[1] = read->driver[1];
+    if (store->last_waiting == read)
+        store->last_waiting = before;
+    read->driver[2] = NULL;
+    atomic_fetch_sub(&store->num_waiting, 1);
+    return true;
+}
+
+static void file_cancel(stk_store *base, stk_read *read)
+{
+    stk__file_store *store = (stk__file_store *)base;
+
+    pthread_mutex_lock(&store->mutex);
+    bool waited = unwait_locked(store, read);
+    stk__file_slot *slot = waited ? NULL : read->driver[0];
+    if (slot && !slot->submitted) {
+        slot->stop = true;
+        slot = NULL;
+    }
+    if (slot)
+        slot->cancelers++;
+    pthread_mutex_unlock(&store->mutex);
+    if (waited)
+        finish(store, read, NULL, STK_ECANCELED, 0);
+    if (slot)
+        cancel_slot(store, slot);
+}
+
+/* ---- Opening and closing ---- */
+
+static void release(stk__file_store *store)
+{
+    stk_context *ctx = store->base.context;
+
+    for (stk__file_block *block = store->blocks, *next; block; block = next) {
+        next = block->next;
+        stk__free(ctx, block);
+    }
+    stk__file_unmap_all(store);
+    stk__file_cache_release(store);
+    if (store->root >= 0)
+        close(store->root);
+    pthread_cond_destroy(&store->engine_made);
+    pthread_mutex_destroy(&store->mutex);
+    stk__free(ctx, store);
+    stk__context_unref(ctx);
+}
+
+static void file_close(stk_store *base)
+{
+    stk__file_store *store = (stk__file_store *)base;
+
+    /* After fork() the locks may be held by threads that do not exist here: nothing can be given
+     * back. */
+    if (stk__context_forked(base->context))
+        return;
+    for (;;) {
+        pthread_mutex_lock(&store->mutex);
+        stk_read *read = store->waiting;
+        if (read)
+            unlink_first_locked(store);
+        pthread_mutex_unlock(&store->mutex);
+        if (!read)
+            break;
+        finish(store, read, NULL, STK_ECANCELED, 0);
+    }
+    stk__aio_destroy(&store->engine);
+    release(store);
+}
+
+/* The path that a URL means, into `path`. */
+static stk_status path_of(const stk__url *url, const char *text, char *path, size_t size,
+                          stk_error *err)
+{
+    const char *from = url->path;
+    size_t length = url->path_length;
+
+    if (!url->plain && strncmp(from, "//", 2) == 0) {
+        const char *slash = memchr(from + 2, '/', length - 2);
+        size_t host = slash ? (size_t)(slash - from) - 2 : length - 2;
+        if (!slash || (host && !(host == 9 && memcmp(from + 2, "localhost", 9) == 0)))
+            return stk__fail(
+                err, STK_EINVAL, STK_STAGE_STORE,
+                "'%.200s' names the machine '%.*s'; write file:///FOLDER with three slashes, "
+                "or the plain path",
+                text, (int)STK_MIN(host, 100u), from + 2);
+        from = slash;
+        length -= host + 2;
+    }
+    if (!url->plain)
+        return stk__url_decode(from, length, path, size, err);
+    if (length >= size)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_STORE,
+                         "the path '%.100s...' is longer than %zu bytes", text, size - 1);
+    memcpy(path, from, length);
+    path[length] = 0;
+    return STK_OK;
+}
+
+static stk_status take_options(stk_context *ctx, const stk__url *url, file_options *options,
+                               stk_error *err)
+{
+    char *texts = NULL;
+
+    stk_options_init(&file_option_table, options);
+    if (!url->query)
+        return STK_OK;
+    char *query = stk__format(ctx, "file:?%s", url->query);
+    if (!query)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_STORE, "no memory for the options of a store");
+    stk_status status = stk__spec_take(ctx, query, &file_option_table, options, &texts, err);
+    const char *left = strchr(query, '?');
+    if (status == STK_OK && left && left[1])
+        status = stk__fail(err, STK_EINVAL, STK_STAGE_STORE,
+                           "'%.200s' is not an option of a folder, which knows mmap=true|false",
+                           left + 1);
+    stk__free(ctx, texts);
+    stk__free(ctx, query);
+    return status;
+}
+
+static stk_status open_root(const char *path, int *root, stk_error *err)
+{
+    *root = open(path[0] ? path : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (*root >= 0)
+        return STK_OK;
+    if (errno == ENOENT)
+        return stk__fail_at(err, STK_ENOENT, STK_STAGE_STORE, path, STK_NO_OFFSET,
+                            "'%.300s' does not exist; check the path", path);
+    if (errno == ENOTDIR)
+        return stk__fail_at(err, STK_ENOENT, STK_STAGE_STORE, path, STK_NO_OFFSET,
+                            "'%.300s' is not a folder; give the folder it lies in", path);
+    return stk__file_fail(err, "open the folder", path, errno);
+}
+
+static stk_status file_open(stk_context *ctx, const char *text, stk_store **out, stk_error *err)
+{
+    char path[STK_MAX_OBJECT_KEY];
+    file_options options;
+    stk__url url;
+    int root;
+
+    STK_TRY(stk__url_parse(ctx, text, &url, err));
+    STK_TRY(take_options(ctx, &url, &options, err));
+    STK_TRY(path_of(&url, text, path, sizeof path, err));
+    STK_TRY(open_root(path, &root, err));
+    stk__file_store *store = stk__calloc(ctx, 1, sizeof *store);
+    if (!store) {
+        close(root);
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_STORE, "no memory to open '%.300s'", path);
+    }
+    store->base.ops = &stk__store_file;
+    store->base.context = stk__context_ref(ctx);
+    store->root = root;
+    store->mapping = options.mmap;
+    pthread_mutex_init(&store->mutex, NULL);
+    pthread_cond_init(&store->engine_made, NULL);
+    stk__file_cache_init(store);
+    *out = &store->base;
+    return STK_OK;
+}
+
+const stk_store_ops stk__store_file = {
+    .struct_size = sizeof(stk_store_ops),
+    .name = "file",
+    .open = file_open,
+    .close = file_close,
+    .submit = file_submit,
+    .cancel = file_cancel,
+    .stat = stk__file_stat,
+    .list = stk__file_list,
+    .put = stk__file_put,
+    .remove = stk__file_remove,
+    .map = stk__file_map_object,
+};

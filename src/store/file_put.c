@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writing objects so that a power cut leaves the old one or the new one: temporary name in the same
+ * folder, write, fsync, rename, fsync of the folder. After a failed fsync the kernel may have
+ * dropped the pages and call them clean: it is never tried again, the file is discarded.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "store/file.h"
+#include "store/url.h"
+
+#define NAME_TRIES 64
+
+typedef struct file_put {
+    stk_put base;
+    stk__file_store *store;
+    int folder, fd;
+    stk_status failed;  /* of an earlier write: nothing may be committed */
+    char temporary[40]; /* name in `folder` */
+    const char *name;   /* final name in `folder`; points into `key` */
+    char key[];
+} file_put;
+
+static void release(file_put *put)
+{
+    stk_context *ctx = put->store->base.context;
+
+    if (put->fd >= 0)
+        close(put->fd);
+    if (put->folder >= 0)
+        close(put->folder);
+    stk__free(ctx, put);
+}
+
+static void put_abandon(stk_put *base)
+{
+    file_put *put = (file_put *)base;
+
+    unlinkat(put->folder, put->temporary, 0);
+    release(put);
+}
+
+static stk_status put_write(stk_put *base, const void *data, size_t length, stk_error *err)
+{
+    file_put *put = (file_put *)base;
+    const char *at = data;
+
+    while (length > 0) {
+        ssize_t n = write(put->fd, at, STK_MIN(length, (size_t)STK__AIO_MAX_CALL));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0) {
+            put->failed = stk__file_fail(err, "write", put->key, errno);
+            return put->failed;
+        }
+        at += n;
+        length -= (size_t)n;
+    }
+    return STK_OK;
+}
+
+/* All steps but the last clean-up; the descriptor is closed and -1 afterwards. */
+static stk_status make_durable(file_put *put, stk_error *err)
+{
+    if (put->failed != STK_OK)
+        return stk__fail_at(err, put->failed, STK_STAGE_STORE, put->key, STK_NO_OFFSET,
+                            "'%.300s' is not written: an earlier part of it could not be",
+                            put->key);
+    if (fsync(put->fd) < 0)
+        return stk__file_fail(err, "make durable", put->key, errno);
+    int closed = close(put->fd);
+    put->fd = -1;
+    if (closed < 0)
+        return stk__file_fail(err, "make durable", put->key, errno);
+    if (renameat(put->folder, put->temporary, put->folder, put->name) < 0)
+        return stk__file_fail(err, "give its name to", put->key, errno);
+    put->temporary[0] = 0;
+    if (fsync(put->folder) < 0)
+        return stk__file_fail(err, "make durable the folder of", put->key, errno);
+    return STK_OK;
+}
+
+static stk_status put_commit(stk_put *base, stk_error *err)
+{
+    file_put *put = (file_put *)base;
+    stk_status status = make_durable(put, err);
+
+    if (put->temporary[0])
+        unlinkat(put->folder, put->temporary, 0);
+    stk__file_forget(put->store, put->key, NULL);
+    release(put);
+    return status;
+}
+
+static const stk_put_ops put_ops = {
+    .struct_size = sizeof(stk_put_ops),
+    .write = put_write,
+    .commit = put_commit,
+    .abandon = put_abandon,
+};
+
+/* Step into a folder, making it, durably, when there is none. -1: errno. */
+static int enter_folder(stk__file_store *store, int parent, const char *name)
+{
+    int fd = stk__file_openat(store, parent, name, O_RDONLY | O_DIRECTORY, 0);
+
+    if (fd >= 0 || errno != ENOENT)
+        return fd;
+    if (mkdirat(parent, name, 0777) < 0 && errno != EEXIST)
+        return -1;
+    if (fsync(parent) < 0)
+        return -1;
+    return stk__file_openat(store, parent, name, O_RDONLY | O_DIRECTORY, 0);
+}
+
+/* Open the folder of a key, whose '/' are cut meanwhile; `name` is what follows the last. -1:
+ * errno. */
+static int open_folder(stk__file_store *store, char *key, bool make, const char **name)
+{
+    int folder = stk__file_openat(store, store->root, ".", O_RDONLY | O_DIRECTORY, 0);
+
+    *name = key;
+    for (char *slash; folder >= 0 && (slash = strchr(*name, '/')); *name = slash + 1) {
+        if (slash == *name)
+            continue;
+        *slash = 0;
+        int inner = make ? enter_folder(store, folder, *name)
+                         : stk__file_openat(store, folder, *name, O_RDONLY | O_DIRECTORY, 0);
+        int error = errno;
+        *slash = '/';
+        close(folder);
+        errno = error;
+        folder = inner;
+    }
+    return folder;
+}
+
+/* A file of a name nobody has. */
+static stk_status open_temporary(file_put *put)
+{
+    static atomic_uint serial;
+
+    for (int i = 0; i < NAME_TRIES; i++) {
+        snprintf(put->temporary, sizeof put->temporary, STK__FILE_TEMPORARY "%08x%08x",
+                 (unsigned)stk__now_ns() ^ ((unsigned)getpid() << 16),
+                 atomic_fetch_add(&serial, 1));
+        put->fd = stk__file_openat(put->store, put->folder, put->temporary,
+                                   O_WRONLY | O_CREAT | O_EXCL, 0666);
+        if (put->fd >= 0 || errno != EEXIST)
+            break;
+    }
+    return put->fd < 0 ? stk__aio_status(errno) : STK_OK;
+}
+
+static stk_status check_name(const char *key, stk_error *err)
+{
+    STK_TRY(stk__key_check(key, err));
+    size_t length = strlen(key);
+    if (length == 0 || key[length - 1] == '/' || (length == 1 && key[0] == '.') ||
+        (length > 1 && memcmp(key + length - 2, "/.", 2) == 0))
+        return stk__fail_at(err, STK_EINVAL, STK_STAGE_STORE, key, STK_NO_OFFSET,
+                            "'%.200s' names no object: a file name is needed", key);
+    return STK_OK;
+}
+
+stk_status stk__file_put(stk_store *base, const char *key, stk_put **out, stk_error *err)
+{
+    stk__file_store *store = (stk__file_store *)base;
+
+    *out = NULL;
+    STK_TRY(check_name(key, err));
+    size_t length = strlen(key) + 1;
+    file_put *put = stk__alloc(base->context, sizeof *put + length);
+    if (!put)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_STORE, "no memory to write '%.200s'", key);
+    *put = (file_put){.base.ops = &put_ops, .store = store, .fd = -1, .folder = -1};
+    memcpy(put->key, key, length);
+    put->folder = open_folder(store, put->key, true, &put->name);
+    if (put->folder < 0 || open_temporary(put) != STK_OK) {
+        stk_status status = stk__file_fail(err, "write", key, errno);
+        release(put);
+        return status;
+    }
+    *out = &put->base;
+    return STK_OK;
+}
+
+stk_status stk__file_remove(stk_store *base, const char *key, stk_error *err)
+{
+    stk__file_store *store = (stk__file_store *)base;
+    char copy[STK_MAX_OBJECT_KEY];
+    stk_status status = STK_OK;
+    const char *name;
+
+    STK_TRY(check_name(key, err));
+    memcpy(copy, key, strlen(key) + 1);
+    int folder = open_folder(store, copy, false, &name);
+    if (folder < 0)
+        return stk__file_fail(err, "remove", key, errno);
+    if (unlinkat(folder, name, 0) < 0)
+        status = stk__file_fail(err, "remove", key, errno);
+    else if (fsync(folder) < 0)
+        status = stk__file_fail(err, "make durable the folder of", key, errno);
+    close(folder);
+    stk__file_forget(store, key, NULL);
+    return status;
+}

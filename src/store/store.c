@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The public face of stores: opening by URL, and the waiting forms of their asynchronous calls. */
+#include "store/store.h"
+
+#include <stdio.h>
+
+#include "store/url.h"
+
+/* A read that opens something fails after this long, so that a storage that hangs is named instead
+ * of waited for. */
+#define READ_PATIENCE_NS UINT64_C(120000000000)
+
+/* A page comes along anyway; beyond it, a second read of a cached file costs less than copying in
+ * vain. */
+#define FILE_COALESCE_GAP 4096
+/* Large enough for a disk's best rate, small enough that several threads share one large object. */
+#define FILE_MAX_READ (UINT64_C(4) << 20)
+#define FILE_IO_DEPTH 64
+
+void stk__store_limits(stk_store *store, stk_store_limits *out)
+{
+    *out = (stk_store_limits){.struct_size = sizeof *out,
+                              .coalesce_gap = FILE_COALESCE_GAP,
+                              .max_read = FILE_MAX_READ,
+                              .io_depth = FILE_IO_DEPTH};
+    if (STK__STORE_HAS(store->ops, limits))
+        store->ops->limits(store, out);
+    out->struct_size = sizeof *out;
+    out->io_depth = STK_MAX(out->io_depth, 1u);
+}
+
+stk_status stk__store_open_url(stk_context *ctx, const char *url, stk_store **out, stk_error *err)
+{
+    stk__url parsed;
+
+    *out = NULL;
+    STK_TRY(stk__url_parse(ctx, url, &parsed, err));
+    return parsed.driver->open(ctx, url, out, err);
+}
+
+/* Whether `key` is an object of the store, as far as can be told. */
+static bool holds(stk_store *store, const char *key)
+{
+    stk_object_info info = {.struct_size = sizeof info};
+
+    return stk__key_check(key, NULL) == STK_OK &&
+           store->ops->stat(store, key, &info, NULL) == STK_OK && !info.is_folder;
+}
+
+/* The URL names no folder: try its folder, with the last part of the path as the key. */
+static stk_status open_folder_of(stk_context *ctx, const char *url, const stk__url *parsed,
+                                 stk_store **out, char *key, size_t key_size, stk_error *err)
+{
+    size_t cut = parsed->path_length;
+    stk_error ignored;
+
+    while (cut > 0 && parsed->path[cut - 1] != '/')
+        cut--;
+    const char *name = parsed->path + cut;
+    size_t name_length = parsed->path_length - cut;
+    if (name_length == 0)
+        return STK_ENOENT;
+    if (parsed->plain && name_length < key_size) {
+        memcpy(key, name, name_length);
+        key[name_length] = 0;
+    } else if (parsed->plain) {
+        return stk__fail(err, STK_EINVAL, STK_STAGE_STORE, "the name of '%.200s' is too long", url);
+    } else {
+        STK_TRY(stk__url_decode(name, name_length, key, key_size, err));
+    }
+    /* "dir/name?q" -> "dir/?q"; "name" -> "."; the root keeps its slash. */
+    char *folder = stk__format(ctx, "%.*s%s%s%s", (int)(name - url), url, cut == 0 ? "." : "",
+                               parsed->query ? "?" : "", parsed->query ? parsed->query : "");
+    if (!folder)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_STORE, "no memory to open '%.200s'", url);
+    stk_status status = stk__store_open_url(ctx, folder, out, &ignored);
+    stk__free(ctx, folder);
+    if (status == STK_OK && !holds(*out, key)) {
+        stk_store_close(out);
+        status = STK_ENOENT;
+    }
+    return status;
+}
+
+stk_status stk_store_open(stk_context *context, const char *url, stk_store **out, char *key,
+                          size_t key_size, stk_error *err)
+{
+    stk_error second;
+    stk__url parsed;
+
+    if (!context || !url || !out || (key && key_size == 0))
+        return stk__fail(err, STK_EINVAL, STK_STAGE_STORE,
+                         "stk_store_open: an argument is NULL or empty");
+    *out = NULL;
+    if (key)
+        key[0] = 0;
+    STK_TRY(stk__context_check(context, err));
+    STK_TRY(stk__url_parse(context, url, &parsed, err));
+    stk_status status = parsed.driver->open(context, url, out, err);
+    if (status != STK_ENOENT || !key)
+        return status;
+    /* The first failure tells more, unless the second is of another kind. */
+    stk_error_init(&second);
+    status = open_folder_of(context, url, &parsed, out, key, key_size, &second);
+    if (status == STK_OK)
+        return STK_OK;
+    key[0] = 0;
+    if (status == STK_ENOENT || second.status != status)
+        return STK_ENOENT;
+    if (err)
+        *err = second;
+    return status;
+}
+
+void stk_store_close(stk_store **store)
+{
+    if (!store || !*store)
+        return;
+    (*store)->ops->close(*store);
+    *store = NULL;
+}
+
+/* ---- Waiting for one read ---- */
+
+typedef struct waiter {
+    pthread_mutex_t mutex; /* guards the rest */
+    pthread_cond_t cond;
+    bool ended;
+    stk_status status;
+} waiter;
+
+static void wake_waiter(stk_read *read, stk_status status)
+{
+    waiter *w = read->user;
+
+    /* Signalled under the mutex: the waiter cannot return, and take `w` away, before this has let
+     * it go. */
+    pthread_mutex_lock(&w->mutex);
+    w->ended = true;
+    w->status = status;
+    pthread_cond_signal(&w->cond);
+    pthread_mutex_unlock(&w->mutex);
+}
+
+static stk_status name_failure(stk_store *store, const stk_read *read, stk_status status,
+                               stk_error *err)
+{
+    const char *reason = read->system_error > 0 ? strerrordesc_np(read->system_error) : NULL;
+    stk_object_info info = {.struct_size = sizeof info};
+
+    if (!err)
+        return status;
+    if (status == STK_ETRUNCATED && store->ops->stat(store, read->key, &info, NULL) == STK_OK)
+        return stk__fail_at(
+            err, status, STK_STAGE_STORE, read->key, read->offset,
+            "'%.200s' ends too early: it holds %llu bytes, and %llu were wanted from byte "
+            "%llu on; fetch it again if it was cut short",
+            read->key, (unsigned long long)info.size, (unsigned long long)read->length,
+            (unsigned long long)read->offset);
+    if (status == STK_ENOTSUP && !reason)
+        reason = "not a regular file";
+    return stk__fail_at(err, status, STK_STAGE_STORE, read->key, read->offset,
+                        "cannot read %llu bytes of '%.200s' from byte %llu on: %s%s",
+                        (unsigned long long)read->length, read->key,
+                        (unsigned long long)read->offset, reason ? reason : stk_status_text(status),
+                        stk_status_is_permanent(status) ? "" : "; trying again may help");
+}
+
+stk_status stk_store_read(stk_store *store, const char *key, uint64_t offset, uint64_t length,
+                          void *data, stk_error *err)
+{
+    waiter w = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+    if (!store || (!data && length))
+        return stk__fail(err, STK_EINVAL, STK_STAGE_STORE, "stk_store_read: an argument is NULL");
+    STK_TRY(stk__context_check(store->context, err));
+    STK_TRY(stk__key_check(key, err));
+    stk_read read = {.struct_size = sizeof read,
+                     .key = key,
+                     .offset = offset,
+                     .length = length,
+                     .data = data,
+                     .deadline_ns = stk__now_ns() + READ_PATIENCE_NS,
+                     .done = wake_waiter,
+                     .user = &w};
+    stk__cond_init(&w.cond);
+    stk_status status = store->ops->submit(store, &read);
+    if (status == STK_OK) {
+        pthread_mutex_lock(&w.mutex);
+        while (!w.ended)
+            pthread_cond_wait(&w.cond, &w.mutex);
+        status = w.status;
+        pthread_mutex_unlock(&w.mutex);
+    }
+    pthread_cond_destroy(&w.cond);
+    pthread_mutex_destroy(&w.mutex);
+    return status == STK_OK ? STK_OK : name_failure(store, &read, status, err);
+}
+
+/* ---- The rest ---- */
+
+stk_status stk_store_stat(stk_store *store, const char *key, stk_object_info *out, stk_error *err)
+{
+    if (!store || !out)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_STORE, "stk_store_stat: an argument is NULL");
+    *out = (stk_object_info){.struct_size = sizeof *out};
+    STK_TRY(stk__context_check(store->context, err));
+    STK_TRY(stk__key_check(key, err));
+    return store->ops->stat(store, key, out, err);
+}
+
+stk_status stk_store_list(stk_store *store, const char *prefix, stk_list_fn *each, void *user,
+                          stk_error *err)
+{
+    if (!store || !each)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_STORE, "stk_store_list: an argument is NULL");
+    STK_TRY(stk__context_check(store->context, err));
+    STK_TRY(stk__key_check(prefix, err));
+    if (!STK__STORE_HAS(store->ops, list))
+        return stk__fail(err, STK_ENOTSUP, STK_STAGE_STORE,
+                         "a store of the kind '%s' cannot list what it holds; name the objects",
+                         store->ops->name);
+    return store->ops->list(store, prefix, each, user, err);
+}
+
+stk_status stk_context_add_store(stk_context *context, const stk_store_ops *ops, stk_error *err)
+{
+    if (!context || !ops)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_STORE,
+                         "stk_context_add_store: an argument is NULL");
+    STK_TRY(stk__context_check(context, err));
+    /* `stat` is the last that is required. */
+    if (ops->struct_size < offsetof(stk_store_ops, list) || !ops->name || !ops->name[0] ||
+        !ops->open || !ops->close || !ops->submit || !ops->cancel || !ops->stat)
+        return stk__fail(
+            err, STK_EINVAL, STK_STAGE_STORE,
+            "the table of the store '%s' lacks its struct_size or one of name, open, close, "
+            "submit, cancel, stat",
+            ops->struct_size >= 2 * sizeof(void *) && ops->name ? ops->name : "");
+    return stk__registry_add(context, STK__REGISTRY_STORE, ops, err);
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which neighbours one pass can do: first what moves pixels, then what changes values or layout. A
+ * pass gives the bits that its steps would give one after the other, because moving and changing an
+ * element do not meet: filled pixels are made before values change, and each kernel rounds as the
+ * separate steps do.
+ */
+#include "transform/normalize.h"
+#include "transform/pipeline.h"
+
+static bool is_frame(const stk_transform_ops *ops)
+{
+    return ops == &stk__transform_pad || ops == &stk__transform_random_crop ||
+           ops == &stk__transform_horizontal_flip;
+}
+
+/* Put a step that changes values or layout into the pass; false where it does not go in. */
+static bool add_values(stk__pass *pass, const stk__step *step)
+{
+    if (step->ops == &stk__transform_to_float)
+        return stk__pass_add_unit(pass);
+    if (step->ops == &stk__transform_normalize)
+        return stk__pass_add_affine(pass, stk__normalize_of_u8(step->transform),
+                                    stk__normalize_of_f32(step->transform));
+    if (step->ops != &stk__transform_layout)
+        return false;
+    pass->out_chw = step->plan.out.chw;
+    return true;
+}
+
+/* Frames of one pass share one value for what lies outside. */
+static bool add_frame(stk__group *group, const stk__step *step, bool *fills)
+{
+    stk__frame frame;
+
+    stk__frame_of_plan(&step->plan, &frame);
+    if (frame.fills && *fills && frame.fill != group->path.fill)
+        return false;
+    if (frame.fills) {
+        *fills = true;
+        group->path.fill = frame.fill;
+    }
+    group->frames++;
+    return true;
+}
+
+/* The longest pass from `first` on; at least one step. */
+static stk__group fuse_from(const stk__pipeline *pipeline, uint32_t first)
+{
+    const stk__step *steps = pipeline->steps;
+    stk__group group = {.first = first};
+    bool fills = false, takes_frames = true;
+
+    stk__pass_init(&group.pass, stk__kernels_of(pipeline->context), &steps[first].in);
+    while (first + group.count < pipeline->num_steps) {
+        const stk__step *step = &steps[first + group.count];
+
+        if (is_frame(step->ops)) {
+            if (!takes_frames || !add_frame(&group, step, &fills))
+                break;
+        } else if (add_values(&group.pass, step)) {
+            takes_frames = false;
+        } else {
+            break;
+        }
+        group.draws |= step->ops->num_draws > 0;
+        group.count++;
+    }
+    group.fused = group.count > 0;
+    if (!group.fused) {
+        group.count = 1;
+        group.draws = steps[first].ops->num_draws > 0;
+    }
+    return group;
+}
+
+/* The path of a pass that draws nothing, for the declared header. */
+static void settle_path(const stk__pipeline *pipeline, stk__group *group)
+{
+    stk__extent extent;
+
+    if (!group->frames || group->draws || pipeline->varies ||
+        stk__picture_extent(&pipeline->steps[group->first].in, "", &extent, NULL) != STK_OK)
+        return;
+    stk__path_init(&group->path, extent.height, extent.width);
+    for (uint32_t i = 0; i < group->frames; i++) {
+        stk__frame frame;
+
+        stk__frame_of_plan(&pipeline->steps[group->first + i].plan, &frame);
+        stk__path_add(&group->path, &frame);
+    }
+}
+
+void stk__pipeline_fuse(stk__pipeline *pipeline)
+{
+    for (uint32_t first = 0; first < pipeline->num_steps;) {
+        stk__group *group = &pipeline->groups[pipeline->num_groups++];
+
+        *group = fuse_from(pipeline, first);
+        settle_path(pipeline, group);
+        first += group->count;
+    }
+}

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Making a pipeline: text -> calls -> transforms -> groups, with everything checked that can be
+ * before a sample comes. */
+#include "transform/pipeline.h"
+
+#include "base/options.h"
+
+static const stk_transform_ops *find_kind(stk_context *ctx, const char *name, stk_error *err)
+{
+    const stk_transform_ops *ops;
+    stk__nearest nearest;
+    char shown[STK_OPTION_SHOWN];
+
+    stk__option_show(shown, name);
+    stk__nearest_init(&nearest, name);
+    for (size_t i = 0; (ops = stk_transform_kind(ctx, i)); i++) {
+        if (stk__option_same(name, strlen(name), ops->name, strlen(ops->name)))
+            return ops;
+        stk__nearest_offer(&nearest, ops->name);
+    }
+    /* For the return value alone. */
+    stk_status status =
+        nearest.found[0]
+            ? stk__fail(err, STK_EINVAL, STK_STAGE_TRANSFORM,
+                        "transforms: there is no transform \"%s\"; the nearest is \"%s\"", shown,
+                        nearest.found)
+            : stk__fail(err, STK_EINVAL, STK_STAGE_TRANSFORM,
+                        "transforms: there is no transform \"%s\"", shown);
+    (void)status;
+    return NULL;
+}
+
+/* FNV-1a, over names and arguments as they were understood. */
+static uint64_t hash_bytes(uint64_t hash, const void *data, size_t length)
+{
+    for (size_t i = 0; i < length; i++)
+        hash = (hash ^ ((const uint8_t *)data)[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+static uint64_t hash_call(uint64_t hash, const stk_transform_ops *ops, const void *options)
+{
+    char text[256];
+
+    hash = hash_bytes(hash, ops->name, strlen(ops->name) + 1);
+    for (size_t i = 0; ops->options && i < ops->options->count; i++) {
+        const stk_option *option = &ops->options->options[i];
+        const char *const *string = (const char *const *)((const char *)options + option->offset);
+
+        if (option->type == STK_OPTION_STRING) {
+            if (*string)
+                hash = hash_bytes(hash, *string, strlen(*string));
+        } else {
+            int length = stk_options_format(option, options, text, sizeof text);
+
+            if (length > 0)
+                hash = hash_bytes(hash, text, STK_MIN((size_t)length, sizeof text - 1));
+        }
+        hash = hash_bytes(hash, "", 1);
+    }
+    return hash;
+}
+
+static uint64_t hash_header(uint64_t hash, const stk_header *header)
+{
+    const int64_t parts[] = {header->dtype, header->rank, header->picture, header->chw};
+
+    hash = hash_bytes(hash, parts, sizeof parts);
+    return hash_bytes(hash, header->shape, header->rank * sizeof header->shape[0]);
+}
+
+/* Make the transform of one call. */
+static stk_status create_step(stk__pipeline *p, const stk__calls *calls, const stk__call *call,
+                              stk__step *step, stk_error *err)
+{
+    void *options = NULL;
+    stk_status status;
+
+    step->ops = find_kind(p->context, call->name, err);
+    if (!step->ops)
+        return STK_EINVAL;
+    if (step->ops->options) {
+        options = stk__calloc(p->context, 1, step->ops->options->struct_size);
+        if (!options)
+            return stk__fail(err, STK_ENOMEM, STK_STAGE_TRANSFORM,
+                             "%s: no memory for its arguments", call->name);
+    }
+    status = stk__call_options(calls, call, step->ops->options, options, err);
+    if (status == STK_OK) {
+        p->hash = hash_call(p->hash, step->ops, options);
+        status = step->ops->create(p->context, options, &step->transform, err);
+    }
+    if (status == STK_OK) {
+        step->transform->ops = step->ops;
+        step->transform->context = p->context;
+    } else {
+        step->transform = NULL;
+    }
+    stk__free(p->context, options);
+    return status;
+}
+
+static bool header_is_sound(const stk_header *header)
+{
+    uint64_t bytes;
+
+    if (header->rank > STK_MAX_RANK || stk_dtype_size(header->dtype) == 0 ||
+        (header->picture && header->rank != 3))
+        return false;
+    return stk__header_varies(header) || stk__header_bytes(header, &bytes);
+}
+
+/* Plan every step for the declared header. */
+static stk_status plan_steps(stk__pipeline *p, stk_error *err)
+{
+    char text[160];
+    const stk_header *header = &p->in;
+
+    for (uint32_t i = 0; i < p->num_steps; i++) {
+        stk__step *step = &p->steps[i];
+
+        step->in = *header;
+        step->purpose = STK_DRAW_TRANSFORM + i;
+        STK_TRY(step->ops->plan(step->transform, &step->in, NULL, &step->plan, err));
+        header = &step->plan.out;
+        if (!header_is_sound(header)) {
+            stk__header_text(header, text, sizeof text);
+            return stk__fail(err, STK_EINVAL, STK_STAGE_TRANSFORM,
+                             "%s: its plan gives %s, which nothing can hold", step->ops->name,
+                             text);
+        }
+    }
+    p->out = *header;
+    return STK_OK;
+}
+
+/* Find what the scratch memory has to hold. */
+static stk_status measure(stk__pipeline *p, stk_error *err)
+{
+    for (uint32_t g = 0; g < p->num_groups; g++) {
+        const stk__group *group = &p->groups[g];
+        const stk__step *last = &p->steps[group->first + group->count - 1];
+        uint64_t want = group->fused ? STK__PASS_SCRATCH : last->plan.scratch, bytes = 0;
+
+        if (want > INT64_MAX / 4)
+            return stk__fail(err, STK_ELIMIT, STK_STAGE_TRANSFORM,
+                             "%s: wants %llu bytes of scratch memory", last->ops->name,
+                             (unsigned long long)want);
+        p->group_scratch = STK_MAX(p->group_scratch, stk__round_up(want, STK_CACHE_LINE));
+        if (g + 1 == p->num_groups)
+            break;
+        if (!stk__header_bytes(&last->plan.out, &bytes) || bytes > INT64_MAX / 4)
+            return stk__fail(
+                err, STK_ENOTSUP, STK_STAGE_TRANSFORM,
+                "%s: cannot stand before %s where the size of its result varies: put a transform "
+                "that fixes the size, such as random_crop, before it",
+                last->ops->name, p->steps[p->groups[g + 1].first].ops->name);
+        p->room[g % 2] = STK_MAX(p->room[g % 2], stk__round_up(bytes + STK_TAIL, STK_CACHE_LINE));
+    }
+    return STK_OK;
+}
+
+static stk_status build(stk__pipeline *p, const stk__calls *calls, stk_error *err)
+{
+    p->steps = stk__calloc(p->context, STK_MAX(calls->num_calls, 1), sizeof *p->steps);
+    p->groups = stk__calloc(p->context, STK_MAX(calls->num_calls, 1), sizeof *p->groups);
+    if (!p->steps || !p->groups)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_TRANSFORM, "no memory for %u transforms",
+                         calls->num_calls);
+    p->hash = hash_header(UINT64_C(0xcbf29ce484222325), &p->in);
+    for (uint32_t i = 0; i < calls->num_calls; i++) {
+        p->num_steps++;
+        STK_TRY(create_step(p, calls, &calls->calls[i], &p->steps[i], err));
+    }
+    STK_TRY(plan_steps(p, err));
+    stk__pipeline_fuse(p);
+    return measure(p, err);
+}
+
+stk_status stk__pipeline_create(stk_context *ctx, const char *text, const stk_header *in,
+                                stk__pipeline **out, stk_error *err)
+{
+    stk__calls calls;
+    stk__pipeline *p = NULL;
+    stk_status status;
+
+    *out = NULL;
+    if (!header_is_sound(in))
+        return stk__fail(err, STK_EINVAL, STK_STAGE_TRANSFORM,
+                         "transforms: the field has a header out of range");
+    status = stk__calls_parse(ctx, "transforms", text, &calls, err);
+    if (status != STK_OK)
+        return status;
+    p = stk__calloc(ctx, 1, sizeof *p);
+    if (!p) {
+        status = stk__fail(err, STK_ENOMEM, STK_STAGE_TRANSFORM, "no memory for the transforms");
+        goto out;
+    }
+    p->context = stk__context_ref(ctx);
+    p->in = *in;
+    p->varies = stk__header_varies(in);
+    status = build(p, &calls, err);
+    if (status != STK_OK)
+        stk__pipeline_destroy(&p);
+    *out = p;
+out:
+    stk__calls_release(ctx, &calls);
+    return status;
+}
+
+void stk__pipeline_destroy(stk__pipeline **pipeline)
+{
+    if (!pipeline || !*pipeline)
+        return;
+    stk__pipeline *p = *pipeline;
+    stk_context *ctx = p->context;
+
+    for (uint32_t i = 0; i < p->num_steps; i++)
+        if (p->steps[i].transform)
+            p->steps[i].ops->destroy(p->steps[i].transform);
+    stk__free(ctx, p->steps);
+    stk__free(ctx, p->groups);
+    stk__free(ctx, p);
+    stk__context_unref(ctx);
+    *pipeline = NULL;
+}
+
+void stk__pipeline_header(const stk__pipeline *pipeline, stk_header *out)
+{
+    *out = pipeline->out;
+}
+
+uint64_t stk__pipeline_scratch(const stk__pipeline *pipeline)
+{
+    return pipeline->group_scratch + pipeline->room[0] + pipeline->room[1];
+}
+
+bool stk__pipeline_empty(const stk__pipeline *pipeline)
+{
+    return pipeline->num_steps == 0;
+}
+
+uint64_t stk__pipeline_hash(const stk__pipeline *pipeline)
+{
+    return pipeline->hash;
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Parts of `stoker bench` that can be looked at by themselves: the table, merged hashes, the sum of
+ * ranks. */
+#include "support/support.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../cli/bench_hash.c"
+#include "../../cli/bench_report.c"
+#include "../../cli/output.c"
+#include "../../cli/table.c"
+
+/* What the reports ask of the rest of the command. */
+void cli_error(const char *format, ...)
+{
+}
+
+void cli_on_interrupt(void (*run)(void *user), void *user)
+{
+}
+
+void bench_interrupt(void *loader)
+{
+}
+
+static char *printed(void (*print)(FILE *out))
+{
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+
+    assert_non_null(out);
+    print(out);
+    fclose(out);
+    return text;
+}
+
+static struct cli_table table;
+
+static void fill_table(void)
+{
+    table = (struct cli_table){0};
+    cli_table_column(&table, "setting", "");
+    cli_table_column(&table, "wait", "ms");
+    cli_table_column(&table, "a longer one", "");
+    struct cli_table_row *row = cli_table_row(&table);
+    strcpy(row->cells[0], "x=1");
+    strcpy(row->cells[1], "1.25");
+    strcpy(row->cells[2], "µ");
+    row = cli_table_row(&table);
+    strcpy(row->cells[0], "x=2");
+    strcpy(row->note, "failed");
+}
+
+static void print_wide(FILE *out)
+{
+    cli_table_print(&table, 0, out);
+}
+
+static void print_narrow(FILE *out)
+{
+    cli_table_print(&table, 20, out);
+}
+
+static void test_table(void **state)
+{
+    fill_table();
+    char *text = printed(print_wide);
+    assert_string_equal(text, "setting  wait  a longer one\n"
+                              "           ms              \n"
+                              "x=1      1.25             µ\n"
+                              "x=2      failed\n");
+    free(text);
+    /* What does not fit stands below, the first column repeated. */
+    text = printed(print_narrow);
+    assert_string_equal(text, "setting  wait\n"
+                              "           ms\n"
+                              "x=1      1.25\n"
+                              "x=2      failed\n"
+                              "\n"
+                              "setting  a longer one\n"
+                              "                     \n"
+                              "x=1                 µ\n");
+    free(text);
+    cli_table_free(&table);
+}
+
+static void test_short_numbers(void **state)
+{
+    static const struct {
+        double value;
+        const char *text;
+    } cases[] = {{0, "0.00"},      {1.234, "1.23"}, {12.34, "12.3"},      {123.4, "123"},
+                 {9.999, "10.0"},  {99.96, "100"},  {0.05, "0.050"},      {0.00123, "0.0012"},
+                 {1e6, "1000000"}, {-2.5, "-2.50"}, {0.000012, "0.00001"}};
+    char text[32];
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        cli_short_number(text, sizeof text, cases[i].value);
+        assert_string_equal(text, cases[i].text);
+    }
+}
+
+static void print_paragraph(FILE *out)
+{
+    cli_paragraph(out, 12, 2, "one two three fourteenlongword  five");
+}
+
+static void test_paragraph(void **state)
+{
+    char *text = printed(print_paragraph);
+
+    assert_string_equal(text, "  one two\n  three\n  fourteenlongword\n  five\n");
+    free(text);
+}
+
+static FILE *file_of(const char *text)
+{
+    FILE *f = tmpfile();
+
+    assert_non_null(f);
+    fputs(text, f);
+    return f;
+}
+
+static void test_hashes_are_merged_by_position(void **state)
+{
+    /* As numbers, not as texts: 9 before 10. */
+    FILE *parts[] = {file_of("0 0 0 7 aa\n0 0 9 5 cc\n0 10 0 1 ee\n"), file_of(""),
+                     file_of("0 0 1 6 bb\n0 9 10 2 dd\n1 0 0 3 ff\n")};
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+
+    assert_int_equal(bench_hash_merge(parts, 3, out), 0);
+    fclose(out);
+    assert_string_equal(
+        text, "0 0 0 7 aa\n0 0 1 6 bb\n0 0 9 5 cc\n0 9 10 2 dd\n0 10 0 1 ee\n1 0 0 3 ff\n");
+    free(text);
+    for (int i = 0; i < 3; i++)
+        fclose(parts[i]);
+}
+
+static void test_ranks_are_summed(void **state)
+{
+    struct bench_result ranks[2] = {0}, sum;
+    stk_figures judged;
+
+    for (int i = 0; i < 2; i++) {
+        ranks[i].figures = (stk_figures){.samples_per_s = 100 + i,
+                                         .samples = 1000,
+                                         .cpu_s = 2,
+                                         .peak_bytes = 10,
+                                         .step_share = 0.5 - 0.1 * i,
+                                         .step_stretch = 1 + i,
+                                         .wait = {.mean = 0.1 * (i + 1), .p95 = 0.3}};
+        ranks[i].events = ranks[i].delivered = 1000;
+    }
+    bench_sum(ranks, 2, &sum, &judged);
+    assert_true(sum.figures.samples_per_s == 201);
+    assert_true(sum.figures.cpu_s_per_1000 == 2);
+    assert_int_equal(sum.figures.peak_bytes, 20);
+    assert_true(sum.figures.step_share == 0.4);
+    assert_true(sum.figures.step_stretch == 2);
+    assert_true(sum.figures.wait.mean == 0.2);
+    assert_int_equal(sum.delivered, 2000);
+    /* The verdict is about the slowest rank, with the rate of all. */
+    assert_true(judged.wait.mean == 0.2 && judged.samples_per_s == 201);
+    /* What failed says more than what was stopped for it. */
+    ranks[0].status = STK_ECANCELED;
+    ranks[1].status = STK_EFORMAT;
+    strcpy(ranks[1].error.text, "the reason");
+    bench_sum(ranks, 2, &sum, &judged);
+    assert_int_equal(sum.status, STK_EFORMAT);
+    assert_string_equal(sum.error.text, "the reason");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_table),
+        cmocka_unit_test(test_short_numbers),
+        cmocka_unit_test(test_paragraph),
+        cmocka_unit_test(test_hashes_are_merged_by_position),
+        cmocka_unit_test(test_ranks_are_summed),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

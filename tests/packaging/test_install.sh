@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Installs into a folder, moves the folder, and builds and runs every example against it: with pkg-config (shared),
+# and with find_package (shared and static).
+#   test_install.sh SOURCE_FOLDER BUILD_FOLDER
+set -euo pipefail
+source=$1
+build=$2
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/stoker install XXXXXX")
+trap 'rm -rf "$work"' EXIT
+cmake --install "$build" --prefix "$work/first" >/dev/null
+mv "$work/first" "$work/moved here"
+prefix="$work/moved here"
+
+PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name stoker.pc)")
+export PKG_CONFIG_PATH
+libdir=$(dirname "$PKG_CONFIG_PATH")
+version=$(pkg-config --modversion stoker)
+[ "$("$prefix/bin/stoker" --version | head -n 1 | grep -oE '[0-9]+\.[0-9]+\.[0-9]+' | head -n 1)" = "$version" ] || {
+    echo "stoker --version and stoker.pc ($version) differ" >&2
+    exit 1
+}
+
+# pkg-config escapes the spaces of a path for a shell: eval reads them back.
+eval "flags=($(pkg-config --cflags --libs stoker))"
+ran=0
+for example in "$source"/examples/*.c; do
+    name=$(basename "$example" .c)
+    lines=$(wc -l <"$example")
+    [ "$lines" -lt 60 ] || {
+        echo "$name has $lines lines; 59 are the most" >&2
+        exit 1
+    }
+    "${CC:-cc}" -std=c99 -Wall -Wextra -Werror -pedantic "$example" "${flags[@]}" -o "$work/$name"
+    LD_LIBRARY_PATH=$libdir "$work/$name" >"$work/$name.out"
+    [ -s "$work/$name.out" ]
+    ran=$((ran + 1))
+done
+[ "$ran" -ge 3 ]
+
+mkdir "$work/project"
+cat >"$work/project/CMakeLists.txt" <<TEXT
+cmake_minimum_required(VERSION 3.25)
+project(user LANGUAGES C)
+find_package(Stoker 0.1 REQUIRED COMPONENTS static)
+file(GLOB examples "$source/examples/*.c")
+foreach(example \${examples})
+    get_filename_component(name \${example} NAME_WE)
+    add_executable(\${name} \${example})
+    target_link_libraries(\${name} PRIVATE stoker::stoker)
+    add_executable(\${name}_static \${example})
+    target_link_libraries(\${name}_static PRIVATE stoker::stoker_static)
+endforeach()
+TEXT
+cmake -S "$work/project" -B "$work/project/build" -G Ninja -DCMAKE_PREFIX_PATH="$prefix" >"$work/cmake.log" ||
+    { cat "$work/cmake.log" >&2; exit 1; }
+ninja -C "$work/project/build" >"$work/ninja.log" || { cat "$work/ninja.log" >&2; exit 1; }
+for example in "$source"/examples/*.c; do
+    name=$(basename "$example" .c)
+    for program in "$name" "${name}_static"; do
+        "$work/project/build/$program" >"$work/$program.cmake.out"
+        cmp "$work/$name.out" "$work/$program.cmake.out"
+    done
+done
+echo "$ran examples built and run with pkg-config, find_package, shared and static"

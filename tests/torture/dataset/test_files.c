@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening datasets of files while the n-th allocation fails, for every n until all succeed. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+#include "support/support.h"
+
+/* Fails the allocation that makes the count zero, and all later ones when `for_good`. */
+typedef struct faults {
+    int64_t left;
+    bool for_good;
+    uint64_t held; /* blocks not freed */
+} faults;
+
+static void *faulty_alloc(void *user, size_t size, size_t align)
+{
+    faults *f = user;
+    void *memory = NULL;
+
+    if (f->left <= 0 && (f->for_good || f->left == 0)) {
+        f->left--;
+        return NULL;
+    }
+    f->left--;
+    if (posix_memalign(&memory, align < sizeof(void *) ? sizeof(void *) : align, size ? size : 1))
+        return NULL;
+    f->held++;
+    return memory;
+}
+
+static void faulty_free(void *user, void *memory, size_t size)
+{
+    if (memory)
+        ((faults *)user)->held--;
+    free(memory);
+}
+
+static void line(void *user, const char *name, const char *value)
+{
+}
+
+/* One program: open and close. True when no allocation failed. */
+static bool run(const char *spec, int64_t n, bool for_good)
+{
+    faults f = {n, for_good, 0};
+    stk_context_options options;
+    stk_context *ctx = NULL;
+    stk_dataset *d = NULL;
+    stk_error err;
+
+    stk_context_options_init(&options);
+    options.io_engine = STK_IO_THREADS;
+    options.allocator = (stk_allocator){faulty_alloc, faulty_free, &f};
+    stk_error_init(&err);
+    stk_status status = stk_context_create(&options, &ctx, &err);
+    if (status == STK_OK)
+        status = stk_dataset_open(ctx, spec, &d, &err);
+    if (status == STK_OK) {
+        assert_ok(stk_dataset_describe(d, line, NULL, &err), &err);
+    } else {
+        assert_null(d);
+        if (status != STK_ENOMEM)
+            fail_msg("%s, allocation %lld: %s: %s", spec, (long long)n, stk_status_name(status),
+                     err.text);
+    }
+    stk_dataset_close(&d);
+    stk_context_destroy(&ctx);
+    assert_int_equal(f.held, 0);
+    return f.left > 0 || (status == STK_OK && f.left == 0);
+}
+
+static void torture(const char *spec)
+{
+    for (int for_good = 0; for_good < 2; for_good++) {
+        int64_t n = 0;
+        while (!run(spec, n, for_good)) {
+            n++;
+            assert_true(n < 100000);
+        }
+        assert_true(n > 3);
+    }
+}
+
+static const unsigned char images[] = {0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 1, 7, 8};
+static const unsigned char labels[] = {0, 0, 8, 1, 0, 0, 0, 2, 1, 0};
+
+static void test_mnist(void **state)
+{
+    char folder[256], spec[400];
+
+    test_folder(folder);
+    test_write(folder, "train-images-idx3-ubyte", images, sizeof images);
+    test_write(folder, "train-labels-idx1-ubyte", labels, sizeof labels);
+    snprintf(spec, sizeof spec, "mnist:%s", folder);
+    torture(spec);
+    snprintf(spec, sizeof spec, "mnist:%s?memory=true&split=train", folder);
+    torture(spec);
+    test_folder_remove(folder);
+}
+
+static void write_gzip(const char *folder, const char *name, const void *data, size_t size)
+{
+    char path[400];
+
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    gzFile f = gzopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(gzwrite(f, data, (unsigned)size), size);
+    assert_int_equal(gzclose(f), Z_OK);
+}
+
+static void test_gzip(void **state)
+{
+    char folder[256], spec[400];
+
+    test_folder(folder);
+    write_gzip(folder, "train-images-idx3-ubyte.gz", images, sizeof images);
+    write_gzip(folder, "train-labels-idx1-ubyte.gz", labels, sizeof labels);
+    snprintf(spec, sizeof spec, "mnist:%s", folder);
+    torture(spec);
+    test_folder_remove(folder);
+}
+
+static void test_cifar10(void **state)
+{
+    static unsigned char record[3073];
+    char folder[256], spec[400], name[64];
+
+    test_folder(folder);
+    for (int i = 1; i <= 5; i++) {
+        snprintf(name, sizeof name, "data_batch_%d.bin", i);
+        test_write(folder, name, record, sizeof record);
+    }
+    snprintf(spec, sizeof spec, "cifar10:%s?memory=true", folder);
+    torture(spec);
+    test_folder_remove(folder);
+}
+
+static void test_npy(void **state)
+{
+    torture("npy:" TESTS_DIR "/golden/npy/little_float32.npy?labels=labels_int32_big.npy");
+    torture("npy:" TESTS_DIR "/golden/npy/big_float32.npy?memory=true&labels=" TESTS_DIR
+            "/golden/npy/labels_uint8.npy");
+}
+
+static void test_npy_folder(void **state)
+{
+    static const char file[] = "\x93NUMPY\1\0\x3a\0"
+                               "{'descr': '|u1', 'fortran_order': False, 'shape': (2,), }\nab";
+    char folder[256], spec[400], name[64];
+
+    test_folder(folder);
+    for (int i = 0; i < 200; i++) {
+        snprintf(name, sizeof name, "class-%d/%03d.npy", i % 70, i);
+        test_write(folder, name, file, sizeof file - 1);
+    }
+    snprintf(spec, sizeof spec, "npy:%s", folder);
+    torture(spec);
+    test_folder_remove(folder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_mnist),      cmocka_unit_test(test_gzip),
+        cmocka_unit_test(test_cifar10),    cmocka_unit_test(test_npy),
+        cmocka_unit_test(test_npy_folder),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

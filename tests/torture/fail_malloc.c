@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A preloaded malloc that fails: the FAIL_AT-th call, and with FAIL_FOR_EVER all after it. It
+ * reaches the allocations of libraries, which the library's own hook does not. At exit the number
+ * of calls is written to descriptor 198, where that is open.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define REPORT_FD 198
+
+extern void *__libc_malloc(size_t size);
+extern void *__libc_calloc(size_t count, size_t size);
+extern void *__libc_realloc(void *memory, size_t size);
+extern void *__libc_memalign(size_t align, size_t size);
+
+static atomic_long calls;
+static long fail_at;
+static int for_ever, ready;
+
+__attribute__((constructor)) static void begin(void)
+{
+    const char *at = getenv("FAIL_AT");
+
+    fail_at = at ? atol(at) : 0;
+    for_ever = getenv("FAIL_FOR_EVER") != NULL;
+    ready = 1;
+}
+
+__attribute__((destructor)) static void end(void)
+{
+    char text[32];
+    int n = snprintf(text, sizeof text, "%ld\n", atomic_load(&calls));
+
+    ready = 0;
+    if (write(REPORT_FD, text, (size_t)n) < 0)
+        return;
+}
+
+static int strikes(void)
+{
+    if (!ready)
+        return 0;
+    long call = atomic_fetch_add(&calls, 1) + 1;
+    int hit = fail_at && (for_ever ? call >= fail_at : call == fail_at);
+    if (hit)
+        errno = ENOMEM;
+    return hit;
+}
+
+void *malloc(size_t size)
+{
+    return strikes() ? NULL : __libc_malloc(size);
+}
+
+void *calloc(size_t count, size_t size)
+{
+    return strikes() ? NULL : __libc_calloc(count, size);
+}
+
+void *realloc(void *memory, size_t size)
+{
+    return strikes() ? NULL : __libc_realloc(memory, size);
+}
+
+void *aligned_alloc(size_t align, size_t size)
+{
+    return strikes() ? NULL : __libc_memalign(align, size);
+}
+
+int posix_memalign(void **out, size_t align, size_t size)
+{
+    if (strikes())
+        return ENOMEM;
+    *out = __libc_memalign(align, size);
+    return *out ? 0 : ENOMEM;
+}

@@ -1,0 +1,591 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One set of tests over both engines of asynchronous reads. */
+#include "support/support.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/aio.h"
+
+#define FILE_SIZE 1000003u
+
+typedef struct fixture {
+    stk_io_engine engine;
+    stk_context *context;
+    char folder[256];
+    int fd;
+    unsigned char *bytes;
+} fixture;
+
+typedef struct job {
+    stk__aio_read read;
+    unsigned char *data;
+    sem_t *ended; /* posted by done() */
+    sem_t *hold;  /* done() waits for it (a test's way of stopping a worker) */
+    atomic_int calls;
+    stk_status status;
+    int error;
+    atomic_uint *sequence;
+    unsigned place; /* when it ended, counted by `sequence` */
+} job;
+
+static void on_done(stk__aio_read *read, stk_status status, int error)
+{
+    job *j = (job *)read;
+
+    j->status = status;
+    j->error = error;
+    if (j->sequence)
+        j->place = atomic_fetch_add(j->sequence, 1);
+    atomic_fetch_add(&j->calls, 1);
+    sem_t *ended = j->ended;
+    sem_t *hold = j->hold;
+    sem_post(ended);
+    if (hold)
+        while (sem_wait(hold) != 0)
+            ;
+}
+
+static void fill(job *j, int fd, uint64_t offset, uint64_t length, sem_t *ended)
+{
+    memset(j, 0, sizeof *j);
+    j->data = malloc(length ? length : 1);
+    assert_non_null(j->data);
+    j->read = (stk__aio_read){
+        .fd = fd, .data = j->data, .offset = offset, .length = length, .done = on_done};
+    j->ended = ended;
+}
+
+static void wait_for(sem_t *ended, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        while (sem_wait(ended) != 0)
+            assert_int_equal(errno, EINTR);
+}
+
+static int set_up(void **state, stk_io_engine engine)
+{
+    fixture *f = calloc(1, sizeof *f);
+    uint64_t seed = 7;
+
+    f->engine = engine;
+    f->context = test_context();
+    test_folder(f->folder);
+    f->bytes = malloc(FILE_SIZE);
+    for (size_t i = 0; i < FILE_SIZE; i++)
+        f->bytes[i] = (unsigned char)test_random(&seed);
+    test_write(f->folder, "data", f->bytes, FILE_SIZE);
+    char path[300];
+    snprintf(path, sizeof path, "%s/data", f->folder);
+    f->fd = open(path, O_RDONLY | O_CLOEXEC);
+    assert_true(f->fd >= 0);
+    *state = f;
+    return 0;
+}
+
+static int set_up_threads(void **state)
+{
+    return set_up(state, STK_IO_THREADS);
+}
+
+static int set_up_uring(void **state)
+{
+    return set_up(state, STK_IO_URING);
+}
+
+static int tear_down(void **state)
+{
+    fixture *f = *state;
+
+    close(f->fd);
+    test_folder_remove(f->folder);
+    stk_context_destroy(&f->context);
+    free(f->bytes);
+    free(f);
+    return 0;
+}
+
+/* The engine of the fixture; skips the test where the kernel refuses io_uring. */
+static stk__aio *engine_of(fixture *f, uint32_t depth)
+{
+    stk__aio *aio = NULL;
+    stk_error err;
+    stk_status status = stk__aio_create(f->context, f->engine, depth, &aio, &err);
+
+    if (f->engine == STK_IO_URING && status == STK_ENOTSUP) {
+        print_message("skipped: %s\n", err.text);
+        skip();
+    }
+    assert_ok(status, &err);
+    assert_int_equal(stk__aio_engine(aio), f->engine);
+    return aio;
+}
+
+static void test_random_reads(void **state)
+{
+    fixture *f = *state;
+    stk__aio *aio = engine_of(f, 8);
+    uint64_t seed = 11;
+    job *jobs = calloc(300, sizeof *jobs);
+    sem_t ended;
+
+    sem_init(&ended, 0, 0);
+    for (int i = 0; i < 300; i++) {
+        uint64_t offset = test_random(&seed) % FILE_SIZE;
+        uint64_t length = test_random(&seed) % STK_MIN(FILE_SIZE - offset, 5000u);
+        fill(&jobs[i], f->fd, offset, length, &ended);
+        if (i % 3 == 0)
+            jobs[i].read.deadline_ns = stk__now_ns() + UINT64_C(60000000000);
+        assert_int_equal(stk__aio_submit(aio, &jobs[i].read), STK_OK);
+    }
+    wait_for(&ended, 300);
+    for (int i = 0; i < 300; i++) {
+        assert_int_equal(jobs[i].status, STK_OK);
+        assert_int_equal(jobs[i].calls, 1);
+        assert_memory_equal(jobs[i].data, f->bytes + jobs[i].read.offset, jobs[i].read.length);
+        free(jobs[i].data);
+    }
+    stk__aio_destroy(&aio);
+    assert_null(aio);
+    free(jobs);
+}
+
+static void test_ends(void **state)
+{
+    fixture *f = *state;
+    stk__aio *aio = engine_of(f, 2);
+    job j;
+    sem_t ended;
+
+    sem_init(&ended, 0, 0);
+    fill(&j, f->fd, 0, FILE_SIZE, &ended);
+    assert_int_equal(stk__aio_submit(aio, &j.read), STK_OK);
+    wait_for(&ended, 1);
+    assert_int_equal(j.status, STK_OK);
+    assert_memory_equal(j.data, f->bytes, FILE_SIZE);
+    free(j.data);
+    const struct {
+        uint64_t offset, length;
+        stk_status status;
+    } cases[] = {{FILE_SIZE - 10, 10, STK_OK},
+                 {FILE_SIZE - 10, 11, STK_ETRUNCATED},
+                 {FILE_SIZE, 1, STK_ETRUNCATED},
+                 {UINT64_C(1) << 60, 5, STK_ETRUNCATED},
+                 {FILE_SIZE + 5, 0, STK_OK}};
+    for (size_t i = 0; i < STK_COUNT(cases); i++) {
+        fill(&j, f->fd, cases[i].offset, cases[i].length, &ended);
+        assert_int_equal(stk__aio_submit(aio, &j.read), STK_OK);
+        wait_for(&ended, 1);
+        /* Beyond what the file system can address, the kernel may say "invalid" instead of "ends".
+         */
+        if (cases[i].offset < UINT64_C(1) << 40)
+            assert_int_equal(j.status, cases[i].status);
+        else
+            assert_true(j.status == STK_ETRUNCATED || j.status == STK_EINVAL);
+        free(j.data);
+    }
+    fill(&j, f->fd, INT64_MAX - 3, 10, &ended);
+    assert_int_equal(stk__aio_submit(aio, &j.read), STK_EINVAL);
+    j.read.offset = UINT64_MAX - 3;
+    assert_int_equal(stk__aio_submit(aio, &j.read), STK_EINVAL);
+    assert_int_equal(j.calls, 0);
+    free(j.data);
+    fill(&j, -1, 0, 10, &ended);
+    assert_int_equal(stk__aio_submit(aio, &j.read), STK_OK);
+    wait_for(&ended, 1);
+    assert_int_equal(j.status, STK_EIO);
+    assert_int_equal(j.error, EBADF);
+    free(j.data);
+    stk__aio_destroy(&aio);
+}
+
+/* One read's done() is held, so that with a depth of 1 nothing behind the next one can start. */
+static void test_order_and_cancel_of_waiting(void **state)
+{
+    fixture *f = *state;
+    stk__aio *aio = engine_of(f, 1);
+    job jobs[12];
+    sem_t ended, hold;
+    atomic_uint sequence = 0;
+
+    sem_init(&ended, 0, 0);
+    sem_init(&hold, 0, 0);
+    for (int i = 0; i < 12; i++) {
+        fill(&jobs[i], f->fd, (uint64_t)i * 100, 100, &ended);
+        jobs[i].sequence = &sequence;
+    }
+    jobs[0].hold = &hold;
+    assert_int_equal(stk__aio_submit(aio, &jobs[0].read), STK_OK);
+    wait_for(&ended, 1);
+    for (int i = 1; i < 12; i++)
+        assert_int_equal(stk__aio_submit(aio, &jobs[i].read), STK_OK);
+    /* In the middle, at the end, twice. */
+    stk__aio_cancel(aio, &jobs[5].read);
+    stk__aio_cancel(aio, &jobs[11].read);
+    stk__aio_cancel(aio, &jobs[11].read);
+    assert_int_equal(jobs[5].status, STK_ECANCELED);
+    assert_int_equal(jobs[11].status, STK_ECANCELED);
+    assert_int_equal(jobs[11].calls, 1);
+    sem_post(&hold);
+    wait_for(&ended, 11);
+    unsigned before = 0;
+    for (int i = 0; i < 11; i++) {
+        if (i == 5)
+            continue;
+        assert_int_equal(jobs[i].status, STK_OK);
+        assert_memory_equal(jobs[i].data, f->bytes + 100 * i, 100);
+        if (i > 0) /* first in, first started; with a depth of 1 also first out */
+            assert_true(jobs[i].place > before);
+        before = jobs[i].place;
+    }
+    /* A read that has ended is left alone. */
+    stk__aio_cancel(aio, &jobs[3].read);
+    assert_int_equal(jobs[3].calls, 1);
+    stk__aio_destroy(&aio);
+    for (int i = 0; i < 12; i++)
+        free(jobs[i].data);
+}
+
+static void test_deadline_already_past(void **state)
+{
+    fixture *f = *state;
+    stk__aio *aio = engine_of(f, 4);
+    job jobs[2];
+    sem_t ended;
+
+    sem_init(&ended, 0, 0);
+    for (int i = 0; i < 2; i++)
+        fill(&jobs[i], f->fd, 0, FILE_SIZE, &ended);
+    jobs[0].read.deadline_ns = 1;
+    assert_int_equal(stk__aio_submit(aio, &jobs[0].read), STK_OK);
+    wait_for(&ended, 1);
+    assert_int_equal(jobs[0].status, STK_ETIMEDOUT);
+    assert_int_equal(stk__aio_submit(aio, &jobs[1].read), STK_OK);
+    wait_for(&ended, 1);
+    assert_int_equal(jobs[1].status, STK_OK);
+    stk__aio_destroy(&aio);
+    free(jobs[0].data);
+    free(jobs[1].data);
+}
+
+/* The pool's only worker is held in done(): its keeper must fail what waits. */
+static void test_deadline_of_waiting(void **state)
+{
+    fixture *f = *state;
+    stk__aio *aio = engine_of(f, 1);
+    job jobs[3];
+    sem_t ended, hold;
+
+    sem_init(&ended, 0, 0);
+    sem_init(&hold, 0, 0);
+    for (int i = 0; i < 3; i++)
+        fill(&jobs[i], f->fd, 0, 10, &ended);
+    jobs[0].hold = &hold;
+    assert_int_equal(stk__aio_submit(aio, &jobs[0].read), STK_OK);
+    wait_for(&ended, 1);
+    jobs[1].read.deadline_ns = stk__now_ns() + UINT64_C(3600000000000);
+    jobs[2].read.deadline_ns = stk__now_ns() + 2000000;
+    assert_int_equal(stk__aio_submit(aio, &jobs[1].read), STK_OK);
+    assert_int_equal(stk__aio_submit(aio, &jobs[2].read), STK_OK);
+    wait_for(&ended, 1);
+    assert_int_equal(jobs[2].status, STK_ETIMEDOUT);
+    assert_int_equal(jobs[1].calls, 0);
+    sem_post(&hold);
+    wait_for(&ended, 1);
+    assert_int_equal(jobs[1].status, STK_OK);
+    stk__aio_destroy(&aio);
+    for (int i = 0; i < 3; i++)
+        free(jobs[i].data);
+}
+
+/* A pipe with nothing in it is a read that the kernel does not end: io_uring can call it back. */
+static void test_stuck_in_kernel(void **state)
+{
+    fixture *f = *state;
+    stk__aio *aio = engine_of(f, 2);
+    job jobs[4];
+    sem_t ended;
+    int ends[2];
+
+    sem_init(&ended, 0, 0);
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    for (int i = 0; i < 4; i++)
+        fill(&jobs[i], i < 3 ? ends[0] : f->fd, 0, 10, &ended);
+    jobs[1].read.deadline_ns = stk__now_ns() + 2000000;
+    jobs[2].read.deadline_ns = stk__now_ns() + 3000000;
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(stk__aio_submit(aio, &jobs[i].read), STK_OK);
+    wait_for(&ended, 2);
+    assert_int_equal(jobs[1].status, STK_ETIMEDOUT);
+    assert_int_equal(jobs[2].status, STK_ETIMEDOUT);
+    assert_int_equal(jobs[0].calls, 0);
+    stk__aio_cancel(aio, &jobs[0].read);
+    wait_for(&ended, 1);
+    assert_int_equal(jobs[0].status, STK_ECANCELED);
+    free(jobs[0].data);
+    /* Bytes that come in pieces are put together. */
+    fill(&jobs[0], ends[0], 0, 10, &ended);
+    assert_int_equal(stk__aio_submit(aio, &jobs[0].read), STK_OK);
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(write(ends[1], &"abcdefghij"[2 * i], 2), 2);
+    wait_for(&ended, 1);
+    assert_int_equal(jobs[0].status, STK_OK);
+    assert_memory_equal(jobs[0].data, "abcdefghij", 10);
+    /* Destroying with a stuck read in flight ends it, and what waits behind. */
+    for (int i = 0; i < 3; i++)
+        jobs[i].read.deadline_ns = 0;
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(stk__aio_submit(aio, &jobs[i].read), STK_OK);
+    stk__aio_destroy(&aio);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(jobs[i].status, STK_ECANCELED);
+        free(jobs[i].data);
+    }
+    close(ends[0]);
+    close(ends[1]);
+}
+
+static void test_destroy_with_reads_in_flight(void **state)
+{
+    fixture *f = *state;
+    sem_t ended;
+
+    sem_init(&ended, 0, 0);
+    for (int round = 0; round < 20; round++) {
+        stk__aio *aio = engine_of(f, 4);
+        job jobs[40];
+        for (int i = 0; i < 40; i++) {
+            fill(&jobs[i], f->fd, (uint64_t)i * 1000, 50000, &ended);
+            assert_int_equal(stk__aio_submit(aio, &jobs[i].read), STK_OK);
+        }
+        stk__aio_destroy(&aio);
+        for (int i = 0; i < 40; i++) {
+            assert_int_equal(jobs[i].calls, 1);
+            assert_true(jobs[i].status == STK_OK || jobs[i].status == STK_ECANCELED);
+            if (jobs[i].status == STK_OK)
+                assert_memory_equal(jobs[i].data, f->bytes + 1000 * i, 50000);
+            free(jobs[i].data);
+        }
+    }
+}
+
+typedef struct submitter {
+    pthread_t thread;
+    stk__aio *aio;
+    int fd;
+    uint64_t seed;
+    job *jobs;
+    sem_t *ended;
+    bool failed;
+} submitter;
+
+#define PER_SUBMITTER 200
+
+/* Submits, cancels some at once, and ends before its reads do. */
+static void *submit_and_leave(void *argument)
+{
+    submitter *s = argument;
+
+    for (int i = 0; i < PER_SUBMITTER; i++) {
+        s->failed |= stk__aio_submit(s->aio, &s->jobs[i].read) != STK_OK;
+        if (test_random(&s->seed) % 3 == 0)
+            stk__aio_cancel(s->aio, &s->jobs[test_random(&s->seed) % (unsigned)(i + 1)].read);
+    }
+    return NULL;
+}
+
+static void test_many_threads_with_cancels(void **state)
+{
+    fixture *f = *state;
+    stk__aio *aio = engine_of(f, 16);
+    submitter submitters[4];
+    sem_t ended;
+
+    sem_init(&ended, 0, 0);
+    for (int t = 0; t < 4; t++) {
+        submitters[t] = (submitter){.aio = aio, .seed = 99u + (unsigned)t};
+        submitters[t].jobs = calloc(PER_SUBMITTER, sizeof(job));
+        for (int i = 0; i < PER_SUBMITTER; i++)
+            fill(&submitters[t].jobs[i], f->fd,
+                 test_random(&submitters[t].seed) % (FILE_SIZE - 3000), 3000, &ended);
+    }
+    for (int t = 0; t < 4; t++)
+        assert_int_equal(
+            pthread_create(&submitters[t].thread, NULL, submit_and_leave, &submitters[t]), 0);
+    for (int t = 0; t < 4; t++)
+        pthread_join(submitters[t].thread, NULL);
+    wait_for(&ended, 4 * PER_SUBMITTER);
+    stk__aio_destroy(&aio);
+    for (int t = 0; t < 4; t++) {
+        assert_false(submitters[t].failed);
+        for (int i = 0; i < PER_SUBMITTER; i++) {
+            job *j = &submitters[t].jobs[i];
+            assert_int_equal(j->calls, 1);
+            assert_true(j->status == STK_OK || j->status == STK_ECANCELED);
+            if (j->status == STK_OK)
+                assert_memory_equal(j->data, f->bytes + j->read.offset, 3000);
+            free(j->data);
+        }
+        free(submitters[t].jobs);
+    }
+}
+
+typedef struct chain {
+    stk__aio_read read;
+    stk__aio *aio;
+    sem_t *ended;
+    unsigned left;
+    stk_status status;
+    char data[64];
+} chain;
+
+static void next_link(stk__aio_read *read, stk_status status, int error)
+{
+    chain *c = (chain *)read;
+
+    (void)error;
+    c->status = status;
+    if (status != STK_OK || c->left-- == 0 || stk__aio_submit(c->aio, read) != STK_OK)
+        sem_post(c->ended);
+}
+
+/* done() may submit the same read again. */
+static void test_submit_from_done(void **state)
+{
+    fixture *f = *state;
+    stk__aio *aio = engine_of(f, 2);
+    sem_t ended;
+    chain c = {.read = {.fd = f->fd, .data = c.data, .length = 64, .done = next_link},
+               .aio = aio,
+               .ended = &ended,
+               .left = 100};
+
+    sem_init(&ended, 0, 0);
+    assert_int_equal(stk__aio_submit(aio, &c.read), STK_OK);
+    wait_for(&ended, 1);
+    assert_int_equal(c.status, STK_OK);
+    assert_int_equal(c.left, UINT32_MAX);
+    stk__aio_destroy(&aio);
+}
+
+static void test_bad_arguments(void **state)
+{
+    fixture *f = *state;
+    stk__aio *aio = NULL;
+    stk_error err;
+
+    assert_fails(stk__aio_create(f->context, f->engine, 0, &aio, &err), STK_EINVAL, &err, "depth");
+    assert_fails(stk__aio_create(f->context, f->engine, 5000, &aio, &err), STK_EINVAL, &err,
+                 "5000");
+    stk__aio_destroy(&aio);
+    stk__aio_destroy(NULL);
+}
+
+/* In a child whose io_uring_setup() is refused, as container runtimes do. Exit code 0: all as it
+ * should be. */
+static int child_without_uring(int *step)
+{
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_setup, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {.len = STK_COUNT(filter), .filter = filter};
+    stk_context *context = NULL;
+    stk__aio *aio = NULL;
+    stk_error err;
+
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+        return 77;
+    *step = 1;
+    if (stk_context_create(NULL, &context, &err) != STK_OK)
+        return 1;
+    *step = 2;
+    if (stk__aio_create(context, STK_IO_URING, 4, &aio, &err) != STK_ENOTSUP || aio)
+        return 2;
+    if (stk__aio_create(context, STK_IO_AUTO, 4, &aio, &err) != STK_OK)
+        return 3;
+    if (stk__aio_engine(aio) != STK_IO_THREADS)
+        return 4;
+    stk__aio_destroy(&aio);
+    stk_context_destroy(&context);
+    return 0;
+}
+
+static void test_refused_uring_falls_back(void **state)
+{
+    int step = 0, status = 0;
+
+    (void)state;
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0)
+        _exit(child_without_uring(&step));
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) == 77) {
+        print_message("skipped: no seccomp filters here\n");
+        skip();
+    }
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+/* A child of the process that made the engine gives it up without waiting for threads it does not
+ * have. */
+static void test_destroy_after_fork(void **state)
+{
+    fixture *f = *state;
+    stk__aio *aio = engine_of(f, 2);
+    int status = 0;
+
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        stk__aio_destroy(&aio);
+        _exit(aio == NULL ? 0 : 1);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    stk__aio_destroy(&aio);
+}
+
+#define BOTH(name)                                                                                 \
+    {"threads: " #name, name, set_up_threads, tear_down, NULL},                                    \
+    {                                                                                              \
+        "uring: " #name, name, set_up_uring, tear_down, NULL                                       \
+    }
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        BOTH(test_random_reads),
+        BOTH(test_ends),
+        BOTH(test_order_and_cancel_of_waiting),
+        BOTH(test_deadline_already_past),
+        {"threads: test_deadline_of_waiting", test_deadline_of_waiting, set_up_threads, tear_down,
+         NULL},
+        {"uring: test_stuck_in_kernel", test_stuck_in_kernel, set_up_uring, tear_down, NULL},
+        BOTH(test_destroy_with_reads_in_flight),
+        BOTH(test_many_threads_with_cancels),
+        BOTH(test_submit_from_done),
+        BOTH(test_bad_arguments),
+        BOTH(test_destroy_after_fork),
+        cmocka_unit_test(test_refused_uring_falls_back),
+    };
+
+    return cmocka_run_group_tests_name("aio", tests, NULL, NULL);
+}

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Planted figures on both sides of each threshold. */
+#include "support/support.h"
+
+#include <string.h>
+
+/* A step of 10 ms that sleeps, 2 busy workers, 4 usable cores; `wait` seconds a step. */
+static stk_figures plant(double step, double wait)
+{
+    stk_figures f = {
+        .struct_size = sizeof f,
+        .step_time = step,
+        .step_stretch = 1,
+        .steps = 1000,
+        .batch_size = 64,
+        .samples = 64000,
+        .num_workers = 2,
+        .io_depth = 8,
+        .prefetch = 2,
+        .usable_cores = 4,
+        .compute_cores = 1,
+        .ranks = 1,
+        .cached_share = -1,
+    };
+
+    f.wall = 1000 * (step + wait);
+    f.wait = (stk_spread){.n = 999,
+                          .mean = wait,
+                          .p50 = wait,
+                          .p95 = wait,
+                          .p99 = wait,
+                          .max = wait,
+                          .min = wait,
+                          .sum = 999 * wait};
+    f.step_share = step / (step + wait);
+    f.samples_per_s = 64000 / f.wall;
+    f.prepare_busy = 2 * f.wall;
+    f.cpu_s = 2 * f.wall;
+    return f;
+}
+
+static stk_verdict judge(const stk_figures *f)
+{
+    stk_verdict v;
+
+    stk_judge(f, &v);
+    assert_int_equal(v.struct_size, sizeof v);
+    assert_true(strlen(v.text) > 0 && strlen(v.text) < sizeof v.text - 1);
+    assert_true(v.gain >= 1);
+    return v;
+}
+
+static void test_step_threshold(void **state)
+{
+    stk_figures below = plant(0.010, 0.010 * 0.049 / 0.951);
+    stk_figures above = plant(0.010, 0.010 * 0.051 / 0.949);
+
+    stk_verdict v = judge(&below);
+    assert_int_equal(v.limit, STK_LIMIT_STEP);
+    assert_string_equal(v.knob, "");
+    assert_true(v.lost_share > 0.0489 && v.lost_share < 0.0491);
+    assert_int_not_equal(judge(&above).limit, STK_LIMIT_STEP);
+}
+
+static void test_one_core(void **state)
+{
+    stk_figures f = plant(0.010, 0.030);
+
+    f.num_workers = 0;
+    f.prepare_busy = 1000 * 0.030;
+    f.cpu_s = f.prepare_busy;
+    stk_verdict v = judge(&f);
+    assert_int_equal(v.limit, STK_LIMIT_ONE_CORE);
+    assert_string_equal(v.knob, "num_workers");
+    /* One of four cores is kept for the step. */
+    assert_string_equal(v.value, "3");
+    /* 40 ms a step become 10: work of 30 ms on three cores. */
+    assert_true(v.gain > 3.99 && v.gain < 4.01);
+    assert_non_null(strstr(v.text, "75.0 %"));
+    assert_null(strstr(v.text, "waiting for storage"));
+    f.num_workers = 1;
+    assert_int_not_equal(judge(&f).limit, STK_LIMIT_ONE_CORE);
+}
+
+static void test_one_core_on_slow_storage(void **state)
+{
+    stk_figures f = plant(0.010, 0.030);
+
+    f.num_workers = 0;
+    f.requests = 1000;
+    f.prepare_busy = 1000 * 0.010;
+    f.cpu_s = f.prepare_busy;
+    stk_verdict v = judge(&f);
+    assert_int_equal(v.limit, STK_LIMIT_ONE_CORE);
+    assert_non_null(strstr(v.text, "67 % of that is waiting for storage"));
+    /* 40 ms a step become 10: reads overlap, and 10 ms of work spread over three cores. */
+    assert_true(v.gain > 3.99 && v.gain < 4.01);
+    f.prepare_busy = 1000 * 0.0151;
+    v = judge(&f);
+    assert_null(strstr(v.text, "waiting for storage"));
+}
+
+static void test_storage_threshold(void **state)
+{
+    stk_figures f = plant(0.010, 0.030);
+    double threads = 2 * f.wall;
+
+    f.requests = 64000;
+    f.read_latency = 0.005;
+    f.read_seconds = 7.9 * f.wall;
+    f.bytes_read = 64000 * 784;
+    f.cpu_s = 0.1 * f.wall;
+    f.prepare_wait_in = 0.51 * threads;
+    f.prepare_busy = 0.49 * threads;
+    stk_verdict v = judge(&f);
+    assert_int_equal(v.limit, STK_LIMIT_STORAGE);
+    assert_string_equal(v.knob, "io_depth");
+    assert_string_equal(v.value, "16");
+    assert_true(v.gain > 1.9 && v.gain <= 2);
+    /* Reads that do not fill io_depth want more planned ahead. */
+    f.read_seconds = 2 * f.wall;
+    v = judge(&f);
+    assert_string_equal(v.knob, "prefetch_factor");
+    assert_string_equal(v.value, "4");
+    f.prepare_wait_in = 0.49 * threads;
+    f.prepare_busy = 0.51 * threads;
+    assert_int_equal(judge(&f).limit, STK_LIMIT_UNKNOWN);
+}
+
+static void test_cores_threshold(void **state)
+{
+    stk_figures f = plant(0.010, 0.030);
+    double threads = 3 * f.wall;
+
+    f.num_workers = 3;
+    f.prepare_busy = 0.81 * threads;
+    f.prepare_wait_in = 0.19 * threads;
+    f.cpu_s = f.prepare_busy;
+    f.cpu_s_per_1000 = 1.5;
+    stk_verdict v = judge(&f);
+    assert_int_equal(v.limit, STK_LIMIT_CORES);
+    assert_string_equal(v.knob, "");
+    assert_non_null(strstr(v.text, "1.5 CPU-seconds per 1,000"));
+    assert_non_null(strstr(v.text, "4.00x"));
+    f.prepare_busy = 0.79 * threads;
+    f.prepare_wait_in = 0.21 * threads;
+    f.cpu_s = f.prepare_busy;
+    assert_int_equal(judge(&f).limit, STK_LIMIT_UNKNOWN);
+    /* The same from the side of the cores: 80 % of four. */
+    f.cpu_s = 3.21 * f.wall;
+    assert_int_equal(judge(&f).limit, STK_LIMIT_CORES);
+    f.cpu_s = 3.19 * f.wall;
+    assert_int_equal(judge(&f).limit, STK_LIMIT_UNKNOWN);
+}
+
+static void test_too_few_workers(void **state)
+{
+    stk_figures f = plant(0.010, 0.030);
+
+    f.cpu_s = 2 * f.wall;
+    stk_verdict v = judge(&f);
+    assert_int_equal(v.limit, STK_LIMIT_WORKERS);
+    assert_string_equal(v.value, "3");
+    assert_true(v.gain > 1.499 && v.gain < 1.501);
+    /* With three there is none left to add. */
+    f.num_workers = 3;
+    f.prepare_busy = 3 * f.wall;
+    f.cpu_s = 3 * f.wall;
+    assert_int_equal(judge(&f).limit, STK_LIMIT_CORES);
+}
+
+static void test_oversubscribed_threshold(void **state)
+{
+    stk_figures f = plant(0.010, 0.001);
+
+    f.spin = true;
+    f.num_workers = 4;
+    f.step_stretch = 1.11;
+    stk_verdict v = judge(&f);
+    assert_int_equal(v.limit, STK_LIMIT_OVERSUBSCRIBED);
+    assert_string_equal(v.knob, "num_workers");
+    assert_string_equal(v.value, "3");
+    assert_non_null(strstr(v.text, "1-2 cores"));
+    assert_non_null(strstr(v.text, "1.11x"));
+    /* 11 ms become 0.010 / 1.11 + 0.001. */
+    assert_true(v.gain > 1.098 && v.gain < 1.100);
+    f.step_stretch = 1.09;
+    assert_int_not_equal(judge(&f).limit, STK_LIMIT_OVERSUBSCRIBED);
+    /* As many workers as the rule allows: something else stretches the step. */
+    f.step_stretch = 1.5;
+    f.num_workers = 3;
+    assert_int_not_equal(judge(&f).limit, STK_LIMIT_OVERSUBSCRIBED);
+}
+
+static void test_ranks_share_the_cores(void **state)
+{
+    stk_figures f = plant(0.010, 0.001);
+
+    f.spin = true;
+    f.ranks = 2;
+    f.num_workers = 2;
+    f.step_stretch = 1.3;
+    stk_verdict v = judge(&f);
+    assert_int_equal(v.limit, STK_LIMIT_OVERSUBSCRIBED);
+    assert_string_equal(v.value, "1");
+    assert_non_null(strstr(v.text, "4 workers on 4 usable cores (all ranks together)"));
+}
+
+static void test_leak_is_said(void **state)
+{
+    stk_figures f = plant(0.010, 0.0001);
+
+    assert_null(strstr(judge(&f).text, "leak"));
+    f.leak_bytes_per_epoch = 3 * 1024 * 1024;
+    assert_non_null(strstr(judge(&f).text, "3.0 MiB every epoch"));
+}
+
+static void test_no_step(void **state)
+{
+    stk_figures f = plant(1e-6, 0.030);
+
+    f.no_step = true;
+    f.num_workers = 3;
+    f.prepare_busy = 3 * f.wall;
+    f.cpu_s = 3 * f.wall;
+    stk_verdict v = judge(&f);
+    assert_int_equal(v.limit, STK_LIMIT_CORES);
+    assert_non_null(strstr(v.text, "the loader's own rate"));
+    assert_null(strstr(v.text, "The step waits"));
+    assert_null(strstr(v.text, "No wait at all"));
+}
+
+static void test_nothing_measured(void **state)
+{
+    stk_figures f = {.struct_size = sizeof f};
+    stk_verdict v = judge(&f);
+
+    assert_int_equal(v.limit, STK_LIMIT_UNKNOWN);
+    assert_string_equal(v.text, "Nothing was measured.");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_step_threshold),
+        cmocka_unit_test(test_one_core),
+        cmocka_unit_test(test_one_core_on_slow_storage),
+        cmocka_unit_test(test_storage_threshold),
+        cmocka_unit_test(test_cores_threshold),
+        cmocka_unit_test(test_too_few_workers),
+        cmocka_unit_test(test_oversubscribed_threshold),
+        cmocka_unit_test(test_ranks_share_the_cores),
+        cmocka_unit_test(test_leak_is_said),
+        cmocka_unit_test(test_no_step),
+        cmocka_unit_test(test_nothing_measured),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
