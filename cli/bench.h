@@ -76,6 +76,7 @@ struct bench_result {
     uint64_t epochs; /* ended in the measured window */
     double setup;    /* seconds from the start to the first measured step */
     uint64_t events, delivered, discarded_most, bad_samples; /* samples: the self-check */
+    double other_cores; /* kept busy by other programs in the window */
     bool interrupted, check_failed;
     bool log_failed, has_log;
     char log[BENCH_PATH];
@@ -139,6 +140,8 @@ uint64_t bench_memory_now(void);
 /* Room for values, without using memory before there are any; *room is their number. NULL: none.
  * Ended with munmap(). */
 double *bench_memory_reserve(uint64_t *room);
+/* CPU time of all processes of the machine since it was started; 0: unknown. */
+uint64_t bench_machine_busy_ns(void);
 /* Begin to sample it from a thread of its own. NULL when that cannot be started. */
 struct bench_memory *bench_memory_start(void);
 /* What the bench itself has taken since, and the epoch that runs. */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* What the kernel tells of this process and of the machine. */
 #include "bench.h"
 
 #include <errno.h>
@@ -142,4 +143,19 @@ double *bench_memory_reserve(uint64_t *room)
             return memory;
     }
     return NULL;
+}
+
+uint64_t bench_machine_busy_ns(void)
+{
+    unsigned long long user, nice, system, idle, wait, irq, soft, steal;
+    FILE *f = fopen("/proc/stat", "r");
+    bool found = f && fscanf(f, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &user, &nice,
+                             &system, &idle, &wait, &irq, &soft, &steal) == 8;
+
+    if (f)
+        fclose(f);
+    if (!found)
+        return 0;
+    return (user + nice + system + irq + soft + steal) *
+           (UINT64_C(1000000000) / (uint64_t)sysconf(_SC_CLK_TCK));
 }

@@ -225,6 +225,27 @@ static void print_machine(FILE *out, size_t width, const struct bench_row *row)
     cli_paragraph(out, width, 0, text);
 }
 
+/* From this many cores on, other programs are said to disturb. */
+#define DISTURBED 0.25
+
+static void print_disturbance(FILE *out, size_t width, const struct bench_row *rows, size_t n)
+{
+    double most = 0;
+    char text[256];
+
+    for (size_t i = 0; i < n; i++)
+        if (rows[i].ended && rows[i].sum.cores.usable == rows[i].sum.cores.online)
+            most = larger(most, rows[i].sum.other_cores);
+    if (most < DISTURBED)
+        return;
+    snprintf(text, sizeof text,
+             "Other programs kept up to %.1f of the %u cores busy meanwhile: stretch, waits and "
+             "rates are theirs, too. "
+             "Measure again on an idle machine before you act on this.",
+             most, rows[0].sum.cores.online);
+    cli_paragraph(out, width, 0, text);
+}
+
 static void print_verdict(FILE *out, size_t width, const char *head, const struct bench_row *row)
 {
     char text[2048];
@@ -357,6 +378,7 @@ static void print_words(struct cli *cli, FILE *out, const struct bench_row *rows
         bool alike = best != worst && share >= ALIKE;
         if (!cli->quiet)
             print_machine(out, width, best);
+        print_disturbance(out, width, rows, n);
         print_checks(out, width, rows, n, best, worst);
         if (!cli->quiet)
             fputc('\n', out);
@@ -382,7 +404,7 @@ struct figure {
     double value;
 };
 
-#define FIGURES 32
+#define FIGURES 40
 
 static size_t list_figures(const struct bench_row *row, struct figure *list)
 {
@@ -417,6 +439,7 @@ static size_t list_figures(const struct bench_row *row, struct figure *list)
         {"wall", f->wall},
         {"setup", r->setup},
         {"ceiling_samples_per_s", f->ceiling_samples_per_s},
+        {"other_cores", r->other_cores},
         {"events", (double)r->events},
         {"delivered", (double)r->delivered},
         {"bad_samples", (double)r->bad_samples},

@@ -63,7 +63,7 @@ struct run {
     bool in_window;
     uint64_t window_ns, steps, samples;
     double step_sum;
-    uint64_t cpu_ns, step_cpu_ns, allocations;
+    uint64_t cpu_ns, machine_ns, step_cpu_ns, allocations;
     stk_counts counts;
     stk_loader_stats stats;
 };
@@ -251,6 +251,7 @@ static void begin_window(struct run *run, uint64_t now)
     run->in_window = true;
     run->window_ns = now;
     run->cpu_ns = process_cpu_ns();
+    run->machine_ns = bench_machine_busy_ns();
     run->step_cpu_ns = bench_step_cpu_ns(run->step);
     stk_context_memory(run->context, &memory);
     run->allocations = memory.allocations;
@@ -292,6 +293,8 @@ static bool enough(struct run *run)
             bench->num_batches ? (double)bench->num_batches : (double)stk_loader_steps(run->loader);
         share = over((double)run->epoch + over((double)run->batch, of), (double)bench->num_epochs);
     }
+    if (bench->max_seconds > 0 && time > share * bench->max_seconds)
+        share = time / bench->max_seconds;
     show_progress(run, share);
     return done || run->num_waits == run->waits_room;
 }
@@ -493,8 +496,11 @@ static void figures(struct run *run)
     f->step_share = over(run->step_sum, f->wall);
     f->step_stretch = alone > 0 && run->steps ? f->step_time / alone : 1;
     f->epoch_turn = over(run->turns, (double)run->num_turns);
-    f->cpu_s = seconds(process_cpu_ns() - run->cpu_ns) -
-               seconds(bench_step_cpu_ns(run->step) - run->step_cpu_ns);
+    double own = seconds(process_cpu_ns() - run->cpu_ns);
+    double all = seconds(bench_machine_busy_ns() - run->machine_ns);
+    f->cpu_s = own - seconds(bench_step_cpu_ns(run->step) - run->step_cpu_ns);
+    own *= (double)run->bench->ranks;
+    run->result->other_cores = all > own ? over(all - own, f->wall) : 0;
     f->cpu_s_per_1000 = over(1000 * f->cpu_s, (double)run->samples);
     f->allocations_per_step_times_1000 =
         run->steps ? 1000 * (memory.allocations - run->allocations) / run->steps : 0;

@@ -20,6 +20,7 @@ struct cli;
  *         return code;
  */
 int cli_bench(struct cli *cli);
+int cli_convert(struct cli *cli);
 int cli_info(struct cli *cli);
 
 /* Exit codes. Interrupted commands end with 128 + the signal (130, 143), see cli_interrupted(). */

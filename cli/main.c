@@ -12,6 +12,7 @@ static const struct command {
 } commands[] = {
     {"bench", "measure whether a training step waits for its data, and which settings stop that",
      cli_bench},
+    {"convert", "write a dataset of small pictures as IDX files", cli_convert},
     {"info", "say what a dataset is; without one, list what Stoker can read", cli_info},
 };
 

@@ -123,6 +123,7 @@ struct stk_dataset {
     double cost_ns;       /**< usual work of preparing one sample, a guess; 0: unknown */
     const char *const *classes; /**< names of the labels, or NULL */
     uint32_t num_classes;
+    bool holds_context; /**< set by stk_dataset_open(): the context lives as long as it */
 };
 
 /**

@@ -76,7 +76,8 @@ typedef struct stk_store_ops {
      * storage. */
     stk_status (*submit)(stk_store *store, stk_read *read);
     /* Ask for an early done(STK_ECANCELED); a read that is past stopping completes as it would
-     * have. */
+     * have. The read stays valid until both done() and cancel() have returned; a cancel() before
+     * submit() has returned may find nothing. */
     void (*cancel)(stk_store *store, stk_read *read);
     stk_status (*stat)(stk_store *store, const char *key, stk_object_info *out, stk_error *err);
     /* (optional) NULL: the store cannot list, write or remove. */

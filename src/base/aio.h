@@ -13,22 +13,25 @@ struct stk__aio_read {
     int fd;
     void *data;
     uint64_t offset, length;
-    uint64_t deadline_ns;     /* monotonic; 0: none */
-    /* Exactly once, on any thread, perhaps inside submit. STK_OK only with all `length` bytes; a file that ends
-     * earlier is STK_ETRUNCATED. EINTR and short reads are continued. */
+    uint64_t deadline_ns; /* monotonic; 0: none */
+    /* Exactly once, on any thread, perhaps inside submit. STK_OK only with all `length` bytes; a
+     * file that ends earlier is STK_ETRUNCATED. EINTR and short reads are continued. */
     void (*done)(stk__aio_read *read, stk_status status, int system_error);
-    uint64_t got;             /* the engine's own from here on */
+    uint64_t got; /* the engine's own from here on */
     stk__aio_read *next, *prev;
     int state;
     int retries;
 };
 
 /*
- * Make an engine that keeps at most `depth` reads in the kernel; more wait in a queue in the order of submission.
- * AUTO tries io_uring and falls back to threads without a word but a debug line. URING alone fails with STK_ENOTSUP where it is refused.
+ * Make an engine that keeps at most `depth` reads in the kernel; more wait in a queue in the order
+ * of submission. AUTO tries io_uring and falls back to threads without a word but a debug line.
+ * URING alone fails with STK_ENOTSUP where it is refused.
  */
-stk_status stk__aio_create(stk_context *ctx, stk_io_engine engine, uint32_t depth, stk__aio **out, stk_error *err);
-/* Cancels what waits, waits for what is in the kernel, joins. Every done() has run when it returns. */
+stk_status stk__aio_create(stk_context *ctx, stk_io_engine engine, uint32_t depth, stk__aio **out,
+                           stk_error *err);
+/* Cancels what waits, waits for what is in the kernel, joins. Every done() has run when it returns.
+ */
 void stk__aio_destroy(stk__aio **aio);
 /* The engine in use. */
 stk_io_engine stk__aio_engine(const stk__aio *aio);
@@ -54,30 +57,35 @@ struct stk__aio {
 
 /* Where a read is; kept in its `state` under the engine's mutex. */
 enum {
-    STK__AIO_IDLE,            /* not the engine's: before submit, and from just before done() on */
+    STK__AIO_IDLE, /* not the engine's: before submit, and from just before done() on */
     STK__AIO_QUEUED,
-    STK__AIO_RUNNING,         /* in the kernel, or about to be */
-    STK__AIO_STOP_CANCELED,   /* running; ends with STK_ECANCELED unless it comes through first */
+    STK__AIO_RUNNING,       /* in the kernel, or about to be */
+    STK__AIO_STOP_CANCELED, /* running; ends with STK_ECANCELED unless it comes through first */
     STK__AIO_STOP_TIMEDOUT
 };
 
-#define STK__AIO_MAX_CALL (UINT64_C(1) << 30)  /* bytes asked of the kernel at once: under its limit of 2 GiB - 4 KiB */
+#define STK__AIO_MAX_CALL                                                                          \
+    (UINT64_C(1) << 30) /* bytes asked of the kernel at once: under its limit of 2 GiB - 4 KiB */
 
-/* Reads in the order of arrival; linked both ways, so that any of them can leave. Guarded by the engine's mutex. */
+/* Reads in the order of arrival; linked both ways, so that any of them can leave. Guarded by the
+ * engine's mutex. */
 typedef struct stk__aio_list {
     stk__aio_read *head, *tail;
 } stk__aio_list;
 
 void stk__aio_push(stk__aio_list *list, stk__aio_read *read);
 void stk__aio_unlink(stk__aio_list *list, stk__aio_read *read);
-/* Move the reads of `list` whose deadline has passed to `out`; returns the nearest deadline left, or UINT64_MAX. */
+/* Move the reads of `list` whose deadline has passed to `out`; returns the nearest deadline left,
+ * or UINT64_MAX. */
 uint64_t stk__aio_expire(stk__aio_list *list, uint64_t now_ns, stk__aio_list *out);
-/* Call done() of all reads of a list that no other thread sees; their state is IDLE already. No lock may be held. */
+/* Call done() of all reads of a list that no other thread sees; their state is IDLE already. No
+ * lock may be held. */
 void stk__aio_finish(stk__aio_list *list, stk_status status, int system_error);
 /* The status of an errno; never good nor an answer. */
 stk_status stk__aio_status(int system_error);
 
-stk_status stk__aio_threads_create(stk_context *ctx, uint32_t depth, stk__aio **out, stk_error *err);
+stk_status stk__aio_threads_create(stk_context *ctx, uint32_t depth, stk__aio **out,
+                                   stk_error *err);
 /* STK_ENOTSUP where the kernel refuses io_uring, or is too old for what is used of it. */
 stk_status stk__aio_uring_create(stk_context *ctx, uint32_t depth, stk__aio **out, stk_error *err);
 

@@ -72,8 +72,11 @@ void stk_dataset_close(stk_dataset **dataset)
 {
     if (!dataset || !*dataset)
         return;
+    stk_context *held = (*dataset)->holds_context ? (*dataset)->context : NULL;
     (*dataset)->ops->close(*dataset);
     *dataset = NULL;
+    if (held)
+        stk__context_unref(held);
 }
 
 /* ---- Kinds --------------------------------------------------------------------------------- */

@@ -258,10 +258,13 @@ stk_status stk_dataset_open(stk_context *context, const char *spec, stk_dataset 
         status = open_kind(context, kind, general.url, &dataset, err);
     if (status == STK_OK)
         status = stk__select(&dataset, general.options, err);
-    if (status == STK_OK)
+    if (status == STK_OK) {
+        stk__context_ref(context);
+        dataset->holds_context = true;
         *out = dataset;
-    else
+    } else {
         stk_dataset_close(&dataset);
+    }
     release_taken(context, &general);
     return status;
 }

@@ -149,6 +149,7 @@ stk_status stk__view_create(stk_dataset *dataset, uint64_t size, const char *wha
     view->base.ops = dataset->ops->locate ? &located_view_ops : &view_ops;
     view->base.size = size;
     view->base.block_size = 1;
+    view->base.holds_context = false;
     view->base.fingerprint = stk__fingerprint(dataset->fingerprint, what, strlen(what));
     view->what = what;
     *out = view;

@@ -201,9 +201,9 @@ struct stk__step {
     stk__extra *extras;
     uint64_t *ragged_bound, *ragged_size, *ragged_at; /* [row * num_ragged + field] */
     void *ragged;                                     /* from the pool */
-    bool reserved; /* the planner's: that room was found, or never will be */
-    stk__bad_sample *bad;                             /* (L) in no order until delivery */
-    uint32_t num_bad; /* (L) also those there was no memory to note */
+    bool reserved;        /* the planner's: that room was found, or never will be */
+    stk__bad_sample *bad; /* (L) in no order until delivery */
+    uint32_t num_bad;     /* (L) also those there was no memory to note */
     uint64_t planned_ns;
 };
 
@@ -244,6 +244,7 @@ typedef struct stk__fetch {
 typedef struct stk__op {
     stk_read read;
     stk__fetch *fetch;
+    stk__unit *unit; /* the one range it reads alone; NULL: its piece of the whole fetch */
     uint32_t tries;
     uint64_t start_ns;
     bool in_flight;                  /* (L) */

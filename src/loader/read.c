@@ -107,29 +107,81 @@ void stk__row_ready_locked(stk__step *step, uint32_t row)
     step->ready[step->ready_end++ % step->loader->row_room] = row;
 }
 
-/* All bytes of a fetch are there, or will not come: tell the rows. */
-static void fetch_arrived_locked(stk_loader *loader, stk__fetch *fetch)
+static void op_done(stk_read *read, stk_status status);
+
+/* The bytes of a unit are there, or will not come: tell the rows. */
+static bool unit_arrived_locked(stk__unit *unit, stk_status status)
 {
     bool any = false;
 
-    for (stk__unit *u = fetch->units; u; u = u->next_in_fetch) {
-        u->arrived = true;
-        u->status = fetch->status;
-        stk__need_entry *entry = u->waiting;
-        u->waiting = NULL;
-        for (stk__need_entry *next; entry; entry = next) {
-            next = entry->next;
-            stk__row *row = &entry->step->rows[entry->row];
-            if (fetch->status != STK_OK && row->status == STK_OK) {
-                row->status = fetch->status;
-                row->stage = STK_STAGE_STORE;
-            }
-            if (--row->pending == 0) {
-                stk__row_ready_locked(entry->step, entry->row);
-                any = true;
-            }
+    unit->arrived = true;
+    unit->status = status;
+    stk__need_entry *entry = unit->waiting;
+    unit->waiting = NULL;
+    for (stk__need_entry *next; entry; entry = next) {
+        next = entry->next;
+        stk__row *row = &entry->step->rows[entry->row];
+        if (status != STK_OK && row->status == STK_OK) {
+            row->status = status;
+            row->stage = STK_STAGE_STORE;
+        }
+        if (--row->pending == 0) {
+            stk__row_ready_locked(entry->step, entry->row);
+            any = true;
         }
     }
+    return any;
+}
+
+static void push_front_locked(stk__reads *reads, stk__op *op)
+{
+    op->previous = NULL;
+    op->next = reads->first;
+    reads->first = op;
+    if (!reads->last)
+        reads->last = op;
+}
+
+/* Read one unit of a fetch by itself; false when there is no memory to. */
+static bool read_alone_locked(stk_loader *loader, stk__fetch *fetch, stk__unit *unit)
+{
+    stk__reads *reads = &loader->reads;
+    stk__op *op = reads->free_ops;
+
+    if (op)
+        reads->free_ops = op->next;
+    else
+        op = stk__alloc(loader->ctx, sizeof *op);
+    if (!op)
+        return false;
+    *op = (stk__op){.fetch = fetch, .unit = unit};
+    op->read = (stk_read){.struct_size = sizeof op->read,
+                          .key = fetch->key,
+                          .offset = unit->offset,
+                          .length = unit->length,
+                          .data = fetch->data + (unit->offset - fetch->offset),
+                          .done = op_done,
+                          .user = op};
+    fetch->pending++;
+    push_front_locked(reads, op);
+    return true;
+}
+
+/*
+ * All reads of a fetch have ended. One that failed for good and served several ranges is taken
+ * apart: how ranges were joined depends on timing, and which samples are bad must not.
+ */
+static void fetch_arrived_locked(stk_loader *loader, stk__fetch *fetch)
+{
+    const bool apart = fetch->status != STK_OK && stk_status_is_permanent(fetch->status) &&
+                       fetch->units && fetch->units->next_in_fetch && !loader->draining;
+    bool any = false;
+
+    for (stk__unit *u = fetch->units; u; u = u->next_in_fetch)
+        if (!apart)
+            any = unit_arrived_locked(u, fetch->status) || any;
+        else if (!read_alone_locked(loader, fetch, u))
+            any = unit_arrived_locked(u, STK_ENOMEM) || any;
     if (any) {
         pthread_cond_signal(&loader->ring->work);
         if (loader->num_workers == 0)
@@ -171,17 +223,19 @@ static void op_done(stk_read *read, stk_status status)
                  op->tries < (uint32_t)loader->options.retries && !loader->draining;
     if (again) {
         op->tries++;
-        op->previous = NULL;
-        op->next = reads->first;
-        reads->first = op;
-        if (!reads->last)
-            reads->last = op;
+        push_front_locked(reads, op);
     } else {
-        if (status != STK_OK && fetch->status == STK_OK)
-            fetch->status = status;
+        stk__unit *alone = op->unit;
         op->next = reads->free_ops;
         reads->free_ops = op;
-        if (--fetch->pending == 0)
+        fetch->pending--;
+        if (alone && unit_arrived_locked(alone, status)) {
+            pthread_cond_signal(&loader->ring->work);
+            pthread_cond_signal(&loader->ring->finished);
+        }
+        if (!alone && status != STK_OK && fetch->status == STK_OK)
+            fetch->status = status;
+        if (!alone && fetch->pending == 0)
             fetch_arrived_locked(loader, fetch);
     }
     bool pump = reads->first && !reads->pumping;

@@ -38,13 +38,15 @@ stk_status stk__store_open_url(stk_context *ctx, const char *url, stk_store **ou
     return parsed.driver->open(ctx, url, out, err);
 }
 
-/* Whether `key` is an object of the store, as far as can be told. */
-static bool holds(stk_store *store, const char *key)
+/* STK_OK when `key` is an object of the store, STK_ENOENT when it is none. */
+static stk_status holds(stk_store *store, const char *key, stk_error *err)
 {
     stk_object_info info = {.struct_size = sizeof info};
 
-    return stk__key_check(key, NULL) == STK_OK &&
-           store->ops->stat(store, key, &info, NULL) == STK_OK && !info.is_folder;
+    if (stk__key_check(key, NULL) != STK_OK)
+        return STK_ENOENT;
+    STK_TRY(store->ops->stat(store, key, &info, err));
+    return info.is_folder ? STK_ENOENT : STK_OK;
 }
 
 /* The URL names no folder: try its folder, with the last part of the path as the key. */
@@ -52,7 +54,6 @@ static stk_status open_folder_of(stk_context *ctx, const char *url, const stk__u
                                  stk_store **out, char *key, size_t key_size, stk_error *err)
 {
     size_t cut = parsed->path_length;
-    stk_error ignored;
 
     while (cut > 0 && parsed->path[cut - 1] != '/')
         cut--;
@@ -73,12 +74,10 @@ static stk_status open_folder_of(stk_context *ctx, const char *url, const stk__u
                                parsed->query ? "?" : "", parsed->query ? parsed->query : "");
     if (!folder)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_STORE, "no memory to open '%.200s'", url);
-    stk_status status = stk__store_open_url(ctx, folder, out, &ignored);
+    stk_status status = stk__store_open_url(ctx, folder, out, err);
     stk__free(ctx, folder);
-    if (status == STK_OK && !holds(*out, key)) {
+    if (status == STK_OK && (status = holds(*out, key, err)) != STK_OK)
         stk_store_close(out);
-        status = STK_ENOENT;
-    }
     return status;
 }
 

@@ -15,6 +15,9 @@
 
 #define REPORT_FD 198
 
+/* The names below are to stand before the C library's. */
+#pragma GCC visibility push(default)
+
 extern void *__libc_malloc(size_t size);
 extern void *__libc_calloc(size_t count, size_t size);
 extern void *__libc_realloc(void *memory, size_t size);

@@ -443,6 +443,32 @@ static void skip_leaves_holes(void **state)
     stk_context_destroy(&ctx);
 }
 
+/* A range that is not there spoils no other that was read with it. */
+static void joined_reads_fail_alone(void **state)
+{
+    stk_context *ctx = test_context();
+    counting_options c = {.size = 300, .lost_every = 7, .url = "slow+mem://counting?latency=1ms"};
+    stk_dataset *dataset = counting_open(ctx, &c);
+
+    for (int64_t workers = 0; workers < 3; workers++) {
+        stk_loader_options o = base_options();
+        run r = {0};
+        o.on_error = STK_ON_ERROR_SKIP;
+        o.shuffle = (int)workers % 2;
+        o.epochs = 1;
+        o.num_workers = workers;
+        stk_loader *loader = open_loader(dataset, &o);
+        drain(loader, 1, false, &r);
+        assert_int_equal(r.n, 300 - 43);
+        for (size_t i = 0; i < r.n; i++)
+            assert_int_not_equal(r.rows[i].index % 7, 0);
+        free(r.rows);
+        stk_loader_destroy(&loader);
+    }
+    stk_dataset_close(&dataset);
+    stk_context_destroy(&ctx);
+}
+
 /* Substitutes depend on seed, epoch and position alone. */
 static void replace_draws_the_same_substitutes(void **state)
 {
@@ -820,6 +846,7 @@ int main(void)
         cmocka_unit_test(set_epoch_goes_there),
         cmocka_unit_test(a_bad_sample_fails_its_batch_only),
         cmocka_unit_test(skip_leaves_holes),
+        cmocka_unit_test(joined_reads_fail_alone),
         cmocka_unit_test(replace_draws_the_same_substitutes),
         cmocka_unit_test(max_errors_is_exact),
         cmocka_unit_test(transient_failures_are_retried_then_fail),
