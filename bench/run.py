@@ -75,8 +75,11 @@ WORKLOADS = {
         tiny(256, 3, 0.8),
     ], "bench_tiny.py"),
     "engine": Workload("samples of 784 bytes that cost nothing", [
-        Case("batch 64", "engine --batch_size 64 --num_workers 1", bound="20", figure="engine_us_per_batch", lower=True,
+        Case("batch 64", "engine --batch_size 64 --num_workers 1", figure="engine_us_per_batch", lower=True,
              bars=(("us of engine a batch <= 20", lambda f: f.ours("engine_us_per_batch"), lambda x: x <= 20),)),
+        # The gather reads 47 MB in random order; synthetic: reads one template, so this is not the bar.
+        Case("batch 256, beside a gather", "engine --batch_size 256 --num_workers 1",
+             bound="memcpy_bound --batch 256 --source 60000"),
         Case("batch 256", "engine --batch_size 256 --num_workers 1", bound="memcpy_bound --batch 256",
              bars=(("rate / memcpy >= 0.6", lambda f: f.share(), lambda x: x >= 0.6),)),
     ]),
@@ -87,11 +90,11 @@ WORKLOADS = {
              bars=(("work / workers, consumer free >= 0.97", lambda f: f.ours("throughput_share"), lambda x: x >= 0.97),)),
         Case("8 workers", "tail --num_workers 8",
              {p: "--workers 8" for p in ("torch-in-order", "torch-any-order", "spdl", "spdl-in-order", "grain-threads")},
-             bound="0.5", figure="wait_p95_ms", lower=True,
+             figure="wait_p95_ms", lower=True,
              bars=(("p95 wait in ms <= 0.5", lambda f: f.ours("wait_p95_ms"), lambda x: x <= 0.5),)),
     ], "bench_tail.py"),
     "turn": Workload("first batch, turn of the epoch, restore", [
-        Case("batch 64", "turn --num_workers 2", bound="1", figure="restore_ms", lower=True, seconds=False, bars=(
+        Case("batch 64", "turn --num_workers 2", figure="restore_ms", lower=True, seconds=False, bars=(
             ("first batch in ms <= 5", lambda f: f.ours("first_batch_ms"), lambda x: x <= 5),
             ("turn - step wait in ms <= 0.05", lambda f: f.ours("turn_wait_ms") - f.ours("step_wait_ms"),
              lambda x: x <= 0.05),
@@ -250,6 +253,14 @@ def table(figures):
             print(f"  unknown {text}: no figure of {e.args[0]}")
 
 
+def warn_of_load(own=0):
+    """Say when others work on this machine: their share moves from run to run. `own` is what the runs make themselves."""
+    load, cores = os.getloadavg()[0], len(os.sched_getaffinity(0))
+    if load > own + cores / 4:
+        print(f"bench: the load of this machine is {load:.1f} on {cores} cores: other work runs, the figures are not "
+              "to be kept", file=sys.stderr, flush=True)
+
+
 def setup(extra):
     script = PEERS / "setup"
     if not script.exists():
@@ -296,9 +307,11 @@ def main():
     cases = [c for c in workload.cases if not args.case or args.case in c.name]
     if not cases:
         sys.exit(f"bench: no case of {args.name} has {args.case!r} in its name")
+    warn_of_load()
     found = [measure(workload, c, args, chosen) for c in cases]
     for figures in found:
         table(figures)
+    warn_of_load(own=2)
     summaries = [f.summary() for f in found]
     last = {"workload": args.name, **summaries[-1], "cases": summaries}
     print("\n" + json.dumps(last))

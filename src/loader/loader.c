@@ -232,6 +232,8 @@ void stk__loader_reset(stk_loader *loader, uint64_t serial)
     stk__reads_cancel(loader);
     pthread_mutex_lock(&ring->lock);
     drain_locked(loader, UINT64_MAX);
+    /* A round of planning that was under way may have queued more since. */
+    stk__reads_drop_locked(loader);
     const uint64_t first = loader->first, end = loader->located_end;
     for (uint64_t s = first; s < end; s++)
         unused = drop_step_locked(loader, stk__step_at(loader, s), unused);

@@ -282,7 +282,9 @@ stk_status stk__fetch_queue(stk_loader *loader, stk__fetch *fetch,
 void stk__unit_publish_locked(stk__reads *reads, stk__unit *unit);
 stk__unit *stk__unit_new(stk_loader *loader);
 stk__fetch *stk__fetch_new(stk_loader *loader);
-/* Ask for an early end of all reads in flight, and drop those that wait. (L) free. */
+/* Take back the reads that wait to be sent: their rows never become ready. (L) held. */
+void stk__reads_drop_locked(stk_loader *loader);
+/* The same, and ask for an early end of all reads in flight. (L) free. */
 void stk__reads_cancel(stk_loader *loader);
 void stk__reads_destroy(stk_loader *loader);
 /* A row has all its bytes, or has failed: hand it to the workers. (L) held. */
@@ -298,6 +300,7 @@ typedef struct stk__planner {
     stk__want *wants;          /* of one round */
     stk__need_entry **entries; /* by the tag of a want */
     stk__request *requests;
+    uint32_t *by_tag; /* the request whose oldest want has the tag */
     uint32_t num_wants, room;
     uint64_t round_cost;                     /* bytes of the pool that the wants may take */
     uint32_t *map;                           /* row of each index handed to locate() */

@@ -35,7 +35,10 @@ static stk_status grow_round(stk_loader *loader, uint32_t room)
     stk__request *requests = stk__realloc(loader->ctx, p->requests, n * sizeof *requests);
     if (requests)
         p->requests = requests;
-    if (!wants || !entries || !requests)
+    uint32_t *by_tag = stk__realloc(loader->ctx, p->by_tag, n * sizeof *by_tag);
+    if (by_tag)
+        p->by_tag = by_tag;
+    if (!wants || !entries || !requests || !by_tag)
         return STK_ENOMEM;
     p->room = (uint32_t)n;
     return STK_OK;
@@ -330,8 +333,19 @@ static bool send_round(stk_loader *loader)
         limits.coalesce_gap = 0;
         n = stk__plan_reads(p->wants, p->num_wants, &limits, p->requests);
     }
-    for (size_t i = 0; i < n; i++)
-        send_request(loader, &p->requests[i]);
+    /* Planned by place, sent by position: the oldest batch waits for its own reads alone. */
+    for (uint32_t tag = 0; tag < p->num_wants; tag++)
+        p->by_tag[tag] = UINT32_MAX;
+    for (size_t i = 0; i < n; i++) {
+        const stk__want *wants = p->wants + p->requests[i].first;
+        uint32_t oldest = UINT32_MAX;
+        for (uint32_t k = 0; k < p->requests[i].count; k++)
+            oldest = STK_MIN(oldest, wants[k].tag);
+        p->by_tag[oldest] = (uint32_t)i;
+    }
+    for (uint32_t tag = 0; tag < p->num_wants; tag++)
+        if (p->by_tag[tag] != UINT32_MAX)
+            send_request(loader, &p->requests[p->by_tag[tag]]);
     p->num_wants = 0;
     p->round_cost = 0;
     return true;
@@ -482,5 +496,6 @@ void stk__plan_destroy(stk_loader *loader)
     stk__free(loader->ctx, p->wants);
     stk__free(loader->ctx, p->entries);
     stk__free(loader->ctx, p->requests);
+    stk__free(loader->ctx, p->by_tag);
     stk__free(loader->ctx, p->map);
 }

@@ -104,7 +104,8 @@ void *stk__pool_take(stk__pool *pool, uint64_t size)
         }
     }
     if (b) {
-        pool->peak = STK_MAX(pool->peak, atomic_fetch_add(&pool->used, b->cost) + b->cost);
+        uint64_t used = atomic_fetch_add(&pool->used, b->cost) + b->cost;
+        pool->peak = STK_MAX(pool->peak, used);
     }
     pthread_mutex_unlock(&pool->lock);
     return b ? b + 1 : NULL;

@@ -348,12 +348,10 @@ stk_status stk__fetch_queue(stk_loader *loader, stk__fetch *fetch,
     return status;
 }
 
-void stk__reads_cancel(stk_loader *loader)
+void stk__reads_drop_locked(stk_loader *loader)
 {
     stk__reads *reads = &loader->reads;
 
-    /* Rows of dropped reads never become ready: the caller throws the steps away. */
-    pthread_mutex_lock(&loader->ring->lock);
     while (reads->first) {
         stk__op *op = reads->first;
         reads->first = op->next;
@@ -362,6 +360,14 @@ void stk__reads_cancel(stk_loader *loader)
         reads->free_ops = op;
     }
     reads->last = NULL;
+}
+
+void stk__reads_cancel(stk_loader *loader)
+{
+    stk__reads *reads = &loader->reads;
+
+    pthread_mutex_lock(&loader->ring->lock);
+    stk__reads_drop_locked(loader);
     /* cancel() may run done(), which changes the list: begin again after each, and mark whom was
      * asked. */
     for (stk__op *op = reads->flying; op;) {

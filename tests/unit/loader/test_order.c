@@ -72,11 +72,13 @@ static void large_sizes(void **state)
     stk_context *ctx = test_context();
     stk_loader_options o;
 
+    uint64_t random = 8;
+
     stk_loader_options_init(&o);
     for (int shuffle = STK_SHUFFLE_FULL; shuffle <= STK_SHUFFLE_BLOCK; shuffle++) {
         o.shuffle = shuffle;
         o.block_size = 1000;
-        stk__order order = make(2345677, &o);
+        stk__order order = make(5000000 + test_random(&random) % 5000000, &o);
         uint64_t *indices = walk(ctx, &order, 1);
         check_each_once(indices, order.size);
         free(indices);
