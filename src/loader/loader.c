@@ -39,6 +39,9 @@ stk_status stk_loader_create(stk_dataset *dataset, const stk_loader_options *opt
     if (status == STK_OK) {
         loader->plan_limit = stk__plan_limit(loader);
         status = stk__loader_start_threads(loader, err);
+        /* The threads that did start have planned. */
+        if (status != STK_OK)
+            stk__loader_reset(loader, 0);
     }
     if (status != STK_OK) {
         if (loader->ring)
