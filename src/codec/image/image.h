@@ -1,0 +1,182 @@
+/* encoded picture, box -> rows of RGB */
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * JPEG [ITU-T T.81, JFIF 1.02, Adobe APP14] through libjpeg-turbo's libjpeg API and PNG [W3C PNG,
+ * 2nd edition] through libspng, recognised by content. The header is read first and held against
+ * limits before anything large is allocated; then the rows and columns of one box come out as
+ * strips.
+ *
+ * Colours become 8-bit RGB as Pillow's convert("RGB") makes them, pixel for pixel:
+ *   - grey is repeated three times; 1, 2 and 4-bit grey is stretched to 0..255;
+ *   - 16-bit grey is clipped at 255 (Pillow's rule, which is not a shift); 16-bit colour, and grey
+ *     with alpha, keep their upper byte;
+ *   - alpha, and transparent colours, are dropped: the colour below stays as it is stored;
+ *   - an index beyond a palette's end is black;
+ *   - CMYK and YCCK are taken as inverted (Adobe's convention, with the marker or without), and
+ *     become R = clip(K - round(K (255 - C) / 255)) and so on.
+ * Gamma, colour profiles and EXIF orientation are not applied; the orientation is told.
+ *
+ * Units: pixels of the picture as stored unless "scaled" is said. Scaled pixel (i, j) of a decode
+ * at 1/d covers the stored pixels [d i, d i + d) x [d j, d j + d); the scaled picture is ceil(width
+ * / d) wide and ceil(height / d) high.
+ *
+ * What is refused, by name: 12-bit and lossless JPEG, two-component JPEG, hierarchical JPEG.
+ * Arithmetic coding is read where libjpeg was built with it.
+ *
+ * Damage. A JPEG must have its end marker (FF D9) somewhere behind its first scan header: bytes
+ * after it (padding, other pictures, a camera's notes) are let be, and a file cut anywhere in its
+ * pixels has none, whatever box is asked for. Every warning of libjpeg about corrupt data fails the
+ * picture. A PNG must be a sound row of chunks up to IEND, and the checksums of all its critical
+ * chunks are compared, whatever box is asked for; ancillary chunks are stepped over, never
+ * inflated. What a region decode of a JPEG cannot see: damage below the last row of the box
+ * (sequential files; of files with several scans all is read), damage in columns beside the box
+ * that keeps the Huffman codes in step, and, as a full decode, damage that yields other valid
+ * codes. Damage above the box is seen where it breaks the codes. libjpeg's fast path takes a wrong
+ * Huffman code for a zero without a word; the loss of step that follows is usually, not always,
+ * noticed at the next marker.
+ *
+ * Errors of this room are a status and a reason: a static text that is never freed, without the
+ * name of the picture, ending in what to do. STK_EFORMAT damaged or not a picture; STK_ETRUNCATED
+ * ends too early; STK_ECHECKSUM a PNG checksum does not match; STK_ELIMIT beyond a limit;
+ * STK_ENOTSUP a kind of picture that is not read; STK_EINVAL a box outside the picture; STK_ENOMEM
+ * no memory.
+ */
+#ifndef STK_SRC_CODEC_IMAGE_IMAGE_H
+#define STK_SRC_CODEC_IMAGE_IMAGE_H
+
+#include "base/base.h"
+
+#define STK__IMAGE_MAX_PIXELS (UINT64_C(64) << 20)
+#define STK__IMAGE_MAX_SCANS  100
+#define STK__IMAGE_MAX_MEMORY (UINT64_C(1) << 30)
+#define STK__IMAGE_MAX_SCALE  8
+#define STK__IMAGE_STRIP_ROWS 16 /* no strip is higher */
+
+typedef enum stk__image_format {
+    STK__IMAGE_UNKNOWN = 0,
+    STK__IMAGE_JPEG,
+    STK__IMAGE_PNG
+} stk__image_format;
+
+typedef struct stk__image_limits {
+    uint64_t max_pixels; /* width x height as stored */
+    uint64_t max_memory; /* bytes a decode may hold, by stk__image_info.memory */
+    uint32_t max_scans;  /* of a JPEG */
+} stk__image_limits;
+
+/* What a header says. */
+typedef struct stk__image_info {
+    stk__image_format format;
+    uint32_t width, height; /* as stored, both at least 1 */
+    uint32_t components;    /* samples of a pixel in the file: 1 to 4 */
+    uint32_t channels;  /* what they mean: 1 grey, 2 grey and alpha, 3 colour, 4 colour and alpha */
+    uint32_t bit_depth; /* bits of a sample: 8; PNG also 1, 2, 4, 16 */
+    uint32_t orientation; /* EXIF, 1 to 8; 1 where it is absent or absurd */
+    bool progressive;     /* JPEG: refined by several scans; PNG: interlaced */
+    bool buffered; /* the whole picture is held while it is decoded (progressive, several scans) */
+    uint64_t memory; /* most bytes that a decode holds, of any box at any scale, decoder included */
+    uint64_t cost_ns; /* estimate of a full decode on one core, for scheduling */
+} stk__image_info;
+
+/* A box of the stored picture. */
+typedef struct stk__image_box {
+    uint32_t x, y, width, height;
+} stk__image_box;
+
+/*
+ * What a begun decode gives: the smallest box of whole scaled pixels that holds the one asked for,
+ * and where in it that one lies. At scale 1 the two are the same, and left = top = 0.
+ */
+typedef struct stk__image_region {
+    uint32_t scale;                         /* one pixel for scale x scale: 1, 2, 4 or 8 */
+    uint32_t x, y, width, height;           /* scaled pixels, of the scaled picture */
+    uint32_t picture_width, picture_height; /* of the scaled picture */
+    double left, top, right, bottom; /* the box asked for, in scaled pixels from (x, y) on; exact */
+} stk__image_region;
+
+/* Rows of a region. They stay the decoder's and are good until its next call. */
+typedef struct stk__image_rows {
+    const uint8_t *data; /* pixel (0, 0) of the strip; STK_TAIL readable bytes follow the last */
+    size_t stride;       /* bytes from row to row; within a row a pixel takes pixel_bytes */
+    uint32_t first;      /* number of the first row in the region */
+    uint32_t count;      /* 1 to STK__IMAGE_STRIP_ROWS */
+} stk__image_rows;
+
+void stk__image_limits_init(stk__image_limits *limits);
+
+/* The format of some bytes by their first ones. No limit on what they may hold. */
+stk__image_format stk__image_recognize(const void *data, uint64_t length);
+/* "JPEG", "PNG"; "unknown" for others. */
+const char *stk__image_format_name(stk__image_format format);
+
+/*
+ * Read the header of the picture at `data`: allocates nothing, reads no pixels. The head of a file
+ * is enough where it reaches the pixels (the first scan header of a JPEG, IDAT of a PNG); else
+ * STK_ETRUNCATED. On STK_ELIMIT *info is filled as well. Any thread.
+ */
+stk_status stk__image_peek(const void *data, uint64_t length, const stk__image_limits *limits,
+                           stk__image_info *info, const char **reason);
+
+/* Width and height of a picture turned upright, and the stored box of a box in the upright one. */
+void stk__image_upright_size(const stk__image_info *info, uint32_t *width, uint32_t *height);
+void stk__image_stored_box(const stk__image_info *info, const stk__image_box *upright,
+                           stk__image_box *stored);
+
+/*
+ * A decoder: made once for each worker and used for one picture after the other, by one thread at a
+ * time. Its own memory comes from the context; libspng and its zlib are given the context's
+ * allocator; libjpeg allocates by itself (it takes no allocator), bounded by max_memory and freed
+ * at the end of each picture.
+ */
+typedef struct stk__image_decoder stk__image_decoder;
+
+/*
+ * `limits` NULL: the defaults. `pixel_bytes` 3: RGB; 4: RGB and a byte that means nothing.
+ * Errors: STK_ENOMEM, STK_EINVAL (another pixel_bytes).
+ */
+stk_status stk__image_decoder_create(stk_context *ctx, const stk__image_limits *limits,
+                                     uint32_t pixel_bytes, stk__image_decoder **out,
+                                     stk_error *err);
+/* Ends it, in the middle of a picture as well, and sets *decoder to NULL. Accepts NULL. */
+void stk__image_decoder_destroy(stk__image_decoder **decoder);
+
+/*
+ * Begin to decode `box` (NULL: all) of the picture at `data`, which must stay until the end.
+ * `scale` is 1, 2, 4 or 8: a JPEG is decoded at 1/scale by smaller inverse transforms; a PNG always
+ * at 1, as region->scale says. At scale 1 the rows are bit for bit those of a full decode by
+ * libjpeg (accurate integer transform, smooth upsampling) or libspng. Rows above the box are not
+ * transformed, columns beside it (but for a margin) neither.
+ *
+ * Ends the picture before. On failure nothing is begun, and region is not set.
+ */
+stk_status stk__image_decoder_begin(stk__image_decoder *decoder, const void *data, uint64_t length,
+                                    const stk__image_box *box, uint32_t scale,
+                                    stk__image_region *region, const char **reason);
+/* The header of the picture begun. Valid until the next begin. */
+const stk__image_info *stk__image_decoder_info(const stk__image_decoder *decoder);
+
+/*
+ * Give the next strip of at most `most` rows (0: as many as suit the decoder). STK_OK with
+ * rows->count >= 1; STK_EOS behind the last row, where the picture has ended by itself; a failure,
+ * after which the picture has ended and what came before must not be used.
+ */
+stk_status stk__image_decoder_rows(stk__image_decoder *decoder, uint32_t most,
+                                   stk__image_rows *rows, const char **reason);
+/* End the picture, wherever it is. Nothing to end is well. */
+void stk__image_decoder_end(stk__image_decoder *decoder);
+
+/*
+ * Time the entropy decoding of a whole JPEG alone, for the cost table: *ns is the time of the
+ * thread that libjpeg takes to read all codes. Those of a file with one scan are thrown away as
+ * they come; those of other files are stored in memory, as their decoding asks.
+ * (jpeg_read_coefficients() on the former would take up to half as long again, for its stores.) An
+ * estimate. STK_ENOTSUP for other formats; a picture of one row may give 0. Ends the picture
+ * before.
+ */
+stk_status stk__image_entropy_time(stk__image_decoder *decoder, const void *data, uint64_t length,
+                                   uint64_t *ns, const char **reason);
+
+/* Fill an error from a status and a reason of this room: "KEY: REASON". */
+stk_status stk__image_fail(stk_error *err, stk_status status, const char *key, const char *reason);
+
+#endif

@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rows of a box of a JPEG, through libjpeg-turbo's libjpeg API. libjpeg's errors come by longjmp:
+ * its calls stand in functions that guard() runs, which hold nothing that would have to be
+ * released.
+ */
+#include "codec/image/room.h"
+
+#include <limits.h>
+#include <setjmp.h>
+#include <stdio.h>
+
+#include <jpeglib.h>
+
+#include <jerror.h>
+
+#define BLOCK 8
+/* Rows begin this far behind an aligned address. To aligned rows libjpeg-turbo writes past the
+ * caches [jdcolext-*.asm], which costs a tenth of a decode and leaves the reader of the strip
+ * without them. */
+#define OFF_ALIGNMENT 8
+/* iMCU columns decoded beside the box. One lets what is upsampled across be so from the same
+ * neighbours at the box's edges as in a full decode; the smoothing of unfinished progressive
+ * pictures looks at two blocks more. */
+#define MARGIN          1
+#define MARGIN_BUFFERED 3
+
+struct stk__jpeg {
+    struct jpeg_decompress_struct library;
+    struct jpeg_error_mgr errors;
+    struct jpeg_source_mgr source;
+    struct jpeg_progress_mgr progress;
+    void *(*alloc_small)(j_common_ptr, int, size_t); /* libjpeg's own */
+    jmp_buf escape;
+    stk_status status; /* of the failure that escaped */
+    const char *reason;
+    stk_context *context;
+    stk__image_limits limits;
+    uint32_t pixel_bytes;
+
+    /* The picture being decoded. */
+    const uint8_t *data;
+    uint64_t length;
+    stk__image_region region;
+    bool buffered;
+    bool to_bottom;    /* the region has the last row of the picture */
+    bool cmyk;         /* rows come as CMYK */
+    uint32_t margin;   /* columns decoded to the left of the region */
+    uint32_t capacity; /* rows of the strip */
+    size_t stride;
+    stk__image_buffer strip;
+    uint64_t ns;
+};
+
+/* ---- What libjpeg calls --------------------------------------------------------------------- */
+
+static _Noreturn void escape(stk__jpeg *jpeg, stk_status status, const char *reason)
+{
+    jpeg->status = status;
+    jpeg->reason = reason;
+    longjmp(jpeg->escape, 1);
+}
+
+/* What a message of libjpeg means to the user. */
+static const char *reason_of(int code, stk_status *status)
+{
+    *status = STK_EFORMAT;
+    switch (code) {
+    case JERR_OUT_OF_MEMORY:
+        *status = STK_ENOMEM;
+        return "no memory to decode the JPEG; free some, or use fewer workers";
+    case JERR_NO_BACKING_STORE:
+        *status = STK_ELIMIT;
+        return "decoding the JPEG needs more memory than allowed; store it as a baseline JPEG, or "
+               "raise the limit";
+    case JERR_INPUT_EOF:
+    case JERR_INPUT_EMPTY:
+    case JWRN_JPEG_EOF:
+        *status = STK_ETRUNCATED;
+        return "the JPEG ends in the middle of its data; copy or download it again";
+    case JERR_ARITH_NOTIMPL:
+    case JERR_SOF_UNSUPPORTED:
+    case JERR_CONVERSION_NOTIMPL:
+    case JERR_FRACT_SAMPLE_NOTIMPL:
+    case JERR_CCIR601_NOTIMPL:
+    case JERR_BAD_MCU_SIZE:
+    case JERR_NOT_COMPILED:
+    case JERR_NOTIMPL:
+        *status = STK_ENOTSUP;
+        return "this kind of JPEG is not supported by libjpeg; save it as a baseline JPEG";
+    case JWRN_HIT_MARKER:
+        return "corrupt JPEG data: a marker stands where pixels should be; copy or download it "
+               "again";
+    case JWRN_HUFF_BAD_CODE:
+    case JWRN_ARITH_BAD_CODE:
+        return "corrupt JPEG data: an impossible code among the pixels; copy or download it again";
+    case JWRN_EXTRANEOUS_DATA:
+        return "corrupt JPEG data: bytes that belong to nothing before a marker; copy or download "
+               "it again";
+    case JWRN_MUST_RESYNC:
+        return "corrupt JPEG data: restart markers are missing or out of order; copy or download "
+               "it again";
+    case JWRN_BOGUS_PROGRESSION:
+        return "corrupt JPEG data: scans of the progressive picture contradict each other; copy "
+               "or download it again";
+    case JERR_NO_HUFF_TABLE:
+    case JERR_NO_QUANT_TABLE:
+    case JERR_NO_ARITH_TABLE:
+        return "the JPEG uses a table that it does not define; copy or download it again";
+    default:
+        return "the JPEG is damaged: libjpeg refuses its structure; copy or download it again";
+    }
+}
+
+static void on_error(j_common_ptr common)
+{
+    stk__jpeg *jpeg = common->client_data;
+    stk_status status;
+    const char *reason = reason_of(common->err->msg_code, &status);
+
+    escape(jpeg, status, reason);
+}
+
+/* Level -1 is a warning. All count as damage but those that say nothing about the pixels. */
+static void on_message(j_common_ptr common, int level)
+{
+    int code = common->err->msg_code;
+
+    if (level < 0 && code != JWRN_JFIF_MAJOR && code != JWRN_ADOBE_XFORM &&
+        code != JWRN_NOT_SEQUENTIAL)
+        on_error(common);
+}
+
+static void print_nothing(j_common_ptr common)
+{
+}
+
+static void source_nothing(j_decompress_ptr library)
+{
+}
+
+/* All bytes were given at once: there are no more. */
+static boolean source_fill(j_decompress_ptr library)
+{
+    library->err->msg_code = JERR_INPUT_EOF;
+    on_error((j_common_ptr)library);
+    return FALSE;
+}
+
+static void source_skip(j_decompress_ptr library, long count)
+{
+    struct jpeg_source_mgr *source = library->src;
+
+    if (count <= 0)
+        return;
+    if ((size_t)count > source->bytes_in_buffer)
+        source_fill(library);
+    source->next_input_byte += count;
+    source->bytes_in_buffer -= (size_t)count;
+}
+
+/* Called for each row of blocks while the scans of a picture are read, and each row that comes out.
+ */
+static void on_progress(j_common_ptr common)
+{
+    stk__jpeg *jpeg = common->client_data;
+
+    if ((uint32_t)jpeg->library.input_scan_number > jpeg->limits.max_scans)
+        escape(jpeg, STK_ELIMIT,
+               "the progressive JPEG has more scans than max_scans allows; save it again as a "
+               "baseline JPEG");
+}
+
+/*
+ * libjpeg keeps the tables of a picture for the next one, so that a picture without tables would be
+ * decoded with those of another one. Given the life of a picture they go with it; forget_tables()
+ * drops what points to them.
+ */
+static void *alloc_for_picture(j_common_ptr common, int pool, size_t size)
+{
+    stk__jpeg *jpeg = common->client_data;
+
+    return jpeg->alloc_small(common, pool == JPOOL_PERMANENT ? JPOOL_IMAGE : pool, size);
+}
+
+static void forget_tables(j_decompress_ptr library)
+{
+    for (int i = 0; i < NUM_QUANT_TBLS; i++)
+        library->quant_tbl_ptrs[i] = NULL;
+    for (int i = 0; i < NUM_HUFF_TBLS; i++)
+        library->dc_huff_tbl_ptrs[i] = library->ac_huff_tbl_ptrs[i] = NULL;
+}
+
+static stk_status guard(stk__jpeg *jpeg, stk_status (*work)(stk__jpeg *jpeg, void *arguments),
+                        void *arguments, const char **reason)
+{
+    if (setjmp(jpeg->escape)) {
+        *reason = jpeg->reason;
+        return jpeg->status;
+    }
+    return work(jpeg, arguments);
+}
+
+/* ---- Life ---------------------------------------------------------------------------------- */
+
+static stk_status create_library(stk__jpeg *jpeg, void *arguments)
+{
+    jpeg_create_decompress(&jpeg->library);
+    return STK_OK;
+}
+
+stk_status stk__jpeg_create(stk_context *ctx, const stk__image_limits *limits, uint32_t pixel_bytes,
+                            stk__jpeg **out)
+{
+    const char *reason;
+
+    stk__jpeg *jpeg = stk__calloc(ctx, 1, sizeof *jpeg);
+    *out = jpeg;
+    if (!jpeg)
+        return STK_ENOMEM;
+    jpeg->context = ctx;
+    jpeg->limits = *limits;
+    jpeg->pixel_bytes = pixel_bytes;
+    jpeg->library.err = jpeg_std_error(&jpeg->errors);
+    jpeg->library.client_data = jpeg;
+    jpeg->errors.error_exit = on_error;
+    jpeg->errors.emit_message = on_message;
+    jpeg->errors.output_message = print_nothing;
+    jpeg->source = (struct jpeg_source_mgr){.init_source = source_nothing,
+                                            .fill_input_buffer = source_fill,
+                                            .skip_input_data = source_skip,
+                                            .resync_to_restart = jpeg_resync_to_restart,
+                                            .term_source = source_nothing};
+    jpeg->progress.progress_monitor = on_progress;
+    stk_status status = guard(jpeg, create_library, NULL, &reason);
+    if (status != STK_OK) {
+        stk__jpeg_destroy(out);
+        return status;
+    }
+    jpeg->library.src = &jpeg->source;
+    jpeg->library.progress = &jpeg->progress;
+    jpeg->library.mem->max_memory_to_use = (long)STK_MIN(limits->max_memory, (uint64_t)LONG_MAX);
+    jpeg->alloc_small = jpeg->library.mem->alloc_small;
+    jpeg->library.mem->alloc_small = alloc_for_picture;
+    return STK_OK;
+}
+
+void stk__jpeg_end(stk__jpeg *jpeg)
+{
+    jpeg_abort_decompress(&jpeg->library);
+    forget_tables(&jpeg->library);
+    stk__image_buffer_trim(jpeg->context, &jpeg->strip);
+}
+
+void stk__jpeg_destroy(stk__jpeg **jpeg)
+{
+    stk__jpeg *j = *jpeg;
+
+    if (!j)
+        return;
+    jpeg_destroy_decompress(&j->library);
+    stk__image_buffer_release(j->context, &j->strip);
+    stk__free(j->context, j);
+    *jpeg = NULL;
+}
+
+/* ---- Beginning ----------------------------------------------------------------------------- */
+
+static void read_header(stk__jpeg *jpeg)
+{
+    jpeg->source.next_input_byte = jpeg->data;
+    jpeg->source.bytes_in_buffer = jpeg->length;
+    jpeg_read_header(&jpeg->library, TRUE);
+}
+
+static uint32_t margin_of(const stk__jpeg *jpeg)
+{
+    const struct jpeg_decompress_struct *library = &jpeg->library;
+
+    if (jpeg->buffered)
+        return MARGIN_BUFFERED;
+    for (int i = 0; i < library->num_components; i++) {
+        const jpeg_component_info *c = &library->comp_info[i];
+        if (c->h_samp_factor * c->DCT_scaled_size <
+            library->max_h_samp_factor * library->min_DCT_scaled_size)
+            return MARGIN;
+    }
+    return 0;
+}
+
+/* The columns to decode: those of the region and a margin of whole iMCUs. */
+static void crop_columns(stk__jpeg *jpeg)
+{
+    j_decompress_ptr library = &jpeg->library;
+    const stk__image_region *region = &jpeg->region;
+    uint32_t step = (uint32_t)library->max_h_samp_factor * BLOCK / region->scale;
+    uint32_t margin = margin_of(jpeg) * step;
+    uint32_t left = region->x / step * step;
+    /* Sides are at most 65500: nothing overflows. */
+    uint32_t right = (region->x + region->width + step - 1) / step * step + margin;
+
+    left = left > margin ? left - margin : 0;
+    right = STK_MIN(right, library->output_width);
+    if (left > 0 || right < library->output_width) {
+        JDIMENSION offset = left, width = right - left;
+        jpeg_crop_scanline(library, &offset, &width);
+        left = offset;
+    }
+    jpeg->margin = region->x - left;
+}
+
+static stk_status begin(stk__jpeg *jpeg, void *arguments)
+{
+    j_decompress_ptr library = &jpeg->library;
+    const stk__image_region *region = &jpeg->region;
+
+    read_header(jpeg);
+    library->scale_num = 1;
+    library->scale_denom = region->scale;
+    jpeg->cmyk = library->num_components == 4;
+    library->out_color_space = jpeg->cmyk               ? JCS_CMYK
+                               : jpeg->pixel_bytes == 4 ? JCS_EXT_RGBX
+                                                        : JCS_EXT_RGB;
+    library->dct_method = JDCT_ISLOW;
+    library->do_fancy_upsampling = TRUE;
+    jpeg_start_decompress(library);
+    if (library->output_width != region->picture_width ||
+        library->output_height != region->picture_height)
+        escape(jpeg, STK_EINTERNAL, "libjpeg sees a JPEG of another size: a defect in stoker");
+    crop_columns(jpeg);
+    jpeg->stride = stk__round_up((uint64_t)library->output_width * library->output_components, 64);
+    jpeg->capacity = stk__image_strip_rows(jpeg->stride);
+    if (!stk__image_buffer_need(jpeg->context, &jpeg->strip,
+                                OFF_ALIGNMENT + jpeg->capacity * jpeg->stride))
+        escape(jpeg, STK_ENOMEM, "no memory for rows of the picture; free some");
+    jpeg->to_bottom = region->y + region->height == library->output_height;
+    if (region->y)
+        jpeg_skip_scanlines(library, region->y);
+    return STK_OK;
+}
+
+stk_status stk__jpeg_begin(stk__jpeg *jpeg, const uint8_t *data, uint64_t length,
+                           const stk__image_info *info, const stk__jpeg_header *header,
+                           const stk__image_region *region, const char **reason)
+{
+    if (!stk__jpeg_has_end(data, length, header->scan))
+        return stk__image_refuse(reason, STK_ETRUNCATED,
+                                 "the JPEG has no end marker: it was cut; copy or download it "
+                                 "again");
+    jpeg->data = data;
+    jpeg->length = length;
+    jpeg->buffered = info->buffered;
+    jpeg->region = *region;
+    stk_status status = guard(jpeg, begin, NULL, reason);
+    if (status != STK_OK)
+        stk__jpeg_end(jpeg);
+    return status;
+}
+
+/* ---- Rows ---------------------------------------------------------------------------------- */
+
+/* a b / 255, rounded, of bytes. */
+static uint32_t mul_255(uint32_t a, uint32_t b)
+{
+    uint32_t product = a * b + 128;
+
+    return ((product >> 8) + product) >> 8;
+}
+
+/* Adobe's inverted CMYK -> RGB as Pillow has it, in place: no pixel grows. */
+static void cmyk_to_rgb(uint8_t *row, uint32_t width, uint32_t pixel_bytes)
+{
+    const uint8_t *in = row;
+    uint8_t *out = row;
+
+    for (uint32_t i = 0; i < width; i++, in += 4, out += pixel_bytes) {
+        uint32_t key = in[3], c = 255u - in[0], m = 255u - in[1], y = 255u - in[2];
+        out[0] = (uint8_t)(key - mul_255(c, key));
+        out[1] = (uint8_t)(key - mul_255(m, key));
+        out[2] = (uint8_t)(key - mul_255(y, key));
+    }
+}
+
+static stk_status read_rows(stk__jpeg *jpeg, void *arguments)
+{
+    j_decompress_ptr library = &jpeg->library;
+    uint32_t wanted = *(const uint32_t *)arguments;
+    JSAMPROW rows[STK__IMAGE_STRIP_ROWS];
+
+    for (uint32_t i = 0; i < wanted; i++)
+        rows[i] = jpeg->strip.data + OFF_ALIGNMENT + i * jpeg->stride;
+    for (uint32_t got = 0; got < wanted;)
+        got += jpeg_read_scanlines(library, rows + got, wanted - got);
+    /* Behind the last row comes the end, and damage that shows itself there. */
+    if (jpeg->to_bottom && library->output_scanline == library->output_height)
+        jpeg_finish_decompress(library);
+    return STK_OK;
+}
+
+stk_status stk__jpeg_rows(stk__jpeg *jpeg, uint32_t wanted, stk__image_rows *rows,
+                          const char **reason)
+{
+    uint32_t offset = jpeg->margin * (jpeg->cmyk ? 4 : jpeg->pixel_bytes);
+    uint8_t *first = jpeg->strip.data + OFF_ALIGNMENT + offset;
+
+    wanted = STK_MIN(wanted, jpeg->capacity);
+    STK_TRY(guard(jpeg, read_rows, &wanted, reason));
+    for (uint32_t i = 0; jpeg->cmyk && i < wanted; i++)
+        cmyk_to_rgb(first + i * jpeg->stride, jpeg->region.width, jpeg->pixel_bytes);
+    rows->data = first;
+    rows->stride = jpeg->stride;
+    rows->count = wanted;
+    return STK_OK;
+}
+
+/* ---- Entropy decoding alone ------------------------------------------------------------------ */
+
+/* Codes of a file with one scan are read and thrown away, up to the last row; what is transformed
+ * there is one column of iMCUs. Those of other files must be kept, and so they are. */
+static stk_status read_codes(stk__jpeg *jpeg, void *arguments)
+{
+    j_decompress_ptr library = &jpeg->library;
+    JDIMENSION offset = 0, width = 1;
+
+    read_header(jpeg);
+    if (jpeg->buffered) {
+        uint64_t start = stk__thread_cpu_ns();
+        jpeg_read_coefficients(library);
+        jpeg->ns = stk__thread_cpu_ns() - start;
+        return STK_OK;
+    }
+    jpeg_start_decompress(library);
+    jpeg_crop_scanline(library, &offset, &width);
+    uint64_t start = stk__thread_cpu_ns();
+    if (library->output_height > 1)
+        jpeg_skip_scanlines(library, library->output_height - 1);
+    jpeg->ns = stk__thread_cpu_ns() - start;
+    return STK_OK;
+}
+
+stk_status stk__jpeg_entropy_time(stk__jpeg *jpeg, const uint8_t *data, uint64_t length,
+                                  const stk__image_info *info, const stk__jpeg_header *header,
+                                  uint64_t *ns, const char **reason)
+{
+    if (!stk__jpeg_has_end(data, length, header->scan))
+        return stk__image_refuse(reason, STK_ETRUNCATED,
+                                 "the JPEG has no end marker: it was cut; copy or download it "
+                                 "again");
+    jpeg->data = data;
+    jpeg->length = length;
+    jpeg->buffered = info->buffered;
+    stk_status status = guard(jpeg, read_codes, NULL, reason);
+    stk__jpeg_end(jpeg);
+    *ns = jpeg->ns;
+    return status;
+}
