@@ -177,9 +177,9 @@ void stk__permutation_init(stk__permutation *p, uint64_t size, uint64_t seed, ui
 uint64_t stk__permutation_at(const stk__permutation *p, uint64_t position); /* position -> value */
 uint64_t stk__permutation_inverse(const stk__permutation *p,
                                   uint64_t value); /* value -> position */
-/* out[i] = at(positions[i]); the same values, faster. */
+/* out[i] = at(positions[i]); the same values, faster, with or without AVX2. */
 void stk__permutation_many(const stk__permutation *p, const uint64_t *positions, uint64_t *out,
-                           size_t n);
+                           size_t n, bool avx2);
 
 /* ---- Context (context.c)
  * ---------------------------------------------------------------------------------------- */

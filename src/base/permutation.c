@@ -5,9 +5,9 @@
  * 2002). On average fewer than two walks are needed. The halves may differ by one bit: rounds
  * alternate between changing one half by the other.
  */
-#include "base/base.h"
+#include "base/permutation.h"
 
-#define ROUNDS 8
+#define ROUNDS STK_PERMUTATION_ROUNDS
 /* Below this the network has too few bits to mix; longer walks are cheap for so few samples. */
 #define LEAST_BITS 6
 
@@ -83,13 +83,23 @@ uint64_t stk__permutation_inverse(const stk__permutation *p, uint64_t value)
     return x;
 }
 
-void stk__permutation_many(const stk__permutation *p, const uint64_t *positions, uint64_t *out,
+void stk__permutation_pass(const stk__permutation *p, const uint64_t *positions, uint64_t *out,
                            size_t n)
 {
-    /* A first pass without branches, which the compiler and the processor overlap; the rest walks
-     * on. */
     for (size_t i = 0; i < n; i++)
         out[i] = forward(p, positions[i]);
+}
+
+void stk__permutation_many(const stk__permutation *p, const uint64_t *positions, uint64_t *out,
+                           size_t n, bool avx2)
+{
+    /* A first pass without branches, which the processor overlaps; the rest walks on. */
+#ifdef STK_WITH_AVX2
+    if (avx2 && p->left_bits + p->right_bits <= 32)
+        stk__permutation_pass_avx2(p, positions, out, n);
+    else
+#endif
+        stk__permutation_pass(p, positions, out, n);
     for (size_t i = 0; i < n; i++)
         while (out[i] >= p->size)
             out[i] = forward(p, out[i]);

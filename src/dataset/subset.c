@@ -112,7 +112,8 @@ static void map_split(const stk__view *view, const uint64_t *indices, uint64_t *
 
     for (size_t i = 0; i < n; i++)
         positions[i] = view->first + indices[i];
-    stk__permutation_many(&view->permutation, positions, out, n);
+    stk__permutation_many(&view->permutation, positions, out, n,
+                          stk__cpu_has_avx2(view->base.context));
 }
 
 /*

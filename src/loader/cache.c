@@ -6,11 +6,14 @@
  */
 #include "loader/loader.h"
 
-#define ARENA_BYTES (UINT64_C(1) << 20)
+#include <sys/mman.h>
+
+#define ARENA_BYTES       (UINT64_C(1) << 20)
+#define LARGE_ARENA_BYTES (UINT64_C(16) << 20)
 
 typedef struct entry {
-    uint64_t a, b;
-    _Atomic(char *) blob; /* behind its size; NULL: free, or being filled */
+    uint64_t a, b, size;
+    _Atomic(char *) blob; /* NULL: free, or being filled */
 } entry;
 
 #define NO_KEY UINT64_MAX /* the `b` of a free entry */
@@ -102,33 +105,46 @@ const void *stk__cache_get(stk__cache *cache, uint64_t a, uint64_t b, uint64_t *
         if (!blob)
             return NULL;
         if (e->a == a && e->b == b) {
-            memcpy(size, blob - sizeof *size, sizeof *size);
+            *size = e->size;
             return blob;
         }
     }
 }
 
-/* Room for `size` bytes, its size in front and the tail that kernels may read; NULL when the limit
- * is reached. */
+/* Samples are met in random order: with small pages each would cost a walk of the page table, too.
+ */
+static void use_large_pages(void *memory, uint64_t bytes)
+{
+    const uintptr_t page = 4096, start = (uintptr_t)memory, from = (start + page - 1) & ~(page - 1);
+
+    if (bytes >= LARGE_ARENA_BYTES)
+        madvise((void *)from, (start + bytes - from) & ~(page - 1), MADV_HUGEPAGE);
+}
+
+/* Room for `size` bytes and the tail that kernels may read; NULL when the limit is reached. */
 static char *carve_locked(stk__cache *cache, uint64_t size)
 {
-    uint64_t room = stk__round_up(size + sizeof size + STK_TAIL, 16);
+    const uint64_t head = stk__round_up(sizeof(arena), 16),
+                   room = stk__round_up(size + STK_TAIL, 16);
     arena *a = cache->arenas;
 
     if (!a || a->used + room > a->room) {
-        uint64_t bytes = STK_MAX(ARENA_BYTES, room + stk__round_up(sizeof *a, 16) + 16);
+        /* Large arenas lie in large pages; near the limit small ones still fit. */
+        uint64_t bytes = STK_MAX(STK_MIN(cache->limit / 8, LARGE_ARENA_BYTES), ARENA_BYTES);
+        if (cache->bytes + bytes > cache->limit)
+            bytes = ARENA_BYTES;
+        bytes = STK_MAX(bytes, room + head);
         if (cache->bytes + bytes > cache->limit)
             return NULL;
         a = stk__alloc(cache->ctx, bytes);
         if (!a)
             return NULL;
-        /* Blobs begin 16-aligned, behind their sizes. */
-        *a =
-            (arena){.next = cache->arenas, .used = stk__round_up(sizeof *a, 16) + 8, .room = bytes};
+        use_large_pages(a, bytes);
+        *a = (arena){.next = cache->arenas, .used = head, .room = bytes};
         cache->arenas = a;
         cache->bytes += bytes;
     }
-    char *blob = (char *)a + a->used + sizeof size;
+    char *blob = (char *)a + a->used;
     a->used += room;
     return blob;
 }
@@ -150,13 +166,13 @@ void stk__cache_put(stk__cache *cache, uint64_t a, uint64_t b, const stk_slice *
         if (cache->table[i & cache->mask].b == NO_KEY && (blob = carve_locked(cache, size))) {
             cache->table[i & cache->mask].a = a;
             cache->table[i & cache->mask].b = b;
+            cache->table[i & cache->mask].size = size;
             cache->entries++;
         }
     }
     pthread_mutex_unlock(&cache->lock);
     if (!blob)
         return;
-    memcpy(blob - sizeof size, &size, sizeof size);
     char *to = blob;
     for (size_t k = 0; k < n; k++) {
         memcpy(to, parts[k].data, parts[k].size);

@@ -10,6 +10,8 @@
 /* A cancel may come from a signal handler, which can set a flag and wake nobody: waits look this
  * often. */
 #define LOOK_NS UINT64_C(20000000)
+/* A row this cheap is prepared by a consumer that waits. */
+#define HELP_ROW_NS 10e3
 
 /* ---- Bad samples
  * ------------------------------------------------------------------------------------------------------
@@ -199,14 +201,23 @@ static void watch_locked(stk_loader *loader, uint64_t waited_ns)
     pthread_mutex_lock(&loader->ring->lock);
 }
 
-/* Do a piece of the work in the consumer's thread, where there are no others. (L) held. */
-static bool work_inline_locked(stk_loader *loader)
+/*
+ * Do a piece of the work in the consumer's thread: all of it where there are no workers, and cheap
+ * rows where it would only wait, which costs less than to sleep and be woken. Reads are planned by
+ * workers alone: that may block. (L) held.
+ */
+static bool help_locked(stk_loader *loader)
 {
-    if (stk__can_plan_locked(loader)) {
+    const bool alone = loader->num_workers == 0;
+
+    if (!alone && loader->mean_row_ns > HELP_ROW_NS)
+        return false;
+    if ((alone || !loader->dataset->ops->locate || (loader->cache && !loader->planner.sends)) &&
+        stk__can_plan_locked(loader)) {
         stk__plan_round_locked(loader);
         return true;
     }
-    if (!stk__task_take_locked(loader, &loader->self))
+    if (loader->draining || !stk__task_take_locked(loader, &loader->self))
         return false;
     pthread_mutex_unlock(&loader->ring->lock);
     stk__task_run(loader, &loader->self);
@@ -238,7 +249,7 @@ static stk_status wait_locked(stk_loader *loader, uint64_t deadline, bool has_ti
             return stk__fail(err, STK_ECANCELED, STK_STAGE_LOADER, "the loader was canceled");
         if (loader->first < loader->located_end && stk__step_at(loader, loader->first)->complete)
             return STK_OK;
-        if (loader->num_workers == 0 && work_inline_locked(loader))
+        if (help_locked(loader))
             continue;
         if (starved_locked(loader))
             return stk__fail(err, STK_EBUSY, STK_STAGE_LOADER,

@@ -84,6 +84,7 @@ typedef struct stk__column {
     int32_t source;          /* field of the dataset, or one of the below */
     uint64_t source_bytes;   /* of one sample of the dataset's field; 0 when not FIXED */
     uint64_t row_bytes;      /* of one row of the slab; 0 when not FIXED */
+    uint64_t staged_bytes;   /* of one sample on its way to the pipeline */
     stk_header header;       /* as delivered */
     stk__pipeline *pipeline; /* NULL: none */
     uint32_t ragged;         /* number among the fields that are not FIXED */
@@ -190,11 +191,12 @@ struct stk__step {
     uint32_t done;     /* (L) rows prepared or given up */
     bool complete;     /* (L) the slab may be handed out */
     bool has_costs;
+    bool has_units; /* (L) some row was tied to a read */
     bool has_holes; /* (L) some row is bad */
     stk__row *rows;
-    uint64_t *positions, *indices; /* scratch of planning */
-    uint32_t *ready; /* (L) ring of rows that wait for a worker: [ready_first, ready_end) */
-    uint32_t ready_first, ready_end; /* (L) counts that only grow */
+    uint64_t *positions, *indices;   /* scratch of planning */
+    uint32_t *ready;                 /* (L) ring of rows that wait for a worker */
+    uint32_t ready_first, num_ready; /* (L) from the first on, round the end */
     stk__need_entry *needs;          /* of all rows, in order; fixed while any row waits */
     stk_slice *slices;
     uint32_t num_needs, room_needs;
@@ -295,6 +297,7 @@ void stk__row_ready_locked(stk__step *step, uint32_t row);
 
 typedef struct stk__planner {
     bool busy;    /* (L) a thread is planning: what follows is its own */
+    bool sends;   /* (L) the last round sent reads */
     bool blocked; /* (L) the budget is full: wait for a buffer to come back */
     stk__order_epoch order;
     stk__want *wants;          /* of one round */
@@ -340,6 +343,7 @@ typedef struct stk__worker {
     char *scratch;       /* of the transforms */
     stk__step *step;     /* of the task at hand */
     uint32_t rows[STK__TASK_ROWS], num_rows;
+    uint32_t num_bad; /* rows of the task that failed, here or before */
     uint64_t indices[STK__TASK_ROWS];
     const void **sources; /* [STK__PREPARE_ROWS] of a pipeline run; so the next three */
     void **targets;
@@ -406,8 +410,8 @@ struct stk_loader {
     uint64_t wait_in_ns, wait_out_ns;                   /* (L) of all workers */
     uint64_t delivered, deliver_wait_ns;                /* (L) */
     uint64_t bad_samples;                               /* delivered so far, in order */
-    uint64_t too_big_bytes; /* (L) most bytes that one sample's reads wanted in vain */
-    uint64_t fixed_bytes;   /* slabs, steps, scratch */
+    atomic_uint_fast64_t too_big_bytes; /* most that one sample's reads wanted in vain */
+    uint64_t fixed_bytes;               /* slabs, steps, scratch */
 };
 
 static inline stk__step *stk__step_at(stk_loader *loader, uint64_t serial)

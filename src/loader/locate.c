@@ -181,8 +181,8 @@ static void begin_step(stk_loader *loader, stk__step *step, uint64_t serial)
     stk__order_epoch_set(&planner->order, step->epoch);
     step->num_rows = (uint32_t)stk__order_positions(&loader->order, step->step, step->positions);
     stk__order_indices(&planner->order, step->positions, step->indices, step->num_rows);
-    step->admitted = step->done = step->ready_first = step->ready_end = step->num_needs = 0;
-    step->complete = step->has_costs = step->has_holes = step->reserved = false;
+    step->admitted = step->done = step->ready_first = step->num_ready = step->num_needs = 0;
+    step->complete = step->has_costs = step->has_units = step->has_holes = step->reserved = false;
     for (uint32_t r = 0; r < step->num_rows; r++)
         step->rows[r] = (stk__row){.index = step->indices[r], .position = step->positions[r]};
     for (uint64_t i = 0; i < (uint64_t)step->num_rows * ragged; i++)

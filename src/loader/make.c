@@ -48,7 +48,8 @@ static stk_status transform_column(stk_loader *loader, stk__column *column, stk_
     column->field.dtype = column->header.dtype;
     column->field.rank = column->header.rank;
     memcpy(column->field.shape, column->header.shape, sizeof column->field.shape);
-    loader->staging_row += stk__round_up(column->source_bytes, STK_CACHE_LINE);
+    column->staged_bytes = stk__round_up(column->source_bytes, STK_CACHE_LINE);
+    loader->staging_row += column->staged_bytes;
     loader->scratch_bytes = STK_MAX(loader->scratch_bytes, stk__pipeline_scratch(column->pipeline));
     return STK_OK;
 }
@@ -154,7 +155,7 @@ static stk_status divide_budget(stk_loader *loader, const stk__column *columns, 
     const uint64_t budget = loader->options.memory_budget;
     const uint64_t slab = stk__slab_bytes(columns, n, loader->row_room) + 4 * STK_CACHE_LINE;
     const bool reads = loader->dataset->ops->locate || ragged;
-    const uint64_t workers = STK_MAX(loader->num_workers, 1) * stk__worker_bytes(loader);
+    const uint64_t workers = (loader->num_workers + UINT64_C(1)) * stk__worker_bytes(loader);
     const uint64_t base =
         sizeof *loader + sizeof(stk__ring) + workers + loader->batch_scratch_bytes;
     const uint64_t floor = base + (reads ? LEAST_POOL : 0);
@@ -222,8 +223,9 @@ static stk_status make_steps(stk_loader *loader, uint32_t ragged)
 
 static stk_status make_workers(stk_loader *loader)
 {
+    STK_TRY(stk__worker_init(&loader->self, loader, UINT32_MAX));
     if (loader->num_workers == 0)
-        return stk__worker_init(&loader->self, loader, UINT32_MAX);
+        return STK_OK;
     loader->workers = stk__calloc(loader->ctx, loader->num_workers, sizeof *loader->workers);
     if (!loader->workers)
         return STK_ENOMEM;
@@ -339,6 +341,45 @@ void stk__loader_free(stk_loader *loader, stk__column *columns, uint32_t num_col
     stk__context_unref(ctx);
 }
 
+typedef struct counter {
+    stk_locator seam;
+    uint64_t needs;
+} counter;
+
+static stk_status count_need(stk_locator *seam, size_t i, const stk_need *need)
+{
+    (void)i;
+    (void)need;
+    ((counter *)seam)->needs++;
+    return STK_OK;
+}
+
+static void ignore_cost(stk_locator *seam, size_t i, double nanoseconds)
+{
+    (void)seam;
+    (void)i;
+    (void)nanoseconds;
+}
+
+static void ignore_bytes(stk_locator *seam, size_t i, uint32_t field, uint64_t bytes)
+{
+    (void)seam;
+    (void)i;
+    (void)field;
+    (void)bytes;
+}
+
+/* Ranges that the first sample needs, by which the table of the cache is sized; at least 1. */
+static uint64_t needs_of_a_sample(stk_dataset *dataset)
+{
+    counter c = {.seam = {.add = count_need, .cost = ignore_cost, .bytes = ignore_bytes}};
+
+    if (!dataset->ops->locate ||
+        dataset->ops->locate(dataset, &(uint64_t){0}, 1, &c.seam, NULL) != STK_OK)
+        return 1;
+    return STK_MAX(c.needs, 1);
+}
+
 /* All that may fail before threads start. */
 stk_status stk__loader_build(stk_loader *loader, stk__column *columns, uint32_t *num,
                              stk_error *err)
@@ -359,8 +400,9 @@ stk_status stk__loader_build(stk_loader *loader, stk__column *columns, uint32_t 
     STK_TRY(make_steps(loader, ragged));
     STK_TRY(make_workers(loader));
     STK_TRY(stk__order_epoch_init(&loader->planner.order, loader->ctx, &loader->order));
-    if (cache && stk__cache_create(loader->ctx, cache, loader->dataset->size * 4, &loader->cache) ==
-                     STK_ENOMEM)
+    if (cache && stk__cache_create(loader->ctx, cache,
+                                   loader->dataset->size * needs_of_a_sample(loader->dataset),
+                                   &loader->cache) == STK_ENOMEM)
         return STK_ENOMEM;
     if (cache && !loader->cache)
         return stk__fail(err, STK_EBUDGET, STK_STAGE_LOADER,

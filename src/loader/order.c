@@ -77,7 +77,8 @@ static uint64_t stream_blocks(const stk__order *order, uint64_t s)
 
 stk_status stk__order_epoch_init(stk__order_epoch *view, stk_context *ctx, const stk__order *order)
 {
-    *view = (stk__order_epoch){.order = order, .ctx = ctx, .epoch = UINT64_MAX};
+    *view = (stk__order_epoch){
+        .order = order, .ctx = ctx, .epoch = UINT64_MAX, .avx2 = stk__cpu_has_avx2(ctx)};
     if (order->shuffle != STK_SHUFFLE_BLOCK)
         return STK_OK;
     view->streams = stk__calloc(ctx, order->streams, sizeof *view->streams);
@@ -218,7 +219,7 @@ void stk__order_indices(stk__order_epoch *view, const uint64_t *positions, uint6
     view->evaluated += n;
     switch (order->shuffle) {
     case STK_SHUFFLE_FULL:
-        stk__permutation_many(&view->full, positions, indices, n);
+        stk__permutation_many(&view->full, positions, indices, n, view->avx2);
         break;
     case STK_SHUFFLE_BLOCK:
         for (size_t i = 0; i < n; i++) {

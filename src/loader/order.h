@@ -37,7 +37,8 @@ typedef struct stk__order_epoch {
     stk__order_stream *streams; /* of shuffle: block; else NULL */
     uint64_t least_count;       /* of the shortest stream */
     uint64_t alive_at_end; /* places of the round-robin before `size` that still had a sample */
-    uint64_t evaluated;    /* positions so far */
+    bool avx2;
+    uint64_t evaluated; /* positions so far */
 } stk__order_epoch;
 
 stk_status stk__order_init(stk__order *order, const stk_dataset *dataset,

@@ -69,6 +69,7 @@ static void admit_row_locked(stk_loader *loader, stk__step *step, uint32_t r)
     stk__row *row = &step->rows[r];
 
     row->pending = 0;
+    step->has_units = true;
     for (uint32_t i = 0; i < row->num_needs; i++) {
         stk__need_entry *entry = &row->needs[i];
         loader->reads.needed_bytes += entry->need.length;
@@ -100,6 +101,16 @@ static void ready_at_once(stk_loader *loader, stk__step *step)
 {
     const bool encoded = loader->options.cache == STK_CACHE_ENCODED;
 
+    /* Most often nothing needs anything: all are ready, in order. */
+    if (step->num_needs == 0) {
+        for (uint32_t r = 0; r < step->num_rows; r++) {
+            step->ready[r] = r;
+            step->rows[r].admitted = true;
+        }
+        step->ready_first = 0;
+        step->num_ready = step->num_rows;
+        return;
+    }
     for (uint32_t r = 0; r < step->num_rows; r++) {
         stk__row *row = &step->rows[r];
         bool all = true;
@@ -160,7 +171,7 @@ static bool try_admit_locked(stk_loader *loader, stk__step *step, uint32_t r)
 
     if (cost > pool->limit) {
         stk__row_fail(row, STK_EBUDGET, "its reads alone do not fit the memory_budget");
-        loader->too_big_bytes = STK_MAX(loader->too_big_bytes, cost);
+        atomic_store(&loader->too_big_bytes, STK_MAX(atomic_load(&loader->too_big_bytes), cost));
     }
     if (row->status != STK_OK) {
         row->num_needs = 0;
@@ -476,6 +487,7 @@ void stk__plan_round_locked(stk_loader *loader)
         stk__reads_pump(loader);
     pthread_mutex_lock(&loader->ring->lock);
     p->busy = false;
+    p->sends = sent;
     p->shown.rows = p->rows;
     p->shown.busy_ns += event.end_ns - start;
     p->shown.cache_hits = p->cache_hits;

@@ -104,7 +104,9 @@ void stk__fetch_free(stk_loader *loader, stk__fetch *fetch)
 
 void stk__row_ready_locked(stk__step *step, uint32_t row)
 {
-    step->ready[step->ready_end++ % step->loader->row_room] = row;
+    uint64_t at = (uint64_t)step->ready_first + step->num_ready++;
+
+    step->ready[at < step->loader->row_room ? at : at - step->loader->row_room] = row;
 }
 
 static void op_done(stk_read *read, stk_status status);

@@ -65,30 +65,36 @@ void stk__worker_release(stk__worker *worker)
 /* Bring the costliest ready row of a step to the front. (L) held. */
 static void costliest_first_locked(stk_loader *loader, stk__step *step)
 {
-    uint32_t best = step->ready_first;
+    uint32_t best = step->ready_first, at = step->ready_first;
 
-    for (uint32_t i = step->ready_first + 1; i != step->ready_end; i++)
-        if (step->rows[step->ready[i % loader->row_room]].cost >
-            step->rows[step->ready[best % loader->row_room]].cost)
-            best = i;
-    uint32_t row = step->ready[best % loader->row_room];
-    step->ready[best % loader->row_room] = step->ready[step->ready_first % loader->row_room];
-    step->ready[step->ready_first % loader->row_room] = row;
+    for (uint32_t i = 1; i < step->num_ready; i++) {
+        at = at + 1 == loader->row_room ? 0 : at + 1;
+        if (step->rows[step->ready[at]].cost > step->rows[step->ready[best]].cost)
+            best = at;
+    }
+    uint32_t row = step->ready[best];
+    step->ready[best] = step->ready[step->ready_first];
+    step->ready[step->ready_first] = row;
 }
 
 bool stk__task_take_locked(stk_loader *loader, stk__worker *worker)
 {
     for (uint64_t serial = loader->first; serial < loader->slab_end; serial++) {
         stk__step *step = stk__step_at(loader, serial);
-        if (step->ready_first == step->ready_end)
+        if (step->num_ready == 0)
             continue;
-        double wanted = TASK_NS / STK_MAX(loader->mean_row_ns, 1.0);
+        /* The consumer helps in small pieces: the batch it waits for may be ready at any moment. */
+        double share = worker == &loader->self && loader->num_workers ? 0.25 : 1.0;
+        double wanted = share * TASK_NS / STK_MAX(loader->mean_row_ns, 1.0);
         uint32_t n = wanted >= STK__TASK_ROWS ? STK__TASK_ROWS : STK_MAX((uint32_t)wanted, 1);
-        n = STK_MIN(n, step->ready_end - step->ready_first);
+        n = STK_MIN(n, step->num_ready);
         for (uint32_t i = 0; i < n; i++) {
             if (step->has_costs)
                 costliest_first_locked(loader, step);
-            worker->rows[i] = step->ready[step->ready_first++ % loader->row_room];
+            worker->rows[i] = step->ready[step->ready_first];
+            step->ready_first =
+                step->ready_first + 1 == loader->row_room ? 0 : step->ready_first + 1;
+            step->num_ready--;
         }
         worker->num_rows = n;
         worker->step = step;
@@ -109,27 +115,32 @@ static void bad_row(stk__row *row, stk_status status, stk_stage stage, const cha
     row->reason = reason;
 }
 
-/* Where the dataset is to put the value of a column. */
-static stk_value room_for(const stk_loader *loader, stk__worker *worker, const stk__column *column,
-                          uint32_t c, uint32_t row, uint32_t i, uint64_t *staged)
+/* Where the dataset is to put the values of a row. */
+static void make_room(const stk_loader *loader, stk__worker *worker, uint32_t r, uint32_t i)
 {
-    stk__step *step = worker->step;
-    stk_value value = {0};
+    const stk__ring *ring = loader->ring;
+    const stk__step *step = worker->step;
+    stk_value *values = worker->values + i * loader->dataset->num_fields;
+    char *staged = worker->staging + i * loader->staging_row;
 
-    if (column->field.layout != STK_FIXED) {
-        uint64_t k = (uint64_t)row * loader->ring->num_ragged + column->ragged;
-        value.out = (char *)step->ragged + step->ragged_at[k];
-        value.capacity = step->ragged_bound[k];
-    } else if (column->pipeline) {
-        value.out = worker->staging + i * loader->staging_row + *staged;
-        value.capacity = value.size = column->source_bytes;
-        *staged += stk__round_up(column->source_bytes, STK_CACHE_LINE);
-    } else {
-        value.out = (char *)step->slab->data[c] + row * column->row_bytes;
-        value.capacity = value.size = column->row_bytes;
+    /* The dataset's fields are the first columns, in order. */
+    for (uint32_t c = 0; c < loader->dataset->num_fields; c++) {
+        const stk__column *column = &ring->columns[c];
+        stk_value *value = &values[c];
+        value->capacity = value->size = column->source_bytes;
+        if (column->field.layout != STK_FIXED) {
+            uint64_t k = (uint64_t)r * ring->num_ragged + column->ragged;
+            value->out = (char *)step->ragged + step->ragged_at[k];
+            value->capacity = step->ragged_bound[k];
+            value->size = 0;
+        } else if (column->pipeline) {
+            value->out = staged;
+            staged += column->staged_bytes;
+        } else {
+            value->out = (char *)step->slab->data[c] + r * column->row_bytes;
+        }
+        value->data = value->out;
     }
-    value.data = value.out;
-    return value;
 }
 
 /* Point the values of a row at its decoded blob: the sizes of the fields, then the fields. */
@@ -162,17 +173,13 @@ static void keep_blob(stk_loader *loader, stk__worker *worker, const stk__row *r
 /* Whether the dataset kept to what its fields promise. */
 static void check_values(const stk_loader *loader, stk__row *row, const stk_value *values)
 {
-    const stk__ring *ring = loader->ring;
+    const stk__column *columns = loader->ring->columns;
 
-    for (uint32_t c = 0; c < ring->num_columns && row->status == STK_OK; c++) {
-        const stk__column *column = &ring->columns[c];
-        if (column->source < 0)
-            continue;
-        const stk_value *value = &values[column->source];
-        if (column->field.layout == STK_FIXED && value->size != column->source_bytes)
+    for (uint32_t c = 0; c < loader->dataset->num_fields; c++) {
+        if (columns[c].field.layout == STK_FIXED && values[c].size != columns[c].source_bytes)
             bad_row(row, STK_EFORMAT, STK_STAGE_DATASET,
                     "its value has another size than the field");
-        else if (column->field.layout != STK_FIXED && value->size > value->capacity)
+        else if (columns[c].field.layout != STK_FIXED && values[c].size > values[c].capacity)
             bad_row(row, STK_ELIMIT, STK_STAGE_DATASET,
                     "its value is larger than the dataset said");
     }
@@ -182,20 +189,15 @@ static void check_values(const stk_loader *loader, stk__row *row, const stk_valu
 static void prepare_values(stk_loader *loader, stk__worker *worker, const uint32_t *rows,
                            uint32_t n)
 {
-    const stk__ring *ring = loader->ring;
     const uint32_t fields = loader->dataset->num_fields;
     stk__step *step = worker->step;
     uint32_t m = 0;
 
     for (uint32_t i = 0; i < n; i++) {
         stk__row *row = &step->rows[rows[i]];
-        uint64_t staged = 0;
         if (row->status != STK_OK)
             continue;
-        for (uint32_t c = 0; c < ring->num_columns; c++)
-            if (ring->columns[c].source >= 0)
-                worker->values[i * fields + (uint32_t)ring->columns[c].source] =
-                    room_for(loader, worker, &ring->columns[c], c, rows[i], i, &staged);
+        make_room(loader, worker, rows[i], i);
         if (row->decoded) {
             open_blob(loader, row, worker->values + i * fields);
             continue;
@@ -206,20 +208,28 @@ static void prepare_values(stk_loader *loader, stk__worker *worker, const uint32
                                             .needs = row->slices,
                                             .values = worker->values + i * fields};
     }
-    if (m == 0)
-        return;
-    loader->dataset->ops->prepare(loader->dataset, worker->samples, m);
-    m = 0;
+    if (m)
+        loader->dataset->ops->prepare(loader->dataset, worker->samples, m);
+}
+
+/* What came of it; m counts the samples that were prepared, in the same order. */
+static void check_rows(stk_loader *loader, stk__worker *worker, const uint32_t *rows, uint32_t n)
+{
+    const bool keep = loader->cache && loader->options.cache == STK_CACHE_DECODED;
+    uint32_t m = 0;
+
     for (uint32_t i = 0; i < n; i++) {
-        stk__row *row = &step->rows[rows[i]];
-        if (row->status != STK_OK || row->decoded)
-            continue;
-        const stk_sample *sample = &worker->samples[m++];
-        if (sample->status != STK_OK)
-            bad_row(row, sample->status, STK_STAGE_DATASET, sample->reason);
-        check_values(loader, row, sample->values);
-        if (row->status == STK_OK && loader->cache && loader->options.cache == STK_CACHE_DECODED)
-            keep_blob(loader, worker, row, sample->values);
+        stk__row *row = &worker->step->rows[rows[i]];
+        if (row->status == STK_OK && !row->decoded) {
+            const stk_sample *sample = &worker->samples[m++];
+            if (sample->status != STK_OK)
+                bad_row(row, sample->status, STK_STAGE_DATASET, sample->reason);
+            else
+                check_values(loader, row, sample->values);
+            if (keep && row->status == STK_OK)
+                keep_blob(loader, worker, row, sample->values);
+        }
+        worker->num_bad += row->status != STK_OK;
     }
 }
 
@@ -248,8 +258,10 @@ static void run_pipeline(stk_loader *loader, stk__worker *worker, const uint32_t
     m = 0;
     for (uint32_t i = 0; i < n; i++) {
         stk__row *row = &step->rows[rows[i]];
-        if (row->status == STK_OK && worker->statuses[m++] != STK_OK)
-            bad_row(row, worker->statuses[m - 1], STK_STAGE_TRANSFORM, NULL);
+        if (row->status != STK_OK || worker->statuses[m++] == STK_OK)
+            continue;
+        bad_row(row, worker->statuses[m - 1], STK_STAGE_TRANSFORM, NULL);
+        worker->num_bad++;
     }
 }
 
@@ -258,24 +270,27 @@ static void place_values(stk_loader *loader, stk__worker *worker, const uint32_t
                          uint32_t c)
 {
     const stk__column *column = &loader->ring->columns[c];
+    const uint32_t fields = loader->dataset->num_fields;
     stk__step *step = worker->step;
 
     for (uint32_t i = 0; i < n; i++) {
-        const stk__row *row = &step->rows[rows[i]];
-        if (row->status != STK_OK)
+        if (step->rows[rows[i]].status != STK_OK)
             continue;
-        if (column->source == STK__COLUMN_INDEX) {
-            ((uint64_t *)step->slab->data[c])[rows[i]] = row->index;
-            continue;
-        }
-        const stk_value *value =
-            &worker->values[i * loader->dataset->num_fields + (uint32_t)column->source];
+        const stk_value *value = &worker->values[i * fields + c];
         if (value->data != value->out)
             memcpy(value->out, value->data, value->size);
         if (column->field.layout != STK_FIXED)
             step->ragged_size[(uint64_t)rows[i] * loader->ring->num_ragged + column->ragged] =
                 value->size;
     }
+}
+
+static void place_indices(stk__worker *worker, const uint32_t *rows, uint32_t n, uint32_t c)
+{
+    uint64_t *indices = worker->step->slab->data[c];
+
+    for (uint32_t i = 0; i < n; i++)
+        indices[rows[i]] = worker->step->rows[rows[i]].index;
 }
 
 /* Offer what was read for these rows to the cache. */
@@ -295,11 +310,14 @@ static void prepare_rows(stk_loader *loader, stk__worker *worker, const uint32_t
 {
     atomic_store_explicit(&worker->sample, worker->step->rows[rows[0]].index, memory_order_relaxed);
     prepare_values(loader, worker, rows, n);
+    check_rows(loader, worker, rows, n);
     for (uint32_t c = 0; c < loader->ring->num_columns; c++)
         if (loader->ring->columns[c].pipeline)
             run_pipeline(loader, worker, rows, n, c);
-        else if (loader->ring->columns[c].source >= STK__COLUMN_INDEX)
+        else if (loader->ring->columns[c].source >= 0)
             place_values(loader, worker, rows, n, c);
+        else if (loader->ring->columns[c].source == STK__COLUMN_INDEX)
+            place_indices(worker, rows, n, c);
     if (loader->cache && loader->options.cache == STK_CACHE_ENCODED)
         keep_units(loader, worker->step, rows, n);
 }
@@ -314,6 +332,9 @@ static stk__fetch *drop_units_locked(stk_loader *loader, stk__worker *worker)
 {
     stk__fetch *unused = NULL;
 
+    /* Samples that need nothing, or had it in the cache, never met a unit. */
+    if (!worker->step->has_units)
+        return NULL;
     for (uint32_t i = 0; i < worker->num_rows; i++) {
         stk__row *row = &worker->step->rows[worker->rows[i]];
         for (uint32_t k = 0; k < row->num_needs; k++) {
@@ -334,6 +355,10 @@ static void settle_rows_locked(stk_loader *loader, stk__worker *worker)
 {
     stk__step *step = worker->step;
 
+    if (worker->num_bad == 0) {
+        step->done += worker->num_rows;
+        return;
+    }
     for (uint32_t i = 0; i < worker->num_rows; i++) {
         stk__row *row = &step->rows[worker->rows[i]];
         if (row->status == STK_OK) {
@@ -381,6 +406,7 @@ void stk__task_run(stk_loader *loader, stk__worker *worker)
     uint64_t start = stk__now_ns();
 
     atomic_store_explicit(&worker->since_ns, start, memory_order_relaxed);
+    worker->num_bad = 0;
     for (uint32_t i = 0; i < worker->num_rows; i += STK__PREPARE_ROWS)
         prepare_rows(loader, worker, worker->rows + i,
                      STK_MIN(worker->num_rows - i, STK__PREPARE_ROWS));
@@ -539,7 +565,7 @@ static bool ring_full_locked(stk_loader *loader)
 static bool rows_left_locked(stk_loader *loader)
 {
     for (uint64_t serial = loader->first; serial < loader->slab_end; serial++)
-        if (stk__step_at(loader, serial)->ready_first != stk__step_at(loader, serial)->ready_end)
+        if (stk__step_at(loader, serial)->num_ready)
             return true;
     return false;
 }

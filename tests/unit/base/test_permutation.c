@@ -57,12 +57,19 @@ static void many_equals_one_by_one(void **state)
     uint64_t positions[300], values[300];
     stk__permutation p;
 
-    stk__permutation_init(&p, 70001, 3, 9, 0);
-    for (int i = 0; i < 300; i++)
-        positions[i] = (uint64_t)(i * 233);
-    stk__permutation_many(&p, positions, values, 300);
-    for (int i = 0; i < 300; i++)
-        assert_int_equal(values[i], stk__permutation_at(&p, positions[i]));
+    stk_context *ctx = test_context();
+
+    /* Sizes of odd and even bits, up to and beyond what the vector kernel takes. */
+    for (uint64_t size = 1; size < UINT64_C(1) << 40; size = size * 3 + 1)
+        for (int avx2 = 0; avx2 <= stk__cpu_has_avx2(ctx); avx2++) {
+            stk__permutation_init(&p, size, size, 9, 0);
+            for (uint64_t i = 0; i < 300; i++)
+                positions[i] = i * 233 % size;
+            stk__permutation_many(&p, positions, values, 300 - size % 9, avx2);
+            for (uint64_t i = 0; i < 300 - size % 9; i++)
+                assert_int_equal(values[i], stk__permutation_at(&p, positions[i]));
+        }
+    stk_context_destroy(&ctx);
 }
 
 /* Each value is equally likely at each position: chi-square over many keys, small sizes included.
