@@ -150,9 +150,7 @@ STK_API stk_dtype stk_dtype_parse(const char *name);
 
 #define STK_MAX_RANK 8
 
-/* ---- Context
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- Context ---- */
 
 typedef struct stk_context stk_context;
 

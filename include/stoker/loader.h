@@ -111,9 +111,7 @@ STK_API uint64_t stk_loader_steps(const stk_loader *loader);
  * long as the loader. */
 STK_API const stk_field *stk_loader_fields(const stk_loader *loader, uint32_t *num_fields);
 
-/* ---- Batches
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- Batches ---- */
 
 /**
  * A field of a batch. FIXED: `data` holds [count, shape...] in C order. RAGGED and BYTES: `offsets`
@@ -147,9 +145,7 @@ STK_API STK_NODISCARD stk_status stk_batch_find(const stk_batch *batch, const ch
  * gone. */
 STK_API void stk_batch_release(stk_batch **batch);
 
-/* ---- State
- * --------------------------------------------------------------------------------------------------
- */
+/* ---- State ---- */
 
 /** "Everything up to and including this batch was consumed." Plain numbers; the same for every
  * rank. */
@@ -179,9 +175,7 @@ STK_API STK_NODISCARD stk_status stk_loader_restore(stk_loader *loader, const st
 STK_API int stk_state_format(const stk_state *state, char *text, size_t size);
 STK_API STK_NODISCARD stk_status stk_state_parse(const char *text, stk_state *out, stk_error *err);
 
-/* ---- Figures
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- Figures ---- */
 
 /** One stage of the loader since it was made. Counters only grow. Times are sums over threads. */
 typedef struct stk_stage_stats {

@@ -20,8 +20,7 @@
 #define STK_MAX(a, b)    ((a) > (b) ? (a) : (b))
 #define STK_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* ---- Errors (error.c)
- * ---------------------------------------------------------------------------------------- */
+/* ---- Errors (error.c) ---- */
 
 /* Fill `err` (may be NULL) and return `status`. The text says what happened, to what, and the
  * remedy. */
@@ -42,8 +41,7 @@ void stk__copy_tail(char *to, size_t size, const char *from);
             return try_;                                                                           \
     } while (0)
 
-/* ---- Memory (memory.c): the only caller of the allocator
- * ------------------------------------------------------- */
+/* ---- Memory (memory.c): the only caller of the allocator ---- */
 
 /* NULL when there is none. `size` 0 gives a valid pointer. Aligned to 16. Any thread. */
 void *stk__alloc(stk_context *ctx, size_t size);
@@ -59,8 +57,7 @@ char *stk__strdup(stk_context *ctx, const char *text);
 /* Format into new memory; NULL when there is none. */
 char *stk__format(stk_context *ctx, const char *format, ...) STK_PRINTF(2, 3);
 
-/* ---- Checked arithmetic: sizes from outside go through these
- * --------------------------------------------------- */
+/* ---- Checked arithmetic: sizes from outside go through these ---- */
 
 static inline bool stk__mul_size(uint64_t a, uint64_t b, uint64_t *out)
 {
@@ -80,8 +77,7 @@ static inline uint64_t stk__round_up(uint64_t value, uint64_t multiple)
     return (value + multiple - 1) / multiple * multiple;
 }
 
-/* ---- Clock (clock.c)
- * ------------------------------------------------------------------------------------------- */
+/* ---- Clock (clock.c) ---- */
 
 uint64_t stk__now_ns(void);        /* monotonic */
 double stk__wall_seconds(void);    /* Unix time */
@@ -90,8 +86,7 @@ uint64_t stk__process_cpu_ns(void);
 /* Sleep until a monotonic time or until *cancel becomes true (checked every 20 ms; NULL: never). */
 void stk__sleep_until(uint64_t when_ns, const atomic_bool *cancel);
 
-/* ---- Threads (thread.c)
- * ---------------------------------------------------------------------------------------- */
+/* ---- Threads (thread.c) ---- */
 
 typedef struct stk__thread {
     pthread_t handle;
@@ -116,8 +111,7 @@ void stk__cond_init(pthread_cond_t *cond);
  * passed. */
 bool stk__cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t when_ns);
 
-/* ---- Bounded queue (queue.c)
- * ----------------------------------------------------------------------------------- */
+/* ---- Bounded queue (queue.c) ---- */
 
 typedef struct stk__queue stk__queue;
 
@@ -136,8 +130,7 @@ stk_status stk__queue_get(stk__queue *queue, void **item, uint64_t when_ns);
 void stk__queue_close(stk__queue *queue);
 void stk__queue_get_stats(stk__queue *queue, stk__queue_stats *out);
 
-/* ---- Randomness (philox.c, permutation.c)
- * ---------------------------------------------------------------------- */
+/* ---- Randomness (philox.c, permutation.c) ---- */
 
 /* Philox4x32-10 [Salmon et al., SC'11]: 128 bits of counter and 64 of key -> 128 random bits. */
 void stk__philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
@@ -181,8 +174,7 @@ uint64_t stk__permutation_inverse(const stk__permutation *p,
 void stk__permutation_many(const stk__permutation *p, const uint64_t *positions, uint64_t *out,
                            size_t n, bool avx2);
 
-/* ---- Context (context.c)
- * ---------------------------------------------------------------------------------------- */
+/* ---- Context (context.c) ---- */
 
 /* Whom the context tells what happens. All events of all rooms go through `event`; it must not
  * block. */
@@ -249,8 +241,7 @@ stk_status stk__context_slot(stk_context *ctx,
                              stk_status (*use)(stk_context *ctx, stk__slot *slot, void *user),
                              void *user);
 
-/* ---- Specs (spec.c)
- * ---------------------------------------------------------------------------------------------- */
+/* ---- Specs (spec.c) ---- */
 
 /*
  * Take the options of `table` out of the query of "url?name=value&name=value": known names are set

@@ -13,9 +13,7 @@
 /* A row this cheap is prepared by a consumer that waits. */
 #define HELP_ROW_NS 10e3
 
-/* ---- Bad samples
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- Bad samples ---- */
 
 void stk__note_bad_locked(stk__step *step, uint32_t r, bool replaced)
 {
@@ -162,9 +160,7 @@ static stk_status settle_bad(stk_loader *loader, uint64_t epoch, stk__bad_sample
     return status;
 }
 
-/* ---- Waiting
- * ----------------------------------------------------------------------------------------------------------
- */
+/* ---- Waiting ---- */
 
 /* Say who is stuck. (L) held; let go inside. */
 static void watch_locked(stk_loader *loader, uint64_t waited_ns)
@@ -273,9 +269,7 @@ static stk_status wait_locked(stk_loader *loader, uint64_t deadline, bool has_ti
     }
 }
 
-/* ---- Delivery
- * ---------------------------------------------------------------------------------------------------------
- */
+/* ---- Delivery ---- */
 
 /* Take the finished first step's slab and let its record go. (L) held. */
 static stk_batch *detach_locked(stk_loader *loader, stk__bad_sample **bad, uint32_t *num_bad,

@@ -56,9 +56,7 @@ stk_status stk_loader_create(stk_dataset *dataset, const stk_loader_options *opt
     return STK_OK;
 }
 
-/* ---- Threads
- * -----------------------------------------------------------------------------------------------------------
- */
+/* ---- Threads ---- */
 
 stk_status stk__loader_start_threads(stk_loader *loader, stk_error *err)
 {
@@ -142,9 +140,7 @@ void stk__loader_stop_threads(stk_loader *loader)
     pthread_mutex_unlock(&loader->ring->lock);
 }
 
-/* ---- Going elsewhere
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- Going elsewhere ---- */
 
 uint64_t stk__plan_limit(const stk_loader *loader)
 {
@@ -302,9 +298,7 @@ void stk_loader_state(const stk_loader *loader, stk_state *out)
     }
 }
 
-/* ---- The end
- * -----------------------------------------------------------------------------------------------------------
- */
+/* ---- The end ---- */
 
 void stk_loader_destroy(stk_loader **loader)
 {
@@ -330,9 +324,7 @@ void stk_loader_destroy(stk_loader **loader)
     stk__loader_free(l, columns, n);
 }
 
-/* ---- Figures
- * -----------------------------------------------------------------------------------------------------------
- */
+/* ---- Figures ---- */
 
 uint64_t stk_loader_steps(const stk_loader *loader)
 {

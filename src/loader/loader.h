@@ -34,8 +34,7 @@ typedef struct stk__ring stk__ring;
 typedef struct stk__step stk__step;
 typedef struct stk__unit stk__unit;
 
-/* ---- Memory under the budget (pool.c, cache.c)
- * ------------------------------------------------------------------ */
+/* ---- Memory under the budget (pool.c, cache.c) ---- */
 
 enum { STK__POOL_CLASSES = 160 };
 
@@ -75,8 +74,7 @@ void stk__cache_prefetch(const stk__cache *cache, uint64_t a, uint64_t b);
 void stk__cache_put(stk__cache *cache, uint64_t a, uint64_t b, const stk_slice *parts, size_t n);
 uint64_t stk__cache_bytes(stk__cache *cache);
 
-/* ---- Slabs and batches (ring.c)
- * ---------------------------------------------------------------------------------- */
+/* ---- Slabs and batches (ring.c) ---- */
 
 /* What one field of a batch is, before and after the transforms. */
 typedef struct stk__column {
@@ -133,9 +131,7 @@ stk__batch_field stk__batch_field_of(const stk__column *column, void *data);
 /* Give up one reference; frees when it was the last. */
 void stk__ring_unref(stk__ring *ring);
 
-/* ---- Steps
- * -------------------------------------------------------------------------------------------------------
- */
+/* ---- Steps ---- */
 
 /* A need of a row, waiting for its unit. */
 typedef struct stk__need_entry {
@@ -209,9 +205,7 @@ struct stk__step {
     uint64_t planned_ns;
 };
 
-/* ---- Reads (read.c)
- * -----------------------------------------------------------------------------------------------
- */
+/* ---- Reads (read.c) ---- */
 
 /* Bytes somebody needs: a piece of a fetch, shared by all rows that need the same range. */
 struct stk__unit {
@@ -292,8 +286,7 @@ void stk__reads_destroy(stk_loader *loader);
 /* A row has all its bytes, or has failed: hand it to the workers. (L) held. */
 void stk__row_ready_locked(stk__step *step, uint32_t row);
 
-/* ---- Planning (locate.c, plan.c)
- * --------------------------------------------------------------------------------------------- */
+/* ---- Planning (locate.c, plan.c) ---- */
 
 typedef struct stk__planner {
     bool busy;    /* (L) a thread is planning: what follows is its own */
@@ -329,9 +322,7 @@ bool stk__can_plan_locked(stk_loader *loader);
 void stk__plan_round_locked(stk_loader *loader);
 void stk__plan_destroy(stk_loader *loader);
 
-/* ---- Work (work.c)
- * --------------------------------------------------------------------------------------------------
- */
+/* ---- Work (work.c) ---- */
 
 typedef struct stk__worker {
     stk_loader *loader;
@@ -364,12 +355,12 @@ bool stk__task_take_locked(stk_loader *loader, stk__worker *worker);
 /* Prepare the task at hand, account for it. (L) free; held at the end. */
 void stk__task_run(stk_loader *loader, stk__worker *worker);
 void stk__worker_main(void *worker);
-/* The step's last row is done: make a batch of its slab. (L) held; let go inside, held at the end.
+/* The step's last row is done: make a batch of its slab (finish.c). (L) held; let go inside, held
+ * at the end.
  */
 void stk__step_finish_locked(stk_loader *loader, stk__step *step, stk__worker *worker);
 
-/* ---- The loader (make.c, loader.c, deliver.c)
- * -------------------------------------------------------------------------------- */
+/* ---- The loader (make.c, loader.c, deliver.c) ---- */
 
 struct stk_loader {
     stk_context *ctx;
@@ -436,8 +427,7 @@ void stk__loader_stop_threads(stk_loader *loader);
 /* The serial that planning must not reach now. (L) held, or no thread yet. */
 uint64_t stk__plan_limit(const stk_loader *loader);
 
-/* ---- State (state.c)
- * ---------------------------------------------------------------------------------------------- */
+/* ---- State (state.c) ---- */
 
 /* The order options of a loader as a state; epoch and step are 0. */
 void stk__state_of(const stk_loader *loader, stk_state *out);

@@ -9,9 +9,7 @@ void stk__row_fail(stk__row *row, stk_status status, const char *reason)
     row->reason = reason;
 }
 
-/* ---- Locating
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- Locating ---- */
 
 typedef struct collector {
     stk_locator seam;

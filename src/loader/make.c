@@ -13,9 +13,7 @@
 #define LEAST_POOL     (UINT64_C(256) << 10) /* for reads, where there are any */
 #define MOST_STEPS     4096u                 /* planned ahead */
 
-/* ---- What a batch is
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- What a batch is ---- */
 
 static bool has_pictures(const stk_dataset *dataset)
 {
@@ -112,9 +110,7 @@ static stk_status make_columns(stk_loader *loader, stk__column *columns, uint32_
     return STK_OK;
 }
 
-/* ---- The budget
- * --------------------------------------------------------------------------------------------------------
- */
+/* ---- The budget ---- */
 
 static uint64_t step_bytes(const stk_loader *loader, uint32_t ragged)
 {
@@ -187,9 +183,7 @@ static stk_status divide_budget(stk_loader *loader, const stk__column *columns, 
     return STK_OK;
 }
 
-/* ---- Making
- * ------------------------------------------------------------------------------------------------------------
- */
+/* ---- Making ---- */
 
 static stk_status make_steps(stk_loader *loader, uint32_t ragged)
 {

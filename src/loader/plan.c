@@ -17,9 +17,7 @@ static uint64_t admission_cost(uint64_t length)
     return length > INT64_MAX / 4 ? UINT64_MAX / 4 : length + length / 4 + 5 * STK_CACHE_LINE;
 }
 
-/* ---- Admission
- * -----------------------------------------------------------------------------------------------------
- */
+/* ---- Admission ---- */
 
 static stk_status grow_round(stk_loader *loader, uint32_t room)
 {
@@ -211,9 +209,7 @@ static bool admit_rows(stk_loader *loader, stk__step *step)
     return step->admitted == step->num_rows;
 }
 
-/* ---- Sending
- * -------------------------------------------------------------------------------------------------------
- */
+/* ---- Sending ---- */
 
 /* The reads of some wants failed before they began: their rows are told. */
 static void fail_wants(stk_loader *loader, const stk__want *wants, uint32_t n, stk_status status)
@@ -362,9 +358,7 @@ static bool send_round(stk_loader *loader)
     return true;
 }
 
-/* ---- Substitutes
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- Substitutes ---- */
 
 /* Find a row that wants a substitute and admit it; false when the budget has no room. */
 static bool plan_substitute(stk_loader *loader)
@@ -405,9 +399,7 @@ static bool plan_substitute(stk_loader *loader)
     return in;
 }
 
-/* ---- Rounds
- * --------------------------------------------------------------------------------------------------------
- */
+/* ---- Rounds ---- */
 
 static bool may_locate_locked(const stk_loader *loader)
 {

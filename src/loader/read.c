@@ -98,9 +98,7 @@ void stk__fetch_free(stk_loader *loader, stk__fetch *fetch)
     pthread_mutex_unlock(&loader->ring->lock);
 }
 
-/* ---- Completion
- * ----------------------------------------------------------------------------------------------------
- */
+/* ---- Completion ---- */
 
 void stk__row_ready_locked(stk__step *step, uint32_t row)
 {

@@ -12,8 +12,7 @@ extern const stk_store_ops stk__store_file, stk__store_mem, stk__store_slow;
 /* Limits of a store, filled also where its driver says nothing. */
 void stk__store_limits(stk_store *store, stk_store_limits *out);
 
-/* ---- The pure read planner (plan.c): no I/O, no clock, no allocation but the arrays given
- * ----------------------- */
+/* ---- The pure read planner (plan.c): no I/O, no clock, no allocation but the arrays given ---- */
 
 /* A range somebody wants. */
 typedef struct stk__want {

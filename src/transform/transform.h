@@ -44,8 +44,7 @@ void stk__pipeline_run(const stk__pipeline *pipeline, uint64_t seed, size_t n,
                        const void *const *src, void *const *dst, stk_status *statuses,
                        void *scratch);
 
-/* ---- Batch -> batch: run last, on the finished batch
- * ------------------------------------------------------------ */
+/* ---- Batch -> batch: run last, on the finished batch ---- */
 
 typedef struct stk__batch_pipeline stk__batch_pipeline;
 

@@ -13,9 +13,7 @@
 
 #include "support/counting.h"
 
-/* ---- Faults
- * ----------------------------------------------------------------------------------------------------------
- */
+/* ---- Faults ---- */
 
 typedef struct fault {
     atomic_long calls, at; /* the call that fails; 0: none */
@@ -134,9 +132,7 @@ static stk_status faulty_open(stk_context *ctx, const char *url, stk_store **out
     return status;
 }
 
-/* ---- The program
- * -----------------------------------------------------------------------------------------------------
- */
+/* ---- The program ---- */
 
 typedef struct scenario {
     counting_options data;

@@ -376,8 +376,7 @@ static void test_hash_and_empty(void **state)
     stk__pipeline_destroy(&spaced);
 }
 
-/* ---- The n-th allocation fails
- * ------------------------------------------------------------------------------- */
+/* ---- The n-th allocation fails ---- */
 
 static int64_t countdown;
 

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Making a batch of a step whose rows are all done: holes closed, ragged values joined, mixed. */
+#include "loader/loader.h"
+
+/* Move the real rows of a step with holes together. */
+static void close_holes(stk_loader *loader, stk__step *step)
+{
+    const stk__ring *ring = loader->ring;
+    stk_batch *slab = step->slab;
+    uint32_t to = 0;
+
+    for (uint32_t r = 0; r < step->num_rows; r++) {
+        if (step->rows[r].bad)
+            continue;
+        slab->positions[to] = step->rows[r].position;
+        for (uint32_t c = 0; c < ring->num_columns && to != r; c++) {
+            uint64_t bytes = ring->columns[c].row_bytes;
+            if (ring->columns[c].field.layout == STK_FIXED)
+                memcpy((char *)slab->data[c] + to * bytes, (char *)slab->data[c] + r * bytes,
+                       bytes);
+        }
+        to++;
+    }
+    slab->count = to;
+}
+
+/* Put the values of the ragged fields one behind the other. */
+static void collate_ragged(stk_loader *loader, stk__step *step)
+{
+    const stk__ring *ring = loader->ring;
+    stk_batch *slab = step->slab;
+    char *end = step->ragged;
+
+    for (uint32_t c = 0; c < ring->num_columns; c++) {
+        const stk__column *column = &ring->columns[c];
+        if (column->field.layout == STK_FIXED)
+            continue;
+        const size_t item = stk_dtype_size(column->field.dtype);
+        uint64_t count = 0, elements = 0;
+        char *start = end =
+            (char *)step->ragged + stk__round_up((uint64_t)(end - (char *)step->ragged), 16);
+        slab->offsets[c][0] = 0;
+        for (uint32_t r = 0; r < step->num_rows; r++) {
+            uint64_t k = (uint64_t)r * ring->num_ragged + column->ragged;
+            if (step->rows[r].bad)
+                continue;
+            memmove(end, (char *)step->ragged + step->ragged_at[k], step->ragged_size[k]);
+            end += step->ragged_size[k];
+            elements += step->ragged_size[k] / item;
+            slab->offsets[c][++count] = elements;
+        }
+        slab->data[c] = start;
+    }
+    slab->ragged = step->ragged;
+    step->ragged = NULL;
+}
+
+static void mix_batch(stk_loader *loader, stk__step *step)
+{
+    const stk__ring *ring = loader->ring;
+    stk__batch_field fields[STK__MAX_FIELDS];
+    int64_t *label_mixed = NULL;
+    float *mix = NULL;
+    uint32_t n = 0;
+
+    for (uint32_t c = 0; c < ring->num_columns; c++) {
+        const stk__column *column = &ring->columns[c];
+        if (column->source == STK__COLUMN_LABEL_MIXED)
+            label_mixed = step->slab->data[c];
+        else if (column->source == STK__COLUMN_MIX)
+            mix = step->slab->data[c];
+        else if (column->field.layout == STK_FIXED)
+            fields[n++] = stk__batch_field_of(column, step->slab->data[c]);
+    }
+    pthread_mutex_lock(&loader->finish_lock);
+    stk__batch_pipeline_run(loader->batch_pipeline, loader->order.seed, step->epoch,
+                            step->step * loader->order.world + loader->order.rank, fields, n,
+                            step->slab->count, label_mixed, mix, loader->batch_scratch);
+    pthread_mutex_unlock(&loader->finish_lock);
+}
+
+void stk__step_finish_locked(stk_loader *loader, stk__step *step, stk__worker *worker)
+{
+    stk_batch *slab = step->slab;
+
+    pthread_mutex_unlock(&loader->ring->lock);
+    slab->epoch = step->epoch;
+    slab->step = step->step;
+    if (step->has_holes) {
+        close_holes(loader, step);
+    } else {
+        slab->count = step->num_rows;
+        memcpy(slab->positions, step->positions, step->num_rows * sizeof *slab->positions);
+    }
+    if (loader->ring->num_ragged)
+        collate_ragged(loader, step);
+    if (loader->batch_pipeline && slab->count)
+        mix_batch(loader, step);
+    stk__event event = {.kind = STK__EVENT_BATCH,
+                        .worker = worker ? worker->number : UINT32_MAX,
+                        .start_ns = step->planned_ns,
+                        .end_ns = stk__probed(loader->ctx) ? stk__now_ns() : 0,
+                        .epoch = step->epoch,
+                        .step = step->step,
+                        .count = slab->count};
+    stk__emit(loader->ctx, &event);
+    pthread_mutex_lock(&loader->ring->lock);
+    step->complete = true;
+    if (step->serial == loader->first)
+        pthread_cond_signal(&loader->ring->finished);
+}
