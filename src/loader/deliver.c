@@ -227,8 +227,11 @@ static bool starved_locked(stk_loader *loader)
 
     if (ring->num_held == ring->num_slabs)
         return true;
-    return ring->num_held && ring->num_ragged && loader->planner.blocked && loader->tasks == 0 &&
-           loader->reads.in_flight == 0 && !loader->reads.first;
+    for (uint64_t serial = loader->first; serial < loader->slab_end; serial++)
+        if (stk__step_at(loader, serial)->num_ready)
+            return false;
+    return ring->num_held && ring->num_ragged && loader->planner.blocked && !loader->planner.busy &&
+           loader->tasks == 0 && loader->reads.in_flight == 0 && !loader->reads.first;
 }
 
 /* Wait for the first step to be complete. (L) held. */
@@ -312,7 +315,7 @@ static stk_status answer_without_batch(stk_loader *loader, stk_error *err)
             stk__loader_stop_threads(loader);
         return STK_EOS;
     }
-    if (loader->options.epochs && loader->first >= loader->options.epochs * loader->order.steps)
+    if (loader->options.epochs && loader->first / loader->order.steps >= loader->options.epochs)
         return STK_EOS;
     if (!loader->options.persistent_workers && loader->running == 0)
         STK_TRY(stk__loader_start_threads(loader, err));

@@ -83,6 +83,16 @@ stk_status stk__loader_start_threads(stk_loader *loader, stk_error *err)
     return STK_OK;
 }
 
+/* Wait for the end of a round of planning: from then on nothing is queued and no record reused. (L)
+ * held. */
+static bool planner_idle_locked(stk_loader *loader, uint64_t until)
+{
+    while (loader->planner.busy)
+        if (!stk__cond_wait_until(&loader->ring->finished, &loader->ring->lock, until))
+            return false;
+    return true;
+}
+
 /* Wait until no thread touches a step: tasks, planning and reads have ended. (L) held. */
 static bool drain_locked(stk_loader *loader, uint64_t until)
 {
@@ -102,10 +112,11 @@ static bool stop_threads(stk_loader *loader)
     pthread_mutex_lock(&loader->ring->lock);
     loader->draining = loader->stopping = true;
     pthread_cond_broadcast(&loader->ring->work);
+    bool ended = planner_idle_locked(loader, until);
     pthread_mutex_unlock(&loader->ring->lock);
     stk__reads_cancel(loader);
     pthread_mutex_lock(&loader->ring->lock);
-    bool ended = drain_locked(loader, until);
+    ended = ended && drain_locked(loader, until);
     while (ended && loader->running)
         ended = stk__cond_wait_until(&loader->ring->finished, &loader->ring->lock, until) ||
                 !loader->running;
@@ -133,8 +144,10 @@ static bool stop_threads(stk_loader *loader)
 
 void stk__loader_stop_threads(stk_loader *loader)
 {
-    stop_threads(loader);
-    /* The step at the limit of planning is where it goes on. */
+    if (!stop_threads(loader))
+        return;
+    /* Steps whose reads were canceled are worth nothing. */
+    stk__loader_reset(loader, loader->first);
     pthread_mutex_lock(&loader->ring->lock);
     loader->draining = false;
     pthread_mutex_unlock(&loader->ring->lock);
@@ -145,8 +158,10 @@ void stk__loader_stop_threads(stk_loader *loader)
 uint64_t stk__plan_limit(const stk_loader *loader)
 {
     const uint64_t steps = loader->order.steps;
-    uint64_t limit = loader->options.epochs ? loader->options.epochs * steps : UINT64_MAX;
+    uint64_t limit = UINT64_MAX;
 
+    if (!loader->options.epochs || !stk__mul_size(loader->options.epochs, steps, &limit))
+        limit = UINT64_MAX;
     if (!loader->options.persistent_workers)
         limit = STK_MIN(limit, (loader->first / steps + 1) * steps);
     if (loader->num_workers == 0)
@@ -170,6 +185,11 @@ void stk__attach_slabs_locked(stk_loader *loader)
         step->slab->epoch = step->epoch;
         step->slab->step = step->step;
         step->slab->count = 0;
+        for (uint32_t c = 0; c < ring->num_columns; c++)
+            if (ring->columns[c].field.layout != STK_FIXED) {
+                step->slab->offsets[c][0] = 0;
+                step->slab->data[c] = step->slab->memory;
+            }
         step->complete = true;
         pthread_cond_signal(&ring->finished);
     }
@@ -227,12 +247,11 @@ void stk__loader_reset(stk_loader *loader, uint64_t serial)
 
     pthread_mutex_lock(&ring->lock);
     loader->draining = true;
+    planner_idle_locked(loader, UINT64_MAX);
     pthread_mutex_unlock(&ring->lock);
     stk__reads_cancel(loader);
     pthread_mutex_lock(&ring->lock);
     drain_locked(loader, UINT64_MAX);
-    /* A round of planning that was under way may have queued more since. */
-    stk__reads_drop_locked(loader);
     const uint64_t first = loader->first, end = loader->located_end;
     for (uint64_t s = first; s < end; s++)
         unused = drop_step_locked(loader, stk__step_at(loader, s), unused);
@@ -256,6 +275,19 @@ void stk__loader_reset(stk_loader *loader, uint64_t serial)
     pthread_mutex_unlock(&ring->lock);
 }
 
+/* Go on at `serial`; what was planned stays where it is the next step anyway. */
+static void go_to(stk_loader *loader, uint64_t serial)
+{
+    if (serial != loader->first) {
+        stk__loader_reset(loader, serial);
+        return;
+    }
+    pthread_mutex_lock(&loader->ring->lock);
+    loader->plan_limit = stk__plan_limit(loader);
+    pthread_cond_broadcast(&loader->ring->work);
+    pthread_mutex_unlock(&loader->ring->lock);
+}
+
 stk_status stk_loader_set_epoch(stk_loader *loader, uint64_t epoch, stk_error *err)
 {
     uint64_t serial;
@@ -266,8 +298,7 @@ stk_status stk_loader_set_epoch(stk_loader *loader, uint64_t epoch, stk_error *e
         return stk__fail(err, STK_EINVAL, STK_STAGE_LOADER,
                          "epoch %" PRIu64 " is beyond what can be counted", epoch);
     loader->eos_pending = false;
-    if (serial != loader->first)
-        stk__loader_reset(loader, serial);
+    go_to(loader, serial);
     return STK_OK;
 }
 
@@ -278,8 +309,7 @@ stk_status stk_loader_restore(stk_loader *loader, const stk_state *state, stk_er
     stk_error_init(err);
     STK_TRY(stk__context_check(loader->ctx, err));
     STK_TRY(stk__state_check(loader, state, &serial, err));
-    if (serial != loader->first)
-        stk__loader_reset(loader, serial);
+    go_to(loader, serial);
     /* A state saved at the end of an epoch goes on with telling that end. */
     loader->eos_pending = state->step == loader->order.steps;
     return STK_OK;

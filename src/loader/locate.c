@@ -92,6 +92,14 @@ static void collect_bytes(stk_locator *seam, size_t i, uint32_t field, uint64_t 
                                   ring->columns[k].ragged] = bytes;
 }
 
+/* A substitute's turn is that of the sample it stands for. */
+static void keep_cost(stk_locator *seam, size_t i, double nanoseconds)
+{
+    (void)seam;
+    (void)i;
+    (void)nanoseconds;
+}
+
 /* The room of a ragged value stays what it was for the sample that is replaced. */
 static void keep_bytes(stk_locator *seam, size_t i, uint32_t field, uint64_t bytes)
 {
@@ -212,6 +220,21 @@ static uint32_t find_decoded(stk_loader *loader, stk__step *step)
     return n;
 }
 
+/* A substitute takes the room of the sample it stands for: let each row have that of the largest.
+ */
+static void even_bounds(stk_loader *loader, stk__step *step, uint64_t most)
+{
+    const uint64_t n = (uint64_t)step->num_rows * loader->ring->num_ragged;
+    uint64_t largest = 0;
+
+    for (uint64_t i = 0; i < n; i++)
+        if (step->ragged_bound[i] != UINT64_MAX && step->ragged_bound[i] <= most)
+            largest = STK_MAX(largest, stk__round_up(step->ragged_bound[i], 16));
+    for (uint64_t i = 0; largest && largest <= most / n && i < n; i++)
+        if (step->ragged_bound[i] == UINT64_MAX || step->ragged_bound[i] < largest)
+            step->ragged_bound[i] = largest;
+}
+
 /* Bound the ragged values of a step: what goes beyond a quarter of the pool is bad, in order of
  * position. */
 static void bound_ragged(stk_loader *loader, stk__step *step)
@@ -219,6 +242,9 @@ static void bound_ragged(stk_loader *loader, stk__step *step)
     const uint32_t ragged = loader->ring->num_ragged;
     const uint64_t most = loader->ring->pool.limit / 4;
     uint64_t total = 0;
+
+    if (loader->options.on_error == STK_ON_ERROR_REPLACE)
+        even_bounds(loader, step, most);
 
     for (uint32_t r = 0; r < step->num_rows; r++)
         for (uint32_t k = 0; k < ragged; k++) {
@@ -270,26 +296,27 @@ static uint64_t substitute(const stk_loader *loader, const stk__step *step, cons
 
 stk_status stk__row_locate_substitute(stk_loader *loader, stk__step *step, uint32_t r)
 {
-    enum { MOST_NEEDS = 1024 };
     stk__row *row = &step->rows[r];
-    collector c = {.seam = {.add = collect_extra, .cost = collect_cost, .bytes = keep_bytes},
+    const uint32_t room = STK_MAX(4 * row->num_needs, 64);
+    collector c = {.seam = {.add = collect_extra, .cost = keep_cost, .bytes = keep_bytes},
                    .loader = loader,
                    .step = step,
                    .map = &r,
-                   .room_extra = MOST_NEEDS};
+                   .room_extra = room};
 
     row->tries++;
+    row->decoded = NULL;
     row->index = substitute(loader, step, row);
     row->status = STK_OK;
     row->reason = NULL;
     row->num_needs = 0;
     if (!loader->dataset->ops->locate)
         return STK_OK;
-    c.extra = stk__alloc(
-        loader->ctx, sizeof *c.extra + MOST_NEEDS * (sizeof *c.extra->needs + sizeof(stk_slice)));
+    c.extra = stk__alloc(loader->ctx,
+                         sizeof *c.extra + room * (sizeof *c.extra->needs + sizeof(stk_slice)));
     if (!c.extra)
         return STK_ENOMEM;
-    c.extra->slices = (stk_slice *)(c.extra->needs + MOST_NEEDS);
+    c.extra->slices = (stk_slice *)(c.extra->needs + room);
     pthread_mutex_lock(&loader->ring->lock);
     c.extra->next = step->extras;
     step->extras = c.extra;

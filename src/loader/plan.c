@@ -141,22 +141,24 @@ static bool reserve_ragged(stk_loader *loader, stk__step *step)
             step->ragged_size[i] = 0;
             total += stk__round_up(step->ragged_bound[i], 16);
         }
+    /* Rows admitted in this round hold promises that are not yet buffers. */
+    pthread_mutex_lock(&loader->ring->lock);
+    bool fits = stk__pool_fits(pool, loader->planner.round_cost + stk__pool_cost(total));
+    loader->planner.blocked = !fits;
+    pthread_mutex_unlock(&loader->ring->lock);
+    if (!fits)
+        return false;
     void *room = stk__pool_take(pool, total);
     pthread_mutex_lock(&loader->ring->lock);
     step->ragged = room;
+    step->reserved = true;
     /* It would fit, and yet there is none: memory is out, which waiting does not mend. */
-    bool out_of_memory = !room && stk__pool_fits(pool, stk__pool_cost(total));
-    for (uint32_t r = 0; out_of_memory && r < step->num_rows; r++)
+    for (uint32_t r = 0; !room && r < step->num_rows; r++)
         stk__row_fail(&step->rows[r], STK_ENOMEM, NULL);
-    step->reserved = room || out_of_memory;
-    if (step->reserved)
-        ready_at_once(loader, step);
-    else
-        loader->planner.blocked = true;
+    ready_at_once(loader, step);
     pthread_cond_signal(&loader->ring->work);
-    bool reserved = step->reserved;
     pthread_mutex_unlock(&loader->ring->lock);
-    return reserved;
+    return true;
 }
 
 /* Admit one row if the budget has room for it. (L) held. */
@@ -167,7 +169,10 @@ static bool try_admit_locked(stk_loader *loader, stk__step *step, uint32_t r)
     stk__row *row = &step->rows[r];
     uint64_t cost = row->status == STK_OK ? row_cost_locked(loader, row) : 0;
 
-    if (cost > pool->limit) {
+    /* Ragged values of the row's own step may hold a quarter of the pool as long as it waits. */
+    const uint64_t most =
+        pool->limit - (loader->ring->num_ragged ? stk__pool_cost(pool->limit / 4) : 0);
+    if (cost > most) {
         stk__row_fail(row, STK_EBUDGET, "its reads alone do not fit the memory_budget");
         atomic_store(&loader->too_big_bytes, STK_MAX(atomic_load(&loader->too_big_bytes), cost));
     }
@@ -403,10 +408,17 @@ static bool plan_substitute(stk_loader *loader)
 
 static bool may_locate_locked(const stk_loader *loader)
 {
-    return loader->located_end < loader->plan_limit &&
-           loader->located_end - loader->first < loader->num_steps &&
-           (!loader->ring->num_ragged ||
-            loader->located_end < loader->slab_end + loader->ring->num_free);
+    const bool replace = loader->options.on_error == STK_ON_ERROR_REPLACE;
+    const bool ragged = loader->ring->num_ragged != 0;
+
+    if (loader->located_end >= loader->plan_limit ||
+        loader->located_end - loader->first >= loader->num_steps)
+        return false;
+    /* A substitute comes late: what was admitted after its step must not hold memory until that
+     * step is delivered. Ragged values do, rows without a slab do. */
+    if (ragged && replace)
+        return loader->located_end == loader->first;
+    return !(ragged || replace) || loader->located_end < loader->slab_end + loader->ring->num_free;
 }
 
 bool stk__can_plan_locked(stk_loader *loader)

@@ -72,19 +72,6 @@ static void make_room_locked(stk__pool *pool, uint64_t cost)
         }
 }
 
-/* An idle buffer of the class, or of one up to twice as large where that keeps to the limit. */
-static pool_buffer *idle_locked(stk__pool *pool, uint32_t size_class)
-{
-    for (uint32_t c = size_class; c <= size_class + 4 && c < STK__POOL_CLASSES; c++) {
-        pool_buffer *b = pool->idle[c];
-        if (b && atomic_load(&pool->used) + b->cost <= pool->limit) {
-            pool->idle[c] = b->next;
-            return b;
-        }
-    }
-    return NULL;
-}
-
 void *stk__pool_take(stk__pool *pool, uint64_t size)
 {
     uint64_t room, cost = stk__pool_cost(size);
@@ -93,8 +80,10 @@ void *stk__pool_take(stk__pool *pool, uint64_t size)
         return NULL;
     uint32_t size_class = class_of(size, &room);
     pthread_mutex_lock(&pool->lock);
-    pool_buffer *b = idle_locked(pool, size_class);
-    if (!b) {
+    pool_buffer *b = pool->idle[size_class];
+    if (b) {
+        pool->idle[size_class] = b->next;
+    } else {
         make_room_locked(pool, cost);
         if (pool->held + cost <= pool->limit)
             b = stk__alloc_buffer(pool->ctx, sizeof *b + room);
@@ -104,8 +93,8 @@ void *stk__pool_take(stk__pool *pool, uint64_t size)
         }
     }
     if (b) {
-        uint64_t used = atomic_fetch_add(&pool->used, b->cost) + b->cost;
-        pool->peak = STK_MAX(pool->peak, used);
+        atomic_fetch_add(&pool->used, cost);
+        pool->peak = STK_MAX(pool->peak, pool->held);
     }
     pthread_mutex_unlock(&pool->lock);
     return b ? b + 1 : NULL;

@@ -108,6 +108,7 @@ void stk__row_ready_locked(stk__step *step, uint32_t row)
 }
 
 static void op_done(stk_read *read, stk_status status);
+static void send_waiting(stk_loader *loader);
 
 /* The bytes of a unit are there, or will not come: tell the rows. */
 static bool unit_arrived_locked(stk__unit *unit, stk_status status)
@@ -238,26 +239,24 @@ static void op_done(stk_read *read, stk_status status)
         if (!alone && fetch->pending == 0)
             fetch_arrived_locked(loader, fetch);
     }
-    bool pump = reads->first && !reads->pumping;
+    /* Taken while (L) is held: the end of the loader waits for whoever sends. */
+    bool pump = reads->first && !reads->pumping && !loader->draining;
+    reads->pumping = reads->pumping || pump;
     if (reads->in_flight == 0 && loader->draining)
         pthread_cond_broadcast(&loader->ring->finished);
     pthread_mutex_unlock(&loader->ring->lock);
     if (pump)
-        stk__reads_pump(loader);
+        send_waiting(loader);
 }
 
-/* A read that could not even be submitted ends as one that failed. */
-void stk__reads_pump(stk_loader *loader)
+/* Send what waits. The caller has taken reads->pumping: one thread sends, and done() inside
+ * submit() leaves what it freed to the loop. A read that could not even be submitted ends as one
+ * that failed. */
+static void send_waiting(stk_loader *loader)
 {
     stk__reads *reads = &loader->reads;
 
     pthread_mutex_lock(&loader->ring->lock);
-    /* One thread sends; done() inside submit() leaves what it freed to the loop below. */
-    if (reads->pumping) {
-        pthread_mutex_unlock(&loader->ring->lock);
-        return;
-    }
-    reads->pumping = true;
     while (reads->first && reads->in_flight < reads->depth && !loader->draining) {
         stk__op *op = reads->first;
         reads->first = op->next;
@@ -283,6 +282,18 @@ void stk__reads_pump(stk_loader *loader)
     if (loader->draining)
         pthread_cond_broadcast(&loader->ring->finished);
     pthread_mutex_unlock(&loader->ring->lock);
+}
+
+void stk__reads_pump(stk_loader *loader)
+{
+    stk__reads *reads = &loader->reads;
+
+    pthread_mutex_lock(&loader->ring->lock);
+    bool pump = reads->first && !reads->pumping;
+    reads->pumping = reads->pumping || pump;
+    pthread_mutex_unlock(&loader->ring->lock);
+    if (pump)
+        send_waiting(loader);
 }
 
 static stk__op *op_new(stk_loader *loader)

@@ -216,7 +216,9 @@ static void check_rows(stk_loader *loader, stk__worker *worker, const uint32_t *
 
     for (uint32_t i = 0; i < n; i++) {
         stk__row *row = &worker->step->rows[rows[i]];
-        if (row->status == STK_OK && !row->decoded) {
+        if (row->status == STK_OK && row->decoded) {
+            check_values(loader, row, worker->values + i * loader->dataset->num_fields);
+        } else if (row->status == STK_OK) {
             const stk_sample *sample = &worker->samples[m++];
             if (sample->status != STK_OK)
                 bad_row(row, sample->status, STK_STAGE_DATASET, sample->reason);
@@ -362,7 +364,9 @@ static void settle_rows_locked(stk_loader *loader, stk__worker *worker)
         bool replace = loader->options.on_error == STK_ON_ERROR_REPLACE &&
                        stk_status_is_permanent(row->status) && row->tries < STK__REPLACE_TRIES;
         step->has_holes = true;
-        stk__note_bad_locked(step, worker->rows[i], replace);
+        /* A substitute that is merely too large for the room is no bad sample. */
+        if (!(replace && row->tries && row->status == STK_ELIMIT))
+            stk__note_bad_locked(step, worker->rows[i], replace);
         if (replace) {
             row->wants_substitute = true;
             row->located = false;
@@ -410,6 +414,13 @@ void stk__task_run(stk_loader *loader, stk__worker *worker)
 
     pthread_mutex_lock(&loader->ring->lock);
     stk__fetch *unused = drop_units_locked(loader, worker);
+    settle_rows_locked(loader, worker);
+    /* Told now: while (L) is free below, others may settle rows of the same step. */
+    bool last = worker->step->done == worker->step->num_rows;
+    double each = (double)(end - start) / worker->num_rows;
+    loader->mean_row_ns += (each - loader->mean_row_ns) * (loader->prepared ? 0.1 : 1.0);
+    loader->prepared += worker->num_rows;
+    loader->prepare_busy_ns += end - start;
     if (unused) {
         pthread_mutex_unlock(&loader->ring->lock);
         for (stk__fetch *next; unused; unused = next) {
@@ -418,12 +429,7 @@ void stk__task_run(stk_loader *loader, stk__worker *worker)
         }
         pthread_mutex_lock(&loader->ring->lock);
     }
-    settle_rows_locked(loader, worker);
-    double each = (double)(end - start) / worker->num_rows;
-    loader->mean_row_ns += (each - loader->mean_row_ns) * (loader->prepared ? 0.1 : 1.0);
-    loader->prepared += worker->num_rows;
-    loader->prepare_busy_ns += end - start;
-    if (worker->step->done == worker->step->num_rows)
+    if (last)
         stk__step_finish_locked(loader, worker->step, worker);
     loader->tasks--;
     if (loader->draining)

@@ -220,6 +220,39 @@ static void transient_failures_are_retried_then_fail(void **state)
     stk_context_destroy(&ctx);
 }
 
+/* Ragged values, a tight budget, a cache: substitutes find room, and nothing waits for ever. */
+static void replace_under_a_tight_budget(void **state)
+{
+    stk_context *ctx = test_context();
+
+    for (int i = 0; i < 12; i++) {
+        counting_options c = {.size = 400,
+                              .lost_every = i % 2 ? 5 : 0,
+                              .fail_every = i % 2 ? 0 : 5,
+                              .fail_with = STK_EFORMAT,
+                              .ragged = i % 3 != 0,
+                              .url = "slow+mem://counting?latency=100us&order=random"};
+        stk_dataset *dataset = counting_open(ctx, &c);
+        stk_loader_options o = base_options();
+        run r = {0};
+        o.on_error = STK_ON_ERROR_REPLACE;
+        o.epochs = 2;
+        o.num_workers = i % 4;
+        o.cache = i % 5 == 4 ? STK_CACHE_DECODED : STK_CACHE_NONE;
+        o.memory_budget = o.cache ? 16 << 20 : 700 << 10;
+        o.timeout = 30;
+        stk_loader *loader = open_loader(dataset, &o);
+        drain(loader, 2, c.ragged, &r);
+        assert_int_equal(r.n, 800);
+        for (size_t k = 0; k < r.n; k++)
+            assert_int_not_equal(r.rows[k].index % 5, 0);
+        free(r.rows);
+        stk_loader_destroy(&loader);
+        stk_dataset_close(&dataset);
+    }
+    stk_context_destroy(&ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -227,6 +260,7 @@ int main(void)
         cmocka_unit_test(skip_leaves_holes),
         cmocka_unit_test(joined_reads_fail_alone),
         cmocka_unit_test(replace_draws_the_same_substitutes),
+        cmocka_unit_test(replace_under_a_tight_budget),
         cmocka_unit_test(max_errors_is_exact),
         cmocka_unit_test(transient_failures_are_retried_then_fail),
     };

@@ -286,6 +286,67 @@ static void set_epoch_goes_there(void **state)
     stk_context_destroy(&ctx);
 }
 
+/* Threads that rest at the end of an epoch plan again, whichever way the next one is reached. */
+static void set_epoch_without_the_end_being_told(void **state)
+{
+    stk_context *ctx = test_context();
+    counting_options c = {.size = 64, .url = "slow+mem://counting?latency=200us"};
+    stk_dataset *dataset = counting_open(ctx, &c);
+    stk_loader_options o = base_options();
+    stk_batch *batch;
+    stk_error err;
+    stk_state end;
+
+    o.persistent_workers = false;
+    o.timeout = 20;
+    for (int way = 0; way < 3; way++) {
+        stk_loader *loader = open_loader(dataset, &o);
+        for (int i = 0; i < 4; i++) {
+            assert_ok(stk_loader_next(loader, -1, &batch, &err), &err);
+            stk_batch_state(batch, &end);
+            stk_batch_release(&batch);
+        }
+        if (way == 0)
+            assert_ok(stk_loader_set_epoch(loader, 1, &err), &err);
+        else
+            assert_ok(stk_loader_restore(loader, &end, &err), &err);
+        if (way)
+            assert_int_equal(stk_loader_next(loader, -1, &batch, &err), STK_EOS);
+        for (int i = 0; i < 4; i++) {
+            assert_ok(stk_loader_next(loader, -1, &batch, &err), &err);
+            assert_int_equal(stk_batch_epoch(batch), 1);
+            counting_check(batch, false);
+            stk_batch_release(&batch);
+        }
+        stk_loader_destroy(&loader);
+    }
+    stk_dataset_close(&dataset);
+    stk_context_destroy(&ctx);
+}
+
+static void an_empty_batch_has_empty_ragged_fields(void **state)
+{
+    stk_context *ctx = test_context();
+    stk_dataset *dataset = counting_open(ctx, &(counting_options){.size = 1, .ragged = true});
+    stk_loader_options o = base_options();
+    stk_tensor words;
+    stk_batch *batch;
+    stk_error err;
+
+    o.world_size = 2;
+    o.rank = 1;
+    stk_loader *loader = open_loader(dataset, &o);
+    assert_ok(stk_loader_next(loader, -1, &batch, &err), &err);
+    assert_int_equal(stk_batch_find(batch, "words", &words), STK_OK);
+    assert_int_equal(stk_batch_count(batch), 0);
+    assert_int_equal(words.offsets[0], 0);
+    assert_non_null(words.data);
+    stk_batch_release(&batch);
+    stk_loader_destroy(&loader);
+    stk_dataset_close(&dataset);
+    stk_context_destroy(&ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -297,6 +358,8 @@ int main(void)
         cmocka_unit_test(restore_evaluates_the_same_everywhere),
         cmocka_unit_test(state_of_something_else_is_refused),
         cmocka_unit_test(set_epoch_goes_there),
+        cmocka_unit_test(set_epoch_without_the_end_being_told),
+        cmocka_unit_test(an_empty_batch_has_empty_ragged_fields),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
