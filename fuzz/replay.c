@@ -22,13 +22,12 @@ static size_t inputs;
 /* From a copy of just this size, so that a sanitizer sees the first byte read beyond it. */
 static int feed(const uint8_t *data, size_t size)
 {
-    uint8_t *copy = malloc(size ? size : 1);
-    int result = -1;
+    uint8_t *copy = calloc(1, size ? size : 1);
 
     if (!copy)
         return -1;
     memcpy(copy, data, size);
-    result = LLVMFuzzerTestOneInput(copy, size);
+    int result = LLVMFuzzerTestOneInput(copy, size);
     free(copy);
     inputs++;
     return result;

@@ -12,8 +12,8 @@
 #include <stoker/options.h>
 
 #define STK_CACHE_LINE 64
-#define STK_TAIL       64 /* readable bytes beyond every buffer, so that kernels may load whole vectors \
-                           */
+/* Readable bytes beyond every buffer, so that kernels may load whole vectors. */
+#define STK_TAIL           64
 #define STK_MAX_OBJECT_KEY 4096 /* bytes of a key with its end; PATH_MAX of Linux */
 
 #define STK_MIN(a, b)    ((a) < (b) ? (a) : (b))

@@ -211,10 +211,14 @@ static bool help_locked(stk_loader *loader)
     if ((alone || !loader->dataset->ops->locate || (loader->cache && !loader->planner.sends)) &&
         stk__can_plan_locked(loader)) {
         stk__plan_round_locked(loader);
+        if (stk__work_left_locked(loader))
+            pthread_cond_signal(&loader->ring->work);
         return true;
     }
     if (loader->draining || !stk__task_take_locked(loader, &loader->self))
         return false;
+    if (stk__work_left_locked(loader))
+        pthread_cond_signal(&loader->ring->work);
     pthread_mutex_unlock(&loader->ring->lock);
     stk__task_run(loader, &loader->self);
     return true;

@@ -352,6 +352,8 @@ void stk__worker_release(stk__worker *worker);
 uint64_t stk__worker_bytes(const stk_loader *loader);
 /* Take the rows of a task: of the oldest step that has any. (L) held. */
 bool stk__task_take_locked(stk_loader *loader, stk__worker *worker);
+/* Whether there is a row to take or a step to plan. (L) held. */
+bool stk__work_left_locked(stk_loader *loader);
 /* Prepare the task at hand, account for it. (L) free; held at the end. */
 void stk__task_run(stk_loader *loader, stk__worker *worker);
 void stk__worker_main(void *worker);

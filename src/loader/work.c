@@ -371,6 +371,7 @@ static void settle_rows_locked(stk_loader *loader, stk__worker *worker)
             row->wants_substitute = true;
             row->located = false;
             loader->planner.num_replace++;
+            pthread_cond_signal(&loader->ring->work);
         } else {
             row->bad = true;
             step->done++;
@@ -448,8 +449,10 @@ static bool ring_full_locked(stk_loader *loader)
     return loader->ring->num_free == 0;
 }
 
-static bool rows_left_locked(stk_loader *loader)
+bool stk__work_left_locked(stk_loader *loader)
 {
+    if (stk__can_plan_locked(loader))
+        return true;
     for (uint64_t serial = loader->first; serial < loader->slab_end; serial++)
         if (stk__step_at(loader, serial)->num_ready)
             return true;
@@ -467,17 +470,18 @@ void stk__worker_main(void *argument)
     for (bool planned = false; !loader->stopping;) {
         /* Planning comes first: it keeps reads on their way, and it is short. Between two rounds
          * there is a task. */
-        bool plan = stk__can_plan_locked(loader);
-        if (plan && !(planned && rows_left_locked(loader))) {
+        if (!planned && stk__can_plan_locked(loader)) {
             stk__plan_round_locked(loader);
             planned = true;
         } else if (!loader->draining && stk__task_take_locked(loader, worker)) {
             /* Whoever finds work wakes the next if there is more. */
-            if (rows_left_locked(loader) || stk__can_plan_locked(loader))
+            if (stk__work_left_locked(loader))
                 pthread_cond_signal(&loader->ring->work);
             pthread_mutex_unlock(lock);
             stk__task_run(loader, worker);
             planned = false;
+        } else if (planned) {
+            planned = false; /* no task between them: plan on */
         } else {
             bool full = ring_full_locked(loader);
             uint64_t start = stk__now_ns();
