@@ -161,9 +161,9 @@ static void a_steady_run_allocates_nothing(void **state)
         stk_context_memory(ctx, &warm);
         drain(loader, 3, false, NULL);
         stk_context_memory(ctx, &after);
-        /* Nothing from memory; of reads, pools may meet a size or a number in flight that no epoch
-         * had before. */
-        assert_in_range(after.allocations - warm.allocations, 0, i == 0 ? 0 : 20);
+        /* Nothing from memory. Of reads, pools may meet a size or a number in flight that no epoch
+         * had before, which depends on timing: far fewer than one for 32 samples. */
+        assert_in_range(after.allocations - warm.allocations, 0, i == 0 ? 0 : 3 * 2048 / 32);
         stk_loader_destroy(&loader);
         stk_dataset_close(&dataset);
         stk_context_destroy(&ctx);
