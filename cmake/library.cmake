@@ -9,7 +9,9 @@ add_library(stoker_objects OBJECT ${STOKER_SOURCES})
 target_include_directories(stoker_objects
     PUBLIC ${PROJECT_SOURCE_DIR}/include PRIVATE ${PROJECT_SOURCE_DIR}/src)
 target_compile_options(stoker_objects PRIVATE -Wall -Wextra -Wshadow -Wstrict-prototypes
-    -Wmissing-prototypes -Wpointer-arith -Wno-unused-parameter)
+    -Wmissing-prototypes -Wpointer-arith -Wno-unused-parameter
+    # A fused multiply-add would give other bits than the definition of a kernel.
+    -ffp-contract=off)
 set(STOKER_DEFINITIONS _GNU_SOURCE)
 if(STOKER_WERROR)
     target_compile_options(stoker_objects PRIVATE -Werror)
