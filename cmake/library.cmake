@@ -17,10 +17,20 @@ if(STOKER_WERROR)
     target_compile_options(stoker_objects PRIVATE -Werror)
 endif()
 set(STOKER_LIBS Threads::Threads ZLIB::ZLIB PkgConfig::YAML PkgConfig::XXHASH PkgConfig::JPEG
-    PkgConfig::SPNG m)
+    PkgConfig::SPNG PkgConfig::JANSSON PkgConfig::ZSTD PkgConfig::LZ4 PkgConfig::BLOSC
+    PkgConfig::DEFLATE PkgConfig::LZMA BZip2::BZip2 m)
 if(URING_FOUND)
     list(APPEND STOKER_DEFINITIONS STK_WITH_URING=1)
     list(APPEND STOKER_LIBS PkgConfig::URING)
+endif()
+if(ONEDNN_FOUND)
+    list(APPEND STOKER_DEFINITIONS STK_WITH_ONEDNN=1)
+    list(APPEND STOKER_LIBS dnnl gomp)
+    target_include_directories(stoker_objects PRIVATE ${ONEDNN_INCLUDE})
+    # ThreadSanitizer does not know the locks of GNU OpenMP; clang would bring an OpenMP of its own beside it.
+    if(CMAKE_C_COMPILER_ID STREQUAL "GNU" AND NOT STOKER_SANITIZE MATCHES "thread")
+        set_source_files_properties(${PROJECT_SOURCE_DIR}/src/nn/parallel.c PROPERTIES COMPILE_OPTIONS -fopenmp)
+    endif()
 endif()
 target_link_libraries(stoker_objects PUBLIC ${STOKER_LIBS})
 
@@ -33,6 +43,10 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
 else()
     set_source_files_properties(${AVX2_SOURCES} PROPERTIES HEADER_FILE_ONLY ON)
 endif()
+
+# Without these, roots and choices are not vectorized; no bit changes.
+file(GLOB NN_KERNELS ${PROJECT_SOURCE_DIR}/src/nn/kernels*.c)
+set_property(SOURCE ${NN_KERNELS} APPEND PROPERTY COMPILE_OPTIONS "-fno-math-errno;-fno-trapping-math")
 
 target_compile_definitions(stoker_objects PRIVATE ${STOKER_DEFINITIONS})
 
@@ -71,7 +85,15 @@ endif()
 
 file(GLOB CLI_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cli/*.c)
 if(CLI_SOURCES)
-    add_executable(stoker ${CLI_SOURCES})
+    # The style and the scripts of the report's page, as bytes.
+    set(PAGE ${PROJECT_SOURCE_DIR}/cli/report_page.css ${CHART_JS} ${PROJECT_SOURCE_DIR}/cli/report_gantt.js
+        ${PROJECT_SOURCE_DIR}/cli/report_page.js)
+    add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/embed/report_page.inc
+        COMMAND ${CMAKE_COMMAND} -DOUT=${PROJECT_BINARY_DIR}/embed/report_page.inc "-DIN=${PAGE}"
+            -P ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
+        DEPENDS ${PAGE} ${PROJECT_SOURCE_DIR}/cmake/embed.cmake VERBATIM)
+    add_executable(stoker ${CLI_SOURCES} ${PROJECT_BINARY_DIR}/embed/report_page.inc)
+    target_include_directories(stoker PRIVATE ${PROJECT_BINARY_DIR}/embed)
     target_compile_definitions(stoker PRIVATE ${STOKER_DEFINITIONS})
     # What --version says of the build.
     get_target_property(FEATURES stoker_objects COMPILE_DEFINITIONS)
