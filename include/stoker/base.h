@@ -78,6 +78,45 @@ typedef enum stk_status {
 STK_API const char *stk_status_name(stk_status status);
 /** One plain phrase for a status. Never NULL. Any thread. */
 STK_API const char *stk_status_text(stk_status status);
+
+/*
+ * What a wait for a batch was for, along the way of the sample that completed it: X(NAME, name,
+ * text). The parts of a wait add up to it.
+ */
+#define STK_WAIT_LIST(X)                                                                           \
+    X(READ_SLOT, read_slot, "a free read slot")                                                    \
+    X(STORAGE_LATENCY, storage_latency, "storage latency")                                         \
+    X(STORAGE_TRANSFER, storage_transfer, "storage transfer")                                      \
+    X(RETRY, retry, "reads tried again")                                                           \
+    X(WORKER, worker, "a free worker")                                                             \
+    X(DECODE_ENTROPY, decode_entropy, "entropy decoding")                                          \
+    X(DECODE, decode, "decoding")                                                                  \
+    X(TRANSFORM, transform, "transforms")                                                          \
+    X(COLLATE, collate, "collating")                                                               \
+    X(MEMORY_BUDGET, memory_budget, "room in the memory budget")                                   \
+    X(ORDERING, ordering, "a straggler before finished batches")                                   \
+    X(STARTUP, startup, "the start")                                                               \
+    X(EPOCH_TURN, epoch_turn, "the turn of the epoch")                                             \
+    X(OTHER, other, "everything else")
+
+typedef enum stk_wait {
+#define STK_WAIT_ENUM(NAME, name, text) STK_WAIT_##NAME,
+    STK_WAIT_LIST(STK_WAIT_ENUM)
+#undef STK_WAIT_ENUM
+        STK_WAIT_PARTS
+} stk_wait;
+
+/** Name of a part, as "read_slot"; its plain words. Never NULL. Any thread. */
+STK_API const char *stk_wait_name(stk_wait part);
+STK_API const char *stk_wait_text(stk_wait part);
+
+/** Waits of a consumer: nanoseconds that add up to `total_ns`. */
+typedef struct stk_waits {
+    uint32_t struct_size;
+    uint64_t batches;  /**< handed out */
+    uint64_t total_ns; /**< spent in asking for them */
+    uint64_t parts_ns[STK_WAIT_PARTS];
+} stk_waits;
 /** Whether trying again cannot help. */
 STK_API bool stk_status_is_permanent(stk_status status);
 
@@ -94,6 +133,7 @@ typedef enum stk_stage {
     STK_STAGE_LOADER,
     STK_STAGE_DEVICE,
     STK_STAGE_TRAIN,
+    STK_STAGE_CONVERT,
     STK_STAGE_MEASURE
 } stk_stage;
 
@@ -149,6 +189,12 @@ STK_API const char *stk_dtype_name(stk_dtype dtype);
 STK_API stk_dtype stk_dtype_parse(const char *name);
 
 #define STK_MAX_RANK 8
+
+/** Bytes in memory. */
+typedef struct stk_slice {
+    const void *data;
+    uint64_t size;
+} stk_slice;
 
 /* ---- Context ---- */
 

@@ -192,7 +192,9 @@ typedef enum stk__event_kind {
     STK__EVENT_BATCH,   /* a batch became ready: epoch, step, count, start (planned), end */
     STK__EVENT_DELIVER, /* a batch was handed out: epoch, step, start (asked), end */
     STK__EVENT_BAD_SAMPLE, /* index, position, status */
-    STK__EVENT_PLAN        /* samples were located: count, start, end */
+    STK__EVENT_PLAN,       /* samples were located: count, start, end */
+    STK__EVENT_DECODE      /* what several samples may share was decoded: bytes (that came out),
+                              count = samples waiting for it, worker, start, end, status */
 } stk__event_kind;
 
 struct stk__event {

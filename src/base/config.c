@@ -352,6 +352,28 @@ uint64_t stk_config_combinations(const stk_config *config)
     return product;
 }
 
+uint64_t stk_config_rungs(const stk_config *config)
+{
+    uint64_t rungs = 1;
+
+    for (size_t i = 0; i < config->count; i++)
+        rungs += config->entries[i].count > 1 ? config->entries[i].count - 1 : 0;
+    return rungs;
+}
+
+uint64_t stk_config_rung(const stk_config *config, uint64_t rung)
+{
+    uint64_t which = 0;
+
+    for (size_t i = 0; i < config->count; i++) {
+        const uint64_t values = STK_MAX((size_t)1, config->entries[i].count),
+                       value = STK_MIN(rung, values - 1);
+        rung -= value;
+        which = which * values + value;
+    }
+    return which;
+}
+
 /* Which value entry `which_entry` has in a combination: the last key varies fastest. */
 static size_t choice_of(const stk_config *config, size_t which_entry, uint64_t which)
 {

@@ -38,5 +38,11 @@ void stk__context_memory_free(stk_context *ctx);
  * "/" in tests. */
 void stk__cores_find(const char *root, uint32_t compute, stk_cores *out);
 uint64_t stk__memory_find(const char *root);
+/* The path of a file of the nearest cgroup of this process that has it: `v2` of the unified
+ * hierarchy, else `v1` of `controller`; "" where there is none. */
+void stk__cgroup_file(const char *root, const char *controller, const char *v2, const char *v1,
+                      char *path, size_t size);
+/* Read a small file into `text`, ended by a zero; false when it cannot be read. */
+bool stk__read_small(const char *path, char *text, size_t size);
 
 #endif

@@ -10,8 +10,7 @@
 
 #define MOST_CPUS 8192
 
-/* Read a small file into `text`; false when there is none. */
-static bool read_small(const char *path, char *text, size_t size)
+bool stk__read_small(const char *path, char *text, size_t size)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
 
@@ -31,7 +30,7 @@ static bool cgroup_path(const char *root, const char *controller, char *path, si
     char file[512], text[4096], *line = text;
 
     snprintf(file, sizeof file, "%s/proc/self/cgroup", root);
-    if (!read_small(file, text, sizeof text))
+    if (!stk__read_small(file, text, sizeof text))
         return false;
     for (char *next; line && *line; line = next) {
         next = strchr(line, '\n');
@@ -78,7 +77,7 @@ static void quota_v2(const char *folder, void *user)
     double quota, period, *least = user;
 
     snprintf(file, sizeof file, "%s/cpu.max", folder);
-    if (read_small(file, text, sizeof text) && sscanf(text, "%lf %lf", &quota, &period) == 2 &&
+    if (stk__read_small(file, text, sizeof text) && sscanf(text, "%lf %lf", &quota, &period) == 2 &&
         period > 0 && quota > 0 && (*least == 0 || quota / period < *least))
         *least = quota / period;
 }
@@ -89,11 +88,11 @@ static void quota_v1(const char *folder, void *user)
     double quota, period, *least = user;
 
     snprintf(file, sizeof file, "%s/cpu.cfs_quota_us", folder);
-    if (!read_small(file, text, sizeof text) || sscanf(text, "%lf", &quota) != 1 || quota <= 0)
+    if (!stk__read_small(file, text, sizeof text) || sscanf(text, "%lf", &quota) != 1 || quota <= 0)
         return;
     snprintf(file, sizeof file, "%s/cpu.cfs_period_us", folder);
-    if (read_small(file, text, sizeof text) && sscanf(text, "%lf", &period) == 1 && period > 0 &&
-        (*least == 0 || quota / period < *least))
+    if (stk__read_small(file, text, sizeof text) && sscanf(text, "%lf", &period) == 1 &&
+        period > 0 && (*least == 0 || quota / period < *least))
         *least = quota / period;
 }
 
@@ -102,7 +101,7 @@ static void read_limit(const char *folder, const char *name, uint64_t *least)
     char file[1100], text[64], *end;
 
     snprintf(file, sizeof file, "%s/%s", folder, name);
-    if (!read_small(file, text, sizeof text))
+    if (!stk__read_small(file, text, sizeof text))
         return;
     uint64_t limit = strtoull(text, &end, 10);
     if (end != text && limit > 0)
@@ -143,6 +142,38 @@ void stk__cores_find(const char *root, uint32_t compute, stk_cores *out)
     out->compute = STK_MIN(compute ? compute : 1, out->usable);
     out->preparation = STK_MAX(out->usable - out->compute, 1);
     out->io = 1;
+}
+
+struct wanted {
+    const char *name;
+    char *path;
+    size_t size;
+};
+
+static void find_file(const char *folder, void *user)
+{
+    const struct wanted *w = user;
+
+    if (w->path[0])
+        return;
+    int n = snprintf(w->path, w->size, "%s/%s", folder, w->name);
+    if (n < 0 || (size_t)n >= w->size || access(w->path, R_OK) != 0)
+        w->path[0] = 0;
+}
+
+void stk__cgroup_file(const char *root, const char *controller, const char *v2, const char *v1,
+                      char *path, size_t size)
+{
+    char group[512], mount[64];
+    struct wanted wanted = {v2, path, size};
+
+    path[0] = 0;
+    if (cgroup_path(root, "", group, sizeof group))
+        each_cgroup(root, "/sys/fs/cgroup", group, find_file, &wanted);
+    wanted.name = v1;
+    snprintf(mount, sizeof mount, "/sys/fs/cgroup/%s", controller);
+    if (!path[0] && cgroup_path(root, controller, group, sizeof group))
+        each_cgroup(root, mount, group, find_file, &wanted);
 }
 
 uint64_t stk__memory_find(const char *root)

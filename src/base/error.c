@@ -53,7 +53,7 @@ const char *stk_stage_name(stk_stage stage)
 {
     static const char *const names[] = {"",       "options", "store",     "codec",
                                         "array",  "dataset", "transform", "loader",
-                                        "device", "train",   "measure"};
+                                        "device", "train",   "convert",   "measure"};
 
     return (size_t)stage < STK_COUNT(names) ? names[stage] : "";
 }

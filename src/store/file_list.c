@@ -26,6 +26,11 @@ stk_status stk__file_fail(stk_error *err, const char *what, const char *key, int
                         "cannot %s '%.300s': %s", what, key, reason ? reason : "unknown error");
 }
 
+int stk__file_root(const stk_store *store)
+{
+    return store->ops == &stk__store_file ? ((const stk__file_store *)store)->root : -1;
+}
+
 /* Fill what is known of a file or folder; false for anything else. */
 static bool describe(const struct stat *st, stk_object_info *out)
 {

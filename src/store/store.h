@@ -12,6 +12,10 @@ extern const stk_store_ops stk__store_file, stk__store_mem, stk__store_slow;
 /* Limits of a store, filled also where its driver says nothing. */
 void stk__store_limits(stk_store *store, stk_store_limits *out);
 
+/* The folder of a store that is a local folder, which stays the store's; -1: it is another kind.
+ * (file_list.c) */
+int stk__file_root(const stk_store *store);
+
 /* ---- The pure read planner (plan.c): no I/O, no clock, no allocation but the arrays given ---- */
 
 /* A range somebody wants. */

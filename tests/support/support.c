@@ -106,6 +106,20 @@ const char *test_data(const char *name, char path[256])
     return NULL;
 }
 
+const char *test_python(const char *modules)
+{
+    const char *given = getenv("STOKER_TEST_PYTHON");
+    const char *python = given && *given ? given : "python3";
+    char command[1024];
+
+    snprintf(command, sizeof command, "'%s' -c 'import %s' >/dev/null 2>&1", python, modules);
+    if (system(command) == 0)
+        return python;
+    print_message("skipped: %s cannot import %s (tests/parity/requirements.txt)\n", python,
+                  modules);
+    return NULL;
+}
+
 uint64_t test_random(uint64_t *state)
 {
     *state ^= *state >> 12;

@@ -33,6 +33,11 @@ void test_write(const char *folder, const char *name, const void *data, size_t l
 /* The folder of real data, or NULL after saying that the test is skipped. */
 const char *test_data(const char *name, char path[256]);
 
+/* The Python of the tests (STOKER_TEST_PYTHON, or python3) where it has the modules "a, b"; else
+ * NULL after saying that the test is skipped. `./dev test` makes one from
+ * tests/parity/requirements.txt. */
+const char *test_python(const char *modules);
+
 /* A small fast generator for tests (xorshift64*), seeded by the caller. */
 uint64_t test_random(uint64_t *state);
 

@@ -63,6 +63,45 @@ static void test_later_settings_replace(void **state)
     assert_string_equal(first, "4");
 }
 
+/* The value of a key in a combination, where `below` combinations are of the keys after it. */
+static const char *chosen(fixture *f, const char *key, uint64_t which, uint64_t below, uint64_t n)
+{
+    return stk_config_get(f->config, key, (size_t)(which / below % n));
+}
+
+/* A ladder goes from the first value of every key to the last, one key after the other. */
+static void test_rungs(void **state)
+{
+    static const struct {
+        const char *workers, *shuffle, *size;
+    } rungs[] = {{"0", "none", "8"},
+                 {"1", "none", "8"},
+                 {"2", "none", "8"},
+                 {"2", "full", "8"},
+                 {"2", "full", "16"}};
+    fixture *f = *state;
+
+    loads(f, "loader: {seed: 3}\n");
+    assert_int_equal(stk_config_rungs(f->config), 1);
+    assert_int_equal(stk_config_rung(f->config, 0), 0);
+    loads(f, "loader:\n  num_workers: [0, 1, 2]\n  shuffle: [none, full]\n  batch_size: [8, 16]\n");
+    assert_int_equal(stk_config_rungs(f->config), 5);
+    for (uint64_t i = 0; i < 5; i++) {
+        const uint64_t which = stk_config_rung(f->config, i);
+        char text[80], wanted[80];
+        snprintf(wanted, sizeof wanted, "%s %s %s", rungs[i].workers, rungs[i].shuffle,
+                 rungs[i].size);
+        snprintf(text, sizeof text, "%s %s %s", chosen(f, "loader.num_workers", which, 4, 3),
+                 chosen(f, "loader.shuffle", which, 2, 2),
+                 chosen(f, "loader.batch_size", which, 1, 2));
+        assert_string_equal(text, wanted);
+    }
+    /* Beyond the last rung it stays there. */
+    assert_int_equal(stk_config_rung(f->config, 5), stk_config_combinations(f->config) - 1);
+    assert_int_equal(stk_config_rung(f->config, UINT64_MAX),
+                     stk_config_combinations(f->config) - 1);
+}
+
 static void test_combinations(void **state)
 {
     fixture *f = *state;
@@ -263,6 +302,7 @@ int main(void)
         TEST(test_command_line),
         TEST(test_later_settings_replace),
         TEST(test_combinations),
+        TEST(test_rungs),
         TEST(test_apply_errors),
         TEST(test_null_of_unknown_option),
         TEST(test_command_line_has_no_place),

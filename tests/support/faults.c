@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "support/faults.h"
+
+#include <stdlib.h>
+
+void *faulty_alloc(void *user, size_t size, size_t align)
+{
+    faults *f = user;
+    const int64_t left = f->left--;
+    void *memory = NULL;
+
+    if (left <= 0 && (f->for_good || left == 0))
+        return NULL;
+    if (posix_memalign(&memory, align < sizeof(void *) ? sizeof(void *) : align, size ? size : 1))
+        return NULL;
+    f->held++;
+    return memory;
+}
+
+void faulty_free(void *user, void *memory, size_t size)
+{
+    (void)size;
+    if (memory)
+        ((faults *)user)->held--;
+    free(memory);
+}
