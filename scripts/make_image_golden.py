@@ -6,7 +6,8 @@
 
 Each line of golden.txt: file, width, height, components, channels, bit depth, progressive (0 or 1),
 orientation, CRC-32 of the RGB bytes of Image.convert("RGB"), CRC-32 of the same turned upright by
-ImageOps.exif_transpose(). The pictures are drawn from a fixed seed. What Pillow does not write
+ImageOps.exif_transpose(), CRC-32 of the values as stored, one byte each, where a picture can be a
+mask, else 0. The pictures are drawn from a fixed seed. What Pillow does not write
 (4:4:0, 4:1:1, YCCK, odd PNG) is made by changing headers or by the small writer of PNG below; Pillow
 reads all of it.
 """
@@ -210,6 +211,16 @@ def header(data):
     return components, {3: 3}.get(color, components), data[24], data[28]
 
 
+def mask_sum(picture, depth):
+    """Values as stored. Pillow stretches grey of 2 and 4 bits to a byte."""
+    if picture.mode not in ("1", "L", "P") or depth > 8:
+        return 0
+    values = np.asarray(picture).astype(np.uint8)
+    if picture.mode == "L":
+        values = values // (255 // (2 ** depth - 1))
+    return zlib.crc32(values.tobytes())
+
+
 def main():
     root = Path(__file__).resolve().parent.parent
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else root / "tests/golden/images"
@@ -225,7 +236,8 @@ def main():
             orientation, upright = 1, full
         lines.append(" ".join(str(x) for x in (
             name, *picture.size, *header(data), orientation,
-            f"{zlib.crc32(full):08x}", f"{zlib.crc32(upright):08x}")))
+            f"{zlib.crc32(full):08x}", f"{zlib.crc32(upright):08x}",
+            f"{mask_sum(picture, header(data)[2]):08x}")))
     (folder / "golden.txt").write_text("\n".join(lines) + "\n")
     print(f"{len(lines)} pictures in {folder}")
 

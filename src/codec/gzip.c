@@ -2,6 +2,7 @@
 /* Inflates gzip files that lie in memory, with a bound on what comes out. */
 #include "codec/codec.h"
 
+#include <libdeflate.h>
 #include <zlib.h>
 
 #define WINDOW_BITS_GZIP (15 + 16)  /* largest window; a gzip header and nothing else */
@@ -142,4 +143,17 @@ void stk__gzip_destroy(stk__gzip **gzip)
     inflateEnd(&(*gzip)->z);
     stk__free((*gzip)->context, *gzip);
     *gzip = NULL;
+}
+
+bool stk__gzip_whole(const void *data, uint64_t length, void *out, uint64_t size)
+{
+    struct libdeflate_decompressor *d = libdeflate_alloc_decompressor();
+    size_t taken = 0;
+
+    if (!d)
+        return false;
+    enum libdeflate_result result =
+        libdeflate_gzip_decompress_ex(d, data, length, out, size, &taken, NULL);
+    libdeflate_free_decompressor(d);
+    return result == LIBDEFLATE_SUCCESS && taken == length;
 }

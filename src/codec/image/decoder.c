@@ -9,6 +9,7 @@ struct stk__image_decoder {
     stk_context *context;
     stk__image_limits limits;
     uint32_t pixel_bytes;
+    stk__jpeg_by by;
     stk__jpeg *jpeg; /* made when the first picture of its kind comes */
     stk__png *png;
     stk__image_info info;
@@ -50,9 +51,10 @@ stk_status stk__image_decoder_create(stk_context *ctx, const stk__image_limits *
                                      uint32_t pixel_bytes, stk__image_decoder **out, stk_error *err)
 {
     *out = NULL;
-    if (pixel_bytes != 3 && pixel_bytes != 4)
+    if (pixel_bytes != 1 && pixel_bytes != 3 && pixel_bytes != 4)
         return stk__fail(err, STK_EINVAL, STK_STAGE_CODEC,
-                         "pictures are decoded to pixels of 3 or 4 bytes, not %u", pixel_bytes);
+                         "pictures are decoded to pixels of 1 (masks), 3 or 4 bytes, not %u",
+                         pixel_bytes);
     stk__image_decoder *decoder = stk__calloc(ctx, 1, sizeof *decoder);
     if (!decoder)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_CODEC, "no memory for a picture decoder");
@@ -110,8 +112,30 @@ static stk_status open_picture(stk__image_decoder *decoder, const void *data, ui
                                   &decoder->jpeg);
     if (decoder->info.format == STK__IMAGE_PNG && !decoder->png)
         status = stk__png_create(decoder->context, decoder->pixel_bytes, &decoder->png);
-    return status == STK_OK ? status
-                            : stk__image_refuse(reason, status, "no memory for a picture decoder");
+    if (status != STK_OK)
+        return stk__image_refuse(reason, status, "no memory for a picture decoder");
+    if (decoder->jpeg)
+        stk__jpeg_set_by(decoder->jpeg, decoder->by);
+    return STK_OK;
+}
+
+void stk__image_decoder_by(stk__image_decoder *decoder, stk__jpeg_by by)
+{
+    decoder->by = by;
+}
+
+/* Whether a picture can be given as values of one byte, as it stores them. */
+static stk_status check_mask(const stk__image_info *info, const char **reason)
+{
+    if (info->components != 1)
+        return stk__image_refuse(reason, STK_ENOTSUP,
+                                 "it is a colour picture, or has alpha, where a mask of one value "
+                                 "a pixel is wanted; save it as a PNG with a palette, or in grey");
+    if (info->bit_depth > 8)
+        return stk__image_refuse(reason, STK_ENOTSUP,
+                                 "it has 16 bits a pixel where a mask of at most 8 is wanted; save "
+                                 "it as an 8-bit PNG");
+    return STK_OK;
 }
 
 static bool box_lies_within(const stk__image_box *box, const stk__image_info *info)
@@ -150,6 +174,8 @@ stk_status stk__image_decoder_begin(stk__image_decoder *decoder, const void *dat
 
     STK_TRY(open_picture(decoder, data, length, &header, reason));
     const stk__image_info *info = &decoder->info;
+    if (decoder->pixel_bytes == 1)
+        STK_TRY(check_mask(info, reason));
     stk__image_box all = {0, 0, info->width, info->height};
     if (!box)
         box = &all;

@@ -1,10 +1,12 @@
 /* encoded picture, box -> rows of RGB */
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * JPEG [ITU-T T.81, JFIF 1.02, Adobe APP14] through libjpeg-turbo's libjpeg API and PNG [W3C PNG,
- * 2nd edition] through libspng, recognised by content. The header is read first and held against
- * limits before anything large is allocated; then the rows and columns of one box come out as
- * strips.
+ * JPEG [ITU-T T.81, JFIF 1.02, Adobe APP14] and PNG [W3C PNG, 2nd edition], recognised by content.
+ * The header is read first and held against limits before anything large is allocated; then the
+ * rows and columns of one box come out as strips. What nearly all photographs are, 8-bit Huffman-
+ * coded sequential JPEG of one scan at scale 1 (grey, 4:4:4, 4:2:2, 4:4:0 or 4:2:0), is decoded
+ * here where the processor has AVX2; all other JPEG through libjpeg-turbo's libjpeg API, with the
+ * same pixels; PNG through libspng.
  *
  * Colours become 8-bit RGB as Pillow's convert("RGB") makes them, pixel for pixel:
  *   - grey is repeated three times; 1, 2 and 4-bit grey is stretched to 0..255;
@@ -31,9 +33,11 @@
  * inflated. What a region decode of a JPEG cannot see: damage below the last row of the box
  * (sequential files; of files with several scans all is read), damage in columns beside the box
  * that keeps the Huffman codes in step, and, as a full decode, damage that yields other valid
- * codes. Damage above the box is seen where it breaks the codes. libjpeg's fast path takes a wrong
- * Huffman code for a zero without a word; the loss of step that follows is usually, not always,
- * noticed at the next marker.
+ * codes. Damage above the box is seen where it breaks the codes: one that does not exist, or more
+ * or fewer bits than the blocks take. (libjpeg's fast path, for the files that it decodes, takes a
+ * wrong Huffman code for a zero without a word; the loss of step that follows is usually, not
+ * always, noticed at the next marker.) Coefficients far beyond what an encoder can make overflow
+ * here as they do in libjpeg-turbo's vectors, nearly always to the same pixels, on all processors.
  *
  * Errors of this room are a status and a reason: a static text that is never freed, without the
  * name of the picture, ending in what to do. STK_EFORMAT damaged or not a picture; STK_ETRUNCATED
@@ -124,14 +128,17 @@ void stk__image_stored_box(const stk__image_info *info, const stk__image_box *up
 
 /*
  * A decoder: made once for each worker and used for one picture after the other, by one thread at a
- * time. Its own memory comes from the context; libspng and its zlib are given the context's
- * allocator; libjpeg allocates by itself (it takes no allocator), bounded by max_memory and freed
- * at the end of each picture.
+ * time. Its own memory comes from the context and is kept from picture to picture; libspng and its
+ * zlib are given the context's allocator; libjpeg allocates by itself (it takes no allocator),
+ * bounded by max_memory and freed at the end of each picture.
  */
 typedef struct stk__image_decoder stk__image_decoder;
 
 /*
- * `limits` NULL: the defaults. `pixel_bytes` 3: RGB; 4: RGB and a byte that means nothing.
+ * `limits` NULL: the defaults. `pixel_bytes` 3: RGB; 4: RGB and a byte that means nothing; 1, for
+ * masks: the values as stored, palette indices or grey of 1, 2, 4 or 8 bits, not stretched (colour,
+ * alpha and 16 bits are refused with STK_ENOTSUP by begin; a JPEG gives its grey, which is not
+ * exact enough for classes).
  * Errors: STK_ENOMEM, STK_EINVAL (another pixel_bytes).
  */
 stk_status stk__image_decoder_create(stk_context *ctx, const stk__image_limits *limits,
@@ -144,8 +151,8 @@ void stk__image_decoder_destroy(stk__image_decoder **decoder);
  * Begin to decode `box` (NULL: all) of the picture at `data`, which must stay until the end.
  * `scale` is 1, 2, 4 or 8: a JPEG is decoded at 1/scale by smaller inverse transforms; a PNG always
  * at 1, as region->scale says. At scale 1 the rows are bit for bit those of a full decode by
- * libjpeg (accurate integer transform, smooth upsampling) or libspng. Rows above the box are not
- * transformed, columns beside it (but for a margin) neither.
+ * libjpeg (accurate integer transform, smooth upsampling) or libspng, with vector instructions or
+ * without. Rows above the box are not transformed, columns beside it (but for a margin) neither.
  *
  * Ends the picture before. On failure nothing is begun, and region is not set.
  */
@@ -156,9 +163,9 @@ stk_status stk__image_decoder_begin(stk__image_decoder *decoder, const void *dat
 const stk__image_info *stk__image_decoder_info(const stk__image_decoder *decoder);
 
 /*
- * Give the next strip of at most `most` rows (0: as many as suit the decoder). STK_OK with
- * rows->count >= 1; STK_EOS behind the last row, where the picture has ended by itself; a failure,
- * after which the picture has ended and what came before must not be used.
+ * Give the next strip of at most `most` rows (0: as many as suit the decoder; it may give fewer in
+ * any case). STK_OK with rows->count >= 1; STK_EOS behind the last row, where the picture has ended
+ * by itself; a failure, after which the picture has ended and what came before must not be used.
  */
 stk_status stk__image_decoder_rows(stk__image_decoder *decoder, uint32_t most,
                                    stk__image_rows *rows, const char **reason);
@@ -167,11 +174,9 @@ void stk__image_decoder_end(stk__image_decoder *decoder);
 
 /*
  * Time the entropy decoding of a whole JPEG alone, for the cost table: *ns is the time of the
- * thread that libjpeg takes to read all codes. Those of a file with one scan are thrown away as
- * they come; those of other files are stored in memory, as their decoding asks.
- * (jpeg_read_coefficients() on the former would take up to half as long again, for its stores.) An
- * estimate. STK_ENOTSUP for other formats; a picture of one row may give 0. Ends the picture
- * before.
+ * thread that it takes to read all codes. Those of a file with one scan are thrown away as they
+ * come; those of other files are stored in memory, as their decoding asks. An estimate. STK_ENOTSUP
+ * for other formats; a picture of one row may give 0. Ends the picture before.
  */
 stk_status stk__image_entropy_time(stk__image_decoder *decoder, const void *data, uint64_t length,
                                    uint64_t *ns, const char **reason);

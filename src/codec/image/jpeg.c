@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows of a box of a JPEG, through libjpeg-turbo's libjpeg API. libjpeg's errors come by longjmp:
- * its calls stand in functions that guard() runs, which hold nothing that would have to be
- * released.
+ * Rows of a box of a JPEG: through baseline.h where it takes the picture, else, and from where it
+ * meets something odd, through libjpeg-turbo's libjpeg API. libjpeg's errors come by longjmp: its
+ * calls stand in functions that guard() runs, which hold nothing that would have to be released.
  */
-#include "codec/image/room.h"
+#include "codec/image/baseline.h"
 
 #include <limits.h>
 #include <setjmp.h>
@@ -50,6 +50,10 @@ struct stk__jpeg {
     size_t stride;
     stk__image_buffer strip;
     uint64_t ns;
+
+    stk__baseline *baseline; /* made when the first picture comes */
+    stk__jpeg_by by;
+    bool own; /* the picture is the baseline decoder's */
 };
 
 /* ---- What libjpeg calls --------------------------------------------------------------------- */
@@ -77,7 +81,7 @@ static const char *reason_of(int code, stk_status *status)
     case JERR_INPUT_EMPTY:
     case JWRN_JPEG_EOF:
         *status = STK_ETRUNCATED;
-        return "the JPEG ends in the middle of its data; copy or download it again";
+        return STK__JPEG_ENDS;
     case JERR_ARITH_NOTIMPL:
     case JERR_SOF_UNSUPPORTED:
     case JERR_CONVERSION_NOTIMPL:
@@ -89,17 +93,15 @@ static const char *reason_of(int code, stk_status *status)
         *status = STK_ENOTSUP;
         return "this kind of JPEG is not supported by libjpeg; save it as a baseline JPEG";
     case JWRN_HIT_MARKER:
-        return "corrupt JPEG data: a marker stands where pixels should be; copy or download it "
-               "again";
+        return STK__JPEG_HIT_MARKER;
     case JWRN_HUFF_BAD_CODE:
     case JWRN_ARITH_BAD_CODE:
-        return "corrupt JPEG data: an impossible code among the pixels; copy or download it again";
+        return STK__JPEG_BAD_CODE;
     case JWRN_EXTRANEOUS_DATA:
         return "corrupt JPEG data: bytes that belong to nothing before a marker; copy or download "
                "it again";
     case JWRN_MUST_RESYNC:
-        return "corrupt JPEG data: restart markers are missing or out of order; copy or download "
-               "it again";
+        return STK__JPEG_RESYNC;
     case JWRN_BOGUS_PROGRESSION:
         return "corrupt JPEG data: scans of the progressive picture contradict each other; copy "
                "or download it again";
@@ -245,11 +247,20 @@ stk_status stk__jpeg_create(stk_context *ctx, const stk__image_limits *limits, u
     return STK_OK;
 }
 
-void stk__jpeg_end(stk__jpeg *jpeg)
+static void end_library(stk__jpeg *jpeg)
 {
     jpeg_abort_decompress(&jpeg->library);
     forget_tables(&jpeg->library);
     stk__image_buffer_trim(jpeg->context, &jpeg->strip);
+}
+
+void stk__jpeg_end(stk__jpeg *jpeg)
+{
+    if (jpeg->own)
+        stk__baseline_end(jpeg->baseline);
+    else
+        end_library(jpeg);
+    jpeg->own = false;
 }
 
 void stk__jpeg_destroy(stk__jpeg **jpeg)
@@ -259,6 +270,7 @@ void stk__jpeg_destroy(stk__jpeg **jpeg)
     if (!j)
         return;
     jpeg_destroy_decompress(&j->library);
+    stk__baseline_destroy(&j->baseline);
     stk__image_buffer_release(j->context, &j->strip);
     stk__free(j->context, j);
     *jpeg = NULL;
@@ -319,6 +331,7 @@ static stk_status begin(stk__jpeg *jpeg, void *arguments)
     library->scale_denom = region->scale;
     jpeg->cmyk = library->num_components == 4;
     library->out_color_space = jpeg->cmyk               ? JCS_CMYK
+                               : jpeg->pixel_bytes == 1 ? JCS_GRAYSCALE
                                : jpeg->pixel_bytes == 4 ? JCS_EXT_RGBX
                                                         : JCS_EXT_RGB;
     library->dct_method = JDCT_ISLOW;
@@ -332,11 +345,39 @@ static stk_status begin(stk__jpeg *jpeg, void *arguments)
     jpeg->capacity = stk__image_strip_rows(jpeg->stride);
     if (!stk__image_buffer_need(jpeg->context, &jpeg->strip,
                                 OFF_ALIGNMENT + jpeg->capacity * jpeg->stride))
-        escape(jpeg, STK_ENOMEM, "no memory for rows of the picture; free some");
+        escape(jpeg, STK_ENOMEM, STK__NO_MEMORY_FOR_ROWS);
     jpeg->to_bottom = region->y + region->height == library->output_height;
     if (region->y)
         jpeg_skip_scanlines(library, region->y);
     return STK_OK;
+}
+
+void stk__jpeg_set_by(stk__jpeg *jpeg, stk__jpeg_by by)
+{
+    jpeg->by = by;
+}
+
+/* Let the baseline decoder have the picture, if it takes it. */
+static stk_status offer(stk__jpeg *jpeg, uint64_t scan, const char **reason)
+{
+    bool vectors = stk__cpu_has_avx2(jpeg->context);
+
+    if (jpeg->buffered || jpeg->by == STK__JPEG_BY_LIBRARY ||
+        (jpeg->by == STK__JPEG_BY_FASTER && !vectors))
+        return STK_OK;
+    if (!jpeg->baseline && stk__baseline_create(jpeg->context, jpeg->pixel_bytes, &jpeg->baseline))
+        return stk__image_refuse(reason, STK_ENOMEM, "no memory for a picture decoder; free some");
+    return stk__baseline_begin(jpeg->baseline, jpeg->data, jpeg->length, scan, &jpeg->region,
+                               &jpeg->own, reason);
+}
+
+static stk_status begin_library(stk__jpeg *jpeg, const char **reason)
+{
+    stk_status status = guard(jpeg, begin, NULL, reason);
+
+    if (status != STK_OK)
+        end_library(jpeg);
+    return status;
 }
 
 stk_status stk__jpeg_begin(stk__jpeg *jpeg, const uint8_t *data, uint64_t length,
@@ -351,10 +392,9 @@ stk_status stk__jpeg_begin(stk__jpeg *jpeg, const uint8_t *data, uint64_t length
     jpeg->length = length;
     jpeg->buffered = info->buffered;
     jpeg->region = *region;
-    stk_status status = guard(jpeg, begin, NULL, reason);
-    if (status != STK_OK)
-        stk__jpeg_end(jpeg);
-    return status;
+    jpeg->own = false;
+    STK_TRY(offer(jpeg, header->scan, reason));
+    return jpeg->own ? STK_OK : begin_library(jpeg, reason);
 }
 
 /* ---- Rows ---------------------------------------------------------------------------------- */
@@ -397,8 +437,8 @@ static stk_status read_rows(stk__jpeg *jpeg, void *arguments)
     return STK_OK;
 }
 
-stk_status stk__jpeg_rows(stk__jpeg *jpeg, uint32_t wanted, stk__image_rows *rows,
-                          const char **reason)
+static stk_status library_rows(stk__jpeg *jpeg, uint32_t wanted, stk__image_rows *rows,
+                               const char **reason)
 {
     uint32_t offset = jpeg->margin * (jpeg->cmyk ? 4 : jpeg->pixel_bytes);
     uint8_t *first = jpeg->strip.data + OFF_ALIGNMENT + offset;
@@ -413,10 +453,29 @@ stk_status stk__jpeg_rows(stk__jpeg *jpeg, uint32_t wanted, stk__image_rows *row
     return STK_OK;
 }
 
+stk_status stk__jpeg_rows(stk__jpeg *jpeg, uint32_t wanted, stk__image_rows *rows,
+                          const char **reason)
+{
+    if (jpeg->own) {
+        stk_status status = stk__baseline_rows(jpeg->baseline, wanted, rows, reason);
+        if (status == STK_OK) {
+            /* What is left of the region, should libjpeg have to go on with it. */
+            jpeg->region.y += rows->count;
+            jpeg->region.height -= rows->count;
+        }
+        if (status != STK_EAGAIN)
+            return status;
+        stk__baseline_destroy(&jpeg->baseline); /* with what it holds: libjpeg takes as much */
+        jpeg->own = false;
+        STK_TRY(begin_library(jpeg, reason));
+    }
+    return library_rows(jpeg, wanted, rows, reason);
+}
+
 /* ---- Entropy decoding alone ------------------------------------------------------------------ */
 
-/* Codes of a file with one scan are read and thrown away, up to the last row; what is transformed
- * there is one column of iMCUs. Those of other files must be kept, and so they are. */
+/* libjpeg: codes of a file with one scan are read and thrown away, up to the last row; what is
+ * transformed there is one column of iMCUs. Those of other files must be kept, and so they are. */
 static stk_status read_codes(stk__jpeg *jpeg, void *arguments)
 {
     j_decompress_ptr library = &jpeg->library;
@@ -438,10 +497,21 @@ static stk_status read_codes(stk__jpeg *jpeg, void *arguments)
     return STK_OK;
 }
 
+static stk_status time_baseline(stk__jpeg *jpeg, const char **reason)
+{
+    uint64_t start = stk__thread_cpu_ns();
+    stk_status status = stk__baseline_codes(jpeg->baseline, reason);
+
+    jpeg->ns = stk__thread_cpu_ns() - start;
+    return status;
+}
+
 stk_status stk__jpeg_entropy_time(stk__jpeg *jpeg, const uint8_t *data, uint64_t length,
                                   const stk__image_info *info, const stk__jpeg_header *header,
                                   uint64_t *ns, const char **reason)
 {
+    stk_status status = STK_EAGAIN;
+
     if (!stk__jpeg_has_end(data, length, header->scan))
         return stk__image_refuse(reason, STK_ETRUNCATED,
                                  "the JPEG has no end marker: it was cut; copy or download it "
@@ -449,7 +519,15 @@ stk_status stk__jpeg_entropy_time(stk__jpeg *jpeg, const uint8_t *data, uint64_t
     jpeg->data = data;
     jpeg->length = length;
     jpeg->buffered = info->buffered;
-    stk_status status = guard(jpeg, read_codes, NULL, reason);
+    jpeg->region = (stk__image_region){.scale = 1, .width = info->width, .height = 1};
+    jpeg->own = false;
+    STK_TRY(offer(jpeg, header->scan, reason));
+    if (jpeg->own)
+        status = time_baseline(jpeg, reason);
+    if (status == STK_EAGAIN) {
+        stk__jpeg_end(jpeg);
+        status = guard(jpeg, read_codes, NULL, reason);
+    }
     stk__jpeg_end(jpeg);
     *ns = jpeg->ns;
     return status;

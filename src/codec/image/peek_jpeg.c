@@ -27,11 +27,12 @@ enum {
 #define MAX_SAMPLING 4
 
 /* Estimates for scheduling: fitted to 334 photographs of ImageNet on one core (nine of ten within a
- * fifth). Codes cost by the byte, what follows them by the pixel. */
-#define NS_PER_PIXEL      1.3
-#define NS_PER_BYTE       8.4
-#define NS_FIXED          10e3
-#define PROGRESSIVE_TIMES 2.5
+ * quarter). Codes cost by the byte, what follows them by the pixel. */
+#define NS_PER_PIXEL      0.6
+#define NS_PER_BYTE       3.9
+#define NS_FIXED          4e3
+#define LIBRARY_TIMES     2.1 /* files of several scans, which libjpeg decodes */
+#define PROGRESSIVE_TIMES 2.5 /* as much again */
 
 typedef struct frame_header {
     uint32_t components, blocks; /* blocks: of one iMCU */
@@ -145,6 +146,7 @@ static double cost_of(const stk__image_info *info, uint64_t length)
     double bytes = STK_MIN((double)length, pixels * info->components);
 
     return NS_FIXED + (pixels * NS_PER_PIXEL + bytes * NS_PER_BYTE) *
+                          (info->buffered ? LIBRARY_TIMES : 1.0) *
                           (info->progressive ? PROGRESSIVE_TIMES : 1.0);
 }
 

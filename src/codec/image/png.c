@@ -21,8 +21,9 @@ struct stk__png {
     stk__png_chunk chunk; /* being given to libspng */
     uint64_t at, end;     /* bytes of it that are left to give */
     stk__image_region region;
-    bool grey16;       /* rows come as 16-bit grey and are clipped */
-    bool interlaced;   /* all rows are in `whole` */
+    bool raw;        /* rows come as stored: 16-bit grey to be clipped, or values of a mask */
+    bool interlaced; /* all rows are in `whole` */
+    uint32_t bit_depth;
     uint32_t row;      /* of the region, next to come */
     uint32_t capacity; /* rows of the strip */
     size_t row_bytes;  /* of a row as libspng gives it */
@@ -159,9 +160,7 @@ static int read_critical(spng_ctx *library, void *user, void *out, size_t count)
 static int start(stk__png *png, const stk__image_info *info)
 {
     struct spng_alloc alloc = {png_alloc, png_realloc, png_calloc, png_free};
-    int format = png->grey16             ? SPNG_FMT_PNG
-                 : png->pixel_bytes == 4 ? SPNG_FMT_RGBA8
-                                         : SPNG_FMT_RGB8;
+    int format = png->raw ? SPNG_FMT_PNG : png->pixel_bytes == 4 ? SPNG_FMT_RGBA8 : SPNG_FMT_RGB8;
     int code;
 
     png->library = spng_ctx_new2(&alloc, 0);
@@ -172,11 +171,14 @@ static int start(stk__png *png, const stk__image_info *info)
         code = spng_set_png_stream(png->library, read_critical, png);
     if (code != SPNG_OK)
         return code;
+    /* libspng puts samples of less than a byte in by or. */
+    if (png->interlaced && png->raw)
+        memset(png->whole.data, 0, png->row_bytes * info->height);
     if (png->interlaced)
         return spng_decode_image(png->library, png->whole.data, png->row_bytes * info->height,
                                  format, 0);
     code = spng_decode_image(png->library, NULL, 0, format, SPNG_DECODE_PROGRESSIVE);
-    uint8_t *row = png->grey16 ? png->wide.data : png->strip.data;
+    uint8_t *row = png->raw ? png->wide.data : png->strip.data;
     for (uint32_t i = 0; code == SPNG_OK && i < png->region.y; i++)
         code = spng_decode_row(png->library, row, png->row_bytes);
     return code;
@@ -191,10 +193,10 @@ static bool need_buffers(stk__png *png, const stk__image_info *info)
             !stk__image_buffer_need(png->context, &png->whole, whole))
             return false;
     }
-    if (png->grey16 && !stk__image_buffer_need(png->context, &png->wide, png->row_bytes))
+    if (png->raw && !stk__image_buffer_need(png->context, &png->wide, png->row_bytes))
         return false;
-    /* Rows of an interlaced picture are given where they are, but for those to be clipped. */
-    return (png->interlaced && !png->grey16) ||
+    /* Rows of an interlaced picture are given where they are, but for those to be changed. */
+    return (png->interlaced && !png->raw) ||
            stk__image_buffer_need(png->context, &png->strip, png->capacity * png->stride);
 }
 
@@ -211,10 +213,11 @@ stk_status stk__png_begin(stk__png *png, const uint8_t *data, uint64_t length,
     png->end = MARK_BYTES;
     png->region = *region;
     png->row = 0;
-    png->grey16 = info->bit_depth == 16 && info->components == 1;
+    png->bit_depth = info->bit_depth;
+    png->raw = png->pixel_bytes == 1 || (info->bit_depth == 16 && info->components == 1);
     png->interlaced = info->progressive;
     png->stride = (size_t)info->width * png->pixel_bytes;
-    png->row_bytes = png->grey16 ? (size_t)info->width * 2 : png->stride;
+    png->row_bytes = png->raw ? ((size_t)info->width * info->bit_depth + 7) / 8 : png->stride;
     png->capacity = stk__image_strip_rows(png->stride);
     if (!need_buffers(png, info)) {
         stk__png_end(png);
@@ -242,22 +245,39 @@ static void clip_grey16(const uint8_t *in, uint8_t *out, uint32_t width, uint32_
     }
 }
 
+/* Values as stored, of 1, 2, 4 or 8 bits from the high end of a byte on -> one byte each. */
+static void unpack(const uint8_t *in, uint8_t *out, uint32_t first, uint32_t count, uint32_t bits)
+{
+    const uint32_t mask = (1u << bits) - 1;
+
+    if (bits == 8) {
+        memcpy(out, in + first, count);
+        return;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t at = (uint64_t)(first + i) * bits;
+        out[i] = (uint8_t)(in[at / 8] >> (8 - bits - at % 8) & mask);
+    }
+}
+
 /* The next row of the region into row `i` of the strip. */
 static int next_row(stk__png *png, uint32_t i)
 {
-    size_t step = png->grey16 ? 2 : png->pixel_bytes, left = png->region.x * step;
+    const stk__image_region *r = &png->region;
     uint8_t *out = png->strip.data + i * png->stride;
-    uint8_t *to = png->grey16 ? png->wide.data : out;
-    const uint8_t *in = to + left;
+    uint8_t *to = png->raw ? png->wide.data : out;
+    const uint8_t *in = to;
     int code = SPNG_OK;
 
     if (png->interlaced)
-        in = png->whole.data + ((size_t)png->region.y + png->row) * png->row_bytes + left;
+        in = png->whole.data + ((size_t)r->y + png->row) * png->row_bytes;
     else
         code = spng_decode_row(png->library, to, png->row_bytes);
-    if (png->grey16)
-        clip_grey16(in, out + (size_t)png->region.x * png->pixel_bytes, png->region.width,
-                    png->pixel_bytes);
+    out += (size_t)r->x * png->pixel_bytes;
+    if (png->raw && png->pixel_bytes == 1)
+        unpack(in, out, r->x, r->width, png->bit_depth);
+    else if (png->raw)
+        clip_grey16(in + (size_t)r->x * 2, out, r->width, png->pixel_bytes);
     png->row++;
     return code == SPNG_EOI ? SPNG_OK : code; /* EOI: this was the last row */
 }
@@ -267,7 +287,7 @@ stk_status stk__png_rows(stk__png *png, uint32_t wanted, stk__image_rows *rows, 
     int code = SPNG_OK;
 
     rows->stride = png->stride;
-    if (png->interlaced && !png->grey16) {
+    if (png->interlaced && !png->raw) {
         rows->data = png->whole.data + ((size_t)png->region.y + png->row) * png->stride;
         rows->count = wanted;
         png->row += wanted;

@@ -22,6 +22,16 @@ static inline uint32_t stk__be32(const uint8_t *p)
     return stk__be16(p) << 16 | stk__be16(p + 2);
 }
 
+/* What both decoders of JPEG say. */
+#define STK__JPEG_HIT_MARKER                                                                       \
+    "corrupt JPEG data: a marker stands where pixels should be; copy or download it again"
+#define STK__JPEG_BAD_CODE                                                                         \
+    "corrupt JPEG data: an impossible code among the pixels; copy or download it again"
+#define STK__JPEG_RESYNC                                                                           \
+    "corrupt JPEG data: restart markers are missing or out of order; copy or download it again"
+#define STK__JPEG_ENDS          "the JPEG ends in the middle of its data; copy or download it again"
+#define STK__NO_MEMORY_FOR_ROWS "no memory for rows of the picture; free some"
+
 /* ---- Headers -----------------------------------------------------------------------------------
  */
 
@@ -74,6 +84,17 @@ uint32_t stk__exif_orientation(const uint8_t *tiff, uint64_t length);
 /* Rows of a strip whose rows take `stride` bytes: at least 1. */
 uint32_t stk__image_strip_rows(uint64_t stride);
 
+/* Who decodes a JPEG that the baseline decoder takes. It does so itself where it has vector
+ * instructions; where not, libjpeg, which may have others, is the faster one. */
+typedef enum stk__jpeg_by {
+    STK__JPEG_BY_FASTER,
+    STK__JPEG_BY_BASELINE,
+    STK__JPEG_BY_LIBRARY
+} stk__jpeg_by;
+
+/* For tests, from the next picture on. */
+void stk__image_decoder_by(stk__image_decoder *decoder, stk__jpeg_by by);
+
 /* ---- Decoders, behind decoder.c
  * ------------------------------------------------------------------ */
 
@@ -95,6 +116,7 @@ typedef struct stk__png stk__png;
 stk_status stk__jpeg_create(stk_context *ctx, const stk__image_limits *limits, uint32_t pixel_bytes,
                             stk__jpeg **out);
 void stk__jpeg_destroy(stk__jpeg **jpeg);
+void stk__jpeg_set_by(stk__jpeg *jpeg, stk__jpeg_by by);
 /* `info` and `header` are of the same bytes; `region` lies within the picture scaled by its scale.
  */
 stk_status stk__jpeg_begin(stk__jpeg *jpeg, const uint8_t *data, uint64_t length,

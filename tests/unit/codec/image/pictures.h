@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "codec/image/image.h"
+#include "codec/image/room.h"
 
 #include <jpeglib.h>
 
@@ -89,6 +89,10 @@ static inline raster plain_decode(const bytes *jpeg, uint32_t scale)
     return r;
 }
 
+static inline void print_no_message(j_common_ptr library)
+{
+}
+
 /* How a JPEG is made. Sampling factors as "2x1,1x1,1x1"; one component is grey. */
 typedef struct recipe {
     uint32_t width, height;
@@ -96,6 +100,9 @@ typedef struct recipe {
     int quality, restart;                   /* restart: in MCUs; 0: none */
     bool progressive, arithmetic, separate; /* separate: a scan for each component */
     bool rgb;                               /* stored without a change of colours */
+    bool optimized;                         /* tables made for the picture */
+    bool wide;                              /* quantisers beyond 255, where the quality asks so */
+    bool three;                             /* tables of its own for the third component */
 } recipe;
 
 static inline uint32_t set_sampling(struct jpeg_compress_struct *library, const char *text)
@@ -135,6 +142,7 @@ static inline bytes make_jpeg(const recipe *how, uint64_t seed)
     assert_non_null(row);
     seed = seed * 2 + 1;
     library.err = jpeg_std_error(&errors);
+    errors.output_message = print_no_message; /* on coarse quantisers */
     jpeg_create_compress(&library);
     jpeg_mem_dest(&library, &out, &size);
     library.image_width = how->width;
@@ -142,10 +150,17 @@ static inline bytes make_jpeg(const recipe *how, uint64_t seed)
     library.input_components = (int)components;
     library.in_color_space = components == 1 ? JCS_GRAYSCALE : components == 3 ? JCS_RGB : JCS_CMYK;
     jpeg_set_defaults(&library);
-    jpeg_set_quality(&library, how->quality ? how->quality : 85, TRUE);
+    jpeg_set_quality(&library, how->quality ? how->quality : 85, !how->wide);
     if (how->rgb)
         jpeg_set_colorspace(&library, JCS_RGB);
     set_sampling(&library, how->sampling);
+    if (how->three) {
+        library.comp_info[2].dc_tbl_no = library.comp_info[2].ac_tbl_no = 2;
+        library.comp_info[2].quant_tbl_no = 2;
+        static const unsigned quantisers[DCTSIZE2] = {[0 ... 63] = 17};
+        jpeg_add_quant_table(&library, 2, quantisers, 70, TRUE);
+    }
+    library.optimize_coding = how->optimized;
     library.restart_interval = (unsigned)how->restart;
     library.arith_code = how->arithmetic;
     if (how->progressive)
@@ -168,6 +183,38 @@ static inline bytes make_jpeg(const recipe *how, uint64_t seed)
     bytes b = prefix(&made, size);
     free(out);
     return b;
+}
+
+/* No block has more than transforms can add up in 16 bits: what an encoder makes never has. The
+ * file is one that libjpeg decodes. */
+static inline bool has_sane_coefficients(const bytes *jpeg)
+{
+    struct jpeg_decompress_struct library;
+    struct jpeg_error_mgr errors;
+    bool sane = true;
+
+    library.err = jpeg_std_error(&errors);
+    errors.output_message = print_no_message;
+    jpeg_create_decompress(&library);
+    jpeg_mem_src(&library, jpeg->data, jpeg->size);
+    jpeg_read_header(&library, TRUE);
+    jvirt_barray_ptr *arrays = jpeg_read_coefficients(&library);
+    for (int i = 0; i < library.num_components; i++) {
+        const jpeg_component_info *c = &library.comp_info[i];
+        for (JDIMENSION y = 0; y < c->height_in_blocks; y++) {
+            JBLOCKARRAY row =
+                library.mem->access_virt_barray((j_common_ptr)&library, arrays[i], y, 1, FALSE);
+            for (JDIMENSION x = 0; x < c->width_in_blocks; x++) {
+                int64_t sum = 0;
+                for (int k = 0; k < DCTSIZE2; k++)
+                    sum += abs(row[0][x][k] * (int)c->quant_table->quantval[k]);
+                sane = sane && sum <= 5000;
+            }
+        }
+    }
+    jpeg_finish_decompress(&library);
+    jpeg_destroy_decompress(&library);
+    return sane;
 }
 
 /* ---- The room's decoder ------------------------------------------------------------------------

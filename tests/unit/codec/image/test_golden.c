@@ -8,6 +8,7 @@ typedef struct golden {
     char name[64];
     uint32_t width, height, components, channels, bit_depth, progressive, orientation;
     uint32_t stored, upright; /* CRC-32 of the RGB bytes, as stored and turned upright */
+    uint32_t mask;            /* CRC-32 of the values as stored; 0: no mask */
 } golden;
 
 static uint32_t sum_of(const raster *r)
@@ -25,10 +26,10 @@ static void for_each(void (*check)(stk_context *ctx, const golden *g, const byte
 
     list.data[list.size] = 0;
     for (char *line = (char *)list.data; *line; line = strchr(line, '\n') + 1, lines++) {
-        assert_int_equal(sscanf(line, "%63s %u %u %u %u %u %u %u %x %x", g.name, &g.width,
+        assert_int_equal(sscanf(line, "%63s %u %u %u %u %u %u %u %x %x %x", g.name, &g.width,
                                 &g.height, &g.components, &g.channels, &g.bit_depth, &g.progressive,
-                                &g.orientation, &g.stored, &g.upright),
-                         10);
+                                &g.orientation, &g.stored, &g.upright, &g.mask),
+                         11);
         bytes picture = load_golden(g.name);
         check(ctx, &g, &picture);
         free(picture.data);
@@ -88,6 +89,84 @@ static void check_pixels(stk_context *ctx, const golden *g, const bytes *picture
 static void test_pixels(void **state)
 {
     for_each(check_pixels);
+}
+
+/* libjpeg alone gives the same, and so do the kernels in C. */
+static void check_other_ways(stk_context *ctx, const golden *g, const bytes *picture)
+{
+    stk_context_options options;
+    stk_context *plain = NULL;
+    stk__image_region region;
+    const char *reason;
+    stk_error err;
+
+    stk_context_options_init(&options);
+    options.cpu_mask = 0;
+    assert_ok(stk_context_create(&options, &plain, &err), &err);
+    for (int i = 0; i < 2; i++) {
+        stk__image_decoder *decoder = make_decoder(i ? ctx : plain, 3);
+        raster r;
+        stk__image_decoder_by(decoder, i ? STK__JPEG_BY_LIBRARY : STK__JPEG_BY_BASELINE);
+        assert_int_equal(decode_box(decoder, picture, NULL, 1, 0, 3, &region, &r, &reason), STK_OK);
+        if (sum_of(&r) != g->stored)
+            fail_msg("%s: other pixels %s", g->name, i ? "through libjpeg" : "without vectors");
+        free(r.data);
+        stk__image_decoder_destroy(&decoder);
+    }
+    stk_context_destroy(&plain);
+}
+
+static void test_other_ways(void **state)
+{
+    for_each(check_other_ways);
+}
+
+/* Values as stored, whole and of boxes; what cannot be a mask is refused. */
+static void check_mask(stk_context *ctx, const golden *g, const bytes *picture)
+{
+    stk__image_decoder *decoder = make_decoder(ctx, 1);
+    stk__image_box box = {g->width / 3, g->height / 4, g->width - g->width / 3, 1};
+    stk__image_region region;
+    stk__image_rows rows;
+    const char *reason;
+    uint32_t sum = 0;
+
+    box.height = g->height - box.y;
+    stk_status status =
+        stk__image_decoder_begin(decoder, picture->data, picture->size, NULL, 1, &region, &reason);
+    if (!g->mask) {
+        assert_int_equal(status, STK_ENOTSUP);
+        assert_true(strstr(reason, "mask") && strstr(reason, "save it as"));
+        stk__image_decoder_destroy(&decoder);
+        return;
+    }
+    assert_int_equal(status, STK_OK);
+    uint8_t *whole = malloc((size_t)g->width * g->height);
+    while ((status = stk__image_decoder_rows(decoder, 0, &rows, &reason)) == STK_OK)
+        for (uint32_t y = 0; y < rows.count; y++) {
+            const uint8_t *row = rows.data + y * rows.stride;
+            memcpy(whole + (size_t)(rows.first + y) * g->width, row, g->width);
+            sum = (uint32_t)crc32(sum, row, g->width);
+        }
+    assert_int_equal(status, STK_EOS);
+    if (sum != g->mask)
+        fail_msg("%s: other values than those stored", g->name);
+    assert_int_equal(
+        stk__image_decoder_begin(decoder, picture->data, picture->size, &box, 1, &region, &reason),
+        STK_OK);
+    while ((status = stk__image_decoder_rows(decoder, 3, &rows, &reason)) == STK_OK)
+        for (uint32_t y = 0; y < rows.count; y++)
+            assert_memory_equal(rows.data + y * rows.stride,
+                                whole + (size_t)(box.y + rows.first + y) * g->width + box.x,
+                                box.width);
+    assert_int_equal(status, STK_EOS);
+    free(whole);
+    stk__image_decoder_destroy(&decoder);
+}
+
+static void test_masks(void **state)
+{
+    for_each(check_mask);
 }
 
 /* Boxes of PNG too are parts of the whole, interlaced or not, at whatever scale is asked for. */
@@ -202,7 +281,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_headers),        cmocka_unit_test(test_pixels),
         cmocka_unit_test(test_boxes),          cmocka_unit_test(test_upright),
-        cmocka_unit_test(test_shared_decoder),
+        cmocka_unit_test(test_shared_decoder), cmocka_unit_test(test_other_ways),
+        cmocka_unit_test(test_masks),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

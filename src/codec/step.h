@@ -1,0 +1,254 @@
+/* one step of a chain: parameters, bytes -> bytes. Inside src/codec only. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef STK_SRC_CODEC_STEP_H
+#define STK_SRC_CODEC_STEP_H
+
+#include "base/base.h"
+#include "codec/chain.h"
+
+/* Where a codec may stand in a v3 list: decoded elements, their bytes, or bytes of any kind. */
+typedef enum stk__codec_kind {
+    STK__ARRAY_ARRAY,
+    STK__ARRAY_BYTES,
+    STK__BYTES_BYTES
+} stk__codec_kind;
+
+/* A number as a filter stores it. */
+typedef struct stk__number {
+    char kind;    /* 'b' bool, 'i', 'u', 'f' as NumPy has them; 0: not a number */
+    uint8_t size; /* bytes: 1, 2, 4, 8 */
+    bool swap;    /* big endian */
+} stk__number;
+
+/* One pass of a step over one chunk. */
+typedef struct stk__pass {
+    const uint8_t *in;
+    uint64_t length;
+    uint8_t *out;      /* may be `in` where the step says in_place */
+    uint64_t capacity; /* bytes of room at out; of a decode the size it must give, where fixed */
+    uint64_t needed;   /* decode: only the first so many bytes are wanted; at most capacity */
+    uint64_t got;      /* result: bytes at out */
+    const char *reason;
+} stk__pass;
+
+typedef struct stk__step stk__step;
+
+/* The texts of what can be wrong with the data of one codec. */
+typedef struct stk__reasons {
+    const char *truncated, *damaged, *longer, *checksum, *memory;
+} stk__reasons;
+
+#define STK__REASON_ENDING "; fetch the object again, or write it anew"
+#define STK__REASONS(name)                                                                         \
+    {                                                                                              \
+        .truncated = "the " name " data ends too early" STK__REASON_ENDING,                        \
+        .damaged = "the " name " data is damaged" STK__REASON_ENDING,                              \
+        .longer = "the " name " data holds more bytes than the chunk" STK__REASON_ENDING,          \
+        .checksum = "the " name " checksum does not match the data" STK__REASON_ENDING,            \
+        .memory = "no memory for " name "; use fewer workers, or smaller chunks"                   \
+    }
+
+typedef struct stk__codec_ops {
+    const char *name;
+    const stk__reasons *reasons;
+    /* Decode all of in[0, length) -> at most capacity bytes. More than that is STK_EFORMAT. May
+     * stop when `needed` bytes are out. NULL: decoded and encoded are alike (encode loses
+     * precision). */
+    stk_status (*decode)(const stk__step *step, stk__codec_state *state, stk__pass *pass);
+    stk_status (*encode)(const stk__step *step, stk__codec_state *state, stk__pass *pass);
+    /* Most bytes that `size` bytes become, by any encoder worth the name. */
+    bool (*bound)(const stk__step *step, uint64_t size, uint64_t *bound);
+    /* Encoded bytes that must be decoded for the first `needed` decoded ones; NULL: all. */
+    uint64_t (*prefix)(const stk__step *step, uint64_t needed);
+} stk__codec_ops;
+
+enum { STK__LZMA_FILTERS = 4 }; /* most that liblzma takes */
+
+struct stk__step {
+    const stk__codec_ops *ops;
+    uint64_t size;  /* bytes before encoding; the most where not fixed */
+    uint64_t bound; /* bytes after encoding; the most where not fixed */
+    bool fixed;     /* `size` is exact */
+    bool fixed_out; /* `bound` is exact */
+    bool in_place;  /* decode may have out == in */
+    bool view;      /* decode gives a part of its input as it is: out is set, not written */
+    bool streams;   /* decode can stop early */
+    union {
+        struct {
+            int level;
+            bool checksum;
+        } zstd;
+        struct {
+            int acceleration;
+        } lz4;
+        struct {
+            int level, shuffle, block_size, type_size;
+            uint8_t swap; /* elements of so many bytes are reversed after decoding; 0: not */
+            char name[8];
+        } blosc;
+        struct {
+            int level;
+            uint8_t format; /* 'g' gzip, 'z' zlib, 'd' raw */
+        } deflate;
+        struct {
+            int level;
+        } bz2;
+        struct stk__lzma_step {
+            int format, check, filters;
+            uint32_t preset;
+            struct stk__lzma_filter {
+                uint64_t id;
+                uint32_t preset, dict_size, lc, lp, pb, mode, nice_len, mf, depth, value;
+                uint32_t given; /* bits of those that were given */
+            } filter[STK__LZMA_FILTERS];
+        } lzma;
+        struct {
+            bool at_start, skip;
+        } checksum;
+        struct {
+            uint32_t element;
+            bool reverse; /* the bytes of each element are swapped as well */
+        } shuffle;
+        struct {
+            uint8_t size;
+        } swap;
+        struct {
+            uint32_t rank, item;
+            uint64_t shape[STK__CHAIN_MAX_RANK];  /* of the decoded array, merged axes */
+            uint64_t stride[STK__CHAIN_MAX_RANK]; /* bytes in the encoded array */
+            uint64_t whole; /* prefixes are the same in multiples of so many bytes */
+        } transpose;
+        struct {
+            stk__number from, to; /* decoded, encoded */
+            double scale, offset;
+            int64_t int_scale, int_offset;
+            bool integers; /* scale and offset are */
+        } number;
+        struct {
+            uint32_t keep_bits, bits, size;
+        } bitround;
+        struct {
+            uint8_t padding; /* where the count of padding bits stands: 0, 's' or 'e' */
+            bool msb_first;
+            uint64_t count; /* elements */
+        } packbits;
+    } u;
+};
+
+/* Fill a pass with a failure. */
+static inline stk_status stk__pass_fail(stk__pass *pass, stk_status status, const char *reason)
+{
+    pass->reason = reason;
+    return status;
+}
+
+/* ---- The codecs ---- */
+
+extern const stk__codec_ops stk__codec_zstd, stk__codec_lz4, stk__codec_blosc, stk__codec_gzip,
+    stk__codec_zlib, stk__codec_deflate, stk__codec_bz2, stk__codec_lzma, stk__codec_crc32c,
+    stk__codec_crc32, stk__codec_adler32, stk__codec_fletcher32, stk__codec_shuffle,
+    stk__codec_swap, stk__codec_transpose, stk__codec_delta, stk__codec_fixedscaleoffset,
+    stk__codec_quantize, stk__codec_bitround, stk__codec_packbits, stk__codec_astype;
+
+/*
+ * Make the transpose step `order` (encoded axis i is decoded axis order[i]) of an array; false when
+ * nothing moves and no step is wanted. `shape` is that of the decoded array.
+ */
+bool stk__transpose_init(stk__step *step, const uint64_t *shape, const uint32_t *order,
+                         uint32_t rank, uint32_t item);
+
+/* ---- State (state.c) ---- */
+
+enum { STK__SCRATCH_A, STK__SCRATCH_B, STK__SCRATCH_BLOCK, STK__SCRATCH_COUNT };
+enum { STK__SPARE_BLOCKS = 32 };
+
+struct ZSTD_DCtx_s;
+struct ZSTD_CCtx_s;
+struct libdeflate_decompressor;
+struct libdeflate_compressor;
+struct stk__inflater;
+struct stk__lzma_state;
+
+struct stk__codec_state {
+    stk_context *context;
+    const struct stk__codec_kernels *kernels;
+    struct {
+        uint8_t *data;
+        uint64_t size;
+    } scratch[STK__SCRATCH_COUNT];
+    /* Blocks that libraries gave back and will want again for the next chunk. */
+    struct {
+        void *memory;
+        uint64_t size;
+        bool used;
+    } spare[STK__SPARE_BLOCKS];
+    struct ZSTD_DCtx_s *zstd_d;
+    struct ZSTD_CCtx_s *zstd_c;
+    struct libdeflate_decompressor *deflate_d;
+    struct libdeflate_compressor *deflate_c;
+    int deflate_level;
+    struct stk__inflater *inflater; /* zlib's, for prefixes */
+};
+
+/* Scratch memory of at least `size` bytes, whose content is lost when it grows; NULL: none. */
+uint8_t *stk__scratch(stk__codec_state *state, int which, uint64_t size);
+/* An allocator for libraries: blocks come back without the context being asked. */
+void *stk__spare_alloc(stk__codec_state *state, uint64_t size);
+void stk__spare_free(stk__codec_state *state, void *memory);
+
+/* What the codecs keep in a state; each accepts one that was never used. */
+void stk__zstd_release(stk__codec_state *state);
+void stk__deflate_release(stk__codec_state *state);
+
+/* ---- Decoders that blosc uses as well ---- */
+
+/* The whole of a zstd stream (frames in a row) -> at most `capacity` bytes. */
+stk_status stk__zstd_decode(stk__codec_state *state, const void *in, uint64_t length, void *out,
+                            uint64_t capacity, uint64_t *got, const char **reason);
+/* One zlib stream -> exactly `size` bytes. */
+stk_status stk__zlib_decode(stk__codec_state *state, const void *in, uint64_t length, void *out,
+                            uint64_t size, const char **reason);
+/* BloscLZ and raw Snappy -> exactly `size` bytes; false when damaged. */
+bool stk__blosclz_decode(const uint8_t *in, uint64_t length, uint8_t *out, uint64_t size);
+bool stk__snappy_decode(const uint8_t *in, uint64_t length, uint8_t *out, uint64_t size);
+
+/* ---- Compiling (chain_parse.c -> chain.c) ---- */
+
+struct stk__chain {
+    stk_context *context;
+    uint32_t count;
+    bool bytes_only;
+    bool has_prefix;
+    stk__step steps[STK__CHAIN_MAX_STEPS]; /* in the order of encoding */
+    uint8_t target[STK__CHAIN_MAX_STEPS];  /* where decode writes: 0 out, 1 + scratch */
+    uint64_t size;                         /* decoded */
+    uint64_t scratch[2];                   /* bytes of decode and encode together */
+    uint64_t block;                        /* most bytes of STK__SCRATCH_BLOCK */
+};
+
+/* What is known of the elements while a list is read. */
+typedef struct stk__builder {
+    const stk__chain_spec *spec;
+    stk__chain *chain;
+    stk_error *err;
+    const char *codec;  /* name of the one being read */
+    stk__number number; /* the present elements */
+    uint32_t item, swap_size;
+    uint32_t rank;
+    uint64_t shape[STK__CHAIN_MAX_RANK];
+    uint64_t size;
+    bool fixed;
+} stk__builder;
+
+/* Read the spec's codecs into the builder's chain (chain_parse.c). */
+stk_status stk__chain_parse(stk__builder *b);
+/* Append a step, with its sizes. */
+stk_status stk__chain_push(stk__builder *b, const stk__step *step);
+stk_status stk__chain_refuse(stk__builder *b, stk_status status, const char *what);
+
+/* One codec, by the name that `number` of v2 or v3 gives it (codecs.c). */
+struct json_t;
+stk_status stk__codec_parse(stk__builder *b, bool v3, const char *name,
+                            const struct json_t *configuration, stk__codec_kind *kind);
+
+#endif

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Chunks written by zarr-python and numcodecs (scripts/make_codec_golden.py), decoded, and encoded
+ * to the same bytes where there is one way to write them. */
+#include "codec/codec.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/support.h"
+
+#define MOST  65536
+#define CASES 250
+
+/* Base64 -> bytes; gives how many. */
+static size_t decode64(const char *text, uint8_t *out)
+{
+    static const char set[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    size_t n = 0, bits = 0;
+    uint32_t word = 0;
+
+    for (; *text && *text != '='; text++) {
+        const char *at = strchr(set, *text);
+        assert_non_null(at);
+        word = word << 6 | (uint32_t)(at - set);
+        bits += 6;
+        if (bits >= 8) {
+            assert_true(n < MOST);
+            out[n++] = (uint8_t)(word >> (bits -= 8));
+        }
+    }
+    return n;
+}
+
+static int64_t integer(const json_t *c, const char *key)
+{
+    return json_integer_value(json_object_get(c, key));
+}
+
+static stk__chain *compile(stk_context *ctx, const json_t *c)
+{
+    int64_t shape[STK__CHAIN_MAX_RANK];
+    const json_t *list = json_object_get(c, "shape");
+    const char *order = json_string_value(json_object_get(c, "order"));
+    stk__chain *chain = NULL;
+    stk__chain_spec spec;
+    stk_error err;
+
+    stk__chain_spec_init(&spec);
+    spec.key = json_string_value(json_object_get(c, "name"));
+    spec.dtype = stk_dtype_parse(json_string_value(json_object_get(c, "dtype")));
+    spec.itemsize = (uint32_t)integer(c, "itemsize");
+    spec.swap_size = (uint32_t)integer(c, "swap_size");
+    spec.rank = (uint32_t)json_array_size(list);
+    for (uint32_t i = 0; i < spec.rank; i++)
+        shape[i] = json_integer_value(json_array_get(list, i));
+    spec.shape = shape;
+    spec.codecs = json_object_get(c, "codecs");
+    spec.filters = json_object_get(c, "filters");
+    spec.compressor = json_object_get(c, "compressor");
+    spec.big_endian = json_is_true(json_object_get(c, "big_endian"));
+    spec.fortran = order && *order == 'F';
+    stk_error_init(&err);
+    assert_ok(stk__chain_create(ctx, &spec, &chain, &err), &err);
+    return chain;
+}
+
+static void check(stk_context *ctx, stk__codec_state *state, const json_t *c)
+{
+    static uint8_t encoded[MOST], want[MOST], out[2 * MOST];
+    const char *name = json_string_value(json_object_get(c, "name")), *reason = NULL;
+    size_t length = decode64(json_string_value(json_object_get(c, "encoded")), encoded);
+    size_t size = decode64(json_string_value(json_object_get(c, "decoded")), want);
+    stk__chain *chain = compile(ctx, c);
+    uint64_t got;
+
+    assert_int_equal(stk__chain_size(chain), size);
+    stk_status status = stk__chain_decode(chain, state, encoded, length, out, size, &reason);
+    if (status != STK_OK || memcmp(out, want, size))
+        fail_msg("%s: %s", name, status ? reason : "other values");
+    for (uint64_t needed = 1; needed <= size; needed = needed * 3 / 2 + 1) {
+        memset(out, 0xcc, size);
+        status =
+            stk__chain_decode_prefix(chain, state, encoded, length, out, size, needed, &reason);
+        if (status != STK_OK || memcmp(out, want, needed))
+            fail_msg("%s, first %llu bytes: %s", name, (unsigned long long)needed,
+                     status ? reason : "other values");
+    }
+    assert_true(stk__chain_bound(chain) <= sizeof out);
+    if (stk__chain_encoded_size(chain) != STK__CHAIN_NO_SIZE)
+        assert_int_equal(stk__chain_encoded_size(chain), length);
+    const char *source = json_string_value(json_object_get(c, "source"));
+    if (source)
+        assert_int_equal(decode64(source, want), size);
+    status = stk__chain_encode(chain, state, want, size, out, sizeof out, &got, &reason);
+    if (status != STK_OK)
+        fail_msg("%s: %s", name, reason);
+    if (json_is_true(json_object_get(c, "exact")) && (got != length || memcmp(out, encoded, got)))
+        fail_msg("%s: encodes to other bytes", name);
+    stk__chain_destroy(&chain);
+}
+
+static void run(uint32_t mask)
+{
+    stk_context_options options;
+    stk_context *ctx = NULL;
+    stk__codec_state *state = NULL;
+    json_error_t error;
+    stk_error err;
+
+    stk_context_options_init(&options);
+    options.cpu_mask = mask;
+    assert_ok(stk_context_create(&options, &ctx, &err), &err);
+    assert_ok(stk__codec_state_create(ctx, &state, &err), &err);
+    json_t *cases = json_load_file(TESTS_DIR "/golden/codec/chains.json", 0, &error);
+    assert_non_null(cases);
+    assert_true(json_array_size(cases) >= CASES);
+    for (size_t i = 0; i < json_array_size(cases); i++)
+        check(ctx, state, json_array_get(cases, i));
+    json_decref(cases);
+    stk__codec_state_destroy(&state);
+    stk_context_destroy(&ctx);
+}
+
+static void test_fast(void **unused)
+{
+    run(STK_CPU_ALL);
+}
+
+static void test_plain(void **unused)
+{
+    run(0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_fast), cmocka_unit_test(test_plain)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
