@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Arrays: n-dimensional data in chunks, wherever it lies and however it is stored. */
+#ifndef STOKER_ARRAY_H
+#define STOKER_ARRAY_H
+
+#include <stoker/options.h>
+#include <stoker/store.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Dimensions of an array at most. */
+#define STK_ARRAY_MAX_RANK 32
+
+typedef struct stk_array stk_array;
+
+/** How an array is opened. The texts are read during the call only. */
+typedef struct stk_array_options {
+    uint32_t struct_size;
+    int32_t format;       /**< 0 auto (by content), 1 zarr, 2 npy, 3 raw */
+    int32_t missing;      /**< 0 fill, 1 error: what a chunk is that is not there */
+    bool checksums;       /**< compare checksums of chunks and of shard indexes */
+    int64_t num_threads;  /**< that decode one read; STK_AUTO: the cores of preparation */
+    uint64_t memory;      /**< bytes a read may hold beside its result; 0: an eighth of what the
+                             process may use, at most 1 GiB */
+    uint64_t index_cache; /**< bytes of shard indexes kept */
+    double timeout;       /**< seconds after which one read of the store fails; 0: never */
+    const char *dtype;    /**< of raw: NumPy's name or code, as "uint16" or ">f4" */
+    const char *shape;    /**< of raw: "512x512"; one dimension may be -1; NULL: flat */
+    uint64_t offset;      /**< of raw: bytes in front of the data */
+    int32_t order;        /**< of raw: 0 C, 1 F */
+    bool allow_trailing;  /**< of npy and raw: ignore bytes behind the data */
+} stk_array_options;
+
+STK_API void stk_array_options_init(stk_array_options *options);
+STK_API const stk_option_table *stk_array_option_table(void);
+
+/** What an array is. Lives as long as the array. */
+typedef struct stk_array_info {
+    uint32_t struct_size;
+    const char *format;    /**< "zarr v3", "zarr v2", "npy", "raw" */
+    stk_dtype dtype;       /**< of elements in memory; times are int64; STK_DTYPE_NONE: bytes */
+    const char *type_name; /**< also where there is no dtype: "datetime64[ns]", "S8", "U4", "V3" */
+    uint64_t itemsize;     /**< bytes of one element */
+    uint32_t rank;
+    const int64_t *shape;       /**< `rank` values */
+    const int64_t *chunk_shape; /**< of what is decoded at a time */
+    const int64_t
+        *shard_shape; /**< of what lies in one object; that of the chunks without shards */
+    const char *const *dimension_names; /**< `rank` names, each may be NULL; NULL: none has one */
+    const void *fill_value; /**< `itemsize` bytes; NULL: not defined, and read as zeros */
+    const char *attributes; /**< a JSON object */
+    const char *codecs;     /**< how chunks are encoded: "shuffle, zstd"; "none" */
+    char order;             /**< how elements of a chunk are stored: 'C', 'F', or 'T' (other) */
+    uint64_t num_chunks;
+    uint64_t bytes;       /**< of all elements */
+    uint64_t num_objects; /**< of the store that chunks or shards may lie in */
+} stk_array_info;
+
+/**
+ * Open the array of a URL in any store: a Zarr array (the folder that holds its zarr.json or
+ * .zarray), an npy file, or with format=raw any file. Options in the URL's query
+ * ("data.zarr/t2m?missing=error") go before those of `options`, which may be NULL. Blocks.
+ *
+ * Ownership: *out is the caller's, ended with stk_array_close(). Errors name object, value, remedy:
+ * STK_ENOENT, STK_EFORMAT, STK_ENOTSUP (a type, codec or extension by name), STK_ELIMIT, ...
+ */
+STK_API STK_NODISCARD stk_status stk_array_open(stk_context *context, const char *url,
+                                                const stk_array_options *options, stk_array **out,
+                                                stk_error *err);
+/** Close and set *array to NULL. Accepts NULL. No read may be in progress. */
+STK_API void stk_array_close(stk_array **array);
+
+STK_API const stk_array_info *stk_array_get_info(const stk_array *array);
+/** An attribute that is a number. False: there is none of that name, or it is something else. */
+STK_API bool stk_array_number(const stk_array *array, const char *name, double *out);
+/** An attribute that is a text; NULL: there is none. Lives as long as the array. */
+STK_API const char *stk_array_text(const stk_array *array, const char *name);
+/** The value that stands for "missing" among real numbers, as the elements have it: the attribute
+ * `_FillValue` (a number, or base64 as xarray writes it) or `missing_value`. False: there is none,
+ * or it is NaN, which is no value anyway. */
+STK_API bool stk_array_missing(const stk_array *array, double *out);
+/** Print what an array is, one "name: value" at a time. */
+STK_API STK_NODISCARD stk_status stk_array_describe(stk_array *array,
+                                                    void (*line)(void *user, const char *name,
+                                                                 const char *value),
+                                                    void *user, stk_error *err);
+
+/** A box of elements. Each pointer has `rank` values, or is NULL for the default. */
+typedef struct stk_array_box {
+    const int64_t *start; /**< first element of each dimension; NULL: 0 */
+    const int64_t *shape; /**< elements taken; NULL: up to the end */
+    const int64_t *step;  /**< distance of neighbours, at least 1; NULL: 1 */
+} stk_array_box;
+
+/** Bytes that a box holds in C order. Errors: STK_EINVAL: it does not lie within the array. */
+STK_API STK_NODISCARD stk_status stk_array_box_bytes(const stk_array *array,
+                                                     const stk_array_box *box, uint64_t *bytes,
+                                                     stk_error *err);
+
+/**
+ * Read a box (NULL: all) into `out`, which has `out_bytes`. Each chunk is fetched and decoded once,
+ * in parallel; neighbouring ranges are fetched together. Without `strides` the elements come in C
+ * order and `out_bytes` must be the bytes of the box; with them (bytes between neighbours of each
+ * dimension, from 0 up) all must lie within `out_bytes`.
+ *
+ * Blocks up to `timeout_ms` (-1: no limit). Any number of threads. After a failure what is in
+ * `out` means nothing. Errors: STK_EINVAL, STK_ETIMEDOUT, STK_ECANCELED, those of the store, and
+ * damaged chunks with object and offset.
+ */
+STK_API STK_NODISCARD stk_status stk_array_read(stk_array *array, const stk_array_box *box,
+                                                void *out, uint64_t out_bytes,
+                                                const int64_t *strides, int64_t timeout_ms,
+                                                stk_error *err);
+/** End every read in progress with STK_ECANCELED. Any thread. */
+STK_API void stk_array_cancel(stk_array *array);
+
+/** The text of an element's value as JSON, as Zarr writes fill values: 3, 0.1, "NaN", true,
+ * [1.0, 2.0], "NaT", "text", [7, 255] for raw bytes. Floats have the fewest digits that tell them
+ * from others of their type. Returns the length without the end, as snprintf(). */
+STK_API size_t stk_array_value_text(const stk_array *array, const void *value, char *text,
+                                    size_t size);
+
+/** What lies in the store for an array. */
+typedef struct stk_array_stored {
+    uint32_t struct_size;
+    uint64_t objects; /**< chunks or shards that are there */
+    uint64_t bytes;   /**< of them */
+    uint64_t values;  /**< bytes of the array's elements that they cover, decoded */
+} stk_array_stored;
+
+/** Count what is stored by listing; blocks. Errors: those of the store; STK_ENOTSUP: it cannot
+ * list. */
+STK_API STK_NODISCARD stk_status stk_array_stored_count(stk_array *array, stk_array_stored *out,
+                                                        stk_error *err);
+
+/** What the values of an array are like. NaN and stk_array_missing() are counted and left out of
+ * the rest. Values are those stored: `scale_factor`
+ * and `add_offset` are not applied (mean and std of the scaled ones: mean * scale + offset, std *
+ * |scale|). */
+typedef struct stk_array_stats {
+    uint32_t struct_size;
+    uint64_t values; /**< elements that mean, std, min and max are over */
+    uint64_t nan, missing;
+    double mean, std, min,
+        max; /**< NaN where there are no values; std over all: divided by `values` */
+} stk_array_stats;
+
+/**
+ * Read all of a real-valued array, each chunk once, and compute its statistics; shows progress.
+ * `stop` (may be NULL) is asked often and ends it with STK_ECANCELED. Blocks.
+ * Errors: STK_ENOTSUP: complex numbers, texts and bytes have none; those of reading.
+ */
+STK_API STK_NODISCARD stk_status stk_array_stats_compute(stk_array *array, bool (*stop)(void *user),
+                                                         void *user, stk_array_stats *out,
+                                                         stk_error *err);
+/**
+ * Statistics that were kept: in `.stoker-stats.json` beside the chunks (`folder` NULL; of a file
+ * `x.npy` it is `.x.npy.stoker-stats.json`), or in a folder of many arrays' statistics. They count
+ * only while type, shape, chunks, codecs and attributes are those they were made of; that the
+ * values were not written anew since is the caller's to know. Errors: STK_ENOENT: there are none.
+ */
+STK_API STK_NODISCARD stk_status stk_array_stats_load(stk_array *array, const char *folder,
+                                                      stk_array_stats *out, stk_error *err);
+/** Keep statistics. Errors: STK_ENOTSUP, STK_EACCES, ...: that place cannot be written. */
+STK_API STK_NODISCARD stk_status stk_array_stats_save(stk_array *array, const char *folder,
+                                                      const stk_array_stats *stats, stk_error *err);
+
+/* ---- Groups ---- */
+
+typedef struct stk_group stk_group;
+
+typedef struct stk_node {
+    const char *path; /**< below the group: "a/b"; '/' parts the levels */
+    bool is_array;    /**< else a group */
+} stk_node;
+
+/** Open the group of a URL. Its nodes, of all levels, come from consolidated metadata where there
+ * is such, else from listing the store. Blocks. */
+STK_API STK_NODISCARD stk_status stk_group_open(stk_context *context, const char *url,
+                                                stk_group **out, stk_error *err);
+/** Close and set *group to NULL. Accepts NULL. Arrays opened from it live on. */
+STK_API void stk_group_close(stk_group **group);
+/** Node `i` in the order of paths; NULL past the end. Lives as long as the group. */
+STK_API const stk_node *stk_group_node(const stk_group *group, size_t i);
+/** The attributes as a JSON object. */
+STK_API const char *stk_group_attributes(const stk_group *group);
+STK_API bool stk_group_is_consolidated(const stk_group *group);
+/** Open an array of the group; from consolidated metadata without asking the store. */
+STK_API STK_NODISCARD stk_status stk_group_array(stk_group *group, const char *path,
+                                                 const stk_array_options *options, stk_array **out,
+                                                 stk_error *err);
+
+/* ---- Writing ---- */
+
+typedef struct stk_array_writer stk_array_writer;
+
+/** What is written: a Zarr v3 array. The memory is read during the call only. */
+typedef struct stk_array_writer_options {
+    uint32_t struct_size;
+    stk_dtype dtype;
+    const char
+        *type_name; /**< NULL: that of `dtype`; "datetime64[ns]", "timedelta64[s]": of int64 */
+    uint32_t rank;
+    const int64_t *shape;
+    const int64_t *chunk_shape;
+    const int64_t *shard_shape; /**< multiples of the chunk's; NULL: each chunk is an object */
+    const char *codec;          /**< "none", "zstd", "gzip", "blosc" (lz4 within) */
+    int64_t level;              /**< of the codec; STK_AUTO: its usual one */
+    bool checksum;              /**< crc32c behind every chunk */
+    const void *fill_value;     /**< one element; NULL: zero */
+    const char *const *dimension_names; /**< `rank` names, each may be NULL; NULL: none */
+    const char *attributes;             /**< a JSON object; NULL: none */
+} stk_array_writer_options;
+
+STK_API void stk_array_writer_options_init(stk_array_writer_options *options);
+
+/**
+ * Begin an array in the folder `url`, which is made. Its metadata is written by finish, after all
+ * chunks: until then nobody takes it for complete. Errors: STK_EINVAL names the option, or says
+ * that there is a node of that name already.
+ */
+STK_API STK_NODISCARD stk_status stk_array_writer_create(stk_context *context, const char *url,
+                                                         const stk_array_writer_options *options,
+                                                         stk_array_writer **out, stk_error *err);
+/**
+ * Write a box from `data` in C order. It must begin at a shard (a chunk without shards) and end at
+ * one or at the array's end, so that every object is written once, whole. A chunk that is all fill
+ * value is left out. Any number of threads, with different boxes.
+ */
+STK_API STK_NODISCARD stk_status stk_array_writer_write(stk_array_writer *writer,
+                                                        const int64_t *start, const int64_t *shape,
+                                                        const void *data, stk_error *err);
+/** Write the metadata, durably, and end the writer; *writer becomes NULL, also on failure. */
+STK_API STK_NODISCARD stk_status stk_array_writer_finish(stk_array_writer **writer, stk_error *err);
+/** End without metadata: what was written stays but is no array. Accepts NULL. */
+STK_API void stk_array_writer_abandon(stk_array_writer **writer);
+
+/**
+ * Write the metadata of a group over all nodes that lie below it, consolidated, so that one read
+ * opens them all. `attributes` is a JSON object; NULL: those it has, or none. Groups between that
+ * have no metadata get some. Blocks.
+ */
+STK_API STK_NODISCARD stk_status stk_group_consolidate(stk_context *context, const char *url,
+                                                       const char *attributes, stk_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

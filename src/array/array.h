@@ -1,0 +1,127 @@
+/* metadata -> chunk grid, manifest, chain; box -> values */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef STK_SRC_ARRAY_ARRAY_H
+#define STK_SRC_ARRAY_ARRAY_H
+
+#include <stoker/array.h>
+
+#include "base/base.h"
+#include "codec/codec.h"
+#include "store/store.h"
+
+/*
+ * What the window dataset and the loader take from an array. The way of a box:
+ *
+ *   walk   box -> needs: which bytes of which object, or an index to be given first, or fill value
+ *   read   the caller's: the planner and the store's asynchronous reads
+ *   decode bytes of a need -> its chunk, or straight into the destination
+ *   copy   the part of the chunk that lies in the box -> its place in the destination
+ */
+
+#define STK__ARRAY_UNKNOWN  UINT64_MAX /* a length that only the store knows: stat() the object */
+#define STK__ARRAY_FROM_END UINT64_MAX /* an offset: the last `length` bytes of the object */
+
+/* ---- Boxes ---- */
+
+typedef struct stk__box {
+    int64_t start[STK_ARRAY_MAX_RANK];
+    int64_t shape[STK_ARRAY_MAX_RANK]; /* at least 0 */
+    int64_t step[STK_ARRAY_MAX_RANK];  /* at least 1 */
+} stk__box;
+
+/* Check a public box against the array and fill in its defaults. Errors: STK_EINVAL. */
+stk_status stk__array_box(const stk_array *array, const stk_array_box *box, stk__box *out,
+                          stk_error *err);
+
+/* ---- Needs (walk.c) ---- */
+
+typedef enum stk__need_kind {
+    STK__NEED_BYTES, /* a chunk: read [offset, offset + length) of the object, decode */
+    STK__NEED_FILL,  /* a chunk that is known to be absent: fill value, or an error */
+    STK__NEED_INDEX  /* a shard: its index comes first, see stk__array_give_index() */
+} stk__need_kind;
+
+typedef struct stk__need {
+    stk__need_kind kind;
+    uint32_t level;       /* of INDEX: 0 the outermost shards */
+    uint64_t chunk;       /* number in the grid of chunks; of INDEX: in the grid of its level */
+    uint64_t object;      /* number of the object: stk__array_key() */
+    uint64_t offset;      /* STK__ARRAY_FROM_END of an index at the end of an object */
+    uint64_t length;      /* STK__ARRAY_UNKNOWN: the whole object */
+    uint64_t skip;        /* bytes of the decoded chunk in front of those that are read: chunks that
+                             are stored as they are, are read in part */
+    uint64_t decode_size; /* bytes of what decoding gives; of INDEX: that it takes in memory */
+    uint64_t begin, end;  /* of INDEX: where the shard lies in the object; `end`
+                             STK__ARRAY_UNKNOWN: where that ends */
+} stk__need;
+
+typedef struct stk__walk stk__walk;
+
+/*
+ * Begin to walk over the chunks that hold elements of `box`, object by object. `whole`: chunks are
+ * wanted whole, to be kept. The walk remembers where it is: any number of needs is taken at a time.
+ */
+stk_status stk__walk_create(stk_array *array, const stk__box *box, bool whole, stk__walk **out);
+void stk__walk_destroy(stk__walk **walk);
+/*
+ * The next need. STK_EOS: there is none. After an INDEX the walk stands there: once the index has
+ * been given it goes on inside the shard; called before, it gives the same need again;
+ * stk__walk_pass() leaves the shard out. Errors: a shard index that does not fit its object.
+ */
+stk_status stk__walk_next(stk__walk *walk, stk__need *need, stk_error *err);
+void stk__walk_pass(stk__walk *walk);
+/* A walk of its own for the shard that the walk stands at. */
+stk_status stk__walk_split(const stk__walk *walk, stk__walk **out);
+
+/*
+ * Give the bytes of an INDEX need, checked and kept in the array's cache; `walk` (may be NULL),
+ * that stands there, keeps it as long as it needs it. `object_size`: bytes of the object, or
+ * STK__ARRAY_UNKNOWN. A shard that is proven to be absent has `data` NULL. Errors: STK_ECHECKSUM,
+ * STK_EFORMAT (entries outside the shard or overlapping), STK_ENOMEM.
+ */
+stk_status stk__array_give_index(stk_array *array, stk__walk *walk, const stk__need *need,
+                                 const void *data, uint64_t object_size, stk__codec_state *state,
+                                 stk_error *err);
+/* Read all indexes that a box needs and that are not in the cache. Blocks, up to `deadline_ns`. */
+stk_status stk__array_load_indexes(stk_array *array, const stk__box *box, uint64_t deadline_ns,
+                                   stk_error *err);
+
+/* The store, and the key of an object. Returns its length, as snprintf(). */
+stk_store *stk__array_store(const stk_array *array);
+size_t stk__array_key(const stk_array *array, uint64_t object, char *key, size_t size);
+/* Whether a chunk that the store has proven not to have (STK_ENOENT) becomes fill value. */
+bool stk__array_fills(const stk_array *array);
+
+/* ---- Decoding and copying (decode.c, copy.c) ---- */
+
+/*
+ * Decode the bytes of a need. `out` has need->decode_size bytes. STK_OK or a failure in `err` with
+ * object and offset.
+ */
+stk_status stk__array_decode(const stk_array *array, stk__codec_state *state, const stk__need *need,
+                             const void *data, uint64_t length, void *out, stk_error *err);
+/* Where in `out` (a destination of these strides in bytes) the decoded need lies as it is, one run
+ * of need->decode_size bytes; NULL: it has to be decoded elsewhere and copied. */
+void *stk__array_in_place(const stk_array *array, const stk__box *box, const stk__need *need,
+                          void *out, const int64_t *strides);
+/* Whether chunks are stored as they are, but for the order of bytes; and whether that is the order
+ * in memory, too: then what is read is what it decodes to. */
+bool stk__array_is_copy(const stk_array *array);
+bool stk__array_is_plain(const stk_array *array);
+/* Copy what lies in the box from a decoded need; `decoded` NULL: the fill value. */
+void stk__array_copy(const stk_array *array, const stk__box *box, const stk__need *need,
+                     const void *decoded, void *out, const int64_t *strides);
+/* The box of the array that a chunk covers, cut at the array's end. */
+void stk__array_chunk_box(const stk_array *array, uint64_t chunk, int64_t *start, int64_t *shape);
+/* The chain of the chunks: what a decode costs, its scratch memory. */
+const stk__chain *stk__array_chain(const stk_array *array);
+/* Strides of C order. */
+void stk__array_strides(uint32_t rank, const int64_t *shape, uint64_t itemsize, int64_t *strides);
+/* STK__ARRAY_UNKNOWN never: asks the store where it has to. For the length of a need. */
+stk_status stk__array_object_size(const stk_array *array, uint64_t object, uint64_t *size,
+                                  stk_error *err);
+
+/* What recognises an array (0 no, 1 perhaps, 2 surely). Blocks. */
+int stk__array_recognise(stk_context *ctx, const char *url);
+
+#endif

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Bytes of a need -> elements, and the names of objects. */
+#include <stdio.h>
+
+#include "array/room.h"
+
+stk_store *stk__array_store(const stk_array *a)
+{
+    return a->shared->store;
+}
+
+const stk__chain *stk__array_chain(const stk_array *a)
+{
+    return a->chain;
+}
+
+bool stk__array_is_copy(const stk_array *a)
+{
+    return a->manifest == STK__MANIFEST_ONE || stk__chain_is_copy(a->chain);
+}
+
+bool stk__array_is_plain(const stk_array *a)
+{
+    return stk__array_is_copy(a) && !(a->type.big_endian && a->type.swap_size > 1);
+}
+
+bool stk__array_fills(const stk_array *a)
+{
+    return a->options.missing == 0;
+}
+
+size_t stk__array_key(const stk_array *a, uint64_t object, char *key, size_t size)
+{
+    const stk__level *level = &a->levels[0];
+    int64_t at[STK_ARRAY_MAX_RANK];
+
+    if (a->manifest != STK__MANIFEST_KEYS)
+        return (size_t)snprintf(key, size, "%s", a->object_key);
+    for (uint32_t d = a->rank; d-- > 0;) {
+        at[d] = (int64_t)(object % (uint64_t)level->count[d]);
+        object /= (uint64_t)level->count[d];
+    }
+    size_t n = (size_t)snprintf(key, size, "%s%s", a->prefix, a->key_c ? "c" : "");
+    if (!a->key_c && a->rank == 0)
+        n += (size_t)snprintf(key + STK_MIN(n, size), size - STK_MIN(n, size), "0");
+    for (uint32_t d = 0; d < a->rank; d++) {
+        bool first = d == 0 && !a->key_c;
+        n += (size_t)snprintf(key + STK_MIN(n, size), size - STK_MIN(n, size),
+                              first ? "%.0s%lld" : "%.1s%lld", &a->separator, (long long)at[d]);
+    }
+    return n;
+}
+
+stk_status stk__array_object_size(const stk_array *a, uint64_t object, uint64_t *size,
+                                  stk_error *err)
+{
+    stk_object_info info = {.struct_size = sizeof info};
+    char key[STK_MAX_OBJECT_KEY];
+
+    if (a->manifest == STK__MANIFEST_ONE) {
+        *size = a->object_size;
+        return STK_OK;
+    }
+    stk__array_key(a, object, key, sizeof key);
+    STK_TRY(stk_store_stat(stk__array_store(a), key, &info, err));
+    if (info.is_folder)
+        return stk__fail_at(err, STK_EFORMAT, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
+                            "%s is a folder where a chunk belongs", key);
+    *size = info.size;
+    return STK_OK;
+}
+
+#define SWAP_ITEMS(type, swap)                                                                     \
+    for (uint64_t i = 0; i < bytes; i += sizeof(type)) {                                           \
+        type v;                                                                                    \
+        memcpy(&v, from + i, sizeof v);                                                            \
+        v = swap(v);                                                                               \
+        memcpy(to + i, &v, sizeof v);                                                              \
+    }                                                                                              \
+    break
+
+/* Elements that are stored as they are, but for the order of their bytes. `from` may be `to`. */
+static void copy_plain(const stk_array *a, const char *from, char *to, uint64_t bytes)
+{
+    switch (a->type.big_endian ? a->type.swap_size : 1) {
+    case 2:
+        SWAP_ITEMS(uint16_t, __builtin_bswap16);
+    case 4:
+        SWAP_ITEMS(uint32_t, __builtin_bswap32);
+    case 8:
+        SWAP_ITEMS(uint64_t, __builtin_bswap64);
+    default:
+        if (from != to)
+            memcpy(to, from, bytes);
+    }
+}
+
+stk_status stk__array_decode(const stk_array *a, stk__codec_state *state, const stk__need *need,
+                             const void *data, uint64_t length, void *out, stk_error *err)
+{
+    char key[STK_MAX_OBJECT_KEY];
+    const char *reason = "";
+
+    if (stk__array_is_copy(a)) {
+        if (length == need->decode_size) {
+            copy_plain(a, data, out, length);
+            return STK_OK;
+        }
+        reason = "it has another number of bytes than its shape asks for; copy it again";
+    }
+    stk_status status =
+        *reason ? STK_EFORMAT
+                : stk__chain_decode(a->chain, state, data, length, out, need->decode_size, &reason);
+    if (status == STK_OK)
+        return STK_OK;
+    stk__array_key(a, need->object, key, sizeof key);
+    return stk__fail_at(err, status, STK_STAGE_ARRAY, key, need->offset,
+                        "%s: the chunk of %llu bytes at byte %llu, which holds %llu decoded: %s",
+                        key, (unsigned long long)length, (unsigned long long)need->offset,
+                        (unsigned long long)need->decode_size, reason);
+}

@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Fill values [zarr-specs 3.1 "Fill value"; zarr-specs 2.0 "Fill value encoding"]: numbers, the
+ * words NaN, Infinity, -Infinity, bits as "0x...", lists of two for complex numbers, lists of bytes
+ * or base64 for bytes.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "array/room.h"
+
+static stk_status wrong(const stk__type *type, const char *key, stk_error *err)
+{
+    return stk__fail_at(err, STK_EFORMAT, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
+                        "%s: 'fill_value' is no %s", key, type->name);
+}
+
+/* ---- Integers ---- */
+
+/* Decimal digits, also those beyond int64 that stand as text. */
+static bool parse_integer(const json_t *value, bool *negative, uint64_t *magnitude)
+{
+    const char *text = stk__json_special(value);
+
+    if (json_is_integer(value)) {
+        json_int_t n = json_integer_value(value);
+        *negative = n < 0;
+        *magnitude = n < 0 ? 0 - (uint64_t)n : (uint64_t)n;
+        return true;
+    }
+    if (json_is_real(value)) { /* 0.0, as some write it */
+        double x = json_real_value(value);
+        if (x != floor(x) || fabs(x) > 0x1p53)
+            return false;
+        *negative = x < 0;
+        *magnitude = (uint64_t)fabs(x);
+        return true;
+    }
+    if (!text || text[0] == 'N' || text[0] == 'I' || text[1] == 'I')
+        return false;
+    *negative = text[0] == '-';
+    *magnitude = 0;
+    for (text += *negative; *text; text++)
+        if (!stk__mul_size(*magnitude, 10, magnitude) ||
+            !stk__add_size(*magnitude, (uint64_t)(*text - '0'), magnitude))
+            return false;
+    return true;
+}
+
+static bool integer_bytes(const stk__type *type, bool negative, uint64_t magnitude, void *out)
+{
+    unsigned bits = 8 * type->itemsize;
+    bool is_signed = type->kind != STK__KIND_UINT;
+    uint64_t most = is_signed    ? (UINT64_C(1) << (bits - 1)) - 1
+                    : bits == 64 ? UINT64_MAX
+                                 : (UINT64_C(1) << bits) - 1;
+
+    if (magnitude > (negative ? (is_signed ? most + 1 : 0) : most))
+        return false;
+    uint64_t value = negative ? 0 - magnitude : magnitude;
+    memcpy(out, &value, type->itemsize);
+    return true;
+}
+
+/* ---- Floats ---- */
+
+static uint64_t round_shift(uint64_t value, unsigned shift)
+{
+    if (shift == 0)
+        return value;
+    if (shift > 63)
+        return 0;
+    uint64_t half = UINT64_C(1) << (shift - 1), low = value & ((half << 1) - 1);
+    uint64_t up = value >> shift;
+    return up + (low > half || (low == half && (up & 1)));
+}
+
+/* A double as a float of so many exponent and mantissa bits, half to even in one rounding. */
+static uint64_t narrow(double x, unsigned exponent_bits, unsigned mantissa_bits)
+{
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    uint64_t sign = (bits >> 63) << (exponent_bits + mantissa_bits);
+    int64_t bias = (INT64_C(1) << (exponent_bits - 1)) - 1;
+    uint64_t infinity = ((UINT64_C(1) << exponent_bits) - 1) << mantissa_bits;
+
+    if (isnan(x))
+        return infinity | UINT64_C(1) << (mantissa_bits - 1);
+    if (isinf(x))
+        return sign | infinity;
+    int64_t exponent = (int64_t)(bits >> 52 & 0x7ff) - 1023 + bias;
+    uint64_t mantissa = bits & ((UINT64_C(1) << 52) - 1);
+    uint64_t value;
+    if ((bits >> 52 & 0x7ff) == 0)
+        return sign; /* below every number of fewer bits */
+    if (exponent <= 0)
+        value = round_shift(mantissa | UINT64_C(1) << 52,
+                            (unsigned)STK_MIN(52 - (int64_t)mantissa_bits + 1 - exponent, 64));
+    else
+        value = ((uint64_t)exponent << mantissa_bits) + round_shift(mantissa, 52 - mantissa_bits);
+    return sign | STK_MIN(value, infinity);
+}
+
+static double widen(uint64_t bits, unsigned exponent_bits, unsigned mantissa_bits)
+{
+    int exponent = (int)(bits >> mantissa_bits & ((1u << exponent_bits) - 1));
+    double mantissa = (double)(bits & ((UINT64_C(1) << mantissa_bits) - 1));
+    int bias = (1 << (exponent_bits - 1)) - 1;
+    bool negative = bits >> (exponent_bits + mantissa_bits) & 1;
+    double value;
+
+    if (exponent == (1 << exponent_bits) - 1)
+        value = mantissa != 0 ? (double)NAN : (double)INFINITY;
+    else if (exponent == 0)
+        value = ldexp(mantissa, 1 - bias - (int)mantissa_bits);
+    else
+        value =
+            ldexp(mantissa + ldexp(1, (int)mantissa_bits), exponent - bias - (int)mantissa_bits);
+    return negative ? -value : value;
+}
+
+void stk__float_bytes(stk_dtype dtype, double x, void *out)
+{
+    uint64_t bits;
+    float narrowed = (float)x;
+
+    if (dtype == STK_FLOAT64) {
+        memcpy(out, &x, 8);
+    } else if (dtype == STK_FLOAT32) {
+        memcpy(out, &narrowed, 4);
+    } else {
+        bits = dtype == STK_FLOAT16 ? narrow(x, 5, 10) : narrow(x, 8, 7);
+        memcpy(out, &bits, 2);
+    }
+}
+
+double stk__float_value(stk_dtype dtype, const void *value)
+{
+    double x = 0;
+    float single;
+    uint16_t half;
+
+    if (dtype == STK_FLOAT64) {
+        memcpy(&x, value, 8);
+        return x;
+    }
+    if (dtype == STK_FLOAT32) {
+        memcpy(&single, value, 4);
+        return (double)single;
+    }
+    memcpy(&half, value, 2);
+    return dtype == STK_FLOAT16 ? widen(half, 5, 10) : widen(half, 8, 7);
+}
+
+static bool parse_hex(const char *text, uint32_t size, void *out)
+{
+    uint64_t bits = 0;
+
+    if (text[0] != '0' || (text[1] != 'x' && text[1] != 'X') || strlen(text) != 2 + 2 * size)
+        return false;
+    for (text += 2; *text; text++) {
+        char c = (char)(*text | 0x20);
+        int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+        if (digit < 0)
+            return false;
+        bits = bits << 4 | (uint64_t)digit;
+    }
+    memcpy(out, &bits, size);
+    return true;
+}
+
+/* A decimal number in a text, whatever the locale of the program. */
+static bool parse_decimal(const char *text, double *out)
+{
+    json_error_t problem;
+    json_t *value = json_loads(text, JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL, &problem);
+
+    *out = json_real_value(value);
+    bool good = json_is_real(value);
+    json_decref(value);
+    return good;
+}
+
+static bool parse_float(stk_dtype dtype, const json_t *value, void *out)
+{
+    const char *special = stk__json_special(value), *text = json_string_value(value);
+    double x;
+
+    if (special)
+        text = special;
+    if (!text) {
+        if (!json_is_number(value))
+            return false;
+        stk__float_bytes(dtype, json_number_value(value), out);
+        return true;
+    }
+    if (parse_hex(text, (uint32_t)stk_dtype_size(dtype), out))
+        return true;
+    if (!strcmp(text, "NaN"))
+        x = (double)NAN;
+    else if (!strcmp(text, "Infinity"))
+        x = (double)INFINITY;
+    else if (!strcmp(text, "-Infinity"))
+        x = -(double)INFINITY;
+    else if (!special || !parse_decimal(text, &x))
+        return false;
+    stk__float_bytes(dtype, x, out);
+    return true;
+}
+
+static bool parse_complex(const stk__type *type, const json_t *value, void *out)
+{
+    stk_dtype part = type->dtype == STK_COMPLEX64 ? STK_FLOAT32 : STK_FLOAT64;
+    char *imaginary = (char *)out + stk_dtype_size(part);
+
+    if (json_array_size(value) == 2)
+        return parse_float(part, json_array_get(value, 0), out) &&
+               parse_float(part, json_array_get(value, 1), imaginary);
+    return parse_float(part, value, out); /* the imaginary part stays 0 */
+}
+
+/* ---- Bytes and texts ---- */
+
+static int base64_digit(char c)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const char *at = c ? strchr(digits, c) : NULL;
+
+    return at ? (int)(at - digits) : -1;
+}
+
+bool stk__base64_parse(const char *text, uint32_t size, unsigned char *out)
+{
+    size_t length = strlen(text), n = 0;
+    uint32_t bits = 0, count = 0;
+
+    while (length && text[length - 1] == '=')
+        length--;
+    for (size_t i = 0; i < length; i++) {
+        int digit = base64_digit(text[i]);
+        if (digit < 0)
+            return false;
+        bits = bits << 6 | (uint32_t)digit;
+        count += 6;
+        if (count < 8)
+            continue;
+        count -= 8;
+        if (n == size)
+            return false;
+        out[n++] = (unsigned char)(bits >> count);
+        bits &= (1u << count) - 1;
+    }
+    return true;
+}
+
+static bool parse_byte_list(const json_t *list, uint32_t size, unsigned char *out)
+{
+    const json_t *value;
+    size_t i;
+
+    if (json_array_size(list) > size)
+        return false;
+    json_array_foreach(list, i, value)
+    {
+        json_int_t byte = json_integer_value(value);
+        if (!json_is_integer(value) || byte < 0 || byte > 255)
+            return false;
+        out[i] = (unsigned char)byte;
+    }
+    return true;
+}
+
+/* UTF-8, which the parser has checked, to UTF-32. */
+static bool parse_text(const char *text, uint32_t size, unsigned char *out)
+{
+    const unsigned char *p = (const unsigned char *)text;
+
+    for (uint32_t at = 0; *p; at += 4) {
+        unsigned more = *p >= 0xf0 ? 3 : *p >= 0xe0 ? 2 : *p >= 0xc0 ? 1 : 0;
+        uint32_t code = more ? *p & (0x3fu >> more) : *p;
+        for (p++; more; more--)
+            code = code << 6 | (*p++ & 0x3f);
+        if (at + 4 > size)
+            return false;
+        memcpy(out + at, &code, 4);
+    }
+    return true;
+}
+
+static bool parse_bytes(const stk__type *type, const json_t *value, int version, unsigned char *out)
+{
+    const char *text = json_string_value(value);
+    uint32_t size = type->itemsize;
+
+    if (json_is_array(value))
+        return parse_byte_list(value, size, out);
+    if (json_is_integer(value) && json_integer_value(value) == 0) /* as v2 writes "nothing" */
+        return true;
+    if (!text)
+        return false;
+    if (type->kind == STK__KIND_TEXT)
+        return parse_text(text, size, out);
+    if (stk__base64_parse(text, size, out))
+        return true;
+    memset(out, 0, size);
+    size_t length = strlen(text);
+    if (version != 2 || length > size)
+        return false;
+    memcpy(out, text, length); /* older writers put the bytes themselves */
+    return true;
+}
+
+stk_status stk__fill_parse(const stk__type *type, const json_t *value, int version, const char *key,
+                           void *out, stk_error *err)
+{
+    const char *text = json_string_value(value);
+    int64_t not_a_time = INT64_MIN;
+    uint64_t magnitude;
+    bool negative, good = false;
+
+    memset(out, 0, type->itemsize);
+    switch (type->kind) {
+    case STK__KIND_BOOL:
+        good = json_is_boolean(value) || json_is_integer(value) || json_is_real(value);
+        *(unsigned char *)out = json_is_true(value) || json_number_value(value) != 0;
+        break;
+    case STK__KIND_TIME:
+        if (text && !strcmp(text, "NaT")) {
+            memcpy(out, &not_a_time, sizeof not_a_time);
+            return STK_OK;
+        }
+        /* fall through */
+    case STK__KIND_INT:
+    case STK__KIND_UINT:
+        good = parse_integer(value, &negative, &magnitude) &&
+               integer_bytes(type, negative, magnitude, out);
+        break;
+    case STK__KIND_FLOAT:
+        good = parse_float(type->dtype, value, out);
+        break;
+    case STK__KIND_COMPLEX:
+        good = parse_complex(type, value, out);
+        break;
+    default:
+        good = parse_bytes(type, value, version, out);
+    }
+    return good ? STK_OK : wrong(type, key, err);
+}
+
+/* ---- Writing ---- */
+
+static json_t *float_json(stk_dtype dtype, const void *value)
+{
+    double x = stk__float_value(dtype, value);
+    char hex[24];
+
+    if (isnan(x)) {
+        unsigned char plain[8];
+        uint64_t bits = 0;
+        size_t size = stk_dtype_size(dtype);
+        stk__float_bytes(dtype, (double)NAN, plain);
+        if (!memcmp(plain, value, size))
+            return json_string("NaN");
+        memcpy(&bits, value, size);
+        snprintf(hex, sizeof hex, "0x%0*llx", (int)(2 * size), (unsigned long long)bits);
+        return json_string(hex);
+    }
+    if (isinf(x))
+        return json_string(x < 0 ? "-Infinity" : "Infinity");
+    return json_real(x);
+}
+
+static json_t *byte_list(const unsigned char *bytes, uint32_t size)
+{
+    json_t *list = json_array();
+
+    for (uint32_t i = 0; list && i < size; i++)
+        if (json_array_append_new(list, json_integer(bytes[i])) != 0) {
+            json_decref(list);
+            return NULL;
+        }
+    return list;
+}
+
+json_t *stk__fill_to_json(const stk__type *type, const void *value)
+{
+    uint64_t bits = 0;
+    int64_t number;
+
+    switch (type->kind) {
+    case STK__KIND_BOOL:
+        return json_boolean(*(const unsigned char *)value);
+    case STK__KIND_FLOAT:
+        return float_json(type->dtype, value);
+    case STK__KIND_COMPLEX: {
+        stk_dtype part = type->dtype == STK_COMPLEX64 ? STK_FLOAT32 : STK_FLOAT64;
+        return json_pack("[o,o]", float_json(part, value),
+                         float_json(part, (const char *)value + stk_dtype_size(part)));
+    }
+    case STK__KIND_TIME:
+        memcpy(&number, value, sizeof number);
+        return number == INT64_MIN ? json_string("NaT") : json_integer(number);
+    case STK__KIND_UINT:
+        memcpy(&bits, value, type->itemsize);
+        if (bits > INT64_MAX) { /* as text that stk__json_text() writes as a number */
+            char text[24];
+            snprintf(text, sizeof text, "\x01%llu", (unsigned long long)bits);
+            return json_string(text);
+        }
+        return json_integer((json_int_t)bits);
+    case STK__KIND_BYTES:
+    case STK__KIND_TEXT:
+    case STK__KIND_RAW:
+        return byte_list(value, type->itemsize);
+    default:
+        memcpy(&bits, value, type->itemsize);
+        number = (int64_t)(bits << (64 - 8 * type->itemsize)) >> (64 - 8 * type->itemsize);
+        return json_integer(number);
+    }
+}

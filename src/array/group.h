@@ -1,0 +1,43 @@
+/* metadata of a group -> its nodes */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef STK_SRC_ARRAY_GROUP_H
+#define STK_SRC_ARRAY_GROUP_H
+
+#include "array/room.h"
+
+#define STK__GROUP_MAX_NODES  (1u << 20)
+#define STK__GROUP_MAX_LEVELS 32
+
+/* A node as it was found: public part first. */
+typedef struct stk__node {
+    stk_node base;
+    char *path;
+    json_t *metadata;   /* zarr.json or .zarray; NULL of v2 groups */
+    json_t *attributes; /* of v2; may be NULL */
+} stk__node;
+
+struct stk_group {
+    stk_context *context;
+    stk__shared_store *shared;
+    int version; /* 2 or 3 */
+    bool consolidated;
+    bool implicit;      /* folders without metadata are looked into as well */
+    json_t *attributes; /* or NULL */
+    char *attributes_text;
+    stk__node *nodes; /* by path */
+    size_t num_nodes, room_nodes;
+};
+
+/* Add a node; takes over references of the JSON values, also on failure. */
+stk_status stk__group_add(stk_group *g, const char *path, bool is_array, json_t *metadata,
+                          json_t *attributes, stk_error *err);
+/* A path of a node: parts that are not empty, "." or "..", nothing that leaves the folder. */
+stk_status stk__group_check_path(const char *path, const char *key, stk_error *err);
+void stk__group_sort(stk_group *g);
+/* Find the nodes by listing the store, several folders at a time. (group_list.c) */
+stk_status stk__group_list(stk_group *g, stk_error *err);
+/* Open without looking for nodes: consolidated metadata counts only if `consolidated`. */
+stk_status stk__group_open(stk_context *ctx, const char *url, bool consolidated, stk_group **out,
+                           stk_error *err);
+
+#endif

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening by URL: options, the store, and the driver that knows what lies there. */
+#include <stdio.h>
+
+#include "array/room.h"
+
+#define AT(member)  offsetof(stk_array_options, member)
+#define MAX_MEMORY  (UINT64_C(1) << 30)
+#define MEMORY_PART 8 /* of what the process may use */
+
+enum { FORMAT_AUTO, FORMAT_ZARR, FORMAT_NPY, FORMAT_RAW };
+
+static const stk__array_driver *const drivers[] = {&stk__array_zarr, &stk__array_npy,
+                                                   &stk__array_raw};
+
+static const stk_option option_list[] = {
+    {"format", STK_OPTION_ENUM, AT(format), "auto", 0, 0, "auto|zarr|npy|raw", NULL,
+     "How the array is stored; auto: by content."},
+    {"missing", STK_OPTION_ENUM, AT(missing), "fill", 0, 0, "fill|error", NULL,
+     "A chunk that is not there: the fill value, as the format says, or an error, for data that "
+     "must be complete."},
+    {"checksums", STK_OPTION_BOOL, AT(checksums), "true", 0, 0, NULL, NULL,
+     "Compare the checksums of chunks and shard indexes."},
+    {"num_threads", STK_OPTION_INT, AT(num_threads), "auto", 1, 1024, "auto", "N",
+     "Threads that decode one read; auto: the cores of preparation."},
+    {"memory", STK_OPTION_SIZE, AT(memory), "0", 0, 0, NULL, "SIZE",
+     "What one read may hold beside its result; 0: an eighth of what the process may use, at most "
+     "1 GiB."},
+    {"index_cache", STK_OPTION_SIZE, AT(index_cache), "64MiB", 0, 0, NULL, "SIZE",
+     "Shard indexes kept in memory."},
+    {"timeout", STK_OPTION_DURATION, AT(timeout), "120", 0, 0, NULL, "SECONDS",
+     "After which one read of the store fails; 0: never."},
+    {"dtype", STK_OPTION_STRING, AT(dtype), NULL, 0, 0, NULL, "TYPE",
+     "raw: type of the elements, as uint16 or >f4."},
+    {"shape", STK_OPTION_STRING, AT(shape), NULL, 0, 0, NULL, "NxNx...",
+     "raw: the shape, as 512x512; one of the dimensions may be -1. Without it the array is flat."},
+    {"offset", STK_OPTION_SIZE, AT(offset), "0", 0, 0, NULL, "SIZE",
+     "raw: bytes in front of the data."},
+    {"order", STK_OPTION_ENUM, AT(order), "C", 0, 0, "C|F", NULL,
+     "raw: whether the last index runs fastest, or the first."},
+    {"allow_trailing", STK_OPTION_BOOL, AT(allow_trailing), "false", 0, 0, NULL, NULL,
+     "npy, raw: ignore bytes behind the data."},
+};
+
+static const stk_option_table option_table = {
+    .name = "array",
+    .doc = "How an array is opened and read.",
+    .struct_size = sizeof(stk_array_options),
+    .options = option_list,
+    .count = STK_COUNT(option_list),
+};
+
+const stk_option_table *stk_array_option_table(void)
+{
+    return &option_table;
+}
+
+void stk_array_options_init(stk_array_options *options)
+{
+    stk_options_init(&option_table, options);
+}
+
+/* Options as they are used: defaults filled in, those of no other format refused. */
+static stk_status settle(stk_context *ctx, stk_array_options *o, stk_error *err)
+{
+    stk_cores cores = {.struct_size = sizeof cores};
+
+    if (o->memory == 0)
+        o->memory = STK_MIN(stk_context_memory_limit(ctx) / MEMORY_PART, MAX_MEMORY);
+    if (o->num_threads == STK_AUTO) {
+        stk_context_cores(ctx, &cores);
+        o->num_threads = cores.usable;
+    }
+    const char *alone = o->dtype ? "dtype" : o->shape ? "shape" : o->offset ? "offset" : NULL;
+    if (!alone && o->order != 0)
+        alone = "order";
+    if (alone && o->format != FORMAT_RAW)
+        return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, alone, STK_NO_OFFSET,
+                            "array.%s: it is for format=raw alone; the others say it themselves",
+                            alone);
+    if (o->allow_trailing && o->format == FORMAT_ZARR)
+        return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "allow_trailing", STK_NO_OFFSET,
+                            "array.allow_trailing: it is for npy and raw files");
+    return STK_OK;
+}
+
+static stk_status choose(stk_store *store, const char *key, const stk_array_options *o,
+                         const char *url, const stk__array_driver **out, stk_error *err)
+{
+    int best = 0;
+
+    if (o->format != FORMAT_AUTO) {
+        *out = drivers[o->format - 1];
+        if ((o->format == FORMAT_ZARR) != !*key)
+            return stk__fail_at(err, STK_EINVAL, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
+                                o->format == FORMAT_ZARR
+                                    ? "'%.300s' is a file, and a Zarr array is a folder"
+                                    : "'%.300s' is a folder; name the file of the array",
+                                url);
+        return STK_OK;
+    }
+    for (size_t i = 0; i < STK_COUNT(drivers); i++) {
+        int sure = drivers[i]->recognise(store, key);
+        if (sure > best) {
+            best = sure;
+            *out = drivers[i];
+        }
+    }
+    if (best)
+        return STK_OK;
+    return stk__fail_at(err, STK_EFORMAT, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
+                        *key ? "'%.300s' is no npy file; say format=raw&dtype=TYPE&shape=NxN if it "
+                               "holds nothing but elements"
+                             : "'%.300s' holds no array: neither zarr.json nor .zarray is there; "
+                               "name the folder of the array itself",
+                        url);
+}
+
+static stk_status open_in(stk_context *ctx, stk_store **store, const char *key, const char *url,
+                          const stk_array_options *o, stk_array **out, stk_error *err)
+{
+    const stk__array_driver *driver = NULL;
+
+    stk__shared_store *shared = stk__calloc(ctx, 1, sizeof *shared);
+    if (!shared)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_ARRAY, "no memory to open '%.200s'", url);
+    shared->store = *store;
+    *store = NULL;
+    atomic_init(&shared->refs, 1);
+    stk_status status = choose(shared->store, key, o, url, &driver, err);
+    if (status == STK_OK)
+        status = stk__array_create(ctx, shared, "", o, out, err);
+    if (status == STK_OK)
+        status = driver->open(*out, key, err);
+    if (status != STK_OK)
+        stk_array_close(out);
+    stk__shared_unref(shared);
+    return status;
+}
+
+stk_status stk_array_open(stk_context *context, const char *url, const stk_array_options *options,
+                          stk_array **out, stk_error *err)
+{
+    char key[STK_MAX_OBJECT_KEY] = "";
+    stk_store *store = NULL;
+    stk_array_options o;
+    char *texts = NULL;
+
+    if (!context || !url || !out)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_ARRAY, "stk_array_open: an argument is NULL");
+    *out = NULL;
+    STK_TRY(stk__context_check(context, err));
+    stk_array_options_init(&o);
+    if (options)
+        memcpy(&o, options, STK_MIN((size_t)options->struct_size, sizeof o));
+    o.struct_size = sizeof o;
+    char *rest = stk__strdup(context, url);
+    if (!rest)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_ARRAY, "no memory to open '%.200s'", url);
+    stk_status status = stk__spec_take(context, rest, &option_table, &o, &texts, err);
+    if (status == STK_OK)
+        status = settle(context, &o, err);
+    if (status == STK_OK)
+        status = stk_store_open(context, rest, &store, key, sizeof key, err);
+    if (status == STK_OK)
+        status = open_in(context, &store, key, rest, &o, out, err);
+    if (status == STK_OK) /* the texts are the caller's */
+        (*out)->options.dtype = (*out)->options.shape = NULL;
+    stk_store_close(&store);
+    stk__free(context, texts);
+    stk__free(context, rest);
+    return status;
+}
+
+stk_status stk__array_settle(stk_context *ctx, const stk_array_options *options,
+                             stk_array_options *out, stk_error *err)
+{
+    stk_array_options_init(out);
+    if (options)
+        memcpy(out, options, STK_MIN((size_t)options->struct_size, sizeof *out));
+    out->struct_size = sizeof *out;
+    return settle(ctx, out, err);
+}
+
+int stk__array_recognise(stk_context *ctx, const char *url)
+{
+    char key[STK_MAX_OBJECT_KEY] = "";
+    stk_store *store = NULL;
+    int best = 0;
+
+    if (stk_store_open(ctx, url, &store, key, sizeof key, NULL) != STK_OK)
+        return 0;
+    for (size_t i = 0; i < STK_COUNT(drivers); i++) {
+        int sure = drivers[i]->recognise(store, key);
+        best = STK_MAX(best, sure);
+    }
+    stk_store_close(&store);
+    return best;
+}
+
+/* ---- Asking ---- */
+
+const stk_array_info *stk_array_get_info(const stk_array *array)
+{
+    return &array->info;
+}
+
+bool stk_array_number(const stk_array *array, const char *name, double *out)
+{
+    const json_t *value = json_object_get(array->attributes, name);
+
+    *out = json_number_value(value);
+    return json_is_number(value);
+}
+
+const char *stk_array_text(const stk_array *array, const char *name)
+{
+    const json_t *value = json_object_get(array->attributes, name);
+
+    return stk__json_special(value) ? NULL : json_string_value(value);
+}
+
+stk_status stk_array_box_bytes(const stk_array *array, const stk_array_box *box, uint64_t *bytes,
+                               stk_error *err)
+{
+    stk__box b;
+
+    STK_TRY(stk__array_box(array, box, &b, err));
+    if (!stk__shape_bytes(b.shape, array->rank, array->type.itemsize, bytes))
+        return stk__fail(err, STK_EINVAL, STK_STAGE_ARRAY, "the box has more bytes than can be");
+    return STK_OK;
+}
+
+static void names_text(const stk_array *a, char *text, size_t size)
+{
+    size_t at = 0;
+
+    text[0] = 0;
+    for (uint32_t d = 0; d < a->rank && at < size; d++)
+        at += (size_t)snprintf(text + at, size - at, "%s%s", d ? ", " : "",
+                               a->names[d] ? a->names[d] : "-");
+}
+
+stk_status stk_array_describe(stk_array *a,
+                              void (*line)(void *user, const char *name, const char *value),
+                              void *user, stk_error *err)
+{
+    char text[512];
+
+    if (!a || !line)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_ARRAY,
+                         "stk_array_describe: an argument is NULL");
+    const stk__level *leaf = &a->levels[a->num_levels - 1];
+    line(user, "format", a->format);
+    line(user, "dtype", a->type.name);
+    stk__array_shape_text(a->shape, a->rank, text, sizeof text);
+    line(user, "shape", text);
+    snprintf(text, sizeof text, "%llu", (unsigned long long)a->bytes);
+    line(user, "bytes", text);
+    if (a->names) {
+        names_text(a, text, sizeof text);
+        line(user, "dimensions", text);
+    }
+    if (a->manifest != STK__MANIFEST_ONE) {
+        stk__array_shape_text(leaf->shape, a->rank, text, sizeof text);
+        line(user, "chunks", text);
+        snprintf(text, sizeof text, "%llu", (unsigned long long)leaf->total);
+        line(user, "number of chunks", text);
+        if (a->num_levels > 1) {
+            stk__array_shape_text(a->levels[0].shape, a->rank, text, sizeof text);
+            line(user, "shards", text);
+            snprintf(text, sizeof text, "%llu", (unsigned long long)a->levels[0].total);
+            line(user, "number of shards", text);
+        }
+        line(user, "codecs", a->codecs);
+    }
+    snprintf(text, sizeof text, "%c", a->order);
+    line(user, "order", a->order == 'T' ? "transposed" : text);
+    if (a->type.big_endian)
+        line(user, "byte order", "big endian, swapped");
+    if (a->fill_defined) {
+        json_t *value = stk__fill_to_json(&a->type, a->fill);
+        char *shown = value ? stk__json_text(a->context, value, false) : NULL;
+        json_decref(value);
+        line(user, "fill value", shown ? shown : "set");
+        stk__free(a->context, shown);
+    }
+    line(user, "attributes", a->attributes_text);
+    return STK_OK;
+}

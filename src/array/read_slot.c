@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Requests on their way through the store, and what becomes of their bytes. */
+#include "array/reading.h"
+
+static stk_status no_memory(stk_error *err)
+{
+    return stk__fail(err, STK_ENOMEM, STK_STAGE_ARRAY, "no memory to read chunks of an array");
+}
+
+stk__slot_read *stk__slot_take_locked(stk__reading *r)
+{
+    stk__slot_read *s = r->free_slots;
+
+    if (s) {
+        r->free_slots = s->next;
+    } else {
+        /* The allocator is called under the mutex only until there are enough slots. */
+        s = stk__calloc(r->array->context, 1, sizeof *s);
+        if (!s)
+            return NULL;
+        s->reading = r;
+        s->all = r->all_slots;
+        r->all_slots = s;
+    }
+    s->next = NULL;
+    s->status = STK_OK;
+    s->num_needs = s->num_reads = s->pending = 0;
+    s->charged = 0;
+    s->direct = false;
+    s->walk = NULL;
+    s->object_size = STK__ARRAY_UNKNOWN;
+    r->active++;
+    return s;
+}
+
+void stk__slots_free(stk__reading *r)
+{
+    stk_context *ctx = r->array->context;
+
+    for (stk__slot_read *s = r->all_slots, *next; s; s = next) {
+        next = s->all;
+        stk__walk_destroy(&s->walk);
+        stk__free(ctx, s->reads);
+        stk__free(ctx, s->memory);
+        stk__free(ctx, s->needs);
+        stk__free(ctx, s);
+    }
+}
+
+/* ---- Sending ---- */
+
+static void read_done(stk_read *read, stk_status status)
+{
+    stk__slot_read *s = read->user;
+    stk__reading *r = s->reading;
+
+    pthread_mutex_lock(&r->mutex);
+    if (status != STK_OK && s->status == STK_OK) {
+        s->status = status;
+        s->system_error = read->system_error;
+    }
+    if (--s->pending == 0) {
+        r->waiting--;
+        s->next = NULL;
+        *(r->ready ? &r->last_ready->next : &r->ready) = s;
+        r->last_ready = s;
+        pthread_cond_signal(&r->cond);
+    }
+    pthread_mutex_unlock(&r->mutex);
+}
+
+static bool grow_needs(stk_context *ctx, stk__slot_read *s, uint32_t count)
+{
+    if (count <= s->room_needs)
+        return true;
+    stk__need *grown = stk__realloc(ctx, s->needs, count * sizeof *grown);
+    if (!grown)
+        return false;
+    s->needs = grown;
+    s->room_needs = count;
+    return true;
+}
+
+static stk_status take_plan(stk__slot_read *s, const stk__request *request, stk_error *err)
+{
+    stk__reading *r = s->reading;
+    bool alone = request->first == UINT32_MAX;
+    uint32_t count = alone ? 1 : request->count;
+    stk__need *first = &r->needs[alone ? request->count : r->wants[request->first].tag];
+
+    if (first->kind == STK__NEED_INDEX) { /* from here on the walk is the slot's */
+        s->walk = (stk__walk *)(uintptr_t)first->skip;
+        first->skip = 0;
+    }
+    if (!grow_needs(r->array->context, s, count))
+        return no_memory(err);
+    for (uint32_t i = 0; i < count; i++)
+        s->needs[i] = r->needs[alone ? request->count : r->wants[request->first + i].tag];
+    s->num_needs = count;
+    s->object = request->object;
+    s->offset = request->offset;
+    s->length = request->length;
+    return STK_OK;
+}
+
+/* Whether all needs of a slot lie in the destination as they lie in the object: then the request
+ * is read straight there. */
+static bool find_direct(stk__slot_read *s)
+{
+    stk__reading *r = s->reading;
+    const stk_array *a = r->array;
+    uint64_t end = s->offset;
+    char *begin = NULL;
+
+    if (s->walk || (a->manifest != STK__MANIFEST_ONE && !stk__chain_is_copy(a->chain)))
+        return false;
+    for (uint32_t i = 0; i < s->num_needs; i++) {
+        const stk__need *need = &s->needs[i];
+        char *place = stk__array_in_place(a, r->box, need, r->out, r->strides);
+        if (!place || need->offset != end || (begin && place != begin + (end - s->offset)))
+            return false;
+        if (!begin)
+            begin = place;
+        end += need->length;
+    }
+    s->data = (unsigned char *)begin;
+    return end == s->offset + s->length;
+}
+
+static stk_status find_room(stk__slot_read *s, stk_error *err)
+{
+    stk__reading *r = s->reading;
+    stk_context *ctx = r->array->context;
+
+    if (s->length > r->array->options.memory)
+        return stk__fail_at(err, STK_EBUDGET, STK_STAGE_ARRAY, s->key, s->offset,
+                            "%s: a read of %llu bytes does not fit the memory of %llu; give the "
+                            "option memory more",
+                            s->key, (unsigned long long)s->length,
+                            (unsigned long long)r->array->options.memory);
+    if (s->room < s->length) {
+        stk__free(ctx, s->memory);
+        s->room = 0;
+        s->memory = stk__alloc_buffer(ctx, s->length);
+        if (!s->memory)
+            return no_memory(err);
+        s->room = s->length;
+    }
+    s->data = s->memory;
+    return STK_OK;
+}
+
+/* Ask for a size that only the store knows. *absent: there is no such object. */
+static stk_status find_size(stk__slot_read *s, bool *absent, stk_error *err)
+{
+    const stk_array *a = s->reading->array;
+    stk_error asked;
+
+    stk_error_init(&asked);
+    stk_status status = stk__array_object_size(a, s->object, &s->object_size, &asked);
+    if (status == STK_ENOENT) {
+        *absent = true;
+        return STK_OK;
+    }
+    if (status != STK_OK) {
+        if (err)
+            *err = asked;
+        return status;
+    }
+    if (s->length == STK__ARRAY_UNKNOWN)
+        s->length = s->needs[0].length = s->object_size;
+    if (s->offset == STK__ARRAY_FROM_END) {
+        if (s->object_size < s->length)
+            return stk__fail_at(err, STK_ETRUNCATED, STK_STAGE_ARRAY, s->key, s->object_size,
+                                "%s has %llu bytes, less than its shard index of %llu; copy or "
+                                "write it again",
+                                s->key, (unsigned long long)s->object_size,
+                                (unsigned long long)s->length);
+        s->offset = s->object_size - s->length;
+    }
+    return STK_OK;
+}
+
+static uint64_t read_deadline(const stk__reading *r)
+{
+    double seconds = r->array->options.timeout;
+    uint64_t when = r->deadline_ns;
+
+    if (seconds > 0)
+        when = STK_MIN(when, stk__now_ns() + (uint64_t)(seconds * 1e9));
+    return when == UINT64_MAX ? 0 : when;
+}
+
+static stk_status submit(stk__slot_read *s, stk_error *err)
+{
+    stk__reading *r = s->reading;
+    stk_store *store = stk__array_store(r->array);
+    size_t n = stk__plan_pieces(s->length, r->limits.max_read);
+
+    if (n > s->room_reads) {
+        stk_read *grown = stk__realloc(r->array->context, s->reads, n * sizeof *grown);
+        if (!grown)
+            return no_memory(err);
+        s->reads = grown;
+        s->room_reads = (uint32_t)n;
+    }
+    uint64_t deadline = read_deadline(r);
+    for (size_t i = 0; i < n; i++) {
+        uint64_t offset, length;
+        stk__plan_split(s->offset, s->length, r->limits.max_read, i, &offset, &length);
+        s->reads[i] = (stk_read){.struct_size = sizeof s->reads[i],
+                                 .key = s->key,
+                                 .offset = offset,
+                                 .length = length,
+                                 .data = s->data + (offset - s->offset),
+                                 .deadline_ns = deadline,
+                                 .done = read_done,
+                                 .user = s};
+    }
+    /* One more is pending until all are sent, so that the slot is not used before. */
+    pthread_mutex_lock(&r->mutex);
+    s->pending = (uint32_t)n + 1;
+    s->num_reads = (uint32_t)n;
+    r->waiting++;
+    pthread_mutex_unlock(&r->mutex);
+    stk_read own = {.user = s};
+    for (size_t i = 0; i < n; i++) {
+        stk_status status = store->ops->submit(store, &s->reads[i]);
+        if (status != STK_OK)
+            read_done(&s->reads[i], status);
+    }
+    read_done(&own, STK_OK);
+    return STK_OK;
+}
+
+/* A request whose object is proven to be absent, before or by the read. */
+static stk_status use_absent(stk__reader *reader, stk__slot_read *s, stk_error *err)
+{
+    stk__reading *r = s->reading;
+
+    if (!s->walk) {
+        for (uint32_t i = 0; i < s->num_needs; i++)
+            STK_TRY(stk__reading_fill(r, &s->needs[i], s->key, err));
+        return STK_OK;
+    }
+    STK_TRY(stk__array_give_index(r->array, s->walk, &s->needs[0], NULL, 0, reader->state, err));
+    stk__walk *walk = s->walk;
+    s->walk = NULL;
+    return stk__reading_add_walk(r, walk, err);
+}
+
+stk_status stk__slot_send(stk__slot_read *s, const stk__request *request, stk_error *err)
+{
+    stk__reading *r = s->reading;
+    bool absent = false;
+
+    STK_TRY(take_plan(s, request, err));
+    stk__array_key(r->array, s->object, s->key, sizeof s->key);
+    if (s->length == STK__ARRAY_UNKNOWN || s->offset == STK__ARRAY_FROM_END)
+        STK_TRY(find_size(s, &absent, err));
+    if (absent) { /* used like one that the store has answered so */
+        stk_read none = {.user = s};
+        pthread_mutex_lock(&r->mutex);
+        s->pending = 1;
+        r->waiting++;
+        pthread_mutex_unlock(&r->mutex);
+        read_done(&none, STK_ENOENT);
+        return STK_OK;
+    }
+    s->direct = !r->indexes_only && find_direct(s);
+    if (!s->direct) {
+        STK_TRY(find_room(s, err));
+        pthread_mutex_lock(&r->mutex);
+        s->charged = s->length;
+        r->in_flight += s->length;
+        pthread_mutex_unlock(&r->mutex);
+    }
+    return submit(s, err);
+}
+
+/* ---- Using ---- */
+
+static stk_status name_failure(const stk__slot_read *s, stk_error *err)
+{
+    const char *reason = s->system_error > 0 ? strerrordesc_np(s->system_error) : NULL;
+
+    return stk__fail_at(err, s->status, STK_STAGE_ARRAY, s->key, s->offset,
+                        "cannot read %llu bytes of '%.200s' from byte %llu on: %s%s",
+                        (unsigned long long)s->length, s->key, (unsigned long long)s->offset,
+                        reason ? reason : stk_status_text(s->status),
+                        s->status == STK_ETRUNCATED          ? "; copy or write it again"
+                        : stk_status_is_permanent(s->status) ? ""
+                                                             : "; trying again may help");
+}
+
+/* An object that was there when its index was read does not become fill value. */
+static bool may_be_absent(const stk__slot_read *s)
+{
+    const stk_array *a = s->reading->array;
+
+    return a->manifest == STK__MANIFEST_KEYS && (a->num_levels == 1 || s->needs[0].level == 0) &&
+           (a->num_levels == 1 || s->walk);
+}
+
+/* What has a wrong checksum was perhaps damaged on the way: once more from the store. */
+static bool read_again(stk__slot_read *s, uint64_t offset, uint64_t length)
+{
+    return stk_store_read(stk__array_store(s->reading->array), s->key, offset, length,
+                          s->data + (offset - s->offset), NULL) == STK_OK;
+}
+
+static stk_status use_index(stk__reader *reader, stk__slot_read *s, stk_error *err)
+{
+    stk__reading *r = s->reading;
+
+    stk_status status = stk__array_give_index(r->array, s->walk, &s->needs[0], s->data,
+                                              s->object_size, reader->state, err);
+    if (status == STK_ECHECKSUM && read_again(s, s->offset, s->length))
+        status = stk__array_give_index(r->array, s->walk, &s->needs[0], s->data, s->object_size,
+                                       reader->state, err);
+    if (status != STK_OK)
+        return status;
+    stk__walk *walk = s->walk;
+    s->walk = NULL;
+    return stk__reading_add_walk(r, walk, err);
+}
+
+static stk_status use_chunk(stk__reader *reader, stk__slot_read *s, const stk__need *need,
+                            stk_error *err)
+{
+    stk__reading *r = s->reading;
+    const stk_array *a = r->array;
+    const unsigned char *bytes = s->data + (need->offset - s->offset);
+    bool plain =
+        a->manifest == STK__MANIFEST_ONE ? !a->type.big_endian : stk__chain_is_copy(a->chain);
+
+    if (s->direct && plain)
+        return STK_OK;
+    if (plain) {
+        stk__array_copy_large(a, r->box, need, bytes, r->out, r->strides, r->large);
+        return STK_OK;
+    }
+    void *place = stk__array_in_place(a, r->box, need, r->out, r->strides);
+    if (!place && !reader->scratch) {
+        reader->scratch = stk__alloc_buffer(a->context, a->chunk_bytes);
+        if (!reader->scratch)
+            return no_memory(err);
+    }
+    void *to = place ? place : reader->scratch;
+    stk_status status = stk__array_decode(a, reader->state, need, bytes, need->length, to, err);
+    if (status == STK_ECHECKSUM && read_again(s, need->offset, need->length))
+        status = stk__array_decode(a, reader->state, need, bytes, need->length, to, err);
+    if (status == STK_OK && !place)
+        stk__array_copy_large(a, r->box, need, to, r->out, r->strides, r->large);
+    return status;
+}
+
+stk_status stk__slot_use(stk__reader *reader, stk__slot_read *s, stk_error *err)
+{
+    if (s->status == STK_ENOENT && may_be_absent(s))
+        return use_absent(reader, s, err);
+    if (s->status != STK_OK)
+        return name_failure(s, err);
+    if (s->walk)
+        return use_index(reader, s, err);
+    for (uint32_t i = 0; i < s->num_needs; i++)
+        STK_TRY(use_chunk(reader, s, &s->needs[i], err));
+    return STK_OK;
+}

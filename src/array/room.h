@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of the array room share. */
+#ifndef STK_SRC_ARRAY_ROOM_H
+#define STK_SRC_ARRAY_ROOM_H
+
+#include "array/array.h"
+#include "array/json.h"
+
+#define STK__ARRAY_MAX_LEVELS 4      /* shards in shards, and the chunks in them */
+#define STK__ARRAY_MAX_ITEM   65536u /* bytes of one element */
+#define STK__ARRAY_TYPE_NAME  64
+#define STK__ARRAY_CODECS     256
+#define STK__ZARR_V3          "zarr.json"
+#define STK__ZARR_V2_ARRAY    ".zarray"
+#define STK__ZARR_V2_GROUP    ".zgroup"
+#define STK__ZARR_V2_ATTRS    ".zattrs"
+#define STK__ZARR_V2_ALL      ".zmetadata"
+#define STK__ARRAY_IDLE       16 /* codec states kept from read to read */
+
+/* ---- Element types (type.c) ---- */
+
+typedef enum stk__kind {
+    STK__KIND_BOOL,
+    STK__KIND_INT,
+    STK__KIND_UINT,
+    STK__KIND_FLOAT,
+    STK__KIND_COMPLEX,
+    STK__KIND_TIME,  /* datetime64 and timedelta64: int64, with the least value for NaT */
+    STK__KIND_BYTES, /* S: padded with zeros */
+    STK__KIND_TEXT,  /* U: UTF-32, padded with zeros */
+    STK__KIND_RAW    /* V, r<N>, records */
+} stk__kind;
+
+typedef struct stk__type {
+    stk__kind kind;
+    stk_dtype dtype; /* STK_DTYPE_NONE: bytes */
+    uint32_t itemsize;
+    uint32_t swap_size; /* bytes that a change of byte order reverses together; 1: none */
+    bool big_endian;    /* as stored: of v2, npy and raw; v3 says it in a codec */
+    char name[STK__ARRAY_TYPE_NAME];
+} stk__type;
+
+/* A NumPy code as "<f4", "|S8", ">M8[ns]", or a name as "float32". `descr` of records is a list.
+ * Errors: STK_ENOTSUP by name, STK_EFORMAT, STK_ELIMIT. */
+stk_status stk__type_numpy(const char *code, const char *key, stk__type *out, stk_error *err);
+stk_status stk__type_v2(const json_t *dtype, const char *key, stk__type *out, stk_error *err);
+stk_status stk__type_v3(const json_t *data_type, const char *key, stk__type *out, stk_error *err);
+/* The type as zarr.json has it: a new reference, NULL when there is no memory. */
+json_t *stk__type_to_v3(const stk__type *type);
+
+/* The fill value of a JSON value into `out` (itemsize bytes, little endian). `version` 2 or 3. */
+stk_status stk__fill_parse(const stk__type *type, const json_t *value, int version, const char *key,
+                           void *out, stk_error *err);
+/* The JSON value of a fill value: a new reference, NULL when there is no memory. (fill.c) */
+json_t *stk__fill_to_json(const stk__type *type, const void *value);
+
+/* A real number of a float type, and back: half to even. (fill.c) */
+double stk__float_value(stk_dtype dtype, const void *value);
+void stk__float_bytes(stk_dtype dtype, double x, void *out);
+/* Base64 of at most `size` bytes; the rest of `out` stays as it is. (fill.c) */
+bool stk__base64_parse(const char *text, uint32_t size, unsigned char *out);
+/* Elements as doubles; false: they are no real numbers. (value.c) */
+bool stk__array_numbers(const stk__type *type, const void *values, size_t count, double *out);
+
+/* ---- The grid ---- */
+
+/* One level of chunks: shards, shards in them, and the chunks that are decoded. */
+typedef struct stk__level {
+    int64_t shape[STK_ARRAY_MAX_RANK]; /* of one, in the array's dimensions */
+    int64_t count[STK_ARRAY_MAX_RANK]; /* that hold elements of the array */
+    uint64_t total;                    /* product of `count` */
+    /* Of shards: */
+    int64_t inner[STK_ARRAY_MAX_RANK]; /* chunks of the next level in one */
+    uint32_t axes[STK_ARRAY_MAX_RANK]; /* axes[i]: the array's dimension that is the index's i */
+    uint64_t inner_total;              /* product of `inner` */
+    stk__chain *index_chain;           /* encoded <-> inner_total pairs of uint64 */
+    uint64_t index_bytes;              /* encoded */
+    bool index_at_start;
+} stk__level;
+
+/* Where objects lie. */
+typedef enum stk__manifest {
+    STK__MANIFEST_KEYS, /* one object for each outermost chunk, its key made by a rule */
+    STK__MANIFEST_ONE,  /* all chunks one after the other in one object, as they are */
+    STK__MANIFEST_TABLE /* a table gives object, offset and length of each chunk */
+} stk__manifest;
+
+/* Where a chunk lies: an entry of a table, which a driver for a format with an index makes. */
+typedef struct stk__place {
+    uint64_t object, offset, length; /* offset STK__ARRAY_UNKNOWN: the chunk is absent */
+} stk__place;
+
+typedef struct stk__shared_store {
+    stk_store *store;
+    atomic_uint refs;
+} stk__shared_store;
+
+stk__shared_store *stk__shared_ref(stk__shared_store *shared);
+void stk__shared_unref(stk__shared_store *shared);
+
+typedef struct stk__index_cache stk__index_cache;
+
+typedef struct stk__reading stk__reading;
+
+struct stk_array {
+    stk_context *context;
+    stk__shared_store *shared;
+    stk_array_options options;
+    stk_array_info info;
+    char *prefix; /* of all keys: "" or "a/b/" */
+    char *metadata_key;
+    const char *format;
+
+    stk__type type;
+    uint32_t rank;
+    int64_t shape[STK_ARRAY_MAX_RANK];
+    uint64_t bytes;
+    unsigned char *fill; /* itemsize bytes; zeros where none is defined */
+    bool fill_defined;
+    bool fill_is_zero;
+    json_t *attributes;    /* object, or NULL */
+    char *attributes_text; /* JSON */
+    char **names;          /* `rank`, each may be NULL; NULL: none */
+    char codecs[STK__ARRAY_CODECS];
+    char order;
+
+    stk__level levels[STK__ARRAY_MAX_LEVELS];
+    uint32_t num_levels; /* the last is that of the chunks */
+    /* How elements lie in a decoded chunk: strides in bytes for the array's dimensions. */
+    int64_t chunk_strides[STK_ARRAY_MAX_RANK];
+    uint64_t chunk_bytes;
+    stk__chain *chain;
+
+    stk__manifest manifest;
+    char separator;         /* of KEYS */
+    bool key_c;             /* of KEYS: "c/" in front */
+    char *object_key;       /* of ONE */
+    uint64_t object_offset; /* of ONE: of the first chunk */
+    uint64_t object_size;   /* of ONE */
+    bool fortran;           /* of ONE: the first dimension runs fastest */
+    stk__place *places;     /* of TABLE: for each outermost chunk */
+
+    stk__index_cache *indexes;               /* has a lock of its own */
+    pthread_mutex_t mutex;                   /* guards the rest */
+    stk__reading *readings;                  /* in progress */
+    stk__codec_state *idle[STK__ARRAY_IDLE]; /* codec states that no read uses */
+    uint32_t num_idle;
+};
+
+/* ---- Building an array (build.c) ---- */
+
+/* Compute one level's counts. Errors: STK_EFORMAT (a chunk of 0), STK_ELIMIT. */
+stk_status stk__level_init(const stk_array *a, stk__level *level, const char *key, stk_error *err);
+/* After type, shape and levels are set: sizes, strides and the info. */
+stk_status stk__array_finish(stk_array *a, stk_error *err);
+/* Set a dimension's name, copied. */
+stk_status stk__array_name(stk_array *a, uint32_t dimension, const char *name, stk_error *err);
+stk_status stk__array_no_memory(const stk_array *a, stk_error *err);
+/* "(60000, 28, 28)" */
+void stk__array_shape_text(const int64_t *shape, uint32_t rank, char *text, size_t size);
+
+/* ---- Drivers ---- */
+
+typedef struct stk__array_driver {
+    const char *name; /* as in the options: the format */
+    /* Whether it is one: 0 no, 1 perhaps, 2 surely. `key` is the object, or "" for a folder. */
+    int (*recognise)(stk_store *store, const char *key);
+    /* Fill an array whose context, store, options and prefix are set. */
+    stk_status (*open)(stk_array *a, const char *key, stk_error *err);
+} stk__array_driver;
+
+extern const stk__array_driver stk__array_zarr, stk__array_npy, stk__array_raw;
+
+/* An array without its metadata; closed by stk_array_close(). `prefix` is taken over by copy. */
+stk_status stk__array_create(stk_context *ctx, stk__shared_store *shared, const char *prefix,
+                             const stk_array_options *options, stk_array **out, stk_error *err);
+/* Options as they are used; NULL: the defaults. */
+stk_status stk__array_settle(stk_context *ctx, const stk_array_options *options,
+                             stk_array_options *out, stk_error *err);
+
+/* Zarr metadata that has been read (zarr_v2.c, zarr_v3.c). `attributes` may be NULL. */
+stk_status stk__zarr_v3(stk_array *a, const json_t *metadata, const char *key, stk_error *err);
+stk_status stk__zarr_v2(stk_array *a, const json_t *metadata, const json_t *attributes,
+                        const char *key, stk_error *err);
+stk_status stk__zarr_attributes(stk_array *a, const json_t *attributes, const char *key,
+                                stk_error *err);
+/* Read and parse a metadata document. *found false: there is none of that key. */
+stk_status stk__zarr_load(stk_store *store, const char *key, json_t **out, bool *found,
+                          stk_error *err);
+/* The known keys of an object, NULL-ended; any other is refused unless its value may be ignored. */
+stk_status stk__zarr_known(const json_t *object, const char *const *known, const char *key,
+                           stk_error *err);
+/* Type, fill value (NULL: not defined) and key rule are common to both versions. */
+stk_status stk__zarr_fill(stk_array *a, const json_t *value, int version, const char *key,
+                          stk_error *err);
+/* Shape and chunk lists. `least` is the least value allowed. */
+stk_status stk__zarr_integers(const json_t *list, const char *what, const char *key, int64_t least,
+                              int64_t *out, uint32_t *rank, stk_error *err);
+/* A separator of chunk keys: '.' or '/'. NULL: `usual`. */
+stk_status stk__zarr_separator(const json_t *value, char usual, const char *key, char *out,
+                               stk_error *err);
+/* Uncompressed data in one object, from `offset` on. */
+stk_status stk__array_one_object(stk_array *a, const char *key, uint64_t offset, bool fortran,
+                                 stk_error *err);
+
+/* ---- Shard indexes (index.c) ---- */
+
+typedef struct stk__shard_index {
+    uint64_t count;
+    atomic_uint refs;
+    bool absent;      /* the whole shard is */
+    uint64_t pairs[]; /* offset from the object's start, bytes; absent chunks: twice UINT64_MAX */
+} stk__shard_index;
+
+stk_status stk__index_cache_create(stk_context *ctx, uint64_t limit, stk__index_cache **out);
+void stk__index_cache_destroy(stk__index_cache **cache);
+/* Let a walk that stands at a shard have its index; takes over the reference. (walk.c) */
+void stk__walk_enter(stk__walk *walk, stk__shard_index *index);
+/* A reference, or NULL. */
+stk__shard_index *stk__index_get(const stk_array *a, uint32_t level, uint64_t chunk);
+void stk__index_unref(const stk_array *a, stk__shard_index *index);
+
+/* ---- Copying (copy.c) ---- */
+
+/* Copy `bytes` that are one run in both memories. */
+typedef void stk__copy_row_fn(void *to, const void *from, size_t bytes);
+stk__copy_row_fn stk__copy_row_avx2;
+/* After the last of them: what they stored comes before what this thread stores from here on. */
+void stk__copy_fence(void);
+/* stk__array_copy(); `large`: into a destination that no cache holds. */
+void stk__array_copy_large(const stk_array *a, const stk__box *box, const stk__need *need,
+                           const void *decoded, void *out, const int64_t *strides, bool large);
+
+/* ---- Writing ---- */
+
+/* The reverse of stk__array_copy(): what lies in the box goes to its place in a whole chunk. */
+void stk__array_gather(const stk_array *a, const stk__box *box, const stk__need *need,
+                       const void *data, const int64_t *strides, void *chunk);
+/* Open the folder of a URL, or the nearest above it that is there; `prefix` (of `size` bytes) is
+ * the way from it to the folder, "" or "a/b/". (sink.c) */
+stk_status stk__sink_open(stk_context *ctx, const char *url, stk_store **out, char *prefix,
+                          size_t size, stk_error *err);
+/* Write an object as a whole, durably. */
+stk_status stk__sink_put(stk_store *store, const char *key, const void *data, uint64_t length,
+                         stk_error *err);
+/* Write JSON under a key. */
+stk_status stk__sink_put_json(stk_store *store, const char *key, const json_t *value,
+                              stk_error *err);
+
+/* ---- Codec states ---- */
+
+stk_status stk__state_take(stk_array *a, stk__codec_state **out, stk_error *err);
+void stk__state_give(stk_array *a, stk__codec_state *state);
+
+#endif

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What lies in the store for an array: objects and their bytes, by listing. */
+#include "array/room.h"
+
+#define MAX_DEPTH (STK_ARRAY_MAX_RANK + 1) /* of folders: "c", and one for each dimension */
+
+typedef struct folder folder;
+struct folder {
+    folder *next;
+    uint32_t depth;
+    char key[];
+};
+
+typedef struct counting {
+    stk_array *array;
+    const folder *in;
+    folder *waiting;
+    stk_array_stored *out;
+} counting;
+
+/* The chunk of a key below the array: numbers parted by points and slashes, maybe behind a "c".
+ * Gives how many numbers there are; -1: it is something else. */
+static int parse_key(const char *key, size_t length, int64_t *at)
+{
+    size_t i = length && key[0] == 'c';
+    int count = 0;
+
+    while (i < length) {
+        int64_t number = 0;
+        if ((i > 0 && key[i] != '.' && key[i] != '/') || count == STK_ARRAY_MAX_RANK)
+            return -1;
+        size_t begin = i += i > 0;
+        for (; i < length && key[i] >= '0' && key[i] <= '9'; i++)
+            if (__builtin_mul_overflow(number, 10, &number) ||
+                __builtin_add_overflow(number, key[i] - '0', &number))
+                return -1;
+        if (i == begin)
+            return -1;
+        at[count++] = number;
+    }
+    return count;
+}
+
+static void add_object(counting *c, const int64_t *at, uint64_t bytes)
+{
+    const stk_array *a = c->array;
+    uint64_t values = a->type.itemsize;
+
+    for (uint32_t d = 0; d < a->rank; d++) {
+        if (at[d] >= a->levels[0].count[d])
+            return; /* beyond the array: left over from a larger one */
+        values *=
+            (uint64_t)STK_MIN(a->levels[0].shape[d], a->shape[d] - at[d] * a->levels[0].shape[d]);
+    }
+    c->out->objects++;
+    c->out->bytes += bytes;
+    c->out->values += values;
+}
+
+static stk_status take(void *user, const char *key, const stk_object_info *info)
+{
+    counting *c = user;
+    size_t prefix = strlen(c->array->prefix), end = strlen(key);
+    int64_t at[STK_ARRAY_MAX_RANK];
+
+    while (end && key[end - 1] == '/')
+        end--;
+    if (end <= prefix)
+        return STK_OK;
+    int count = parse_key(key + prefix, end - prefix, at);
+    if (count < 0)
+        return STK_OK;
+    if (!info->is_folder) {
+        if (count == (int)c->array->rank || (c->array->rank == 0 && count == 1 && at[0] == 0))
+            add_object(c, at, info->size);
+        return STK_OK;
+    }
+    if (c->in->depth == MAX_DEPTH)
+        return STK_OK;
+    folder *f = stk__calloc(c->array->context, 1, sizeof *f + end + 2);
+    if (!f)
+        return STK_ENOMEM;
+    memcpy(f->key, key, end);
+    f->key[end] = '/';
+    f->depth = c->in->depth + 1;
+    f->next = c->waiting;
+    c->waiting = f;
+    return STK_OK;
+}
+
+static stk_status count_keys(stk_array *a, stk_array_stored *out, stk_error *err)
+{
+    counting c = {.array = a, .out = out};
+    stk_status status = STK_OK;
+    size_t length = strlen(a->prefix);
+
+    folder *root = stk__calloc(a->context, 1, sizeof *root + length + 1);
+    if (!root)
+        return stk__array_no_memory(a, err);
+    memcpy(root->key, a->prefix, length);
+    c.waiting = root;
+    while (c.waiting) {
+        folder *f = c.waiting;
+        c.waiting = f->next;
+        c.in = f;
+        if (status == STK_OK) {
+            status = stk_store_list(stk__array_store(a), f->key, take, &c, err);
+            if (status == STK_ENOMEM)
+                stk__array_no_memory(a, err);
+        }
+        stk__free(a->context, f);
+    }
+    return status;
+}
+
+stk_status stk_array_stored_count(stk_array *a, stk_array_stored *out, stk_error *err)
+{
+    if (!a || !out)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_ARRAY,
+                         "stk_array_stored_count: an argument is NULL");
+    STK_TRY(stk__context_check(a->context, err));
+    *out = (stk_array_stored){.struct_size = sizeof *out};
+    switch (a->manifest) {
+    case STK__MANIFEST_KEYS:
+        return count_keys(a, out, err);
+    case STK__MANIFEST_ONE:
+        out->objects = 1;
+        out->bytes = a->object_size - a->object_offset;
+        out->values = a->bytes;
+        return STK_OK;
+    default:
+        for (uint64_t i = 0; i < a->levels[0].total; i++) {
+            counting c = {.array = a, .out = out};
+            int64_t at[STK_ARRAY_MAX_RANK];
+            uint64_t rest = i;
+            for (uint32_t d = a->rank; d-- > 0; rest /= (uint64_t)a->levels[0].count[d])
+                at[d] = (int64_t)(rest % (uint64_t)a->levels[0].count[d]);
+            if (a->places[i].offset != STK__ARRAY_UNKNOWN)
+                add_object(&c, at, a->places[i].length);
+        }
+        return STK_OK;
+    }
+}

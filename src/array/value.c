@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Elements as texts and as plain numbers. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "array/room.h"
+
+typedef struct writing {
+    char *to;
+    size_t size, used; /* `used` goes on where `size` ends, as snprintf() counts */
+} writing;
+
+static void add(writing *t, const char *from, size_t length)
+{
+    for (size_t i = 0; i < length; i++, t->used++)
+        if (t->used + 1 < t->size)
+            t->to[t->used] = from[i];
+}
+
+static void add_words(writing *t, const char *words)
+{
+    add(t, words, strlen(words));
+}
+
+/* Digits and the power of ten of the first, as Python writes floats: 0.0001, 100000.0, 1e+16. */
+static void add_decimal(writing *t, const char *digits, size_t count, int power)
+{
+    char exponent[16];
+
+    if (power < -4 || power >= 16) {
+        add(t, digits, 1);
+        add(t, ".", count > 1);
+        add(t, digits + 1, count - 1);
+        snprintf(exponent, sizeof exponent, "e%+03d", power);
+        add_words(t, exponent);
+        return;
+    }
+    if (power < 0) {
+        add(t, "0.0000", (size_t)(1 - power));
+        add(t, digits, count);
+        return;
+    }
+    for (size_t i = 0; i < STK_MAX(count, (size_t)power + 2); i++) {
+        add(t, ".", i == (size_t)power + 1);
+        add(t, i < count ? digits + i : "0", 1);
+    }
+}
+
+/* The fewest digits that give the same bytes again. */
+static void add_float(writing *t, stk_dtype dtype, const void *value)
+{
+    static const struct {
+        int least, most;
+    } places[STK_DTYPE_COUNT] = {[STK_FLOAT16] = {0, 4},
+                                 [STK_BFLOAT16] = {0, 3},
+                                 [STK_FLOAT32] = {0, 8},
+                                 [STK_FLOAT64] = {14, 16}};
+    double x = stk__float_value(dtype, value);
+    char number[40], digits[20];
+    unsigned char again[8];
+    size_t count = 0;
+
+    if (isnan(x) || isinf(x)) {
+        add_words(t, isnan(x) ? "\"NaN\"" : x < 0 ? "\"-Infinity\"" : "\"Infinity\"");
+        return;
+    }
+    for (int n = places[dtype].least; n <= places[dtype].most; n++) {
+        snprintf(number, sizeof number, "%.*e", n, x);
+        stk__float_bytes(dtype, strtod(number, NULL), again);
+        if (!memcmp(again, value, stk_dtype_size(dtype)))
+            break;
+    }
+    for (const char *p = number; *p && *p != 'e'; p++)
+        if (*p >= '0' && *p <= '9')
+            digits[count++] = *p;
+    while (count > 1 && digits[count - 1] == '0')
+        count--;
+    add(t, "-", signbit(x) != 0);
+    add_decimal(t, digits, count, (int)strtol(strchr(number, 'e') + 1, NULL, 10));
+}
+
+static void add_utf8(writing *t, uint32_t c)
+{
+    char out[4];
+
+    if (c < 0x80) {
+        out[0] = (char)c;
+        add(t, out, 1);
+    } else if (c < 0x800) {
+        out[0] = (char)(0xc0 | c >> 6);
+        out[1] = (char)(0x80 | (c & 0x3f));
+        add(t, out, 2);
+    } else if (c < 0x10000) {
+        out[0] = (char)(0xe0 | c >> 12);
+        out[1] = (char)(0x80 | (c >> 6 & 0x3f));
+        out[2] = (char)(0x80 | (c & 0x3f));
+        add(t, out, 3);
+    } else {
+        out[0] = (char)(0xf0 | c >> 18);
+        out[1] = (char)(0x80 | (c >> 12 & 0x3f));
+        out[2] = (char)(0x80 | (c >> 6 & 0x3f));
+        out[3] = (char)(0x80 | (c & 0x3f));
+        add(t, out, 4);
+    }
+}
+
+/* One character of a JSON string. What is no character is U+FFFD. */
+static void add_character(writing *t, uint32_t c)
+{
+    char escaped[8];
+
+    if (c == '"' || c == '\\') {
+        add_words(t, c == '"' ? "\\\"" : "\\\\");
+    } else if (c < 0x20 || (c >= 0x7f && c < 0xa0)) {
+        snprintf(escaped, sizeof escaped, "\\u%04x", c);
+        add_words(t, escaped);
+    } else {
+        add_utf8(t, c > 0x10ffff || (c >= 0xd800 && c < 0xe000) ? 0xfffd : c);
+    }
+}
+
+/* Strings of fixed length without the zeros behind them. Bytes stand for the characters of Latin-1,
+ * so that each has a text. */
+static void add_string(writing *t, const stk__type *type, const unsigned char *value)
+{
+    uint32_t step = type->kind == STK__KIND_TEXT ? 4 : 1, count = type->itemsize / step, c = 0;
+
+    for (; count > 0; count--) {
+        c = 0;
+        memcpy(&c, value + (size_t)(count - 1) * step, step);
+        if (c)
+            break;
+    }
+    add_words(t, "\"");
+    for (uint32_t i = 0; i < count; i++) {
+        c = 0;
+        memcpy(&c, value + (size_t)i * step, step);
+        add_character(t, c);
+    }
+    add_words(t, "\"");
+}
+
+static void add_integer(writing *t, const stk__type *type, const void *value)
+{
+    unsigned unused = 64 - 8 * type->itemsize;
+    uint64_t bits = 0;
+    char number[24];
+
+    memcpy(&bits, value, type->itemsize);
+    if (type->kind == STK__KIND_UINT)
+        snprintf(number, sizeof number, "%llu", (unsigned long long)bits);
+    else
+        snprintf(number, sizeof number, "%lld", (long long)((int64_t)(bits << unused) >> unused));
+    if (type->kind == STK__KIND_TIME && bits == (uint64_t)INT64_MIN)
+        add_words(t, "\"NaT\"");
+    else
+        add_words(t, number);
+}
+
+static void add_bytes(writing *t, const unsigned char *value, uint32_t count)
+{
+    char number[8];
+
+    add_words(t, "[");
+    for (uint32_t i = 0; i < count; i++) {
+        snprintf(number, sizeof number, "%s%u", i ? ", " : "", value[i]);
+        add_words(t, number);
+    }
+    add_words(t, "]");
+}
+
+size_t stk_array_value_text(const stk_array *array, const void *value, char *to, size_t size)
+{
+    const stk__type *type = &array->type;
+    writing t = {to, size, 0};
+
+    switch (type->kind) {
+    case STK__KIND_BOOL:
+        add_words(&t, *(const unsigned char *)value ? "true" : "false");
+        break;
+    case STK__KIND_FLOAT:
+        add_float(&t, type->dtype, value);
+        break;
+    case STK__KIND_COMPLEX: {
+        stk_dtype part = type->dtype == STK_COMPLEX64 ? STK_FLOAT32 : STK_FLOAT64;
+        add_words(&t, "[");
+        add_float(&t, part, value);
+        add_words(&t, ", ");
+        add_float(&t, part, (const char *)value + stk_dtype_size(part));
+        add_words(&t, "]");
+        break;
+    }
+    case STK__KIND_BYTES:
+    case STK__KIND_TEXT:
+        add_string(&t, type, value);
+        break;
+    case STK__KIND_RAW:
+        add_bytes(&t, value, type->itemsize);
+        break;
+    default:
+        add_integer(&t, type, value);
+    }
+    if (size)
+        to[STK_MIN(t.used, size - 1)] = 0;
+    return t.used;
+}
+
+/* ---- Plain numbers ---- */
+
+#define WIDEN(type)                                                                                \
+    for (size_t i = 0; i < count; i++) {                                                           \
+        type v;                                                                                    \
+        memcpy(&v, from + i * sizeof v, sizeof v);                                                 \
+        out[i] = (double)v;                                                                        \
+    }                                                                                              \
+    break
+
+bool stk__array_numbers(const stk__type *type, const void *values, size_t count, double *out)
+{
+    const char *from = values;
+
+    switch (type->kind == STK__KIND_TIME ? STK_DTYPE_NONE : type->dtype) {
+    case STK_BOOL:
+    case STK_UINT8:
+        WIDEN(uint8_t);
+    case STK_INT8:
+        WIDEN(int8_t);
+    case STK_UINT16:
+        WIDEN(uint16_t);
+    case STK_INT16:
+        WIDEN(int16_t);
+    case STK_UINT32:
+        WIDEN(uint32_t);
+    case STK_INT32:
+        WIDEN(int32_t);
+    case STK_UINT64:
+        WIDEN(uint64_t);
+    case STK_INT64:
+        WIDEN(int64_t);
+    case STK_FLOAT32:
+        WIDEN(float);
+    case STK_FLOAT64:
+        WIDEN(double);
+    case STK_FLOAT16:
+    case STK_BFLOAT16:
+        for (size_t i = 0; i < count; i++)
+            out[i] = stk__float_value(type->dtype, from + 2 * i);
+        break;
+    default:
+        return false;
+    }
+    return true;
+}
+
+bool stk_array_missing(const stk_array *a, double *out)
+{
+    const char *const names[] = {"_FillValue", "missing_value"};
+    unsigned char bytes[8] = {0};
+    double none;
+
+    if (!stk__array_numbers(&a->type, bytes, 0, &none))
+        return false;
+    for (size_t i = 0; i < STK_COUNT(names); i++) {
+        const char *text = stk_array_text(a, names[i]);
+        bool found = stk_array_number(a, names[i], out);
+        if (!found && text && a->type.kind == STK__KIND_FLOAT && strlen(text) == 12) {
+            found = stk__base64_parse(text, sizeof bytes, bytes); /* a double, whatever the type */
+            *out = stk__float_value(STK_FLOAT64, bytes);
+        }
+        if (!found)
+            continue;
+        if (a->type.kind == STK__KIND_FLOAT) {
+            stk__float_bytes(a->type.dtype, *out, bytes);
+            *out = stk__float_value(a->type.dtype, bytes);
+        }
+        return !isnan(*out);
+    }
+    return false;
+}

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Zarr arrays: which version a folder holds, and what both versions share. */
+#include <stdio.h>
+
+#include "array/room.h"
+
+stk_status stk__zarr_load(stk_store *store, const char *key, json_t **out, bool *found,
+                          stk_error *err)
+{
+    stk_object_info info = {.struct_size = sizeof info};
+    stk_context *ctx = store->context;
+
+    *out = NULL;
+    *found = false;
+    stk_status status = stk_store_stat(store, key, &info, err);
+    if (status == STK_ENOENT || (status == STK_OK && info.is_folder)) {
+        stk_error_init(err);
+        return STK_OK;
+    }
+    if (status != STK_OK)
+        return status;
+    if (info.size > STK__JSON_MAX_BYTES)
+        return stk__fail_at(err, STK_ELIMIT, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
+                            "%s has %llu bytes, and metadata of at most %llu is read", key,
+                            (unsigned long long)info.size, (unsigned long long)STK__JSON_MAX_BYTES);
+    char *text = stk__alloc(ctx, info.size);
+    if (!text)
+        return stk__fail_at(err, STK_ENOMEM, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
+                            "no memory for the %llu bytes of %s", (unsigned long long)info.size,
+                            key);
+    status = stk_store_read(store, key, 0, info.size, text, err);
+    if (status == STK_OK)
+        status = stk__json_parse(ctx, text, info.size, key, out, err);
+    stk__free(ctx, text);
+    if (status == STK_OK && !json_is_object(*out)) {
+        json_decref(*out);
+        *out = NULL;
+        status = stk__fail_at(err, STK_EFORMAT, STK_STAGE_ARRAY, key, 0,
+                              "%s is JSON, but no object: no metadata of Zarr", key);
+    }
+    *found = status == STK_OK;
+    return status;
+}
+
+stk_status stk__zarr_known(const json_t *object, const char *const *known, const char *key,
+                           stk_error *err)
+{
+    const char *name;
+    json_t *value;
+
+    json_object_foreach((json_t *)object, name, value)
+    {
+        size_t i = 0;
+        while (known[i] && strcmp(known[i], name) != 0)
+            i++;
+        if (!known[i] && !json_is_false(json_object_get(value, "must_understand")))
+            return stk__fail_at(err, STK_ENOTSUP, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
+                                "%s: the extension '%.80s' is not known, and it does not say that "
+                                "a reader may ignore it (must_understand: false)",
+                                key, name);
+    }
+    return STK_OK;
+}
+
+stk_status stk__zarr_integers(const json_t *list, const char *what, const char *key, int64_t least,
+                              int64_t *out, uint32_t *rank, stk_error *err)
+{
+    size_t n = json_array_size(list);
+
+    if (!json_is_array(list))
+        return stk__fail_at(err, STK_EFORMAT, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
+                            "%s: '%s' is missing or no list", key, what);
+    if (n > STK_ARRAY_MAX_RANK)
+        return stk__fail_at(err, STK_ELIMIT, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
+                            "%s: '%s' has %zu dimensions, and at most %d are read", key, what, n,
+                            STK_ARRAY_MAX_RANK);
+    for (size_t i = 0; i < n; i++) {
+        const json_t *value = json_array_get(list, i);
+        out[i] = json_integer_value(value);
+        if (!json_is_integer(value) || out[i] < least)
+            return stk__fail_at(err, STK_EFORMAT, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
+                                "%s: '%s' holds a value that is no whole number from %lld up", key,
+                                what, (long long)least);
+    }
+    *rank = (uint32_t)n;
+    return STK_OK;
+}
+
+stk_status stk__zarr_separator(const json_t *value, char usual, const char *key, char *out,
+                               stk_error *err)
+{
+    const char *text = json_string_value(value);
+
+    *out = usual;
+    if (!value || json_is_null(value))
+        return STK_OK;
+    if (!text || (strcmp(text, ".") != 0 && strcmp(text, "/") != 0))
+        return stk__fail_at(err, STK_EFORMAT, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
+                            "%s: the separator of chunk keys is neither '.' nor '/'", key);
+    *out = text[0];
+    return STK_OK;
+}
+
+stk_status stk__zarr_fill(stk_array *a, const json_t *value, int version, const char *key,
+                          stk_error *err)
+{
+    a->fill = stk__calloc(a->context, 1, a->type.itemsize);
+    if (!a->fill)
+        return stk__array_no_memory(a, err);
+    a->fill_defined = value && !json_is_null(value);
+    if (!a->fill_defined)
+        return STK_OK;
+    return stk__fill_parse(&a->type, value, version, key, a->fill, err);
+}
+
+stk_status stk__zarr_attributes(stk_array *a, const json_t *attributes, const char *key,
+                                stk_error *err)
+{
+    if (!attributes || json_is_null(attributes))
+        return STK_OK;
+    if (!json_is_object(attributes))
+        return stk__fail_at(err, STK_EFORMAT, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
+                            "%s: 'attributes' is no object", key);
+    a->attributes = json_incref((json_t *)attributes);
+    return STK_OK;
+}
+
+/* ---- Opening ---- */
+
+static char *key_below(stk_context *ctx, const char *prefix, const char *name)
+{
+    return stk__format(ctx, "%s%s", prefix, name);
+}
+
+static stk_status load_below(stk_array *a, const char *name, json_t **out, bool *found,
+                             stk_error *err)
+{
+    char *key = key_below(a->context, a->prefix, name);
+
+    *out = NULL;
+    if (!key)
+        return stk__array_no_memory(a, err);
+    stk_status status = stk__zarr_load(a->shared->store, key, out, found, err);
+    if (*found) {
+        stk__free(a->context, a->metadata_key);
+        a->metadata_key = key;
+    } else {
+        stk__free(a->context, key);
+    }
+    return status;
+}
+
+static stk_status zarr_open(stk_array *a, const char *key, stk_error *err)
+{
+    json_t *metadata = NULL, *attributes = NULL;
+    bool found = false, has_attributes = false;
+
+    (void)key;
+    stk_status status = load_below(a, STK__ZARR_V3, &metadata, &found, err);
+    if (status == STK_OK && found) {
+        status = stk__zarr_v3(a, metadata, a->metadata_key, err);
+        json_decref(metadata);
+        return status;
+    }
+    if (status == STK_OK)
+        status = load_below(a, STK__ZARR_V2_ATTRS, &attributes, &has_attributes, err);
+    if (status == STK_OK)
+        status = load_below(a, STK__ZARR_V2_ARRAY, &metadata, &found, err);
+    if (status == STK_OK && !found)
+        status = stk__fail_at(err, STK_ENOENT, STK_STAGE_ARRAY, a->prefix, STK_NO_OFFSET,
+                              "there is no Zarr array here: neither %szarr.json nor %s.zarray "
+                              "exists; name the folder of the array itself",
+                              a->prefix, a->prefix);
+    if (status == STK_OK)
+        status = stk__zarr_v2(a, metadata, attributes, a->metadata_key, err);
+    json_decref(metadata);
+    json_decref(attributes);
+    return status;
+}
+
+static bool has(stk_store *store, const char *key)
+{
+    stk_object_info info = {.struct_size = sizeof info};
+
+    return stk_store_stat(store, key, &info, NULL) == STK_OK && !info.is_folder;
+}
+
+static int zarr_recognise(stk_store *store, const char *key)
+{
+    return !*key && (has(store, STK__ZARR_V3) || has(store, STK__ZARR_V2_ARRAY)) ? 2 : 0;
+}
+
+const stk__array_driver stk__array_zarr = {
+    .name = "zarr",
+    .recognise = zarr_recognise,
+    .open = zarr_open,
+};

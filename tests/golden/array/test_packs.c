@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Arrays that zarr-python, tensorstore and zarrs wrote (scripts/make_array_golden.py) read equal.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "golden/array/pack.h"
+
+#define MAX_BYTES 65536
+
+typedef struct names {
+    char list[200][64];
+    size_t count;
+} names;
+
+static stk_status take_name(void *user, const char *key, const stk_object_info *info)
+{
+    names *n = user;
+
+    assert_true(info->is_folder && n->count < 200);
+    snprintf(n->list[n->count++], 64, "%.63s", key);
+    return STK_OK;
+}
+
+static uint64_t read_all(stk_store *store, const char *name, const char *part, char *out)
+{
+    stk_object_info info = {.struct_size = sizeof info};
+    char key[128];
+    stk_error err;
+
+    snprintf(key, sizeof key, "%s/%s", name, part);
+    assert_ok(stk_store_stat(store, key, &info, &err), &err);
+    assert_true(info.size < MAX_BYTES);
+    assert_ok(stk_store_read(store, key, 0, info.size, out, &err), &err);
+    out[info.size] = 0;
+    return info.size;
+}
+
+/* A box of every shape and step, cut from the expected values element by element. */
+static void check_box(stk_array *a, const char *name, const char *expected, uint64_t *seed)
+{
+    const stk_array_info *info = stk_array_get_info(a);
+    int64_t start[STK_ARRAY_MAX_RANK], shape[STK_ARRAY_MAX_RANK], step[STK_ARRAY_MAX_RANK];
+    static char out[MAX_BYTES];
+    uint64_t bytes = 0, count = 1;
+    stk_error err;
+
+    for (uint32_t d = 0; d < info->rank; d++) {
+        uint64_t n = (uint64_t)info->shape[d];
+        start[d] = (int64_t)(test_random(seed) % (n + 1));
+        step[d] = 1 + (int64_t)(test_random(seed) % 3);
+        uint64_t most =
+            start[d] == (int64_t)n ? 0 : (n - (uint64_t)start[d] - 1) / (uint64_t)step[d] + 1;
+        shape[d] = (int64_t)(test_random(seed) % (most + 1));
+        count *= (uint64_t)shape[d];
+    }
+    stk_array_box box = {start, shape, step};
+    assert_ok(stk_array_box_bytes(a, &box, &bytes, &err), &err);
+    assert_int_equal(bytes, count * info->itemsize);
+    assert_ok(stk_array_read(a, &box, out, bytes, NULL, -1, &err), &err);
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t rest = i, at = 0, stride = 1;
+        for (uint32_t d = info->rank; d-- > 0;) {
+            at += (uint64_t)(start[d] + (int64_t)(rest % (uint64_t)shape[d]) * step[d]) * stride;
+            rest /= (uint64_t)shape[d];
+            stride *= (uint64_t)info->shape[d];
+        }
+        if (memcmp(out + i * info->itemsize, expected + at * info->itemsize, info->itemsize) != 0)
+            fail_msg("%s: element %llu of a box differs", name, (unsigned long long)i);
+    }
+}
+
+static void check_array(stk_context *ctx, stk_store *store, const char *prefix, const char *name)
+{
+    static char expected[MAX_BYTES], about[MAX_BYTES], out[MAX_BYTES], shown[256];
+    char url[256];
+    uint64_t size = read_all(store, name, "expected", expected), seed = 42;
+    stk_array *a = NULL;
+    stk_error err;
+
+    read_all(store, name, "about", about);
+    snprintf(url, sizeof url, "%smem://pack/%s", prefix, name);
+    stk_error_init(&err);
+    if (stk_array_open(ctx, url, NULL, &a, &err) != STK_OK)
+        fail_msg("%s: %s", name, err.text);
+    const stk_array_info *info = stk_array_get_info(a);
+    int n = snprintf(shown, sizeof shown, "%s", info->type_name);
+    for (uint32_t d = 0; d < info->rank; d++)
+        n += snprintf(shown + n, sizeof shown - (size_t)n, " %lld", (long long)info->shape[d]);
+    if (strcmp(shown, about) != 0)
+        fail_msg("%s is '%s' and should be '%s'", name, shown, about);
+    assert_int_equal(info->bytes, size);
+    memset(out, 0x55, sizeof out);
+    if (stk_array_read(a, NULL, out, size, NULL, -1, &err) != STK_OK)
+        fail_msg("%s: %s", name, err.text);
+    if (memcmp(out, expected, size) != 0)
+        fail_msg("%s: the values differ", name);
+    for (int i = 0; i < 20; i++)
+        check_box(a, name, expected, &seed);
+    stk_array_close(&a);
+}
+
+static void check_pack(const char *pack, size_t at_least)
+{
+    stk_context *ctx = test_context();
+    stk_store *store = NULL;
+    static names n;
+    stk_error err;
+
+    n.count = 0;
+    pack_load(ctx, pack, &store);
+    assert_ok(stk_store_list(store, "", take_name, &n, &err), &err);
+    assert_true(n.count >= at_least);
+    for (size_t i = 0; i < n.count; i++) {
+        check_array(ctx, store, "", n.list[i]);
+        if (i % 8 == 0)
+            check_array(ctx, store, "slow+", n.list[i]);
+    }
+    stk_store_close(&store);
+    stk_context_destroy(&ctx);
+}
+
+static void test_v3(void **state)
+{
+    check_pack("zarr_v3", 80);
+}
+
+static void test_shards(void **state)
+{
+    check_pack("shards", 11);
+}
+
+static void test_v2(void **state)
+{
+    check_pack("zarr_v2", 90);
+}
+
+static void test_others(void **state)
+{
+    check_pack("others", 19);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_v3),
+        cmocka_unit_test(test_shards),
+        cmocka_unit_test(test_v2),
+        cmocka_unit_test(test_others),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
