@@ -20,6 +20,9 @@ typedef struct stk_header {
                                     -1: varies */
     bool picture;                /**< rank 3, and `chw` says which way */
     bool chw;
+    bool encoded; /**< still a JPEG or PNG: shape is what decoding gives */
+    bool
+        mask; /**< its values are numbers of classes: resized by nearest, never mixed or coloured */
 } stk_header;
 
 /** What one application of a transform will do, decided from the header and the draws alone. */
@@ -52,6 +55,7 @@ typedef struct stk_transform_ops {
     void (*apply)(const stk_transform *transform, const stk_header *in, const stk_plan *plan,
                   size_t n, const void *const *src, void *const *dst, void *scratch);
     uint32_t num_draws; /* words of randomness for each sample; 0: not random */
+    bool colours;       /* changes what values mean, moves nothing: left out for masks */
 } stk_transform_ops;
 
 /** Every transform begins with this. */

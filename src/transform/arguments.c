@@ -307,6 +307,29 @@ stk_status stk__numbers_read(const stk__numbers *n, double *out, uint32_t capaci
     return *p ? refuse_numbers(n, "has something after its numbers", err) : STK_OK;
 }
 
+stk_status stk__size_read(const char *who, const char *text, const char *example, int64_t *height,
+                          int64_t *width, stk_error *err)
+{
+    const stk__numbers size = {.who = who,
+                               .argument = "size",
+                               .text = text,
+                               .min = 1,
+                               .max = (double)STK__MAX_SIDE,
+                               .whole = true,
+                               .by_x = true};
+    double sides[2];
+    uint32_t count;
+
+    if (!text)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_TRANSFORM,
+                         "%s: size is missing: say how many pixels stay, as in %s(%s)", who, who,
+                         example);
+    STK_TRY(stk__numbers_read(&size, sides, 2, &count, err));
+    *height = (int64_t)sides[0];
+    *width = (int64_t)sides[count - 1];
+    return STK_OK;
+}
+
 bool stk__padding_any(const stk__padding *padding)
 {
     return padding->left || padding->top || padding->right || padding->bottom;

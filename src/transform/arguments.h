@@ -50,6 +50,10 @@ typedef struct stk__numbers {
 stk_status stk__numbers_read(const stk__numbers *numbers, double *out, uint32_t capacity,
                              uint32_t *count, stk_error *err);
 
+/* A size "32" (a square) or "HEIGHTxWIDTH"; `example` stands in the message for a missing one. */
+stk_status stk__size_read(const char *who, const char *text, const char *example, int64_t *height,
+                          int64_t *width, stk_error *err);
+
 /* A padding of 1 (all), 2 (left and right, top and bottom) or 4 numbers (left, top, right, bottom).
  */
 typedef struct stk__padding {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which neighbours one pass can do: first what moves pixels, then what changes values or layout. A
+ * scene is such a pass over a picture that is decoded, and perhaps resampled, row by row. A
  * pass gives the bits that its steps would give one after the other, because moving and changing an
  * element do not meet: filled pixels are made before values change, and each kernel rounds as the
  * separate steps do.
@@ -11,7 +12,8 @@
 static bool is_frame(const stk_transform_ops *ops)
 {
     return ops == &stk__transform_pad || ops == &stk__transform_random_crop ||
-           ops == &stk__transform_horizontal_flip;
+           ops == &stk__transform_horizontal_flip || ops == &stk__transform_vertical_flip ||
+           ops == &stk__transform_center_crop;
 }
 
 /* Put a step that changes values or layout into the pass; false where it does not go in. */
@@ -51,7 +53,15 @@ static stk__group fuse_from(const stk__pipeline *pipeline, uint32_t first)
     stk__group group = {.first = first};
     bool fills = false, takes_frames = true;
 
-    stk__pass_init(&group.pass, stk__kernels_of(pipeline->context), &steps[first].in);
+    if (steps[first].ops == &stk__transform_decode) {
+        group.head = group.count = 1;
+        if (first + 1 < pipeline->num_steps && stk__step_resamples(&steps[first + 1])) {
+            group.head = ++group.count;
+            group.draws = steps[first + 1].ops->num_draws > 0;
+        }
+    }
+    const stk_header *in = group.head ? &steps[first + group.head - 1].plan.out : &steps[first].in;
+    stk__pass_init(&group.pass, stk__kernels_of(pipeline->context), in);
     while (first + group.count < pipeline->num_steps) {
         const stk__step *step = &steps[first + group.count];
 
@@ -79,7 +89,7 @@ static void settle_path(const stk__pipeline *pipeline, stk__group *group)
 {
     stk__extent extent;
 
-    if (!group->frames || group->draws || pipeline->varies ||
+    if (!group->frames || group->head || group->draws || pipeline->varies ||
         stk__picture_extent(&pipeline->steps[group->first].in, "", &extent, NULL) != STK_OK)
         return;
     stk__path_init(&group->path, extent.height, extent.width);

@@ -16,6 +16,11 @@ static void reverse(const void *src, void *dst, size_t pixels, size_t pixel_byte
     stk__reverse(src, dst, pixels, pixel_bytes);
 }
 
+static void pack(const void *src, void *dst, size_t pixels, bool reversed)
+{
+    stk__pack(src, dst, pixels, reversed);
+}
+
 static void mix_f32(void *a, void *b, size_t n, float own, float other)
 {
     stk__mix_f32(a, b, n, own, other);
@@ -38,6 +43,7 @@ const stk__kernels stk__kernels_c = {
              interleaved_affine_f32},
         },
     .reverse = reverse,
+    .pack = pack,
     .mix_f32 = mix_f32,
     .mix_u8 = mix_u8,
 };

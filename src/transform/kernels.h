@@ -52,6 +52,9 @@ typedef struct stk__kernels {
     stk__convert_fn *convert[STK__ARRANGE_COUNT][STK__VALUE_COUNT];
     /* dst[i] = src[pixels - 1 - i]. The source is readable STK_TAIL bytes beyond its end. */
     void (*reverse)(const void *src, void *dst, size_t pixels, size_t pixel_bytes);
+    /* Pixels of four bytes -> their first three; `reversed`: dst[i] is of src[pixels - 1 - i]. The
+     * source is readable STK_TAIL bytes beyond its end. */
+    void (*pack)(const void *src, void *dst, size_t pixels, bool reversed);
     /* Both rows at once: a = a * own + b * other, b = b * own + a * other, with the old values on
      * the right. */
     void (*mix_f32)(void *a, void *b, size_t n, float own, float other);

@@ -225,6 +225,26 @@ static void reverse(const void *src, void *dst, size_t pixels, size_t pixel_byte
         stk__reverse(src, dst, pixels, pixel_bytes);
 }
 
+/* Four pixels at a time; the store writes four bytes more than they are, so the last six are left
+ * to the loop. */
+static void pack(const void *source, void *destination, size_t pixels, bool reversed)
+{
+    const __m128i along = _mm_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1);
+    const __m128i back = _mm_setr_epi8(12, 13, 14, 8, 9, 10, 4, 5, 6, 0, 1, 2, -1, -1, -1, -1);
+    const __m128i pick = reversed ? back : along;
+    const uint8_t *src = source;
+    uint8_t *dst = destination;
+    size_t i = 0;
+
+    for (; i + 6 <= pixels; i += 4) {
+        size_t from = reversed ? pixels - i - 4 : i;
+        __m128i x = _mm_loadu_si128((const __m128i *)(src + 4 * from));
+
+        _mm_storeu_si128((__m128i *)(dst + 3 * i), _mm_shuffle_epi8(x, pick));
+    }
+    stk__pack(reversed ? src : src + 4 * i, dst + 3 * i, pixels - i, reversed);
+}
+
 static void mix_f32(void *a, void *b, size_t n, float own, float other)
 {
     stk__mix_f32(a, b, n, own, other);
@@ -247,6 +267,7 @@ const stk__kernels stk__kernels_avx2 = {
              interleaved_affine_f32},
         },
     .reverse = reverse,
+    .pack = pack,
     .mix_f32 = mix_f32,
     .mix_u8 = mix_u8,
 };

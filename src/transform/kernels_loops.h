@@ -183,6 +183,17 @@ STK__INLINE void stk__reverse(const void *restrict src, void *restrict dst, size
     }
 }
 
+STK__INLINE void stk__pack(const stk__u8 *restrict src, stk__u8 *restrict dst, size_t pixels,
+                           bool reversed)
+{
+    for (size_t i = 0; i < pixels; i++) {
+        const stk__u8 *from = src + 4 * (reversed ? pixels - 1 - i : i);
+
+        for (size_t c = 0; c < 3; c++)
+            dst[3 * i + c] = from[c];
+    }
+}
+
 STK__INLINE void stk__mix_f32(stk__f32 *restrict a, stk__f32 *restrict b, size_t n, float own,
                               float other)
 {

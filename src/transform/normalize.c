@@ -240,4 +240,5 @@ const stk_transform_ops stk__transform_normalize = {
     .destroy = destroy,
     .plan = plan,
     .apply = apply,
+    .colours = true,
 };

@@ -52,7 +52,7 @@ bool stk__pass_add_affine(stk__pass *pass, const stk__affine *of_u8, const stk__
     return true;
 }
 
-static bool keeps_values(const stk__pass *pass)
+bool stk__pass_keeps_values(const stk__pass *pass)
 {
     return pass->value <= STK__COPY8;
 }
@@ -67,11 +67,12 @@ static const stk__affine *of_channel(const stk__pass *pass, size_t channel, stk_
     return room;
 }
 
-/* Convert pixels whose planes are `from_plane` apart in the source and `to_plane` in the result. */
-static void convert(const stk__pass *pass, const char *src, char *dst, size_t pixels,
-                    size_t channels, size_t from_plane, size_t to_plane)
+void stk__pass_convert(const stk__pass *pass, const void *from, void *to, size_t pixels,
+                       size_t channels, size_t from_plane, size_t to_plane)
 {
     const stk__kernels *k = pass->kernels;
+    const char *src = from;
+    char *dst = to;
 
     if (channels > 1 && !pass->chw && pass->out_chw) {
         k->convert[STK__PLANAR][pass->value](src, dst, pixels, (uint32_t)channels, to_plane,
@@ -85,7 +86,7 @@ static void convert(const stk__pass *pass, const char *src, char *dst, size_t pi
     }
     if (!pass->chw || (from_plane == pixels && to_plane == pixels &&
                        (!pass->affine || pass->affine->count == 1))) {
-        if (keeps_values(pass))
+        if (stk__pass_keeps_values(pass))
             memcpy(dst, src, pixels * channels * pass->item);
         else
             k->convert[STK__FLAT][pass->value](src, dst, pixels, (uint32_t)channels, 0,
@@ -101,14 +102,16 @@ static void convert(const stk__pass *pass, const char *src, char *dst, size_t pi
     }
 }
 
-static void fill_pixels(char *dst, size_t elements, uint32_t item, uint64_t bits)
+void stk__fill_elements(void *dst, size_t elements, uint32_t item, uint64_t bits)
 {
+    char *to = dst;
+
     if (bits == 0 || item == 1) {
-        memset(dst, (int)(uint8_t)bits, elements * item);
+        memset(to, (int)(uint8_t)bits, elements * item);
         return;
     }
     for (size_t i = 0; i < elements; i++)
-        memcpy(dst + i * item, &bits, item); /* little endian: the low bytes are the element */
+        memcpy(to + i * item, &bits, item); /* little endian: the low bytes are the element */
 }
 
 /* Columns [x, end) of row `y` of the result, for pixels of `unit` bytes that are `elements`
@@ -120,12 +123,13 @@ static void gather_row(const stk__pass *pass, const stk__path *path, const char 
     int64_t first = STK_MAX(x, path->first_column), last = STK_MIN(end, path->end_column);
 
     if (y < path->first_row || y >= path->end_row || first >= last) {
-        fill_pixels(dst, (size_t)(end - x) * elements, pass->item, path->fill);
+        stk__fill_elements(dst, (size_t)(end - x) * elements, pass->item, path->fill);
         return;
     }
     if (first > x)
-        fill_pixels(dst, (size_t)(first - x) * elements, pass->item, path->fill);
-    const char *row = src + (size_t)(path->row + y) * stride * unit;
+        stk__fill_elements(dst, (size_t)(first - x) * elements, pass->item, path->fill);
+    int64_t from = path->flip_rows ? path->row - y : path->row + y;
+    const char *row = src + (size_t)from * stride * unit;
     char *to = dst + (size_t)(first - x) * unit;
     size_t count = (size_t)(last - first);
     if (path->flip)
@@ -133,7 +137,8 @@ static void gather_row(const stk__pass *pass, const stk__path *path, const char 
     else
         memcpy(to, row + (size_t)(path->column + first) * unit, count * unit);
     if (last < end)
-        fill_pixels(to + count * unit, (size_t)(end - last) * elements, pass->item, path->fill);
+        stk__fill_elements(to + count * unit, (size_t)(end - last) * elements, pass->item,
+                           path->fill);
 }
 
 /* Pixels [first, first + count) of the result, counted row by row. `stride` is the width of the
@@ -171,7 +176,7 @@ static void apply_strips(const stk__pass *pass, const stk__extent *in, const stk
                        count, 1, scratch + c * count * pass->item);
         else
             gather(pass, path, src, stride, p, count, channels, scratch);
-        convert(pass, scratch, to, count, channels, count, pixels);
+        stk__pass_convert(pass, scratch, to, count, channels, count, pixels);
     }
 }
 
@@ -183,7 +188,7 @@ void stk__pass_apply(const stk__pass *pass, const stk_header *in, const stk__pat
 
     if (!pass->picture) {
         if (stk__header_elements(in, &elements))
-            convert(pass, src, dst, elements, 1, elements, elements);
+            stk__pass_convert(pass, src, dst, elements, 1, elements, elements);
         return;
     }
     if (stk__picture_extent(in, "", &extent, NULL) != STK_OK)
@@ -191,8 +196,8 @@ void stk__pass_apply(const stk__pass *pass, const stk_header *in, const stk__pat
     size_t pixels = (size_t)extent.height * (size_t)extent.width,
            channels = (size_t)extent.channels;
     if (!path || stk__path_is_identity(path, extent.height, extent.width)) {
-        convert(pass, src, dst, pixels, channels, pixels, pixels);
-    } else if (keeps_values(pass) && pass->chw == pass->out_chw) {
+        stk__pass_convert(pass, src, dst, pixels, channels, pixels, pixels);
+    } else if (stk__pass_keeps_values(pass) && pass->chw == pass->out_chw) {
         size_t planes = pass->chw ? channels : 1,
                plane = (size_t)path->height * (size_t)path->width;
 

@@ -29,6 +29,14 @@ void stk__pass_init(stk__pass *pass, const stk__kernels *kernels, const stk_head
 bool stk__pass_add_unit(stk__pass *pass);
 bool stk__pass_add_affine(stk__pass *pass, const stk__affine *of_u8, const stk__affine *of_f32);
 
+/* Convert pixels whose planes are `from_plane` apart in the source and `to_plane` in the result. */
+void stk__pass_convert(const stk__pass *pass, const void *src, void *dst, size_t pixels,
+                       size_t channels, size_t from_plane, size_t to_plane);
+/* Whether elements go through as they are. */
+bool stk__pass_keeps_values(const stk__pass *pass);
+/* `elements` elements of `item` bytes, with these bits each. */
+void stk__fill_elements(void *dst, size_t elements, uint32_t item, uint64_t bits);
+
 /*
  * Do it for one sample. `in` has the sizes of this one. `path` NULL: no pixel moves. `scratch` is
  * STK__PASS_SCRATCH bytes, and may be NULL where nothing but pixels moves.

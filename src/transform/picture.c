@@ -38,7 +38,7 @@ stk_status stk__picture_extent(const stk_header *header, const char *who, stk__e
         *out = (stk__extent){.height = shape[1], .width = shape[2], .channels = shape[0]};
     else
         *out = (stk__extent){.height = shape[0], .width = shape[1], .channels = shape[2]};
-    if (!header->picture || header->rank != 3 || item == 0 || item > 8 ||
+    if (!header->picture || header->encoded || header->rank != 3 || item == 0 || item > 8 ||
         !side_suits(out->height, STK__MAX_SIDE) || !side_suits(out->width, STK__MAX_SIDE) ||
         !side_suits(out->channels, STK__MAX_CHANNELS))
         return refuse_picture(header, who, err);
@@ -74,7 +74,8 @@ bool stk__header_varies(const stk_header *header)
 bool stk__header_suits(const stk_header *header, const stk_header *declared)
 {
     if (header->dtype != declared->dtype || header->rank != declared->rank ||
-        header->picture != declared->picture || header->chw != declared->chw)
+        header->picture != declared->picture || header->chw != declared->chw ||
+        header->encoded != declared->encoded || header->mask != declared->mask)
         return false;
     for (uint32_t i = 0; i < header->rank && i < STK_MAX_RANK; i++)
         if (declared->shape[i] != -1 && header->shape[i] != declared->shape[i])
@@ -99,14 +100,12 @@ void stk__header_text(const stk_header *header, char *text, size_t size)
                  header->picture ? (header->chw ? " chw" : " hwc") : "");
 }
 
-/* ---- Frames
- * --------------------------------------------------------------------------------------------------
- */
+/* ---- Frames ---- */
 
 void stk__frame_to_plan(const stk__frame *frame, stk_plan *plan)
 {
-    const int64_t params[] = {frame->top,  frame->left,  frame->height,       frame->width,
-                              frame->flip, frame->fills, (int64_t)frame->fill};
+    const int64_t params[] = {frame->top,  frame->left,      frame->height, frame->width,
+                              frame->flip, frame->flip_rows, frame->fills,  (int64_t)frame->fill};
 
     memcpy(plan->params, params, sizeof params);
 }
@@ -120,8 +119,9 @@ void stk__frame_of_plan(const stk_plan *plan, stk__frame *out)
                         .height = p[2],
                         .width = p[3],
                         .flip = p[4] != 0,
-                        .fills = p[5] != 0,
-                        .fill = (uint64_t)p[6]};
+                        .flip_rows = p[5] != 0,
+                        .fills = p[6] != 0,
+                        .fill = (uint64_t)p[7]};
 }
 
 stk_status stk__frame_plan(const char *who, const stk_header *in, const stk__extent *out_extent,
@@ -181,9 +181,7 @@ stk_status stk__fill_bits(double value, stk_dtype dtype, const char *who, uint64
     return STK_OK;
 }
 
-/* ---- Paths
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- Paths ---- */
 
 void stk__path_init(stk__path *path, int64_t height, int64_t width)
 {
@@ -195,26 +193,32 @@ static int64_t clamp(int64_t value, int64_t max)
     return value < 0 ? 0 : value > max ? max : value;
 }
 
+/* One direction of stk__path_add(): the pixel `i` of the new frame, of `size` pixels from `start`
+ * on, is pixel start + i, or start + size - 1 - i, of the result so far, whose pixel j comes from
+ * origin + j or origin - j. */
+static void add_side(int64_t start, int64_t size, bool mirror, int64_t *first, int64_t *end,
+                     int64_t *origin, bool *flip)
+{
+    int64_t last = start + size - 1, from = *first - start, to = *end - start;
+
+    if (mirror) {
+        from = last - *end + 1;
+        to = last - *first + 1;
+        *origin += *flip ? -last : last;
+        *flip = !*flip;
+    } else {
+        *origin += *flip ? -start : start;
+    }
+    *first = clamp(from, size);
+    *end = clamp(to, size);
+}
+
 void stk__path_add(stk__path *path, const stk__frame *frame)
 {
-    /* A pixel (y, x) of the new frame is pixel (y + top, left + x or last - x) of the result so
-     * far. */
-    int64_t last = frame->left + frame->width - 1;
-    int64_t first = path->first_column - frame->left, end = path->end_column - frame->left;
-
-    if (frame->flip) {
-        first = last - path->end_column + 1;
-        end = last - path->first_column + 1;
-        path->column += path->flip ? -last : last;
-        path->flip = !path->flip;
-    } else {
-        path->column += path->flip ? -frame->left : frame->left;
-    }
-    path->row += frame->top;
-    path->first_row = clamp(path->first_row - frame->top, frame->height);
-    path->end_row = clamp(path->end_row - frame->top, frame->height);
-    path->first_column = clamp(first, frame->width);
-    path->end_column = clamp(end, frame->width);
+    add_side(frame->top, frame->height, frame->flip_rows, &path->first_row, &path->end_row,
+             &path->row, &path->flip_rows);
+    add_side(frame->left, frame->width, frame->flip, &path->first_column, &path->end_column,
+             &path->column, &path->flip);
     path->height = frame->height;
     path->width = frame->width;
     if (frame->fills)
@@ -223,7 +227,7 @@ void stk__path_add(stk__path *path, const stk__frame *frame)
 
 bool stk__path_is_identity(const stk__path *path, int64_t height, int64_t width)
 {
-    return path->height == height && path->width == width && !path->flip && path->row == 0 &&
-           path->column == 0 && path->first_row == 0 && path->end_row == height &&
+    return path->height == height && path->width == width && !path->flip && !path->flip_rows &&
+           path->row == 0 && path->column == 0 && path->first_row == 0 && path->end_row == height &&
            path->first_column == 0 && path->end_column == width;
 }

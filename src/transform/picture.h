@@ -35,14 +35,15 @@ void stk__header_text(const stk_header *header, char *text, size_t size);
 
 /*
  * A frame laid over a picture: the pixels from (top, left) on, which may lie outside, where they
- * are `fill`; mirrored left to right when `flip`. Transforms that only move pixels put one into the
- * params of their plan.
+ * are `fill`; mirrored when it flips. Transforms that only move pixels put one into the params of
+ * their plan.
  */
 typedef struct stk__frame {
     int64_t top, left, height, width;
-    bool flip;
-    bool fills;    /* it may reach outside */
-    uint64_t fill; /* the bits of one element */
+    bool flip;      /* left to right */
+    bool flip_rows; /* top to bottom */
+    bool fills;     /* it may reach outside */
+    uint64_t fill;  /* the bits of one element */
 } stk__frame;
 
 void stk__frame_to_plan(const stk__frame *frame, stk_plan *plan);
@@ -62,8 +63,9 @@ typedef struct stk__path {
     int64_t height, width;            /* of the result */
     int64_t first_row, end_row;       /* rows that come from the source, the others are fill */
     int64_t first_column, end_column; /* the same for columns */
-    int64_t row, column; /* source row of y is row + y; column of x is column + x, or - x */
+    int64_t row, column; /* source row of y is row + y, or - y; column of x is column + x, or - x */
     bool flip;           /* column - x */
+    bool flip_rows;      /* row - y */
     uint64_t fill;
 } stk__path;
 

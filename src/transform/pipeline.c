@@ -4,6 +4,9 @@
 #include "transform/pipeline.h"
 
 #include "base/options.h"
+#include "transform/decode.h"
+
+#define SOME_SIDE 64
 
 static const stk_transform_ops *find_kind(stk_context *ctx, const char *name, stk_error *err)
 {
@@ -63,7 +66,8 @@ static uint64_t hash_call(uint64_t hash, const stk_transform_ops *ops, const voi
 
 static uint64_t hash_header(uint64_t hash, const stk_header *header)
 {
-    const int64_t parts[] = {header->dtype, header->rank, header->picture, header->chw};
+    const int64_t parts[] = {header->dtype, header->rank,    header->picture,
+                             header->chw,   header->encoded, header->mask};
 
     hash = hash_bytes(hash, parts, sizeof parts);
     return hash_bytes(hash, header->shape, header->rank * sizeof header->shape[0]);
@@ -120,7 +124,6 @@ static stk_status plan_steps(stk__pipeline *p, stk_error *err)
         stk__step *step = &p->steps[i];
 
         step->in = *header;
-        step->purpose = STK_DRAW_TRANSFORM + i;
         STK_TRY(step->ops->plan(step->transform, &step->in, NULL, &step->plan, err));
         header = &step->plan.out;
         if (!header_is_sound(header)) {
@@ -134,6 +137,22 @@ static stk_status plan_steps(stk__pipeline *p, stk_error *err)
     return STK_OK;
 }
 
+/* Whether a step wants scratch memory of a size that the declared header does not tell: its plan
+ * for a picture of some size does. */
+static bool scratch_is_unknown(const stk__step *step)
+{
+    stk_header some = step->in;
+    stk_plan plan;
+
+    if (!stk__header_varies(&some))
+        return false;
+    for (uint32_t i = 0; i < some.rank; i++)
+        if (some.shape[i] == -1)
+            some.shape[i] = SOME_SIDE;
+    return step->ops->plan(step->transform, &some, NULL, &plan, NULL) == STK_OK &&
+           plan.scratch > step->plan.scratch;
+}
+
 /* Find what the scratch memory has to hold. */
 static stk_status measure(stk__pipeline *p, stk_error *err)
 {
@@ -141,6 +160,14 @@ static stk_status measure(stk__pipeline *p, stk_error *err)
         const stk__group *group = &p->groups[g];
         const stk__step *last = &p->steps[group->first + group->count - 1];
         uint64_t want = group->fused ? STK__PASS_SCRATCH : last->plan.scratch, bytes = 0;
+
+        if (group->head)
+            want = stk__scene_scratch(p, group);
+        else if (!group->fused && scratch_is_unknown(last))
+            return stk__fail(err, STK_ENOTSUP, STK_STAGE_TRANSFORM,
+                             "%s: cannot run on pictures of many sizes: put a transform that fixes "
+                             "the size, such as random_resized_crop, before it",
+                             last->ops->name);
 
         if (want > INT64_MAX / 4)
             return stk__fail(err, STK_ELIMIT, STK_STAGE_TRANSFORM,
@@ -160,18 +187,53 @@ static stk_status measure(stk__pipeline *p, stk_error *err)
     return STK_OK;
 }
 
+/* Make the next step of the text, whose draws are those of its number. */
+static stk_status append_step(stk__pipeline *p, const stk__calls *calls, const stk__call *call,
+                              uint32_t number, stk_error *err)
+{
+    stk__step *step = &p->steps[p->num_steps++];
+
+    step->purpose = STK_DRAW_TRANSFORM + number;
+    STK_TRY(create_step(p, calls, call, step, err));
+    if (!p->in.mask || !step->ops->colours)
+        return STK_OK;
+    step->ops->destroy(step->transform);
+    *step = (stk__step){0};
+    p->num_steps--;
+    return STK_OK;
+}
+
+static bool names_decode(const stk__call *call)
+{
+    const char *name = stk__transform_decode.name;
+
+    return stk__option_same(call->name, strlen(call->name), name, strlen(name));
+}
+
+static stk_status make_steps(stk__pipeline *p, const stk__calls *calls, stk_error *err)
+{
+    static char name[] = "decode";
+    const stk__call decode = {.name = name};
+    const bool named = calls->num_calls > 0 && names_decode(&calls->calls[0]);
+
+    if (p->in.encoded && !named)
+        STK_TRY(append_step(p, calls, &decode, 0, err));
+    for (uint32_t i = 0, number = 0; i < calls->num_calls; i++) {
+        STK_TRY(append_step(p, calls, &calls->calls[i], number, err));
+        number += !(named && i == 0);
+    }
+    return STK_OK;
+}
+
 static stk_status build(stk__pipeline *p, const stk__calls *calls, stk_error *err)
 {
-    p->steps = stk__calloc(p->context, STK_MAX(calls->num_calls, 1), sizeof *p->steps);
-    p->groups = stk__calloc(p->context, STK_MAX(calls->num_calls, 1), sizeof *p->groups);
+    p->steps = stk__calloc(p->context, calls->num_calls + 1, sizeof *p->steps);
+    p->groups = stk__calloc(p->context, calls->num_calls + 1, sizeof *p->groups);
     if (!p->steps || !p->groups)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_TRANSFORM, "no memory for %u transforms",
                          calls->num_calls);
     p->hash = hash_header(UINT64_C(0xcbf29ce484222325), &p->in);
-    for (uint32_t i = 0; i < calls->num_calls; i++) {
-        p->num_steps++;
-        STK_TRY(create_step(p, calls, &calls->calls[i], &p->steps[i], err));
-    }
+    STK_TRY(make_steps(p, calls, err));
     STK_TRY(plan_steps(p, err));
     stk__pipeline_fuse(p);
     return measure(p, err);
@@ -233,6 +295,11 @@ void stk__pipeline_header(const stk__pipeline *pipeline, stk_header *out)
 uint64_t stk__pipeline_scratch(const stk__pipeline *pipeline)
 {
     return pipeline->group_scratch + pipeline->room[0] + pipeline->room[1];
+}
+
+bool stk__pipeline_decodes(const stk__pipeline *pipeline)
+{
+    return pipeline->in.encoded;
 }
 
 bool stk__pipeline_empty(const stk__pipeline *pipeline)

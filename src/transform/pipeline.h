@@ -18,11 +18,12 @@ typedef struct stk__step {
     stk_header in;    /* declared */
 } stk__step;
 
-/* Steps that run together: one of a kind of its own, or a fused pass. */
+/* Steps that run together: one of a kind of its own, a fused pass, or a scene. */
 typedef struct stk__group {
     uint32_t first, count;
     bool fused;
-    uint32_t frames; /* fused: this many steps at its beginning move pixels, the others do not */
+    uint32_t head;   /* a scene: decode, and the step behind it if it resamples; 0: no scene */
+    uint32_t frames; /* fused: this many steps behind the head move pixels, the others do not */
     bool draws;
     stk__pass pass;
     stk__path
@@ -40,6 +41,11 @@ struct stk__pipeline {
     uint64_t room[2];       /* bytes of the two buffers between groups, behind it */
     uint64_t hash;
 };
+
+static inline bool stk__step_resamples(const stk__step *step)
+{
+    return step->ops == &stk__transform_random_resized_crop || step->ops == &stk__transform_resize;
+}
 
 /* Fuse neighbours: fills pipeline->groups from its steps. */
 void stk__pipeline_fuse(stk__pipeline *pipeline);

@@ -50,29 +50,17 @@ typedef struct crop {
 static stk_status create(stk_context *ctx, const void *options, stk_transform **out, stk_error *err)
 {
     const crop_options *o = options;
-    const stk__numbers size = {.who = "random_crop",
-                               .argument = "size",
-                               .text = o->size,
-                               .min = 1,
-                               .max = (double)STK__MAX_SIDE,
-                               .whole = true,
-                               .by_x = true};
-    double sides[2];
-    uint32_t count;
+    int64_t height, width;
     stk__padding padding;
 
     *out = NULL;
-    if (!o->size)
-        return stk__fail(
-            err, STK_EINVAL, STK_STAGE_TRANSFORM,
-            "random_crop: size is missing: say how many pixels stay, as in random_crop(32)");
-    STK_TRY(stk__numbers_read(&size, sides, 2, &count, err));
+    STK_TRY(stk__size_read("random_crop", o->size, "32", &height, &width, err));
     STK_TRY(stk__padding_read("random_crop", o->padding, &padding, err));
     crop *self = stk__calloc(ctx, 1, sizeof *self);
     if (!self)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_TRANSFORM, "random_crop: no memory");
-    self->height = (int64_t)sides[0];
-    self->width = (int64_t)sides[count - 1];
+    self->height = height;
+    self->width = width;
     self->padding = padding;
     self->fill = o->fill;
     *out = &self->base;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Running a pipeline over samples. Allocates nothing, keeps nothing: a sample's bytes depend on its
  * own draws alone. */
-#include "transform/pipeline.h"
+#include "transform/decode.h"
 
 /* Samples of this many bytes at most are fetched into the cache some samples ahead. */
 #define PREFETCH_BYTES 4096
@@ -14,6 +14,8 @@ typedef struct run {
     stk_header header; /* of the sample between two steps */
     bool declared;     /* it is the one the pipeline was made for: known to suit */
     unsigned char *scratch;
+    stk__decoding *decoding; /* of encoded pictures */
+    const char *reason;      /* of a failure; NULL: that of the status */
 } run;
 
 /* Plan step `step` of this sample. */
@@ -66,6 +68,45 @@ static stk_status run_fused(run *r, const stk__group *group, const void *src, vo
     return STK_OK;
 }
 
+/* Decode, and do what fuses with it. `src` is the stk_slice of the encoded picture. */
+static stk_status run_scene(run *r, const stk__group *group, const void *src, void *dst)
+{
+    const stk__step *steps = r->pipeline->steps + group->first;
+    stk__scene scene = {.pipeline = r->pipeline,
+                        .group = group,
+                        .decoding = r->decoding,
+                        .encoded = *(const stk_slice *)src,
+                        .resamples = group->head == 2,
+                        .scratch = r->scratch};
+    stk_status status = stk__scene_peek(&scene, &r->header);
+    stk__extent extent;
+    stk__frame frame;
+    stk_plan plan;
+
+    r->reason = scene.reason;
+    STK_TRY(status);
+    if (scene.resamples) {
+        STK_TRY(plan_step(r, &steps[1], &plan));
+        stk__resample_of_plan(&plan, &scene.what);
+        r->header = plan.out;
+    }
+    STK_TRY(stk__picture_extent(&r->header, "", &extent, NULL));
+    stk__path_init(&scene.path, extent.height, extent.width);
+    for (uint32_t i = group->head; i < group->count; i++) {
+        STK_TRY(plan_step(r, &steps[i], &plan));
+        r->header = plan.out;
+        if (i < group->head + group->frames) {
+            stk__frame_of_plan(&plan, &frame);
+            stk__path_add(&scene.path, &frame);
+        }
+    }
+    if (!stk__header_suits(&r->header, &steps[group->count - 1].plan.out))
+        return STK_EINTERNAL;
+    status = stk__scene_run(&scene, dst);
+    r->reason = scene.reason;
+    return status;
+}
+
 static stk_status run_single(run *r, const stk__group *group, const void *src, void *dst)
 {
     const stk__step *step = &r->pipeline->steps[group->first];
@@ -92,7 +133,9 @@ static stk_status run_sample(run *r, const void *src, void *dst)
         const stk__group *group = &p->groups[g];
         void *to = g + 1 == p->num_groups ? dst : rooms[g % 2];
 
-        STK_TRY(group->fused ? run_fused(r, group, src, to) : run_single(r, group, src, to));
+        STK_TRY(group->head    ? run_scene(r, group, src, to)
+                : group->fused ? run_fused(r, group, src, to)
+                               : run_single(r, group, src, to));
         src = to;
     }
     return STK_OK;
@@ -185,5 +228,28 @@ void stk__pipeline_run(const stk__pipeline *pipeline, uint64_t seed, size_t n,
                                           : copy_sample(&r.header, src[i], dst[i]);
         if (status != STK_OK)
             statuses[i] = status;
+    }
+}
+
+void stk__pipeline_decode(const stk__pipeline *pipeline, uint64_t seed, size_t n,
+                          const uint64_t *epochs, const uint64_t *positions, const stk_slice *src,
+                          void *const *dst, stk_status *statuses, const char **reasons,
+                          void *scratch, stk__decoding *decoding)
+{
+    for (size_t i = 0; i < n; i++) {
+        run r = {.pipeline = pipeline,
+                 .seed = seed,
+                 .epoch = epochs[i],
+                 .position = positions[i],
+                 .scratch = scratch,
+                 .decoding = decoding};
+
+        if (!src[i].data)
+            continue;
+        stk_status status = run_sample(&r, &src[i], dst[i]);
+        if (status != STK_OK) {
+            statuses[i] = status;
+            reasons[i] = r.reason;
+        }
     }
 }

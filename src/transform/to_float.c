@@ -129,4 +129,5 @@ const stk_transform_ops stk__transform_to_float = {
     .destroy = destroy,
     .plan = plan,
     .apply = apply,
+    .colours = true,
 };

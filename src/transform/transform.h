@@ -3,13 +3,19 @@
 #ifndef STK_SRC_TRANSFORM_TRANSFORM_H
 #define STK_SRC_TRANSFORM_TRANSFORM_H
 
+#include <pthread.h>
+#include <stdatomic.h>
+
 #include <stoker/transform.h>
 
 #include "base/base.h"
 
-extern const stk_transform_ops stk__transform_to_float, stk__transform_normalize,
-    stk__transform_layout, stk__transform_pad, stk__transform_random_crop,
-    stk__transform_horizontal_flip;
+extern const stk_transform_ops stk__transform_decode, stk__transform_random_resized_crop,
+    stk__transform_resize, stk__transform_center_crop, stk__transform_random_crop,
+    stk__transform_pad, stk__transform_horizontal_flip, stk__transform_vertical_flip,
+    stk__transform_random_rotation, stk__transform_color_jitter, stk__transform_random_grayscale,
+    stk__transform_gaussian_blur, stk__transform_rand_augment, stk__transform_random_erasing,
+    stk__transform_to_float, stk__transform_normalize, stk__transform_layout;
 
 /*
  * A chain of transforms for one field, made from text: "random_crop(28, padding=4),
@@ -18,8 +24,11 @@ extern const stk_transform_ops stk__transform_to_float, stk__transform_normalize
  */
 typedef struct stk__pipeline stk__pipeline;
 
-/* `in` is the header of the field as the dataset gives it. Errors name the transform and what does
- * not suit. */
+/*
+ * `in` is the header of the field as the dataset gives it; where it is encoded, the pipeline begins
+ * with decode. Steps that change colours are left out for a mask; their numbers, and so the draws
+ * of the others, stay. Errors name the transform and what does not suit.
+ */
 stk_status stk__pipeline_create(stk_context *ctx, const char *text, const stk_header *in,
                                 stk__pipeline **out, stk_error *err);
 void stk__pipeline_destroy(stk__pipeline **pipeline);
@@ -43,6 +52,46 @@ void stk__pipeline_run(const stk__pipeline *pipeline, uint64_t seed, size_t n,
                        const uint64_t *epochs, const uint64_t *positions, const stk_header *headers,
                        const void *const *src, void *const *dst, stk_status *statuses,
                        void *scratch);
+
+/* ---- Encoded pictures ---- */
+
+/* Memory that the threads of a loader decode in. */
+typedef struct stk__decode_room {
+    uint64_t each; /* bytes that every thread may hold by itself */
+    uint64_t most; /* bytes of a picture that wants more; one at a time */
+    pthread_mutex_t large;
+    atomic_uint_fast64_t refused; /* most that a picture wanted in vain */
+} stk__decode_room;
+
+stk_status stk__decode_room_init(stk__decode_room *room, uint64_t each, uint64_t most);
+void stk__decode_room_release(stk__decode_room *room);
+/* The reason of a picture that wants more than `most`: compare pointers. */
+extern const char stk__decode_too_large[];
+
+/* What one thread decodes with, kept from picture to picture. The room outlives it. */
+typedef struct stk__decoding stk__decoding;
+
+/* Where its time went; entropy decoding is estimated from outside. */
+typedef struct stk__decode_times {
+    uint64_t pictures;
+    uint64_t pixels;    /* decoded, at the scale they were decoded at */
+    uint64_t decode_ns; /* in the codec */
+    uint64_t rest_ns;   /* resize, crop, flip, values, layout */
+} stk__decode_times;
+
+stk_status stk__decoding_create(stk_context *ctx, stk__decode_room *room, stk__decoding **out);
+void stk__decoding_destroy(stk__decoding **decoding);
+const stk__decode_times *stk__decoding_times(const stk__decoding *decoding);
+
+bool stk__pipeline_decodes(const stk__pipeline *pipeline);
+/*
+ * stk__pipeline_run() for encoded pictures: a sample that fails gets status and reason (NULL: that
+ * of the status). A slice without data is left alone.
+ */
+void stk__pipeline_decode(const stk__pipeline *pipeline, uint64_t seed, size_t n,
+                          const uint64_t *epochs, const uint64_t *positions, const stk_slice *src,
+                          void *const *dst, stk_status *statuses, const char **reasons,
+                          void *scratch, stk__decoding *decoding);
 
 /* ---- Batch -> batch: run last, on the finished batch ---- */
 

@@ -131,7 +131,8 @@ static void test_adding_transforms(void **state)
 
     while (stk_transform_kind(own, n))
         n++;
-    assert_int_equal(n, 6);
+    assert_true(n > 6);
+    const size_t built_in = n;
     for (int k = 0; k < 8; k++) {
         bad = add_ops;
         if (k == 0)
@@ -156,7 +157,7 @@ static void test_adding_transforms(void **state)
     assert_ok(stk_context_add_transform(own, &add_ops, &err), &err);
     assert_fails(stk_context_add_transform(own, &add_ops, &err), STK_EINVAL, &err, "already");
     assert_ptr_equal(stk_transform_kind(own, 0), &add_ops);
-    assert_null(stk_transform_kind(own, 7));
+    assert_null(stk_transform_kind(own, built_in + 1));
     stk_context_destroy(&own);
 }
 
