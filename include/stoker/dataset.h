@@ -24,23 +24,24 @@ typedef struct stk_field {
     stk_layout layout;
     uint32_t rank;
     int64_t shape[STK_MAX_RANK];
-    char codec[16]; /**< of BYTES: "jpeg", "png", "" */
+    char codec[16]; /**< of BYTES: "image" for JPEG or PNG, "" for others */
     bool picture;   /**< [height, width, channels]: transforms of pictures apply to it */
+    bool mask;      /**< a picture of class numbers: moved as its picture, its values kept */
 } stk_field;
 
 /** Bytes of one sample of a FIXED field; 0 for the others. */
 STK_API uint64_t stk_field_bytes(const stk_field *field);
 
-/** Bytes in memory. */
-typedef struct stk_slice {
-    const void *data;
-    uint64_t size;
-} stk_slice;
-
-/** What a sample needs from storage. */
+/** What a sample needs from storage. Samples that need the same range share it. */
 typedef struct stk_need {
     uint64_t object;         /**< the dataset's number of the object */
     uint64_t offset, length; /**< range of bytes */
+    /* Of a dataset that has decode(): */
+    uint64_t decoded; /**< bytes that decode() makes of the range, which is not empty then; 0: it is
+                         handed over as it is */
+    uint64_t wanted;  /**< of them, so many from the first on are enough; 0: all */
+    bool optional;    /**< an object that is proven not to be there (STK_ENOENT) is no failure:
+                         prepare() gets a slice whose data is NULL */
 } stk_need;
 
 /**
@@ -70,11 +71,11 @@ typedef struct stk_sample {
     uint64_t index;    /**< in the dataset */
     uint64_t position; /**< in the order of the epoch */
     uint64_t epoch;
-    const stk_slice
-        *needs; /**< the bytes located, in the order they were added; readable 64 bytes beyond */
-    stk_value *values;  /**< one for each field of the dataset */
-    stk_status status;  /**< in: STK_OK; out: why this sample is bad */
-    const char *reason; /**< out: static text for the message; NULL: that of the status */
+    const stk_slice *needs; /**< the bytes located, in the order they were added, decoded where the
+                               need says so; readable 64 bytes beyond */
+    stk_value *values;      /**< one for each field of the dataset */
+    stk_status status;      /**< in: STK_OK; out: why this sample is bad */
+    const char *reason;     /**< out: static text for the message; NULL: that of the status */
 } stk_sample;
 
 /**
@@ -109,6 +110,12 @@ typedef struct stk_dataset_ops {
     stk_status (*describe)(stk_dataset *dataset,
                            void (*line)(void *user, const char *name, const char *value),
                            void *user, stk_error *err);
+    /* (optional) NULL: no need says `decoded`. Decode the bytes of a need into `out`, which has
+     * room for need->decoded bytes; the first need->wanted are enough. Called once for all samples
+     * that share the range. On failure *reason may be set to a static text. Any thread, several at
+     * a time; does not wait for storage. */
+    stk_status (*decode)(stk_dataset *dataset, const stk_need *need, const void *data, void *out,
+                         const char **reason);
 } stk_dataset_ops;
 
 /** Every dataset begins with this; its constructor fills it. */
@@ -118,9 +125,10 @@ struct stk_dataset {
     uint64_t size; /**< samples */
     const stk_field *fields;
     uint32_t num_fields;
-    uint64_t fingerprint; /**< of what the samples are: the state of a loader is bound to it */
-    uint64_t block_size;  /**< neighbouring samples stored together (shuffle: block); 1: none */
-    double cost_ns;       /**< usual work of preparing one sample, a guess; 0: unknown */
+    uint64_t fingerprint;  /**< of what the samples are: the state of a loader is bound to it */
+    uint64_t block_size;   /**< neighbouring samples stored together (shuffle: block); 1: none */
+    double cost_ns;        /**< usual work of preparing one sample, a guess; 0: unknown */
+    uint64_t worker_bytes; /**< memory that one thread holds in decode() and prepare(), at most */
     const char *const *classes; /**< names of the labels, or NULL */
     uint32_t num_classes;
     bool holds_context; /**< set by stk_dataset_open(): the context lives as long as it */

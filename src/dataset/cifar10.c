@@ -258,7 +258,9 @@ static stk_status cifar_locate(stk_dataset *dataset, const uint64_t *indices, si
         uint32_t f = file_of(c, indices[i]);
         if (c->files[f].data)
             continue;
-        stk_need need = {f, (indices[i] - c->first[f]) * RECORD_BYTES, RECORD_BYTES};
+        stk_need need = {.object = f,
+                         .offset = (indices[i] - c->first[f]) * RECORD_BYTES,
+                         .length = RECORD_BYTES};
         STK_TRY(to->add(to, i, &need));
     }
     return STK_OK;

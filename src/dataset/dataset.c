@@ -143,7 +143,7 @@ static void print_number(const printer *to, const char *name, uint64_t value)
     to->line(to->user, name, text);
 }
 
-/* As "image: uint8 28x28x1", "caption: bytes", "boxes: float32 ragged -1x4". */
+/* As "image: uint8 28x28x1", "caption: bytes", "boxes: float32 ragged ?x4". */
 static void print_field(const printer *to, const stk_field *field)
 {
     static const char *const layouts[] = {"", " ragged", " bytes"};
@@ -155,8 +155,10 @@ static void print_field(const printer *to, const stk_field *field)
     if (field->codec[0])
         length += snprintf(text + length, sizeof text - (size_t)length, " %.15s", field->codec);
     for (uint32_t i = 0; i < STK_MIN(field->rank, STK_MAX_RANK); i++)
-        length += snprintf(text + length, sizeof text - (size_t)length, "%s%" PRId64, i ? "x" : " ",
-                           field->shape[i]);
+        length += field->shape[i] < 0
+                      ? snprintf(text + length, sizeof text - (size_t)length, "%s?", i ? "x" : " ")
+                      : snprintf(text + length, sizeof text - (size_t)length, "%s%" PRId64,
+                                 i ? "x" : " ", field->shape[i]);
     if (field->rank == 0 && field->layout == STK_FIXED)
         snprintf(text + length, sizeof text - (size_t)length, " scalar");
     snprintf(name, sizeof name, "field %s", field->name);
@@ -210,4 +212,18 @@ stk_status stk_dataset_describe(stk_dataset *dataset,
     snprintf(text, sizeof text, "%016" PRIx64, dataset->fingerprint);
     line(user, "fingerprint", text);
     return dataset->ops->describe ? dataset->ops->describe(dataset, line, user, err) : STK_OK;
+}
+
+static void no_cost(stk_locator *self, size_t i, double nanoseconds)
+{
+}
+
+static void no_bytes(stk_locator *self, size_t i, uint32_t field, uint64_t bytes)
+{
+}
+
+stk_locator stk__locator_of_needs(stk_status (*add)(stk_locator *self, size_t i,
+                                                    const stk_need *need))
+{
+    return (stk_locator){.add = add, .cost = no_cost, .bytes = no_bytes};
 }

@@ -8,7 +8,8 @@
 #include "base/base.h"
 
 extern const stk_dataset_ops stk__dataset_digits, stk__dataset_mnist, stk__dataset_cifar10,
-    stk__dataset_npy, stk__dataset_synthetic;
+    stk__dataset_npy, stk__dataset_images, stk__dataset_synthetic, stk__dataset_array,
+    stk__dataset_tokens;
 
 /* Fill the head of a dataset that wraps or is made by `ops`; fields and names must live as long as
  * the dataset. */
@@ -18,5 +19,8 @@ void stk__dataset_init(stk_dataset *dataset, const stk_dataset_ops *ops, stk_con
 uint64_t stk__fingerprint(uint64_t so_far, const void *data, size_t length);
 /* A FIXED field. `shape` is ended by -1. */
 stk_field stk__field(const char *name, stk_dtype dtype, const int64_t *shape, bool picture);
+/* A locator that looks at needs alone: where add() puts them is the caller's. */
+stk_locator stk__locator_of_needs(stk_status (*add)(stk_locator *self, size_t i,
+                                                    const stk_need *need));
 
 #endif

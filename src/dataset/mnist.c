@@ -191,14 +191,16 @@ static stk_status inflate_idx(stk_context *ctx, const stk__object *packed, idx *
                               (unsigned long long)wants, packed->key);
         goto out;
     }
-    memcpy(data, head, length);
-    status = stk__gzip_read(gzip, data + length, wants - length, &got, err);
-    if (status == STK_OK && got < wants - length)
-        status = wrong_size(file, got + length, wants, false, err);
-    if (status == STK_OK)
-        status = stk__gzip_read(gzip, head, 1, &got, err);
-    if (status == STK_OK && got)
-        status = wrong_size(file, wants, wants, true, err);
+    if (!stk__gzip_whole(packed->data, packed->size, data, wants)) {
+        memcpy(data, head, length);
+        status = stk__gzip_read(gzip, data + length, wants - length, &got, err);
+        if (status == STK_OK && got < wants - length)
+            status = wrong_size(file, got + length, wants, false, err);
+        if (status == STK_OK)
+            status = stk__gzip_read(gzip, head, 1, &got, err);
+        if (status == STK_OK && got)
+            status = wrong_size(file, wants, wants, true, err);
+    }
     if (status == STK_OK) {
         file->object.data = file->object.owned = data;
         file->object.size = wants;
@@ -389,7 +391,9 @@ static stk_status mnist_locate(stk_dataset *dataset, const uint64_t *indices, si
     if (m->images.object.data)
         return STK_OK;
     for (size_t i = 0; i < n; i++) {
-        stk_need need = {0, m->images.first + indices[i] * m->sample_bytes, m->sample_bytes};
+        stk_need need = {.object = 0,
+                         .offset = m->images.first + indices[i] * m->sample_bytes,
+                         .length = m->sample_bytes};
         STK_TRY(to->add(to, i, &need));
     }
     return STK_OK;

@@ -337,7 +337,9 @@ static stk_status npy_locate(stk_dataset *dataset, const uint64_t *indices, size
     if (d->file.data)
         return STK_OK;
     for (size_t i = 0; i < n; i++) {
-        stk_need need = {0, d->header.offset + indices[i] * d->sample_bytes, d->sample_bytes};
+        stk_need need = {.object = 0,
+                         .offset = d->header.offset + indices[i] * d->sample_bytes,
+                         .length = d->sample_bytes};
         STK_TRY(to->add(to, i, &need));
     }
     return STK_OK;

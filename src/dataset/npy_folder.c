@@ -374,7 +374,7 @@ static stk_status folder_locate(stk_dataset *dataset, const uint64_t *indices, s
     const folder *d = (const folder *)dataset;
 
     for (size_t i = 0; i < n; i++) {
-        stk_need need = {indices[i], 0, need_length(d, indices[i])};
+        stk_need need = {.object = indices[i], .offset = 0, .length = need_length(d, indices[i])};
         STK_TRY(to->add(to, i, &need));
     }
     return STK_OK;

@@ -207,7 +207,7 @@ static stk_status synthetic_locate(stk_dataset *dataset, const uint64_t *indices
         if (s->store) {
             uint64_t length = s->options.read_bytes, object = indices[i] % s->num_objects;
             uint64_t place = indices[i] / s->num_objects % (s->objects[object].size / length);
-            stk_need need = {object, place * length, length};
+            stk_need need = {.object = object, .offset = place * length, .length = length};
             STK_TRY(to->add(to, i, &need));
         }
         if (!s->works)

@@ -80,6 +80,14 @@ static size_t view_object(stk_dataset *dataset, uint64_t object, stk_store **sto
     return inner->ops->object(inner, object, store, key, size);
 }
 
+static stk_status view_decode(stk_dataset *dataset, const stk_need *need, const void *data,
+                              void *out, const char **reason)
+{
+    stk_dataset *inner = ((stk__view *)dataset)->inner;
+
+    return inner->ops->decode(inner, need, data, out, reason);
+}
+
 static void view_prepare(stk_dataset *dataset, stk_sample *samples, size_t n)
 {
     const stk__view *view = (const stk__view *)dataset;
@@ -132,9 +140,22 @@ static const stk_dataset_ops located_view_ops = {
     .describe = view_describe,
 };
 
+static const stk_dataset_ops decoded_view_ops = {
+    .struct_size = sizeof(stk_dataset_ops),
+    .name = "view",
+    .doc = "Samples of another dataset.",
+    .close = view_close,
+    .locate = view_locate,
+    .object = view_object,
+    .prepare = view_prepare,
+    .describe = view_describe,
+    .decode = view_decode,
+};
+
 bool stk__is_view(const stk_dataset *dataset)
 {
-    return dataset->ops == &view_ops || dataset->ops == &located_view_ops;
+    return dataset->ops == &view_ops || dataset->ops == &located_view_ops ||
+           dataset->ops == &decoded_view_ops;
 }
 
 stk_status stk__view_create(stk_dataset *dataset, uint64_t size, const char *what, stk__view **out,
@@ -146,7 +167,9 @@ stk_status stk__view_create(stk_dataset *dataset, uint64_t size, const char *wha
         return stk__fail(err, STK_ENOMEM, STK_STAGE_DATASET, "no memory for a %s of a dataset",
                          what);
     view->base = *dataset;
-    view->base.ops = dataset->ops->locate ? &located_view_ops : &view_ops;
+    view->base.ops = !dataset->ops->locate  ? &view_ops
+                     : dataset->ops->decode ? &decoded_view_ops
+                                            : &located_view_ops;
     view->base.size = size;
     view->base.block_size = 1;
     view->base.holds_context = false;

@@ -5,37 +5,8 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "support/faults.h"
 #include "support/support.h"
-
-/* Fails the allocation that makes the count zero, and all later ones when `for_good`. */
-typedef struct faults {
-    int64_t left;
-    bool for_good;
-    uint64_t held; /* blocks not freed */
-} faults;
-
-static void *faulty_alloc(void *user, size_t size, size_t align)
-{
-    faults *f = user;
-    void *memory = NULL;
-
-    if (f->left <= 0 && (f->for_good || f->left == 0)) {
-        f->left--;
-        return NULL;
-    }
-    f->left--;
-    if (posix_memalign(&memory, align < sizeof(void *) ? sizeof(void *) : align, size ? size : 1))
-        return NULL;
-    f->held++;
-    return memory;
-}
-
-static void faulty_free(void *user, void *memory, size_t size)
-{
-    if (memory)
-        ((faults *)user)->held--;
-    free(memory);
-}
 
 static void line(void *user, const char *name, const char *value)
 {

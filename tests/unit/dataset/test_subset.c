@@ -24,7 +24,7 @@ static stk_status tally_locate(stk_dataset *dataset, const uint64_t *indices, si
                                stk_locator *to, stk_error *err)
 {
     for (size_t i = 0; i < n; i++) {
-        stk_need need = {indices[i] / 10, indices[i], 1};
+        stk_need need = {.object = indices[i] / 10, .offset = indices[i], .length = 1};
         if (indices[i] == ((tally *)dataset)->bad) {
             err->sample = indices[i];
             return STK_EFORMAT;

@@ -1,0 +1,158 @@
+/* a tree of folders, a list, an index -> a table of files with sizes */
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the parts of `images:` share. images.c is the dataset; the table of files comes from a tree
+ * (images_folder.c), from an index of a tree (images_index.c, images_cache.c) or from a list file
+ * (images_list.c); images_sizes.c looks at the files; images_pairs.c finds the mask of a picture;
+ * images_recognise.c tells a tree from other things; images_table.c is what they all use.
+ */
+#ifndef STK_SRC_DATASET_IMAGES_H
+#define STK_SRC_DATASET_IMAGES_H
+
+#include "dataset/dataset.h"
+#include "store/store.h"
+
+#define STK__IMAGES_MAX_FILES   (UINT64_C(1) << 27)
+#define STK__IMAGES_MAX_FOLDERS (UINT64_C(1) << 24)
+#define STK__IMAGES_MAX_DEPTH   32u  /* folders in folders; links of folders may lead in circles */
+#define STK__IMAGES_MAX_NAME    255u /* bytes of a name, NAME_MAX of Linux */
+#define STK__IMAGES_MAX_PATH    (STK_MAX_OBJECT_KEY - STK__IMAGES_MAX_NAME - 2)
+#define STK__IMAGES_INDEX       ".stoker-index"
+/* A folder that changed within this time before it was listed may have changed after it with no
+ * other time to show for it: the coarsest clock of a file system ticks every two seconds. */
+#define STK__IMAGES_RACY_NS INT64_C(2000000000)
+
+/* A folder, as it was when it was listed. Of other stores than local folders the last three are 0.
+ */
+typedef struct stk__images_folder {
+    uint64_t path;         /* below the root, where it begins in `text`; "" is the root */
+    uint64_t first, count; /* its pictures in `files` */
+    int64_t mtime_ns;
+    uint64_t inode;
+    uint64_t entries; /* sum of hashes of the names in it and their inodes */
+} stk__images_folder;
+
+typedef struct stk__images_file {
+    uint64_t name; /* where it begins in `text` */
+    uint64_t size; /* bytes */
+    uint32_t folder;
+} stk__images_file;
+
+/*
+ * A table of files: folders in the order of (class, path), the root first, the files of each in the
+ * order of their names; all orders are those of bytes. `text` holds the paths of all folders, then
+ * the names of all files, each ended by a zero.
+ */
+typedef struct stk__images_table {
+    stk_context *context;
+    char *text;
+    uint64_t text_bytes;
+    stk__images_folder *folders;
+    uint64_t num_folders;
+    stk__images_file *files;
+    uint64_t num_files;
+    uint64_t ignored;    /* files of other names than pictures have */
+    uint64_t unread;     /* those of them that are pictures of formats that are not read */
+    int64_t listed_ns;   /* Unix time when listing began, by this machine's clock */
+    uint64_t elapsed_ns; /* from then until the index was written */
+} stk__images_table;
+
+void stk__images_release(stk__images_table *table);
+/* The key of file `i` in its store: at most `size` bytes with the end; its full length. */
+size_t stk__images_key(const stk__images_table *table, uint64_t i, char *key, size_t size);
+/* Whether the folder is a class: one level below the root. */
+bool stk__images_is_class(const stk__images_table *table, uint64_t folder);
+/* The order of folders: by their first part, then by path. */
+int stk__images_compare_paths(const char *a, const char *b);
+
+enum { STK__IMAGES_OTHER, STK__IMAGES_UNREAD, STK__IMAGES_JPEG, STK__IMAGES_PNG };
+/* What the end of a name says; upper and lower case alike. */
+int stk__images_kind(const char *name, size_t length);
+
+/* 2: class folders with pictures; 1: pictures; 0: neither. Blocks. */
+int stk__images_recognise(stk_context *ctx, const char *url);
+
+/* ---- Trees ----------------------------------------------------------------------------------- */
+
+/* Threads that listing gains from: it waits more than it works. */
+uint32_t stk__images_threads(const stk_context *ctx);
+
+/*
+ * List the pictures of a tree, at any depth, with their sizes; hidden names are passed over. Links
+ * are followed; one that leads to a folder it lies in is an error. The table does not depend on the
+ * number of threads. Blocks.
+ */
+stk_status stk__images_list_tree(stk_context *ctx, stk_store *store, uint32_t threads,
+                                 stk__images_table *out, stk_error *err);
+
+/* Open a local folder below `root` and tell what it is now: inode and time of change. */
+stk_status stk__images_open_folder(int root, const char *path, int *fd, stk__images_folder *out,
+                                   uint64_t *device, stk_error *err);
+/* What is in it: `each` (may be NULL) gets all names that are not hidden, `type` as of readdir();
+ * *entries receives their hash. Closes the descriptor. */
+typedef stk_status stk__images_entry_fn(void *user, int folder, const char *name, unsigned type);
+stk_status stk__images_read_folder(int fd, const char *path, stk__images_entry_fn *each, void *user,
+                                   uint64_t *entries, stk_error *err);
+/* "cannot VERB 'PATH': reason" */
+stk_status stk__images_system_fail(stk_error *err, const char *verb, const char *path, int error);
+
+/* Ask for the sizes of all files. Of those that are no files the size is set to 1, so that reading
+ * them tells what is wrong; `missing` (may be NULL) receives the first of them, or UINT64_MAX.
+ * Blocks. */
+stk_status stk__images_find_sizes(stk__images_table *table, stk_store *store, uint32_t threads,
+                                  uint64_t *missing, stk_error *err);
+
+/* Run `work` on some threads, all with the same argument, until all have returned; the calling
+ * thread tells of progress meanwhile. With 1, or where no thread starts, it works itself. */
+void stk__images_crew(stk_context *ctx, uint32_t threads, void (*work)(void *), void *argument,
+                      const char *what, const atomic_uint_fast64_t *done, uint64_t total);
+
+/* ---- Index (images_index.c: bytes; images_cache.c: files) ------------------------------------ */
+
+/* Bytes of an index that are the table's, in new memory. */
+stk_status stk__images_index_make(const stk__images_table *table, void **data, uint64_t *length);
+/* The table of an index. Whatever the bytes, a table is sound: its orders, names and counts are
+ * those that listing gives. STK_EFORMAT, STK_ECHECKSUM, STK_ELIMIT, STK_ENOMEM. */
+stk_status stk__images_index_parse(stk_context *ctx, const void *data, uint64_t length,
+                                   stk__images_table *out);
+
+typedef enum stk__images_index_use {
+    STK__IMAGES_INDEX_NONE,    /* not asked for, or not a local folder */
+    STK__IMAGES_INDEX_USED,    /* the tree has not changed since it was written */
+    STK__IMAGES_INDEX_WRITTEN, /* the tree was listed */
+    STK__IMAGES_INDEX_REFUSED  /* the tree was listed and the index could not be written */
+} stk__images_index_use;
+
+/* The table of a tree: from its index where that is true, else listed, with the index written.
+ * `index` is "auto", "none" or a path. Blocks. */
+stk_status stk__images_open_tree(stk_context *ctx, stk_store *store, const char *index,
+                                 stk__images_table *out, stk__images_index_use *use,
+                                 stk_error *err);
+
+/* ---- Lists (images_list.c) ------------------------------------------------------------------- */
+
+typedef struct stk__images_labels {
+    int64_t *labels; /* one for each file */
+    char *text;      /* what `classes` point into */
+    const char **classes;
+    uint32_t num_classes; /* 0: the labels are numbers */
+} stk__images_labels;
+
+/*
+ * Read a list file of lines "path,label". `name` ends in .csv, .tsv or .txt and is what messages
+ * call it. *absolute: its paths begin with a '/', which is taken off: they are relative to the
+ * root of all.
+ */
+stk_status stk__images_parse_list(stk_context *ctx, const char *name, char *data, uint64_t length,
+                                  stk__images_table *out, stk__images_labels *labels,
+                                  uint64_t **lines, bool *absolute, stk_error *err);
+void stk__images_release_labels(stk_context *ctx, stk__images_labels *labels);
+
+/* ---- Pairs (images_pairs.c) ------------------------------------------------------------------ */
+
+/* For each picture the number of the mask of the same path without its extension. */
+stk_status stk__images_pair(const stk__images_table *pictures, const stk__images_table *masks,
+                            const char *masks_url, uint32_t **out, uint64_t *unused,
+                            stk_error *err);
+
+#endif

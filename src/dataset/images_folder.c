@@ -1,0 +1,524 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Listing a tree. Folders wait on one stack and each thread takes the next; what it finds stays in
+ * its own arena, sorted within the folder, until all folders are known. Then they are sorted and
+ * the names laid behind each other, so that the table does not depend on who listed what.
+ */
+#include "dataset/images.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#define MAX_LISTERS 16u
+
+/* A folder of the walk. */
+typedef struct node node;
+struct node {
+    node *parent;
+    node *next; /* on the stack, then among all */
+    stk__images_folder folder;
+    uint64_t device;
+    uint32_t depth, lister; /* lister: whose arena holds its names */
+    uint64_t names, bytes;  /* of the pictures in it, in that arena */
+    uint64_t sizes;         /* where theirs begin, if the store told them */
+    char path[];
+};
+
+/* A name before sorting. */
+typedef struct raw_name {
+    uint64_t at, size;
+} raw_name;
+
+/* What one thread has found. */
+typedef struct lister {
+    char *names;
+    uint64_t names_used, names_room;
+    uint64_t *sizes;
+    uint64_t num_sizes, sizes_room;
+    char *raw; /* names of the folder being listed */
+    uint64_t raw_used, raw_room;
+    raw_name *items;
+    uint64_t num_items, items_room;
+    uint64_t ignored, unread;
+} lister;
+
+typedef struct walk {
+    stk_context *context;
+    stk_store *store;
+    int root; /* -1: no local folder */
+    atomic_uint_fast64_t found;
+    lister listers[MAX_LISTERS];
+    pthread_mutex_t mutex; /* guards the rest */
+    pthread_cond_t changed;
+    uint32_t num_listers;
+    node *stack, *listed;
+    uint64_t num_nodes, busy; /* folders ever seen; being listed now */
+    stk_status status;
+    stk_error *err;
+} walk;
+
+/* The folder being listed, for the callbacks. */
+typedef struct visit {
+    walk *walk;
+    lister *lister;
+    node *node;
+    stk_error *err;
+} visit;
+
+stk_status stk__images_system_fail(stk_error *err, const char *verb, const char *path, int error)
+{
+    const char *reason = strerrordesc_np(error);
+
+    return stk__fail_at(err, stk__status_of_errno(error), STK_STAGE_DATASET, path, STK_NO_OFFSET,
+                        "images: cannot %s '%.300s': %s", verb, path[0] ? path : ".",
+                        reason ? reason : "unknown error");
+}
+
+static stk_status no_memory(stk_error *err, const char *path)
+{
+    return stk__fail_at(err, STK_ENOMEM, STK_STAGE_DATASET, path, STK_NO_OFFSET,
+                        "images: no memory for the names of the files in '%.200s'",
+                        path[0] ? path : ".");
+}
+
+/* Make room for `wanted` elements in all. */
+static bool grow(stk_context *ctx, void **memory, uint64_t *room, uint64_t wanted, uint64_t size)
+{
+    uint64_t more = 0, bytes = 0;
+
+    if (wanted <= *room)
+        return true;
+    if (!stk__mul_size(STK_MAX(wanted, 256), 2, &more) || !stk__mul_size(more, size, &bytes))
+        return false;
+    void *grown = stk__realloc(ctx, *memory, bytes);
+    if (!grown)
+        return false;
+    *memory = grown;
+    *room = more;
+    return true;
+}
+
+/* ---- What is found --------------------------------------------------------------------------- */
+
+static stk_status add_file(visit *v, const char *name, size_t length, uint64_t size)
+{
+    lister *l = v->lister;
+    stk_context *ctx = v->walk->context;
+    int kind = stk__images_kind(name, length);
+
+    if (kind < STK__IMAGES_JPEG) {
+        l->ignored++;
+        l->unread += kind == STK__IMAGES_UNREAD;
+        return STK_OK;
+    }
+    if (atomic_fetch_add_explicit(&v->walk->found, 1, memory_order_relaxed) >=
+            STK__IMAGES_MAX_FILES ||
+        length > STK__IMAGES_MAX_NAME)
+        return stk__fail_at(v->err, STK_ELIMIT, STK_STAGE_DATASET, v->node->path, STK_NO_OFFSET,
+                            "images: '%.300s' in '%.200s' is beyond the %llu files of names of %u "
+                            "bytes that are listed; pack the pictures into shards",
+                            name, v->node->path, (unsigned long long)STK__IMAGES_MAX_FILES,
+                            STK__IMAGES_MAX_NAME);
+    if (!grow(ctx, (void **)&l->raw, &l->raw_room, l->raw_used + length + 1, 1) ||
+        !grow(ctx, (void **)&l->items, &l->items_room, l->num_items + 1, sizeof *l->items))
+        return no_memory(v->err, v->node->path);
+    memcpy(l->raw + l->raw_used, name, length);
+    l->raw[l->raw_used + length] = 0;
+    l->items[l->num_items++] = (raw_name){l->raw_used, size};
+    l->raw_used += length + 1;
+    return STK_OK;
+}
+
+/* Put a folder on the stack. */
+static stk_status add_folder(visit *v, const char *name, size_t length)
+{
+    walk *w = v->walk;
+    const node *parent = v->node;
+    size_t front = parent ? strlen(parent->path) : 0;
+    size_t bytes = front + (front != 0) + length;
+
+    if (bytes > STK__IMAGES_MAX_PATH || length > STK__IMAGES_MAX_NAME)
+        return stk__fail_at(v->err, STK_ELIMIT, STK_STAGE_DATASET, parent->path, STK_NO_OFFSET,
+                            "images: the path of a folder in '%.200s' is longer than %d bytes; "
+                            "open the tree further down",
+                            parent->path, STK__IMAGES_MAX_PATH);
+    if (parent && parent->depth == STK__IMAGES_MAX_DEPTH)
+        return stk__fail_at(v->err, STK_ELIMIT, STK_STAGE_DATASET, parent->path, STK_NO_OFFSET,
+                            "images: '%.200s' lies more than %u folders deep: look for links that "
+                            "lead in circles, or open the tree further down",
+                            parent->path, STK__IMAGES_MAX_DEPTH);
+    node *n = stk__calloc(w->context, 1, sizeof *n + bytes + 1);
+    if (!n)
+        return no_memory(v->err, parent ? parent->path : "");
+    if (front)
+        snprintf(n->path, bytes + 1, "%s/%.*s", parent->path, (int)length, name);
+    else
+        memcpy(n->path, name, length);
+    n->parent = v->node;
+    n->depth = parent ? parent->depth + 1 : 0;
+    pthread_mutex_lock(&w->mutex);
+    bool many = w->num_nodes == STK__IMAGES_MAX_FOLDERS;
+    if (!many) {
+        w->num_nodes++;
+        n->next = w->stack;
+        w->stack = n;
+        pthread_cond_signal(&w->changed);
+    }
+    pthread_mutex_unlock(&w->mutex);
+    if (!many)
+        return STK_OK;
+    stk__free(w->context, n);
+    return stk__fail_at(v->err, STK_ELIMIT, STK_STAGE_DATASET, parent->path, STK_NO_OFFSET,
+                        "images: more than %llu folders; links may lead to the same ones again "
+                        "and again",
+                        (unsigned long long)STK__IMAGES_MAX_FOLDERS);
+}
+
+static int by_name(const void *a, const void *b, void *text)
+{
+    return strcmp((const char *)text + ((const raw_name *)a)->at,
+                  (const char *)text + ((const raw_name *)b)->at);
+}
+
+/* Move the names of the folder, sorted, behind those of other folders. */
+static stk_status keep_names(visit *v)
+{
+    lister *l = v->lister;
+    node *n = v->node;
+    stk_context *ctx = v->walk->context;
+    bool sized = v->walk->root < 0;
+
+    if (l->num_items > 1)
+        qsort_r(l->items, l->num_items, sizeof *l->items, by_name, l->raw);
+    if (!grow(ctx, (void **)&l->names, &l->names_room, l->names_used + l->raw_used, 1) ||
+        (sized && !grow(ctx, (void **)&l->sizes, &l->sizes_room, l->num_sizes + l->num_items,
+                        sizeof *l->sizes)))
+        return no_memory(v->err, n->path);
+    n->lister = (uint32_t)(l - v->walk->listers);
+    n->names = l->names_used;
+    n->bytes = l->raw_used;
+    n->sizes = l->num_sizes;
+    n->folder.count = l->num_items;
+    for (uint64_t i = 0; i < l->num_items; i++) {
+        const char *name = l->raw + l->items[i].at;
+        size_t bytes = strlen(name) + 1;
+        memcpy(l->names + l->names_used, name, bytes);
+        l->names_used += bytes;
+        if (sized)
+            l->sizes[l->num_sizes++] = l->items[i].size;
+    }
+    return STK_OK;
+}
+
+/* ---- Local folders --------------------------------------------------------------------------- */
+
+stk_status stk__images_open_folder(int root, const char *path, int *fd, stk__images_folder *out,
+                                   uint64_t *device, stk_error *err)
+{
+    struct stat st;
+
+    *fd = openat(root, path[0] ? path : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (*fd < 0)
+        return stk__images_system_fail(err, "list the folder", path, errno);
+    if (fstat(*fd, &st) < 0) {
+        int error = errno;
+        close(*fd);
+        *fd = -1;
+        return stk__images_system_fail(err, "look at the folder", path, error);
+    }
+    out->mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+    out->inode = st.st_ino;
+    *device = st.st_dev;
+    return STK_OK;
+}
+
+stk_status stk__images_read_folder(int fd, const char *path, stk__images_entry_fn *each, void *user,
+                                   uint64_t *entries, stk_error *err)
+{
+    stk_status status = STK_OK;
+
+    *entries = 0;
+    DIR *folder = fdopendir(fd);
+    if (!folder) {
+        int error = errno;
+        close(fd);
+        return stk__images_system_fail(err, "list the folder", path, error);
+    }
+    while (status == STK_OK) {
+        errno = 0;
+        const struct dirent *e = readdir(folder);
+        if (!e) {
+            if (errno)
+                status = stk__images_system_fail(err, "list the folder", path, errno);
+            break;
+        }
+        if (e->d_name[0] == '.')
+            continue;
+        /* A sum, since the order of entries means nothing. */
+        *entries += XXH3_64bits_withSeed(e->d_name, strlen(e->d_name), e->d_ino);
+        if (each)
+            status = each(user, fd, e->d_name, e->d_type);
+    }
+    closedir(folder);
+    return status;
+}
+
+/* What a link leads to, or an entry of a file system that does not tell types. */
+static stk_status find_type(visit *v, int folder, const char *name, unsigned *type)
+{
+    char path[STK_MAX_OBJECT_KEY];
+    struct stat st;
+
+    if (fstatat(folder, name, &st, 0) == 0) {
+        *type = S_ISDIR(st.st_mode) ? DT_DIR : S_ISREG(st.st_mode) ? DT_REG : DT_FIFO;
+        return STK_OK;
+    }
+    int error = errno;
+    /* A link to nothing: reading it will say so, where it is named like a picture. */
+    *type = DT_REG;
+    if (error == ENOENT)
+        return STK_OK;
+    snprintf(path, sizeof path, "%s%s%s", v->node->path, v->node->path[0] ? "/" : "", name);
+    if (error == ELOOP)
+        return stk__fail_at(v->err, STK_EINVAL, STK_STAGE_DATASET, path, STK_NO_OFFSET,
+                            "images: the link '%.300s' leads in a circle; remove it", path);
+    return stk__images_system_fail(v->err, "look at", path, error);
+}
+
+static stk_status local_entry(void *user, int folder, const char *name, unsigned type)
+{
+    visit *v = user;
+
+    if (type != DT_REG && type != DT_DIR)
+        STK_TRY(find_type(v, folder, name, &type));
+    if (type == DT_DIR)
+        return add_folder(v, name, strlen(name));
+    if (type == DT_REG)
+        return add_file(v, name, strlen(name), 0);
+    v->lister->ignored++;
+    return STK_OK;
+}
+
+/* A folder that is one of those it lies in was reached by a link. */
+static stk_status check_circle(const visit *v)
+{
+    const node *n = v->node;
+
+    for (const node *p = n->parent; p; p = p->parent)
+        if (p->folder.inode == n->folder.inode && p->device == n->device)
+            return stk__fail_at(v->err, STK_EINVAL, STK_STAGE_DATASET, n->path, STK_NO_OFFSET,
+                                "images: the link '%.200s' leads to '%.200s', a folder that it "
+                                "lies in: remove the link",
+                                n->path, p->path[0] ? p->path : ".");
+    return STK_OK;
+}
+
+static stk_status list_local(visit *v)
+{
+    node *n = v->node;
+    int fd = -1;
+
+    STK_TRY(stk__images_open_folder(v->walk->root, n->path, &fd, &n->folder, &n->device, v->err));
+    stk_status status = check_circle(v);
+    if (status != STK_OK) {
+        close(fd);
+        return status;
+    }
+    return stk__images_read_folder(fd, n->path, local_entry, v, &n->folder.entries, v->err);
+}
+
+/* ---- Other stores ---------------------------------------------------------------------------- */
+
+static stk_status store_entry(void *user, const char *key, const stk_object_info *info)
+{
+    visit *v = user;
+    size_t end = strlen(key);
+
+    if (end && key[end - 1] == '/')
+        end--;
+    size_t begin = end;
+    while (begin && key[begin - 1] != '/')
+        begin--;
+    if (begin == end || key[begin] == '.')
+        return STK_OK;
+    if (info->is_folder)
+        return add_folder(v, key + begin, end - begin);
+    return add_file(v, key + begin, end - begin, info->size);
+}
+
+static stk_status list_folder(visit *v)
+{
+    lister *l = v->lister;
+
+    l->raw_used = l->num_items = 0;
+    STK_TRY(v->walk->root >= 0
+                ? list_local(v)
+                : stk_store_list(v->walk->store, v->node->path, store_entry, v, v->err));
+    return keep_names(v);
+}
+
+/* ---- The walk -------------------------------------------------------------------------------- */
+
+/* The next folder; NULL when all are listed, or one has failed. */
+static node *take_locked(walk *w)
+{
+    while (w->status == STK_OK && !w->stack && w->busy)
+        pthread_cond_wait(&w->changed, &w->mutex);
+    node *n = w->status == STK_OK ? w->stack : NULL;
+    if (n) {
+        w->stack = n->next;
+        w->busy++;
+    }
+    return n;
+}
+
+static void walk_main(void *argument)
+{
+    walk *w = argument;
+    stk_error err;
+
+    stk_error_init(&err);
+    pthread_mutex_lock(&w->mutex);
+    visit v = {.walk = w, .lister = &w->listers[w->num_listers++], .err = &err};
+    while ((v.node = take_locked(w))) {
+        pthread_mutex_unlock(&w->mutex);
+        stk_status status = list_folder(&v);
+        pthread_mutex_lock(&w->mutex);
+        v.node->next = w->listed;
+        w->listed = v.node;
+        w->busy--;
+        if (status != STK_OK && w->status == STK_OK) {
+            w->status = status;
+            if (w->err)
+                *w->err = err;
+        }
+        /* The others wait for the last folder, or for a failure. */
+        if (status != STK_OK || (!w->busy && !w->stack))
+            pthread_cond_broadcast(&w->changed);
+    }
+    pthread_mutex_unlock(&w->mutex);
+}
+
+static int by_path(const void *a, const void *b)
+{
+    return stk__images_compare_paths((*(node *const *)a)->path, (*(node *const *)b)->path);
+}
+
+/* Lay the folders and their names out as a table. */
+static stk_status lay_out(const walk *w, node **nodes, stk__images_table *out)
+{
+    uint64_t at = 0, file = 0, bytes = 0;
+
+    for (uint64_t i = 0; i < out->num_folders; i++) {
+        out->num_files += nodes[i]->folder.count;
+        bytes += nodes[i]->bytes + strlen(nodes[i]->path) + 1;
+    }
+    out->text_bytes = bytes;
+    out->text = stk__alloc(out->context, bytes);
+    out->folders = stk__calloc(out->context, out->num_folders, sizeof *out->folders);
+    out->files = stk__calloc(out->context, out->num_files, sizeof *out->files);
+    if (!out->text || !out->folders || !out->files)
+        return STK_ENOMEM;
+    for (uint64_t i = 0; i < out->num_folders; i++) {
+        size_t length = strlen(nodes[i]->path) + 1;
+        memcpy(out->text + at, nodes[i]->path, length);
+        out->folders[i] = nodes[i]->folder;
+        out->folders[i].path = at;
+        at += length;
+    }
+    for (uint64_t i = 0; i < out->num_folders; i++) {
+        const node *n = nodes[i];
+        const lister *l = &w->listers[n->lister];
+        out->folders[i].first = file;
+        if (!n->folder.count)
+            continue;
+        memcpy(out->text + at, l->names + n->names, n->bytes);
+        for (uint64_t k = 0; k < n->folder.count; k++) {
+            out->files[file++] =
+                (stk__images_file){.name = at,
+                                   .size = w->root < 0 ? l->sizes[n->sizes + k] : 0,
+                                   .folder = (uint32_t)i};
+            at += strlen(out->text + at) + 1;
+        }
+    }
+    return STK_OK;
+}
+
+static stk_status make_table(walk *w, stk__images_table *out)
+{
+    uint64_t count = 0;
+
+    node **nodes = stk__calloc(w->context, w->num_nodes, sizeof(node *));
+    if (!nodes)
+        return STK_ENOMEM;
+    for (node *n = w->listed; n; n = n->next)
+        nodes[count++] = n;
+    qsort(nodes, count, sizeof *nodes, by_path);
+    out->num_folders = count;
+    stk_status status = lay_out(w, nodes, out);
+    for (uint32_t i = 0; i < w->num_listers; i++) {
+        out->ignored += w->listers[i].ignored;
+        out->unread += w->listers[i].unread;
+    }
+    stk__free(w->context, nodes);
+    return status;
+}
+
+static void release_nodes(stk_context *ctx, node *n)
+{
+    for (node *next; n; n = next) {
+        next = n->next;
+        stk__free(ctx, n);
+    }
+}
+
+static void release_walk(walk *w)
+{
+    release_nodes(w->context, w->stack);
+    release_nodes(w->context, w->listed);
+    for (uint32_t i = 0; i < MAX_LISTERS; i++) {
+        lister *l = &w->listers[i];
+        stk__free(w->context, l->names);
+        stk__free(w->context, l->sizes);
+        stk__free(w->context, l->raw);
+        stk__free(w->context, l->items);
+    }
+    pthread_cond_destroy(&w->changed);
+    pthread_mutex_destroy(&w->mutex);
+}
+
+stk_status stk__images_list_tree(stk_context *ctx, stk_store *store, uint32_t threads,
+                                 stk__images_table *out, stk_error *err)
+{
+    walk w = {.context = ctx,
+              .store = store,
+              .root = stk__file_root(store),
+              .mutex = PTHREAD_MUTEX_INITIALIZER,
+              .changed = PTHREAD_COND_INITIALIZER,
+              .err = err};
+    visit first = {.walk = &w, .err = err};
+    uint64_t begin_ns = stk__now_ns();
+
+    *out = (stk__images_table){.context = ctx, .listed_ns = (int64_t)(stk__wall_seconds() * 1e9)};
+    stk_status status = add_folder(&first, "", 0);
+    if (status == STK_OK) {
+        stk__images_crew(ctx, STK_MIN(threads, MAX_LISTERS), walk_main, &w, "pictures found",
+                         &w.found, 0);
+        status = w.status;
+    }
+    if (status == STK_OK && make_table(&w, out) != STK_OK)
+        status = no_memory(err, "");
+    release_walk(&w);
+    if (status == STK_OK && w.root >= 0)
+        status = stk__images_find_sizes(out, store, threads, NULL, err);
+    out->elapsed_ns = stk__now_ns() - begin_ns;
+    if (status != STK_OK)
+        stk__images_release(out);
+    return status;
+}

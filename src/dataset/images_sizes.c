@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The sizes of files, asked for by several threads. */
+#include "dataset/images.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define CHUNK       256u /* files that a thread takes at a time */
+#define FEW         64u  /* files that are not worth a thread */
+#define SIZE_ABSENT 1u   /* of a file that is not there: reading a byte of it says why */
+
+typedef struct sizes {
+    stk__images_table *table;
+    stk_store *store;
+    int root;
+    atomic_uint_fast64_t next, done;
+    atomic_uint_fast64_t missing; /* the first file that is not there */
+    atomic_bool failed;
+    pthread_mutex_t mutex; /* guards the rest */
+    stk_status status;
+    stk_error *err;
+} sizes;
+
+static void note_missing(sizes *s, uint64_t i)
+{
+    uint_fast64_t least = atomic_load(&s->missing);
+
+    s->table->files[i].size = SIZE_ABSENT;
+    while (i < least && !atomic_compare_exchange_weak(&s->missing, &least, i))
+        continue;
+}
+
+static void fail(sizes *s, stk_status status, const stk_error *err)
+{
+    atomic_store(&s->failed, true);
+    pthread_mutex_lock(&s->mutex);
+    if (s->status == STK_OK) {
+        s->status = status;
+        if (s->err)
+            *s->err = *err;
+    }
+    pthread_mutex_unlock(&s->mutex);
+}
+
+static stk_status look_at_local(sizes *s, int folder, uint64_t i, stk_error *err)
+{
+    stk__images_file *file = &s->table->files[i];
+    char key[STK_MAX_OBJECT_KEY];
+    struct stat st;
+
+    if (fstatat(folder, s->table->text + file->name, &st, 0) == 0) {
+        if (S_ISREG(st.st_mode))
+            file->size = (uint64_t)st.st_size;
+        else
+            note_missing(s, i);
+        return STK_OK;
+    }
+    int error = errno;
+    if (error == ENOENT || error == ENOTDIR || error == ELOOP) {
+        note_missing(s, i);
+        return STK_OK;
+    }
+    stk__images_key(s->table, i, key, sizeof key);
+    return stk__images_system_fail(err, "look at", key, error);
+}
+
+static stk_status look_at_stored(sizes *s, uint64_t i, stk_error *err)
+{
+    stk_object_info info = {.struct_size = sizeof info};
+    char key[STK_MAX_OBJECT_KEY];
+
+    stk__images_key(s->table, i, key, sizeof key);
+    stk_status status = stk_store_stat(s->store, key, &info, err);
+    if (status == STK_ENOENT || status == STK_ENOTSUP || (status == STK_OK && info.is_folder)) {
+        note_missing(s, i);
+        return STK_OK;
+    }
+    if (status == STK_OK)
+        s->table->files[i].size = info.size;
+    return status;
+}
+
+static stk_status look_at_chunk(sizes *s, uint64_t first, uint64_t end, stk_error *err)
+{
+    const stk__images_table *t = s->table;
+    stk_status status = STK_OK;
+    uint32_t opened = UINT32_MAX;
+    int folder = -1;
+
+    for (uint64_t i = first; i < end && status == STK_OK && !atomic_load(&s->failed); i++) {
+        uint32_t f = t->files[i].folder;
+        if (s->root < 0) {
+            status = look_at_stored(s, i, err);
+            continue;
+        }
+        if (f != opened) {
+            const char *path = t->text + t->folders[f].path;
+            if (folder >= 0)
+                close(folder);
+            folder = openat(s->root, path[0] ? path : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+            opened = f;
+            if (folder < 0)
+                return stk__images_system_fail(err, "look into the folder", path, errno);
+        }
+        status = look_at_local(s, folder, i, err);
+    }
+    if (folder >= 0)
+        close(folder);
+    return status;
+}
+
+static void sizes_main(void *argument)
+{
+    sizes *s = argument;
+    uint64_t n = s->table->num_files, first;
+    stk_error err;
+
+    stk_error_init(&err);
+    while (!atomic_load(&s->failed) && (first = atomic_fetch_add(&s->next, CHUNK)) < n) {
+        uint64_t end = STK_MIN(first + CHUNK, n);
+        stk_status status = look_at_chunk(s, first, end, &err);
+        if (status != STK_OK)
+            fail(s, status, &err);
+        atomic_fetch_add_explicit(&s->done, end - first, memory_order_relaxed);
+    }
+}
+
+stk_status stk__images_find_sizes(stk__images_table *table, stk_store *store, uint32_t threads,
+                                  uint64_t *missing, stk_error *err)
+{
+    sizes s = {.table = table,
+               .store = store,
+               .root = stk__file_root(store),
+               .mutex = PTHREAD_MUTEX_INITIALIZER,
+               .err = err};
+
+    atomic_init(&s.missing, UINT64_MAX);
+    if (table->num_files <= FEW)
+        threads = 1;
+    stk__images_crew(table->context, threads, sizes_main, &s, "sizes of pictures", &s.done,
+                     table->num_files);
+    if (missing)
+        *missing = atomic_load(&s.missing);
+    pthread_mutex_destroy(&s.mutex);
+    return s.status;
+}

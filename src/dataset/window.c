@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Windows at work: which chunks a window needs, decoding them, cutting windows out. */
+#include "dataset/window.h"
+
+#include <stdio.h>
+
+/* Where a part of a window lies in its variable, and the chunks that it touches. */
+typedef struct cut {
+    stk__box box;
+    int64_t low[STK__WINDOW_DIMS], high[STK__WINDOW_DIMS], at[STK__WINDOW_DIMS];
+} cut;
+
+static void cut_box(const stk__window *w, const stk__window_part *part, const int64_t *start,
+                    stk__box *box)
+{
+    const stk__window_variable *v = &w->variables[part->variable];
+
+    for (uint32_t d = 0; d < v->info->rank; d++) {
+        const uint32_t i = v->dims[d];
+        const bool timed = part->steps && i == w->time;
+        box->start[d] = start[i] + (timed ? part->time : 0);
+        box->shape[d] = timed ? part->steps : w->dims[i].window;
+        box->step[d] = 1;
+    }
+}
+
+static void begin_cut(const stk__window *w, const stk__window_part *part, const int64_t *start,
+                      cut *c)
+{
+    const stk__window_variable *v = &w->variables[part->variable];
+
+    cut_box(w, part, start, &c->box);
+    for (uint32_t d = 0; d < v->info->rank; d++) {
+        c->low[d] = c->at[d] = c->box.start[d] / v->info->chunk_shape[d];
+        c->high[d] = (c->box.start[d] + c->box.shape[d] - 1) / v->info->chunk_shape[d];
+    }
+}
+
+static bool next_chunk(const stk__window_variable *v, cut *c)
+{
+    for (uint32_t d = v->info->rank; d-- > 0;) {
+        if (++c->at[d] <= c->high[d])
+            return true;
+        c->at[d] = c->low[d];
+    }
+    return false;
+}
+
+/* Numbers of a chunk: in the array, in the manifest, and of its object. */
+typedef struct numbers {
+    uint64_t chunk, place, object;
+} numbers;
+
+static numbers number_chunk(const stk__window_variable *v, const cut *c)
+{
+    numbers n = {0};
+
+    for (uint32_t d = 0; d < v->info->rank; d++) {
+        int64_t size = v->info->shape[d], shard = v->info->shard_shape[d],
+                chunk = v->info->chunk_shape[d];
+        n.chunk = n.chunk * (uint64_t)((size - 1) / chunk + 1) + (uint64_t)c->at[d];
+        n.place = n.place * (uint64_t)v->count[d] + (uint64_t)(c->at[d] - v->low[d]);
+        n.object =
+            n.object * (uint64_t)((size - 1) / shard + 1) + (uint64_t)(c->at[d] * chunk / shard);
+    }
+    if (v->one_object)
+        n.object = 0;
+    return n;
+}
+
+/* Bytes of a decoded chunk up to the last that the box takes; 0: all. */
+static uint64_t wanted_bytes(const stk__window_variable *v, const cut *c)
+{
+    uint64_t last = 0;
+
+    if (!v->prefix)
+        return 0;
+    for (uint32_t d = 0; d < v->info->rank; d++) {
+        int64_t shape = v->info->chunk_shape[d], begin = c->at[d] * shape;
+        int64_t end = STK_MIN(c->box.start[d] + c->box.shape[d] - begin, shape);
+        last = last * (uint64_t)shape + (uint64_t)(end - 1);
+    }
+    return (last + 1) * v->info->itemsize;
+}
+
+/* ---- Locating ---- */
+
+static stk_status add_chunks(const stk__window *w, const stk__window_part *part,
+                             const int64_t *start, size_t i, stk_locator *to)
+{
+    const stk__window_variable *v = &w->variables[part->variable];
+    cut c;
+
+    begin_cut(w, part, start, &c);
+    do {
+        const numbers n = number_chunk(v, &c);
+        /* The last piece of a row of chunks without gaps may be short. An empty object is asked for
+         * a byte, which it does not have. */
+        const bool run = v->fixed && v->offsets && !v->sharded;
+        stk_need need = {.object = v->first_object + n.object,
+                         .offset = v->offsets ? v->offsets[n.place] : 0,
+                         .length = STK_MAX(v->lengths[n.place], 1),
+                         .decoded = run ? v->lengths[n.place] : v->chunk_bytes,
+                         .wanted = wanted_bytes(v, &c),
+                         .optional = !v->sharded && stk__array_fills(v->array)};
+        if (v->lengths[n.place] != STK__WINDOW_ABSENT)
+            STK_TRY(to->add(to, i, &need));
+    } while (next_chunk(v, &c));
+    return STK_OK;
+}
+
+/* Chunks that are stored as they are in memory are read in part. */
+static stk_status add_ranges(const stk__window *w, const stk__window_part *part,
+                             const int64_t *start, size_t i, stk_locator *to)
+{
+    const stk__window_variable *v = &w->variables[part->variable];
+    stk__walk *walk = NULL;
+    stk__need found;
+    stk__box box;
+
+    cut_box(w, part, start, &box);
+    stk_status status = stk__walk_create(v->array, &box, false, &walk);
+    while (status == STK_OK && (status = stk__walk_next(walk, &found, NULL)) == STK_OK) {
+        stk_need need = {.object = v->first_object + found.object,
+                         .offset = found.offset,
+                         .length = found.length,
+                         .optional = stk__array_fills(v->array)};
+        if (found.kind == STK__NEED_BYTES)
+            status = to->add(to, i, &need);
+    }
+    stk__walk_destroy(&walk);
+    return status == STK_EOS ? STK_OK : status;
+}
+
+static stk_status window_locate(stk_dataset *dataset, const uint64_t *indices, size_t n,
+                                stk_locator *to, stk_error *err)
+{
+    const stk__window *w = (const stk__window *)dataset;
+    int64_t start[STK__WINDOW_DIMS];
+
+    (void)err;
+    for (size_t i = 0; i < n; i++) {
+        stk__window_start(w, indices[i], start);
+        for (uint32_t p = 0; p < w->num_parts; p++)
+            STK_TRY(w->variables[w->parts[p].variable].plain
+                        ? add_ranges(w, &w->parts[p], start, i, to)
+                        : add_chunks(w, &w->parts[p], start, i, to));
+    }
+    return STK_OK;
+}
+
+static stk__window_variable *variable_of(stk__window *w, uint64_t object)
+{
+    uint32_t i = 0;
+
+    while (i + 1 < w->num_variables && w->variables[i + 1].first_object <= object)
+        i++;
+    return &w->variables[i];
+}
+
+static size_t window_object(stk_dataset *dataset, uint64_t object, stk_store **store, char *key,
+                            size_t size)
+{
+    stk__window_variable *v = variable_of((stk__window *)dataset, object);
+    char none[1]; /* of a caller that asks for the length */
+
+    *store = stk__array_store(v->array);
+    return stk__array_key(v->array, object - v->first_object, size ? key : none, size);
+}
+
+/* ---- States of threads ---- */
+
+static void free_state(stk__window *w, stk__window_state *state)
+{
+    stk__codec_state_destroy(&state->codec);
+    stk__free(w->base.context, state->raw);
+    stk__free(w->base.context, state);
+}
+
+static stk__window_state *take_state(stk__window *w)
+{
+    stk_context *ctx = w->base.context;
+
+    pthread_mutex_lock(&w->mutex);
+    stk__window_state *state = w->idle;
+    if (state)
+        w->idle = state->next;
+    pthread_mutex_unlock(&w->mutex);
+    if (state)
+        return state;
+    state = stk__calloc(ctx, 1, sizeof *state);
+    if (!state)
+        return NULL;
+    if (w->raw_bytes)
+        state->raw = stk__alloc_buffer(ctx, w->raw_bytes);
+    if ((w->raw_bytes && !state->raw) ||
+        stk__codec_state_create(ctx, &state->codec, NULL) != STK_OK) {
+        free_state(w, state);
+        return NULL;
+    }
+    return state;
+}
+
+static void give_state(stk__window *w, stk__window_state *state)
+{
+    pthread_mutex_lock(&w->mutex);
+    state->next = w->idle;
+    w->idle = state;
+    pthread_mutex_unlock(&w->mutex);
+}
+
+/* ---- Decoding ---- */
+
+static stk_status window_decode(stk_dataset *dataset, const stk_need *need, const void *data,
+                                void *out, const char **reason)
+{
+    stk__window *w = (stk__window *)dataset;
+    const stk__window_variable *v = variable_of(w, need->object);
+    const stk__need whole = {.kind = STK__NEED_BYTES,
+                             .object = need->object - v->first_object,
+                             .offset = need->offset,
+                             .decode_size = need->decoded};
+    uint64_t wanted = need->wanted ? need->wanted : need->decoded;
+
+    stk__window_state *state = take_state(w);
+    if (!state)
+        return STK_ENOMEM;
+    stk_status status =
+        v->fixed ? stk__array_decode(v->array, state->codec, &whole, data, need->length, out, NULL)
+                 : stk__chain_decode_prefix(stk__array_chain(v->array), state->codec, data,
+                                            need->length, out, need->decoded, wanted, reason);
+    give_state(w, state);
+    return status;
+}
+
+/* ---- Preparing ---- */
+
+/* Copy a part of a window out of its chunks; *next is the need of the sample that comes next. */
+static void copy_chunks(const stk__window_variable *v, cut *c, const stk_slice *needs,
+                        uint32_t *next, void *out, const int64_t *strides)
+{
+    do {
+        const numbers n = number_chunk(v, c);
+        const stk__need need = {.chunk = n.chunk};
+        const void *data = NULL;
+        if (v->lengths[n.place] != STK__WINDOW_ABSENT)
+            data = needs[(*next)++].data;
+        stk__array_copy(v->array, &c->box, &need, data, out, strides);
+    } while (next_chunk(v, c));
+}
+
+static stk_status copy_ranges(const stk__window_variable *v, const cut *c, const stk_slice *needs,
+                              uint32_t *next, void *out, const int64_t *strides)
+{
+    stk__walk *walk = NULL;
+    stk__need need;
+
+    stk_status status = stk__walk_create(v->array, &c->box, false, &walk);
+    while (status == STK_OK && (status = stk__walk_next(walk, &need, NULL)) == STK_OK)
+        stk__array_copy(v->array, &c->box, &need,
+                        need.kind == STK__NEED_BYTES ? needs[(*next)++].data : NULL, out, strides);
+    stk__walk_destroy(&walk);
+    return status == STK_EOS ? STK_OK : status;
+}
+
+static stk_status prepare_part(stk__window *w, const stk__window_part *part, const int64_t *start,
+                               stk__window_state *state, stk_sample *s, uint32_t *next)
+{
+    const stk__window_variable *v = &w->variables[part->variable];
+    char *to = (char *)s->values[part->field].out +
+               part->at * stk_dtype_size(w->fields[part->field].dtype);
+    void *raw = v->converts ? state->raw : to;
+    int64_t strides[STK__WINDOW_DIMS];
+    cut c;
+
+    begin_cut(w, part, start, &c);
+    stk__array_strides(v->info->rank, c.box.shape, v->info->itemsize, strides);
+    if (v->plain)
+        STK_TRY(copy_ranges(v, &c, s->needs, next, raw, strides));
+    else
+        copy_chunks(v, &c, s->needs, next, raw, strides);
+    uint8_t *mask = part->mask < 0 ? NULL : (uint8_t *)s->values[part->mask].out + part->at;
+    if (v->converts && !stk__window_convert(w, v, raw, part->values, to, mask)) {
+        s->reason = "it holds NaN, and nan is drop";
+        return STK_EFORMAT;
+    }
+    return STK_OK;
+}
+
+static void window_prepare(stk_dataset *dataset, stk_sample *samples, size_t n)
+{
+    stk__window *w = (stk__window *)dataset;
+    stk__window_state *state = w->raw_bytes ? take_state(w) : NULL;
+    int64_t start[STK__WINDOW_DIMS];
+
+    for (size_t i = 0; i < n; i++) {
+        stk_sample *s = &samples[i];
+        uint32_t next = 0;
+        s->status = w->raw_bytes && !state ? STK_ENOMEM : STK_OK;
+        stk__window_start(w, s->index, start);
+        for (uint32_t p = 0; p < w->num_parts && s->status == STK_OK; p++)
+            s->status = prepare_part(w, &w->parts[p], start, state, s, &next);
+    }
+    if (state)
+        give_state(w, state);
+}
+
+/* ---- The rest ---- */
+
+static void window_close(stk_dataset *dataset)
+{
+    stk__window *w = (stk__window *)dataset;
+    stk_context *ctx = w->base.context;
+
+    for (uint32_t i = 0; i < w->num_variables; i++) {
+        stk_array_close(&w->variables[i].array);
+        stk__free(ctx, w->variables[i].lengths);
+        stk__free(ctx, w->variables[i].offsets);
+    }
+    for (stk__window_state *state = w->idle, *next; state; state = next) {
+        next = state->next;
+        free_state(w, state);
+    }
+    stk_group_close(&w->group);
+    pthread_mutex_destroy(&w->mutex);
+    stk__free(ctx, w);
+}
+
+static stk_status window_describe(stk_dataset *dataset,
+                                  void (*line)(void *user, const char *name, const char *value),
+                                  void *user, stk_error *err)
+{
+    const stk__window *w = (const stk__window *)dataset;
+    char text[512], name[96];
+
+    (void)err;
+    for (uint32_t i = 0; i < w->num_variables; i++) {
+        const stk__window_variable *v = &w->variables[i];
+        size_t at = (size_t)snprintf(text, sizeof text, "%s, %s, %s, ", v->info->format,
+                                     v->info->type_name, v->info->codecs);
+        for (uint32_t d = 0; d < v->info->rank && at < sizeof text; d++)
+            at += (size_t)snprintf(text + at, sizeof text - at, "%s%lld", d ? "x" : "",
+                                   (long long)v->info->shape[d]);
+        for (uint32_t d = 0; d < v->info->rank && at < sizeof text; d++)
+            at += (size_t)snprintf(text + at, sizeof text - at, "%s%lld",
+                                   d ? "x" : " in chunks of ", (long long)v->info->chunk_shape[d]);
+        snprintf(name, sizeof name, "variable %s", v->name);
+        line(user, name, text);
+    }
+    for (uint32_t i = 0; i < w->num_dims; i++) {
+        const stk__window_dim *dim = &w->dims[i];
+        snprintf(name, sizeof name, "dimension %.63s", dim->name);
+        if (!dim->name[0])
+            snprintf(name, sizeof name, "dimension %u", i);
+        snprintf(text, sizeof text,
+                 "%llu windows of %lld, one every %lld, from %lld to %lld; %llu to a block",
+                 (unsigned long long)dim->n, (long long)dim->window, (long long)dim->stride,
+                 (long long)dim->begin, (long long)dim->end, (unsigned long long)dim->k);
+        line(user, name, text);
+    }
+    return STK_OK;
+}
+
+/* Arrays of many samples to a file are the kind npy's, where nobody says another. */
+static int window_recognise(stk_context *ctx, const char *url)
+{
+    char key[STK_MAX_OBJECT_KEY] = "";
+    stk_store *store = NULL;
+
+    if (stk_store_open(ctx, url, &store, key, sizeof key, NULL) != STK_OK)
+        return 0;
+    stk_store_close(&store);
+    return key[0] ? 0 : stk__array_recognise(ctx, url);
+}
+
+const stk_dataset_ops stk__dataset_array = {
+    .struct_size = sizeof(stk_dataset_ops),
+    .name = "array",
+    .doc = "Windows of arrays: Zarr or NumPy, one variable or several of a group.",
+    .options = &stk__window_table,
+    .open = stk__window_open,
+    .recognise = window_recognise,
+    .close = window_close,
+    .locate = window_locate,
+    .object = window_object,
+    .prepare = window_prepare,
+    .describe = window_describe,
+    .decode = window_decode,
+};

@@ -1,0 +1,138 @@
+/* box of an array -> sample */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef STK_SRC_DATASET_WINDOW_H
+#define STK_SRC_DATASET_WINDOW_H
+
+#include "array/array.h"
+#include "dataset/dataset.h"
+
+/*
+ * A sample is a window: a box of one or more arrays (variables) over common dimensions. Windows are
+ * numbered block by block, so that neighbours in number lie in the same chunks. Where the bytes of
+ * each chunk lie is found out when the dataset is opened (the manifest), so that locating needs no
+ * storage.
+ */
+
+enum { STK__WINDOW_DIMS = 12, STK__WINDOW_VARIABLES = 64, STK__WINDOW_FIELDS = 13 };
+
+#define STK__WINDOW_ABSENT  UINT32_MAX       /* a length: the chunk is known not to be there */
+#define STK__WINDOW_UNKNOWN (UINT32_MAX - 1) /* a length that only the store knows */
+
+typedef enum stk__window_nan {
+    STK__NAN_KEEP,
+    STK__NAN_MASK,
+    STK__NAN_DROP,
+    STK__NAN_FILL
+} stk__window_nan;
+
+typedef struct stk__window_options {
+    uint32_t struct_size;
+    const char *variables, *window, *stride, *overlap, *range, *time, *convert, *mean, *std, *stats;
+    uint64_t input, target, lead;
+    bool stack, scale, normalize;
+    int32_t nan;
+    double fill;
+} stk__window_options;
+
+extern const stk_option_table stk__window_table;
+
+stk_status stk__window_open(stk_context *ctx, const char *url, const void *options,
+                            stk_dataset **out, stk_error *err);
+
+/* One dimension of the window. */
+typedef struct stk__window_dim {
+    char name[64];      /* "": none */
+    int64_t size;       /* of the arrays */
+    int64_t begin, end; /* elements that windows may take */
+    int64_t window, stride;
+    int64_t chunk; /* of the variable that has the largest chunks along it */
+    uint64_t n;    /* windows along it */
+    uint64_t k;    /* of them in a block */
+    uint64_t tail; /* windows of all later dimensions */
+} stk__window_dim;
+
+/* One array of the dataset. */
+typedef struct stk__window_variable {
+    stk_array *array;
+    const stk_array_info *info;
+    char name[32];
+    uint32_t dims[STK__WINDOW_DIMS]; /* of the window, for each of the array's */
+    bool plain;                      /* read in part, straight from its objects */
+    bool fixed;                      /* chunks are stored as they are, but for the order of bytes */
+    bool prefix;                     /* decoding may end early */
+    bool sharded;
+    bool one_object; /* all its chunks lie in object 0 */
+    uint64_t chunk_bytes;
+    int64_t low[STK__WINDOW_DIMS], count[STK__WINDOW_DIMS]; /* chunks that windows touch */
+    uint64_t num_chunks;
+    uint32_t *lengths;     /* of each of them, encoded; NULL: plain */
+    uint64_t *offsets;     /* NULL: 0 */
+    uint64_t first_object; /* its objects in the dataset's numbers */
+    uint64_t num_objects;
+    /* value * scale + offset; elements equal to `missing` are NaN */
+    bool converts, has_missing;
+    double scale, offset, missing;
+} stk__window_variable;
+
+/* A variable's share of a sample. */
+typedef struct stk__window_part {
+    uint32_t variable, field;
+    int32_t mask;        /* field of the mask; -1: none */
+    uint64_t at;         /* first element in the field */
+    uint64_t values;     /* elements */
+    int64_t time, steps; /* along the dimension of time; steps 0: the whole window */
+} stk__window_part;
+
+/* What a thread has while it decodes or prepares. */
+typedef struct stk__window_state {
+    struct stk__window_state *next;
+    stk__codec_state *codec;
+    void *raw; /* a part as it is stored */
+} stk__window_state;
+
+typedef struct stk__window {
+    stk_dataset base;
+    stk_group *group;
+    stk__window_options options; /* texts are NULL */
+    stk__window_dim dims[STK__WINDOW_DIMS];
+    uint32_t num_dims, time; /* the dimension of time */
+    stk__window_variable variables[STK__WINDOW_VARIABLES];
+    uint32_t num_variables;
+    stk__window_part parts[2 * STK__WINDOW_VARIABLES];
+    uint32_t num_parts;
+    stk_field fields[STK__WINDOW_FIELDS];
+    uint32_t num_fields;
+    stk_dtype dtype;       /* of the fields */
+    uint64_t raw_bytes;    /* of the largest part as it is stored; 0: no part is converted */
+    pthread_mutex_t mutex; /* guards idle */
+    stk__window_state *idle;
+} stk__window;
+
+/* ---- Dimensions (window_grid.c) ---- */
+
+/* The dimension of a name, or of a number; `num_dims`: there is none. */
+uint32_t stk__window_find_dim(const stk__window *w, const char *name, size_t length);
+/* Set ranges, windows and strides from the options, and number the windows. */
+stk_status stk__window_grid(stk__window *w, const stk__window_options *o, stk_error *err);
+/* First element, in every dimension, of window `index`. */
+void stk__window_start(const stk__window *w, uint64_t index, int64_t *start);
+
+/* ---- Manifest (window_manifest.c) ---- */
+
+/* Find out where the chunks lie that windows touch. Blocks. */
+stk_status stk__window_manifest(stk__window *w, stk__window_variable *v,
+                                const stk_array_options *options, stk_error *err);
+
+/* ---- Values (window_values.c) ---- */
+
+/* Whether elements of this type can become numbers of another. */
+bool stk__window_is_real(stk_dtype dtype);
+/*
+ * Elements of the variable -> the dataset's type: scaled, NaN treated as the options say; `mask`
+ * (may be NULL) gets 1 for what is there, 0 for NaN. False: there was NaN and the window is to be
+ * dropped.
+ */
+bool stk__window_convert(const stk__window *w, const stk__window_variable *v, const void *from,
+                         uint64_t n, void *to, uint8_t *mask);
+
+#endif

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where the chunks of a variable lie, for those that windows touch. A walk over them gives object,
+ * offset and length; of shards the indexes are read first, some shards at a time; where a chunk is
+ * a whole object the store is asked for its size, by several threads at once.
+ */
+#include "dataset/window.h"
+
+#define ASK_PIECE   32u /* objects that a thread takes at a time */
+#define MOST_ASKING 64u /* threads */
+#define MOST_CHUNKS (UINT64_C(1) << 27)
+
+/* The box of chunks [low, low + count) of the variable, cut at the array's end. */
+static void chunks_box(const stk__window_variable *v, const int64_t *low, const int64_t *count,
+                       stk__box *box)
+{
+    for (uint32_t d = 0; d < v->info->rank; d++) {
+        int64_t c = v->info->chunk_shape[d], size = v->info->shape[d];
+        box->start[d] = low[d] * c;
+        box->shape[d] = STK_MIN(count[d], (size - box->start[d] - 1) / c + 1) * c;
+        box->shape[d] = STK_MIN(box->shape[d], size - box->start[d]);
+        box->step[d] = 1;
+    }
+}
+
+/* Place in the manifest of a chunk of the array, and the object that is its own where each shard,
+ * or chunk without shards, has one. */
+static uint64_t place_of(const stk__window_variable *v, uint64_t chunk, uint64_t *object)
+{
+    int64_t at[STK__WINDOW_DIMS];
+    uint64_t place = 0;
+
+    *object = 0;
+    for (uint32_t d = v->info->rank; d-- > 0;) {
+        uint64_t count = (uint64_t)((v->info->shape[d] - 1) / v->info->chunk_shape[d] + 1);
+        at[d] = (int64_t)(chunk % count) - v->low[d];
+        chunk /= count;
+    }
+    for (uint32_t d = 0; d < v->info->rank; d++) {
+        int64_t shard = v->info->shard_shape[d];
+        place = place * (uint64_t)v->count[d] + (uint64_t)at[d];
+        *object = *object * (uint64_t)((v->info->shape[d] - 1) / shard + 1) +
+                  (uint64_t)((at[d] + v->low[d]) * v->info->chunk_shape[d] / shard);
+    }
+    return place;
+}
+
+static stk_status missing_chunk(const stk__window_variable *v, const stk__need *need,
+                                stk_error *err)
+{
+    char key[STK_MAX_OBJECT_KEY];
+
+    stk__array_key(v->array, need->object, key, sizeof key);
+    return stk__fail_at(err, STK_ENOENT, STK_STAGE_DATASET, key, STK_NO_OFFSET,
+                        "chunk %llu is missing: %s; missing=fill reads it as the fill value",
+                        (unsigned long long)need->chunk, key);
+}
+
+static stk_status note_need(stk__window_variable *v, const stk__need *need, stk_error *err)
+{
+    uint64_t own;
+    const uint64_t place = place_of(v, need->chunk, &own);
+
+    if (need->kind == STK__NEED_FILL) {
+        if (!stk__array_fills(v->array))
+            return missing_chunk(v, need, err);
+        v->lengths[place] = STK__WINDOW_ABSENT;
+        return STK_OK;
+    }
+    if (need->length != STK__ARRAY_UNKNOWN && need->length >= STK__WINDOW_UNKNOWN)
+        return stk__fail(err, STK_ELIMIT, STK_STAGE_DATASET,
+                         "chunk %llu has %llu bytes; windows are cut out of chunks of less than "
+                         "4 GiB",
+                         (unsigned long long)need->chunk, (unsigned long long)need->length);
+    /* Locating computes the object of a chunk. */
+    if (need->object != own && need->object != 0)
+        return stk__fail(err, STK_ENOTSUP, STK_STAGE_DATASET,
+                         "the chunks of '%s' lie in several files by no rule", v->name);
+    if (v->one_object && need->object != 0) /* told by the walk, before threads ask for sizes */
+        v->one_object = false;
+    v->lengths[place] =
+        need->length == STK__ARRAY_UNKNOWN ? STK__WINDOW_UNKNOWN : (uint32_t)need->length;
+    if (v->offsets)
+        v->offsets[place] = need->offset;
+    return STK_OK;
+}
+
+/* All chunks of a box; the indexes of its shards are read where they are not known. */
+static stk_status walk_box(stk__window_variable *v, const stk__box *box, stk_error *err)
+{
+    stk__walk *walk = NULL;
+    stk__need need;
+    stk_status status = STK_OK;
+    bool loaded = false;
+
+    if (stk__walk_create(v->array, box, true, &walk) != STK_OK)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_DATASET, "no memory to open an array");
+    while (status == STK_OK) {
+        status = stk__walk_next(walk, &need, err);
+        if (status == STK_OK && need.kind != STK__NEED_INDEX) {
+            status = note_need(v, &need, err);
+        } else if (status == STK_OK && !loaded) {
+            status = stk__array_load_indexes(v->array, box, UINT64_MAX, err);
+            loaded = true;
+        } else if (status == STK_OK) {
+            status = stk__fail(err, STK_ELIMIT, STK_STAGE_DATASET,
+                               "the shard indexes do not fit index_cache; raise it");
+        }
+    }
+    stk__walk_destroy(&walk);
+    return status == STK_EOS ? STK_OK : status;
+}
+
+/* The same in pieces of whole shards whose indexes the array can keep. */
+static stk_status walk_shards(stk__window_variable *v, uint64_t most, stk_error *err)
+{
+    const stk_array_info *info = v->info;
+    int64_t step[STK__WINDOW_DIMS], low[STK__WINDOW_DIMS] = {0}, count[STK__WINDOW_DIMS];
+    uint64_t chunks = 1;
+    stk__box box;
+
+    for (uint32_t d = 0; d < info->rank; d++) {
+        step[d] = info->shard_shape[d] / info->chunk_shape[d];
+        low[d] = v->low[d] / step[d] * step[d];
+        count[d] = step[d];
+        chunks *= (uint64_t)step[d];
+    }
+    /* Grow the piece along the last dimensions as far as the indexes fit. */
+    for (uint32_t d = info->rank; d-- > 0;) {
+        int64_t all = v->low[d] + v->count[d] - low[d];
+        while (count[d] < all && chunks * 32 <= most) {
+            chunks *= 2;
+            count[d] *= 2;
+        }
+    }
+    int64_t at[STK__WINDOW_DIMS];
+    memcpy(at, low, sizeof at);
+    for (;;) {
+        int64_t from[STK__WINDOW_DIMS], n[STK__WINDOW_DIMS];
+        for (uint32_t d = 0; d < info->rank; d++) {
+            from[d] = STK_MAX(at[d], v->low[d]);
+            n[d] = STK_MIN(at[d] + count[d], v->low[d] + v->count[d]) - from[d];
+        }
+        chunks_box(v, from, n, &box);
+        STK_TRY(walk_box(v, &box, err));
+        uint32_t d = info->rank;
+        while (d-- > 0) {
+            at[d] += count[d];
+            if (at[d] < v->low[d] + v->count[d])
+                break;
+            at[d] = low[d];
+        }
+        if (d == UINT32_MAX)
+            return STK_OK;
+    }
+}
+
+/* ---- Sizes of objects ---- */
+
+typedef struct asking {
+    stk__window_variable *v;
+    atomic_uint_fast64_t next;
+    atomic_bool failed;
+    pthread_mutex_t mutex; /* guards the rest */
+    stk_status status;
+    stk_error error;
+} asking;
+
+/* Size of the object that is chunk `place` of the manifest. */
+static stk_status ask(stk__window_variable *v, uint64_t place, stk_error *err)
+{
+    stk__need need = {.kind = STK__NEED_BYTES};
+    uint64_t rest = place, stride = 1, size = 0;
+
+    for (uint32_t d = v->info->rank; d-- > 0;) {
+        uint64_t at = rest % (uint64_t)v->count[d] + (uint64_t)v->low[d];
+        rest /= (uint64_t)v->count[d];
+        need.chunk += at * stride;
+        stride *= (uint64_t)((v->info->shape[d] - 1) / v->info->chunk_shape[d] + 1);
+    }
+    need.object = need.chunk;
+    stk_status status = stk__array_object_size(v->array, need.object, &size, err);
+    /* Nothing but the proof that it is not there makes a chunk the fill value. */
+    if (status == STK_ENOENT)
+        need.kind = STK__NEED_FILL;
+    else if (status != STK_OK)
+        return status;
+    need.length = size;
+    return note_need(v, &need, err);
+}
+
+static void ask_some(void *argument)
+{
+    asking *a = argument;
+    stk_error err;
+
+    while (!atomic_load(&a->failed)) {
+        uint64_t first = atomic_fetch_add(&a->next, ASK_PIECE);
+        uint64_t end = STK_MIN(first + ASK_PIECE, a->v->num_chunks);
+        if (first >= a->v->num_chunks)
+            return;
+        for (uint64_t i = first; i < end; i++) {
+            if (a->v->lengths[i] != STK__WINDOW_UNKNOWN)
+                continue;
+            stk_error_init(&err);
+            stk_status status = ask(a->v, i, &err);
+            if (status == STK_OK)
+                continue;
+            pthread_mutex_lock(&a->mutex);
+            if (a->status == STK_OK) {
+                a->status = status;
+                a->error = err;
+            }
+            pthread_mutex_unlock(&a->mutex);
+            atomic_store(&a->failed, true);
+            return;
+        }
+    }
+}
+
+/* Ask the store for the sizes that are not known, as many at a time as serve it well. */
+static stk_status ask_sizes(stk__window_variable *v, stk_error *err)
+{
+    stk_store *store = stk__array_store(v->array);
+    asking a = {.v = v};
+    stk__thread threads[MOST_ASKING] = {0};
+    stk_store_limits limits;
+    uint64_t unknown = 0;
+
+    for (uint64_t i = 0; i < v->num_chunks; i++)
+        unknown += v->lengths[i] == STK__WINDOW_UNKNOWN;
+    if (!unknown)
+        return STK_OK;
+    stk__store_limits(store, &limits);
+    uint64_t helpers = STK_MIN(STK_MIN(limits.io_depth, MOST_ASKING), unknown / ASK_PIECE);
+    pthread_mutex_init(&a.mutex, NULL);
+    /* A thread that cannot be started leaves its share to the others. */
+    for (uint64_t i = 0; i < helpers; i++)
+        if (stk__thread_start(store->context, &threads[i], "stk-sizes", ask_some, &a, NULL) !=
+            STK_OK)
+            break;
+    ask_some(&a);
+    for (uint64_t i = 0; i < helpers; i++)
+        stk__thread_join(&threads[i]);
+    pthread_mutex_destroy(&a.mutex);
+    if (a.status != STK_OK && err)
+        *err = a.error;
+    return a.status;
+}
+
+/* ---- The whole ---- */
+
+/* The chunks that windows touch along each dimension. */
+static void touched_chunks(const stk__window *w, stk__window_variable *v)
+{
+    v->num_chunks = 1;
+    for (uint32_t d = 0; d < v->info->rank; d++) {
+        const stk__window_dim *dim = &w->dims[v->dims[d]];
+        int64_t c = v->info->chunk_shape[d];
+        int64_t last = dim->begin + (int64_t)(dim->n - 1) * dim->stride + dim->window - 1;
+        v->low[d] = dim->begin / c;
+        v->count[d] = last / c - v->low[d] + 1;
+        v->num_chunks *= (uint64_t)v->count[d]; /* at most the array's, which are checked */
+    }
+}
+
+stk_status stk__window_manifest(stk__window *w, stk__window_variable *v,
+                                const stk_array_options *options, stk_error *err)
+{
+    stk_context *ctx = w->base.context;
+    stk__box box;
+    stk__need need;
+    stk__walk *walk = NULL;
+    uint64_t bytes = 0;
+
+    touched_chunks(w, v);
+    chunks_box(v, v->low, v->count, &box);
+    if (stk__walk_create(v->array, &box, false, &walk) != STK_OK)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_DATASET, "no memory to open an array");
+    stk_status status = stk__walk_next(walk, &need, err);
+    stk__walk_destroy(&walk);
+    if (status != STK_OK)
+        return status;
+    v->sharded = need.kind == STK__NEED_INDEX;
+    v->plain = stk__array_is_plain(v->array) && !v->sharded;
+    v->fixed = stk__array_is_copy(v->array);
+    if (v->plain)
+        return STK_OK;
+    const bool offsets = v->sharded || need.offset != 0 || need.length != STK__ARRAY_UNKNOWN;
+    if (v->num_chunks > MOST_CHUNKS || !stk__mul_size(v->num_chunks, offsets ? 12 : 4, &bytes) ||
+        bytes > stk_context_memory_limit(ctx) / 4)
+        return stk__fail(err, STK_ELIMIT, STK_STAGE_DATASET,
+                         "windows touch %llu chunks, more than can be listed; set range, or use "
+                         "larger chunks or shards",
+                         (unsigned long long)v->num_chunks);
+    v->lengths = stk__alloc(ctx, v->num_chunks * sizeof *v->lengths);
+    if (offsets)
+        v->offsets = stk__calloc(ctx, v->num_chunks, sizeof *v->offsets);
+    if (!v->lengths || (offsets && !v->offsets))
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_DATASET, "no memory to list %llu chunks",
+                         (unsigned long long)v->num_chunks);
+    for (uint64_t i = 0; i < v->num_chunks; i++)
+        v->lengths[i] = STK__WINDOW_UNKNOWN;
+    v->one_object = true;
+    STK_TRY(v->sharded ? walk_shards(v, options->index_cache / 2, err) : walk_box(v, &box, err));
+    return ask_sizes(v, err);
+}

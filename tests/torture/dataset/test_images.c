@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening images: while the n-th allocation fails, for every n until all succeed. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/faults.h"
+#include "support/support.h"
+
+static void line(void *user, const char *name, const char *value)
+{
+    (void)user, (void)name, (void)value;
+}
+
+/* Open and close. True when no allocation failed. What fails is STK_ENOMEM, but for the index,
+ * without which the tree is listed: then the samples are the same. */
+static bool run(const char *spec, int64_t n, bool for_good, uint64_t *print)
+{
+    faults f = {n, for_good, 0};
+    stk_context_options options;
+    stk_context *ctx = NULL;
+    stk_dataset *d = NULL;
+    stk_error err;
+
+    stk_context_options_init(&options);
+    options.io_engine = STK_IO_THREADS;
+    options.allocator = (stk_allocator){faulty_alloc, faulty_free, &f};
+    stk_error_init(&err);
+    stk_status status = stk_context_create(&options, &ctx, &err);
+    if (status == STK_OK)
+        status = stk_dataset_open(ctx, spec, &d, &err);
+    if (status == STK_OK) {
+        assert_true(*print == 0 || *print == d->fingerprint);
+        *print = d->fingerprint;
+        assert_ok(stk_dataset_describe(d, line, NULL, &err), &err);
+    } else {
+        assert_null(d);
+        if (status != STK_ENOMEM)
+            fail_msg("%s, allocation %lld: %s: %s", spec, (long long)n, stk_status_name(status),
+                     err.text);
+    }
+    stk_dataset_close(&d);
+    stk_context_destroy(&ctx);
+    assert_int_equal(f.held, 0);
+    return f.left >= 0;
+}
+
+static void torture(const char *spec)
+{
+    uint64_t print = 0;
+
+    for (int for_good = 0; for_good < 2; for_good++) {
+        int64_t n = 0;
+        while (!run(spec, n, for_good, &print)) {
+            n++;
+            assert_true(n < 100000);
+        }
+        assert_true(n > 3);
+    }
+}
+
+static void write_tree(const char *folder, const char *extension)
+{
+    char name[64];
+
+    for (int i = 0; i < 90; i++) {
+        snprintf(name, sizeof name, "class-%d/%s%03d.%s", i % 30, i % 7 ? "" : "in/", i, extension);
+        test_write(folder, name, name, 10);
+    }
+}
+
+static void test_tree(void **state)
+{
+    char folder[256], spec[400];
+
+    test_folder(folder);
+    write_tree(folder, "jpg");
+    snprintf(spec, sizeof spec, "images:%s?index=none", folder);
+    torture(spec);
+    /* Written the first time, read afterwards. */
+    snprintf(spec, sizeof spec, "images:%s", folder);
+    torture(spec);
+    snprintf(spec, sizeof spec, "images:slow+file://%s", folder);
+    torture(spec);
+    test_folder_remove(folder);
+}
+
+/* No index is ever there: its folder refuses it. */
+static void test_index_that_is_refused(void **state)
+{
+    char folder[256], spec[400];
+
+    test_folder(folder);
+    write_tree(folder, "png");
+    snprintf(spec, sizeof spec, "images:%s?index=/proc/stoker-index", folder);
+    torture(spec);
+    test_folder_remove(folder);
+}
+
+static void test_pairs(void **state)
+{
+    char folder[256], masks[256], spec[800];
+
+    test_folder(folder);
+    test_folder(masks);
+    write_tree(folder, "jpg");
+    write_tree(masks, "png");
+    snprintf(spec, sizeof spec, "images:%s?index=none&masks=%s", folder, masks);
+    torture(spec);
+    snprintf(spec, sizeof spec, "images:%s?masks=%s&index=%s/index", folder, masks, masks);
+    torture(spec);
+    test_folder_remove(masks);
+    test_folder_remove(folder);
+}
+
+static void test_lists(void **state)
+{
+    char folder[256], spec[800], text[4096] = "";
+    size_t used = 0;
+
+    test_folder(folder);
+    write_tree(folder, "jpg");
+    for (int i = 0; i < 90; i++)
+        if (i % 7)
+            used += (size_t)snprintf(text + used, sizeof text - used, "class-%d/%03d.jpg,%d\n",
+                                     i % 30, i, i % 4);
+    test_write(folder, "numbers.csv", text, used);
+    for (char *p = text; (p = strchr(p, ',')); p++)
+        p[1] = (char)(p[1] - '0' + 'p');
+    test_write(folder, "names.csv", text, used);
+    snprintf(spec, sizeof spec, "images:%s/numbers.csv", folder);
+    torture(spec);
+    snprintf(spec, sizeof spec, "images:%s/names.csv?root=%s", folder, folder);
+    torture(spec);
+    test_folder_remove(folder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_tree),
+        cmocka_unit_test(test_index_that_is_refused),
+        cmocka_unit_test(test_pairs),
+        cmocka_unit_test(test_lists),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

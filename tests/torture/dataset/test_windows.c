@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Fail the n-th allocation, once and from there on for ever, for every n, while windows of arrays
+ * and tokens are opened and delivered: the status must be right, nothing may leak, hang or crash.
+ */
+#include <stdatomic.h>
+
+#include "unit/dataset/windows.h"
+
+static struct {
+    atomic_long calls, blocks, hits;
+    long at;
+    bool for_ever;
+} fault;
+
+static void *failing_alloc(void *user, size_t size, size_t align)
+{
+    long call = atomic_fetch_add(&fault.calls, 1) + 1;
+    void *memory = NULL;
+
+    if (fault.at && (fault.for_ever ? call >= fault.at : call == fault.at)) {
+        atomic_fetch_add(&fault.hits, 1);
+        return NULL;
+    }
+    if (posix_memalign(&memory, align < 16 ? 16 : align, size))
+        return NULL;
+    atomic_fetch_add(&fault.blocks, 1);
+    return memory;
+}
+
+static void counted_free(void *user, void *memory, size_t size)
+{
+    atomic_fetch_sub(&fault.blocks, 1);
+    free(memory);
+}
+
+typedef struct scenario {
+    const char *spec;
+    int64_t num_workers;
+    int cache;
+} scenario;
+
+static char folder[256];
+
+static const scenario scenarios[] = {
+    {"array:%s/g?window=2x4x4&stack=true&nan=mask&mean=1", 1, STK_CACHE_NONE},
+    {"array:%s/g/t2m?window=4x8x8&stride=2x8x8", 0, STK_CACHE_ENCODED},
+    {"array:%s/g/u10?window=4x8x8&stride=2x8x8", 2, STK_CACHE_DECODED},
+    {"array:%s/plain?window=4x8x8&stride=2x4x8", 1, STK_CACHE_NONE},
+    {"tokens:%s/plain/c/0/0/0?length=8&target=true", 1, STK_CACHE_NONE},
+};
+
+/* Open, iterate an epoch, close. The first failure ends it, as a user's program would. */
+static stk_status program(const scenario *s)
+{
+    stk_context_options options;
+    stk_loader_options o;
+    stk_context *ctx = NULL;
+    stk_dataset *dataset = NULL;
+    stk_loader *loader = NULL;
+    stk_batch *batch = NULL;
+    stk_error err;
+    char spec[512];
+
+    snprintf(spec, sizeof spec, s->spec, folder);
+    stk_error_init(&err);
+    stk_context_options_init(&options);
+    options.allocator = (stk_allocator){failing_alloc, counted_free, NULL};
+    options.io_engine = STK_IO_THREADS;
+    stk_status status = stk_context_create(&options, &ctx, &err);
+    if (status == STK_OK)
+        status = stk_dataset_open(ctx, spec, &dataset, &err);
+    stk_loader_options_init(&o);
+    o.batch_size = 4;
+    o.shuffle = STK_SHUFFLE_FULL;
+    o.num_workers = s->num_workers;
+    o.cache = s->cache;
+    o.memory_budget = 24 << 20;
+    o.epochs = 1;
+    if (status == STK_OK)
+        status = stk_loader_create(dataset, &o, &loader, &err);
+    while (status == STK_OK) {
+        status = stk_loader_next(loader, -1, &batch, &err);
+        stk_batch_release(&batch);
+    }
+    if (status == STK_EOS)
+        status = STK_OK;
+    stk_loader_destroy(&loader);
+    stk_dataset_close(&dataset);
+    stk_context_destroy(&ctx);
+    if (atomic_load(&fault.blocks) != 0 || (status != STK_OK && err.status != status))
+        fail_msg("%s: %s: %ld blocks left; the error says %s: %s", spec, stk_status_name(status),
+                 atomic_load(&fault.blocks), stk_status_name(err.status), err.text);
+    return status;
+}
+
+static void each_allocation_fails(void **state)
+{
+    for (size_t s = 0; s < sizeof scenarios / sizeof *scenarios; s++)
+        for (int for_ever = 0; for_ever < 2; for_ever++)
+            for (long n = 1;; n++) {
+                atomic_store(&fault.calls, 0);
+                atomic_store(&fault.hits, 0);
+                fault.at = n;
+                fault.for_ever = for_ever;
+                stk_status status = program(&scenarios[s]);
+                if (status != STK_OK && status != STK_ENOMEM)
+                    fail_msg("scenario %zu, call %ld: %s", s, n, stk_status_name(status));
+                if (atomic_load(&fault.hits) == 0) {
+                    assert_int_equal(status, STK_OK);
+                    break;
+                }
+                assert_true(n < 5000);
+            }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(each_allocation_fails)};
+    made a = {.dtype = STK_FLOAT32, .shape = {8, 8, 8}, .chunk = {4, 4, 8}};
+    stk_context *ctx = test_context();
+    stk_error err;
+    char url[300];
+
+    test_folder(folder);
+    snprintf(url, sizeof url, "%s/g/t2m", folder);
+    make_array(ctx, url, &a);
+    snprintf(url, sizeof url, "%s/plain", folder);
+    a.codec = "none";
+    make_array(ctx, url, &a);
+    snprintf(url, sizeof url, "%s/g/u10", folder);
+    a.codec = "gzip";
+    a.shard[0] = a.shard[1] = a.shard[2] = 8;
+    make_array(ctx, url, &a);
+    snprintf(url, sizeof url, "%s/g", folder);
+    assert_ok(stk_group_consolidate(ctx, url, NULL, &err), &err);
+    stk_context_destroy(&ctx);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    test_folder_remove(folder);
+    return failed;
+}
