@@ -195,6 +195,7 @@ typedef struct stk_loader_stats {
     stk_stage_stats stages[STK_LOADER_STAGES];
     uint64_t workers; /**< threads, 0 where the caller prepares */
     uint64_t depth;   /**< batches of the ring */
+    uint64_t ready;   /**< finished batches that wait to be taken: one more than `depth` at most */
     uint64_t io_depth;
     uint64_t memory_budget;
     uint64_t memory_bytes; /**< held now under the budget */
@@ -205,6 +206,22 @@ typedef struct stk_loader_stats {
     uint64_t cache_hits, cache_misses, cache_bytes;
     uint64_t bad_samples;
     uint64_t positions_evaluated; /**< places of the order that were computed */
+    /* Of encoded pictures, parts of "prepare": sums over threads. */
+    uint64_t pictures;       /**< decoded */
+    uint64_t picture_pixels; /**< decoded in them: those of the boxes, at the scale of the decode */
+    uint64_t decode_ns;      /**< reading JPEG or PNG */
+    uint64_t resize_ns;      /**< resizing, cropping, flipping, converting and writing them */
+    /* Of a dataset that decodes what samples share (chunks of an array). */
+    uint64_t chunks_needed;  /**< chunks that the samples asked for, one by one */
+    uint64_t chunks_decoded; /**< of them; the others were there already, or are fill value */
+    uint64_t
+        chunk_bytes_decoded;  /**< bytes that came out; beyond those of the samples: over-read */
+    uint64_t chunk_decode_ns; /**< sum over threads */
+    stk_waits waits; /**< of stk_loader_next(); entropy decoding is in `decode`: see stk_survey */
+    uint64_t budget_wait_ns; /**< that planning stood still for want of memory_budget */
+    /* Of a read, fitted over all of them: latency_ns + bytes under way * ns_per_byte. */
+    double read_latency_ns, read_ns_per_byte;
+    double read_transfer_share; /**< of a mean read, the part that grows with the bytes */
 } stk_loader_stats;
 
 STK_API void stk_loader_get_stats(const stk_loader *loader, stk_loader_stats *out);

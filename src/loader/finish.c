@@ -99,13 +99,14 @@ void stk__step_finish_locked(stk_loader *loader, stk__step *step, stk__worker *w
     stk__event event = {.kind = STK__EVENT_BATCH,
                         .worker = worker ? worker->number : UINT32_MAX,
                         .start_ns = step->planned_ns,
-                        .end_ns = stk__probed(loader->ctx) ? stk__now_ns() : 0,
+                        .end_ns = stk__now_ns(),
                         .epoch = step->epoch,
                         .step = step->step,
                         .count = slab->count};
     stk__emit(loader->ctx, &event);
     pthread_mutex_lock(&loader->ring->lock);
     step->complete = true;
+    step->complete_ns = event.end_ns;
     if (step->serial == loader->first)
         pthread_cond_signal(&loader->ring->finished);
 }

@@ -38,6 +38,7 @@ stk_status stk_loader_create(stk_dataset *dataset, const stk_loader_options *opt
                   loader->num_workers, loader->row_room);
     if (status == STK_OK) {
         loader->plan_limit = stk__plan_limit(loader);
+        loader->stalls.cold = STK_WAIT_STARTUP;
         status = stk__loader_start_threads(loader, err);
         /* The threads that did start have planned. */
         if (status != STK_OK)
@@ -191,12 +192,13 @@ void stk__attach_slabs_locked(stk_loader *loader)
                 step->slab->data[c] = step->slab->memory;
             }
         step->complete = true;
+        step->complete_ns = step->planned_ns;
         pthread_cond_signal(&ring->finished);
     }
 }
 
-/* Give up a step that will not be delivered; its unused fetches are chained. (L) held. */
-static stk__fetch *drop_step_locked(stk_loader *loader, stk__step *step, stk__fetch *unused)
+/* Give up a step that will not be delivered. (L) held. */
+static void drop_step_locked(stk_loader *loader, stk__step *step, stk__spent *spent)
 {
     stk__ring *ring = loader->ring;
 
@@ -204,11 +206,8 @@ static stk__fetch *drop_step_locked(stk_loader *loader, stk__step *step, stk__fe
         for (uint32_t k = 0; k < step->rows[r].num_needs; k++) {
             stk__unit *unit = step->rows[r].needs[k].unit;
             step->rows[r].needs[k].unit = NULL;
-            stk__fetch *fetch = unit ? stk__unit_unref_locked(&loader->reads, unit) : NULL;
-            if (fetch) {
-                fetch->next = unused;
-                unused = fetch;
-            }
+            if (unit)
+                stk__unit_unref_locked(loader, unit, spent);
         }
     if (step->slab) {
         if (step->slab->ragged)
@@ -219,7 +218,6 @@ static stk__fetch *drop_step_locked(stk_loader *loader, stk__step *step, stk__fe
         ring->num_free++;
         step->slab = NULL;
     }
-    return unused;
 }
 
 /* Free what a dropped step held besides its slab. Nobody else knows the step any more. */
@@ -243,7 +241,7 @@ static void clear_step(stk_loader *loader, stk__step *step)
 void stk__loader_reset(stk_loader *loader, uint64_t serial)
 {
     stk__ring *ring = loader->ring;
-    stk__fetch *unused = NULL;
+    stk__spent spent = {0};
 
     pthread_mutex_lock(&ring->lock);
     loader->draining = true;
@@ -252,19 +250,20 @@ void stk__loader_reset(stk_loader *loader, uint64_t serial)
     stk__reads_cancel(loader);
     pthread_mutex_lock(&ring->lock);
     drain_locked(loader, UINT64_MAX);
+    loader->reads.decode_first = NULL;
     const uint64_t first = loader->first, end = loader->located_end;
     for (uint64_t s = first; s < end; s++)
-        unused = drop_step_locked(loader, stk__step_at(loader, s), unused);
+        drop_step_locked(loader, stk__step_at(loader, s), &spent);
+    stk__idle_reclaim_locked(loader, true, &spent);
     loader->first = loader->located_end = loader->slab_end = loader->planner.admit_serial = serial;
+    stk__stall_cold_locked(loader);
+    loader->planner.passed = serial;
     loader->planner.num_replace = loader->planner.num_wants = 0;
     loader->planner.round_cost = 0;
     pthread_mutex_unlock(&ring->lock);
 
     /* Still draining: nobody begins anything before what is left is free. */
-    for (stk__fetch *next; unused; unused = next) {
-        next = unused->next;
-        stk__fetch_free(loader, unused);
-    }
+    stk__spent_free(loader, &spent);
     for (uint64_t s = first; s < end; s++)
         clear_step(loader, stk__step_at(loader, s));
     pthread_mutex_lock(&ring->lock);
@@ -385,6 +384,8 @@ void stk_loader_get_stats(const stk_loader *loader, stk_loader_stats *out)
     pthread_mutex_unlock(&ring->pool.lock);
     pthread_mutex_lock(&ring->lock);
     const stk__reads *reads = &l->reads;
+    for (uint64_t serial = l->first; serial < l->located_end; serial++)
+        out->ready += stk__step_at(l, serial)->complete;
     out->stages[0] = (stk_stage_stats){
         .name = "order", .items = l->planner.shown.rows, .busy_ns = l->planner.shown.busy_ns};
     out->stages[1] = (stk_stage_stats){.name = "read",
@@ -396,11 +397,11 @@ void stk_loader_get_stats(const stk_loader *loader, stk_loader_stats *out)
                                        .items = l->prepared,
                                        .bytes = l->prepared * (ring->slab_bytes / l->row_room),
                                        .failures = l->bad_samples,
-                                       .busy_ns = l->prepare_busy_ns,
+                                       .busy_ns = l->prepare_busy_ns + reads->chunk_ns,
                                        .wait_in_ns = l->wait_in_ns,
                                        .wait_out_ns = l->wait_out_ns};
     out->stages[3] = (stk_stage_stats){
-        .name = "deliver", .items = l->delivered, .wait_in_ns = l->deliver_wait_ns};
+        .name = "deliver", .items = l->delivered, .wait_in_ns = l->stalls.waits.total_ns};
     out->requests = reads->requests;
     out->request_bytes = reads->request_bytes;
     out->needed_bytes = reads->needed_bytes;
@@ -408,5 +409,23 @@ void stk_loader_get_stats(const stk_loader *loader, stk_loader_stats *out)
     out->cache_misses = l->planner.shown.cache_misses;
     out->bad_samples = l->bad_samples;
     out->positions_evaluated = l->planner.shown.positions;
+    out->pictures = l->decode.pictures;
+    out->picture_pixels = l->decode.pixels;
+    out->decode_ns = l->decode.decode_ns;
+    out->resize_ns = l->decode.rest_ns;
+    out->chunks_needed = reads->chunks_needed;
+    out->chunks_decoded = reads->chunks_decoded;
+    out->chunk_bytes_decoded = reads->chunk_bytes;
+    out->chunk_decode_ns = reads->chunk_ns;
+    out->waits = l->stalls.waits;
+    out->waits.struct_size = sizeof out->waits;
+    out->budget_wait_ns = l->stalls.starved_ns;
+    if (l->stalls.starve_end_ns == UINT64_MAX)
+        out->budget_wait_ns += stk__now_ns() - l->stalls.starve_begin_ns;
+    out->read_ns_per_byte = stk__trend_slope(&reads->fit);
+    if (reads->fit.ns > 0)
+        out->read_transfer_share =
+            STK_MIN(out->read_ns_per_byte * reads->fit.bytes / reads->fit.ns, 1.0);
+    out->read_latency_ns = reads->fit.ns * (1 - out->read_transfer_share);
     pthread_mutex_unlock(&ring->lock);
 }

@@ -31,8 +31,10 @@ enum {
 };
 
 typedef struct stk__ring stk__ring;
+typedef struct stk__worker stk__worker;
 typedef struct stk__step stk__step;
 typedef struct stk__unit stk__unit;
+typedef struct stk__worker stk__worker;
 
 /* ---- Memory under the budget (pool.c, cache.c) ---- */
 
@@ -85,6 +87,7 @@ typedef struct stk__column {
     uint64_t staged_bytes;   /* of one sample on its way to the pipeline */
     stk_header header;       /* as delivered */
     stk__pipeline *pipeline; /* NULL: none */
+    bool decodes;            /* the pipeline begins with an encoded picture */
     uint32_t ragged;         /* number among the fields that are not FIXED */
 } stk__column;
 
@@ -150,6 +153,7 @@ typedef struct stk__row {
     uint32_t pending;      /* (L) units still to come */
     uint16_t tries;        /* substitutes drawn */
     uint8_t stage;         /* of the failure */
+    uint32_t bad_need;     /* (L) the need that failed */
     bool bad;              /* a hole in the batch, or the failure of it */
     bool admitted;         /* the planner's: it asks for nothing any more */
     bool wants_substitute; /* (L) */
@@ -178,6 +182,51 @@ typedef struct stk__bad_sample {
     struct stk__bad_sample *next;
 } stk__bad_sample;
 
+/* ---- Where a wait went (stall.c) ---- */
+
+enum { STK__WORK_DECODE, STK__WORK_TRANSFORM, STK__WORK_COLLATE, STK__WORK_PARTS };
+
+/* The way of the row that completed a step: stamps, 0 where it needed no such thing. */
+typedef struct stk__path {
+    uint64_t queued_ns, first_ns, sent_ns, arrived_ns; /* of the read that came last: planned, its
+                                                          first try, its last, its end */
+    uint64_t decode_ns, decoded_ns; /* of what rows share, decoded before the task */
+    double transfer;                /* share of the last try that was transfer, an estimate */
+    uint64_t start_ns, end_ns;      /* of the task */
+    double work[STK__WORK_PARTS];   /* of the task, in any unit */
+} stk__path;
+
+/* Line through (bytes under way when a read was sent, time it took). */
+typedef struct stk__trend {
+    double n, bytes, ns, bytes2, bytes_ns, ns2; /* means, then sums of products of deviations */
+} stk__trend;
+
+typedef struct stk__stalls {
+    stk_waits waits;
+    uint64_t pending_ns; /* of calls that ended without a batch */
+    stk_wait cold;       /* why nothing was ahead, until the next batch; STK_WAIT_PARTS: it was */
+    bool starving;       /* the round of planning at hand found the budget full */
+    uint64_t starve_begin_ns, starve_end_ns; /* the last time that planning lacked memory; 0: never;
+                                                UINT64_MAX: it does */
+    uint64_t starved_ns;                     /* all such times before that */
+} stk__stalls;
+
+void stk__trend_add(stk__trend *fit, double bytes, double ns);
+/* Nanoseconds per byte; 0 where the bytes explain nothing. */
+double stk__trend_slope(const stk__trend *fit);
+/* Planning stands still for want of memory, or goes on. (L) held. */
+void stk__stall_starve_locked(stk_loader *loader);
+void stk__stall_feed_locked(stk_loader *loader, uint64_t now_ns);
+/* Nothing is ahead any more. (L) held. */
+void stk__stall_cold_locked(stk_loader *loader);
+/* A task has ended that was the last of its step. (L) held. */
+void stk__stall_task_locked(stk__worker *worker, uint64_t start_ns, uint64_t end_ns);
+/* Divide the wait for a step that is handed out. (L) held. */
+void stk__stall_settle_locked(stk_loader *loader, const stk__step *step, uint64_t asked_ns,
+                              uint64_t got_ns);
+/* A call that gave no batch. (L) free. */
+void stk__stall_in_vain(stk_loader *loader, uint64_t asked_ns, bool turn);
+
 struct stk__step {
     stk_loader *loader;
     uint64_t serial, epoch, step;
@@ -203,22 +252,38 @@ struct stk__step {
     stk__bad_sample *bad; /* (L) in no order until delivery */
     uint32_t num_bad;     /* (L) also those there was no memory to note */
     uint64_t planned_ns;
+    uint64_t room_ns;     /* (L) room was found after planning stood still; 0: it did not */
+    uint64_t complete_ns; /* (L) */
+    stk__path path;       /* (L) */
 };
 
 /* ---- Reads (read.c) ---- */
 
-/* Bytes somebody needs: a piece of a fetch, shared by all rows that need the same range. */
+/* Bytes somebody needs: a piece of a fetch, shared by all rows that need the same range. Where the
+ * need says so they are decoded once, before any row sees them. */
 struct stk__unit {
     uint64_t object, offset, length;
-    const uint8_t *data; /* in the buffer of the fetch */
+    uint64_t decoded_size; /* 0: not decoded */
+    uint64_t wanted;       /* (L) of the decoded bytes, until decoding begins */
+    uint64_t serial, last; /* of the steps that asked first and last; last: (L) */
+    void *decoded;         /* from the pool */
+    const char *reason;    /* (L) of the failure */
+    bool optional, absent; /* absent: (L) */
+    bool decoding;         /* (L) begun */
+    bool idle;             /* (L) among the idle */
+    bool shared;           /* (L) several needs met in it, so more may come */
+    bool read_again;       /* (L) for a checksum that did not match: that is tried once */
+    const uint8_t *data;   /* in the buffer of the fetch, or a blob of the cache */
     struct stk__fetch *fetch;
     stk__need_entry *waiting; /* (L) */
     uint32_t references;      /* (L) needs that have not been used */
-    bool arrived;             /* (L) */
+    bool arrived;             /* (L) its rows may use it */
     stk_status status;        /* (L) */
     atomic_bool cached;       /* its bytes were offered to the cache */
     stk__unit *next_in_fetch;
-    stk__unit *next_in_table; /* (L) of live units, by range */
+    stk__unit *next_in_table;       /* (L) of live units, by range */
+    stk__unit *next_to_decode;      /* (L) in the queue, or among the idle */
+    uint64_t decode_ns, decoded_ns; /* (L) when it was decoded, from and to; 0: it was not */
 };
 
 /* One buffer and the reads that fill it. */
@@ -231,9 +296,12 @@ typedef struct stk__fetch {
     stk_store *store;
     stk__unit *units;
     uint32_t live_units; /* (L) */
+    uint32_t raw_units;  /* (L) units that still need the bytes as they were read */
     uint32_t pending;    /* (L) reads not done */
     stk_status status;   /* (L) the first failure */
-    uint64_t start_ns;
+    uint64_t queued_ns;  /* (L) from here on of the read that ended last */
+    uint64_t first_ns, sent_ns, arrived_ns;
+    double transfer;
     struct stk__fetch *next; /* free list */
 } stk__fetch;
 
@@ -242,7 +310,8 @@ typedef struct stk__op {
     stk__fetch *fetch;
     stk__unit *unit; /* the one range it reads alone; NULL: its piece of the whole fetch */
     uint32_t tries;
-    uint64_t start_ns;
+    uint64_t start_ns, first_ns;     /* of the last try and of the first */
+    uint64_t under_way;              /* bytes of all reads when it was sent */
     bool in_flight;                  /* (L) */
     struct stk__op *next, *previous; /* (L) waiting to be sent, or in flight */
 } stk__op;
@@ -259,17 +328,39 @@ typedef struct stk__reads {
     stk__unit *free_units;               /* (L) */
     stk__fetch *free_fetches;            /* (L) */
     stk__op *free_ops;                   /* (L) */
+    stk__unit *decode_first;             /* (L) units to be decoded, by serial */
+    stk__unit *decode_last;              /* (L) where there is a first */
+    stk__unit *idle;                     /* (L) decoded units that a row to come may want */
+    uint64_t chunks_needed, chunks_decoded, chunk_bytes, chunk_ns;     /* (L) */
     uint64_t requests, request_bytes, needed_bytes, failures, busy_ns; /* (L) */
+    uint64_t under_way;                                                /* (L) bytes */
+    stk__trend fit;                                                    /* (L) */
 } stk__reads;
 
 /* Send what waits, as far as the depth allows. Any thread, (L) free. */
 void stk__reads_pump(stk_loader *loader);
 /* The live unit of a range with one more reference, or NULL. (L) held. */
 stk__unit *stk__unit_find_locked(stk__reads *reads, const stk_need *need);
-/* Give up a reference; true when its fetch has no live unit left: give it back with
- * stk__fetch_free(). (L) held. */
-stk__fetch *stk__unit_unref_locked(stk__reads *reads, stk__unit *unit);
+/* What nobody uses any more, to be given back with (L) free. */
+typedef struct stk__spent {
+    stk__fetch *fetches;
+    void *buffers; /* of the pool; each begins with the next */
+} stk__spent;
+
+/* Give up a reference, and what goes with the last of them. (L) held. */
+void stk__unit_unref_locked(stk_loader *loader, stk__unit *unit, stk__spent *spent);
+/* Put a buffer of the pool among what is spent. */
+void stk__spend(stk__spent *spent, void *buffer);
+void stk__spent_free(stk_loader *loader, stk__spent *spent);
 void stk__fetch_free(stk_loader *loader, stk__fetch *fetch);
+/* Read one unit of a fetch by itself, before all that waits; false when there is no memory to. (L)
+ * held; stk__reads_pump() is to follow. */
+bool stk__unit_read_alone_locked(stk_loader *loader, stk__fetch *fetch, stk__unit *unit);
+/* What the rows of a unit get. */
+stk_slice stk__unit_slice(const stk__unit *unit);
+/* The bytes of a unit are there and decoded where they have to be, or will not come: tell the rows.
+ * True: some row is ready. (L) held. */
+bool stk__unit_arrived_locked(stk__unit *unit, stk_status status);
 /* Queue the reads of a fetch behind all others; `publish` runs with (L) held just before.
  * STK_ENOMEM: nothing was queued nor published. (L) free. */
 stk_status stk__fetch_queue(stk_loader *loader, stk__fetch *fetch,
@@ -286,6 +377,43 @@ void stk__reads_destroy(stk_loader *loader);
 /* A row has all its bytes, or has failed: hand it to the workers. (L) held. */
 void stk__row_ready_locked(stk__step *step, uint32_t row);
 
+/* ---- Decoding what rows share (decode.c) ---- */
+
+/* Whether the cache keeps samples as they were decoded: of a dataset that decodes it keeps what
+ * decode() gave. */
+bool stk__caches_samples(const stk_loader *loader);
+/* Whether the cache is for needs as this one. */
+bool stk__need_kept(const stk_loader *loader, uint64_t decoded);
+/* Whether a need is already in the cache; its slice then says where. */
+bool stk__need_cached(stk_loader *loader, const stk_need *need, stk_slice *slice);
+/* Bytes of the pool that a need takes. */
+uint64_t stk__need_cost(stk_loader *loader, const stk_need *need);
+/* The planner's table of the wants of a round: whether one of them is of the same range. */
+stk_status stk__round_grow(stk_loader *loader);
+bool stk__round_shares(stk_loader *loader, const stk_need *need);
+void stk__round_add(stk_loader *loader, uint32_t want);
+/* Turn wants whose bytes are in the cache as they were read into units; the others stay. */
+void stk__round_from_cache(stk_loader *loader);
+/* Prepare a new unit for its decoding. STK_ENOMEM. */
+stk_status stk__unit_set_need(stk_loader *loader, stk__unit *unit, const stk_need *need,
+                              uint64_t serial);
+/* One more need for a unit, of a row of the step `serial`. */
+void stk__unit_widen(stk_loader *loader, stk__unit *unit, const stk_need *need, uint64_t serial);
+/* Keep a unit that no row uses any more, where one within the horizon may want it that is not
+ * planned yet. (L) held. */
+bool stk__unit_idles_locked(stk_loader *loader, stk__unit *unit);
+/* Give up idle units: those that no row to come can want; `all`: every one. (L) held. */
+void stk__idle_reclaim_locked(stk_loader *loader, bool all, stk__spent *spent);
+/* The unit leaves the table, and its fetch when it was the last of it. (L) held. */
+void stk__unit_retire_locked(stk__reads *reads, stk__unit *unit, stk__spent *spent);
+/* The bytes of a unit were read, or could not be. True: there is work for a worker. (L) held. */
+bool stk__unit_read_locked(stk_loader *loader, stk__unit *unit, stk_status status);
+/* The unit to be decoded next, if it goes before the rows that are ready; counts as a task. (L)
+ * held. */
+stk__unit *stk__decode_take_locked(stk_loader *loader);
+/* Decode it and tell its rows. (L) free; held at the end. */
+void stk__decode_run(stk_loader *loader, stk__worker *worker, stk__unit *unit);
+
 /* ---- Planning (locate.c, plan.c) ---- */
 
 typedef struct stk__planner {
@@ -299,12 +427,15 @@ typedef struct stk__planner {
     uint32_t *by_tag; /* the request whose oldest want has the tag */
     uint32_t num_wants, room;
     uint64_t round_cost;                     /* bytes of the pool that the wants may take */
+    uint32_t *seen;                          /* wants of the round by range; UINT32_MAX: none */
+    uint32_t seen_room;                      /* a power of two */
     uint32_t *map;                           /* row of each index handed to locate() */
     uint64_t rows, cache_hits, cache_misses; /* so far */
     struct {
         uint64_t rows, busy_ns, cache_hits, cache_misses, positions;
     } shown;               /* (L) the same as of the last round */
     uint64_t admit_serial; /* the step whose rows are being admitted */
+    uint64_t passed;       /* (L) steps before it are admitted: it may lag behind */
     uint32_t num_replace;  /* (L) rows in all steps that want one */
 } stk__planner;
 
@@ -314,17 +445,15 @@ void stk__step_locate(stk_loader *loader, stk__step *step, uint64_t serial);
 /* Draw a substitute for a bad row and locate it. */
 stk_status stk__row_locate_substitute(stk_loader *loader, stk__step *step, uint32_t row);
 void stk__row_fail(stk__row *row, stk_status status, const char *reason);
-/* Whether a need is already in the encoded cache; its slice then says where. */
-bool stk__need_cached(stk_loader *loader, const stk_need *need, stk_slice *slice);
 /* Whether a round of planning could do something now. (L) held. */
 bool stk__can_plan_locked(stk_loader *loader);
 /* Plan some steps and send their reads. (L) held; let go inside, held again at the end. */
 void stk__plan_round_locked(stk_loader *loader);
-void stk__plan_destroy(stk_loader *loader);
+void stk__planner_destroy(stk_loader *loader);
 
 /* ---- Work (work.c) ---- */
 
-typedef struct stk__worker {
+struct stk__worker {
     stk_loader *loader;
     uint32_t number; /* UINT32_MAX: the consumer's thread */
     stk__thread thread;
@@ -340,11 +469,21 @@ typedef struct stk__worker {
     void **targets;
     uint64_t *run_positions, *run_epochs;
     stk_status statuses[STK__PREPARE_ROWS];
-    uint64_t *blob_head; /* sizes of the fields of a decoded sample */
+    const char *reasons[STK__PREPARE_ROWS];
+    stk_slice encoded[STK__PREPARE_ROWS]; /* instead of sources, where the pipeline decodes */
+    stk__decoding *decoding;              /* NULL: no pipeline decodes */
+    stk__decode_times shown;              /* (L) of it, counted in the loader's so far */
+    uint32_t tasks;                       /* (L) taken so far */
+    uint64_t ended_ns;                    /* (L) of the last task */
+    bool timed;                           /* the task at hand is divided by stamps */
+    uint64_t mark_ns;                     /* of the last stamp */
+    double work[STK__WORK_PARTS], all_work[STK__WORK_PARTS]; /* of the task, ns; running sums */
+    const stk__unit *last_unit; /* of the task's rows, the one that was ready last */
+    uint64_t *blob_head;        /* sizes of the fields of a decoded sample */
     stk_slice *blob;
     /* What it is doing, for the watchdog. */
     atomic_uint_fast64_t since_ns, sample;
-} stk__worker;
+};
 
 stk_status stk__worker_init(stk__worker *worker, stk_loader *loader, uint32_t number);
 void stk__worker_release(stk__worker *worker);
@@ -374,6 +513,9 @@ struct stk_loader {
     stk__ring *ring;
     stk__batch_pipeline *batch_pipeline;
     uint64_t staging_row; /* bytes of one sample before the transforms */
+    bool decodes;         /* some column does; the room is made */
+    stk__decode_room decode_room;
+    stk__decode_times decode; /* (L) of all workers */
     uint64_t scratch_bytes;
     uint64_t batch_scratch_bytes;
     char *batch_scratch;         /* under finish_lock */
@@ -382,6 +524,7 @@ struct stk_loader {
     uint32_t num_steps;
     uint64_t row_room;    /* rows that a record has room for */
     uint32_t depth;       /* batches ahead of the consumer */
+    uint64_t horizon;     /* steps that reads are planned ahead of those */
     uint64_t first;       /* (L) serial of the oldest step not delivered */
     uint64_t located_end; /* (L) steps before it are located */
     uint64_t slab_end;    /* (L) steps before it have a slab */
@@ -395,13 +538,15 @@ struct stk_loader {
     stk__reads reads;
     stk__cache *cache;
     stk__worker *workers;
-    uint32_t num_workers;                               /* threads */
-    uint32_t running;                                   /* (L) of them alive */
-    stk__worker self;                                   /* the consumer's own, for num_workers 0 */
-    double mean_row_ns;                                 /* (L) running mean of preparing a row */
+    uint32_t num_workers;   /* threads */
+    uint32_t running;       /* (L) of them alive */
+    stk__worker self;       /* the consumer's own, for num_workers 0 */
+    uint64_t near_until_ns; /* until then it helps with the batch it waits for alone */
+    double mean_row_ns;     /* (L) running mean of preparing a row */
     uint64_t prepared, prepared_bytes, prepare_busy_ns; /* (L) */
     uint64_t wait_in_ns, wait_out_ns;                   /* (L) of all workers */
-    uint64_t delivered, deliver_wait_ns;                /* (L) */
+    uint64_t delivered;                                 /* (L) */
+    stk__stalls stalls;                                 /* (L) */
     uint64_t bad_samples;                               /* delivered so far, in order */
     atomic_uint_fast64_t too_big_bytes; /* most that one sample's reads wanted in vain */
     uint64_t fixed_bytes;               /* slabs, steps, scratch */

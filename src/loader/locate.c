@@ -109,29 +109,13 @@ static void keep_bytes(stk_locator *seam, size_t i, uint32_t field, uint64_t byt
     (void)bytes;
 }
 
-/* Whether a need is already in the cache; its slice then says where. */
-bool stk__need_cached(stk_loader *loader, const stk_need *need, stk_slice *slice)
-{
-    uint64_t size;
-
-    if (need->length == 0)
-        return true;
-    if (!loader->cache || loader->options.cache != STK_CACHE_ENCODED)
-        return false;
-    const void *blob = stk__cache_get(loader->cache, need->object, need->offset, &size);
-    if (!blob || size != need->length)
-        return false;
-    *slice = (stk_slice){.data = blob, .size = size};
-    return true;
-}
-
 /* Give the rows of a located step their needs, and the ragged values their bounds. */
 static void tie_needs(stk_loader *loader, stk__step *step)
 {
     const uint32_t ragged = loader->ring->num_ragged;
     uint32_t at = 0;
 
-    if (loader->options.cache == STK_CACHE_ENCODED && loader->cache)
+    if (loader->cache && !stk__caches_samples(loader))
         for (uint32_t i = 0; i < step->num_needs; i++)
             stk__cache_prefetch(loader->cache, step->needs[i].need.object,
                                 step->needs[i].need.offset);
@@ -184,6 +168,8 @@ static void begin_step(stk_loader *loader, stk__step *step, uint64_t serial)
     step->epoch = serial / loader->order.steps;
     step->step = serial % loader->order.steps;
     step->planned_ns = stk__now_ns();
+    step->room_ns = 0;
+    step->path = (stk__path){0};
     stk__order_epoch_set(&planner->order, step->epoch);
     step->num_rows = (uint32_t)stk__order_positions(&loader->order, step->step, step->positions);
     stk__order_indices(&planner->order, step->positions, step->indices, step->num_rows);
@@ -200,7 +186,7 @@ static void begin_step(stk_loader *loader, stk__step *step, uint64_t serial)
 static uint32_t find_decoded(stk_loader *loader, stk__step *step)
 {
     stk__planner *planner = &loader->planner;
-    const bool decoded = loader->cache && loader->options.cache == STK_CACHE_DECODED;
+    const bool decoded = stk__caches_samples(loader);
     uint32_t n = 0;
 
     for (uint32_t r = 0; r < step->num_rows; r++) {

@@ -12,6 +12,9 @@
 #define FIRST_GUESS_NS 10e3                  /* of preparing a sample of which nothing is known */
 #define LEAST_POOL     (UINT64_C(256) << 10) /* for reads, where there are any */
 #define MOST_STEPS     4096u                 /* planned ahead */
+#define PROBES         16u                   /* samples that are asked what they need */
+#define LEAST_DECODING (UINT64_C(256) << 10) /* of one thread */
+#define MOST_DECODING  (UINT64_C(4) << 20)
 
 /* ---- What a batch is ---- */
 
@@ -23,12 +26,33 @@ static bool has_pictures(const stk_dataset *dataset)
     return false;
 }
 
+/* Whether the values of a field are pictures that a pipeline can decode. */
+static bool is_encoded(const stk_field *field)
+{
+    return field->layout == STK_BYTES && field->picture && strcmp(field->codec, "image") == 0;
+}
+
+/* A batch holds pictures of one size. */
+static stk_status check_fixed(const stk__column *column, stk_error *err)
+{
+    for (uint32_t i = 0; i < column->header.rank; i++)
+        if (column->header.shape[i] == -1)
+            return stk__fail(err, STK_EINVAL, STK_STAGE_TRANSFORM,
+                             "transforms: the pictures of '%s' have many sizes, and still have "
+                             "after the transforms: add one that gives them a single size, such as "
+                             "random_resized_crop(224), or resize(256), center_crop(224)",
+                             column->field.name);
+    return STK_OK;
+}
+
 /* Put the transforms behind a field: pictures, or the first field of a dataset without any. */
 static stk_status transform_column(stk_loader *loader, stk__column *column, stk_error *err)
 {
     stk_header header = {.dtype = column->field.dtype,
                          .rank = column->field.rank,
-                         .picture = column->field.picture && column->field.rank == 3};
+                         .picture = column->field.picture && column->field.rank == 3,
+                         .encoded = is_encoded(&column->field),
+                         .mask = column->field.mask};
 
     memcpy(header.shape, column->field.shape, sizeof header.shape);
     column->header = header;
@@ -43,10 +67,16 @@ static stk_status transform_column(stk_loader *loader, stk__column *column, stk_
         return STK_OK;
     }
     stk__pipeline_header(column->pipeline, &column->header);
+    column->decodes = stk__pipeline_decodes(column->pipeline);
+    STK_TRY(check_fixed(column, err));
+    loader->decodes |= column->decodes;
+    column->field.layout = STK_FIXED;
+    column->field.codec[0] = '\0';
     column->field.dtype = column->header.dtype;
     column->field.rank = column->header.rank;
     memcpy(column->field.shape, column->header.shape, sizeof column->field.shape);
-    column->staged_bytes = stk__round_up(column->source_bytes, STK_CACHE_LINE);
+    column->staged_bytes =
+        column->decodes ? 0 : stk__round_up(column->source_bytes, STK_CACHE_LINE);
     loader->staging_row += column->staged_bytes;
     loader->scratch_bytes = STK_MAX(loader->scratch_bytes, stk__pipeline_scratch(column->pipeline));
     return STK_OK;
@@ -78,13 +108,14 @@ static stk_status make_columns(stk_loader *loader, stk__column *columns, uint32_
         stk__column *column = &columns[n++];
         *column = (stk__column){.field = dataset->fields[f], .source = (int32_t)f};
         *num = n;
-        if (column->field.layout == STK_FIXED) {
+        if (column->field.layout == STK_FIXED)
             column->source_bytes = stk_field_bytes(&column->field);
+        if (column->field.layout == STK_FIXED || is_encoded(&column->field))
             STK_TRY(transform_column(loader, column, err));
+        if (column->field.layout == STK_FIXED)
             column->row_bytes = stk_field_bytes(&column->field);
-        } else {
+        else
             column->ragged = ragged++;
-        }
     }
     columns[n++] = own_column("index", STK_UINT64, STK__COLUMN_INDEX);
     *num = n;
@@ -110,6 +141,37 @@ static stk_status make_columns(stk_loader *loader, stk__column *columns, uint32_
     return STK_OK;
 }
 
+/* ---- What samples need ---- */
+
+typedef struct counter {
+    stk_locator seam;
+    uint64_t needs, decoded;
+} counter;
+
+static stk_status count_need(stk_locator *seam, size_t i, const stk_need *need)
+{
+    (void)i;
+    ((counter *)seam)->needs++;
+    ((counter *)seam)->decoded = need->decoded;
+    return STK_OK;
+}
+
+/* Needs of a row to reckon with. Those of a dataset that decodes are counted at some samples; the
+ * arrays of needs double as they grow. */
+static uint64_t needs_of_a_row(stk_dataset *dataset)
+{
+    counter c = {.seam = stk__locator_of_needs(count_need)};
+    uint64_t most = 1;
+
+    for (uint64_t i = 0; i < PROBES && dataset->ops->decode; i++) {
+        uint64_t index = (dataset->size - 1) / (PROBES - 1) * i;
+        c.needs = 0;
+        if (dataset->ops->locate(dataset, &index, 1, &c.seam, NULL) == STK_OK)
+            most = STK_MAX(most, c.needs);
+    }
+    return 2 * most;
+}
+
 /* ---- The budget ---- */
 
 static uint64_t step_bytes(const stk_loader *loader, uint32_t ragged)
@@ -118,7 +180,7 @@ static uint64_t step_bytes(const stk_loader *loader, uint32_t ragged)
         sizeof(stk__row) + 2 * sizeof(uint64_t) + sizeof(uint32_t) + 3 * ragged * sizeof(uint64_t);
 
     if (loader->dataset->ops->locate)
-        row += 2 * (sizeof(stk__need_entry) + sizeof(stk_slice));
+        row += needs_of_a_row(loader->dataset) * (sizeof(stk__need_entry) + sizeof(stk_slice));
     return sizeof(stk__step) + loader->row_room * row;
 }
 
@@ -140,9 +202,22 @@ static uint64_t horizon_steps(const stk_loader *loader)
 }
 
 /*
- * Divide the budget: slabs, records of steps and workers' scratch are fixed; of the rest the cache
- * takes three quarters, and reads in flight what is left. Slabs beyond two, then the horizon,
- * shrink until it fits.
+ * What decoding may hold: each thread its own share, and one at a time more, for large pictures.
+ * Decoders of photographs take a few hundred kilobytes.
+ */
+static void divide_decoding(const stk_loader *loader, uint64_t *each, uint64_t *most, uint64_t *all)
+{
+    const uint64_t budget = loader->options.memory_budget;
+
+    *each = STK_MIN(STK_MAX(budget / 32, LEAST_DECODING), MOST_DECODING);
+    *most = STK_MAX(budget / 8, *each);
+    *all = loader->decodes ? (loader->num_workers + UINT64_C(1)) * *each + *most : 0;
+}
+
+/*
+ * Divide the budget: slabs, records of steps, workers' scratch and decoding are fixed; of the rest
+ * the cache takes three quarters, and reads in flight what is left. Slabs beyond two, then the
+ * horizon, shrink until it fits.
  */
 static stk_status divide_budget(stk_loader *loader, const stk__column *columns, uint32_t n,
                                 uint32_t ragged, uint64_t *slabs, uint64_t *pool, uint64_t *cache,
@@ -152,8 +227,11 @@ static stk_status divide_budget(stk_loader *loader, const stk__column *columns, 
     const uint64_t slab = stk__slab_bytes(columns, n, loader->row_room) + 4 * STK_CACHE_LINE;
     const bool reads = loader->dataset->ops->locate || ragged;
     const uint64_t workers = (loader->num_workers + UINT64_C(1)) * stk__worker_bytes(loader);
+    uint64_t each, most, decoding;
+
+    divide_decoding(loader, &each, &most, &decoding);
     const uint64_t base =
-        sizeof *loader + sizeof(stk__ring) + workers + loader->batch_scratch_bytes;
+        sizeof *loader + sizeof(stk__ring) + workers + loader->batch_scratch_bytes + decoding;
     const uint64_t floor = base + (reads ? LEAST_POOL : 0);
     const uint64_t step = step_bytes(loader, ragged);
 
@@ -172,8 +250,11 @@ static stk_status divide_budget(stk_loader *loader, const stk__column *columns, 
                  " batches ahead instead of the %u of prefetch_factor",
                  budget, *slabs - 1, loader->depth);
     loader->depth = (uint32_t)*slabs - 1;
-    uint64_t steps = STK_MIN(loader->depth + 1 + horizon_steps(loader), MOST_STEPS);
-    while (steps > *slabs && floor + *slabs * slab + steps * step > budget / 8 * 7)
+    loader->horizon = horizon_steps(loader);
+    uint64_t steps = STK_MIN(loader->depth + 1 + loader->horizon, MOST_STEPS);
+    /* Planning far ahead is worth little without room for what is planned. */
+    const uint64_t records = loader->dataset->ops->decode ? budget / 4 : budget / 8 * 7;
+    while (steps > *slabs && floor + *slabs * slab + steps * step > records)
         steps = STK_MAX(*slabs, steps / 2);
     loader->num_steps = (uint32_t)steps;
     loader->fixed_bytes = base + *slabs * slab + steps * step;
@@ -217,6 +298,11 @@ static stk_status make_steps(stk_loader *loader, uint32_t ragged)
 
 static stk_status make_workers(stk_loader *loader)
 {
+    uint64_t each, most, all;
+
+    divide_decoding(loader, &each, &most, &all);
+    if (loader->decodes)
+        STK_TRY(stk__decode_room_init(&loader->decode_room, each, most));
     STK_TRY(stk__worker_init(&loader->self, loader, UINT32_MAX));
     if (loader->num_workers == 0)
         return STK_OK;
@@ -308,6 +394,7 @@ void stk__loader_free(stk_loader *loader, stk__column *columns, uint32_t num_col
         stk__worker_release(&loader->workers[i]);
     stk__worker_release(&loader->self);
     stk__free(ctx, loader->workers);
+    stk__decode_room_release(&loader->decode_room);
     for (uint32_t i = 0; loader->steps && i < loader->num_steps; i++) {
         stk__step *step = &loader->steps[i];
         stk__free(ctx, step->rows);
@@ -321,7 +408,7 @@ void stk__loader_free(stk_loader *loader, stk__column *columns, uint32_t num_col
         stk__free(ctx, step->ragged_at);
     }
     stk__free(ctx, loader->steps);
-    stk__plan_destroy(loader);
+    stk__planner_destroy(loader);
     stk__reads_destroy(loader);
     stk__cache_destroy(&loader->cache);
     stk__free(ctx, loader->batch_scratch);
@@ -335,43 +422,20 @@ void stk__loader_free(stk_loader *loader, stk__column *columns, uint32_t num_col
     stk__context_unref(ctx);
 }
 
-typedef struct counter {
-    stk_locator seam;
-    uint64_t needs;
-} counter;
-
-static stk_status count_need(stk_locator *seam, size_t i, const stk_need *need)
+/* Blobs that a cache of `bytes` may hold, judged by the first sample: by the ranges that it needs,
+ * and by the size of those that are kept decoded. */
+static uint64_t blobs_of(const stk_loader *loader, uint64_t bytes)
 {
-    (void)i;
-    (void)need;
-    ((counter *)seam)->needs++;
-    return STK_OK;
-}
-
-static void ignore_cost(stk_locator *seam, size_t i, double nanoseconds)
-{
-    (void)seam;
-    (void)i;
-    (void)nanoseconds;
-}
-
-static void ignore_bytes(stk_locator *seam, size_t i, uint32_t field, uint64_t bytes)
-{
-    (void)seam;
-    (void)i;
-    (void)field;
-    (void)bytes;
-}
-
-/* Ranges that the first sample needs, by which the table of the cache is sized; at least 1. */
-static uint64_t needs_of_a_sample(stk_dataset *dataset)
-{
-    counter c = {.seam = {.add = count_need, .cost = ignore_cost, .bytes = ignore_bytes}};
+    counter c = {.seam = stk__locator_of_needs(count_need)};
+    stk_dataset *dataset = loader->dataset;
 
     if (!dataset->ops->locate ||
         dataset->ops->locate(dataset, &(uint64_t){0}, 1, &c.seam, NULL) != STK_OK)
-        return 1;
-    return STK_MAX(c.needs, 1);
+        return dataset->size;
+    uint64_t most = dataset->size * STK_MAX(c.needs, 1);
+    if (loader->options.cache == STK_CACHE_DECODED && c.decoded)
+        most = STK_MIN(most, 2 * (bytes / c.decoded) + 16);
+    return most;
 }
 
 /* All that may fail before threads start. */
@@ -394,9 +458,8 @@ stk_status stk__loader_build(stk_loader *loader, stk__column *columns, uint32_t 
     STK_TRY(make_steps(loader, ragged));
     STK_TRY(make_workers(loader));
     STK_TRY(stk__order_epoch_init(&loader->planner.order, loader->ctx, &loader->order));
-    if (cache && stk__cache_create(loader->ctx, cache,
-                                   loader->dataset->size * needs_of_a_sample(loader->dataset),
-                                   &loader->cache) == STK_ENOMEM)
+    if (cache && stk__cache_create(loader->ctx, cache, blobs_of(loader, cache), &loader->cache) ==
+                     STK_ENOMEM)
         return STK_ENOMEM;
     if (cache && !loader->cache)
         return stk__fail(err, STK_EBUDGET, STK_STAGE_LOADER,

@@ -11,12 +11,6 @@
 #define ROUND_WANTS                                                                                \
     1024 /* reads planned together: enough to join neighbours, few enough to start soon */
 
-/* What a read of `length` bytes may take of the pool, alone or joined with others. */
-static uint64_t admission_cost(uint64_t length)
-{
-    return length > INT64_MAX / 4 ? UINT64_MAX / 4 : length + length / 4 + 5 * STK_CACHE_LINE;
-}
-
 /* ---- Admission ---- */
 
 static stk_status grow_round(stk_loader *loader, uint32_t room)
@@ -39,7 +33,7 @@ static stk_status grow_round(stk_loader *loader, uint32_t room)
     if (!wants || !entries || !requests || !by_tag)
         return STK_ENOMEM;
     p->room = (uint32_t)n;
-    return STK_OK;
+    return loader->dataset->ops->decode ? stk__round_grow(loader) : STK_OK;
 }
 
 /* Bytes of the pool that the row's reads still want. (L) held. */
@@ -49,12 +43,14 @@ static uint64_t row_cost_locked(stk_loader *loader, stk__row *row)
 
     for (uint32_t i = 0; i < row->num_needs; i++) {
         const stk_need *need = &row->needs[i].need;
-        if (row->slices[i].size || stk__need_cached(loader, need, &row->slices[i]))
+        if (row->slices[i].size || !row->slices[i].data ||
+            stk__need_cached(loader, need, &row->slices[i]))
             continue;
         stk__unit *live = stk__unit_find_locked(&loader->reads, need);
         if (live)
             live->references--;
-        else if (!stk__add_size(cost, admission_cost(need->length), &cost))
+        else if (!stk__round_shares(loader, need) &&
+                 !stk__add_size(cost, stk__need_cost(loader, need), &cost))
             return UINT64_MAX / 4;
     }
     return cost;
@@ -71,11 +67,13 @@ static void admit_row_locked(stk_loader *loader, stk__step *step, uint32_t r)
     for (uint32_t i = 0; i < row->num_needs; i++) {
         stk__need_entry *entry = &row->needs[i];
         loader->reads.needed_bytes += entry->need.length;
-        if (row->slices[i].size || entry->need.length == 0)
+        loader->reads.chunks_needed += entry->need.decoded != 0;
+        if (row->slices[i].size || !row->slices[i].data || entry->need.length == 0)
             continue;
         entry->unit = stk__unit_find_locked(&loader->reads, &entry->need);
         if (entry->unit) {
-            row->slices[i] = (stk_slice){.data = entry->unit->data, .size = entry->unit->length};
+            stk__unit_widen(loader, entry->unit, &entry->need, step->serial);
+            row->slices[i] = stk__unit_slice(entry->unit);
             if (entry->unit->arrived)
                 continue;
             entry->next = entry->unit->waiting;
@@ -85,7 +83,8 @@ static void admit_row_locked(stk_loader *loader, stk__step *step, uint32_t r)
                                                  .offset = entry->need.offset,
                                                  .length = entry->need.length,
                                                  .tag = p->num_wants};
-            p->entries[p->num_wants++] = entry;
+            p->entries[p->num_wants] = entry;
+            stk__round_add(loader, p->num_wants++);
         }
         row->pending++;
     }
@@ -97,7 +96,7 @@ static void admit_row_locked(stk_loader *loader, stk__step *step, uint32_t r)
  * (L) held. */
 static void ready_at_once(stk_loader *loader, stk__step *step)
 {
-    const bool encoded = loader->options.cache == STK_CACHE_ENCODED;
+    const bool ranges = loader->cache && !stk__caches_samples(loader);
 
     /* Most often nothing needs anything: all are ready, in order. */
     if (step->num_needs == 0) {
@@ -114,8 +113,8 @@ static void ready_at_once(stk_loader *loader, stk__step *step)
         bool all = true;
         for (uint32_t i = 0; i < row->num_needs; i++) {
             bool cached = stk__need_cached(loader, &row->needs[i].need, &row->slices[i]);
-            loader->planner.cache_hits += cached && encoded;
-            loader->planner.cache_misses += !cached && encoded;
+            loader->planner.cache_hits += cached && ranges;
+            loader->planner.cache_misses += !cached && ranges;
             all = all && cached;
         }
         row->admitted = all || row->status != STK_OK;
@@ -145,6 +144,10 @@ static bool reserve_ragged(stk_loader *loader, stk__step *step)
     pthread_mutex_lock(&loader->ring->lock);
     bool fits = stk__pool_fits(pool, loader->planner.round_cost + stk__pool_cost(total));
     loader->planner.blocked = !fits;
+    if (!fits)
+        stk__stall_starve_locked(loader);
+    else if (loader->stalls.starve_end_ns == UINT64_MAX)
+        step->room_ns = stk__now_ns();
     pthread_mutex_unlock(&loader->ring->lock);
     if (!fits)
         return false;
@@ -184,9 +187,11 @@ static bool try_admit_locked(stk_loader *loader, stk__step *step, uint32_t r)
     /* Whoever gives a buffer back takes (L) behind it: a wake-up cannot be missed. */
     if (cost && !stk__pool_fits(pool, p->round_cost + cost)) {
         p->blocked = true;
+        stk__stall_starve_locked(loader);
         return false;
     }
     p->round_cost += cost;
+    p->passed = step->serial;
     admit_row_locked(loader, step, r);
     return true;
 }
@@ -275,8 +280,12 @@ static stk_status make_units(stk_loader *loader, stk__fetch *fetch, const stk__w
             unit->next_in_fetch = fetch->units;
             fetch->units = unit;
             fetch->live_units++;
+            fetch->raw_units++;
+            const stk__need_entry *first = loader->planner.entries[wants[i].tag];
+            STK_TRY(stk__unit_set_need(loader, unit, &first->need, first->step->serial));
         }
         stk__need_entry *entry = loader->planner.entries[wants[i].tag];
+        stk__unit_widen(loader, unit, &entry->need, entry->step->serial);
         entry->next = unit->waiting;
         unit->waiting = entry;
     }
@@ -291,8 +300,8 @@ static void publish_units_locked(stk_loader *loader, stk__fetch *fetch)
             entry->unit = u;
             stk_slice *slice =
                 &entry->step->rows[entry->row].slices[entry - entry->step->rows[entry->row].needs];
-            *slice = (stk_slice){.data = u->data, .size = u->length};
-            u->references++;
+            *slice = stk__unit_slice(u);
+            u->shared |= u->references++ > 0;
         }
         stk__unit_publish_locked(&loader->reads, u);
     }
@@ -332,6 +341,8 @@ static bool send_round(stk_loader *loader)
     stk_store *store = NULL;
     char key[1];
 
+    if (p->num_wants && loader->cache && loader->dataset->ops->decode)
+        stk__round_from_cache(loader);
     if (p->num_wants == 0)
         return false;
     loader->dataset->ops->object(loader->dataset, p->wants[0].object, &store, key, sizeof key);
@@ -475,8 +486,10 @@ void stk__plan_round_locked(stk_loader *loader)
     stk__planner *p = &loader->planner;
 
     const bool substitutes = p->num_replace != 0;
+    stk__spent spent = {0};
 
     p->busy = true;
+    loader->stalls.starving = false;
     pthread_mutex_unlock(&loader->ring->lock);
     uint64_t start = stk__now_ns(), rows = p->rows;
     plan_round(loader, substitutes);
@@ -491,6 +504,8 @@ void stk__plan_round_locked(stk_loader *loader)
         stk__reads_pump(loader);
     pthread_mutex_lock(&loader->ring->lock);
     p->busy = false;
+    if (!loader->stalls.starving)
+        stk__stall_feed_locked(loader, event.end_ns);
     p->sends = sent;
     p->shown.rows = p->rows;
     p->shown.busy_ns += event.end_ns - start;
@@ -500,11 +515,22 @@ void stk__plan_round_locked(stk_loader *loader)
     /* With no buffer out nobody would ever come to say that one is back. */
     if (atomic_load(&loader->ring->pool.used) == 0)
         p->blocked = false;
+    p->passed = p->admit_serial;
+    stk__idle_reclaim_locked(loader, p->blocked, &spent);
     if (loader->draining)
         pthread_cond_broadcast(&loader->ring->finished);
+    if (spent.fetches || spent.buffers) {
+        loader->tasks++; /* the end waits for what is given back here */
+        pthread_mutex_unlock(&loader->ring->lock);
+        stk__spent_free(loader, &spent);
+        pthread_mutex_lock(&loader->ring->lock);
+        loader->tasks--;
+        if (loader->draining)
+            pthread_cond_broadcast(&loader->ring->finished);
+    }
 }
 
-void stk__plan_destroy(stk_loader *loader)
+void stk__planner_destroy(stk_loader *loader)
 {
     stk__planner *p = &loader->planner;
 
@@ -514,4 +540,5 @@ void stk__plan_destroy(stk_loader *loader)
     stk__free(loader->ctx, p->requests);
     stk__free(loader->ctx, p->by_tag);
     stk__free(loader->ctx, p->map);
+    stk__free(loader->ctx, p->seen);
 }

@@ -15,8 +15,10 @@ stk__unit *stk__unit_find_locked(stk__reads *reads, const stk_need *need)
     for (stk__unit *u = reads->table[bucket_of(need->object, need->offset)]; u;
          u = u->next_in_table)
         if (u->object == need->object && u->offset == need->offset && u->length == need->length &&
-            u->status == STK_OK) {
+            u->status == STK_OK &&
+            (!u->decoding || u->wanted >= (need->wanted ? need->wanted : need->decoded))) {
             u->references++;
+            u->shared = true;
             return u;
         }
     return NULL;
@@ -40,12 +42,29 @@ static void table_remove_locked(stk__reads *reads, stk__unit *unit)
         *at = unit->next_in_table;
 }
 
-stk__fetch *stk__unit_unref_locked(stk__reads *reads, stk__unit *unit)
+void stk__unit_unref_locked(stk_loader *loader, stk__unit *unit, stk__spent *spent)
 {
-    if (--unit->references)
-        return NULL;
+    if (--unit->references == 0 && !stk__unit_idles_locked(loader, unit))
+        stk__unit_retire_locked(&loader->reads, unit, spent);
+}
+
+void stk__unit_retire_locked(stk__reads *reads, stk__unit *unit, stk__spent *spent)
+{
     table_remove_locked(reads, unit);
-    return --unit->fetch->live_units == 0 ? unit->fetch : NULL;
+    stk__spend(spent, unit->decoded);
+    unit->decoded = NULL;
+    if (--unit->fetch->live_units == 0) {
+        unit->fetch->next = spent->fetches;
+        spent->fetches = unit->fetch;
+    }
+}
+
+void stk__spend(stk__spent *spent, void *buffer)
+{
+    if (!buffer)
+        return;
+    memcpy(buffer, &spent->buffers, sizeof spent->buffers);
+    spent->buffers = buffer;
 }
 
 stk__unit *stk__unit_new(stk_loader *loader)
@@ -82,6 +101,8 @@ void stk__fetch_free(stk_loader *loader, stk__fetch *fetch)
 
     stk__pool_give(&loader->ring->pool, fetch->data);
     fetch->data = NULL;
+    for (stk__unit *u = fetch->units; u; u = u->next_in_fetch)
+        stk__pool_give(&loader->ring->pool, u->decoded);
     pthread_mutex_lock(&loader->ring->lock);
     for (stk__unit *u = fetch->units, *next; u; u = next) {
         next = u->next_in_fetch;
@@ -91,6 +112,29 @@ void stk__fetch_free(stk_loader *loader, stk__fetch *fetch)
     fetch->units = NULL;
     fetch->next = reads->free_fetches;
     reads->free_fetches = fetch;
+    if (loader->planner.blocked) {
+        loader->planner.blocked = false;
+        pthread_cond_signal(&loader->ring->work);
+    }
+    pthread_mutex_unlock(&loader->ring->lock);
+}
+
+void stk__spent_free(stk_loader *loader, stk__spent *spent)
+{
+    const bool any = spent->buffers;
+
+    for (void *buffer = spent->buffers, *next; buffer; buffer = next) {
+        memcpy(&next, buffer, sizeof next);
+        stk__pool_give(&loader->ring->pool, buffer);
+    }
+    for (stk__fetch *fetch = spent->fetches, *next; fetch; fetch = next) {
+        next = fetch->next;
+        stk__fetch_free(loader, fetch);
+    }
+    *spent = (stk__spent){0};
+    if (!any)
+        return;
+    pthread_mutex_lock(&loader->ring->lock);
     if (loader->planner.blocked) {
         loader->planner.blocked = false;
         pthread_cond_signal(&loader->ring->work);
@@ -110,8 +154,16 @@ void stk__row_ready_locked(stk__step *step, uint32_t row)
 static void op_done(stk_read *read, stk_status status);
 static void send_waiting(stk_loader *loader);
 
-/* The bytes of a unit are there, or will not come: tell the rows. */
-static bool unit_arrived_locked(stk__unit *unit, stk_status status)
+stk_slice stk__unit_slice(const stk__unit *unit)
+{
+    if (unit->absent)
+        return (stk_slice){.data = NULL, .size = 0};
+    if (unit->decoded_size)
+        return (stk_slice){.data = unit->decoded, .size = unit->decoded_size};
+    return (stk_slice){.data = unit->data, .size = unit->length};
+}
+
+bool stk__unit_arrived_locked(stk__unit *unit, stk_status status)
 {
     bool any = false;
 
@@ -124,8 +176,12 @@ static bool unit_arrived_locked(stk__unit *unit, stk_status status)
         stk__row *row = &entry->step->rows[entry->row];
         if (status != STK_OK && row->status == STK_OK) {
             row->status = status;
-            row->stage = STK_STAGE_STORE;
+            row->stage = unit->decoding ? STK_STAGE_CODEC : STK_STAGE_STORE;
+            row->reason = unit->reason;
+            row->bad_need = (uint32_t)(entry - row->needs);
         }
+        if (unit->absent)
+            row->slices[entry - row->needs] = stk__unit_slice(unit);
         if (--row->pending == 0) {
             stk__row_ready_locked(entry->step, entry->row);
             any = true;
@@ -143,8 +199,7 @@ static void push_front_locked(stk__reads *reads, stk__op *op)
         reads->last = op;
 }
 
-/* Read one unit of a fetch by itself; false when there is no memory to. */
-static bool read_alone_locked(stk_loader *loader, stk__fetch *fetch, stk__unit *unit)
+bool stk__unit_read_alone_locked(stk_loader *loader, stk__fetch *fetch, stk__unit *unit)
 {
     stk__reads *reads = &loader->reads;
     stk__op *op = reads->free_ops;
@@ -180,9 +235,9 @@ static void fetch_arrived_locked(stk_loader *loader, stk__fetch *fetch)
 
     for (stk__unit *u = fetch->units; u; u = u->next_in_fetch)
         if (!apart)
-            any = unit_arrived_locked(u, fetch->status) || any;
-        else if (!read_alone_locked(loader, fetch, u))
-            any = unit_arrived_locked(u, STK_ENOMEM) || any;
+            any = stk__unit_read_locked(loader, u, fetch->status) || any;
+        else if (!stk__unit_read_alone_locked(loader, fetch, u))
+            any = stk__unit_read_locked(loader, u, STK_ENOMEM) || any;
     if (any) {
         pthread_cond_signal(&loader->ring->work);
         if (loader->num_workers == 0)
@@ -202,6 +257,23 @@ static void unlink_flying_locked(stk__reads *reads, stk__op *op)
     reads->in_flight--;
 }
 
+/* What the ledger of waits wants to know of a read that has ended. */
+static void note_stamps_locked(stk__reads *reads, const stk__op *op, stk_status status,
+                               uint64_t now_ns)
+{
+    const double took = (double)(now_ns - op->start_ns);
+    stk__fetch *fetch = op->fetch;
+
+    reads->under_way -= op->read.length;
+    if (status == STK_OK)
+        stk__trend_add(&reads->fit, (double)op->under_way, took);
+    fetch->first_ns = op->unit ? fetch->first_ns : op->first_ns;
+    fetch->sent_ns = op->start_ns;
+    fetch->arrived_ns = now_ns;
+    fetch->transfer =
+        STK_MIN(1.0, stk__trend_slope(&reads->fit) * (double)op->under_way / STK_MAX(took, 1.0));
+}
+
 static void op_done(stk_read *read, stk_status status)
 {
     stk__op *op = read->user;
@@ -219,6 +291,7 @@ static void op_done(stk_read *read, stk_status status)
     pthread_mutex_lock(&loader->ring->lock);
     unlink_flying_locked(reads, op);
     reads->busy_ns += event.end_ns - event.start_ns;
+    note_stamps_locked(reads, op, status, event.end_ns);
     reads->failures += status != STK_OK;
     bool again = status != STK_OK && !stk_status_is_permanent(status) && status != STK_ECANCELED &&
                  op->tries < (uint32_t)loader->options.retries && !loader->draining;
@@ -230,7 +303,7 @@ static void op_done(stk_read *read, stk_status status)
         op->next = reads->free_ops;
         reads->free_ops = op;
         fetch->pending--;
-        if (alone && unit_arrived_locked(alone, status)) {
+        if (alone && stk__unit_read_locked(loader, alone, status)) {
             pthread_cond_signal(&loader->ring->work);
             pthread_cond_signal(&loader->ring->finished);
         }
@@ -271,7 +344,11 @@ static void send_waiting(stk_loader *loader)
         reads->in_flight++;
         reads->requests++;
         reads->request_bytes += op->read.length;
+        reads->under_way += op->read.length;
+        op->under_way = reads->under_way;
         op->start_ns = stk__now_ns();
+        if (op->tries == 0)
+            op->first_ns = op->start_ns;
         pthread_mutex_unlock(&loader->ring->lock);
         stk_status status = op->fetch->store->ops->submit(op->fetch->store, &op->read);
         if (status != STK_OK)
@@ -345,6 +422,7 @@ stk_status stk__fetch_queue(stk_loader *loader, stk__fetch *fetch,
     pthread_mutex_lock(&loader->ring->lock);
     if (status == STK_OK) {
         publish(loader, fetch);
+        fetch->queued_ns = stk__now_ns();
         fetch->pending = (uint32_t)pieces;
         if (reads->last)
             reads->last->next = first;

@@ -8,13 +8,16 @@
 #include "loader/loader.h"
 
 #define TASK_NS 100e3 /* long beside the cost of handing out a task, short beside a step */
+/* Of tasks with rows cheaper than this, one in so many is divided into kinds of work by stamps. */
+#define TIMED_ROW_NS 4e3
+#define TIMED_TASKS  16
 
 uint64_t stk__worker_bytes(const stk_loader *loader)
 {
     return STK__PREPARE_ROWS *
                (sizeof(stk_sample) + loader->dataset->num_fields * sizeof(stk_value) +
                 4 * sizeof(void *) + loader->staging_row) +
-           loader->scratch_bytes + 4096;
+           loader->scratch_bytes + loader->dataset->worker_bytes + 4096;
 }
 
 stk_status stk__worker_init(stk__worker *worker, stk_loader *loader, uint32_t number)
@@ -34,6 +37,8 @@ stk_status stk__worker_init(stk__worker *worker, stk_loader *loader, uint32_t nu
     worker->blob = stk__calloc(ctx, fields + 1, sizeof *worker->blob);
     worker->staging = stk__alloc_buffer(ctx, n * loader->staging_row);
     worker->scratch = stk__alloc_buffer(ctx, loader->scratch_bytes);
+    if (loader->decodes)
+        STK_TRY(stk__decoding_create(ctx, &loader->decode_room, &worker->decoding));
     return worker->samples && worker->values && worker->sources && worker->targets &&
                    worker->run_positions && worker->run_epochs && worker->blob_head &&
                    worker->blob && worker->staging && worker->scratch
@@ -56,6 +61,7 @@ void stk__worker_release(stk__worker *worker)
     stk__free(ctx, worker->blob);
     stk__free(ctx, worker->staging);
     stk__free(ctx, worker->scratch);
+    stk__decoding_destroy(&worker->decoding);
 }
 
 /* ---- Tasks ---- */
@@ -77,13 +83,18 @@ static void costliest_first_locked(stk_loader *loader, stk__step *step)
 
 bool stk__task_take_locked(stk_loader *loader, stk__worker *worker)
 {
-    for (uint64_t serial = loader->first; serial < loader->slab_end; serial++) {
+    const bool helps = worker == &loader->self && loader->num_workers;
+    uint64_t end = loader->slab_end;
+
+    /* A long row of a later batch has kept the consumer from its own: not soon again. */
+    if (helps && loader->near_until_ns && stk__now_ns() < loader->near_until_ns)
+        end = STK_MIN(end, loader->first + 1);
+    for (uint64_t serial = loader->first; serial < end; serial++) {
         stk__step *step = stk__step_at(loader, serial);
         if (step->num_ready == 0)
             continue;
         /* The consumer helps in small pieces: the batch it waits for may be ready at any moment. */
-        double share = worker == &loader->self && loader->num_workers ? 0.25 : 1.0;
-        double wanted = share * TASK_NS / STK_MAX(loader->mean_row_ns, 1.0);
+        double wanted = (helps ? 0.25 : 1.0) * TASK_NS / STK_MAX(loader->mean_row_ns, 1.0);
         uint32_t n = wanted >= STK__TASK_ROWS ? STK__TASK_ROWS : STK_MAX((uint32_t)wanted, 1);
         n = STK_MIN(n, step->num_ready);
         for (uint32_t i = 0; i < n; i++) {
@@ -96,6 +107,7 @@ bool stk__task_take_locked(stk_loader *loader, stk__worker *worker)
         }
         worker->num_rows = n;
         worker->step = step;
+        worker->timed = worker->tasks++ % TIMED_TASKS == 0 || loader->mean_row_ns >= TIMED_ROW_NS;
         loader->tasks++;
         return true;
     }
@@ -124,7 +136,9 @@ static void make_room(const stk_loader *loader, stk__worker *worker, uint32_t r,
         const stk__column *column = &ring->columns[c];
         stk_value *value = &values[c];
         value->capacity = value->size = column->source_bytes;
-        if (column->field.layout != STK_FIXED) {
+        if (column->decodes) {
+            value->out = NULL; /* it points at its bytes, wherever they are */
+        } else if (column->field.layout != STK_FIXED) {
             uint64_t k = (uint64_t)r * ring->num_ragged + column->ragged;
             value->out = (char *)step->ragged + step->ragged_at[k];
             value->capacity = step->ragged_bound[k];
@@ -172,6 +186,11 @@ static void check_values(const stk_loader *loader, stk__row *row, const stk_valu
     const stk__column *columns = loader->ring->columns;
 
     for (uint32_t c = 0; c < loader->dataset->num_fields; c++) {
+        if (columns[c].decodes) {
+            if (!values[c].data)
+                bad_row(row, STK_EFORMAT, STK_STAGE_DATASET, "it has no value");
+            continue;
+        }
         if (columns[c].field.layout == STK_FIXED && values[c].size != columns[c].source_bytes)
             bad_row(row, STK_EFORMAT, STK_STAGE_DATASET,
                     "its value has another size than the field");
@@ -211,7 +230,7 @@ static void prepare_values(stk_loader *loader, stk__worker *worker, const uint32
 /* What came of it; m counts the samples that were prepared, in the same order. */
 static void check_rows(stk_loader *loader, stk__worker *worker, const uint32_t *rows, uint32_t n)
 {
-    const bool keep = loader->cache && loader->options.cache == STK_CACHE_DECODED;
+    const bool keep = stk__caches_samples(loader);
     uint32_t m = 0;
 
     for (uint32_t i = 0; i < n; i++) {
@@ -243,22 +262,32 @@ static void run_pipeline(stk_loader *loader, stk__worker *worker, const uint32_t
         const stk__row *row = &step->rows[rows[i]];
         if (row->status != STK_OK)
             continue;
-        worker->sources[m] =
-            worker->values[i * loader->dataset->num_fields + (uint32_t)column->source].data;
+        const stk_value *value =
+            &worker->values[i * loader->dataset->num_fields + (uint32_t)column->source];
+        worker->sources[m] = value->data;
+        worker->encoded[m] = (stk_slice){.data = value->data, .size = value->size};
+        worker->reasons[m] = NULL;
         worker->targets[m] = (char *)step->slab->data[c] + rows[i] * column->row_bytes;
         worker->run_positions[m] = row->position;
         worker->run_epochs[m] = step->epoch;
         worker->statuses[m++] = STK_OK;
     }
-    stk__pipeline_run(column->pipeline, loader->order.seed, m, worker->run_epochs,
-                      worker->run_positions, NULL, worker->sources, worker->targets,
-                      worker->statuses, worker->scratch);
+    if (column->decodes)
+        stk__pipeline_decode(column->pipeline, loader->order.seed, m, worker->run_epochs,
+                             worker->run_positions, worker->encoded, worker->targets,
+                             worker->statuses, worker->reasons, worker->scratch, worker->decoding);
+    else
+        stk__pipeline_run(column->pipeline, loader->order.seed, m, worker->run_epochs,
+                          worker->run_positions, NULL, worker->sources, worker->targets,
+                          worker->statuses, worker->scratch);
     m = 0;
     for (uint32_t i = 0; i < n; i++) {
         stk__row *row = &step->rows[rows[i]];
         if (row->status != STK_OK || worker->statuses[m++] == STK_OK)
             continue;
-        bad_row(row, worker->statuses[m - 1], STK_STAGE_TRANSFORM, NULL);
+        bad_row(row, worker->statuses[m - 1],
+                worker->reasons[m - 1] ? STK_STAGE_CODEC : STK_STAGE_TRANSFORM,
+                worker->reasons[m - 1]);
         worker->num_bad++;
     }
 }
@@ -298,10 +327,23 @@ static void keep_units(stk_loader *loader, const stk__step *step, const uint32_t
         const stk__row *row = &step->rows[rows[i]];
         for (uint32_t k = 0; row->status == STK_OK && k < row->num_needs; k++) {
             stk__unit *unit = row->needs[k].unit;
-            if (unit && !atomic_exchange(&unit->cached, true))
-                stk__cache_put(loader->cache, unit->object, unit->offset, &row->slices[k], 1);
+            /* What was decoded was kept then. */
+            if (unit && (unit->absent || !unit->decoded_size) &&
+                stk__need_kept(loader, unit->decoded_size) && !atomic_exchange(&unit->cached, true))
+                stk__cache_put(loader->cache, unit->object, unit->offset, &row->slices[k],
+                               !unit->absent);
         }
     }
+}
+
+/* All since the last stamp was work of that kind. */
+static inline void divide_work(stk__worker *worker, int kind)
+{
+    if (!worker->timed)
+        return;
+    const uint64_t now = stk__now_ns();
+    worker->work[kind] += (double)(now - worker->mark_ns);
+    worker->mark_ns = now;
 }
 
 static void prepare_rows(stk_loader *loader, stk__worker *worker, const uint32_t *rows, uint32_t n)
@@ -309,41 +351,50 @@ static void prepare_rows(stk_loader *loader, stk__worker *worker, const uint32_t
     atomic_store_explicit(&worker->sample, worker->step->rows[rows[0]].index, memory_order_relaxed);
     prepare_values(loader, worker, rows, n);
     check_rows(loader, worker, rows, n);
+    divide_work(worker, STK__WORK_DECODE);
     for (uint32_t c = 0; c < loader->ring->num_columns; c++)
-        if (loader->ring->columns[c].pipeline)
+        if (loader->ring->columns[c].pipeline) {
             run_pipeline(loader, worker, rows, n, c);
-        else if (loader->ring->columns[c].source >= 0)
+            divide_work(worker, STK__WORK_TRANSFORM);
+        } else if (loader->ring->columns[c].source >= 0) {
             place_values(loader, worker, rows, n, c);
-        else if (loader->ring->columns[c].source == STK__COLUMN_INDEX)
+        } else if (loader->ring->columns[c].source == STK__COLUMN_INDEX) {
             place_indices(worker, rows, n, c);
-    if (loader->cache && loader->options.cache == STK_CACHE_ENCODED)
+        }
+    if (loader->cache && !stk__caches_samples(loader))
         keep_units(loader, worker->step, rows, n);
+    divide_work(worker, STK__WORK_COLLATE);
 }
 
 /* ---- Accounting ---- */
 
-/* Give up what the rows read; fetches without a user are chained for the caller to free. (L) held.
- */
-static stk__fetch *drop_units_locked(stk_loader *loader, stk__worker *worker)
+static uint64_t ready_ns(const stk__unit *unit)
 {
-    stk__fetch *unused = NULL;
+    return STK_MAX(unit->fetch->arrived_ns, unit->decoded_ns);
+}
 
+/* Give up what the rows read. (L) held. */
+static void drop_units_locked(stk_loader *loader, stk__worker *worker, stk__spent *spent)
+{
+    const stk__unit *last = NULL;
+
+    worker->last_unit = NULL;
     /* Samples that need nothing, or had it in the cache, never met a unit. */
     if (!worker->step->has_units)
-        return NULL;
+        return;
     for (uint32_t i = 0; i < worker->num_rows; i++) {
         stk__row *row = &worker->step->rows[worker->rows[i]];
         for (uint32_t k = 0; k < row->num_needs; k++) {
             stk__unit *unit = row->needs[k].unit;
             row->needs[k].unit = NULL;
-            stk__fetch *fetch = unit ? stk__unit_unref_locked(&loader->reads, unit) : NULL;
-            if (fetch) {
-                fetch->next = unused;
-                unused = fetch;
-            }
+            if (!unit)
+                continue;
+            if (!last || ready_ns(unit) > ready_ns(last))
+                last = unit;
+            stk__unit_unref_locked(loader, unit, spent);
         }
     }
-    return unused;
+    worker->last_unit = last;
 }
 
 /* Count the rows of a task as done, or send the bad ones for a substitute. (L) held. */
@@ -379,6 +430,27 @@ static void settle_rows_locked(stk_loader *loader, stk__worker *worker)
     }
 }
 
+/* Count what decoding took since the last time. (L) held. */
+static void count_decoding_locked(stk_loader *loader, stk__worker *worker)
+{
+    if (!worker->decoding)
+        return;
+    const stk__decode_times *now = stk__decoding_times(worker->decoding), *then = &worker->shown;
+
+    /* Pictures are decoded within a transform. */
+    const double decode = (double)(now->decode_ns - then->decode_ns);
+    if (worker->timed) {
+        worker->work[STK__WORK_DECODE] += decode;
+        worker->work[STK__WORK_TRANSFORM] =
+            STK_MAX(worker->work[STK__WORK_TRANSFORM] - decode, 0.0);
+    }
+    loader->decode.pictures += now->pictures - then->pictures;
+    loader->decode.pixels += now->pixels - then->pixels;
+    loader->decode.decode_ns += now->decode_ns - then->decode_ns;
+    loader->decode.rest_ns += now->rest_ns - then->rest_ns;
+    worker->shown = *now;
+}
+
 static void emit_task(stk_loader *loader, stk__worker *worker, uint64_t start, uint64_t end)
 {
     const stk__step *step = worker->step;
@@ -403,9 +475,12 @@ static void emit_task(stk_loader *loader, stk__worker *worker, uint64_t start, u
 void stk__task_run(stk_loader *loader, stk__worker *worker)
 {
     uint64_t start = stk__now_ns();
+    stk__spent spent = {0};
 
     atomic_store_explicit(&worker->since_ns, start, memory_order_relaxed);
     worker->num_bad = 0;
+    worker->mark_ns = start;
+    memset(worker->work, 0, sizeof worker->work);
     for (uint32_t i = 0; i < worker->num_rows; i += STK__PREPARE_ROWS)
         prepare_rows(loader, worker, worker->rows + i,
                      STK_MIN(worker->num_rows - i, STK__PREPARE_ROWS));
@@ -414,7 +489,7 @@ void stk__task_run(stk_loader *loader, stk__worker *worker)
     emit_task(loader, worker, start, end);
 
     pthread_mutex_lock(&loader->ring->lock);
-    stk__fetch *unused = drop_units_locked(loader, worker);
+    drop_units_locked(loader, worker, &spent);
     settle_rows_locked(loader, worker);
     /* Told now: while (L) is free below, others may settle rows of the same step. */
     bool last = worker->step->done == worker->step->num_rows;
@@ -422,12 +497,15 @@ void stk__task_run(stk_loader *loader, stk__worker *worker)
     loader->mean_row_ns += (each - loader->mean_row_ns) * (loader->prepared ? 0.1 : 1.0);
     loader->prepared += worker->num_rows;
     loader->prepare_busy_ns += end - start;
-    if (unused) {
+    worker->ended_ns = end;
+    count_decoding_locked(loader, worker);
+    for (int k = 0; worker->timed && k < STK__WORK_PARTS; k++)
+        worker->all_work[k] += worker->work[k];
+    if (last)
+        stk__stall_task_locked(worker, start, end);
+    if (spent.fetches || spent.buffers) {
         pthread_mutex_unlock(&loader->ring->lock);
-        for (stk__fetch *next; unused; unused = next) {
-            next = unused->next;
-            stk__fetch_free(loader, unused);
-        }
+        stk__spent_free(loader, &spent);
         pthread_mutex_lock(&loader->ring->lock);
     }
     if (last)
@@ -451,7 +529,7 @@ static bool ring_full_locked(stk_loader *loader)
 
 bool stk__work_left_locked(stk_loader *loader)
 {
-    if (stk__can_plan_locked(loader))
+    if (stk__can_plan_locked(loader) || loader->reads.decode_first)
         return true;
     for (uint64_t serial = loader->first; serial < loader->slab_end; serial++)
         if (stk__step_at(loader, serial)->num_ready)
@@ -464,6 +542,7 @@ void stk__worker_main(void *argument)
     stk__worker *worker = argument;
     stk_loader *loader = worker->loader;
     pthread_mutex_t *lock = &loader->ring->lock;
+    stk__unit *unit;
 
     stk__thread_background();
     pthread_mutex_lock(lock);
@@ -473,6 +552,12 @@ void stk__worker_main(void *argument)
         if (!planned && stk__can_plan_locked(loader)) {
             stk__plan_round_locked(loader);
             planned = true;
+        } else if ((unit = stk__decode_take_locked(loader))) {
+            if (stk__work_left_locked(loader))
+                pthread_cond_signal(&loader->ring->work);
+            pthread_mutex_unlock(lock);
+            stk__decode_run(loader, worker, unit);
+            planned = false;
         } else if (!loader->draining && stk__task_take_locked(loader, worker)) {
             /* Whoever finds work wakes the next if there is more. */
             if (stk__work_left_locked(loader))

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where a wait for a batch went. Of each step only the way of the row that completed it is kept, as
+ * stamps of its last read and of its task. When the batch is handed out the wait is laid over that
+ * way, and each stretch of it is a part; so the parts add up to the wait whatever the stamps are.
+ *
+ *   planned .. [memory] .. queued .. [slot] .. sent .. [retry, latency, transfer] .. arrived ..
+ *   [worker] .. [decode of what rows share] .. [worker] ..
+ *   start .. [decode, transform, collate] .. end .. [collate] .. complete .. got
+ *
+ * From the moment that a later batch was complete the wait is ordering's. What the first batch
+ * after a start or a jump waits for is the start itself.
+ */
+#include "loader/loader.h"
+
+#include <math.h>
+
+/* ---- Latency and transfer ---- */
+
+/* So many reads, and a slope of so many standard errors, before bytes explain anything. */
+#define FIT_READS  6.0
+#define FIT_ERRORS 3.0
+
+void stk__trend_add(stk__trend *f, double bytes, double ns)
+{
+    const double by = bytes - f->bytes, in = ns - f->ns;
+
+    f->n++;
+    f->bytes += by / f->n;
+    f->ns += in / f->n;
+    f->bytes2 += by * (bytes - f->bytes);
+    f->bytes_ns += by * (ns - f->ns);
+    f->ns2 += in * (ns - f->ns);
+}
+
+double stk__trend_slope(const stk__trend *f)
+{
+    if (f->n < FIT_READS || f->bytes2 <= 0 || f->bytes_ns <= 0)
+        return 0;
+    const double slope = f->bytes_ns / f->bytes2;
+    const double rest = STK_MAX(f->ns2 - slope * f->bytes_ns, 0.0) / (f->n - 2);
+    if (slope * slope * f->bytes2 < FIT_ERRORS * FIT_ERRORS * rest)
+        return 0;
+    return STK_MIN(slope, f->ns / STK_MAX(f->bytes, 1.0));
+}
+
+/* ---- What happens meanwhile ---- */
+
+void stk__stall_starve_locked(stk_loader *loader)
+{
+    stk__stalls *s = &loader->stalls;
+
+    s->starving = true;
+    if (s->starve_end_ns == UINT64_MAX)
+        return;
+    s->starve_begin_ns = stk__now_ns();
+    s->starve_end_ns = UINT64_MAX;
+}
+
+void stk__stall_feed_locked(stk_loader *loader, uint64_t now_ns)
+{
+    stk__stalls *s = &loader->stalls;
+
+    if (s->starve_end_ns != UINT64_MAX)
+        return;
+    s->starve_end_ns = now_ns;
+    s->starved_ns += now_ns - STK_MIN(s->starve_begin_ns, now_ns);
+}
+
+void stk__stall_cold_locked(stk_loader *loader)
+{
+    loader->stalls.cold = loader->delivered ? STK_WAIT_EPOCH_TURN : STK_WAIT_STARTUP;
+    if (loader->stalls.starve_end_ns == UINT64_MAX)
+        stk__stall_feed_locked(loader, stk__now_ns());
+}
+
+void stk__stall_task_locked(stk__worker *worker, uint64_t start_ns, uint64_t end_ns)
+{
+    stk__path *path = &worker->step->path;
+    const stk__unit *unit = worker->last_unit;
+
+    *path = (stk__path){.start_ns = start_ns, .end_ns = end_ns};
+    memcpy(path->work, worker->timed ? worker->work : worker->all_work, sizeof path->work);
+    if (!unit)
+        return;
+    const stk__fetch *read = unit->fetch;
+    path->decode_ns = unit->decode_ns;
+    path->decoded_ns = unit->decoded_ns;
+    path->queued_ns = read->queued_ns;
+    path->first_ns = read->first_ns;
+    path->sent_ns = read->sent_ns;
+    path->arrived_ns = read->arrived_ns;
+    path->transfer = read->transfer;
+}
+
+/* ---- Dividing ---- */
+
+/* A wait that is handed out from its beginning on. */
+typedef struct walk {
+    uint64_t *parts, at, end;
+} walk;
+
+/* All up to `until` was spent on `part`. */
+static uint64_t pass(walk *w, stk_wait part, uint64_t until)
+{
+    const uint64_t to = STK_MIN(STK_MAX(until, w->at), w->end), ns = to - w->at;
+
+    w->parts[part] += ns;
+    w->at = to;
+    return ns;
+}
+
+/* Likewise on several, in proportion. */
+static void pass_work(walk *w, const double work[STK__WORK_PARTS], uint64_t until)
+{
+    const double sum = work[0] + work[1] + work[2];
+    const uint64_t from = w->at, ns = STK_MIN(STK_MAX(until, from), w->end) - from;
+
+    if (sum > 0) {
+        pass(w, STK_WAIT_DECODE, from + (uint64_t)((double)ns * (work[STK__WORK_DECODE] / sum)));
+        pass(w, STK_WAIT_TRANSFORM,
+             w->at + (uint64_t)((double)ns * (work[STK__WORK_TRANSFORM] / sum)));
+    }
+    pass(w, STK_WAIT_COLLATE, from + ns);
+}
+
+/* When a batch behind the first was complete; UINT64_MAX: none is. (L) held. */
+static uint64_t overtaken_locked(stk_loader *loader, const stk__step *first)
+{
+    uint64_t earliest = UINT64_MAX;
+
+    for (uint64_t serial = first->serial + 1; serial < loader->slab_end; serial++) {
+        const stk__step *step = stk__step_at(loader, serial);
+        if (step->complete)
+            earliest = STK_MIN(earliest, step->complete_ns);
+    }
+    return earliest;
+}
+
+static void pass_reading(walk *w, const stk__path *path)
+{
+    pass(w, STK_WAIT_READ_SLOT, path->first_ns);
+    pass(w, STK_WAIT_RETRY, path->sent_ns);
+    const uint64_t ns = STK_MIN(STK_MAX(path->arrived_ns, w->at), w->end) - w->at;
+    const uint64_t transfer = (uint64_t)((double)ns * path->transfer);
+    pass(w, STK_WAIT_STORAGE_LATENCY, w->at + ns - transfer);
+    pass(w, STK_WAIT_STORAGE_TRANSFER, w->at + transfer);
+}
+
+void stk__stall_settle_locked(stk_loader *loader, const stk__step *step, uint64_t asked_ns,
+                              uint64_t got_ns)
+{
+    stk__stalls *s = &loader->stalls;
+    const stk__path *path = &step->path;
+    const uint64_t waited = got_ns - asked_ns + s->pending_ns, from = got_ns - waited;
+    walk w = {.parts = s->waits.parts_ns, .at = from, .end = got_ns};
+
+    s->pending_ns = 0;
+    s->waits.batches++;
+    s->waits.total_ns += waited;
+    if (s->cold != STK_WAIT_PARTS) {
+        pass(&w, s->cold, got_ns);
+        s->cold = STK_WAIT_PARTS;
+        return;
+    }
+    if (step->complete_ns > from) {
+        const uint64_t overtaken = overtaken_locked(loader, step);
+        const uint64_t in =
+            path->queued_ns ? path->queued_ns : STK_MAX(step->room_ns, step->planned_ns);
+        w.end = STK_MIN(got_ns, STK_MAX(overtaken, from));
+        if (s->starve_end_ns > from && s->starve_begin_ns < in) {
+            pass(&w, STK_WAIT_WORKER, s->starve_begin_ns);
+            pass(&w, STK_WAIT_MEMORY_BUDGET, STK_MIN(s->starve_end_ns, in));
+        }
+        pass(&w, STK_WAIT_WORKER, in);
+        if (path->queued_ns)
+            pass_reading(&w, path);
+        if (path->decoded_ns) {
+            pass(&w, STK_WAIT_WORKER, path->decode_ns);
+            pass(&w, STK_WAIT_DECODE, path->decoded_ns);
+        }
+        /* The thread that waits is the worker: it was busy with the rows before. */
+        if (loader->num_workers == 0)
+            pass_work(&w, path->work, path->end_ns);
+        pass(&w, STK_WAIT_WORKER, path->start_ns);
+        pass_work(&w, path->work, path->end_ns);
+        pass(&w, STK_WAIT_COLLATE, step->complete_ns);
+        w.end = got_ns;
+        if (overtaken < step->complete_ns)
+            pass(&w, STK_WAIT_ORDERING, step->complete_ns);
+        /* A consumer that helps may have met a straggler of another batch itself. */
+        if (loader->num_workers)
+            pass(&w, STK_WAIT_ORDERING, loader->self.ended_ns);
+    }
+    pass(&w, STK_WAIT_OTHER, got_ns);
+}
+
+void stk__stall_in_vain(stk_loader *loader, uint64_t asked_ns, bool turn)
+{
+    stk__stalls *s = &loader->stalls;
+    const uint64_t ns = stk__now_ns() - asked_ns;
+
+    pthread_mutex_lock(&loader->ring->lock);
+    if (turn) {
+        s->waits.total_ns += ns;
+        s->waits.parts_ns[STK_WAIT_EPOCH_TURN] += ns;
+    } else {
+        s->pending_ns += ns;
+    }
+    pthread_mutex_unlock(&loader->ring->lock);
+}

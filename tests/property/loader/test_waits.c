@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A wait is conserved: whatever the stamps of a step are, and whatever the pipeline is, the parts
+ * add up to the wait. And each part goes where it belongs: ways of a row that are planted stamp by
+ * stamp.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "loader/loader.h"
+#include "support/support.h"
+
+#define ROUNDS    20000
+#define PIPELINES 40
+#define STEPS     4
+
+static uint64_t seed = 20250311;
+
+static uint64_t below(uint64_t n)
+{
+    return test_random(&seed) % n;
+}
+
+static bool coin(void)
+{
+    return below(2);
+}
+
+static uint64_t sum_of(const stk_waits *w)
+{
+    uint64_t sum = 0;
+
+    for (int i = 0; i < STK_WAIT_PARTS; i++)
+        sum += w->parts_ns[i];
+    return sum;
+}
+
+/* ---- Stamps ---------------------------------------------------------------------------------- */
+
+/* A loader of nothing but what the ledger looks at. */
+typedef struct planted {
+    stk_loader loader;
+    stk__ring ring;
+    stk__step steps[STEPS];
+} planted;
+
+static planted *plant(void)
+{
+    planted *p = calloc(1, sizeof *p);
+
+    p->loader.ring = &p->ring;
+    p->loader.steps = p->steps;
+    p->loader.num_steps = STEPS;
+    p->loader.slab_end = STEPS;
+    p->loader.num_workers = 2;
+    p->loader.stalls.cold = STK_WAIT_PARTS;
+    for (uint64_t i = 0; i < STEPS; i++)
+        p->steps[i].serial = i;
+    return p;
+}
+
+static void test_random_stamps(void **state)
+{
+    planted *p = plant();
+    uint64_t total = 0;
+
+    (void)state;
+    for (int round = 0; round < ROUNDS; round++) {
+        stk__step *step = &p->steps[0];
+        uint64_t *stamps[] = {&step->planned_ns,
+                              &step->room_ns,
+                              &step->complete_ns,
+                              &step->path.queued_ns,
+                              &step->path.first_ns,
+                              &step->path.sent_ns,
+                              &step->path.arrived_ns,
+                              &step->path.start_ns,
+                              &step->path.end_ns,
+                              &p->steps[1].complete_ns,
+                              &p->loader.stalls.starve_begin_ns,
+                              &p->loader.stalls.starve_end_ns};
+        for (size_t i = 0; i < STK_COUNT(stamps); i++)
+            *stamps[i] = below(8) ? 1000 + below(1000) : 0;
+        if (below(8) == 0)
+            p->loader.stalls.starve_end_ns = UINT64_MAX;
+        p->steps[1].complete = coin();
+        for (int k = 0; k < STK__WORK_PARTS; k++)
+            step->path.work[k] = coin() ? (double)below(1000) : 0;
+        step->path.transfer = (double)below(101) / 100;
+        p->loader.num_workers = (uint32_t)below(3);
+        p->loader.stalls.cold = below(16) ? STK_WAIT_PARTS : STK_WAIT_STARTUP;
+        p->loader.stalls.pending_ns = coin() ? below(500) : 0;
+        uint64_t asked = 1000 + below(1000), got = asked + below(1000);
+        total += got - asked + p->loader.stalls.pending_ns;
+        stk__stall_settle_locked(&p->loader, step, asked, got);
+        assert_int_equal(p->loader.stalls.waits.total_ns, total);
+        assert_int_equal(sum_of(&p->loader.stalls.waits), total);
+        assert_int_equal(p->loader.stalls.pending_ns, 0);
+    }
+    assert_int_equal(p->loader.stalls.waits.batches, ROUNDS);
+    free(p);
+}
+
+/* A way with a stretch of a known length for each part. */
+static void test_planted_way(void **state)
+{
+    planted *p = plant();
+    stk__step *step = &p->steps[0];
+    const uint64_t *parts = p->loader.stalls.waits.parts_ns;
+
+    (void)state;
+    step->planned_ns = 50;
+    p->loader.stalls.starve_begin_ns = 100;
+    p->loader.stalls.starve_end_ns = 300;
+    step->path = (stk__path){.queued_ns = 310,
+                             .first_ns = 340,
+                             .sent_ns = 390,
+                             .arrived_ns = 790,
+                             .transfer = 0.25,
+                             .start_ns = 860,
+                             .end_ns = 960,
+                             .work = {3, 1, 1}};
+    step->complete_ns = 1000;
+    stk__stall_settle_locked(&p->loader, step, 100, 1007);
+    assert_int_equal(parts[STK_WAIT_MEMORY_BUDGET], 200);
+    assert_int_equal(parts[STK_WAIT_READ_SLOT], 30);
+    assert_int_equal(parts[STK_WAIT_RETRY], 50);
+    assert_int_equal(parts[STK_WAIT_STORAGE_LATENCY], 300);
+    assert_int_equal(parts[STK_WAIT_STORAGE_TRANSFER], 100);
+    assert_int_equal(parts[STK_WAIT_WORKER], 10 + 70);
+    assert_int_equal(parts[STK_WAIT_DECODE], 60);
+    assert_int_equal(parts[STK_WAIT_TRANSFORM], 20);
+    assert_int_equal(parts[STK_WAIT_COLLATE], 20 + 40);
+    assert_int_equal(parts[STK_WAIT_OTHER], 7);
+    assert_int_equal(parts[STK_WAIT_ORDERING], 0);
+
+    /* A later batch was complete at 900: from then on it is ordering that holds the consumer up. */
+    p->steps[2].complete = true;
+    p->steps[2].complete_ns = 900;
+    stk__stall_settle_locked(&p->loader, step, 880, 1007);
+    assert_int_equal(parts[STK_WAIT_ORDERING], 100);
+    assert_int_equal(parts[STK_WAIT_OTHER], 14);
+
+    /* Asked when all was done: nothing but the call. */
+    stk__stall_settle_locked(&p->loader, step, 2000, 2001);
+    assert_int_equal(parts[STK_WAIT_OTHER], 15);
+    p->loader.delivered = 1;
+    stk__stall_cold_locked(&p->loader);
+    stk__stall_settle_locked(&p->loader, step, 0, 5000);
+    assert_int_equal(parts[STK_WAIT_EPOCH_TURN], 5000);
+    free(p);
+}
+
+/* ---- Latency and transfer -------------------------------------------------------------------- */
+
+static void test_line(void **state)
+{
+    stk__trend line = {0}, flat = {0}, noisy = {0};
+
+    (void)state;
+    for (int i = 0; i < 500; i++) {
+        double bytes = 65536.0 * (double)(1 + below(32));
+        stk__trend_add(&line, bytes, 5e6 + bytes * 10);
+        stk__trend_add(&flat, bytes, 5e6);
+        stk__trend_add(&noisy, bytes, 1e6 + (double)below(9000000));
+    }
+    assert_true(stk__trend_slope(&line) > 9.999 && stk__trend_slope(&line) < 10.001);
+    assert_true(stk__trend_slope(&flat) == 0);
+    /* Noise is no transfer: less than a tenth of the mean. */
+    assert_true(stk__trend_slope(&noisy) * noisy.bytes < 0.1 * noisy.ns);
+}
+
+/* ---- Pipelines ------------------------------------------------------------------------------- */
+
+static void run_pipeline(stk_context *ctx)
+{
+    stk_loader_options o;
+    stk_loader_stats stats;
+    stk_dataset *dataset;
+    stk_loader *loader;
+    stk_batch *batch;
+    stk_error err;
+    char store[150], spec[300];
+    uint64_t outside = 0, batches = 0;
+
+    snprintf(store, sizeof store,
+             "slow+mem://x?read_bytes=%d&latency=%dus&jitter=%dus&bandwidth=%dMB/s&",
+             (int)(1 + below(20000)), (int)below(400), (int)below(100), (int)(20 + below(400)));
+    snprintf(spec, sizeof spec,
+             "synthetic:%ssize=%d&shape=16x16x1&cpu=%dus&delay=%dus&tail_share=0.01&"
+             "tail_delay=1ms%s",
+             below(3) ? store : "?", (int)(20 + below(200)), (int)below(60), (int)below(60),
+             coin() ? "&ragged=1..40" : "");
+    assert_ok(stk_dataset_open(ctx, spec, &dataset, &err), &err);
+    stk_loader_options_init(&o);
+    o.batch_size = 1 + below(32);
+    o.num_workers = (int64_t)below(4);
+    o.io_depth = (int64_t)(1 + below(16));
+    o.prefetch_factor = (int64_t)(1 + below(3));
+    o.persistent_workers = coin();
+    o.memory_budget = coin() ? UINT64_C(4) << 20 : 0;
+    o.retries = 20;
+    o.epochs = 2;
+    assert_ok(stk_loader_create(dataset, &o, &loader, &err), &err);
+    const int64_t timeout = coin() ? -1 : 1;
+    for (int ends = 0; ends < 2;) {
+        uint64_t start = stk__now_ns();
+        stk_status status = stk_loader_next(loader, timeout, &batch, &err);
+        outside += stk__now_ns() - start;
+        if (status == STK_OK) {
+            batches++;
+            stk_batch_release(&batch);
+        } else if (status == STK_EOS) {
+            ends++;
+        } else if (status != STK_EAGAIN) {
+            assert_ok(status, &err);
+        }
+    }
+    stk_loader_get_stats(loader, &stats);
+    assert_int_equal(stats.waits.batches, batches);
+    assert_int_equal(sum_of(&stats.waits), stats.waits.total_ns);
+    assert_true(stats.waits.total_ns <= outside);
+    assert_true(stats.waits.total_ns > outside / 2);
+    assert_true(stats.waits.parts_ns[STK_WAIT_STARTUP] > 0);
+    assert_true(stats.read_transfer_share >= 0 && stats.read_transfer_share <= 1);
+    stk_loader_destroy(&loader);
+    stk_dataset_close(&dataset);
+}
+
+static void test_pipelines(void **state)
+{
+    (void)state;
+    for (int i = 0; i < PIPELINES; i++) {
+        stk_context *ctx = test_context();
+        run_pipeline(ctx);
+        stk_context_destroy(&ctx);
+    }
+}
+
+static void test_names(void **state)
+{
+    (void)state;
+    assert_string_equal(stk_wait_name(STK_WAIT_READ_SLOT), "read_slot");
+    assert_string_equal(stk_wait_text(STK_WAIT_TRANSFORM), "transforms");
+    assert_string_equal(stk_wait_name(STK_WAIT_PARTS), "unknown");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_random_stamps), cmocka_unit_test(test_planted_way),
+        cmocka_unit_test(test_line),          cmocka_unit_test(test_pipelines),
+        cmocka_unit_test(test_names),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Fail the n-th allocation, for every n, in a program that opens a folder of pictures, decodes them
+ * and closes: the status must be right, nothing may leak, and what is delivered must be sound. */
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/support.h"
+
+enum { SIDE = 16, ROW = SIDE * SIDE * 3 };
+
+static atomic_long calls, fail_at, blocks;
+static atomic_bool hit;
+
+static void *failing_alloc(void *user, size_t size, size_t align)
+{
+    void *memory = NULL;
+
+    (void)user;
+    if (atomic_fetch_add(&calls, 1) + 1 == atomic_load(&fail_at)) {
+        atomic_store(&hit, true);
+        return NULL;
+    }
+    if (posix_memalign(&memory, align < 16 ? 16 : align, size))
+        return NULL;
+    atomic_fetch_add(&blocks, 1);
+    return memory;
+}
+
+static void counted_free(void *user, void *memory, size_t size)
+{
+    (void)user;
+    (void)size;
+    atomic_fetch_sub(&blocks, 1);
+    free(memory);
+}
+
+static void copy_golden(const char *folder, const char *name, const char *to)
+{
+    char path[600];
+    static char data[1 << 16];
+
+    snprintf(path, sizeof path, "%s/golden/images/%s", TESTS_DIR, name);
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    size_t size = fread(data, 1, sizeof data, file);
+    fclose(file);
+    test_write(folder, to, data, size);
+}
+
+/* One run; adds what was delivered to `rows` by position. The status that ended it. */
+static stk_status run(const char *folder, int workers, char *rows)
+{
+    const stk_allocator allocator = {.alloc = failing_alloc, .free = counted_free};
+    stk_context_options options;
+    stk_loader_options o;
+    stk_context *ctx = NULL;
+    stk_dataset *dataset = NULL;
+    stk_loader *loader = NULL;
+    stk_batch *batch = NULL;
+    stk_error err;
+    char spec[400];
+
+    stk_context_options_init(&options);
+    options.allocator = allocator;
+    snprintf(spec, sizeof spec, "images:%s?index=none", folder);
+    stk_loader_options_init(&o);
+    o.batch_size = 2;
+    o.num_workers = workers;
+    o.epochs = 1;
+    o.transforms = "decode(exif_orientation=true), random_resized_crop(16), color_jitter(0.2), "
+                   "gaussian_blur(3), horizontal_flip";
+    stk_status status = stk_context_create(&options, &ctx, &err);
+    if (status == STK_OK)
+        status = stk_dataset_open(ctx, spec, &dataset, &err);
+    if (status == STK_OK)
+        status = stk_loader_create(dataset, &o, &loader, &err);
+    while (status == STK_OK) {
+        status = stk_loader_next(loader, -1, &batch, &err);
+        if (status != STK_OK)
+            break;
+        stk_tensor image;
+        assert_int_equal(stk_batch_find(batch, "image", &image), STK_OK);
+        for (uint64_t i = 0; i < stk_batch_count(batch); i++)
+            memcpy(rows + stk_batch_positions(batch)[i] * ROW, (const char *)image.data + i * ROW,
+                   ROW);
+        stk_batch_release(&batch);
+    }
+    stk_loader_destroy(&loader);
+    stk_dataset_close(&dataset);
+    stk_context_destroy(&ctx);
+    return status;
+}
+
+static void every_allocation_may_fail(void **state)
+{
+    static char want[8 * ROW], got[8 * ROW], none[ROW];
+    char folder[256];
+
+    (void)state;
+    test_folder(folder);
+    copy_golden(folder, "base_420.jpg", "a/1.jpg");
+    copy_golden(folder, "progressive_444.jpg", "a/2.jpg");
+    copy_golden(folder, "exif_6.jpg", "b/3.jpg");
+    copy_golden(folder, "rgb_8_interlaced.png", "b/4.png");
+    for (int workers = 0; workers < 2; workers++) {
+        atomic_store(&fail_at, 0);
+        memset(want, 0, sizeof want);
+        assert_int_equal(run(folder, workers, want), STK_EOS);
+        assert_int_equal(atomic_load(&blocks), 0);
+        long failed = 0;
+        for (long at = 1;; at++) {
+            memset(got, 0, sizeof got);
+            atomic_store(&calls, 0);
+            atomic_store(&hit, false);
+            atomic_store(&fail_at, at);
+            stk_status status = run(folder, workers, got);
+            assert_int_equal(atomic_load(&blocks), 0);
+            if (!atomic_load(&hit))
+                break;
+            failed++;
+            assert_true(status == STK_ENOMEM || status == STK_EOS);
+            for (int i = 0; i < 4; i++)
+                if (memcmp(got + i * ROW, none, ROW) != 0)
+                    assert_memory_equal(got + i * ROW, want + i * ROW, ROW);
+        }
+        assert_true(failed > 50);
+    }
+    test_folder_remove(folder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_allocation_may_fail)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
