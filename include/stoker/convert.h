@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Conversion: a dataset in one form -> the same data in another, resumable and verified. */
+#ifndef STOKER_CONVERT_H
+#define STOKER_CONVERT_H
+
+#include <stoker/dataset.h>
+#include <stoker/options.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** One way to convert, as a row of the table of all of them. */
+typedef struct stk_converter {
+    uint32_t struct_size;
+    const char *name;                /**< "images": also the name of its option table */
+    const char *from;                /**< what it reads: "images:DIR, photographs of any size" */
+    const char *to;                  /**< what it writes */
+    const stk_option_table *options; /**< its own, beside stk_convert_options; NULL: none */
+} stk_converter;
+
+/** Converter `i`, NULL past the end: for help. Any thread. */
+STK_API const stk_converter *stk_converter_at(size_t i);
+
+typedef enum stk_convert_verify { STK_VERIFY_FULL = 0, STK_VERIFY_NONE } stk_convert_verify;
+
+/** What all converters share. One that does not heed an option refuses it by name when it is not
+ * at its default. */
+typedef struct stk_convert_options {
+    uint32_t struct_size;
+    bool overwrite;         /**< replace what the target holds of other data or other options */
+    int64_t num_workers;    /**< threads; 0: the caller's; STK_AUTO: the cores of preparation */
+    uint64_t memory_budget; /**< bytes that conversion may hold; 0: a quarter of the process's, at
+                               most 4 GiB */
+    int32_t verify;         /**< stk_convert_verify */
+    int32_t on_error;       /**< 0 fail, 1 skip: of sources that are broken for good */
+    uint64_t checkpoint;    /**< files that are made safe on the disk together */
+} stk_convert_options;
+
+STK_API const stk_option_table *stk_convert_option_table(void);
+STK_API void stk_convert_options_init(stk_convert_options *options);
+
+/** Of the converter "images": a folder of pictures packed again. */
+typedef struct stk_convert_images_options {
+    uint32_t struct_size;
+    uint64_t max_side;         /**< pixels of the longer side at most; 0: as they are */
+    uint64_t quality;          /**< of JPEG, 1 to 100 */
+    int32_t subsampling;       /**< of colour: 0 420, 1 422, 2 444 */
+    uint64_t restart_interval; /**< MCUs between restart markers; 0: none */
+    int32_t dct_scaling;       /**< 0 auto, 1 off */
+    bool upright;              /**< turn pictures by their EXIF orientation */
+    bool keep_png;             /**< copy PNG files as they are */
+} stk_convert_images_options;
+
+STK_API const stk_option_table *stk_convert_images_option_table(void);
+
+/** What a conversion did. Counts are of the whole target, earlier interrupted runs included. */
+typedef struct stk_conversion_report {
+    uint32_t struct_size;
+    uint64_t total;     /**< samples of the source */
+    uint64_t copied;    /**< as they were, byte for byte */
+    uint64_t rewritten; /**< stored in another way without loss (progressive -> baseline) */
+    uint64_t encoded;   /**< encoded anew */
+    uint64_t kept_png;  /**< of `copied`: PNG files that JPEG cannot hold */
+    uint64_t repeated;  /**< samples whose file another sample has named already */
+    uint64_t skipped;   /**< broken sources left out */
+    uint64_t resumed;   /**< files that an earlier run had completed */
+    uint64_t verified;  /**< files that this run has read back and decoded */
+    uint64_t bytes_before,
+        bytes_after;                 /**< of the files that were converted, and of what they became
+                                      */
+    uint64_t compared;               /**< encoded pictures that were decoded and compared */
+    double mean_psnr, worst_psnr;    /**< dB against the resized original; equal ones count as 99 */
+    char worst[STK_ERROR_KEY];       /**< the picture of worst_psnr */
+    char errors_path[STK_ERROR_KEY]; /**< file that lists the skipped; empty: none */
+} stk_conversion_report;
+
+typedef struct stk_conversion stk_conversion;
+
+/**
+ * Open `source`, the spec of a dataset, and choose the converter by its kind and by the form of
+ * `target`.
+ *
+ * Ownership: *out is the caller's, ended with stk_conversion_destroy(). Thread: any. Blocks.
+ * Errors: those of stk_dataset_open(); STK_ENOTSUP when there is no way from the one to the other,
+ * naming the ways there are.
+ */
+STK_API STK_NODISCARD stk_status stk_conversion_create(stk_context *context, const char *source,
+                                                       const char *target, stk_conversion **out,
+                                                       stk_error *err);
+
+/** The converter that was chosen. Lives as long as the program. */
+STK_API const stk_converter *stk_conversion_converter(const stk_conversion *conversion);
+
+/**
+ * Convert. `options` may be NULL for the defaults; `own` are the options of the converter's table,
+ * NULL: their defaults. Progress goes to the context's sink, from the calling thread. Runs once.
+ *
+ * What is complete stays, whatever happens: a failed, canceled or killed conversion goes on when
+ * the same one is run again. *report (may be NULL) is filled on STK_OK.
+ *
+ * Thread: one caller. Blocks until the end. Errors: STK_EINVAL (an option or folder, named),
+ * STK_EMISMATCH (the target was begun with other options), STK_EBUSY (somebody else writes there),
+ * STK_ENOSPC, STK_EACCES, STK_ECANCELED, the failure of a source with on_error fail, ...
+ */
+STK_API STK_NODISCARD stk_status stk_conversion_run(stk_conversion *conversion,
+                                                    const stk_convert_options *options,
+                                                    const void *own, stk_conversion_report *report,
+                                                    stk_error *err);
+
+/** Make the conversion end soon with STK_ECANCELED. Safe in a signal handler. Any thread. */
+STK_API void stk_conversion_cancel(stk_conversion *conversion);
+
+/** Free it and set *conversion to NULL. Accepts NULL. Not while it runs. */
+STK_API void stk_conversion_destroy(stk_conversion **conversion);
+
+/* ---- Surveys --------------------------------------------------------------------------------- */
+
+/** Bounds of the histogram of sides: below 32, below 64, ... below 4096, and the others. */
+#define STK_SURVEY_SIDES 9
+
+/** What the pictures of a dataset are. */
+typedef struct stk_survey {
+    uint32_t struct_size;
+    uint64_t pictures; /**< looked at, broken ones too */
+    uint64_t broken;
+    uint64_t bytes;                       /**< of their files; of raw pictures their pixels */
+    uint64_t jpeg, jpeg_progressive, png; /**< the second is part of the first */
+    uint64_t grey;                        /**< have one channel, or one and alpha */
+    uint64_t turned;                      /**< are to be turned by their EXIF orientation */
+    uint32_t min_width, min_height, max_width, max_height;
+    double mean_width, mean_height;
+    uint64_t sides[STK_SURVEY_SIDES]; /**< pictures by their shorter side */
+    uint32_t channels;      /**< of mean and std: 3, or of raw pictures theirs, 4 at most */
+    double mean[4], std[4]; /**< of the values / 255 over all pixels, as normalize() takes them */
+    double entropy_share;   /**< of decoding JPEG, estimated from some of them; < 0: unknown */
+} stk_survey;
+
+typedef struct stk_survey_options {
+    uint32_t struct_size;
+    bool values;    /**< decode whole pictures: mean and std, and damage behind the headers */
+    uint64_t limit; /**< look at so many, evenly spread; 0: at all */
+    uint64_t
+        entropy_every;   /**< of the JPEG files, with `values`, one in so many is timed; 0: none */
+    int64_t num_workers; /**< threads; STK_AUTO: the usable cores */
+    /** Asked ten times a second by the calling thread: true ends it with STK_ECANCELED. May be
+     * NULL. */
+    bool (*stop)(void *user);
+} stk_survey_options;
+
+STK_API void stk_survey_options_init(stk_survey_options *options);
+
+/** Told of each broken picture, one at a time, in no order. */
+typedef void stk_survey_broken_fn(void *user, uint64_t index, const char *key, const char *reason);
+
+/**
+ * Look at the pictures of a dataset: its first field of pictures, encoded or uint8 of one size.
+ *
+ * `class_counts` has room for dataset->num_classes numbers of samples looked at, by label; may be
+ * NULL. `broken` may be NULL. Sums are exact, so the result does not depend on the number of
+ * threads. Progress goes to the context's sink. Thread: one caller for a dataset. Blocks until all
+ * is read. Errors: STK_ENOTSUP (no pictures), STK_ENOMEM, and failures of storage that may pass.
+ */
+STK_API STK_NODISCARD stk_status stk_survey_run(stk_dataset *dataset,
+                                                const stk_survey_options *options,
+                                                uint64_t *class_counts,
+                                                stk_survey_broken_fn *broken, void *user,
+                                                stk_survey *out, stk_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is kept of a conversion of pictures from run to run: journal, checkpoints, leftovers. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "convert/images.h"
+
+/* ---- Earlier runs ---------------------------------------------------------------------------- */
+
+stk_status stk__images_add_old(stk__images_run *run, const char *name, stk_error *err)
+{
+    bool good = true;
+
+    char *copy = stk__strdup(run->context, name);
+    pthread_mutex_lock(&run->lock);
+    if (run->num_old == run->room_old) {
+        uint64_t room = STK_MAX(16, 2 * run->room_old);
+        char **more = stk__realloc(run->context, run->old, room * sizeof *run->old);
+        good = more;
+        if (more) {
+            run->old = more;
+            run->room_old = room;
+        }
+    }
+    good = good && copy;
+    if (good)
+        run->old[run->num_old++] = copy;
+    pthread_mutex_unlock(&run->lock);
+    if (good)
+        return STK_OK;
+    stk__free(run->context, copy);
+    return stk__fail(err, STK_ENOMEM, STK_STAGE_CONVERT,
+                     "no memory for the names of an earlier conversion");
+}
+
+typedef struct resuming {
+    stk__images_run *run;
+    const stk__images_names *names;
+} resuming;
+
+static stk_status resume_done(void *user, const char *key, const stk__done *done, stk_error *err)
+{
+    const resuming *r = user;
+    char name[STK_MAX_OBJECT_KEY];
+    uint64_t index;
+
+    if (stk__images_names_find(r->run, r->names, key, &index)) {
+        r->run->done[index] = *done;
+        return STK_OK;
+    }
+    STK_TRY(stk__images_name(key, done->renamed, name, err));
+    return stk__images_add_old(r->run, name, err);
+}
+
+static stk_status resume_old(void *user, const char *name, stk_error *err)
+{
+    const resuming *r = user;
+
+    return stk__images_add_old(r->run, name, err);
+}
+
+/* Nothing that was done counts: its files become old ones. */
+static stk_status forget_done(stk__images_run *run, stk_error *err)
+{
+    char key[STK_MAX_OBJECT_KEY], name[STK_MAX_OBJECT_KEY];
+    stk_store *store;
+
+    for (uint64_t i = 0; i < run->total; i++) {
+        stk__done *done = &run->done[i];
+        if (!done->earlier)
+            continue;
+        STK_TRY(stk__images_source(run, i, &store, key, err));
+        STK_TRY(stk__images_name(key, done->renamed, name, err));
+        STK_TRY(stk__images_add_old(run, name, err));
+        *done = (stk__done){0};
+    }
+    return STK_OK;
+}
+
+static bool is_written(const stk__done *done)
+{
+    return done->kind >= STK__DONE_COPIED && done->kind <= STK__DONE_ENCODED;
+}
+
+/* A new journal of all that is known, in the place of the old one. */
+static stk_status write_journal(stk__images_run *run, bool with_old, stk_error *err)
+{
+    char key[STK_MAX_OBJECT_KEY];
+    stk_store *store;
+
+    stk__journal_close(&run->journal);
+    STK_TRY(stk__journal_create(&run->target, &run->head, &run->journal, err));
+    for (uint64_t i = 0; with_old && i < run->num_old; i++)
+        STK_TRY(stk__journal_old(&run->journal, run->old[i], err));
+    for (uint64_t i = 0; i < run->total; i++) {
+        if (!is_written(&run->done[i]))
+            continue;
+        STK_TRY(stk__images_source(run, i, &store, key, err));
+        STK_TRY(stk__journal_done(&run->journal, key, &run->done[i], err));
+    }
+    return stk__journal_commit(&run->journal, err);
+}
+
+stk_status stk__images_resume(stk__images_run *run, const stk__images_names *names, stk_error *err)
+{
+    resuming r = {run, names};
+    stk__journal_lines lines = {resume_done, resume_old, &r};
+    bool fresh;
+
+    STK_TRY(
+        stk__journal_read(&run->target, &run->head, run->options->overwrite, &lines, &fresh, err));
+    if (fresh)
+        STK_TRY(forget_done(run, err));
+    return write_journal(run, true, err);
+}
+
+/* ---- Checkpoints ----------------------------------------------------------------------------- */
+
+/* Names, then lines of the journal: a line stands for a file that has its name. */
+static stk_status name_and_note(stk__images_run *run, const stk__waiting *w, stk_error *err)
+{
+    char key[STK_MAX_OBJECT_KEY], name[STK_MAX_OBJECT_KEY];
+    stk_store *store;
+
+    STK_TRY(stk__images_source(run, w->index, &store, key, err));
+    STK_TRY(stk__images_name(key, w->done.renamed, name, err));
+    STK_TRY(stk__target_name(&run->target, w->index, name, err));
+    STK_TRY(stk__journal_done(&run->journal, key, &w->done, err));
+    run->done[w->index] = w->done;
+    return STK_OK;
+}
+
+/* Take what waits; the caller frees it. */
+static stk_status take_waiting(stk__images_run *run, stk__waiting **out, uint64_t *count,
+                               stk_error *err)
+{
+    pthread_mutex_lock(&run->lock);
+    *count = run->num_waiting;
+    *out = *count ? stk__alloc(run->context, *count * sizeof **out) : NULL;
+    if (*out) {
+        memcpy(*out, run->waiting, *count * sizeof **out);
+        run->num_waiting = 0;
+        pthread_cond_broadcast(&run->changed);
+    }
+    pthread_mutex_unlock(&run->lock);
+    return *out || !*count
+               ? STK_OK
+               : stk__fail(err, STK_ENOMEM, STK_STAGE_CONVERT, "no memory for a checkpoint");
+}
+
+stk_status stk__images_checkpoint(stk__images_run *run, stk_error *err)
+{
+    stk__waiting *waiting;
+    uint64_t count, named = 0;
+
+    STK_TRY(take_waiting(run, &waiting, &count, err));
+    if (!count)
+        return STK_OK;
+    stk_status status = stk__target_sync(&run->target, err);
+    while (status == STK_OK && named < count) {
+        status = name_and_note(run, &waiting[named], err);
+        named += status == STK_OK;
+    }
+    for (uint64_t i = named; i < count; i++)
+        stk__target_drop(&run->target, waiting[i].index);
+    stk__free(run->context, waiting);
+    if (status == STK_OK)
+        return stk__journal_sync(&run->journal, err);
+    /* What has its name already is worth noting. */
+    if (stk__journal_sync(&run->journal, NULL) != STK_OK)
+        stk__log(run->context, STK_LOG_WARNING,
+                 "some files are written and not noted; they will be done again");
+    return status;
+}
+
+/* ---- The end --------------------------------------------------------------------------------- */
+
+static int by_index(const void *a, const void *b)
+{
+    const stk__left_out *x = a, *y = b;
+
+    return (x->index > y->index) - (x->index < y->index);
+}
+
+/* The list of sources left out, or none. */
+static stk_status write_errors(stk__images_run *run, stk_error *err)
+{
+    const stk__target *target = &run->target;
+
+    if (!run->num_left_out)
+        return stk__target_remove(target, STK__TARGET_ERRORS, err);
+    qsort(run->left_out, run->num_left_out, sizeof *run->left_out, by_index);
+    int fd = stk__target_open_own(target, STK__TARGET_ERRORS ".new", O_WRONLY | O_CREAT | O_TRUNC);
+    bool good = fd >= 0;
+    for (uint64_t i = 0; good && i < run->num_left_out; i++)
+        good = stk__target_put(fd, run->left_out[i].text, strlen(run->left_out[i].text));
+    good = good && fsync(fd) == 0;
+    stk_status status = good ? STK_OK : stk__target_fail(target, "write", STK__TARGET_ERRORS, err);
+    if (fd >= 0)
+        close(fd);
+    snprintf(run->report->errors_path, sizeof run->report->errors_path, "%s/%s", target->path,
+             STK__TARGET_ERRORS);
+    return status == STK_OK ? stk__target_replace_own(target, STK__TARGET_ERRORS, err) : status;
+}
+
+stk_status stk__images_finish(stk__images_run *run, const stk__images_names *names, stk_error *err)
+{
+    STK_TRY(stk__target_sync(&run->target, err));
+    for (uint64_t i = 0; i < run->num_old; i++)
+        if (!stk__images_names_taken(run, names, run->old[i]))
+            STK_TRY(stk__target_remove(&run->target, run->old[i], err));
+    STK_TRY(write_errors(run, err));
+    return write_journal(run, false, err);
+}

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "convert/journal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "dataset/dataset.h"
+
+#define FIRST_LINE   "stoker-convert 1"
+#define MAX_WORD     (3 * STK_MAX_OBJECT_KEY)
+#define MAX_LINE     (MAX_WORD + 256)
+#define FLUSH_BYTES  (256u << 10)
+#define VALUE_SHOWN  64
+#define READ_BYTES   (64u << 10)
+#define DONE_NUMBERS 7
+
+/* ---- Words --------------------------------------------------------------------------------- */
+
+void stk__journal_word(const char *name, char *out)
+{
+    static const char digits[] = "0123456789abcdef";
+
+    for (; *name; name++) {
+        unsigned char c = (unsigned char)*name;
+        if (c > 0x20 && c != 0x7f && c != '%') {
+            *out++ = (char)c;
+            continue;
+        }
+        *out++ = '%';
+        *out++ = digits[c >> 4];
+        *out++ = digits[c & 15];
+    }
+    *out = 0;
+}
+
+static int hex(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Undo it in place; false where it is no such word, or too long. */
+static bool unword(char *word)
+{
+    char *out = word;
+
+    for (const char *p = word; *p; p++) {
+        int value = (unsigned char)*p;
+        if (*p == '%') {
+            int high = hex(p[1]), low = high < 0 ? -1 : hex(p[2]);
+            value = low < 0 ? 0 : high << 4 | low;
+            p += 2;
+        }
+        if (!value)
+            return false;
+        *out++ = (char)value;
+    }
+    *out = 0;
+    return out > word && out - word < STK_MAX_OBJECT_KEY;
+}
+
+/* ---- Writing ------------------------------------------------------------------------------- */
+
+static stk_status flush(stk__journal *journal, stk_error *err)
+{
+    bool good = stk__target_put(journal->fd, journal->lines, journal->used);
+
+    journal->used = 0;
+    return good ? STK_OK : stk__target_fail(journal->target, "write", STK__TARGET_JOURNAL, err);
+}
+
+/* Add a line, its checksum and its end. */
+static stk_status add_line(stk__journal *journal, const char *line, stk_error *err)
+{
+    size_t length = strlen(line);
+
+    if (journal->used + length + 32 > journal->room) {
+        uint64_t room = STK_MAX(2 * journal->room, journal->used + length + 4096);
+        uint8_t *lines = stk__realloc(journal->target->context, journal->lines, room);
+        if (!lines)
+            return stk__fail(err, STK_ENOMEM, STK_STAGE_CONVERT, "no memory for the journal");
+        journal->lines = lines;
+        journal->room = room;
+    }
+    int n = snprintf((char *)journal->lines + journal->used, journal->room - journal->used,
+                     "%s %08x\n", line, (unsigned)stk__fingerprint(0, line, length));
+    journal->used += (uint64_t)n;
+    return STK_OK;
+}
+
+stk_status stk__journal_done(stk__journal *journal, const char *key, const stk__done *done,
+                             stk_error *err)
+{
+    char line[MAX_LINE];
+
+    int n = snprintf(line, sizeof line,
+                     "done %u %u %" PRIu64 " %" PRId64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " ",
+                     done->kind, done->renamed, done->source_size, done->mtime_ns, done->size,
+                     done->sse, done->samples);
+    stk__journal_word(key, line + n);
+    return add_line(journal, line, err);
+}
+
+stk_status stk__journal_old(stk__journal *journal, const char *name, stk_error *err)
+{
+    char line[MAX_LINE] = "old ";
+
+    stk__journal_word(name, line + 4);
+    return add_line(journal, line, err);
+}
+
+static stk_status write_head(stk__journal *journal, const stk__journal_head *head, stk_error *err)
+{
+    char line[MAX_LINE], value[VALUE_SHOWN];
+
+    STK_TRY(add_line(journal, FIRST_LINE, err));
+    int n = snprintf(line, sizeof line, "source %s ", head->kind);
+    stk__journal_word(head->source, line + n);
+    STK_TRY(add_line(journal, line, err));
+    for (size_t i = 0; i < head->table->count; i++) {
+        stk_options_format(&head->table->options[i], head->options, value, sizeof value);
+        snprintf(line, sizeof line, "option %s %s", head->table->options[i].name, value);
+        STK_TRY(add_line(journal, line, err));
+    }
+    return STK_OK;
+}
+
+stk_status stk__journal_create(const stk__target *target, const stk__journal_head *head,
+                               stk__journal *journal, stk_error *err)
+{
+    *journal = (stk__journal){.target = target};
+    journal->fd = stk__target_open_own(target, STK__TARGET_JOURNAL ".new",
+                                       O_WRONLY | O_CREAT | O_TRUNC | O_APPEND);
+    if (journal->fd < 0)
+        return stk__target_fail(target, "write to the folder", target->path, err);
+    return write_head(journal, head, err);
+}
+
+stk_status stk__journal_sync(stk__journal *journal, stk_error *err)
+{
+    STK_TRY(flush(journal, err));
+    return fdatasync(journal->fd) == 0
+               ? STK_OK
+               : stk__target_fail(journal->target, "make safe", STK__TARGET_JOURNAL, err);
+}
+
+stk_status stk__journal_commit(stk__journal *journal, stk_error *err)
+{
+    STK_TRY(flush(journal, err));
+    if (fsync(journal->fd) != 0)
+        return stk__target_fail(journal->target, "make safe", STK__TARGET_JOURNAL, err);
+    return stk__target_replace_own(journal->target, STK__TARGET_JOURNAL, err);
+}
+
+void stk__journal_close(stk__journal *journal)
+{
+    if (journal->fd >= 0)
+        close(journal->fd);
+    journal->fd = -1;
+    if (journal->target)
+        stk__free(journal->target->context, journal->lines);
+    journal->lines = NULL;
+}
+
+/* ---- Reading ------------------------------------------------------------------------------- */
+
+typedef struct reader {
+    const stk__target *target;
+    const stk__journal_head *head;
+    const stk__journal_lines *lines;
+    int fd;
+    bool overwrite, fresh;
+    uint64_t number;   /* of the line */
+    uint8_t *buffer;   /* READ_BYTES */
+    size_t at, filled; /* in `buffer` */
+    char line[MAX_LINE + 16];
+    char different[MAX_LINE]; /* of the head, for the message; empty: nothing */
+} reader;
+
+/* The next line without its end and checksum; false at the end, or where it is torn. */
+static bool next_line(reader *r)
+{
+    size_t length = 0;
+
+    for (;;) {
+        if (r->at == r->filled) {
+            ssize_t n = read(r->fd, r->buffer, READ_BYTES);
+            if (n < 0 && errno == EINTR)
+                continue;
+            if (n <= 0)
+                return false;
+            r->at = 0;
+            r->filled = (size_t)n;
+        }
+        char c = (char)r->buffer[r->at++];
+        if (c == '\n')
+            break;
+        if (length + 1 == sizeof r->line || c == 0)
+            return false;
+        r->line[length++] = c;
+    }
+    r->line[length] = 0;
+    if (length < 9 || r->line[length - 9] != ' ')
+        return false;
+    char *end, *sum = r->line + length - 8;
+    unsigned long given = strtoul(sum, &end, 16);
+    r->line[length - 9] = 0;
+    r->number++;
+    return !*end && given == (uint32_t)stk__fingerprint(0, r->line, length - 9);
+}
+
+static void check_source(reader *r, const char *rest)
+{
+    char expected[MAX_LINE];
+
+    int n = snprintf(expected, sizeof expected, "%s ", r->head->kind);
+    stk__journal_word(r->head->source, expected + n);
+    if (strcmp(rest, expected) != 0 && !*r->different)
+        snprintf(r->different, sizeof r->different, "of %.200s and not of %.200s",
+                 strchr(rest, ' ') ? strchr(rest, ' ') + 1 : rest, r->head->source);
+}
+
+static void check_option(reader *r, char *rest)
+{
+    char value[VALUE_SHOWN] = "unknown";
+    char *was = strchr(rest, ' ');
+
+    if (!was)
+        return;
+    *was++ = 0;
+    const stk_option *option = stk_options_find(r->head->table, rest);
+    if (option)
+        stk_options_format(option, r->head->options, value, sizeof value);
+    if (strcmp(was, value) != 0 && !*r->different)
+        snprintf(r->different, sizeof r->different, "with %.64s=%.64s and not %.64s", rest, was,
+                 value);
+}
+
+static stk_status take_done(reader *r, char *rest, stk_error *err)
+{
+    uint64_t numbers[DONE_NUMBERS];
+
+    for (int i = 0; i < DONE_NUMBERS; i++) {
+        char *end;
+        errno = 0;
+        numbers[i] = *rest == '-' ? (uint64_t)strtoll(rest, &end, 10) : strtoull(rest, &end, 10);
+        if (end == rest || *end != ' ' || errno)
+            return STK_OK;
+        rest = end + 1;
+    }
+    if (numbers[0] < STK__DONE_COPIED || numbers[0] > STK__DONE_ENCODED || !unword(rest))
+        return STK_OK;
+    stk__done done = {.kind = (uint8_t)numbers[0],
+                      .renamed = numbers[1],
+                      .source_size = numbers[2],
+                      .mtime_ns = (int64_t)numbers[3],
+                      .size = numbers[4],
+                      .sse = numbers[5],
+                      .samples = numbers[6],
+                      .earlier = true};
+    return r->lines->done(r->lines->user, rest, &done, err);
+}
+
+static stk_status take_line(reader *r, stk_error *err)
+{
+    char *rest = strchr(r->line, ' ');
+
+    if (!rest)
+        return STK_OK;
+    *rest++ = 0;
+    if (strcmp(r->line, "source") == 0)
+        check_source(r, rest);
+    else if (strcmp(r->line, "option") == 0)
+        check_option(r, rest);
+    else if (strcmp(r->line, "done") == 0)
+        return take_done(r, rest, err);
+    else if (strcmp(r->line, "old") == 0 && unword(rest))
+        return r->lines->old(r->lines->user, rest, err);
+    return STK_OK;
+}
+
+/* The head has been read: whether to go on. */
+static stk_status judge(reader *r, stk_error *err)
+{
+    if (!*r->different)
+        return STK_OK;
+    r->fresh = true;
+    if (r->overwrite)
+        return STK_OK;
+    return stk__fail(err, STK_EMISMATCH, STK_STAGE_OPTIONS,
+                     "the target %.160s was begun as a conversion %.400s; run that one, choose "
+                     "another folder, or give --overwrite to do it anew",
+                     r->target->path, r->different);
+}
+
+static stk_status read_lines(reader *r, stk_error *err)
+{
+    bool judged = false;
+
+    if (!next_line(r) || strcmp(r->line, FIRST_LINE) != 0) {
+        snprintf(r->different, sizeof r->different,
+                 "by another version, or its " STK__TARGET_JOURNAL " is damaged,");
+        return judge(r, err);
+    }
+    while (next_line(r)) {
+        bool head = strncmp(r->line, "source ", 7) == 0 || strncmp(r->line, "option ", 7) == 0;
+        if (!head && !judged) {
+            STK_TRY(judge(r, err));
+            judged = true;
+        }
+        STK_TRY(take_line(r, err));
+    }
+    return judged ? STK_OK : judge(r, err);
+}
+
+stk_status stk__journal_read(const stk__target *target, const stk__journal_head *head,
+                             bool overwrite, const stk__journal_lines *lines, bool *fresh,
+                             stk_error *err)
+{
+    stk_status status = STK_OK;
+
+    *fresh = false;
+    int fd = stk__target_open_own(target, STK__TARGET_JOURNAL, O_RDONLY);
+    if (fd < 0)
+        return errno == ENOENT ? STK_OK
+                               : stk__target_fail(target, "read", STK__TARGET_JOURNAL, err);
+    reader *r = stk__calloc(target->context, 1, sizeof *r);
+    uint8_t *buffer = stk__alloc(target->context, READ_BYTES);
+    if (r && buffer) {
+        r->target = target;
+        r->head = head;
+        r->lines = lines;
+        r->overwrite = overwrite;
+        r->fd = fd;
+        r->buffer = buffer;
+        status = read_lines(r, err);
+        *fresh = r->fresh;
+    } else {
+        status = stk__fail(err, STK_ENOMEM, STK_STAGE_CONVERT, "no memory to read the journal");
+    }
+    stk__free(target->context, buffer);
+    stk__free(target->context, r);
+    close(fd);
+    return status;
+}

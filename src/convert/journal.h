@@ -1,0 +1,90 @@
+/* What is finished of a target, kept in a file of it. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef STK_SRC_CONVERT_JOURNAL_H
+#define STK_SRC_CONVERT_JOURNAL_H
+
+#include "convert/target.h"
+
+/*
+ * The journal is text: a head that says what is converted and how, then a line for each finished
+ * file, appended when the file has its name and before anybody relies on it. Every line ends in a
+ * checksum. A torn last line is what a kill leaves: reading ends there, and the file is done again.
+ *
+ *     stoker-convert 1
+ *     source images /data/train
+ *     option max_side 512
+ *     done KIND RENAMED SOURCE_SIZE SOURCE_MTIME SIZE SSE SAMPLES KEY SUM
+ *     old NAME SUM
+ *
+ * "old" are files of an earlier conversion that may have no place in this one: at its end they are
+ * removed where nothing of their name was written. Bytes that would end a word are %XX.
+ */
+
+typedef enum stk__done_kind {
+    STK__DONE_NOT = 0,
+    STK__DONE_COPIED,
+    STK__DONE_KEPT_PNG,
+    STK__DONE_REWRITTEN,
+    STK__DONE_ENCODED,
+    /* Below: never in the journal. */
+    STK__DONE_REPEATED,
+    STK__DONE_SKIPPED
+} stk__done_kind;
+
+/* One finished file. */
+typedef struct stk__done {
+    uint64_t source_size, size;
+    int64_t mtime_ns;
+    uint64_t sse, samples; /* sum of squared errors over so many values; samples 0: not compared */
+    uint8_t kind;          /* stk__done_kind */
+    bool renamed;          /* its name has another ending than the source's */
+    bool earlier;          /* it is from an earlier run */
+} stk__done;
+
+/* The head of a journal. */
+typedef struct stk__journal_head {
+    const char *kind, *source;
+    const stk_option_table *table; /* options that decide what is written */
+    const void *options;
+} stk__journal_head;
+
+/* What reading a journal gives, line by line. A status ends it. */
+typedef struct stk__journal_lines {
+    stk_status (*done)(void *user, const char *key, const stk__done *done, stk_error *err);
+    stk_status (*old)(void *user, const char *name, stk_error *err);
+    void *user;
+} stk__journal_lines;
+
+/*
+ * Read the journal of a target. A head that differs is STK_EMISMATCH, naming what differs, unless
+ * `overwrite`; then *fresh is set: what is done there is not done in this conversion.
+ */
+stk_status stk__journal_read(const stk__target *target, const stk__journal_head *head,
+                             bool overwrite, const stk__journal_lines *lines, bool *fresh,
+                             stk_error *err);
+
+/* A journal that is written. */
+typedef struct stk__journal {
+    const stk__target *target;
+    int fd;         /* -1: closed */
+    uint8_t *lines; /* not written yet */
+    uint64_t used, room;
+} stk__journal;
+
+/* Begin a new journal beside the old one; stk__journal_commit() puts it in its place, durably, and
+ * later lines are appended. stk__journal_close() after a failure as well. */
+stk_status stk__journal_create(const stk__target *target, const stk__journal_head *head,
+                               stk__journal *journal, stk_error *err);
+stk_status stk__journal_done(stk__journal *journal, const char *key, const stk__done *done,
+                             stk_error *err);
+stk_status stk__journal_old(stk__journal *journal, const char *name, stk_error *err);
+stk_status stk__journal_commit(stk__journal *journal, stk_error *err);
+/* Write the lines added since, and make them safe. */
+stk_status stk__journal_sync(stk__journal *journal, stk_error *err);
+void stk__journal_close(stk__journal *journal);
+
+/* A name as one word: bytes that part or end lines, and '%', become %XX. `out` has room for 3 bytes
+ * each and an end. */
+void stk__journal_word(const char *name, char *out);
+
+#endif

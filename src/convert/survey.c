@@ -1,0 +1,568 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Surveys: what the pictures of a dataset are. Samples are read one by one by a few threads,
+ * through the same seam as the loader's (locate, read, prepare). Every figure is a sum of integers,
+ * so that it is exact and the order of the threads does not show.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "codec/image/image.h"
+#include "convert/convert.h"
+#include "dataset/dataset.h"
+#include "store/store.h"
+
+#define CLAIM         16 /* samples that a thread takes at a time */
+#define MOST_NEEDS    64 /* of one sample */
+#define MOST_WORKERS  256
+#define PROGRESS_NS   UINT64_C(100000000)
+#define MOST_CHANNELS 4
+#define DECODED_PIXEL 3
+
+/* Sums of what one thread has seen; added up at the end. */
+typedef struct tally {
+    stk_survey found;
+    uint64_t widths, heights, decoded_pixels;
+    uint64_t sum[MOST_CHANNELS];
+    unsigned __int128 squares[MOST_CHANNELS];
+    uint64_t entropy_ns, decode_ns; /* of the JPEG that were timed */
+} tally;
+
+typedef struct survey {
+    stk_dataset *dataset;
+    const stk_survey_options *options;
+    uint32_t field; /* the pictures */
+    int32_t label;  /* field of the labels; -1: none */
+    uint64_t count; /* samples to look at */
+    atomic_uint_fast64_t next, done;
+    atomic_bool stop;
+    pthread_mutex_t lock; /* guards what follows */
+    pthread_cond_t changed;
+    uint32_t running;
+    tally all;
+    uint64_t *class_counts;
+    stk_survey_broken_fn *broken;
+    void *user;
+    stk_error failure; /* status STK_OK: none */
+} survey;
+
+/* What one thread works with. */
+typedef struct surveyor {
+    survey *run;
+    tally seen;
+    uint64_t *class_counts;
+    stk_need needs[MOST_NEEDS];
+    uint32_t num_needs;
+    stk_slice slices[MOST_NEEDS];
+    uint8_t *bytes; /* of all needs of a sample */
+    uint64_t room;
+    stk_value *values;
+    char *fixed; /* room of the FIXED fields */
+    stk__image_decoder *decoder;
+    uint64_t jpegs;
+    char key[STK_ERROR_KEY];
+} surveyor;
+
+void stk_survey_options_init(stk_survey_options *options)
+{
+    *options = (stk_survey_options){.struct_size = sizeof *options,
+                                    .values = true,
+                                    .entropy_every = 16,
+                                    .num_workers = STK_AUTO};
+}
+
+/* ---- Reading a sample ------------------------------------------------------------------------ */
+
+typedef struct locator {
+    stk_locator seam;
+    surveyor *s;
+} locator;
+
+static stk_status add_need(stk_locator *seam, size_t i, const stk_need *need)
+{
+    surveyor *s = ((locator *)seam)->s;
+
+    (void)i;
+    if (s->num_needs == MOST_NEEDS)
+        return STK_ELIMIT;
+    s->needs[s->num_needs++] = *need;
+    return STK_OK;
+}
+
+/* Room for all that the sample needs, each range with its readable tail. */
+static stk_status make_room(surveyor *s)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t k = 0; k < s->num_needs; k++)
+        if (!stk__add_size(bytes, stk__round_up(s->needs[k].length, STK_CACHE_LINE) + STK_TAIL,
+                           &bytes))
+            return STK_ELIMIT;
+    if (bytes <= s->room)
+        return STK_OK;
+    stk__free(s->run->dataset->context, s->bytes);
+    s->bytes = stk__alloc_buffer(s->run->dataset->context, bytes);
+    s->room = s->bytes ? bytes : 0;
+    return s->bytes ? STK_OK : STK_ENOMEM;
+}
+
+static stk_status read_needs(surveyor *s, uint64_t index, stk_error *err)
+{
+    stk_dataset *dataset = s->run->dataset;
+    locator at = {.seam = stk__locator_of_needs(add_need), .s = s};
+    uint64_t offset = 0;
+
+    s->num_needs = 0;
+    s->key[0] = '\0';
+    if (!dataset->ops->locate)
+        return STK_OK;
+    STK_TRY(dataset->ops->locate(dataset, &index, 1, &at.seam, err));
+    STK_TRY(make_room(s));
+    for (uint32_t k = 0; k < s->num_needs; k++) {
+        const stk_need *need = &s->needs[k];
+        char key[STK_MAX_OBJECT_KEY];
+        stk_store *store = NULL;
+
+        dataset->ops->object(dataset, need->object, &store, key, sizeof key);
+        if (k == 0)
+            snprintf(s->key, sizeof s->key, "%.*s", (int)sizeof s->key - 1, key);
+        STK_TRY(stk_store_read(store, key, need->offset, need->length, s->bytes + offset, err));
+        s->slices[k] = (stk_slice){.data = s->bytes + offset, .size = need->length};
+        offset += stk__round_up(need->length, STK_CACHE_LINE) + STK_TAIL;
+    }
+    return STK_OK;
+}
+
+/* Read and prepare; a bad sample gives its status and *reason. */
+static stk_status load(surveyor *s, uint64_t index, const char **reason, stk_error *err)
+{
+    stk_dataset *dataset = s->run->dataset;
+    stk_sample sample = {.index = index, .needs = s->slices, .values = s->values};
+    char *room = s->fixed;
+
+    *reason = NULL;
+    STK_TRY(read_needs(s, index, err));
+    for (uint32_t f = 0; f < dataset->num_fields; f++) {
+        uint64_t bytes = stk_field_bytes(&dataset->fields[f]);
+
+        s->values[f] =
+            (stk_value){.out = bytes ? room : NULL, .capacity = bytes, .data = room, .size = bytes};
+        room += stk__round_up(bytes, STK_CACHE_LINE);
+    }
+    dataset->ops->prepare(dataset, &sample, 1);
+    *reason = sample.reason;
+    return sample.status;
+}
+
+/* ---- Looking at it --------------------------------------------------------------------------- */
+
+static void add_values(tally *t, const uint8_t *row, uint64_t pixels, uint32_t channels)
+{
+    for (uint32_t c = 0; c < channels; c++) {
+        uint64_t sum = 0, squares = 0; /* a row has at most 2^32 pixels: no overflow */
+
+        for (uint64_t i = 0; i < pixels; i++) {
+            uint64_t x = row[i * channels + c];
+
+            sum += x;
+            squares += x * x;
+        }
+        t->sum[c] += sum;
+        t->squares[c] += squares;
+    }
+    t->decoded_pixels += pixels;
+}
+
+static void add_size(stk_survey *found, tally *t, uint32_t width, uint32_t height)
+{
+    uint32_t side = STK_MIN(width, height), bin = 0;
+
+    while (bin + 1 < STK_SURVEY_SIDES && side >= UINT32_C(32) << bin)
+        bin++;
+    found->sides[bin]++;
+    if (!found->max_width) {
+        found->min_width = width;
+        found->min_height = height;
+    }
+    found->min_width = STK_MIN(found->min_width, width);
+    found->min_height = STK_MIN(found->min_height, height);
+    found->max_width = STK_MAX(found->max_width, width);
+    found->max_height = STK_MAX(found->max_height, height);
+    t->widths += width;
+    t->heights += height;
+}
+
+/* How much of decoding a JPEG is entropy decoding. */
+static stk_status time_entropy(surveyor *s, const stk_value *value, const char **reason)
+{
+    stk__image_region region;
+    stk__image_rows rows;
+    uint64_t entropy, start = stk__thread_cpu_ns();
+
+    STK_TRY(
+        stk__image_decoder_begin(s->decoder, value->data, value->size, NULL, 1, &region, reason));
+    stk_status status;
+    while ((status = stk__image_decoder_rows(s->decoder, 0, &rows, reason)) == STK_OK)
+        ;
+    if (status != STK_EOS)
+        return status;
+    const uint64_t took = stk__thread_cpu_ns() - start;
+    STK_TRY(stk__image_entropy_time(s->decoder, value->data, value->size, &entropy, reason));
+    s->seen.entropy_ns += entropy;
+    s->seen.decode_ns += took;
+    return STK_OK;
+}
+
+/* Decode all of it into a tally of its own, which counts when the picture is sound. */
+static stk_status decode_values(surveyor *s, const stk_value *value, const char **reason)
+{
+    stk__image_region region;
+    stk__image_rows rows;
+    tally picture = {0};
+
+    STK_TRY(
+        stk__image_decoder_begin(s->decoder, value->data, value->size, NULL, 1, &region, reason));
+    stk_status status;
+    while ((status = stk__image_decoder_rows(s->decoder, 0, &rows, reason)) == STK_OK)
+        for (uint32_t y = 0; y < rows.count; y++)
+            add_values(&picture, rows.data + y * rows.stride, region.width, DECODED_PIXEL);
+    if (status != STK_EOS)
+        return status;
+    for (uint32_t c = 0; c < DECODED_PIXEL; c++) {
+        s->seen.sum[c] += picture.sum[c];
+        s->seen.squares[c] += picture.squares[c];
+    }
+    s->seen.decoded_pixels += picture.decoded_pixels;
+    if (stk__image_recognize(value->data, value->size) == STK__IMAGE_JPEG &&
+        s->run->options->entropy_every && s->jpegs++ % s->run->options->entropy_every == 0)
+        return time_entropy(s, value, reason);
+    return STK_OK;
+}
+
+static stk_status look_encoded(surveyor *s, const stk_value *value, const char **reason)
+{
+    stk_survey *found = &s->seen.found;
+    stk__image_limits limits;
+    stk__image_info info;
+
+    stk__image_limits_init(&limits);
+    STK_TRY(stk__image_peek(value->data, value->size, &limits, &info, reason));
+    if (s->run->options->values)
+        STK_TRY(decode_values(s, value, reason));
+    found->bytes += value->size;
+    found->jpeg += info.format == STK__IMAGE_JPEG;
+    found->jpeg_progressive += info.format == STK__IMAGE_JPEG && info.progressive;
+    found->png += info.format == STK__IMAGE_PNG;
+    found->grey += info.channels <= 2;
+    found->turned += info.orientation != 1;
+    add_size(found, &s->seen, info.width, info.height);
+    return STK_OK;
+}
+
+static void look_raw(surveyor *s, const stk_value *value)
+{
+    const stk_field *field = &s->run->dataset->fields[s->run->field];
+    const uint64_t height = (uint64_t)field->shape[0], width = (uint64_t)field->shape[1];
+    const uint32_t channels = (uint32_t)field->shape[2];
+
+    s->seen.found.bytes += value->size;
+    s->seen.found.grey += channels <= 2;
+    add_size(&s->seen.found, &s->seen, (uint32_t)width, (uint32_t)height);
+    if (s->run->options->values)
+        for (uint64_t y = 0; y < height; y++)
+            add_values(&s->seen, (const uint8_t *)value->data + y * width * channels, width,
+                       channels);
+}
+
+static void count_label(surveyor *s)
+{
+    int64_t label;
+
+    if (s->run->label < 0 || !s->class_counts)
+        return;
+    memcpy(&label, s->values[s->run->label].data, sizeof label);
+    if (label >= 0 && (uint64_t)label < s->run->dataset->num_classes)
+        s->class_counts[label]++;
+}
+
+static void note_broken(surveyor *s, uint64_t index, stk_status status, const char *reason)
+{
+    survey *run = s->run;
+
+    s->seen.found.broken++;
+    if (!run->broken)
+        return;
+    pthread_mutex_lock(&run->lock);
+    run->broken(run->user, index, s->key, reason ? reason : stk_status_text(status));
+    pthread_mutex_unlock(&run->lock);
+}
+
+static void fail(survey *run, stk_status status, const stk_error *err)
+{
+    pthread_mutex_lock(&run->lock);
+    if (run->failure.status == STK_OK) {
+        run->failure = *err;
+        if (run->failure.status == STK_OK)
+            (void)stk__fail(&run->failure, status, STK_STAGE_DATASET, "survey: %s",
+                            stk_status_text(status));
+    }
+    pthread_mutex_unlock(&run->lock);
+    atomic_store(&run->stop, true);
+}
+
+static void look(surveyor *s, uint64_t index)
+{
+    const stk_field *field = &s->run->dataset->fields[s->run->field];
+    const char *reason;
+    stk_error err;
+
+    stk_error_init(&err);
+    stk_status status = load(s, index, &reason, &err);
+    if (status == STK_OK) {
+        const stk_value *value = &s->values[s->run->field];
+
+        if (field->layout == STK_BYTES)
+            status = look_encoded(s, value, &reason);
+        else
+            look_raw(s, value);
+    }
+    s->seen.found.pictures++;
+    if (status == STK_OK)
+        count_label(s);
+    else if (stk_status_is_permanent(status) && status != STK_ENOMEM)
+        note_broken(s, index, status, reason ? reason : err.text[0] ? err.text : NULL);
+    else
+        fail(s->run, status, &err);
+}
+
+/* ---- Threads --------------------------------------------------------------------------------- */
+
+static void add_tally(survey *run, const tally *t)
+{
+    stk_survey *a = &run->all.found;
+    const stk_survey *b = &t->found;
+    const bool first = !a->max_width;
+
+    a->pictures += b->pictures;
+    a->broken += b->broken;
+    a->bytes += b->bytes;
+    a->jpeg += b->jpeg;
+    a->jpeg_progressive += b->jpeg_progressive;
+    a->png += b->png;
+    a->grey += b->grey;
+    a->turned += b->turned;
+    for (uint32_t i = 0; i < STK_SURVEY_SIDES; i++)
+        a->sides[i] += b->sides[i];
+    if (b->max_width) {
+        a->min_width = first ? b->min_width : STK_MIN(a->min_width, b->min_width);
+        a->min_height = first ? b->min_height : STK_MIN(a->min_height, b->min_height);
+        a->max_width = STK_MAX(a->max_width, b->max_width);
+        a->max_height = STK_MAX(a->max_height, b->max_height);
+    }
+    for (uint32_t c = 0; c < MOST_CHANNELS; c++) {
+        run->all.sum[c] += t->sum[c];
+        run->all.squares[c] += t->squares[c];
+    }
+    run->all.widths += t->widths;
+    run->all.heights += t->heights;
+    run->all.decoded_pixels += t->decoded_pixels;
+    run->all.entropy_ns += t->entropy_ns;
+    run->all.decode_ns += t->decode_ns;
+}
+
+static stk_status surveyor_init(surveyor *s, survey *run)
+{
+    const stk_dataset *dataset = run->dataset;
+    stk_context *ctx = dataset->context;
+    uint64_t bytes = 0;
+
+    *s = (surveyor){.run = run};
+    for (uint32_t f = 0; f < dataset->num_fields; f++)
+        bytes += stk__round_up(stk_field_bytes(&dataset->fields[f]), STK_CACHE_LINE);
+    s->values = stk__calloc(ctx, dataset->num_fields, sizeof *s->values);
+    s->fixed = stk__alloc_buffer(ctx, bytes);
+    s->class_counts = stk__calloc(ctx, dataset->num_classes + 1, sizeof *s->class_counts);
+    if (!s->values || !s->fixed || !s->class_counts)
+        return STK_ENOMEM;
+    return dataset->fields[run->field].layout == STK_BYTES
+               ? stk__image_decoder_create(ctx, NULL, DECODED_PIXEL, &s->decoder, NULL)
+               : STK_OK;
+}
+
+static void surveyor_release(surveyor *s)
+{
+    stk_context *ctx = s->run->dataset->context;
+
+    stk__image_decoder_destroy(&s->decoder);
+    stk__free(ctx, s->values);
+    stk__free(ctx, s->fixed);
+    stk__free(ctx, s->class_counts);
+    stk__free(ctx, s->bytes);
+}
+
+/* Sample `k` of those to look at: evenly spread over the dataset. */
+static uint64_t index_of(const survey *run, uint64_t k)
+{
+    return (uint64_t)((unsigned __int128)k * run->dataset->size / run->count);
+}
+
+static void work(void *argument)
+{
+    survey *run = argument;
+    surveyor s;
+    stk_error err;
+
+    stk_error_init(&err);
+    stk_status status = surveyor_init(&s, run);
+    if (status != STK_OK)
+        fail(run, status, &err);
+    while (!atomic_load(&run->stop)) {
+        uint64_t first = atomic_fetch_add(&run->next, CLAIM);
+
+        if (first >= run->count)
+            break;
+        for (uint64_t k = first; k < STK_MIN(first + CLAIM, run->count) && !atomic_load(&run->stop);
+             k++) {
+            look(&s, index_of(run, k));
+            atomic_fetch_add(&run->done, 1);
+        }
+    }
+    pthread_mutex_lock(&run->lock);
+    add_tally(run, &s.seen);
+    for (uint32_t c = 0; run->class_counts && s.class_counts && c < run->dataset->num_classes; c++)
+        run->class_counts[c] += s.class_counts[c];
+    run->running--;
+    pthread_cond_broadcast(&run->changed);
+    pthread_mutex_unlock(&run->lock);
+    surveyor_release(&s);
+}
+
+/* Start the threads and tell of progress until they have ended. */
+static stk_status run_threads(survey *run, uint32_t workers, stk_error *err)
+{
+    stk_context *ctx = run->dataset->context;
+    stk__thread *threads = stk__calloc(ctx, workers, sizeof *threads);
+    stk_status status = threads ? STK_OK : STK_ENOMEM;
+    uint32_t started = 0;
+
+    for (; status == STK_OK && started < workers; started++) {
+        pthread_mutex_lock(&run->lock);
+        run->running++;
+        pthread_mutex_unlock(&run->lock);
+        status = stk__thread_start(ctx, &threads[started], "stk-survey", work, run, err);
+        if (status != STK_OK) {
+            pthread_mutex_lock(&run->lock);
+            run->running--;
+            pthread_mutex_unlock(&run->lock);
+            break;
+        }
+    }
+    if (started) /* fewer threads do it as well */
+        status = STK_OK;
+    pthread_mutex_lock(&run->lock);
+    while (run->running) {
+        stk__cond_wait_until(&run->changed, &run->lock, stk__now_ns() + PROGRESS_NS);
+        pthread_mutex_unlock(&run->lock);
+        stk__progress(ctx, "reading pictures", atomic_load(&run->done), run->count);
+        if (run->options->stop && run->options->stop(run->user))
+            atomic_store(&run->stop, true);
+        pthread_mutex_lock(&run->lock);
+    }
+    pthread_mutex_unlock(&run->lock);
+    for (uint32_t i = 0; i < started; i++)
+        stk__thread_join(&threads[i]);
+    stk__free(ctx, threads);
+    return status;
+}
+
+/* ---- The whole ------------------------------------------------------------------------------- */
+
+static stk_status choose_fields(survey *run, stk_error *err)
+{
+    const stk_dataset *dataset = run->dataset;
+
+    run->label = -1;
+    run->field = UINT32_MAX;
+    for (uint32_t f = 0; f < dataset->num_fields; f++) {
+        const stk_field *field = &dataset->fields[f];
+        const bool encoded = field->layout == STK_BYTES && strcmp(field->codec, "image") == 0;
+        const bool raw = field->layout == STK_FIXED && field->dtype == STK_UINT8 &&
+                         field->rank == 3 && field->shape[2] >= 1 &&
+                         field->shape[2] <= MOST_CHANNELS;
+
+        if (field->picture && (encoded || raw) && run->field == UINT32_MAX)
+            run->field = f;
+        if (field->layout == STK_FIXED && field->dtype == STK_INT64 && field->rank == 0 &&
+            strcmp(field->name, "label") == 0)
+            run->label = (int32_t)f;
+    }
+    return run->field != UINT32_MAX
+               ? STK_OK
+               : stk__fail(err, STK_ENOTSUP, STK_STAGE_DATASET,
+                           "this dataset has no pictures: a survey reads JPEG, PNG, or uint8 "
+                           "[height, width, channels]");
+}
+
+static void conclude(const survey *run, stk_survey *out)
+{
+    const stk_field *field = &run->dataset->fields[run->field];
+    const double n = (double)run->all.decoded_pixels;
+    const double sound = (double)(run->all.found.pictures - run->all.found.broken);
+
+    *out = run->all.found;
+    out->struct_size = sizeof *out;
+    out->channels = field->layout == STK_BYTES ? DECODED_PIXEL : (uint32_t)field->shape[2];
+    out->mean_width = sound > 0 ? (double)run->all.widths / sound : 0;
+    out->mean_height = sound > 0 ? (double)run->all.heights / sound : 0;
+    for (uint32_t c = 0; c < out->channels && n > 0; c++) {
+        double mean = (double)run->all.sum[c] / n, square = (double)run->all.squares[c] / n;
+
+        out->mean[c] = mean / 255.0;
+        out->std[c] = sqrt(STK_MAX(square - mean * mean, 0.0)) / 255.0;
+    }
+    out->entropy_share =
+        run->all.decode_ns ? (double)run->all.entropy_ns / (double)run->all.decode_ns : -1.0;
+    out->entropy_share = STK_MIN(out->entropy_share, 1.0);
+}
+
+stk_status stk_survey_run(stk_dataset *dataset, const stk_survey_options *options,
+                          uint64_t *class_counts, stk_survey_broken_fn *broken, void *user,
+                          stk_survey *out, stk_error *err)
+{
+    survey run = {.dataset = dataset,
+                  .options = options,
+                  .class_counts = class_counts,
+                  .broken = broken,
+                  .user = user};
+    stk_cores cores;
+
+    *out = (stk_survey){.struct_size = sizeof *out};
+    STK_TRY(choose_fields(&run, err));
+    run.count = options->limit ? STK_MIN(options->limit, dataset->size) : dataset->size;
+    stk_context_cores(dataset->context, &cores);
+    uint64_t workers =
+        options->num_workers == STK_AUTO ? cores.usable : (uint64_t)options->num_workers;
+    workers = STK_MIN(STK_MAX(workers, 1), MOST_WORKERS);
+    if (class_counts)
+        memset(class_counts, 0, dataset->num_classes * sizeof *class_counts);
+    pthread_mutex_init(&run.lock, NULL);
+    stk__cond_init(&run.changed);
+    stk_status status = run_threads(&run, (uint32_t)workers, err);
+    pthread_cond_destroy(&run.changed);
+    pthread_mutex_destroy(&run.lock);
+    if (status != STK_OK)
+        return stk__fail(err, status, STK_STAGE_DATASET, "no thread for the survey: %s",
+                         stk_status_text(status));
+    if (run.failure.status != STK_OK) {
+        if (err)
+            *err = run.failure;
+        return run.failure.status;
+    }
+    if (run.stop)
+        return stk__fail(err, STK_ECANCELED, STK_STAGE_DATASET,
+                         "the survey was interrupted after %" PRIu64 " of %" PRIu64 " pictures",
+                         (uint64_t)run.done, run.count);
+    conclude(&run, out);
+    return STK_OK;
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Conversion while the n-th allocation fails: a clear status, nothing held, and then it goes on. */
+#include "support/faults.h"
+#include "unit/convert/tree.h"
+
+/* One conversion. True when no allocation failed. */
+static bool run(const char *spec, const char *to, const stk_converter *converter, int64_t n,
+                bool for_good, bool skip)
+{
+    faults f = {n, for_good, 0};
+    stk_context_options options;
+    stk_convert_options common;
+    stk_convert_images_options own;
+    stk_context *ctx = NULL;
+    stk_conversion *conversion = NULL;
+    stk_error err;
+
+    stk_context_options_init(&options);
+    options.io_engine = STK_IO_THREADS;
+    options.allocator = (stk_allocator){faulty_alloc, faulty_free, &f};
+    stk_convert_options_init(&common);
+    stk_options_init(stk_convert_images_option_table(), &own);
+    if (converter->options) {
+        common.num_workers = 0;
+        common.checkpoint = 3;
+        common.on_error = skip;
+    }
+    own.max_side = 24;
+    own.upright = true;
+    stk_error_init(&err);
+    stk_status status = stk_context_create(&options, &ctx, &err);
+    if (status == STK_OK)
+        status = stk_conversion_create(ctx, spec, to, &conversion, &err);
+    if (status == STK_OK) {
+        assert_ptr_equal(stk_conversion_converter(conversion)->name, converter->name);
+        status = stk_conversion_run(conversion, &common, &own, NULL, &err);
+    }
+    if (status != STK_OK && status != STK_ENOMEM)
+        fail_msg("%s, allocation %lld: %s: %s", spec, (long long)n, stk_status_name(status),
+                 err.text);
+    stk_conversion_destroy(&conversion);
+    stk_context_destroy(&ctx);
+    assert_int_equal(f.held, 0);
+    return f.left > 0 || (status == STK_OK && f.left == 0);
+}
+
+/* Each time into what the last ones left; the end is what an undisturbed conversion writes. */
+static void test_pictures(void **state)
+{
+    char from[256], to[256], whole[256], spec[400];
+
+    test_folder(from);
+    test_folder(whole);
+    tree_add(from, "base_420.jpg", "cat/base.jpg");
+    tree_add(from, "progressive_grey.jpg", "cat/progressive.jpg");
+    tree_add(from, "seven.jpg", "cat/seven.jpg");
+    tree_add(from, "exif_6.jpg", "dog/six.jpg");
+    tree_add(from, "rgb_8.png", "dog/rgb.png");
+    test_write(from, "dog/broken.jpg", "broken", 6);
+    snprintf(spec, sizeof spec, "images:%s?index=none", from);
+    const stk_converter *converter = stk_converter_at(0);
+    assert_true(run(spec, whole, converter, INT64_MAX, false, true));
+    for (int for_good = 0; for_good < 2; for_good++) {
+        int64_t n = 0;
+        test_folder(to);
+        /* Begin anew each time, so that every allocation of a whole run fails once. */
+        while (!run(spec, to, converter, n, for_good, true)) {
+            test_folder_remove(to);
+            test_folder(to);
+            n++;
+            assert_true(n < 100000);
+        }
+        assert_in_range(n, 50, 100000);
+        tree_equal(whole, to);
+        test_folder_remove(to);
+        /* And go on from what is left by each. */
+        test_folder(to);
+        for (n = 0; !run(spec, to, converter, n, for_good, true); n += 7)
+            assert_true(n < 100000);
+        tree_equal(whole, to);
+        test_folder_remove(to);
+    }
+    test_folder_remove(from);
+    test_folder_remove(whole);
+}
+
+static void test_idx(void **state)
+{
+    const stk_converter *converter = stk_converter_at(1);
+    char to[256];
+
+    for (int for_good = 0; for_good < 2; for_good++) {
+        int64_t n = 0;
+        test_folder(to);
+        while (!run("digits:?size=20", to, converter, n, for_good, false)) {
+            n++;
+            assert_true(n < 100000);
+        }
+        assert_true(n > 3);
+        test_folder_remove(to);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_pictures),
+        cmocka_unit_test(test_idx),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
