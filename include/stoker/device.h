@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Devices: buffers, streams, events and copies, in one table that a plug-in can fill. */
+#ifndef STOKER_DEVICE_H
+#define STOKER_DEVICE_H
+
+#include <stoker/base.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct stk_device stk_device;
+typedef struct stk_stream stk_stream;
+typedef struct stk_event stk_event;
+
+typedef enum stk_copy_kind {
+    STK_COPY_HOST_TO_DEVICE = 0,
+    STK_COPY_DEVICE_TO_HOST,
+    STK_COPY_DEVICE
+} stk_copy_kind;
+
+/** A named array: a parameter, a moment of an optimizer, anything that a checkpoint keeps. The
+ * bytes are in C order. */
+typedef struct stk_state_tensor {
+    const char *name; /**< "layer1.weight" */
+    stk_dtype dtype;
+    uint32_t rank;
+    int64_t shape[STK_MAX_RANK];
+    void *data;
+    uint64_t bytes;
+} stk_state_tensor;
+
+/** What a device is. */
+typedef struct stk_device_info {
+    uint32_t struct_size;
+    char name[64];         /**< "Intel(R) Xeon(R) ..." */
+    uint64_t memory_bytes; /**< 0: that of the host */
+    bool host_memory;      /**< its buffers are memory of the host: copies can be left out */
+    bool bf16;             /**< computes with bfloat16 natively */
+} stk_device_info;
+
+/**
+ * The seam between training and what computes. Work on one stream runs in order; the calls return
+ * before it is done unless they say so. A plug-in fills the table without calling into libstoker:
+ * its errors are a status and the text of `err`.
+ */
+typedef struct stk_device_ops {
+    uint32_t struct_size; /* first, for ever */
+    const char *name;     /* the accelerator: "cpu" */
+    const char *doc;
+    /* Devices there are; 0: none, or no driver. */
+    uint32_t (*count)(void);
+    stk_status (*open)(stk_context *ctx, uint32_t index, stk_device **out, stk_error *err);
+    void (*close)(stk_device *device);
+    void (*info)(const stk_device *device, stk_device_info *out);
+    /* Memory of the device, aligned to 256 bytes, and of the host, locked for copies. */
+    stk_status (*alloc)(stk_device *device, uint64_t bytes, void **out, stk_error *err);
+    void (*free)(stk_device *device, void *memory);
+    stk_status (*alloc_host)(stk_device *device, uint64_t bytes, void **out, stk_error *err);
+    void (*free_host)(stk_device *device, void *memory);
+    stk_status (*stream_create)(stk_device *device, stk_stream **out, stk_error *err);
+    void (*stream_destroy)(stk_stream *stream);
+    /* Blocks until the work given so far is done; its failures come out here. */
+    stk_status (*stream_synchronize)(stk_stream *stream, stk_error *err);
+    stk_status (*copy)(stk_stream *stream, void *to, const void *from, uint64_t bytes,
+                       stk_copy_kind kind, stk_error *err);
+    stk_status (*fill)(stk_stream *stream, void *to, uint8_t byte, uint64_t bytes, stk_error *err);
+    /* An event marks a place of a stream; another stream may wait for it. */
+    stk_status (*event_create)(stk_device *device, stk_event **out, stk_error *err);
+    void (*event_destroy)(stk_event *event);
+    stk_status (*event_record)(stk_event *event, stk_stream *stream, stk_error *err);
+    stk_status (*stream_wait)(stk_stream *stream, stk_event *event, stk_error *err);
+    /* STK_OK when passed, else STK_EAGAIN. Does not block. */
+    stk_status (*event_query)(stk_event *event, stk_error *err);
+    /* Nanoseconds of the device's clock between two events that have passed. */
+    stk_status (*event_elapsed)(stk_event *from, stk_event *to, uint64_t *ns, stk_error *err);
+    /* sums[0] = *value, sums[1] += weight x *value, sums[2] += weight: how a metric is kept on the
+     * device until somebody looks. `value` is one element of `dtype`, `sums` three doubles. */
+    stk_status (*fold)(stk_stream *stream, double *sums, const void *value, stk_dtype dtype,
+                       double weight, stk_error *err);
+} stk_device_ops;
+
+/** Every device begins with this; its open() fills it. */
+struct stk_device {
+    const stk_device_ops *ops;
+    stk_context *context;
+    uint32_t index;
+};
+
+/** What a plug-in library can be asked for. */
+typedef enum stk_query_kind {
+    STK_QUERY_DEVICE = 0,
+    STK_QUERY_TRANSFORM,
+    STK_QUERY_NN
+} stk_query_kind;
+
+#define STK_DEVICE_VERSION 1
+
+/** The one symbol of a plug-in, `stk_plugin_query`: the table of a kind in the version asked for,
+ * or NULL where it has none. */
+typedef const void *stk_query_fn(stk_query_kind kind, uint32_t version);
+
+/** Kind `i` of accelerators in this build, NULL past the end. */
+STK_API const stk_device_ops *stk_device_kind(size_t i);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

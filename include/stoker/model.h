@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Models: layers -> a planned graph -> loss and gradients; optimizers and schedules over it. */
+#ifndef STOKER_MODEL_H
+#define STOKER_MODEL_H
+
+#include <stoker/base.h>
+#include <stoker/device.h>
+#include <stoker/options.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Describing a model ---- */
+
+typedef struct stk_model_builder stk_model_builder;
+
+/**
+ * Begin the description of a model that takes samples of `shape`: [features], [length, features] or
+ * [channels, height, width], without the batch.
+ *
+ * Ownership: *out is the caller's. Thread: one at a time. Errors: STK_EINVAL, STK_ENOMEM.
+ */
+STK_API STK_NODISCARD stk_status stk_model_builder_create(stk_context *context,
+                                                          const int64_t *shape, uint32_t rank,
+                                                          stk_model_builder **out, stk_error *err);
+STK_API void stk_model_builder_destroy(stk_model_builder **builder);
+
+/**
+ * Add layers, in PyTorch's words, each taking what the one before gives:
+ *
+ *     "conv1=conv2d(6, 5, padding=2), relu, max_pool2d(2), flatten, linear(120), relu, linear(10)"
+ *
+ * An item is [name=]layer(arguments). A layer without a name gets its number, as in
+ * torch.nn.Sequential. `from=NAME` takes the output of an earlier layer instead, and
+ * `add(NAME)` adds one. Sizes of inputs may be left out, and are checked where they are given
+ * (`linear(784, 128)`, `conv2d(3, 64, 3)`). In place of all layers a known model may stand:
+ * `mlp(128, 64, 10)`, `lenet(num_classes=10)`, `resnet18(num_classes=10, stem=cifar)`, `resnet50`.
+ * Shapes are checked here, and both sides are named where they do not meet.
+ *
+ * Errors: STK_EINVAL with the nearest known name of a layer or an option; STK_ELIMIT.
+ */
+STK_API STK_NODISCARD stk_status stk_model_builder_add(stk_model_builder *builder, const char *text,
+                                                       stk_error *err);
+
+/** Add what `model.layers` (a text, or a list of texts, which becomes one) of a configuration says.
+ * To be called before stk_config_apply(), which would take a list for a sweep. */
+STK_API STK_NODISCARD stk_status stk_model_builder_config(stk_model_builder *builder,
+                                                          stk_config *config, stk_error *err);
+
+/** Shape, without the batch, of what the last layer gives. Returns the rank. */
+STK_API uint32_t stk_model_builder_shape(const stk_model_builder *builder,
+                                         int64_t shape[STK_MAX_RANK]);
+
+/** Table `i` of the layers and known models with their arguments; NULL past the last. */
+STK_API const stk_option_table *stk_model_layer_table(size_t i);
+
+/* ---- Models ---- */
+
+typedef struct stk_model stk_model;
+
+typedef enum stk_precision {
+    STK_PRECISION_32_TRUE,
+    STK_PRECISION_64_TRUE, /**< plain C, slow: for tests */
+    STK_PRECISION_BF16_MIXED,
+    STK_PRECISION_16_MIXED /**< refused on a CPU */
+} stk_precision;
+
+typedef enum stk_loss_kind {
+    STK_LOSS_CROSS_ENTROPY,  /**< target: int64 [N] */
+    STK_LOSS_MSE,            /**< target: float32, of the output's shape */
+    STK_LOSS_BCE_WITH_LOGITS /**< target: float32, of the output's shape */
+} stk_loss_kind;
+
+typedef struct stk_model_options {
+    uint32_t struct_size;
+    int32_t precision;    /**< stk_precision */
+    int32_t loss;         /**< stk_loss_kind; the mean over the batch */
+    int32_t input_layout; /**< of pictures: 0 [C, H, W], 1 [H, W, C] */
+    double label_smoothing;
+    int64_t ignore_index;     /**< label of rows that do not count */
+    uint64_t top_k;           /**< also count rows whose label is among the k likeliest */
+    uint64_t batch_size;      /**< rows of a step; a shorter last batch gets a plan of its own */
+    uint64_t eval_batch_size; /**< 0: batch_size */
+    uint64_t threads;         /**< 0: the context's compute share */
+    uint64_t seed;            /**< of initial weights and dropout */
+    const char *freeze;       /**< patterns of parameters that do not learn: "conv1.*, bn1.*" */
+    const char *layers;       /**< for the configuration: see stk_model_builder_config() */
+} stk_model_options;
+
+/** The described options, section "model". Precision, batch sizes, threads and seed are not among
+ * them: they are the trainer's and the loader's. */
+STK_API const stk_option_table *stk_model_option_table(void);
+STK_API void stk_model_options_init(stk_model_options *options);
+
+/**
+ * Make a model of a description, which stays the caller's. Everything is decided here and nothing
+ * big is allocated: see stk_model_get_plan(). The first use allocates, and draws the initial
+ * weights (PyTorch's distributions).
+ *
+ * `options` may be NULL for the defaults. Ownership: *out is the caller's. Errors: STK_EINVAL,
+ * STK_ENOTSUP (precision, or built without oneDNN), STK_ENOMEM.
+ */
+STK_API STK_NODISCARD stk_status stk_model_create(const stk_model_builder *builder,
+                                                  const stk_model_options *options, stk_model **out,
+                                                  stk_error *err);
+STK_API void stk_model_destroy(stk_model **model);
+
+/** What a model needs and does. Bytes are exact; FLOPs are those of products (linear, conv2d), a
+ * multiply-add as two. */
+typedef struct stk_model_plan {
+    uint32_t struct_size;
+    uint64_t parameters, trainable; /**< numbers */
+    uint64_t parameter_bytes;       /**< with running statistics */
+    uint64_t gradient_bytes;        /**< of the parameters */
+    uint64_t train_bytes;           /**< arena of a training step of batch_size */
+    uint64_t eval_bytes;            /**< arena of an evaluation of eval_batch_size */
+    uint64_t peak_bytes;            /**< of all above: both modes share one arena */
+    uint64_t forward_flops;         /**< of one sample */
+    uint64_t step_flops;            /**< of one sample: forward and backward */
+} stk_model_plan;
+
+STK_API void stk_model_get_plan(const stk_model *model, stk_model_plan *out);
+
+/** One layer as a summary shows it. */
+typedef struct stk_model_layer {
+    uint32_t struct_size;
+    const char *name, *kind; /**< live as long as the model */
+    uint32_t rank;
+    int64_t shape[STK_MAX_RANK]; /**< of its output, without the batch */
+    uint64_t parameters, trainable;
+    uint64_t forward_flops; /**< of one sample */
+    bool fused;             /**< done by the layer before it */
+} stk_model_layer;
+
+/** Layer `i` in the order of computation; false past the last. */
+STK_API bool stk_model_get_layer(const stk_model *model, size_t i, stk_model_layer *out);
+
+/** Allocate now instead of at the first use. Errors: STK_ENOMEM. */
+STK_API STK_NODISCARD stk_status stk_model_allocate(stk_model *model, stk_error *err);
+
+/* ---- Steps ---- */
+
+typedef struct stk_model_batch {
+    uint32_t struct_size;
+    uint32_t count;     /**< rows, at least 1 and at most the batch size of the mode */
+    stk_dtype dtype;    /**< of `input`: STK_FLOAT32, or STK_FLOAT64 when 64-true */
+    const void *input;  /**< rows of the builder's shape; kept until the backward pass ends */
+    const void *target; /**< NULL: no loss, for predictions */
+    uint64_t step;      /**< what dropout draws from, with the seed and the layer */
+} stk_model_batch;
+
+typedef struct stk_model_result {
+    uint32_t struct_size;
+    double loss;            /**< mean over `count` rows; NaN when that is 0 */
+    uint64_t count;         /**< rows that count: all but those of ignore_index */
+    uint64_t correct;       /**< of cross-entropy: rows whose likeliest class is the label */
+    uint64_t correct_top_k; /**< the same for the `top_k` likeliest */
+} stk_model_result;
+
+/**
+ * Compute outputs, loss and metrics. `training` keeps what stk_model_backward() needs and lets
+ * batch norms learn their statistics.
+ *
+ * Thread: one at a time; uses `threads` OpenMP threads. Signals wait until the pass is over.
+ * Allocates only when a number of rows is seen for the first time. Errors: STK_EINVAL naming row
+ * and label outside of the classes.
+ */
+STK_API STK_NODISCARD stk_status stk_model_forward(stk_model *model, const stk_model_batch *batch,
+                                                   bool training, stk_model_result *result,
+                                                   stk_error *err);
+
+/**
+ * Add the gradients of scale * loss of the last training forward pass to the parameters' gradients
+ * (after stk_model_zero_grad(): set them). Once for each forward pass.
+ */
+STK_API STK_NODISCARD stk_status stk_model_backward(stk_model *model, double scale, stk_error *err);
+
+/** Forget the gradients. Costs nothing: the next backward pass writes instead of adding. */
+STK_API void stk_model_zero_grad(stk_model *model);
+
+/** Outputs of the last forward pass, [rows, ...] in C order; float32, or float64 when 64-true. */
+STK_API const void *stk_model_output(const stk_model *model);
+
+/** Scale the gradients so that their joint L2 norm is at most `max_norm` (0: only measure); gives
+ * the norm before. As torch.nn.utils.clip_grad_norm_. */
+STK_API double stk_model_clip_norm(stk_model *model, double max_norm);
+/** Bring each gradient into [-limit, limit]. */
+STK_API void stk_model_clip_value(stk_model *model, double limit);
+
+/* ---- Weights ---- */
+
+/**
+ * Parameter or running statistic `i` under its PyTorch name ("layer1.0.bn1.running_mean") and in
+ * PyTorch's layout; false past the last. The memory may be read and written between steps and lives
+ * as long as the model. Allocates on first use: false when there is no memory.
+ */
+STK_API bool stk_model_get_state(stk_model *model, size_t i, stk_state_tensor *out);
+/** Gradient of that tensor; false where it has none. */
+STK_API bool stk_model_get_gradient(stk_model *model, size_t i, stk_state_tensor *out);
+
+/**
+ * Take tensors by name, converting between float types. With `strict` every tensor of the model
+ * must be there and no other; without it, what matches is taken. *taken (may be NULL) counts.
+ *
+ * Errors: STK_EMISMATCH naming the tensor and both shapes, the first missing or unexpected one;
+ * then the model is as before.
+ */
+STK_API STK_NODISCARD stk_status stk_model_load(stk_model *model, const stk_state_tensor *tensors,
+                                                size_t n, bool strict, size_t *taken,
+                                                stk_error *err);
+
+/* ---- Optimizers ---- */
+
+typedef struct stk_optimizer stk_optimizer;
+
+typedef enum stk_optimizer_kind { STK_SGD, STK_ADAM, STK_ADAMW } stk_optimizer_kind;
+
+typedef struct stk_optimizer_options {
+    uint32_t struct_size;
+    int32_t name; /**< stk_optimizer_kind */
+    double lr;    /**< negative: the kind's default in PyTorch (0.001) */
+    double momentum, dampening;
+    bool nesterov;
+    double weight_decay; /**< negative: the kind's default in PyTorch (0; AdamW 0.01) */
+    double beta1, beta2, eps;
+} stk_optimizer_options;
+
+/** Parameters whose names match `pattern` ('*' is any text) learn with values of their own. */
+typedef struct stk_parameter_group {
+    const char *pattern;
+    double lr, weight_decay; /**< NaN: those of the optimizer */
+} stk_parameter_group;
+
+/** The described options, section "optimizer". */
+STK_API const stk_option_table *stk_optimizer_option_table(void);
+STK_API void stk_optimizer_options_init(stk_optimizer_options *options);
+/** Bytes that an optimizer of these options keeps for a model. */
+STK_API uint64_t stk_optimizer_bytes(const stk_model *model, const stk_optimizer_options *options);
+
+/**
+ * Make an optimizer of the parameters that learn. Group 0 has what no pattern matches; group i
+ * matches groups[i - 1], the first that does.
+ *
+ * Ownership: *out is the caller's, and is destroyed before the model. Errors: STK_EINVAL, also for
+ * a pattern that matches nothing; STK_ENOMEM.
+ */
+STK_API STK_NODISCARD stk_status stk_optimizer_create(stk_model *model,
+                                                      const stk_optimizer_options *options,
+                                                      const stk_parameter_group *groups,
+                                                      size_t num_groups, stk_optimizer **out,
+                                                      stk_error *err);
+STK_API void stk_optimizer_destroy(stk_optimizer **optimizer);
+
+/** Change the parameters by their gradients. Does nothing when there are none since zero_grad. */
+STK_API void stk_optimizer_step(stk_optimizer *optimizer);
+STK_API size_t stk_optimizer_num_groups(const stk_optimizer *optimizer);
+STK_API double stk_optimizer_get_lr(const stk_optimizer *optimizer, size_t group);
+STK_API void stk_optimizer_set_lr(stk_optimizer *optimizer, size_t group, double lr);
+/** Momentum of SGD, beta1 of Adam: what one_cycle moves. */
+STK_API double stk_optimizer_get_momentum(const stk_optimizer *optimizer);
+STK_API void stk_optimizer_set_momentum(stk_optimizer *optimizer, double momentum);
+/** Tensor `i` of its state ("fc.weight.exp_avg", and "step", int64); false past the last. Written
+ * before a step, it is what the step continues from. */
+STK_API bool stk_optimizer_get_state(stk_optimizer *optimizer, size_t i, stk_state_tensor *out);
+
+/* ---- Schedules of the learning rate ---- */
+
+typedef enum stk_schedule_kind {
+    STK_SCHEDULE_CONSTANT,
+    STK_SCHEDULE_STEP,
+    STK_SCHEDULE_MULTI_STEP,
+    STK_SCHEDULE_EXPONENTIAL,
+    STK_SCHEDULE_COSINE,
+    STK_SCHEDULE_ONE_CYCLE,
+    STK_SCHEDULE_PLATEAU
+} stk_schedule_kind;
+
+#define STK_MAX_MILESTONES 16
+
+/** A schedule. Its steps are whatever the caller counts: optimizer steps, or epochs. */
+typedef struct stk_schedule {
+    uint32_t struct_size;
+    int32_t name;           /**< stk_schedule_kind */
+    uint64_t step_size;     /**< step */
+    double gamma;           /**< step, multi_step, exponential */
+    const char *milestones; /**< multi_step: "30, 80", at most STK_MAX_MILESTONES */
+    uint64_t t_max;         /**< cosine */
+    double eta_min;         /**< cosine */
+    uint64_t total_steps;   /**< one_cycle */
+    double max_lr;          /**< one_cycle; 0: the optimizer's lr */
+    double pct_start, div_factor, final_div_factor; /**< one_cycle, annealed by cosine */
+    int32_t mode;                                   /**< plateau: 0 min, 1 max */
+    double factor, threshold, min_lr;               /**< plateau; a relative threshold */
+    uint64_t patience, cooldown;                    /**< plateau */
+    uint64_t warmup_steps; /**< before any of them: linear, from lr * warmup_start on */
+    double warmup_start;
+} stk_schedule;
+
+/** The described options, section "lr_scheduler". */
+STK_API const stk_option_table *stk_schedule_option_table(void);
+STK_API void stk_schedule_init(stk_schedule *schedule);
+/** Whether the values make sense together. Errors: STK_EINVAL. */
+STK_API STK_NODISCARD stk_status stk_schedule_check(const stk_schedule *schedule, stk_error *err);
+
+/**
+ * Learning rate at step `step` (from 0) of a group whose own is `lr`: PyTorch's value after `step`
+ * calls of scheduler.step(). After a warm-up the schedule begins at its own step 0. For
+ * STK_SCHEDULE_PLATEAU that is the warm-up alone.
+ */
+STK_API double stk_schedule_lr(const stk_schedule *schedule, double lr, uint64_t step);
+/** Momentum of one_cycle between 0.85 and 0.95; `momentum` for all others. */
+STK_API double stk_schedule_momentum(const stk_schedule *schedule, double momentum, uint64_t step);
+
+/** What reduce-on-plateau remembers; plain memory, kept in checkpoints. */
+typedef struct stk_plateau {
+    double best;  /**< NaN: nothing yet */
+    double scale; /**< multiply the learning rate by it; at least min_lr */
+    uint64_t bad, cooldown;
+} stk_plateau;
+
+STK_API void stk_plateau_init(stk_plateau *plateau);
+/** Tell it a value of the monitored metric. Gives true when `scale` has changed. */
+STK_API bool stk_plateau_step(stk_plateau *plateau, const stk_schedule *schedule, double metric);
+/** The learning rate now of a group whose own is `lr`. */
+STK_API double stk_plateau_lr(const stk_plateau *plateau, const stk_schedule *schedule, double lr);
+
+/* ---- Timing of layers ---- */
+
+/** Called after each layer's pass; `flops` and `bytes` (touched at least) are of the whole batch.
+ */
+typedef void stk_model_probe_fn(void *user, size_t layer, bool backward, uint64_t start_ns,
+                                uint64_t end_ns, uint64_t flops, uint64_t bytes);
+
+/** Install a probe, or remove it with NULL. Costs nothing while there is none. */
+STK_API void stk_model_set_probe(stk_model *model, stk_model_probe_fn *probe, void *user);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

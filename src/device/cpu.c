@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The processor as a device: every stream is the calling thread, so all work is done on return. */
+#include "device/device.h"
+
+#include <math.h>
+#include <stdio.h>
+
+struct stk_stream {
+    stk_device *device;
+};
+
+struct stk_event {
+    stk_device *device;
+    uint64_t when_ns; /* 0: not recorded */
+};
+
+static uint32_t cpu_count(void)
+{
+    return 1;
+}
+
+static stk_status no_memory(uint64_t bytes, stk_error *err)
+{
+    return stk__fail(err, STK_ENOMEM, STK_STAGE_DEVICE, "no memory for %llu bytes on the cpu",
+                     (unsigned long long)bytes);
+}
+
+static stk_status cpu_open(stk_context *ctx, uint32_t index, stk_device **out, stk_error *err)
+{
+    *out = NULL;
+    if (index)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_DEVICE, "there is no cpu:%u; use cpu:0", index);
+    stk_device *device = stk__calloc(ctx, 1, sizeof *device);
+    if (!device)
+        return no_memory(sizeof *device, err);
+    *device = (stk_device){.ops = &stk__device_cpu, .context = stk__context_ref(ctx)};
+    *out = device;
+    return STK_OK;
+}
+
+static void cpu_close(stk_device *device)
+{
+    stk_context *ctx = device->context;
+
+    stk__free(ctx, device);
+    stk__context_unref(ctx);
+}
+
+static void cpu_info(const stk_device *device, stk_device_info *out)
+{
+    *out = (stk_device_info){.struct_size = sizeof *out, .host_memory = true};
+    snprintf(out->name, sizeof out->name, "cpu");
+#if defined(__x86_64__)
+    out->bf16 = __builtin_cpu_supports("avx512bf16");
+#endif
+}
+
+/* Blocks are aligned to a cache line; no kernel of the processor asks for more. */
+static stk_status cpu_alloc(stk_device *device, uint64_t bytes, void **out, stk_error *err)
+{
+    *out = bytes <= SIZE_MAX ? stk__alloc_buffer(device->context, (size_t)bytes) : NULL;
+    return *out ? STK_OK : no_memory(bytes, err);
+}
+
+static void cpu_free(stk_device *device, void *memory)
+{
+    stk__free(device->context, memory);
+}
+
+static stk_status cpu_stream_create(stk_device *device, stk_stream **out, stk_error *err)
+{
+    *out = stk__calloc(device->context, 1, sizeof **out);
+    if (!*out)
+        return no_memory(sizeof **out, err);
+    (*out)->device = device;
+    return STK_OK;
+}
+
+static void cpu_stream_destroy(stk_stream *stream)
+{
+    if (stream)
+        stk__free(stream->device->context, stream);
+}
+
+static stk_status cpu_stream_synchronize(stk_stream *stream, stk_error *err)
+{
+    return STK_OK;
+}
+
+static stk_status cpu_copy(stk_stream *stream, void *to, const void *from, uint64_t bytes,
+                           stk_copy_kind kind, stk_error *err)
+{
+    if (bytes)
+        memmove(to, from, (size_t)bytes);
+    return STK_OK;
+}
+
+static stk_status cpu_fill(stk_stream *stream, void *to, uint8_t byte, uint64_t bytes,
+                           stk_error *err)
+{
+    if (bytes)
+        memset(to, byte, (size_t)bytes);
+    return STK_OK;
+}
+
+static stk_status cpu_event_create(stk_device *device, stk_event **out, stk_error *err)
+{
+    *out = stk__calloc(device->context, 1, sizeof **out);
+    if (!*out)
+        return no_memory(sizeof **out, err);
+    (*out)->device = device;
+    return STK_OK;
+}
+
+static void cpu_event_destroy(stk_event *event)
+{
+    if (event)
+        stk__free(event->device->context, event);
+}
+
+static stk_status cpu_event_record(stk_event *event, stk_stream *stream, stk_error *err)
+{
+    event->when_ns = stk__now_ns();
+    return STK_OK;
+}
+
+static stk_status cpu_stream_wait(stk_stream *stream, stk_event *event, stk_error *err)
+{
+    return STK_OK;
+}
+
+static stk_status cpu_event_query(stk_event *event, stk_error *err)
+{
+    return STK_OK;
+}
+
+static stk_status cpu_event_elapsed(stk_event *from, stk_event *to, uint64_t *ns, stk_error *err)
+{
+    *ns = 0;
+    if (!from->when_ns || !to->when_ns)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_DEVICE,
+                         "the time between two events wants both recorded");
+    *ns = to->when_ns - from->when_ns;
+    return STK_OK;
+}
+
+/* A float16 as float: sign, 5 bits of exponent (bias 15), 10 of fraction [IEEE 754-2008]. */
+static double half_as_double(uint16_t bits)
+{
+    const int exponent = bits >> 10 & 31, fraction = bits & 1023;
+    double value = exponent == 31  ? (fraction ? NAN : INFINITY)
+                   : exponent == 0 ? ldexp(fraction, -24)
+                                   : ldexp(fraction + 1024, exponent - 25);
+
+    return bits & 0x8000 ? -value : value;
+}
+
+double stk__element_as_double(const void *value, stk_dtype dtype)
+{
+    union {
+        float f32;
+        double f64;
+        uint32_t u32;
+        uint16_t u16;
+        int32_t i32;
+        int64_t i64;
+        uint64_t u64;
+        uint8_t u8;
+    } v = {0};
+
+    memcpy(&v, value, STK_MIN(stk_dtype_size(dtype), sizeof v));
+    switch (dtype) {
+    case STK_FLOAT32:
+        return v.f32;
+    case STK_FLOAT64:
+        return v.f64;
+    case STK_BFLOAT16:
+        v.u32 = (uint32_t)v.u16 << 16;
+        return v.f32;
+    case STK_FLOAT16:
+        return half_as_double(v.u16);
+    case STK_INT32:
+        return v.i32;
+    case STK_INT64:
+        return (double)v.i64;
+    case STK_UINT64:
+        return (double)v.u64;
+    case STK_UINT32:
+        return v.u32;
+    case STK_UINT8:
+    case STK_BOOL:
+        return v.u8;
+    default:
+        return NAN;
+    }
+}
+
+static stk_status cpu_fold(stk_stream *stream, double *sums, const void *value, stk_dtype dtype,
+                           double weight, stk_error *err)
+{
+    const double x = stk__element_as_double(value, dtype);
+
+    sums[0] = x;
+    sums[1] += weight * x;
+    sums[2] += weight;
+    return STK_OK;
+}
+
+const stk_device_ops stk__device_cpu = {
+    .struct_size = sizeof(stk_device_ops),
+    .name = "cpu",
+    .doc = "the processor",
+    .count = cpu_count,
+    .open = cpu_open,
+    .close = cpu_close,
+    .info = cpu_info,
+    .alloc = cpu_alloc,
+    .free = cpu_free,
+    .alloc_host = cpu_alloc,
+    .free_host = cpu_free,
+    .stream_create = cpu_stream_create,
+    .stream_destroy = cpu_stream_destroy,
+    .stream_synchronize = cpu_stream_synchronize,
+    .copy = cpu_copy,
+    .fill = cpu_fill,
+    .event_create = cpu_event_create,
+    .event_destroy = cpu_event_destroy,
+    .event_record = cpu_event_record,
+    .stream_wait = cpu_stream_wait,
+    .event_query = cpu_event_query,
+    .event_elapsed = cpu_event_elapsed,
+    .fold = cpu_fold,
+};
+
+const void *stk__device_query(stk_query_kind kind, uint32_t version)
+{
+    return kind == STK_QUERY_DEVICE && version == STK_DEVICE_VERSION ? &stk__device_cpu : NULL;
+}
+
+const stk_device_ops *stk_device_kind(size_t i)
+{
+    return i ? NULL : &stk__device_cpu;
+}
+
+const stk_device_ops *stk__device_find(const char *name)
+{
+    const stk_device_ops *ops;
+
+    for (size_t i = 0; (ops = stk_device_kind(i)); i++)
+        if (strcmp(ops->name, name) == 0)
+            return ops;
+    return NULL;
+}

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The description of a model: a list of nodes that grows. */
+#include <stdio.h>
+
+#include "base/config.h"
+#include "base/options.h"
+#include "nn/layers.h"
+
+static const char *const role_names[] = {"weight", "bias", "running_mean", "running_var",
+                                         "num_batches_tracked"};
+
+static stk_status no_memory(stk_error *err)
+{
+    return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory to describe a model");
+}
+
+static bool grow(stk_context *ctx, void **array, uint32_t *capacity, uint32_t count, size_t size)
+{
+    uint32_t wanted = *capacity ? *capacity * 2 : 16;
+
+    if (count < *capacity)
+        return true;
+    void *grown = stk__realloc(ctx, *array, wanted * size);
+    if (!grown)
+        return false;
+    *array = grown;
+    *capacity = wanted;
+    return true;
+}
+
+stk_status stk__graph_add_node(stk__graph *graph, stk__kind kind, const char *name, stk__node **out,
+                               stk_error *err)
+{
+    if (graph->num_nodes == STK__MAX_NODES)
+        return stk__fail(err, STK_ELIMIT, STK_STAGE_TRAIN, "a model has at most %u layers",
+                         STK__MAX_NODES);
+    if (strlen(name) >= STK__MAX_NODE_NAME)
+        return stk__fail(err, STK_ELIMIT, STK_STAGE_TRAIN,
+                         "the name of a layer has at most %u characters", STK__MAX_NODE_NAME - 1);
+    if (stk__graph_find(graph, name) != UINT32_MAX)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
+                         "two layers are named '%s': give one another name", name);
+    if (!grow(graph->context, (void **)&graph->nodes, &graph->capacity, graph->num_nodes,
+              sizeof *graph->nodes))
+        return no_memory(err);
+    stk__node *node = &graph->nodes[graph->num_nodes++];
+    *node = (stk__node){.kind = kind,
+                        .num_inputs = graph->num_nodes > 1,
+                        .inputs = {graph->num_nodes - 2},
+                        .first_param = graph->num_params};
+    snprintf(node->name, sizeof node->name, "%s", name);
+    *out = node;
+    return STK_OK;
+}
+
+stk_status stk__graph_add_param(stk__graph *graph, uint32_t node, stk__role role, uint32_t rank,
+                                const int64_t *shape, stk_error *err)
+{
+    uint64_t count;
+
+    if (!stk__shape_bytes(shape, rank, sizeof(double), &count) || count > INT64_MAX / 64)
+        return stk__fail(err, STK_ELIMIT, STK_STAGE_TRAIN, "the %s of layer '%s' is too big",
+                         role_names[role], graph->nodes[node].name);
+    if (!grow(graph->context, (void **)&graph->params, &graph->params_capacity, graph->num_params,
+              sizeof *graph->params))
+        return no_memory(err);
+    stk__param *param = &graph->params[graph->num_params];
+    *param = (stk__param){.node = node, .role = role, .rank = rank};
+    param->count = count / sizeof(double);
+    param->trainable = role <= STK__BIAS;
+    memcpy(param->shape, shape, rank * sizeof *shape);
+    param->name = stk__format(graph->context, "%s.%s", graph->nodes[node].name, role_names[role]);
+    if (!param->name)
+        return no_memory(err);
+    graph->num_params++;
+    graph->nodes[node].num_params++;
+    return STK_OK;
+}
+
+uint32_t stk__graph_find(const stk__graph *graph, const char *name)
+{
+    for (uint32_t i = 0; i < graph->num_nodes; i++)
+        if (strcmp(graph->nodes[i].name, name) == 0)
+            return i;
+    return UINT32_MAX;
+}
+
+void stk__graph_release(stk__graph *graph)
+{
+    for (uint32_t i = 0; i < graph->num_params; i++)
+        stk__free(graph->context, graph->params[i].name);
+    stk__free(graph->context, graph->params);
+    stk__free(graph->context, graph->nodes);
+    stk__context_unref(graph->context);
+    *graph = (stk__graph){0};
+}
+
+stk_status stk__graph_copy(const stk__graph *from, stk__graph *to, stk_error *err)
+{
+    *to = (stk__graph){.context = stk__context_ref(from->context),
+                       .num_nodes = from->num_nodes,
+                       .capacity = from->num_nodes,
+                       .params_capacity = from->num_params};
+    to->nodes = stk__calloc(to->context, STK_MAX(from->num_nodes, 1u), sizeof *to->nodes);
+    to->params = stk__calloc(to->context, STK_MAX(from->num_params, 1u), sizeof *to->params);
+    if (!to->nodes || !to->params)
+        return no_memory(err);
+    memcpy(to->nodes, from->nodes, from->num_nodes * sizeof *to->nodes);
+    for (; to->num_params < from->num_params; to->num_params++) {
+        stk__param *param = &to->params[to->num_params];
+        *param = from->params[to->num_params];
+        param->name = stk__strdup(to->context, param->name);
+        if (!param->name)
+            return no_memory(err);
+    }
+    return STK_OK;
+}
+
+stk_status stk_model_builder_create(stk_context *context, const int64_t *shape, uint32_t rank,
+                                    stk_model_builder **out, stk_error *err)
+{
+    uint64_t bytes;
+    stk__node *node;
+
+    *out = NULL;
+    STK_TRY(stk__context_check(context, err));
+    bool good = rank >= 1 && rank <= STK__NODE_RANK;
+    for (uint32_t i = 0; good && i < rank; i++)
+        good = shape[i] >= 1 && shape[i] <= STK__MAX_SIDE;
+    if (good && !stk__shape_bytes(shape, rank, 65536 * sizeof(double), &bytes))
+        return stk__fail(err, STK_ELIMIT, STK_STAGE_TRAIN, "a sample of this shape is too big");
+    if (!good)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
+                         "a sample of a model has 1 to 3 dimensions of at least 1: [features], "
+                         "[length, features] or [channels, height, width]");
+    stk_model_builder *builder = stk__calloc(context, 1, sizeof *builder);
+    if (!builder)
+        return no_memory(err);
+    builder->graph.context = stk__context_ref(context);
+    stk_status status = stk__graph_add_node(&builder->graph, STK__INPUT, "input", &node, err);
+    if (status != STK_OK) {
+        stk_model_builder_destroy(&builder);
+        return status;
+    }
+    node->rank = rank;
+    memcpy(node->shape, shape, rank * sizeof *shape);
+    *out = builder;
+    return STK_OK;
+}
+
+void stk_model_builder_destroy(stk_model_builder **builder)
+{
+    if (!*builder)
+        return;
+    stk_context *ctx = stk__context_ref((*builder)->graph.context);
+    stk__graph_release(&(*builder)->graph);
+    stk__free(ctx, *builder);
+    stk__context_unref(ctx);
+    *builder = NULL;
+}
+
+static stk_status unknown_layer(const char *layer, stk_error *err)
+{
+    char shown[STK_OPTION_SHOWN];
+    stk__nearest nearest;
+
+    stk__nearest_init(&nearest, layer);
+    for (size_t i = 0; stk_model_layer_table(i); i++)
+        stk__nearest_offer(&nearest, stk_model_layer_table(i)->name);
+    stk__option_show(shown, layer);
+    return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN, "there is no layer \"%s\"%s%s%s", shown,
+                     nearest.found[0] ? "; did you mean " : "", nearest.found,
+                     nearest.found[0] ? "?" : "");
+}
+
+static stk_status unknown_name(const stk__graph *graph, const char *name, stk_error *err)
+{
+    char shown[STK_OPTION_SHOWN];
+    stk__nearest nearest;
+
+    stk__nearest_init(&nearest, name);
+    for (uint32_t i = 0; i < graph->num_nodes; i++)
+        stk__nearest_offer(&nearest, graph->nodes[i].name);
+    stk__option_show(shown, name);
+    return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
+                     "no layer is named '%s' so far%s%s%s: the output of an earlier one is meant",
+                     shown, nearest.found[0] ? ", but '" : "", nearest.found,
+                     nearest.found[0] ? "' is" : "");
+}
+
+static stk_status add_layer(stk__graph *graph, const stk__item *item, stk_error *err)
+{
+    stk__layer_options options;
+    char number[16];
+    stk__node *node;
+    const stk__layer *layer;
+
+    for (size_t i = 0; (layer = stk__layer_at(i)); i++)
+        if (stk__option_same(layer->table->name, strlen(layer->table->name), item->layer,
+                             strlen(item->layer)))
+            break;
+    if (!layer)
+        return unknown_layer(item->layer, err);
+    STK_TRY(stk__item_options(item, layer->table, layer->places, layer->full, &options, err));
+    snprintf(number, sizeof number, "%u", graph->num_nodes - 1);
+    STK_TRY(stk__graph_add_node(graph, layer->kind, item->name ? item->name : number, &node, err));
+    uint32_t last = graph->num_nodes - 1;
+    if (item->from) {
+        node->inputs[0] = stk__graph_find(graph, item->from);
+        if (node->inputs[0] >= last)
+            return unknown_name(graph, item->from, err);
+    }
+    STK_TRY(stk__layer_apply(&options, graph, node, err));
+    if (node->num_inputs == 2 && node->inputs[1] >= last)
+        return unknown_name(graph, options.other, err);
+    STK_TRY(stk__node_finish(graph, node, err));
+    uint64_t bytes;
+    if (!stk__shape_bytes(node->shape, node->rank, 65536 * sizeof(double), &bytes))
+        return stk__fail(err, STK_ELIMIT, STK_STAGE_TRAIN, "the output of layer '%s' is too big",
+                         node->name);
+    return STK_OK;
+}
+
+/* Take back what was added beyond these numbers. */
+static void shrink(stk__graph *graph, uint32_t nodes, uint32_t params)
+{
+    while (graph->num_params > params)
+        stk__free(graph->context, graph->params[--graph->num_params].name);
+    graph->num_nodes = nodes;
+}
+
+stk_status stk_model_builder_add(stk_model_builder *builder, const char *text, stk_error *err)
+{
+    stk__graph *graph = &builder->graph;
+    uint32_t nodes = graph->num_nodes, params = graph->num_params;
+    char *copy = stk__strdup(graph->context, text), *rest = copy;
+    stk__item item;
+    stk_status status = copy ? STK_OK : no_memory(err);
+
+    while (status == STK_OK && (status = stk__item_next(&rest, &item, err)) == STK_OK)
+        status = stk__named_is(item.layer) ? stk__named_add(builder, &item, err)
+                                           : add_layer(graph, &item, err);
+    stk__free(graph->context, copy);
+    if (status == STK_EOS)
+        return STK_OK;
+    shrink(graph, nodes, params);
+    return status;
+}
+
+/* A list of layers is one model and not a sweep over models: make one text of it. */
+static stk_status join(stk_config *config, stk__entry *entry, stk_error *err)
+{
+    size_t size = 1, length = 0;
+
+    for (size_t i = 0; i < entry->count; i++)
+        size += strlen(entry->values[i].text) + 2;
+    char *text = stk__config_alloc(config, size);
+    if (!text)
+        return no_memory(err);
+    text[0] = '\0';
+    for (size_t i = 0; i < entry->count; i++)
+        length += (size_t)snprintf(text + length, size - length, "%s%s", i ? ", " : "",
+                                   entry->values[i].text);
+    entry->values[0].text = text;
+    entry->count = 1;
+    return STK_OK;
+}
+
+stk_status stk_model_builder_config(stk_model_builder *builder, stk_config *config, stk_error *err)
+{
+    stk__entry *entry = stk__config_find(config, "model.layers");
+
+    if (!entry || entry->count == 0)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
+                         "model.layers is not set: give the layers, or a known model such as "
+                         "\"mlp(128, 64, 10)\"");
+    entry->used = true;
+    if (entry->count > 1)
+        STK_TRY(join(config, entry, err));
+    return stk_model_builder_add(builder, entry->values[0].text, err);
+}
+
+uint32_t stk_model_builder_shape(const stk_model_builder *builder, int64_t shape[STK_MAX_RANK])
+{
+    const stk__node *last = &builder->graph.nodes[builder->graph.num_nodes - 1];
+
+    memcpy(shape, last->shape, last->rank * sizeof *shape);
+    return last->rank;
+}

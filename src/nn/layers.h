@@ -1,0 +1,34 @@
+/* arguments of a layer -> a node */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef STK_SRC_NN_LAYERS_H
+#define STK_SRC_NN_LAYERS_H
+
+#include "nn/nn.h"
+
+/* The arguments of all layers; each table shows those of one. */
+typedef struct stk__layer_options {
+    uint32_t struct_size;
+    int64_t in, out;
+    const char *kernel, *stride, *padding, *dilation;
+    int64_t groups;
+    bool bias, padded;
+    double eps, momentum, p;
+    int32_t approximate;
+    const char *shape;
+    const char *other;
+} stk__layer_options;
+
+typedef struct stk__layer {
+    const stk_option_table *table; /* its name is the layer's */
+    stk__kind kind;
+    const char *places; /* arguments by place, parted by spaces */
+    uint32_t full;      /* the number by place from which the first is given, too */
+} stk__layer;
+
+/* Layer `i`; NULL past the last. */
+const stk__layer *stk__layer_at(size_t i);
+/* Set the arguments of a node whose inputs are set. */
+stk_status stk__layer_apply(const stk__layer_options *options, const stk__graph *graph,
+                            stk__node *node, stk_error *err);
+
+#endif

@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Models: options, parameters and their memory, what they need. */
+#include "nn/dnnl.h"
+#include "nn/kernels.h"
+#include "nn/nn.h"
+
+#define OFFSET(member) offsetof(stk_model_options, member)
+
+static const stk_option options[] = {
+    {"layers", STK_OPTION_STRING, OFFSET(layers), NULL, 0, 0, NULL, "LAYERS",
+     "The layers in PyTorch's words, or a known model: \"mlp(128, 64, 10)\"."},
+    {"loss", STK_OPTION_ENUM, OFFSET(loss), "cross_entropy", 0, 0,
+     "cross_entropy|mse|bce_with_logits", NULL, "Loss; the mean over the batch."},
+    {"input_layout", STK_OPTION_ENUM, OFFSET(input_layout), "chw", 0, 0, "chw|hwc", NULL,
+     "Layout of pictures in the batches."},
+    {"label_smoothing", STK_OPTION_DOUBLE, OFFSET(label_smoothing), "0", 0, 1, NULL, NULL,
+     "Share of the target that cross_entropy spreads over all classes."},
+    {"ignore_index", STK_OPTION_INT, OFFSET(ignore_index), "-100", 0, 0, NULL, NULL,
+     "Label of samples that cross_entropy leaves out."},
+    {"top_k", STK_OPTION_UINT, OFFSET(top_k), "0", 0, 1000, NULL, "K",
+     "Also report how often the label is among the K likeliest classes; 0: do not."},
+    {"freeze", STK_OPTION_STRING, OFFSET(freeze), NULL, 0, 0, NULL, "PATTERNS",
+     "Parameters that do not learn: \"conv1.*, layer1.*\"."},
+};
+static const stk_option_table table = {.name = "model",
+                                       .doc = "The model's computation",
+                                       .struct_size = sizeof(stk_model_options),
+                                       .options = options,
+                                       .count = STK_COUNT(options)};
+
+const stk_option_table *stk_model_option_table(void)
+{
+    return &table;
+}
+
+void stk_model_options_init(stk_model_options *o)
+{
+    stk_options_init(&table, o);
+    o->batch_size = 64;
+}
+
+/* '*' is any text; at most the pattern's length of steps back for each character. */
+bool stk__glob(const char *pattern, size_t length, const char *text)
+{
+    const char *end = pattern + length, *star = NULL, *again = NULL;
+
+    while (*text) {
+        if (pattern < end && *pattern == '*') {
+            star = ++pattern;
+            again = text;
+        } else if (pattern < end && *pattern == *text) {
+            pattern++;
+            text++;
+        } else if (star) {
+            pattern = star;
+            text = ++again;
+        } else {
+            return false;
+        }
+    }
+    while (pattern < end && *pattern == '*')
+        pattern++;
+    return pattern == end;
+}
+
+/* The next pattern of a list and its length; 0 at the end. */
+static size_t next_pattern(const char **list, const char **pattern)
+{
+    *list += strspn(*list, ", \t");
+    *pattern = *list;
+    size_t length = strcspn(*list, ", \t");
+    *list += length;
+    return length;
+}
+
+bool stk__pattern_match(const char *patterns, const char *name)
+{
+    const char *pattern;
+    size_t length;
+
+    while (patterns && (length = next_pattern(&patterns, &pattern)))
+        if (stk__glob(pattern, length, name))
+            return true;
+    return false;
+}
+
+static stk_status freeze(struct stk_model *m, const char *patterns, stk_error *err)
+{
+    const char *list = patterns, *pattern;
+    size_t length;
+
+    while (list && (length = next_pattern(&list, &pattern))) {
+        bool found = false;
+        for (uint32_t i = 0; i < m->graph.num_params; i++) {
+            stk__param *p = &m->graph.params[i];
+            if (!stk__glob(pattern, length, p->name))
+                continue;
+            found = true;
+            p->trainable = false;
+        }
+        if (!found)
+            return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
+                             "freeze: no parameter matches \"%.*s\"; names are as '%s'",
+                             (int)length, pattern,
+                             m->graph.num_params ? m->graph.params[0].name : "(none)");
+    }
+    return STK_OK;
+}
+
+/* Places of the parameters in the weights, and of those that learn in the gradients. */
+static void place_params(struct stk_model *m)
+{
+    stk__graph *g = &m->graph;
+
+    for (uint32_t i = 0; i < g->num_params; i++) {
+        stk__param *p = &g->params[i];
+        uint32_t size = p->role == STK__NUM_BATCHES ? sizeof(int64_t) : m->backend->itemsize;
+        uint64_t bytes = stk__round_up(p->count * size, STK_CACHE_LINE);
+        p->offset = m->weight_bytes;
+        m->weight_bytes += bytes;
+        if (p->role <= STK__BIAS)
+            m->summary.parameters += p->count;
+        if (!p->trainable)
+            continue;
+        p->gradient = m->gradient_bytes;
+        m->gradient_bytes += bytes;
+        m->summary.trainable += p->count;
+    }
+}
+
+/* FLOPs of a step: a layer's backward pass costs its forward pass for each gradient it makes. */
+static void count_flops(struct stk_model *m)
+{
+    for (uint32_t i = 1; i < m->graph.num_nodes; i++) {
+        const stk__step *step = &m->plans[0]->steps[i];
+        uint64_t flops = step->node->flops, passes = 1;
+        if (step->backward)
+            passes += (step->flow[0] != STK__FLOW_NONE) + stk__learns(m, step->node, STK__WEIGHT);
+        m->summary.forward_flops += flops;
+        m->summary.step_flops += flops * passes;
+    }
+}
+
+static stk_status choose_backend(struct stk_model *m, stk_error *err)
+{
+    if (m->options.precision == STK_PRECISION_16_MIXED)
+        return stk__fail(err, STK_ENOTSUP, STK_STAGE_TRAIN,
+                         "precision 16-mixed is not for a CPU: use bf16-mixed");
+    if (m->options.precision == STK_PRECISION_64_TRUE) {
+        m->backend = &stk__backend_reference;
+        m->kernels = &stk__nn_kernels_double;
+        return STK_OK;
+    }
+#ifdef STK_WITH_ONEDNN
+    m->backend = &stk__backend_cpu;
+    m->kernels = stk__nn_kernels_of(m->graph.context);
+    m->bf16 = m->options.precision == STK_PRECISION_BF16_MIXED;
+    m->bf16_native = m->bf16 && stk__dnnl_has_bf16();
+    if (m->bf16 && !m->bf16_native)
+        stk__log(m->graph.context, STK_LOG_WARNING,
+                 "bf16-mixed: this processor has no bfloat16 (AVX512_BF16); values are rounded "
+                 "alike and computed in float32, which is slower than 32-true");
+    return stk__dnnl_create(m->graph.context, &m->dnnl, err);
+#else
+    return stk__fail(err, STK_ENOTSUP, STK_STAGE_TRAIN,
+                     "stoker was built without oneDNN: build it with -DSTOKER_WITH_ONEDNN=ON "
+                     "(libdnnl-dev), or use precision 64-true (plain C, slow)");
+#endif
+}
+
+static stk_status check(const struct stk_model *m, stk_error *err)
+{
+    const stk_model_options *o = &m->options;
+    const stk__node *last = &m->graph.nodes[m->graph.num_nodes - 1];
+    bool classes = o->loss == STK_LOSS_CROSS_ENTROPY;
+    char shape[96];
+
+    if (m->graph.num_nodes == 1)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS, "the model has no layers");
+    stk__shape_format(last, shape, sizeof shape);
+    if (classes && last->rank != 1)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
+                         "cross_entropy takes [N, classes], but '%s' gives %s: end the model with "
+                         "flatten and linear",
+                         last->name, shape);
+    if (!classes && (o->label_smoothing != 0 || o->top_k != 0))
+        return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
+                         "%s has an effect with loss cross_entropy only",
+                         o->top_k ? "top_k" : "label_smoothing");
+    if (o->top_k > (uint64_t)last->shape[0] && classes)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
+                         "top_k is %llu, but '%s' gives %lld classes", (unsigned long long)o->top_k,
+                         last->name, (long long)last->shape[0]);
+    if (o->batch_size < 1 || o->batch_size > 1 << 24 || o->eval_batch_size > 1 << 24)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS, "batch_size is from 1 to %d", 1 << 24);
+    return STK_OK;
+}
+
+static stk_status build(struct stk_model *m, stk_error *err)
+{
+    stk_model_options *o = &m->options;
+    stk__plan *plan;
+    stk__node *output;
+    stk_cores cores = {.struct_size = sizeof cores};
+
+    STK_TRY(check(m, err));
+    STK_TRY(choose_backend(m, err));
+    STK_TRY(freeze(m, o->freeze, err));
+    o->freeze = NULL; /* the caller's text */
+    const stk__node last = m->graph.nodes[m->graph.num_nodes - 1];
+    STK_TRY(stk__graph_add_node(&m->graph, STK__OUTPUT, "(output)", &output, err));
+    output->rank = last.rank;
+    memcpy(output->shape, last.shape, sizeof output->shape);
+    if (o->eval_batch_size == 0)
+        o->eval_batch_size = o->batch_size;
+    stk_context_cores(m->graph.context, &cores);
+    m->threads = (uint32_t)(o->threads ? o->threads : STK_MAX(cores.compute, 1u));
+    place_params(m);
+    const stk__compute before = stk__compute_begin(m->threads);
+    stk_status status = stk__model_plan(m, (uint32_t)o->batch_size, true, &plan, err);
+    if (status == STK_OK) {
+        m->summary.train_bytes = plan->bytes;
+        count_flops(m);
+        status = stk__model_plan(m, (uint32_t)o->eval_batch_size, false, &plan, err);
+    }
+    stk__compute_end(&before);
+    if (status != STK_OK)
+        return status;
+    m->summary.eval_bytes = plan->bytes;
+    m->summary.parameter_bytes = m->weight_bytes;
+    m->summary.gradient_bytes = m->gradient_bytes;
+    m->summary.peak_bytes = m->weight_bytes + m->gradient_bytes +
+                            STK_MAX(m->summary.train_bytes, m->summary.eval_bytes);
+    return STK_OK;
+}
+
+stk_status stk_model_create(const stk_model_builder *builder, const stk_model_options *given,
+                            stk_model **out, stk_error *err)
+{
+    stk_context *ctx = builder->graph.context;
+
+    *out = NULL;
+    STK_TRY(stk__context_check(ctx, err));
+    struct stk_model *m = stk__calloc(ctx, 1, sizeof *m);
+    if (!m)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for a model");
+    if (given)
+        m->options = *given;
+    else
+        stk_model_options_init(&m->options);
+    stk_status status = stk__graph_copy(&builder->graph, &m->graph, err);
+    if (status == STK_OK)
+        status = build(m, err);
+    if (status != STK_OK)
+        stk_model_destroy(&m);
+    *out = m;
+    return status;
+}
+
+void stk_model_destroy(stk_model **model)
+{
+    struct stk_model *m = *model;
+
+    if (!m)
+        return;
+    stk_context *ctx = stk__context_ref(m->graph.context);
+    for (size_t i = 0; m->backend && i < STK__MAX_PLANS; i++)
+        stk__plan_destroy(&m->plans[i]);
+#ifdef STK_WITH_ONEDNN
+    stk__dnnl_destroy(ctx, &m->dnnl);
+#endif
+    stk__free(ctx, m->weights);
+    stk__free(ctx, m->gradients);
+    stk__free(ctx, m->arena);
+    stk__graph_release(&m->graph);
+    stk__free(ctx, m);
+    stk__context_unref(ctx);
+    *model = NULL;
+}
+
+void stk_model_get_plan(const stk_model *model, stk_model_plan *out)
+{
+    uint32_t size = out->struct_size;
+
+    *out = model->summary;
+    out->struct_size = size;
+}
+
+bool stk_model_get_layer(const stk_model *model, size_t i, stk_model_layer *out)
+{
+    const stk__graph *g = &model->graph;
+
+    if (i + 2 >= g->num_nodes)
+        return false;
+    const stk__node *node = &g->nodes[i + 1];
+    *out = (stk_model_layer){.struct_size = out->struct_size,
+                             .name = node->name,
+                             .kind = stk__kind_name(node->kind),
+                             .rank = node->rank,
+                             .forward_flops = node->flops,
+                             .fused = model->plans[0]->steps[i + 1].absent};
+    memcpy(out->shape, node->shape, node->rank * sizeof *node->shape);
+    for (uint32_t k = 0; k < node->num_params; k++) {
+        const stk__param *p = &g->params[node->first_param + k];
+        out->parameters += p->role <= STK__BIAS ? p->count : 0;
+        out->trainable += p->trainable ? p->count : 0;
+    }
+    return true;
+}
+
+stk_status stk__model_need(stk_model *m, bool gradients, stk_error *err)
+{
+    stk_context *ctx = m->graph.context;
+    uint64_t arena = STK_MAX(m->summary.train_bytes, m->summary.eval_bytes);
+
+    if (!m->arena) {
+        m->arena = stk__alloc_buffer(ctx, STK_MAX(arena, 1u));
+        m->arena_bytes = m->arena ? arena : 0;
+    }
+    if (gradients && !m->gradients) {
+        m->gradients = stk__alloc_buffer(ctx, STK_MAX(m->gradient_bytes, 1u));
+        if (m->gradients)
+            memset(m->gradients, 0, m->gradient_bytes);
+    }
+    if (!m->weights && m->arena) {
+        m->weights = stk__alloc_buffer(ctx, STK_MAX(m->weight_bytes, 1u));
+        if (m->weights)
+            stk__model_init_weights(m);
+    }
+    if (m->weights && (m->gradients || !gradients))
+        return STK_OK;
+    return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN,
+                     "no memory for the model: it needs %llu bytes",
+                     (unsigned long long)m->summary.peak_bytes);
+}
+
+stk_status stk_model_allocate(stk_model *m, stk_error *err)
+{
+    return stk__model_need(m, true, err);
+}
+
+void stk_model_set_probe(stk_model *model, stk_model_probe_fn *probe, void *user)
+{
+    model->probe = probe;
+    model->probe_user = user;
+}

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SGD, Adam and AdamW, as torch.optim computes them. */
+#include <math.h>
+#include <stdio.h>
+
+#include "nn/kernels.h"
+#include "nn/ops.h"
+
+#define OFFSET(member) offsetof(stk_optimizer_options, member)
+
+static const stk_option options[] = {
+    {"name", STK_OPTION_ENUM, OFFSET(name), "adam", 0, 0, "sgd|adam|adamw", NULL, "Optimizer."},
+    {"lr", STK_OPTION_DOUBLE, OFFSET(lr), "-1", -1, 1e6, NULL, NULL,
+     "Learning rate; negative: PyTorch's default, 0.001."},
+    {"momentum", STK_OPTION_DOUBLE, OFFSET(momentum), "0", 0, 1, NULL, NULL, "Of sgd."},
+    {"dampening", STK_OPTION_DOUBLE, OFFSET(dampening), "0", 0, 1, NULL, NULL,
+     "Of the momentum of sgd."},
+    {"nesterov", STK_OPTION_BOOL, OFFSET(nesterov), "false", 0, 0, NULL, NULL,
+     "Nesterov's momentum, of sgd."},
+    {"weight_decay", STK_OPTION_DOUBLE, OFFSET(weight_decay), "-1", -1, 1e6, NULL, NULL,
+     "Decay of the weights; negative: PyTorch's default, 0, of adamw 0.01."},
+    {"beta1", STK_OPTION_DOUBLE, OFFSET(beta1), "0.9", 0, 1, NULL, NULL,
+     "Of adam: how much of the mean gradient stays."},
+    {"beta2", STK_OPTION_DOUBLE, OFFSET(beta2), "0.999", 0, 1, NULL, NULL,
+     "Of adam: how much of the mean square stays."},
+    {"eps", STK_OPTION_DOUBLE, OFFSET(eps), "1e-8", 0, 1, NULL, NULL,
+     "Of adam: added to the root."},
+};
+static const stk_option_table table = {.name = "optimizer",
+                                       .doc = "How parameters follow their gradients",
+                                       .struct_size = sizeof(stk_optimizer_options),
+                                       .options = options,
+                                       .count = STK_COUNT(options)};
+
+#define MAX_MOMENTS 2
+
+/* A parameter that learns. */
+typedef struct slot {
+    uint32_t param, group;
+    char *names[MAX_MOMENTS];
+    void *moments[MAX_MOMENTS];
+} slot;
+
+typedef struct group {
+    double lr, weight_decay;
+} group;
+
+struct stk_optimizer {
+    struct stk_model *model;
+    stk_optimizer_options options;
+    uint32_t num_moments;
+    int64_t step;
+    slot *slots;
+    size_t num_slots;
+    group *groups;
+    size_t num_groups;
+    char *memory; /* of all moments */
+};
+
+const stk_option_table *stk_optimizer_option_table(void)
+{
+    return &table;
+}
+
+void stk_optimizer_options_init(stk_optimizer_options *o)
+{
+    stk_options_init(&table, o);
+}
+
+static uint32_t moments_of(const stk_optimizer_options *o)
+{
+    return o->name == STK_SGD ? o->momentum != 0 : 2;
+}
+
+uint64_t stk_optimizer_bytes(const stk_model *model, const stk_optimizer_options *o)
+{
+    return model->gradient_bytes * moments_of(o);
+}
+
+static stk_status check(const stk_optimizer_options *o, stk_error *err)
+{
+    bool sgd = o->name == STK_SGD;
+
+    if (!sgd && (o->momentum != 0 || o->dampening != 0 || o->nesterov))
+        return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
+                         "optimizer: momentum, dampening and nesterov have an effect with sgd "
+                         "only; adam has beta1");
+    if (o->nesterov && (o->momentum <= 0 || o->dampening != 0))
+        return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
+                         "optimizer: nesterov needs a momentum above 0 and no dampening");
+    if (o->dampening != 0 && o->momentum == 0)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
+                         "optimizer: dampening has an effect with a momentum only");
+    if (!(o->beta1 >= 0 && o->beta1 < 1 && o->beta2 >= 0 && o->beta2 < 1 && o->eps >= 0))
+        return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
+                         "optimizer: beta1 and beta2 are at least 0 and below 1, eps is at least "
+                         "0");
+    return STK_OK;
+}
+
+/* Group of each parameter that learns: the first whose pattern matches. */
+static stk_status assign(stk_optimizer *o, const stk_parameter_group *groups, stk_error *err)
+{
+    const stk__graph *g = &o->model->graph;
+
+    for (size_t k = 1; k < o->num_groups; k++) {
+        bool found = false;
+        for (uint32_t i = 0; i < g->num_params && !found; i++)
+            found = g->params[i].trainable &&
+                    stk__pattern_match(groups[k - 1].pattern, g->params[i].name);
+        if (!found)
+            return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
+                             "optimizer: no parameter that learns matches the group \"%.100s\"",
+                             groups[k - 1].pattern);
+    }
+    for (uint32_t i = 0; i < g->num_params; i++) {
+        if (!g->params[i].trainable)
+            continue;
+        slot *s = &o->slots[o->num_slots++];
+        s->param = i;
+        for (size_t k = o->num_groups - 1; k > 0; k--)
+            if (stk__pattern_match(groups[k - 1].pattern, g->params[i].name))
+                s->group = (uint32_t)k;
+    }
+    return STK_OK;
+}
+
+static stk_status place(stk_optimizer *o, stk_error *err)
+{
+    static const char *const suffixes[2][MAX_MOMENTS] = {{"momentum_buffer", NULL},
+                                                         {"exp_avg", "exp_avg_sq"}};
+    stk_context *ctx = o->model->graph.context;
+
+    for (size_t i = 0; i < o->num_slots; i++)
+        for (uint32_t k = 0; k < o->num_moments; k++) {
+            slot *s = &o->slots[i];
+            const stk__param *p = &o->model->graph.params[s->param];
+            s->moments[k] = o->memory + k * o->model->gradient_bytes + p->gradient;
+            s->names[k] =
+                stk__format(ctx, "%s.%s", p->name, suffixes[o->options.name != STK_SGD][k]);
+            if (!s->names[k])
+                return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for an optimizer");
+        }
+    return STK_OK;
+}
+
+stk_status stk_optimizer_create(stk_model *model, const stk_optimizer_options *given,
+                                const stk_parameter_group *groups, size_t num_groups,
+                                stk_optimizer **out, stk_error *err)
+{
+    stk_context *ctx = model->graph.context;
+    stk_optimizer_options defaults;
+    stk_status status = STK_OK;
+
+    *out = NULL;
+    if (!given) {
+        stk_optimizer_options_init(&defaults);
+        given = &defaults;
+    }
+    STK_TRY(check(given, err));
+    stk_optimizer *o = stk__calloc(ctx, 1, sizeof *o);
+    if (!o)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for an optimizer");
+    o->model = model;
+    o->options = *given;
+    if (o->options.lr < 0)
+        o->options.lr = 1e-3;
+    if (o->options.weight_decay < 0)
+        o->options.weight_decay = o->options.name == STK_ADAMW ? 0.01 : 0;
+    o->num_moments = moments_of(given);
+    o->num_groups = num_groups + 1;
+    o->groups = stk__calloc(ctx, o->num_groups, sizeof *o->groups);
+    o->slots = stk__calloc(ctx, STK_MAX(model->graph.num_params, 1u), sizeof *o->slots);
+    o->memory = stk__alloc_buffer(ctx, STK_MAX(stk_optimizer_bytes(model, given), 1u));
+    if (!o->groups || !o->slots || !o->memory) {
+        status = stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for an optimizer");
+        goto out;
+    }
+    memset(o->memory, 0, stk_optimizer_bytes(model, given));
+    for (size_t i = 0; i < o->num_groups; i++) {
+        o->groups[i] = (group){o->options.lr, o->options.weight_decay};
+        if (i > 0 && !isnan(groups[i - 1].lr))
+            o->groups[i].lr = groups[i - 1].lr;
+        if (i > 0 && !isnan(groups[i - 1].weight_decay))
+            o->groups[i].weight_decay = groups[i - 1].weight_decay;
+    }
+    status = assign(o, groups, err);
+    if (status == STK_OK)
+        status = place(o, err);
+out:
+    if (status != STK_OK)
+        stk_optimizer_destroy(&o);
+    *out = o;
+    return status;
+}
+
+void stk_optimizer_destroy(stk_optimizer **optimizer)
+{
+    stk_optimizer *o = *optimizer;
+
+    if (!o)
+        return;
+    stk_context *ctx = o->model->graph.context;
+    for (size_t i = 0; i < o->num_slots; i++)
+        for (uint32_t k = 0; k < MAX_MOMENTS; k++)
+            stk__free(ctx, o->slots[i].names[k]);
+    stk__free(ctx, o->slots);
+    stk__free(ctx, o->groups);
+    stk__free(ctx, o->memory);
+    stk__free(ctx, o);
+    *optimizer = NULL;
+}
+
+/* The update of one tensor. */
+typedef struct update {
+    const stk__nn_kernels *kernels;
+    char *w, *moments[MAX_MOMENTS];
+    const char *g;
+    stk__adam adam;
+    stk__sgd sgd;
+    bool is_sgd;
+} update;
+
+static void update_body(void *argument, uint64_t from, uint64_t to, uint32_t part)
+{
+    const update *u = argument;
+    uint64_t at = from * u->kernels->itemsize;
+    char *m = u->moments[0] ? u->moments[0] + at : NULL;
+
+    if (u->is_sgd)
+        u->kernels->sgd(u->w + at, u->g + at, m, to - from, &u->sgd);
+    else
+        u->kernels->adam(u->w + at, u->g + at, m, u->moments[1] + at, to - from, &u->adam);
+}
+
+static update update_of(const stk_optimizer *o, const slot *s)
+{
+    const stk_optimizer_options *x = &o->options;
+    const stk__param *p = &o->model->graph.params[s->param];
+    const group *g = &o->groups[s->group];
+    bool decoupled = x->name == STK_ADAMW;
+    double t = (double)o->step;
+
+    return (update){
+        .kernels = o->model->kernels,
+        .w = (char *)o->model->weights + p->offset,
+        .g = (char *)o->model->gradients + p->gradient,
+        .moments = {s->moments[0], s->moments[1]},
+        .is_sgd = x->name == STK_SGD,
+        .sgd = {g->lr, x->momentum, x->dampening, g->weight_decay, x->nesterov, o->step == 1},
+        .adam = {.beta1 = x->beta1,
+                 .beta2 = x->beta2,
+                 .eps = x->eps,
+                 .weight_decay = decoupled ? 0 : g->weight_decay,
+                 .decay = decoupled ? 1 - g->lr * g->weight_decay : 1,
+                 .step_size = g->lr / (1 - pow(x->beta1, t)),
+                 .root_correction = 1 / sqrt(1 - pow(x->beta2, t))},
+    };
+}
+
+void stk_optimizer_step(stk_optimizer *o)
+{
+    if (!o->model->has_gradients)
+        return;
+    o->step++;
+    const stk__compute before = stk__compute_begin(o->model->threads);
+    for (size_t i = 0; i < o->num_slots; i++) {
+        update u = update_of(o, &o->slots[i]);
+        stk__parallel(o->model->threads, o->model->graph.params[o->slots[i].param].count,
+                      STK__GRAIN, update_body, &u);
+    }
+    stk__compute_end(&before);
+}
+
+size_t stk_optimizer_num_groups(const stk_optimizer *o)
+{
+    return o->num_groups;
+}
+
+double stk_optimizer_get_lr(const stk_optimizer *o, size_t number)
+{
+    return number < o->num_groups ? o->groups[number].lr : NAN;
+}
+
+void stk_optimizer_set_lr(stk_optimizer *o, size_t number, double lr)
+{
+    if (number < o->num_groups)
+        o->groups[number].lr = lr;
+}
+
+double stk_optimizer_get_momentum(const stk_optimizer *o)
+{
+    return o->options.name == STK_SGD ? o->options.momentum : o->options.beta1;
+}
+
+/* An SGD without memory for a momentum stays one. */
+void stk_optimizer_set_momentum(stk_optimizer *o, double momentum)
+{
+    if (o->options.name == STK_SGD)
+        o->options.momentum = o->num_moments ? momentum : 0;
+    else
+        o->options.beta1 = momentum;
+}
+
+bool stk_optimizer_get_state(stk_optimizer *o, size_t i, stk_state_tensor *out)
+{
+    size_t moments = o->num_slots * o->num_moments;
+
+    if (i > moments)
+        return false;
+    if (i == moments) {
+        *out = (stk_state_tensor){
+            .name = "step", .dtype = STK_INT64, .data = &o->step, .bytes = sizeof o->step};
+        return true;
+    }
+    const slot *s = &o->slots[i / o->num_moments];
+    stk__param_tensor(o->model, &o->model->graph.params[s->param], s->moments[i % o->num_moments],
+                      out);
+    out->name = s->names[i % o->num_moments];
+    return true;
+}
+
+/* ---- Clipping ---- */
+
+double stk_model_clip_norm(stk_model *m, double max_norm)
+{
+    double sum = 0;
+
+    if (!m->has_gradients)
+        return 0;
+    for (uint32_t i = 0; i < m->graph.num_params; i++) {
+        const stk__param *p = &m->graph.params[i];
+        if (p->trainable)
+            sum += m->kernels->square_sum((char *)m->gradients + p->gradient, p->count);
+    }
+    double norm = sqrt(sum), scale = max_norm / (norm + 1e-6);
+    for (uint32_t i = 0; max_norm > 0 && scale < 1 && i < m->graph.num_params; i++) {
+        const stk__param *p = &m->graph.params[i];
+        if (p->trainable)
+            stk__scale(m, (char *)m->gradients + p->gradient, p->count, scale);
+    }
+    return norm;
+}
+
+void stk_model_clip_value(stk_model *m, double limit)
+{
+    for (uint32_t i = 0; m->has_gradients && i < m->graph.num_params; i++) {
+        const stk__param *p = &m->graph.params[i];
+        if (p->trainable)
+            m->kernels->clamp((char *)m->gradients + p->gradient, p->count, limit);
+    }
+}

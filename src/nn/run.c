@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Forward and backward passes over a plan. */
+#include <math.h>
+
+#include "nn/nn.h"
+
+stk_status stk__model_plan(struct stk_model *m, uint32_t rows, bool training, stk__plan **out,
+                           stk_error *err)
+{
+    size_t place = 0;
+    stk__plan *made;
+
+    for (size_t i = 0; i < STK__MAX_PLANS; i++) {
+        stk__plan *p = m->plans[i];
+        if (p && p->rows == rows && p->training == training) {
+            p->used = ++m->clock;
+            *out = p;
+            return STK_OK;
+        }
+        /* The first two, of whole batches, stay. */
+        if (m->plans[place] && (place < 2 || !p || p->used < m->plans[place]->used))
+            place = i;
+    }
+    STK_TRY(stk__plan_create(m, rows, training, &made, err));
+    if (m->arena && made->bytes > m->arena_bytes) {
+        void *arena = stk__alloc_buffer(m->graph.context, made->bytes);
+        if (!arena) {
+            stk__plan_destroy(&made);
+            return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for a step of %u rows",
+                             rows);
+        }
+        stk__free(m->graph.context, m->arena);
+        m->arena = arena;
+        m->arena_bytes = made->bytes;
+    }
+    if (m->plans[place] == m->current)
+        m->current = NULL;
+    stk__plan_destroy(&m->plans[place]);
+    made->used = ++m->clock;
+    m->plans[place] = made;
+    *out = made;
+    return STK_OK;
+}
+
+static stk_status check_batch(const struct stk_model *m, const stk_model_batch *batch,
+                              bool training, stk_error *err)
+{
+    uint64_t most = training ? m->options.batch_size : m->options.eval_batch_size;
+    bool wide = m->backend->itemsize == sizeof(double) && batch->dtype == STK_FLOAT64;
+
+    if (batch->count < 1 || batch->count > most)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
+                         "a batch of %u rows was given to a model made for 1 to %llu", batch->count,
+                         (unsigned long long)most);
+    if (batch->dtype != STK_FLOAT32 && !wide)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
+                         "the model takes float32, not %s: add to_float to the transforms",
+                         stk_dtype_name(batch->dtype));
+    if (training && !batch->target)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN, "a training step needs a target");
+    return STK_OK;
+}
+
+/* Bytes that a step touches at least: its values and weights, once. */
+static uint64_t step_bytes(const stk__plan *plan, const stk__step *step)
+{
+    const stk__graph *g = &plan->model->graph;
+    uint64_t count = stk__node_count(step->node) * plan->rows;
+
+    for (uint32_t k = 0; k < step->node->num_inputs; k++)
+        count += stk__node_count(&g->nodes[step->node->inputs[k]]) * plan->rows;
+    for (uint32_t k = 0; k < step->node->num_params; k++)
+        count += g->params[step->node->first_param + k].count;
+    return count * plan->model->backend->itemsize;
+}
+
+static void tell(const stk__plan *plan, const stk__step *step, bool backward, uint64_t start)
+{
+    const struct stk_model *m = plan->model;
+    size_t layer = (size_t)(step - plan->steps);
+    uint64_t passes = 1;
+
+    if (step->node->kind == STK__INPUT || step->node->kind == STK__OUTPUT)
+        return;
+    if (backward)
+        passes = (step->flow[0] != STK__FLOW_NONE) + stk__learns(m, step->node, STK__WEIGHT);
+    m->probe(m->probe_user, layer - 1, backward, start, stk__now_ns(),
+             step->node->flops * plan->rows * passes, step_bytes(plan, step) * passes);
+}
+
+static stk_status forward(stk__plan *plan, stk_error *err)
+{
+    struct stk_model *m = plan->model;
+
+    for (uint32_t i = 0; i < m->graph.num_nodes; i++) {
+        stk__step *step = &plan->steps[i];
+        if (step->absent)
+            continue;
+        uint64_t start = m->probe ? stk__now_ns() : 0;
+        STK_TRY(m->backend->ops[step->node->kind]->forward(plan, step, err));
+        if (m->probe)
+            tell(plan, step, false, start);
+    }
+    return STK_OK;
+}
+
+stk_status stk_model_forward(stk_model *m, const stk_model_batch *batch, bool training,
+                             stk_model_result *result, stk_error *err)
+{
+    stk_status status;
+    stk__plan *plan;
+
+    m->awaits_backward = false;
+    STK_TRY(check_batch(m, batch, training, err));
+    STK_TRY(stk__model_need(m, training, err));
+    const stk__compute before = stk__compute_begin(m->threads);
+    status = stk__model_plan(m, batch->count, training, &plan, err);
+    if (status == STK_OK) {
+        m->batch = *batch;
+        m->current = plan;
+        status = forward(plan, err);
+    }
+    uint32_t size = result->struct_size;
+    *result = (stk_model_result){.struct_size = size, .loss = NAN};
+    if (status == STK_OK && batch->target)
+        status = stk__loss(m, stk__at(plan, plan->output), batch->target, batch->count,
+                           training ? stk__at(plan, plan->loss_gradient) : NULL, result, err);
+    stk__compute_end(&before);
+    m->awaits_backward = status == STK_OK && training;
+    return status;
+}
+
+stk_status stk_model_backward(stk_model *m, double scale, stk_error *err)
+{
+    stk_status status = STK_OK;
+    stk__plan *plan = m->current;
+
+    if (!m->awaits_backward || !plan)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
+                         "a backward pass needs a training forward pass before it");
+    m->awaits_backward = false;
+    const stk__compute before = stk__compute_begin(m->threads);
+    stk__scale(m, stk__at(plan, plan->loss_gradient),
+               stk__node_count(&m->graph.nodes[m->graph.num_nodes - 1]) * plan->rows, scale);
+    for (uint32_t i = m->graph.num_nodes - 1; i > 0 && status == STK_OK; i--) {
+        stk__step *step = &plan->steps[i];
+        if (!step->backward)
+            continue;
+        uint64_t start = m->probe ? stk__now_ns() : 0;
+        if (step->absent)
+            stk__pass_on(plan, step, 0);
+        else
+            status = m->backend->ops[step->node->kind]->backward(plan, step, err);
+        if (m->probe && !step->absent)
+            tell(plan, step, true, start);
+    }
+    stk__compute_end(&before);
+    m->has_gradients = true;
+    return status;
+}
+
+void stk_model_zero_grad(stk_model *model)
+{
+    model->has_gradients = false;
+}
+
+uint64_t stk__model_row(const stk_model *model)
+{
+    return stk__node_count(&model->graph.nodes[0]);
+}
+
+void stk__model_show_gradients(stk_model *model)
+{
+    if (!model->has_gradients && model->gradients)
+        memset(model->gradients, 0, model->gradient_bytes);
+    model->has_gradients = true;
+}
+
+const void *stk_model_output(const stk_model *model)
+{
+    return model->current ? stk__at(model->current, model->current->output) : NULL;
+}

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Schedules: pure functions of the step, in the closed forms of torch.optim.lr_scheduler. */
+#include <math.h>
+
+#include "nn/nn.h"
+
+#define OFFSET(member) offsetof(stk_schedule, member)
+#define PI             3.14159265358979323846
+#define COUNT          0, (double)(UINT64_C(1) << 53)
+
+static const stk_option options[] = {
+    {"name", STK_OPTION_ENUM, OFFSET(name), "constant", 0, 0,
+     "constant|step|multi_step|exponential|cosine|one_cycle|reduce_on_plateau", NULL,
+     "How the learning rate changes."},
+    {"step_size", STK_OPTION_UINT, OFFSET(step_size), "30", COUNT, NULL, NULL,
+     "Of step: steps until it is multiplied by gamma."},
+    {"gamma", STK_OPTION_DOUBLE, OFFSET(gamma), "0.1", 0, 1e6, NULL, NULL,
+     "Of step, multi_step and exponential: the factor."},
+    {"milestones", STK_OPTION_STRING, OFFSET(milestones), NULL, 0, 0, NULL, "N",
+     "Of multi_step: the steps at which it is multiplied by gamma, \"30, 80\"."},
+    {"t_max", STK_OPTION_UINT, OFFSET(t_max), "0", COUNT, NULL, NULL,
+     "Of cosine: steps until eta_min is reached."},
+    {"eta_min", STK_OPTION_DOUBLE, OFFSET(eta_min), "0", 0, 1e6, NULL, NULL,
+     "Of cosine: the least learning rate."},
+    {"total_steps", STK_OPTION_UINT, OFFSET(total_steps), "0", COUNT, NULL, NULL,
+     "Of one_cycle: all its steps."},
+    {"max_lr", STK_OPTION_DOUBLE, OFFSET(max_lr), "0", 0, 1e6, NULL, NULL,
+     "Of one_cycle: the highest learning rate; 0: the optimizer's."},
+    {"pct_start", STK_OPTION_DOUBLE, OFFSET(pct_start), "0.3", 0, 1, NULL, NULL,
+     "Of one_cycle: the share of the steps in which it rises."},
+    {"div_factor", STK_OPTION_DOUBLE, OFFSET(div_factor), "25", 1e-6, 1e9, NULL, NULL,
+     "Of one_cycle: max_lr over the first learning rate."},
+    {"final_div_factor", STK_OPTION_DOUBLE, OFFSET(final_div_factor), "1e4", 1e-6, 1e12, NULL, NULL,
+     "Of one_cycle: the first learning rate over the last."},
+    {"mode", STK_OPTION_ENUM, OFFSET(mode), "min", 0, 0, "min|max", NULL,
+     "Of reduce_on_plateau: whether less or more is better."},
+    {"factor", STK_OPTION_DOUBLE, OFFSET(factor), "0.1", 0, 1, NULL, NULL,
+     "Of reduce_on_plateau: what it is multiplied by."},
+    {"threshold", STK_OPTION_DOUBLE, OFFSET(threshold), "1e-4", 0, 1, NULL, NULL,
+     "Of reduce_on_plateau: the least relative change that counts."},
+    {"min_lr", STK_OPTION_DOUBLE, OFFSET(min_lr), "0", 0, 1e6, NULL, NULL,
+     "Of reduce_on_plateau: the least learning rate."},
+    {"patience", STK_OPTION_UINT, OFFSET(patience), "10", COUNT, NULL, NULL,
+     "Of reduce_on_plateau: values without change that are borne."},
+    {"cooldown", STK_OPTION_UINT, OFFSET(cooldown), "0", COUNT, NULL, NULL,
+     "Of reduce_on_plateau: values after a change that do not count."},
+    {"warmup_steps", STK_OPTION_UINT, OFFSET(warmup_steps), "0", COUNT, NULL, NULL,
+     "Steps in which the learning rate first rises linearly."},
+    {"warmup_start", STK_OPTION_DOUBLE, OFFSET(warmup_start), "0.333333333333333", 0, 1, NULL, NULL,
+     "Share of the learning rate at the first of them."},
+};
+static const stk_option_table table = {.name = "lr_scheduler",
+                                       .doc = "How the learning rate changes",
+                                       .struct_size = sizeof(stk_schedule),
+                                       .options = options,
+                                       .count = STK_COUNT(options)};
+
+const stk_option_table *stk_schedule_option_table(void)
+{
+    return &table;
+}
+
+void stk_schedule_init(stk_schedule *schedule)
+{
+    stk_options_init(&table, schedule);
+}
+
+/* Milestones at or before a step. */
+static uint32_t passed(const char *text, uint64_t step)
+{
+    int64_t at[STK_MAX_MILESTONES];
+    uint32_t count, n = 0;
+
+    if (!text || stk__numbers_parse("milestones", text, 0, INT64_C(1) << 53, at, STK_MAX_MILESTONES,
+                                    &count, NULL) != STK_OK)
+        return 0;
+    for (uint32_t i = 0; i < count; i++)
+        n += (uint64_t)at[i] <= step;
+    return n;
+}
+
+stk_status stk_schedule_check(const stk_schedule *s, stk_error *err)
+{
+    int64_t at[STK_MAX_MILESTONES];
+    uint32_t count;
+    const char *needs = NULL;
+
+    if (s->name == STK_SCHEDULE_STEP && s->step_size == 0)
+        needs = "step needs a step_size above 0";
+    else if (s->name == STK_SCHEDULE_COSINE && s->t_max == 0)
+        needs = "cosine needs its t_max";
+    else if (s->name == STK_SCHEDULE_ONE_CYCLE && s->total_steps < 2)
+        needs = "one_cycle needs its total_steps, at least 2";
+    else if (s->name == STK_SCHEDULE_MULTI_STEP && !s->milestones)
+        needs = "multi_step needs its milestones";
+    else if (s->name == STK_SCHEDULE_PLATEAU && s->factor >= 1)
+        needs = "reduce_on_plateau needs a factor below 1";
+    if (needs)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS, "lr_scheduler: %s", needs);
+    if (s->name != STK_SCHEDULE_MULTI_STEP)
+        return STK_OK;
+    return stk__numbers_parse("lr_scheduler, milestones", s->milestones, 0, INT64_C(1) << 53, at,
+                              STK_MAX_MILESTONES, &count, err);
+}
+
+static double anneal(double from, double to, double share)
+{
+    return to + (from - to) / 2 * (1 + cos(PI * share));
+}
+
+/* From `low` up to `high` in the first part of the cycle, down to `last` in the rest. */
+static double cycle(const stk_schedule *s, double low, double high, double last, uint64_t step)
+{
+    double top = s->pct_start * (double)s->total_steps - 1, end = (double)s->total_steps - 1;
+    double at = STK_MIN((double)step, end);
+
+    if (at <= top)
+        return anneal(low, high, top > 0 ? at / top : 1);
+    return anneal(high, last, (at - top) / (end - top));
+}
+
+static double plain(const stk_schedule *s, double lr, uint64_t step)
+{
+    double high = s->max_lr > 0 ? s->max_lr : lr, low = high / s->div_factor;
+
+    switch (s->name) {
+    case STK_SCHEDULE_STEP:
+        return lr * pow(s->gamma, (double)(step / STK_MAX(s->step_size, 1u)));
+    case STK_SCHEDULE_MULTI_STEP:
+        return lr * pow(s->gamma, passed(s->milestones, step));
+    case STK_SCHEDULE_EXPONENTIAL:
+        return lr * pow(s->gamma, (double)step);
+    case STK_SCHEDULE_COSINE:
+        return s->eta_min +
+               (lr - s->eta_min) * (1 + cos(PI * (double)step / (double)STK_MAX(s->t_max, 1u))) / 2;
+    case STK_SCHEDULE_ONE_CYCLE:
+        return cycle(s, low, high, low / s->final_div_factor, step);
+    default:
+        return lr;
+    }
+}
+
+double stk_schedule_lr(const stk_schedule *s, double lr, uint64_t step)
+{
+    if (step >= s->warmup_steps)
+        return plain(s, lr, step - s->warmup_steps);
+    double share = (double)step / (double)s->warmup_steps;
+    /* Towards the first value of what follows. */
+    return plain(s, lr, 0) * (s->warmup_start + (1 - s->warmup_start) * share);
+}
+
+double stk_schedule_momentum(const stk_schedule *s, double momentum, uint64_t step)
+{
+    if (s->name != STK_SCHEDULE_ONE_CYCLE)
+        return momentum;
+    return cycle(s, 0.95, 0.85, 0.95, step < s->warmup_steps ? 0 : step - s->warmup_steps);
+}
+
+void stk_plateau_init(stk_plateau *plateau)
+{
+    *plateau = (stk_plateau){.best = NAN, .scale = 1};
+}
+
+bool stk_plateau_step(stk_plateau *p, const stk_schedule *s, double metric)
+{
+    /* PyTorch's relative threshold. */
+    bool better = isnan(p->best) || (s->mode == 0 ? metric < p->best * (1 - s->threshold)
+                                                  : metric > p->best * (1 + s->threshold));
+
+    if (better)
+        p->best = metric;
+    p->bad = better ? 0 : p->bad + 1;
+    if (p->cooldown > 0) {
+        p->cooldown--;
+        p->bad = 0;
+    }
+    if (p->bad <= s->patience)
+        return false;
+    p->scale *= s->factor;
+    p->cooldown = s->cooldown;
+    p->bad = 0;
+    return true;
+}
+
+double stk_plateau_lr(const stk_plateau *p, const stk_schedule *s, double lr)
+{
+    return p->scale == 1 ? lr : STK_MAX(lr * p->scale, s->min_lr);
+}

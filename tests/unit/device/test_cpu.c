@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The processor behind the table of devices. */
+#include <math.h>
+
+#include "device/device.h"
+#include "support/support.h"
+
+static void the_table(void **state)
+{
+    const stk_device_ops *ops = stk_device_kind(0);
+    stk_context *ctx = test_context();
+    stk_device *device;
+    stk_stream *stream;
+    stk_event *a, *b;
+    stk_device_info info;
+    stk_error err;
+    void *host, *there;
+    uint64_t ns;
+
+    assert_non_null(ops);
+    assert_null(stk_device_kind(1));
+    assert_ptr_equal(stk__device_find("cpu"), ops);
+    assert_null(stk__device_find("cuda"));
+    assert_ptr_equal(stk__device_query(STK_QUERY_DEVICE, STK_DEVICE_VERSION), ops);
+    assert_null(stk__device_query(STK_QUERY_DEVICE, STK_DEVICE_VERSION + 1));
+    assert_null(stk__device_query(STK_QUERY_NN, 1));
+    assert_int_equal(ops->count(), 1);
+    assert_fails(ops->open(ctx, 1, &device, &err), STK_EINVAL, &err, "cpu:1");
+    assert_ok(ops->open(ctx, 0, &device, &err), &err);
+    ops->info(device, &info);
+    assert_true(info.host_memory);
+    assert_ok(ops->alloc(device, 100, &there, &err), &err);
+    assert_ok(ops->alloc_host(device, 100, &host, &err), &err);
+    assert_ok(ops->stream_create(device, &stream, &err), &err);
+    assert_ok(ops->event_create(device, &a, &err), &err);
+    assert_ok(ops->event_create(device, &b, &err), &err);
+    assert_fails(ops->event_elapsed(a, b, &ns, &err), STK_EINVAL, &err, "recorded");
+    memset(host, 7, 100);
+    assert_ok(ops->event_record(a, stream, &err), &err);
+    assert_ok(ops->fill(stream, there, 9, 100, &err), &err);
+    assert_ok(ops->copy(stream, there, host, 50, STK_COPY_HOST_TO_DEVICE, &err), &err);
+    assert_ok(ops->event_record(b, stream, &err), &err);
+    assert_ok(ops->stream_wait(stream, b, &err), &err);
+    assert_ok(ops->event_query(b, &err), &err);
+    assert_ok(ops->stream_synchronize(stream, &err), &err);
+    assert_ok(ops->event_elapsed(a, b, &ns, &err), &err);
+    assert_int_equal(((unsigned char *)there)[49], 7);
+    assert_int_equal(((unsigned char *)there)[50], 9);
+    ops->event_destroy(a);
+    ops->event_destroy(b);
+    ops->stream_destroy(stream);
+    ops->free(device, there);
+    ops->free_host(device, host);
+    ops->close(device);
+    stk_context_destroy(&ctx);
+}
+
+static void elements(void **state)
+{
+    static const struct {
+        stk_dtype dtype;
+        uint64_t bits;
+        double value;
+    } cases[] = {{STK_FLOAT32, 0x3fc00000, 1.5},
+                 {STK_FLOAT64, UINT64_C(0xc000000000000000), -2},
+                 {STK_BFLOAT16, 0x3fc0, 1.5},
+                 {STK_FLOAT16, 0x3e00, 1.5},
+                 {STK_FLOAT16, 0xc000, -2},
+                 {STK_FLOAT16, 0x0001, 0x1p-24},
+                 {STK_FLOAT16, 0x0400, 0x1p-14},
+                 {STK_FLOAT16, 0x7bff, 65504},
+                 {STK_INT64, UINT64_MAX, -1},
+                 {STK_INT32, UINT32_MAX, -1},
+                 {STK_UINT32, UINT32_MAX, 4294967295.0},
+                 {STK_UINT64, 12, 12},
+                 {STK_UINT8, 200, 200}};
+
+    for (size_t i = 0; i < STK_COUNT(cases); i++)
+        assert_true(stk__element_as_double(&cases[i].bits, cases[i].dtype) == cases[i].value);
+    assert_true(isinf(stk__element_as_double(&(uint16_t){0x7c00}, STK_FLOAT16)));
+    assert_true(isnan(stk__element_as_double(&(uint16_t){0x7e00}, STK_FLOAT16)));
+    assert_true(isnan(stk__element_as_double(&(uint64_t){0}, STK_COMPLEX64)));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_table),
+        cmocka_unit_test(elements),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
