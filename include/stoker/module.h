@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is trained, and what looks on: modules, callbacks, loggers, and the moments they are called
+ * at. */
+#ifndef STOKER_MODULE_H
+#define STOKER_MODULE_H
+
+#include <stoker/device.h>
+#include <stoker/loader.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct stk_trainer stk_trainer;
+typedef struct stk_module stk_module;
+typedef struct stk_callback stk_callback;
+typedef struct stk_logger stk_logger;
+
+/** One number under a name, at a step. */
+typedef struct stk_metric {
+    const char *name;
+    double value;
+} stk_metric;
+
+/** A line of hyper-parameters: both texts. */
+typedef struct stk_hparam {
+    const char *name, *value;
+} stk_hparam;
+
+/* ---- Loggers ---- */
+
+/**
+ * Where metrics go. The trainer calls from a thread of its own behind a bounded queue, one call at
+ * a time, so none of these delays a step; a status that is a failure is reported once and the
+ * logger is left alone from then on. Outsiders may write one.
+ */
+typedef struct stk_logger_ops {
+    uint32_t struct_size; /* first, for ever */
+    const char *name;     /* "csv", "tensorboard" */
+    const char *doc;
+    const stk_option_table *options;
+    /* `options` is the struct of the table; strings in it are to be copied. `root` is
+     * default_root_dir. Blocks. */
+    stk_status (*open)(stk_context *ctx, const void *options, const char *root, stk_logger **out,
+                       stk_error *err);
+    /* Ends it: all is written. */
+    void (*close)(stk_logger *logger);
+    /* Values of one moment. `step` is the trainer's step, `wall_time` seconds since 1970. */
+    stk_status (*log_metrics)(stk_logger *logger, const stk_metric *metrics, size_t n, int64_t step,
+                              double wall_time, stk_error *err);
+    /* (optional) Once, before the first metrics. */
+    stk_status (*log_hyperparams)(stk_logger *logger, const stk_hparam *params, size_t n,
+                                  stk_error *err);
+    /* (optional) Have what was logged so far reach the disk. */
+    stk_status (*flush)(stk_logger *logger, stk_error *err);
+} stk_logger_ops;
+
+/** Every logger begins with this; its open() fills it. */
+struct stk_logger {
+    const stk_logger_ops *ops;
+    stk_context *context;
+    const char *log_dir;  /**< where its files and the checkpoints of the run lie:
+                             <save_dir>/<name>/version_<n>;  NULL: nowhere */
+    const char *save_dir; /**< "lightning_logs" of `root` unless said otherwise */
+    const char *run_name; /**< NULL: none */
+    int64_t version;      /**< -1: none */
+};
+
+/** The built-in loggers, for help: kind `i`, NULL past the end. */
+STK_API const stk_logger_ops *stk_logger_kind(size_t i);
+
+/* ---- Moments ---- */
+
+/** What was asked of the trainer. */
+typedef enum stk_task {
+    STK_TASK_NONE = 0,
+    STK_TASK_FIT,
+    STK_TASK_VALIDATE,
+    STK_TASK_TEST,
+    STK_TASK_PREDICT
+} stk_task;
+
+/** What it is doing for that. */
+typedef enum stk_phase {
+    STK_PHASE_NONE = 0,
+    STK_PHASE_TRAIN,
+    STK_PHASE_SANITY, /**< the few validation batches before training */
+    STK_PHASE_VALIDATE,
+    STK_PHASE_TEST,
+    STK_PHASE_PREDICT
+} stk_phase;
+
+/**
+ * One number of a module. Where `data` is not NULL it is one element of `dtype` in the memory of
+ * the module's device, taken at this point of the device's stream: the host does not wait for it.
+ */
+typedef struct stk_scalar {
+    double value;
+    const void *data;
+    stk_dtype dtype;
+} stk_scalar;
+
+/** What training_step() gives to backward(). */
+typedef struct stk_loss {
+    stk_scalar value;
+    void *handle; /**< the module's own */
+    bool skip;    /**< no backward and no optimizer step for this batch, as `return None` */
+} stk_loss;
+
+/** What a checkpoint is filled with, and what is taken out of one. */
+typedef struct stk_saver stk_saver;
+typedef struct stk_restorer stk_restorer;
+
+/**
+ * Where the trainer stands. Every step and hook of a module and a callback gets it; it belongs to
+ * the trainer and is valid during the call.
+ */
+typedef struct stk_moment {
+    uint32_t struct_size;
+    stk_task task;
+    stk_phase phase;
+    uint32_t dataloader_idx;
+    stk_module *module;
+    const stk_batch *batch; /**< NULL where there is none */
+    uint64_t epoch;         /**< from 0 */
+    uint64_t batch_idx;     /**< within the epoch, from 0 */
+    uint64_t global_step;   /**< optimizer steps done */
+    uint64_t total_batch;   /**< training batches begun before this one, over all epochs: with the
+                                 seed, the counter of a module's random draws */
+    uint64_t accumulate;    /**< batches of an optimizer step now: the loss is divided by it */
+    bool steps;             /**< the optimizer steps after this batch */
+    bool last_batch;        /**< of the epoch */
+    const stk_loss *loss;   /**< after training_step(); else NULL */
+    const stk_tensor *prediction; /**< after predict_step(); else NULL */
+    stk_saver *saver;             /**< in on_save_checkpoint */
+    const stk_restorer *restorer; /**< in on_load_checkpoint */
+    const stk_error *exception;   /**< in on_exception */
+} stk_moment;
+
+/** What each hook of a module and of a callback looks like. A failure ends the run. */
+typedef stk_status stk_module_hook(stk_module *self, stk_trainer *trainer, const stk_moment *at,
+                                   stk_error *err);
+typedef stk_status stk_callback_hook(stk_callback *self, stk_trainer *trainer, const stk_moment *at,
+                                     stk_error *err);
+
+/*
+ * The hooks that callbacks and modules share: X(name). All are optional; the callbacks' run first,
+ * in the order in which they were added, then the module's. STK_EOS from on_train_batch_start skips
+ * the rest of the epoch.
+ */
+#define STK_HOOK_LIST(X)                                                                           \
+    X(setup)                                                                                       \
+    X(teardown)                                                                                    \
+    X(on_fit_start)                                                                                \
+    X(on_fit_end)                                                                                  \
+    X(on_train_start)                                                                              \
+    X(on_train_end)                                                                                \
+    X(on_train_epoch_start)                                                                        \
+    X(on_train_epoch_end)                                                                          \
+    X(on_train_batch_start)                                                                        \
+    X(on_train_batch_end)                                                                          \
+    X(on_before_zero_grad)                                                                         \
+    X(on_before_backward)                                                                          \
+    X(on_after_backward)                                                                           \
+    X(on_before_optimizer_step)                                                                    \
+    X(on_validation_start)                                                                         \
+    X(on_validation_end)                                                                           \
+    X(on_validation_epoch_start)                                                                   \
+    X(on_validation_epoch_end)                                                                     \
+    X(on_validation_batch_start)                                                                   \
+    X(on_validation_batch_end)                                                                     \
+    X(on_test_start)                                                                               \
+    X(on_test_end)                                                                                 \
+    X(on_test_epoch_start)                                                                         \
+    X(on_test_epoch_end)                                                                           \
+    X(on_test_batch_start)                                                                         \
+    X(on_test_batch_end)                                                                           \
+    X(on_predict_start)                                                                            \
+    X(on_predict_end)                                                                              \
+    X(on_predict_epoch_start)                                                                      \
+    X(on_predict_epoch_end)                                                                        \
+    X(on_predict_batch_start)                                                                      \
+    X(on_predict_batch_end)                                                                        \
+    X(on_save_checkpoint)                                                                          \
+    X(on_load_checkpoint)
+/* Of callbacks alone. */
+#define STK_CALLBACK_HOOK_LIST(X)                                                                  \
+    X(on_sanity_check_start)                                                                       \
+    X(on_sanity_check_end)                                                                         \
+    X(on_exception)
+/* Of modules alone. */
+#define STK_MODULE_HOOK_LIST(X)                                                                    \
+    X(configure_callbacks)                                                                         \
+    X(prepare_data)                                                                                \
+    X(configure_model)                                                                             \
+    X(zero_grad)                                                                                   \
+    X(train_dataloader)                                                                            \
+    X(val_dataloader)                                                                              \
+    X(test_dataloader)                                                                             \
+    X(predict_dataloader)                                                                          \
+    X(on_validation_model_zero_grad)                                                               \
+    X(on_validation_model_eval)                                                                    \
+    X(on_validation_model_train)                                                                   \
+    X(on_test_model_eval)                                                                          \
+    X(on_test_model_train)                                                                         \
+    X(on_predict_model_eval)                                                                       \
+    X(on_predict_model_train)                                                                      \
+    X(on_before_batch_transfer)                                                                    \
+    X(transfer_batch_to_device)                                                                    \
+    X(on_after_batch_transfer)
+
+/* ---- Modules ---- */
+
+/** What a tensor of a module's state is. */
+typedef enum stk_state_kind {
+    STK_STATE_PARAMETER = 1, /**< trained */
+    STK_STATE_FROZEN = 2,    /**< a parameter that is not */
+    STK_STATE_BUFFER = 4,    /**< running statistics and the like: saved, not trained */
+    STK_STATE_OPTIMIZER = 8, /**< moments, counters of schedules: needed to go on, not to predict */
+    STK_STATE_GRADIENT =
+        16,               /**< named as its parameter; saved within an accumulation window only */
+    STK_STATE_WEIGHTS = 7 /**< what a prediction needs */
+} stk_state_kind;
+
+/** Takes one tensor; its bytes may be read and written until the next step. */
+typedef stk_status stk_state_visit(void *user, stk_state_kind kind, const stk_state_tensor *tensor,
+                                   stk_error *err);
+
+/** A schedule of the learning rate, as the trainer sees it. */
+typedef struct stk_lr_scheduler {
+    const char *name;       /**< for LearningRateMonitor; NULL: "lr-<optimizer>" */
+    bool every_step;        /**< stepped after optimizer steps; else after epochs */
+    uint64_t frequency;     /**< of those; 0: 1 */
+    bool reduce_on_plateau; /**< wants the value of `monitor`, after validation */
+    const char *monitor;
+    bool strict; /**< a missing `monitor` is an error, else a warning */
+} stk_lr_scheduler;
+
+/** What configure_optimizers() answers. The texts live as long as the module. */
+typedef struct stk_optimizers {
+    uint32_t struct_size;
+    const char *name;    /**< "Adam" */
+    uint32_t num_groups; /**< of parameters; 0: 1 */
+    const stk_lr_scheduler *schedulers;
+    uint32_t num_schedulers;
+} stk_optimizers;
+
+/** A line of the model summary. */
+typedef struct stk_layer {
+    const char *name, *type;
+    uint64_t parameters, trainable; /**< numbers of elements */
+    double flops;                   /**< of one sample, forward; 0: unknown */
+    bool training;                  /**< in train mode */
+    uint32_t depth;                 /**< 1: of the model itself */
+} stk_layer;
+
+/** How a module is to compute. */
+typedef struct stk_module_setup {
+    uint32_t struct_size;
+    const char *precision; /**< "32-true", "64-true", "bf16-mixed" */
+    bool deterministic;    /**< the same bits every time, on a device too */
+    bool training;         /**< gradients will be wanted: no buffers for them otherwise */
+    bool has_seed;         /**< `seed` was given */
+    uint64_t seed;         /**< of initial weights and dropout */
+    uint64_t batch_size, eval_batch_size; /**< most rows of a batch; 0: none */
+    const stk_field *fields;              /**< of a batch */
+    uint32_t num_fields;
+} stk_module_setup;
+
+typedef enum stk_clip { STK_CLIP_NORM = 0, STK_CLIP_VALUE } stk_clip;
+
+/**
+ * What is trained: a model of Stoker's layers, or anything the caller computes. The trainer calls
+ * from one thread. Only what a task uses need be there: training_step, backward and optimizer_step
+ * for fit, the step of its name for the others.
+ */
+typedef struct stk_module_ops {
+    uint32_t struct_size; /* first, for ever */
+    const char *name;     /* type in the summary: "MLP" */
+
+    /* Forward and loss of at->batch. */
+    stk_status (*training_step)(stk_module *self, stk_trainer *trainer, const stk_moment *at,
+                                stk_loss *loss, stk_error *err);
+    /* Add the gradients of `scale` x loss to those there are. */
+    stk_status (*backward)(stk_module *self, const stk_loss *loss, double scale, stk_error *err);
+    stk_status (*optimizer_step)(stk_module *self, const stk_moment *at, stk_error *err);
+    stk_status (*validation_step)(stk_module *self, stk_trainer *trainer, const stk_moment *at,
+                                  stk_error *err);
+    stk_status (*test_step)(stk_module *self, stk_trainer *trainer, const stk_moment *at,
+                            stk_error *err);
+    /* The prediction is the module's and valid until its next step. */
+    stk_status (*predict_step)(stk_module *self, stk_trainer *trainer, const stk_moment *at,
+                               stk_tensor *prediction, stk_error *err);
+
+    /* (optional) NULL: nothing can be saved, clipped or averaged. Show each tensor whose kind is in
+     * `kinds`, in an order that never changes. */
+    stk_status (*state)(stk_module *self, uint32_t kinds, stk_state_visit *visit, void *user,
+                        stk_error *err);
+    /* (optional) NULL: the gradients that state() shows are filled with zeros. */
+    stk_status (*optimizer_zero_grad)(stk_module *self, const stk_moment *at, stk_error *err);
+    /* (optional) NULL: the trainer clips the gradients that state() shows. */
+    stk_status (*clip_gradients)(stk_module *self, double value, stk_clip algorithm,
+                                 stk_error *err);
+    /* (optional) NULL: one group without schedules. */
+    stk_status (*configure_optimizers)(stk_module *self, stk_trainer *trainer, stk_optimizers *out,
+                                       stk_error *err);
+    /* (optional) "lr", "momentum", "weight_decay" of a group of parameters; false: there is none.
+     */
+    bool (*get_option)(const stk_module *self, uint32_t group, const char *name, double *value);
+    bool (*set_option)(stk_module *self, uint32_t group, const char *name, double value);
+    /* (optional, with schedulers) `metric` is NULL but for reduce_on_plateau. */
+    stk_status (*lr_scheduler_step)(stk_module *self, uint32_t scheduler, const double *metric,
+                                    stk_error *err);
+    /* (optional) NULL: 32-true is all there is. Called before configure_optimizers(). */
+    stk_status (*configure)(stk_module *self, const stk_module_setup *setup, stk_error *err);
+    /* (optional) Switch between training and evaluation (dropout, running statistics). */
+    void (*train)(stk_module *self, bool mode);
+    /* (optional) Layer `i` for the summary; false past the last. */
+    bool (*layer)(const stk_module *self, size_t i, stk_layer *out);
+    /* (optional) Most bytes it will hold: parameters, moments and the buffers of a step. */
+    uint64_t (*memory)(const stk_module *self);
+    /* (optional) NULL: the caller's. */
+    void (*destroy)(stk_module *self);
+#define STK_MODULE_MEMBER(name) stk_module_hook *name;
+    STK_HOOK_LIST(STK_MODULE_MEMBER)
+    STK_MODULE_HOOK_LIST(STK_MODULE_MEMBER)
+#undef STK_MODULE_MEMBER
+} stk_module_ops;
+
+/** Every module begins with this. */
+struct stk_module {
+    const stk_module_ops *ops;
+};
+
+/** End a module with its own destroy() and set *module to NULL. Accepts NULL. */
+STK_API void stk_module_destroy(stk_module **module);
+
+/* ---- Callbacks ---- */
+
+/**
+ * What looks on and steps in. Built-in ones are listed by stk_callback_kind(); outsiders may write
+ * one. All hooks are optional and run on the trainer's thread.
+ */
+typedef struct stk_callback_ops {
+    uint32_t struct_size; /* first, for ever */
+    const char *name;     /* "early_stopping" */
+    const char *doc;
+    const stk_option_table *options;
+    /* `options` is the struct of the table; strings in it are to be copied. */
+    stk_status (*create)(stk_context *ctx, const void *options, stk_callback **out, stk_error *err);
+    void (*destroy)(stk_callback *callback);
+    /* (optional) Names it in checkpoints where several of a kind are used; NULL: its name. */
+    const char *(*state_key)(const stk_callback *callback);
+    /* (optional) Its state: texts and tensors under names of its own. */
+    stk_status (*state_dict)(stk_callback *self, stk_saver *to, stk_error *err);
+    stk_status (*load_state_dict)(stk_callback *self, const stk_restorer *from, stk_error *err);
+    /* It decides on metrics: its on_train_epoch_end runs after the module's, so that it sees what
+     * is logged there. */
+    bool monitors;
+    bool checkpoints; /* It saves: it runs after all others; enable_checkpointing governs it. */
+#define STK_CALLBACK_MEMBER(name) stk_callback_hook *name;
+    STK_HOOK_LIST(STK_CALLBACK_MEMBER)
+    STK_CALLBACK_HOOK_LIST(STK_CALLBACK_MEMBER)
+#undef STK_CALLBACK_MEMBER
+} stk_callback_ops;
+
+/** Every callback begins with this; its create() fills it. */
+struct stk_callback {
+    const stk_callback_ops *ops;
+    stk_context *context;
+};
+
+/** The built-in callbacks, for help: kind `i`, NULL past the end. */
+STK_API const stk_callback_ops *stk_callback_kind(size_t i);
+
+/** Put a text or a tensor into a checkpoint, under a name of the caller's own. Both are copied
+ * before the hook's checkpoint is handed over; a tensor's bytes may not change until then. */
+STK_API STK_NODISCARD stk_status stk_saver_text(stk_saver *saver, const char *name,
+                                                const char *text, stk_error *err);
+STK_API STK_NODISCARD stk_status stk_saver_tensor(stk_saver *saver, const stk_state_tensor *tensor,
+                                                  stk_error *err);
+/** What was put there; NULL: nothing. Valid during the call that got the restorer. */
+STK_API const char *stk_restorer_text(const stk_restorer *restorer, const char *name);
+STK_API const stk_state_tensor *stk_restorer_tensor(const stk_restorer *restorer, const char *name);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

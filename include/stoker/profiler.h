@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Profilers: what a trainer calls, what layers and workers do meanwhile -> tables and a trace. */
+#ifndef STOKER_PROFILER_H
+#define STOKER_PROFILER_H
+
+#include <stoker/trainer.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** What a profile writes; several may be had of the same run. Named as for Lightning's Trainer. */
+typedef struct stk_profile_options {
+    uint32_t struct_size;
+    const char *profiler; /**< "simple", "advanced", "trace", or several with commas between */
+    const char *dirpath;  /**< folder of the files; NULL: the log folder of the run */
+    /** Part of the files' names: `fit-<filename>-0.txt`; where both tables are asked for,
+     * `fit-simple_<filename>-0.txt` and `fit-advanced_<filename>-0.txt`. NULL: the tables are said
+     * to the console, and the name of a trace goes without it. */
+    const char *filename;
+    bool extended; /**< `simple` counts calls and shares; else its rows are mean and total */
+    double line_count_restriction; /**< rows of each table of `advanced`: above 1 so many, up to 1
+                                        this share of them */
+    uint64_t max_events;           /**< of a trace; later ones are counted, not kept */
+} stk_profile_options;
+
+/** The described options, section "profile". */
+STK_API const stk_option_table *stk_profile_option_table(void);
+STK_API void stk_profile_options_init(stk_profile_options *options);
+
+typedef struct stk_profile stk_profile;
+
+/**
+ * Make a profile and install it as the trainer's profiler. It times every call of the trainer,
+ * every layer of a model of ours, and for a trace every piece of the workers' work.
+ *
+ * Ownership: *out is the caller's, ended with stk_profile_close() before the trainer and its module
+ * are destroyed. `options` are copied. Thread: the trainer's, not while a task is at work. Errors:
+ * STK_EINVAL (an option that is wrong or has no effect, named), STK_ENOMEM, STK_EBUSY (the context
+ * has too many listeners).
+ */
+STK_API STK_NODISCARD stk_status stk_profile_create(stk_trainer *trainer,
+                                                    const stk_profile_options *options,
+                                                    stk_profile **out, stk_error *err);
+
+/**
+ * Write what was recorded of the task that ended, and begin anew. A task of another kind (a test
+ * after a fit) does so by itself.
+ *
+ * Blocks. Errors: those of the files; STK_EINVAL where actions did not nest (started twice, stopped
+ * without a start), after writing; STK_ENOMEM where not everything could be recorded.
+ */
+STK_API STK_NODISCARD stk_status stk_profile_finish(stk_profile *profile, stk_error *err);
+
+/** Finish, take the profiler off the trainer, set *profile to NULL. Accepts NULL. `err` may be
+ * NULL. */
+STK_API stk_status stk_profile_close(stk_profile **profile, stk_error *err);
+
+/* ---- Looking at it: what was recorded since the last stk_profile_finish() ---- */
+
+/** An action under its whole name ("[Strategy]SingleDeviceStrategy.backward"), or a layer's pass.
+ * Times in nanoseconds. */
+typedef struct stk_profile_action {
+    const char *name;  /**< lives until the profile is finished */
+    uint64_t calls;    /**< that have ended */
+    uint64_t total_ns; /**< with what it called */
+    uint64_t own_ns;   /**< without */
+} stk_profile_action;
+
+/** Action `i` in the order of their first calls; false past the last. */
+STK_API bool stk_profile_get_action(const stk_profile *profile, size_t i, stk_profile_action *out);
+
+/** Passes over one layer: how often, how long, products and bytes touched at least. */
+typedef struct stk_profile_pass {
+    uint64_t calls, ns, flops, bytes;
+} stk_profile_pass;
+
+typedef struct stk_profile_layer {
+    uint32_t struct_size;
+    const char *name, *kind; /**< live until the profile is closed */
+    stk_profile_pass forward, backward;
+} stk_profile_layer;
+
+/** Layer `i` of a model of ours in the order of computation; one that another one does has no
+ * calls. False past the last. */
+STK_API bool stk_profile_get_layer(const stk_profile *profile, size_t i, stk_profile_layer *out);
+
+/**
+ * Where the time of one training batch went, in nanoseconds, from asking for the batch to the end
+ * of its step. `other` is the optimizer, the hooks and all else, so that the four parts are the
+ * whole.
+ */
+typedef struct stk_profile_batch {
+    uint64_t epoch, batch_idx, samples;
+    uint64_t data, forward, backward, other;
+} stk_profile_batch;
+
+#define STK_PROFILE_MAX_BATCHES 1000000 /* later ones are not kept one by one */
+
+/** Batch `i` in the order of training; false past the last. */
+STK_API bool stk_profile_get_batch(const stk_profile *profile, size_t i, stk_profile_batch *out);
+
+/** Path of the file that the last stk_profile_finish() wrote as its `i`-th; NULL past the last. */
+STK_API const char *stk_profile_file(const stk_profile *profile, size_t i);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The trainer: batches -> steps -> trained parameters, with the surface that Lightning's users
+ * know. */
+#ifndef STOKER_TRAINER_H
+#define STOKER_TRAINER_H
+
+#include <stoker/model.h>
+#include <stoker/module.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Models as modules ---- */
+
+/** The table of stk_model_module_options: src/train/model_module_options.c. */
+typedef struct stk_model_module_options {
+    uint32_t struct_size;
+    const char *input;   /**< field of a batch that the model takes; NULL: the first with floats */
+    const char *target;  /**< field its loss compares with; NULL: "label" */
+    int32_t interval;    /**< of the schedule: 0 after each optimizer step, 1 after each epoch */
+    uint64_t frequency;  /**< of those */
+    const char *monitor; /**< what reduce_on_plateau looks at; NULL: "val_loss" */
+    const char *weights; /**< safetensors file whose weights it begins with; NULL: none */
+    bool weights_strict; /**< its tensors have to be those of the model; else what fits is taken */
+} stk_model_module_options;
+
+STK_API const stk_option_table *stk_model_module_option_table(void);
+STK_API void stk_model_module_options_init(stk_model_module_options *options);
+
+/** What a module is made of. Everything it points to outlives the module. */
+typedef struct stk_model_recipe {
+    uint32_t struct_size;
+    const stk_model_builder *builder;
+    const stk_model_options *model;         /**< NULL: the defaults */
+    const stk_optimizer_options *optimizer; /**< NULL: the defaults */
+    const stk_parameter_group *groups;
+    size_t num_groups;
+    const stk_schedule *schedule;            /**< NULL: constant */
+    const stk_model_module_options *options; /**< NULL: the defaults */
+} stk_model_recipe;
+
+/**
+ * A model of Stoker's layers as a module. It logs train_loss on steps, and val_loss and test_loss;
+ * with cross-entropy val_acc and test_acc, and with top_k above 1 val_acc_topk and test_acc_topk. A
+ * schedule whose number of steps is 0 spans the whole training.
+ *
+ * Ownership: *out is the caller's, ended with stk_module_destroy(). Errors: STK_EINVAL, STK_ENOMEM.
+ */
+STK_API STK_NODISCARD stk_status stk_model_module_create(stk_context *context,
+                                                         const stk_model_recipe *recipe,
+                                                         stk_module **out, stk_error *err);
+/** Take the weights of a safetensors file (Python's, torchvision's, a checkpoint of ours) as
+ * stk_model_load() does. Blocks. */
+STK_API STK_NODISCARD stk_status stk_model_load_file(stk_context *context, stk_model *model,
+                                                     const char *path, bool strict, size_t *taken,
+                                                     stk_error *err);
+/** The model inside; NULL before a task has configured it. */
+STK_API stk_model *stk_model_module_model(const stk_module *module);
+
+/* ---- Console ---- */
+
+/**
+ * Where lines and the progress bar go. The bar is one line that is replaced ten times a second;
+ * NULL takes it away. Calls come from one thread at a time. Without a console, lines go to the
+ * context's log and progress to its progress sink.
+ */
+typedef struct stk_console {
+    uint32_t struct_size;
+    void (*line)(void *user, const char *text);
+    void (*bar)(void *user, const char *text); /**< NULL: no terminal, so plain lines instead */
+    int (*width)(void *user);                  /**< columns; NULL: 80 */
+    void *user;
+} stk_console;
+
+/* ---- The trainer ---- */
+
+/** A word that stands for yes or no, or leaves it to the others. */
+typedef enum stk_switch { STK_SWITCH_AUTO = 0, STK_SWITCH_FALSE, STK_SWITCH_TRUE } stk_switch;
+typedef enum stk_nan_policy {
+    STK_NAN_STOP = 0, /**< end the run, naming the samples of the batch */
+    STK_NAN_SKIP,     /**< leave the batch out */
+    STK_NAN_REWIND, /**< go back to the parameters of the last good checkpoint, and leave it out */
+    STK_NAN_IGNORE
+} stk_nan_policy;
+
+/** The table of stk_trainer_options: names, defaults and ranges are written there
+ * (src/train/options.c). Numbers that may be a count or a fraction are texts: "10" are 10 batches,
+ * "1.0" is all of them. */
+typedef struct stk_trainer_options {
+    uint32_t struct_size;
+    const char *accelerator;  /**< "auto", "cpu" */
+    const char *strategy;     /**< "auto", "single_device" */
+    const char *devices;      /**< "auto", "1" */
+    uint64_t num_nodes;       /**< 1 */
+    const char *precision;    /**< "32-true", "64-true", "bf16-mixed" */
+    const char *fast_dev_run; /**< "false", "true" (1 batch) or a number of batches */
+    int64_t max_epochs;       /**< -1: without end; 0: 1000 unless max_steps or max_time is set */
+    uint64_t min_epochs;      /**< 0: none */
+    int64_t max_steps;        /**< optimizer steps; -1: no limit */
+    uint64_t min_steps;       /**< 0: none */
+    const char *max_time;     /**< "DD:HH:MM:SS"; NULL: none */
+    const char *limit_train_batches, *limit_val_batches, *limit_test_batches,
+        *limit_predict_batches;
+    const char *overfit_batches; /**< "0.0": off */
+    const char
+        *val_check_interval; /**< "1.0" of an epoch, "100" batches, or "00:00:10:00" of time */
+    uint64_t check_val_every_n_epoch; /**< 0: val_check_interval counts batches across epochs */
+    int64_t num_sanity_val_steps;     /**< -1: all */
+    uint64_t log_every_n_steps;
+    int32_t enable_checkpointing, enable_progress_bar, enable_model_summary; /**< stk_switch */
+    const char *logger; /**< "auto", "false", or names: "csv,tensorboard" */
+    uint64_t accumulate_grad_batches;
+    double gradient_clip_val;        /**< 0: none */
+    int32_t gradient_clip_algorithm; /**< stk_clip */
+    bool deterministic, benchmark, inference_mode, use_distributed_sampler, detect_anomaly,
+        barebones, sync_batchnorm;
+    uint64_t reload_dataloaders_every_n_epochs;
+    const char *default_root_dir; /**< "." */
+    int64_t seed_everything;      /**< -1: the seeds of the parts stay as they are */
+    uint64_t val_batch_size;      /**< of loaders the trainer makes for evaluation; 0: as given */
+    int32_t nan_policy;           /**< stk_nan_policy */
+    uint64_t nan_limit;           /**< bad batches in a row that end the run all the same */
+} stk_trainer_options;
+
+STK_API const stk_option_table *stk_trainer_option_table(void);
+STK_API void stk_trainer_options_init(stk_trainer_options *options);
+
+/**
+ * Make a trainer. `options` are copied, texts too.
+ *
+ * Ownership: *out is the caller's, ended with stk_trainer_destroy(). Thread: any. Does not block.
+ * Errors: STK_EINVAL (an option that is wrong, contradicts another or has no effect, named),
+ * STK_ENOTSUP (what exists instead), STK_ENOMEM.
+ */
+STK_API STK_NODISCARD stk_status stk_trainer_create(stk_context *context,
+                                                    const stk_trainer_options *options,
+                                                    stk_trainer **out, stk_error *err);
+/** Write what is left, close loggers, destroy callbacks, set *trainer to NULL. Accepts NULL. */
+STK_API void stk_trainer_destroy(stk_trainer **trainer);
+
+/** Where lines and bars go; copied. */
+STK_API void stk_trainer_set_console(stk_trainer *trainer, const stk_console *console);
+/**
+ * Who times what the trainer calls. `owner` says whose call it is
+ * ("[Strategy]SingleDeviceStrategy",
+ * "[Callback]early_stopping", "[LightningModule]Model"), and is empty for the trainer's own
+ * ("run_training_epoch", "run_training_batch", "[_TrainingEpochLoop].train_dataloader_next", ...);
+ * `what` is the action. Calls nest. On the trainer's thread; without a profiler each costs a
+ * branch.
+ */
+typedef struct stk_profiler {
+    uint32_t struct_size;
+    void (*start)(void *user, const char *owner, const char *what);
+    void (*stop)(void *user, const char *owner, const char *what);
+    void *user;
+} stk_profiler;
+
+/** Install a profiler, copied; NULL removes it. Not while a task is at work. */
+STK_API void stk_trainer_set_profiler(stk_trainer *trainer, const stk_profiler *profiler);
+
+/** Add a callback of a kind. `options` may be NULL for the defaults. `out` (may be NULL) shows it;
+ * it stays the trainer's. */
+STK_API STK_NODISCARD stk_status stk_trainer_add_callback(stk_trainer *trainer,
+                                                          const stk_callback_ops *ops,
+                                                          const void *options, stk_callback **out,
+                                                          stk_error *err);
+/** The same for a logger; it is opened by the first task that logs. Where any was added, the option
+ * `logger` has to be "auto". */
+STK_API STK_NODISCARD stk_status stk_trainer_add_logger(stk_trainer *trainer,
+                                                        const stk_logger_ops *ops,
+                                                        const void *options, stk_error *err);
+/** A line of hyper-parameters for the loggers; copied. */
+STK_API STK_NODISCARD stk_status stk_trainer_add_hparam(stk_trainer *trainer, const char *name,
+                                                        const char *value, stk_error *err);
+
+/**
+ * Batches of one loader: a dataset and options, of which the trainer makes loaders as it needs
+ * them, or a function that makes them (the trainer destroys them), or one loader of the caller's.
+ */
+typedef struct stk_loader_source {
+    uint32_t struct_size;
+    stk_dataset *dataset;
+    const stk_loader_options *options; /**< NULL: the defaults */
+    stk_status (*open)(void *user, stk_loader **out, stk_error *err);
+    void *user;
+    stk_loader *loader;
+} stk_loader_source;
+
+typedef struct stk_trainer_data {
+    uint32_t struct_size;
+    const stk_loader_source *train; /**< one */
+    const stk_loader_source *val;   /**< for fit and validate */
+    uint32_t num_val;
+    const stk_loader_source *test;
+    uint32_t num_test;
+    const stk_loader_source *predict;
+    uint32_t num_predict;
+} stk_trainer_data;
+
+/**
+ * Train. `ckpt_path` is a file, "last" (the newest complete and verified checkpoint below
+ * default_root_dir), "best" (of this trainer's ModelCheckpoint) or NULL.
+ *
+ * @return STK_OK; STK_ECANCELED after stk_trainer_stop(), with a checkpoint written where those are
+ * enabled; any other status is a failure, named in `err`.
+ *
+ * Thread: one task of a trainer at a time. Blocks until it is done. Everything in `data` and the
+ * module outlive the call.
+ */
+STK_API STK_NODISCARD stk_status stk_trainer_fit(stk_trainer *trainer, stk_module *module,
+                                                 const stk_trainer_data *data,
+                                                 const char *ckpt_path, stk_error *err);
+STK_API STK_NODISCARD stk_status stk_trainer_validate(stk_trainer *trainer, stk_module *module,
+                                                      const stk_trainer_data *data,
+                                                      const char *ckpt_path, stk_error *err);
+STK_API STK_NODISCARD stk_status stk_trainer_test(stk_trainer *trainer, stk_module *module,
+                                                  const stk_trainer_data *data,
+                                                  const char *ckpt_path, stk_error *err);
+STK_API STK_NODISCARD stk_status stk_trainer_predict(stk_trainer *trainer, stk_module *module,
+                                                     const stk_trainer_data *data,
+                                                     const char *ckpt_path, stk_error *err);
+
+/** Finish the step, save, end with STK_ECANCELED. Safe in a signal handler; any thread. A task
+ * begun later ends at once until stk_trainer_resume(). */
+STK_API void stk_trainer_stop(stk_trainer *trainer);
+STK_API void stk_trainer_resume(stk_trainer *trainer);
+/** End training after this batch, as EarlyStopping does: min_epochs and min_steps still hold, and
+ * the status is STK_OK. From hooks. */
+STK_API void stk_trainer_should_stop(stk_trainer *trainer);
+
+/** Print what a checkpoint is, one "name: value" at a time; one of ours is verified first. Blocks.
+ * Errors: STK_ENOENT, STK_ETRUNCATED, STK_ECHECKSUM (damaged), STK_EFORMAT. */
+STK_API STK_NODISCARD stk_status stk_checkpoint_describe(stk_context *context, const char *path,
+                                                         void (*line)(void *user, const char *name,
+                                                                      const char *value),
+                                                         void *user, stk_error *err);
+
+/* ---- Logging from steps and hooks ---- */
+
+/** Flags of stk_trainer_log(). 0: training steps log each step, everything else at the epoch's
+ * end. */
+enum {
+    STK_ON_STEP = 1,
+    STK_ON_EPOCH = 2, /**< with STK_ON_STEP: as "name_step" and "name_epoch" */
+    STK_PROG_BAR = 4,
+    STK_NO_LOGGER = 8,
+    STK_REDUCE_SUM = 16, /**< over the epoch; else the mean, weighted by batch size */
+    STK_REDUCE_MIN = 32,
+    STK_REDUCE_MAX = 64
+};
+
+/** Log a number under a name (a text that stays where it is is found faster). `batch_size` 0: the
+ * rows of the batch. Allocates the first time a name is seen, never after. From steps and hooks. */
+STK_API STK_NODISCARD stk_status stk_trainer_log(stk_trainer *trainer, const char *name,
+                                                 double value, uint32_t flags, uint64_t batch_size,
+                                                 stk_error *err);
+/** The same for a number that may lie on the device. */
+STK_API STK_NODISCARD stk_status stk_trainer_log_scalar(stk_trainer *trainer, const char *name,
+                                                        const stk_scalar *value, uint32_t flags,
+                                                        uint64_t batch_size, stk_error *err);
+
+/* ---- Looking at it ---- */
+
+STK_API stk_context *stk_trainer_context(const stk_trainer *trainer);
+STK_API const stk_trainer_options *stk_trainer_get_options(const stk_trainer *trainer);
+STK_API uint64_t stk_trainer_current_epoch(const stk_trainer *trainer);
+STK_API uint64_t stk_trainer_global_step(const stk_trainer *trainer);
+/** Value of a metric as callbacks see it; false: there is none of the name. May wait for the
+ * device. */
+STK_API bool stk_trainer_metric(stk_trainer *trainer, const char *name, double *value);
+/** Metric `i`; false past the last. */
+STK_API bool stk_trainer_metric_at(stk_trainer *trainer, size_t i, stk_metric *out);
+/** Batches of an epoch after the limits: training (loader 0), or a loader of the other phases. */
+STK_API uint64_t stk_trainer_num_batches(const stk_trainer *trainer, stk_phase phase,
+                                         uint32_t dataloader_idx);
+/** What configure_optimizers() said; zeros before. */
+STK_API const stk_optimizers *stk_trainer_optimizers(const stk_trainer *trainer);
+/** Folder of the first logger's run, or default_root_dir. */
+STK_API const char *stk_trainer_log_dir(const stk_trainer *trainer);
+/** Best and last file of the first ModelCheckpoint; NULL: none. */
+STK_API const char *stk_trainer_best_model_path(const stk_trainer *trainer);
+STK_API const char *stk_trainer_last_model_path(const stk_trainer *trainer);
+/** Batches of an optimizer step from now on. From hooks. */
+STK_API void stk_trainer_set_accumulate(stk_trainer *trainer, uint64_t batches);
+/** Save a checkpoint of this moment at `path` in the background, then remove `replaces` (NULL:
+ * none) once it is durable. From hooks. */
+STK_API STK_NODISCARD stk_status stk_trainer_save(stk_trainer *trainer, const char *path,
+                                                  bool weights_only, const char *replaces,
+                                                  stk_error *err);
+
+/** How often something was begun and ended, over all and within the current run of its loop. */
+typedef struct stk_progress_count {
+    uint64_t ready, started, processed, completed;
+} stk_progress_count;
+typedef struct stk_progress {
+    stk_progress_count total, current;
+} stk_progress;
+typedef struct stk_trainer_progress {
+    uint32_t struct_size;
+    stk_progress epochs, train_batches, optimizer_steps, zero_grads, scheduler_steps, val_batches,
+        test_batches, predict_batches;
+} stk_trainer_progress;
+STK_API void stk_trainer_get_progress(const stk_trainer *trainer, stk_trainer_progress *out);
+
+/** Where the time of the last task went, in nanoseconds; the parts add up to `wall`. */
+typedef struct stk_trainer_times {
+    uint32_t struct_size;
+    uint64_t wall;
+    uint64_t data_wait, transfer, step, validation, callbacks, logging, checkpoint, other;
+    uint64_t steps, samples; /**< training batches and their rows */
+    stk_waits waits;         /**< of training, what `data_wait` was for; the parts add up to it */
+} stk_trainer_times;
+STK_API void stk_trainer_get_times(const stk_trainer *trainer, stk_trainer_times *out);
+/** What the loader of training had counted when the last task began, and when it ended; zeros where
+ * there was none. */
+STK_API void stk_trainer_get_loader_stats(const stk_trainer *trainer, stk_loader_stats *begin,
+                                          stk_loader_stats *end);
+/** The same as one paragraph. Returns the length, as snprintf(). */
+STK_API int stk_trainer_times_format(const stk_trainer_times *times, char *text, size_t size);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Loaders of a task: made from datasets, with the trainer's seed and sizes, and read so that a stop
+ * is heard. */
+#include <inttypes.h>
+
+#include "loader/loader.h"
+#include "train/train.h"
+
+enum { LOOK_MS = 100 /* between two looks at the stop flag */ };
+
+stk__feeds *stk__feeds_of(stk_trainer *t, stk_phase phase)
+{
+    switch (phase) {
+    case STK_PHASE_TRAIN:
+        return &t->train;
+    case STK_PHASE_TEST:
+        return &t->test;
+    case STK_PHASE_PREDICT:
+        return &t->predict;
+    default:
+        return &t->val;
+    }
+}
+
+static const stk_loader_source *sources_of(const stk_trainer *t, stk_phase phase, uint32_t *n)
+{
+    const stk_trainer_data *data = &t->data_copy;
+
+    switch (phase) {
+    case STK_PHASE_TRAIN:
+        *n = data->train ? 1 : 0;
+        return data->train;
+    case STK_PHASE_TEST:
+        *n = data->num_test;
+        return data->test;
+    case STK_PHASE_PREDICT:
+        *n = data->num_predict;
+        return data->predict;
+    default:
+        *n = data->num_val;
+        return data->val;
+    }
+}
+
+static const stk__limit *limit_of(const stk_trainer *t, stk_phase phase, const char **option)
+{
+    const stk__settings *s = &t->settings;
+
+    *option = s->overfit                   ? "overfit_batches"
+              : phase == STK_PHASE_TRAIN   ? "limit_train_batches"
+              : phase == STK_PHASE_TEST    ? "limit_test_batches"
+              : phase == STK_PHASE_PREDICT ? "limit_predict_batches"
+                                           : "limit_val_batches";
+    return phase == STK_PHASE_TRAIN     ? &s->train
+           : phase == STK_PHASE_TEST    ? &s->test
+           : phase == STK_PHASE_PREDICT ? &s->predict
+                                        : &s->val;
+}
+
+/* A loader of a dataset, with what the trainer's options change. */
+static stk_status make_loader(stk_trainer *t, stk_phase phase, const stk_loader_source *source,
+                              stk_loader **out, stk_error *err)
+{
+    stk_loader_options o;
+
+    stk_loader_options_init(&o);
+    if (source->options)
+        memcpy(&o, source->options, STK_MIN((size_t)source->options->struct_size, sizeof o));
+    o.struct_size = sizeof o;
+    if (t->options.seed_everything >= 0)
+        o.seed = (uint64_t)t->options.seed_everything;
+    if (phase != STK_PHASE_TRAIN && t->options.val_batch_size) {
+        o.batch_size = t->options.val_batch_size;
+        o.global_batch_size = 0;
+    }
+    if (t->settings.overfit)
+        o.shuffle = STK_SHUFFLE_NONE;
+    o.rank = t->strategy->rank;
+    o.world_size = t->strategy->world_size;
+    if (phase != STK_PHASE_TRAIN)
+        o.epochs = 0;
+    return stk_loader_create(source->dataset, &o, out, err);
+}
+
+static stk_status check_source(const stk_trainer *t, stk_phase phase,
+                               const stk_loader_source *source, stk_error *err)
+{
+    const int ways = (source->dataset != NULL) + (source->open != NULL) + (source->loader != NULL);
+
+    if (ways != 1)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
+                         "a source of batches is a dataset, or a function that makes loaders, or a "
+                         "loader: %d of them are given",
+                         ways);
+    if (source->options && !source->dataset)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
+                         "the options of a source have no effect without its dataset");
+    if (!source->dataset && t->settings.overfit && phase == STK_PHASE_TRAIN)
+        return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "overfit_batches", STK_NO_OFFSET,
+                            "trainer.overfit_batches: the order of a loader that the trainer does "
+                            "not make cannot be changed; give a dataset and options");
+    if (!source->dataset && t->options.val_batch_size && phase != STK_PHASE_TRAIN)
+        return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "val_batch_size", STK_NO_OFFSET,
+                            "trainer.val_batch_size: it has no effect on a loader that the trainer "
+                            "does not make; give a dataset and options");
+    if (source->loader && t->options.reload_dataloaders_every_n_epochs && phase == STK_PHASE_TRAIN)
+        return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "reload_dataloaders_every_n_epochs",
+                            STK_NO_OFFSET,
+                            "trainer.reload_dataloaders_every_n_epochs: a ready loader cannot be "
+                            "made again; give a dataset or a function");
+    return STK_OK;
+}
+
+static stk_status open_feed(stk_trainer *t, stk_phase phase, const stk_loader_source *source,
+                            stk__feed *feed, stk_error *err)
+{
+    const char *option;
+    const stk__limit *limit = limit_of(t, phase, &option);
+
+    *feed = (stk__feed){.loader = source->loader, .own = source->loader == NULL};
+    STK_TRY(check_source(t, phase, source, err));
+    if (source->open)
+        STK_TRY(source->open(source->user, &feed->loader, err));
+    else if (source->dataset)
+        STK_TRY(make_loader(t, phase, source, &feed->loader, err));
+    return stk__limit_apply(option, limit, stk_loader_steps(feed->loader), &feed->batches, err);
+}
+
+stk_status stk__feeds_open(stk_trainer *t, stk_phase phase, stk_error *err)
+{
+    stk__feeds *feeds = stk__feeds_of(t, phase);
+    uint32_t n;
+    const stk_loader_source *sources = sources_of(t, phase, &n);
+
+    stk__feeds_close(feeds);
+    if (n > STK__MAX_SOURCES)
+        return stk__fail(err, STK_ELIMIT, STK_STAGE_TRAIN,
+                         "%" PRIu32 " loaders for one loop; %d is the most", n, STK__MAX_SOURCES);
+    for (uint32_t i = 0; i < n; i++) {
+        stk_status status = open_feed(t, phase, &sources[i], &feeds->feeds[i], err);
+        feeds->n = i + 1;
+        if (status != STK_OK) {
+            stk__feeds_close(feeds);
+            return status;
+        }
+    }
+    feeds->open = true;
+    return STK_OK;
+}
+
+void stk__feeds_close(stk__feeds *feeds)
+{
+    for (uint32_t i = 0; i < feeds->n; i++)
+        if (feeds->feeds[i].own)
+            stk_loader_destroy(&feeds->feeds[i].loader);
+    *feeds = (stk__feeds){0};
+}
+
+/*
+ * Waits in short pieces, so that a stop is heard; what the loader would do after a long wait is
+ * done here: its timeout, and once its watchdog, for which the loader has to wait itself.
+ */
+typedef struct patience {
+    uint64_t begin_ns;
+    bool watched;
+} patience;
+
+static stk_status wait_more(stk_trainer *t, const stk_loader *loader, patience *p,
+                            int64_t *timeout_ms, stk_error *err)
+{
+    const stk_loader_options *o = &loader->options;
+    const double waited = (double)(stk__now_ns() - p->begin_ns) * 1e-9;
+
+    *timeout_ms = LOOK_MS;
+    if (atomic_load(&t->stop))
+        return stk__fail(err, STK_ECANCELED, STK_STAGE_TRAIN, "stopped while waiting for data");
+    if (o->timeout > 0 && waited >= o->timeout)
+        return stk__fail(err, STK_ETIMEDOUT, STK_STAGE_TRAIN, "no batch within the timeout of %g s",
+                         o->timeout);
+    if (o->watchdog > 0 && o->watchdog < 1e6 && waited >= o->watchdog && !p->watched) {
+        p->watched = true;
+        *timeout_ms = (int64_t)(o->watchdog * 1e3) + LOOK_MS;
+    }
+    return STK_OK;
+}
+
+stk_status stk__feed_next(stk_trainer *t, stk__feed *feed, stk_batch **out, stk_error *err)
+{
+    patience p = {.begin_ns = t->ledger.last_ns};
+    int64_t timeout_ms = LOOK_MS;
+
+    for (int ends = 0;;) {
+        stk_status status = stk_loader_next(feed->loader, timeout_ms, out, err);
+        if (status == STK_OK)
+            return STK_OK;
+        if (status == STK_EAGAIN) {
+            STK_TRY(wait_more(t, feed->loader, &p, &timeout_ms, err));
+            continue;
+        }
+        /* The end of the epoch before may still be to be told; a second one is the last. */
+        if (status == STK_EOS && ends++ == 0)
+            continue;
+        if (status == STK_EOS)
+            return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
+                             "the loader has no more epochs: its option `epochs` has to be 0 or at "
+                             "least max_epochs");
+        return status;
+    }
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who is called when: rows of calls, made once for each task, so that a hook nobody has costs a
+ * branch. */
+#include <stdio.h>
+
+#include "train/train.h"
+
+/* Where a hook stands in the tables; SIZE_MAX: that table has none of it. */
+static const struct {
+    size_t callback, module;
+} places[STK__HOOKS] = {
+#define BOTH(name)                                                                                 \
+    [STK__HOOK_##name] = {offsetof(stk_callback_ops, name), offsetof(stk_module_ops, name)},
+#define CALLBACK(name) [STK__HOOK_##name] = {offsetof(stk_callback_ops, name), SIZE_MAX},
+#define MODULE(name)   [STK__HOOK_##name] = {SIZE_MAX, offsetof(stk_module_ops, name)},
+    STK_HOOK_LIST(BOTH) STK_CALLBACK_HOOK_LIST(CALLBACK) STK_MODULE_HOOK_LIST(MODULE)
+#undef BOTH
+#undef CALLBACK
+#undef MODULE
+};
+
+static stk_callback_hook *callback_hook(const stk_callback_ops *ops, size_t hook)
+{
+    stk_callback_hook *call = NULL;
+
+    if (places[hook].callback != SIZE_MAX)
+        memcpy(&call, (const char *)ops + places[hook].callback, sizeof call);
+    return call;
+}
+
+static stk_module_hook *module_hook(const stk_module_ops *ops, size_t hook)
+{
+    stk_module_hook *call = NULL;
+
+    if (places[hook].module != SIZE_MAX)
+        memcpy(&call, (const char *)ops + places[hook].module, sizeof call);
+    return call;
+}
+
+/*
+ * Callbacks come before the module, with two exceptions. At the end of a training epoch those that
+ * monitor follow it, so that they see what it logs there. And those that save follow it wherever it
+ * has the same hook: what they save then includes all that the hook does.
+ */
+static int place_of(const stk_callback_ops *ops, size_t hook)
+{
+    if (ops->checkpoints)
+        return 2;
+    return ops->monitors && hook == STK__HOOK_on_train_epoch_end ? 1 : 0;
+}
+
+static void add_callbacks(stk_trainer *t, size_t hook, int place)
+{
+    for (size_t i = 0; i < t->num_callbacks; i++) {
+        const stk__callback_entry *entry = &t->callbacks[i];
+        stk_callback_hook *call = callback_hook(&entry->ops, hook);
+        if (call && place_of(&entry->ops, hook) == place)
+            t->rows[hook].calls[t->rows[hook].n++] = (stk__hook_call){
+                .callback = entry->callback, .hook = (enum stk__hook_id)hook, .of_callback = call};
+    }
+}
+
+stk_status stk__hooks_build(stk_trainer *t, stk_error *err)
+{
+    stk__hook_call *next;
+
+    stk__hooks_release(t);
+    t->calls = stk__calloc(t->ctx, STK__HOOKS * (t->num_callbacks + 1), sizeof *t->calls);
+    if (!t->calls)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for the hooks");
+    next = t->calls;
+    for (size_t hook = 0; hook < STK__HOOKS; hook++) {
+        stk_module_hook *call = module_hook(&t->ops, hook);
+        t->rows[hook] = (stk__hook_row){.calls = next};
+        add_callbacks(t, hook, 0);
+        if (call)
+            t->rows[hook].calls[t->rows[hook].n++] =
+                (stk__hook_call){.hook = (enum stk__hook_id)hook, .of_module = call};
+        add_callbacks(t, hook, 1);
+        add_callbacks(t, hook, 2);
+        next += t->rows[hook].n;
+    }
+    return STK_OK;
+}
+
+void stk__hooks_release(stk_trainer *t)
+{
+    stk__free(t->ctx, t->calls);
+    t->calls = NULL;
+    memset(t->rows, 0, sizeof t->rows);
+}
+
+static stk_status call_one(stk_trainer *t, const stk__hook_call *call, stk_error *err)
+{
+    return call->callback ? call->of_callback(call->callback, t, &t->at, err)
+                          : call->of_module(t->module, t, &t->at, err);
+}
+
+/* Whose call it is, for a profiler: "[Callback]ema". */
+static void owner_of(const stk_trainer *t, const stk__hook_call *call, char *text, size_t size)
+{
+    snprintf(text, size, "[LightningModule]%s", t->ops.name ? t->ops.name : "module");
+    for (size_t i = 0; call->callback && i < t->num_callbacks; i++)
+        if (t->callbacks[i].callback == call->callback)
+            snprintf(text, size, "[Callback]%s", t->callbacks[i].key);
+}
+
+static stk_status call_profiled(stk_trainer *t, const stk__hook_call *call, stk_error *err)
+{
+    static const char *const names[STK__HOOKS] = {
+#define NAME(name) [STK__HOOK_##name] = #name,
+        STK_HOOK_LIST(NAME) STK_CALLBACK_HOOK_LIST(NAME) STK_MODULE_HOOK_LIST(NAME)
+#undef NAME
+    };
+    char owner[300];
+
+    owner_of(t, call, owner, sizeof owner);
+    stk__action(t, owner, names[call->hook]);
+    stk_status status = call_one(t, call, err);
+    stk__action_end(t, owner, names[call->hook]);
+    return status;
+}
+
+stk_status stk__hook_run(stk_trainer *t, const stk__hook_row *row, stk_error *err)
+{
+    stk_status answer = STK_OK;
+
+    for (uint32_t i = 0; i < row->n; i++) {
+        stk_status status =
+            t->profiled ? call_profiled(t, &row->calls[i], err) : call_one(t, &row->calls[i], err);
+        if (status < 0)
+            return status;
+        if (status != STK_OK)
+            answer = status;
+    }
+    return answer;
+}

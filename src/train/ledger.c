@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where the time of a task goes: the parts add up to the whole, because each mark takes all the
+ * time since the last. */
+#include <stdio.h>
+
+#include "train/train.h"
+
+void stk__ledger_begin(stk__ledger *ledger)
+{
+    *ledger = (stk__ledger){0};
+    ledger->begin_ns = ledger->last_ns = stk__now_ns();
+}
+
+void stk__ledger_look(const stk_trainer *t, stk_loader_stats *out)
+{
+    if (t->train.n)
+        stk_loader_get_stats(t->train.feeds[0].loader, out);
+}
+
+void stk_trainer_get_loader_stats(const stk_trainer *t, stk_loader_stats *begin,
+                                  stk_loader_stats *end)
+{
+    *begin = t->ledger.loader_begin;
+    *end = t->ledger.loader_end;
+    begin->struct_size = end->struct_size = sizeof *end;
+}
+
+/* What the loader knows of its waits; the rest of the time that the trainer saw is `other`. */
+static void divide_waits(const stk__ledger *ledger, uint64_t waited_ns, stk_waits *out)
+{
+    const stk_waits *then = &ledger->loader_begin.waits, *now = &ledger->loader_end.waits;
+    uint64_t left = waited_ns;
+
+    *out = (stk_waits){
+        .struct_size = sizeof *out, .batches = now->batches - then->batches, .total_ns = waited_ns};
+    for (int i = 0; i < STK_WAIT_PARTS; i++) {
+        out->parts_ns[i] = STK_MIN(now->parts_ns[i] - then->parts_ns[i], left);
+        left -= out->parts_ns[i];
+    }
+    out->parts_ns[STK_WAIT_OTHER] += left;
+}
+
+void stk_trainer_get_times(const stk_trainer *t, stk_trainer_times *out)
+{
+    const uint64_t *parts = t->ledger.parts;
+
+    *out = (stk_trainer_times){.struct_size = sizeof *out,
+                               .data_wait = parts[STK__PART_DATA_WAIT],
+                               .transfer = parts[STK__PART_TRANSFER],
+                               .step = parts[STK__PART_STEP],
+                               .validation = parts[STK__PART_VALIDATION],
+                               .callbacks = parts[STK__PART_CALLBACKS],
+                               .logging = parts[STK__PART_LOGGING],
+                               .checkpoint = parts[STK__PART_CHECKPOINT],
+                               .other = parts[STK__PART_OTHER],
+                               .steps = t->ledger.steps,
+                               .samples = t->ledger.samples};
+    for (size_t i = 0; i < STK__PARTS; i++)
+        out->wall += parts[i];
+    divide_waits(&t->ledger, out->data_wait, &out->waits);
+}
+
+/* Waits below this share of the time are not worth a sentence. */
+#define SAY_WAITS 0.01
+
+static void say_waits(const stk_trainer_times *times, char *text, size_t size)
+{
+    const stk_waits *w = &times->waits;
+    size_t used = 0;
+
+    *text = 0;
+    if (w->batches == 0 || (double)w->total_ns < SAY_WAITS * (double)times->wall)
+        return;
+    for (int i = 0; i < STK_WAIT_PARTS; i++) {
+        const double share = 100 * (double)w->parts_ns[i] / (double)w->total_ns;
+        if (share < 0.5)
+            continue;
+        used += (size_t)snprintf(
+            text + used, size - used, "%s%s %.1f %%",
+            used ? ", " : " Data was waited for because of: ", stk_wait_text((stk_wait)i), share);
+        used = STK_MIN(used, size - 2);
+    }
+    if (used)
+        snprintf(text + used, size - used, ".");
+}
+
+int stk_trainer_times_format(const stk_trainer_times *times, char *text, size_t size)
+{
+    const struct {
+        const char *name;
+        uint64_t ns;
+    } parts[] = {{"the step", times->step},          {"waiting for data", times->data_wait},
+                 {"transfer", times->transfer},      {"validation", times->validation},
+                 {"callbacks", times->callbacks},    {"logging", times->logging},
+                 {"checkpoints", times->checkpoint}, {"everything else", times->other}};
+    const double wall = STK_MAX((double)times->wall, 1.0), seconds = wall * 1e-9;
+    char list[512] = "", waits[600];
+    size_t used = 0;
+
+    for (size_t i = 0; i < STK_COUNT(parts); i++) {
+        double share = 100 * (double)parts[i].ns / wall;
+        if (share < 0.05)
+            continue;
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s %.1f %%", used ? ", " : "",
+                                 parts[i].name, share);
+        used = STK_MIN(used, sizeof list - 1);
+    }
+    say_waits(times, waits, sizeof waits);
+    if (times->steps == 0)
+        return snprintf(text, size, "Of %.2f s: %s.", seconds, list);
+    return snprintf(text, size,
+                    "%.2f s for %llu training batches (%.0f samples/s over all, %.1f us a batch in "
+                    "the step). Of the time: %s.%s",
+                    seconds, (unsigned long long)times->steps, (double)times->samples / seconds,
+                    (double)times->step * 1e-3 / (double)times->steps, list, waits);
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Loggers of a trainer: which, opened when the first task logs, all behind one queue. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/options.h"
+#include "train/train.h"
+
+static const stk_logger_ops *const kinds[] = {&stk__logger_csv, &stk__logger_tensorboard};
+
+const stk_logger_ops *stk_logger_kind(size_t i)
+{
+    return i < STK_COUNT(kinds) ? kinds[i] : NULL;
+}
+
+stk_status stk_trainer_add_logger(stk_trainer *t, const stk_logger_ops *ops, const void *options,
+                                  stk_error *err)
+{
+    const stk_option_table *table = ops->options;
+
+    stk_error_init(err);
+    if (t->num_loggers == STK__MAX_LOGGERS)
+        return stk__fail(err, STK_ELIMIT, STK_STAGE_TRAIN, "%d loggers are the most",
+                         STK__MAX_LOGGERS);
+    if (!ops->name || !ops->open || !ops->close || !ops->log_metrics)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
+                         "a logger lacks its name, open, close or log_metrics");
+    if (strcmp(t->options.logger, "auto"))
+        return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "logger", STK_NO_OFFSET,
+                            "trainer.logger: '%s' and a logger that is added contradict each "
+                            "other: leave the option at auto",
+                            t->options.logger);
+    void *copy = NULL;
+    if (table) {
+        copy = stk__calloc(t->ctx, 1, table->struct_size);
+        if (!copy)
+            return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for a logger");
+        stk_options_init(table, copy);
+        if (options)
+            memcpy(copy, options, table->struct_size);
+    }
+    t->loggers[t->num_loggers++] = (stk__logger_entry){ops, copy};
+    return STK_OK;
+}
+
+/* The loggers that the option names. */
+static stk_status add_named(stk_trainer *t, stk_error *err)
+{
+    const char *at = strcmp(t->options.logger, "auto") && strcmp(t->options.logger, "true")
+                         ? t->options.logger
+                         : "csv,tensorboard";
+
+    while (*at) {
+        size_t length = strcspn(at, ",");
+        const stk_logger_ops *found = NULL;
+        for (size_t i = 0; i < STK_COUNT(kinds); i++)
+            if (strlen(kinds[i]->name) == length && strncmp(kinds[i]->name, at, length) == 0)
+                found = kinds[i];
+        if (!found)
+            return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "logger", STK_NO_OFFSET,
+                                "trainer.logger: there is no logger '%.*s'; there are csv and "
+                                "tensorboard",
+                                (int)STK_MIN(length, (size_t)40), at);
+        void *options = stk__calloc(t->ctx, 1, found->options->struct_size);
+        if (!options || t->num_loggers == STK__MAX_LOGGERS) {
+            stk__free(t->ctx, options);
+            return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no room for a logger");
+        }
+        stk_options_init(found->options, options);
+        t->loggers[t->num_loggers++] = (stk__logger_entry){found, options};
+        at += length + (at[length] == ',');
+    }
+    return STK_OK;
+}
+
+/* The second logger and those after it share the folder of the first. */
+static void share_version(stk_trainer *t, const stk__logger_entry *entry)
+{
+    if (t->version && entry->ops->options && stk_options_find(entry->ops->options, "version") &&
+        stk_options_set(entry->ops->options, entry->options, "version", t->version, NULL) != STK_OK)
+        stk__log(t->ctx, STK_LOG_DEBUG, "logger %s chooses a version of its own", entry->ops->name);
+}
+
+static stk_status open_all(stk_trainer *t, stk_logger **loggers, size_t *n, stk_error *err)
+{
+    for (size_t i = 0; i < t->num_loggers; i++) {
+        const stk__logger_entry *entry = &t->loggers[i];
+        if (i > 0)
+            share_version(t, entry);
+        STK_TRY(entry->ops->open(t->ctx, entry->options, t->options.default_root_dir, &loggers[i],
+                                 err));
+        *n = i + 1;
+        if (t->log_dir)
+            continue;
+        if (loggers[i]->log_dir && !(t->log_dir = stk__strdup(t->ctx, loggers[i]->log_dir)))
+            return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for the loggers");
+        if (loggers[i]->version >= 0 &&
+            !(t->version = stk__format(t->ctx, "%" PRId64, loggers[i]->version)))
+            return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for the loggers");
+    }
+    return STK_OK;
+}
+
+stk_status stk__loggers_open(stk_trainer *t, stk_error *err)
+{
+    stk_logger *loggers[STK__MAX_LOGGERS];
+    size_t n = 0;
+
+    if (t->log || !t->settings.logging)
+        return STK_OK;
+    if (t->num_loggers == 0)
+        STK_TRY(add_named(t, err));
+    stk_status status = open_all(t, loggers, &n, err);
+    if (status == STK_OK)
+        status = stk__log_queue_create(t->ctx, loggers, n, &t->log, err);
+    if (status != STK_OK) {
+        for (size_t i = 0; i < n; i++)
+            loggers[i]->ops->close(loggers[i]);
+        return status;
+    }
+    if (t->num_hparams)
+        status = stk__log_queue_hyperparams(t->log, t->hparams, t->num_hparams, err);
+    return status;
+}
+
+stk_status stk__log_line(stk_trainer *t, const stk_metric *metrics, size_t n, int64_t step,
+                         stk_error *err)
+{
+    return t->log ? stk__log_queue_metrics(t->log, metrics, n, step, err) : STK_OK;
+}
+
+stk_status stk_trainer_add_hparam(stk_trainer *t, const char *name, const char *value,
+                                  stk_error *err)
+{
+    stk_error_init(err);
+    if (t->num_hparams == t->hparam_room) {
+        size_t room = t->hparam_room * 2 + 16;
+        stk_hparam *list = stk__realloc(t->ctx, t->hparams, room * sizeof *list);
+        if (!list)
+            return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for '%s'", name);
+        t->hparams = list;
+        t->hparam_room = room;
+    }
+    stk_hparam *to = &t->hparams[t->num_hparams];
+    *to = (stk_hparam){stk__strdup(t->ctx, name), stk__strdup(t->ctx, value)};
+    if (!to->name || !to->value) {
+        stk__free(t->ctx, (char *)to->name);
+        stk__free(t->ctx, (char *)to->value);
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for '%s'", name);
+    }
+    t->num_hparams++;
+    return STK_OK;
+}

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ModelCheckpoint: its options, the list of what it keeps, and both in a checkpoint. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "train/model_checkpoint.h"
+
+#define AT(member) offsetof(stk__model_checkpoint_options, member)
+
+static const stk_option options[] = {
+    {"dirpath", STK_OPTION_STRING, AT(dirpath), NULL, 0, 0, NULL, "DIR",
+     "Where checkpoints go; else `checkpoints` beside the logs, or below default_root_dir."},
+    {"filename", STK_OPTION_STRING, AT(filename), "{epoch}-{step}", 0, 0, NULL, "TEMPLATE",
+     "Name of a checkpoint: \"{epoch:02d}-{val_loss:.2f}\"."},
+    {"monitor", STK_OPTION_STRING, AT(monitor), NULL, 0, 0, NULL, "METRIC",
+     "What says which checkpoints are the best; none: the newest is."},
+    {"verbose", STK_OPTION_BOOL, AT(verbose), "false", 0, 0, NULL, NULL, "Say what is saved."},
+    {"save_last", STK_OPTION_ENUM, AT(save_last), "false", 0, 0, "false|true|link", NULL,
+     "Have last.safetensors be the newest; link: as another name of it."},
+    {"save_top_k", STK_OPTION_INT, AT(save_top_k), "1", -1, 1000000, NULL, "K",
+     "How many of the best to keep; -1: all, 0: none."},
+    {"save_on_exception", STK_OPTION_BOOL, AT(save_on_exception), "false", 0, 0, NULL, NULL,
+     "Save when the run fails, too."},
+    {"save_weights_only", STK_OPTION_BOOL, AT(save_weights_only), "false", 0, 0, NULL, NULL,
+     "Save the model alone; training cannot go on from that."},
+    {"mode", STK_OPTION_ENUM, AT(mode), "min", 0, 0, "min|max", NULL,
+     "Whether a small or a large `monitor` is good."},
+    {"auto_insert_metric_name", STK_OPTION_BOOL, AT(auto_insert_metric_name), "true", 0, 0, NULL,
+     NULL, "Write name=value in place of the value."},
+    {"every_n_train_steps", STK_OPTION_UINT, AT(every_n_train_steps), "0", 0, 1e15, NULL, "N",
+     "Save every so many optimizer steps; 0: not by steps."},
+    {"train_time_interval", STK_OPTION_STRING, AT(train_time_interval), NULL, 0, 0, NULL,
+     "DD:HH:MM:SS", "Save so often, at the end of a batch."},
+    {"every_n_epochs", STK_OPTION_UINT, AT(every_n_epochs), "0", 0, 1e9, NULL, "N",
+     "Save every so many epochs; 0: each one, unless steps or time say when."},
+    {"save_on_train_epoch_end", STK_OPTION_ENUM, AT(save_on_train_epoch_end), "auto", 0, 0,
+     "auto|false|true", NULL,
+     "Save at the end of the training epoch, else of validation; auto: as validation is run."},
+    {"enable_version_counter", STK_OPTION_BOOL, AT(enable_version_counter), "true", 0, 0, NULL,
+     NULL, "Add -v1, -v2 to a name that is taken, else write over it."},
+};
+
+const stk_option_table stk__model_checkpoint_table = {
+    .name = "model_checkpoint",
+    .doc = "Saves the best and the newest state.",
+    .struct_size = sizeof(stk__model_checkpoint_options),
+    .options = options,
+    .count = STK_COUNT(options),
+};
+
+/* ---- Making ---------------------------------------------------------------------------------- */
+
+static stk_status check(const stk__model_checkpoint_options *o, stk_error *err)
+{
+    const int triggers = (o->every_n_train_steps > 0) + (o->every_n_epochs > 0) +
+                         (o->train_time_interval && *o->train_time_interval);
+
+    if (triggers > 1)
+        return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "every_n_train_steps",
+                            STK_NO_OFFSET,
+                            "model_checkpoint: every_n_train_steps, every_n_epochs and "
+                            "train_time_interval exclude each other; %d of them are given",
+                            triggers);
+    if ((!o->monitor || !*o->monitor) && (o->save_top_k < -1 || o->save_top_k > 1))
+        return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "save_top_k", STK_NO_OFFSET,
+                            "model_checkpoint.save_top_k: %" PRId64
+                            " without `monitor`: there is nothing to compare; give a monitor, or "
+                            "-1, 0 or 1",
+                            o->save_top_k);
+    if ((!o->monitor || !*o->monitor) && o->mode == 1)
+        return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "mode", STK_NO_OFFSET,
+                            "model_checkpoint.mode: it has no effect without `monitor`");
+    return stk__filename_check(o->filename, err);
+}
+
+stk_status stk__model_checkpoint_create(stk_context *ctx, const void *given, stk_callback **out,
+                                        stk_error *err)
+{
+    const stk__model_checkpoint_options *o = given;
+    uint64_t interval = 0;
+
+    STK_TRY(check(o, err));
+    if (o->train_time_interval && *o->train_time_interval)
+        STK_TRY(stk__duration_parse("model_checkpoint.train_time_interval", o->train_time_interval,
+                                    &interval, err));
+    stk__model_checkpoint *self =
+        stk__callback_new(ctx, &stk__callback_model_checkpoint, sizeof *self);
+    if (!self)
+        return stk__callback_no_memory("model_checkpoint", err);
+    self->options = *o;
+    self->interval_ns = interval;
+    self->every_n_epochs = o->every_n_epochs                              ? o->every_n_epochs
+                           : o->every_n_train_steps == 0 && interval == 0 ? 1
+                                                                          : 0;
+    self->best_score = self->current_score = o->mode ? -INFINITY : INFINITY;
+    if (!stk__callback_text(ctx, o->dirpath, &self->dirpath) ||
+        !stk__callback_text(ctx, o->filename, &self->filename) ||
+        !stk__callback_text(ctx, o->monitor, &self->monitor)) {
+        stk__model_checkpoint_destroy(&self->base);
+        return stk__callback_no_memory("model_checkpoint", err);
+    }
+    snprintf(self->key, sizeof self->key,
+             "model_checkpoint(monitor=%.100s,mode=%s,steps=%" PRIu64 ",epochs=%" PRIu64
+             ",time=%" PRIu64 ")",
+             self->monitor ? self->monitor : "", o->mode ? "max" : "min", o->every_n_train_steps,
+             self->every_n_epochs, interval / 1000000000u);
+    *out = &self->base;
+    return STK_OK;
+}
+
+void stk__model_checkpoint_destroy(stk_callback *callback)
+{
+    stk__model_checkpoint *self = (stk__model_checkpoint *)callback;
+    stk_context *ctx = callback->context;
+
+    for (size_t i = 0; i < self->num_kept; i++)
+        stk__free(ctx, self->kept[i].path);
+    stk__free(ctx, self->kept);
+    stk__free(ctx, self->dirpath);
+    stk__free(ctx, self->filename);
+    stk__free(ctx, self->monitor);
+    stk__free(ctx, self->dir);
+    stk__free(ctx, self->best);
+    stk__free(ctx, self->last);
+    stk__free(ctx, self->last_saved);
+    stk__free(ctx, self);
+}
+
+const char *stk__model_checkpoint_key(const stk_callback *callback)
+{
+    return ((const stk__model_checkpoint *)callback)->key;
+}
+
+/* ---- The list -------------------------------------------------------------------------------- */
+
+stk_status stk__model_checkpoint_set(stk__model_checkpoint *self, char **to, const char *text,
+                                     stk_error *err)
+{
+    char *copy = stk__strdup(self->base.context, text);
+
+    if (!copy)
+        return stk__callback_no_memory("model_checkpoint", err);
+    stk__free(self->base.context, *to);
+    *to = copy;
+    return STK_OK;
+}
+
+stk_status stk__model_checkpoint_keep(stk__model_checkpoint *self, char *path, double score,
+                                      stk_error *err)
+{
+    if (self->num_kept == self->room) {
+        size_t room = self->room * 2 + 8;
+        stk__kept *kept = stk__realloc(self->base.context, self->kept, room * sizeof *kept);
+        if (!kept) {
+            stk__free(self->base.context, path);
+            return stk__callback_no_memory("model_checkpoint", err);
+        }
+        self->kept = kept;
+        self->room = room;
+    }
+    self->kept[self->num_kept++] = (stk__kept){path, score};
+    return STK_OK;
+}
+
+size_t stk__model_checkpoint_extreme(const stk__model_checkpoint *self, bool worst)
+{
+    const bool largest = (self->options.mode == 1) != worst;
+    size_t found = SIZE_MAX;
+
+    for (size_t i = 0; i < self->num_kept; i++)
+        if (found == SIZE_MAX || (largest ? self->kept[i].score > self->kept[found].score
+                                          : self->kept[i].score < self->kept[found].score))
+            found = i;
+    return found;
+}
+
+/* ---- In a checkpoint ------------------------------------------------------------------------- */
+
+stk_status stk__model_checkpoint_state(stk_callback *callback, stk_saver *to, stk_error *err)
+{
+    const stk__model_checkpoint *self = (const stk__model_checkpoint *)callback;
+    stk__text text = {.ctx = callback->context};
+
+    stk__text_add(&text, "dirpath %s\nbest_model_path %s\nlast_model_path %s\n",
+                  self->dir ? self->dir : "", self->best ? self->best : "",
+                  self->last ? self->last : "");
+    stk__text_add(&text, "last_step_saved %" PRIu64 "\n", self->last_step_saved);
+    stk__text_add_double(&text, "best_model_score", self->best_score);
+    stk__text_add_double(&text, "current_score", self->current_score);
+    for (size_t i = 0; i < self->num_kept; i++) {
+        uint64_t bits;
+        memcpy(&bits, &self->kept[i].score, sizeof bits);
+        stk__text_add(&text, "kept %016" PRIx64 " %s\n", bits, self->kept[i].path);
+    }
+    return stk__callback_save_text(to, &text, err);
+}
+
+static stk_status load_kept(stk__model_checkpoint *self, const char *text, stk_error *err)
+{
+    for (const char *at = text; (at = stk__text_find(at, "kept"));) {
+        double score;
+        if (strcspn(at, "\n") < 18 || !stk__text_bits(at, &score))
+            break;
+        char *path = stk__format(self->base.context, "%.*s", (int)strcspn(at + 17, "\n"), at + 17);
+        if (!path)
+            return stk__callback_no_memory("model_checkpoint", err);
+        STK_TRY(stk__model_checkpoint_keep(self, path, score, err));
+        at = strchr(at, '\n');
+        if (!at)
+            break;
+        at++;
+    }
+    return STK_OK;
+}
+
+stk_status stk__model_checkpoint_load(stk_callback *callback, const stk_restorer *from,
+                                      stk_error *err)
+{
+    stk__model_checkpoint *self = (stk__model_checkpoint *)callback;
+    const char *text = stk_restorer_text(from, "state");
+    stk_context *ctx = callback->context;
+
+    if (!text)
+        return STK_OK;
+    stk__text_uint(text, "last_step_saved", &self->last_step_saved);
+    char *dir = stk__text_copy(ctx, text, "dirpath");
+    char *best = stk__text_copy(ctx, text, "best_model_path");
+    char *last = stk__text_copy(ctx, text, "last_model_path");
+    const bool same = dir && self->dir && strcmp(dir, self->dir) == 0;
+    stk_status status =
+        dir && best && last ? STK_OK : stk__callback_no_memory("model_checkpoint", err);
+    if (status == STK_OK && *best)
+        status = stk__model_checkpoint_set(self, &self->best, best, err);
+    if (status == STK_OK && same) {
+        stk__text_double(text, "best_model_score", &self->best_score);
+        stk__text_double(text, "current_score", &self->current_score);
+        if (*last)
+            status = stk__model_checkpoint_set(self, &self->last, last, err);
+        if (status == STK_OK)
+            status = load_kept(self, text, err);
+    } else if (status == STK_OK && dir && *dir) {
+        stk__log(ctx, STK_LOG_DEBUG,
+                 "checkpoints were kept in '%s' and go to '%s' now: those there are left alone",
+                 dir, self->dir ? self->dir : "");
+        /* The best of the other folder is not this run's to remove. */
+        stk__free(ctx, self->best);
+        self->best = NULL;
+    }
+    stk__free(ctx, dir);
+    stk__free(ctx, best);
+    stk__free(ctx, last);
+    return status;
+}

@@ -1,0 +1,591 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A model of layers as a module: steps, state, schedules. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "nn/nn.h"
+#include "train/train.h"
+
+enum { MAX_GROUPS = 64 };
+
+typedef struct model_module {
+    stk_module base;
+    stk_context *ctx;
+    const stk_model_builder *builder;
+    stk_model_options model_options;
+    stk_optimizer_options optimizer_options;
+    const stk_parameter_group *groups;
+    size_t num_groups;
+    stk_schedule schedule;
+    stk_model_module_options options;
+    stk_model *model;
+    stk_optimizer *optimizer;
+    stk_lr_scheduler scheduler;
+    double base_lr[MAX_GROUPS], base_momentum;
+    int64_t schedule_steps; /* calls of the schedule */
+    stk_plateau plateau;
+    uint32_t input, target; /* numbers of fields */
+    bool has_target, training;
+    int64_t shape[STK_MAX_RANK]; /* of an output */
+    uint32_t rank;
+} model_module;
+
+/* ---- Making ---------------------------------------------------------------------------------- */
+
+static void destroy(stk_module *module)
+{
+    model_module *self = (model_module *)module;
+
+    stk_optimizer_destroy(&self->optimizer);
+    stk_model_destroy(&self->model);
+    stk__free(self->ctx, self);
+}
+
+/* ---- Configuring ----------------------------------------------------------------------------- */
+
+static stk_status find_fields(model_module *self, const stk_module_setup *setup, stk_error *err)
+{
+    const char *input = self->options.input && *self->options.input ? self->options.input : NULL;
+    bool found = false;
+
+    self->has_target = false;
+    for (uint32_t i = 0; i < setup->num_fields; i++) {
+        const stk_field *f = &setup->fields[i];
+        const bool floats = f->dtype == STK_FLOAT32 || f->dtype == STK_FLOAT64;
+        if (!found && (input ? strcmp(f->name, input) == 0 : floats)) {
+            found = true;
+            self->input = i;
+        }
+        if (strcmp(f->name, self->options.target) == 0) {
+            self->has_target = true;
+            self->target = i;
+        }
+    }
+    if (found)
+        return STK_OK;
+    if (input)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
+                         "module.input: the batches have no field '%s'", input);
+    return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
+                     "the batches have no field of floats for the model; end the transforms with "
+                     "to_float or normalize");
+}
+
+static int32_t precision_of(const char *name)
+{
+    return strcmp(name, "64-true") == 0      ? STK_PRECISION_64_TRUE
+           : strcmp(name, "bf16-mixed") == 0 ? STK_PRECISION_BF16_MIXED
+                                             : STK_PRECISION_32_TRUE;
+}
+
+/* Take the weights of the model that there was. */
+static stk_status copy_weights(stk_model *from, stk_model *to, stk_context *ctx, stk_error *err)
+{
+    stk_state_tensor tensor;
+    size_t n = 0;
+
+    while (stk_model_get_state(from, n, &tensor))
+        n++;
+    stk_state_tensor *tensors = stk__calloc(ctx, n + 1, sizeof *tensors);
+    if (!tensors)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for the weights' list");
+    for (size_t i = 0; i < n; i++)
+        stk_model_get_state(from, i, &tensors[i]);
+    stk_status status = stk_model_load(to, tensors, n, true, NULL, err);
+    stk__free(ctx, tensors);
+    return status;
+}
+
+static stk_status load_weights(const model_module *self, stk_model *model, stk_error *err)
+{
+    size_t taken = 0;
+
+    STK_TRY(stk_model_load_file(self->ctx, model, self->options.weights,
+                                self->options.weights_strict, &taken, err));
+    if (taken == 0)
+        return stk__fail_at(err, STK_EMISMATCH, STK_STAGE_TRAIN, self->options.weights,
+                            STK_NO_OFFSET, "'%s' has no weights for this model",
+                            self->options.weights);
+    return STK_OK;
+}
+
+static bool fits(const model_module *self, const stk_model_options *o)
+{
+    return self->model && self->model_options.precision == o->precision &&
+           self->model_options.batch_size >= o->batch_size &&
+           self->model_options.eval_batch_size >= o->eval_batch_size;
+}
+
+static stk_status configure(stk_module *module, const stk_module_setup *setup, stk_error *err)
+{
+    model_module *self = (model_module *)module;
+    stk_model_options o = self->model_options;
+    stk_model *model = NULL;
+
+    STK_TRY(find_fields(self, setup, err));
+    o.precision = precision_of(setup->precision);
+    /* Where nothing is trained, one row is room enough for gradients. */
+    o.batch_size = setup->training && setup->batch_size ? setup->batch_size : 1;
+    o.eval_batch_size = STK_MAX(setup->eval_batch_size, (uint64_t)1);
+    if (setup->has_seed)
+        o.seed = setup->seed;
+    if (fits(self, &o))
+        return STK_OK;
+    STK_TRY(stk_model_create(self->builder, &o, &model, err));
+    stk_status status = STK_OK;
+    if (self->model)
+        status = copy_weights(self->model, model, self->ctx, err);
+    else if (self->options.weights && *self->options.weights)
+        status = load_weights(self, model, err);
+    if (status != STK_OK) {
+        stk_model_destroy(&model);
+        return status;
+    }
+    stk_optimizer_destroy(&self->optimizer);
+    stk_model_destroy(&self->model);
+    self->model = model;
+    self->model_options = o;
+    return STK_OK;
+}
+
+/* A schedule without a length spans the training. */
+static stk_status span_schedule(model_module *self, stk_trainer *t, stk_error *err)
+{
+    const stk_trainer_options *o = stk_trainer_get_options(t);
+    stk_schedule *s = &self->schedule;
+    uint64_t *length = s->name == STK_SCHEDULE_COSINE      ? &s->t_max
+                       : s->name == STK_SCHEDULE_ONE_CYCLE ? &s->total_steps
+                                                           : NULL;
+    const uint64_t batches = stk_trainer_num_batches(t, STK_PHASE_TRAIN, 0);
+    const uint64_t steps = (batches + o->accumulate_grad_batches - 1) / o->accumulate_grad_batches;
+
+    if (length && *length == 0) {
+        if (o->max_steps >= 0 && self->options.interval == 0)
+            *length = (uint64_t)o->max_steps;
+        else if (o->max_epochs > 0)
+            *length = (uint64_t)o->max_epochs * (self->options.interval ? 1 : steps);
+        if (*length > s->warmup_steps && s->name == STK_SCHEDULE_COSINE)
+            *length -= s->warmup_steps;
+    }
+    return stk_schedule_check(s, err);
+}
+
+static void apply_schedule(model_module *self)
+{
+    const uint64_t step = (uint64_t)self->schedule_steps;
+    const size_t n = STK_MIN(stk_optimizer_num_groups(self->optimizer), (size_t)MAX_GROUPS);
+
+    for (size_t g = 0; g < n; g++) {
+        double lr = stk_schedule_lr(&self->schedule, self->base_lr[g], step);
+        if (self->schedule.name == STK_SCHEDULE_PLATEAU)
+            lr = stk_plateau_lr(&self->plateau, &self->schedule, lr);
+        stk_optimizer_set_lr(self->optimizer, g, lr);
+    }
+    if (self->schedule.name == STK_SCHEDULE_ONE_CYCLE)
+        stk_optimizer_set_momentum(
+            self->optimizer, stk_schedule_momentum(&self->schedule, self->base_momentum, step));
+}
+
+static stk_status configure_optimizers(stk_module *module, stk_trainer *t, stk_optimizers *out,
+                                       stk_error *err)
+{
+    static const char *const names[] = {"SGD", "Adam", "AdamW"};
+    model_module *self = (model_module *)module;
+
+    if (self->num_groups >= MAX_GROUPS)
+        return stk__fail(err, STK_ELIMIT, STK_STAGE_TRAIN, "%d groups of parameters are the most",
+                         MAX_GROUPS - 1);
+    STK_TRY(span_schedule(self, t, err));
+    stk_optimizer_destroy(&self->optimizer);
+    STK_TRY(stk_optimizer_create(self->model, &self->optimizer_options, self->groups,
+                                 self->num_groups, &self->optimizer, err));
+    const size_t n = stk_optimizer_num_groups(self->optimizer);
+    for (size_t g = 0; g < n; g++)
+        self->base_lr[g] = stk_optimizer_get_lr(self->optimizer, g);
+    self->base_momentum = stk_optimizer_get_momentum(self->optimizer);
+    self->schedule_steps = 0;
+    stk_plateau_init(&self->plateau);
+    apply_schedule(self);
+    const bool plateau = self->schedule.name == STK_SCHEDULE_PLATEAU;
+    self->scheduler = (stk_lr_scheduler){.every_step = self->options.interval == 0 && !plateau,
+                                         .frequency = self->options.frequency,
+                                         .reduce_on_plateau = plateau,
+                                         .monitor = self->options.monitor,
+                                         .strict = true};
+    *out = (stk_optimizers){
+        .struct_size = sizeof *out,
+        .name = names[STK_MIN((size_t)self->optimizer_options.name, STK_COUNT(names) - 1)],
+        .num_groups = (uint32_t)n,
+        .schedulers = &self->scheduler,
+        .num_schedulers =
+            self->schedule.name != STK_SCHEDULE_CONSTANT || self->schedule.warmup_steps > 0};
+    return STK_OK;
+}
+
+static stk_status lr_scheduler_step(stk_module *module, uint32_t which, const double *metric,
+                                    stk_error *err)
+{
+    model_module *self = (model_module *)module;
+
+    self->schedule_steps++;
+    if (metric)
+        stk_plateau_step(&self->plateau, &self->schedule, *metric);
+    apply_schedule(self);
+    return STK_OK;
+}
+
+static bool get_option(const stk_module *module, uint32_t group, const char *name, double *value)
+{
+    const model_module *self = (const model_module *)module;
+
+    if (!self->optimizer || group >= stk_optimizer_num_groups(self->optimizer))
+        return false;
+    if (strcmp(name, "lr") == 0)
+        *value = stk_optimizer_get_lr(self->optimizer, group);
+    else if (strcmp(name, "momentum") == 0)
+        *value = stk_optimizer_get_momentum(self->optimizer);
+    else
+        return false;
+    return true;
+}
+
+static bool set_option(stk_module *module, uint32_t group, const char *name, double value)
+{
+    model_module *self = (model_module *)module;
+
+    if (!self->optimizer || group >= stk_optimizer_num_groups(self->optimizer) ||
+        strcmp(name, "lr") != 0)
+        return false;
+    self->base_lr[group] = value;
+    apply_schedule(self);
+    return true;
+}
+
+/* ---- Steps ----------------------------------------------------------------------------------- */
+
+/* What the model or the loss reads of a batch has to be there, and of its type. */
+static stk_status check_rows(const stk_tensor *t, stk_dtype dtype, uint64_t wanted,
+                             const char *option, const char *who, stk_error *err)
+{
+    uint64_t elements = 1;
+
+    for (uint32_t i = 1; i < t->rank; i++)
+        elements *= (uint64_t)t->shape[i];
+    if (t->layout == STK_FIXED && t->dtype == dtype && elements == wanted)
+        return STK_OK;
+    return stk__fail(
+        err, STK_EINVAL, STK_STAGE_OPTIONS,
+        "%s takes %" PRIu64 " of %s a row, but the field '%s' (%s) has %" PRIu64 " of %s", who,
+        wanted, stk_dtype_name(dtype), t->name, option, elements, stk_dtype_name(t->dtype));
+}
+
+static stk_status check_target(const model_module *self, const stk_tensor *target, stk_error *err)
+{
+    const bool classes = self->model_options.loss == STK_LOSS_CROSS_ENTROPY;
+    uint64_t wanted = 1;
+
+    for (uint32_t i = 0; i < self->rank && !classes; i++)
+        wanted *= (uint64_t)self->shape[i];
+    return check_rows(target, classes ? STK_INT64 : STK_FLOAT32, wanted, "module.target",
+                      classes ? "the loss cross_entropy" : "the model's loss", err);
+}
+
+static stk_status forward(model_module *self, const stk_moment *at, bool training, bool targets,
+                          stk_model_result *result, stk_error *err)
+{
+    stk_tensor input, target = {0};
+
+    STK_TRY(stk_batch_field(at->batch, self->input, &input));
+    /* Its type is the model's to judge. */
+    STK_TRY(check_rows(&input, input.dtype, stk__model_row(self->model), "module.input",
+                       "the model", err));
+    if (targets) {
+        if (!self->has_target)
+            return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
+                             "the batches have no field '%s' to compare with (module.target)",
+                             self->options.target);
+        STK_TRY(stk_batch_field(at->batch, self->target, &target));
+        STK_TRY(check_target(self, &target, err));
+    }
+    const stk_model_batch batch = {.struct_size = sizeof batch,
+                                   .count = (uint32_t)stk_batch_count(at->batch),
+                                   .dtype = input.dtype,
+                                   .input = input.data,
+                                   .target = target.data,
+                                   .step = at->total_batch};
+    result->struct_size = sizeof *result;
+    return stk_model_forward(self->model, &batch, training, result, err);
+}
+
+static stk_status training_step(stk_module *module, stk_trainer *t, const stk_moment *at,
+                                stk_loss *loss, stk_error *err)
+{
+    model_module *self = (model_module *)module;
+    stk_model_result result = {0};
+
+    loss->skip = stk_batch_count(at->batch) == 0;
+    if (loss->skip)
+        return STK_OK;
+    STK_TRY(forward(self, at, true, true, &result, err));
+    loss->value.value = result.loss;
+    /* Where no row counts there is nothing to learn. */
+    loss->skip = result.count == 0;
+    return loss->skip ? STK_OK
+                      : stk_trainer_log(t, "train_loss", result.loss, STK_ON_STEP | STK_PROG_BAR,
+                                        result.count, err);
+}
+
+static stk_status evaluate(stk_module *module, stk_trainer *t, const stk_moment *at,
+                           const char *loss, const char *accuracy, const char *top_k,
+                           stk_error *err)
+{
+    model_module *self = (model_module *)module;
+    stk_model_result result = {0};
+
+    if (stk_batch_count(at->batch) == 0)
+        return STK_OK;
+    STK_TRY(forward(self, at, false, true, &result, err));
+    if (result.count == 0)
+        return STK_OK;
+    const double n = (double)result.count;
+    STK_TRY(stk_trainer_log(t, loss, result.loss, STK_ON_EPOCH | STK_PROG_BAR, result.count, err));
+    if (self->model_options.loss != STK_LOSS_CROSS_ENTROPY)
+        return STK_OK;
+    STK_TRY(stk_trainer_log(t, accuracy, (double)result.correct / n, STK_ON_EPOCH | STK_PROG_BAR,
+                            result.count, err));
+    if (self->model_options.top_k <= 1)
+        return STK_OK;
+    return stk_trainer_log(t, top_k, (double)result.correct_top_k / n, STK_ON_EPOCH, result.count,
+                           err);
+}
+
+static stk_status validation_step(stk_module *module, stk_trainer *t, const stk_moment *at,
+                                  stk_error *err)
+{
+    return evaluate(module, t, at, "val_loss", "val_acc", "val_acc_topk", err);
+}
+
+static stk_status test_step(stk_module *module, stk_trainer *t, const stk_moment *at,
+                            stk_error *err)
+{
+    return evaluate(module, t, at, "test_loss", "test_acc", "test_acc_topk", err);
+}
+
+static stk_status predict_step(stk_module *module, stk_trainer *t, const stk_moment *at,
+                               stk_tensor *prediction, stk_error *err)
+{
+    model_module *self = (model_module *)module;
+    stk_model_result result = {0};
+    const uint64_t count = stk_batch_count(at->batch);
+
+    if (count)
+        STK_TRY(forward(self, at, false, false, &result, err));
+    *prediction = (stk_tensor){
+        .name = "prediction",
+        .dtype = self->model_options.precision == STK_PRECISION_64_TRUE ? STK_FLOAT64 : STK_FLOAT32,
+        .layout = STK_FIXED,
+        .rank = self->rank + 1,
+        .data = count ? (void *)stk_model_output(self->model) : NULL};
+    prediction->shape[0] = (int64_t)count;
+    memcpy(&prediction->shape[1], self->shape, self->rank * sizeof self->shape[0]);
+    return STK_OK;
+}
+
+static stk_status backward(stk_module *module, const stk_loss *loss, double scale, stk_error *err)
+{
+    return stk_model_backward(((model_module *)module)->model, scale, err);
+}
+
+static stk_status optimizer_step(stk_module *module, const stk_moment *at, stk_error *err)
+{
+    stk_optimizer_step(((model_module *)module)->optimizer);
+    return STK_OK;
+}
+
+static stk_status optimizer_zero_grad(stk_module *module, const stk_moment *at, stk_error *err)
+{
+    stk_model_zero_grad(((model_module *)module)->model);
+    return STK_OK;
+}
+
+static stk_status clip_gradients(stk_module *module, double value, stk_clip algorithm,
+                                 stk_error *err)
+{
+    model_module *self = (model_module *)module;
+
+    if (algorithm == STK_CLIP_VALUE)
+        stk_model_clip_value(self->model, value);
+    else
+        stk_model_clip_norm(self->model, value);
+    return STK_OK;
+}
+
+static void train(stk_module *module, bool mode)
+{
+    ((model_module *)module)->training = mode;
+}
+
+/* ---- State ----------------------------------------------------------------------------------- */
+
+static bool is_statistic(const char *name)
+{
+    return strstr(name, "running_mean") || strstr(name, "running_var") ||
+           strstr(name, "num_batches_tracked");
+}
+
+static stk_status visit_weights(model_module *self, uint32_t kinds, stk_state_visit *visit,
+                                void *user, stk_error *err)
+{
+    stk_state_tensor tensor;
+
+    for (size_t i = 0; stk_model_get_state(self->model, i, &tensor); i++) {
+        const stk_state_kind kind = is_statistic(tensor.name)           ? STK_STATE_BUFFER
+                                    : stk__model_learns(self->model, i) ? STK_STATE_PARAMETER
+                                                                        : STK_STATE_FROZEN;
+        if (kinds & kind)
+            STK_TRY(visit(user, kind, &tensor, err));
+    }
+    return STK_OK;
+}
+
+static stk_status visit_gradients(model_module *self, stk_state_visit *visit, void *user,
+                                  stk_error *err)
+{
+    stk_state_tensor tensor, gradient;
+
+    stk__model_show_gradients(self->model);
+    for (size_t i = 0; stk_model_get_state(self->model, i, &tensor); i++) {
+        if (!stk_model_get_gradient(self->model, i, &gradient))
+            continue;
+        gradient.name = tensor.name;
+        STK_TRY(visit(user, STK_STATE_GRADIENT, &gradient, err));
+    }
+    return STK_OK;
+}
+
+static stk_status visit_optimizer(model_module *self, stk_state_visit *visit, void *user,
+                                  stk_error *err)
+{
+    const stk_state_tensor own[] = {
+        {"schedule.steps", STK_INT64, 0, {0}, &self->schedule_steps, sizeof self->schedule_steps},
+        {"schedule.best", STK_FLOAT64, 0, {0}, &self->plateau.best, sizeof(double)},
+        {"schedule.scale", STK_FLOAT64, 0, {0}, &self->plateau.scale, sizeof(double)},
+        {"schedule.bad", STK_UINT64, 0, {0}, &self->plateau.bad, sizeof(uint64_t)},
+        {"schedule.cooldown", STK_UINT64, 0, {0}, &self->plateau.cooldown, sizeof(uint64_t)}};
+    stk_state_tensor tensor;
+
+    for (size_t i = 0; stk_optimizer_get_state(self->optimizer, i, &tensor); i++)
+        STK_TRY(visit(user, STK_STATE_OPTIMIZER, &tensor, err));
+    for (size_t i = 0; i < STK_COUNT(own); i++)
+        STK_TRY(visit(user, STK_STATE_OPTIMIZER, &own[i], err));
+    /* They may have been written: the rates follow. */
+    apply_schedule(self);
+    return STK_OK;
+}
+
+static stk_status state(stk_module *module, uint32_t kinds, stk_state_visit *visit, void *user,
+                        stk_error *err)
+{
+    model_module *self = (model_module *)module;
+
+    if (!self->model)
+        return STK_OK;
+    STK_TRY(stk__model_need(self->model, kinds & STK_STATE_GRADIENT, err));
+    STK_TRY(visit_weights(self, kinds, visit, user, err));
+    if ((kinds & STK_STATE_OPTIMIZER) && self->optimizer)
+        STK_TRY(visit_optimizer(self, visit, user, err));
+    return kinds & STK_STATE_GRADIENT ? visit_gradients(self, visit, user, err) : STK_OK;
+}
+
+/* ---- The summary ----------------------------------------------------------------------------- */
+
+static bool layer(const stk_module *module, size_t i, stk_layer *out)
+{
+    const model_module *self = (const model_module *)module;
+    stk_model_layer l = {.struct_size = sizeof l};
+
+    if (!self->model || !stk_model_get_layer(self->model, i, &l))
+        return false;
+    *out = (stk_layer){.name = l.name,
+                       .type = l.kind,
+                       .parameters = l.parameters,
+                       .trainable = l.trainable,
+                       .flops = (double)l.forward_flops,
+                       .training = self->training,
+                       .depth = 1};
+    return true;
+}
+
+static uint64_t memory(const stk_module *module)
+{
+    const model_module *self = (const model_module *)module;
+    stk_model_plan plan = {.struct_size = sizeof plan};
+
+    if (!self->model)
+        return 0;
+    stk_model_get_plan(self->model, &plan);
+    return plan.peak_bytes +
+           (self->optimizer ? stk_optimizer_bytes(self->model, &self->optimizer_options) : 0);
+}
+
+static const stk_module_ops ops = {
+    .struct_size = sizeof ops,
+    .name = "Model",
+    .training_step = training_step,
+    .backward = backward,
+    .optimizer_step = optimizer_step,
+    .validation_step = validation_step,
+    .test_step = test_step,
+    .predict_step = predict_step,
+    .state = state,
+    .optimizer_zero_grad = optimizer_zero_grad,
+    .clip_gradients = clip_gradients,
+    .configure_optimizers = configure_optimizers,
+    .get_option = get_option,
+    .set_option = set_option,
+    .lr_scheduler_step = lr_scheduler_step,
+    .configure = configure,
+    .train = train,
+    .layer = layer,
+    .memory = memory,
+    .destroy = destroy,
+};
+
+stk_status stk_model_module_create(stk_context *ctx, const stk_model_recipe *recipe,
+                                   stk_module **out, stk_error *err)
+{
+    *out = NULL;
+    stk_error_init(err);
+    if (!recipe->builder)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN, "a module needs the layers of a model");
+    model_module *self = stk__calloc(ctx, 1, sizeof *self);
+    if (!self)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for a module");
+    self->base.ops = &ops;
+    self->ctx = ctx;
+    self->training = true;
+    self->builder = recipe->builder;
+    self->groups = recipe->groups;
+    self->num_groups = recipe->num_groups;
+    stk_model_options_init(&self->model_options);
+    stk_optimizer_options_init(&self->optimizer_options);
+    stk_schedule_init(&self->schedule);
+    stk_model_module_options_init(&self->options);
+    if (recipe->model)
+        self->model_options = *recipe->model;
+    if (recipe->optimizer)
+        self->optimizer_options = *recipe->optimizer;
+    if (recipe->schedule)
+        self->schedule = *recipe->schedule;
+    if (recipe->options)
+        self->options = *recipe->options;
+    self->rank = stk_model_builder_shape(recipe->builder, self->shape);
+    *out = &self->base;
+    return STK_OK;
+}
+
+stk_model *stk_model_module_model(const stk_module *module)
+{
+    return module->ops == &ops ? ((const model_module *)module)->model : NULL;
+}

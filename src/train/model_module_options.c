@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a module takes from a batch, and when its schedule moves. */
+#include "train/train.h"
+
+#define AT(member) offsetof(stk_model_module_options, member)
+
+static const stk_option options[] = {
+    {"input", STK_OPTION_STRING, AT(input), NULL, 0, 0, NULL, "FIELD",
+     "Field of a batch that the model takes; none: the first with floats."},
+    {"target", STK_OPTION_STRING, AT(target), "label", 0, 0, NULL, "FIELD",
+     "Field that the loss compares with."},
+    {"interval", STK_OPTION_ENUM, AT(interval), "step", 0, 0, "step|epoch", NULL,
+     "The schedule of the learning rate moves after optimizer steps, or after epochs."},
+    {"frequency", STK_OPTION_UINT, AT(frequency), "1", 1, 1e15, NULL, "N",
+     "It moves after so many of them."},
+    {"monitor", STK_OPTION_STRING, AT(monitor), "val_loss", 0, 0, NULL, "METRIC",
+     "What reduce_on_plateau looks at."},
+    {"weights", STK_OPTION_STRING, AT(weights), NULL, 0, 0, NULL, "FILE",
+     "Safetensors file whose weights it begins with."},
+    {"weights_strict", STK_OPTION_BOOL, AT(weights_strict), "true", 0, 0, NULL, NULL,
+     "Its tensors have to be those of the model; else what fits is taken."},
+};
+
+static const stk_option_table table = {.name = "module",
+                                       .doc = "What a model takes from a batch.",
+                                       .struct_size = sizeof(stk_model_module_options),
+                                       .options = options,
+                                       .count = STK_COUNT(options)};
+
+const stk_option_table *stk_model_module_option_table(void)
+{
+    return &table;
+}
+
+void stk_model_module_options_init(stk_model_module_options *o)
+{
+    stk_options_init(&table, o);
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A loss that is no number: which samples made it, and what becomes of the batch. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "train/train.h"
+
+enum { KEPT = STK_STATE_WEIGHTS | STK_STATE_OPTIMIZER };
+
+double stk__scalar_now(stk_trainer *t, const stk_scalar *scalar)
+{
+    unsigned char bytes[16] = {0};
+    const size_t size = STK_MIN(stk_dtype_size(scalar->dtype), sizeof bytes);
+
+    if (!scalar->data)
+        return scalar->value;
+    if (t->host_memory)
+        return stk__element_as_double(scalar->data, scalar->dtype);
+    if (t->device->ops->copy(t->stream, bytes, scalar->data, size, STK_COPY_DEVICE_TO_HOST, NULL) !=
+            STK_OK ||
+        t->device->ops->stream_synchronize(t->stream, NULL) != STK_OK)
+        return 0;
+    return stk__element_as_double(bytes, scalar->dtype);
+}
+
+void stk__batch_indices(const stk_batch *batch, char *text, size_t size)
+{
+    enum { SHOWN = 12 };
+    stk_tensor index;
+    size_t used = 0;
+
+    snprintf(text, size, "unknown");
+    if (!batch || stk_batch_find(batch, "index", &index) != STK_OK || index.dtype != STK_UINT64)
+        return;
+    const uint64_t n = stk_batch_count(batch);
+    for (uint64_t i = 0; i < STK_MIN(n, (uint64_t)SHOWN) && used + 24 < size; i++)
+        used += (size_t)snprintf(text + used, size - used, "%s%" PRIu64, i ? ", " : "",
+                                 ((const uint64_t *)index.data)[i]);
+    if (n > SHOWN && used < size)
+        snprintf(text + used, size - used, " and %" PRIu64 " more", n - SHOWN);
+}
+
+stk_status stk__nan_keep(stk_trainer *t, stk_error *err)
+{
+    if (t->options.nan_policy != STK_NAN_REWIND)
+        return STK_OK;
+    t->good.ctx = t->ctx;
+    return stk__copy_take(&t->good, t->module, KEPT, err);
+}
+
+stk_status stk__nan_met(stk_trainer *t, double loss, bool *leave, stk_error *err)
+{
+    const int32_t policy = t->options.nan_policy;
+    const bool rewind = policy == STK_NAN_REWIND;
+    /* The sign of a NaN says nothing. */
+    const char *shown = isnan(loss) ? "nan" : loss > 0 ? "inf" : "-inf";
+    char samples[240];
+
+    *leave = false;
+    if (policy == STK_NAN_IGNORE && !t->options.detect_anomaly)
+        return STK_OK;
+    stk__batch_indices(t->at.batch, samples, sizeof samples);
+    if (policy == STK_NAN_STOP || policy == STK_NAN_IGNORE)
+        return stk__fail(err, STK_EFORMAT, STK_STAGE_TRAIN,
+                         "the loss is %s at batch %" PRIu64 " of epoch %" PRIu64
+                         " (samples %s); a lower learning rate or gradient_clip_val may help, and "
+                         "nan_policy skip leaves such batches out",
+                         shown, t->at.batch_idx, t->at.epoch, samples);
+    if (++t->bad_batches >= t->options.nan_limit)
+        return stk__fail(err, STK_EFORMAT, STK_STAGE_TRAIN,
+                         "the loss is %s at batch %" PRIu64 " of epoch %" PRIu64
+                         " (samples %s), the last of %" PRIu64 " bad batches in a row (nan_limit)",
+                         shown, t->at.batch_idx, t->at.epoch, samples, t->bad_batches);
+    stk__log(t->ctx, STK_LOG_WARNING,
+             "the loss is %s at batch %" PRIu64 " of epoch %" PRIu64 " (samples %s): %s", shown,
+             t->at.batch_idx, t->at.epoch, samples,
+             rewind ? "back to the last good state, without the batch" : "the batch is left out");
+    *leave = true;
+    if (!rewind)
+        return STK_OK;
+    /* What was gathered came from parameters that are given up. */
+    t->loop.window_open = false;
+    return stk__copy_put(&t->good, t->module, KEPT, err);
+}

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A checkpoint -> the state of a run, refused where it is not of this model or this data. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "train/state.h"
+
+const char *stk_restorer_text(const stk_restorer *restorer, const char *name)
+{
+    char full[512];
+
+    snprintf(full, sizeof full, "%s%s", restorer->prefix, name);
+    return stk__checkpoint_find_text(restorer->checkpoint, full);
+}
+
+const stk_state_tensor *stk_restorer_tensor(const stk_restorer *restorer, const char *name)
+{
+    char full[512];
+
+    snprintf(full, sizeof full, "%s%s", restorer->prefix, name);
+    return stk__checkpoint_find(restorer->checkpoint, full);
+}
+
+/* ---- Which ----------------------------------------------------------------------------------- */
+
+/* Where this run would save, which may lie elsewhere; then everything below the root. */
+static stk_status find_last(stk_trainer *t, char *path, size_t size, stk_error *err)
+{
+    for (size_t i = 0; i < t->num_callbacks; i++) {
+        const stk_callback *callback = t->callbacks[i].callback;
+        const char *dir = callback->ops == &stk__callback_model_checkpoint
+                              ? stk__model_checkpoint_dir(callback)
+                              : "";
+        if (*dir && stk__checkpoint_newest(t->ctx, dir, path, size, err) == STK_OK)
+            return STK_OK;
+    }
+    stk_status status =
+        stk__checkpoint_newest(t->ctx, t->options.default_root_dir, path, size, err);
+
+    if (status != STK_ENOENT || t->at.task != STK_TASK_FIT)
+        return status;
+    stk__log(t->ctx, STK_LOG_WARNING, "There is no checkpoint below '%s' yet: training begins anew",
+             t->options.default_root_dir);
+    *path = 0;
+    return STK_OK;
+}
+
+static stk_status find_path(stk_trainer *t, const char *ckpt_path, char *path, size_t size,
+                            stk_error *err)
+{
+    if (strcmp(ckpt_path, "last") == 0)
+        return find_last(t, path, size, err);
+    if (strcmp(ckpt_path, "best") == 0) {
+        const char *best = stk_trainer_best_model_path(t);
+        if (!best)
+            return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
+                             "ckpt_path 'best': this trainer has not saved a checkpoint; give the "
+                             "path of one, or 'last'");
+        snprintf(path, size, "%s", best);
+        /* It may still be on its way to the disk. */
+        return stk__checkpoint_flush(t->writer, err);
+    }
+    snprintf(path, size, "%s", ckpt_path);
+    return STK_OK;
+}
+
+stk_status stk__state_open(stk_trainer *t, const char *ckpt_path, stk_error *err)
+{
+    char path[STK_MAX_OBJECT_KEY];
+
+    t->restarted = t->restarted_mid_epoch = false;
+    if (!ckpt_path)
+        return STK_OK;
+    STK_TRY(find_path(t, ckpt_path, path, sizeof path, err));
+    if (!*path)
+        return STK_OK;
+    stk__say(t, "Restoring states from the checkpoint path at %s", path);
+    STK_TRY(stk__checkpoint_open(t->ctx, path, &t->checkpoint, err));
+    stk__free(t->ctx, t->checkpoint_path);
+    t->checkpoint_path = stk__strdup(t->ctx, path);
+    if (!t->checkpoint_path)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for a path");
+    if (t->at.task == STK_TASK_FIT && !stk__checkpoint_find_text(t->checkpoint, STK__STATE_LOOPS))
+        return stk__fail_at(err, STK_EMISMATCH, STK_STAGE_TRAIN, path, STK_NO_OFFSET,
+                            "'%s' holds weights alone: training cannot go on from it; load the "
+                            "weights into the model instead",
+                            path);
+    t->restarted = t->at.task == STK_TASK_FIT;
+    return STK_OK;
+}
+
+void stk__state_close(stk_trainer *t)
+{
+    stk__checkpoint_close(&t->checkpoint);
+}
+
+/* ---- Callbacks and hooks --------------------------------------------------------------------- */
+
+static stk_status load_hooks(stk_trainer *t, bool of_module, stk_error *err)
+{
+    const stk__hook_row *row = &t->rows[STK__HOOK_on_load_checkpoint];
+    char prefix[300];
+    stk_status status = STK_OK;
+
+    for (uint32_t i = 0; i < row->n && status >= 0; i++) {
+        const stk__hook_row one = {.calls = &row->calls[i], .n = 1};
+        if ((one.calls->callback == NULL) != of_module)
+            continue;
+        const stk_restorer restorer = {
+            t->checkpoint, stk__state_prefix(t, one.calls->callback, prefix, sizeof prefix)};
+        t->at.restorer = &restorer;
+        status = stk__hook_run(t, &one, err);
+        t->at.restorer = NULL;
+    }
+    return status < 0 ? status : STK_OK;
+}
+
+stk_status stk__state_load_callbacks(stk_trainer *t, stk_error *err)
+{
+    char prefix[300];
+
+    if (!t->checkpoint)
+        return STK_OK;
+    STK_TRY(load_hooks(t, true, err));
+    STK_TRY(load_hooks(t, false, err));
+    for (size_t i = 0; i < t->num_callbacks && t->restarted; i++) {
+        const stk__callback_entry *entry = &t->callbacks[i];
+        const stk_restorer restorer = {
+            t->checkpoint, stk__state_prefix(t, entry->callback, prefix, sizeof prefix)};
+        if (entry->ops.load_state_dict)
+            STK_TRY(entry->ops.load_state_dict(entry->callback, &restorer, err));
+    }
+    return STK_OK;
+}
+
+/* ---- The module ------------------------------------------------------------------------------ */
+
+typedef struct loading {
+    const stk_trainer *t;
+    size_t weights; /* taken that are nobody's but the model's */
+} loading;
+
+static void shape_text(const stk_state_tensor *tensor, char *text, size_t size)
+{
+    size_t used = (size_t)snprintf(text, size, "%s[", stk_dtype_name(tensor->dtype));
+
+    for (uint32_t i = 0; i < tensor->rank && used + 24 < size; i++)
+        used += (size_t)snprintf(text + used, size - used, "%s%" PRId64, i ? ", " : "",
+                                 tensor->shape[i]);
+    snprintf(text + used, size - used, "]");
+}
+
+static bool same_shape(const stk_state_tensor *a, const stk_state_tensor *b)
+{
+    if (a->dtype != b->dtype || a->rank != b->rank || a->bytes != b->bytes)
+        return false;
+    for (uint32_t i = 0; i < a->rank; i++)
+        if (a->shape[i] != b->shape[i])
+            return false;
+    return true;
+}
+
+static stk_status load_one(void *user, stk_state_kind kind, const stk_state_tensor *tensor,
+                           stk_error *err)
+{
+    loading *l = user;
+    const char *prefix = kind == STK_STATE_OPTIMIZER  ? STK__STATE_OPTIMIZER
+                         : kind == STK_STATE_GRADIENT ? STK__STATE_GRADIENT
+                                                      : "";
+    char name[512], is[128], wants[128];
+
+    snprintf(name, sizeof name, "%s%s", prefix, tensor->name);
+    const stk_state_tensor *from = stk__checkpoint_find(l->t->checkpoint, name);
+    if (!from)
+        return stk__fail_at(err, STK_EMISMATCH, STK_STAGE_TRAIN, l->t->checkpoint_path,
+                            STK_NO_OFFSET,
+                            "the checkpoint '%s' has no '%s': it is one of another model",
+                            l->t->checkpoint_path, name);
+    if (!same_shape(from, tensor)) {
+        shape_text(from, is, sizeof is);
+        shape_text(tensor, wants, sizeof wants);
+        return stk__fail_at(err, STK_EMISMATCH, STK_STAGE_TRAIN, l->t->checkpoint_path,
+                            STK_NO_OFFSET,
+                            "'%s' is %s in the checkpoint '%s' and %s in the model: it is one of "
+                            "another model",
+                            name, is, l->t->checkpoint_path, wants);
+    }
+    if (tensor->bytes)
+        memcpy(tensor->data, from->data, (size_t)tensor->bytes);
+    l->weights += *prefix == 0;
+    return STK_OK;
+}
+
+static stk_status check_left(const stk_trainer *t, size_t taken, stk_error *err)
+{
+    size_t weights = 0;
+
+    for (size_t i = 0; i < stk__checkpoint_count(t->checkpoint); i++)
+        weights += strncmp(stk__checkpoint_tensor(t->checkpoint, i)->name, STK__CHECKPOINT_OWN,
+                           strlen(STK__CHECKPOINT_OWN)) != 0;
+    if (weights == taken)
+        return STK_OK;
+    return stk__fail_at(err, STK_EMISMATCH, STK_STAGE_TRAIN, t->checkpoint_path, STK_NO_OFFSET,
+                        "the checkpoint '%s' has %zu tensors of a model, the model %zu: it is one "
+                        "of another model",
+                        t->checkpoint_path, weights, taken);
+}
+
+stk_status stk__state_load_module(stk_trainer *t, bool weights_only, stk_error *err)
+{
+    loading l = {.t = t};
+    uint32_t kinds = STK_STATE_WEIGHTS;
+
+    if (!t->checkpoint || !t->ops.state)
+        return STK_OK;
+    if (!weights_only)
+        kinds |= STK_STATE_OPTIMIZER;
+    if (!weights_only && t->loop.window_open)
+        kinds |= STK_STATE_GRADIENT;
+    STK_TRY(t->ops.state(t->module, kinds, load_one, &l, err));
+    return check_left(t, l.weights, err);
+}
+
+/* ---- The loop -------------------------------------------------------------------------------- */
+
+static stk_status bad_loop(const stk_trainer *t, const char *what, stk_error *err)
+{
+    return stk__fail_at(err, STK_EFORMAT, STK_STAGE_TRAIN, t->checkpoint_path, STK_NO_OFFSET,
+                        "the checkpoint '%s' lacks a sound '%s' in its loops", t->checkpoint_path,
+                        what);
+}
+
+static void read_progress(stk_trainer *t, const char *text)
+{
+    for (size_t i = 0; i < STK__PROGRESS_NAMES; i++) {
+        const char *at = stk__text_find(text, stk__progress_names[i].name);
+        uint64_t n[8] = {0};
+        for (int k = 0; at && k < 8; k++) {
+            char *end;
+            n[k] = strtoull(at, &end, 10);
+            at = *end == ' ' ? end + 1 : NULL;
+        }
+        memcpy((char *)&t->progress + stk__progress_names[i].offset, n, sizeof n);
+    }
+}
+
+static void warn_of_threads(stk_trainer *t, uint64_t threads)
+{
+    stk_cores cores;
+
+    stk_context_cores(t->ctx, &cores);
+    if (threads != cores.compute)
+        stk__log(t->ctx, STK_LOG_WARNING,
+                 "the checkpoint was made with %" PRIu64
+                 " compute threads and this run has %" PRIu32
+                 ": sums may be added up in another order, so the bits may differ",
+                 threads, cores.compute);
+}
+
+stk_status stk__state_load_loop(stk_trainer *t, stk_error *err)
+{
+    stk__loop *loop = &t->loop;
+    uint64_t version, point, window_open, cut, threads;
+
+    if (!t->restarted)
+        return STK_OK;
+    const char *text = stk__checkpoint_find_text(t->checkpoint, STK__STATE_LOOPS);
+    if (!stk__text_uint(text, "version", &version) || version != STK__STATE_VERSION)
+        return bad_loop(t, "version", err);
+#define READ(name, to)                                                                             \
+    if (!stk__text_uint(text, name, to))                                                           \
+        return bad_loop(t, name, err);
+    READ("epoch", &loop->epoch)
+    READ("done", &loop->done)
+    READ("total_done", &loop->total_done)
+    READ("global_step", &loop->global_step)
+    READ("stepped", &loop->stepped)
+    READ("accumulate", &loop->accumulate)
+    READ("val_runs", &loop->val_runs)
+    READ("point", &point)
+    READ("window_open", &window_open)
+    READ("cut", &cut)
+    READ("threads", &threads)
+#undef READ
+    if (point > STK__POINT_EPOCH || loop->accumulate == 0)
+        return bad_loop(t, "point", err);
+    loop->point = (enum stk__point)point;
+    loop->window_open = window_open;
+    loop->cut = cut;
+    warn_of_threads(t, threads);
+    read_progress(t, text);
+    STK_TRY(stk__metrics_read(t, text, err));
+    const char *state = stk__checkpoint_find_text(t->checkpoint, STK__STATE_LOADER);
+    if (loop->total_done && !state)
+        return bad_loop(t, "loader", err);
+    return state ? stk_state_parse(state, &t->loader_state, err) : STK_OK;
+}

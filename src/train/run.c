@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One task from its setup to its end, in the order of Lightning's hooks. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "train/train.h"
+
+/* ---- Before ---------------------------------------------------------------------------------- */
+
+static stk_status lacks(const stk_trainer *t, const char *what, stk_error *err)
+{
+    return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN, "the module %s has no %s",
+                     t->ops.name ? t->ops.name : "", what);
+}
+
+static stk_status check_module(const stk_trainer *t, stk_error *err)
+{
+    const stk_trainer_options *o = &t->options;
+    const stk_module_ops *ops = &t->ops;
+
+    switch (t->at.task) {
+    case STK_TASK_FIT:
+        if (!ops->training_step || !ops->backward || !ops->optimizer_step)
+            return lacks(t, "training_step, backward and optimizer_step, which fit calls", err);
+        if (t->data_copy.num_val && !ops->validation_step)
+            return lacks(t, "validation_step, but there is a validation loader", err);
+        if (!ops->state && o->gradient_clip_val > 0 && !ops->clip_gradients)
+            return lacks(t, "state nor clip_gradients: gradient_clip_val can do nothing", err);
+        if (!ops->state && (o->nan_policy == STK_NAN_REWIND || o->detect_anomaly))
+            return lacks(t, "state, which nan_policy rewind and detect_anomaly look at", err);
+        if (!ops->state && !ops->optimizer_zero_grad)
+            return lacks(t, "optimizer_zero_grad nor state: nobody can zero its gradients", err);
+        return STK_OK;
+    case STK_TASK_VALIDATE:
+        return ops->validation_step ? STK_OK : lacks(t, "validation_step", err);
+    case STK_TASK_TEST:
+        return ops->test_step ? STK_OK : lacks(t, "test_step", err);
+    default:
+        return ops->predict_step ? STK_OK : lacks(t, "predict_step", err);
+    }
+}
+
+static stk_status check_data(const stk_trainer *t, stk_error *err)
+{
+    const stk_trainer_data *data = &t->data_copy;
+    const bool there = t->at.task == STK_TASK_FIT        ? data->train != NULL
+                       : t->at.task == STK_TASK_VALIDATE ? data->val && data->num_val
+                       : t->at.task == STK_TASK_TEST     ? data->test && data->num_test
+                                                         : data->predict && data->num_predict;
+
+    if ((data->num_val && !data->val) || (data->num_test && !data->test) ||
+        (data->num_predict && !data->predict))
+        return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
+                         "the data counts loaders that are not there");
+    return there ? STK_OK
+                 : stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
+                             "there is no loader for what is asked of the trainer");
+}
+
+static stk_phase phase_of(stk_task task)
+{
+    return task == STK_TASK_FIT        ? STK_PHASE_TRAIN
+           : task == STK_TASK_VALIDATE ? STK_PHASE_VALIDATE
+           : task == STK_TASK_TEST     ? STK_PHASE_TEST
+                                       : STK_PHASE_PREDICT;
+}
+
+static stk_status take_module(stk_trainer *t, stk_task task, stk_module *module,
+                              const stk_trainer_data *data, stk_error *err)
+{
+    t->module = module;
+    t->ops = (stk_module_ops){0};
+    memcpy(&t->ops, module->ops, STK_MIN((size_t)module->ops->struct_size, sizeof t->ops));
+    t->data_copy = (stk_trainer_data){0};
+    memcpy(&t->data_copy, data, STK_MIN((size_t)data->struct_size, sizeof t->data_copy));
+    t->at = (stk_moment){.struct_size = sizeof t->at, .task = task, .module = module};
+    if (task == STK_TASK_FIT) {
+        t->loop = (stk__loop){.accumulate = t->options.accumulate_grad_batches};
+        t->progress = (stk_trainer_progress){.struct_size = sizeof t->progress};
+    }
+    t->optimizers = (stk_optimizers){.struct_size = sizeof t->optimizers};
+    t->restarted = t->restarted_mid_epoch = t->epoch_hook = t->may_log = false;
+    for (int group = 0; group < STK__METRICS_GROUPS; group++)
+        stk__metrics_reset(t, (stk__metric_group)group, true);
+    STK_TRY(check_module(t, err));
+    return check_data(t, err);
+}
+
+/* ---- Setup ----------------------------------------------------------------------------------- */
+
+static uint64_t most_rows(const stk__feeds *feeds)
+{
+    uint64_t most = 0;
+
+    for (uint32_t i = 0; i < feeds->n; i++) {
+        stk_state state;
+        stk_loader_state(feeds->feeds[i].loader, &state);
+        most = STK_MAX(most, state.global_batch_size);
+    }
+    return most;
+}
+
+/* Tell the module how to compute. */
+static stk_status configure(stk_trainer *t, stk_error *err)
+{
+    const stk_trainer_options *o = &t->options;
+    const stk__feeds *own = stk__feeds_of(t, phase_of(t->at.task));
+    const uint64_t world = t->strategy->world_size;
+    const bool plain = strcmp(o->precision, "32-true") == 0 || strcmp(o->precision, "32") == 0;
+    stk_module_setup setup = {.struct_size = sizeof setup,
+                              .precision = strcmp(o->precision, "64") == 0     ? "64-true"
+                                           : strcmp(o->precision, "bf16") == 0 ? "bf16-mixed"
+                                           : plain                             ? "32-true"
+                                                                               : o->precision,
+                              .deterministic = o->deterministic,
+                              .training = t->at.task == STK_TASK_FIT || !o->inference_mode,
+                              .has_seed = o->seed_everything >= 0,
+                              .seed = o->seed_everything >= 0 ? (uint64_t)o->seed_everything : 0};
+
+    if (!t->ops.configure && !plain)
+        return stk__fail_at(err, STK_ENOTSUP, STK_STAGE_OPTIONS, "precision", STK_NO_OFFSET,
+                            "trainer.precision: the module %s computes in its own way; '%s' has "
+                            "no effect on it",
+                            t->ops.name ? t->ops.name : "", o->precision);
+    if (!t->ops.configure && o->deterministic)
+        return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "deterministic", STK_NO_OFFSET,
+                            "trainer.deterministic: it has no effect on the module %s, which is "
+                            "not told how to compute",
+                            t->ops.name ? t->ops.name : "");
+    if (!t->ops.configure)
+        return STK_OK;
+    if (own->n)
+        setup.fields = stk_loader_fields(own->feeds[0].loader, &setup.num_fields);
+    setup.batch_size = most_rows(&t->train) / world;
+    setup.eval_batch_size =
+        (t->at.task == STK_TASK_FIT ? most_rows(&t->val) : most_rows(own)) / world;
+    return t->ops.configure(t->module, &setup, err);
+}
+
+static stk_status configure_optimizers(stk_trainer *t, stk_error *err)
+{
+    stk_optimizers *o = &t->optimizers;
+
+    if (t->at.task != STK_TASK_FIT || !t->ops.configure_optimizers)
+        return STK_OK;
+    STK_TRY(t->ops.configure_optimizers(t->module, t, o, err));
+    if (o->num_groups == 0)
+        o->num_groups = 1;
+    if (o->num_schedulers && (!o->schedulers || !t->ops.lr_scheduler_step))
+        return lacks(t, "lr_scheduler_step or list of schedulers, but it counts some", err);
+    for (uint32_t i = 0; i < o->num_schedulers; i++)
+        if (o->schedulers[i].reduce_on_plateau && !o->schedulers[i].monitor)
+            return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
+                             "a schedule that reduces on a plateau needs a `monitor`");
+    return STK_OK;
+}
+
+/* Loaders come first, so that they read ahead while the rest is set up. */
+static stk_status open_loaders(stk_trainer *t, stk_error *err)
+{
+    stk__action(t, "", "setup_dataloaders");
+    stk_status status = stk__feeds_open(t, phase_of(t->at.task), err);
+    stk__action_end(t, "", "setup_dataloaders");
+    STK_TRY(status);
+    if (t->at.task == STK_TASK_FIT)
+        STK_TRY(stk__feeds_open(t, STK_PHASE_VALIDATE, err));
+    return STK_OK;
+}
+
+/* Lightning's first lines. */
+static void say_machine(stk_trainer *t)
+{
+    const uint64_t batches = t->settings.fast_dev_run;
+
+    if (t->options.seed_everything >= 0)
+        stk__say(t, "Seed set to %" PRId64, t->options.seed_everything);
+    if (t->options.barebones)
+        return;
+    if (strcmp(t->options.precision, "bf16-mixed") == 0 ||
+        strcmp(t->options.precision, "bf16") == 0)
+        stk__say(t, "Using bfloat16 Automatic Mixed Precision (AMP)");
+    stk__say(t, "GPU available: False, used: False");
+    stk__say(t, "TPU available: False, using: 0 TPU cores");
+    if (batches)
+        stk__say(t,
+                 "Running in `fast_dev_run` mode: will run the requested loop using %" PRIu64
+                 " batch(es). Logging and checkpointing is suppressed.",
+                 batches);
+}
+
+static stk_status set_up(stk_trainer *t, const char *ckpt_path, stk_error *err)
+{
+    say_machine(t);
+    STK_TRY(stk__hook(t, STK__HOOK_configure_callbacks, err));
+    /* It may have added some. */
+    STK_TRY(stk__hooks_build(t, err));
+    STK_TRY(stk__hook(t, STK__HOOK_prepare_data, err));
+    STK_TRY(open_loaders(t, err));
+    if (t->at.task != STK_TASK_PREDICT)
+        STK_TRY(stk__loggers_open(t, err));
+    STK_TRY(t->strategy->setup(t, err));
+    STK_TRY(stk__hook(t, STK__HOOK_setup, err));
+    STK_TRY(stk__hook(t, STK__HOOK_configure_model, err));
+    STK_TRY(configure(t, err));
+    STK_TRY(stk__state_open(t, ckpt_path, err));
+    STK_TRY(stk__state_load_callbacks(t, err));
+    STK_TRY(configure_optimizers(t, err));
+    STK_TRY(stk__state_load_loop(t, err));
+    STK_TRY(stk__state_load_module(t, t->at.task != STK_TASK_FIT, err));
+    stk__state_close(t);
+    stk__ledger_mark(&t->ledger, STK__PART_OTHER);
+    return STK_OK;
+}
+
+static stk_status perform(stk_trainer *t, stk_error *err)
+{
+    static const enum stk__hook_id dataloader[] = {[STK_TASK_VALIDATE] = STK__HOOK_val_dataloader,
+                                                   [STK_TASK_TEST] = STK__HOOK_test_dataloader,
+                                                   [STK_TASK_PREDICT] =
+                                                       STK__HOOK_predict_dataloader};
+
+    if (t->at.task == STK_TASK_FIT) {
+        STK_TRY(stk__hook(t, STK__HOOK_on_fit_start, err));
+        STK_TRY(stk__hook(t, STK__HOOK_zero_grad, err));
+        STK_TRY(stk__fit(t, err));
+        return stk__hook(t, STK__HOOK_on_fit_end, err);
+    }
+    STK_TRY(stk__hook(t, dataloader[t->at.task], err));
+    return stk__evaluate(t, phase_of(t->at.task), err);
+}
+
+/* ---- After ----------------------------------------------------------------------------------- */
+
+/* The folder of checkpoints: of the first ModelCheckpoint, else beside the logs. */
+static const char *checkpoint_folder(const stk_trainer *t)
+{
+    for (size_t i = 0; i < t->num_callbacks; i++)
+        if (t->callbacks[i].callback->ops == &stk__callback_model_checkpoint)
+            return stk__model_checkpoint_dir(t->callbacks[i].callback);
+    return "";
+}
+
+/* A stopped run leaves a checkpoint of where it stood. */
+static stk_status save_interrupted(stk_trainer *t, stk_error *err)
+{
+    const char *folder = checkpoint_folder(t);
+
+    if (t->at.task != STK_TASK_FIT || !t->settings.checkpointing || !*folder ||
+        t->loop.total_done == 0)
+        return STK_OK;
+    char *path = stk__format(t->ctx, "%s/interrupted.safetensors", folder);
+    if (!path)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for a path");
+    stk_status status = stk__state_save(t, path, false, NULL, 0, err);
+    if (status == STK_OK)
+        status = stk__checkpoint_flush(t->writer, err);
+    if (status == STK_OK)
+        stk__say(t, "Stopped at epoch %" PRIu64 ", global step %" PRIu64 "; saved to '%s'",
+                 t->loop.epoch, t->loop.global_step, path);
+    stk__free(t->ctx, path);
+    return status;
+}
+
+static stk_status stopped(stk_trainer *t, stk_status status, stk_error *err)
+{
+    stk_error own;
+
+    /* Callbacks first put back what they changed for a while. */
+    stk_error_init(&own);
+    t->at.exception = err;
+    if (stk__hook(t, STK__HOOK_on_exception, &own) < 0)
+        stk__log(t->ctx, STK_LOG_ERROR, "and then, in on_exception: %s", own.text);
+    t->at.exception = NULL;
+    if (status != STK_ECANCELED || save_interrupted(t, &own) == STK_OK)
+        return status;
+    *err = own;
+    return own.status;
+}
+
+/* Nothing of this task is left unwritten. The first failure is the task's. */
+static stk_status settle(stk_trainer *t, stk_status status, stk_error *err)
+{
+    stk_error own;
+
+    stk__ledger_mark(&t->ledger, STK__PART_OTHER);
+    if (t->log && stk__log_queue_flush(t->log, &own) != STK_OK)
+        stk__log(t->ctx, STK_LOG_ERROR, "%s", own.text);
+    stk__ledger_mark(&t->ledger, STK__PART_LOGGING);
+    stk_status written = stk__checkpoint_flush(t->writer, &own);
+    stk__ledger_mark(&t->ledger, STK__PART_CHECKPOINT);
+    if (written != STK_OK && status == STK_OK) {
+        *err = own;
+        status = written;
+    } else if (written != STK_OK) {
+        stk__log(t->ctx, STK_LOG_ERROR, "%s", own.text);
+    }
+    return status;
+}
+
+static void clean_up(stk_trainer *t)
+{
+    stk__state_close(t);
+    stk__ledger_look(t, &t->ledger.loader_end);
+    if (t->ops.train)
+        t->ops.train(t->module, true);
+    stk__feeds_close(&t->train);
+    stk__feeds_close(&t->val);
+    stk__feeds_close(&t->test);
+    stk__feeds_close(&t->predict);
+    stk__copy_release(&t->good);
+    t->at.batch = NULL;
+    t->may_log = false;
+    stk__ledger_mark(&t->ledger, STK__PART_OTHER);
+    t->running = false;
+}
+
+static void say_times(stk_trainer *t)
+{
+    stk_trainer_times times;
+    char text[1400];
+
+    if (t->options.barebones || t->at.task != STK_TASK_FIT)
+        return;
+    stk_trainer_get_times(t, &times);
+    stk_trainer_times_format(&times, text, sizeof text);
+    stk__say(t, "%s", text);
+}
+
+stk_status stk__run(stk_trainer *t, stk_task task, stk_module *module, const stk_trainer_data *data,
+                    const char *ckpt_path, stk_error *err)
+{
+    stk_error own;
+
+    err = err ? err : &own;
+    stk_error_init(err);
+    STK_TRY(stk__context_check(t->ctx, err));
+    if (t->running)
+        return stk__fail(err, STK_EBUSY, STK_STAGE_TRAIN, "the trainer is at work already");
+    STK_TRY(take_module(t, task, module, data, err));
+    STK_TRY(stk__defaults_add(t, err));
+    STK_TRY(stk__hooks_build(t, err));
+    t->running = true;
+    stk__ledger_begin(&t->ledger);
+    stk_status status = set_up(t, ckpt_path, err);
+    stk__ledger_look(t, &t->ledger.loader_begin);
+    if (status == STK_OK)
+        status = perform(t, err);
+    if (status == STK_OK)
+        status = stk__hook(t, STK__HOOK_teardown, err);
+    if (status != STK_OK)
+        status = stopped(t, status, err);
+    status = settle(t, status, err);
+    clean_up(t);
+    say_times(t);
+    return status;
+}

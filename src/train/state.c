@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Everything a run needs to go on, as tensors and texts of a checkpoint. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "train/state.h"
+
+/* Progress that a checkpoint holds, by name. */
+const stk__progress_name stk__progress_names[STK__PROGRESS_NAMES] = {
+    {"epochs", offsetof(stk_trainer_progress, epochs)},
+    {"train_batches", offsetof(stk_trainer_progress, train_batches)},
+    {"optimizer_steps", offsetof(stk_trainer_progress, optimizer_steps)},
+    {"zero_grads", offsetof(stk_trainer_progress, zero_grads)},
+    {"scheduler_steps", offsetof(stk_trainer_progress, scheduler_steps)},
+    {"val_batches", offsetof(stk_trainer_progress, val_batches)}};
+
+/* ---- What is put in -------------------------------------------------------------------------- */
+
+static stk_status no_memory(stk_error *err)
+{
+    return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for the list of a checkpoint");
+}
+
+static bool grow(stk_context *ctx, void **array, size_t *room, size_t n, size_t size)
+{
+    if (n < *room)
+        return true;
+    void *more = stk__realloc(ctx, *array, (*room * 2 + 64) * size);
+    if (!more)
+        return false;
+    *array = more;
+    *room = *room * 2 + 64;
+    return true;
+}
+
+stk_status stk_saver_tensor(stk_saver *saver, const stk_state_tensor *tensor, stk_error *err)
+{
+    if (!grow(saver->ctx, (void **)&saver->tensors, &saver->tensor_room, saver->num_tensors,
+              sizeof *saver->tensors))
+        return no_memory(err);
+    stk_state_tensor *to = &saver->tensors[saver->num_tensors];
+    *to = *tensor;
+    to->name = stk__format(saver->ctx, "%s%s", saver->prefix, tensor->name);
+    if (!to->name)
+        return no_memory(err);
+    saver->num_tensors++;
+    return STK_OK;
+}
+
+stk_status stk_saver_text(stk_saver *saver, const char *name, const char *text, stk_error *err)
+{
+    if (!grow(saver->ctx, (void **)&saver->texts, &saver->text_room, saver->num_texts,
+              sizeof *saver->texts))
+        return no_memory(err);
+    stk__checkpoint_text *to = &saver->texts[saver->num_texts];
+    *to = (stk__checkpoint_text){stk__format(saver->ctx, "%s%s", saver->prefix, name),
+                                 stk__strdup(saver->ctx, text)};
+    if (!to->name || !to->text) {
+        stk__free(saver->ctx, (char *)to->name);
+        stk__free(saver->ctx, (char *)to->text);
+        return no_memory(err);
+    }
+    saver->num_texts++;
+    return STK_OK;
+}
+
+static void release(stk_saver *saver)
+{
+    for (size_t i = 0; i < saver->num_tensors; i++)
+        stk__free(saver->ctx, (char *)saver->tensors[i].name);
+    for (size_t i = 0; i < saver->num_texts; i++) {
+        stk__free(saver->ctx, (char *)saver->texts[i].name);
+        stk__free(saver->ctx, (char *)saver->texts[i].text);
+    }
+    stk__free(saver->ctx, saver->tensors);
+    stk__free(saver->ctx, saver->texts);
+}
+
+static stk_status save_one(void *user, stk_state_kind kind, const stk_state_tensor *tensor,
+                           stk_error *err)
+{
+    stk_saver *saver = user;
+
+    saver->prefix = kind == STK_STATE_OPTIMIZER  ? STK__STATE_OPTIMIZER
+                    : kind == STK_STATE_GRADIENT ? STK__STATE_GRADIENT
+                                                 : "";
+    if (!*saver->prefix &&
+        strncmp(tensor->name, STK__CHECKPOINT_OWN, strlen(STK__CHECKPOINT_OWN)) == 0)
+        return stk__fail(
+            err, STK_EINVAL, STK_STAGE_TRAIN,
+            "a parameter may not be named '%s': names that begin with " STK__CHECKPOINT_OWN
+            " are the trainer's",
+            tensor->name);
+    return stk_saver_tensor(saver, tensor, err);
+}
+
+/* ---- The loop -------------------------------------------------------------------------------- */
+
+static stk_status save_loop(stk_trainer *t, stk_saver *saver, stk_error *err)
+{
+    const stk__loop *loop = &t->loop;
+    stk__text text = {.ctx = t->ctx};
+    stk_cores cores;
+
+    stk_context_cores(t->ctx, &cores);
+    stk__text_add(&text,
+                  "version %d\nepoch %" PRIu64 "\ndone %" PRIu64 "\ntotal_done %" PRIu64
+                  "\nglobal_step %" PRIu64 "\nstepped %" PRIu64 "\naccumulate %" PRIu64
+                  "\nval_runs %" PRIu64 "\npoint %d\nwindow_open %d\ncut %d\nthreads %" PRIu32 "\n",
+                  STK__STATE_VERSION, loop->epoch, loop->done, loop->total_done, loop->global_step,
+                  loop->stepped, loop->accumulate, loop->val_runs, loop->point, loop->window_open,
+                  loop->cut, cores.compute);
+    stk__text_add(&text, "module %s\nprecision %s\n", t->ops.name ? t->ops.name : "module",
+                  t->options.precision);
+    for (size_t i = 0; i < STK__PROGRESS_NAMES; i++) {
+        uint64_t n[8];
+        memcpy(n, (const char *)&t->progress + stk__progress_names[i].offset, sizeof n);
+        stk__text_add(&text, "%s", stk__progress_names[i].name);
+        for (int k = 0; k < 8; k++)
+            stk__text_add(&text, " %" PRIu64, n[k]);
+        stk__text_add(&text, "\n");
+    }
+    stk__metrics_write(t, &text);
+    saver->prefix = STK__CHECKPOINT_OWN;
+    stk_status status =
+        text.failed ? no_memory(err) : stk_saver_text(saver, "loops", text.bytes, err);
+    stk__text_release(&text);
+    return status;
+}
+
+static stk_status save_heads(stk_trainer *t, stk_saver *saver, stk_error *err)
+{
+    char text[32], state[512];
+
+    saver->prefix = "";
+    snprintf(text, sizeof text, "%" PRIu64, t->loop.epoch);
+    STK_TRY(stk_saver_text(saver, STK__CHECKPOINT_EPOCH, text, err));
+    snprintf(text, sizeof text, "%" PRIu64, t->loop.global_step);
+    STK_TRY(stk_saver_text(saver, STK__CHECKPOINT_STEP, text, err));
+    if (t->loop.total_done == 0)
+        return STK_OK;
+    stk_state_format(&t->loader_state, state, sizeof state);
+    return stk_saver_text(saver, STK__STATE_LOADER, state, err);
+}
+
+/* ---- Callbacks and hooks --------------------------------------------------------------------- */
+
+static stk_status save_callbacks(stk_trainer *t, stk_saver *saver, stk_error *err)
+{
+    char prefix[300];
+
+    for (size_t i = 0; i < t->num_callbacks; i++) {
+        const stk__callback_entry *entry = &t->callbacks[i];
+        if (!entry->ops.state_dict)
+            continue;
+        snprintf(prefix, sizeof prefix, STK__STATE_CALLBACK "%s.", entry->key);
+        saver->prefix = prefix;
+        STK_TRY(entry->ops.state_dict(entry->callback, saver, err));
+    }
+    return STK_OK;
+}
+
+const char *stk__state_prefix(const stk_trainer *t, const stk_callback *callback, char *prefix,
+                              size_t size)
+{
+    snprintf(prefix, size, STK__STATE_MODULE);
+    for (size_t i = 0; i < t->num_callbacks; i++)
+        if (t->callbacks[i].callback == callback)
+            snprintf(prefix, size, STK__STATE_CALLBACK "%s.", t->callbacks[i].key);
+    return prefix;
+}
+
+static stk_status save_hooks(stk_trainer *t, stk_saver *saver, stk_error *err)
+{
+    const stk__hook_row *row = &t->rows[STK__HOOK_on_save_checkpoint];
+    char prefix[300];
+    stk_status status = STK_OK;
+
+    t->at.saver = saver;
+    for (uint32_t i = 0; i < row->n && status >= 0; i++) {
+        const stk__hook_row one = {.calls = &row->calls[i], .n = 1};
+        saver->prefix = stk__state_prefix(t, one.calls->callback, prefix, sizeof prefix);
+        status = stk__hook_run(t, &one, err);
+    }
+    t->at.saver = NULL;
+    return status < 0 ? status : STK_OK;
+}
+
+static stk_status collect(stk_trainer *t, stk_saver *saver, bool weights_only, stk_error *err)
+{
+    STK_TRY(save_heads(t, saver, err));
+    if (t->ops.state)
+        STK_TRY(t->ops.state(t->module,
+                             STK_STATE_WEIGHTS | (weights_only ? 0 : STK_STATE_OPTIMIZER) |
+                                 (!weights_only && t->loop.window_open ? STK_STATE_GRADIENT : 0),
+                             save_one, saver, err));
+    if (weights_only)
+        return STK_OK;
+    STK_TRY(save_loop(t, saver, err));
+    STK_TRY(save_callbacks(t, saver, err));
+    return save_hooks(t, saver, err);
+}
+
+stk_status stk__state_save(stk_trainer *t, const char *path, bool weights_only,
+                           const char *const *replaces, size_t num_replaces, stk_error *err)
+{
+    stk_saver saver = {.ctx = t->ctx, .prefix = ""};
+
+    stk__ledger_mark(&t->ledger, STK__PART_CALLBACKS);
+    stk__action(t, "", "save_checkpoint");
+    stk_status status = collect(t, &saver, weights_only, err);
+    if (status == STK_OK)
+        status =
+            stk__checkpoint_save(t->writer, path, saver.tensors, saver.num_tensors, saver.texts,
+                                 saver.num_texts, replaces, num_replaces, NULL, err);
+    if (status == STK_OK)
+        status = stk__nan_keep(t, err);
+    release(&saver);
+    stk__action_end(t, "", "save_checkpoint");
+    stk__ledger_mark(&t->ledger, STK__PART_CHECKPOINT);
+    return status;
+}
+
+typedef struct sizes {
+    uint64_t all, parameters;
+} sizes;
+
+static stk_status add_size(void *user, stk_state_kind kind, const stk_state_tensor *tensor,
+                           stk_error *err)
+{
+    sizes *s = user;
+
+    s->all += tensor->bytes;
+    s->parameters += kind == STK_STATE_PARAMETER ? tensor->bytes : 0;
+    return STK_OK;
+}
+
+stk_status stk__state_reserve(stk_trainer *t, stk_error *err)
+{
+    sizes s = {0};
+
+    if (!t->settings.checkpointing || !t->ops.state)
+        return STK_OK;
+    STK_TRY(t->ops.state(t->module, STK_STATE_WEIGHTS | STK_STATE_OPTIMIZER, add_size, &s, err));
+    /* Within a window of accumulation the gradients are saved, too. */
+    if (t->loop.accumulate > 1)
+        s.all += s.parameters;
+    for (size_t i = 0; i < t->num_callbacks; i++)
+        if (t->callbacks[i].callback->ops == &stk__callback_ema)
+            s.all += s.parameters;
+    return s.all ? stk__checkpoint_reserve(t->writer, s.all, err) : STK_OK;
+}
+
+stk_status stk_trainer_save(stk_trainer *t, const char *path, bool weights_only,
+                            const char *replaces, stk_error *err)
+{
+    return stk__state_save(t, path, weights_only, &replaces, replaces ? 1 : 0, err);
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Fail the n-th allocation and thread start of a short fit with everything switched on, for every
+ * n: the status must be right, nothing may leak, hang or crash. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include "unit/train/tiny.h"
+
+static atomic_long calls, thread_calls, blocks;
+static atomic_long fail_at, thread_fail_at;
+static atomic_bool hit;
+
+static void *failing_alloc(void *user, size_t size, size_t align)
+{
+    void *memory = NULL;
+
+    if (atomic_fetch_add(&calls, 1) + 1 == atomic_load(&fail_at)) {
+        atomic_store(&hit, true);
+        return NULL;
+    }
+    if (posix_memalign(&memory, align < 16 ? 16 : align, size))
+        return NULL;
+    atomic_fetch_add(&blocks, 1);
+    return memory;
+}
+
+static void counted_free(void *user, void *memory, size_t size)
+{
+    atomic_fetch_sub(&blocks, 1);
+    free(memory);
+}
+
+/* Stands before the C library's own: the static library calls this one. */
+int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
+                   void *argument)
+{
+    int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) =
+        (int (*)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *))dlsym(
+            RTLD_NEXT, "pthread_create");
+
+    if (atomic_fetch_add(&thread_calls, 1) + 1 == atomic_load(&thread_fail_at)) {
+        atomic_store(&hit, true);
+        return EAGAIN;
+    }
+    return real(thread, attributes, run, argument);
+}
+
+static stk_status add_by_name(stk_trainer *t, const stk_callback_ops *ops, const char *name,
+                              const char *value, stk_error *err)
+{
+    uint64_t room[64];
+
+    stk_options_init(ops->options, room);
+    if (name)
+        STK_TRY(stk_options_set(ops->options, room, name, value, err));
+    return stk_trainer_add_callback(t, ops, room, NULL, err);
+}
+
+static stk_status add_callbacks(stk_trainer *t, stk_error *err)
+{
+    STK_TRY(add_by_name(t, &stk__callback_ema, NULL, NULL, err));
+    STK_TRY(add_by_name(t, &stk__callback_early_stopping, "monitor", "val_loss", err));
+    STK_TRY(add_by_name(t, &stk__callback_lr_monitor, NULL, NULL, err));
+    STK_TRY(add_by_name(t, &stk__callback_throughput, NULL, NULL, err));
+    STK_TRY(stk_trainer_add_hparam(t, "batch_size", "4", err));
+    return add_by_name(t, &stk__callback_model_checkpoint, "monitor", "val_loss", err);
+}
+
+/* Fit, then go on from what was saved. */
+static stk_status fits(stk_context *ctx, const char *folder, stk_error *err)
+{
+    stk_loader_options loader;
+    stk_trainer_options options;
+    stk_dataset *dataset = NULL;
+    tiny module;
+    stk_status status = stk_dataset_open(ctx, "synthetic:?size=8&shape=2x2x1", &dataset, err);
+
+    stk_loader_options_init(&loader);
+    loader.batch_size = 4;
+    loader.num_workers = 0;
+    loader.memory_budget = 8 << 20;
+    const stk_loader_source source = {
+        .struct_size = sizeof source, .dataset = dataset, .options = &loader};
+    const stk_trainer_data data = {
+        .struct_size = sizeof data, .train = &source, .val = &source, .num_val = 1};
+    stk_trainer_options_init(&options);
+    options.default_root_dir = folder;
+    options.logger = "csv";
+    options.log_every_n_steps = 1;
+    options.nan_policy = STK_NAN_REWIND;
+    for (int run = 0; run < 2 && status == STK_OK; run++) {
+        stk_trainer *t = NULL;
+        tiny_init(&module);
+        options.max_epochs = run + 1;
+        status = stk_trainer_create(ctx, &options, &t, err);
+        if (status == STK_OK)
+            status = add_callbacks(t, err);
+        if (status == STK_OK)
+            status = stk_trainer_fit(t, &module.base, &data, run ? "last" : NULL, err);
+        stk_trainer_destroy(&t);
+    }
+    stk_dataset_close(&dataset);
+    return status;
+}
+
+static stk_status program(stk_error *err)
+{
+    stk_context_options o;
+    stk_context *ctx = NULL;
+    char folder[256];
+
+    test_folder(folder);
+    stk_error_init(err);
+    stk_context_options_init(&o);
+    o.allocator = (stk_allocator){failing_alloc, counted_free, NULL};
+    o.io_engine = STK_IO_THREADS;
+    stk_status status = stk_context_create(&o, &ctx, err);
+    if (status == STK_OK)
+        status = fits(ctx, folder, err);
+    stk_context_destroy(&ctx);
+    test_folder_remove(folder);
+    if (atomic_load(&blocks) != 0)
+        fail_msg("%s: %ld blocks left; %s", stk_status_name(status), atomic_load(&blocks),
+                 err->text);
+    return status;
+}
+
+static void fail_each(atomic_long *at, atomic_long *counter, stk_status expected)
+{
+    stk_error err;
+
+    for (long n = 1;; n++) {
+        atomic_store(counter, 0);
+        atomic_store(&hit, false);
+        atomic_store(at, n);
+        stk_status status = program(&err);
+        atomic_store(at, 0);
+        /* A logger without memory is left alone, and the run goes on. */
+        if (status != STK_OK && status != expected)
+            fail_msg("call %ld: %s: %s", n, stk_status_name(status), err.text);
+        if (!atomic_load(&hit)) {
+            assert_int_equal(status, STK_OK);
+            break;
+        }
+        assert_true(n < 20000);
+    }
+}
+
+static void each_allocation_fails(void **state)
+{
+    fail_each(&fail_at, &calls, STK_ENOMEM);
+}
+
+static void each_thread_start_fails(void **state)
+{
+    fail_each(&thread_fail_at, &thread_calls, STK_ETHREAD);
+}
+
+int main(void)
+{
+    /* Thousands of durable files: in memory, where that is quick. */
+    if (access("/dev/shm", W_OK) == 0)
+        setenv("TMPDIR", "/dev/shm", 1);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_allocation_fails),
+        cmocka_unit_test(each_thread_start_fails),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Callbacks that steer or watch a run. */
+#include <sys/stat.h>
+
+#include "unit/train/said.h"
+
+/* ---- Early stopping -------------------------------------------------------------------------- */
+
+static double series[16];
+
+static stk_status log_series(stk_module *module, stk_trainer *t, const stk_moment *at,
+                             stk_error *err)
+{
+    return stk_trainer_log(t, "val_loss", series[at->epoch], 0, 0, err);
+}
+
+static uint64_t epochs_until_stop(const char *name, const char *value, const char *message)
+{
+    bench b;
+    tiny m;
+    stk_trainer *t;
+
+    bench_open(&b);
+    tiny_init(&m);
+    m.ops.validation_step = log_series;
+    b.options.max_epochs = 8;
+    assert_ok(stk_trainer_create(b.ctx, &b.options, &t, &b.err), &b.err);
+    listen_to(t);
+    add(&b, t, &stk__callback_early_stopping, "monitor", "val_loss", "verbose", "true", name, value,
+        NULL);
+    assert_ok(stk_trainer_fit(t, &m.base, &b.data, NULL, &b.err), &b.err);
+    const uint64_t epochs = stk_trainer_current_epoch(t);
+    if (!strstr(said, message))
+        fail_msg("no \"%s\" in: %s", message, said);
+    stk_trainer_destroy(&t);
+    bench_close(&b);
+    return epochs;
+}
+
+static void early_stopping(void **state)
+{
+    static const double falling[16] = {8, 7, 6, 5, 4, 3, 2, 1};
+    static const double stuck[16] = {8, 7, 7, 7, 7, 7, 7, 7};
+
+    memcpy(series, falling, sizeof series);
+    assert_int_equal(epochs_until_stop("patience", "2", "New best score: 1.000"), 8);
+    assert_int_equal(epochs_until_stop("stopping_threshold", "5.5",
+                                       "Stopping threshold reached: val_loss = 5 < 5.5. Signaling "
+                                       "Trainer to stop."),
+                     4);
+    assert_int_equal(epochs_until_stop("divergence_threshold", "7.5",
+                                       "Divergence threshold reached: val_loss = 8 > 7.5."),
+                     1);
+    assert_int_equal(epochs_until_stop("min_delta", "10",
+                                       "Monitored metric val_loss did not improve in the last 3"),
+                     4);
+    assert_int_equal(epochs_until_stop("mode", "max", "Best score: 8.000."), 4);
+    memcpy(series, stuck, sizeof series);
+    assert_int_equal(
+        epochs_until_stop("patience", "3",
+                          "Monitored metric val_loss did not improve in the last 3 records. Best "
+                          "score: 7.000. Signaling Trainer to stop."),
+        5);
+    assert_int_equal(epochs_until_stop("patience", "2", "improved by 1.000 >= min_delta = 0."), 4);
+    series[2] = NAN;
+    assert_int_equal(epochs_until_stop("patience", "5",
+                                       "Monitored metric val_loss = nan is not finite. Previous "
+                                       "best value was 7.000."),
+                     3);
+    assert_int_equal(epochs_until_stop("check_finite", "false", "last 3 records"), 5);
+}
+
+static void early_stopping_refuses(void **state)
+{
+    bench b;
+    tiny m;
+    stk_trainer *t;
+
+    bench_open(&b);
+    tiny_init(&m);
+    assert_ok(stk_trainer_create(b.ctx, &b.options, &t, &b.err), &b.err);
+    assert_fails(stk_trainer_add_callback(t, &stk__callback_early_stopping, NULL, NULL, &b.err),
+                 STK_EINVAL, &b.err, "monitor");
+    add(&b, t, &stk__callback_early_stopping, "monitor", "nothing", NULL);
+    assert_fails(stk_trainer_fit(t, &m.base, &b.data, NULL, &b.err), STK_EINVAL, &b.err,
+                 "`train_loss`, `train_loss_step`, `train_loss_epoch`, `val_loss`");
+    stk_trainer_destroy(&t);
+    assert_ok(stk_trainer_create(b.ctx, &b.options, &t, &b.err), &b.err);
+    add(&b, t, &stk__callback_early_stopping, "monitor", "nothing", "strict", "false", NULL);
+    assert_ok(stk_trainer_fit(t, &m.base, &b.data, NULL, &b.err), &b.err);
+    stk_trainer_destroy(&t);
+    bench_close(&b);
+}
+
+/* min_epochs holds against it. */
+static void early_stopping_waits(void **state)
+{
+    bench b;
+    tiny m;
+    stk_trainer *t;
+
+    bench_open(&b);
+    tiny_init(&m);
+    b.options.max_epochs = 9;
+    b.options.min_epochs = 6;
+    assert_ok(stk_trainer_create(b.ctx, &b.options, &t, &b.err), &b.err);
+    add(&b, t, &stk__callback_early_stopping, "monitor", "val_loss", "patience", "1", NULL);
+    assert_ok(stk_trainer_fit(t, &m.base, &b.data, NULL, &b.err), &b.err);
+    assert_int_equal(stk_trainer_current_epoch(t), 6);
+    stk_trainer_destroy(&t);
+    bench_close(&b);
+}
+
+/* ---- Averages, accumulation ------------------------------------------------------------------ */
+
+static float trace[64][TINY_SIZE], in_validation[TINY_SIZE];
+static size_t num_trace;
+
+static stk_status trace_step(stk_module *module, const stk_moment *at, stk_error *err)
+{
+    STK_TRY(tiny_optimizer_step(module, at, err));
+    memcpy(trace[num_trace++], ((tiny *)module)->weight, sizeof trace[0]);
+    return STK_OK;
+}
+
+static stk_status look(stk_module *module, stk_trainer *t, const stk_moment *at, stk_error *err)
+{
+    memcpy(in_validation, ((tiny *)module)->weight, sizeof in_validation);
+    return STK_OK;
+}
+
+static void ema(void **state)
+{
+    bench b;
+    tiny m, plain;
+    stk_trainer *t;
+    float mean[TINY_SIZE];
+
+    bench_open(&b);
+    bench_train(&b, &plain);
+    tiny_init(&m);
+    m.ops.optimizer_step = trace_step;
+    m.ops.validation_step = look;
+    num_trace = 0;
+    assert_ok(stk_trainer_create(b.ctx, &b.options, &t, &b.err), &b.err);
+    add(&b, t, &stk__callback_ema, "decay", "0.75", NULL);
+    assert_ok(stk_trainer_fit(t, &m.base, &b.data, NULL, &b.err), &b.err);
+    assert_int_equal(num_trace, 10);
+    memcpy(mean, trace[0], sizeof mean);
+    for (size_t k = 1; k < num_trace; k++)
+        for (int i = 0; i < TINY_SIZE; i++)
+            mean[i] += 0.25f * (trace[k][i] - mean[i]);
+    /* The path is that of training without it; the means are validated and left in the model. */
+    assert_memory_equal(trace[9], plain.weight, sizeof plain.weight);
+    for (int i = 0; i < TINY_SIZE; i++)
+        assert_true(fabsf(mean[i] - m.weight[i]) < 1e-6f);
+    assert_memory_equal(in_validation, m.weight, sizeof in_validation);
+    stk_trainer_destroy(&t);
+    bench_close(&b);
+}
+
+static void accumulation_schedule(void **state)
+{
+    bench b;
+    tiny m;
+    stk_trainer *t;
+
+    bench_open(&b);
+    tiny_init(&m);
+    b.options.max_epochs = 4;
+    assert_ok(stk_trainer_create(b.ctx, &b.options, &t, &b.err), &b.err);
+    add(&b, t, &stk__callback_accumulation, "scheduling", "1:5, 3:2", NULL);
+    assert_ok(stk_trainer_fit(t, &m.base, &b.data, NULL, &b.err), &b.err);
+    assert_int_equal(m.optimizer_steps, 10 + 2 + 2 + 5);
+    assert_true(m.last_scale == 0.5);
+    stk_trainer_destroy(&t);
+    b.options.accumulate_grad_batches = 2;
+    assert_ok(stk_trainer_create(b.ctx, &b.options, &t, &b.err), &b.err);
+    add(&b, t, &stk__callback_accumulation, "scheduling", "0:5", NULL);
+    assert_fails(stk_trainer_fit(t, &m.base, &b.data, NULL, &b.err), STK_EINVAL, &b.err,
+                 "accumulate_grad_batches");
+    stk_trainer_destroy(&t);
+    bench_close(&b);
+}
+
+/* ---- Schedules of the learning rate ---------------------------------------------------------- */
+
+static void schedules(void **state)
+{
+    bench b;
+    tiny m;
+    stk_trainer *t;
+
+    bench_open(&b);
+    b.options.max_epochs = 4;
+    for (int k = 0; k < 4; k++) {
+        tiny_init(&m);
+        m.num_schedulers = 1;
+        m.schedulers[0] = (stk_lr_scheduler){.every_step = k == 0 || k == 1,
+                                             .frequency = k == 1   ? 3
+                                                          : k == 2 ? 2
+                                                                   : 0,
+                                             .reduce_on_plateau = k == 3,
+                                             .monitor = "val_loss"};
+        m.val_slope = 1;
+        assert_ok(bench_fit(&b, &m, NULL, &t), &b.err);
+        static const uint64_t steps[] = {40, 12, 2, 4};
+        assert_int_equal(m.scheduler_steps, steps[k]);
+        stk_trainer_destroy(&t);
+    }
+    /* It saw the value of the last validation. */
+    assert_true(m.last_metric == 4);
+    tiny_init(&m);
+    m.num_schedulers = 1;
+    m.schedulers[0] =
+        (stk_lr_scheduler){.reduce_on_plateau = true, .monitor = "nothing", .strict = true};
+    assert_fails(bench_fit(&b, &m, NULL, &t), STK_EINVAL, &b.err, "`nothing`");
+    stk_trainer_destroy(&t);
+    m.schedulers[0].strict = false;
+    assert_ok(bench_fit(&b, &m, NULL, &t), &b.err);
+    stk_trainer_destroy(&t);
+    bench_close(&b);
+}
+
+/* ---- Monitors -------------------------------------------------------------------------------- */
+
+static void monitors(void **state)
+{
+    static const char *const names[] = {"lr-SGD",
+                                        "lr-SGD-momentum",
+                                        "train/samples_per_sec",
+                                        "train/batches_per_sec",
+                                        "train/samples",
+                                        "DeviceStatsMonitor.on_train_batch_start/cpu_percent",
+                                        "DeviceStatsMonitor.on_train_batch_end/cpu_vm_percent"};
+    bench b;
+    tiny m;
+    stk_trainer *t;
+    double value;
+
+    bench_open(&b);
+    tiny_init(&m);
+    b.options.logger = "csv";
+    b.options.log_every_n_steps = 2;
+    b.loader.batch_size = 1;
+    assert_ok(stk_trainer_create(b.ctx, &b.options, &t, &b.err), &b.err);
+    add(&b, t, &stk__callback_lr_monitor, "log_momentum", "true", NULL);
+    add(&b, t, &stk__callback_throughput, "window_size", "7", NULL);
+    add(&b, t, &stk__callback_device_stats, NULL);
+    assert_ok(stk_trainer_fit(t, &m.base, &b.data, NULL, &b.err), &b.err);
+    for (size_t i = 0; i < STK_COUNT(names); i++)
+        if (!stk_trainer_metric(t, names[i], &value))
+            fail_msg("no metric %s", names[i]);
+    assert_true(stk_trainer_metric(t, "lr-SGD", &value) && value == 0.01f);
+    assert_true(stk_trainer_metric(t, "train/samples", &value) && value == 40);
+    stk_trainer_destroy(&t);
+    b.options.logger = "false";
+    assert_ok(stk_trainer_create(b.ctx, &b.options, &t, &b.err), &b.err);
+    add(&b, t, &stk__callback_lr_monitor, NULL);
+    assert_fails(stk_trainer_fit(t, &m.base, &b.data, NULL, &b.err), STK_EINVAL, &b.err,
+                 "has no logger");
+    stk_trainer_destroy(&t);
+    bench_close(&b);
+}
+
+/* ---- Writers --------------------------------------------------------------------------------- */
+
+static size_t read_all(const char *folder, const char *name, char *out, size_t size)
+{
+    char path[700];
+
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "rb");
+    if (!file)
+        fail_msg("no file %s", path);
+    const size_t n = fread(out, 1, size, file);
+    fclose(file);
+    return n;
+}
+
+static void prediction_writer(void **state)
+{
+    static const char head[] = "{'descr': '<f4', 'fortran_order': False, 'shape': (6, 3,), }";
+    bench b;
+    tiny m;
+    stk_trainer *t;
+    char dir[300], bytes[1024];
+
+    bench_open(&b);
+    tiny_init(&m);
+    snprintf(dir, sizeof dir, "%s/out", b.folder);
+    assert_ok(stk_trainer_create(b.ctx, &b.options, &t, &b.err), &b.err);
+    add(&b, t, &stk__callback_prediction_writer, "output_dir", dir, NULL);
+    add(&b, t, &stk__callback_prediction_writer, "output_dir", dir, "write_interval", "epoch",
+        NULL);
+    assert_ok(stk_trainer_predict(t, &m.base, &b.data, NULL, &b.err), &b.err);
+    stk_trainer_destroy(&t);
+    assert_int_equal(read_all(dir, "predictions_0_000002.npy", bytes, sizeof bytes), 128 + 24);
+    assert_memory_equal(bytes + 128, m.weight, 24);
+    /* Three batches of two rows each. */
+    assert_int_equal(read_all(dir, "predictions_0.npy", bytes, sizeof bytes), 128 + 72);
+    assert_memory_equal(bytes, "\x93NUMPY\x01\x00\x76\x00", 10);
+    assert_memory_equal(bytes + 10, head, sizeof head - 1);
+    assert_true(bytes[127] == '\n');
+    assert_memory_equal(bytes + 128 + 48, m.weight, 24);
+    bench_close(&b);
+}
+
+static void on_exception(void **state)
+{
+    bench b;
+    tiny m, n;
+    stk_trainer *t;
+    char path[400];
+
+    bench_open(&b);
+    tiny_init(&m);
+    m.fail_at = 8;
+    assert_ok(stk_trainer_create(b.ctx, &b.options, &t, &b.err), &b.err);
+    assert_fails(stk_trainer_add_callback(t, &stk__callback_on_exception, NULL, NULL, &b.err),
+                 STK_EINVAL, &b.err, "enable_checkpointing");
+    stk_trainer_destroy(&t);
+    b.options.enable_checkpointing = STK_SWITCH_TRUE;
+    assert_ok(stk_trainer_create(b.ctx, &b.options, &t, &b.err), &b.err);
+    add(&b, t, &stk__callback_on_exception, "dirpath", b.folder, NULL);
+    assert_fails(stk_trainer_fit(t, &m.base, &b.data, NULL, &b.err), STK_EIO, &b.err, "purpose");
+    stk_trainer_destroy(&t);
+    /* What it saved goes on with the batch that failed. */
+    snprintf(path, sizeof path, "%s/on_exception.safetensors", b.folder);
+    tiny_init(&m);
+    assert_ok(bench_fit(&b, &m, path, &t), &b.err);
+    assert_int_equal(m.train_steps, 3);
+    stk_trainer_destroy(&t);
+    bench_train(&b, &n);
+    assert_memory_equal(m.weight, n.weight, sizeof m.weight);
+    bench_close(&b);
+}
+
+/* ---- The caller's own ------------------------------------------------------------------------ */
+
+static void refused_tables(void **state)
+{
+    bench b;
+    stk_trainer *t;
+    stk_callback_ops bad = stk__callback_timer;
+
+    bench_open(&b);
+    assert_ok(stk_trainer_create(b.ctx, &b.options, &t, &b.err), &b.err);
+    bad.destroy = NULL;
+    assert_fails(stk_trainer_add_callback(t, &bad, NULL, NULL, &b.err), STK_EINVAL, &b.err,
+                 "destroy");
+    bad = stk__callback_timer;
+    bad.struct_size = 8;
+    assert_fails(stk_trainer_add_callback(t, &bad, NULL, NULL, &b.err), STK_EINVAL, &b.err, "size");
+    stk_trainer_destroy(&t);
+    bench_close(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(early_stopping),
+        cmocka_unit_test(early_stopping_refuses),
+        cmocka_unit_test(early_stopping_waits),
+        cmocka_unit_test(ema),
+        cmocka_unit_test(accumulation_schedule),
+        cmocka_unit_test(schedules),
+        cmocka_unit_test(monitors),
+        cmocka_unit_test(prediction_writer),
+        cmocka_unit_test(on_exception),
+        cmocka_unit_test(refused_tables),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

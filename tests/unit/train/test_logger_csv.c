@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* metrics.csv, hparams.yaml, the folders of runs. */
+#include <errno.h>
+#include <fcntl.h>
+#include <locale.h>
+#include <math.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/options.h"
+#include "support/support.h"
+#include "train/bytes.h"
+#include "train/log_queue.h"
+#include "train/run_folder.h"
+
+static stk_logger *open_logger(stk_context *ctx, const stk_logger_ops *ops, const char *root,
+                               const char *option, const char *value)
+{
+    stk__logger_options options;
+    stk_logger *logger = NULL;
+    stk_error err;
+
+    stk_options_init(ops->options, &options);
+    if (option)
+        assert_ok(stk_options_set(ops->options, &options, option, value, &err), &err);
+    assert_ok(ops->open(ctx, &options, root, &logger, &err), &err);
+    return logger;
+}
+
+static void log_line(stk_logger *logger, int64_t step, const stk_metric *metrics, size_t n)
+{
+    stk_error err;
+
+    assert_ok(logger->ops->log_metrics(logger, metrics, n, step, 0, &err), &err);
+}
+
+static void check_text(const char *folder, const char *name, const char *wanted)
+{
+    char path[1024], text[8192];
+
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    text[fread(text, 1, sizeof text - 1, f)] = 0;
+    fclose(f);
+    assert_string_equal(text, wanted);
+}
+
+#define LOG(logger, step, ...)                                                                     \
+    do {                                                                                           \
+        const stk_metric metrics_[] = {__VA_ARGS__};                                               \
+        log_line((logger), (step), metrics_, sizeof metrics_ / sizeof metrics_[0]);                \
+    } while (0)
+
+static void test_columns(void **state)
+{
+    stk_context *ctx = test_context();
+    char folder[256];
+    stk_error err;
+
+    test_folder(folder);
+    stk_logger *csv = open_logger(ctx, &stk__logger_csv, folder, NULL, NULL);
+    assert_int_equal(csv->version, 0);
+    assert_string_equal(csv->run_name, "lightning_logs");
+    assert_string_equal(csv->save_dir, folder);
+    LOG(csv, 0, {"loss", 0.5}, {"epoch", 0});
+    LOG(csv, 1, {"loss", 0.25}, {"epoch", 0});
+    assert_ok(csv->ops->flush(csv, &err), &err);
+    check_text(csv->log_dir, "metrics.csv", "epoch,loss,step\n0,0.5,0\n0,0.25,1\n");
+    /* New names, some of which lie in front, behind and between; and one that needs quotes. */
+    LOG(csv, 2, {"acc", 1}, {"z", NAN}, {"epoch", 1});
+    LOG(csv, 3, {"m,\"n\"", -INFINITY}, {"step", 77}, {"loss", 1e-9});
+    LOG(csv, 4, {"loss", 0.1});
+    assert_ok(csv->ops->flush(csv, &err), &err);
+    check_text(csv->log_dir, "metrics.csv",
+               "acc,epoch,loss,\"m,\"\"n\"\"\",step,z\n"
+               ",0,0.5,,0,\n"
+               ",0,0.25,,1,\n"
+               "1,1,,,2,nan\n"
+               ",,1e-09,-inf,3,\n"
+               ",,0.1,,4,\n");
+    csv->ops->close(csv);
+    test_folder_remove(folder);
+    stk_context_destroy(&ctx);
+}
+
+/* A run goes on under its number: the file keeps its lines, but for half a one at its end. */
+static void test_continue(void **state)
+{
+    static const char old[] = "epoch,\"a,b\",step\r\n0,1.5,0\r\n1,,1\r\n2,3";
+    stk_context *ctx = test_context();
+    char folder[256], log_dir[400];
+    stk_error err;
+
+    test_folder(folder);
+    test_write(folder, "lightning_logs/version_3/metrics.csv", old, sizeof old - 1);
+    snprintf(log_dir, sizeof log_dir, "%s/lightning_logs/version_3", folder);
+    stk_logger *csv = open_logger(ctx, &stk__logger_csv, folder, "version", "3");
+    assert_string_equal(csv->log_dir, log_dir);
+    LOG(csv, 5, {"a,b", 7});
+    LOG(csv, 6, {"new", 8});
+    csv->ops->close(csv);
+    check_text(log_dir, "metrics.csv", "\"a,b\",epoch,new,step\n1.5,0,,0\n,1,,1\n7,,,5\n,,8,6\n");
+    /* The next run has the next number. */
+    csv = open_logger(ctx, &stk__logger_csv, folder, NULL, NULL);
+    assert_int_equal(csv->version, 4);
+    LOG(csv, 0, {"x", 1});
+    csv->ops->close(csv);
+    csv = open_logger(ctx, &stk__logger_csv, folder, "prefix", "run");
+    assert_int_equal(csv->version, 5);
+    LOG(csv, 0, {"x", 1});
+    assert_ok(csv->ops->flush(csv, &err), &err);
+    check_text(csv->log_dir, "metrics.csv", "run-x,step\n1,0\n");
+    csv->ops->close(csv);
+    test_folder_remove(folder);
+    stk_context_destroy(&ctx);
+}
+
+/* Many lines, with a name that is new in the middle: all of them are there, in order. */
+static void test_many(void **state)
+{
+    enum { LINES = 20000 };
+    stk_context *ctx = test_context();
+    char folder[256], path[400], line[200], wanted[200];
+
+    test_folder(folder);
+    stk_logger *csv = open_logger(ctx, &stk__logger_csv, folder, NULL, NULL);
+    snprintf(path, sizeof path, "%s/metrics.csv", csv->log_dir);
+    for (int i = 0; i < LINES; i++) {
+        LOG(csv, i, {"loss", i * 0.5}, {i < LINES / 2 ? "loss" : "a", i * 0.5});
+    }
+    csv->ops->close(csv);
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    assert_non_null(fgets(line, sizeof line, f));
+    assert_string_equal(line, "a,loss,step\n");
+    for (int i = 0; i < LINES; i++) {
+        assert_non_null(fgets(line, sizeof line, f));
+        char half[32];
+        snprintf(half, sizeof half, i % 2 ? "%d.5" : "%d", i / 2);
+        snprintf(wanted, sizeof wanted, "%s,%s,%d\n", i < LINES / 2 ? "" : half, half, i);
+        assert_string_equal(line, wanted);
+    }
+    assert_null(fgets(line, sizeof line, f));
+    fclose(f);
+    test_folder_remove(folder);
+    stk_context_destroy(&ctx);
+}
+
+static void test_hparams(void **state)
+{
+    static const stk_hparam params[] = {
+        {"lr", "0.001"},
+        {"name", "a b: c # d"},
+        {"quote", "say \"x\"\\\n\t"},
+        {"empty", ""},
+        {"dash", "-"},
+        {"list", "[1, 2]"},
+        {"two words", "true"},
+        {"path", "a/b.c-d_e+f"},
+        {"utf", "\xc3\xa9"},
+        {"broken", "x\xffy\xc3"},
+        {"minus", "-1.5e-3"},
+    };
+    stk_context *ctx = test_context();
+    stk_config *config = NULL;
+    char folder[256], path[400];
+    stk_error err;
+
+    test_folder(folder);
+    stk_logger *csv = open_logger(ctx, &stk__logger_csv, folder, NULL, NULL);
+    assert_ok(csv->ops->log_hyperparams(csv, params, STK_COUNT(params), &err), &err);
+    check_text(csv->log_dir, "hparams.yaml",
+               "lr: 0.001\nname: \"a b: c # d\"\nquote: \"say \\\"x\\\"\\\\\\x0a\\x09\"\n"
+               "empty: \"\"\ndash: \"-\"\nlist: \"[1, 2]\"\n\"two words\": true\n"
+               "path: a/b.c-d_e+f\nutf: \"\xc3\xa9\"\nbroken: \"x?y?\"\nminus: -1.5e-3\n");
+    /* libyaml reads back what was meant. */
+    snprintf(path, sizeof path, "%s/hparams.yaml", csv->log_dir);
+    assert_ok(stk_config_create(ctx, &config, &err), &err);
+    assert_ok(stk_config_load(config, path, &err), &err);
+    assert_string_equal(stk_config_get(config, "quote", 0), params[2].value);
+    assert_string_equal(stk_config_get(config, "name", 0), params[1].value);
+    stk_config_destroy(&config);
+    assert_ok(csv->ops->log_hyperparams(csv, NULL, 0, &err), &err);
+    check_text(csv->log_dir, "hparams.yaml", "{}\n");
+    csv->ops->close(csv);
+    test_folder_remove(folder);
+    stk_context_destroy(&ctx);
+}
+
+/* ---- Folders ---- */
+
+enum { RUNS = 16, OPENERS = 4 };
+
+typedef struct opener {
+    stk_context *ctx;
+    const char *folder;
+    int64_t versions[RUNS];
+} opener;
+
+static void *open_runs(void *user)
+{
+    opener *o = user;
+
+    for (int i = 0; i < RUNS; i++) {
+        stk_logger *logger = open_logger(o->ctx, &stk__logger_csv, o->folder, NULL, NULL);
+        o->versions[i] = logger->version;
+        logger->ops->close(logger);
+    }
+    return NULL;
+}
+
+/* However many begin at once, each has a folder of its own. */
+static void test_versions(void **state)
+{
+    stk_context *ctx = test_context();
+    opener openers[OPENERS];
+    pthread_t threads[OPENERS];
+    bool seen[RUNS * OPENERS] = {0};
+    char folder[256];
+
+    test_folder(folder);
+    for (int i = 0; i < OPENERS; i++) {
+        openers[i] = (opener){.ctx = ctx, .folder = folder};
+        assert_int_equal(pthread_create(&threads[i], NULL, open_runs, &openers[i]), 0);
+    }
+    for (int i = 0; i < OPENERS; i++)
+        pthread_join(threads[i], NULL);
+    for (int i = 0; i < OPENERS; i++)
+        for (int k = 0; k < RUNS; k++) {
+            assert_in_range(openers[i].versions[k], 0, RUNS * OPENERS - 1);
+            assert_false(seen[openers[i].versions[k]]);
+            seen[openers[i].versions[k]] = true;
+        }
+    test_folder_remove(folder);
+    stk_context_destroy(&ctx);
+}
+
+static void test_bad_folders(void **state)
+{
+    const stk_logger_ops *const kinds[] = {&stk__logger_csv, &stk__logger_tensorboard};
+    stk_context *ctx = test_context();
+    stk_logger *logger = NULL;
+    char folder[256], path[400];
+    stk_error err;
+
+    test_folder(folder);
+    test_write(folder, "lightning_logs", "x", 1);
+    for (size_t i = 0; i < 2; i++) {
+        assert_true(kinds[i]->open(ctx, NULL, folder, &logger, &err) < 0);
+        assert_null(logger);
+        assert_non_null(strstr(err.text, "lightning_logs"));
+    }
+    /* The file cannot be made. */
+    snprintf(path, sizeof path, "%s/other/version_0/metrics.csv/x", folder);
+    test_write(folder, "other/version_0/metrics.csv/x", "x", 1);
+    stk__logger_options options;
+    stk_options_init(stk__logger_csv.options, &options);
+    options.name = "other";
+    options.version = 0;
+    assert_true(stk__logger_csv.open(ctx, &options, folder, &logger, &err) < 0);
+    assert_non_null(strstr(err.text, "metrics.csv"));
+    test_folder_remove(folder);
+    stk_context_destroy(&ctx);
+}
+
+/* ---- A disk that is full ---- */
+
+/* The limit on the size of files stands for it: a write beyond it fails with EFBIG. */
+static void test_full(void **state)
+{
+    struct rlimit before, small = {4096, RLIM_INFINITY};
+    stk_context *ctx = test_context();
+    stk_status status = STK_OK;
+    char folder[256], path[400];
+    struct stat st;
+    stk_error err;
+
+    test_folder(folder);
+    stk_logger *csv = open_logger(ctx, &stk__logger_csv, folder, NULL, NULL);
+    snprintf(path, sizeof path, "%s/metrics.csv", csv->log_dir);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    small.rlim_max = before.rlim_max;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    for (int i = 0; i < 1000 && status == STK_OK; i++) {
+        const stk_metric m = {"loss", i};
+        status = csv->ops->log_metrics(csv, &m, 1, i, 0, &err);
+        if (status == STK_OK)
+            status = csv->ops->flush(csv, &err);
+    }
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_true(status < 0);
+    assert_non_null(strstr(err.text, path));
+    /* It ends with a whole line. */
+    assert_int_equal(stat(path, &st), 0);
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    assert_int_equal(fseek(f, -1, SEEK_END), 0);
+    assert_int_equal(fgetc(f), '\n');
+    fclose(f);
+    assert_true(st.st_size > 3000 && st.st_size <= 4096);
+    csv->ops->close(csv);
+    test_folder_remove(folder);
+    stk_context_destroy(&ctx);
+}
+
+/* ---- Numbers ---- */
+
+static void test_numbers(void **state)
+{
+    static const struct {
+        double value;
+        const char *text;
+    } cases[] = {
+        {0, "0"},
+        {-0.0, "-0"},
+        {3, "3"},
+        {0.1, "0.1"},
+        {1.0 / 3, "0.3333333333333333"},
+        {0.1f, "0.10000000149011612"},
+        {2.302585092994046, "2.302585092994046"},
+        {1e21, "1e+21"},
+        {123456789, "123456789"},
+        {5e-324, "4.94066e-324"},
+        {1.7976931348623157e308, "1.7976931348623157e+308"},
+        {INFINITY, "inf"},
+        {-INFINITY, "-inf"},
+        {NAN, "nan"},
+    };
+    uint64_t seed = 7;
+    char text[STK__DOUBLE_TEXT];
+
+    for (size_t i = 0; i < STK_COUNT(cases); i++) {
+        stk__double_text(text, cases[i].value);
+        assert_string_equal(text, cases[i].text);
+    }
+    for (int i = 0; i < 10000; i++) {
+        uint64_t bits = test_random(&seed);
+        double value;
+        memcpy(&value, &bits, sizeof value);
+        if (!isfinite(value))
+            continue;
+        stk__double_text(text, value);
+        assert_true(strtod(text, NULL) == value);
+    }
+    /* Where a comma is what numbers have. */
+    if (setlocale(LC_NUMERIC, "de_DE.UTF-8")) {
+        stk__double_text(text, 0.5);
+        assert_string_equal(text, "0.5");
+        setlocale(LC_NUMERIC, "C");
+    }
+}
+
+static void test_options(void **state)
+{
+    stk_error err;
+
+    assert_ok(stk__options_check(stk__logger_csv.options, &err), &err);
+    assert_ok(stk__options_check(stk__logger_tensorboard.options, &err), &err);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_columns),  cmocka_unit_test(test_continue),
+        cmocka_unit_test(test_many),     cmocka_unit_test(test_hparams),
+        cmocka_unit_test(test_versions), cmocka_unit_test(test_bad_folders),
+        cmocka_unit_test(test_full),     cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_options),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which checkpoints are kept, and under which names. */
+#include <dirent.h>
+
+#include "train/callback.h"
+#include "unit/train/said.h"
+
+static double series[16];
+
+static stk_status log_series(stk_module *module, stk_trainer *t, const stk_moment *at,
+                             stk_error *err)
+{
+    return stk_trainer_log(t, "val_loss", series[at->epoch], 0, 0, err);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* "a b c": the files of a folder, sorted, without their extension. */
+static const char *list(const char *folder)
+{
+    static char text[4096];
+    char *names[64];
+    size_t n = 0, used = 0;
+    DIR *dir = opendir(folder);
+
+    *text = 0;
+    if (!dir)
+        return "";
+    for (struct dirent *entry; (entry = readdir(dir)) && n < 64;) {
+        char *dot = strstr(entry->d_name, ".safetensors");
+        if (!dot)
+            continue;
+        *dot = 0;
+        names[n++] = strdup(entry->d_name);
+    }
+    closedir(dir);
+    qsort(names, n, sizeof *names, by_name);
+    for (size_t i = 0; i < n; i++) {
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", i ? " " : "", names[i]);
+        free(names[i]);
+    }
+    return text;
+}
+
+typedef struct run {
+    bench b;
+    tiny m;
+    stk_trainer *t;
+    char dir[300];
+} run;
+
+static void run_open(run *r, uint64_t epochs)
+{
+    bench_open(&r->b);
+    tiny_init(&r->m);
+    r->m.ops.validation_step = log_series;
+    r->b.options.enable_checkpointing = STK_SWITCH_TRUE;
+    r->b.options.max_epochs = (int64_t)epochs;
+    snprintf(r->dir, sizeof r->dir, "%s/kept", r->b.folder);
+    assert_ok(stk_trainer_create(r->b.ctx, &r->b.options, &r->t, &r->b.err), &r->b.err);
+    listen_to(r->t);
+}
+
+static void run_fit(run *r)
+{
+    assert_ok(stk_trainer_fit(r->t, &r->m.base, &r->b.data, NULL, &r->b.err), &r->b.err);
+}
+
+static void run_close(run *r)
+{
+    stk_trainer_destroy(&r->t);
+    bench_close(&r->b);
+}
+
+#define RUN(epochs, expected, ...)                                                                 \
+    do {                                                                                           \
+        run r;                                                                                     \
+        run_open(&r, epochs);                                                                      \
+        add(&r.b, r.t, &stk__callback_model_checkpoint, "dirpath", r.dir, __VA_ARGS__, NULL);      \
+        run_fit(&r);                                                                               \
+        assert_string_equal(list(r.dir), expected);                                                \
+        run_close(&r);                                                                             \
+    } while (0)
+
+static void by_default(void **state)
+{
+    run r;
+    char dir[400], path[500];
+
+    run_open(&r, 3);
+    run_fit(&r);
+    snprintf(dir, sizeof dir, "%s/checkpoints", r.b.folder);
+    assert_string_equal(list(dir), "epoch=2-step=30");
+    snprintf(path, sizeof path, "%s/epoch=2-step=30.safetensors", dir);
+    assert_string_equal(stk_trainer_best_model_path(r.t), path);
+    assert_null(stk_trainer_last_model_path(r.t));
+    run_close(&r);
+}
+
+static void the_best(void **state)
+{
+    static const double values[16] = {5, 3, 4, 1, 2, 9};
+
+    memcpy(series, values, sizeof series);
+    RUN(6, "epoch=3-step=40", "monitor", "val_loss");
+    RUN(6, "epoch=3-step=40 epoch=4-step=50", "monitor", "val_loss", "save_top_k", "2");
+    RUN(6, "epoch=0-step=10 epoch=5-step=60", "monitor", "val_loss", "save_top_k", "2", "mode",
+        "max");
+    RUN(3, "epoch=0-step=10 epoch=1-step=20 epoch=2-step=30", "monitor", "val_loss", "save_top_k",
+        "-1");
+    RUN(3, "", "monitor", "val_loss", "save_top_k", "0");
+    series[3] = NAN; /* the worst there is */
+    RUN(6, "epoch=4-step=50", "monitor", "val_loss");
+}
+
+static void when(void **state)
+{
+    RUN(2, "epoch=0-step=7 epoch=1-step=14", "every_n_train_steps", "7", "save_top_k", "-1");
+    RUN(5, "epoch=1-step=20 epoch=3-step=40", "every_n_epochs", "2", "save_top_k", "-1");
+    RUN(2, "last", "save_last", "true", "save_top_k", "0");
+    RUN(2, "epoch=1-step=20 last", "save_last", "true");
+    RUN(2, "epoch=1-step=20 last", "save_last", "link");
+}
+
+static void names(void **state)
+{
+    static const double values[16] = {0.3217};
+
+    memcpy(series, values, sizeof series);
+    RUN(1, "epoch=00-val_loss=0.32", "filename", "{epoch:02d}-{val_loss:.2f}");
+    RUN(1, "00-0.322-0", "filename", "{epoch:02d}-{val_loss:.3f}-{nothing:d}",
+        "auto_insert_metric_name", "false");
+    RUN(3, "same", "filename", "same");
+    RUN(3, "same same-v1 same-v2", "filename", "same", "save_top_k", "-1");
+    RUN(3, "same", "filename", "same", "save_top_k", "-1", "enable_version_counter", "false");
+}
+
+static void said_aloud(void **state)
+{
+    static const double values[16] = {1.855931, 2};
+    run r;
+    char line[600];
+
+    memcpy(series, values, sizeof series);
+    run_open(&r, 2);
+    add(&r.b, r.t, &stk__callback_model_checkpoint, "dirpath", r.dir, "monitor", "val_loss",
+        "verbose", "true", NULL);
+    run_fit(&r);
+    snprintf(line, sizeof line,
+             "Epoch 0, global step 10: 'val_loss' reached 1.85593 (best 1.85593), saving model to "
+             "'%s/epoch=0-step=10.safetensors' as top 1\n",
+             r.dir);
+    assert_non_null(strstr(said, line));
+    assert_non_null(strstr(said, "Epoch 1, global step 20: 'val_loss' was not in top 1\n"));
+    run_close(&r);
+}
+
+static void refused(void **state)
+{
+    static const char *const cases[][6] = {
+        {"every_n_epochs", "2", "every_n_train_steps", "3", "exclude each other"},
+        {"save_top_k", "3", "verbose", "true", "without `monitor`"},
+        {"mode", "max", "verbose", "true", "no effect"},
+        {"filename", "{epoch", "verbose", "true", "braces"},
+        {"filename", "a}", "verbose", "true", "braces"},
+        {"filename", "{epoch:x}", "verbose", "true", "braces"},
+        {"filename", "{}", "verbose", "true", "braces"},
+    };
+    const stk_option_table *table = stk__callback_model_checkpoint.options;
+    run r;
+    uint64_t room[64];
+
+    run_open(&r, 1);
+    for (size_t i = 0; i < STK_COUNT(cases); i++) {
+        stk_options_init(table, room);
+        assert_ok(stk_options_set(table, room, cases[i][0], cases[i][1], &r.b.err), &r.b.err);
+        assert_ok(stk_options_set(table, room, cases[i][2], cases[i][3], &r.b.err), &r.b.err);
+        assert_fails(
+            stk_trainer_add_callback(r.t, &stk__callback_model_checkpoint, room, NULL, &r.b.err),
+            STK_EINVAL, &r.b.err, cases[i][4]);
+    }
+    add(&r.b, r.t, &stk__callback_model_checkpoint, "monitor", "nothing", NULL);
+    assert_fails(stk_trainer_fit(r.t, &r.m.base, &r.b.data, NULL, &r.b.err), STK_EINVAL, &r.b.err,
+                 "`val_loss`");
+    run_close(&r);
+}
+
+/* A folder that cannot be written fails the run, and what was there before stays. */
+static void no_room(void **state)
+{
+    run r;
+
+    run_open(&r, 2);
+    test_write(r.b.folder, "kept", "not a folder", 12);
+    add(&r.b, r.t, &stk__callback_model_checkpoint, "dirpath", r.dir, NULL);
+    stk_status status = stk_trainer_fit(r.t, &r.m.base, &r.b.data, NULL, &r.b.err);
+    assert_true(status < 0);
+    assert_non_null(strstr(r.b.err.text, "kept"));
+    run_close(&r);
+}
+
+/* Two of them keep their own lists, also in a checkpoint. */
+static void two_at_once(void **state)
+{
+    static const double values[16] = {5, 3, 4, 1, 2, 9, 0.5};
+    run r;
+    char other[300], path[700];
+
+    memcpy(series, values, sizeof series);
+    run_open(&r, 5);
+    snprintf(other, sizeof other, "%s/other", r.b.folder);
+    add(&r.b, r.t, &stk__callback_model_checkpoint, "dirpath", r.dir, "monitor", "val_loss",
+        "save_top_k", "2", NULL);
+    add(&r.b, r.t, &stk__callback_model_checkpoint, "dirpath", other, "every_n_epochs", "1", NULL);
+    run_fit(&r);
+    assert_string_equal(list(r.dir), "epoch=3-step=40 epoch=4-step=50");
+    assert_string_equal(list(other), "epoch=4-step=50");
+    snprintf(path, sizeof path, "%s/epoch=4-step=50.safetensors", other);
+    stk_trainer_destroy(&r.t);
+    r.b.options.max_epochs = 7;
+    tiny_init(&r.m);
+    r.m.ops.validation_step = log_series;
+    assert_ok(stk_trainer_create(r.b.ctx, &r.b.options, &r.t, &r.b.err), &r.b.err);
+    add(&r.b, r.t, &stk__callback_model_checkpoint, "dirpath", r.dir, "monitor", "val_loss",
+        "save_top_k", "2", NULL);
+    add(&r.b, r.t, &stk__callback_model_checkpoint, "dirpath", other, "every_n_epochs", "1", NULL);
+    assert_ok(stk_trainer_fit(r.t, &r.m.base, &r.b.data, path, &r.b.err), &r.b.err);
+    assert_string_equal(list(r.dir), "epoch=3-step=40 epoch=6-step=70");
+    assert_string_equal(list(other), "epoch=6-step=70");
+    run_close(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(by_default), cmocka_unit_test(the_best),    cmocka_unit_test(when),
+        cmocka_unit_test(names),      cmocka_unit_test(said_aloud),  cmocka_unit_test(refused),
+        cmocka_unit_test(no_room),    cmocka_unit_test(two_at_once),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

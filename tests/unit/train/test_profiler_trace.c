@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The trace, read back as JSON; layers of a model; how much is kept. */
+#include <jansson.h>
+
+#include "unit/train/profiles.h"
+
+enum { STEPS = 7, ROWS = 20 };
+
+typedef struct run {
+    bench b;
+    stk_model_builder *builder;
+    stk_module *module;
+    stk_trainer *trainer;
+    stk_profile *profile;
+} run;
+
+/* A fit of STEPS batches of a model, prepared by two workers. */
+static void run_open(run *r, const stk_profile_options *options)
+{
+    static const int64_t shape[] = {1, 28, 28};
+    bench *b = &r->b;
+
+    memset(r, 0, sizeof *r);
+    bench_open(b);
+    stk_dataset_close(&b->dataset);
+    assert_ok(stk_dataset_open(b->ctx, "digits:?split=test&subset=0:200", &b->dataset, &b->err),
+              &b->err);
+    b->train.dataset = b->val.dataset = b->dataset;
+    b->loader.batch_size = b->val_loader.batch_size = ROWS;
+    b->loader.num_workers = 2;
+    b->loader.transforms = b->val_loader.transforms = "layout(chw), to_float";
+    b->options.limit_train_batches = "7";
+    b->options.limit_val_batches = "3";
+    assert_ok(stk_model_builder_create(b->ctx, shape, 3, &r->builder, &b->err), &b->err);
+    assert_ok(
+        stk_model_builder_add(r->builder, "flatten, first=linear(32), relu, linear(10)", &b->err),
+        &b->err);
+    const stk_model_recipe recipe = {.struct_size = sizeof recipe, .builder = r->builder};
+    assert_ok(stk_model_module_create(b->ctx, &recipe, &r->module, &b->err), &b->err);
+    assert_ok(stk_trainer_create(b->ctx, &b->options, &r->trainer, &b->err), &b->err);
+    listen_to(r->trainer);
+    assert_ok(stk_profile_create(r->trainer, options, &r->profile, &b->err), &b->err);
+    assert_ok(stk_trainer_fit(r->trainer, r->module, &b->data, NULL, &b->err), &b->err);
+}
+
+static void run_close(run *r)
+{
+    assert_ok(stk_profile_close(&r->profile, &r->b.err), &r->b.err);
+    stk_trainer_destroy(&r->trainer);
+    stk_module_destroy(&r->module);
+    stk_model_builder_destroy(&r->builder);
+    bench_close(&r->b);
+}
+
+static json_t *load(const char *path)
+{
+    json_error_t error;
+    json_t *root = json_load_file(path, 0, &error);
+
+    if (!root)
+        fail_msg("%s:%d: %s", path, error.line, error.text);
+    return root;
+}
+
+static const char *text_of(const json_t *event, const char *key)
+{
+    const char *text = json_string_value(json_object_get(event, key));
+
+    assert_non_null(text);
+    return text;
+}
+
+static double number_of(const json_t *event, const char *key)
+{
+    assert_true(json_is_number(json_object_get(event, key)));
+    return json_number_value(json_object_get(event, key));
+}
+
+static size_t count(const json_t *events, const char *phase, const char *category, const char *part)
+{
+    size_t n = 0, i;
+    json_t *event;
+
+    json_array_foreach(events, i, event) n += strcmp(text_of(event, "ph"), phase) == 0 &&
+                                              strcmp(text_of(event, "cat"), category) == 0 &&
+                                              strstr(text_of(event, "name"), part);
+    return n;
+}
+
+/* On each thread a span that begins in another one ends there, too. */
+static void check_nesting(const json_t *events, int tid)
+{
+    double ends[64];
+    size_t depth = 0, i;
+    json_t *event;
+
+    json_array_foreach(events, i, event)
+    {
+        if (strcmp(text_of(event, "ph"), "X") != 0 || (int)number_of(event, "tid") != tid)
+            continue;
+        const double start = number_of(event, "ts"), end = start + number_of(event, "dur");
+        while (depth && ends[depth - 1] <= start + 1e-6)
+            depth--;
+        if (depth)
+            assert_true(end <= ends[depth - 1] + 2e-3);
+        assert_true(depth < STK_COUNT(ends));
+        ends[depth++] = end;
+    }
+}
+
+/* The span that an arrow's end lies in. */
+static const json_t *span_at(const json_t *events, const json_t *arrow, const char *name)
+{
+    size_t i;
+    json_t *event;
+
+    json_array_foreach(events, i, event)
+    {
+        if (strcmp(text_of(event, "ph"), "X") != 0 || strcmp(text_of(event, "name"), name) != 0 ||
+            number_of(event, "tid") != number_of(arrow, "tid"))
+            continue;
+        const double at = number_of(arrow, "ts"), start = number_of(event, "ts");
+        if (at >= start && at <= start + number_of(event, "dur"))
+            return event;
+    }
+    fail_msg("an arrow ends in no '%s'", name);
+    return NULL;
+}
+
+/* Arrows join the making of a batch and its step, and go forward in time. */
+static void check_arrows(const json_t *events)
+{
+    const json_t *begin[64] = {0};
+    size_t i, n = 0;
+    json_t *event;
+
+    json_array_foreach(events, i, event)
+    {
+        const char phase = *text_of(event, "ph");
+        if (phase != 's' && phase != 'f')
+            continue;
+        const size_t id = (size_t)number_of(event, "id");
+        assert_true(id < STK_COUNT(begin));
+        if (phase == 's') {
+            assert_null(begin[id]);
+            begin[id] = event;
+            continue;
+        }
+        assert_non_null(begin[id]);
+        assert_string_equal(text_of(event, "bp"), "e");
+        const json_t *made = span_at(events, begin[id], "batch");
+        const json_t *step = span_at(events, event, "run_training_batch");
+        assert_true(number_of(made, "ts") + number_of(made, "dur") <= number_of(step, "ts") + 1e-3);
+        assert_true(number_of(json_object_get(made, "args"), "step") ==
+                    number_of(json_object_get(step, "args"), "step"));
+        n++;
+    }
+    /* Numbers that validation has, too, have none. */
+    assert_true(n >= STEPS - 3 && n <= STEPS);
+}
+
+static void trace(void **state)
+{
+    stk_profile_options o;
+    char folder[320];
+    double samples = 0;
+    size_t i;
+    json_t *event;
+    run r;
+
+    profile_options(&o, "trace", NULL, "perf");
+    run_open(&r, &o);
+    assert_ok(stk_profile_finish(r.profile, &r.b.err), &r.b.err);
+    const char *path = stk_profile_file(r.profile, 0);
+    assert_non_null(path);
+    snprintf(folder, sizeof folder, "%s/fit-perf-0.", r.b.folder);
+    assert_memory_equal(path, folder, strlen(folder));
+    const char *end = path + strlen(folder) + strspn(path + strlen(folder), "0123456789");
+    assert_string_equal(end, ".pt.trace.json");
+    assert_null(stk_profile_file(r.profile, 1));
+    json_t *root = load(path);
+    const json_t *events = json_object_get(root, "traceEvents");
+    assert_string_equal(text_of(root, "displayTimeUnit"), "ms");
+    assert_string_equal(text_of(json_object_get(root, "otherData"), "lost_events"), "0");
+    json_array_foreach(events, i, event)
+    {
+        assert_non_null(strchr("XiCMsf", *text_of(event, "ph")));
+        assert_true(number_of(event, "ts") >= 0);
+        assert_true(number_of(event, "pid") == 0);
+        if (strcmp(text_of(event, "name"), "prepare") == 0)
+            samples += number_of(json_object_get(event, "args"), "samples");
+    }
+    assert_int_equal(count(events, "X", "step", "run_training_batch"), STEPS);
+    assert_int_equal(count(events, "X", "call", ".optimizer_step"), STEPS);
+    assert_int_equal(count(events, "X", "layer", "[Layer]first (linear).forward"), STEPS + 3);
+    assert_int_equal(count(events, "X", "layer", "[Layer]first (linear).backward"), STEPS);
+    assert_true(samples >= (STEPS + 3) * ROWS);
+    assert_true(count(events, "M", "__metadata", "thread_name") >= 3);
+    assert_true(count(events, "C", "loader", "batches ready") >= 2 * STEPS);
+    check_nesting(events, 0);
+    check_nesting(events, 2000);
+    check_arrows(events);
+    json_decref(root);
+    run_close(&r);
+}
+
+/* No more is kept than was asked for, and the file says how much is missing. */
+static void bounded(void **state)
+{
+    stk_profile_options o;
+    size_t i, kept = 0;
+    json_t *event;
+    run r;
+
+    profile_options(&o, "trace", NULL, NULL);
+    o.max_events = 9;
+    run_open(&r, &o);
+    assert_ok(stk_profile_finish(r.profile, &r.b.err), &r.b.err);
+    json_t *root = load(stk_profile_file(r.profile, 0));
+    json_array_foreach(json_object_get(root, "traceEvents"), i, event) kept +=
+        strchr("Xi", *text_of(event, "ph")) != NULL;
+    assert_true(kept <= 9);
+    const json_t *other = json_object_get(root, "otherData");
+    assert_string_equal(text_of(other, "events"), "9");
+    assert_true(atol(text_of(other, "lost_events")) > 20);
+    json_decref(root);
+    run_close(&r);
+}
+
+static void layers(void **state)
+{
+    static const char *const names[] = {"0", "first", "2", "3"};
+    static const uint64_t products[] = {0, 784 * 32, 0, 32 * 10};
+    stk_profile_options o;
+    stk_profile_layer layer = {.struct_size = sizeof layer};
+    run r;
+
+    profile_options(&o, "advanced", NULL, NULL);
+    run_open(&r, &o);
+    for (size_t i = 0; i < STK_COUNT(names); i++) {
+        assert_true(stk_profile_get_layer(r.profile, i, &layer));
+        assert_string_equal(layer.name, names[i]);
+        if (!products[i])
+            continue;
+        assert_int_equal(layer.forward.calls, STEPS + 3);
+        assert_int_equal(layer.backward.calls, STEPS);
+        assert_int_equal(layer.forward.flops, 2 * products[i] * ROWS * (STEPS + 3));
+        /* The first layer passes no gradient on. */
+        assert_int_equal(layer.backward.flops, 2 * products[i] * ROWS * STEPS * (i == 1 ? 1 : 2));
+        assert_true(layer.forward.ns > 0 && layer.forward.bytes > 0);
+    }
+    assert_false(stk_profile_get_layer(r.profile, STK_COUNT(names), &layer));
+    *said = 0;
+    assert_ok(stk_profile_finish(r.profile, &r.b.err), &r.b.err);
+    assert_non_null(strstr(said, "{[Layer]first (linear).backward}"));
+    assert_null(strstr(said, "Profile stats for: [Layer]"));
+    assert_non_null(strstr(said, "GFLOP/s"));
+    /* Closed, the model has no probe left: it can be used, and nobody listens. */
+    run_close(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(trace), cmocka_unit_test(bounded),
+                                       cmocka_unit_test(layers)};
+
+    return cmocka_run_group_tests_name("train/profiler_trace", tests, NULL, NULL);
+}
