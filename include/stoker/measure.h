@@ -55,6 +55,24 @@ STK_API void stk_log_event(stk_log *log, const char *name, const char *first, ui
  * "5e-05", "2.0"; "null" for what JSON cannot say). Returns its length. */
 STK_API int stk_number_format(double value, char text[32]);
 
+/* ---- Traces --------------------------------------------------------------------------------- */
+
+/*
+ * A trace for ui.perfetto.dev and Chrome: workers, reads, batches in the making and steps, with an
+ * arrow from the samples that completed a batch to the batch and on to its step.
+ */
+typedef struct stk_trace stk_trace;
+
+/** Begin a trace in the new file `path` (one that is there is replaced), of every `every`-th batch
+ * of an epoch and as many of the reads. Like stk_log_open() otherwise. */
+STK_API STK_NODISCARD stk_status stk_trace_open(stk_context *context, const char *path,
+                                                uint64_t every, stk_trace **out, stk_error *err);
+/** A step took a batch. Times of CLOCK_MONOTONIC in ns. `trace` may be NULL. */
+STK_API void stk_trace_step(stk_trace *trace, uint64_t epoch, uint64_t step, uint64_t start_ns,
+                            uint64_t end_ns);
+/** Write what is left and set *trace to NULL. Accepts NULL. */
+STK_API stk_status stk_trace_close(stk_trace **trace, stk_error *err);
+
 /* ---- Counters ------------------------------------------------------------------------------- */
 
 /** What happened in a context while a counter listened. Times are sums over threads, in
@@ -126,6 +144,10 @@ typedef struct stk_figures {
     uint64_t samples, steps, batch_size;
     int64_t num_workers, io_depth, prefetch;
     double prepare_busy, prepare_wait_in, prepare_wait_out; /**< worker seconds */
+    uint64_t pictures;                                      /**< decoded; 0: none */
+    double decode_seconds, resize_seconds; /**< worker seconds of prepare_busy spent on them */
+    double
+        entropy_share; /**< of decode_seconds that is entropy decoding, an estimate; 0: unknown */
     double read_latency, read_seconds; /**< mean of a request, sum over requests */
     double cached_share;               /**< of the files in the page cache; < 0: unknown */
     uint32_t usable_cores, compute_cores,
@@ -133,6 +155,17 @@ typedef struct stk_figures {
     bool spin;    /**< the step computes; else it sleeps and its cores are free */
     bool no_step; /**< there is none: the rate is the loader's own */
     uint64_t allocations_per_step_times_1000; /**< of Stoker's own, after warm-up */
+    double waits[STK_WAIT_PARTS]; /**< of the window, what they were for; all 0: unknown */
+    double other_cores;           /**< kept busy by other programs */
+    double runnable_s;            /**< that threads wanted a core and had none; 0: unknown */
+    double budget_wait;           /**< planning stood still for want of memory_budget, s */
+    double read_transfer_share;   /**< of a mean read, what grows with the bytes under way */
+    double read_floor;            /**< the rest of it, s: the latency of the store */
+    uint64_t bytes_needed;        /**< of bytes_read, what the samples asked for */
+    uint64_t bytes_decoded;       /**< of chunks that samples are cut from; 0: there are none */
+    uint64_t bytes_taken;         /**< in the samples, as delivered */
+    bool pin_memory, persistent_workers;
+    bool device; /**< there is an accelerator that batches are copied to */
 } stk_figures;
 
 /** What limits a setting. */
@@ -143,6 +176,16 @@ typedef enum stk_limit {
     STK_LIMIT_STORAGE,        /**< preparation waits for reads */
     STK_LIMIT_OVERSUBSCRIBED, /**< workers slow the step */
     STK_LIMIT_WORKERS,        /**< all workers busy and cores left over */
+    STK_LIMIT_DECODE,         /**< all cores busy, most of the time with decoding pictures */
+    /* Told apart by the waits. */
+    STK_LIMIT_LATENCY,     /**< of storage: too few reads under way */
+    STK_LIMIT_BANDWIDTH,   /**< of storage: too many bytes */
+    STK_LIMIT_SMALL_READS, /**< latency with all reads under way that there may be */
+    STK_LIMIT_OVER_READ,   /**< bandwidth or cores spent on bytes that nobody asked for */
+    STK_LIMIT_RETRIES,     /**< reads fail and are tried again */
+    STK_LIMIT_BUDGET,      /**< memory_budget is full */
+    STK_LIMIT_STRAGGLERS,  /**< batches are finished behind one that is not */
+    STK_LIMIT_TURN,        /**< nothing is ahead when an epoch begins */
     STK_LIMIT_UNKNOWN
 } stk_limit;
 
@@ -152,7 +195,9 @@ STK_API const char *stk_limit_name(stk_limit limit);
 typedef struct stk_verdict {
     uint32_t struct_size;
     stk_limit limit;
-    double lost_share;        /**< of the wall time, that the step waited */
+    double lost_share;  /**< of the wall time, that the step waited */
+    double limit_share; /**< of the wall time, lost to the limit itself; 0 where it is not known */
+    stk_limit second;   /**< another one that costs much; STK_LIMIT_UNKNOWN: none */
     char knob[32], value[32]; /**< what to change, to what; empty: nothing */
     double gain;              /**< factor in samples/s to expect; 1: none */
     char text[1024];          /**< one paragraph */
@@ -161,14 +206,40 @@ typedef struct stk_verdict {
 /** Thresholds of the verdict, and the rule of thumb it quotes. */
 #define STK_JUDGE_WAIT    0.05 /**< below this share of the time in waits, the step is the limit */
 #define STK_JUDGE_STRETCH 1.10 /**< above this stretch, the loader slows the step */
+#define STK_JUDGE_STRETCHED                                                                        \
+    0.50 /**< and that costs at least this share of what the waits cost, that is the limit */
 #define STK_JUDGE_BUSY                                                                             \
     0.80 /**< at or above this share of their time, workers or cores are busy                      \
           */
 #define STK_JUDGE_READ                                                                             \
     0.50 /**< at or above this share of their time waiting for reads, storage is the limit */
+#define STK_JUDGE_DECODE                                                                           \
+    0.50 /**< at or above this share of the work in decoding pictures, decoding is the limit */
+
+#define STK_JUDGE_ASLEEP                                                                           \
+    0.50 /**< workers that compute less than this share of their busy time sleep in it */
+#define STK_JUDGE_KNOWN 0.50 /**< below this share of the waits known, they do not decide */
+#define STK_JUDGE_SECOND                                                                           \
+    0.25 /**< at or above this share of the waits, another limit is named, too */
+#define STK_JUDGE_TRANSFER                                                                         \
+    0.30 /**< at or above this share of a read that grows with the bytes, bandwidth is the limit   \
+          */
+#define STK_JUDGE_IDLE 0.40 /**< workers that work less and are waited for do not get a core */
+#define STK_JUDGE_OVER_READ                                                                        \
+    2.0 /**< at or above so many bytes read or decoded for each one needed, they are what to spare \
+         */
+#define STK_JUDGE_SMALL_READ 65536.0 /**< reads of fewer bytes are small */
+#define STK_JUDGE_DEPTH      64.0   /**< from this io_depth on, more of it is not what is missing */
+#define STK_JUDGE_MOST_DEPTH 1024.0 /**< more is not advised */
 
 /** Judge one setting. Pure. */
 STK_API void stk_judge(const stk_figures *figures, stk_verdict *out);
+
+/** As members of a JSON object without its braces, for stk_log_event(): the events "figures" and
+ * "verdict", and the member "wait" of "ledger" (seconds). Return the length, as snprintf(). */
+STK_API int stk_figures_format(const stk_figures *figures, char *text, size_t size);
+STK_API int stk_verdict_format(const stk_verdict *verdict, char *text, size_t size);
+STK_API int stk_waits_format(const stk_waits *waits, char *text, size_t size);
 
 #ifdef __cplusplus
 }

@@ -23,6 +23,8 @@ struct stk_log {
     char pid[STK__NUMBER];
     stk__thinner thinners[THIN_COUNT];
     atomic_uint_fast64_t thinned_at_ns; /* when the counts of dropped events were last written */
+    atomic_bool in_run;                 /* between "run start" and "run end" */
+    stk__system system;                 /* the writer's thread's */
 };
 
 /* ---- Pieces of a line. Callers make sure of the room: LINE_BYTES holds any built-in event. */
@@ -190,6 +192,18 @@ static void on_event(void *user, const stk__event *event)
         write_other(user, event);
 }
 
+/* How loaded the machine is, while a run goes on. */
+static void write_system(void *user)
+{
+    char members[STK__SYSTEM_MEMBERS];
+    stk_log *log = user;
+    uint64_t now = stk__now_ns();
+
+    stk__system_members(&log->system, now, members, sizeof members);
+    if (atomic_load(&log->in_run))
+        stk_log_event(log, "system", NULL, now, STK_NO_DURATION, members);
+}
+
 void stk_log_event(stk_log *log, const char *name, const char *first, uint64_t when_ns,
                    uint64_t duration_ns, const char *more)
 {
@@ -203,6 +217,7 @@ void stk_log_event(stk_log *log, const char *name, const char *first, uint64_t w
      * from the first. */
     bool fence = strncmp(name, "run ", 4) == 0;
     if (fence) {
+        atomic_store(&log->in_run, false);
         write_thinned(log, when_ns);
         stk__writer_flush(log->writer);
     }
@@ -228,6 +243,8 @@ void stk_log_event(stk_log *log, const char *name, const char *first, uint64_t w
     stk__writer_put(log->writer, line, (size_t)(at - line));
     if (fence)
         stk__writer_flush(log->writer);
+    if (fence && strcmp(name, "run start") == 0)
+        atomic_store(&log->in_run, true);
     if (line != small)
         stk__free(log->ctx, line);
 }
@@ -243,6 +260,8 @@ stk_status stk_log_open(stk_context *context, const char *path, stk_log **out, s
     log->mono_base_ns = stk__now_ns();
     log->wall_base_us = (uint64_t)(stk__wall_seconds() * 1e6);
     atomic_init(&log->thinned_at_ns, log->mono_base_ns);
+    atomic_init(&log->in_run, false);
+    stk__system_open(&log->system, "", log->mono_base_ns);
     stk__put_uint(log->pid, (uint64_t)getpid());
     for (int i = 0; i < THIN_COUNT; i++)
         stk__thinner_init(&log->thinners[i], EVENTS_PER_SECOND);
@@ -260,6 +279,7 @@ stk_status stk_log_open(stk_context *context, const char *path, stk_log **out, s
             err, status, STK_STAGE_MEASURE,
             "the context has too many listeners for a log: close another log or counter first");
     }
+    stk__writer_tick(log->writer, write_system, log);
     stk__context_ref(context);
     *out = log;
     return STK_OK;

@@ -39,8 +39,8 @@ uint64_t stk__thinner_take(stk__thinner *thinner);
 
 /*
  * Appends lines from many threads. Each thread fills one of a few buffers; a buffer goes out as one
- * append of whole lines, when it is full, when half a second has passed, and at the end. After a
- * write that failed nothing more is written.
+ * append of whole lines, when it is full, when a quarter of a second has passed, and at the end.
+ * After a write that failed nothing more is written.
  */
 typedef struct stk__writer stk__writer;
 
@@ -53,5 +53,31 @@ stk_status stk__writer_close(stk__writer **writer, stk_error *err);
 void stk__writer_put(stk__writer *writer, const char *lines, size_t length);
 /* Write all that was put before the call. Any thread. */
 void stk__writer_flush(stk__writer *writer);
+/* From now on call `tick` four times a second, in the thread that writes, until the writer is
+ * closed. It may put lines. */
+void stk__writer_tick(stk__writer *writer, void (*tick)(void *user), void *user);
+
+/* ---- Load of the machine (system.c) --------------------------------------------------------- */
+
+/* What the kernel counted so far; 0 where it does not tell. */
+typedef struct stk__system_counts {
+    uint64_t process_ns, cgroup_ns, machine_ns; /* CPU time */
+    uint64_t process_bytes, cgroup_bytes;       /* process: anonymous and shared memory */
+    uint64_t asked, stored, written; /* bytes: of read calls; that storage gave; that it took */
+} stk__system_counts;
+
+typedef struct stk__system {
+    const char *root;                     /* "" in front of /proc and /sys, but in tests */
+    char cpu_file[512], memory_file[512]; /* of the cgroup; "": none */
+    uint64_t at_ns;                       /* of `last` */
+    stk__system_counts last;
+} stk__system;
+
+#define STK__SYSTEM_MEMBERS 512 /* bytes that they fit */
+
+void stk__system_open(stk__system *system, const char *root, uint64_t now_ns);
+/* Members of an event, in JSON: cores in use and bytes a second since the last call or the opening,
+ * and bytes held now. */
+void stk__system_members(stk__system *system, uint64_t now_ns, char *out, size_t size);
 
 #endif

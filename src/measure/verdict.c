@@ -1,44 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The verdict: which of the plain cases a setting is, what that costs, and what to change. The
- * cases are asked in the order below; the first that fits is the answer.
- *
- *   oversubscribed  the step itself runs slower beside the loader, and more workers run than cores
- * are left over step            the step ran nearly all the time one core        num_workers 0:
- * step and preparation take turns, and nothing is read ahead storage         workers spend their
- * time waiting for reads workers         all workers are busy and cores are left over cores all
- * workers or all cores are busy and none is left over
+ * cases of the table in stk_judge() are asked in order; the first that fits is the answer. What the
+ * waits were for decides where it is known (verdict_waits.c); without it, as for logs of other
+ * programs, what the workers did.
  *
  * Expected gains are factors in samples/s of the steady state (wait + step of one step; setup is
  * not in it). They are bounds: other limits may show before they are reached.
  */
-#include "measure/measure.h"
+#include "measure/verdict.h"
 
 #include <stdarg.h>
 #include <stdio.h>
-
-#define MS 1e3
-
-/* What the cases look at, worked out once. */
-typedef struct view {
-    const stk_figures *f;
-    double step, wait; /* of one step, seconds */
-    double lost;       /* share of the wall time in waits */
-    double workers;    /* threads of one rank */
-    double ranks;
-    double free_cores;    /* cores for the workers of one rank, beside the step's */
-    double busy, starved; /* shares of the workers' time: at work, waiting for reads */
-    double cpu;           /* share of all usable cores that work */
-} view;
 
 static double ratio(double a, double b)
 {
     return b > 0 ? a / b : 0;
 }
 
-static view look(const stk_figures *f)
+static stk__view look(const stk_figures *f)
 {
-    view v = {.f = f, .step = f->step_time, .wait = f->wait.mean};
+    stk__view v = {.f = f, .step = f->step_time, .wait = f->wait.mean};
     double threads = f->prepare_busy + f->prepare_wait_in + f->prepare_wait_out;
 
     v.ranks = STK_MAX(1.0, (double)f->ranks);
@@ -48,15 +30,14 @@ static view look(const stk_figures *f)
     v.busy = ratio(f->prepare_busy, threads);
     v.starved = ratio(f->prepare_wait_in, threads);
     /* cpu_s leaves the step's own work out. */
-    v.cpu =
-        ratio(f->cpu_s * v.ranks, f->wall * (double)f->usable_cores) +
-        (f->spin ? ratio(f->step_share * f->compute_cores * v.ranks, (double)f->usable_cores) : 0);
+    v.cpu = ratio(f->cpu_s * v.ranks / STK_MAX(f->wall, 1e-9) + f->other_cores,
+                  (double)f->usable_cores);
+    if (f->spin)
+        v.cpu += ratio(f->step_share * f->compute_cores * v.ranks, (double)f->usable_cores);
     return v;
 }
 
-static void say(stk_verdict *out, const char *format, ...) STK_PRINTF(2, 3);
-
-static void say(stk_verdict *out, const char *format, ...)
+void stk__verdict_say(stk_verdict *out, const char *format, ...)
 {
     size_t used = strlen(out->text);
     va_list arguments;
@@ -66,33 +47,34 @@ static void say(stk_verdict *out, const char *format, ...)
     va_end(arguments);
 }
 
-static void advise(stk_verdict *out, const char *knob, double value)
+void stk__verdict_advise(stk_verdict *out, const char *knob, double value)
 {
     snprintf(out->knob, sizeof out->knob, "%s", knob);
     snprintf(out->value, sizeof out->value, "%.0f", value);
 }
 
 /* The last sentence: what to change, what it gives, and which ratio that is. */
-static void say_advice(stk_verdict *out, const view *v)
+static void say_advice(stk_verdict *out, const stk__view *v)
 {
     if (!out->knob[0])
         return;
-    say(out, " Set %s to %s", out->knob, out->value);
+    stk__verdict_say(out, " Set %s to %s", out->knob, out->value);
     if (out->gain > 1.005)
-        say(out, ": up to %.2fx the samples/s (%.0f instead of %.0f, steady state, setup left out)",
+        stk__verdict_say(
+            out, ": up to %.2fx the samples/s (%.0f instead of %.0f, steady state, setup left out)",
             out->gain, v->f->samples_per_s * out->gain, v->f->samples_per_s);
-    say(out, ".");
+    stk__verdict_say(out, ".");
 }
 
 /* Factor in samples/s when the wait of a step shrinks to `wait` and the step to `step`. */
-static double gain_to(const view *v, double step, double wait)
+double stk__gain_to(const stk__view *v, double step, double wait)
 {
     return STK_MAX(1.0, ratio(v->wait + v->step, step + wait));
 }
 
 /* Workers that the rule of thumb leaves: cores of the rank less those of the step, or less one
  * where it sleeps. */
-static double workers_advised(const view *v)
+static double workers_advised(const stk__view *v)
 {
     double kept = STK_MAX(1.0, v->f->spin ? (double)v->f->compute_cores : 1.0);
     double left = (double)v->f->usable_cores / v->ranks - kept;
@@ -100,25 +82,31 @@ static double workers_advised(const view *v)
     return STK_MAX(1.0, (double)(uint64_t)STK_MAX(0.0, left));
 }
 
-static void say_waits(stk_verdict *out, const view *v)
+void stk__verdict_say_waits(stk_verdict *out, const stk__view *v)
 {
     if (v->f->no_step)
-        say(out, " There is no step: this is the loader's own rate.");
+        stk__verdict_say(out, " There is no step: this is the loader's own rate.");
     else
-        say(out, " The step waits %.1f %% of the time.", 100 * v->lost);
+        stk__verdict_say(out, " The step waits %.1f %% of the time.", 100 * v->lost);
 }
 
-static bool judge_oversubscribed(const view *v, stk_verdict *out)
+static bool judge_oversubscribed(const stk__view *v, stk_verdict *out)
 {
     const stk_figures *f = v->f;
     double advised = workers_advised(v);
 
-    if (f->step_stretch <= STK_JUDGE_STRETCH || v->workers <= advised)
+    const double share = (1 - v->lost) * (1 - 1 / STK_MAX(f->step_stretch, 1.0));
+
+    /* A step that sleeps has no core to lose, and what is waited for may cost more. */
+    if (!f->spin || f->step_stretch <= STK_JUDGE_STRETCH || v->workers <= advised ||
+        share < STK_JUDGE_STRETCHED * v->lost)
         return false;
     out->limit = STK_LIMIT_OVERSUBSCRIBED;
-    advise(out, "num_workers", advised);
-    out->gain = gain_to(v, ratio(v->step, f->step_stretch), v->wait);
-    say(out,
+    out->limit_share = share;
+    stk__verdict_advise(out, "num_workers", advised);
+    out->gain = stk__gain_to(v, ratio(v->step, f->step_stretch), v->wait);
+    stk__verdict_say(
+        out,
         "Oversubscribed: beside the loader the step takes %.2fx the time it takes alone (%.3g ms a "
         "step). %.0f "
         "worker%s on %u usable core%s%s leave the step too little: the rule is to keep 1-2 cores "
@@ -130,18 +118,20 @@ static bool judge_oversubscribed(const view *v, stk_verdict *out)
     return true;
 }
 
-static bool judge_step(const view *v, stk_verdict *out)
+static bool judge_step(const stk__view *v, stk_verdict *out)
 {
     if (v->lost >= STK_JUDGE_WAIT)
         return false;
     out->limit = STK_LIMIT_STEP;
-    say(out,
+    stk__verdict_say(
+        out,
         "The step is the limit: it ran %.1f %% of the time and waited %.1f %%. The loader keeps "
         "up; no setting of "
         "it can give more than %.2fx.",
-        100 * (1 - v->lost), 100 * v->lost, gain_to(v, v->step, 0));
+        100 * (1 - v->lost), 100 * v->lost, stk__gain_to(v, v->step, 0));
     if (v->f->step_stretch > STK_JUDGE_STRETCH)
-        say(out,
+        stk__verdict_say(
+            out,
             " But beside the loader the step takes %.2fx the time it takes alone: cheaper "
             "preparation, or caches "
             "that hold prepared samples (cache: decoded), would give it back.",
@@ -149,7 +139,7 @@ static bool judge_step(const view *v, stk_verdict *out)
     return true;
 }
 
-static bool judge_one_core(const view *v, stk_verdict *out)
+static bool judge_one_core(const stk__view *v, stk_verdict *out)
 {
     const stk_figures *f = v->f;
 
@@ -164,25 +154,27 @@ static bool judge_one_core(const view *v, stk_verdict *out)
     double cores = STK_MAX(1.0, STK_MIN(advised, v->free_cores));
     double next = STK_MAX(v->step, work / cores);
     out->limit = STK_LIMIT_ONE_CORE;
-    advise(out, "num_workers", advised);
-    out->gain = gain_to(v, v->step, next - v->step);
-    say(out, "One core does all the work: with num_workers 0 each batch is read and prepared in "
+    out->limit_share = v->lost;
+    stk__verdict_advise(out, "num_workers", advised);
+    out->gain = stk__gain_to(v, v->step, next - v->step);
+    stk__verdict_say(
+        out, "One core does all the work: with num_workers 0 each batch is read and prepared in "
              "the thread of the "
              "step, ");
     if (f->no_step)
-        say(out, "and there is no step beside it (%.3g ms a batch", MS * v->wait);
+        stk__verdict_say(out, "and there is no step beside it (%.3g ms a batch", MS * v->wait);
     else
-        say(out, "which waits %.1f %% of the time (%.3g ms for a step of %.3g ms", 100 * v->lost,
-            MS * v->wait, MS * v->step);
+        stk__verdict_say(out, "which waits %.1f %% of the time (%.3g ms for a step of %.3g ms",
+                         100 * v->lost, MS * v->wait, MS * v->step);
     if (reading >= STK_JUDGE_READ * v->wait)
-        say(out, "; %.0f %% of that is waiting for storage, as nothing is read ahead",
-            100 * reading / v->wait);
-    say(out, "). %u core%s usable, %.0f %% of that in use.", f->usable_cores,
-        f->usable_cores == 1 ? " is" : "s are", 100 * STK_MIN(1.0, v->cpu));
+        stk__verdict_say(out, "; %.0f %% of that is waiting for storage, as nothing is read ahead",
+                         100 * reading / v->wait);
+    stk__verdict_say(out, "). %u core%s usable, %.0f %% of that in use.", f->usable_cores,
+                     f->usable_cores == 1 ? " is" : "s are", 100 * STK_MIN(1.0, v->cpu));
     return true;
 }
 
-static bool judge_storage(const view *v, stk_verdict *out)
+static bool judge_storage(const stk__view *v, stk_verdict *out)
 {
     const stk_figures *f = v->f;
 
@@ -190,98 +182,215 @@ static bool judge_storage(const view *v, stk_verdict *out)
         return false;
     double in_flight = ratio(f->read_seconds, f->wall);
     double workers_bound = STK_MAX(v->step, ratio(f->prepare_busy, v->workers * (double)f->steps));
-    double best = gain_to(v, STK_MAX(v->step, workers_bound), 0);
+    double best = stk__gain_to(v, STK_MAX(v->step, workers_bound), 0);
     out->limit = STK_LIMIT_STORAGE;
-    say(out,
+    stk__verdict_say(
+        out,
         "Storage is the limit: the workers wait for reads %.0f %% of their time (%.1f MB/s, %.0f "
         "reads a second of "
         "%.3g ms each, %.1f of io_depth %lld in flight).",
         100 * v->starved, ratio((double)f->bytes_read, f->wall) / 1e6,
         ratio((double)f->requests, f->wall), MS * f->read_latency, in_flight,
         (long long)f->io_depth);
-    say_waits(out, v);
+    stk__verdict_say_waits(out, v);
     if (f->io_depth > 0 && in_flight >= STK_JUDGE_BUSY * (double)f->io_depth) {
-        advise(out, "io_depth", 2.0 * (double)f->io_depth);
+        stk__verdict_advise(out, "io_depth", 2.0 * (double)f->io_depth);
     } else if (f->prefetch > 0) {
-        say(out, " Reads do not fill io_depth: too few are planned ahead.");
-        advise(out, "prefetch_factor", 2.0 * (double)f->prefetch);
+        stk__verdict_say(out, " Reads do not fill io_depth: too few are planned ahead.");
+        stk__verdict_advise(out, "prefetch_factor", 2.0 * (double)f->prefetch);
     }
     out->gain = out->knob[0] ? STK_MIN(2.0, best) : 1;
     return true;
 }
 
-static bool judge_cores(const view *v, stk_verdict *out)
+/* All cores decode: only less to decode helps. */
+static void judge_decode(const stk__view *v, stk_verdict *out)
 {
     const stk_figures *f = v->f;
-    double advised = workers_advised(v);
-    bool room = v->workers < advised && v->cpu < STK_JUDGE_BUSY;
 
-    if (v->busy < STK_JUDGE_BUSY && v->cpu < STK_JUDGE_BUSY)
+    out->limit = STK_LIMIT_DECODE;
+    stk__verdict_say(
+        out,
+        "Decode-bound: %.0f worker%s on %u usable core%s, busy %.0f %% of the time, spend %.0f %% "
+        "of it "
+        "decoding pictures (%.3g ms each",
+        v->workers * v->ranks, v->workers * v->ranks == 1 ? "" : "s", f->usable_cores,
+        f->usable_cores == 1 ? "" : "s", 100 * v->busy,
+        100 * ratio(f->decode_seconds, f->prepare_busy),
+        MS * ratio(f->decode_seconds, (double)f->pictures));
+    if (f->entropy_share > 0)
+        stk__verdict_say(out, ", about %.0f %% of that entropy decoding", 100 * f->entropy_share);
+    stk__verdict_say(out, ").");
+    stk__verdict_say_waits(out, v);
+    stk__verdict_say(
+        out,
+        " Smaller pictures would help: 'stoker convert images:DIR OUT --max-side 512' re-packs "
+        "them once; or more cores.");
+    if (!f->no_step)
+        stk__verdict_say(out, " No wait at all would be %.2fx the samples/s.",
+                         stk__gain_to(v, v->step, 0));
+}
+
+/* Workers that are busy and yet do not compute: they wait for something of their own. */
+static bool workers_sleep(const stk__view *v)
+{
+    const stk_figures *f = v->f;
+
+    return (f->runnable_s > 0 || v->cpu < STK_JUDGE_BUSY) &&
+           ratio(f->cpu_s + f->runnable_s, f->prepare_busy) < STK_JUDGE_ASLEEP;
+}
+
+static void say_more_workers(const stk__view *v, stk_verdict *out, double advised)
+{
+    const stk_figures *f = v->f;
+
+    out->limit = STK_LIMIT_WORKERS;
+    stk__verdict_advise(out, "num_workers", advised);
+    out->gain = STK_MIN(advised / STK_MAX(1.0, v->workers), stk__gain_to(v, v->step, 0));
+    stk__verdict_say(out,
+                     "Too few workers: %.0f busy %.0f %% of the time, while %.0f %% of %u usable "
+                     "cores are in use.",
+                     v->workers, 100 * v->busy, 100 * STK_MIN(1.0, v->cpu), f->usable_cores);
+    if (workers_sleep(v))
+        stk__verdict_say(out,
+                         " They compute only %.0f %% of that and sleep the rest, so there may be "
+                         "more of them than cores.",
+                         100 * ratio(f->cpu_s, f->prepare_busy));
+    stk__verdict_say_waits(out, v);
+}
+
+/* Most of what is decoded is in no sample: other chunks help more than other settings. */
+static bool says_over_read(const stk__view *v, stk_verdict *out)
+{
+    const stk_figures *f = v->f;
+    const double vain = ratio((double)f->bytes_decoded, (double)f->bytes_taken);
+
+    if (!f->bytes_taken || vain < STK_JUDGE_OVER_READ)
         return false;
-    if (room) {
-        out->limit = STK_LIMIT_WORKERS;
-        advise(out, "num_workers", advised);
-        out->gain = STK_MIN(advised / STK_MAX(1.0, v->workers), gain_to(v, v->step, 0));
-        say(out,
-            "Too few workers: %.0f busy %.0f %% of the time, while %.0f %% of %u usable cores are "
-            "in use.",
-            v->workers, 100 * v->busy, 100 * STK_MIN(1.0, v->cpu), f->usable_cores);
-        say_waits(out, v);
-        return true;
+    out->limit = STK_LIMIT_OVER_READ;
+    out->gain = STK_MIN(vain, stk__gain_to(v, v->step, 0));
+    stk__verdict_say(out, "Too much is decoded: %.1f bytes of chunks for each one in a sample.",
+                     vain);
+    stk__verdict_say_waits(out, v);
+    stk__verdict_say(out, " 'stoker chunks' names the chunk shape that suits the windows; shuffle: "
+                          "block takes all windows of a chunk while it is there, and cache: "
+                          "decoded keeps it.");
+    return true;
+}
+
+/* Threads that have nothing to do most of the time, and come too late when they have. */
+static bool says_idle(const stk__view *v, stk_verdict *out)
+{
+    const stk_figures *f = v->f;
+
+    if (v->workers < 1 || v->busy >= STK_JUDGE_IDLE || workers_sleep(v))
+        return false;
+    out->limit = STK_LIMIT_CORES;
+    stk__verdict_say(
+        out,
+        "The workers come too late: %.0f worker%s work%s only %.0f %% of the time, and "
+        "the step waits until they get a core.",
+        v->workers * v->ranks, v->workers * v->ranks == 1 ? "" : "s",
+        v->workers * v->ranks == 1 ? "s" : "", 100 * v->busy);
+    stk__verdict_say_waits(out, v);
+    if (f->other_cores >= 0.5)
+        stk__verdict_say(out, " Other programs keep %.1f of %u usable cores busy.", f->other_cores,
+                         f->usable_cores);
+    stk__verdict_say(out, " Leave them the cores alone, or prepare in the thread of the step "
+                          "(num_workers 0) where that is little work.");
+    return true;
+}
+
+void stk__say_cores(const stk__view *v, stk_verdict *out)
+{
+    const stk_figures *f = v->f;
+    const double advised = workers_advised(v);
+
+    if (says_over_read(v, out) || says_idle(v, out))
+        return;
+
+    if (workers_sleep(v)) {
+        say_more_workers(v, out, STK_MAX(advised, 2 * v->workers));
+        return;
+    }
+    if (v->workers < advised && v->cpu < STK_JUDGE_BUSY) {
+        say_more_workers(v, out, advised);
+        return;
+    }
+    if (ratio(f->decode_seconds, f->prepare_busy) >= STK_JUDGE_DECODE) {
+        judge_decode(v, out);
+        return;
     }
     out->limit = STK_LIMIT_CORES;
-    say(out,
+    stk__verdict_say(
+        out,
         "%s: %.0f worker%s work%s %.0f %% of the time, and %.0f %% of %u usable core%s in use.",
         v->cpu >= STK_JUDGE_BUSY ? "All cores are busy"
                                  : "All workers are busy, and no core is left over for more",
         v->workers * v->ranks, v->workers * v->ranks == 1 ? "" : "s",
         v->workers * v->ranks == 1 ? "s" : "", 100 * v->busy, 100 * STK_MIN(1.0, v->cpu),
         f->usable_cores, f->usable_cores == 1 ? " is" : "s are");
-    say_waits(out, v);
-    say(out,
+    stk__verdict_say_waits(out, v);
+    stk__verdict_say(
+        out,
         " Less work for each sample helps (%.3g CPU-seconds per 1,000 now): a cheaper transform, "
         "cache: decoded "
         "where the samples fit into memory, or more cores.",
         f->cpu_s_per_1000);
     if (!f->no_step)
-        say(out, " No wait at all would be %.2fx the samples/s.", gain_to(v, v->step, 0));
+        stk__verdict_say(out, " No wait at all would be %.2fx the samples/s.",
+                         stk__gain_to(v, v->step, 0));
+}
+
+static bool judge_cores(const stk__view *v, stk_verdict *out)
+{
+    if (v->busy < STK_JUDGE_BUSY && v->cpu < STK_JUDGE_BUSY)
+        return false;
+    stk__say_cores(v, out);
     return true;
 }
 
-static void judge_unknown(const view *v, stk_verdict *out)
+static void judge_unknown(const stk__view *v, stk_verdict *out)
 {
     out->limit = STK_LIMIT_UNKNOWN;
-    say(out,
+    stk__verdict_say(
+        out,
         "No single limit: the workers work %.0f %% and wait for reads %.0f %% of their time, and "
         "%.0f %% of %u usable "
         "cores are in use.",
         100 * v->busy, 100 * v->starved, 100 * STK_MIN(1.0, v->cpu), v->f->usable_cores);
-    say_waits(out, v);
+    stk__verdict_say_waits(out, v);
     if (v->f->prefetch > 0 && v->f->wait.p95 > 4 * v->f->wait.p50) {
-        advise(out, "prefetch_factor", 2.0 * (double)v->f->prefetch);
-        say(out, " Waits are uneven (p95 %.3g ms, median %.3g ms): more batches ahead smooth them.",
+        stk__verdict_advise(out, "prefetch_factor", 2.0 * (double)v->f->prefetch);
+        stk__verdict_say(
+            out, " Waits are uneven (p95 %.3g ms, median %.3g ms): more batches ahead smooth them.",
             MS * v->f->wait.p95, MS * v->f->wait.p50);
     }
 }
 
-static void say_leak(const stk_figures *f, stk_verdict *out)
+/* What is worth saying whatever limits. */
+static void say_remarks(const stk_figures *f, stk_verdict *out)
 {
+    if (f->pin_memory && !f->device)
+        stk__verdict_say(out, " pin_memory cannot help: nothing is copied to a device.");
     if (f->leak_bytes_per_epoch > 0)
-        say(out, " Memory grows by %.1f MiB every epoch without end: a leak.",
-            f->leak_bytes_per_epoch / (1024.0 * 1024.0));
+        stk__verdict_say(out, " Memory grows by %.1f MiB every epoch without end: a leak.",
+                         f->leak_bytes_per_epoch / (1024.0 * 1024.0));
 }
 
 void stk_judge(const stk_figures *figures, stk_verdict *out)
 {
-    static bool (*const cases[])(const view *, stk_verdict *) = {
-        judge_oversubscribed, judge_step, judge_one_core, judge_storage, judge_cores,
+    static bool (*const cases[])(const stk__view *, stk_verdict *) = {
+        judge_oversubscribed, judge_step,    judge_one_core,
+        stk__judge_waits,     judge_storage, judge_cores,
     };
-    view v = look(figures);
+    stk__view v = look(figures);
 
-    *out = (stk_verdict){.struct_size = sizeof *out, .lost_share = v.lost, .gain = 1};
+    *out = (stk_verdict){
+        .struct_size = sizeof *out, .lost_share = v.lost, .second = STK_LIMIT_UNKNOWN, .gain = 1};
     if (figures->steps == 0) {
         out->limit = STK_LIMIT_UNKNOWN;
-        say(out, "Nothing was measured.");
+        stk__verdict_say(out, "Nothing was measured.");
         return;
     }
     for (size_t i = 0; i <= STK_COUNT(cases); i++) {
@@ -291,7 +400,7 @@ void stk_judge(const stk_figures *figures, stk_verdict *out)
             break;
     }
     say_advice(out, &v);
-    say_leak(figures, out);
+    say_remarks(figures, out);
 }
 
 const char *stk_limit_name(stk_limit limit)
@@ -309,6 +418,24 @@ const char *stk_limit_name(stk_limit limit)
         return "oversubscribed";
     case STK_LIMIT_WORKERS:
         return "workers";
+    case STK_LIMIT_DECODE:
+        return "decode";
+    case STK_LIMIT_LATENCY:
+        return "storage latency";
+    case STK_LIMIT_BANDWIDTH:
+        return "storage bandwidth";
+    case STK_LIMIT_SMALL_READS:
+        return "small reads";
+    case STK_LIMIT_OVER_READ:
+        return "over-read";
+    case STK_LIMIT_RETRIES:
+        return "retries";
+    case STK_LIMIT_BUDGET:
+        return "memory budget";
+    case STK_LIMIT_STRAGGLERS:
+        return "stragglers";
+    case STK_LIMIT_TURN:
+        return "epoch turn";
     case STK_LIMIT_UNKNOWN:
         break;
     }

@@ -9,7 +9,7 @@
 
 #define SLOTS          16
 #define SLOT_BYTES     (32 * 1024)
-#define FLUSH_EVERY_NS UINT64_C(500000000)
+#define FLUSH_EVERY_NS UINT64_C(250000000)
 #define SCAN_BYTES     4096
 
 /* One buffer of lines. A thread keeps to one slot; with more threads than slots some share. */
@@ -30,9 +30,11 @@ struct stk__writer {
     char path[STK_ERROR_KEY];
 
     stk__thread flusher;
-    pthread_mutex_t lock; /* guards `closing` */
+    pthread_mutex_t lock; /* guards the rest */
     pthread_cond_t wake;
     bool closing;
+    void (*tick)(void *user); /* or NULL */
+    void *user;
 };
 
 /* Length of the whole lines in the first `limit` bytes, or of the first line where that is longer.
@@ -94,9 +96,21 @@ static void flusher_run(void *argument)
         while (!writer->closing && stk__cond_wait_until(&writer->wake, &writer->lock, when))
             continue;
         closing = writer->closing;
+        void (*tick)(void *) = closing ? NULL : writer->tick;
+        void *user = writer->user;
         pthread_mutex_unlock(&writer->lock);
+        if (tick)
+            tick(user);
         stk__writer_flush(writer);
     }
+}
+
+void stk__writer_tick(stk__writer *writer, void (*tick)(void *user), void *user)
+{
+    pthread_mutex_lock(&writer->lock);
+    writer->tick = tick;
+    writer->user = user;
+    pthread_mutex_unlock(&writer->lock);
 }
 
 static slot *slot_of_thread(stk__writer *writer)

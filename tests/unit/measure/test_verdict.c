@@ -50,6 +50,36 @@ static stk_verdict judge(const stk_figures *f)
     return v;
 }
 
+static void test_decode(void **state)
+{
+    stk_figures f = plant(0.010, 0.020);
+
+    (void)state;
+    f.usable_cores = 2;
+    f.pictures = 64000;
+    f.decode_seconds = 0.501 * f.prepare_busy;
+    f.entropy_share = 0.7;
+    stk_verdict v = judge(&f);
+    assert_int_equal(v.limit, STK_LIMIT_DECODE);
+    assert_string_equal(stk_limit_name(v.limit), "decode");
+    assert_non_null(strstr(v.text, "about 70 % of that entropy decoding"));
+    assert_non_null(strstr(v.text, "--max-side"));
+    f.decode_seconds = 0.499 * f.prepare_busy;
+    v = judge(&f);
+    assert_int_equal(v.limit, STK_LIMIT_CORES);
+    /* Nothing is said of what is not known. */
+    f.decode_seconds = f.prepare_busy;
+    f.entropy_share = 0;
+    v = judge(&f);
+    assert_null(strstr(v.text, "entropy"));
+    /* A step that never waits is not slowed by decoding. */
+    f = plant(0.010, 0);
+    f.pictures = 1;
+    f.decode_seconds = f.prepare_busy;
+    v = judge(&f);
+    assert_int_equal(v.limit, STK_LIMIT_STEP);
+}
+
 static void test_step_threshold(void **state)
 {
     stk_figures below = plant(0.010, 0.010 * 0.049 / 0.951);
@@ -230,6 +260,209 @@ static void test_no_step(void **state)
     assert_null(strstr(v.text, "No wait at all"));
 }
 
+/* Waits of a run with 2 workers on 4 cores that do next to nothing. */
+static stk_figures plant_waits(void)
+{
+    stk_figures f = plant(0.010, 0.030);
+
+    f.prepare_busy = 0.1 * f.wall;
+    f.prepare_wait_in = 1.9 * f.wall;
+    f.cpu_s = 0.1 * f.wall;
+    f.requests = 64000;
+    f.bytes_read = f.requests * 100000;
+    f.bytes_needed = f.bytes_read;
+    f.read_seconds = 7.9 * f.wall;
+    f.read_latency = f.read_floor = f.read_seconds / 64000;
+    f.budget_bytes = 64 << 20;
+    f.persistent_workers = true;
+    return f;
+}
+
+/* What 30 of 40 ms a step were for. */
+static void wait_for(stk_figures *f, stk_wait part, double share)
+{
+    f->waits[part] += share * 0.030 * (double)f->steps;
+}
+
+static void test_latency(void **state)
+{
+    stk_figures f = plant_waits();
+
+    (void)state;
+    wait_for(&f, STK_WAIT_READ_SLOT, 0.8);
+    wait_for(&f, STK_WAIT_STORAGE_LATENCY, 0.2);
+    stk_verdict v = judge(&f);
+    assert_int_equal(v.limit, STK_LIMIT_LATENCY);
+    assert_string_equal(stk_limit_name(v.limit), "storage latency");
+    /* 40 ms shall become 10: four times as many reads. */
+    assert_string_equal(v.knob, "io_depth");
+    assert_string_equal(v.value, "32");
+    assert_true(v.gain > 3.99 && v.gain < 4.01);
+    assert_true(v.limit_share > 0.749 && v.limit_share < 0.751);
+    assert_int_equal(v.second, STK_LIMIT_UNKNOWN);
+    /* Reads that do not fill io_depth: the plan or the budget holds them back. */
+    f.read_seconds = 2 * f.wall;
+    v = judge(&f);
+    assert_string_equal(v.knob, "prefetch_factor");
+    assert_string_equal(v.value, "8");
+    f.budget_wait = 0.6 * f.wall;
+    v = judge(&f);
+    assert_int_equal(v.limit, STK_LIMIT_BUDGET);
+    assert_string_equal(v.knob, "memory_budget");
+    assert_string_equal(v.value, "134217728");
+}
+
+static void test_small_reads(void **state)
+{
+    stk_figures f = plant_waits();
+
+    (void)state;
+    wait_for(&f, STK_WAIT_READ_SLOT, 1);
+    f.io_depth = 64;
+    f.read_seconds = 60 * f.wall;
+    f.bytes_read = f.requests * 65000;
+    stk_verdict v = judge(&f);
+    assert_int_equal(v.limit, STK_LIMIT_SMALL_READS);
+    assert_non_null(strstr(v.text, "few large files"));
+    f.bytes_read = f.requests * 66000;
+    assert_int_equal(judge(&f).limit, STK_LIMIT_LATENCY);
+}
+
+static void test_bandwidth(void **state)
+{
+    stk_figures f = plant_waits();
+
+    (void)state;
+    wait_for(&f, STK_WAIT_READ_SLOT, 1);
+    f.read_transfer_share = 0.31;
+    stk_verdict v = judge(&f);
+    assert_int_equal(v.limit, STK_LIMIT_BANDWIDTH);
+    assert_string_equal(v.knob, "");
+    f.bytes_needed = f.bytes_read / 4;
+    v = judge(&f);
+    assert_int_equal(v.limit, STK_LIMIT_OVER_READ);
+    assert_non_null(strstr(v.text, "4.0 bytes for each one"));
+    f.read_transfer_share = 0.29;
+    assert_int_equal(judge(&f).limit, STK_LIMIT_LATENCY);
+}
+
+static void test_other_waits(void **state)
+{
+    static const struct {
+        stk_wait part;
+        stk_limit limit;
+        const char *knob;
+    } rows[] = {{STK_WAIT_RETRY, STK_LIMIT_RETRIES, ""},
+                {STK_WAIT_MEMORY_BUDGET, STK_LIMIT_BUDGET, "memory_budget"},
+                {STK_WAIT_ORDERING, STK_LIMIT_STRAGGLERS, "prefetch_factor"},
+                {STK_WAIT_EPOCH_TURN, STK_LIMIT_TURN, "persistent_workers"}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        stk_figures f = plant_waits();
+        f.persistent_workers = false;
+        wait_for(&f, rows[i].part, 0.7);
+        wait_for(&f, STK_WAIT_WORKER, 0.26);
+        wait_for(&f, STK_WAIT_OTHER, 0.04);
+        stk_verdict v = judge(&f);
+        assert_int_equal(v.limit, rows[i].limit);
+        assert_string_equal(v.knob, rows[i].knob);
+        assert_true(v.limit_share > 0.524 && v.limit_share < 0.526);
+        assert_int_equal(v.second, STK_LIMIT_CORES);
+        assert_non_null(strstr(v.text, "27 % of the waits are for preparation"));
+    }
+}
+
+static void test_waits_for_workers(void **state)
+{
+    stk_figures f = plant(0.010, 0.030);
+
+    (void)state;
+    wait_for(&f, STK_WAIT_WORKER, 1);
+    assert_int_equal(judge(&f).limit, STK_LIMIT_WORKERS);
+    /* Cores that other programs hold are no cores for more workers. */
+    f.num_workers = 1;
+    f.prepare_busy = f.cpu_s = f.wall;
+    f.other_cores = 2.5;
+    assert_int_equal(judge(&f).limit, STK_LIMIT_CORES);
+    /* Workers that sleep may be more than there are cores. */
+    f.other_cores = 0;
+    f.num_workers = 8;
+    f.prepare_busy = 8 * f.wall;
+    f.cpu_s = 0.5 * f.wall;
+    stk_verdict v = judge(&f);
+    assert_int_equal(v.limit, STK_LIMIT_WORKERS);
+    assert_string_equal(v.value, "16");
+    assert_non_null(strstr(v.text, "sleep the rest"));
+    /* Workers that have little to do and are waited for do not get a core. */
+    f = plant(0.010, 0.030);
+    wait_for(&f, STK_WAIT_WORKER, 1);
+    f.prepare_busy = f.cpu_s = 0.39 * 2 * f.wall;
+    f.prepare_wait_out = 0.61 * 2 * f.wall;
+    f.other_cores = 1.5;
+    v = judge(&f);
+    assert_int_equal(v.limit, STK_LIMIT_CORES);
+    assert_non_null(strstr(v.text, "Other programs keep 1.5 of 4 usable cores busy"));
+    f.prepare_busy = f.cpu_s = 0.41 * 2 * f.wall;
+    f.prepare_wait_out = 0.59 * 2 * f.wall;
+    assert_int_equal(judge(&f).limit, STK_LIMIT_WORKERS);
+    /* Waits that the loader knows nothing of do not decide. */
+    f = plant_waits();
+    wait_for(&f, STK_WAIT_ORDERING, 0.4);
+    assert_int_not_equal(judge(&f).limit, STK_LIMIT_STRAGGLERS);
+}
+
+/* Chunks of which samples take little. */
+static void test_over_decode(void **state)
+{
+    stk_figures f = plant(0.010, 0.030);
+
+    (void)state;
+    wait_for(&f, STK_WAIT_DECODE, 1);
+    f.bytes_taken = 1000000;
+    f.bytes_decoded = 1990000;
+    assert_int_equal(judge(&f).limit, STK_LIMIT_WORKERS);
+    f.bytes_decoded = 2500000;
+    stk_verdict v = judge(&f);
+    assert_int_equal(v.limit, STK_LIMIT_OVER_READ);
+    assert_non_null(strstr(v.text, "2.5 bytes of chunks for each one in a sample"));
+    assert_true(v.gain > 2.49 && v.gain < 2.51);
+}
+
+static void test_pinned(void **state)
+{
+    stk_figures f = plant(0.010, 0);
+
+    (void)state;
+    assert_null(strstr(judge(&f).text, "pin_memory"));
+    f.pin_memory = true;
+    assert_non_null(strstr(judge(&f).text, "pin_memory cannot help"));
+    f.device = true;
+    assert_null(strstr(judge(&f).text, "pin_memory"));
+}
+
+static void test_format(void **state)
+{
+    stk_figures f = plant_waits();
+    char text[4096], part[16];
+    stk_waits waits = {.struct_size = sizeof waits};
+
+    (void)state;
+    wait_for(&f, STK_WAIT_RETRY, 0.5);
+    int n = stk_figures_format(&f, text, sizeof text);
+    assert_int_equal(n, strlen(text));
+    assert_non_null(strstr(text, "\"wait_retry\": 15.0"));
+    assert_non_null(strstr(text, "\"pin_memory\": false"));
+    assert_int_equal(stk_figures_format(&f, part, sizeof part), n);
+    stk_verdict v = judge(&f);
+    n = stk_verdict_format(&v, text, sizeof text);
+    assert_int_equal(n, strlen(text));
+    assert_non_null(strstr(text, "\"limit\": \"retries\""));
+    waits.parts_ns[STK_WAIT_DECODE] = 2500000000;
+    stk_waits_format(&waits, text, sizeof text);
+    assert_non_null(strstr(text, "\"decode\": 2.5, \"transform\": 0.0"));
+}
+
 static void test_nothing_measured(void **state)
 {
     stk_figures f = {.struct_size = sizeof f};
@@ -242,6 +475,15 @@ static void test_nothing_measured(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_latency),
+        cmocka_unit_test(test_small_reads),
+        cmocka_unit_test(test_bandwidth),
+        cmocka_unit_test(test_other_waits),
+        cmocka_unit_test(test_waits_for_workers),
+        cmocka_unit_test(test_over_decode),
+        cmocka_unit_test(test_pinned),
+        cmocka_unit_test(test_format),
+        cmocka_unit_test(test_decode),
         cmocka_unit_test(test_step_threshold),
         cmocka_unit_test(test_one_core),
         cmocka_unit_test(test_one_core_on_slow_storage),

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading event logs: figures of every run in them, what the charts are drawn from, comparison. */
+#ifndef STOKER_REPORT_H
+#define STOKER_REPORT_H
+
+#include <stoker/base.h>
+#include <stoker/measure.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * A log is a stream of JSON objects with a member "event": those of stk_log_open(), and those of
+ * the published Python benchmark, whose lines may hold several objects, be empty, or be out of the
+ * order of time. What cannot be read is counted in bytes and left out. Memory is bounded whatever
+ * the length: beyond what is kept exactly, percentiles are within 2 %, and bars that lie close
+ * together become one that says how many it stands for.
+ *
+ * Events whose name is not known are counted; with a "duration" they are bars of their own name,
+ * otherwise their numbers are series over time, so that new events need no new reader.
+ */
+typedef struct stk_report stk_report;
+
+#define STK_REPORT_NAME 48 /* bytes of the name of an event or series, with its end */
+#define STK_REPORT_BINS 99 /* of the histogram, as the published notebook draws it */
+#define STK_REPORT_TAIL 24 /* bins of what lies beyond */
+
+/** Make an empty report. *out is the caller's, ended with stk_report_destroy() before the context.
+ */
+STK_API STK_NODISCARD stk_status stk_report_create(stk_context *context, stk_report **out,
+                                                   stk_error *err);
+/** Free it and set *report to NULL. Accepts NULL. */
+STK_API void stk_report_destroy(stk_report **report);
+
+/**
+ * Read one log file ("-": standard input) behind those read before. Reports progress in bytes.
+ *
+ * Thread: one caller at a time. Blocks. Errors: those of the file; STK_EFORMAT when it is empty or
+ * holds no event; STK_ECANCELED after stk_report_cancel(). A failed file adds nothing.
+ */
+STK_API STK_NODISCARD stk_status stk_report_read(stk_report *report, const char *path,
+                                                 stk_error *err);
+
+/** The same from memory, piece by piece: begin a log, feed its bytes in pieces of any length, end
+ * it. After a failure the report can only be destroyed. */
+STK_API STK_NODISCARD stk_status stk_report_begin(stk_report *report, const char *name,
+                                                  stk_error *err);
+STK_API STK_NODISCARD stk_status stk_report_feed(stk_report *report, const void *bytes, size_t n,
+                                                 stk_error *err);
+STK_API STK_NODISCARD stk_status stk_report_end(stk_report *report, stk_error *err);
+
+/** Make a read that runs, and later ones, end early. Async-signal-safe; any thread. */
+STK_API void stk_report_cancel(stk_report *report);
+
+/** One log that was read. */
+typedef struct stk_report_file {
+    uint32_t struct_size;
+    const char *name;
+    uint64_t bytes, objects;  /**< objects: JSON objects with an event */
+    uint64_t foreign;         /**< JSON objects without one */
+    uint64_t dropped_bytes;   /**< that are no part of a JSON object */
+    uint64_t dropped_pieces;  /**< in so many places */
+    uint64_t notebook_lost;   /**< events that a reader of one object a line does not see */
+    uint64_t unordered;       /**< events before the one in front of them by the clock */
+    uint64_t clock_steps;     /**< how often the wall clock was set back */
+    double clock_back;        /**< by how many seconds in all */
+    uint64_t bad_times;       /**< events without a usable time */
+    uint64_t runs_left_out;   /**< beyond the most that are kept */
+    bool truncated;           /**< the last object is not complete */
+    uint64_t first_run, runs; /**< the runs of this log */
+} stk_report_file;
+
+STK_API uint64_t stk_report_files(const stk_report *report);
+/** File `i`; NULL past the end. Lives as long as the report. */
+STK_API const stk_report_file *stk_report_file_at(const stk_report *report, uint64_t i);
+
+typedef struct stk_report_setting {
+    const char *key, *value; /**< as text; UTF-8 is not checked */
+} stk_report_setting;
+
+typedef struct stk_report_epoch {
+    int64_t number;
+    double start, duration; /**< s from the start of the run; duration < 0: it did not end */
+    uint64_t steps;
+    double wait, step; /**< sums over its steps, s */
+    double first_wait; /**< of its first batch; < 0: unknown */
+} stk_report_epoch;
+
+typedef struct stk_report_count {
+    char name[STK_REPORT_NAME];
+    uint64_t count;
+    bool known;
+} stk_report_count;
+
+/** Values over time, or over epochs (a ledger): `n` places of `width` from 0 on. */
+typedef struct stk_report_series {
+    char group[STK_REPORT_NAME]; /**< event, and the member that holds it: "ledger.wait" */
+    char name[STK_REPORT_NAME];
+    bool ledger; /**< places are epochs and sum[i] is what counts; else the mean is */
+    bool whole;  /**< every value was a whole number */
+    double width;
+    uint32_t n;
+    const double *sum;
+    const uint32_t *count;
+} stk_report_series;
+
+/** One bar of the Gantt chart, or several close ones. Seconds from the start of the run. */
+typedef struct stk_report_bar {
+    double start;
+    float length, busy; /**< busy: without the gaps inside */
+    uint32_t count;
+    uint16_t row, lane; /**< lane: a worker */
+    uint32_t run;
+} stk_report_bar;
+
+/** Waits as the published notebook bins them: 99 bins on [0, mean + 3 standard deviations]; and
+ * beyond, up to the longest. */
+typedef struct stk_report_histogram {
+    double edge, most;
+    uint64_t bins[STK_REPORT_BINS];
+    uint64_t beyond, tail[STK_REPORT_TAIL];
+    bool exact;
+} stk_report_histogram;
+
+#define STK_REPORT_ROWS   16 /* of the Gantt chart: setup, get-batch, train, epoch, then others */
+#define STK_REPORT_BLOCKS 32
+
+/** What one run of a log amounts to. Seconds; counts below 0, and NaN, where unknown. */
+typedef struct stk_report_run {
+    uint32_t struct_size;
+    uint64_t file;
+    const char *label;       /**< of the setting; never NULL, may be empty */
+    const char *data_params; /**< or NULL */
+    int64_t rank, world_size, setting, repeat, pid;
+    bool published;   /**< no monotonic clock: a log of the Python benchmark */
+    bool ended;       /**< has its "run end" */
+    bool headless;    /**< has no "run start": time begins with its first event */
+    double unix_time; /**< of the start */
+
+    const stk_report_setting *settings;
+    uint64_t num_settings;
+    double batch_size, num_workers; /**< of the settings */
+
+    double total, setup;
+    const stk_report_epoch *epochs;
+    uint64_t num_epochs;
+    uint64_t epochs_left_out; /**< beyond the most that are kept */
+    double epochs_total;      /**< sum of their durations; of all steps where there are none */
+
+    stk_spread wait_notebook; /**< as the published notebook computes it from the lines it reads */
+    stk_spread wait;          /**< likewise from all events, in the order of time */
+    bool exact;               /**< percentiles are exact */
+    double wait_deviation;    /**< standard deviation of a population */
+    double first_wait;        /**< of the run's first batch, from the start of its epoch */
+    double epoch_turn;        /**< mean wait of the first batch of the later epochs */
+    stk_report_histogram histogram;
+
+    uint64_t steps;
+    double step_mean, step_sum, busy_share; /**< share of the epochs in which the step ran */
+    double wait_share;                      /**< wait / (wait + step) */
+    double seconds_per_step, steps_per_s, samples_per_s; /**< over the epochs, setup left out */
+
+    uint64_t get_batches; /**< ended */
+    uint64_t get_starts;
+    uint64_t get_dropped;   /**< thinned by the writer */
+    stk_spread get_batch;   /**< durations; percentiles within 2 % */
+    double get_busy;        /**< seconds of workers; samples of one task counted once */
+    double get_per_step;    /**< get-batch events a step: about batch_size when one is a sample */
+    double expected_starts; /**< of the published identity; NaN where it does not apply */
+
+    uint64_t reads, read_bytes, read_failures, bad_samples;
+    double read_seconds;
+
+    const stk_report_count *counts; /**< of events, by name */
+    uint64_t num_counts, other_events;
+    const char *rows[STK_REPORT_ROWS]; /**< names of the Gantt chart's rows; NULL: none */
+    /** Over time, s: of the steps that ended there, of the waits that did, of the samples. */
+    stk_report_series step_places, wait_places, get_places;
+    const stk_report_series *series;
+    uint64_t num_series, series_left_out;
+
+    double blocks[STK_REPORT_BLOCKS]; /**< mean seconds of a step with its wait, in blocks of */
+    uint64_t num_blocks, block_steps; /**< neighbouring steps: what varies within a run */
+
+    stk_verdict verdict;
+    bool verdict_logged; /**< the program that wrote the log gave it, or its figures */
+} stk_report_run;
+
+STK_API uint64_t stk_report_runs(const stk_report *report);
+/** Run `i` in the order of the logs; NULL past the end. Lives until the next log is read. */
+STK_API const stk_report_run *stk_report_run_at(const stk_report *report, uint64_t i);
+/** All bars, by run, row, lane and start. Lives until the next log is read. */
+STK_API const stk_report_bar *stk_report_bars(stk_report *report, uint64_t *n);
+
+/** The value of a setting by its name, also below a section ("loader.batch_size"); NULL: none. */
+STK_API const char *stk_report_setting_of(const stk_report_run *run, const char *name);
+
+/* ---- Comparison ------------------------------------------------------------------------------ */
+
+/** How sure a ratio is. */
+typedef enum stk_sureness {
+    STK_SURE_NOT = 0, /**< nothing to compare, or too few values for an interval */
+    STK_SURE_WITHIN,  /**< from blocks of one run each: says nothing of how runs differ */
+    STK_SURE_RUNS     /**< from repeated runs */
+} stk_sureness;
+
+typedef struct stk_ratio {
+    uint32_t struct_size;
+    double ratio;     /**< of the geometric means, B / A */
+    double low, high; /**< 95 % confidence interval; NaN: none */
+    double p;         /**< of "no difference" (two-sided); NaN: none */
+    double freedom;   /**< degrees of it */
+    uint64_t n_a, n_b;
+    stk_sureness sureness;
+    bool real; /**< the interval leaves 1 out */
+} stk_ratio;
+
+/**
+ * Compare positive values of two kinds by Welch's test [Welch 1947; degrees of freedom of
+ * Satterthwaite 1946] on their logarithms, so that the interval is one of a ratio. Needs two values
+ * of each; values that are not above 0 leave the ratio without an interval. Pure.
+ */
+STK_API void stk_ratio_of(const double *a, uint64_t n_a, const double *b, uint64_t n_b,
+                          stk_ratio *out);
+
+/** Seconds a step takes in two runs; the interval from their blocks [batch means: Schmeiser 1982].
+ * Pure. */
+STK_API void stk_ratio_within(const stk_report_run *a, const stk_report_run *b, stk_ratio *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,262 @@
+/* bytes of a log -> objects -> runs, in bounded memory */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef STK_SRC_MEASURE_READ_H
+#define STK_SRC_MEASURE_READ_H
+
+#include <stoker/report.h>
+
+#include "base/base.h"
+
+/* ---- JSON (read_json.c) --------------------------------------------------------------------- */
+
+typedef enum stk__member_kind {
+    STK__MEMBER_NULL,
+    STK__MEMBER_FALSE,
+    STK__MEMBER_TRUE,
+    STK__MEMBER_NUMBER,
+    STK__MEMBER_STRING,
+    STK__MEMBER_ARRAY,
+    STK__MEMBER_OBJECT
+} stk__member_kind;
+
+/* One member of an object, pointing into its text. Escapes stay as they are. */
+typedef struct stk__member {
+    const char *key, *text; /* of a string: without its quotes */
+    size_t key_length, length;
+    stk__member_kind kind;
+} stk__member;
+
+typedef enum stk__scan_result {
+    STK__SCAN_DONE, /* an object; *stop is behind it */
+    STK__SCAN_MORE, /* the text ends inside the object */
+    STK__SCAN_BAD   /* it is none */
+} stk__scan_result;
+
+/* Read the object at `at` [RFC 8259, with Python's NaN and Infinity]. The first `room` members are
+ * kept; *n counts all. */
+stk__scan_result stk__scan_object(const char *at, const char *end, stk__member *members,
+                                  size_t room, size_t *n, const char **stop);
+/* The value of a number; NaN for what is none. */
+double stk__member_number(const stk__member *member);
+/* A whole number from 0 to 2^63 - 1; false for anything else. */
+bool stk__member_whole(const stk__member *member, int64_t *out);
+/* A value as text: of a string its characters, of anything else its JSON. Cut at `size`, never
+ * inside a character; returns the length. */
+size_t stk__member_text(const stk__member *member, char *out, size_t size);
+bool stk__member_key_is(const stk__member *member, const char *key);
+
+/* ---- Objects of a stream (read_scan.c) ------------------------------------------------------ */
+
+#define STK__SCAN_OBJECT  (256u << 10) /* most bytes of one object */
+#define STK__SCAN_ROOM    (1u << 20)
+#define STK__SCAN_MEMBERS 64
+
+/* The objects in a stream of bytes. What is none is counted and passed over, up to the next line or
+ * the next "{"event"". */
+typedef struct stk__scanner {
+    char *buffer; /* STK__SCAN_ROOM bytes */
+    size_t begin, end;
+    bool eof;
+    bool fresh;    /* only blanks since the last line end */
+    bool dropping; /* inside a piece that is no object */
+    uint64_t dropped_bytes, dropped_pieces;
+    bool truncated; /* the stream ended inside an object */
+} stk__scanner;
+
+typedef struct stk__object {
+    stk__member members[STK__SCAN_MEMBERS];
+    size_t n;
+    bool alone; /* its line holds nothing else */
+} stk__object;
+
+/* Where the next bytes go. */
+char *stk__scanner_room(stk__scanner *scanner, size_t *size);
+/* The next object, valid until the next call of any of these; false: more bytes are needed, or
+ * (eof) there are none. */
+bool stk__scanner_next(stk__scanner *scanner, stk__object *out);
+
+/* ---- What is kept of many values (read_values.c) -------------------------------------------- */
+
+#define STK__SKETCH_BUCKETS 960
+
+/* Durations: all of them while the budget lasts, then counts in buckets that grow by 3 %. */
+typedef struct stk__values {
+    double *exact; /* NULL once it is over */
+    uint64_t room;
+    bool over;
+    uint32_t *sketch;
+    uint64_t n;
+    double sum, mean, m2, min, max; /* mean and m2: Welford's */
+} stk__values;
+
+/* `budget`: how many more doubles may be kept exactly, all values together. */
+stk_status stk__values_add(stk_context *ctx, stk__values *values, double value, uint64_t *budget);
+void stk__values_spread(const stk__values *values, stk_spread *out);
+/* Population standard deviation. */
+double stk__values_deviation(const stk__values *values);
+void stk__values_histogram(const stk__values *values, stk_report_histogram *out);
+void stk__values_release(stk_context *ctx, stk__values *values, uint64_t *budget);
+
+#define STK__PLACES 256
+
+/* Sums in places of equal width, which doubles when there are too few. */
+typedef struct stk__places {
+    double width;
+    uint32_t n;
+    double sum[STK__PLACES];
+    uint32_t count[STK__PLACES];
+} stk__places;
+
+/* `at` below 0 counts as 0. */
+void stk__places_add(stk__places *places, double at, double value);
+
+/* Means of neighbouring values in blocks of equal size. */
+typedef struct stk__blocks {
+    double sum[STK_REPORT_BLOCKS], open; /* open: of the block that is not full */
+    uint64_t n, size, filled;
+} stk__blocks;
+
+void stk__blocks_add(stk__blocks *blocks, double value);
+
+/* ---- Bars (read_bars.c) --------------------------------------------------------------------- */
+
+#define STK__BARS_KEPT 131072 /* after thinning at most; twice as many between */
+
+typedef struct stk__bars {
+    stk_report_bar *bars;
+    size_t n, room;
+    float reach; /* bars of a lane with a gap up to this became one; < 0: none did */
+    bool sorted;
+} stk__bars;
+
+stk_status stk__bars_add(stk_context *ctx, stk__bars *bars, const stk_report_bar *bar);
+/* Bring into order, and down to `most`. */
+void stk__bars_finish(stk__bars *bars, size_t most);
+
+/* ---- Runs (read_run.c) ---------------------------------------------------------------------- */
+
+#define STK__RUNS_MAX   1000
+#define STK__EPOCHS_MAX 4096
+#define STK__COUNTS_MAX 64
+#define STK__SERIES_MAX 48 /* of one run */
+#define STK__SERIES_ALL 512
+#define STK__LANES_MAX  64
+#define STK__REORDER    256        /* events of the training thread that may be out of order */
+#define STK__EXACT_MAX  (2u << 20) /* doubles kept exactly */
+#define STK__CLOCK_STEP 1.0        /* seconds back, from which on the clock was set */
+#define STK__TIME_MAX   1e10       /* seconds that a time may be */
+
+/* Events of the training thread, which are put into the order of time. */
+typedef enum stk__main_kind {
+    STK__MAIN_EPOCH_START,
+    STK__MAIN_EPOCH_END,
+    STK__MAIN_TRAIN_START,
+    STK__MAIN_TRAIN_END
+} stk__main_kind;
+
+typedef struct stk__main {
+    double time;
+    double duration;
+    int64_t number;
+    uint64_t sequence;
+    stk__main_kind kind;
+} stk__main;
+
+typedef struct stk__series {
+    stk_report_series out;
+    stk__places places;
+} stk__series;
+
+/* A run while it is read; `out` is what the caller sees. */
+typedef struct stk__run {
+    stk_report_run out;
+    uint32_t number;
+    bool monotonic;
+    int64_t origin_ns;
+    double origin, shift; /* of time; added to the wall clock since it was set back */
+    double main_last;     /* last time of the training thread, in the order of the file */
+    double first, last;   /* least and greatest time seen */
+    double any_last;      /* of any event, in the order of the file */
+    uint64_t sequence;
+    stk__main *heap; /* STK__REORDER; NULL once the run has ended */
+    size_t heap_n;
+    char *label, *data_params;
+
+    double notebook_end; /* time of the last "training end" that the notebook sees */
+    double end;          /* of the last "training end"; NaN: none */
+    double step_began;
+    bool epoch_fresh; /* no step of the epoch has begun */
+    double epoch_start;
+    uint64_t turns;
+    double turn_sum, first_step, step_sum;
+    stk__values wait, notebook, get;
+    stk__blocks blocks;
+    stk__places steps, waits, gets; /* over time */
+    stk_report_epoch *epochs;
+    uint64_t epochs_room;
+    stk_report_count *counts;
+    char (*row_names)[STK_REPORT_NAME];
+    uint64_t lanes[STK__LANES_MAX]; /* keys of workers */
+    uint32_t num_lanes;
+    stk__series **series;
+    uint64_t series_room;
+    stk_report_series *series_out;
+    stk_figures figures;
+    bool has_figures;
+} stk__run;
+
+/* An event, taken from an object. */
+typedef struct stk__line {
+    const stk__object *object;
+    char name[STK_REPORT_NAME];
+    double time, duration;                            /* NaN: none */
+    int64_t time_ns, pid, epoch, batch, worker, task; /* -1: none; worker -2 */
+    bool alone;
+} stk__line;
+
+struct stk_report {
+    stk_context *ctx;
+    atomic_bool canceled;
+    stk__scanner scanner;
+    stk_report_file *files;
+    uint64_t num_files, files_room;
+    stk__run **runs;
+    uint64_t num_runs, runs_room;
+    stk__run *last; /* that an event without a known process belongs to */
+    uint64_t exact_left, series_left;
+    stk__bars bars;
+    bool reading;
+    stk__object object;
+};
+
+stk_status stk__run_create(stk_report *report, const stk__line *start, stk__run **out);
+void stk__run_free(stk_report *report, stk__run *run);
+/* Take one event. */
+stk_status stk__run_event(stk_report *report, stk__run *run, const stk__line *line);
+/* An object that is an event; false when it is none. */
+bool stk__line_of(const stk__object *object, stk__line *out);
+const stk__member *stk__line_find(const stk__line *line, const char *key);
+/* Numbers of an event as series of the group `event`, those of its objects as "EVENT.MEMBER"
+ * (read_series.c). */
+stk_status stk__run_series(stk_report *report, stk__run *run, const stk__line *line,
+                           const char *event, double at, bool ledger);
+/* One number of it, where it has it. */
+stk_status stk__run_value(stk_report *report, stk__run *run, const char *group, const char *name,
+                          const stk__line *line, double at);
+/* Settings of a "run start" (read_settings.c). */
+stk_status stk__run_settings(stk_report *report, stk__run *run, const stk__line *line);
+void stk__settings_free(stk_report *report, stk__run *run);
+/* Work through what waits in the order of time. */
+stk_status stk__run_drain(stk_report *report, stk__run *run, size_t keep);
+/* Figures of a run that was read (report.c). */
+void stk__run_figures(stk_report *report, stk__run *run);
+/* Judge a run from its events alone. */
+void stk__run_judge(stk__run *run);
+/* Take "figures" and "verdict" events. */
+void stk__run_logged(stk__run *run, const stk__line *line);
+
+/* Two-sided p of Student's t; the value that `share` of the distribution lies below. */
+double stk__student_p(double t, double freedom);
+double stk__student_quantile(double share, double freedom);
+
+#endif

@@ -1,0 +1,585 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Events of one run -> its sums, epochs, bars and series. */
+#include "measure/read.h"
+
+#include <math.h>
+
+#define PLACE_WIDTH 0.01 /* seconds at first */
+
+static const char *const known[] = {"get-batch start", "get-batch end", "training start",
+                                    "training end",    "epoch start",   "epoch end",
+                                    "setup start",     "setup end",     "run start",
+                                    "run end",         "read",          "batch ready",
+                                    "bad sample",      "thinned",       "ledger",
+                                    "verdict",         "figures"};
+
+enum {
+    GET_START,
+    GET_END,
+    TRAIN_START,
+    TRAIN_END,
+    EPOCH_START,
+    EPOCH_END,
+    SETUP_START,
+    SETUP_END,
+    RUN_START,
+    RUN_END,
+    READ,
+    BATCH_READY,
+    BAD_SAMPLE,
+    THINNED,
+    LEDGER,
+    VERDICT,
+    FIGURES,
+    OTHER
+};
+
+enum { ROW_SETUP, ROW_GET, ROW_TRAIN, ROW_EPOCH, ROW_READ, ROW_FREE };
+static const char *const rows[ROW_FREE] = {"setup", "get-batch", "train", "epoch", "read"};
+
+static int event_of(const char *name)
+{
+    int i = 0;
+
+    while (i < OTHER && strcmp(name, known[i]) != 0)
+        i++;
+    return i;
+}
+
+/* ---- Making a run ---------------------------------------------------------------------------- */
+
+static void set_origin(stk__run *run, const stk__line *line)
+{
+    run->monotonic = line->time_ns >= 0;
+    run->origin_ns = line->time_ns;
+    run->origin = isnan(line->time) ? 0 : line->time;
+    run->out.unix_time = line->time;
+    run->out.published = !run->monotonic;
+    run->main_last = run->any_last = -INFINITY;
+}
+
+stk_status stk__run_create(stk_report *report, const stk__line *start, stk__run **out)
+{
+    stk_context *ctx = report->ctx;
+
+    stk__run *run = stk__calloc(ctx, 1, sizeof *run);
+    *out = run;
+    if (!run)
+        return STK_ENOMEM;
+    run->heap = stk__calloc(ctx, STK__REORDER, sizeof *run->heap);
+    run->counts = stk__calloc(ctx, STK__COUNTS_MAX, sizeof *run->counts);
+    run->row_names = stk__calloc(ctx, STK_REPORT_ROWS, sizeof *run->row_names);
+    run->out.struct_size = sizeof run->out;
+    run->out.rank = run->out.world_size = run->out.setting = run->out.repeat = -1;
+    run->out.pid = start->pid;
+    run->out.headless = event_of(start->name) != RUN_START;
+    run->out.batch_size = run->out.num_workers = NAN;
+    run->out.first_wait = run->out.setup = run->out.total = NAN;
+    run->notebook_end = run->end = run->step_began = run->epoch_start = NAN;
+    run->steps.width = run->waits.width = run->gets.width = PLACE_WIDTH;
+    run->figures.struct_size = sizeof run->figures;
+    run->first = INFINITY;
+    run->last = -INFINITY;
+    set_origin(run, start);
+    if (!run->heap || !run->counts || !run->row_names)
+        return STK_ENOMEM;
+    for (int i = 0; i < ROW_FREE; i++)
+        memcpy(run->row_names[i], rows[i], strlen(rows[i]) + 1);
+    return run->out.headless ? STK_OK : stk__run_settings(report, run, start);
+}
+
+void stk__run_free(stk_report *report, stk__run *run)
+{
+    stk_context *ctx = report->ctx;
+
+    if (!run)
+        return;
+    stk__values_release(ctx, &run->wait, &report->exact_left);
+    stk__values_release(ctx, &run->notebook, &report->exact_left);
+    stk__values_release(ctx, &run->get, &report->exact_left);
+    for (uint64_t i = 0; i < run->out.num_series; i++)
+        stk__free(ctx, run->series[i]);
+    report->series_left += run->out.num_series;
+    stk__free(ctx, run->series);
+    stk__free(ctx, run->series_out);
+    stk__settings_free(report, run);
+    stk__free(ctx, run->epochs);
+    stk__free(ctx, run->counts);
+    stk__free(ctx, run->row_names);
+    stk__free(ctx, run->heap);
+    stk__free(ctx, run);
+}
+
+/* ---- Lines ----------------------------------------------------------------------------------- */
+
+static void take_member(const stk__member *m, stk__line *out)
+{
+    int64_t whole;
+
+    switch (m->key_length) {
+    case 3:
+        if (stk__member_key_is(m, "pid") && stk__member_whole(m, &whole))
+            out->pid = whole;
+        break;
+    case 4:
+        if (stk__member_key_is(m, "time"))
+            out->time = stk__member_number(m);
+        else if (stk__member_key_is(m, "task") && stk__member_whole(m, &whole))
+            out->task = whole;
+        break;
+    case 5:
+        if (stk__member_key_is(m, "epoch") && stk__member_whole(m, &whole))
+            out->epoch = whole;
+        else if (stk__member_key_is(m, "batch") && stk__member_whole(m, &whole))
+            out->batch = whole;
+        else if (stk__member_key_is(m, "event"))
+            stk__member_text(m, out->name, sizeof out->name);
+        break;
+    case 6:
+        if (stk__member_key_is(m, "worker"))
+            out->worker = stk__member_whole(m, &whole) ? whole : -1;
+        break;
+    case 7:
+        if (stk__member_key_is(m, "time_ns") && stk__member_whole(m, &whole))
+            out->time_ns = whole;
+        break;
+    case 8:
+        if (stk__member_key_is(m, "duration"))
+            out->duration = stk__member_number(m);
+        break;
+    default:
+        break;
+    }
+}
+
+bool stk__line_of(const stk__object *object, stk__line *out)
+{
+    *out = (stk__line){.object = object,
+                       .time = NAN,
+                       .duration = NAN,
+                       .time_ns = -1,
+                       .pid = -1,
+                       .epoch = -1,
+                       .batch = -1,
+                       .worker = -2,
+                       .task = 1,
+                       .alone = object->alone};
+    for (size_t i = 0; i < object->n; i++)
+        take_member(&object->members[i], out);
+    if (!isfinite(out->time) || fabs(out->time) > STK__TIME_MAX)
+        out->time = NAN;
+    if (!(out->duration >= 0 && out->duration <= STK__TIME_MAX))
+        out->duration = NAN;
+    if (out->task < 1)
+        out->task = 1;
+    return out->name[0] != 0;
+}
+
+const stk__member *stk__line_find(const stk__line *line, const char *key)
+{
+    for (size_t i = 0; i < line->object->n; i++)
+        if (stk__member_key_is(&line->object->members[i], key))
+            return &line->object->members[i];
+    return NULL;
+}
+
+static double number_of(const stk__line *line, const char *key)
+{
+    const stk__member *m = stk__line_find(line, key);
+    double value = m ? stk__member_number(m) : NAN;
+
+    return isfinite(value) ? value : 0;
+}
+
+static uint64_t count_of(const stk__line *line, const char *key)
+{
+    double value = number_of(line, key);
+
+    return value > 0 && value < 0x1p63 ? (uint64_t)value : 0;
+}
+
+/* Seconds from the start of the run. The clock that does not step is taken where the log has it. */
+static double time_of(const stk__run *run, const stk__line *line)
+{
+    if (run->monotonic && line->time_ns >= 0)
+        return (double)(line->time_ns - run->origin_ns) * 1e-9;
+    return line->time - run->origin + run->shift;
+}
+
+/* ---- Bars ------------------------------------------------------------------------------------ */
+
+static uint16_t lane_of(stk__run *run, const stk__line *line)
+{
+    uint64_t key = (uint64_t)line->pid << 20 ^ (uint64_t)(line->worker + 2);
+
+    for (uint32_t i = 0; i < run->num_lanes; i++)
+        if (run->lanes[i] == key)
+            return (uint16_t)i;
+    if (run->num_lanes == STK__LANES_MAX)
+        return STK__LANES_MAX - 1;
+    run->lanes[run->num_lanes] = key;
+    return (uint16_t)run->num_lanes++;
+}
+
+static stk_status add_bar(stk_report *report, stk__run *run, int row, uint16_t lane, double end,
+                          double duration)
+{
+    if (isnan(duration))
+        return STK_OK;
+    stk_report_bar bar = {.start = end - duration,
+                          .length = (float)duration,
+                          .busy = (float)duration,
+                          .count = 1,
+                          .row = (uint16_t)row,
+                          .lane = lane,
+                          .run = run->number};
+    return stk__bars_add(report->ctx, &report->bars, &bar);
+}
+
+/* The row of an event that is not known: "validation end" is a bar of "validation". */
+static int row_named(stk__run *run, const char *name)
+{
+    size_t length = strlen(name);
+    int i = ROW_FREE;
+
+    if (length > 4 && strcmp(name + length - 4, " end") == 0)
+        length -= 4;
+    for (; i < STK_REPORT_ROWS && run->row_names[i][0]; i++)
+        if (strlen(run->row_names[i]) == length && memcmp(run->row_names[i], name, length) == 0)
+            return i;
+    if (i == STK_REPORT_ROWS)
+        return -1;
+    memcpy(run->row_names[i], name, length);
+    return i;
+}
+
+/* ---- The training thread, in the order of time ---------------------------------------------- */
+
+static stk_report_epoch *epoch_now(stk__run *run)
+{
+    return run->out.num_epochs && run->out.epochs_left_out == 0
+               ? &run->epochs[run->out.num_epochs - 1]
+               : NULL;
+}
+
+static stk_status begin_epoch(stk_report *report, stk__run *run, const stk__main *e)
+{
+    run->epoch_fresh = true;
+    run->epoch_start = e->time;
+    if (run->out.num_epochs == STK__EPOCHS_MAX) {
+        run->out.epochs_left_out++;
+        return STK_OK;
+    }
+    if (run->out.num_epochs == run->epochs_room) {
+        uint64_t room = run->epochs_room ? 2 * run->epochs_room : 8;
+        stk_report_epoch *epochs = stk__realloc(report->ctx, run->epochs, room * sizeof *epochs);
+        if (!epochs)
+            return STK_ENOMEM;
+        run->epochs = epochs;
+        run->epochs_room = room;
+    }
+    run->epochs[run->out.num_epochs++] =
+        (stk_report_epoch){.number = e->number, .start = e->time, .duration = -1, .first_wait = -1};
+    return STK_OK;
+}
+
+static void end_epoch(stk__run *run, const stk__main *e)
+{
+    stk_report_epoch *epoch = epoch_now(run);
+
+    if (!epoch || epoch->duration >= 0)
+        return;
+    epoch->duration = isnan(e->duration) ? e->time - epoch->start : e->duration;
+}
+
+static stk_status begin_step(stk_report *report, stk__run *run, const stk__main *e)
+{
+    stk_report_epoch *epoch = epoch_now(run);
+    double wait = isnan(run->end) ? NAN : e->time - run->end;
+
+    run->step_began = e->time;
+    if (isnan(wait)) {
+        run->first_step = e->time;
+        double from = isnan(run->epoch_start) ? run->out.setup : run->epoch_start;
+        run->out.first_wait = e->time - from;
+        if (epoch && epoch->first_wait < 0)
+            epoch->first_wait = run->out.first_wait;
+    } else {
+        if (epoch) {
+            epoch->wait += wait;
+            if (run->epoch_fresh)
+                epoch->first_wait = wait;
+        }
+        if (run->epoch_fresh) {
+            run->turns++;
+            run->turn_sum += wait;
+        }
+        stk__places_add(&run->waits, e->time, wait);
+        STK_TRY(stk__values_add(report->ctx, &run->wait, wait, &report->exact_left));
+    }
+    run->epoch_fresh = false;
+    return STK_OK;
+}
+
+static void end_step(stk__run *run, const stk__main *e)
+{
+    stk_report_epoch *epoch = epoch_now(run);
+    double duration = e->duration;
+
+    if (isnan(duration))
+        duration = isnan(run->step_began) ? 0 : STK_MAX(0.0, e->time - run->step_began);
+    run->out.steps++;
+    run->step_sum += duration;
+    if (epoch) {
+        epoch->steps++;
+        epoch->step += duration;
+    }
+    stk__places_add(&run->steps, e->time, duration);
+    if (!isnan(run->end))
+        stk__blocks_add(&run->blocks, e->time - run->end);
+    run->end = e->time;
+}
+
+static stk_status work_off(stk_report *report, stk__run *run, const stk__main *e)
+{
+    switch (e->kind) {
+    case STK__MAIN_EPOCH_START:
+        return begin_epoch(report, run, e);
+    case STK__MAIN_EPOCH_END:
+        end_epoch(run, e);
+        return STK_OK;
+    case STK__MAIN_TRAIN_START:
+        return begin_step(report, run, e);
+    case STK__MAIN_TRAIN_END:
+        end_step(run, e);
+        return STK_OK;
+    }
+    return STK_OK;
+}
+
+static bool before(const stk__main *a, const stk__main *b)
+{
+    return a->time < b->time || (a->time == b->time && a->sequence < b->sequence);
+}
+
+/* A heap with the earliest on top. */
+static stk__main pop(stk__run *run)
+{
+    stk__main top = run->heap[0], last = run->heap[--run->heap_n];
+    size_t i = 0;
+
+    for (;;) {
+        size_t child = 2 * i + 1;
+        if (child + 1 < run->heap_n && before(&run->heap[child + 1], &run->heap[child]))
+            child++;
+        if (child >= run->heap_n || !before(&run->heap[child], &last))
+            break;
+        run->heap[i] = run->heap[child];
+        i = child;
+    }
+    run->heap[i] = last;
+    return top;
+}
+
+static void push(stk__run *run, const stk__main *e)
+{
+    size_t i = run->heap_n++;
+
+    for (; i > 0 && before(e, &run->heap[(i - 1) / 2]); i = (i - 1) / 2)
+        run->heap[i] = run->heap[(i - 1) / 2];
+    run->heap[i] = *e;
+}
+
+stk_status stk__run_drain(stk_report *report, stk__run *run, size_t keep)
+{
+    while (run->heap_n > keep) {
+        stk__main e = pop(run);
+        STK_TRY(work_off(report, run, &e));
+    }
+    return STK_OK;
+}
+
+static stk_status add_main(stk_report *report, stk__run *run, stk__main_kind kind,
+                           const stk__line *line, double time)
+{
+    stk__main e = {time, line->duration, kind <= STK__MAIN_EPOCH_END ? line->epoch : line->batch,
+                   run->sequence++, kind};
+
+    /* After its end no event of the run is waited for. */
+    if (!run->heap)
+        return work_off(report, run, &e);
+    STK_TRY(stk__run_drain(report, run, STK__REORDER - 1));
+    push(run, &e);
+    return STK_OK;
+}
+
+/* ---- Events ---------------------------------------------------------------------------------- */
+
+static void count_event(stk__run *run, const char *name, bool is_known)
+{
+    uint64_t i = 0;
+
+    while (i < run->out.num_counts && strcmp(run->counts[i].name, name) != 0)
+        i++;
+    if (i == STK__COUNTS_MAX) {
+        run->out.other_events++;
+        return;
+    }
+    if (i == run->out.num_counts) {
+        memcpy(run->counts[i].name, name, strlen(name) + 1);
+        run->counts[i].known = is_known;
+        run->out.num_counts++;
+    }
+    run->counts[i].count++;
+}
+
+/* The published notebook's wait: what it reads of the log, in the order of the file. */
+static stk_status notebook(stk_report *report, stk__run *run, int event, const stk__line *line)
+{
+    if (event == TRAIN_END)
+        run->notebook_end = line->time;
+    if (event != TRAIN_START || isnan(run->notebook_end))
+        return STK_OK;
+    return stk__values_add(report->ctx, &run->notebook, line->time - run->notebook_end,
+                           &report->exact_left);
+}
+
+/* The wall clock of the training thread was set back: go on from where it was. */
+static stk_status mend_clock(stk_report *report, stk__run *run, double *time)
+{
+    stk_report_file *file = &report->files[run->out.file];
+
+    if (*time >= run->main_last - STK__CLOCK_STEP) {
+        run->main_last = STK_MAX(run->main_last, *time);
+        return STK_OK;
+    }
+    STK_TRY(stk__run_drain(report, run, 0));
+    double back = run->main_last - *time;
+    file->clock_steps++;
+    file->clock_back += back;
+    run->shift += back;
+    *time += back;
+    /* How long the step or wait was that the change lies in, nobody knows. */
+    run->end = NAN;
+    return STK_OK;
+}
+
+static stk_status get_batch(stk_report *report, stk__run *run, const stk__line *line, double time)
+{
+    if (isnan(line->duration))
+        return STK_OK;
+    run->out.get_busy += line->duration / (double)line->task;
+    stk__places_add(&run->gets, time, line->duration / (double)line->task);
+    STK_TRY(stk__values_add(report->ctx, &run->get, line->duration, &(uint64_t){0}));
+    return add_bar(report, run, ROW_GET, lane_of(run, line), time, line->duration);
+}
+
+static stk_status other_event(stk_report *report, stk__run *run, const stk__line *line, double time)
+{
+    size_t length = strlen(line->name);
+
+    if (!isnan(line->duration)) {
+        int row = row_named(run, line->name);
+        return row < 0 ? STK_OK : add_bar(report, run, row, 0, time, line->duration);
+    }
+    /* The end tells it all. */
+    if (length > 6 && strcmp(line->name + length - 6, " start") == 0)
+        return STK_OK;
+    return stk__run_series(report, run, line, line->name, time, false);
+}
+
+static stk_status side_event(stk_report *report, stk__run *run, int event, const stk__line *line,
+                             double time)
+{
+    const stk__member *m;
+    char text[32] = "";
+
+    switch (event) {
+    case READ:
+        run->out.reads++;
+        run->out.read_bytes += count_of(line, "bytes");
+        run->out.read_seconds += isnan(line->duration) ? 0 : line->duration;
+        if ((m = stk__line_find(line, "status")))
+            stk__member_text(m, text, sizeof text);
+        run->out.read_failures += text[0] && strcmp(text, "STK_OK") != 0;
+        return add_bar(report, run, ROW_READ, 0, time, line->duration);
+    case BAD_SAMPLE:
+        run->out.bad_samples++;
+        return STK_OK;
+    case THINNED:
+        if ((m = stk__line_find(line, "of")))
+            stk__member_text(m, text, sizeof text);
+        if (strcmp(text, "get-batch") == 0)
+            run->out.get_dropped += count_of(line, "dropped");
+        return STK_OK;
+    case LEDGER:
+        /* Without an epoch it is that of the whole run, which is none more. */
+        return line->epoch < 0
+                   ? stk__run_series(report, run, line, "ledger total", 0, true)
+                   : stk__run_series(report, run, line, "ledger", (double)line->epoch, true);
+    case VERDICT:
+    case FIGURES:
+        stk__run_logged(run, line);
+        return STK_OK;
+    case OTHER:
+        return other_event(report, run, line, time);
+    default:
+        return STK_OK;
+    }
+}
+
+static stk_status main_event(stk_report *report, stk__run *run, int event, const stk__line *line,
+                             double time)
+{
+    if (!run->monotonic)
+        STK_TRY(mend_clock(report, run, &time));
+    run->last = STK_MAX(run->last, time);
+    switch (event) {
+    case TRAIN_START:
+        STK_TRY(stk__run_value(report, run, "queue", "ready", line, time));
+        return add_main(report, run, STK__MAIN_TRAIN_START, line, time);
+    case TRAIN_END:
+        STK_TRY(add_main(report, run, STK__MAIN_TRAIN_END, line, time));
+        return add_bar(report, run, ROW_TRAIN, 0, time, line->duration);
+    case EPOCH_START:
+        return add_main(report, run, STK__MAIN_EPOCH_START, line, time);
+    case EPOCH_END:
+        STK_TRY(add_main(report, run, STK__MAIN_EPOCH_END, line, time));
+        return add_bar(report, run, ROW_EPOCH, 0, time, line->duration);
+    case SETUP_END:
+        run->out.setup = isnan(line->duration) ? time : line->duration;
+        return add_bar(report, run, ROW_SETUP, 0, time, line->duration);
+    case RUN_END:
+        run->out.ended = true;
+        run->out.total = isnan(line->duration) ? time : line->duration;
+        return STK_OK;
+    default:
+        return STK_OK;
+    }
+}
+
+stk_status stk__run_event(stk_report *report, stk__run *run, const stk__line *line)
+{
+    stk_report_file *file = &report->files[run->out.file];
+    int event = event_of(line->name);
+
+    count_event(run, line->name, event != OTHER);
+    run->out.get_batches += event == GET_END;
+    run->out.get_starts += event == GET_START;
+    double time = time_of(run, line);
+    if (isnan(time) || fabs(time) > STK__TIME_MAX) {
+        file->bad_times += event < VERDICT || event == OTHER;
+        if (event == VERDICT || event == FIGURES)
+            stk__run_logged(run, line);
+        return STK_OK;
+    }
+    file->unordered += time < run->any_last;
+    run->any_last = time;
+    if (line->alone && !isnan(line->time))
+        STK_TRY(notebook(report, run, event, line));
+    if (event == GET_END)
+        return get_batch(report, run, line, time);
+    if (event >= TRAIN_START && event <= RUN_END)
+        return main_event(report, run, event, line, time);
+    return event == GET_START ? STK_OK : side_event(report, run, event, line, time);
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The verdict of a run: the logged one, that of logged figures, or what the events alone allow. */
+#include "measure/figures.h"
+#include "measure/read.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#define MS 1e3
+
+/* ---- What the log says ---------------------------------------------------------------------- */
+
+static void set_figure(stk_figures *f, const stk__figure *row, const stk__member *m)
+{
+    char *at = (char *)f + row->offset;
+    double value = stk__member_number(m);
+    int64_t whole = 0;
+
+    bool is_whole = stk__member_whole(m, &whole);
+    if (row->kind == STK__FIGURE_REAL && isfinite(value))
+        *(double *)at = value;
+    else if (row->kind == STK__FIGURE_COUNT && is_whole)
+        *(uint64_t *)at = (uint64_t)whole;
+    else if (row->kind == STK__FIGURE_WHOLE && is_whole)
+        *(int64_t *)at = whole;
+    else if (row->kind == STK__FIGURE_CORES && is_whole && whole <= UINT32_MAX)
+        *(uint32_t *)at = (uint32_t)whole;
+    else if (row->kind == STK__FIGURE_SWITCH)
+        *(bool *)at = m->kind == STK__MEMBER_TRUE;
+}
+
+static void take_figures(stk__run *run, const stk__line *line)
+{
+    for (size_t i = 0; i < stk__num_figures; i++) {
+        const stk__member *m = stk__line_find(line, stk__figures[i].name);
+        if (m)
+            set_figure(&run->figures, &stk__figures[i], m);
+    }
+    run->has_figures = true;
+}
+
+static void take_text(const stk__line *line, const char *key, char *out, size_t size)
+{
+    const stk__member *m = stk__line_find(line, key);
+
+    if (m && (m->kind == STK__MEMBER_STRING || m->kind == STK__MEMBER_NUMBER))
+        stk__member_text(m, out, size);
+}
+
+static double take_real(const stk__line *line, const char *key, double unset)
+{
+    const stk__member *m = stk__line_find(line, key);
+    double value = m ? stk__member_number(m) : NAN;
+
+    return isfinite(value) ? value : unset;
+}
+
+void stk__run_logged(stk__run *run, const stk__line *line)
+{
+    stk_verdict *v = &run->out.verdict;
+    char limit[32] = "";
+
+    if (strcmp(line->name, "figures") == 0) {
+        take_figures(run, line);
+        return;
+    }
+    *v = (stk_verdict){
+        .struct_size = sizeof *v, .limit = STK_LIMIT_UNKNOWN, .second = STK_LIMIT_UNKNOWN};
+    take_text(line, "limit", limit, sizeof limit);
+    for (int i = 0; i < STK_LIMIT_UNKNOWN; i++)
+        if (strcmp(limit, stk_limit_name((stk_limit)i)) == 0)
+            v->limit = (stk_limit)i;
+    take_text(line, "knob", v->knob, sizeof v->knob);
+    take_text(line, "value", v->value, sizeof v->value);
+    take_text(line, "text", v->text, sizeof v->text);
+    v->lost_share = take_real(line, "lost_share", 0);
+    v->gain = take_real(line, "gain", 1);
+    v->limit_share = take_real(line, "limit_share", 0);
+    run->out.verdict_logged = v->text[0] != 0;
+}
+
+/* ---- What the events alone allow ------------------------------------------------------------- */
+
+static void say(stk_verdict *out, const char *format, ...) STK_PRINTF(2, 3);
+
+static void say(stk_verdict *out, const char *format, ...)
+{
+    size_t used = strlen(out->text);
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(out->text + used, sizeof out->text - used, format, arguments);
+    va_end(arguments);
+}
+
+static void judge_one_core(const stk_report_run *run, stk_verdict *v, double most)
+{
+    v->limit = STK_LIMIT_ONE_CORE;
+    v->gain = most;
+    snprintf(v->knob, sizeof v->knob, "num_workers");
+    say(v,
+        "One core does all the work: without workers each batch is read and prepared in the "
+        "thread of the step, which waits %.1f %% of the time (%.4g ms for a step of %.4g ms). "
+        "Set num_workers to the usable cores less one or two: at most %.1fx the steps a second, "
+        "setup left out.",
+        100 * v->lost_share, MS * run->wait.mean, MS * run->step_mean, most);
+}
+
+static void judge_workers(const stk_report_run *run, stk_verdict *v, double most)
+{
+    double seen = (double)run->get_batches;
+    double work = run->get_busy * (seen > 0 ? (seen + (double)run->get_dropped) / seen : 1);
+    double busy = work / (run->num_workers * STK_MAX(run->epochs_total, 1e-9));
+
+    if (busy >= STK_JUDGE_BUSY) {
+        v->limit = STK_LIMIT_WORKERS;
+        v->gain = STK_MIN(2.0, most);
+        snprintf(v->knob, sizeof v->knob, "num_workers");
+        snprintf(v->value, sizeof v->value, "%.0f", 2 * run->num_workers);
+        say(v,
+            "All %.0f workers are busy %.0f %% of the time, and the step still waits %.1f %%. "
+            "Whether they compute or wait for storage this log does not say: where cores are left "
+            "over, or storage is what they wait for, set num_workers to %.0f; else make the work "
+            "of a sample cheaper. No wait at all would be %.2fx the steps a second.",
+            run->num_workers, 100 * STK_MIN(busy, 1.0), 100 * v->lost_share, 2 * run->num_workers,
+            most);
+        return;
+    }
+    if (run->reads && !run->published && busy < 1 - STK_JUDGE_READ && run->read_seconds > work) {
+        v->limit = STK_LIMIT_STORAGE;
+        v->gain = most;
+        snprintf(v->knob, sizeof v->knob, "io_depth");
+        say(v,
+            "Storage is the limit: the workers prepare samples %.0f %% of the time, and %.1f "
+            "reads of %.4g ms were in flight. The step waits %.1f %%. More io_depth helps where "
+            "the store can do more at once; no wait at all would be %.2fx the steps a second.",
+            100 * busy, run->read_seconds / STK_MAX(run->epochs_total, 1e-9),
+            MS * run->read_seconds / (double)run->reads, 100 * v->lost_share, most);
+        return;
+    }
+    v->limit = STK_LIMIT_UNKNOWN;
+    say(v,
+        "No single limit shows in the events: the step waits %.1f %% of the time while the %.0f "
+        "workers are busy %.0f %%. No wait at all would be %.2fx the steps a second.",
+        100 * v->lost_share, run->num_workers, 100 * busy, most);
+}
+
+static void judge_events(const stk_report_run *run, stk_verdict *v)
+{
+    double lost = isfinite(run->wait_share) ? STK_MAX(0.0, run->wait_share) : 0;
+
+    *v = (stk_verdict){.struct_size = sizeof *v, .limit = STK_LIMIT_UNKNOWN, .gain = 1};
+    v->lost_share = lost;
+    double most = 1 / STK_MAX(1 - lost, 1e-6);
+    if (run->steps == 0 || run->wait.n == 0) {
+        say(v, "Nothing to judge: the log holds %s.",
+            run->steps ? "one training step" : "no training step");
+    } else if (lost < STK_JUDGE_WAIT) {
+        v->limit = STK_LIMIT_STEP;
+        say(v,
+            "The step is the limit: it ran %.1f %% of the time and waited %.1f %%. No setting of "
+            "the loader can give more than %.2fx.",
+            100 * (1 - lost), 100 * lost, most);
+    } else if (run->num_workers == 0) {
+        judge_one_core(run, v, most);
+    } else if (run->num_workers > 0) {
+        judge_workers(run, v, most);
+    } else {
+        say(v,
+            "The step waits %.1f %% of the time (%.4g ms for a step of %.4g ms). How many workers "
+            "there were the log does not say. No wait at all would be %.2fx the steps a second.",
+            100 * lost, MS * run->wait.mean, MS * run->step_mean, most);
+    }
+}
+
+void stk__run_judge(stk__run *run)
+{
+    if (run->has_figures && run->figures.steps) {
+        stk_judge(&run->figures, &run->out.verdict);
+        run->out.verdict_logged = true;
+    } else {
+        judge_events(&run->out, &run->out.verdict);
+    }
+}

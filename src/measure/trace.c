@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A trace of the loader as Chrome's and Perfetto's JSON [Trace Event Format, Google], written as it
+ * happens: lanes of the step, of workers and of batches in the making, reads as spans of their own,
+ * and an arrow from the samples that completed a batch to the batch and on to its step. Of all
+ * batches every n-th is kept, whole. Times are microseconds of the monotonic clock.
+ */
+#include "measure/measure.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <unistd.h>
+
+enum { STEP = 0, WORKERS = 1000, BATCHES = 2000, LANES = 64, LINE = 512 };
+
+#define MOST_EVENTS 1000000
+
+/* What a worker did last; written by its own thread alone. */
+typedef struct task {
+    uint64_t epoch, step, start_ns, end_ns;
+} task;
+
+struct stk_trace {
+    stk_context *ctx;
+    stk__probe probe;
+    stk__writer *writer;
+    uint64_t every;
+    atomic_uint_fast64_t events, reads;
+    atomic_bool full, seen[LANES]; /* workers */
+    task tasks[LANES];
+};
+
+static bool kept(stk_trace *t, uint64_t step)
+{
+    return step % t->every == 0 && !atomic_load_explicit(&t->full, memory_order_relaxed);
+}
+
+/* An event of a lane; `more` are its last members, with a comma before. */
+static void put(stk_trace *t, const char *name, const char *phase, uint32_t lane, uint64_t when_ns,
+                const char *more)
+{
+    char line[LINE];
+
+    int n = snprintf(line, sizeof line,
+                     "{\"name\":\"%s\",\"cat\":\"stoker\",\"ph\":\"%s\",\"pid\":1,\"tid\":%" PRIu32
+                     ",\"ts\":%" PRIu64 ".%03u%s},\n",
+                     name, phase, lane, when_ns / 1000, (unsigned)(when_ns % 1000), more);
+    if (n < 0 || n >= (int)sizeof line)
+        return;
+    stk__writer_put(t->writer, line, (size_t)n);
+    if (atomic_fetch_add(&t->events, 1) == MOST_EVENTS && !atomic_exchange(&t->full, true))
+        stk__log(t->ctx, STK_LOG_WARNING,
+                 "the trace ends after %d events: keep fewer batches (trace_every)", MOST_EVENTS);
+}
+
+static void put_span(stk_trace *t, const char *name, uint32_t lane, uint64_t start_ns,
+                     uint64_t end_ns, uint64_t epoch, uint64_t step, uint64_t count)
+{
+    const uint64_t ns = end_ns - start_ns;
+    char more[200];
+
+    snprintf(more, sizeof more,
+             ",\"dur\":%" PRIu64 ".%03u,\"args\":{\"epoch\":%" PRIu64 ",\"step\":%" PRIu64
+             ",\"samples\":%" PRIu64 "}",
+             ns / 1000, (unsigned)(ns % 1000), epoch, step, count);
+    put(t, name, "X", lane, start_ns, more);
+}
+
+/* One stop of the arrow of a batch: 's' begins, 't' goes on, 'f' ends it. */
+static void put_arrow(stk_trace *t, const char *phase, uint32_t lane, uint64_t when_ns,
+                      uint64_t epoch, uint64_t step)
+{
+    char more[100];
+
+    snprintf(more, sizeof more, ",\"bp\":\"e\",\"id\":\"%" PRIu64 ".%" PRIu64 "\"", epoch, step);
+    put(t, "sample to batch to step", phase, lane, when_ns, more);
+}
+
+static void put_read(stk_trace *t, const stk__event *event)
+{
+    const uint64_t id = atomic_fetch_add(&t->reads, 1);
+    char more[160];
+
+    if (!kept(t, id))
+        return;
+    snprintf(more, sizeof more,
+             ",\"id\":%" PRIu64 ",\"args\":{\"bytes\":%" PRIu64 ",\"status\":\"%s\"}", id,
+             event->bytes, stk_status_name(event->status));
+    put(t, "read", "b", STEP, event->start_ns, more);
+    snprintf(more, sizeof more, ",\"id\":%" PRIu64, id);
+    put(t, "read", "e", STEP, event->end_ns, more);
+}
+
+static uint32_t lane_of(const stk__event *event)
+{
+    return event->worker < LANES ? WORKERS + event->worker : STEP;
+}
+
+static void put_sample(stk_trace *t, const stk__event *event)
+{
+    if (event->worker < LANES) {
+        t->tasks[event->worker] = (task){event->epoch, event->step, event->start_ns, event->end_ns};
+        atomic_store_explicit(&t->seen[event->worker], true, memory_order_relaxed);
+    }
+    put_span(t, "prepare", lane_of(event), event->start_ns, event->end_ns, event->epoch,
+             event->step, event->count);
+}
+
+static void put_batch(stk_trace *t, const stk__event *event)
+{
+    const uint32_t lane = BATCHES + (uint32_t)(event->step / t->every % LANES);
+
+    put_span(t, "batch", lane, event->start_ns, event->end_ns, event->epoch, event->step,
+             event->count);
+    if (event->worker >= LANES)
+        return;
+    const task *last = &t->tasks[event->worker];
+    if (last->epoch != event->epoch || last->step != event->step)
+        return;
+    put_arrow(t, "s", WORKERS + event->worker, last->start_ns, event->epoch, event->step);
+    put_arrow(t, "t", lane, last->end_ns, event->epoch, event->step);
+}
+
+static void on_event(void *user, const stk__event *event)
+{
+    stk_trace *t = user;
+
+    if (event->kind == STK__EVENT_READ && event->start_ns) {
+        put_read(t, event);
+        return;
+    }
+    if (!kept(t, event->step) || event->end_ns < event->start_ns)
+        return;
+    if (event->kind == STK__EVENT_SAMPLE)
+        put_sample(t, event);
+    else if (event->kind == STK__EVENT_BATCH)
+        put_batch(t, event);
+    else if (event->kind == STK__EVENT_DELIVER)
+        put_span(t, "data wait", STEP, event->start_ns, event->end_ns, event->epoch, event->step,
+                 event->count);
+}
+
+void stk_trace_step(stk_trace *t, uint64_t epoch, uint64_t step, uint64_t start_ns, uint64_t end_ns)
+{
+    if (!t || !kept(t, step) || end_ns < start_ns)
+        return;
+    put_span(t, "step", STEP, start_ns, end_ns, epoch, step, 0);
+    put_arrow(t, "f", STEP, start_ns, epoch, step);
+}
+
+stk_status stk_trace_open(stk_context *context, const char *path, uint64_t every, stk_trace **out,
+                          stk_error *err)
+{
+    *out = NULL;
+    STK_TRY(stk__context_check(context, err));
+    stk_trace *t = stk__calloc(context, 1, sizeof *t);
+    if (!t)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_MEASURE, "no memory for a trace");
+    t->ctx = context;
+    t->every = STK_MAX(every, (uint64_t)1);
+    /* What is there is of another run; that it cannot be written is said by the writer. */
+    const int old = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
+    if (old >= 0)
+        close(old);
+    stk_status status = stk__writer_open(context, path, &t->writer, err);
+    if (status != STK_OK) {
+        stk__free(context, t);
+        return status;
+    }
+    stk__writer_put(t->writer, "[\n", 2);
+    stk__writer_flush(t->writer);
+    t->probe = (stk__probe){.event = on_event, .user = t};
+    status = stk__probe_add(context, &t->probe);
+    if (status != STK_OK) {
+        stk__writer_close(&t->writer, NULL);
+        stk__free(context, t);
+        return stk__fail(err, status, STK_STAGE_MEASURE,
+                         "the context has too many listeners for a trace: close a log or a counter "
+                         "first");
+    }
+    stk__context_ref(context);
+    *out = t;
+    return STK_OK;
+}
+
+static void put_name(stk_trace *t, uint32_t lane, const char *what, uint32_t number)
+{
+    char more[100];
+
+    snprintf(more, sizeof more, ",\"args\":{\"name\":\"%s %" PRIu32 "\"}", what, number);
+    put(t, "thread_name", "M", lane, 0, more);
+}
+
+stk_status stk_trace_close(stk_trace **trace, stk_error *err)
+{
+    static const char last[] = "{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":1,\"tid\":0,"
+                               "\"args\":{\"name\":\"step\"}}\n]\n";
+
+    if (!trace || !*trace)
+        return STK_OK;
+    stk_trace *t = *trace;
+    stk_context *ctx = t->ctx;
+    *trace = NULL;
+    if (!stk__context_forked(ctx)) {
+        stk__probe_remove(ctx, &t->probe);
+        stk__writer_flush(t->writer);
+        for (uint32_t i = 0; i < LANES; i++) {
+            if (atomic_load(&t->seen[i]))
+                put_name(t, WORKERS + i, "worker", i);
+            put_name(t, BATCHES + i, "batches", i);
+        }
+        stk__writer_flush(t->writer);
+        stk__writer_put(t->writer, last, sizeof last - 1);
+    }
+    stk_status status = stk__writer_close(&t->writer, err);
+    stk__free(ctx, t);
+    stk__context_unref(ctx);
+    return status;
+}

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "support/support.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "measure/read.h"
+
+static stk_context *ctx;
+static stk_report *report;
+static stk_error err;
+
+static int set_up(void **state)
+{
+    ctx = test_context();
+    return stk_report_create(ctx, &report, &err) == STK_OK ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    stk_report_destroy(&report);
+    stk_context_destroy(&ctx);
+    return 0;
+}
+
+/* Feed text in pieces of `piece` bytes. */
+static stk_status take(const char *text, size_t piece)
+{
+    size_t n = strlen(text);
+
+    stk_status status = stk_report_begin(report, "log", &err);
+    for (size_t i = 0; i < n && status == STK_OK; i += piece)
+        status = stk_report_feed(report, text + i, STK_MIN(piece, n - i), &err);
+    return status == STK_OK ? stk_report_end(report, &err) : status;
+}
+
+#define RUN      "{\"event\": \"run start\", \"time\": 100.0, \"locals\": {\"batch_size\": 8}}\n"
+#define START(t) "{\"event\": \"training start\", \"batch\": 0, \"time\": " t "}\n"
+#define END(t, d)                                                                                  \
+    "{\"event\": \"training end\", \"batch\": 0, \"time\": " t ", \"duration\": " d "}\n"
+
+static const stk_report_run *run_at(uint64_t i)
+{
+    const stk_report_run *run = stk_report_run_at(report, i);
+
+    assert_non_null(run);
+    return run;
+}
+
+/* Torn and foreign pieces are counted to the byte, and what stands behind them is read, however the
+ * bytes are cut. */
+static void test_pieces(void **state)
+{
+    const char *text = RUN "\n\n" START("101.0") "{\"event\": \"trai" START("101.5")
+        END("102.0", "0.5") "garbage here\n" START("103.25") "[1, 2]\n{\"other\": 1}\n" END(
+            "104.0", "0.75") "{\"event\": \"training st";
+
+    for (size_t piece = 1; piece < 200; piece++) {
+        if (piece > 1) {
+            tear_down(NULL);
+            assert_int_equal(set_up(NULL), 0);
+        }
+        assert_ok(take(text, piece), &err);
+        const stk_report_file *f = stk_report_file_at(report, 0);
+        assert_int_equal(f->bytes, strlen(text));
+        assert_int_equal(f->objects, 6);
+        assert_int_equal(f->foreign, 1);
+        assert_int_equal(f->dropped_bytes, strlen("{\"event\": \"trai") + strlen("garbage here") +
+                                               strlen("[1, 2]") +
+                                               strlen("{\"event\": \"training st"));
+        assert_int_equal(f->dropped_pieces, 4);
+        assert_int_equal(f->notebook_lost, 1);
+        assert_true(f->truncated);
+        assert_int_equal(run_at(0)->wait.n, 1);
+        assert_true(run_at(0)->wait.mean == 1.25);
+        assert_int_equal(run_at(0)->steps, 2);
+    }
+}
+
+static void test_refused(void **state)
+{
+    char *zeros = calloc(1, 5 << 20);
+
+    assert_non_null(zeros);
+    assert_fails(take("", 1), STK_EFORMAT, &err, "is empty");
+    tear_down(NULL), set_up(NULL);
+    assert_fails(take("\n \n", 1), STK_EFORMAT, &err, "blanks alone");
+    tear_down(NULL), set_up(NULL);
+    assert_fails(take("a,b\n1,2\n", 3), STK_EFORMAT, &err, "holds no event");
+    tear_down(NULL), set_up(NULL);
+    assert_fails(take("{\"a\": 1}\n{\"b\": 2}\n", 7), STK_EFORMAT, &err, "no \"event\"");
+    tear_down(NULL), set_up(NULL);
+    /* A file that is no log is given up early. */
+    memset(zeros, 'x', (5 << 20) - 1);
+    assert_fails(take(zeros, 1 << 20), STK_EFORMAT, &err, "holds no event");
+    assert_true(stk_report_file_at(report, 0)->bytes < 5 << 20);
+    free(zeros);
+    tear_down(NULL), set_up(NULL);
+    assert_fails(stk_report_read(report, "/nowhere/log", &err), STK_ENOENT, &err, "no such file");
+    assert_fails(stk_report_read(report, "/tmp", &err), STK_EINVAL, &err, "it is a folder");
+}
+
+/* The wall clock is set back by an hour between two steps: time goes on, and the wait across is not
+ * counted. */
+static void test_clock(void **state)
+{
+    const char *text = RUN START("5000.0") END("5001.0", "1.0") START("5001.5") END("5002.5", "1.0")
+        START("1403.0") END("1404.0", "1.0") START("1404.25") END("1405.25", "1.0");
+
+    assert_ok(take(text, 64), &err);
+    const stk_report_file *f = stk_report_file_at(report, 0);
+    assert_int_equal(f->clock_steps, 1);
+    assert_true(fabs(f->clock_back - 3599.5) < 1e-9);
+    assert_int_equal(run_at(0)->wait.n, 2);
+    assert_true(fabs(run_at(0)->wait.mean - (0.5 + 0.25) / 2) < 1e-9);
+    assert_true(fabs(run_at(0)->total - (4902.5 + 2.25)) < 1e-6);
+}
+
+/* Two processes write into one log; each event goes to the run of its process. */
+static void test_ranks(void **state)
+{
+    static const char *const text =
+        "{\"event\": \"run start\", \"time\": 1, \"rank\": 0, \"world_size\": 2, \"time_ns\": 0, "
+        "\"pid\": 7}\n"
+        "{\"event\": \"run start\", \"time\": 1, \"rank\": 1, \"world_size\": 2, \"time_ns\": 0, "
+        "\"pid\": 8}\n"
+        "{\"event\": \"training end\", \"time\": 2, \"duration\": 0.5, \"time_ns\": 1000000000, "
+        "\"pid\": 7}\n"
+        "{\"event\": \"training end\", \"time\": 2, \"duration\": 0.5, \"time_ns\": 1000000000, "
+        "\"pid\": 8}\n"
+        "{\"event\": \"training start\", \"time\": 3, \"time_ns\": 1500000000, \"pid\": 8}\n"
+        "{\"event\": \"training start\", \"time\": 3, \"time_ns\": 1250000000, \"pid\": 7}\n";
+
+    assert_ok(take(text, 100), &err);
+    assert_int_equal(stk_report_runs(report), 2);
+    /* By the monotonic clock; the notebook's by the other. */
+    assert_true(run_at(0)->wait.mean == 0.25 && run_at(1)->wait.mean == 0.5);
+    assert_true(run_at(0)->wait_notebook.mean == 1.0);
+    assert_int_equal(run_at(1)->rank, 1);
+    assert_false(run_at(0)->published);
+}
+
+/* Names that no reader knows: bars, series, a ledger; escapes and long names are kept in bounds. */
+static void test_generic(void **state)
+{
+    static const char *const text = RUN
+        "{\"event\": \"validation end\", \"time\": 103.0, \"duration\": 2.0}\n"
+        "{\"event\": \"system\", \"time\": 101.0, \"cpu_cores\": 1.5, \"memory\": {\"anon_bytes\": "
+        "1000}}\n"
+        "{\"event\": \"system\", \"time\": 101.005, \"cpu_cores\": 2.5, \"memory\": "
+        "{\"anon_bytes\": 3000}}\n"
+        "{\"event\": \"ledger\", \"epoch\": 0, \"time\": 102, \"wait\": {\"decode\": 1.0, "
+        "\"retry\": 0.25}}\n"
+        "{\"event\": \"ledger\", \"epoch\": 1, \"time\": 104, \"wait\": {\"decode\": 0.5}}\n"
+        "{\"event\": \"ledger\", \"epoch\": 1, \"time\": 105, \"wait\": {\"decode\": 0.5}}\n"
+        "{\"event\": \"ledger\", \"time\": 105, \"wait\": {\"decode\": 2.0}}\n"
+        "{\"event\": \"training start\", \"batch\": 0, \"time\": 105, \"ready\": 3}\n"
+        "{\"event\": \"a name that is much longer than the forty-seven bytes that are kept of "
+        "it\", "
+        "\"time\": 105}\n"
+        "{\"event\": \"verdict\", \"time\": 106, \"limit\": \"storage\", \"lost_share\": 0.5, "
+        "\"knob\": \"io_depth\", \"value\": 32, \"gain\": 2, \"text\": \"Because.\"}\n";
+    uint64_t n;
+
+    assert_ok(take(text, 50), &err);
+    const stk_report_run *run = run_at(0);
+    const stk_report_bar *bars = stk_report_bars(report, &n);
+    assert_int_equal(n, 1);
+    assert_string_equal(run->rows[bars[0].row], "validation");
+    assert_true(bars[0].start == 1.0 && bars[0].length == 2.0f);
+    assert_int_equal(run->num_series, 6);
+    assert_string_equal(run->series[1].group, "system.memory");
+    assert_string_equal(run->series[1].name, "anon_bytes");
+    assert_true(run->series[1].sum[100] == 4000 && run->series[1].count[100] == 2);
+    assert_string_equal(run->series[2].group, "ledger.wait");
+    assert_true(run->series[2].ledger && run->series[2].n == 2);
+    assert_true(run->series[2].sum[0] == 1 && run->series[2].sum[1] == 1);
+    /* That of the whole run is not added to those of its epochs. */
+    assert_string_equal(run->series[4].group, "ledger total.wait");
+    assert_true(run->series[4].sum[0] == 2 && run->series[4].n == 1);
+    assert_string_equal(run->series[5].group, "queue");
+    assert_string_equal(run->series[5].name, "ready");
+    assert_true(run->verdict_logged);
+    assert_int_equal(run->verdict.limit, STK_LIMIT_STORAGE);
+    assert_string_equal(run->verdict.value, "32");
+    bool unknown = false;
+    for (uint64_t i = 0; i < run->num_counts; i++)
+        unknown |= !run->counts[i].known && strlen(run->counts[i].name) == STK_REPORT_NAME - 1;
+    assert_true(unknown);
+}
+
+/* Many bars: in bounds, in order, and nothing of their time is lost. */
+static void test_bars(void **state)
+{
+    double sum = 0, kept = 0;
+    uint64_t n, count = 0;
+    char line[160];
+
+    assert_ok(stk_report_begin(report, "log", &err), &err);
+    assert_ok(stk_report_feed(report, RUN, strlen(RUN), &err), &err);
+    for (int i = 0; i < 300000; i++) {
+        int length = snprintf(line, sizeof line,
+                              "{\"event\": \"get-batch end\", \"time\": %.3f, \"pid\": %d, "
+                              "\"duration\": 0.25}\n",
+                              101 + i * 0.5, i % 3);
+        sum += 0.25;
+        assert_ok(stk_report_feed(report, line, (size_t)length, &err), &err);
+    }
+    assert_ok(stk_report_end(report, &err), &err);
+    const stk_report_bar *bars = stk_report_bars(report, &n);
+    assert_true(n > 1000 && n <= STK__BARS_KEPT);
+    for (uint64_t i = 0; i < n; i++) {
+        count += bars[i].count;
+        kept += (double)bars[i].busy;
+        if (i && bars[i].lane == bars[i - 1].lane)
+            assert_true(bars[i].start >= bars[i - 1].start);
+    }
+    assert_int_equal(count, 300000);
+    assert_true(fabs(kept - sum) < 1e-3 * sum);
+    assert_int_equal(run_at(0)->get_batch.n, 300000);
+    assert_true(fabs(run_at(0)->get_batch.mean - 0.25) < 1e-12);
+}
+
+/* Beyond the budget percentiles are within the width of a bucket, and mean and extremes exact. */
+static void test_sketch(void **state)
+{
+    stk__values exact = {0}, sketch = {0};
+    uint64_t plenty = 1 << 20, little = 1000, seed = 11;
+    stk_spread a, b;
+
+    for (int i = 0; i < 50000; i++) {
+        double value = exp((double)(test_random(&seed) % 20000) / 2000 - 8);
+        assert_int_equal(stk__values_add(ctx, &exact, value, &plenty), STK_OK);
+        assert_int_equal(stk__values_add(ctx, &sketch, value, &little), STK_OK);
+    }
+    assert_true(sketch.over && !exact.over);
+    assert_int_equal(little, 1000);
+    stk__values_spread(&exact, &a);
+    stk__values_spread(&sketch, &b);
+    assert_true(fabs(b.p50 / a.p50 - 1) < 0.02 && fabs(b.p95 / a.p95 - 1) < 0.02);
+    assert_true(fabs(b.mean / a.mean - 1) < 1e-9 && a.max == b.max && a.min == b.min);
+    stk_report_histogram h;
+    stk__values_histogram(&sketch, &h);
+    uint64_t n = h.beyond;
+    for (int i = 0; i < STK_REPORT_BINS; i++)
+        n += h.bins[i];
+    assert_int_equal(n, 50000);
+    stk__values_release(ctx, &exact, &plenty);
+    stk__values_release(ctx, &sketch, &little);
+    assert_int_equal(plenty, 1 << 20);
+}
+
+static void test_compare(void **state)
+{
+    /* t tables: t(0.975; 1) = 12.706, t(0.975; 10) = 2.228, t(0.975; 1000) = 1.962 */
+    assert_true(fabs(stk__student_quantile(0.975, 1) - 12.7062047) < 1e-5);
+    assert_true(fabs(stk__student_quantile(0.975, 10) - 2.2281389) < 1e-6);
+    assert_true(fabs(stk__student_quantile(0.975, 1000) - 1.9623391) < 1e-6);
+    double same[] = {2, 2, 2}, more[] = {4, 4, 4}, one[] = {3}, zero[] = {0, 0, 0};
+    stk_ratio r;
+    stk_ratio_of(same, 3, more, 3, &r);
+    assert_true(fabs(r.ratio - 2) < 1e-12 && r.real && fabs(r.low - 2) < 1e-12);
+    stk_ratio_of(same, 3, same, 3, &r);
+    assert_true(r.ratio == 1 && !r.real);
+    stk_ratio_of(one, 1, more, 3, &r);
+    assert_true(isfinite(r.ratio) && isnan(r.low) && r.sureness == STK_SURE_NOT);
+    stk_ratio_of(zero, 3, more, 3, &r);
+    assert_true(isnan(r.ratio) && isnan(r.p) && !r.real);
+    stk_ratio_of(NULL, 0, more, 3, &r);
+    assert_true(isnan(r.ratio));
+    /* Within runs: variance of log(mean) = 2/3 / 4 / 2^2 = 1/24 each, 6 degrees, t(0.975; 6)
+     * = 2.4469 */
+    stk_report_run a = {.seconds_per_step = 2, .num_blocks = 4, .blocks = {1, 2, 3, 2}};
+    stk_report_run b = {.seconds_per_step = 4, .num_blocks = 4, .blocks = {2, 4, 6, 4}};
+    stk_ratio_within(&a, &b, &r);
+    assert_true(r.ratio == 2 && r.sureness == STK_SURE_WITHIN && fabs(r.freedom - 6) < 1e-9);
+    assert_true(fabs(r.low - 0.986871513) < 1e-6 && fabs(r.high - 4.053212548) < 1e-6 && !r.real);
+    a.num_blocks = 1;
+    stk_ratio_within(&a, &b, &r);
+    assert_true(r.ratio == 2 && isnan(r.low) && r.sureness == STK_SURE_NOT);
+}
+
+/* Blocks hold all full ones of equal size, at least half of the most. */
+static void test_blocks(void **state)
+{
+    stk__blocks b = {0};
+    double sum = 0;
+
+    for (int i = 0; i < 1000; i++)
+        stk__blocks_add(&b, i);
+    assert_true(b.n > STK_REPORT_BLOCKS / 2 - 1 && b.n <= STK_REPORT_BLOCKS);
+    for (uint64_t i = 0; i < b.n; i++)
+        sum += b.sum[i];
+    double m = (double)(b.n * b.size);
+    assert_true(sum == m * (m - 1) / 2 && m + (double)b.filled == 1000);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+        TEST(test_pieces), TEST(test_refused), TEST(test_clock),
+        TEST(test_ranks),  TEST(test_generic), TEST(test_bars),
+        TEST(test_sketch), TEST(test_compare), TEST(test_blocks),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
