@@ -76,11 +76,18 @@ static const stk_option_table *find_table(const struct cli *cli, const char *nam
     return NULL;
 }
 
+/* A text that is "false" unless given: yes, no or a number ("fast_dev_run"). */
+static bool is_text_switch(const stk_option *option)
+{
+    return option->type == STK_OPTION_STRING && option->initial &&
+           strcmp(option->initial, "false") == 0;
+}
+
 /* What may stand without a value: a bool, and a choice that begins with "none" or "false" and so
  * takes yes and no. */
 static bool is_switch(const stk_option *option)
 {
-    return option->type == STK_OPTION_BOOL ||
+    return option->type == STK_OPTION_BOOL || is_text_switch(option) ||
            (option->type == STK_OPTION_ENUM && (strncmp(option->choices, "none|", 5) == 0 ||
                                                 strncmp(option->choices, "false|", 6) == 0));
 }
@@ -164,6 +171,8 @@ static int fail_unknown(const struct cli *cli, const char *flag)
 /* Whether an argument can be the value of a switch, rather than the next thing. */
 static bool suits(const struct flag *flag, const char *text)
 {
+    static const stk_option yes_no = {.name = "", .type = STK_OPTION_BOOL};
+    static const stk_option_table yes_no_table = {"", "", sizeof(bool), &yes_no, 1};
     size_t first = strcspn(text, ",");
     union {
         uint64_t aligned[512];
@@ -171,6 +180,9 @@ static bool suits(const struct flag *flag, const char *text)
     } scratch;
     char word[64];
 
+    if (is_text_switch(flag->option))
+        return (*text >= '0' && *text <= '9') ||
+               stk_options_set(&yes_no_table, &scratch, "", text, NULL) == STK_OK;
     if (first >= sizeof word || flag->table->struct_size > sizeof scratch)
         return false;
     memcpy(word, text, first);
@@ -336,6 +348,18 @@ static int set_flags(struct parser *p)
     return CLI_GO_ON;
 }
 
+/* Whether a key has several values that are no list. */
+static bool is_sweep(const struct cli *cli)
+{
+    uint64_t lists = 1;
+
+    for (size_t i = 0; cli->usage->lists && cli->usage->lists[i]; i++) {
+        size_t n = stk_config_count(cli->config, cli->usage->lists[i]);
+        lists *= n ? n : 1;
+    }
+    return stk_config_combinations(cli->config) != lists;
+}
+
 /* Try every table now, so that nothing is found wrong after hours. */
 static int check_all(struct cli *cli)
 {
@@ -355,7 +379,7 @@ static int check_all(struct cli *cli)
     stk_status status = stk_config_finish(cli->config, &err);
     if (status != STK_OK)
         return cli_fail(cli, status, &err);
-    if (!cli->usage->sweep && stk_config_combinations(cli->config) > 1)
+    if (!cli->usage->sweep && is_sweep(cli))
         return fail_usage(cli, "a list of several values: this command takes one for each option");
     return CLI_GO_ON;
 }

@@ -244,6 +244,21 @@ static int run_all(struct cli *cli, struct outcome *to, const char *log)
     return code;
 }
 
+/* Where a real step has several threads, they are not to spin. */
+static int prepare_threads(struct cli *cli, const struct bench_plan *plan)
+{
+    struct cli_context_options process;
+    int code = CLI_GO_ON;
+
+    for (size_t i = 0; i < plan->count && code == CLI_GO_ON; i++) {
+        if (!plan->settings[i].recipe)
+            continue;
+        code = cli_apply(cli, cli_context_table(), plan->settings[i].which, &process);
+        cli_compute_environment(cli, process.compute_threads);
+    }
+    return code;
+}
+
 int cli_bench(struct cli *cli)
 {
     struct bench_plan plan;
@@ -255,6 +270,8 @@ int cli_bench(struct cli *cli)
     if (code != CLI_GO_ON)
         return code;
     code = bench_plan_make(cli, &plan);
+    if (code == CLI_GO_ON)
+        code = prepare_threads(cli, &plan);
     if (code == CLI_GO_ON)
         code = find_log(cli, log);
     if (code != CLI_GO_ON) {

@@ -19,6 +19,7 @@ struct bench_options {
     uint32_t struct_size;
     uint64_t num_epochs;  /* 0: as many as the time asks for */
     uint64_t num_batches; /* of an epoch; 0: all */
+    const char *step;     /* "train:CONFIG", or NULL: simulated */
     double train_step_time;
     bool spin;
     bool ceiling;
@@ -28,6 +29,9 @@ struct bench_options {
     const char *hash; /* file, "-", or NULL */
     bool published;
     bool drop_cache;
+    bool ladder;       /* one measure after the other instead of all combinations */
+    const char *trace; /* file, or NULL */
+    uint64_t trace_every;
     double min_seconds;
     uint64_t min_batches;
     double max_seconds; /* 0: no limit */
@@ -48,9 +52,10 @@ struct bench_setting {
     struct bench_options bench;
     stk_loader_options loader;
     const char *dataset;
-    uint64_t which;  /* combination of the configuration */
-    uint64_t number; /* from 1 */
-    bool free_data;  /* a ceiling: one batch served again and again */
+    struct bench_recipe *recipe; /* of a real step; NULL: simulated */
+    uint64_t which;              /* combination of the configuration */
+    uint64_t number;             /* from 1 */
+    bool free_data;              /* a ceiling: one batch served again and again */
     char label[BENCH_LABEL];
     char *locals;      /* for the log: all options as JSON, */
     char *data_params; /* and those given as a Python dict */
@@ -114,8 +119,13 @@ void bench_fork(struct cli *cli, const struct bench_setting *setting, uint64_t r
 
 /* ---- The step (bench_step.c) ---------------------------------------------------------------- */
 
+struct bench_row;
 struct bench_step;
 
+/* The step of a setting, for a process that has a context. */
+stk_status bench_step_make(struct cli *cli, stk_context *context,
+                           const struct bench_setting *setting, uint32_t threads,
+                           struct bench_step **out, stk_error *err);
 /* A step of `seconds`: sleeping, or (spin) fixed work on `threads` threads. NULL when it cannot be
  * made. */
 struct bench_step *bench_step_create(double seconds, bool spin, uint32_t threads);
@@ -125,9 +135,29 @@ void bench_step_destroy(struct bench_step *step);
 void bench_step_calibrate(struct bench_step *step);
 /* Seconds of a step alone. */
 double bench_step_alone(const struct bench_step *step);
-void bench_step_run(struct bench_step *step);
+/* One step; a real one takes `batch`, or noise where that is NULL. */
+void bench_step_run(struct bench_step *step, const stk_batch *batch);
+/* STK_OK, or why a real step has failed. */
+stk_status bench_step_failure(const struct bench_step *step, stk_error *err);
 /* CPU time of all steps so far. */
 uint64_t bench_step_cpu_ns(const struct bench_step *step);
+
+/* ---- The real step (bench_train.c) ---------------------------------------------------------- */
+
+struct bench_train;
+
+/* Read the configuration that bench.step names, and take from it what the setting does not say of
+ * data and loader. CLI_GO_ON, or the exit code after printing the error. */
+int bench_recipe_make(struct cli *cli, struct bench_setting *setting);
+void bench_recipe_free(struct bench_recipe *recipe);
+/* The model of a setting's recipe, with its optimizer. */
+stk_status bench_train_create(struct cli *cli, stk_context *context,
+                              const struct bench_setting *setting, struct bench_train **out,
+                              stk_error *err);
+void bench_train_destroy(struct bench_train *train);
+/* Forward, backward and optimizer step on a batch, or on noise where it is NULL. */
+stk_status bench_train_run(struct bench_train *train, const stk_batch *batch, stk_error *err);
+uint32_t bench_train_threads(const struct bench_train *train);
 
 /* ---- Memory (bench_memory.c) ---------------------------------------------------------------- */
 
@@ -140,8 +170,12 @@ uint64_t bench_memory_now(void);
 /* Room for values, without using memory before there are any; *room is their number. NULL: none.
  * Ended with munmap(). */
 double *bench_memory_reserve(uint64_t *room);
+/* CPU time of this process. */
+uint64_t bench_process_cpu_ns(void);
 /* CPU time of all processes of the machine since it was started; 0: unknown. */
 uint64_t bench_machine_busy_ns(void);
+/* Time that the threads of this process that live wanted a core and had none; 0: unknown. */
+uint64_t bench_runnable_ns(void);
 /* Begin to sample it from a thread of its own. NULL when that cannot be started. */
 struct bench_memory *bench_memory_start(void);
 /* What the bench itself has taken since, and the epoch that runs. */
@@ -185,5 +219,39 @@ void bench_sum(const struct bench_result *ranks, uint64_t n, struct bench_result
 void bench_report(struct cli *cli, FILE *out, const struct bench_row *rows, size_t n);
 
 uint64_t bench_now_ns(void);
+
+/* ---- The ledger (bench_ledger.c) ------------------------------------------------------------ */
+
+/* An epoch of the log: what it was spent on. */
+struct bench_ledger {
+    uint64_t begin_ns, step_ns;
+    stk_waits waits; /* before it */
+};
+
+/* What the loader did between two looks at it. */
+void bench_ledger_figures(const stk_loader_stats *then, const stk_loader_stats *now,
+                          stk_figures *f);
+/* An epoch begins, or ends with the event "ledger". */
+void bench_ledger_epoch(struct bench_ledger *ledger, stk_log *log, const stk_loader *loader,
+                        bool start, uint64_t epoch, uint64_t now_ns);
+/* What each rung of a ladder gave; nothing where it is none. */
+void bench_ladder_print(FILE *out, size_t width, const struct bench_row *rows, size_t n);
+/* The events "figures" and "verdict" of a run. */
+void bench_ledger_verdict(stk_log *log, const stk_figures *f);
+/* Begin the trace of a run, where its setting has one: of the first rank, in its first repeat. */
+stk_status bench_ledger_trace(stk_context *context, const struct bench_task *task, stk_trace **out,
+                              stk_error *err);
+/* A paragraph: what was waited for. Nothing where it is not known. */
+void bench_ledger_print(FILE *out, size_t width, const struct bench_row *row);
+
+/* ---- Pictures (bench_cost.c) ---------------------------------------------------------------- */
+
+/* What decoding took between two looks at the loader. */
+void bench_cost_figures(const stk_loader_stats *then, const stk_loader_stats *now, stk_figures *f);
+/* Where pictures were decoded: estimate the share of it that is entropy decoding, from some of
+ * them. Blocks. */
+void bench_cost_estimate(stk_dataset *dataset, stk_figures *f);
+/* The table of what one picture costs; nothing where none was decoded. */
+void bench_cost_print(FILE *out, const struct bench_row *row);
 
 #endif

@@ -2,6 +2,7 @@
 /* What the kernel tells of this process and of the machine. */
 #include "bench.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -145,6 +146,14 @@ double *bench_memory_reserve(uint64_t *room)
     return NULL;
 }
 
+uint64_t bench_process_cpu_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec;
+}
+
 uint64_t bench_machine_busy_ns(void)
 {
     unsigned long long user, nice, system, idle, wait, irq, soft, steal;
@@ -158,4 +167,24 @@ uint64_t bench_machine_busy_ns(void)
         return 0;
     return (user + nice + system + irq + soft + steal) *
            (UINT64_C(1000000000) / (uint64_t)sysconf(_SC_CLK_TCK));
+}
+
+uint64_t bench_runnable_ns(void)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    uint64_t sum = 0;
+
+    for (struct dirent *entry; tasks && (entry = readdir(tasks));) {
+        char path[300];
+        unsigned long long delay;
+        snprintf(path, sizeof path, "/proc/self/task/%s/schedstat", entry->d_name);
+        FILE *f = entry->d_name[0] == '.' ? NULL : fopen(path, "r");
+        if (f && fscanf(f, "%*u %llu", &delay) == 1)
+            sum += delay;
+        if (f)
+            fclose(f);
+    }
+    if (tasks)
+        closedir(tasks);
+    return sum;
 }

@@ -15,6 +15,9 @@
 #define PUBLISHED_WARMUP  1
 
 static const stk_option bench_rows[] = {
+    {"step", STK_OPTION_STRING, AT(step), NULL, 0, 0, NULL, "train:CONFIG",
+     "The real training step of this configuration instead of a simulated one; what the setting "
+     "does not say of dataset and loader is the configuration's."},
     {"train_step_time", STK_OPTION_DURATION, AT(train_step_time), "0.01", 0, 3600, NULL, NULL,
      "Length of the simulated training step, in seconds; 0: none."},
     {"spin", STK_OPTION_BOOL, AT(spin), "false", 0, 0, NULL, NULL,
@@ -42,6 +45,15 @@ static const stk_option bench_rows[] = {
     {"published", STK_OPTION_BOOL, AT(published), "false", 0, 0, NULL, NULL,
      "The defaults of the published benchmark: num_epochs 2, num_batches 3, batch_size 16, "
      "train_step_time 0.1."},
+    {"ladder", STK_OPTION_BOOL, AT(ladder), "false", 0, 0, NULL, NULL,
+     "Of several values do not measure all combinations: add one measure after the other, in the "
+     "order "
+     "given, and say what share each has in the speed-up."},
+    {"trace", STK_OPTION_STRING, AT(trace), NULL, 0, 0, NULL, "FILE",
+     "Write a trace of workers, reads, batches and steps for ui.perfetto.dev; a further setting's "
+     "goes to FILE.2, ..."},
+    {"trace_every", STK_OPTION_UINT, AT(trace_every), "1", 1, 1e9, NULL, "N",
+     "Keep every N-th batch of the trace."},
     {"drop_cache", STK_OPTION_BOOL, AT(drop_cache), "false", 0, 0, NULL, NULL,
      "Ask the kernel to forget the dataset's files before each run (posix_fadvise)."},
     {"hash", STK_OPTION_STRING, AT(hash), NULL, 0, 0, NULL, "FILE",
@@ -210,7 +222,11 @@ static int setting_make(struct cli *cli, uint64_t which, struct bench_setting *s
         code = cli_apply(cli, stk_loader_option_table(), which, &setting->loader);
     if (code != CLI_GO_ON)
         return code;
-    setting->dataset = cli->num_args ? cli->args[0] : source.dataset;
+    setting->dataset = cli_home(cli->num_args ? cli->args[0] : source.dataset);
+    if (setting->bench.step)
+        code = bench_recipe_make(cli, setting);
+    if (code != CLI_GO_ON)
+        return code;
     if (setting->bench.published)
         apply_published(cli, setting);
     code = check(setting);
@@ -269,9 +285,13 @@ static int add_ceilings(struct bench_plan *plan)
 
 int bench_plan_make(struct cli *cli, struct bench_plan *plan)
 {
-    uint64_t n = stk_config_combinations(cli->config);
-    int code = CLI_GO_ON;
+    struct bench_options first;
+    int code = cli_apply(cli, bench_option_table(), 0, &first);
+    const bool ladder = code == CLI_GO_ON && first.ladder;
+    uint64_t n = ladder ? stk_config_rungs(cli->config) : stk_config_combinations(cli->config);
 
+    if (code != CLI_GO_ON)
+        return code;
     *plan = (struct bench_plan){0};
     if (n > BENCH_MAX_SETTINGS) {
         cli_error("%" PRIu64 " settings: %d at most; give fewer values", n, BENCH_MAX_SETTINGS);
@@ -283,7 +303,8 @@ int bench_plan_make(struct cli *cli, struct bench_plan *plan)
         return CLI_FAILED;
     }
     for (uint64_t i = 0; i < n && code == CLI_GO_ON; i++)
-        code = setting_make(cli, i, &plan->settings[plan->count++]);
+        code = setting_make(cli, ladder ? stk_config_rung(cli->config, i) : i,
+                            &plan->settings[plan->count++]);
     if (code == CLI_GO_ON)
         code = add_ceilings(plan);
     for (size_t i = 0; i < plan->count; i++)
@@ -296,6 +317,9 @@ void bench_plan_free(struct bench_plan *plan)
     for (size_t i = 0; i < plan->count; i++) {
         free(plan->settings[i].locals);
         free(plan->settings[i].data_params);
+        /* A ceiling has that of its setting. */
+        if (!plan->settings[i].free_data)
+            bench_recipe_free(plan->settings[i].recipe);
     }
     free(plan->settings);
     *plan = (struct bench_plan){0};

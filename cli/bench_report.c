@@ -344,7 +344,9 @@ static void print_title(struct cli *cli, FILE *out, const struct bench_setting *
     if (!varies(cli, "loader.batch_size"))
         fprintf(out, "batch_size %" PRIu64 ", ", setting->loader.batch_size);
     cli_short_number(step, sizeof step, MS * bench->train_step_time);
-    if (!varies(cli, "bench.train_step_time") && !varies(cli, "bench.spin")) {
+    if (bench->step) {
+        fprintf(out, "the step of %s, ", bench->step);
+    } else if (!varies(cli, "bench.train_step_time") && !varies(cli, "bench.spin")) {
         if (bench->train_step_time > 0)
             fprintf(out, "a step of %s ms that %s, ", step, bench->spin ? "computes" : "sleeps");
         else
@@ -389,9 +391,14 @@ static void print_words(struct cli *cli, FILE *out, const struct bench_row *rows
                       : best != worst ? "Best"
                                       : "Verdict",
                       best);
+        bench_ledger_print(out, width, best);
         if (worst != best && !alike)
             print_verdict(out, width, "Worst", worst);
+        if (worst != best && !alike)
+            bench_ledger_print(out, width, worst);
         print_ceiling(out, width, best);
+        bench_ladder_print(out, width, rows, n);
+        bench_cost_print(out, best);
     }
     print_log(out, rows, n);
 }
@@ -404,7 +411,7 @@ struct figure {
     double value;
 };
 
-#define FIGURES 40
+#define FIGURES 64
 
 static size_t list_figures(const struct bench_row *row, struct figure *list)
 {
@@ -443,6 +450,16 @@ static size_t list_figures(const struct bench_row *row, struct figure *list)
         {"events", (double)r->events},
         {"delivered", (double)r->delivered},
         {"bad_samples", (double)r->bad_samples},
+        {"pictures", (double)f->pictures},
+        {"decode_seconds", f->decode_seconds},
+        {"resize_seconds", f->resize_seconds},
+        {"prepare_seconds", f->prepare_busy},
+        {"entropy_share", f->entropy_share},
+        {"read_transfer_share", f->read_transfer_share},
+        {"bytes_needed", (double)f->bytes_needed},
+#define WAIT(NAME, name, text) {"wait_" #name, row->judged.waits[STK_WAIT_##NAME]},
+        STK_WAIT_LIST(WAIT)
+#undef WAIT
     };
     size_t n = sizeof all / sizeof *all;
 
@@ -485,6 +502,10 @@ static void json_row(FILE *out, const struct bench_row *row)
         cli_json_number(out, verdict.gain);
         fputs(", \"lost_share\": ", out);
         cli_json_number(out, verdict.lost_share);
+        if (row->setting->bench.ladder && !row->setting->free_data)
+            fprintf(out, ", \"rung\": %" PRIu64, row->setting->number);
+        fputs(", \"limit_share\": ", out);
+        cli_json_number(out, verdict.limit_share);
         json_member(out, "verdict", verdict.text);
     }
     json_member(out, "log", row->sum.has_log ? row->sum.log : NULL);

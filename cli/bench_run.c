@@ -35,11 +35,13 @@ struct run {
     stk_context *context;
     stk_log *log;
     stk_counter *counter;
+    stk_trace *trace;
     stk_dataset *dataset;
     stk_loader *loader;
     stk_batch *kept; /* of a ceiling */
     struct bench_step *step;
     struct bench_memory *memory;
+    struct bench_ledger ledger;
 
     double *waits; /* of each step of the window but the first */
     uint64_t waits_room, num_waits;
@@ -63,18 +65,10 @@ struct run {
     bool in_window;
     uint64_t window_ns, steps, samples;
     double step_sum;
-    uint64_t cpu_ns, machine_ns, step_cpu_ns, allocations;
+    uint64_t cpu_ns, runnable_ns, machine_ns, step_cpu_ns, allocations;
     stk_counts counts;
     stk_loader_stats stats;
 };
-
-static uint64_t process_cpu_ns(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec;
-}
 
 static double seconds(uint64_t ns)
 {
@@ -99,8 +93,8 @@ static void meet(const struct run *run, int place)
         nanosleep(&pause, NULL);
 }
 
-/* In a signal handler. The parent tells of an interrupt; that others tell the whole group must not
- * end this at once. */
+/* In a signal handler. The parent tells of an interrupt; what tells the whole group ends nothing.
+ */
 void bench_interrupt(void *loader)
 {
     signal(SIGTERM, SIG_IGN);
@@ -165,10 +159,10 @@ static stk_status set_up(struct run *run)
     run->waits = bench_memory_reserve(&run->waits_room);
     if (!run->waits)
         return fail(run, STK_ENOMEM, "no memory for the figures");
-    run->step =
-        bench_step_create(run->bench->train_step_time, run->bench->spin, result->cores.compute);
-    if (!run->step)
-        return fail(run, STK_ETHREAD, "could not start the threads of the step");
+    stk_status status = bench_step_make(run->task->cli, run->context, setting,
+                                        result->cores.compute, &run->step, &result->error);
+    if (status != STK_OK)
+        return status;
     meet(run, 0);
     bench_step_calibrate(run->step);
     meet(run, 1);
@@ -176,13 +170,13 @@ static stk_status set_up(struct run *run)
         bench_files_drop(setting->dataset);
     result->figures.cached_share = bench_files_cached(setting->dataset);
     run->setup_ns = bench_now_ns();
-    stk_status status = open_log(run);
-    if (status != STK_OK)
-        return status;
-    status = stk_counter_open(run->context, &run->counter, &result->error);
-    if (status != STK_OK)
-        return status;
-    status = stk_dataset_open(run->context, setting->dataset, &run->dataset, &result->error);
+    status = open_log(run);
+    if (status == STK_OK)
+        status = stk_counter_open(run->context, &run->counter, &result->error);
+    if (status == STK_OK)
+        status = bench_ledger_trace(run->context, run->task, &run->trace, &result->error);
+    if (status == STK_OK)
+        status = stk_dataset_open(run->context, setting->dataset, &run->dataset, &result->error);
     if (status != STK_OK)
         return status;
     meet(run, 2);
@@ -230,16 +224,24 @@ static void log_epoch(struct run *run, bool start)
                   start ? STK_NO_DURATION : now - run->epoch_ns, NULL);
     if (start)
         run->epoch_ns = now;
+    if (run->loader)
+        bench_ledger_epoch(&run->ledger, run->log, run->loader, start, run->epoch, now);
 }
 
 static void log_training(struct run *run, const char *name, uint64_t when_ns, uint64_t duration_ns)
 {
-    char text[48], more[48];
+    stk_loader_stats stats;
+    char text[48], more[96];
 
     if (!run->log)
         return;
     snprintf(text, sizeof text, "\"batch\": %" PRIu64, run->batch);
-    snprintf(more, sizeof more, "\"epoch\": %" PRIu64, run->epoch);
+    int n = snprintf(more, sizeof more, "\"epoch\": %" PRIu64, run->epoch);
+    /* Asked within the step: it lengthens no wait. */
+    if (run->loader && duration_ns == STK_NO_DURATION) {
+        stk_loader_get_stats(run->loader, &stats);
+        snprintf(more + n, sizeof more - (size_t)n, ", \"ready\": %" PRIu64, stats.ready);
+    }
     stk_log_event(run->log, name, text, when_ns, duration_ns, more);
 }
 
@@ -250,7 +252,8 @@ static void begin_window(struct run *run, uint64_t now)
 
     run->in_window = true;
     run->window_ns = now;
-    run->cpu_ns = process_cpu_ns();
+    run->cpu_ns = bench_process_cpu_ns();
+    run->runnable_ns = bench_runnable_ns();
     run->machine_ns = bench_machine_busy_ns();
     run->step_cpu_ns = bench_step_cpu_ns(run->step);
     stk_context_memory(run->context, &memory);
@@ -315,9 +318,13 @@ static void measured_step(struct run *run, const stk_batch *batch, uint64_t star
     }
     run->new_epoch = false;
     log_training(run, "training start", start, STK_NO_DURATION);
-    bench_step_run(run->step);
+    bench_step_run(run->step, batch);
     run->end_ns = bench_now_ns();
     log_training(run, "training end", run->end_ns, run->end_ns - start);
+    run->ledger.step_ns += run->end_ns - start;
+    if (batch && !run->kept)
+        stk_trace_step(run->trace, stk_batch_epoch(batch), stk_batch_step(batch), start,
+                       run->end_ns);
     if (counted) {
         run->step_sum += seconds(run->end_ns - start);
         run->steps++;
@@ -342,8 +349,9 @@ static stk_status run_epoch(struct run *run)
             run->result->figures.first_wait = seconds(now - run->asked_ns);
         measured_step(run, batch, now);
         give_back(run, &batch);
-        if (enough(run))
-            return STK_OK;
+        status = bench_step_failure(run->step, &run->result->error);
+        if (status != STK_OK || enough(run))
+            return status;
     }
 }
 
@@ -383,19 +391,20 @@ static stk_status train(struct run *run)
     }
 }
 
-/* Batches before the window. Where the run is to have exact epochs, it begins anew after them,
- * without steps here. */
+/* Batches before the window, with the end of an epoch that is all warm-up. Where the run is to have
+ * exact epochs, it begins anew after them, without steps here. */
 static stk_status warm_up(struct run *run)
 {
-    bool anew = run->bench->num_epochs || run->bench->num_batches;
+    bool anew = run->bench->num_epochs || run->bench->num_batches, last = false;
     uint64_t ends = 0;
 
-    for (uint64_t i = 0; i < run->bench->warmup && !cli_interrupted();) {
+    for (uint64_t i = 0; (i < run->bench->warmup || last) && !cli_interrupted();) {
         stk_batch *batch;
         stk_status status = take(run, &batch);
         if (status == STK_EOS && anew)
             break;
         if (status == STK_EOS) {
+            last = false;
             run->epoch++;
             if (++ends > run->bench->warmup)
                 return STK_OK;
@@ -406,7 +415,8 @@ static stk_status warm_up(struct run *run)
         if (i++ == 0)
             run->result->figures.first_wait = seconds(bench_now_ns() - run->asked_ns);
         if (!anew)
-            bench_step_run(run->step);
+            bench_step_run(run->step, batch);
+        last = !anew && stk_batch_step(batch) + 1 == stk_loader_steps(run->loader);
         give_back(run, &batch);
     }
     if (!anew || run->bench->warmup == 0)
@@ -434,16 +444,6 @@ static stk_status keep_one(struct run *run)
 
 /* ---- Figures -------------------------------------------------------------------------------- */
 
-static const stk_stage_stats *stage(const stk_loader_stats *stats, const char *name)
-{
-    static const stk_stage_stats none;
-
-    for (int i = 0; i < STK_LOADER_STAGES; i++)
-        if (stats->stages[i].name && strcmp(stats->stages[i].name, name) == 0)
-            return &stats->stages[i];
-    return &none;
-}
-
 static void loader_figures(struct run *run, stk_figures *f)
 {
     stk_loader_stats now, *then = &run->stats;
@@ -451,17 +451,13 @@ static void loader_figures(struct run *run, stk_figures *f)
 
     stk_loader_get_stats(run->loader, &now);
     stk_counter_get(run->counter, &counts);
-    const stk_stage_stats *a = stage(then, "prepare"), *b = stage(&now, "prepare");
-    f->prepare_busy = seconds(b->busy_ns - a->busy_ns);
-    f->prepare_wait_in = seconds(b->wait_in_ns - a->wait_in_ns);
-    f->prepare_wait_out = seconds(b->wait_out_ns - a->wait_out_ns);
-    f->bytes_read = now.request_bytes - then->request_bytes;
+    bench_ledger_figures(then, &now, f);
     f->requests = counts.reads - run->counts.reads;
     f->read_seconds = seconds(counts.read_ns - run->counts.read_ns);
     f->read_latency = over(f->read_seconds, (double)f->requests);
-    f->num_workers = (int64_t)now.workers;
-    f->io_depth = (int64_t)now.io_depth;
-    f->budget_bytes = now.memory_budget;
+    f->pin_memory = run->loader_options.pin_memory;
+    f->persistent_workers = run->loader_options.persistent_workers;
+    bench_cost_figures(then, &now, f);
     f->prefetch = now.workers ? (int64_t)run->loader_options.prefetch_factor : 0;
     run->result->bad_samples = now.bad_samples;
     run->result->discarded_most =
@@ -480,8 +476,8 @@ static void figures(struct run *run)
     f->usable_cores = run->result->cores.usable;
     f->compute_cores = run->result->cores.compute;
     f->ranks = (uint32_t)run->bench->ranks;
-    f->spin = run->bench->spin;
-    f->no_step = run->bench->train_step_time <= 0;
+    f->spin = run->bench->spin || run->task->setting->recipe;
+    f->no_step = run->bench->train_step_time <= 0 && !run->task->setting->recipe;
     run->result->stoker_peak_bytes = memory.peak_bytes;
     if (run->loader)
         loader_figures(run, f);
@@ -496,11 +492,13 @@ static void figures(struct run *run)
     f->step_share = over(run->step_sum, f->wall);
     f->step_stretch = alone > 0 && run->steps ? f->step_time / alone : 1;
     f->epoch_turn = over(run->turns, (double)run->num_turns);
-    double own = seconds(process_cpu_ns() - run->cpu_ns);
+    double own = seconds(bench_process_cpu_ns() - run->cpu_ns);
     double all = seconds(bench_machine_busy_ns() - run->machine_ns);
     f->cpu_s = own - seconds(bench_step_cpu_ns(run->step) - run->step_cpu_ns);
     own *= (double)run->bench->ranks;
     run->result->other_cores = all > own ? over(all - own, f->wall) : 0;
+    f->other_cores = run->result->other_cores;
+    f->runnable_s = seconds(bench_runnable_ns() - run->runnable_ns);
     f->cpu_s_per_1000 = over(1000 * f->cpu_s, (double)run->samples);
     f->allocations_per_step_times_1000 =
         run->steps ? 1000 * (memory.allocations - run->allocations) / run->steps : 0;
@@ -529,8 +527,11 @@ static void end_log(struct run *run)
     struct bench_result *result = run->result;
     stk_error err;
 
+    if (stk_trace_close(&run->trace, &err) != STK_OK)
+        cli_warning("%s", err.text);
     if (!run->log)
         return;
+    bench_ledger_verdict(run->log, &result->figures);
     stk_log_event(run->log, "run end", NULL, 0, bench_now_ns() - run->start_ns, NULL);
     if (stk_log_close(&run->log, &err) != STK_OK) {
         result->log_failed = true;
@@ -582,6 +583,7 @@ void bench_run(const struct bench_task *task, struct bench_result *result)
     stk_loader_destroy(&run.loader);
     bench_memory_stop(run.memory, &result->figures.peak_bytes,
                       &result->figures.leak_bytes_per_epoch);
+    bench_cost_estimate(run.dataset, &result->figures);
     if (run.counter)
         check(&run);
     end_log(&run);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The simulated training step. It sleeps to an absolute time, or it spins: a fixed amount of
- * arithmetic on each of the cores kept for compute, found once by running alone, so that what it
- * takes longer beside the loader shows what the loader takes from it.
+ * The training step, real (bench_train.c) or simulated. The simulated one sleeps to an absolute
+ * time, or it spins: a fixed amount of arithmetic on each of the cores kept for compute, found once
+ * by running alone, so that what it takes longer beside the loader shows what the loader takes from
+ * it.
  */
 #include "bench.h"
 
@@ -24,6 +25,9 @@ struct helper {
 };
 
 struct bench_step {
+    struct bench_train *train; /* a real step; NULL: simulated */
+    stk_status failure;
+    stk_error error;
     double seconds, alone;
     bool spin;
     uint32_t threads;
@@ -117,9 +121,22 @@ static void sleep_for(double seconds)
         continue;
 }
 
-void bench_step_run(struct bench_step *step)
+/* The threads of a computation work as long as the one that waits for them, or nearly so. */
+static void run_train(struct bench_step *step, const stk_batch *batch)
 {
-    if (step->seconds <= 0)
+    uint64_t before = thread_cpu_ns();
+
+    if (step->failure == STK_OK)
+        step->failure = bench_train_run(step->train, batch, &step->error);
+    atomic_fetch_add_explicit(&step->cpu_ns, (thread_cpu_ns() - before) * step->threads,
+                              memory_order_relaxed);
+}
+
+void bench_step_run(struct bench_step *step, const stk_batch *batch)
+{
+    if (step->train)
+        run_train(step, batch);
+    else if (step->seconds <= 0)
         return;
     if (step->spin)
         spin(step);
@@ -131,7 +148,7 @@ static double timed(struct bench_step *step)
 {
     uint64_t start = bench_now_ns();
 
-    bench_step_run(step);
+    bench_step_run(step, NULL);
     return (double)(bench_now_ns() - start) / NS;
 }
 
@@ -152,14 +169,27 @@ static void find_rounds(struct bench_step *step)
     } while ((double)(bench_now_ns() - start) / NS < CALIBRATE_WARM && !cli_interrupted());
 }
 
+/* Memory is allocated, kernels are made, cores reach their clock rate; what one takes is known
+ * roughly. */
+static void warm_train(struct bench_step *step)
+{
+    uint64_t start = bench_now_ns();
+
+    do
+        step->seconds = timed(step);
+    while ((double)(bench_now_ns() - start) / NS < CALIBRATE_WARM && !cli_interrupted());
+}
+
 void bench_step_calibrate(struct bench_step *step)
 {
     double values[CALIBRATE_RUNS];
     uint64_t n = 0;
 
+    if (step->train)
+        warm_train(step);
     if (step->seconds <= 0)
         return;
-    if (step->spin)
+    if (step->spin && !step->train)
         find_rounds(step);
     double runs = (step->spin ? CALIBRATE_BUDGET : CALIBRATE_SLEEP) / step->seconds;
     do
@@ -195,10 +225,50 @@ struct bench_step *bench_step_create(double seconds, bool spinning, uint32_t thr
     return step;
 }
 
+stk_status bench_step_make(struct cli *cli, stk_context *context,
+                           const struct bench_setting *setting, uint32_t threads,
+                           struct bench_step **out, stk_error *err)
+{
+    struct bench_train *train = NULL;
+    stk_status status = STK_OK;
+
+    *out = NULL;
+    if (setting->recipe)
+        status = bench_train_create(cli, context, setting, &train, err);
+    if (status != STK_OK)
+        return status;
+    *out =
+        bench_step_create(train ? 0 : setting->bench.train_step_time, setting->bench.spin, threads);
+    if (!*out) {
+        bench_train_destroy(train);
+        stk_error_init(err);
+        err->status = STK_ETHREAD;
+        snprintf(err->text, sizeof err->text, "could not start the threads of the step");
+        return STK_ETHREAD;
+    }
+    (*out)->train = train;
+    if (train) {
+        (*out)->spin = true;
+        (*out)->threads = bench_train_threads(train);
+    }
+    return STK_OK;
+}
+
+stk_status bench_step_failure(const struct bench_step *step, stk_error *err)
+{
+    if (step->failure != STK_OK)
+        *err = step->error;
+    return step->failure;
+}
+
 void bench_step_destroy(struct bench_step *step)
 {
     if (!step)
         return;
+    if (step->train) {
+        bench_train_destroy(step->train);
+        step->threads = 1; /* it has no helpers */
+    }
     pthread_mutex_lock(&step->lock);
     step->stop = true;
     pthread_cond_broadcast(&step->go);

@@ -20,8 +20,16 @@ struct cli;
  *         return code;
  */
 int cli_bench(struct cli *cli);
+int cli_cat(struct cli *cli);
+int cli_chunks(struct cli *cli);
 int cli_convert(struct cli *cli);
 int cli_info(struct cli *cli);
+int cli_report(struct cli *cli);
+int cli_predict(struct cli *cli);
+int cli_profile(struct cli *cli);
+int cli_test(struct cli *cli);
+int cli_train(struct cli *cli);
+int cli_validate(struct cli *cli);
 
 /* Exit codes. Interrupted commands end with 128 + the signal (130, 143), see cli_interrupted(). */
 enum { CLI_GO_ON = -1, CLI_GOOD = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
@@ -48,6 +56,8 @@ struct cli_usage {
     size_t min_args, max_args; /* positional arguments, YAML files not counted */
     bool yaml;                 /* positional *.yaml and *.yml are configurations, like --config */
     bool sweep;                /* "0,1,2" gives an option several values; YAML lists likewise */
+    const char *const *lists;  /* keys whose YAML list is one value, as "model.layers"; NULL-ended,
+                                  NULL: none */
 };
 
 /* Options of the process itself: the table `context`. */
@@ -64,6 +74,7 @@ struct cli {
     const char *program;
     int argc; /* arguments after the name of the command */
     char **argv;
+    char **all; /* every argument of the process, with its name */
     /* Filled by cli_parse(). Keys are "table.option"; every value of every key has been checked. */
     stk_config *config;
     enum cli_format format;
@@ -108,6 +119,15 @@ void cli_help(const struct cli *cli, FILE *out);
 /* The flags that every command has, as a table. */
 const stk_option_table *cli_common_table(void);
 
+/* A spec or path with the home folder in the place of a '~' that begins its path
+ * ("images:~/train"). Lives as long as the command. (home.c) */
+const char *cli_home(const char *text);
+/* The URL of an array, or of a dataset of an array ("array:URL"). (info_array.c) */
+const char *cli_array_url(const char *spec);
+/* What lies in the store for an array, if listing it takes not too long, or `all` is wanted. False:
+ * it was not counted. (info_array.c) */
+bool cli_array_stored(stk_array *array, bool all, stk_array_stored *out);
+
 /* ---- Context (context.c) ------------------------------------------------------------------ */
 
 /* The table `context`, which every command has: --compute-threads, --memory-limit, --io-engine, ...
@@ -122,6 +142,14 @@ const stk_option_table *cli_context_table(void);
 int cli_context(struct cli *cli, uint64_t which, stk_context **out);
 /* Give up what a command has made; called by main(). */
 void cli_release(struct cli *cli);
+
+/*
+ * Have the threads of the computation wait without spinning, so that workers get their cores. Their
+ * library reads the environment before main(): where more than one thread computes and the user has
+ * not said how they wait, the process begins anew with it. Call after cli_parse(), before a context
+ * is made. (context.c)
+ */
+void cli_compute_environment(struct cli *cli, uint64_t threads);
 
 /* ---- Output (output.c) -------------------------------------------------------------------- */
 
@@ -144,6 +172,13 @@ void cli_console_log(void *user, stk_log_level level, const char *message);
 void cli_console_progress(void *user, const char *what, uint64_t done, uint64_t total);
 /* Remove the progress bar, before writing to the terminal. */
 void cli_console_clear(void);
+/* A line as it is, without the name of the program in front. */
+void cli_console_line(const char *text);
+/* A bar of somebody else's making in the place of the progress; NULL takes it away. */
+void cli_console_bar(const char *text);
+/* Whether a bar can be shown, and how wide. */
+bool cli_console_terminal(void);
+int cli_console_width(void);
 /* Print "stoker: error: TEXT" / "stoker: warning: TEXT". */
 void cli_error(const char *format, ...) STK_PRINTF(1, 2);
 void cli_warning(const char *format, ...) STK_PRINTF(1, 2);
@@ -164,6 +199,9 @@ void cli_signals_install(void);
  * `user` goes away.
  */
 void cli_on_interrupt(void (*run)(void *user), void *user);
+/* Take signals on a thread of their own, too: the thread that computes holds them during a pass
+ * over a model. Call once it is certain that the process goes on. */
+void cli_signals_watch(void);
 /* 0, or the exit code of an interrupted command (130, 143). */
 int cli_interrupted(void);
 

@@ -12,7 +12,7 @@
 
 #define BAR_EVERY_NS  UINT64_C(100000000)  /* of a bar on a terminal */
 #define LINE_EVERY_NS UINT64_C(5000000000) /* of a line elsewhere */
-#define MAX_LINE      512
+#define MAX_LINE      2048
 
 /* The one progress that is shown; guarded by `lock`. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -56,10 +56,10 @@ static void clear_locked(void)
 }
 
 /* One whole line. Names of files may hold anything: what would steer the terminal becomes '?'. */
-static void print_line(const char *head, const char *text)
+static void print_line(const char *program, const char *head, const char *text)
 {
-    char line[2048];
-    size_t used = (size_t)snprintf(line, sizeof line, "stoker: %s", head);
+    char line[4096];
+    size_t used = (size_t)snprintf(line, sizeof line, "%s%s", program, head);
 
     for (; *text && used < sizeof line - 2; text++)
         line[used++] = (unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text;
@@ -79,6 +79,60 @@ void cli_console_clear(void)
     pthread_mutex_unlock(&lock);
 }
 
+/* Bytes of a text that fill at most `columns` of the terminal: one for each UTF-8 character. */
+static size_t fitting(const char *text, size_t columns)
+{
+    size_t i = 0;
+
+    for (; text[i]; i++)
+        if (((unsigned char)text[i] & 0xc0) != 0x80 && columns-- == 0)
+            break;
+    return i;
+}
+
+void cli_console_line(const char *text)
+{
+    size_t columns = on_terminal() ? (size_t)terminal_width() : SIZE_MAX;
+    char part[2048];
+
+    /* What is longer than a line is broken between words. */
+    for (size_t length; text[length = fitting(text, columns)]; text += length) {
+        size_t space = length;
+        while (space && text[space] != ' ')
+            space--;
+        length = space ? space : length;
+        snprintf(part, sizeof part, "%.*s", (int)length, text);
+        print_line("", "", part);
+        length += text[length] == ' ';
+    }
+    print_line("", "", text);
+}
+
+void cli_console_bar(const char *text)
+{
+    pthread_mutex_lock(&lock);
+    if (text) {
+        /* The last column stays free: some terminals go to the next line there. */
+        size_t length = fitting(text, (size_t)terminal_width() - 1);
+        snprintf(shown.bar, sizeof shown.bar, "%.*s", (int)length, text);
+        fprintf(stderr, "\r%s\033[K", shown.bar);
+    } else {
+        clear_locked();
+    }
+    fflush(stderr);
+    pthread_mutex_unlock(&lock);
+}
+
+bool cli_console_terminal(void)
+{
+    return on_terminal();
+}
+
+int cli_console_width(void)
+{
+    return terminal_width();
+}
+
 void cli_error(const char *format, ...)
 {
     char text[2000];
@@ -87,7 +141,7 @@ void cli_error(const char *format, ...)
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    print_line("error: ", text);
+    print_line("stoker: ", "error: ", text);
 }
 
 void cli_warning(const char *format, ...)
@@ -98,7 +152,7 @@ void cli_warning(const char *format, ...)
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    print_line("warning: ", text);
+    print_line("stoker: ", "warning: ", text);
 }
 
 void cli_console_log(void *user, stk_log_level level, const char *message)
@@ -108,7 +162,7 @@ void cli_console_log(void *user, stk_log_level level, const char *message)
 
     if (level == STK_LOG_DEBUG || (level == STK_LOG_INFO && cli->quiet))
         return;
-    print_line(heads[level], message);
+    print_line("stoker: ", heads[level], message);
 }
 
 int cli_fail(struct cli *cli, stk_status status, const stk_error *err)

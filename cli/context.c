@@ -2,6 +2,7 @@
 /* The context of a command, made from its options when it is first asked for. */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli.h"
 
@@ -61,6 +62,16 @@ int cli_context(struct cli *cli, uint64_t which, stk_context **out)
     }
     *out = cli->context;
     return CLI_GO_ON;
+}
+
+void cli_compute_environment(struct cli *cli, uint64_t threads)
+{
+    if (threads < 2 || getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT") || cli_interrupted())
+        return;
+    if (setenv("OMP_WAIT_POLICY", "passive", 1) != 0)
+        return;
+    fflush(NULL);
+    execv("/proc/self/exe", cli->all);
 }
 
 void cli_release(struct cli *cli)

@@ -1,285 +1,254 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stoker convert: a dataset of small pictures with labels -> the IDX files of MNIST. */
-#include <errno.h>
-#include <fcntl.h>
+/* stoker convert: data in one form -> the same data in another. */
 #include <inttypes.h>
-#include <limits.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "cli.h"
-
-#define IDX_LABELS 0x801u
-#define IDX_IMAGES 0x803u
-#define BATCH      1024
 
 static const struct cli_usage usage = {
     .name = "convert",
     .synopsis = "SRC DST [options]",
-    .about = "Write the pictures (uint8, one channel) and labels of the dataset SRC as IDX files, "
-             "the format of\n"
-             "MNIST, into the folder DST, which is made where it is missing. Where SRC has the "
-             "splits train and\n"
-             "test, both are written. A file appears under its name when it is complete and safe "
-             "on the disk.\n",
+    .about =
+        "Write the data of SRC in another form. What is done follows from the kind of SRC and the "
+        "name of DST:\n\n"
+        "  images:DIR -> a folder     Pictures packed again. Folders and names stay; large "
+        "pictures are made\n"
+        "                             smaller (--max-side) and encoded as baseline JPEG; small "
+        "baseline ones\n"
+        "                             are copied byte for byte, small progressive ones rewritten "
+        "without loss.\n"
+        "                             PNG becomes JPEG unless it has a palette, alpha or 16 bits.\n"
+        "  digits:, mnist:, npy: ...  Small pictures of one channel and their labels as IDX files, "
+        "the format\n"
+        "     -> a folder             of MNIST; the splits train and test where there are both.\n\n"
+        "A file has its name when it is complete and safe on the disk. A conversion of pictures "
+        "that was\n"
+        "stopped, by Ctrl-C, a kill or a full disk, goes on when the same command is run again: "
+        "what is done\n"
+        "is noted in DST/.stoker-convert.\n",
     .examples = "  stoker convert digits: digits\n"
-                "  stoker convert 'digits:?split=test&size=1000' small\n",
-    .tables = (cli_table_fn *const[]){cli_context_table, NULL},
+                "  stoker convert 'digits:?split=test&size=1000' small\n"
+                "\n"
+                "With pictures of yours in DIR:\n"
+                "  stoker convert images:DIR small --max-side 512 --quality 90\n",
+    .tables =
+        (cli_table_fn *const[]){stk_convert_option_table, stk_convert_images_option_table, NULL},
     .min_args = 2,
     .max_args = 2,
 };
 
-/* One file on its way. */
-struct output {
-    FILE *file;
-    char path[PATH_MAX];    /* its name when it is complete */
-    char partial[PATH_MAX]; /* its name until then */
+/* ---- The statement --------------------------------------------------------------------------- */
+
+struct figure {
+    const char *name;
+    double value;
+    bool shown; /* says something */
 };
 
-static int fail_file(const char *what, const char *path)
+#define NUM_FIGURES 13
+
+static void figures_of(const stk_conversion_report *r, struct figure out[NUM_FIGURES])
 {
-    cli_error("could not %s %s: %s", what, path, strerror(errno));
-    return CLI_FAILED;
+    const struct figure figures[NUM_FIGURES] = {
+        {"total", (double)r->total, true},
+        {"copied", (double)r->copied, true},
+        {"rewritten", (double)r->rewritten, true},
+        {"encoded", (double)r->encoded, true},
+        {"kept_png", (double)r->kept_png, true},
+        {"repeated", (double)r->repeated, true},
+        {"skipped", (double)r->skipped, true},
+        {"resumed", (double)r->resumed, true},
+        {"verified", (double)r->verified, true},
+        {"bytes_before", (double)r->bytes_before, true},
+        {"bytes_after", (double)r->bytes_after, true},
+        {"mean_psnr", r->mean_psnr, r->compared > 0},
+        {"worst_psnr", r->worst_psnr, r->compared > 0},
+    };
+
+    memcpy(out, figures, sizeof figures);
 }
 
-static void put_u32(FILE *out, uint64_t value)
+static void print_json(struct cli *cli, const stk_conversion_report *r)
 {
-    for (int shift = 24; shift >= 0; shift -= 8)
-        fputc((int)(value >> shift & 0xff), out);
-}
+    struct figure figures[NUM_FIGURES];
 
-static int output_begin(struct output *out, const char *folder, const char *split, const char *name)
-{
-    out->file = NULL;
-    snprintf(out->path, sizeof out->path, "%s/%s-%s", folder, split, name);
-    if (snprintf(out->partial, sizeof out->partial, "%s/.%s-%s.partial-%ld", folder, split, name,
-                 (long)getpid()) >= (int)sizeof out->partial) {
-        cli_error("the path %s is too long", folder);
-        return CLI_FAILED;
+    figures_of(r, figures);
+    fputs("{\"target\": ", cli->out);
+    cli_json_string(cli->out, cli->args[1]);
+    for (int i = 0; i < NUM_FIGURES; i++) {
+        fprintf(cli->out, ", \"%s\": ", figures[i].name);
+        if (figures[i].shown)
+            cli_json_number(cli->out, figures[i].value);
+        else
+            fputs("null", cli->out);
     }
-    int fd = open(out->partial, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    out->file = fd < 0 ? NULL : fdopen(fd, "wb");
-    if (!out->file) {
-        int code = fail_file("write", out->partial);
-        if (fd >= 0)
-            close(fd);
-        return code;
+    fputs(", \"worst\": ", cli->out);
+    cli_json_string(cli->out, r->worst);
+    fputs(", \"errors\": ", cli->out);
+    cli_json_string(cli->out, r->errors_path);
+    fputs("}\n", cli->out);
+}
+
+static void print_csv(struct cli *cli, const stk_conversion_report *r)
+{
+    struct figure figures[NUM_FIGURES];
+
+    figures_of(r, figures);
+    for (int i = 0; i < NUM_FIGURES; i++)
+        fprintf(cli->out, "%s,", figures[i].name);
+    fputs("worst,errors\n", cli->out);
+    for (int i = 0; i < NUM_FIGURES; i++) {
+        if (figures[i].shown)
+            cli_json_number(cli->out, figures[i].value);
+        fputc(',', cli->out);
     }
-    return CLI_GO_ON;
+    cli_csv_string(cli->out, r->worst);
+    fputc(',', cli->out);
+    cli_csv_string(cli->out, r->errors_path);
+    fputc('\n', cli->out);
 }
 
-/* Safe on the disk, then under its name. A file that cannot be made safe is thrown away. */
-static int output_commit(struct output *out)
+/* "12.3 MB". */
+static void print_bytes(FILE *out, uint64_t bytes)
 {
-    FILE *file = out->file;
-    bool good = fflush(file) == 0 && !ferror(file) && fsync(fileno(file)) == 0;
+    static const char *const units[] = {"bytes", "kB", "MB", "GB", "TB"};
+    double value = (double)bytes;
+    int unit = 0;
 
-    out->file = NULL;
-    if (fclose(file) != 0 || !good || rename(out->partial, out->path) != 0) {
-        int code = fail_file("write", out->path);
-        unlink(out->partial);
-        return code;
+    for (; value >= 999.5 && unit < 4; unit++)
+        value /= 1000;
+    fprintf(out, unit && value < 99.95 ? "%.1f %s" : "%.0f %s", value, units[unit]);
+}
+
+static void print_count(FILE *out, const char *what, uint64_t count)
+{
+    if (count)
+        fprintf(out, "  %-42s %10" PRIu64 "\n", what, count);
+}
+
+/* Bytes that steer a terminal, in the name of a file. */
+static void print_name(FILE *out, const char *name)
+{
+    for (; *name; name++)
+        fputc((unsigned char)*name < 0x20 || *name == 0x7f ? '?' : *name, out);
+}
+
+static void print_pictures(struct cli *cli, const stk_conversion_report *r)
+{
+    FILE *out = cli->out;
+
+    fprintf(out, "%s: %" PRIu64 " of %" PRIu64 " pictures\n", cli->args[1],
+            r->total - r->skipped - r->repeated, r->total);
+    print_count(out, "copied byte for byte", r->copied - r->kept_png);
+    print_count(out, "PNG kept as it is", r->kept_png);
+    print_count(out, "rewritten as baseline, without loss", r->rewritten);
+    print_count(out, "encoded anew", r->encoded);
+    print_count(out, "named twice in the source, written once", r->repeated);
+    print_count(out, "broken and left out", r->skipped);
+    print_count(out, "of all these, done by an earlier run", r->resumed);
+    print_count(out, "read back, decoded and found right", r->verified);
+    fputs("  ", out);
+    print_bytes(out, r->bytes_before);
+    fputs(" became ", out);
+    print_bytes(out, r->bytes_after);
+    if (r->bytes_before)
+        fprintf(out, " (%.3g %%)", 100 * (double)r->bytes_after / (double)r->bytes_before);
+    fputc('\n', out);
+    if (r->compared) {
+        fprintf(out,
+                "  PSNR of %" PRIu64 " encoded against their resized originals: mean %.1f dB, "
+                "worst %.1f dB: ",
+                r->compared, r->mean_psnr, r->worst_psnr);
+        print_name(out, r->worst);
+        fputc('\n', out);
     }
-    return CLI_GO_ON;
+    if (*r->errors_path)
+        fprintf(out, "  What was left out, and why: %s\n", r->errors_path);
 }
 
-static void output_abandon(struct output *out)
+static void print_statement(struct cli *cli, const char *converter, const stk_conversion_report *r)
 {
-    if (!out->file)
-        return;
-    fclose(out->file);
-    unlink(out->partial);
-    out->file = NULL;
+    if (cli->format == CLI_JSON)
+        print_json(cli, r);
+    else if (cli->format == CLI_CSV)
+        print_csv(cli, r);
+    else if (strcmp(converter, "images") == 0)
+        print_pictures(cli, r);
+    else
+        fprintf(cli->out, "%s: %" PRIu64 " samples\n", cli->args[1], r->total);
 }
 
-static const stk_field *find_field(const stk_dataset *dataset, const char *name)
+/* ---- The command ----------------------------------------------------------------------------- */
+
+static void cancel(void *conversion)
 {
-    for (uint32_t i = 0; i < dataset->num_fields; i++)
-        if (strcmp(dataset->fields[i].name, name) == 0)
-            return &dataset->fields[i];
-    return NULL;
+    stk_conversion_cancel(conversion);
 }
 
-/* Whether IDX can hold it. */
-static int check(const char *spec, const stk_dataset *dataset)
+/* An option of another converter would do nothing. */
+static int refuse_options_of_others(struct cli *cli, const stk_converter *converter)
 {
-    const stk_field *image = find_field(dataset, "image"), *label = find_field(dataset, "label");
-    const char *what = NULL;
+    char key[128];
 
-    if (!image || image->dtype != STK_UINT8 || image->layout != STK_FIXED)
-        what = "it has no field 'image' of uint8 and one shape";
-    else if (!(image->rank == 2 || (image->rank == 3 && image->shape[2] == 1)) ||
-             image->shape[0] < 1 || image->shape[1] < 1)
-        what = "its pictures have more than one channel";
-    else if (!label || label->dtype != STK_INT64 || label->rank != 0)
-        what = "it has no field 'label' with one int64 for each sample";
-    else if (dataset->size > UINT32_MAX)
-        what = "it has more than 4,294,967,295 samples";
-    if (!what)
-        return CLI_GO_ON;
-    cli_error("%s cannot be written as IDX: %s", spec, what);
-    return CLI_FAILED;
-}
-
-static int write_batch(const stk_batch *batch, struct output *images, struct output *labels)
-{
-    stk_tensor image, label;
-    uint64_t count = stk_batch_count(batch);
-    unsigned char bytes[BATCH];
-
-    if (stk_batch_find(batch, "image", &image) != STK_OK ||
-        stk_batch_find(batch, "label", &label) != STK_OK)
-        return CLI_FAILED;
-    size_t size = (size_t)image.shape[1] * (size_t)image.shape[2];
-    for (uint64_t i = 0; i < count; i++) {
-        int64_t value = ((const int64_t *)label.data)[i];
-        if (value < 0 || value > UINT8_MAX) {
-            cli_error("the label %" PRId64 " does not fit IDX, which keeps one byte for each",
-                      value);
-            return CLI_FAILED;
+    for (cli_table_fn *const *table = usage.tables + 1; *table; table++) {
+        const stk_option_table *t = (*table)();
+        for (size_t i = 0; t != converter->options && i < t->count; i++) {
+            snprintf(key, sizeof key, "%s.%s", t->name, t->options[i].name);
+            if (stk_config_count(cli->config, key) == 0)
+                continue;
+            cli_error("the option %s does nothing where %s are written; leave it out",
+                      t->options[i].name, converter->to);
+            return CLI_USAGE;
         }
-        bytes[i] = (unsigned char)value;
     }
-    if (fwrite(image.data, size, count, images->file) != count ||
-        fwrite(bytes, 1, count, labels->file) != count)
-        return fail_file("write", images->path);
     return CLI_GO_ON;
 }
 
-static void cancel(void *loader)
+static int run(struct cli *cli, stk_conversion *conversion)
 {
-    stk_loader_cancel(loader);
-}
-
-static int write_samples(struct cli *cli, stk_dataset *dataset, struct output *images,
-                         struct output *labels)
-{
-    stk_loader_options options;
-    stk_loader *loader = NULL;
-    stk_batch *batch = NULL;
+    const stk_converter *converter = stk_conversion_converter(conversion);
+    stk_convert_images_options images;
+    stk_convert_options options;
+    stk_conversion_report report;
     stk_error err;
-    uint64_t done = 0;
-    int code = CLI_GO_ON;
 
-    stk_loader_options_init(&options);
-    options.batch_size = BATCH;
-    options.epochs = 1;
-    stk_status status = stk_loader_create(dataset, &options, &loader, &err);
-    if (status == STK_OK)
-        cli_on_interrupt(cancel, loader);
-    while (status == STK_OK && code == CLI_GO_ON) {
-        status = stk_loader_next(loader, -1, &batch, &err);
-        if (status != STK_OK)
-            break;
-        code = write_batch(batch, images, labels);
-        done += stk_batch_count(batch);
-        stk_batch_release(&batch);
-        cli_console_progress(cli, images->path, done, dataset->size);
-    }
-    cli_on_interrupt(NULL, NULL);
-    stk_loader_destroy(&loader);
+    int code = refuse_options_of_others(cli, converter);
+    if (code == CLI_GO_ON)
+        code = cli_apply(cli, stk_convert_option_table(), 0, &options);
+    if (code == CLI_GO_ON)
+        code = cli_apply(cli, stk_convert_images_option_table(), 0, &images);
     if (code != CLI_GO_ON)
         return code;
-    return status == STK_EOS ? CLI_GO_ON : cli_fail(cli, status, &err);
-}
-
-static int convert_split(struct cli *cli, const char *spec, stk_dataset *dataset,
-                         const char *folder, const char *split)
-{
-    struct output images = {0}, labels = {0};
-
-    int code = check(spec, dataset);
-    if (code == CLI_GO_ON)
-        code = output_begin(&images, folder, split, "images-idx3-ubyte");
-    if (code == CLI_GO_ON)
-        code = output_begin(&labels, folder, split, "labels-idx1-ubyte");
-    if (code == CLI_GO_ON) {
-        const stk_field *image = find_field(dataset, "image");
-        put_u32(images.file, IDX_IMAGES);
-        put_u32(images.file, dataset->size);
-        put_u32(images.file, (uint64_t)image->shape[0]);
-        put_u32(images.file, (uint64_t)image->shape[1]);
-        put_u32(labels.file, IDX_LABELS);
-        put_u32(labels.file, dataset->size);
-        code = write_samples(cli, dataset, &images, &labels);
-    }
-    if (code == CLI_GO_ON)
-        code = output_commit(&images);
-    if (code == CLI_GO_ON)
-        code = output_commit(&labels);
-    output_abandon(&images);
-    output_abandon(&labels);
-    if (code == CLI_GO_ON && !cli->quiet)
-        fprintf(cli->out, "%s/%s-*: %" PRIu64 " samples\n", folder, split, dataset->size);
-    return code;
-}
-
-/* Renames are safe once the folder is. */
-static int sync_folder(const char *folder)
-{
-    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int code = fd >= 0 && fsync(fd) == 0 ? CLI_GOOD : fail_file("make safe", folder);
-
-    if (fd >= 0)
-        close(fd);
-    return code;
-}
-
-/* SPEC with the split added, for a dataset that has splits and where none is given; NULL when
- * memory is out. */
-static char *with_split(const char *spec, const char *split)
-{
-    char *text = NULL;
-
-    if (asprintf(&text, "%s%csplit=%s", spec, strchr(spec, '?') ? '&' : '?', split) < 0)
-        return NULL;
-    return text;
-}
-
-static int convert(struct cli *cli, stk_context *context, const char *spec, const char *folder)
-{
-    static const char *const splits[][2] = {{"train", "train"}, {"test", "t10k"}};
-    stk_dataset *dataset = NULL;
-    stk_error err;
-    int code = CLI_GO_ON;
-    bool given = strstr(spec, "split=") != NULL;
-
-    for (int i = 0; i < 2 && code == CLI_GO_ON && !given; i++) {
-        char *text = with_split(spec, splits[i][0]);
-        stk_status status = text ? stk_dataset_open(context, text, &dataset, &err) : STK_ENOMEM;
-        free(text);
-        if (status == STK_EINVAL && i == 0) {
-            /* It may have no splits: what it is then is found out below. */
-            given = true;
-            break;
-        }
-        code = status == STK_OK ? convert_split(cli, spec, dataset, folder, splits[i][1])
-                                : cli_fail(cli, status, &err);
-        stk_dataset_close(&dataset);
-    }
-    if (!given || code != CLI_GO_ON)
+    cli_on_interrupt(cancel, conversion);
+    stk_status status = stk_conversion_run(conversion, &options,
+                                           converter->options ? &images : NULL, &report, &err);
+    cli_on_interrupt(NULL, NULL);
+    cli_console_clear();
+    if (status != STK_OK) {
+        code = cli_fail(cli, status, &err);
+        if (status == STK_ECANCELED && !cli->quiet)
+            cli_warning("%s", err.text);
         return code;
-    stk_status status = stk_dataset_open(context, spec, &dataset, &err);
-    code = status == STK_OK ? convert_split(cli, spec, dataset, folder,
-                                            strstr(spec, "split=test") ? "t10k" : "train")
-                            : cli_fail(cli, status, &err);
-    stk_dataset_close(&dataset);
-    return code;
+    }
+    if (!cli->quiet || cli->out != stdout)
+        print_statement(cli, converter->name, &report);
+    return CLI_GOOD;
 }
 
 int cli_convert(struct cli *cli)
 {
+    stk_conversion *conversion = NULL;
     stk_context *context = NULL;
+    stk_error err;
 
     int code = cli_parse(cli, &usage);
     if (code == CLI_GO_ON)
         code = cli_context(cli, 0, &context);
     if (code != CLI_GO_ON)
         return code;
-    if (mkdir(cli->args[1], 0777) != 0 && errno != EEXIST)
-        return fail_file("make the folder", cli->args[1]);
-    code = convert(cli, context, cli->args[0], cli->args[1]);
-    return code == CLI_GO_ON ? sync_folder(cli->args[1]) : code;
+    stk_status status = stk_conversion_create(context, cli_home(cli->args[0]),
+                                              cli_home(cli->args[1]), &conversion, &err);
+    code = status == STK_OK ? run(cli, conversion) : cli_fail(cli, status, &err);
+    stk_conversion_destroy(&conversion);
+    return code;
 }

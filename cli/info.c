@@ -1,23 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stoker info: what a dataset is; without one, what there is to be opened. */
+/* stoker info: what a dataset, an array or a checkpoint is; without one, what there is to be
+ * opened. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli.h"
+#include <stoker/trainer.h>
+
+#include "info.h"
 
 /* ---- One dataset ----------------------------------------------------------------------------- */
 
-/* Lines of "name: value", kept until all are there, so that they can be aligned. */
-struct lines {
-    struct line {
-        char *name, *value;
-    } * line;
-    size_t count, capacity;
-    bool failed; /* no memory */
-};
-
-static void add_line(void *user, const char *name, const char *value)
+void lines_add(void *user, const char *name, const char *value)
 {
     struct lines *lines = user;
 
@@ -38,7 +32,7 @@ static void add_line(void *user, const char *name, const char *value)
     lines->failed |= !line->name || !line->value;
 }
 
-static void free_lines(struct lines *lines)
+void lines_free(struct lines *lines)
 {
     for (size_t i = 0; i < lines->count; i++) {
         free(lines->line[i].name);
@@ -54,7 +48,7 @@ static void print_plain(FILE *out, const char *text)
         fputc((unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text, out);
 }
 
-static void print_lines(const struct lines *lines, enum cli_format format, FILE *out)
+void lines_print(const struct lines *lines, enum cli_format format, FILE *out)
 {
     int width = 0;
 
@@ -104,11 +98,25 @@ static bool comes_again(const struct lines *lines, size_t i)
     return false;
 }
 
-static void print_json(const char *spec, const stk_dataset *dataset, const struct lines *lines,
-                       FILE *out)
+/* Lines as members of an object that has begun. */
+static void print_json_lines(const struct lines *lines, FILE *out)
 {
     const char *part = "";
 
+    for (size_t i = 0; i < lines->count; i++) {
+        if (comes_again(lines, i))
+            continue;
+        fprintf(out, "%s\n    ", part);
+        cli_json_string(out, lines->line[i].name);
+        fputs(": ", out);
+        cli_json_string(out, lines->line[i].value);
+        part = ",";
+    }
+}
+
+static void print_json(const char *spec, const stk_dataset *dataset, const struct lines *lines,
+                       const struct info_survey *survey, FILE *out)
+{
     fputs("{\n  \"spec\": ", out);
     cli_json_string(out, spec);
     fprintf(out,
@@ -126,40 +134,83 @@ static void print_json(const char *spec, const stk_dataset *dataset, const struc
         cli_json_string(out, dataset->classes[i]);
     }
     fputs("],\n  \"description\": {", out);
-    for (size_t i = 0; i < lines->count; i++) {
-        if (comes_again(lines, i))
-            continue;
-        fprintf(out, "%s\n    ", part);
-        cli_json_string(out, lines->line[i].name);
-        fputs(": ", out);
-        cli_json_string(out, lines->line[i].value);
-        part = ",";
-    }
-    fputs("\n  }\n}\n", out);
+    print_json_lines(lines, out);
+    fputs("\n  }", out);
+    info_survey_json(survey, dataset, out);
+    fputs("\n}\n", out);
 }
 
 static int describe(struct cli *cli, stk_context *context, const char *spec)
 {
     struct lines lines = {0};
+    struct info_survey survey = {0};
     stk_dataset *dataset = NULL;
-    int code = CLI_GOOD;
+    int code = CLI_GO_ON;
     stk_error err;
 
     stk_status status = stk_dataset_open(context, spec, &dataset, &err);
     if (status == STK_OK)
-        status = stk_dataset_describe(dataset, add_line, &lines, &err);
+        status = stk_dataset_describe(dataset, lines_add, &lines, &err);
+    if (status == STK_OK)
+        code = info_survey(cli, dataset, &survey);
+    if (status == STK_OK && code == CLI_GO_ON) {
+        info_survey_lines(&survey, dataset, &lines);
+        code = CLI_GOOD;
+    }
     if (status != STK_OK) {
         code = cli_fail(cli, status, &err);
+    } else if (code != CLI_GOOD) {
+        ; /* told already */
     } else if (lines.failed) {
         cli_error("no memory for the description of %s", spec);
         code = CLI_FAILED;
     } else if (cli->format == CLI_JSON) {
-        print_json(spec, dataset, &lines, cli->out);
+        print_json(spec, dataset, &lines, &survey, cli->out);
     } else {
-        print_lines(&lines, cli->format, cli->out);
+        lines_print(&lines, cli->format, cli->out);
     }
+    info_survey_release(&survey);
     stk_dataset_close(&dataset);
-    free_lines(&lines);
+    lines_free(&lines);
+    return code;
+}
+
+/* ---- One checkpoint -------------------------------------------------------------------------- */
+
+/* A file of tensors by its name: no dataset has such a one. */
+static bool is_checkpoint(const char *path)
+{
+    static const char *const endings[] = {".ckpt", ".safetensors"};
+    size_t length = strlen(path);
+
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        size_t n = strlen(endings[i]);
+        if (length > n && strcmp(path + length - n, endings[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
+static int describe_checkpoint(struct cli *cli, stk_context *context, const char *path)
+{
+    struct lines lines = {0};
+    int code = CLI_GOOD;
+    stk_error err;
+
+    stk_status status = stk_checkpoint_describe(context, path, lines_add, &lines, &err);
+    if (status != STK_OK) {
+        code = cli_fail(cli, status, &err);
+    } else if (lines.failed) {
+        cli_error("no memory for the description of %s", path);
+        code = CLI_FAILED;
+    } else if (cli->format == CLI_JSON) {
+        fputs("{", cli->out);
+        print_json_lines(&lines, cli->out);
+        fputs("\n}\n", cli->out);
+    } else {
+        lines_print(&lines, cli->format, cli->out);
+    }
+    lines_free(&lines);
     return code;
 }
 
@@ -167,23 +218,76 @@ static int describe(struct cli *cli, stk_context *context, const char *spec)
 
 /* A kind of thing, as the lists show it. */
 struct kind {
-    const char *group, *name, *doc;
+    const char *name, *doc;
     const stk_option_table *options;
 };
 
-static bool kind_at(const stk_context *context, bool transforms, size_t i, struct kind *out)
+#define KIND(found) ((found) ? (struct kind){(found)->name, (found)->doc, (found)->options} : none)
+
+static struct kind dataset_at(const stk_context *context, size_t i)
 {
-    if (transforms) {
-        const stk_transform_ops *ops = stk_transform_kind(context, i);
-        *out = (struct kind){"transform", ops ? ops->name : NULL, ops ? ops->doc : NULL,
-                             ops ? ops->options : NULL};
-    } else {
-        const stk_dataset_ops *ops = stk_dataset_kind(context, i);
-        *out = (struct kind){"dataset", ops ? ops->name : NULL, ops ? ops->doc : NULL,
-                             ops ? ops->options : NULL};
-    }
-    return out->name != NULL;
+    static const struct kind none;
+    const stk_dataset_ops *ops = stk_dataset_kind(context, i);
+
+    return KIND(ops);
 }
+
+static struct kind transform_at(const stk_context *context, size_t i)
+{
+    static const struct kind none;
+    const stk_transform_ops *ops = stk_transform_kind(context, i);
+
+    return KIND(ops);
+}
+
+static struct kind layer_at(const stk_context *context, size_t i)
+{
+    const stk_option_table *table = stk_model_layer_table(i);
+
+    (void)context;
+    return table ? (struct kind){table->name, table->doc, table} : (struct kind){0};
+}
+
+static struct kind callback_at(const stk_context *context, size_t i)
+{
+    static const struct kind none;
+    const stk_callback_ops *ops = stk_callback_kind(i);
+
+    (void)context;
+    return KIND(ops);
+}
+
+static struct kind logger_at(const stk_context *context, size_t i)
+{
+    static const struct kind none;
+    const stk_logger_ops *ops = stk_logger_kind(i);
+
+    (void)context;
+    return KIND(ops);
+}
+
+/* What is listed, in this order. */
+static const struct group {
+    const char *name, *plural, *title, *below;
+    struct kind (*at)(const stk_context *context, size_t i);
+} groups[] = {
+    {"dataset", "datasets", "Datasets, as 'NAME:PATH?option=value&option=value':\n",
+     "  any dataset  also takes indices=FILE, subset=A:B, random_split=0.8,0.2, part=N and "
+     "split_seed=N.\n"
+     "\nA PATH may be a URL: file:///DIR, mem://NAME, or slow+file:///DIR?latency=5ms for "
+     "trials.\n",
+     dataset_at},
+    {"transform", "transforms", "\nTransforms, as 'NAME(value, option=value), NAME':\n", "",
+     transform_at},
+    {"layer", "layers", "\nLayers and known models, as 'NAME(value, option=value), NAME':\n", "",
+     layer_at},
+    {"callback", "callbacks", "\nCallbacks of a training, as 'NAME(option=value), NAME':\n", "",
+     callback_at},
+    {"logger", "loggers", "\nLoggers of a training, as 'NAME(option=value), NAME':\n", "",
+     logger_at},
+};
+
+#define NUM_GROUPS (sizeof groups / sizeof *groups)
 
 /* The options of a kind in the notation of a spec ("name=DEFAULT"), below its line. */
 static void list_options(const stk_option_table *table, FILE *out)
@@ -200,24 +304,21 @@ static void list_table(const stk_context *context, FILE *out)
 {
     struct kind kind;
 
-    fputs("Datasets, as 'NAME:PATH?option=value&option=value':\n", out);
-    for (size_t i = 0; kind_at(context, false, i, &kind); i++) {
-        char name[64];
-        snprintf(name, sizeof name, "%s:", kind.name);
-        fprintf(out, "  %-12s %s\n", name, kind.doc ? kind.doc : "");
-        list_options(kind.options, out);
+    for (size_t g = 0; g < NUM_GROUPS; g++) {
+        const struct group *group = &groups[g];
+        const bool spec = group->at == dataset_at;
+        fputs(group->title, out);
+        for (size_t i = 0; (kind = group->at(context, i)).name; i++) {
+            char name[80];
+            snprintf(name, sizeof name, "%s%s", kind.name, spec ? ":" : "");
+            fprintf(out, "  %-*s %s\n", spec ? 12 : 16, name, kind.doc ? kind.doc : "");
+            list_options(kind.options, out);
+        }
+        fputs(group->below, out);
     }
-    fputs("  any dataset  also takes indices=FILE, subset=A:B, random_split=0.8,0.2, part=N and "
-          "split_seed=N.\n"
-          "\nA PATH may be a URL: file:///DIR, mem://NAME, or slow+file:///DIR?latency=5ms for "
-          "trials.\n",
+    fputs("\n'stoker info SPEC' describes one dataset, 'stoker info FILE.safetensors' a "
+          "checkpoint.\n",
           out);
-    fputs("\nTransforms, as 'NAME(value, option=value), NAME':\n", out);
-    for (size_t i = 0; kind_at(context, true, i, &kind); i++) {
-        fprintf(out, "  %-16s %s\n", kind.name, kind.doc ? kind.doc : "");
-        list_options(kind.options, out);
-    }
-    fputs("\n'stoker info SPEC' describes one dataset.\n", out);
 }
 
 static void list_json_options(const stk_option_table *table, FILE *out)
@@ -243,10 +344,9 @@ static void list_json(const stk_context *context, FILE *out)
 {
     struct kind kind;
 
-    for (int transforms = 0; transforms < 2; transforms++) {
-        fprintf(out, "%s\"%s\": [", transforms ? ",\n " : "{",
-                transforms ? "transforms" : "datasets");
-        for (size_t i = 0; kind_at(context, transforms, i, &kind); i++) {
+    for (size_t g = 0; g < NUM_GROUPS; g++) {
+        fprintf(out, "%s\"%s\": [", g ? ",\n " : "{", groups[g].plural);
+        for (size_t i = 0; (kind = groups[g].at(context, i)).name; i++) {
             fputs(i ? ",\n  {\"name\": " : "\n  {\"name\": ", out);
             cli_json_string(out, kind.name);
             fputs(", \"doc\": ", out);
@@ -265,14 +365,14 @@ static void list_csv(const stk_context *context, FILE *out)
     struct kind kind;
 
     fputs("kind,name,option,default,doc\n", out);
-    for (int transforms = 0; transforms < 2; transforms++)
-        for (size_t i = 0; kind_at(context, transforms, i, &kind); i++) {
-            fprintf(out, "%s,%s,,,", kind.group, kind.name);
+    for (size_t g = 0; g < NUM_GROUPS; g++)
+        for (size_t i = 0; (kind = groups[g].at(context, i)).name; i++) {
+            fprintf(out, "%s,%s,,,", groups[g].name, kind.name);
             cli_csv_string(out, kind.doc ? kind.doc : "");
             fputc('\n', out);
             for (size_t k = 0; kind.options && k < kind.options->count; k++) {
                 const stk_option *option = &kind.options->options[k];
-                fprintf(out, "%s,%s,%s,", kind.group, kind.name, option->name);
+                fprintf(out, "%s,%s,%s,", groups[g].name, kind.name, option->name);
                 cli_csv_string(out, option->initial ? option->initial : "");
                 fputc(',', out);
                 cli_csv_string(out, option->doc);
@@ -285,20 +385,51 @@ static void list_csv(const stk_context *context, FILE *out)
 
 static const struct cli_usage usage = {
     .name = "info",
-    .synopsis = "[SPEC] [options]",
+    .synopsis = "[SPEC | ARRAY | CHECKPOINT] [options]",
     .about =
         "Describes a dataset: its samples, their fields, where they lie. A SPEC is 'digits:', "
         "'mnist:DIR',\n"
         "'npy:FILE?labels=FILE', ..., or a plain PATH where what lies there is unambiguous.\n"
-        "Without a SPEC it lists the kinds of datasets with their options, and the transforms.\n",
+        "Of encoded pictures it also reads some: sizes, formats, mean and std, counts by class, "
+        "broken "
+        "files.\n"
+        "An ARRAY is the folder or URL of a Zarr array or group, or 'array:URL' (npy, raw): types, "
+        "shapes, chunks,\n"
+        "codecs, what lies in the store; with --stats all mean, std, min, max and NaN share of "
+        "each "
+        "array.\n"
+        "A FILE.safetensors or FILE.ckpt is a checkpoint: what it holds, and whether it is whole.\n"
+        "Without a SPEC it lists datasets, transforms, layers, callbacks and loggers with their "
+        "options.\n",
     .examples = "  stoker info\n"
                 "  stoker info digits:\n"
-                "  stoker info 'digits:?subset=0:1000' --format json\n",
+                "  stoker info 'digits:?subset=0:1000' --format json\n"
+                "  stoker info digits: --sample 1000\n"
+                "  stoker info --store .\n",
+    .tables = (cli_table_fn *const[]){info_survey_table, info_store_table, NULL},
     .max_args = 1,
 };
 
+/* What a store gives, as lines in every format. */
+static int describe_store(struct cli *cli, stk_context *context, const char *url)
+{
+    struct lines lines = {0};
+
+    int code = info_store(cli, context, url, &lines);
+    if (code == CLI_GOOD && cli->format == CLI_JSON) {
+        fputs("{", cli->out);
+        print_json_lines(&lines, cli->out);
+        fputs("\n}\n", cli->out);
+    } else if (code == CLI_GOOD) {
+        lines_print(&lines, cli->format, cli->out);
+    }
+    lines_free(&lines);
+    return code;
+}
+
 int cli_info(struct cli *cli)
 {
+    struct info_store_options store;
     stk_context *context;
 
     int code = cli_parse(cli, &usage);
@@ -307,8 +438,21 @@ int cli_info(struct cli *cli)
     code = cli_context(cli, 0, &context);
     if (code != CLI_GO_ON)
         return code;
+    code = cli_apply(cli, info_store_table(), 0, &store);
+    if (code != CLI_GO_ON)
+        return code;
+    if (store.store && !cli->num_args) {
+        cli_error("--store: no store is given: stoker info --store PATH");
+        return CLI_USAGE;
+    }
+    if (store.store)
+        return describe_store(cli, context, cli_home(cli->args[0]));
+    if (cli->num_args && is_checkpoint(cli->args[0]))
+        return describe_checkpoint(cli, context, cli_home(cli->args[0]));
+    if (cli->num_args && info_is_array(context, cli_home(cli->args[0])))
+        return info_array(cli, context, cli_home(cli->args[0]));
     if (cli->num_args)
-        return describe(cli, context, cli->args[0]);
+        return describe(cli, context, cli_home(cli->args[0]));
     if (cli->format == CLI_JSON)
         list_json(context, cli->out);
     else if (cli->format == CLI_CSV)

@@ -12,8 +12,18 @@ static const struct command {
 } commands[] = {
     {"bench", "measure whether a training step waits for its data, and which settings stop that",
      cli_bench},
-    {"convert", "write a dataset of small pictures as IDX files", cli_convert},
-    {"info", "say what a dataset is; without one, list what Stoker can read", cli_info},
+    {"cat", "write the values of an array: text, raw bytes, npy, or their hash", cli_cat},
+    {"chunks", "say what windows of a chunked array cost, and recommend a chunk shape", cli_chunks},
+    {"convert", "write data in another form: pictures packed again, IDX files", cli_convert},
+    {"info", "say what a dataset or checkpoint is; without one, list what Stoker can read",
+     cli_info},
+    {"predict", "write what a trained model says of data", cli_predict},
+    {"profile", "say where the time of a few training steps goes, call by call and layer by layer",
+     cli_profile},
+    {"report", "read event logs: a page, a table, figures; compare runs", cli_report},
+    {"test", "measure a trained model on the test data", cli_test},
+    {"train", "train a model as a YAML file says, or go on with that", cli_train},
+    {"validate", "measure a trained model on the validation data", cli_validate},
 };
 
 #define NUM_COMMANDS (sizeof commands / sizeof *commands)
@@ -27,7 +37,7 @@ static void print_help(FILE *out)
           "Commands:\n",
           out);
     for (size_t i = 0; i < NUM_COMMANDS; i++)
-        fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].summary);
+        fprintf(out, "  %-9s %s\n", commands[i].name, commands[i].summary);
     fputs("\n"
           "  stoker COMMAND --help   options of a command, and examples\n"
           "  stoker --version        version, and what it was built with\n\n"
@@ -42,6 +52,11 @@ static void print_version(FILE *out)
     fputs("io_uring: built in\n", out);
 #else
     fputs("io_uring: not built in; files are read by threads\n", out);
+#endif
+#ifdef STK_WITH_ONEDNN
+    fputs("oneDNN: built in\n", out);
+#else
+    fputs("oneDNN: not built in; models compute in 64-true alone, on plain C\n", out);
 #endif
     fputs("instruction sets: plain", out);
 #ifdef STK_WITH_AVX2
@@ -62,9 +77,9 @@ static const struct command *find_command(const char *name)
 
 /* Run a command and end what it has begun. Interrupted ones keep their output: what was measured
  * counts. */
-static int run(const struct command *command, int argc, char **argv)
+static int run(const struct command *command, int argc, char **argv, char **all)
 {
-    struct cli cli = {.program = "stoker", .argc = argc, .argv = argv};
+    struct cli cli = {.program = "stoker", .argc = argc, .argv = argv, .all = all};
 
     cli_signals_install();
     int code = command->run(&cli);
@@ -104,11 +119,11 @@ int main(int argc, char **argv)
     char *help[] = {"--help", NULL};
     const struct command *command = find_command(name);
     if (command)
-        return run(command, argc - 2, argv + 2);
+        return run(command, argc - 2, argv + 2, argv);
     /* "stoker help bench" is what some type. */
     if (strcmp(name, "help") == 0) {
         command = argc > 2 ? find_command(argv[2]) : NULL;
-        return command ? run(command, 1, help) : run_other(argc > 2 ? argv[2] : "--help");
+        return command ? run(command, 1, help, argv) : run_other(argc > 2 ? argv[2] : "--help");
     }
     return run_other(name);
 }

@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SIGINT and SIGTERM: first ask the command to stop, then stop. */
 #include <errno.h>
+#include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <unistd.h>
 
 #include "cli.h"
 
-/* Written with both signals blocked, read by the handler. */
 static volatile sig_atomic_t caught;
-static void (*volatile callback)(void *user);
-static void *volatile callback_user;
+/* Changed while no handler is at work, which may be on another thread. */
+static void (*_Atomic callback)(void *user);
+static void *callback_user;
+static atomic_int handling;
 
 static void handle(int signal_number)
 {
@@ -19,8 +24,11 @@ static void handle(int signal_number)
     if (caught)
         _exit(128 + signal_number);
     caught = signal_number;
-    if (callback)
-        callback(callback_user);
+    atomic_fetch_add(&handling, 1);
+    void (*run)(void *user) = callback;
+    if (run)
+        run(callback_user);
+    atomic_fetch_sub(&handling, 1);
     errno = before;
 }
 
@@ -44,11 +52,40 @@ void cli_on_interrupt(void (*run)(void *user), void *user)
     sigaddset(&both, SIGINT);
     sigaddset(&both, SIGTERM);
     pthread_sigmask(SIG_BLOCK, &both, &before);
-    callback = run;
+    callback = NULL;
+    while (atomic_load(&handling))
+        sched_yield();
     callback_user = user;
+    callback = run;
     if (run && caught)
         run(user);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+static void *watch(void *nothing)
+{
+    for (;;)
+        pause();
+    return nothing;
+}
+
+void cli_signals_watch(void)
+{
+    static bool watched;
+    sigset_t others, before;
+    pthread_t thread;
+
+    if (watched)
+        return;
+    sigfillset(&others);
+    sigdelset(&others, SIGINT);
+    sigdelset(&others, SIGTERM);
+    pthread_sigmask(SIG_SETMASK, &others, &before);
+    /* Without it a signal waits for the end of a pass. */
+    watched = pthread_create(&thread, NULL, watch, NULL) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (watched)
+        pthread_detach(thread);
 }
 
 int cli_interrupted(void)

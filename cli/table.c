@@ -75,7 +75,11 @@ static void put_cell(FILE *out, const char *text, size_t width, bool left)
 static void print_block(const struct cli_table *table, const size_t *widths, size_t from, size_t to,
                         FILE *out)
 {
-    for (int line = 0; line < 2; line++) {
+    bool units = false;
+
+    for (size_t c = 0; c < table->columns; c++)
+        units |= table->heads[c][1][0] != '\0';
+    for (int line = 0; line < (units ? 2 : 1); line++) {
         put_cell(out, table->heads[0][line], widths[0], true);
         for (size_t c = from; c < to; c++)
             put_cell(out, table->heads[c][line], widths[c], false);

@@ -3,12 +3,21 @@
 #ifndef STOKER_H
 #define STOKER_H
 
+#include <stoker/array.h>
 #include <stoker/base.h>
+#include <stoker/chunks.h>
+#include <stoker/convert.h>
 #include <stoker/dataset.h>
+#include <stoker/device.h>
 #include <stoker/loader.h>
 #include <stoker/measure.h>
+#include <stoker/model.h>
+#include <stoker/module.h>
 #include <stoker/options.h>
+#include <stoker/profiler.h>
+#include <stoker/report.h>
 #include <stoker/store.h>
+#include <stoker/trainer.h>
 #include <stoker/transform.h>
 
 #endif

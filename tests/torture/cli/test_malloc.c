@@ -94,12 +94,22 @@ static void yaml(void **state)
     test_folder_remove(folder);
 }
 
+static void report_of_logs(void **state)
+{
+    char a[512], b[512];
+
+    snprintf(a, sizeof a, "%s/golden/report/workers.log", TESTS_DIR);
+    snprintf(b, sizeof b, "%s/golden/report/ledger.log", TESTS_DIR);
+    torture((char *[]){"stoker", "report", a, b, "--html", "/dev/null", NULL});
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(info_of_digits),
         cmocka_unit_test(bench_of_digits),
         cmocka_unit_test(yaml),
+        cmocka_unit_test(report_of_logs),
     };
 
     binary = getenv("STOKER_TEST_BINARY");

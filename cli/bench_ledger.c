@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where the time of a run goes: the parts of an epoch, and what its waits were for. */
+#include "bench.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "table.h"
+
+#define NS   1e-9
+#define LINE 4096
+
+static const stk_stage_stats *stage(const stk_loader_stats *stats, const char *name)
+{
+    static const stk_stage_stats none;
+
+    for (int i = 0; i < STK_LOADER_STAGES; i++)
+        if (stats->stages[i].name && strcmp(stats->stages[i].name, name) == 0)
+            return &stats->stages[i];
+    return &none;
+}
+
+/* `now` becomes what was waited since `then`. */
+static void subtract(stk_waits *now, const stk_waits *then)
+{
+    now->batches -= then->batches;
+    now->total_ns -= then->total_ns;
+    for (int i = 0; i < STK_WAIT_PARTS; i++)
+        now->parts_ns[i] -= then->parts_ns[i];
+}
+
+void bench_ledger_figures(const stk_loader_stats *then, const stk_loader_stats *now, stk_figures *f)
+{
+    const stk_stage_stats *a = stage(then, "prepare"), *b = stage(now, "prepare");
+    stk_waits waits = now->waits;
+
+    f->prepare_busy = NS * (double)(b->busy_ns - a->busy_ns);
+    f->prepare_wait_in = NS * (double)(b->wait_in_ns - a->wait_in_ns);
+    f->prepare_wait_out = NS * (double)(b->wait_out_ns - a->wait_out_ns);
+    f->bytes_read = now->request_bytes - then->request_bytes;
+    f->bytes_needed = now->needed_bytes - then->needed_bytes;
+    f->bytes_decoded = now->chunk_bytes_decoded - then->chunk_bytes_decoded;
+    f->bytes_taken = b->bytes - a->bytes;
+    f->num_workers = (int64_t)now->workers;
+    f->io_depth = (int64_t)now->io_depth;
+    f->budget_bytes = now->memory_budget;
+    f->budget_wait = NS * (double)(now->budget_wait_ns - then->budget_wait_ns);
+    f->read_floor = NS * now->read_latency_ns;
+    f->read_transfer_share = now->read_transfer_share;
+    subtract(&waits, &then->waits);
+    for (int i = 0; i < STK_WAIT_PARTS; i++)
+        f->waits[i] = NS * (double)waits.parts_ns[i];
+}
+
+void bench_ledger_epoch(struct bench_ledger *ledger, stk_log *log, const stk_loader *loader,
+                        bool start, uint64_t epoch, uint64_t now_ns)
+{
+    stk_loader_stats stats;
+    char first[48], waits[1024], line[2048], step[32], wait[32], other[32];
+
+    stk_loader_get_stats(loader, &stats);
+    if (start) {
+        *ledger = (struct bench_ledger){.begin_ns = now_ns, .waits = stats.waits};
+        return;
+    }
+    subtract(&stats.waits, &ledger->waits);
+    const double wall = NS * (double)(now_ns - ledger->begin_ns),
+                 waited = NS * (double)stats.waits.total_ns, stepped = NS * (double)ledger->step_ns;
+    stk_number_format(stepped, step);
+    stk_number_format(waited, wait);
+    stk_number_format(wall > stepped + waited ? wall - stepped - waited : 0, other);
+    snprintf(first, sizeof first, "\"epoch\": %" PRIu64, epoch);
+    stk_waits_format(&stats.waits, waits, sizeof waits);
+    snprintf(line, sizeof line,
+             "\"parts\": {\"step\": %s, \"data_wait\": %s, \"other\": %s}, \"wait\": {%s}", step,
+             wait, other, waits);
+    stk_log_event(log, "ledger", first, now_ns, now_ns - ledger->begin_ns, line);
+}
+
+void bench_ledger_verdict(stk_log *log, const stk_figures *f)
+{
+    char line[LINE];
+    stk_verdict verdict;
+
+    if (f->steps == 0)
+        return;
+    stk_figures_format(f, line, sizeof line);
+    stk_log_event(log, "figures", NULL, 0, STK_NO_DURATION, line);
+    stk_judge(f, &verdict);
+    stk_verdict_format(&verdict, line, sizeof line);
+    stk_log_event(log, "verdict", NULL, 0, STK_NO_DURATION, line);
+}
+
+stk_status bench_ledger_trace(stk_context *context, const struct bench_task *task, stk_trace **out,
+                              stk_error *err)
+{
+    const struct bench_setting *setting = task->setting;
+    char path[BENCH_PATH];
+
+    *out = NULL;
+    if (!setting->bench.trace || task->rank != 0 || task->repeat > 1)
+        return STK_OK;
+    /* Further settings have files of their own. */
+    if (setting->number > 1)
+        snprintf(path, sizeof path, "%s.%" PRIu64, setting->bench.trace, setting->number);
+    else
+        snprintf(path, sizeof path, "%s", setting->bench.trace);
+    return stk_trace_open(context, path, setting->bench.trace_every, out, err);
+}
+
+/* ---- Words ---------------------------------------------------------------------------------- */
+
+/* Parts of less than this share are left out. */
+#define LEAST 0.005
+
+void bench_ledger_print(FILE *out, size_t width, const struct bench_row *row)
+{
+    const stk_figures *f = &row->judged;
+    bool used[STK_WAIT_PARTS] = {false};
+    char text[2048];
+    double all = 0;
+
+    for (int i = 0; i < STK_WAIT_PARTS; i++)
+        all += f->waits[i];
+    if (all <= 0 || all < LEAST * f->wall)
+        return;
+    int n = snprintf(text, sizeof text, "Waits were %.1f %% of the time. Of them were for",
+                     100 * all / f->wall);
+    for (const char *part = " "; n > 0 && (size_t)n < sizeof text; part = ", ") {
+        int most = -1;
+        for (int i = 0; i < STK_WAIT_PARTS; i++)
+            if (!used[i] && (most < 0 || f->waits[i] > f->waits[most]))
+                most = i;
+        if (most < 0 || f->waits[most] < LEAST * all)
+            break;
+        used[most] = true;
+        n += snprintf(text + n, sizeof text - (size_t)n, "%s%s %.1f %%", part,
+                      stk_wait_text((stk_wait)most), 100 * f->waits[most] / all);
+    }
+    if (n > 0 && (size_t)n < sizeof text)
+        snprintf(text + n, sizeof text - (size_t)n, ".");
+    cli_paragraph(out, width, 0, text);
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stoker chunks: windows of a chunked array -> what they cost, and which chunks cost least. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "chunks.h"
+
+static const struct cli_usage usage = {
+    .name = "chunks",
+    .synopsis = "[ARRAY] --window AxB [options]",
+    .about =
+        "Say how many chunks and bytes a training sample touches that is a window cut out of a "
+        "chunked array\n"
+        "(Zarr, HDF5, NetCDF), and recommend a chunk shape.\n\n"
+        "The table has a row for each chunk shape: the least, the most and the expected number of "
+        "chunks a window\n"
+        "touches, wherever it begins, and the bytes to fetch, as chunks are fetched whole. The "
+        "recommendation is\n"
+        "the shape that loses least against the best one wherever in its ranges the store lies; "
+        "its figures are\n"
+        "a model's: requests x latency / io_depth + bytes / bandwidth + decoding + copying.\n\n"
+        "Of an ARRAY ('data.zarr/t2m', 'array:URL') shape, data type, codec ratio and present "
+        "chunks "
+        "are its own; with\n"
+        "--measure the candidates are tried on a sample of its data.\n",
+    .examples = "  stoker chunks --window 64x64 --chunks 8x8,16x16,32x32,64x64,128x128\n"
+                "  stoker chunks --window 4x64x64 --dtype float32 --extent 8760x721x1440 "
+                "--store s3 --ratio 2.5\n"
+                "  stoker chunks --window 64x64 --access block --shuffle-buffer 32 --extent "
+                "4096x4096 --html chunks.html\n"
+                "  stoker chunks data.zarr/t2m --window 4x64x64 --measure\n",
+    .tables = (cli_table_fn *const[]){chunks_option_table, NULL},
+    .max_args = 1,
+};
+
+/* ---- An array that exists -------------------------------------------------------------------- */
+
+/* Open the array of a URL and say what it is. CLI_GO_ON, or the exit code after the error was
+ * printed. */
+static int open_array(struct cli *cli, const char *url, stk_array **array, struct chunks_array *out)
+{
+    stk_array_stored stored;
+    stk_context *context = NULL;
+    stk_error err;
+
+    int code = cli_context(cli, 0, &context);
+    if (code != CLI_GO_ON)
+        return code;
+    stk_status status = stk_array_open(context, cli_array_url(cli_home(url)), NULL, array, &err);
+    if (status != STK_OK)
+        return cli_fail(cli, status, &err);
+    const stk_array_info *info = stk_array_get_info(*array);
+    if (info->rank < 1 || info->rank > STK_MAX_RANK || info->bytes == 0) {
+        cli_error("'%.200s' has %" PRIu32 " axes and %" PRIu64 " bytes; windows are cut out of "
+                  "arrays of 1 to %d axes that hold something",
+                  url, info->rank, info->bytes, STK_MAX_RANK);
+        return CLI_FAILED;
+    }
+    out->rank = info->rank;
+    memcpy(out->extent, info->shape, info->rank * sizeof *info->shape);
+    memcpy(out->chunk, info->chunk_shape, info->rank * sizeof *info->shape);
+    out->itemsize = info->itemsize;
+    snprintf(out->element, sizeof out->element, "%s", info->type_name);
+    if (cli_array_stored(*array, false, &stored) && stored.bytes)
+        out->ratio = (double)stored.values / (double)stored.bytes;
+    return CLI_GO_ON;
+}
+
+/* ---- The command ----------------------------------------------------------------------------- */
+
+static int work_out(struct cli *cli, const struct chunks_task *task, struct chunks_result *result)
+{
+    stk_status status = STK_OK;
+    stk_error err;
+
+    for (size_t i = 0; i < task->num_shapes && status == STK_OK; i++)
+        status = stk_chunks_count(&task->question, task->shapes[i], &result->counts[i], &err);
+    if (task->advise && status == STK_OK)
+        status = stk_chunks_advise(&task->question, &result->answer, &err);
+    for (size_t i = 0; i < task->num_shapes && task->advise && status == STK_OK; i++) {
+        status = stk_chunks_predict(&task->question, task->shapes[i], &result->costs[i], &err);
+        if (status == STK_OK)
+            result->costs[i].regret = stk_chunks_regret(&result->answer, &result->costs[i]);
+    }
+    if (status == STK_OK)
+        return CLI_GO_ON;
+    /* What is wrong was asked for. */
+    int code = cli_fail(cli, status, &err);
+    return status == STK_EINVAL ? CLI_USAGE : code;
+}
+
+int cli_chunks(struct cli *cli)
+{
+    struct chunks_result *result = NULL;
+    struct chunks_task *task = NULL;
+    struct chunks_array known = {0};
+    stk_array *array = NULL;
+
+    int code = cli_parse(cli, &usage);
+    if (code != CLI_GO_ON)
+        return code;
+    code = CLI_FAILED;
+    task = calloc(1, sizeof *task);
+    result = calloc(1, sizeof *result);
+    if (!task || !result) {
+        cli_error("no memory for the figures");
+        goto out;
+    }
+    stk_chunks_question_init(&task->question);
+    code = cli->num_args ? open_array(cli, cli->args[0], &array, &known) : CLI_GO_ON;
+    if (code == CLI_GO_ON)
+        code = chunks_read(cli, array ? &known : NULL, task);
+    if (code == CLI_GO_ON)
+        code = work_out(cli, task, result);
+    if (code == CLI_GO_ON && task->measure)
+        code = chunks_measure(cli, array, task, result);
+    if (code != CLI_GO_ON)
+        goto out;
+    code = task->html ? chunks_write_page(task, result) : CLI_GOOD;
+    if (code == CLI_GOOD)
+        chunks_print(cli, task, result);
+out:
+    stk_array_close(&array);
+    free(result);
+    free(task);
+    return code;
+}

@@ -1,0 +1,71 @@
+/* dataset -> lines of "name: value": what the parts of `stoker info` share */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef STK_CLI_INFO_H
+#define STK_CLI_INFO_H
+
+#include "cli.h"
+
+/* Lines, kept until all are there, so that they can be aligned. */
+struct lines {
+    struct line {
+        char *name, *value;
+    } * line;
+    size_t count, capacity;
+    bool failed; /* no memory */
+};
+
+void lines_add(void *lines, const char *name, const char *value);
+void lines_print(const struct lines *lines, enum cli_format format, FILE *out);
+void lines_free(struct lines *lines);
+
+/* The folder of the user's cache; false: there is none. */
+bool info_cache_folder(char *folder, size_t size);
+
+/* ---- Arrays and groups (info_array.c) ---- */
+
+/* Whether a spec is an array or a group: "array:URL", or a folder that holds Zarr's metadata; with
+ * options of windows it is a dataset. */
+bool info_is_array(stk_context *context, const char *spec);
+/* Describe it. Exit code. */
+int info_array(struct cli *cli, stk_context *context, const char *spec);
+/* What --stats asks of arrays: to compute statistics, to show kept ones. CLI_GO_ON, or the exit
+ * code. (info_survey.c) */
+int info_array_stats(struct cli *cli, bool *make, bool *show);
+
+/* ---- Pictures (info_survey.c) ---- */
+
+/* The option table of --stats. */
+const stk_option_table *info_survey_table(void);
+
+/* What is known of the pictures of a dataset. */
+struct info_survey {
+    bool there;
+    bool kept; /* by an earlier survey */
+    stk_survey found;
+    uint64_t *class_counts;
+    struct lines broken; /* keys and reasons of the first ones */
+};
+
+/*
+ * Survey the pictures of a dataset as --stats says, or take what an earlier survey of the same data
+ * has kept. Nothing is done for a dataset without pictures. CLI_GO_ON, or the exit code.
+ */
+int info_survey(struct cli *cli, stk_dataset *dataset, struct info_survey *out);
+void info_survey_release(struct info_survey *survey);
+/* Say it in lines, and as members of a JSON object behind what is there. */
+void info_survey_lines(const struct info_survey *survey, const stk_dataset *dataset,
+                       struct lines *lines);
+void info_survey_json(const struct info_survey *survey, const stk_dataset *dataset, FILE *out);
+
+/* ---- A store (info_store.c) ------------------------------------------------------------------ */
+
+struct info_store_options {
+    uint32_t struct_size;
+    bool store;
+};
+
+const stk_option_table *info_store_table(void);
+/* Measure the store of a URL. CLI_GOOD, or the exit code after printing the error. */
+int info_store(struct cli *cli, stk_context *context, const char *url, struct lines *lines);
+
+#endif

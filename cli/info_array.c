@@ -1,0 +1,588 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What arrays and groups are, for `stoker info`: shapes, chunks, codecs, what lies in the store,
+ * and statistics of the values. These are kept beside the array; where that cannot be written, in
+ * the user's cache.
+ */
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "info.h"
+#include "table.h"
+
+#define MOST_LISTED 100000 /* objects: seconds, in a store that lists a thousand at a time */
+
+/* One array, and what was found out of it. */
+struct found {
+    char *path; /* below the group; "" of an array alone */
+    bool is_array;
+    stk_array *array; /* NULL: it cannot be opened, see `problem` */
+    char *problem;
+    bool counted, has_stats;
+    stk_array_stored stored;
+    stk_array_stats stats;
+};
+
+struct survey {
+    struct cli *cli;
+    const char *url;
+    stk_group *group; /* NULL: an array alone */
+    struct found *found;
+    size_t count;
+    bool make_stats, show_stats;
+};
+
+const char *cli_array_url(const char *spec)
+{
+    return strncmp(spec, "array:", 6) == 0 ? spec + 6 : spec;
+}
+
+bool cli_array_stored(stk_array *array, bool all, stk_array_stored *out)
+{
+    *out = (stk_array_stored){.struct_size = sizeof *out};
+    return (all || stk_array_get_info(array)->num_objects <= MOST_LISTED) &&
+           stk_array_stored_count(array, out, NULL) == STK_OK;
+}
+
+/* Whether the query has an option of windows: then a dataset is meant. */
+static bool asks_for_windows(const stk_context *context, const char *spec)
+{
+    const stk_option_table *table = NULL;
+    const stk_dataset_ops *kind;
+
+    for (size_t i = 0; (kind = stk_dataset_kind(context, i)); i++)
+        if (strcmp(kind->name, "array") == 0)
+            table = kind->options;
+    for (const char *at = strchr(spec, '?'); table && at && *at; at += strcspn(at, "&")) {
+        size_t length = strcspn(++at, "=&");
+        for (size_t i = 0; i < table->count; i++)
+            if (strlen(table->options[i].name) == length &&
+                strncmp(at, table->options[i].name, length) == 0)
+                return true;
+    }
+    return false;
+}
+
+bool info_is_array(stk_context *context, const char *spec)
+{
+    static const char *const names[] = {"zarr.json", ".zarray", ".zgroup", ".zmetadata"};
+    stk_object_info info = {.struct_size = sizeof info};
+    const char *query = strchr(spec, '?');
+    stk_store *store = NULL;
+    bool is = false;
+    char key[4096];
+
+    if (asks_for_windows(context, spec))
+        return false;
+    if (strncmp(spec, "array:", 6) == 0)
+        return true;
+    for (size_t i = 0; stk_dataset_kind(context, i); i++) {
+        const char *name = stk_dataset_kind(context, i)->name;
+        if (strncmp(spec, name, strlen(name)) == 0 && spec[strlen(name)] == ':')
+            return false;
+    }
+    /* Options in the query may be the array's, and the store knows none of them. */
+    char *url = query ? strndup(spec, (size_t)(query - spec)) : strdup(spec);
+    if (url && stk_store_open(context, url, &store, key, sizeof key, NULL) == STK_OK && !*key)
+        for (size_t i = 0; i < sizeof names / sizeof *names && !is; i++)
+            is = stk_store_stat(store, names[i], &info, NULL) == STK_OK && !info.is_folder;
+    stk_store_close(&store);
+    free(url);
+    return is;
+}
+
+/* ---- Finding out ----------------------------------------------------------------------------- */
+
+static bool stop(void *user)
+{
+    (void)user;
+    return cli_interrupted() != 0;
+}
+
+/* Statistics: kept ones, or new ones, which are kept. A failure other than "none" is told. */
+static stk_status find_stats(const struct survey *survey, struct found *f, stk_error *err)
+{
+    char folder[PATH_MAX];
+    bool has_folder = info_cache_folder(folder, sizeof folder);
+
+    if (!survey->make_stats) {
+        f->has_stats =
+            survey->show_stats &&
+            (stk_array_stats_load(f->array, NULL, &f->stats, NULL) == STK_OK ||
+             (has_folder && stk_array_stats_load(f->array, folder, &f->stats, NULL) == STK_OK));
+        return STK_OK;
+    }
+    stk_status status = stk_array_stats_compute(f->array, stop, NULL, &f->stats, err);
+    if (status == STK_ENOTSUP) /* texts and bytes have none */
+        return STK_OK;
+    if (status != STK_OK)
+        return status;
+    f->has_stats = true;
+    if (stk_array_stats_save(f->array, NULL, &f->stats, NULL) != STK_OK &&
+        (!has_folder || stk_array_stats_save(f->array, folder, &f->stats, err) != STK_OK))
+        cli_warning("the statistics of '%s' cannot be kept: %s", *f->path ? f->path : survey->url,
+                    has_folder ? err->text : "its store cannot be written and there is no HOME");
+    return STK_OK;
+}
+
+static stk_status look_at(const struct survey *survey, struct found *f, stk_error *err)
+{
+    f->counted = cli_array_stored(f->array, survey->make_stats, &f->stored);
+    return find_stats(survey, f, err);
+}
+
+static struct found *add_found(struct survey *survey, const char *path)
+{
+    struct found *grown = realloc(survey->found, (survey->count + 1) * sizeof *grown);
+
+    if (!grown)
+        return NULL;
+    survey->found = grown;
+    struct found *f = &grown[survey->count];
+    *f = (struct found){.path = strdup(path)};
+    survey->count += f->path != NULL;
+    return f->path ? f : NULL;
+}
+
+static int find_nodes(struct survey *survey)
+{
+    const stk_node *node;
+    stk_error err;
+
+    for (size_t i = 0; (node = stk_group_node(survey->group, i)); i++) {
+        struct found *f = add_found(survey, node->path);
+        if (!f) {
+            cli_error("no memory for the nodes of %s", survey->url);
+            return CLI_FAILED;
+        }
+        f->is_array = node->is_array;
+        if (!node->is_array)
+            continue;
+        stk_status status = stk_group_array(survey->group, node->path, NULL, &f->array, &err);
+        if (status == STK_OK)
+            status = look_at(survey, f, &err);
+        if (status == STK_ECANCELED)
+            return cli_fail(survey->cli, status, &err);
+        if (status != STK_OK)
+            f->problem = strdup(err.text);
+    }
+    return CLI_GO_ON;
+}
+
+static void release(struct survey *survey)
+{
+    for (size_t i = 0; i < survey->count; i++) {
+        free(survey->found[i].path);
+        free(survey->found[i].problem);
+        stk_array_close(&survey->found[i].array);
+    }
+    free(survey->found);
+    stk_group_close(&survey->group);
+}
+
+/* ---- Showing --------------------------------------------------------------------------------- */
+
+static void bytes_text(char text[CLI_TABLE_CELL], uint64_t bytes)
+{
+    static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB"};
+    double value = (double)bytes;
+    size_t unit = 0;
+
+    for (; value >= 1023.5 && unit < 5; unit++)
+        value /= 1024;
+    snprintf(text, CLI_TABLE_CELL, unit && value < 99.95 ? "%.1f %s" : "%.0f %s", value,
+             units[unit]);
+}
+
+static void shape_text(char text[CLI_TABLE_CELL], const int64_t *shape, uint32_t rank)
+{
+    size_t at = 0;
+
+    snprintf(text, CLI_TABLE_CELL, "%s", rank ? "" : "scalar");
+    for (uint32_t d = 0; d < rank && at < CLI_TABLE_CELL; d++)
+        at +=
+            (size_t)snprintf(text + at, CLI_TABLE_CELL - at, "%s%" PRId64, d ? "x" : "", shape[d]);
+}
+
+static void names_text(char text[CLI_TABLE_CELL], const stk_array_info *info)
+{
+    size_t at = 0;
+
+    snprintf(text, CLI_TABLE_CELL, "-");
+    for (uint32_t d = 0; d < info->rank && info->dimension_names && at < CLI_TABLE_CELL; d++)
+        at += (size_t)snprintf(text + at, CLI_TABLE_CELL - at, "%s%s", d ? "," : "",
+                               info->dimension_names[d] ? info->dimension_names[d] : "-");
+    for (char *p = text; *p; p++)
+        if ((unsigned char)*p < 0x20 || *p == 0x7f)
+            *p = '?';
+}
+
+/* Bytes of the values in stored chunks / stored bytes: chunks that are absent take no part. */
+static double ratio_of(const struct found *f)
+{
+    return f->stored.bytes ? (double)f->stored.values / (double)f->stored.bytes : NAN;
+}
+
+static void number_text(char text[CLI_TABLE_CELL], double value, int digits)
+{
+    if (isnan(value))
+        snprintf(text, CLI_TABLE_CELL, "-");
+    else
+        snprintf(text, CLI_TABLE_CELL, "%.*g", digits, value);
+}
+
+static double nan_share(const stk_array_stats *s)
+{
+    const double all = (double)s->values + (double)s->nan + (double)s->missing;
+
+    return all > 0 ? ((double)s->nan + (double)s->missing) / all : NAN;
+}
+
+static void stats_row(struct cli_table_row *row, size_t c, const stk_array_stats *s, int digits)
+{
+    const double values[] = {s->mean, s->std, s->min, s->max};
+
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++)
+        number_text(row->cells[c++], values[i], digits);
+    if (isnan(nan_share(s)))
+        snprintf(row->cells[c], CLI_TABLE_CELL, "-");
+    else
+        snprintf(row->cells[c], CLI_TABLE_CELL, "%.3g %%", 100 * nan_share(s));
+}
+
+/* Indented below the groups it lies in, which have rows of their own. */
+static void tree_name(char text[CLI_TABLE_CELL], const char *path)
+{
+    const char *name = path;
+    int level = 0;
+
+    for (const char *p = path; *p; p++)
+        if (*p == '/') {
+            name = p + 1;
+            level++;
+        }
+    snprintf(text, CLI_TABLE_CELL, "%*s%.40s", 2 * (level < 10 ? level : 10), "", name);
+    for (char *p = text; *p; p++)
+        if ((unsigned char)*p < 0x20 || *p == 0x7f)
+            *p = '?';
+}
+
+static void array_row(struct cli_table_row *row, const struct found *f, bool stats)
+{
+    const stk_array_info *info = stk_array_get_info(f->array);
+    size_t c = 1;
+
+    snprintf(row->cells[c++], CLI_TABLE_CELL, "%s", info->type_name);
+    names_text(row->cells[c++], info);
+    shape_text(row->cells[c++], info->shape, info->rank);
+    shape_text(row->cells[c++], info->chunk_shape, info->rank);
+    if (memcmp(info->shard_shape, info->chunk_shape, info->rank * sizeof *info->chunk_shape) == 0)
+        snprintf(row->cells[c++], CLI_TABLE_CELL, "-");
+    else
+        shape_text(row->cells[c++], info->shard_shape, info->rank);
+    snprintf(row->cells[c++], CLI_TABLE_CELL, "%s", info->codecs);
+    bytes_text(row->cells[c++], info->bytes);
+    if (f->counted) {
+        bytes_text(row->cells[c++], f->stored.bytes);
+        if (isnan(ratio_of(f)))
+            snprintf(row->cells[c++], CLI_TABLE_CELL, "-");
+        else
+            snprintf(row->cells[c++], CLI_TABLE_CELL, "%.3g", ratio_of(f));
+    } else {
+        c += 2;
+    }
+    if (stats && f->has_stats)
+        stats_row(row, c, &f->stats, 6);
+}
+
+static bool any_stats(const struct survey *survey)
+{
+    for (size_t i = 0; i < survey->count; i++)
+        if (survey->found[i].has_stats)
+            return true;
+    return false;
+}
+
+static void print_group(const struct survey *survey, FILE *out)
+{
+    static const char *const heads[] = {"",       "dtype",  "dimensions", "shape",  "chunks",
+                                        "shards", "codecs", "values",     "stored", "ratio"};
+    static const char *const figures[] = {"mean", "std", "min", "max", "NaN"};
+    struct cli_table table = {0};
+    bool stats = any_stats(survey);
+
+    fprintf(out, "group:      %s\nmetadata:   %s\nattributes: %s\n\n", survey->url,
+            stk_group_is_consolidated(survey->group) ? "consolidated" : "listed, not consolidated",
+            stk_group_attributes(survey->group));
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+        cli_table_column(&table, heads[i], "");
+    for (size_t i = 0; i < sizeof figures / sizeof *figures && stats; i++)
+        cli_table_column(&table, figures[i], "");
+    for (size_t i = 0; i < survey->count; i++) {
+        const struct found *f = &survey->found[i];
+        struct cli_table_row *row = cli_table_row(&table);
+        if (!row)
+            break;
+        tree_name(row->cells[0], f->path);
+        if (f->problem)
+            snprintf(row->note, sizeof row->note, "%s", f->problem);
+        else if (!f->is_array)
+            snprintf(row->note, sizeof row->note, "group");
+        else
+            array_row(row, f, stats);
+    }
+    cli_table_print(&table, cli_terminal_width(out), out);
+    cli_table_free(&table);
+}
+
+static void stats_lines(const struct found *f, struct lines *lines)
+{
+    static const char *const names[] = {"mean", "std", "min", "max"};
+    const double values[] = {f->stats.mean, f->stats.std, f->stats.min, f->stats.max};
+    char text[96];
+
+    snprintf(text, sizeof text, "%" PRIu64, f->stats.values);
+    lines_add(lines, "values", text);
+    for (size_t i = 0; i < 4; i++) {
+        snprintf(text, sizeof text, isnan(values[i]) ? "-" : "%.9g", values[i]);
+        lines_add(lines, names[i], text);
+    }
+    snprintf(text, sizeof text, "%" PRIu64 " NaN, %" PRIu64 " missing (%.3g %%)", f->stats.nan,
+             f->stats.missing, isnan(nan_share(&f->stats)) ? 0.0 : 100 * nan_share(&f->stats));
+    lines_add(lines, "left out", text);
+}
+
+static stk_status array_lines(const struct found *f, struct lines *lines, stk_error *err)
+{
+    char text[160];
+
+    stk_status status = stk_array_describe(f->array, lines_add, lines, err);
+    if (status == STK_OK && f->counted) {
+        int at = snprintf(text, sizeof text, "%" PRIu64 " bytes in %" PRIu64 " object%s",
+                          f->stored.bytes, f->stored.objects, f->stored.objects == 1 ? "" : "s");
+        if (!isnan(ratio_of(f)))
+            snprintf(text + at, sizeof text - (size_t)at, ", ratio %.3g", ratio_of(f));
+        lines_add(lines, "stored", text);
+    } else if (status == STK_OK) {
+        snprintf(text, sizeof text, "not counted; there may be %" PRIu64 " objects (--stats all)",
+                 stk_array_get_info(f->array)->num_objects);
+        lines_add(lines, "stored", text);
+    }
+    if (f->has_stats)
+        stats_lines(f, lines);
+    return status;
+}
+
+static void json_shape(const char *name, const int64_t *shape, uint32_t rank, FILE *out)
+{
+    fprintf(out, ", \"%s\": [", name);
+    for (uint32_t d = 0; d < rank; d++)
+        fprintf(out, "%s%" PRId64, d ? ", " : "", shape[d]);
+    fputc(']', out);
+}
+
+static void json_member(const char *name, double value, FILE *out)
+{
+    fprintf(out, ", \"%s\": ", name);
+    cli_json_number(out, value);
+}
+
+/* A JSON text as it is, but for the words that Python writes and JSON does not know: null. */
+static void json_attributes(const char *text, FILE *out)
+{
+    static const char *const words[] = {"NaN", "-Infinity", "Infinity"};
+    bool quoted = false;
+
+    while (*text) {
+        size_t skip = 0;
+        for (size_t i = 0; i < sizeof words / sizeof *words && !quoted && !skip; i++)
+            if (strncmp(text, words[i], strlen(words[i])) == 0)
+                skip = strlen(words[i]);
+        if (skip) {
+            fputs("null", out);
+            text += skip;
+            continue;
+        }
+        if (quoted && *text == '\\' && text[1])
+            fputc(*text++, out);
+        else if (*text == '"')
+            quoted = !quoted;
+        fputc(*text++, out);
+    }
+}
+
+static void json_array(const struct found *f, FILE *out)
+{
+    const stk_array_info *info = stk_array_get_info(f->array);
+    char text[2048];
+
+    fprintf(out, ", \"format\": \"%s\", \"dtype\": \"%s\"", info->format, info->type_name);
+    json_shape("shape", info->shape, info->rank, out);
+    json_shape("chunks", info->chunk_shape, info->rank, out);
+    json_shape("shards", info->shard_shape, info->rank, out);
+    fputs(", \"dimensions\": [", out);
+    for (uint32_t d = 0; d < info->rank && info->dimension_names; d++) {
+        fputs(d ? ", " : "", out);
+        if (info->dimension_names[d])
+            cli_json_string(out, info->dimension_names[d]);
+        else
+            fputs("null", out);
+    }
+    fputs("], \"codecs\": ", out);
+    cli_json_string(out, info->codecs);
+    if (info->fill_value &&
+        stk_array_value_text(f->array, info->fill_value, text, sizeof text) < sizeof text)
+        fprintf(out, ", \"fill_value\": %s", text);
+    fprintf(out, ", \"bytes\": %" PRIu64, info->bytes);
+    if (f->counted) {
+        fprintf(out, ", \"stored_objects\": %" PRIu64 ", \"stored_bytes\": %" PRIu64,
+                f->stored.objects, f->stored.bytes);
+        json_member("ratio", ratio_of(f), out);
+    }
+    fputs(", \"attributes\": ", out);
+    json_attributes(info->attributes, out);
+    if (!f->has_stats)
+        return;
+    fprintf(out,
+            ", \"stats\": {\"values\": %" PRIu64 ", \"nan\": %" PRIu64 ", \"missing\": %" PRIu64,
+            f->stats.values, f->stats.nan, f->stats.missing);
+    json_member("mean", f->stats.mean, out);
+    json_member("std", f->stats.std, out);
+    json_member("min", f->stats.min, out);
+    json_member("max", f->stats.max, out);
+    fputc('}', out);
+}
+
+static void print_json_survey(const struct survey *survey, FILE *out)
+{
+    fputs("{\"spec\": ", out);
+    cli_json_string(out, survey->url);
+    if (!survey->group) {
+        json_array(&survey->found[0], out);
+        fputs("}\n", out);
+        return;
+    }
+    fprintf(out, ", \"consolidated\": %s, \"attributes\": ",
+            stk_group_is_consolidated(survey->group) ? "true" : "false");
+    json_attributes(stk_group_attributes(survey->group), out);
+    fputs(", \"nodes\": [", out);
+    for (size_t i = 0; i < survey->count; i++) {
+        const struct found *f = &survey->found[i];
+        fputs(i ? ",\n  {\"path\": " : "\n  {\"path\": ", out);
+        cli_json_string(out, f->path);
+        fprintf(out, ", \"type\": \"%s\"", f->is_array ? "array" : "group");
+        if (f->problem) {
+            fputs(", \"problem\": ", out);
+            cli_json_string(out, f->problem);
+        } else if (f->is_array) {
+            json_array(f, out);
+        }
+        fputc('}', out);
+    }
+    fputs("]}\n", out);
+}
+
+/* Every array a row, as the table has it. */
+static void print_csv_group(const struct survey *survey, FILE *out)
+{
+    struct cli_table_row row;
+
+    fputs("path,dtype,dimensions,shape,chunks,shards,codecs,bytes,stored_bytes,ratio,mean,std,min,"
+          "max,nan_"
+          "share,problem\n",
+          out);
+    for (size_t i = 0; i < survey->count; i++) {
+        const struct found *f = &survey->found[i];
+        if (!f->is_array)
+            continue;
+        memset(&row, 0, sizeof row);
+        if (f->array) {
+            array_row(&row, f, false);
+            snprintf(row.cells[7], CLI_TABLE_CELL, "%" PRIu64, stk_array_get_info(f->array)->bytes);
+            if (f->counted)
+                snprintf(row.cells[8], CLI_TABLE_CELL, "%" PRIu64, f->stored.bytes);
+        }
+        if (f->has_stats) {
+            stats_row(&row, 10, &f->stats, 17);
+            snprintf(row.cells[14], CLI_TABLE_CELL, "%.9g", nan_share(&f->stats));
+        }
+        cli_csv_string(out, f->path);
+        for (size_t c = 1; c < 15; c++) {
+            fputc(',', out);
+            cli_csv_string(out, strcmp(row.cells[c], "-") ? row.cells[c] : "");
+        }
+        fputc(',', out);
+        cli_csv_string(out, f->problem ? f->problem : "");
+        fputc('\n', out);
+    }
+}
+
+static int print_array(const struct survey *survey, struct cli *cli)
+{
+    struct lines lines = {0};
+    stk_error err;
+
+    stk_status status = array_lines(&survey->found[0], &lines, &err);
+    int code = status == STK_OK ? CLI_GOOD : cli_fail(cli, status, &err);
+    if (lines.failed) {
+        cli_error("no memory for the description of %s", survey->url);
+        code = CLI_FAILED;
+    }
+    if (code == CLI_GOOD)
+        lines_print(&lines, cli->format, cli->out);
+    lines_free(&lines);
+    return code;
+}
+
+/* ---- The command ----------------------------------------------------------------------------- */
+
+/* A group, or an array by itself. */
+static int open_survey(struct survey *survey, stk_context *context)
+{
+    stk_error err;
+
+    stk_status status = stk_group_open(context, survey->url, &survey->group, &err);
+    if (status == STK_OK)
+        return find_nodes(survey);
+    /* What is no group may be an array; what cannot be read is neither. */
+    if (status != STK_EMISMATCH && status != STK_ENOENT && status != STK_EINVAL)
+        return cli_fail(survey->cli, status, &err);
+    struct found *f = add_found(survey, "");
+    if (!f) {
+        cli_error("no memory to describe %s", survey->url);
+        return CLI_FAILED;
+    }
+    f->is_array = true;
+    status = stk_array_open(context, survey->url, NULL, &f->array, &err);
+    if (status == STK_OK)
+        status = look_at(survey, f, &err);
+    return status == STK_OK ? CLI_GO_ON : cli_fail(survey->cli, status, &err);
+}
+
+int info_array(struct cli *cli, stk_context *context, const char *spec)
+{
+    struct survey survey = {.cli = cli, .url = cli_array_url(spec)};
+
+    int code = info_array_stats(cli, &survey.make_stats, &survey.show_stats);
+    if (code != CLI_GO_ON)
+        return code;
+    cli_signals_install();
+    code = open_survey(&survey, context);
+    cli_console_clear();
+    if (code == CLI_GO_ON) {
+        code = CLI_GOOD;
+        if (cli->format == CLI_JSON)
+            print_json_survey(&survey, cli->out);
+        else if (!survey.group)
+            code = print_array(&survey, cli);
+        else if (cli->format == CLI_CSV)
+            print_csv_group(&survey, cli->out);
+        else
+            print_group(&survey, cli->out);
+    }
+    release(&survey);
+    return code;
+}

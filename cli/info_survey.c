@@ -1,0 +1,498 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Statistics of pictures for `stoker info`: the survey itself is the library's; here it is chosen,
+ * kept for the next time and shown. It is kept under the fingerprint of the dataset, in the user's
+ * cache, so that it is never that of other data and read-only trees can have one.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "info.h"
+
+#define AUTO_PICTURES 20000 /* a larger dataset is sampled, unless all is asked for */
+#define SHOWN_BROKEN  20
+#define KEPT_BROKEN   1000
+#define SHOWN_CLASSES 20
+#define HEADER        "stoker survey 1\n"
+
+enum { STATS_AUTO, STATS_ALL, STATS_NONE };
+
+struct survey_options {
+    uint32_t struct_size;
+    int32_t stats;
+    uint64_t sample;
+};
+
+static const stk_option option_rows[] = {
+    {.name = "stats",
+     .type = STK_OPTION_ENUM,
+     .offset = offsetof(struct survey_options, stats),
+     .initial = "auto",
+     .choices = "auto|all|none",
+     .doc = "Read pictures for mean, std, sizes, formats and broken files. auto: encoded pictures, "
+            "20,000 evenly spread where there are more. all: every picture, of any dataset. The "
+            "result is kept for the next time. Of arrays: all reads the values and keeps what it "
+            "finds beside them, auto shows what was kept."},
+    {.name = "sample",
+     .type = STK_OPTION_UINT,
+     .offset = offsetof(struct survey_options, sample),
+     .initial = "0",
+     .metavar = "N",
+     .doc = "Read N pictures, evenly spread over the dataset; 0: as --stats says."},
+};
+
+static const stk_option_table table = {.name = "info",
+                                       .doc = "Statistics of pictures",
+                                       .struct_size = sizeof(struct survey_options),
+                                       .options = option_rows,
+                                       .count = sizeof option_rows / sizeof option_rows[0]};
+
+const stk_option_table *info_survey_table(void)
+{
+    return &table;
+}
+
+/* ---- Keeping --------------------------------------------------------------------------------- */
+
+bool info_cache_folder(char *folder, size_t size)
+{
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    int length;
+
+    if (cache && *cache == '/')
+        length = snprintf(folder, size, "%s/stoker", cache);
+    else if (home && *home == '/')
+        length = snprintf(folder, size, "%s/.cache/stoker", home);
+    else
+        return false;
+    return length > 0 && (size_t)length < size;
+}
+
+/* Where a survey of this dataset and size is kept; false: nowhere. */
+static bool kept_path(const stk_dataset *dataset, uint64_t looked, char path[PATH_MAX])
+{
+    char folder[PATH_MAX - 80];
+
+    if (!info_cache_folder(folder, sizeof folder))
+        return false;
+    snprintf(path, PATH_MAX, "%s/survey-%016" PRIx64 "-%" PRIu64, folder, dataset->fingerprint,
+             looked);
+    return true;
+}
+
+/* Names may hold any bytes: those that would end a line or a word are written as %XX. */
+static void write_escaped(FILE *file, const char *text)
+{
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+
+        if (c <= 0x20 || c == '%' || c == 0x7f)
+            fprintf(file, "%%%02x", c);
+        else
+            fputc(c, file);
+    }
+}
+
+static void read_escaped(char *text)
+{
+    char *to = text;
+
+    for (const char *p = text; *p; to++) {
+        unsigned value;
+
+        if (*p == '%' && sscanf(p + 1, "%2x", &value) == 1) {
+            *to = (char)value;
+            p += p[1] && p[2] ? 3 : 1;
+        } else {
+            *to = *p++;
+        }
+    }
+    *to = '\0';
+}
+
+/* The numbers of a survey, one after the other, so that reading and writing cannot differ. */
+static size_t numbers_of(stk_survey *s, uint64_t *numbers[40])
+{
+    uint64_t *const plain[] = {&s->pictures,         &s->broken, &s->bytes, &s->jpeg,
+                               &s->jpeg_progressive, &s->png,    &s->grey,  &s->turned};
+    size_t n = 0;
+
+    for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++)
+        numbers[n++] = plain[i];
+    for (size_t i = 0; i < STK_SURVEY_SIDES; i++)
+        numbers[n++] = &s->sides[i];
+    return n;
+}
+
+static void write_survey(FILE *file, const struct info_survey *survey, const stk_dataset *dataset)
+{
+    stk_survey s = survey->found;
+    uint64_t *numbers[40];
+    const size_t n = numbers_of(&s, numbers);
+
+    fputs(HEADER, file);
+    for (size_t i = 0; i < n; i++)
+        fprintf(file, "%" PRIu64 "\n", *numbers[i]);
+    fprintf(file, "%u %u %u %u %.17g %.17g %.17g %u\n", s.min_width, s.min_height, s.max_width,
+            s.max_height, s.mean_width, s.mean_height, s.entropy_share, s.channels);
+    for (size_t c = 0; c < 4; c++)
+        fprintf(file, "%.17g %.17g\n", s.mean[c], s.std[c]);
+    for (uint32_t c = 0; c < dataset->num_classes; c++)
+        fprintf(file, "%" PRIu64 "\n", survey->class_counts[c]);
+    fprintf(file, "%zu\n", survey->broken.count);
+    for (size_t i = 0; i < survey->broken.count; i++) {
+        write_escaped(file, survey->broken.line[i].name);
+        fputc(' ', file);
+        write_escaped(file, survey->broken.line[i].value);
+        fputc('\n', file);
+    }
+    fputs("end\n", file);
+}
+
+static bool read_survey(FILE *file, struct info_survey *survey, const stk_dataset *dataset)
+{
+    stk_survey *s = &survey->found;
+    uint64_t *numbers[40];
+    const size_t n = numbers_of(s, numbers);
+    char line[4096], name[2048], reason[2048];
+    size_t broken;
+
+    if (!fgets(line, sizeof line, file) || strcmp(line, HEADER) != 0)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (fscanf(file, "%" SCNu64, numbers[i]) != 1)
+            return false;
+    if (fscanf(file, "%u %u %u %u %lf %lf %lf %u", &s->min_width, &s->min_height, &s->max_width,
+               &s->max_height, &s->mean_width, &s->mean_height, &s->entropy_share,
+               &s->channels) != 8 ||
+        s->channels > 4)
+        return false;
+    for (size_t c = 0; c < 4; c++)
+        if (fscanf(file, "%lf %lf", &s->mean[c], &s->std[c]) != 2)
+            return false;
+    for (uint32_t c = 0; c < dataset->num_classes; c++)
+        if (fscanf(file, "%" SCNu64, &survey->class_counts[c]) != 1)
+            return false;
+    if (fscanf(file, "%zu", &broken) != 1 || broken > KEPT_BROKEN)
+        return false;
+    for (size_t i = 0; i < broken; i++) {
+        if (fscanf(file, "%2047s %2047s", name, reason) != 2)
+            return false;
+        read_escaped(name);
+        read_escaped(reason);
+        lines_add(&survey->broken, name, reason);
+    }
+    return fscanf(file, "%8s", name) == 1 && strcmp(name, "end") == 0 && !survey->broken.failed;
+}
+
+/* A survey that was kept; whatever is wrong with it, it is as if there were none. */
+static bool take_kept(struct info_survey *survey, const stk_dataset *dataset, const char *path)
+{
+    FILE *file = fopen(path, "r");
+
+    if (!file)
+        return false;
+    bool good = read_survey(file, survey, dataset);
+    fclose(file);
+    if (!good) {
+        survey->broken.count = 0;
+        survey->found = (stk_survey){.struct_size = sizeof survey->found};
+    }
+    return good;
+}
+
+static void make_folders(char *path)
+{
+    for (char *p = path + 1; *p; p++)
+        if (*p == '/') {
+            *p = '\0';
+            (void)mkdir(path, 0777);
+            *p = '/';
+        }
+}
+
+/* Nothing is lost where it cannot be kept: it is made again. */
+static void keep(const struct info_survey *survey, const stk_dataset *dataset, char *path)
+{
+    char partial[PATH_MAX + 32];
+
+    make_folders(path);
+    snprintf(partial, sizeof partial, "%s.%ld", path, (long)getpid());
+    FILE *file = fopen(partial, "w");
+    if (!file)
+        return;
+    write_survey(file, survey, dataset);
+    bool good = !ferror(file);
+    if (fclose(file) != 0 || !good || rename(partial, path) != 0)
+        unlink(partial);
+}
+
+/* ---- Surveying ------------------------------------------------------------------------------- */
+
+static bool has_encoded_pictures(const stk_dataset *dataset)
+{
+    for (uint32_t f = 0; f < dataset->num_fields; f++)
+        if (dataset->fields[f].picture && dataset->fields[f].layout == STK_BYTES)
+            return true;
+    return false;
+}
+
+static bool stop(void *user)
+{
+    (void)user;
+    return cli_interrupted() != 0;
+}
+
+static void note_broken(void *user, uint64_t index, const char *key, const char *reason)
+{
+    struct info_survey *survey = user;
+
+    (void)index;
+    if (survey->broken.count < KEPT_BROKEN)
+        lines_add(&survey->broken, *key ? key : "?", reason);
+}
+
+static int compare_lines(const void *a, const void *b)
+{
+    return strcmp(((const struct line *)a)->name, ((const struct line *)b)->name);
+}
+
+int info_array_stats(struct cli *cli, bool *make, bool *show)
+{
+    struct survey_options own;
+
+    int code = cli_apply(cli, &table, 0, &own);
+    if (code != CLI_GO_ON)
+        return code;
+    if (own.sample) {
+        cli_error("info.sample: it is for pictures; the statistics of an array are of all values");
+        return CLI_USAGE;
+    }
+    *make = own.stats == STATS_ALL;
+    *show = own.stats != STATS_NONE;
+    return CLI_GO_ON;
+}
+
+int info_survey(struct cli *cli, stk_dataset *dataset, struct info_survey *out)
+{
+    struct survey_options own;
+    stk_survey_options options;
+    char path[PATH_MAX];
+    stk_error err;
+
+    *out = (struct info_survey){.found = {.struct_size = sizeof out->found}};
+    int code = cli_apply(cli, &table, 0, &own);
+    if (code != CLI_GO_ON)
+        return code;
+    if (own.stats == STATS_NONE ||
+        (own.stats == STATS_AUTO && !own.sample && !has_encoded_pictures(dataset)))
+        return CLI_GO_ON;
+    stk_survey_options_init(&options);
+    options.limit = own.sample ? own.sample : own.stats == STATS_AUTO ? AUTO_PICTURES : 0;
+    options.stop = stop;
+    if (options.limit > dataset->size)
+        options.limit = 0;
+    out->class_counts = calloc((size_t)dataset->num_classes + 1, sizeof *out->class_counts);
+    if (!out->class_counts) {
+        cli_error("no memory for the counts of %u classes", dataset->num_classes);
+        return CLI_FAILED;
+    }
+    const bool keeps = kept_path(dataset, options.limit ? options.limit : dataset->size, path);
+    out->kept = keeps && take_kept(out, dataset, path);
+    out->there = true;
+    if (out->kept)
+        return CLI_GO_ON;
+    cli_signals_install();
+    stk_status status =
+        stk_survey_run(dataset, &options, out->class_counts, note_broken, out, &out->found, &err);
+    cli_console_clear();
+    if (status != STK_OK)
+        return cli_fail(cli, status, &err);
+    qsort(out->broken.line, out->broken.count, sizeof *out->broken.line, compare_lines);
+    if (keeps)
+        keep(out, dataset, path);
+    return CLI_GO_ON;
+}
+
+void info_survey_release(struct info_survey *survey)
+{
+    for (size_t i = 0; i < survey->broken.count; i++) {
+        free(survey->broken.line[i].name);
+        free(survey->broken.line[i].value);
+    }
+    free(survey->broken.line);
+    free(survey->class_counts);
+}
+
+/* ---- Showing --------------------------------------------------------------------------------- */
+
+static void add(struct lines *lines, const char *name, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void add(struct lines *lines, const char *name, const char *format, ...)
+{
+    char text[1024];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    lines_add(lines, name, text);
+}
+
+/* "32 to 63", "4096 and more" */
+static void side_text(size_t bin, char text[32])
+{
+    const unsigned from = bin ? 16u << bin : 0, end = 32u << bin;
+
+    if (bin + 1 == STK_SURVEY_SIDES)
+        snprintf(text, 32, "%u and more", from);
+    else if (bin == 0)
+        snprintf(text, 32, "below %u", end);
+    else
+        snprintf(text, 32, "%u to %u", from, end - 1);
+}
+
+static void side_lines(const stk_survey *s, struct lines *lines)
+{
+    static const char bar[] = "########################################";
+    uint64_t most = 1;
+    char side[32];
+
+    for (size_t i = 0; i < STK_SURVEY_SIDES; i++)
+        most = s->sides[i] > most ? s->sides[i] : most;
+    for (size_t i = 0; i < STK_SURVEY_SIDES; i++) {
+        if (!s->sides[i])
+            continue;
+        side_text(i, side);
+        add(lines, "shorter side", "%-13s %8" PRIu64 "  %.*s", side, s->sides[i],
+            (int)((s->sides[i] * (sizeof bar - 1) + most - 1) / most), bar);
+    }
+}
+
+static void class_lines(const struct info_survey *survey, const stk_dataset *dataset,
+                        struct lines *lines)
+{
+    uint64_t least = UINT64_MAX, most = 0, sum = 0;
+
+    if (!dataset->num_classes)
+        return;
+    for (uint32_t c = 0; c < dataset->num_classes; c++) {
+        uint64_t n = survey->class_counts[c];
+
+        least = n < least ? n : least;
+        most = n > most ? n : most;
+        sum += n;
+    }
+    add(lines, "samples a class", "%" PRIu64 " to %" PRIu64 ", %.1f in the mean", least, most,
+        (double)sum / dataset->num_classes);
+    for (uint32_t c = 0; dataset->classes && c < dataset->num_classes && c < SHOWN_CLASSES; c++)
+        add(lines, "class", "%u %s: %" PRIu64, c, dataset->classes[c], survey->class_counts[c]);
+    if (dataset->num_classes > SHOWN_CLASSES)
+        add(lines, "class", "and %u more; --format json has them all",
+            dataset->num_classes - SHOWN_CLASSES);
+}
+
+static void values_text(const double *values, uint32_t channels, char text[96])
+{
+    int at = snprintf(text, 96, "[");
+
+    for (uint32_t c = 0; c < channels; c++)
+        at += snprintf(text + at, 96 - (size_t)at, "%s%.4f", c ? ", " : "", values[c]);
+    snprintf(text + at, 96 - (size_t)at, "]");
+}
+
+void info_survey_lines(const struct info_survey *survey, const stk_dataset *dataset,
+                       struct lines *lines)
+{
+    const stk_survey *s = &survey->found;
+    char mean[96], std[96];
+
+    if (!survey->there)
+        return;
+    add(lines, "pictures read", "%" PRIu64 " of %" PRIu64 "%s", s->pictures, dataset->size,
+        survey->kept ? " (kept from an earlier time)" : "");
+    class_lines(survey, dataset, lines);
+    if (s->jpeg + s->png)
+        add(lines, "formats",
+            "%" PRIu64 " JPEG (%" PRIu64 " progressive), %" PRIu64 " PNG; %" PRIu64
+            " grey, %" PRIu64 " turned by EXIF",
+            s->jpeg, s->jpeg_progressive, s->png, s->grey, s->turned);
+    if (s->pictures > s->broken) {
+        add(lines, "width x height", "%.0f x %.0f in the mean, from %u x %u to %u x %u",
+            s->mean_width, s->mean_height, s->min_width, s->min_height, s->max_width,
+            s->max_height);
+        side_lines(s, lines);
+        add(lines, "bytes a picture", "%.0f in the mean",
+            (double)s->bytes / (double)(s->pictures - s->broken));
+        values_text(s->mean, s->channels, mean);
+        values_text(s->std, s->channels, std);
+        add(lines, "mean, std", "normalize(%s, %s)", mean, std);
+    }
+    if (s->entropy_share >= 0)
+        add(lines, "decoding JPEG", "about %.0f %% of the time is entropy decoding (an estimate)",
+            100 * s->entropy_share);
+    add(lines, "broken", "%" PRIu64, s->broken);
+    for (size_t i = 0; i < survey->broken.count && i < SHOWN_BROKEN; i++)
+        add(lines, "broken file", "%s: %s", survey->broken.line[i].name,
+            survey->broken.line[i].value);
+    if (s->broken > SHOWN_BROKEN)
+        add(lines, "broken file", "and %" PRIu64 " more; --format json has the first %d",
+            s->broken - SHOWN_BROKEN, KEPT_BROKEN);
+}
+
+static void json_values(const char *name, const double *values, uint32_t channels, FILE *out)
+{
+    fprintf(out, ",\n    \"%s\": [", name);
+    for (uint32_t c = 0; c < channels; c++) {
+        fputs(c ? ", " : "", out);
+        cli_json_number(out, values[c]);
+    }
+    fputs("]", out);
+}
+
+void info_survey_json(const struct info_survey *survey, const stk_dataset *dataset, FILE *out)
+{
+    const stk_survey *s = &survey->found;
+
+    if (!survey->there)
+        return;
+    fprintf(out,
+            ",\n  \"survey\": {\n    \"pictures\": %" PRIu64 ", \"of\": %" PRIu64
+            ", \"broken\": %" PRIu64 ", \"bytes\": %" PRIu64 ",\n    \"jpeg\": %" PRIu64
+            ", \"jpeg_progressive\": %" PRIu64 ", \"png\": %" PRIu64 ", \"grey\": %" PRIu64
+            ", \"turned\": %" PRIu64
+            ",\n    \"min_width\": %u, \"min_height\": %u, \"max_width\": %u, \"max_height\": %u, "
+            "\"mean_width\": ",
+            s->pictures, dataset->size, s->broken, s->bytes, s->jpeg, s->jpeg_progressive, s->png,
+            s->grey, s->turned, s->min_width, s->min_height, s->max_width, s->max_height);
+    cli_json_number(out, s->mean_width);
+    fputs(", \"mean_height\": ", out);
+    cli_json_number(out, s->mean_height);
+    fputs(",\n    \"shorter_sides\": [", out);
+    for (size_t i = 0; i < STK_SURVEY_SIDES; i++)
+        fprintf(out, "%s%" PRIu64, i ? ", " : "", s->sides[i]);
+    fputs("]", out);
+    json_values("mean", s->mean, s->channels, out);
+    json_values("std", s->std, s->channels, out);
+    fputs(",\n    \"entropy_share\": ", out);
+    cli_json_number(out, s->entropy_share >= 0 ? s->entropy_share : (double)NAN);
+    fputs(",\n    \"class_counts\": [", out);
+    for (uint32_t c = 0; c < dataset->num_classes; c++)
+        fprintf(out, "%s%" PRIu64, c ? ", " : "", survey->class_counts[c]);
+    fputs("],\n    \"broken_files\": [", out);
+    for (size_t i = 0; i < survey->broken.count; i++) {
+        fputs(i ? ",\n      {\"key\": " : "\n      {\"key\": ", out);
+        cli_json_string(out, survey->broken.line[i].name);
+        fputs(", \"reason\": ", out);
+        cli_json_string(out, survey->broken.line[i].value);
+        fputs("}", out);
+    }
+    fputs("]\n  }", out);
+}

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stoker profile: a few steps of a training under the simple, advanced and trace profilers. */
+#include "profile.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "train.h"
+
+/* ---- Usage ----------------------------------------------------------------------------------- */
+
+struct profile_options {
+    uint32_t struct_size;
+    uint64_t steps, warmup_steps;
+    const char *output_dir;
+};
+
+#define AT(member) offsetof(struct profile_options, member)
+
+static const stk_option_table *profiling_table(void)
+{
+    static const stk_option rows[] = {
+        {"steps", STK_OPTION_UINT, AT(steps), "100", 1, 1e6, NULL, "N",
+         "Optimizer steps to measure."},
+        {"warmup_steps", STK_OPTION_UINT, AT(warmup_steps), "10", 0, 1e6, NULL, "N",
+         "Steps before them, which the breakdown leaves out."},
+        {"output_dir", STK_OPTION_STRING, AT(output_dir), "output/profiler", 0, 0, NULL, "DIR",
+         "Folder that gets one of the name of the configuration."},
+    };
+    static const stk_option_table table = {.name = "profiling",
+                                           .doc = "What to run",
+                                           .struct_size = sizeof(struct profile_options),
+                                           .options = rows,
+                                           .count = sizeof rows / sizeof *rows};
+
+    return &table;
+}
+
+static cli_table_fn *const tables[] = {
+    profiling_table,       stk_profile_option_table,  train_top_table,
+    train_data_table,      stk_trainer_option_table,  train_model_table,
+    train_optimizer_table, stk_schedule_option_table, stk_model_module_option_table,
+    train_loader_table,    cli_context_table,         NULL};
+
+static const struct cli_usage usage = {
+    .name = "profile",
+    .synopsis = "[CONFIG.yaml] [options]",
+    .about =
+        "Trains a few steps and says where their time goes: for each batch, waiting for data, "
+        "forward, backward and\n"
+        "all else; for each layer, time, GFLOP/s and GB/s. It ends with a paragraph on what limits "
+        "and what to change.\n"
+        "\n"
+        "Below output/profiler/CONFIG (--output-dir) it leaves timing_summary.yaml, "
+        "timing_results.csv and layers.csv,\n"
+        "and in profiler_logs the files of the profilers: the tables of simple and advanced, as "
+        "PyTorch Lightning's,\n"
+        "and a trace of trainer, layers, workers and reads (*.pt.trace.json) for ui.perfetto.dev "
+        "or "
+        "chrome://tracing.\n"
+        "\n"
+        "Options are those of 'stoker train'. Checkpoints are left out unless the configuration "
+        "asks for them.\n",
+    .examples = "  stoker profile examples/mnist.yaml\n"
+                "  stoker profile examples/mnist.yaml --steps 500 --num-workers 2\n"
+                "  stoker profile examples/mnist.yaml --profiler trace --max-events 1000000\n",
+    .tables = tables,
+    .yaml = true,
+    .lists = train_lists,
+};
+
+/* ---- A run ----------------------------------------------------------------------------------- */
+
+struct run {
+    struct cli *cli;
+    stk_context *context;
+    struct profile_options options;
+    stk_profile_options profiler;
+    struct train_config config;
+    struct train_sets sets;
+    struct train_made made;
+    stk_trainer *trainer;
+    stk_profile *profile;
+    const char *file; /* the first YAML file of the command line; NULL: none */
+    char folder[PROFILE_PATH], logs[PROFILE_PATH + 32];
+};
+
+static void stop(void *trainer)
+{
+    stk_trainer_stop(trainer);
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t length = strlen(text), tail = strlen(end);
+
+    return length > tail && strcmp(text + length - tail, end) == 0;
+}
+
+/* The configuration whose name the results get. */
+static const char *find_file(const struct cli *cli)
+{
+    for (int i = 0; i < cli->argc; i++) {
+        const char *text = cli->argv[i];
+        if (strncmp(text, "--config=", 9) == 0)
+            return text + 9;
+        if (strcmp(text, "--config") == 0)
+            return i + 1 < cli->argc ? cli->argv[i + 1] : NULL;
+        if (*text != '-' && (ends_with(text, ".yaml") || ends_with(text, ".yml")))
+            return text;
+    }
+    return NULL;
+}
+
+static int make_folders(struct run *run)
+{
+    const char *name = run->file ? run->file : "default";
+    const char *slash = strrchr(name, '/');
+
+    name = slash ? slash + 1 : name;
+    size_t length = strlen(name) - (ends_with(name, ".yaml") ? 5 : ends_with(name, ".yml") ? 4 : 0);
+    int n = snprintf(run->folder, sizeof run->folder, "%s/%.*s", cli_home(run->options.output_dir),
+                     (int)length, name);
+    if (n < 0 || (size_t)n >= sizeof run->folder) {
+        cli_error("profiling.output_dir: the path is too long");
+        return CLI_USAGE;
+    }
+    snprintf(run->logs, sizeof run->logs, "%s/profiler_logs", run->folder);
+    return CLI_GO_ON;
+}
+
+/* All three into one folder, unless told otherwise. */
+static void set_profilers(struct run *run)
+{
+    if (!run->profiler.profiler)
+        run->profiler.profiler = "simple,advanced,trace";
+    if (!run->profiler.dirpath)
+        run->profiler.dirpath = run->logs;
+    if (!run->profiler.filename)
+        run->profiler.filename = "profiler_output";
+}
+
+/* A few steps, whatever the training is to last; nothing that is only of use after a whole one. */
+static int set_trainer(struct run *run)
+{
+    const stk_config *config = run->cli->config;
+    stk_trainer_options *t = &run->config.trainer;
+
+    if (run->config.top.ckpt_path) {
+        cli_error("ckpt_path: a profile is of the first steps of a training; leave it out");
+        return CLI_USAGE;
+    }
+    t->max_steps = (int64_t)(run->options.steps + run->options.warmup_steps);
+    t->max_epochs = -1;
+    t->max_time = NULL;
+    t->min_epochs = t->min_steps = 0;
+    if (stk_config_count(config, "trainer.num_sanity_val_steps") == 0)
+        t->num_sanity_val_steps = 0;
+    if (stk_config_count(config, "trainer.enable_checkpointing") == 0 &&
+        !train_has_item(run->cli, config, "callbacks", "model_checkpoint"))
+        t->enable_checkpointing = STK_SWITCH_FALSE;
+    if (stk_config_count(config, "trainer.default_root_dir") == 0)
+        t->default_root_dir = run->folder;
+    return CLI_GO_ON;
+}
+
+static int read_options(struct run *run)
+{
+    struct cli *cli = run->cli;
+    struct cli_context_options process;
+
+    run->file = find_file(cli);
+    int code = cli_apply(cli, profiling_table(), 0, &run->options);
+    if (code == CLI_GO_ON)
+        code = cli_apply(cli, stk_profile_option_table(), 0, &run->profiler);
+    if (code == CLI_GO_ON)
+        code = cli_apply(cli, cli_context_table(), 0, &process);
+    if (code == CLI_GO_ON)
+        code = train_config_read(cli, cli->config, &run->config);
+    if (code == CLI_GO_ON)
+        code = make_folders(run);
+    if (code == CLI_GO_ON)
+        code = set_trainer(run);
+    if (code != CLI_GO_ON)
+        return code;
+    set_profilers(run);
+    cli_compute_environment(cli, process.compute_threads);
+    cli_signals_watch();
+    return CLI_GO_ON;
+}
+
+static int make_trainer(struct run *run)
+{
+    struct cli *cli = run->cli;
+    stk_console console;
+    stk_error err;
+
+    stk_status status = stk_trainer_create(run->context, &run->config.trainer, &run->trainer, &err);
+    if (status != STK_OK)
+        return train_fail(cli, status, &err);
+    train_console_make(cli, &console);
+    stk_trainer_set_console(run->trainer, &console);
+    status = stk_profile_create(run->trainer, &run->profiler, &run->profile, &err);
+    if (status != STK_OK)
+        return train_fail(cli, status, &err);
+    int code = train_add_callbacks(cli, cli->config, run->trainer);
+    return code == CLI_GO_ON ? train_add_loggers(cli, cli->config, run->trainer) : code;
+}
+
+static int run_make(struct run *run)
+{
+    struct cli *cli = run->cli;
+
+    int code = cli_parse(cli, &usage);
+    if (code == CLI_GO_ON)
+        code = read_options(run);
+    if (code == CLI_GO_ON)
+        code = cli_context(cli, 0, &run->context);
+    if (code == CLI_GO_ON)
+        code = make_trainer(run);
+    if (code == CLI_GO_ON)
+        code = train_sets_open(cli, run->context, &run->config, TRAIN_FIT, &run->sets);
+    if (code == CLI_GO_ON)
+        code = train_make(run->cli, run->context, &run->config, &run->sets, &run->made);
+    if (code == CLI_GO_ON)
+        cli_on_interrupt(stop, run->trainer);
+    return code;
+}
+
+static void run_release(struct run *run)
+{
+    cli_on_interrupt(NULL, NULL);
+    stk_profile_close(&run->profile, NULL);
+    stk_trainer_destroy(&run->trainer);
+    train_release(&run->made);
+    train_sets_close(&run->sets);
+}
+
+static int fit(struct run *run)
+{
+    struct train_sets *sets = &run->sets;
+    const stk_loader_source train = {
+        .struct_size = sizeof train, .dataset = sets->train, .options = &sets->loader};
+    const stk_loader_source val = {
+        .struct_size = sizeof val, .dataset = sets->val, .options = &sets->eval};
+    const stk_trainer_data data = {
+        .struct_size = sizeof data, .train = &train, .val = &val, .num_val = sets->val != NULL};
+    stk_error err;
+
+    stk_status status = stk_trainer_fit(run->trainer, run->made.module, &data, NULL, &err);
+    return status == STK_OK ? CLI_GO_ON : cli_fail(run->cli, status, &err);
+}
+
+/* ---- The command ----------------------------------------------------------------------------- */
+
+static int report(struct run *run)
+{
+    struct profile_summary summary = {.warmup = run->options.warmup_steps *
+                                                run->config.trainer.accumulate_grad_batches,
+                                      .batch_size = run->sets.loader.batch_size,
+                                      .num_workers = run->sets.loader.num_workers,
+                                      .config = run->file};
+    stk_error err;
+
+    int code = profile_summarize(run->cli, run->profile, &summary);
+    if (code == CLI_GO_ON)
+        code = profile_write_files(run->cli, run->profile, &summary, run->folder);
+    if (code != CLI_GO_ON)
+        return code;
+    profile_print(run->cli, run->profile, &summary);
+    stk_status status = stk_profile_finish(run->profile, &err);
+    if (status != STK_OK)
+        return cli_fail(run->cli, status, &err);
+    if (run->cli->format == CLI_TABLE) {
+        fprintf(run->cli->out, "\nIn %s: timing_summary.yaml, timing_results.csv, layers.csv\n",
+                run->folder);
+        for (size_t i = 0; stk_profile_file(run->profile, i); i++)
+            fprintf(run->cli->out, "%s\n", stk_profile_file(run->profile, i));
+    }
+    return CLI_GOOD;
+}
+
+int cli_profile(struct cli *cli)
+{
+    struct run run = {.cli = cli};
+
+    int code = run_make(&run);
+    if (code == CLI_GO_ON)
+        code = fit(&run);
+    if (code == CLI_GO_ON)
+        code = report(&run);
+    run_release(&run);
+    return code;
+}

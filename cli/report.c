@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stoker report: event logs -> where the time went, as a page, a table or figures. */
+#include "report.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define AT(member) offsetof(struct report_options, member)
+
+static const stk_option rows[] = {
+    {"html", STK_OPTION_STRING, AT(html), NULL, 0, 0, NULL, "FILE",
+     "Where the page goes; none: no page. Default: beside the first log, with the ending .html; "
+     "none with format json or csv."},
+};
+
+static const stk_option_table *report_option_table(void)
+{
+    static const stk_option_table table = {
+        .name = "report",
+        .doc = "The page",
+        .struct_size = sizeof(struct report_options),
+        .options = rows,
+        .count = sizeof rows / sizeof *rows,
+    };
+
+    return &table;
+}
+
+static const struct cli_usage usage = {
+    .name = "report",
+    .synopsis = "LOG... [options]",
+    .about =
+        "Read event logs, of 'stoker bench --log FILE' or of the published Python benchmark, and "
+        "say where the\n"
+        "time went: a table here, and one self-contained HTML page with the timeline of the run, a "
+        "histogram of\n"
+        "the waits, throughput, and the verdict. LOG may be - for standard input.\n\n"
+        "Several settings, or several logs, are compared: every log with the first one, or every "
+        "setting of one\n"
+        "log with its first. A ratio has an interval of 95 % where runs were repeated ('stoker "
+        "bench --repeat 5'):\n"
+        "Welch's test on the logarithms. With one run each the interval comes from within the runs "
+        "and says nothing\n"
+        "of how runs differ.\n",
+    .examples = "  stoker report benchmark_logs/mnist.jsonl\n"
+                "  stoker report before.jsonl after.jsonl -o comparison.html\n"
+                "  stoker report run.log --format csv -o figures.csv\n",
+    .tables = (cli_table_fn *const[]){report_option_table, NULL},
+    .min_args = 1,
+    .max_args = CLI_MAX_ARGS,
+};
+
+static void cancel(void *report)
+{
+    stk_report_cancel(report);
+}
+
+/* ---- The page -------------------------------------------------------------------------------- */
+
+static bool ends_in(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+
+    return n > m && strcmp(text + n - m, end) == 0;
+}
+
+/* "benchmark_logs/run.jsonl" -> "benchmark_logs/run.html"; to be freed. */
+static char *page_beside(const char *log)
+{
+    const char *path = strcmp(log, "-") == 0 ? "report" : log;
+    const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
+    size_t stem = dot && dot > (slash ? slash + 1 : path) ? (size_t)(dot - path) : strlen(path);
+    size_t size = stem + sizeof ".report.html";
+    char *name = malloc(size);
+
+    /* A log of that name is not written over. */
+    if (name)
+        snprintf(name, size, "%.*s%s", (int)stem, path,
+                 ends_in(path, ".html") ? ".report.html" : ".html");
+    return name;
+}
+
+static int write_page_to(const struct report_view *view, const char *path)
+{
+    struct cli file = {.out_path = path};
+
+    int code = cli_output_open(&file);
+    if (code != CLI_GO_ON)
+        return code;
+    report_write_page(view, file.out);
+    code = cli_output_close(&file, true);
+    if (code == CLI_GOOD && !view->cli->quiet && view->cli->format == CLI_TABLE &&
+        strcmp(path, "-") != 0)
+        fprintf(view->cli->out, "\nPage: %s\n", path);
+    return code;
+}
+
+/* -o FILE.html is the page; else --html says where it goes. */
+static int write_results(const struct report_view *view, const struct report_options *options)
+{
+    struct cli *cli = view->cli;
+    bool page = cli->format == CLI_TABLE && cli->out_path &&
+                (ends_in(cli->out_path, ".html") || ends_in(cli->out_path, ".htm"));
+    if (page) {
+        report_write_page(view, cli->out);
+        if (!cli->quiet)
+            report_print(view, stdout);
+        return CLI_GOOD;
+    }
+    report_print(view, cli->out);
+    if (options->html && strcmp(options->html, "none") == 0)
+        return CLI_GOOD;
+    if (options->html)
+        return write_page_to(view, options->html);
+    if (cli->format != CLI_TABLE)
+        return CLI_GOOD;
+    char *beside = page_beside(cli->args[0]);
+    if (!beside) {
+        cli_error("no memory for the name of the page");
+        return CLI_FAILED;
+    }
+    int code = write_page_to(view, beside);
+    free(beside);
+    return code;
+}
+
+int cli_report(struct cli *cli)
+{
+    struct report_view view = {.cli = cli};
+    struct report_options options;
+    stk_context *context;
+    stk_error err;
+
+    int code = cli_parse(cli, &usage);
+    if (code != CLI_GO_ON)
+        return code;
+    code = cli_apply(cli, report_option_table(), 0, &options);
+    if (code == CLI_GO_ON)
+        code = cli_context(cli, 0, &context);
+    if (code != CLI_GO_ON)
+        return code;
+    stk_status status = stk_report_create(context, &view.report, &err);
+    if (status != STK_OK)
+        return cli_fail(cli, status, &err);
+    cli_on_interrupt(cancel, view.report);
+    for (size_t i = 0; i < cli->num_args && status == STK_OK; i++)
+        status = stk_report_read(view.report, cli_home(cli->args[i]), &err);
+    cli_on_interrupt(NULL, NULL);
+    cli_console_clear();
+    if (status != STK_OK) {
+        code = cli_fail(cli, status, &err);
+    } else {
+        code = report_group_runs(&view);
+        if (code == CLI_GO_ON)
+            code = write_results(&view, &options);
+    }
+    report_free(&view);
+    stk_report_destroy(&view.report);
+    return code;
+}

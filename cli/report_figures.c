@@ -1,0 +1,489 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Figures of runs as a table, as JSON and as CSV. */
+#include "report.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "table.h"
+
+size_t report_figures(const struct report_view *view, const stk_report_run *run,
+                      struct report_figure *out)
+{
+    const stk_report_file *file = stk_report_file_at(view->report, run->file);
+    bool waited = run->wait.n > 0, read_some = run->wait_notebook.n > 0;
+    const struct report_figure list[] = {
+        {"total", run->total},
+        {"setup", run->setup},
+        {"epochs", (double)run->num_epochs},
+        {"epochs_total", run->epochs_total},
+        {"steps", (double)run->steps},
+        {"step_mean", run->step_mean},
+        {"wait_mean_notebook", read_some ? run->wait_notebook.mean : NAN},
+        {"wait_mean", waited ? run->wait.mean : NAN},
+        {"wait_p50", waited ? run->wait.p50 : NAN},
+        {"wait_p95", waited ? run->wait.p95 : NAN},
+        {"wait_p99", waited ? run->wait.p99 : NAN},
+        {"wait_max", waited ? run->wait.max : NAN},
+        {"wait_deviation", waited ? run->wait_deviation : NAN},
+        {"waits_notebook", (double)run->wait_notebook.n},
+        {"waits", (double)run->wait.n},
+        {"first_wait", run->first_wait},
+        {"epoch_turn", run->epoch_turn},
+        {"wait_share", run->wait_share},
+        {"busy_share", run->busy_share},
+        {"seconds_per_step", run->seconds_per_step},
+        {"steps_per_s", run->steps_per_s},
+        {"samples_per_s", run->samples_per_s},
+        {"get_batch_mean", run->get_batch.n ? run->get_batch.mean : NAN},
+        {"get_batch_p95", run->get_batch.n ? run->get_batch.p95 : NAN},
+        {"get_batches", (double)run->get_batches},
+        {"get_batch_starts", (double)run->get_starts},
+        {"get_batch_starts_expected", run->expected_starts},
+        {"get_batches_thinned", (double)run->get_dropped},
+        {"get_batches_per_step", run->get_per_step},
+        {"get_batch_busy", run->get_busy},
+        {"reads", (double)run->reads},
+        {"read_bytes", (double)run->read_bytes},
+        {"read_seconds", run->read_seconds},
+        {"read_failures", (double)run->read_failures},
+        {"bad_samples", (double)run->bad_samples},
+        {"dropped_bytes_of_log", (double)file->dropped_bytes},
+    };
+
+    memcpy(out, list, sizeof list);
+    return sizeof list / sizeof *list;
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? slash + 1 : path;
+}
+
+void report_run_name(const struct report_view *view, uint64_t i, char *out, size_t size)
+{
+    const stk_report_run *run = stk_report_run_at(view->report, i);
+    const stk_report_file *file = stk_report_file_at(view->report, run->file);
+    const char *name = base_name(file->name);
+    uint64_t number = i - file->first_run + 1;
+
+    if (*run->label && view->files > 1)
+        snprintf(out, size, "%.100s: %.120s", name, run->label);
+    else if (*run->label)
+        snprintf(out, size, "%.200s", run->label);
+    else if (file->runs > 1)
+        snprintf(out, size, "%.200s #%" PRIu64, name, number);
+    else
+        snprintf(out, size, "%.200s", name);
+}
+
+void report_seconds(char *text, size_t size, double value)
+{
+    char number[32];
+    double by = fabs(value) >= 1 || value == 0 ? 1 : fabs(value) >= 1e-3 ? 1e3 : 1e6;
+
+    if (!isfinite(value)) {
+        snprintf(text, size, "-");
+        return;
+    }
+    cli_short_number(number, sizeof number, value * by);
+    snprintf(text, size, "%s %s", number, by == 1 ? "s" : by == 1e3 ? "ms" : "\xc2\xb5s");
+}
+
+/* ---- The logs themselves --------------------------------------------------------------------- */
+
+static void health_of_reading(const stk_report_file *f, void (*each)(void *, const char *),
+                              void *user)
+{
+    char line[256];
+
+    if (f->dropped_bytes) {
+        snprintf(line, sizeof line,
+                 "%" PRIu64 " bytes in %" PRIu64 " place%s are no JSON object and were left out%s.",
+                 f->dropped_bytes, f->dropped_pieces, f->dropped_pieces == 1 ? "" : "s",
+                 f->truncated ? "; the log ends inside an object" : "");
+        each(user, line);
+    }
+    if (f->notebook_lost) {
+        snprintf(line, sizeof line,
+                 "%" PRIu64 " events share a line with others: all were read here; a reader of one "
+                 "object a line loses them.",
+                 f->notebook_lost);
+        each(user, line);
+    }
+    if (f->foreign) {
+        snprintf(line, sizeof line, "%" PRIu64 " JSON objects have no \"event\".", f->foreign);
+        each(user, line);
+    }
+    if (f->bad_times) {
+        snprintf(line, sizeof line, "%" PRIu64 " events have no usable time.", f->bad_times);
+        each(user, line);
+    }
+    if (f->clock_steps) {
+        snprintf(line, sizeof line,
+                 "The clock went back %" PRIu64
+                 " time%s, by %.6g s in all: what follows was moved, "
+                 "and the waits across are not counted.",
+                 f->clock_steps, f->clock_steps == 1 ? "" : "s", f->clock_back);
+        each(user, line);
+    }
+    if (f->runs_left_out) {
+        snprintf(line, sizeof line, "%" PRIu64 " runs beyond the first 1,000 were left out.",
+                 f->runs_left_out);
+        each(user, line);
+    }
+}
+
+static void health_of_run(const struct report_view *view, uint64_t i,
+                          void (*each)(void *, const char *), void *user)
+{
+    const stk_report_run *run = stk_report_run_at(view->report, i);
+    char line[512], name[REPORT_NAME];
+
+    report_run_name(view, i, name, sizeof name);
+    if (run->headless) {
+        snprintf(line, sizeof line, "%s lacks its \"run start\": time begins with its first event.",
+                 name);
+        each(user, line);
+    }
+    if (!run->ended) {
+        snprintf(line, sizeof line,
+                 "%s lacks its \"run end\": it was interrupted, or the log is not complete.", name);
+        each(user, line);
+    }
+    if (isfinite(run->expected_starts) && run->get_starts &&
+        run->expected_starts != (double)run->get_starts) {
+        snprintf(line, sizeof line,
+                 "%s has %" PRIu64 " samples where the program asks for %.0f: the data ended "
+                 "early, or events are missing.",
+                 name, run->get_starts, run->expected_starts);
+        each(user, line);
+    }
+    if (run->epochs_left_out || run->series_left_out) {
+        snprintf(line, sizeof line,
+                 "%s has more epochs or series than are kept; totals count them all.", name);
+        each(user, line);
+    }
+}
+
+void report_health(const struct report_view *view, uint64_t i,
+                   void (*each)(void *user, const char *line), void *user)
+{
+    const stk_report_file *f = stk_report_file_at(view->report, i);
+
+    health_of_reading(f, each, user);
+    for (uint64_t k = 0; k < f->runs && k < 20; k++)
+        health_of_run(view, f->first_run + k, each, user);
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------ */
+
+static void json_text(FILE *out, const char *name, const char *value)
+{
+    fprintf(out, ", \"%s\": ", name);
+    if (value)
+        cli_json_string(out, value);
+    else
+        fputs("null", out);
+}
+
+static bool begins_group(const stk_report_run *run, uint64_t k)
+{
+    for (uint64_t i = 0; i < k; i++)
+        if (strcmp(run->series[i].group, run->series[k].group) == 0)
+            return false;
+    return run->series[k].ledger;
+}
+
+/* Sums over the epochs: "ledger.parts": {"step": ...}, ... */
+static void json_ledger(const stk_report_run *run, FILE *out)
+{
+    const char *between = "";
+
+    for (uint64_t k = 0; k < run->num_series; k++) {
+        if (!begins_group(run, k))
+            continue;
+        fputs(between, out);
+        cli_json_string(out, run->series[k].group);
+        between = ": {";
+        for (uint64_t i = k; i < run->num_series; i++) {
+            const stk_report_series *s = &run->series[i];
+            double sum = 0;
+            if (strcmp(s->group, run->series[k].group) != 0)
+                continue;
+            for (uint32_t e = 0; e < s->n; e++)
+                sum += s->sum[e];
+            fputs(between, out);
+            cli_json_string(out, s->name);
+            fputs(": ", out);
+            cli_json_number(out, sum);
+            between = ", ";
+        }
+        fputc('}', out);
+        between = ", ";
+    }
+}
+
+static void json_run(const struct report_view *view, FILE *out, uint64_t i)
+{
+    const stk_report_run *run = stk_report_run_at(view->report, i);
+    struct report_figure list[REPORT_FIGURES];
+    char name[REPORT_NAME];
+
+    report_run_name(view, i, name, sizeof name);
+    fputs("{\"name\": ", out);
+    cli_json_string(out, name);
+    json_text(out, "log", stk_report_file_at(view->report, run->file)->name);
+    json_text(out, "label", run->label);
+    fprintf(out,
+            ", \"published\": %s, \"ended\": %s, \"exact\": %s, \"repeat\": %" PRId64
+            ", \"rank\": %" PRId64,
+            run->published ? "true" : "false", run->ended ? "true" : "false",
+            run->exact ? "true" : "false", run->repeat, run->rank);
+    size_t n = report_figures(view, run, list);
+    for (size_t k = 0; k < n; k++) {
+        fprintf(out, ", \"%s\": ", list[k].name);
+        cli_json_number(out, list[k].value);
+    }
+    fputs(", \"epoch_durations\": [", out);
+    for (uint64_t k = 0; k < run->num_epochs; k++) {
+        fputs(k ? ", " : "", out);
+        cli_json_number(out, run->epochs[k].duration >= 0 ? run->epochs[k].duration : NAN);
+    }
+    fputs("], \"events\": {", out);
+    for (uint64_t k = 0; k < run->num_counts; k++) {
+        fputs(k ? ", " : "", out);
+        cli_json_string(out, run->counts[k].name);
+        fprintf(out, ": %" PRIu64, run->counts[k].count);
+    }
+    fputs("}, \"ledger\": {", out);
+    json_ledger(run, out);
+    fputs("}, \"settings\": {", out);
+    for (uint64_t k = 0; k < run->num_settings; k++) {
+        fputs(k ? ", " : "", out);
+        cli_json_string(out, run->settings[k].key);
+        fputs(": ", out);
+        cli_json_string(out, run->settings[k].value);
+    }
+    fprintf(out, "}, \"limit\": \"%s\", \"lost_share\": ", stk_limit_name(run->verdict.limit));
+    cli_json_number(out, run->verdict.lost_share);
+    json_text(out, "knob", run->verdict.knob);
+    json_text(out, "value", run->verdict.value);
+    fputs(", \"gain\": ", out);
+    cli_json_number(out, run->verdict.gain);
+    json_text(out, "verdict", run->verdict.text);
+    fputc('}', out);
+}
+
+static void json_ratio(FILE *out, const char *name, const stk_ratio *r)
+{
+    static const char *const sure[] = {"none", "within one run each", "repeated runs"};
+
+    fprintf(out, ", \"%s\": {\"ratio\": ", name);
+    cli_json_number(out, r->ratio);
+    fputs(", \"low\": ", out);
+    cli_json_number(out, r->low);
+    fputs(", \"high\": ", out);
+    cli_json_number(out, r->high);
+    fputs(", \"p\": ", out);
+    cli_json_number(out, r->p);
+    fprintf(out, ", \"from\": \"%s\", \"n_a\": %" PRIu64 ", \"n_b\": %" PRIu64 ", \"real\": %s}",
+            sure[r->sureness], r->n_a, r->n_b, r->real ? "true" : "false");
+}
+
+static void json_group(const struct report_group *g, FILE *out, const char *between)
+{
+    fprintf(out, "%s{\"name\": ", between);
+    cli_json_string(out, g->name);
+    fputs(", \"seconds_per_step\": ", out);
+    cli_json_number(out, g->per_step);
+    fputs(", \"factor\": ", out);
+    cli_json_number(out, g->factor);
+    fputs(", \"share\": ", out);
+    cli_json_number(out, g->share);
+    fputc('}', out);
+}
+
+static void print_json(const struct report_view *view, FILE *out)
+{
+    fputs("{\"logs\": [", out);
+    for (uint64_t i = 0; i < view->files; i++) {
+        const stk_report_file *f = stk_report_file_at(view->report, i);
+        fputs(i ? ",\n{\"log\": " : "\n{\"log\": ", out);
+        cli_json_string(out, f->name);
+        fprintf(out,
+                ", \"bytes\": %" PRIu64 ", \"events\": %" PRIu64 ", \"other_objects\": %" PRIu64
+                ", \"dropped_bytes\": %" PRIu64 ", \"notebook_lost\": %" PRIu64
+                ", \"unordered\": %" PRIu64 ", \"clock_steps\": %" PRIu64 ", \"truncated\": %s}",
+                f->bytes, f->objects, f->foreign, f->dropped_bytes, f->notebook_lost, f->unordered,
+                f->clock_steps, f->truncated ? "true" : "false");
+    }
+    fputs("],\n\"runs\": [", out);
+    for (uint64_t i = 0; i < view->runs; i++) {
+        fputs(i ? ",\n" : "\n", out);
+        json_run(view, out, i);
+    }
+    fputs("],\n\"in_order\": [", out);
+    for (uint64_t i = 0; i < view->num_groups && report_in_order(view); i++)
+        json_group(&view->groups[i], out, i ? ",\n" : "\n");
+    fputs("],\n\"comparisons\": [", out);
+    for (uint64_t i = 0; i < view->num_pairs; i++) {
+        const struct report_pair *pair = &view->pairs[i];
+        fputs(i ? ",\n{\"a\": " : "\n{\"a\": ", out);
+        cli_json_string(out, pair->a->name);
+        json_text(out, "b", pair->b->name);
+        json_ratio(out, "seconds_per_step", &pair->per_step);
+        json_ratio(out, "wait_mean", &pair->wait);
+        json_ratio(out, "total", &pair->total);
+        json_text(out, "text", pair->text);
+        fputc('}', out);
+    }
+    fputs("]}\n", out);
+}
+
+/* ---- CSV ------------------------------------------------------------------------------------- */
+
+static void print_csv(const struct report_view *view, FILE *out)
+{
+    struct report_figure list[REPORT_FIGURES];
+    char name[REPORT_NAME], number[32];
+
+    fputs("log,name,repeat,rank", out);
+    size_t n = report_figures(view, stk_report_run_at(view->report, 0), list);
+    for (size_t k = 0; k < n; k++)
+        fprintf(out, ",%s", list[k].name);
+    fputs(",epoch_durations,limit,verdict\n", out);
+    for (uint64_t i = 0; i < view->runs; i++) {
+        const stk_report_run *run = stk_report_run_at(view->report, i);
+        report_run_name(view, i, name, sizeof name);
+        cli_csv_string(out, stk_report_file_at(view->report, run->file)->name);
+        fputc(',', out);
+        cli_csv_string(out, name);
+        fprintf(out, ",%" PRId64 ",%" PRId64, run->repeat, run->rank);
+        report_figures(view, run, list);
+        for (size_t k = 0; k < n; k++) {
+            stk_number_format(list[k].value, number);
+            fprintf(out, ",%s", isfinite(list[k].value) ? number : "");
+        }
+        fputc(',', out);
+        for (uint64_t k = 0; k < run->num_epochs; k++) {
+            stk_number_format(run->epochs[k].duration, number);
+            fprintf(out, "%s%s", k ? " " : "", number);
+        }
+        fprintf(out, ",%s,", stk_limit_name(run->verdict.limit));
+        cli_csv_string(out, run->verdict.text);
+        fputc('\n', out);
+    }
+}
+
+/* ---- Table ----------------------------------------------------------------------------------- */
+
+static void cell_seconds(struct cli_table_row *row, size_t column, double value)
+{
+    report_seconds(row->cells[column], sizeof row->cells[column], value);
+}
+
+static void print_runs(const struct report_view *view, FILE *out, size_t width)
+{
+    static const char *const heads[][2] = {
+        {"run", ""},    {"wait", "mean"}, {"", "notebook"},  {"", "p50"},          {"", "p95"},
+        {"", "max"},    {"step", "mean"}, {"step", "share"}, {"samples", "/s"},    {"steps", ""},
+        {"epochs", ""}, {"total", ""},    {"setup", ""},     {"get-batch", "mean"}};
+    struct cli_table table = {0};
+
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+        cli_table_column(&table, heads[i][0], heads[i][1]);
+    for (uint64_t i = 0; i < view->runs; i++) {
+        const stk_report_run *run = stk_report_run_at(view->report, i);
+        struct cli_table_row *row = cli_table_row(&table);
+        char name[REPORT_NAME];
+        if (!row)
+            break;
+        report_run_name(view, i, name, sizeof name);
+        snprintf(row->cells[0], sizeof row->cells[0], "%.60s", name);
+        bool any = run->wait.n > 0;
+        cell_seconds(row, 1, any ? run->wait.mean : NAN);
+        cell_seconds(row, 2, run->wait_notebook.n ? run->wait_notebook.mean : NAN);
+        cell_seconds(row, 3, any ? run->wait.p50 : NAN);
+        cell_seconds(row, 4, any ? run->wait.p95 : NAN);
+        cell_seconds(row, 5, any ? run->wait.max : NAN);
+        cell_seconds(row, 6, run->step_mean);
+        snprintf(row->cells[7], sizeof row->cells[7], isfinite(run->busy_share) ? "%.1f %%" : "-",
+                 100 * run->busy_share);
+        if (isfinite(run->samples_per_s))
+            cli_short_number(row->cells[8], sizeof row->cells[8], run->samples_per_s);
+        else
+            snprintf(row->cells[8], sizeof row->cells[8], "-");
+        snprintf(row->cells[9], sizeof row->cells[9], "%" PRIu64, run->steps);
+        snprintf(row->cells[10], sizeof row->cells[10], "%" PRIu64, run->num_epochs);
+        cell_seconds(row, 11, run->total);
+        cell_seconds(row, 12, run->setup);
+        cell_seconds(row, 13, run->get_batch.n ? run->get_batch.mean : NAN);
+    }
+    cli_table_print(&table, width, out);
+    cli_table_free(&table);
+}
+
+struct lines {
+    FILE *out;
+    size_t width;
+    const char *log;
+};
+
+static void print_health(void *user, const char *line)
+{
+    const struct lines *l = user;
+    char text[768];
+
+    snprintf(text, sizeof text, "%.200s: %s", l->log, line);
+    cli_paragraph(l->out, l->width, 0, text);
+}
+
+#define VERDICTS_SHOWN 8
+
+static void print_table(const struct report_view *view, FILE *out)
+{
+    size_t width = cli_terminal_width(out);
+    char text[1400];
+
+    print_runs(view, out, width);
+    if (view->cli->quiet)
+        return;
+    for (uint64_t i = 0; i < view->num_groups && i < VERDICTS_SHOWN; i++) {
+        const struct report_group *g = &view->groups[i];
+        const char *verdict = stk_report_run_at(view->report, g->runs[0])->verdict.text;
+        snprintf(text, sizeof text, "%s%s%s", view->num_groups > 1 ? g->name : "",
+                 view->num_groups > 1 ? ": " : "", verdict);
+        fputc('\n', out);
+        cli_paragraph(out, width, 0, text);
+    }
+    for (uint64_t i = 0; i < view->num_pairs; i++) {
+        fputc('\n', out);
+        cli_paragraph(out, width, 0, view->pairs[i].text);
+    }
+    if (view->unmatched) {
+        snprintf(text, sizeof text,
+                 "%" PRIu64 " setting%s of the later logs %s none of that name in the first: not "
+                 "compared.",
+                 view->unmatched, view->unmatched == 1 ? "" : "s",
+                 view->unmatched == 1 ? "has" : "have");
+        cli_paragraph(out, width, 0, text);
+    }
+    for (uint64_t i = 0; i < view->files; i++) {
+        struct lines lines = {out, width, stk_report_file_at(view->report, i)->name};
+        report_health(view, i, print_health, &lines);
+    }
+}
+
+void report_print(const struct report_view *view, FILE *out)
+{
+    if (view->cli->format == CLI_JSON)
+        print_json(view, out);
+    else if (view->cli->format == CLI_CSV)
+        print_csv(view, out);
+    else
+        print_table(view, out);
+}

@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The page: everything that is a number or a word is written here, charts are drawn by its script.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "report.h"
+
+/* The style and the scripts as bytes, made by cmake/embed.cmake. */
+#include "report_page.inc"
+
+/* Text of a log as text of the page. Bytes below space and broken UTF-8 become U+FFFD. */
+void report_put_text(FILE *out, const char *text)
+{
+    for (const unsigned char *p = (const unsigned char *)text; *p;) {
+        size_t n = *p < 0x80                 ? 1
+                   : *p >= 0xc2 && *p < 0xe0 ? 2
+                   : *p < 0xf0 && *p >= 0xe0 ? 3
+                   : *p >= 0xf0 && *p < 0xf5 ? 4
+                                             : 0;
+        for (size_t i = 1; i < n; i++)
+            if ((p[i] & 0xc0) != 0x80)
+                n = 0;
+        if (*p == '&')
+            fputs("&amp;", out);
+        else if (*p == '<')
+            fputs("&lt;", out);
+        else if (*p == '>')
+            fputs("&gt;", out);
+        else if (*p == '"')
+            fputs("&quot;", out);
+        else if (*p == '\'')
+            fputs("&#39;", out);
+        else if (n == 0 || *p < 0x20 || *p == 0x7f)
+            fputs("\xef\xbf\xbd", out);
+        else
+            fwrite(p, 1, n, out);
+        p += n ? n : 1;
+    }
+}
+
+static void put_seconds(FILE *out, double value)
+{
+    char text[48];
+
+    report_seconds(text, sizeof text, value);
+    fputs(text, out);
+}
+
+static void put_share(FILE *out, double share)
+{
+    if (isfinite(share))
+        fprintf(out, "%.1f %%", 100 * share);
+    else
+        fputs("-", out);
+}
+
+static void put_amount(FILE *out, double value)
+{
+    if (!isfinite(value))
+        fputs("-", out);
+    else if (fabs(value) >= 100)
+        fprintf(out, "%.0f", value);
+    else
+        fprintf(out, "%.3g", value);
+}
+
+/* ---- The head -------------------------------------------------------------------------------- */
+
+static void put_head(const struct report_view *view, FILE *out)
+{
+    fputs("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+          "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+          "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
+          "'unsafe-inline'; script-src 'unsafe-inline'\">\n"
+          "<title>Where the time goes: ",
+          out);
+    report_put_text(out, stk_report_file_at(view->report, 0)->name);
+    fprintf(out, "</title>\n<style>\n%s</style>\n</head>\n<body>\n", report_page_css);
+    fputs("<header>\n<h1>Where the time goes</h1>\n<p class=\"soft\">", out);
+    for (uint64_t i = 0; i < view->files; i++) {
+        const stk_report_file *f = stk_report_file_at(view->report, i);
+        fputs(i ? "<br>" : "", out);
+        report_put_text(out, f->name);
+        fprintf(out, ": %" PRIu64 " events, %" PRIu64 " run%s", f->objects, f->runs,
+                f->runs == 1 ? "" : "s");
+    }
+    fputs("</p>\n</header>\n<main>\n", out);
+}
+
+/* ---- Comparison ------------------------------------------------------------------------------ */
+
+static void put_group(const struct report_view *view, FILE *out, const struct report_group *g,
+                      bool best)
+{
+    const stk_report_run *run = stk_report_run_at(view->report, g->runs[0]);
+
+    fprintf(out, "<tr%s><td><a href=\"#run-%" PRIu64 "\" data-run=\"%" PRIu64 "\">",
+            best ? " class=\"best\"" : "", g->runs[0], g->runs[0]);
+    report_put_text(out, g->name);
+    fprintf(out, "</a></td><td>%" PRIu64 "</td><td>", g->count);
+    put_seconds(out, g->wait);
+    fputs("</td><td>", out);
+    put_seconds(out, g->per_step);
+    fputs("</td><td>", out);
+    put_amount(out, g->rate);
+    fputs("</td><td>", out);
+    put_share(out, g->busy);
+    fputs("</td><td>", out);
+    put_seconds(out, g->total);
+    fprintf(out, "</td><td>%s</td></tr>\n", stk_limit_name(run->verdict.limit));
+}
+
+static void put_ratio(FILE *out, const stk_ratio *r)
+{
+    if (!isfinite(r->ratio))
+        fputs("<td>-</td>", out);
+    else if (!isfinite(r->low))
+        fprintf(out, "<td>%.3g</td>", r->ratio);
+    else
+        fprintf(out, "<td>%.3g <span class=\"soft\">(%.3g to %.3g)</span></td>", r->ratio, r->low,
+                r->high);
+}
+
+static void put_pairs(const struct report_view *view, FILE *out)
+{
+    static const char *const sure[] = {"too few runs", "one run each", "repeated runs"};
+
+    fputs("<h3>Against the first</h3>\n<p class=\"soft\">Ratios, below 1 is better. Intervals of "
+          "95 %: Welch's test on logarithms over repeated runs; with one run each over blocks of "
+          "steps within them, which says nothing of how runs differ.</p>\n<div class=\"scroll\" "
+          "tabindex=\"0\"><table>\n"
+          "<thead><tr><th scope=\"col\">setting</th><th scope=\"col\">step and wait</th><th "
+          "scope=\"col\">mean wait</th><th scope=\"col\">whole run</th><th scope=\"col\">from</th>"
+          "<th scope=\"col\">real?</th></tr></thead>\n<tbody>\n",
+          out);
+    for (uint64_t i = 0; i < view->num_pairs; i++) {
+        const struct report_pair *p = &view->pairs[i];
+        const stk_ratio *r = &p->per_step;
+        fputs("<tr><td>", out);
+        report_put_text(out, p->b->name);
+        fputs(" / ", out);
+        report_put_text(out, p->a->name);
+        fputs("</td>", out);
+        put_ratio(out, r);
+        put_ratio(out, &p->wait);
+        put_ratio(out, &p->total);
+        fprintf(out, "<td>%s</td><td>%s</td></tr>\n", sure[r->sureness],
+                r->sureness == STK_SURE_NOT ? "not known"
+                : r->real                   ? "yes"
+                                            : "may be chance");
+    }
+    fputs("</tbody></table></div>\n", out);
+    for (uint64_t i = 0; i < view->num_pairs && i < 4; i++) {
+        fputs("<p>", out);
+        report_put_text(out, view->pairs[i].text);
+        fputs("</p>\n", out);
+    }
+}
+
+static void put_order(const struct report_view *view, FILE *out)
+{
+    fputs(
+        "<h3>One after the other</h3>\n<p class=\"soft\">What each setting adds to the one before "
+        "it in the log, by a step with its wait. Shares are of the logarithm of the factor from "
+        "the first to the last.</p>\n<div class=\"scroll\" tabindex=\"0\"><table>\n<thead><tr><th "
+        "scope=\"col\">setting</th><th scope=\"col\">step and wait</th><th scope=\"col\">as fast "
+        "as "
+        "the one before</th><th scope=\"col\">share</th></tr></thead>\n<tbody>\n",
+        out);
+    for (uint64_t i = 0; i < view->num_groups; i++) {
+        const struct report_group *g = &view->groups[i];
+        fputs("<tr><td>", out);
+        report_put_text(out, g->name);
+        fputs("</td><td>", out);
+        put_seconds(out, g->per_step);
+        fputs("</td><td>", out);
+        put_amount(out, g->factor);
+        fputs("</td><td>", out);
+        put_share(out, g->share);
+        fputs("</td></tr>\n", out);
+    }
+    fputs("</tbody></table></div>\n", out);
+}
+
+static void put_comparison(const struct report_view *view, FILE *out)
+{
+    if (view->num_groups < 2)
+        return;
+    fputs("<section>\n<h2>Settings by their wait</h2>\n<div id=\"compared\"></div>\n<div "
+          "class=\"scroll\" tabindex=\"0\">"
+          "<table>\n<thead><tr><th scope=\"col\">setting</th><th scope=\"col\">runs</th><th "
+          "scope=\"col\">mean wait</th><th scope=\"col\">step and wait</th>"
+          "<th scope=\"col\">samples/s</th><th scope=\"col\">step ran</th><th scope=\"col\">whole "
+          "run</th><th scope=\"col\">limit</th></tr></thead>\n<tbody>\n",
+          out);
+    for (uint64_t i = 0; i < view->num_groups; i++)
+        put_group(view, out, &view->groups[view->by_wait[i]], i == 0);
+    fputs("</tbody></table></div>\n", out);
+    if (report_in_order(view))
+        put_order(view, out);
+    if (view->num_pairs)
+        put_pairs(view, out);
+    fputs("</section>\n", out);
+}
+
+/* ---- One run --------------------------------------------------------------------------------- */
+
+static void card(FILE *out, const char *name, const char *note, void (*put)(FILE *, double),
+                 double value)
+{
+    fprintf(out, "<div><dt>%s</dt><dd>", name);
+    put(out, value);
+    fprintf(out, "</dd><small>%s</small></div>\n", note);
+}
+
+static void put_cards(FILE *out, const stk_report_run *run)
+{
+    bool waited = run->wait.n > 0, samples = isfinite(run->samples_per_s);
+
+    fputs("<dl class=\"cards\">\n", out);
+    card(out, "Mean wait", "of a step for its batch", put_seconds, waited ? run->wait.mean : NAN);
+    card(out, "Wait p95", "19 of 20 are shorter", put_seconds, waited ? run->wait.p95 : NAN);
+    card(out, "Longest wait", "but the first", put_seconds, waited ? run->wait.max : NAN);
+    card(out, "Step", "mean", put_seconds, run->step_mean);
+    card(out, "Step ran", "of the epochs' time", put_share, run->busy_share);
+    card(out, samples ? "Samples/s" : "Steps/s", "over the epochs", put_amount,
+         samples ? run->samples_per_s : run->steps_per_s);
+    card(out, "Whole run", "setup included", put_seconds, run->total);
+    card(out, "Setup", "before the first epoch", put_seconds, run->setup);
+    fputs("</dl>\n", out);
+}
+
+static void put_epochs(FILE *out, const stk_report_run *run)
+{
+    if (run->num_epochs == 0)
+        return;
+    fputs("<details open><summary>Epochs</summary><div class=\"scroll\" tabindex=\"0\"><table>"
+          "<thead><tr><th scope=\"col\">epoch</th><th scope=\"col\">duration</th><th "
+          "scope=\"col\">steps</th><th scope=\"col\">waits</th><th scope=\"col\">of steps</th><th "
+          "scope=\"col\">first wait</th></tr></thead><tbody>\n",
+          out);
+    for (uint64_t i = 0; i < run->num_epochs && i < 200; i++) {
+        const stk_report_epoch *e = &run->epochs[i];
+        fprintf(out, "<tr><td>%" PRId64 "</td><td>", e->number < 0 ? (int64_t)i : e->number);
+        put_seconds(out, e->duration >= 0 ? e->duration : NAN);
+        fprintf(out, "</td><td>%" PRIu64 "</td><td>", e->steps);
+        put_seconds(out, e->wait);
+        fputs("</td><td>", out);
+        put_seconds(out, e->step);
+        fputs("</td><td>", out);
+        put_seconds(out, e->first_wait >= 0 ? e->first_wait : NAN);
+        fputs("</td></tr>\n", out);
+    }
+    fputs("</tbody></table></div>", out);
+    if (run->num_epochs > 200)
+        fprintf(out, "<p class=\"soft\">The first 200 of %" PRIu64 ".</p>", run->num_epochs);
+    fputs("</details>\n", out);
+}
+
+static void put_figures(const struct report_view *view, FILE *out, const stk_report_run *run)
+{
+    struct report_figure list[REPORT_FIGURES];
+    char number[32];
+
+    size_t n = report_figures(view, run, list);
+    fputs("<details><summary>All figures</summary><p class=\"soft\">Seconds; as --format json and "
+          "csv give them. wait_mean_notebook is what the published notebook computes: lines that "
+          "are not one object are dropped, in the order of the file; wait_mean is from all events "
+          "in the order of time. Percentiles are ",
+          out);
+    fprintf(out, "%s.</p><dl class=\"settings\">\n", run->exact ? "exact" : "within 2 %");
+    for (size_t i = 0; i < n; i++) {
+        stk_number_format(list[i].value, number);
+        fprintf(out, "<div><dt>%s</dt><dd data-figure=\"%s\">%s</dd></div>\n", list[i].name,
+                list[i].name, isfinite(list[i].value) ? number : "-");
+    }
+    fputs("</dl></details>\n", out);
+}
+
+static void put_counts(FILE *out, const stk_report_run *run)
+{
+    fputs("<details><summary>Events</summary><dl class=\"settings\">\n", out);
+    for (uint64_t i = 0; i < run->num_counts; i++) {
+        fputs("<div><dt>", out);
+        report_put_text(out, run->counts[i].name);
+        fprintf(out, "%s</dt><dd>%" PRIu64 "</dd></div>\n",
+                run->counts[i].known ? "" : " (not known to this report)", run->counts[i].count);
+    }
+    if (run->other_events)
+        fprintf(out, "<div><dt>of other names</dt><dd>%" PRIu64 "</dd></div>\n", run->other_events);
+    fputs("</dl>", out);
+    if (isfinite(run->get_per_step))
+        fprintf(out, "<p class=\"soft\">%.3g get-batch events a step%s.</p>", run->get_per_step,
+                run->get_per_step > 1.5 ? ": one is a sample, not a batch" : "");
+    fputs("</details>\n", out);
+}
+
+static void put_settings(FILE *out, const stk_report_run *run)
+{
+    if (run->num_settings == 0 && !run->data_params)
+        return;
+    fputs("<details><summary>Settings</summary>", out);
+    if (run->data_params) {
+        fputs("<p class=\"soft\">Given: ", out);
+        report_put_text(out, run->data_params);
+        fputs("</p>", out);
+    }
+    fputs("<dl class=\"settings\">\n", out);
+    for (uint64_t i = 0; i < run->num_settings; i++) {
+        fputs("<div><dt>", out);
+        report_put_text(out, run->settings[i].key);
+        fputs("</dt><dd>", out);
+        report_put_text(out, run->settings[i].value);
+        fputs("</dd></div>\n", out);
+    }
+    fputs("</dl></details>\n", out);
+}
+
+static void put_run(const struct report_view *view, FILE *out, uint64_t i)
+{
+    const stk_report_run *run = stk_report_run_at(view->report, i);
+    char name[REPORT_NAME], when[64] = "";
+    time_t start =
+        isfinite(run->unix_time) && fabs(run->unix_time) < 1e11 ? (time_t)run->unix_time : 0;
+    struct tm utc;
+
+    report_run_name(view, i, name, sizeof name);
+    if (start && gmtime_r(&start, &utc))
+        strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S UTC", &utc);
+    fprintf(out, "<article id=\"run-%" PRIu64 "\">\n<h2>", i);
+    report_put_text(out, name);
+    fputs("</h2>\n<p class=\"soft\">", out);
+    if (*when)
+        fprintf(out, "Started %s", when);
+    if (run->repeat > 0)
+        fprintf(out, "%srepeat %" PRId64, *when ? ", " : "", run->repeat);
+    if (run->rank >= 0 && run->world_size > 1)
+        fprintf(out, ", rank %" PRId64 " of %" PRId64, run->rank, run->world_size);
+    fputs("</p>\n<p class=\"verdict\">", out);
+    report_put_text(out, run->verdict.text);
+    fputs("</p>\n", out);
+    put_cards(out, run);
+    fputs("<noscript><p>The charts need JavaScript; every figure stands below.</p></noscript>\n"
+          "<div class=\"charts\"></div>\n",
+          out);
+    put_epochs(out, run);
+    put_settings(out, run);
+    put_figures(view, out, run);
+    put_counts(out, run);
+    fputs("</article>\n", out);
+}
+
+/* ---- Around the runs ------------------------------------------------------------------------- */
+
+static void put_picker(const struct report_view *view, FILE *out)
+{
+    char name[REPORT_NAME];
+
+    if (view->runs < 2)
+        return;
+    fputs("<nav class=\"tools\" hidden><label for=\"pick\">Run</label><select id=\"pick\" "
+          "autocomplete=\"off\">",
+          out);
+    for (uint64_t i = 0; i < view->runs; i++) {
+        const stk_report_run *run = stk_report_run_at(view->report, i);
+        report_run_name(view, i, name, sizeof name);
+        fprintf(out, "<option value=\"%" PRIu64 "\">", i);
+        report_put_text(out, name);
+        if (run->repeat > 0)
+            fprintf(out, ", repeat %" PRId64, run->repeat);
+        if (run->world_size > 1)
+            fprintf(out, ", rank %" PRId64, run->rank);
+        fputs("</option>", out);
+    }
+    fputs("</select></nav>\n", out);
+}
+
+struct health {
+    FILE *out;
+    bool any;
+};
+
+static void put_health_line(void *user, const char *line)
+{
+    struct health *h = user;
+
+    fputs(h->any ? "<li>" : "<section>\n<h2>About the log</h2>\n<ul>\n<li>", h->out);
+    h->any = true;
+    report_put_text(h->out, line);
+    fputs("</li>\n", h->out);
+}
+
+static void put_health(const struct report_view *view, FILE *out)
+{
+    struct health health = {out, false};
+
+    for (uint64_t i = 0; i < view->files; i++)
+        report_health(view, i, put_health_line, &health);
+    if (health.any)
+        fputs("</ul>\n</section>\n", out);
+}
+
+/* ---- All ------------------------------------------------------------------------------------- */
+
+void report_write_page(const struct report_view *view, FILE *out)
+{
+    put_head(view, out);
+    put_comparison(view, out);
+    put_picker(view, out);
+    for (uint64_t i = 0; i < view->runs; i++)
+        put_run(view, out, i);
+    put_health(view, out);
+    fprintf(out,
+            "</main>\n<footer class=\"soft\"><p>Made by stoker %s report. This page needs nothing "
+            "but itself.</p></footer>\n<script type=\"application/json\" id=\"data\">",
+            stk_version());
+    report_write_data(view, out);
+    fprintf(out, "</script>\n<script>\n%s</script>\n", chart_min_js);
+    fprintf(out, "<script>\n%s</script>\n<script>\n%s</script>\n</body>\n</html>\n",
+            report_gantt_js, report_page_js);
+}

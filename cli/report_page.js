@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: Apache-2.0
+// The charts of the report, drawn by Chart.js; the timeline by report_gantt.js. The numbers stand in the page already;
+// nothing here is fetched, and text of the log only ever becomes text.
+"use strict";
+
+const data = JSON.parse(document.getElementById("data").textContent);
+const charts = [];
+Chart.defaults.font.family = "system-ui, sans-serif";
+Chart.defaults.animation = false;
+Chart.defaults.maintainAspectRatio = false;
+
+// ---- Colours --------------------------------------------------------------------------------
+
+// Eight colours that all eyes tell apart; beyond, the same with stripes.
+function partColour(i) {
+    const plain = colour(`--c${i % 8}`);
+    if (i < 8) {
+        return plain;
+    }
+    const tile = element("canvas", { width: "8", height: "8" }), g = tile.getContext("2d");
+    g.fillStyle = plain;
+    g.fillRect(0, 0, 8, 8);
+    g.strokeStyle = colour("--panel");
+    g.lineWidth = 2;
+    g.beginPath();
+    g.moveTo(-2, 6);
+    g.lineTo(6, -2);
+    g.moveTo(2, 10);
+    g.lineTo(10, 2);
+    g.stroke();
+    return g.createPattern(tile, "repeat");
+}
+
+// Colours are named in the data sets and filled in here.
+function paint(config) {
+    const o = config.options;
+    o.color = colour("--ink");
+    for (const scale of Object.values(o.scales)) {
+        scale.ticks.color = scale.title.color = colour("--soft");
+        scale.grid.color = scale.grid.borderColor = colour("--line");
+    }
+    for (const d of config.data.datasets) {
+        d.backgroundColor = d.part !== undefined && !d.line ? partColour(d.part) : colour(d.fillName);
+        d.borderColor = d.line ? colour(`--c${d.part % 8}`) : colour("--panel");
+    }
+}
+
+// ---- Charts ---------------------------------------------------------------------------------
+
+// A chart in its figure. `y` and `x` are axes of Chart.js; every chart says in words what it shows.
+function plot(f, label, config, height = 15) {
+    const canvas = element("canvas", { role: "img", "aria-label": label });
+    const box = element("div", { class: "plot" }, canvas);
+    box.style.height = height + "rem";
+    f.append(box);
+    config.options = { normalized: true, parsing: config.parsing, ...config.options };
+    charts.push({ canvas, config });
+}
+
+// Charts are made once their figures are on the page, and so have a size; again when it turns dark or light.
+function drawCharts(again) {
+    for (const c of charts.filter(each => again || !each.chart)) {
+        if (c.chart) {
+            c.chart.destroy();
+        }
+        paint(c.config);
+        c.chart = new Chart(c.canvas, c.config);
+        c.canvas.dataset.drawn = "yes";
+    }
+}
+
+function axis(o) {
+    return {
+        type: o.type || "linear", min: o.min, max: o.max, stacked: Boolean(o.stacked), beginAtZero: true, offset: Boolean(o.offset),
+        grid: { display: !o.bare }, title: { display: Boolean(o.title), text: o.title || "" },
+        ticks: { callback: o.text, precision: o.whole ? 0 : undefined, maxRotation: 0, maxTicksLimit: o.most || (narrow() ? 5 : 8), stepSize: o.step, autoSkip: o.skip !== false }
+    };
+}
+
+const noKey = { legend: { display: false } };
+const key = { legend: { position: "bottom", labels: { boxWidth: 14, boxHeight: 14, padding: 8 } } };
+
+function tips(title, label) {
+    return { tooltip: { callbacks: { title, label } } };
+}
+
+// A step of 1, 2 or 5 times a power of 1024 or ten, so that labels in KiB and MiB are round.
+function roundStep(high, unit) {
+    let factor = 1;
+    while (unit.startsWith("bytes") && high / factor >= 1000) {
+        factor *= 1024;
+    }
+    const list = ticks(0, high / factor, 4);
+    return list.length > 1 ? (list[1] - list[0]) * factor : undefined;
+}
+
+// ---- Waits ----------------------------------------------------------------------------------
+
+// A dashed line where the mean is.
+const meanLine = {
+    id: "mean",
+    afterDatasetsDraw(chart, _, options) {
+        const x = chart.scales.x.getPixelForValue(options.at), { top, bottom } = chart.chartArea, g = chart.ctx;
+        g.save();
+        g.strokeStyle = g.fillStyle = colour("--edge");
+        g.setLineDash([4, 3]);
+        g.beginPath();
+        g.moveTo(x, top);
+        g.lineTo(x, bottom);
+        g.stroke();
+        g.font = "12px system-ui, sans-serif";
+        g.textAlign = x > chart.chartArea.right - 60 ? "right" : x < chart.chartArea.left + 60 ? "left" : "center";
+        g.fillText(options.text, x, top - 5);
+        g.restore();
+    }
+};
+
+function bins(f, label, h, o) {
+    const width = (o.to - o.from) / o.counts.length;
+    const edges = i => `${seconds(o.from + i * width)} to ${seconds(o.from + (i + 1) * width)}`;
+    const unit = o.to >= 1 ? [1, "s"] : o.to >= 1e-3 ? [1e3, "ms"] : [1e6, "µs"];
+    plot(f, label, {
+        type: "bar", parsing: false, plugins: o.mean ? [meanLine] : [],
+        data: {
+            datasets: [{
+                data: o.counts.map((count, i) => ({ x: o.from + (i + 0.5) * width, y: count || NaN })), fillName: o.fill,
+                barPercentage: 0.94, categoryPercentage: 1, minBarLength: 1.5, borderWidth: 0
+            }]
+        },
+        options: {
+            layout: { padding: { top: o.mean ? 18 : 0 } },
+            scales: {
+                x: axis({ min: o.from, max: o.to, text: v => number(v * unit[0]), title: `${o.title}, ${unit[1]}`, bare: true }),
+                y: axis({ whole: true, title: "steps", most: 5 })
+            },
+            plugins: {
+                ...noKey, mean: o.mean,
+                ...tips(items => edges(items[0].dataIndex), item => `${item.parsed.y} steps`)
+            }
+        }
+    }, o.height);
+    return o.counts.map((count, i) => [edges(i), count]).filter(row => row[1]);
+}
+
+function histogram(run) {
+    const h = run.hist, n = h.bins.reduce((a, b) => a + b, 0);
+    const past = h.beyond ? `${h.beyond} ${h.beyond === 1 ? "is" : "are"} longer, up to ${seconds(h.most)}` : "none is longer";
+    const f = figure("Waits for a batch", `99 bins up to mean + 3 deviations (${seconds(h.edge)}); ${past}` +
+        (h.exact ? "" : "; counted within 1.5 %"));
+    if (n + h.beyond === 0 || h.edge <= 0) {
+        f.append(element("p", { class: "soft" }, n ? "No step waited." : "Nothing was measured."));
+        return f;
+    }
+    const rows = bins(f, `Histogram of ${n + h.beyond} waits: ${n} up to ${seconds(h.edge)}, ${past}; mean ${seconds(h.mean)}.`, h, {
+        from: 0, to: h.edge, counts: h.bins, fill: "--bar", title: "wait", mean: { at: h.mean, text: `mean ${seconds(h.mean)}` }
+    });
+    if (h.beyond) {
+        rows.push(...bins(f, `The ${h.beyond} waits beyond ${seconds(h.edge)}, up to ${seconds(h.most)}.`, h, {
+            from: h.edge, to: h.most, counts: h.tail, fill: "--beyond", title: "beyond: wait", height: 9
+        }));
+    }
+    f.append(table(["wait", "steps"], rows));
+    return f;
+}
+
+// ---- Over time ------------------------------------------------------------------------------
+
+// Places from the time `from` on, joined until each holds about `least` events, and there are 160 at most.
+function rebin(p, least, from) {
+    const events = p.count.reduce((a, b) => a + b, 0);
+    const most = Math.max(1, Math.min(160, Math.floor(events / least)));
+    const first = Math.min(p.n, Math.floor(from / p.width)), by = Math.max(1, Math.ceil((p.n - first) / most));
+    const out = [];
+    for (let i = first; i < p.n; i += by) {
+        let sum = 0, count = 0;
+        for (let k = i; k < Math.min(p.n, i + by); k++) {
+            sum += p.sum[k];
+            count += p.count[k];
+        }
+        out.push({ at: Math.max(from, i * p.width), to: (i + by) * p.width, sum, count });
+    }
+    return out;
+}
+
+// Points {at, to, value} as steps: where one does not begin at the end of the last there is a gap.
+function steps(points, end) {
+    const out = [];
+    points.forEach((p, i) => {
+        out.push({ x: p.at, y: p.value });
+        const next = points[i + 1];
+        if (!next || next.at > p.to * (1 + 1e-9)) {
+            out.push({ x: Math.min(p.to, end), y: p.value }, { x: Math.min(p.to, end), y: NaN });
+        }
+    });
+    return out;
+}
+
+// Values over time; `series`: name, points {at, to, value}.
+function over(title, note, series, unit, end) {
+    const f = figure(title, note), all = series.flatMap(s => s.points.map(p => p.value));
+    const high = unit === "%" ? 1 : Math.max(...all, 0);
+    const range = s => {
+        const values = s.points.map(p => p.value);
+        return `${s.name} from ${amount(Math.min(...values), unit)} to ${amount(Math.max(...values), unit)}`;
+    };
+    const x = axis({ min: 0, max: end, text: number, title: "time, s", bare: true });
+    const y = axis({ max: unit === "%" ? 1 : undefined, text: v => amount(v, unit), most: 6, step: roundStep(high, unit) });
+    plot(f, `${title}: ${series.filter(s => s.points.length).map(range).join("; ")}.`, {
+        type: "line", parsing: false,
+        data: {
+            datasets: series.map((s, i) => ({
+                label: s.name, data: steps(s.points, end), part: i, line: true, fillName: "--shade", stepped: true, pointRadius: 0,
+                pointHitRadius: 6, borderWidth: 2, borderDash: [[], [7, 3], [2, 2]][i % 3], fill: series.length === 1, spanGaps: false
+            }))
+        },
+        options: {
+            interaction: { mode: "nearest", axis: "x", intersect: false }, scales: { x, y },
+            plugins: {
+                ...(series.length > 1 ? key : noKey),
+                ...tips(items => `${number(items[0].parsed.x)} s`, item => `${item.dataset.label}: ${amount(item.parsed.y, unit)}`)
+            }
+        }
+    });
+    f.append(table(["what", "from, s", "value"], series.flatMap(s => s.points.map(p => [s.name, number(p.at), amount(p.value, unit)]))));
+    return f;
+}
+
+// ---- Ledger ---------------------------------------------------------------------------------
+
+const sum = list => list.reduce((a, b) => a + b, 0);
+
+// Parts of the wall time or of the waits, a bar for each epoch; the greatest part lies at the bottom.
+function stacked(title, list, perEpoch) {
+    const parts = list.map(p => ({ name: p.name.replace(/_/g, " "), values: p.sum.map(v => Math.max(0, v)), width: p.width, n: p.n }))
+        .filter(p => sum(p.values) > 0).sort((a, b) => sum(b.values) - sum(a.values));
+    const all = sum(parts.map(p => sum(p.values)));
+    const share = p => `${(100 * sum(p.values) / all).toFixed(1)} %`;
+    const f = figure(title, parts.length ? `${seconds(all)} in all: ` + parts.slice(0, 3).map(p => `${p.name} ${share(p)}`).join(", ") : "no time was measured");
+    if (!parts.length) {
+        return f;
+    }
+    const n = Math.max(...parts.map(p => p.n)), width = parts[0].width;
+    const labels = Array.from({ length: n }, (_, i) => !perEpoch ? "whole run" : width > 1 ? `${i * width} to ${(i + 1) * width - 1}` : String(i));
+    plot(f, `${title}: ${parts.map(p => `${p.name} ${seconds(sum(p.values))}`).join(", ")}.`, {
+        type: "bar",
+        data: {
+            labels, datasets: parts.map((p, i) => ({
+                label: p.name, data: labels.map((_, k) => p.values[k] || 0), part: i, borderWidth: 0.5, maxBarThickness: 90, fillName: "--c0"
+            }))
+        },
+        options: {
+            scales: {
+                x: axis({ type: "category", stacked: true, title: perEpoch ? "epoch" : "", bare: true, offset: true }),
+                y: axis({ stacked: true, text: v => seconds(v, 2), most: 6 })
+            },
+            plugins: {
+                ...key, ...tips(items => (perEpoch ? "epoch " : "") + items[0].label, item => `${item.dataset.label}: ${seconds(item.parsed.y)}`)
+            }
+        }
+    }, 18);
+    delete charts[charts.length - 1].config.options.scales.x.ticks.callback;
+    f.append(table(["part", "time", "share"], parts.map(p => [p.name, seconds(sum(p.values), 4), share(p)])));
+    return f;
+}
+
+// ---- Series of the log ----------------------------------------------------------------------
+
+function unitOf(s) {
+    const name = s.name;
+    return /bytes_per_s$|_bps$/.test(name) ? "bytes/s" : /bytes$/.test(name) ? "bytes" :
+        /share$/.test(name) ? "%" : /_s$|seconds$/.test(name) ? "s" : "";
+}
+
+const titles = { queue: "Queues", cpu: "CPU", memory: "Memory", io: "Input and output" };
+const notes = { "queue.ready": "finished batches that wait for the step", "system.cpu": "cores in use", "system.io": "bytes a second" };
+
+function seriesCharts(run) {
+    const groups = new Map(), ledgers = [], out = [];
+    for (const s of run.series) {
+        const id = JSON.stringify([s.group, s.ledger ? "ledger" : unitOf(s)]);
+        groups.set(id, [...(groups.get(id) || []), s]);
+    }
+    const epochs = [...groups.keys()].some(id => JSON.parse(id)[0].startsWith("ledger."));
+    for (const [id, list] of groups) {
+        const [group, unit] = JSON.parse(id), last = group.split(".").pop();
+        if (list[0].ledger) {
+            // The sums of the whole run say nothing that those of its epochs do not.
+            const total = group.startsWith("ledger total");
+            if (group.includes(".") && !(total && epochs)) {
+                ledgers.push(stacked(last === "wait" ? "What the waits were for" : last === "parts" ? "Where the time went" : last, list, !total));
+            }
+            continue;
+        }
+        const lines = list.slice(0, 8).map(s => ({
+            name: s.name.replace(/(_bytes)?(_per_s)?$/, "").replace(/_/g, " "),
+            points: held(s.sum.map((v, i) => ({ at: i * s.width, to: (i + 1) * s.width, value: v / s.count[i] })).filter((p, i) => s.count[i] > 0))
+        }));
+        out.push(over(titles[last] || group, notes[group] || notes[`${group}.${list[0].name}`] || lines.map(s => s.name).join(", "), lines, unit, run.length));
+    }
+    return [...ledgers, ...out];
+}
+
+// A sample counts until the next one.
+function held(points) {
+    points.forEach((p, i) => {
+        if (i + 1 < points.length) {
+            p.to = points[i + 1].at;
+        }
+    });
+    return points;
+}
+
+// ---- Settings side by side ------------------------------------------------------------------
+
+function comparison(place) {
+    const groups = data.groups, step = g => Math.max(0, g.per_step - g.wait);
+    const f = figure("A step and its wait", "seconds a step of the epochs, sorted by the mean wait: the shortest first" +
+        (data.groups_left ? `; ${data.groups_left} more stand in the table` : ""));
+    const bar = (label, fillName, value) => ({ label, fillName, data: groups.map(value), borderWidth: 0.5, maxBarThickness: 26 });
+    plot(f, "Mean wait and the rest of a step: " + groups.map(g => `${g.name}: wait ${seconds(g.wait)}, step and wait ${seconds(g.per_step)}`).join("; ") + ".", {
+        type: "bar",
+        data: {
+            labels: groups.map(g => g.name.length > (narrow() ? 18 : 40) ? "…" + g.name.slice(narrow() ? -17 : -39) : g.name),
+            datasets: [bar("wait", "--bar", g => g.wait), bar("step", "--train", step)]
+        },
+        options: {
+            indexAxis: "y",
+            scales: {
+                x: axis({ stacked: true, text: v => seconds(v, 2), most: 6 }),
+                y: axis({ type: "category", stacked: true, bare: true, offset: true, skip: false, most: 60 })
+            },
+            plugins: { ...key, ...tips(items => groups[items[0].dataIndex].name, item => `${item.dataset.label}: ${seconds(item.parsed.x)}`) }
+        }
+    }, 5 + 2.2 * groups.length);
+    delete charts[charts.length - 1].config.options.scales.y.ticks.callback;
+    place.append(f);
+}
+
+// ---- The page -------------------------------------------------------------------------------
+
+const built = new Map();
+
+function build(article, run) {
+    const place = article.querySelector(".charts");
+    const wide = figure("Timeline", "wheel, pinch, + and − zoom; drag or arrows move; a fainter bar stands for several");
+    wide.classList.add("wide");
+    place.before(wide);
+    const gantt = new Gantt(run, wide);
+    const end = Math.max(run.length, 1e-6);
+    place.append(histogram(run));
+    if (run.steps.n) {
+        const epochs = gantt.rows.find(row => row.name === "epoch"), from = epochs ? Math.max(0, epochs.lanes[0].start[0]) : 0;
+        const factor = run.batch || 1, what = run.batch ? "samples" : "steps";
+        const points = rebin(run.steps, 5, from).map(p => ({
+            at: p.at, to: p.to, value: p.count * factor / (Math.min(p.to, Math.max(end, p.at + 1e-9)) - p.at)
+        }));
+        place.append(over("Throughput", `${what} a second, as the steps ended`, [{ name: `${what}/s`, points }], "", end));
+        const waits = rebin(run.waits, 5, from).map(p => ({ at: p.at, to: p.to, value: Math.min(1, p.sum / (p.to - p.at)) }));
+        if (waits.length) {
+            place.append(over("Waiting", "share of the time that the step waited for its batch", [{ name: "waiting", points: waits }], "%", end));
+        }
+    }
+    place.append(...seriesCharts(run));
+    return gantt;
+}
+
+function select(i) {
+    data.runs.forEach((run, k) => {
+        document.getElementById("run-" + k).hidden = k !== i;
+    });
+    if (!built.has(i)) {
+        built.set(i, build(document.getElementById("run-" + i), data.runs[i]));
+        drawCharts();
+    }
+    built.get(i).resize();
+}
+
+const compared = document.getElementById("compared");
+if (compared) {
+    comparison(compared);
+}
+const picker = document.getElementById("pick");
+if (picker) {
+    picker.closest("nav").hidden = false;
+    picker.addEventListener("change", () => select(Number(picker.value)));
+    for (const link of document.querySelectorAll("a[data-run]")) {
+        link.addEventListener("click", e => {
+            e.preventDefault();
+            picker.value = link.dataset.run;
+            select(Number(link.dataset.run));
+            document.getElementById("run-" + link.dataset.run).scrollIntoView();
+        });
+    }
+}
+select(picker ? Number(picker.value) : 0);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+    built.forEach(g => g.ask());
+    drawCharts(true);
+});
+document.documentElement.dataset.drawn = "yes";

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The command `stoker train` as its users run it: killed at any moment and gone on with; stopped.
+ */
+#include "support/support.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "train/safetensors.h"
+
+/* Runs to kill; `./dev kill N` sets STOKER_TEST_KILLS. */
+#define KILLS 3
+
+enum { SAID = 65536 }; /* bytes kept of what it said */
+
+static const char config[] =
+    "data: {dataset: 'digits:?size=1024', val_split: 128}\n"
+    "loader: {batch_size: 64, shuffle: true,\n"
+    "         transforms: 'random_crop(28, padding=2), normalize(mnist)'}\n"
+    "model: {layers: [flatten, linear(48), relu, dropout(0.2), linear(10)]}\n"
+    "lr_scheduler: {name: cosine}\n"
+    "trainer: {max_epochs: 8, seed_everything: 7, accumulate_grad_batches: 3, limit_test_batches: "
+    "1}\n"
+    "callbacks:\n"
+    "  - ema(decay=0.9)\n"
+    "  - model_checkpoint(every_n_train_steps=3, save_last=true)\n";
+
+static char folder[256];
+static const char *binary;
+
+static int set_up(void **state)
+{
+    binary = getenv("STOKER_TEST_BINARY");
+    test_folder(folder);
+    test_write(folder, "config.yaml", config, sizeof config - 1);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    test_folder_remove(folder);
+    return 0;
+}
+
+static bool have_binary(void)
+{
+    if (binary && access(binary, X_OK) == 0)
+        return true;
+    print_message("skipped: no command (STOKER_TEST_BINARY)\n");
+    return false;
+}
+
+/* Start it with logs and checkpoints below `root` of the test's folder. What it says goes to
+ * root.txt. */
+static pid_t start(const char *root, int workers, bool resume)
+{
+    char number[16], out[64];
+
+    snprintf(number, sizeof number, "%d", workers);
+    snprintf(out, sizeof out, "%s.txt", root);
+    pid_t pid = fork();
+    if (pid == 0) {
+        if (chdir(folder) != 0)
+            _exit(99);
+        int fd = open(out, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+        dup2(fd, STDOUT_FILENO);
+        dup2(fd, STDERR_FILENO);
+        execl(binary, binary, "train", "config.yaml", "--default-root-dir", root, "--num-workers",
+              number, resume ? "--ckpt-path" : NULL, "last", NULL);
+        _exit(99);
+    }
+    assert_true(pid > 0);
+    return pid;
+}
+
+static int wait_for(pid_t pid)
+{
+    int how;
+
+    while (waitpid(pid, &how, 0) < 0)
+        assert_int_equal(errno, EINTR);
+    return WIFEXITED(how) ? WEXITSTATUS(how) : 128 + WTERMSIG(how);
+}
+
+/* What it has said. */
+static void read_said(const char *root, char text[SAID])
+{
+    char path[512];
+
+    snprintf(path, sizeof path, "%s/%s.txt", folder, root);
+    FILE *f = fopen(path, "r");
+    size_t n = f ? fread(text, 1, SAID - 1, f) : 0;
+    text[n] = 0;
+    if (f)
+        fclose(f);
+}
+
+static void show(const char *root)
+{
+    char text[SAID];
+
+    read_said(root, text);
+    print_message("%s: %s\n", root, text);
+}
+
+/* The checkpoint at the end of the training. */
+static void last_file(const char *root, char path[512])
+{
+    char pattern[512];
+    glob_t found;
+
+    snprintf(pattern, sizeof pattern, "%s/%s/lightning_logs/version_*/checkpoints/last*", folder,
+             root);
+    assert_int_equal(glob(pattern, 0, NULL, &found), 0);
+    snprintf(path, 512, "%s", found.gl_pathv[0]);
+    for (size_t i = 1; i < found.gl_pathc; i++) {
+        /* version_10 follows version_9 */
+        if (strlen(found.gl_pathv[i]) >= strlen(path))
+            snprintf(path, 512, "%s", found.gl_pathv[i]);
+    }
+    globfree(&found);
+}
+
+/* Every tensor of both: parameters, moments of the optimizer, averages, generators. */
+static void assert_same_tensors(const char *a_root, const char *b_root)
+{
+    stk_context *ctx = test_context();
+    stk__safetensors_file a, b;
+    uint8_t *a_data, *b_data, *a_moved, *b_moved;
+    char a_path[512], b_path[512];
+    stk_error err;
+
+    last_file(a_root, a_path);
+    last_file(b_root, b_path);
+    assert_ok(stk__safetensors_file_open(ctx, a_path, &a, &err), &err);
+    assert_ok(stk__safetensors_file_open(ctx, b_path, &b, &err), &err);
+    assert_ok(stk__safetensors_file_load(&a, a_path, &a_data, &a_moved, &err), &err);
+    assert_ok(stk__safetensors_file_load(&b, b_path, &b_data, &b_moved, &err), &err);
+    assert_int_equal(a.parsed.num_tensors, b.parsed.num_tensors);
+    assert_true(a.parsed.num_tensors > 8);
+    for (size_t i = 0; i < a.parsed.num_tensors; i++) {
+        const stk_state_tensor *x = &a.parsed.tensors[i], *y = &b.parsed.tensors[i];
+        assert_string_equal(x->name, y->name);
+        assert_int_equal(x->bytes, y->bytes);
+        assert_memory_equal(x->data, y->data, x->bytes);
+    }
+    stk__free(ctx, a_data);
+    stk__free(ctx, b_data);
+    stk__free(ctx, a_moved);
+    stk__free(ctx, b_moved);
+    stk__safetensors_file_close(&a);
+    stk__safetensors_file_close(&b);
+    stk_context_destroy(&ctx);
+}
+
+static void pause_ms(uint64_t ms)
+{
+    const struct timespec t = {.tv_sec = (time_t)(ms / 1000),
+                               .tv_nsec = (long)(ms % 1000 * 1000000)};
+
+    nanosleep(&t, NULL);
+}
+
+static double now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Kill runs of one training at drawn moments until one comes to its end, or `kills` are dead; then
+ * let it. Returns how many were killed. */
+static unsigned chain(const char *root, unsigned kills, double seconds, uint64_t *random,
+                      unsigned *restored)
+{
+    unsigned killed = 0;
+    char text[SAID];
+    int code;
+
+    do {
+        pid_t pid = start(root, (int)(test_random(random) % 3), true);
+        if (killed < kills) {
+            pause_ms((uint64_t)(seconds * 1000 * (double)(test_random(random) % 1000) / 1000));
+            kill(pid, SIGKILL);
+        }
+        code = wait_for(pid);
+        if (code != 0 && code != 128 + SIGKILL)
+            show(root);
+        assert_true(code == 0 || code == 128 + SIGKILL);
+        killed += code != 0;
+        read_said(root, text);
+        *restored += strstr(text, "Restoring states") != NULL;
+    } while (code != 0);
+    return killed;
+}
+
+/* However often it is killed, at whatever moment, before its first step, within a save or after its
+ * last, and with whatever workers it goes on: the same bits at the end. */
+static void test_kill(void **state)
+{
+    const char *given = getenv("STOKER_TEST_KILLS");
+    const unsigned kills = given && *given ? (unsigned)strtoul(given, NULL, 10) : KILLS;
+    uint64_t random = 20260731;
+    unsigned killed = 0, restored = 0, chains = 0;
+    char root[16];
+
+    if (!have_binary())
+        skip();
+    double seconds = now();
+    assert_int_equal(wait_for(start("whole", 1, false)), 0);
+    seconds = now() - seconds;
+    /* At least one has to go on from a checkpoint: a kill may come before there is any. */
+    while (killed < kills || restored == 0) {
+        snprintf(root, sizeof root, "chain%u", chains++);
+        killed += chain(root, killed < kills ? kills - killed : 1, seconds, &random, &restored);
+        assert_same_tensors("whole", root);
+    }
+    print_message("%u runs of %u trainings were killed, %u went on from a checkpoint\n", killed,
+                  chains, restored);
+}
+
+/* A polite signal: the step is finished, the state saved, the code says which signal it was. */
+static void test_stop(void **state)
+{
+    static const int signals[] = {SIGINT, SIGTERM};
+
+    if (!have_binary())
+        skip();
+    assert_int_equal(wait_for(start("whole", 1, false)), 0);
+    for (size_t i = 0; i < 2; i++) {
+        char root[16], path[512];
+        snprintf(root, sizeof root, "stop%zu", i);
+        pid_t pid = start(root, 1, false);
+        /* It is well under way when its first checkpoint is there. */
+        snprintf(path, sizeof path, "%s/%s/lightning_logs/version_0/checkpoints/last.safetensors",
+                 folder, root);
+        for (int tries = 0; access(path, F_OK) != 0 && tries < 20000; tries++)
+            pause_ms(1);
+        kill(pid, signals[i]);
+        int code = wait_for(pid);
+        if (code != 0 && code != 128 + signals[i])
+            show(root), print_message("code %d\n", code);
+        /* On a fast machine the training may have ended meanwhile. */
+        assert_true(code == 0 || code == 128 + signals[i]);
+        assert_int_equal(wait_for(start(root, 2, true)), 0);
+        assert_same_tensors("whole", root);
+    }
+}
+
+/* ---- examples/cifar10.yaml ------------------------------------------------------------------- */
+
+enum { SIDE = 32, RECORDS = 256 };
+
+/* CIFAR-10's binary files: the class decides two colours and the direction of their stripes, the
+ * rest is noise. */
+static void write_pictures(const char *name, uint64_t *random)
+{
+    static uint8_t records[RECORDS][1 + 3 * SIDE * SIDE];
+
+    for (int r = 0; r < RECORDS; r++) {
+        const int class = (int)(test_random(random) % 10), shift = (int)(test_random(random) % 8);
+        records[r][0] = (uint8_t) class;
+        for (int i = 0; i < 3 * SIDE * SIDE; i++) {
+            const int y = i % (SIDE * SIDE) / SIDE, x = i % SIDE, channel = i / (SIDE * SIDE);
+            const int stripe = ((class % 2 ? x : y) + shift) / 4 % 2;
+            const int level = (class / 2 + channel + 2 * stripe) % 5 * 40;
+            records[r][1 + i] = (uint8_t)(level + (int)(test_random(random) % 64));
+        }
+    }
+    test_write(folder, name, records, sizeof records);
+}
+
+/* The example as it is, but for the data and the length: it learns. */
+static void test_cifar(void **state)
+{
+    uint64_t random = 10;
+    char name[64], text[SAID], *end;
+
+    if (!have_binary())
+        skip();
+    for (int i = 1; i <= 5; i++) {
+        snprintf(name, sizeof name, "cifar/data_batch_%d.bin", i);
+        write_pictures(name, &random);
+    }
+    write_pictures("cifar/test_batch.bin", &random);
+    pid_t pid = fork();
+    if (pid == 0) {
+        if (chdir(folder) != 0 || !freopen("cifar.txt", "w", stdout))
+            _exit(99);
+        execl(binary, binary, "train", TESTS_DIR "/../examples/cifar10.yaml", "--dataset",
+              "cifar10:cifar", "--batch-size", "32", "--max-epochs", "3", "-q", NULL);
+        _exit(99);
+    }
+    assert_int_equal(wait_for(pid), 0);
+    read_said("cifar", text);
+    char *at = strstr(text, "accuracy ");
+    assert_non_null(at);
+    const double accuracy = strtod(at + strlen("accuracy "), &end);
+    assert_string_equal(strndupa(end, 20), " % on 256 samples of");
+    print_message("accuracy %.1f %%\n", accuracy);
+    assert_true(accuracy > 60);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_kill, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_stop, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_cifar, set_up, tear_down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
