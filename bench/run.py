@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CACHE = Path.home() / ".cache/stoker-peers"
 PEERS = Path(os.environ.get("STOKER_PEERS", ROOT.parent / "shared/peers"))
 DATA = Path(os.environ.get("STOKER_TEST_DATA", PEERS.parent / "data"))
+WORK = Path(os.environ.get("STOKER_PEERS_WORK", CACHE / "work")).expanduser()
 VENV = Path(os.environ.get("STOKER_PEERS_VENV", CACHE / "venv"))
 VENVS = {"ffcv": Path(os.environ.get("STOKER_PEERS_FFCV_VENV", CACHE / "ffcv"))}
 TIMEOUT = 600
@@ -29,7 +30,7 @@ TIMEOUT = 600
 class Case:
     """One comparison: the same work by ours, the rivals and a bound, judged by one figure."""
     name: str
-    ours: str                        # program below bench/ of the build folder, with its options
+    ours: str                        # program below bench/ of the build folder, or script of the tree, with its options
     peers: dict = field(default_factory=dict)   # name -> options of the rivals' script
     bound: str = ""                  # program below bench/bounds/, or a number
     figure: str = "samples_per_s"    # of the JSON line
@@ -37,6 +38,7 @@ class Case:
     bound_figure: str = ""           # of the bound's line, where it is another one
     seconds: bool = True             # whether ours takes --seconds
     bars: tuple = ()                 # (text, function of figures -> (value, whether it holds))
+    script: str = ""                 # of the rivals, where it is not the workload's
 
 
 @dataclass
@@ -65,7 +67,77 @@ def tiny(batch, ratio, share=0.0):
                 f"tiny_bound --batch {batch} --workers 2", bars=tuple(bars))
 
 
+def resnet(threads):
+    rivals = ("torch", "torch-nhwc")
+    return Case(f"{threads} thread{'s' if threads > 1 else ''}", f"resnet --threads {threads}",
+                {p: f"--threads {threads}" for p in rivals}, bars=(
+                    ("rate / the better of torch's layouts >= 1.1",
+                     lambda f: min(f.ratio(p, "samples_per_s") for p in rivals), lambda x: x >= 1.1),))
+
+
+W1 = "--dataset images:{images}?index=none --num_workers 2"
+NORMALIZED = "random_resized_crop(224),horizontal_flip,normalize(imagenet)"
+
+# Random windows of the peers: at any place. Ours: the same, an epoch of all windows side by side, and from memory.
+W6B = {**{p: "" for p in ("tensorstore", "zarrs", "zarr", "xarray-dask")}, "torch-zarrs": "--workers 2"}
+SOMEWHERE = "windows --shuffle true --num_workers 2 --dataset array:{arrays}/plain.zarr?window=4x64x64&stride=1x1x1"
+
+
+def windows(name, ours, ratio, bars=()):
+    return Case(name, ours, W6B, bars=(
+        (f"rate / the best rival's random windows >= {ratio}",
+         lambda f: min(f.ratio(p, "samples_per_s") for p in W6B if f.median(p, "samples_per_s")),
+         lambda x: x >= ratio), *bars))
+
+
+def array(layout, bound):
+    rivals = ("tensorstore", "zarrs", "zarr")
+    folder = "{arrays}/" + layout + ".zarr"
+    return Case(f"whole array, {layout}", f"arrays --url {folder} --threads 2",
+                {p: f"--mode all --layout {layout}" for p in rivals},
+                f"bench:bare_zstd --folder {folder} --threads 2 {bound}", bars=(
+                    ("rate / libzstd alone >= 0.85", lambda f: f.share(), lambda x: x >= 0.85),
+                    ("rate / the best of tensorstore, zarrs, zarr-python >= 1.4",
+                     lambda f: min(f.ratio(p, "samples_per_s") for p in rivals), lambda x: x >= 1.4)))
+
+
 WORKLOADS = {
+    "arrays": Workload("a float32 array of 268 MB, Zarr v3, zstd, chunks 16x64x64 -> memory; MB/s", [
+        array("plain", ""), array("sharded", "--per_shard 64"),
+        Case("300 arrays opened", "arrays --mode open", figure="open_ms", lower=True, bars=(
+            ("ms to open 300 arrays, consolidated <= 20", lambda f: f.ours("open_ms"), lambda x: x <= 20),)),
+    ], "bench_arrays.py"),
+    "images": Workload("photographs of a plain ImageFolder -> decode, random resized crop 224, flip; uint8 batches of 64", [
+        Case("plain folder", f"images {W1}",
+             {p: "--workers 2" for p in ("tfdata", "ffcv", "dali", "torch-tvio", "torch-pil", "spdl-tvio")},
+             bound="bench:bare_images --workers 2 --folder {images}", bars=(
+                 ("rate / tf.data >= 1.4", lambda f: f.ratio("tfdata", "samples_per_s"), lambda x: x >= 1.4),
+                 ("rate / ffcv >= 2.3", lambda f: f.ratio("ffcv", "samples_per_s"), lambda x: x >= 2.3),
+                 ("rate / best DataLoader >= 3", lambda f: min(f.ratio(p, "samples_per_s") for p in ("torch-tvio", "torch-pil")),
+                  lambda x: x >= 3),
+                 ("CPU / tf.data's <= 0.75", lambda f: f.ratio("tfdata", "cpu_s_per_1000"), lambda x: x <= 0.75),
+                 ("rate / bare loop >= 0.92", lambda f: f.share(), lambda x: x >= 0.92))),
+        Case("plain folder, beside shards", f"images {W1}", {"tfrecord": "--workers 2 --decode 1"},
+             script="bench_shards.py", bars=(
+                 ("rate / tf.data over TFRecord >= 1.3", lambda f: f.ratio("tfrecord", "samples_per_s"),
+                  lambda x: x >= 1.3),)),
+        Case("float32 planes, normalised", f"images {W1} --transforms {NORMALIZED},layout(chw)",
+             bound=f"bench:images {W1}",
+             bars=(("rate / uint8 >= 0.87", lambda f: f.share(), lambda x: x >= 1 / 1.15),)),
+    ], "bench_images.py"),
+    "overhead": Workload("the trainer alone, around a module that computes nothing", [
+        Case("empty module", "trainer_overhead", figure="defaults_us", lower=True, bars=(
+            ("us a step with defaults <= 5", lambda f: f.ours("defaults_us"), lambda x: x <= 5),
+            ("us a step with barebones <= 1", lambda f: f.ours("barebones_us"), lambda x: x <= 1))),
+    ]),
+    "resnet": Workload("a training step of ResNet-18 on 32x32 pictures, 3x3 stem, batches of 64", [
+        resnet(1), resnet(2),
+    ], "bench_resnet.py"),
+    "save": Workload("a checkpoint of 550 MB saved while its model trains: an MLP of three layers of 4,608, Adam", [
+        Case("550 MB", "save", figure="blocked_steps", lower=True, seconds=False, bars=(
+            ("steps that a save blocks < 1", lambda f: f.ours("blocked_steps"), lambda x: x < 1),
+            ("steps that the first one blocks < 1", lambda f: f.ours("first_blocked_steps"), lambda x: x < 1))),
+    ]),
     "tiny": Workload("MNIST in memory -> shuffled, normalised float32 + label", [
         tiny(64, 5),
         Case("batch 256, plain files, cache encoded",
@@ -96,6 +168,54 @@ WORKLOADS = {
              figure="wait_p95_ms", lower=True,
              bars=(("p95 wait in ms <= 0.5", lambda f: f.ours("wait_p95_ms"), lambda x: x <= 0.5),)),
     ], "bench_tail.py"),
+    "train": Workload("5 epochs of MNIST from its files, MLP 784-128-64-10, Adam, batches of 64", [
+        Case("5 epochs", "train --num_workers 1 --threads 1", {
+            "torch-index 1": "--workers 0 --threads 1", "torch-index 2": "--workers 0 --threads 2",
+            "torch-article": "--workers 0", "lightning": "--workers 0"}, seconds=False, bars=(
+                ("rate / torch-index, the better of 1 and 2 threads >= 3",
+                 lambda f: min(f.ratio(f"torch-index {n}", "samples_per_s") for n in (1, 2)), lambda x: x >= 3),
+                ("rate / torch-article >= 20", lambda f: f.ratio("torch-article", "samples_per_s"), lambda x: x >= 20),
+                ("rate / lightning >= 25", lambda f: f.ratio("lightning", "samples_per_s"), lambda x: x >= 25),
+                ("accuracy - torch-index's, in points, within 0.4",
+                 lambda f: 100 * (f.ours("test_accuracy") - f.of("torch-index 1", "test_accuracy")),
+                 lambda x: abs(x) <= 0.4),
+                ("s to the first step <= 0.3", lambda f: f.ours("startup_s"), lambda x: x <= 0.3))),
+        Case("the step alone", "train --mode compute --threads 1", {"compute": "--workers 0 --threads 1"},
+             figure="us_per_step", lower=True, bars=(
+                 ("torch's us a step / ours >= 3", lambda f: 1 / f.ratio("compute", "us_per_step"),
+                  lambda x: x >= 3),)),
+    ], "bench_train.py"),
+    "report": Workload("reading event logs, and the page of a million events in a browser", [
+        Case("page of 10^6 events", "scripts/check_report.py {stoker} --made 1000000 --json", figure="drawn_s", lower=True,
+             seconds=False, bars=(
+                 ("MB of the page <= 3", lambda f: f.ours("page_mb"), lambda x: x <= 3),
+                 ("s from load to drawn, the worst of four <= 2", lambda f: f.ours("drawn_s"), lambda x: x <= 2),
+                 ("ms a frame of zooming <= 50", lambda f: f.ours("zoom_frame_ms"), lambda x: x <= 50))),
+        Case("10^7 events", "report --events 10000000", figure="mb_per_s", seconds=False, bars=(
+            ("MB/s >= 50", lambda f: f.ours("mb_per_s"), lambda x: x >= 50),
+            ("MiB of memory <= 64", lambda f: f.ours("peak_rss_mib"), lambda x: x <= 64))),
+    ]),
+    "tokens": Workload("random windows of 2,049 from 512 MiB of uint16 -> int64 input and target of [16, 2048]", [
+        Case("mapped file", "tokens --num_workers 2 --dataset tokens:{tokens}?length=2048&target=true&stride=1&mmap=true",
+             {"numpy": "", "torch 0": "", "torch 2": "--workers 2", "grain": "", "litdata": ""},
+             bound="tokens_bound --workers 2 --file {tokens}", bars=(
+                 ("rate / gather loop >= 0.8", lambda f: f.share(), lambda x: x >= 0.8),
+                 ("rate / the best rival loader's >= 5",
+                  lambda f: min(f.ratio(p, "samples_per_s") for p in ("torch 0", "torch 2", "grain", "litdata")),
+                  lambda x: x >= 5))),
+        Case("read by range", "tokens --num_workers 2 --dataset tokens:{tokens}?length=2048&target=true&stride=1",
+             bound="tokens_bound --workers 2 --file {tokens}"),
+    ], "bench_tokens.py"),
+    "windows": Workload("windows of 4x64x64 from float32 (1024, 256, 256) in zstd chunks of 16x64x64; batches of 32", [
+        windows("random, no cache", SOMEWHERE, 1.2),
+        windows("random, no cache, 64 MiB", SOMEWHERE + " --memory_budget 64MiB", 1.2),
+        windows("random, decoded cache of all", SOMEWHERE + " --cache decoded --memory_budget 600MiB --warm 8000", 20),
+        windows("an epoch of all windows, block shuffle",
+                "windows --shuffle block --num_workers 2 --warm 4096 --dataset array:{arrays}/plain.zarr?window=4x64x64", 10,
+                (("rate / xarray + Dask >= 100", lambda f: f.ratio("xarray-dask", "samples_per_s"), lambda x: x >= 100),)),
+        Case("the same, sharded",
+             "windows --shuffle block --num_workers 2 --warm 4096 --dataset array:{arrays}/sharded.zarr?window=4x64x64"),
+    ], "bench_arrays.py"),
     "turn": Workload("first batch, turn of the epoch, restore", [
         Case("batch 64", "turn --num_workers 2", figure="restore_ms", lower=True, seconds=False, bars=(
             ("first batch in ms <= 5", lambda f: f.ours("first_batch_ms"), lambda x: x <= 5),
@@ -122,6 +242,12 @@ class Figures:
         value = self.median("stoker", key)
         if value is None:
             raise KeyError(key)
+        return value
+
+    def of(self, peer, key):
+        value = self.median(peer, key)
+        if value is None:
+            raise KeyError(peer)
         return value
 
     def ratio(self, peer, key):
@@ -174,9 +300,10 @@ def run(command, env=None, cwd=None):
     return None, (p.stderr or p.stdout).strip()[-400:] or f"exit code {p.returncode}"
 
 
-def run_peer(workload, peer, options, seconds):
+def run_peer(script, peer, options, seconds):
+    peer = peer.split()[0]  # what follows tells two settings of one rival apart
     venv = VENVS.get(peer, VENV)
-    command = [str(venv / "bin/python"), str(PEERS / workload.script), "--peer", peer, *options.split(),
+    command = [str(venv / "bin/python"), str(PEERS / script), "--peer", peer, *options.split(),
                "--seconds", str(seconds)]
     env = {**os.environ, "PYTHONWARNINGS": "ignore", "TF_CPP_MIN_LOG_LEVEL": "3", "GLOG_minloglevel": "3",
            "STOKER_TEST_DATA": str(DATA)}
@@ -184,10 +311,22 @@ def run_peer(workload, peer, options, seconds):
 
 
 def run_ours(build, folder, text, seconds):
-    words = [w.format(mnist=build / "bench/mnist") for w in text.split()]
+    places = {"mnist": build / "bench/mnist", "images": photographs(), "arrays": WORK / "arrays",
+              "tokens": WORK / "tokens/tokens.bin", "stoker": build / "stoker"}
+    words = [w.format(**places) for w in text.split()]
     if seconds:
         words += ["--seconds", str(seconds)]
-    return run([str(build / folder / words[0]), *words[1:]], {**os.environ, "STOKER_TEST_DATA": str(DATA)})
+    if words[0].endswith(".py"):
+        program = [sys.executable, str(ROOT / words[0])]
+    else:
+        program = [str(build / folder / words[0])]
+    return run([*program, *words[1:]], {**os.environ, "STOKER_TEST_DATA": str(DATA)})
+
+
+def photographs():
+    """The rivals' ImageFolder, or the sample it is made of."""
+    folder = WORK / "images"
+    return folder if folder.is_dir() else DATA / "imagenet-sample"
 
 
 def plain_mnist(build):
@@ -211,7 +350,7 @@ def runs_of(workload, case, chosen, build, seconds):
         runs.append(("bound", lambda: run_ours(build, folder, text, seconds)))
     for peer, options in case.peers.items():
         if chosen is None or peer in chosen:
-            runs.append((peer, lambda peer=peer, options=options: run_peer(workload, peer, options, seconds)))
+            runs.append((peer, lambda peer=peer, options=options: run_peer(case.script or workload.script, peer, options, seconds)))
     return runs
 
 
@@ -272,9 +411,13 @@ def setup(extra):
 
 
 def main():
+    if "verdicts" in sys.argv[1:]:
+        import verdicts  # pylint: disable=import-outside-toplevel
+        sys.argv.remove("verdicts")
+        sys.exit(verdicts.main())
     p = argparse.ArgumentParser(prog="./dev bench", description=__doc__.split("\n")[0])
     p.add_argument("name", nargs="?", choices=sorted(WORKLOADS), metavar="NAME",
-                   help="; ".join(f"{k}: {w.doc}" for k, w in WORKLOADS.items()))
+                   help="; ".join(f"{k}: {w.doc}" for k, w in WORKLOADS.items()).replace("%", "%%"))
     p.add_argument("--peers", help="rivals to run, parted by commas; default all of the workload, '' none")
     p.add_argument("--case", help="only cases whose name contains this")
     p.add_argument("--quick", action="store_true", help="one round of 2 s: whether it works, not how fast it is")
@@ -302,8 +445,12 @@ def main():
     if known and not (PEERS / workload.script).exists():
         print(f"bench: no rivals in {PEERS} (set STOKER_PEERS); ours runs alone", file=sys.stderr)
         chosen = set()
-    if args.name in ("tiny", "turn") and not (DATA / "mnist").is_dir():
+    if args.name in ("tiny", "turn", "train") and not (DATA / "mnist").is_dir():
         sys.exit(f"bench: no {DATA / 'mnist'}; set STOKER_TEST_DATA to the folder that holds mnist/")
+    if args.name == "images" and not photographs().is_dir():
+        sys.exit(f"bench: no {photographs()}; set STOKER_TEST_DATA to the folder that holds imagenet-sample/")
+    if args.name in ("arrays", "tokens", "windows") and not (WORK / "arrays").is_dir():
+        sys.exit(f"bench: no {WORK / 'arrays'}; ./dev bench --setup makes it")
     if any("{mnist}" in c.ours for c in workload.cases):
         plain_mnist(args.build)
 
