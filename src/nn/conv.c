@@ -17,16 +17,27 @@ typedef struct pass {
 
 typedef struct conv {
     stk__md x, w, b, y, own; /* own: the weights as PyTorch has them */
+    bool native;             /* operands in bfloat16; else floats, rounded where the model is */
     pass forward, data, weights;
     uint32_t bias; /* buffer of its gradient */
     uint32_t sum;  /* buffer of a gradient that is to be added */
 } conv;
 
+/*
+ * oneDNN 2.6.3's bfloat16 kernels read channels in pairs. With an odd number of them, the one for
+ * windows of one pixel gets the gradient of the input wrong in some sizes (30 and 90 pixels).
+ */
+static bool pairs_hold(const stk__node *n)
+{
+    return n->kernel[0] * n->kernel[1] > 1 ||
+           (n->in / n->groups % 2 == 0 && n->out / n->groups % 2 == 0);
+}
+
 static stk_status describe(const stk__plan *plan, const stk__step *step, conv *v, stk_error *err)
 {
     const stk__node *n = step->node, *from = &plan->model->graph.nodes[n->inputs[0]];
     bool grouped = n->groups > 1;
-    dnnl_data_type_t type = plan->model->bf16_native ? dnnl_bf16 : dnnl_f32;
+    dnnl_data_type_t type = v->native ? dnnl_bf16 : dnnl_f32;
     dnnl_dims_t x = {plan->rows, n->in, from->shape[1], from->shape[2]};
     dnnl_dims_t y = {plan->rows, n->out, n->shape[1], n->shape[2]};
     dnnl_dims_t w = {n->out, n->in, n->kernel[0], n->kernel[1]}, b = {n->out};
@@ -67,7 +78,7 @@ static stk_status describe_pass(const stk__plan *plan, const stk__step *step, co
         /* What the last window does not reach is left out: that is less than no padding. */
         d.padding_end[i] = (n->shape[1 + i] - 1) * n->stride[i] + reach - size - n->padding[i];
     }
-    if (plan->model->bf16_native) {
+    if (v->native) {
         STK_TRY(stk__dnnl_check(stk__md_widen(&wide, back ? &v->x : &v->y), "a shape", err));
         if (kind == dnnl_backward_data)
             d.x = &wide;
@@ -81,19 +92,19 @@ static stk_status describe_pass(const stk__plan *plan, const stk__step *step, co
             "a convolution of this kind", err);
     if (attr)
         dnnl_primitive_attr_destroy(attr);
-    if (plan->model->bf16_native)
+    if (v->native)
         stk__md_release(&wide);
     return status;
 }
 
 /* A buffer for a rounded operand, where there is rounding. */
-static stk_status plan_low(stk__plan *plan, uint64_t count, uint32_t time, uint32_t *out,
-                           stk_error *err)
+static stk_status plan_low(stk__plan *plan, const conv *v, uint64_t count, uint32_t time,
+                           uint32_t *out, stk_error *err)
 {
     const struct stk_model *m = plan->model;
 
     *out = STK__NO_BUFFER;
-    return m->bf16 ? stk__plan_buffer(plan, count, m->bf16_native ? 2 : 4, time, time, out, err)
+    return m->bf16 ? stk__plan_buffer(plan, count, v->native ? 2 : 4, time, time, out, err)
                    : STK_OK;
 }
 
@@ -109,7 +120,7 @@ static stk_status make_forward(stk__plan *plan, stk__step *step, conv *v, stk_er
 
     STK_TRY(describe_pass(plan, step, v, p, kind, NULL, err));
     STK_TRY(stk__call_make(plan, &p->compute, time, arguments, step->node->bias ? 4 : 3, err));
-    STK_TRY(plan_low(plan,
+    STK_TRY(plan_low(plan, v,
                      stk__node_count(&plan->model->graph.nodes[step->node->inputs[0]]) * plan->rows,
                      time, &p->low_x, err));
     return STK_OK;
@@ -128,7 +139,7 @@ static stk_status make_order(stk__plan *plan, stk__step *step, conv *v, pass *p,
         return STK_OK;
     STK_TRY(stk__plan_buffer(plan, stk__md_size(w), 1, time, time, &p->weights, err));
     STK_TRY(stk__call_make_order(plan, &p->order, own, w, false, time, err));
-    if (!plan->model->bf16 || plan->model->bf16_native)
+    if (!plan->model->bf16 || v->native)
         return STK_OK;
     /* Rounded before they are brought in order. */
     return stk__plan_buffer(plan, stk__md_size(own), 1, time, time, &p->low_y, err);
@@ -147,7 +158,7 @@ static stk_status make_data(stk__plan *plan, stk__step *step, conv *v, stk_error
     STK_TRY(describe_pass(plan, step, v, p, dnnl_backward_data, v->forward.compute.desc, err));
     STK_TRY(stk__call_make(plan, &p->compute, time, arguments, 3, err));
     STK_TRY(make_order(plan, step, v, p, true, err));
-    STK_TRY(plan_low(plan, stk__step_count(plan, step), time, &p->low_x, err));
+    STK_TRY(plan_low(plan, v, stk__step_count(plan, step), time, &p->low_x, err));
     if (step->flow[0] != STK__FLOW_ADD)
         return STK_OK;
     return stk__plan_buffer(
@@ -180,8 +191,8 @@ static stk_status make_weights(stk__plan *plan, stk__step *step, conv *v, stk_er
     STK_TRY(stk__call_make_order(plan, &p->order, w, own, false, time, err));
     STK_TRY(stk__call_make_order(plan, &p->order_add, w, own, true, time, err));
     STK_TRY(stk__plan_buffer(plan, (uint64_t)n->out, sizeof(float), time, time, &v->bias, err));
-    STK_TRY(plan_low(plan, in, time, &p->low_x, err));
-    return plan_low(plan, stk__step_count(plan, step), time, &p->low_y, err);
+    STK_TRY(plan_low(plan, v, in, time, &p->low_x, err));
+    return plan_low(plan, v, stk__step_count(plan, step), time, &p->low_y, err);
 }
 
 static stk_status conv_plan(stk__plan *plan, stk__step *step, stk_error *err)
@@ -191,6 +202,7 @@ static stk_status conv_plan(stk__plan *plan, stk__step *step, stk_error *err)
     if (!v)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for a convolution");
     step->own = v;
+    v->native = plan->model->bf16_native && pairs_hold(step->node);
     v->forward.low_y = v->data.low_y = v->bias = v->sum = STK__NO_BUFFER;
     STK_TRY(describe(plan, step, v, err));
     STK_TRY(make_forward(plan, step, v, err));
@@ -221,13 +233,14 @@ static void conv_release(stk__plan *plan, stk__step *step)
 }
 
 /* The same numbers, or rounded to bfloat16 in a buffer. */
-static const void *operand(const stk__plan *plan, const void *x, uint64_t n, uint32_t buffer)
+static const void *operand(const stk__plan *plan, const conv *v, const void *x, uint64_t n,
+                           uint32_t buffer)
 {
     const struct stk_model *m = plan->model;
 
     if (buffer == STK__NO_BUFFER)
         return x;
-    if (m->bf16_native)
+    if (v->native)
         stk__to_bf16(m, stk__at(plan, buffer), x, n);
     else
         stk__round_bf16(m, stk__at(plan, buffer), x, n);
@@ -243,7 +256,7 @@ static stk_status ordered(const stk__plan *plan, const stk__step *step, pass *p,
     *out = stk__weight(m, step->node, STK__WEIGHT);
     if (p->weights == STK__NO_BUFFER)
         return STK_OK;
-    *out = operand(plan, *out, m->graph.params[step->node->first_param].count, p->low_y);
+    *out = operand(plan, step->own, *out, m->graph.params[step->node->first_param].count, p->low_y);
     const void *memory[] = {*out, stk__at(plan, p->weights)};
     *out = memory[1];
     return stk__call_run(plan, &p->order, memory, err);
@@ -262,7 +275,7 @@ static stk_status conv_forward(stk__plan *plan, stk__step *step, stk_error *err)
 
     STK_TRY(ordered(plan, step, p, &w, err));
     const void *memory[] = {
-        operand(plan, stk__at(plan, step->x[0]), input_count(plan, step), p->low_x), w,
+        operand(plan, v, stk__at(plan, step->x[0]), input_count(plan, step), p->low_x), w,
         stk__at(plan, step->y), stk__weight(plan->model, step->node, STK__BIAS)};
     return stk__call_run(plan, &p->compute, memory, err);
 }
@@ -273,8 +286,8 @@ static stk_status backward_weights(stk__plan *plan, stk__step *step, conv *v, st
     pass *p = &v->weights;
     float *db = stk__gradient(m, step->node, STK__BIAS), *sums = stk__at(plan, v->bias);
     const void *memory[] = {
-        operand(plan, stk__at(plan, step->x[0]), input_count(plan, step), p->low_x),
-        operand(plan, stk__at(plan, step->dy), stk__step_count(plan, step), p->low_y),
+        operand(plan, v, stk__at(plan, step->x[0]), input_count(plan, step), p->low_x),
+        operand(plan, v, stk__at(plan, step->dy), stk__step_count(plan, step), p->low_y),
         stk__at(plan, p->weights), sums};
 
     STK_TRY(stk__call_run(plan, &p->compute, memory, err));
@@ -304,7 +317,7 @@ static stk_status conv_backward(stk__plan *plan, stk__step *step, stk_error *err
         return STK_OK;
     STK_TRY(ordered(plan, step, p, &w, err));
     void *dx = stk__at(plan, adds ? v->sum : step->dx[0]);
-    const void *memory[] = {operand(plan, stk__at(plan, step->dy), count, p->low_x), w, dx};
+    const void *memory[] = {operand(plan, v, stk__at(plan, step->dy), count, p->low_x), w, dx};
     STK_TRY(stk__call_run(plan, &p->compute, memory, err));
     if (adds)
         stk__add(plan->model, stk__at(plan, step->dx[0]), dx, input_count(plan, step));

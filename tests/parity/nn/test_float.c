@@ -38,6 +38,7 @@ static const subject subjects[] = {
     {"conv2d(7, 5, padding=2), relu, conv2d(9, 3, dilation=2), batch_norm2d, conv2d(5, 1)",
      {1, 14, 13},
      3},
+    {"conv2d(16, 1), relu, conv2d(3, 1), flatten, linear(4)", {3, 6, 5}, 3},
     {"conv2d(32, 3, groups=4, padding=1, bias=false), relu, conv2d(32, 3, groups=32), relu, "
      "conv2d(8, 3x1, padding=1x0), global_avg_pool2d, flatten, linear(4)",
      {8, 9, 9},
