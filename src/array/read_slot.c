@@ -214,6 +214,7 @@ static stk_status submit(stk__slot_read *s, stk_error *err)
                                  .length = length,
                                  .data = s->data + (offset - s->offset),
                                  .deadline_ns = deadline,
+                                 .needed_next = true, /* with nothing ready, it is decoded next */
                                  .done = read_done,
                                  .user = s};
     }
