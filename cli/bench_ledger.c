@@ -9,7 +9,7 @@
 #include "table.h"
 
 #define NS   1e-9
-#define LINE 4096
+#define LINE 8192
 
 static const stk_stage_stats *stage(const stk_loader_stats *stats, const char *name)
 {
