@@ -39,6 +39,9 @@ struct bench_options {
 
 const stk_option_table *bench_option_table(void);
 
+/* The value of an option as JSON, or as Python writes it. */
+void bench_put_value(FILE *out, const stk_option *option, const void *options, bool python);
+
 /* What stands at the top of a YAML file: `dataset`. */
 struct bench_source {
     uint32_t struct_size;
@@ -228,6 +231,8 @@ struct bench_ledger {
     stk_waits waits; /* before it */
 };
 
+/* `now` becomes what was waited since `then`. */
+void bench_ledger_subtract(stk_waits *now, const stk_waits *then);
 /* What the loader did between two looks at it. */
 void bench_ledger_figures(const stk_loader_stats *then, const stk_loader_stats *now,
                           stk_figures *f);

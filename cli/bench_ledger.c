@@ -21,8 +21,7 @@ static const stk_stage_stats *stage(const stk_loader_stats *stats, const char *n
     return &none;
 }
 
-/* `now` becomes what was waited since `then`. */
-static void subtract(stk_waits *now, const stk_waits *then)
+void bench_ledger_subtract(stk_waits *now, const stk_waits *then)
 {
     now->batches -= then->batches;
     now->total_ns -= then->total_ns;
@@ -48,7 +47,7 @@ void bench_ledger_figures(const stk_loader_stats *then, const stk_loader_stats *
     f->budget_wait = NS * (double)(now->budget_wait_ns - then->budget_wait_ns);
     f->read_floor = NS * now->read_latency_ns;
     f->read_transfer_share = now->read_transfer_share;
-    subtract(&waits, &then->waits);
+    bench_ledger_subtract(&waits, &then->waits);
     for (int i = 0; i < STK_WAIT_PARTS; i++)
         f->waits[i] = NS * (double)waits.parts_ns[i];
 }
@@ -64,7 +63,7 @@ void bench_ledger_epoch(struct bench_ledger *ledger, stk_log *log, const stk_loa
         *ledger = (struct bench_ledger){.begin_ns = now_ns, .waits = stats.waits};
         return;
     }
-    subtract(&stats.waits, &ledger->waits);
+    bench_ledger_subtract(&stats.waits, &ledger->waits);
     const double wall = NS * (double)(now_ns - ledger->begin_ns),
                  waited = NS * (double)stats.waits.total_ns, stepped = NS * (double)ledger->step_ns;
     stk_number_format(stepped, step);

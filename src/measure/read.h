@@ -157,6 +157,7 @@ typedef enum stk__main_kind {
 typedef struct stk__main {
     double time;
     double duration;
+    double wait; /* for data, as the event says; NaN: it does not */
     int64_t number;
     uint64_t sequence;
     stk__main_kind kind;
