@@ -225,10 +225,14 @@ uint64_t bench_now_ns(void);
 
 /* ---- The ledger (bench_ledger.c) ------------------------------------------------------------ */
 
-/* An epoch of the log: what it was spent on. */
+/* An epoch of the log: what it was spent on; and all those before. */
 struct bench_ledger {
     uint64_t begin_ns, step_ns;
     stk_waits waits; /* before it */
+    struct {
+        uint64_t wall_ns, step_ns;
+        stk_waits waits;
+    } all;
 };
 
 /* `now` becomes what was waited since `then`. */
@@ -241,8 +245,9 @@ void bench_ledger_epoch(struct bench_ledger *ledger, stk_log *log, const stk_loa
                         bool start, uint64_t epoch, uint64_t now_ns);
 /* What each rung of a ladder gave; nothing where it is none. */
 void bench_ladder_print(FILE *out, size_t width, const struct bench_row *rows, size_t n);
-/* The events "figures" and "verdict" of a run. */
-void bench_ledger_verdict(stk_log *log, const stk_figures *f);
+/* The events "figures" and "verdict" of a run, and the "ledger" of all its epochs (NULL: it has
+ * been written). */
+void bench_ledger_verdict(stk_log *log, const struct bench_ledger *ledger, const stk_figures *f);
 /* Begin the trace of a run, where its setting has one: of the first rank, in its first repeat. */
 stk_status bench_ledger_trace(stk_context *context, const struct bench_task *task, stk_trace **out,
                               stk_error *err);

@@ -531,7 +531,7 @@ static void end_log(struct run *run)
         cli_warning("%s", err.text);
     if (!run->log)
         return;
-    bench_ledger_verdict(run->log, &result->figures);
+    bench_ledger_verdict(run->log, &run->ledger, &result->figures);
     stk_log_event(run->log, "run end", NULL, 0, bench_now_ns() - run->start_ns, NULL);
     if (stk_log_close(&run->log, &err) != STK_OK) {
         result->log_failed = true;

@@ -380,7 +380,7 @@ double train_log_leak(const struct train_log *l)
 void train_log_judged(struct train_log *l, const stk_figures *figures)
 {
     if (l->log)
-        bench_ledger_verdict(l->log, figures);
+        bench_ledger_verdict(l->log, NULL, figures);
 }
 
 int train_log_end(struct train_log *l)

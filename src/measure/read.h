@@ -138,8 +138,8 @@ void stk__bars_finish(stk__bars *bars, size_t most);
 #define STK__RUNS_MAX   1000
 #define STK__EPOCHS_MAX 4096
 #define STK__COUNTS_MAX 64
-#define STK__SERIES_MAX 48 /* of one run */
-#define STK__SERIES_ALL 512
+#define STK__SERIES_MAX 64 /* of one run */
+#define STK__SERIES_ALL 1024
 #define STK__LANES_MAX  64
 #define STK__REORDER    256        /* events of the training thread that may be out of order */
 #define STK__EXACT_MAX  (2u << 20) /* doubles kept exactly */
