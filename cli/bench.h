@@ -116,6 +116,9 @@ void bench_interrupt(void *loader);
 
 /* ---- Processes (bench_fork.c) --------------------------------------------------------------- */
 
+/* What a rank takes of the samples and, unless it is told, of the cores. */
+void bench_share(const struct bench_task *task, const stk_cores *cores,
+                 stk_loader_options *options);
 /* Run the ranks of a setting, each in a child, and wait for them. `results` has one for each. */
 void bench_fork(struct cli *cli, const struct bench_setting *setting, uint64_t repeat,
                 const char *log, FILE *hash, struct bench_result *results);

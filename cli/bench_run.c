@@ -152,10 +152,7 @@ static stk_status set_up(struct run *run)
     if (cli_context(run->task->cli, setting->which, &run->context) != CLI_GO_ON)
         return fail(run, STK_EINVAL, "no context could be made; the message above says why");
     stk_context_cores(run->context, &result->cores);
-    if (run->bench->ranks > 1) {
-        run->loader_options.rank = run->task->rank;
-        run->loader_options.world_size = run->bench->ranks;
-    }
+    bench_share(run->task, &result->cores, &run->loader_options);
     run->waits = bench_memory_reserve(&run->waits_room);
     if (!run->waits)
         return fail(run, STK_ENOMEM, "no memory for the figures");
