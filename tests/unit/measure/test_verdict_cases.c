@@ -349,6 +349,54 @@ static void test_report(void **state)
     }
 }
 
+/* A log that ends in the middle has no figures; the ledger of its epochs still tells. */
+static void test_cut_log(void **state)
+{
+    static const struct {
+        const char *part, *says;
+        stk_limit limit;
+    } parts[] = {{"read_slot", "its ledger allows", STK_LIMIT_LATENCY},
+                 {"retry", "its ledger allows", STK_LIMIT_RETRIES},
+                 {"memory_budget", "its ledger allows", STK_LIMIT_BUDGET},
+                 {"ordering", "its ledger allows", STK_LIMIT_STRAGGLERS},
+                 /* How many cores there were nobody knows. */
+                 {"worker", "No single limit", STK_LIMIT_UNKNOWN}};
+
+    (void)state;
+    for (size_t i = 0; i < STK_COUNT(parts); i++) {
+        stk_context *ctx = test_context();
+        stk_report *report;
+        stk_error err;
+        char line[512];
+
+        assert_ok(stk_report_create(ctx, &report, &err), &err);
+        assert_ok(stk_report_begin(report, "log", &err), &err);
+        feed(report, "{\"event\": \"run start\", \"time\": 0, \"locals\": {\"num_workers\": 2, "
+                     "\"io_depth\": 8, \"prefetch_factor\": 2, \"memory_budget\": 1000}}\n"
+                     "{\"event\": \"epoch start\", \"epoch\": 0, \"time\": 1}\n");
+        for (int k = 0; k < 10; k++) {
+            snprintf(line, sizeof line,
+                     "{\"event\": \"training start\", \"batch\": %d, \"time\": %d}\n"
+                     "{\"event\": \"training end\", \"batch\": %d, \"time\": %d.25, "
+                     "\"duration\": 0.25}\n",
+                     k, 2 + k, k, 2 + k);
+            feed(report, line);
+        }
+        snprintf(line, sizeof line,
+                 "{\"event\": \"ledger\", \"epoch\": 0, \"time\": 12, \"parts\": {\"step\": 2.5}, "
+                 "\"wait\": {\"%s\": 6.5, \"decode\": 0.5, \"other\": 0.5}}\n{\"event\": \"traini",
+                 parts[i].part);
+        feed(report, line);
+        assert_ok(stk_report_end(report, &err), &err);
+        const stk_verdict *v = &stk_report_run_at(report, 0)->verdict;
+        assert_int_equal(v->limit, parts[i].limit);
+        assert_non_null(strstr(v->text, parts[i].says));
+        assert_true(v->lost_share > 0.74 && v->lost_share < 0.76);
+        stk_report_destroy(&report);
+        stk_context_destroy(&ctx);
+    }
+}
+
 /* ---- Beside the steps ------------------------------------------------------------------------ */
 
 static void test_beside(void **state)
@@ -395,9 +443,8 @@ static void test_beside(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cases),
-        cmocka_unit_test(test_every_limit),
-        cmocka_unit_test(test_report),
+        cmocka_unit_test(test_cases),  cmocka_unit_test(test_every_limit),
+        cmocka_unit_test(test_report), cmocka_unit_test(test_cut_log),
         cmocka_unit_test(test_beside),
     };
 
