@@ -23,6 +23,7 @@ static const struct cli_usage train_usage = {
         "Lightning. Every one of them may stand in the YAML file below the name of its section, "
         "and is a flag, which\n"
         "wins: 'trainer: {max_epochs: 2}' is --max-epochs 2 or --trainer.max-epochs 2.\n"
+        "--log FILE appends every event to FILE, for 'stoker report FILE'.\n"
         "\n"
         "Ctrl-C finishes the step, saves a checkpoint and ends with 130 (SIGTERM: 143); a second "
         "one ends at once.\n"
