@@ -72,11 +72,19 @@ static stk_status on_batch(stk_callback *self, stk_trainer *t, const stk_moment 
 static stk_status on_validation_end(stk_callback *self, stk_trainer *t, const stk_moment *at,
                                     stk_error *err)
 {
+    stk_trainer_times before, after;
+    const uint64_t slept_before = slept[STK__PART_CHECKPOINT];
     char path[512];
 
     nap(STK__PART_VALIDATION);
     snprintf(path, sizeof path, "%s/a.safetensors", t->options.default_root_dir);
-    return stk_trainer_save(t, path, false, NULL, err);
+    stk_trainer_get_times(t, &before);
+    stk_status status = stk_trainer_save(t, path, false, NULL, err);
+    stk_trainer_get_times(t, &after);
+    assert_true(slept[STK__PART_CHECKPOINT] > slept_before);
+    assert_true(after.checkpoint - before.checkpoint >= slept[STK__PART_CHECKPOINT] - slept_before);
+    nap(STK__PART_VALIDATION);
+    return status;
 }
 
 static stk_status state_dict(stk_callback *self, stk_saver *to, stk_error *err)
