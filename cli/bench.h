@@ -182,6 +182,8 @@ uint64_t bench_process_cpu_ns(void);
 uint64_t bench_machine_busy_ns(void);
 /* Time that the threads of this process that live wanted a core and had none; 0: unknown. */
 uint64_t bench_runnable_ns(void);
+/* Threads of this process that do nothing but read. */
+uint32_t bench_io_threads(void);
 /* Begin to sample it from a thread of its own. NULL when that cannot be started. */
 struct bench_memory *bench_memory_start(void);
 /* What the bench itself has taken since, and the epoch that runs. */

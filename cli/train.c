@@ -410,7 +410,8 @@ static void judge(struct run *run)
 
     stk_trainer_get_times(run->trainer, &run->times);
     train_log_trained(run->log);
-    train_figures(run->context, run->trainer, &run->config, train_log_leak(run->log), &figures);
+    train_figures(run->context, run->trainer, &run->config, &figures);
+    train_log_figures(run->log, &figures);
     stk_judge(&figures, &run->verdict);
     train_log_judged(run->log, &figures);
 }

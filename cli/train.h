@@ -159,9 +159,9 @@ void train_release(struct train_made *made);
 
 /* ---- The verdict (train_verdict.c) ---------------------------------------------------------- */
 
-/* The last training as figures of a verdict; `leak`: bytes that the memory grows by each epoch. */
+/* The last training as figures of a verdict. */
 void train_figures(stk_context *context, const stk_trainer *trainer,
-                   const struct train_config *config, double leak, stk_figures *out);
+                   const struct train_config *config, stk_figures *out);
 
 /* ---- The event log (train_log.c) ------------------------------------------------------------ */
 
@@ -180,8 +180,8 @@ int train_log_begin(struct train_log *log, struct cli *cli, stk_context *context
 void train_log_trained(struct train_log *log);
 /* What followed it: "test" from `begin_ns` on. */
 void train_log_task(struct train_log *log, const char *name, uint64_t begin_ns);
-/* Bytes that the memory grows by each epoch; 0: no steady growth. */
-double train_log_leak(const struct train_log *log);
+/* What it knows of the figures: growing memory, threads that read. */
+void train_log_figures(const struct train_log *log, stk_figures *figures);
 /* Its figures, and the verdict that follows from them. */
 void train_log_judged(struct train_log *log, const stk_figures *figures);
 /* The run ends: write what is left. CLI_GO_ON, or the exit code after printing the error. */

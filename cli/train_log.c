@@ -23,6 +23,9 @@ struct train_log {
     stk_log *log;                                       /* NULL: none is written */
     uint64_t run_ns, epoch_ns, evaluation_ns, saved_ns; /* begin of what is at work; 0: nothing */
     uint64_t epoch, ready;
+    uint32_t io_threads;
+    uint64_t train_ns, cpu_ns, machine_ns; /* when the first epoch began: CPU time so far */
+    double other_cores;
     stk_trainer *trainer;         /* while it is at work */
     stk_trainer_times step, from; /* at the end of the last step; at the begin of the epoch */
     uint64_t epochs[EPOCHS], bytes[EPOCHS], num_epochs;
@@ -100,6 +103,7 @@ static void end_epoch(struct train_log *l)
     l->epoch_ns = 0;
     l->epochs[l->num_epochs % EPOCHS] = l->epoch;
     l->bytes[l->num_epochs % EPOCHS] = bench_memory_now();
+    l->io_threads = bench_io_threads();
     l->num_epochs++;
     if (!l->log)
         return;
@@ -125,6 +129,9 @@ static stk_status on_train_start(stk_callback *self, stk_trainer *t, const stk_m
 
     (void)at, (void)err;
     l->trainer = t;
+    l->train_ns = bench_now_ns();
+    l->cpu_ns = bench_process_cpu_ns();
+    l->machine_ns = bench_machine_busy_ns();
     stk_trainer_get_times(t, &l->step);
     stk_log_event(l->log, "setup end", NULL, 0, bench_now_ns() - l->run_ns, NULL);
     return STK_OK;
@@ -296,11 +303,20 @@ struct train_log *train_log_create(void)
     return l;
 }
 
+static bool writes(const struct cli *cli)
+{
+    return cli->log && strcmp(cli->log, "none") != 0;
+}
+
 int train_log_watch(struct train_log *log, struct cli *cli, stk_trainer *trainer)
 {
+    stk_callback_ops ops = watcher_ops;
     stk_error err;
 
-    stk_status status = stk_trainer_add_callback(trainer, &watcher_ops, log, NULL, &err);
+    /* Without a log nobody is called for a step. */
+    if (!writes(cli))
+        ops.on_train_batch_start = ops.on_train_batch_end = NULL;
+    stk_status status = stk_trainer_add_callback(trainer, &ops, log, NULL, &err);
     return status == STK_OK ? CLI_GO_ON : cli_fail(cli, status, &err);
 }
 
@@ -329,7 +345,7 @@ int train_log_begin(struct train_log *l, struct cli *cli, stk_context *context,
     size_t size;
     stk_error err;
 
-    if (!cli->log || strcmp(cli->log, "none") == 0)
+    if (!writes(cli))
         return CLI_GO_ON;
     stk_status status = stk_log_open(context, cli->log, &l->log, &err);
     if (status != STK_OK)
@@ -351,8 +367,15 @@ void train_log_trained(struct train_log *l)
 {
     stk_trainer_times times;
 
+    if (!l->trainer)
+        return;
     end_epoch(l);
-    if (!l->log || !l->trainer)
+    const double own = NS * (double)(bench_process_cpu_ns() - l->cpu_ns),
+                 all = NS * (double)(bench_machine_busy_ns() - l->machine_ns),
+                 took = NS * (double)(bench_now_ns() - l->train_ns);
+    if (all > own && took > 0)
+        l->other_cores = (all - own) / took;
+    if (!l->log)
         return;
     stk_trainer_get_times(l->trainer, &times);
     log_ledger(l, NULL, 0, &times);
@@ -365,7 +388,7 @@ void train_log_task(struct train_log *l, const char *name, uint64_t begin_ns)
     stk_log_event(l->log, name, NULL, now, now - begin_ns, NULL);
 }
 
-double train_log_leak(const struct train_log *l)
+void train_log_figures(const struct train_log *l, stk_figures *f)
 {
     uint64_t epochs[EPOCHS], bytes[EPOCHS];
     const uint64_t n = l->num_epochs < EPOCHS ? l->num_epochs : EPOCHS;
@@ -374,7 +397,9 @@ double train_log_leak(const struct train_log *l)
         epochs[i] = l->epochs[(l->num_epochs - n + i) % EPOCHS];
         bytes[i] = l->bytes[(l->num_epochs - n + i) % EPOCHS];
     }
-    return stk_memory_slope(epochs, bytes, n);
+    f->leak_bytes_per_epoch = stk_memory_slope(epochs, bytes, n);
+    f->io_threads = l->io_threads;
+    f->other_cores = l->other_cores;
 }
 
 void train_log_judged(struct train_log *l, const stk_figures *figures)

@@ -59,7 +59,7 @@ static void time_figures(const stk_trainer_times *times, stk_figures *f)
 }
 
 void train_figures(stk_context *context, const stk_trainer *trainer,
-                   const struct train_config *config, double leak, stk_figures *out)
+                   const struct train_config *config, stk_figures *out)
 {
     stk_trainer_times times;
     stk_cores cores;
@@ -69,7 +69,6 @@ void train_figures(stk_context *context, const stk_trainer *trainer,
                          .spin = true,
                          .cached_share = -1,
                          .step_stretch = 1, /* how long it takes alone is not known */
-                         .leak_bytes_per_epoch = leak,
                          .val_every = config->trainer.check_val_every_n_epoch,
                          .log_every = config->trainer.log_every_n_steps};
     stk_trainer_get_times(trainer, &times);
