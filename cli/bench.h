@@ -263,8 +263,10 @@ void bench_ledger_print(FILE *out, size_t width, const struct bench_row *row);
 
 /* What decoding took between two looks at the loader. */
 void bench_cost_figures(const stk_loader_stats *then, const stk_loader_stats *now, stk_figures *f);
-/* Where pictures were decoded: estimate the share of it that is entropy decoding, from some of
- * them. Blocks. */
+/* Where more was read or decoded of chunks than samples need: which chunks would suit them. */
+void bench_cost_chunks(stk_dataset *dataset, stk_figures *f);
+/* The same; and where pictures were decoded: estimate the share of it that is entropy decoding,
+ * from some of them. Blocks. */
 void bench_cost_estimate(stk_dataset *dataset, stk_figures *f);
 /* The table of what one picture costs; nothing where none was decoded. */
 void bench_cost_print(FILE *out, const struct bench_row *row);

@@ -412,6 +412,8 @@ static void judge(struct run *run)
     train_log_trained(run->log);
     train_figures(run->context, run->trainer, &run->config, &figures);
     train_log_figures(run->log, &figures);
+    if (run->sets.train)
+        bench_cost_chunks(run->sets.train, &figures);
     stk_judge(&figures, &run->verdict);
     train_log_judged(run->log, &figures);
 }

@@ -221,6 +221,7 @@ typedef struct stk_figures {
     uint64_t val_every; /**< epochs from one validation to the next; 0: unknown, or not by epochs */
     uint64_t log_every; /**< steps from one logged to the next */
     uint32_t io_threads; /**< of one rank, that read; 0: none, or unknown */
+    char chunks[64];     /**< "8x64x64": chunks that suit the samples better; empty: unknown */
 } stk_figures;
 
 /** What limits a setting. */

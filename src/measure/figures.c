@@ -71,6 +71,7 @@ const stk__figure stk__figures[] = {
     FIGURE("val_every", val_every, COUNT),
     FIGURE("log_every", log_every, COUNT),
     FIGURE("io_threads", io_threads, CORES),
+    FIGURE("chunks", chunks, TEXT),
 #define WAIT(NAME, name, text) FIGURE("wait_" #name, waits[STK_WAIT_##NAME], REAL),
     STK_WAIT_LIST(WAIT)
 #undef WAIT
@@ -134,6 +135,10 @@ int stk_figures_format(const stk_figures *f, char *text, size_t size)
         const char *at = (const char *)f + row->offset;
         if (row->kind == STK__FIGURE_REAL) {
             put_real(&w, row->name, *(const double *)at);
+            continue;
+        }
+        if (row->kind == STK__FIGURE_TEXT) {
+            put_string(&w, row->name, at);
             continue;
         }
         put_key(&w, row->name);

@@ -29,6 +29,8 @@ static void set_figure(stk_figures *f, const stk__figure *row, const stk__member
         *(uint32_t *)at = (uint32_t)whole;
     else if (row->kind == STK__FIGURE_SWITCH)
         *(bool *)at = m->kind == STK__MEMBER_TRUE;
+    else if (row->kind == STK__FIGURE_TEXT && m->kind == STK__MEMBER_STRING)
+        stk__member_text(m, at, STK__FIGURE_TEXT_SIZE);
 }
 
 static void take_figures(stk__run *run, const stk__line *line)

@@ -54,6 +54,16 @@ void stk__verdict_advise(stk_verdict *out, const char *knob, double value)
     snprintf(out->value, sizeof out->value, "%.0f", value);
 }
 
+void stk__verdict_advise_chunks(const stk__view *v, stk_verdict *out)
+{
+    const char *chunks = v->f->chunks;
+
+    if (!chunks[0])
+        return;
+    snprintf(out->knob, sizeof out->knob, "chunks");
+    snprintf(out->value, sizeof out->value, "%.31s", chunks);
+}
+
 /* The last sentence: what to change, what it gives, and which ratio that is. */
 static void say_advice(stk_verdict *out, const stk__view *v)
 {
@@ -292,6 +302,7 @@ static bool says_over_read(const stk__view *v, stk_verdict *out)
     stk__verdict_say(out, " 'stoker chunks' names the chunk shape that suits the windows; shuffle: "
                           "block takes all windows of a chunk while it is there, and cache: "
                           "decoded keeps it.");
+    stk__verdict_advise_chunks(v, out);
     return true;
 }
 

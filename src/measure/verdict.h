@@ -34,6 +34,8 @@ typedef struct stk__view {
 void stk__verdict_say(stk_verdict *out, const char *format, ...) STK_PRINTF(2, 3);
 void stk__verdict_say_waits(stk_verdict *out, const stk__view *v);
 void stk__verdict_advise(stk_verdict *out, const char *knob, double value);
+/* Which chunks would suit the samples, where that is known. */
+void stk__verdict_advise_chunks(const stk__view *v, stk_verdict *out);
 /* Factor in samples/s when the wait of a step shrinks to `wait` and the step to `step`. */
 double stk__gain_to(const stk__view *v, double step, double wait);
 /* The verdict where preparation limits: more workers, less decoding or less work. */

@@ -106,6 +106,7 @@ static void judge_bandwidth(const stk__view *v, stk_verdict *out)
                          " Chunks of the shape that samples have ('stoker chunks') would save up "
                          "to %.0f %% of it.",
                          100 * (1 - 1 / vain));
+        stk__verdict_advise_chunks(v, out);
         return;
     }
     stk__verdict_say(

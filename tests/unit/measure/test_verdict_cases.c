@@ -121,6 +121,12 @@ static void over_decode(stk_figures *f)
     f->bytes_decoded = 7000000;
 }
 
+static void advised_chunks(stk_figures *f)
+{
+    over_decode(f);
+    memcpy(f->chunks, "8x64x64", 8);
+}
+
 static void retries(stk_figures *f)
 {
     *f = plant_waits();
@@ -249,6 +255,7 @@ static const struct row {
     {small_files, STK_LIMIT_SMALL_READS, "", "", "packed into few large files"},
     {over_read, STK_LIMIT_OVER_READ, "", "", "5.0 bytes for each one"},
     {over_decode, STK_LIMIT_OVER_READ, "", "", "7.0 bytes of chunks"},
+    {advised_chunks, STK_LIMIT_OVER_READ, "chunks", "8x64x64", "Set chunks to 8x64x64: up to "},
     {retries, STK_LIMIT_RETRIES, "", "", "tried again"},
     {budget, STK_LIMIT_BUDGET, "memory_budget", "134217728", "stands still 70 % of the time"},
     {stragglers, STK_LIMIT_STRAGGLERS, "prefetch_factor", "4", "Stragglers"},
