@@ -152,10 +152,7 @@ static stk_status set_up(struct run *run)
     if (cli_context(run->task->cli, setting->which, &run->context) != CLI_GO_ON)
         return fail(run, STK_EINVAL, "no context could be made; the message above says why");
     stk_context_cores(run->context, &result->cores);
-    if (run->bench->ranks > 1) {
-        run->loader_options.rank = run->task->rank;
-        run->loader_options.world_size = run->bench->ranks;
-    }
+    bench_share(run->task, &result->cores, &run->loader_options);
     run->waits = bench_memory_reserve(&run->waits_room);
     if (!run->waits)
         return fail(run, STK_ENOMEM, "no memory for the figures");
@@ -458,6 +455,7 @@ static void loader_figures(struct run *run, stk_figures *f)
     f->pin_memory = run->loader_options.pin_memory;
     f->persistent_workers = run->loader_options.persistent_workers;
     bench_cost_figures(then, &now, f);
+    f->io_threads = bench_io_threads();
     f->prefetch = now.workers ? (int64_t)run->loader_options.prefetch_factor : 0;
     run->result->bad_samples = now.bad_samples;
     run->result->discarded_most =
@@ -531,7 +529,7 @@ static void end_log(struct run *run)
         cli_warning("%s", err.text);
     if (!run->log)
         return;
-    bench_ledger_verdict(run->log, &result->figures);
+    bench_ledger_verdict(run->log, &run->ledger, &result->figures);
     stk_log_event(run->log, "run end", NULL, 0, bench_now_ns() - run->start_ns, NULL);
     if (stk_log_close(&run->log, &err) != STK_OK) {
         result->log_failed = true;
