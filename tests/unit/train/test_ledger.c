@@ -8,7 +8,7 @@
 
 #include "unit/train/tiny.h"
 
-enum { NAP_US = 500, EPOCHS = 3, TRIES = 10 };
+enum { NAP_US = 500, EPOCHS = 3, TRIES = 60 };
 
 /* What was slept where, ns. */
 static uint64_t slept[STK__PARTS];
