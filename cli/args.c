@@ -37,22 +37,26 @@ static const stk_option common_rows[] = {
      NULL, "What the result looks like."},
     {"output", STK_OPTION_STRING, offsetof(struct common, output), NULL, 0, 0, NULL, "FILE",
      "Write the result to FILE, which is replaced when it is complete. Short: -o FILE."},
-    {"log", STK_OPTION_STRING, offsetof(struct common, log), NULL, 0, 0, NULL, "FILE",
-     "Append every event to FILE, as JSON lines."},
     {"quiet", STK_OPTION_BOOL, offsetof(struct common, quiet), NULL, 0, 0, NULL, NULL,
      "No progress and no remarks; warnings and errors stay. Short: -q."},
     {"config", STK_OPTION_STRING, offsetof(struct common, config), NULL, 0, 0, NULL, "FILE",
      "Read options from a YAML file; flags win over it, and a later file over an earlier one."},
     {"help", STK_OPTION_BOOL, offsetof(struct common, help), NULL, 0, 0, NULL, NULL,
      "Print this text. Short: -h."},
+    /* Last: of commands that write events. */
+    {"log", STK_OPTION_STRING, offsetof(struct common, log), NULL, 0, 0, NULL, "FILE",
+     "Append every event to FILE, as JSON lines."},
 };
 
-const stk_option_table *cli_common_table(void)
+const stk_option_table *cli_common_table(const struct cli *cli)
 {
-    static const stk_option_table table = {"", "Common options", sizeof(struct common), common_rows,
-                                           sizeof common_rows / sizeof *common_rows};
+    enum { ALL = sizeof common_rows / sizeof *common_rows };
+    static const stk_option_table with_log = {"", "Common options", sizeof(struct common),
+                                              common_rows, ALL},
+                                  without = {"", "Common options", sizeof(struct common),
+                                             common_rows, ALL - 1};
 
-    return &table;
+    return cli->usage->logs ? &with_log : &without;
 }
 
 /* ---- Names ----------------------------------------------------------------------------------- */
@@ -102,7 +106,7 @@ static bool find_flag(const struct cli *cli, const char *name, struct flag *out)
         out->option = out->table ? stk_options_find(out->table, dot + 1) : NULL;
         return out->option != NULL;
     }
-    out->table = cli_common_table();
+    out->table = cli_common_table(cli);
     out->option = stk_options_find(out->table, name);
     for (size_t i = 0; cli->tables[i] && !out->option; i++) {
         out->table = cli->tables[i];
@@ -145,7 +149,7 @@ static int fail_unknown(const struct cli *cli, const char *flag)
         return fail_section(cli, flag);
     for (size_t i = 0; cli->tables[i]; i++)
         all.count += cli->tables[i]->count;
-    all.count += cli_common_table()->count;
+    all.count += cli_common_table(cli)->count;
     rows = malloc(all.count * sizeof *rows);
     if (section) {
         /* The right section: only its options can be meant. */
@@ -157,7 +161,7 @@ static int fail_unknown(const struct cli *cli, const char *flag)
         size_t n = 0;
         for (size_t i = 0; cli->tables[i]; n += cli->tables[i]->count, i++)
             memcpy(rows + n, cli->tables[i]->options, cli->tables[i]->count * sizeof *rows);
-        memcpy(rows + n, common_rows, sizeof common_rows);
+        memcpy(rows + n, common_rows, cli_common_table(cli)->count * sizeof *rows);
         all.options = rows;
         if (stk_options_set(&all, NULL, flag, "", &err) != STK_OK)
             fail_usage(cli, err.text);
@@ -240,7 +244,7 @@ static int take_flag(struct parser *p, const char *argument)
     int code = take_value(p, &flag, name, equals, negated);
     if (code != CLI_GO_ON)
         return code;
-    if (flag.option == stk_options_find(cli_common_table(), "config"))
+    if (flag.option == stk_options_find(cli_common_table(p->cli), "config"))
         p->files[p->num_files++] = flag.text;
     else
         p->flags[p->num_flags++] = flag;
@@ -250,7 +254,7 @@ static int take_flag(struct parser *p, const char *argument)
 /* "-oFILE", "-o FILE", "-q", "-h" are the long ones in short. */
 static int take_short(struct parser *p, const char *argument)
 {
-    struct flag flag = {.table = cli_common_table(), .text = "true"};
+    struct flag flag = {.table = cli_common_table(p->cli), .text = "true"};
     char text[128];
     char letter = argument[1];
 
@@ -325,11 +329,11 @@ static int set_flags(struct parser *p)
     stk_error err;
     char key[192];
 
-    stk_options_init(cli_common_table(), &common);
+    stk_options_init(cli_common_table(cli), &common);
     for (size_t i = 0; i < p->num_flags; i++) {
         const struct flag *flag = &p->flags[i];
         stk_status status;
-        if (flag->table == cli_common_table()) {
+        if (flag->table == cli_common_table(cli)) {
             status = stk_options_set(flag->table, &common, flag->option->name, flag->text, &err);
         } else {
             /* The comma of a text is its own: several texts are a list of the YAML file. */

@@ -45,6 +45,7 @@ static const struct cli_usage usage = {
     .min_args = 0,
     .max_args = 1,
     .yaml = true,
+    .logs = true,
     .sweep = true,
 };
 

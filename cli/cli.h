@@ -55,6 +55,7 @@ struct cli_usage {
     cli_table_fn *const *tables;
     size_t min_args, max_args; /* positional arguments, YAML files not counted */
     bool yaml;                 /* positional *.yaml and *.yml are configurations, like --config */
+    bool logs;                 /* --log is one of its flags */
     bool sweep;                /* "0,1,2" gives an option several values; YAML lists likewise */
     const char *const *lists;  /* keys whose YAML list is one value, as "model.layers"; NULL-ended,
                                   NULL: none */
@@ -116,8 +117,8 @@ size_t cli_label(struct cli *cli, const stk_option_table *table, const void *opt
 
 /* Print the help of a command. */
 void cli_help(const struct cli *cli, FILE *out);
-/* The flags that every command has, as a table. */
-const stk_option_table *cli_common_table(void);
+/* The flags that commands have in common, as a table. */
+const stk_option_table *cli_common_table(const struct cli *cli);
 
 /* A spec or path with the home folder in the place of a '~' that begins its path
  * ("images:~/train"). Lives as long as the command. (home.c) */

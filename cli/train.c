@@ -39,6 +39,7 @@ static const struct cli_usage train_usage = {
                 "  stoker train examples/mnist.yaml --callbacks 'early_stopping(monitor=val_loss, "
                 "patience=2)'\n",
     .tables = train_tables,
+    .logs = true,
     .yaml = true,
     .lists = train_lists,
 };

@@ -252,7 +252,7 @@ static void judge_decode(const stk__view *v, stk_verdict *out)
     stk__verdict_say(
         out,
         " Smaller pictures would help: 'stoker convert images:DIR OUT --max-side 512' re-packs "
-        "them once; or more cores.");
+        "them once; so would augmentation on the device, or more cores.");
     if (!f->no_step)
         stk__verdict_say(out, " No wait at all would be %.2fx the samples/s.",
                          stk__gain_to(v, v->step, 0));
@@ -368,8 +368,8 @@ void stk__say_cores(const stk__view *v, stk_verdict *out)
     }
     stk__verdict_say(
         out,
-        " Less work for each sample helps (%.3g CPU-seconds per 1,000 now): a cheaper transform, "
-        "cache: decoded "
+        " Less work for each sample helps (%.3g CPU-seconds per 1,000 now): smaller or packed "
+        "samples (stoker convert), a cheaper transform, augmentation on the device, cache: decoded "
         "where the samples fit into memory, or more cores.",
         f->cpu_s_per_1000);
     if (!f->no_step)
