@@ -106,6 +106,16 @@ const char *test_data(const char *name, char path[256])
     return NULL;
 }
 
+const char *test_binary(void)
+{
+    const char *binary = getenv("STOKER_TEST_BINARY");
+
+    if (binary && access(binary, X_OK) == 0)
+        return binary;
+    print_message("skipped: no command (STOKER_TEST_BINARY)\n");
+    return NULL;
+}
+
 const char *test_python(const char *modules)
 {
     const char *given = getenv("STOKER_TEST_PYTHON");

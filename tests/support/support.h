@@ -33,6 +33,9 @@ void test_write(const char *folder, const char *name, const void *data, size_t l
 /* The folder of real data, or NULL after saying that the test is skipped. */
 const char *test_data(const char *name, char path[256]);
 
+/* The command (STOKER_TEST_BINARY), or NULL after saying that the test is skipped. */
+const char *test_binary(void);
+
 /* The Python of the tests (STOKER_TEST_PYTHON, or python3) where it has the modules "a, b"; else
  * NULL after saying that the test is skipped. `./dev test` makes one from
  * tests/parity/requirements.txt. */
