@@ -38,6 +38,20 @@ stk_context *test_context(void)
     return context;
 }
 
+int test_context_open(void **state)
+{
+    *state = test_context();
+    return 0;
+}
+
+int test_context_close(void **state)
+{
+    stk_context *context = *state;
+
+    stk_context_destroy(&context);
+    return 0;
+}
+
 void test_assert_ok(stk_status status, const stk_error *err, const char *what, const char *file,
                     int line)
 {

@@ -14,6 +14,9 @@
 /* A context whose messages go to standard error when STOKER_TEST_VERBOSE is set. Fails the test
  * when it cannot. */
 stk_context *test_context(void);
+/* Setup and teardown of tests whose *state is a context. */
+int test_context_open(void **state);
+int test_context_close(void **state);
 /* Assert STK_OK and show the error otherwise. */
 #define assert_ok(expression, err)                                                                 \
     test_assert_ok((expression), (err), #expression, __FILE__, __LINE__)

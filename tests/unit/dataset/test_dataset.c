@@ -471,17 +471,9 @@ static int set_up(void **state)
 {
     stk_error err;
 
-    *state = test_context();
+    test_context_open(state);
     assert_ok(stk_context_add_dataset(*state, &toy_ops, &err), &err);
     assert_ok(stk_context_add_dataset(*state, &rival_ops, &err), &err);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    stk_context *ctx = *state;
-
-    stk_context_destroy(&ctx);
     return 0;
 }
 
@@ -496,5 +488,5 @@ int main(void)
         cmocka_unit_test(test_field_bytes),    cmocka_unit_test(test_no_memory),
     };
 
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, test_context_close);
 }
