@@ -42,6 +42,11 @@ typedef struct stk_need {
     uint64_t wanted;  /**< of them, so many from the first on are enough; 0: all */
     bool optional;    /**< an object that is proven not to be there (STK_ENOENT) is no failure:
                          prepare() gets a slice whose data is NULL */
+    bool in_place;    /**< the decoded bytes are those of this sample's field `field` from byte `at`
+                         on, and no other sample needs them: decode() may then write them there, and
+                         prepare() finds its slice in that place */
+    uint32_t field;
+    uint64_t at;
 } stk_need;
 
 /**

@@ -23,6 +23,8 @@ struct stk_read {
     uint64_t length; /**< bytes wanted; the object must hold all of them (else STK_ETRUNCATED) */
     void *data;      /**< destination, `length` bytes */
     uint64_t deadline_ns; /**< monotonic time after which it fails with STK_ETIMEDOUT; 0: none */
+    bool needed_next; /**< the submitting thread goes on with these bytes: what takes no waiting is
+                           best copied inside submit, however long it is */
     /** Called once, on any thread, also from inside submit; it must not block. `status` is STK_OK
      * only when every byte is there; then and only then `data` holds the bytes. */
     void (*done)(stk_read *read, stk_status status);

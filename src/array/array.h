@@ -100,10 +100,10 @@ bool stk__array_fills(const stk_array *array);
  */
 stk_status stk__array_decode(const stk_array *array, stk__codec_state *state, const stk__need *need,
                              const void *data, uint64_t length, void *out, stk_error *err);
-/* Where in `out` (a destination of these strides in bytes) the decoded need lies as it is, one run
- * of need->decode_size bytes; NULL: it has to be decoded elsewhere and copied. */
-void *stk__array_in_place(const stk_array *array, const stk__box *box, const stk__need *need,
-                          void *out, const int64_t *strides);
+/* Byte of a destination of these strides from which on the decoded need lies as it is, one run of
+ * need->decode_size bytes; -1: it has to be decoded elsewhere and copied. */
+int64_t stk__array_place(const stk_array *array, const stk__box *box, const stk__need *need,
+                         const int64_t *strides);
 /* Whether chunks are stored as they are, but for the order of bytes; and whether that is the order
  * in memory, too: then what is read is what it decodes to. */
 bool stk__array_is_copy(const stk_array *array);

@@ -210,8 +210,8 @@ void stk__array_gather(const stk_array *a, const stk__box *box, const stk__need 
     run(&b, (const char *)data + in_data, (char *)chunk + in_chunk, a->fill, false, NULL);
 }
 
-void *stk__array_in_place(const stk_array *a, const stk__box *box, const stk__need *need, void *out,
-                          const int64_t *strides)
+int64_t stk__array_place(const stk_array *a, const stk__box *box, const stk__need *need,
+                         const int64_t *strides)
 {
     uint64_t bytes = a->type.itemsize;
     int64_t from, to;
@@ -221,11 +221,11 @@ void *stk__array_in_place(const stk_array *a, const stk__box *box, const stk__ne
     for (uint32_t d = 0; d < a->rank; d++)
         bytes *= (uint64_t)b.count[d];
     if (from != 0 || bytes != need->decode_size)
-        return NULL;
+        return -1;
     join(&b);
     if (b.rank > 1 || (b.rank == 1 && (b.from[0] != (int64_t)b.itemsize || b.to[0] != b.from[0])))
-        return NULL;
-    return (char *)out + to;
+        return -1;
+    return to;
 }
 
 void stk__array_chunk_box(const stk_array *a, uint64_t chunk, int64_t *start, int64_t *shape)

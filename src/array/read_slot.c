@@ -116,11 +116,11 @@ static bool find_direct(stk__slot_read *s)
         return false;
     for (uint32_t i = 0; i < s->num_needs; i++) {
         const stk__need *need = &s->needs[i];
-        char *place = stk__array_in_place(a, r->box, need, r->out, r->strides);
-        if (!place || need->offset != end || (begin && place != begin + (end - s->offset)))
+        const int64_t at = stk__array_place(a, r->box, need, r->strides);
+        if (at < 0 || need->offset != end || (begin && r->out + at != begin + (end - s->offset)))
             return false;
         if (!begin)
-            begin = place;
+            begin = r->out + at;
         end += need->length;
     }
     s->data = (unsigned char *)begin;
@@ -214,6 +214,7 @@ static stk_status submit(stk__slot_read *s, stk_error *err)
                                  .length = length,
                                  .data = s->data + (offset - s->offset),
                                  .deadline_ns = deadline,
+                                 .needed_next = true, /* with nothing ready, it is decoded next */
                                  .done = read_done,
                                  .user = s};
     }
@@ -340,17 +341,17 @@ static stk_status use_chunk(stk__reader *reader, stk__slot_read *s, const stk__n
         stk__array_copy_large(a, r->box, need, bytes, r->out, r->strides, r->large);
         return STK_OK;
     }
-    void *place = stk__array_in_place(a, r->box, need, r->out, r->strides);
-    if (!place && !reader->scratch) {
+    const int64_t at = stk__array_place(a, r->box, need, r->strides);
+    if (at < 0 && !reader->scratch) {
         reader->scratch = stk__alloc_buffer(a->context, a->chunk_bytes);
         if (!reader->scratch)
             return no_memory(err);
     }
-    void *to = place ? place : reader->scratch;
+    void *to = at < 0 ? reader->scratch : (unsigned char *)r->out + at;
     stk_status status = stk__array_decode(a, reader->state, need, bytes, need->length, to, err);
     if (status == STK_ECHECKSUM && read_again(s, need->offset, need->length))
         status = stk__array_decode(a, reader->state, need, bytes, need->length, to, err);
-    if (status == STK_OK && !place)
+    if (status == STK_OK && at < 0)
         stk__array_copy_large(a, r->box, need, to, r->out, r->strides, r->large);
     return status;
 }

@@ -83,15 +83,26 @@ static uint64_t wanted_bytes(const stk__window_variable *v, const cut *c)
     return (last + 1) * v->info->itemsize;
 }
 
+/* Where a chunk of so many bytes lies in the window as it is; -1: it does not. */
+static int64_t chunk_place(const stk__window_variable *v, const cut *c, uint64_t chunk,
+                           const int64_t *strides)
+{
+    const stk__need need = {.chunk = chunk, .decode_size = v->chunk_bytes};
+
+    return stk__array_place(v->array, &c->box, &need, strides);
+}
+
 /* ---- Locating ---- */
 
 static stk_status add_chunks(const stk__window *w, const stk__window_part *part,
                              const int64_t *start, size_t i, stk_locator *to)
 {
     const stk__window_variable *v = &w->variables[part->variable];
+    int64_t strides[STK__WINDOW_DIMS];
     cut c;
 
     begin_cut(w, part, start, &c);
+    stk__array_strides(v->info->rank, c.box.shape, v->info->itemsize, strides);
     do {
         const numbers n = number_chunk(v, &c);
         /* The last piece of a row of chunks without gaps may be short. An empty object is asked for
@@ -103,6 +114,12 @@ static stk_status add_chunks(const stk__window *w, const stk__window_part *part,
                          .decoded = run ? v->lengths[n.place] : v->chunk_bytes,
                          .wanted = wanted_bytes(v, &c),
                          .optional = !v->sharded && stk__array_fills(v->array)};
+        const int64_t at = part->alone && !run ? chunk_place(v, &c, n.chunk, strides) : -1;
+        if (at >= 0) {
+            need.in_place = true;
+            need.field = part->field;
+            need.at = part->at * v->info->itemsize + (uint64_t)at;
+        }
         if (v->lengths[n.place] != STK__WINDOW_ABSENT)
             STK_TRY(to->add(to, i, &need));
     } while (next_chunk(v, &c));
@@ -236,7 +253,7 @@ static stk_status window_decode(stk_dataset *dataset, const stk_need *need, cons
 /* ---- Preparing ---- */
 
 /* Copy a part of a window out of its chunks; *next is the need of the sample that comes next. */
-static void copy_chunks(const stk__window_variable *v, cut *c, const stk_slice *needs,
+static void copy_chunks(const stk__window_variable *v, bool alone, cut *c, const stk_slice *needs,
                         uint32_t *next, void *out, const int64_t *strides)
 {
     do {
@@ -245,6 +262,9 @@ static void copy_chunks(const stk__window_variable *v, cut *c, const stk_slice *
         const void *data = NULL;
         if (v->lengths[n.place] != STK__WINDOW_ABSENT)
             data = needs[(*next)++].data;
+        const int64_t at = alone && data ? chunk_place(v, c, n.chunk, strides) : -1;
+        if (at >= 0 && data == (const char *)out + at)
+            continue;
         stk__array_copy(v->array, &c->box, &need, data, out, strides);
     } while (next_chunk(v, c));
 }
@@ -278,7 +298,7 @@ static stk_status prepare_part(stk__window *w, const stk__window_part *part, con
     if (v->plain)
         STK_TRY(copy_ranges(v, &c, s->needs, next, raw, strides));
     else
-        copy_chunks(v, &c, s->needs, next, raw, strides);
+        copy_chunks(v, part->alone, &c, s->needs, next, raw, strides);
     uint8_t *mask = part->mask < 0 ? NULL : (uint8_t *)s->values[part->mask].out + part->at;
     if (v->converts && !stk__window_convert(w, v, raw, part->values, to, mask)) {
         s->reason = "it holds NaN, and nan is drop";

@@ -80,6 +80,7 @@ typedef struct stk__window_part {
     int32_t mask;        /* field of the mask; -1: none */
     uint64_t at;         /* first element in the field */
     uint64_t values;     /* elements */
+    bool alone;          /* no chunk that lies in it lies in another window or part too */
     int64_t time, steps; /* along the dimension of time; steps 0: the whole window */
 } stk__window_part;
 

@@ -413,6 +413,25 @@ static stk_status add_parts(stk__window *w, const char *stacked, const char *end
     return STK_OK;
 }
 
+/* Whether windows and parts of a variable have no chunk in common that one of them holds whole. */
+static bool is_alone(const stk__window *w, const stk__window_part *part)
+{
+    const stk__window_variable *v = &w->variables[part->variable];
+    uint32_t parts = 0;
+
+    for (uint32_t p = 0; p < w->num_parts; p++)
+        parts += w->parts[p].variable == part->variable;
+    for (uint32_t i = 0; i < w->num_dims; i++) {
+        const stk__window_dim *dim = &w->dims[i];
+        bool has = false; /* windows along a dimension that the variable lacks repeat it */
+        for (uint32_t d = 0; d < v->info->rank; d++)
+            has |= v->dims[d] == i;
+        if (dim->n > 1 && (!has || dim->stride < dim->window))
+            return false;
+    }
+    return parts == 1 && !v->plain && !v->converts;
+}
+
 static stk_status make_fields(stk__window *w, stk_error *err)
 {
     const stk__window_options *o = &w->options;
@@ -488,6 +507,8 @@ static stk_status open_all(stk__window *w, const char *url, const stk__window_op
             return stk__fail(err, STK_ELIMIT, STK_STAGE_DATASET,
                              "the variables have more objects than can be numbered");
     }
+    for (uint32_t p = 0; p < w->num_parts; p++)
+        w->parts[p].alone = is_alone(w, &w->parts[p]);
     fill_head(w);
     return STK_OK;
 }

@@ -4,7 +4,8 @@
  * read is sent, one for the bytes as they are read and one for what they become: so a unit that was
  * admitted can always be decoded. When its bytes have come it waits in a queue, those of the oldest
  * step first; a worker decodes it once, the bytes as they were read go, and the rows that waited
- * become ready.
+ * become ready. What one row alone needs is decoded in its place in the slab, where the dataset
+ * says that it lies there as it is.
  */
 #include "loader/loader.h"
 
@@ -171,8 +172,8 @@ bool stk__unit_idles_locked(stk_loader *loader, stk__unit *unit)
 {
     if (unit->idle)
         return true;
-    if (!(unit->decoded_size || unit->shared) || unit->status != STK_OK || loader->draining ||
-        loader->planner.blocked || !may_be_wanted_locked(loader, unit))
+    if (!(unit->decoded_size || unit->shared) || unit->place || unit->status != STK_OK ||
+        loader->draining || loader->planner.blocked || !may_be_wanted_locked(loader, unit))
         return false;
     unit->idle = true;
     unit->next_to_decode = loader->reads.idle;
@@ -317,13 +318,53 @@ static uint64_t first_ready_locked(stk_loader *loader)
     return UINT64_MAX;
 }
 
-stk__unit *stk__decode_take_locked(stk_loader *loader)
+/* The field of the only row that needs the unit, in which it lies as it is; NULL: it has none, or a
+ * transform moves it. (L) held. */
+static const stk__column *home_locked(const stk_loader *loader, const stk__unit *unit)
+{
+    const stk__need_entry *entry = unit->waiting;
+
+    if (!entry || !entry->need.in_place || unit->shared || unit->references != 1 ||
+        entry->need.field >= loader->dataset->num_fields)
+        return NULL;
+    const stk__column *column = &loader->ring->columns[entry->need.field];
+    return column->pipeline || column->field.layout != STK_FIXED ||
+                   entry->need.at > column->row_bytes ||
+                   unit->decoded_size > column->row_bytes - entry->need.at
+               ? NULL
+               : column;
+}
+
+/* Decode it there. That lasts as long as the row, so no other row may find it. (L) held. */
+static void place_locked(stk_loader *loader, stk__unit *unit, const stk__column *home)
+{
+    const stk__need_entry *entry = unit->waiting;
+    stk__row *row = &entry->step->rows[entry->row];
+
+    unit->place = (char *)entry->step->slab->data[entry->need.field] +
+                  entry->row * home->row_bytes + entry->need.at;
+    row->slices[entry - row->needs] = stk__unit_slice(unit);
+    stk__unit_hide_locked(&loader->reads, unit);
+}
+
+stk__unit *stk__decode_next_locked(const stk_loader *loader)
 {
     stk__unit *unit = loader->reads.decode_first;
+
+    /* Those behind it have none either. */
+    return unit && home_locked(loader, unit) && !unit->waiting->step->slab ? NULL : unit;
+}
+
+stk__unit *stk__decode_take_locked(stk_loader *loader)
+{
+    stk__unit *unit = stk__decode_next_locked(loader);
 
     if (!unit || loader->draining || unit->serial > first_ready_locked(loader))
         return NULL;
     loader->reads.decode_first = unit->next_to_decode;
+    const stk__column *home = unit->place ? NULL : home_locked(loader, unit);
+    if (home)
+        place_locked(loader, unit, home);
     /* What several rows want, more will want soon. */
     if (unit->references > 1)
         unit->wanted = unit->decoded_size;
@@ -357,8 +398,8 @@ void stk__decode_run(stk_loader *loader, stk__worker *worker, stk__unit *unit)
     stk__spent spent = {0};
 
     atomic_store_explicit(&worker->since_ns, event.start_ns, memory_order_relaxed);
-    event.status =
-        loader->dataset->ops->decode(loader->dataset, &need, unit->data, unit->decoded, &reason);
+    event.status = loader->dataset->ops->decode(loader->dataset, &need, unit->data,
+                                                unit->place ? unit->place : unit->decoded, &reason);
     if (event.status == STK_OK)
         keep_unit(loader, unit);
     event.end_ns = stk__now_ns();

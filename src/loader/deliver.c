@@ -253,7 +253,7 @@ static bool starved_locked(stk_loader *loader)
             return false;
     return ring->num_held && ring->num_ragged && loader->planner.blocked && !loader->planner.busy &&
            loader->tasks == 0 && loader->reads.in_flight == 0 && !loader->reads.first &&
-           !loader->reads.decode_first;
+           !stk__decode_next_locked(loader);
 }
 
 /* Wait for the first step to be complete. (L) held. */

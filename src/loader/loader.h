@@ -267,6 +267,7 @@ struct stk__unit {
     uint64_t wanted;       /* (L) of the decoded bytes, until decoding begins */
     uint64_t serial, last; /* of the steps that asked first and last; last: (L) */
     void *decoded;         /* from the pool */
+    void *place;           /* (L) where it is decoded instead: in its only row; NULL: it is not */
     const char *reason;    /* (L) of the failure */
     bool optional, absent; /* absent: (L) */
     bool decoding;         /* (L) begun */
@@ -367,6 +368,8 @@ stk_status stk__fetch_queue(stk_loader *loader, stk__fetch *fetch,
                             void (*publish)(stk_loader *loader, stk__fetch *fetch));
 /* Let rows find a unit. (L) held. */
 void stk__unit_publish_locked(stk__reads *reads, stk__unit *unit);
+/* From now on none finds it. (L) held. */
+void stk__unit_hide_locked(stk__reads *reads, stk__unit *unit);
 stk__unit *stk__unit_new(stk_loader *loader);
 stk__fetch *stk__fetch_new(stk_loader *loader);
 /* Take back the reads that wait to be sent: their rows never become ready. (L) held. */
@@ -408,7 +411,9 @@ void stk__idle_reclaim_locked(stk_loader *loader, bool all, stk__spent *spent);
 void stk__unit_retire_locked(stk__reads *reads, stk__unit *unit, stk__spent *spent);
 /* The bytes of a unit were read, or could not be. True: there is work for a worker. (L) held. */
 bool stk__unit_read_locked(stk_loader *loader, stk__unit *unit, stk_status status);
-/* The unit to be decoded next, if it goes before the rows that are ready; counts as a task. (L)
+/* The unit to be decoded next; one that is to be decoded in its slab waits for that. (L) held. */
+stk__unit *stk__decode_next_locked(const stk_loader *loader);
+/* The same, if it goes before the rows that are ready; counts as a task. (L)
  * held. */
 stk__unit *stk__decode_take_locked(stk_loader *loader);
 /* Decode it and tell its rows. (L) free; held at the end. */

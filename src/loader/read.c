@@ -32,7 +32,7 @@ void stk__unit_publish_locked(stk__reads *reads, stk__unit *unit)
     *bucket = unit;
 }
 
-static void table_remove_locked(stk__reads *reads, stk__unit *unit)
+void stk__unit_hide_locked(stk__reads *reads, stk__unit *unit)
 {
     stk__unit **at = &reads->table[bucket_of(unit->object, unit->offset)];
 
@@ -50,7 +50,7 @@ void stk__unit_unref_locked(stk_loader *loader, stk__unit *unit, stk__spent *spe
 
 void stk__unit_retire_locked(stk__reads *reads, stk__unit *unit, stk__spent *spent)
 {
-    table_remove_locked(reads, unit);
+    stk__unit_hide_locked(reads, unit);
     stk__spend(spent, unit->decoded);
     unit->decoded = NULL;
     if (--unit->fetch->live_units == 0) {
@@ -159,7 +159,8 @@ stk_slice stk__unit_slice(const stk__unit *unit)
     if (unit->absent)
         return (stk_slice){.data = NULL, .size = 0};
     if (unit->decoded_size)
-        return (stk_slice){.data = unit->decoded, .size = unit->decoded_size};
+        return (stk_slice){.data = unit->place ? unit->place : unit->decoded,
+                           .size = unit->decoded_size};
     return (stk_slice){.data = unit->data, .size = unit->length};
 }
 

@@ -529,7 +529,7 @@ static bool ring_full_locked(stk_loader *loader)
 
 bool stk__work_left_locked(stk_loader *loader)
 {
-    if (stk__can_plan_locked(loader) || loader->reads.decode_first)
+    if (stk__can_plan_locked(loader) || stk__decode_next_locked(loader))
         return true;
     for (uint64_t serial = loader->first; serial < loader->slab_end; serial++)
         if (stk__step_at(loader, serial)->num_ready)

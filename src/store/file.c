@@ -237,7 +237,7 @@ static bool read_inline(stk__file_entry *entry, stk_read *read)
     int mode = atomic_load_explicit(&entry->mode, memory_order_relaxed);
     ssize_t n;
 
-    if (read->length > INLINE_MAX || mode == STK__FILE_ENGINE)
+    if ((read->length > INLINE_MAX && !read->needed_next) || mode == STK__FILE_ENGINE)
         return false;
     if (mode == STK__FILE_MEMORY)
         return pread(entry->fd, read->data, (size_t)read->length, (off_t)read->offset) ==
