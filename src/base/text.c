@@ -64,8 +64,8 @@ static size_t plain(const char *string, size_t left)
     do {
         length += n;
         n = stk__utf8_character(string + length, left - length);
-    } while (n && (unsigned char)string[length] >= 0x20 && string[length] != '"' &&
-             string[length] != '\\');
+    } while (n && (unsigned char)string[length] >= 0x20 && string[length] != 0x7f &&
+             string[length] != '"' && string[length] != '\\');
     return length;
 }
 
@@ -82,7 +82,7 @@ void stk__text_add_json(stk__text *text, const char *string)
             break;
         if (c == '"' || c == '\\')
             stk__text_add(text, "\\%c", c);
-        else if (c < 0x20)
+        else if (c < 0x20 || c == 0x7f)
             stk__text_add(text, "\\u%04x", c);
         else
             stk__text_put(text, "?", 1);
