@@ -39,6 +39,9 @@ struct bench_options {
 
 const stk_option_table *bench_option_table(void);
 
+/* The value of an option as JSON, or as Python writes it. */
+void bench_put_value(FILE *out, const stk_option *option, const void *options, bool python);
+
 /* What stands at the top of a YAML file: `dataset`. */
 struct bench_source {
     uint32_t struct_size;
@@ -113,6 +116,9 @@ void bench_interrupt(void *loader);
 
 /* ---- Processes (bench_fork.c) --------------------------------------------------------------- */
 
+/* What a rank takes of the samples and, unless it is told, of the cores. */
+void bench_share(const struct bench_task *task, const stk_cores *cores,
+                 stk_loader_options *options);
 /* Run the ranks of a setting, each in a child, and wait for them. `results` has one for each. */
 void bench_fork(struct cli *cli, const struct bench_setting *setting, uint64_t repeat,
                 const char *log, FILE *hash, struct bench_result *results);
@@ -176,6 +182,8 @@ uint64_t bench_process_cpu_ns(void);
 uint64_t bench_machine_busy_ns(void);
 /* Time that the threads of this process that live wanted a core and had none; 0: unknown. */
 uint64_t bench_runnable_ns(void);
+/* Threads of this process that do nothing but read. */
+uint32_t bench_io_threads(void);
 /* Begin to sample it from a thread of its own. NULL when that cannot be started. */
 struct bench_memory *bench_memory_start(void);
 /* What the bench itself has taken since, and the epoch that runs. */
@@ -222,12 +230,18 @@ uint64_t bench_now_ns(void);
 
 /* ---- The ledger (bench_ledger.c) ------------------------------------------------------------ */
 
-/* An epoch of the log: what it was spent on. */
+/* An epoch of the log: what it was spent on; and all those before. */
 struct bench_ledger {
     uint64_t begin_ns, step_ns;
     stk_waits waits; /* before it */
+    struct {
+        uint64_t wall_ns, step_ns;
+        stk_waits waits;
+    } all;
 };
 
+/* `now` becomes what was waited since `then`. */
+void bench_ledger_subtract(stk_waits *now, const stk_waits *then);
 /* What the loader did between two looks at it. */
 void bench_ledger_figures(const stk_loader_stats *then, const stk_loader_stats *now,
                           stk_figures *f);
@@ -236,8 +250,9 @@ void bench_ledger_epoch(struct bench_ledger *ledger, stk_log *log, const stk_loa
                         bool start, uint64_t epoch, uint64_t now_ns);
 /* What each rung of a ladder gave; nothing where it is none. */
 void bench_ladder_print(FILE *out, size_t width, const struct bench_row *rows, size_t n);
-/* The events "figures" and "verdict" of a run. */
-void bench_ledger_verdict(stk_log *log, const stk_figures *f);
+/* The events "figures" and "verdict" of a run, and the "ledger" of all its epochs (NULL: it has
+ * been written). */
+void bench_ledger_verdict(stk_log *log, const struct bench_ledger *ledger, const stk_figures *f);
 /* Begin the trace of a run, where its setting has one: of the first rank, in its first repeat. */
 stk_status bench_ledger_trace(stk_context *context, const struct bench_task *task, stk_trace **out,
                               stk_error *err);
@@ -248,8 +263,10 @@ void bench_ledger_print(FILE *out, size_t width, const struct bench_row *row);
 
 /* What decoding took between two looks at the loader. */
 void bench_cost_figures(const stk_loader_stats *then, const stk_loader_stats *now, stk_figures *f);
-/* Where pictures were decoded: estimate the share of it that is entropy decoding, from some of
- * them. Blocks. */
+/* Where more was read or decoded of chunks than samples need: which chunks would suit them. */
+void bench_cost_chunks(stk_dataset *dataset, stk_figures *f);
+/* The same; and where pictures were decoded: estimate the share of it that is entropy decoding,
+ * from some of them. Blocks. */
 void bench_cost_estimate(stk_dataset *dataset, stk_figures *f);
 /* The table of what one picture costs; nothing where none was decoded. */
 void bench_cost_print(FILE *out, const struct bench_row *row);

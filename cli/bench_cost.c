@@ -3,6 +3,8 @@
  * decoding. */
 #include "bench.h"
 
+#include <string.h>
+
 #include "table.h"
 
 #define ENTROPY_PICTURES 48 /* enough for a share to within some percent */
@@ -15,11 +17,31 @@ void bench_cost_figures(const stk_loader_stats *then, const stk_loader_stats *no
     f->resize_seconds = (double)(now->resize_ns - then->resize_ns) * 1e-9;
 }
 
+static void take_chunks(void *user, const char *name, const char *value)
+{
+    stk_figures *f = user;
+
+    if (!f->chunks[0] && strcmp(name, "advised chunks") == 0)
+        snprintf(f->chunks, sizeof f->chunks, "%.*s", (int)strcspn(value, " "), value);
+}
+
+void bench_cost_chunks(stk_dataset *dataset, stk_figures *f)
+{
+    const double read = STK_JUDGE_OVER_READ * (double)f->bytes_needed,
+                 decoded = STK_JUDGE_OVER_READ * (double)f->bytes_taken;
+
+    if (((double)f->bytes_read >= read || (double)f->bytes_decoded >= decoded) &&
+        f->bytes_decoded && stk_dataset_describe(dataset, take_chunks, f, NULL) != STK_OK)
+        f->chunks[0] = 0;
+}
+
 void bench_cost_estimate(stk_dataset *dataset, stk_figures *f)
 {
     stk_survey_options options;
     stk_survey found;
 
+    if (dataset)
+        bench_cost_chunks(dataset, f);
     if (!f->pictures || cli_interrupted())
         return;
     stk_survey_options_init(&options);

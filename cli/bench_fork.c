@@ -63,6 +63,18 @@ static void child_main(const struct bench_task *task, int pipe)
     _exit(CLI_GOOD);
 }
 
+void bench_share(const struct bench_task *task, const stk_cores *cores, stk_loader_options *options)
+{
+    const uint64_t ranks = task->setting->bench.ranks;
+
+    if (ranks < 2)
+        return;
+    options->rank = task->rank;
+    options->world_size = ranks;
+    if (options->num_workers == STK_AUTO)
+        options->num_workers = stk_cores_workers(cores->usable, cores->compute, (uint32_t)ranks);
+}
+
 static void fail(struct bench_result *result, stk_status status, const char *text)
 {
     memset(result, 0, sizeof *result);

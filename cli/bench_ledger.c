@@ -9,7 +9,7 @@
 #include "table.h"
 
 #define NS   1e-9
-#define LINE 4096
+#define LINE 8192
 
 static const stk_stage_stats *stage(const stk_loader_stats *stats, const char *name)
 {
@@ -21,8 +21,7 @@ static const stk_stage_stats *stage(const stk_loader_stats *stats, const char *n
     return &none;
 }
 
-/* `now` becomes what was waited since `then`. */
-static void subtract(stk_waits *now, const stk_waits *then)
+void bench_ledger_subtract(stk_waits *now, const stk_waits *then)
 {
     now->batches -= then->batches;
     now->total_ns -= then->total_ns;
@@ -48,41 +47,65 @@ void bench_ledger_figures(const stk_loader_stats *then, const stk_loader_stats *
     f->budget_wait = NS * (double)(now->budget_wait_ns - then->budget_wait_ns);
     f->read_floor = NS * now->read_latency_ns;
     f->read_transfer_share = now->read_transfer_share;
-    subtract(&waits, &then->waits);
+    bench_ledger_subtract(&waits, &then->waits);
     for (int i = 0; i < STK_WAIT_PARTS; i++)
         f->waits[i] = NS * (double)waits.parts_ns[i];
+}
+
+/* One "ledger" event; what is neither step nor wait is other. */
+static void write_ledger(stk_log *log, const char *first, uint64_t now_ns, uint64_t wall_ns,
+                         uint64_t step_ns, const stk_waits *waited)
+{
+    char waits[1024], line[2048], step[32], wait[32], other[32];
+    const uint64_t known = step_ns + waited->total_ns;
+
+    stk_number_format(NS * (double)step_ns, step);
+    stk_number_format(NS * (double)waited->total_ns, wait);
+    stk_number_format(wall_ns > known ? NS * (double)(wall_ns - known) : 0, other);
+    stk_waits_format(waited, waits, sizeof waits);
+    snprintf(line, sizeof line,
+             "\"parts\": {\"step\": %s, \"data_wait\": %s, \"other\": %s}, \"wait\": {%s}", step,
+             wait, other, waits);
+    stk_log_event(log, "ledger", first, now_ns, wall_ns, line);
+}
+
+static void add_waits(stk_waits *to, const stk_waits *more)
+{
+    to->batches += more->batches;
+    to->total_ns += more->total_ns;
+    for (int i = 0; i < STK_WAIT_PARTS; i++)
+        to->parts_ns[i] += more->parts_ns[i];
 }
 
 void bench_ledger_epoch(struct bench_ledger *ledger, stk_log *log, const stk_loader *loader,
                         bool start, uint64_t epoch, uint64_t now_ns)
 {
     stk_loader_stats stats;
-    char first[48], waits[1024], line[2048], step[32], wait[32], other[32];
+    char first[48];
 
     stk_loader_get_stats(loader, &stats);
     if (start) {
-        *ledger = (struct bench_ledger){.begin_ns = now_ns, .waits = stats.waits};
+        ledger->begin_ns = now_ns;
+        ledger->step_ns = 0;
+        ledger->waits = stats.waits;
         return;
     }
-    subtract(&stats.waits, &ledger->waits);
-    const double wall = NS * (double)(now_ns - ledger->begin_ns),
-                 waited = NS * (double)stats.waits.total_ns, stepped = NS * (double)ledger->step_ns;
-    stk_number_format(stepped, step);
-    stk_number_format(waited, wait);
-    stk_number_format(wall > stepped + waited ? wall - stepped - waited : 0, other);
+    bench_ledger_subtract(&stats.waits, &ledger->waits);
+    const uint64_t wall_ns = now_ns - ledger->begin_ns;
     snprintf(first, sizeof first, "\"epoch\": %" PRIu64, epoch);
-    stk_waits_format(&stats.waits, waits, sizeof waits);
-    snprintf(line, sizeof line,
-             "\"parts\": {\"step\": %s, \"data_wait\": %s, \"other\": %s}, \"wait\": {%s}", step,
-             wait, other, waits);
-    stk_log_event(log, "ledger", first, now_ns, now_ns - ledger->begin_ns, line);
+    write_ledger(log, first, now_ns, wall_ns, ledger->step_ns, &stats.waits);
+    ledger->all.wall_ns += wall_ns;
+    ledger->all.step_ns += ledger->step_ns;
+    add_waits(&ledger->all.waits, &stats.waits);
 }
 
-void bench_ledger_verdict(stk_log *log, const stk_figures *f)
+void bench_ledger_verdict(stk_log *log, const struct bench_ledger *ledger, const stk_figures *f)
 {
     char line[LINE];
     stk_verdict verdict;
 
+    if (log && ledger && ledger->all.wall_ns)
+        write_ledger(log, NULL, 0, ledger->all.wall_ns, ledger->all.step_ns, &ledger->all.waits);
     if (f->steps == 0)
         return;
     stk_figures_format(f, line, sizeof line);

@@ -169,22 +169,51 @@ uint64_t bench_machine_busy_ns(void)
            (UINT64_C(1000000000) / (uint64_t)sysconf(_SC_CLK_TCK));
 }
 
-uint64_t bench_runnable_ns(void)
+/* Call `each` with the content of a file of every thread of this process. */
+static void each_thread(const char *file, void (*each)(const char *text, void *user), void *user)
 {
     DIR *tasks = opendir("/proc/self/task");
-    uint64_t sum = 0;
 
     for (struct dirent *entry; tasks && (entry = readdir(tasks));) {
-        char path[300];
-        unsigned long long delay;
-        snprintf(path, sizeof path, "/proc/self/task/%s/schedstat", entry->d_name);
-        FILE *f = entry->d_name[0] == '.' ? NULL : fopen(path, "r");
-        if (f && fscanf(f, "%*u %llu", &delay) == 1)
-            sum += delay;
+        char path[300], text[128];
+        if (entry->d_name[0] == '.')
+            continue;
+        snprintf(path, sizeof path, "/proc/self/task/%s/%s", entry->d_name, file);
+        FILE *f = fopen(path, "r");
+        if (f && fgets(text, sizeof text, f))
+            each(text, user);
         if (f)
             fclose(f);
     }
     if (tasks)
         closedir(tasks);
+}
+
+static void add_delay(const char *text, void *user)
+{
+    unsigned long long delay;
+
+    if (sscanf(text, "%*u %llu", &delay) == 1)
+        *(uint64_t *)user += delay;
+}
+
+uint64_t bench_runnable_ns(void)
+{
+    uint64_t sum = 0;
+
+    each_thread("schedstat", add_delay, &sum);
     return sum;
+}
+
+static void count_reader(const char *text, void *user)
+{
+    *(uint32_t *)user += strcmp(text, "stk-io\n") == 0;
+}
+
+uint32_t bench_io_threads(void)
+{
+    uint32_t n = 0;
+
+    each_thread("comm", count_reader, &n);
+    return n;
 }

@@ -97,7 +97,7 @@ const stk_option_table *bench_source_table(void)
 /* ---- What the log says of a setting --------------------------------------------------------- */
 
 /* A value in JSON or in Python; where it is not set, null or None. */
-static void put_value(FILE *out, const stk_option *option, const void *options, bool python)
+void bench_put_value(FILE *out, const stk_option *option, const void *options, bool python)
 {
     char text[1024];
     const char *string = NULL;
@@ -147,7 +147,7 @@ static void put_table(FILE *out, struct cli *cli, const stk_option_table *table,
             continue;
         fputs(*first ? "" : ", ", out);
         fprintf(out, given ? "'%s': " : "\"%s\": ", option->name);
-        put_value(out, option, options, given);
+        bench_put_value(out, option, options, given);
         *first = false;
     }
 }

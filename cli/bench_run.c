@@ -92,10 +92,7 @@ static stk_status set_up(struct bench_run *run)
     if (cli_context(run->task->cli, setting->which, &run->context) != CLI_GO_ON)
         return fail(run, STK_EINVAL, "no context could be made; the message above says why");
     stk_context_cores(run->context, &result->cores);
-    if (run->bench->ranks > 1) {
-        run->loader_options.rank = run->task->rank;
-        run->loader_options.world_size = run->bench->ranks;
-    }
+    bench_share(run->task, &result->cores, &run->loader_options);
     run->waits = bench_memory_reserve(&run->waits_room);
     if (!run->waits)
         return fail(run, STK_ENOMEM, "no memory for the figures");
@@ -377,7 +374,7 @@ static void end_log(struct bench_run *run)
         cli_warning("%s", err.text);
     if (!run->log)
         return;
-    bench_ledger_verdict(run->log, &result->figures);
+    bench_ledger_verdict(run->log, &run->ledger, &result->figures);
     stk_log_event(run->log, "run end", NULL, 0, bench_now_ns() - run->start_ns, NULL);
     if (stk_log_close(&run->log, &err) != STK_OK) {
         result->log_failed = true;

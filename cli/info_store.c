@@ -204,21 +204,28 @@ static double read_for(stk_store *store, struct meter *m, struct cursor *c, uint
     return NS * (double)(now_ns() - start);
 }
 
+enum { ONE, MANY, ALONE, IN_ORDER, RANDOM, TESTS };
+
 static const struct test {
     const char *name;
     uint64_t length;
     uint32_t depth;
     bool random;
-} tests[] = {
-    {"random 4 KiB, 1 at a time", SMALL, 1, true},
-    {"random 4 KiB, 32 at a time", SMALL, DEPTH, true},
-    {"in order 1 MiB, 1 at a time", LARGE, 1, false},
-    {"in order 1 MiB, 8 at a time", LARGE, 8, false},
-    {"random 1 MiB, 8 at a time", LARGE, 8, true},
+} tests[TESTS] = {
+    [ONE] = {"random 4 KiB, 1 at a time", SMALL, 1, true},
+    [MANY] = {"random 4 KiB, 32 at a time", SMALL, DEPTH, true},
+    [ALONE] = {"in order 1 MiB, 1 at a time", LARGE, 1, false},
+    [IN_ORDER] = {"in order 1 MiB, 8 at a time", LARGE, 8, false},
+    [RANDOM] = {"random 1 MiB, 8 at a time", LARGE, 8, true},
 };
 
-static void measure(stk_store *store, struct meter *m, const struct found *found,
-                    const struct test *test, struct lines *lines)
+/* What a test gave: seconds of a read, the median; reads and bytes a second. */
+struct outcome {
+    double latency, reads, bytes;
+};
+
+static struct outcome measure(stk_store *store, struct meter *m, const struct found *found,
+                              const struct test *test, struct lines *lines)
 {
     struct cursor c = {.found = found, .random = test->random, .state = test->length + test->depth};
     char text[200];
@@ -226,10 +233,48 @@ static void measure(stk_store *store, struct meter *m, const struct found *found
 
     const double seconds = read_for(store, m, &c, test->length, test->depth);
     stk_spread_of(m->took, m->reads < READS ? m->reads : READS, &spread);
-    snprintf(text, sizeof text, "%.0f reads/s, %.1f MB/s, %.3g ms each (p95 %.3g ms)%s",
-             (double)m->reads / seconds, (double)m->bytes / seconds / 1e6, 1e3 * spread.p50,
-             1e3 * spread.p95, m->failures ? ", some failed" : "");
+    const struct outcome out = {spread.p50, (double)m->reads / seconds, (double)m->bytes / seconds};
+    snprintf(text, sizeof text, "%.0f reads/s, %.1f MB/s, %.3g ms each (p95 %.3g ms)%s", out.reads,
+             out.bytes / 1e6, 1e3 * out.latency, 1e3 * spread.p95,
+             m->failures ? ", some failed" : "");
     lines_add(lines, test->name, text);
+    return out;
+}
+
+/* What kind of store gives that, and what to do about it. */
+static void conclude(const struct outcome outcomes[TESTS], struct lines *lines)
+{
+    const struct outcome *one = &outcomes[ONE], *many = &outcomes[MANY],
+                         *in_order = &outcomes[IN_ORDER], *random = &outcomes[RANDOM];
+    stk_storage_answer answer;
+    char text[200];
+
+    stk_storage_judge(&(stk_storage_figures){.struct_size = sizeof(stk_storage_figures),
+                                             .latency = one->latency,
+                                             .one_per_s = one->reads,
+                                             .many_per_s = many->reads,
+                                             .in_order_bytes = in_order->bytes,
+                                             .random_bytes = random->bytes,
+                                             .small = SMALL,
+                                             .many = DEPTH},
+                      &answer);
+    snprintf(text, sizeof text, "like %s: %.3g ms a small read, %.1f times as many with %d at once",
+             stk_storage_name(answer.storage), 1e3 * one->latency,
+             one->reads > 0 ? many->reads / one->reads : 0, DEPTH);
+    lines_add(lines, "answers", text);
+    snprintf(text, sizeof text, "%" PRIu32 "%s", answer.io_depth,
+             answer.io_depth > DEPTH ? " or more: the rate still grew with the reads at once"
+                                     : ": more reads at once give no more");
+    lines_add(lines, "io_depth", text);
+    snprintf(text, sizeof text, "%.1f times as fast as at random%s",
+             random->bytes > 0 ? in_order->bytes / random->bytes : 0,
+             answer.in_order ? ": shuffle: block, chunks and shards read whole"
+                             : "; any order will do");
+    lines_add(lines, "in order", text);
+    snprintf(text, sizeof text, "%.1f times the bytes a second of small reads%s",
+             many->bytes > 0 ? in_order->bytes / many->bytes : 0,
+             answer.pack ? ": many small files want packing" : "; small files cost little");
+    lines_add(lines, "large reads", text);
 }
 
 /* ---- The command ----------------------------------------------------------------------------- */
@@ -239,6 +284,7 @@ int info_store(struct cli *cli, stk_context *context, const char *url, struct li
     struct found *found = calloc(1, sizeof *found);
     struct meter *m = calloc(1, sizeof *m);
     char *room = calloc(DEPTH, LARGE), key[4096], text[100];
+    struct outcome outcomes[TESTS] = {{0}};
     stk_store *store = NULL;
     stk_error err;
     int code = CLI_FAILED;
@@ -273,8 +319,10 @@ int info_store(struct cli *cli, stk_context *context, const char *url, struct li
              (double)found->bytes / 1e6);
     lines_add(lines, "store", url);
     lines_add(lines, "objects", text);
-    for (size_t i = 0; i < sizeof tests / sizeof *tests && !cli_interrupted(); i++)
-        measure(store, m, found, &tests[i], lines);
+    for (size_t i = 0; i < TESTS && !cli_interrupted(); i++)
+        outcomes[i] = measure(store, m, found, &tests[i], lines);
+    if (!cli_interrupted())
+        conclude(outcomes, lines);
     lines_add(
         lines, "note",
         "files in the page cache cost no disk: drop it first, or take files that nobody read");

@@ -280,14 +280,16 @@ function seriesCharts(run) {
         const id = JSON.stringify([s.group, s.ledger ? "ledger" : unitOf(s)]);
         groups.set(id, [...(groups.get(id) || []), s]);
     }
-    const epochs = [...groups.keys()].some(id => JSON.parse(id)[0].startsWith("ledger."));
+    // Those of one ledger: what it was spent on, seconds.
+    const spent = name => sum(run.series.filter(s => s.ledger && s.group === name).map(s => sum(s.sum)));
+    // The sums of the whole run say nothing that those of its epochs do not, but where there was more than epochs.
+    const more = spent("ledger total.parts") > 1.01 * spent("ledger.parts");
     for (const [id, list] of groups) {
         const [group, unit] = JSON.parse(id), last = group.split(".").pop();
         if (list[0].ledger) {
-            // The sums of the whole run say nothing that those of its epochs do not.
-            const total = group.startsWith("ledger total");
-            if (group.includes(".") && !(total && epochs)) {
-                ledgers.push(stacked(last === "wait" ? "What the waits were for" : last === "parts" ? "Where the time went" : last, list, !total));
+            const total = group.startsWith("ledger total"), name = last === "wait" ? "What the waits were for" : last === "parts" ? "Where the time went" : last;
+            if (group.includes(".") && !(total && spent(`ledger.${last}`) > 0 && !(more && last === "parts"))) {
+                ledgers.push(stacked(total && more ? `${name}, setup and all` : name, list, !total));
             }
             continue;
         }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stoker train, validate, test, predict: the whole trainer from a YAML file. */
 #include "train.h"
+#include "bench.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -22,6 +23,7 @@ static const struct cli_usage train_usage = {
         "Lightning. Every one of them may stand in the YAML file below the name of its section, "
         "and is a flag, which\n"
         "wins: 'trainer: {max_epochs: 2}' is --max-epochs 2 or --trainer.max-epochs 2.\n"
+        "--log FILE appends every event to FILE, for 'stoker report FILE'.\n"
         "\n"
         "Ctrl-C finishes the step, saves a checkpoint and ends with 130 (SIGTERM: 143); a second "
         "one ends at once.\n"
@@ -124,6 +126,7 @@ struct run {
     stk_trainer_data data;
     stk_trainer_times times; /* of the training */
     stk_verdict verdict;     /* likewise */
+    struct train_log *log;   /* NULL: not a training */
     struct {
         char name[64];
         double value;
@@ -171,7 +174,9 @@ static int make_trainer(struct run *run, const struct cli_usage *usage)
         return train_fail(cli, status, &err);
     train_console_make(cli, &console);
     stk_trainer_set_console(run->trainer, &console);
-    int code = train_add_callbacks(cli, cli->config, run->trainer);
+    int code = run->log ? train_log_watch(run->log, cli, run->trainer) : CLI_GO_ON;
+    if (code == CLI_GO_ON)
+        code = train_add_callbacks(cli, cli->config, run->trainer);
     if (code == CLI_GO_ON)
         code = train_add_loggers(cli, cli->config, run->trainer);
     if (code != CLI_GO_ON)
@@ -218,6 +223,10 @@ static int run_make(struct run *run, struct cli *cli, const struct cli_usage *us
 {
     *run = (struct run){.cli = cli};
     int code = cli_parse(cli, usage);
+    if (code == CLI_GO_ON && needs & TRAIN_FIT && !(run->log = train_log_create())) {
+        cli_error("no memory for a training");
+        return CLI_FAILED;
+    }
     if (code != CLI_GO_ON)
         return code;
     code = train_config_read(cli, cli->config, &run->config);
@@ -234,6 +243,8 @@ static int run_make(struct run *run, struct cli *cli, const struct cli_usage *us
         code = make_trainer(run, usage);
     if (code == CLI_GO_ON)
         code = train_sets_open(cli, run->context, &run->config, needs, &run->sets);
+    if (code == CLI_GO_ON && run->log)
+        code = train_log_begin(run->log, cli, run->context, &run->config, run->sets.spec);
     if (code == CLI_GO_ON)
         code = train_make(run->cli, run->context, &run->config, &run->sets, &run->made);
     if (code == CLI_GO_ON) {
@@ -250,6 +261,7 @@ static void run_release(struct run *run)
         stk_trainer_destroy(&run->trainer);
     train_release(&run->made);
     train_sets_close(&run->sets);
+    train_log_free(&run->log);
 }
 
 /* ---- What came out --------------------------------------------------------------------------- */
@@ -391,6 +403,34 @@ static void put_result(struct run *run)
 
 /* ---- The commands ---------------------------------------------------------------------------- */
 
+/* What limited the training, always; its log, where there is one. */
+static void judge(struct run *run)
+{
+    stk_figures figures;
+
+    stk_trainer_get_times(run->trainer, &run->times);
+    train_log_trained(run->log);
+    train_figures(run->context, run->trainer, &run->config, &figures);
+    train_log_figures(run->log, &figures);
+    if (run->sets.train)
+        bench_cost_chunks(run->sets.train, &figures);
+    stk_judge(&figures, &run->verdict);
+    train_log_judged(run->log, &figures);
+}
+
+static stk_status test_trained(struct run *run, stk_error *err)
+{
+    const uint64_t begin = bench_now_ns();
+    stk_trainer_times times;
+
+    stk_status status = stk_trainer_test(run->trainer, run->made.module, &run->data, NULL, err);
+    stk_trainer_get_times(run->trainer, &times);
+    run->evaluated = times.samples;
+    keep_metrics(run);
+    train_log_task(run->log, "test end", begin);
+    return status;
+}
+
 int cli_train(struct cli *cli)
 {
     struct run run;
@@ -401,17 +441,13 @@ int cli_train(struct cli *cli)
         goto out;
     stk_status status =
         stk_trainer_fit(run.trainer, run.made.module, &run.data, run.config.top.ckpt_path, &err);
-    stk_trainer_get_times(run.trainer, &run.times);
-    train_judge(run.context, run.trainer, &run.verdict);
+    judge(&run);
     keep_metrics(&run);
-    if (status == STK_OK && run.data.num_test && !run.config.trainer.barebones) {
-        stk_trainer_times times;
-        status = stk_trainer_test(run.trainer, run.made.module, &run.data, NULL, &err);
-        stk_trainer_get_times(run.trainer, &times);
-        run.evaluated = times.samples;
-        keep_metrics(&run);
-    }
+    if (status == STK_OK && run.data.num_test && !run.config.trainer.barebones)
+        status = test_trained(&run, &err);
     code = status == STK_OK ? CLI_GOOD : cli_fail(cli, status, &err);
+    if (train_log_end(run.log) != CLI_GO_ON && code == CLI_GOOD)
+        code = CLI_FAILED;
     if (status == STK_OK)
         put_result(&run);
 out:

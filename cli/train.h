@@ -57,6 +57,14 @@ const stk_option_table *train_model_table(void);
 const stk_option_table *train_optimizer_table(void);
 const stk_option_table *train_loader_table(void);
 
+/* A table and what is filled from it. */
+enum { TRAIN_SECTIONS = 8 };
+struct train_section {
+    const stk_option_table *table;
+    void *options;
+};
+void train_sections(struct train_config *config, struct train_section out[TRAIN_SECTIONS]);
+
 /* Read all sections of a configuration. CLI_GO_ON, or the exit code after printing the error. */
 int train_config_read(struct cli *cli, stk_config *config, struct train_config *out);
 
@@ -151,8 +159,35 @@ void train_release(struct train_made *made);
 
 /* ---- The verdict (train_verdict.c) ---------------------------------------------------------- */
 
-/* What limited the last training. */
-void train_judge(stk_context *context, const stk_trainer *trainer, stk_verdict *out);
+/* The last training as figures of a verdict. */
+void train_figures(stk_context *context, const stk_trainer *trainer,
+                   const struct train_config *config, stk_figures *out);
+
+/* ---- The event log (train_log.c) ------------------------------------------------------------ */
+
+struct train_log;
+
+/* What is noted of a run: memory at the end of each epoch, and, with --log, its events. NULL: no
+ * memory. */
+struct train_log *train_log_create(void);
+/* Look on; added before any other callback, so that theirs are told apart from the steps.
+ * CLI_GO_ON, or the exit code after printing the error. */
+int train_log_watch(struct train_log *log, struct cli *cli, stk_trainer *trainer);
+/* The run begins; with --log its log does. `spec`: of its data. Exit codes as above. */
+int train_log_begin(struct train_log *log, struct cli *cli, stk_context *context,
+                    struct train_config *config, const char *spec);
+/* The training has ended, however; its last epoch, too. */
+void train_log_trained(struct train_log *log);
+/* What followed it: "test" from `begin_ns` on. */
+void train_log_task(struct train_log *log, const char *name, uint64_t begin_ns);
+/* What it knows of the figures: growing memory, threads that read. */
+void train_log_figures(const struct train_log *log, stk_figures *figures);
+/* Its figures, and the verdict that follows from them. */
+void train_log_judged(struct train_log *log, const stk_figures *figures);
+/* The run ends: write what is left. CLI_GO_ON, or the exit code after printing the error. */
+int train_log_end(struct train_log *log);
+/* Accepts NULL. */
+void train_log_free(struct train_log **log);
 
 /* ---- Console (train_console.c) -------------------------------------------------------------- */
 

@@ -162,24 +162,29 @@ static stk_status apply(stk_config *config, const stk_option_table *table, void 
     return stk_config_apply(config, table, 0, options, err);
 }
 
+void train_sections(struct train_config *config, struct train_section out[TRAIN_SECTIONS])
+{
+    const struct train_section sections[TRAIN_SECTIONS] = {
+        {train_top_table(), &config->top},
+        {train_data_table(), &config->data},
+        {stk_trainer_option_table(), &config->trainer},
+        {train_model_table(), &config->model},
+        {train_optimizer_table(), &config->optimizer},
+        {stk_schedule_option_table(), &config->schedule},
+        {stk_model_module_option_table(), &config->module},
+        {train_loader_table(), &config->loader},
+    };
+
+    memcpy(out, sections, sizeof sections);
+}
+
 int train_config_read(struct cli *cli, stk_config *config, struct train_config *out)
 {
-    const struct {
-        const stk_option_table *table;
-        void *options;
-    } sections[] = {
-        {train_top_table(), &out->top},
-        {train_data_table(), &out->data},
-        {stk_trainer_option_table(), &out->trainer},
-        {train_model_table(), &out->model},
-        {train_optimizer_table(), &out->optimizer},
-        {stk_schedule_option_table(), &out->schedule},
-        {stk_model_module_option_table(), &out->module},
-        {train_loader_table(), &out->loader},
-    };
+    struct train_section sections[TRAIN_SECTIONS];
     stk_error err;
 
-    for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
+    train_sections(out, sections);
+    for (size_t i = 0; i < TRAIN_SECTIONS; i++) {
         stk_status status = apply(config, sections[i].table, sections[i].options, &err);
         if (status != STK_OK)
             return cli_fail(cli, status, &err);

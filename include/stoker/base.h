@@ -270,6 +270,13 @@ typedef struct stk_cores {
 
 STK_API void stk_context_cores(const stk_context *context, stk_cores *out);
 
+/**
+ * Workers for each of `ranks` processes that share `usable` cores: a rank's share of them, less
+ * those it computes with. One core stays free at least, and two where the share is 16 or more: the
+ * thread of the step, reads and the system want some. At least 1. Pure.
+ */
+STK_API uint32_t stk_cores_workers(uint32_t usable, uint32_t compute, uint32_t ranks);
+
 /** Bytes this process may use: the least of physical memory, cgroup limits and `memory_limit`. */
 STK_API uint64_t stk_context_memory_limit(const stk_context *context);
 

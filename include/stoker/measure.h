@@ -120,6 +120,56 @@ STK_API void stk_spread_of(double *values, uint64_t n, stk_spread *out);
  */
 STK_API double stk_memory_slope(const uint64_t *epochs, const uint64_t *bytes, uint64_t n);
 
+/* ---- Stores --------------------------------------------------------------------------------- */
+
+/** What a store answers like. */
+typedef enum stk_storage {
+    STK_STORAGE_UNKNOWN = 0,
+    STK_STORAGE_MEMORY,  /**< or the page cache */
+    STK_STORAGE_SSD,     /**< or a fast network */
+    STK_STORAGE_DISK,    /**< one head: late, and no more at once */
+    STK_STORAGE_NETWORK, /**< late, and many at once */
+    STK_STORAGE_OBJECTS  /**< later still: an object store, or a far network */
+} stk_storage;
+
+/** "memory", "an SSD", "a hard disk", ... Never NULL. */
+STK_API const char *stk_storage_name(stk_storage storage);
+
+#define STK_STORAGE_FAST    20e-6 /**< a small read alone takes less, s: memory */
+#define STK_STORAGE_NEAR    2e-3  /**< less: an SSD */
+#define STK_STORAGE_FAR     20e-3 /**< as much or more: an object store */
+#define STK_STORAGE_SEEKS   300.0 /**< more small reads a second are beyond a hard disk */
+#define STK_STORAGE_OVERLAP 4.0   /**< factor of many reads at once that one head does not give */
+#define STK_STORAGE_PAYS    2.0   /**< reading in order so many times as fast is worth it */
+#define STK_STORAGE_PACKS   4.0   /**< likewise large reads against small ones */
+
+/** What was measured of a store: seconds, reads and bytes a second. */
+typedef struct stk_storage_figures {
+    uint32_t struct_size;
+    double latency;        /**< of a small random read alone, the median */
+    double one_per_s;      /**< small random reads, one at a time */
+    double many_per_s;     /**< `many` at a time */
+    double in_order_bytes; /**< large reads in order */
+    double random_bytes;   /**< large reads at random */
+    uint64_t small;        /**< bytes of a small read */
+    uint32_t many;
+} stk_storage_figures;
+
+/** What follows from it. */
+typedef struct stk_storage_answer {
+    uint32_t struct_size;
+    stk_storage storage;
+    uint32_t io_depth; /**< that fills it; twice `many` where more than that was not tried */
+    bool in_order;     /**< reading in order pays */
+    bool pack;         /**< samples in few large files pay */
+} stk_storage_answer;
+
+/** What answers with `latency` s alone, and does `overlap` times as many reads a second with many
+ * under way (0: unknown). Pure. */
+STK_API stk_storage stk_storage_of(double latency, double overlap);
+/** Judge a store. Pure. */
+STK_API void stk_storage_judge(const stk_storage_figures *figures, stk_storage_answer *out);
+
 /* ---- The verdict ---------------------------------------------------------------------------- */
 
 /** What one setting of a bench measured; all that the verdict looks at. Seconds and bytes; 0 where
@@ -166,6 +216,12 @@ typedef struct stk_figures {
     uint64_t bytes_taken;         /**< in the samples, as delivered */
     bool pin_memory, persistent_workers;
     bool device; /**< there is an accelerator that batches are copied to */
+    /* Of the training thread in the window, s, what a trainer does beside waiting and stepping. */
+    double transfer_s, validation_s, callbacks_s, logging_s, checkpoint_s;
+    uint64_t val_every; /**< epochs from one validation to the next; 0: unknown, or not by epochs */
+    uint64_t log_every; /**< steps from one logged to the next */
+    uint32_t io_threads; /**< of one rank, that read; 0: none, or unknown */
+    char chunks[64];     /**< "8x64x64": chunks that suit the samples better; empty: unknown */
 } stk_figures;
 
 /** What limits a setting. */
@@ -186,6 +242,12 @@ typedef enum stk_limit {
     STK_LIMIT_BUDGET,      /**< memory_budget is full */
     STK_LIMIT_STRAGGLERS,  /**< batches are finished behind one that is not */
     STK_LIMIT_TURN,        /**< nothing is ahead when an epoch begins */
+    /* Of a trainer, beside its steps. */
+    STK_LIMIT_TRANSFER,   /**< batches on their way to the device */
+    STK_LIMIT_VALIDATION, /**< with all that happens in it but checkpoints */
+    STK_LIMIT_CALLBACKS,
+    STK_LIMIT_LOGGING,
+    STK_LIMIT_CHECKPOINT,
     STK_LIMIT_UNKNOWN
 } stk_limit;
 
@@ -198,7 +260,8 @@ typedef struct stk_verdict {
     double lost_share;  /**< of the wall time, that the step waited */
     double limit_share; /**< of the wall time, lost to the limit itself; 0 where it is not known */
     stk_limit second;   /**< another one that costs much; STK_LIMIT_UNKNOWN: none */
-    char knob[32], value[32]; /**< what to change, to what; empty: nothing */
+    char knob[32], value[32]; /**< what to change, to what; knob empty: nothing; value empty: the
+                                 text tells */
     double gain;              /**< factor in samples/s to expect; 1: none */
     char text[1024];          /**< one paragraph */
 } stk_verdict;
@@ -231,6 +294,10 @@ typedef struct stk_verdict {
 #define STK_JUDGE_SMALL_READ 65536.0 /**< reads of fewer bytes are small */
 #define STK_JUDGE_DEPTH      64.0   /**< from this io_depth on, more of it is not what is missing */
 #define STK_JUDGE_MOST_DEPTH 1024.0 /**< more is not advised */
+#define STK_JUDGE_DISK       50e6   /**< a store that gives more bytes a second does not seek */
+#define STK_JUDGE_BESIDE                                                                           \
+    0.10 /**< at or above this share of the time, validation, callbacks, logging or checkpoints    \
+            are named */
 
 /** Judge one setting. Pure. */
 STK_API void stk_judge(const stk_figures *figures, stk_verdict *out);

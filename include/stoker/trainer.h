@@ -303,7 +303,8 @@ typedef struct stk_trainer_progress {
 } stk_trainer_progress;
 STK_API void stk_trainer_get_progress(const stk_trainer *trainer, stk_trainer_progress *out);
 
-/** Where the time of the last task went, in nanoseconds; the parts add up to `wall`. */
+/** Where the time of the last task went, in nanoseconds, or of the one at work so far; the parts
+ * add up to `wall`. In a hook on the trainer's thread, or when no task is at work. */
 typedef struct stk_trainer_times {
     uint32_t struct_size;
     uint64_t wall;
@@ -312,8 +313,8 @@ typedef struct stk_trainer_times {
     stk_waits waits;         /**< of training, what `data_wait` was for; the parts add up to it */
 } stk_trainer_times;
 STK_API void stk_trainer_get_times(const stk_trainer *trainer, stk_trainer_times *out);
-/** What the loader of training had counted when the last task began, and when it ended; zeros where
- * there was none. */
+/** What the loader of training had counted when the last task began, and when it ended, or so far;
+ * zeros where there was none. Likewise. */
 STK_API void stk_trainer_get_loader_stats(const stk_trainer *trainer, stk_loader_stats *begin,
                                           stk_loader_stats *end);
 /** The same as one paragraph. Returns the length, as snprintf(). */

@@ -4,6 +4,7 @@
 #define STK_SRC_ARRAY_ARRAY_H
 
 #include <stoker/array.h>
+#include <stoker/chunks.h>
 
 #include "base/base.h"
 #include "codec/codec.h"

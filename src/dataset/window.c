@@ -378,6 +378,7 @@ static stk_status window_describe(stk_dataset *dataset,
                  (long long)dim->begin, (long long)dim->end, (unsigned long long)dim->k);
         line(user, name, text);
     }
+    stk__window_advise(w, line, user);
     return STK_OK;
 }
 

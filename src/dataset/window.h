@@ -136,4 +136,9 @@ bool stk__window_is_real(stk_dtype dtype);
 bool stk__window_convert(const stk__window *w, const stk__window_variable *v, const void *from,
                          uint64_t n, void *to, uint8_t *mask);
 
+/* The line "advised chunks", "8x64x64 for NAME: ...", for each variable whose chunks cost twice as
+ * many bytes as others would (window_advice.c). */
+void stk__window_advise(const stk__window *w,
+                        void (*line)(void *user, const char *name, const char *value), void *user);
+
 #endif

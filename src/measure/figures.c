@@ -63,6 +63,15 @@ const stk__figure stk__figures[] = {
     FIGURE("pin_memory", pin_memory, SWITCH),
     FIGURE("persistent_workers", persistent_workers, SWITCH),
     FIGURE("device", device, SWITCH),
+    FIGURE("transfer_s", transfer_s, REAL),
+    FIGURE("validation_s", validation_s, REAL),
+    FIGURE("callbacks_s", callbacks_s, REAL),
+    FIGURE("logging_s", logging_s, REAL),
+    FIGURE("checkpoint_s", checkpoint_s, REAL),
+    FIGURE("val_every", val_every, COUNT),
+    FIGURE("log_every", log_every, COUNT),
+    FIGURE("io_threads", io_threads, CORES),
+    FIGURE("chunks", chunks, TEXT),
 #define WAIT(NAME, name, text) FIGURE("wait_" #name, waits[STK_WAIT_##NAME], REAL),
     STK_WAIT_LIST(WAIT)
 #undef WAIT
@@ -100,6 +109,10 @@ int stk_figures_format(const stk_figures *f, char *text, size_t size)
         const char *at = (const char *)f + row->offset;
         if (row->kind == STK__FIGURE_REAL) {
             put_real(&out, row->name, *(const double *)at);
+            continue;
+        }
+        if (row->kind == STK__FIGURE_TEXT) {
+            put_string(&out, row->name, at);
             continue;
         }
         put_key(&out, row->name);

@@ -11,7 +11,10 @@ enum {
     STK__FIGURE_WHOLE,  /* int64_t */
     STK__FIGURE_CORES,  /* uint32_t */
     STK__FIGURE_SWITCH, /* bool */
+    STK__FIGURE_TEXT,   /* char[STK__FIGURE_TEXT_SIZE] */
 };
+
+#define STK__FIGURE_TEXT_SIZE sizeof(((stk_figures *)0)->chunks)
 
 typedef struct stk__figure {
     const char *name;

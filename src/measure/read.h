@@ -49,7 +49,7 @@ bool stk__member_key_is(const stk__member *member, const char *key);
 
 #define STK__SCAN_OBJECT  (256u << 10) /* most bytes of one object */
 #define STK__SCAN_ROOM    (1u << 20)
-#define STK__SCAN_MEMBERS 64
+#define STK__SCAN_MEMBERS 128 /* "figures" has most of all */
 
 /* The objects in a stream of bytes. What is none is counted and passed over, up to the next line or
  * the next "{"event"". */
@@ -138,8 +138,8 @@ void stk__bars_finish(stk__bars *bars, size_t most);
 #define STK__RUNS_MAX   1000
 #define STK__EPOCHS_MAX 4096
 #define STK__COUNTS_MAX 64
-#define STK__SERIES_MAX 48 /* of one run */
-#define STK__SERIES_ALL 512
+#define STK__SERIES_MAX 64 /* of one run */
+#define STK__SERIES_ALL 1024
 #define STK__LANES_MAX  64
 #define STK__REORDER    256        /* events of the training thread that may be out of order */
 #define STK__EXACT_MAX  (2u << 20) /* doubles kept exactly */
@@ -157,6 +157,7 @@ typedef enum stk__main_kind {
 typedef struct stk__main {
     double time;
     double duration;
+    double wait; /* for data, as the event says; NaN: it does not */
     int64_t number;
     uint64_t sequence;
     stk__main_kind kind;

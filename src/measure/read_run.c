@@ -295,7 +295,8 @@ static void end_epoch(stk__run *run, const stk__main *e)
 static stk_status begin_step(stk_report *report, stk__run *run, const stk__main *e)
 {
     stk_report_epoch *epoch = epoch_now(run);
-    double wait = isnan(run->end) ? NAN : e->time - run->end;
+    /* A trainer does other things between two steps, and says how long it waited. */
+    double wait = isnan(run->end) ? NAN : isnan(e->wait) ? e->time - run->end : e->wait;
 
     run->step_began = e->time;
     if (isnan(wait)) {
@@ -402,8 +403,13 @@ stk_status stk__run_drain(stk_report *report, stk__run *run, size_t keep)
 static stk_status add_main(stk_report *report, stk__run *run, stk__main_kind kind,
                            const stk__line *line, double time)
 {
-    stk__main e = {time, line->duration, kind <= STK__MAIN_EPOCH_END ? line->epoch : line->batch,
-                   run->sequence++, kind};
+    const stk__member *waited = kind == STK__MAIN_TRAIN_START ? stk__line_find(line, "wait") : NULL;
+    stk__main e = {.time = time,
+                   .duration = line->duration,
+                   .wait = waited ? stk__member_number(waited) : NAN,
+                   .number = kind <= STK__MAIN_EPOCH_END ? line->epoch : line->batch,
+                   .sequence = run->sequence++,
+                   .kind = kind};
 
     /* After its end no event of the run is waited for. */
     if (!run->heap)

@@ -4,6 +4,7 @@
 #include "measure/read.h"
 #include "measure/verdict.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -26,6 +27,8 @@ static void set_figure(stk_figures *f, const stk__figure *row, const stk__member
         *(uint32_t *)at = (uint32_t)whole;
     else if (row->kind == STK__FIGURE_SWITCH)
         *(bool *)at = m->kind == STK__MEMBER_TRUE;
+    else if (row->kind == STK__FIGURE_TEXT && m->kind == STK__MEMBER_STRING)
+        stk__member_text(m, at, STK__FIGURE_TEXT_SIZE);
 }
 
 static void take_figures(stk__run *run, const stk__line *line)
@@ -165,12 +168,78 @@ static void judge_events(const stk_report_run *run, stk_verdict *v)
     }
 }
 
+/* ---- What its ledger allows ------------------------------------------------------------------ */
+
+/* Seconds waited for each part, over the epochs that have ended; false: there is no ledger. */
+static bool take_waits(const stk__run *run, double waits[STK_WAIT_PARTS])
+{
+    bool any = false;
+
+    for (uint64_t i = 0; i < run->out.num_series; i++) {
+        const stk__series *s = run->series[i];
+        int part = 0;
+        if (strcmp(s->out.group, "ledger.wait") != 0)
+            continue;
+        while (part < STK_WAIT_PARTS && strcmp(s->out.name, stk_wait_name((stk_wait)part)) != 0)
+            part++;
+        for (uint32_t k = 0; k < s->places.n && part < STK_WAIT_PARTS; k++)
+            waits[part] += s->places.sum[k];
+        any |= part < STK_WAIT_PARTS;
+    }
+    return any;
+}
+
+static int64_t setting(const stk_report_run *run, const char *name)
+{
+    const char *text = stk_report_setting_of(run, name);
+    int64_t value = 0;
+
+    return text && sscanf(text, "%" SCNd64, &value) == 1 ? value : 0;
+}
+
+/* A log that was cut short lacks its figures, but not the ledger of its epochs. How many cores
+ * there were it does not say: preparation is judged by the events. */
+static bool judge_ledger(const stk__run *run, stk_verdict *v)
+{
+    const stk_report_run *r = &run->out;
+    stk_figures f = {.struct_size = sizeof f, .ranks = 1, .step_stretch = 1, .cached_share = -1};
+    double others = 0, work = 0;
+
+    if (r->steps == 0 || r->wait.n == 0 || !(r->num_workers > 0) || !(r->step_mean >= 0) ||
+        !take_waits(run, f.waits))
+        return false;
+    for (int i = 0; i < STK_WAIT_PARTS; i++) {
+        const bool works = i == STK_WAIT_WORKER || i == STK_WAIT_DECODE ||
+                           i == STK_WAIT_DECODE_ENTROPY || i == STK_WAIT_TRANSFORM ||
+                           i == STK_WAIT_COLLATE;
+        *(works ? &work : &others) += i == STK_WAIT_OTHER ? 0 : f.waits[i];
+    }
+    if (work >= others)
+        return false;
+    f.steps = r->steps;
+    f.wait = r->wait;
+    f.step_time = r->step_mean;
+    f.wall = STK_MAX(r->epochs_total, (double)r->steps * (r->step_mean + r->wait.mean));
+    f.samples_per_s = isfinite(r->samples_per_s) ? r->samples_per_s : 0;
+    f.num_workers = (int64_t)r->num_workers;
+    f.io_depth = setting(r, "io_depth");
+    f.prefetch = setting(r, "prefetch_factor");
+    f.budget_bytes = (uint64_t)setting(r, "memory_budget");
+    f.requests = r->reads;
+    f.bytes_read = r->read_bytes;
+    f.read_seconds = r->read_seconds;
+    f.read_latency = r->reads ? r->read_seconds / (double)r->reads : 0;
+    stk_judge(&f, v);
+    stk__verdict_say(v, " The log ends before its figures; this is what its ledger allows.");
+    return true;
+}
+
 void stk__run_judge(stk__run *run)
 {
     if (run->has_figures && run->figures.steps) {
         stk_judge(&run->figures, &run->out.verdict);
         run->out.verdict_logged = true;
-    } else {
+    } else if (!judge_ledger(run, &run->out.verdict)) {
         judge_events(&run->out, &run->out.verdict);
     }
 }

@@ -25,7 +25,8 @@ static stk__view look(const stk_figures *f)
 
     v.ranks = STK_MAX(1.0, (double)f->ranks);
     v.workers = STK_MAX(0.0, (double)f->num_workers);
-    v.lost = STK_MIN(1.0, ratio(v.wait, v.wait + v.step));
+    v.beside = stk__beside_sum(f);
+    v.lost = STK_MIN(1.0, ratio(v.wait, v.wait + v.step + v.beside));
     v.free_cores = (double)f->usable_cores / v.ranks - (f->spin ? (double)f->compute_cores : 0);
     v.busy = ratio(f->prepare_busy, threads);
     v.starved = ratio(f->prepare_wait_in, threads);
@@ -53,10 +54,20 @@ void stk__verdict_advise(stk_verdict *out, const char *knob, double value)
     snprintf(out->value, sizeof out->value, "%.0f", value);
 }
 
+void stk__verdict_advise_chunks(const stk__view *v, stk_verdict *out)
+{
+    const char *chunks = v->f->chunks;
+
+    if (!chunks[0])
+        return;
+    snprintf(out->knob, sizeof out->knob, "chunks");
+    snprintf(out->value, sizeof out->value, "%.31s", chunks);
+}
+
 /* The last sentence: what to change, what it gives, and which ratio that is. */
 static void say_advice(stk_verdict *out, const stk__view *v)
 {
-    if (!out->knob[0])
+    if (!out->knob[0] || !out->value[0])
         return;
     stk__verdict_say(out, " Set %s to %s", out->knob, out->value);
     if (out->gain > 1.005)
@@ -69,17 +80,28 @@ static void say_advice(stk_verdict *out, const stk__view *v)
 /* Factor in samples/s when the wait of a step shrinks to `wait` and the step to `step`. */
 double stk__gain_to(const stk__view *v, double step, double wait)
 {
-    return STK_MAX(1.0, ratio(v->wait + v->step, step + wait));
+    return STK_MAX(1.0, ratio(v->wait + v->step + v->beside, step + wait + v->beside));
 }
 
-/* Workers that the rule of thumb leaves: cores of the rank less those of the step, or less one
- * where it sleeps. */
+/* Workers of a rank that the rule of thumb leaves; a step that sleeps computes elsewhere. */
 static double workers_advised(const stk__view *v)
 {
-    double kept = STK_MAX(1.0, v->f->spin ? (double)v->f->compute_cores : 1.0);
-    double left = (double)v->f->usable_cores / v->ranks - kept;
+    return (double)stk_cores_workers(v->f->usable_cores, v->f->spin ? v->f->compute_cores : 1,
+                                     (uint32_t)v->ranks);
+}
 
-    return STK_MAX(1.0, (double)(uint64_t)STK_MAX(0.0, left));
+/* What of this loader wants a core, all ranks together; and how many of them the rule leaves. */
+static void say_threads(const stk__view *v, stk_verdict *out)
+{
+    const stk_figures *f = v->f;
+    const double workers = v->workers * v->ranks;
+
+    stk__verdict_say(out, "%.0f worker%s", workers, workers == 1 ? "" : "s");
+    if (f->io_threads)
+        stk__verdict_say(out, " and %.0f reading threads", (double)f->io_threads * v->ranks);
+    stk__verdict_say(out, " on %u usable core%s", f->usable_cores, f->usable_cores == 1 ? "" : "s");
+    if (v->ranks > 1)
+        stk__verdict_say(out, " (all ranks together)");
 }
 
 void stk__verdict_say_waits(stk_verdict *out, const stk__view *v)
@@ -95,7 +117,8 @@ static bool judge_oversubscribed(const stk__view *v, stk_verdict *out)
     const stk_figures *f = v->f;
     double advised = workers_advised(v);
 
-    const double share = (1 - v->lost) * (1 - 1 / STK_MAX(f->step_stretch, 1.0));
+    const double share =
+        ratio(v->step, v->step + v->wait + v->beside) * (1 - 1 / STK_MAX(f->step_stretch, 1.0));
 
     /* A step that sleeps has no core to lose, and what is waited for may cost more. */
     if (!f->spin || f->step_stretch <= STK_JUDGE_STRETCH || v->workers <= advised ||
@@ -105,16 +128,18 @@ static bool judge_oversubscribed(const stk__view *v, stk_verdict *out)
     out->limit_share = share;
     stk__verdict_advise(out, "num_workers", advised);
     out->gain = stk__gain_to(v, ratio(v->step, f->step_stretch), v->wait);
-    stk__verdict_say(
-        out,
-        "Oversubscribed: beside the loader the step takes %.2fx the time it takes alone (%.3g ms a "
-        "step). %.0f "
-        "worker%s on %u usable core%s%s leave the step too little: the rule is to keep 1-2 cores "
-        "free per rank, "
-        "here %.0f worker%s at most.",
-        f->step_stretch, MS * v->step, v->workers * v->ranks, v->workers * v->ranks == 1 ? "" : "s",
-        f->usable_cores, f->usable_cores == 1 ? "" : "s",
-        v->ranks > 1 ? " (all ranks together)" : "", advised, advised == 1 ? "" : "s a rank");
+    stk__verdict_say(out,
+                     "Oversubscribed: beside the loader the step takes %.2fx the time it takes "
+                     "alone (%.3g ms a step). ",
+                     f->step_stretch, MS * v->step);
+    say_threads(v, out);
+    stk__verdict_say(out, " leave the step too little: the rule is to keep 1-2 cores free per "
+                          "rank, here ");
+    if (v->ranks > 1)
+        stk__verdict_say(out, "%.0f workers a rank, %.0f in all, at most.", advised,
+                         advised * v->ranks);
+    else
+        stk__verdict_say(out, "%.0f worker%s at most.", advised, advised == 1 ? "" : "s");
     return true;
 }
 
@@ -128,7 +153,9 @@ static bool judge_step(const stk__view *v, stk_verdict *out)
         "The step is the limit: it ran %.1f %% of the time and waited %.1f %%. The loader keeps "
         "up; no setting of "
         "it can give more than %.2fx.",
-        100 * (1 - v->lost), 100 * v->lost, stk__gain_to(v, v->step, 0));
+        100 * ratio(v->step, v->step + v->wait + v->beside), 100 * v->lost,
+        stk__gain_to(v, v->step, 0));
+    stk__beside_say_shares(v, out);
     if (v->f->step_stretch > STK_JUDGE_STRETCH)
         stk__verdict_say(
             out,
@@ -275,6 +302,7 @@ static bool says_over_read(const stk__view *v, stk_verdict *out)
     stk__verdict_say(out, " 'stoker chunks' names the chunk shape that suits the windows; shuffle: "
                           "block takes all windows of a chunk while it is there, and cache: "
                           "decoded keeps it.");
+    stk__verdict_advise_chunks(v, out);
     return true;
 }
 
@@ -331,6 +359,13 @@ void stk__say_cores(const stk__view *v, stk_verdict *out)
         v->workers * v->ranks == 1 ? "s" : "", 100 * v->busy, 100 * STK_MIN(1.0, v->cpu),
         f->usable_cores, f->usable_cores == 1 ? " is" : "s are");
     stk__verdict_say_waits(out, v);
+    if (v->workers * v->ranks > f->usable_cores) {
+        stk__verdict_say(out, " More threads than cores only take turns: %.0f in all would do.",
+                         advised * v->ranks);
+        stk__verdict_advise(out, "num_workers", advised);
+    } else {
+        stk__verdict_say(out, " More workers do not help any more.");
+    }
     stk__verdict_say(
         out,
         " Less work for each sample helps (%.3g CPU-seconds per 1,000 now): a cheaper transform, "
@@ -381,8 +416,8 @@ static void say_remarks(const stk_figures *f, stk_verdict *out)
 void stk_judge(const stk_figures *figures, stk_verdict *out)
 {
     static bool (*const cases[])(const stk__view *, stk_verdict *) = {
-        judge_oversubscribed, judge_step,    judge_one_core,
-        stk__judge_waits,     judge_storage, judge_cores,
+        judge_oversubscribed, stk__judge_beside, judge_step,  judge_one_core,
+        stk__judge_waits,     judge_storage,     judge_cores,
     };
     stk__view v = look(figures);
 
@@ -400,6 +435,7 @@ void stk_judge(const stk_figures *figures, stk_verdict *out)
             break;
     }
     say_advice(out, &v);
+    stk__beside_remark(&v, out);
     say_remarks(figures, out);
 }
 
@@ -436,6 +472,16 @@ const char *stk_limit_name(stk_limit limit)
         return "stragglers";
     case STK_LIMIT_TURN:
         return "epoch turn";
+    case STK_LIMIT_TRANSFER:
+        return "transfer";
+    case STK_LIMIT_VALIDATION:
+        return "validation";
+    case STK_LIMIT_CALLBACKS:
+        return "callbacks";
+    case STK_LIMIT_LOGGING:
+        return "logging";
+    case STK_LIMIT_CHECKPOINT:
+        return "checkpoints";
     case STK_LIMIT_UNKNOWN:
         break;
     }

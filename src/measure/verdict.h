@@ -7,10 +7,21 @@
 
 #define MS 1e3
 
+/* What a training thread does beside stepping and waiting (verdict_beside.c). */
+typedef enum stk__beside {
+    STK__BESIDE_TRANSFER,
+    STK__BESIDE_VALIDATION,
+    STK__BESIDE_CALLBACKS,
+    STK__BESIDE_LOGGING,
+    STK__BESIDE_CHECKPOINT,
+    STK__BESIDES
+} stk__beside;
+
 /* What the cases look at, worked out once. */
 typedef struct stk__view {
     const stk_figures *f;
     double step, wait; /* of one step, seconds */
+    double beside;     /* what the training thread does beside them, likewise */
     double lost;       /* share of the wall time in waits */
     double workers;    /* threads of one rank */
     double ranks;
@@ -23,11 +34,26 @@ typedef struct stk__view {
 void stk__verdict_say(stk_verdict *out, const char *format, ...) STK_PRINTF(2, 3);
 void stk__verdict_say_waits(stk_verdict *out, const stk__view *v);
 void stk__verdict_advise(stk_verdict *out, const char *knob, double value);
+/* Which chunks would suit the samples, where that is known. */
+void stk__verdict_advise_chunks(const stk__view *v, stk_verdict *out);
 /* Factor in samples/s when the wait of a step shrinks to `wait` and the step to `step`. */
 double stk__gain_to(const stk__view *v, double step, double wait);
 /* The verdict where preparation limits: more workers, less decoding or less work. */
 void stk__say_cores(const stk__view *v, stk_verdict *out);
 /* What the waits were for tells (verdict_waits.c); false where it is not known. */
 bool stk__judge_waits(const stk__view *v, stk_verdict *out);
+
+/* What the reads say of their store, as a sentence; `queues`: they take longer the more there are
+ * (storage.c). */
+void stk__verdict_say_store(const stk__view *v, bool queues, stk_verdict *out);
+
+/* Seconds of all that is beside a step and its wait. */
+double stk__beside_sum(const stk_figures *f);
+/* The verdict where one of them takes more than the waits; false where none does. */
+bool stk__judge_beside(const stk__view *v, stk_verdict *out);
+/* " validation 8.0 %, callbacks ...": those worth a word; nothing where none is. */
+void stk__beside_say_shares(const stk__view *v, stk_verdict *out);
+/* One that costs much beside another limit. */
+void stk__beside_remark(const stk__view *v, stk_verdict *out);
 
 #endif

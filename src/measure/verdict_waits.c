@@ -106,6 +106,7 @@ static void judge_bandwidth(const stk__view *v, stk_verdict *out)
                          " Chunks of the shape that samples have ('stoker chunks') would save up "
                          "to %.0f %% of it.",
                          100 * (1 - 1 / vain));
+        stk__verdict_advise_chunks(v, out);
         return;
     }
     stk__verdict_say(
@@ -115,6 +116,7 @@ static void judge_bandwidth(const stk__view *v, stk_verdict *out)
         out,
         " More reads at once do not help; fewer bytes do: a compressed format, smaller pictures "
         "('stoker convert'), cache: encoded or decoded where it fits, or nearer storage.");
+    stk__verdict_say_store(v, true, out);
     if (!f->no_step)
         stk__verdict_say(out, " No wait at all would be %.2fx the samples/s.", best_of(v));
 }
@@ -140,6 +142,7 @@ static void judge_latency(const stk__view *v, stk_verdict *out)
                      "are under way",
                      MS * (f->read_floor > 0 ? f->read_floor : f->read_latency));
     say_reads(v, out);
+    stk__verdict_say_store(v, false, out);
     if (full && depth > 0) {
         const double value = double_up_to(depth, depth * best);
         stk__verdict_advise(out, "io_depth", value);

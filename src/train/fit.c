@@ -92,6 +92,7 @@ static stk_status place_loader(stk_trainer *t, stk_error *err)
     if (t->restarted_mid_epoch)
         return stk_loader_restore(t->train.feeds[0].loader, &t->loader_state, err);
     if (every && t->loop.epoch && t->loop.epoch % every == 0) {
+        stk__ledger_carry(t);
         STK_TRY(stk__feeds_open(t, STK_PHASE_TRAIN, err));
         STK_TRY(stk__hook(t, STK__HOOK_train_dataloader, err));
         STK_TRY(resolve_val_check(t, err));
@@ -104,7 +105,9 @@ static stk_status epoch_start(stk_trainer *t, stk_error *err)
     const uint64_t epoch = t->loop.epoch;
 
     t->at.epoch = epoch;
+    const uint64_t from = stk__ledger_mark(&t->ledger, STK__PART_OTHER);
     STK_TRY(place_loader(t, err));
+    t->ledger.turn_ns += stk__ledger_mark(&t->ledger, STK__PART_DATA_WAIT) - from;
     if (t->restarted_mid_epoch) {
         t->restarted_mid_epoch = false;
         return STK_OK;

@@ -17,24 +17,70 @@ void stk__ledger_look(const stk_trainer *t, stk_loader_stats *out)
         stk_loader_get_stats(t->train.feeds[0].loader, out);
 }
 
+/* Counts that only grow, so that differences modulo 2^64 are right also below 0. */
+static void carry_counts(stk_loader_stats *begin, const stk_loader_stats *old)
+{
+    uint64_t *const counts[] = {&begin->requests,        &begin->request_bytes,
+                                &begin->needed_bytes,    &begin->cache_hits,
+                                &begin->cache_misses,    &begin->bad_samples,
+                                &begin->pictures,        &begin->picture_pixels,
+                                &begin->decode_ns,       &begin->resize_ns,
+                                &begin->chunks_needed,   &begin->chunks_decoded,
+                                &begin->chunk_decode_ns, &begin->chunk_bytes_decoded,
+                                &begin->budget_wait_ns,  &begin->positions_evaluated,
+                                &begin->waits.batches,   &begin->waits.total_ns};
+    const char *const from = (const char *)old;
+
+    for (size_t i = 0; i < STK_COUNT(counts); i++) {
+        uint64_t counted;
+        memcpy(&counted, from + ((const char *)counts[i] - (const char *)begin), sizeof counted);
+        *counts[i] -= counted;
+    }
+    for (int i = 0; i < STK_WAIT_PARTS; i++)
+        begin->waits.parts_ns[i] -= old->waits.parts_ns[i];
+    for (int i = 0; i < STK_LOADER_STAGES; i++) {
+        stk_stage_stats *to = &begin->stages[i];
+        const stk_stage_stats *of = &old->stages[i];
+        to->items -= of->items;
+        to->bytes -= of->bytes;
+        to->failures -= of->failures;
+        to->busy_ns -= of->busy_ns;
+        to->wait_in_ns -= of->wait_in_ns;
+        to->wait_out_ns -= of->wait_out_ns;
+    }
+}
+
+void stk__ledger_carry(stk_trainer *t)
+{
+    stk_loader_stats old = {0};
+
+    stk__ledger_look(t, &old);
+    carry_counts(&t->ledger.loader_begin, &old);
+}
+
 void stk_trainer_get_loader_stats(const stk_trainer *t, stk_loader_stats *begin,
                                   stk_loader_stats *end)
 {
     *begin = t->ledger.loader_begin;
     *end = t->ledger.loader_end;
+    if (t->running)
+        stk__ledger_look(t, end);
     begin->struct_size = end->struct_size = sizeof *end;
 }
 
-/* What the loader knows of its waits; the rest of the time that the trainer saw is `other`. */
-static void divide_waits(const stk__ledger *ledger, uint64_t waited_ns, stk_waits *out)
+/* What the loader knows of its waits, and the turns to an epoch, which it does not count; the rest
+ * of the time that the trainer saw is `other`. */
+static void divide_waits(const stk__ledger *ledger, const stk_waits *now, uint64_t waited_ns,
+                         stk_waits *out)
 {
-    const stk_waits *then = &ledger->loader_begin.waits, *now = &ledger->loader_end.waits;
+    const stk_waits *then = &ledger->loader_begin.waits;
     uint64_t left = waited_ns;
 
     *out = (stk_waits){
         .struct_size = sizeof *out, .batches = now->batches - then->batches, .total_ns = waited_ns};
     for (int i = 0; i < STK_WAIT_PARTS; i++) {
-        out->parts_ns[i] = STK_MIN(now->parts_ns[i] - then->parts_ns[i], left);
+        const uint64_t turn = i == STK_WAIT_EPOCH_TURN ? ledger->turn_ns : 0;
+        out->parts_ns[i] = STK_MIN(now->parts_ns[i] - then->parts_ns[i] + turn, left);
         left -= out->parts_ns[i];
     }
     out->parts_ns[STK_WAIT_OTHER] += left;
@@ -43,7 +89,9 @@ static void divide_waits(const stk__ledger *ledger, uint64_t waited_ns, stk_wait
 void stk_trainer_get_times(const stk_trainer *t, stk_trainer_times *out)
 {
     const uint64_t *parts = t->ledger.parts;
+    stk_loader_stats begin, end;
 
+    stk_trainer_get_loader_stats(t, &begin, &end);
     *out = (stk_trainer_times){.struct_size = sizeof *out,
                                .data_wait = parts[STK__PART_DATA_WAIT],
                                .transfer = parts[STK__PART_TRANSFER],
@@ -57,7 +105,7 @@ void stk_trainer_get_times(const stk_trainer *t, stk_trainer_times *out)
                                .samples = t->ledger.samples};
     for (size_t i = 0; i < STK__PARTS; i++)
         out->wall += parts[i];
-    divide_waits(&t->ledger, out->data_wait, &out->waits);
+    divide_waits(&t->ledger, &end.waits, out->data_wait, &out->waits);
 }
 
 /* Waits below this share of the time are not worth a sentence. */

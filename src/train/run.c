@@ -336,11 +336,11 @@ stk_status stk__run(stk_trainer *t, stk_task task, stk_module *module, const stk
     STK_TRY(stk__context_check(t->ctx, err));
     if (t->running)
         return stk__fail(err, STK_EBUSY, STK_STAGE_TRAIN, "the trainer is at work already");
+    stk__ledger_begin(&t->ledger);
     STK_TRY(take_module(t, task, module, data, err));
     STK_TRY(stk__defaults_add(t, err));
     STK_TRY(stk__hooks_build(t, err));
     t->running = true;
-    stk__ledger_begin(&t->ledger);
     stk_status status = set_up(t, ckpt_path, err);
     stk__ledger_look(t, &t->ledger.loader_begin);
     if (status == STK_OK)

@@ -206,7 +206,9 @@ stk_status stk__state_save(stk_trainer *t, const char *path, bool weights_only,
 {
     stk_saver saver = {.ctx = t->ctx, .prefix = ""};
 
+    const uint32_t depth = t->ledger.depth;
     stk__ledger_mark(&t->ledger, STK__PART_CALLBACKS);
+    t->ledger.depth = 0;
     stk__action(t, "", "save_checkpoint");
     stk_status status = collect(t, &saver, weights_only, err);
     if (status == STK_OK)
@@ -218,6 +220,7 @@ stk_status stk__state_save(stk_trainer *t, const char *path, bool weights_only,
     release(&saver);
     stk__action_end(t, "", "save_checkpoint");
     stk__ledger_mark(&t->ledger, STK__PART_CHECKPOINT);
+    t->ledger.depth = depth;
     return status;
 }
 

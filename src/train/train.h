@@ -184,7 +184,8 @@ enum stk__part {
 typedef struct stk__ledger {
     uint64_t begin_ns, last_ns, parts[STK__PARTS];
     uint64_t steps, samples;
-    uint32_t depth; /* within validation all time is validation's */
+    uint64_t turn_ns; /* of data wait: going to an epoch, before its first batch is asked for */
+    uint32_t depth;   /* within validation all time is validation's, but that of checkpoints */
     stk_loader_stats loader_begin, loader_end;
 } stk__ledger;
 
@@ -201,6 +202,8 @@ static inline uint64_t stk__ledger_mark(stk__ledger *ledger, enum stk__part part
 void stk__ledger_begin(stk__ledger *ledger);
 /* What the loader of training has counted so far. */
 void stk__ledger_look(const stk_trainer *t, stk_loader_stats *out);
+/* The loader of training is about to be made anew: what it counted stays counted. */
+void stk__ledger_carry(stk_trainer *t);
 
 /* ---- Data (data.c) --------------------------------------------------------------------------- */
 

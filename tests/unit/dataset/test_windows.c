@@ -339,13 +339,58 @@ static void test_halves(void **state)
     stk_context_destroy(&ctx);
 }
 
+static void keep_advice(void *user, const char *name, const char *value)
+{
+    if (strcmp(name, "advised chunks") == 0)
+        snprintf(user, 200, "%s", value);
+}
+
+/* Chunks that hold far more than a window are worth another shape; those that suit it are not, nor
+ * are arrays that are read in part. */
+static void test_advised_chunks(void **state)
+{
+    static const struct {
+        const char *url, *says;
+        int64_t chunk[3];
+        bool encoded;
+    } cases[] = {
+        /* 32 windows of 64 bytes begin in a chunk of 2048; one that is the window holds it alone.
+         */
+        {"mem://coarse",
+         "1x4x4 for data: 64 bytes of chunks a window in random order instead of 2048",
+         {32, 4, 4},
+         true},
+        {"mem://fine", "", {1, 4, 4}, true},
+        {"mem://plain", "", {32, 4, 4}, false},
+    };
+    stk_context *ctx = test_context();
+    char spec[100], text[200];
+    stk_error err;
+
+    (void)state;
+    for (size_t i = 0; i < STK_COUNT(cases); i++) {
+        made a = {
+            .dtype = STK_FLOAT32, .shape = {64, 4, 4}, .codec = cases[i].encoded ? NULL : "none"};
+        memcpy(a.chunk, cases[i].chunk, sizeof a.chunk);
+        make_array(ctx, cases[i].url, &a);
+        snprintf(spec, sizeof spec, "array:%s?window=1x4x4", cases[i].url);
+        stk_dataset *d = open_windows(ctx, spec);
+        text[0] = 0;
+        assert_ok(stk_dataset_describe(d, keep_advice, text, &err), &err);
+        assert_string_equal(text, cases[i].says);
+        stk_dataset_close(&d);
+    }
+    stk_context_destroy(&ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_numbers),       cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_time_steps),    cmocka_unit_test(test_variables),
-        cmocka_unit_test(test_packed_values), cmocka_unit_test(test_dropped_windows),
-        cmocka_unit_test(test_halves),        cmocka_unit_test(test_normalized),
+        cmocka_unit_test(test_numbers),        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_time_steps),     cmocka_unit_test(test_variables),
+        cmocka_unit_test(test_packed_values),  cmocka_unit_test(test_dropped_windows),
+        cmocka_unit_test(test_halves),         cmocka_unit_test(test_normalized),
+        cmocka_unit_test(test_advised_chunks),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,54 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Planted figures on both sides of each threshold. */
-#include "support/support.h"
-
-#include <string.h>
-
-/* A step of 10 ms that sleeps, 2 busy workers, 4 usable cores; `wait` seconds a step. */
-static stk_figures plant(double step, double wait)
-{
-    stk_figures f = {
-        .struct_size = sizeof f,
-        .step_time = step,
-        .step_stretch = 1,
-        .steps = 1000,
-        .batch_size = 64,
-        .samples = 64000,
-        .num_workers = 2,
-        .io_depth = 8,
-        .prefetch = 2,
-        .usable_cores = 4,
-        .compute_cores = 1,
-        .ranks = 1,
-        .cached_share = -1,
-    };
-
-    f.wall = 1000 * (step + wait);
-    f.wait = (stk_spread){.n = 999,
-                          .mean = wait,
-                          .p50 = wait,
-                          .p95 = wait,
-                          .p99 = wait,
-                          .max = wait,
-                          .min = wait,
-                          .sum = 999 * wait};
-    f.step_share = step / (step + wait);
-    f.samples_per_s = 64000 / f.wall;
-    f.prepare_busy = 2 * f.wall;
-    f.cpu_s = 2 * f.wall;
-    return f;
-}
-
-static stk_verdict judge(const stk_figures *f)
-{
-    stk_verdict v;
-
-    stk_judge(f, &v);
-    assert_int_equal(v.struct_size, sizeof v);
-    assert_true(strlen(v.text) > 0 && strlen(v.text) < sizeof v.text - 1);
-    assert_true(v.gain >= 1);
-    return v;
-}
+#include "unit/measure/planted.h"
 
 static void test_decode(void **state)
 {
@@ -258,30 +210,6 @@ static void test_no_step(void **state)
     assert_non_null(strstr(v.text, "the loader's own rate"));
     assert_null(strstr(v.text, "The step waits"));
     assert_null(strstr(v.text, "No wait at all"));
-}
-
-/* Waits of a run with 2 workers on 4 cores that do next to nothing. */
-static stk_figures plant_waits(void)
-{
-    stk_figures f = plant(0.010, 0.030);
-
-    f.prepare_busy = 0.1 * f.wall;
-    f.prepare_wait_in = 1.9 * f.wall;
-    f.cpu_s = 0.1 * f.wall;
-    f.requests = 64000;
-    f.bytes_read = f.requests * 100000;
-    f.bytes_needed = f.bytes_read;
-    f.read_seconds = 7.9 * f.wall;
-    f.read_latency = f.read_floor = f.read_seconds / 64000;
-    f.budget_bytes = 64 << 20;
-    f.persistent_workers = true;
-    return f;
-}
-
-/* What 30 of 40 ms a step were for. */
-static void wait_for(stk_figures *f, stk_wait part, double share)
-{
-    f->waits[part] += share * 0.030 * (double)f->steps;
 }
 
 static void test_latency(void **state)

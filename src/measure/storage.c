@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a store answers like. A hard disk and a network are as late as each other; what tells them
+ * apart is that a disk has one head: with many reads under way it gives hardly more of them.
+ */
+#include "measure/verdict.h"
+
+/* A disk that is busy with others is later than one alone, but not later than this, s. */
+#define DISK_LATEST 50e-3
+
+/* Up to here the rate follows the number of reads under way: more of them would give more. */
+#define FOLLOWS 0.7
+
+const char *stk_storage_name(stk_storage storage)
+{
+    switch (storage) {
+    case STK_STORAGE_MEMORY:
+        return "memory";
+    case STK_STORAGE_SSD:
+        return "an SSD";
+    case STK_STORAGE_DISK:
+        return "a hard disk";
+    case STK_STORAGE_NETWORK:
+        return "a network store";
+    case STK_STORAGE_OBJECTS:
+        return "an object store";
+    case STK_STORAGE_UNKNOWN:
+        break;
+    }
+    return "unknown";
+}
+
+stk_storage stk_storage_of(double latency, double overlap)
+{
+    if (!(latency > 0))
+        return STK_STORAGE_UNKNOWN;
+    if (latency < STK_STORAGE_FAST)
+        return STK_STORAGE_MEMORY;
+    if (latency < STK_STORAGE_NEAR)
+        return STK_STORAGE_SSD;
+    if (overlap > 0 && overlap < STK_STORAGE_OVERLAP && latency < DISK_LATEST)
+        return STK_STORAGE_DISK;
+    if (latency >= STK_STORAGE_FAR)
+        return STK_STORAGE_OBJECTS;
+    return overlap > 0 ? STK_STORAGE_NETWORK : STK_STORAGE_DISK;
+}
+
+void stk_storage_judge(const stk_storage_figures *f, stk_storage_answer *out)
+{
+    const double overlap = f->one_per_s > 0 ? f->many_per_s / f->one_per_s : 0;
+
+    *out = (stk_storage_answer){
+        .struct_size = sizeof *out, .storage = stk_storage_of(f->latency, overlap), .io_depth = 1};
+    while (out->io_depth < overlap && out->io_depth < f->many)
+        out->io_depth *= 2;
+    if (overlap >= FOLLOWS * (double)f->many)
+        out->io_depth = 2 * f->many;
+    out->in_order = f->random_bytes > 0 && f->in_order_bytes >= STK_STORAGE_PAYS * f->random_bytes;
+    out->pack = f->many_per_s > 0 &&
+                f->in_order_bytes >= STK_STORAGE_PACKS * f->many_per_s * (double)f->small;
+}
+
+void stk__verdict_say_store(const stk__view *v, bool queues, stk_verdict *out)
+{
+    const stk_figures *f = v->f;
+    const double rate = f->wall > 0 ? (double)f->requests / f->wall : 0,
+                 under_way = f->wall > 0 ? f->read_seconds / f->wall : 0,
+                 latency = f->read_floor > 0 ? f->read_floor : f->read_latency;
+
+    /* Reads that queue at one head are as late as those of a far store: the rate gives it away. */
+    if (rate > 0 && rate <= STK_STORAGE_SEEKS && under_way >= 2 &&
+        f->read_latency >= STK_STORAGE_NEAR && (double)f->bytes_read <= STK_JUDGE_DISK * f->wall) {
+        stk__verdict_say(out,
+                         " %.0f reads a second are what a hard disk gives%s: there reading in "
+                         "order (shuffle: block, packed samples) or an SSD helps, and more reads "
+                         "at once do not; 'stoker info --store URL' tells which it is.",
+                         rate, queues ? "" : ", or a far store");
+        return;
+    }
+    if (queues)
+        return;
+    const stk_storage storage =
+        stk_storage_of(latency, under_way >= STK_STORAGE_OVERLAP ? rate * latency : 0);
+    if (storage != STK_STORAGE_UNKNOWN)
+        stk__verdict_say(out, " It answers like %s.", stk_storage_name(storage));
+}
