@@ -4,13 +4,12 @@
  * cache. A sample is 10^6 bytes, as there. `--mode open`: a consolidated group of 300 arrays, made
  * in a temporary folder, and all of its arrays are opened; milliseconds.
  */
-#include <ftw.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <stoker/array.h>
 
 #include "bench.h"
+#include "folder.h"
 
 #define OPENED     300
 #define LARGE_PAGE (UINT64_C(1) << 21)
@@ -60,12 +59,6 @@ static void read_all(int argc, char **argv)
     stk_array_close(&array);
 }
 
-static int remove_one(const char *path, const struct stat *info, int type, struct FTW *at)
-{
-    (void)info, (void)type, (void)at;
-    return remove(path);
-}
-
 /* 300 variables as models of the weather have them; no chunks, which opening does not look at. */
 static void make_group(const char *folder)
 {
@@ -94,21 +87,18 @@ static void make_group(const char *folder)
 static void open_all(int argc, char **argv)
 {
     const double seconds = bench_number(argc, argv, "seconds", 5);
-    const char *tmp = getenv("TMPDIR");
-    char folder[4096];
+    struct bench_folder folder;
     double ms[1000];
     size_t n = 0;
 
-    snprintf(folder, sizeof folder, "%s/stoker-arrays-XXXXXX", tmp ? tmp : "/tmp");
-    if (!mkdtemp(folder))
-        bench_die(folder, "cannot be made");
-    make_group(folder);
+    bench_folder_open(&folder, NULL);
+    make_group(folder.path);
     for (double begin = bench_now(); n < 1000 && (n == 0 || bench_now() - begin < seconds); n++) {
         const double start = bench_now();
         const stk_node *node;
         stk_group *group = NULL;
         stk_array *arrays[OPENED];
-        must(stk_group_open(context, folder, &group, &err));
+        must(stk_group_open(context, folder.path, &group, &err));
         size_t i = 0;
         for (; (node = stk_group_node(group, i)); i++)
             must(stk_group_array(group, node->path, NULL, &arrays[i], &err));
@@ -119,7 +109,7 @@ static void open_all(int argc, char **argv)
             stk_array_close(&arrays[i]);
         stk_group_close(&group);
     }
-    nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    bench_folder_close(&folder);
     printf("{\"workload\": \"W6a-open\", \"peer\": \"stoker\", \"config\": {\"arrays\": %d}, "
            "\"open_ms\": %.3f, \"open_p95_ms\": %.3f, \"peak_rss_mib\": %.1f}\n",
            OPENED, bench_percentile(ms, n, 50), bench_percentile(ms, n, 95), bench_peak_rss_mib());

@@ -4,37 +4,12 @@
  * (3x3 stem, no max-pool, 10 classes), batches of 64, SGD with momentum, on one fixed batch. The
  * window opens after five steps.
  */
-#include "stream.h"
+#include "training.h"
 
 static double uniform(uint64_t *state)
 {
     *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
     return (double)(int32_t)(*state >> 32) / 2147483648.0;
-}
-
-struct bench_step {
-    stk_model *model;
-    stk_optimizer *optimizer;
-    const float *input;
-    const int64_t *labels;
-    uint32_t rows;
-};
-
-static void step(const struct bench_step *run, uint64_t number)
-{
-    stk_model_result result = {.struct_size = sizeof result};
-    const stk_model_batch batch = {.struct_size = sizeof batch,
-                                   .count = run->rows,
-                                   .dtype = STK_FLOAT32,
-                                   .input = run->input,
-                                   .target = run->labels,
-                                   .step = number};
-    stk_error err;
-
-    bench_check(stk_model_forward(run->model, &batch, true, &result, &err), &err);
-    stk_model_zero_grad(run->model);
-    bench_check(stk_model_backward(run->model, 1, &err), &err);
-    stk_optimizer_step(run->optimizer);
 }
 
 int main(int argc, char **argv)
@@ -82,14 +57,14 @@ int main(int argc, char **argv)
 
     const struct bench_step run = {model, optimizer, input, labels, (uint32_t)rows};
     const double seconds = bench_number(argc, argv, "seconds", 5);
-    step(&run, 0);
+    bench_step(&run, 0);
     const double first = bench_now() - began;
     for (uint64_t i = 1; i < 5; i++)
-        step(&run, i);
+        bench_step(&run, i);
     const double opened_cpu = bench_cpu(), opened = bench_now();
     double now = opened;
     for (; now - opened < seconds; now = bench_now())
-        step(&run, 5 + steps++);
+        bench_step(&run, 5 + steps++);
     const double cpu = bench_cpu() - opened_cpu;
     stk_model_get_plan(model, &plan);
     const double wall = now - opened, samples = (double)(steps * rows);

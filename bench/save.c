@@ -5,16 +5,15 @@
  * `blocked_steps` is the time that stk_trainer_save() takes over the median step; the first save of
  * a run, which has its memory taken in the background, and the median of the others.
  */
-#include <unistd.h>
-
-#include "stream.h"
+#include "folder.h"
+#include "training.h"
 
 enum { EVERY = 8, SAVES = 4, STEPS = EVERY * (SAVES + 1), MOST = STEPS };
 
 static struct {
     double steps[MOST], saves[SAVES], last;
     int num_steps, num_saves;
-    char path[256];
+    char path[4200];
 } seen;
 
 static stk_status on_train_batch_end(stk_callback *self, stk_trainer *trainer, const stk_moment *at,
@@ -34,37 +33,11 @@ static stk_status on_train_batch_end(stk_callback *self, stk_trainer *trainer, c
     return status;
 }
 
-static stk_status callback_create(stk_context *context, const void *options, stk_callback **out,
-                                  stk_error *err)
-{
-    static stk_callback callback;
-
-    (void)options, (void)err;
-    callback.context = context;
-    *out = &callback;
-    return STK_OK;
-}
-
-static void callback_destroy(stk_callback *callback)
-{
-    (void)callback;
-}
-
-static const stk_callback_ops saver = {.struct_size = sizeof saver,
-                                       .name = "saver",
-                                       .create = callback_create,
-                                       .destroy = callback_destroy,
-                                       .on_train_batch_end = on_train_batch_end};
-
-static void line(void *user, const char *text)
-{
-    (void)user, (void)text;
-}
+static stk_callback_ops saver = {.name = "saver", .on_train_batch_end = on_train_batch_end};
 
 static void fit(stk_context *context, const char *folder)
 {
     static const int64_t shape[] = {28, 28, 1};
-    const stk_console console = {.struct_size = sizeof console, .line = line};
     stk_model_builder *builder;
     stk_model_options model;
     stk_optimizer_options optimizer;
@@ -94,8 +67,8 @@ static void fit(stk_context *context, const char *folder)
     options.default_root_dir = folder;
     options.logger = "false";
     bench_check(stk_trainer_create(context, &options, &trainer, &err), &err);
-    stk_trainer_set_console(trainer, &console);
-    bench_check(stk_trainer_add_callback(trainer, &saver, NULL, NULL, &err), &err);
+    bench_quiet(trainer, false);
+    bench_add_callback(trainer, &saver);
     const stk_model_recipe recipe = {
         .struct_size = sizeof recipe, .builder = builder, .model = &model, .optimizer = &optimizer};
     bench_check(stk_model_module_create(context, &recipe, &module, &err), &err);
@@ -111,17 +84,15 @@ static void fit(stk_context *context, const char *folder)
 
 int main(int argc, char **argv)
 {
-    char folder[] = "/tmp/stoker-bench-XXXXXX", command[512];
+    struct bench_folder folder;
     stk_context *context;
     stk_error err;
 
     bench_known(argc, argv, "root");
-    const char *root = bench_text(argc, argv, "root", NULL);
-    if (!root && !mkdtemp(folder))
-        bench_die(folder, "cannot be made");
-    snprintf(seen.path, sizeof seen.path, "%s/saved.safetensors", root ? root : folder);
+    bench_folder_open(&folder, bench_text(argc, argv, "root", NULL));
+    snprintf(seen.path, sizeof seen.path, "%s/saved.safetensors", folder.path);
     bench_check(stk_context_create(NULL, &context, &err), &err);
-    fit(context, root ? root : folder);
+    fit(context, folder.path);
     FILE *f = fopen(seen.path, "rb");
     if (!f || fseek(f, 0, SEEK_END) != 0)
         bench_die(seen.path, "was not written");
@@ -136,8 +107,6 @@ int main(int argc, char **argv)
         stk_version(), bytes * 1e-6, step * 1e3, first * 1e3, later * 1e3, first / step,
         later / step);
     stk_context_destroy(&context);
-    snprintf(command, sizeof command, "rm -r '%s'", folder);
-    if (!root && system(command) != 0)
-        fprintf(stderr, "could not remove %s\n", folder);
+    bench_folder_close(&folder);
     return 0;
 }

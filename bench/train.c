@@ -5,9 +5,8 @@
  * defaults. `seconds` is the whole of stk_trainer_fit(); `startup_s` is from the start of the
  * program to the first step. `--mode compute` runs the step of the model alone on one fixed batch.
  */
-#include <unistd.h>
-
-#include "stream.h"
+#include "folder.h"
+#include "training.h"
 
 enum { EPOCHS = 5, ROWS = 64, FEATURES = 784, WARM = 50 };
 
@@ -20,12 +19,6 @@ struct run {
     stk_model_options model;
     double began, first; /* when the program and the first step began */
 };
-
-static void line(void *user, const char *text)
-{
-    (void)user;
-    (void)text;
-}
 
 static void print_head(const struct run *run, const char *peer, double seconds, double cpu,
                        uint64_t steps, int64_t workers, uint64_t threads)
@@ -53,42 +46,12 @@ static stk_status on_train_start(stk_callback *self, stk_trainer *trainer, const
     return STK_OK;
 }
 
-static stk_status callback_create(stk_context *context, const void *options, stk_callback **out,
-                                  stk_error *err)
-{
-    static stk_callback callback;
-
-    (void)options, (void)err;
-    callback.context = context;
-    *out = &callback;
-    return STK_OK;
-}
-
-static void callback_destroy(stk_callback *callback)
-{
-    (void)callback;
-}
-
-static const stk_callback_ops first_step = {.struct_size = sizeof first_step,
-                                            .name = "first_step",
-                                            .create = callback_create,
-                                            .destroy = callback_destroy,
-                                            .on_train_start = on_train_start};
-
-static void remove_tree(const char *folder)
-{
-    char command[512];
-
-    snprintf(command, sizeof command, "rm -r '%s'", folder);
-    if (system(command) != 0)
-        fprintf(stderr, "could not remove %s\n", folder);
-}
+static stk_callback_ops first_step = {.name = "first_step", .on_train_start = on_train_start};
 
 static void train(struct run *run, int argc, char **argv)
 {
-    char spec[4096], test_spec[4200], folder[] = "/tmp/stoker-bench-XXXXXX";
-    const stk_console console = {.struct_size = sizeof console, .line = line};
-    const char *root = bench_text(argc, argv, "root", NULL);
+    char spec[4096], test_spec[4200];
+    struct bench_folder folder;
     stk_dataset *dataset, *test;
     stk_loader_options loader, eval;
     stk_trainer_options options;
@@ -98,9 +61,7 @@ static void train(struct run *run, int argc, char **argv)
     double loss = 0, accuracy = 0;
     stk_error err;
 
-    if (!root && !mkdtemp(folder))
-        bench_die(folder, "cannot be made");
-    root = root ? root : folder;
+    bench_folder_open(&folder, bench_text(argc, argv, "root", NULL));
     snprintf(spec, sizeof spec, "mnist:%s/mnist", bench_data());
     const char *given = bench_text(argc, argv, "dataset", spec);
     snprintf(test_spec, sizeof test_spec, "%s%csplit=test", given, strchr(given, '?') ? '&' : '?');
@@ -116,12 +77,12 @@ static void train(struct run *run, int argc, char **argv)
     eval.batch_size = 1000;
     stk_trainer_options_init(&options);
     options.max_epochs = (int64_t)bench_number(argc, argv, "epochs", EPOCHS);
-    options.default_root_dir = root;
+    options.default_root_dir = folder.path;
     options.seed_everything = (int64_t)bench_number(argc, argv, "seed", 1);
     bench_check(stk_trainer_create(run->context, &options, &trainer, &err), &err);
-    stk_trainer_set_console(trainer, &console);
+    bench_quiet(trainer, false);
     of_callback = run;
-    bench_check(stk_trainer_add_callback(trainer, &first_step, NULL, NULL, &err), &err);
+    bench_add_callback(trainer, &first_step);
     const stk_model_recipe recipe = {.struct_size = sizeof recipe,
                                      .builder = run->builder,
                                      .model = &run->model,
@@ -148,31 +109,13 @@ static void train(struct run *run, int argc, char **argv)
     stk_module_destroy(&module);
     stk_dataset_close(&test);
     stk_dataset_close(&dataset);
-    if (root == folder)
-        remove_tree(folder);
+    bench_folder_close(&folder);
 }
 
 /* ---- The step alone -------------------------------------------------------------------------- */
 
 static float input[ROWS * FEATURES];
 static int64_t labels[ROWS];
-
-static void step(stk_model *model, stk_optimizer *optimizer, uint64_t number)
-{
-    stk_model_result result = {.struct_size = sizeof result};
-    const stk_model_batch batch = {.struct_size = sizeof batch,
-                                   .count = ROWS,
-                                   .dtype = STK_FLOAT32,
-                                   .input = input,
-                                   .target = labels,
-                                   .step = number};
-    stk_error err;
-
-    bench_check(stk_model_forward(model, &batch, true, &result, &err), &err);
-    stk_model_zero_grad(model);
-    bench_check(stk_model_backward(model, 1, &err), &err);
-    stk_optimizer_step(optimizer);
-}
 
 static void compute(struct run *run, double seconds)
 {
@@ -191,12 +134,13 @@ static void compute(struct run *run, double seconds)
     for (size_t i = 0; i < ROWS; i++)
         labels[i] = (int64_t)(i % 10);
     run->first = bench_now();
+    const struct bench_step one = {model, optimizer, input, labels, ROWS};
     for (uint64_t i = 0; i < WARM; i++)
-        step(model, optimizer, i);
+        bench_step(&one, i);
     const double cpu = bench_cpu(), opened = bench_now();
     double now = opened;
     for (; now - opened < seconds; now = bench_now())
-        step(model, optimizer, WARM + steps++);
+        bench_step(&one, WARM + steps++);
     print_head(run, "stoker", now - opened, bench_cpu() - cpu, steps, 0, run->model.threads);
     printf("}\n");
     stk_optimizer_destroy(&optimizer);

@@ -6,9 +6,9 @@
  * `--profiler NAMES` one under profilers. Medians of the rounds.
  */
 #include <stoker/profiler.h>
-#include <unistd.h>
 
-#include "stream.h"
+#include "folder.h"
+#include "training.h"
 
 enum { ROUNDS = 64 };
 
@@ -52,18 +52,12 @@ static const stk_module_ops ops = {.struct_size = sizeof ops,
                                    .optimizer_step = optimizer_step,
                                    .state = state};
 
-static void nothing(void *user, const char *text)
-{
-    (void)user;
-    (void)text;
-}
-
 struct run {
     stk_context *context;
     stk_dataset *dataset;
     stk_loader_options loader;
     uint64_t steps;
-    char folder[64];
+    struct bench_folder folder;
 };
 
 /* Seconds of reading the epoch alone. */
@@ -87,7 +81,6 @@ static double loader_alone(const struct run *run)
 /* Seconds of the fit's epoch, as its ledger says. */
 static double fit(const struct run *run, bool barebones, const char *profiler)
 {
-    const stk_console console = {.struct_size = sizeof console, .line = nothing, .bar = nothing};
     const stk_loader_source source = {
         .struct_size = sizeof source, .dataset = run->dataset, .options = &run->loader};
     const stk_trainer_data data = {.struct_size = sizeof data, .train = &source};
@@ -101,10 +94,10 @@ static double fit(const struct run *run, bool barebones, const char *profiler)
 
     stk_trainer_options_init(&options);
     options.max_epochs = 1;
-    options.default_root_dir = run->folder;
+    options.default_root_dir = run->folder.path;
     options.barebones = barebones;
     bench_check(stk_trainer_create(run->context, &options, &trainer, &err), &err);
-    stk_trainer_set_console(trainer, &console);
+    bench_quiet(trainer, true);
     if (profiler) {
         stk_profile_options_init(&profile_options);
         profile_options.profiler = profiler;
@@ -136,8 +129,8 @@ static void print_rows(const struct run *run, double *defaults, double *barebone
 int main(int argc, char **argv)
 {
     double alone[ROUNDS], defaults[ROUNDS], barebones[ROUNDS], profiled[ROUNDS];
-    struct run run = {.folder = "/tmp/stoker-bench-XXXXXX"};
-    char spec[128], command[128];
+    struct run run;
+    char spec[128];
     stk_error err;
 
     bench_known(argc, argv, "steps seconds rounds profiler");
@@ -147,8 +140,7 @@ int main(int argc, char **argv)
     const size_t most = (size_t)bench_number(argc, argv, "rounds", ROUNDS);
     size_t rounds = 0;
 
-    if (!mkdtemp(run.folder))
-        bench_die(run.folder, "cannot be made");
+    bench_folder_open(&run.folder, NULL);
     snprintf(spec, sizeof spec, "synthetic:?size=%llu&shape=1x1x1", (unsigned long long)run.steps);
     bench_check(stk_context_create(NULL, &run.context, &err), &err);
     bench_check(stk_dataset_open(run.context, spec, &run.dataset, &err), &err);
@@ -166,6 +158,6 @@ int main(int argc, char **argv)
     print_rows(&run, defaults, barebones, profiler ? profiled : NULL, alone, rounds);
     stk_dataset_close(&run.dataset);
     stk_context_destroy(&run.context);
-    snprintf(command, sizeof command, "rm -r '%s'", run.folder);
-    return system(command) != 0;
+    bench_folder_close(&run.folder);
+    return 0;
 }

@@ -5,13 +5,8 @@
  *   setup     context, step alone, dataset, loader, warm-up batches with their steps
  *   window    training: next batch, step, next batch, step ...
  *   check     events = delivered + discarded
- *
- * As published, a wait is the time from the end of a step to the start of the next one. The first
- * step of the window has no wait of its own: N steps give N - 1 waits, and the figures are those of
- * the time between the end of the first step and the end of the last, which is N - 1 waits and N -
- * 1 steps. The first batch of the run is told apart.
  */
-#include "bench.h"
+#include "bench_run.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -22,66 +17,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#define NS            1e9
-#define MEET_NS       UINT64_C(30000000000)
-#define PROGRESS_NS   UINT64_C(100000000)
-#define DISCARD_SPARE 2 /* batches in work beyond the ring, at most */
-
-struct run {
-    const struct bench_task *task;
-    struct bench_result *result;
-    const struct bench_options *bench;
-    stk_loader_options loader_options;
-    stk_context *context;
-    stk_log *log;
-    stk_counter *counter;
-    stk_trace *trace;
-    stk_dataset *dataset;
-    stk_loader *loader;
-    stk_batch *kept; /* of a ceiling */
-    struct bench_step *step;
-    struct bench_memory *memory;
-    struct bench_ledger ledger;
-
-    double *waits; /* of each step of the window but the first */
-    uint64_t waits_room, num_waits;
-    double turns; /* sum of the waits of first batches of later epochs */
-    uint64_t num_turns;
-
-    uint64_t start_ns; /* of the run */
-    uint64_t setup_ns; /* of setup: what the step needs alone is found before */
-    uint64_t asked_ns; /* when the first batch was first asked for */
-    uint64_t end_ns;   /* of the last step; 0: none yet */
-    uint64_t epoch_ns; /* start of the epoch in the log */
-    uint64_t epoch;
-    uint64_t batch;     /* of the epoch */
-    uint64_t taken;     /* batches from the loader */
-    uint64_t delivered; /* samples */
-    uint64_t resets;    /* times that prefetched batches were thrown away */
-    uint64_t progress_ns;
-    bool new_epoch; /* the next batch is the first of a later epoch */
-
-    /* The window: from the end of its first step. */
-    bool in_window;
-    uint64_t window_ns, steps, samples;
-    double step_sum;
-    uint64_t cpu_ns, runnable_ns, machine_ns, step_cpu_ns, allocations;
-    stk_counts counts;
-    stk_loader_stats stats;
-};
-
-static double seconds(uint64_t ns)
-{
-    return (double)ns / NS;
-}
-
-static double over(double a, double b)
-{
-    return b > 0 ? a / b : 0;
-}
+#define MEET_NS     UINT64_C(30000000000)
+#define PROGRESS_NS UINT64_C(100000000)
 
 /* Wait until all ranks are here, or one of them is gone. */
-static void meet(const struct run *run, int place)
+static void meet(const struct bench_run *run, int place)
 {
     struct bench_meeting *meeting = run->task->meeting;
     uint64_t until = bench_now_ns() + MEET_NS;
@@ -102,7 +42,7 @@ void bench_interrupt(void *loader)
         stk_loader_cancel(loader);
 }
 
-static stk_status fail(struct run *run, stk_status status, const char *text)
+static stk_status fail(struct bench_run *run, stk_status status, const char *text)
 {
     stk_error_init(&run->result->error);
     run->result->error.status = status;
@@ -112,7 +52,7 @@ static stk_status fail(struct run *run, stk_status status, const char *text)
 
 /* ---- Setup ---------------------------------------------------------------------------------- */
 
-static stk_status open_log(struct run *run)
+static stk_status open_log(struct bench_run *run)
 {
     const struct bench_setting *setting = run->task->setting;
     struct bench_result *result = run->result;
@@ -144,7 +84,7 @@ static stk_status open_log(struct run *run)
     return STK_OK;
 }
 
-static stk_status set_up(struct run *run)
+static stk_status set_up(struct bench_run *run)
 {
     struct bench_result *result = run->result;
     const struct bench_setting *setting = run->task->setting;
@@ -188,7 +128,7 @@ static stk_status set_up(struct run *run)
 /* ---- The loop ------------------------------------------------------------------------------- */
 
 /* The next batch, or STK_EOS at the end of an epoch. A ceiling's is the one that is kept. */
-static stk_status take(struct run *run, stk_batch **batch)
+static stk_status take(struct bench_run *run, stk_batch **batch)
 {
     if (run->kept) {
         *batch = run->kept;
@@ -202,14 +142,14 @@ static stk_status take(struct run *run, stk_batch **batch)
     return status;
 }
 
-static void give_back(struct run *run, stk_batch **batch)
+static void give_back(struct bench_run *run, stk_batch **batch)
 {
     if (*batch != run->kept)
         stk_batch_release(batch);
     *batch = NULL;
 }
 
-static void log_epoch(struct run *run, bool start)
+static void log_epoch(struct bench_run *run, bool start)
 {
     char text[48];
 
@@ -225,7 +165,8 @@ static void log_epoch(struct run *run, bool start)
         bench_ledger_epoch(&run->ledger, run->log, run->loader, start, run->epoch, now);
 }
 
-static void log_training(struct run *run, const char *name, uint64_t when_ns, uint64_t duration_ns)
+static void log_training(struct bench_run *run, const char *name, uint64_t when_ns,
+                         uint64_t duration_ns)
 {
     stk_loader_stats stats;
     char text[48], more[96];
@@ -242,25 +183,7 @@ static void log_training(struct run *run, const char *name, uint64_t when_ns, ui
     stk_log_event(run->log, name, text, when_ns, duration_ns, more);
 }
 
-/* The end of the first step: what was done so far is not part of the window. */
-static void begin_window(struct run *run, uint64_t now)
-{
-    stk_memory_stats memory;
-
-    run->in_window = true;
-    run->window_ns = now;
-    run->cpu_ns = bench_process_cpu_ns();
-    run->runnable_ns = bench_runnable_ns();
-    run->machine_ns = bench_machine_busy_ns();
-    run->step_cpu_ns = bench_step_cpu_ns(run->step);
-    stk_context_memory(run->context, &memory);
-    run->allocations = memory.allocations;
-    stk_counter_get(run->counter, &run->counts);
-    if (run->loader)
-        stk_loader_get_stats(run->loader, &run->stats);
-}
-
-static void show_progress(struct run *run, double share)
+static void show_progress(struct bench_run *run, double share)
 {
     uint64_t now = bench_now_ns();
 
@@ -274,16 +197,16 @@ static void show_progress(struct run *run, double share)
 
 /* Whether the window has been long enough. A fixed number of epochs is run through, but for
  * max_seconds; a ceiling has no epochs. */
-static bool enough(struct run *run)
+static bool enough(struct bench_run *run)
 {
     const struct bench_options *bench = run->bench;
-    double time = seconds(run->end_ns - run->window_ns);
+    double time = bench_seconds(run->end_ns - run->window_ns);
     double share = 0;
     bool done = cli_interrupted() != 0 || (bench->max_seconds > 0 && time >= bench->max_seconds);
 
     if (bench->num_epochs == 0 || run->kept) {
-        double by_time = over(time, bench->min_seconds),
-               by_steps = over((double)run->steps, (double)bench->min_batches);
+        double by_time = bench_over(time, bench->min_seconds),
+               by_steps = bench_over((double)run->steps, (double)bench->min_batches);
         if (bench->min_seconds <= 0)
             by_time = 1;
         share = by_time < by_steps ? by_time : by_steps;
@@ -291,7 +214,8 @@ static bool enough(struct run *run)
     } else {
         double of =
             bench->num_batches ? (double)bench->num_batches : (double)stk_loader_steps(run->loader);
-        share = over((double)run->epoch + over((double)run->batch, of), (double)bench->num_epochs);
+        share = bench_over((double)run->epoch + bench_over((double)run->batch, of),
+                           (double)bench->num_epochs);
     }
     if (bench->max_seconds > 0 && time > share * bench->max_seconds)
         share = time / bench->max_seconds;
@@ -300,12 +224,12 @@ static bool enough(struct run *run)
 }
 
 /* One step of the window. `start` is when its batch had come. */
-static void measured_step(struct run *run, const stk_batch *batch, uint64_t start)
+static void measured_step(struct bench_run *run, const stk_batch *batch, uint64_t start)
 {
     bool counted = run->in_window;
 
     if (counted) {
-        double wait = seconds(start - run->end_ns);
+        double wait = bench_seconds(start - run->end_ns);
         run->waits[run->num_waits++] = wait;
         if (run->new_epoch) {
             run->turns += wait;
@@ -323,16 +247,16 @@ static void measured_step(struct run *run, const stk_batch *batch, uint64_t star
         stk_trace_step(run->trace, stk_batch_epoch(batch), stk_batch_step(batch), start,
                        run->end_ns);
     if (counted) {
-        run->step_sum += seconds(run->end_ns - start);
+        run->step_sum += bench_seconds(run->end_ns - start);
         run->steps++;
     } else {
-        begin_window(run, run->end_ns);
+        bench_window_begin(run, run->end_ns);
     }
     bench_memory_note(run->memory, run->num_waits * sizeof *run->waits, run->epoch);
 }
 
 /* Steps of one epoch. STK_EOS: the epoch is over; STK_OK: the run is. */
-static stk_status run_epoch(struct run *run)
+static stk_status run_epoch(struct bench_run *run)
 {
     for (run->batch = 0;; run->batch++) {
         stk_batch *batch;
@@ -343,7 +267,7 @@ static stk_status run_epoch(struct run *run)
             return status;
         uint64_t now = bench_now_ns();
         if (run->result->figures.first_wait <= 0)
-            run->result->figures.first_wait = seconds(now - run->asked_ns);
+            run->result->figures.first_wait = bench_seconds(now - run->asked_ns);
         measured_step(run, batch, now);
         give_back(run, &batch);
         status = bench_step_failure(run->step, &run->result->error);
@@ -353,7 +277,7 @@ static stk_status run_epoch(struct run *run)
 }
 
 /* After `num_batches` the rest of the epoch is thrown away. */
-static stk_status next_epoch(struct run *run)
+static stk_status next_epoch(struct bench_run *run)
 {
     run->epoch++;
     run->result->epochs++;
@@ -364,7 +288,7 @@ static stk_status next_epoch(struct run *run)
     return stk_loader_set_epoch(run->loader, run->epoch, &run->result->error);
 }
 
-static stk_status train(struct run *run)
+static stk_status train(struct bench_run *run)
 {
     stk_status status = STK_OK;
 
@@ -390,7 +314,7 @@ static stk_status train(struct run *run)
 
 /* Batches before the window, with the end of an epoch that is all warm-up. Where the run is to have
  * exact epochs, it begins anew after them, without steps here. */
-static stk_status warm_up(struct run *run)
+static stk_status warm_up(struct bench_run *run)
 {
     bool anew = run->bench->num_epochs || run->bench->num_batches, last = false;
     uint64_t ends = 0;
@@ -410,7 +334,7 @@ static stk_status warm_up(struct run *run)
         if (status != STK_OK)
             return status;
         if (i++ == 0)
-            run->result->figures.first_wait = seconds(bench_now_ns() - run->asked_ns);
+            run->result->figures.first_wait = bench_seconds(bench_now_ns() - run->asked_ns);
         if (!anew)
             bench_step_run(run->step, batch);
         last = !anew && stk_batch_step(batch) + 1 == stk_loader_steps(run->loader);
@@ -426,7 +350,7 @@ static stk_status warm_up(struct run *run)
 }
 
 /* One batch is kept; from here on there is no loader. */
-static stk_status keep_one(struct run *run)
+static stk_status keep_one(struct bench_run *run)
 {
     stk_batch *batch;
     stk_status status = take(run, &batch);
@@ -439,88 +363,9 @@ static stk_status keep_one(struct run *run)
     return STK_OK;
 }
 
-/* ---- Figures -------------------------------------------------------------------------------- */
-
-static void loader_figures(struct run *run, stk_figures *f)
-{
-    stk_loader_stats now, *then = &run->stats;
-    stk_counts counts;
-
-    stk_loader_get_stats(run->loader, &now);
-    stk_counter_get(run->counter, &counts);
-    bench_ledger_figures(then, &now, f);
-    f->requests = counts.reads - run->counts.reads;
-    f->read_seconds = seconds(counts.read_ns - run->counts.read_ns);
-    f->read_latency = over(f->read_seconds, (double)f->requests);
-    f->pin_memory = run->loader_options.pin_memory;
-    f->persistent_workers = run->loader_options.persistent_workers;
-    bench_cost_figures(then, &now, f);
-    f->io_threads = bench_io_threads();
-    f->prefetch = now.workers ? (int64_t)run->loader_options.prefetch_factor : 0;
-    run->result->bad_samples = now.bad_samples;
-    run->result->discarded_most =
-        (now.depth + DISCARD_SPARE) * run->loader_options.batch_size * (run->resets + 1);
-}
-
-static void figures(struct run *run)
-{
-    stk_figures *f = &run->result->figures;
-    stk_memory_stats memory;
-    double alone = bench_step_alone(run->step);
-
-    stk_context_memory(run->context, &memory);
-    f->struct_size = sizeof *f;
-    f->batch_size = run->loader_options.batch_size;
-    f->usable_cores = run->result->cores.usable;
-    f->compute_cores = run->result->cores.compute;
-    f->ranks = (uint32_t)run->bench->ranks;
-    f->spin = run->bench->spin || run->task->setting->recipe;
-    f->no_step = run->bench->train_step_time <= 0 && !run->task->setting->recipe;
-    run->result->stoker_peak_bytes = memory.peak_bytes;
-    if (run->loader)
-        loader_figures(run, f);
-    if (!run->in_window)
-        return;
-    f->steps = run->steps;
-    f->samples = run->samples;
-    f->wall = seconds(run->end_ns - run->window_ns);
-    stk_spread_of(run->waits, run->num_waits, &f->wait);
-    f->samples_per_s = over((double)run->samples, f->wall);
-    f->step_time = over(run->step_sum, (double)run->steps);
-    f->step_share = over(run->step_sum, f->wall);
-    f->step_stretch = alone > 0 && run->steps ? f->step_time / alone : 1;
-    f->epoch_turn = over(run->turns, (double)run->num_turns);
-    double own = seconds(bench_process_cpu_ns() - run->cpu_ns);
-    double all = seconds(bench_machine_busy_ns() - run->machine_ns);
-    f->cpu_s = own - seconds(bench_step_cpu_ns(run->step) - run->step_cpu_ns);
-    own *= (double)run->bench->ranks;
-    run->result->other_cores = all > own ? over(all - own, f->wall) : 0;
-    f->other_cores = run->result->other_cores;
-    f->runnable_s = seconds(bench_runnable_ns() - run->runnable_ns);
-    f->cpu_s_per_1000 = over(1000 * f->cpu_s, (double)run->samples);
-    f->allocations_per_step_times_1000 =
-        run->steps ? 1000 * (memory.allocations - run->allocations) / run->steps : 0;
-}
-
-/* Each sample delivered had one event; the others were prepared in advance and thrown away: no more
- * than fit the ring. */
-static void check(struct run *run)
-{
-    struct bench_result *result = run->result;
-    stk_counts counts;
-
-    stk_counter_get(run->counter, &counts);
-    result->events = counts.samples;
-    result->delivered = run->delivered;
-    uint64_t tried = run->delivered + result->bad_samples;
-    result->check_failed =
-        result->status == STK_OK && !run->task->setting->free_data &&
-        (counts.samples < run->delivered || counts.samples > tried + result->discarded_most);
-}
-
 /* ---- The run -------------------------------------------------------------------------------- */
 
-static void end_log(struct run *run)
+static void end_log(struct bench_run *run)
 {
     struct bench_result *result = run->result;
     stk_error err;
@@ -537,7 +382,7 @@ static void end_log(struct run *run)
     }
 }
 
-static stk_status measure(struct run *run)
+static stk_status measure(struct bench_run *run)
 {
     struct bench_result *result = run->result;
     stk_status status = warm_up(run);
@@ -546,7 +391,7 @@ static stk_status measure(struct run *run)
         status = keep_one(run);
     meet(run, 3);
     uint64_t now = bench_now_ns();
-    result->setup = seconds(now - run->setup_ns);
+    result->setup = bench_seconds(now - run->setup_ns);
     stk_log_event(run->log, "setup end", NULL, now, now - run->setup_ns, NULL);
     if (status == STK_OK && !cli_interrupted())
         status = train(run);
@@ -555,7 +400,7 @@ static stk_status measure(struct run *run)
 
 void bench_run(const struct bench_task *task, struct bench_result *result)
 {
-    struct run run = {
+    struct bench_run run = {
         .task = task,
         .result = result,
         .bench = &task->setting->bench,
@@ -575,7 +420,7 @@ void bench_run(const struct bench_task *task, struct bench_result *result)
     if (result->status == STK_OK)
         result->status = measure(&run);
     if (run.loader || run.kept)
-        figures(&run);
+        bench_window_figures(&run);
     cli_on_interrupt(bench_interrupt, NULL);
     stk_batch_release(&run.kept);
     stk_loader_destroy(&run.loader);
@@ -583,7 +428,7 @@ void bench_run(const struct bench_task *task, struct bench_result *result)
                       &result->figures.leak_bytes_per_epoch);
     bench_cost_estimate(run.dataset, &result->figures);
     if (run.counter)
-        check(&run);
+        bench_window_check(&run);
     end_log(&run);
     if (result->status == STK_OK && task->hash_fd >= 0 && !task->setting->free_data &&
         !cli_interrupted())

@@ -21,7 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 /* Write the head anew and parse it: the same names, types, shapes, texts. */
 static void round_trip(stk_context *ctx, const stk__safetensors *s)
 {
-    stk__safetensors_head head = {.ctx = ctx};
+    stk__safetensors_head head = {.text.ctx = ctx};
     stk__safetensors again;
     stk_error err;
 
@@ -34,11 +34,12 @@ static void round_trip(stk_context *ctx, const stk__safetensors *s)
             return;
     FUZZ_CHECK(stk__safetensors_head_make(&head, s->tensors, s->num_tensors, s->texts, s->num_texts,
                                           &err) == STK_OK);
-    FUZZ_CHECK(head.length % STK__SAFETENSORS_ALIGN == 0 && head.data_bytes == s->data_bytes);
-    char *json = stk__alloc(ctx, head.length - 8 + 1);
+    FUZZ_CHECK(head.text.length % STK__SAFETENSORS_ALIGN == 0 && head.data_bytes == s->data_bytes);
+    char *json = stk__alloc(ctx, head.text.length - 8 + 1);
     FUZZ_CHECK(json);
-    memcpy(json, head.bytes + 8, head.length - 8);
-    FUZZ_CHECK(stk__safetensors_parse(ctx, json, head.length - 8, "again", &again, &err) == STK_OK);
+    memcpy(json, head.text.bytes + 8, head.text.length - 8);
+    FUZZ_CHECK(stk__safetensors_parse(ctx, json, head.text.length - 8, "again", &again, &err) ==
+               STK_OK);
     FUZZ_CHECK(again.num_tensors == s->num_tensors && again.num_texts == s->num_texts);
     for (size_t i = 0; i < s->num_tensors; i++) {
         const stk_state_tensor *a = &s->tensors[i], *b = stk__safetensors_find(&again, a->name);

@@ -39,6 +39,46 @@ static inline stk_context *fuzz_context(void)
     return ctx;
 }
 
+/* What a context holds, in bytes. */
+static inline uint64_t fuzz_held(const stk_context *ctx)
+{
+    stk_memory_stats stats = {.struct_size = sizeof stats};
+
+    stk_context_memory(ctx, &stats);
+    return stats.bytes;
+}
+
+/* A context with a store for the objects that the input becomes. */
+typedef struct fuzz_room {
+    stk_context *ctx;
+    stk_store *store;
+    uint64_t held; /* bytes, once the objects are there */
+} fuzz_room;
+
+static inline fuzz_room fuzz_open(const char *url)
+{
+    fuzz_room room = {.ctx = fuzz_context()};
+    char key[64];
+    stk_error err;
+
+    FUZZ_CHECK(stk_store_open(room.ctx, url, &room.store, key, sizeof key, &err) == STK_OK);
+    return room;
+}
+
+/* The objects are there, and reading begins. */
+static inline void fuzz_ready(fuzz_room *room)
+{
+    room->held = fuzz_held(room->ctx);
+}
+
+/* Everything that was read is closed: nothing of it is left. */
+static inline void fuzz_close(fuzz_room *room)
+{
+    FUZZ_CHECK(fuzz_held(room->ctx) == room->held);
+    stk_store_close(&room->store);
+    stk_context_destroy(&room->ctx);
+}
+
 /* Keep an object under a name of the store. */
 static inline void fuzz_put(stk_store *store, const char *key, const uint8_t *data, size_t size)
 {
@@ -188,15 +228,6 @@ static inline void fuzz_dataset(stk_context *ctx, const char *spec)
     }
     FUZZ_CHECK(stk_dataset_describe(d, fuzz_line, &err, &err) == STK_OK);
     stk_dataset_close(&d);
-}
-
-/* After everything is closed the context holds what it held before. */
-static inline uint64_t fuzz_held(const stk_context *ctx)
-{
-    stk_memory_stats stats = {.struct_size = sizeof stats};
-
-    stk_context_memory(ctx, &stats);
-    return stats.bytes;
 }
 
 #endif

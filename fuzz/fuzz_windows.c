@@ -46,32 +46,28 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const char *const keys[] = {"c/0", "c/0/0/0", "c/1/0/0", "c/2/0/1", "c/1/0/1", NULL};
     stk_dataset *dataset = NULL;
-    stk_store *store = NULL;
     stk_error err;
     size_t length = 0;
     char spec[512];
 
-    stk_context *ctx = fuzz_context();
-    FUZZ_CHECK(stk_store_open(ctx, "mem://w", &store, NULL, 0, &err) == STK_OK);
+    fuzz_room room = fuzz_open("mem://w");
     const uint8_t *options = fuzz_take(&data, &size, &length);
     snprintf(spec, sizeof spec, "array:mem://w?%.*s", (int)(length < 400 ? length : 400),
              (const char *)options);
     const uint8_t *metadata = fuzz_take(&data, &size, &length);
     if (length)
-        fuzz_put(store, "zarr.json", metadata, length);
+        fuzz_put(room.store, "zarr.json", metadata, length);
     else
-        fuzz_put(store, "zarr.json", (const uint8_t *)small, sizeof small - 1);
-    zarr_put_chunks(store, keys, data, size);
-    uint64_t held = fuzz_held(ctx);
+        fuzz_put(room.store, "zarr.json", (const uint8_t *)small, sizeof small - 1);
+    zarr_put_chunks(room.store, keys, data, size);
+    fuzz_ready(&room);
     stk_error_init(&err);
-    if (stk_dataset_open(ctx, spec, &dataset, &err) == STK_OK) {
+    if (stk_dataset_open(room.ctx, spec, &dataset, &err) == STK_OK) {
         deliver(dataset);
         stk_dataset_close(&dataset);
     } else {
         FUZZ_CHECK(!dataset && err.text[0] && err.status != STK_EINTERNAL);
     }
-    FUZZ_CHECK(fuzz_held(ctx) == held);
-    stk_store_close(&store);
-    stk_context_destroy(&ctx);
+    fuzz_close(&room);
     return 0;
 }

@@ -6,18 +6,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    stk_store *store = NULL;
-    stk_error err;
-
     if (size < 1)
         return 0;
-    stk_context *ctx = fuzz_context();
-    FUZZ_CHECK(stk_store_open(ctx, "mem://z", &store, NULL, 0, &err) == STK_OK);
-    fuzz_put(store, data[0] & 1 ? ".zmetadata" : "zarr.json", data + 1, size - 1);
-    uint64_t held = fuzz_held(ctx);
-    zarr_group(ctx, "mem://z");
-    FUZZ_CHECK(fuzz_held(ctx) == held);
-    stk_store_close(&store);
-    stk_context_destroy(&ctx);
+    fuzz_room room = fuzz_open("mem://z");
+    fuzz_put(room.store, data[0] & 1 ? ".zmetadata" : "zarr.json", data + 1, size - 1);
+    fuzz_ready(&room);
+    zarr_group(room.ctx, "mem://z");
+    fuzz_close(&room);
     return 0;
 }

@@ -21,14 +21,11 @@ static int sharding(char *to, size_t size, const char *shape, int bits)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char text[2048];
-    stk_store *store = NULL;
-    stk_error err;
 
     if (size < 1)
         return 0;
     int bits = data[0], n = 0;
-    stk_context *ctx = fuzz_context();
-    FUZZ_CHECK(stk_store_open(ctx, "mem://z", &store, NULL, 0, &err) == STK_OK);
+    fuzz_room room = fuzz_open("mem://z");
     n += snprintf(text, sizeof text,
                   "{\"zarr_format\":3,\"node_type\":\"array\",\"shape\":[8,16],\"data_type\":"
                   "\"uint8\",\"fill_value\":1,\"chunk_grid\":{\"name\":\"regular\","
@@ -41,14 +38,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     n += snprintf(text + n, sizeof text - (size_t)n, "\"bytes\"%s]}}%s]}",
                   bits & 4 ? ",{\"name\":\"gzip\",\"configuration\":{\"level\":1}}" : "",
                   bits & 2 ? "]}}" : "");
-    fuzz_put(store, "zarr.json", (const uint8_t *)text, (size_t)n);
-    fuzz_put(store, "c/0/0", data + 1, size - 1);
-    fuzz_put(store, "c/0/1", data + 1, size - 1);
-    uint64_t held = fuzz_held(ctx);
-    zarr_array(ctx, "mem://z?memory=1MB&num_threads=1");
-    zarr_array(ctx, "mem://z?memory=1MB&num_threads=1&checksums=false&missing=error");
-    FUZZ_CHECK(fuzz_held(ctx) == held);
-    stk_store_close(&store);
-    stk_context_destroy(&ctx);
+    fuzz_put(room.store, "zarr.json", (const uint8_t *)text, (size_t)n);
+    fuzz_put(room.store, "c/0/0", data + 1, size - 1);
+    fuzz_put(room.store, "c/0/1", data + 1, size - 1);
+    fuzz_ready(&room);
+    zarr_array(room.ctx, "mem://z?memory=1MB&num_threads=1");
+    zarr_array(room.ctx, "mem://z?memory=1MB&num_threads=1&checksums=false&missing=error");
+    fuzz_close(&room);
     return 0;
 }

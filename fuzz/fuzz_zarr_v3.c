@@ -7,19 +7,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const char *const keys[] = {"c", "c/0", "c/0/0", "c/1/0", "c.0.0", "0", "0.0", NULL};
-    stk_store *store = NULL;
-    stk_error err;
     size_t length = 0;
 
-    stk_context *ctx = fuzz_context();
-    FUZZ_CHECK(stk_store_open(ctx, "mem://z", &store, NULL, 0, &err) == STK_OK);
+    fuzz_room room = fuzz_open("mem://z");
     const uint8_t *metadata = fuzz_take(&data, &size, &length);
-    fuzz_put(store, "zarr.json", metadata, length);
-    zarr_put_chunks(store, keys, data, size);
-    uint64_t held = fuzz_held(ctx);
-    zarr_array(ctx, "mem://z?memory=1MB&num_threads=1");
-    FUZZ_CHECK(fuzz_held(ctx) == held);
-    stk_store_close(&store);
-    stk_context_destroy(&ctx);
+    fuzz_put(room.store, "zarr.json", metadata, length);
+    zarr_put_chunks(room.store, keys, data, size);
+    fuzz_ready(&room);
+    zarr_array(room.ctx, "mem://z?memory=1MB&num_threads=1");
+    fuzz_close(&room);
     return 0;
 }

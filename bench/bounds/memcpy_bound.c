@@ -5,7 +5,7 @@
  * is what `synthetic:` does, whose samples share one template; 60000 gathers from MNIST's size. No
  * threads, no loader.
  */
-#include "bench.h"
+#include "bounds/bound.h"
 
 int main(int argc, char **argv)
 {
@@ -18,19 +18,11 @@ int main(int argc, char **argv)
 
     if (!batch || !bytes || !source || !ring)
         bench_die("memcpy_bound", "sizes from 1");
-    uint8_t *from = malloc(source * bytes), *to = malloc(ring * batch * bytes);
-    uint32_t *order = malloc(source * sizeof *order);
-    if (!from || !to || !order)
-        bench_die("memory", "none left");
+    uint8_t *from = bound_need(malloc(source * bytes));
+    uint8_t *to = bound_need(malloc(ring * batch * bytes));
+    uint32_t *order = bound_order(source);
     memset(from, 1, source * bytes);
     memset(to, 0, ring * batch * bytes);
-    uint64_t random = 88172645463325252u;
-    for (uint32_t i = 0; i < source; i++) {
-        random ^= random << 13, random ^= random >> 7, random ^= random << 17;
-        uint32_t k = (uint32_t)(random % (i + 1));
-        order[i] = order[k];
-        order[k] = i;
-    }
 
     uint64_t samples = 0;
     size_t at = 0, slot = 0;

@@ -199,6 +199,10 @@ stk_status stk__zarr_integers(const json_t *list, const char *what, const char *
 /* A separator of chunk keys: '.' or '/'. NULL: `usual`. */
 stk_status stk__zarr_separator(const json_t *value, char usual, const char *key, char *out,
                                stk_error *err);
+/* The chain of the innermost chunks, whose dimension i is the array's axes[i]: strides do the rest.
+ * `spec` says the codecs, the array all else. */
+stk_status stk__zarr_chain(stk_array *a, const uint32_t *axes, stk__chain_spec spec,
+                           const char *key, stk_error *err);
 /* Uncompressed data in one object, from `offset` on. */
 stk_status stk__array_one_object(stk_array *a, const char *key, uint64_t offset, bool fortran,
                                  stk_error *err);

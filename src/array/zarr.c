@@ -113,6 +113,33 @@ stk_status stk__zarr_fill(stk_array *a, const json_t *value, int version, const 
     return stk__fill_parse(&a->type, value, version, key, a->fill, err);
 }
 
+stk_status stk__zarr_chain(stk_array *a, const uint32_t *axes, stk__chain_spec spec,
+                           const char *key, stk_error *err)
+{
+    const stk__level *level = &a->levels[a->num_levels - 1];
+    int64_t shape[STK_ARRAY_MAX_RANK], strides[STK_ARRAY_MAX_RANK];
+    bool c = true, f = true;
+
+    for (uint32_t i = 0; i < a->rank; i++) {
+        shape[i] = level->shape[axes[i]];
+        c = c && axes[i] == i;
+        f = f && axes[i] == a->rank - 1 - i;
+    }
+    a->order = c ? 'C' : f ? 'F' : 'T';
+    spec.key = key;
+    spec.dtype = a->type.kind == STK__KIND_TIME ? STK_DTYPE_NONE : a->type.dtype;
+    spec.itemsize = a->type.itemsize;
+    spec.swap_size = a->type.swap_size;
+    spec.rank = a->rank;
+    spec.shape = shape;
+    spec.skip_checksums = !a->options.checksums;
+    STK_TRY(stk__chain_create(a->context, &spec, &a->chain, err));
+    stk__array_strides(a->rank, shape, a->type.itemsize, strides);
+    for (uint32_t i = 0; i < a->rank; i++)
+        a->chunk_strides[axes[i]] = strides[i];
+    return STK_OK;
+}
+
 stk_status stk__zarr_attributes(stk_array *a, const json_t *attributes, const char *key,
                                 stk_error *err)
 {

@@ -5,32 +5,19 @@
 static stk_status make_chain(stk_array *a, const json_t *m, bool fortran, const char *key,
                              stk_error *err)
 {
-    const stk__level *level = &a->levels[0];
-    int64_t shape[STK_ARRAY_MAX_RANK], strides[STK_ARRAY_MAX_RANK];
+    uint32_t axes[STK_ARRAY_MAX_RANK];
     stk__chain_spec spec;
 
-    /* Order F is order C of the reversed dimensions: strides do the rest. */
+    /* Order F is order C of the reversed dimensions. */
     for (uint32_t i = 0; i < a->rank; i++)
-        shape[i] = level->shape[fortran ? a->rank - 1 - i : i];
+        axes[i] = fortran ? a->rank - 1 - i : i;
     stk__chain_spec_init(&spec);
-    spec.key = key;
-    spec.dtype = a->type.kind == STK__KIND_TIME ? STK_DTYPE_NONE : a->type.dtype;
-    spec.itemsize = a->type.itemsize;
-    spec.swap_size = a->type.swap_size;
-    spec.rank = a->rank;
-    spec.shape = shape;
-    spec.skip_checksums = !a->options.checksums;
     spec.filters = json_object_get(m, "filters");
     spec.compressor = json_object_get(m, "compressor");
     spec.big_endian = a->type.big_endian;
     if (json_is_array(spec.filters) && json_array_size(spec.filters) == 0)
         spec.filters = NULL;
-    STK_TRY(stk__chain_create(a->context, &spec, &a->chain, err));
-    stk__array_strides(a->rank, shape, a->type.itemsize, strides);
-    for (uint32_t i = 0; i < a->rank; i++)
-        a->chunk_strides[fortran ? a->rank - 1 - i : i] = strides[i];
-    a->order = fortran && a->rank > 1 ? 'F' : 'C';
-    return STK_OK;
+    return stk__zarr_chain(a, axes, spec, key, err);
 }
 
 /* xarray keeps the names of the dimensions in an attribute. */

@@ -69,9 +69,6 @@ static stk_status transpose(const stk_array *a, const json_t *codec, uint32_t *a
 static stk_status leaf_chain(stk_array *a, const json_t *codecs, size_t first, const uint32_t *axes,
                              const char *key, stk_error *err)
 {
-    const stk__level *level = &a->levels[a->num_levels - 1];
-    int64_t shape[STK_ARRAY_MAX_RANK], strides[STK_ARRAY_MAX_RANK];
-    bool c = true, f = true;
     stk__chain_spec spec;
 
     json_t *rest = json_array();
@@ -82,28 +79,11 @@ static stk_status leaf_chain(stk_array *a, const json_t *codecs, size_t first, c
         }
     if (!rest)
         return stk__array_no_memory(a, err);
-    for (uint32_t i = 0; i < a->rank; i++) {
-        shape[i] = level->shape[axes[i]];
-        c = c && axes[i] == i;
-        f = f && axes[i] == a->rank - 1 - i;
-    }
-    a->order = c ? 'C' : f ? 'F' : 'T';
     stk__chain_spec_init(&spec);
-    spec.key = key;
-    spec.dtype = a->type.kind == STK__KIND_TIME ? STK_DTYPE_NONE : a->type.dtype;
-    spec.itemsize = a->type.itemsize;
-    spec.swap_size = a->type.swap_size;
-    spec.rank = a->rank;
-    spec.shape = shape;
-    spec.skip_checksums = !a->options.checksums;
     spec.codecs = rest;
-    stk_status status = stk__chain_create(a->context, &spec, &a->chain, err);
+    stk_status status = stk__zarr_chain(a, axes, spec, key, err);
     json_decref(rest);
-    STK_TRY(status);
-    stk__array_strides(a->rank, shape, a->type.itemsize, strides);
-    for (uint32_t i = 0; i < a->rank; i++)
-        a->chunk_strides[axes[i]] = strides[i];
-    return STK_OK;
+    return status;
 }
 
 static stk_status index_chain(stk_array *a, stk__level *level, const json_t *codecs,

@@ -5,6 +5,7 @@
  * the names laid behind each other, so that the table does not depend on who listed what.
  */
 #include "dataset/images.h"
+#include "dataset/object.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -338,18 +339,14 @@ static stk_status list_local(visit *v)
 static stk_status store_entry(void *user, const char *key, const stk_object_info *info)
 {
     visit *v = user;
-    size_t end = strlen(key);
+    size_t length;
+    const char *name = stk__object_name(key, &length);
 
-    if (end && key[end - 1] == '/')
-        end--;
-    size_t begin = end;
-    while (begin && key[begin - 1] != '/')
-        begin--;
-    if (begin == end || key[begin] == '.')
+    if (length == 0 || name[0] == '.')
         return STK_OK;
     if (info->is_folder)
-        return add_folder(v, key + begin, end - begin);
-    return add_file(v, key + begin, end - begin, info->size);
+        return add_folder(v, name, length);
+    return add_file(v, name, length, info->size);
 }
 
 static stk_status list_folder(visit *v)

@@ -388,15 +388,8 @@ static stk_status mnist_locate(stk_dataset *dataset, const uint64_t *indices, si
 {
     const mnist *m = (const mnist *)dataset;
 
-    if (m->images.object.data)
-        return STK_OK;
-    for (size_t i = 0; i < n; i++) {
-        stk_need need = {.object = 0,
-                         .offset = m->images.first + indices[i] * m->sample_bytes,
-                         .length = m->sample_bytes};
-        STK_TRY(to->add(to, i, &need));
-    }
-    return STK_OK;
+    return stk__object_locate(&m->images.object, m->images.first, m->sample_bytes, m->sample_bytes,
+                              indices, n, to);
 }
 
 static size_t mnist_object(stk_dataset *dataset, uint64_t object, stk_store **store, char *key,

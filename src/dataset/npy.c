@@ -334,15 +334,8 @@ static stk_status npy_locate(stk_dataset *dataset, const uint64_t *indices, size
 {
     const npy *d = (const npy *)dataset;
 
-    if (d->file.data)
-        return STK_OK;
-    for (size_t i = 0; i < n; i++) {
-        stk_need need = {.object = 0,
-                         .offset = d->header.offset + indices[i] * d->sample_bytes,
-                         .length = d->sample_bytes};
-        STK_TRY(to->add(to, i, &need));
-    }
-    return STK_OK;
+    return stk__object_locate(&d->file, d->header.offset, d->sample_bytes, d->sample_bytes, indices,
+                              n, to);
 }
 
 static size_t npy_object(stk_dataset *dataset, uint64_t object, stk_store **store, char *key,

@@ -109,20 +109,6 @@ static bool is_npy(const char *name, size_t length)
     return length > 4 && !memcmp(name + length - 4, ".npy", 4);
 }
 
-/* The last part of a key; a folder's may end in '/'. */
-static const char *base_name(const char *key, size_t *length)
-{
-    size_t end = strlen(key);
-
-    if (end && key[end - 1] == '/')
-        end--;
-    size_t begin = end;
-    while (begin && key[begin - 1] != '/')
-        begin--;
-    *length = end - begin;
-    return key + begin;
-}
-
 /* What one listing collects. */
 typedef struct collector {
     folder *to;
@@ -135,7 +121,7 @@ static stk_status collect(void *user, const char *key, const stk_object_info *in
 {
     collector *c = user;
     size_t length = 0;
-    const char *name = base_name(key, &length);
+    const char *name = stk__object_name(key, &length);
 
     if (!length || name[0] == '.')
         return STK_OK;
@@ -337,7 +323,7 @@ static stk_status first_file(void *user, const char *key, const stk_object_info 
 {
     int *sure = user;
     size_t length = 0;
-    const char *name = base_name(key, &length);
+    const char *name = stk__object_name(key, &length);
 
     if (info->is_folder || name[0] == '.')
         return STK_OK;

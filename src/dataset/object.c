@@ -100,6 +100,16 @@ stk_status stk__object_read(stk_store *store, const stk__object *object, uint64_
     return STK_OK;
 }
 
+stk_status stk__object_locate(const stk__object *object, uint64_t first, uint64_t step,
+                              uint64_t length, const uint64_t *indices, size_t n, stk_locator *to)
+{
+    for (size_t i = 0; !object->data && i < n; i++) {
+        stk_need need = {.object = 0, .offset = first + indices[i] * step, .length = length};
+        STK_TRY(to->add(to, i, &need));
+    }
+    return STK_OK;
+}
+
 void stk__object_release(stk_context *ctx, stk__object *object)
 {
     stk__free(ctx, object->owned);
@@ -110,4 +120,17 @@ void stk__object_release(stk_context *ctx, stk__object *object)
 size_t stk__object_copy_key(char *to, size_t size, const char *key)
 {
     return (size_t)snprintf(to, size, "%s", key);
+}
+
+const char *stk__object_name(const char *key, size_t *length)
+{
+    size_t end = strlen(key);
+
+    if (end && key[end - 1] == '/')
+        end--;
+    size_t begin = end;
+    while (begin && key[begin - 1] != '/')
+        begin--;
+    *length = end - begin;
+    return key + begin;
 }

@@ -28,10 +28,18 @@ stk_status stk__object_load(stk_store *store, stk__object *object, stk_error *er
 stk_status stk__object_read(stk_store *store, const stk__object *object, uint64_t offset,
                             uint64_t length, void *data, stk_error *err);
 
+/* The needs of samples that lie in an object one behind the other, every `step` bytes from `first`
+ * on; none where it is in memory. */
+stk_status stk__object_locate(const stk__object *object, uint64_t first, uint64_t step,
+                              uint64_t length, const uint64_t *indices, size_t n, stk_locator *to);
+
 /* Free what it owns. */
 void stk__object_release(stk_context *ctx, stk__object *object);
 
 /* Copy a key for stk_dataset_ops.object(): cut to `size`, its full length returned. */
 size_t stk__object_copy_key(char *to, size_t size, const char *key);
+
+/* The last part of a key, which does not end at *length; a folder's may have a '/' behind. */
+const char *stk__object_name(const char *key, size_t *length);
 
 #endif

@@ -182,15 +182,8 @@ static stk_status tokens_locate(stk_dataset *dataset, const uint64_t *indices, s
     const tokens *t = (const tokens *)dataset;
 
     (void)err;
-    if (t->file.data)
-        return STK_OK;
-    for (size_t i = 0; i < n; i++) {
-        stk_need need = {.object = 0,
-                         .offset = t->first + indices[i] * t->stride * t->size,
-                         .length = t->span * t->size};
-        STK_TRY(to->add(to, i, &need));
-    }
-    return STK_OK;
+    return stk__object_locate(&t->file, t->first, t->stride * t->size, t->span * t->size, indices,
+                              n, to);
 }
 
 static size_t tokens_object(stk_dataset *dataset, uint64_t object, stk_store **store, char *key,

@@ -119,28 +119,7 @@ static stk_status view_describe(stk_dataset *dataset,
     return STK_OK;
 }
 
-/* Where the inner dataset needs nothing from storage, the loader shall see that at once. */
 static const stk_dataset_ops view_ops = {
-    .struct_size = sizeof(stk_dataset_ops),
-    .name = "view",
-    .doc = "Samples of another dataset.",
-    .close = view_close,
-    .prepare = view_prepare,
-    .describe = view_describe,
-};
-
-static const stk_dataset_ops located_view_ops = {
-    .struct_size = sizeof(stk_dataset_ops),
-    .name = "view",
-    .doc = "Samples of another dataset.",
-    .close = view_close,
-    .locate = view_locate,
-    .object = view_object,
-    .prepare = view_prepare,
-    .describe = view_describe,
-};
-
-static const stk_dataset_ops decoded_view_ops = {
     .struct_size = sizeof(stk_dataset_ops),
     .name = "view",
     .doc = "Samples of another dataset.",
@@ -154,8 +133,7 @@ static const stk_dataset_ops decoded_view_ops = {
 
 bool stk__is_view(const stk_dataset *dataset)
 {
-    return dataset->ops == &view_ops || dataset->ops == &located_view_ops ||
-           dataset->ops == &decoded_view_ops;
+    return dataset->ops->close == view_close;
 }
 
 stk_status stk__view_create(stk_dataset *dataset, uint64_t size, const char *what, stk__view **out,
@@ -167,9 +145,14 @@ stk_status stk__view_create(stk_dataset *dataset, uint64_t size, const char *wha
         return stk__fail(err, STK_ENOMEM, STK_STAGE_DATASET, "no memory for a %s of a dataset",
                          what);
     view->base = *dataset;
-    view->base.ops = !dataset->ops->locate  ? &view_ops
-                     : dataset->ops->decode ? &decoded_view_ops
-                                            : &located_view_ops;
+    /* What the inner dataset does without, a need for storage or for decoding, the loader shall see
+     * at once. */
+    view->ops = view_ops;
+    if (!dataset->ops->locate)
+        view->ops.locate = NULL, view->ops.object = NULL;
+    if (!dataset->ops->locate || !dataset->ops->decode)
+        view->ops.decode = NULL;
+    view->base.ops = &view->ops;
     view->base.size = size;
     view->base.block_size = 1;
     view->base.holds_context = false;

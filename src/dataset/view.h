@@ -11,7 +11,8 @@
 typedef struct stk__view stk__view;
 struct stk__view {
     stk_dataset base;
-    stk_dataset *inner; /* owned from stk__view_finish() on */
+    stk_dataset_ops ops; /* of `base`: no more than the inner dataset has */
+    stk_dataset *inner;  /* owned from stk__view_finish() on */
     /* At most STK_VIEW_CHUNK at a time; `out` is other memory than `indices`. */
     void (*map)(const stk__view *view, const uint64_t *indices, uint64_t *out, size_t n);
     const char *what;             /* "range", "indices", "split" */

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/text.h"
+
 /* A cancel may come from a signal handler, which can set a flag and wake nobody: waits look this
  * often. */
 #define LOOK_NS UINT64_C(20000000)
@@ -68,37 +70,31 @@ static stk__bad_sample *sort_bad(stk__bad_sample *list)
 /* One line of the quarantine log; a JSON object, written at once. */
 static void quarantine(stk_loader *loader, uint64_t epoch, const stk__bad_sample *bad)
 {
-    char line[1024], key[2 * STK_ERROR_KEY];
-    size_t n = 0;
+    stk__text text = {.ctx = loader->ctx};
 
-    for (const char *c = bad->key; *c && n + 8 < sizeof key; c++) {
-        if (*c == '"' || *c == '\\')
-            key[n++] = '\\';
-        if ((unsigned char)*c < 0x20)
-            n += (size_t)snprintf(key + n, 8, "\\u%04x", *c);
-        else
-            key[n++] = *c;
-    }
-    key[n] = 0;
-    int length = snprintf(
-        line, sizeof line,
-        "{\"epoch\": %" PRIu64 ", \"position\": %" PRIu64 ", \"index\": %" PRIu64
-        ", \"key\": \"%s\", \"offset\": %" PRId64
-        ", \"stage\": \"%s\", \"status\": \"%s\", \"reason\": \"%s\", \"action\": \"%s\"}\n",
-        epoch, bad->position, bad->index, key,
-        bad->offset == STK_NO_OFFSET ? -1 : (int64_t)bad->offset,
-        stk_stage_name((stk_stage)bad->stage), stk_status_name(bad->status),
-        bad->reason ? bad->reason : stk_status_text(bad->status),
-        bad->replaced                                   ? "replace"
-        : loader->options.on_error == STK_ON_ERROR_FAIL ? "fail"
-                                                        : "skip");
-    if (write(loader->quarantine, line, (size_t)length) != length) {
+    stk__text_add(&text,
+                  "{\"epoch\": %" PRIu64 ", \"position\": %" PRIu64 ", \"index\": %" PRIu64
+                  ", \"key\": ",
+                  epoch, bad->position, bad->index);
+    stk__text_add_json(&text, bad->key);
+    stk__text_add(&text,
+                  ", \"offset\": %" PRId64 ", \"stage\": \"%s\", \"status\": \"%s\", \"reason\": ",
+                  bad->offset == STK_NO_OFFSET ? -1 : (int64_t)bad->offset,
+                  stk_stage_name((stk_stage)bad->stage), stk_status_name(bad->status));
+    stk__text_add_json(&text, bad->reason ? bad->reason : stk_status_text(bad->status));
+    stk__text_add(&text, ", \"action\": \"%s\"}\n",
+                  bad->replaced                                   ? "replace"
+                  : loader->options.on_error == STK_ON_ERROR_FAIL ? "fail"
+                                                                  : "skip");
+    errno = ENOMEM;
+    if (text.failed || write(loader->quarantine, text.bytes, text.length) != (ssize_t)text.length) {
         stk__log(loader->ctx, STK_LOG_WARNING,
                  "quarantine log %s: could not be written: %s; it ends here",
                  loader->quarantine_path, strerrordesc_np(errno));
         close(loader->quarantine);
         loader->quarantine = -1;
     }
+    stk__text_release(&text);
 }
 
 static stk_status describe_bad(const stk_loader *loader, const stk__bad_sample *bad, uint64_t epoch,

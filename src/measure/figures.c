@@ -3,8 +3,8 @@
 #include "measure/figures.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
+
+#include "base/text.h"
 
 const stk__figure stk__figures[] = {
 #define FIGURE(name, member, kind)                                                                 \
@@ -80,101 +80,75 @@ const stk__figure stk__figures[] = {
 
 const size_t stk__num_figures = STK_COUNT(stk__figures);
 
-/* Text that is counted also where it does not fit. */
-typedef struct writer {
-    char *text;
-    size_t size, length;
-} writer;
-
-static void put(writer *w, const char *format, ...) STK_PRINTF(2, 3);
-
-static void put(writer *w, const char *format, ...)
+static void put_key(stk__text *out, const char *name)
 {
-    const bool fits = w->length < w->size;
-    va_list arguments;
-
-    va_start(arguments, format);
-    const int n = vsnprintf(fits ? w->text + w->length : NULL, fits ? w->size - w->length : 0,
-                            format, arguments);
-    va_end(arguments);
-    w->length += n > 0 ? (size_t)n : 0;
+    stk__text_add(out, "%s\"%s\": ", out->length ? ", " : "", name);
 }
 
-static void put_key(writer *w, const char *name)
-{
-    put(w, "%s\"%s\": ", w->length ? ", " : "", name);
-}
-
-static void put_real(writer *w, const char *name, double value)
+static void put_real(stk__text *out, const char *name, double value)
 {
     char number[32];
 
     stk_number_format(value, number);
-    put_key(w, name);
-    put(w, "%s", number);
+    put_key(out, name);
+    stk__text_add(out, "%s", number);
 }
 
-static void put_string(writer *w, const char *name, const char *text)
+static void put_string(stk__text *out, const char *name, const char *text)
 {
-    put_key(w, name);
-    put(w, "\"");
-    for (; *text; text++)
-        if (*text == '"' || *text == '\\')
-            put(w, "\\%c", *text);
-        else
-            put(w, (unsigned char)*text < 0x20 ? "\\u%04x" : "%c", (unsigned char)*text);
-    put(w, "\"");
+    put_key(out, name);
+    stk__text_add_json(out, text);
 }
 
 int stk_figures_format(const stk_figures *f, char *text, size_t size)
 {
-    writer w = {.text = text, .size = size};
+    stk__text out = {.bytes = text, .room = size};
 
     for (size_t i = 0; i < stk__num_figures; i++) {
         const stk__figure *row = &stk__figures[i];
         const char *at = (const char *)f + row->offset;
         if (row->kind == STK__FIGURE_REAL) {
-            put_real(&w, row->name, *(const double *)at);
+            put_real(&out, row->name, *(const double *)at);
             continue;
         }
         if (row->kind == STK__FIGURE_TEXT) {
-            put_string(&w, row->name, at);
+            put_string(&out, row->name, at);
             continue;
         }
-        put_key(&w, row->name);
+        put_key(&out, row->name);
         if (row->kind == STK__FIGURE_COUNT)
-            put(&w, "%" PRIu64, *(const uint64_t *)at);
+            stk__text_add(&out, "%" PRIu64, *(const uint64_t *)at);
         else if (row->kind == STK__FIGURE_WHOLE)
-            put(&w, "%" PRId64, *(const int64_t *)at);
+            stk__text_add(&out, "%" PRId64, *(const int64_t *)at);
         else if (row->kind == STK__FIGURE_CORES)
-            put(&w, "%" PRIu32, *(const uint32_t *)at);
+            stk__text_add(&out, "%" PRIu32, *(const uint32_t *)at);
         else
-            put(&w, "%s", *(const bool *)at ? "true" : "false");
+            stk__text_add(&out, "%s", *(const bool *)at ? "true" : "false");
     }
-    return (int)w.length;
+    return (int)out.length;
 }
 
 int stk_verdict_format(const stk_verdict *v, char *text, size_t size)
 {
-    writer w = {.text = text, .size = size};
+    stk__text out = {.bytes = text, .room = size};
 
-    put_string(&w, "limit", stk_limit_name(v->limit));
-    put_real(&w, "lost_share", v->lost_share);
-    put_real(&w, "limit_share", v->limit_share);
+    put_string(&out, "limit", stk_limit_name(v->limit));
+    put_real(&out, "lost_share", v->lost_share);
+    put_real(&out, "limit_share", v->limit_share);
     if (v->second != STK_LIMIT_UNKNOWN)
-        put_string(&w, "second", stk_limit_name(v->second));
-    put_string(&w, "knob", v->knob);
-    put_string(&w, "value", v->value);
-    put_real(&w, "gain", v->gain);
-    put_string(&w, "text", v->text);
-    return (int)w.length;
+        put_string(&out, "second", stk_limit_name(v->second));
+    put_string(&out, "knob", v->knob);
+    put_string(&out, "value", v->value);
+    put_real(&out, "gain", v->gain);
+    put_string(&out, "text", v->text);
+    return (int)out.length;
 }
 
 int stk_waits_format(const stk_waits *waits, char *text, size_t size)
 {
-    writer w = {.text = text, .size = size};
+    stk__text out = {.bytes = text, .room = size};
 
     for (int i = 0; i < STK_WAIT_PARTS; i++)
-        put_real(&w, stk_wait_name((stk_wait)i), (double)waits->parts_ns[i] * 1e-9);
-    return (int)w.length;
+        put_real(&out, stk_wait_name((stk_wait)i), (double)waits->parts_ns[i] * 1e-9);
+    return (int)out.length;
 }

@@ -2,13 +2,11 @@
 /* The verdict of a run: the logged one, that of logged figures, or what the events alone allow. */
 #include "measure/figures.h"
 #include "measure/read.h"
+#include "measure/verdict.h"
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
-
-#define MS 1e3
 
 /* ---- What the log says ---------------------------------------------------------------------- */
 
@@ -85,24 +83,13 @@ void stk__run_logged(stk__run *run, const stk__line *line)
 
 /* ---- What the events alone allow ------------------------------------------------------------- */
 
-static void say(stk_verdict *out, const char *format, ...) STK_PRINTF(2, 3);
-
-static void say(stk_verdict *out, const char *format, ...)
-{
-    size_t used = strlen(out->text);
-    va_list arguments;
-
-    va_start(arguments, format);
-    vsnprintf(out->text + used, sizeof out->text - used, format, arguments);
-    va_end(arguments);
-}
-
 static void judge_one_core(const stk_report_run *run, stk_verdict *v, double most)
 {
     v->limit = STK_LIMIT_ONE_CORE;
     v->gain = most;
     snprintf(v->knob, sizeof v->knob, "num_workers");
-    say(v,
+    stk__verdict_say(
+        v,
         "One core does all the work: without workers each batch is read and prepared in the "
         "thread of the step, which waits %.1f %% of the time (%.4g ms for a step of %.4g ms). "
         "Set num_workers to the usable cores less one or two: at most %.1fx the steps a second, "
@@ -119,9 +106,9 @@ static void judge_workers(const stk_report_run *run, stk_verdict *v, double most
     if (busy >= STK_JUDGE_BUSY) {
         v->limit = STK_LIMIT_WORKERS;
         v->gain = STK_MIN(2.0, most);
-        snprintf(v->knob, sizeof v->knob, "num_workers");
-        snprintf(v->value, sizeof v->value, "%.0f", 2 * run->num_workers);
-        say(v,
+        stk__verdict_advise(v, "num_workers", 2 * run->num_workers);
+        stk__verdict_say(
+            v,
             "All %.0f workers are busy %.0f %% of the time, and the step still waits %.1f %%. "
             "Whether they compute or wait for storage this log does not say: where cores are left "
             "over, or storage is what they wait for, set num_workers to %.0f; else make the work "
@@ -134,7 +121,8 @@ static void judge_workers(const stk_report_run *run, stk_verdict *v, double most
         v->limit = STK_LIMIT_STORAGE;
         v->gain = most;
         snprintf(v->knob, sizeof v->knob, "io_depth");
-        say(v,
+        stk__verdict_say(
+            v,
             "Storage is the limit: the workers prepare samples %.0f %% of the time, and %.1f "
             "reads of %.4g ms were in flight. The step waits %.1f %%. More io_depth helps where "
             "the store can do more at once; no wait at all would be %.2fx the steps a second.",
@@ -143,7 +131,8 @@ static void judge_workers(const stk_report_run *run, stk_verdict *v, double most
         return;
     }
     v->limit = STK_LIMIT_UNKNOWN;
-    say(v,
+    stk__verdict_say(
+        v,
         "No single limit shows in the events: the step waits %.1f %% of the time while the %.0f "
         "workers are busy %.0f %%. No wait at all would be %.2fx the steps a second.",
         100 * v->lost_share, run->num_workers, 100 * busy, most);
@@ -157,11 +146,12 @@ static void judge_events(const stk_report_run *run, stk_verdict *v)
     v->lost_share = lost;
     double most = 1 / STK_MAX(1 - lost, 1e-6);
     if (run->steps == 0 || run->wait.n == 0) {
-        say(v, "Nothing to judge: the log holds %s.",
-            run->steps ? "one training step" : "no training step");
+        stk__verdict_say(v, "Nothing to judge: the log holds %s.",
+                         run->steps ? "one training step" : "no training step");
     } else if (lost < STK_JUDGE_WAIT) {
         v->limit = STK_LIMIT_STEP;
-        say(v,
+        stk__verdict_say(
+            v,
             "The step is the limit: it ran %.1f %% of the time and waited %.1f %%. No setting of "
             "the loader can give more than %.2fx.",
             100 * (1 - lost), 100 * lost, most);
@@ -170,7 +160,8 @@ static void judge_events(const stk_report_run *run, stk_verdict *v)
     } else if (run->num_workers > 0) {
         judge_workers(run, v, most);
     } else {
-        say(v,
+        stk__verdict_say(
+            v,
             "The step waits %.1f %% of the time (%.4g ms for a step of %.4g ms). How many workers "
             "there were the log does not say. No wait at all would be %.2fx the steps a second.",
             100 * lost, MS * run->wait.mean, MS * run->step_mean, most);
@@ -239,7 +230,7 @@ static bool judge_ledger(const stk__run *run, stk_verdict *v)
     f.read_seconds = r->read_seconds;
     f.read_latency = r->reads ? r->read_seconds / (double)r->reads : 0;
     stk_judge(&f, v);
-    say(v, " The log ends before its figures; this is what its ledger allows.");
+    stk__verdict_say(v, " The log ends before its figures; this is what its ledger allows.");
     return true;
 }
 

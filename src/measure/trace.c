@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A trace of the loader as Chrome's and Perfetto's JSON [Trace Event Format, Google], written as it
- * happens: lanes of the step, of workers and of batches in the making, reads as spans of their own,
- * and an arrow from the samples that completed a batch to the batch and on to its step. Of all
- * batches every n-th is kept, whole. Times are microseconds of the monotonic clock.
+ * A trace of the loader for Chrome and Perfetto, written as it happens: lanes of the step, of
+ * workers and of batches in the making, reads as spans of their own, and an arrow from the samples
+ * that completed a batch to the batch and on to its step. Of all batches every n-th is kept, whole.
+ * Times are microseconds of the monotonic clock.
  */
 #include "measure/measure.h"
 
@@ -12,7 +12,11 @@
 #include <stdio.h>
 #include <unistd.h>
 
-enum { STEP = 0, WORKERS = 1000, BATCHES = 2000, LANES = 64, LINE = 512 };
+#include "base/chrome.h"
+
+enum { PROCESS = 1, LANES = 64, LINE = 512 };
+
+#define CATEGORY "stoker"
 
 #define MOST_EVENTS 1000000
 
@@ -36,19 +40,22 @@ static bool kept(stk_trace *t, uint64_t step)
     return step % t->every == 0 && !atomic_load_explicit(&t->full, memory_order_relaxed);
 }
 
-/* An event of a lane; `more` are its last members, with a comma before. */
-static void put(stk_trace *t, const char *name, const char *phase, uint32_t lane, uint64_t when_ns,
-                const char *more)
+/* An event of a lane that begins; put() follows, once it is whole. */
+static stk__text begin(char line[LINE], const char *name, char phase, uint32_t lane,
+                       uint64_t when_ns)
 {
-    char line[LINE];
+    stk__text text = {.bytes = line, .room = LINE};
 
-    int n = snprintf(line, sizeof line,
-                     "{\"name\":\"%s\",\"cat\":\"stoker\",\"ph\":\"%s\",\"pid\":1,\"tid\":%" PRIu32
-                     ",\"ts\":%" PRIu64 ".%03u%s},\n",
-                     name, phase, lane, when_ns / 1000, (unsigned)(when_ns % 1000), more);
-    if (n < 0 || n >= (int)sizeof line)
+    stk__chrome_begin(&text, name, CATEGORY, phase, (stk__chrome_place){PROCESS, lane, when_ns});
+    return text;
+}
+
+static void put(stk_trace *t, stk__text *text)
+{
+    stk__text_put(text, ",\n", 2);
+    if (text->length >= LINE)
         return;
-    stk__writer_put(t->writer, line, (size_t)n);
+    stk__writer_put(t->writer, text->bytes, text->length);
     if (atomic_fetch_add(&t->events, 1) == MOST_EVENTS && !atomic_exchange(&t->full, true))
         stk__log(t->ctx, STK_LOG_WARNING,
                  "the trace ends after %d events: keep fewer batches (trace_every)", MOST_EVENTS);
@@ -57,44 +64,46 @@ static void put(stk_trace *t, const char *name, const char *phase, uint32_t lane
 static void put_span(stk_trace *t, const char *name, uint32_t lane, uint64_t start_ns,
                      uint64_t end_ns, uint64_t epoch, uint64_t step, uint64_t count)
 {
-    const uint64_t ns = end_ns - start_ns;
-    char more[200];
+    char line[LINE];
+    stk__text text = {.bytes = line, .room = LINE};
 
-    snprintf(more, sizeof more,
-             ",\"dur\":%" PRIu64 ".%03u,\"args\":{\"epoch\":%" PRIu64 ",\"step\":%" PRIu64
-             ",\"samples\":%" PRIu64 "}",
-             ns / 1000, (unsigned)(ns % 1000), epoch, step, count);
-    put(t, name, "X", lane, start_ns, more);
+    stk__chrome_begin_span(&text, name, CATEGORY, (stk__chrome_place){PROCESS, lane, start_ns},
+                           end_ns);
+    stk__chrome_batch(&text, epoch, step, count);
+    stk__text_put(&text, "}", 1);
+    put(t, &text);
 }
 
 /* One stop of the arrow of a batch: 's' begins, 't' goes on, 'f' ends it. */
-static void put_arrow(stk_trace *t, const char *phase, uint32_t lane, uint64_t when_ns,
-                      uint64_t epoch, uint64_t step)
+static void put_arrow(stk_trace *t, char phase, uint32_t lane, uint64_t when_ns, uint64_t epoch,
+                      uint64_t step)
 {
-    char more[100];
+    char line[LINE];
+    stk__text text = begin(line, "sample to batch to step", phase, lane, when_ns);
 
-    snprintf(more, sizeof more, ",\"bp\":\"e\",\"id\":\"%" PRIu64 ".%" PRIu64 "\"", epoch, step);
-    put(t, "sample to batch to step", phase, lane, when_ns, more);
+    stk__text_add(&text, ",\"bp\":\"e\",\"id\":\"%" PRIu64 ".%" PRIu64 "\"}", epoch, step);
+    put(t, &text);
 }
 
 static void put_read(stk_trace *t, const stk__event *event)
 {
     const uint64_t id = atomic_fetch_add(&t->reads, 1);
-    char more[160];
+    char line[LINE];
 
     if (!kept(t, id))
         return;
-    snprintf(more, sizeof more,
-             ",\"id\":%" PRIu64 ",\"args\":{\"bytes\":%" PRIu64 ",\"status\":\"%s\"}", id,
-             event->bytes, stk_status_name(event->status));
-    put(t, "read", "b", STEP, event->start_ns, more);
-    snprintf(more, sizeof more, ",\"id\":%" PRIu64, id);
-    put(t, "read", "e", STEP, event->end_ns, more);
+    stk__text text = begin(line, "read", 'b', STK__LANE_STEP, event->start_ns);
+    stk__text_add(&text, ",\"id\":%" PRIu64 ",\"args\":{\"bytes\":%" PRIu64 ",\"status\":\"%s\"}}",
+                  id, event->bytes, stk_status_name(event->status));
+    put(t, &text);
+    text = begin(line, "read", 'e', STK__LANE_STEP, event->end_ns);
+    stk__text_add(&text, ",\"id\":%" PRIu64 "}", id);
+    put(t, &text);
 }
 
 static uint32_t lane_of(const stk__event *event)
 {
-    return event->worker < LANES ? WORKERS + event->worker : STEP;
+    return event->worker < LANES ? STK__LANE_WORKERS + event->worker : STK__LANE_STEP;
 }
 
 static void put_sample(stk_trace *t, const stk__event *event)
@@ -109,7 +118,7 @@ static void put_sample(stk_trace *t, const stk__event *event)
 
 static void put_batch(stk_trace *t, const stk__event *event)
 {
-    const uint32_t lane = BATCHES + (uint32_t)(event->step / t->every % LANES);
+    const uint32_t lane = STK__LANE_BATCHES + (uint32_t)(event->step / t->every % LANES);
 
     put_span(t, "batch", lane, event->start_ns, event->end_ns, event->epoch, event->step,
              event->count);
@@ -118,8 +127,8 @@ static void put_batch(stk_trace *t, const stk__event *event)
     const task *last = &t->tasks[event->worker];
     if (last->epoch != event->epoch || last->step != event->step)
         return;
-    put_arrow(t, "s", WORKERS + event->worker, last->start_ns, event->epoch, event->step);
-    put_arrow(t, "t", lane, last->end_ns, event->epoch, event->step);
+    put_arrow(t, 's', STK__LANE_WORKERS + event->worker, last->start_ns, event->epoch, event->step);
+    put_arrow(t, 't', lane, last->end_ns, event->epoch, event->step);
 }
 
 static void on_event(void *user, const stk__event *event)
@@ -137,16 +146,16 @@ static void on_event(void *user, const stk__event *event)
     else if (event->kind == STK__EVENT_BATCH)
         put_batch(t, event);
     else if (event->kind == STK__EVENT_DELIVER)
-        put_span(t, "data wait", STEP, event->start_ns, event->end_ns, event->epoch, event->step,
-                 event->count);
+        put_span(t, "data wait", STK__LANE_STEP, event->start_ns, event->end_ns, event->epoch,
+                 event->step, event->count);
 }
 
 void stk_trace_step(stk_trace *t, uint64_t epoch, uint64_t step, uint64_t start_ns, uint64_t end_ns)
 {
     if (!t || !kept(t, step) || end_ns < start_ns)
         return;
-    put_span(t, "step", STEP, start_ns, end_ns, epoch, step, 0);
-    put_arrow(t, "f", STEP, start_ns, epoch, step);
+    put_span(t, "step", STK__LANE_STEP, start_ns, end_ns, epoch, step, 0);
+    put_arrow(t, 'f', STK__LANE_STEP, start_ns, epoch, step);
 }
 
 stk_status stk_trace_open(stk_context *context, const char *path, uint64_t every, stk_trace **out,
@@ -184,19 +193,37 @@ stk_status stk_trace_open(stk_context *context, const char *path, uint64_t every
     return STK_OK;
 }
 
-static void put_name(stk_trace *t, uint32_t lane, const char *what, uint32_t number)
+static stk__text name_lane(char line[LINE], uint32_t lane, const char *name)
 {
-    char more[100];
+    stk__text text = {.bytes = line, .room = LINE};
 
-    snprintf(more, sizeof more, ",\"args\":{\"name\":\"%s %" PRIu32 "\"}", what, number);
-    put(t, "thread_name", "M", lane, 0, more);
+    stk__chrome_name(&text, "thread_name", (stk__chrome_place){PROCESS, lane, 0}, name);
+    return text;
+}
+
+/* Of the lanes that were used, and the end of the list. */
+static void put_names(stk_trace *t)
+{
+    char name[32], line[LINE];
+    stk__text text;
+
+    for (uint32_t i = 0; i < LANES; i++) {
+        snprintf(name, sizeof name, "worker %" PRIu32, i);
+        text = name_lane(line, STK__LANE_WORKERS + i, name);
+        if (atomic_load(&t->seen[i]))
+            put(t, &text);
+        snprintf(name, sizeof name, "batches %" PRIu32, i);
+        text = name_lane(line, STK__LANE_BATCHES + i, name);
+        put(t, &text);
+    }
+    stk__writer_flush(t->writer);
+    text = name_lane(line, STK__LANE_STEP, "step");
+    stk__text_put(&text, "\n]\n", 3);
+    stk__writer_put(t->writer, text.bytes, text.length);
 }
 
 stk_status stk_trace_close(stk_trace **trace, stk_error *err)
 {
-    static const char last[] = "{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":1,\"tid\":0,"
-                               "\"args\":{\"name\":\"step\"}}\n]\n";
-
     if (!trace || !*trace)
         return STK_OK;
     stk_trace *t = *trace;
@@ -205,13 +232,7 @@ stk_status stk_trace_close(stk_trace **trace, stk_error *err)
     if (!stk__context_forked(ctx)) {
         stk__probe_remove(ctx, &t->probe);
         stk__writer_flush(t->writer);
-        for (uint32_t i = 0; i < LANES; i++) {
-            if (atomic_load(&t->seen[i]))
-                put_name(t, WORKERS + i, "worker", i);
-            put_name(t, BATCHES + i, "batches", i);
-        }
-        stk__writer_flush(t->writer);
-        stk__writer_put(t->writer, last, sizeof last - 1);
+        put_names(t);
     }
     stk_status status = stk__writer_close(&t->writer, err);
     stk__free(ctx, t);

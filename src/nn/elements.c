@@ -294,26 +294,22 @@ static stk_status backward(stk__plan *plan, stk__step *step, uint32_t value, stk
     return STK_OK;
 }
 
-#define FORWARD(name, call)                                                                        \
-    static void name##_body(void *argument, uint64_t from, uint64_t to, uint32_t part)             \
+#define BODY(function, call)                                                                       \
+    static void function(void *argument, uint64_t from, uint64_t to, uint32_t part)                \
     {                                                                                              \
         const loop *l = argument;                                                                  \
         const piece p = piece_of(l, from);                                                         \
         uint64_t n = to - from;                                                                    \
         call;                                                                                      \
-    }                                                                                              \
+    }
+#define FORWARD(name, call)                                                                        \
+    BODY(name##_body, call)                                                                        \
     static stk_status name##_forward(stk__plan *plan, stk__step *step, stk_error *err)             \
     {                                                                                              \
         return forward(plan, step, name##_body);                                                   \
     }
 #define BACKWARD(name, value, call)                                                                \
-    static void name##_back(void *argument, uint64_t from, uint64_t to, uint32_t part)             \
-    {                                                                                              \
-        const loop *l = argument;                                                                  \
-        const piece p = piece_of(l, from);                                                         \
-        uint64_t n = to - from;                                                                    \
-        call;                                                                                      \
-    }                                                                                              \
+    BODY(name##_back, call)                                                                        \
     static stk_status name##_backward(stk__plan *plan, stk__step *step, stk_error *err)            \
     {                                                                                              \
         return backward(plan, step, step->value, name##_back);                                     \

@@ -89,27 +89,6 @@ void stk__double_text(char text[STK__DOUBLE_TEXT], double value)
     }
 }
 
-size_t stk__utf8_character(const char *text, size_t left)
-{
-    const uint8_t *at = (const uint8_t *)text;
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    uint32_t code;
-    size_t n;
-
-    if (left == 0 || at[0] < 0x80)
-        return left > 0;
-    n = (at[0] & 0xe0) == 0xc0 ? 2 : (at[0] & 0xf0) == 0xe0 ? 3 : (at[0] & 0xf8) == 0xf0 ? 4 : 0;
-    if (n == 0 || n > left)
-        return 0;
-    code = at[0] & (0x7fu >> n);
-    for (size_t i = 1; i < n; i++) {
-        if ((at[i] & 0xc0) != 0x80)
-            return 0;
-        code = code << 6 | (at[i] & 0x3f);
-    }
-    return code < least[n] || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff) ? 0 : n;
-}
-
 bool stk__utf8_valid(const char *text, size_t length)
 {
     for (size_t i = 0; i < length;) {

@@ -3,7 +3,7 @@
 #ifndef STK_SRC_TRAIN_BYTES_H
 #define STK_SRC_TRAIN_BYTES_H
 
-#include "base/base.h"
+#include "base/text.h"
 
 /* A growing run of bytes. */
 typedef struct stk__bytes {
@@ -25,8 +25,6 @@ int stk__bytes_write(stk__bytes *bytes, int fd);
 #define STK__DOUBLE_TEXT 40
 void stk__double_text(char text[STK__DOUBLE_TEXT], double value);
 
-/* Length of the UTF-8 character at `at`, of which `left` bytes are there; 0: there is none. */
-size_t stk__utf8_character(const char *at, size_t left);
 bool stk__utf8_valid(const char *text, size_t length);
 /* Put a text with '?' in place of bytes that are not UTF-8. */
 bool stk__bytes_clean(stk__bytes *bytes, const char *text);

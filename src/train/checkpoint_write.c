@@ -83,14 +83,14 @@ static stk_status write_snapshot(stk__checkpoint_writer *writer, const char *pat
     stk__hash hash;
     size_t at;
 
-    if (stk__hash_head(&hash, head->bytes, head->length, &at) != STK_OK)
+    if (stk__hash_head(&hash, head->text.bytes, head->text.length, &at) != STK_OK)
         return stk__fail(err, STK_EINTERNAL, STK_STAGE_TRAIN, "a checkpoint has no hash");
     stk__hash_update(&hash, writer->data, head->data_bytes);
     stk__hash_digits(&hash, digits);
-    memcpy(head->bytes + at, digits, STK__HASH_DIGITS);
-    STK_TRY(stk__durable_begin(writer->ctx, writer->calls, path, head->length + head->data_bytes,
-                               &file, err));
-    stk_status status = stk__durable_write(file, head->bytes, head->length, err);
+    memcpy(head->text.bytes + at, digits, STK__HASH_DIGITS);
+    STK_TRY(stk__durable_begin(writer->ctx, writer->calls, path,
+                               head->text.length + head->data_bytes, &file, err));
+    stk_status status = stk__durable_write(file, head->text.bytes, head->text.length, err);
     if (status == STK_OK)
         status = stk__durable_write(file, writer->data, head->data_bytes, err);
     if (status == STK_OK)
@@ -206,7 +206,7 @@ stk_status stk__checkpoint_writer_create_on(stk_context *ctx, const stk__file_ca
         return no_memory(err);
     writer->ctx = ctx;
     writer->calls = calls;
-    writer->head.ctx = ctx;
+    writer->head.text.ctx = ctx;
     pthread_mutex_init(&writer->lock, NULL);
     stk__cond_init(&writer->has_jobs);
     stk__cond_init(&writer->done);

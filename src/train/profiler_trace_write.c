@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A trace as Chrome's and Perfetto's JSON [Trace Event Format, Google]: phases X (a span), i (an
- * instant), C (a counter), M (names), s and f (an arrow). pid is the rank. Threads: 0 is the
- * trainer's with its layers; then the workers; then lanes of batches in the making and of reads,
- * which overlap and share a lane only where they do not. Times are microseconds since the first
- * event.
+ * A trace as a file for Chrome and Perfetto. The process is the rank. The lane of steps is the
+ * trainer's with its layers; batches in the making and reads, which overlap, share a lane only
+ * where they do not. Times are since the first event.
  */
 #include "train/profiler.h"
 
@@ -12,10 +10,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "train/bytes.h"
+#include "base/chrome.h"
 #include "train/durable.h"
 
-enum { TRAINER = 0, WORKERS = 1000, BATCHES = 2000, READS = 3000, LANES = 512, FLUSH = 1 << 16 };
+enum { LANES = 512, FLUSH = 1 << 16 };
 
 typedef struct writer {
     const stk_profile *p;
@@ -44,62 +42,37 @@ static stk_status flush(writer *w, size_t least, stk_error *err)
     return STK_OK;
 }
 
-/* A JSON string; bytes that are not UTF-8 become '?'. */
-static void put_string(stk__text *out, const char *text)
+static stk__chrome_place place(const writer *w, uint32_t lane, uint64_t when_ns)
 {
-    size_t left = strlen(text);
-
-    stk__text_add(out, "\"");
-    while (left) {
-        const size_t n = stk__utf8_character(text, left);
-        const unsigned char c = (unsigned char)*text;
-        if (n == 0)
-            stk__text_add(out, "?");
-        else if (c == '"' || c == '\\')
-            stk__text_add(out, "\\%c", c);
-        else if (c < 0x20)
-            stk__text_add(out, "\\u%04x", c);
-        else
-            stk__text_add(out, "%.*s", (int)n, text);
-        text += n ? n : 1;
-        left -= n ? n : 1;
-    }
-    stk__text_add(out, "\"");
+    return (stk__chrome_place){w->p->trainer->strategy->rank, lane, when_ns - w->zero_ns};
 }
 
-/* Thousandths: microseconds of nanoseconds, in any locale. */
-static void put_thousandths(stk__text *out, uint64_t value)
+static void next(writer *w)
 {
-    stk__text_add(out, "%" PRIu64 ".%03u", value / 1000, (unsigned)(value % 1000));
+    stk__text_add(&w->text, w->comma ? ",\n" : "\n");
+    w->comma = true;
 }
 
 /* What every event has; the caller goes on with members and the closing brace. */
-static void begin(writer *w, const char *name, const char *category, char phase, uint32_t thread,
+static void begin(writer *w, const char *name, const char *category, char phase, uint32_t lane,
                   uint64_t when_ns)
 {
-    stk__text_add(&w->text, "%s\n{\"name\":", w->comma ? "," : "");
-    w->comma = true;
-    put_string(&w->text, name);
-    stk__text_add(&w->text,
-                  ",\"cat\":\"%s\",\"ph\":\"%c\",\"pid\":%" PRIu64 ",\"tid\":%" PRIu32 ",\"ts\":",
-                  category, phase, w->p->trainer->strategy->rank, thread);
-    put_thousandths(&w->text, when_ns - w->zero_ns);
+    next(w);
+    stk__chrome_begin(&w->text, name, category, phase, place(w, lane, when_ns));
 }
 
-static void begin_span(writer *w, const char *name, const char *category, uint32_t thread,
+static void begin_span(writer *w, const char *name, const char *category, uint32_t lane,
                        const stk__trace_event *event)
 {
-    begin(w, name, category, 'X', thread, event->start_ns);
-    stk__text_add(&w->text, ",\"dur\":");
-    put_thousandths(&w->text, event->end_ns - event->start_ns);
+    next(w);
+    stk__chrome_begin_span(&w->text, name, category, place(w, lane, event->start_ns),
+                           event->end_ns - w->zero_ns);
 }
 
-static void put_name(writer *w, const char *what, uint32_t thread, const char *name)
+static void put_name(writer *w, const char *what, uint32_t lane, const char *name)
 {
-    begin(w, what, "__metadata", 'M', thread, w->zero_ns);
-    stk__text_add(&w->text, ",\"args\":{\"name\":");
-    put_string(&w->text, name);
-    stk__text_add(&w->text, "}}");
+    next(w);
+    stk__chrome_name(&w->text, what, place(w, lane, w->zero_ns), name);
 }
 
 /* ---- Events ---------------------------------------------------------------------------------- */
@@ -108,12 +81,10 @@ static void put_call(writer *w, const stk__trace_event *event)
 {
     const stk__profile_entry *entry = &w->p->entries[event->lane];
 
-    begin_span(w, entry->name, entry->role == STK__ROLE_BATCH ? "step" : "call", TRAINER, event);
+    begin_span(w, entry->name, entry->role == STK__ROLE_BATCH ? "step" : "call", STK__LANE_STEP,
+               event);
     if (entry->role == STK__ROLE_BATCH)
-        stk__text_add(&w->text,
-                      ",\"args\":{\"epoch\":%" PRIu64 ",\"step\":%" PRIu64 ",\"samples\":%" PRIu64
-                      "}",
-                      event->a, event->b, event->c);
+        stk__chrome_batch(&w->text, event->a, event->b, event->c);
     stk__text_add(&w->text, "}");
 }
 
@@ -122,13 +93,13 @@ static void put_layer(writer *w, const stk__trace_event *event)
     const stk__profile_entry *entry = &w->p->entries[event->lane];
     const uint64_t ns = STK_MAX(event->end_ns - event->start_ns, (uint64_t)1);
 
-    begin_span(w, entry->name, "layer", TRAINER, event);
+    begin_span(w, entry->name, "layer", STK__LANE_STEP, event);
     stk__text_add(&w->text,
                   ",\"args\":{\"flops\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"gflop_per_s\":",
                   event->a, event->b);
-    put_thousandths(&w->text, (uint64_t)((double)event->a / (double)ns * 1e3));
+    stk__text_add_thousandths(&w->text, (uint64_t)((double)event->a / (double)ns * 1e3));
     stk__text_add(&w->text, ",\"gb_per_s\":");
-    put_thousandths(&w->text, (uint64_t)((double)event->b / (double)ns * 1e3));
+    stk__text_add_thousandths(&w->text, (uint64_t)((double)event->b / (double)ns * 1e3));
     stk__text_add(&w->text, "}}");
 }
 
@@ -138,7 +109,8 @@ static void put_sample(writer *w, const stk__trace_event *event)
 
     if (worker)
         w->workers[event->lane] = true;
-    begin_span(w, "prepare", "sample", worker ? WORKERS + event->lane : TRAINER, event);
+    begin_span(w, "prepare", "sample", worker ? STK__LANE_WORKERS + event->lane : STK__LANE_STEP,
+               event);
     stk__text_add(&w->text,
                   ",\"args\":{\"epoch\":%" PRIu64 ",\"position\":%" PRIu64 ",\"samples\":%" PRIu64
                   "}}",
@@ -147,12 +119,12 @@ static void put_sample(writer *w, const stk__trace_event *event)
 
 static void put_bad(writer *w, const stk__trace_event *event)
 {
-    begin(w, "bad sample", "sample", 'i', TRAINER, event->start_ns);
+    begin(w, "bad sample", "sample", 'i', STK__LANE_STEP, event->start_ns);
     stk__text_add(&w->text,
                   ",\"s\":\"p\",\"args\":{\"index\":%" PRIu64 ",\"position\":%" PRIu64
                   ",\"status\":",
                   event->a, event->b);
-    put_string(&w->text, stk_status_name((stk_status)(int64_t)event->c));
+    stk__text_add_json(&w->text, stk_status_name((stk_status)(int64_t)event->c));
     stk__text_add(&w->text, "}}");
 }
 
@@ -171,11 +143,11 @@ static uint32_t take_lane(uint64_t ends[LANES], uint32_t *lanes, const stk__trac
 
 static void put_read(writer *w, const stk__trace_event *event, uint32_t lane)
 {
-    begin_span(w, "read", "read", READS + lane, event);
+    begin_span(w, "read", "read", STK__LANE_READS + lane, event);
     stk__text_add(&w->text,
                   ",\"args\":{\"bytes\":%" PRIu64 ",\"samples\":%" PRIu64 ",\"status\":", event->a,
                   event->b);
-    put_string(&w->text, stk_status_name((stk_status)(int64_t)event->c));
+    stk__text_add_json(&w->text, stk_status_name((stk_status)(int64_t)event->c));
     stk__text_add(&w->text, "}}");
 }
 
@@ -246,18 +218,16 @@ static const stk__trace_event *find_step(const writer *w, const stk__trace_event
 
 static void put_batch(writer *w, const stk__trace_event *event, uint32_t lane, uint64_t *arrow)
 {
-
-    begin_span(w, "batch", "batch", BATCHES + lane, event);
-    stk__text_add(&w->text,
-                  ",\"args\":{\"epoch\":%" PRIu64 ",\"step\":%" PRIu64 ",\"samples\":%" PRIu64 "}}",
-                  event->a, event->b, event->c);
+    begin_span(w, "batch", "batch", STK__LANE_BATCHES + lane, event);
+    stk__chrome_batch(&w->text, event->a, event->b, event->c);
+    stk__text_add(&w->text, "}");
     const stk__trace_event *step = find_step(w, event);
     if (!step)
         return;
     const uint64_t id = ++*arrow;
-    begin(w, "batch to step", "flow", 's', BATCHES + lane, event->start_ns);
+    begin(w, "batch to step", "flow", 's', STK__LANE_BATCHES + lane, event->start_ns);
     stk__text_add(&w->text, ",\"id\":%" PRIu64 "}", id);
-    begin(w, "batch to step", "flow", 'f', TRAINER, step->start_ns);
+    begin(w, "batch to step", "flow", 'f', STK__LANE_STEP, step->start_ns);
     stk__text_add(&w->text, ",\"bp\":\"e\",\"id\":%" PRIu64 "}", id);
 }
 
@@ -294,7 +264,7 @@ static stk_status put_ready(writer *w, stk_error *err)
     qsort(changes, n, sizeof *changes, compare_changes);
     for (size_t i = 0; i < n && status == STK_OK; i++) {
         ready = STK_MAX(ready + changes[i].by, (int64_t)0);
-        begin(w, "batches ready", "loader", 'C', TRAINER, changes[i].when_ns);
+        begin(w, "batches ready", "loader", 'C', STK__LANE_STEP, changes[i].when_ns);
         stk__text_add(&w->text, ",\"args\":{\"batches\":%" PRId64 "}}", ready);
         status = flush(w, FLUSH, err);
     }
@@ -353,18 +323,18 @@ static void put_names(writer *w)
     char name[48];
 
     snprintf(name, sizeof name, "stoker, rank %" PRIu64, w->p->trainer->strategy->rank);
-    put_name(w, "process_name", TRAINER, name);
-    put_name(w, "thread_name", TRAINER, "trainer");
+    put_name(w, "process_name", STK__LANE_STEP, name);
+    put_name(w, "thread_name", STK__LANE_STEP, "trainer");
     for (uint32_t i = 0; i < LANES; i++) {
         snprintf(name, sizeof name, "worker %" PRIu32, i);
         if (w->workers[i])
-            put_name(w, "thread_name", WORKERS + i, name);
+            put_name(w, "thread_name", STK__LANE_WORKERS + i, name);
         snprintf(name, sizeof name, "batches %" PRIu32, i);
         if (i < w->num_batch_lanes)
-            put_name(w, "thread_name", BATCHES + i, name);
+            put_name(w, "thread_name", STK__LANE_BATCHES + i, name);
         snprintf(name, sizeof name, "reads %" PRIu32, i);
         if (i < w->num_read_lanes)
-            put_name(w, "thread_name", READS + i, name);
+            put_name(w, "thread_name", STK__LANE_READS + i, name);
     }
 }
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include "train/bytes.h"
+#include "base/text.h"
 #include "train/durable.h"
 
 #define MAX_VERSION INT64_C(1000000000)
@@ -146,50 +146,40 @@ static bool is_plain(const char *text)
     return true;
 }
 
-/* A name or value; in double quotes, with escapes for what would not be read back. */
-static bool put_scalar(stk__bytes *to, const char *text)
+/* A name or value; in double quotes, where a JSON string is one of YAML, if it would not be read
+ * back without. */
+static void put_scalar(stk__text *to, const char *text)
 {
     if (is_plain(text))
-        return stk__bytes_text(to, text);
-    bool good = stk__bytes_text(to, "\"");
-    for (const unsigned char *c = (const unsigned char *)text; *c && good; c++) {
-        char escaped[8];
-        if (*c == '"' || *c == '\\')
-            snprintf(escaped, sizeof escaped, "\\%c", *c);
-        else if (*c < 0x20 || *c == 0x7f)
-            snprintf(escaped, sizeof escaped, "\\x%02x", *c);
-        else
-            escaped[0] = 0;
-        size_t length = stk__utf8_character((const char *)c, strlen((const char *)c));
-        if (escaped[0])
-            good = stk__bytes_text(to, escaped);
-        else
-            good = length ? stk__bytes_put(to, c, length) : stk__bytes_text(to, "?");
-        c += length > 1 ? length - 1 : 0;
-    }
-    return good && stk__bytes_text(to, "\"");
+        stk__text_add(to, "%s", text);
+    else
+        stk__text_add_json(to, text);
 }
 
 stk_status stk__hparams_write(stk_context *ctx, const char *log_dir, const stk_hparam *params,
                               size_t n, stk_error *err)
 {
-    stk__bytes text = {.ctx = ctx};
+    stk__text text = {.ctx = ctx};
     stk__durable *file = NULL;
 
-    bool good = n > 0 || stk__bytes_text(&text, "{}\n");
-    for (size_t i = 0; i < n && good; i++)
-        good = put_scalar(&text, params[i].name) && stk__bytes_text(&text, ": ") &&
-               put_scalar(&text, params[i].value) && stk__bytes_text(&text, "\n");
+    if (n == 0)
+        stk__text_add(&text, "{}\n");
+    for (size_t i = 0; i < n; i++) {
+        put_scalar(&text, params[i].name);
+        stk__text_add(&text, ": ");
+        put_scalar(&text, params[i].value);
+        stk__text_add(&text, "\n");
+    }
     char *path = stk__format(ctx, "%s/hparams.yaml", log_dir);
-    stk_status status = good && path ? STK_OK : no_memory(err);
+    stk_status status = !text.failed && path ? STK_OK : no_memory(err);
     if (status == STK_OK)
         status = stk__durable_begin(ctx, NULL, path, 0, &file, err);
     if (status == STK_OK)
-        status = stk__durable_write(file, text.data, text.length, err);
+        status = stk__durable_write(file, text.bytes, text.length, err);
     if (status == STK_OK)
         status = stk__durable_commit(&file, err);
     stk__durable_abandon(&file);
     stk__free(ctx, path);
-    stk__bytes_release(&text);
+    stk__text_release(&text);
     return status;
 }

@@ -9,6 +9,7 @@
 #ifndef STK_SRC_TRAIN_SAFETENSORS_H
 #define STK_SRC_TRAIN_SAFETENSORS_H
 
+#include "base/text.h"
 #include "train/checkpoint.h"
 
 #define STK__SAFETENSORS_MAX_HEADER UINT64_C(100000000) /* bytes of JSON, as in the reference */
@@ -67,9 +68,7 @@ void stk__safetensors_file_close(stk__safetensors_file *file);
 
 /* A growing text; kept by its owner, so that the next header needs no memory. */
 typedef struct stk__safetensors_head {
-    stk_context *ctx;
-    char *bytes; /* the length and the JSON, padded: what a file begins with */
-    size_t length, capacity;
+    stk__text text;  /* the length and the JSON, padded: what a file begins with */
     size_t *order;   /* numbers of the tensors in the order of the data */
     size_t *by_name; /* the same, sorted by name */
     size_t order_room;

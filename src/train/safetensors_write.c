@@ -32,60 +32,6 @@ stk_dtype stk__safetensors_dtype_parse(const char *name)
     return STK_DTYPE_NONE;
 }
 
-/* ---- A growing text ---- */
-
-static bool put(stk__safetensors_head *head, const char *bytes, size_t length)
-{
-    if (length > head->capacity - head->length) {
-        uint64_t capacity = STK_MAX(2 * (uint64_t)head->capacity, head->length + length + 4096);
-        char *grown = stk__realloc(head->ctx, head->bytes, capacity);
-        if (!grown)
-            return false;
-        head->bytes = grown;
-        head->capacity = capacity;
-    }
-    memcpy(head->bytes + head->length, bytes, length);
-    head->length += length;
-    return true;
-}
-
-static bool put_text(stk__safetensors_head *head, const char *text)
-{
-    return put(head, text, strlen(text));
-}
-
-static bool put_number(stk__safetensors_head *head, uint64_t value)
-{
-    char text[24];
-
-    snprintf(text, sizeof text, "%" PRIu64, value);
-    return put_text(head, text);
-}
-
-/* A JSON string. */
-static bool put_string(stk__safetensors_head *head, const char *text)
-{
-    bool good = put(head, "\"", 1);
-
-    while (*text && good) {
-        size_t plain = 0;
-        while ((unsigned char)text[plain] >= 0x20 && text[plain] != '"' && text[plain] != '\\')
-            plain++;
-        good = put(head, text, plain);
-        text += plain;
-        if (!*text || !good)
-            break;
-        char escaped[8];
-        if (*text == '"' || *text == '\\')
-            snprintf(escaped, sizeof escaped, "\\%c", *text);
-        else
-            snprintf(escaped, sizeof escaped, "\\u%04x", (unsigned char)*text);
-        good = put_text(head, escaped);
-        text++;
-    }
-    return good && put(head, "\"", 1);
-}
-
 /* ---- Checks ---- */
 
 /* A name for a message, cut. */
@@ -171,10 +117,11 @@ static stk_status reserve(stk__safetensors_head *head, size_t n, stk_error *err)
     n = STK_MAX(n, (size_t)1);
     if (n <= head->order_room)
         return STK_OK;
-    stk__free(head->ctx, head->order);
+    stk__free(head->text.ctx, head->order);
     head->order_room = 0;
-    head->order =
-        stk__mul_size(n, 2 * sizeof *head->order, &bytes) ? stk__alloc(head->ctx, bytes) : NULL;
+    head->order = stk__mul_size(n, 2 * sizeof *head->order, &bytes)
+                      ? stk__alloc(head->text.ctx, bytes)
+                      : NULL;
     if (!head->order)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for a checkpoint");
     head->by_name = head->order + n;
@@ -193,44 +140,48 @@ static void arrange(stk__safetensors_head *head, const stk_state_tensor *tensors
                 head->order[at++] = i;
 }
 
-static bool put_texts(stk__safetensors_head *head, const stk__checkpoint_text *texts, size_t n)
+static void put_texts(stk__text *out, const stk__checkpoint_text *texts, size_t n)
 {
-    bool good = put_text(head, "\"__metadata__\":{");
-
-    for (size_t i = 0; i < n && good; i++)
-        good = (i == 0 || put(head, ",", 1)) && put_string(head, texts[i].name) &&
-               put(head, ":", 1) && put_string(head, texts[i].text);
-    return good && put(head, "}", 1);
+    stk__text_add(out, "\"__metadata__\":{");
+    for (size_t i = 0; i < n; i++) {
+        stk__text_put(out, ",", i > 0);
+        stk__text_add_json(out, texts[i].name);
+        stk__text_add(out, ":");
+        stk__text_add_json(out, texts[i].text);
+    }
+    stk__text_add(out, "}");
 }
 
-static bool put_tensor(stk__safetensors_head *head, const stk_state_tensor *t)
+static void put_tensor(stk__text *out, const stk_state_tensor *t, uint64_t begin, uint64_t end)
 {
-    bool good = put_string(head, t->name) && put_text(head, ":{\"dtype\":\"") &&
-                put_text(head, stk__safetensors_dtype_name(t->dtype)) &&
-                put_text(head, "\",\"shape\":[");
-
-    for (uint32_t k = 0; k < t->rank && good; k++)
-        good = (k == 0 || put(head, ",", 1)) && put_number(head, (uint64_t)t->shape[k]);
-    return good && put_text(head, "],\"data_offsets\":[") && put_number(head, head->data_bytes) &&
-           put(head, ",", 1) && put_number(head, head->data_bytes + t->bytes) &&
-           put_text(head, "]}");
+    stk__text_add_json(out, t->name);
+    stk__text_add(out, ":{\"dtype\":\"%s\",\"shape\":[", stk__safetensors_dtype_name(t->dtype));
+    for (uint32_t k = 0; k < t->rank; k++)
+        stk__text_add(out, k ? ",%" PRId64 : "%" PRId64, t->shape[k]);
+    stk__text_add(out, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", begin, end);
 }
 
-/* All of it after the length. */
+/* All of it after the length. False: more bytes of data than can be counted. */
 static bool put_all(stk__safetensors_head *head, const stk_state_tensor *tensors, size_t n,
                     const stk__checkpoint_text *texts, size_t num_texts)
 {
-    bool good = put(head, "{", 1) && (num_texts == 0 || put_texts(head, texts, num_texts));
+    stk__text *out = &head->text;
 
-    for (size_t i = 0; i < n && good; i++) {
+    stk__text_add(out, "{");
+    if (num_texts)
+        put_texts(out, texts, num_texts);
+    for (size_t i = 0; i < n; i++) {
         const stk_state_tensor *t = &tensors[head->order[i]];
-        good = ((i == 0 && num_texts == 0) || put(head, ",", 1)) && put_tensor(head, t) &&
-               stk__add_size(head->data_bytes, t->bytes, &head->data_bytes);
+        const uint64_t begin = head->data_bytes;
+        if (!stk__add_size(begin, t->bytes, &head->data_bytes))
+            return false;
+        stk__text_put(out, ",", i || num_texts);
+        put_tensor(out, t, begin, head->data_bytes);
     }
-    good = good && put(head, "}", 1);
-    while (good && head->length % STK__SAFETENSORS_ALIGN != 0)
-        good = put(head, " ", 1);
-    return good;
+    stk__text_add(out, "}");
+    while (!out->failed && out->length % STK__SAFETENSORS_ALIGN != 0)
+        stk__text_add(out, " ");
+    return true;
 }
 
 stk_status stk__safetensors_head_make(stk__safetensors_head *head, const stk_state_tensor *tensors,
@@ -242,25 +193,27 @@ stk_status stk__safetensors_head_make(stk__safetensors_head *head, const stk_sta
     STK_TRY(reserve(head, num_tensors, err));
     STK_TRY(check_all(head, tensors, num_tensors, texts, num_texts, err));
     arrange(head, tensors, num_tensors);
-    head->length = 0;
+    head->text.length = 0;
+    head->text.failed = false;
     head->data_bytes = 0;
-    if (!put(head, room, sizeof room) || !put_all(head, tensors, num_tensors, texts, num_texts))
+    stk__text_put(&head->text, room, sizeof room);
+    if (!put_all(head, tensors, num_tensors, texts, num_texts) || head->text.failed)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN,
                          "no memory for the header of a checkpoint");
-    uint64_t json = head->length - sizeof room;
+    uint64_t json = head->text.length - sizeof room;
     if (json > STK__SAFETENSORS_MAX_HEADER)
         return stk__fail(err, STK_ELIMIT, STK_STAGE_TRAIN,
                          "the names and texts of a checkpoint take %" PRIu64 " bytes; %" PRIu64
                          " are the most",
                          json, STK__SAFETENSORS_MAX_HEADER);
     for (int i = 0; i < 8; i++)
-        head->bytes[i] = (char)(json >> (8 * i));
+        head->text.bytes[i] = (char)(json >> (8 * i));
     return STK_OK;
 }
 
 void stk__safetensors_head_release(stk__safetensors_head *head)
 {
-    stk__free(head->ctx, head->bytes);
-    stk__free(head->ctx, head->order);
-    *head = (stk__safetensors_head){.ctx = head->ctx};
+    stk__free(head->text.ctx, head->order);
+    stk__text_release(&head->text);
+    *head = (stk__safetensors_head){.text.ctx = head->text.ctx};
 }

@@ -5,7 +5,7 @@
 
 #include <stoker/trainer.h>
 
-#include "base/base.h"
+#include "base/text.h"
 #include "device/device.h"
 #include "train/checkpoint.h"
 #include "train/log_queue.h"
@@ -15,14 +15,7 @@ enum { STK__MAX_SOURCES = 16 /* loaders of one phase */, STK__MAX_LOGGERS = 8 };
 /* ---- Texts (text.c) -------------------------------------------------------------------------- */
 
 /* Numbers in texts that read back the same: "key value" lines of states. */
-typedef struct stk__text {
-    stk_context *ctx;
-    char *bytes;
-    size_t length, room;
-    bool failed; /* no memory */
-} stk__text;
-void stk__text_add(stk__text *text, const char *format, ...) STK_PRINTF(2, 3);
-void stk__text_release(stk__text *text);
+
 /* The value of "key value\n"; NULL when there is none. It ends at '\n'. */
 const char *stk__text_find(const char *text, const char *key);
 bool stk__text_uint(const char *text, const char *key, uint64_t *out);

@@ -3,7 +3,7 @@
 #ifndef STK_SRC_TRANSFORM_AFFINE_H
 #define STK_SRC_TRANSFORM_AFFINE_H
 
-#include "base/base.h"
+#include "transform/picture.h"
 
 /* The pixel (x, y) of the result comes from (m[0] x + m[1] y + m[2], m[3] x + m[4] y + m[5]), with
  * the centres of pixels at halves, as Pillow's Image.transform(AFFINE). */
@@ -18,6 +18,18 @@ typedef struct stk__canvas {
     uint8_t fill[3]; /* what comes from outside is this */
     bool avx2;       /* kernels for AVX2 may be used: the same bits */
 } stk__canvas;
+
+/* That of a header; what comes from outside a mask is a class. */
+static inline stk__canvas stk__canvas_of(const stk_header *in, const stk__extent *extent,
+                                         const uint8_t fill[3], uint8_t mask_fill)
+{
+    stk__canvas canvas = {
+        .height = extent->height, .width = extent->width, .channels = (uint32_t)extent->channels};
+
+    for (int c = 0; c < 3; c++)
+        canvas.fill[c] = in->mask ? mask_fill : fill[c];
+    return canvas;
+}
 
 /* How values between pixels are found. */
 typedef enum stk__between_pixels { STK__NEAREST, STK__BILINEAR } stk__between_pixels;

@@ -43,23 +43,10 @@ typedef struct center {
 static stk_status create(stk_context *ctx, const void *options, stk_transform **out, stk_error *err)
 {
     const center_options *o = options;
-    int64_t height, width;
+    center made = {.fill = o->fill};
 
-    *out = NULL;
-    STK_TRY(stk__size_read("center_crop", o->size, "224", &height, &width, err));
-    center *self = stk__calloc(ctx, 1, sizeof *self);
-    if (!self)
-        return stk__fail(err, STK_ENOMEM, STK_STAGE_TRANSFORM, "center_crop: no memory");
-    self->height = height;
-    self->width = width;
-    self->fill = o->fill;
-    *out = &self->base;
-    return STK_OK;
-}
-
-static void destroy(stk_transform *transform)
-{
-    stk__free(transform->context, transform);
+    STK_TRY(stk__size_read("center_crop", o->size, "224", &made.height, &made.width, err));
+    return stk__transform_keep(ctx, "center_crop", &made, sizeof made, out, err);
 }
 
 /* Where a crop of `want` pixels begins in `have`. */
@@ -96,7 +83,7 @@ const stk_transform_ops stk__transform_center_crop = {
     .doc = "the middle of a picture; what is smaller is padded",
     .options = &table,
     .create = create,
-    .destroy = destroy,
+    .destroy = stk__transform_free,
     .plan = plan,
     .apply = stk__frame_apply,
 };

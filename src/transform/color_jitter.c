@@ -103,28 +103,16 @@ static stk_status create(stk_context *ctx, const void *options, stk_transform **
 {
     const jitter_options *o = options;
     const char *const texts[] = {o->brightness, o->contrast, o->saturation, o->hue};
-    double range[STK__JITTER_STEPS][2];
+    jitter made = {0};
 
-    *out = NULL;
-    for (int i = 0; i < STK__JITTER_STEPS; i++)
-        STK_TRY(read_factor(option_rows[i].name, texts[i], i == STK__HUE, range[i], err));
-    jitter *self = stk__calloc(ctx, 1, sizeof *self);
-    if (!self)
-        return stk__fail(err, STK_ENOMEM, STK_STAGE_TRANSFORM, WHO ": no memory");
-    memcpy(self->range, range, sizeof range);
     for (int i = 0; i < STK__JITTER_STEPS; i++) {
-        double centre = i == STK__HUE ? 0.0 : 1.0;
+        double centre = i == STK__HUE ? 0.0 : 1.0, *range = made.range[i];
 
-        self->active[i] = range[i][0] != centre || range[i][1] != centre;
-        self->cost += self->active[i] ? step_cost[i] : 0.0;
+        STK_TRY(read_factor(option_rows[i].name, texts[i], i == STK__HUE, range, err));
+        made.active[i] = range[0] != centre || range[1] != centre;
+        made.cost += made.active[i] ? step_cost[i] : 0.0;
     }
-    *out = &self->base;
-    return STK_OK;
-}
-
-static void destroy(stk_transform *transform)
-{
-    stk__free(transform->context, transform);
+    return stk__transform_keep(ctx, WHO, &made, sizeof made, out, err);
 }
 
 static stk_status plan(const stk_transform *transform, const stk_header *in, const uint32_t *draws,
@@ -171,7 +159,7 @@ const stk_transform_ops stk__transform_color_jitter = {
     .doc = "brightness, contrast, saturation and hue, each changed by a random factor",
     .options = &table,
     .create = create,
-    .destroy = destroy,
+    .destroy = stk__transform_free,
     .plan = plan,
     .apply = apply,
     .num_draws = NUM_DRAWS,

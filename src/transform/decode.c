@@ -48,23 +48,12 @@ static const stk_option_table table = {.name = "decode",
 static stk_status create(stk_context *ctx, const void *options, stk_transform **out, stk_error *err)
 {
     const decode_options *o = options;
-    stk__decode *self = stk__calloc(ctx, 1, sizeof *self);
+    stk__decode made = {.dct_scaling = o->dct_scaling == DCT_AUTO, .upright = o->exif_orientation};
 
-    *out = NULL;
-    if (!self)
-        return stk__fail(err, STK_ENOMEM, STK_STAGE_TRANSFORM, "decode: no memory");
-    stk__image_limits_init(&self->limits);
-    self->limits.max_pixels = o->max_pixels;
-    self->limits.max_memory = UINT64_MAX; /* the decoding it runs with has a bound of its own */
-    self->dct_scaling = o->dct_scaling == DCT_AUTO;
-    self->upright = o->exif_orientation;
-    *out = &self->base;
-    return STK_OK;
-}
-
-static void destroy(stk_transform *transform)
-{
-    stk__free(transform->context, transform);
+    stk__image_limits_init(&made.limits);
+    made.limits.max_pixels = o->max_pixels;
+    made.limits.max_memory = UINT64_MAX; /* the decoding it runs with has a bound of its own */
+    return stk__transform_keep(ctx, "decode", &made, sizeof made, out, err);
 }
 
 static stk_status plan(const stk_transform *transform, const stk_header *in, const uint32_t *draws,
@@ -99,7 +88,7 @@ const stk_transform_ops stk__transform_decode = {
     .doc = "from JPEG or PNG to RGB; done first without being named",
     .options = &table,
     .create = create,
-    .destroy = destroy,
+    .destroy = stk__transform_free,
     .plan = plan,
     .apply = apply,
 };

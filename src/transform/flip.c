@@ -37,20 +37,9 @@ typedef struct flip {
 
 static stk_status create(stk_context *ctx, const void *options, stk_transform **out, stk_error *err)
 {
-    const flip_options *o = options;
-    flip *self = stk__calloc(ctx, 1, sizeof *self);
+    const flip made = {.p = ((const flip_options *)options)->p};
 
-    *out = NULL;
-    if (!self)
-        return stk__fail(err, STK_ENOMEM, STK_STAGE_TRANSFORM, "no memory for a flip");
-    self->p = o->p;
-    *out = &self->base;
-    return STK_OK;
-}
-
-static void destroy(stk_transform *transform)
-{
-    stk__free(transform->context, transform);
+    return stk__transform_keep(ctx, "flip", &made, sizeof made, out, err);
 }
 
 static stk_status plan(const stk_transform *transform, const stk_header *in, const uint32_t *draws,
@@ -75,7 +64,7 @@ const stk_transform_ops stk__transform_horizontal_flip = {
     .doc = "left and right change places, for a share of the samples",
     .options = &horizontal_table,
     .create = create,
-    .destroy = destroy,
+    .destroy = stk__transform_free,
     .plan = plan,
     .apply = stk__frame_apply,
     .num_draws = 1,
@@ -87,7 +76,7 @@ const stk_transform_ops stk__transform_vertical_flip = {
     .doc = "top and bottom change places, for a share of the samples",
     .options = &vertical_table,
     .create = create,
-    .destroy = destroy,
+    .destroy = stk__transform_free,
     .plan = plan,
     .apply = stk__frame_apply,
     .num_draws = 1,

@@ -90,25 +90,12 @@ static stk_status create(stk_context *ctx, const void *options, stk_transform **
                                   .text = o->sigma ? o->sigma : "[0.1, 2.0]",
                                   .min = 1e-3,
                                   .max = 1e3};
-    uint32_t taps[2], count;
-    double sigma[2];
+    blur made = {.p = o->p};
+    uint32_t count;
 
-    *out = NULL;
-    STK_TRY(read_taps(o->kernel_size, taps, err));
-    STK_TRY(stk__range_read(&numbers, sigma, &count, err));
-    blur *self = stk__calloc(ctx, 1, sizeof *self);
-    if (!self)
-        return stk__fail(err, STK_ENOMEM, STK_STAGE_TRANSFORM, WHO ": no memory");
-    memcpy(self->taps, taps, sizeof taps);
-    memcpy(self->sigma, sigma, sizeof sigma);
-    self->p = o->p;
-    *out = &self->base;
-    return STK_OK;
-}
-
-static void destroy(stk_transform *transform)
-{
-    stk__free(transform->context, transform);
+    STK_TRY(read_taps(o->kernel_size, made.taps, err));
+    STK_TRY(stk__range_read(&numbers, made.sigma, &count, err));
+    return stk__transform_keep(ctx, WHO, &made, sizeof made, out, err);
 }
 
 static stk_status plan(const stk_transform *transform, const stk_header *in, const uint32_t *draws,
@@ -162,7 +149,7 @@ const stk_transform_ops stk__transform_gaussian_blur = {
     .doc = "a Gaussian blur of random width",
     .options = &table,
     .create = create,
-    .destroy = destroy,
+    .destroy = stk__transform_free,
     .plan = plan,
     .apply = apply,
     .num_draws = NUM_DRAWS,

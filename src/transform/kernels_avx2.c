@@ -245,29 +245,4 @@ static void pack(const void *source, void *destination, size_t pixels, bool reve
     stk__pack(reversed ? src : src + 4 * i, dst + 3 * i, pixels - i, reversed);
 }
 
-static void mix_f32(void *a, void *b, size_t n, float own, float other)
-{
-    stk__mix_f32(a, b, n, own, other);
-}
-
-static void mix_u8(void *a, void *b, size_t n, float own, float other)
-{
-    stk__mix_u8(a, b, n, own, other);
-}
-
-const stk__kernels stk__kernels_avx2 = {
-    .convert =
-        {
-            {flat_copy1, flat_copy2, flat_copy4, flat_copy8, flat_unit, flat_affine_u8,
-             flat_unit_affine, flat_affine_f32},
-            {planar_copy1, planar_copy2, planar_copy4, planar_copy8, planar_unit, planar_affine_u8,
-             planar_unit_affine, planar_affine_f32},
-            {interleaved_copy1, interleaved_copy2, interleaved_copy4, interleaved_copy8,
-             interleaved_unit, interleaved_affine_u8, interleaved_unit_affine,
-             interleaved_affine_f32},
-        },
-    .reverse = reverse,
-    .pack = pack,
-    .mix_f32 = mix_f32,
-    .mix_u8 = mix_u8,
-};
+STK__DEFINE_KERNELS(stk__kernels_avx2)

@@ -223,4 +223,32 @@ STK__INLINE void stk__mix_u8(stk__u8 *restrict a, stk__u8 *restrict b, size_t n,
     }
 }
 
+#define STK__CONVERT_ROW(arrange)                                                                  \
+    {                                                                                              \
+        [STK__COPY1] = arrange##_copy1, [STK__COPY2] = arrange##_copy2,                            \
+        [STK__COPY4] = arrange##_copy4, [STK__COPY8] = arrange##_copy8,                            \
+        [STK__UNIT] = arrange##_unit, [STK__AFFINE_U8] = arrange##_affine_u8,                      \
+        [STK__UNIT_AFFINE] = arrange##_unit_affine, [STK__AFFINE_F32] = arrange##_affine_f32       \
+    }
+
+/* The whole table, of the functions above and of reverse() and pack(). */
+#define STK__DEFINE_KERNELS(table)                                                                 \
+    static void mix_f32(void *a, void *b, size_t n, float own, float other)                        \
+    {                                                                                              \
+        stk__mix_f32(a, b, n, own, other);                                                         \
+    }                                                                                              \
+    static void mix_u8(void *a, void *b, size_t n, float own, float other)                         \
+    {                                                                                              \
+        stk__mix_u8(a, b, n, own, other);                                                          \
+    }                                                                                              \
+    const stk__kernels table = {                                                                   \
+        .convert = {[STK__FLAT] = STK__CONVERT_ROW(flat),                                          \
+                    [STK__PLANAR] = STK__CONVERT_ROW(planar),                                      \
+                    [STK__INTERLEAVED] = STK__CONVERT_ROW(interleaved)},                           \
+        .reverse = reverse,                                                                        \
+        .pack = pack,                                                                              \
+        .mix_f32 = mix_f32,                                                                        \
+        .mix_u8 = mix_u8,                                                                          \
+    };
+
 #endif

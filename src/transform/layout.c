@@ -29,20 +29,9 @@ typedef struct layout {
 
 static stk_status create(stk_context *ctx, const void *options, stk_transform **out, stk_error *err)
 {
-    const layout_options *o = options;
-    layout *self = stk__calloc(ctx, 1, sizeof *self);
+    const layout made = {.chw = ((const layout_options *)options)->order == 1};
 
-    *out = NULL;
-    if (!self)
-        return stk__fail(err, STK_ENOMEM, STK_STAGE_TRANSFORM, "layout: no memory");
-    self->chw = o->order == 1;
-    *out = &self->base;
-    return STK_OK;
-}
-
-static void destroy(stk_transform *transform)
-{
-    stk__free(transform->context, transform);
+    return stk__transform_keep(ctx, "layout", &made, sizeof made, out, err);
 }
 
 static stk_status plan(const stk_transform *transform, const stk_header *in, const uint32_t *draws,
@@ -77,7 +66,7 @@ const stk_transform_ops stk__transform_layout = {
     .doc = "channels first (chw) or last (hwc)",
     .options = &table,
     .create = create,
-    .destroy = destroy,
+    .destroy = stk__transform_free,
     .plan = plan,
     .apply = apply,
 };

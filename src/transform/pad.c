@@ -38,25 +38,13 @@ typedef struct pad {
 static stk_status create(stk_context *ctx, const void *options, stk_transform **out, stk_error *err)
 {
     const pad_options *o = options;
-    stk__padding padding;
+    pad made = {.fill = o->fill};
 
-    *out = NULL;
     if (!o->padding)
         return stk__fail(err, STK_EINVAL, STK_STAGE_TRANSFORM,
                          "pad: padding is missing: say how many pixels, as in pad(4)");
-    STK_TRY(stk__padding_read("pad", o->padding, &padding, err));
-    pad *self = stk__calloc(ctx, 1, sizeof *self);
-    if (!self)
-        return stk__fail(err, STK_ENOMEM, STK_STAGE_TRANSFORM, "pad: no memory");
-    self->padding = padding;
-    self->fill = o->fill;
-    *out = &self->base;
-    return STK_OK;
-}
-
-static void destroy(stk_transform *transform)
-{
-    stk__free(transform->context, transform);
+    STK_TRY(stk__padding_read("pad", o->padding, &made.padding, err));
+    return stk__transform_keep(ctx, "pad", &made, sizeof made, out, err);
 }
 
 static stk_status plan(const stk_transform *transform, const stk_header *in, const uint32_t *draws,
@@ -88,7 +76,7 @@ const stk_transform_ops stk__transform_pad = {
     .doc = "a border of one value around a picture",
     .options = &table,
     .create = create,
-    .destroy = destroy,
+    .destroy = stk__transform_free,
     .plan = plan,
     .apply = stk__frame_apply,
 };

@@ -81,24 +81,13 @@ static stk_status create(stk_context *ctx, const void *options, stk_transform **
                     .bins = o->num_magnitude_bins,
                     .mask_fill = (uint8_t)o->mask_fill};
 
-    *out = NULL;
     if (made.magnitude >= made.bins)
         return stk__fail(err, STK_EINVAL, STK_STAGE_TRANSFORM,
                          WHO ": magnitude %lld is beyond the last of %lld: give 0 to %lld, or a "
                              "larger num_magnitude_bins",
                          (long long)made.magnitude, (long long)made.bins, (long long)made.bins - 1);
     STK_TRY(stk__fill_read(WHO, "fill", o->fill, made.fill, &made.num_fill, err));
-    augment *self = stk__alloc(ctx, sizeof *self);
-    if (!self)
-        return stk__fail(err, STK_ENOMEM, STK_STAGE_TRANSFORM, WHO ": no memory");
-    *self = made;
-    *out = &self->base;
-    return STK_OK;
-}
-
-static void destroy(stk_transform *transform)
-{
-    stk__free(transform->context, transform);
+    return stk__transform_keep(ctx, WHO, &made, sizeof made, out, err);
 }
 
 static stk_status plan(const stk_transform *transform, const stk_header *in, const uint32_t *draws,
@@ -148,10 +137,7 @@ static void apply(const stk_transform *transform, const stk_header *in, const st
 
     if (stk__colour_extent(in, WHO, &extent, NULL) != STK_OK)
         return; /* plan() has refused it */
-    stk__canvas canvas = {
-        .height = extent.height, .width = extent.width, .channels = (uint32_t)extent.channels};
-    for (int c = 0; c < 3; c++)
-        canvas.fill[c] = in->mask ? self->mask_fill : self->fill[c];
+    stk__canvas canvas = stk__canvas_of(in, &extent, self->fill, self->mask_fill);
     for (size_t i = 0; i < n; i++) {
         const uint8_t *from = src[i];
 
@@ -178,7 +164,7 @@ const stk_transform_ops stk__transform_rand_augment = {
     .doc = "a few operations drawn from a list, all at one magnitude",
     .options = &table,
     .create = create,
-    .destroy = destroy,
+    .destroy = stk__transform_free,
     .plan = plan,
     .apply = apply,
     .num_draws = 2 * MAX_OPS,

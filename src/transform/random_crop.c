@@ -50,26 +50,11 @@ typedef struct crop {
 static stk_status create(stk_context *ctx, const void *options, stk_transform **out, stk_error *err)
 {
     const crop_options *o = options;
-    int64_t height, width;
-    stk__padding padding;
+    crop made = {.fill = o->fill};
 
-    *out = NULL;
-    STK_TRY(stk__size_read("random_crop", o->size, "32", &height, &width, err));
-    STK_TRY(stk__padding_read("random_crop", o->padding, &padding, err));
-    crop *self = stk__calloc(ctx, 1, sizeof *self);
-    if (!self)
-        return stk__fail(err, STK_ENOMEM, STK_STAGE_TRANSFORM, "random_crop: no memory");
-    self->height = height;
-    self->width = width;
-    self->padding = padding;
-    self->fill = o->fill;
-    *out = &self->base;
-    return STK_OK;
-}
-
-static void destroy(stk_transform *transform)
-{
-    stk__free(transform->context, transform);
+    STK_TRY(stk__size_read("random_crop", o->size, "32", &made.height, &made.width, err));
+    STK_TRY(stk__padding_read("random_crop", o->padding, &made.padding, err));
+    return stk__transform_keep(ctx, "random_crop", &made, sizeof made, out, err);
 }
 
 /* A number in [0, choices), from one word. */
@@ -115,7 +100,7 @@ const stk_transform_ops stk__transform_random_crop = {
     .doc = "a part of a picture, padded first, at a random place",
     .options = &table,
     .create = create,
-    .destroy = destroy,
+    .destroy = stk__transform_free,
     .plan = plan,
     .apply = stk__frame_apply,
     .num_draws = NUM_DRAWS,

@@ -101,19 +101,8 @@ static stk_status create(stk_context *ctx, const void *options, stk_transform **
 {
     erasing made = {0};
 
-    *out = NULL;
     STK_TRY(fill(&made, options, err));
-    erasing *self = stk__alloc(ctx, sizeof *self);
-    if (!self)
-        return stk__fail(err, STK_ENOMEM, STK_STAGE_TRANSFORM, WHO ": no memory");
-    *self = made;
-    *out = &self->base;
-    return STK_OK;
-}
-
-static void destroy(stk_transform *transform)
-{
-    stk__free(transform->context, transform);
+    return stk__transform_keep(ctx, WHO, &made, sizeof made, out, err);
 }
 
 /* The values as elements of the picture; fails where one is none. */
@@ -200,7 +189,7 @@ const stk_transform_ops stk__transform_random_erasing = {
     .doc = "a random box of the picture becomes one value or noise, for a share of the samples",
     .options = &table,
     .create = create,
-    .destroy = destroy,
+    .destroy = stk__transform_free,
     .plan = plan,
     .apply = apply,
     .num_draws = NUM_DRAWS,

@@ -35,19 +35,9 @@ typedef struct grey {
 
 static stk_status create(stk_context *ctx, const void *options, stk_transform **out, stk_error *err)
 {
-    grey *self = stk__calloc(ctx, 1, sizeof *self);
+    const grey made = {.p = ((const grey_options *)options)->p};
 
-    *out = NULL;
-    if (!self)
-        return stk__fail(err, STK_ENOMEM, STK_STAGE_TRANSFORM, WHO ": no memory");
-    self->p = ((const grey_options *)options)->p;
-    *out = &self->base;
-    return STK_OK;
-}
-
-static void destroy(stk_transform *transform)
-{
-    stk__free(transform->context, transform);
+    return stk__transform_keep(ctx, WHO, &made, sizeof made, out, err);
 }
 
 static stk_status plan(const stk_transform *transform, const stk_header *in, const uint32_t *draws,
@@ -82,7 +72,7 @@ const stk_transform_ops stk__transform_random_grayscale = {
     .doc = "a share of the pictures becomes grey, in as many channels",
     .options = &table,
     .create = create,
-    .destroy = destroy,
+    .destroy = stk__transform_free,
     .plan = plan,
     .apply = apply,
     .num_draws = 1,

@@ -84,31 +84,17 @@ static stk_status read_range(const char *argument, const char *text, double max,
 static stk_status create(stk_context *ctx, const void *options, stk_transform **out, stk_error *err)
 {
     const rrc_options *o = options;
-    int64_t height, width;
-    double scale[2], ratio[2];
+    rrc made = {.filter = stk__filter_of_choice(o->interpolation)};
+    double scale[2];
 
-    *out = NULL;
-    STK_TRY(stk__size_read("random_resized_crop", o->size, "224", &height, &width, err));
+    STK_TRY(stk__size_read("random_resized_crop", o->size, "224", &made.height, &made.width, err));
     STK_TRY(read_range("scale", o->scale, 1.0, scale, err));
-    STK_TRY(read_range("ratio", o->ratio, 1e6, ratio, err));
-    rrc *self = stk__calloc(ctx, 1, sizeof *self);
-    if (!self)
-        return stk__fail(err, STK_ENOMEM, STK_STAGE_TRANSFORM, "random_resized_crop: no memory");
-    self->height = height;
-    self->width = width;
+    STK_TRY(read_range("ratio", o->ratio, 1e6, made.ratio, err));
     for (int i = 0; i < 2; i++) {
-        self->scale[i] = (float)scale[i];
-        self->ratio[i] = ratio[i];
-        self->log_ratio[i] = (float)log((double)(float)ratio[i]);
+        made.scale[i] = (float)scale[i];
+        made.log_ratio[i] = (float)log((double)(float)made.ratio[i]);
     }
-    self->filter = stk__filter_of_choice(o->interpolation);
-    *out = &self->base;
-    return STK_OK;
-}
-
-static void destroy(stk_transform *transform)
-{
-    stk__free(transform->context, transform);
+    return stk__transform_keep(ctx, "random_resized_crop", &made, sizeof made, out, err);
 }
 
 static float between(uint32_t word, const float range[2])
@@ -192,7 +178,7 @@ const stk_transform_ops stk__transform_random_resized_crop = {
     .doc = "a box of random area, shape and place, resized to one size",
     .options = &table,
     .create = create,
-    .destroy = destroy,
+    .destroy = stk__transform_free,
     .plan = plan,
     .apply = stk__resample_apply,
     .num_draws = NUM_DRAWS,

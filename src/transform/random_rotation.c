@@ -91,20 +91,9 @@ static stk_status create(stk_context *ctx, const void *options, stk_transform **
     rotation made = {.how = o->interpolation ? STK__BILINEAR : STK__NEAREST,
                      .mask_fill = (uint8_t)o->mask_fill};
 
-    *out = NULL;
     STK_TRY(read_degrees(o->degrees, made.degrees, err));
     STK_TRY(stk__fill_read(WHO, "fill", o->fill, made.fill, &made.num_fill, err));
-    rotation *self = stk__alloc(ctx, sizeof *self);
-    if (!self)
-        return stk__fail(err, STK_ENOMEM, STK_STAGE_TRANSFORM, WHO ": no memory");
-    *self = made;
-    *out = &self->base;
-    return STK_OK;
-}
-
-static void destroy(stk_transform *transform)
-{
-    stk__free(transform->context, transform);
+    return stk__transform_keep(ctx, WHO, &made, sizeof made, out, err);
 }
 
 static stk_status plan(const stk_transform *transform, const stk_header *in, const uint32_t *draws,
@@ -131,12 +120,8 @@ static void apply(const stk_transform *transform, const stk_header *in, const st
 
     if (stk__colour_extent(in, WHO, &extent, NULL) != STK_OK)
         return; /* plan() has refused it */
-    stk__canvas canvas = {.height = extent.height,
-                          .width = extent.width,
-                          .channels = (uint32_t)extent.channels,
-                          .avx2 = stk__cpu_has_avx2(transform->context)};
-    for (int c = 0; c < 3; c++)
-        canvas.fill[c] = in->mask ? self->mask_fill : self->fill[c];
+    stk__canvas canvas = stk__canvas_of(in, &extent, self->fill, self->mask_fill);
+    canvas.avx2 = stk__cpu_has_avx2(transform->context);
     for (size_t i = 0; i < n; i++)
         stk__rotate(stk__of_param(made->params[0]), in->mask ? STK__NEAREST : self->how, &canvas,
                     src[i], dst[i]);
@@ -148,7 +133,7 @@ const stk_transform_ops stk__transform_random_rotation = {
     .doc = "a picture turned about its centre by a random angle",
     .options = &table,
     .create = create,
-    .destroy = destroy,
+    .destroy = stk__transform_free,
     .plan = plan,
     .apply = apply,
     .num_draws = 1,

@@ -1,8 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Transforms of the caller's own, and the list of all. */
+/* What all transforms have; those of the caller's own, and the list of all. */
 #include "transform/pipeline.h"
 
 #include "base/options.h"
+
+stk_status stk__transform_keep(stk_context *ctx, const char *who, const void *made, size_t size,
+                               stk_transform **out, stk_error *err)
+{
+    *out = stk__alloc(ctx, size);
+    if (!*out)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_TRANSFORM, "%s: no memory", who);
+    memcpy(*out, made, size);
+    return STK_OK;
+}
+
+void stk__transform_free(stk_transform *transform)
+{
+    stk__free(transform->context, transform);
+}
 
 stk_status stk_context_add_transform(stk_context *context, const stk_transform_ops *ops,
                                      stk_error *err)

@@ -49,35 +49,20 @@ typedef struct resizing {
 static stk_status create(stk_context *ctx, const void *options, stk_transform **out, stk_error *err)
 {
     const resize_options *o = options;
-    int64_t height, width;
+    resizing made = {.max_size = o->max_size, .filter = stk__filter_of_choice(o->interpolation)};
 
-    *out = NULL;
-    STK_TRY(stk__size_read("resize", o->size, "256", &height, &width, err));
-    const bool shorter = !strpbrk(o->size, "x,");
-    if (height > STK__MAX_RESIZED || width > STK__MAX_RESIZED)
+    STK_TRY(stk__size_read("resize", o->size, "256", &made.height, &made.width, err));
+    made.shorter = !strpbrk(o->size, "x,");
+    if (made.height > STK__MAX_RESIZED || made.width > STK__MAX_RESIZED)
         return stk__fail(err, STK_ELIMIT, STK_STAGE_TRANSFORM,
                          "resize: size \"%s\" is too large: %d is the most", o->size,
                          STK__MAX_RESIZED);
-    if (o->max_size && (!shorter || o->max_size <= height))
+    if (o->max_size && (!made.shorter || o->max_size <= made.height))
         return stk__fail(err, STK_EINVAL, STK_STAGE_TRANSFORM,
                          "resize: max_size %lld bounds the longer side of a size that is one "
                          "length, and is larger than it; size is \"%s\"",
                          (long long)o->max_size, o->size);
-    resizing *self = stk__calloc(ctx, 1, sizeof *self);
-    if (!self)
-        return stk__fail(err, STK_ENOMEM, STK_STAGE_TRANSFORM, "resize: no memory");
-    self->shorter = shorter;
-    self->height = height;
-    self->width = width;
-    self->max_size = o->max_size;
-    self->filter = stk__filter_of_choice(o->interpolation);
-    *out = &self->base;
-    return STK_OK;
-}
-
-static void destroy(stk_transform *transform)
-{
-    stk__free(transform->context, transform);
+    return stk__transform_keep(ctx, "resize", &made, sizeof made, out, err);
 }
 
 /* Both sides of the result. */
@@ -123,7 +108,7 @@ const stk_transform_ops stk__transform_resize = {
     .doc = "the whole picture in another size",
     .options = &table,
     .create = create,
-    .destroy = destroy,
+    .destroy = stk__transform_free,
     .plan = plan,
     .apply = stk__resample_apply,
 };

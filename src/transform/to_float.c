@@ -8,15 +8,9 @@
 
 static stk_status create(stk_context *ctx, const void *options, stk_transform **out, stk_error *err)
 {
-    *out = stk__calloc(ctx, 1, sizeof **out);
-    if (!*out)
-        return stk__fail(err, STK_ENOMEM, STK_STAGE_TRANSFORM, "to_float: no memory");
-    return STK_OK;
-}
+    const stk_transform made = {0};
 
-static void destroy(stk_transform *transform)
-{
-    stk__free(transform->context, transform);
+    return stk__transform_keep(ctx, "to_float", &made, sizeof made, out, err);
 }
 
 static stk_status plan(const stk_transform *transform, const stk_header *in, const uint32_t *draws,
@@ -126,7 +120,7 @@ const stk_transform_ops stk__transform_to_float = {
     .name = "to_float",
     .doc = "float32: uint8 divided by 255, other numbers as they are",
     .create = create,
-    .destroy = destroy,
+    .destroy = stk__transform_free,
     .plan = plan,
     .apply = apply,
     .colours = true,

@@ -17,6 +17,12 @@ extern const stk_transform_ops stk__transform_decode, stk__transform_random_resi
     stk__transform_gaussian_blur, stk__transform_rand_augment, stk__transform_random_erasing,
     stk__transform_to_float, stk__transform_normalize, stk__transform_layout;
 
+/* The end of create(), and destroy(), of those whose struct is plain memory: keep what was `made`,
+ * which begins with its stk_transform, in memory of its own. */
+stk_status stk__transform_keep(stk_context *ctx, const char *who, const void *made, size_t size,
+                               stk_transform **out, stk_error *err);
+void stk__transform_free(stk_transform *transform);
+
 /*
  * A chain of transforms for one field, made from text: "random_crop(28, padding=4),
  * normalize(mnist)". Compiled once: neighbours that one pass can do (to_float, normalize, layout)

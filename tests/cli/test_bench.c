@@ -19,7 +19,6 @@ static const char *binary;
 
 static int set_up(void **state)
 {
-    binary = getenv("STOKER_TEST_BINARY");
     test_folder(folder);
     return 0;
 }
@@ -28,14 +27,6 @@ static int tear_down(void **state)
 {
     test_folder_remove(folder);
     return 0;
-}
-
-static bool have_binary(void)
-{
-    if (binary && access(binary, X_OK) == 0)
-        return true;
-    print_message("skipped: no command (STOKER_TEST_BINARY)\n");
-    return false;
 }
 
 static void in_folder(char path[512], const char *name)
@@ -136,8 +127,6 @@ static struct log read_log(const char *name)
 
 static void test_figures_are_those_of_the_log(void **state)
 {
-    if (!have_binary())
-        skip();
     assert_int_equal(run("--dataset digits:?size=640 --batch-size 64 --num-workers 1 --num-epochs "
                          "3 --train-step-time 1ms "
                          "--format json --log log.jsonl -q",
@@ -166,8 +155,6 @@ static void test_figures_are_those_of_the_log(void **state)
  * count identity. */
 static void test_published_counts(void **state)
 {
-    if (!have_binary())
-        skip();
     assert_int_equal(run("--dataset digits: --published --train-step-time 1ms --num-workers 0 "
                          "--log log.jsonl -q",
                          "out.txt"),
@@ -199,8 +186,6 @@ static void test_hashes_do_not_depend_on_speed(void **state)
     };
     char line[512];
 
-    if (!have_binary())
-        skip();
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
         snprintf(line, sizeof line,
                  "--dataset digits:?size=1000 --shuffle --num-epochs 2 --train-step-time 0 --log "
@@ -289,8 +274,6 @@ static const char *const long_run[] = {
 
 static void test_a_crash_is_a_row(void **state)
 {
-    if (!have_binary())
-        skip();
     pid_t pid = start_bench(long_run);
     assert_true(training_began("log.jsonl"));
     pid_t child = child_of(pid);
@@ -311,8 +294,6 @@ static void test_a_crash_is_a_row(void **state)
 
 static void test_an_interrupt_keeps_what_there_is(void **state)
 {
-    if (!have_binary())
-        skip();
     pid_t pid = start_bench(long_run);
     assert_true(training_began("log.jsonl"));
     assert_int_equal(kill(pid, SIGINT), 0);
@@ -331,8 +312,6 @@ static void test_an_interrupt_keeps_what_there_is(void **state)
 
 static void test_sweep_and_ceiling(void **state)
 {
-    if (!have_binary())
-        skip();
     assert_int_equal(run("--dataset digits:?size=256 --num-workers 0,1 --batch-size 16,32 "
                          "--num-epochs 1 --ceiling "
                          "--min-seconds 0.05 --train-step-time 0 --log none -q --format json",
@@ -354,8 +333,6 @@ static void test_sweep_and_ceiling(void **state)
 
 static void test_one_bad_setting_does_not_stop_the_others(void **state)
 {
-    if (!have_binary())
-        skip();
     assert_int_equal(run("--dataset digits:?size=100 --drop-last --batch-size 1000,10 --num-epochs "
                          "1 --train-step-time 0 "
                          "--log none -q --format json",
@@ -382,5 +359,6 @@ int main(void)
                                         tear_down),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    binary = test_binary();
+    return binary ? cmocka_run_group_tests(tests, NULL, NULL) : 77;
 }

@@ -3,13 +3,24 @@
 
 #include <stdlib.h>
 
+bool fault_strikes(faults *f)
+{
+    const int64_t left = f->left--;
+
+    return left == 0 || (left < 0 && f->for_good);
+}
+
+bool fault_struck(const faults *f)
+{
+    return f->left < 0;
+}
+
 void *faulty_alloc(void *user, size_t size, size_t align)
 {
     faults *f = user;
-    const int64_t left = f->left--;
     void *memory = NULL;
 
-    if (left <= 0 && (f->for_good || left == 0))
+    if (fault_strikes(f))
         return NULL;
     if (posix_memalign(&memory, align < sizeof(void *) ? sizeof(void *) : align, size ? size : 1))
         return NULL;

@@ -38,6 +38,20 @@ stk_context *test_context(void)
     return context;
 }
 
+int test_context_open(void **state)
+{
+    *state = test_context();
+    return 0;
+}
+
+int test_context_close(void **state)
+{
+    stk_context *context = *state;
+
+    stk_context_destroy(&context);
+    return 0;
+}
+
 void test_assert_ok(stk_status status, const stk_error *err, const char *what, const char *file,
                     int line)
 {
@@ -103,6 +117,16 @@ const char *test_data(const char *name, char path[256])
     if (stat(path, &st) == 0)
         return path;
     print_message("skipped: no %s (set STOKER_TEST_DATA to the folder of test data)\n", path);
+    return NULL;
+}
+
+const char *test_binary(void)
+{
+    const char *binary = getenv("STOKER_TEST_BINARY");
+
+    if (binary && access(binary, X_OK) == 0)
+        return binary;
+    print_message("skipped: no command (STOKER_TEST_BINARY)\n");
     return NULL;
 }
 

@@ -14,6 +14,9 @@
 /* A context whose messages go to standard error when STOKER_TEST_VERBOSE is set. Fails the test
  * when it cannot. */
 stk_context *test_context(void);
+/* Setup and teardown of tests whose *state is a context. */
+int test_context_open(void **state);
+int test_context_close(void **state);
 /* Assert STK_OK and show the error otherwise. */
 #define assert_ok(expression, err)                                                                 \
     test_assert_ok((expression), (err), #expression, __FILE__, __LINE__)
@@ -32,6 +35,9 @@ void test_folder_remove(const char *path);
 void test_write(const char *folder, const char *name, const void *data, size_t length);
 /* The folder of real data, or NULL after saying that the test is skipped. */
 const char *test_data(const char *name, char path[256]);
+
+/* The command (STOKER_TEST_BINARY), or NULL after saying that the test is skipped. */
+const char *test_binary(void);
 
 /* The Python of the tests (STOKER_TEST_PYTHON, or python3) where it has the modules "a, b"; else
  * NULL after saying that the test is skipped. `./dev test` makes one from

@@ -1,18 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * JPEG writing through libjpeg-turbo's libjpeg API. As in jpeg.c its errors come by longjmp, and
- * its calls stand in functions that guard() runs, which hold nothing that would have to be
- * released.
- */
+/* JPEG writing through libjpeg-turbo's libjpeg API (libjpeg.h). */
 #include "codec/image/encode.h"
+#include "codec/image/libjpeg.h"
 
 #include <limits.h>
-#include <setjmp.h>
-#include <stdio.h>
-
-#include <jpeglib.h>
-
-#include <jerror.h>
 
 #define FIRST_BYTES  (64u << 10)  /* of an output buffer, which then grows by half */
 #define HEAD_BYTES   (128u << 10) /* tables, markers and headers of any picture, generously */
@@ -23,15 +14,10 @@
 #define MAX_SEGMENT  65533
 
 struct stk__image_encoder {
+    stk__libjpeg calls;
     struct jpeg_compress_struct library;
-    struct jpeg_error_mgr errors;
     struct jpeg_destination_mgr target;
     struct jpeg_decompress_struct reader; /* lives for one JPEG that is written again */
-    struct jpeg_source_mgr source;
-    struct jpeg_progress_mgr progress;
-    jmp_buf escape;
-    stk_status status; /* of the failure that escaped */
-    const char *reason;
     stk_context *context;
 
     /* The picture in work. */
@@ -42,17 +28,11 @@ struct stk__image_encoder {
     const uint8_t *data; /* of the JPEG that is written again */
     uint64_t length;
     uint64_t max_memory;
-    uint32_t max_scans;
     uint8_t *out; /* what was written; `room` bytes and STK_TAIL more */
     uint64_t room, most, size;
 };
 
 /* ---- Markers -------------------------------------------------------------------------------- */
-
-static uint32_t be16(const uint8_t *p)
-{
-    return (uint32_t)p[0] << 8 | p[1];
-}
 
 static bool is_frame(uint32_t marker)
 {
@@ -75,7 +55,7 @@ void stk__jpeg_read_markers(const void *data, uint64_t length, stk__jpeg_markers
             at += 2;
             continue;
         }
-        uint32_t size = be16(p + at + 2);
+        uint32_t size = stk__be16(p + at + 2);
         if (marker == 0xda || marker == 0xd9 || size < 2 || length - at - 2 < size)
             return;
         const uint8_t *body = p + at + 4;
@@ -104,55 +84,6 @@ void stk__exif_make(uint32_t orientation, uint8_t out[STK__EXIF_BYTES])
 
 /* ---- What libjpeg calls --------------------------------------------------------------------- */
 
-static _Noreturn void escape(stk__image_encoder *e, stk_status status, const char *reason)
-{
-    e->status = status;
-    e->reason = reason;
-    longjmp(e->escape, 1);
-}
-
-static void on_error(j_common_ptr common)
-{
-    stk__image_encoder *e = common->client_data;
-
-    switch (common->err->msg_code) {
-    case JERR_OUT_OF_MEMORY:
-        escape(e, STK_ENOMEM, "no memory to write the JPEG; free some, or use fewer workers");
-    case JERR_NO_BACKING_STORE:
-        escape(e, STK_ELIMIT,
-               "writing the JPEG needs more memory than allowed; raise the memory budget");
-    case JERR_INPUT_EOF:
-    case JERR_INPUT_EMPTY:
-    case JWRN_JPEG_EOF:
-        escape(e, STK_ETRUNCATED,
-               "the JPEG ends in the middle of its data; copy or download it again");
-    case JERR_ARITH_NOTIMPL:
-    case JERR_SOF_UNSUPPORTED:
-    case JERR_NOT_COMPILED:
-    case JERR_NOTIMPL:
-        escape(e, STK_ENOTSUP,
-               "this kind of JPEG is not supported by libjpeg; save it as a baseline JPEG");
-    default:
-        escape(e, STK_EFORMAT,
-               "the JPEG is damaged: libjpeg refuses its structure or its data; copy or download "
-               "it again");
-    }
-}
-
-/* Warnings count as damage but those that say nothing about the pixels, as in jpeg.c. */
-static void on_message(j_common_ptr common, int level)
-{
-    int code = common->err->msg_code;
-
-    if (level < 0 && code != JWRN_JFIF_MAJOR && code != JWRN_ADOBE_XFORM &&
-        code != JWRN_NOT_SEQUENTIAL)
-        on_error(common);
-}
-
-static void print_nothing(j_common_ptr common)
-{
-}
-
 static void target_nothing(j_compress_ptr library)
 {
 }
@@ -164,11 +95,13 @@ static boolean target_grow(j_compress_ptr library)
     uint64_t room = STK_MIN(e->room + e->room / 2, e->most);
 
     if (room <= e->room)
-        escape(e, STK_ELIMIT,
-               "the JPEG becomes larger than its pixels; lower the quality, or copy the file");
+        stk__libjpeg_escape(
+            &e->calls, STK_ELIMIT,
+            "the JPEG becomes larger than its pixels; lower the quality, or copy the file");
     uint8_t *out = stk__realloc(e->context, e->out, room + STK_TAIL);
     if (!out)
-        escape(e, STK_ENOMEM, "no memory for the JPEG that is written; free some");
+        stk__libjpeg_escape(&e->calls, STK_ENOMEM,
+                            "no memory for the JPEG that is written; free some");
     e->target.next_output_byte = out + e->room;
     e->target.free_in_buffer = room - e->room;
     e->out = out;
@@ -176,53 +109,11 @@ static boolean target_grow(j_compress_ptr library)
     return TRUE;
 }
 
-static void source_nothing(j_decompress_ptr library)
-{
-}
-
-static boolean source_fill(j_decompress_ptr library)
-{
-    library->err->msg_code = JERR_INPUT_EOF;
-    on_error((j_common_ptr)library);
-    return FALSE;
-}
-
-static void source_skip(j_decompress_ptr library, long count)
-{
-    struct jpeg_source_mgr *source = library->src;
-
-    if (count <= 0)
-        return;
-    if ((size_t)count > source->bytes_in_buffer)
-        source_fill(library);
-    source->next_input_byte += count;
-    source->bytes_in_buffer -= (size_t)count;
-}
-
-static void on_progress(j_common_ptr common)
-{
-    stk__image_encoder *e = common->client_data;
-
-    if ((uint32_t)e->reader.input_scan_number > e->max_scans)
-        escape(e, STK_ELIMIT,
-               "the progressive JPEG has more scans than max_scans allows; save it again as a "
-               "baseline JPEG");
-}
-
-static stk_status guard(stk__image_encoder *e, stk_status (*work)(stk__image_encoder *e),
-                        const char **reason)
-{
-    if (setjmp(e->escape)) {
-        *reason = e->reason;
-        return e->status;
-    }
-    return work(e);
-}
-
 /* ---- Life ---------------------------------------------------------------------------------- */
 
-static stk_status create_library(stk__image_encoder *e)
+static stk_status create_library(void *user, void *arguments)
 {
+    stk__image_encoder *e = user;
     jpeg_create_compress(&e->library);
     return STK_OK;
 }
@@ -236,21 +127,14 @@ stk_status stk__image_encoder_create(stk_context *ctx, stk__image_encoder **out,
     if (!e)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_CODEC, "no memory for a picture encoder");
     e->context = ctx;
-    e->library.err = e->reader.err = jpeg_std_error(&e->errors);
+    stk__libjpeg_init(&e->calls, "writing the JPEG needs more memory than allowed; raise the "
+                                 "memory budget");
+    e->library.err = e->reader.err = &e->calls.errors;
     e->library.client_data = e->reader.client_data = e;
-    e->errors.error_exit = on_error;
-    e->errors.emit_message = on_message;
-    e->errors.output_message = print_nothing;
     e->target = (struct jpeg_destination_mgr){.init_destination = target_nothing,
                                               .empty_output_buffer = target_grow,
                                               .term_destination = target_nothing};
-    e->source = (struct jpeg_source_mgr){.init_source = source_nothing,
-                                         .fill_input_buffer = source_fill,
-                                         .skip_input_data = source_skip,
-                                         .resync_to_restart = jpeg_resync_to_restart,
-                                         .term_source = source_nothing};
-    e->progress.progress_monitor = on_progress;
-    stk_status status = guard(e, create_library, &reason);
+    stk_status status = stk__libjpeg_guard(&e->calls, create_library, NULL, &reason);
     if (status != STK_OK) {
         stk__image_encoder_destroy(&e);
         return stk__fail(err, status, STK_STAGE_CODEC, "no memory for a picture encoder");
@@ -353,8 +237,9 @@ static void set_up(stk__image_encoder *e)
     }
 }
 
-static stk_status encode(stk__image_encoder *e)
+static stk_status encode(void *user, void *arguments)
 {
+    stk__image_encoder *e = user;
     j_compress_ptr library = &e->library;
 
     set_up(e);
@@ -400,7 +285,7 @@ stk_status stk__image_encode(stk__image_encoder *encoder, const stk__encode *how
     e->stride = stride;
     e->library.mem->max_memory_to_use = 0;
     STK_TRY(begin_output(e, most_bytes(samples_of(width, height, how), how), reason));
-    stk_status status = guard(e, encode, reason);
+    stk_status status = stk__libjpeg_guard(&e->calls, encode, NULL, reason);
     if (status != STK_OK)
         jpeg_abort_compress(&e->library);
     return end_output(e, status, out, size);
@@ -418,17 +303,17 @@ static bool is_written(const struct jpeg_compress_struct *library, const jpeg_sa
            memcmp(m->data, "Adobe", 5) == 0;
 }
 
-static stk_status rewrite(stk__image_encoder *e)
+static stk_status rewrite(void *user, void *arguments)
 {
+    stk__image_encoder *e = user;
     j_decompress_ptr reader = &e->reader;
     j_compress_ptr library = &e->library;
 
     jpeg_create_decompress(reader);
-    reader->src = &e->source;
-    reader->progress = &e->progress;
+    reader->src = &e->calls.source;
+    reader->progress = &e->calls.progress;
     reader->mem->max_memory_to_use = (long)e->max_memory;
-    e->source.next_input_byte = e->data;
-    e->source.bytes_in_buffer = e->length;
+    stk__libjpeg_offer(&e->calls, e->data, e->length);
     jpeg_save_markers(reader, JPEG_COM, MARKER_BYTES);
     for (int i = 0; i < 16; i++)
         jpeg_save_markers(reader, JPEG_APP0 + i, MARKER_BYTES);
@@ -459,11 +344,11 @@ stk_status stk__image_to_baseline(stk__image_encoder *encoder, const stk__encode
     e->how = how;
     e->data = data;
     e->length = length;
-    e->max_scans = limits->max_scans;
+    e->calls.max_scans = limits->max_scans;
     e->max_memory = STK_MIN(limits->max_memory, (uint64_t)LONG_MAX);
     uint64_t most = most_bytes(samples_of(info->width, info->height, &plain), &plain) + length;
     STK_TRY(begin_output(e, most, reason));
-    stk_status status = guard(e, rewrite, reason);
+    stk_status status = stk__libjpeg_guard(&e->calls, rewrite, NULL, reason);
     if (status != STK_OK)
         jpeg_abort_compress(&e->library);
     /* Not kept: libjpeg would give the tables of this picture to one that has none. */

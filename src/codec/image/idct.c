@@ -5,24 +5,10 @@
  * Sums wrap and are clipped where the vectors of the other versions wrap and clip, so that damaged
  * files give the same everywhere.
  */
+#include "codec/image/idct.h"
 #include "codec/image/entropy.h"
 
-#define SIDE       8
-#define CONST_BITS 13
-#define PASS1_BITS 2
-/* Multiples of 2^CONST_BITS, as pairs of the coefficients that stand in pairs. */
-#define C_0_298 2446
-#define C_0_390 3196
-#define C_0_541 4433
-#define C_0_765 6270
-#define C_0_899 7373
-#define C_1_175 9633
-#define C_1_501 12299
-#define C_1_847 15137
-#define C_1_961 16069
-#define C_2_053 16819
-#define C_2_562 20995
-#define C_3_072 25172
+#define SIDE 8
 
 static int32_t clip(int32_t value, int32_t least, int32_t most)
 {

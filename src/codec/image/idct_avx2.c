@@ -2,23 +2,9 @@
 /* idct.c, all eight columns or rows at a time. The coefficients come in the pairs that one
  * multiply-and-add takes, and the rows between the passes are put into such pairs again. */
 #include "codec/image/entropy.h"
+#include "codec/image/idct.h"
 
 #include <immintrin.h>
-
-#define CONST_BITS 13
-#define PASS1_BITS 2
-#define C_0_298    2446
-#define C_0_390    3196
-#define C_0_541    4433
-#define C_0_765    6270
-#define C_0_899    7373
-#define C_1_175    9633
-#define C_1_501    12299
-#define C_1_847    15137
-#define C_1_961    16069
-#define C_2_053    16819
-#define C_2_562    20995
-#define C_3_072    25172
 
 /* a of the lower, b of the higher one of a pair. */
 #define PAIR(a, b) _mm256_set1_epi32((int)((uint32_t)(b) << 16 | ((uint32_t)(a)&0xffff)))

@@ -1,18 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Rows of a box of a JPEG: through baseline.h where it takes the picture, else, and from where it
- * meets something odd, through libjpeg-turbo's libjpeg API. libjpeg's errors come by longjmp: its
- * calls stand in functions that guard() runs, which hold nothing that would have to be released.
+ * meets something odd, through libjpeg-turbo's libjpeg API (libjpeg.h).
  */
 #include "codec/image/baseline.h"
+#include "codec/image/libjpeg.h"
 
 #include <limits.h>
-#include <setjmp.h>
-#include <stdio.h>
-
-#include <jpeglib.h>
-
-#include <jerror.h>
 
 #define BLOCK 8
 /* Rows begin this far behind an aligned address. To aligned rows libjpeg-turbo writes past the
@@ -26,14 +20,9 @@
 #define MARGIN_BUFFERED 3
 
 struct stk__jpeg {
+    stk__libjpeg calls;
     struct jpeg_decompress_struct library;
-    struct jpeg_error_mgr errors;
-    struct jpeg_source_mgr source;
-    struct jpeg_progress_mgr progress;
     void *(*alloc_small)(j_common_ptr, int, size_t); /* libjpeg's own */
-    jmp_buf escape;
-    stk_status status; /* of the failure that escaped */
-    const char *reason;
     stk_context *context;
     stk__image_limits limits;
     uint32_t pixel_bytes;
@@ -58,121 +47,6 @@ struct stk__jpeg {
 
 /* ---- What libjpeg calls --------------------------------------------------------------------- */
 
-static _Noreturn void escape(stk__jpeg *jpeg, stk_status status, const char *reason)
-{
-    jpeg->status = status;
-    jpeg->reason = reason;
-    longjmp(jpeg->escape, 1);
-}
-
-/* What a message of libjpeg means to the user. */
-static const char *reason_of(int code, stk_status *status)
-{
-    *status = STK_EFORMAT;
-    switch (code) {
-    case JERR_OUT_OF_MEMORY:
-        *status = STK_ENOMEM;
-        return "no memory to decode the JPEG; free some, or use fewer workers";
-    case JERR_NO_BACKING_STORE:
-        *status = STK_ELIMIT;
-        return "decoding the JPEG needs more memory than allowed; store it as a baseline JPEG, or "
-               "raise the limit";
-    case JERR_INPUT_EOF:
-    case JERR_INPUT_EMPTY:
-    case JWRN_JPEG_EOF:
-        *status = STK_ETRUNCATED;
-        return STK__JPEG_ENDS;
-    case JERR_ARITH_NOTIMPL:
-    case JERR_SOF_UNSUPPORTED:
-    case JERR_CONVERSION_NOTIMPL:
-    case JERR_FRACT_SAMPLE_NOTIMPL:
-    case JERR_CCIR601_NOTIMPL:
-    case JERR_BAD_MCU_SIZE:
-    case JERR_NOT_COMPILED:
-    case JERR_NOTIMPL:
-        *status = STK_ENOTSUP;
-        return "this kind of JPEG is not supported by libjpeg; save it as a baseline JPEG";
-    case JWRN_HIT_MARKER:
-        return STK__JPEG_HIT_MARKER;
-    case JWRN_HUFF_BAD_CODE:
-    case JWRN_ARITH_BAD_CODE:
-        return STK__JPEG_BAD_CODE;
-    case JWRN_EXTRANEOUS_DATA:
-        return "corrupt JPEG data: bytes that belong to nothing before a marker; copy or download "
-               "it again";
-    case JWRN_MUST_RESYNC:
-        return STK__JPEG_RESYNC;
-    case JWRN_BOGUS_PROGRESSION:
-        return "corrupt JPEG data: scans of the progressive picture contradict each other; copy "
-               "or download it again";
-    case JERR_NO_HUFF_TABLE:
-    case JERR_NO_QUANT_TABLE:
-    case JERR_NO_ARITH_TABLE:
-        return "the JPEG uses a table that it does not define; copy or download it again";
-    default:
-        return "the JPEG is damaged: libjpeg refuses its structure; copy or download it again";
-    }
-}
-
-static void on_error(j_common_ptr common)
-{
-    stk__jpeg *jpeg = common->client_data;
-    stk_status status;
-    const char *reason = reason_of(common->err->msg_code, &status);
-
-    escape(jpeg, status, reason);
-}
-
-/* Level -1 is a warning. All count as damage but those that say nothing about the pixels. */
-static void on_message(j_common_ptr common, int level)
-{
-    int code = common->err->msg_code;
-
-    if (level < 0 && code != JWRN_JFIF_MAJOR && code != JWRN_ADOBE_XFORM &&
-        code != JWRN_NOT_SEQUENTIAL)
-        on_error(common);
-}
-
-static void print_nothing(j_common_ptr common)
-{
-}
-
-static void source_nothing(j_decompress_ptr library)
-{
-}
-
-/* All bytes were given at once: there are no more. */
-static boolean source_fill(j_decompress_ptr library)
-{
-    library->err->msg_code = JERR_INPUT_EOF;
-    on_error((j_common_ptr)library);
-    return FALSE;
-}
-
-static void source_skip(j_decompress_ptr library, long count)
-{
-    struct jpeg_source_mgr *source = library->src;
-
-    if (count <= 0)
-        return;
-    if ((size_t)count > source->bytes_in_buffer)
-        source_fill(library);
-    source->next_input_byte += count;
-    source->bytes_in_buffer -= (size_t)count;
-}
-
-/* Called for each row of blocks while the scans of a picture are read, and each row that comes out.
- */
-static void on_progress(j_common_ptr common)
-{
-    stk__jpeg *jpeg = common->client_data;
-
-    if ((uint32_t)jpeg->library.input_scan_number > jpeg->limits.max_scans)
-        escape(jpeg, STK_ELIMIT,
-               "the progressive JPEG has more scans than max_scans allows; save it again as a "
-               "baseline JPEG");
-}
-
 /*
  * libjpeg keeps the tables of a picture for the next one, so that a picture without tables would be
  * decoded with those of another one. Given the life of a picture they go with it; forget_tables()
@@ -193,20 +67,11 @@ static void forget_tables(j_decompress_ptr library)
         library->dc_huff_tbl_ptrs[i] = library->ac_huff_tbl_ptrs[i] = NULL;
 }
 
-static stk_status guard(stk__jpeg *jpeg, stk_status (*work)(stk__jpeg *jpeg, void *arguments),
-                        void *arguments, const char **reason)
-{
-    if (setjmp(jpeg->escape)) {
-        *reason = jpeg->reason;
-        return jpeg->status;
-    }
-    return work(jpeg, arguments);
-}
-
 /* ---- Life ---------------------------------------------------------------------------------- */
 
-static stk_status create_library(stk__jpeg *jpeg, void *arguments)
+static stk_status create_library(void *user, void *arguments)
 {
+    stk__jpeg *jpeg = user;
     jpeg_create_decompress(&jpeg->library);
     return STK_OK;
 }
@@ -223,24 +88,18 @@ stk_status stk__jpeg_create(stk_context *ctx, const stk__image_limits *limits, u
     jpeg->context = ctx;
     jpeg->limits = *limits;
     jpeg->pixel_bytes = pixel_bytes;
-    jpeg->library.err = jpeg_std_error(&jpeg->errors);
+    stk__libjpeg_init(&jpeg->calls, "decoding the JPEG needs more memory than allowed; store it as "
+                                    "a baseline JPEG, or raise the limit");
+    jpeg->calls.max_scans = limits->max_scans;
+    jpeg->library.err = &jpeg->calls.errors;
     jpeg->library.client_data = jpeg;
-    jpeg->errors.error_exit = on_error;
-    jpeg->errors.emit_message = on_message;
-    jpeg->errors.output_message = print_nothing;
-    jpeg->source = (struct jpeg_source_mgr){.init_source = source_nothing,
-                                            .fill_input_buffer = source_fill,
-                                            .skip_input_data = source_skip,
-                                            .resync_to_restart = jpeg_resync_to_restart,
-                                            .term_source = source_nothing};
-    jpeg->progress.progress_monitor = on_progress;
-    stk_status status = guard(jpeg, create_library, NULL, &reason);
+    stk_status status = stk__libjpeg_guard(&jpeg->calls, create_library, NULL, &reason);
     if (status != STK_OK) {
         stk__jpeg_destroy(out);
         return status;
     }
-    jpeg->library.src = &jpeg->source;
-    jpeg->library.progress = &jpeg->progress;
+    jpeg->library.src = &jpeg->calls.source;
+    jpeg->library.progress = &jpeg->calls.progress;
     jpeg->library.mem->max_memory_to_use = (long)STK_MIN(limits->max_memory, (uint64_t)LONG_MAX);
     jpeg->alloc_small = jpeg->library.mem->alloc_small;
     jpeg->library.mem->alloc_small = alloc_for_picture;
@@ -280,8 +139,7 @@ void stk__jpeg_destroy(stk__jpeg **jpeg)
 
 static void read_header(stk__jpeg *jpeg)
 {
-    jpeg->source.next_input_byte = jpeg->data;
-    jpeg->source.bytes_in_buffer = jpeg->length;
+    stk__libjpeg_offer(&jpeg->calls, jpeg->data, jpeg->length);
     jpeg_read_header(&jpeg->library, TRUE);
 }
 
@@ -321,8 +179,9 @@ static void crop_columns(stk__jpeg *jpeg)
     jpeg->margin = region->x - left;
 }
 
-static stk_status begin(stk__jpeg *jpeg, void *arguments)
+static stk_status begin(void *user, void *arguments)
 {
+    stk__jpeg *jpeg = user;
     j_decompress_ptr library = &jpeg->library;
     const stk__image_region *region = &jpeg->region;
 
@@ -339,13 +198,14 @@ static stk_status begin(stk__jpeg *jpeg, void *arguments)
     jpeg_start_decompress(library);
     if (library->output_width != region->picture_width ||
         library->output_height != region->picture_height)
-        escape(jpeg, STK_EINTERNAL, "libjpeg sees a JPEG of another size: a defect in stoker");
+        stk__libjpeg_escape(&jpeg->calls, STK_EINTERNAL,
+                            "libjpeg sees a JPEG of another size: a defect in stoker");
     crop_columns(jpeg);
     jpeg->stride = stk__round_up((uint64_t)library->output_width * library->output_components, 64);
     jpeg->capacity = stk__image_strip_rows(jpeg->stride);
     if (!stk__image_buffer_need(jpeg->context, &jpeg->strip,
                                 OFF_ALIGNMENT + jpeg->capacity * jpeg->stride))
-        escape(jpeg, STK_ENOMEM, STK__NO_MEMORY_FOR_ROWS);
+        stk__libjpeg_escape(&jpeg->calls, STK_ENOMEM, STK__NO_MEMORY_FOR_ROWS);
     jpeg->to_bottom = region->y + region->height == library->output_height;
     if (region->y)
         jpeg_skip_scanlines(library, region->y);
@@ -357,23 +217,34 @@ void stk__jpeg_set_by(stk__jpeg *jpeg, stk__jpeg_by by)
     jpeg->by = by;
 }
 
-/* Let the baseline decoder have the picture, if it takes it. */
-static stk_status offer(stk__jpeg *jpeg, uint64_t scan, const char **reason)
+/* Take a picture up, and let the baseline decoder have it, if it takes it. */
+static stk_status take(stk__jpeg *jpeg, const uint8_t *data, uint64_t length,
+                       const stk__image_info *info, const stk__jpeg_header *header,
+                       const stk__image_region *region, const char **reason)
 {
     bool vectors = stk__cpu_has_avx2(jpeg->context);
 
+    if (!stk__jpeg_has_end(data, length, header->scan))
+        return stk__image_refuse(reason, STK_ETRUNCATED,
+                                 "the JPEG has no end marker: it was cut; copy or download it "
+                                 "again");
+    jpeg->data = data;
+    jpeg->length = length;
+    jpeg->buffered = info->buffered;
+    jpeg->region = *region;
+    jpeg->own = false;
     if (jpeg->buffered || jpeg->by == STK__JPEG_BY_LIBRARY ||
         (jpeg->by == STK__JPEG_BY_FASTER && !vectors))
         return STK_OK;
     if (!jpeg->baseline && stk__baseline_create(jpeg->context, jpeg->pixel_bytes, &jpeg->baseline))
         return stk__image_refuse(reason, STK_ENOMEM, "no memory for a picture decoder; free some");
-    return stk__baseline_begin(jpeg->baseline, jpeg->data, jpeg->length, scan, &jpeg->region,
-                               &jpeg->own, reason);
+    return stk__baseline_begin(jpeg->baseline, jpeg->data, jpeg->length, header->scan,
+                               &jpeg->region, &jpeg->own, reason);
 }
 
 static stk_status begin_library(stk__jpeg *jpeg, const char **reason)
 {
-    stk_status status = guard(jpeg, begin, NULL, reason);
+    stk_status status = stk__libjpeg_guard(&jpeg->calls, begin, NULL, reason);
 
     if (status != STK_OK)
         end_library(jpeg);
@@ -384,16 +255,7 @@ stk_status stk__jpeg_begin(stk__jpeg *jpeg, const uint8_t *data, uint64_t length
                            const stk__image_info *info, const stk__jpeg_header *header,
                            const stk__image_region *region, const char **reason)
 {
-    if (!stk__jpeg_has_end(data, length, header->scan))
-        return stk__image_refuse(reason, STK_ETRUNCATED,
-                                 "the JPEG has no end marker: it was cut; copy or download it "
-                                 "again");
-    jpeg->data = data;
-    jpeg->length = length;
-    jpeg->buffered = info->buffered;
-    jpeg->region = *region;
-    jpeg->own = false;
-    STK_TRY(offer(jpeg, header->scan, reason));
+    STK_TRY(take(jpeg, data, length, info, header, region, reason));
     return jpeg->own ? STK_OK : begin_library(jpeg, reason);
 }
 
@@ -421,8 +283,9 @@ static void cmyk_to_rgb(uint8_t *row, uint32_t width, uint32_t pixel_bytes)
     }
 }
 
-static stk_status read_rows(stk__jpeg *jpeg, void *arguments)
+static stk_status read_rows(void *user, void *arguments)
 {
+    stk__jpeg *jpeg = user;
     j_decompress_ptr library = &jpeg->library;
     uint32_t wanted = *(const uint32_t *)arguments;
     JSAMPROW rows[STK__IMAGE_STRIP_ROWS];
@@ -444,7 +307,7 @@ static stk_status library_rows(stk__jpeg *jpeg, uint32_t wanted, stk__image_rows
     uint8_t *first = jpeg->strip.data + OFF_ALIGNMENT + offset;
 
     wanted = STK_MIN(wanted, jpeg->capacity);
-    STK_TRY(guard(jpeg, read_rows, &wanted, reason));
+    STK_TRY(stk__libjpeg_guard(&jpeg->calls, read_rows, &wanted, reason));
     for (uint32_t i = 0; jpeg->cmyk && i < wanted; i++)
         cmyk_to_rgb(first + i * jpeg->stride, jpeg->region.width, jpeg->pixel_bytes);
     rows->data = first;
@@ -476,8 +339,9 @@ stk_status stk__jpeg_rows(stk__jpeg *jpeg, uint32_t wanted, stk__image_rows *row
 
 /* libjpeg: codes of a file with one scan are read and thrown away, up to the last row; what is
  * transformed there is one column of iMCUs. Those of other files must be kept, and so they are. */
-static stk_status read_codes(stk__jpeg *jpeg, void *arguments)
+static stk_status read_codes(void *user, void *arguments)
 {
+    stk__jpeg *jpeg = user;
     j_decompress_ptr library = &jpeg->library;
     JDIMENSION offset = 0, width = 1;
 
@@ -510,23 +374,15 @@ stk_status stk__jpeg_entropy_time(stk__jpeg *jpeg, const uint8_t *data, uint64_t
                                   const stk__image_info *info, const stk__jpeg_header *header,
                                   uint64_t *ns, const char **reason)
 {
+    const stk__image_region region = {.scale = 1, .width = info->width, .height = 1};
     stk_status status = STK_EAGAIN;
 
-    if (!stk__jpeg_has_end(data, length, header->scan))
-        return stk__image_refuse(reason, STK_ETRUNCATED,
-                                 "the JPEG has no end marker: it was cut; copy or download it "
-                                 "again");
-    jpeg->data = data;
-    jpeg->length = length;
-    jpeg->buffered = info->buffered;
-    jpeg->region = (stk__image_region){.scale = 1, .width = info->width, .height = 1};
-    jpeg->own = false;
-    STK_TRY(offer(jpeg, header->scan, reason));
+    STK_TRY(take(jpeg, data, length, info, header, &region, reason));
     if (jpeg->own)
         status = time_baseline(jpeg, reason);
     if (status == STK_EAGAIN) {
         stk__jpeg_end(jpeg);
-        status = guard(jpeg, read_codes, NULL, reason);
+        status = stk__libjpeg_guard(&jpeg->calls, read_codes, NULL, reason);
     }
     stk__jpeg_end(jpeg);
     *ns = jpeg->ns;

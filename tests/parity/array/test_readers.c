@@ -14,14 +14,12 @@
 
 static void test_readers(void **state)
 {
-    const char *binary = getenv("STOKER_TEST_BINARY");
+    const char *binary = test_binary();
     char command[1200];
 
     (void)state;
-    if (!binary) {
-        print_message("skipped: no command (STOKER_TEST_BINARY)\n");
+    if (!binary)
         skip();
-    }
     snprintf(command, sizeof command, "python3 '%s' '%s'", SCRIPT, binary);
     int status = system(command);
     assert_true(WIFEXITED(status));

@@ -3,53 +3,16 @@
  * Opening, reading, listing and writing arrays while the n-th allocation fails, for every n until
  * all succeed: STK_ENOMEM or success, the right values, nothing left behind.
  */
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <stoker/array.h>
 
+#include "support/faults.h"
 #include "support/support.h"
 
 #define N 24
-
-/* Fails the allocation that makes the count zero, and all later ones when `for_good`. */
-typedef struct faults {
-    pthread_mutex_t mutex; /* guards the rest: reads allocate in several threads */
-    int64_t left;
-    bool for_good, off;
-    int64_t held; /* blocks not freed */
-} faults;
-
-static void *faulty_alloc(void *user, size_t size, size_t align)
-{
-    faults *f = user;
-    void *memory = NULL;
-
-    pthread_mutex_lock(&f->mutex);
-    bool fails = !f->off && f->left <= 0 && (f->for_good || f->left == 0);
-    f->left -= !f->off;
-    f->held += !fails;
-    pthread_mutex_unlock(&f->mutex);
-    if (fails)
-        return NULL;
-    if (posix_memalign(&memory, align < sizeof(void *) ? sizeof(void *) : align, size ? size : 1))
-        abort();
-    return memory;
-}
-
-static void faulty_free(void *user, void *memory, size_t size)
-{
-    faults *f = user;
-
-    if (memory) {
-        pthread_mutex_lock(&f->mutex);
-        f->held--;
-        pthread_mutex_unlock(&f->mutex);
-    }
-    free(memory);
-}
 
 static uint16_t values[N * N];
 static const int64_t shape[2] = {N, N}, chunk[2] = {5, 5}, shard[2] = {10, 10};
@@ -160,7 +123,7 @@ static stk_status program(stk_context *ctx, int which, stk_error *err)
 /* True when no allocation failed. */
 static bool run(int which, int64_t n, bool for_good)
 {
-    faults f = {PTHREAD_MUTEX_INITIALIZER, n, for_good, true, 0};
+    faults f = {.left = FAULTS_NONE, .for_good = for_good};
     stk_context_options options;
     stk_context *ctx = NULL;
     stk_store *store = NULL;
@@ -180,10 +143,10 @@ static bool run(int which, int64_t n, bool for_good)
         assert_ok(stk_store_mem_put(store, "zarr.json",
                                     "{\"zarr_format\":3,\"node_type\":\"group\"}", 37, &err),
                   &err);
-    f.off = false;
+    f.left = n;
     stk_status status = program(ctx, which, &err);
-    f.off = true;
-    bool all = f.left > 0;
+    bool all = !fault_struck(&f);
+    f.left = FAULTS_NONE;
     if (status != STK_OK && status != STK_ENOMEM)
         fail_msg("program %d, allocation %lld: %s: %s", which, (long long)n,
                  stk_status_name(status), err.text);

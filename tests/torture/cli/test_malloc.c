@@ -112,11 +112,12 @@ int main(void)
         cmocka_unit_test(report_of_logs),
     };
 
-    binary = getenv("STOKER_TEST_BINARY");
+    binary = test_binary();
     preload = getenv("STOKER_TEST_FAIL_MALLOC");
-    if (!binary || !preload || access(preload, R_OK) != 0) {
-        print_message(
-            "skipped: no command and no failing malloc to preload (sanitizers bring their own)\n");
+    if (!binary)
+        return 77;
+    if (!preload || access(preload, R_OK) != 0) {
+        print_message("skipped: no failing malloc to preload (sanitizers bring their own)\n");
         return 77;
     }
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -91,7 +91,7 @@ static bool run(const json_t *codecs, int64_t n, bool for_good)
     stk__chain_destroy(&chain);
     stk_context_destroy(&ctx);
     assert_int_equal(f.held, 0);
-    return f.left >= 0;
+    return !fault_struck(&f);
 }
 
 static void test_allocations(void **unused)

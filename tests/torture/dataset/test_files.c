@@ -1,58 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opening datasets of files while the n-th allocation fails, for every n until all succeed. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <zlib.h>
 
-#include "support/faults.h"
-#include "support/support.h"
-
-static void line(void *user, const char *name, const char *value)
-{
-}
-
-/* One program: open and close. True when no allocation failed. */
-static bool run(const char *spec, int64_t n, bool for_good)
-{
-    faults f = {n, for_good, 0};
-    stk_context_options options;
-    stk_context *ctx = NULL;
-    stk_dataset *d = NULL;
-    stk_error err;
-
-    stk_context_options_init(&options);
-    options.io_engine = STK_IO_THREADS;
-    options.allocator = (stk_allocator){faulty_alloc, faulty_free, &f};
-    stk_error_init(&err);
-    stk_status status = stk_context_create(&options, &ctx, &err);
-    if (status == STK_OK)
-        status = stk_dataset_open(ctx, spec, &d, &err);
-    if (status == STK_OK) {
-        assert_ok(stk_dataset_describe(d, line, NULL, &err), &err);
-    } else {
-        assert_null(d);
-        if (status != STK_ENOMEM)
-            fail_msg("%s, allocation %lld: %s: %s", spec, (long long)n, stk_status_name(status),
-                     err.text);
-    }
-    stk_dataset_close(&d);
-    stk_context_destroy(&ctx);
-    assert_int_equal(f.held, 0);
-    return f.left > 0 || (status == STK_OK && f.left == 0);
-}
-
-static void torture(const char *spec)
-{
-    for (int for_good = 0; for_good < 2; for_good++) {
-        int64_t n = 0;
-        while (!run(spec, n, for_good)) {
-            n++;
-            assert_true(n < 100000);
-        }
-        assert_true(n > 3);
-    }
-}
+#include "torture/dataset/opening.h"
 
 static const unsigned char images[] = {0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 1, 7, 8};
 static const unsigned char labels[] = {0, 0, 8, 1, 0, 0, 0, 2, 1, 0};

@@ -3,36 +3,10 @@
  * Fail the n-th allocation, once and from there on for ever, for every n, while windows of arrays
  * and tokens are opened and delivered: the status must be right, nothing may leak, hang or crash.
  */
-#include <stdatomic.h>
-
+#include "support/faults.h"
 #include "unit/dataset/windows.h"
 
-static struct {
-    atomic_long calls, blocks, hits;
-    long at;
-    bool for_ever;
-} fault;
-
-static void *failing_alloc(void *user, size_t size, size_t align)
-{
-    long call = atomic_fetch_add(&fault.calls, 1) + 1;
-    void *memory = NULL;
-
-    if (fault.at && (fault.for_ever ? call >= fault.at : call == fault.at)) {
-        atomic_fetch_add(&fault.hits, 1);
-        return NULL;
-    }
-    if (posix_memalign(&memory, align < 16 ? 16 : align, size))
-        return NULL;
-    atomic_fetch_add(&fault.blocks, 1);
-    return memory;
-}
-
-static void counted_free(void *user, void *memory, size_t size)
-{
-    atomic_fetch_sub(&fault.blocks, 1);
-    free(memory);
-}
+static faults fault;
 
 typedef struct scenario {
     const char *spec;
@@ -65,7 +39,7 @@ static stk_status program(const scenario *s)
     snprintf(spec, sizeof spec, s->spec, folder);
     stk_error_init(&err);
     stk_context_options_init(&options);
-    options.allocator = (stk_allocator){failing_alloc, counted_free, NULL};
+    options.allocator = (stk_allocator){faulty_alloc, faulty_free, &fault};
     options.io_engine = STK_IO_THREADS;
     stk_status status = stk_context_create(&options, &ctx, &err);
     if (status == STK_OK)
@@ -88,25 +62,24 @@ static stk_status program(const scenario *s)
     stk_loader_destroy(&loader);
     stk_dataset_close(&dataset);
     stk_context_destroy(&ctx);
-    if (atomic_load(&fault.blocks) != 0 || (status != STK_OK && err.status != status))
-        fail_msg("%s: %s: %ld blocks left; the error says %s: %s", spec, stk_status_name(status),
-                 atomic_load(&fault.blocks), stk_status_name(err.status), err.text);
+    if (fault.held != 0 || (status != STK_OK && err.status != status))
+        fail_msg("%s: %s: %lld blocks left; the error says %s: %s", spec, stk_status_name(status),
+                 (long long)fault.held, stk_status_name(err.status), err.text);
     return status;
 }
 
 static void each_allocation_fails(void **state)
 {
     for (size_t s = 0; s < sizeof scenarios / sizeof *scenarios; s++)
-        for (int for_ever = 0; for_ever < 2; for_ever++)
-            for (long n = 1;; n++) {
-                atomic_store(&fault.calls, 0);
-                atomic_store(&fault.hits, 0);
-                fault.at = n;
-                fault.for_ever = for_ever;
+        for (int for_good = 0; for_good < 2; for_good++)
+            for (int64_t n = 0;; n++) {
+                fault.left = n;
+                fault.for_good = for_good;
                 stk_status status = program(&scenarios[s]);
                 if (status != STK_OK && status != STK_ENOMEM)
-                    fail_msg("scenario %zu, call %ld: %s", s, n, stk_status_name(status));
-                if (atomic_load(&fault.hits) == 0) {
+                    fail_msg("scenario %zu, call %lld: %s", s, (long long)n,
+                             stk_status_name(status));
+                if (!fault_struck(&fault)) {
                     assert_int_equal(status, STK_OK);
                     break;
                 }

@@ -4,70 +4,15 @@
  * a program that opens, iterates and closes: the status must be right, nothing may leak, hang or
  * crash.
  */
-#include <dlfcn.h>
-#include <errno.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "support/counting.h"
+#include "support/faulty_threads.h"
 
 /* ---- Faults ---- */
 
-typedef struct fault {
-    atomic_long calls, at; /* the call that fails; 0: none */
-    bool for_ever;
-    atomic_long hits;
-} fault;
-
-static bool strikes(fault *f)
-{
-    long call = atomic_fetch_add(&f->calls, 1) + 1, at = atomic_load(&f->at);
-    bool hit = at && (f->for_ever ? call >= at : call == at);
-
-    if (hit)
-        atomic_fetch_add(&f->hits, 1);
-    return hit;
-}
-
-static void arm(fault *f, long at, bool for_ever)
-{
-    atomic_store(&f->calls, 0);
-    atomic_store(&f->at, at);
-    atomic_store(&f->hits, 0);
-    f->for_ever = for_ever;
-}
-
-static fault memory_fault, thread_fault, read_fault;
-static atomic_long blocks;
-
-static void *failing_alloc(void *user, size_t size, size_t align)
-{
-    void *memory = NULL;
-
-    if (strikes(&memory_fault) || posix_memalign(&memory, align < 16 ? 16 : align, size))
-        return NULL;
-    atomic_fetch_add(&blocks, 1);
-    return memory;
-}
-
-static void counted_free(void *user, void *memory, size_t size)
-{
-    atomic_fetch_sub(&blocks, 1);
-    free(memory);
-}
-
-/* Stands before the C library's own: the static library calls this one. */
-int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
-                   void *argument)
-{
-    int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) =
-        (int (*)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *))dlsym(
-            RTLD_NEXT, "pthread_create");
-
-    return strikes(&thread_fault) ? EAGAIN : real(thread, attributes, run, argument);
-}
+static faults memory_faults = {.left = FAULTS_NONE}, read_faults = {.left = FAULTS_NONE};
 
 /* A store that passes everything on to mem:, but for the read that is to fail. */
 typedef struct faulty {
@@ -85,10 +30,11 @@ static void faulty_close(stk_store *store)
 
 static stk_status faulty_submit(stk_store *store, stk_read *read)
 {
+    static atomic_int failed;
     stk_store *inner = ((faulty *)store)->inner;
 
-    if (strikes(&read_fault)) {
-        if (atomic_load(&read_fault.calls) % 2)
+    if (fault_strikes(&read_faults)) {
+        if (atomic_fetch_add(&failed, 1) % 2)
             return STK_EIO;
         read->done(read, STK_EIO);
         return STK_OK;
@@ -154,7 +100,7 @@ static stk_status program(const scenario *s)
 
     stk_error_init(&err);
     stk_context_options_init(&options);
-    options.allocator = (stk_allocator){failing_alloc, counted_free, NULL};
+    options.allocator = (stk_allocator){faulty_alloc, faulty_free, &memory_faults};
     stk_status status = stk_context_create(&options, &ctx, &err);
     if (status == STK_OK)
         status = stk_context_add_store(ctx, &faulty_ops, &err);
@@ -184,9 +130,9 @@ static stk_status program(const scenario *s)
     stk_loader_destroy(&loader);
     stk_dataset_close(&dataset);
     stk_context_destroy(&ctx);
-    if (atomic_load(&blocks) != 0 || (status != STK_OK && err.status != status))
-        fail_msg("%s: %ld blocks left; the error says %s: %s", stk_status_name(status),
-                 atomic_load(&blocks), stk_status_name(err.status), err.text);
+    if (memory_faults.held != 0 || (status != STK_OK && err.status != status))
+        fail_msg("%s: %lld blocks left; the error says %s: %s", stk_status_name(status),
+                 (long long)memory_faults.held, stk_status_name(err.status), err.text);
     return status;
 }
 
@@ -198,40 +144,42 @@ static const scenario scenarios[] = {
     {{.size = 60, .url = "faulty://x", .lost_every = 7}, 2, STK_CACHE_NONE, STK_ON_ERROR_SKIP},
 };
 
-static void fail_each(fault *f, stk_status expected, stk_status also)
+static void fail_each(faults *f, stk_status expected, stk_status also)
 {
     for (size_t s = 0; s < sizeof scenarios / sizeof *scenarios; s++)
-        for (int for_ever = 0; for_ever < 2; for_ever++)
-            for (long n = 1;; n++) {
-                arm(f, n, for_ever);
+        for (int for_good = 0; for_good < 2; for_good++)
+            for (int64_t n = 0;; n++) {
+                f->left = n;
+                f->for_good = for_good;
                 stk_status status = program(&scenarios[s]);
                 if (status != STK_OK && status != expected && status != also)
-                    fail_msg("scenario %zu, call %ld: %s", s, n, stk_status_name(status));
+                    fail_msg("scenario %zu, call %lld: %s", s, (long long)n,
+                             stk_status_name(status));
                 /* Past the last call nothing fails any more. */
-                bool past = atomic_load(&f->hits) == 0;
-                if (past) {
+                if (!fault_struck(f)) {
                     assert_int_equal(status, STK_OK);
                     break;
                 }
                 assert_true(n < 5000);
             }
-    arm(f, 0, false);
+    f->left = FAULTS_NONE;
+    f->for_good = false;
 }
 
 static void each_allocation_fails(void **state)
 {
     /* A bad sample that there is no memory to replace is a bad sample. */
-    fail_each(&memory_fault, STK_ENOMEM, STK_ENOMEM);
+    fail_each(&memory_faults, STK_ENOMEM, STK_ENOMEM);
 }
 
 static void each_thread_start_fails(void **state)
 {
-    fail_each(&thread_fault, STK_ETHREAD, STK_ETHREAD);
+    fail_each(&thread_faults, STK_ETHREAD, STK_ETHREAD);
 }
 
 static void each_read_fails(void **state)
 {
-    fail_each(&read_fault, STK_EIO, STK_EIO);
+    fail_each(&read_faults, STK_EIO, STK_EIO);
 }
 
 int main(void)

@@ -1,40 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Fail the n-th allocation, for every n, in a program that opens a folder of pictures, decodes them
  * and closes: the status must be right, nothing may leak, and what is delivered must be sound. */
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/faults.h"
 #include "support/support.h"
 
 enum { SIDE = 16, ROW = SIDE * SIDE * 3 };
 
-static atomic_long calls, fail_at, blocks;
-static atomic_bool hit;
-
-static void *failing_alloc(void *user, size_t size, size_t align)
-{
-    void *memory = NULL;
-
-    (void)user;
-    if (atomic_fetch_add(&calls, 1) + 1 == atomic_load(&fail_at)) {
-        atomic_store(&hit, true);
-        return NULL;
-    }
-    if (posix_memalign(&memory, align < 16 ? 16 : align, size))
-        return NULL;
-    atomic_fetch_add(&blocks, 1);
-    return memory;
-}
-
-static void counted_free(void *user, void *memory, size_t size)
-{
-    (void)user;
-    (void)size;
-    atomic_fetch_sub(&blocks, 1);
-    free(memory);
-}
+static faults fault = {.left = FAULTS_NONE};
 
 static void copy_golden(const char *folder, const char *name, const char *to)
 {
@@ -52,7 +28,7 @@ static void copy_golden(const char *folder, const char *name, const char *to)
 /* One run; adds what was delivered to `rows` by position. The status that ended it. */
 static stk_status run(const char *folder, int workers, char *rows)
 {
-    const stk_allocator allocator = {.alloc = failing_alloc, .free = counted_free};
+    const stk_allocator allocator = {faulty_alloc, faulty_free, &fault};
     stk_context_options options;
     stk_loader_options o;
     stk_context *ctx = NULL;
@@ -105,19 +81,17 @@ static void every_allocation_may_fail(void **state)
     copy_golden(folder, "exif_6.jpg", "b/3.jpg");
     copy_golden(folder, "rgb_8_interlaced.png", "b/4.png");
     for (int workers = 0; workers < 2; workers++) {
-        atomic_store(&fail_at, 0);
+        fault.left = FAULTS_NONE;
         memset(want, 0, sizeof want);
         assert_int_equal(run(folder, workers, want), STK_EOS);
-        assert_int_equal(atomic_load(&blocks), 0);
+        assert_int_equal(fault.held, 0);
         long failed = 0;
-        for (long at = 1;; at++) {
+        for (int64_t at = 0;; at++) {
             memset(got, 0, sizeof got);
-            atomic_store(&calls, 0);
-            atomic_store(&hit, false);
-            atomic_store(&fail_at, at);
+            fault.left = at;
             stk_status status = run(folder, workers, got);
-            assert_int_equal(atomic_load(&blocks), 0);
-            if (!atomic_load(&hit))
+            assert_int_equal(fault.held, 0);
+            if (!fault_struck(&fault))
                 break;
             failed++;
             assert_true(status == STK_ENOMEM || status == STK_EOS);

@@ -1,50 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A traced run while the n-th allocation fails, for every n until all succeed; and a disk that is
  * full. */
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/base.h"
+#include "support/faults.h"
 #include "support/support.h"
-
-/* Fails the allocation that makes the count zero, and all later ones when `for_good`. */
-typedef struct faults {
-    pthread_mutex_t lock;
-    int64_t left;
-    bool for_good;
-    uint64_t held; /* blocks not freed */
-} faults;
-
-static void *faulty_alloc(void *user, size_t size, size_t align)
-{
-    faults *f = user;
-    void *memory = NULL;
-
-    pthread_mutex_lock(&f->lock);
-    const bool fails = f->left <= 0 && (f->for_good || f->left == 0);
-    f->left--;
-    if (!fails &&
-        posix_memalign(&memory, align < sizeof(void *) ? sizeof(void *) : align, size ? size : 1))
-        memory = NULL;
-    f->held += memory != NULL;
-    pthread_mutex_unlock(&f->lock);
-    return memory;
-}
-
-static void faulty_free(void *user, void *memory, size_t size)
-{
-    faults *f = user;
-
-    (void)size;
-    if (!memory)
-        return;
-    pthread_mutex_lock(&f->lock);
-    f->held--;
-    pthread_mutex_unlock(&f->lock);
-    free(memory);
-}
 
 static stk_status take_all(stk_dataset *dataset, stk_trace *trace, stk_error *err)
 {
@@ -82,7 +45,7 @@ static void assert_whole(const char *path)
 /* True when no allocation failed. */
 static bool run(const char *path, int64_t n, bool for_good)
 {
-    faults f = {PTHREAD_MUTEX_INITIALIZER, n, for_good, 0};
+    faults f = {n, for_good, 0};
     stk_context_options options;
     stk_context *ctx = NULL;
     stk_dataset *dataset = NULL;
@@ -111,7 +74,7 @@ static bool run(const char *path, int64_t n, bool for_good)
         fail_msg("allocation %lld: %s: %s", (long long)n, stk_status_name(status), err.text);
     stk_context_destroy(&ctx);
     assert_int_equal(f.held, 0);
-    return f.left >= 0 && status == STK_OK;
+    return !fault_struck(&f) && status == STK_OK;
 }
 
 static void test_allocations(void **state)

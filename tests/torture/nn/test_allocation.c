@@ -1,34 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Each allocation of a short training fails in turn: an error, no crash, nothing lost. */
+#include "support/faults.h"
 #include "unit/nn/models.h"
-
-/* Fails the allocation number `left`, counted down; counts what is held. */
-typedef struct failing {
-    int64_t left;
-    uint64_t held;
-    bool failed;
-} failing;
-
-static void *failing_alloc(void *user, size_t size, size_t align)
-{
-    failing *f = user;
-    void *memory = NULL;
-
-    if (f->left-- == 0) {
-        f->failed = true;
-        return NULL;
-    }
-    if (posix_memalign(&memory, align < sizeof(void *) ? sizeof(void *) : align, size) != 0)
-        return NULL;
-    f->held++;
-    return memory;
-}
-
-static void failing_free(void *user, void *memory, size_t size)
-{
-    ((failing *)user)->held--;
-    free(memory);
-}
 
 static stk_status train(stk_context *ctx, const char *layers, const int64_t *shape, uint32_t rank,
                         int32_t precision, stk_error *err)
@@ -79,22 +52,21 @@ static stk_status train(stk_context *ctx, const char *layers, const int64_t *sha
 
 static void torture(const char *layers, const int64_t *shape, uint32_t rank, int32_t precision)
 {
-    failing f = {.left = INT64_MAX};
+    faults f = {.left = FAULTS_NONE};
     stk_context_options options;
     stk_context *ctx;
     stk_error err;
 
     stk_context_options_init(&options);
-    options.allocator = (stk_allocator){failing_alloc, failing_free, &f};
+    options.allocator = (stk_allocator){faulty_alloc, faulty_free, &f};
     stk_error_init(&err);
     assert_ok(stk_context_create(&options, &ctx, &err), &err);
     for (int64_t n = 0;; n++) {
-        uint64_t held = f.held;
+        int64_t held = f.held;
         f.left = n;
-        f.failed = false;
         stk_status status = train(ctx, layers, shape, rank, precision, &err);
         assert_int_equal(f.held, held);
-        if (!f.failed) {
+        if (!fault_struck(&f)) {
             assert_int_equal(status, STK_OK);
             assert_true(n > 20);
             break;
@@ -102,7 +74,7 @@ static void torture(const char *layers, const int64_t *shape, uint32_t rank, int
         assert_int_equal(status, STK_ENOMEM);
         assert_true(strlen(err.text) > 0);
     }
-    f.left = INT64_MAX;
+    f.left = FAULTS_NONE;
     stk_context_destroy(&ctx);
     assert_int_equal(f.held, 0);
 }

@@ -10,60 +10,29 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "support/faults.h"
 #include "support/support.h"
 #include "train/checkpoint.h"
 #include "train/durable.h"
 
 enum { MOST = 2000 };
 
-/* ---- An allocator that fails ---- */
-
-typedef struct faults {
-    atomic_llong left; /* the allocation that makes it 0 fails */
-    bool for_good;     /* and all later ones */
-    atomic_llong held;
-} faults;
-
-static void *faulty_alloc(void *user, size_t size, size_t align)
-{
-    faults *f = user;
-    void *memory = NULL;
-
-    long long n = atomic_fetch_sub(&f->left, 1);
-    if (n == 0 || (n < 0 && f->for_good))
-        return NULL;
-    if (posix_memalign(&memory, align < sizeof(void *) ? sizeof(void *) : align, size ? size : 1))
-        return NULL;
-    atomic_fetch_add(&f->held, 1);
-    return memory;
-}
-
-static void faulty_free(void *user, void *memory, size_t size)
-{
-    if (memory)
-        atomic_fetch_sub(&((faults *)user)->held, 1);
-    free(memory);
-}
-
 /* ---- Calls on files that fail ---- */
 
 typedef struct disk {
     stk__file_calls calls;
-    atomic_llong left;
-    bool for_good;
+    faults faults;
     int error;
 } disk;
 
 static bool strikes(void *user)
 {
     disk *d = user;
-    long long n = atomic_fetch_sub(&d->left, 1);
 
-    if (n == 0 || (n < 0 && d->for_good)) {
-        errno = d->error;
-        return true;
-    }
-    return false;
+    if (!fault_strikes(&d->faults))
+        return false;
+    errno = d->error;
+    return true;
 }
 
 static int disk_open(void *user, const char *path, int flags, mode_t mode)
@@ -188,7 +157,7 @@ static stk_status run(stk_context *ctx, const stk__file_calls *calls, const path
 static void begin(stk_context *ctx, const paths *p)
 {
     static stk__file_calls quick;
-    static disk good = {.left = INT64_MAX};
+    static disk good = {.faults.left = FAULTS_NONE};
     stk__checkpoint_writer *writer = NULL;
     stk_error err;
 
@@ -238,16 +207,16 @@ static void test_files_fail(void **state)
 
     make_paths(&p);
     for (int k = 0; k < 4; k++) {
-        disk d = {.calls = disk_calls, .for_good = k & 1, .error = errors[k / 2]};
+        disk d = {.calls = disk_calls, .faults.for_good = k & 1, .error = errors[k / 2]};
         d.calls.user = &d;
         int64_t n = 0;
         for (; n < MOST; n++) {
             int64_t acked = 1;
             begin(ctx, &p);
-            atomic_store(&d.left, n);
+            d.faults.left = n;
             (void)run(ctx, &d.calls, &p, &acked);
             check(ctx, &p, acked);
-            if (atomic_load(&d.left) >= 0) {
+            if (!fault_struck(&d.faults)) {
                 assert_int_equal(acked, 3);
                 break;
             }
@@ -261,7 +230,7 @@ static void test_files_fail(void **state)
 /* The whole life of a context. True when no allocation failed. */
 static bool run_without_memory(const paths *p, int64_t n, bool for_good)
 {
-    static disk good = {.left = INT64_MAX};
+    static disk good = {.faults.left = FAULTS_NONE};
     stk__file_calls calls = disk_calls;
     faults f = {.left = n, .for_good = for_good};
     stk_context_options options;
@@ -287,9 +256,9 @@ static bool run_without_memory(const paths *p, int64_t n, bool for_good)
     assert_true(status == STK_OK || status == STK_ENOMEM);
     stk__checkpoint_close(&c);
     stk_context_destroy(&ctx);
-    assert_int_equal(atomic_load(&f.held), 0);
-    assert_true(atomic_load(&f.left) >= 0 || for_good || status != STK_OK || acked == 3);
-    return atomic_load(&f.left) >= 0;
+    assert_int_equal(f.held, 0);
+    assert_true(!fault_struck(&f) || for_good || status != STK_OK || acked == 3);
+    return !fault_struck(&f);
 }
 
 static void test_memory_fails(void **state)

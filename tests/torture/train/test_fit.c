@@ -1,51 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Fail the n-th allocation and thread start of a short fit with everything switched on, for every
  * n: the status must be right, nothing may leak, hang or crash. */
-#include <dlfcn.h>
-#include <errno.h>
-#include <pthread.h>
 #include <unistd.h>
 
+#include "support/faulty_threads.h"
 #include "unit/train/tiny.h"
 
-static atomic_long calls, thread_calls, blocks;
-static atomic_long fail_at, thread_fail_at;
-static atomic_bool hit;
-
-static void *failing_alloc(void *user, size_t size, size_t align)
-{
-    void *memory = NULL;
-
-    if (atomic_fetch_add(&calls, 1) + 1 == atomic_load(&fail_at)) {
-        atomic_store(&hit, true);
-        return NULL;
-    }
-    if (posix_memalign(&memory, align < 16 ? 16 : align, size))
-        return NULL;
-    atomic_fetch_add(&blocks, 1);
-    return memory;
-}
-
-static void counted_free(void *user, void *memory, size_t size)
-{
-    atomic_fetch_sub(&blocks, 1);
-    free(memory);
-}
-
-/* Stands before the C library's own: the static library calls this one. */
-int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
-                   void *argument)
-{
-    int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) =
-        (int (*)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *))dlsym(
-            RTLD_NEXT, "pthread_create");
-
-    if (atomic_fetch_add(&thread_calls, 1) + 1 == atomic_load(&thread_fail_at)) {
-        atomic_store(&hit, true);
-        return EAGAIN;
-    }
-    return real(thread, attributes, run, argument);
-}
+static faults memory_faults = {.left = FAULTS_NONE};
 
 static stk_status add_by_name(stk_trainer *t, const stk_callback_ops *ops, const char *name,
                               const char *value, stk_error *err)
@@ -114,33 +75,32 @@ static stk_status program(stk_error *err)
     test_folder(folder);
     stk_error_init(err);
     stk_context_options_init(&o);
-    o.allocator = (stk_allocator){failing_alloc, counted_free, NULL};
+    o.allocator = (stk_allocator){faulty_alloc, faulty_free, &memory_faults};
     o.io_engine = STK_IO_THREADS;
     stk_status status = stk_context_create(&o, &ctx, err);
     if (status == STK_OK)
         status = fits(ctx, folder, err);
     stk_context_destroy(&ctx);
     test_folder_remove(folder);
-    if (atomic_load(&blocks) != 0)
-        fail_msg("%s: %ld blocks left; %s", stk_status_name(status), atomic_load(&blocks),
+    if (memory_faults.held != 0)
+        fail_msg("%s: %lld blocks left; %s", stk_status_name(status), (long long)memory_faults.held,
                  err->text);
     return status;
 }
 
-static void fail_each(atomic_long *at, atomic_long *counter, stk_status expected)
+static void fail_each(faults *f, stk_status expected)
 {
     stk_error err;
 
-    for (long n = 1;; n++) {
-        atomic_store(counter, 0);
-        atomic_store(&hit, false);
-        atomic_store(at, n);
+    for (int64_t n = 0;; n++) {
+        f->left = n;
         stk_status status = program(&err);
-        atomic_store(at, 0);
+        const bool struck = fault_struck(f);
+        f->left = FAULTS_NONE;
         /* A logger without memory is left alone, and the run goes on. */
         if (status != STK_OK && status != expected)
-            fail_msg("call %ld: %s: %s", n, stk_status_name(status), err.text);
-        if (!atomic_load(&hit)) {
+            fail_msg("call %lld: %s: %s", (long long)n, stk_status_name(status), err.text);
+        if (!struck) {
             assert_int_equal(status, STK_OK);
             break;
         }
@@ -150,12 +110,12 @@ static void fail_each(atomic_long *at, atomic_long *counter, stk_status expected
 
 static void each_allocation_fails(void **state)
 {
-    fail_each(&fail_at, &calls, STK_ENOMEM);
+    fail_each(&memory_faults, STK_ENOMEM);
 }
 
 static void each_thread_start_fails(void **state)
 {
-    fail_each(&thread_fail_at, &thread_calls, STK_ETHREAD);
+    fail_each(&thread_faults, STK_ETHREAD);
 }
 
 int main(void)

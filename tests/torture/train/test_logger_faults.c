@@ -5,37 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/faults.h"
 #include "support/support.h"
 #include "train/log_queue.h"
 
 enum { MOST = 3000 };
-
-typedef struct faults {
-    atomic_llong left; /* the allocation that makes it 0 fails */
-    bool for_good;     /* and all later ones */
-    atomic_llong held;
-} faults;
-
-static void *faulty_alloc(void *user, size_t size, size_t align)
-{
-    faults *f = user;
-    void *memory = NULL;
-
-    long long n = atomic_fetch_sub(&f->left, 1);
-    if (n == 0 || (n < 0 && f->for_good))
-        return NULL;
-    if (posix_memalign(&memory, align < sizeof(void *) ? sizeof(void *) : align, size ? size : 1))
-        return NULL;
-    atomic_fetch_add(&f->held, 1);
-    return memory;
-}
-
-static void faulty_free(void *user, void *memory, size_t size)
-{
-    if (memory)
-        atomic_fetch_sub(&((faults *)user)->held, 1);
-    free(memory);
-}
 
 /* The loggers without the queue: one thread, so that the n-th allocation is always the same. */
 static stk_status run_loggers(stk_context *ctx, const char *folder, stk_error *err)
@@ -103,9 +77,9 @@ static bool run(stk_status (*program)(stk_context *ctx, const char *folder, stk_
     stk_context_destroy(&ctx);
     assert_true(status == STK_OK || status == STK_ENOMEM);
     assert_true(status == STK_OK || err.text[0]);
-    assert_int_equal(atomic_load(&f.held), 0);
+    assert_int_equal(f.held, 0);
     test_folder_remove(folder);
-    return atomic_load(&f.left) >= 0;
+    return !fault_struck(&f);
 }
 
 static void run_all(stk_status (*program)(stk_context *ctx, const char *folder, stk_error *err))

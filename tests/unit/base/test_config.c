@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "config_fixture.h"
+#include "support/faults.h"
 
 static void set_values(fixture *f, const char *text, size_t count, const char *const *expected)
 {
@@ -223,26 +224,6 @@ static void test_top_table(void **state)
 
 /* ---- Each allocation fails in turn ----------------------------------------------------------- */
 
-typedef struct failing {
-    int left;
-} failing;
-
-static void *fail_alloc(void *user, size_t size, size_t align)
-{
-    failing *f = user;
-    void *memory = NULL;
-
-    if (f->left-- == 0)
-        return NULL;
-    return posix_memalign(&memory, align, size) == 0 ? memory : NULL;
-}
-
-static void fail_free(void *user, void *memory, size_t size)
-{
-    (void)user, (void)size;
-    free(memory);
-}
-
 static stk_status whole_life(stk_context *context, stk_error *err)
 {
     static const char text[] =
@@ -276,11 +257,11 @@ static void test_failing_memory(void **state)
 
     (void)state;
     for (n = 0; status != STK_OK && n < 1000; n++) {
-        failing f = {.left = INT32_MAX};
+        faults f = {.left = FAULTS_NONE};
         stk_context_options options;
         stk_context *context;
         stk_context_options_init(&options);
-        options.allocator = (stk_allocator){fail_alloc, fail_free, &f};
+        options.allocator = (stk_allocator){faulty_alloc, faulty_free, &f};
         assert_ok(stk_context_create(&options, &context, &err), &err);
         f.left = n;
         status = whole_life(context, &err);
@@ -289,7 +270,7 @@ static void test_failing_memory(void **state)
         stk_memory_stats stats;
         stk_context_memory(context, &stats);
         assert_int_equal(stats.bytes, 0);
-        f.left = INT32_MAX;
+        f.left = FAULTS_NONE;
         stk_context_destroy(&context);
     }
     assert_int_equal(status, STK_OK);

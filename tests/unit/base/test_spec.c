@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "support/faults.h"
 #include "support/support.h"
 
 typedef struct mnist_options {
@@ -113,33 +114,18 @@ static void test_refuses(void **state)
     refuses("DIR?x&labels=%2&train=41", "'%2'");
 }
 
-static void *no_alloc(void *user, size_t size, size_t align)
-{
-    void *memory = NULL;
-
-    if (*(bool *)user)
-        return NULL;
-    return posix_memalign(&memory, align, size) == 0 ? memory : NULL;
-}
-
-static void plain_free(void *user, void *memory, size_t size)
-{
-    (void)user, (void)size;
-    free(memory);
-}
-
 static void test_no_memory(void **state)
 {
     stk_context *before = context;
     stk_context_options co;
-    bool fail = false;
+    faults f = {.left = FAULTS_NONE, .for_good = true};
     char *rest;
 
     (void)state;
     stk_context_options_init(&co);
-    co.allocator = (stk_allocator){no_alloc, plain_free, &fail};
+    co.allocator = (stk_allocator){faulty_alloc, faulty_free, &f};
     assert_ok(stk_context_create(&co, &context, &err), &err);
-    fail = true;
+    f.left = 0;
     assert_int_equal(take("DIR?train=1", &rest), STK_ENOMEM);
     free(rest);
     stk_context_destroy(&context);

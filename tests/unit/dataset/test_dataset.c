@@ -4,6 +4,7 @@
 
 #include "dataset/dataset.h"
 #include "samples.h"
+#include "support/faults.h"
 
 /* ---- Kinds of the tests -------------------------------------------------------------------- */
 
@@ -418,29 +419,6 @@ static void test_field_bytes(void **state)
 
 /* ---- Every allocation fails once ----------------------------------------------------------- */
 
-typedef struct failing {
-    uint64_t left; /* allocations that still succeed */
-    uint64_t held;
-} failing;
-
-static void *failing_alloc(void *user, size_t size, size_t align)
-{
-    failing *f = user;
-    void *memory = NULL;
-
-    if (f->left-- == 0 ||
-        posix_memalign(&memory, align < sizeof memory ? sizeof memory : align, size))
-        return NULL;
-    f->held++;
-    return memory;
-}
-
-static void failing_free(void *user, void *memory, size_t size)
-{
-    ((failing *)user)->held -= memory != NULL;
-    free(memory);
-}
-
 static void test_no_memory(void **state)
 {
     static const char *const specs[] = {
@@ -456,8 +434,8 @@ static void test_no_memory(void **state)
     test_folder(folder);
     test_write(folder, "list", "5\n6\n", 4);
     for (size_t i = 0; i < STK_COUNT(specs); i++) {
-        for (uint64_t n = 0;; n++) {
-            failing f = {.left = UINT64_MAX};
+        for (int64_t n = 0;; n++) {
+            faults f = {.left = FAULTS_NONE};
             stk_context_options options;
             stk_context *ctx = NULL;
             stk_dataset *d = NULL;
@@ -465,13 +443,13 @@ static void test_no_memory(void **state)
             stk_error err;
 
             stk_context_options_init(&options);
-            options.allocator = (stk_allocator){failing_alloc, failing_free, &f};
+            options.allocator = (stk_allocator){faulty_alloc, faulty_free, &f};
             assert_ok(stk_context_create(&options, &ctx, &err), &err);
             snprintf(spec, sizeof spec, specs[i], folder);
             stk_error_init(&err);
             f.left = n;
             stk_status status = stk_dataset_open(ctx, spec, &d, &err);
-            f.left = UINT64_MAX;
+            f.left = FAULTS_NONE;
             assert_true((status == STK_OK) == (d != NULL));
             /* What a store makes of it is for the tests of the stores. */
             bool stored = strchr(specs[i], '/') != NULL;
@@ -493,17 +471,9 @@ static int set_up(void **state)
 {
     stk_error err;
 
-    *state = test_context();
+    test_context_open(state);
     assert_ok(stk_context_add_dataset(*state, &toy_ops, &err), &err);
     assert_ok(stk_context_add_dataset(*state, &rival_ops, &err), &err);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    stk_context *ctx = *state;
-
-    stk_context_destroy(&ctx);
     return 0;
 }
 
@@ -518,5 +488,5 @@ int main(void)
         cmocka_unit_test(test_field_bytes),    cmocka_unit_test(test_no_memory),
     };
 
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, test_context_close);
 }

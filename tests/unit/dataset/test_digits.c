@@ -177,20 +177,6 @@ static void test_refused(void **state)
     }
 }
 
-static int set_up(void **state)
-{
-    *state = test_context();
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    stk_context *ctx = *state;
-
-    stk_context_destroy(&ctx);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -199,5 +185,5 @@ int main(void)
         cmocka_unit_test(test_fingerprints), cmocka_unit_test(test_refused),
     };
 
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, test_context_open, test_context_close);
 }

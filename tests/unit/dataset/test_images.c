@@ -200,16 +200,16 @@ static void test_links(void **state)
     assert_string_equal(t.keys[0], "a/4.jpg");
     assert_int_equal(t.status, STK_ENOENT);
     stk_dataset_close(&d);
-    /* Circles: through a folder above, through the root, through itself. */
+    /* Circles: through a folder above, through the root, through itself; found by way of a or b. */
     make_link(folder, "a/in/up", "..");
-    assert_fails(images_open_spec(ctx, folder, "", &d, &err), STK_EINVAL, &err, "a/in/up");
+    assert_fails(images_open_spec(ctx, folder, "", &d, &err), STK_EINVAL, &err, "/in/up");
     assert_non_null(strstr(err.text, "remove the link"));
     remove_below(folder, "a/in/up");
     make_link(folder, "a/in/root", folder);
-    assert_fails(images_open_spec(ctx, folder, "", &d, &err), STK_EINVAL, &err, "a/in/root");
+    assert_fails(images_open_spec(ctx, folder, "", &d, &err), STK_EINVAL, &err, "/in/root");
     remove_below(folder, "a/in/root");
     make_link(folder, "a/in/self.jpg", "self.jpg");
-    assert_fails(images_open_spec(ctx, folder, "", &d, &err), STK_EINVAL, &err, "a/in/self.jpg");
+    assert_fails(images_open_spec(ctx, folder, "", &d, &err), STK_EINVAL, &err, "/in/self.jpg");
     remove_below(folder, "a/in/self.jpg");
     d = images_open_good(ctx, folder, "");
     stk_dataset_close(&d);

@@ -466,20 +466,6 @@ static void test_describe(void **state)
     stk_dataset_close(&d);
 }
 
-static int set_up(void **state)
-{
-    *state = test_context();
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    stk_context *ctx = *state;
-
-    stk_context_destroy(&ctx);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -492,5 +478,5 @@ int main(void)
         cmocka_unit_test(test_describe),
     };
 
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, test_context_open, test_context_close);
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "support/faults.h"
 #include "support/support.h"
 
 #include <fcntl.h>
@@ -357,35 +358,21 @@ static void test_no_part_of_a_line_stays(void **state)
     stk_context_destroy(&ctx);
 }
 
-/* Fails the n-th allocation. */
-static int allocations_left;
-
-static void *failing_alloc(void *user, size_t size, size_t align)
-{
-    return allocations_left-- > 0 ? aligned_alloc(align < 64 ? 64 : align, (size + 63) / 64 * 64)
-                                  : NULL;
-}
-
-static void failing_free(void *user, void *memory, size_t size)
-{
-    free(memory);
-}
-
 static void test_each_allocation_may_fail(void **state)
 {
     stk_context_options options;
+    faults f = {.left = FAULTS_NONE, .for_good = true};
     stk_context *ctx;
     stk_error err;
     int n = 0;
 
     stk_context_options_init(&options);
-    options.allocator = (stk_allocator){failing_alloc, failing_free, NULL};
-    allocations_left = 1000;
+    options.allocator = (stk_allocator){faulty_alloc, faulty_free, &f};
     assert_ok(stk_context_create(&options, &ctx, &err), &err);
     for (stk_status status = STK_ENOMEM; status == STK_ENOMEM; n++) {
         stk_log *log;
         stk_counter *counter = NULL;
-        allocations_left = n;
+        f.left = n;
         status = stk_log_open(ctx, path, &log, &err);
         if (status == STK_OK)
             status = stk_counter_open(ctx, &counter, &err);

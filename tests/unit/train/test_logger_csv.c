@@ -177,7 +177,7 @@ static void test_hparams(void **state)
     stk_logger *csv = open_logger(ctx, &stk__logger_csv, folder, NULL, NULL);
     assert_ok(csv->ops->log_hyperparams(csv, params, STK_COUNT(params), &err), &err);
     check_text(csv->log_dir, "hparams.yaml",
-               "lr: 0.001\nname: \"a b: c # d\"\nquote: \"say \\\"x\\\"\\\\\\x0a\\x09\"\n"
+               "lr: 0.001\nname: \"a b: c # d\"\nquote: \"say \\\"x\\\"\\\\\\u000a\\u0009\"\n"
                "empty: \"\"\ndash: \"-\"\nlist: \"[1, 2]\"\n\"two words\": true\n"
                "path: a/b.c-d_e+f\nutf: \"\xc3\xa9\"\nbroken: \"x?y?\"\nminus: -1.5e-3\n");
     /* libyaml reads back what was meant. */

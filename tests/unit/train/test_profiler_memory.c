@@ -1,26 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Fail each allocation of a profile in turn: the fit goes on, the status says what is missing. */
+#include "support/faults.h"
 #include "unit/train/profiles.h"
-
-static long calls, fail_at, blocks;
-
-static void *failing_alloc(void *user, size_t size, size_t align)
-{
-    void *memory = NULL;
-
-    if (fail_at && ++calls == fail_at)
-        return NULL;
-    if (posix_memalign(&memory, align < 16 ? 16 : align, size))
-        return NULL;
-    blocks++;
-    return memory;
-}
-
-static void counted_free(void *user, void *memory, size_t size)
-{
-    blocks--;
-    free(memory);
-}
 
 static void each_fails(void **state)
 {
@@ -30,14 +11,14 @@ static void each_fails(void **state)
     stk_trainer *t;
     bench b;
     tiny m;
-    long n = 0;
+    int64_t n = -1;
+    faults f = {.left = FAULTS_NONE};
 
     bench_open(&b);
-    const long before = blocks;
     stk_dataset_close(&b.dataset);
     stk_context_destroy(&b.ctx);
     stk_context_options_init(&c);
-    c.allocator = (stk_allocator){failing_alloc, counted_free, NULL};
+    c.allocator = (stk_allocator){faulty_alloc, faulty_free, &f};
     for (bool reached = true; reached;) {
         stk_context *ctx;
         stk_dataset *dataset;
@@ -51,16 +32,15 @@ static void each_fails(void **state)
         profile_options(&o, "simple,advanced,trace", b.folder, NULL);
         o.max_events = 100;
         tiny_init(&m);
-        calls = 0;
-        fail_at = n;
+        f.left = n;
         stk_status status = stk_profile_create(t, &o, &p, &b.err);
         if (status == STK_OK) {
             status = stk_trainer_fit(t, &m.base, &b.data, NULL, &b.err);
             stk_status closed = stk_profile_close(&p, status == STK_OK ? &b.err : NULL);
             status = status == STK_OK ? closed : status;
         }
-        reached = calls >= fail_at;
-        fail_at = 0;
+        reached = fault_struck(&f);
+        f.left = FAULTS_NONE;
         if (reached && status != STK_OK)
             assert_int_equal(status, STK_ENOMEM);
         if (!reached)
@@ -68,7 +48,7 @@ static void each_fails(void **state)
         stk_trainer_destroy(&t);
         stk_dataset_close(&dataset);
         stk_context_destroy(&ctx);
-        assert_int_equal(blocks, before);
+        assert_int_equal(f.held, 0);
     }
     assert_true(n > 100);
     test_folder_remove(b.folder);

@@ -272,14 +272,14 @@ static void test_head(void **state)
     };
     const stk__checkpoint_text texts[] = {{"k", "{\"a\": \"\\b\"}\n"}, {"e", ""}};
     stk_context *ctx = test_context();
-    stk__safetensors_head head = {.ctx = ctx};
+    stk__safetensors_head head = {.text.ctx = ctx};
     stk__safetensors s;
     stk_error err;
 
     assert_ok(stk__safetensors_head_make(&head, tensors, 5, texts, 2, &err), &err);
-    assert_int_equal(head.length % 64, 0);
+    assert_int_equal(head.text.length % 64, 0);
     assert_int_equal(head.data_bytes, 29);
-    assert_ok(parse_text(ctx, head.bytes + 8, head.length - 8, &s, &err), &err);
+    assert_ok(parse_text(ctx, head.text.bytes + 8, head.text.length - 8, &s, &err), &err);
     assert_int_equal(s.num_tensors, 5);
     assert_int_equal(s.num_texts, 2);
     assert_string_equal(stk__safetensors_find_text(&s, "k"), texts[0].text);
@@ -295,7 +295,7 @@ static void test_head(void **state)
     }
     stk__safetensors_release(&s);
     assert_ok(stk__safetensors_head_make(&head, NULL, 0, NULL, 0, &err), &err);
-    assert_ok(parse_text(ctx, head.bytes + 8, head.length - 8, &s, &err), &err);
+    assert_ok(parse_text(ctx, head.text.bytes + 8, head.text.length - 8, &s, &err), &err);
     assert_int_equal(s.num_tensors + s.num_texts, 0);
     stk__safetensors_release(&s);
     stk__safetensors_head_release(&head);
@@ -322,7 +322,7 @@ static void test_bad_tensors(void **state)
         {{"twice", STK_FLOAT32, 1, {4}, f, 16}, "two tensors have the name 'twice'"},
     };
     stk_context *ctx = test_context();
-    stk__safetensors_head head = {.ctx = ctx};
+    stk__safetensors_head head = {.text.ctx = ctx};
     stk_error err;
 
     for (size_t i = 0; i < STK_COUNT(cases); i++) {

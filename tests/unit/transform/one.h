@@ -14,7 +14,22 @@ extern const stk_transform_ops stk__transform_color_jitter, stk__transform_rando
     stk__transform_gaussian_blur, stk__transform_random_erasing, stk__transform_random_rotation,
     stk__transform_rand_augment;
 
-static inline stk_status try_make(stk_context *ctx, const stk_transform_ops *ops, const char *text,
+/* Of all tests of the program. */
+static stk_context *ctx;
+
+static inline int context_open(void **state)
+{
+    ctx = test_context();
+    return 0;
+}
+
+static inline int context_close(void **state)
+{
+    stk_context_destroy(&ctx);
+    return 0;
+}
+
+static inline stk_status try_make(const stk_transform_ops *ops, const char *text,
                                   stk_transform **out, stk_error *err)
 {
     stk__calls calls;
@@ -38,24 +53,22 @@ static inline stk_status try_make(stk_context *ctx, const stk_transform_ops *ops
     return status;
 }
 
-static inline stk_transform *make_one(stk_context *ctx, const stk_transform_ops *ops,
-                                      const char *text)
+static inline stk_transform *make_one(const stk_transform_ops *ops, const char *text)
 {
     stk_transform *made = NULL;
     stk_error err;
 
-    assert_ok(try_make(ctx, ops, text, &made, &err), &err);
+    assert_ok(try_make(ops, text, &made, &err), &err);
     return made;
 }
 
 /* Making it from `text` fails, and the message names what `part` names. */
-static inline void refuses(stk_context *ctx, const stk_transform_ops *ops, const char *text,
-                           const char *part)
+static inline void refuses(const stk_transform_ops *ops, const char *text, const char *part)
 {
     stk_transform *made = NULL;
     stk_error err;
 
-    assert_fails(try_make(ctx, ops, text, &made, &err), STK_EINVAL, &err, part);
+    assert_fails(try_make(ops, text, &made, &err), STK_EINVAL, &err, part);
     assert_null(made);
 }
 

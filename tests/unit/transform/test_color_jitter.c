@@ -7,25 +7,23 @@
 
 #define OPS &stk__transform_color_jitter
 
-static stk_context *ctx;
-
 static void test_arguments(void **state)
 {
-    refuses(ctx, OPS, "color_jitter(brightness=-0.1)", "brightness");
-    refuses(ctx, OPS, "color_jitter(0.1, [1.2, 0.8])", "contrast");
-    refuses(ctx, OPS, "color_jitter(saturation=[0.1, 0.2, 0.3])", "saturation");
-    refuses(ctx, OPS, "color_jitter(saturation=much)", "saturation");
-    refuses(ctx, OPS, "color_jitter(hue=0.6)", "hue");
-    refuses(ctx, OPS, "color_jitter(hue=[-0.7, 0])", "hue");
-    refuses(ctx, OPS, "color_jitter(hue=-0.1)", "hue");
-    refuses(ctx, OPS, "color_jitter(contrast=[-1, 1])", "contrast");
-    refuses(ctx, OPS, "color_jitter(0, 0, 0, 0, 0)", "takes 4");
-    refuses(ctx, OPS, "color_jitter(gamma=1)", "gamma");
+    refuses(OPS, "color_jitter(brightness=-0.1)", "brightness");
+    refuses(OPS, "color_jitter(0.1, [1.2, 0.8])", "contrast");
+    refuses(OPS, "color_jitter(saturation=[0.1, 0.2, 0.3])", "saturation");
+    refuses(OPS, "color_jitter(saturation=much)", "saturation");
+    refuses(OPS, "color_jitter(hue=0.6)", "hue");
+    refuses(OPS, "color_jitter(hue=[-0.7, 0])", "hue");
+    refuses(OPS, "color_jitter(hue=-0.1)", "hue");
+    refuses(OPS, "color_jitter(contrast=[-1, 1])", "contrast");
+    refuses(OPS, "color_jitter(0, 0, 0, 0, 0)", "takes 4");
+    refuses(OPS, "color_jitter(gamma=1)", "gamma");
 }
 
 static void test_headers(void **state)
 {
-    stk_transform *t = make_one(ctx, OPS, "color_jitter(0.4, 0.4, 0.4, 0.1)");
+    stk_transform *t = make_one(OPS, "color_jitter(0.4, 0.4, 0.4, 0.1)");
 
     check_headers(t);
     assert_true(t->ops->colours);
@@ -35,7 +33,7 @@ static void test_headers(void **state)
 /* The factors of a plan, by the words that drew them. */
 static void test_draws(void **state)
 {
-    stk_transform *t = make_one(ctx, OPS, "color_jitter(0.4, [0.5, 3], 1.5, 0.25)");
+    stk_transform *t = make_one(OPS, "color_jitter(0.4, [0.5, 3], 1.5, 0.25)");
     const double low[] = {0.6, 0.5, 0.0, -0.25}, high[] = {1.4, 3.0, 2.5, 0.25};
     stk_header header = hwc(4, 4, 3);
     stk_plan plan;
@@ -55,7 +53,7 @@ static void test_draws(void **state)
         }
     }
     t->ops->destroy(t);
-    t = make_one(ctx, OPS, "color_jitter(contrast=0.5)");
+    t = make_one(OPS, "color_jitter(contrast=0.5)");
     assert_ok(t->ops->plan(t, &header, (const uint32_t[5]){0}, &plan, &err), &err);
     assert_int_equal(plan.params[1], 1 << STK__CONTRAST);
     t->ops->destroy(t);
@@ -86,7 +84,7 @@ static void test_orders(void **state)
 static void test_histogram(void **state)
 {
     enum { SAMPLES = 24000 };
-    stk_transform *t = make_one(ctx, OPS, "color_jitter(0.5, 0.5, 0.5, 0.5)");
+    stk_transform *t = make_one(OPS, "color_jitter(0.5, 0.5, 0.5, 0.5)");
     stk_header header = hwc(4, 4, 3);
     int orders[24] = {0}, factors[4][10] = {{0}};
     stk_plan plan;
@@ -164,7 +162,7 @@ static void test_hue_turns(void **state)
  */
 static void test_one_channel(void **state)
 {
-    stk_transform *t = make_one(ctx, OPS, "color_jitter(saturation=1, hue=0.5)");
+    stk_transform *t = make_one(OPS, "color_jitter(saturation=1, hue=0.5)");
     stk_header header = hwc(5, 7, 1);
     const uint32_t words[5] = {UINT32_MAX, 0, 0, 0, UINT32_MAX};
     uint8_t src[35];
@@ -175,29 +173,17 @@ static void test_one_channel(void **state)
     assert_memory_equal(out, src, sizeof src);
     free(out);
     t->ops->destroy(t);
-    t = make_one(ctx, OPS, "color_jitter([2, 2])");
+    t = make_one(OPS, "color_jitter([2, 2])");
     out = run_words(t, &header, words, src);
     for (size_t i = 0; i < sizeof src; i++)
         assert_int_equal(out[i], STK_MIN(2 * src[i], 255));
     free(out);
     t->ops->destroy(t);
-    t = make_one(ctx, OPS, "color_jitter");
+    t = make_one(OPS, "color_jitter");
     out = run_words(t, &header, words, src);
     assert_memory_equal(out, src, sizeof src);
     free(out);
     t->ops->destroy(t);
-}
-
-static int setup(void **state)
-{
-    ctx = test_context();
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    stk_context_destroy(&ctx);
-    return 0;
 }
 
 int main(void)
@@ -209,5 +195,5 @@ int main(void)
         cmocka_unit_test(test_hue_turns), cmocka_unit_test(test_one_channel),
     };
 
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, context_open, context_close);
 }

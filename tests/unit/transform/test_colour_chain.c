@@ -16,8 +16,6 @@ static const char *const texts[STEPS] = {"random_rotation(40, fill=9, interpolat
                                          "rand_augment(3, 15)",
                                          "random_erasing(0.6, value=random)"};
 
-static stk_context *ctx;
-
 /* All steps as one text. */
 static void chain_text(char *text, size_t size)
 {
@@ -36,7 +34,7 @@ static void by_hand(const stk_header *header, uint64_t position, const uint8_t *
 
         if (header->mask && steps[i]->colours)
             continue;
-        stk_transform *t = make_one(ctx, steps[i], texts[i]);
+        stk_transform *t = make_one(steps[i], texts[i]);
         stk__draw(12, 3, position, STK_DRAW_TRANSFORM + i, words, steps[i]->num_draws);
         uint8_t *made = run_words(t, header, words, out);
         memcpy(out, made, bytes_of(header));
@@ -111,7 +109,7 @@ static int setup(void **state)
 {
     stk_error err;
 
-    ctx = test_context();
+    context_open(state);
     for (int i = 0; i < STEPS; i++) {
         const stk_transform_ops *ops;
         bool known = false;
@@ -124,12 +122,6 @@ static int setup(void **state)
     return 0;
 }
 
-static int teardown(void **state)
-{
-    stk_context_destroy(&ctx);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -138,5 +130,5 @@ int main(void)
         cmocka_unit_test(test_together),
     };
 
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, setup, context_close);
 }

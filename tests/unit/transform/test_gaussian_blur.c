@@ -8,20 +8,18 @@
 
 #define OPS &stk__transform_gaussian_blur
 
-static stk_context *ctx;
-
 static void test_arguments_and_headers(void **state)
 {
-    refuses(ctx, OPS, "gaussian_blur", "kernel_size is missing");
-    refuses(ctx, OPS, "gaussian_blur(4)", "kernel_size 4 is even");
-    refuses(ctx, OPS, "gaussian_blur([3, 6])", "kernel_size 6 is even");
-    refuses(ctx, OPS, "gaussian_blur(65)", "kernel_size");
-    refuses(ctx, OPS, "gaussian_blur(0)", "kernel_size");
-    refuses(ctx, OPS, "gaussian_blur(3.5)", "kernel_size");
-    refuses(ctx, OPS, "gaussian_blur(3, 0)", "sigma");
-    refuses(ctx, OPS, "gaussian_blur(3, [2, 1])", "sigma");
-    refuses(ctx, OPS, "gaussian_blur(3, p=2)", "p");
-    stk_transform *t = make_one(ctx, OPS, "gaussian_blur(5)");
+    refuses(OPS, "gaussian_blur", "kernel_size is missing");
+    refuses(OPS, "gaussian_blur(4)", "kernel_size 4 is even");
+    refuses(OPS, "gaussian_blur([3, 6])", "kernel_size 6 is even");
+    refuses(OPS, "gaussian_blur(65)", "kernel_size");
+    refuses(OPS, "gaussian_blur(0)", "kernel_size");
+    refuses(OPS, "gaussian_blur(3.5)", "kernel_size");
+    refuses(OPS, "gaussian_blur(3, 0)", "sigma");
+    refuses(OPS, "gaussian_blur(3, [2, 1])", "sigma");
+    refuses(OPS, "gaussian_blur(3, p=2)", "p");
+    stk_transform *t = make_one(OPS, "gaussian_blur(5)");
     check_headers(t);
     t->ops->destroy(t);
 }
@@ -50,7 +48,7 @@ static void test_weights(void **state)
 
 static void test_draws(void **state)
 {
-    stk_transform *t = make_one(ctx, OPS, "gaussian_blur(5, [0.5, 2.5], 0.75)");
+    stk_transform *t = make_one(OPS, "gaussian_blur(5, [0.5, 2.5], 0.75)");
     stk_header header = hwc(9, 9, 3);
     int blurred = 0, sigmas[8] = {0};
     stk_plan plan;
@@ -75,7 +73,7 @@ static void test_draws(void **state)
 static void test_constant_stays(void **state)
 {
     enum { HEIGHT = 12, WIDTH = 31 };
-    stk_transform *t = make_one(ctx, OPS, "gaussian_blur([63, 9], 3.3)");
+    stk_transform *t = make_one(OPS, "gaussian_blur([63, 9], 3.3)");
     uint8_t src[HEIGHT * WIDTH * 3];
     const uint32_t words[2] = {0, 0};
 
@@ -132,7 +130,7 @@ static void test_against_definition(void **state)
         fill_random(src, sizeof src, &random);
         snprintf(text, sizeof text, "gaussian_blur([%d, %d], [0.4, 4.4])", (int)(2 * rx + 1),
                  (int)(2 * ry + 1));
-        stk_transform *t = make_one(ctx, OPS, text);
+        stk_transform *t = make_one(OPS, text);
         const uint32_t words[2] = {0, (uint32_t)test_random(&random)};
         double sigma = 0.4 + 4.0 * stk__unit(words[1]);
         uint8_t *out = run_words(t, &header, words, src);
@@ -150,7 +148,7 @@ static void test_against_definition(void **state)
 
 static void test_left_alone(void **state)
 {
-    stk_transform *t = make_one(ctx, OPS, "gaussian_blur(7, 2, p=0.5)");
+    stk_transform *t = make_one(OPS, "gaussian_blur(7, 2, p=0.5)");
     stk_header header = hwc(6, 5, 3);
     uint8_t src[90];
     uint64_t random = 4;
@@ -165,18 +163,6 @@ static void test_left_alone(void **state)
     t->ops->destroy(t);
 }
 
-static int setup(void **state)
-{
-    ctx = test_context();
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    stk_context_destroy(&ctx);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -188,5 +174,5 @@ int main(void)
         cmocka_unit_test(test_left_alone),
     };
 
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, context_open, context_close);
 }

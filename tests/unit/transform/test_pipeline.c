@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/faults.h"
 #include "unit/transform/sample.h"
 
 static stk_context *context, *plain_context;
@@ -378,42 +379,24 @@ static void test_hash_and_empty(void **state)
 
 /* ---- The n-th allocation fails ---- */
 
-static int64_t countdown;
-
-static void *count_alloc(void *user, size_t size, size_t align)
-{
-    void *memory;
-
-    if (countdown-- == 0)
-        return NULL;
-    return posix_memalign(&memory, align < sizeof(void *) ? sizeof(void *) : align, size) ? NULL
-                                                                                          : memory;
-}
-
-static void count_free(void *user, void *memory, size_t size)
-{
-    free(memory);
-}
-
 static void test_every_allocation_fails(void **state)
 {
     const stk_header in = {.dtype = STK_UINT8, .rank = 3, .shape = {8, 8, 3}, .picture = true};
+    faults f = {.left = FAULTS_NONE};
     stk_context_options options;
     stk_context *own = NULL;
     stk_memory_stats before, after;
     stk_error err;
 
     stk_context_options_init(&options);
-    options.allocator.alloc = count_alloc;
-    options.allocator.free = count_free;
-    countdown = INT64_MAX;
+    options.allocator = (stk_allocator){faulty_alloc, faulty_free, &f};
     assert_ok(stk_context_create(&options, &own, &err), &err);
     stk_context_memory(own, &before);
     for (int64_t n = 0;; n++) {
         stk__pipeline *p = NULL;
         stk__batch_pipeline *b = NULL;
 
-        countdown = n;
+        f.left = n;
         stk_status status = stk__pipeline_create(
             own, "pad(1), random_crop(4), horizontal_flip, to_float, normalize(cifar10), layout",
             &in, &p, &err);
@@ -431,7 +414,7 @@ static void test_every_allocation_fails(void **state)
         assert_int_equal(err.status, STK_ENOMEM);
         assert_true(err.text[0] != '\0');
     }
-    countdown = INT64_MAX;
+    f.left = FAULTS_NONE;
     stk_context_destroy(&own);
 }
 

@@ -10,19 +10,18 @@
 
 enum { HEIGHT = 23, WIDTH = 18, BYTES = HEIGHT * WIDTH * 3 };
 
-static stk_context *ctx;
 static uint8_t picture[BYTES + STK_TAIL];
 
 static void test_arguments_and_headers(void **state)
 {
-    refuses(ctx, OPS, "rand_augment(-1)", "num_ops");
-    refuses(ctx, OPS, "rand_augment(13)", "num_ops");
-    refuses(ctx, OPS, "rand_augment(2, 31)", "magnitude 31");
-    refuses(ctx, OPS, "rand_augment(2, 9, 9)", "num_magnitude_bins");
-    refuses(ctx, OPS, "rand_augment(2, 0, 1)", "num_magnitude_bins");
-    refuses(ctx, OPS, "rand_augment(fill=[1, 2])", "fill");
-    refuses(ctx, OPS, "rand_augment(mask_fill=256)", "mask_fill");
-    stk_transform *t = make_one(ctx, OPS, "rand_augment");
+    refuses(OPS, "rand_augment(-1)", "num_ops");
+    refuses(OPS, "rand_augment(13)", "num_ops");
+    refuses(OPS, "rand_augment(2, 31)", "magnitude 31");
+    refuses(OPS, "rand_augment(2, 9, 9)", "num_magnitude_bins");
+    refuses(OPS, "rand_augment(2, 0, 1)", "num_magnitude_bins");
+    refuses(OPS, "rand_augment(fill=[1, 2])", "fill");
+    refuses(OPS, "rand_augment(mask_fill=256)", "mask_fill");
+    stk_transform *t = make_one(OPS, "rand_augment");
     check_headers(t);
     assert_false(t->ops->colours);
     assert_true(t->ops->num_draws <= 64);
@@ -32,7 +31,7 @@ static void test_arguments_and_headers(void **state)
 static void test_draws(void **state)
 {
     enum { SAMPLES = 7000 };
-    stk_transform *t = make_one(ctx, OPS, "rand_augment(3)");
+    stk_transform *t = make_one(OPS, "rand_augment(3)");
     stk_header header = hwc(8, 8, 3);
     int chosen[3][STK__AUGMENT_COUNT] = {{0}}, negative[3] = {0};
     stk_plan plan;
@@ -94,7 +93,7 @@ static void test_chains(void **state)
             }
             choose(operations, (size_t)n, words);
             snprintf(text, sizeof text, "rand_augment(%d, 12, fill=[5, 6, 7])", n);
-            stk_transform *t = make_one(ctx, OPS, text);
+            stk_transform *t = make_one(OPS, text);
             uint8_t *out = run_words(t, &header, words, picture);
             assert_memory_equal(out, want[at], BYTES);
             free(out);
@@ -105,7 +104,7 @@ static void test_chains(void **state)
 /* At magnitude 0 no operation but the two without a magnitude changes anything. */
 static void test_no_magnitude(void **state)
 {
-    stk_transform *t = make_one(ctx, OPS, "rand_augment(11, 0)");
+    stk_transform *t = make_one(OPS, "rand_augment(11, 0)");
     stk_header header = hwc(HEIGHT, WIDTH, 3);
     const int operations[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
     uint32_t words[24];
@@ -121,7 +120,7 @@ static void test_no_magnitude(void **state)
  */
 static void test_masks(void **state)
 {
-    stk_transform *t = make_one(ctx, OPS, "rand_augment(4, 15, fill=[1, 2, 3], mask_fill=255)");
+    stk_transform *t = make_one(OPS, "rand_augment(4, 15, fill=[1, 2, 3], mask_fill=255)");
     stk_header mask = hwc(HEIGHT, WIDTH, 1), plain = mask;
     const stk__canvas canvas = {.height = HEIGHT, .width = WIDTH, .channels = 1, .fill = {255}};
     const int operations[] = {STK__AUGMENT_SOLARIZE, STK__AUGMENT_SHEAR_X, STK__AUGMENT_EQUALIZE,
@@ -149,14 +148,8 @@ static int setup(void **state)
 {
     uint64_t random = 2;
 
-    ctx = test_context();
+    context_open(state);
     fill_random(picture, BYTES, &random);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    stk_context_destroy(&ctx);
     return 0;
 }
 
@@ -170,5 +163,5 @@ int main(void)
         cmocka_unit_test(test_masks),
     };
 
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, setup, context_close);
 }

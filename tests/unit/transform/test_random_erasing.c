@@ -10,8 +10,6 @@
 
 enum { HEIGHT = 20, WIDTH = 31, PIXELS = HEIGHT * WIDTH, WORDS = 25 };
 
-static stk_context *ctx;
-
 static stk_header header_of(stk_dtype dtype, bool chw)
 {
     stk_header header = chw ? hwc(3, HEIGHT, WIDTH) : hwc(HEIGHT, WIDTH, 3);
@@ -27,12 +25,12 @@ static void test_arguments_and_headers(void **state)
     stk_plan plan;
     stk_error err;
 
-    refuses(ctx, OPS, "random_erasing(2)", "p");
-    refuses(ctx, OPS, "random_erasing(scale=[0.5, 0.1])", "scale");
-    refuses(ctx, OPS, "random_erasing(scale=[0, 1.5])", "scale");
-    refuses(ctx, OPS, "random_erasing(ratio=[0, 1])", "ratio");
-    refuses(ctx, OPS, "random_erasing(value=noise)", "value");
-    stk_transform *t = make_one(ctx, OPS, "random_erasing(value=[0.5, 1, 2])");
+    refuses(OPS, "random_erasing(2)", "p");
+    refuses(OPS, "random_erasing(scale=[0.5, 0.1])", "scale");
+    refuses(OPS, "random_erasing(scale=[0, 1.5])", "scale");
+    refuses(OPS, "random_erasing(ratio=[0, 1])", "ratio");
+    refuses(OPS, "random_erasing(value=noise)", "value");
+    stk_transform *t = make_one(OPS, "random_erasing(value=[0.5, 1, 2])");
     refuses_header(t, header, "0.5");
     header.dtype = STK_FLOAT32;
     assert_ok(t->ops->plan(t, &header, NULL, &plan, &err), &err);
@@ -45,7 +43,7 @@ static void test_arguments_and_headers(void **state)
     header = (stk_header){
         .dtype = STK_UINT8, .rank = 3, .shape = {-1, -1, -1}, .picture = true, .chw = true};
     t->ops->destroy(t);
-    t = make_one(ctx, OPS, "random_erasing(1)");
+    t = make_one(OPS, "random_erasing(1)");
     assert_ok(t->ops->plan(t, &header, NULL, &plan, &err), &err);
     assert_true(stk__header_same(&header, &plan.out));
     assert_true(t->ops->colours);
@@ -56,7 +54,7 @@ static void test_arguments_and_headers(void **state)
 static void test_boxes(void **state)
 {
     enum { SAMPLES = 8000, SIDE = 1000 };
-    stk_transform *t = make_one(ctx, OPS, "random_erasing(0.5, [0.05, 0.25], [0.5, 2])");
+    stk_transform *t = make_one(OPS, "random_erasing(0.5, [0.05, 0.25], [0.5, 2])");
     stk_header header = hwc(SIDE, SIDE, 3);
     int erased = 0, areas[4] = {0}, shapes[4] = {0}, rows[4] = {0}, columns[4] = {0};
     stk_plan plan;
@@ -94,7 +92,7 @@ static void test_boxes(void **state)
 /* A box that cannot fit leaves the picture alone after ten tries. */
 static void test_no_box(void **state)
 {
-    stk_transform *t = make_one(ctx, OPS, "random_erasing(1, [1, 1])");
+    stk_transform *t = make_one(OPS, "random_erasing(1, [1, 1])");
     stk_header header = hwc(6, 6, 1);
     uint8_t src[36];
     uint32_t words[WORDS] = {0};
@@ -115,7 +113,7 @@ static size_t place(const stk_header *header, size_t y, size_t x, size_t c)
 static void check_box(const char *text, stk_dtype dtype, bool chw, uint32_t seed,
                       void (*check)(const void *element, size_t channel, void *user), void *user)
 {
-    stk_transform *t = make_one(ctx, OPS, text);
+    stk_transform *t = make_one(OPS, text);
     stk_header header = header_of(dtype, chw);
     size_t item = stk_dtype_size(dtype), inside = 0;
     uint8_t src[PIXELS * 3 * 4];
@@ -225,7 +223,7 @@ static void test_noise(void **state)
 /* The same noise for the same words, whichever way the picture lies, and another for others. */
 static void test_noise_and_layout(void **state)
 {
-    stk_transform *t = make_one(ctx, OPS, "random_erasing(1, value=random)");
+    stk_transform *t = make_one(OPS, "random_erasing(1, value=random)");
     stk_header flat = header_of(STK_FLOAT32, false), planar = header_of(STK_FLOAT32, true);
     static float zeros[PIXELS * 3];
     uint32_t words[28];
@@ -246,18 +244,6 @@ static void test_noise_and_layout(void **state)
     t->ops->destroy(t);
 }
 
-static int setup(void **state)
-{
-    ctx = test_context();
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    stk_context_destroy(&ctx);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -269,5 +255,5 @@ int main(void)
         cmocka_unit_test(test_noise_and_layout),
     };
 
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, context_open, context_close);
 }

@@ -4,14 +4,12 @@
 
 #define OPS &stk__transform_random_grayscale
 
-static stk_context *ctx;
-
 static void test_arguments_and_headers(void **state)
 {
-    refuses(ctx, OPS, "random_grayscale(1.5)", "p");
-    refuses(ctx, OPS, "random_grayscale(p=-1)", "p");
-    refuses(ctx, OPS, "random_grayscale(0.1, 3)", "takes 1");
-    stk_transform *t = make_one(ctx, OPS, "random_grayscale");
+    refuses(OPS, "random_grayscale(1.5)", "p");
+    refuses(OPS, "random_grayscale(p=-1)", "p");
+    refuses(OPS, "random_grayscale(0.1, 3)", "takes 1");
+    stk_transform *t = make_one(OPS, "random_grayscale");
     check_headers(t);
     assert_true(t->ops->colours);
     t->ops->destroy(t);
@@ -19,7 +17,7 @@ static void test_arguments_and_headers(void **state)
 
 static void test_share(void **state)
 {
-    stk_transform *t = make_one(ctx, OPS, "random_grayscale(0.25)");
+    stk_transform *t = make_one(OPS, "random_grayscale(0.25)");
     stk_header header = hwc(2, 2, 3);
     stk_plan plan;
     stk_error err;
@@ -44,7 +42,7 @@ static void test_share(void **state)
 static void test_grey(void **state)
 {
     enum { HEIGHT = 13, WIDTH = 17, BYTES = HEIGHT * WIDTH * 3 };
-    stk_transform *t = make_one(ctx, OPS, "random_grayscale(p=1)");
+    stk_transform *t = make_one(OPS, "random_grayscale(p=1)");
     stk_header header = hwc(HEIGHT, WIDTH, 3);
     const uint32_t word = UINT32_MAX;
     uint64_t random = 12;
@@ -68,24 +66,12 @@ static void test_grey(void **state)
     assert_memory_equal(out, src, HEIGHT * WIDTH);
     free(out);
     t->ops->destroy(t);
-    t = make_one(ctx, OPS, "random_grayscale(p=0)");
+    t = make_one(OPS, "random_grayscale(p=0)");
     header = hwc(HEIGHT, WIDTH, 3);
     out = run_words(t, &header, &(const uint32_t){0}, src);
     assert_memory_equal(out, src, BYTES);
     free(out);
     t->ops->destroy(t);
-}
-
-static int setup(void **state)
-{
-    ctx = test_context();
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    stk_context_destroy(&ctx);
-    return 0;
 }
 
 int main(void)
@@ -96,5 +82,5 @@ int main(void)
         cmocka_unit_test(test_grey),
     };
 
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, context_open, context_close);
 }

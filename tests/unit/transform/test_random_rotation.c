@@ -10,23 +10,22 @@
 
 enum { HEIGHT = 11, WIDTH = 14, BYTES = HEIGHT * WIDTH * 3 };
 
-static stk_context *ctx;
 static uint8_t picture[BYTES];
 
 static void test_arguments_and_headers(void **state)
 {
     stk_header header = hwc(4, 4, 1);
 
-    refuses(ctx, OPS, "random_rotation", "degrees is missing");
-    refuses(ctx, OPS, "random_rotation(-3)", "degrees -3 is negative");
-    refuses(ctx, OPS, "random_rotation([3, 2])", "degrees");
-    refuses(ctx, OPS, "random_rotation(far)", "degrees");
-    refuses(ctx, OPS, "random_rotation(1e9)", "degrees");
-    refuses(ctx, OPS, "random_rotation(1, fill=256)", "fill");
-    refuses(ctx, OPS, "random_rotation(1, fill=[1, 2])", "fill has 2 numbers");
-    refuses(ctx, OPS, "random_rotation(1, interpolation=cubic)", "interpolation");
-    refuses(ctx, OPS, "random_rotation(1, mask_fill=300)", "mask_fill");
-    stk_transform *t = make_one(ctx, OPS, "random_rotation(30, [1, 2, 3])");
+    refuses(OPS, "random_rotation", "degrees is missing");
+    refuses(OPS, "random_rotation(-3)", "degrees -3 is negative");
+    refuses(OPS, "random_rotation([3, 2])", "degrees");
+    refuses(OPS, "random_rotation(far)", "degrees");
+    refuses(OPS, "random_rotation(1e9)", "degrees");
+    refuses(OPS, "random_rotation(1, fill=256)", "fill");
+    refuses(OPS, "random_rotation(1, fill=[1, 2])", "fill has 2 numbers");
+    refuses(OPS, "random_rotation(1, interpolation=cubic)", "interpolation");
+    refuses(OPS, "random_rotation(1, mask_fill=300)", "mask_fill");
+    stk_transform *t = make_one(OPS, "random_rotation(30, [1, 2, 3])");
     check_headers(t);
     refuses_header(t, header, "fill has 3 numbers");
     assert_false(t->ops->colours);
@@ -55,7 +54,7 @@ static void test_sin_cos(void **state)
 
 static void test_draws(void **state)
 {
-    stk_transform *t = make_one(ctx, OPS, "random_rotation(20)");
+    stk_transform *t = make_one(OPS, "random_rotation(20)");
     stk_header header = hwc(4, 4, 3);
     int counts[8] = {0};
     stk_plan plan;
@@ -78,7 +77,7 @@ static void test_draws(void **state)
 /* Turns by 0, 90, 180 and 270 of rows `height` and columns `width`, counter-clockwise. */
 static void check_turn(const char *text, int64_t height, int64_t width, int quarters)
 {
-    stk_transform *t = make_one(ctx, OPS, text);
+    stk_transform *t = make_one(OPS, text);
     stk_header header = hwc(height, width, 3);
     uint8_t *out = run_words(t, &header, &(const uint32_t){0}, picture);
 
@@ -121,9 +120,8 @@ static void test_fill(void **state)
         flat[i] = (uint8_t)(40 + 10 * (i % 3));
     for (int k = 0; k < 2; k++) {
         stk_transform *t =
-            make_one(ctx, OPS,
-                     k ? "random_rotation([45, 45], fill=[9, 8, 7], interpolation=bilinear)"
-                       : "random_rotation([45, 45], fill=[9, 8, 7])");
+            make_one(OPS, k ? "random_rotation([45, 45], fill=[9, 8, 7], interpolation=bilinear)"
+                            : "random_rotation([45, 45], fill=[9, 8, 7])");
         uint8_t *out = run_words(t, &header, &(const uint32_t){0}, flat);
         int inside = 0;
 
@@ -143,9 +141,8 @@ static void test_fill(void **state)
 /* A mask turns as a picture of the same values does by nearest pixels, with a fill of its own. */
 static void test_masks(void **state)
 {
-    stk_transform *t =
-        make_one(ctx, OPS, "random_rotation(50, [1, 2, 3], bilinear, mask_fill=255)");
-    stk_transform *plain = make_one(ctx, OPS, "random_rotation(50, 255)");
+    stk_transform *t = make_one(OPS, "random_rotation(50, [1, 2, 3], bilinear, mask_fill=255)");
+    stk_transform *plain = make_one(OPS, "random_rotation(50, 255)");
     stk_header header = hwc(HEIGHT, WIDTH, 1), mask = header;
 
     mask.mask = true;
@@ -210,14 +207,8 @@ static int setup(void **state)
 {
     uint64_t random = 31;
 
-    ctx = test_context();
+    context_open(state);
     fill_random(picture, sizeof picture, &random);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    stk_context_destroy(&ctx);
     return 0;
 }
 
@@ -234,5 +225,5 @@ int main(void)
         cmocka_unit_test(test_moves),
     };
 
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, setup, context_close);
 }

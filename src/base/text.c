@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/text.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+static bool make_room(stk__text *text, size_t more)
+{
+    if (text->length + more + 1 <= text->room)
+        return true;
+    const size_t room = text->room * 2 + more + 256;
+    char *bytes = stk__realloc(text->ctx, text->bytes, room);
+    if (!bytes)
+        return false;
+    text->bytes = bytes;
+    text->room = room;
+    return true;
+}
+
+void stk__text_add(stk__text *text, const char *format, ...)
+{
+    const size_t left = text->length < text->room ? text->room - text->length : 0;
+    va_list arguments;
+
+    va_start(arguments, format);
+    const int length = vsnprintf(left ? text->bytes + text->length : NULL, left, format, arguments);
+    va_end(arguments);
+    if (length < 0)
+        text->failed = true;
+    if (text->failed)
+        return;
+    if (text->ctx && (size_t)length >= left) {
+        if (!make_room(text, (size_t)length)) {
+            text->failed = true;
+            return;
+        }
+        va_start(arguments, format);
+        vsnprintf(text->bytes + text->length, (size_t)length + 1, format, arguments);
+        va_end(arguments);
+    }
+    text->length += (size_t)length;
+}
+
+void stk__text_put(stk__text *text, const char *bytes, size_t length)
+{
+    if (text->ctx && !text->failed && !make_room(text, length))
+        text->failed = true;
+    if (text->failed)
+        return;
+    if (text->length + 1 < text->room) {
+        const size_t fits = STK_MIN(length, text->room - text->length - 1);
+        memcpy(text->bytes + text->length, bytes, fits);
+        text->bytes[text->length + fits] = 0;
+    }
+    text->length += length;
+}
+
+/* Bytes in front that stand for themselves in a JSON string. */
+static size_t plain(const char *string, size_t left)
+{
+    size_t length = 0, n = 0;
+
+    do {
+        length += n;
+        n = stk__utf8_character(string + length, left - length);
+    } while (n && (unsigned char)string[length] >= 0x20 && string[length] != 0x7f &&
+             string[length] != '"' && string[length] != '\\');
+    return length;
+}
+
+void stk__text_add_json(stk__text *text, const char *string)
+{
+    size_t left = strlen(string);
+
+    stk__text_put(text, "\"", 1);
+    while (left) {
+        const size_t n = plain(string, left);
+        const unsigned char c = (unsigned char)string[n];
+        stk__text_put(text, string, n);
+        if (n == left)
+            break;
+        if (c == '"' || c == '\\')
+            stk__text_add(text, "\\%c", c);
+        else if (c < 0x20 || c == 0x7f)
+            stk__text_add(text, "\\u%04x", c);
+        else
+            stk__text_put(text, "?", 1);
+        string += n + 1;
+        left -= n + 1;
+    }
+    stk__text_put(text, "\"", 1);
+}
+
+void stk__text_add_thousandths(stk__text *text, uint64_t value)
+{
+    stk__text_add(text, "%" PRIu64 ".%03u", value / 1000, (unsigned)(value % 1000));
+}
+
+void stk__text_release(stk__text *text)
+{
+    stk__free(text->ctx, text->bytes);
+    text->bytes = NULL;
+    text->length = text->room = 0;
+}
+
+size_t stk__utf8_character(const char *text, size_t left)
+{
+    const uint8_t *at = (const uint8_t *)text;
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    uint32_t code;
+    size_t n;
+
+    if (left == 0 || at[0] < 0x80)
+        return left > 0;
+    n = (at[0] & 0xe0) == 0xc0 ? 2 : (at[0] & 0xf0) == 0xe0 ? 3 : (at[0] & 0xf8) == 0xf0 ? 4 : 0;
+    if (n == 0 || n > left)
+        return 0;
+    code = at[0] & (0x7fu >> n);
+    for (size_t i = 1; i < n; i++) {
+        if ((at[i] & 0xc0) != 0x80)
+            return 0;
+        code = code << 6 | (at[i] & 0x3f);
+    }
+    return code < least[n] || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff) ? 0 : n;
+}

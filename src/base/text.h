@@ -1,0 +1,31 @@
+/* Texts that are put together: of growing memory, or in room that was given. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef STK_SRC_BASE_TEXT_H
+#define STK_SRC_BASE_TEXT_H
+
+#include "base/base.h"
+
+/*
+ * With a context it grows and is released. Without one `bytes` has room for `room`, as for
+ * snprintf(): what does not fit is cut, but `length` counts it, and there is an end within the room
+ * as long as anything was added.
+ */
+typedef struct stk__text {
+    stk_context *ctx;
+    char *bytes;
+    size_t length, room;
+    bool failed; /* no memory */
+} stk__text;
+
+void stk__text_add(stk__text *text, const char *format, ...) STK_PRINTF(2, 3);
+void stk__text_put(stk__text *text, const char *bytes, size_t length);
+/* A JSON string, which YAML reads as well; bytes that are not UTF-8 become '?'. */
+void stk__text_add_json(stk__text *text, const char *string);
+/* Thousandths as a decimal, in any locale: microseconds of nanoseconds. */
+void stk__text_add_thousandths(stk__text *text, uint64_t value);
+void stk__text_release(stk__text *text);
+
+/* Length of the UTF-8 character at `at`, of which `left` bytes are there; 0: there is none. */
+size_t stk__utf8_character(const char *at, size_t left);
+
+#endif
