@@ -82,12 +82,12 @@ void bench_ladder_print(FILE *out, size_t width, const struct bench_row *rows, s
         if (!row)
             continue;
         const double factor = then ? rate_of(&rows[i]) / rate_of(then) : 1;
-        snprintf(row->cells[0], CLI_TABLE_CELL, "%.60s",
-                 then ? rows[i].setting->measure : "at first");
+        snprintf(row->cells[0], CLI_TABLE_CELL, "%.60s", rows[i].setting->measure);
         snprintf(row->cells[1], CLI_TABLE_CELL, "%.0f", rate_of(&rows[i]));
         snprintf(row->cells[2], CLI_TABLE_CELL, "%.2f", factor);
         const double share = then ? share_of(factor, all) : NAN;
-        snprintf(row->cells[3], CLI_TABLE_CELL, isfinite(share) ? "%.0f" : "-", 100 * share);
+        snprintf(row->cells[3], CLI_TABLE_CELL, isfinite(share) ? "%.0f" : "-",
+                 round(100 * share) + 0.0); /* no "-0" */
         stk_judge(&rows[i].judged, &verdict);
         snprintf(row->cells[4], CLI_TABLE_CELL, "%s", stk_limit_name(verdict.limit));
     }

@@ -303,14 +303,17 @@ static int add_ceilings(struct bench_plan *plan)
     return CLI_GO_ON;
 }
 
-/* What each rung of a ladder adds to the one before. */
-static void note_rungs(struct cli *cli, struct bench_plan *plan)
+/* What each rung of a ladder adds to the one before; with its number that is name enough. */
+static void name_rungs(struct cli *cli, struct bench_plan *plan)
 {
     for (size_t i = 0; i < plan->count; i++) {
         struct bench_setting *setting = &plan->settings[i];
         setting->rung = i + 1;
+        snprintf(setting->measure, BENCH_LABEL, "at first");
         if (i > 0)
             cli_changed(cli, setting[-1].which, setting->which, setting->measure, BENCH_LABEL);
+        snprintf(setting->label, BENCH_LABEL, "%" PRIu64 ". %.*s", setting->rung, BENCH_LABEL - 24,
+                 setting->measure);
     }
 }
 
@@ -350,7 +353,7 @@ int bench_plan_make(struct cli *cli, struct bench_plan *plan)
         code = setting_make(cli, ladder ? stk_config_rung(cli->config, i) : i,
                             &plan->settings[plan->count++]);
     if (code == CLI_GO_ON && ladder)
-        note_rungs(cli, plan);
+        name_rungs(cli, plan);
     if (code == CLI_GO_ON)
         code = add_ceilings(plan);
     return code == CLI_GO_ON ? number_settings(plan) : code;

@@ -60,7 +60,7 @@ static void add_rungs(struct report_view *view)
         const stk_report_run *run = run_of(view, g);
         double speed = steady(view, g);
         if (run->rung > 0 && isfinite(speed))
-            add(view, g, view->num_rungs ? run->measure : "at first", speed);
+            add(view, g, run->measure, speed);
     }
     view->ladder = view->num_rungs > 1;
 }
@@ -124,7 +124,7 @@ void report_ladder_print(const struct report_view *view, FILE *out, size_t width
         snprintf(row->cells[1], sizeof row->cells[1], "%.0f", rung->speed);
         snprintf(row->cells[2], sizeof row->cells[2], "%.2f", i ? rung->factor : 1);
         snprintf(row->cells[3], sizeof row->cells[3], isfinite(rung->share) ? "%.0f %%" : "-",
-                 100 * rung->share);
+                 round(100 * rung->share) + 0.0); /* no "-0" */
         snprintf(row->cells[4], sizeof row->cells[4], "%s", limit_of(view, rung));
     }
     fprintf(out, "\nOne measure after the other, %.2fx in all:\n", whole(view));

@@ -368,7 +368,7 @@ function ladder(place) {
     const rungs = data.rungs, rates = rungs.map(r => r.speed), narrowest = Math.min(...rates) / 1.5;
     const f = figure("What each measure adds", "from the samples a second before it to those with it; equal factors are equally long");
     const said = r => r.factor === null ? `${number(r.speed)}/s` :
-        `×${number(r.factor)}` + (r.share === null ? "" : `, ${(100 * r.share).toFixed(0)} %`);
+        `×${number(r.factor)}` + (r.share === null ? "" : `, ${(Math.round(100 * r.share) || 0)} %`);
     plot(f, "Measures one after the other: " + rungs.map(r => `${r.name}: ${number(r.speed)} samples/s`).join("; ") + ".", {
         type: "bar", plugins: [barTexts],
         data: {
@@ -381,7 +381,10 @@ function ladder(place) {
         options: {
             indexAxis: "y",
             scales: {
-                x: { ...axis({ text: (v, i, all) => decade(v, all) ? number(v) : "", title: "samples a second, logarithmic", most: 40, min: narrowest }), type: "logarithmic" },
+                x: {
+                    ...axis({ text: number, title: "samples a second, logarithmic", min: narrowest }), type: "logarithmic",
+                    afterBuildTicks: scale => { scale.ticks = scale.ticks.filter(round(scale)); }
+                },
                 y: axis({ type: "category", bare: true, offset: true, skip: false, most: 60 })
             },
             plugins: {
@@ -394,11 +397,10 @@ function ladder(place) {
     place.append(f);
 }
 
-// Labels of a logarithmic axis: powers of ten, and 2 and 5 of each where there are few.
-function decade(value, all) {
-    const first = value / 10 ** Math.floor(Math.log10(value) + 1e-9);
-    const wide = all[all.length - 1].value / all[0].value > 300;
-    return Math.abs(first - 1) < 1e-6 || !wide && [2, 5].some(n => Math.abs(first - n) < 1e-6);
+// Which ticks of a logarithmic axis are shown: powers of ten, and 2 and 5 of each where there is room for them.
+function round(scale) {
+    const also = scale.max / scale.min > (narrow() ? 30 : 1000) ? [1] : [1, 2, 5];
+    return tick => also.some(n => Math.abs(tick.value / 10 ** Math.floor(Math.log10(tick.value) + 1e-9) - n) < 1e-6);
 }
 
 // ---- The page -------------------------------------------------------------------------------
