@@ -53,7 +53,7 @@ void report_put_seconds(FILE *out, double value)
 void report_put_share(FILE *out, double share)
 {
     if (isfinite(share))
-        fprintf(out, "%.1f %%", 100 * share);
+        fprintf(out, "%.1f %%", round(1000 * share) / 10 + 0.0); /* no "-0.0" */
     else
         fputs("-", out);
 }

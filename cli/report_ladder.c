@@ -175,9 +175,10 @@ static void put_head(const struct report_view *view, FILE *out)
               out);
     fprintf(out,
             "<div class=\"scroll\" tabindex=\"0\"><table>\n<thead><tr><th scope=\"col\">%s</th>"
-            "<th scope=\"col\">%s</th><th scope=\"col\">as fast as the one before</th>"
+            "<th scope=\"col\">%s</th><th scope=\"col\">%s</th>"
             "<th scope=\"col\">share</th><th scope=\"col\">limit then</th></tr></thead>\n<tbody>\n",
-            view->ladder ? "measure" : "setting", view->ladder ? "samples/s" : "step and wait");
+            view->ladder ? "measure" : "setting", view->ladder ? "samples/s" : "step and wait",
+            view->ladder ? "factor" : "as fast as the one before");
 }
 
 void report_ladder_page(const struct report_view *view, FILE *out)
