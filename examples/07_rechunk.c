@@ -180,8 +180,10 @@ static stk_status try_it(stk_context *context, stk_error *err)
 {
     char folder[] = "/tmp/rechunk-XXXXXX", maps[64], windows[64];
 
-    if (!mkdtemp(folder))
+    if (!mkdtemp(folder)) {
+        snprintf(err->text, sizeof err->text, "no folder %s could be made", folder);
         return STK_EIO;
+    }
     snprintf(maps, sizeof maps, "%s/maps.zarr", folder);
     snprintf(windows, sizeof windows, "%s/windows.zarr", folder);
     stk_status status = rechunk(context, MADE_UP "10x12x20", maps, "1x12x20", err);
@@ -190,7 +192,10 @@ static stk_status try_it(stk_context *context, stk_error *err)
     if (status != STK_OK)
         return status;
     const int wrong = wrong_values(context, windows, err);
+    if (wrong < 0)
+        return STK_EIO; /* err says why */
     printf("%s, %s: %d of 64 values differ\n", maps, windows, wrong);
+    snprintf(err->text, sizeof err->text, "what was read is not what was written");
     return wrong == 0 ? STK_OK : STK_EFORMAT;
 }
 
