@@ -137,7 +137,7 @@ def check_ladder(browser, rungs):
     then, problems = None, []
     for rung, row, bar in zip(rungs, rows, bars or [], strict=True):
         rate, factor = rung["samples_per_s"], rung["factor"]
-        share = "-" if rung["share"] is None else f"{100 * rung['share']:.1f} %"
+        share = "-" if rung["share"] is None else f"{round(100 * rung['share'], 1) + 0.0:.1f} %"
         if row[0] != rung["measure"] or row[3] != share or row[4] != rung["limit"]:
             problems.append(f"{row} stands for {rung}")
         if abs(float(row[1]) / rate - 1) > 5e-3 or (row[2] != "-" if factor is None else abs(float(row[2]) / factor - 1) > 5e-3):
