@@ -469,25 +469,3 @@ int cli_apply(struct cli *cli, const stk_option_table *table, uint64_t which, vo
     stk_status status = stk_config_apply(cli->config, table, which, options, &err);
     return status == STK_OK ? CLI_GO_ON : cli_fail(cli, status, &err);
 }
-
-size_t cli_label(struct cli *cli, const stk_option_table *table, const void *options, char *text,
-                 size_t size, size_t used)
-{
-    void *scratch = options ? NULL : malloc(table->struct_size);
-    char key[192], value[128];
-
-    if (scratch && cli_apply(cli, table, cli->which, scratch) == CLI_GO_ON)
-        options = scratch;
-    for (size_t i = 0; options && i < table->count; i++) {
-        const stk_option *option = &table->options[i];
-        snprintf(key, sizeof key, "%s%s%s", table->name, *table->name ? "." : "", option->name);
-        if (stk_config_count(cli->config, key) < 2 || used >= size)
-            continue;
-        stk_options_format(option, options, value, sizeof value);
-        int length =
-            snprintf(text + used, size - used, "%s%s=%s", used ? " " : "", option->name, value);
-        used = length < 0 || (size_t)length >= size - used ? size - 1 : used + (size_t)length;
-    }
-    free(scratch);
-    return used;
-}

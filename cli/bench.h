@@ -58,10 +58,13 @@ struct bench_setting {
     struct bench_recipe *recipe; /* of a real step; NULL: simulated */
     uint64_t which;              /* combination of the configuration */
     uint64_t number;             /* from 1 */
+    uint64_t rung;               /* of a ladder, from 1; 0: of none */
     bool free_data;              /* a ceiling: one batch served again and again */
     char label[BENCH_LABEL];
-    char *locals;      /* for the log: all options as JSON, */
-    char *data_params; /* and those given as a Python dict */
+    char measure[BENCH_LABEL]; /* what a rung adds to the one before: "io_depth=32" */
+    char *identity;            /* for the log: which run it is, as members of a JSON object, */
+    char *locals;              /* all options as JSON, */
+    char *data_params;         /* and those given as a Python dict */
 };
 
 struct bench_plan {
@@ -248,8 +251,6 @@ void bench_ledger_figures(const stk_loader_stats *then, const stk_loader_stats *
 /* An epoch begins, or ends with the event "ledger". */
 void bench_ledger_epoch(struct bench_ledger *ledger, stk_log *log, const stk_loader *loader,
                         bool start, uint64_t epoch, uint64_t now_ns);
-/* What each rung of a ladder gave; nothing where it is none. */
-void bench_ladder_print(FILE *out, size_t width, const struct bench_row *rows, size_t n);
 /* The events "figures" and "verdict" of a run, and the "ledger" of all its epochs (NULL: it has
  * been written). */
 void bench_ledger_verdict(stk_log *log, const struct bench_ledger *ledger, const stk_figures *f);
@@ -258,6 +259,13 @@ stk_status bench_ledger_trace(stk_context *context, const struct bench_task *tas
                               stk_error *err);
 /* A paragraph: what was waited for. Nothing where it is not known. */
 void bench_ledger_print(FILE *out, size_t width, const struct bench_row *row);
+
+/* ---- Ladders (bench_ladder.c) --------------------------------------------------------------- */
+
+/* What each rung of a ladder gave; nothing where it is none. */
+void bench_ladder_print(FILE *out, size_t width, const struct bench_row *rows, size_t n);
+/* The same of row `i`, as members of a JSON object. */
+void bench_ladder_json(FILE *out, const struct bench_row *rows, size_t n, size_t i);
 
 /* ---- Pictures (bench_cost.c) ---------------------------------------------------------------- */
 

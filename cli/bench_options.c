@@ -130,6 +130,25 @@ void bench_put_value(FILE *out, const stk_option *option, const void *options, b
     }
 }
 
+/* What tells this run from the others of its log. */
+static char *identify(const struct bench_setting *setting)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+
+    if (!out)
+        return NULL;
+    fprintf(out, "\"setting\": %" PRIu64 ", \"label\": ", setting->number);
+    cli_json_string(out, setting->label);
+    if (setting->rung) {
+        fprintf(out, ", \"rung\": %" PRIu64 ", \"measure\": ", setting->rung);
+        cli_json_string(out, setting->measure);
+    }
+    fclose(out);
+    return text;
+}
+
 static bool was_given(struct cli *cli, const stk_option_table *table, const char *name)
 {
     char key[128];
@@ -270,6 +289,7 @@ static int add_ceilings(struct bench_plan *plan)
         struct bench_setting *setting = &plan->settings[plan->count];
         *setting = plan->settings[i];
         setting->free_data = true;
+        setting->rung = 0;
         setting->locals = strdup(setting->locals);
         setting->data_params = strdup(setting->data_params);
         plan->count++;
@@ -279,6 +299,33 @@ static int add_ceilings(struct bench_plan *plan)
         }
         snprintf(setting->label, BENCH_LABEL, "ceiling: data free (batch_size %" PRIu64 ")",
                  setting->loader.batch_size);
+    }
+    return CLI_GO_ON;
+}
+
+/* What each rung of a ladder adds to the one before; with its number that is name enough. */
+static void name_rungs(struct cli *cli, struct bench_plan *plan)
+{
+    for (size_t i = 0; i < plan->count; i++) {
+        struct bench_setting *setting = &plan->settings[i];
+        setting->rung = i + 1;
+        snprintf(setting->measure, BENCH_LABEL, "at first");
+        if (i > 0)
+            cli_changed(cli, setting[-1].which, setting->which, setting->measure, BENCH_LABEL);
+        snprintf(setting->label, BENCH_LABEL, "%" PRIu64 ". %.*s", setting->rung, BENCH_LABEL - 24,
+                 setting->measure);
+    }
+}
+
+static int number_settings(struct bench_plan *plan)
+{
+    for (size_t i = 0; i < plan->count; i++) {
+        plan->settings[i].number = i + 1;
+        plan->settings[i].identity = identify(&plan->settings[i]);
+        if (!plan->settings[i].identity) {
+            cli_error("no memory for the settings");
+            return CLI_FAILED;
+        }
     }
     return CLI_GO_ON;
 }
@@ -305,11 +352,11 @@ int bench_plan_make(struct cli *cli, struct bench_plan *plan)
     for (uint64_t i = 0; i < n && code == CLI_GO_ON; i++)
         code = setting_make(cli, ladder ? stk_config_rung(cli->config, i) : i,
                             &plan->settings[plan->count++]);
+    if (code == CLI_GO_ON && ladder)
+        name_rungs(cli, plan);
     if (code == CLI_GO_ON)
         code = add_ceilings(plan);
-    for (size_t i = 0; i < plan->count; i++)
-        plan->settings[i].number = i + 1;
-    return code;
+    return code == CLI_GO_ON ? number_settings(plan) : code;
 }
 
 void bench_plan_free(struct bench_plan *plan)
@@ -317,6 +364,7 @@ void bench_plan_free(struct bench_plan *plan)
     for (size_t i = 0; i < plan->count; i++) {
         free(plan->settings[i].locals);
         free(plan->settings[i].data_params);
+        free(plan->settings[i].identity);
         /* A ceiling has that of its setting. */
         if (!plan->settings[i].free_data)
             bench_recipe_free(plan->settings[i].recipe);

@@ -477,8 +477,9 @@ static void json_member(FILE *out, const char *name, const char *text)
         fputs("null", out);
 }
 
-static void json_row(FILE *out, const struct bench_row *row)
+static void json_row(FILE *out, const struct bench_row *rows, size_t n, size_t i)
 {
+    const struct bench_row *row = &rows[i];
     struct figure list[FIGURES];
     stk_verdict verdict;
 
@@ -488,11 +489,12 @@ static void json_row(FILE *out, const struct bench_row *row)
     json_member(out, "error", row->sum.status < 0 ? row->sum.error.text : NULL);
     fprintf(out, ", \"check\": \"%s\", \"options\": %s", row->sum.check_failed ? "failed" : "good",
             row->setting->locals);
-    size_t n = good(row) ? list_figures(row, list) : 0;
-    for (size_t i = 0; i < n; i++) {
-        fprintf(out, ", \"%s\": ", list[i].name);
-        cli_json_number(out, list[i].value);
+    size_t figures = good(row) ? list_figures(row, list) : 0;
+    for (size_t k = 0; k < figures; k++) {
+        fprintf(out, ", \"%s\": ", list[k].name);
+        cli_json_number(out, list[k].value);
     }
+    bench_ladder_json(out, rows, n, i);
     if (good(row)) {
         stk_judge(&row->judged, &verdict);
         json_member(out, "limit", stk_limit_name(verdict.limit));
@@ -502,8 +504,6 @@ static void json_row(FILE *out, const struct bench_row *row)
         cli_json_number(out, verdict.gain);
         fputs(", \"lost_share\": ", out);
         cli_json_number(out, verdict.lost_share);
-        if (row->setting->bench.ladder && !row->setting->free_data)
-            fprintf(out, ", \"rung\": %" PRIu64, row->setting->number);
         fputs(", \"limit_share\": ", out);
         cli_json_number(out, verdict.limit_share);
         json_member(out, "verdict", verdict.text);
@@ -518,7 +518,7 @@ static void print_json(FILE *out, const struct bench_row *rows, size_t n)
 
     fputs("{\"settings\": [\n", out);
     for (size_t i = 0; i < n; i++) {
-        json_row(out, &rows[i]);
+        json_row(out, rows, n, i);
         fputs(i + 1 < n ? ",\n" : "\n", out);
     }
     fputs("]", out);

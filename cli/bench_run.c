@@ -73,10 +73,9 @@ static stk_status open_log(struct bench_run *run)
     cli_json_string(text, setting->data_params);
     fprintf(text,
             ", \"locals\": %s, \"rank\": %" PRIu64 ", \"world_size\": %" PRIu64
-            ", \"setting\": %" PRIu64 ", \"repeat\": %" PRIu64 ", \"label\": ",
+            ", \"repeat\": %" PRIu64 ", %s",
             setting->locals, run->loader_options.rank, run->loader_options.world_size,
-            setting->number, run->task->repeat);
-    cli_json_string(text, setting->label);
+            run->task->repeat, setting->identity);
     fclose(text);
     stk_log_event(run->log, "run start", NULL, run->start_ns, STK_NO_DURATION, more);
     free(more);

@@ -107,18 +107,26 @@ int cli_parse(struct cli *cli, const struct cli_usage *usage);
  * the error. */
 int cli_apply(struct cli *cli, const stk_option_table *table, uint64_t which, void *options);
 
-/*
- * Write "num_workers=2 cache=none" for a filled struct: its options that have several values in the
- * configuration. `options` NULL: the values of the combination that cli_apply() took last. Appends
- * at text[used], cuts at `size`, returns the new length; so several tables make one label.
- */
-size_t cli_label(struct cli *cli, const stk_option_table *table, const void *options, char *text,
-                 size_t size, size_t used);
-
 /* Print the help of a command. */
 void cli_help(const struct cli *cli, FILE *out);
 /* The flags that commands have in common, as a table. */
 const stk_option_table *cli_common_table(const struct cli *cli);
+
+/* ---- Labels (label.c) ------------------------------------------------------------------------ */
+
+/*
+ * Write "num_workers=2 cache=none" for a filled struct: its options that have several values in the
+ * configuration. Of texts like specs only the part is written that the values do not have in
+ * common. `options` NULL: the values of the combination that cli_apply() took last. Appends
+ * at text[used], cuts at `size`, returns the new length; so several tables make one label.
+ */
+size_t cli_label(struct cli *cli, const stk_option_table *table, const void *options, char *text,
+                 size_t size, size_t used);
+/* The same of the options, in any table of the command, that combination `which` has otherwise than
+ * `before`. */
+void cli_changed(struct cli *cli, uint64_t before, uint64_t which, char *text, size_t size);
+
+/* ---- Paths ---------------------------------------------------------------------------------- */
 
 /* A spec or path with the home folder in the place of a '~' that begins its path
  * ("images:~/train"). Lives as long as the command. (home.c) */

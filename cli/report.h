@@ -20,8 +20,15 @@ struct report_group {
     uint64_t file;
     uint64_t *runs, count;                    /* numbers of runs; of several ranks the first */
     double wait, per_step, total, rate, busy; /* means over the runs; rate: samples/s or steps/s */
-    double factor; /* as fast as the setting before it in the log, by a step with its wait */
-    double share;  /* of what the log's first and last setting differ by; NaN: next to nothing */
+};
+
+/* A setting as one of several that were added one after the other. */
+struct report_rung {
+    const struct report_group *group;
+    char name[REPORT_NAME]; /* what it adds: the measure of a ladder, or the setting's own name */
+    double speed;           /* samples a second of a ladder; else steps, waits included */
+    double factor;          /* as fast as the one before; NaN: it is the first */
+    double share;           /* of what first and last differ by; NaN: next to nothing */
 };
 
 /* One setting against another: ratios B / A. */
@@ -40,6 +47,9 @@ struct report_view {
     uint64_t *by_wait; /* groups by rising wait */
     struct report_pair *pairs;
     uint64_t num_pairs, unmatched; /* settings of a log that the first one has not */
+    struct report_rung *rungs;
+    uint64_t num_rungs; /* 0: the settings are no series */
+    bool ladder;        /* they were measured as one: stoker bench --ladder */
 };
 
 /* A figure of a run, by name. */
@@ -62,9 +72,15 @@ void report_print(const struct report_view *view, FILE *out);
 /* "1.38 s", "5.1 ms"; "-" for what is unknown. */
 void report_seconds(char *text, size_t size, double value);
 
+/* ---- report_ladder.c ---- */
+/* The settings of one log as one measure added after the other. False: no memory. */
+bool report_ladder_make(struct report_view *view);
+/* A table on a terminal, one of the page, a list in JSON; nothing where there is no ladder. */
+void report_ladder_print(const struct report_view *view, FILE *out, size_t width);
+void report_ladder_page(const struct report_view *view, FILE *out);
+void report_ladder_json(const struct report_view *view, FILE *out);
+
 /* ---- report_compare.c ---- */
-/* Whether the settings of one log can be read as one measure added after the other. */
-bool report_in_order(const struct report_view *view);
 int report_group_runs(struct report_view *view);
 void report_free(struct report_view *view);
 
@@ -73,5 +89,9 @@ void report_write_page(const struct report_view *view, FILE *out);
 /* What the charts are drawn from, as JSON that may stand in a script. */
 void report_write_data(const struct report_view *view, FILE *out);
 void report_put_text(FILE *out, const char *text);
+/* "1.38 s", "12.5 %", "3.2"; "-" for what is unknown. */
+void report_put_seconds(FILE *out, double value);
+void report_put_share(FILE *out, double value);
+void report_put_amount(FILE *out, double value);
 
 #endif

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #define MAX_REPEATS 1000
-#define LITTLE      1.05  /* a whole factor below is not divided into shares */
 #define SAME        1.005 /* factors below are said to be none */
 
 static bool same_text(const char *a, const char *b)
@@ -202,25 +201,6 @@ static void make_pairs(struct report_view *view)
     }
 }
 
-bool report_in_order(const struct report_view *view)
-{
-    return view->files == 1 && view->num_groups > 2;
-}
-
-/* What each setting adds to the one before it. Shares are of the logarithm of the whole factor, so
- * that they add up to it. */
-static void put_in_order(struct report_view *view)
-{
-    const struct report_group *first = view->groups, *last = &view->groups[view->num_groups - 1];
-    double whole = log(first->per_step / last->per_step);
-
-    for (uint64_t i = 0; i < view->num_groups; i++) {
-        struct report_group *g = &view->groups[i];
-        g->factor = i ? g[-1].per_step / g->per_step : NAN;
-        g->share = fabs(whole) > log(LITTLE) ? log(g->factor) / whole : NAN;
-    }
-}
-
 static void name_groups(struct report_view *view)
 {
     for (uint64_t i = 0; i < view->num_groups; i++) {
@@ -263,7 +243,8 @@ int report_group_runs(struct report_view *view)
         average(view, &view->groups[i]);
     sorted = view->groups;
     qsort(view->by_wait, view->num_groups, sizeof *view->by_wait, by_wait);
-    put_in_order(view);
+    if (!report_ladder_make(view))
+        goto no_memory;
     make_pairs(view);
     return CLI_GO_ON;
 no_memory:
@@ -278,4 +259,5 @@ void report_free(struct report_view *view)
     free(view->groups);
     free(view->pairs);
     free(view->by_wait);
+    free(view->rungs);
 }

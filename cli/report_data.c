@@ -229,12 +229,31 @@ static void put_groups(const struct report_view *view, FILE *out)
             view->num_groups > GROUPS_DRAWN ? view->num_groups - GROUPS_DRAWN : 0);
 }
 
+static void put_rungs(const struct report_view *view, FILE *out)
+{
+    fputs(",\"rungs\":[", out);
+    for (uint64_t i = 0; i < view->num_rungs && view->ladder; i++) {
+        const struct report_rung *rung = &view->rungs[i];
+        fputs(i ? ",{\"name\":" : "{\"name\":", out);
+        put_string(out, rung->name);
+        fputs(",\"speed\":", out);
+        put_number(out, rung->speed);
+        fputs(",\"factor\":", out);
+        put_number(out, rung->factor);
+        fputs(",\"share\":", out);
+        put_number(out, rung->share);
+        fputs("}", out);
+    }
+    fputs("]", out);
+}
+
 void report_write_data(const struct report_view *view, FILE *out)
 {
     uint64_t n, at = 0;
     const stk_report_bar *bars = stk_report_bars(view->report, &n);
 
     put_groups(view, out);
+    put_rungs(view, out);
     fputs(",\"runs\":[", out);
     for (uint64_t i = 0; i < view->runs; i++) {
         uint64_t from = at;

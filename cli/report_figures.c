@@ -294,19 +294,6 @@ static void json_ratio(FILE *out, const char *name, const stk_ratio *r)
             sure[r->sureness], r->n_a, r->n_b, r->real ? "true" : "false");
 }
 
-static void json_group(const struct report_group *g, FILE *out, const char *between)
-{
-    fprintf(out, "%s{\"name\": ", between);
-    cli_json_string(out, g->name);
-    fputs(", \"seconds_per_step\": ", out);
-    cli_json_number(out, g->per_step);
-    fputs(", \"factor\": ", out);
-    cli_json_number(out, g->factor);
-    fputs(", \"share\": ", out);
-    cli_json_number(out, g->share);
-    fputc('}', out);
-}
-
 static void print_json(const struct report_view *view, FILE *out)
 {
     fputs("{\"logs\": [", out);
@@ -327,8 +314,7 @@ static void print_json(const struct report_view *view, FILE *out)
         json_run(view, out, i);
     }
     fputs("],\n\"in_order\": [", out);
-    for (uint64_t i = 0; i < view->num_groups && report_in_order(view); i++)
-        json_group(&view->groups[i], out, i ? ",\n" : "\n");
+    report_ladder_json(view, out);
     fputs("],\n\"comparisons\": [", out);
     for (uint64_t i = 0; i < view->num_pairs; i++) {
         const struct report_pair *pair = &view->pairs[i];
@@ -450,6 +436,8 @@ static void print_table(const struct report_view *view, FILE *out)
     char text[1400];
 
     print_runs(view, out, width);
+    if (view->ladder)
+        report_ladder_print(view, out, width);
     if (view->cli->quiet)
         return;
     for (uint64_t i = 0; i < view->num_groups && i < VERDICTS_SHOWN; i++) {

@@ -42,7 +42,7 @@ void report_put_text(FILE *out, const char *text)
     }
 }
 
-static void put_seconds(FILE *out, double value)
+void report_put_seconds(FILE *out, double value)
 {
     char text[48];
 
@@ -50,15 +50,15 @@ static void put_seconds(FILE *out, double value)
     fputs(text, out);
 }
 
-static void put_share(FILE *out, double share)
+void report_put_share(FILE *out, double share)
 {
     if (isfinite(share))
-        fprintf(out, "%.1f %%", 100 * share);
+        fprintf(out, "%.1f %%", round(1000 * share) / 10 + 0.0); /* no "-0.0" */
     else
         fputs("-", out);
 }
 
-static void put_amount(FILE *out, double value)
+void report_put_amount(FILE *out, double value)
 {
     if (!isfinite(value))
         fputs("-", out);
@@ -102,15 +102,15 @@ static void put_group(const struct report_view *view, FILE *out, const struct re
             best ? " class=\"best\"" : "", g->runs[0], g->runs[0]);
     report_put_text(out, g->name);
     fprintf(out, "</a></td><td>%" PRIu64 "</td><td>", g->count);
-    put_seconds(out, g->wait);
+    report_put_seconds(out, g->wait);
     fputs("</td><td>", out);
-    put_seconds(out, g->per_step);
+    report_put_seconds(out, g->per_step);
     fputs("</td><td>", out);
-    put_amount(out, g->rate);
+    report_put_amount(out, g->rate);
     fputs("</td><td>", out);
-    put_share(out, g->busy);
+    report_put_share(out, g->busy);
     fputs("</td><td>", out);
-    put_seconds(out, g->total);
+    report_put_seconds(out, g->total);
     fprintf(out, "</td><td>%s</td></tr>\n", stk_limit_name(run->verdict.limit));
 }
 
@@ -161,31 +161,6 @@ static void put_pairs(const struct report_view *view, FILE *out)
     }
 }
 
-static void put_order(const struct report_view *view, FILE *out)
-{
-    fputs(
-        "<h3>One after the other</h3>\n<p class=\"soft\">What each setting adds to the one before "
-        "it in the log, by a step with its wait. Shares are of the logarithm of the factor from "
-        "the first to the last.</p>\n<div class=\"scroll\" tabindex=\"0\"><table>\n<thead><tr><th "
-        "scope=\"col\">setting</th><th scope=\"col\">step and wait</th><th scope=\"col\">as fast "
-        "as "
-        "the one before</th><th scope=\"col\">share</th></tr></thead>\n<tbody>\n",
-        out);
-    for (uint64_t i = 0; i < view->num_groups; i++) {
-        const struct report_group *g = &view->groups[i];
-        fputs("<tr><td>", out);
-        report_put_text(out, g->name);
-        fputs("</td><td>", out);
-        put_seconds(out, g->per_step);
-        fputs("</td><td>", out);
-        put_amount(out, g->factor);
-        fputs("</td><td>", out);
-        put_share(out, g->share);
-        fputs("</td></tr>\n", out);
-    }
-    fputs("</tbody></table></div>\n", out);
-}
-
 static void put_comparison(const struct report_view *view, FILE *out)
 {
     if (view->num_groups < 2)
@@ -200,8 +175,8 @@ static void put_comparison(const struct report_view *view, FILE *out)
     for (uint64_t i = 0; i < view->num_groups; i++)
         put_group(view, out, &view->groups[view->by_wait[i]], i == 0);
     fputs("</tbody></table></div>\n", out);
-    if (report_in_order(view))
-        put_order(view, out);
+    if (!view->ladder)
+        report_ladder_page(view, out);
     if (view->num_pairs)
         put_pairs(view, out);
     fputs("</section>\n", out);
@@ -222,15 +197,16 @@ static void put_cards(FILE *out, const stk_report_run *run)
     bool waited = run->wait.n > 0, samples = isfinite(run->samples_per_s);
 
     fputs("<dl class=\"cards\">\n", out);
-    card(out, "Mean wait", "of a step for its batch", put_seconds, waited ? run->wait.mean : NAN);
-    card(out, "Wait p95", "19 of 20 are shorter", put_seconds, waited ? run->wait.p95 : NAN);
-    card(out, "Longest wait", "but the first", put_seconds, waited ? run->wait.max : NAN);
-    card(out, "Step", "mean", put_seconds, run->step_mean);
-    card(out, "Step ran", "of the epochs' time", put_share, run->busy_share);
-    card(out, samples ? "Samples/s" : "Steps/s", "over the epochs", put_amount,
+    card(out, "Mean wait", "of a step for its batch", report_put_seconds,
+         waited ? run->wait.mean : NAN);
+    card(out, "Wait p95", "19 of 20 are shorter", report_put_seconds, waited ? run->wait.p95 : NAN);
+    card(out, "Longest wait", "but the first", report_put_seconds, waited ? run->wait.max : NAN);
+    card(out, "Step", "mean", report_put_seconds, run->step_mean);
+    card(out, "Step ran", "of the epochs' time", report_put_share, run->busy_share);
+    card(out, samples ? "Samples/s" : "Steps/s", "over the epochs", report_put_amount,
          samples ? run->samples_per_s : run->steps_per_s);
-    card(out, "Whole run", "setup included", put_seconds, run->total);
-    card(out, "Setup", "before the first epoch", put_seconds, run->setup);
+    card(out, "Whole run", "setup included", report_put_seconds, run->total);
+    card(out, "Setup", "before the first epoch", report_put_seconds, run->setup);
     fputs("</dl>\n", out);
 }
 
@@ -246,13 +222,13 @@ static void put_epochs(FILE *out, const stk_report_run *run)
     for (uint64_t i = 0; i < run->num_epochs && i < 200; i++) {
         const stk_report_epoch *e = &run->epochs[i];
         fprintf(out, "<tr><td>%" PRId64 "</td><td>", e->number < 0 ? (int64_t)i : e->number);
-        put_seconds(out, e->duration >= 0 ? e->duration : NAN);
+        report_put_seconds(out, e->duration >= 0 ? e->duration : NAN);
         fprintf(out, "</td><td>%" PRIu64 "</td><td>", e->steps);
-        put_seconds(out, e->wait);
+        report_put_seconds(out, e->wait);
         fputs("</td><td>", out);
-        put_seconds(out, e->step);
+        report_put_seconds(out, e->step);
         fputs("</td><td>", out);
-        put_seconds(out, e->first_wait >= 0 ? e->first_wait : NAN);
+        report_put_seconds(out, e->first_wait >= 0 ? e->first_wait : NAN);
         fputs("</td></tr>\n", out);
     }
     fputs("</tbody></table></div>", out);
@@ -409,6 +385,8 @@ static void put_health(const struct report_view *view, FILE *out)
 void report_write_page(const struct report_view *view, FILE *out)
 {
     put_head(view, out);
+    if (view->ladder)
+        report_ladder_page(view, out);
     put_comparison(view, out);
     put_picker(view, out);
     for (uint64_t i = 0; i < view->runs; i++)

@@ -40,7 +40,7 @@ function paint(config) {
         scale.grid.color = scale.grid.borderColor = colour("--line");
     }
     for (const d of config.data.datasets) {
-        d.backgroundColor = d.part !== undefined && !d.line ? partColour(d.part) : colour(d.fillName);
+        d.backgroundColor = d.fillNames ? d.fillNames.map(colour) : d.part !== undefined && !d.line ? partColour(d.part) : colour(d.fillName);
         d.borderColor = d.line ? colour(`--c${d.part % 8}`) : colour("--panel");
     }
 }
@@ -314,6 +314,12 @@ function held(points) {
 
 // ---- Settings side by side ------------------------------------------------------------------
 
+// A name as the label of an axis: its end.
+function short(name) {
+    const most = narrow() ? 18 : 40;
+    return name.length > most ? "…" + name.slice(1 - most) : name;
+}
+
 function comparison(place) {
     const groups = data.groups, step = g => Math.max(0, g.per_step - g.wait);
     const f = figure("A step and its wait", "seconds a step of the epochs, sorted by the mean wait: the shortest first" +
@@ -322,7 +328,7 @@ function comparison(place) {
     plot(f, "Mean wait and the rest of a step: " + groups.map(g => `${g.name}: wait ${seconds(g.wait)}, step and wait ${seconds(g.per_step)}`).join("; ") + ".", {
         type: "bar",
         data: {
-            labels: groups.map(g => g.name.length > (narrow() ? 18 : 40) ? "…" + g.name.slice(narrow() ? -17 : -39) : g.name),
+            labels: groups.map(g => short(g.name)),
             datasets: [bar("wait", "--bar", g => g.wait), bar("step", "--train", step)]
         },
         options: {
@@ -336,6 +342,67 @@ function comparison(place) {
     }, 5 + 2.2 * groups.length);
     delete charts[charts.length - 1].config.options.scales.y.ticks.callback;
     place.append(f);
+}
+
+// ---- One measure after the other ------------------------------------------------------------
+
+// What a bar stands for, behind its end.
+const barTexts = {
+    id: "texts",
+    afterDatasetsDraw(chart, _, options) {
+        const g = chart.ctx, { right } = chart.chartArea;
+        g.save();
+        g.font = "12px system-ui, sans-serif";
+        g.textBaseline = "middle";
+        chart.getDatasetMeta(0).data.forEach((bar, i) => {
+            const { x, base, y } = bar.getProps(["x", "base", "y"]), text = options.list[i];
+            const fits = Math.max(x, base) + 6 + g.measureText(text).width < right;
+            g.textAlign = fits ? "left" : "right";
+            g.fillStyle = colour("--ink");
+            g.fillText(text, fits ? Math.max(x, base) + 6 : Math.min(x, base) - 6, y);
+        });
+        g.restore();
+    }
+};
+
+// Each measure from the rate before to the rate with it. On a logarithmic axis lengths are shares of the speed-up.
+function ladder(place) {
+    const rungs = data.rungs, rates = rungs.map(r => r.speed), narrowest = Math.min(...rates) / 1.5;
+    const f = figure("What each measure adds", "from the samples a second before it to those with it; equal factors are equally long");
+    const said = r => r.factor === null ? `${number(r.speed)}/s` :
+        `×${number(r.factor)}` + (r.share === null ? "" : `, ${(Math.round(100 * r.share) || 0)} %`);
+    plot(f, "Measures one after the other: " + rungs.map(r => `${r.name}: ${number(r.speed)} samples/s`).join("; ") + ".", {
+        type: "bar", plugins: [barTexts],
+        data: {
+            labels: rungs.map(r => short(r.name)),
+            datasets: [{
+                data: rungs.map((r, i) => i ? [rates[i - 1], r.speed] : [narrowest, r.speed]), borderWidth: 0, maxBarThickness: 26,
+                minBarLength: 2, fillNames: rungs.map(r => r.factor === null ? "--c6" : r.factor < 1 ? "--beyond" : "--bar")
+            }]
+        },
+        options: {
+            indexAxis: "y",
+            scales: {
+                x: {
+                    ...axis({ text: number, title: "samples a second, logarithmic", min: narrowest }), type: "logarithmic",
+                    afterBuildTicks: scale => { scale.ticks = scale.ticks.filter(round(scale)); }
+                },
+                y: axis({ type: "category", bare: true, offset: true, skip: false, most: 60 })
+            },
+            plugins: {
+                ...noKey, texts: { list: rungs.map(said) },
+                ...tips(items => rungs[items[0].dataIndex].name, item => `${number(rungs[item.dataIndex].speed)} samples/s, ${said(rungs[item.dataIndex])}`)
+            }
+        }
+    }, 5 + 2.2 * rungs.length);
+    delete charts[charts.length - 1].config.options.scales.y.ticks.callback;
+    place.append(f);
+}
+
+// Which ticks of a logarithmic axis are shown: powers of ten, and 2 and 5 of each where there is room for them.
+function round(scale) {
+    const also = scale.max / scale.min > (narrow() ? 30 : 1000) ? [1] : [1, 2, 5];
+    return tick => also.some(n => Math.abs(tick.value / 10 ** Math.floor(Math.log10(tick.value) + 1e-9) - n) < 1e-6);
 }
 
 // ---- The page -------------------------------------------------------------------------------
@@ -380,6 +447,10 @@ function select(i) {
 const compared = document.getElementById("compared");
 if (compared) {
     comparison(compared);
+}
+const climbed = document.getElementById("ladder");
+if (climbed) {
+    ladder(climbed);
 }
 const picker = document.getElementById("pick");
 if (picker) {

@@ -5,8 +5,8 @@
 usage: check_report.py STOKER LOG... [--shots FOLDER] [--json] [--made EVENTS] [--compare A B]
 
 For every LOG, and for A and B together: the page asks for nothing, says nothing on the console, draws its charts, holds
-the figures that --format json gives, draws as many waits and the ledgers that the log holds, and never scrolls sideways
-at the width of a phone. Prints the worst time from load to drawn and the longest frame of zooming. --made: a log of so
+the figures that --format json gives, draws as many waits and the ledgers that the log holds and the measures of a ladder,
+and never scrolls sideways at the width of a phone. Prints the worst time from load to drawn and the longest frame of zooming. --made: a log of so
 many events, by bench/report beside the command, too. --shots: pictures at the widths of a desktop and a phone, light
 and dark. --json: figures as JSON lines. Needs chromium; nothing beyond Python itself.
 """
@@ -130,6 +130,24 @@ ZOOM = """(async () => { const c = document.querySelector('article:not([hidden])
     most = Math.max(most, Number(c.dataset.ms)); } return most; })()"""
 
 
+def check_ladder(browser, rungs):
+    """What is wrong with the measures on the page: the rows of the table, the bars of the chart."""
+    rows = browser.value("[...document.querySelectorAll('[data-rung]')].map(r => [...r.cells].map(c => c.textContent))")
+    bars = browser.value("charts.filter(c => c.canvas.ariaLabel.startsWith('Measures')).map(c => c.config.data.datasets[0].data)[0]")
+    then, problems = None, []
+    for rung, row, bar in zip(rungs, rows, bars or [], strict=True):
+        rate, factor = rung["samples_per_s"], rung["factor"]
+        share = "-" if rung["share"] is None else f"{round(100 * rung['share'], 1) + 0.0:.1f} %"
+        if row[0] != rung["measure"] or row[3] != share or row[4] != rung["limit"]:
+            problems.append(f"{row} stands for {rung}")
+        if abs(float(row[1]) / rate - 1) > 5e-3 or (row[2] != "-" if factor is None else abs(float(row[2]) / factor - 1) > 5e-3):
+            problems.append(f"{row}: {rate} samples/s and the factor {factor} in the log")
+        if abs(bar[1] / rate - 1) > 1e-5 or then and abs(bar[0] / then - 1) > 1e-5:
+            problems.append(f"a bar from {bar[0]} to {bar[1]}, in the log from {then} to {rate}")
+        then = rate
+    return problems
+
+
 def check(browser, stoker, logs, options, folder):
     page, problems, times = pathlib.Path(folder) / "page.html", [], []
     log, shots = logs[-1], options.shots
@@ -163,6 +181,8 @@ def check(browser, stoker, logs, options, folder):
         for group, name, value in page_run["ledger"]:
             if abs(run["ledger"][group][name] - value) > 1e-5 * abs(value):
                 problems.append(f"{group}.{name}: {value} is drawn of {run['ledger'][group][name]}")
+    if any(rung["measure"] for rung in figures["in_order"]):
+        problems += check_ladder(browser, figures["in_order"])
     if len(figures["runs"]) > 1:
         waits = browser.value("charts[0].config.data.datasets[0].data")
         if waits != sorted(waits) or len(waits) < 2:

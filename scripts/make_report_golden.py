@@ -258,6 +258,36 @@ def ledger(rng):
     return "\n".join(lines) + "\n"
 
 
+def ladder(rng):
+    """Four measures one after the other, each run three times: the run of the median rate counts."""
+    lines, now = [], 1_810_000_000.0
+
+    def emit(name, when, **fields):
+        lines.append(json.dumps({"event": name, "time": round(when, 6), **fields, "time_ns": round((when - START) * 1e9)}))
+
+    rungs = (("at first", 100, "one core"), ("num_workers=4", 200, "storage latency"), ("io_depth=32", 1600, "storage bandwidth"),
+             ("dataset=<packed & small>", 1520, "step"))
+    for repeat, factor in enumerate((0.9, 1.2, 1), 1):
+        for rung, (measure, rate, limit) in enumerate(rungs, 1):
+            run, rate = now, rate * factor
+            emit("run start", now, data_params="{}", locals={"batch_size": 32, "num_workers": 4 * (rung > 1)}, rank=0,
+                 world_size=1, repeat=repeat, setting=rung, label=f"{rung}. {measure}", rung=rung, measure=measure)
+            now += 0.1
+            emit("epoch start", now, epoch=0)
+            began = now
+            for batch in range(8):
+                now += max(1e-5, 32 / rate - 0.01 * rng.uniform(0.95, 1.05))
+                emit("training start", now, batch=batch, epoch=0)
+                now += 0.01
+                emit("training end", now, batch=batch, duration=0.01, epoch=0)
+            emit("epoch end", now, epoch=0, duration=now - began)
+            emit("figures", now, samples_per_s=rate, steps=7, batch_size=32)
+            emit("verdict", now, limit=limit, lost_share=0.5, knob=None, value=None, gain=1, text=f"It is {limit}.")
+            emit("run end", now, duration=now - run)
+            now += 1
+    return "\n".join(lines) + "\n"
+
+
 def main(folder):
     folder.mkdir(parents=True, exist_ok=True)
     rng = random.Random(20240315)
@@ -276,6 +306,7 @@ def main(folder):
     (folder / "fig2.txt").write_text("\n".join(f"{w:.9f}" for epoch in dealt for w in epoch) + "\n")
 
     (folder / "ledger.log").write_text(ledger(random.Random(5)))
+    (folder / "ladder.log").write_text(ladder(random.Random(6)))
 
     from scipy import stats
     random_numbers = np.random.default_rng(7)

@@ -185,6 +185,11 @@ typedef struct stk_report_run {
 
     stk_verdict verdict;
     bool verdict_logged; /**< the program that wrote the log gave it, or its figures */
+
+    int64_t rung;                /**< of a ladder, from 1 */
+    const char *measure;         /**< what it adds to the rung before; never NULL, may be empty */
+    double steady_samples_per_s; /**< as the writer measured it, without what went before the end of
+                                    the first step */
 } stk_report_run;
 
 STK_API uint64_t stk_report_runs(const stk_report *report);

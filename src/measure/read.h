@@ -181,7 +181,7 @@ typedef struct stk__run {
     uint64_t sequence;
     stk__main *heap; /* STK__REORDER; NULL once the run has ended */
     size_t heap_n;
-    char *label, *data_params;
+    char *label, *data_params, *measure;
 
     double notebook_end; /* time of the last "training end" that the notebook sees */
     double end;          /* of the last "training end"; NaN: none */

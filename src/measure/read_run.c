@@ -70,7 +70,7 @@ stk_status stk__run_create(stk_report *report, const stk__line *start, stk__run 
     run->counts = stk__calloc(ctx, STK__COUNTS_MAX, sizeof *run->counts);
     run->row_names = stk__calloc(ctx, STK_REPORT_ROWS, sizeof *run->row_names);
     run->out.struct_size = sizeof run->out;
-    run->out.rank = run->out.world_size = run->out.setting = run->out.repeat = -1;
+    run->out.rank = run->out.world_size = run->out.setting = run->out.repeat = run->out.rung = -1;
     run->out.pid = start->pid;
     run->out.headless = event_of(start->name) != RUN_START;
     run->out.batch_size = run->out.num_workers = NAN;

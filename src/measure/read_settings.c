@@ -110,6 +110,10 @@ stk_status stk__run_settings(stk_report *report, stk__run *run, const stk__line 
     if ((m = stk__line_find(line, "label")) && m->kind == STK__MEMBER_STRING &&
         !(run->label = text_of(report->ctx, m, VALUE_MAX)))
         return STK_ENOMEM;
+    take_number(line, "rung", &run->out.rung);
+    if ((m = stk__line_find(line, "measure")) && m->kind == STK__MEMBER_STRING &&
+        !(run->measure = text_of(report->ctx, m, VALUE_MAX)))
+        return STK_ENOMEM;
     if ((m = stk__line_find(line, "data_params")) && m->kind == STK__MEMBER_STRING &&
         !(run->data_params = text_of(report->ctx, m, PARAMS_MAX)))
         return STK_ENOMEM;
@@ -130,5 +134,6 @@ void stk__settings_free(stk_report *report, stk__run *run)
     }
     stk__free(report->ctx, (stk_report_setting *)run->out.settings);
     stk__free(report->ctx, run->label);
+    stk__free(report->ctx, run->measure);
     stk__free(report->ctx, run->data_params);
 }

@@ -75,6 +75,9 @@ void stk__run_figures(stk_report *report, stk__run *run)
 
     (void)report;
     out->label = run->label ? run->label : "";
+    out->measure = run->measure ? run->measure : "";
+    out->steady_samples_per_s =
+        run->has_figures && run->figures.samples_per_s > 0 ? run->figures.samples_per_s : NAN;
     time_figures(run);
     wait_figures(run);
     step_figures(run);

@@ -184,6 +184,66 @@ static void test_ranks_are_summed(void **state)
     assert_string_equal(sum.error.text, "the reason");
 }
 
+/* Rungs of 100, 200 and 800 samples a second; one between them failed, and a ceiling is none. */
+static struct bench_setting rungs[5] = {{.rung = 1, .measure = "at first"},
+                                        {.rung = 2, .measure = "a=1"},
+                                        {.rung = 3, .measure = "b=2"},
+                                        {.rung = 4, .measure = "c=3"},
+                                        {.free_data = true}};
+static struct bench_row climbed[5];
+
+static void make_ladder(double last)
+{
+    const double rates[] = {100, 200, 0, last, 9000};
+
+    for (size_t i = 0; i < 5; i++) {
+        climbed[i] = (struct bench_row){.setting = &rungs[i], .ended = i != 2};
+        climbed[i].sum.figures.samples_per_s = rates[i];
+        climbed[i].judged.struct_size = sizeof climbed[i].judged;
+    }
+}
+
+static void print_rungs(FILE *out)
+{
+    for (size_t i = 0; i < 5; i++)
+        bench_ladder_json(out, climbed, 5, i);
+}
+
+static void print_ladder(FILE *out)
+{
+    bench_ladder_print(out, 0, climbed, 5);
+}
+
+static void test_ladder(void **state)
+{
+    make_ladder(800);
+    char *text = printed(print_rungs);
+    assert_non_null(strstr(text, "\"rung\": 1, \"measure\": \"at first\", \"factor\": null, "
+                                 "\"share\": null"));
+    /* The last digits are the libc's. */
+    assert_non_null(strstr(text, "\"rung\": 2, \"measure\": \"a=1\", \"factor\": 2, \"share\": "
+                                 "0.3333333333333"));
+    assert_non_null(strstr(text, "\"rung\": 4, \"measure\": \"c=3\", \"factor\": 4, \"share\": "
+                                 "0.6666666666666"));
+    assert_null(strstr(text, "b=2"));
+    free(text);
+    text = printed(print_ladder);
+    assert_non_null(strstr(text, "8.00x in all"));
+    assert_non_null(strstr(text, "c=3"));
+    assert_null(strstr(text, "b=2"));
+    free(text);
+    /* Next to nothing in all is not divided, */
+    make_ladder(102);
+    text = printed(print_rungs);
+    assert_non_null(strstr(text, "\"c=3\", \"factor\": 0.51, \"share\": null"));
+    free(text);
+    /* and one rung alone is no ladder. */
+    climbed[0].ended = climbed[1].ended = false;
+    text = printed(print_ladder);
+    assert_string_equal(text, "");
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -192,6 +252,7 @@ int main(void)
         cmocka_unit_test(test_paragraph),
         cmocka_unit_test(test_hashes_are_merged_by_position),
         cmocka_unit_test(test_ranks_are_summed),
+        cmocka_unit_test(test_ladder),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

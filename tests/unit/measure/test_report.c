@@ -191,6 +191,24 @@ static void test_generic(void **state)
     assert_true(unknown);
 }
 
+/* The rungs of a ladder, and a rate that the writer gave. */
+static void test_rungs(void **state)
+{
+    assert_ok(take("{\"event\": \"run start\", \"time\": 1, \"rung\": 3, \"measure\": "
+                   "\"io_depth=32\"}\n"
+                   "{\"event\": \"figures\", \"time\": 2, \"samples_per_s\": 250.5}\n"
+                   "{\"event\": \"run start\", \"time\": 3}\n"
+                   "{\"event\": \"run end\", \"time\": 4, \"duration\": 1}\n",
+                   30),
+              &err);
+    assert_int_equal(run_at(0)->rung, 3);
+    assert_string_equal(run_at(0)->measure, "io_depth=32");
+    assert_true(run_at(0)->steady_samples_per_s == 250.5);
+    assert_int_equal(run_at(1)->rung, -1);
+    assert_string_equal(run_at(1)->measure, "");
+    assert_true(isnan(run_at(1)->steady_samples_per_s));
+}
+
 /* Many bars: in bounds, in order, and nothing of their time is lost. */
 static void test_bars(void **state)
 {
@@ -301,9 +319,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-        TEST(test_pieces), TEST(test_refused), TEST(test_clock),
-        TEST(test_ranks),  TEST(test_generic), TEST(test_bars),
-        TEST(test_sketch), TEST(test_compare), TEST(test_blocks),
+        TEST(test_pieces),  TEST(test_refused), TEST(test_clock), TEST(test_ranks),
+        TEST(test_generic), TEST(test_rungs),   TEST(test_bars),  TEST(test_sketch),
+        TEST(test_compare), TEST(test_blocks),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
