@@ -47,12 +47,13 @@ static stk_status rechunk(stk_context *context, stk_array *array, const char *ur
     options.rank = info->rank;
     options.shape = info->shape;
     options.chunk_shape = chunk;
-    stk_status status = stk_array_writer_create(context, url, &options, &writer, err);
-    void *band = status == STK_OK ? malloc((uint64_t)chunk[0] * row) : NULL;
-    for (; band && status == STK_OK && at[0] < info->shape[0]; at[0] += chunk[0]) {
+    void *band = malloc((uint64_t)chunk[0] * row);
+    stk_status status =
+        band ? stk_array_writer_create(context, url, &options, &writer, err) : STK_ENOMEM;
+    for (; status == STK_OK && at[0] < info->shape[0]; at[0] += chunk[0]) {
         shape[0] = info->shape[0] - at[0] < chunk[0] ? info->shape[0] - at[0] : chunk[0];
-        const stk_array_box box = {at, shape, NULL};
-        status = stk_array_read(array, &box, band, (uint64_t)shape[0] * row, NULL, -1, err);
+        status = stk_array_read(array, &(stk_array_box){at, shape, NULL}, band,
+                                (uint64_t)shape[0] * row, NULL, -1, err);
         if (status == STK_OK)
             status = stk_array_writer_write(writer, at, shape, band, err);
     }
@@ -62,11 +63,10 @@ static stk_status rechunk(stk_context *context, stk_array *array, const char *ur
 
 int main(int argc, char **argv)
 {
-    char *memory[] = {"", "mem://maps", "mem://new", "4x64x64"},
-         **names = argc == 4 ? argv : memory;
+    char *own[] = {"", "mem://a", "mem://b", "4x64x64"}, **names = argc == 4 ? argv : own;
     stk_context *context = NULL;
     stk_array *array = NULL;
-    stk_error err;
+    stk_error err = {.text = "no memory"};
 
     stk_status status = stk_context_create(NULL, &context, &err);
     if (status == STK_OK)
@@ -75,6 +75,5 @@ int main(int argc, char **argv)
         status = stk_array_open(context, names[1], NULL, &array, &err);
     if (status == STK_OK)
         status = rechunk(context, array, names[2], names[3], &err);
-    puts(status == STK_OK ? "done" : err.text);
-    return status != STK_OK; /* what is open ends with the process */
+    return puts(status ? err.text : "done") < 0 || status; /* what is open ends with the process */
 }
