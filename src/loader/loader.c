@@ -422,7 +422,7 @@ void stk_loader_get_stats(const stk_loader *loader, stk_loader_stats *out)
     out->budget_wait_ns = l->stalls.starved_ns;
     if (l->stalls.starve_end_ns == UINT64_MAX)
         out->budget_wait_ns += stk__now_ns() - l->stalls.starve_begin_ns;
-    out->read_ns_per_byte = stk__trend_slope(&reads->fit);
+    out->read_ns_per_byte = reads->fit.slope;
     if (reads->fit.ns > 0)
         out->read_transfer_share =
             STK_MIN(out->read_ns_per_byte * reads->fit.bytes / reads->fit.ns, 1.0);

@@ -196,9 +196,21 @@ typedef struct stk__path {
     double work[STK__WORK_PARTS];   /* of the task, in any unit */
 } stk__path;
 
-/* Line through (bytes under way when a read was sent, time it took). */
+/*
+ * Line through (bytes under way when a read was sent, time it took). Reads of about as many bytes
+ * are one point, whose weight is bounded: in a steady state nearly all have the same, and the few
+ * of a start or an end tell what bytes do.
+ */
+enum { STK__TREND_POINTS = 160 };
+
 typedef struct stk__trend {
-    double n, bytes, ns, bytes2, bytes_ns, ns2; /* means, then sums of products of deviations */
+    struct {
+        double n, bytes, ns, ns2; /* means, then sum of squared deviations */
+    } points[STK__TREND_POINTS];
+    double bytes, ns; /* means of all reads */
+    double slope; /* nanoseconds per byte, as of at most an eighth of the reads ago; 0: the bytes
+                     explain nothing */
+    uint64_t reads, next_fit;
 } stk__trend;
 
 typedef struct stk__stalls {
@@ -212,8 +224,6 @@ typedef struct stk__stalls {
 } stk__stalls;
 
 void stk__trend_add(stk__trend *fit, double bytes, double ns);
-/* Nanoseconds per byte; 0 where the bytes explain nothing. */
-double stk__trend_slope(const stk__trend *fit);
 /* Planning stands still for want of memory, or goes on. (L) held. */
 void stk__stall_starve_locked(stk_loader *loader);
 void stk__stall_feed_locked(stk_loader *loader, uint64_t now_ns);

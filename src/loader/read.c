@@ -271,8 +271,7 @@ static void note_stamps_locked(stk__reads *reads, const stk__op *op, stk_status 
     fetch->first_ns = op->unit ? fetch->first_ns : op->first_ns;
     fetch->sent_ns = op->start_ns;
     fetch->arrived_ns = now_ns;
-    fetch->transfer =
-        STK_MIN(1.0, stk__trend_slope(&reads->fit) * (double)op->under_way / STK_MAX(took, 1.0));
+    fetch->transfer = STK_MIN(1.0, reads->fit.slope * (double)op->under_way / STK_MAX(took, 1.0));
 }
 
 static void op_done(stk_read *read, stk_status status)

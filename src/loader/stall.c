@@ -20,28 +20,51 @@
 /* So many reads, and a slope of so many standard errors, before bytes explain anything. */
 #define FIT_READS  6.0
 #define FIT_ERRORS 3.0
+#define FIT_WEIGHT 32.0 /* most of a point */
+#define FIT_OCTAVE 4    /* points for each doubling of the bytes */
+
+static double fit_slope(const stk__trend *f)
+{
+    double n = 0, bytes = 0, ns = 0, bytes2 = 0, bytes_ns = 0, ns2 = 0;
+
+    for (int i = 0; i < STK__TREND_POINTS; i++) {
+        const double w = STK_MIN(f->points[i].n, FIT_WEIGHT);
+        if (w == 0)
+            continue;
+        n += w;
+        const double by = f->points[i].bytes - bytes, in = f->points[i].ns - ns;
+        bytes += by * w / n;
+        ns += in * w / n;
+        bytes2 += w * by * (f->points[i].bytes - bytes);
+        bytes_ns += w * by * (f->points[i].ns - ns);
+        ns2 += w * in * (f->points[i].ns - ns) + f->points[i].ns2 * w / f->points[i].n;
+    }
+    if (n < FIT_READS || bytes2 <= 0 || bytes_ns <= 0)
+        return 0;
+    const double slope = bytes_ns / bytes2;
+    const double rest = STK_MAX(ns2 - slope * bytes_ns, 0.0) / (n - 2);
+    if (slope * slope * bytes2 < FIT_ERRORS * FIT_ERRORS * rest)
+        return 0;
+    return STK_MIN(slope, ns / STK_MAX(bytes, 1.0));
+}
 
 void stk__trend_add(stk__trend *f, double bytes, double ns)
 {
-    const double by = bytes - f->bytes, in = ns - f->ns;
+    const int octave = (int)(log2(STK_MAX(bytes, 1.0)) * FIT_OCTAVE);
+    const size_t point = (size_t)STK_MIN(octave, STK__TREND_POINTS - 1);
+    const double in = ns - f->points[point].ns;
 
-    f->n++;
-    f->bytes += by / f->n;
-    f->ns += in / f->n;
-    f->bytes2 += by * (bytes - f->bytes);
-    f->bytes_ns += by * (ns - f->ns);
-    f->ns2 += in * (ns - f->ns);
-}
-
-double stk__trend_slope(const stk__trend *f)
-{
-    if (f->n < FIT_READS || f->bytes2 <= 0 || f->bytes_ns <= 0)
-        return 0;
-    const double slope = f->bytes_ns / f->bytes2;
-    const double rest = STK_MAX(f->ns2 - slope * f->bytes_ns, 0.0) / (f->n - 2);
-    if (slope * slope * f->bytes2 < FIT_ERRORS * FIT_ERRORS * rest)
-        return 0;
-    return STK_MIN(slope, f->ns / STK_MAX(f->bytes, 1.0));
+    f->points[point].n++;
+    f->points[point].bytes += (bytes - f->points[point].bytes) / f->points[point].n;
+    f->points[point].ns += in / f->points[point].n;
+    f->points[point].ns2 += in * (ns - f->points[point].ns);
+    f->reads++;
+    f->bytes += (bytes - f->bytes) / (double)f->reads;
+    f->ns += (ns - f->ns) / (double)f->reads;
+    if (f->reads < f->next_fit)
+        return;
+    f->slope = fit_slope(f);
+    f->next_fit = f->reads + f->reads / 8;
 }
 
 /* ---- What happens meanwhile ---- */

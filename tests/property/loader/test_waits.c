@@ -164,10 +164,31 @@ static void test_line(void **state)
         stk__trend_add(&flat, bytes, 5e6);
         stk__trend_add(&noisy, bytes, 1e6 + (double)below(9000000));
     }
-    assert_true(stk__trend_slope(&line) > 9.999 && stk__trend_slope(&line) < 10.001);
-    assert_true(stk__trend_slope(&flat) == 0);
+    assert_true(line.slope > 9.999 && line.slope < 10.001);
+    assert_true(flat.slope == 0);
     /* Noise is no transfer: less than a tenth of the mean. */
-    assert_true(stk__trend_slope(&noisy) * noisy.bytes < 0.1 * noisy.ns);
+    assert_true(noisy.slope * 65536 * 16.5 < 0.1 * 5.5e6);
+}
+
+/* One start, then always about as many bytes under way, which say nothing of the time: a link that
+ * is full, and a store that answers late whatever is asked. */
+static void test_steady(void **state)
+{
+    (void)state;
+    for (int depth = 4; depth <= 64; depth *= 2)
+        for (int limited = 0; limited < 2; limited++) {
+            const double each = 70e3, latency = 10e6, slope = limited ? 25 : 0;
+            stk__trend trend = {0};
+            for (int i = 1; i <= depth; i++)
+                stk__trend_add(&trend, each * i, latency + slope * each * i);
+            for (int i = 0; i < 20000; i++) {
+                const double noise = 0.9 + (double)below(200000) / 1e6;
+                stk__trend_add(&trend, each * depth * (0.9 + (double)below(200000) / 1e6),
+                               (latency + slope * each * depth) * noise);
+            }
+            assert_true(limited ? trend.slope > 0.7 * slope && trend.slope < 1.3 * slope
+                                : trend.slope * each * depth < 0.1 * latency);
+        }
 }
 
 /* ---- Pipelines ------------------------------------------------------------------------------- */
@@ -249,8 +270,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_stamps), cmocka_unit_test(test_planted_way),
-        cmocka_unit_test(test_line),          cmocka_unit_test(test_pipelines),
-        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_line),          cmocka_unit_test(test_steady),
+        cmocka_unit_test(test_pipelines),     cmocka_unit_test(test_names),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
