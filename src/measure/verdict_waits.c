@@ -94,10 +94,12 @@ static void judge_retries(const stk__view *v, stk_verdict *out)
 static void judge_bandwidth(const stk__view *v, stk_verdict *out)
 {
     const stk_figures *f = v->f;
-    const double vain = ratio((double)f->bytes_read, (double)f->bytes_needed);
+    /* Chunks are needed whole; of what comes out of them samples may take little. */
+    const double vain = STK_MAX(ratio((double)f->bytes_read, (double)f->bytes_needed),
+                                ratio((double)f->bytes_decoded, (double)f->bytes_taken));
 
     out->limit = STK_LIMIT_BANDWIDTH;
-    if (f->bytes_needed && vain >= STK_JUDGE_OVER_READ) {
+    if (vain >= STK_JUDGE_OVER_READ) {
         out->limit = STK_LIMIT_OVER_READ;
         out->gain = STK_MIN(vain, best_of(v));
         stk__verdict_say(out, "Too much is read: %.1f bytes for each one that samples need", vain);

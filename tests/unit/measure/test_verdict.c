@@ -342,6 +342,15 @@ static void test_bandwidth(void **state)
     v = judge(&f);
     assert_int_equal(v.limit, STK_LIMIT_OVER_READ);
     assert_non_null(strstr(v.text, "4.0 bytes for each one"));
+    /* Chunks that are needed whole, of which samples take little. */
+    f.bytes_needed = f.bytes_read;
+    f.bytes_taken = 1000000;
+    f.bytes_decoded = 1990000;
+    assert_int_equal(judge(&f).limit, STK_LIMIT_BANDWIDTH);
+    f.bytes_decoded = 5000000;
+    v = judge(&f);
+    assert_int_equal(v.limit, STK_LIMIT_OVER_READ);
+    assert_non_null(strstr(v.text, "5.0 bytes for each one"));
     f.read_transfer_share = 0.29;
     assert_int_equal(judge(&f).limit, STK_LIMIT_LATENCY);
 }
