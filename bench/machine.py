@@ -132,7 +132,7 @@ class Cap:
             (self.folder / "cpu.cfs_quota_us").write_text("-1")
             (self.folder / "cpu.cfs_period_us").write_text(str(period_us))
             (self.folder / "cpu.cfs_quota_us").write_text(str(int(quota * period_us)))
-        return ["sh", "-c", f'echo $$ >"{self.folder}/cgroup.procs" && exec "$@"', "capped"]
+        return ["sh", "-c", f'echo $$ >"{self.folder}/cgroup.procs" && exec "$@"', f"{quota:.3f}/{period_us}"]
 
     def close(self):
         if self.folder:

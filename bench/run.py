@@ -7,6 +7,7 @@ looked for in STOKER_PEERS (default ../shared/peers beside the checkout); withou
 """
 import argparse
 import gzip
+import importlib
 import json
 import os
 import shutil
@@ -411,10 +412,10 @@ def setup(extra):
 
 
 def main():
-    if "verdicts" in sys.argv[1:]:
-        import verdicts  # pylint: disable=import-outside-toplevel
-        sys.argv.remove("verdicts")
-        sys.exit(verdicts.main())
+    for name in ("ledger", "verdicts"):
+        if name in sys.argv[1:]:
+            sys.argv.remove(name)
+            sys.exit(importlib.import_module(name).main())
     p = argparse.ArgumentParser(prog="./dev bench", description=__doc__.split("\n")[0])
     p.add_argument("name", nargs="?", choices=sorted(WORKLOADS), metavar="NAME",
                    help="; ".join(f"{k}: {w.doc}" for k, w in WORKLOADS.items()).replace("%", "%%"))
