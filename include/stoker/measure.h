@@ -165,7 +165,8 @@ typedef struct stk_figures {
     uint64_t bytes_decoded;       /**< of chunks that samples are cut from; 0: there are none */
     uint64_t bytes_taken;         /**< in the samples, as delivered */
     bool pin_memory, persistent_workers;
-    bool device; /**< there is an accelerator that batches are copied to */
+    bool device;            /**< there is an accelerator that batches are copied to */
+    uint64_t read_failures; /**< of the requests */
 } stk_figures;
 
 /** What limits a setting. */

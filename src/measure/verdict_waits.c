@@ -166,10 +166,13 @@ static bool is_bandwidth(const stk_figures *f)
 
 static void judge_storage(const stk__view *v, stk_verdict *out)
 {
-    const double *w = v->f->waits;
+    const double *w = v->f->waits, slot = w[STK_WAIT_READ_SLOT];
+    /* What waits for a slot waits for the reads that hold it, and some of those fail. */
+    const double vain =
+        slot * STK_MIN(1.0, ratio((double)v->f->read_failures, (double)v->f->requests));
 
-    if (w[STK_WAIT_RETRY] >
-        w[STK_WAIT_READ_SLOT] + w[STK_WAIT_STORAGE_LATENCY] + w[STK_WAIT_STORAGE_TRANSFER])
+    if (w[STK_WAIT_RETRY] + vain >
+        slot - vain + w[STK_WAIT_STORAGE_LATENCY] + w[STK_WAIT_STORAGE_TRANSFER])
         judge_retries(v, out);
     else if (is_bandwidth(v->f))
         judge_bandwidth(v, out);

@@ -355,6 +355,21 @@ static void test_bandwidth(void **state)
     assert_int_equal(judge(&f).limit, STK_LIMIT_LATENCY);
 }
 
+/* Reads that wait for a slot which failing ones hold. */
+static void test_retries_in_the_slots(void **state)
+{
+    stk_figures f = plant_waits();
+
+    (void)state;
+    wait_for(&f, STK_WAIT_READ_SLOT, 0.8);
+    wait_for(&f, STK_WAIT_RETRY, 0.1);
+    wait_for(&f, STK_WAIT_STORAGE_LATENCY, 0.1);
+    f.read_failures = f.requests * 49 / 100;
+    assert_int_equal(judge(&f).limit, STK_LIMIT_LATENCY);
+    f.read_failures = f.requests * 51 / 100;
+    assert_int_equal(judge(&f).limit, STK_LIMIT_RETRIES);
+}
+
 static void test_other_waits(void **state)
 {
     static const struct {
@@ -487,6 +502,7 @@ int main(void)
         cmocka_unit_test(test_latency),
         cmocka_unit_test(test_small_reads),
         cmocka_unit_test(test_bandwidth),
+        cmocka_unit_test(test_retries_in_the_slots),
         cmocka_unit_test(test_other_waits),
         cmocka_unit_test(test_waits_for_workers),
         cmocka_unit_test(test_over_decode),
