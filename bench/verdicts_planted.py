@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cases with one cause each, made of `synthetic:`, `slow+` and options of the loader: for verdicts.py."""
 import random
-import struct
 
 from machine import cores
 
 KINDS = ("latency", "small_reads", "bandwidth", "retries", "workers", "one_core", "cores", "oversubscribed", "stragglers",
          "budget", "turn")
 FILES, FILE_BYTES = 600, 1 << 20
-ROWS, ROW_COUNT, ROW_BYTES = "rows/rows.npy", 4096, 4096
+ROWS, ROW_COUNT, ROW_BYTES = "rows/rows.raw", 4096, 4096
 
 
 def us(seconds):
@@ -20,11 +19,9 @@ def make_files(folder):
         with open(f"{folder}/{i:04}", "wb") as f:
             f.truncate(FILE_BYTES)
     # In a folder of its own: what is read of the other files is chosen among all in theirs.
-    header = f"{{'descr': '|u1', 'fortran_order': False, 'shape': ({ROW_COUNT}, {ROW_BYTES}), }}".ljust(117) + "\n"
     (folder / ROWS).parent.mkdir()
     with open(folder / ROWS, "wb") as f:
-        f.write(b"\x93NUMPY\1\0" + struct.pack("<H", len(header)) + header.encode())
-        f.truncate(10 + len(header) + ROW_COUNT * ROW_BYTES)
+        f.truncate(ROW_COUNT * ROW_BYTES)
 
 
 class Planter:
@@ -97,9 +94,10 @@ class Planter:
     def retries(self):
         depth, fail = self.r.choice((4, 8)), self.r.uniform(0.6, 0.7)
         tries = 1 / (1 - fail)
-        return self.case({"retries"}, f"npy:slow+file://{self.folder}/{ROWS}?fail={fail:.3f}&fail_kind=timeout&seed={self.r.randint(1, 999)}"
-                         f"&latency={us(self.whole * depth / self.batch / tries)}",
-                         "--io-depth", str(depth), "--shuffle=true", "--retries", "90", shape="")
+        return self.case({"retries"}, f"array:slow+file://{self.folder}/{ROWS}?format=raw&dtype=uint8&window=1x{ROW_BYTES}"
+                         f"&fail={fail:.3f}&fail_kind=timeout&seed={self.r.randint(1, 999)}&latency={us(self.whole * depth / self.batch / tries)}",
+                         "--io-depth", str(depth), "--shuffle=true", "--retries", "90",
+                         shape=f"shape={ROW_COUNT}x{ROW_BYTES}")
 
     def oversubscribed(self):
         """A step that computes on one core has to share it with workers that have not enough of them."""

@@ -125,7 +125,7 @@ class RealPlanter:
         self.r, self.data, self.files, self.cap, self.free = random.Random(seed), data, files, cap, free
         self.lost = self.r.uniform(0.25, 0.85)
         self.depth = self.r.choice((2, 4, 8))
-        self.codec = self.r.choice(data.codecs)
+        self.codec = self.r.choice(data.codecs) if data else ""
 
     # ---- What is read
 
