@@ -36,6 +36,14 @@ AGAIN = 2      # more tries of a case that was disturbed
 SKIPPED = 77   # exit status: the machine let too little be judged
 
 
+class NotPlanted(Exception):
+    """A case that could not be made."""
+
+    def __init__(self, row, disturbed):
+        super().__init__(row["why"])
+        self.row, self.disturbed = row, disturbed
+
+
 class Bench:
     """Runs cases. What is quick is measured half as long, and no longer than `patience` seconds in all."""
 
@@ -75,10 +83,13 @@ class Bench:
         """Seconds of a batch without a step, the least of two runs: what disturbs makes it more."""
         key = (*wrap, *command)
         if key not in self.known:
-            rows = [self.bench([*command, "--train-step-time", "0"], wrap, 0.6, 20)[0] for _ in range(2)]
-            if "why" in rows[0] or "why" in rows[1]:
-                raise RuntimeError(next(r["why"] for r in rows if "why" in r))
-            self.known[key] = min(r["wall"] / max(r["steps"], 1) for r in rows)
+            found = []
+            for _ in range(2):
+                row, disturbed = self.bench([*command, "--train-step-time", "0"], wrap, 0.6, 20)
+                if "why" in row:
+                    raise NotPlanted(row, disturbed)
+                found.append(row["wall"] / max(row["steps"], 1))
+            self.known[key] = min(found)
         return self.known[key]
 
     def once(self, name, kind, seed):
@@ -86,8 +97,8 @@ class Bench:
             planter = verdicts_real.RealPlanter(seed, self.data, self.files, self.cap, self.free) if name == "real" \
                 else verdicts_planted.Planter(seed, self.files)
             case = getattr(planter, kind)()
-        except RuntimeError as error:
-            return {"good": False, "why": str(error), "command": []}, ""
+        except NotPlanted as error:
+            return {"good": False, **error.row}, error.disturbed
         scale = 0.5 if self.quick else 1
         row, disturbed = self.bench(case["command"], case["wrap"], scale * case["seconds"], round(30 * scale))
         return ({"good": False, **row} if "why" in row else judge(case, row)), disturbed
@@ -114,6 +125,8 @@ def judge(case, row):
         lost = 1 - case["step"] * steps / row["wall"]
     # What came out too weak to be felt is none of the step's.
     named = limit in case["limits"] or (limit == "step" and lost < FELT)
+    if case.get("healthy"):
+        named = named and row["leak_bytes_per_epoch"] == 0
     near = case.get("healthy") or case.get("both") or limit == "step" or abs(share - lost) <= WITHIN
     return {"good": bool(named and near), "limit": limit, "wanted": sorted(case["limits"]), "share": share, "lost": lost,
             "near": bool(near), "other": row["wait_other"] / max(row["wall"], 1e-9),
