@@ -25,6 +25,7 @@ WORK = Path(os.environ.get("STOKER_PEERS_WORK", CACHE / "work")).expanduser()
 VENV = Path(os.environ.get("STOKER_PEERS_VENV", CACHE / "venv"))
 VENVS = {"ffcv": Path(os.environ.get("STOKER_PEERS_FFCV_VENV", CACHE / "ffcv"))}
 TIMEOUT = 600
+SCRIPTS = ("ledger", "verdicts")  # benchmarks of another kind, with options of their own
 
 
 @dataclass
@@ -412,7 +413,7 @@ def setup(extra):
 
 
 def main():
-    for name in ("ledger", "verdicts"):
+    for name in SCRIPTS:
         if name in sys.argv[1:]:
             sys.argv.remove(name)
             sys.exit(importlib.import_module(name).main())
@@ -433,6 +434,8 @@ def main():
     if args.list or not args.name:
         for name, w in WORKLOADS.items():
             print(f"{name:8} {w.doc}; {', '.join(c.name for c in w.cases)}")
+        for name in SCRIPTS:
+            print(f"{name:8} {importlib.import_module(name).__doc__.partition(':')[0]}")
         return 0 if args.list else 2
     args.repeat = args.repeat or (1 if args.quick else 5)
     args.seconds = args.seconds or (2.0 if args.quick else 10.0)
