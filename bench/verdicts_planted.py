@@ -92,7 +92,8 @@ class Planter:
                          "--persistent-workers=false", "--io-depth", "512", "--prefetch-factor", "8")
 
     def retries(self):
-        depth, fail = self.r.choice((4, 8)), self.r.uniform(0.6, 0.7)
+        # Few of a batch at a time: else the unluckiest of them hold back batches that are finished.
+        depth, fail = self.batch // self.r.choice((2, 4)), self.r.uniform(0.6, 0.7)
         tries = 1 / (1 - fail)
         return self.case({"retries"}, f"array:slow+file://{self.folder}/{ROWS}?format=raw&dtype=uint8&window=1x{ROW_BYTES}"
                          f"&fail={fail:.3f}&fail_kind=timeout&seed={self.r.randint(1, 999)}&latency={us(self.whole * depth / self.batch / tries)}",
