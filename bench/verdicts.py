@@ -9,9 +9,9 @@ Sets:
   real   pictures and arrays behind real codecs, capped processors, two causes at once, healthy runs
 
 Right is a verdict of the planted limit whose share is within 10 points of the time that the step truly did not run. Of
-two causes the larger is to be named; where the one is less than 1.5 times the other either may be, with any share. A healthy run is to be
-called one. A case that came out wrong while something else disturbed the machine is run again, and left out where
-it always is disturbed.
+two causes the larger is to be named; where the one is less than 1.5 times the other either may be, with any share. A
+healthy run is to be called one. A case that came out wrong while something else disturbed the machine is run again, and
+left out where it always is disturbed.
 """
 import argparse
 import collections
