@@ -278,7 +278,10 @@ bool stk__judge_waits(const stk__view *v, stk_verdict *out)
             (second < 0 || seconds[i] > seconds[second]))
             second = i;
     rules[first].judge(v, out);
-    out->limit_share = v->lost * seconds[first] / (all + seconds[CAUSES]);
+    /* Where no core is left, the thread of the step too waits for one when its batch is ready. */
+    const bool cores = out->limit == STK_LIMIT_CORES || out->limit == STK_LIMIT_DECODE;
+    out->limit_share =
+        v->lost * (seconds[first] + (cores ? seconds[CAUSES] : 0)) / (all + seconds[CAUSES]);
     if (second >= 0) {
         out->second = rules[second].limit;
         stk__verdict_say(out, " Beside it, %.0f %% of the waits are for %s.",

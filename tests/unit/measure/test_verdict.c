@@ -409,6 +409,13 @@ static void test_waits_for_workers(void **state)
     f.prepare_busy = f.cpu_s = f.wall;
     f.other_cores = 2.5;
     assert_int_equal(judge(&f).limit, STK_LIMIT_CORES);
+    /* What a ready batch waits for is then a core, too. */
+    stk_figures late = f;
+    wait_for(&late, STK_WAIT_OTHER, 0.3);
+    wait_for(&late, STK_WAIT_MEMORY_BUDGET, 0.1);
+    stk_verdict cores = judge(&late);
+    assert_int_equal(cores.limit, STK_LIMIT_CORES);
+    assert_true(cores.limit_share > 0.696 && cores.limit_share < 0.697);
     /* Workers that sleep may be more than there are cores. */
     f.other_cores = 0;
     f.num_workers = 8;
