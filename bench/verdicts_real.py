@@ -56,7 +56,8 @@ def make_array(folder, codec):
         "order": "C", "filters": None}))
     packed, names = [], []
     for i in range(PAYLOADS):
-        data = ramp_and_noise(r, size, 256, b"\x07\0")
+        # As in nature, some compress better than others.
+        data = ramp_and_noise(r, size, 256, (b"\x03\0", b"\x07\0", b"\x0f\0", b"\x1f\0")[i % 4])
         if codec == "gzip":
             deflate = zlib.compressobj(5, zlib.DEFLATED, 31)
             packed.append(deflate.compress(data) + deflate.flush())
