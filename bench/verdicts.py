@@ -9,8 +9,8 @@ Sets:
   real   pictures and arrays behind real codecs, capped processors, two causes at once, healthy runs
 
 Right is a verdict of the planted limit whose share is within 10 points of the time that the step truly did not run. Of
-two causes the larger is to be named; where the one is less than 1.5 times the other either may be, with any share. A
-healthy run is to be called one. A case that came out wrong while something else disturbed the machine is run again, and
+two causes the larger is to be named, or either where the one is less than 1.5 times the other; the share is not asked for,
+as the other has one, too. A healthy run is to be called one. A case that came out wrong while something else disturbed the machine is run again, and
 left out where it always is disturbed.
 """
 import argparse
@@ -131,7 +131,7 @@ def judge(case, row):
     named = limit in case["limits"] or (limit == "step" and lost < FELT)
     if case.get("healthy"):
         named = named and row["leak_bytes_per_epoch"] == 0
-    near = case.get("healthy") or case.get("both") or limit == "step" or abs(share - lost) <= WITHIN
+    near = case.get("healthy") or case.get("two") or limit == "step" or abs(share - lost) <= WITHIN
     return {"good": bool(named and near), "limit": limit, "wanted": sorted(case["limits"]), "share": share, "lost": lost,
             "near": bool(near), "other": row["wait_other"] / max(row["wall"], 1e-9),
             "ordering": row["wait_ordering"] / max(row["wall"], 1e-9), "command": row["command"]}

@@ -258,7 +258,7 @@ class RealPlanter:
     def two(self, first, second, seconds_of_first, command):
         """`seconds_of_first` of the first cause's work for each second of the second's."""
         likely = {first, second} if 1 / MARGIN < seconds_of_first < MARGIN else {first if seconds_of_first > 1 else second}
-        return self.case(likely, command, both=len(likely) == 2)
+        return self.case(likely, command, two=True)
 
     def times(self):
         return math.exp(self.r.uniform(math.log(0.4), math.log(2.5)))
