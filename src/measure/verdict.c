@@ -118,6 +118,25 @@ static bool judge_oversubscribed(const stk__view *v, stk_verdict *out)
     return true;
 }
 
+/* A step that sleeps is longer than alone only where its thread wakes late, for want of a core: all
+ * are busy, or a quota of them is used up. */
+static bool judge_late(const stk__view *v, stk_verdict *out)
+{
+    const stk_figures *f = v->f;
+    const double share = (1 - v->lost) * (1 - 1 / STK_MAX(f->step_stretch, 1.0));
+
+    if (f->spin || f->no_step || f->step_stretch <= STK_JUDGE_STRETCH || v->cpu < STK_JUDGE_BUSY ||
+        share < STK_JUDGE_STRETCHED * v->lost)
+        return false;
+    stk__say_cores(v, out);
+    out->limit_share = share;
+    stk__verdict_say(out,
+                     " And the step itself gets its core late: it takes %.2fx the time it takes "
+                     "alone.",
+                     f->step_stretch);
+    return true;
+}
+
 static bool judge_step(const stk__view *v, stk_verdict *out)
 {
     if (v->lost >= STK_JUDGE_WAIT)
@@ -381,7 +400,7 @@ static void say_remarks(const stk_figures *f, stk_verdict *out)
 void stk_judge(const stk_figures *figures, stk_verdict *out)
 {
     static bool (*const cases[])(const stk__view *, stk_verdict *) = {
-        judge_oversubscribed, judge_step,    judge_one_core,
+        judge_oversubscribed, judge_late,    judge_step,  judge_one_core,
         stk__judge_waits,     judge_storage, judge_cores,
     };
     stk__view v = look(figures);

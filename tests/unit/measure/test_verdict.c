@@ -443,6 +443,27 @@ static void test_waits_for_workers(void **state)
     assert_int_not_equal(judge(&f).limit, STK_LIMIT_STRAGGLERS);
 }
 
+/* A step that sleeps, in a process whose quota of the cores is used up. */
+static void test_late_step(void **state)
+{
+    stk_figures f = plant(0.010, 0);
+
+    (void)state;
+    f.step_stretch = 2;
+    f.cpu_s = 4 * f.wall;
+    f.prepare_busy = 2 * f.wall;
+    stk_verdict v = judge(&f);
+    assert_int_equal(v.limit, STK_LIMIT_CORES);
+    assert_true(v.limit_share > 0.499 && v.limit_share < 0.501);
+    assert_non_null(strstr(v.text, "gets its core late"));
+    /* With cores left over something else made it longer. */
+    f.cpu_s = 3 * f.wall;
+    assert_int_equal(judge(&f).limit, STK_LIMIT_STEP);
+    f.cpu_s = 4 * f.wall;
+    f.step_stretch = 1.09;
+    assert_int_equal(judge(&f).limit, STK_LIMIT_STEP);
+}
+
 /* Chunks of which samples take little. */
 static void test_over_decode(void **state)
 {
@@ -512,6 +533,7 @@ int main(void)
         cmocka_unit_test(test_retries_in_the_slots),
         cmocka_unit_test(test_other_waits),
         cmocka_unit_test(test_waits_for_workers),
+        cmocka_unit_test(test_late_step),
         cmocka_unit_test(test_over_decode),
         cmocka_unit_test(test_pinned),
         cmocka_unit_test(test_format),
