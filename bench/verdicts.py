@@ -123,12 +123,12 @@ class Bench:
 def judge(case, row):
     """What a case came to."""
     steps, limit, share = max(row["steps"], 1), row["limit"], row["limit_share"]
-    lost = 1 - row["step_share"]
-    if case.get("spin"):
-        # Not waits: the step itself is longer than alone.
-        lost = 1 - case["step"] * steps / row["wall"]
+    waited = 1 - row["step_share"]
+    # A step that has too little of a core is longer than alone: that, too, is lost, and shares may be of the one or of both.
+    losses = (waited, 1 - case["step"] * steps / row["wall"]) if case.get("short") else (waited,)
+    lost = min(losses, key=lambda x: abs(share - x))
     # What came out too weak to be felt is none of the step's.
-    named = limit in case["limits"] or (limit == "step" and lost < FELT)
+    named = limit in case["limits"] or (limit == "step" and max(losses) < FELT)
     if case.get("healthy"):
         named = named and row["leak_bytes_per_epoch"] == 0
     near = case.get("healthy") or case.get("two") or limit == "step" or abs(share - lost) <= WITHIN

@@ -106,4 +106,4 @@ class Planter:
         self.step = self.r.uniform(0.01, 0.02)
         work = self.step * self.r.uniform(0.25, 0.6)
         return self.case({"oversubscribed"}, f"synthetic:?cpu={us(work / self.batch)}", "--spin", "--prefetch-factor", "8",
-                         workers=workers, wrap=["taskset", "-c", str(self.r.choice(cores()))], spin=True)
+                         workers=workers, wrap=["taskset", "-c", str(self.r.choice(cores()))], short=True)

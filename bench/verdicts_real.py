@@ -245,10 +245,10 @@ class RealPlanter:
         return self.cap.wrap(self.r.uniform(0.4, 0.9) * len(cores()), self.r.choice((10000, 100000)))
 
     def capped_decode(self):
-        return self.case({"decode"}, self.command(self.jpeg(), self.r.choice((32, 64)), 2, *CROP), self.quota())
+        return self.case({"decode"}, self.command(self.jpeg(), self.r.choice((32, 64)), 2, *CROP), self.quota(), short=True)
 
     def capped_work(self):
-        return self.case({"cores"}, self.command(self.zarr("4x128x128", "gzip"), 48, 2), self.quota())
+        return self.case({"cores"}, self.command(self.zarr("4x128x128", "gzip"), 48, 2), self.quota(), short=True)
 
     def healthy_capped(self):
         return self.healthy(self.command(self.jpeg(), self.r.choice((32, 64)), 2, *CROP), self.quota())
