@@ -128,8 +128,14 @@ static bool judge_late(const stk__view *v, stk_verdict *out)
     if (f->spin || f->no_step || f->step_stretch <= STK_JUDGE_STRETCH || v->cpu < STK_JUDGE_BUSY ||
         share < STK_JUDGE_STRETCHED * v->lost)
         return false;
-    stk__say_cores(v, out);
-    out->limit_share = share;
+    const stk_verdict empty = *out;
+    /* Waits for a core come on top; others are not what limits. */
+    if (!stk__judge_waits(v, out) ||
+        (out->limit != STK_LIMIT_CORES && out->limit != STK_LIMIT_DECODE)) {
+        *out = empty;
+        stk__say_cores(v, out);
+    }
+    out->limit_share += share;
     stk__verdict_say(out,
                      " And the step itself gets its core late: it takes %.2fx the time it takes "
                      "alone.",

@@ -456,6 +456,18 @@ static void test_late_step(void **state)
     assert_int_equal(v.limit, STK_LIMIT_CORES);
     assert_true(v.limit_share > 0.499 && v.limit_share < 0.501);
     assert_non_null(strstr(v.text, "gets its core late"));
+    /* Waits for a core come on top. */
+    f.wait.mean = 0.010;
+    f.waits[STK_WAIT_WORKER] = 0.010 * (double)f.steps;
+    v = judge(&f);
+    assert_int_equal(v.limit, STK_LIMIT_CORES);
+    assert_true(v.limit_share > 0.749 && v.limit_share < 0.751);
+    f.waits[STK_WAIT_WORKER] = 0;
+    f.waits[STK_WAIT_STORAGE_LATENCY] = 0.010 * (double)f.steps;
+    v = judge(&f);
+    assert_int_equal(v.limit, STK_LIMIT_CORES);
+    assert_true(v.limit_share > 0.249 && v.limit_share < 0.251);
+    f.waits[STK_WAIT_STORAGE_LATENCY] = f.wait.mean = 0;
     /* With cores left over something else made it longer. */
     f.cpu_s = 3 * f.wall;
     assert_int_equal(judge(&f).limit, STK_LIMIT_STEP);
