@@ -7,6 +7,7 @@ looked for in STOKER_PEERS (default ../shared/peers beside the checkout); withou
 """
 import argparse
 import gzip
+import importlib
 import json
 import os
 import shutil
@@ -24,6 +25,7 @@ WORK = Path(os.environ.get("STOKER_PEERS_WORK", CACHE / "work")).expanduser()
 VENV = Path(os.environ.get("STOKER_PEERS_VENV", CACHE / "venv"))
 VENVS = {"ffcv": Path(os.environ.get("STOKER_PEERS_FFCV_VENV", CACHE / "ffcv"))}
 TIMEOUT = 600
+SCRIPTS = ("ledger", "verdicts")  # benchmarks of another kind, with options of their own
 
 
 @dataclass
@@ -411,10 +413,10 @@ def setup(extra):
 
 
 def main():
-    if "verdicts" in sys.argv[1:]:
-        import verdicts  # pylint: disable=import-outside-toplevel
-        sys.argv.remove("verdicts")
-        sys.exit(verdicts.main())
+    for name in SCRIPTS:
+        if name in sys.argv[1:]:
+            sys.argv.remove(name)
+            sys.exit(importlib.import_module(name).main())
     p = argparse.ArgumentParser(prog="./dev bench", description=__doc__.split("\n")[0])
     p.add_argument("name", nargs="?", choices=sorted(WORKLOADS), metavar="NAME",
                    help="; ".join(f"{k}: {w.doc}" for k, w in WORKLOADS.items()).replace("%", "%%"))
@@ -432,6 +434,8 @@ def main():
     if args.list or not args.name:
         for name, w in WORKLOADS.items():
             print(f"{name:8} {w.doc}; {', '.join(c.name for c in w.cases)}")
+        for name in SCRIPTS:
+            print(f"{name:8} {importlib.import_module(name).__doc__.partition(':')[0]}")
         return 0 if args.list else 2
     args.repeat = args.repeat or (1 if args.quick else 5)
     args.seconds = args.seconds or (2.0 if args.quick else 10.0)

@@ -38,6 +38,7 @@ void bench_ledger_figures(const stk_loader_stats *then, const stk_loader_stats *
     f->prepare_wait_in = NS * (double)(b->wait_in_ns - a->wait_in_ns);
     f->prepare_wait_out = NS * (double)(b->wait_out_ns - a->wait_out_ns);
     f->bytes_read = now->request_bytes - then->request_bytes;
+    f->read_failures = stage(now, "read")->failures - stage(then, "read")->failures;
     f->bytes_needed = now->needed_bytes - then->needed_bytes;
     f->bytes_decoded = now->chunk_bytes_decoded - then->chunk_bytes_decoded;
     f->bytes_taken = b->bytes - a->bytes;

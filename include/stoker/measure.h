@@ -220,8 +220,9 @@ typedef struct stk_figures {
     double transfer_s, validation_s, callbacks_s, logging_s, checkpoint_s;
     uint64_t val_every; /**< epochs from one validation to the next; 0: unknown, or not by epochs */
     uint64_t log_every; /**< steps from one logged to the next */
-    uint32_t io_threads; /**< of one rank, that read; 0: none, or unknown */
-    char chunks[64];     /**< "8x64x64": chunks that suit the samples better; empty: unknown */
+    uint32_t io_threads;    /**< of one rank, that read; 0: none, or unknown */
+    char chunks[64];        /**< "8x64x64": chunks that suit the samples better; empty: unknown */
+    uint64_t read_failures; /**< of the requests */
 } stk_figures;
 
 /** What limits a setting. */

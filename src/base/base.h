@@ -86,6 +86,13 @@ uint64_t stk__process_cpu_ns(void);
 /* Sleep until a monotonic time or until *cancel becomes true (checked every 20 ms; NULL: never). */
 void stk__sleep_until(uint64_t when_ns, const atomic_bool *cancel);
 
+/* stk__now_ns() of a moment that is only measured. What such stamps cost is found by leaving them
+ * out (bench/no_ledger.h). */
+static inline uint64_t stk__stamp(void)
+{
+    return stk__now_ns();
+}
+
 /* ---- Threads (thread.c) ---- */
 
 typedef struct stk__thread {

@@ -402,7 +402,7 @@ void stk__decode_run(stk_loader *loader, stk__worker *worker, stk__unit *unit)
                                                 unit->place ? unit->place : unit->decoded, &reason);
     if (event.status == STK_OK)
         keep_unit(loader, unit);
-    event.end_ns = stk__now_ns();
+    event.end_ns = stk__stamp();
     event.bytes = need.wanted;
     atomic_store_explicit(&worker->since_ns, 0, memory_order_relaxed);
 

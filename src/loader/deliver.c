@@ -375,7 +375,7 @@ stk_status stk_loader_next(stk_loader *loader, int64_t timeout_ms, stk_batch **o
     }
     const stk__step *step = stk__step_at(loader, loader->first);
     stk_batch *batch = detach_locked(loader, &bad, &num_bad, &extras);
-    uint64_t end = stk__now_ns();
+    uint64_t end = stk__stamp();
     stk__stall_settle_locked(loader, step, start, end);
     stk__attach_slabs_locked(loader);
     pthread_cond_signal(&loader->ring->work);

@@ -99,7 +99,7 @@ void stk__step_finish_locked(stk_loader *loader, stk__step *step, stk__worker *w
     stk__event event = {.kind = STK__EVENT_BATCH,
                         .worker = worker ? worker->number : UINT32_MAX,
                         .start_ns = step->planned_ns,
-                        .end_ns = stk__now_ns(),
+                        .end_ns = stk__stamp(),
                         .epoch = step->epoch,
                         .step = step->step,
                         .count = slab->count};

@@ -167,7 +167,7 @@ static void begin_step(stk_loader *loader, stk__step *step, uint64_t serial)
     step->serial = serial;
     step->epoch = serial / loader->order.steps;
     step->step = serial % loader->order.steps;
-    step->planned_ns = stk__now_ns();
+    step->planned_ns = stk__stamp();
     step->room_ns = 0;
     step->path = (stk__path){0};
     stk__order_epoch_set(&planner->order, step->epoch);

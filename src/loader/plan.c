@@ -147,7 +147,7 @@ static bool reserve_ragged(stk_loader *loader, stk__step *step)
     if (!fits)
         stk__stall_starve_locked(loader);
     else if (loader->stalls.starve_end_ns == UINT64_MAX)
-        step->room_ns = stk__now_ns();
+        step->room_ns = stk__stamp();
     pthread_mutex_unlock(&loader->ring->lock);
     if (!fits)
         return false;
@@ -491,13 +491,13 @@ void stk__plan_round_locked(stk_loader *loader)
     p->busy = true;
     loader->stalls.starving = false;
     pthread_mutex_unlock(&loader->ring->lock);
-    uint64_t start = stk__now_ns(), rows = p->rows;
+    uint64_t start = stk__stamp(), rows = p->rows;
     plan_round(loader, substitutes);
     bool sent = send_round(loader);
     stk__event event = {.kind = STK__EVENT_PLAN,
                         .worker = UINT32_MAX,
                         .start_ns = start,
-                        .end_ns = stk__now_ns(),
+                        .end_ns = stk__stamp(),
                         .count = p->rows - rows};
     stk__emit(loader->ctx, &event);
     if (sent)

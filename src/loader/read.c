@@ -284,7 +284,7 @@ static void op_done(stk_read *read, stk_status status)
                         .status = status,
                         .worker = UINT32_MAX,
                         .start_ns = op->start_ns,
-                        .end_ns = stk__now_ns(),
+                        .end_ns = stk__stamp(),
                         .bytes = read->length};
 
     stk__emit(loader->ctx, &event);
@@ -422,7 +422,7 @@ stk_status stk__fetch_queue(stk_loader *loader, stk__fetch *fetch,
     pthread_mutex_lock(&loader->ring->lock);
     if (status == STK_OK) {
         publish(loader, fetch);
-        fetch->queued_ns = stk__now_ns();
+        fetch->queued_ns = stk__stamp();
         fetch->pending = (uint32_t)pieces;
         if (reads->last)
             reads->last->next = first;

@@ -341,7 +341,7 @@ static inline void divide_work(stk__worker *worker, int kind)
 {
     if (!worker->timed)
         return;
-    const uint64_t now = stk__now_ns();
+    const uint64_t now = stk__stamp();
     worker->work[kind] += (double)(now - worker->mark_ns);
     worker->mark_ns = now;
 }
@@ -569,9 +569,9 @@ void stk__worker_main(void *argument)
             planned = false; /* no task between them: plan on */
         } else {
             bool full = ring_full_locked(loader);
-            uint64_t start = stk__now_ns();
+            uint64_t start = stk__stamp();
             pthread_cond_wait(&loader->ring->work, lock);
-            *(full ? &loader->wait_out_ns : &loader->wait_in_ns) += stk__now_ns() - start;
+            *(full ? &loader->wait_out_ns : &loader->wait_in_ns) += stk__stamp() - start;
         }
     }
     loader->running--;

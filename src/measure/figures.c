@@ -40,6 +40,7 @@ const stk__figure stk__figures[] = {
     FIGURE("budget_bytes", budget_bytes, COUNT),
     FIGURE("bytes_read", bytes_read, COUNT),
     FIGURE("requests", requests, COUNT),
+    FIGURE("read_failures", read_failures, COUNT),
     FIGURE("samples", samples, COUNT),
     FIGURE("steps", steps, COUNT),
     FIGURE("batch_size", batch_size, COUNT),

@@ -143,6 +143,31 @@ static bool judge_oversubscribed(const stk__view *v, stk_verdict *out)
     return true;
 }
 
+/* A step that sleeps is longer than alone only where its thread wakes late, for want of a core: all
+ * are busy, or a quota of them is used up. */
+static bool judge_late(const stk__view *v, stk_verdict *out)
+{
+    const stk_figures *f = v->f;
+    const double share = (1 - v->lost) * (1 - 1 / STK_MAX(f->step_stretch, 1.0));
+
+    if (f->spin || f->no_step || f->step_stretch <= STK_JUDGE_STRETCH || v->cpu < STK_JUDGE_BUSY ||
+        share < STK_JUDGE_STRETCHED * v->lost)
+        return false;
+    const stk_verdict empty = *out;
+    /* Waits for a core come on top; others are not what limits. */
+    if (!stk__judge_waits(v, out) ||
+        (out->limit != STK_LIMIT_CORES && out->limit != STK_LIMIT_DECODE)) {
+        *out = empty;
+        stk__say_cores(v, out);
+    }
+    out->limit_share += share;
+    stk__verdict_say(out,
+                     " And the step itself gets its core late: it takes %.2fx the time it takes "
+                     "alone.",
+                     f->step_stretch);
+    return true;
+}
+
 static bool judge_step(const stk__view *v, stk_verdict *out)
 {
     if (v->lost >= STK_JUDGE_WAIT)
@@ -416,8 +441,8 @@ static void say_remarks(const stk_figures *f, stk_verdict *out)
 void stk_judge(const stk_figures *figures, stk_verdict *out)
 {
     static bool (*const cases[])(const stk__view *, stk_verdict *) = {
-        judge_oversubscribed, stk__judge_beside, judge_step,  judge_one_core,
-        stk__judge_waits,     judge_storage,     judge_cores,
+        judge_oversubscribed, judge_late,       stk__judge_beside, judge_step,
+        judge_one_core,       stk__judge_waits, judge_storage,     judge_cores,
     };
     stk__view v = look(figures);
 

@@ -94,10 +94,12 @@ static void judge_retries(const stk__view *v, stk_verdict *out)
 static void judge_bandwidth(const stk__view *v, stk_verdict *out)
 {
     const stk_figures *f = v->f;
-    const double vain = ratio((double)f->bytes_read, (double)f->bytes_needed);
+    /* Chunks are needed whole; of what comes out of them samples may take little. */
+    const double vain = STK_MAX(ratio((double)f->bytes_read, (double)f->bytes_needed),
+                                ratio((double)f->bytes_decoded, (double)f->bytes_taken));
 
     out->limit = STK_LIMIT_BANDWIDTH;
-    if (f->bytes_needed && vain >= STK_JUDGE_OVER_READ) {
+    if (vain >= STK_JUDGE_OVER_READ) {
         out->limit = STK_LIMIT_OVER_READ;
         out->gain = STK_MIN(vain, best_of(v));
         stk__verdict_say(out, "Too much is read: %.1f bytes for each one that samples need", vain);
@@ -167,10 +169,13 @@ static bool is_bandwidth(const stk_figures *f)
 
 static void judge_storage(const stk__view *v, stk_verdict *out)
 {
-    const double *w = v->f->waits;
+    const double *w = v->f->waits, slot = w[STK_WAIT_READ_SLOT];
+    /* What waits for a slot waits for the reads that hold it, and some of those fail. */
+    const double vain =
+        slot * STK_MIN(1.0, ratio((double)v->f->read_failures, (double)v->f->requests));
 
-    if (w[STK_WAIT_RETRY] >
-        w[STK_WAIT_READ_SLOT] + w[STK_WAIT_STORAGE_LATENCY] + w[STK_WAIT_STORAGE_TRANSFER])
+    if (w[STK_WAIT_RETRY] + vain >
+        slot - vain + w[STK_WAIT_STORAGE_LATENCY] + w[STK_WAIT_STORAGE_TRANSFER])
         judge_retries(v, out);
     else if (is_bandwidth(v->f))
         judge_bandwidth(v, out);
@@ -276,7 +281,10 @@ bool stk__judge_waits(const stk__view *v, stk_verdict *out)
             (second < 0 || seconds[i] > seconds[second]))
             second = i;
     rules[first].judge(v, out);
-    out->limit_share = v->lost * seconds[first] / (all + seconds[CAUSES]);
+    /* Where no core is left, the thread of the step too waits for one when its batch is ready. */
+    const bool cores = out->limit == STK_LIMIT_CORES || out->limit == STK_LIMIT_DECODE;
+    out->limit_share =
+        v->lost * (seconds[first] + (cores ? seconds[CAUSES] : 0)) / (all + seconds[CAUSES]);
     if (second >= 0) {
         out->second = rules[second].limit;
         stk__verdict_say(out, " Beside it, %.0f %% of the waits are for %s.",

@@ -270,8 +270,32 @@ static void test_bandwidth(void **state)
     v = judge(&f);
     assert_int_equal(v.limit, STK_LIMIT_OVER_READ);
     assert_non_null(strstr(v.text, "4.0 bytes for each one"));
+    /* Chunks that are needed whole, of which samples take little. */
+    f.bytes_needed = f.bytes_read;
+    f.bytes_taken = 1000000;
+    f.bytes_decoded = 1990000;
+    assert_int_equal(judge(&f).limit, STK_LIMIT_BANDWIDTH);
+    f.bytes_decoded = 5000000;
+    v = judge(&f);
+    assert_int_equal(v.limit, STK_LIMIT_OVER_READ);
+    assert_non_null(strstr(v.text, "5.0 bytes for each one"));
     f.read_transfer_share = 0.29;
     assert_int_equal(judge(&f).limit, STK_LIMIT_LATENCY);
+}
+
+/* Reads that wait for a slot which failing ones hold. */
+static void test_retries_in_the_slots(void **state)
+{
+    stk_figures f = plant_waits();
+
+    (void)state;
+    wait_for(&f, STK_WAIT_READ_SLOT, 0.8);
+    wait_for(&f, STK_WAIT_RETRY, 0.1);
+    wait_for(&f, STK_WAIT_STORAGE_LATENCY, 0.1);
+    f.read_failures = f.requests * 49 / 100;
+    assert_int_equal(judge(&f).limit, STK_LIMIT_LATENCY);
+    f.read_failures = f.requests * 51 / 100;
+    assert_int_equal(judge(&f).limit, STK_LIMIT_RETRIES);
 }
 
 static void test_other_waits(void **state)
@@ -313,6 +337,13 @@ static void test_waits_for_workers(void **state)
     f.prepare_busy = f.cpu_s = f.wall;
     f.other_cores = 2.5;
     assert_int_equal(judge(&f).limit, STK_LIMIT_CORES);
+    /* What a ready batch waits for is then a core, too. */
+    stk_figures late = f;
+    wait_for(&late, STK_WAIT_OTHER, 0.3);
+    wait_for(&late, STK_WAIT_MEMORY_BUDGET, 0.1);
+    stk_verdict cores = judge(&late);
+    assert_int_equal(cores.limit, STK_LIMIT_CORES);
+    assert_true(cores.limit_share > 0.696 && cores.limit_share < 0.697);
     /* Workers that sleep may be more than there are cores. */
     f.other_cores = 0;
     f.num_workers = 8;
@@ -338,6 +369,39 @@ static void test_waits_for_workers(void **state)
     f = plant_waits();
     wait_for(&f, STK_WAIT_ORDERING, 0.4);
     assert_int_not_equal(judge(&f).limit, STK_LIMIT_STRAGGLERS);
+}
+
+/* A step that sleeps, in a process whose quota of the cores is used up. */
+static void test_late_step(void **state)
+{
+    stk_figures f = plant(0.010, 0);
+
+    (void)state;
+    f.step_stretch = 2;
+    f.cpu_s = 4 * f.wall;
+    f.prepare_busy = 2 * f.wall;
+    stk_verdict v = judge(&f);
+    assert_int_equal(v.limit, STK_LIMIT_CORES);
+    assert_true(v.limit_share > 0.499 && v.limit_share < 0.501);
+    assert_non_null(strstr(v.text, "gets its core late"));
+    /* Waits for a core come on top. */
+    f.wait.mean = 0.010;
+    f.waits[STK_WAIT_WORKER] = 0.010 * (double)f.steps;
+    v = judge(&f);
+    assert_int_equal(v.limit, STK_LIMIT_CORES);
+    assert_true(v.limit_share > 0.749 && v.limit_share < 0.751);
+    f.waits[STK_WAIT_WORKER] = 0;
+    f.waits[STK_WAIT_STORAGE_LATENCY] = 0.010 * (double)f.steps;
+    v = judge(&f);
+    assert_int_equal(v.limit, STK_LIMIT_CORES);
+    assert_true(v.limit_share > 0.249 && v.limit_share < 0.251);
+    f.waits[STK_WAIT_STORAGE_LATENCY] = f.wait.mean = 0;
+    /* With cores left over something else made it longer. */
+    f.cpu_s = 3 * f.wall;
+    assert_int_equal(judge(&f).limit, STK_LIMIT_STEP);
+    f.cpu_s = 4 * f.wall;
+    f.step_stretch = 1.09;
+    assert_int_equal(judge(&f).limit, STK_LIMIT_STEP);
 }
 
 /* Chunks of which samples take little. */
@@ -406,8 +470,10 @@ int main(void)
         cmocka_unit_test(test_latency),
         cmocka_unit_test(test_small_reads),
         cmocka_unit_test(test_bandwidth),
+        cmocka_unit_test(test_retries_in_the_slots),
         cmocka_unit_test(test_other_waits),
         cmocka_unit_test(test_waits_for_workers),
+        cmocka_unit_test(test_late_step),
         cmocka_unit_test(test_over_decode),
         cmocka_unit_test(test_pinned),
         cmocka_unit_test(test_format),
