@@ -288,6 +288,11 @@ typedef struct stk_verdict {
 #define STK_JUDGE_TRANSFER                                                                         \
     0.30 /**< at or above this share of a read that grows with the bytes, bandwidth is the limit   \
           */
+#define STK_JUDGE_ALONE                                                                            \
+    0.50 /**< the same where one read is under way at a time: what it would share is not seen */
+#define STK_JUDGE_STORAGE                                                                          \
+    0.50 /**< at or above this share of the waits that reads take, no worker helps before io_depth \
+          */
 #define STK_JUDGE_IDLE 0.40 /**< workers that work less and are waited for do not get a core */
 #define STK_JUDGE_OVER_READ                                                                        \
     2.0 /**< at or above so many bytes read or decoded for each one needed, they are what to spare \

@@ -195,7 +195,9 @@ static bool judge_one_core(const stk__view *v, stk_verdict *out)
 {
     const stk_figures *f = v->f;
 
-    if (f->num_workers != 0)
+    /* What the storage takes for a step with as many reads at once as there may be. */
+    const double storage = ratio(f->read_seconds, (double)f->steps * (double)f->io_depth);
+    if (f->num_workers != 0 || storage >= STK_JUDGE_STORAGE * v->wait)
         return false;
     double advised = workers_advised(v);
     /* What is not work is waiting for storage: no core does it, and ahead of time it overlaps with
@@ -204,7 +206,7 @@ static bool judge_one_core(const stk__view *v, stk_verdict *out)
     double reading = f->requests ? v->wait - work : 0;
     work = v->wait - reading;
     double cores = STK_MAX(1.0, STK_MIN(advised, v->free_cores));
-    double next = STK_MAX(v->step, work / cores);
+    double next = STK_MAX(STK_MAX(v->step, work / cores), storage);
     out->limit = STK_LIMIT_ONE_CORE;
     out->limit_share = v->lost;
     stk__verdict_advise(out, "num_workers", advised);

@@ -146,9 +146,13 @@ static void judge_latency(const stk__view *v, stk_verdict *out)
     say_reads(v, out);
     stk__verdict_say_store(v, false, out);
     if (full && depth > 0) {
-        const double value = double_up_to(depth, depth * best);
+        /* Of a read that is alone its bytes are known: so many of them fill the link. */
+        const double most = depth > 1 || f->read_transfer_share <= 0
+                                ? best
+                                : STK_MIN(best, 1 / f->read_transfer_share);
+        const double value = double_up_to(depth, depth * most);
         stk__verdict_advise(out, "io_depth", value);
-        out->gain = STK_MIN(value / depth, best);
+        out->gain = STK_MIN(value / depth, most);
     } else if (f->prefetch > 0) {
         const double value = double_up_to((double)f->prefetch, (double)f->prefetch * best);
         stk__verdict_say(out, " Reads do not fill io_depth: too few are planned ahead.");
@@ -158,13 +162,14 @@ static void judge_latency(const stk__view *v, stk_verdict *out)
 }
 
 /* Whether more bytes make reads slower. What waits for a slot waits for the reads that hold it. */
-static bool is_bandwidth(const stk_figures *f)
+static bool is_bandwidth(const stk__view *v)
 {
+    const stk_figures *f = v->f;
     const double *w = f->waits, slot = w[STK_WAIT_READ_SLOT];
     const double transfer = w[STK_WAIT_STORAGE_TRANSFER] + slot * f->read_transfer_share;
 
-    return transfer >=
-           STK_JUDGE_TRANSFER * (slot + w[STK_WAIT_STORAGE_LATENCY] + w[STK_WAIT_STORAGE_TRANSFER]);
+    return transfer >= (f->io_depth > 1 ? STK_JUDGE_TRANSFER : STK_JUDGE_ALONE) *
+                           (slot + w[STK_WAIT_STORAGE_LATENCY] + w[STK_WAIT_STORAGE_TRANSFER]);
 }
 
 static void judge_storage(const stk__view *v, stk_verdict *out)
@@ -177,7 +182,7 @@ static void judge_storage(const stk__view *v, stk_verdict *out)
     if (w[STK_WAIT_RETRY] + vain >
         slot - vain + w[STK_WAIT_STORAGE_LATENCY] + w[STK_WAIT_STORAGE_TRANSFER])
         judge_retries(v, out);
-    else if (is_bandwidth(v->f))
+    else if (is_bandwidth(v))
         judge_bandwidth(v, out);
     else
         judge_latency(v, out);
@@ -252,7 +257,7 @@ static void blame_budget(const stk__view *v, double seconds[CAUSES])
 {
     const stk_figures *f = v->f;
 
-    if (f->budget_wait < STK_JUDGE_READ * f->wall || is_full(v) || is_bandwidth(f))
+    if (f->budget_wait < STK_JUDGE_READ * f->wall || is_full(v) || is_bandwidth(v))
         return;
     seconds[BUDGET] += seconds[STORAGE];
     seconds[STORAGE] = 0;
