@@ -18,6 +18,7 @@ import collections
 import concurrent.futures
 import json
 import re
+import signal
 import sys
 import tempfile
 import time
@@ -181,6 +182,8 @@ def arguments():
 
 def main():
     args = arguments()
+    # Ended from outside, too, it removes what it made.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     found, all_good, all_judged, count = {}, 0, 0, 0
     with Bench(args.build / "stoker", args.quick) as bench, concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
         for name in args.set or ["judge", "real"]:
