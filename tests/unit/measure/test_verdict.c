@@ -283,6 +283,31 @@ static void test_bandwidth(void **state)
     assert_int_equal(judge(&f).limit, STK_LIMIT_LATENCY);
 }
 
+/* One read at a time takes what its own bytes take: more at once share the link, up to filling it.
+ */
+static void test_read_alone(void **state)
+{
+    stk_figures f = plant_waits();
+
+    (void)state;
+    wait_for(&f, STK_WAIT_READ_SLOT, 1);
+    f.io_depth = 1;
+    f.read_seconds = f.wall;
+    f.read_transfer_share = 0.4;
+    stk_verdict v = judge(&f);
+    assert_int_equal(v.limit, STK_LIMIT_LATENCY);
+    assert_string_equal(v.knob, "io_depth");
+    assert_true(v.gain > 2.49 && v.gain < 2.51);
+    f.read_transfer_share = 0.51;
+    assert_int_equal(judge(&f).limit, STK_LIMIT_BANDWIDTH);
+    /* No worker reads faster. */
+    f.read_transfer_share = 0;
+    f.num_workers = 0;
+    assert_int_equal(judge(&f).limit, STK_LIMIT_LATENCY);
+    f.read_seconds = 0.1 * f.wall;
+    assert_int_equal(judge(&f).limit, STK_LIMIT_ONE_CORE);
+}
+
 /* Reads that wait for a slot which failing ones hold. */
 static void test_retries_in_the_slots(void **state)
 {
@@ -480,6 +505,7 @@ int main(void)
         cmocka_unit_test(test_decode),
         cmocka_unit_test(test_step_threshold),
         cmocka_unit_test(test_one_core),
+        cmocka_unit_test(test_read_alone),
         cmocka_unit_test(test_one_core_on_slow_storage),
         cmocka_unit_test(test_storage_threshold),
         cmocka_unit_test(test_cores_threshold),
