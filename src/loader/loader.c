@@ -423,9 +423,9 @@ void stk_loader_get_stats(const stk_loader *loader, stk_loader_stats *out)
     if (l->stalls.starve_end_ns == UINT64_MAX)
         out->budget_wait_ns += stk__now_ns() - l->stalls.starve_begin_ns;
     out->read_ns_per_byte = reads->fit.slope;
-    if (reads->fit.ns > 0)
+    if (reads->fit.all.ns > 0)
         out->read_transfer_share =
-            STK_MIN(out->read_ns_per_byte * reads->fit.bytes / reads->fit.ns, 1.0);
-    out->read_latency_ns = reads->fit.ns * (1 - out->read_transfer_share);
+            STK_MIN(out->read_ns_per_byte * reads->fit.all.bytes / reads->fit.all.ns, 1.0);
+    out->read_latency_ns = reads->fit.all.ns * (1 - out->read_transfer_share);
     pthread_mutex_unlock(&ring->lock);
 }

@@ -23,29 +23,41 @@
 #define FIT_WEIGHT 32.0 /* most of a point */
 #define FIT_OCTAVE 4    /* points for each doubling of the bytes */
 
-static double fit_slope(const stk__trend *f)
+static void add_to(stk__sums *s, double w, double bytes, double ns)
 {
-    double n = 0, bytes = 0, ns = 0, bytes2 = 0, bytes_ns = 0, ns2 = 0;
+    const double by = bytes - s->bytes, in = ns - s->ns;
+
+    s->n += w;
+    s->bytes += by * w / s->n;
+    s->ns += in * w / s->n;
+    s->bytes2 += w * by * (bytes - s->bytes);
+    s->bytes_ns += w * by * (ns - s->ns);
+    s->ns2 += w * in * (ns - s->ns);
+}
+
+static double slope_of(const stk__sums *s)
+{
+    if (s->n < FIT_READS || s->bytes2 <= 0 || s->bytes_ns <= 0)
+        return 0;
+    const double slope = s->bytes_ns / s->bytes2;
+    const double rest = STK_MAX(s->ns2 - slope * s->bytes_ns, 0.0) / (s->n - 2);
+    if (slope * slope * s->bytes2 < FIT_ERRORS * FIT_ERRORS * rest)
+        return 0;
+    return STK_MIN(slope, s->ns / STK_MAX(s->bytes, 1.0));
+}
+
+static double slope_of_points(const stk__trend *f)
+{
+    stk__sums sums = {0};
 
     for (int i = 0; i < STK__TREND_POINTS; i++) {
         const double w = STK_MIN(f->points[i].n, FIT_WEIGHT);
         if (w == 0)
             continue;
-        n += w;
-        const double by = f->points[i].bytes - bytes, in = f->points[i].ns - ns;
-        bytes += by * w / n;
-        ns += in * w / n;
-        bytes2 += w * by * (f->points[i].bytes - bytes);
-        bytes_ns += w * by * (f->points[i].ns - ns);
-        ns2 += w * in * (f->points[i].ns - ns) + f->points[i].ns2 * w / f->points[i].n;
+        add_to(&sums, w, f->points[i].bytes, f->points[i].ns);
+        sums.ns2 += f->points[i].ns2 * w / f->points[i].n;
     }
-    if (n < FIT_READS || bytes2 <= 0 || bytes_ns <= 0)
-        return 0;
-    const double slope = bytes_ns / bytes2;
-    const double rest = STK_MAX(ns2 - slope * bytes_ns, 0.0) / (n - 2);
-    if (slope * slope * bytes2 < FIT_ERRORS * FIT_ERRORS * rest)
-        return 0;
-    return STK_MIN(slope, ns / STK_MAX(bytes, 1.0));
+    return slope_of(&sums);
 }
 
 void stk__trend_add(stk__trend *f, double bytes, double ns)
@@ -54,16 +66,14 @@ void stk__trend_add(stk__trend *f, double bytes, double ns)
     const size_t point = (size_t)STK_MIN(octave, STK__TREND_POINTS - 1);
     const double in = ns - f->points[point].ns;
 
+    add_to(&f->all, 1, bytes, ns);
     f->points[point].n++;
     f->points[point].bytes += (bytes - f->points[point].bytes) / f->points[point].n;
     f->points[point].ns += in / f->points[point].n;
     f->points[point].ns2 += in * (ns - f->points[point].ns);
-    f->reads++;
-    f->bytes += (bytes - f->bytes) / (double)f->reads;
-    f->ns += (ns - f->ns) / (double)f->reads;
-    if (f->reads < f->next_fit)
+    if (++f->reads < f->next_fit)
         return;
-    f->slope = fit_slope(f);
+    f->slope = STK_MAX(slope_of(&f->all), slope_of_points(f));
     f->next_fit = f->reads + f->reads / 8;
 }
 
