@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An array again, in other chunks: 07_rechunk maps.zarr windows.zarr 4x64x64. Where there is no
- * maps.zarr, 960 maps of 128x256 are made up; without arguments, in memory. */
+/* An array in other chunks: 07_rechunk maps.zarr windows.zarr 4x64x64 (made-up maps if absent). */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include <stoker/array.h>
 
-/* Waves that travel, and noise that no codec takes away. */
 static stk_status make_up(stk_context *context, const char *url, stk_error *err)
 {
     const int64_t shape[3] = {960, 128, 256}, chunk[3] = {1, 128, 256};
-    static float map[128 * 256];
+    static float map[128 * 256]; /* waves that travel, and noise that no codec takes away */
     stk_array_writer_options options;
     stk_array_writer *writer;
 
@@ -75,5 +73,7 @@ int main(int argc, char **argv)
         status = stk_array_open(context, names[1], NULL, &array, &err);
     if (status == STK_OK)
         status = rechunk(context, array, names[2], names[3], &err);
-    return puts(status ? err.text : "done") < 0 || status; /* what is open ends with the process */
+    stk_array_close(&array);
+    stk_context_destroy(&context);
+    return puts(status ? err.text : "done") < 0 || status;
 }
