@@ -12,7 +12,6 @@
 #define stk__emit(context, event) ((void)(event))
 
 #define stk__trend_add(trend, bytes, ns)                   ((void)0)
-#define stk__trend_slope(trend)                            0.0
 #define stk__stall_starve_locked(loader)                   ((void)0)
 #define stk__stall_feed_locked(loader, now_ns)             ((void)0)
 #define stk__stall_cold_locked(loader)                     ((void)0)

@@ -60,7 +60,7 @@ void stk_storage_judge(const stk_storage_figures *f, stk_storage_answer *out)
                 f->in_order_bytes >= STK_STORAGE_PACKS * f->many_per_s * (double)f->small;
 }
 
-void stk__verdict_say_store(const stk__view *v, bool queues, stk_verdict *out)
+void stk__verdict_say_store(const stk__case *v, bool queues, stk_verdict *out)
 {
     const stk_figures *f = v->f;
     const double rate = f->wall > 0 ? (double)f->requests / f->wall : 0,

@@ -18,9 +18,9 @@ static double ratio(double a, double b)
     return b > 0 ? a / b : 0;
 }
 
-static stk__view look(const stk_figures *f)
+static stk__case look(const stk_figures *f)
 {
-    stk__view v = {.f = f, .step = f->step_time, .wait = f->wait.mean};
+    stk__case v = {.f = f, .step = f->step_time, .wait = f->wait.mean};
     double threads = f->prepare_busy + f->prepare_wait_in + f->prepare_wait_out;
 
     v.ranks = STK_MAX(1.0, (double)f->ranks);
@@ -54,7 +54,7 @@ void stk__verdict_advise(stk_verdict *out, const char *knob, double value)
     snprintf(out->value, sizeof out->value, "%.0f", value);
 }
 
-void stk__verdict_advise_chunks(const stk__view *v, stk_verdict *out)
+void stk__verdict_advise_chunks(const stk__case *v, stk_verdict *out)
 {
     const char *chunks = v->f->chunks;
 
@@ -65,7 +65,7 @@ void stk__verdict_advise_chunks(const stk__view *v, stk_verdict *out)
 }
 
 /* The last sentence: what to change, what it gives, and which ratio that is. */
-static void say_advice(stk_verdict *out, const stk__view *v)
+static void say_advice(stk_verdict *out, const stk__case *v)
 {
     if (!out->knob[0] || !out->value[0])
         return;
@@ -78,20 +78,20 @@ static void say_advice(stk_verdict *out, const stk__view *v)
 }
 
 /* Factor in samples/s when the wait of a step shrinks to `wait` and the step to `step`. */
-double stk__gain_to(const stk__view *v, double step, double wait)
+double stk__gain_to(const stk__case *v, double step, double wait)
 {
     return STK_MAX(1.0, ratio(v->wait + v->step + v->beside, step + wait + v->beside));
 }
 
 /* Workers of a rank that the rule of thumb leaves; a step that sleeps computes elsewhere. */
-static double workers_advised(const stk__view *v)
+static double workers_advised(const stk__case *v)
 {
     return (double)stk_cores_workers(v->f->usable_cores, v->f->spin ? v->f->compute_cores : 1,
                                      (uint32_t)v->ranks);
 }
 
 /* What of this loader wants a core, all ranks together; and how many of them the rule leaves. */
-static void say_threads(const stk__view *v, stk_verdict *out)
+static void say_threads(const stk__case *v, stk_verdict *out)
 {
     const stk_figures *f = v->f;
     const double workers = v->workers * v->ranks;
@@ -104,7 +104,7 @@ static void say_threads(const stk__view *v, stk_verdict *out)
         stk__verdict_say(out, " (all ranks together)");
 }
 
-void stk__verdict_say_waits(stk_verdict *out, const stk__view *v)
+void stk__verdict_say_waits(stk_verdict *out, const stk__case *v)
 {
     if (v->f->no_step)
         stk__verdict_say(out, " There is no step: this is the loader's own rate.");
@@ -112,7 +112,7 @@ void stk__verdict_say_waits(stk_verdict *out, const stk__view *v)
         stk__verdict_say(out, " The step waits %.1f %% of the time.", 100 * v->lost);
 }
 
-static bool judge_oversubscribed(const stk__view *v, stk_verdict *out)
+static bool judge_oversubscribed(const stk__case *v, stk_verdict *out)
 {
     const stk_figures *f = v->f;
     double advised = workers_advised(v);
@@ -145,7 +145,7 @@ static bool judge_oversubscribed(const stk__view *v, stk_verdict *out)
 
 /* A step that sleeps is longer than alone only where its thread wakes late, for want of a core: all
  * are busy, or a quota of them is used up. */
-static bool judge_late(const stk__view *v, stk_verdict *out)
+static bool judge_late(const stk__case *v, stk_verdict *out)
 {
     const stk_figures *f = v->f;
     const double share = (1 - v->lost) * (1 - 1 / STK_MAX(f->step_stretch, 1.0));
@@ -168,7 +168,7 @@ static bool judge_late(const stk__view *v, stk_verdict *out)
     return true;
 }
 
-static bool judge_step(const stk__view *v, stk_verdict *out)
+static bool judge_step(const stk__case *v, stk_verdict *out)
 {
     if (v->lost >= STK_JUDGE_WAIT)
         return false;
@@ -191,7 +191,7 @@ static bool judge_step(const stk__view *v, stk_verdict *out)
     return true;
 }
 
-static bool judge_one_core(const stk__view *v, stk_verdict *out)
+static bool judge_one_core(const stk__case *v, stk_verdict *out)
 {
     const stk_figures *f = v->f;
 
@@ -228,7 +228,7 @@ static bool judge_one_core(const stk__view *v, stk_verdict *out)
     return true;
 }
 
-static bool judge_storage(const stk__view *v, stk_verdict *out)
+static bool judge_storage(const stk__case *v, stk_verdict *out)
 {
     const stk_figures *f = v->f;
 
@@ -258,7 +258,7 @@ static bool judge_storage(const stk__view *v, stk_verdict *out)
 }
 
 /* All cores decode: only less to decode helps. */
-static void judge_decode(const stk__view *v, stk_verdict *out)
+static void judge_decode(const stk__case *v, stk_verdict *out)
 {
     const stk_figures *f = v->f;
 
@@ -286,7 +286,7 @@ static void judge_decode(const stk__view *v, stk_verdict *out)
 }
 
 /* Workers that are busy and yet do not compute: they wait for something of their own. */
-static bool workers_sleep(const stk__view *v)
+static bool workers_sleep(const stk__case *v)
 {
     const stk_figures *f = v->f;
 
@@ -294,7 +294,7 @@ static bool workers_sleep(const stk__view *v)
            ratio(f->cpu_s + f->runnable_s, f->prepare_busy) < STK_JUDGE_ASLEEP;
 }
 
-static void say_more_workers(const stk__view *v, stk_verdict *out, double advised)
+static void say_more_workers(const stk__case *v, stk_verdict *out, double advised)
 {
     const stk_figures *f = v->f;
 
@@ -314,7 +314,7 @@ static void say_more_workers(const stk__view *v, stk_verdict *out, double advise
 }
 
 /* Most of what is decoded is in no sample: other chunks help more than other settings. */
-static bool says_over_read(const stk__view *v, stk_verdict *out)
+static bool says_over_read(const stk__case *v, stk_verdict *out)
 {
     const stk_figures *f = v->f;
     const double vain = ratio((double)f->bytes_decoded, (double)f->bytes_taken);
@@ -334,7 +334,7 @@ static bool says_over_read(const stk__view *v, stk_verdict *out)
 }
 
 /* Threads that have nothing to do most of the time, and come too late when they have. */
-static bool says_idle(const stk__view *v, stk_verdict *out)
+static bool says_idle(const stk__case *v, stk_verdict *out)
 {
     const stk_figures *f = v->f;
 
@@ -356,7 +356,7 @@ static bool says_idle(const stk__view *v, stk_verdict *out)
     return true;
 }
 
-void stk__say_cores(const stk__view *v, stk_verdict *out)
+void stk__say_cores(const stk__case *v, stk_verdict *out)
 {
     const stk_figures *f = v->f;
     const double advised = workers_advised(v);
@@ -404,7 +404,7 @@ void stk__say_cores(const stk__view *v, stk_verdict *out)
                          stk__gain_to(v, v->step, 0));
 }
 
-static bool judge_cores(const stk__view *v, stk_verdict *out)
+static bool judge_cores(const stk__case *v, stk_verdict *out)
 {
     if (v->busy < STK_JUDGE_BUSY && v->cpu < STK_JUDGE_BUSY)
         return false;
@@ -412,7 +412,7 @@ static bool judge_cores(const stk__view *v, stk_verdict *out)
     return true;
 }
 
-static void judge_unknown(const stk__view *v, stk_verdict *out)
+static void judge_unknown(const stk__case *v, stk_verdict *out)
 {
     out->limit = STK_LIMIT_UNKNOWN;
     stk__verdict_say(
@@ -442,11 +442,11 @@ static void say_remarks(const stk_figures *f, stk_verdict *out)
 
 void stk_judge(const stk_figures *figures, stk_verdict *out)
 {
-    static bool (*const cases[])(const stk__view *, stk_verdict *) = {
+    static bool (*const cases[])(const stk__case *, stk_verdict *) = {
         judge_oversubscribed, judge_late,       stk__judge_beside, judge_step,
         judge_one_core,       stk__judge_waits, judge_storage,     judge_cores,
     };
-    stk__view v = look(figures);
+    stk__case v = look(figures);
 
     *out = (stk_verdict){
         .struct_size = sizeof *out, .lost_share = v.lost, .second = STK_LIMIT_UNKNOWN, .gain = 1};

@@ -18,7 +18,7 @@ typedef enum stk__beside {
 } stk__beside;
 
 /* What the cases look at, worked out once. */
-typedef struct stk__view {
+typedef struct stk__case {
     const stk_figures *f;
     double step, wait; /* of one step, seconds */
     double beside;     /* what the training thread does beside them, likewise */
@@ -28,32 +28,32 @@ typedef struct stk__view {
     double free_cores;    /* cores for the workers of one rank, beside the step's */
     double busy, starved; /* shares of the workers' time: at work, waiting for reads */
     double cpu;           /* share of all usable cores that work */
-} stk__view;
+} stk__case;
 
 /* Append to the paragraph. */
 void stk__verdict_say(stk_verdict *out, const char *format, ...) STK_PRINTF(2, 3);
-void stk__verdict_say_waits(stk_verdict *out, const stk__view *v);
+void stk__verdict_say_waits(stk_verdict *out, const stk__case *v);
 void stk__verdict_advise(stk_verdict *out, const char *knob, double value);
 /* Which chunks would suit the samples, where that is known. */
-void stk__verdict_advise_chunks(const stk__view *v, stk_verdict *out);
+void stk__verdict_advise_chunks(const stk__case *v, stk_verdict *out);
 /* Factor in samples/s when the wait of a step shrinks to `wait` and the step to `step`. */
-double stk__gain_to(const stk__view *v, double step, double wait);
+double stk__gain_to(const stk__case *v, double step, double wait);
 /* The verdict where preparation limits: more workers, less decoding or less work. */
-void stk__say_cores(const stk__view *v, stk_verdict *out);
+void stk__say_cores(const stk__case *v, stk_verdict *out);
 /* What the waits were for tells (verdict_waits.c); false where it is not known. */
-bool stk__judge_waits(const stk__view *v, stk_verdict *out);
+bool stk__judge_waits(const stk__case *v, stk_verdict *out);
 
 /* What the reads say of their store, as a sentence; `queues`: they take longer the more there are
  * (storage.c). */
-void stk__verdict_say_store(const stk__view *v, bool queues, stk_verdict *out);
+void stk__verdict_say_store(const stk__case *v, bool queues, stk_verdict *out);
 
 /* Seconds of all that is beside a step and its wait. */
 double stk__beside_sum(const stk_figures *f);
 /* The verdict where one of them takes more than the waits; false where none does. */
-bool stk__judge_beside(const stk__view *v, stk_verdict *out);
+bool stk__judge_beside(const stk__case *v, stk_verdict *out);
 /* " validation 8.0 %, callbacks ...": those worth a word; nothing where none is. */
-void stk__beside_say_shares(const stk__view *v, stk_verdict *out);
+void stk__beside_say_shares(const stk__case *v, stk_verdict *out);
 /* One that costs much beside another limit. */
-void stk__beside_remark(const stk__view *v, stk_verdict *out);
+void stk__beside_remark(const stk__case *v, stk_verdict *out);
 
 #endif

@@ -44,14 +44,14 @@ double stk__beside_sum(const stk_figures *f)
     return f->steps ? sum / (double)f->steps : 0;
 }
 
-static double share_of(const stk__view *v, int i)
+static double share_of(const stk__case *v, int i)
 {
     const double all = (v->step + v->wait + v->beside) * (double)v->f->steps;
 
     return all > 0 ? seconds_of(v->f, i) / all : 0;
 }
 
-static int greatest(const stk__view *v)
+static int greatest(const stk__case *v)
 {
     int most = 0;
 
@@ -61,7 +61,7 @@ static int greatest(const stk__view *v)
     return most;
 }
 
-void stk__beside_say_shares(const stk__view *v, stk_verdict *out)
+void stk__beside_say_shares(const stk__case *v, stk_verdict *out)
 {
     const char *before = " The rest:";
 
@@ -76,7 +76,7 @@ void stk__beside_say_shares(const stk__view *v, stk_verdict *out)
 }
 
 /* What to do about it, and what that gives. */
-static void advise(const stk__view *v, int which, double share, stk_verdict *out)
+static void advise(const stk__case *v, int which, double share, stk_verdict *out)
 {
     const stk_figures *f = v->f;
 
@@ -115,7 +115,7 @@ static void advise(const stk__view *v, int which, double share, stk_verdict *out
     }
 }
 
-bool stk__judge_beside(const stk__view *v, stk_verdict *out)
+bool stk__judge_beside(const stk__case *v, stk_verdict *out)
 {
     const int which = greatest(v);
     const double share = share_of(v, which);
@@ -135,7 +135,7 @@ bool stk__judge_beside(const stk__view *v, stk_verdict *out)
     return true;
 }
 
-void stk__beside_remark(const stk__view *v, stk_verdict *out)
+void stk__beside_remark(const stk__case *v, stk_verdict *out)
 {
     const int which = greatest(v);
     const double share = share_of(v, which);

@@ -36,13 +36,13 @@ static double ratio(double a, double b)
 }
 
 /* Seconds that the workers of one rank need for a step. */
-static double work_of_step(const stk__view *v)
+static double work_of_step(const stk__case *v)
 {
     return ratio(v->f->prepare_busy, STK_MAX(v->workers, 1.0) * (double)v->f->steps);
 }
 
 /* Factor in samples/s when nothing but step and workers limit. */
-static double best_of(const stk__view *v)
+static double best_of(const stk__case *v)
 {
     return stk__gain_to(v, STK_MAX(v->step, work_of_step(v)), 0);
 }
@@ -56,18 +56,18 @@ static double double_up_to(double from, double least)
     return value;
 }
 
-static double in_flight(const stk__view *v)
+static double in_flight(const stk__case *v)
 {
     return ratio(v->f->read_seconds, v->f->wall);
 }
 
 /* Whether as many reads are under way as there may be. */
-static bool is_full(const stk__view *v)
+static bool is_full(const stk__case *v)
 {
     return in_flight(v) >= STK_JUDGE_READ * (double)v->f->io_depth;
 }
 
-static void say_reads(const stk__view *v, stk_verdict *out)
+static void say_reads(const stk__case *v, stk_verdict *out)
 {
     const stk_figures *f = v->f;
 
@@ -83,7 +83,7 @@ static void say_reads(const stk__view *v, stk_verdict *out)
 
 /* ---- Storage --------------------------------------------------------------------------------- */
 
-static void judge_retries(const stk__view *v, stk_verdict *out)
+static void judge_retries(const stk__case *v, stk_verdict *out)
 {
     out->limit = STK_LIMIT_RETRIES;
     stk__verdict_say(out, "Storage fails: batches wait for reads that are tried again");
@@ -91,7 +91,7 @@ static void judge_retries(const stk__view *v, stk_verdict *out)
     stk__verdict_say(out, " No setting mends that; look at the network and the server.");
 }
 
-static void judge_bandwidth(const stk__view *v, stk_verdict *out)
+static void judge_bandwidth(const stk__case *v, stk_verdict *out)
 {
     const stk_figures *f = v->f;
     /* Chunks are needed whole; of what comes out of them samples may take little. */
@@ -123,7 +123,7 @@ static void judge_bandwidth(const stk__view *v, stk_verdict *out)
         stk__verdict_say(out, " No wait at all would be %.2fx the samples/s.", best_of(v));
 }
 
-static void judge_latency(const stk__view *v, stk_verdict *out)
+static void judge_latency(const stk__case *v, stk_verdict *out)
 {
     const stk_figures *f = v->f;
     const double best = best_of(v), depth = (double)f->io_depth,
@@ -162,7 +162,7 @@ static void judge_latency(const stk__view *v, stk_verdict *out)
 }
 
 /* Whether more bytes make reads slower. What waits for a slot waits for the reads that hold it. */
-static bool is_bandwidth(const stk__view *v)
+static bool is_bandwidth(const stk__case *v)
 {
     const stk_figures *f = v->f;
     const double *w = f->waits, slot = w[STK_WAIT_READ_SLOT];
@@ -172,7 +172,7 @@ static bool is_bandwidth(const stk__view *v)
                            (slot + w[STK_WAIT_STORAGE_LATENCY] + w[STK_WAIT_STORAGE_TRANSFER]);
 }
 
-static void judge_storage(const stk__view *v, stk_verdict *out)
+static void judge_storage(const stk__case *v, stk_verdict *out)
 {
     const double *w = v->f->waits, slot = w[STK_WAIT_READ_SLOT];
     /* What waits for a slot waits for the reads that hold it, and some of those fail. */
@@ -190,7 +190,7 @@ static void judge_storage(const stk__view *v, stk_verdict *out)
 
 /* ---- The others ------------------------------------------------------------------------------ */
 
-static void judge_budget(const stk__view *v, stk_verdict *out)
+static void judge_budget(const stk__case *v, stk_verdict *out)
 {
     const stk_figures *f = v->f;
 
@@ -205,7 +205,7 @@ static void judge_budget(const stk__view *v, stk_verdict *out)
     out->gain = STK_MIN(2.0, best_of(v));
 }
 
-static void judge_ordering(const stk__view *v, stk_verdict *out)
+static void judge_ordering(const stk__case *v, stk_verdict *out)
 {
     const stk_figures *f = v->f;
 
@@ -221,7 +221,7 @@ static void judge_ordering(const stk__view *v, stk_verdict *out)
     out->gain = STK_MIN(2.0, best_of(v));
 }
 
-static void judge_turn(const stk__view *v, stk_verdict *out)
+static void judge_turn(const stk__case *v, stk_verdict *out)
 {
     const stk_figures *f = v->f;
 
@@ -242,7 +242,7 @@ static void judge_turn(const stk__view *v, stk_verdict *out)
 
 static const struct rule {
     stk_limit limit; /* as which it is named beside a greater one */
-    void (*judge)(const stk__view *v, stk_verdict *out);
+    void (*judge)(const stk__case *v, stk_verdict *out);
 } rules[CAUSES] = {
     [STORAGE] = {STK_LIMIT_STORAGE, judge_storage},
     [WORK] = {STK_LIMIT_CORES, stk__say_cores},
@@ -253,7 +253,7 @@ static const struct rule {
 
 /* Reads that do not fill io_depth while planning stands still could have come earlier: what they
  * are waited for is the budget's. */
-static void blame_budget(const stk__view *v, double seconds[CAUSES])
+static void blame_budget(const stk__case *v, double seconds[CAUSES])
 {
     const stk_figures *f = v->f;
 
@@ -263,7 +263,7 @@ static void blame_budget(const stk__view *v, double seconds[CAUSES])
     seconds[STORAGE] = 0;
 }
 
-bool stk__judge_waits(const stk__view *v, stk_verdict *out)
+bool stk__judge_waits(const stk__case *v, stk_verdict *out)
 {
     static const char *const names[CAUSES] = {"storage", "preparation", "the memory budget",
                                               "stragglers", "the turn of the epoch"};
