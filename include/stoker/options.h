@@ -67,6 +67,12 @@ STK_API STK_NODISCARD stk_status stk_options_set(const stk_option_table *table, 
 STK_API int stk_options_format(const stk_option *option, const void *options, char *text,
                                size_t size);
 
+/**
+ * Of `count` names the one nearest to a misspelt one, by edit distance ('-' and '_', and letters of
+ * any case alike); NULL where none is near. What is returned is one of `names`.
+ */
+STK_API const char *stk_nearest_name(const char *wanted, const char *const *names, size_t count);
+
 /** Print the options of a table as the lines of a --help. */
 STK_API void stk_options_help(const stk_option_table *table, FILE *out);
 

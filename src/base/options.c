@@ -89,6 +89,23 @@ void stk__nearest_offer(stk__nearest *nearest, const char *name)
     memcpy(nearest->found, name, length + 1);
 }
 
+const char *stk_nearest_name(const char *wanted, const char *const *names, size_t count)
+{
+    const char *found = NULL;
+    stk__nearest nearest;
+
+    if (!wanted || !names)
+        return NULL;
+    stk__nearest_init(&nearest, wanted);
+    for (size_t i = 0; i < count; i++) {
+        size_t before = nearest.distance;
+        stk__nearest_offer(&nearest, names[i]);
+        if (nearest.distance < before)
+            found = names[i];
+    }
+    return found;
+}
+
 /* "--like-this", where the name was asked for as a flag. */
 static void as_flag(char name[STK_OPTION_NAME])
 {

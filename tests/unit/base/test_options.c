@@ -470,6 +470,19 @@ static void test_all_tables(void **state)
     stk_context_destroy(&context);
 }
 
+static void test_nearest_name(void **state)
+{
+    static const char *const names[] = {"train", "bench", "convert", "info"};
+
+    (void)state;
+    assert_string_equal(stk_nearest_name("trian", names, 4), "train");
+    assert_ptr_equal(stk_nearest_name("CONVRT", names, 4), names[2]);
+    assert_string_equal(stk_nearest_name("ben", names, 4), "bench");
+    assert_null(stk_nearest_name("quantise", names, 4));
+    assert_null(stk_nearest_name("train", names, 0));
+    assert_null(stk_nearest_name(NULL, names, 4));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -479,7 +492,7 @@ int main(void)
         cmocka_unit_test(test_round_trip),   cmocka_unit_test(test_format),
         cmocka_unit_test(test_other_locale), cmocka_unit_test(test_help),
         cmocka_unit_test(test_help_wraps),   cmocka_unit_test(test_check_finds_defects),
-        cmocka_unit_test(test_all_tables),
+        cmocka_unit_test(test_all_tables),   cmocka_unit_test(test_nearest_name),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
