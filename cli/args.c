@@ -3,6 +3,7 @@
  * them. */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli.h"
 
@@ -12,6 +13,8 @@ struct flag {
     const stk_option *option;
     const char *text;
 };
+
+#define FLAG_NAME 128 /* bytes of a flag without its value, with its end */
 
 /* What is read from the arguments before anything is done with it. */
 struct parser {
@@ -121,53 +124,87 @@ static int fail_usage(const struct cli *cli, const char *text)
     return CLI_USAGE;
 }
 
-/* "--loadr.num-workers": name the sections there are. */
-static int fail_section(const struct cli *cli, const char *flag)
-{
-    char text[512];
-    size_t used =
-        (size_t)snprintf(text, sizeof text, "unknown section in '%.60s'; there are", flag);
+/* Names of flags, each in a slot of its own. */
+struct flag_names {
+    char (*texts)[FLAG_NAME];
+    const char **names;
+    size_t count;
+};
 
-    for (size_t i = 0; cli->tables[i] && used < sizeof text; i++)
-        if (*cli->tables[i]->name)
-            used +=
-                (size_t)snprintf(text + used, sizeof text - used, " '%.60s'", cli->tables[i]->name);
-    return fail_usage(cli, text);
+/* "--num-workers", or "--loader.num-workers" with its section. */
+static void add_name(struct flag_names *names, const char *section, const char *name)
+{
+    char *text = names->texts[names->count];
+
+    snprintf(text, FLAG_NAME, "--%s%s%s", section, *section ? "." : "", name);
+    for (char *p = text; *p; p++)
+        if (*p == '_')
+            *p = '-';
+    names->names[names->count++] = text;
 }
 
-/* Name the nearest option of all tables, through a table that holds them all. */
-static int fail_unknown(const struct cli *cli, const char *flag)
+/* All the flags of a command; with their sections too, where what was written is long enough for
+ * one. Of one section alone where that is given. */
+static bool list_flags(const struct cli *cli, const stk_option_table *section, size_t length,
+                       struct flag_names *names)
+{
+    const stk_option_table *common = cli_common_table(cli);
+    size_t count = common->count;
+
+    for (size_t i = 0; cli->tables[i]; i++)
+        count += 2 * cli->tables[i]->count;
+    *names = (struct flag_names){malloc(count * sizeof *names->texts),
+                                 malloc(count * sizeof *names->names), 0};
+    if (!names->texts || !names->names)
+        return false;
+    for (size_t i = 0; !section && i < common->count; i++)
+        add_name(names, "", common->options[i].name);
+    for (size_t i = 0; cli->tables[i]; i++) {
+        const stk_option_table *table = cli->tables[i];
+        bool full = *table->name && length > strlen(table->name) + 3;
+        for (size_t j = 0; j < table->count && (!section || table == section); j++) {
+            if (!section)
+                add_name(names, "", table->options[j].name);
+            if (full)
+                add_name(names, table->name, table->options[j].name);
+        }
+    }
+    return true;
+}
+
+/* Where a section is written that is none: name those there are. */
+static void list_sections(const struct cli *cli, char *text, size_t size)
+{
+    size_t used = strlen(text);
+
+    used += (size_t)snprintf(text + used, size - used, ", and none is like it; sections are");
+    for (size_t i = 0; cli->tables[i] && used < size; i++)
+        if (*cli->tables[i]->name)
+            used += (size_t)snprintf(text + used, size - used, " '%.60s'", cli->tables[i]->name);
+}
+
+/* Say which flag may be meant by one that is none. `shown` is how it was written. */
+static int fail_unknown(const struct cli *cli, const char *flag, const char *shown)
 {
     const char *dot = strrchr(flag, '.');
     const stk_option_table *section =
         dot ? find_table(cli, flag + 2, (size_t)(dot - flag - 2)) : NULL;
-    stk_option_table all = {.name = cli->usage->name};
-    stk_option *rows = NULL;
-    stk_error err;
+    struct flag_names names;
+    char text[640];
 
-    if (dot && !section)
-        return fail_section(cli, flag);
-    for (size_t i = 0; cli->tables[i]; i++)
-        all.count += cli->tables[i]->count;
-    all.count += cli_common_table(cli)->count;
-    rows = malloc(all.count * sizeof *rows);
-    if (section) {
-        /* The right section: only its options can be meant. */
-        char name[128];
-        snprintf(name, sizeof name, "--%s", dot + 1);
-        if (stk_options_set(section, NULL, name, "", &err) != STK_OK)
-            fail_usage(cli, err.text);
-    } else if (rows) {
-        size_t n = 0;
-        for (size_t i = 0; cli->tables[i]; n += cli->tables[i]->count, i++)
-            memcpy(rows + n, cli->tables[i]->options, cli->tables[i]->count * sizeof *rows);
-        memcpy(rows + n, common_rows, cli_common_table(cli)->count * sizeof *rows);
-        all.options = rows;
-        if (stk_options_set(&all, NULL, flag, "", &err) != STK_OK)
-            fail_usage(cli, err.text);
-    }
-    free(rows);
-    return CLI_USAGE;
+    const char *nearest = list_flags(cli, section, strlen(flag), &names)
+                              ? stk_nearest_name(flag, names.names, names.count)
+                              : NULL;
+    snprintf(text, sizeof text, "%s: unknown option '%.60s'%s%s%s", cli->usage->name, shown,
+             nearest           ? "; did you mean '"
+             : dot && !section ? ""
+                               : ", and none is like it",
+             nearest ? nearest : "", nearest ? "'?" : "");
+    if (!nearest && dot && !section)
+        list_sections(cli, text, sizeof text);
+    free(names.names);
+    free(names.texts);
+    return fail_usage(cli, text);
 }
 
 /* ---- One argument ---------------------------------------------------------------------------- */
@@ -194,6 +231,30 @@ static bool suits(const struct flag *flag, const char *text)
     return stk_options_set(flag->table, &scratch, flag->option->name, word, NULL) == STK_OK;
 }
 
+/* Whether an argument is a misspelt value of a switch ("--shuffle tru"), rather than the next
+ * thing: a word, like one that the switch takes, and no file. */
+static bool misspelt(const struct flag *flag, const char *text)
+{
+    const char *words[16] = {"true", "false", "yes", "no", "on", "off"}, *word = "";
+    char choices[8][FLAG_NAME], first[64];
+    size_t count = 6, length = strcspn(text, ",");
+
+    if (length < 2 || length >= sizeof first ||
+        text[strspn(text, "abcdefghijklmnopqrstuvwxyz"
+                          "ABCDEFGHIJKLMNOPQRSTUVWXYZ,_-")])
+        return false;
+    memcpy(first, text, length);
+    first[length] = 0;
+    word = flag->option->type == STK_OPTION_ENUM ? flag->option->choices : "";
+    for (size_t i = 0; i < 8 && *word; i++) {
+        size_t n = strcspn(word, "|");
+        snprintf(choices[i], sizeof choices[i], "%.*s", (int)n, word);
+        words[count++] = choices[i];
+        word += n + (word[n] == '|');
+    }
+    return stk_nearest_name(first, words, count) && access(text, F_OK) != 0;
+}
+
 /* Find the value of a flag: behind '=', the next argument, or what a switch means by itself. */
 static int take_value(struct parser *p, struct flag *flag, const char *argument, const char *equals,
                       bool negated)
@@ -212,7 +273,7 @@ static int take_value(struct parser *p, struct flag *flag, const char *argument,
         }
     } else if (equals) {
         flag->text = equals + 1;
-    } else if (is_switch(flag->option) && !(next && suits(flag, next))) {
+    } else if (is_switch(flag->option) && !(next && (suits(flag, next) || misspelt(flag, next)))) {
         flag->text = "true";
     } else if (next && strncmp(next, "--", 2) != 0) {
         flag->text = next;
@@ -230,17 +291,17 @@ static int take_flag(struct parser *p, const char *argument)
     const char *equals = strchr(argument, '=');
     size_t length = equals ? (size_t)(equals - argument) : strlen(argument);
     struct flag flag = {0};
-    char name[128];
+    char name[FLAG_NAME];
 
     if (length >= sizeof name)
-        return fail_unknown(p->cli, argument);
+        return fail_unknown(p->cli, argument, argument);
     memcpy(name, argument, length);
     name[length] = 0;
     bool negated = !find_flag(p->cli, name + 2, &flag) &&
                    (strncmp(name, "--no-", 5) == 0 || strncmp(name, "--no_", 5) == 0) &&
                    find_flag(p->cli, name + 5, &flag);
     if (!flag.option)
-        return fail_unknown(p->cli, name);
+        return fail_unknown(p->cli, name, name);
     int code = take_value(p, &flag, name, equals, negated);
     if (code != CLI_GO_ON)
         return code;
@@ -262,8 +323,9 @@ static int take_short(struct parser *p, const char *argument)
                                                : letter == 'q' ? "quiet"
                                                                : "help");
     if (!strchr("oqh", letter) || (letter != 'o' && argument[2])) {
-        snprintf(text, sizeof text, "unknown flag '%.60s'", argument);
-        return fail_usage(p->cli, text);
+        /* "-num-workers" lacks a dash. */
+        snprintf(text, sizeof text, "-%.100s", argument);
+        return fail_unknown(p->cli, text, argument);
     }
     if (letter == 'o') {
         flag.text = argument[2]              ? argument + 2
@@ -283,17 +345,37 @@ static bool ends_with(const char *text, const char *end)
     return a >= b && strcmp(text + a - b, end) == 0;
 }
 
+/* Whether "num_workers=2" lacks the dashes of a flag. */
+static bool lacks_dashes(const struct cli *cli, const char *argument, char flag[FLAG_NAME])
+{
+    size_t length = strcspn(argument, "=");
+    struct flag found;
+
+    if (argument[length] != '=' || length + 3 > FLAG_NAME || access(argument, F_OK) == 0)
+        return false;
+    snprintf(flag, FLAG_NAME, "--%.*s", (int)length, argument);
+    return find_flag(cli, flag + 2, &found);
+}
+
 static int take_positional(struct parser *p, const char *argument)
 {
     struct cli *cli = p->cli;
-    char text[192];
+    char text[320], flag[FLAG_NAME];
 
+    if (lacks_dashes(cli, argument, flag)) {
+        snprintf(text, sizeof text, "'%.100s' is no flag; did you mean '%s%.60s'?", argument, flag,
+                 strchr(argument, '='));
+        return fail_usage(cli, text);
+    }
     if (cli->usage->yaml && (ends_with(argument, ".yaml") || ends_with(argument, ".yml"))) {
         p->files[p->num_files++] = argument;
         return CLI_GO_ON;
     }
     if (cli->num_args == cli->usage->max_args || cli->num_args == CLI_MAX_ARGS) {
-        snprintf(text, sizeof text, "'%.100s' is one argument too many", argument);
+        struct flag dataset;
+        bool data = strchr(argument, ':') && find_flag(cli, "dataset", &dataset);
+        snprintf(text, sizeof text, "'%.100s' is one argument too many%s%.100s%s", argument,
+                 data ? "; did you mean '--dataset " : "", data ? argument : "", data ? "'?" : "");
         return fail_usage(cli, text);
     }
     cli->args[cli->num_args++] = argument;

@@ -96,6 +96,7 @@ static int run(const struct command *command, int argc, char **argv, char **all)
 static int run_other(const char *name)
 {
     struct cli cli = {.out = stdout};
+    const char *names[NUM_COMMANDS + 2] = {"--help", "--version"};
 
     if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) {
         print_version(stdout);
@@ -105,7 +106,13 @@ static int run_other(const char *name)
         print_help(stdout);
         return cli_output_close(&cli, true);
     }
-    cli_error("there is no command '%.60s'; 'stoker --help' lists them", name);
+    for (size_t i = 0; i < NUM_COMMANDS; i++)
+        names[i + 2] = commands[i].name;
+    const char *nearest = stk_nearest_name(name, names, NUM_COMMANDS + 2);
+    if (nearest)
+        cli_error("there is no command '%.60s'; did you mean '%s'?", name, nearest);
+    else
+        cli_error("there is no command '%.60s'; 'stoker --help' lists them", name);
     return CLI_USAGE;
 }
 

@@ -45,8 +45,13 @@ void stk__option_show(char shown[STK_OPTION_SHOWN], const char *text)
     shown[used] = 0;
 }
 
-/* Edit distance with exchanges of neighbours [optimal string alignment], '-' as '_' and letters of
- * any case alike. */
+/* Whether two characters are the same to one who mistypes: in any case, and every separator. */
+static bool alike(char a, char b)
+{
+    return stk__option_same(a == '.' ? "_" : &a, 1, b == '.' ? "_" : &b, 1);
+}
+
+/* Edit distance with exchanges of neighbours [optimal string alignment]. */
 static size_t edit_distance(const char *a, const char *b)
 {
     size_t rows[3][STK_OPTION_NAME], n = strlen(a), m = strlen(b);
@@ -59,10 +64,9 @@ static size_t edit_distance(const char *a, const char *b)
         size_t *now = rows[i % 3], *last = rows[(i - 1) % 3], *older = rows[(i + 1) % 3];
         now[0] = i;
         for (size_t j = 1; j <= m; j++) {
-            size_t change = last[j - 1] + !stk__option_same(a + i - 1, 1, b + j - 1, 1);
+            size_t change = last[j - 1] + !alike(a[i - 1], b[j - 1]);
             now[j] = STK_MIN(STK_MIN(last[j], now[j - 1]) + 1, change);
-            if (i > 1 && j > 1 && stk__option_same(a + i - 1, 1, b + j - 2, 1) &&
-                stk__option_same(a + i - 2, 1, b + j - 1, 1))
+            if (i > 1 && j > 1 && alike(a[i - 1], b[j - 2]) && alike(a[i - 2], b[j - 1]))
                 now[j] = STK_MIN(now[j], older[j - 2] + 1);
         }
     }
@@ -78,12 +82,14 @@ void stk__nearest_offer(stk__nearest *nearest, const char *name)
 {
     size_t wanted = strlen(nearest->wanted), length = strlen(name);
     size_t distance = edit_distance(nearest->wanted, name);
+    /* Of a short word one letter is wrong, or anything is like it. */
+    size_t most = wanted < 4 ? 1 : STK_MAX((size_t)2, wanted / 3);
 
     /* One that only lacks its end is near at any length: "--prefetch". */
     if (wanted >= 3 && length < STK_OPTION_NAME && wanted < length &&
         stk__option_same(nearest->wanted, wanted, name, wanted))
-        distance = STK_MIN(distance, (size_t)2);
-    if (distance >= nearest->distance || distance > STK_MAX((size_t)2, wanted / 3))
+        distance = STK_MIN(distance, most);
+    if (distance >= nearest->distance || distance > most)
         return;
     nearest->distance = distance;
     memcpy(nearest->found, name, length + 1);
@@ -140,17 +146,36 @@ static stk_status fail_unknown(const stk_option_table *table, const char *name, 
                         *table->name ? ": " : "", shown);
 }
 
+static void offer_choices(const stk_option *option, stk__nearest *nearest)
+{
+    char name[STK_OPTION_NAME];
+    const char *word = "";
+    size_t length;
+
+    for (size_t i = 0; (length = stk__option_choice(option->choices, i, &word)) > 0; i++)
+        if (length < sizeof name) {
+            memcpy(name, word, length);
+            name[length] = 0;
+            stk__nearest_offer(nearest, name);
+        }
+}
+
 static stk_status fail_value(const stk_option_table *table, const stk_option *option,
                              const char *text, stk__parsed why, stk_error *err)
 {
     char shown[STK_OPTION_SHOWN], allowed[400];
+    stk__nearest nearest;
 
     stk__option_show(shown, text);
     stk__option_allowed(option, why == STK__PARSE_RANGE, allowed, sizeof allowed);
-    return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, option->name, STK_NO_OFFSET,
-                        "%s%s%s: '%s' is %s; it takes %s", table->name, *table->name ? "." : "",
-                        option->name, shown,
-                        why == STK__PARSE_RANGE ? "out of range" : "not allowed", allowed);
+    stk__nearest_init(&nearest, text);
+    if (option->type == STK_OPTION_ENUM)
+        offer_choices(option, &nearest);
+    return stk__fail_at(
+        err, STK_EINVAL, STK_STAGE_OPTIONS, option->name, STK_NO_OFFSET,
+        "%s%s%s: '%s' is %s; it takes %s%s%s%s", table->name, *table->name ? "." : "", option->name,
+        shown, why == STK__PARSE_RANGE ? "out of range" : "not allowed", allowed,
+        *nearest.found ? "; did you mean '" : "", nearest.found, *nearest.found ? "'?" : "");
 }
 
 /* ---- Tables ---------------------------------------------------------------------------------- */

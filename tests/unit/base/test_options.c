@@ -480,6 +480,12 @@ static void test_nearest_name(void **state)
     assert_string_equal(stk_nearest_name("ben", names, 4), "bench");
     assert_null(stk_nearest_name("quantise", names, 4));
     assert_null(stk_nearest_name("train", names, 0));
+    /* Every separator is like the others, and of a short word one letter is wrong at most. */
+    static const char *const longer[] = {"loader.num_workers", "num_workers", "cat"};
+    assert_string_equal(stk_nearest_name("num.workers", longer, 3), "num_workers");
+    assert_string_equal(stk_nearest_name("loader-num-workers", longer, 3), "loader.num_workers");
+    assert_string_equal(stk_nearest_name("ct", longer, 3), "cat");
+    assert_null(stk_nearest_name("xxt", longer, 3));
     assert_null(stk_nearest_name(NULL, names, 4));
 }
 
