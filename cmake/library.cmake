@@ -52,6 +52,7 @@ target_compile_definitions(stoker_objects PRIVATE ${STOKER_DEFINITIONS})
 
 if(STOKER_BUILD_FUZZ AND CMAKE_C_COMPILER_ID MATCHES Clang)
     target_compile_options(stoker_objects PRIVATE -fsanitize=fuzzer-no-link)
+    target_compile_definitions(stoker_objects PUBLIC FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION)
 endif()
 if(STOKER_SANITIZE)
     target_compile_options(stoker_objects PUBLIC -fsanitize=${STOKER_SANITIZE}

@@ -5,6 +5,7 @@
  * opens.
  */
 #include "zarr_support.h"
+#include "zarr_words.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -70,4 +71,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     fuzz_close(&room);
     return 0;
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned seed)
+{
+    return fuzz_zarr_mutate(data, size, most, 1, seed);
 }

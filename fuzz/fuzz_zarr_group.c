@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Consolidated metadata. Input: a byte (0: version 3, 1: version 2), the document. */
 #include "zarr_support.h"
+#include "zarr_words.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -14,4 +15,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     zarr_group(room.ctx, "mem://z");
     fuzz_close(&room);
     return 0;
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned seed)
+{
+    if (size < 1)
+        return LLVMFuzzerMutate(data, size, most);
+    return fuzz_json_part(data, size, most, 1, size - 1, false, &fuzz_zarr_words, seed);
 }

@@ -2,6 +2,7 @@
 /* Zarr v2 arrays. Input: two bytes of length, a .zarray, the same for a .zattrs, the bytes of every
  * chunk. */
 #include "zarr_support.h"
+#include "zarr_words.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -21,4 +22,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     zarr_array(room.ctx, "mem://z?memory=1MB&num_threads=1");
     fuzz_close(&room);
     return 0;
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned seed)
+{
+    return fuzz_zarr_mutate(data, size, most, seed % 8 == 0, seed);
 }

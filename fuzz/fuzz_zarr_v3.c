@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Zarr v3 arrays. Input: two bytes of length, a zarr.json, the bytes of every chunk. */
 #include "zarr_support.h"
+#include "zarr_words.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -17,4 +18,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     zarr_array(room.ctx, "mem://z?memory=1MB&num_threads=1");
     fuzz_close(&room);
     return 0;
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned seed)
+{
+    return fuzz_zarr_mutate(data, size, most, 0, seed);
 }

@@ -14,8 +14,24 @@
 #define SMALL         4096
 #define MOST_PREFIXES 256
 #define MAX_PATH      4096
+#define MUTANTS       48 /* of a file, where the target has a mutator of its own */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t most);
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned seed)
+    __attribute__((weak));
+
+/* Stands in for libFuzzer's: one byte is another. */
+size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t most)
+{
+    static unsigned calls;
+
+    (void)most;
+    calls++;
+    if (size)
+        data[calls * 7919 % size] ^= (uint8_t)(1u << calls % 8);
+    return size;
+}
 
 static size_t inputs;
 
@@ -31,6 +47,24 @@ static int feed(const uint8_t *data, size_t size)
     free(copy);
     inputs++;
     return result;
+}
+
+/* What the target's mutator makes of an input, and of that. */
+static void feed_mutants(const uint8_t *data, size_t size)
+{
+    size_t most = 2 * size + SMALL;
+    uint8_t *room = malloc(most);
+
+    if (!room)
+        return;
+    size_t now = 0;
+    for (unsigned seed = 1; seed <= MUTANTS; seed++) {
+        if (seed % 4 == 1) /* a new one; else one more change */
+            memcpy(room, data, now = size);
+        now = LLVMFuzzerCustomMutator(room, now, most, seed);
+        feed(room, now);
+    }
+    free(room);
 }
 
 static int feed_file(const char *path)
@@ -52,6 +86,8 @@ static int feed_file(const char *path)
         for (size_t n = 1; n < size; n += step)
             feed(data, n);
     }
+    if (LLVMFuzzerCustomMutator)
+        feed_mutants(data, size);
     result = 0;
 out:
     if (result)

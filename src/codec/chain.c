@@ -9,10 +9,64 @@ void stk__chain_spec_init(stk__chain_spec *spec)
 
 /* ---- Compiling ---- */
 
+static bool is_sound(const stk__builder *b)
+{
+    uint64_t bytes = b->item;
+
+    if (!b->fixed)
+        return true;
+    for (uint32_t i = 0; i < b->rank; i++)
+        if (!stk__mul_size(bytes, b->shape[i], &bytes))
+            return false;
+    return bytes == b->size && b->item % b->swap_size == 0 &&
+           (!b->number.kind || b->number.size == b->item);
+}
+
+static stk_status check_sizes(stk__builder *b)
+{
+    if (stk__chain_holds(is_sound(b)))
+        return STK_OK;
+    return stk__chain_refuse(b, STK_EINTERNAL,
+                             "what it leaves is not elements times their size (a defect in "
+                             "stoker)");
+}
+
+stk_status stk__chain_view(stk__builder *b, uint32_t item)
+{
+    if (!b->fixed)
+        return stk__chain_refuse(b, STK_ENOTSUP,
+                                 "numbers of compressed data are not read; write the array with "
+                                 "this filter first");
+    if (b->item == item)
+        return STK_OK;
+    if (b->spec->codecs)
+        return stk__chain_refuse(b, STK_EFORMAT,
+                                 "its type is of another size than the elements that come to it; "
+                                 "mend the metadata");
+    if (b->size % item)
+        return stk__chain_refuse(b, STK_EFORMAT,
+                                 "its type does not divide the chunk into whole numbers; mend the "
+                                 "metadata");
+    b->number = (stk__number){0};
+    b->item = b->swap_size = item;
+    b->rank = 1;
+    b->shape[0] = b->size / item;
+    return STK_OK;
+}
+
+void stk__chain_to_bytes(stk__builder *b)
+{
+    b->number = (stk__number){.kind = 'u', .size = 1};
+    b->item = b->swap_size = 1;
+    b->rank = 1;
+    b->shape[0] = b->size;
+}
+
 stk_status stk__chain_push(stk__builder *b, const stk__step *step)
 {
     stk__chain *chain = b->chain;
 
+    STK_TRY(check_sizes(b));
     if (chain->count == STK__CHAIN_MAX_STEPS)
         return stk__chain_refuse(b, STK_ELIMIT,
                                  "the list has more than 32 codecs; write the array "
@@ -144,6 +198,8 @@ stk_status stk__chain_create(stk_context *ctx, const stk__chain_spec *spec, stk_
     chain->size = b.size;
     if (status == STK_OK)
         status = stk__chain_parse(&b);
+    if (status == STK_OK)
+        status = check_sizes(&b);
     if (status != STK_OK) {
         stk__free(ctx, chain);
         return status;
@@ -211,7 +267,9 @@ const char *stk__chain_step(const stk__chain *chain, uint32_t step)
 
 #define SHORT_CHUNK "the chunk holds fewer bytes than its shape says" STK__REASON_ENDING
 #define LONG_CHUNK  "the chunk holds more bytes than its shape says" STK__REASON_ENDING
-#define NO_SCRATCH  "no memory to decode the chunk; use fewer workers, or smaller chunks"
+static const char wrong_size[] = "a codec gave another size than it said (a defect in stoker)";
+
+#define NO_SCRATCH "no memory to decode the chunk; use fewer workers, or smaller chunks"
 
 /* One step; *data and *length go from its input to its output. */
 static stk_status decode_step(const stk__chain *chain, uint32_t i, stk__codec_state *state,
@@ -234,6 +292,10 @@ static stk_status decode_step(const stk__chain *chain, uint32_t i, stk__codec_st
     *reason = pass.reason;
     if (status != STK_OK)
         return status;
+    if (!stk__chain_holds(s->view || pass.got <= s->size)) {
+        *reason = wrong_size;
+        return STK_EINTERNAL;
+    }
     if (pass.got > s->size) {
         *reason = LONG_CHUNK;
         return STK_EFORMAT;
@@ -341,6 +403,10 @@ stk_status stk__chain_encode(const stk__chain *chain, stk__codec_state *state, c
     for (uint32_t i = 0; i < chain->count; i++) {
         const stk__step *s = &chain->steps[i];
         stk__pass pass = {.in = data, .length = size, .out = out, .capacity = capacity};
+        if (!stk__chain_holds(s->fixed ? size == s->size : size <= s->size)) {
+            *reason = wrong_size;
+            return STK_EINTERNAL;
+        }
         if (i + 1 < chain->count) {
             pass.out = stk__scratch(state, i % 2, chain->scratch[i % 2]);
             pass.capacity = s->bound;
@@ -353,6 +419,10 @@ stk_status stk__chain_encode(const stk__chain *chain, stk__codec_state *state, c
         *reason = pass.reason ? pass.reason : "";
         if (status != STK_OK)
             return status;
+        if (!stk__chain_holds(s->fixed_out ? pass.got == s->bound : pass.got <= pass.capacity)) {
+            *reason = wrong_size;
+            return STK_EINTERNAL;
+        }
         data = pass.out;
         size = pass.got;
     }

@@ -314,10 +314,7 @@ static stk_status push_numbers(stk__builder *b, stk__step *step)
 {
     stk__number from = step->u.number.from, to = step->u.number.to;
 
-    if (b->size % from.size)
-        return stk__chain_refuse(b, STK_EFORMAT,
-                                 "its type does not divide the chunk into whole numbers; mend the "
-                                 "metadata");
+    STK_TRY(stk__chain_view(b, from.size));
     step->fixed_out = true;
     step->in_place = from.size == to.size;
     STK_TRY(stk__chain_push(b, step));
@@ -420,17 +417,11 @@ static stk_status parse_bitround(stk__builder *b, const json_t *config, const st
 
 static stk_status push_packbits(stk__builder *b, stk__step *step)
 {
-    if (!b->fixed)
-        return stk__chain_refuse(b, STK_ENOTSUP,
-                                 "bits of compressed data are not read; write the array with this "
-                                 "filter first");
+    STK_TRY(stk__chain_view(b, 1));
     step->u.packbits.count = b->size;
     step->fixed_out = true;
     STK_TRY(stk__chain_push(b, step));
-    b->number = (stk__number){.kind = 'u', .size = 1};
-    b->item = b->swap_size = 1;
-    b->rank = 1;
-    b->shape[0] = b->size;
+    stk__chain_to_bytes(b);
     return STK_OK;
 }
 
@@ -558,7 +549,10 @@ stk_status stk__codec_parse(stk__builder *b, bool v3, const char *name, const js
             *kind = STK__ARRAY_BYTES;
             return parse_packbits_v3(b, configuration, c->ops);
         }
-        return c->parse(b, configuration, c->ops);
+        STK_TRY(c->parse(b, configuration, c->ops));
+        if (c->kind == STK__BYTES_BYTES)
+            stk__chain_to_bytes(b);
+        return STK_OK;
     }
     return stk__chain_refuse(b, STK_ENOTSUP,
                              "is not known; write the array anew with zstd, blosc, lz4 or gzip");

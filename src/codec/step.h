@@ -226,7 +226,21 @@ struct stk__chain {
     uint64_t block;                        /* most bytes of STK__SCRATCH_BLOCK */
 };
 
-/* What is known of the elements while a list is read. */
+/*
+ * A promise that the steps of a chain make to each other. Where a fuzz target finds it broken the
+ * program ends there; elsewhere the caller makes it a status.
+ */
+static inline bool stk__chain_holds(bool promise)
+{
+#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
+    if (!promise)
+        __builtin_trap();
+#endif
+    return promise;
+}
+
+/* What is known of the elements while a list is read. As long as `fixed`, before and after every
+ * step: size == shape[0] * ... * item, numbers are of `item` bytes, and swap_size divides it. */
 typedef struct stk__builder {
     const stk__chain_spec *spec;
     stk__chain *chain;
@@ -244,6 +258,11 @@ typedef struct stk__builder {
 stk_status stk__chain_parse(stk__builder *b);
 /* Append a step, with its sizes. */
 stk_status stk__chain_push(stk__builder *b, const stk__step *step);
+/* See the elements as numbers of `item` bytes. Where theirs are of another size they lie in a row
+ * from here on (v2, as NumPy's view), or are refused (v3, whose codecs keep the shape). */
+stk_status stk__chain_view(stk__builder *b, uint32_t item);
+/* What follows sees bytes in a row. */
+void stk__chain_to_bytes(stk__builder *b);
 stk_status stk__chain_refuse(stk__builder *b, stk_status status, const char *what);
 
 /* One codec, by the name that `number` of v2 or v3 gives it (codecs.c). */

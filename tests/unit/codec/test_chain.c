@@ -176,6 +176,14 @@ static void test_refused(void **unused)
         {"[{\"name\": \"bitround\", \"configuration\": {\"keepbits\": 24}}, " LITTLE "]",
          STK_EFORMAT, "\"keepbits\""},
         {"[{\"name\": \"packbits\"}]", STK_ENOTSUP, "bool alone"},
+        /* A type of another size than the elements would leave a shape without its bytes. */
+        {"[{\"name\": \"numcodecs.astype\", \"configuration\": {\"decode_dtype\": \"<f8\", "
+         "\"encode_dtype\": \"|u1\"}}, {\"name\": \"transpose\", \"configuration\": {\"order\": "
+         "[1, 0]}}, " LITTLE "]",
+         STK_EFORMAT, "another size"},
+        {"[{\"name\": \"numcodecs.delta\", \"configuration\": {\"dtype\": \"<i2\"}}, " LITTLE "]",
+         STK_EFORMAT, "another size"},
+        {"[{\"name\": \"numcodecs.packbits\"}, " LITTLE "]", STK_EFORMAT, "another size"},
     };
     stk_context *ctx = test_context();
     stk__chain *chain = NULL;
@@ -192,6 +200,12 @@ static void test_refused(void **unused)
                  STK_EFORMAT, &err, "\"id\"");
     assert_fails(compile(ctx, (request){.compressor = "{\"id\": \"bytes\"}"}, &chain, &err),
                  STK_ENOTSUP, &err, "not known");
+
+    assert_fails(compile(ctx,
+                         (request){.filters = "[{\"id\": \"zstd\"}, {\"id\": \"delta\", "
+                                              "\"dtype\": \"<i4\"}]"},
+                         &chain, &err),
+                 STK_ENOTSUP, &err, "compressed data");
 
     /* More codecs than a chain has room for. */
     json_t *many = json_array();
