@@ -209,6 +209,13 @@ static int fail_unknown(const struct cli *cli, const char *flag, const char *sho
 
 /* ---- One argument ---------------------------------------------------------------------------- */
 
+/* Whether an argument is a flag, and so no value: "--flag", "-q", "-oFILE"; not "-1", not "-". */
+static bool is_flag(const char *text)
+{
+    return text[0] == '-' &&
+           (text[1] == '-' || text[1] == 'o' || ((text[1] == 'q' || text[1] == 'h') && !text[2]));
+}
+
 /* Whether an argument can be the value of a switch, rather than the next thing. */
 static bool suits(const struct flag *flag, const char *text)
 {
@@ -275,12 +282,14 @@ static int take_value(struct parser *p, struct flag *flag, const char *argument,
         flag->text = equals + 1;
     } else if (is_switch(flag->option) && !(next && (suits(flag, next) || misspelt(flag, next)))) {
         flag->text = "true";
-    } else if (next && strncmp(next, "--", 2) != 0) {
+    } else if (next && !is_flag(next)) {
         flag->text = next;
         p->next++;
     } else {
         snprintf(text, sizeof text, "%.100s needs a value: %.100s %s", argument, argument,
-                 flag->option->metavar ? flag->option->metavar : "VALUE");
+                 flag->option->metavar                   ? flag->option->metavar
+                 : flag->option->type == STK_OPTION_ENUM ? flag->option->choices
+                                                         : "VALUE");
         return fail_usage(cli, text);
     }
     return CLI_GO_ON;
@@ -483,7 +492,7 @@ static int load_all(struct parser *p)
     if (status == STK_OK)
         return set_flags(p);
     int code = cli_fail(cli, status, &err);
-    return cli->config ? CLI_USAGE : code;
+    return cli->config && status != STK_ENOMEM ? CLI_USAGE : code;
 }
 
 static void list_tables(struct cli *cli, const struct cli_usage *usage)

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/resource.h>
 
 #define STRING_(x) #x
 #define STRING(x)  STRING_(x)
@@ -80,6 +81,27 @@ void stk__copy_tail(char *to, size_t size, const char *from)
     memcpy(to + 3, from + length - (size - 4), size - 3);
 }
 
+/* Where the process may have so much memory only, say so: nothing else tells that there is plenty.
+ */
+static void name_limit(char text[STK_ERROR_TEXT])
+{
+    static const struct {
+        int resource;
+        const char *what, *command;
+    } limits[] = {{RLIMIT_AS, "address space", "ulimit -v"}, {RLIMIT_DATA, "data", "ulimit -d"}};
+    size_t used = strlen(text);
+    struct rlimit limit;
+
+    for (size_t i = 0; i < STK_COUNT(limits) && !strstr(text, "ulimit -v"); i++)
+        if (getrlimit((__rlimit_resource_t)limits[i].resource, &limit) == 0 &&
+            limit.rlim_cur != RLIM_INFINITY) {
+            snprintf(text + used, STK_ERROR_TEXT - used,
+                     "; the %s of the process is limited to %.1f MiB: raise that with '%s'",
+                     limits[i].what, (double)limit.rlim_cur / 1048576, limits[i].command);
+            return;
+        }
+}
+
 static stk_status fail(stk_error *err, stk_status status, stk_stage stage, const char *format,
                        va_list arguments)
 {
@@ -89,6 +111,8 @@ static stk_status fail(stk_error *err, stk_status status, stk_stage stage, const
     err->status = status;
     err->stage = stage;
     vsnprintf(err->text, sizeof err->text, format, arguments);
+    if (status == STK_ENOMEM || status == STK_ETHREAD)
+        name_limit(err->text);
     return status;
 }
 
