@@ -260,6 +260,16 @@ stk_status bench_ledger_trace(stk_context *context, const struct bench_task *tas
 /* A paragraph: what was waited for. Nothing where it is not known. */
 void bench_ledger_print(FILE *out, size_t width, const struct bench_row *row);
 
+/* ---- Sweeps (bench_sweep.c) ----------------------------------------------------------------- */
+
+/* The verdict of row `i` beside the others, which differ from it in one option alone or not. */
+void bench_judge(const struct bench_row *rows, size_t n, size_t i, stk_verdict *out);
+/* Whether two rows are as fast as each other, as far as was measured. */
+bool bench_alike(const struct bench_row *a, const struct bench_row *b);
+/* A line for each option of which more gives no more: from which value on. */
+void bench_sweep_print(FILE *out, size_t width, const struct bench_row *rows, size_t n,
+                       const struct bench_row *best);
+
 /* ---- Ladders (bench_ladder.c) --------------------------------------------------------------- */
 
 /* What each rung of a ladder gave; nothing where it is none. */
@@ -271,6 +281,8 @@ void bench_ladder_json(FILE *out, const struct bench_row *rows, size_t n, size_t
 
 /* What decoding took between two looks at the loader. */
 void bench_cost_figures(const stk_loader_stats *then, const stk_loader_stats *now, stk_figures *f);
+/* How large pictures leave the loader. */
+void bench_cost_side(const stk_loader *loader, stk_figures *f);
 /* Where more was read or decoded of chunks than samples need: which chunks would suit them. */
 void bench_cost_chunks(stk_dataset *dataset, stk_figures *f);
 /* The same; and where pictures were decoded: estimate the share of it that is entropy decoding,

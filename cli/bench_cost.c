@@ -13,8 +13,21 @@
 void bench_cost_figures(const stk_loader_stats *then, const stk_loader_stats *now, stk_figures *f)
 {
     f->pictures = now->pictures - then->pictures;
+    f->picture_pixels = now->picture_pixels - then->picture_pixels;
+    f->bad_samples = now->bad_samples - then->bad_samples;
     f->decode_seconds = (double)(now->decode_ns - then->decode_ns) * 1e-9;
     f->resize_seconds = (double)(now->resize_ns - then->resize_ns) * 1e-9;
+}
+
+void bench_cost_side(const stk_loader *loader, stk_figures *f)
+{
+    uint32_t n;
+    const stk_field *fields = stk_loader_fields(loader, &n);
+
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t d = 0; d < fields[i].rank && strcmp(fields[i].name, "image") == 0; d++)
+            if (fields[i].shape[d] > (int64_t)f->picture_side)
+                f->picture_side = (uint64_t)fields[i].shape[d];
 }
 
 static void take_chunks(void *user, const char *name, const char *value)

@@ -88,7 +88,7 @@ void bench_ladder_print(FILE *out, size_t width, const struct bench_row *rows, s
         const double share = then ? share_of(factor, all) : NAN;
         snprintf(row->cells[3], CLI_TABLE_CELL, isfinite(share) ? "%.0f" : "-",
                  round(100 * share) + 0.0); /* no "-0" */
-        stk_judge(&rows[i].judged, &verdict);
+        bench_judge(rows, n, i, &verdict);
         snprintf(row->cells[4], CLI_TABLE_CELL, "%s", stk_limit_name(verdict.limit));
     }
     cli_table_print(&table, width, out);

@@ -143,14 +143,20 @@ void bench_ledger_print(FILE *out, size_t width, const struct bench_row *row)
     const stk_figures *f = &row->judged;
     bool used[STK_WAIT_PARTS] = {false};
     char text[2048];
+    stk_verdict verdict;
     double all = 0;
 
     for (int i = 0; i < STK_WAIT_PARTS; i++)
         all += f->waits[i];
-    if (all <= 0 || all < LEAST * f->wall)
+    /* The verdict's figure: what of it the loader does not know was waited for outside it. */
+    stk_judge(f, &verdict);
+    const double waited = verdict.lost_share * f->wall;
+    const double outside = waited > all ? waited - all : 0;
+    if (all <= 0 || waited < LEAST * f->wall)
         return;
-    int n = snprintf(text, sizeof text, "Waits were %.1f %% of the time. Of them were for",
-                     100 * all / f->wall);
+    all += outside;
+    int n = snprintf(text, sizeof text, "Of the waits (%.1f %% of the time) were for",
+                     100 * verdict.lost_share);
     for (const char *part = " "; n > 0 && (size_t)n < sizeof text; part = ", ") {
         int most = -1;
         for (int i = 0; i < STK_WAIT_PARTS; i++)
@@ -162,6 +168,10 @@ void bench_ledger_print(FILE *out, size_t width, const struct bench_row *row)
         n += snprintf(text + n, sizeof text - (size_t)n, "%s%s %.1f %%", part,
                       stk_wait_text((stk_wait)most), 100 * f->waits[most] / all);
     }
+    if (n > 0 && (size_t)n < sizeof text && outside >= LEAST * all)
+        n += snprintf(text + n, sizeof text - (size_t)n,
+                      "%s the thread of the step itself, outside the loader, %.1f %%",
+                      n > 0 && text[n - 1] == '%' ? "," : "", 100 * outside / all);
     if (n > 0 && (size_t)n < sizeof text)
         snprintf(text + n, sizeof text - (size_t)n, ".");
     cli_paragraph(out, width, 0, text);

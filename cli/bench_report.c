@@ -246,12 +246,13 @@ static void print_disturbance(FILE *out, size_t width, const struct bench_row *r
     cli_paragraph(out, width, 0, text);
 }
 
-static void print_verdict(FILE *out, size_t width, const char *head, const struct bench_row *row)
+static void print_verdict(FILE *out, size_t width, const char *head, const struct bench_row *rows,
+                          size_t n, const struct bench_row *row)
 {
     char text[2048];
     stk_verdict verdict;
 
-    stk_judge(&row->judged, &verdict);
+    bench_judge(rows, n, (size_t)(row - rows), &verdict);
     snprintf(text, sizeof text, "%s, %s: %s", head, row->setting->label, verdict.text);
     cli_paragraph(out, width, 0, text);
 }
@@ -322,9 +323,15 @@ static void print_ceiling(FILE *out, size_t width, const struct bench_row *best)
 
     if (ceiling <= 0)
         return;
-    snprintf(text, sizeof text,
-             "If data were free there would be %.0f samples/s: %s reaches %.1f %% of that.",
-             ceiling, best->setting->label, 100 * rate / ceiling);
+    int used = snprintf(text, sizeof text,
+                        "If data were free there would be %.0f samples/s: %s reaches %.1f %% of "
+                        "that.",
+                        ceiling, best->setting->label, 100 * rate / ceiling);
+    if (rate > ceiling)
+        snprintf(text + used, sizeof text - (size_t)used,
+                 " More than all is impossible: the steps of the one run took longer than those of "
+                 "the other, by what else the machine did. Nothing is lost to data as far as can "
+                 "be measured here; --repeat shows by how much runs differ.");
     cli_paragraph(out, width, 0, text);
 }
 
@@ -364,9 +371,6 @@ static void print_title(struct cli *cli, FILE *out, const struct bench_setting *
     fputs("\n\n", out);
 }
 
-/* Settings whose rates are nearer than this are called alike. */
-#define ALIKE 0.98
-
 static void print_words(struct cli *cli, FILE *out, const struct bench_row *rows, size_t n)
 {
     const struct bench_row *best = extreme(rows, n, true), *worst = extreme(rows, n, false);
@@ -376,26 +380,26 @@ static void print_words(struct cli *cli, FILE *out, const struct bench_row *rows
     fputc('\n', out);
     print_failures(out, width, rows, n);
     if (best) {
-        double share = worst->sum.figures.samples_per_s / best->sum.figures.samples_per_s;
-        bool alike = best != worst && share >= ALIKE;
+        bool alike = best != worst && bench_alike(best, worst);
         if (!cli->quiet)
             print_machine(out, width, best);
         print_disturbance(out, width, rows, n);
         print_checks(out, width, rows, n, best, worst);
         if (!cli->quiet)
             fputc('\n', out);
-        if (best != base && !alike)
+        if (best != base && !bench_alike(best, base))
             print_speed_up(out, width, best, base);
         print_verdict(out, width,
                       alike           ? "All about alike; the best"
                       : best != worst ? "Best"
                                       : "Verdict",
-                      best);
+                      rows, n, best);
         bench_ledger_print(out, width, best);
         if (worst != best && !alike)
-            print_verdict(out, width, "Worst", worst);
+            print_verdict(out, width, "Worst", rows, n, worst);
         if (worst != best && !alike)
             bench_ledger_print(out, width, worst);
+        bench_sweep_print(out, width, rows, n, best);
         print_ceiling(out, width, best);
         bench_ladder_print(out, width, rows, n);
         bench_cost_print(out, best);
@@ -496,7 +500,7 @@ static void json_row(FILE *out, const struct bench_row *rows, size_t n, size_t i
     }
     bench_ladder_json(out, rows, n, i);
     if (good(row)) {
-        stk_judge(&row->judged, &verdict);
+        bench_judge(rows, n, i, &verdict);
         json_member(out, "limit", stk_limit_name(verdict.limit));
         json_member(out, "knob", verdict.knob);
         json_member(out, "value", verdict.value);
@@ -552,7 +556,7 @@ static void print_csv(FILE *out, const struct bench_row *rows, size_t n)
             fprintf(out, ",%s", number);
         }
         if (good(&rows[i]))
-            stk_judge(&rows[i].judged, &verdict);
+            bench_judge(rows, n, i, &verdict);
         fprintf(out, ",%s,", good(&rows[i]) ? stk_limit_name(verdict.limit) : "");
         cli_csv_string(out, good(&rows[i]) ? verdict.text : rows[i].sum.error.text);
         fputc('\n', out);

@@ -152,6 +152,16 @@ static double timed(struct bench_step *step)
     return (double)(bench_now_ns() - start) / NS;
 }
 
+/* The same for work that is made up: what the processor takes for it, so that other programs make
+ * it no longer. */
+static double timed_work(struct bench_step *step)
+{
+    const uint64_t before = bench_step_cpu_ns(step);
+
+    bench_step_run(step, NULL);
+    return (double)(bench_step_cpu_ns(step) - before) / NS / step->threads;
+}
+
 /* The work that takes the time asked for: grow until it is long enough to measure, warm up, then
  * aim. */
 static void find_rounds(struct bench_step *step)
@@ -160,12 +170,12 @@ static void find_rounds(struct bench_step *step)
     double took;
 
     step->rounds = FIRST_ROUNDS;
-    for (took = timed(step); took < step->seconds / 2 && step->rounds < UINT64_MAX / 4;
-         took = timed(step))
+    for (took = timed_work(step); took < step->seconds / 2 && step->rounds < UINT64_MAX / 4;
+         took = timed_work(step))
         step->rounds *= 2;
     do {
         step->rounds = (uint64_t)((double)step->rounds * step->seconds / took) + 1;
-        took = timed(step);
+        took = timed_work(step);
     } while ((double)(bench_now_ns() - start) / NS < CALIBRATE_WARM && !cli_interrupted());
 }
 
@@ -193,7 +203,7 @@ void bench_step_calibrate(struct bench_step *step)
         find_rounds(step);
     double runs = (step->spin ? CALIBRATE_BUDGET : CALIBRATE_SLEEP) / step->seconds;
     do
-        values[n++] = timed(step);
+        values[n++] = step->spin && !step->train ? timed_work(step) : timed(step);
     while (n < CALIBRATE_RUNS && (double)n < runs && !cli_interrupted());
     stk_spread spread;
     stk_spread_of(values, n, &spread);

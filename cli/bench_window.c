@@ -42,6 +42,7 @@ static void loader_figures(struct bench_run *run, stk_figures *f)
     f->pin_memory = run->loader_options.pin_memory;
     f->persistent_workers = run->loader_options.persistent_workers;
     bench_cost_figures(then, &now, f);
+    bench_cost_side(run->loader, f);
     f->io_threads = bench_io_threads();
     f->prefetch = now.workers ? (int64_t)run->loader_options.prefetch_factor : 0;
     run->result->bad_samples = now.bad_samples;

@@ -220,9 +220,12 @@ typedef struct stk_figures {
     double transfer_s, validation_s, callbacks_s, logging_s, checkpoint_s;
     uint64_t val_every; /**< epochs from one validation to the next; 0: unknown, or not by epochs */
     uint64_t log_every; /**< steps from one logged to the next */
-    uint32_t io_threads;    /**< of one rank, that read; 0: none, or unknown */
-    char chunks[64];        /**< "8x64x64": chunks that suit the samples better; empty: unknown */
-    uint64_t read_failures; /**< of the requests */
+    uint32_t io_threads;     /**< of one rank, that read; 0: none, or unknown */
+    char chunks[64];         /**< "8x64x64": chunks that suit the samples better; empty: unknown */
+    uint64_t read_failures;  /**< of the requests */
+    uint64_t bad_samples;    /**< of the window, left out or replaced */
+    uint64_t picture_pixels; /**< decoded in `pictures`, at the scale of the decode; 0: unknown */
+    uint64_t picture_side;   /**< of a picture as it is delivered, the longer one; 0: unknown */
 } stk_figures;
 
 /** What limits a setting. */
@@ -305,8 +308,38 @@ typedef struct stk_verdict {
     0.10 /**< at or above this share of the time, validation, callbacks, logging or checkpoints    \
             are named */
 
+#define STK_JUDGE_STEPS                                                                            \
+    20 /**< of fewer steps no share of validation, callbacks, logging or checkpoints is judged */
+#define STK_JUDGE_DISTURBED                                                                        \
+    0.25 /**< from this many cores on that other programs keep busy, a slower step may be theirs   \
+          */
+#define STK_JUDGE_ALIKE 0.98 /**< rates that are nearer than this are alike */
+
 /** Judge one setting. Pure. */
 STK_API void stk_judge(const stk_figures *figures, stk_verdict *out);
+
+/** One setting of a sweep, that differs from another in one option alone. */
+typedef struct stk_sweep_point {
+    char knob[32], value[32];
+    double samples_per_s;
+    double least, most; /**< of all its runs; equal to `samples_per_s` where there was one */
+} stk_sweep_point;
+
+/** Whether two rates are the same as far as was measured: within STK_JUDGE_ALIKE, or of ranges that
+ * overlap. Pure. */
+STK_API bool stk_sweep_alike(const stk_sweep_point *a, const stk_sweep_point *b);
+/**
+ * Judge one setting beside others of its sweep. What was measured is quoted and not predicted: the
+ * advice is a value of `others` that gave more, or none where the one advised, or one on the way to
+ * it, gave no more. Pure.
+ *
+ * `self` is the setting's own rate; its knob and value are not looked at.
+ */
+STK_API void stk_judge_sweep(const stk_figures *figures, const stk_sweep_point *self,
+                             const stk_sweep_point *others, size_t n, stk_verdict *out);
+/** The first of `n` points of one option, in the order of their values, after which none gives
+ * more; n where the last one does, or there are fewer than three. Pure. */
+STK_API size_t stk_sweep_saturation(const stk_sweep_point *points, size_t n);
 
 /** As members of a JSON object without its braces, for stk_log_event(): the events "figures" and
  * "verdict", and the member "wait" of "ledger" (seconds). Return the length, as snprintf(). */

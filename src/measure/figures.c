@@ -73,6 +73,9 @@ const stk__figure stk__figures[] = {
     FIGURE("log_every", log_every, COUNT),
     FIGURE("io_threads", io_threads, CORES),
     FIGURE("chunks", chunks, TEXT),
+    FIGURE("bad_samples", bad_samples, COUNT),
+    FIGURE("picture_pixels", picture_pixels, COUNT),
+    FIGURE("picture_side", picture_side, COUNT),
 #define WAIT(NAME, name, text) FIGURE("wait_" #name, waits[STK_WAIT_##NAME], REAL),
     STK_WAIT_LIST(WAIT)
 #undef WAIT

@@ -64,10 +64,37 @@ void stk__verdict_advise_chunks(const stk__case *v, stk_verdict *out)
     snprintf(out->value, sizeof out->value, "%.31s", chunks);
 }
 
+/*
+ * No setting gets more out of the cores than they have: a step takes at least the CPU time of its
+ * work, its own and the loader's of all ranks, divided by the cores that other programs leave.
+ */
+static double cores_bound(const stk__case *v)
+{
+    const stk_figures *f = v->f;
+    const double own =
+        f->spin ? ratio(v->step, STK_MAX(f->step_stretch, 1.0)) * f->compute_cores : 0;
+    const double work = (ratio(f->cpu_s, (double)f->steps) + own) * v->ranks;
+    const double least = ratio(work, STK_MAX((double)f->usable_cores - f->other_cores, 1.0));
+
+    return STK_MAX(1.0, ratio(v->wait + v->step + v->beside, least));
+}
+
+/* Too few steps for any share of them to be one. */
+static void say_few(const stk__case *v, stk_verdict *out)
+{
+    if (v->f->steps < STK_JUDGE_STEPS)
+        stk__verdict_say(out, " Only %.0f step%s: take no figure of so few for granted.",
+                         (double)v->f->steps, v->f->steps == 1 ? "" : "s");
+}
+
 /* The last sentence: what to change, what it gives, and which ratio that is. */
 static void say_advice(stk_verdict *out, const stk__case *v)
 {
     if (!out->knob[0] || !out->value[0])
+        return;
+    if (v->f->usable_cores && out->gain > 1)
+        out->gain = STK_MIN(out->gain, cores_bound(v));
+    if (stk__sweep_settle(v, out))
         return;
     stk__verdict_say(out, " Set %s to %s", out->knob, out->value);
     if (out->gain > 1.005)
@@ -84,7 +111,7 @@ double stk__gain_to(const stk__case *v, double step, double wait)
 }
 
 /* Workers of a rank that the rule of thumb leaves; a step that sleeps computes elsewhere. */
-static double workers_advised(const stk__case *v)
+double stk__workers_advised(const stk__case *v)
 {
     return (double)stk_cores_workers(v->f->usable_cores, v->f->spin ? v->f->compute_cores : 1,
                                      (uint32_t)v->ranks);
@@ -115,7 +142,7 @@ void stk__verdict_say_waits(stk_verdict *out, const stk__case *v)
 static bool judge_oversubscribed(const stk__case *v, stk_verdict *out)
 {
     const stk_figures *f = v->f;
-    double advised = workers_advised(v);
+    double advised = stk__workers_advised(v);
 
     const double share =
         ratio(v->step, v->step + v->wait + v->beside) * (1 - 1 / STK_MAX(f->step_stretch, 1.0));
@@ -123,6 +150,9 @@ static bool judge_oversubscribed(const stk__case *v, stk_verdict *out)
     /* A step that sleeps has no core to lose, and what is waited for may cost more. */
     if (!f->spin || f->step_stretch <= STK_JUDGE_STRETCH || v->workers <= advised ||
         share < STK_JUDGE_STRETCHED * v->lost)
+        return false;
+    /* Where next to nothing is waited for, a slower step may as well be other programs'. */
+    if (v->lost < STK_JUDGE_WAIT && f->other_cores >= STK_JUDGE_DISTURBED)
         return false;
     out->limit = STK_LIMIT_OVERSUBSCRIBED;
     out->limit_share = share;
@@ -151,7 +181,7 @@ static bool judge_late(const stk__case *v, stk_verdict *out)
     const double share = (1 - v->lost) * (1 - 1 / STK_MAX(f->step_stretch, 1.0));
 
     if (f->spin || f->no_step || f->step_stretch <= STK_JUDGE_STRETCH || v->cpu < STK_JUDGE_BUSY ||
-        share < STK_JUDGE_STRETCHED * v->lost)
+        v->lost < STK_JUDGE_WAIT || share < STK_JUDGE_STRETCHED * v->lost)
         return false;
     const stk_verdict empty = *out;
     /* Waits for a core come on top; others are not what limits. */
@@ -181,13 +211,18 @@ static bool judge_step(const stk__case *v, stk_verdict *out)
         100 * ratio(v->step, v->step + v->wait + v->beside), 100 * v->lost,
         stk__gain_to(v, v->step, 0));
     stk__beside_say_shares(v, out);
-    if (v->f->step_stretch > STK_JUDGE_STRETCH)
-        stk__verdict_say(
-            out,
-            " But beside the loader the step takes %.2fx the time it takes alone: cheaper "
-            "preparation, or caches "
-            "that hold prepared samples (cache: decoded), would give it back.",
-            v->f->step_stretch);
+    if (v->f->step_stretch <= STK_JUDGE_STRETCH)
+        return true;
+    stk__verdict_say(out,
+                     " But the step takes %.2fx the time it takes alone: ", v->f->step_stretch);
+    if (v->f->other_cores >= STK_JUDGE_DISTURBED)
+        stk__verdict_say(out,
+                         "other programs keep %.1f of %u usable cores busy, so measure again "
+                         "without them.",
+                         v->f->other_cores, v->f->usable_cores);
+    else
+        stk__verdict_say(out, "cheaper preparation, or caches that hold prepared samples (cache: "
+                              "decoded), would give it back.");
     return true;
 }
 
@@ -199,7 +234,7 @@ static bool judge_one_core(const stk__case *v, stk_verdict *out)
     const double storage = ratio(f->read_seconds, (double)f->steps * (double)f->io_depth);
     if (f->num_workers != 0 || storage >= STK_JUDGE_STORAGE * v->wait)
         return false;
-    double advised = workers_advised(v);
+    double advised = stk__workers_advised(v);
     /* What is not work is waiting for storage: no core does it, and ahead of time it overlaps with
      * all else. */
     double work = STK_MIN(v->wait, ratio(f->prepare_busy, (double)f->steps));
@@ -257,153 +292,6 @@ static bool judge_storage(const stk__case *v, stk_verdict *out)
     return true;
 }
 
-/* All cores decode: only less to decode helps. */
-static void judge_decode(const stk__case *v, stk_verdict *out)
-{
-    const stk_figures *f = v->f;
-
-    out->limit = STK_LIMIT_DECODE;
-    stk__verdict_say(
-        out,
-        "Decode-bound: %.0f worker%s on %u usable core%s, busy %.0f %% of the time, spend %.0f %% "
-        "of it "
-        "decoding pictures (%.3g ms each",
-        v->workers * v->ranks, v->workers * v->ranks == 1 ? "" : "s", f->usable_cores,
-        f->usable_cores == 1 ? "" : "s", 100 * v->busy,
-        100 * ratio(f->decode_seconds, f->prepare_busy),
-        MS * ratio(f->decode_seconds, (double)f->pictures));
-    if (f->entropy_share > 0)
-        stk__verdict_say(out, ", about %.0f %% of that entropy decoding", 100 * f->entropy_share);
-    stk__verdict_say(out, ").");
-    stk__verdict_say_waits(out, v);
-    stk__verdict_say(
-        out,
-        " Smaller pictures would help: 'stoker convert images:DIR OUT --max-side 512' re-packs "
-        "them once; so would augmentation on the device, or more cores.");
-    if (!f->no_step)
-        stk__verdict_say(out, " No wait at all would be %.2fx the samples/s.",
-                         stk__gain_to(v, v->step, 0));
-}
-
-/* Workers that are busy and yet do not compute: they wait for something of their own. */
-static bool workers_sleep(const stk__case *v)
-{
-    const stk_figures *f = v->f;
-
-    return (f->runnable_s > 0 || v->cpu < STK_JUDGE_BUSY) &&
-           ratio(f->cpu_s + f->runnable_s, f->prepare_busy) < STK_JUDGE_ASLEEP;
-}
-
-static void say_more_workers(const stk__case *v, stk_verdict *out, double advised)
-{
-    const stk_figures *f = v->f;
-
-    out->limit = STK_LIMIT_WORKERS;
-    stk__verdict_advise(out, "num_workers", advised);
-    out->gain = STK_MIN(advised / STK_MAX(1.0, v->workers), stk__gain_to(v, v->step, 0));
-    stk__verdict_say(out,
-                     "Too few workers: %.0f busy %.0f %% of the time, while %.0f %% of %u usable "
-                     "cores are in use.",
-                     v->workers, 100 * v->busy, 100 * STK_MIN(1.0, v->cpu), f->usable_cores);
-    if (workers_sleep(v))
-        stk__verdict_say(out,
-                         " They compute only %.0f %% of that and sleep the rest, so there may be "
-                         "more of them than cores.",
-                         100 * ratio(f->cpu_s, f->prepare_busy));
-    stk__verdict_say_waits(out, v);
-}
-
-/* Most of what is decoded is in no sample: other chunks help more than other settings. */
-static bool says_over_read(const stk__case *v, stk_verdict *out)
-{
-    const stk_figures *f = v->f;
-    const double vain = ratio((double)f->bytes_decoded, (double)f->bytes_taken);
-
-    if (!f->bytes_taken || vain < STK_JUDGE_OVER_READ)
-        return false;
-    out->limit = STK_LIMIT_OVER_READ;
-    out->gain = STK_MIN(vain, stk__gain_to(v, v->step, 0));
-    stk__verdict_say(out, "Too much is decoded: %.1f bytes of chunks for each one in a sample.",
-                     vain);
-    stk__verdict_say_waits(out, v);
-    stk__verdict_say(out, " 'stoker chunks' names the chunk shape that suits the windows; shuffle: "
-                          "block takes all windows of a chunk while it is there, and cache: "
-                          "decoded keeps it.");
-    stk__verdict_advise_chunks(v, out);
-    return true;
-}
-
-/* Threads that have nothing to do most of the time, and come too late when they have. */
-static bool says_idle(const stk__case *v, stk_verdict *out)
-{
-    const stk_figures *f = v->f;
-
-    if (v->workers < 1 || v->busy >= STK_JUDGE_IDLE || workers_sleep(v))
-        return false;
-    out->limit = STK_LIMIT_CORES;
-    stk__verdict_say(
-        out,
-        "The workers come too late: %.0f worker%s work%s only %.0f %% of the time, and "
-        "the step waits until they get a core.",
-        v->workers * v->ranks, v->workers * v->ranks == 1 ? "" : "s",
-        v->workers * v->ranks == 1 ? "s" : "", 100 * v->busy);
-    stk__verdict_say_waits(out, v);
-    if (f->other_cores >= 0.5)
-        stk__verdict_say(out, " Other programs keep %.1f of %u usable cores busy.", f->other_cores,
-                         f->usable_cores);
-    stk__verdict_say(out, " Leave them the cores alone, or prepare in the thread of the step "
-                          "(num_workers 0) where that is little work.");
-    return true;
-}
-
-void stk__say_cores(const stk__case *v, stk_verdict *out)
-{
-    const stk_figures *f = v->f;
-    const double advised = workers_advised(v);
-
-    if (says_over_read(v, out) || says_idle(v, out))
-        return;
-
-    if (workers_sleep(v)) {
-        say_more_workers(v, out, STK_MAX(advised, 2 * v->workers));
-        return;
-    }
-    if (v->workers < advised && v->cpu < STK_JUDGE_BUSY) {
-        say_more_workers(v, out, advised);
-        return;
-    }
-    if (ratio(f->decode_seconds, f->prepare_busy) >= STK_JUDGE_DECODE) {
-        judge_decode(v, out);
-        return;
-    }
-    out->limit = STK_LIMIT_CORES;
-    stk__verdict_say(
-        out,
-        "%s: %.0f worker%s work%s %.0f %% of the time, and %.0f %% of %u usable core%s in use.",
-        v->cpu >= STK_JUDGE_BUSY ? "All cores are busy"
-                                 : "All workers are busy, and no core is left over for more",
-        v->workers * v->ranks, v->workers * v->ranks == 1 ? "" : "s",
-        v->workers * v->ranks == 1 ? "s" : "", 100 * v->busy, 100 * STK_MIN(1.0, v->cpu),
-        f->usable_cores, f->usable_cores == 1 ? " is" : "s are");
-    stk__verdict_say_waits(out, v);
-    if (v->workers * v->ranks > f->usable_cores) {
-        stk__verdict_say(out, " More threads than cores only take turns: %.0f in all would do.",
-                         advised * v->ranks);
-        stk__verdict_advise(out, "num_workers", advised);
-    } else {
-        stk__verdict_say(out, " More workers do not help any more.");
-    }
-    stk__verdict_say(
-        out,
-        " Less work for each sample helps (%.3g CPU-seconds per 1,000 now): smaller or packed "
-        "samples (stoker convert), a cheaper transform, augmentation on the device, cache: decoded "
-        "where the samples fit into memory, or more cores.",
-        f->cpu_s_per_1000);
-    if (!f->no_step)
-        stk__verdict_say(out, " No wait at all would be %.2fx the samples/s.",
-                         stk__gain_to(v, v->step, 0));
-}
-
 static bool judge_cores(const stk__case *v, stk_verdict *out)
 {
     if (v->busy < STK_JUDGE_BUSY && v->cpu < STK_JUDGE_BUSY)
@@ -440,30 +328,71 @@ static void say_remarks(const stk_figures *f, stk_verdict *out)
                          f->leak_bytes_per_epoch / (1024.0 * 1024.0));
 }
 
-void stk_judge(const stk_figures *figures, stk_verdict *out)
+/* Before all else: data that is not trained on is worse than data that is late. */
+static bool judge_bad(const stk_figures *f, stk_verdict *out)
+{
+    const double all = (double)f->samples + (double)f->bad_samples;
+
+    if (!f->bad_samples)
+        return false;
+    if (!f->samples) {
+        out->limit = STK_LIMIT_UNKNOWN;
+        stk__verdict_say(out,
+                         "All %.0f samples are bad: every batch was empty, and nothing was "
+                         "measured. The first reasons stand below.",
+                         all);
+        return true;
+    }
+    stk__verdict_say(out, "%.0f of %.0f samples (%.1f %%) are bad and were left out or replaced. ",
+                     (double)f->bad_samples, all, 100 * ratio((double)f->bad_samples, all));
+    return false;
+}
+
+static void judge_case(const stk__case *v, stk_verdict *out)
 {
     static bool (*const cases[])(const stk__case *, stk_verdict *) = {
         judge_oversubscribed, judge_late,       stk__judge_beside, judge_step,
         judge_one_core,       stk__judge_waits, judge_storage,     judge_cores,
     };
-    stk__case v = look(figures);
+    const stk_figures *f = v->f;
 
     *out = (stk_verdict){
-        .struct_size = sizeof *out, .lost_share = v.lost, .second = STK_LIMIT_UNKNOWN, .gain = 1};
-    if (figures->steps == 0) {
+        .struct_size = sizeof *out, .lost_share = v->lost, .second = STK_LIMIT_UNKNOWN, .gain = 1};
+    if (judge_bad(f, out))
+        return;
+    if (f->steps == 0) {
         out->limit = STK_LIMIT_UNKNOWN;
         stk__verdict_say(out, "Nothing was measured.");
         return;
     }
     for (size_t i = 0; i <= STK_COUNT(cases); i++) {
         if (i == STK_COUNT(cases))
-            judge_unknown(&v, out);
-        else if (cases[i](&v, out))
+            judge_unknown(v, out);
+        else if (cases[i](v, out))
             break;
     }
-    say_advice(out, &v);
-    stk__beside_remark(&v, out);
-    say_remarks(figures, out);
+    say_advice(out, v);
+    stk__beside_remark(v, out);
+    say_few(v, out);
+    say_remarks(f, out);
+}
+
+void stk_judge(const stk_figures *figures, stk_verdict *out)
+{
+    const stk__case v = look(figures);
+
+    judge_case(&v, out);
+}
+
+void stk_judge_sweep(const stk_figures *figures, const stk_sweep_point *self,
+                     const stk_sweep_point *others, size_t n, stk_verdict *out)
+{
+    stk__case v = look(figures);
+
+    v.self = self;
+    v.others = others;
+    v.num_others = n;
+    judge_case(&v, out);
 }
 
 const char *stk_limit_name(stk_limit limit)

@@ -28,6 +28,8 @@ typedef struct stk__case {
     double free_cores;    /* cores for the workers of one rank, beside the step's */
     double busy, starved; /* shares of the workers' time: at work, waiting for reads */
     double cpu;           /* share of all usable cores that work */
+    const stk_sweep_point *self, *others; /* of the sweep it belongs to; NULL: it stands alone */
+    size_t num_others;
 } stk__case;
 
 /* Append to the paragraph. */
@@ -38,7 +40,10 @@ void stk__verdict_advise(stk_verdict *out, const char *knob, double value);
 void stk__verdict_advise_chunks(const stk__case *v, stk_verdict *out);
 /* Factor in samples/s when the wait of a step shrinks to `wait` and the step to `step`. */
 double stk__gain_to(const stk__case *v, double step, double wait);
-/* The verdict where preparation limits: more workers, less decoding or less work. */
+/* Workers of a rank that the rule of thumb leaves; a step that sleeps computes elsewhere. */
+double stk__workers_advised(const stk__case *v);
+/* The verdict where preparation limits: more workers, less decoding or less work
+ * (verdict_cores.c). */
 void stk__say_cores(const stk__case *v, stk_verdict *out);
 /* What the waits were for tells (verdict_waits.c); false where it is not known. */
 bool stk__judge_waits(const stk__case *v, stk_verdict *out);
@@ -53,6 +58,9 @@ double stk__beside_sum(const stk_figures *f);
 bool stk__judge_beside(const stk__case *v, stk_verdict *out);
 /* " validation 8.0 %, callbacks ...": those worth a word; nothing where none is. */
 void stk__beside_say_shares(const stk__case *v, stk_verdict *out);
+/* Compare the advice with what the sweep has measured; true: a sentence about it was said
+ * (verdict_sweep.c). */
+bool stk__sweep_settle(const stk__case *v, stk_verdict *out);
 /* One that costs much beside another limit. */
 void stk__beside_remark(const stk__case *v, stk_verdict *out);
 

@@ -121,7 +121,8 @@ bool stk__judge_beside(const stk__case *v, stk_verdict *out)
     const double share = share_of(v, which);
     const char *name = rows[which].name;
 
-    if (share < STK_JUDGE_BESIDE || share < v->lost)
+    /* Of few steps the first, which are unlike the others, are too large a part. */
+    if (v->f->steps < STK_JUDGE_STEPS || share < STK_JUDGE_BESIDE || share < v->lost)
         return false;
     out->limit = rows[which].limit;
     out->limit_share = share;
@@ -140,7 +141,8 @@ void stk__beside_remark(const stk__case *v, stk_verdict *out)
     const int which = greatest(v);
     const double share = share_of(v, which);
 
-    if (share < STK_JUDGE_BESIDE || rows[which].limit == out->limit || out->limit == STK_LIMIT_STEP)
+    if (v->f->steps < STK_JUDGE_STEPS || share < STK_JUDGE_BESIDE ||
+        rows[which].limit == out->limit || out->limit == STK_LIMIT_STEP)
         return;
     stk__verdict_say(out, " Beside it, %s %s %.1f %% of the time.", rows[which].name,
                      rows[which].verb, 100 * share);

@@ -11,6 +11,7 @@
 #include "../../cli/bench_ladder.c"
 #include "../../cli/bench_ledger.c"
 #include "../../cli/bench_report.c"
+#include "../../cli/bench_sweep.c"
 #include "../../cli/output.c"
 #include "../../cli/table.c"
 
@@ -244,6 +245,109 @@ static void test_ladder(void **state)
     free(text);
 }
 
+/* ---- Sweeps ---------------------------------------------------------------------------------- */
+
+/* `--spin --num-workers 0,1,2,4`: no worker gives more, and the ceiling less than all. */
+static struct bench_setting swept[5];
+static struct bench_row sweep[5];
+
+static void make_sweep(const double *rates)
+{
+    static const int64_t workers[4] = {0, 1, 2, 4};
+
+    memset(sweep, 0, sizeof sweep);
+    memset(swept, 0, sizeof swept);
+    for (int i = 0; i < 5; i++) {
+        stk_figures f = {.struct_size = sizeof f,
+                         .steps = 100,
+                         .samples = 6400,
+                         .samples_per_s = rates[i],
+                         .ceiling_samples_per_s = rates[4],
+                         .wall = 6400 / rates[i],
+                         .step_time = 0.5 * 64 / rates[i],
+                         .step_stretch = 1,
+                         .usable_cores = 4,
+                         .compute_cores = 1,
+                         .ranks = 1};
+        f.wait.mean = f.step_time;
+        f.num_workers = i < 4 ? workers[i] : 0;
+        f.prepare_busy = f.cpu_s = f.wall / 2;
+        sweep[i].setting = &swept[i];
+        sweep[i].judged = sweep[i].sum.figures = f;
+        sweep[i].least = sweep[i].most = rates[i];
+        sweep[i].runs = 1;
+        sweep[i].ended = true;
+        swept[i].free_data = i == 4;
+        snprintf(swept[i].label, BENCH_LABEL, "cache=none num_workers=%d shuffle=true",
+                 (int)f.num_workers);
+    }
+}
+
+static void print_sweep(FILE *out)
+{
+    bench_sweep_print(out, 0, sweep, 5, extreme(sweep, 5, true));
+    print_ceiling(out, 0, extreme(sweep, 5, true));
+}
+
+static void test_sweep(void **state)
+{
+    stk_verdict v;
+
+    (void)state;
+    make_sweep((const double[]){1600, 1440, 1400, 1300, 1700});
+    bench_judge(sweep, 5, 0, &v);
+    assert_string_equal(v.knob, "");
+    assert_non_null(
+        strstr(v.text, "measured in this sweep: 1440 samples/s, no more than the 1600"));
+    char *text = printed(print_sweep);
+    assert_non_null(strstr(text, "No gain from num_workers 0 on: 1600 samples/s with 0, 1440 "
+                                 "samples/s with 1"));
+    assert_null(strstr(text, "impossible"));
+    free(text);
+    /* Workers help up to two; more than there would be without data is none. */
+    make_sweep((const double[]){500, 1000, 1600, 1590, 1500});
+    bench_judge(sweep, 5, 0, &v);
+    assert_string_equal(v.knob, "num_workers");
+    assert_string_equal(v.value, "2");
+    assert_true(v.gain > 3.19 && v.gain < 3.21);
+    text = printed(print_sweep);
+    assert_non_null(strstr(text, "No gain from num_workers 2 on"));
+    assert_non_null(strstr(text, "106.7"));
+    assert_non_null(strstr(text, "impossible"));
+    free(text);
+    /* Settings that differ in two options are no neighbours. */
+    snprintf(swept[1].label, BENCH_LABEL, "cache=decoded num_workers=1 shuffle=true");
+    snprintf(swept[2].label, BENCH_LABEL, "cache=decoded num_workers=2 shuffle=true");
+    bench_judge(sweep, 5, 0, &v);
+    assert_string_equal(v.value, "4");
+    assert_true(bench_alike(&sweep[2], &sweep[3]) && !bench_alike(&sweep[0], &sweep[1]));
+    sweep[0].most = 1001;
+    sweep[1].least = 499;
+    assert_true(bench_alike(&sweep[0], &sweep[1]));
+}
+
+/* The waits that the verdict names are those that the ledger divides. */
+static void print_waits(FILE *out)
+{
+    bench_ledger_print(out, 0, &sweep[0]);
+}
+
+static void test_one_figure_of_waits(void **state)
+{
+    stk_verdict v;
+
+    (void)state;
+    make_sweep((const double[]){1600, 1440, 1400, 1300, 1700});
+    sweep[0].judged.waits[STK_WAIT_WORKER] = 0.125 * sweep[0].judged.wall;
+    bench_judge(sweep, 1, 0, &v);
+    assert_non_null(strstr(v.text, "50.0 % of the time"));
+    char *text = printed(print_waits);
+    assert_string_equal(
+        text, "Of the waits (50.0 % of the time) were for a free worker 25.0 %, the thread "
+              "of the step itself,\noutside the loader, 75.0 %.\n");
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -253,6 +357,8 @@ int main(void)
         cmocka_unit_test(test_hashes_are_merged_by_position),
         cmocka_unit_test(test_ranks_are_summed),
         cmocka_unit_test(test_ladder),
+        cmocka_unit_test(test_sweep),
+        cmocka_unit_test(test_one_figure_of_waits),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

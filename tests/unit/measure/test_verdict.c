@@ -11,11 +11,20 @@ static void test_decode(void **state)
     f.pictures = 64000;
     f.decode_seconds = 0.501 * f.prepare_busy;
     f.entropy_share = 0.7;
+    f.picture_side = 224;
+    f.picture_pixels = f.pictures * 1000 * 1000;
     stk_verdict v = judge(&f);
     assert_int_equal(v.limit, STK_LIMIT_DECODE);
     assert_string_equal(stk_limit_name(v.limit), "decode");
     assert_non_null(strstr(v.text, "about 70 % of that entropy decoding"));
-    assert_non_null(strstr(v.text, "--max-side"));
+    assert_non_null(strstr(v.text, "--max-side 448' re-packs them once, with 20 % of the pixels"));
+    /* Pictures that are small already, or of a size that is not known, are not to be packed. */
+    f.picture_pixels = f.pictures * 448 * 448;
+    assert_null(strstr(judge(&f).text, "--max-side"));
+    f.picture_pixels = f.pictures * 600 * 600;
+    assert_non_null(strstr(judge(&f).text, "--max-side"));
+    f.picture_pixels = 0;
+    assert_null(strstr(judge(&f).text, "--max-side"));
     f.decode_seconds = 0.499 * f.prepare_busy;
     v = judge(&f);
     assert_int_equal(v.limit, STK_LIMIT_CORES);
@@ -405,9 +414,14 @@ static void test_late_step(void **state)
     f.step_stretch = 2;
     f.cpu_s = 4 * f.wall;
     f.prepare_busy = 2 * f.wall;
+    /* Next to nothing is waited for: the step is the limit, whatever made it longer. */
     stk_verdict v = judge(&f);
+    assert_int_equal(v.limit, STK_LIMIT_STEP);
+    assert_non_null(strstr(v.text, "2.00x the time it takes alone"));
+    f.wait.mean = 0.0006;
+    v = judge(&f);
     assert_int_equal(v.limit, STK_LIMIT_CORES);
-    assert_true(v.limit_share > 0.499 && v.limit_share < 0.501);
+    assert_true(v.limit_share > 0.471 && v.limit_share < 0.472);
     assert_non_null(strstr(v.text, "gets its core late"));
     /* Waits for a core come on top. */
     f.wait.mean = 0.010;
