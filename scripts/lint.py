@@ -8,6 +8,9 @@ import re
 import sys
 from pathlib import Path
 
+import mutants
+import readers
+
 MAX_FILE_LINES = 600
 MAX_FUNCTION_LINES = 150
 MAX_COMPLEXITY = 25
@@ -194,6 +197,8 @@ def main():
     for folder in sorted(p for p in (root / "src").iterdir() if p.is_dir() and any(p.rglob("*.c"))):
         if not (folder / f"{folder.name}.h").exists():
             problem(folder.relative_to(root), 1, f"no seam header {folder.name}.h")
+    mutants.check(root, problem)
+    readers.check(root, problem, strip)
     print("\n".join(problems) if problems else f"lint: {len(files)} files follow the rules")
     return 1 if problems else 0
 
