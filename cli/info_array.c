@@ -116,7 +116,7 @@ static stk_status find_stats(const struct survey *survey, struct found *f, stk_e
         return STK_OK;
     }
     stk_status status = stk_array_stats_compute(f->array, stop, NULL, &f->stats, err);
-    if (status == STK_ENOTSUP) /* texts and bytes have none */
+    if (status == STK_EKIND) /* texts and bytes have none */
         return STK_OK;
     if (status != STK_OK)
         return status;

@@ -23,7 +23,7 @@ static inline void fuzz_require(bool condition)
 static inline bool fuzz_sound(stk_status status, const char *reason)
 {
     bool known = status == STK_EFORMAT || status == STK_ETRUNCATED || status == STK_ECHECKSUM ||
-                 status == STK_ELIMIT || status == STK_ENOTSUP;
+                 status == STK_ELIMIT || status == STK_EKIND;
 
     return status == STK_OK || (known && reason && *reason);
 }

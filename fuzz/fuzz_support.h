@@ -185,7 +185,7 @@ static inline unsigned fuzz_prepare(fuzz_batch *b, uint64_t first, size_t n)
                 FUZZ_CHECK(v->data && v->size == v->capacity);
                 sum += fuzz_sum(v->data, v->size);
             } else {
-                FUZZ_CHECK(stk_status_is_permanent(samples[i].status));
+                FUZZ_CHECK(stk_status_fault(samples[i].status) == STK_FAULT_SAMPLE);
             }
             free(v->out);
         }

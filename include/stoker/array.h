@@ -64,7 +64,7 @@ typedef struct stk_array_info {
  * ("data.zarr/t2m?missing=error") go before those of `options`, which may be NULL. Blocks.
  *
  * Ownership: *out is the caller's, ended with stk_array_close(). Errors name object, value, remedy:
- * STK_ENOENT, STK_EFORMAT, STK_ENOTSUP (a type, codec or extension by name), STK_ELIMIT, ...
+ * STK_ENOENT, STK_EFORMAT, STK_EKIND (a type, codec or extension by name), STK_ELIMIT, ...
  */
 STK_API STK_NODISCARD stk_status stk_array_open(stk_context *context, const char *url,
                                                 const stk_array_options *options, stk_array **out,
@@ -150,7 +150,7 @@ typedef struct stk_array_stats {
 /**
  * Read all of a real-valued array, each chunk once, and compute its statistics; shows progress.
  * `stop` (may be NULL) is asked often and ends it with STK_ECANCELED. Blocks.
- * Errors: STK_ENOTSUP: complex numbers, texts and bytes have none; those of reading.
+ * Errors: STK_EKIND: complex numbers, texts and bytes have none; those of reading.
  */
 STK_API STK_NODISCARD stk_status stk_array_stats_compute(stk_array *array, bool (*stop)(void *user),
                                                          void *user, stk_array_stats *out,

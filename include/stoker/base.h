@@ -32,44 +32,57 @@ extern "C" {
 STK_API const char *stk_version(void);
 
 /*
- * The one list of statuses: X(name, value, permanent, text). 0 is good, positives are answers,
- * negatives are failures. "permanent" says that trying again gives the same result: only such
- * failures of a sample are skipped or replaced by `on_error`; the others are retried and then fail,
- * so that no outcome depends on timing.
+ * Whose fault a failure is. It decides, and nothing else does, what becomes of it: a sample's is
+ * what `on_error` skips or replaces; the machine's may pass, so it is tried again and then fails
+ * the run by name; the others fail at once. So no outcome depends on timing, and a refused
+ * configuration never passes for bad data.
  */
+typedef enum stk_fault {
+    STK_FAULT_NONE = 0, /**< no failure: an answer */
+    STK_FAULT_SAMPLE,   /**< of the data: trying again gives the same */
+    STK_FAULT_MACHINE,  /**< of memory, system or storage: it may pass */
+    STK_FAULT_CALLER,   /**< of a call, an option, or of what this machine or build cannot do */
+    STK_FAULT_STOKER    /**< a defect of the library */
+} stk_fault;
+
+/* The one list of statuses: X(name, value, fault, text). 0 is good, positives are answers,
+ * negatives are failures. */
 #define STK_STATUS_LIST(X)                                                                         \
-    X(STK_OK, 0, 0, "good")                                                                        \
-    X(STK_EOS, 1, 0, "end of the epoch")                                                           \
-    X(STK_EAGAIN, 2, 0, "nothing yet, the time given has passed")                                  \
+    X(STK_OK, 0, NONE, "good")                                                                     \
+    X(STK_EOS, 1, NONE, "end of the epoch")                                                        \
+    X(STK_EAGAIN, 2, NONE, "nothing yet, the time given has passed")                               \
     /* The caller's doing. */                                                                      \
-    X(STK_EINVAL, -1, 1, "invalid argument")                                                       \
-    X(STK_ENOTSUP, -2, 1, "not supported")                                                         \
-    X(STK_EMISMATCH, -3, 1, "state or data of something else")                                     \
-    X(STK_EBUSY, -4, 0, "all of it is in use")                                                     \
-    X(STK_EFORK, -5, 1, "handle used after fork")                                                  \
-    X(STK_ECANCELED, -6, 0, "canceled")                                                            \
+    X(STK_EINVAL, -1, CALLER, "invalid argument")                                                  \
+    /* By this machine, this build or this driver; data that nobody reads is STK_EKIND. */         \
+    X(STK_ENOTSUP, -2, CALLER, "not supported")                                                    \
+    X(STK_EMISMATCH, -3, CALLER, "state or data of something else")                                \
+    X(STK_EBUSY, -4, CALLER, "all of it is in use")                                                \
+    X(STK_EFORK, -5, CALLER, "handle used after fork")                                             \
+    X(STK_ECANCELED, -6, CALLER, "canceled")                                                       \
     /* Resources. */                                                                               \
-    X(STK_ENOMEM, -20, 0, "out of memory")                                                         \
-    X(STK_EBUDGET, -21, 1, "does not fit the memory budget")                                       \
-    X(STK_ETHREAD, -22, 0, "could not start a thread")                                             \
-    X(STK_ESYSTEM, -23, 0, "a system call failed")                                                 \
+    X(STK_ENOMEM, -20, MACHINE, "out of memory")                                                   \
+    /* Of a sample: too large for the budget whatever else is at work. */                          \
+    X(STK_EBUDGET, -21, SAMPLE, "does not fit the memory budget")                                  \
+    X(STK_ETHREAD, -22, MACHINE, "could not start a thread")                                       \
+    X(STK_ESYSTEM, -23, MACHINE, "a system call failed")                                           \
     /* Storage. */                                                                                 \
-    X(STK_EIO, -40, 0, "input/output error")                                                       \
-    X(STK_ENOENT, -41, 1, "not found")                                                             \
-    X(STK_EACCES, -42, 1, "permission denied")                                                     \
-    X(STK_ETRUNCATED, -43, 1, "ends too early")                                                    \
-    X(STK_ETIMEDOUT, -44, 0, "timed out")                                                          \
-    X(STK_ECHANGED, -45, 1, "changed while it was read")                                           \
-    X(STK_ENOSPC, -46, 0, "no space left")                                                         \
+    X(STK_EIO, -40, MACHINE, "input/output error")                                                 \
+    X(STK_ENOENT, -41, SAMPLE, "not found")                                                        \
+    X(STK_EACCES, -42, SAMPLE, "permission denied")                                                \
+    X(STK_ETRUNCATED, -43, SAMPLE, "ends too early")                                               \
+    X(STK_ETIMEDOUT, -44, MACHINE, "timed out")                                                    \
+    X(STK_ECHANGED, -45, SAMPLE, "changed while it was read")                                      \
+    X(STK_ENOSPC, -46, MACHINE, "no space left")                                                   \
     /* Data. */                                                                                    \
-    X(STK_EFORMAT, -60, 1, "damaged or not of this format")                                        \
-    X(STK_ELIMIT, -61, 1, "beyond a limit")                                                        \
-    X(STK_ECHECKSUM, -62, 1, "checksum does not match")                                            \
-    X(STK_EBADSAMPLES, -63, 1, "more bad samples than max_errors allows")                          \
-    X(STK_EINTERNAL, -99, 1, "defect in stoker")
+    X(STK_EFORMAT, -60, SAMPLE, "damaged or not of this format")                                   \
+    X(STK_ELIMIT, -61, SAMPLE, "beyond a limit")                                                   \
+    X(STK_ECHECKSUM, -62, SAMPLE, "checksum does not match")                                       \
+    X(STK_EBADSAMPLES, -63, SAMPLE, "more bad samples than max_errors allows")                     \
+    X(STK_EKIND, -64, SAMPLE, "of a kind that is not supported")                                   \
+    X(STK_EINTERNAL, -99, STOKER, "defect in stoker")
 
 typedef enum stk_status {
-#define STK_STATUS_ENUM(name, value, permanent, text) name = value,
+#define STK_STATUS_ENUM(name, value, fault, text) name = value,
     STK_STATUS_LIST(STK_STATUS_ENUM)
 #undef STK_STATUS_ENUM
 } stk_status;
@@ -78,6 +91,9 @@ typedef enum stk_status {
 STK_API const char *stk_status_name(stk_status status);
 /** One plain phrase for a status. Never NULL. Any thread. */
 STK_API const char *stk_status_text(stk_status status);
+/** Whose fault a status is; STK_FAULT_CALLER for a negative number that is none of the list, as the
+ * caller's own code may return. Any thread. */
+STK_API stk_fault stk_status_fault(stk_status status);
 
 /*
  * What a wait for a batch was for, along the way of the sample that completed it: X(NAME, name,
@@ -117,8 +133,6 @@ typedef struct stk_waits {
     uint64_t total_ns; /**< spent in asking for them */
     uint64_t parts_ns[STK_WAIT_PARTS];
 } stk_waits;
-/** Whether trying again cannot help. */
-STK_API bool stk_status_is_permanent(stk_status status);
 
 /** The room in which something happened: the folders of the source tree, in the order of a sample's
  * way. */

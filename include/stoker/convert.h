@@ -159,7 +159,7 @@ typedef void stk_survey_broken_fn(void *user, uint64_t index, const char *key, c
  * `class_counts` has room for dataset->num_classes numbers of samples looked at, by label; may be
  * NULL. `broken` may be NULL. Sums are exact, so the result does not depend on the number of
  * threads. Progress goes to the context's sink. Thread: one caller for a dataset. Blocks until all
- * is read. Errors: STK_ENOTSUP (no pictures), STK_ENOMEM, and failures of storage that may pass.
+ * is read. Errors: STK_EKIND (no pictures), STK_ENOMEM, and failures of storage that may pass.
  */
 STK_API STK_NODISCARD stk_status stk_survey_run(stk_dataset *dataset,
                                                 const stk_survey_options *options,

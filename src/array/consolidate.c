@@ -115,7 +115,7 @@ stk_status stk_group_consolidate(stk_context *context, const char *url, const ch
             status = stk__group_open(context, url, false, &g, err);
     }
     if (status == STK_OK && g->version != 3)
-        status = stk__fail(err, STK_ENOTSUP, STK_STAGE_ARRAY,
+        status = stk__fail(err, STK_EKIND, STK_STAGE_ARRAY,
                            "'%.200s' is a group of version 2; consolidate it with the program "
                            "that wrote it",
                            url);

@@ -168,7 +168,7 @@ static stk_status open_v3(stk_group *g, const json_t *document, bool consolidate
     if (!kind || strcmp(kind, "inline") != 0) {
         if (json_is_false(json_object_get(all, "must_understand")))
             return STK_OK;
-        return stk__fail_at(err, STK_ENOTSUP, STK_STAGE_ARRAY, STK__ZARR_V3, STK_NO_OFFSET,
+        return stk__fail_at(err, STK_EKIND, STK_STAGE_ARRAY, STK__ZARR_V3, STK_NO_OFFSET,
                             "zarr.json: consolidated metadata of the kind '%.80s' is not read",
                             kind ? kind : "?");
     }

@@ -97,7 +97,7 @@ static stk_status read_shape(cursor *c, stk__npy_header *h)
         return wrong(c, "'('");
     for (h->rank = 0; !take(c, ')');) {
         if (h->rank == STK_MAX_RANK)
-            return stk__fail_at(c->err, STK_ENOTSUP, STK_STAGE_DATASET, c->key,
+            return stk__fail_at(c->err, STK_EKIND, STK_STAGE_DATASET, c->key,
                                 c->base + (uint64_t)(c->at - c->begin),
                                 "%s has more than %d dimensions; reshape the array", c->key,
                                 STK_MAX_RANK);
@@ -114,7 +114,7 @@ static stk_status read_shape(cursor *c, stk__npy_header *h)
 static stk_status refuse(const cursor *c, const char *descr, const char *what, const char *remedy)
 {
     return stk__fail_at(
-        c->err, STK_ENOTSUP, STK_STAGE_DATASET, c->key, c->base + (uint64_t)(c->at - c->begin),
+        c->err, STK_EKIND, STK_STAGE_DATASET, c->key, c->base + (uint64_t)(c->at - c->begin),
         "%s is an array of %s (dtype %s), which is not read: %s", c->key, what, descr, remedy);
 }
 
@@ -229,7 +229,7 @@ stk_status stk__npy_measure(const void *data, uint64_t length, uint64_t file_siz
                             "again",
                             key, (unsigned long long)length);
     if (p[6] < 1 || p[6] > 3 || p[7] != 0)
-        return stk__fail_at(err, STK_ENOTSUP, STK_STAGE_DATASET, key, 6,
+        return stk__fail_at(err, STK_EKIND, STK_STAGE_DATASET, key, 6,
                             "%s is of npy version %u.%u; 1.0, 2.0 and 3.0 are read", key, p[6],
                             p[7]);
     uint64_t fixed = p[6] == 1 ? 10 : 12;

@@ -39,7 +39,7 @@ stk_status stk__npy_measure(const void *data, uint64_t length, uint64_t file_siz
 /*
  * Read the header, of which `data` holds the `length` bytes that stk__npy_measure() told, and check
  * that a file of `file_size` bytes holds exactly the data (or more, where `trailing` allows it).
- * Errors: STK_EFORMAT, STK_ETRUNCATED, STK_ENOTSUP (a type or rank that no sample can have).
+ * Errors: STK_EFORMAT, STK_ETRUNCATED, STK_EKIND (a type or rank that no sample can have).
  */
 stk_status stk__npy_parse(const void *data, uint64_t length, uint64_t file_size, bool trailing,
                           const char *key, stk__npy_header *out, stk_error *err);

@@ -290,7 +290,7 @@ static stk_status name_failure(const stk__slot_read *s, stk_error *err)
                         (unsigned long long)s->length, s->key, (unsigned long long)s->offset,
                         reason ? reason : stk_status_text(s->status),
                         s->status == STK_ETRUNCATED          ? "; copy or write it again"
-                        : stk_status_is_permanent(s->status) ? ""
+                        : stk_status_fault(s->status) != STK_FAULT_MACHINE ? ""
                                                              : "; trying again may help");
 }
 

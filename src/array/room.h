@@ -41,7 +41,7 @@ typedef struct stk__type {
 } stk__type;
 
 /* A NumPy code as "<f4", "|S8", ">M8[ns]", or a name as "float32". `descr` of records is a list.
- * Errors: STK_ENOTSUP by name, STK_EFORMAT, STK_ELIMIT. */
+ * Errors: STK_EKIND by name, STK_EFORMAT, STK_ELIMIT. */
 stk_status stk__type_numpy(const char *code, const char *key, stk__type *out, stk_error *err);
 stk_status stk__type_v2(const json_t *dtype, const char *key, stk__type *out, stk_error *err);
 stk_status stk__type_v3(const json_t *data_type, const char *key, stk__type *out, stk_error *err);

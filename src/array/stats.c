@@ -155,7 +155,7 @@ stk_status stk_array_stats_compute(stk_array *a, bool (*stop)(void *user), void 
                          "stk_array_stats_compute: an argument is NULL");
     STK_TRY(stk__context_check(a->context, err));
     if (!stk__array_numbers(&a->type, none, 0, none))
-        return stk__fail_at(err, STK_ENOTSUP, STK_STAGE_ARRAY, a->metadata_key, STK_NO_OFFSET,
+        return stk__fail_at(err, STK_EKIND, STK_STAGE_ARRAY, a->metadata_key, STK_NO_OFFSET,
                             "%s: values of %s have no mean; statistics are of real numbers",
                             a->metadata_key, a->type.name);
     s.has_missing = stk_array_missing(a, &s.missing_value);

@@ -12,7 +12,7 @@
 
 static stk_status refuse(const char *key, const char *name, const char *remedy, stk_error *err)
 {
-    return stk__fail_at(err, STK_ENOTSUP, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
+    return stk__fail_at(err, STK_EKIND, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
                         "%s: the data type '%.80s' is not read; %s", key, name, remedy);
 }
 

@@ -54,7 +54,7 @@ stk_status stk__zarr_known(const json_t *object, const char *const *known, const
         while (known[i] && strcmp(known[i], name) != 0)
             i++;
         if (!known[i] && !json_is_false(json_object_get(value, "must_understand")))
-            return stk__fail_at(err, STK_ENOTSUP, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
+            return stk__fail_at(err, STK_EKIND, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
                                 "%s: the extension '%.80s' is not known, and it does not say that "
                                 "a reader may ignore it (must_understand: false)",
                                 key, name);

@@ -42,7 +42,7 @@ stk_status stk__zarr_v2(stk_array *a, const json_t *m, const json_t *attributes,
     uint32_t rank = 0;
 
     if (json_integer_value(json_object_get(m, "zarr_format")) != 2)
-        return stk__fail_at(err, STK_ENOTSUP, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
+        return stk__fail_at(err, STK_EKIND, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
                             "%s: 'zarr_format' is not 2", key);
     a->format = "zarr v2";
     if (!order || (strcmp(order, "C") != 0 && strcmp(order, "F") != 0))

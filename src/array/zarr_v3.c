@@ -18,7 +18,7 @@ static const json_t *configuration_of(const json_t *extension)
 
 static stk_status refuse(const char *key, const char *what, const char *name, stk_error *err)
 {
-    return stk__fail_at(err, name ? STK_ENOTSUP : STK_EFORMAT, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
+    return stk__fail_at(err, name ? STK_EKIND : STK_EFORMAT, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
                         name ? "%s: the %s '%.80s' is not read" : "%s: the %s has no name%.0s", key,
                         what, name ? name : "");
 }
@@ -181,7 +181,7 @@ static stk_status read_codecs(stk_array *a, const json_t *codecs, const char *ke
         if (!is_named(codec, "sharding_indexed"))
             return leaf_chain(a, codecs, first, axes, key, err);
         if (first + 1 < n)
-            return stk__fail_at(err, STK_ENOTSUP, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
+            return stk__fail_at(err, STK_EKIND, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
                                 "%s: the codec '%.80s' behind sharding_indexed makes shards that "
                                 "cannot be read in part; put it among the codecs of the chunks",
                                 key,
@@ -261,7 +261,7 @@ stk_status stk__zarr_v3(stk_array *a, const json_t *m, const char *key, stk_erro
     const char *node = json_string_value(json_object_get(m, "node_type"));
 
     if (json_integer_value(json_object_get(m, "zarr_format")) != 3)
-        return stk__fail_at(err, STK_ENOTSUP, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
+        return stk__fail_at(err, STK_EKIND, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
                             "%s: 'zarr_format' is not 3", key);
     if (node && !strcmp(node, "group"))
         return stk__fail_at(err, STK_EMISMATCH, STK_STAGE_ARRAY, key, STK_NO_OFFSET,

@@ -17,7 +17,7 @@ const char *stk_version(void)
 const char *stk_status_name(stk_status status)
 {
     switch (status) {
-#define CASE(name, value, permanent, text)                                                         \
+#define CASE(name, value, fault, text)                                                             \
     case name:                                                                                     \
         return #name;
         STK_STATUS_LIST(CASE)
@@ -29,7 +29,7 @@ const char *stk_status_name(stk_status status)
 const char *stk_status_text(stk_status status)
 {
     switch (status) {
-#define CASE(name, value, permanent, text)                                                         \
+#define CASE(name, value, fault, text)                                                             \
     case name:                                                                                     \
         return text;
         STK_STATUS_LIST(CASE)
@@ -38,16 +38,16 @@ const char *stk_status_text(stk_status status)
     return "unknown status";
 }
 
-bool stk_status_is_permanent(stk_status status)
+stk_fault stk_status_fault(stk_status status)
 {
     switch (status) {
-#define CASE(name, value, permanent, text)                                                         \
+#define CASE(name, value, fault, text)                                                             \
     case name:                                                                                     \
-        return permanent;
+        return STK_FAULT_##fault;
         STK_STATUS_LIST(CASE)
 #undef CASE
     }
-    return true;
+    return status > STK_OK ? STK_FAULT_NONE : STK_FAULT_CALLER;
 }
 
 const char *stk_stage_name(stk_stage stage)
@@ -165,10 +165,12 @@ stk_status stk__status_of_errno(int error)
     case ECANCELED:
         return STK_ECANCELED;
     case EINVAL:
+        return STK_EINVAL;
     case ENAMETOOLONG:
     case ELOOP:
+        return STK_ELIMIT;
     case EISDIR:
-        return STK_EINVAL;
+        return STK_EKIND;
     case ENOSYS:
     case EOPNOTSUPP:
         return STK_ENOTSUP;

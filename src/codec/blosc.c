@@ -50,7 +50,7 @@ static stk_status read_header(frame *f, stk__pass *pass)
     f->length = load(in + 12);
     uint32_t both = FLAG_SHUFFLE | FLAG_BITS; /* blosc 2 marks its longer header so */
     if (in[0] >= VERSION_BLOSC2 || (f->flags & both) == both)
-        return stk__pass_fail(pass, STK_ENOTSUP,
+        return stk__pass_fail(pass, STK_EKIND,
                               "it is a frame of blosc 2, which is not read; write the array anew "
                               "with blosc 1 or zstd");
     if (f->size > pass->capacity)
@@ -217,7 +217,7 @@ static stk_status encode(const stk__step *step, stk__codec_state *state, stk__pa
         step->u.blosc.level, step->u.blosc.shuffle, (size_t)step->u.blosc.type_size, pass->length,
         in, pass->out, pass->capacity, step->u.blosc.name, (size_t)step->u.blosc.block_size, 1);
     if (n <= 0)
-        return stk__pass_fail(pass, n < 0 ? STK_ENOTSUP : STK_EINVAL,
+        return stk__pass_fail(pass, n < 0 ? STK_EKIND : STK_EINVAL,
                               "blosc could not compress the chunk; try cname lz4 or zstd");
     pass->got = (uint64_t)n;
     return STK_OK;

@@ -34,7 +34,7 @@ static stk_status check_sizes(stk__builder *b)
 stk_status stk__chain_view(stk__builder *b, uint32_t item)
 {
     if (!b->fixed)
-        return stk__chain_refuse(b, STK_ENOTSUP,
+        return stk__chain_refuse(b, STK_EKIND,
                                  "numbers of compressed data are not read; write the array with "
                                  "this filter first");
     if (b->item == item)

@@ -15,7 +15,7 @@
  * Errors of a decode or encode are a status and a reason: a static text that is never freed,
  * without the name of the object, ending in what to do. STK_EFORMAT damaged, or more bytes than the
  * chunk holds; STK_ETRUNCATED ends too early, or fewer bytes than the chunk holds; STK_ECHECKSUM;
- * STK_ENOTSUP a kind that is not read (blosc2 frames); STK_ELIMIT a decoder would need too much
+ * STK_EKIND a kind that is not read (blosc2 frames); STK_ELIMIT a decoder would need too much
  * memory (lzma dictionaries); STK_ENOMEM; STK_EINVAL values that the codec cannot hold (encode), or
  * sizes of the call that do not fit the chain.
  */
@@ -66,7 +66,7 @@ typedef struct stk__chain stk__chain;
 /*
  * Compile. Refused by name, with what to do: unknown codecs, a wrong order of codecs, wrong
  * configurations, object codecs (pickle, json2, msgpack2, vlen-*), sharding_indexed, sizes that
- * overflow. Ownership: *out is the caller's. Errors: STK_EFORMAT, STK_ENOTSUP, STK_ELIMIT,
+ * overflow. Ownership: *out is the caller's. Errors: STK_EFORMAT, STK_EKIND, STK_ELIMIT,
  * STK_ENOMEM, each in `err` with key and codec.
  */
 stk_status stk__chain_create(stk_context *ctx, const stk__chain_spec *spec, stk__chain **out,

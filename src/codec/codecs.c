@@ -65,7 +65,7 @@ static stk_status get_type(stk__builder *b, const json_t *config, const char *ke
         return wrong(b, key, "is not a type");
     if (!stk__number_parse(json_string_value(v), number))
         return stk__chain_refuse(
-            b, STK_ENOTSUP,
+            b, STK_EKIND,
             "its type is not one of bool, integers and floats of 1 to 8 bytes; "
             "write the array without this filter");
     return STK_OK;
@@ -357,7 +357,7 @@ static stk_status parse_delta(stk__builder *b, const json_t *config, const stk__
     char from = step.u.number.from.kind, to = step.u.number.to.kind;
     if ((from != 'f' && to == 'f') || (from == 'b') != (to == 'b'))
         return stk__chain_refuse(
-            b, STK_ENOTSUP,
+            b, STK_EKIND,
             "differences of this type are not kept in the other one; write the "
             "array with \"astype\" of the same kind");
     return push_numbers(b, &step);
@@ -444,7 +444,7 @@ static stk_status parse_packbits_v3(stk__builder *b, const json_t *config,
     int64_t first = 0, last = 0;
 
     if (b->number.kind != 'b')
-        return stk__chain_refuse(b, STK_ENOTSUP,
+        return stk__chain_refuse(b, STK_EKIND,
                                  "is read for bool alone; write the array with \"bytes\"");
     STK_TRY(get_int(b, config, "first_bit", 0, 0, &first));
     STK_TRY(get_int(b, config, "last_bit", 0, 0, &last));
@@ -537,7 +537,7 @@ stk_status stk__codec_parse(stk__builder *b, bool v3, const char *name, const js
 
     for (size_t i = 0; i < STK_COUNT(refused); i++)
         if (!strcmp(id, refused[i].id))
-            return stk__chain_refuse(b, STK_ENOTSUP, refused[i].why);
+            return stk__chain_refuse(b, STK_EKIND, refused[i].why);
     for (size_t i = 0; i < STK_COUNT(codecs); i++) {
         const struct codec *c = &codecs[i];
         if (strcmp(id, c->id) || (c->v3_only && !v3))
@@ -554,6 +554,6 @@ stk_status stk__codec_parse(stk__builder *b, bool v3, const char *name, const js
             stk__chain_to_bytes(b);
         return STK_OK;
     }
-    return stk__chain_refuse(b, STK_ENOTSUP,
+    return stk__chain_refuse(b, STK_EKIND,
                              "is not known; write the array anew with zstd, blosc, lz4 or gzip");
 }

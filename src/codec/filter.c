@@ -311,7 +311,7 @@ static stk_status bitround_encode(const stk__step *step, stk__codec_state *state
     uint32_t drop = step->u.bitround.bits - step->u.bitround.keep_bits;
 
     if (!step->u.bitround.size)
-        return stk__pass_fail(pass, STK_ENOTSUP,
+        return stk__pass_fail(pass, STK_EKIND,
                               "bitround is written for little-endian floats of 2, 4 and 8 bytes "
                               "alone; write the array without it");
     if (!drop)

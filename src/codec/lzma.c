@@ -39,7 +39,7 @@ static stk_status failed(stk__pass *pass, lzma_ret code)
     case LZMA_BUF_ERROR:
         return stk__pass_fail(pass, STK_ETRUNCATED, reasons.truncated);
     case LZMA_OPTIONS_ERROR:
-        return stk__pass_fail(pass, STK_ENOTSUP,
+        return stk__pass_fail(pass, STK_EKIND,
                               "its lzma filters are not known to this liblzma; write it anew with "
                               "a preset");
     default:

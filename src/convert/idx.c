@@ -152,7 +152,7 @@ static stk_status write_group(split *s, const stk__samples *samples, size_t coun
                sizeof value);
         if (value < 0 || value > UINT8_MAX)
             return stk__fail(
-                err, STK_ENOTSUP, STK_STAGE_CONVERT,
+                err, STK_EKIND, STK_STAGE_CONVERT,
                 "the label %" PRId64 " does not fit IDX, which keeps one byte for each", value);
         bytes[i] = (uint8_t)value;
         STK_TRY(output_write(&s->images,

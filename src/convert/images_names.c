@@ -63,7 +63,7 @@ stk_status stk__images_source(stk__images_run *run, uint64_t index, stk_store **
 
     STK_TRY(dataset->ops->locate(dataset, &index, 1, &l.base, err));
     if (l.count != 1 || l.need.offset != 0)
-        return stk__fail(err, STK_ENOTSUP, STK_STAGE_CONVERT,
+        return stk__fail(err, STK_EKIND, STK_STAGE_CONVERT,
                          "sample %llu of %.200s is not one file of its own, so there is nothing to "
                          "pack again",
                          (unsigned long long)index, run->conversion->source);

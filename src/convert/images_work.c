@@ -24,7 +24,7 @@ static stk_status read_piece(stk_store *store, const char *key, uint64_t offset,
 
     for (int try = 0; try < READ_TRIES; try++) {
         status = stk_store_read(store, key, offset, length, data, err);
-        if (status == STK_OK || status == STK_ENOMEM || stk_status_is_permanent(status))
+        if (status == STK_OK || status == STK_ENOMEM || stk_status_fault(status) != STK_FAULT_MACHINE)
             break;
     }
     return status;
@@ -94,7 +94,7 @@ static bool fits(task *t, uint64_t bytes)
 static outcome of_picture(const task *t, stk_status status, const char *reason, stk_error *err)
 {
     stk__image_fail(err, status, t->key, reason);
-    return stk_status_is_permanent(status) && status != STK_EINTERNAL ? BROKEN : FAILED;
+    return stk_status_fault(status) == STK_FAULT_SAMPLE ? BROKEN : FAILED;
 }
 
 /* Encode and write a picture whose bytes are there. */
@@ -144,7 +144,7 @@ static outcome load_and_convert(task *t, stk__done *done, stk_error *err)
     }
     stk_status status = stk__images_load(t->run, t->store, t->key, t->info.size, &data, err);
     if (status != STK_OK)
-        return stk_status_is_permanent(status) ? BROKEN : FAILED;
+        return stk_status_fault(status) == STK_FAULT_SAMPLE ? BROKEN : FAILED;
     outcome end = convert(t, data, done, err);
     stk__free(t->run->context, data);
     return end;
@@ -270,7 +270,7 @@ static void process(task *t)
     stk_status status = stk__images_source(run, t->index, &t->store, t->key, &err);
     if (status == STK_OK) {
         status = stk_store_stat(t->store, t->key, &t->info, &err);
-        end = status == STK_OK || stk_status_is_permanent(status) ? FINE : FAILED;
+        end = status == STK_OK || stk_status_fault(status) == STK_FAULT_SAMPLE ? FINE : FAILED;
     }
     if (status != STK_OK && end == FINE)
         end = BROKEN;

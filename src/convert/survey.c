@@ -330,7 +330,7 @@ static void look(surveyor *s, uint64_t index)
     s->seen.found.pictures++;
     if (status == STK_OK)
         count_label(s);
-    else if (stk_status_is_permanent(status) && status != STK_ENOMEM)
+    else if (stk_status_fault(status) == STK_FAULT_SAMPLE)
         note_broken(s, index, status, reason ? reason : err.text[0] ? err.text : NULL);
     else
         fail(s->run, status, &err);
@@ -499,7 +499,7 @@ static stk_status choose_fields(survey *run, stk_error *err)
     }
     return run->field != UINT32_MAX
                ? STK_OK
-               : stk__fail(err, STK_ENOTSUP, STK_STAGE_DATASET,
+               : stk__fail(err, STK_EKIND, STK_STAGE_DATASET,
                            "this dataset has no pictures: a survey reads JPEG, PNG, or uint8 "
                            "[height, width, channels]");
 }

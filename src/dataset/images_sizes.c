@@ -73,7 +73,7 @@ static stk_status look_at_stored(sizes *s, uint64_t i, stk_error *err)
 
     stk__images_key(s->table, i, key, sizeof key);
     stk_status status = stk_store_stat(s->store, key, &info, err);
-    if (status == STK_ENOENT || status == STK_ENOTSUP || (status == STK_OK && info.is_folder)) {
+    if (status == STK_ENOENT || status == STK_EKIND || (status == STK_OK && info.is_folder)) {
         note_missing(s, i);
         return STK_OK;
     }

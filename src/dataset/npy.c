@@ -231,7 +231,7 @@ static stk_status check_shape(const npy *d, stk_error *err)
                             "%s is of shape %s and holds nothing; give a file with samples", key,
                             shape);
     if (h->fortran && h->rank > 1)
-        return stk__fail_at(err, STK_ENOTSUP, STK_STAGE_DATASET, key, 0,
+        return stk__fail_at(err, STK_EKIND, STK_STAGE_DATASET, key, 0,
                             "%s of shape %s is in Fortran order, in which no sample lies in one "
                             "piece; save it with numpy.ascontiguousarray()",
                             key, shape);

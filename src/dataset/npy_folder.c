@@ -131,7 +131,7 @@ static stk_status collect(void *user, const char *key, const stk_object_info *in
                    : STK_OK;
     if (!c->inside)
         return add_entry(&c->to->classes, name, length, 0, 0, c->err);
-    return stk__fail_at(c->err, STK_ENOTSUP, STK_STAGE_DATASET, key, STK_NO_OFFSET,
+    return stk__fail_at(c->err, STK_EKIND, STK_STAGE_DATASET, key, STK_NO_OFFSET,
                         "npy: %.300s is a folder in a class folder, and classes are one level "
                         "deep: name the folder that holds the classes, or move the files up",
                         key);
@@ -231,7 +231,7 @@ static stk_status read_first(folder *d, stk_error *err)
         return stk__fail_at(err, STK_EFORMAT, STK_STAGE_DATASET, key, 0,
                             "%s holds no values; give files with samples", key);
     if (d->header.fortran && d->header.rank > 1)
-        return stk__fail_at(err, STK_ENOTSUP, STK_STAGE_DATASET, key, 0,
+        return stk__fail_at(err, STK_EKIND, STK_STAGE_DATASET, key, 0,
                             "%s is in Fortran order; save it with numpy.ascontiguousarray()", key);
     d->head_file = file.size;
     d->head = stk__alloc(ctx, d->header.offset);
@@ -393,7 +393,7 @@ static stk_status check_file(const folder *d, const unsigned char *data, uint64_
     if (!stk__npy_same(h, &d->header))
         return STK_EFORMAT;
     *reason = "it is in Fortran order; save it with numpy.ascontiguousarray()";
-    return h->fortran && h->rank > 1 ? STK_ENOTSUP : STK_OK;
+    return h->fortran && h->rank > 1 ? STK_EKIND : STK_OK;
 }
 
 static void folder_prepare(stk_dataset *dataset, stk_sample *samples, size_t n)

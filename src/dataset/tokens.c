@@ -115,7 +115,7 @@ static stk_status open_tokens(tokens *t, const tokens_options *o, uint64_t *prin
     t->size = (uint32_t)stk_dtype_size(t->dtype);
     t->widen = stk__widen(t->base.context, t->dtype);
     if (!t->widen)
-        return stk__fail_at(err, STK_ENOTSUP, STK_STAGE_DATASET, t->file.key, 0,
+        return stk__fail_at(err, STK_EKIND, STK_STAGE_DATASET, t->file.key, 0,
                             "tokens: %s holds %s; tokens are integers that int64 holds",
                             t->file.key, stk_dtype_name(t->dtype));
     t->target = o->target;

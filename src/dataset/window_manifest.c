@@ -74,7 +74,7 @@ static stk_status note_need(stk__window_variable *v, const stk__need *need, stk_
                          (unsigned long long)need->chunk, (unsigned long long)need->length);
     /* Locating computes the object of a chunk. */
     if (need->object != own && need->object != 0)
-        return stk__fail(err, STK_ENOTSUP, STK_STAGE_DATASET,
+        return stk__fail(err, STK_EKIND, STK_STAGE_DATASET,
                          "the chunks of '%s' lie in several files by no rule", v->name);
     if (v->one_object && need->object != 0) /* told by the walk, before threads ask for sizes */
         v->one_object = false;

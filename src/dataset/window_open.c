@@ -106,7 +106,7 @@ static stk_status tie_dims(stk__window *w, stk__window_variable *v, stk_error *e
                              w->variables[0].name, (long long)w->dims[i].size);
         for (uint32_t e = 0; e < d; e++)
             if (v->dims[e] == i)
-                return stk__fail(err, STK_ENOTSUP, STK_STAGE_DATASET,
+                return stk__fail(err, STK_EKIND, STK_STAGE_DATASET,
                                  "'%s' has the dimension '%s' twice", v->name, w->dims[i].name);
         w->dims[i].chunk = STK_MAX(w->dims[i].chunk, v->info->chunk_shape[d]);
     }
@@ -123,7 +123,7 @@ static stk_status add_variable(stk__window *w, const char *name, stk_array *arra
     const char *last = strrchr(name, '/');
     snprintf(v->name, sizeof v->name, "%s", last ? last + 1 : name);
     if (info->dtype == STK_DTYPE_NONE)
-        return stk__fail(err, STK_ENOTSUP, STK_STAGE_DATASET,
+        return stk__fail(err, STK_EKIND, STK_STAGE_DATASET,
                          "'%s' holds %s; windows are cut out of numbers", v->name, info->type_name);
     if (info->bytes == 0)
         return stk__fail(err, STK_EINVAL, STK_STAGE_DATASET, "'%s' has no elements", v->name);
@@ -329,7 +329,7 @@ static stk_status choose_dtype(stk__window *w, const stk__window_options *o, stk
         stk__window_variable *v = &w->variables[i];
         v->converts |= o->nan != STK__NAN_KEEP || w->dtype != v->info->dtype;
         if (v->converts && !stk__window_is_real(v->info->dtype))
-            return stk__fail(err, STK_ENOTSUP, STK_STAGE_DATASET,
+            return stk__fail(err, STK_EKIND, STK_STAGE_DATASET,
                              "'%s' holds %s, which cannot be converted to %s", v->name,
                              v->info->type_name, stk_dtype_name(w->dtype));
     }

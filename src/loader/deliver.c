@@ -115,7 +115,7 @@ static stk_status describe_bad(const stk_loader *loader, const stk__bad_sample *
         err, bad->status, (stk_stage)bad->stage, bad->key, bad->offset,
         "sample %" PRIu64 " (position %" PRIu64 " of epoch %" PRIu64 "): %s%s%s%s%s; %s",
         bad->index, bad->position, epoch, reason, more, *bad->key ? ": " : "", bad->key, offset,
-        !stk_status_is_permanent(bad->status) ? "trying again may help, more retries too"
+        stk_status_fault(bad->status) == STK_FAULT_MACHINE ? "trying again may help, more retries too"
         : bad->status == STK_EBUDGET          ? "raise memory_budget, or set on_error: skip"
                                      : "mend or remove it, or set on_error: skip or replace");
     if (err)
@@ -144,7 +144,7 @@ static stk_status settle_bad(stk_loader *loader, uint64_t epoch, stk__bad_sample
         /* What may pass is never left out: the outcome must not depend on timing. */
         bool fails = !bad->replaced && (loader->options.on_error == STK_ON_ERROR_FAIL ||
                                         loader->options.on_error == STK_ON_ERROR_REPLACE ||
-                                        !stk_status_is_permanent(bad->status));
+                                        stk_status_fault(bad->status) != STK_FAULT_SAMPLE);
         if (fails && status == STK_OK)
             status = describe_bad(loader, bad, epoch, err);
     }

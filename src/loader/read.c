@@ -230,7 +230,7 @@ bool stk__unit_read_alone_locked(stk_loader *loader, stk__fetch *fetch, stk__uni
  */
 static void fetch_arrived_locked(stk_loader *loader, stk__fetch *fetch)
 {
-    const bool apart = fetch->status != STK_OK && stk_status_is_permanent(fetch->status) &&
+    const bool apart = fetch->status != STK_OK && stk_status_fault(fetch->status) == STK_FAULT_SAMPLE &&
                        fetch->units && fetch->units->next_in_fetch && !loader->draining;
     bool any = false;
 
@@ -293,7 +293,7 @@ static void op_done(stk_read *read, stk_status status)
     reads->busy_ns += event.end_ns - event.start_ns;
     note_stamps_locked(reads, op, status, event.end_ns);
     reads->failures += status != STK_OK;
-    bool again = status != STK_OK && !stk_status_is_permanent(status) && status != STK_ECANCELED &&
+    bool again = stk_status_fault(status) == STK_FAULT_MACHINE &&
                  op->tries < (uint32_t)loader->options.retries && !loader->draining;
     if (again) {
         op->tries++;

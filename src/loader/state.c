@@ -79,7 +79,7 @@ stk_status stk_state_parse(const char *text, stk_state *out, stk_error *err)
                          "not a state of a loader: it begins \"%.40s\"", text);
     version = strtoull(at + sizeof prefix, &end, 10);
     if (version != STATE_VERSION)
-        return stk__fail(err, STK_ENOTSUP, STK_STAGE_LOADER,
+        return stk__fail(err, STK_EKIND, STK_STAGE_LOADER,
                          "a state of version %" PRIu64 "; this stoker knows version %d", version,
                          STATE_VERSION);
     at = end;

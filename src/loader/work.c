@@ -413,7 +413,7 @@ static void settle_rows_locked(stk_loader *loader, stk__worker *worker)
             continue;
         }
         bool replace = loader->options.on_error == STK_ON_ERROR_REPLACE &&
-                       stk_status_is_permanent(row->status) && row->tries < STK__REPLACE_TRIES;
+                       stk_status_fault(row->status) == STK_FAULT_SAMPLE && row->tries < STK__REPLACE_TRIES;
         step->has_holes = true;
         /* A substitute that is merely too large for the room is no bad sample. */
         if (!(replace && row->tries && row->status == STK_ELIMIT))

@@ -252,7 +252,7 @@ static stk_status after_failure(stk__file_store *store, stk_read *read, stk__fil
                                 int error, bool *again)
 {
     bool out_of_fds = error == EMFILE || error == ENFILE;
-    stk_status status = error < 0 ? STK_ENOTSUP : stk__aio_status(error);
+    stk_status status = error < 0 ? STK_EKIND : stk__aio_status(error);
 
     *again = false;
     pthread_mutex_lock(&store->mutex);

@@ -61,7 +61,7 @@ stk_status stk__file_stat(stk_store *base, const char *key, stk_object_info *out
     /* A file that was replaced under its name is opened anew by the next read. */
     stk__file_forget(store, key, &st);
     if (!describe(&st, out))
-        return stk__fail_at(err, STK_ENOTSUP, STK_STAGE_STORE, key, STK_NO_OFFSET,
+        return stk__fail_at(err, STK_EKIND, STK_STAGE_STORE, key, STK_NO_OFFSET,
                             "'%.300s' is neither a file nor a folder, and cannot be read", key);
     return STK_OK;
 }

@@ -156,13 +156,13 @@ static stk_status name_failure(stk_store *store, const stk_read *read, stk_statu
             "%llu on; fetch it again if it was cut short",
             read->key, (unsigned long long)info.size, (unsigned long long)read->length,
             (unsigned long long)read->offset);
-    if (status == STK_ENOTSUP && !reason)
+    if (status == STK_EKIND && !reason)
         reason = "not a regular file";
     return stk__fail_at(err, status, STK_STAGE_STORE, read->key, read->offset,
                         "cannot read %llu bytes of '%.200s' from byte %llu on: %s%s",
                         (unsigned long long)read->length, read->key,
                         (unsigned long long)read->offset, reason ? reason : stk_status_text(status),
-                        stk_status_is_permanent(status) ? "" : "; trying again may help");
+                        stk_status_fault(status) != STK_FAULT_MACHINE ? "" : "; trying again may help");
 }
 
 stk_status stk_store_read(stk_store *store, const char *key, uint64_t offset, uint64_t length,

@@ -77,7 +77,7 @@ static stk_status add(search *s, char *path, int64_t version, const struct times
                 *s->err = why;
         } else {
             /* Of other programs, with no harm done to it: not worth a word. */
-            if (status != STK_ENOTSUP)
+            if (status != STK_EKIND)
                 skip(s, &why);
             status = STK_OK;
         }

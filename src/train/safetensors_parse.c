@@ -242,7 +242,7 @@ static stk_status take_shape(parser *p, stk_state_tensor *t)
     while (more) {
         STK_TRY(take_number(p, &size));
         if (t->rank == STK_MAX_RANK)
-            return stk__fail_at(p->err, STK_ENOTSUP, STK_STAGE_TRAIN, p->path, STK_NO_OFFSET,
+            return stk__fail_at(p->err, STK_EKIND, STK_STAGE_TRAIN, p->path, STK_NO_OFFSET,
                                 "tensor '%.100s' of '%.200s' has more than %d dimensions", t->name,
                                 p->path, STK_MAX_RANK);
         if (size > INT64_MAX)
@@ -308,7 +308,7 @@ static stk_status take_tensor(parser *p, const char *name)
     STK_TRY(take_members(p, &t, &dtype, &begin, &end));
     t.dtype = stk__safetensors_dtype_parse(dtype);
     if (t.dtype == STK_DTYPE_NONE)
-        return stk__fail_at(p->err, STK_ENOTSUP, STK_STAGE_TRAIN, p->path, STK_NO_OFFSET,
+        return stk__fail_at(p->err, STK_EKIND, STK_STAGE_TRAIN, p->path, STK_NO_OFFSET,
                             "tensor '%.100s' of '%.200s' is of type '%.20s', which is not known "
                             "here: convert it to F32, F16 or BF16",
                             name, p->path, dtype);

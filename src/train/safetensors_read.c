@@ -21,8 +21,8 @@ static stk_status fail_other(const char *path, stk_error *err, const char *what)
 {
     fail_format(path, err, what);
     if (err)
-        err->status = STK_ENOTSUP;
-    return STK_ENOTSUP;
+        err->status = STK_EKIND;
+    return STK_EKIND;
 }
 
 stk_status stk__safetensors_file_read(const stk__safetensors_file *file, const char *path,

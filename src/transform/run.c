@@ -123,6 +123,13 @@ static stk_status run_single(run *r, const stk__group *group, const void *src, v
     return STK_OK;
 }
 
+/* A step that was made, and refuses the picture of this sample: it is the sample that does not suit.
+ */
+static stk_status of_sample(stk_status status)
+{
+    return stk_status_fault(status) == STK_FAULT_CALLER ? STK_EKIND : status;
+}
+
 static stk_status run_sample(run *r, const void *src, void *dst)
 {
     const stk__pipeline *p = r->pipeline;
@@ -227,7 +234,7 @@ void stk__pipeline_run(const stk__pipeline *pipeline, uint64_t seed, size_t n,
             status = pipeline->num_groups ? run_sample(&r, src[i], dst[i])
                                           : copy_sample(&r.header, src[i], dst[i]);
         if (status != STK_OK)
-            statuses[i] = status;
+            statuses[i] = of_sample(status);
     }
 }
 
@@ -248,7 +255,7 @@ void stk__pipeline_decode(const stk__pipeline *pipeline, uint64_t seed, size_t n
             continue;
         stk_status status = run_sample(&r, &src[i], dst[i]);
         if (status != STK_OK) {
-            statuses[i] = status;
+            statuses[i] = of_sample(status);
             reasons[i] = r.reason;
         }
     }

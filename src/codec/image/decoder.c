@@ -128,11 +128,11 @@ void stk__image_decoder_by(stk__image_decoder *decoder, stk__jpeg_by by)
 static stk_status check_mask(const stk__image_info *info, const char **reason)
 {
     if (info->components != 1)
-        return stk__image_refuse(reason, STK_ENOTSUP,
+        return stk__image_refuse(reason, STK_EKIND,
                                  "it is a colour picture, or has alpha, where a mask of one value "
                                  "a pixel is wanted; save it as a PNG with a palette, or in grey");
     if (info->bit_depth > 8)
-        return stk__image_refuse(reason, STK_ENOTSUP,
+        return stk__image_refuse(reason, STK_EKIND,
                                  "it has 16 bits a pixel where a mask of at most 8 is wanted; save "
                                  "it as an 8-bit PNG");
     return STK_OK;
@@ -236,7 +236,7 @@ stk_status stk__image_entropy_time(stk__image_decoder *decoder, const void *data
 
     STK_TRY(open_picture(decoder, data, length, &header, reason));
     if (decoder->info.format != STK__IMAGE_JPEG)
-        return stk__image_refuse(reason, STK_ENOTSUP,
+        return stk__image_refuse(reason, STK_EKIND,
                                  "entropy decoding is timed for JPEG alone; choose a JPEG");
     return stk__jpeg_entropy_time(decoder->jpeg, data, length, &decoder->info, &header.jpeg, ns,
                                   reason);

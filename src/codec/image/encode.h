@@ -6,7 +6,7 @@
  * bytes, on every machine with the same libjpeg.
  *
  * Errors are a status and a reason, as in image.h. STK_ENOMEM no memory; STK_ELIMIT beyond a limit;
- * STK_EINVAL a size or option out of range; STK_EFORMAT, STK_ETRUNCATED, STK_ENOTSUP of a JPEG
+ * STK_EINVAL a size or option out of range; STK_EFORMAT, STK_ETRUNCATED, STK_EKIND of a JPEG
  * that is written again.
  */
 #ifndef STK_SRC_CODEC_IMAGE_ENCODE_H

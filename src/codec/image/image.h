@@ -42,7 +42,7 @@
  * Errors of this room are a status and a reason: a static text that is never freed, without the
  * name of the picture, ending in what to do. STK_EFORMAT damaged or not a picture; STK_ETRUNCATED
  * ends too early; STK_ECHECKSUM a PNG checksum does not match; STK_ELIMIT beyond a limit;
- * STK_ENOTSUP a kind of picture that is not read; STK_EINVAL a box outside the picture; STK_ENOMEM
+ * STK_EKIND a kind of picture that is not read; STK_EINVAL a box outside the picture; STK_ENOMEM
  * no memory.
  */
 #ifndef STK_SRC_CODEC_IMAGE_IMAGE_H
@@ -137,7 +137,7 @@ typedef struct stk__image_decoder stk__image_decoder;
 /*
  * `limits` NULL: the defaults. `pixel_bytes` 3: RGB; 4: RGB and a byte that means nothing; 1, for
  * masks: the values as stored, palette indices or grey of 1, 2, 4 or 8 bits, not stretched (colour,
- * alpha and 16 bits are refused with STK_ENOTSUP by begin; a JPEG gives its grey, which is not
+ * alpha and 16 bits are refused with STK_EKIND by begin; a JPEG gives its grey, which is not
  * exact enough for classes).
  * Errors: STK_ENOMEM, STK_EINVAL (another pixel_bytes).
  */
@@ -175,7 +175,7 @@ void stk__image_decoder_end(stk__image_decoder *decoder);
 /*
  * Time the entropy decoding of a whole JPEG alone, for the cost table: *ns is the time of the
  * thread that it takes to read all codes. Those of a file with one scan are thrown away as they
- * come; those of other files are stored in memory, as their decoding asks. An estimate. STK_ENOTSUP
+ * come; those of other files are stored in memory, as their decoding asks. An estimate. STK_EKIND
  * for other formats; a picture of one row may give 0. Ends the picture before.
  */
 stk_status stk__image_entropy_time(stk__image_decoder *decoder, const void *data, uint64_t length,

@@ -27,7 +27,7 @@ static const char *reason_of(const stk__libjpeg *l, int code, stk_status *status
     case JERR_BAD_MCU_SIZE:
     case JERR_NOT_COMPILED:
     case JERR_NOTIMPL:
-        *status = STK_ENOTSUP;
+        *status = STK_EKIND;
         return "this kind of JPEG is not supported by libjpeg; save it as a baseline JPEG";
     case JWRN_HIT_MARKER:
         return STK__JPEG_HIT_MARKER;

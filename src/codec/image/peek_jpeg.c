@@ -79,11 +79,11 @@ static stk_status read_frame(uint32_t marker, const uint8_t *p, uint32_t length,
         return damaged(reason, "the JPEG has a damaged frame header, or two; copy or download it "
                                "again");
     if (marker == SOF0 + 3)
-        return stk__image_refuse(reason, STK_ENOTSUP,
+        return stk__image_refuse(reason, STK_EKIND,
                                  "lossless JPEG is not supported; convert it to a baseline JPEG "
                                  "or a PNG");
     if (marker != SOF0 && marker != SOF1 && marker != SOF2 && marker != SOF9 && marker != SOF10)
-        return stk__image_refuse(reason, STK_ENOTSUP,
+        return stk__image_refuse(reason, STK_EKIND,
                                  "hierarchical or lossless JPEG is not supported; convert it to a "
                                  "baseline JPEG or a PNG");
     info->bit_depth = p[0];
@@ -92,20 +92,20 @@ static stk_status read_frame(uint32_t marker, const uint8_t *p, uint32_t length,
     info->components = p[5];
     info->progressive = marker == SOF2 || marker == SOF10;
     if (info->bit_depth == 12)
-        return stk__image_refuse(reason, STK_ENOTSUP,
+        return stk__image_refuse(reason, STK_EKIND,
                                  "12-bit JPEG is not supported; convert it to 8 bits or to a PNG");
     if (info->bit_depth != 8)
         return damaged(reason, "the JPEG header has an impossible sample precision; copy or "
                                "download it again");
     if (!info->height)
-        return stk__image_refuse(reason, STK_ENOTSUP,
+        return stk__image_refuse(reason, STK_EKIND,
                                  "a JPEG whose height stands behind its pixels (DNL) is not "
                                  "supported; save it again");
     if (!info->width || !info->components || info->components > 4)
         return damaged(reason, "the JPEG header has an impossible width or number of components; "
                                "copy or download it again");
     if (info->components == 2)
-        return stk__image_refuse(reason, STK_ENOTSUP,
+        return stk__image_refuse(reason, STK_EKIND,
                                  "JPEG with two components is not supported; convert it to grey "
                                  "or RGB");
     info->channels = info->components == 1 ? 1 : 3;

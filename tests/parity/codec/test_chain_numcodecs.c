@@ -184,7 +184,7 @@ static int run_codec(stk_context *ctx, stk__codec_state *state, const struct fix
         array a = {.size = 8, .item = 8};
         stk__chain *chain = NULL;
         stk_error err;
-        assert_fails(compile(ctx, config, &a, &chain, &err), STK_ENOTSUP, &err, f->refused);
+        assert_fails(compile(ctx, config, &a, &chain, &err), STK_EKIND, &err, f->refused);
         n = 1;
     }
     for (int i = 0; i < 100 && !f->refused; i++) {

@@ -118,7 +118,7 @@ static void test_refusals(void **state)
     assert_fails(stk_array_open(ctx, "mem://f/x?format=raw", NULL, &a, &err), STK_EINVAL, &err,
                  "dtype=TYPE");
     assert_fails(stk_array_open(ctx, "mem://f/x?format=raw&dtype=object", NULL, &a, &err),
-                 STK_ENOTSUP, &err, "'object'");
+                 STK_EKIND, &err, "'object'");
     assert_fails(stk_array_open(ctx, "mem://f/x?format=raw&dtype=u4&shape=7", NULL, &a, &err),
                  STK_ETRUNCATED, &err, "28");
     assert_fails(stk_array_open(ctx, "mem://f/x?format=raw&dtype=u4&shape=5", NULL, &a, &err),

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -87,9 +88,47 @@ static void errors_say_what_they_are(void **state)
     assert_string_equal(err.key + strlen(err.key) - 4, "/end");
     assert_int_equal(stk__fail(NULL, STK_EIO, STK_STAGE_NONE, "nobody listens"), STK_EIO);
     assert_string_equal(stk_status_name(STK_ETRUNCATED), "STK_ETRUNCATED");
-    assert_true(stk_status_is_permanent(STK_EFORMAT));
-    assert_false(stk_status_is_permanent(STK_EIO));
     assert_string_equal(stk_status_name((stk_status)-1234), "STK_UNKNOWN");
+}
+
+/* The table of faults, written down a second time: who changes one changes what runs survive. */
+static void each_status_has_one_fault(void **state)
+{
+    static const struct {
+        stk_status status;
+        stk_fault fault;
+    } table[] = {
+        {STK_OK, STK_FAULT_NONE},           {STK_EOS, STK_FAULT_NONE},
+        {STK_EAGAIN, STK_FAULT_NONE},       {STK_EINVAL, STK_FAULT_CALLER},
+        {STK_ENOTSUP, STK_FAULT_CALLER},    {STK_EMISMATCH, STK_FAULT_CALLER},
+        {STK_EBUSY, STK_FAULT_CALLER},      {STK_EFORK, STK_FAULT_CALLER},
+        {STK_ECANCELED, STK_FAULT_CALLER},  {STK_ENOMEM, STK_FAULT_MACHINE},
+        {STK_EBUDGET, STK_FAULT_SAMPLE},    {STK_ETHREAD, STK_FAULT_MACHINE},
+        {STK_ESYSTEM, STK_FAULT_MACHINE},   {STK_EIO, STK_FAULT_MACHINE},
+        {STK_ENOENT, STK_FAULT_SAMPLE},     {STK_EACCES, STK_FAULT_SAMPLE},
+        {STK_ETRUNCATED, STK_FAULT_SAMPLE}, {STK_ETIMEDOUT, STK_FAULT_MACHINE},
+        {STK_ECHANGED, STK_FAULT_SAMPLE},   {STK_ENOSPC, STK_FAULT_MACHINE},
+        {STK_EFORMAT, STK_FAULT_SAMPLE},    {STK_ELIMIT, STK_FAULT_SAMPLE},
+        {STK_ECHECKSUM, STK_FAULT_SAMPLE},  {STK_EBADSAMPLES, STK_FAULT_SAMPLE},
+        {STK_EKIND, STK_FAULT_SAMPLE},      {STK_EINTERNAL, STK_FAULT_STOKER},
+        {(stk_status)-1234, STK_FAULT_CALLER},
+    };
+#define ONE(name, value, fault, text) +1
+    assert_int_equal(sizeof table / sizeof *table, 0 STK_STATUS_LIST(ONE) + 1);
+#undef ONE
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (stk_status_fault(table[i].status) != table[i].fault)
+            fail_msg("%s", stk_status_name(table[i].status));
+    /* What the system says: out of descriptors is the machine's, a folder in place of a file the
+     * sample's. */
+    assert_int_equal(stk_status_fault(stk__status_of_errno(EMFILE)), STK_FAULT_MACHINE);
+    assert_int_equal(stk_status_fault(stk__status_of_errno(ENFILE)), STK_FAULT_MACHINE);
+    assert_int_equal(stk_status_fault(stk__status_of_errno(ENOMEM)), STK_FAULT_MACHINE);
+    assert_int_equal(stk_status_fault(stk__status_of_errno(EIO)), STK_FAULT_MACHINE);
+    assert_int_equal(stk_status_fault(stk__status_of_errno(ENOSYS)), STK_FAULT_CALLER);
+    assert_int_equal(stk_status_fault(stk__status_of_errno(EISDIR)), STK_FAULT_SAMPLE);
+    assert_int_equal(stk_status_fault(stk__status_of_errno(ELOOP)), STK_FAULT_SAMPLE);
+    assert_int_equal(stk_status_fault(stk__status_of_errno(ENAMETOOLONG)), STK_FAULT_SAMPLE);
 }
 
 /* A made-up machine: cgroup files below a folder of our own. */
@@ -171,6 +210,7 @@ int main(void)
         cmocka_unit_test(memory_is_aligned_and_has_a_tail),
         cmocka_unit_test(sizes_are_checked),
         cmocka_unit_test(errors_say_what_they_are),
+        cmocka_unit_test(each_status_has_one_fault),
         cmocka_unit_test(cores_and_memory_of_cgroups),
         cmocka_unit_test(fork_is_noticed),
         cmocka_unit_test(probes_hear_events),

@@ -191,14 +191,14 @@ static void test_refused(void **state)
         stk_status status;
         const char *part;
     } cases[] = {
-        {"object", "", STK_ENOTSUP, "Python objects (dtype |O)"},
-        {"structured", "", STK_ENOTSUP, "records"},
-        {"unicode", "", STK_ENOTSUP, "texts"},
-        {"bytes", "", STK_ENOTSUP, "texts"},
-        {"void", "", STK_ENOTSUP, "bfloat16"},
-        {"longdouble", "", STK_ENOTSUP, "f16"},
-        {"fortran", "", STK_ENOTSUP, "ascontiguousarray"},
-        {"rank_9", "", STK_ENOTSUP, "more than 8 dimensions"},
+        {"object", "", STK_EKIND, "Python objects (dtype |O)"},
+        {"structured", "", STK_EKIND, "records"},
+        {"unicode", "", STK_EKIND, "texts"},
+        {"bytes", "", STK_EKIND, "texts"},
+        {"void", "", STK_EKIND, "bfloat16"},
+        {"longdouble", "", STK_EKIND, "f16"},
+        {"fortran", "", STK_EKIND, "ascontiguousarray"},
+        {"rank_9", "", STK_EKIND, "more than 8 dimensions"},
         {"scalar", "", STK_EFORMAT, "single number"},
         {"empty", "", STK_EFORMAT, "(0, 3)"},
         {"hollow", "", STK_EFORMAT, "(3, 0)"},
@@ -318,11 +318,11 @@ static void test_grammar(void **state)
         {"{'descr': '<f4", STK_EFORMAT, "closing quote"},
         {"{'descr': __import__('os'), 'fortran_order': False, 'shape': (6,)}", STK_EFORMAT,
          "quoted"},
-        {"{'descr': '<f3', 'fortran_order': False, 'shape': (6,)}", STK_ENOTSUP, "<f3"},
-        {"{'descr': '', 'fortran_order': False, 'shape': (6,)}", STK_ENOTSUP, "unknown"},
-        {"{'descr': [('x', '<f4')], 'fortran_order': False, 'shape': (6,)}", STK_ENOTSUP,
+        {"{'descr': '<f3', 'fortran_order': False, 'shape': (6,)}", STK_EKIND, "<f3"},
+        {"{'descr': '', 'fortran_order': False, 'shape': (6,)}", STK_EKIND, "unknown"},
+        {"{'descr': [('x', '<f4')], 'fortran_order': False, 'shape': (6,)}", STK_EKIND,
          "records"},
-        {"{'descr': '|O', 'fortran_order': False, 'shape': (6,)}", STK_ENOTSUP, "pickles"},
+        {"{'descr': '|O', 'fortran_order': False, 'shape': (6,)}", STK_EKIND, "pickles"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (9223372036854775808,)}", STK_EFORMAT,
          "2^63"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999999,)}",
@@ -373,9 +373,9 @@ static void test_preamble(void **state)
         {"\x93NUM", 4, 4, STK_ETRUNCATED},
         {"\x93NUMPZ\1\0\0\0\0\0", 12, 100, STK_EFORMAT},
         {"\x89PNG\r\n\x1a\n\0\0\0\0", 12, 100, STK_EFORMAT},
-        {"\x93NUMPY\0\0\1\0\0\0", 12, 100, STK_ENOTSUP},
-        {"\x93NUMPY\4\0\1\0\0\0", 12, 100, STK_ENOTSUP},
-        {"\x93NUMPY\1\1\1\0\0\0", 12, 100, STK_ENOTSUP},
+        {"\x93NUMPY\0\0\1\0\0\0", 12, 100, STK_EKIND},
+        {"\x93NUMPY\4\0\1\0\0\0", 12, 100, STK_EKIND},
+        {"\x93NUMPY\1\1\1\0\0\0", 12, 100, STK_EKIND},
         {"\x93NUMPY\2\0\xff\xff\xff\xff", 12, UINT64_MAX, STK_ELIMIT},
         {"\x93NUMPY\2\0\1\0\1\0", 12, UINT64_MAX, STK_ELIMIT},
         {"\x93NUMPY\1\0\x5b\0\0\0", 12, 100, STK_ETRUNCATED},
@@ -443,7 +443,7 @@ static void test_lengths(void **state)
     test_write(folder, "x.npy", data, size - 13);
     samples *s = samples_range(d, 0, 5);
     for (size_t i = 0; i < 5; i++)
-        assert_int_equal(stk_status_is_permanent(s->sample[i].status), i >= 3);
+        assert_int_equal(stk_status_fault(s->sample[i].status) == STK_FAULT_SAMPLE, i >= 3);
     samples_free(s);
     stk_dataset_close(&d);
     test_folder_remove(folder);

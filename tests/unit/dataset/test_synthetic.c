@@ -116,7 +116,8 @@ static void test_failures(void **state)
         assert_true(status == STK_OK || s->sample[i].reason != NULL);
         assert_true(status == STK_OK || status == STK_EFORMAT || status == STK_EIO);
     }
-    assert_true(stk_status_is_permanent(STK_EFORMAT) && !stk_status_is_permanent(STK_EIO));
+    assert_true(stk_status_fault(STK_EFORMAT) == STK_FAULT_SAMPLE &&
+                stk_status_fault(STK_EIO) == STK_FAULT_MACHINE);
     /* Six standard deviations of the binomials. */
     assert_in_range(damaged, 400 - 114, 400 + 114);
     assert_in_range(transient, 200 - 83, 200 + 83);

@@ -141,7 +141,7 @@ static void test_npy(void **state)
                  "one dimension");
     npy_header(bytes, "<f4", "(5000,)");
     assert_ok(stk_store_mem_put(store, "d.npy", bytes, 128 + COUNT * 4, &err), &err);
-    assert_fails(stk_dataset_open(ctx, "tokens:mem://t/d.npy", &d, &err), STK_ENOTSUP, &err,
+    assert_fails(stk_dataset_open(ctx, "tokens:mem://t/d.npy", &d, &err), STK_EKIND, &err,
                  "integers");
     stk_store_close(&store);
     free(bytes);
@@ -171,7 +171,7 @@ static void test_refused(void **state)
     assert_fails(stk_dataset_open(ctx, "tokens:mem://t/odd.bin?dtype=word", &d, &err), STK_EINVAL,
                  &err, "no type");
     assert_fails(stk_dataset_open(ctx, "tokens:mem://t/odd.bin?dtype=float32&offset=1", &d, &err),
-                 STK_ENOTSUP, &err, "integers");
+                 STK_EKIND, &err, "integers");
     assert_fails(stk_dataset_open(ctx, "tokens:mem://t/gone.bin", &d, &err), STK_ENOENT, &err,
                  "gone.bin");
     stk_context_destroy(&ctx);

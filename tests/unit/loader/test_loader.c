@@ -251,7 +251,7 @@ static void state_of_something_else_is_refused(void **state)
     assert_fails(stk_loader_restore(loader, &saved, &err), STK_EMISMATCH, &err, "1000");
     stk_loader_destroy(&loader);
     assert_fails(stk_state_parse("rubbish", &saved, &err), STK_EFORMAT, &err, "rubbish");
-    assert_fails(stk_state_parse("stoker-state 9 epoch=1", &saved, &err), STK_ENOTSUP, &err, "9");
+    assert_fails(stk_state_parse("stoker-state 9 epoch=1", &saved, &err), STK_EKIND, &err, "9");
     stk_dataset_close(&other);
     stk_dataset_close(&dataset);
     stk_context_destroy(&ctx);
