@@ -51,10 +51,12 @@ BANNED = {
     "strdup": "stk__strdup()", "strndup": "stk__alloc()", "asprintf": "stk__format()", "alloca": "stk__alloc()",
     "printf": "stk__log()", "puts": "stk__log()", "putchar": "stk__log()", "perror": "stk__fail()",
     "exit": "a status", "_exit": "a status", "abort": "a status", "assert": "a status",
+    **{"json_load" + way: "stk__json_parse(), which knows what a text will take"
+       for way in ("s", "b", "f", "fd", "_file", "_callback")},
     "getenv": "an option", "setenv": "nothing", "signal": "nothing", "sigaction": "nothing",
 }
 ALLOCATOR = {"malloc", "calloc", "realloc", "aligned_alloc", "posix_memalign", "free"}
-EXCEPTIONS = {("src/base/memory.c", name) for name in ALLOCATOR}
+EXCEPTIONS = {("src/base/memory.c", name) for name in ALLOCATOR} | {("src/base/json.c", "json_loadb")}
 
 CODE = {".c", ".h", ".py", ".sh", ".cmake", ".cu", ".cuh", ".in", ".map"}
 NAMED = {"dev", "run", "CMakeLists.txt", ".clang-format", ".gitignore"}

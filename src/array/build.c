@@ -121,8 +121,9 @@ stk_status stk__array_finish(stk_array *a, stk_error *err)
                             a->metadata_key, text, a->type.name);
     }
     if (!a->attributes_text) {
-        a->attributes_text = a->attributes ? stk__json_text(a->context, a->attributes, false)
-                                           : stk__strdup(a->context, "{}");
+        a->attributes_text = a->attributes.value
+                                 ? stk__json_text(a->context, a->attributes.value, false)
+                                 : stk__strdup(a->context, "{}");
         if (!a->attributes_text)
             return stk__array_no_memory(a, err);
     }
@@ -264,7 +265,7 @@ void stk_array_close(stk_array **array)
         stk__free(ctx, a->names[d]);
     stk__free(ctx, a->names);
     stk__index_cache_destroy(&a->indexes);
-    json_decref(a->attributes);
+    stk__json_drop(ctx, &a->attributes);
     stk__free(ctx, a->attributes_text);
     stk__free(ctx, a->fill);
     stk__free(ctx, a->places);

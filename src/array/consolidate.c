@@ -36,7 +36,8 @@ static stk_status make_parents(stk_group *g, const char *path, stk_error *err)
         stk_status status = stk__sink_put_json(g->shared->store, key, document, err);
         key[length] = 0;
         if (status == STK_OK)
-            status = stk__group_add(g, key, false, document, NULL, err);
+            status =
+                stk__group_add(g, key, false, (stk__json){.value = document}, (stk__json){0}, err);
         else
             json_decref(document);
         STK_TRY(status);
@@ -51,7 +52,7 @@ static stk_status write_group(stk_group *g, json_t *attributes, stk_error *err)
 
     for (size_t i = 0; metadata && i < g->num_nodes && status == STK_OK; i++) {
         /* What an inner group had consolidated is here as well. */
-        json_t *document = json_copy(g->nodes[i].metadata);
+        json_t *document = json_copy(g->nodes[i].metadata.value);
         if (!document || json_object_set(metadata, g->nodes[i].path, document) != 0)
             status = no_memory(err);
         json_object_del(document, "consolidated_metadata");
@@ -92,7 +93,7 @@ static stk_status make_group(stk_context *ctx, const char *url, stk_error *err)
 stk_status stk_group_consolidate(stk_context *context, const char *url, const char *attributes,
                                  stk_error *err)
 {
-    json_t *given = NULL;
+    stk__json given = {0};
     stk_group *g = NULL;
 
     if (!context || !url)
@@ -102,8 +103,8 @@ stk_status stk_group_consolidate(stk_context *context, const char *url, const ch
     if (attributes) {
         STK_TRY(
             stk__json_parse(context, attributes, strlen(attributes), "attributes", &given, err));
-        if (!json_is_object(given)) {
-            json_decref(given);
+        if (!json_is_object(given.value)) {
+            stk__json_drop(context, &given);
             return stk__fail(err, STK_EINVAL, STK_STAGE_ARRAY,
                              "the attributes of a group are no JSON object");
         }
@@ -127,10 +128,13 @@ stk_status stk_group_consolidate(stk_context *context, const char *url, const ch
         status = make_parents(g, g->nodes[i].path, err);
     if (status == STK_OK)
         stk__group_sort(g);
-    json_t *kept = given ? given : g && g->attributes ? json_incref(g->attributes) : json_object();
+    json_t *kept = given.value          ? json_incref(given.value)
+                   : g && g->attributes ? json_incref(g->attributes)
+                                        : json_object();
     if (status == STK_OK)
         status = kept ? write_group(g, kept, err) : no_memory(err);
     json_decref(kept);
+    stk__json_drop(context, &given);
     stk_group_close(&g);
     return status;
 }

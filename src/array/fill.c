@@ -170,16 +170,13 @@ static bool parse_hex(const char *text, uint32_t size, void *out)
     return true;
 }
 
-/* A decimal number in a text, whatever the locale of the program. */
-static bool parse_decimal(const char *text, double *out)
+/* A whole number beyond int64: digits with a sign, which no locale writes in another way. */
+static bool parse_digits(const char *text, double *out)
 {
-    json_error_t problem;
-    json_t *value = json_loads(text, JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL, &problem);
+    char *end;
 
-    *out = json_real_value(value);
-    bool good = json_is_real(value);
-    json_decref(value);
-    return good;
+    *out = strtod(text, &end);
+    return end != text && !*end && isfinite(*out);
 }
 
 static bool parse_float(stk_dtype dtype, const json_t *value, void *out)
@@ -203,7 +200,7 @@ static bool parse_float(stk_dtype dtype, const json_t *value, void *out)
         x = (double)INFINITY;
     else if (!strcmp(text, "-Infinity"))
         x = -(double)INFINITY;
-    else if (!special || !parse_decimal(text, &x))
+    else if (!special || !parse_digits(text, &x))
         return false;
     stk__float_bytes(dtype, x, out);
     return true;

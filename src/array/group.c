@@ -35,9 +35,10 @@ stk_status stk__group_check_path(const char *path, const char *key, stk_error *e
                         "%s names a node '%.100s', which is no path below the group", key, path);
 }
 
-stk_status stk__group_add(stk_group *g, const char *path, bool is_array, json_t *metadata,
-                          json_t *attributes, stk_error *err)
+stk_status stk__group_add(stk_group *g, const char *path, bool is_array, stk__json metadata,
+                          stk__json attributes, stk_error *err)
 {
+    const uint64_t most = stk_context_memory_limit(g->context) / STK__GROUP_PART;
     stk_status status = STK_OK;
     char *copy = NULL;
 
@@ -46,8 +47,14 @@ stk_status stk__group_add(stk_group *g, const char *path, bool is_array, json_t 
                            STK__GROUP_MAX_NODES);
     if (status == STK_OK && g->num_nodes == g->room_nodes) {
         size_t room = STK_MAX(2 * g->room_nodes, 64);
-        stk__node *grown = stk__realloc(g->context, g->nodes, room * sizeof *grown);
-        if (grown) {
+        bool fits = room * sizeof *g->nodes <= most;
+        stk__node *grown = fits ? stk__realloc(g->context, g->nodes, room * sizeof *grown) : NULL;
+        if (!fits) {
+            status = stk__fail(err, STK_ELIMIT, STK_STAGE_ARRAY,
+                               "the list of a group's nodes takes more than %llu bytes, an eighth "
+                               "of memory_limit; raise it",
+                               (unsigned long long)most);
+        } else if (grown) {
             g->nodes = grown;
             g->room_nodes = room;
         } else {
@@ -57,8 +64,8 @@ stk_status stk__group_add(stk_group *g, const char *path, bool is_array, json_t 
     if (status == STK_OK && !(copy = stk__strdup(g->context, path)))
         status = no_memory(err);
     if (status != STK_OK) {
-        json_decref(metadata);
-        json_decref(attributes);
+        stk__json_drop(g->context, &metadata);
+        stk__json_drop(g->context, &attributes);
         return status;
     }
     g->nodes[g->num_nodes++] = (stk__node){.base = {.path = copy, .is_array = is_array},
@@ -81,6 +88,12 @@ void stk__group_sort(stk_group *g)
 
 /* ---- Consolidated metadata ---- */
 
+/* A part of the group's document, which is claimed as a whole. */
+static stk__json shared(json_t *value)
+{
+    return (stk__json){json_incref(value), 0};
+}
+
 static stk_status take_v3_nodes(stk_group *g, const json_t *metadata, const char *key,
                                 stk_error *err)
 {
@@ -96,7 +109,7 @@ static stk_status take_v3_nodes(stk_group *g, const json_t *metadata, const char
                                 "%s: the node '%.100s' of the consolidated metadata is neither an "
                                 "array nor a group",
                                 key, path);
-        STK_TRY(stk__group_add(g, path, type[0] == 'a', json_incref(document), NULL, err));
+        STK_TRY(stk__group_add(g, path, type[0] == 'a', shared(document), (stk__json){0}, err));
     }
     return STK_OK;
 }
@@ -126,8 +139,8 @@ static stk_status take_v2_nodes(stk_group *g, const json_t *metadata, const char
         if (!json_is_object(document))
             return stk__fail_at(err, STK_EFORMAT, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
                                 "%s: '%.100s' is no object", key, name);
-        STK_TRY(stk__group_add(g, path, is_array, is_array ? json_incref(document) : NULL,
-                               json_incref(attributes), err));
+        STK_TRY(stk__group_add(g, path, is_array, shared(is_array ? document : NULL),
+                               shared(attributes), err));
     }
     return STK_OK;
 }
@@ -179,30 +192,32 @@ static stk_status open_v3(stk_group *g, const json_t *document, bool consolidate
 static stk_status open_v2(stk_group *g, bool consolidated, bool *found, stk_error *err)
 {
     stk_store *store = g->shared->store;
-    json_t *document = NULL, *attributes = NULL;
+    stk__json attributes = {0};
     bool has_all = false, has_attributes = false;
 
     g->version = 2;
     stk_status status = STK_OK;
     if (consolidated)
-        status = stk__zarr_load(store, STK__ZARR_V2_ALL, &document, &has_all, err);
+        status = stk__zarr_load(store, STK__ZARR_V2_ALL, &g->document, &has_all, err);
     *found = has_all;
     if (status == STK_OK && has_all) {
-        const json_t *all = json_object_get(document, "metadata");
+        const json_t *all = json_object_get(g->document.value, "metadata");
         g->consolidated = true;
         status =
             take_attributes(g, json_object_get(all, STK__ZARR_V2_ATTRS), STK__ZARR_V2_ALL, err);
         if (status == STK_OK)
             status = take_v2_nodes(g, all, STK__ZARR_V2_ALL, err);
     } else if (status == STK_OK) {
-        status = stk__zarr_load(store, STK__ZARR_V2_GROUP, &document, found, err);
+        status = stk__zarr_load(store, STK__ZARR_V2_GROUP, &g->document, found, err);
         if (status == STK_OK && *found)
             status = stk__zarr_load(store, STK__ZARR_V2_ATTRS, &attributes, &has_attributes, err);
-        if (status == STK_OK && *found)
-            status = take_attributes(g, attributes, STK__ZARR_V2_ATTRS, err);
+        if (status == STK_OK && *found) {
+            stk__json_drop(g->context, &g->document);
+            g->document = attributes;
+            return take_attributes(g, attributes.value, STK__ZARR_V2_ATTRS, err);
+        }
     }
-    json_decref(attributes);
-    json_decref(document);
+    stk__json_drop(g->context, &attributes);
     return status;
 }
 
@@ -211,7 +226,6 @@ stk_status stk__group_open(stk_context *ctx, const char *url, bool consolidated,
 {
     char key[STK_MAX_OBJECT_KEY] = "";
     stk_store *store = NULL;
-    json_t *document = NULL;
     bool found = false;
 
     *out = NULL;
@@ -233,12 +247,11 @@ stk_status stk__group_open(stk_context *ctx, const char *url, bool consolidated,
         status = stk__fail_at(err, STK_EINVAL, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
                               "'%.300s' is a file; a group is a folder", url);
     if (status == STK_OK)
-        status = stk__zarr_load(store, STK__ZARR_V3, &document, &found, err);
+        status = stk__zarr_load(store, STK__ZARR_V3, &g->document, &found, err);
     if (status == STK_OK && found)
-        status = open_v3(g, document, consolidated, err);
+        status = open_v3(g, g->document.value, consolidated, err);
     else if (status == STK_OK)
         status = open_v2(g, consolidated, &found, err);
-    json_decref(document);
     if (status == STK_OK && !found)
         status = stk__fail_at(err, STK_ENOENT, STK_STAGE_ARRAY, url, STK_NO_OFFSET,
                               "'%.300s' holds no Zarr group: neither zarr.json nor .zgroup is "
@@ -275,12 +288,13 @@ void stk_group_close(stk_group **group)
     *group = NULL;
     stk_context *ctx = g->context;
     for (size_t i = 0; i < g->num_nodes; i++) {
-        json_decref(g->nodes[i].metadata);
-        json_decref(g->nodes[i].attributes);
+        stk__json_drop(ctx, &g->nodes[i].metadata);
+        stk__json_drop(ctx, &g->nodes[i].attributes);
         stk__free(ctx, g->nodes[i].path);
     }
     stk__free(ctx, g->nodes);
     json_decref(g->attributes);
+    stk__json_drop(ctx, &g->document);
     stk__free(ctx, g->attributes_text);
     stk__shared_unref(g->shared);
     stk__free(ctx, g);
@@ -311,8 +325,8 @@ static stk_status open_node(stk_group *g, const stk__node *node, stk_array *a, s
     if (!a->metadata_key)
         return stk__array_no_memory(a, err);
     if (g->version == 3)
-        return stk__zarr_v3(a, node->metadata, a->metadata_key, err);
-    return stk__zarr_v2(a, node->metadata, node->attributes, a->metadata_key, err);
+        return stk__zarr_v3(a, node->metadata.value, a->metadata_key, err);
+    return stk__zarr_v2(a, node->metadata.value, node->attributes.value, a->metadata_key, err);
 }
 
 stk_status stk_group_array(stk_group *group, const char *path, const stk_array_options *options,

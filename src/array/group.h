@@ -5,15 +5,17 @@
 
 #include "array/room.h"
 
-#define STK__GROUP_MAX_NODES  (1u << 20)
-#define STK__GROUP_MAX_LEVELS 32
+#define STK__GROUP_MAX_NODES   (1u << 20)
+#define STK__GROUP_MAX_LEVELS  32
+#define STK__GROUP_MAX_ENTRIES (1u << 20) /* that a listing of folders looks at */
+#define STK__GROUP_PART        8          /* of memory_limit: what the list of nodes may take */
 
 /* A node as it was found: public part first. */
 typedef struct stk__node {
     stk_node base;
     char *path;
-    json_t *metadata;   /* zarr.json or .zarray; NULL of v2 groups */
-    json_t *attributes; /* of v2; may be NULL */
+    stk__json metadata;   /* zarr.json or .zarray; none of v2 groups */
+    stk__json attributes; /* of v2; may be none */
 } stk__node;
 
 struct stk_group {
@@ -22,15 +24,16 @@ struct stk_group {
     int version; /* 2 or 3 */
     bool consolidated;
     bool implicit;      /* folders without metadata are looked into as well */
+    stk__json document; /* that holds the metadata of all nodes, or that of the group alone */
     json_t *attributes; /* or NULL */
     char *attributes_text;
     stk__node *nodes; /* by path */
     size_t num_nodes, room_nodes;
 };
 
-/* Add a node; takes over references of the JSON values, also on failure. */
-stk_status stk__group_add(stk_group *g, const char *path, bool is_array, json_t *metadata,
-                          json_t *attributes, stk_error *err);
+/* Add a node; takes over the JSON values, also on failure. */
+stk_status stk__group_add(stk_group *g, const char *path, bool is_array, stk__json metadata,
+                          stk__json attributes, stk_error *err);
 /* A path of a node: parts that are not empty, "." or "..", nothing that leaves the folder. */
 stk_status stk__group_check_path(const char *path, const char *key, stk_error *err);
 void stk__group_sort(stk_group *g);

@@ -20,7 +20,8 @@ typedef struct listing {
     pthread_mutex_t mutex; /* guards all below, and the group's nodes */
     pthread_cond_t cond;
     folder *waiting;
-    uint32_t busy; /* threads that look at a folder */
+    uint32_t busy;                /* threads that look at a folder */
+    atomic_uint_fast32_t entries; /* that were listed; under no lock */
     stk_status status;
     stk_error error;
 } listing;
@@ -34,14 +35,32 @@ typedef struct children {
     listing *list;
     const folder *parent;
     folder *found;
+    stk_error *err;
 } children;
+
+/* Folders that contain themselves, by links, end at the levels; wide ones at the entries. */
+static stk_status check_child(const children *c, const char *key, bool is_folder)
+{
+    if (atomic_fetch_add(&c->list->entries, 1) >= STK__GROUP_MAX_ENTRIES)
+        return stk__fail_at(c->err, STK_ELIMIT, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
+                            "a group has more than %u files and folders to look at "
+                            "(STK__GROUP_MAX_ENTRIES); consolidate its metadata",
+                            STK__GROUP_MAX_ENTRIES);
+    if (is_folder && c->parent->level == STK__GROUP_MAX_LEVELS)
+        return stk__fail_at(c->err, STK_ELIMIT, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
+                            "%.200s: the group nests deeper than %d levels "
+                            "(STK__GROUP_MAX_LEVELS); does a link lead back into it?",
+                            key, STK__GROUP_MAX_LEVELS);
+    return STK_OK;
+}
 
 static stk_status take_child(void *user, const char *key, const stk_object_info *info)
 {
     children *c = user;
     size_t length = strlen(key);
 
-    if (!info->is_folder || length == 0 || c->parent->level == STK__GROUP_MAX_LEVELS)
+    STK_TRY(check_child(c, key, info->is_folder));
+    if (!info->is_folder || length == 0)
         return STK_OK;
     folder *f = stk__calloc(c->list->group->context, 1, sizeof *f + length + 1);
     if (!f)
@@ -59,7 +78,7 @@ static stk_status take_child(void *user, const char *key, const stk_object_info 
 static stk_status enter(listing *l, const folder *f, stk_error *err)
 {
     stk_store *store = l->group->shared->store;
-    children c = {.list = l, .parent = f};
+    children c = {.list = l, .parent = f, .err = err};
     char *prefix = *f->path ? stk__format(l->group->context, "%s/", f->path)
                             : stk__strdup(l->group->context, "");
 
@@ -80,12 +99,12 @@ static stk_status enter(listing *l, const folder *f, stk_error *err)
     return status;
 }
 
-static stk_status load(listing *l, const folder *f, const char *name, json_t **out, bool *found,
+static stk_status load(listing *l, const folder *f, const char *name, stk__json *out, bool *found,
                        stk_error *err)
 {
     char *key = stk__format(l->group->context, "%s/%s", f->path, name);
 
-    *out = NULL;
+    *out = (stk__json){0};
     if (!key)
         return no_memory(err);
     stk_status status = stk__zarr_load(l->group->shared->store, key, out, found, err);
@@ -93,8 +112,8 @@ static stk_status load(listing *l, const folder *f, const char *name, json_t **o
     return status;
 }
 
-static stk_status add(listing *l, const folder *f, bool is_array, json_t *metadata,
-                      json_t *attributes, stk_error *err)
+static stk_status add(listing *l, const folder *f, bool is_array, stk__json metadata,
+                      stk__json attributes, stk_error *err)
 {
     pthread_mutex_lock(&l->mutex);
     stk_status status = stk__group_add(l->group, f->path, is_array, metadata, attributes, err);
@@ -105,34 +124,34 @@ static stk_status add(listing *l, const folder *f, bool is_array, json_t *metada
 /* A folder below the group: a node, or nothing. */
 static stk_status look_v3(listing *l, const folder *f, stk_error *err)
 {
-    json_t *document = NULL;
+    stk__json document = {0};
     bool found = false;
 
     STK_TRY(load(l, f, STK__ZARR_V3, &document, &found, err));
     if (!found)
         return l->group->implicit ? enter(l, f, err) : STK_OK;
-    const char *type = json_string_value(json_object_get(document, "node_type"));
+    const char *type = json_string_value(json_object_get(document.value, "node_type"));
     bool is_array = type && !strcmp(type, "array");
-    STK_TRY(add(l, f, is_array, document, NULL, err));
+    STK_TRY(add(l, f, is_array, document, (stk__json){0}, err));
     return is_array ? STK_OK : enter(l, f, err);
 }
 
 static stk_status look_v2(listing *l, const folder *f, stk_error *err)
 {
-    json_t *document = NULL, *attributes = NULL;
+    stk_context *ctx = l->group->context;
+    stk__json document = {0}, attributes = {0};
     bool is_array = false, is_group = false, found = false;
 
     STK_TRY(load(l, f, STK__ZARR_V2_ARRAY, &document, &is_array, err));
     if (!is_array) {
         STK_TRY(load(l, f, STK__ZARR_V2_GROUP, &document, &is_group, err));
-        json_decref(document);
-        document = NULL;
+        stk__json_drop(ctx, &document);
         if (!is_group)
             return STK_OK;
     }
     stk_status status = load(l, f, STK__ZARR_V2_ATTRS, &attributes, &found, err);
     if (status != STK_OK) {
-        json_decref(document);
+        stk__json_drop(ctx, &document);
         return status;
     }
     STK_TRY(add(l, f, is_array, document, attributes, err));

@@ -207,7 +207,7 @@ const stk_array_info *stk_array_get_info(const stk_array *array)
 
 bool stk_array_number(const stk_array *array, const char *name, double *out)
 {
-    const json_t *value = json_object_get(array->attributes, name);
+    const json_t *value = json_object_get(array->attributes.value, name);
 
     *out = json_number_value(value);
     return json_is_number(value);
@@ -215,7 +215,7 @@ bool stk_array_number(const stk_array *array, const char *name, double *out)
 
 const char *stk_array_text(const stk_array *array, const char *name)
 {
-    const json_t *value = json_object_get(array->attributes, name);
+    const json_t *value = json_object_get(array->attributes.value, name);
 
     return stk__json_special(value) ? NULL : json_string_value(value);
 }

@@ -4,7 +4,7 @@
 #define STK_SRC_ARRAY_ROOM_H
 
 #include "array/array.h"
-#include "array/json.h"
+#include "base/json.h"
 
 #define STK__ARRAY_MAX_LEVELS 4      /* shards in shards, and the chunks in them */
 #define STK__ARRAY_MAX_ITEM   65536u /* bytes of one element */
@@ -118,7 +118,7 @@ struct stk_array {
     unsigned char *fill; /* itemsize bytes; zeros where none is defined */
     bool fill_defined;
     bool fill_is_zero;
-    json_t *attributes;    /* object, or NULL */
+    stk__json attributes;  /* object, or none */
     char *attributes_text; /* JSON */
     char **names;          /* `rank`, each may be NULL; NULL: none */
     char codecs[STK__ARRAY_CODECS];
@@ -185,7 +185,7 @@ stk_status stk__zarr_v2(stk_array *a, const json_t *metadata, const json_t *attr
 stk_status stk__zarr_attributes(stk_array *a, const json_t *attributes, const char *key,
                                 stk_error *err);
 /* Read and parse a metadata document. *found false: there is none of that key. */
-stk_status stk__zarr_load(stk_store *store, const char *key, json_t **out, bool *found,
+stk_status stk__zarr_load(stk_store *store, const char *key, stk__json *out, bool *found,
                           stk_error *err);
 /* The known keys of an object, NULL-ended; any other is refused unless its value may be ignored. */
 stk_status stk__zarr_known(const json_t *object, const char *const *known, const char *key,

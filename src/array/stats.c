@@ -251,15 +251,15 @@ static stk_status load_from(stk_array *a, stk_store *store, const char *key, stk
                             stk_error *err)
 {
     stk_object_info info = {.struct_size = sizeof info};
-    json_t *document = NULL;
+    stk__json document = {0};
     bool found = false;
 
     STK_TRY(stk_store_stat(store, key, &info, err));
     if (info.is_folder || info.size > MOST_BYTES)
         return no_stats(key, err);
     STK_TRY(stk__zarr_load(store, key, &document, &found, err));
-    bool good = found && take_stats(a, document, out);
-    json_decref(document);
+    bool good = found && take_stats(a, document.value, out);
+    stk__json_drop(store->context, &document);
     return good ? STK_OK : no_stats(key, err);
 }
 

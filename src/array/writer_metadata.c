@@ -112,14 +112,16 @@ static stk_status attributes_json(stk_context *ctx, const stk_array_writer_optio
                                   json_t *document, stk_error *err)
 {
     const char *text = o->attributes ? o->attributes : "{}";
-    json_t *attributes = NULL;
+    stk__json attributes = {0};
 
     STK_TRY(stk__json_parse(ctx, text, strlen(text), "attributes", &attributes, err));
-    if (!json_is_object(attributes)) {
-        json_decref(attributes);
-        return refuse("attributes", "it is no JSON object", err);
-    }
-    return json_object_set_new(document, "attributes", attributes) == 0 ? STK_OK : no_memory(err);
+    stk_status status = STK_OK;
+    if (!json_is_object(attributes.value))
+        status = refuse("attributes", "it is no JSON object", err);
+    else if (json_object_set(document, "attributes", attributes.value) != 0)
+        status = no_memory(err);
+    stk__json_drop(ctx, &attributes);
+    return status;
 }
 
 static stk_status check_options(const stk_array_writer_options *o, stk_error *err)

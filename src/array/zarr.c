@@ -4,13 +4,13 @@
 
 #include "array/room.h"
 
-stk_status stk__zarr_load(stk_store *store, const char *key, json_t **out, bool *found,
+stk_status stk__zarr_load(stk_store *store, const char *key, stk__json *out, bool *found,
                           stk_error *err)
 {
     stk_object_info info = {.struct_size = sizeof info};
     stk_context *ctx = store->context;
 
-    *out = NULL;
+    *out = (stk__json){0};
     *found = false;
     stk_status status = stk_store_stat(store, key, &info, err);
     if (status == STK_ENOENT || (status == STK_OK && info.is_folder)) {
@@ -19,10 +19,12 @@ stk_status stk__zarr_load(stk_store *store, const char *key, json_t **out, bool 
     }
     if (status != STK_OK)
         return status;
-    if (info.size > STK__JSON_MAX_BYTES)
+    if (info.size > stk__json_most(ctx))
         return stk__fail_at(err, STK_ELIMIT, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
-                            "%s has %llu bytes, and metadata of at most %llu is read", key,
-                            (unsigned long long)info.size, (unsigned long long)STK__JSON_MAX_BYTES);
+                            "%s has %llu bytes, and metadata of at most %llu is read (a quarter of "
+                            "memory_limit, and 64 MiB)",
+                            key, (unsigned long long)info.size,
+                            (unsigned long long)stk__json_most(ctx));
     char *text = stk__alloc(ctx, info.size);
     if (!text)
         return stk__fail_at(err, STK_ENOMEM, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
@@ -32,9 +34,8 @@ stk_status stk__zarr_load(stk_store *store, const char *key, json_t **out, bool 
     if (status == STK_OK)
         status = stk__json_parse(ctx, text, info.size, key, out, err);
     stk__free(ctx, text);
-    if (status == STK_OK && !json_is_object(*out)) {
-        json_decref(*out);
-        *out = NULL;
+    if (status == STK_OK && !json_is_object(out->value)) {
+        stk__json_drop(ctx, out);
         status = stk__fail_at(err, STK_EFORMAT, STK_STAGE_ARRAY, key, 0,
                               "%s is JSON, but no object: no metadata of Zarr", key);
     }
@@ -148,8 +149,7 @@ stk_status stk__zarr_attributes(stk_array *a, const json_t *attributes, const ch
     if (!json_is_object(attributes))
         return stk__fail_at(err, STK_EFORMAT, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
                             "%s: 'attributes' is no object", key);
-    a->attributes = json_incref((json_t *)attributes);
-    return STK_OK;
+    return stk__json_keep(a->context, attributes, key, &a->attributes, err);
 }
 
 /* ---- Opening ---- */
@@ -159,12 +159,11 @@ static char *key_below(stk_context *ctx, const char *prefix, const char *name)
     return stk__format(ctx, "%s%s", prefix, name);
 }
 
-static stk_status load_below(stk_array *a, const char *name, json_t **out, bool *found,
+static stk_status load_below(stk_array *a, const char *name, stk__json *out, bool *found,
                              stk_error *err)
 {
     char *key = key_below(a->context, a->prefix, name);
 
-    *out = NULL;
     if (!key)
         return stk__array_no_memory(a, err);
     stk_status status = stk__zarr_load(a->shared->store, key, out, found, err);
@@ -179,14 +178,14 @@ static stk_status load_below(stk_array *a, const char *name, json_t **out, bool 
 
 static stk_status zarr_open(stk_array *a, const char *key, stk_error *err)
 {
-    json_t *metadata = NULL, *attributes = NULL;
+    stk__json metadata = {0}, attributes = {0};
     bool found = false, has_attributes = false;
 
     (void)key;
     stk_status status = load_below(a, STK__ZARR_V3, &metadata, &found, err);
     if (status == STK_OK && found) {
-        status = stk__zarr_v3(a, metadata, a->metadata_key, err);
-        json_decref(metadata);
+        status = stk__zarr_v3(a, metadata.value, a->metadata_key, err);
+        stk__json_drop(a->context, &metadata);
         return status;
     }
     if (status == STK_OK)
@@ -199,9 +198,9 @@ static stk_status zarr_open(stk_array *a, const char *key, stk_error *err)
                               "exists; name the folder of the array itself",
                               a->prefix, a->prefix);
     if (status == STK_OK)
-        status = stk__zarr_v2(a, metadata, attributes, a->metadata_key, err);
-    json_decref(metadata);
-    json_decref(attributes);
+        status = stk__zarr_v2(a, metadata.value, attributes.value, a->metadata_key, err);
+    stk__json_drop(a->context, &metadata);
+    stk__json_drop(a->context, &attributes);
     return status;
 }
 

@@ -23,7 +23,7 @@ static stk_status make_chain(stk_array *a, const json_t *m, bool fortran, const 
 /* xarray keeps the names of the dimensions in an attribute. */
 static stk_status read_names(stk_array *a, stk_error *err)
 {
-    const json_t *names = json_object_get(a->attributes, "_ARRAY_DIMENSIONS");
+    const json_t *names = json_object_get(a->attributes.value, "_ARRAY_DIMENSIONS");
 
     if (!json_is_array(names) || json_array_size(names) != a->rank)
         return STK_OK;

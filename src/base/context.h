@@ -12,6 +12,7 @@ struct stk_context {
     stk_allocator allocator;
     _Alignas(STK_CACHE_LINE) atomic_uint_fast64_t allocations;
     atomic_uint_fast64_t bytes, peak_bytes;
+    atomic_uint_fast64_t json_bytes; /* of `bytes`: claimed by json.c */
     atomic_uint references;
     unsigned fork_generation; /* of the process that made it */
     stk_context_options options;
@@ -33,6 +34,8 @@ struct stk_context {
 
 stk_context *stk__context_memory_new(const stk_allocator *allocator);
 void stk__context_memory_free(stk_context *ctx);
+/* Count memory that a library takes past the allocator; negative: that it gave back. */
+void stk__memory_note(stk_context *ctx, int64_t bytes);
 
 /* Cores and memory of this process: affinity mask, cgroup v1 and v2 (cores.c). `root` stands for
  * "/" in tests. */

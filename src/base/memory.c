@@ -24,6 +24,18 @@ static void *system_alloc(size_t size, size_t align)
     return posix_memalign(&memory, align, size) == 0 ? memory : NULL;
 }
 
+void stk__memory_note(stk_context *ctx, int64_t bytes)
+{
+    uint64_t more = (uint64_t)bytes;
+    uint64_t now = atomic_fetch_add_explicit(&ctx->bytes, more, memory_order_relaxed) + more;
+    uint64_t peak = atomic_load_explicit(&ctx->peak_bytes, memory_order_relaxed);
+
+    while (bytes > 0 && now > peak &&
+           !atomic_compare_exchange_weak_explicit(&ctx->peak_bytes, &peak, now,
+                                                  memory_order_relaxed, memory_order_relaxed))
+        continue;
+}
+
 static void *alloc(stk_context *ctx, size_t size, size_t align, size_t tail)
 {
     size_t front = align > 16 ? align : HEAD_SMALL;
@@ -39,12 +51,7 @@ static void *alloc(stk_context *ctx, size_t size, size_t align, size_t tail)
     *h = (head){.total = total, .size = size, .align = align};
     memset(base + front + size, 0, tail);
     atomic_fetch_add_explicit(&ctx->allocations, 1, memory_order_relaxed);
-    uint64_t now = atomic_fetch_add_explicit(&ctx->bytes, total, memory_order_relaxed) + total;
-    uint64_t peak = atomic_load_explicit(&ctx->peak_bytes, memory_order_relaxed);
-    while (now > peak &&
-           !atomic_compare_exchange_weak_explicit(&ctx->peak_bytes, &peak, now,
-                                                  memory_order_relaxed, memory_order_relaxed))
-        continue;
+    stk__memory_note(ctx, (int64_t)total);
     return base + front;
 }
 
@@ -91,7 +98,7 @@ void stk__free(stk_context *ctx, void *memory)
     size_t total = h->total;
     char *base = (char *)memory - (h->align > 16 ? h->align : HEAD_SMALL);
 
-    atomic_fetch_sub_explicit(&ctx->bytes, total, memory_order_relaxed);
+    stk__memory_note(ctx, -(int64_t)total);
     if (ctx->allocator.alloc)
         ctx->allocator.free(ctx->allocator.user, base, total);
     else

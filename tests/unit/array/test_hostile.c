@@ -482,14 +482,100 @@ static void test_groups(void **state)
     stk_context_destroy(&ctx);
 }
 
+static const char group_text[] = "{\"zarr_format\":3,\"node_type\":\"group\"}";
+
+/* A group that goes on in itself, as links make one, ends with an error and not with less nodes. */
+static void test_nested_groups(void **state)
+{
+    stk_context *ctx = test_context();
+    stk_store *store = open_store(ctx);
+    char key[256] = "n/";
+    stk_group *g = NULL;
+    stk_error err;
+
+    for (size_t level = 0; level <= 33; level++) {
+        size_t at = 2 + 2 * level;
+        snprintf(key + at, sizeof key - at, "zarr.json");
+        put(store, key, group_text, strlen(group_text));
+        stk_error_init(&err);
+        if (level <= 32) {
+            assert_ok(stk_group_open(ctx, "mem://h/n", &g, &err), &err);
+            assert_true(level == 0 || stk_group_node(g, level - 1));
+            assert_null(stk_group_node(g, level));
+            stk_group_close(&g);
+        } else {
+            assert_fails(stk_group_open(ctx, "mem://h/n", &g, &err), STK_ELIMIT, &err,
+                         "STK__GROUP_MAX_LEVELS");
+        }
+        memcpy(key + at, "a/", 3);
+    }
+    stk_store_close(&store);
+    stk_context_destroy(&ctx);
+}
+
+/* What the documents of a group become in memory is counted, together and before it is taken. */
+static void test_group_memory(void **state)
+{
+    stk_context_options options;
+    stk_memory_stats stats = {.struct_size = sizeof stats};
+    stk_context *ctx = NULL;
+    stk_group *g = NULL;
+    stk_error err;
+    char key[32];
+
+    stk_context_options_init(&options);
+    options.memory_limit = 64 << 20;
+    assert_ok(stk_context_create(&options, &ctx, &err), &err);
+    stk_store *store = open_store(ctx);
+    size_t length = 6000000, at = 0;
+    char *text = malloc(length + 64);
+    at +=
+        (size_t)sprintf(text, "{\"zarr_format\":3,\"node_type\":\"group\",\"attributes\":{\"a\":[");
+    while (at < length)
+        at += (size_t)sprintf(text + at, "{},");
+    at += (size_t)sprintf(text + at, "0]}}");
+    put(store, "m/zarr.json", text, at);
+    stk_context_memory(ctx, &stats);
+    const uint64_t before = stats.bytes;
+    assert_fails(stk_group_open(ctx, "mem://h/m", &g, &err), STK_ELIMIT, &err, "memory_limit");
+    stk_context_memory(ctx, &stats);
+    assert_int_equal(stats.bytes, before);
+    assert_true(stats.peak_bytes - before < 24u << 20);
+
+    /* One alone is let in, a hundred of them are not. */
+    put(store, "m/zarr.json", group_text, strlen(group_text));
+    at =
+        (size_t)sprintf(text, "{\"zarr_format\":3,\"node_type\":\"group\",\"attributes\":{\"a\":[");
+    while (at < 9000)
+        at += (size_t)sprintf(text + at, "{},");
+    at += (size_t)sprintf(text + at, "0]}}");
+    for (int i = 0; i < 100; i++) {
+        snprintf(key, sizeof key, "m/%d/zarr.json", i);
+        put(store, key, text, at);
+        stk_error_init(&err);
+        stk_status status = stk_group_open(ctx, "mem://h/m", &g, &err);
+        assert_true(status == STK_OK ? i < 30 : i > 5);
+        if (status != STK_OK) {
+            assert_fails(status, STK_ELIMIT, &err, "a quarter of memory_limit");
+            break;
+        }
+        stk_group_close(&g);
+        assert_true(i < 99);
+    }
+    free(text);
+    stk_store_close(&store);
+    stk_context_destroy(&ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_v3),        cmocka_unit_test(test_v2),
-        cmocka_unit_test(test_tolerance), cmocka_unit_test(test_deep_and_huge),
-        cmocka_unit_test(test_shards),    cmocka_unit_test(test_checksum),
-        cmocka_unit_test(test_cut),       cmocka_unit_test(test_giants),
-        cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_v3),           cmocka_unit_test(test_v2),
+        cmocka_unit_test(test_tolerance),    cmocka_unit_test(test_deep_and_huge),
+        cmocka_unit_test(test_shards),       cmocka_unit_test(test_checksum),
+        cmocka_unit_test(test_cut),          cmocka_unit_test(test_giants),
+        cmocka_unit_test(test_groups),       cmocka_unit_test(test_nested_groups),
+        cmocka_unit_test(test_group_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
