@@ -23,8 +23,8 @@ struct parser {
     size_t num_flags;
     const char **files; /* configurations, in their order; likewise */
     size_t num_files;
-    int next; /* argument to be looked at */
-    bool help;
+    int next;                /* argument to be looked at */
+    const stk_option *alone; /* the choice whose flag, without a value, was just read; or NULL */
 };
 
 /* The flags of every command. */
@@ -282,6 +282,7 @@ static int take_value(struct parser *p, struct flag *flag, const char *argument,
         flag->text = equals + 1;
     } else if (is_switch(flag->option) && !(next && (suits(flag, next) || misspelt(flag, next)))) {
         flag->text = "true";
+        p->alone = flag->option->type == STK_OPTION_ENUM ? flag->option : NULL;
     } else if (next && !is_flag(next)) {
         flag->text = next;
         p->next++;
@@ -366,7 +367,8 @@ static bool lacks_dashes(const struct cli *cli, const char *argument, char flag[
     return find_flag(cli, flag + 2, &found);
 }
 
-static int take_positional(struct parser *p, const char *argument)
+/* `alone`: as in the parser, of the flag in front. */
+static int take_positional(struct parser *p, const char *argument, const stk_option *alone)
 {
     struct cli *cli = p->cli;
     char text[320], flag[FLAG_NAME];
@@ -382,9 +384,14 @@ static int take_positional(struct parser *p, const char *argument)
     }
     if (cli->num_args == cli->usage->max_args || cli->num_args == CLI_MAX_ARGS) {
         struct flag dataset;
-        bool data = strchr(argument, ':') && find_flag(cli, "dataset", &dataset);
-        snprintf(text, sizeof text, "'%.100s' is one argument too many%s%.100s%s", argument,
-                 data ? "; did you mean '--dataset " : "", data ? argument : "", data ? "'?" : "");
+        size_t used =
+            (size_t)snprintf(text, sizeof text, "'%.100s' is one argument too many", argument);
+        if (alone)
+            snprintf(text + used, sizeof text - used, "; %.60s takes %.120s", alone->name,
+                     alone->choices);
+        else if (strchr(argument, ':') && find_flag(cli, "dataset", &dataset) && !cli->num_args)
+            snprintf(text + used, sizeof text - used, "; did you mean '--dataset %.100s'?",
+                     argument);
         return fail_usage(cli, text);
     }
     cli->args[cli->num_args++] = argument;
@@ -399,6 +406,8 @@ static int read_arguments(struct parser *p)
 
     while (p->next < cli->argc && code == CLI_GO_ON) {
         const char *argument = cli->argv[p->next++];
+        const stk_option *alone = p->alone;
+        p->alone = NULL;
         if (flags && strcmp(argument, "--") == 0)
             flags = false;
         else if (flags && strncmp(argument, "--", 2) == 0)
@@ -406,7 +415,7 @@ static int read_arguments(struct parser *p)
         else if (flags && argument[0] == '-' && argument[1])
             code = take_short(p, argument);
         else
-            code = take_positional(p, argument);
+            code = take_positional(p, argument, alone);
     }
     return code;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #define LOG_FOLDER "benchmark_logs"
 
@@ -260,12 +261,46 @@ static int prepare_threads(struct cli *cli, const struct bench_plan *plan)
     return code;
 }
 
+/* Where nothing could be measured there is no table, but what was wrong. */
+static int fail_all(const struct outcome *outcome, const char *log, bool made)
+{
+    int code = CLI_USAGE;
+
+    /* Nor is there anything in a log that was begun for it. */
+    if (made && unlink(log) == 0)
+        rmdir(LOG_FOLDER);
+    for (size_t i = 0; i < outcome->settings; i++) {
+        const struct bench_row *row = &outcome->rows[i];
+        const stk_error *err = &row->sum.error;
+        const char *text = *err->text ? err->text : stk_status_text(row->sum.status);
+        if (outcome->settings > 1)
+            cli_error("%s: %s", row->setting->label, text);
+        else
+            cli_error("%s", text);
+        if (!cli_is_usage(row->sum.status, err))
+            code = CLI_FAILED;
+    }
+    return code;
+}
+
+/* Whether each setting that was begun has failed, rather than been interrupted. */
+static bool all_failed(const struct outcome *outcome)
+{
+    size_t failed = 0;
+
+    for (size_t i = 0; i < outcome->settings; i++) {
+        const struct bench_row *row = &outcome->rows[i];
+        failed += row->sum.status < 0 && row->sum.status != STK_ECANCELED;
+    }
+    return failed && failed == outcome->settings;
+}
+
 int cli_bench(struct cli *cli)
 {
     struct bench_plan plan;
     struct outcome outcome;
     char log[BENCH_PATH];
-    bool hash_first = false;
+    bool hash_first = false, log_made = false;
 
     int code = cli_parse(cli, &usage);
     if (code != CLI_GO_ON)
@@ -275,6 +310,8 @@ int cli_bench(struct cli *cli)
         code = prepare_threads(cli, &plan);
     if (code == CLI_GO_ON)
         code = find_log(cli, log);
+    if (code == CLI_GO_ON)
+        log_made = *log && !cli->log && access(log, F_OK) != 0;
     if (code != CLI_GO_ON) {
         bench_plan_free(&plan);
         return code;
@@ -289,8 +326,11 @@ int cli_bench(struct cli *cli)
                 plan.settings[i].bench.hash && strcmp(plan.settings[i].bench.hash, "-") == 0;
         /* Hashes on standard output leave the table to standard error, unless -o says where it
          * goes. */
-        bench_report(cli, hash_first && cli->out == stdout ? stderr : cli->out, outcome.rows,
-                     outcome.settings);
+        if (cli->format == CLI_TABLE && all_failed(&outcome))
+            code = fail_all(&outcome, log, log_made);
+        else
+            bench_report(cli, hash_first && cli->out == stdout ? stderr : cli->out, outcome.rows,
+                         outcome.settings);
     }
     outcome_free(&outcome);
     bench_plan_free(&plan);

@@ -83,11 +83,7 @@ static int work_out(struct cli *cli, const struct chunks_task *task, struct chun
         if (status == STK_OK)
             result->costs[i].regret = stk_chunks_regret(&result->answer, &result->costs[i]);
     }
-    if (status == STK_OK)
-        return CLI_GO_ON;
-    /* What is wrong was asked for. */
-    int code = cli_fail(cli, status, &err);
-    return status == STK_EINVAL ? CLI_USAGE : code;
+    return status == STK_OK ? CLI_GO_ON : cli_fail(cli, status, &err);
 }
 
 int cli_chunks(struct cli *cli)

@@ -191,6 +191,8 @@ int cli_console_width(void);
 /* Print "stoker: error: TEXT" / "stoker: warning: TEXT". */
 void cli_error(const char *format, ...) STK_PRINTF(1, 2);
 void cli_warning(const char *format, ...) STK_PRINTF(1, 2);
+/* Whether a failure says that the command was used wrongly: an argument or option is at fault. */
+bool cli_is_usage(stk_status status, const stk_error *err);
 /* Print the failure of a library call and return the exit code for it: usage, failed, or
  * interrupted. */
 int cli_fail(struct cli *cli, stk_status status, const stk_error *err);

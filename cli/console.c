@@ -165,14 +165,19 @@ void cli_console_log(void *user, stk_log_level level, const char *message)
     print_line("stoker: ", heads[level], message);
 }
 
-int cli_fail(struct cli *cli, stk_status status, const stk_error *err)
+bool cli_is_usage(stk_status status, const stk_error *err)
 {
     bool options = err->status == status && err->stage == STK_STAGE_OPTIONS;
 
+    return status == STK_EINVAL || (options && status != STK_ENOMEM);
+}
+
+int cli_fail(struct cli *cli, stk_status status, const stk_error *err)
+{
     if (status == STK_ECANCELED && cli_interrupted())
         return cli_interrupted();
     cli_error("%s", err->status == status && *err->text ? err->text : stk_status_text(status));
-    return options && status != STK_ENOMEM ? CLI_USAGE : CLI_FAILED;
+    return cli_is_usage(status, err) ? CLI_USAGE : CLI_FAILED;
 }
 
 /* ---- Progress -------------------------------------------------------------------------------- */

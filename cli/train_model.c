@@ -55,7 +55,7 @@ int train_builder_make(struct cli *cli, stk_context *context, const stk_config *
         return CLI_GO_ON;
     int code = cli_fail(cli, status, &err);
     stk_model_builder_destroy(out);
-    return status == STK_EINVAL ? CLI_USAGE : code;
+    return code;
 }
 
 /* More classes in the data than the model has outputs are said before hours of training, not after.
@@ -140,7 +140,7 @@ int train_fail(struct cli *cli, stk_status status, const stk_error *err)
 {
     int code = cli_fail(cli, status, err);
 
-    return status == STK_EINVAL || status == STK_ENOTSUP ? CLI_USAGE : code;
+    return status == STK_ENOTSUP ? CLI_USAGE : code;
 }
 
 int train_make(struct cli *cli, stk_context *context, struct train_config *config,

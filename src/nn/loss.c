@@ -13,7 +13,7 @@ static stk_status count_rows(const struct stk_model *m, const int64_t *labels, u
         if (labels[i] == m->options.ignore_index)
             continue;
         if (labels[i] < 0 || (uint64_t)labels[i] >= classes)
-            return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
+            return stk__fail(err, STK_EFORMAT, STK_STAGE_TRAIN,
                              "row %u of the batch has label %lld, but the model has classes 0 to "
                              "%llu: correct the labels, or the model's number of outputs",
                              i, (long long)labels[i], (unsigned long long)classes - 1);

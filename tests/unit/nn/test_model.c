@@ -153,11 +153,11 @@ static void test_bad_batches(void **state)
                              .target = labels};
     stk_model_result result = {.struct_size = sizeof result};
 
-    assert_fails(stk_model_forward(model, &batch, true, &result, &err), STK_EINVAL, &err,
+    assert_fails(stk_model_forward(model, &batch, true, &result, &err), STK_EFORMAT, &err,
                  "row 5 of the batch has label 3, but the model has classes 0 to 2");
     assert_fails(stk_model_backward(model, 1, &err), STK_EINVAL, &err, "forward pass before it");
     labels[5] = -1;
-    assert_fails(stk_model_forward(model, &batch, false, &result, &err), STK_EINVAL, &err,
+    assert_fails(stk_model_forward(model, &batch, false, &result, &err), STK_EFORMAT, &err,
                  "label -1");
     labels[5] = 0;
     batch.count = 9;
