@@ -42,6 +42,7 @@ static const struct cli_usage usage = {
                 "  stoker bench --dataset 'synthetic:?cpu=50us' --num-workers 1,2 --spin --ceiling "
                 "--format json\n"
                 "  stoker bench --dataset digits: --num-epochs 1 --train-step-time 0 --hash -\n",
+    .interrupted = "the figures are of what was measured until then",
     .tables = tables,
     .min_args = 0,
     .max_args = 1,
@@ -237,7 +238,7 @@ static int run_all(struct cli *cli, struct outcome *to, const char *log)
         }
     }
     if (cli_interrupted() && seen < to->settings)
-        cli_warning("interrupted: %zu of %zu settings were begun", seen, to->settings);
+        cli_warning("%zu of %zu settings were begun", seen, to->settings);
     to->settings = seen;
     note_ceilings(to);
     for (size_t i = 0; i < to->settings && code == CLI_GOOD; i++)

@@ -49,6 +49,7 @@ struct cli_usage {
     const char
         *about; /* one or more paragraphs, ended by a line end: what it does, how to read it */
     const char *examples; /* runnable lines, each indented by two spaces and ended by a line end */
+    const char *interrupted; /* what to do after an interrupt; NULL: run it again */
     /* Option tables, NULL-ended. Their names are sections of the configuration: the option
      * `num_workers` of the table `loader` is --num-workers or --loader.num-workers. A plain flag is
      * looked up in their order. */

@@ -31,6 +31,7 @@ static const struct cli_usage usage = {
                 "\n"
                 "With pictures of yours in DIR:\n"
                 "  stoker convert images:DIR small --max-side 512 --quality 90\n",
+    .interrupted = "the same command again goes on, and keeps what is complete",
     .tables =
         (cli_table_fn *const[]){stk_convert_option_table, stk_convert_images_option_table, NULL},
     .min_args = 2,
@@ -225,10 +226,7 @@ static int run(struct cli *cli, stk_conversion *conversion)
     cli_on_interrupt(NULL, NULL);
     cli_console_clear();
     if (status != STK_OK) {
-        code = cli_fail(cli, status, &err);
-        if (status == STK_ECANCELED && !cli->quiet)
-            cli_warning("%s", err.text);
-        return code;
+        return cli_fail(cli, status, &err);
     }
     if (!cli->quiet || cli->out != stdout)
         print_statement(cli, converter->name, &report);

@@ -85,8 +85,13 @@ static int run(const struct command *command, int argc, char **argv, char **all)
     int code = command->run(&cli);
     cli_on_interrupt(NULL, NULL);
     cli_console_clear();
-    if (cli_interrupted())
+    if (cli_interrupted()) {
         code = cli_interrupted();
+        if (cli.usage && !cli.quiet)
+            cli_warning("interrupted; %s", cli.usage->interrupted
+                                               ? cli.usage->interrupted
+                                               : "what is not there needs the command run again");
+    }
     int closed = cli_output_close(&cli, code == CLI_GOOD || cli_interrupted());
     cli_release(&cli);
     return code == CLI_GOOD ? closed : code;

@@ -3,6 +3,7 @@
 #include "train.h"
 #include "bench.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +39,7 @@ static const struct cli_usage train_usage = {
                 "  stoker train examples/mnist.yaml --fast-dev-run\n"
                 "  stoker train examples/mnist.yaml --callbacks 'early_stopping(monitor=val_loss, "
                 "patience=2)'\n",
+    .interrupted = "the same command with --ckpt-path last goes on from the newest checkpoint",
     .tables = train_tables,
     .logs = true,
     .yaml = true,
@@ -220,6 +222,18 @@ static int prepare_threads(struct run *run)
     return CLI_GO_ON;
 }
 
+/* A checkpoint that is not there is missed before a training begins to write. */
+static int find_checkpoint(const struct run *run)
+{
+    const char *path = run->config.top.ckpt_path;
+
+    if (!path || strcmp(path, "last") == 0 || strcmp(path, "best") == 0 || access(path, F_OK) == 0)
+        return CLI_GO_ON;
+    cli_error("ckpt_path: '%.200s': %s; 'last' is the newest below --default-root-dir", path,
+              strerror(errno));
+    return CLI_FAILED;
+}
+
 static int run_make(struct run *run, struct cli *cli, const struct cli_usage *usage, unsigned needs)
 {
     *run = (struct run){.cli = cli};
@@ -235,6 +249,8 @@ static int run_make(struct run *run, struct cli *cli, const struct cli_usage *us
     if (usage == &predict_usage && !stk_config_count(cli->config, "trainer.logger") &&
         !stk_config_count(cli->config, "loggers"))
         run->config.trainer.logger = "false";
+    if (code == CLI_GO_ON)
+        code = find_checkpoint(run);
     if (code == CLI_GO_ON)
         code = prepare_threads(run);
     if (code == CLI_GO_ON)
