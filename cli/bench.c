@@ -327,11 +327,14 @@ int cli_bench(struct cli *cli)
                 plan.settings[i].bench.hash && strcmp(plan.settings[i].bench.hash, "-") == 0;
         /* Hashes on standard output leave the table to standard error, unless -o says where it
          * goes. */
-        if (cli->format == CLI_TABLE && all_failed(&outcome))
+        if (cli->format == CLI_TABLE && all_failed(&outcome)) {
             code = fail_all(&outcome, log, log_made);
-        else
-            bench_report(cli, hash_first && cli->out == stdout ? stderr : cli->out, outcome.rows,
-                         outcome.settings);
+        } else {
+            FILE *beside = hash_first && !cli->out_path ? cli_text_stream(stderr) : NULL;
+            bench_report(cli, beside ? beside : cli->out, outcome.rows, outcome.settings);
+            if (beside)
+                fclose(beside);
+        }
     }
     outcome_free(&outcome);
     bench_plan_free(&plan);

@@ -188,7 +188,7 @@ static void write_values(struct output *out, const char *values, uint64_t count,
     else if (out->dump == DUMP_SHA256)
         sha256_add(&out->hash, values, (size_t)(count * itemsize));
     else
-        fwrite(values, (size_t)itemsize, (size_t)count, out->cli->out);
+        fwrite(values, (size_t)itemsize, (size_t)count, cli_output_raw(out->cli));
 }
 
 /* NumPy's code of the type; NULL: it has none. */
@@ -241,8 +241,8 @@ static int write_npy_header(struct output *out, const struct part *part)
     text[at++] = '\n';
     const unsigned char head[10] = {
         0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, (unsigned char)at, (unsigned char)(at >> 8)};
-    fwrite(head, 1, sizeof head, out->cli->out);
-    fwrite(text, 1, at, out->cli->out);
+    fwrite(head, 1, sizeof head, cli_output_raw(out->cli));
+    fwrite(text, 1, at, cli_output_raw(out->cli));
     return CLI_GO_ON;
 }
 

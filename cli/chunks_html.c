@@ -65,20 +65,6 @@ struct page {
     size_t count;
 };
 
-static void put_text(FILE *out, const char *text)
-{
-    for (; *text; text++) {
-        if (*text == '&')
-            fputs("&amp;", out);
-        else if (*text == '<')
-            fputs("&lt;", out);
-        else if (*text == '"')
-            fputs("&quot;", out);
-        else
-            fputc(*text, out);
-    }
-}
-
 static void put_shape(const struct page *p, const int64_t *sides)
 {
     char text[CHUNKS_SHAPE_TEXT];
@@ -370,7 +356,7 @@ static void put_head(const struct page *p)
     fprintf(out, "</title>\n<style>\n%s</style></head>\n<body>\n<h1>Chunks for windows of ", style);
     put_shape(p, q->window);
     fputs("</h1>\n<p class=\"soft\">", out);
-    put_text(out, p->task->element);
+    cli_html_string(out, p->task->element);
     fputs(" an element", out);
     if (q->ratio != 1)
         fprintf(out, "; codec ratio %g", q->ratio);
@@ -382,7 +368,7 @@ static void put_head(const struct page *p)
           out);
     if (p->task->advise) {
         fputs("<p>", out);
-        put_text(out, p->result->answer.text);
+        cli_html_string(out, p->result->answer.text);
         fputs("</p>\n", out);
     }
 }

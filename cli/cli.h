@@ -80,7 +80,7 @@ struct cli {
     /* Filled by cli_parse(). Keys are "table.option"; every value of every key has been checked. */
     stk_config *config;
     enum cli_format format;
-    FILE *out;       /* standard output, or the new content of -o FILE */
+    FILE *out;       /* standard output, or the new content of -o FILE, as text: see text.c */
     const char *log; /* --log FILE, or NULL */
     bool quiet;
     const char *args[CLI_MAX_ARGS]; /* positional arguments */
@@ -93,6 +93,7 @@ struct cli {
     struct cli_context_options context_options;         /* of `context` */
     uint64_t which;                                     /* combination that cli_apply() took last */
     const char *out_path;                               /* of -o; NULL: standard output */
+    FILE *out_below;                                    /* where cli->out writes */
     char *out_partial; /* where it is written until it is complete; NULL: in place */
 };
 
@@ -161,16 +162,36 @@ void cli_release(struct cli *cli);
  */
 void cli_compute_environment(struct cli *cli, uint64_t threads);
 
+/* ---- Foreign text (text.c) ------------------------------------------------------------------- */
+
+/* Replace each character of a line that steers a terminal, and what is no UTF-8, by '?'. The new
+ * length, which is no greater. */
+size_t cli_text_clean(char *text);
+/* A stream that does so, but for line ends and tabs, with all that is written to `to` through it.
+ * Closing it leaves `to` open. NULL: no memory. */
+FILE *cli_text_stream(FILE *to);
+/* Where such a stream writes; any other is its own. */
+FILE *cli_text_below(FILE *stream);
+/* Bytes of the character at `text` and its number; 0: it is no UTF-8. */
+size_t cli_text_character(const char *text, uint32_t *out);
+/* Whether a character steers a terminal or the direction of what follows. */
+bool cli_text_steers(uint32_t character);
+
 /* ---- Output (output.c) -------------------------------------------------------------------- */
 
 /* Text as a JSON string, with its quotes. Bytes that are not UTF-8 become U+FFFD. */
 void cli_json_string(FILE *out, const char *text);
+/* Text as text of a page, or of an attribute in quotes. What is no UTF-8 or steers becomes U+FFFD.
+ */
+void cli_html_string(FILE *out, const char *text);
 /* A number as JSON: null where it is not finite. */
 void cli_json_number(FILE *out, double value);
 /* Text as one CSV value (RFC 4180): quoted where it must be. */
 void cli_csv_string(FILE *out, const char *text);
 /* Open what -o names and set cli->out; called by cli_parse(). */
 int cli_output_open(struct cli *cli);
+/* The same for bytes that are no text. */
+FILE *cli_output_raw(struct cli *cli);
 /* Flush, and put -o FILE in its place where `keep`; else leave the old one. Called by main(). Exit
  * code. */
 int cli_output_close(struct cli *cli, bool keep);

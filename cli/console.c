@@ -59,10 +59,9 @@ static void clear_locked(void)
 static void print_line(const char *program, const char *head, const char *text)
 {
     char line[4096];
-    size_t used = (size_t)snprintf(line, sizeof line, "%s%s", program, head);
 
-    for (; *text && used < sizeof line - 2; text++)
-        line[used++] = (unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text;
+    snprintf(line, sizeof line - 1, "%s%s%s", program, head, text);
+    size_t used = cli_text_clean(line);
     line[used++] = '\n';
     pthread_mutex_lock(&lock);
     clear_locked();
@@ -115,6 +114,7 @@ void cli_console_bar(const char *text)
         /* The last column stays free: some terminals go to the next line there. */
         size_t length = fitting(text, (size_t)terminal_width() - 1);
         snprintf(shown.bar, sizeof shown.bar, "%.*s", (int)length, text);
+        cli_text_clean(shown.bar);
         fprintf(stderr, "\r%s\033[K", shown.bar);
     } else {
         clear_locked();
@@ -267,15 +267,16 @@ static void show_locked(uint64_t done, uint64_t total, uint64_t now, bool termin
 {
     double seconds = (double)(now - shown.began_ns) * 1e-9;
     double rate = seconds > 0.05 ? (double)(done - shown.first) / seconds : 0;
-    char figures[96];
+    char figures[96], what[sizeof shown.what];
 
+    snprintf(what, sizeof what, "%s", shown.what);
+    cli_text_clean(what);
     if (terminal) {
-        cli_progress_line(shown.bar, sizeof shown.bar, terminal_width(), shown.what, done, total,
-                          rate);
+        cli_progress_line(shown.bar, sizeof shown.bar, terminal_width(), what, done, total, rate);
         fprintf(stderr, "\r%s\033[K", shown.bar);
     } else {
         progress_figures(figures, sizeof figures, done, total, rate);
-        fprintf(stderr, "stoker: %s: %s\n", shown.what, figures + strspn(figures, " "));
+        fprintf(stderr, "stoker: %s: %s\n", what, figures + strspn(figures, " "));
         shown.lines = true;
     }
     fflush(stderr);

@@ -228,7 +228,7 @@ static int run(struct cli *cli, stk_conversion *conversion)
     if (status != STK_OK) {
         return cli_fail(cli, status, &err);
     }
-    if (!cli->quiet || cli->out != stdout)
+    if (!cli->quiet || cli->out_path)
         print_statement(cli, converter->name, &report);
     return CLI_GOOD;
 }

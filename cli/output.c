@@ -11,40 +11,42 @@
 
 /* ---- JSON and CSV ---------------------------------------------------------------------------- */
 
-/* Bytes of the UTF-8 character at `p`; 0 when it is broken [RFC 3629]. */
-static size_t utf8_length(const unsigned char *p)
-{
-    size_t length = *p < 0x80                 ? 1
-                    : *p >= 0xc2 && *p < 0xe0 ? 2
-                    : *p >= 0xe0 && *p < 0xf0 ? 3
-                    : *p >= 0xf0 && *p < 0xf5 ? 4
-                                              : 0;
-
-    for (size_t i = 1; i < length; i++)
-        if ((p[i] & 0xc0) != 0x80)
-            return 0;
-    if ((*p == 0xe0 && p[1] < 0xa0) || (*p == 0xed && p[1] > 0x9f) || (*p == 0xf0 && p[1] < 0x90) ||
-        (*p == 0xf4 && p[1] > 0x8f))
-        return 0;
-    return length;
-}
-
 void cli_json_string(FILE *out, const char *text)
 {
     fputc('"', out);
-    for (const unsigned char *p = (const unsigned char *)text; *p;) {
-        size_t length = utf8_length(p);
-        if (*p == '"' || *p == '\\')
-            fprintf(out, "\\%c", *p);
-        else if (*p < 0x20 || *p == 0x7f)
-            fprintf(out, "\\u%04x", *p);
+    while (*text) {
+        uint32_t c;
+        const size_t length = cli_text_character(text, &c);
+        if (length && (c == '"' || c == '\\'))
+            fprintf(out, "\\%c", (char)c);
+        else if (length && cli_text_steers(c))
+            fprintf(out, "\\u%04x", (unsigned)c);
         else if (length)
-            fwrite(p, 1, length, out);
+            fwrite(text, 1, length, out);
         else
             fputs("\\ufffd", out);
-        p += length ? length : 1;
+        text += length ? length : 1;
     }
     fputc('"', out);
+}
+
+void cli_html_string(FILE *out, const char *text)
+{
+    static const char marks[] = "&<>\"'";
+    static const char *const names[] = {"&amp;", "&lt;", "&gt;", "&quot;", "&#39;"};
+
+    while (*text) {
+        uint32_t c;
+        const size_t length = cli_text_character(text, &c);
+        const char *mark = length == 1 ? strchr(marks, *text) : NULL;
+        if (mark)
+            fputs(names[mark - marks], out);
+        else if (!length || cli_text_steers(c))
+            fputs("\xef\xbf\xbd", out);
+        else
+            fwrite(text, 1, length, out);
+        text += length ? length : 1;
+    }
 }
 
 void cli_json_number(FILE *out, double value)
@@ -87,15 +89,25 @@ static int fail_output(const struct cli *cli, const char *what)
     return CLI_FAILED;
 }
 
+/* From here on cli->out is text for `to`. */
+static int set_text(struct cli *cli, FILE *to)
+{
+    cli->out = cli_text_stream(to);
+    cli->out_below = to;
+    if (cli->out)
+        return CLI_GO_ON;
+    cli_error("no memory for the output");
+    return CLI_FAILED;
+}
+
 int cli_output_open(struct cli *cli)
 {
     struct stat st;
 
-    cli->out = stdout;
     if (cli->out_path && strcmp(cli->out_path, "-") == 0)
         cli->out_path = NULL;
     if (!cli->out_path)
-        return CLI_GO_ON;
+        return set_text(cli, stdout);
     /* A device, a pipe or a link is written in place; a file is replaced when the new one is
      * complete. */
     bool exists = lstat(cli->out_path, &st) == 0;
@@ -108,14 +120,18 @@ int cli_output_open(struct cli *cli)
         }
         snprintf(cli->out_partial, size, "%s.partial-%ld", cli->out_path, (long)getpid());
     }
-    cli->out = fopen(cli->out_partial ? cli->out_partial : cli->out_path, "we");
-    if (cli->out)
-        return CLI_GO_ON;
+    FILE *file = fopen(cli->out_partial ? cli->out_partial : cli->out_path, "we");
+    if (file)
+        return set_text(cli, file);
     int code = fail_output(cli, "write");
-    cli->out = stdout;
     free(cli->out_partial);
     cli->out_partial = NULL;
     return code;
+}
+
+FILE *cli_output_raw(struct cli *cli)
+{
+    return fflush(cli->out) == 0 ? cli->out_below : cli->out;
 }
 
 /* Make the new name of a file outlive a crash. */
@@ -134,20 +150,24 @@ static bool sync_folder(const char *path)
 
 int cli_output_close(struct cli *cli, bool keep)
 {
-    bool good = cli->out && fflush(cli->out) == 0 && !ferror(cli->out);
+    FILE *file = cli->out_below ? cli->out_below : cli->out;
     int code = CLI_GOOD;
 
     if (!cli->out)
         return CLI_GOOD;
+    bool good = fflush(cli->out) == 0 && !ferror(cli->out);
+    if (cli->out_below)
+        good = fclose(cli->out) == 0 && good;
+    good = fflush(file) == 0 && !ferror(file) && good;
     if (!good && keep)
         code = fail_output(cli, "write");
-    if (cli->out != stdout) {
-        if (good && cli->out_partial && keep && fsync(fileno(cli->out)) != 0)
+    if (file != stdout) {
+        if (good && cli->out_partial && keep && fsync(fileno(file)) != 0)
             good = false, code = fail_output(cli, "write");
-        if (fclose(cli->out) != 0 && good)
+        if (fclose(file) != 0 && good)
             good = false, code = fail_output(cli, "write");
     }
-    cli->out = NULL;
+    cli->out = cli->out_below = NULL;
     if (cli->out_partial && good && keep &&
         (rename(cli->out_partial, cli->out_path) != 0 || !sync_folder(cli->out_path)))
         code = fail_output(cli, "replace");

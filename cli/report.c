@@ -95,6 +95,19 @@ static int write_page_to(const struct report_view *view, const char *path)
     return code;
 }
 
+/* The figures on standard output, where -o takes the page; and where that is. */
+static int print_beside(const struct report_view *view)
+{
+    struct cli screen = {.quiet = false};
+    int code = cli_output_open(&screen);
+
+    if (code != CLI_GO_ON)
+        return code;
+    report_print(view, screen.out);
+    fprintf(screen.out, "\nPage: %s\n", view->cli->out_path);
+    return cli_output_close(&screen, true);
+}
+
 /* -o FILE.html is the page; else --html says where it goes. */
 static int write_results(const struct report_view *view, const struct report_options *options)
 {
@@ -103,9 +116,7 @@ static int write_results(const struct report_view *view, const struct report_opt
                 (ends_in(cli->out_path, ".html") || ends_in(cli->out_path, ".htm"));
     if (page) {
         report_write_page(view, cli->out);
-        if (!cli->quiet)
-            report_print(view, stdout);
-        return CLI_GOOD;
+        return cli->quiet ? CLI_GOOD : print_beside(view);
     }
     report_print(view, cli->out);
     if (options->html && strcmp(options->html, "none") == 0)

@@ -88,7 +88,6 @@ void report_free(struct report_view *view);
 void report_write_page(const struct report_view *view, FILE *out);
 /* What the charts are drawn from, as JSON that may stand in a script. */
 void report_write_data(const struct report_view *view, FILE *out);
-void report_put_text(FILE *out, const char *text);
 /* "1.38 s", "12.5 %", "3.2"; "-" for what is unknown. */
 void report_put_seconds(FILE *out, double value);
 void report_put_share(FILE *out, double value);

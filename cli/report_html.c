@@ -12,36 +12,6 @@
 /* The style and the scripts as bytes, made by cmake/embed.cmake. */
 #include "report_page.inc"
 
-/* Text of a log as text of the page. Bytes below space and broken UTF-8 become U+FFFD. */
-void report_put_text(FILE *out, const char *text)
-{
-    for (const unsigned char *p = (const unsigned char *)text; *p;) {
-        size_t n = *p < 0x80                 ? 1
-                   : *p >= 0xc2 && *p < 0xe0 ? 2
-                   : *p < 0xf0 && *p >= 0xe0 ? 3
-                   : *p >= 0xf0 && *p < 0xf5 ? 4
-                                             : 0;
-        for (size_t i = 1; i < n; i++)
-            if ((p[i] & 0xc0) != 0x80)
-                n = 0;
-        if (*p == '&')
-            fputs("&amp;", out);
-        else if (*p == '<')
-            fputs("&lt;", out);
-        else if (*p == '>')
-            fputs("&gt;", out);
-        else if (*p == '"')
-            fputs("&quot;", out);
-        else if (*p == '\'')
-            fputs("&#39;", out);
-        else if (n == 0 || *p < 0x20 || *p == 0x7f)
-            fputs("\xef\xbf\xbd", out);
-        else
-            fwrite(p, 1, n, out);
-        p += n ? n : 1;
-    }
-}
-
 void report_put_seconds(FILE *out, double value)
 {
     char text[48];
@@ -78,13 +48,13 @@ static void put_head(const struct report_view *view, FILE *out)
           "'unsafe-inline'; script-src 'unsafe-inline'\">\n"
           "<title>Where the time goes: ",
           out);
-    report_put_text(out, stk_report_file_at(view->report, 0)->name);
+    cli_html_string(out, stk_report_file_at(view->report, 0)->name);
     fprintf(out, "</title>\n<style>\n%s</style>\n</head>\n<body>\n", report_page_css);
     fputs("<header>\n<h1>Where the time goes</h1>\n<p class=\"soft\">", out);
     for (uint64_t i = 0; i < view->files; i++) {
         const stk_report_file *f = stk_report_file_at(view->report, i);
         fputs(i ? "<br>" : "", out);
-        report_put_text(out, f->name);
+        cli_html_string(out, f->name);
         fprintf(out, ": %" PRIu64 " events, %" PRIu64 " run%s", f->objects, f->runs,
                 f->runs == 1 ? "" : "s");
     }
@@ -100,7 +70,7 @@ static void put_group(const struct report_view *view, FILE *out, const struct re
 
     fprintf(out, "<tr%s><td><a href=\"#run-%" PRIu64 "\" data-run=\"%" PRIu64 "\">",
             best ? " class=\"best\"" : "", g->runs[0], g->runs[0]);
-    report_put_text(out, g->name);
+    cli_html_string(out, g->name);
     fprintf(out, "</a></td><td>%" PRIu64 "</td><td>", g->count);
     report_put_seconds(out, g->wait);
     fputs("</td><td>", out);
@@ -141,9 +111,9 @@ static void put_pairs(const struct report_view *view, FILE *out)
         const struct report_pair *p = &view->pairs[i];
         const stk_ratio *r = &p->per_step;
         fputs("<tr><td>", out);
-        report_put_text(out, p->b->name);
+        cli_html_string(out, p->b->name);
         fputs(" / ", out);
-        report_put_text(out, p->a->name);
+        cli_html_string(out, p->a->name);
         fputs("</td>", out);
         put_ratio(out, r);
         put_ratio(out, &p->wait);
@@ -156,7 +126,7 @@ static void put_pairs(const struct report_view *view, FILE *out)
     fputs("</tbody></table></div>\n", out);
     for (uint64_t i = 0; i < view->num_pairs && i < 4; i++) {
         fputs("<p>", out);
-        report_put_text(out, view->pairs[i].text);
+        cli_html_string(out, view->pairs[i].text);
         fputs("</p>\n", out);
     }
 }
@@ -262,7 +232,7 @@ static void put_counts(FILE *out, const stk_report_run *run)
     fputs("<details><summary>Events</summary><dl class=\"settings\">\n", out);
     for (uint64_t i = 0; i < run->num_counts; i++) {
         fputs("<div><dt>", out);
-        report_put_text(out, run->counts[i].name);
+        cli_html_string(out, run->counts[i].name);
         fprintf(out, "%s</dt><dd>%" PRIu64 "</dd></div>\n",
                 run->counts[i].known ? "" : " (not known to this report)", run->counts[i].count);
     }
@@ -282,15 +252,15 @@ static void put_settings(FILE *out, const stk_report_run *run)
     fputs("<details><summary>Settings</summary>", out);
     if (run->data_params) {
         fputs("<p class=\"soft\">Given: ", out);
-        report_put_text(out, run->data_params);
+        cli_html_string(out, run->data_params);
         fputs("</p>", out);
     }
     fputs("<dl class=\"settings\">\n", out);
     for (uint64_t i = 0; i < run->num_settings; i++) {
         fputs("<div><dt>", out);
-        report_put_text(out, run->settings[i].key);
+        cli_html_string(out, run->settings[i].key);
         fputs("</dt><dd>", out);
-        report_put_text(out, run->settings[i].value);
+        cli_html_string(out, run->settings[i].value);
         fputs("</dd></div>\n", out);
     }
     fputs("</dl></details>\n", out);
@@ -308,7 +278,7 @@ static void put_run(const struct report_view *view, FILE *out, uint64_t i)
     if (start && gmtime_r(&start, &utc))
         strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S UTC", &utc);
     fprintf(out, "<article id=\"run-%" PRIu64 "\">\n<h2>", i);
-    report_put_text(out, name);
+    cli_html_string(out, name);
     fputs("</h2>\n<p class=\"soft\">", out);
     if (*when)
         fprintf(out, "Started %s", when);
@@ -317,7 +287,7 @@ static void put_run(const struct report_view *view, FILE *out, uint64_t i)
     if (run->rank >= 0 && run->world_size > 1)
         fprintf(out, ", rank %" PRId64 " of %" PRId64, run->rank, run->world_size);
     fputs("</p>\n<p class=\"verdict\">", out);
-    report_put_text(out, run->verdict.text);
+    cli_html_string(out, run->verdict.text);
     fputs("</p>\n", out);
     put_cards(out, run);
     fputs("<noscript><p>The charts need JavaScript; every figure stands below.</p></noscript>\n"
@@ -345,7 +315,7 @@ static void put_picker(const struct report_view *view, FILE *out)
         const stk_report_run *run = stk_report_run_at(view->report, i);
         report_run_name(view, i, name, sizeof name);
         fprintf(out, "<option value=\"%" PRIu64 "\">", i);
-        report_put_text(out, name);
+        cli_html_string(out, name);
         if (run->repeat > 0)
             fprintf(out, ", repeat %" PRId64, run->repeat);
         if (run->world_size > 1)
@@ -366,7 +336,7 @@ static void put_health_line(void *user, const char *line)
 
     fputs(h->any ? "<li>" : "<section>\n<h2>About the log</h2>\n<ul>\n<li>", h->out);
     h->any = true;
-    report_put_text(h->out, line);
+    cli_html_string(h->out, line);
     fputs("</li>\n", h->out);
 }
 

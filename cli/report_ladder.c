@@ -193,7 +193,7 @@ void report_ladder_page(const struct report_view *view, FILE *out)
                 "<tr data-rung=\"%" PRIu64 "\"><td><a href=\"#run-%" PRIu64 "\" data-run=\"%" PRIu64
                 "\">",
                 i, run, run);
-        report_put_text(out, rung->name);
+        cli_html_string(out, rung->name);
         fputs("</a></td><td>", out);
         if (view->ladder)
             report_put_amount(out, rung->speed);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "table.h"
 
+#include "cli.h"
+
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -123,7 +125,7 @@ void cli_table_free(struct cli_table *table)
 size_t cli_terminal_width(FILE *out)
 {
     struct winsize size;
-    int fd = fileno(out);
+    int fd = fileno(cli_text_below(out));
 
     if (fd < 0 || !isatty(fd) || ioctl(fd, TIOCGWINSZ, &size) != 0)
         return 0;

@@ -41,6 +41,8 @@ LAYERS = {
 }
 PUBLIC_ONLY = ("cli", "examples", "python")
 
+# Of the command, those that may name the terminal: they print what is no foreign text, or clean it.
+PRINTERS = {"cli/args.c", "cli/bench.c", "cli/console.c", "cli/main.c", "cli/output.c"}
 # In the library. fprintf() is for a FILE that the caller gave, as in stk_options_help().
 BANNED = {
     "strcpy": "snprintf() or stk__copy_tail()", "strcat": "snprintf()", "sprintf": "snprintf()",
@@ -154,6 +156,12 @@ def check_banned(path, text):
             problem(path, line_of(code, m.start()), f"{m.group(1)}() is not static: stk__... or stk_...")
 
 
+def check_printers(path, text):
+    code = strip(text)
+    for m in re.finditer(r"(?<![\w.>])((?:stdout|stderr)\b|(?:printf|puts|putchar|perror)(?=\s*\())", code):
+        problem(path, line_of(code, m.start()), f"{m.group(1)}: print to cli->out or by cli_error(), which clean foreign text")
+
+
 def check_file(root, path):
     text = (root / path).read_text(encoding="utf-8")
     count = text.count("\n")
@@ -175,6 +183,8 @@ def check_file(root, path):
     check_includes(path, text)
     if path.suffix == ".c":
         check_functions(path, text)
+    if path.parts[0] == "cli" and str(path) not in PRINTERS:
+        check_printers(path, text)
     if path.parts[0] == "src":
         check_banned(path, text)
         if len(path.parts) == 3 and path.stem == path.parts[1] and path.suffix == ".h":

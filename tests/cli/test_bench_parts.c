@@ -14,6 +14,7 @@
 #include "../../cli/bench_sweep.c"
 #include "../../cli/output.c"
 #include "../../cli/table.c"
+#include "../../cli/text.c"
 
 /* What the reports ask of the rest of the command. */
 void cli_error(const char *format, ...)

@@ -13,6 +13,7 @@
 #include "../../cli/console.c"
 #include "../../cli/output.c"
 #include "../../cli/signals.c"
+#include "../../cli/text.c"
 
 static void progress_is(int width, const char *what, uint64_t done, uint64_t total, double rate,
                         const char *expected)
