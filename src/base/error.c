@@ -152,6 +152,7 @@ stk_status stk__status_of_errno(int error)
     case ENOENT:
     case ENOTDIR:
         return STK_ENOENT;
+    case EXDEV: /* of stk__open_beneath() */
     case EACCES:
     case EPERM:
         return STK_EACCES;

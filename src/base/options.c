@@ -125,7 +125,7 @@ static void as_flag(char name[STK_OPTION_NAME])
             *p = '-';
 }
 
-static stk_status fail_unknown(const stk_option_table *table, const char *name, stk_error *err)
+stk_status stk__option_unknown(const stk_option_table *table, const char *name, stk_error *err)
 {
     bool flag = strncmp(name, "--", 2) == 0;
     char shown[STK_OPTION_SHOWN];
@@ -201,7 +201,7 @@ stk_status stk_options_set(const stk_option_table *table, void *options, const c
     const stk_option *option = stk_options_find(table, name);
 
     if (!option)
-        return fail_unknown(table, name, err);
+        return stk__option_unknown(table, name, err);
     stk__parsed parsed = stk__option_parse(option, options, text);
     if (parsed != STK__PARSED)
         return fail_value(table, option, text, parsed, err);

@@ -101,3 +101,13 @@ stk_status stk__spec_take(stk_context *ctx, char *url, const stk_option_table *t
         *texts = block;
     return STK_OK;
 }
+
+stk_status stk__spec_unknown(const stk_option_table *table, const char *query, stk_error *err)
+{
+    char name[STK_OPTION_NAME];
+    size_t length = STK_MIN(strcspn(query, "=&"), sizeof name - 1);
+
+    memcpy(name, query, length);
+    name[length] = 0;
+    return stk__option_unknown(table, name, err);
+}

@@ -180,6 +180,8 @@ static stk_status open_masks(images *d, const images_options *o, stk_error *err)
     if (!index)
         return no_memory(err, o->masks);
     stk_status status = stk_store_open(ctx, o->masks, &d->mask_store, NULL, 0, err);
+    if (status == STK_OK && stk__file_follows(d->store))
+        stk__file_follow(d->mask_store);
     if (status == STK_OK)
         status = stk__images_open_tree(ctx, d->mask_store, index, &d->masks, &use, err);
     stk__free(ctx, index);
@@ -241,10 +243,11 @@ static stk_status read_list(stk_store *store, const char *name, char **data, uin
     return stk_store_read(store, name, 0, info.size, *data, err);
 }
 
-/* The store that the paths of the list begin in. */
+/* The store that the paths of the list begin in; `line` is that of its first path. */
 static stk_status open_root(images *d, const char *url, const char *root, bool absolute,
-                            stk_error *err)
+                            uint64_t line, stk_error *err)
 {
+    bool follow = stk__file_follows(d->store);
     stk_store *store = NULL;
 
     if (root && root[0] && absolute && strcmp(root, "/") != 0)
@@ -257,9 +260,17 @@ static stk_status open_root(images *d, const char *url, const char *root, bool a
                          "images: the paths in %.200s are absolute, and it is no local file; "
                          "write them from its folder on",
                          url);
+    if (absolute && !(root && root[0]) && !follow)
+        return stk__fail(err, STK_EACCES, STK_STAGE_DATASET,
+                         "images: %.200s:%llu: the paths are absolute and lead out of the folder "
+                         "of the list; add ?root=/ or ?follow_links=true to read them all the same",
+                         url, (unsigned long long)line);
     if (!absolute && (!root || !root[0]))
         return STK_OK;
     STK_TRY(stk_store_open(d->base.context, absolute ? "/" : root, &store, NULL, 0, err));
+    /* Below '/' no link leads out. */
+    if (follow || absolute)
+        stk__file_follow(store);
     stk_store_close(&d->store);
     d->store = store;
     return STK_OK;
@@ -284,7 +295,7 @@ static stk_status open_list(images *d, const char *url, const char *name, const 
                                         &absolute, err);
     stk__free(ctx, data);
     if (status == STK_OK)
-        status = open_root(d, url, o->root, absolute, err);
+        status = open_root(d, url, o->root, absolute, lines[0], err);
     if (status == STK_OK)
         status =
             stk__images_find_sizes(&d->files, d->store, stk__images_threads(ctx), &missing, err);

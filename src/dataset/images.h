@@ -14,8 +14,9 @@
 
 #define STK__IMAGES_MAX_FILES   (UINT64_C(1) << 27)
 #define STK__IMAGES_MAX_FOLDERS (UINT64_C(1) << 24)
-#define STK__IMAGES_MAX_DEPTH   32u  /* folders in folders; links of folders may lead in circles */
-#define STK__IMAGES_MAX_NAME    255u /* bytes of a name, NAME_MAX of Linux */
+#define STK__IMAGES_MAX_DEPTH   32u /* folders in folders; links of folders may lead in circles */
+#define STK__IMAGES_MAX_REPEATS (UINT64_C(1) << 20) /* entries that links lead to once more */
+#define STK__IMAGES_MAX_NAME    255u                /* bytes of a name, NAME_MAX of Linux */
 #define STK__IMAGES_MAX_PATH    (STK_MAX_OBJECT_KEY - STK__IMAGES_MAX_NAME - 2)
 #define STK__IMAGES_INDEX       ".stoker-index"
 /* A folder that changed within this time before it was listed may have changed after it with no
@@ -53,6 +54,7 @@ typedef struct stk__images_table {
     uint64_t num_files;
     uint64_t ignored;    /* files of other names than pictures have */
     uint64_t unread;     /* those of them that are pictures of formats that are not read */
+    bool followed;       /* links that lead out of the root were followed */
     int64_t listed_ns;   /* Unix time when listing began, by this machine's clock */
     uint64_t elapsed_ns; /* from then until the index was written */
 } stk__images_table;
@@ -79,22 +81,28 @@ uint32_t stk__images_threads(const stk_context *ctx);
 
 /*
  * List the pictures of a tree, at any depth, with their sizes; hidden names are passed over. Links
- * are followed; one that leads to a folder it lies in is an error. The table does not depend on the
- * number of threads. Blocks.
+ * are followed within the store; one that leads to a folder it lies in, and those that lead to the
+ * same entries again, more than STK__IMAGES_MAX_REPEATS, are errors. The table does not depend on
+ * the number of threads. Blocks.
  */
 stk_status stk__images_list_tree(stk_context *ctx, stk_store *store, uint32_t threads,
                                  stk__images_table *out, stk_error *err);
 
-/* Open a local folder below `root` and tell what it is now: inode and time of change. */
-stk_status stk__images_open_folder(int root, const char *path, int *fd, stk__images_folder *out,
-                                   uint64_t *device, stk_error *err);
+/* Open a folder of a local store and tell what it is now: inode and time of change. */
+stk_status stk__images_open_folder(const stk_store *store, const char *path, int *fd,
+                                   stk__images_folder *out, uint64_t *device, stk_error *err);
+/* Look at an entry of an open folder, whose key is `key`, and through it where it is a link. -1:
+ * errno; EXDEV where the link leads out of the store. */
+int stk__images_look_at(const stk_store *store, int folder, const char *name, const char *key,
+                        struct stat *st);
 /* What is in it: `each` (may be NULL) gets all names that are not hidden, `type` as of readdir();
  * *entries receives their hash. Closes the descriptor. */
 typedef stk_status stk__images_entry_fn(void *user, int folder, const char *name, unsigned type);
 stk_status stk__images_read_folder(int fd, const char *path, stk__images_entry_fn *each, void *user,
                                    uint64_t *entries, stk_error *err);
 /* "cannot VERB 'PATH': reason" */
-stk_status stk__images_system_fail(stk_error *err, const char *verb, const char *path, int error);
+stk_status stk__images_system_fail(const stk_store *store, stk_error *err, const char *verb,
+                                   const char *path, int error);
 
 /* Ask for the sizes of all files. Of those that are no files the size is set to 1, so that reading
  * them tells what is wrong; `missing` (may be NULL) receives the first of them, or UINT64_MAX.

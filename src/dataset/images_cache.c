@@ -30,7 +30,7 @@ typedef struct place {
 /* Comparing a tree with its index. */
 typedef struct checking {
     const stk__images_table *table;
-    int root;
+    const stk_store *store;
     bool inside;
     int64_t settled_ns; /* folders that changed later are not believed */
     atomic_uint_fast64_t next, done;
@@ -43,8 +43,10 @@ static bool same_sizes(const checking *c, const stk__images_folder *f, int fd)
 {
     for (uint64_t i = f->first; i < f->first + f->count; i++) {
         const stk__images_file *file = &c->table->files[i];
+        char key[STK_MAX_OBJECT_KEY];
         struct stat st;
-        if (fstatat(fd, c->table->text + file->name, &st, 0) < 0 ||
+        stk__images_key(c->table, i, key, sizeof key);
+        if (stk__images_look_at(c->store, fd, c->table->text + file->name, key, &st) < 0 ||
             (uint64_t)st.st_size != file->size)
             return false;
     }
@@ -59,7 +61,7 @@ static bool same_entries(const checking *c, const stk__images_folder *f, const c
     uint64_t device, entries = 0;
     int fd = -1;
 
-    if (stk__images_open_folder(c->root, path, &fd, &now, &device, NULL) != STK_OK)
+    if (stk__images_open_folder(c->store, path, &fd, &now, &device, NULL) != STK_OK)
         return false;
     if (sizes && !same_sizes(c, f, fd)) {
         close(fd);
@@ -75,7 +77,7 @@ static bool same_folder(checking *c, uint64_t i)
     const char *path = c->table->text + f->path;
     struct stat st;
 
-    if (fstatat(c->root, path[0] ? path : ".", &st, 0) < 0 || !S_ISDIR(st.st_mode) ||
+    if (stk__file_stat_below(c->store, path, &st) < 0 || !S_ISDIR(st.st_mode) ||
         st.st_ino != f->inode)
         return false;
     bool written_to = i == 0 && c->inside;
@@ -105,10 +107,10 @@ static void check_main(void *argument)
 }
 
 /* Whether the tree is as the index says; *racy when saying so took a second look. */
-static bool tree_is_same(const stk__images_table *table, int root, bool inside,
+static bool tree_is_same(const stk__images_table *table, const stk_store *store, bool inside,
                          int64_t index_mtime_ns, bool *racy)
 {
-    checking c = {.table = table, .root = root, .inside = inside};
+    checking c = {.table = table, .store = store, .inside = inside};
     int64_t listed = table->listed_ns;
 
     /* When listing began by the clock that also stamps the folders, if that was earlier. */
@@ -217,10 +219,14 @@ static stk_status find_place(stk_context *ctx, stk_store *store, const char *ind
     stk_status status = stk_store_open(ctx, folder, &at->own, NULL, 0, err);
     stk__free(ctx, folder);
     snprintf(at->key, sizeof at->key, "%s", name);
-    at->store = at->own;
     at->asked = true;
-    if (status != STK_OK)
+    if (status == STK_OK)
+        status = stk__file_name(at->own, at->key, err);
+    if (status != STK_OK) {
+        stk_store_close(&at->own);
         return status;
+    }
+    at->store = at->own;
     struct stat here, tree;
     int own = stk__file_root(at->own);
     at->inside = own >= 0 && fstat(own, &here) == 0 && fstat(stk__file_root(store), &tree) == 0 &&
@@ -243,7 +249,9 @@ static bool use_index(stk_context *ctx, stk_store *store, const place *at, stk__
                      stk_status_text(status));
         return false;
     }
-    if (!tree_is_same(out, stk__file_root(store), at->inside, mtime_ns, &racy)) {
+    /* Links out of the tree are not taken from an index of somebody who allowed them. */
+    if ((out->followed && !stk__file_follows(store)) ||
+        !tree_is_same(out, store, at->inside, mtime_ns, &racy)) {
         stk__log(ctx, STK_LOG_DEBUG, "images: the tree has changed since %s was written", at->key);
         stk__images_release(out);
         return false;

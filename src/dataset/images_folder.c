@@ -60,6 +60,9 @@ typedef struct walk {
     uint32_t num_listers;
     node *stack, *listed;
     uint64_t num_nodes, busy; /* folders ever seen; being listed now */
+    node **seen; /* local folders, by device and inode; `seen_room` is a power of two */
+    uint64_t num_seen, seen_room;
+    uint64_t repeats; /* entries of folders that had been seen before */
     stk_status status;
     stk_error *err;
 } walk;
@@ -71,15 +74,6 @@ typedef struct visit {
     node *node;
     stk_error *err;
 } visit;
-
-stk_status stk__images_system_fail(stk_error *err, const char *verb, const char *path, int error)
-{
-    const char *reason = strerrordesc_np(error);
-
-    return stk__fail_at(err, stk__status_of_errno(error), STK_STAGE_DATASET, path, STK_NO_OFFSET,
-                        "images: cannot %s '%.300s': %s", verb, path[0] ? path : ".",
-                        reason ? reason : "unknown error");
-}
 
 static stk_status no_memory(stk_error *err, const char *path)
 {
@@ -219,64 +213,14 @@ static stk_status keep_names(visit *v)
 
 /* ---- Local folders --------------------------------------------------------------------------- */
 
-stk_status stk__images_open_folder(int root, const char *path, int *fd, stk__images_folder *out,
-                                   uint64_t *device, stk_error *err)
-{
-    struct stat st;
-
-    *fd = openat(root, path[0] ? path : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (*fd < 0)
-        return stk__images_system_fail(err, "list the folder", path, errno);
-    if (fstat(*fd, &st) < 0) {
-        int error = errno;
-        close(*fd);
-        *fd = -1;
-        return stk__images_system_fail(err, "look at the folder", path, error);
-    }
-    out->mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
-    out->inode = st.st_ino;
-    *device = st.st_dev;
-    return STK_OK;
-}
-
-stk_status stk__images_read_folder(int fd, const char *path, stk__images_entry_fn *each, void *user,
-                                   uint64_t *entries, stk_error *err)
-{
-    stk_status status = STK_OK;
-
-    *entries = 0;
-    DIR *folder = fdopendir(fd);
-    if (!folder) {
-        int error = errno;
-        close(fd);
-        return stk__images_system_fail(err, "list the folder", path, error);
-    }
-    while (status == STK_OK) {
-        errno = 0;
-        const struct dirent *e = readdir(folder);
-        if (!e) {
-            if (errno)
-                status = stk__images_system_fail(err, "list the folder", path, errno);
-            break;
-        }
-        if (e->d_name[0] == '.')
-            continue;
-        /* A sum, since the order of entries means nothing. */
-        *entries += XXH3_64bits_withSeed(e->d_name, strlen(e->d_name), e->d_ino);
-        if (each)
-            status = each(user, fd, e->d_name, e->d_type);
-    }
-    closedir(folder);
-    return status;
-}
-
 /* What a link leads to, or an entry of a file system that does not tell types. */
 static stk_status find_type(visit *v, int folder, const char *name, unsigned *type)
 {
     char path[STK_MAX_OBJECT_KEY];
     struct stat st;
 
-    if (fstatat(folder, name, &st, 0) == 0) {
+    snprintf(path, sizeof path, "%s%s%s", v->node->path, v->node->path[0] ? "/" : "", name);
+    if (stk__images_look_at(v->walk->store, folder, name, path, &st) == 0) {
         *type = S_ISDIR(st.st_mode) ? DT_DIR : S_ISREG(st.st_mode) ? DT_REG : DT_FIFO;
         return STK_OK;
     }
@@ -285,11 +229,10 @@ static stk_status find_type(visit *v, int folder, const char *name, unsigned *ty
     *type = DT_REG;
     if (error == ENOENT)
         return STK_OK;
-    snprintf(path, sizeof path, "%s%s%s", v->node->path, v->node->path[0] ? "/" : "", name);
     if (error == ELOOP)
         return stk__fail_at(v->err, STK_EINVAL, STK_STAGE_DATASET, path, STK_NO_OFFSET,
                             "images: the link '%.300s' leads in a circle; remove it", path);
-    return stk__images_system_fail(v->err, "look at", path, error);
+    return stk__images_system_fail(v->walk->store, v->err, "look at", path, error);
 }
 
 static stk_status local_entry(void *user, int folder, const char *name, unsigned type)
@@ -320,18 +263,91 @@ static stk_status check_circle(const visit *v)
     return STK_OK;
 }
 
+/* Put a folder where its inode belongs; false: one of the same inode is there. */
+static bool place_locked(node **seen, uint64_t room, node *n)
+{
+    const uint64_t key[2] = {n->folder.inode, n->device};
+    uint64_t at = XXH3_64bits(key, sizeof key) & (room - 1);
+
+    for (; seen[at]; at = (at + 1) & (room - 1))
+        if (seen[at]->folder.inode == n->folder.inode && seen[at]->device == n->device)
+            return false;
+    seen[at] = n;
+    return true;
+}
+
+static bool grow_seen_locked(walk *w)
+{
+    uint64_t room = w->seen_room ? 2 * w->seen_room : 256;
+    node **seen = stk__calloc(w->context, room, sizeof(node *));
+
+    if (!seen)
+        return false;
+    for (uint64_t i = 0; i < w->seen_room; i++)
+        if (w->seen[i])
+            place_locked(seen, room, w->seen[i]);
+    stk__free(w->context, w->seen);
+    w->seen = seen;
+    w->seen_room = room;
+    return true;
+}
+
+/* Note that the folder is listed; *repeated when links have led to it before. */
+static stk_status note_folder(visit *v, bool *repeated)
+{
+    walk *w = v->walk;
+
+    pthread_mutex_lock(&w->mutex);
+    bool room = w->num_seen < w->seen_room / 2 || grow_seen_locked(w);
+    if (room) {
+        *repeated = !place_locked(w->seen, w->seen_room, v->node);
+        w->num_seen += !*repeated;
+    }
+    pthread_mutex_unlock(&w->mutex);
+    return room ? STK_OK : no_memory(v->err, v->node->path);
+}
+
+/* Links may lead to the same folders in ever new ways: what is listed again is counted. */
+static stk_status count_repeat(visit *v)
+{
+    walk *w = v->walk;
+
+    pthread_mutex_lock(&w->mutex);
+    bool many = ++w->repeats > STK__IMAGES_MAX_REPEATS;
+    pthread_mutex_unlock(&w->mutex);
+    if (!many)
+        return STK_OK;
+    return stk__fail_at(v->err, STK_ELIMIT, STK_STAGE_DATASET, v->node->path, STK_NO_OFFSET,
+                        "images: links lead to the same folders again and again, the last of them "
+                        "'%.200s': more than %llu entries (STK__IMAGES_MAX_REPEATS) are listed a "
+                        "second time; remove the links",
+                        v->node->path, (unsigned long long)STK__IMAGES_MAX_REPEATS);
+}
+
+static stk_status repeated_entry(void *user, int folder, const char *name, unsigned type)
+{
+    STK_TRY(count_repeat(user));
+    return local_entry(user, folder, name, type);
+}
+
 static stk_status list_local(visit *v)
 {
     node *n = v->node;
+    bool repeated = false;
     int fd = -1;
 
-    STK_TRY(stk__images_open_folder(v->walk->root, n->path, &fd, &n->folder, &n->device, v->err));
+    STK_TRY(stk__images_open_folder(v->walk->store, n->path, &fd, &n->folder, &n->device, v->err));
     stk_status status = check_circle(v);
+    if (status == STK_OK)
+        status = note_folder(v, &repeated);
+    if (status == STK_OK && repeated)
+        status = count_repeat(v);
     if (status != STK_OK) {
         close(fd);
         return status;
     }
-    return stk__images_read_folder(fd, n->path, local_entry, v, &n->folder.entries, v->err);
+    return stk__images_read_folder(fd, n->path, repeated ? repeated_entry : local_entry, v,
+                                   &n->folder.entries, v->err);
 }
 
 /* ---- Other stores ---------------------------------------------------------------------------- */
@@ -479,6 +495,7 @@ static void release_walk(walk *w)
 {
     release_nodes(w->context, w->stack);
     release_nodes(w->context, w->listed);
+    stk__free(w->context, w->seen);
     for (uint32_t i = 0; i < MAX_LISTERS; i++) {
         lister *l = &w->listers[i];
         stk__free(w->context, l->names);
@@ -502,7 +519,9 @@ stk_status stk__images_list_tree(stk_context *ctx, stk_store *store, uint32_t th
     visit first = {.walk = &w, .err = err};
     uint64_t begin_ns = stk__now_ns();
 
-    *out = (stk__images_table){.context = ctx, .listed_ns = (int64_t)(stk__wall_seconds() * 1e9)};
+    *out = (stk__images_table){.context = ctx,
+                               .followed = stk__file_follows(store),
+                               .listed_ns = (int64_t)(stk__wall_seconds() * 1e9)};
     stk_status status = add_folder(&first, "", 0);
     if (status == STK_OK) {
         stk__images_crew(ctx, STK_MIN(threads, MAX_LISTERS), walk_main, &w, "pictures found",

@@ -18,7 +18,8 @@
 #error "the index is written as it lies in memory, little endian"
 #endif
 
-#define VERSION 1u
+#define VERSION          1u
+#define VERSION_FOLLOWED 2u /* the same; links that lead out of the tree were followed */
 
 static const char magic[8] = {'\x89', 'S', 'T', 'K', 'T', 'R', 'E', '\n'};
 
@@ -52,7 +53,7 @@ static bool index_length(uint64_t folders, uint64_t files, uint64_t text, uint64
 
 stk_status stk__images_index_make(const stk__images_table *table, void **data, uint64_t *length)
 {
-    index_header h = {.version = VERSION,
+    index_header h = {.version = table->followed ? VERSION_FOLLOWED : VERSION,
                       .header_bytes = sizeof h,
                       .num_folders = table->num_folders,
                       .num_files = table->num_files,
@@ -169,8 +170,8 @@ static stk_status check_header(const index_header *h, const unsigned char *bytes
 {
     uint64_t expected;
 
-    if (memcmp(h->magic, magic, sizeof magic) != 0 || h->version != VERSION ||
-        h->header_bytes != sizeof *h)
+    if (memcmp(h->magic, magic, sizeof magic) != 0 ||
+        (h->version != VERSION && h->version != VERSION_FOLLOWED) || h->header_bytes != sizeof *h)
         return STK_EFORMAT;
     if (!index_length(h->num_folders, h->num_files, h->text_bytes, &expected) ||
         expected != length || h->num_folders == 0 || h->unread > h->ignored ||
@@ -205,6 +206,7 @@ stk_status stk__images_index_parse(stk_context *ctx, const void *data, uint64_t 
                                .num_files = h.num_files,
                                .ignored = h.ignored,
                                .unread = h.unread,
+                               .followed = h.version == VERSION_FOLLOWED,
                                .listed_ns = h.listed_ns,
                                .elapsed_ns = h.elapsed_ns};
     stk_status status = out->text && out->folders && out->files ? STK_OK : STK_ENOMEM;

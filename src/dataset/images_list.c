@@ -226,13 +226,10 @@ static stk_status check_path(const reader *r, filling *f, value *path)
 {
     bool absolute = path->length && path->text[0] == '/';
 
-    while (path->length && path->text[0] == '/') {
+    while (path->length && (path->text[0] == '/' ||
+                            (path->length > 1 && path->text[0] == '.' && path->text[1] == '/'))) {
         path->text++;
         path->length--;
-    }
-    while (path->length > 1 && path->text[0] == '.' && path->text[1] == '/') {
-        path->text += 2;
-        path->length -= 2;
     }
     if (f->table->num_files == 0)
         f->absolute = absolute;
@@ -245,15 +242,6 @@ static stk_status check_path(const reader *r, filling *f, value *path)
                          *path, "write all paths in one way");
     if (path->length > STK__IMAGES_MAX_PATH)
         return fail_line(r, STK_ELIMIT, "too long is the path", *path, "shorten it");
-    for (const char *p = path->text, *end = p + path->length; p < end;) {
-        const char *stop = memchr(p, '/', (size_t)(end - p));
-        size_t n = (size_t)((stop ? stop : end) - p);
-        if (n == 2 && p[0] == '.' && p[1] == '.')
-            return fail_line(r, STK_EINVAL, "'..' leaves the folder of the list in", *path,
-                             "name the folder that holds all pictures with root=DIR, and write "
-                             "the paths from there on");
-        p += n + 1;
-    }
     return STK_OK;
 }
 
@@ -268,6 +256,10 @@ static stk_status add_record(const reader *r, filling *f, value path, value labe
     t->files[t->num_files] = (stk__images_file){.name = t->text_bytes};
     memcpy(t->text + t->text_bytes, path.text, path.length);
     t->text[t->text_bytes + path.length] = 0;
+    if (stk__key_check(t->text + t->text_bytes, NULL) != STK_OK)
+        return fail_line(r, STK_EINVAL, "'..' leaves the folder of the list in", path,
+                         "name the folder that holds all pictures with root=DIR, and write the "
+                         "paths from there on");
     t->text_bytes += path.length + 1;
     f->lines[t->num_files] = r->begin;
     f->labels->labels[t->num_files++] = (int64_t)f->names_used;

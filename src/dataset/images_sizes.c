@@ -50,7 +50,8 @@ static stk_status look_at_local(sizes *s, int folder, uint64_t i, stk_error *err
     char key[STK_MAX_OBJECT_KEY];
     struct stat st;
 
-    if (fstatat(folder, s->table->text + file->name, &st, 0) == 0) {
+    stk__images_key(s->table, i, key, sizeof key);
+    if (stk__images_look_at(s->store, folder, s->table->text + file->name, key, &st) == 0) {
         if (S_ISREG(st.st_mode))
             file->size = (uint64_t)st.st_size;
         else
@@ -62,8 +63,7 @@ static stk_status look_at_local(sizes *s, int folder, uint64_t i, stk_error *err
         note_missing(s, i);
         return STK_OK;
     }
-    stk__images_key(s->table, i, key, sizeof key);
-    return stk__images_system_fail(err, "look at", key, error);
+    return stk__images_system_fail(s->store, err, "look at", key, error);
 }
 
 static stk_status look_at_stored(sizes *s, uint64_t i, stk_error *err)
@@ -99,10 +99,10 @@ static stk_status look_at_chunk(sizes *s, uint64_t first, uint64_t end, stk_erro
             const char *path = t->text + t->folders[f].path;
             if (folder >= 0)
                 close(folder);
-            folder = openat(s->root, path[0] ? path : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+            folder = stk__file_open_below(s->store, path, O_PATH | O_DIRECTORY);
             opened = f;
             if (folder < 0)
-                return stk__images_system_fail(err, "look into the folder", path, errno);
+                return stk__images_system_fail(s->store, err, "look into the folder", path, errno);
         }
         status = look_at_local(s, folder, i, err);
     }

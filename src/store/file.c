@@ -39,7 +39,7 @@ struct stk__file_block {
 
 typedef struct file_options {
     uint32_t struct_size;
-    bool mmap;
+    bool mmap, follow_links;
 } file_options;
 
 static const stk_option file_option_list[] = {
@@ -48,8 +48,13 @@ static const stk_option file_option_list[] = {
      .offset = offsetof(file_options, mmap),
      .initial = "false",
      .doc = "Map files into memory where a reader can use that. A file that is truncated meanwhile "
-            "then "
-            "ends the process with SIGBUS."},
+            "then ends the process with SIGBUS."},
+    {.name = "follow_links",
+     .type = STK_OPTION_BOOL,
+     .offset = offsetof(file_options, follow_links),
+     .initial = "false",
+     .doc = "Follow symbolic links that lead out of the folder, or that are absolute; else they "
+            "are errors. The folder itself may be a link."},
 };
 
 static const stk_option_table file_option_table = {
@@ -368,6 +373,7 @@ static void release(stk__file_store *store)
         next = block->next;
         stk__free(ctx, block);
     }
+    stk__free(ctx, store->named);
     stk__file_unmap_all(store);
     stk__file_cache_release(store);
     if (store->root >= 0)
@@ -443,9 +449,7 @@ static stk_status take_options(stk_context *ctx, const stk__url *url, file_optio
     stk_status status = stk__spec_take(ctx, query, &file_option_table, options, &texts, err);
     const char *left = strchr(query, '?');
     if (status == STK_OK && left && left[1])
-        status = stk__fail(err, STK_EINVAL, STK_STAGE_STORE,
-                           "'%.200s' is not an option of a folder, which knows mmap=true|false",
-                           left + 1);
+        status = stk__spec_unknown(&file_option_table, left + 1, err);
     stk__free(ctx, texts);
     stk__free(ctx, query);
     return status;
@@ -453,7 +457,9 @@ static stk_status take_options(stk_context *ctx, const stk__url *url, file_optio
 
 static stk_status open_root(const char *path, int *root, stk_error *err)
 {
-    *root = open(path[0] ? path : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    do
+        *root = open(path[0] ? path : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    while (*root < 0 && errno == EINTR);
     if (*root >= 0)
         return STK_OK;
     if (errno == ENOENT)
@@ -462,7 +468,7 @@ static stk_status open_root(const char *path, int *root, stk_error *err)
     if (errno == ENOTDIR)
         return stk__fail_at(err, STK_ENOENT, STK_STAGE_STORE, path, STK_NO_OFFSET,
                             "'%.300s' is not a folder; give the folder it lies in", path);
-    return stk__file_fail(err, "open the folder", path, errno);
+    return stk__file_fail(NULL, err, "open the folder", path, errno);
 }
 
 static stk_status file_open(stk_context *ctx, const char *text, stk_store **out, stk_error *err)
@@ -485,6 +491,7 @@ static stk_status file_open(stk_context *ctx, const char *text, stk_store **out,
     store->base.context = stk__context_ref(ctx);
     store->root = root;
     store->mapping = options.mmap;
+    store->follow = options.follow_links;
     pthread_mutex_init(&store->mutex, NULL);
     pthread_cond_init(&store->engine_made, NULL);
     stk__file_cache_init(store);

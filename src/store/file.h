@@ -48,6 +48,8 @@ typedef struct stk__file_store {
     stk_store base;
     int root;              /* the folder */
     bool mapping;          /* `mmap` was asked for */
+    bool follow;           /* links may lead out of `root`: `follow_links` was asked for */
+    char *named;           /* the object that the URL itself named, link or not; NULL: a folder */
     pthread_mutex_t mutex; /* guards all below */
     pthread_cond_t engine_made;
     bool making_engine;
@@ -84,13 +86,16 @@ int stk__file_drop_locked(stk__file_store *store, stk__file_entry *entry);
 bool stk__file_available_locked(const stk__file_store *store);
 /* Forget the open file of a key, unless it is the file of `st` (NULL: in any case). */
 void stk__file_forget(stk__file_store *store, const char *key, const struct stat *st);
-/* openat() below `folder` that gives up idle descriptors when there are too few. -1: errno. */
-int stk__file_openat(stk__file_store *store, int folder, const char *name, int flags, mode_t mode);
+/* Open a key, or with `create` make a file of this name in `folder`, giving up idle descriptors
+ * when there are too few. -1: errno. */
+int stk__file_open_key(stk__file_store *store, const char *key, int flags);
+int stk__file_create(stk__file_store *store, int folder, const char *name);
 
 /* ---- The other verbs (file_list.c, file_put.c) ---- */
 
 /* Fill `err` after a system call failed; `what` is the verb: "cannot VERB 'KEY': reason". */
-stk_status stk__file_fail(stk_error *err, const char *what, const char *key, int system_error);
+stk_status stk__file_fail(const stk__file_store *store, stk_error *err, const char *what,
+                          const char *key, int system_error);
 stk_status stk__file_stat(stk_store *store, const char *key, stk_object_info *out, stk_error *err);
 stk_status stk__file_list(stk_store *store, const char *prefix, stk_list_fn *each, void *user,
                           stk_error *err);

@@ -184,9 +184,11 @@ static void wait_locked(stk__file_store *store, stk_read *read)
  * since io_uring would otherwise fail a read rather than wait for it. Returns 0, an errno, or -1
  * for something that is not a file.
  */
-static int open_regular(int root, const char *key, int *fd, struct stat *st)
+static int open_regular(const stk__file_store *store, const char *key, int *fd, struct stat *st)
 {
-    *fd = openat(root, key, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    do
+        *fd = stk__file_open_below(&store->base, key, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+    while (*fd < 0 && errno == EINTR);
     if (*fd < 0)
         return errno == ENXIO ? -1 : errno;
     int error = fstat(*fd, st) < 0 ? errno : 0;
@@ -220,7 +222,7 @@ static int fill_entry(stk__file_store *store, stk__file_entry *entry, const char
     memcpy(entry->key, key, length);
     entry->hash = hash;
     atomic_store_explicit(&entry->mode, STK__FILE_NOWAIT, memory_order_relaxed);
-    int error = open_regular(store->root, key, &entry->fd, &st);
+    int error = open_regular(store, key, &entry->fd, &st);
     if (!error) {
         entry->device = st.st_dev;
         entry->inode = st.st_ino;
@@ -354,12 +356,28 @@ void stk__file_forget(stk__file_store *store, const char *key, const struct stat
         close(fd);
 }
 
-int stk__file_openat(stk__file_store *store, int folder, const char *name, int flags, mode_t mode)
+/* Whether to try again after opening something failed. */
+static bool try_again(stk__file_store *store)
+{
+    return errno == EINTR || ((errno == EMFILE || errno == ENFILE) && give_up_idle(store));
+}
+
+int stk__file_open_key(stk__file_store *store, const char *key, int flags)
 {
     int fd;
 
     do
-        fd = openat(folder, name, flags | O_CLOEXEC, mode);
-    while (fd < 0 && (errno == EMFILE || errno == ENFILE) && give_up_idle(store));
+        fd = stk__file_open_below(&store->base, key, flags);
+    while (fd < 0 && try_again(store));
+    return fd;
+}
+
+int stk__file_create(stk__file_store *store, int folder, const char *name)
+{
+    int fd;
+
+    do
+        fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    while (fd < 0 && try_again(store));
     return fd;
 }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "base/beneath.h"
 #include "store/file.h"
 #include "store/url.h"
 
@@ -18,10 +19,13 @@ struct stk__file_map {
     char key[];
 };
 
-stk_status stk__file_fail(stk_error *err, const char *what, const char *key, int system_error)
+stk_status stk__file_fail(const stk__file_store *store, stk_error *err, const char *what,
+                          const char *key, int system_error)
 {
     const char *reason = strerrordesc_np(system_error);
 
+    if (system_error == EXDEV && store)
+        return stk__beneath_fail(store->root, key, STK_STAGE_STORE, err);
     return stk__fail_at(err, stk__aio_status(system_error), STK_STAGE_STORE, key, STK_NO_OFFSET,
                         "cannot %s '%.300s': %s", what, key, reason ? reason : "unknown error");
 }
@@ -29,6 +33,54 @@ stk_status stk__file_fail(stk_error *err, const char *what, const char *key, int
 int stk__file_root(const stk_store *store)
 {
     return store->ops == &stk__store_file ? ((const stk__file_store *)store)->root : -1;
+}
+
+bool stk__file_follows(const stk_store *store)
+{
+    return store->ops == &stk__store_file && ((const stk__file_store *)store)->follow;
+}
+
+void stk__file_follow(stk_store *store)
+{
+    if (store->ops == &stk__store_file)
+        ((stk__file_store *)store)->follow = true;
+}
+
+stk_status stk__file_name(stk_store *base, const char *key, stk_error *err)
+{
+    stk__file_store *store = (stk__file_store *)base;
+
+    if (base->ops != &stk__store_file)
+        return STK_OK;
+    store->named = stk__strdup(base->context, key);
+    if (store->named)
+        return STK_OK;
+    return stk__fail(err, STK_ENOMEM, STK_STAGE_STORE, "no memory to open '%.200s'", key);
+}
+
+/* The object that the URL named is the caller's choice, wherever it leads; all other names come
+ * from what is read. */
+static bool may_lead_out(const stk__file_store *store, const char *path)
+{
+    return store->follow || (store->named && strcmp(path, store->named) == 0);
+}
+
+int stk__file_open_below(const stk_store *base, const char *path, int flags)
+{
+    const stk__file_store *store = (const stk__file_store *)base;
+
+    if (may_lead_out(store, path))
+        return openat(store->root, path[0] ? path : ".", flags | O_CLOEXEC);
+    return stk__open_beneath(store->root, path, flags, 0);
+}
+
+int stk__file_stat_below(const stk_store *base, const char *path, struct stat *st)
+{
+    const stk__file_store *store = (const stk__file_store *)base;
+
+    if (may_lead_out(store, path))
+        return fstatat(store->root, path, st, AT_EMPTY_PATH);
+    return stk__stat_beneath(store->root, path, st);
 }
 
 /* Fill what is known of a file or folder; false for anything else. */
@@ -50,13 +102,13 @@ stk_status stk__file_stat(stk_store *base, const char *key, stk_object_info *out
     struct stat st;
 
     STK_TRY(stk__key_check(key, err));
-    if (fstatat(store->root, key, &st, AT_EMPTY_PATH) < 0) {
+    if (stk__file_stat_below(base, key, &st) < 0) {
         int error = errno;
         stk__file_forget(store, key, NULL);
         if (error == ENOENT || error == ENOTDIR)
             return stk__fail_at(err, STK_ENOENT, STK_STAGE_STORE, key, STK_NO_OFFSET,
                                 "'%.300s' does not exist; check its name", key);
-        return stk__file_fail(err, "look at", key, error);
+        return stk__file_fail(store, err, "look at", key, error);
     }
     /* A file that was replaced under its name is opened anew by the next read. */
     stk__file_forget(store, key, &st);
@@ -67,8 +119,8 @@ stk_status stk__file_stat(stk_store *base, const char *key, stk_object_info *out
 }
 
 /* One entry of a folder: STK_OK also for what is passed over. */
-static stk_status list_one(int folder, const char *prefix, const char *name, stk_list_fn *each,
-                           void *user, stk_error *err)
+static stk_status list_one(const stk__file_store *store, int folder, const char *prefix,
+                           const char *name, stk_list_fn *each, void *user, stk_error *err)
 {
     char key[STK_MAX_OBJECT_KEY];
     stk_object_info info = {.struct_size = sizeof info};
@@ -82,11 +134,14 @@ static stk_status list_one(int folder, const char *prefix, const char *name, stk
         return stk__fail_at(err, STK_EINVAL, STK_STAGE_STORE, prefix, STK_NO_OFFSET,
                             "the folder '%.200s' holds a path that is longer than %d bytes", prefix,
                             STK_MAX_OBJECT_KEY - 1);
-    if (fstatat(folder, name, &st, 0) < 0) {
+    int looked = fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW);
+    if (looked == 0 && S_ISLNK(st.st_mode))
+        looked = stk__file_stat_below(&store->base, key, &st);
+    if (looked < 0) {
         /* Gone meanwhile, or a link to nowhere: there is nothing to read. */
         if (errno == ENOENT || errno == ELOOP)
             return STK_OK;
-        return stk__file_fail(err, "look at", key, errno);
+        return stk__file_fail(store, err, "look at", key, errno);
     }
     return describe(&st, &info) ? each(user, key, &info) : STK_OK;
 }
@@ -105,13 +160,12 @@ stk_status stk__file_list(stk_store *base, const char *prefix, stk_list_fn *each
         length--;
     memcpy(folder_key, prefix, length);
     folder_key[length] = 0;
-    int fd =
-        stk__file_openat(store, store->root, length ? folder_key : ".", O_RDONLY | O_DIRECTORY, 0);
+    int fd = stk__file_open_key(store, folder_key, O_RDONLY | O_DIRECTORY);
     if (fd < 0)
-        return stk__file_fail(err, "list", folder_key, errno);
+        return stk__file_fail(store, err, "list", folder_key, errno);
     DIR *folder = fdopendir(fd);
     if (!folder) {
-        status = stk__file_fail(err, "list", folder_key, errno);
+        status = stk__file_fail(store, err, "list", folder_key, errno);
         close(fd);
         return status;
     }
@@ -119,9 +173,9 @@ stk_status stk__file_list(stk_store *base, const char *prefix, stk_list_fn *each
         errno = 0;
         entry = readdir(folder);
         if (entry)
-            status = list_one(fd, folder_key, entry->d_name, each, user, err);
+            status = list_one(store, fd, folder_key, entry->d_name, each, user, err);
         else
-            status = errno ? stk__file_fail(err, "list", folder_key, errno) : STK_OK;
+            status = errno ? stk__file_fail(store, err, "list", folder_key, errno) : STK_OK;
     } while (entry && status == STK_OK);
     closedir(folder);
     return status;
@@ -140,7 +194,7 @@ static stk_status map_file(stk__file_store *store, const char *key, stk__file_ma
     struct stat st;
     stk_status status = STK_OK;
 
-    int fd = stk__file_openat(store, store->root, key, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
+    int fd = stk__file_open_key(store, key, O_RDONLY | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
         return stk__aio_status(errno);
     if (fstat(fd, &st) < 0) {

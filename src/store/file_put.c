@@ -53,13 +53,32 @@ static stk_status put_write(stk_put *base, const void *data, size_t length, stk_
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0) {
-            put->failed = stk__file_fail(err, "write", put->key, errno);
+            put->failed = stk__file_fail(put->store, err, "write", put->key, errno);
             return put->failed;
         }
         at += n;
         length -= (size_t)n;
     }
     return STK_OK;
+}
+
+/* An interrupted fsync() has lost nothing and is repeated; one that failed never is. */
+static int sync_file(int fd)
+{
+    int result;
+
+    do
+        result = fsync(fd);
+    while (result < 0 && errno == EINTR);
+    return result;
+}
+
+/* Some file systems have no fsync() for folders and keep them safe by themselves. */
+static int sync_folder(int fd)
+{
+    int result = sync_file(fd);
+
+    return result < 0 && (errno == EINVAL || errno == EOPNOTSUPP) ? 0 : result;
 }
 
 /* All steps but the last clean-up; the descriptor is closed and -1 afterwards. */
@@ -69,17 +88,18 @@ static stk_status make_durable(file_put *put, stk_error *err)
         return stk__fail_at(err, put->failed, STK_STAGE_STORE, put->key, STK_NO_OFFSET,
                             "'%.300s' is not written: an earlier part of it could not be",
                             put->key);
-    if (fsync(put->fd) < 0)
-        return stk__file_fail(err, "make durable", put->key, errno);
+    if (sync_file(put->fd) < 0)
+        return stk__file_fail(put->store, err, "make durable", put->key, errno);
     int closed = close(put->fd);
     put->fd = -1;
-    if (closed < 0)
-        return stk__file_fail(err, "make durable", put->key, errno);
+    /* The descriptor is gone also when a signal came, and the bytes are safe. */
+    if (closed < 0 && errno != EINTR)
+        return stk__file_fail(put->store, err, "make durable", put->key, errno);
     if (renameat(put->folder, put->temporary, put->folder, put->name) < 0)
-        return stk__file_fail(err, "give its name to", put->key, errno);
+        return stk__file_fail(put->store, err, "give its name to", put->key, errno);
     put->temporary[0] = 0;
-    if (fsync(put->folder) < 0)
-        return stk__file_fail(err, "make durable the folder of", put->key, errno);
+    if (sync_folder(put->folder) < 0)
+        return stk__file_fail(put->store, err, "make durable the folder of", put->key, errno);
     return STK_OK;
 }
 
@@ -102,33 +122,33 @@ static const stk_put_ops put_ops = {
     .abandon = put_abandon,
 };
 
-/* Step into a folder, making it, durably, when there is none. -1: errno. */
-static int enter_folder(stk__file_store *store, int parent, const char *name)
+/* Open a folder of a key; with `make`, made durably in `parent` when there is none. -1: errno. */
+static int enter_folder(stk__file_store *store, int parent, const char *path, bool make)
 {
-    int fd = stk__file_openat(store, parent, name, O_RDONLY | O_DIRECTORY, 0);
+    const char *slash = strrchr(path, '/');
+    int fd = stk__file_open_key(store, path, O_RDONLY | O_DIRECTORY);
 
-    if (fd >= 0 || errno != ENOENT)
+    if (fd >= 0 || errno != ENOENT || !make)
         return fd;
-    if (mkdirat(parent, name, 0777) < 0 && errno != EEXIST)
+    if (mkdirat(parent, slash ? slash + 1 : path, 0777) < 0 && errno != EEXIST)
         return -1;
-    if (fsync(parent) < 0)
+    if (sync_folder(parent) < 0)
         return -1;
-    return stk__file_openat(store, parent, name, O_RDONLY | O_DIRECTORY, 0);
+    return stk__file_open_key(store, path, O_RDONLY | O_DIRECTORY);
 }
 
 /* Open the folder of a key, whose '/' are cut meanwhile; `name` is what follows the last. -1:
  * errno. */
 static int open_folder(stk__file_store *store, char *key, bool make, const char **name)
 {
-    int folder = stk__file_openat(store, store->root, ".", O_RDONLY | O_DIRECTORY, 0);
+    int folder = stk__file_open_key(store, "", O_RDONLY | O_DIRECTORY);
 
     *name = key;
     for (char *slash; folder >= 0 && (slash = strchr(*name, '/')); *name = slash + 1) {
         if (slash == *name)
             continue;
         *slash = 0;
-        int inner = make ? enter_folder(store, folder, *name)
-                         : stk__file_openat(store, folder, *name, O_RDONLY | O_DIRECTORY, 0);
+        int inner = enter_folder(store, folder, key, make);
         int error = errno;
         *slash = '/';
         close(folder);
@@ -147,8 +167,7 @@ static stk_status open_temporary(file_put *put)
         snprintf(put->temporary, sizeof put->temporary, STK__FILE_TEMPORARY "%08x%08x",
                  (unsigned)stk__now_ns() ^ ((unsigned)getpid() << 16),
                  atomic_fetch_add(&serial, 1));
-        put->fd = stk__file_openat(put->store, put->folder, put->temporary,
-                                   O_WRONLY | O_CREAT | O_EXCL, 0666);
+        put->fd = stk__file_create(put->store, put->folder, put->temporary);
         if (put->fd >= 0 || errno != EEXIST)
             break;
     }
@@ -180,7 +199,7 @@ stk_status stk__file_put(stk_store *base, const char *key, stk_put **out, stk_er
     memcpy(put->key, key, length);
     put->folder = open_folder(store, put->key, true, &put->name);
     if (put->folder < 0 || open_temporary(put) != STK_OK) {
-        stk_status status = stk__file_fail(err, "write", key, errno);
+        stk_status status = stk__file_fail(store, err, "write", key, errno);
         release(put);
         return status;
     }
@@ -199,11 +218,11 @@ stk_status stk__file_remove(stk_store *base, const char *key, stk_error *err)
     memcpy(copy, key, strlen(key) + 1);
     int folder = open_folder(store, copy, false, &name);
     if (folder < 0)
-        return stk__file_fail(err, "remove", key, errno);
+        return stk__file_fail(store, err, "remove", key, errno);
     if (unlinkat(folder, name, 0) < 0)
-        status = stk__file_fail(err, "remove", key, errno);
-    else if (fsync(folder) < 0)
-        status = stk__file_fail(err, "make durable the folder of", key, errno);
+        status = stk__file_fail(store, err, "remove", key, errno);
+    else if (sync_folder(folder) < 0)
+        status = stk__file_fail(store, err, "make durable the folder of", key, errno);
     close(folder);
     stk__file_forget(store, key, NULL);
     return status;

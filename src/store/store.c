@@ -2,6 +2,7 @@
 /* The public face of stores: opening by URL, and the waiting forms of their asynchronous calls. */
 #include "store/store.h"
 
+#include <errno.h>
 #include <stdio.h>
 
 #include "store/url.h"
@@ -76,7 +77,11 @@ static stk_status open_folder_of(stk_context *ctx, const char *url, const stk__u
         return stk__fail(err, STK_ENOMEM, STK_STAGE_STORE, "no memory to open '%.200s'", url);
     stk_status status = stk__store_open_url(ctx, folder, out, err);
     stk__free(ctx, folder);
-    if (status == STK_OK && (status = holds(*out, key, err)) != STK_OK)
+    if (status == STK_OK)
+        status = stk__file_name(*out, key, err);
+    if (status == STK_OK)
+        status = holds(*out, key, err);
+    if (status != STK_OK)
         stk_store_close(out);
     return status;
 }
@@ -156,13 +161,20 @@ static stk_status name_failure(stk_store *store, const stk_read *read, stk_statu
             "%llu on; fetch it again if it was cut short",
             read->key, (unsigned long long)info.size, (unsigned long long)read->length,
             (unsigned long long)read->offset);
+    /* Looking at it names the link that leads out. */
+    if (read->system_error == EXDEV) {
+        stk_status seen = store->ops->stat(store, read->key, &info, err);
+        if (seen != STK_OK)
+            return seen;
+    }
     if (status == STK_EKIND && !reason)
         reason = "not a regular file";
     return stk__fail_at(err, status, STK_STAGE_STORE, read->key, read->offset,
                         "cannot read %llu bytes of '%.200s' from byte %llu on: %s%s",
                         (unsigned long long)read->length, read->key,
                         (unsigned long long)read->offset, reason ? reason : stk_status_text(status),
-                        stk_status_fault(status) != STK_FAULT_MACHINE ? "" : "; trying again may help");
+                        stk_status_fault(status) != STK_FAULT_MACHINE ? ""
+                                                                      : "; trying again may help");
 }
 
 stk_status stk_store_read(stk_store *store, const char *key, uint64_t offset, uint64_t length,

@@ -3,6 +3,8 @@
 #ifndef STK_SRC_STORE_STORE_H
 #define STK_SRC_STORE_STORE_H
 
+#include <sys/stat.h>
+
 #include <stoker/store.h>
 
 #include "base/base.h"
@@ -15,6 +17,24 @@ void stk__store_limits(stk_store *store, stk_store_limits *out);
 /* The folder of a store that is a local folder, which stays the store's; -1: it is another kind.
  * (file_list.c) */
 int stk__file_root(const stk_store *store);
+/*
+ * Of such a store: open a path below its folder, and look at one, as a key would be. -1: errno;
+ * EXDEV where a link leads out of the folder and the store was not opened with follow_links.
+ * (file_list.c)
+ */
+int stk__file_open_below(const stk_store *store, const char *path, int flags);
+int stk__file_stat_below(const stk_store *store, const char *path, struct stat *st);
+/* Links may lead out of its folder; before its first use. Other stores than folders have none. */
+bool stk__file_follows(const stk_store *store);
+void stk__file_follow(stk_store *store);
+/* The one object that the URL of the store named, which may be a link to anywhere. */
+stk_status stk__file_name(stk_store *store, const char *key, stk_error *err);
+
+/*
+ * A key names an object below the root of its store and nothing else: relative, without "..",
+ * shorter than STK_MAX_OBJECT_KEY. The empty key is the root itself. (url.c)
+ */
+stk_status stk__key_check(const char *key, stk_error *err);
 
 /* ---- The pure read planner (plan.c): no I/O, no clock, no allocation but the arrays given ---- */
 

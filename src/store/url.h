@@ -28,12 +28,6 @@ stk_status stk__url_parse(stk_context *ctx, const char *text, stk__url *out, stk
  * or too long. */
 stk_status stk__url_decode(const char *from, size_t length, char *to, size_t size, stk_error *err);
 
-/*
- * A key names an object below the root of its store and nothing else: relative, without "..",
- * shorter than STK_MAX_OBJECT_KEY. The empty key is the root itself.
- */
-stk_status stk__key_check(const char *key, stk_error *err);
-
 /* Open by URL alone, as a wrapper opens what it wraps. */
 stk_status stk__store_open_url(stk_context *ctx, const char *url, stk_store **out, stk_error *err);
 

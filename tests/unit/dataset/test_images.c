@@ -205,7 +205,7 @@ static void test_links(void **state)
     assert_fails(images_open_spec(ctx, folder, "", &d, &err), STK_EINVAL, &err, "/in/up");
     assert_non_null(strstr(err.text, "remove the link"));
     remove_below(folder, "a/in/up");
-    make_link(folder, "a/in/root", folder);
+    make_link(folder, "a/in/root", "../..");
     assert_fails(images_open_spec(ctx, folder, "", &d, &err), STK_EINVAL, &err, "/in/root");
     remove_below(folder, "a/in/root");
     make_link(folder, "a/in/self.jpg", "self.jpg");
@@ -213,6 +213,79 @@ static void test_links(void **state)
     remove_below(folder, "a/in/self.jpg");
     d = images_open_good(ctx, folder, "");
     stk_dataset_close(&d);
+    test_folder_remove(folder);
+    stk_context_destroy(&ctx);
+}
+
+/* A link that leads out of the root is an error, whatever it is named and wherever it stands. */
+static void test_links_out(void **state)
+{
+    static const char *const names[] = {"a/3.jpg", "a/labels.txt", "b", "a/in/deep"};
+    static const char *const targets[] = {"../../out/1.jpg", "../../out/1.jpg", "../out",
+                                          "../../../out"};
+    stk_context *ctx = test_context();
+    char folder[256], root[300], link[320];
+    stk_dataset *d = NULL;
+    stk_error err;
+
+    test_folder(folder);
+    images_write(folder, "out/1.jpg", "secret");
+    images_write(folder, "root/a/1.jpg", "one");
+    images_write(folder, "root/a/in/2.jpg", "two");
+    snprintf(root, sizeof root, "%s/root", folder);
+    for (size_t i = 0; i < STK_COUNT(names); i++) {
+        make_link(root, names[i], targets[i]);
+        snprintf(link, sizeof link, "link '%s' leads out", names[i]);
+        for (int again = 0; again < 2; again++) {
+            assert_fails(images_open_spec(ctx, root, "", &d, &err), STK_EACCES, &err, link);
+            assert_non_null(strstr(err.text, "follow_links=true"));
+            assert_null(d);
+            /* Allowed, and the index that is written then does not allow it for others. */
+            stk_dataset *followed = images_open_good(ctx, root, "?follow_links=true");
+            assert_int_equal(followed->size, i == 1 ? 2 : 3);
+            stk_dataset_close(&followed);
+        }
+        remove_below(root, names[i]);
+    }
+    /* The root itself may be a link, and so may a folder above it. */
+    make_link(folder, "way", "root");
+    snprintf(link, sizeof link, "%s/way", folder);
+    d = images_open_good(ctx, link, "");
+    assert_int_equal(d->size, 2);
+    stk_dataset_close(&d);
+    test_folder_remove(folder);
+    stk_context_destroy(&ctx);
+}
+
+/* Links that lead to few folders in many ways: 32 x 33 times the 1,024 files of one. */
+static void test_links_nested(void **state)
+{
+    stk_context *ctx = test_context();
+    stk_dataset *d = NULL;
+    char folder[256], name[40];
+    stk_error err;
+
+    test_folder(folder);
+    for (int i = 0; i < 1024; i++) {
+        snprintf(name, sizeof name, "c/%d.jpg", i);
+        images_write(folder, name, "x");
+    }
+    images_write(folder, "b/1.jpg", "x");
+    images_write(folder, "a/1.jpg", "x");
+    for (int i = 0; i < 33; i++) {
+        snprintf(name, sizeof name, "b/l%d", i);
+        make_link(folder, name, "../c");
+    }
+    make_link(folder, "a/l0", "../b");
+    d = images_open_good(ctx, folder, "?index=none");
+    assert_int_equal(d->size, 1024 + 2 * (33 * 1024 + 1) + 1);
+    stk_dataset_close(&d);
+    for (int i = 1; i < 33; i++) {
+        snprintf(name, sizeof name, "a/l%d", i);
+        make_link(folder, name, "../b");
+    }
+    assert_fails(images_open_spec(ctx, folder, "?index=none", &d, &err), STK_ELIMIT, &err,
+                 "more than 1048576 entries (STK__IMAGES_MAX_REPEATS)");
     test_folder_remove(folder);
     stk_context_destroy(&ctx);
 }
@@ -506,6 +579,8 @@ int main(void)
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_names_of_any_bytes),
         cmocka_unit_test(test_links),
+        cmocka_unit_test(test_links_out),
+        cmocka_unit_test(test_links_nested),
         cmocka_unit_test(test_depth),
         cmocka_unit_test(test_unreadable),
         cmocka_unit_test(test_all_ways_list_the_same),

@@ -140,7 +140,12 @@ static void test_roots(void **state)
     images_check(d, 0, "in/b.jpg", 1, "bb");
     stk_dataset_close(&d);
     snprintf(text, sizeof text, "%s/a.jpg,4\n/%s/in/b.jpg,5\n", folder, folder);
-    assert_ok(open_list(ctx, other, "l.csv", text, "", &d, &err), &err);
+    assert_fails(open_list(ctx, other, "l.csv", text, "", &d, &err), STK_EACCES, &err,
+                 "l.csv:1: the paths are absolute");
+    assert_non_null(strstr(err.text, "?root=/ or ?follow_links=true"));
+    assert_ok(open_list(ctx, other, "l.csv", text, "?follow_links=true", &d, &err), &err);
+    stk_dataset_close(&d);
+    assert_ok(open_list(ctx, other, "l.csv", text, "?root=/", &d, &err), &err);
     snprintf(text, sizeof text, "%s/in/b.jpg", folder + 1);
     images_check(d, 1, text, 5, "bb");
     stk_dataset_close(&d);
@@ -173,6 +178,11 @@ static void test_refused(void **state)
         {"l.csv", "\"two\nlines\"x,1\n", STK_EFORMAT, "l.csv:1: something follows"},
         {"l.csv", "a.jpg,1\n../a.jpg,1\n", STK_EINVAL, "l.csv:2: '..' leaves"},
         {"l.csv", "in/../a.jpg,1\n", STK_EINVAL, "root=DIR"},
+        {"l.csv", ".//etc/passwd,1\n", STK_ENOENT, "there is no file 'etc/passwd'"},
+        {"l.csv", "././/./etc/passwd,1\n", STK_ENOENT, "there is no file 'etc/passwd'"},
+        {"l.csv", "/./../etc/passwd,1\n", STK_EINVAL, "'..' leaves"},
+        {"l.csv", "a.jpg,1\nout.jpg,1\n", STK_EACCES, "link 'out.jpg' leads out"},
+        {"l.csv", "in/up/a.jpg,1\n", STK_EACCES, "link 'in/up' leads out"},
         {"l.csv", "a.jpg,9223372036854775807\na.jpg,-9223372036854775809\n", STK_ELIMIT,
          "l.csv:2: a label is int64"},
         {"l.tsv", "a.jpg,1\n", STK_EFORMAT, "l.tsv:1: there is no label"},
@@ -185,6 +195,10 @@ static void test_refused(void **state)
 
     test_folder(folder);
     make_folder(folder);
+    snprintf(path, sizeof path, "%s/out.jpg", folder);
+    assert_int_equal(symlink("../a.jpg", path), 0);
+    snprintf(path, sizeof path, "%s/in/up", folder);
+    assert_int_equal(symlink("../..", path), 0);
     for (size_t i = 0; i < STK_COUNT(lists); i++) {
         assert_fails(open_list(ctx, folder, lists[i].name, lists[i].text, "", &d, &err),
                      lists[i].status, &err, lists[i].part);
