@@ -54,7 +54,9 @@ typedef struct stk_loader_options {
     double watchdog; /**< seconds after which the log says who is stuck; 0: never */
     /* Bad samples. */
     int32_t on_error;       /**< stk_on_error */
-    int64_t max_errors;     /**< more bad samples than this fail the run; -1: no bound */
+    const char *max_errors; /**< more bad samples in an epoch than this fail the run: a count, a
+                               share of the epoch's samples ("0.5%"; "100%": no bound), or "auto",
+                               which NULL is too: 1 %, at least batch_size */
     int64_t retries;        /**< more tries of a read that failed for a while */
     const char *quarantine; /**< file that gets one line for each bad sample; NULL: none */
     /* Transforms. */
@@ -204,7 +206,8 @@ typedef struct stk_loader_stats {
     uint64_t requests, request_bytes; /**< reads sent to the store, and their bytes */
     uint64_t needed_bytes;            /**< bytes the samples asked for */
     uint64_t cache_hits, cache_misses, cache_bytes;
-    uint64_t bad_samples;
+    uint64_t bad_samples;         /**< see stk_loader_get_bad_samples() */
+    uint64_t empty_batches;       /**< handed out without a row, as all of theirs were bad */
     uint64_t positions_evaluated; /**< places of the order that were computed */
     /* Of encoded pictures, parts of "prepare": sums over threads. */
     uint64_t pictures;       /**< decoded */
@@ -225,6 +228,32 @@ typedef struct stk_loader_stats {
 } stk_loader_stats;
 
 STK_API void stk_loader_get_stats(const stk_loader *loader, stk_loader_stats *out);
+
+#define STK_BAD_REASONS 4
+
+/** Bad samples of one kind. */
+typedef struct stk_bad_reason {
+    uint64_t samples;
+    stk_error first; /**< what is wrong with the first of them */
+} stk_bad_reason;
+
+/** The bad samples of a loader since it was made, in the batches that were taken. */
+typedef struct stk_bad_samples {
+    uint32_t struct_size;
+    uint64_t samples;           /**< bad; the next three add up to it */
+    uint64_t skipped, replaced; /**< in batches that were handed out */
+    uint64_t failed;            /**< in batches that failed on account of some of them */
+    uint64_t empty_batches;     /**< handed out without a row, as all of theirs were bad */
+    uint32_t num_reasons;
+    stk_bad_reason reasons[STK_BAD_REASONS]; /**< the first that were met */
+    char quarantine[STK_ERROR_KEY];          /**< the file that lists them; "": there is none */
+} stk_bad_samples;
+
+/** What a command ends with. Any thread. */
+STK_API void stk_loader_get_bad_samples(const stk_loader *loader, stk_bad_samples *out);
+/** The same in one line of words, without a line end; empty where none is bad. Returns the length,
+ * as snprintf(). */
+STK_API int stk_bad_samples_format(const stk_bad_samples *bad, char *text, size_t size);
 
 #ifdef __cplusplus
 }

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Handing out batches in order, and what becomes of the bad samples in them. */
+/* Handing out batches in order. */
 #include "loader/loader.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <unistd.h>
-
-#include "base/text.h"
 
 /* A cancel may come from a signal handler, which can set a flag and wake nobody: waits look this
  * often. */
@@ -18,151 +16,6 @@
  * task for so many times as long: stragglers keep it at most 1 % of the time. */
 #define KEPT_NS    1000000u
 #define KEPT_TIMES 100u
-
-/* ---- Bad samples ---- */
-
-void stk__note_bad_locked(stk__step *step, uint32_t r, bool replaced)
-{
-    stk_loader *loader = step->loader;
-    const stk__row *row = &step->rows[r];
-    stk__bad_sample *bad = stk__calloc(loader->ctx, 1, sizeof *bad);
-    stk_store *store;
-
-    step->num_bad++;
-    if (!bad)
-        return;
-    *bad = (stk__bad_sample){.position = row->position,
-                             .index = row->index,
-                             .offset = STK_NO_OFFSET,
-                             .status = row->status,
-                             .stage = row->stage,
-                             .replaced = replaced,
-                             .reason = row->reason,
-                             .next = step->bad};
-    if (row->num_needs && loader->dataset->ops->object) {
-        const stk_need *need = &row->needs[row->bad_need].need;
-        char key[STK_MAX_OBJECT_KEY];
-        size_t length =
-            loader->dataset->ops->object(loader->dataset, need->object, &store, key, sizeof key);
-        if (length < sizeof key)
-            stk__copy_tail(bad->key, sizeof bad->key, key);
-        bad->offset = need->offset;
-    }
-    step->bad = bad;
-}
-
-/* In order of position, and of the tries at one position: the list grows at its front. */
-static stk__bad_sample *sort_bad(stk__bad_sample *list)
-{
-    stk__bad_sample *sorted = NULL;
-
-    for (stk__bad_sample *next; list; list = next) {
-        stk__bad_sample **at = &sorted;
-        next = list->next;
-        while (*at && (*at)->position < list->position)
-            at = &(*at)->next;
-        list->next = *at;
-        *at = list;
-    }
-    return sorted;
-}
-
-/* One line of the quarantine log; a JSON object, written at once. */
-static void quarantine(stk_loader *loader, uint64_t epoch, const stk__bad_sample *bad)
-{
-    stk__text text = {.ctx = loader->ctx};
-
-    stk__text_add(&text,
-                  "{\"epoch\": %" PRIu64 ", \"position\": %" PRIu64 ", \"index\": %" PRIu64
-                  ", \"key\": ",
-                  epoch, bad->position, bad->index);
-    stk__text_add_json(&text, bad->key);
-    stk__text_add(&text,
-                  ", \"offset\": %" PRId64 ", \"stage\": \"%s\", \"status\": \"%s\", \"reason\": ",
-                  bad->offset == STK_NO_OFFSET ? -1 : (int64_t)bad->offset,
-                  stk_stage_name((stk_stage)bad->stage), stk_status_name(bad->status));
-    stk__text_add_json(&text, bad->reason ? bad->reason : stk_status_text(bad->status));
-    stk__text_add(&text, ", \"action\": \"%s\"}\n",
-                  bad->replaced                                   ? "replace"
-                  : loader->options.on_error == STK_ON_ERROR_FAIL ? "fail"
-                                                                  : "skip");
-    errno = ENOMEM;
-    if (text.failed || write(loader->quarantine, text.bytes, text.length) != (ssize_t)text.length) {
-        stk__log(loader->ctx, STK_LOG_WARNING,
-                 "quarantine log %s: could not be written: %s; it ends here",
-                 loader->quarantine_path, strerrordesc_np(errno));
-        close(loader->quarantine);
-        loader->quarantine = -1;
-    }
-    stk__text_release(&text);
-}
-
-static stk_status describe_bad(const stk_loader *loader, const stk__bad_sample *bad, uint64_t epoch,
-                               stk_error *err)
-{
-    const char *reason = bad->reason ? bad->reason : stk_status_text(bad->status);
-    char offset[40] = "", more[80] = "";
-
-    if (bad->offset != STK_NO_OFFSET)
-        snprintf(offset, sizeof offset, " at byte %" PRIu64, bad->offset);
-    if (bad->status == STK_EBUDGET && bad->reason == stk__decode_too_large)
-        snprintf(more, sizeof more, " (%" PRIu64 " bytes wanted, %" PRIu64 " left for decoding)",
-                 (uint64_t)loader->decode_room.refused, loader->decode_room.most);
-    else if (bad->status == STK_EBUDGET)
-        snprintf(more, sizeof more, " (%" PRIu64 " bytes wanted, %" PRIu64 " left for reads)",
-                 loader->too_big_bytes, loader->ring->pool.limit);
-    stk_status status = stk__fail_at(
-        err, bad->status, (stk_stage)bad->stage, bad->key, bad->offset,
-        "sample %" PRIu64 " (position %" PRIu64 " of epoch %" PRIu64 "): %s%s%s%s%s; %s",
-        bad->index, bad->position, epoch, reason, more, *bad->key ? ": " : "", bad->key, offset,
-        stk_status_fault(bad->status) == STK_FAULT_MACHINE ? "trying again may help, more retries too"
-        : bad->status == STK_EBUDGET          ? "raise memory_budget, or set on_error: skip"
-                                     : "mend or remove it, or set on_error: skip or replace");
-    if (err)
-        err->sample = bad->index;
-    return status;
-}
-
-/* Judge the bad samples of a batch that is about to be delivered. */
-static stk_status settle_bad(stk_loader *loader, uint64_t epoch, stk__bad_sample *list,
-                             uint32_t count, stk_error *err)
-{
-    stk_status status = STK_OK;
-
-    loader->bad_samples += count;
-    list = sort_bad(list);
-    for (stk__bad_sample *bad = list; bad; bad = bad->next) {
-        stk__event event = {.kind = STK__EVENT_BAD_SAMPLE,
-                            .status = bad->status,
-                            .worker = UINT32_MAX,
-                            .epoch = epoch,
-                            .position = bad->position,
-                            .index = bad->index};
-        stk__emit(loader->ctx, &event);
-        if (loader->quarantine >= 0)
-            quarantine(loader, epoch, bad);
-        /* What may pass is never left out: the outcome must not depend on timing. */
-        bool fails = !bad->replaced && (loader->options.on_error == STK_ON_ERROR_FAIL ||
-                                        loader->options.on_error == STK_ON_ERROR_REPLACE ||
-                                        stk_status_fault(bad->status) != STK_FAULT_SAMPLE);
-        if (fails && status == STK_OK)
-            status = describe_bad(loader, bad, epoch, err);
-    }
-    if (status == STK_OK && !list && count)
-        status = stk__fail(err, STK_ENOMEM, STK_STAGE_LOADER,
-                           "a bad sample, and no memory to say which");
-    if (status == STK_OK && loader->options.max_errors >= 0 &&
-        loader->bad_samples > (uint64_t)loader->options.max_errors)
-        status = stk__fail(err, STK_EBADSAMPLES, STK_STAGE_LOADER,
-                           "%" PRIu64 " bad samples so far, max_errors allows %" PRId64
-                           ": mend the data (the option quarantine lists them) or raise max_errors",
-                           loader->bad_samples, loader->options.max_errors);
-    for (stk__bad_sample *next; list; list = next) {
-        next = list->next;
-        stk__free(loader->ctx, list);
-    }
-    return status;
-}
 
 /* ---- Waiting ---- */
 
@@ -394,7 +247,7 @@ stk_status stk_loader_next(stk_loader *loader, int64_t timeout_ms, stk_batch **o
                         .count = batch->count};
     stk__emit(loader->ctx, &event);
     if (num_bad)
-        status = settle_bad(loader, batch->epoch, bad, num_bad, err);
+        status = stk__bad_settle(loader, batch, bad, num_bad, err);
     if (status != STK_OK) {
         stk_batch_release(&batch);
         return status;

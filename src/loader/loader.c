@@ -52,7 +52,7 @@ stk_status stk_loader_create(stk_dataset *dataset, const stk_loader_options *opt
     }
     /* What the caller gave as text may be gone tomorrow. */
     loader->options.transforms = loader->options.batch_transforms = loader->options.quarantine =
-        NULL;
+        loader->options.max_errors = NULL;
     *out = loader;
     return STK_OK;
 }
@@ -396,7 +396,7 @@ void stk_loader_get_stats(const stk_loader *loader, stk_loader_stats *out)
     out->stages[2] = (stk_stage_stats){.name = "prepare",
                                        .items = l->prepared,
                                        .bytes = l->prepared * (ring->slab_bytes / l->row_room),
-                                       .failures = l->bad_samples,
+                                       .failures = l->bad.samples,
                                        .busy_ns = l->prepare_busy_ns + reads->chunk_ns,
                                        .wait_in_ns = l->wait_in_ns,
                                        .wait_out_ns = l->wait_out_ns};
@@ -407,7 +407,8 @@ void stk_loader_get_stats(const stk_loader *loader, stk_loader_stats *out)
     out->needed_bytes = reads->needed_bytes;
     out->cache_hits = l->planner.shown.cache_hits;
     out->cache_misses = l->planner.shown.cache_misses;
-    out->bad_samples = l->bad_samples;
+    out->bad_samples = l->bad.samples;
+    out->empty_batches = l->bad.empty_batches;
     out->positions_evaluated = l->planner.shown.positions;
     out->pictures = l->decode.pictures;
     out->picture_pixels = l->decode.pixels;

@@ -163,6 +163,7 @@ typedef struct stk__row {
     const char *reason;
     const void *decoded; /* blob of the decoded cache, or NULL */
     float cost;
+    uint64_t wanted; /* bytes, where they do not fit the budget */
 } stk__row;
 
 /* Needs of a row that got a substitute: those of the step are in use and cannot move. */
@@ -174,7 +175,10 @@ typedef struct stk__extra {
 
 /* One line for the quarantine log. */
 typedef struct stk__bad_sample {
-    uint64_t position, index, offset;
+    uint64_t position, index, offset, object;
+    uint64_t wanted; /* bytes, where they do not fit the budget */
+    uint32_t need;   /* the need that failed */
+    bool has_object;
     stk_status status;
     uint8_t stage;
     bool replaced;
@@ -524,8 +528,11 @@ struct stk_loader {
     uint64_t wait_in_ns, wait_out_ns;                   /* (L) of all workers */
     uint64_t delivered;                                 /* (L) */
     stk__stalls stalls;                                 /* (L) */
-    uint64_t bad_samples;                               /* delivered so far, in order */
-    atomic_uint_fast64_t too_big_bytes; /* most that one sample's reads wanted in vain */
+    stk_bad_samples bad;                      /* (L) delivered so far, in order */
+    const char *bad_reasons[STK_BAD_REASONS]; /* (L) those of the first of each kind */
+    uint64_t bad_epoch, bad_in_epoch;         /* the consumer's */
+    uint64_t max_errors;                      /* of an epoch */
+    uint64_t most_row; /* bytes of the pool that the reads of one sample may take */
     uint64_t fixed_bytes;               /* slabs, steps, scratch */
 };
 
@@ -536,8 +543,6 @@ static inline stk__step *stk__step_at(stk_loader *loader, uint64_t serial)
 
 /* Attach free slabs to the oldest steps without one. (L) held. */
 void stk__attach_slabs_locked(stk_loader *loader);
-/* Note a bad sample of a step for the log and for max_errors. (L) held. */
-void stk__note_bad_locked(stk__step *step, uint32_t row, bool replaced);
 /* Everything of a loader but its threads; *num columns are made even on failure. (make.c) */
 stk_status stk__loader_build(stk_loader *loader, stk__column *columns, uint32_t *num,
                              stk_error *err);
@@ -550,6 +555,16 @@ stk_status stk__loader_start_threads(stk_loader *loader, stk_error *err);
 void stk__loader_stop_threads(stk_loader *loader);
 /* The serial that planning must not reach now. (L) held, or no thread yet. */
 uint64_t stk__plan_limit(const stk_loader *loader);
+
+/* ---- Bad samples (bad.c) ---- */
+
+/* The option max_errors as a count. */
+stk_status stk__bad_limit(stk_loader *loader, stk_error *err);
+/* Note a bad sample of a step for the log and for max_errors. (L) held. */
+void stk__note_bad_locked(stk__step *step, uint32_t row, bool replaced);
+/* Judge the bad samples of a batch that is about to be delivered, and free them. */
+stk_status stk__bad_settle(stk_loader *loader, const stk_batch *batch, stk__bad_sample *list,
+                           uint32_t n, stk_error *err);
 
 /* ---- State (state.c) ---- */
 

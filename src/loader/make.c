@@ -341,6 +341,7 @@ static stk_status settle_options(stk_loader *loader, stk_error *err)
     }
     STK_TRY(stk__order_init(&loader->order, loader->dataset, o, err));
     loader->row_room = STK_MAX(stk__order_rows(&loader->order), 1);
+    STK_TRY(stk__bad_limit(loader, err));
     loader->mean_row_ns = loader->dataset->cost_ns > 0 ? loader->dataset->cost_ns : FIRST_GUESS_NS;
     return STK_OK;
 }
@@ -453,6 +454,7 @@ stk_status stk__loader_build(stk_loader *loader, stk__column *columns, uint32_t 
     STK_TRY(stk__ring_create(loader->ctx, columns, *num, loader->row_room, (uint32_t)slabs,
                              loader->options.pin_memory, &loader->ring, err));
     loader->ring->pool.limit = pool;
+    loader->most_row = pool;
     loader->ring->loader = loader;
     stk__state_of(loader, &loader->ring->state);
     STK_TRY(make_steps(loader, ragged));

@@ -49,8 +49,9 @@ static const stk_option options[] = {
     {"on_error", STK_OPTION_ENUM, AT(on_error), "fail", 0, 0, "fail|skip|replace", NULL,
      "What becomes of a bad sample: an error, a hole in the batch, or another sample in its "
      "place."},
-    {"max_errors", STK_OPTION_INT, AT(max_errors), "-1", -1, 1e15, NULL, "N",
-     "More bad samples than this fail the run; -1: no bound."},
+    {"max_errors", STK_OPTION_STRING, AT(max_errors), "auto", 0, 0, NULL, "N|N%",
+     "More bad samples in an epoch fail the run: a count, or a share of the epoch's samples (100%: "
+     "no bound); auto: 1 %, at least batch_size."},
     {"retries", STK_OPTION_INT, AT(retries), "3", 0, 100, NULL, "N",
      "More tries of a read whose failure may pass."},
     {"quarantine", STK_OPTION_STRING, AT(quarantine), NULL, 0, 0, NULL, "FILE",

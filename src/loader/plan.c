@@ -177,10 +177,9 @@ static bool try_admit_locked(stk_loader *loader, stk__step *step, uint32_t r)
         pool->limit - (loader->ring->num_ragged ? stk__pool_cost(pool->limit / 4) : 0);
     if (cost > most) {
         stk__row_fail(row, STK_EBUDGET, "its reads alone do not fit the memory_budget");
-        atomic_store(&loader->too_big_bytes, STK_MAX(atomic_load(&loader->too_big_bytes), cost));
+        row->wanted = cost;
     }
     if (row->status != STK_OK) {
-        row->num_needs = 0;
         stk__row_ready_locked(step, r);
         return true;
     }

@@ -73,6 +73,7 @@ static inline stk_loader_options base_options(void)
     o.seed = 11;
     o.memory_budget = 32 << 20;
     o.num_workers = 2;
+    o.max_errors = "100%";
     return o;
 }
 

@@ -168,7 +168,7 @@ static void max_errors_is_exact(void **state)
         int good = 0;
         o.shuffle = STK_SHUFFLE_NONE;
         o.on_error = STK_ON_ERROR_SKIP;
-        o.max_errors = 5;
+        o.max_errors = "5";
         o.num_workers = workers;
         stk_loader *loader = open_loader(dataset, &o);
         stk_status status;

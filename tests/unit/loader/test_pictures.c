@@ -264,7 +264,7 @@ static void bad_pictures_are_named(void **state)
         size_t count;
         o.batch_size = 4;
         o.on_error = STK_ON_ERROR_REPLACE;
-        o.max_errors = -1;
+        o.max_errors = "100%";
         char *all = collect(dataset, &o, 1, &count);
         assert_int_equal(count, 9);
         if (workers == 0)

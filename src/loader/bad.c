@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What becomes of bad samples: noted where they are met, judged where their batch is delivered. */
+#include "loader/loader.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/text.h"
+
+#define AUTO_SHARE 0.01 /* of an epoch's samples may be bad where max_errors is `auto` */
+
+/* ---- The bound ---- */
+
+stk_status stk__bad_limit(stk_loader *loader, stk_error *err)
+{
+    const stk__order *order = &loader->order;
+    const uint64_t epoch = (order->size + order->world - 1) / order->world;
+    const char *text = loader->options.max_errors;
+    char *end = NULL;
+
+    if (!text || !*text || !strcmp(text, "auto")) {
+        loader->max_errors = STK_MAX((uint64_t)(AUTO_SHARE * (double)epoch), loader->row_room);
+        return STK_OK;
+    }
+    const bool begins = *text >= '0' && *text <= '9';
+    errno = 0;
+    const uint64_t count = begins ? strtoull(text, &end, 10) : 0;
+    if (begins && !*end && !errno) {
+        loader->max_errors = count;
+        return STK_OK;
+    }
+    const double share = begins ? strtod(text, &end) : 0;
+    if (!begins || strcmp(end, "%") != 0 || text[strspn(text, "0123456789.")] != '%' || share > 100)
+        return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "max_errors", STK_NO_OFFSET,
+                            "max_errors: '%.40s' is neither a count (\"20\"), nor a share of an "
+                            "epoch's samples (\"0.5%%\"; \"100%%\": no bound), nor auto",
+                            text);
+    loader->max_errors = (uint64_t)(share / 100 * (double)epoch + 1e-9);
+    return STK_OK;
+}
+
+/* ---- Noting ---- */
+
+void stk__note_bad_locked(stk__step *step, uint32_t r, bool replaced)
+{
+    stk_loader *loader = step->loader;
+    const stk__row *row = &step->rows[r];
+    stk__bad_sample *bad = stk__calloc(loader->ctx, 1, sizeof *bad);
+
+    step->num_bad++;
+    if (!bad)
+        return;
+    *bad = (stk__bad_sample){.position = row->position,
+                             .index = row->index,
+                             .wanted = row->wanted,
+                             .offset = STK_NO_OFFSET,
+                             .need = row->bad_need,
+                             .status = row->status,
+                             .stage = row->stage,
+                             .replaced = replaced,
+                             .reason = row->reason,
+                             .next = step->bad};
+    if (row->num_needs) {
+        bad->has_object = true;
+        bad->object = row->needs[row->bad_need].need.object;
+        bad->offset = row->needs[row->bad_need].need.offset;
+    }
+    step->bad = bad;
+}
+
+/* In order of position, and of the tries at one position: the list grows at its front. */
+static stk__bad_sample *sort_bad(stk__bad_sample *list)
+{
+    stk__bad_sample *sorted = NULL;
+
+    for (stk__bad_sample *next; list; list = next) {
+        stk__bad_sample **at = &sorted;
+        next = list->next;
+        while (*at && (*at)->position < list->position)
+            at = &(*at)->next;
+        list->next = *at;
+        *at = list;
+    }
+    return sorted;
+}
+
+/* ---- Naming ---- */
+
+typedef struct finder {
+    stk_locator seam;
+    stk__bad_sample *bad;
+    uint32_t needs;
+} finder;
+
+static stk_status find_need(stk_locator *seam, size_t i, const stk_need *need)
+{
+    finder *f = (finder *)seam;
+
+    (void)i;
+    if (f->needs++ == f->bad->need) {
+        f->bad->has_object = true;
+        f->bad->object = need->object;
+        f->bad->offset = need->offset;
+    }
+    return STK_OK;
+}
+
+/* Object and offset, also of a sample that the cache gave. */
+static void name_bad(stk_loader *loader, stk__bad_sample *bad)
+{
+    const stk_dataset_ops *ops = loader->dataset->ops;
+    finder f = {.seam = stk__locator_of_needs(find_need), .bad = bad};
+    char key[STK_MAX_OBJECT_KEY];
+    stk_store *store;
+
+    if (!ops->locate || !ops->object)
+        return;
+    if (!bad->has_object && ops->locate(loader->dataset, &bad->index, 1, &f.seam, NULL) != STK_OK)
+        return;
+    if (bad->has_object &&
+        ops->object(loader->dataset, bad->object, &store, key, sizeof key) < sizeof key)
+        stk__copy_tail(bad->key, sizeof bad->key, key);
+}
+
+/* Why it is bad, with both numbers where it is too large. */
+static void write_reason(const stk_loader *loader, const stk__bad_sample *bad, char *text,
+                         size_t size)
+{
+    const char *reason = bad->reason ? bad->reason : stk_status_text(bad->status);
+    const bool decoding = bad->reason == stk__decode_too_large;
+    const uint64_t wanted = decoding ? loader->decode_room.refused : bad->wanted,
+                   most = decoding ? loader->decode_room.most : loader->most_row;
+
+    if (bad->status == STK_EBUDGET && wanted)
+        snprintf(text, size,
+                 "%s (%" PRIu64 " bytes wanted, memory_budget of %" PRIu64 ": %" PRIu64
+                 " left for %s)",
+                 reason, wanted, loader->options.memory_budget, most,
+                 decoding ? "decoding" : "the reads of one sample");
+    else
+        snprintf(text, size, "%s", reason);
+}
+
+static stk_status describe(const stk_loader *loader, const stk__bad_sample *bad, uint64_t epoch,
+                           stk_error *err)
+{
+    const stk_fault fault = stk_status_fault(bad->status);
+    char reason[400], offset[40] = "";
+
+    if (*bad->key && bad->offset != STK_NO_OFFSET)
+        snprintf(offset, sizeof offset, " at byte %" PRIu64, bad->offset);
+    write_reason(loader, bad, reason, sizeof reason);
+    stk_status status = stk__fail_at(
+        err, bad->status, (stk_stage)bad->stage, bad->key, bad->offset,
+        "sample %" PRIu64 " (position %" PRIu64 " of epoch %" PRIu64 "): %s%s%s%s; %s", bad->index,
+        bad->position, epoch, reason, *bad->key ? ": " : "", bad->key, offset,
+        fault == STK_FAULT_MACHINE   ? "trying again may help, more retries too"
+        : fault != STK_FAULT_SAMPLE  ? "this is no fault of the sample: on_error does not pass it"
+        : bad->status == STK_EBUDGET ? "raise memory_budget, or set on_error: skip"
+                                     : "mend or remove it, or set on_error: skip or replace");
+    if (err)
+        err->sample = bad->index;
+    return status;
+}
+
+/* ---- The log of them ---- */
+
+/* One line of the quarantine log; a JSON object, written at once. */
+static void quarantine(stk_loader *loader, uint64_t epoch, const stk__bad_sample *bad,
+                       const char *action)
+{
+    stk__text text = {.ctx = loader->ctx};
+    char reason[400];
+
+    write_reason(loader, bad, reason, sizeof reason);
+    stk__text_add(&text,
+                  "{\"epoch\": %" PRIu64 ", \"position\": %" PRIu64 ", \"index\": %" PRIu64
+                  ", \"key\": ",
+                  epoch, bad->position, bad->index);
+    stk__text_add_json(&text, bad->key);
+    stk__text_add(&text,
+                  ", \"offset\": %" PRId64 ", \"stage\": \"%s\", \"status\": \"%s\", \"reason\": ",
+                  bad->offset == STK_NO_OFFSET ? -1 : (int64_t)bad->offset,
+                  stk_stage_name((stk_stage)bad->stage), stk_status_name(bad->status));
+    stk__text_add_json(&text, reason);
+    stk__text_add(&text, ", \"action\": \"%s\"}\n", action);
+    errno = ENOMEM;
+    if (text.failed || write(loader->quarantine, text.bytes, text.length) != (ssize_t)text.length) {
+        stk__log(loader->ctx, STK_LOG_WARNING,
+                 "quarantine log %s: could not be written: %s; it ends here",
+                 loader->quarantine_path, strerrordesc_np(errno));
+        close(loader->quarantine);
+        loader->quarantine = -1;
+    }
+    stk__text_release(&text);
+}
+
+/* ---- Counting ---- */
+
+/* Count it among those of its reason, or as the first of one. (L) held. */
+static void count_reason_locked(stk_loader *loader, const stk__bad_sample *bad, uint64_t epoch)
+{
+    stk_bad_samples *all = &loader->bad;
+
+    for (uint32_t i = 0; i < all->num_reasons; i++)
+        if (all->reasons[i].first.status == bad->status && loader->bad_reasons[i] == bad->reason) {
+            all->reasons[i].samples++;
+            return;
+        }
+    if (all->num_reasons == STK_BAD_REASONS)
+        return;
+    loader->bad_reasons[all->num_reasons] = bad->reason;
+    all->reasons[all->num_reasons].samples = 1;
+    (void)describe(loader, bad, epoch, &all->reasons[all->num_reasons++].first);
+}
+
+/* What the batch adds to the counts; false: more are bad in this epoch than may be. */
+static bool count(stk_loader *loader, uint64_t epoch, const stk__bad_sample *list, uint32_t n)
+{
+    pthread_mutex_lock(&loader->ring->lock);
+    if (loader->bad_epoch != epoch) {
+        loader->bad_epoch = epoch;
+        loader->bad_in_epoch = 0;
+    }
+    loader->bad_in_epoch += n;
+    loader->bad.samples += n;
+    for (const stk__bad_sample *bad = list; bad; bad = bad->next)
+        count_reason_locked(loader, bad, epoch);
+    pthread_mutex_unlock(&loader->ring->lock);
+    return loader->bad_in_epoch <= loader->max_errors;
+}
+
+/* What the batch fails with on account of one sample; the first in order of position. */
+static stk_status judge(const stk_loader *loader, uint64_t epoch, const stk__bad_sample *list,
+                        stk_error *err)
+{
+    if (!list)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_LOADER,
+                         "a bad sample, and no memory to say which");
+    /* Only a sample's own fault is left out: the outcome must not depend on timing. */
+    for (const stk__bad_sample *bad = list; bad; bad = bad->next)
+        if (!bad->replaced && (loader->options.on_error != STK_ON_ERROR_SKIP ||
+                               stk_status_fault(bad->status) != STK_FAULT_SAMPLE))
+            return describe(loader, bad, epoch, err);
+    return STK_OK;
+}
+
+/* What became of each, and a batch that nothing is left of. */
+static void tell(stk_loader *loader, const stk_batch *batch, const stk__bad_sample *list,
+                 bool fails)
+{
+    uint64_t skipped = 0, replaced = 0, failed = 0;
+    const bool empty = !fails && batch->count == 0;
+    stk_error first;
+
+    for (const stk__bad_sample *bad = list; bad; bad = bad->next) {
+        *(fails ? &failed : bad->replaced ? &replaced : &skipped) += 1;
+        stk__event event = {.kind = STK__EVENT_BAD_SAMPLE,
+                            .status = bad->status,
+                            .worker = UINT32_MAX,
+                            .epoch = batch->epoch,
+                            .position = bad->position,
+                            .index = bad->index};
+        stk__emit(loader->ctx, &event);
+        if (loader->quarantine >= 0)
+            quarantine(loader, batch->epoch, bad,
+                       fails           ? "fail"
+                       : bad->replaced ? "replace"
+                                       : "skip");
+    }
+    pthread_mutex_lock(&loader->ring->lock);
+    loader->bad.skipped += skipped;
+    loader->bad.replaced += replaced;
+    loader->bad.failed += failed;
+    loader->bad.empty_batches += empty;
+    pthread_mutex_unlock(&loader->ring->lock);
+    if (!empty)
+        return;
+    (void)describe(loader, list, batch->epoch, &first);
+    stk__log(loader->ctx, STK_LOG_WARNING,
+             "batch %" PRIu64 " of epoch %" PRIu64
+             " is empty: each of its samples was skipped; the first: %s",
+             batch->step, batch->epoch, first.text);
+}
+
+stk_status stk__bad_settle(stk_loader *loader, const stk_batch *batch, stk__bad_sample *list,
+                           uint32_t n, stk_error *err)
+{
+    list = sort_bad(list);
+    for (stk__bad_sample *bad = list; bad; bad = bad->next)
+        name_bad(loader, bad);
+    stk_status status = judge(loader, batch->epoch, list, err);
+    const bool allowed = count(loader, batch->epoch, list, n);
+    if (status == STK_OK && !allowed) {
+        stk_error first;
+        (void)describe(loader, list, batch->epoch, &first);
+        status =
+            stk__fail(err, STK_EBADSAMPLES, STK_STAGE_LOADER,
+                      "%" PRIu64 " bad samples in epoch %" PRIu64 ", max_errors allows %" PRIu64
+                      ": mend the data (the option quarantine lists them) or raise "
+                      "max_errors; of this batch the first: %.300s",
+                      loader->bad_in_epoch, batch->epoch, loader->max_errors, first.text);
+    }
+    tell(loader, batch, list, status != STK_OK);
+    for (stk__bad_sample *next; list; list = next) {
+        next = list->next;
+        stk__free(loader->ctx, list);
+    }
+    return status;
+}
+
+/* ---- What a caller sees of them ---- */
+
+void stk_loader_get_bad_samples(const stk_loader *loader, stk_bad_samples *out)
+{
+    stk_loader *l = (stk_loader *)loader; /* its lock is written, nothing else */
+
+    pthread_mutex_lock(&l->ring->lock);
+    *out = l->bad;
+    pthread_mutex_unlock(&l->ring->lock);
+    out->struct_size = sizeof *out;
+    if (l->quarantine_path)
+        stk__copy_tail(out->quarantine, sizeof out->quarantine, l->quarantine_path);
+}
+
+int stk_bad_samples_format(const stk_bad_samples *bad, char *text, size_t size)
+{
+    char counts[200], line[200 + STK_BAD_REASONS * (STK_ERROR_TEXT + 60) + STK_ERROR_KEY + 80];
+    size_t n = 0;
+
+    if (bad->samples == 0)
+        return snprintf(text, size, "%s", "");
+    snprintf(counts, sizeof counts,
+             "%" PRIu64 " bad samples: %" PRIu64 " skipped, %" PRIu64 " replaced, %" PRIu64
+             " failed; %" PRIu64 " empty batches",
+             bad->samples, bad->skipped, bad->replaced, bad->failed, bad->empty_batches);
+    n = (size_t)snprintf(line, sizeof line, "%s", counts);
+    for (uint32_t i = 0; i < bad->num_reasons; i++)
+        n += (size_t)snprintf(line + n, sizeof line - n, "; %" PRIu64 " as %s",
+                              bad->reasons[i].samples, bad->reasons[i].first.text);
+    snprintf(line + n, sizeof line - n, "; %s%s",
+             *bad->quarantine ? "all are in " : "the option quarantine lists all of them",
+             bad->quarantine);
+    return snprintf(text, size, "%s", line);
+}
