@@ -163,11 +163,14 @@ enum {
 void stk__draw(uint64_t seed, uint32_t epoch, uint64_t position, uint32_t purpose, uint32_t *words,
                size_t n);
 
+#define STK_PERMUTATION_ROUNDS 8
+
 /* A keyed permutation of [0, size), size <= 2^48, computed and not stored. */
 typedef struct stk__permutation {
     uint64_t size;
     uint32_t left_bits, right_bits;
-    uint32_t keys[12];
+    uint32_t keys[STK_PERMUTATION_ROUNDS];
+    uint32_t swap; /* 1: the positions 0 and 1 change places first */
 } stk__permutation;
 
 #define STK_PERMUTATION_MAX (UINT64_C(1) << 48)

@@ -3,7 +3,9 @@
  * A keyed permutation of [0, size): a Feistel network over the next power of two, walked along its
  * cycle until it is back inside (Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA
  * 2002). On average fewer than two walks are needed. The halves may differ by one bit: rounds
- * alternate between changing one half by the other.
+ * alternate between changing one half by the other. Each round is an even permutation; so that a
+ * size that is a power of two gets odd ones too, a bit of the key says whether the positions 0 and
+ * 1 change places.
  */
 #include "base/permutation.h"
 
@@ -32,8 +34,17 @@ void stk__permutation_init(stk__permutation *p, uint64_t size, uint64_t seed, ui
     p->left_bits = bits / 2;
     p->right_bits = bits - bits / 2;
     /* `which` parts the streams of one epoch; the high half of the epoch goes with it. */
-    stk__draw(seed, (uint32_t)epoch, which | (epoch >> 32) << 32, STK_DRAW_ORDER, p->keys,
-              STK_COUNT(p->keys));
+    uint32_t words[ROUNDS + 1];
+    stk__draw(seed, (uint32_t)epoch, which | (epoch >> 32) << 32, STK_DRAW_ORDER, words,
+              STK_COUNT(words));
+    memcpy(p->keys, words, sizeof p->keys);
+    p->swap = size > 1 ? words[ROUNDS] & 1 : 0;
+}
+
+/* 0 for 1 and 1 for 0, where the key wants it. */
+static inline uint64_t swapped(const stk__permutation *p, uint64_t x)
+{
+    return x ^ (x < 2 ? p->swap : 0);
 }
 
 /* One pass through the network. */
@@ -65,7 +76,7 @@ static inline uint64_t backward(const stk__permutation *p, uint64_t x)
 
 uint64_t stk__permutation_at(const stk__permutation *p, uint64_t position)
 {
-    uint64_t x = position;
+    uint64_t x = swapped(p, position);
 
     do
         x = forward(p, x);
@@ -80,7 +91,7 @@ uint64_t stk__permutation_inverse(const stk__permutation *p, uint64_t value)
     do
         x = backward(p, x);
     while (x >= p->size);
-    return x;
+    return swapped(p, x);
 }
 
 void stk__permutation_pass(const stk__permutation *p, const uint64_t *positions, uint64_t *out,
@@ -93,14 +104,17 @@ void stk__permutation_pass(const stk__permutation *p, const uint64_t *positions,
 void stk__permutation_many(const stk__permutation *p, const uint64_t *positions, uint64_t *out,
                            size_t n, bool avx2)
 {
-    /* A first pass without branches, which the processor overlaps; the rest walks on. */
+    /* A first pass without branches, which the processor overlaps; what is rare comes behind. */
 #ifdef STK_WITH_AVX2
     if (avx2 && p->left_bits + p->right_bits <= 32)
         stk__permutation_pass_avx2(p, positions, out, n);
     else
 #endif
         stk__permutation_pass(p, positions, out, n);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
+        if (positions[i] < 2)
+            out[i] = forward(p, swapped(p, positions[i]));
         while (out[i] >= p->size)
             out[i] = forward(p, out[i]);
+    }
 }

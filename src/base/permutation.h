@@ -5,10 +5,8 @@
 
 #include "base/base.h"
 
-#define STK_PERMUTATION_ROUNDS 8
-
-/* A first pass through the network, without the walk: values may lie beyond the size. Both give the
- * same; the second is for networks of 32 bits at most. */
+/* A first pass through the network, without the swap and the walk: values may lie beyond the size.
+ * Both give the same; the second is for networks of 32 bits at most. */
 void stk__permutation_pass(const stk__permutation *p, const uint64_t *positions, uint64_t *out,
                            size_t n);
 void stk__permutation_pass_avx2(const stk__permutation *p, const uint64_t *positions, uint64_t *out,

@@ -21,7 +21,8 @@ static const stk_option options[] = {
     {"shuffle_buffer", STK_OPTION_UINT, AT(shuffle_buffer), "16", 1, 1u << 20, NULL, "N",
      "shuffle block: blocks mixed at a time in each stream."},
     {"streams", STK_OPTION_UINT, AT(streams), "16", 1, 4096, NULL, "N",
-     "shuffle block: independent streams of blocks; ranks that divide it share no block."},
+     "shuffle block: independent streams of blocks; set it to world_size where that is no power of "
+     "two: then each rank reads its own blocks, but for world_size - 1 of an epoch."},
     {"rank", STK_OPTION_UINT, AT(rank), "0", 0, 0, NULL, "N", "Of this process, from 0."},
     {"world_size", STK_OPTION_UINT, AT(world_size), "1", 1, 1u << 20, NULL, "N",
      "Processes that share each step."},

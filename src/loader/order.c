@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The order of an epoch, as a function of (seed, epoch, size, order options).
+ * The order of an epoch, as a function of (seed, epoch, size, order options); docs/order.md defines
+ * it.
  *
- * Full shuffle is one keyed permutation. Block shuffle cuts the samples into blocks of neighbours
- * and deals the blocks to S streams, block b to stream b mod S. A stream permutes its own blocks,
- * takes them in groups (the shuffle buffer) and permutes the samples of each group. Slot p of the
- * epoch belongs to stream p mod S, whose (p div S)-th sample it takes. Streams differ in length by
- * a block at most: the slots that a stream no longer fills take, in order, the samples that would
- * have come after the last slot. So every stream keeps its own slots to its end, and only that
- * remainder is read through slots of other streams.
+ * Full shuffle is one keyed permutation. Block shuffle cuts the samples into blocks of neighbours,
+ * deals these round to S columns, permutes the blocks of each column and lays the columns in a
+ * line. Slot p of the epoch belongs to stream p mod S, so it is known how many slots a stream has:
+ * the line is cut into as many samples for each. A stream goes along its piece, some blocks (the
+ * shuffle buffer) at a time, and permutes the samples of these.
+ *
+ * Only a block in which the line is cut belongs to several streams. Every second piece is gone
+ * along backwards, so they come to that block at the same time. Streams of a rank lie side by side
+ * (`stream_at`), so that few of these blocks are read by several ranks.
  */
 #include "loader/order.h"
 
 #include "dataset/dataset.h"
 
-/* Numbers of permutations within an epoch: 0 full, then one for each stream, then one for each
+/* Numbers of permutations within an epoch: 0 full, then one for each column, then one for each
  * buffer of a stream. */
-enum { WHICH_FULL = 0, WHICH_STREAM = 1 };
+enum { WHICH_FULL = 0, WHICH_COLUMN = 1 };
 #define MOST_STREAMS 4096
 
 stk_status stk__order_init(stk__order *order, const stk_dataset *dataset,
@@ -61,6 +64,8 @@ stk_status stk__order_init(stk__order *order, const stk_dataset *dataset,
     order->blocks = (order->size + order->block_size - 1) / order->block_size;
     order->streams = STK_MIN(STK_MIN(STK_MAX(o->streams, 1), order->blocks), MOST_STREAMS);
     order->buffer_blocks = STK_MIN(STK_MAX(o->shuffle_buffer, 1), order->blocks);
+    order->rows = order->blocks / order->streams;
+    order->longer = order->blocks % order->streams;
     return STK_OK;
 }
 
@@ -70,42 +75,68 @@ static uint64_t deficit(const stk__order *order)
     return order->blocks * order->block_size - order->size;
 }
 
-static uint64_t stream_blocks(const stk__order *order, uint64_t s)
+/* Where a column begins in the line. */
+static uint64_t column_start(const stk__order *order, uint64_t column)
 {
-    return (order->blocks - s + order->streams - 1) / order->streams;
+    return column * order->rows + STK_MIN(column, order->longer);
+}
+
+/*
+ * The stream of piece `piece` of the line: the digits of the piece from the highest on are those of
+ * the stream from the lowest on. Their bases are the prime factors of the number of streams, small
+ * ones first. So streams that are equal modulo 2, or 4, ... have pieces side by side, and between
+ * those of two ranks the line has a cut less than there are ranks.
+ */
+static uint64_t stream_at(uint64_t piece, uint64_t streams)
+{
+    uint64_t stream = 0, weight = 1;
+
+    for (uint64_t left = streams, prime = 2; left > 1;) {
+        if (left % prime) {
+            prime = prime * prime > left ? left : prime + 1;
+            continue;
+        }
+        left /= prime;
+        stream += piece / left * weight;
+        piece %= left;
+        weight *= prime;
+    }
+    return stream;
 }
 
 stk_status stk__order_epoch_init(stk__order_epoch *view, stk_context *ctx, const stk__order *order)
 {
+    uint64_t first = 0;
+
     *view = (stk__order_epoch){
         .order = order, .ctx = ctx, .epoch = UINT64_MAX, .avx2 = stk__cpu_has_avx2(ctx)};
     if (order->shuffle != STK_SHUFFLE_BLOCK)
         return STK_OK;
     view->streams = stk__calloc(ctx, order->streams, sizeof *view->streams);
-    if (!view->streams)
+    view->columns = stk__calloc(ctx, order->streams, sizeof *view->columns);
+    if (!view->streams || !view->columns) {
+        stk__order_epoch_release(view);
         return STK_ENOMEM;
-    view->least_count = UINT64_MAX;
-    for (uint64_t s = 0; s < order->streams; s++) {
-        uint64_t count = stream_blocks(order, s) * order->block_size;
-        if ((order->blocks - 1) % order->streams == s)
-            count -= deficit(order);
-        view->streams[s].count = count;
-        view->least_count = STK_MIN(view->least_count, count);
     }
-    /* Streams that reach past the last slot leave the rest of their samples to the slots of the
-     * others. */
-    for (uint64_t s = 0; s < order->streams; s++) {
-        uint64_t places = order->size / order->streams + (s < order->size % order->streams);
-        view->alive_at_end += STK_MIN(places, view->streams[s].count);
+    for (uint64_t piece = 0; piece < order->streams; piece++) {
+        const uint64_t s = stream_at(piece, order->streams);
+        stk__order_stream *stream = &view->streams[s];
+        stream->first = first;
+        first += order->size / order->streams + (s < order->size % order->streams);
+        stream->end = first;
+        stream->backwards = piece % 2;
     }
     return STK_OK;
 }
 
 void stk__order_epoch_release(stk__order_epoch *view)
 {
-    if (view->ctx)
+    if (view->ctx) {
         stk__free(view->ctx, view->streams);
+        stk__free(view->ctx, view->columns);
+    }
     view->streams = NULL;
+    view->columns = NULL;
 }
 
 void stk__order_epoch_set(stk__order_epoch *view, uint64_t epoch)
@@ -119,96 +150,81 @@ void stk__order_epoch_set(stk__order_epoch *view, uint64_t epoch)
         stk__permutation_init(&view->full, order->size, order->seed, epoch, WHICH_FULL);
     if (order->shuffle != STK_SHUFFLE_BLOCK)
         return;
-    for (uint64_t s = 0; s < order->streams; s++) {
-        stk__order_stream *stream = &view->streams[s];
-        stk__permutation_init(&stream->blocks, stream_blocks(order, s), order->seed, epoch,
-                              WHICH_STREAM + (uint32_t)s);
-        stream->buffer = UINT64_MAX;
-        stream->deficit_block = UINT64_MAX;
-        if (deficit(order) && (order->blocks - 1) % order->streams == s)
-            stream->deficit_block =
-                stk__permutation_inverse(&stream->blocks, (order->blocks - 1) / order->streams);
+    for (uint64_t i = 0; i < order->streams; i++) {
+        stk__permutation_init(&view->columns[i], order->rows + (i < order->longer), order->seed,
+                              epoch, WHICH_COLUMN + (uint32_t)i);
+        view->streams[i].buffer_first = view->streams[i].buffer_end = 0;
     }
+    const uint64_t last = order->blocks - 1, column = last % order->streams;
+    view->short_place = column_start(order, column) +
+                        stk__permutation_inverse(&view->columns[column], last / order->streams);
 }
 
-/* Samples that the first `rounds` rounds of the round-robin found. */
-static uint64_t found_in_rounds(const stk__order_epoch *view, uint64_t rounds)
+/* The block at a place of the line. */
+static uint64_t block_at(const stk__order_epoch *view, uint64_t place)
 {
-    uint64_t found = 0;
+    const stk__order *order = view->order;
+    const uint64_t beyond = order->longer * (order->rows + 1);
+    uint64_t column, row;
 
-    for (uint64_t s = 0; s < view->order->streams; s++)
-        found += STK_MIN(view->streams[s].count, rounds);
-    return found;
+    if (place < beyond) {
+        column = place / (order->rows + 1);
+        row = place % (order->rows + 1);
+    } else {
+        column = order->longer + (place - beyond) / order->rows;
+        row = (place - beyond) % order->rows;
+    }
+    return stk__permutation_at(&view->columns[column], row) * order->streams + column;
 }
 
-/* Slot p beyond the end of the shortest stream: which stream, and which of its samples. */
-static void slot_in_tail(const stk__order_epoch *view, uint64_t p, uint64_t *stream,
-                         uint64_t *offset)
+/* Samples of the line before a place: behind the short block they lie so much farther in front. */
+static uint64_t samples_before(const stk__order_epoch *view, uint64_t place)
 {
-    const uint64_t streams = view->order->streams;
-    uint64_t round = p / streams, s = p % streams;
-
-    if (round < view->streams[s].count) {
-        *stream = s;
-        *offset = round;
-        return;
-    }
-    uint64_t found = found_in_rounds(view, round);
-    for (uint64_t i = 0; i < s; i++)
-        found += view->streams[i].count > round;
-    /* The d-th empty slot takes the d-th sample that the round-robin would find after the last
-     * slot. */
-    uint64_t wanted = view->alive_at_end + (p - found);
-    uint64_t low = 0, high = view->order->size;
-    while (low < high) {
-        uint64_t middle = low + (high - low + 1) / 2;
-        if (found_in_rounds(view, middle) <= wanted)
-            low = middle;
-        else
-            high = middle - 1;
-    }
-    uint64_t left = wanted - found_in_rounds(view, low);
-    for (s = 0; s < streams; s++)
-        if (view->streams[s].count > low && left-- == 0)
-            break;
-    *stream = s;
-    *offset = low;
+    return place * view->order->block_size - (place > view->short_place ? deficit(view->order) : 0);
 }
 
-/* The index of sample `offset` of a stream, in the stream's order. */
-static uint64_t stream_index(stk__order_epoch *view, uint64_t s, uint64_t offset)
+/* The place of a sample of the line, and where in its block it stands. */
+static uint64_t place_of(const stk__order_epoch *view, uint64_t sample, uint64_t *within)
+{
+    if (sample >= samples_before(view, view->short_place + 1))
+        sample += deficit(view->order);
+    *within = sample % view->order->block_size;
+    return sample / view->order->block_size;
+}
+
+/* Prepare the buffer of stream `s` that has this sample of the line. */
+static void fill_buffer(stk__order_epoch *view, uint64_t s, uint64_t sample)
 {
     const stk__order *order = view->order;
     stk__order_stream *stream = &view->streams[s];
-    const uint64_t size = order->block_size,
-                   short_by = stream->deficit_block == UINT64_MAX ? 0 : deficit(order);
-    const uint64_t buffer_size = order->buffer_blocks * size;
-    const uint64_t short_buffer =
-        short_by ? stream->deficit_block / order->buffer_blocks : UINT64_MAX;
-    uint64_t buffer = offset / buffer_size;
+    uint64_t within;
+    const uint64_t place = place_of(view, sample, &within), group = order->buffer_blocks,
+                   low = place_of(view, stream->first, &within),
+                   high = place_of(view, stream->end - 1, &within) + 1;
+    const uint64_t turn = stream->backwards ? high - 1 - place : place - low, k = turn / group;
+    const uint64_t first =
+                       stream->backwards ? high - STK_MIN((k + 1) * group, high) : low + k * group,
+                   end = stream->backwards ? high - k * group : first + group;
 
-    /* Behind the short block everything lies that much farther in front. */
-    if (short_by && buffer >= short_buffer && offset + short_by >= (short_buffer + 1) * buffer_size)
-        buffer = (offset + short_by) / buffer_size;
-    uint64_t start = buffer * buffer_size - (short_by && buffer > short_buffer ? short_by : 0);
-    if (stream->buffer != buffer) {
-        uint64_t count =
-            STK_MIN(buffer_size - (buffer == short_buffer ? short_by : 0), stream->count - start);
-        stk__permutation_init(
-            &stream->mixed, count, order->seed, view->epoch,
-            (uint32_t)(WHICH_STREAM + order->streams + buffer * order->streams + s));
-        stream->buffer = buffer;
-        stream->buffer_count = count;
-    }
-    uint64_t mixed = stk__permutation_at(&stream->mixed, offset - start);
-    if (buffer == short_buffer) {
-        uint64_t place = stream->deficit_block % order->buffer_blocks;
-        if (mixed >= (place + 1) * size - short_by)
-            mixed += short_by;
-    }
-    uint64_t block =
-        stk__permutation_at(&stream->blocks, buffer * order->buffer_blocks + mixed / size);
-    return (block * order->streams + s) * size + mixed % size;
+    stream->buffer_first = STK_MAX(samples_before(view, first), stream->first);
+    stream->buffer_end = STK_MIN(samples_before(view, STK_MIN(end, order->blocks)), stream->end);
+    stk__permutation_init(&stream->mixed, stream->buffer_end - stream->buffer_first, order->seed,
+                          view->epoch,
+                          (uint32_t)(WHICH_COLUMN + order->streams + k * order->streams + s));
+}
+
+/* The index of sample `offset` of stream `s`. */
+static uint64_t stream_index(stk__order_epoch *view, uint64_t s, uint64_t offset)
+{
+    stk__order_stream *stream = &view->streams[s];
+    uint64_t sample = stream->backwards ? stream->end - 1 - offset : stream->first + offset, within;
+
+    if (sample < stream->buffer_first || sample >= stream->buffer_end)
+        fill_buffer(view, s, sample);
+    sample =
+        stream->buffer_first + stk__permutation_at(&stream->mixed, sample - stream->buffer_first);
+    const uint64_t place = place_of(view, sample, &within);
+    return block_at(view, place) * view->order->block_size + within;
 }
 
 void stk__order_indices(stk__order_epoch *view, const uint64_t *positions, uint64_t *indices,
@@ -222,12 +238,9 @@ void stk__order_indices(stk__order_epoch *view, const uint64_t *positions, uint6
         stk__permutation_many(&view->full, positions, indices, n, view->avx2);
         break;
     case STK_SHUFFLE_BLOCK:
-        for (size_t i = 0; i < n; i++) {
-            uint64_t s = positions[i] % order->streams, offset = positions[i] / order->streams;
-            if (offset >= view->least_count)
-                slot_in_tail(view, positions[i], &s, &offset);
-            indices[i] = stream_index(view, s, offset);
-        }
+        for (size_t i = 0; i < n; i++)
+            indices[i] =
+                stream_index(view, positions[i] % order->streams, positions[i] / order->streams);
         break;
     default:
         memcpy(indices, positions, n * sizeof *indices);
@@ -236,17 +249,17 @@ void stk__order_indices(stk__order_epoch *view, const uint64_t *positions, uint6
 
 uint64_t stk__order_rows(const stk__order *order)
 {
-    return order->rank >= order->global_batch
-               ? 0
-               : (order->global_batch - order->rank + order->world - 1) / order->world;
+    return (order->global_batch + order->world - 1) / order->world;
 }
 
 uint64_t stk__order_positions(const stk__order *order, uint64_t step, uint64_t *positions)
 {
-    uint64_t first = step * order->global_batch,
-             end = STK_MIN(first + order->global_batch, order->size), n = 0;
+    const uint64_t first = step * order->global_batch,
+                   end = STK_MIN(first + order->global_batch, order->size);
+    uint64_t n = 0;
 
-    for (uint64_t p = first + order->rank; p < end; p += order->world)
+    for (uint64_t p = first + (order->rank + order->world - first % order->world) % order->world;
+         p < end; p += order->world)
         positions[n++] = p;
     return n;
 }

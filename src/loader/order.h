@@ -16,16 +16,16 @@ typedef struct stk__order {
     bool drop_last;
     /* shuffle: block */
     uint64_t block_size, blocks, streams, buffer_blocks;
+    uint64_t rows, longer; /* blocks of a column, and how many of the first have one more */
 } stk__order;
 
 /* Keys of one epoch, and what a walk in order would compute again and again. One thread at a time.
  */
 typedef struct stk__order_stream {
-    uint64_t count;          /* samples of the stream */
-    stk__permutation blocks; /* its own blocks */
-    uint64_t deficit_block;  /* place of the short block in its order; UINT64_MAX: it has none */
-    uint64_t buffer;         /* number of the buffer that `mixed` permutes; UINT64_MAX: none yet */
-    uint64_t buffer_count;
+    uint64_t first, end; /* its piece of the line, in samples */
+    bool backwards;      /* it goes along from the end */
+    uint64_t buffer_first,
+        buffer_end; /* of the line, the samples that `mixed` permutes; equal: none */
     stk__permutation mixed;
 } stk__order_stream;
 
@@ -34,9 +34,9 @@ typedef struct stk__order_epoch {
     stk_context *ctx;
     uint64_t epoch; /* UINT64_MAX: none yet */
     stk__permutation full;
-    stk__order_stream *streams; /* of shuffle: block; else NULL */
-    uint64_t least_count;       /* of the shortest stream */
-    uint64_t alive_at_end; /* places of the round-robin before `size` that still had a sample */
+    stk__order_stream *streams; /* of shuffle: block; else NULL; so the next two */
+    stk__permutation *columns;  /* the blocks of each */
+    uint64_t short_place;       /* of the last block in the line */
     bool avx2;
     uint64_t evaluated; /* positions so far */
 } stk__order_epoch;
@@ -50,9 +50,10 @@ void stk__order_epoch_set(stk__order_epoch *view, uint64_t epoch);
 /* Indices of some positions. */
 void stk__order_indices(stk__order_epoch *view, const uint64_t *positions, uint64_t *indices,
                         size_t n);
-/* Most rows of a batch of this rank. */
+/* Most rows of a batch of a rank. */
 uint64_t stk__order_rows(const stk__order *order);
-/* Positions of this rank's rows in a step; returns their number. */
+/* Positions of this rank's rows in a step, those that are the rank modulo the world; returns their
+ * number. */
 uint64_t stk__order_positions(const stk__order *order, uint64_t step, uint64_t *positions);
 
 #endif

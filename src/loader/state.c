@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define STATE_VERSION 1
+#define STATE_VERSION 2
 
 /* Every number of a state, with the name users know it by. */
 #define STATE_FIELDS(X)                                                                            \

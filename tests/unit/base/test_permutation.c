@@ -76,10 +76,10 @@ static void many_equals_one_by_one(void **state)
  */
 static void positions_are_uniform(void **state)
 {
-    const uint64_t sizes[] = {2, 3, 5, 8, 17, 64, 100};
+    const uint64_t sizes[] = {2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 64, 100};
 
     for (size_t s = 0; s < STK_COUNT(sizes); s++) {
-        const uint64_t n = sizes[s], keys = 400 * n;
+        const uint64_t n = sizes[s], keys = 2000 * n;
         double *counts = calloc(n * n, sizeof *counts), chi = 0;
         for (uint64_t key = 0; key < keys; key++) {
             stk__permutation p;
@@ -94,6 +94,63 @@ static void positions_are_uniform(void **state)
         double freedom = (double)(n - 1) * (double)(n - 1);
         assert_true(fabs(chi - freedom) < 5 * sqrt(2 * freedom) + 5);
         free(counts);
+    }
+}
+
+/* Every order of few samples is equally likely. */
+static void orders_are_uniform(void **state)
+{
+    uint64_t orders = 1;
+
+    for (uint64_t n = 2; n <= 6; n++) {
+        orders *= n;
+        const uint64_t keys = 200 * orders;
+        double *counts = calloc(orders, sizeof *counts), chi = 0;
+        for (uint64_t key = 0; key < keys; key++) {
+            stk__permutation p;
+            uint64_t values[6], number = 0;
+            stk__permutation_init(&p, n, key, 0, 0);
+            for (uint64_t i = 0; i < n; i++)
+                values[i] = stk__permutation_at(&p, i);
+            for (uint64_t i = 0; i < n; i++) { /* Lehmer's code */
+                uint64_t smaller = 0;
+                for (uint64_t k = i + 1; k < n; k++)
+                    smaller += values[k] < values[i];
+                number = number * (n - i) + smaller;
+            }
+            counts[number]++;
+        }
+        for (uint64_t i = 0; i < orders; i++)
+            chi += (counts[i] - 200) * (counts[i] - 200) / 200;
+        double freedom = (double)orders - 1;
+        assert_true(fabs(chi - freedom) < 5 * sqrt(2 * freedom) + 5);
+        free(counts);
+    }
+}
+
+/* Half of the orders of a size that is a power of two are odd. */
+static void odd_as_often_as_even(void **state)
+{
+    const uint64_t sizes[] = {2, 4, 64, 256, 4096};
+    enum { KEYS = 2000 };
+    static uint8_t seen[4096];
+
+    for (size_t s = 0; s < STK_COUNT(sizes); s++) {
+        uint64_t odd = 0;
+        for (uint64_t key = 0; key < KEYS; key++) {
+            stk__permutation p;
+            uint64_t transpositions = sizes[s];
+            stk__permutation_init(&p, sizes[s], 1, key, 0);
+            memset(seen, 0, sizeof seen);
+            for (uint64_t i = 0; i < sizes[s]; i++) {
+                transpositions -= !seen[i]; /* one less than its length for each cycle */
+                for (uint64_t at = i; !seen[at]; at = stk__permutation_at(&p, at))
+                    seen[at] = 1;
+            }
+            odd += transpositions % 2;
+        }
+        /* Five standard deviations. */
+        assert_true(fabs((double)odd - KEYS / 2.0) < 5 * sqrt(KEYS / 4.0));
     }
 }
 
@@ -147,6 +204,8 @@ int main(void)
         cmocka_unit_test(huge_sizes),
         cmocka_unit_test(many_equals_one_by_one),
         cmocka_unit_test(positions_are_uniform),
+        cmocka_unit_test(orders_are_uniform),
+        cmocka_unit_test(odd_as_often_as_even),
         cmocka_unit_test(no_serial_correlation),
         cmocka_unit_test(keys_matter),
     };
