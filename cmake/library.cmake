@@ -25,12 +25,15 @@ if(URING_FOUND)
 endif()
 if(ONEDNN_FOUND)
     list(APPEND STOKER_DEFINITIONS STK_WITH_ONEDNN=1)
-    list(APPEND STOKER_LIBS dnnl gomp)
-    target_include_directories(stoker_objects PRIVATE ${ONEDNN_INCLUDE})
-    # ThreadSanitizer does not know the locks of GNU OpenMP; clang would bring an OpenMP of its own beside it.
-    if(CMAKE_C_COMPILER_ID STREQUAL "GNU" AND NOT STOKER_SANITIZE MATCHES "thread")
-        set_source_files_properties(${PROJECT_SOURCE_DIR}/src/nn/parallel.c PROPERTIES COMPILE_OPTIONS -fopenmp)
+    # Clang's OpenMP has the entries of GNU's as well: linked first it is oneDNN's, too, so that there is one pool of threads,
+    # and ThreadSanitizer knows its barriers by the tool that comes with it (libarcher).
+    if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
+        list(APPEND STOKER_LIBS dnnl gomp)
+    else()
+        list(APPEND STOKER_LIBS ${OpenMP_C_LIBRARIES} dnnl)
     endif()
+    target_include_directories(stoker_objects PRIVATE ${ONEDNN_INCLUDE})
+    set_source_files_properties(${PROJECT_SOURCE_DIR}/src/nn/parallel.c PROPERTIES COMPILE_OPTIONS "${OpenMP_C_FLAGS}")
 endif()
 target_link_libraries(stoker_objects PUBLIC ${STOKER_LIBS})
 

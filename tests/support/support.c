@@ -2,11 +2,30 @@
 #include "support/support.h"
 
 #include <ftw.h>
+#include <linux/capability.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+
+#define EXIT_SKIPPED 77 /* SKIP_RETURN_CODE of tests/CMakeLists.txt */
+
+static bool skipped;
+
+void test_skipped(void)
+{
+    skipped = true;
+}
+
+int test_run(const char *name, const struct CMUnitTest *tests, size_t n, CMFixtureFunction setup,
+             CMFixtureFunction teardown)
+{
+    int failed = _cmocka_run_group_tests(name, tests, n, setup, teardown);
+
+    return failed ? 1 : skipped ? EXIT_SKIPPED : 0;
+}
 
 static void fail_at(const char *file, int line, const char *format, ...)
 {
@@ -116,6 +135,7 @@ const char *test_data(const char *name, char path[256])
         snprintf(path, 256, "%s/../../shared/data/%s", TESTS_DIR, name);
     if (stat(path, &st) == 0)
         return path;
+    test_skipped();
     print_message("skipped: no %s (set STOKER_TEST_DATA to the folder of test data)\n", path);
     return NULL;
 }
@@ -126,6 +146,7 @@ const char *test_binary(void)
 
     if (binary && access(binary, X_OK) == 0)
         return binary;
+    test_skipped();
     print_message("skipped: no command (STOKER_TEST_BINARY)\n");
     return NULL;
 }
@@ -139,9 +160,24 @@ const char *test_python(const char *modules)
     snprintf(command, sizeof command, "'%s' -c 'import %s' >/dev/null 2>&1", python, modules);
     if (system(command) == 0)
         return python;
+    test_skipped();
     print_message("skipped: %s cannot import %s (tests/parity/requirements.txt)\n", python,
                   modules);
     return NULL;
+}
+
+void test_bind_by_permissions(bool bound)
+{
+    const uint32_t powers = 1u << CAP_DAC_OVERRIDE | 1u << CAP_DAC_READ_SEARCH;
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[2];
+
+    assert_int_equal(syscall(SYS_capget, &header, data), 0);
+    if (bound)
+        data[0].effective &= ~powers;
+    else
+        data[0].effective |= data[0].permitted & powers;
+    assert_int_equal(syscall(SYS_capset, &header, data), 0);
 }
 
 uint64_t test_random(uint64_t *state)

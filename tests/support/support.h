@@ -5,11 +5,23 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include <cmocka.h>
 #include <stoker/stoker.h>
+
+/* A test that skips, or asks in vain for data or a program, makes its program exit with 77, the
+ * code of a skip: what was not looked at has not passed. */
+void test_skipped(void);
+int test_run(const char *name, const struct CMUnitTest *tests, size_t n, CMFixtureFunction setup,
+             CMFixtureFunction teardown);
+#undef skip
+#define skip() (test_skipped(), _skip(__FILE__, __LINE__))
+#undef cmocka_run_group_tests
+#define cmocka_run_group_tests(tests, setup, teardown)                                             \
+    test_run(#tests, tests, sizeof(tests) / sizeof *(tests), setup, teardown)
 
 /* A context whose messages go to standard error when STOKER_TEST_VERBOSE is set. Fails the test
  * when it cannot. */
@@ -43,6 +55,10 @@ const char *test_binary(void);
  * NULL after saying that the test is skipped. `./dev test` makes one from
  * tests/parity/requirements.txt. */
 const char *test_python(const char *modules);
+
+/* Permissions of files bind this thread, and those that it starts, also where it is root's; until
+ * they are lifted again. */
+void test_bind_by_permissions(bool bound);
 
 /* A small fast generator for tests (xorshift64*), seeded by the caller. */
 uint64_t test_random(uint64_t *state);
