@@ -31,8 +31,13 @@ static void look(stk_report *report, struct counts *out)
     for (uint64_t i = 0; i < out->runs; i++) {
         const stk_report_run *run = stk_report_run_at(report, i);
         out->steps += run->steps;
-        FUZZ_CHECK(run->label && run->verdict.text[0]);
+        const stk_verdict *v = &run->verdict;
+        FUZZ_CHECK(run->label && v->text[0]);
         FUZZ_CHECK(run->wait.n == 0 || isfinite(run->wait.mean));
+        FUZZ_CHECK(v->lost_share >= 0 && v->lost_share <= 1);
+        FUZZ_CHECK(v->limit_share >= 0 && v->limit_share <= 1.01);
+        FUZZ_CHECK(v->gain >= 0 && isfinite(v->gain));
+        FUZZ_CHECK(run->step_mean >= 0 || isnan(run->step_mean));
         for (uint64_t k = 0; k < run->num_settings; k++)
             FUZZ_CHECK(run->settings[k].key && run->settings[k].value);
         for (uint64_t k = 0; k < run->num_counts; k++)
@@ -64,6 +69,91 @@ static struct counts read_in(stk_context *ctx, const uint8_t *data, size_t size,
         look(report, &counts);
     stk_report_destroy(&report);
     return counts;
+}
+
+/* ---- Lines that stay lines ------------------------------------------------------------------- */
+
+size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size) __attribute__((weak));
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed);
+
+static unsigned draw(unsigned *seed, unsigned below)
+{
+    *seed = *seed * 1664525u + 1013904223u;
+    return (*seed >> 8) % below;
+}
+
+/* The value behind a random `": `: from *at, *length bytes up to what ends it. */
+static bool random_value(const uint8_t *data, size_t size, unsigned *seed, size_t *at,
+                         size_t *length)
+{
+    size_t i = 1 + draw(seed, (unsigned)size);
+
+    while (i + 2 < size && memcmp(data + i, "\": ", 3) != 0)
+        i++;
+    if (i + 3 >= size)
+        return false;
+    *at = i + 3;
+    for (i = *at; i < size && !strchr(",}]\n", data[i]); i++)
+        continue;
+    *length = i - *at;
+    return true;
+}
+
+/* Another value in the place of one, so that what is a log stays one. */
+static size_t change_value(uint8_t *data, size_t size, size_t max_size, unsigned *seed)
+{
+    static const char *const values[] = {
+        "0",   "1",    "-1",        "1e308", "-1e308",          "1e10",       "9007199254740993",
+        "NaN", "null", "-Infinity", "0.001", "1e-300",          "\"worker\"", "\"storage latency\"",
+        "{}",  "[1]",  "true",      "1e9",   "\"num_workers\"", "4294967296"};
+    static const char *const events[] = {
+        "\"run start\"", "\"run end\"",      "\"epoch start\"",   "\"epoch end\"",
+        "\"ledger\"",    "\"figures\"",      "\"verdict\"",       "\"training start\"",
+        "\"read\"",      "\"training end\"", "\"get-batch end\"", "\"thinned\""};
+    size_t at, length;
+
+    if (!random_value(data, size, seed, &at, &length))
+        return 0;
+    const bool event = data[at] == '"' && draw(seed, 2);
+    const char *value = event ? events[draw(seed, sizeof events / sizeof *events)]
+                              : values[draw(seed, sizeof values / sizeof *values)];
+    const size_t put = strlen(value);
+    if (size - length + put > max_size)
+        return 0;
+    memmove(data + at + put, data + at + length, size - at - length);
+    memcpy(data + at, value, put);
+    return size - length + put;
+}
+
+/* A line once more, behind itself or at the end. */
+static size_t copy_line(uint8_t *data, size_t size, size_t max_size, unsigned *seed)
+{
+    size_t begin = 1 + draw(seed, (unsigned)size), end;
+
+    while (begin > 1 && begin <= size && data[begin - 1] != '\n')
+        begin--;
+    for (end = begin; end < size && data[end] != '\n'; end++)
+        continue;
+    end += end < size;
+    const size_t length = end > begin ? end - begin : 0, to = draw(seed, 2) ? end : size;
+    if (!length || size + length > max_size)
+        return 0;
+    memmove(data + to + length, data + to, size - to);
+    memmove(data + to, data + begin, length);
+    return size + length;
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed)
+{
+    const unsigned kind = draw(&seed, 8);
+    size_t done = 0;
+
+    if (size > 8 && kind < 5)
+        done = change_value(data, size, max_size, &seed);
+    else if (size > 8 && kind < 7)
+        done = copy_line(data, size, max_size, &seed);
+    return done || !LLVMFuzzerMutate ? (done ? done : size)
+                                     : LLVMFuzzerMutate(data, size, max_size);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

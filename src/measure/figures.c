@@ -9,33 +9,45 @@
 const stk__figure stk__figures[] = {
 #define FIGURE(name, member, kind)                                                                 \
     {                                                                                              \
-        name, offsetof(stk_figures, member), STK__FIGURE_##kind                                    \
+        name, offsetof(stk_figures, member), KIND_##kind                                           \
     }
-    FIGURE("samples_per_s", samples_per_s, REAL),
-    FIGURE("ceiling_samples_per_s", ceiling_samples_per_s, REAL),
-    FIGURE("wait_mean", wait.mean, REAL),
-    FIGURE("wait_p50", wait.p50, REAL),
-    FIGURE("wait_p95", wait.p95, REAL),
-    FIGURE("wait_p99", wait.p99, REAL),
-    FIGURE("wait_max", wait.max, REAL),
-    FIGURE("first_wait", first_wait, REAL),
-    FIGURE("epoch_turn", epoch_turn, REAL),
-    FIGURE("step_share", step_share, REAL),
-    FIGURE("step_stretch", step_stretch, REAL),
-    FIGURE("step_time", step_time, REAL),
-    FIGURE("wall", wall, REAL),
-    FIGURE("cpu_s", cpu_s, REAL),
-    FIGURE("cpu_s_per_1000", cpu_s_per_1000, REAL),
-    FIGURE("leak_bytes_per_epoch", leak_bytes_per_epoch, REAL),
-    FIGURE("prepare_busy", prepare_busy, REAL),
-    FIGURE("prepare_wait_in", prepare_wait_in, REAL),
-    FIGURE("prepare_wait_out", prepare_wait_out, REAL),
-    FIGURE("decode_seconds", decode_seconds, REAL),
-    FIGURE("resize_seconds", resize_seconds, REAL),
-    FIGURE("entropy_share", entropy_share, REAL),
-    FIGURE("read_latency", read_latency, REAL),
-    FIGURE("read_seconds", read_seconds, REAL),
-    FIGURE("cached_share", cached_share, REAL),
+/* What they may be in a log: limits of sense, far from what is measured. */
+#define KIND_SECONDS STK__FIGURE_REAL, 0, 1e10
+#define KIND_RATE    STK__FIGURE_REAL, 0, 1e15
+#define KIND_SHARE   STK__FIGURE_REAL, 0, 1.01 /* sums of times that were rounded */
+#define KIND_KNOWN   STK__FIGURE_REAL, -1, 1   /* a share; < 0: unknown */
+#define KIND_FACTOR  STK__FIGURE_REAL, 0, 1e6
+#define KIND_BYTES   STK__FIGURE_REAL, 0, 1e18
+#define KIND_COUNT   STK__FIGURE_COUNT, 0, 0x1p62
+#define KIND_WHOLE   STK__FIGURE_WHOLE, 0, 0x1p31
+#define KIND_CORES   STK__FIGURE_CORES, 0, 0x1p20
+#define KIND_SWITCH  STK__FIGURE_SWITCH, 0, 0
+#define KIND_TEXT    STK__FIGURE_TEXT, 0, 0
+    FIGURE("samples_per_s", samples_per_s, RATE),
+    FIGURE("ceiling_samples_per_s", ceiling_samples_per_s, RATE),
+    FIGURE("wait_mean", wait.mean, SECONDS),
+    FIGURE("wait_p50", wait.p50, SECONDS),
+    FIGURE("wait_p95", wait.p95, SECONDS),
+    FIGURE("wait_p99", wait.p99, SECONDS),
+    FIGURE("wait_max", wait.max, SECONDS),
+    FIGURE("first_wait", first_wait, SECONDS),
+    FIGURE("epoch_turn", epoch_turn, SECONDS),
+    FIGURE("step_share", step_share, SHARE),
+    FIGURE("step_stretch", step_stretch, FACTOR),
+    FIGURE("step_time", step_time, SECONDS),
+    FIGURE("wall", wall, SECONDS),
+    FIGURE("cpu_s", cpu_s, SECONDS),
+    FIGURE("cpu_s_per_1000", cpu_s_per_1000, SECONDS),
+    FIGURE("leak_bytes_per_epoch", leak_bytes_per_epoch, BYTES),
+    FIGURE("prepare_busy", prepare_busy, SECONDS),
+    FIGURE("prepare_wait_in", prepare_wait_in, SECONDS),
+    FIGURE("prepare_wait_out", prepare_wait_out, SECONDS),
+    FIGURE("decode_seconds", decode_seconds, SECONDS),
+    FIGURE("resize_seconds", resize_seconds, SECONDS),
+    FIGURE("entropy_share", entropy_share, SHARE),
+    FIGURE("read_latency", read_latency, SECONDS),
+    FIGURE("read_seconds", read_seconds, SECONDS),
+    FIGURE("cached_share", cached_share, KNOWN),
     FIGURE("peak_bytes", peak_bytes, COUNT),
     FIGURE("budget_bytes", budget_bytes, COUNT),
     FIGURE("bytes_read", bytes_read, COUNT),
@@ -53,22 +65,22 @@ const stk__figure stk__figures[] = {
     FIGURE("ranks", ranks, CORES),
     FIGURE("spin", spin, SWITCH),
     FIGURE("no_step", no_step, SWITCH),
-    FIGURE("other_cores", other_cores, REAL),
-    FIGURE("runnable_s", runnable_s, REAL),
-    FIGURE("budget_wait", budget_wait, REAL),
-    FIGURE("read_transfer_share", read_transfer_share, REAL),
-    FIGURE("read_floor", read_floor, REAL),
+    FIGURE("other_cores", other_cores, FACTOR),
+    FIGURE("runnable_s", runnable_s, SECONDS),
+    FIGURE("budget_wait", budget_wait, SECONDS),
+    FIGURE("read_transfer_share", read_transfer_share, SHARE),
+    FIGURE("read_floor", read_floor, SECONDS),
     FIGURE("bytes_needed", bytes_needed, COUNT),
     FIGURE("bytes_decoded", bytes_decoded, COUNT),
     FIGURE("bytes_taken", bytes_taken, COUNT),
     FIGURE("pin_memory", pin_memory, SWITCH),
     FIGURE("persistent_workers", persistent_workers, SWITCH),
     FIGURE("device", device, SWITCH),
-    FIGURE("transfer_s", transfer_s, REAL),
-    FIGURE("validation_s", validation_s, REAL),
-    FIGURE("callbacks_s", callbacks_s, REAL),
-    FIGURE("logging_s", logging_s, REAL),
-    FIGURE("checkpoint_s", checkpoint_s, REAL),
+    FIGURE("transfer_s", transfer_s, SECONDS),
+    FIGURE("validation_s", validation_s, SECONDS),
+    FIGURE("callbacks_s", callbacks_s, SECONDS),
+    FIGURE("logging_s", logging_s, SECONDS),
+    FIGURE("checkpoint_s", checkpoint_s, SECONDS),
     FIGURE("val_every", val_every, COUNT),
     FIGURE("log_every", log_every, COUNT),
     FIGURE("io_threads", io_threads, CORES),
@@ -76,7 +88,7 @@ const stk__figure stk__figures[] = {
     FIGURE("bad_samples", bad_samples, COUNT),
     FIGURE("picture_pixels", picture_pixels, COUNT),
     FIGURE("picture_side", picture_side, COUNT),
-#define WAIT(NAME, name, text) FIGURE("wait_" #name, waits[STK_WAIT_##NAME], REAL),
+#define WAIT(NAME, name, text) FIGURE("wait_" #name, waits[STK_WAIT_##NAME], SECONDS),
     STK_WAIT_LIST(WAIT)
 #undef WAIT
 #undef FIGURE

@@ -20,6 +20,7 @@ typedef struct stk__figure {
     const char *name;
     size_t offset; /* in stk_figures */
     int kind;
+    double least, most; /* of a number that is read */
 } stk__figure;
 
 extern const stk__figure stk__figures[];

@@ -36,10 +36,26 @@ typedef enum stk__scan_result {
  * kept; *n counts all. */
 stk__scan_result stk__scan_object(const char *at, const char *end, stk__member *members,
                                   size_t room, size_t *n, const char **stop);
-/* The value of a number; NaN for what is none. */
-double stk__member_number(const stk__member *member);
-/* A whole number from 0 to 2^63 - 1; false for anything else. */
-bool stk__member_whole(const stk__member *member, int64_t *out);
+/* What a number of a log may be: a log is written by anybody, and one absurd number is not to turn
+ * what all others say. */
+typedef struct stk__range {
+    double least, most;
+} stk__range;
+
+#define STK__TIME_MAX  1e10 /* seconds that a time or a duration may be */
+#define STK__WHOLE_MAX (INT64_C(1) << 53)
+
+#define STK__RANGE_TIME     ((stk__range){-STK__TIME_MAX, STK__TIME_MAX})
+#define STK__RANGE_DURATION ((stk__range){0, STK__TIME_MAX})
+#define STK__RANGE_SHARE    ((stk__range){0, 1})
+#define STK__RANGE_FACTOR   ((stk__range){0, 1e6})
+#define STK__RANGE_COUNT    ((stk__range){0, (double)STK__WHOLE_MAX})
+#define STK__RANGE_ANY      ((stk__range){-1e18, 1e18}) /* of a series, which is only drawn */
+
+/* The value of a number in its range; false for anything else, *out is unchanged then. */
+bool stk__member_real(const stk__member *member, stk__range range, double *out);
+/* A whole number from 0 to `most`; likewise. */
+bool stk__member_whole(const stk__member *member, int64_t most, int64_t *out);
 /* A value as text: of a string its characters, of anything else its JSON. Cut at `size`, never
  * inside a character; returns the length. */
 size_t stk__member_text(const stk__member *member, char *out, size_t size);
@@ -144,7 +160,6 @@ void stk__bars_finish(stk__bars *bars, size_t most);
 #define STK__REORDER    256        /* events of the training thread that may be out of order */
 #define STK__EXACT_MAX  (2u << 20) /* doubles kept exactly */
 #define STK__CLOCK_STEP 1.0        /* seconds back, from which on the clock was set */
-#define STK__TIME_MAX   1e10       /* seconds that a time may be */
 
 /* Events of the training thread, which are put into the order of time. */
 typedef enum stk__main_kind {

@@ -270,7 +270,7 @@ static bool number_fast(const char *text, size_t length, double *out)
     return true;
 }
 
-double stk__member_number(const stk__member *member)
+static double number_of(const stk__member *member)
 {
     char text[64];
     double value;
@@ -286,7 +286,17 @@ double stk__member_number(const stk__member *member)
     return strtod(text, NULL);
 }
 
-bool stk__member_whole(const stk__member *member, int64_t *out)
+bool stk__member_real(const stk__member *member, stk__range range, double *out)
+{
+    const double value = number_of(member);
+
+    if (!(value >= range.least && value <= range.most))
+        return false;
+    *out = value;
+    return true;
+}
+
+bool stk__member_whole(const stk__member *member, int64_t most, int64_t *out)
 {
     int64_t value = 0;
 
@@ -298,6 +308,8 @@ bool stk__member_whole(const stk__member *member, int64_t *out)
             __builtin_add_overflow(value, c - '0', &value))
             return false;
     }
+    if (value > most)
+        return false;
     *out = value;
     return true;
 }

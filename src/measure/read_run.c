@@ -5,6 +5,9 @@
 #include <math.h>
 
 #define PLACE_WIDTH 0.01 /* seconds at first */
+#define PID_MAX     INT32_MAX
+#define WORKER_MAX  ((1 << 20) - 3) /* see lane_of() */
+#define TASK_MAX    INT32_MAX       /* samples of one */
 
 static const char *const known[] = {"get-batch start", "get-batch end", "training start",
                                     "training end",    "epoch start",   "epoch end",
@@ -118,34 +121,34 @@ static void take_member(const stk__member *m, stk__line *out)
 
     switch (m->key_length) {
     case 3:
-        if (stk__member_key_is(m, "pid") && stk__member_whole(m, &whole))
+        if (stk__member_key_is(m, "pid") && stk__member_whole(m, PID_MAX, &whole))
             out->pid = whole;
         break;
     case 4:
         if (stk__member_key_is(m, "time"))
-            out->time = stk__member_number(m);
-        else if (stk__member_key_is(m, "task") && stk__member_whole(m, &whole))
+            (void)stk__member_real(m, STK__RANGE_TIME, &out->time);
+        else if (stk__member_key_is(m, "task") && stk__member_whole(m, TASK_MAX, &whole))
             out->task = whole;
         break;
     case 5:
-        if (stk__member_key_is(m, "epoch") && stk__member_whole(m, &whole))
+        if (stk__member_key_is(m, "epoch") && stk__member_whole(m, STK__WHOLE_MAX, &whole))
             out->epoch = whole;
-        else if (stk__member_key_is(m, "batch") && stk__member_whole(m, &whole))
+        else if (stk__member_key_is(m, "batch") && stk__member_whole(m, STK__WHOLE_MAX, &whole))
             out->batch = whole;
         else if (stk__member_key_is(m, "event"))
             stk__member_text(m, out->name, sizeof out->name);
         break;
     case 6:
         if (stk__member_key_is(m, "worker"))
-            out->worker = stk__member_whole(m, &whole) ? whole : -1;
+            out->worker = stk__member_whole(m, WORKER_MAX, &whole) ? whole : -1;
         break;
     case 7:
-        if (stk__member_key_is(m, "time_ns") && stk__member_whole(m, &whole))
+        if (stk__member_key_is(m, "time_ns") && stk__member_whole(m, INT64_MAX, &whole))
             out->time_ns = whole;
         break;
     case 8:
         if (stk__member_key_is(m, "duration"))
-            out->duration = stk__member_number(m);
+            (void)stk__member_real(m, STK__RANGE_DURATION, &out->duration);
         break;
     default:
         break;
@@ -166,10 +169,6 @@ bool stk__line_of(const stk__object *object, stk__line *out)
                        .alone = object->alone};
     for (size_t i = 0; i < object->n; i++)
         take_member(&object->members[i], out);
-    if (!isfinite(out->time) || fabs(out->time) > STK__TIME_MAX)
-        out->time = NAN;
-    if (!(out->duration >= 0 && out->duration <= STK__TIME_MAX))
-        out->duration = NAN;
     if (out->task < 1)
         out->task = 1;
     return out->name[0] != 0;
@@ -183,19 +182,12 @@ const stk__member *stk__line_find(const stk__line *line, const char *key)
     return NULL;
 }
 
-static double number_of(const stk__line *line, const char *key)
-{
-    const stk__member *m = stk__line_find(line, key);
-    double value = m ? stk__member_number(m) : NAN;
-
-    return isfinite(value) ? value : 0;
-}
-
 static uint64_t count_of(const stk__line *line, const char *key)
 {
-    double value = number_of(line, key);
+    const stk__member *m = stk__line_find(line, key);
+    double value = 0;
 
-    return value > 0 && value < 0x1p63 ? (uint64_t)value : 0;
+    return m && stk__member_real(m, STK__RANGE_COUNT, &value) ? (uint64_t)value : 0;
 }
 
 /* Seconds from the start of the run. The clock that does not step is taken where the log has it. */
@@ -292,11 +284,21 @@ static void end_epoch(stk__run *run, const stk__main *e)
     epoch->duration = isnan(e->duration) ? e->time - epoch->start : e->duration;
 }
 
+/* What an event says it took, which is no longer than its stamps are apart. */
+static double within(double said, double apart)
+{
+    return said > apart + STK__CLOCK_STEP ? STK_MAX(0.0, apart) : said;
+}
+
 static stk_status begin_step(stk_report *report, stk__run *run, const stk__main *e)
 {
     stk_report_epoch *epoch = epoch_now(run);
-    /* A trainer does other things between two steps, and says how long it waited. */
-    double wait = isnan(run->end) ? NAN : isnan(e->wait) ? e->time - run->end : e->wait;
+    /* A trainer does other things between two steps, and says how long it waited: no longer than
+     * they are apart. */
+    double wait = isnan(run->end) ? NAN : e->time - run->end;
+
+    if (!isnan(wait) && !isnan(e->wait))
+        wait = within(e->wait, wait);
 
     run->step_began = e->time;
     if (isnan(wait)) {
@@ -329,6 +331,8 @@ static void end_step(stk__run *run, const stk__main *e)
 
     if (isnan(duration))
         duration = isnan(run->step_began) ? 0 : STK_MAX(0.0, e->time - run->step_began);
+    else if (!isnan(run->step_began))
+        duration = within(duration, e->time - run->step_began);
     run->out.steps++;
     run->step_sum += duration;
     if (epoch) {
@@ -406,11 +410,13 @@ static stk_status add_main(stk_report *report, stk__run *run, stk__main_kind kin
     const stk__member *waited = kind == STK__MAIN_TRAIN_START ? stk__line_find(line, "wait") : NULL;
     stk__main e = {.time = time,
                    .duration = line->duration,
-                   .wait = waited ? stk__member_number(waited) : NAN,
+                   .wait = NAN,
                    .number = kind <= STK__MAIN_EPOCH_END ? line->epoch : line->batch,
                    .sequence = run->sequence++,
                    .kind = kind};
 
+    if (waited)
+        (void)stk__member_real(waited, STK__RANGE_DURATION, &e.wait);
     /* After its end no event of the run is waited for. */
     if (!run->heap)
         return work_off(report, run, &e);

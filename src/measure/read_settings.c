@@ -75,7 +75,7 @@ static double setting_number(const stk__run *run, const char *name, double unset
         return 1;
     stk__member m = {.text = value, .length = strlen(value), .kind = STK__MEMBER_NUMBER};
     int64_t whole;
-    return stk__member_whole(&m, &whole) ? (double)whole : NAN;
+    return stk__member_whole(&m, STK__WHOLE_MAX, &whole) ? (double)whole : NAN;
 }
 
 /* The published program's count of samples asked for; it holds where its dataset does not end. */
@@ -95,7 +95,7 @@ static void take_number(const stk__line *line, const char *key, int64_t *out)
 {
     const stk__member *m = stk__line_find(line, key);
 
-    if (m && !stk__member_whole(m, out))
+    if (m && !stk__member_whole(m, STK__WHOLE_MAX, out))
         *out = -1;
 }
 

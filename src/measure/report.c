@@ -285,8 +285,9 @@ static stk_status fail_read(const char *path, int error, stk_error *err)
 {
     const char *text = strerrordesc_np(error);
 
-    return stk__fail_at(err, stk__status_of_errno(error), STK_STAGE_MEASURE, path, STK_NO_OFFSET,
-                        "could not read the log %s: %s", path,
+    return stk__fail_at(err, error == EISDIR ? STK_EINVAL : stk__status_of_errno(error),
+                        STK_STAGE_MEASURE, path, STK_NO_OFFSET, "could not read the log %s: %s",
+                        path,
                         error == ENOENT   ? "there is no such file"
                         : error == EISDIR ? "it is a folder; give the path of a log in it"
                         : text            ? text

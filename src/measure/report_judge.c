@@ -10,34 +10,48 @@
 
 /* ---- What the log says ---------------------------------------------------------------------- */
 
-static void set_figure(stk_figures *f, const stk__figure *row, const stk__member *m)
+/* False where the number is none that can have been measured. */
+static bool set_figure(stk_figures *f, const stk__figure *row, const stk__member *m)
 {
     char *at = (char *)f + row->offset;
-    double value = stk__member_number(m);
-    int64_t whole = 0;
+    int64_t whole;
 
-    bool is_whole = stk__member_whole(m, &whole);
-    if (row->kind == STK__FIGURE_REAL && isfinite(value))
-        *(double *)at = value;
-    else if (row->kind == STK__FIGURE_COUNT && is_whole)
-        *(uint64_t *)at = (uint64_t)whole;
-    else if (row->kind == STK__FIGURE_WHOLE && is_whole)
-        *(int64_t *)at = whole;
-    else if (row->kind == STK__FIGURE_CORES && is_whole && whole <= UINT32_MAX)
-        *(uint32_t *)at = (uint32_t)whole;
-    else if (row->kind == STK__FIGURE_SWITCH)
+    if (row->kind == STK__FIGURE_SWITCH) {
         *(bool *)at = m->kind == STK__MEMBER_TRUE;
-    else if (row->kind == STK__FIGURE_TEXT && m->kind == STK__MEMBER_STRING)
-        stk__member_text(m, at, STK__FIGURE_TEXT_SIZE);
+        return true;
+    }
+    if (row->kind == STK__FIGURE_TEXT) {
+        if (m->kind == STK__MEMBER_STRING)
+            stk__member_text(m, at, STK__FIGURE_TEXT_SIZE);
+        return true;
+    }
+    /* What could not be measured is NaN, or null. */
+    if (m->kind == STK__MEMBER_NULL || (m->kind == STK__MEMBER_NUMBER && m->text[0] == 'N'))
+        return true;
+    if (row->kind == STK__FIGURE_REAL)
+        return stk__member_real(m, (stk__range){row->least, row->most}, (double *)at);
+    if (!stk__member_whole(m, (int64_t)row->most, &whole))
+        return false;
+    if (row->kind == STK__FIGURE_COUNT)
+        *(uint64_t *)at = (uint64_t)whole;
+    else if (row->kind == STK__FIGURE_WHOLE)
+        *(int64_t *)at = whole;
+    else
+        *(uint32_t *)at = (uint32_t)whole;
+    return true;
 }
 
+/* All figures, or none: where one cannot be true the others are not to be believed. */
 static void take_figures(stk__run *run, const stk__line *line)
 {
+    stk_figures figures = run->figures;
+
     for (size_t i = 0; i < stk__num_figures; i++) {
         const stk__member *m = stk__line_find(line, stk__figures[i].name);
-        if (m)
-            set_figure(&run->figures, &stk__figures[i], m);
+        if (m && !set_figure(&figures, &stk__figures[i], m))
+            return;
     }
+    run->figures = figures;
     run->has_figures = true;
 }
 
@@ -49,12 +63,13 @@ static void take_text(const stk__line *line, const char *key, char *out, size_t 
         stk__member_text(m, out, size);
 }
 
-static double take_real(const stk__line *line, const char *key, double unset)
+static double take_real(const stk__line *line, const char *key, stk__range range, double unset)
 {
     const stk__member *m = stk__line_find(line, key);
-    double value = m ? stk__member_number(m) : NAN;
 
-    return isfinite(value) ? value : unset;
+    if (m)
+        (void)stk__member_real(m, range, &unset);
+    return unset;
 }
 
 void stk__run_logged(stk__run *run, const stk__line *line)
@@ -75,9 +90,9 @@ void stk__run_logged(stk__run *run, const stk__line *line)
     take_text(line, "knob", v->knob, sizeof v->knob);
     take_text(line, "value", v->value, sizeof v->value);
     take_text(line, "text", v->text, sizeof v->text);
-    v->lost_share = take_real(line, "lost_share", 0);
-    v->gain = take_real(line, "gain", 1);
-    v->limit_share = take_real(line, "limit_share", 0);
+    v->lost_share = take_real(line, "lost_share", STK__RANGE_SHARE, 0);
+    v->gain = take_real(line, "gain", STK__RANGE_FACTOR, 1);
+    v->limit_share = take_real(line, "limit_share", STK__RANGE_SHARE, 0);
     run->out.verdict_logged = v->text[0] != 0;
 }
 
@@ -194,7 +209,11 @@ static int64_t setting(const stk_report_run *run, const char *name)
     const char *text = stk_report_setting_of(run, name);
     int64_t value = 0;
 
-    return text && sscanf(text, "%" SCNd64, &value) == 1 ? value : 0;
+    if (text) {
+        const stk__member m = {.text = text, .length = strlen(text), .kind = STK__MEMBER_NUMBER};
+        (void)stk__member_whole(&m, STK__WHOLE_MAX, &value);
+    }
+    return value;
 }
 
 /* A log that was cut short lacks its figures, but not the ledger of its epochs. How many cores

@@ -15,6 +15,15 @@ static stk__scan_result parse(const char *text, stk__member *members, size_t *n)
     return stk__scan_object(text, text + strlen(text), members, 8, n, &stop);
 }
 
+/* Any number there is; NaN for what is none. */
+static double number(const stk__member *m)
+{
+    double value = NAN;
+
+    (void)stk__member_real(m, (stk__range){-INFINITY, INFINITY}, &value);
+    return value;
+}
+
 static void test_members(void **state)
 {
     const char *text = "{ \"a\" : 1.5 , \"b\":\"x\\ny\",\"c\":[1,{\"d\":2}],\"e\":{},\"f\":null, "
@@ -28,7 +37,7 @@ static void test_members(void **state)
     assert_int_equal(n, 6);
     assert_string_equal(stop, " rest");
     assert_true(stk__member_key_is(&m[0], "a") && !stk__member_key_is(&m[0], "aa"));
-    assert_true(stk__member_number(&m[0]) == 1.5);
+    assert_true(number(&m[0]) == 1.5);
     assert_int_equal(stk__member_text(&m[1], out, sizeof out), 3);
     assert_string_equal(out, "x\ny");
     stk__member_text(&m[2], out, sizeof out);
@@ -53,7 +62,7 @@ static void test_prefixes(void **state)
     for (size_t i = 0; i < strlen(text); i++)
         assert_int_equal(stk__scan_object(text, text + i, m, 8, &n, &stop), STK__SCAN_MORE);
     assert_int_equal(parse(text, m, &n), STK__SCAN_DONE);
-    assert_true(isnan(stk__member_number(&m[3])));
+    assert_true(isnan(number(&m[3])));
 }
 
 static void test_broken(void **state)
@@ -121,16 +130,28 @@ static void test_numbers(void **state)
                      (unsigned long long)(test_random(&seed) % 2000000000), (int)(i % 9 + 1),
                      (unsigned long long)(test_random(&seed) % 10));
         stk__member m = {.text = text, .length = strlen(text), .kind = STK__MEMBER_NUMBER};
-        double value = stk__member_number(&m), want = strtod(text, NULL);
+        double value = number(&m), want = strtod(text, NULL);
         assert_memory_equal(&value, &want, sizeof value);
     }
     int64_t whole;
     stk__member most = {.text = "9223372036854775807", .length = 19, .kind = STK__MEMBER_NUMBER};
-    assert_true(stk__member_whole(&most, &whole) && whole == INT64_MAX);
+    assert_true(stk__member_whole(&most, INT64_MAX, &whole) && whole == INT64_MAX);
     stk__member beyond = {.text = "9223372036854775808", .length = 19, .kind = STK__MEMBER_NUMBER};
-    assert_false(stk__member_whole(&beyond, &whole));
+    assert_false(stk__member_whole(&beyond, INT64_MAX, &whole));
+    /* Only what is in its range is taken; else nothing is changed. */
+    assert_false(stk__member_whole(&most, STK__WHOLE_MAX, &whole));
+    stk__member edge = {.text = "1e10", .length = 4, .kind = STK__MEMBER_NUMBER};
+    double real = 7;
+    assert_true(stk__member_real(&edge, STK__RANGE_DURATION, &real) && real == 1e10);
+    edge.text = "1e11";
+    assert_false(stk__member_real(&edge, STK__RANGE_DURATION, &real) || real != 1e10);
+    edge.text = "-1.0";
+    assert_false(stk__member_real(&edge, STK__RANGE_DURATION, &real) || real != 1e10);
+    edge.length = 3;
+    edge.text = "NaN";
+    assert_false(stk__member_real(&edge, (stk__range){-INFINITY, INFINITY}, &real));
     stk__member part = {.text = "1.0", .length = 3, .kind = STK__MEMBER_NUMBER};
-    assert_false(stk__member_whole(&part, &whole));
+    assert_false(stk__member_whole(&part, INT64_MAX, &whole));
 }
 
 static void test_escapes(void **state)
