@@ -244,6 +244,10 @@ static int run_all(struct cli *cli, struct outcome *to, const char *log)
     for (size_t i = 0; i < to->settings && code == CLI_GOOD; i++)
         if (!to->rows[i].ended || to->rows[i].sum.status < 0)
             code = CLI_FAILED;
+    /* A log that is not complete is none that was asked for. */
+    for (size_t i = 0; i < to->settings * to->repeats && code == CLI_GOOD; i++)
+        if (to->sums[i].log_failed)
+            code = CLI_FAILED;
     return code;
 }
 

@@ -4,6 +4,7 @@
 #define STK_CLI_BENCH_H
 
 #include <stdatomic.h>
+#include <sys/types.h>
 
 #include "cli.h"
 
@@ -110,6 +111,7 @@ struct bench_task {
     const char *log; /* path, or NULL */
     int hash_fd;     /* takes the lines of --hash; -1: none */
     uint64_t repeat;
+    pid_t parent; /* that forks it */
 };
 
 /* Measure, in a process of its own. Fills `result`. */

@@ -15,17 +15,23 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define GRACE_NS                                                                                   \
     UINT64_C(10000000000) /* for children to end after an interrupt, before they are killed */
 #define POLL_MS 200
+/* A process that was stopped is named after a while, and not waited for without end. */
+#define STOPPED_SAID_NS   UINT64_C(3000000000)
+#define STOPPED_KILLED_NS UINT64_C(60000000000)
 
 struct child {
     pid_t pid;
     int pipe; /* its figures come from here; -1: closed */
     size_t got;
     FILE *hash;
+    uint64_t stopped_ns; /* since when it is stopped; 0: it is not */
+    bool said, killed;   /* that it is, and for that */
 };
 
 /* For the signal handler: children that are to be told. */
@@ -46,8 +52,11 @@ static void child_main(const struct bench_task *task, int pipe)
 
     num_told = 0;
     cli_on_interrupt(NULL, NULL);
-    /* Whatever ends the parent ends this process. */
+    /* Whatever ends the parent ends this process, also where it did so before this was asked for.
+     */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != task->parent)
+        _exit(CLI_FAILED);
     bench_run(task, &result);
     cli_console_clear();
     const char *at = (const char *)&result;
@@ -133,20 +142,55 @@ static bool receive(struct child *child, struct bench_result *result)
     return n > 0 && child->got < sizeof *result;
 }
 
-static void reap(struct child *child, struct bench_result *result)
+/* Whether a child is stopped (SIGSTOP, a debugger): say so, and end it in the end. */
+static void look_at(struct child *child, const struct bench_setting *setting)
 {
+    siginfo_t info = {0};
+    const uint64_t now = bench_now_ns();
+
+    if (child->pid > 0 &&
+        waitid(P_PID, (id_t)child->pid, &info, WSTOPPED | WCONTINUED | WNOHANG) == 0 &&
+        info.si_pid == child->pid) {
+        child->stopped_ns = info.si_code == CLD_STOPPED ? now : 0;
+        child->said = false;
+    }
+    if (!child->stopped_ns)
+        return;
+    if (!child->said && now - child->stopped_ns >= STOPPED_SAID_NS) {
+        cli_warning("%s: process %ld is stopped and nothing is measured; 'kill -CONT %ld' lets it "
+                    "go on, else it is ended after %d s",
+                    setting->label, (long)child->pid, (long)child->pid,
+                    (int)(STOPPED_KILLED_NS / 1000000000u));
+        child->said = true;
+    }
+    if (!child->killed && now - child->stopped_ns >= STOPPED_KILLED_NS) {
+        kill(child->pid, SIGKILL);
+        child->killed = true;
+    }
+}
+
+static void reap(struct child *child, const struct bench_setting *setting,
+                 struct bench_result *result)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
     char text[256];
     int how = 0;
+    pid_t ended;
 
     if (child->pid <= 0)
         return;
-    while (waitpid(child->pid, &how, 0) < 0 && errno == EINTR)
-        continue;
+    while ((ended = waitpid(child->pid, &how, WNOHANG)) == 0 || (ended < 0 && errno == EINTR)) {
+        look_at(child, setting);
+        nanosleep(&pause, NULL);
+    }
     if (child->got == sizeof *result && WIFEXITED(how) && WEXITSTATUS(how) == CLI_GOOD)
         return;
     if (WIFSIGNALED(how) && cli_interrupted()) {
         snprintf(text, sizeof text, "interrupted; the process did not end by itself within %d s",
                  (int)(GRACE_NS / 1000000000u));
+    } else if (child->killed) {
+        snprintf(text, sizeof text, "the process was stopped for %d s and was ended",
+                 (int)(STOPPED_KILLED_NS / 1000000000u));
     } else if (WIFSIGNALED(how)) {
         int signal = WTERMSIG(how);
         snprintf(text, sizeof text, "the process ended by SIG%s (%s)%s", sigabbrev_np(signal),
@@ -162,8 +206,8 @@ static void reap(struct child *child, struct bench_result *result)
 
 /* Gather the figures of all children; after an interrupt they have a while to send what they have.
  */
-static void gather(struct child *children, uint64_t n, struct bench_meeting *meeting,
-                   struct bench_result *results)
+static void gather(struct child *children, uint64_t n, const struct bench_setting *setting,
+                   struct bench_meeting *meeting, struct bench_result *results)
 {
     struct pollfd polled[BENCH_MAX_RANKS];
     uint64_t open = 0, kill_at = 0;
@@ -175,6 +219,8 @@ static void gather(struct child *children, uint64_t n, struct bench_meeting *mee
     while (open) {
         if (poll(polled, n, POLL_MS) < 0 && errno != EINTR)
             break;
+        for (uint64_t i = 0; i < n; i++)
+            look_at(&children[i], setting);
         if (cli_interrupted() && !kill_at)
             kill_at = bench_now_ns() + GRACE_NS;
         if (kill_at && bench_now_ns() > kill_at) {
@@ -223,8 +269,11 @@ void bench_fork(struct cli *cli, const struct bench_setting *setting, uint64_t r
             fail(&results[i], STK_ENOMEM, "no memory for the processes to meet");
         return;
     }
-    struct bench_task task = {
-        .setting = setting, .meeting = meeting, .hash_fd = hash ? 0 : -1, .repeat = repeat};
+    struct bench_task task = {.setting = setting,
+                              .meeting = meeting,
+                              .hash_fd = hash ? 0 : -1,
+                              .repeat = repeat,
+                              .parent = getpid()};
     num_told = 0;
     cli_on_interrupt(tell_children, NULL);
     for (uint64_t i = 0; i < n; i++)
@@ -237,9 +286,9 @@ void bench_fork(struct cli *cli, const struct bench_setting *setting, uint64_t r
              "-u), may help");
         atomic_store(&meeting->broken, true);
     }
-    gather(children, started, meeting, results);
+    gather(children, started, setting, meeting, results);
     for (uint64_t i = 0; i < started; i++)
-        reap(&children[i], &results[i]);
+        reap(&children[i], setting, &results[i]);
     cli_on_interrupt(NULL, NULL);
     num_told = 0;
     write_hashes(children, started, hash);

@@ -369,15 +369,17 @@ static void end_log(struct bench_run *run)
     struct bench_result *result = run->result;
     stk_error err;
 
-    if (stk_trace_close(&run->trace, &err) != STK_OK)
-        cli_warning("%s", err.text);
+    if (stk_trace_close(&run->trace, &err) != STK_OK) {
+        result->log_failed = true;
+        cli_error("%s", err.text);
+    }
     if (!run->log)
         return;
     bench_ledger_verdict(run->log, &run->ledger, &result->figures);
     stk_log_event(run->log, "run end", NULL, 0, bench_now_ns() - run->start_ns, NULL);
     if (stk_log_close(&run->log, &err) != STK_OK) {
         result->log_failed = true;
-        cli_warning("%s", err.text);
+        cli_error("%s", err.text);
     }
 }
 
