@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Crafted files. Each case is a function that fills a folder and gives the commands to run there: strings of words, `stoker` left out.
+
+A function in FAILS_STILL is expected to break a limit; one that does not any more has to be taken out of it.
+"""
+import gzip
+import json
+import struct
+import zlib
+from pathlib import Path
+
+CASES = []
+FAILS_STILL = {"jpeg_of_many_scans": "memory of a progressive picture is bounded by a constant, not by what the process may use"}
+
+
+def case(function):
+    CASES.append(function)
+    return function
+
+
+def zarr(folder, name="a.zarr", **changes):
+    document = {"zarr_format": 3, "node_type": "array", "shape": [4, 4], "data_type": "float32",
+                "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [2, 2]}},
+                "chunk_key_encoding": {"name": "default"}, "fill_value": 0,
+                "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}]}
+    document.update(changes)
+    (folder / name).mkdir(parents=True)
+    (folder / name / "zarr.json").write_text(json.dumps(document))
+
+
+ARRAY = ["info a.zarr", "cat a.zarr --slice 0:1,0:1", "chunks a.zarr",
+         "bench --dataset windows:a.zarr?size=2x2 --num-batches 2 --num-epochs 1 --train-step-time 0"]
+
+
+@case
+def json_of_many_values(folder):
+    (folder / "g.zarr").mkdir()
+    (folder / "g.zarr/zarr.json").write_text('{"zarr_format":3,"node_type":"group","attributes":{"a":[' + ",".join(["{}"] * 2000000) +
+                                             "]}}")
+    return ["info g.zarr"]
+
+
+@case
+def json_nested(folder):
+    (folder / "g.zarr").mkdir()
+    (folder / "g.zarr/zarr.json").write_text('{"zarr_format":3,"node_type":"group","attributes":' + '{"a":' * 100000 + "1" + "}" * 100001)
+    return ["info g.zarr"]
+
+
+@case
+def groups_of_many_values(folder):
+    for i in range(6):
+        (folder / f"g.zarr/{i}").mkdir(parents=True)
+        (folder / f"g.zarr/{i}/zarr.json").write_text('{"zarr_format":3,"node_type":"group","attributes":{"a":[' +
+                                                      ",".join(["{}"] * 400000) + "]}}")
+    (folder / "g.zarr/zarr.json").write_text('{"zarr_format":3,"node_type":"group","attributes":{}}')
+    return ["info g.zarr"]
+
+
+@case
+def claims_of_shapes(folder):
+    zarr(folder, shape=[1 << 40, 1 << 20], chunk_grid={"name": "regular", "configuration": {"chunk_shape": [1, 1]}})
+    return ARRAY
+
+
+@case
+def claims_of_chunks(folder):
+    zarr(folder, shape=[1 << 30, 1 << 20], chunk_grid={"name": "regular", "configuration": {"chunk_shape": [1 << 30, 1 << 20]}})
+    (folder / "a.zarr/c/0").mkdir(parents=True)
+    (folder / "a.zarr/c/0/0").write_bytes(b"\0" * 100)
+    return ARRAY
+
+
+@case
+def filters_that_change_the_type(folder):
+    (folder / "a.zarr").mkdir()
+    (folder / "a.zarr/.zarray").write_text(json.dumps({
+        "zarr_format": 2, "shape": [4, 4], "chunks": [2, 2], "dtype": "<f8", "fill_value": 0, "order": "F", "compressor": None,
+        "filters": [{"id": "astype", "encode_dtype": "|u1", "decode_dtype": "<f8"},
+                    {"id": "delta", "dtype": "<f4", "astype": "<i2"}]}))
+    (folder / "a.zarr/0.0").write_bytes(bytes(range(64)))
+    return ["info a.zarr", "cat a.zarr"]
+
+
+@case
+def bomb_in_a_chunk(folder):
+    zarr(folder, codecs=[{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "gzip", "configuration": {"level": 1}}])
+    (folder / "a.zarr/c/0").mkdir(parents=True)
+    (folder / "a.zarr/c/0/0").write_bytes(gzip.compress(b"\0" * (32 << 20)) * 16)
+    return ARRAY
+
+
+@case
+def bomb_of_idx(folder):
+    (folder / "m").mkdir()
+    piece = gzip.compress(b"\0" * (32 << 20))
+    head = gzip.compress(struct.pack(">4B3I", 0, 0, 8, 3, 600000, 28, 28))
+    (folder / "m/train-images-idx3-ubyte.gz").write_bytes(head + piece * 16)
+    (folder / "m/train-labels-idx1-ubyte.gz").write_bytes(gzip.compress(struct.pack(">4BI", 0, 0, 8, 1, 600000)) + piece)
+    return ["info mnist:m", "bench --dataset mnist:m --memory-budget 8MiB --num-batches 2 --num-epochs 1 --train-step-time 0",
+            "convert mnist:m to -q"]
+
+
+def jpeg_of_scans(side, scans):
+    """A progressive JPEG of one component: after its one DC scan, SCANS scans of AC coefficients that say nothing in few bytes."""
+    blocks = (side // 8) ** 2
+    parts = [b"\xff\xd8", b"\xff\xdb\0\x43\0" + b"\1" * 64, b"\xff\xc2" + struct.pack(">HBHHB3B", 11, 8, side, side, 1, 1, 0x11, 0),
+             b"\xff\xc4" + struct.pack(">HB", 20, 0x00) + b"\1" + b"\0" * 15 + b"\0",
+             b"\xff\xc4" + struct.pack(">HB", 20, 0x10) + b"\1" + b"\0" * 15 + b"\xe0",
+             b"\xff\xda" + struct.pack(">HB2B3B", 8, 1, 1, 0x00, 0, 0, 0), b"\0" * (blocks // 8 + 1)]
+    for i in range(scans):
+        at = 1 + i % 63
+        parts += [b"\xff\xda" + struct.pack(">HB2B3B", 8, 1, 1, 0x00, at, at, 0), b"\0" * (blocks // 16384 * 15 // 8 + 4)]
+    return b"".join(parts) + b"\xff\xd9"
+
+
+PICTURES = ["info images:p", "convert p to --max-side 8 -q",
+            "bench --dataset images:p --transforms resize(8),to_float --batch-size 1 --num-batches 2 --num-epochs 1 --train-step-time 0"]
+
+
+@case
+def jpeg_of_many_scans(folder):
+    (folder / "p/a").mkdir(parents=True)
+    (folder / "p/a/1.jpg").write_bytes(jpeg_of_scans(7680, 99))
+    return PICTURES
+
+
+@case
+def jpeg_of_scans_without_end(folder):
+    (folder / "p/a").mkdir(parents=True)
+    (folder / "p/a/1.jpg").write_bytes(jpeg_of_scans(4096, 20000))
+    return PICTURES
+
+
+@case
+def png_of_zeros(folder):
+    def chunk(name, data):
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+    (folder / "p/a").mkdir(parents=True)
+    data = zlib.compress(b"\0" * (64 << 20), 9)
+    (folder / "p/a/1.png").write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 60000, 60000, 8, 2, 0, 0, 0)) +
+                                       chunk(b"IDAT", data) + chunk(b"IEND", b""))
+    return PICTURES
+
+
+@case
+def links_in_circles(folder):
+    (folder / "p/a").mkdir(parents=True)
+    (folder / "p/a/up").symlink_to("..")
+    (folder / "p/a/1.jpg").write_bytes(b"no picture")
+    return ["info images:p", "info p", "convert p to -q"]
+
+
+@case
+def links_in_nests(folder):
+    """2^24 paths by 24 folders."""
+    for i in range(24):
+        (folder / f"p/{i}").mkdir(parents=True)
+        for name in "ab":
+            (folder / f"p/{i}/{name}").symlink_to(f"../{i + 1}")
+    (folder / "p/24").mkdir()
+    return ["info images:p/0", "info p"]
+
+
+@case
+def links_of_groups_in_circles(folder):
+    (folder / "g.zarr/a").mkdir(parents=True)
+    for name in ("g.zarr", "g.zarr/a"):
+        (folder / name / "zarr.json").write_text('{"zarr_format":3,"node_type":"group","attributes":{}}')
+    (folder / "g.zarr/a/b").symlink_to("..")
+    (folder / "g.zarr/a/c").symlink_to("..")
+    return ["info g.zarr"]
+
+
+@case
+def links_out_of_the_root(folder):
+    (folder / "p/a").mkdir(parents=True)
+    (folder / "p/a/1.jpg").symlink_to("../../../victim")
+    (folder / "to").symlink_to("..")
+    return ["info images:p", "convert p to -q"]
+
+
+@case
+def lists_that_leave(folder):
+    (folder / "p/a").mkdir(parents=True)
+    (folder / "p/list.txt").write_text(".//../../victim 0\n..//victim 1\n/etc/passwd 2\n./../victim 3\n")
+    return ["info images:p?list=list.txt", "bench --dataset images:p?list=list.txt --num-batches 1 --num-epochs 1 --train-step-time 0"]
+
+
+@case
+def journal_that_names_others(folder):
+    (folder / "p/a").mkdir(parents=True)
+    (folder / "to/.stoker-convert").mkdir(parents=True)
+    for name in ("to/.stoker-convert/journal", "to/.stoker-journal", "to/.stoker-convert.journal"):
+        (folder / name).write_text("stoker-convert 1\nold ../victim\nold ../../victim\nold /victim\ndone ../victim 1 2 3 4 5 6 7\n")
+    return ["convert p to -q", "convert p to -q --mode overwrite"]
+
+
+@case
+def logs_with_controls(folder):
+    bad = "\\u001b]0;owned\\u0007\\u001b[2J\\u009b31m"
+    lines = [f'{{"event": "run start", "time": 1, "locals": {{"source": "{bad}", "num_epochs": 1, "batch_size": 16}}}}']
+    lines += [f'{{"event": "{bad} start", "time": {i}, "{bad}": "{bad}"}}' for i in range(2, 40)]
+    lines += [f'{{"event": "training start", "time": {i}, "wait": 1e308}}' for i in range(40, 60)]
+    (folder / "a.log").write_text("\n".join(lines) + "\n")
+    (folder / "raw.log").write_bytes(b'{"event": "\x1b[2J\xc2\x9b31m", "time": 1}\n' * 50)
+    return ["report a.log", "report raw.log", "report a.log raw.log", "info a.log"]
+
+
+@case
+def names_with_controls(folder):
+    (folder / "p/\x1b[2Ja").mkdir(parents=True)
+    (folder / "p/\x1b[2Ja/\x07\u009b31m.jpg").write_bytes(b"no picture")
+    return ["info images:p", "convert p to -q", "info p"]
+
+
+@case
+def lines_without_end(folder):
+    (folder / "a.log").write_bytes(b'{"event": "' + b"x" * (80 << 20))
+    (folder / "big.yaml").write_bytes(b"a: &a [x,x]\n" + b"".join(b"a%d: &a%d [*a,*a]\n" % (i, i) for i in range(10000)))
+    return ["report a.log", "train --config big.yaml", "bench --config big.yaml"]
+
+
+@case
+def npy_that_claims(folder):
+    head = b"{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000, 1000000), }"
+    (folder / "a.npy").write_bytes(b"\x93NUMPY\1\0" + struct.pack("<H", len(head)) + head)
+    long = b"{'descr': " + b"[" * 60000 + b"}"
+    (folder / "b.npy").write_bytes(b"\x93NUMPY\2\0" + struct.pack("<I", len(long)) + long)
+    return ["info npy:a.npy", "cat a.npy", "info npy:b.npy", "cat b.npy"]
+
+
+@case
+def safetensors_that_claims(folder):
+    head = json.dumps({f"t{i}": {"dtype": "F32", "shape": [1 << 40], "data_offsets": [0, 1 << 42]} for i in range(1000)}).encode()
+    (folder / "a.safetensors").write_bytes(struct.pack("<Q", len(head)) + head)
+    (folder / "b.safetensors").write_bytes(struct.pack("<Q", 1 << 62) + b"{}")
+    return ["info a.safetensors", "info b.safetensors", "train --dataset digits: --ckpt-path a.safetensors"]
+
+
+# Where an input of a fuzz target stands as a file, and what reads it there.
+CORPORA = {
+    "jpeg": ("p/a/1.jpg", PICTURES[:2]), "png": ("p/a/1.png", PICTURES[:2]), "npy": ("a.npy", ["cat a.npy", "info npy:a.npy"]),
+    "log": ("a.log", ["report a.log"]), "safetensors": ("a.safetensors", ["info a.safetensors"]),
+    "options": ("a.yaml", ["train --config a.yaml", "bench --config a.yaml"]),
+    "zarr_v3": ("a.zarr/zarr.json", ARRAY[:2]), "zarr_v2": ("a.zarr/.zarray", ARRAY[:2]),
+    "zarr_group": ("a.zarr/zarr.json", ["info a.zarr"]), "zarr_shard": ("a.zarr/c/0/0", ["info a.zarr"]),
+    "windows": ("a.zarr/zarr.json", ARRAY[:2]), "idx": ("m/train-images-idx3-ubyte", ["info mnist:m"]),
+    "cifar": ("m/test_batch.bin", ["info cifar10:m?split=test"]), "images_index": ("p/.stoker-index", ["info images:p"]),
+    "chain": ("a.zarr/zarr.json", ARRAY[:1]), "codecs": ("a.npy", ["cat a.npy"]),
+}
+# Bytes in front that a target takes for itself.
+AHEAD = {"npy": 3, "log": 1, "zarr_v3": 2, "zarr_v2": 2, "zarr_group": 1, "windows": 2, "idx": 3, "cifar": 2}
+
+
+def from_corpus(path, target):
+    def fill(folder):
+        name, commands = CORPORA.get(target, (path.name, [f"info {path.name}"]))
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(Path(path).read_bytes()[AHEAD.get(target, 0):])
+        return commands
+
+    fill.__name__ = f"corpus/{target}/{path.name}"
+    return fill
