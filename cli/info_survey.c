@@ -230,7 +230,7 @@ static void keep(const struct info_survey *survey, const stk_dataset *dataset, c
     write_survey(file, survey, dataset);
     bool good = !ferror(file);
     if (fclose(file) != 0 || !good || rename(partial, path) != 0)
-        unlink(partial);
+        cli_remove_partial(partial);
 }
 
 /* ---- Surveying ------------------------------------------------------------------------------- */

@@ -148,6 +148,11 @@ static bool sync_folder(const char *path)
     return good;
 }
 
+void cli_remove_partial(const char *path)
+{
+    unlink(path);
+}
+
 int cli_output_close(struct cli *cli, bool keep)
 {
     FILE *file = cli->out_below ? cli->out_below : cli->out;
@@ -172,7 +177,7 @@ int cli_output_close(struct cli *cli, bool keep)
         (rename(cli->out_partial, cli->out_path) != 0 || !sync_folder(cli->out_path)))
         code = fail_output(cli, "replace");
     else if (cli->out_partial && !(good && keep))
-        unlink(cli->out_partial);
+        cli_remove_partial(cli->out_partial);
     free(cli->out_partial);
     cli->out_partial = NULL;
     return code;

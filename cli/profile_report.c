@@ -175,7 +175,7 @@ static int write_one(const char *folder, const char *name, put_fn *put, const st
         return CLI_GO_ON;
     cli_error("cannot write '%s': %s; choose another --output-dir", path, strerror(errno));
     if (out)
-        remove(partial);
+        cli_remove_partial(partial);
     return CLI_FAILED;
 }
 

@@ -55,10 +55,12 @@ BANNED = {
     "exit": "a status", "_exit": "a status", "abort": "a status", "assert": "a status",
     **{"json_load" + way: "stk__json_parse(), which knows what a text will take"
        for way in ("s", "b", "f", "fd", "_file", "_callback")},
-    "getenv": "an option", "setenv": "nothing", "signal": "nothing", "sigaction": "nothing",
+    "unlink": "stk__remove_file()", "unlinkat": "stk__remove_file()", "rmdir": "stk__remove_folder()",
+    "remove": "stk__remove_file()", "getenv": "an option", "setenv": "nothing", "signal": "nothing", "sigaction": "nothing",
 }
 ALLOCATOR = {"malloc", "calloc", "realloc", "aligned_alloc", "posix_memalign", "free"}
-EXCEPTIONS = {("src/base/memory.c", name) for name in ALLOCATOR} | {("src/base/json.c", "json_loadb")}
+EXCEPTIONS = {("src/base/memory.c", name) for name in ALLOCATOR} | {("src/base/json.c", "json_loadb"),
+                                                                    ("src/base/remove.c", "unlinkat")}
 
 CODE = {".c", ".h", ".py", ".sh", ".cmake", ".cu", ".cuh", ".in", ".map"}
 NAMED = {"dev", "run", "CMakeLists.txt", ".clang-format", ".gitignore"}
@@ -185,6 +187,9 @@ def check_file(root, path):
         check_functions(path, text)
     if path.parts[0] == "cli" and str(path) not in PRINTERS:
         check_printers(path, text)
+    if path.parts[0] == "cli" and str(path) != "cli/output.c":
+        for m in re.finditer(r"(?<![\w.>])(unlink|unlinkat|rmdir|remove)\s*\(", strip(text)):
+            problem(path, line_of(strip(text), m.start()), f"{m.group(1)}() is not for commands: cli_remove_partial()")
     if path.parts[0] == "src":
         check_banned(path, text)
         if len(path.parts) == 3 and path.stem == path.parts[1] and path.suffix == ".h":

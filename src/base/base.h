@@ -253,6 +253,19 @@ stk_status stk__context_slot(stk_context *ctx,
                              stk_status (*use)(stk_context *ctx, stk__slot *slot, void *user),
                              void *user);
 
+/* ---- Removal (remove.c): the only caller of unlink() and its like ---- */
+
+/* Whether this names something in a folder itself: neither empty, "." nor "..", without '/'. */
+bool stk__is_plain_name(const char *name);
+/* Remove a file, or an empty folder, of an open folder. -1: errno; EINVAL: no plain name. What a
+ * file told is removed only where the folder is the run's own and the run, or one before it, made
+ * it. */
+int stk__remove_file(int folder, const char *name);
+int stk__remove_folder(int folder, const char *name);
+/* The same by a path that no file told. */
+int stk__remove_path(const char *path);
+int stk__remove_folder_path(const char *path);
+
 /* ---- Specs (spec.c) ---- */
 
 /*

@@ -74,7 +74,7 @@ static stk_status output_commit(output *out, stk_error *err)
     if (good && rename(out->partial, out->path) == 0)
         return STK_OK;
     stk_status status = fail_file("write", out->path, err);
-    unlink(out->partial);
+    stk__remove_path(out->partial);
     return status;
 }
 
@@ -83,16 +83,20 @@ static void output_abandon(output *out)
     if (out->fd < 0)
         return;
     close(out->fd);
-    unlink(out->partial);
+    stk__remove_path(out->partial);
     out->fd = -1;
 }
 
-/* Renames are safe once the folder is. */
-static stk_status sync_folder(const char *folder, stk_error *err)
+/* Renames are safe once the folder is, and a new folder once the one above it is. */
+static stk_status sync_folder(const char *folder, bool made, stk_error *err)
 {
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    stk_status status = fd >= 0 && fsync(fd) == 0 ? STK_OK : fail_file("make safe", folder, err);
+    int above = fd >= 0 && made ? openat(fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    bool good = fd >= 0 && fsync(fd) == 0 && (!made || (above >= 0 && fsync(above) == 0));
+    stk_status status = good ? STK_OK : fail_file("make safe", folder, err);
 
+    if (above >= 0)
+        close(above);
     if (fd >= 0)
         close(fd);
     return status;
@@ -260,10 +264,17 @@ static stk_status convert_splits(stk_conversion *c, stk_conversion_report *repor
 static stk_status idx_run(stk_conversion *c, const stk_convert_options *options, const void *own,
                           stk_conversion_report *report, stk_error *err)
 {
-    if (mkdir(c->target, 0777) != 0 && errno != EEXIST)
+    const bool made = mkdir(c->target, 0777) == 0;
+
+    if (!made && errno != EEXIST)
         return fail_file("make the folder", c->target, err);
-    STK_TRY(convert_splits(c, report, err));
-    return sync_folder(c->target, err);
+    stk_status status = convert_splits(c, report, err);
+    if (status == STK_OK)
+        status = sync_folder(c->target, made, err);
+    /* A folder with one split done is worth keeping: only an empty one goes. */
+    if (status != STK_OK && made)
+        stk__remove_folder_path(c->target);
+    return status;
 }
 
 static const char *const ignored[] = {

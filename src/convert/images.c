@@ -325,7 +325,7 @@ static void release(stk__images_run *run)
     stk_context *ctx = run->context;
 
     for (uint64_t i = 0; i < run->num_old; i++)
-        stk__free(ctx, run->old[i]);
+        stk__free(ctx, run->old[i].name);
     for (uint64_t i = 0; i < run->num_left_out; i++)
         stk__free(ctx, run->left_out[i].text);
     stk__free(ctx, run->old);

@@ -20,6 +20,12 @@ typedef struct stk__left_out {
     char *text; /* a line */
 } stk__left_out;
 
+/* A file that may be left of an earlier conversion. */
+typedef struct stk__old {
+    char *name;
+    uint64_t size; /* that it was written with */
+} stk__old;
+
 /* The conversion of a folder of pictures, shared by its threads. */
 typedef struct stk__images_run {
     stk_conversion *conversion;
@@ -36,8 +42,8 @@ typedef struct stk__images_run {
     /* One for each file. While workers run, a row is its worker's, then the committing thread's. */
     stk__done *done;
 
-    /* Names that may be left of an earlier conversion; guarded by `lock`. */
-    char **old;
+    /* Files that may be left of an earlier conversion; guarded by `lock`. */
+    stk__old *old;
     uint64_t num_old, room_old;
 
     atomic_uint_fast64_t next;
@@ -89,8 +95,9 @@ bool stk__images_step(stk__images_run *run, stk__picture_worker *worker);
 
 /* ---- Keeping (images_keep.c) ----------------------------------------------------------------- */
 
-/* A name that an earlier conversion has written. */
-stk_status stk__images_add_old(stk__images_run *run, const char *name, stk_error *err);
+/* A file of `size` bytes that an earlier conversion has written. */
+stk_status stk__images_add_old(stk__images_run *run, const char *name, uint64_t size,
+                               stk_error *err);
 /* Read the journal of an earlier run, and begin a new one. */
 stk_status stk__images_resume(stk__images_run *run, const stk__images_names *names, stk_error *err);
 /* Make what waits safe, give it its names and note it. One thread at a time. */

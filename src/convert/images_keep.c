@@ -10,7 +10,8 @@
 
 /* ---- Earlier runs ---------------------------------------------------------------------------- */
 
-stk_status stk__images_add_old(stk__images_run *run, const char *name, stk_error *err)
+stk_status stk__images_add_old(stk__images_run *run, const char *name, uint64_t size,
+                               stk_error *err)
 {
     bool good = true;
 
@@ -18,7 +19,7 @@ stk_status stk__images_add_old(stk__images_run *run, const char *name, stk_error
     pthread_mutex_lock(&run->lock);
     if (run->num_old == run->room_old) {
         uint64_t room = STK_MAX(16, 2 * run->room_old);
-        char **more = stk__realloc(run->context, run->old, room * sizeof *run->old);
+        stk__old *more = stk__realloc(run->context, run->old, room * sizeof *run->old);
         good = more;
         if (more) {
             run->old = more;
@@ -27,7 +28,7 @@ stk_status stk__images_add_old(stk__images_run *run, const char *name, stk_error
     }
     good = good && copy;
     if (good)
-        run->old[run->num_old++] = copy;
+        run->old[run->num_old++] = (stk__old){copy, size};
     pthread_mutex_unlock(&run->lock);
     if (good)
         return STK_OK;
@@ -52,14 +53,14 @@ static stk_status resume_done(void *user, const char *key, const stk__done *done
         return STK_OK;
     }
     STK_TRY(stk__images_name(key, done->renamed, name, err));
-    return stk__images_add_old(r->run, name, err);
+    return stk__images_add_old(r->run, name, done->size, err);
 }
 
-static stk_status resume_old(void *user, const char *name, stk_error *err)
+static stk_status resume_old(void *user, const char *name, uint64_t size, stk_error *err)
 {
     const resuming *r = user;
 
-    return stk__images_add_old(r->run, name, err);
+    return stk__images_add_old(r->run, name, size, err);
 }
 
 /* Nothing that was done counts: its files become old ones. */
@@ -74,7 +75,7 @@ static stk_status forget_done(stk__images_run *run, stk_error *err)
             continue;
         STK_TRY(stk__images_source(run, i, &store, key, err));
         STK_TRY(stk__images_name(key, done->renamed, name, err));
-        STK_TRY(stk__images_add_old(run, name, err));
+        STK_TRY(stk__images_add_old(run, name, done->size, err));
         *done = (stk__done){0};
     }
     return STK_OK;
@@ -94,7 +95,7 @@ static stk_status write_journal(stk__images_run *run, bool with_old, stk_error *
     stk__journal_close(&run->journal);
     STK_TRY(stk__journal_create(&run->target, &run->head, &run->journal, err));
     for (uint64_t i = 0; with_old && i < run->num_old; i++)
-        STK_TRY(stk__journal_old(&run->journal, run->old[i], err));
+        STK_TRY(stk__journal_old(&run->journal, run->old[i].name, run->old[i].size, err));
     for (uint64_t i = 0; i < run->total; i++) {
         if (!is_written(&run->done[i]))
             continue;
@@ -191,7 +192,7 @@ static stk_status write_errors(stk__images_run *run, stk_error *err)
     const stk__target *target = &run->target;
 
     if (!run->num_left_out)
-        return stk__target_remove(target, STK__TARGET_ERRORS, err);
+        return stk__target_remove_own(target, STK__TARGET_ERRORS, err);
     qsort(run->left_out, run->num_left_out, sizeof *run->left_out, by_index);
     int fd = stk__target_open_own(target, STK__TARGET_ERRORS ".new", O_WRONLY | O_CREAT | O_TRUNC);
     bool good = fd >= 0;
@@ -210,8 +211,9 @@ stk_status stk__images_finish(stk__images_run *run, const stk__images_names *nam
 {
     STK_TRY(stk__target_sync(&run->target, err));
     for (uint64_t i = 0; i < run->num_old; i++)
-        if (!stk__images_names_taken(run, names, run->old[i]))
-            STK_TRY(stk__target_remove(&run->target, run->old[i], err));
+        if (!stk__images_names_taken(run, names, run->old[i].name))
+            STK_TRY(stk__target_remove(&run->target, run->old[i].name, run->old[i].size, err));
+    run->target.kept = true;
     STK_TRY(write_errors(run, err));
     return write_journal(run, false, err);
 }

@@ -255,7 +255,7 @@ static stk_status replace_earlier(task *t, const stk__done *before, const stk__d
     if (before->kind == STK__DONE_NOT || before->renamed == now->renamed)
         return STK_OK;
     STK_TRY(stk__images_name(t->key, before->renamed, name, err));
-    return stk__images_add_old(t->run, name, err);
+    return stk__images_add_old(t->run, name, before->size, err);
 }
 
 static void process(task *t)

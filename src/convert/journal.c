@@ -8,15 +8,15 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/lines.h"
 #include "dataset/dataset.h"
 
-#define FIRST_LINE   "stoker-convert 1"
-#define MAX_WORD     (3 * STK_MAX_OBJECT_KEY)
-#define MAX_LINE     (MAX_WORD + 256)
-#define FLUSH_BYTES  (256u << 10)
-#define VALUE_SHOWN  64
-#define READ_BYTES   (64u << 10)
-#define DONE_NUMBERS 7
+#define FIRST_LINE  "stoker-convert 1"
+#define MAX_WORD    (3 * STK_MAX_OBJECT_KEY)
+#define MAX_LINE    (MAX_WORD + 256)
+#define FLUSH_BYTES (256u << 10)
+#define VALUE_SHOWN 64
+#define READ_BYTES  (64u << 10)
 
 /* ---- Words --------------------------------------------------------------------------------- */
 
@@ -104,11 +104,12 @@ stk_status stk__journal_done(stk__journal *journal, const char *key, const stk__
     return add_line(journal, line, err);
 }
 
-stk_status stk__journal_old(stk__journal *journal, const char *name, stk_error *err)
+stk_status stk__journal_old(stk__journal *journal, const char *name, uint64_t size, stk_error *err)
 {
-    char line[MAX_LINE] = "old ";
+    char line[MAX_LINE];
 
-    stk__journal_word(name, line + 4);
+    int n = snprintf(line, sizeof line, "old %" PRIu64 " ", size);
+    stk__journal_word(name, line + n);
     return add_line(journal, line, err);
 }
 
@@ -239,29 +240,59 @@ static void check_option(reader *r, char *rest)
                  value);
 }
 
+static stk_status refuse_line(const reader *r, stk_error *err)
+{
+    return stk__fail_at(err, STK_EFORMAT, STK_STAGE_CONVERT, STK__TARGET_JOURNAL, STK_NO_OFFSET,
+                        "the journal " STK__TARGET_JOURNAL
+                        " of the target %.200s has a line %llu that no conversion writes; choose "
+                        "another folder, or remove that file to have everything done anew",
+                        r->target->path, (unsigned long long)r->number);
+}
+
+/* A number and the blank behind it. */
+static bool take_number(char **rest, uint64_t most, uint64_t *out)
+{
+    const char *at = *rest;
+
+    if (!stk__take_uint(&at, out) || *out > most || !stk__take(&at, ' '))
+        return false;
+    *rest += at - *rest;
+    return true;
+}
+
+static bool take_time(char **rest, int64_t *out)
+{
+    const char *at = *rest;
+
+    if (!stk__take_int(&at, out) || !stk__take(&at, ' '))
+        return false;
+    *rest += at - *rest;
+    return true;
+}
+
 static stk_status take_done(reader *r, char *rest, stk_error *err)
 {
-    uint64_t numbers[DONE_NUMBERS];
+    stk__done done = {.earlier = true};
+    uint64_t kind, renamed;
 
-    for (int i = 0; i < DONE_NUMBERS; i++) {
-        char *end;
-        errno = 0;
-        numbers[i] = *rest == '-' ? (uint64_t)strtoll(rest, &end, 10) : strtoull(rest, &end, 10);
-        if (end == rest || *end != ' ' || errno)
-            return STK_OK;
-        rest = end + 1;
-    }
-    if (numbers[0] < STK__DONE_COPIED || numbers[0] > STK__DONE_ENCODED || !unword(rest))
-        return STK_OK;
-    stk__done done = {.kind = (uint8_t)numbers[0],
-                      .renamed = numbers[1],
-                      .source_size = numbers[2],
-                      .mtime_ns = (int64_t)numbers[3],
-                      .size = numbers[4],
-                      .sse = numbers[5],
-                      .samples = numbers[6],
-                      .earlier = true};
+    if (!take_number(&rest, STK__DONE_ENCODED, &kind) || kind < STK__DONE_COPIED ||
+        !take_number(&rest, 1, &renamed) || !take_number(&rest, UINT64_MAX, &done.source_size) ||
+        !take_time(&rest, &done.mtime_ns) || !take_number(&rest, UINT64_MAX, &done.size) ||
+        !take_number(&rest, UINT64_MAX, &done.sse) ||
+        !take_number(&rest, UINT64_MAX, &done.samples) || !unword(rest))
+        return refuse_line(r, err);
+    done.kind = (uint8_t)kind;
+    done.renamed = renamed;
     return r->lines->done(r->lines->user, rest, &done, err);
+}
+
+static stk_status take_old(reader *r, char *rest, stk_error *err)
+{
+    uint64_t size;
+
+    if (!take_number(&rest, UINT64_MAX, &size) || !unword(rest))
+        return refuse_line(r, err);
+    return r->lines->old(r->lines->user, rest, size, err);
 }
 
 static stk_status take_line(reader *r, stk_error *err)
@@ -269,16 +300,18 @@ static stk_status take_line(reader *r, stk_error *err)
     char *rest = strchr(r->line, ' ');
 
     if (!rest)
-        return STK_OK;
+        return refuse_line(r, err);
     *rest++ = 0;
+    if (strcmp(r->line, "done") == 0)
+        return take_done(r, rest, err);
+    if (strcmp(r->line, "old") == 0)
+        return take_old(r, rest, err);
     if (strcmp(r->line, "source") == 0)
         check_source(r, rest);
     else if (strcmp(r->line, "option") == 0)
         check_option(r, rest);
-    else if (strcmp(r->line, "done") == 0)
-        return take_done(r, rest, err);
-    else if (strcmp(r->line, "old") == 0 && unword(rest))
-        return r->lines->old(r->lines->user, rest, err);
+    else
+        return refuse_line(r, err);
     return STK_OK;
 }
 
@@ -307,6 +340,8 @@ static stk_status read_lines(reader *r, stk_error *err)
     }
     while (next_line(r)) {
         bool head = strncmp(r->line, "source ", 7) == 0 || strncmp(r->line, "option ", 7) == 0;
+        if (head && judged)
+            return refuse_line(r, err);
         if (!head && !judged) {
             STK_TRY(judge(r, err));
             judged = true;

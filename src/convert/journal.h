@@ -14,10 +14,11 @@
  *     source images /data/train
  *     option max_side 512
  *     done KIND RENAMED SOURCE_SIZE SOURCE_MTIME SIZE SSE SAMPLES KEY SUM
- *     old NAME SUM
+ *     old SIZE NAME SUM
  *
  * "old" are files of an earlier conversion that may have no place in this one: at its end they are
- * removed where nothing of their name was written. Bytes that would end a word are %XX.
+ * removed where nothing of their name was written and they still have that size. Bytes that would
+ * end a word are %XX. A whole line that is no such line was written by nobody: it is refused.
  */
 
 typedef enum stk__done_kind {
@@ -51,7 +52,7 @@ typedef struct stk__journal_head {
 /* What reading a journal gives, line by line. A status ends it. */
 typedef struct stk__journal_lines {
     stk_status (*done)(void *user, const char *key, const stk__done *done, stk_error *err);
-    stk_status (*old)(void *user, const char *name, stk_error *err);
+    stk_status (*old)(void *user, const char *name, uint64_t size, stk_error *err);
     void *user;
 } stk__journal_lines;
 
@@ -77,7 +78,8 @@ stk_status stk__journal_create(const stk__target *target, const stk__journal_hea
                                stk__journal *journal, stk_error *err);
 stk_status stk__journal_done(stk__journal *journal, const char *key, const stk__done *done,
                              stk_error *err);
-stk_status stk__journal_old(stk__journal *journal, const char *name, stk_error *err);
+stk_status stk__journal_old(stk__journal *journal, const char *name, uint64_t size,
+                            stk_error *err);
 stk_status stk__journal_commit(stk__journal *journal, stk_error *err);
 /* Write the lines added since, and make them safe. */
 stk_status stk__journal_sync(stk__journal *journal, stk_error *err);

@@ -29,6 +29,8 @@ stk_status stk__target_fail(const stk__target *target, const char *verb, const c
         remedy = "; choose a folder that you may write";
     else if (error == EXDEV)
         remedy = "; all folders below the target must lie on one file system";
+    else if (error == ENOTDIR || error == ELOOP)
+        remedy = "; a link or a file lies where a folder belongs, and links are not followed";
     return stk__fail_at(err, error == EDQUOT ? STK_ENOSPC : stk__status_of_errno(error),
                         STK_STAGE_CONVERT, name, STK_NO_OFFSET, "could not %s %s%s%s: %s%s", verb,
                         *name == '/' || name == target->path ? "" : "the target's file ", shown, "",
@@ -136,16 +138,13 @@ stk_status stk__target_open(stk_context *ctx, const char *path, const char *sour
                             stk__target *target, stk_error *err)
 {
     *target = (stk__target){.context = ctx, .path = path, .root = -1, .parts = -1};
-    bool made = mkdir(path, 0777) == 0;
-    if (!made && errno != EEXIST)
+    target->made = mkdir(path, 0777) == 0;
+    if (!target->made && errno != EEXIST)
         return stk__target_fail(target, "make the folder", path, err);
     target->root = open(path, FOLDER);
     if (target->root < 0)
         return stk__target_fail(target, "open the folder", path, err);
-    stk_status status = check_target(target, source, overwrite, err);
-    if (status != STK_OK && made)
-        rmdir(path);
-    return status;
+    return check_target(target, source, overwrite, err);
 }
 
 /* ---- Parts --------------------------------------------------------------------------------- */
@@ -161,7 +160,7 @@ static void remove_parts(const stk__target *target)
         return;
     for (struct dirent *entry; (entry = readdir(folder));)
         if (*entry->d_name >= '0' && *entry->d_name <= '9')
-            unlinkat(target->parts, entry->d_name, 0);
+            stk__remove_file(target->parts, entry->d_name);
     closedir(folder);
 }
 
@@ -181,7 +180,12 @@ void stk__target_close(stk__target *target)
     if (target->parts >= 0) {
         remove_parts(target);
         close(target->parts);
-        unlinkat(target->root, STK__TARGET_PARTS, AT_REMOVEDIR);
+        stk__remove_folder(target->root, STK__TARGET_PARTS);
+    }
+    if (target->root >= 0 && target->made && !target->kept) {
+        stk__remove_file(target->root, STK__TARGET_JOURNAL ".new");
+        stk__remove_file(target->root, STK__TARGET_JOURNAL);
+        stk__remove_folder_path(target->path);
     }
     if (target->root >= 0)
         close(target->root);
@@ -256,7 +260,7 @@ void stk__target_drop(const stk__target *target, uint64_t number)
     char name[24];
 
     part_name(number, name);
-    unlinkat(target->parts, name, 0);
+    stk__remove_file(target->parts, name);
 }
 
 stk_status stk__target_sync(const stk__target *target, stk_error *err)
@@ -266,59 +270,114 @@ stk_status stk__target_sync(const stk__target *target, stk_error *err)
                : stk__target_fail(target, "make safe what was written to", target->path, err);
 }
 
-/* Step into a folder, made where it is missing; a link is not followed. */
-static int enter(int parent, const char *name)
-{
-    int fd = openat(parent, name, FOLDER | O_NOFOLLOW);
+/* ---- Names below the folder ------------------------------------------------------------------ */
 
-    if (fd >= 0 || errno != ENOENT)
+/* Step into a folder, made where it is missing and `make`; a link is not followed. */
+static int enter(int parent, const char *name, bool make)
+{
+    if (!stk__is_plain_name(name)) {
+        errno = EINVAL;
+        return -1;
+    }
+    int fd = openat(parent, name, FOLDER | O_NOFOLLOW);
+    if (fd >= 0 || errno != ENOENT || !make)
         return fd;
     if (mkdirat(parent, name, 0777) != 0 && errno != EEXIST)
         return -1;
     return openat(parent, name, FOLDER | O_NOFOLLOW);
 }
 
-stk_status stk__target_name(const stk__target *target, uint64_t number, const char *name,
-                            stk_error *err)
+/* Open the folder in which `name` lies; *last, within `path`, is what it is called there. -1:
+ * errno. Every way from a name to a file of the target leads through here. */
+static int open_folder(const stk__target *target, const char *name, bool make,
+                       char path[STK_MAX_OBJECT_KEY], const char **last)
 {
-    char part[24], path[STK_MAX_OBJECT_KEY];
-    const char *at = path;
-    stk_status status = STK_OK;
+    char *at = path, *slash;
 
-    part_name(number, part);
-    snprintf(path, sizeof path, "%s", name);
+    if (snprintf(path, STK_MAX_OBJECT_KEY, "%s", name) >= STK_MAX_OBJECT_KEY ||
+        strncmp(name, STK__TARGET_OWN, strlen(STK__TARGET_OWN)) == 0) {
+        errno = EINVAL;
+        return -1;
+    }
     int fd = fcntl(target->root, F_DUPFD_CLOEXEC, 0);
-    for (char *slash; fd >= 0 && (slash = strchr(at, '/')); at = slash + 1) {
+    for (; fd >= 0 && (slash = strchr(at, '/')); at = slash + 1) {
         *slash = 0;
-        int inner = enter(fd, at);
-        int error = errno;
+        int inner = enter(fd, at, make), error = errno;
         close(fd);
         errno = error;
         fd = inner;
     }
+    if (fd >= 0 && !stk__is_plain_name(at)) {
+        close(fd);
+        errno = EINVAL;
+        fd = -1;
+    }
+    *last = at;
+    return fd;
+}
+
+stk_status stk__target_name(stk__target *target, uint64_t number, const char *name, stk_error *err)
+{
+    char part[24], path[STK_MAX_OBJECT_KEY];
+    const char *last;
+    stk_status status = STK_OK;
+
+    part_name(number, part);
+    int fd = open_folder(target, name, true, path, &last);
     if (fd < 0)
         return stk__target_fail(target, "make the folder of", name, err);
-    if (renameat(target->parts, part, fd, at) != 0)
+    if (renameat(target->parts, part, fd, last) != 0)
         status = stk__target_fail(target, "give its name to", name, err);
     close(fd);
+    target->kept |= status == STK_OK;
     return status;
 }
 
-/* ---- Other files --------------------------------------------------------------------------- */
-
-bool stk__target_size(const stk__target *target, const char *name, uint64_t *size)
+static bool size_in(int folder, const char *name, uint64_t *size)
 {
     struct stat st;
 
-    if (fstatat(target->root, name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(st.st_mode))
+    if (fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(st.st_mode))
         return false;
     *size = (uint64_t)st.st_size;
     return true;
 }
 
-stk_status stk__target_remove(const stk__target *target, const char *name, stk_error *err)
+bool stk__target_size(const stk__target *target, const char *name, uint64_t *size)
 {
-    if (unlinkat(target->root, name, 0) == 0 || errno == ENOENT)
+    char path[STK_MAX_OBJECT_KEY];
+    const char *last;
+
+    int fd = open_folder(target, name, false, path, &last);
+    if (fd < 0)
+        return false;
+    bool there = size_in(fd, last, size);
+    close(fd);
+    return there;
+}
+
+stk_status stk__target_remove(const stk__target *target, const char *name, uint64_t size,
+                              stk_error *err)
+{
+    char path[STK_MAX_OBJECT_KEY];
+    const char *last;
+    uint64_t is;
+    stk_status status = STK_OK;
+
+    int fd = open_folder(target, name, false, path, &last);
+    if (fd < 0)
+        return STK_OK;
+    if (size_in(fd, last, &is) && is == size && stk__remove_file(fd, last) != 0 && errno != ENOENT)
+        status = stk__target_fail(target, "remove", name, err);
+    close(fd);
+    return status;
+}
+
+/* ---- Files of our own ------------------------------------------------------------------------ */
+
+stk_status stk__target_remove_own(const stk__target *target, const char *name, stk_error *err)
+{
+    if (stk__remove_file(target->root, name) == 0 || errno == ENOENT)
         return STK_OK;
     return stk__target_fail(target, "remove", name, err);
 }

@@ -20,6 +20,8 @@ typedef struct stk__target {
     const char *path; /* the caller's, for messages */
     int root, parts;  /* -1: not open */
     bool has_journal; /* when it was opened */
+    bool made;        /* the folder, by this run */
+    bool kept;        /* something in it is worth keeping: the folder stays */
 } stk__target;
 
 /*
@@ -30,7 +32,8 @@ typedef struct stk__target {
  */
 stk_status stk__target_open(stk_context *ctx, const char *path, const char *source, bool overwrite,
                             stk__target *target, stk_error *err);
-/* Remove parts that are left, and unlock. */
+/* Remove parts that are left, and unlock; a folder that this run made goes if nothing is in it but
+ * its journal. */
 void stk__target_close(stk__target *target);
 /* Remove the parts of an interrupted conversion, and make ready for new ones. */
 stk_status stk__target_begin(stk__target *target, stk_error *err);
@@ -41,14 +44,22 @@ stk_status stk__target_write(const stk__target *target, uint64_t number, const v
 /* Make everything written so far safe. */
 stk_status stk__target_sync(const stk__target *target, stk_error *err);
 /* Give a part its name below the folder, making folders on the way. */
-stk_status stk__target_name(const stk__target *target, uint64_t number, const char *name,
+stk_status stk__target_name(stk__target *target, uint64_t number, const char *name,
                             stk_error *err);
 void stk__target_drop(const stk__target *target, uint64_t number);
 
+/*
+ * Names below the folder, here and above, are plain names parted by '/': one with "..", one that
+ * leads through a link, and one of a file of our own are refused, so nothing outside is touched.
+ */
 /* Size of a file that is there; false: it is not, or is none. */
 bool stk__target_size(const stk__target *target, const char *name, uint64_t *size);
-/* Remove a file; one that is not there is well. */
-stk_status stk__target_remove(const stk__target *target, const char *name, stk_error *err);
+/* Remove a picture that an earlier conversion wrote: a file of `size` bytes. What is not there, or
+ * is something else, is left alone. */
+stk_status stk__target_remove(const stk__target *target, const char *name, uint64_t size,
+                              stk_error *err);
+/* Remove a file of our own in the folder; one that is not there is well. */
+stk_status stk__target_remove_own(const stk__target *target, const char *name, stk_error *err);
 /* Open a file of our own in the folder. -1: errno. */
 int stk__target_open_own(const stk__target *target, const char *name, int flags);
 /* Put `name`.new, written and closed by the caller after an fsync, in the place of `name`. */

@@ -39,7 +39,7 @@ static void put_abandon(stk_put *base)
 {
     file_put *put = (file_put *)base;
 
-    unlinkat(put->folder, put->temporary, 0);
+    stk__remove_file(put->folder, put->temporary);
     release(put);
 }
 
@@ -109,7 +109,7 @@ static stk_status put_commit(stk_put *base, stk_error *err)
     stk_status status = make_durable(put, err);
 
     if (put->temporary[0])
-        unlinkat(put->folder, put->temporary, 0);
+        stk__remove_file(put->folder, put->temporary);
     stk__file_forget(put->store, put->key, NULL);
     release(put);
     return status;
@@ -219,7 +219,7 @@ stk_status stk__file_remove(stk_store *base, const char *key, stk_error *err)
     int folder = open_folder(store, copy, false, &name);
     if (folder < 0)
         return stk__file_fail(store, err, "remove", key, errno);
-    if (unlinkat(folder, name, 0) < 0)
+    if (stk__remove_file(folder, name) < 0)
         status = stk__file_fail(store, err, "remove", key, errno);
     else if (sync_folder(folder) < 0)
         status = stk__file_fail(store, err, "make durable the folder of", key, errno);

@@ -57,7 +57,7 @@ static int system_link(void *user, const char *from, const char *to)
 
 static int system_unlink(void *user, const char *path)
 {
-    return unlink(path);
+    return stk__remove_path(path);
 }
 
 static int system_mkdir(void *user, const char *path, mode_t mode)
@@ -457,7 +457,7 @@ void stk__durable_sweep(const char *folder)
         if (fd < 0)
             continue;
         if (flock(fd, LOCK_EX | LOCK_NB) == 0)
-            unlinkat(dirfd(dir), entry->d_name, 0);
+            stk__remove_file(dirfd(dir), entry->d_name);
         close(fd);
     }
     closedir(dir);

@@ -135,12 +135,19 @@ static stk_status load_state_dict(stk_callback *callback, const stk_restorer *fr
 {
     early_stopping *self = (early_stopping *)callback;
     const char *text = stk_restorer_text(from, "state");
+    uint64_t reason = 0;
+    const stk__line lines[] = {
+        {"wait_count", STK__LINE_UINT, .to = &self->wait_count},
+        {"stopped_epoch", STK__LINE_UINT, .to = &self->stopped_epoch},
+        {"reason", STK__LINE_UINT, .to = &reason, .most = NON_FINITE_METRIC},
+        {"best_score", STK__LINE_DOUBLE, .to = &self->best},
+    };
 
     if (!text)
         return STK_OK;
-    stk__text_uint(text, "wait_count", &self->wait_count);
-    stk__text_uint(text, "stopped_epoch", &self->stopped_epoch);
-    stk__text_double(text, "best_score", &self->best);
+    STK_TRY(stk__lines_read(callback->context, "the state of early_stopping", text, lines,
+                            STK_COUNT(lines), err));
+    self->reason = (stopping_reason)reason;
     return STK_OK;
 }
 

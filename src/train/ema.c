@@ -76,11 +76,18 @@ static stk_status load_state_dict(stk_callback *callback, const stk_restorer *fr
 {
     ema *self = (ema *)callback;
     const char *text = stk_restorer_text(from, "state");
-    uint64_t begun;
+    uint64_t begun = 0;
+    const stk__line lines[] = {
+        {"begun", STK__LINE_UINT, .to = &begun, .most = 1},
+        {"latest", STK__LINE_UINT, .to = &self->latest},
+    };
 
-    if (!text || !stk__text_uint(text, "begun", &begun) || !begun)
+    if (!text)
         return STK_OK;
-    stk__text_uint(text, "latest", &self->latest);
+    STK_TRY(
+        stk__lines_read(callback->context, "the state of ema", text, lines, STK_COUNT(lines), err));
+    if (!begun)
+        return STK_OK;
     self->begun = true;
     /* The module is made and not yet loaded: it says names and sizes. */
     STK_TRY(stk__copy_take(&self->mean, self->module, STK_STATE_PARAMETER, err));

@@ -2,9 +2,11 @@
 /* Metrics in a checkpoint: means that are half done go on where they were. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "train/train.h"
+#define ALL_FLAGS                                                                                  \
+    (STK_ON_STEP | STK_ON_EPOCH | STK_PROG_BAR | STK_NO_LOGGER | STK_REDUCE_SUM | STK_REDUCE_MIN | \
+     STK_REDUCE_MAX)
 
 static uint64_t bits_of(double value)
 {
@@ -32,72 +34,52 @@ void stk__metrics_write(stk_trainer *t, stk__text *text)
                           bits_of(atomic_load(&m->items[i]->value)), m->items[i]->name);
 }
 
-/* The name at the end of a line. */
-static bool name_at(const char *at, char *name, size_t size)
-{
-    const size_t length = strcspn(at, "\n");
-
-    if (length == 0 || length >= size)
-        return false;
-    memcpy(name, at, length);
-    name[length] = 0;
-    return true;
-}
-
-static stk_status damaged(const char *line, stk_error *err)
+static stk_status damaged(const char *value, stk_error *err)
 {
     return stk__fail(err, STK_EFORMAT, STK_STAGE_TRAIN,
-                     "the checkpoint's metrics cannot be read at \"%.40s\"", line);
+                     "the metrics of the checkpoint cannot be read at \"%.40s\"", value);
 }
 
-static stk_status read_slot(stk_trainer *t, const char *line, stk_error *err)
+static bool take_flag(const char **at, bool *out)
 {
-    stk__metric_slot *slot;
-    char name[300], *end;
-    double last, sum, weight;
-    const uint32_t flags = (uint32_t)strtoul(line, &end, 10);
+    *out = **at == '1';
+    return (stk__take(at, '0') || stk__take(at, '1')) && stk__take(at, ' ');
+}
 
-    if (*end != ' ' || (end[1] != '0' && end[1] != '1') || end[2] != ' ')
-        return damaged(line, err);
-    const bool fresh = end[1] == '1';
-    const char *at = end + 3;
-    if (strcspn(at, "\n") < 51 || !stk__text_bits(at, &last) || !stk__text_bits(at + 17, &sum) ||
-        !stk__text_bits(at + 34, &weight) || !name_at(at + 51, name, sizeof name))
-        return damaged(line, err);
-    STK_TRY(stk__metrics_slot(t, name, flags, &slot, err));
+stk_status stk__metrics_read_slot(void *trainer, const char *value, stk_error *err)
+{
+    stk_trainer *t = trainer;
+    stk__metric_slot *slot;
+    const char *at = value;
+    double last, sum, weight;
+    uint64_t flags;
+    bool fresh;
+
+    if (!stk__take_uint(&at, &flags) || (flags & ~(uint64_t)ALL_FLAGS) || !stk__take(&at, ' ') ||
+        !take_flag(&at, &fresh) || !stk__take_double(&at, &last) || !stk__take(&at, ' ') ||
+        !stk__take_double(&at, &sum) || !stk__take(&at, ' ') || !stk__take_double(&at, &weight) ||
+        !stk__take(&at, ' ') || !*at || !(weight >= 0))
+        return damaged(value, err);
+    STK_TRY(stk__metrics_slot(t, at, (uint32_t)flags, &slot, err));
     slot->last = last;
     slot->sum = sum;
     slot->weight = weight;
     slot->fresh = fresh;
-    /* The name lies on this function's stack. */
+    /* The name is the text's, which goes. */
     slot->key.pointer = NULL;
     return STK_OK;
 }
 
-static stk_status read_value(stk_trainer *t, const char *line, stk_error *err)
+stk_status stk__metrics_read_value(void *trainer, const char *value, stk_error *err)
 {
-    char name[400];
-    double value;
+    const char *at = value;
+    double number;
+    bool prog_bar;
 
-    if ((*line != '0' && *line != '1') || line[1] != ' ' || strcspn(line, "\n") <= 19 ||
-        !stk__text_bits(line + 2, &value) || !name_at(line + 19, name, sizeof name))
-        return damaged(line, err);
-    return stk__metric_set(t, name, value, *line == '1')
+    if (!take_flag(&at, &prog_bar) || !stk__take_double(&at, &number) || !stk__take(&at, ' ') ||
+        !*at)
+        return damaged(value, err);
+    return stk__metric_set(trainer, at, number, prog_bar)
                ? STK_OK
-               : stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for the metric '%s'", name);
-}
-
-stk_status stk__metrics_read(stk_trainer *t, const char *text, stk_error *err)
-{
-    t->at.phase = STK_PHASE_TRAIN;
-    t->at.dataloader_idx = 0;
-    for (const char *line = text; line && *line;) {
-        if (strncmp(line, "slot ", 5) == 0)
-            STK_TRY(read_slot(t, line + 5, err));
-        else if (strncmp(line, "value ", 6) == 0)
-            STK_TRY(read_value(t, line + 6, err));
-        line = strchr(line, '\n');
-        line = line ? line + 1 : NULL;
-    }
-    return STK_OK;
+               : stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for the metric '%s'", at);
 }

@@ -307,6 +307,10 @@ static stk_status setup(stk_callback *callback, stk_trainer *t, const stk_moment
                               : stk__format(t->ctx, "%s/checkpoints", stk_trainer_log_dir(t));
     if (!self->dir)
         return stk__callback_no_memory("model_checkpoint", err);
+    if (strchr(self->dir, '\n'))
+        return stk__fail_at(err, STK_EINVAL, STK_STAGE_TRAIN, "dirpath", STK_NO_OFFSET,
+                            "model_checkpoint: a folder with a line break in its name cannot be "
+                            "noted in a checkpoint; choose another dirpath");
     warn_if_not_empty(t->ctx, self->dir);
     return STK_OK;
 }

@@ -3,8 +3,12 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
+#include "train/checkpoint_file.h"
 #include "train/model_checkpoint.h"
+#include "train/safetensors.h"
+#include "train/state.h"
 
 #define AT(member) offsetof(stk__model_checkpoint_options, member)
 
@@ -196,22 +200,60 @@ stk_status stk__model_checkpoint_state(stk_callback *callback, stk_saver *to, st
     return stk__callback_save_text(to, &text, err);
 }
 
-static stk_status load_kept(stk__model_checkpoint *self, const char *text, stk_error *err)
+/*
+ * Whether a path that a checkpoint told is this run's to replace and to remove: a plain name in the
+ * folder that checkpoints go to, of a checkpoint that the same callback of a run has put there.
+ */
+static bool is_own(const stk__model_checkpoint *self, const stk_restorer *from, const char *path)
 {
-    for (const char *at = text; (at = stk__text_find(at, "kept"));) {
-        double score;
-        if (strcspn(at, "\n") < 18 || !stk__text_bits(at, &score))
-            break;
-        char *path = stk__format(self->base.context, "%.*s", (int)strcspn(at + 17, "\n"), at + 17);
-        if (!path)
-            return stk__callback_no_memory("model_checkpoint", err);
-        STK_TRY(stk__model_checkpoint_keep(self, path, score, err));
-        at = strchr(at, '\n');
-        if (!at)
-            break;
-        at++;
-    }
-    return STK_OK;
+    stk_context *ctx = self->base.context;
+    const size_t length = strlen(self->dir);
+    stk__safetensors_file file;
+    char key[512];
+    struct stat st;
+
+    if (strncmp(path, self->dir, length) != 0 || path[length] != '/' ||
+        !stk__is_plain_name(path + length + 1) || lstat(path, &st) != 0 || !S_ISREG(st.st_mode) ||
+        stk__safetensors_file_open(ctx, path, &file, NULL) != STK_OK)
+        return false;
+    snprintf(key, sizeof key, "%sstate", from->prefix);
+    const char *text = stk__safetensors_find_text(&file.parsed, key);
+    const bool own = text && strncmp(text, "dirpath ", 8) == 0 &&
+                     strncmp(text + 8, self->dir, length) == 0 && text[8 + length] == '\n' &&
+                     stk__safetensors_find_text(&file.parsed, STK__CHECKPOINT_HASH);
+    stk__safetensors_file_close(&file);
+    return own;
+}
+
+typedef struct loading {
+    stk__model_checkpoint *self;
+    const stk_restorer *from;
+    bool same; /* the folder */
+} loading;
+
+static stk_status load_kept(void *user, const char *value, stk_error *err)
+{
+    const loading *l = user;
+    double score;
+
+    if (!stk__take_double(&value, &score) || !stk__take(&value, ' '))
+        return stk__fail(err, STK_EFORMAT, STK_STAGE_TRAIN,
+                         "the state of model_checkpoint cannot be read: a score that is none");
+    if (!l->same || !is_own(l->self, l->from, value))
+        return STK_OK;
+    char *path = stk__strdup(l->self->base.context, value);
+    return path ? stk__model_checkpoint_keep(l->self, path, score, err)
+                : stk__callback_no_memory("model_checkpoint", err);
+}
+
+/* Have `to` be a path that the checkpoint told, if it is this run's own. */
+static void take_own(const loading *l, char **to, char **told)
+{
+    if (!*told || !**told || !is_own(l->self, l->from, *told))
+        return;
+    stk__free(l->self->base.context, *to);
+    *to = *told;
+    *told = NULL;
 }
 
 stk_status stk__model_checkpoint_load(stk_callback *callback, const stk_restorer *from,
@@ -220,32 +262,36 @@ stk_status stk__model_checkpoint_load(stk_callback *callback, const stk_restorer
     stk__model_checkpoint *self = (stk__model_checkpoint *)callback;
     const char *text = stk_restorer_text(from, "state");
     stk_context *ctx = callback->context;
+    char *dir = NULL, *best = NULL, *last = NULL;
+    double best_score, current_score;
+    loading l = {self, from, false};
+    const stk__line lines[] = {
+        {"dirpath", STK__LINE_TEXT, .to = &dir},
+        {"best_model_path", STK__LINE_TEXT, .to = &best},
+        {"last_model_path", STK__LINE_TEXT, .to = &last},
+        {"last_step_saved", STK__LINE_UINT, .to = &self->last_step_saved},
+        {"best_model_score", STK__LINE_DOUBLE, .to = &best_score},
+        {"current_score", STK__LINE_DOUBLE, .to = &current_score},
+        {"kept", STK__LINE_EACH, .to = &l, .each = load_kept},
+    };
 
     if (!text)
         return STK_OK;
-    stk__text_uint(text, "last_step_saved", &self->last_step_saved);
-    char *dir = stk__text_copy(ctx, text, "dirpath");
-    char *best = stk__text_copy(ctx, text, "best_model_path");
-    char *last = stk__text_copy(ctx, text, "last_model_path");
-    const bool same = dir && self->dir && strcmp(dir, self->dir) == 0;
+    const size_t length = self->dir ? strlen(self->dir) : 0;
+    l.same = length && strncmp(text, "dirpath ", 8) == 0 &&
+             strncmp(text + 8, self->dir, length) == 0 && text[8 + length] == '\n';
     stk_status status =
-        dir && best && last ? STK_OK : stk__callback_no_memory("model_checkpoint", err);
-    if (status == STK_OK && *best)
-        status = stk__model_checkpoint_set(self, &self->best, best, err);
-    if (status == STK_OK && same) {
-        stk__text_double(text, "best_model_score", &self->best_score);
-        stk__text_double(text, "current_score", &self->current_score);
-        if (*last)
-            status = stk__model_checkpoint_set(self, &self->last, last, err);
-        if (status == STK_OK)
-            status = load_kept(self, text, err);
-    } else if (status == STK_OK && dir && *dir) {
+        stk__lines_read(ctx, "the state of model_checkpoint", text, lines, STK_COUNT(lines), err);
+    if (status == STK_OK && l.same) {
+        self->best_score = best_score;
+        self->current_score = current_score;
+        take_own(&l, &self->best, &best);
+        take_own(&l, &self->last, &last);
+    } else if (status == STK_OK && *dir) {
+        /* The best of the other folder is not this run's to remove. */
         stk__log(ctx, STK_LOG_DEBUG,
                  "checkpoints were kept in '%s' and go to '%s' now: those there are left alone",
                  dir, self->dir ? self->dir : "");
-        /* The best of the other folder is not this run's to remove. */
-        stk__free(ctx, self->best);
-        self->best = NULL;
     }
     stk__free(ctx, dir);
     stk__free(ctx, best);

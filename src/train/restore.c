@@ -2,9 +2,10 @@
 /* A checkpoint -> the state of a run, refused where it is not of this model or this data. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "train/state.h"
+
+#define MOST (UINT64_C(1) << 53) /* of what a checkpoint counts */
 
 const char *stk_restorer_text(const stk_restorer *restorer, const char *name)
 {
@@ -95,6 +96,18 @@ void stk__state_close(stk_trainer *t)
     stk__checkpoint_close(&t->checkpoint);
 }
 
+/* A failure to read part of the checkpoint: say of which. */
+static stk_status in_checkpoint(const stk_trainer *t, stk_status status, stk_error *err)
+{
+    stk_error inner;
+
+    if (!err)
+        return status;
+    inner = *err;
+    return stk__fail_at(err, status, STK_STAGE_TRAIN, t->checkpoint_path, STK_NO_OFFSET,
+                        "the checkpoint '%.300s': %.500s", t->checkpoint_path, inner.text);
+}
+
 /* ---- Callbacks and hooks --------------------------------------------------------------------- */
 
 static stk_status load_hooks(stk_trainer *t, bool of_module, stk_error *err)
@@ -119,6 +132,7 @@ static stk_status load_hooks(stk_trainer *t, bool of_module, stk_error *err)
 stk_status stk__state_load_callbacks(stk_trainer *t, stk_error *err)
 {
     char prefix[300];
+    stk_status status = STK_OK;
 
     if (!t->checkpoint)
         return STK_OK;
@@ -129,7 +143,9 @@ stk_status stk__state_load_callbacks(stk_trainer *t, stk_error *err)
         const stk_restorer restorer = {
             t->checkpoint, stk__state_prefix(t, entry->callback, prefix, sizeof prefix)};
         if (entry->ops.load_state_dict)
-            STK_TRY(entry->ops.load_state_dict(entry->callback, &restorer, err));
+            status = entry->ops.load_state_dict(entry->callback, &restorer, err);
+        if (status < 0)
+            return in_checkpoint(t, status, err);
     }
     return STK_OK;
 }
@@ -231,20 +247,6 @@ static stk_status bad_loop(const stk_trainer *t, const char *what, stk_error *er
                         what);
 }
 
-static void read_progress(stk_trainer *t, const char *text)
-{
-    for (size_t i = 0; i < STK__PROGRESS_NAMES; i++) {
-        const char *at = stk__text_find(text, stk__progress_names[i].name);
-        uint64_t n[8] = {0};
-        for (int k = 0; at && k < 8; k++) {
-            char *end;
-            n[k] = strtoull(at, &end, 10);
-            at = *end == ' ' ? end + 1 : NULL;
-        }
-        memcpy((char *)&t->progress + stk__progress_names[i].offset, n, sizeof n);
-    }
-}
-
 static void warn_of_threads(stk_trainer *t, uint64_t threads)
 {
     stk_cores cores;
@@ -258,41 +260,61 @@ static void warn_of_threads(stk_trainer *t, uint64_t threads)
                  threads, cores.compute);
 }
 
-stk_status stk__state_load_loop(stk_trainer *t, stk_error *err)
+enum { LOOP_LINES = 16 };
+
+stk_status stk__loops_read(stk_trainer *t, const char *text, uint64_t *threads, stk_error *err)
 {
     stk__loop *loop = &t->loop;
-    uint64_t version, point, window_open, cut, threads;
+    uint64_t version = 0, point = 0, window_open = 0, cut = 0;
+    stk__line lines[LOOP_LINES + STK__PROGRESS_NAMES] = {
+        {"version", STK__LINE_UINT, .to = &version, .most = STK__STATE_VERSION},
+        {"epoch", STK__LINE_UINT, .to = &loop->epoch, .most = MOST},
+        {"done", STK__LINE_UINT, .to = &loop->done, .most = MOST},
+        {"total_done", STK__LINE_UINT, .to = &loop->total_done, .most = MOST},
+        {"global_step", STK__LINE_UINT, .to = &loop->global_step, .most = MOST},
+        {"stepped", STK__LINE_UINT, .to = &loop->stepped, .most = MOST},
+        {"accumulate", STK__LINE_UINT, .to = &loop->accumulate, .most = MOST},
+        {"val_runs", STK__LINE_UINT, .to = &loop->val_runs, .most = MOST},
+        {"point", STK__LINE_UINT, .to = &point, .most = STK__POINT_EPOCH},
+        {"window_open", STK__LINE_UINT, .to = &window_open, .most = 1},
+        {"cut", STK__LINE_UINT, .to = &cut, .most = 1},
+        {"threads", STK__LINE_UINT, .to = threads},
+        {"module", STK__LINE_TEXT, .to = NULL},
+        {"precision", STK__LINE_TEXT, .to = NULL},
+        {"slot", STK__LINE_EACH, .to = t, .each = stk__metrics_read_slot},
+        {"value", STK__LINE_EACH, .to = t, .each = stk__metrics_read_value},
+    };
+
+    for (size_t i = 0; i < STK__PROGRESS_NAMES; i++)
+        lines[LOOP_LINES + i] =
+            (stk__line){stk__progress_names[i].name, STK__LINE_WORDS,
+                        (char *)&t->progress + stk__progress_names[i].offset, .most = 8};
+    t->at.phase = STK_PHASE_TRAIN;
+    t->at.dataloader_idx = 0;
+    STK_TRY(
+        stk__lines_read(t->ctx, "the loops of the checkpoint", text, lines, STK_COUNT(lines), err));
+    if (version == 0 || loop->accumulate == 0 || loop->done > loop->total_done)
+        return stk__fail(err, STK_EFORMAT, STK_STAGE_TRAIN,
+                         "the loops of the checkpoint contradict themselves");
+    loop->point = (enum stk__point)point;
+    loop->window_open = window_open;
+    loop->cut = cut;
+    return STK_OK;
+}
+
+stk_status stk__state_load_loop(stk_trainer *t, stk_error *err)
+{
+    uint64_t threads = 0;
 
     if (!t->restarted)
         return STK_OK;
     const char *text = stk__checkpoint_find_text(t->checkpoint, STK__STATE_LOOPS);
-    if (!stk__text_uint(text, "version", &version) || version != STK__STATE_VERSION)
-        return bad_loop(t, "version", err);
-#define READ(name, to)                                                                             \
-    if (!stk__text_uint(text, name, to))                                                           \
-        return bad_loop(t, name, err);
-    READ("epoch", &loop->epoch)
-    READ("done", &loop->done)
-    READ("total_done", &loop->total_done)
-    READ("global_step", &loop->global_step)
-    READ("stepped", &loop->stepped)
-    READ("accumulate", &loop->accumulate)
-    READ("val_runs", &loop->val_runs)
-    READ("point", &point)
-    READ("window_open", &window_open)
-    READ("cut", &cut)
-    READ("threads", &threads)
-#undef READ
-    if (point > STK__POINT_EPOCH || loop->accumulate == 0)
-        return bad_loop(t, "point", err);
-    loop->point = (enum stk__point)point;
-    loop->window_open = window_open;
-    loop->cut = cut;
+    stk_status status = stk__loops_read(t, text, &threads, err);
+    if (status != STK_OK)
+        return in_checkpoint(t, status, err);
     warn_of_threads(t, threads);
-    read_progress(t, text);
-    STK_TRY(stk__metrics_read(t, text, err));
     const char *state = stk__checkpoint_find_text(t->checkpoint, STK__STATE_LOADER);
-    if (loop->total_done && !state)
+    if (t->loop.total_done && !state)
         return bad_loop(t, "loader", err);
     return state ? stk_state_parse(state, &t->loader_state, err) : STK_OK;
 }

@@ -35,6 +35,9 @@ typedef struct stk__progress_name {
 
 extern const stk__progress_name stk__progress_names[STK__PROGRESS_NAMES];
 
+/* Read the text of the loops: where the run stood, and its metrics. `threads`: of compute, then. */
+stk_status stk__loops_read(stk_trainer *t, const char *text, uint64_t *threads, stk_error *err);
+
 /* What the names of a callback (NULL: of the module) begin with. */
 const char *stk__state_prefix(const stk_trainer *t, const stk_callback *callback, char *prefix,
                               size_t size);

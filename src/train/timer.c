@@ -69,10 +69,11 @@ static stk_status state_dict(stk_callback *callback, stk_saver *to, stk_error *e
 static stk_status load_state_dict(stk_callback *callback, const stk_restorer *from, stk_error *err)
 {
     const char *text = stk_restorer_text(from, "state");
+    const stk__line line = {"elapsed_ns", STK__LINE_UINT, .to = &((timer *)callback)->before_ns,
+                            .most = INT64_MAX};
 
-    if (text)
-        stk__text_uint(text, "elapsed_ns", &((timer *)callback)->before_ns);
-    return STK_OK;
+    return text ? stk__lines_read(callback->context, "the state of timer", text, &line, 1, err)
+                : STK_OK;
 }
 
 static void check(timer *self, stk_trainer *t, uint64_t now)

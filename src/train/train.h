@@ -5,6 +5,7 @@
 
 #include <stoker/trainer.h>
 
+#include "base/lines.h"
 #include "base/text.h"
 #include "device/device.h"
 #include "train/checkpoint.h"
@@ -14,17 +15,8 @@ enum { STK__MAX_SOURCES = 16 /* loaders of one phase */, STK__MAX_LOGGERS = 8 };
 
 /* ---- Texts (text.c) -------------------------------------------------------------------------- */
 
-/* Numbers in texts that read back the same: "key value" lines of states. */
-
-/* The value of "key value\n"; NULL when there is none. It ends at '\n'. */
-const char *stk__text_find(const char *text, const char *key);
-bool stk__text_uint(const char *text, const char *key, uint64_t *out);
+/* "key value": the bits of a number, as stk__lines_read() reads them. */
 void stk__text_add_double(stk__text *text, const char *key, double value);
-bool stk__text_double(const char *text, const char *key, double *out);
-/* The 16 digits at `at`. */
-bool stk__text_bits(const char *at, double *out);
-/* Copy a value up to its line's end. */
-char *stk__text_copy(stk_context *ctx, const char *text, const char *key);
 
 /* ---- Hooks (hooks.c) ------------------------------------------------------------------------- */
 
@@ -163,7 +155,8 @@ stk_status stk__metrics_slot(stk_trainer *t, const char *name, uint32_t flags,
                              stk__metric_slot **out, stk_error *err);
 /* As lines of a checkpoint, and back (metrics_state.c). */
 void stk__metrics_write(stk_trainer *t, stk__text *text);
-stk_status stk__metrics_read(stk_trainer *t, const char *text, stk_error *err);
+stk_status stk__metrics_read_slot(void *trainer, const char *value, stk_error *err);
+stk_status stk__metrics_read_value(void *trainer, const char *value, stk_error *err);
 /* Set a metric without logging it. */
 bool stk__metric_set(stk_trainer *t, const char *name, double value, bool prog_bar);
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is written as IDX is what MNIST's reader gives back. */
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "support/support.h"
@@ -117,9 +119,34 @@ static void test_refusals(void **state)
     stk_context_destroy(&ctx);
 }
 
+/* What was stopped before its first file leaves no folder; one that was there stays. */
+static void test_leaves_nothing(void **state)
+{
+    char folder[256], to[300];
+    stk_conversion *conversion = NULL;
+    stk_error err;
+    stk_context *ctx = test_context();
+
+    test_folder(folder);
+    snprintf(to, sizeof to, "%s/new", folder);
+    for (int there = 0; there < 2; there++) {
+        if (there)
+            assert_int_equal(mkdir(to, 0777), 0);
+        assert_ok(stk_conversion_create(ctx, "digits:?size=10", to, &conversion, &err), &err);
+        stk_conversion_cancel(conversion);
+        assert_fails(stk_conversion_run(conversion, NULL, NULL, NULL, &err), STK_ECANCELED, &err,
+                     "stopped");
+        stk_conversion_destroy(&conversion);
+        assert_int_equal(access(to, F_OK), there ? 0 : -1);
+    }
+    test_folder_remove(folder);
+    stk_context_destroy(&ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_leaves_nothing),
         cmocka_unit_test(test_round_trip),
         cmocka_unit_test(test_refusals),
     };

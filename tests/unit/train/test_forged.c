@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Checkpoints that somebody else wrote: their states name files, and none of them is touched; their
+ * numbers are checked, and none is taken half. */
+#include <unistd.h>
+
+#include "train/checkpoint.h"
+#include "train/checkpoint_file.h"
+#include "train/safetensors.h"
+#include "unit/train/said.h"
+
+#define STATE "stoker.callback.model_checkpoint(monitor=,mode=min,steps=0,epochs=1,time=0).state"
+
+typedef struct forgery {
+    bench b;
+    char dir[300], path[400]; /* checkpoints go to `dir`; the forged one is `path` */
+} forgery;
+
+/* Write the checkpoint `from` anew as `to`, with another text under `key`. */
+static void forge(bench *b, const char *from, const char *to, const char *key, const char *text)
+{
+    stk__checkpoint_writer *writer = NULL;
+    stk__checkpoint *c = NULL;
+    stk__safetensors_file file;
+    stk_state_tensor tensors[32];
+    stk__checkpoint_text texts[32];
+    size_t n = 0, num_tensors;
+    bool found = false;
+
+    assert_ok(stk__checkpoint_open(b->ctx, from, &c, &b->err), &b->err);
+    assert_ok(stk__safetensors_file_open(b->ctx, from, &file, &b->err), &b->err);
+    num_tensors = stk__checkpoint_count(c);
+    for (size_t i = 0; i < num_tensors; i++)
+        tensors[i] = *stk__checkpoint_tensor(c, i);
+    for (size_t i = 0; i < file.parsed.num_texts; i++) {
+        texts[n] = file.parsed.texts[i];
+        if (strcmp(texts[n].name, STK__CHECKPOINT_LAYOUT) == 0 ||
+            strcmp(texts[n].name, STK__CHECKPOINT_HASH) == 0)
+            continue;
+        if (strcmp(texts[n].name, key) == 0) {
+            texts[n].text = text;
+            found = true;
+        }
+        n++;
+    }
+    assert_true(found);
+    assert_ok(stk__checkpoint_writer_create(b->ctx, &writer, &b->err), &b->err);
+    assert_ok(
+        stk__checkpoint_save(writer, to, tensors, num_tensors, texts, n, NULL, 0, NULL, &b->err),
+        &b->err);
+    assert_ok(stk__checkpoint_flush(writer, &b->err), &b->err);
+    stk__checkpoint_writer_destroy(&writer);
+    stk__safetensors_file_close(&file);
+    stk__checkpoint_close(&c);
+}
+
+static void prepare(bench *b, stk_trainer *t, void *user)
+{
+    add(b, t, &stk__callback_model_checkpoint, "dirpath", ((forgery *)user)->dir, NULL);
+}
+
+/* A run of one epoch whose checkpoint can be forged. */
+static void set_up(forgery *f, char best[400])
+{
+    stk_trainer *t;
+    tiny m;
+
+    bench_open(&f->b);
+    snprintf(f->dir, sizeof f->dir, "%s/kept", f->b.folder);
+    snprintf(f->path, sizeof f->path, "%s/forged.safetensors", f->b.folder);
+    f->b.options.enable_checkpointing = STK_SWITCH_TRUE;
+    f->b.prepare = prepare;
+    f->b.user = f;
+    tiny_init(&m);
+    assert_ok(bench_fit(&f->b, &m, NULL, &t), &f->b.err);
+    snprintf(best, 400, "%s", stk_trainer_best_model_path(t));
+    stk_trainer_destroy(&t);
+}
+
+static bool there(const char *path)
+{
+    return access(path, F_OK) == 0;
+}
+
+/* `best` and `kept` of a forged state lead to a file: is it there after another epoch? */
+static bool survives(forgery *f, const char *honest, const char *dirpath, const char *named,
+                     const char *victim)
+{
+    char text[4096];
+    stk_trainer *t;
+    tiny m;
+
+    snprintf(text, sizeof text,
+             "dirpath %s\nbest_model_path %s\nlast_model_path %s\nlast_step_saved 10\n"
+             "best_model_score 3ff0000000000000\ncurrent_score 3ff0000000000000\n"
+             "kept 3ff0000000000000 %s\n",
+             dirpath, named, named, named);
+    forge(&f->b, honest, f->path, STATE, text);
+    assert_true(there(victim));
+    tiny_init(&m);
+    f->b.options.max_epochs = 2;
+    assert_ok(bench_fit(&f->b, &m, f->path, &t), &f->b.err);
+    stk_trainer_destroy(&t);
+    return there(victim);
+}
+
+static void files_of_others(void **state)
+{
+    forgery f;
+    char best[400], honest[400], victim[400], named[800], link[400], inside[400];
+
+    set_up(&f, best);
+    snprintf(honest, sizeof honest, "%s/honest.safetensors", f.b.folder);
+    assert_int_equal(rename(best, honest), 0);
+    snprintf(victim, sizeof victim, "%s/victim.txt", f.b.folder);
+    test_write(f.b.folder, "victim.txt", "mine", 4);
+    assert_true(survives(&f, honest, f.dir, victim, victim));
+    assert_true(survives(&f, honest, "", victim, victim));
+    assert_true(survives(&f, honest, f.b.folder, victim, victim));
+    snprintf(named, sizeof named, "%s/../victim.txt", f.dir);
+    assert_true(survives(&f, honest, f.dir, named, victim));
+    /* A checkpoint elsewhere, and by way of a link. */
+    snprintf(named, sizeof named, "%s/../honest.safetensors", f.dir);
+    assert_true(survives(&f, honest, f.dir, named, honest));
+    snprintf(link, sizeof link, "%s/link.safetensors", f.dir);
+    assert_int_equal(symlink("../honest.safetensors", link), 0);
+    assert_true(survives(&f, honest, f.dir, link, link));
+    assert_true(there(honest));
+    /* In the folder itself, but no checkpoint of such a run. */
+    snprintf(inside, sizeof inside, "%s/notes.txt", f.dir);
+    test_write(f.dir, "notes.txt", "mine", 4);
+    assert_true(survives(&f, honest, f.dir, inside, inside));
+    snprintf(inside, sizeof inside, "%s/other.safetensors", f.dir);
+    forge(&f.b, honest, inside, STATE, "dirpath /elsewhere\n");
+    assert_true(survives(&f, honest, f.dir, inside, inside));
+    /* One that such a run has put there is removed: the test would see it. */
+    snprintf(inside, sizeof inside, "%s/own.safetensors", f.dir);
+    forge(&f.b, honest, inside, "stoker.loops", "x 1\n");
+    assert_false(survives(&f, honest, f.dir, inside, inside));
+    bench_close(&f.b);
+}
+
+/* Each text of a state, damaged: refused with the name of the checkpoint, and nothing crashes. */
+static void damaged_states(void **state)
+{
+    static const char *const texts[][3] = {
+        {"stoker.loops", "version 1\n", "missing"},
+        {"stoker.loops", "version 1\nepoch -1\n", "none at \"epoch -1\""},
+        {"stoker.loops", "slot 1 2 x\n", "metrics of the checkpoint cannot be read"},
+        {"stoker.loops", "value 1 3ff0000000000000\n", "metrics of the checkpoint"},
+        {"stoker.loops", "slot 999 1 0000000000000000 0000000000000000 0000000000000000 a\n",
+         "metrics of the checkpoint"},
+        {STATE, "dirpath x\n", "missing"},
+        {STATE, "kept zz\n", "a score that is none"},
+        {STATE, "best_model_score 1.5\n", "none at"},
+        {STATE, "last_step_saved 18446744073709551616\n", "none at"},
+    };
+    forgery f;
+    char best[400];
+    stk_trainer *t;
+    tiny m;
+
+    set_up(&f, best);
+    for (size_t i = 0; i < STK_COUNT(texts); i++) {
+        forge(&f.b, best, f.path, texts[i][0], texts[i][1]);
+        tiny_init(&m);
+        f.b.options.max_epochs = 2;
+        assert_fails(bench_fit(&f.b, &m, f.path, &t), STK_EFORMAT, &f.b.err, texts[i][2]);
+        assert_non_null(strstr(f.b.err.text, f.path));
+        stk_trainer_destroy(&t);
+    }
+    bench_close(&f.b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(files_of_others),
+                                       cmocka_unit_test(damaged_states)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
