@@ -272,8 +272,8 @@ static int fail_all(const struct outcome *outcome, const char *log, bool made)
     int code = CLI_USAGE;
 
     /* Nor is there anything in a log that was begun for it. */
-    if (made && unlink(log) == 0)
-        rmdir(LOG_FOLDER);
+    if (made && cli_remove_partial(log))
+        cli_remove_folder(LOG_FOLDER);
     for (size_t i = 0; i < outcome->settings; i++) {
         const struct bench_row *row = &outcome->rows[i];
         const stk_error *err = &row->sum.error;

@@ -195,9 +195,10 @@ FILE *cli_output_raw(struct cli *cli);
 /* Flush, and put -o FILE in its place where `keep`; else leave the old one. Called by main(). Exit
  * code. */
 int cli_output_close(struct cli *cli, bool keep);
-/* Remove a file that this command began under a temporary name and cannot complete. Nothing else is
- * removed by commands. */
-void cli_remove_partial(const char *path);
+/* Remove a file that this command began and cannot complete, or a folder that it made and that is
+ * empty. Commands remove nothing else. */
+bool cli_remove_partial(const char *path);
+void cli_remove_folder(const char *path);
 
 /* ---- Console (console.c) ------------------------------------------------------------------ */
 

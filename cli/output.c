@@ -148,9 +148,14 @@ static bool sync_folder(const char *path)
     return good;
 }
 
-void cli_remove_partial(const char *path)
+bool cli_remove_partial(const char *path)
 {
-    unlink(path);
+    return unlink(path) == 0;
+}
+
+void cli_remove_folder(const char *path)
+{
+    rmdir(path);
 }
 
 int cli_output_close(struct cli *cli, bool keep)
