@@ -14,8 +14,6 @@ struct flag {
     const char *text;
 };
 
-#define FLAG_NAME 128 /* bytes of a flag without its value, with its end */
-
 /* What is read from the arguments before anything is done with it. */
 struct parser {
     struct cli *cli;
@@ -126,7 +124,7 @@ static int fail_usage(const struct cli *cli, const char *text)
 
 /* Names of flags, each in a slot of its own. */
 struct flag_names {
-    char (*texts)[FLAG_NAME];
+    char (*texts)[CLI_FLAG];
     const char **names;
     size_t count;
 };
@@ -136,7 +134,7 @@ static void add_name(struct flag_names *names, const char *section, const char *
 {
     char *text = names->texts[names->count];
 
-    snprintf(text, FLAG_NAME, "--%s%s%s", section, *section ? "." : "", name);
+    snprintf(text, CLI_FLAG, "--%s%s%s", section, *section ? "." : "", name);
     for (char *p = text; *p; p++)
         if (*p == '_')
             *p = '-';
@@ -243,7 +241,7 @@ static bool suits(const struct flag *flag, const char *text)
 static bool misspelt(const struct flag *flag, const char *text)
 {
     const char *words[16] = {"true", "false", "yes", "no", "on", "off"}, *word = "";
-    char choices[8][FLAG_NAME], first[64];
+    char choices[8][CLI_FLAG], first[64];
     size_t count = 6, length = strcspn(text, ",");
 
     if (length < 2 || length >= sizeof first ||
@@ -301,7 +299,7 @@ static int take_flag(struct parser *p, const char *argument)
     const char *equals = strchr(argument, '=');
     size_t length = equals ? (size_t)(equals - argument) : strlen(argument);
     struct flag flag = {0};
-    char name[FLAG_NAME];
+    char name[CLI_FLAG];
 
     if (length >= sizeof name)
         return fail_unknown(p->cli, argument, argument);
@@ -356,14 +354,14 @@ static bool ends_with(const char *text, const char *end)
 }
 
 /* Whether "num_workers=2" lacks the dashes of a flag. */
-static bool lacks_dashes(const struct cli *cli, const char *argument, char flag[FLAG_NAME])
+static bool lacks_dashes(const struct cli *cli, const char *argument, char flag[CLI_FLAG])
 {
     size_t length = strcspn(argument, "=");
     struct flag found;
 
-    if (argument[length] != '=' || length + 3 > FLAG_NAME || access(argument, F_OK) == 0)
+    if (argument[length] != '=' || length + 3 > CLI_FLAG || access(argument, F_OK) == 0)
         return false;
-    snprintf(flag, FLAG_NAME, "--%.*s", (int)length, argument);
+    snprintf(flag, CLI_FLAG, "--%.*s", (int)length, argument);
     return find_flag(cli, flag + 2, &found);
 }
 
@@ -371,7 +369,7 @@ static bool lacks_dashes(const struct cli *cli, const char *argument, char flag[
 static int take_positional(struct parser *p, const char *argument, const stk_option *alone)
 {
     struct cli *cli = p->cli;
-    char text[320], flag[FLAG_NAME];
+    char text[320], flag[CLI_FLAG];
 
     if (lacks_dashes(cli, argument, flag)) {
         snprintf(text, sizeof text, "'%.100s' is no flag; did you mean '%s%.60s'?", argument, flag,
@@ -531,10 +529,15 @@ int cli_parse(struct cli *cli, const struct cli_usage *usage)
 {
     struct parser p = {.cli = cli};
     int code = CLI_FAILED;
+    FILE *out = cli->out;
 
     cli->usage = usage;
     cli->out = stdout;
     list_tables(cli, usage);
+    if (cli->describe) {
+        cli->describe(cli, out);
+        return CLI_GOOD;
+    }
     if (wants_help(cli)) {
         cli_help(cli, stdout);
         return CLI_GOOD;

@@ -22,6 +22,7 @@ struct cli;
 int cli_bench(struct cli *cli);
 int cli_cat(struct cli *cli);
 int cli_chunks(struct cli *cli);
+int cli_completion(struct cli *cli);
 int cli_convert(struct cli *cli);
 int cli_info(struct cli *cli);
 int cli_report(struct cli *cli);
@@ -54,6 +55,7 @@ struct cli_usage {
      * `num_workers` of the table `loader` is --num-workers or --loader.num-workers. A plain flag is
      * looked up in their order. */
     cli_table_fn *const *tables;
+    const char *first;         /* words that the first argument may be, as "a|b"; NULL: anything */
     size_t min_args, max_args; /* positional arguments, YAML files not counted */
     bool yaml;                 /* positional *.yaml and *.yml are configurations, like --config */
     bool logs;                 /* --log is one of its flags */
@@ -61,6 +63,17 @@ struct cli_usage {
     const char *const *lists;  /* keys whose YAML list is one value, as "model.layers"; NULL-ended,
                                   NULL: none */
 };
+
+/* A row of the table of commands (main.c). */
+struct cli_command {
+    const char *name;
+    const char *summary;
+    int (*run)(struct cli *cli);
+};
+const struct cli_command *cli_commands(size_t *count);
+
+/* Writes about a command whose usage and tables are known. */
+typedef void cli_describe_fn(const struct cli *cli, FILE *out);
 
 /* Options of the process itself: the table `context`. */
 struct cli_context_options {
@@ -76,7 +89,8 @@ struct cli {
     const char *program;
     int argc; /* arguments after the name of the command */
     char **argv;
-    char **all; /* every argument of the process, with its name */
+    char **all;                /* every argument of the process, with its name */
+    cli_describe_fn *describe; /* what cli_parse() does in place of parsing; NULL: it parses */
     /* Filled by cli_parse(). Keys are "table.option"; every value of every key has been checked. */
     stk_config *config;
     enum cli_format format;
@@ -113,6 +127,25 @@ int cli_apply(struct cli *cli, const stk_option_table *table, uint64_t which, vo
 void cli_help(const struct cli *cli, FILE *out);
 /* The flags that commands have in common, as a table. */
 const stk_option_table *cli_common_table(const struct cli *cli);
+
+/* ---- Descriptions (flags.c, man.c) ------------------------------------------------------------
+ */
+
+#define CLI_FLAG 128 /* bytes of a flag without its value, with its end */
+
+struct cli_flag {
+    const stk_option *option;
+    char name[CLI_FLAG]; /* "--num-workers"; with its section where only that is understood */
+    char full[CLI_FLAG]; /* "--loader.num-workers"; empty: it has no section */
+};
+
+/* Flag `i` of a command; false past the last. */
+bool cli_flag_at(const struct cli *cli, size_t i, struct cli_flag *out);
+/* Have a command write about itself in place of running. */
+void cli_describe(const struct cli_command *command, cli_describe_fn *describe, FILE *out);
+/* The manual page of a command; of the program. */
+void cli_man(const struct cli *cli, FILE *out);
+void cli_man_all(FILE *out);
 
 /* ---- Labels (label.c) ------------------------------------------------------------------------ */
 

@@ -5,15 +5,13 @@
 
 #include "cli.h"
 
-static const struct command {
-    const char *name;
-    const char *summary;
-    int (*run)(struct cli *cli);
-} commands[] = {
+static const struct cli_command commands[] = {
     {"bench", "measure whether a training step waits for its data, and which settings stop that",
      cli_bench},
     {"cat", "write the values of an array: text, raw bytes, npy, or their hash", cli_cat},
     {"chunks", "say what windows of a chunked array cost, and recommend a chunk shape", cli_chunks},
+    {"completion", "print what lets bash, zsh or fish complete commands and options",
+     cli_completion},
     {"convert", "write data in another form: pictures packed again, IDX files", cli_convert},
     {"info", "say what a dataset or checkpoint is; without one, list what Stoker can read",
      cli_info},
@@ -28,6 +26,12 @@ static const struct command {
 
 #define NUM_COMMANDS (sizeof commands / sizeof *commands)
 
+const struct cli_command *cli_commands(size_t *count)
+{
+    *count = NUM_COMMANDS;
+    return commands;
+}
+
 static void print_help(FILE *out)
 {
     fputs("Usage: stoker COMMAND [options]\n\n"
@@ -37,10 +41,11 @@ static void print_help(FILE *out)
           "Commands:\n",
           out);
     for (size_t i = 0; i < NUM_COMMANDS; i++)
-        fprintf(out, "  %-9s %s\n", commands[i].name, commands[i].summary);
+        fprintf(out, "  %-12s%s\n", commands[i].name, commands[i].summary);
     fputs("\n"
           "  stoker COMMAND --help   options of a command, and examples\n"
-          "  stoker --version        version, and what it was built with\n\n"
+          "  stoker --version        version, and what it was built with\n"
+          "  stoker help --man       the manual page; with a COMMAND that of the command\n\n"
           "Exit codes: 0 good, 1 failed, 2 wrong usage, 130 or 143 interrupted.\n",
           out);
 }
@@ -67,7 +72,7 @@ static void print_version(FILE *out)
     fputc('\n', out);
 }
 
-static const struct command *find_command(const char *name)
+static const struct cli_command *find_command(const char *name)
 {
     for (size_t i = 0; i < NUM_COMMANDS; i++)
         if (strcmp(commands[i].name, name) == 0)
@@ -77,7 +82,7 @@ static const struct command *find_command(const char *name)
 
 /* Run a command and end what it has begun. Interrupted ones keep their output: what was measured
  * counts. */
-static int run(const struct command *command, int argc, char **argv, char **all)
+static int run(const struct cli_command *command, int argc, char **argv, char **all)
 {
     struct cli cli = {.program = "stoker", .argc = argc, .argv = argv, .all = all};
 
@@ -121,6 +126,26 @@ static int run_other(const char *name)
     return CLI_USAGE;
 }
 
+/* "stoker help bench" is what some type; "stoker help --man bench" makes its manual page. */
+static int run_help(int argc, char **argv)
+{
+    char *help[] = {"--help", NULL};
+    struct cli cli = {.out = stdout};
+    bool man = argc > 2 && strcmp(argv[2], "--man") == 0;
+    const char *name = argc > 2 + man ? argv[2 + man] : NULL;
+    const struct cli_command *command = name ? find_command(name) : NULL;
+
+    if (name && !command)
+        return run_other(name);
+    if (!man)
+        return command ? run(command, 1, help, argv) : run_other("--help");
+    if (command)
+        cli_describe(command, cli_man, stdout);
+    else
+        cli_man_all(stdout);
+    return cli_output_close(&cli, true);
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 2) {
@@ -128,14 +153,10 @@ int main(int argc, char **argv)
         return CLI_USAGE;
     }
     const char *name = argv[1];
-    char *help[] = {"--help", NULL};
-    const struct command *command = find_command(name);
+    const struct cli_command *command = find_command(name);
     if (command)
         return run(command, argc - 2, argv + 2, argv);
-    /* "stoker help bench" is what some type. */
-    if (strcmp(name, "help") == 0) {
-        command = argc > 2 ? find_command(argv[2]) : NULL;
-        return command ? run(command, 1, help, argv) : run_other(argc > 2 ? argv[2] : "--help");
-    }
+    if (strcmp(name, "help") == 0)
+        return run_help(argc, argv);
     return run_other(name);
 }

@@ -13,6 +13,9 @@ install(TARGETS stoker_static EXPORT StokerStaticTargets
 install(DIRECTORY include/stoker DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 if(TARGET stoker)
     install(TARGETS stoker RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+    if(STOKER_SHARE)
+        install(DIRECTORY ${STOKER_SHARE}/ DESTINATION ${CMAKE_INSTALL_DATADIR})
+    endif()
 endif()
 
 set(STOKER_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/Stoker)

@@ -104,4 +104,13 @@ if(CLI_SOURCES)
     target_compile_definitions(stoker PRIVATE ${FEATURES})
     target_compile_options(stoker PRIVATE -Wall -Wextra -Wshadow -Wno-unused-parameter)
     target_link_libraries(stoker PRIVATE stoker_static)
+    # What shells complete with, and manual pages.
+    if(NOT CMAKE_CROSSCOMPILING)
+        set(STOKER_SHARE ${PROJECT_BINARY_DIR}/share)
+        add_custom_command(OUTPUT ${STOKER_SHARE}/man/man1/stoker.1
+            COMMAND ${CMAKE_COMMAND} -DSTOKER=$<TARGET_FILE:stoker> -DOUT=${STOKER_SHARE}
+                -P ${PROJECT_SOURCE_DIR}/cmake/share.cmake
+            DEPENDS stoker ${PROJECT_SOURCE_DIR}/cmake/share.cmake VERBATIM)
+        add_custom_target(stoker_share ALL DEPENDS ${STOKER_SHARE}/man/man1/stoker.1)
+    endif()
 endif()

@@ -22,6 +22,17 @@ version=$(pkg-config --modversion stoker)
     exit 1
 }
 
+# What shells and man look for, where they look.
+for file in bash-completion/completions/stoker zsh/site-functions/_stoker fish/vendor_completions.d/stoker.fish \
+    man/man1/stoker.1 man/man1/stoker-bench.1 man/man1/stoker-completion.1; do
+    [ -s "$prefix/share/$file" ] || {
+        echo "share/$file was not installed" >&2
+        exit 1
+    }
+done
+commands=$("$prefix/bin/stoker" --help | grep -cE '^  [a-z]+  ')
+[ "$(find "$prefix/share/man/man1" -name 'stoker-*.1' | wc -l)" = "$commands" ]
+
 # pkg-config escapes the spaces of a path for a shell: eval reads them back.
 eval "flags=($(pkg-config --cflags --libs stoker))"
 ran=0

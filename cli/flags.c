@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The flags of a command one by one, and commands described rather than run. */
+#include <string.h>
+
+#include "cli.h"
+
+/* A name with '-' where the table has '_'. */
+static void write_flag(char to[CLI_FLAG], const char *section, const char *name)
+{
+    snprintf(to, CLI_FLAG, "--%s%s%s", section, *section ? "." : "", name);
+    for (char *p = to; *p; p++)
+        if (*p == '_')
+            *p = '-';
+}
+
+/* Whether a plain flag of this name means an option of an earlier table. */
+static bool shadowed(const struct cli *cli, size_t table, const char *name)
+{
+    bool found = stk_options_find(cli_common_table(cli), name) != NULL;
+
+    for (size_t i = 0; i < table && !found; i++)
+        found = stk_options_find(cli->tables[i], name) != NULL;
+    return found;
+}
+
+bool cli_flag_at(const struct cli *cli, size_t i, struct cli_flag *out)
+{
+    const stk_option_table *common = cli_common_table(cli);
+
+    *out->full = 0;
+    if (i < common->count) {
+        out->option = &common->options[i];
+        write_flag(out->name, "", out->option->name);
+        return true;
+    }
+    i -= common->count;
+    for (size_t t = 0; cli->tables[t]; t++) {
+        const stk_option_table *table = cli->tables[t];
+        if (i >= table->count) {
+            i -= table->count;
+            continue;
+        }
+        out->option = &table->options[i];
+        if (*table->name)
+            write_flag(out->full, table->name, out->option->name);
+        if (*table->name && shadowed(cli, t, out->option->name))
+            memcpy(out->name, out->full, sizeof out->name);
+        else
+            write_flag(out->name, "", out->option->name);
+        return true;
+    }
+    return false;
+}
+
+void cli_describe(const struct cli_command *command, cli_describe_fn *describe, FILE *out)
+{
+    struct cli cli = {.program = "stoker", .describe = describe, .out = out};
+
+    command->run(&cli);
+    cli_release(&cli);
+}
