@@ -254,7 +254,9 @@ static void print_verdict(FILE *out, size_t width, const char *head, const struc
 
     bench_judge(rows, n, (size_t)(row - rows), &verdict);
     snprintf(text, sizeof text, "%s, %s: %s", head, row->setting->label, verdict.text);
+    cli_style(out, CLI_BOLD);
     cli_paragraph(out, width, 0, text);
+    cli_style(out, CLI_PLAIN);
 }
 
 static void print_speed_up(FILE *out, size_t width, const struct bench_row *best,

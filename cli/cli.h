@@ -210,6 +210,15 @@ size_t cli_text_character(const char *text, uint32_t *out);
 /* Whether a character steers a terminal or the direction of what follows. */
 bool cli_text_steers(uint32_t character);
 
+enum cli_style { CLI_PLAIN, CLI_BOLD, CLI_RED, CLI_YELLOW };
+/* Whether a stream is a terminal that shows styles, and the user has not set NO_COLOR
+ * [no-color.org]. */
+bool cli_coloured(FILE *stream);
+/* What begins a style on a terminal. */
+const char *cli_style_code(enum cli_style style);
+/* Write what follows in a style, up to CLI_PLAIN; nothing where the stream is not coloured. */
+void cli_style(FILE *out, enum cli_style style);
+
 /* ---- Output (output.c) -------------------------------------------------------------------- */
 
 /* Text as a JSON string, with its quotes. Bytes that are not UTF-8 become U+FFFD. */

@@ -58,14 +58,19 @@ static void clear_locked(void)
 /* One whole line. Names of files may hold anything: what would steer the terminal becomes '?'. */
 static void print_line(const char *program, const char *head, const char *text)
 {
-    char line[4096];
+    const bool coloured = *head && cli_coloured(stderr);
+    char line[4096], message[4160];
 
-    snprintf(line, sizeof line - 1, "%s%s%s", program, head, text);
-    size_t used = cli_text_clean(line);
-    line[used++] = '\n';
+    snprintf(line, sizeof line, "%s", text);
+    cli_text_clean(line);
+    snprintf(message, sizeof message - 1, "%s%s%s%s%s", program,
+             coloured ? cli_style_code(*head == 'e' ? CLI_RED : CLI_YELLOW) : "", head,
+             coloured ? cli_style_code(CLI_PLAIN) : "", line);
+    size_t used = strlen(message);
+    message[used++] = '\n';
     pthread_mutex_lock(&lock);
     clear_locked();
-    fwrite(line, 1, used, stderr);
+    fwrite(message, 1, used, stderr);
     fflush(stderr);
     pthread_mutex_unlock(&lock);
 }

@@ -81,12 +81,14 @@ static void print_block(const struct cli_table *table, const size_t *widths, siz
 
     for (size_t c = 0; c < table->columns; c++)
         units |= table->heads[c][1][0] != '\0';
+    cli_style(out, CLI_BOLD);
     for (int line = 0; line < (units ? 2 : 1); line++) {
         put_cell(out, table->heads[0][line], widths[0], true);
         for (size_t c = from; c < to; c++)
             put_cell(out, table->heads[c][line], widths[c], false);
         fputc('\n', out);
     }
+    cli_style(out, CLI_PLAIN);
     for (size_t i = 0; i < table->rows; i++) {
         const struct cli_table_row *row = &table->row[i];
         if (row->note[0] && from > 1)

@@ -166,3 +166,29 @@ FILE *cli_text_below(FILE *stream)
             return s->to;
     return stream;
 }
+
+/* ---- Colour ---------------------------------------------------------------------------------- */
+
+bool cli_coloured(FILE *stream)
+{
+    const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
+    const int fd = fileno(cli_text_below(stream));
+
+    return !(no && *no) && term && *term && strcmp(term, "dumb") != 0 && fd >= 0 && isatty(fd);
+}
+
+const char *cli_style_code(enum cli_style style)
+{
+    static const char *const codes[] = {"\033[m", "\033[1m", "\033[1;31m", "\033[1;33m"};
+
+    return codes[style];
+}
+
+void cli_style(FILE *out, enum cli_style style)
+{
+    if (!cli_coloured(out))
+        return;
+    /* Past what takes such bytes out of a text. */
+    fflush(out);
+    fputs(cli_style_code(style), cli_text_below(out));
+}

@@ -29,6 +29,7 @@ ln -s "$binary" "$work/bin/stoker"
 PATH=$work/bin:$PATH
 TERM=dumb
 LC_ALL=C
+unset NO_COLOR
 export PATH TERM LC_ALL
 
 failed=0
