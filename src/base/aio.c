@@ -2,6 +2,8 @@
 /* What both engines of asynchronous reads share: the choice between them, and lists of reads. */
 #include "base/aio.h"
 
+#include <errno.h>
+
 #define AIO_MAX_DEPTH 4096
 
 static stk_status create_uring(stk_context *ctx, uint32_t depth, stk__aio **out, stk_error *err)
@@ -132,5 +134,10 @@ stk_status stk__aio_status(int system_error)
 {
     stk_status status = stk__status_of_errno(system_error);
 
+    /* A name was given by the data, not by a caller. */
+    if (system_error == EISDIR)
+        return STK_EKIND;
+    if (system_error == ELOOP || system_error == ENAMETOOLONG)
+        return STK_ELIMIT;
     return status < STK_OK ? status : STK_EIO;
 }

@@ -166,12 +166,10 @@ stk_status stk__status_of_errno(int error)
     case ECANCELED:
         return STK_ECANCELED;
     case EINVAL:
-        return STK_EINVAL;
     case ENAMETOOLONG:
     case ELOOP:
-        return STK_ELIMIT;
     case EISDIR:
-        return STK_EKIND;
+        return STK_EINVAL;
     case ENOSYS:
     case EOPNOTSUPP:
         return STK_ENOTSUP;

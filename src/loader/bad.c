@@ -130,16 +130,21 @@ static void write_reason(const stk_loader *loader, const stk__bad_sample *bad, c
                          size_t size)
 {
     const char *reason = bad->reason ? bad->reason : stk_status_text(bad->status);
-    const bool decoding = bad->reason == stk__decode_too_large;
+    const bool decoding = bad->reason == stk__decode_too_large,
+               ragged = bad->reason == stk__ragged_too_large;
     const uint64_t wanted = decoding ? loader->decode_room.refused : bad->wanted,
-                   most = decoding ? loader->decode_room.most : loader->most_row;
+                   most = decoding ? loader->decode_room.most
+                          : ragged ? loader->most_ragged
+                                   : loader->most_row;
 
     if (bad->status == STK_EBUDGET && wanted)
         snprintf(text, size,
                  "%s (%" PRIu64 " bytes wanted, memory_budget of %" PRIu64 ": %" PRIu64
                  " left for %s)",
                  reason, wanted, loader->options.memory_budget, most,
-                 decoding ? "decoding" : "the reads of one sample");
+                 decoding ? "decoding"
+                 : ragged ? "the values of a batch"
+                          : "the reads of one sample");
     else
         snprintf(text, size, "%s", reason);
 }

@@ -8,7 +8,7 @@
 
 #include <sys/mman.h>
 
-#define ARENA_BYTES       (UINT64_C(1) << 20)
+#define ARENA_BYTES       (UINT64_C(256) << 10)
 #define LARGE_ARENA_BYTES (UINT64_C(16) << 20)
 
 typedef struct entry {

@@ -76,6 +76,13 @@ static uint64_t read_cost(uint64_t length)
     return length > INT64_MAX / 4 ? UINT64_MAX / 4 : length + length / 4 + 5 * STK_CACHE_LINE;
 }
 
+uint64_t stk__need_most(const stk_need *need)
+{
+    if (need->length == 0)
+        return 0;
+    return read_cost(need->length) + (need->decoded ? stk__pool_cost(need->decoded) : 0);
+}
+
 uint64_t stk__need_cost(stk_loader *loader, const stk_need *need)
 {
     uint64_t read = cached_bytes(loader, need) ? 0 : read_cost(need->length);

@@ -365,6 +365,8 @@ bool stk__caches_samples(const stk_loader *loader);
 bool stk__need_kept(const stk_loader *loader, uint64_t decoded);
 /* Whether a need is already in the cache; its slice then says where. */
 bool stk__need_cached(stk_loader *loader, const stk_need *need, stk_slice *slice);
+/* Bytes of the pool that a need takes at most: as if nothing were in the cache or under way. */
+uint64_t stk__need_most(const stk_need *need);
 /* Bytes of the pool that a need takes. */
 uint64_t stk__need_cost(stk_loader *loader, const stk_need *need);
 /* The planner's table of the wants of a round: whether one of them is of the same range. */
@@ -426,6 +428,8 @@ void stk__step_locate(stk_loader *loader, stk__step *step, uint64_t serial);
 /* Draw a substitute for a bad row and locate it. */
 stk_status stk__row_locate_substitute(stk_loader *loader, stk__step *step, uint32_t row);
 void stk__row_fail(stk__row *row, stk_status status, const char *reason);
+/* The reason of ragged values that do not fit: compare pointers. */
+extern const char stk__ragged_too_large[];
 /* Whether a round of planning could do something now. (L) held. */
 bool stk__can_plan_locked(stk_loader *loader);
 /* Plan some steps and send their reads. (L) held; let go inside, held again at the end. */
@@ -496,7 +500,9 @@ struct stk_loader {
     uint64_t staging_row; /* bytes of one sample before the transforms */
     bool decodes;         /* some column does; the room is made */
     stk__decode_room decode_room;
-    stk__decode_times decode; /* (L) of all workers */
+    stk__decode_times decode;          /* (L) of all workers */
+    uint64_t decode_each, decode_most; /* its bytes: of a thread, and of one large picture */
+    uint32_t prepare_rows;             /* samples that the dataset prepares at a time */
     uint64_t scratch_bytes;
     uint64_t batch_scratch_bytes;
     char *batch_scratch;         /* under finish_lock */
@@ -528,12 +534,13 @@ struct stk_loader {
     uint64_t wait_in_ns, wait_out_ns;                   /* (L) of all workers */
     uint64_t delivered;                                 /* (L) */
     stk__stalls stalls;                                 /* (L) */
-    stk_bad_samples bad;                      /* (L) delivered so far, in order */
-    const char *bad_reasons[STK_BAD_REASONS]; /* (L) those of the first of each kind */
-    uint64_t bad_epoch, bad_in_epoch;         /* the consumer's */
-    uint64_t max_errors;                      /* of an epoch */
-    uint64_t most_row; /* bytes of the pool that the reads of one sample may take */
-    uint64_t fixed_bytes;               /* slabs, steps, scratch */
+    stk_bad_samples bad;                                /* (L) delivered so far, in order */
+    const char *bad_reasons[STK_BAD_REASONS];           /* (L) those of the first of each kind */
+    uint64_t bad_epoch, bad_in_epoch;                   /* the consumer's */
+    uint64_t max_errors;                                /* of an epoch */
+    uint64_t most_row;    /* bytes of the pool that the reads of one sample may take */
+    uint64_t most_ragged; /* bytes of the ragged values of a step */
+    uint64_t fixed_bytes; /* slabs, steps, scratch */
 };
 
 static inline stk__step *stk__step_at(stk_loader *loader, uint64_t serial)
@@ -555,6 +562,21 @@ stk_status stk__loader_start_threads(stk_loader *loader, stk_error *err);
 void stk__loader_stop_threads(stk_loader *loader);
 /* The serial that planning must not reach now. (L) held, or no thread yet. */
 uint64_t stk__plan_limit(const stk_loader *loader);
+
+/* ---- The budget (budget.c) ---- */
+
+/* What each part gets: batches, and bytes of the pool and of the cache. */
+typedef struct stk__shares {
+    uint64_t slabs, pool, cache;
+} stk__shares;
+
+/* Divide the budget; sets workers, depth, horizon and steps, most_row and the shares of decoding.
+ * STK_EBUDGET names a budget that is enough. */
+stk_status stk__budget_divide(stk_loader *loader, const stk__column *columns, uint32_t n,
+                              uint32_t ragged, stk__shares *out, stk_error *err);
+/* Blobs that a cache of `bytes` may hold, judged by the first sample: by the ranges that it needs,
+ * and by the size of those that are kept decoded. */
+uint64_t stk__budget_blobs(const stk_loader *loader, uint64_t bytes);
 
 /* ---- Bad samples (bad.c) ---- */
 

@@ -9,6 +9,9 @@ void stk__row_fail(stk__row *row, stk_status status, const char *reason)
     row->reason = reason;
 }
 
+const char stk__ragged_too_large[] =
+    "its values and those before it in the batch do not fit the memory_budget";
+
 /* ---- Locating ---- */
 
 typedef struct collector {
@@ -18,7 +21,8 @@ typedef struct collector {
     const uint32_t *map; /* row of each index of the call; NULL: the same */
     stk__extra *extra;   /* instead of the step's needs, for a substitute */
     uint32_t num_extra, room_extra;
-    size_t last; /* sample that added last: they come in order */
+    size_t last;    /* sample that added last: they come in order */
+    uint64_t bytes; /* of all needs, where they are added up */
 } collector;
 
 static uint32_t row_of(const collector *c, size_t i)
@@ -109,6 +113,22 @@ static void keep_bytes(stk_locator *seam, size_t i, uint32_t field, uint64_t byt
     (void)bytes;
 }
 
+/*
+ * Whether a row can ever be admitted: judged by what it needs alone. What the cache holds or other
+ * rows read depends on timing, and which samples are bad must not.
+ */
+static void bound_reads(const stk_loader *loader, stk__row *row)
+{
+    uint64_t cost = 0;
+
+    for (uint32_t i = 0; i < row->num_needs; i++)
+        cost += STK_MIN(stk__need_most(&row->needs[i].need), UINT64_MAX / 4 - cost);
+    if (cost <= loader->most_row)
+        return;
+    stk__row_fail(row, STK_EBUDGET, "its reads do not fit the memory_budget");
+    row->wanted = cost;
+}
+
 /* Give the rows of a located step their needs, and the ragged values their bounds. */
 static void tie_needs(stk_loader *loader, stk__step *step)
 {
@@ -125,6 +145,7 @@ static void tie_needs(stk_loader *loader, stk__step *step)
         row->needs = step->needs + at;
         row->slices = step->slices + at;
         at += row->num_needs;
+        bound_reads(loader, row);
         for (uint32_t i = 0; i < row->num_needs; i++)
             bytes += STK_MIN(row->needs[i].need.length, INT64_MAX / 1024);
         for (uint32_t k = 0; k < ragged; k++)
@@ -143,19 +164,30 @@ static void fail_rows(stk__step *step, stk_status status, stk_stage stage)
     step->num_needs = 0;
 }
 
-/* A decoded sample begins with the sizes of its fields. */
-static void bound_by_blob(stk_loader *loader, stk__step *step, uint32_t r)
+static stk_status add_length(stk_locator *seam, size_t i, const stk_need *need)
 {
-    const stk__ring *ring = loader->ring;
+    (void)i;
+    ((collector *)seam)->bytes += STK_MIN(need->length, INT64_MAX / 1024);
+    return STK_OK;
+}
 
-    for (uint32_t c = 0; c < ring->num_columns; c++) {
-        const stk__column *column = &ring->columns[c];
-        if (column->field.layout != STK_FIXED)
-            memcpy(&step->ragged_bound[(uint64_t)r * ring->num_ragged + column->ragged],
-                   (const char *)step->rows[r].decoded +
-                       (uint32_t)column->source * sizeof(uint64_t),
-                   sizeof(uint64_t));
-    }
+/* The room of a sample that the cache has is what it would be without: which ones fit beside it
+ * must not depend on the cache. */
+static void bound_decoded(stk_loader *loader, stk__step *step, uint32_t r)
+{
+    const uint32_t ragged = loader->ring->num_ragged;
+    collector c = {.seam = {.add = add_length, .cost = keep_cost, .bytes = collect_bytes},
+                   .loader = loader,
+                   .step = step,
+                   .map = &r};
+
+    stk_status status =
+        loader->dataset->ops->locate(loader->dataset, &step->rows[r].index, 1, &c.seam, NULL);
+    if (status != STK_OK)
+        stk__row_fail(&step->rows[r], status, NULL);
+    for (uint64_t k = 0; k < ragged; k++)
+        if (step->ragged_bound[(uint64_t)r * ragged + k] == UINT64_MAX)
+            step->ragged_bound[(uint64_t)r * ragged + k] = c.bytes;
 }
 
 /* Which samples stand in the step. */
@@ -197,7 +229,8 @@ static uint32_t find_decoded(stk_loader *loader, stk__step *step)
             planner->cache_misses += step->rows[r].decoded == NULL;
         }
         if (step->rows[r].decoded) {
-            bound_by_blob(loader, step, r);
+            if (loader->ring->num_ragged && loader->dataset->ops->locate)
+                bound_decoded(loader, step, r);
             continue;
         }
         planner->map[n] = r;
@@ -221,12 +254,12 @@ static void even_bounds(stk_loader *loader, stk__step *step, uint64_t most)
             step->ragged_bound[i] = largest;
 }
 
-/* Bound the ragged values of a step: what goes beyond a quarter of the pool is bad, in order of
+/* Bound the ragged values of a step: what goes beyond their share is bad, in order of
  * position. */
 static void bound_ragged(stk_loader *loader, stk__step *step)
 {
     const uint32_t ragged = loader->ring->num_ragged;
-    const uint64_t most = loader->ring->pool.limit / 4;
+    const uint64_t most = loader->most_ragged;
     uint64_t total = 0;
 
     if (loader->options.on_error == STK_ON_ERROR_REPLACE)
@@ -238,9 +271,10 @@ static void bound_ragged(stk_loader *loader, stk__step *step)
             if (*bound == UINT64_MAX)
                 *bound = 0;
             if (*bound > most || total + *bound > most) {
-                if (step->rows[r].status == STK_OK)
-                    stk__row_fail(&step->rows[r], STK_EBUDGET,
-                                  "its values and those before it do not fit the memory_budget");
+                if (step->rows[r].status == STK_OK) {
+                    stk__row_fail(&step->rows[r], STK_EBUDGET, stk__ragged_too_large);
+                    step->rows[r].wanted = total + STK_MIN(*bound, UINT64_MAX / 4);
+                }
                 *bound = 0;
             }
             total += stk__round_up(*bound, 16);
@@ -311,5 +345,6 @@ stk_status stk__row_locate_substitute(stk_loader *loader, stk__step *step, uint3
     row->needs = c.extra->needs;
     row->slices = c.extra->slices;
     row->num_needs = c.num_extra;
+    bound_reads(loader, row);
     return STK_OK;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Making a loader: what its batches are, and how its budget is divided. */
+/* Making a loader: what its batches are, and its parts. */
 #include "loader/loader.h"
 
 #include <errno.h>
@@ -8,13 +8,9 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#define MOST_BUDGET    (UINT64_C(4) << 30)   /* of the default */
-#define FIRST_GUESS_NS 10e3                  /* of preparing a sample of which nothing is known */
-#define LEAST_POOL     (UINT64_C(256) << 10) /* for reads, where there are any */
-#define MOST_STEPS     4096u                 /* planned ahead */
-#define PROBES         16u                   /* samples that are asked what they need */
-#define LEAST_DECODING (UINT64_C(256) << 10) /* of one thread */
-#define MOST_DECODING  (UINT64_C(4) << 20)
+#define MOST_BUDGET    (UINT64_C(4) << 30) /* of the default */
+#define MOST_STAGING   (UINT64_C(4) << 20) /* of a worker, where it holds more than a sample */
+#define FIRST_GUESS_NS 10e3                /* of preparing a sample of which nothing is known */
 
 /* ---- What a batch is ---- */
 
@@ -141,129 +137,6 @@ static stk_status make_columns(stk_loader *loader, stk__column *columns, uint32_
     return STK_OK;
 }
 
-/* ---- What samples need ---- */
-
-typedef struct counter {
-    stk_locator seam;
-    uint64_t needs, decoded;
-} counter;
-
-static stk_status count_need(stk_locator *seam, size_t i, const stk_need *need)
-{
-    (void)i;
-    ((counter *)seam)->needs++;
-    ((counter *)seam)->decoded = need->decoded;
-    return STK_OK;
-}
-
-/* Needs of a row to reckon with. Those of a dataset that decodes are counted at some samples; the
- * arrays of needs double as they grow. */
-static uint64_t needs_of_a_row(stk_dataset *dataset)
-{
-    counter c = {.seam = stk__locator_of_needs(count_need)};
-    uint64_t most = 1;
-
-    for (uint64_t i = 0; i < PROBES && dataset->ops->decode; i++) {
-        uint64_t index = (dataset->size - 1) / (PROBES - 1) * i;
-        c.needs = 0;
-        if (dataset->ops->locate(dataset, &index, 1, &c.seam, NULL) == STK_OK)
-            most = STK_MAX(most, c.needs);
-    }
-    return 2 * most;
-}
-
-/* ---- The budget ---- */
-
-static uint64_t step_bytes(const stk_loader *loader, uint32_t ragged)
-{
-    uint64_t row =
-        sizeof(stk__row) + 2 * sizeof(uint64_t) + sizeof(uint32_t) + 3 * ragged * sizeof(uint64_t);
-
-    if (loader->dataset->ops->locate)
-        row += needs_of_a_row(loader->dataset) * (sizeof(stk__need_entry) + sizeof(stk_slice));
-    return sizeof(stk__step) + loader->row_room * row;
-}
-
-/* How far ahead steps are planned: enough to keep all reads going, and a shuffle buffer of blocks
- * at a time. */
-static uint64_t horizon_steps(const stk_loader *loader)
-{
-    const stk__order *order = &loader->order;
-    uint64_t ahead = 0;
-
-    if (!loader->dataset->ops->locate || loader->num_workers == 0)
-        return 0;
-    ahead = 4 * (uint64_t)loader->reads.depth / loader->row_room + 1;
-    if (order->shuffle == STK_SHUFFLE_BLOCK)
-        ahead = STK_MAX(
-            ahead,
-            order->block_size * order->buffer_blocks * order->streams / order->global_batch + 1);
-    return ahead;
-}
-
-/*
- * What decoding may hold: each thread its own share, and one at a time more, for large pictures.
- * Decoders of photographs take a few hundred kilobytes.
- */
-static void divide_decoding(const stk_loader *loader, uint64_t *each, uint64_t *most, uint64_t *all)
-{
-    const uint64_t budget = loader->options.memory_budget;
-
-    *each = STK_MIN(STK_MAX(budget / 32, LEAST_DECODING), MOST_DECODING);
-    *most = STK_MAX(budget / 8, *each);
-    *all = loader->decodes ? (loader->num_workers + UINT64_C(1)) * *each + *most : 0;
-}
-
-/*
- * Divide the budget: slabs, records of steps, workers' scratch and decoding are fixed; of the rest
- * the cache takes three quarters, and reads in flight what is left. Slabs beyond two, then the
- * horizon, shrink until it fits.
- */
-static stk_status divide_budget(stk_loader *loader, const stk__column *columns, uint32_t n,
-                                uint32_t ragged, uint64_t *slabs, uint64_t *pool, uint64_t *cache,
-                                stk_error *err)
-{
-    const uint64_t budget = loader->options.memory_budget;
-    const uint64_t slab = stk__slab_bytes(columns, n, loader->row_room) + 4 * STK_CACHE_LINE;
-    const bool reads = loader->dataset->ops->locate || ragged;
-    const uint64_t workers = (loader->num_workers + UINT64_C(1)) * stk__worker_bytes(loader);
-    uint64_t each, most, decoding;
-
-    divide_decoding(loader, &each, &most, &decoding);
-    const uint64_t base =
-        sizeof *loader + sizeof(stk__ring) + workers + loader->batch_scratch_bytes + decoding;
-    const uint64_t floor = base + (reads ? LEAST_POOL : 0);
-    const uint64_t step = step_bytes(loader, ragged);
-
-    *slabs = loader->depth + 1;
-    while (*slabs > 2 && floor + *slabs * (slab + step) > budget / 4 * 3)
-        --*slabs;
-    if (floor + *slabs * (slab + step) > budget)
-        return stk__fail(err, STK_EBUDGET, STK_STAGE_LOADER,
-                         "memory_budget is %" PRIu64 " bytes; two batches of %" PRIu64
-                         " bytes and %u workers need %" PRIu64
-                         ": raise memory_budget, or lower batch_size or num_workers",
-                         budget, slab, loader->num_workers, floor + 2 * (slab + step));
-    if (*slabs < loader->depth + 1)
-        stk__log(loader->ctx, STK_LOG_INFO,
-                 "memory_budget %" PRIu64 " holds %" PRIu64
-                 " batches ahead instead of the %u of prefetch_factor",
-                 budget, *slabs - 1, loader->depth);
-    loader->depth = (uint32_t)*slabs - 1;
-    loader->horizon = horizon_steps(loader);
-    uint64_t steps = STK_MIN(loader->depth + 1 + loader->horizon, MOST_STEPS);
-    /* Planning far ahead is worth little without room for what is planned. */
-    const uint64_t records = loader->dataset->ops->decode ? budget / 4 : budget / 8 * 7;
-    while (steps > *slabs && floor + *slabs * slab + steps * step > records)
-        steps = STK_MAX(*slabs, steps / 2);
-    loader->num_steps = (uint32_t)steps;
-    loader->fixed_bytes = base + *slabs * slab + steps * step;
-    uint64_t rest = budget - loader->fixed_bytes;
-    *cache = loader->options.cache == STK_CACHE_NONE ? 0 : reads ? rest / 4 * 3 : rest;
-    *pool = reads ? rest - *cache : 0;
-    return STK_OK;
-}
-
 /* ---- Making ---- */
 
 static stk_status make_steps(stk_loader *loader, uint32_t ragged)
@@ -298,11 +171,9 @@ static stk_status make_steps(stk_loader *loader, uint32_t ragged)
 
 static stk_status make_workers(stk_loader *loader)
 {
-    uint64_t each, most, all;
-
-    divide_decoding(loader, &each, &most, &all);
     if (loader->decodes)
-        STK_TRY(stk__decode_room_init(&loader->decode_room, each, most));
+        STK_TRY(
+            stk__decode_room_init(&loader->decode_room, loader->decode_each, loader->decode_most));
     STK_TRY(stk__worker_init(&loader->self, loader, UINT32_MAX));
     if (loader->num_workers == 0)
         return STK_OK;
@@ -423,51 +294,31 @@ void stk__loader_free(stk_loader *loader, stk__column *columns, uint32_t num_col
     stk__context_unref(ctx);
 }
 
-/* Blobs that a cache of `bytes` may hold, judged by the first sample: by the ranges that it needs,
- * and by the size of those that are kept decoded. */
-static uint64_t blobs_of(const stk_loader *loader, uint64_t bytes)
-{
-    counter c = {.seam = stk__locator_of_needs(count_need)};
-    stk_dataset *dataset = loader->dataset;
-
-    if (!dataset->ops->locate ||
-        dataset->ops->locate(dataset, &(uint64_t){0}, 1, &c.seam, NULL) != STK_OK)
-        return dataset->size;
-    uint64_t most = dataset->size * STK_MAX(c.needs, 1);
-    if (loader->options.cache == STK_CACHE_DECODED && c.decoded)
-        most = STK_MIN(most, 2 * (bytes / c.decoded) + 16);
-    return most;
-}
-
 /* All that may fail before threads start. */
 stk_status stk__loader_build(stk_loader *loader, stk__column *columns, uint32_t *num,
                              stk_error *err)
 {
-    uint64_t slabs = 0, pool = 0, cache = 0;
+    stk__shares shares = {0};
     uint32_t ragged = 0;
 
     STK_TRY(settle_options(loader, err));
     STK_TRY(make_columns(loader, columns, num, err));
     for (uint32_t c = 0; c < *num; c++)
         ragged += columns[c].field.layout != STK_FIXED;
-    STK_TRY(divide_budget(loader, columns, *num, ragged, &slabs, &pool, &cache, err));
-    STK_TRY(stk__ring_create(loader->ctx, columns, *num, loader->row_room, (uint32_t)slabs,
+    loader->prepare_rows = STK__PREPARE_ROWS;
+    while (loader->prepare_rows > 1 && loader->prepare_rows * loader->staging_row > MOST_STAGING)
+        loader->prepare_rows /= 2;
+    STK_TRY(stk__budget_divide(loader, columns, *num, ragged, &shares, err));
+    STK_TRY(stk__ring_create(loader->ctx, columns, *num, loader->row_room, (uint32_t)shares.slabs,
                              loader->options.pin_memory, &loader->ring, err));
-    loader->ring->pool.limit = pool;
-    loader->most_row = pool;
+    loader->ring->pool.limit = shares.pool;
     loader->ring->loader = loader;
     stk__state_of(loader, &loader->ring->state);
     STK_TRY(make_steps(loader, ragged));
     STK_TRY(make_workers(loader));
     STK_TRY(stk__order_epoch_init(&loader->planner.order, loader->ctx, &loader->order));
-    if (cache && stk__cache_create(loader->ctx, cache, blobs_of(loader, cache), &loader->cache) ==
-                     STK_ENOMEM)
-        return STK_ENOMEM;
-    if (cache && !loader->cache)
-        return stk__fail(err, STK_EBUDGET, STK_STAGE_LOADER,
-                         "cache: memory_budget leaves %" PRIu64
-                         " bytes for it, too few: raise memory_budget or set "
-                         "cache: none",
-                         cache);
+    if (shares.cache)
+        STK_TRY(stk__cache_create(loader->ctx, shares.cache,
+                                  stk__budget_blobs(loader, shares.cache), &loader->cache));
     return open_quarantine(loader, err);
 }

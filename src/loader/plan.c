@@ -172,13 +172,6 @@ static bool try_admit_locked(stk_loader *loader, stk__step *step, uint32_t r)
     stk__row *row = &step->rows[r];
     uint64_t cost = row->status == STK_OK ? row_cost_locked(loader, row) : 0;
 
-    /* Ragged values of the row's own step may hold a quarter of the pool as long as it waits. */
-    const uint64_t most =
-        pool->limit - (loader->ring->num_ragged ? stk__pool_cost(pool->limit / 4) : 0);
-    if (cost > most) {
-        stk__row_fail(row, STK_EBUDGET, "its reads alone do not fit the memory_budget");
-        row->wanted = cost;
-    }
     if (row->status != STK_OK) {
         stk__row_ready_locked(step, r);
         return true;

@@ -230,8 +230,9 @@ bool stk__unit_read_alone_locked(stk_loader *loader, stk__fetch *fetch, stk__uni
  */
 static void fetch_arrived_locked(stk_loader *loader, stk__fetch *fetch)
 {
-    const bool apart = fetch->status != STK_OK && stk_status_fault(fetch->status) == STK_FAULT_SAMPLE &&
-                       fetch->units && fetch->units->next_in_fetch && !loader->draining;
+    const bool apart = fetch->status != STK_OK &&
+                       stk_status_fault(fetch->status) == STK_FAULT_SAMPLE && fetch->units &&
+                       fetch->units->next_in_fetch && !loader->draining;
     bool any = false;
 
     for (stk__unit *u = fetch->units; u; u = u->next_in_fetch)

@@ -16,8 +16,9 @@ uint64_t stk__worker_bytes(const stk_loader *loader)
 {
     return STK__PREPARE_ROWS *
                (sizeof(stk_sample) + loader->dataset->num_fields * sizeof(stk_value) +
-                4 * sizeof(void *) + loader->staging_row) +
-           loader->scratch_bytes + loader->dataset->worker_bytes + 4096;
+                4 * sizeof(void *)) +
+           loader->prepare_rows * loader->staging_row + loader->scratch_bytes +
+           loader->dataset->worker_bytes + 4096;
 }
 
 stk_status stk__worker_init(stk__worker *worker, stk_loader *loader, uint32_t number)
@@ -35,7 +36,7 @@ stk_status stk__worker_init(stk__worker *worker, stk_loader *loader, uint32_t nu
     worker->run_epochs = stk__calloc(ctx, n, sizeof *worker->run_epochs);
     worker->blob_head = stk__calloc(ctx, fields, sizeof *worker->blob_head);
     worker->blob = stk__calloc(ctx, fields + 1, sizeof *worker->blob);
-    worker->staging = stk__alloc_buffer(ctx, n * loader->staging_row);
+    worker->staging = stk__alloc_buffer(ctx, loader->prepare_rows * loader->staging_row);
     worker->scratch = stk__alloc_buffer(ctx, loader->scratch_bytes);
     if (loader->decodes)
         STK_TRY(stk__decoding_create(ctx, &loader->decode_room, &worker->decoding));
@@ -413,7 +414,8 @@ static void settle_rows_locked(stk_loader *loader, stk__worker *worker)
             continue;
         }
         bool replace = loader->options.on_error == STK_ON_ERROR_REPLACE &&
-                       stk_status_fault(row->status) == STK_FAULT_SAMPLE && row->tries < STK__REPLACE_TRIES;
+                       stk_status_fault(row->status) == STK_FAULT_SAMPLE &&
+                       row->tries < STK__REPLACE_TRIES;
         step->has_holes = true;
         /* A substitute that is merely too large for the room is no bad sample. */
         if (!(replace && row->tries && row->status == STK_ELIMIT))
@@ -481,9 +483,9 @@ void stk__task_run(stk_loader *loader, stk__worker *worker)
     worker->num_bad = 0;
     worker->mark_ns = start;
     memset(worker->work, 0, sizeof worker->work);
-    for (uint32_t i = 0; i < worker->num_rows; i += STK__PREPARE_ROWS)
+    for (uint32_t i = 0; i < worker->num_rows; i += loader->prepare_rows)
         prepare_rows(loader, worker, worker->rows + i,
-                     STK_MIN(worker->num_rows - i, STK__PREPARE_ROWS));
+                     STK_MIN(worker->num_rows - i, loader->prepare_rows));
     uint64_t end = stk__now_ns();
     atomic_store_explicit(&worker->since_ns, 0, memory_order_relaxed);
     emit_task(loader, worker, start, end);

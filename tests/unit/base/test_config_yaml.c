@@ -230,7 +230,7 @@ static void test_files(void **state)
     snprintf(path, sizeof path, "%s/b.yaml", folder);
     assert_fails(stk_config_load(f->config, path, &f->err), STK_ENOENT, &f->err,
                  "b.yaml: No such file");
-    assert_int_equal(stk_config_load(f->config, folder, &f->err), STK_EKIND);
+    assert_int_equal(stk_config_load(f->config, folder, &f->err), STK_EINVAL);
     assert_non_null(strstr(f->err.text, "directory"));
     char *big = calloc(1, STK_CONFIG_MAX_FILE + 10);
     test_write(folder, "big.yaml", big, STK_CONFIG_MAX_FILE + 10);

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/aio.h"
 #include "base/context.h"
 #include "support/support.h"
 
@@ -98,19 +99,32 @@ static void each_status_has_one_fault(void **state)
         stk_status status;
         stk_fault fault;
     } table[] = {
-        {STK_OK, STK_FAULT_NONE},           {STK_EOS, STK_FAULT_NONE},
-        {STK_EAGAIN, STK_FAULT_NONE},       {STK_EINVAL, STK_FAULT_CALLER},
-        {STK_ENOTSUP, STK_FAULT_CALLER},    {STK_EMISMATCH, STK_FAULT_CALLER},
-        {STK_EBUSY, STK_FAULT_CALLER},      {STK_EFORK, STK_FAULT_CALLER},
-        {STK_ECANCELED, STK_FAULT_CALLER},  {STK_ENOMEM, STK_FAULT_MACHINE},
-        {STK_EBUDGET, STK_FAULT_SAMPLE},    {STK_ETHREAD, STK_FAULT_MACHINE},
-        {STK_ESYSTEM, STK_FAULT_MACHINE},   {STK_EIO, STK_FAULT_MACHINE},
-        {STK_ENOENT, STK_FAULT_SAMPLE},     {STK_EACCES, STK_FAULT_SAMPLE},
-        {STK_ETRUNCATED, STK_FAULT_SAMPLE}, {STK_ETIMEDOUT, STK_FAULT_MACHINE},
-        {STK_ECHANGED, STK_FAULT_SAMPLE},   {STK_ENOSPC, STK_FAULT_MACHINE},
-        {STK_EFORMAT, STK_FAULT_SAMPLE},    {STK_ELIMIT, STK_FAULT_SAMPLE},
-        {STK_ECHECKSUM, STK_FAULT_SAMPLE},  {STK_EBADSAMPLES, STK_FAULT_SAMPLE},
-        {STK_EKIND, STK_FAULT_SAMPLE},      {STK_EINTERNAL, STK_FAULT_STOKER},
+        {STK_OK, STK_FAULT_NONE},
+        {STK_EOS, STK_FAULT_NONE},
+        {STK_EAGAIN, STK_FAULT_NONE},
+        {STK_EINVAL, STK_FAULT_CALLER},
+        {STK_ENOTSUP, STK_FAULT_CALLER},
+        {STK_EMISMATCH, STK_FAULT_CALLER},
+        {STK_EBUSY, STK_FAULT_CALLER},
+        {STK_EFORK, STK_FAULT_CALLER},
+        {STK_ECANCELED, STK_FAULT_CALLER},
+        {STK_ENOMEM, STK_FAULT_MACHINE},
+        {STK_EBUDGET, STK_FAULT_SAMPLE},
+        {STK_ETHREAD, STK_FAULT_MACHINE},
+        {STK_ESYSTEM, STK_FAULT_MACHINE},
+        {STK_EIO, STK_FAULT_MACHINE},
+        {STK_ENOENT, STK_FAULT_SAMPLE},
+        {STK_EACCES, STK_FAULT_SAMPLE},
+        {STK_ETRUNCATED, STK_FAULT_SAMPLE},
+        {STK_ETIMEDOUT, STK_FAULT_MACHINE},
+        {STK_ECHANGED, STK_FAULT_SAMPLE},
+        {STK_ENOSPC, STK_FAULT_MACHINE},
+        {STK_EFORMAT, STK_FAULT_SAMPLE},
+        {STK_ELIMIT, STK_FAULT_SAMPLE},
+        {STK_ECHECKSUM, STK_FAULT_SAMPLE},
+        {STK_EBADSAMPLES, STK_FAULT_SAMPLE},
+        {STK_EKIND, STK_FAULT_SAMPLE},
+        {STK_EINTERNAL, STK_FAULT_STOKER},
         {(stk_status)-1234, STK_FAULT_CALLER},
     };
 #define ONE(name, value, fault, text) +1
@@ -126,9 +140,9 @@ static void each_status_has_one_fault(void **state)
     assert_int_equal(stk_status_fault(stk__status_of_errno(ENOMEM)), STK_FAULT_MACHINE);
     assert_int_equal(stk_status_fault(stk__status_of_errno(EIO)), STK_FAULT_MACHINE);
     assert_int_equal(stk_status_fault(stk__status_of_errno(ENOSYS)), STK_FAULT_CALLER);
-    assert_int_equal(stk_status_fault(stk__status_of_errno(EISDIR)), STK_FAULT_SAMPLE);
-    assert_int_equal(stk_status_fault(stk__status_of_errno(ELOOP)), STK_FAULT_SAMPLE);
-    assert_int_equal(stk_status_fault(stk__status_of_errno(ENAMETOOLONG)), STK_FAULT_SAMPLE);
+    assert_int_equal(stk_status_fault(stk__aio_status(EISDIR)), STK_FAULT_SAMPLE);
+    assert_int_equal(stk_status_fault(stk__aio_status(ELOOP)), STK_FAULT_SAMPLE);
+    assert_int_equal(stk_status_fault(stk__aio_status(ENAMETOOLONG)), STK_FAULT_SAMPLE);
 }
 
 /* A made-up machine: cgroup files below a folder of our own. */

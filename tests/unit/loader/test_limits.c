@@ -127,21 +127,55 @@ static void the_budget_is_kept(void **state)
     stk_context_destroy(&ctx);
 }
 
-static void a_sample_that_never_fits_is_bad(void **state)
+/* The number in a message. */
+static uint64_t number_after(const char *text, const char *words)
+{
+    const char *at = strstr(text, words);
+
+    assert_non_null(at);
+    return strtoull(at + strlen(words), NULL, 10);
+}
+
+/* Where no sample can fit nothing begins, and the budget that is named is enough, and the least. */
+static void the_budget_that_is_named_is_enough(void **state)
 {
     stk_context *ctx = test_context();
-    counting_options c = {.size = 100000, .url = "mem://counting", .shared = 100000};
-    stk_dataset *dataset = counting_open(ctx, &c);
-    stk_loader_options o = base_options();
+    stk_loader *loader;
     stk_batch *batch;
     stk_error err;
 
-    o.memory_budget = 1 << 20;
-    stk_loader *loader = open_loader(dataset, &o);
-    assert_fails(stk_loader_next(loader, -1, &batch, &err), STK_EBUDGET, &err, "memory_budget");
-    assert_non_null(strstr(err.text, "bytes wanted"));
-    stk_loader_destroy(&loader);
-    stk_dataset_close(&dataset);
+    for (int i = 0; i < 12; i++) {
+        counting_options c = {.size = 1000,
+                              .url = i % 2 ? "mem://counting" : NULL,
+                              .shared = i % 4 == 3 ? 1000 * 40 : 1,
+                              .ragged = i % 4 != 3 && i % 3 == 1};
+        c.size *= i % 4 == 3 ? 40 : 1;
+        stk_dataset *dataset = counting_open(ctx, &c);
+        for (int cache = STK_CACHE_NONE; cache <= STK_CACHE_DECODED; cache++) {
+            uint64_t named[3];
+            for (int k = 0; k < 3; k++) {
+                stk_loader_options o = base_options();
+                o.num_workers = (int64_t[]){0, 1, 64}[k];
+                o.cache = cache;
+                o.memory_budget = 20000;
+                assert_fails(stk_loader_create(dataset, &o, &loader, &err), STK_EBUDGET, &err,
+                             "20000");
+                o.memory_budget = named[k] = number_after(err.text, "for one sample need ");
+                assert_ok(stk_loader_create(dataset, &o, &loader, &err), &err);
+                assert_ok(stk_loader_next(loader, -1, &batch, &err), &err);
+                assert_int_equal(stk_batch_count(batch), 16);
+                counting_check(batch, c.ragged);
+                stk_batch_release(&batch);
+                stk_loader_destroy(&loader);
+                o.memory_budget--;
+                assert_fails(stk_loader_create(dataset, &o, &loader, &err), STK_EBUDGET, &err,
+                             "memory_budget");
+            }
+            assert_int_equal(named[0], named[1]);
+            assert_int_equal(named[0], named[2]);
+        }
+        stk_dataset_close(&dataset);
+    }
     stk_context_destroy(&ctx);
 }
 
@@ -272,7 +306,7 @@ int main(void)
         cmocka_unit_test(shared_ranges_are_read_once),
         cmocka_unit_test(caches_spare_the_work),
         cmocka_unit_test(the_budget_is_kept),
-        cmocka_unit_test(a_sample_that_never_fits_is_bad),
+        cmocka_unit_test(the_budget_that_is_named_is_enough),
         cmocka_unit_test(a_steady_run_allocates_nothing),
         cmocka_unit_test(cancel_and_destroy_at_random_moments),
         cmocka_unit_test(next_gives_up_in_time),

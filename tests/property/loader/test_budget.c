@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which samples are bad depends on the data and the budget alone. Samples of many sizes, some of
+ * them too large: whatever the workers, depth, cache, engine, reads at a time, the same rows come,
+ * the same are skipped, and the same take the place of bad ones; a state goes on with other
+ * workers.
+ */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "unit/loader/run.h"
+
+#include "dataset/dataset.h"
+
+enum { SAMPLES = 160, LARGEST = 1 << 20 };
+
+typedef struct sized {
+    stk_dataset head;
+    stk_store *store;
+    stk_field fields[2];
+    int ragged; /* 1: of many sizes; 2: all may be alike */
+} sized;
+
+/* Some tiny, some large, some in two parts, in no order. */
+static uint64_t size_of(uint64_t index)
+{
+    return 64 + index * 2654435761u % 97 * index * 40503u % LARGEST;
+}
+
+static stk_status locate(stk_dataset *dataset, const uint64_t *indices, size_t n, stk_locator *to,
+                         stk_error *err)
+{
+    (void)err;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t size = size_of(indices[i]), first = indices[i] % 3 ? size : size / 2;
+        stk_need a = {.length = first},
+                 b = {.offset = LARGEST - (size - first), .length = size - first};
+        STK_TRY(to->add(to, i, &a));
+        if (b.length)
+            STK_TRY(to->add(to, i, &b));
+        if (((sized *)dataset)->ragged)
+            to->bytes(to, i, 1, ((sized *)dataset)->ragged == 2 ? 16 : size / 16);
+    }
+    return STK_OK;
+}
+
+static size_t object(stk_dataset *dataset, uint64_t number, stk_store **store, char *key,
+                     size_t size)
+{
+    (void)number;
+    *store = ((sized *)dataset)->store;
+    if (size)
+        snprintf(key, size, "data");
+    return 4;
+}
+
+static void prepare(stk_dataset *dataset, stk_sample *samples, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        stk_sample *s = &samples[i];
+        memcpy(s->values[0].out, &s->index, sizeof s->index);
+        if (((sized *)dataset)->ragged) {
+            s->values[1].size = s->index % 4;
+            memset(s->values[1].out, (int)s->index, s->index % 4);
+        }
+    }
+}
+
+static void close_sized(stk_dataset *dataset)
+{
+    stk_store_close(&((sized *)dataset)->store);
+    stk__free(dataset->context, dataset);
+}
+
+static const stk_dataset_ops ops = {.struct_size = sizeof ops,
+                                    .name = "sized",
+                                    .doc = "For tests.",
+                                    .close = close_sized,
+                                    .locate = locate,
+                                    .object = object,
+                                    .prepare = prepare};
+
+static stk_dataset *open_sized(stk_context *ctx, const char *url, int ragged)
+{
+    sized *d = stk__calloc(ctx, 1, sizeof *d);
+    char key[16];
+    stk_error err;
+
+    d->ragged = ragged;
+    assert_ok(stk_store_open(ctx, url, &d->store, key, sizeof key, &err), &err);
+    d->fields[0] = stk__field("data", STK_UINT64, (const int64_t[]){-1}, false);
+    d->fields[1] = (stk_field){
+        .name = "blob", .dtype = STK_UINT8, .layout = STK_BYTES, .rank = 1, .shape = {-1}};
+    stk__dataset_init(&d->head, &ops, ctx, SAMPLES, d->fields, ragged ? 2 : 1);
+    return &d->head;
+}
+
+/* Take `batches` (0: all of two epochs); what comes is kept, and how many were bad. */
+static uint64_t take(stk_loader *loader, int batches, run *out, stk_state *state)
+{
+    stk_bad_samples bad;
+    stk_batch *batch;
+    stk_error err;
+
+    for (int ends = 0, n = 0; ends < 2 && (!batches || n < batches); n++) {
+        stk_status status = stk_loader_next(loader, -1, &batch, &err);
+        ends += status == STK_EOS;
+        if (status == STK_EOS)
+            continue;
+        assert_ok(status, &err);
+        keep(out, batch);
+        stk_batch_release(&batch);
+    }
+    if (state)
+        stk_loader_state(loader, state);
+    stk_loader_get_bad_samples(loader, &bad);
+    return bad.samples;
+}
+
+static void same(const run *a, const run *b, const stk_loader_options *o)
+{
+    if (a->n != b->n || memcmp(a->rows, b->rows, a->n * sizeof *a->rows) != 0)
+        fail_msg("%d rows, not %d: workers %d, cache %d, io_depth %d, budget %d", (int)b->n,
+                 (int)a->n, (int)o->num_workers, o->cache, (int)o->io_depth, (int)o->memory_budget);
+}
+
+static void bad_is_what_the_budget_says(void **state)
+{
+    static const uint64_t budgets[] = {1200000, 1 << 21, 3 << 20, 1 << 24};
+    char folder[256], url[300];
+    char *bytes = calloc(1, LARGEST);
+    uint64_t most = 0, least = UINT64_MAX;
+
+    test_folder(folder);
+    test_write(folder, "data", bytes, LARGEST);
+    for (int b = 0; b < 4; b++)
+        for (int ragged = 0; ragged < 2; ragged++)
+            for (int replace = 0; replace < 2 && b >= 2 * replace; replace++) {
+                run first = {0};
+                uint64_t first_bad = 0;
+                for (int i = 0; i < 16; i++) {
+                    stk_context_options c;
+                    stk_context *ctx;
+                    stk_error err;
+                    stk_context_options_init(&c);
+                    c.io_engine = i & 4 ? STK_IO_THREADS : STK_IO_AUTO;
+                    assert_ok(stk_context_create(&c, &ctx, &err), &err);
+                    snprintf(url, sizeof url, "%s%s", i & 8 ? "slow+file://" : "file://", folder);
+                    stk_dataset *dataset = open_sized(ctx, url, ragged ? 1 + replace : 0);
+                    stk_loader_options o = base_options();
+                    run r = {0};
+                    o.memory_budget = budgets[b];
+                    o.on_error = replace ? STK_ON_ERROR_REPLACE : STK_ON_ERROR_SKIP;
+                    o.num_workers = (int64_t[]){0, 1, 2, 5, 24, 3, 1, 2}[i % 8];
+                    o.cache = budgets[b] >= 3 << 20 ? i % 3 : STK_CACHE_NONE;
+                    o.io_depth = 1 + i;
+                    o.prefetch_factor = 1 + i % 5;
+                    o.epochs = 2;
+                    o.timeout = 60;
+                    stk_loader *loader = open_loader(dataset, &o);
+                    stk_state at;
+                    uint64_t bad = take(loader, i % 2 ? 7 : 0, &r, &at);
+                    stk_loader_destroy(&loader);
+                    if (i % 2) { /* gone on with, by others */
+                        o.num_workers = i % 5;
+                        loader = open_loader(dataset, &o);
+                        assert_ok(stk_loader_restore(loader, &at, &err), &err);
+                        bad += take(loader, 0, &r, NULL);
+                        stk_loader_destroy(&loader);
+                    }
+                    if (i == 0) {
+                        first = r;
+                        first_bad = bad;
+                    } else {
+                        same(&first, &r, &o);
+                        assert_int_equal(bad, first_bad);
+                        free(r.rows);
+                    }
+                    stk_dataset_close(&dataset);
+                    stk_context_destroy(&ctx);
+                }
+                most = STK_MAX(most, first_bad);
+                least = STK_MIN(least, first_bad);
+                free(first.rows);
+            }
+    /* It was about something: some budgets leave samples out, others none. */
+    assert_true(most > SAMPLES / 2);
+    assert_int_equal(least, 0);
+    free(bytes);
+    test_folder_remove(folder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bad_is_what_the_budget_says),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
