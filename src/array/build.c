@@ -131,6 +131,7 @@ stk_status stk__array_finish(stk_array *a, stk_error *err)
         stk__index_cache_create(a->context, a->options.index_cache, &a->indexes) != STK_OK)
         return stk__array_no_memory(a, err);
     a->chunk_bytes = stk__chain_size(a->chain);
+    a->decode_bytes = a->chunk_bytes + stk__chain_stages(a->chain);
     a->fill_is_zero = all_zero(a->fill, a->type.itemsize);
     name_codecs(a);
     a->info = (stk_array_info){
@@ -284,8 +285,10 @@ stk_status stk__state_take(stk_array *a, stk__codec_state **out, stk_error *err)
 {
     *out = NULL;
     pthread_mutex_lock(&a->mutex);
-    if (a->num_idle)
+    if (a->num_idle) {
         *out = a->idle[--a->num_idle];
+        a->idle_bytes -= stk__codec_state_held(*out);
+    }
     pthread_mutex_unlock(&a->mutex);
     if (*out)
         return STK_OK;
@@ -296,9 +299,11 @@ void stk__state_give(stk_array *a, stk__codec_state *state)
 {
     if (!state)
         return;
+    const uint64_t bytes = stk__codec_state_held(state);
     pthread_mutex_lock(&a->mutex);
-    if (a->num_idle < STK__ARRAY_IDLE) {
+    if (a->num_idle < STK__ARRAY_IDLE && a->idle_bytes + bytes <= a->options.memory) {
         a->idle[a->num_idle++] = state;
+        a->idle_bytes += bytes;
         state = NULL;
     }
     pthread_mutex_unlock(&a->mutex);

@@ -263,8 +263,9 @@ static uint32_t choose_threads(const stk_array *a, uint64_t bytes)
 
     threads = STK_MIN(threads, bytes / HELPER_BYTES + 1);
     threads = STK_MIN(threads, a->levels[a->num_levels - 1].total);
-    if (a->chunk_bytes)
-        threads = STK_MIN(threads, a->options.memory / 2 / a->chunk_bytes);
+    if (a->manifest != STK__MANIFEST_ONE)
+        threads = STK_MIN(threads, a->options.memory / 2 /
+                                       (a->decode_bytes + stk__chain_library(a->chain) + 1));
     return (uint32_t)STK_MAX(threads, 1);
 }
 
@@ -274,11 +275,11 @@ static stk_status read_box(stk_array *a, const stk__box *box, uint64_t bytes, vo
 {
     uint32_t threads = choose_threads(a, bytes);
 
-    if (a->chunk_bytes > a->options.memory && a->manifest != STK__MANIFEST_ONE)
+    if (a->decode_bytes > a->options.memory && a->manifest != STK__MANIFEST_ONE)
         return stk__fail_at(err, STK_EBUDGET, STK_STAGE_ARRAY, a->metadata_key, STK_NO_OFFSET,
-                            "%s: a chunk of %llu bytes does not fit the memory of %llu; give the "
-                            "option memory more",
-                            a->metadata_key, (unsigned long long)a->chunk_bytes,
+                            "%s: a chunk, which takes %llu bytes to decode, does not fit the "
+                            "memory of %llu; give the option memory more",
+                            a->metadata_key, (unsigned long long)a->decode_bytes,
                             (unsigned long long)a->options.memory);
     stk__reading *r = stk__alloc(a->context, sizeof *r);
     if (!r)
@@ -293,7 +294,7 @@ static stk_status read_box(stk_array *a, const stk__box *box, uint64_t bytes, vo
     r->deadline_ns = deadline_ns;
     stk__store_limits(stk__array_store(a), &r->limits);
     r->depth = r->limits.io_depth;
-    uint64_t scratch = threads * a->chunk_bytes;
+    uint64_t scratch = threads * a->decode_bytes;
     r->capacity = a->options.memory > scratch ? a->options.memory - scratch : 1;
     if (r->limits.coalesce_gap < NEAR_GAP) {
         r->capacity = STK_MIN(r->capacity, threads * NEAR_FLIGHT);

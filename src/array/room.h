@@ -129,6 +129,7 @@ struct stk_array {
     /* How elements lie in a decoded chunk: strides in bytes for the array's dimensions. */
     int64_t chunk_strides[STK_ARRAY_MAX_RANK];
     uint64_t chunk_bytes;
+    uint64_t decode_bytes; /* of a chunk and all that lies between its codecs */
     stk__chain *chain;
 
     stk__manifest manifest;
@@ -145,6 +146,7 @@ struct stk_array {
     stk__reading *readings;                  /* in progress */
     stk__codec_state *idle[STK__ARRAY_IDLE]; /* codec states that no read uses */
     uint32_t num_idle;
+    uint64_t idle_bytes; /* that they hold; at most `memory` of the options */
 };
 
 /* ---- Building an array (build.c) ---- */

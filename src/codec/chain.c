@@ -2,6 +2,10 @@
 /* Chains: compiled once, then run over chunks from state to state of their bytes. */
 #include "codec/step.h"
 
+#define LIBRARY_BYTES (UINT64_C(1) << 20) /* contexts of zstd, libdeflate and zlib together */
+#define BZ2_BYTES     (UINT64_C(4) << 20)
+#define SMALL_BYTES   (UINT64_C(64) << 10) /* that chunks may grow by in any case */
+
 void stk__chain_spec_init(stk__chain_spec *spec)
 {
     *spec = (stk__chain_spec){.key = "", .itemsize = 1, .swap_size = 1};
@@ -78,6 +82,10 @@ stk_status stk__chain_push(stk__builder *b, const stk__step *step)
     bool exact = s->fixed_out; /* the codec's own word: encoded sizes follow from decoded ones */
     if (!s->ops->bound(s, b->size, &s->bound) || s->bound > INT64_MAX)
         return stk__chain_refuse(b, STK_ELIMIT, "the chunk is too large; write smaller chunks");
+    if (s->bound / STK__CHAIN_MAX_GROWTH > chain->size && s->bound > SMALL_BYTES)
+        return stk__chain_refuse(b, STK_ELIMIT,
+                                 "what it leaves is more than 16 times the chunk "
+                                 "(STK__CHAIN_MAX_GROWTH); mend the metadata");
     s->fixed_out = exact && b->fixed;
     b->size = s->bound;
     b->fixed = s->fixed_out;
@@ -132,6 +140,17 @@ static void plan_encode(stk__chain *chain)
 {
     for (uint32_t i = 0; i + 1 < chain->count; i++)
         chain->scratch[i % 2] = STK_MAX(chain->scratch[i % 2], chain->steps[i].bound);
+}
+
+static void plan_library(stk__chain *chain)
+{
+    for (uint32_t i = 0; i < chain->count; i++) {
+        const stk__step *s = &chain->steps[i];
+        uint64_t bytes = s->ops == &stk__codec_bz2    ? BZ2_BYTES
+                         : s->ops == &stk__codec_lzma ? s->u.lzma.memory
+                                                      : LIBRARY_BYTES;
+        chain->library = STK_MAX(chain->library, bytes);
+    }
 }
 
 static void plan_prefix(stk__chain *chain)
@@ -207,6 +226,7 @@ stk_status stk__chain_create(stk_context *ctx, const stk__chain_spec *spec, stk_
     fuse(chain);
     plan_decode(chain);
     plan_encode(chain);
+    plan_library(chain);
     plan_prefix(chain);
     *out = chain;
     return STK_OK;
@@ -256,6 +276,16 @@ bool stk__chain_has_prefix(const stk__chain *chain)
 uint64_t stk__chain_scratch(const stk__chain *chain)
 {
     return chain->scratch[0] + chain->scratch[1] + chain->block;
+}
+
+uint64_t stk__chain_stages(const stk__chain *chain)
+{
+    return chain->scratch[0] + chain->scratch[1];
+}
+
+uint64_t stk__chain_library(const stk__chain *chain)
+{
+    return chain->library;
 }
 
 const char *stk__chain_step(const stk__chain *chain, uint32_t step)

@@ -16,16 +16,17 @@
  * without the name of the object, ending in what to do. STK_EFORMAT damaged, or more bytes than the
  * chunk holds; STK_ETRUNCATED ends too early, or fewer bytes than the chunk holds; STK_ECHECKSUM;
  * STK_EKIND a kind that is not read (blosc2 frames); STK_ELIMIT a decoder would need too much
- * memory (lzma dictionaries); STK_ENOMEM; STK_EINVAL values that the codec cannot hold (encode), or
- * sizes of the call that do not fit the chain.
+ * memory (an lzma dictionary beyond that of the configuration); STK_ENOMEM; STK_EINVAL values that
+ * the codec cannot hold (encode), or sizes of the call that do not fit the chain.
  */
 #ifndef STK_SRC_CODEC_CHAIN_H
 #define STK_SRC_CODEC_CHAIN_H
 
 #include "base/base.h"
 
-#define STK__CHAIN_MAX_RANK  32
-#define STK__CHAIN_MAX_STEPS 32
+#define STK__CHAIN_MAX_RANK   32
+#define STK__CHAIN_MAX_STEPS  32
+#define STK__CHAIN_MAX_GROWTH 16 /* times the chunk, between any two steps */
 
 #define STK__CHAIN_NO_SIZE UINT64_MAX
 
@@ -84,10 +85,13 @@ bool stk__chain_is_copy(const stk__chain *chain);
 bool stk__chain_has_prefix(const stk__chain *chain);
 /* Bytes of room that stk__chain_encode() wants. */
 uint64_t stk__chain_bound(const stk__chain *chain);
-/* Most bytes that decode and encode take of a state's scratch memory for this chain. What the
- * libraries hold comes on top: less than 1 MiB to decode, but for bz2 (4 MiB) and lzma (its
- * dictionary, at most 128 MiB). */
+/* Most bytes that decode and encode take of a state's scratch memory for this chain. */
 uint64_t stk__chain_scratch(const stk__chain *chain);
+/* Of it: what lies between the steps, which is taken as a whole. */
+uint64_t stk__chain_stages(const stk__chain *chain);
+/* Most bytes that the libraries hold for one thread, to decode: 1 MiB, of bz2 4 MiB, of lzma what
+ * its configuration asks for, at most 128 MiB. */
+uint64_t stk__chain_library(const stk__chain *chain);
 /* Steps that are left after compiling, in the order of encoding, and what they are called
  * ("zstd"). NULL past the end. */
 const char *stk__chain_step(const stk__chain *chain, uint32_t step);
@@ -97,6 +101,8 @@ const char *stk__chain_step(const stk__chain *chain, uint32_t step);
 typedef struct stk__codec_state stk__codec_state;
 
 stk_status stk__codec_state_create(stk_context *ctx, stk__codec_state **out, stk_error *err);
+/* Bytes that it holds from chunk to chunk. */
+uint64_t stk__codec_state_held(const stk__codec_state *state);
 void stk__codec_state_destroy(stk__codec_state **state);
 /* Take the scratch memory for a chain now, so that decoding does not have to. */
 stk_status stk__codec_state_reserve(stk__codec_state *state, const stk__chain *chain);

@@ -8,6 +8,8 @@
 
 #include "codec/number.h"
 
+#define LZMA_PART 4 /* of memory_limit: what one dictionary may take */
+
 typedef stk_status parse_fn(stk__builder *b, const json_t *config, const stk__codec_ops *ops);
 
 /* ---- Reading a configuration ---- */
@@ -218,6 +220,11 @@ static stk_status parse_lzma(stk__builder *b, const json_t *config, const stk__c
     for (size_t i = 0; i < count; i++)
         STK_TRY(lzma_filter_of(b, json_array_get(filters, i), &step.u.lzma.filter[i]));
     step.u.lzma.filters = (int)count;
+    step.u.lzma.memory = stk__lzma_memory(&step.u.lzma, b->size);
+    if (step.u.lzma.memory > stk_context_memory_limit(b->chain->context) / LZMA_PART)
+        return stk__chain_refuse(b, STK_ELIMIT,
+                                 "its dictionary takes more than a quarter of memory_limit; raise "
+                                 "that, or write the array with a lower preset");
     return stk__chain_push(b, &step);
 }
 

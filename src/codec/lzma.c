@@ -2,13 +2,14 @@
 /*
  * LZMA as Python's module and numcodecs have it: format 0 (found out), 1 (.xz, streams in a row),
  * 2 (.lzma) and 3 (raw, its filters from the configuration). Memory comes from the state and is
- * bounded: a dictionary that is larger than any preset's is refused.
+ * bounded by the configuration: a chunk with a larger dictionary is refused.
  */
 #include <lzma.h>
 
 #include "codec/step.h"
 
 #define MEMORY_MAX (UINT64_C(128) << 20) /* preset 9 wants 65 MiB to decode */
+#define SLACK      (UINT64_C(64) << 10)
 #define CHECK_AUTO (-1)
 
 enum { FORMAT_AUTO = 0, FORMAT_XZ = 1, FORMAT_ALONE = 2, FORMAT_RAW = 3 };
@@ -34,8 +35,8 @@ static stk_status failed(stk__pass *pass, lzma_ret code)
         return stk__pass_fail(pass, STK_ENOMEM, reasons.memory);
     case LZMA_MEMLIMIT_ERROR:
         return stk__pass_fail(pass, STK_ELIMIT,
-                              "its lzma dictionary is larger than 128 MiB; write it anew with a "
-                              "preset");
+                              "its lzma dictionary is larger than the preset in the metadata asks "
+                              "for, or 128 MiB; write it anew with that preset");
     case LZMA_BUF_ERROR:
         return stk__pass_fail(pass, STK_ETRUNCATED, reasons.truncated);
     case LZMA_OPTIONS_ERROR:
@@ -116,6 +117,25 @@ static void bound_dictionaries(filter_room *room, int filters, uint64_t most)
         }
 }
 
+uint64_t stk__lzma_memory(const struct stk__lzma_step *step, uint64_t size)
+{
+    /* A default is not always written, and it is the least that is expected of a reader. */
+    uint64_t usual = lzma_easy_decoder_memusage(LZMA_PRESET_DEFAULT);
+    uint64_t bytes = lzma_easy_decoder_memusage(step->preset);
+    filter_room room;
+
+    if (step->filters && fill_filters(step, &room)) {
+        if (step->format == FORMAT_RAW)
+            bound_dictionaries(&room, step->filters, size);
+        bytes = lzma_raw_decoder_memusage(room.chain);
+    }
+    if (bytes == UINT64_MAX) /* not known to this liblzma: decoding will say so */
+        bytes = usual;
+    if (step->format != FORMAT_RAW)
+        bytes = STK_MAX(bytes, usual);
+    return STK_MIN(bytes + SLACK, MEMORY_MAX);
+}
+
 /* ---- Decoding ---- */
 
 static lzma_ret begin(const struct stk__lzma_step *step, lzma_stream *z, stk__pass *pass)
@@ -124,16 +144,16 @@ static lzma_ret begin(const struct stk__lzma_step *step, lzma_stream *z, stk__pa
 
     switch (step->format) {
     case FORMAT_AUTO:
-        return lzma_auto_decoder(z, MEMORY_MAX, LZMA_CONCATENATED);
+        return lzma_auto_decoder(z, step->memory, LZMA_CONCATENATED);
     case FORMAT_XZ:
-        return lzma_stream_decoder(z, MEMORY_MAX, LZMA_CONCATENATED);
+        return lzma_stream_decoder(z, step->memory, LZMA_CONCATENATED);
     case FORMAT_ALONE:
-        return lzma_alone_decoder(z, MEMORY_MAX);
+        return lzma_alone_decoder(z, step->memory);
     default:
         if (!fill_filters(step, &room))
             return LZMA_OPTIONS_ERROR;
         bound_dictionaries(&room, step->filters, pass->capacity);
-        if (lzma_raw_decoder_memusage(room.chain) > MEMORY_MAX)
+        if (lzma_raw_decoder_memusage(room.chain) > step->memory)
             return LZMA_MEMLIMIT_ERROR;
         return lzma_raw_decoder(z, room.chain);
     }

@@ -31,6 +31,17 @@ void stk__codec_state_destroy(stk__codec_state **state)
     *state = NULL;
 }
 
+uint64_t stk__codec_state_held(const stk__codec_state *state)
+{
+    uint64_t bytes = sizeof *state + stk__zstd_held(state);
+
+    for (int i = 0; i < STK__SCRATCH_COUNT; i++)
+        bytes += state->scratch[i].size;
+    for (int i = 0; i < STK__SPARE_BLOCKS; i++)
+        bytes += state->spare[i].size;
+    return bytes;
+}
+
 uint8_t *stk__scratch(stk__codec_state *state, int which, uint64_t size)
 {
     if (state->scratch[which].data && state->scratch[which].size >= size)
@@ -82,12 +93,25 @@ void *stk__spare_alloc(stk__codec_state *state, uint64_t size)
 
 void stk__spare_free(stk__codec_state *state, void *memory)
 {
+    uint64_t idle = 0;
+    int place = -1;
+
     if (!memory)
         return;
-    for (int i = 0; i < STK__SPARE_BLOCKS; i++)
-        if (state->spare[i].memory == memory) {
-            state->spare[i].used = false;
-            return;
-        }
+    for (int i = 0; i < STK__SPARE_BLOCKS; i++) {
+        if (state->spare[i].memory == memory)
+            place = i;
+        else if (!state->spare[i].used)
+            idle += state->spare[i].size;
+    }
+    if (place >= 0 && idle + state->spare[place].size <= STK__SPARE_BYTES) {
+        state->spare[place].used = false;
+        return;
+    }
+    if (place >= 0) {
+        state->spare[place].memory = NULL;
+        state->spare[place].size = 0;
+        state->spare[place].used = false;
+    }
     stk__free(state->context, memory);
 }

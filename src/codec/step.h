@@ -96,6 +96,7 @@ struct stk__step {
         struct stk__lzma_step {
             int format, check, filters;
             uint32_t preset;
+            uint64_t memory; /* that decoding may take */
             struct stk__lzma_filter {
                 uint64_t id;
                 uint32_t preset, dict_size, lc, lp, pb, mode, nice_len, mf, depth, value;
@@ -161,6 +162,7 @@ bool stk__transpose_init(stk__step *step, const uint64_t *shape, const uint32_t 
 
 enum { STK__SCRATCH_A, STK__SCRATCH_B, STK__SCRATCH_BLOCK, STK__SCRATCH_COUNT };
 enum { STK__SPARE_BLOCKS = 32 };
+#define STK__SPARE_BYTES (UINT64_C(16) << 20) /* of blocks that are kept and not in use */
 
 struct ZSTD_DCtx_s;
 struct ZSTD_CCtx_s;
@@ -198,7 +200,11 @@ void stk__spare_free(stk__codec_state *state, void *memory);
 
 /* What the codecs keep in a state; each accepts one that was never used. */
 void stk__zstd_release(stk__codec_state *state);
+uint64_t stk__zstd_held(const stk__codec_state *state);
 void stk__deflate_release(stk__codec_state *state);
+
+/* What liblzma takes to decode, by the configuration: no chunk may ask for more. */
+uint64_t stk__lzma_memory(const struct stk__lzma_step *step, uint64_t size);
 
 /* ---- Decoders that blosc uses as well ---- */
 
@@ -224,6 +230,7 @@ struct stk__chain {
     uint64_t size;                         /* decoded */
     uint64_t scratch[2];                   /* bytes of decode and encode together */
     uint64_t block;                        /* most bytes of STK__SCRATCH_BLOCK */
+    uint64_t library;                      /* that libraries hold for one thread, to decode */
 };
 
 /*

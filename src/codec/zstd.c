@@ -46,6 +46,11 @@ void stk__zstd_release(stk__codec_state *state)
     ZSTD_freeCCtx(state->zstd_c);
 }
 
+uint64_t stk__zstd_held(const stk__codec_state *state)
+{
+    return ZSTD_sizeof_DCtx(state->zstd_d) + ZSTD_sizeof_CCtx(state->zstd_c);
+}
+
 static stk_status failed(size_t code, const char **reason)
 {
     switch (ZSTD_getErrorCode(code)) {

@@ -106,14 +106,15 @@ static stk_status add_chunks(const stk__window *w, const stk__window_part *part,
     do {
         const numbers n = number_chunk(v, &c);
         /* The last piece of a row of chunks without gaps may be short. An empty object is asked for
-         * a byte, which it does not have. */
+         * a byte, which it does not have. What was there when the dataset was opened is not
+         * optional; only of pieces whose size follows from the shape nobody asked. */
         const bool run = v->fixed && v->offsets && !v->sharded;
         stk_need need = {.object = v->first_object + n.object,
                          .offset = v->offsets ? v->offsets[n.place] : 0,
                          .length = STK_MAX(v->lengths[n.place], 1),
                          .decoded = run ? v->lengths[n.place] : v->chunk_bytes,
                          .wanted = wanted_bytes(v, &c),
-                         .optional = !v->sharded && stk__array_fills(v->array)};
+                         .optional = v->fixed && !v->sharded && stk__array_fills(v->array)};
         const int64_t at = part->alone && !run ? chunk_place(v, &c, n.chunk, strides) : -1;
         if (at >= 0) {
             need.in_place = true;

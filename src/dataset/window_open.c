@@ -7,9 +7,7 @@
 #include "dataset/window.h"
 
 #define AT(member) offsetof(stk__window_options, member)
-/* What the codec libraries hold for one thread, beside the scratch memory of the chain. */
-#define CODEC_BYTES (UINT64_C(1) << 20)
-#define BYTE_NS     0.15 /* of copying a byte of a window */
+#define BYTE_NS    0.15 /* of copying a byte of a window */
 
 static const stk_option option_list[] = {
     {"variables", STK_OPTION_STRING, AT(variables), NULL, 0, 0, NULL, "A,B,...",
@@ -472,9 +470,9 @@ static void fill_head(stk__window *w)
         print = stk__fingerprint(print, v->info->type_name, strlen(v->info->type_name));
         print = stk__fingerprint(print, v->info->attributes, strlen(v->info->attributes));
         print = stk__fingerprint(print, numbers, sizeof numbers);
+        const stk__chain *chain = stk__array_chain(v->array);
         if (!v->plain && !v->fixed)
-            scratch =
-                STK_MAX(scratch, stk__chain_scratch(stk__array_chain(v->array)) + CODEC_BYTES);
+            scratch = STK_MAX(scratch, stk__chain_scratch(chain) + stk__chain_library(chain));
     }
     for (uint32_t f = 0; f < w->num_fields; f++)
         bytes += stk_field_bytes(&w->fields[f]);

@@ -168,6 +168,40 @@ static void test_missing(void **state)
     stk_context_destroy(&ctx);
 }
 
+/* A shard that goes away after its index was read is an error, never fill values; also where the
+ * whole of the array was read before, and with chunks that lie in one request. */
+static void test_vanished(void **state)
+{
+    static const int64_t shard[2] = {16, 16};
+    static uint16_t out[32 * 32];
+    stk_context *ctx = make_context();
+    stk_store *store = NULL;
+    stk_error err;
+
+    write_array(ctx, "mem://v/zstd", shard, "zstd");
+    write_array(ctx, "mem://v/none", shard, "none");
+    assert_ok(stk_store_open(ctx, "mem://v", &store, NULL, 0, &err), &err);
+    for (int i = 0; i < 4; i++) {
+        const char *name = i < 2 ? "zstd" : "none";
+        char url[64], key[64];
+        snprintf(url, sizeof url, "mem://v/%s", name);
+        snprintf(key, sizeof key, "%s/c/%d/0", name, i % 2);
+        stk_array *a = open_array(ctx, url);
+        read_box(a, 16 * (i % 2), 0, 8, 8);
+        assert_ok(store->ops->remove(store, key, &err), &err);
+        int64_t start[2] = {16 * (i % 2), 0}, shape[2] = {16, 16};
+        stk_array_box box = {.start = start, .shape = shape};
+        assert_fails(stk_array_read(a, &box, out, 512, NULL, -1, &err), STK_ENOENT, &err, key + 5);
+        stk_array_close(&a);
+        a = open_array(ctx, url); /* who never saw it reads the fill value */
+        assert_ok(stk_array_read(a, &box, out, 512, NULL, -1, &err), &err);
+        assert_int_equal(out[0], 9999);
+        stk_array_close(&a);
+    }
+    stk_store_close(&store);
+    stk_context_destroy(&ctx);
+}
+
 /* What was damaged on the way is read once more: chunks and shard indexes. */
 static void test_again(void **state)
 {
@@ -271,7 +305,7 @@ static void test_limits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_requests), cmocka_unit_test(test_missing),
+        cmocka_unit_test(test_requests), cmocka_unit_test(test_missing), cmocka_unit_test(test_vanished),
         cmocka_unit_test(test_again),    cmocka_unit_test(test_waiting),
         cmocka_unit_test(test_limits),
     };

@@ -309,6 +309,47 @@ static void test_dropped_windows(void **state)
     stk_context_destroy(&ctx);
 }
 
+/* A chunk or shard that was there when the dataset was opened, and is gone when it is read, is an
+ * error and no fill value; one that never was is the fill value. */
+static void test_vanished_chunks(void **state)
+{
+    stk_context *ctx = test_context();
+    stk_loader_options o = window_options();
+    stk_store *store = NULL;
+    stk_error err;
+
+    (void)state;
+    for (int kind = 0; kind < 2; kind++) {
+        made a = field;
+        a.shard[0] = kind ? 4 : 0;
+        a.shard[1] = a.shard[2] = 8;
+        const char *key = kind ? "c/1/0/0" : "c/1/1/0";
+        char url[32], spec[64];
+        snprintf(url, sizeof url, "mem://gone%d", kind);
+        snprintf(spec, sizeof spec, "array:mem://gone%d", kind);
+        make_array(ctx, url, &a);
+        assert_ok(stk_store_open(ctx, url, &store, NULL, 0, &err), &err);
+        stk_dataset *d = open_windows(ctx, spec);
+        assert_ok(store->ops->remove(store, key, &err), &err);
+        stk_loader *loader;
+        stk_batch *batch = NULL;
+        o.batch_size = 12;
+        assert_ok(stk_loader_create(d, &o, &loader, &err), &err);
+        assert_fails(stk_loader_next(loader, 30000, &batch, &err), STK_ENOENT, &err, key);
+        stk_loader_destroy(&loader);
+        stk_dataset_close(&d);
+        d = open_windows(ctx, spec);
+        delivery b = first_batch(d, &o);
+        stk_tensor data;
+        const float *values = field_of(&b, "data", &data);
+        assert_true(values[4 * 64 + 4 * 8] == -1 && values[0] == 0);
+        close_batch(&b);
+        stk_dataset_close(&d);
+        stk_store_close(&store);
+    }
+    stk_context_destroy(&ctx);
+}
+
 /* Halves, of every kind of value. */
 static void test_halves(void **state)
 {
@@ -389,6 +430,7 @@ int main(void)
         cmocka_unit_test(test_numbers),        cmocka_unit_test(test_refused),
         cmocka_unit_test(test_time_steps),     cmocka_unit_test(test_variables),
         cmocka_unit_test(test_packed_values),  cmocka_unit_test(test_dropped_windows),
+        cmocka_unit_test(test_vanished_chunks),
         cmocka_unit_test(test_halves),         cmocka_unit_test(test_normalized),
         cmocka_unit_test(test_advised_chunks),
     };
