@@ -138,7 +138,7 @@ static stk_status find_room(stk__slot_read *s, stk_error *err)
                             "option memory more",
                             s->key, (unsigned long long)s->length,
                             (unsigned long long)r->array->options.memory);
-    if (s->room < s->length) {
+    if (!s->memory || s->room < s->length) { /* of an empty object too */
         stk__free(ctx, s->memory);
         s->room = 0;
         s->memory = stk__alloc_buffer(ctx, s->length);
