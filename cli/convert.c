@@ -27,7 +27,7 @@ static const struct cli_usage usage = {
         "what is done\n"
         "is noted in DST/.stoker-convert.\n",
     .examples = "  stoker convert digits: digits\n"
-                "  stoker convert 'digits:?split=test&size=1000' small\n"
+                "  stoker convert 'digits:?split=test&size=1000' digits-test\n"
                 "\n"
                 "With pictures of yours in DIR:\n"
                 "  stoker convert images:DIR small --max-side 512 --quality 90\n",

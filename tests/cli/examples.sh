@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The examples of every command's --help do what they say. The data they name is made here; models train on little, and a
+# bench measures a few batches.
+#   examples.sh BINARY SOURCE
+set -u
+binary=$(realpath "$1")
+source=$(realpath "$2")
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+mkdir "$work/bin" "$work/examples" "$work/DIR" "$work/DIR/class" "$work/DIR/other" && cd "$work" || exit 1
+PATH=$work/bin:$PATH
+export PATH TERM=dumb
+
+cat > bin/stoker << END
+#!/bin/sh
+case \$1 in bench) set -- "\$@" --min-seconds 0 --min-batches 5 --warmup 1 --max-seconds 5 ;; esac
+exec '$binary' "\$@"
+END
+chmod +x bin/stoker
+
+sed -e 's/otherwise: .*/otherwise: "digits:?size=1000"/' -e 's/val_split: .*/val_split: 200/' -e 's/max_epochs: .*/max_epochs: 2/' \
+    "$source/examples/mnist.yaml" > examples/mnist.yaml
+mkdir -p data.zarr/t2m/c/0/0 benchmark_logs
+cat > data.zarr/t2m/zarr.json << 'END'
+{"zarr_format": 3, "node_type": "array", "shape": [8, 128, 128], "data_type": "float32", "fill_value": 1.5,
+ "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [4, 64, 64]}},
+ "chunk_key_encoding": {"name": "default"}, "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}]}
+END
+head -c 65536 /dev/zero > data.zarr/t2m/c/0/0/0
+head -c 4096 /dev/zero > tokens.bin
+for class in class other; do cp "$(find "$source/tests/golden/images" -name '*.jpg' | sort | head -1)" DIR/$class/1.jpg; done
+for log in benchmark_logs/mnist.jsonl before.jsonl after.jsonl run.log; do
+    stoker bench digits: --train-step-time 0 --log $log -q > log.out || exit 1
+done
+
+failed=0 ran=0
+for command in train $(stoker --help | sed -n 's/^  \([a-z]*\)  .*/\1/p'); do
+    stoker "$command" --help | sed -e '1,/^Examples:/d' | grep '^  stoker ' > lines
+    [ -s lines ] || { echo "$command has no examples"; failed=1; }
+    while IFS= read -r line; do
+        # What is written here stands: a second time a conversion would go on.
+        (eval "$line") > out.txt 2>&1 < /dev/null || { printf 'failed: %s\n' "$line"; tail -3 out.txt; failed=1; }
+        ran=$((ran + 1))
+    done < lines
+done
+echo "$ran examples"
+[ $ran -gt 30 ] || failed=1
+exit $failed
