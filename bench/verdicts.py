@@ -10,8 +10,12 @@ Sets:
 
 Right is a verdict of the planted limit whose share is within 10 points of the time that the step truly did not run. Of
 two causes the larger is to be named, or either where the one is less than 1.5 times the other; the share is not asked for,
-as the other has one, too. A healthy run is to be called one. A case that came out wrong while something else disturbed the machine is run again, and
-left out where it always is disturbed.
+as the other has one, too. A healthy run is to be called one. What is true is known from the planting: the cause, and how long
+the steps alone take, against the time that passed. A case while which something else disturbed the machine is run again, and
+left out where it always is disturbed, whether it came out right or wrong: nobody looks before that is decided.
+
+--record FILE.log writes the runs that were judged, thinned to what a verdict needs, and FILE.txt with what was planted in each:
+tests/golden/report/verdicts.log is such a file, which test_verdicts.c judges again in every build.
 """
 import argparse
 import collections
@@ -48,11 +52,13 @@ class NotPlanted(Exception):
 class Bench:
     """Runs cases. What is quick is measured half as long, and no longer than `patience` seconds in all."""
 
-    def __init__(self, stoker, quick):
+    def __init__(self, stoker, quick, recording=False, any_machine=False):
+        self.recording, self.any_machine = recording, any_machine
         self.stoker, self.quick, self.machine, self.cap = str(stoker), quick, Machine(), None
         self.until = time.monotonic() + (120 if quick else 1e9)
         self.folder = tempfile.TemporaryDirectory()
         self.files, self.data, self.known, self.doubt = Path(self.folder.name) / "files", None, {}, ""
+        self.log = Path(self.folder.name) / "log"
 
     def __enter__(self):
         self.files.mkdir()
@@ -71,9 +77,10 @@ class Bench:
             for note in (*self.data.notes, f"processors are capped by {self.cap}"):
                 print(f"verdicts: {note}", flush=True)
 
-    def bench(self, command, wrap, seconds, batches):
+    def bench(self, command, wrap, seconds, batches, record=False):
+        self.log.unlink(missing_ok=True)
         command = [*wrap, self.stoker, "bench", *command, "--min-seconds", f"{seconds:.2f}", "--min-batches", str(batches),
-                   "--warmup", "6", "--max-seconds", "8" if self.quick else "20", "--log", "none", "--quiet", "--format", "json"]
+                   "--warmup", "6", "--max-seconds", "8" if self.quick else "20", "--log", str(self.log) if record else "none", "--quiet", "--format", "json"]
         done, disturbed = self.machine.run(command, 60)
         if not done or done.returncode != 0:
             why = (re.findall(r'"error": "([^"]*)"', done.stdout) or [done.stderr.strip()[-200:]])[0] if done else "took more than a minute"
@@ -105,8 +112,10 @@ class Bench:
         except NotPlanted as error:
             return {"good": False, **error.row}, error.disturbed
         scale = 0.5 if self.quick else 1
-        row, disturbed = self.bench(case["command"], case["wrap"], scale * case["seconds"], round(30 * scale))
-        return ({"good": False, **row} if "why" in row else judge(case, row)), disturbed or self.doubt
+        row, disturbed = self.bench(case["command"], case["wrap"], scale * case["seconds"], round(30 * scale), self.recording)
+        if "why" in row:
+            return {"good": False, **row}, disturbed or self.doubt
+        return {**judge(case, row), "recorded": thinned(self.log) if self.recording else []}, disturbed or self.doubt
 
     def run(self, name, kind, seed):
         """The last try of a case."""
@@ -114,17 +123,51 @@ class Bench:
             if time.monotonic() > self.until:
                 return {"kind": kind, "seed": seed, "good": None, "why": "no time was left", "command": []}
             row, disturbed = self.once(name, kind, seed)
-            if row["good"] or not disturbed:
+            if not disturbed or self.any_machine:
                 break
+            # Decided without a look at what came out.
             row = {**row, "good": None, "disturbed": disturbed}
             time.sleep(1)
         return {"kind": kind, "seed": seed, **row}
 
 
+KEPT = {"run start", "ledger", "figures", "run end"}
+STEPS_KEPT = 4  # events of steps
+
+
+def thinned(path):
+    """The lines of a log that a verdict needs, and a few steps."""
+    kept, steps = [], 0
+    for line in path.read_text().splitlines():
+        event = json.loads(line)
+        steps += event["event"].startswith("training")
+        if event["event"] not in KEPT and not (event["event"].startswith("training") and steps <= STEPS_KEPT):
+            continue
+        if event["event"] == "ledger" and "epoch" in event:
+            continue
+        if event["event"] == "run start":
+            event = {k: event[k] for k in ("event", "time", "time_ns", "pid") if k in event}
+        kept.append(json.dumps(event))
+    return kept
+
+
+def record(path, rows):
+    """One log of all runs, and beside it a line for each: what was planted, and the share that it took."""
+    with open(path, "w", encoding="utf-8") as log, open(path.with_suffix(".txt"), "w", encoding="utf-8") as truth:
+        for number, row in enumerate(row for row in rows if row.get("recorded")):
+            for line in row["recorded"]:
+                event = json.loads(line)
+                # Runs are told apart by their process.
+                log.write(json.dumps({**event, "pid": number + 1} if "pid" in event or event["event"] == "run start" else event) + "\n")
+            truth.write(f"{row['kind']} {row['seed']}: {'/'.join(row['wanted'])}: {row['lost']:.3f}"
+                        f"{' any' if row['any_share'] else ''}\n")
+
+
 def judge(case, row):
     """What a case came to."""
     steps, limit, share = max(row["steps"], 1), row["limit"], row["limit_share"]
-    waited = 1 - row["step_share"]
+    # What is true is known from the planting: the steps alone take this long, and the rest of the time they waited.
+    waited = max(0.0, 1 - (case["step"] * steps / row["wall"] if "step" in case and not case.get("short") else row["step_share"]))
     # A step that has too little of a core is longer than alone: that, too, is lost, and shares may be of the one or of both.
     losses = (waited, 1 - case["step"] * steps / row["wall"]) if case.get("short") else (waited,)
     lost = min(losses, key=lambda x: abs(share - x))
@@ -133,7 +176,7 @@ def judge(case, row):
     if case.get("healthy"):
         named = named and row["leak_bytes_per_epoch"] == 0
     near = case.get("healthy") or case.get("two") or limit == "step" or abs(share - lost) <= WITHIN
-    return {"good": bool(named and near), "limit": limit, "wanted": sorted(case["limits"]), "share": share, "lost": lost,
+    return {"good": bool(named and near), "limit": limit, "any_share": bool(case.get("healthy") or case.get("two")), "wanted": sorted(case["limits"]), "share": share, "lost": lost,
             "near": bool(near), "other": row["wait_other"] / max(row["wall"], 1e-9),
             "ordering": row["wait_ordering"] / max(row["wall"], 1e-9), "command": row["command"]}
 
@@ -175,6 +218,8 @@ def arguments():
     p.add_argument("--quick", action="store_true",
                    help="two cases of each kind of judge and of real ones that need no codec, half as long, for at most two minutes")
     p.add_argument("--least", type=float, default=0.95, help="share that is to be right (default %(default)s)")
+    p.add_argument("--record", type=Path, help="log to write the judged runs to, thinned")
+    p.add_argument("--any-machine", action="store_true", help="judge also what was disturbed, right or wrong")
     p.add_argument("--jobs", type=int, default=1, help="cases at once: only for sets whose cases sleep")
     p.add_argument("--build", type=Path, default=ROOT / "build", help=argparse.SUPPRESS)
     return p.parse_args()
@@ -185,7 +230,8 @@ def main():
     # Ended from outside, too, it removes what it made.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     found, all_good, all_judged, count = {}, 0, 0, 0
-    with Bench(args.build / "stoker", args.quick) as bench, concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+    recorded = []
+    with Bench(args.build / "stoker", args.quick, bool(args.record), args.any_machine) as bench, concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
         for name in args.set or ["judge", "real"]:
             kinds = [k for k in KINDS[name] if not args.kind or k in args.kind]
             if args.quick and name == "real":
@@ -197,8 +243,12 @@ def main():
             n = 2 * len(kinds) if args.quick else args.cases or 200
             rows = list(pool.map(lambda i, name=name, k=kinds, s=seed: bench.run(name, k[i % len(k)], s + i), range(args.first, args.first + n)))
             good, judged = report(name, kinds, rows, args.least)
+            # Of a disturbed run only what came of its planted cause is worth keeping.
+            recorded += [r for r in rows if (r["good"] if args.any_machine else r["good"] is not None)]
             found[name] = good / max(judged, 1)
             all_good, all_judged, count = all_good + good, all_judged + judged, count + n
+    if args.record:
+        record(args.record, recorded)
     print(json.dumps({"workload": "verdicts", **{k: round(v, 4) for k, v in found.items()}}))
     if all_judged < count / 2:
         print(f"verdicts: skipped: this machine is too busy with other things for {count - all_judged} of {count} cases")

@@ -34,8 +34,11 @@ static const struct cli_usage usage = {
              "asked of the storage. Below stand what limits the best and the worst setting and "
              "what to change.\n"
              "\n"
-             "The events of all runs, one after the other, are appended as JSON lines to a new "
-             "file in\n" LOG_FOLDER "/, or to --log FILE (none: to no file).\n",
+             "Figures, ledgers and verdicts of all runs, one after the other, are appended as JSON "
+             "lines to a new file\n"
+             "in " LOG_FOLDER "/; --log FILE takes every event, of samples, reads and steps, for "
+             "'stoker report' (none: no\n"
+             "file).\n",
     .examples = "  stoker bench --dataset digits: --batch-size 64 --num-workers 0,1,2,auto "
                 "--train-step-time 0.005\n"
                 "  stoker bench --dataset digits: --published\n"

@@ -109,6 +109,7 @@ struct bench_task {
     struct bench_meeting *meeting;
     uint64_t rank;
     const char *log; /* path, or NULL */
+    bool summary;    /* it takes no events of samples and steps */
     int hash_fd;     /* takes the lines of --hash; -1: none */
     uint64_t repeat;
     pid_t parent; /* that forks it */

@@ -115,6 +115,7 @@ static bool start(struct cli *cli, struct child *children, uint64_t i, struct be
         task->cli = cli;
         task->rank = i;
         task->log = log;
+        task->summary = !cli->log;
         task->hash_fd = child->hash ? fileno(child->hash) : -1;
         child_main(task, ends[1]);
     }

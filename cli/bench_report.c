@@ -308,12 +308,13 @@ static void print_checks(FILE *out, size_t width, const struct bench_row *rows, 
     }
 }
 
-static void print_log(FILE *out, const struct bench_row *rows, size_t n)
+static void print_log(const struct cli *cli, FILE *out, const struct bench_row *rows, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         if (!rows[i].sum.has_log)
             continue;
-        fprintf(out, "\nLog: %s\n", rows[i].sum.log);
+        fprintf(out, "\nLog: %s%s\n", rows[i].sum.log,
+                cli->log ? "" : " (figures and verdicts alone; --log FILE takes every event)");
         return;
     }
 }
@@ -406,7 +407,7 @@ static void print_words(struct cli *cli, FILE *out, const struct bench_row *rows
         bench_ladder_print(out, width, rows, n);
         bench_cost_print(out, best);
     }
-    print_log(out, rows, n);
+    print_log(cli, out, rows, n);
 }
 
 /* ---- JSON and CSV --------------------------------------------------------------------------- */

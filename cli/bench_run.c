@@ -79,6 +79,8 @@ static stk_status open_log(struct bench_run *run)
     fclose(text);
     stk_log_event(run->log, "run start", NULL, run->start_ns, STK_NO_DURATION, more);
     free(more);
+    if (run->task->summary)
+        stk_log_summarize(run->log);
     stk_log_event(run->log, "setup start", NULL, run->setup_ns, STK_NO_DURATION, NULL);
     return STK_OK;
 }
@@ -170,7 +172,7 @@ static void log_training(struct bench_run *run, const char *name, uint64_t when_
     stk_loader_stats stats;
     char text[48], more[96];
 
-    if (!run->log)
+    if (!run->log || run->task->summary)
         return;
     snprintf(text, sizeof text, "\"batch\": %" PRIu64, run->batch);
     int n = snprintf(more, sizeof more, "\"epoch\": %" PRIu64, run->epoch);

@@ -83,7 +83,9 @@ void bench_window_figures(struct bench_run *run)
     f->cpu_s = own - bench_seconds(bench_step_cpu_ns(run->step) - run->step_cpu_ns);
     own *= (double)run->bench->ranks;
     run->result->other_cores = all > own ? bench_over(all - own, f->wall) : 0;
-    f->other_cores = run->result->other_cores;
+    /* Which cores others keep busy is not known where only some are this process's. */
+    if (run->result->cores.usable == run->result->cores.online)
+        f->other_cores = run->result->other_cores;
     f->runnable_s = bench_seconds(bench_runnable_ns() - run->runnable_ns);
     f->cpu_s_per_1000 = bench_over(1000 * f->cpu_s, (double)run->samples);
     f->allocations_per_step_times_1000 =

@@ -29,6 +29,9 @@ typedef struct stk_log stk_log;
  */
 STK_API STK_NODISCARD stk_status stk_log_open(stk_context *context, const char *path, stk_log **out,
                                               stk_error *err);
+/** From here on leave out what there is much of: samples, reads, batches, the machine's load. Any
+ * thread. `log` may be NULL. */
+STK_API void stk_log_summarize(stk_log *log);
 
 /**
  * Write what is buffered, stop listening and set *log to NULL. Accepts NULL.

@@ -24,6 +24,7 @@ struct stk_log {
     stk__thinner thinners[THIN_COUNT];
     atomic_uint_fast64_t thinned_at_ns; /* when the counts of dropped events were last written */
     atomic_bool in_run;                 /* between "run start" and "run end" */
+    atomic_bool summary;                /* no events of samples, reads, batches and the machine */
     stk__system system;                 /* the writer's thread's */
 };
 
@@ -186,6 +187,10 @@ static void write_other(stk_log *log, const stk__event *event)
 
 static void on_event(void *user, const stk__event *event)
 {
+    const stk_log *log = user;
+
+    if (event->kind != STK__EVENT_BAD_SAMPLE && atomic_load(&log->summary))
+        return;
     if (event->kind == STK__EVENT_SAMPLE)
         write_samples(user, event);
     else
@@ -200,7 +205,7 @@ static void write_system(void *user)
     uint64_t now = stk__now_ns();
 
     stk__system_members(&log->system, now, members, sizeof members);
-    if (atomic_load(&log->in_run))
+    if (atomic_load(&log->in_run) && !atomic_load(&log->summary))
         stk_log_event(log, "system", NULL, now, STK_NO_DURATION, members);
 }
 
@@ -261,6 +266,7 @@ stk_status stk_log_open(stk_context *context, const char *path, stk_log **out, s
     log->wall_base_us = (uint64_t)(stk__wall_seconds() * 1e6);
     atomic_init(&log->thinned_at_ns, log->mono_base_ns);
     atomic_init(&log->in_run, false);
+    atomic_init(&log->summary, false);
     stk__system_open(&log->system, "", log->mono_base_ns);
     stk__put_uint(log->pid, (uint64_t)getpid());
     for (int i = 0; i < THIN_COUNT; i++)
@@ -283,6 +289,12 @@ stk_status stk_log_open(stk_context *context, const char *path, stk_log **out, s
     stk__context_ref(context);
     *out = log;
     return STK_OK;
+}
+
+void stk_log_summarize(stk_log *log)
+{
+    if (log)
+        atomic_store(&log->summary, true);
 }
 
 stk_status stk_log_close(stk_log **log_in_out, stk_error *err)

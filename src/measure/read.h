@@ -47,10 +47,12 @@ typedef struct stk__range {
 
 #define STK__RANGE_TIME     ((stk__range){-STK__TIME_MAX, STK__TIME_MAX})
 #define STK__RANGE_DURATION ((stk__range){0, STK__TIME_MAX})
-#define STK__RANGE_SHARE    ((stk__range){0, 1})
-#define STK__RANGE_FACTOR   ((stk__range){0, 1e6})
-#define STK__RANGE_COUNT    ((stk__range){0, (double)STK__WHOLE_MAX})
-#define STK__RANGE_ANY      ((stk__range){-1e18, 1e18}) /* of a series, which is only drawn */
+/* Of what is left of a difference of clocks. */
+#define STK__RANGE_LEDGER ((stk__range){-1e-3, STK__TIME_MAX})
+#define STK__RANGE_SHARE  ((stk__range){0, 1})
+#define STK__RANGE_FACTOR ((stk__range){0, 1e6})
+#define STK__RANGE_COUNT  ((stk__range){0, (double)STK__WHOLE_MAX})
+#define STK__RANGE_ANY    ((stk__range){-1e18, 1e18}) /* of a series, which is only drawn */
 
 /* The value of a number in its range; false for anything else, *out is unchanged then. */
 bool stk__member_real(const stk__member *member, stk__range range, double *out);
@@ -266,6 +268,8 @@ void stk__settings_free(stk_report *report, stk__run *run);
 stk_status stk__run_drain(stk_report *report, stk__run *run, size_t keep);
 /* Figures of a run that was read (report.c). */
 void stk__run_figures(stk_report *report, stk__run *run);
+/* Figures of a log without steps, from those that it was written with. */
+void stk__run_summary(stk__run *run);
 /* Judge a run from its events alone. */
 void stk__run_judge(stk__run *run);
 /* Take "figures" and "verdict" events. */

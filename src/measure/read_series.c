@@ -56,7 +56,7 @@ static stk_status add(stk_report *report, stk__run *run, const char *group, cons
     stk__series *s;
 
     double value;
-    if (!stk__member_real(m, ledger ? STK__RANGE_DURATION : STK__RANGE_ANY, &value))
+    if (!stk__member_real(m, ledger ? STK__RANGE_LEDGER : STK__RANGE_ANY, &value))
         return STK_OK;
     stk__member_text(&key, name, sizeof name);
     STK_TRY(find(report, run, group, name, ledger, &s));

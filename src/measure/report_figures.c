@@ -92,6 +92,7 @@ void stk__run_figures(stk_report *report, stk__run *run)
     show_places(&out->step_places, &run->steps);
     show_places(&out->wait_places, &run->waits);
     show_places(&out->get_places, &run->gets);
+    stk__run_summary(run);
     if (!out->verdict_logged)
         stk__run_judge(run);
 }

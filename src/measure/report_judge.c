@@ -253,6 +253,23 @@ static bool judge_ledger(const stk__run *run, stk_verdict *v)
     return true;
 }
 
+/* A log that leaves out its steps, as `bench` writes one unasked, has their figures. */
+void stk__run_summary(stk__run *run)
+{
+    const stk_figures *f = &run->figures;
+    stk_report_run *out = &run->out;
+
+    if (!run->has_figures || out->steps || !f->steps)
+        return;
+    out->steps = f->steps;
+    out->wait = f->wait;
+    out->wait.n = f->steps;
+    out->step_mean = f->step_time;
+    out->busy_share = f->step_share;
+    out->wait_share = STK_MAX(0.0, 1 - f->step_share);
+    out->samples_per_s = f->samples_per_s;
+}
+
 void stk__run_judge(stk__run *run)
 {
     if (run->has_figures && run->figures.steps) {
