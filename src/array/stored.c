@@ -2,7 +2,8 @@
 /* What lies in the store for an array: objects and their bytes, by listing. */
 #include "array/room.h"
 
-#define MAX_DEPTH (STK_ARRAY_MAX_RANK + 1) /* of folders: "c", and one for each dimension */
+#define MAX_DEPTH   (STK_ARRAY_MAX_RANK + 1) /* of folders: "c", and one for each dimension */
+#define MAX_ENTRIES (1u << 24)               /* names that are looked at */
 
 typedef struct folder folder;
 struct folder {
@@ -16,6 +17,8 @@ typedef struct counting {
     const folder *in;
     folder *waiting;
     stk_array_stored *out;
+    uint32_t entries;
+    stk_error *err;
 } counting;
 
 /* The chunk of a key below the array: numbers parted by points and slashes, maybe behind a "c".
@@ -63,6 +66,11 @@ static stk_status take(void *user, const char *key, const stk_object_info *info)
     size_t prefix = strlen(c->array->prefix), end = strlen(key);
     int64_t at[STK_ARRAY_MAX_RANK];
 
+    if (++c->entries > MAX_ENTRIES)
+        return stk__fail_at(c->err, STK_ELIMIT, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
+                            "an array has more than %u objects and folders to count (MAX_ENTRIES); "
+                            "does a link lead back into it?",
+                            MAX_ENTRIES);
     while (end && key[end - 1] == '/')
         end--;
     if (end <= prefix)
@@ -90,7 +98,7 @@ static stk_status take(void *user, const char *key, const stk_object_info *info)
 
 static stk_status count_keys(stk_array *a, stk_array_stored *out, stk_error *err)
 {
-    counting c = {.array = a, .out = out};
+    counting c = {.array = a, .out = out, .err = err};
     stk_status status = STK_OK;
     size_t length = strlen(a->prefix);
 

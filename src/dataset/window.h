@@ -28,7 +28,7 @@ typedef enum stk__window_nan {
 typedef struct stk__window_options {
     uint32_t struct_size;
     const char *variables, *window, *stride, *overlap, *range, *time, *convert, *mean, *std, *stats;
-    uint64_t input, target, lead;
+    uint64_t input, target, lead, max_requests;
     bool stack, scale, normalize;
     int32_t nan;
     double fill;

@@ -8,9 +8,12 @@
 /* Advice is worth the work of rechunking where it saves half of the bytes. */
 #define WORTH 2.0
 
+/* The question that `stoker chunks ARRAY --window W --stride S` asks: of the ratio, too. */
 static bool question_of(const stk__window *w, const stk__window_variable *v,
                         stk_chunks_question *out)
 {
+    stk_array_stored stored = {.struct_size = sizeof stored};
+
     if (v->info->rank < 1 || v->info->rank > STK_MAX_RANK)
         return false;
     stk_chunks_question_init(out);
@@ -22,6 +25,8 @@ static bool question_of(const stk__window *w, const stk__window_variable *v,
         out->stride[d] = dim->stride;
         out->extent[d] = v->info->shape[d];
     }
+    if (stk_array_stored_count(v->array, &stored, NULL) == STK_OK && stored.bytes && stored.values)
+        out->ratio = (double)stored.values / (double)stored.bytes;
     return true;
 }
 

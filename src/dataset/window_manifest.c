@@ -264,6 +264,29 @@ static void touched_chunks(const stk__window *w, stk__window_variable *v)
     }
 }
 
+/* What it takes to learn where the chunks lie: an index of each shard, the size of each object. It
+ * follows from the metadata alone, which may claim more than there is. */
+static stk_status check_requests(const stk__window *w, const stk__window_variable *v,
+                                 const stk__need *first, stk_error *err)
+{
+    const uint64_t most = w->options.max_requests;
+    uint64_t requests = 1; /* at most num_chunks */
+
+    if (!v->sharded && first->kind == STK__NEED_BYTES && first->length != STK__ARRAY_UNKNOWN)
+        return STK_OK;
+    for (uint32_t d = 0; d < v->info->rank; d++) {
+        const int64_t in = v->sharded ? v->info->shard_shape[d] / v->info->chunk_shape[d] : 1;
+        requests *= (uint64_t)((v->low[d] + v->count[d] - 1) / in - v->low[d] / in + 1);
+    }
+    if (requests <= most)
+        return STK_OK;
+    return stk__fail_at(err, STK_ELIMIT, STK_STAGE_DATASET, "max_requests", STK_NO_OFFSET,
+                        "'%s': it takes %llu requests to learn where its %llu chunks lie, and "
+                        "max_requests is %llu; raise it, set range, or use larger chunks or shards",
+                        v->name, (unsigned long long)requests, (unsigned long long)v->num_chunks,
+                        (unsigned long long)most);
+}
+
 stk_status stk__window_manifest(stk__window *w, stk__window_variable *v,
                                 const stk_array_options *options, stk_error *err)
 {
@@ -286,6 +309,7 @@ stk_status stk__window_manifest(stk__window *w, stk__window_variable *v,
     v->fixed = stk__array_is_copy(v->array);
     if (v->plain)
         return STK_OK;
+    STK_TRY(check_requests(w, v, &need, err));
     const bool offsets = v->sharded || need.offset != 0 || need.length != STK__ARRAY_UNKNOWN;
     if (v->num_chunks > MOST_CHUNKS || !stk__mul_size(v->num_chunks, offsets ? 12 : 4, &bytes) ||
         bytes > stk_context_memory_limit(ctx) / 4)

@@ -46,6 +46,9 @@ static const stk_option option_list[] = {
      "Subtracted from the values: one number for each variable, or one for all."},
     {"std", STK_OPTION_STRING, AT(std), NULL, 0, 0, NULL, "X,Y,...",
      "What values less mean are divided by."},
+    {"max_requests", STK_OPTION_UINT, AT(max_requests), "2097152", 1, 1e15, NULL, "N",
+     "Requests that opening may take to learn where chunks lie: one for each chunk that is an "
+     "object of its own, one for each shard."},
     {"normalize", STK_OPTION_BOOL, AT(normalize), "false", 0, 0, NULL, NULL,
      "Mean and std are those of the whole array, as `stoker info --stats` keeps them."},
     {"stats", STK_OPTION_STRING, AT(stats), NULL, 0, 0, NULL, "DIR",

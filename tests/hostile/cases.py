@@ -5,6 +5,7 @@ A function in FAILS_STILL is expected to break a limit; one that does not any mo
 """
 import gzip
 import json
+import lzma
 import struct
 import zlib
 from pathlib import Path
@@ -29,7 +30,7 @@ def zarr(folder, name="a.zarr", **changes):
 
 
 ARRAY = ["info a.zarr", "cat a.zarr --slice 0:1,0:1", "chunks a.zarr",
-         "bench --dataset windows:a.zarr?size=2x2 --num-batches 2 --num-epochs 1 --train-step-time 0"]
+         "bench --dataset array:a.zarr?window=2x2 --num-batches 2 --num-epochs 1 --train-step-time 0"]
 
 
 @case
@@ -80,6 +81,37 @@ def filters_that_change_the_type(folder):
                     {"id": "delta", "dtype": "<f4", "astype": "<i2"}]}))
     (folder / "a.zarr/0.0").write_bytes(bytes(range(64)))
     return ["info a.zarr", "cat a.zarr"]
+
+
+@case
+def filters_that_change_the_size(folder):
+    astype = {"decode_dtype": "<f8", "encode_dtype": "|u1"}
+    zarr(folder, codecs=[{"name": "numcodecs.astype", "configuration": astype},
+                         {"name": "transpose", "configuration": {"order": [1, 0]}},
+                         {"name": "bytes", "configuration": {"endian": "little"}}])
+    (folder / "a.zarr/c/0").mkdir(parents=True)
+    (folder / "a.zarr/c/0/0").write_bytes(bytes(range(64)))
+    return ARRAY
+
+
+@case
+def claims_of_objects(folder):
+    zarr(folder, shape=[100000000, 2], chunk_grid={"name": "regular", "configuration": {"chunk_shape": [1, 2]}},
+         codecs=[{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "gzip", "configuration": {"level": 1}}])
+    return ["info array:a.zarr?window=1x2", "bench --dataset array:a.zarr?window=1x2 --num-batches 2 --train-step-time 0"]
+
+
+@case
+def dictionaries_of_lzma(folder):
+    (folder / "a.zarr").mkdir()
+    (folder / "a.zarr/.zarray").write_text(json.dumps({
+        "zarr_format": 2, "shape": [40 * 4096], "chunks": [4096], "dtype": "|u1", "fill_value": 0, "order": "C", "filters": None,
+        "compressor": {"id": "lzma", "format": 2}}))
+    chunk = bytearray(lzma.compress(bytes(4096), format=lzma.FORMAT_ALONE))
+    for i in range(40):
+        struct.pack_into("<I", chunk, 1, (2 + i % 2) << (24 - i // 2))
+        (folder / f"a.zarr/{i}").write_bytes(bytes(chunk))
+    return ["cat a.zarr", "bench --dataset array:a.zarr?window=4096 --num-batches 2 --train-step-time 0"]
 
 
 @case

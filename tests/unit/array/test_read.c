@@ -168,6 +168,29 @@ static void test_missing(void **state)
     stk_context_destroy(&ctx);
 }
 
+/* Shard indexes are kept as far as their memory goes, the last used ones. */
+static void test_indexes_evicted(void **state)
+{
+    static const int64_t shard[2] = {16, 16};
+    stk_context *ctx = make_context();
+
+    write_array(ctx, "mem://e/sharded", shard, "zstd");
+    stk_array *a = open_array(ctx, "faulty://e/sharded?index_cache=160");
+    faulty_reset();
+    read_box(a, 0, 0, 8, 8); /* the size of the shard, its index, a chunk */
+    expect(2, 1);
+    read_box(a, 0, 8, 8, 8);
+    expect(1, 0);
+    read_box(a, 16, 0, 8, 8);
+    expect(2, 1);
+    read_box(a, 16, 8, 8, 8); /* the one used last is kept */
+    expect(1, 0);
+    read_box(a, 0, 0, 8, 8); /* the other made room */
+    expect(2, 1);
+    stk_array_close(&a);
+    stk_context_destroy(&ctx);
+}
+
 /* A shard that goes away after its index was read is an error, never fill values; also where the
  * whole of the array was read before, and with chunks that lie in one request. */
 static void test_vanished(void **state)
@@ -305,7 +328,8 @@ static void test_limits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_requests), cmocka_unit_test(test_missing), cmocka_unit_test(test_vanished),
+        cmocka_unit_test(test_requests), cmocka_unit_test(test_missing),
+        cmocka_unit_test(test_vanished), cmocka_unit_test(test_indexes_evicted),
         cmocka_unit_test(test_again),    cmocka_unit_test(test_waiting),
         cmocka_unit_test(test_limits),
     };
