@@ -39,11 +39,21 @@ for command in train $(stoker --help | sed -n 's/^  \([a-z]*\)  .*/\1/p'); do
     stoker "$command" --help | sed -e '1,/^Examples:/d' | grep '^  stoker ' > lines
     [ -s lines ] || { echo "$command has no examples"; failed=1; }
     while IFS= read -r line; do
-        # What is written here stands: a second time a conversion would go on.
         (eval "$line") > out.txt 2>&1 < /dev/null || { printf 'failed: %s\n' "$line"; tail -3 out.txt; failed=1; }
         ran=$((ran + 1))
     done < lines
 done
+# The first lines of the README, which ask the store.
+sed -n '/^    stoker convert digits: mnist/,/^$/p' "$source/README.md" > first.sh
+grep -q 'stoker bench' first.sh || failed=1
+# The bench is one setting long here, as a table would be read otherwise.
+sed -i 's/--num-workers [0-9a-z,]*/--num-workers 0 --format csv/' first.sh
+sh -e first.sh > first.csv || failed=1
+awk -F, 'at && $at + 0 > 0 { asked = 1 }
+         $1 == "label" { for (i = 1; i <= NF; i++) if ($i == "bytes_read") at = i } END { exit !asked }' first.csv || {
+    echo 'the first bench of the README does not ask its store'
+    failed=1
+}
 echo "$ran examples"
 [ $ran -gt 30 ] || failed=1
 exit $failed
