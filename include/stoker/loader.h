@@ -19,6 +19,8 @@ typedef enum stk_on_error {
     STK_ON_ERROR_SKIP,
     STK_ON_ERROR_REPLACE
 } stk_on_error;
+/** What becomes of a state that was saved with other transforms or another on_error. */
+typedef enum stk_state_mismatch { STK_MISMATCH_FAIL = 0, STK_MISMATCH_WARN } stk_state_mismatch;
 typedef enum stk_cache_mode {
     STK_CACHE_NONE = 0,
     STK_CACHE_ENCODED,
@@ -53,12 +55,13 @@ typedef struct stk_loader_options {
     double timeout;  /**< seconds until stk_loader_next() gives up with STK_ETIMEDOUT; 0: never */
     double watchdog; /**< seconds after which the log says who is stuck; 0: never */
     /* Bad samples. */
-    int32_t on_error;       /**< stk_on_error */
-    const char *max_errors; /**< more bad samples in an epoch than this fail the run: a count, a
-                               share of the epoch's samples ("0.5%"; "100%": no bound), or "auto",
-                               which NULL is too: 1 %, at least batch_size */
-    int64_t retries;        /**< more tries of a read that failed for a while */
-    const char *quarantine; /**< file that gets one line for each bad sample; NULL: none */
+    int32_t on_error;          /**< stk_on_error */
+    const char *max_errors;    /**< more bad samples in an epoch than this fail the run: a count, a
+                                  share of the epoch's samples ("0.5%"; "100%": no bound), or "auto",
+                                  which NULL is too: 1 %, at least batch_size */
+    int64_t retries;           /**< more tries of a read that failed for a while */
+    const char *quarantine;    /**< file that gets one line for each bad sample; NULL: none */
+    int32_t on_state_mismatch; /**< stk_state_mismatch */
     /* Transforms. */
     const char *transforms;       /**< "random_crop(28, padding=4), normalize(mnist)"; NULL: none */
     const char *batch_transforms; /**< "mixup(0.2)"; NULL: none */
@@ -160,6 +163,8 @@ typedef struct stk_state {
     uint64_t seed;
     uint64_t global_batch_size;
     uint64_t block_size, shuffle_buffer, streams; /**< of shuffle: block; else 0 */
+    uint64_t transforms;                          /**< a hash of both lists */
+    uint64_t on_error;                            /**< stk_on_error */
     uint32_t shuffle;
     uint32_t drop_last;
 } stk_state;
@@ -169,12 +174,16 @@ STK_API void stk_batch_state(const stk_batch *batch, stk_state *out);
 STK_API void stk_loader_state(const stk_loader *loader, stk_state *out);
 /**
  * Go on after a state, in O(1), with any number of workers and ranks. Thread: the consumer's.
- * Errors: STK_EMISMATCH naming what differs, both values, and the remedy.
+ * Errors: STK_EMISMATCH naming what differs, both values, and the remedy; of transforms and
+ * on_error unless `on_state_mismatch` is to warn.
  */
 STK_API STK_NODISCARD stk_status stk_loader_restore(stk_loader *loader, const stk_state *state,
                                                     stk_error *err);
-/** A state as one line of text (no line end), and back. Returns the length, as snprintf(). */
+/** A state as one line of text (no line end), less than 500 bytes. Returns the length, as
+ * snprintf(). */
 STK_API int stk_state_format(const stk_state *state, char *text, size_t size);
+/** And back; a line end is passed over. Errors: STK_EFORMAT; STK_EKIND, of another version;
+ * STK_ECHECKSUM, changed since it was written. */
 STK_API STK_NODISCARD stk_status stk_state_parse(const char *text, stk_state *out, stk_error *err);
 
 /* ---- Figures ---- */

@@ -57,6 +57,8 @@ static const stk_option options[] = {
      "More tries of a read whose failure may pass."},
     {"quarantine", STK_OPTION_STRING, AT(quarantine), NULL, 0, 0, NULL, "FILE",
      "Append one line for each bad sample to this file."},
+    {"on_state_mismatch", STK_OPTION_ENUM, AT(on_state_mismatch), "fail", 0, 0, "fail|warn", NULL,
+     "What becomes of a state that was saved with other transforms or another on_error."},
     {"transforms", STK_OPTION_STRING, AT(transforms), NULL, 0, 0, NULL, "LIST",
      "What is done to each picture: \"random_crop(28, padding=4), normalize(mnist)\"."},
     {"batch_transforms", STK_OPTION_STRING, AT(batch_transforms), NULL, 0, 0, NULL, "LIST",

@@ -2,11 +2,13 @@
 /* The state of a loader: a few numbers, as a line of text, and held against a loader's own. */
 #include "loader/loader.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <xxhash.h>
 
-#define STATE_VERSION 2
+#define STATE_VERSION 3
 
 /* Every number of a state, with the name users know it by. */
 #define STATE_FIELDS(X)                                                                            \
@@ -18,7 +20,25 @@
     X(global_batch_size)                                                                           \
     X(block_size)                                                                                  \
     X(shuffle_buffer)                                                                              \
-    X(streams)
+    X(streams)                                                                                     \
+    X(transforms)                                                                                  \
+    X(on_error)
+
+/* Of the texts of both lists of transforms; blanks between their words do not count. */
+static uint64_t hash_transforms(const stk_loader_options *o)
+{
+    const char *texts[] = {o->transforms, o->batch_transforms};
+    uint64_t hash = 0;
+
+    for (int i = 0; i < 2; i++) {
+        for (const char *c = texts[i] ? texts[i] : ""; *c; c++)
+            if (*c != ' ' && *c != '\t' && *c != '\n')
+                hash = XXH3_64bits_withSeed(c, 1, hash);
+        /* What stands in the one list does not count as standing in the other. */
+        hash = texts[i] && *texts[i] ? hash ^ (uint64_t)(i + 1) << 62 : hash;
+    }
+    return hash;
+}
 
 void stk__state_of(const stk_loader *loader, stk_state *out)
 {
@@ -33,24 +53,29 @@ void stk__state_of(const stk_loader *loader, stk_state *out)
                        .block_size = order->block_size,
                        .shuffle_buffer = order->buffer_blocks,
                        .streams = order->streams,
+                       .transforms = hash_transforms(&loader->options),
+                       .on_error = (uint64_t)loader->options.on_error,
                        .shuffle = (uint32_t)order->shuffle,
                        .drop_last = order->drop_last};
 }
 
 int stk_state_format(const stk_state *state, char *text, size_t size)
 {
-    return snprintf(text, size,
-                    "stoker-state %u"
+    char numbers[600];
+    int length = snprintf(numbers, sizeof numbers,
+                          "stoker-state %u"
 #define FORMAT(name) " " #name "=%" PRIu64
-                    STATE_FIELDS(FORMAT)
+                          STATE_FIELDS(FORMAT)
 #undef FORMAT
-                        " shuffle=%u drop_last=%u",
-                    state->version,
+                              " shuffle=%u drop_last=%u",
+                          state->version,
 #define VALUE(name) state->name,
-                    STATE_FIELDS(VALUE)
+                          STATE_FIELDS(VALUE)
 #undef VALUE
-                        state->shuffle,
-                    state->drop_last);
+                              state->shuffle,
+                          state->drop_last);
+    return snprintf(text, size, "%s check=%016" PRIx64, numbers,
+                    XXH3_64bits(numbers, (size_t)length));
 }
 
 /* One " name=number"; NULL when it does not stand there. */
@@ -62,8 +87,22 @@ static const char *parse_number(const char *at, const char *name, uint64_t *valu
     if (*at != ' ' || strncmp(at + 1, name, length) || at[1 + length] != '=' ||
         at[2 + length] < '0' || at[2 + length] > '9')
         return NULL;
+    errno = 0;
     *value = strtoull(at + 2 + length, &end, 10);
-    return end;
+    return errno ? NULL : end;
+}
+
+/* The check of all that stands before it, and a line end or none. */
+static bool check_end(const char *text, const char *at)
+{
+    static const char name[] = " check=";
+    char want[sizeof name + 16];
+
+    snprintf(want, sizeof want, "%s%016" PRIx64, name, XXH3_64bits(text, (size_t)(at - text)));
+    if (strncmp(at, want, sizeof want - 1) != 0)
+        return false;
+    at += sizeof want - 1;
+    return !*at || !strcmp(at, "\n") || !strcmp(at, "\r\n");
 }
 
 stk_status stk_state_parse(const char *text, stk_state *out, stk_error *err)
@@ -91,9 +130,14 @@ stk_status stk_state_parse(const char *text, stk_state *out, stk_error *err)
 #undef PARSE
     at = parse_number(at, "shuffle", &shuffle);
     at = at ? parse_number(at, "drop_last", &drop_last) : NULL;
-    if (!at || *at || shuffle > STK_SHUFFLE_BLOCK || drop_last > 1)
+    if (!at || shuffle > STK_SHUFFLE_BLOCK || drop_last > 1)
         return stk__fail(err, STK_EFORMAT, STK_STAGE_LOADER,
-                         "the state ends in something unknown: \"%.40s\"", at ? at : text);
+                         "the state lacks a number for shuffle or drop_last");
+    if (!check_end(text, at))
+        return stk__fail(err, STK_ECHECKSUM, STK_STAGE_LOADER,
+                         "the state is not as it was saved: its check does not match (it ends "
+                         "\"%.40s\"); take another copy, or begin anew",
+                         at);
     out->shuffle = (uint32_t)shuffle;
     out->drop_last = (uint32_t)drop_last;
     return STK_OK;
@@ -144,14 +188,34 @@ static stk_status compare(const stk_state *saved, const stk_state *own, stk_erro
     return STK_OK;
 }
 
+/* What changes values, and not which samples come: refused, or said. */
+static stk_status compare_values(const stk_loader *loader, const stk_state *saved,
+                                 const stk_state *own, stk_error *err)
+{
+    const char *what = saved->transforms != own->transforms ? "other transforms"
+                       : saved->on_error != own->on_error   ? "another on_error"
+                                                            : NULL;
+
+    if (!what)
+        return STK_OK;
+    if (loader->options.on_state_mismatch == STK_MISMATCH_FAIL)
+        return stk__fail(
+            err, STK_EMISMATCH, STK_STAGE_LOADER,
+            "the state was saved with %s: set it as it was, or on_state_mismatch: warn "
+            "to go on with other values",
+            what);
+    stk__log(loader->ctx, STK_LOG_WARNING,
+             "the state was saved with %s: the run goes on with other values", what);
+    return STK_OK;
+}
+
 stk_status stk__state_check(const stk_loader *loader, const stk_state *state, uint64_t *serial,
                             stk_error *err)
 {
     const uint64_t steps = loader->order.steps;
-    stk_state own;
 
-    stk__state_of(loader, &own);
-    STK_TRY(compare(state, &own, err));
+    STK_TRY(compare(state, &loader->ring->state, err));
+    STK_TRY(compare_values(loader, state, &loader->ring->state, err));
     if (state->step > steps || !stk__mul_size(state->epoch, steps, serial) ||
         !stk__add_size(*serial, state->step, serial) || *serial > INT64_MAX)
         return stk__fail(err, STK_EMISMATCH, STK_STAGE_LOADER,
