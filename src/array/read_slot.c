@@ -127,16 +127,20 @@ static bool find_direct(stk__slot_read *s)
     return end == s->offset + s->length;
 }
 
+#define INDEX_TIMES 8 /* its bytes: what it takes to read, decode and check a shard index */
+
 static stk_status find_room(stk__slot_read *s, stk_error *err)
 {
     stk__reading *r = s->reading;
     stk_context *ctx = r->array->context;
 
-    if (s->length > r->array->options.memory)
+    /* An index is decoded beside what was read, and its entries are sorted to be checked. */
+    const uint64_t takes = s->walk ? s->length * INDEX_TIMES : s->length;
+    if (takes > r->array->options.memory)
         return stk__fail_at(err, STK_EBUDGET, STK_STAGE_ARRAY, s->key, s->offset,
-                            "%s: a read of %llu bytes does not fit the memory of %llu; give the "
-                            "option memory more",
-                            s->key, (unsigned long long)s->length,
+                            "%s: a read that takes %llu bytes does not fit the memory of %llu; "
+                            "give the option memory more",
+                            s->key, (unsigned long long)takes,
                             (unsigned long long)r->array->options.memory);
     if (!s->memory || s->room < s->length) { /* of an empty object too */
         stk__free(ctx, s->memory);
@@ -285,13 +289,13 @@ static stk_status name_failure(const stk__slot_read *s, stk_error *err)
 {
     const char *reason = s->system_error > 0 ? strerrordesc_np(s->system_error) : NULL;
 
-    return stk__fail_at(err, s->status, STK_STAGE_ARRAY, s->key, s->offset,
-                        "cannot read %llu bytes of '%.200s' from byte %llu on: %s%s",
-                        (unsigned long long)s->length, s->key, (unsigned long long)s->offset,
-                        reason ? reason : stk_status_text(s->status),
-                        s->status == STK_ETRUNCATED          ? "; copy or write it again"
-                        : stk_status_fault(s->status) != STK_FAULT_MACHINE ? ""
-                                                             : "; trying again may help");
+    return stk__fail_at(
+        err, s->status, STK_STAGE_ARRAY, s->key, s->offset,
+        "cannot read %llu bytes of '%.200s' from byte %llu on: %s%s", (unsigned long long)s->length,
+        s->key, (unsigned long long)s->offset, reason ? reason : stk_status_text(s->status),
+        s->status == STK_ETRUNCATED                        ? "; copy or write it again"
+        : stk_status_fault(s->status) != STK_FAULT_MACHINE ? ""
+                                                           : "; trying again may help");
 }
 
 /* An object that was there when its index was read does not become fill value. */

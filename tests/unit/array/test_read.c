@@ -302,6 +302,13 @@ static void test_limits(void **state)
     assert_fails(stk_array_read(a, NULL, out, sizeof out, NULL, -1, &err), STK_EBUDGET, &err,
                  "128 bytes");
     stk_array_close(&a);
+    /* What it takes to check a shard index counts: of 4 chunks in one, each of 128 bytes. */
+    static const int64_t shard[2] = {16, 16};
+    write_array(ctx, "mem://l/s", shard, "zstd");
+    a = open_array(ctx, "mem://l/s?memory=500");
+    assert_fails(stk_array_read(a, NULL, out, sizeof out, NULL, -1, &err), STK_EBUDGET, &err,
+                 "does not fit the memory of 500");
+    stk_array_close(&a);
     a = open_array(ctx, "mem://l/a?memory=300");
     assert_ok(stk_array_read(a, NULL, out, sizeof out, NULL, -1, &err), &err);
     stk_array_box box = {.start = start, .shape = shape};
