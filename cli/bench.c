@@ -285,6 +285,8 @@ static int fail_all(const struct outcome *outcome, const char *log, bool made)
             cli_error("%s: %s", row->setting->label, text);
         else
             cli_error("%s", text);
+        if (*row->sum.bad)
+            cli_warning("%s", row->sum.bad);
         if (!cli_is_usage(row->sum.status, err))
             code = CLI_FAILED;
     }

@@ -89,6 +89,8 @@ struct bench_result {
     double setup;    /* seconds from the start to the first measured step */
     uint64_t events, delivered, discarded_most, bad_samples; /* samples: the self-check */
     double other_cores; /* kept busy by other programs in the window */
+    char bad[1024];     /* "12 bad samples: ..."; empty: none */
+    bool undecoded;     /* batches hold pictures as they are stored */
     bool interrupted, check_failed;
     bool log_failed, has_log;
     char log[BENCH_PATH];

@@ -15,62 +15,6 @@ static double larger(double a, double b)
     return a > b ? a : b;
 }
 
-/* ---- Ranks ---------------------------------------------------------------------------------- */
-
-static void add_rank(stk_figures *sum, const stk_figures *one)
-{
-    sum->samples_per_s += one->samples_per_s;
-    sum->samples += one->samples;
-    sum->cpu_s += one->cpu_s;
-    sum->peak_bytes += one->peak_bytes;
-    sum->bytes_read += one->bytes_read;
-    sum->requests += one->requests;
-    sum->leak_bytes_per_epoch += one->leak_bytes_per_epoch;
-    /* Steps are in step: the slowest rank is what all wait for. */
-    sum->wait.mean = larger(sum->wait.mean, one->wait.mean);
-    sum->wait.p50 = larger(sum->wait.p50, one->wait.p50);
-    sum->wait.p95 = larger(sum->wait.p95, one->wait.p95);
-    sum->wait.p99 = larger(sum->wait.p99, one->wait.p99);
-    sum->wait.max = larger(sum->wait.max, one->wait.max);
-    sum->first_wait = larger(sum->first_wait, one->first_wait);
-    sum->epoch_turn = larger(sum->epoch_turn, one->epoch_turn);
-    sum->step_stretch = larger(sum->step_stretch, one->step_stretch);
-    if (one->step_share < sum->step_share)
-        sum->step_share = one->step_share;
-    if (one->allocations_per_step_times_1000 > sum->allocations_per_step_times_1000)
-        sum->allocations_per_step_times_1000 = one->allocations_per_step_times_1000;
-}
-
-void bench_sum(const struct bench_result *ranks, uint64_t n, struct bench_result *sum,
-               stk_figures *judged)
-{
-    *sum = ranks[0];
-    *judged = ranks[0].figures;
-    for (uint64_t i = 1; i < n; i++) {
-        const struct bench_result *one = &ranks[i];
-        /* A rank that failed by itself says more than one that was stopped for it. */
-        if (one->status < 0 &&
-            (sum->status >= 0 || sum->status == STK_ECANCELED || sum->status == STK_ESYSTEM)) {
-            sum->status = one->status;
-            sum->error = one->error;
-        }
-        if (one->figures.wait.mean > judged->wait.mean)
-            *judged = one->figures;
-        add_rank(&sum->figures, &one->figures);
-        sum->events += one->events;
-        sum->delivered += one->delivered;
-        sum->discarded_most += one->discarded_most;
-        sum->bad_samples += one->bad_samples;
-        sum->stoker_peak_bytes += one->stoker_peak_bytes;
-        sum->check_failed |= one->check_failed;
-        sum->interrupted |= one->interrupted;
-        sum->log_failed |= one->log_failed;
-    }
-    stk_figures *f = &sum->figures;
-    f->cpu_s_per_1000 = f->samples ? 1000 * f->cpu_s / (double)f->samples : 0;
-    judged->samples_per_s = f->samples_per_s;
-}
-
 /* ---- What the rows say together ------------------------------------------------------------- */
 
 static bool good(const struct bench_row *row)
@@ -300,11 +244,31 @@ static void print_checks(FILE *out, size_t width, const struct bench_row *rows, 
                      rows[i].setting->label, sum->figures.leak_bytes_per_epoch / MIB);
             cli_paragraph(out, width, 0, text);
         }
-        if (rows[i].ended && sum->bad_samples) {
-            snprintf(text, sizeof text, "%s: %" PRIu64 " bad samples.", rows[i].setting->label,
-                     sum->bad_samples);
-            cli_paragraph(out, width, 0, text);
+    }
+}
+
+/* What a rate of pictures that nothing decodes is worth. */
+static void print_undecoded(FILE *out, size_t width, const struct bench_row *rows, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (rows[i].sum.undecoded && good(&rows[i])) {
+            cli_paragraph(out, width, 0,
+                          "Pictures are not decoded here, only read: --transforms "
+                          "'random_resized_crop(224)' for training, or 'resize(256), "
+                          "center_crop(224)' for evaluation, measures what a model gets.");
+            return;
         }
+}
+
+/* Bad samples of all runs, also of those that failed for them. */
+static void print_bad(FILE *out, size_t width, const struct bench_row *rows, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        char text[sizeof rows[i].sum.bad + BENCH_LABEL + 8];
+        if (!*rows[i].sum.bad)
+            continue;
+        snprintf(text, sizeof text, "%s: %s", rows[i].setting->label, rows[i].sum.bad);
+        cli_paragraph(out, width, 0, text);
     }
 }
 
@@ -407,6 +371,8 @@ static void print_words(struct cli *cli, FILE *out, const struct bench_row *rows
         bench_ladder_print(out, width, rows, n);
         bench_cost_print(out, best);
     }
+    print_undecoded(out, width, rows, n);
+    print_bad(out, width, rows, n);
     print_log(cli, out, rows, n);
 }
 
@@ -515,6 +481,7 @@ static void json_row(FILE *out, const struct bench_row *rows, size_t n, size_t i
         cli_json_number(out, verdict.limit_share);
         json_member(out, "verdict", verdict.text);
     }
+    json_member(out, "bad", row->sum.bad);
     json_member(out, "log", row->sum.has_log ? row->sum.log : NULL);
     fputc('}', out);
 }

@@ -9,6 +9,8 @@
  */
 #include "bench_run.h"
 
+#include <string.h>
+
 #define DISCARD_SPARE 2 /* batches in work beyond the ring, at most */
 
 void bench_window_begin(struct bench_run *run, uint64_t now)
@@ -28,6 +30,18 @@ void bench_window_begin(struct bench_run *run, uint64_t now)
         stk_loader_get_stats(run->loader, &run->stats);
 }
 
+/* Whether pictures are handed over as they are stored. */
+static bool is_undecoded(const stk_loader *loader)
+{
+    uint32_t n;
+    const stk_field *fields = stk_loader_fields(loader, &n);
+
+    for (uint32_t i = 0; i < n; i++)
+        if (fields[i].layout == STK_BYTES && strcmp(fields[i].codec, "image") == 0)
+            return true;
+    return false;
+}
+
 static void loader_figures(struct bench_run *run, stk_figures *f)
 {
     stk_loader_stats now, *then = &run->stats;
@@ -45,7 +59,11 @@ static void loader_figures(struct bench_run *run, stk_figures *f)
     bench_cost_side(run->loader, f);
     f->io_threads = bench_io_threads();
     f->prefetch = now.workers ? (int64_t)run->loader_options.prefetch_factor : 0;
+    run->result->undecoded = is_undecoded(run->loader);
     run->result->bad_samples = now.bad_samples;
+    stk_bad_samples bad = {.struct_size = sizeof bad};
+    stk_loader_get_bad_samples(run->loader, &bad);
+    stk_bad_samples_format(&bad, run->result->bad, sizeof run->result->bad);
     run->result->discarded_most =
         (now.depth + DISCARD_SPARE) * run->loader_options.batch_size * (run->resets + 1);
 }

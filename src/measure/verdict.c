@@ -343,8 +343,9 @@ static bool judge_bad(const stk_figures *f, stk_verdict *out)
                          all);
         return true;
     }
-    stk__verdict_say(out, "%.0f of %.0f samples (%.1f %%) are bad and were left out or replaced. ",
-                     (double)f->bad_samples, all, 100 * ratio((double)f->bad_samples, all));
+    stk__verdict_say(
+        out, "%.0f of the %.0f samples measured (%.1f %%) are bad and were left out or replaced. ",
+        (double)f->bad_samples, all, 100 * ratio((double)f->bad_samples, all));
     return false;
 }
 

@@ -10,6 +10,7 @@
 #include "../../cli/bench_hash.c"
 #include "../../cli/bench_ladder.c"
 #include "../../cli/bench_ledger.c"
+#include "../../cli/bench_ranks.c"
 #include "../../cli/bench_report.c"
 #include "../../cli/bench_sweep.c"
 #include "../../cli/output.c"

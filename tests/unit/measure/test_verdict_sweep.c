@@ -144,7 +144,8 @@ static void test_bad_samples_come_first(void **state)
     (void)state;
     f.bad_samples = 16000;
     stk_verdict v = judge(&f);
-    assert_ptr_equal(strstr(v.text, "16000 of 80000 samples (20.0 %) are bad"), v.text);
+    assert_ptr_equal(strstr(v.text, "16000 of the 80000 samples measured (20.0 %) are bad"),
+                     v.text);
     assert_int_equal(v.limit, STK_LIMIT_STEP);
     f.samples = 0;
     v = judge(&f);
