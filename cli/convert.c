@@ -31,7 +31,7 @@ static const struct cli_usage usage = {
                 "\n"
                 "With pictures of yours in DIR:\n"
                 "  stoker convert images:DIR small --max-side 512 --quality 90\n",
-    .interrupted = "the same command again goes on, and keeps what is complete",
+    .interrupted = "run the same command again: what is complete is kept",
     .tables =
         (cli_table_fn *const[]){stk_convert_option_table, stk_convert_images_option_table, NULL},
     .min_args = 2,

@@ -95,7 +95,7 @@ static int run(const struct cli_command *command, int argc, char **argv, char **
         if (cli.usage && !cli.quiet)
             cli_warning("interrupted; %s", cli.usage->interrupted
                                                ? cli.usage->interrupted
-                                               : "what is not there needs the command run again");
+                                               : "run it again for the whole result");
     }
     int closed = cli_output_close(&cli, code == CLI_GOOD || cli_interrupted());
     cli_release(&cli);
