@@ -281,6 +281,9 @@ void cli_on_interrupt(void (*run)(void *user), void *user);
 /* Take signals on a thread of their own, too: the thread that computes holds them during a pass
  * over a model. Call once it is certain that the process goes on. */
 void cli_signals_watch(void);
+/* What reads the output may go away: then writing fails, and the command goes on to its end. For
+ * commands whose work is not their output. */
+void cli_signals_ignore_pipe(void);
 /* 0, or the exit code of an interrupted command (130, 143). */
 int cli_interrupted(void);
 

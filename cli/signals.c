@@ -88,6 +88,11 @@ void cli_signals_watch(void)
         pthread_detach(thread);
 }
 
+void cli_signals_ignore_pipe(void)
+{
+    signal(SIGPIPE, SIG_IGN);
+}
+
 int cli_interrupted(void)
 {
     return caught ? 128 + caught : 0;

@@ -453,6 +453,7 @@ int cli_train(struct cli *cli)
     struct run run;
     stk_error err;
 
+    cli_signals_ignore_pipe();
     int code = run_make(&run, cli, &train_usage, TRAIN_FIT | TRAIN_TEST);
     if (code != CLI_GO_ON)
         goto out;

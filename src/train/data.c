@@ -132,7 +132,7 @@ stk_status stk__feeds_open(stk_trainer *t, stk_phase phase, stk_error *err)
     uint32_t n;
     const stk_loader_source *sources = sources_of(t, phase, &n);
 
-    stk__feeds_close(feeds);
+    stk__feeds_close(t, phase);
     if (n > STK__MAX_SOURCES)
         return stk__fail(err, STK_ELIMIT, STK_STAGE_TRAIN,
                          "%" PRIu32 " loaders for one loop; %d is the most", n, STK__MAX_SOURCES);
@@ -140,7 +140,7 @@ stk_status stk__feeds_open(stk_trainer *t, stk_phase phase, stk_error *err)
         stk_status status = open_feed(t, phase, &sources[i], &feeds->feeds[i], err);
         feeds->n = i + 1;
         if (status != STK_OK) {
-            stk__feeds_close(feeds);
+            stk__feeds_close(t, phase);
             return status;
         }
     }
@@ -148,8 +148,28 @@ stk_status stk__feeds_open(stk_trainer *t, stk_phase phase, stk_error *err)
     return STK_OK;
 }
 
-void stk__feeds_close(stk__feeds *feeds)
+/* Samples that were left out are never silent: how many, why, and where they are listed. */
+static void tell_bad(stk_trainer *t, stk_phase phase, const stk_loader *loader)
 {
+    const char *of = phase == STK_PHASE_TRAIN     ? "training"
+                     : phase == STK_PHASE_TEST    ? "testing"
+                     : phase == STK_PHASE_PREDICT ? "prediction"
+                                                  : "validation";
+    stk_bad_samples bad = {.struct_size = sizeof bad};
+    char text[1400];
+
+    stk_loader_get_bad_samples(loader, &bad);
+    if (stk_bad_samples_format(&bad, text, sizeof text) > 0)
+        stk__log(t->ctx, STK_LOG_WARNING, "the data of %s had %s", of, text);
+}
+
+void stk__feeds_close(stk_trainer *t, stk_phase phase)
+{
+    stk__feeds *feeds = stk__feeds_of(t, phase);
+
+    for (uint32_t i = 0; i < feeds->n; i++)
+        if (feeds->feeds[i].loader)
+            tell_bad(t, phase, feeds->feeds[i].loader);
     for (uint32_t i = 0; i < feeds->n; i++)
         if (feeds->feeds[i].own)
             stk_loader_destroy(&feeds->feeds[i].loader);

@@ -41,7 +41,6 @@ static stk_status log_step(stk_trainer *t, stk_error *err)
 {
     const uint64_t every = t->options.log_every_n_steps;
 
-    stk__count(&t->progress.train_batches, STK__COMPLETED, 1);
     if (!t->log || !t->at.steps || every == 0 || (t->loop.stepped + 1) % every)
         return STK_OK;
     STK_TRY(stk__metrics_log_step(t, (int64_t)t->loop.stepped, err));
@@ -72,6 +71,8 @@ static stk_status after_step(stk_trainer *t, stk_error *err)
     STK_TRY(log_step(t, err));
     if (validation_due(t))
         STK_TRY(validate(t, err));
+    /* Not before: a validation that is stopped is done again. */
+    stk__count(&t->progress.train_batches, STK__COMPLETED, 1);
     t->loop.point = STK__POINT_VALIDATED;
     return STK_OK;
 }

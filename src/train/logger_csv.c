@@ -464,8 +464,6 @@ static void csv_close(stk_logger *logger)
     stk_error err;
 
     stk_status status = write_lines(csv, &err);
-    if (status == STK_OK && fsync(csv->fd) < 0)
-        status = stk__durable_fail(&err, "make durable", csv->path, errno);
     if (status != STK_OK)
         stk__log(logger->context, STK_LOG_ERROR, "%s", err.text);
     csv_free(csv);
@@ -504,7 +502,12 @@ static stk_status csv_log_hyperparams(stk_logger *logger, const stk_hparam *para
 
 static stk_status csv_flush(stk_logger *logger, stk_error *err)
 {
-    return write_lines((csv_logger *)logger, err);
+    csv_logger *csv = (csv_logger *)logger;
+
+    STK_TRY(write_lines(csv, err));
+    /* Some disks say only now that they are full. */
+    return fsync(csv->fd) == 0 ? STK_OK
+                               : stk__durable_fail(err, "make durable", csv->path, errno);
 }
 
 static const stk_option_table table = {

@@ -167,26 +167,36 @@ static stk_status save_top_k(stk__model_checkpoint *self, stk_trainer *t, stk_er
     return STK_OK;
 }
 
+/* The name of the newest, before anything is saved: `last` may become another name of a checkpoint,
+ * which is to know of it. */
+static stk_status name_last(stk__model_checkpoint *self, stk_error *err)
+{
+    if (!self->options.save_last)
+        return STK_OK;
+    char *path = free_path(self, "last", self->last);
+    if (!path)
+        return stk__callback_no_memory("model_checkpoint", err);
+    stk__free(self->base.context, self->last);
+    self->last = path;
+    return STK_OK;
+}
+
 static stk_status save_last(stk__model_checkpoint *self, stk_trainer *t, stk_error *err)
 {
-    char *path = NULL, *before = self->last;
+    const char *path = self->last;
     stk_status status;
 
     if (!self->options.save_last)
         return STK_OK;
-    path = free_path(self, "last", before);
-    if (!path)
-        return stk__callback_no_memory("model_checkpoint", err);
-    self->last = path;
     const bool saved_now = self->last_saved && self->last_step_saved == t->loop.global_step;
     const bool link = self->last_saved && self->options.save_top_k != 0 &&
                       (saved_now || self->options.save_last == 2);
+    /* Noted before, as in save(). */
+    self->last_step_saved = t->loop.global_step;
     if (link)
         status = stk__checkpoint_link(t->writer, self->last_saved, path, err);
     else
         status = stk__state_save(t, path, self->options.save_weights_only, NULL, 0, err);
-    self->last_step_saved = t->loop.global_step;
-    stk__free(self->base.context, before);
     return status;
 }
 
@@ -230,6 +240,7 @@ static stk_status on_train_batch_end(stk_callback *callback, stk_trainer *t, con
     }
     if (!due || skips(self, t, at))
         return STK_OK;
+    STK_TRY(name_last(self, err));
     STK_TRY(save_top_k(self, t, err));
     return save_last(self, t, err);
 }
@@ -239,6 +250,7 @@ static stk_status on_epoch(stk__model_checkpoint *self, stk_trainer *t, const st
 {
     if (skips(self, t, at))
         return STK_OK;
+    STK_TRY(name_last(self, err));
     if (self->every_n_epochs && (t->loop.epoch + 1) % self->every_n_epochs == 0)
         STK_TRY(save_top_k(self, t, err));
     return save_last(self, t, err);

@@ -283,8 +283,12 @@ static stk_status settle(stk_trainer *t, stk_status status, stk_error *err)
     stk_error own;
 
     stk__ledger_mark(&t->ledger, STK__PART_OTHER);
-    if (t->log && stk__log_queue_flush(t->log, &own) != STK_OK)
-        stk__log(t->ctx, STK_LOG_ERROR, "%s", own.text);
+    stk_status logged = t->log ? stk__log_queue_flush(t->log, &own) : STK_OK;
+    /* The queue has said it already, as it was met; a log with a hole is no success. */
+    if (logged != STK_OK && status == STK_OK) {
+        *err = own;
+        status = logged;
+    }
     stk__ledger_mark(&t->ledger, STK__PART_LOGGING);
     stk_status written = stk__checkpoint_flush(t->writer, &own);
     stk__ledger_mark(&t->ledger, STK__PART_CHECKPOINT);
@@ -303,10 +307,10 @@ static void clean_up(stk_trainer *t)
     stk__ledger_look(t, &t->ledger.loader_end);
     if (t->ops.train)
         t->ops.train(t->module, true);
-    stk__feeds_close(&t->train);
-    stk__feeds_close(&t->val);
-    stk__feeds_close(&t->test);
-    stk__feeds_close(&t->predict);
+    stk__feeds_close(t, STK_PHASE_TRAIN);
+    stk__feeds_close(t, STK_PHASE_VALIDATE);
+    stk__feeds_close(t, STK_PHASE_TEST);
+    stk__feeds_close(t, STK_PHASE_PREDICT);
     stk__copy_release(&t->good);
     t->at.batch = NULL;
     t->may_log = false;

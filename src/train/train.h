@@ -214,7 +214,8 @@ typedef struct stk__feeds {
 
 /* Make the loaders of a phase. */
 stk_status stk__feeds_open(stk_trainer *t, stk_phase phase, stk_error *err);
-void stk__feeds_close(stk__feeds *feeds);
+/* Close them, saying which samples were bad. */
+void stk__feeds_close(stk_trainer *t, stk_phase phase);
 stk__feeds *stk__feeds_of(stk_trainer *t, stk_phase phase);
 /* The next batch, looking at the stop flag ten times a second. STK_ECANCELED when it is set. */
 stk_status stk__feed_next(stk_trainer *t, stk__feed *feed, stk_batch **out, stk_error *err);

@@ -120,7 +120,39 @@ static void last_file(const char *root, char path[512])
     globfree(&found);
 }
 
-/* Every tensor of both: parameters, moments of the optimizer, averages, generators. */
+/* The same lines. Metrics stand in the order in which they were first met. */
+static void assert_same_lines(const char *name, const char *a, const char *b)
+{
+    char line[SAID + 2], all[SAID + 2];
+
+    snprintf(all, sizeof all, "\n%s\n", b);
+    while (*a) {
+        const size_t n = strcspn(a, "\n");
+        snprintf(line, sizeof line, "\n%.*s\n", (int)n, a);
+        /* A validation that was stopped is done again, and counts again. */
+        if (!strstr(all, line) && strncmp(a, "val_batches ", 12) != 0)
+            fail_msg("%s: there is no line '%.*s' in '%s'", name, (int)n, a, b);
+        a += n + (a[n] != 0);
+    }
+}
+
+/* Every text: loops, progress, metrics, the loader's state, callbacks; but for the hash, and for
+ * the lists of files, as a run that goes on has a folder of its own (unit/train/ends looks at
+ * those). */
+static void assert_same_texts(const stk__safetensors *a, const stk__safetensors *b)
+{
+    assert_int_equal(a->num_texts, b->num_texts);
+    assert_true(a->num_texts > 5);
+    for (size_t i = 0; i < a->num_texts; i++) {
+        assert_string_equal(a->texts[i].name, b->texts[i].name);
+        if (strcmp(a->texts[i].name, "stoker.xxh3") != 0 &&
+            !strstr(a->texts[i].name, "model_checkpoint"))
+            assert_same_lines(a->texts[i].name, a->texts[i].text, b->texts[i].text);
+    }
+}
+
+/* Every tensor of both: parameters, moments of the optimizer, averages, generators; and every
+ * text. */
 static void assert_same_tensors(const char *a_root, const char *b_root)
 {
     stk_context *ctx = test_context();
@@ -143,6 +175,7 @@ static void assert_same_tensors(const char *a_root, const char *b_root)
         assert_int_equal(x->bytes, y->bytes);
         assert_memory_equal(x->data, y->data, x->bytes);
     }
+    assert_same_texts(&a.parsed, &b.parsed);
     stk__free(ctx, a_data);
     stk__free(ctx, b_data);
     stk__free(ctx, a_moved);
@@ -173,6 +206,7 @@ static double now(void)
 static unsigned chain(const char *root, unsigned kills, double seconds, uint64_t *random,
                       unsigned *restored)
 {
+    static unsigned strike = 3;
     unsigned killed = 0;
     char text[SAID];
     int code;
@@ -180,7 +214,10 @@ static unsigned chain(const char *root, unsigned kills, double seconds, uint64_t
     do {
         pid_t pid = start(root, (int)(test_random(random) % 3), true);
         if (killed < kills) {
-            pause_ms((uint64_t)(seconds * 1000 * (double)(test_random(random) % 1000) / 1000));
+            /* In each eighth of a whole run in turn. */
+            const double part =
+                (double)(strike++ % 8) + (double)(test_random(random) % 1000) / 1000;
+            pause_ms((uint64_t)(seconds * 1000 * part / 8));
             kill(pid, SIGKILL);
         }
         code = wait_for(pid);
@@ -215,6 +252,33 @@ static void test_kill(void **state)
     }
     print_message("%u runs of %u trainings were killed, %u went on from a checkpoint\n", killed,
                   chains, restored);
+}
+
+/* Whoever reads what it says may go away, as `head -1` does: the training goes on to its end. */
+static void test_pipe(void **state)
+{
+    int ends[2];
+    char first;
+
+    assert_int_equal(wait_for(start("whole", 1, false)), 0);
+    assert_int_equal(pipe(ends), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        if (chdir(folder) != 0)
+            _exit(99);
+        dup2(ends[1], STDOUT_FILENO);
+        dup2(ends[1], STDERR_FILENO);
+        close(ends[0]);
+        close(ends[1]);
+        execl(binary, binary, "train", "config.yaml", "--default-root-dir", "piped", NULL);
+        _exit(99);
+    }
+    close(ends[1]);
+    assert_int_equal(read(ends[0], &first, 1), 1);
+    close(ends[0]);
+    /* Its result could not be written; all else is there. */
+    assert_int_equal(wait_for(pid), 1);
+    assert_same_tensors("whole", "piped");
 }
 
 /* A polite signal: the step is finished, the state saved, the code says which signal it was. */
@@ -299,6 +363,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_kill, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_pipe, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_stop, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_cifar, set_up, tear_down),
     };

@@ -171,9 +171,44 @@ static void damaged_states(void **state)
     bench_close(&f.b);
 }
 
+static void prepare_timer(bench *b, stk_trainer *t, void *user)
+{
+    prepare(b, t, user);
+    add(b, t, &stk__callback_timer, "duration", "00:01:00:00", "verbose", "false", NULL);
+}
+
+/* Time that earlier runs have trained counts: where it is all used up nothing is trained. */
+static void time_used_up(void **state)
+{
+    static const char *const elapsed[] = {"elapsed_ns 3599000000000\n",
+                                          "elapsed_ns 3600000000000\n"};
+    forgery f;
+    char best[400], honest[400];
+    stk_trainer *t;
+    tiny m;
+
+    set_up(&f, best);
+    f.b.prepare = prepare_timer;
+    tiny_init(&m);
+    assert_ok(bench_fit(&f.b, &m, NULL, &t), &f.b.err);
+    snprintf(honest, sizeof honest, "%s/honest.safetensors", f.b.folder);
+    assert_int_equal(rename(stk_trainer_best_model_path(t), honest), 0);
+    stk_trainer_destroy(&t);
+    f.b.options.max_epochs = 2;
+    for (size_t i = 0; i < STK_COUNT(elapsed); i++) {
+        forge(&f.b, honest, f.path, "stoker.callback.timer.state", elapsed[i]);
+        tiny_init(&m);
+        assert_ok(bench_fit(&f.b, &m, f.path, &t), &f.b.err);
+        assert_int_equal(m.train_steps, i ? 0 : 10);
+        stk_trainer_destroy(&t);
+    }
+    bench_close(&f.b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(files_of_others),
+                                       cmocka_unit_test(time_used_up),
                                        cmocka_unit_test(damaged_states)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
