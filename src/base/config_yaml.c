@@ -103,9 +103,13 @@ static stk_status fail_syntax(reader *r)
                        "not UTF-8 text: a byte or a control character that YAML does not allow",
                        NULL);
     }
-    snprintf(what, sizeof what, "%s%s%s%s", parser->problem ? parser->problem : "not YAML",
+    /* "dataset: digits:" has two keys in a line to YAML. */
+    bool colon = parser->problem && strstr(parser->problem, "mapping values are not allowed");
+    snprintf(what, sizeof what, "%s%s%s%s%s", parser->problem ? parser->problem : "not YAML",
              parser->context ? " " : "", parser->context ? parser->context : "",
-             tab_indents(r, mark.line) ? "; tabs cannot indent YAML, use spaces" : "");
+             tab_indents(r, mark.line) ? "; tabs cannot indent YAML, use spaces" : "",
+             colon ? "; quote a value with a ':' at its end or before a blank, as \"digits:\""
+                   : "");
     return fail_in(r, STK_EFORMAT, mark.line + 1, mark.column + 1, what, NULL);
 }
 

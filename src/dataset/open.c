@@ -7,6 +7,8 @@
 #include <stdio.h>
 
 #include "dataset/view.h"
+
+#include "base/options.h"
 #include "store/store.h"
 
 #define NAMES 512 /* bytes of a list of kinds in a message */
@@ -96,6 +98,45 @@ static void count_vote(vote *v, const stk_dataset_ops *kind, int sureness)
              kind->name);
 }
 
+/* Formats that data often has and that are not read here, by the ends of names. */
+static const char *foreign_format(const char *url)
+{
+    static const struct {
+        const char *end, *format;
+    } formats[] = {
+        {".nc", "NetCDF"},         {".nc4", "NetCDF"},      {".h5", "HDF5"},
+        {".hdf5", "HDF5"},         {".parquet", "Parquet"}, {".arrow", "Arrow"},
+        {".tfrecord", "TFRecord"}, {".tar", "tar"},         {".zip", "zip"},
+        {".pt", "PyTorch pickle"}, {".pkl", "pickle"},      {".npz", "npz"},
+        {".grib", "GRIB"},         {".grib2", "GRIB"},      {".csv", "CSV"},
+    };
+    const size_t length = strcspn(url, "?");
+
+    for (size_t i = 0; i < STK_COUNT(formats); i++) {
+        const size_t n = strlen(formats[i].end);
+        if (length > n && stk__option_same(url + length - n, n, formats[i].end, n))
+            return formats[i].format;
+    }
+    return NULL;
+}
+
+/* The kind that a prefix of `length` bytes is nearly the name of: "'; did you mean 'images:'?" */
+static void suggest_kind(const stk_context *ctx, const char *url, size_t length, char *text,
+                         size_t size)
+{
+    char prefix[STK_OPTION_NAME] = "";
+    const stk_dataset_ops *kind;
+    stk__nearest nearest;
+
+    if (length < sizeof prefix)
+        memcpy(prefix, url, length);
+    stk__nearest_init(&nearest, prefix);
+    for (size_t i = 0; (kind = stk_dataset_kind(ctx, i)); i++)
+        stk__nearest_offer(&nearest, kind->name);
+    snprintf(text, size, "%s%.60s%s", *nearest.found ? "; did you mean '" : "", nearest.found,
+             *nearest.found ? ":'?" : "");
+}
+
 /* Nobody knows it: say whether that is because nothing is there. */
 static stk_status nobody(stk_context *ctx, const char *url, const vote *v, stk_error *err)
 {
@@ -124,17 +165,26 @@ static stk_status nobody(stk_context *ctx, const char *url, const vote *v, stk_e
                 "there is no file or folder '%s'; for the kind of dataset write '%s:'", url, url);
     if (status == STK_ENOMEM)
         return stk__fail(err, status, STK_STAGE_DATASET, "no memory to open '%.200s'", url);
-    if (status != STK_OK && url[head] == ':' && head > 0)
+    if (status != STK_OK && url[head] == ':' && head > 0) {
+        char meant[100];
+        suggest_kind(ctx, url, head, meant, sizeof meant);
         return stk__fail_at(
-            err, status, STK_STAGE_DATASET, url, STK_NO_OFFSET,
-            "'%.200s' is no dataset: '%.*s' is no kind of dataset (they are %.200s), and "
+            err, *meant ? STK_EINVAL : status, STK_STAGE_DATASET, url, STK_NO_OFFSET,
+            "'%.200s' is no dataset: '%.*s' is no kind of dataset%s (they are %.200s), and "
             "as a path: %.200s",
-            url, (int)STK_MIN(head, 40), url, names, missing.text);
+            url, (int)STK_MIN(head, 40), url, meant, names, missing.text);
+    }
     if (status != STK_OK) {
         if (err)
             *err = missing;
         return status;
     }
+    const char *format = foreign_format(url);
+    if (format)
+        return stk__fail_at(err, STK_ENOTSUP, STK_STAGE_DATASET, url, STK_NO_OFFSET,
+                            "'%.200s': %s is not built in: write the data as Zarr, npy or one of "
+                            "the kinds %.200s",
+                            url, format, names);
     return stk__fail_at(
         err, STK_EFORMAT, STK_STAGE_DATASET, url, STK_NO_OFFSET,
         "no kind of dataset recognises what lies at '%.200s'; name one, as npy:%.60s; "
