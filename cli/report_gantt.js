@@ -170,8 +170,13 @@ class Gantt {
         const share = e => (e.clientX - c.getBoundingClientRect().left - this.left) / (this.width - this.left);
         let pinch = 0;
         c.addEventListener("wheel", e => {
+            const sideways = Math.abs(e.deltaX) > Math.abs(e.deltaY);
+            // The wheel alone scrolls the page.
+            if (!sideways && !e.ctrlKey && !e.metaKey) {
+                return;
+            }
             e.preventDefault();
-            if (Math.abs(e.deltaX) > Math.abs(e.deltaY)) {
+            if (sideways) {
                 this.move(e.deltaX / this.width);
             } else {
                 this.zoom(share(e), 1.0015 ** Math.max(-400, Math.min(400, e.deltaY * (e.deltaMode ? 30 : 1))));

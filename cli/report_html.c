@@ -102,7 +102,7 @@ static void put_pairs(const struct report_view *view, FILE *out)
     fputs("<h3>Against the first</h3>\n<p class=\"soft\">Ratios, below 1 is better. Intervals of "
           "95 %: Welch's test on logarithms over repeated runs; with one run each over blocks of "
           "steps within them, which says nothing of how runs differ.</p>\n<div class=\"scroll\" "
-          "tabindex=\"0\"><table>\n"
+          "tabindex=\"0\"><table class=\"pairs\">\n"
           "<thead><tr><th scope=\"col\">setting</th><th scope=\"col\">step and wait</th><th "
           "scope=\"col\">mean wait</th><th scope=\"col\">whole run</th><th scope=\"col\">from</th>"
           "<th scope=\"col\">real?</th></tr></thead>\n<tbody>\n",
@@ -124,7 +124,7 @@ static void put_pairs(const struct report_view *view, FILE *out)
                                             : "may be chance");
     }
     fputs("</tbody></table></div>\n", out);
-    for (uint64_t i = 0; i < view->num_pairs && i < 4; i++) {
+    for (uint64_t i = 0; i < view->num_pairs; i++) {
         fputs("<p>", out);
         cli_html_string(out, view->pairs[i].text);
         fputs("</p>\n", out);

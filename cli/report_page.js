@@ -31,6 +31,29 @@ function partColour(i) {
     return g.createPattern(tile, "repeat");
 }
 
+// One part has one colour on every chart of the page, whatever its place on one of them.
+const known = ["step", "data wait", "storage latency", "storage transfer", "worker", "decode", "decode entropy", "transform",
+    "read slot", "retry", "collate", "memory budget", "ordering", "startup", "epoch turn", "transfer", "validation", "callbacks",
+    "logging", "checkpoint", "other"];
+function partOf(name) {
+    const at = known.indexOf(name);
+    return at >= 0 ? at : known.push(name) - 1;
+}
+
+// What the words of the charts mean.
+const words = {
+    "step": "the training step ran", "data wait": "the step waited for a batch",
+    "storage latency": "a read had been asked for, and its first byte had not come", "storage transfer": "bytes of a read were on their way",
+    "worker": "the sample was there, and no worker was free to prepare it", "read slot": "io_depth reads were under way, and this one had to wait for its turn",
+    "retry": "a read had failed and was tried again", "decode": "a worker decoded", "decode entropy": "the part of decoding that unpacks bits, an estimate",
+    "transform": "a worker ran transforms", "collate": "a worker wrote the sample into its batch",
+    "memory budget": "memory_budget was full, and nothing more was asked for",
+    "ordering": "later batches were finished, and one before them was not", "startup": "nothing was ahead yet at the start",
+    "epoch turn": "nothing was ahead at the turn of the epoch", "transfer": "a batch was copied to the device",
+    "validation": "validation ran", "callbacks": "callbacks ran", "logging": "loggers wrote", "checkpoint": "a checkpoint was saved",
+    "other": "none of the above: what the program did between, or a thread that had no core"
+};
+
 // Colours are named in the data sets and filled in here.
 function paint(config) {
     const o = config.options;
@@ -244,8 +267,8 @@ function stacked(title, list, perEpoch) {
     plot(f, `${title}: ${parts.map(p => `${p.name} ${seconds(sum(p.values))}`).join(", ")}.`, {
         type: "bar",
         data: {
-            labels, datasets: parts.map((p, i) => ({
-                label: p.name, data: labels.map((_, k) => p.values[k] || 0), part: i, borderWidth: 0.5, maxBarThickness: 90, fillName: "--c0"
+            labels, datasets: parts.map(p => ({
+                label: p.name, data: labels.map((_, k) => p.values[k] || 0), part: partOf(p.name), borderWidth: 0.5, maxBarThickness: 90, fillName: "--c0"
             }))
         },
         options: {
@@ -258,6 +281,7 @@ function stacked(title, list, perEpoch) {
             }
         }
     }, 18);
+    f.append(element("p", { class: "soft words" }, parts.filter(p => words[p.name]).map(p => `${p.name}: ${words[p.name]}`).join("; ") + "."));
     delete charts[charts.length - 1].config.options.scales.x.ticks.callback;
     f.append(table(["part", "time", "share"], parts.map(p => [p.name, seconds(sum(p.values), 4), share(p)])));
     return f;
@@ -411,7 +435,7 @@ const built = new Map();
 
 function build(article, run) {
     const place = article.querySelector(".charts");
-    const wide = figure("Timeline", "wheel, pinch, + and − zoom; drag or arrows move; a fainter bar stands for several");
+    const wide = figure("Timeline", "Ctrl and the wheel, pinch, + and − zoom; drag or arrows move; a fainter bar stands for several");
     wide.classList.add("wide");
     place.before(wide);
     const gantt = new Gantt(run, wide);

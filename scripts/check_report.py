@@ -125,9 +125,14 @@ INK = """(async () => { const c = document.querySelector('article:not([hidden]) 
 ZOOM = """(async () => { const c = document.querySelector('article:not([hidden]) canvas.timeline'), r = c.getBoundingClientRect();
   let most = 0; for (let i = 0; i < 40; i++) {
     c.dispatchEvent(new WheelEvent('wheel', {deltaY: i < 30 ? -200 : 300, clientX: r.left + r.width * 0.6, clientY: r.top + 60,
-                                             cancelable: true}));
+                                             ctrlKey: true, cancelable: true}));
     await new Promise(requestAnimationFrame); await new Promise(requestAnimationFrame);
     most = Math.max(most, Number(c.dataset.ms)); } return most; })()"""
+
+
+# The wheel alone is the page's; with Ctrl it is the timeline's.
+SCROLL = """(() => { const c = document.querySelector('article:not([hidden]) canvas.timeline');
+  return [false, true].map(ctrlKey => c.dispatchEvent(new WheelEvent('wheel', {deltaY: 100, ctrlKey, cancelable: true}))); })()"""
 
 
 def check_ladder(browser, rungs):
@@ -165,6 +170,8 @@ def check(browser, stoker, logs, options, folder):
                              *SHOTS[width])
             problems += browser.complaints()
     frame = browser.value(ZOOM)
+    if browser.value(SCROLL) != [True, False]:
+        problems.append("the wheel does not scroll the page, or Ctrl and the wheel do not zoom")
     shown = browser.value("""[...document.querySelectorAll('article')].map(a => Object.fromEntries(
         [...a.querySelectorAll('[data-figure]')].map(e => [e.dataset.figure, e.textContent])))""")
     for run, page_run in zip(figures["runs"], shown, strict=True):

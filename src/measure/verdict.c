@@ -181,7 +181,7 @@ static bool judge_late(const stk__case *v, stk_verdict *out)
     const double share = (1 - v->lost) * (1 - 1 / STK_MAX(f->step_stretch, 1.0));
 
     if (f->spin || f->no_step || f->step_stretch <= STK_JUDGE_STRETCH || v->cpu < STK_JUDGE_BUSY ||
-        v->lost < STK_JUDGE_WAIT || share < STK_JUDGE_STRETCHED * v->lost)
+        v->lost < STK_JUDGE_WAIT || v->workers < 1 || share < STK_JUDGE_STRETCHED * v->lost)
         return false;
     const stk_verdict empty = *out;
     /* Waits for a core come on top; others are not what limits. */

@@ -108,6 +108,13 @@ static void test_healthy_but_busy(void **state)
     assert_int_equal(judge(&f).limit, STK_LIMIT_STEP);
     f.other_cores = 0;
     assert_int_equal(judge(&f).limit, STK_LIMIT_OVERSUBSCRIBED);
+    /* Where there is no worker the first thing to do is to have some. */
+    f = plant(0.010, 0.005);
+    f.num_workers = 0;
+    f.step_stretch = 2.6;
+    f.cpu_s = f.prepare_busy = 5;
+    f.other_cores = 3.9;
+    assert_int_equal(judge(&f).limit, STK_LIMIT_ONE_CORE);
     /* Waits that the loader knows nothing of are not its workers'. */
     f = plant(0.010, 0.002);
     f.cpu_s = f.prepare_busy = 0.1 * f.wall;
