@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 /* The head takes one cache line, so that what follows it keeps the block's alignment. */
 typedef struct head {
@@ -15,10 +16,44 @@ typedef struct head {
 
 #define HEAD_SMALL 32 /* of blocks aligned to 16 */
 
+/*
+ * Large buffers are pages of their own, which go back to the system when they are freed. The C
+ * library raises its bound for that to the largest block it has seen, and keeps beyond it what
+ * threads have cut to pieces: twice the budget of a loader. Under a sanitizer it is asked for all
+ * of them, as it sees more.
+ */
+#if defined(__SANITIZE_ADDRESS__)
+#define MAPPED SIZE_MAX
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(memory_sanitizer)
+#define MAPPED SIZE_MAX
+#endif
+#endif
+#ifndef MAPPED
+#define MAPPED ((size_t)128 << 10)
+#endif
+
+static bool is_mapped(size_t size, size_t align)
+{
+    return align == STK_CACHE_LINE && size >= MAPPED;
+}
+
+static void system_free(void *memory, size_t size, size_t align)
+{
+    if (is_mapped(size, align))
+        munmap(memory, size);
+    else
+        free(memory);
+}
+
 static void *system_alloc(size_t size, size_t align)
 {
     void *memory = NULL;
 
+    if (is_mapped(size, align)) {
+        memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        return memory == MAP_FAILED ? NULL : memory;
+    }
     if (align <= 16)
         return malloc(size);
     return posix_memalign(&memory, align, size) == 0 ? memory : NULL;
@@ -95,14 +130,14 @@ void stk__free(stk_context *ctx, void *memory)
     if (!memory)
         return;
     head *h = (head *)memory - 1;
-    size_t total = h->total;
+    size_t total = h->total, align = h->align;
     char *base = (char *)memory - (h->align > 16 ? h->align : HEAD_SMALL);
 
     stk__memory_note(ctx, -(int64_t)total);
     if (ctx->allocator.alloc)
         ctx->allocator.free(ctx->allocator.user, base, total);
     else
-        free(base);
+        system_free(base, total, align);
 }
 
 char *stk__strdup(stk_context *ctx, const char *text)
@@ -149,5 +184,5 @@ void stk__context_memory_free(stk_context *ctx)
     if (allocator.alloc)
         allocator.free(allocator.user, ctx, sizeof *ctx);
     else
-        free(ctx);
+        system_free(ctx, sizeof *ctx, STK_CACHE_LINE);
 }

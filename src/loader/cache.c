@@ -136,7 +136,7 @@ static char *carve_locked(stk__cache *cache, uint64_t size)
         bytes = STK_MAX(bytes, room + head);
         if (cache->bytes + bytes > cache->limit)
             return NULL;
-        a = stk__alloc(cache->ctx, bytes);
+        a = stk__alloc_buffer(cache->ctx, bytes);
         if (!a)
             return NULL;
         use_large_pages(a, bytes);

@@ -6,19 +6,21 @@
  * workers.
  */
 #include <stdio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "unit/loader/run.h"
 
 #include "dataset/dataset.h"
 
-enum { SAMPLES = 160, LARGEST = 1 << 20 };
+enum { SAMPLES = 160, MANY = 320, LARGEST = 1 << 20 };
 
 typedef struct sized {
     stk_dataset head;
     stk_store *store;
     stk_field fields[2];
-    int ragged; /* 1: of many sizes; 2: all may be alike */
+    uint64_t spread; /* bytes from one sample's to the next one's */
+    int ragged;      /* 1: of many sizes; 2: all may be alike */
 } sized;
 
 /* Some tiny, some large, some in two parts, in no order. */
@@ -33,8 +35,9 @@ static stk_status locate(stk_dataset *dataset, const uint64_t *indices, size_t n
     (void)err;
     for (size_t i = 0; i < n; i++) {
         uint64_t size = size_of(indices[i]), first = indices[i] % 3 ? size : size / 2;
-        stk_need a = {.length = first},
-                 b = {.offset = LARGEST - (size - first), .length = size - first};
+        const uint64_t from = ((sized *)dataset)->spread * indices[i];
+        stk_need a = {.offset = from, .length = first};
+        stk_need b = {.offset = from + LARGEST - (size - first), .length = size - first};
         STK_TRY(to->add(to, i, &a));
         if (b.length)
             STK_TRY(to->add(to, i, &b));
@@ -80,18 +83,20 @@ static const stk_dataset_ops ops = {.struct_size = sizeof ops,
                                     .object = object,
                                     .prepare = prepare};
 
-static stk_dataset *open_sized(stk_context *ctx, const char *url, int ragged)
+static stk_dataset *open_sized(stk_context *ctx, const char *url, int ragged, uint64_t samples,
+                               uint64_t spread)
 {
     sized *d = stk__calloc(ctx, 1, sizeof *d);
     char key[16];
     stk_error err;
 
     d->ragged = ragged;
+    d->spread = spread;
     assert_ok(stk_store_open(ctx, url, &d->store, key, sizeof key, &err), &err);
     d->fields[0] = stk__field("data", STK_UINT64, (const int64_t[]){-1}, false);
     d->fields[1] = (stk_field){
         .name = "blob", .dtype = STK_UINT8, .layout = STK_BYTES, .rank = 1, .shape = {-1}};
-    stk__dataset_init(&d->head, &ops, ctx, SAMPLES, d->fields, ragged ? 2 : 1);
+    stk__dataset_init(&d->head, &ops, ctx, samples, d->fields, ragged ? 2 : 1);
     return &d->head;
 }
 
@@ -146,7 +151,8 @@ static void bad_is_what_the_budget_says(void **state)
                     c.io_engine = i & 4 ? STK_IO_THREADS : STK_IO_AUTO;
                     assert_ok(stk_context_create(&c, &ctx, &err), &err);
                     snprintf(url, sizeof url, "%s%s", i & 8 ? "slow+file://" : "file://", folder);
-                    stk_dataset *dataset = open_sized(ctx, url, ragged ? 1 + replace : 0);
+                    stk_dataset *dataset =
+                        open_sized(ctx, url, ragged ? 1 + replace : 0, SAMPLES, 0);
                     stk_loader_options o = base_options();
                     run r = {0};
                     o.memory_budget = budgets[b];
@@ -190,9 +196,105 @@ static void bad_is_what_the_budget_says(void **state)
     test_folder_remove(folder);
 }
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define RSS_IS_ANOTHERS true /* the sanitizer's own memory */
+#else
+#define RSS_IS_ANOTHERS false
+#endif
+
+static uint64_t resident(void)
+{
+    unsigned long long pages = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "%*u %llu", &pages), 1);
+    fclose(f);
+    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Run some epochs; the most that the process grew. */
+static uint64_t growth(stk_dataset *dataset, const stk_loader_options *o)
+{
+    const uint64_t before = resident();
+    uint64_t most = before;
+    stk_batch *batch;
+    stk_error err;
+
+    stk_loader *loader = open_loader(dataset, o);
+    for (uint64_t ends = 0; ends < o->epochs;) {
+        stk_status status = stk_loader_next(loader, -1, &batch, &err);
+        ends += status == STK_EOS;
+        if (status == STK_EOS)
+            continue;
+        assert_ok(status, &err);
+        most = STK_MAX(most, resident());
+        stk_batch_release(&batch);
+    }
+    stk_loader_destroy(&loader);
+    return most - before;
+}
+
+/* In a process of its own, whose allocator no other loader has used but a small one. */
+static uint64_t growth_alone(const char *url, int cache, uint64_t budget)
+{
+    uint64_t grown = 0;
+    int ends[2], status;
+
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        stk_context *ctx = test_context();
+        stk_dataset *dataset = open_sized(ctx, url, 0, MANY, LARGEST);
+        stk_loader_options o = base_options();
+        o.on_error = STK_ON_ERROR_SKIP;
+        o.cache = cache;
+        o.num_workers = 6;
+        o.prefetch_factor = 4;
+        o.epochs = 1;
+        o.memory_budget = 8 << 20;
+        growth(dataset, &o);
+        o.memory_budget = budget;
+        grown = growth(dataset, &o);
+        _exit(write(ends[1], &grown, sizeof grown) != sizeof grown);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(read(ends[0], &grown, sizeof grown), sizeof grown);
+    close(ends[0]);
+    close(ends[1]);
+    return grown;
+}
+
+/* What the process grows by, once a loader was there: the budget, and little more. */
+static void the_process_grows_by_the_budget(void **state)
+{
+    enum { SPARE = 8 << 20 };
+    static const uint64_t budgets[] = {8, 16, 32, 64, 256};
+    char folder[256], url[300], path[300];
+
+    if (RSS_IS_ANOTHERS)
+        skip();
+    test_folder(folder);
+    test_write(folder, "data", "", 0);
+    snprintf(path, sizeof path, "%s/data", folder);
+    assert_int_equal(truncate(path, (off_t)MANY * LARGEST), 0);
+    snprintf(url, sizeof url, "file://%s", folder);
+    for (int cache = STK_CACHE_NONE; cache <= STK_CACHE_ENCODED; cache++)
+        for (size_t i = 0; i < sizeof budgets / sizeof *budgets; i++) {
+            const uint64_t budget = budgets[i] << 20, grown = growth_alone(url, cache, budget);
+            if (grown > budget + SPARE)
+                fail_msg("memory_budget %d MiB: the process grew by %.1f MiB (cache %d)",
+                         (int)budgets[i], (double)grown / (1 << 20), cache);
+        }
+    test_folder_remove(folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_process_grows_by_the_budget),
         cmocka_unit_test(bad_is_what_the_budget_says),
     };
 
