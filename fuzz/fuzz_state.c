@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The texts of a checkpoint's states. The first byte says of which: the loops with their metrics,
+ * or a callback; the rest is the text. What must hold whatever it says: it is taken whole or
+ * refused with a reason, no file is touched, nothing is left behind.
+ */
+#include "fuzz_support.h"
+
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "train/callback.h"
+#include "train/checkpoint_file.h"
+#include "train/model_checkpoint.h"
+#include "train/safetensors.h"
+#include "train/state.h"
+
+#define FOLDER "/nonexistent/checkpoints"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void loops(stk_context *ctx, const char *text)
+{
+    stk_trainer_options options;
+    stk_trainer *t = NULL;
+    uint64_t threads;
+    stk_error err;
+
+    stk_trainer_options_init(&options);
+    options.enable_checkpointing = STK_SWITCH_FALSE;
+    options.logger = "false";
+    FUZZ_CHECK(stk_trainer_create(ctx, &options, &t, &err) == STK_OK);
+    stk_error_init(&err);
+    stk_status status = stk__loops_read(t, text, &threads, &err);
+    if (status == STK_OK)
+        FUZZ_CHECK(t->loop.accumulate > 0 && t->loop.done <= t->loop.total_done &&
+                   t->loop.point <= STK__POINT_EPOCH);
+    else
+        FUZZ_CHECK(err.text[0] && status != STK_EINTERNAL);
+    stk_trainer_destroy(&t);
+}
+
+/* A checkpoint in memory that has nothing but one text. */
+static stk__checkpoint *checkpoint_of(stk_context *ctx, const char *key, const char *text)
+{
+    const stk__checkpoint_text texts[] = {
+        {key, text}, {STK__CHECKPOINT_LAYOUT, "1"}, {STK__CHECKPOINT_HASH, STK__HASH_ZEROS}};
+    stk__safetensors_head head = {.text.ctx = ctx};
+    stk__checkpoint *out = NULL;
+    char digits[STK__HASH_DIGITS + 1], path[64];
+    stk__hash hash;
+    stk_error err;
+    size_t at;
+
+    if (stk__safetensors_head_make(&head, NULL, 0, texts, 3, &err) == STK_OK) {
+        FUZZ_CHECK(stk__hash_head(&hash, head.text.bytes, head.text.length, &at) == STK_OK);
+        stk__hash_digits(&hash, digits);
+        memcpy(head.text.bytes + at, digits, STK__HASH_DIGITS);
+        int fd = memfd_create("fuzz", MFD_CLOEXEC);
+        FUZZ_CHECK(fd >= 0 &&
+                   write(fd, head.text.bytes, head.text.length) == (ssize_t)head.text.length);
+        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+        /* A text that is no UTF-8 is refused here. */
+        if (stk__checkpoint_open(ctx, path, &out, &err) != STK_OK)
+            out = NULL;
+        close(fd);
+    }
+    stk__safetensors_head_release(&head);
+    return out;
+}
+
+static void callback(stk_context *ctx, const stk_callback_ops *ops, const char *option,
+                     const char *value, const char *text)
+{
+    stk_callback *c = NULL;
+    uint64_t room[64];
+    stk_error err;
+
+    stk__checkpoint *checkpoint = checkpoint_of(ctx, "x.state", text);
+    if (!checkpoint)
+        return;
+    const stk_restorer restorer = {checkpoint, "x."};
+    stk_options_init(ops->options, room);
+    FUZZ_CHECK(stk_options_set(ops->options, room, option, value, &err) == STK_OK);
+    FUZZ_CHECK(ops->create(ctx, room, &c, &err) == STK_OK);
+    if (ops == &stk__callback_model_checkpoint) {
+        ((stk__model_checkpoint *)c)->dir = stk__strdup(ctx, FOLDER);
+        FUZZ_CHECK(((stk__model_checkpoint *)c)->dir);
+    }
+    stk_error_init(&err);
+    stk_status status = ops->load_state_dict(c, &restorer, &err);
+    FUZZ_CHECK(status == STK_OK || (err.text[0] && status != STK_EINTERNAL));
+    /* There is no such folder, so nothing in it is the run's own. */
+    if (ops == &stk__callback_model_checkpoint)
+        FUZZ_CHECK(((stk__model_checkpoint *)c)->num_kept == 0 && !*stk__model_checkpoint_best(c) &&
+                   !*stk__model_checkpoint_last(c));
+    ops->destroy(c);
+    stk__checkpoint_close(&checkpoint);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (size == 0)
+        return 0;
+    char *text = calloc(1, size);
+    FUZZ_CHECK(text);
+    memcpy(text, data + 1, size - 1);
+    stk_context *ctx = fuzz_context();
+    uint64_t held = fuzz_held(ctx);
+    switch (data[0] % 4) {
+    case 0:
+        loops(ctx, text);
+        break;
+    case 1:
+        callback(ctx, &stk__callback_early_stopping, "monitor", "x", text);
+        break;
+    case 2:
+        callback(ctx, &stk__callback_timer, "duration", "00:01:00:00", text);
+        break;
+    default:
+        callback(ctx, &stk__callback_model_checkpoint, "dirpath", FOLDER, text);
+    }
+    FUZZ_CHECK(fuzz_held(ctx) == held);
+    stk_context_destroy(&ctx);
+    free(text);
+    return 0;
+}
