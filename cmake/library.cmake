@@ -12,6 +12,7 @@ target_compile_options(stoker_objects PRIVATE -Wall -Wextra -Wshadow -Wstrict-pr
     -Wmissing-prototypes -Wpointer-arith -Wno-unused-parameter
     # A fused multiply-add would give other bits than the definition of a kernel.
     -ffp-contract=off)
+stoker_harden(stoker_objects)
 set(STOKER_DEFINITIONS _GNU_SOURCE)
 if(STOKER_WERROR)
     target_compile_options(stoker_objects PRIVATE -Werror)
@@ -77,6 +78,7 @@ target_link_options(stoker_shared PRIVATE -Wl,--version-script=${PROJECT_SOURCE_
 if(NOT STOKER_SANITIZE) # clang leaves the symbols of its runtime to the program
     target_link_options(stoker_shared PRIVATE -Wl,--no-undefined)
 endif()
+stoker_harden(stoker_shared)
 target_link_libraries(stoker_shared PRIVATE ${STOKER_LIBS})
 target_include_directories(stoker_shared PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include>)
@@ -103,6 +105,7 @@ if(CLI_SOURCES)
     get_target_property(FEATURES stoker_objects COMPILE_DEFINITIONS)
     target_compile_definitions(stoker PRIVATE ${FEATURES})
     target_compile_options(stoker PRIVATE -Wall -Wextra -Wshadow -Wno-unused-parameter)
+    stoker_harden(stoker)
     target_link_libraries(stoker PRIVATE stoker_static)
     # What shells complete with, and manual pages.
     if(NOT CMAKE_CROSSCOMPILING)

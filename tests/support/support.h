@@ -21,7 +21,10 @@ int test_run(const char *name, const struct CMUnitTest *tests, size_t n, CMFixtu
 #define skip() (test_skipped(), _skip(__FILE__, __LINE__))
 #undef cmocka_run_group_tests
 #define cmocka_run_group_tests(tests, setup, teardown)                                             \
-    test_run(#tests, tests, sizeof(tests) / sizeof *(tests), setup, teardown)
+    cmocka_run_group_tests_name(#tests, tests, setup, teardown)
+#undef cmocka_run_group_tests_name
+#define cmocka_run_group_tests_name(name, tests, setup, teardown)                                  \
+    test_run(name, tests, sizeof(tests) / sizeof *(tests), setup, teardown)
 
 /* A context whose messages go to standard error when STOKER_TEST_VERBOSE is set. Fails the test
  * when it cannot. */

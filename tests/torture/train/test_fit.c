@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fail the n-th allocation and thread start of a short fit with everything switched on, for every
+/* Fail the n-th allocation, thread start and call on files of a short fit with everything switched on, for every
  * n: the status must be right, nothing may leak, hang or crash. */
 #include <unistd.h>
 
+#include "support/faulty_files.h"
 #include "support/faulty_threads.h"
 #include "unit/train/tiny.h"
 
@@ -118,6 +119,13 @@ static void each_thread_start_fails(void **state)
     fail_each(&thread_faults, STK_ETHREAD);
 }
 
+static void each_call_on_files_fails(void **state)
+{
+    fail_each(&file_faults, STK_EIO);
+    file_faults.for_good = true;
+    fail_each(&file_faults, STK_EIO);
+}
+
 int main(void)
 {
     /* Thousands of durable files: in memory, where that is quick. */
@@ -126,6 +134,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_allocation_fails),
         cmocka_unit_test(each_thread_start_fails),
+        cmocka_unit_test(each_call_on_files_fails),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

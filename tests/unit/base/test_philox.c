@@ -33,6 +33,8 @@ static void draws_are_apart(void **state)
     stk__draw(7, 1, 100, STK_DRAW_TRANSFORM, a, 8);
     stk__draw(7, 1, 100, STK_DRAW_TRANSFORM, b, 5);
     assert_memory_equal(a, b, 5 * sizeof *a);
+    /* Nor two blocks of one. */
+    assert_memory_not_equal(a, a + 4, 4 * sizeof *a);
     const struct {
         uint64_t seed, position;
         uint32_t epoch, purpose;

@@ -305,11 +305,30 @@ static void test_after_fork(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
+/* A path has room for its end, and no byte more is written. */
+static void test_decode_room(void **state)
+{
+    char to[8];
+    stk_error err;
+
+    for (size_t size = 1; size < sizeof to; size++) {
+        memset(to, '#', sizeof to);
+        if (size > 4) {
+            assert_ok(stk__url_decode("a%20bc", 6, to, size, &err), &err);
+            assert_string_equal(to, "a bc");
+        } else {
+            assert_fails(stk__url_decode("a%20bc", 6, to, size, &err), STK_EINVAL, &err, "longer");
+        }
+        assert_int_equal(to[size], '#');
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_urls), TEST(test_relative_paths), TEST(test_bad_urls),
         TEST(test_keys), TEST(test_own_store),      TEST(test_after_fork),
+        TEST(test_decode_room),
     };
 
     return cmocka_run_group_tests_name("store", tests, NULL, NULL);
