@@ -260,6 +260,21 @@ static void print_undecoded(FILE *out, size_t width, const struct bench_row *row
         }
 }
 
+/* A slow store that nobody asked slows nothing. */
+static void print_unasked(FILE *out, size_t width, const struct bench_row *rows, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (good(&rows[i]) && !rows[i].setting->free_data && !rows[i].sum.figures.requests &&
+            strstr(rows[i].setting->dataset, "slow+")) {
+            cli_paragraph(out, width, 0,
+                          "The slow store was not asked while this was measured: all was read "
+                          "before, when the dataset was opened, as gzip files are, ahead of the "
+                          "first step, or into a cache. 'stoker convert mnist:DIR OUT' unpacks "
+                          "MNIST into files that are read as it goes.");
+            return;
+        }
+}
+
 /* Bad samples of all runs, also of those that failed for them. */
 static void print_bad(FILE *out, size_t width, const struct bench_row *rows, size_t n)
 {
@@ -372,6 +387,7 @@ static void print_words(struct cli *cli, FILE *out, const struct bench_row *rows
         bench_cost_print(out, best);
     }
     print_undecoded(out, width, rows, n);
+    print_unasked(out, width, rows, n);
     print_bad(out, width, rows, n);
     print_log(cli, out, rows, n);
 }
