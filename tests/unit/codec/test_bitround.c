@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bitround of all float types: the nearest value with that many bits of fraction, ties to the even
- * one [Klöwer et al. 2021]. Held against arithmetic on the values, not on their bits. */
+/* Filters that are seldom used. bitround of all float types: the nearest value with that many bits
+ * of fraction, ties to the even one [Klöwer et al. 2021]. Held against arithmetic on the values,
+ * not on their bits. */
 #include "codec/codec.h"
 
 #include <jansson.h>
@@ -106,11 +107,49 @@ static void test_all_bits(void **unused)
     stk_context_destroy(&ctx);
 }
 
+/* packbits says how many bits of its last byte are none: a wrong number is damage. */
+static void test_padding(void **unused)
+{
+    static const int64_t shape = 13;
+    stk_context *ctx = test_context();
+    json_t *filters = json_pack("[{s:s}]", "id", "packbits");
+    stk__codec_state *state = NULL;
+    stk__chain *chain = NULL;
+    uint8_t bits[13] = {1, 0, 1, 1, 0, 0, 0, 1, 1, 1, 0, 0, 1}, out[13], packed[16];
+    const char *reason = NULL;
+    uint64_t length = 0;
+    stk__chain_spec spec;
+    stk_error err;
+
+    stk__chain_spec_init(&spec);
+    spec.dtype = STK_BOOL;
+    spec.rank = 1;
+    spec.shape = &shape;
+    spec.filters = filters;
+    assert_ok(stk__chain_create(ctx, &spec, &chain, &err), &err);
+    assert_ok(stk__codec_state_create(ctx, &state, &err), &err);
+    assert_int_equal(
+        stk__chain_encode(chain, state, bits, 13, packed, sizeof packed, &length, &reason), STK_OK);
+    /* numpy.packbits() of them, behind the count. */
+    assert_int_equal(length, 3);
+    assert_memory_equal(packed, ((uint8_t[]){3, 0xb1, 0xc8}), 3);
+    assert_int_equal(stk__chain_decode(chain, state, packed, 3, out, 13, &reason), STK_OK);
+    assert_memory_equal(out, bits, 13);
+    packed[0] = 4;
+    assert_int_equal(stk__chain_decode(chain, state, packed, 3, out, 13, &reason), STK_EFORMAT);
+    assert_non_null(strstr(reason, "damaged"));
+    stk__codec_state_destroy(&state);
+    stk__chain_destroy(&chain);
+    json_decref(filters);
+    stk_context_destroy(&ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_types),
         cmocka_unit_test(test_all_bits),
+        cmocka_unit_test(test_padding),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
