@@ -275,6 +275,31 @@ static void substitutes_know_the_epoch(void **state)
     stk_context_destroy(&ctx);
 }
 
+/* Samples behind a hole keep their positions. */
+static void holes_move_no_position(void **state)
+{
+    counting_options c = {.size = 200, .fail_every = 5, .fail_with = STK_EFORMAT};
+    stk_context *ctx = test_context();
+    stk_dataset *dataset = counting_open(ctx, &c);
+
+    for (int64_t workers = 0; workers < 3; workers++) {
+        stk_loader_options o = base_options();
+        run r = {0};
+        o.shuffle = STK_SHUFFLE_NONE;
+        o.on_error = STK_ON_ERROR_SKIP;
+        o.num_workers = workers;
+        stk_loader *loader = open_loader(dataset, &o);
+        drain(loader, 1, false, &r);
+        assert_int_equal(r.n, 160);
+        for (size_t i = 0; i < r.n; i++)
+            assert_int_equal(r.rows[i].position, r.rows[i].index);
+        free(r.rows);
+        stk_loader_destroy(&loader);
+    }
+    stk_dataset_close(&dataset);
+    stk_context_destroy(&ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -283,6 +308,7 @@ int main(void)
         cmocka_unit_test(empty_batches_are_said),
         cmocka_unit_test(the_log_says_what_happened),
         cmocka_unit_test(substitutes_know_the_epoch),
+        cmocka_unit_test(holes_move_no_position),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
