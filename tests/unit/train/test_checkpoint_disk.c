@@ -94,6 +94,8 @@ static void test_disk_fails(void **state)
             assert_non_null(strstr(err.text, "free some space"));
         assert_ok(stk__checkpoint_poll(writer, &err), &err);
         save(writer, a, 3, NULL, 0);
+        /* What is there is not what this name was to be of. */
+        assert_ok(stk__checkpoint_link(writer, a, b, &err), &err);
         assert_fails(stk__checkpoint_flush(writer, &err), statuses[i], &err, a);
         atomic_store(faults[i], 0);
         assert_false(exists(b));

@@ -125,6 +125,10 @@ static void files_of_others(void **state)
     assert_int_equal(symlink("../honest.safetensors", link), 0);
     assert_true(survives(&f, honest, f.dir, link, link));
     assert_true(there(honest));
+    /* In a folder beside it whose name is as long. */
+    snprintf(inside, sizeof inside, "%s/kep2/own.safetensors", f.b.folder);
+    forge(&f.b, honest, inside, "stoker.loops", "x 1\n");
+    assert_true(survives(&f, honest, f.dir, inside, inside));
     /* In the folder itself, but no checkpoint of such a run. */
     snprintf(inside, sizeof inside, "%s/notes.txt", f.dir);
     test_write(f.dir, "notes.txt", "mine", 4);
