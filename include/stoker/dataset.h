@@ -136,7 +136,8 @@ struct stk_dataset {
     uint64_t worker_bytes; /**< memory that one thread holds in decode() and prepare(), at most */
     const char *const *classes; /**< names of the labels, or NULL */
     uint32_t num_classes;
-    bool holds_context; /**< set by stk_dataset_open(): the context lives as long as it */
+    uint64_t held_bytes; /**< of samples that the dataset keeps in memory: of the loaders' budget */
+    bool holds_context;  /**< set by stk_dataset_open(): the context lives as long as it */
 };
 
 /**

@@ -53,6 +53,9 @@ void *stk__alloc_buffer(stk_context *ctx, size_t size);
 void *stk__realloc(stk_context *ctx, void *memory, size_t size);
 /* Free what any of them gave. Accepts NULL. */
 void stk__free(stk_context *ctx, void *memory);
+/* What of memory_limit nothing of this context holds yet: to be asked before the memory that an
+ * input calls for is taken. */
+uint64_t stk__memory_left(const stk_context *ctx);
 char *stk__strdup(stk_context *ctx, const char *text);
 /* Format into new memory; NULL when there is none. */
 char *stk__format(stk_context *ctx, const char *format, ...) STK_PRINTF(2, 3);

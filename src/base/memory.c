@@ -59,6 +59,13 @@ static void *system_alloc(size_t size, size_t align)
     return posix_memalign(&memory, align, size) == 0 ? memory : NULL;
 }
 
+uint64_t stk__memory_left(const stk_context *ctx)
+{
+    uint64_t taken = atomic_load_explicit(&ctx->bytes, memory_order_relaxed);
+
+    return taken < ctx->memory_limit ? ctx->memory_limit - taken : 0;
+}
+
 void stk__memory_note(stk_context *ctx, int64_t bytes)
 {
     uint64_t more = (uint64_t)bytes;

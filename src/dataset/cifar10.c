@@ -169,6 +169,8 @@ static void fill_head(cifar *c, stk_context *ctx, uint64_t print)
     c->base.num_classes = CLASSES;
     c->base.block_size = BLOCK_BYTES / RECORD_BYTES;
     c->base.fingerprint = stk__fingerprint(c->base.fingerprint, &print, sizeof print);
+    for (uint32_t f = 0; f < c->num_files; f++)
+        c->base.held_bytes += stk__object_held(&c->files[f]);
     c->interleave = stk__planes_interleave3(ctx);
     c->base.cost_ns = c->interleave == stk__planes_interleave3_c ? 800 : 200;
 }

@@ -230,11 +230,11 @@ static stk_status read_list(stk_store *store, const char *name, char **data, uin
     stk_object_info info = {.struct_size = sizeof info};
 
     STK_TRY(stk_store_stat(store, name, &info, err));
-    uint64_t limit = STK_MIN(LIST_MAX, stk_context_memory_limit(ctx) / 4);
+    uint64_t limit = STK_MIN(LIST_MAX, stk__memory_left(ctx) / 4);
     if (info.size > limit)
         return stk__fail_at(err, STK_ELIMIT, STK_STAGE_DATASET, name, STK_NO_OFFSET,
                             "images: the list %.200s has %llu bytes and %llu are the most that "
-                            "are read; split it",
+                            "are read, a quarter of what is left of memory_limit; split it",
                             name, (unsigned long long)info.size, (unsigned long long)limit);
     *length = info.size;
     *data = stk__alloc_buffer(ctx, info.size);

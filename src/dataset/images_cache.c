@@ -18,6 +18,9 @@
 
 #define PUT_END (offsetof(stk_store_ops, put) + sizeof((stk_store_ops *)0)->put)
 
+#define TABLE_TIMES 4 /* an index and its table take at most so many times the bytes of the index  \
+                       */
+
 /* Where the index lies. */
 typedef struct place {
     stk_store *store;
@@ -134,7 +137,7 @@ static stk_status load(stk_context *ctx, const place *at, stk__images_table *out
     STK_TRY(stk_store_stat(at->store, at->key, &info, NULL));
     if (info.is_folder)
         return STK_EFORMAT;
-    if (info.size > stk_context_memory_limit(ctx) / 2)
+    if (info.size > stk__memory_left(ctx) / TABLE_TIMES)
         return STK_ELIMIT;
     void *data = stk__alloc(ctx, info.size);
     if (!data)

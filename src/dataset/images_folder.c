@@ -78,7 +78,8 @@ typedef struct visit {
 static stk_status no_memory(stk_error *err, const char *path)
 {
     return stk__fail_at(err, STK_ENOMEM, STK_STAGE_DATASET, path, STK_NO_OFFSET,
-                        "images: no memory for the names of the files in '%.200s'",
+                        "images: no memory for the names of the files in '%.200s', or no room "
+                        "within memory_limit",
                         path[0] ? path : ".");
 }
 
@@ -89,7 +90,8 @@ static bool grow(stk_context *ctx, void **memory, uint64_t *room, uint64_t wante
 
     if (wanted <= *room)
         return true;
-    if (!stk__mul_size(STK_MAX(wanted, 256), 2, &more) || !stk__mul_size(more, size, &bytes))
+    if (!stk__mul_size(STK_MAX(wanted, 256), 2, &more) || !stk__mul_size(more, size, &bytes) ||
+        bytes > stk__memory_left(ctx))
         return false;
     void *grown = stk__realloc(ctx, *memory, bytes);
     if (!grown)

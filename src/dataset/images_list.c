@@ -369,17 +369,30 @@ void stk__images_release_labels(stk_context *ctx, stk__images_labels *labels)
 }
 
 /* Room for as many records as there are lines, and texts as long as the list. */
-static bool make_room(filling *f, uint64_t records, uint64_t length)
+static stk_status make_room(filling *f, const reader *r, uint64_t records, uint64_t length)
 {
     stk__images_table *t = f->table;
+    const uint64_t each = sizeof *t->files + sizeof *f->labels->labels + sizeof *f->lines +
+                          2 * sizeof(const char *); /* names and classes */
+    uint64_t bytes, left = stk__memory_left(t->context);
 
+    /* Three texts: paths, labels, and the names of the classes. */
+    if (!stk__mul_size(records, each, &bytes) || !stk__add_size(bytes, 3 * length, &bytes) ||
+        bytes > left)
+        return stk__fail_at(r->err, STK_ELIMIT, STK_STAGE_DATASET, r->name, STK_NO_OFFSET,
+                            "images: the %llu lines of %.200s need %llu bytes and %llu of "
+                            "memory_limit are left; split the list, or raise memory_limit",
+                            (unsigned long long)records, r->name, (unsigned long long)bytes,
+                            (unsigned long long)left);
     t->folders = stk__calloc(t->context, 1, sizeof *t->folders);
     t->text = stk__alloc(t->context, length + 2);
     t->files = stk__calloc(t->context, records, sizeof *t->files);
     f->labels->labels = stk__calloc(t->context, records, sizeof *f->labels->labels);
     f->labels->text = stk__alloc(t->context, length + 1);
     f->lines = stk__calloc(t->context, records, sizeof *f->lines);
-    return t->folders && t->text && t->files && f->labels->labels && f->labels->text && f->lines;
+    if (t->folders && t->text && t->files && f->labels->labels && f->labels->text && f->lines)
+        return STK_OK;
+    return no_memory(r->err, r->name);
 }
 
 /* A zero is no text: UTF-16, or no list at all. */
@@ -416,8 +429,8 @@ stk_status stk__images_parse_list(stk_context *ctx, const char *name, char *data
     else if (end >= 4 && strcasecmp(name + end - 4, ".tsv") == 0)
         r.separator = '\t';
     stk_status status = check_text(&r, &records);
-    if (status == STK_OK && !make_room(&f, records, length))
-        status = no_memory(err, name);
+    if (status == STK_OK)
+        status = make_room(&f, &r, records, length);
     if (status == STK_OK) {
         /* One folder, and in it names that are paths. */
         out->num_folders = 1;

@@ -153,7 +153,7 @@ static stk_status inflate_idx(stk_context *ctx, const stk__object *packed, idx *
 {
     unsigned char head[IDX_HEAD_MAX];
     uint64_t length = 4 + 4 * idx_rank(magic);
-    uint64_t limit = stk_context_memory_limit(ctx);
+    uint64_t left = stk__memory_left(ctx);
     uint64_t got = 0, wants = 0, bound = 0;
     stk__gzip *gzip = NULL;
     unsigned char *data = NULL;
@@ -177,11 +177,11 @@ static stk_status inflate_idx(stk_context *ctx, const stk__object *packed, idx *
                          packed->key, (unsigned long long)wants, (unsigned long long)packed->size);
         goto out;
     }
-    if (wants > limit) {
+    if (wants > left) {
         status = stk__fail_at(err, STK_ELIMIT, STK_STAGE_DATASET, packed->key, STK_NO_OFFSET,
-                              "%s inflates to %llu bytes and this process may use %llu of memory; "
+                              "%s inflates to %llu bytes and %llu of memory_limit are left; "
                               "unpack it with gunzip, then it is read piece by piece",
-                              packed->key, (unsigned long long)wants, (unsigned long long)limit);
+                              packed->key, (unsigned long long)wants, (unsigned long long)left);
         goto out;
     }
     data = stk__alloc_buffer(ctx, wants);
@@ -321,6 +321,7 @@ static void fill_head(mnist *m, stk_context *ctx)
     m->base.num_classes = num_classes;
     m->base.block_size = STK_MAX(BLOCK_BYTES / m->sample_bytes, 1);
     m->base.cost_ns = 100;
+    m->base.held_bytes = stk__object_held(&m->images.object) + stk__object_held(&m->labels.object);
     /* The same for a copy of the files, packed or not. */
     uint64_t print = stk__fingerprint(0, "mnist", 5);
     print = stk__fingerprint(print, &m->split, sizeof m->split);

@@ -139,9 +139,9 @@ static stk_status read_labels(npy *d, stk_store *store, stk__object *file, const
     size_t size = stk_dtype_size(h->dtype);
     unsigned char piece[PIECE];
 
-    if (!stk__mul_size(count, sizeof *d->labels, &bytes) || bytes > stk_context_memory_limit(ctx))
+    if (!stk__mul_size(count, sizeof *d->labels, &bytes) || bytes > stk__memory_left(ctx))
         return stk__fail_at(err, STK_ELIMIT, STK_STAGE_DATASET, file->key, STK_NO_OFFSET,
-                            "%llu labels do not fit the memory this process may use",
+                            "%llu labels do not fit what is left of memory_limit",
                             (unsigned long long)count);
     STK_TRY(stk__object_load(store, file, err));
     d->labels = stk__alloc(ctx, bytes);
@@ -263,6 +263,7 @@ static void fill_head(npy *d, uint64_t print)
         print = stk__fingerprint(print, d->labels, count * sizeof *d->labels);
     d->base.fingerprint = stk__fingerprint(d->base.fingerprint, &print, sizeof print);
     d->base.block_size = STK_MAX(BLOCK_BYTES / d->sample_bytes, 1);
+    d->base.held_bytes = stk__object_held(&d->file) + (d->labels ? count * sizeof *d->labels : 0);
     d->base.cost_ns = 100 + (h->swap ? 0.2 * (double)d->sample_bytes : 0);
 }
 

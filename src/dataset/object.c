@@ -59,17 +59,17 @@ stk_status stk__object_map(stk_store *store, stk__object *object, stk_error *err
 stk_status stk__object_load(stk_store *store, stk__object *object, stk_error *err)
 {
     stk_context *ctx = store->context;
-    uint64_t limit = stk_context_memory_limit(ctx);
 
     STK_TRY(stk__object_map(store, object, err));
     if (object->data)
         return STK_OK;
-    if (object->size > limit)
+    uint64_t left = stk__memory_left(ctx);
+    if (object->size > left)
         return stk__fail_at(err, STK_ELIMIT, STK_STAGE_DATASET, object->key, STK_NO_OFFSET,
-                            "%s has %llu bytes and this process may use %llu of memory; read it "
-                            "from an unpacked file, or allow more memory",
+                            "%s has %llu bytes and %llu of memory_limit are left; read it from an "
+                            "unpacked file, or raise memory_limit",
                             object->key, (unsigned long long)object->size,
-                            (unsigned long long)limit);
+                            (unsigned long long)left);
     unsigned char *data = stk__alloc_buffer(ctx, object->size);
     if (!data)
         return stk__fail_at(err, STK_ENOMEM, STK_STAGE_DATASET, object->key, STK_NO_OFFSET,
@@ -108,6 +108,11 @@ stk_status stk__object_locate(const stk__object *object, uint64_t first, uint64_
         STK_TRY(to->add(to, i, &need));
     }
     return STK_OK;
+}
+
+uint64_t stk__object_held(const stk__object *object)
+{
+    return object->owned ? object->size : 0;
 }
 
 void stk__object_release(stk_context *ctx, stk__object *object)

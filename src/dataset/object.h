@@ -33,6 +33,9 @@ stk_status stk__object_read(stk_store *store, const stk__object *object, uint64_
 stk_status stk__object_locate(const stk__object *object, uint64_t first, uint64_t step,
                               uint64_t length, const uint64_t *indices, size_t n, stk_locator *to);
 
+/* Bytes of memory that it owns. */
+uint64_t stk__object_held(const stk__object *object);
+
 /* Free what it owns. */
 void stk__object_release(stk_context *ctx, stk__object *object);
 

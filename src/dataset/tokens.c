@@ -143,6 +143,7 @@ static void fill_head(tokens *t, uint64_t print)
     print = stk__fingerprint(print, numbers, sizeof numbers);
     t->base.fingerprint = stk__fingerprint(t->base.fingerprint, &print, sizeof print);
     t->base.block_size = STK_MIN(STK_MAX(BLOCK_BYTES / (t->stride * t->size), 1), samples);
+    t->base.held_bytes = stk__object_held(&t->file);
     t->base.cost_ns = 50 + 0.5 * (double)t->span;
 }
 

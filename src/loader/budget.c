@@ -116,7 +116,8 @@ static void measure_parts(const stk_loader *loader, const stk__column *columns, 
     p->slab = stk__slab_bytes(columns, n, loader->row_room) + 4 * STK_CACHE_LINE;
     p->step = step_bytes(loader, ragged, needs);
     p->worker = stk__worker_bytes(loader);
-    p->fixed = sizeof *loader + sizeof(stk__ring) + loader->batch_scratch_bytes;
+    p->fixed =
+        sizeof *loader + sizeof(stk__ring) + loader->batch_scratch_bytes + dataset->held_bytes;
     p->reads = dataset->ops->locate || ragged;
     p->caches = loader->options.cache != STK_CACHE_NONE;
 }
@@ -217,6 +218,13 @@ stk_status stk__budget_divide(stk_loader *loader, const stk__column *columns, ui
     measure_parts(loader, columns, n, ragged, &p);
     const uint64_t least = least_budget(loader, &p);
     set_budget(loader, &p, budget);
+    if (budget < least && loader->dataset->held_bytes >= budget / 2)
+        return stk__fail(err, STK_EBUDGET, STK_STAGE_LOADER,
+                         "memory_budget is %" PRIu64 " bytes; the dataset itself keeps %" PRIu64
+                         " in memory, and %" PRIu64
+                         " are needed: raise memory_budget to that, or give the data unpacked "
+                         "(gunzip) and without memory=true, to be read piece by piece",
+                         budget, loader->dataset->held_bytes, least);
     if (budget < least)
         return stk__fail(err, STK_EBUDGET, STK_STAGE_LOADER,
                          "memory_budget is %" PRIu64 " bytes; two batches of %" PRIu64

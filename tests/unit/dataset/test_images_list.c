@@ -258,12 +258,42 @@ static void test_many(void **state)
     stk_context_destroy(&ctx);
 }
 
+/* What a list needs is known from its length and lines, before any of it is taken. */
+static void test_memory(void **state)
+{
+    stk_context_options options;
+    stk_context *ctx = NULL;
+    stk_dataset *d = NULL;
+    char folder[256];
+    char *text = calloc(1, 250000 * 4 + 1);
+    stk_error err;
+
+    stk_context_options_init(&options);
+    options.memory_limit = 8 << 20;
+    assert_ok(stk_context_create(&options, &ctx, &err), &err);
+    test_folder(folder);
+    make_folder(folder);
+    assert_non_null(text);
+    for (size_t i = 0; i < 250000; i++)
+        memcpy(text + 4 * i, "a,1\n", 4);
+    assert_fails(open_list(ctx, folder, "l.csv", text, "", &d, &err), STK_ELIMIT, &err,
+                 "the 250001 lines");
+    assert_non_null(strstr(err.text, "memory_limit"));
+    free(text);
+    test_folder_remove(folder);
+    stk_context_destroy(&ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_separators),      cmocka_unit_test(test_quotes),
-        cmocka_unit_test(test_names_as_labels), cmocka_unit_test(test_roots),
-        cmocka_unit_test(test_refused),         cmocka_unit_test(test_many),
+        cmocka_unit_test(test_separators),
+        cmocka_unit_test(test_quotes),
+        cmocka_unit_test(test_names_as_labels),
+        cmocka_unit_test(test_roots),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_many),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -315,6 +315,70 @@ static void test_bomb(void **state)
     stk_context_destroy(&ctx);
 }
 
+/* `count` black images and their labels, small as gzip. */
+static void write_black(const char *folder, uint32_t count)
+{
+    unsigned char *images = calloc(1, 16 + (size_t)count * 784), *labels = calloc(1, 8 + count);
+
+    assert_true(images && labels);
+    put_word(images, 0x803);
+    put_word(images + 4, count);
+    put_word(images + 8, 28);
+    put_word(images + 12, 28);
+    put_word(labels, 0x801);
+    put_word(labels + 4, count);
+    write_gzip(folder, "train-images-idx3-ubyte.gz", images, 16 + (size_t)count * 784);
+    write_gzip(folder, "train-labels-idx1-ubyte.gz", labels, 8 + count);
+    free(images);
+    free(labels);
+}
+
+/* What is inflated counts: against memory_limit while opening, and in a loader's budget. */
+static void test_memory(void **state)
+{
+    stk_memory_stats memory = {.struct_size = sizeof memory};
+    stk_context_options options;
+    stk_loader_options lo;
+    stk_loader *loader = NULL;
+    stk_context *ctx = NULL;
+    stk_dataset *d = NULL;
+    char folder[256];
+    stk_error err;
+
+    stk_context_options_init(&options);
+    options.memory_limit = 32 << 20;
+    assert_ok(stk_context_create(&options, &ctx, &err), &err);
+    test_folder(folder);
+    write_black(folder, 50000);
+    assert_fails(open_spec(ctx, folder, "", &d, &err), STK_ELIMIT, &err,
+                 "of memory_limit are left");
+    assert_non_null(strstr(err.text, "inflates to 39200016 bytes"));
+    write_black(folder, 20000);
+    assert_ok(open_spec(ctx, folder, "", &d, &err), &err);
+    assert_int_equal(d->held_bytes, 16 + 20000 * 784 + 8 + 20000);
+    stk_context_memory(ctx, &memory);
+    assert_true(memory.peak_bytes <= options.memory_limit);
+    /* A view of it keeps as much. */
+    assert_ok(stk_dataset_range(&d, 0, 100, &err), &err);
+    stk_loader_options_init(&lo);
+    lo.memory_budget = 8 << 20;
+    assert_fails(stk_loader_create(d, &lo, &loader, &err), STK_EBUDGET, &err,
+                 "the dataset itself keeps 15700024 in memory, and");
+    lo.num_workers = 1;
+    lo.memory_budget = 24 << 20;
+    assert_ok(stk_loader_create(d, &lo, &loader, &err), &err);
+    stk_loader_destroy(&loader);
+    /* A second one does not fit beside the first. */
+    stk_dataset *second = NULL;
+    write_black(folder, 30000);
+    assert_fails(open_spec(ctx, folder, "", &second, &err), STK_ELIMIT, &err, "memory_limit");
+    stk_dataset_close(&d);
+    assert_ok(open_spec(ctx, folder, "", &d, &err), &err);
+    stk_dataset_close(&d);
+    test_folder_remove(folder);
+    stk_context_destroy(&ctx);
+}
+
 /* A file that becomes shorter after it was opened is an error of its samples. */
 static void test_cut_while_read(void **state)
 {
@@ -427,11 +491,11 @@ static void test_real(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_layouts),        cmocka_unit_test(test_splits),
-        cmocka_unit_test(test_mapped),         cmocka_unit_test(test_bad_files),
-        cmocka_unit_test(test_missing),        cmocka_unit_test(test_bomb),
-        cmocka_unit_test(test_cut_while_read), cmocka_unit_test(test_describe),
-        cmocka_unit_test(test_real),
+        cmocka_unit_test(test_layouts),  cmocka_unit_test(test_splits),
+        cmocka_unit_test(test_mapped),   cmocka_unit_test(test_bad_files),
+        cmocka_unit_test(test_missing),  cmocka_unit_test(test_bomb),
+        cmocka_unit_test(test_memory),   cmocka_unit_test(test_cut_while_read),
+        cmocka_unit_test(test_describe), cmocka_unit_test(test_real),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

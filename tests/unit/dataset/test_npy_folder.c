@@ -150,8 +150,10 @@ static void test_bad_samples(void **state)
         const char *name, *reason;
         stk_status status;
     } cases[] = {
-        {"little_int32", "type or shape", STK_EFORMAT}, {"object", "sound", STK_EKIND},
-        {"fortran_1d", "type or shape", STK_EFORMAT},   {"scalar", "type or shape", STK_EFORMAT},
+        {"little_int32", "type or shape", STK_EFORMAT},
+        {"object", "sound", STK_EKIND},
+        {"fortran_1d", "type or shape", STK_EFORMAT},
+        {"scalar", "type or shape", STK_EFORMAT},
         {"structured", "sound", STK_EKIND},
     };
     stk_context *ctx = test_context();
