@@ -108,8 +108,9 @@ typedef struct stk_dataset_ops {
      * key's length; one that does not fit is cut, and the length says so. */
     size_t (*object)(stk_dataset *dataset, uint64_t object, stk_store **store, char *key,
                      size_t size);
-    /* Give each field of each sample its value. A bad sample sets its `status` and the others go
-     * on. */
+    /* Give each field of each sample its value. A bad sample sets its `status` to a failure and the
+     * others go on; an answer (STK_EOS, STK_EAGAIN) there, or from locate() or decode(), fails the
+     * run with STK_EINVAL. May not call the loader that it works for. */
     void (*prepare)(stk_dataset *dataset, stk_sample *samples, size_t n);
     /* (optional) Print what it is, in lines of "name: value"; NULL: fields and sizes only. */
     stk_status (*describe)(stk_dataset *dataset,

@@ -52,7 +52,9 @@ typedef struct stk_loader_options {
     uint64_t memory_budget;  /**< bytes, a bound on all the loader holds; 0: a quarter of what the
                                 process may use, at most 4 GiB */
     int32_t cache;           /**< stk_cache_mode */
-    double timeout;  /**< seconds until stk_loader_next() gives up with STK_ETIMEDOUT; 0: never */
+    double timeout;  /**< seconds until stk_loader_next() gives up with STK_ETIMEDOUT; 0: never. A
+                        call of a dataset of one's own in the caller's thread (num_workers 0)
+                        cannot be ended: the log names it after `watchdog` */
     double watchdog; /**< seconds after which the log says who is stuck; 0: never */
     /* Bad samples. */
     int32_t on_error;          /**< stk_on_error */
@@ -99,7 +101,8 @@ STK_API void stk_loader_cancel(stk_loader *loader);
  * the loader can still be used.
  *
  * Ownership: on STK_OK the caller owns *out, until stk_batch_release(); on anything else *out is
- * NULL. Thread:    one caller at a time.  Blocks: up to `timeout_ms` (-1 = no limit but the option
+ * NULL. STK_EINVAL from within a function of the loader's own dataset or transforms.
+ * Thread:    one caller at a time.  Blocks: up to `timeout_ms` (-1 = no limit but the option
  * `timeout`).
  */
 STK_API STK_NODISCARD stk_status stk_loader_next(stk_loader *loader, int64_t timeout_ms,
@@ -147,7 +150,8 @@ STK_API STK_NODISCARD stk_status stk_batch_field(const stk_batch *batch, uint32_
 STK_API STK_NODISCARD stk_status stk_batch_find(const stk_batch *batch, const char *name,
                                                 stk_tensor *out);
 /** Give the batch back and set *batch to NULL. Accepts NULL. Any thread, also after the loader is
- * gone. */
+ * gone; does nothing in a child. One that is not held is left alone, and an error in the log says
+ * so. */
 STK_API void stk_batch_release(stk_batch **batch);
 
 /* ---- State ---- */

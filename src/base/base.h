@@ -224,6 +224,8 @@ struct stk__event {
 enum { STK__REGISTRY_STORE, STK__REGISTRY_DATASET, STK__REGISTRY_TRANSFORM, STK__REGISTRY_COUNT };
 /* Driver `i` of a kind, own ones first; NULL past the end. */
 const void *stk__registry_get(const stk_context *ctx, int kind, size_t i);
+/* Whether a driver is one of our own. */
+bool stk__registry_is_builtin(int kind, const void *ops);
 stk_status stk__registry_add(stk_context *ctx, int kind, const void *ops, stk_error *err);
 /* The built-in drivers of a kind, NULL-ended: defined by the composition root, src/stoker.c. */
 const void *const *stk__builtin_drivers(int kind);

@@ -170,6 +170,14 @@ const void *stk__registry_get(const stk_context *ctx, int kind, size_t i)
     return NULL;
 }
 
+bool stk__registry_is_builtin(int kind, const void *ops)
+{
+    for (const void *const *row = stk__builtin_drivers(kind); *row; row++)
+        if (*row == ops)
+            return true;
+    return false;
+}
+
 stk_status stk__registry_add(stk_context *ctx, int kind, const void *ops, stk_error *err)
 {
     stk_status status = STK_OK;

@@ -68,6 +68,106 @@ uint64_t stk_field_bytes(const stk_field *field)
     return bytes;
 }
 
+/* ---- What outsiders may get wrong ---------------------------------------------------------- */
+
+bool stk__dataset_is_own(const stk_dataset *dataset)
+{
+    while (stk__is_view(dataset))
+        dataset = ((const stk__view *)dataset)->inner;
+    return stk__registry_is_builtin(STK__REGISTRY_DATASET, dataset->ops);
+}
+
+static const char *wrong_with_field(const stk_dataset *d, uint32_t i)
+{
+    const stk_field *f = &d->fields[i];
+
+    if (!memchr(f->name, 0, sizeof f->name) || !memchr(f->codec, 0, sizeof f->codec) || !f->name[0])
+        return "has a field without a proper name";
+    for (uint32_t k = 0; k < i; k++)
+        if (strcmp(d->fields[k].name, f->name) == 0)
+            return "has two fields of one name";
+    if (f->rank > STK_MAX_RANK || stk_dtype_size(f->dtype) == 0)
+        return "has a field of no shape or type";
+    if (f->layout != STK_FIXED && f->layout != STK_RAGGED && f->layout != STK_BYTES)
+        return "has a field of no layout";
+    for (uint32_t k = 0; k < f->rank; k++)
+        if (f->shape[k] < -1)
+            return "has a field of negative shape";
+    if (f->layout == STK_FIXED && stk_field_bytes(f) == 0)
+        return "has a field of fixed shape and no or too many bytes";
+    return NULL;
+}
+
+static const char *wrong_with(const stk_dataset *d)
+{
+    const char *wrong = NULL;
+
+    if (!d->ops || !d->context)
+        return "has no table of functions, or no context";
+    if (d->ops->struct_size < sizeof *d->ops)
+        return "has a table without its struct_size, sizeof(stk_dataset_ops)";
+    if (!d->ops->name || !d->ops->close || !d->ops->prepare)
+        return "has a table without name, close or prepare";
+    if (!d->ops->locate != !d->ops->object)
+        return "has one of locate and object without the other";
+    if (d->ops->decode && !d->ops->locate)
+        return "decodes what it does not locate";
+    if (!d->fields || d->num_fields == 0)
+        return "has no fields";
+    if (!d->classes && d->num_classes > 0)
+        return "counts classes without naming them";
+    if (!(d->cost_ns >= 0 && d->cost_ns < 1e18))
+        return "has a cost_ns that is no time";
+    for (uint32_t i = 0; !wrong && i < d->num_fields; i++)
+        wrong = wrong_with_field(d, i);
+    for (uint32_t i = 0; !wrong && d->classes && i < d->num_classes; i++)
+        if (!d->classes[i])
+            wrong = "has a class without a name";
+    return wrong;
+}
+
+stk_status stk__dataset_check(const stk_dataset *dataset, stk_error *err)
+{
+    if (!dataset)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_DATASET, "no dataset");
+    const char *wrong = wrong_with(dataset);
+    if (wrong)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_DATASET,
+                         "the dataset of kind '%.64s' %s; its driver is at fault",
+                         dataset->ops && dataset->ops->struct_size >= 2 * sizeof(void *) &&
+                                 dataset->ops->name
+                             ? dataset->ops->name
+                             : "",
+                         wrong);
+    return STK_OK;
+}
+
+stk_status stk__dataset_failure(stk_status status, const char **reason)
+{
+    static const char *const reasons[] = {
+        "the dataset gave STK_EOS, which is an answer: a function of a dataset gives STK_OK or a "
+        "failure",
+        "the dataset gave STK_EAGAIN, which is an answer: a function of a dataset gives STK_OK or "
+        "a "
+        "failure",
+        "the dataset gave a status that stoker/base.h does not have"};
+
+    if (status == STK_OK)
+        return STK_OK;
+    if (status < 0 && strcmp(stk_status_name(status), "STK_UNKNOWN") != 0)
+        return status;
+    *reason = reasons[status == STK_EOS ? 0 : status == STK_EAGAIN ? 1 : 2];
+    return STK_EINVAL;
+}
+
+stk_status stk__dataset_said(stk_status status, stk_error *err)
+{
+    const char *reason = NULL;
+
+    stk__dataset_failure(status, &reason);
+    return reason ? stk__fail(err, STK_EINVAL, STK_STAGE_DATASET, "%s", reason) : status;
+}
+
 void stk_dataset_close(stk_dataset **dataset)
 {
     if (!dataset || !*dataset)
@@ -211,7 +311,9 @@ stk_status stk_dataset_describe(stk_dataset *dataset,
         print_number(&to, "block size", dataset->block_size);
     snprintf(text, sizeof text, "%016" PRIx64, dataset->fingerprint);
     line(user, "fingerprint", text);
-    return dataset->ops->describe ? dataset->ops->describe(dataset, line, user, err) : STK_OK;
+    return dataset->ops->describe
+               ? stk__dataset_said(dataset->ops->describe(dataset, line, user, err), err)
+               : STK_OK;
 }
 
 static void no_cost(stk_locator *self, size_t i, double nanoseconds)

@@ -22,5 +22,14 @@ stk_field stk__field(const char *name, stk_dtype dtype, const int64_t *shape, bo
 /* A locator that looks at needs alone: where add() puts them is the caller's. */
 stk_locator stk__locator_of_needs(stk_status (*add)(stk_locator *self, size_t i,
                                                     const stk_need *need));
+/* Whether it, or what a view of it shows, is built in: its functions end and keep to the seam. */
+bool stk__dataset_is_own(const stk_dataset *dataset);
+/* What the loader relies on, looked at once: drivers may be outsiders'. STK_EINVAL. */
+stk_status stk__dataset_check(const stk_dataset *dataset, stk_error *err);
+/* A status that a function of a dataset gave, where it should be STK_OK or a failure: STK_EINVAL,
+ * and a reason that names it, in place of anything else. */
+stk_status stk__dataset_failure(stk_status status, const char **reason);
+/* The same for a function that fills `err` itself. */
+stk_status stk__dataset_said(stk_status status, stk_error *err);
 
 #endif

@@ -230,37 +230,6 @@ static stk_status recognise(stk_context *ctx, const char *url, const stk_dataset
 
 /* ---- Opening ------------------------------------------------------------------------------- */
 
-/* Drivers may be outsiders': what the loader relies on is looked at once. */
-static stk_status check_opened(const stk_dataset_ops *kind, const stk_dataset *d, stk_error *err)
-{
-    const char *wrong = NULL;
-
-    if (!d || !d->ops || !d->ops->close || !d->ops->prepare || !d->context)
-        wrong = "has no functions";
-    else if (!d->ops->locate != !d->ops->object)
-        wrong = "has one of locate and object without the other";
-    else if (!d->fields || d->num_fields == 0)
-        wrong = "has no fields";
-    else if (d->classes == NULL && d->num_classes > 0)
-        wrong = "counts classes without naming them";
-    for (uint32_t i = 0; !wrong && i < d->num_fields; i++) {
-        const stk_field *f = &d->fields[i];
-        if (!memchr(f->name, 0, sizeof f->name) || !memchr(f->codec, 0, sizeof f->codec) ||
-            !f->name[0])
-            wrong = "has a field without a proper name";
-        else if (f->rank > STK_MAX_RANK || stk_dtype_size(f->dtype) == 0)
-            wrong = "has a field of no shape or type";
-        else if (f->layout == STK_FIXED && stk_field_bytes(f) == 0)
-            wrong = "has a field of fixed shape and no or too many bytes";
-    }
-    if (wrong)
-        return stk__fail(err, STK_EINVAL, STK_STAGE_DATASET,
-                         "the dataset that '%s:' made %s; its driver "
-                         "is at fault",
-                         kind->name, wrong);
-    return STK_OK;
-}
-
 static stk_status open_kind(stk_context *ctx, const stk_dataset_ops *kind, const char *url,
                             stk_dataset **out, stk_error *err)
 {
@@ -274,9 +243,9 @@ static stk_status open_kind(stk_context *ctx, const stk_dataset_ops *kind, const
             kind->name);
     stk_status status = take(ctx, url, kind->options, &t, err);
     if (status == STK_OK)
-        status = kind->open(ctx, t.url, t.options, &dataset, err);
+        status = stk__dataset_said(kind->open(ctx, t.url, t.options, &dataset, err), err);
     if (status == STK_OK)
-        status = check_opened(kind, dataset, err);
+        status = stk__dataset_check(dataset, err);
     if (status != STK_OK && dataset && dataset->ops && dataset->ops->close)
         stk_dataset_close(&dataset);
     release_taken(ctx, &t);

@@ -404,9 +404,16 @@ void stk__decode_run(stk_loader *loader, stk__worker *worker, stk__unit *unit)
     const char *reason = NULL;
     stk__spent spent = {0};
 
+    stk__call call;
+
+    atomic_store_explicit(&worker->decodes, true, memory_order_relaxed);
+    atomic_store_explicit(&worker->sample, need.object, memory_order_relaxed);
     atomic_store_explicit(&worker->since_ns, event.start_ns, memory_order_relaxed);
+    stk__call_begin(&call, loader);
     event.status = loader->dataset->ops->decode(loader->dataset, &need, unit->data,
                                                 unit->place ? unit->place : unit->decoded, &reason);
+    stk__call_end(&call);
+    event.status = stk__dataset_failure(event.status, &reason);
     if (event.status == STK_OK)
         keep_unit(loader, unit);
     event.end_ns = stk__stamp();

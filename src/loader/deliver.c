@@ -32,14 +32,17 @@ static void watch_locked(stk_loader *loader, uint64_t waited_ns)
                           (double)waited_ns * 1e-9, loader->first / loader->order.steps,
                           loader->first % loader->order.steps);
     for (uint32_t i = 0; i < loader->num_workers && n < 400; i++) {
-        uint64_t since = atomic_load_explicit(&loader->workers[i].since_ns, memory_order_relaxed);
-        if (since)
-            n += (size_t)snprintf(
-                text + n, sizeof text - n, "; %s has prepared sample %" PRIu64 " for %.1f s",
-                loader->workers[i].thread.name,
-                (uint64_t)atomic_load_explicit(&loader->workers[i].sample, memory_order_relaxed),
-                (double)(now - since) * 1e-9);
+        const size_t length =
+            stk__call_describe(&loader->workers[i], loader->workers[i].thread.name, now,
+                               text + n + 2, sizeof text - n - 2);
+        if (length)
+            memcpy(text + n, "; ", 2);
+        n += length ? length + 2 : 0;
     }
+    text[n] = 0;
+    if (loader->planner.since_ns)
+        n += (size_t)snprintf(text + n, sizeof text - n, "; samples have been located for %.1f s",
+                              (double)(now - STK_MIN(loader->planner.since_ns, now)) * 1e-9);
     for (stk__op *op = loader->reads.flying; op; op = op->next)
         if (!oldest || op->start_ns < oldest->start_ns)
             oldest = op;
@@ -57,13 +60,13 @@ static void watch_locked(stk_loader *loader, uint64_t waited_ns)
 /*
  * Do a piece of the work in the consumer's thread: all of it where there are no workers, and cheap
  * rows where it would only wait, which costs less than to sleep and be woken. Reads are planned by
- * workers alone: that may block. (L) held.
+ * workers alone: that may block. So may what outsiders wrote, beyond timeout and cancel. (L) held.
  */
 static bool help_locked(stk_loader *loader)
 {
     const bool alone = loader->num_workers == 0;
 
-    if (!alone && loader->mean_row_ns > HELP_ROW_NS)
+    if (!alone && (!loader->own || loader->mean_row_ns > HELP_ROW_NS))
         return false;
     if ((alone || !loader->dataset->ops->locate || (loader->cache && !loader->planner.sends)) &&
         stk__can_plan_locked(loader)) {
@@ -164,6 +167,7 @@ static stk_batch *detach_locked(stk_loader *loader, stk__bad_sample **bad, uint3
     step->extras = NULL;
     step->slab = NULL;
     batch->held = true;
+    stk__batch_guard(batch, true);
     loader->ring->num_held++;
     loader->ring->references++;
     loader->first++;
@@ -206,6 +210,7 @@ stk_status stk_loader_next(stk_loader *loader, int64_t timeout_ms, stk_batch **o
     *out = NULL;
     stk_error_init(err);
     STK_TRY(stk__context_check(loader->ctx, err));
+    STK_TRY(stk__call_check(loader, "stk_loader_next()", err));
     if (atomic_load(&loader->canceled))
         return stk__fail(err, STK_ECANCELED, STK_STAGE_LOADER, "the loader was canceled");
     const uint64_t start = stk__now_ns();

@@ -17,6 +17,7 @@ stk_status stk_loader_create(stk_dataset *dataset, const stk_loader_options *opt
 
     *out = NULL;
     stk_error_init(err);
+    STK_TRY(stk__dataset_check(dataset, err));
     STK_TRY(stk__context_check(dataset->context, err));
     if (!options) {
         stk_loader_options_init(&defaults);
@@ -30,6 +31,7 @@ stk_status stk_loader_create(stk_dataset *dataset, const stk_loader_options *opt
     loader->dataset = dataset;
     loader->options = *options;
     loader->quarantine = -1;
+    loader->abandon_ns = ABANDON_NS;
     pthread_mutex_init(&loader->finish_lock, NULL);
     stk_status status = stk__loader_build(loader, columns, &num_columns, err);
     if (status == STK_ENOMEM && err && err->status == STK_OK)
@@ -81,7 +83,7 @@ stk_status stk__loader_start_threads(stk_loader *loader, stk_error *err)
         stk__loader_stop_threads(loader);
         return status;
     }
-    return STK_OK;
+    return stk__watch_start(loader, err);
 }
 
 /* Wait for the end of a round of planning: from then on nothing is queued and no record reused. (L)
@@ -108,7 +110,7 @@ static bool drain_locked(stk_loader *loader, uint64_t until)
  * left to it. */
 static bool stop_threads(stk_loader *loader)
 {
-    uint64_t until = stk__now_ns() + ABANDON_NS;
+    uint64_t until = stk__now_ns() + loader->abandon_ns;
 
     pthread_mutex_lock(&loader->ring->lock);
     loader->draining = loader->stopping = true;
@@ -125,14 +127,10 @@ static bool stop_threads(stk_loader *loader)
     pthread_mutex_unlock(&loader->ring->lock);
     if (!ended) {
         for (uint32_t i = 0; i < loader->num_workers; i++) {
-            uint64_t since = atomic_load(&loader->workers[i].since_ns);
-            if (since)
-                stk__log(loader->ctx, STK_LOG_ERROR,
-                         "%s does not end: it has prepared sample %" PRIu64
-                         " for %.0f s; it is abandoned",
-                         loader->workers[i].thread.name,
-                         (uint64_t)atomic_load(&loader->workers[i].sample),
-                         (double)(stk__now_ns() - since) * 1e-9);
+            char text[120];
+            if (stk__call_describe(&loader->workers[i], "it", stk__now_ns(), text, sizeof text))
+                stk__log(loader->ctx, STK_LOG_ERROR, "%s does not end: %s; it is abandoned",
+                         loader->workers[i].thread.name, text);
         }
         stk__log(loader->ctx, STK_LOG_ERROR,
                  "%u threads and %u reads are abandoned, with their memory", running, reads);
@@ -140,6 +138,7 @@ static bool stop_threads(stk_loader *loader)
     }
     for (uint32_t i = 0; i < loader->num_workers; i++)
         stk__thread_join(&loader->workers[i].thread);
+    stk__watch_stop(loader);
     return true;
 }
 
@@ -293,6 +292,7 @@ stk_status stk_loader_set_epoch(stk_loader *loader, uint64_t epoch, stk_error *e
 
     stk_error_init(err);
     STK_TRY(stk__context_check(loader->ctx, err));
+    STK_TRY(stk__call_check(loader, "stk_loader_set_epoch()", err));
     if (!stk__mul_size(epoch, loader->order.steps, &serial) || serial > INT64_MAX)
         return stk__fail(err, STK_EINVAL, STK_STAGE_LOADER,
                          "epoch %" PRIu64 " is beyond what can be counted", epoch);
@@ -307,6 +307,7 @@ stk_status stk_loader_restore(stk_loader *loader, const stk_state *state, stk_er
 
     stk_error_init(err);
     STK_TRY(stk__context_check(loader->ctx, err));
+    STK_TRY(stk__call_check(loader, "stk_loader_restore()", err));
     STK_TRY(stk__state_check(loader, state, &serial, err));
     go_to(loader, serial);
     /* A state saved at the end of an epoch goes on with telling that end. */
@@ -371,6 +372,10 @@ void stk_loader_get_stats(const stk_loader *loader, stk_loader_stats *out)
     stk_loader *l = (stk_loader *)loader; /* its locks are written, nothing else */
     stk__ring *ring = l->ring;
 
+    if (stk__context_forked(l->ctx)) {
+        *out = (stk_loader_stats){.struct_size = sizeof *out};
+        return;
+    }
     *out = (stk_loader_stats){.struct_size = sizeof *out,
                               .workers = l->num_workers,
                               .depth = l->depth,

@@ -7,7 +7,9 @@
 
 #include "base/base.h"
 #include "dataset/dataset.h"
+#include "loader/calls.h"
 #include "loader/order.h"
+#include "loader/pool.h"
 #include "loader/stall.h"
 #include "store/store.h"
 #include "transform/transform.h"
@@ -32,50 +34,9 @@ enum {
 };
 
 typedef struct stk__ring stk__ring;
-typedef struct stk__worker stk__worker;
 typedef struct stk__step stk__step;
 typedef struct stk__unit stk__unit;
 typedef struct stk__worker stk__worker;
-
-/* ---- Memory under the budget (pool.c, cache.c) ---- */
-
-enum { STK__POOL_CLASSES = 160 };
-
-/* Buffers of some size classes. Bounded: in use and idle together hold at most `limit` bytes. */
-typedef struct stk__pool {
-    stk_context *ctx;
-    uint64_t limit;
-    atomic_uint_fast64_t used; /* bytes in use: written under the lock */
-    pthread_mutex_t lock;      /* guards the rest */
-    uint64_t held, peak;
-    struct stk__pool_buffer *idle[STK__POOL_CLASSES];
-} stk__pool;
-
-void stk__pool_init(stk__pool *pool, stk_context *ctx, uint64_t limit);
-void stk__pool_destroy(stk__pool *pool);
-/* Bytes that a buffer of `size` takes from the limit. */
-uint64_t stk__pool_cost(uint64_t size);
-/* Whether `cost` more bytes fit now. Only the planner takes buffers, so that a yes stays true. */
-bool stk__pool_fits(stk__pool *pool, uint64_t cost);
-/* A buffer as of stk__alloc_buffer(); NULL when memory is out or the limit would be passed. */
-void *stk__pool_take(stk__pool *pool, uint64_t size);
-void stk__pool_give(stk__pool *pool, void *data);
-
-/* Blobs by a key of two words, kept until the loader ends: what came first stays, and what does not
- * fit is not kept. */
-typedef struct stk__cache stk__cache;
-
-stk_status stk__cache_create(stk_context *ctx, uint64_t limit, uint64_t most_entries,
-                             stk__cache **out);
-void stk__cache_destroy(stk__cache **cache);
-/* The blob, valid as long as the cache, or NULL. Lock-free. */
-const void *stk__cache_get(stk__cache *cache, uint64_t a, uint64_t b, uint64_t *size);
-/* Bring the entry of a key nearer. */
-void stk__cache_prefetch(const stk__cache *cache, uint64_t a, uint64_t b);
-/* Keep the parts, one behind the other, as the blob of a key; nothing when it is full or has the
- * key. Any thread. */
-void stk__cache_put(stk__cache *cache, uint64_t a, uint64_t b, const stk_slice *parts, size_t n);
-uint64_t stk__cache_bytes(stk__cache *cache);
 
 /* ---- Slabs and batches (ring.c) ---- */
 
@@ -97,6 +58,9 @@ enum { STK__COLUMN_INDEX = -1, STK__COLUMN_LABEL_MIXED = -2, STK__COLUMN_MIX = -
 struct stk_batch {
     stk__ring *ring;
     bool held; /* (L) by the consumer */
+    /* Poisoned while it is not held, in a build with AddressSanitizer: functions of a batch read
+     * it, so that the use of one that was given back is found where it happens. */
+    _Alignas(8) char guard[8];
     uint64_t epoch, step, count;
     void *data[STK__MAX_FIELDS]; /* of each column */
     uint64_t *offsets[STK__MAX_FIELDS];
@@ -112,6 +76,7 @@ struct stk__ring {
     pthread_mutex_t lock;    /* (L) */
     pthread_cond_t finished; /* the consumer waits for a batch */
     pthread_cond_t work;     /* workers wait for rows or for room to plan */
+    pthread_cond_t watch;    /* the watch over the caller's thread waits for the end */
     uint32_t references;     /* (L) the loader and each held batch */
     stk_loader *loader;      /* (L) NULL once it is gone */
     stk__column columns[STK__MAX_FIELDS];
@@ -131,6 +96,8 @@ struct stk__ring {
 uint64_t stk__slab_bytes(const stk__column *columns, uint32_t n, uint64_t rows);
 stk_status stk__ring_create(stk_context *ctx, const stk__column *columns, uint32_t n, uint64_t rows,
                             uint32_t slabs, bool lock_memory, stk__ring **out, stk_error *err);
+/* The consumer gets it, or has given it back. */
+void stk__batch_guard(stk_batch *batch, bool held);
 stk__batch_field stk__batch_field_of(const stk__column *column, void *data);
 /* Give up one reference; frees when it was the last. */
 void stk__ring_unref(stk__ring *ring);
@@ -400,9 +367,10 @@ void stk__decode_run(stk_loader *loader, stk__worker *worker, stk__unit *unit);
 /* ---- Planning (locate.c, plan.c) ---- */
 
 typedef struct stk__planner {
-    bool busy;    /* (L) a thread is planning: what follows is its own */
-    bool sends;   /* (L) the last round sent reads */
-    bool blocked; /* (L) the budget is full: wait for a buffer to come back */
+    bool busy;         /* (L) a thread is planning: what follows is its own */
+    uint64_t since_ns; /* (L) when it began; 0: none does */
+    bool sends;        /* (L) the last round sent reads */
+    bool blocked;      /* (L) the budget is full: wait for a buffer to come back */
     stk__order_epoch order;
     stk__want *wants;          /* of one round */
     stk__need_entry **entries; /* by the tag of a want */
@@ -468,6 +436,7 @@ struct stk__worker {
     stk_slice *blob;
     /* What it is doing, for the watchdog. */
     atomic_uint_fast64_t since_ns, sample;
+    atomic_bool decodes; /* `sample` is the object that it decodes a part of */
 };
 
 stk_status stk__worker_init(stk__worker *worker, stk_loader *loader, uint32_t number);
@@ -527,6 +496,9 @@ struct stk_loader {
     stk__worker *workers;
     uint32_t num_workers;   /* threads */
     uint32_t running;       /* (L) of them alive */
+    uint64_t abandon_ns;    /* a thread that has not ended so long after it was told to is left */
+    bool own;               /* dataset and transforms are built in: calls of them end */
+    stk__thread watcher;    /* of the caller's thread, where there are no workers */
     stk__worker self;       /* the consumer's own, for num_workers 0 */
     uint64_t near_until_ns; /* until then it helps with the batch it waits for alone */
     double mean_row_ns;     /* (L) running mean of preparing a row */

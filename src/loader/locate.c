@@ -154,11 +154,12 @@ static void tie_needs(stk_loader *loader, stk__step *step)
     }
 }
 
-static void fail_rows(stk__step *step, stk_status status, stk_stage stage)
+static void fail_rows(stk__step *step, stk_status status, const char *reason)
 {
     for (uint32_t r = 0; r < step->num_rows; r++) {
         step->rows[r].status = status;
-        step->rows[r].stage = (uint8_t)stage;
+        step->rows[r].stage = STK_STAGE_DATASET;
+        step->rows[r].reason = reason;
         step->rows[r].num_needs = 0;
     }
     step->num_needs = 0;
@@ -294,10 +295,12 @@ void stk__step_locate(stk_loader *loader, stk__step *step, uint64_t serial)
     uint32_t n = find_decoded(loader, step);
     if (loader->dataset->ops->locate && n)
         status = loader->dataset->ops->locate(loader->dataset, step->indices, n, &c.seam, NULL);
+    const char *reason = NULL;
+    status = stk__dataset_failure(status, &reason);
     if (status == STK_OK)
         tie_needs(loader, step);
     else
-        fail_rows(step, status, STK_STAGE_DATASET);
+        fail_rows(step, status, reason);
     if (loader->ring->num_ragged)
         bound_ragged(loader, step);
 }
@@ -341,7 +344,9 @@ stk_status stk__row_locate_substitute(stk_loader *loader, stk__step *step, uint3
     c.extra->next = step->extras;
     step->extras = c.extra;
     pthread_mutex_unlock(&loader->ring->lock);
-    STK_TRY(loader->dataset->ops->locate(loader->dataset, &row->index, 1, &c.seam, NULL));
+    STK_TRY(stk__dataset_failure(
+        loader->dataset->ops->locate(loader->dataset, &row->index, 1, &c.seam, NULL),
+        &row->reason));
     row->needs = c.extra->needs;
     row->slices = c.extra->slices;
     row->num_needs = c.num_extra;

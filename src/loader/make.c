@@ -313,6 +313,7 @@ stk_status stk__loader_build(stk_loader *loader, stk__column *columns, uint32_t 
                              loader->options.pin_memory, &loader->ring, err));
     loader->ring->pool.limit = shares.pool;
     loader->ring->loader = loader;
+    loader->own = stk__loader_is_own(loader);
     stk__state_of(loader, &loader->ring->state);
     STK_TRY(make_steps(loader, ragged));
     STK_TRY(make_workers(loader));

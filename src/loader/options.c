@@ -43,9 +43,11 @@ static const stk_option options[] = {
      "Bound on all memory of the loader; 0: a quarter of what the process may use, at most 4 GiB."},
     {"cache", STK_OPTION_ENUM, AT(cache), "none", 0, 0, "none|encoded|decoded", NULL,
      "Keep samples in memory within the budget: as they were read, or as they were decoded."},
-    {"timeout", STK_OPTION_DURATION, AT(timeout), "0", 0, 0, NULL, "SECONDS",
-     "Give up when a batch takes longer; 0: never."},
-    {"watchdog", STK_OPTION_DURATION, AT(watchdog), "30", 0, 0, NULL, "SECONDS",
+    {"timeout", STK_OPTION_DURATION, AT(timeout), "0", 0, 1e9, NULL, "SECONDS",
+     "Give up when a batch takes longer; 0: never. It cannot end a call of a dataset of one's own "
+     "in "
+     "the caller's thread (num_workers 0)."},
+    {"watchdog", STK_OPTION_DURATION, AT(watchdog), "30", 0, 1e9, NULL, "SECONDS",
      "Say who is stuck when a batch takes longer; 0: never."},
     {"on_error", STK_OPTION_ENUM, AT(on_error), "fail", 0, 0, "fail|skip|replace", NULL,
      "What becomes of a bad sample: an error, a hole in the batch, or another sample in its "

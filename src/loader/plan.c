@@ -391,7 +391,7 @@ static bool plan_substitute(stk_loader *loader)
     if (!row->located) {
         stk_status status = stk__row_locate_substitute(loader, step, r);
         if (status != STK_OK)
-            stk__row_fail(row, status, NULL);
+            stk__row_fail(row, status, row->reason);
         row->located = true;
     }
     if (p->num_wants + row->num_needs > p->room &&
@@ -479,11 +479,14 @@ void stk__plan_round_locked(stk_loader *loader)
 
     const bool substitutes = p->num_replace != 0;
     stk__spent spent = {0};
+    stk__call call;
 
+    uint64_t start = stk__now_ns(), rows = p->rows;
     p->busy = true;
+    p->since_ns = start;
     loader->stalls.starving = false;
     pthread_mutex_unlock(&loader->ring->lock);
-    uint64_t start = stk__stamp(), rows = p->rows;
+    stk__call_begin(&call, loader);
     plan_round(loader, substitutes);
     bool sent = send_round(loader);
     stk__event event = {.kind = STK__EVENT_PLAN,
@@ -494,8 +497,10 @@ void stk__plan_round_locked(stk_loader *loader)
     stk__emit(loader->ctx, &event);
     if (sent)
         stk__reads_pump(loader);
+    stk__call_end(&call);
     pthread_mutex_lock(&loader->ring->lock);
     p->busy = false;
+    p->since_ns = 0;
     if (!loader->stalls.starving)
         stk__stall_feed_locked(loader, event.end_ns);
     p->sends = sent;

@@ -4,6 +4,39 @@
 
 #include <sys/mman.h>
 
+#if defined(__SANITIZE_ADDRESS__)
+#define GUARDED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define GUARDED 1
+#endif
+#endif
+#ifdef GUARDED
+#include <sanitizer/asan_interface.h>
+#endif
+
+void stk__batch_guard(stk_batch *batch, bool held)
+{
+#ifdef GUARDED
+    if (held)
+        __asan_unpoison_memory_region(batch->guard, sizeof batch->guard);
+    else
+        __asan_poison_memory_region(batch->guard, sizeof batch->guard);
+#else
+    (void)batch;
+    (void)held;
+#endif
+}
+
+/* A batch that the caller names is held. */
+static const stk_batch *held(const stk_batch *batch)
+{
+#ifdef GUARDED
+    (void)*(const volatile char *)batch->guard;
+#endif
+    return batch;
+}
+
 uint64_t stk__slab_bytes(const stk__column *columns, uint32_t n, uint64_t rows)
 {
     uint64_t bytes = stk__round_up(rows * sizeof(uint64_t), STK_CACHE_LINE);
@@ -44,9 +77,11 @@ static void ring_free(stk__ring *ring)
         if (ring->locked_memory && ring->slabs[i].memory)
             munlock(ring->slabs[i].memory, ring->slab_bytes);
         stk__free(ctx, ring->slabs[i].memory);
+        stk__batch_guard(&ring->slabs[i], true); /* the allocator's again */
     }
     stk__free(ctx, ring->slabs);
     stk__pool_destroy(&ring->pool);
+    pthread_cond_destroy(&ring->watch);
     pthread_cond_destroy(&ring->work);
     pthread_cond_destroy(&ring->finished);
     pthread_mutex_destroy(&ring->lock);
@@ -65,6 +100,7 @@ stk_status stk__ring_create(stk_context *ctx, const stk__column *columns, uint32
     pthread_mutex_init(&ring->lock, NULL);
     stk__cond_init(&ring->finished);
     stk__cond_init(&ring->work);
+    stk__cond_init(&ring->watch);
     stk__pool_init(&ring->pool, ctx, 0);
     memcpy(ring->columns, columns, n * sizeof *columns);
     for (uint32_t i = 0; i < n; i++) {
@@ -84,6 +120,7 @@ stk_status stk__ring_create(stk_context *ctx, const stk__column *columns, uint32
         if (!batch->memory)
             break;
         batch->ring = ring;
+        stk__batch_guard(batch, false);
         lay_out(batch, columns, n, rows);
         batch->next = ring->free;
         ring->free = batch;
@@ -123,12 +160,24 @@ void stk_batch_release(stk_batch **batch)
         return;
     *batch = NULL;
     stk__ring *ring = b->ring;
+    /* In a child the locks may be held by threads that are in the parent. */
+    if (stk__context_forked(ring->ctx))
+        return;
+    pthread_mutex_lock(&ring->lock);
+    const bool was_held = b->held;
+    b->held = false;
+    pthread_mutex_unlock(&ring->lock);
+    if (!was_held) {
+        stk__log(ring->ctx, STK_LOG_ERROR,
+                 "stk_batch_release(): this batch is not held: it was given back before");
+        return;
+    }
+    stk__batch_guard(b, false);
     void *ragged = b->ragged;
     b->ragged = NULL;
-    /* Before the lock is let go the batch may be handed to a step, so its values go first. */
+    /* Before it is among the free it cannot be handed to a step, so its values go first. */
     stk__pool_give(&ring->pool, ragged);
     pthread_mutex_lock(&ring->lock);
-    b->held = false;
     b->next = ring->free;
     ring->free = b;
     ring->num_free++;
@@ -147,28 +196,28 @@ void stk_batch_release(stk_batch **batch)
 
 uint64_t stk_batch_count(const stk_batch *batch)
 {
-    return batch->count;
+    return held(batch)->count;
 }
 
 uint64_t stk_batch_epoch(const stk_batch *batch)
 {
-    return batch->epoch;
+    return held(batch)->epoch;
 }
 
 uint64_t stk_batch_step(const stk_batch *batch)
 {
-    return batch->step;
+    return held(batch)->step;
 }
 
 const uint64_t *stk_batch_positions(const stk_batch *batch)
 {
-    return batch->positions;
+    return held(batch)->positions;
 }
 
 stk_status stk_batch_field(const stk_batch *batch, uint32_t i, stk_tensor *out)
 {
     *out = (stk_tensor){0};
-    if (i >= batch->ring->num_columns)
+    if (i >= held(batch)->ring->num_columns)
         return STK_EINVAL;
     const stk_field *field = &batch->ring->fields[i];
     out->name = field->name;
@@ -188,7 +237,7 @@ stk_status stk_batch_field(const stk_batch *batch, uint32_t i, stk_tensor *out)
 
 stk_status stk_batch_find(const stk_batch *batch, const char *name, stk_tensor *out)
 {
-    for (uint32_t i = 0; i < batch->ring->num_columns; i++)
+    for (uint32_t i = 0; i < held(batch)->ring->num_columns; i++)
         if (!strcmp(batch->ring->fields[i].name, name))
             return stk_batch_field(batch, i, out);
     *out = (stk_tensor){0};
@@ -197,7 +246,7 @@ stk_status stk_batch_find(const stk_batch *batch, const char *name, stk_tensor *
 
 void stk_batch_state(const stk_batch *batch, stk_state *out)
 {
-    *out = batch->ring->state;
+    *out = held(batch)->ring->state;
     out->epoch = batch->epoch;
     out->step = batch->step + 1;
 }

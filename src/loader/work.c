@@ -240,9 +240,11 @@ static void check_rows(stk_loader *loader, stk__worker *worker, const uint32_t *
             check_values(loader, row, worker->values + i * loader->dataset->num_fields);
         } else if (row->status == STK_OK) {
             const stk_sample *sample = &worker->samples[m++];
-            if (sample->status != STK_OK)
-                bad_row(row, sample->status, STK_STAGE_DATASET, sample->reason);
-            else
+            if (sample->status != STK_OK) {
+                const char *reason = sample->reason;
+                const stk_status status = stk__dataset_failure(sample->status, &reason);
+                bad_row(row, status, STK_STAGE_DATASET, reason);
+            } else
                 check_values(loader, row, sample->values);
             if (keep && row->status == STK_OK)
                 keep_blob(loader, worker, row, sample->values);
@@ -478,7 +480,10 @@ void stk__task_run(stk_loader *loader, stk__worker *worker)
 {
     uint64_t start = stk__now_ns();
     stk__spent spent = {0};
+    stk__call call;
 
+    stk__call_begin(&call, loader);
+    atomic_store_explicit(&worker->decodes, false, memory_order_relaxed);
     atomic_store_explicit(&worker->since_ns, start, memory_order_relaxed);
     worker->num_bad = 0;
     worker->mark_ns = start;
@@ -488,6 +493,7 @@ void stk__task_run(stk_loader *loader, stk__worker *worker)
                      STK_MIN(worker->num_rows - i, loader->prepare_rows));
     uint64_t end = stk__now_ns();
     atomic_store_explicit(&worker->since_ns, 0, memory_order_relaxed);
+    stk__call_end(&call);
     emit_task(loader, worker, start, end);
 
     pthread_mutex_lock(&loader->ring->lock);

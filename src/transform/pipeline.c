@@ -302,6 +302,14 @@ bool stk__pipeline_decodes(const stk__pipeline *pipeline)
     return pipeline->in.encoded;
 }
 
+bool stk__pipeline_is_own(const stk__pipeline *p)
+{
+    for (uint32_t i = 0; i < p->num_steps; i++)
+        if (!stk__registry_is_builtin(STK__REGISTRY_TRANSFORM, p->steps[i].ops))
+            return false;
+    return true;
+}
+
 bool stk__pipeline_empty(const stk__pipeline *pipeline)
 {
     return pipeline->num_steps == 0;

@@ -45,6 +45,8 @@ void stk__pipeline_header(const stk__pipeline *pipeline, stk_header *out);
 uint64_t stk__pipeline_scratch(const stk__pipeline *pipeline);
 /* No step at all: the input is the output. */
 bool stk__pipeline_empty(const stk__pipeline *pipeline);
+/* Whether all of its transforms are built in. */
+bool stk__pipeline_is_own(const stk__pipeline *pipeline);
 /* Hash of what it does, for tests and logs. */
 uint64_t stk__pipeline_hash(const stk__pipeline *pipeline);
 

@@ -4,7 +4,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "dataset/dataset.h"
+#include "loader/loader.h"
 #include "support/support.h"
 
 #define BATCH   16
@@ -85,6 +85,8 @@ static void run(int64_t workers)
     o.num_workers = workers;
     o.epochs = 1;
     assert_ok(stk_loader_create(&dataset, &o, &loader, &err), &err);
+    /* The consumer helps with datasets of our own alone. */
+    loader->own = true;
     for (uint64_t step = 0; step < STEPS; step++) {
         const int k = step >= SECOND;
         const bool is_late = step == FIRST || step == SECOND;

@@ -1,0 +1,46 @@
+/* bytes of the budget -> buffers, and blobs that stay (pool.c, cache.c) */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef STK_SRC_LOADER_POOL_H
+#define STK_SRC_LOADER_POOL_H
+
+#include "base/base.h"
+
+enum { STK__POOL_CLASSES = 160 };
+
+/* Buffers of some size classes. Bounded: in use and idle together hold at most `limit` bytes. */
+typedef struct stk__pool {
+    stk_context *ctx;
+    uint64_t limit;
+    atomic_uint_fast64_t used; /* bytes in use: written under the lock */
+    pthread_mutex_t lock;      /* guards the rest */
+    uint64_t held, peak;
+    struct stk__pool_buffer *idle[STK__POOL_CLASSES];
+} stk__pool;
+
+void stk__pool_init(stk__pool *pool, stk_context *ctx, uint64_t limit);
+void stk__pool_destroy(stk__pool *pool);
+/* Bytes that a buffer of `size` takes from the limit. */
+uint64_t stk__pool_cost(uint64_t size);
+/* Whether `cost` more bytes fit now. Only the planner takes buffers, so that a yes stays true. */
+bool stk__pool_fits(stk__pool *pool, uint64_t cost);
+/* A buffer as of stk__alloc_buffer(); NULL when memory is out or the limit would be passed. */
+void *stk__pool_take(stk__pool *pool, uint64_t size);
+void stk__pool_give(stk__pool *pool, void *data);
+
+/* Blobs by a key of two words, kept until the loader ends: what came first stays, and what does not
+ * fit is not kept. */
+typedef struct stk__cache stk__cache;
+
+stk_status stk__cache_create(stk_context *ctx, uint64_t limit, uint64_t most_entries,
+                             stk__cache **out);
+void stk__cache_destroy(stk__cache **cache);
+/* The blob, valid as long as the cache, or NULL. Lock-free. */
+const void *stk__cache_get(stk__cache *cache, uint64_t a, uint64_t b, uint64_t *size);
+/* Bring the entry of a key nearer. */
+void stk__cache_prefetch(const stk__cache *cache, uint64_t a, uint64_t b);
+/* Keep the parts, one behind the other, as the blob of a key; nothing when it is full or has the
+ * key. Any thread. */
+void stk__cache_put(stk__cache *cache, uint64_t a, uint64_t b, const stk_slice *parts, size_t n);
+uint64_t stk__cache_bytes(stk__cache *cache);
+
+#endif
