@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "train/checkpoint.h"
 #include "train/safetensors.h"
 
 /* Runs to kill; `./dev kill N` sets STOKER_TEST_KILLS. */
@@ -28,10 +29,14 @@ static const char config[] =
     "model: {layers: [flatten, linear(48), relu, dropout(0.2), linear(10)]}\n"
     "lr_scheduler: {name: cosine}\n"
     "trainer: {max_epochs: 8, seed_everything: 7, accumulate_grad_batches: 3, limit_test_batches: "
-    "1}\n"
+    "1,\n"
+    "          log_every_n_steps: 1}\n"
     "callbacks:\n"
     "  - ema(decay=0.9)\n"
     "  - model_checkpoint(every_n_train_steps=3, save_last=true)\n";
+
+/* Of this configuration: 14 batches of 64 by threes. */
+enum { STEPS_OF_EPOCH = 5, CHECKPOINT_EVERY = 3 };
 
 static char folder[256];
 static const char *binary;
@@ -185,6 +190,135 @@ static void assert_same_tensors(const char *a_root, const char *b_root)
     stk_context_destroy(&ctx);
 }
 
+/* ---- metrics.csv ---- */
+
+enum { MAX_CELLS = 1024 };
+
+/* A value as it stands there. */
+typedef struct cell {
+    long step;
+    char name[32], value[32];
+} cell;
+
+/* Add the values of one line; `names` is the first line. */
+static size_t add_cells(const char *names, const char *line, cell *cells, size_t n)
+{
+    const size_t first = n;
+    long step = -1;
+
+    while (*names && *line) {
+        const size_t name = strcspn(names, ",\n"), value = strcspn(line, ",\n");
+        if (name == 4 && strncmp(names, "step", 4) == 0)
+            step = strtol(line, NULL, 10);
+        else if (value > 0) {
+            assert_true(n < MAX_CELLS && name < sizeof cells->name && value < sizeof cells->value);
+            snprintf(cells[n].name, sizeof cells->name, "%.*s", (int)name, names);
+            snprintf(cells[n++].value, sizeof cells->value, "%.*s", (int)value, line);
+        }
+        names += name + (names[name] == ',');
+        line += value + (line[value] == ',');
+        if (*line == '\n')
+            break;
+    }
+    for (size_t i = first; i < n; i++)
+        cells[i].step = step;
+    return n;
+}
+
+/* All values of the run's latest version, 0 where it has none. */
+static size_t read_cells(const char *root, unsigned version, cell *cells)
+{
+    char path[512], text[SAID];
+
+    snprintf(path, sizeof path, "%s/%s/lightning_logs/version_%u/metrics.csv", folder, root,
+             version);
+    FILE *f = fopen(path, "r");
+    size_t n = f ? fread(text, 1, SAID - 1, f) : 0, count = 0;
+    if (f)
+        fclose(f);
+    text[n] = 0;
+    assert_true(n < SAID - 1);
+    for (char *line = strchr(text, '\n'); line && line[1]; line = strchr(line + 1, '\n'))
+        /* A line without its end is what a kill leaves. */
+        if (strchr(line + 1, '\n'))
+            count = add_cells(text, line + 1, cells, count);
+    return count;
+}
+
+static bool has_cell(const cell *cells, size_t n, const cell *wanted)
+{
+    for (size_t i = 0; i < n; i++)
+        if (cells[i].step == wanted->step && strcmp(cells[i].name, wanted->name) == 0 &&
+            strcmp(cells[i].value, wanted->value) == 0)
+            return true;
+    return false;
+}
+
+/* Values of the one are values of the other, from a step on. */
+static void assert_cells_in(const cell *some, size_t num_some, const cell *all, size_t num_all,
+                            long from)
+{
+    for (size_t i = 0; i < num_some; i++)
+        if (some[i].step >= from && !has_cell(all, num_all, &some[i]))
+            fail_msg("metrics.csv: step %ld: no %s=%s", some[i].step, some[i].name, some[i].value);
+}
+
+/* Whatever any of the runs wrote, the undisturbed one wrote; and the last run, which went on from
+ * step `from`, wrote all that was left. */
+static void assert_same_metrics(const char *whole, const char *root, unsigned versions, long from)
+{
+    static cell all[MAX_CELLS], some[MAX_CELLS];
+    const size_t num_all = read_cells(whole, 0, all);
+    size_t num_some = 0;
+
+    assert_true(num_all > 40);
+    for (unsigned version = 0; version < versions; version++) {
+        num_some = read_cells(root, version, some);
+        assert_cells_in(some, num_some, all, num_all, 0);
+    }
+    assert_cells_in(all, num_all, some, num_some, from);
+}
+
+/* ---- Kills ---- */
+
+/* The step of the checkpoint that a run says it went on from; 0: from none. */
+static long restored_step(const char *said)
+{
+    static const char before[] = "Restoring states from the checkpoint path at ";
+    stk_context *ctx = test_context();
+    const char *at = strstr(said, before);
+    stk__checkpoint *checkpoint;
+    char path[512];
+    stk_error err;
+
+    if (!at) {
+        stk_context_destroy(&ctx);
+        return 0;
+    }
+    at += sizeof before - 1;
+    snprintf(path, sizeof path, "%s/%.*s", folder, (int)strcspn(at, "\n"), at);
+    assert_ok(stk__checkpoint_open(ctx, path, &checkpoint, &err), &err);
+    const long step = strtol(stk__checkpoint_find_text(checkpoint, STK__CHECKPOINT_STEP), NULL, 10);
+    stk__checkpoint_close(&checkpoint);
+    stk_context_destroy(&ctx);
+    assert_true(step > 0);
+    return step;
+}
+
+/* Steps that a run had done for certain when it died: of the epochs that it said are over. */
+static long steps_done(const char *said)
+{
+    long done = 0;
+
+    for (const char *at = said; (at = strstr(at, "Epoch ")); at += 6) {
+        const size_t line = strcspn(at, "\n");
+        const char *end = strstr(at, ": 100%");
+        if (end && (size_t)(end - at) < line)
+            done = (strtol(at + 6, NULL, 10) + 1) * STEPS_OF_EPOCH;
+    }
+    return done;
+}
+
 static void pause_ms(uint64_t ms)
 {
     const struct timespec t = {.tv_sec = (time_t)(ms / 1000),
@@ -207,7 +341,8 @@ static unsigned chain(const char *root, unsigned kills, double seconds, uint64_t
                       unsigned *restored)
 {
     static unsigned strike = 3;
-    unsigned killed = 0;
+    unsigned killed = 0, lives = 0;
+    long before = 0, done = 0;
     char text[SAID];
     int code;
 
@@ -226,8 +361,19 @@ static unsigned chain(const char *root, unsigned kills, double seconds, uint64_t
         assert_true(code == 0 || code == 128 + SIGKILL);
         killed += code != 0;
         read_said(root, text);
-        *restored += strstr(text, "Restoring states") != NULL;
+        /* Of two checkpoints one may still be on its way to the disk; none is older. */
+        const long step = restored_step(text);
+        if (strstr(text, "Restoring") || done > 2 * CHECKPOINT_EVERY) {
+            assert_true(step >= before);
+            assert_true(done - step < 2 * CHECKPOINT_EVERY);
+        }
+        if (step > 0 || steps_done(text) > 0)
+            done = STK_MAX(done, steps_done(text));
+        before = STK_MAX(before, step);
+        *restored += step > 0;
+        lives++;
     } while (code != 0);
+    assert_same_metrics("whole", root, lives, before);
     return killed;
 }
 
