@@ -132,24 +132,78 @@ static size_t item_length(const char *text)
     return i;
 }
 
-/* The transforms without those that draw. NULL where there is no memory. */
-static char *without_random(const stk_context *context, const char *transforms)
+/* The item of evaluation in the place of a random crop, of the same size; "" for any other. */
+static void fixed_crop(const char *item, size_t length, char *out, size_t size)
 {
-    char *out = calloc(1, strlen(transforms) + 1);
+    static const char resized[] = "random_resized_crop", crop[] = "random_crop";
+    const bool resizes = strncmp(item, resized, sizeof resized - 1) == 0;
+    const char *end = item + length, *side = memchr(item, '(', length);
+    int sides = 0;
+
+    *out = 0;
+    if (!resizes && strncmp(item, crop, sizeof crop - 1) != 0)
+        return;
+    if (side)
+        side += 1 + strspn(side + 1, " \t");
+    if (side && strncmp(side, "size", 4) == 0)
+        side += strcspn(side, "0123456789");
+    while (side && side + sides < end && strchr("0123456789x", side[sides]))
+        sides++;
+    if (sides == 0 || sides > 20) {
+        side = "224";
+        sides = 3;
+    }
+    if (!resizes || memchr(side, 'x', (size_t)sides)) /* both sides are given */
+        snprintf(out, size, "%s(%.*s)", resizes ? "resize" : "center_crop", sides, side);
+    else
+        snprintf(out, size, "resize(%lu), center_crop(%.*s)", strtoul(side, NULL, 10) * 8 / 7,
+                 sides, side);
+}
+
+/* The transforms without those that draw; where `fixed`, with fixed crops in the place of random
+ * ones. NULL where there is no memory. */
+static char *without_random(const stk_context *context, const char *transforms, bool fixed)
+{
+    enum { GROWTH = 80 /* of an item at most, where it is replaced */ };
+    const size_t room = strlen(transforms) * GROWTH + 1;
+    char *out = calloc(1, room), crop[GROWTH];
     size_t used = 0;
 
     for (const char *p = transforms; out && *p;) {
         p += strspn(p, " \t\n");
         size_t length = item_length(p), name = strcspn(p, " \t\n(,");
-        if (length && !is_random(context, p, name)) {
-            if (used)
-                out[used++] = ',';
-            memcpy(out + used, p, length);
-            used += length;
+        const bool random = length && is_random(context, p, name);
+        const char *item = p;
+        int bytes = (int)length;
+        if (random) {
+            fixed_crop(p, length, crop, sizeof crop);
+            item = crop;
+            bytes = fixed ? (int)strlen(crop) : 0;
         }
+        if (bytes)
+            used +=
+                (size_t)snprintf(out + used, room - used, "%s%.*s", used ? ", " : "", bytes, item);
         p += length + (p[length] == ',');
     }
     return out;
+}
+
+/* Where the transforms of evaluation were made by leaving out a random crop, that is what is
+ * amiss: say it, and the list to give. Whether it was said. */
+static bool advise_eval(const stk_context *context, const struct train_sets *sets, const char *what)
+{
+    const char *of = sets->loader.transforms;
+
+    if (!sets->eval_transforms || !of)
+        return false;
+    char *list = without_random(context, of, true);
+    const bool differs = list && strcmp(list, sets->eval_transforms) != 0;
+    if (differs)
+        cli_error("%s: random transforms are left out there, and with them the crop that gave "
+                  "pictures their size: give data.eval_transforms: \"%s\"",
+                  what, list);
+    free(list);
+    return differs;
 }
 
 static int make_eval_options(const stk_context *context, const struct train_config *config,
@@ -164,7 +218,7 @@ static int make_eval_options(const stk_context *context, const struct train_conf
     if (given)
         sets->eval.transforms = given;
     else if (config->loader.transforms) {
-        sets->eval_transforms = without_random(context, config->loader.transforms);
+        sets->eval_transforms = without_random(context, config->loader.transforms, false);
         if (!sets->eval_transforms) {
             cli_error("no memory for the transforms");
             return CLI_FAILED;
@@ -204,9 +258,11 @@ stk_status train_find_field(stk_dataset *dataset, const stk_loader_options *opti
 }
 
 /* Samples of validation and test have to be what the model is made for. */
-static int check_field(struct cli *cli, stk_dataset *dataset, const stk_loader_options *options,
-                       const char *what, const char *input, stk_field *expected)
+static int check_field(struct cli *cli, const stk_context *context, stk_dataset *dataset,
+                       bool evaluated, const char *what, const char *input, struct train_sets *sets)
 {
+    const stk_loader_options *options = evaluated ? &sets->eval : &sets->loader;
+    stk_field *expected = &sets->field;
     stk_field field;
     stk_error err;
 
@@ -225,6 +281,8 @@ static int check_field(struct cli *cli, stk_dataset *dataset, const stk_loader_o
                   what);
         return CLI_USAGE;
     }
+    if (status == STK_EINVAL && evaluated && advise_eval(context, sets, what))
+        return CLI_USAGE;
     if (status != STK_OK)
         return cli_fail(cli, status, &err);
     if (!*expected->name)
@@ -234,8 +292,10 @@ static int check_field(struct cli *cli, stk_dataset *dataset, const stk_loader_o
         same = field.shape[i] == expected->shape[i];
     if (same)
         return CLI_GO_ON;
+    if (evaluated && advise_eval(context, sets, what))
+        return CLI_USAGE;
     cli_error("the samples of %s have another shape or type than those before: give "
-              "data.eval_transforms, with center_crop or resize in the place of a random crop",
+              "data.eval_transforms, or data of the same shape",
               what);
     return CLI_USAGE;
 }
@@ -329,16 +389,17 @@ int train_sets_open(struct cli *cli, stk_context *context, const struct train_co
     int code = open_all(cli, context, config, needs, sets);
     if (code == CLI_GO_ON)
         code = make_eval_options(context, config, sets);
-    if (code == CLI_GO_ON && needs & TRAIN_FIT)
-        code =
-            check_field(cli, sets->train, &sets->loader, "the training data", input, &sets->field);
-    if (code == CLI_GO_ON)
-        code = check_field(cli, sets->val, &sets->eval, "the validation data", input, &sets->field);
-    if (code == CLI_GO_ON)
-        code = check_field(cli, sets->test, &sets->eval, "the test data", input, &sets->field);
-    if (code == CLI_GO_ON)
-        code = check_field(cli, sets->predict, &sets->eval, "the data to predict", input,
-                           &sets->field);
+    const struct {
+        stk_dataset *dataset;
+        bool evaluated;
+        const char *what;
+    } checked[] = {{needs & TRAIN_FIT ? sets->train : NULL, false, "the training data"},
+                   {sets->val, true, "the validation data"},
+                   {sets->test, true, "the test data"},
+                   {sets->predict, true, "the data to predict"}};
+    for (size_t i = 0; i < sizeof checked / sizeof *checked && code == CLI_GO_ON; i++)
+        code = check_field(cli, context, checked[i].dataset, checked[i].evaluated, checked[i].what,
+                           input, sets);
     return code;
 }
 

@@ -28,16 +28,25 @@ static bool is_encoded(const stk_field *field)
     return field->layout == STK_BYTES && field->picture && strcmp(field->codec, "image") == 0;
 }
 
+/* What would give pictures one size, by what the transforms already do and what they are for. */
+static const char *size_remedy(const stk_loader *loader, const stk__column *column)
+{
+    if (column->pipeline && stk__pipeline_has(column->pipeline, "resize"))
+        return "resize with one number keeps their shape: add center_crop(224) behind it";
+    if (loader->options.shuffle != STK_SHUFFLE_NONE)
+        return "to train, add random_resized_crop(224)";
+    return "to evaluate, add resize(256), center_crop(224)";
+}
+
 /* A batch holds pictures of one size. */
-static stk_status check_fixed(const stk__column *column, stk_error *err)
+static stk_status check_fixed(const stk_loader *loader, const stk__column *column, stk_error *err)
 {
     for (uint32_t i = 0; i < column->header.rank; i++)
         if (column->header.shape[i] == -1)
             return stk__fail(err, STK_EINVAL, STK_STAGE_TRANSFORM,
                              "transforms: the pictures of '%s' have many sizes, and still have "
-                             "after the transforms: add one that gives them a single size, such as "
-                             "random_resized_crop(224), or resize(256), center_crop(224)",
-                             column->field.name);
+                             "after the transforms: %s",
+                             column->field.name, size_remedy(loader, column));
     return STK_OK;
 }
 
@@ -64,7 +73,7 @@ static stk_status transform_column(stk_loader *loader, stk__column *column, stk_
     }
     stk__pipeline_header(column->pipeline, &column->header);
     column->decodes = stk__pipeline_decodes(column->pipeline);
-    STK_TRY(check_fixed(column, err));
+    STK_TRY(check_fixed(loader, column, err));
     loader->decodes |= column->decodes;
     column->field.layout = STK_FIXED;
     column->field.codec[0] = '\0';

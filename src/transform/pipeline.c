@@ -153,6 +153,16 @@ static bool scratch_is_unknown(const stk__step *step)
            plan.scratch > step->plan.scratch;
 }
 
+/* The transform behind a step that would fix the size before it; where there is none, such a one.
+ */
+static const char *size_fixer(const stk__pipeline *p, const stk__step *step)
+{
+    for (const stk__step *s = step + 1; s < p->steps + p->num_steps; s++)
+        if (!stk__header_varies(&s->plan.out))
+            return s->ops->name;
+    return "random_resized_crop (to train) or center_crop";
+}
+
 /* Find what the scratch memory has to hold. */
 static stk_status measure(stk__pipeline *p, stk_error *err)
 {
@@ -165,9 +175,8 @@ static stk_status measure(stk__pipeline *p, stk_error *err)
             want = stk__scene_scratch(p, group);
         else if (!group->fused && scratch_is_unknown(last))
             return stk__fail(err, STK_ENOTSUP, STK_STAGE_TRANSFORM,
-                             "%s: cannot run on pictures of many sizes: put a transform that fixes "
-                             "the size, such as random_resized_crop, before it",
-                             last->ops->name);
+                             "%s: cannot run on pictures of many sizes: put %s before it",
+                             last->ops->name, size_fixer(p, last));
 
         if (want > INT64_MAX / 4)
             return stk__fail(err, STK_ELIMIT, STK_STAGE_TRANSFORM,
@@ -179,9 +188,9 @@ static stk_status measure(stk__pipeline *p, stk_error *err)
         if (!stk__header_bytes(&last->plan.out, &bytes) || bytes > INT64_MAX / 4)
             return stk__fail(
                 err, STK_ENOTSUP, STK_STAGE_TRANSFORM,
-                "%s: cannot stand before %s where the size of its result varies: put a transform "
-                "that fixes the size, such as random_crop, before it",
-                last->ops->name, p->steps[p->groups[g + 1].first].ops->name);
+                "%s: cannot stand before %s where the size of its result varies: put %s before %s",
+                last->ops->name, p->steps[p->groups[g + 1].first].ops->name, size_fixer(p, last),
+                last->ops->name);
         p->room[g % 2] = STK_MAX(p->room[g % 2], stk__round_up(bytes + STK_TAIL, STK_CACHE_LINE));
     }
     return STK_OK;
@@ -313,6 +322,14 @@ bool stk__pipeline_is_own(const stk__pipeline *p)
 bool stk__pipeline_empty(const stk__pipeline *pipeline)
 {
     return pipeline->num_steps == 0;
+}
+
+bool stk__pipeline_has(const stk__pipeline *pipeline, const char *name)
+{
+    for (uint32_t i = 0; i < pipeline->num_steps; i++)
+        if (strcmp(pipeline->steps[i].ops->name, name) == 0)
+            return true;
+    return false;
 }
 
 uint64_t stk__pipeline_hash(const stk__pipeline *pipeline)

@@ -47,6 +47,8 @@ uint64_t stk__pipeline_scratch(const stk__pipeline *pipeline);
 bool stk__pipeline_empty(const stk__pipeline *pipeline);
 /* Whether all of its transforms are built in. */
 bool stk__pipeline_is_own(const stk__pipeline *pipeline);
+/* Whether a transform of this name is in it. */
+bool stk__pipeline_has(const stk__pipeline *pipeline, const char *name);
 /* Hash of what it does, for tests and logs. */
 uint64_t stk__pipeline_hash(const stk__pipeline *pipeline);
 
