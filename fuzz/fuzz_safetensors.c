@@ -2,14 +2,17 @@
 /*
  * safetensors files and checkpoints. The input is a file. What must hold whatever the bytes: the
  * tensors lie in the memory that was read, without holes; what is read and written again is the
- * same; nothing is left behind.
+ * same; nothing is left behind. The mutator changes the JSON of the head as JSON, and then mostly
+ * makes right what the rest of a file says of it: its length, where the tensors lie, the hash.
  */
 #include "fuzz_support.h"
+#include "json_mutator.h"
 
 #include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "train/checkpoint_file.h"
 #include "train/safetensors.h"
 
 stk_status stk_checkpoint_describe(stk_context *ctx, const char *path,
@@ -17,6 +20,145 @@ stk_status stk_checkpoint_describe(stk_context *ctx, const char *path,
                                    void *user, stk_error *err);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define HEAD      8 /* bytes of its length */
+#define MOST_DATA 65536
+
+/* ---- The mutator ---- */
+
+static const char *const words[] = {
+    "\"F64\"",
+    "\"F32\"",
+    "\"BF16\"",
+    "\"F8_E4M3\"",
+    "\"BOOL\"",
+    "\"I64\"",
+    "\"U8\"",
+    "[2, 3]",
+    "[0]",
+    "[1, 1, 1, 1, 1, 1, 1, 1, 1]",
+    "[0, 4]",
+    "[4, 0]",
+    "{\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [0, 4]}",
+    "\"a\\u0000b\"",
+    "\"\\ud800\"",
+    "\"\\\"\""};
+
+static uint64_t element(const char *dtype)
+{
+    const char *digits = dtype + strcspn(dtype, "123468");
+
+    return *digits ? strtoull(digits, NULL, 10) / 8 : 1;
+}
+
+/* Have the tensors lie one behind the other; the bytes of all, 0 where there are too many. */
+static uint64_t place(json_t *root)
+{
+    uint64_t at = 0;
+    const char *name;
+    json_t *tensor, *extent;
+    size_t i;
+
+    json_object_foreach(root, name, tensor)
+    {
+        const char *dtype = json_string_value(json_object_get(tensor, "dtype"));
+        uint64_t bytes = dtype ? element(dtype) : 0;
+
+        if (!dtype)
+            continue;
+        json_array_foreach(json_object_get(tensor, "shape"), i, extent)
+        {
+            uint64_t n = (uint64_t)json_integer_value(extent);
+            if (n > MOST_DATA || (bytes *= n) > MOST_DATA)
+                return 0;
+        }
+        json_object_set_new(tensor, "data_offsets",
+                            json_pack("[I, I]", (json_int_t)at, (json_int_t)(at + bytes)));
+        at += bytes;
+    }
+    return at <= MOST_DATA ? at : 0;
+}
+
+/* Place the tensors of a head of `length` bytes in `text`; its new length, 0: as it was. */
+static size_t place_all(char *text, size_t length, size_t most, uint64_t *bytes)
+{
+    json_t *root = json_loadb(text, length, 0, NULL);
+    size_t written = 0;
+
+    if (!root)
+        return 0;
+    *bytes = place(root);
+    char *json = json_dumps(root, JSON_COMPACT);
+    if (json && *bytes && strlen(json) <= most) {
+        written = strlen(json);
+        memcpy(text, json, written);
+    }
+    free(json);
+    json_decref(root);
+    return written;
+}
+
+/* The hash of a checkpoint is of the whole file. */
+static void sign(uint8_t *data, size_t head, size_t size)
+{
+    char digits[STK__HASH_DIGITS + 1];
+    stk__hash hash;
+    size_t at;
+
+    if (stk__hash_head(&hash, data, head, &at) != STK_OK)
+        return;
+    stk__hash_update(&hash, data + head, size - head);
+    stk__hash_digits(&hash, digits);
+    memcpy(data + at, digits, STK__HASH_DIGITS);
+}
+
+/* A changed head at the front of `text`, which has `room` bytes; 0: there is none. */
+static size_t change(char *text, size_t length, size_t room, uint64_t *state, uint64_t *bytes)
+{
+    static const fuzz_json_words own = {words, sizeof words / sizeof *words};
+    size_t written = fuzz_json_mutate((uint8_t *)text, length, room, &own, state);
+
+    if (written && fuzz_json_random(state, 4)) {
+        size_t placed = place_all(text, written, room, bytes);
+        written = placed ? placed : written;
+    }
+    while (written && written % STK__SAFETENSORS_ALIGN && written < room)
+        text[written++] = ' ';
+    return written;
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned seed)
+{
+    uint64_t state = seed * UINT64_C(0x9e3779b97f4a7c15) + 1, length = 0, bytes = UINT64_MAX;
+    size_t written = 0, rest;
+
+    if (size >= HEAD)
+        memcpy(&length, data, HEAD);
+    if (size < HEAD || length > size - HEAD || most < size || !fuzz_json_random(&state, 8))
+        return LLVMFuzzerMutate(data, size, most);
+    rest = size - HEAD - length;
+    char *text = calloc(1, most - HEAD - rest + 1);
+    FUZZ_CHECK(text);
+    memcpy(text, data + HEAD, length);
+    written = change(text, length, most - HEAD - rest, &state, &bytes);
+    if (written) {
+        memmove(data + HEAD + written, data + HEAD + length, rest);
+        memcpy(data + HEAD, text, written);
+        length = written;
+        memcpy(data, &length, HEAD);
+        size = HEAD + written + rest;
+        if (bytes != UINT64_MAX && bytes && HEAD + written + bytes <= most) {
+            if (bytes > rest)
+                memset(data + size, 1, bytes - rest);
+            size = HEAD + written + bytes;
+        }
+        sign(data, HEAD + written, size);
+    }
+    free(text);
+    return written ? size : LLVMFuzzerMutate(data, size, most);
+}
+
+/* ---- What must hold ---- */
 
 /* Write the head anew and parse it: the same names, types, shapes, texts. */
 static void round_trip(stk_context *ctx, const stk__safetensors *s)

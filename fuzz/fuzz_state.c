@@ -17,20 +17,29 @@
 #include "train/state.h"
 
 #define FOLDER "/nonexistent/checkpoints"
+#define BYTES  16 /* of the parameter of the module whose mean `ema` keeps */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void loops(stk_context *ctx, const char *text)
+static stk_trainer *trainer(stk_context *ctx)
 {
     stk_trainer_options options;
     stk_trainer *t = NULL;
-    uint64_t threads;
     stk_error err;
 
     stk_trainer_options_init(&options);
     options.enable_checkpointing = STK_SWITCH_FALSE;
     options.logger = "false";
     FUZZ_CHECK(stk_trainer_create(ctx, &options, &t, &err) == STK_OK);
+    return t;
+}
+
+static void loops(stk_context *ctx, const char *text)
+{
+    stk_trainer *t = trainer(ctx);
+    uint64_t threads;
+    stk_error err;
+
     stk_error_init(&err);
     stk_status status = stk__loops_read(t, text, &threads, &err);
     if (status == STK_OK)
@@ -41,11 +50,22 @@ static void loops(stk_context *ctx, const char *text)
     stk_trainer_destroy(&t);
 }
 
-/* A checkpoint in memory that has nothing but one text. */
+static uint8_t values[BYTES] = "fifteen values.";
+static stk_state_tensor parameter = {"w", STK_FLOAT32, 2, {2, 2}, values, BYTES};
+
+static stk_status show_parameter(stk_module *module, uint32_t kinds, stk_state_visit *visit,
+                                 void *user, stk_error *err)
+{
+    FUZZ_CHECK(module && kinds == STK_STATE_PARAMETER);
+    return visit(user, STK_STATE_PARAMETER, &parameter, err);
+}
+
+/* A checkpoint in memory that has nothing but one text and the mean of the parameter. */
 static stk__checkpoint *checkpoint_of(stk_context *ctx, const char *key, const char *text)
 {
     const stk__checkpoint_text texts[] = {
         {key, text}, {STK__CHECKPOINT_LAYOUT, "1"}, {STK__CHECKPOINT_HASH, STK__HASH_ZEROS}};
+    stk_state_tensor mean = parameter;
     stk__safetensors_head head = {.text.ctx = ctx};
     stk__checkpoint *out = NULL;
     char digits[STK__HASH_DIGITS + 1], path[64];
@@ -53,13 +73,16 @@ static stk__checkpoint *checkpoint_of(stk_context *ctx, const char *key, const c
     stk_error err;
     size_t at;
 
-    if (stk__safetensors_head_make(&head, NULL, 0, texts, 3, &err) == STK_OK) {
+    mean.name = "x.w";
+    if (stk__safetensors_head_make(&head, &mean, 1, texts, 3, &err) == STK_OK) {
         FUZZ_CHECK(stk__hash_head(&hash, head.text.bytes, head.text.length, &at) == STK_OK);
+        stk__hash_update(&hash, values, BYTES);
         stk__hash_digits(&hash, digits);
         memcpy(head.text.bytes + at, digits, STK__HASH_DIGITS);
         int fd = memfd_create("fuzz", MFD_CLOEXEC);
         FUZZ_CHECK(fd >= 0 &&
-                   write(fd, head.text.bytes, head.text.length) == (ssize_t)head.text.length);
+                   write(fd, head.text.bytes, head.text.length) == (ssize_t)head.text.length &&
+                   write(fd, values, BYTES) == BYTES);
         snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
         /* A text that is no UTF-8 is refused here. */
         if (stk__checkpoint_open(ctx, path, &out, &err) != STK_OK)
@@ -99,6 +122,35 @@ static void callback(stk_context *ctx, const stk_callback_ops *ops, const char *
     stk__checkpoint_close(&checkpoint);
 }
 
+/* The mean is of the module's parameters, which setup() has to have seen. */
+static void ema(stk_context *ctx, const char *text)
+{
+    const stk_module_ops module_ops = {.struct_size = sizeof module_ops, .state = show_parameter};
+    stk_module module = {&module_ops};
+    const stk_moment at = {
+        .struct_size = sizeof at, .task = STK_TASK_FIT, .module = &module, .batch_idx = 0};
+    const stk_callback_ops *ops = &stk__callback_ema;
+    stk_callback *c = NULL;
+    uint64_t room[64];
+    stk_error err;
+
+    stk__checkpoint *checkpoint = checkpoint_of(ctx, "x.state", text);
+    if (!checkpoint)
+        return;
+    const stk_restorer restorer = {checkpoint, "x."};
+    stk_trainer *t = trainer(ctx);
+    t->ops = module_ops;
+    stk_options_init(ops->options, room);
+    FUZZ_CHECK(ops->create(ctx, room, &c, &err) == STK_OK);
+    FUZZ_CHECK(ops->setup(c, t, &at, &err) == STK_OK);
+    stk_error_init(&err);
+    stk_status status = ops->load_state_dict(c, &restorer, &err);
+    FUZZ_CHECK(status == STK_OK || (err.text[0] && status != STK_EINTERNAL));
+    ops->destroy(c);
+    stk_trainer_destroy(&t);
+    stk__checkpoint_close(&checkpoint);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size == 0)
@@ -108,7 +160,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(text, data + 1, size - 1);
     stk_context *ctx = fuzz_context();
     uint64_t held = fuzz_held(ctx);
-    switch (data[0] % 4) {
+    switch (data[0] % 5) {
     case 0:
         loops(ctx, text);
         break;
@@ -118,8 +170,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     case 2:
         callback(ctx, &stk__callback_timer, "duration", "00:01:00:00", text);
         break;
-    default:
+    case 3:
         callback(ctx, &stk__callback_model_checkpoint, "dirpath", FOLDER, text);
+        break;
+    default:
+        ema(ctx, text);
     }
     FUZZ_CHECK(fuzz_held(ctx) == held);
     stk_context_destroy(&ctx);

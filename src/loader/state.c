@@ -117,6 +117,8 @@ stk_status stk_state_parse(const char *text, stk_state *out, stk_error *err)
         return stk__fail(err, STK_EFORMAT, STK_STAGE_LOADER,
                          "not a state of a loader: it begins \"%.40s\"", text);
     version = strtoull(at + sizeof prefix, &end, 10);
+    if (at[sizeof prefix] < '0' || at[sizeof prefix] > '9')
+        return stk__fail(err, STK_EFORMAT, STK_STAGE_LOADER, "the state lacks a number of version");
     if (version != STATE_VERSION)
         return stk__fail(err, STK_EKIND, STK_STAGE_LOADER,
                          "a state of version %" PRIu64 "; this stoker knows version %d", version,

@@ -18,6 +18,8 @@
 
 #define WRITE_BYTES (64 * 1024)   /* lines are kept up to here */
 #define READ_BYTES  (1024 * 1024) /* of one read of the file that is written anew */
+#define MAX_LINE    (8 * 1024 * 1024)
+#define MAX_COLUMNS 16384 /* they are kept sorted, each moved by those that come later */
 
 typedef struct column {
     char *name;
@@ -32,6 +34,7 @@ typedef struct csv_logger {
     int fd;
     column *columns; /* sorted by name */
     size_t num_columns, column_room;
+    bool stale;    /* there are columns that the header of the file lacks */
     uint64_t size; /* of the file: whole lines */
     stk__bytes lines, name;
 } csv_logger;
@@ -72,6 +75,11 @@ static stk_status next_line(reader *r, const char *path, const char **line, size
 {
     for (;;) {
         *length = r->text.data ? line_length(r->text.data + r->at, r->text.length - r->at) : 0;
+        if (*length > MAX_LINE || (!*length && r->text.length - r->at > MAX_LINE))
+            return stk__fail(err, STK_ELIMIT, STK_STAGE_TRAIN,
+                             "'%s' has a line of more than MAX_LINE, %d bytes; move it away, or "
+                             "log to another version",
+                             path, MAX_LINE);
         if (*length || r->ended)
             break;
         if (r->at)
@@ -135,25 +143,30 @@ static bool find_column(const csv_logger *csv, const char *name, size_t *at)
 }
 
 /* Add a column at its place. */
-static bool add_column(csv_logger *csv, const char *name, size_t at)
+static stk_status add_column(csv_logger *csv, const char *name, size_t at, stk_error *err)
 {
     stk_context *ctx = csv->base.context;
 
+    if (csv->num_columns == MAX_COLUMNS)
+        return stk__fail(err, STK_ELIMIT, STK_STAGE_TRAIN,
+                         "'%s' would have more than MAX_COLUMNS, %d; log fewer names", csv->path,
+                         MAX_COLUMNS);
     if (csv->num_columns == csv->column_room) {
         size_t room = csv->column_room ? 2 * csv->column_room : 32;
         column *grown = stk__realloc(ctx, csv->columns, room * sizeof *grown);
         if (!grown)
-            return false;
+            return no_memory(err);
         csv->columns = grown;
         csv->column_room = room;
     }
     char *copy = stk__strdup(ctx, name);
     if (!copy)
-        return false;
+        return no_memory(err);
     memmove(csv->columns + at + 1, csv->columns + at, (csv->num_columns - at) * sizeof(column));
     csv->columns[at] = (column){.name = copy};
     csv->num_columns++;
-    return true;
+    csv->stale = true;
+    return STK_OK;
 }
 
 /* A name as a cell. */
@@ -196,10 +209,10 @@ static stk_status read_header(csv_logger *csv, const char *line, size_t length, 
                 good = stk__bytes_put(&name, cell + i++, 1);
         }
         good = good && stk__bytes_put(&name, "", 1);
-        if (good && !find_column(csv, name.data, &place) && !places)
-            good = add_column(csv, name.data, place);
         if (!good)
             status = no_memory(err);
+        else if (!find_column(csv, name.data, &place) && !places)
+            status = add_column(csv, name.data, place, err);
         if (places && n < max_places)
             places[n] = place;
         n++;
@@ -314,13 +327,13 @@ static stk_status rewrite(csv_logger *csv, stk_error *err)
         status = stk__durable_commit(&file, err);
     stk__durable_abandon(&file);
     stk__bytes_release(&r.text);
+    csv->stale &= status != STK_OK;
     return status == STK_OK ? open_file(csv, err) : status;
 }
 
 /* Have columns for all these names and for the step. */
 static stk_status know_names(csv_logger *csv, const stk_metric *metrics, size_t n, stk_error *err)
 {
-    bool grown = false;
     size_t at;
 
     for (size_t i = 0; i <= n; i++) {
@@ -329,18 +342,20 @@ static stk_status know_names(csv_logger *csv, const stk_metric *metrics, size_t 
                       !stk__bytes_put(&csv->name, metrics[i].name, strlen(metrics[i].name) + 1)))
             return no_memory(err);
         const char *name = i < n ? csv->name.data : "step";
-        bool known = find_column(csv, name, &at);
-        if (!known && !grown)
+        if (find_column(csv, name, &at))
+            continue;
+        if (!csv->stale)
             STK_TRY(write_lines(csv, err));
-        if (!known && !add_column(csv, name, at))
-            return no_memory(err);
-        grown |= !known;
+        STK_TRY(add_column(csv, name, at, err));
     }
-    if (!grown)
+    if (!csv->stale)
         return STK_OK;
     if (csv->size > 0)
         return rewrite(csv, err);
-    return put_header(csv, &csv->lines) ? STK_OK : no_memory(err);
+    if (!put_header(csv, &csv->lines))
+        return no_memory(err);
+    csv->stale = false;
+    return STK_OK;
 }
 
 static void set_value(csv_logger *csv, const char *name, double value)
@@ -424,6 +439,7 @@ static stk_status continue_file(csv_logger *csv, stk_error *err)
         status = next_line(&r, csv->path, &line, &length, err);
     }
     stk__bytes_release(&r.text);
+    csv->stale = !same;
     if (status == STK_OK && whole < csv->size) {
         if (ftruncate(csv->fd, (off_t)whole) < 0)
             return stk__durable_fail(err, "write", csv->path, errno);
@@ -506,8 +522,7 @@ static stk_status csv_flush(stk_logger *logger, stk_error *err)
 
     STK_TRY(write_lines(csv, err));
     /* Some disks say only now that they are full. */
-    return fsync(csv->fd) == 0 ? STK_OK
-                               : stk__durable_fail(err, "make durable", csv->path, errno);
+    return fsync(csv->fd) == 0 ? STK_OK : stk__durable_fail(err, "make durable", csv->path, errno);
 }
 
 static const stk_option_table table = {

@@ -142,7 +142,7 @@ out:
 }
 
 /* Tensors of other writers may lie at any byte: those that are not aligned get a block of their
- * own. */
+ * own. Those without bytes point at the begin, which is aligned. */
 static stk_status align_tensors(stk__safetensors_file *file, const char *path, const uint8_t *data,
                                 uint8_t **moved, stk_error *err)
 {
@@ -151,7 +151,7 @@ static stk_status align_tensors(stk__safetensors_file *file, const char *path, c
 
     for (size_t i = 0; i < s->num_tensors; i++) {
         stk_state_tensor *t = &s->tensors[i];
-        t->data = (void *)(data + s->begins[i]);
+        t->data = (void *)(data + (t->bytes ? s->begins[i] : 0));
         if ((uintptr_t)t->data % stk_dtype_size(t->dtype) != 0 &&
             !stk__add_size(bytes, stk__round_up(t->bytes, STK_CACHE_LINE), &bytes))
             bytes = UINT64_MAX;

@@ -116,6 +116,9 @@ static void a_changed_text_is_refused(void **state)
     assert_fails(stk_state_parse(changed, &parsed, &err), STK_ECHECKSUM, &err, "check");
     snprintf(changed, sizeof changed, "%s\n", text);
     assert_ok(stk_state_parse(changed, &parsed, &err), &err);
+    assert_int_equal(strncmp(text, "stoker-state ", 13), 0);
+    snprintf(changed, sizeof changed, "stoker-state +%s", text + 13);
+    assert_fails(stk_state_parse(changed, &parsed, &err), STK_EFORMAT, &err, "version");
     /* Numbers beyond 64 bits, and words in their place. */
     static const char *const wrong[] = {"stoker-state 3 epoch=18446744073709551616 step=0",
                                         "stoker-state 3 epoch=-1",

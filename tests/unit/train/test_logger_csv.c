@@ -122,6 +122,88 @@ static void test_continue(void **state)
     stk_context_destroy(&ctx);
 }
 
+/* A line of `length` bytes behind a sound header. */
+static void write_long(const char *folder, size_t length)
+{
+    char *text = malloc(length + 16);
+
+    assert_non_null(text);
+    int head = snprintf(text, 16, "step,x\n");
+    memset(text + head, '1', length);
+    text[(size_t)head + length - 1] = '\n';
+    test_write(folder, "lightning_logs/version_0/metrics.csv", text, (size_t)head + length);
+    free(text);
+}
+
+/* The header has as many cells as the last line. */
+static void check_square(const char *folder)
+{
+    char path[400];
+    size_t first = 0, last = 0;
+
+    snprintf(path, sizeof path, "%s/lightning_logs/version_1/metrics.csv", folder);
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    for (int c, line = 0, begun = 0; (c = fgetc(f)) != EOF; begun = c != '\n') {
+        line += c == '\n';
+        last = begun ? last + (c == ',') : 0;
+        first += c == ',' && line == 0;
+    }
+    fclose(f);
+    assert_int_equal(first, last);
+}
+
+/* A file that is no log is not taken into memory whole, and columns are bounded. */
+static void test_limits(void **state)
+{
+    static const size_t max_line = 8 << 20, max_columns = 16384;
+    stk_context *ctx = test_context();
+    stk__logger_options options;
+    stk_logger *csv = NULL;
+    char folder[256], name[32];
+    stk_metric metric = {.name = name};
+    stk_error err;
+
+    test_folder(folder);
+    stk_options_init(stk__logger_csv.options, &options);
+    options.version = 0;
+    for (size_t over = 0; over <= 1; over++) {
+        write_long(folder, max_line + over);
+        stk_status status = stk__logger_csv.open(ctx, &options, folder, &csv, &err);
+        if (over) {
+            assert_fails(status, STK_ELIMIT, &err, "MAX_LINE");
+        } else {
+            assert_ok(status, &err);
+            csv->ops->close(csv);
+        }
+    }
+    csv = open_logger(ctx, &stk__logger_csv, folder, "version", "1");
+    stk_metric *many = calloc(max_columns, sizeof *many);
+    char(*names)[16] = calloc(max_columns, sizeof *names);
+    assert_true(many && names);
+    for (size_t i = 0; i < max_columns; i++) {
+        snprintf(names[i], sizeof names[i], "m%05zu", i);
+        many[i].name = names[i];
+    }
+    /* With the step it is one too many; those before it have got their columns. */
+    log_line(csv, 1, many, 2);
+    assert_fails(csv->ops->log_metrics(csv, many, max_columns, 2, 0, &err), STK_ELIMIT, &err,
+                 "MAX_COLUMNS");
+    log_line(csv, 3, many, 1);
+    csv->ops->close(csv);
+    check_square(folder);
+    /* What the file says is still the order of its lines: it is taken as it is. */
+    csv = open_logger(ctx, &stk__logger_csv, folder, "version", "1");
+    snprintf(name, sizeof name, "new");
+    assert_fails(csv->ops->log_metrics(csv, &metric, 1, 4, 0, &err), STK_ELIMIT, &err,
+                 "MAX_COLUMNS");
+    csv->ops->close(csv);
+    free(names);
+    free(many);
+    test_folder_remove(folder);
+    stk_context_destroy(&ctx);
+}
+
 /* Many lines, with a name that is new in the middle: all of them are there, in order. */
 static void test_many(void **state)
 {
@@ -373,7 +455,7 @@ int main(void)
         cmocka_unit_test(test_many),     cmocka_unit_test(test_hparams),
         cmocka_unit_test(test_versions), cmocka_unit_test(test_bad_folders),
         cmocka_unit_test(test_full),     cmocka_unit_test(test_numbers),
-        cmocka_unit_test(test_options),
+        cmocka_unit_test(test_options),  cmocka_unit_test(test_limits),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
