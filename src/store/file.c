@@ -85,7 +85,8 @@ static void finish(stk__file_store *store, stk_read *read, stk__file_entry *entr
     read->done(read, status);
 }
 
-/* The engine; made once, by the first thread that needs it, with no lock held. */
+/* The engine; made once, by the first thread that needs it, with no lock held; or when the store is
+ * opened, where it was asked for by name. */
 static stk_status get_engine(stk__file_store *store, stk__aio **out)
 {
     stk_context *ctx = store->base.context;
@@ -495,6 +496,14 @@ static stk_status file_open(stk_context *ctx, const char *text, stk_store **out,
     pthread_mutex_init(&store->mutex, NULL);
     pthread_cond_init(&store->engine_made, NULL);
     stk__file_cache_init(store);
+    /* One that was asked for by name and is refused is nothing that a read could answer for. */
+    if (stk__context_io_engine(ctx) == STK_IO_URING) {
+        stk_status status = stk__aio_create(ctx, STK_IO_URING, ENGINE_DEPTH, &store->engine, err);
+        if (status != STK_OK) {
+            release(store);
+            return status;
+        }
+    }
     *out = &store->base;
     return STK_OK;
 }

@@ -53,7 +53,8 @@ typedef struct stk__file_store {
     pthread_mutex_t mutex; /* guards all below */
     pthread_cond_t engine_made;
     bool making_engine;
-    stk__aio *engine; /* made by the first read that needs it; never changes afterwards */
+    stk__aio *engine; /* made by the first read that needs it, or at the start where it was asked
+                       * for by name; never changes afterwards */
 
     stk__file_entry *newest, *oldest, *free_entries;
     uint32_t limit;              /* entries that may be in use */

@@ -63,6 +63,10 @@ const char *test_python(const char *modules);
  * they are lifted again. */
 void test_bind_by_permissions(bool bound);
 
+/* Have a system call fail with `error` from now on, on every thread of this process: for children,
+ * as it is for good. False: this system has no such filters. */
+bool test_deny_call(long number, int error);
+
 /* A small fast generator for tests (xorshift64*), seeded by the caller. */
 uint64_t test_random(uint64_t *state);
 
