@@ -119,6 +119,16 @@ static bool own_value(const struct bench_row *rows, size_t best, size_t other,
     return end != point->value && !*end;
 }
 
+/* Whether the point behind `n` others has a value that none of them has: what "auto" became may
+ * have been asked for, too. */
+static bool is_new(const stk_sweep_point *points, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(points[i].value, points[n].value) == 0)
+            return false;
+    return true;
+}
+
 void bench_sweep_print(FILE *out, size_t width, const struct bench_row *rows, size_t n,
                        const struct bench_row *best)
 {
@@ -137,7 +147,8 @@ void bench_sweep_print(FILE *out, size_t width, const struct bench_row *rows, si
         snprintf(said + strlen(said), sizeof said - strlen(said), "%s", name);
         points[used++] = own;
         for (size_t k = 0; k < n; k++)
-            if (point_beside(rows, b, k, &points[used]) && strcmp(points[used].knob, own.knob) == 0)
+            if (point_beside(rows, b, k, &points[used]) &&
+                strcmp(points[used].knob, own.knob) == 0 && is_new(points, used))
                 used++;
         print_knob(out, width, points, used);
     }

@@ -306,6 +306,19 @@ static void test_sweep(void **state)
                                  "samples/s with 1"));
     assert_null(strstr(text, "impossible"));
     free(text);
+    /* What "auto" became is no setting of its own where it was asked for, too. */
+    snprintf(swept[3].label, BENCH_LABEL, "cache=none num_workers=auto shuffle=true");
+    sweep[3].judged.num_workers = 1;
+    text = printed(print_sweep);
+    assert_non_null(strstr(text, "1440 samples/s with 1, 1400 samples/s with 2."));
+    free(text);
+    sweep[0].judged.num_workers = 1;
+    snprintf(swept[0].label, BENCH_LABEL, "cache=none num_workers=auto shuffle=true");
+    snprintf(swept[3].label, BENCH_LABEL, "cache=none num_workers=4 shuffle=true");
+    sweep[3].judged.num_workers = 4;
+    text = printed(print_sweep);
+    assert_non_null(strstr(text, "No gain from num_workers 1 on: 1600 samples/s with 1, 1400"));
+    free(text);
     /* Workers help up to two; more than there would be without data is none. */
     make_sweep((const double[]){500, 1000, 1600, 1590, 1500});
     bench_judge(sweep, 5, 0, &v);
