@@ -8,6 +8,7 @@
 #define FUZZ_PIXELS (1u << 18)
 #define FUZZ_MEMORY (64u << 20)
 #define FUZZ_SCANS  40
+#define FUZZ_BLOCKS (1u << 18)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -77,7 +78,7 @@ static inline stk_status fuzz_decode(stk__image_decoder *decoder, const uint8_t 
 static inline stk__image_decoder *fuzz_image(const uint8_t *data, size_t size,
                                              stk__image_format format)
 {
-    stk__image_limits limits = {FUZZ_PIXELS, FUZZ_MEMORY, FUZZ_SCANS};
+    stk__image_limits limits = {FUZZ_PIXELS, FUZZ_MEMORY, FUZZ_SCANS, FUZZ_BLOCKS};
     stk__image_decoder *decoder = NULL;
     stk__image_info info;
     const char *reason;

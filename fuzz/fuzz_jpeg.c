@@ -13,7 +13,7 @@ static stk_context *plain; /* without vector instructions */
 
 static void without_vectors(const uint8_t *data, size_t size, stk_status expected, uint64_t hash)
 {
-    stk__image_limits limits = {FUZZ_PIXELS, FUZZ_MEMORY, FUZZ_SCANS};
+    stk__image_limits limits = {FUZZ_PIXELS, FUZZ_MEMORY, FUZZ_SCANS, FUZZ_BLOCKS};
     stk__image_decoder *decoder = NULL;
     stk_context_options options;
     uint64_t own;

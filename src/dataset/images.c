@@ -455,7 +455,7 @@ static void set_bad(stk_sample *s, stk_status status, const char *reason)
 /* A picture and its mask have to be of one size. What a header does not tell, decoding will. */
 static void check_pair(stk_sample *s)
 {
-    const stk__image_limits limits = {UINT64_MAX, UINT64_MAX, UINT32_MAX};
+    const stk__image_limits limits = {UINT64_MAX, UINT64_MAX, UINT32_MAX, UINT64_MAX};
     stk__image_info picture, mask;
     const char *reason;
 

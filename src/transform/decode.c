@@ -10,7 +10,7 @@ typedef struct decode_options {
     uint32_t struct_size;
     int32_t dct_scaling;
     bool exif_orientation;
-    uint64_t max_pixels;
+    uint64_t max_pixels, max_blocks;
 } decode_options;
 
 enum { DCT_AUTO, DCT_OFF };
@@ -37,6 +37,14 @@ static const stk_option option_rows[] = {
      .min = 1,
      .max = 4294836225.0,
      .doc = "Larger pictures are bad samples."},
+    {.name = "max_blocks",
+     .type = STK_OPTION_UINT,
+     .offset = offsetof(decode_options, max_blocks),
+     .initial = "33554432",
+     .min = 1,
+     .max = 1e15,
+     .doc = "Blocks of 8 x 8 of all scans of a JPEG, which is the work of decoding it: more are a "
+            "bad sample."},
 };
 
 static const stk_option_table table = {.name = "decode",
@@ -52,6 +60,7 @@ static stk_status create(stk_context *ctx, const void *options, stk_transform **
 
     stk__image_limits_init(&made.limits);
     made.limits.max_pixels = o->max_pixels;
+    made.limits.max_blocks = o->max_blocks;
     made.limits.max_memory = UINT64_MAX; /* the decoding it runs with has a bound of its own */
     return stk__transform_keep(ctx, "decode", &made, sizeof made, out, err);
 }

@@ -56,9 +56,9 @@ static stk_status take_decoder(stk__decoding *self, bool mask)
     self->decoder = *decoder;
     if (*decoder)
         return STK_OK;
-    /* Pixels have been held against the limit of the transform. */
+    /* Pixels and blocks have been held against the limit of the transform. */
     stk__image_limits_init(&limits);
-    limits.max_pixels = UINT64_MAX;
+    limits.max_pixels = limits.max_blocks = UINT64_MAX;
     limits.max_memory = self->room->most;
     STK_TRY(stk__image_decoder_create(self->context, &limits, mask ? 1 : STK__DECODED_BYTES,
                                       decoder, NULL));

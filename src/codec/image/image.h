@@ -37,7 +37,8 @@
  * or fewer bits than the blocks take. (libjpeg's fast path, for the files that it decodes, takes a
  * wrong Huffman code for a zero without a word; the loss of step that follows is usually, not
  * always, noticed at the next marker.) Coefficients far beyond what an encoder can make overflow
- * here as they do in libjpeg-turbo's vectors, nearly always to the same pixels, on all processors.
+ * here in 16 bits, with vector instructions and without alike; libjpeg's pixels of such blocks may
+ * be others, and depend on its build.
  *
  * Errors of this room are a status and a reason: a static text that is never freed, without the
  * name of the picture, ending in what to do. STK_EFORMAT damaged or not a picture; STK_ETRUNCATED
@@ -52,6 +53,7 @@
 
 #define STK__IMAGE_MAX_PIXELS (UINT64_C(64) << 20)
 #define STK__IMAGE_MAX_SCANS  100
+#define STK__IMAGE_MAX_BLOCKS (UINT64_C(1) << 25) /* about 2 s of a core */
 #define STK__IMAGE_MAX_MEMORY (UINT64_C(1) << 30)
 #define STK__IMAGE_MAX_SCALE  8
 #define STK__IMAGE_STRIP_ROWS 16 /* no strip is higher */
@@ -66,6 +68,7 @@ typedef struct stk__image_limits {
     uint64_t max_pixels; /* width x height as stored */
     uint64_t max_memory; /* bytes a decode may hold, by stk__image_info.memory */
     uint32_t max_scans;  /* of a JPEG */
+    uint64_t max_blocks; /* of a JPEG, of all its scans: the work of decoding it */
 } stk__image_limits;
 
 /* What a header says. */
@@ -79,6 +82,8 @@ typedef struct stk__image_info {
     bool progressive;     /* JPEG: refined by several scans; PNG: interlaced */
     bool buffered; /* the whole picture is held while it is decoded (progressive, several scans) */
     uint64_t memory; /* most bytes that a decode holds, of any box at any scale, decoder included */
+    uint32_t scans;  /* JPEG: those that the bytes given hold, where `buffered`; else 1 */
+    uint64_t blocks; /* JPEG: of 8 x 8 coefficients, each counted in every scan that has it */
     uint64_t cost_ns; /* estimate of a full decode on one core, for scheduling */
 } stk__image_info;
 

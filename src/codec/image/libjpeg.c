@@ -104,10 +104,7 @@ static void on_progress(j_common_ptr common)
     stk__libjpeg *l = common->client_data;
 
     if ((uint32_t)((j_decompress_ptr)common)->input_scan_number > l->max_scans)
-        stk__libjpeg_escape(
-            l, STK_ELIMIT,
-            "the progressive JPEG has more scans than max_scans allows; save it again as a "
-            "baseline JPEG");
+        stk__libjpeg_escape(l, STK_ELIMIT, STK__JPEG_MANY_SCANS);
 }
 
 void stk__libjpeg_init(stk__libjpeg *l, const char *too_large)

@@ -11,7 +11,8 @@ void stk__image_limits_init(stk__image_limits *limits)
 {
     *limits = (stk__image_limits){.max_pixels = STK__IMAGE_MAX_PIXELS,
                                   .max_memory = STK__IMAGE_MAX_MEMORY,
-                                  .max_scans = STK__IMAGE_MAX_SCANS};
+                                  .max_scans = STK__IMAGE_MAX_SCANS,
+                                  .max_blocks = STK__IMAGE_MAX_BLOCKS};
 }
 
 stk__image_format stk__image_recognize(const void *data, uint64_t length)
@@ -42,6 +43,13 @@ stk_status stk__image_check_limits(const stk__image_info *info, const stk__image
         return stk__image_refuse(reason, STK_ELIMIT,
                                  "a JPEG side is beyond the 65500 pixels that libjpeg decodes; "
                                  "scale the picture down");
+    if (info->scans > limits->max_scans)
+        return stk__image_refuse(reason, STK_ELIMIT, STK__JPEG_MANY_SCANS);
+    if (info->blocks > limits->max_blocks)
+        return stk__image_refuse(
+            reason, STK_ELIMIT,
+            "the scans of the JPEG hold more blocks than max_blocks allows; "
+            "save it again as a baseline JPEG, or raise decode(max_blocks=...)");
     if (info->memory > limits->max_memory)
         return stk__image_refuse(reason, STK_ELIMIT,
                                  "decoding it needs more memory than allowed (progressive and "

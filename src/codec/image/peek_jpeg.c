@@ -37,6 +37,7 @@ enum {
 typedef struct frame_header {
     uint32_t components, blocks; /* blocks: of one iMCU */
     uint32_t max_h, max_v;
+    uint8_t ids[4], sampled[4]; /* sampled: blocks of a component in an iMCU */
     bool seen;
 } frame_header;
 
@@ -68,6 +69,8 @@ static stk_status read_components(const uint8_t *p, stk__image_info *info, frame
         frame->max_h = STK_MAX(frame->max_h, h);
         frame->max_v = STK_MAX(frame->max_v, v);
         frame->blocks += h * v;
+        frame->ids[i] = p[0];
+        frame->sampled[i] = (uint8_t)(h * v);
     }
     return STK_OK;
 }
@@ -113,17 +116,70 @@ static stk_status read_frame(uint32_t marker, const uint8_t *p, uint32_t length,
     return read_components(p + 6, info, frame, reason);
 }
 
+static uint64_t units_of(const stk__image_info *info, const frame_header *frame)
+{
+    uint64_t across = (info->width + BLOCK * frame->max_h - 1) / (BLOCK * frame->max_h);
+    uint64_t down = (info->height + BLOCK * frame->max_v - 1) / (BLOCK * frame->max_v);
+
+    return across * down;
+}
+
+/* The blocks that a scan goes through. Of components of one name the largest counts; libjpeg
+ * refuses a scan of one that the frame does not have. */
+static uint64_t blocks_of(const stk__image_info *info, const frame_header *frame, const uint8_t *p)
+{
+    uint64_t blocks = 0;
+
+    for (uint32_t i = 0; i < p[0]; i++) {
+        uint32_t own = 0;
+        for (uint32_t c = 0; c < info->components; c++)
+            if (frame->ids[c] == p[1 + 2 * i])
+                own = STK_MAX(own, frame->sampled[c]);
+        blocks += own;
+    }
+    return blocks * units_of(info, frame);
+}
+
+/*
+ * Count the scans behind the first one, and their blocks: codes of a few bits can stand for blocks
+ * by the thousand, so that the length of a file says nothing of the work. Markers are found as
+ * libjpeg finds them: FF within codes is followed by 0, FF or a restart marker.
+ */
+static void count_scans(const uint8_t *data, uint64_t length, uint64_t at, stk__image_info *info,
+                        const frame_header *frame)
+{
+    while (at < length) {
+        const uint8_t *mark = memchr(data + at, 0xff, length - at);
+        if (!mark || (at = (uint64_t)(mark - data) + 1) >= length)
+            return;
+        uint32_t marker = data[at];
+        if (marker == 0xff)
+            continue;
+        at++;
+        if (marker <= TEM || (marker >= RST0 && marker <= RST7))
+            continue;
+        uint32_t size = length - at >= 2 ? stk__be16(data + at) : 0;
+        if (marker == EOI || marker == SOI || size < 2 || length - at < size)
+            return;
+        const uint8_t *p = data + at + 2;
+        if (marker == SOS && size >= 3 && p[0] <= 4 && size == 6 + 2 * (uint32_t)p[0]) {
+            info->scans++;
+            info->blocks += blocks_of(info, frame, p);
+        }
+        at += size;
+    }
+}
+
 /* What libjpeg and the strip above it hold at most, at any scale and for any box. */
 static uint64_t memory_of(const stk__image_info *info, const frame_header *frame)
 {
     uint64_t across = (info->width + BLOCK * frame->max_h - 1) / (BLOCK * frame->max_h);
-    uint64_t down = (info->height + BLOCK * frame->max_v - 1) / (BLOCK * frame->max_v);
     uint64_t width = across * BLOCK * frame->max_h;
     /* Row groups of an iMCU row with two of context, and the rows being upsampled. */
     uint64_t rows = info->components * width * (BLOCK + 3) * frame->max_v;
     uint64_t strip = stk__image_strip_rows(4 * width) * 4 * width;
     /* At most 65535^2 / 64 times 64 blocks of 128 bytes: far from overflow. */
-    uint64_t held = info->buffered ? across * down * frame->blocks * BLOCK_BYTES : 0;
+    uint64_t held = info->buffered ? units_of(info, frame) * frame->blocks * BLOCK_BYTES : 0;
 
     return FIXED_MEMORY + rows + strip + held;
 }
@@ -136,6 +192,8 @@ static stk_status read_scan(const uint8_t *p, uint32_t length, stk__image_info *
                                "or download it again");
     info->buffered = info->progressive || p[0] < info->components;
     info->memory = memory_of(info, frame);
+    info->scans = 1;
+    info->blocks = blocks_of(info, frame, p);
     return STK_OK;
 }
 
@@ -198,6 +256,8 @@ stk_status stk__jpeg_peek(const uint8_t *data, uint64_t length, stk__image_info 
         else if (marker == SOS) {
             header->scan = at;
             STK_TRY(read_scan(p, size - 2, info, &frame, reason));
+            if (info->buffered)
+                count_scans(data, length, at, info, &frame);
             info->cost_ns = (uint64_t)cost_of(info, length);
             return STK_OK;
         }

@@ -29,6 +29,8 @@ static inline uint32_t stk__be32(const uint8_t *p)
     "corrupt JPEG data: an impossible code among the pixels; copy or download it again"
 #define STK__JPEG_RESYNC                                                                           \
     "corrupt JPEG data: restart markers are missing or out of order; copy or download it again"
+#define STK__JPEG_MANY_SCANS                                                                       \
+    "the JPEG has more scans than the 100 that are read; save it again as a baseline JPEG"
 #define STK__JPEG_ENDS          "the JPEG ends in the middle of its data; copy or download it again"
 #define STK__NO_MEMORY_FOR_ROWS "no memory for rows of the picture; free some"
 

@@ -280,6 +280,42 @@ static void bad_pictures_are_named(void **state)
     stk_context_destroy(&ctx);
 }
 
+/* The work of a picture has a limit, which is an option of decode. */
+static void work_is_limited(void **state)
+{
+    static const char *const texts[] = {"decode(max_blocks=119), resize([8, 8])",
+                                        "decode(max_blocks=120), resize([8, 8])"};
+    stk_context *ctx = test_context();
+    char folder[256];
+    size_t size;
+    stk_error err;
+
+    (void)state;
+    test_folder(folder);
+    char *good = read_golden("base_420.jpg", &size); /* 67 x 53 */
+    test_write(folder, "a/good.jpg", good, size);
+    free(good);
+    stk_dataset *dataset = open_tree(ctx, folder);
+    for (int k = 0; k < 2; k++) {
+        stk_loader_options o = picture_options();
+        stk_loader *loader = NULL;
+        stk_batch *batch = NULL;
+
+        o.transforms = texts[k];
+        o.batch_size = 1;
+        assert_ok(stk_loader_create(dataset, &o, &loader, &err), &err);
+        stk_status status = stk_loader_next(loader, -1, &batch, &err);
+        assert_int_equal(status, k ? STK_OK : STK_ELIMIT);
+        if (!k)
+            assert_non_null(strstr(err.text, "decode(max_blocks=...)"));
+        stk_batch_release(&batch);
+        stk_loader_destroy(&loader);
+    }
+    stk_dataset_close(&dataset);
+    test_folder_remove(folder);
+    stk_context_destroy(&ctx);
+}
+
 static void sizes_must_become_one(void **state)
 {
     stk_context *ctx = test_context();
@@ -357,6 +393,7 @@ int main(void)
         cmocka_unit_test(pictures_depend_on_position_alone),
         cmocka_unit_test(floats_are_those_of_the_bytes),
         cmocka_unit_test(bad_pictures_are_named),
+        cmocka_unit_test(work_is_limited),
         cmocka_unit_test(sizes_must_become_one),
         cmocka_unit_test(the_budget_bounds_decoding),
     };

@@ -200,11 +200,11 @@ static void test_other_kinds(void **state)
         stk_status status;
         const char *part;
     } rows[] = {
-        {4, 12, STK_EKIND, "12-bit"},       {4, 16, STK_EFORMAT, "precision"},
-        {1, 0xc3, STK_EKIND, "lossless"},   {1, 0xc5, STK_EKIND, "hierarchical"},
-        {1, 0xcf, STK_EKIND, "lossless"},   {9, 9, STK_EFORMAT, "frame header"},
-        {11, 0x00, STK_EFORMAT, "sampling"},  {11, 0x51, STK_EFORMAT, "sampling"},
-        {11, 0x44, STK_EKIND, "supported"}, {12, 3, STK_EFORMAT, "does not define"},
+        {4, 12, STK_EKIND, "12-bit"},        {4, 16, STK_EFORMAT, "precision"},
+        {1, 0xc3, STK_EKIND, "lossless"},    {1, 0xc5, STK_EKIND, "hierarchical"},
+        {1, 0xcf, STK_EKIND, "lossless"},    {9, 9, STK_EFORMAT, "frame header"},
+        {11, 0x00, STK_EFORMAT, "sampling"}, {11, 0x51, STK_EFORMAT, "sampling"},
+        {11, 0x44, STK_EKIND, "supported"},  {12, 3, STK_EFORMAT, "does not define"},
     };
     rig *r = *state;
 
@@ -378,10 +378,13 @@ static void test_progressive_bomb(void **state)
     stk_error err;
     rig *r = *state;
 
-    check_refused(r, &bomb, STK_ELIMIT, "max_scans");
+    check_refused(r, &bomb, STK_ELIMIT, "more scans than the 100");
     assert_int_equal(stk__image_entropy_time(r->decoder, bomb.data, bomb.size, &ns, &reason),
                      STK_ELIMIT);
     stk__image_limits_init(&limits);
+    limits.max_scans = 189;
+    assert_int_equal(stk__image_peek(bomb.data, bomb.size, &limits, &(stk__image_info){0}, &reason),
+                     STK_ELIMIT);
     limits.max_scans = 190;
     assert_ok(stk__image_decoder_create(r->ctx, &limits, 3, &patient, &err), &err);
     assert_int_equal(decode_box(patient, &bomb, NULL, 1, 0, 3, &region, &out, &reason), STK_OK);
@@ -390,6 +393,56 @@ static void test_progressive_bomb(void **state)
     free(bomb.data);
     assert_fails(stk__image_decoder_create(r->ctx, NULL, 5, &patient, &err), STK_EINVAL, &err,
                  "1 (masks), 3 or 4 bytes");
+}
+
+/*
+ * The script that libjpeg makes for colour goes 14 times through the blocks of a component: DC of
+ * all three and its refinement, five scans of AC of the luma and three of each chroma.
+ */
+static void test_blocks_of_scans(void **state)
+{
+    bytes b = load_golden("progressive_444.jpg"), s = load_golden("base_420.jpg");
+    stk__image_decoder *strict = NULL;
+    stk__image_limits limits;
+    stk__image_region region;
+    stk__image_info info;
+    const char *reason;
+    raster out;
+    stk_error err;
+    rig *r = *state;
+
+    stk__image_limits_init(&limits);
+    assert_int_equal(stk__image_peek(b.data, b.size, NULL, &info, &reason), STK_OK);
+    uint64_t blocks = (uint64_t)((info.width + 7) / 8) * ((info.height + 7) / 8);
+    assert_int_equal(info.scans, 10);
+    assert_int_equal(info.blocks, 14 * blocks);
+    /* A picture of max_pixels that was saved so is within the limit. */
+    assert_true(14 * (limits.max_pixels / 64) < limits.max_blocks);
+    limits.max_blocks = info.blocks;
+    assert_ok(stk__image_decoder_create(r->ctx, &limits, 3, &strict, &err), &err);
+    assert_int_equal(decode_box(strict, &b, NULL, 1, 0, 3, &region, &out, &reason), STK_OK);
+    free(out.data);
+    stk__image_decoder_destroy(&strict);
+    limits.max_blocks--;
+    assert_int_equal(stk__image_peek(b.data, b.size, &limits, &info, &reason), STK_ELIMIT);
+    assert_non_null(strstr(reason, "max_blocks"));
+    /* A component of the name of another: the larger one counts. One that is none: nothing. */
+    size_t frame = find_marker(&b, 0xc2, 0), scan = find_marker(&b, 0xda, 1);
+    assert_int_equal(b.data[scan + 4], 1);
+    b.data[frame + 10 + 1] = 0x21;
+    b.data[frame + 10 + 3] = b.data[frame + 10];
+    assert_int_equal(stk__image_peek(b.data, b.size, NULL, &info, &reason), STK_OK);
+    uint64_t twice = info.blocks;
+    b.data[frame + 10 + 1] = 0x11;
+    b.data[frame + 10 + 4] = 0x21;
+    assert_int_equal(stk__image_peek(b.data, b.size, NULL, &info, &reason), STK_OK);
+    assert_int_equal(info.blocks, twice);
+    /* A file of one scan: the luma has four blocks where a chroma has one. */
+    assert_int_equal(stk__image_peek(s.data, s.size, NULL, &info, &reason), STK_OK);
+    assert_int_equal(info.scans, 1);
+    assert_int_equal(info.blocks, (info.width + 15) / 16 * ((info.height + 15) / 16) * 6);
+    free(b.data);
+    free(s.data);
 }
 
 static void test_png_chunks(void **state)
@@ -514,13 +567,13 @@ static void test_peek_at_head(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_truncation),    cmocka_unit_test(test_padding),
-        cmocka_unit_test(test_changed_bytes), cmocka_unit_test(test_no_pictures),
-        cmocka_unit_test(test_other_kinds),   cmocka_unit_test(test_tables_of_another),
-        cmocka_unit_test(test_warnings),      cmocka_unit_test(test_huge_header),
-        cmocka_unit_test(test_limits),        cmocka_unit_test(test_progressive_bomb),
-        cmocka_unit_test(test_png_chunks),    cmocka_unit_test(test_absurd_exif),
-        cmocka_unit_test(test_peek_at_head),
+        cmocka_unit_test(test_truncation),       cmocka_unit_test(test_padding),
+        cmocka_unit_test(test_changed_bytes),    cmocka_unit_test(test_no_pictures),
+        cmocka_unit_test(test_other_kinds),      cmocka_unit_test(test_tables_of_another),
+        cmocka_unit_test(test_warnings),         cmocka_unit_test(test_huge_header),
+        cmocka_unit_test(test_limits),           cmocka_unit_test(test_blocks_of_scans),
+        cmocka_unit_test(test_progressive_bomb), cmocka_unit_test(test_png_chunks),
+        cmocka_unit_test(test_absurd_exif),      cmocka_unit_test(test_peek_at_head),
     };
 
     return cmocka_run_group_tests(tests, set_up, tear_down);
