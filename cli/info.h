@@ -57,6 +57,15 @@ void info_survey_lines(const struct info_survey *survey, const stk_dataset *data
                        struct lines *lines);
 void info_survey_json(const struct info_survey *survey, const stk_dataset *dataset, FILE *out);
 
+/* ---- The text that a survey is kept as (info_kept.c) ----------------------------------------- */
+
+#define INFO_KEPT_BROKEN 1000 /* broken files, of which there may be more */
+
+void info_kept_write(FILE *file, uint32_t num_classes, const struct info_survey *survey);
+/* Into `found`, `class_counts`, which has room for `num_classes`, and `broken`. False: it is not
+ * what info_kept_write() writes, and they may hold parts of it. */
+bool info_kept_read(FILE *file, uint32_t num_classes, struct info_survey *survey);
+
 /* ---- A store (info_store.c) ------------------------------------------------------------------ */
 
 struct info_store_options {

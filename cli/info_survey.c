@@ -17,9 +17,7 @@
 
 #define AUTO_PICTURES 20000 /* a larger dataset is sampled, unless all is asked for */
 #define SHOWN_BROKEN  20
-#define KEPT_BROKEN   1000
 #define SHOWN_CLASSES 20
-#define HEADER        "stoker survey 1\n"
 
 enum { STATS_AUTO, STATS_ALL, STATS_NONE };
 
@@ -86,111 +84,6 @@ static bool kept_path(const stk_dataset *dataset, uint64_t looked, char path[PAT
     return true;
 }
 
-/* Names may hold any bytes: those that would end a line or a word are written as %XX. */
-static void write_escaped(FILE *file, const char *text)
-{
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-
-        if (c <= 0x20 || c == '%' || c == 0x7f)
-            fprintf(file, "%%%02x", c);
-        else
-            fputc(c, file);
-    }
-}
-
-static void read_escaped(char *text)
-{
-    char *to = text;
-
-    for (const char *p = text; *p; to++) {
-        unsigned value;
-
-        if (*p == '%' && sscanf(p + 1, "%2x", &value) == 1) {
-            *to = (char)value;
-            p += p[1] && p[2] ? 3 : 1;
-        } else {
-            *to = *p++;
-        }
-    }
-    *to = '\0';
-}
-
-/* The numbers of a survey, one after the other, so that reading and writing cannot differ. */
-static size_t numbers_of(stk_survey *s, uint64_t *numbers[40])
-{
-    uint64_t *const plain[] = {&s->pictures,         &s->broken, &s->bytes, &s->jpeg,
-                               &s->jpeg_progressive, &s->png,    &s->grey,  &s->turned};
-    size_t n = 0;
-
-    for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++)
-        numbers[n++] = plain[i];
-    for (size_t i = 0; i < STK_SURVEY_SIDES; i++)
-        numbers[n++] = &s->sides[i];
-    return n;
-}
-
-static void write_survey(FILE *file, const struct info_survey *survey, const stk_dataset *dataset)
-{
-    stk_survey s = survey->found;
-    uint64_t *numbers[40];
-    const size_t n = numbers_of(&s, numbers);
-
-    fputs(HEADER, file);
-    for (size_t i = 0; i < n; i++)
-        fprintf(file, "%" PRIu64 "\n", *numbers[i]);
-    fprintf(file, "%u %u %u %u %.17g %.17g %.17g %u\n", s.min_width, s.min_height, s.max_width,
-            s.max_height, s.mean_width, s.mean_height, s.entropy_share, s.channels);
-    for (size_t c = 0; c < 4; c++)
-        fprintf(file, "%.17g %.17g\n", s.mean[c], s.std[c]);
-    for (uint32_t c = 0; c < dataset->num_classes; c++)
-        fprintf(file, "%" PRIu64 "\n", survey->class_counts[c]);
-    fprintf(file, "%zu\n", survey->broken.count);
-    for (size_t i = 0; i < survey->broken.count; i++) {
-        write_escaped(file, survey->broken.line[i].name);
-        fputc(' ', file);
-        write_escaped(file, survey->broken.line[i].value);
-        fputc('\n', file);
-    }
-    fputs("end\n", file);
-}
-
-static bool read_survey(FILE *file, struct info_survey *survey, const stk_dataset *dataset)
-{
-    stk_survey *s = &survey->found;
-    uint64_t *numbers[40];
-    const size_t n = numbers_of(s, numbers);
-    char line[4096], name[2048], reason[2048];
-    size_t broken;
-
-    if (!fgets(line, sizeof line, file) || strcmp(line, HEADER) != 0)
-        return false;
-    for (size_t i = 0; i < n; i++)
-        if (fscanf(file, "%" SCNu64, numbers[i]) != 1)
-            return false;
-    if (fscanf(file, "%u %u %u %u %lf %lf %lf %u", &s->min_width, &s->min_height, &s->max_width,
-               &s->max_height, &s->mean_width, &s->mean_height, &s->entropy_share,
-               &s->channels) != 8 ||
-        s->channels > 4)
-        return false;
-    for (size_t c = 0; c < 4; c++)
-        if (fscanf(file, "%lf %lf", &s->mean[c], &s->std[c]) != 2)
-            return false;
-    for (uint32_t c = 0; c < dataset->num_classes; c++)
-        if (fscanf(file, "%" SCNu64, &survey->class_counts[c]) != 1)
-            return false;
-    if (fscanf(file, "%zu", &broken) != 1 || broken > KEPT_BROKEN)
-        return false;
-    for (size_t i = 0; i < broken; i++) {
-        if (fscanf(file, "%2047s %2047s", name, reason) != 2)
-            return false;
-        read_escaped(name);
-        read_escaped(reason);
-        lines_add(&survey->broken, name, reason);
-    }
-    return fscanf(file, "%8s", name) == 1 && strcmp(name, "end") == 0 && !survey->broken.failed;
-}
-
 /* A survey that was kept; whatever is wrong with it, it is as if there were none. */
 static bool take_kept(struct info_survey *survey, const stk_dataset *dataset, const char *path)
 {
@@ -198,7 +91,7 @@ static bool take_kept(struct info_survey *survey, const stk_dataset *dataset, co
 
     if (!file)
         return false;
-    bool good = read_survey(file, survey, dataset);
+    bool good = info_kept_read(file, dataset->num_classes, survey) && !survey->broken.failed;
     fclose(file);
     if (!good) {
         survey->broken.count = 0;
@@ -227,7 +120,7 @@ static void keep(const struct info_survey *survey, const stk_dataset *dataset, c
     FILE *file = fopen(partial, "w");
     if (!file)
         return;
-    write_survey(file, survey, dataset);
+    info_kept_write(file, dataset->num_classes, survey);
     bool good = !ferror(file);
     if (fclose(file) != 0 || !good || rename(partial, path) != 0)
         cli_remove_partial(partial);
@@ -254,7 +147,7 @@ static void note_broken(void *user, uint64_t index, const char *key, const char 
     struct info_survey *survey = user;
 
     (void)index;
-    if (survey->broken.count < KEPT_BROKEN)
+    if (survey->broken.count < INFO_KEPT_BROKEN)
         lines_add(&survey->broken, *key ? key : "?", reason);
 }
 
@@ -444,7 +337,7 @@ void info_survey_lines(const struct info_survey *survey, const stk_dataset *data
             survey->broken.line[i].value);
     if (s->broken > SHOWN_BROKEN)
         add(lines, "broken file", "and %" PRIu64 " more; --format json has the first %d",
-            s->broken - SHOWN_BROKEN, KEPT_BROKEN);
+            s->broken - SHOWN_BROKEN, INFO_KEPT_BROKEN);
 }
 
 static void json_values(const char *name, const double *values, uint32_t channels, FILE *out)

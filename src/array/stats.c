@@ -233,6 +233,15 @@ static bool take_count(const json_t *object, const char *name, uint64_t *out)
     return json_is_integer(value) && json_integer_value(value) >= 0;
 }
 
+/* Every element is a value, NaN or missing. */
+static bool is_sound(const stk_array *a, const stk_array_stats *s)
+{
+    const uint64_t total = a->bytes / a->type.itemsize;
+
+    return s->values <= total && s->nan <= total && s->missing <= total &&
+           s->values + s->nan + s->missing == total && !(s->std < 0);
+}
+
 static bool take_stats(const stk_array *a, const json_t *o, stk_array_stats *out)
 {
     char print[20];
@@ -244,7 +253,7 @@ static bool take_stats(const stk_array *a, const json_t *o, stk_array_stats *out
            !strcmp(found, print) && take_count(o, "values", &out->values) &&
            take_count(o, "nan", &out->nan) && take_count(o, "missing", &out->missing) &&
            take_number(o, "mean", &out->mean) && take_number(o, "std", &out->std) &&
-           take_number(o, "min", &out->min) && take_number(o, "max", &out->max);
+           take_number(o, "min", &out->min) && take_number(o, "max", &out->max) && is_sound(a, out);
 }
 
 static stk_status load_from(stk_array *a, stk_store *store, const char *key, stk_array_stats *out,
