@@ -399,7 +399,7 @@ int cli_cat(struct cli *cli)
         return code;
     const char *url = cli_home(cli->num_args ? cli->args[0] : options.array_path);
     if (stk_array_open(context, cli_array_url(url), &how, &array, &err) != STK_OK)
-        return cli_fail(cli, err.status, &err);
+        return cli_array_fail(cli, context, url, err.status, &err);
     cli_signals_install();
     cli_on_interrupt(cancel, array);
     code = cat(cli, array, &options);

@@ -49,7 +49,7 @@ static int open_array(struct cli *cli, const char *url, stk_array **array, struc
         return code;
     stk_status status = stk_array_open(context, cli_array_url(cli_home(url)), NULL, array, &err);
     if (status != STK_OK)
-        return cli_fail(cli, status, &err);
+        return cli_array_fail(cli, context, url, status, &err);
     const stk_array_info *info = stk_array_get_info(*array);
     if (info->rank < 1 || info->rank > STK_MAX_RANK || info->bytes == 0) {
         cli_error("'%.200s' has %" PRIu32 " axes and %" PRIu64 " bytes; windows are cut out of "

@@ -168,6 +168,9 @@ void cli_changed(struct cli *cli, uint64_t before, uint64_t which, char *text, s
 const char *cli_home(const char *text);
 /* The URL of an array, or of a dataset of an array ("array:URL"). (info_array.c) */
 const char *cli_array_url(const char *spec);
+/* An array that cannot be opened: cli_fail(), or that a dataset was named. */
+int cli_array_fail(struct cli *cli, const stk_context *context, const char *spec, stk_status status,
+                   const stk_error *err);
 /* What lies in the store for an array, if listing it takes not too long, or `all` is wanted. False:
  * it was not counted. (info_array.c) */
 bool cli_array_stored(stk_array *array, bool all, stk_array_stored *out);

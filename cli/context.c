@@ -108,3 +108,20 @@ void cli_release(struct cli *cli)
     stk_config_destroy(&cli->config);
     stk_context_destroy(&cli->config_context);
 }
+
+int cli_array_fail(struct cli *cli, const stk_context *context, const char *spec, stk_status status,
+                   const stk_error *err)
+{
+    const stk_dataset_ops *kind;
+
+    for (size_t i = 0; (kind = stk_dataset_kind(context, i)); i++) {
+        const size_t n = strlen(kind->name);
+        if (strncmp(spec, kind->name, n) != 0 || spec[n] != ':' || strcmp(kind->name, "array") == 0)
+            continue;
+        cli_error("'%.300s' is a dataset, and this command takes an array, as the folder of a Zarr "
+                  "array or an npy file; 'stoker info' and 'stoker bench' take datasets",
+                  spec);
+        return CLI_USAGE;
+    }
+    return cli_fail(cli, status, err);
+}

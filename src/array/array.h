@@ -22,6 +22,9 @@
 #define STK__ARRAY_UNKNOWN  UINT64_MAX /* a length that only the store knows: stat() the object */
 #define STK__ARRAY_FROM_END UINT64_MAX /* an offset: the last `length` bytes of the object */
 
+/* The format that the end of a name tells and that is not read here; NULL: none. */
+const char *stk__array_foreign(const char *url);
+
 /* ---- Boxes ---- */
 
 typedef struct stk__box {

@@ -4,6 +4,8 @@
 
 #include "array/room.h"
 
+#include "base/options.h"
+
 #define AT(member)  offsetof(stk_array_options, member)
 #define MAX_MEMORY  (UINT64_C(1) << 30)
 #define MEMORY_PART 8 /* of what the process may use */
@@ -84,6 +86,27 @@ static stk_status settle(stk_context *ctx, stk_array_options *o, stk_error *err)
     return STK_OK;
 }
 
+const char *stk__array_foreign(const char *url)
+{
+    static const struct {
+        const char *end, *format;
+    } formats[] = {
+        {".nc", "NetCDF"},         {".nc4", "NetCDF"},      {".h5", "HDF5"},
+        {".hdf5", "HDF5"},         {".parquet", "Parquet"}, {".arrow", "Arrow"},
+        {".tfrecord", "TFRecord"}, {".tar", "tar"},         {".zip", "zip"},
+        {".pt", "PyTorch pickle"}, {".pkl", "pickle"},      {".npz", "npz"},
+        {".grib", "GRIB"},         {".grib2", "GRIB"},      {".csv", "CSV"},
+    };
+    const size_t length = strcspn(url, "?");
+
+    for (size_t i = 0; i < STK_COUNT(formats); i++) {
+        const size_t n = strlen(formats[i].end);
+        if (length > n && stk__option_same(url + length - n, n, formats[i].end, n))
+            return formats[i].format;
+    }
+    return NULL;
+}
+
 static stk_status choose(stk_store *store, const char *key, const stk_array_options *o,
                          const char *url, const stk__array_driver **out, stk_error *err)
 {
@@ -108,6 +131,11 @@ static stk_status choose(stk_store *store, const char *key, const stk_array_opti
     }
     if (best)
         return STK_OK;
+    const char *format = *key ? stk__array_foreign(url) : NULL;
+    if (format)
+        return stk__fail_at(err, STK_ENOTSUP, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
+                            "'%.300s': %s is not built in: write the array as Zarr or npy", url,
+                            format);
     return stk__fail_at(err, STK_EFORMAT, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
                         *key ? "'%.300s' is no npy file; say format=raw&dtype=TYPE&shape=NxN if it "
                                "holds nothing but elements"

@@ -8,6 +8,7 @@
 
 #include "dataset/view.h"
 
+#include "array/array.h"
 #include "base/options.h"
 #include "store/store.h"
 
@@ -98,28 +99,6 @@ static void count_vote(vote *v, const stk_dataset_ops *kind, int sureness)
              kind->name);
 }
 
-/* Formats that data often has and that are not read here, by the ends of names. */
-static const char *foreign_format(const char *url)
-{
-    static const struct {
-        const char *end, *format;
-    } formats[] = {
-        {".nc", "NetCDF"},         {".nc4", "NetCDF"},      {".h5", "HDF5"},
-        {".hdf5", "HDF5"},         {".parquet", "Parquet"}, {".arrow", "Arrow"},
-        {".tfrecord", "TFRecord"}, {".tar", "tar"},         {".zip", "zip"},
-        {".pt", "PyTorch pickle"}, {".pkl", "pickle"},      {".npz", "npz"},
-        {".grib", "GRIB"},         {".grib2", "GRIB"},      {".csv", "CSV"},
-    };
-    const size_t length = strcspn(url, "?");
-
-    for (size_t i = 0; i < STK_COUNT(formats); i++) {
-        const size_t n = strlen(formats[i].end);
-        if (length > n && stk__option_same(url + length - n, n, formats[i].end, n))
-            return formats[i].format;
-    }
-    return NULL;
-}
-
 /* The kind that a prefix of `length` bytes is nearly the name of: "'; did you mean 'images:'?" */
 static void suggest_kind(const stk_context *ctx, const char *url, size_t length, char *text,
                          size_t size)
@@ -179,7 +158,7 @@ static stk_status nobody(stk_context *ctx, const char *url, const vote *v, stk_e
             *err = missing;
         return status;
     }
-    const char *format = foreign_format(url);
+    const char *format = stk__array_foreign(url);
     if (format)
         return stk__fail_at(err, STK_ENOTSUP, STK_STAGE_DATASET, url, STK_NO_OFFSET,
                             "'%.200s': %s is not built in: write the data as Zarr, npy or one of "
