@@ -120,7 +120,7 @@ stk_status stk__images_resume(stk__images_run *run, const stk__images_names *nam
 
 /* ---- Checkpoints ----------------------------------------------------------------------------- */
 
-/* Names, then lines of the journal: a line stands for a file that has its name. */
+/* Names, then lines of the journal: a line stands for a file that has its name, durably. */
 static stk_status name_and_note(stk__images_run *run, const stk__waiting *w, stk_error *err)
 {
     char key[STK_MAX_OBJECT_KEY], name[STK_MAX_OBJECT_KEY];
@@ -152,6 +152,13 @@ static stk_status take_waiting(stk__images_run *run, stk__waiting **out, uint64_
                : stk__fail(err, STK_ENOMEM, STK_STAGE_CONVERT, "no memory for a checkpoint");
 }
 
+/* A line that outlived its name would have an earlier file of that name and size taken for this. */
+static stk_status make_notes_safe(stk__images_run *run, stk_error *err)
+{
+    STK_TRY(stk__target_sync(&run->target, err));
+    return stk__journal_sync(&run->journal, err);
+}
+
 stk_status stk__images_checkpoint(stk__images_run *run, stk_error *err)
 {
     stk__waiting *waiting;
@@ -169,9 +176,9 @@ stk_status stk__images_checkpoint(stk__images_run *run, stk_error *err)
         stk__target_drop(&run->target, waiting[i].index);
     stk__free(run->context, waiting);
     if (status == STK_OK)
-        return stk__journal_sync(&run->journal, err);
+        return make_notes_safe(run, err);
     /* What has its name already is worth noting. */
-    if (stk__journal_sync(&run->journal, NULL) != STK_OK)
+    if (make_notes_safe(run, NULL) != STK_OK)
         stk__log(run->context, STK_LOG_WARNING,
                  "some files are written and not noted; they will be done again");
     return status;
@@ -209,10 +216,11 @@ static stk_status write_errors(stk__images_run *run, stk_error *err)
 
 stk_status stk__images_finish(stk__images_run *run, const stk__images_names *names, stk_error *err)
 {
-    STK_TRY(stk__target_sync(&run->target, err));
     for (uint64_t i = 0; i < run->num_old; i++)
         if (!stk__images_names_taken(run, names, run->old[i].name))
             STK_TRY(stk__target_remove(&run->target, run->old[i].name, run->old[i].size, err));
+    /* The journal is to forget only what is gone for good. */
+    STK_TRY(stk__target_sync(&run->target, err));
     run->target.kept = true;
     STK_TRY(write_errors(run, err));
     return write_journal(run, false, err);

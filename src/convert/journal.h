@@ -7,8 +7,9 @@
 
 /*
  * The journal is text: a head that says what is converted and how, then a line for each finished
- * file, appended when the file has its name and before anybody relies on it. Every line ends in a
- * checksum. A torn last line is what a kill leaves: reading ends there, and the file is done again.
+ * file, appended when the file has its name, durably, and before anybody relies on it. Every line
+ * ends in a checksum. A torn last line is what a kill leaves: reading ends there, and the file is
+ * done again.
  *
  *     stoker-convert 1
  *     source images /data/train
@@ -78,8 +79,7 @@ stk_status stk__journal_create(const stk__target *target, const stk__journal_hea
                                stk__journal *journal, stk_error *err);
 stk_status stk__journal_done(stk__journal *journal, const char *key, const stk__done *done,
                              stk_error *err);
-stk_status stk__journal_old(stk__journal *journal, const char *name, uint64_t size,
-                            stk_error *err);
+stk_status stk__journal_old(stk__journal *journal, const char *name, uint64_t size, stk_error *err);
 stk_status stk__journal_commit(stk__journal *journal, stk_error *err);
 /* Write the lines added since, and make them safe. */
 stk_status stk__journal_sync(stk__journal *journal, stk_error *err);

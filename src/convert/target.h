@@ -12,8 +12,9 @@
 
 /*
  * The folder being written. Parts are files without a name of their own yet, told by number. A
- * group of them is made safe by one syncfs() of the file system, then gets its names; so a name
- * stands for a whole file after any kill or power cut.
+ * group of them is made safe by one syncfs() of the file system, then gets its names, which a
+ * second makes safe; so a name stands for a whole file after any kill or power cut, and a line of
+ * the journal for a name.
  */
 typedef struct stk__target {
     stk_context *context;
@@ -44,8 +45,7 @@ stk_status stk__target_write(const stk__target *target, uint64_t number, const v
 /* Make everything written so far safe. */
 stk_status stk__target_sync(const stk__target *target, stk_error *err);
 /* Give a part its name below the folder, making folders on the way. */
-stk_status stk__target_name(stk__target *target, uint64_t number, const char *name,
-                            stk_error *err);
+stk_status stk__target_name(stk__target *target, uint64_t number, const char *name, stk_error *err);
 void stk__target_drop(const stk__target *target, uint64_t number);
 
 /*
