@@ -24,7 +24,8 @@ static stk_status read_piece(stk_store *store, const char *key, uint64_t offset,
 
     for (int try = 0; try < READ_TRIES; try++) {
         status = stk_store_read(store, key, offset, length, data, err);
-        if (status == STK_OK || status == STK_ENOMEM || stk_status_fault(status) != STK_FAULT_MACHINE)
+        if (status == STK_OK || status == STK_ENOMEM ||
+            stk_status_fault(status) != STK_FAULT_MACHINE)
             break;
     }
     return status;
@@ -105,8 +106,7 @@ static outcome convert(task *t, const uint8_t *data, stk__done *done, stk_error 
     stk__repacked result;
     const char *reason;
 
-    stk_status status =
-        stk__picture_plan(run->own, data, t->info.size, run->budget, &plan, &reason);
+    stk_status status = stk__picture_plan(run->own, data, t->info.size, &plan, &reason);
     if (status != STK_OK)
         return of_picture(t, status, reason, err);
     if (!fits(t, plan.memory))

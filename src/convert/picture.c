@@ -157,11 +157,12 @@ static stk__image_limits limits_for(uint64_t budget)
 }
 
 stk_status stk__picture_plan(const stk_convert_images_options *options, const void *data,
-                             uint64_t length, uint64_t budget, stk__repack *plan,
-                             const char **reason)
+                             uint64_t length, stk__repack *plan, const char **reason)
 {
-    stk__image_limits limits = limits_for(budget);
+    stk__image_limits limits;
 
+    stk__image_limits_init(&limits);
+    limits.max_memory = UINT64_MAX; /* the plan's is held against the budget */
     *plan = (stk__repack){.orientation = 1};
     STK_TRY(stk__image_peek(data, length, &limits, &plan->info, reason));
     if (plan->info.format == STK__IMAGE_JPEG)

@@ -19,6 +19,7 @@
 #define PROGRESS_NS   UINT64_C(100000000)
 #define MOST_CHANNELS 4
 #define DECODED_PIXEL 3
+#define MEMORY_PART   2 /* of memory_limit: what all that are decoded at one time may take */
 
 /* Sums of what one thread has seen; added up at the end. */
 typedef struct tally {
@@ -40,6 +41,7 @@ typedef struct survey {
     pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t changed;
     uint32_t running;
+    uint64_t held; /* bytes that the pictures being decoded may take */
     tally all;
     uint64_t *class_counts;
     stk_survey_broken_fn *broken;
@@ -62,6 +64,7 @@ typedef struct surveyor {
     stk__image_decoder *decoder;
     uint64_t jpegs;
     char key[STK_ERROR_KEY];
+    char reason[256];
 } surveyor;
 
 void stk_survey_options_init(stk_survey_options *options)
@@ -193,20 +196,58 @@ static void add_size(stk_survey *found, tally *t, uint32_t width, uint32_t heigh
     t->heights += height;
 }
 
-/* How much of decoding a JPEG is entropy decoding. */
-static stk_status time_entropy(surveyor *s, const stk_value *value, const char **reason)
+/* Wait for the memory that a picture is decoded in: libjpeg's is not the context's. */
+static stk_status take_memory(surveyor *s, uint64_t bytes, const char **reason)
+{
+    survey *run = s->run;
+    const uint64_t most = stk_context_memory_limit(run->dataset->context) / MEMORY_PART;
+
+    if (bytes > most) {
+        snprintf(s->reason, sizeof s->reason,
+                 "decoding it takes %" PRIu64 " bytes and half of memory_limit is %" PRIu64
+                 "; raise it, or save a progressive or interlaced picture again as one that is not",
+                 bytes, most);
+        *reason = s->reason;
+        return STK_ELIMIT;
+    }
+    pthread_mutex_lock(&run->lock);
+    while (run->held > most - bytes)
+        pthread_cond_wait(&run->changed, &run->lock);
+    run->held += bytes;
+    pthread_mutex_unlock(&run->lock);
+    return STK_OK;
+}
+
+static void give_memory(survey *run, uint64_t bytes)
+{
+    pthread_mutex_lock(&run->lock);
+    run->held -= bytes;
+    pthread_cond_broadcast(&run->changed);
+    pthread_mutex_unlock(&run->lock);
+}
+
+/* Decode all of a picture, and add its values where there is a tally. */
+static stk_status decode(surveyor *s, const stk_value *value, tally *add, const char **reason)
 {
     stk__image_region region;
     stk__image_rows rows;
+    stk_status status =
+        stk__image_decoder_begin(s->decoder, value->data, value->size, NULL, 1, &region, reason);
+
+    while (status == STK_OK) {
+        status = stk__image_decoder_rows(s->decoder, 0, &rows, reason);
+        for (uint32_t y = 0; status == STK_OK && add && y < rows.count; y++)
+            add_values(add, rows.data + y * rows.stride, region.width, DECODED_PIXEL);
+    }
+    return status == STK_EOS ? STK_OK : status;
+}
+
+/* How much of decoding a JPEG is entropy decoding. */
+static stk_status time_entropy(surveyor *s, const stk_value *value, const char **reason)
+{
     uint64_t entropy, start = stk__thread_cpu_ns();
 
-    STK_TRY(
-        stk__image_decoder_begin(s->decoder, value->data, value->size, NULL, 1, &region, reason));
-    stk_status status;
-    while ((status = stk__image_decoder_rows(s->decoder, 0, &rows, reason)) == STK_OK)
-        ;
-    if (status != STK_EOS)
-        return status;
+    STK_TRY(decode(s, value, NULL, reason));
     const uint64_t took = stk__thread_cpu_ns() - start;
     STK_TRY(stk__image_entropy_time(s->decoder, value->data, value->size, &entropy, reason));
     s->seen.entropy_ns += entropy;
@@ -214,21 +255,12 @@ static stk_status time_entropy(surveyor *s, const stk_value *value, const char *
     return STK_OK;
 }
 
-/* Decode all of it into a tally of its own, which counts when the picture is sound. */
+/* The tally of a picture is its own, and counts when the picture is sound. */
 static stk_status decode_values(surveyor *s, const stk_value *value, const char **reason)
 {
-    stk__image_region region;
-    stk__image_rows rows;
     tally picture = {0};
 
-    STK_TRY(
-        stk__image_decoder_begin(s->decoder, value->data, value->size, NULL, 1, &region, reason));
-    stk_status status;
-    while ((status = stk__image_decoder_rows(s->decoder, 0, &rows, reason)) == STK_OK)
-        for (uint32_t y = 0; y < rows.count; y++)
-            add_values(&picture, rows.data + y * rows.stride, region.width, DECODED_PIXEL);
-    if (status != STK_EOS)
-        return status;
+    STK_TRY(decode(s, value, &picture, reason));
     for (uint32_t c = 0; c < DECODED_PIXEL; c++) {
         s->seen.sum[c] += picture.sum[c];
         s->seen.squares[c] += picture.squares[c];
@@ -248,8 +280,12 @@ static stk_status look_encoded(surveyor *s, const stk_value *value, const char *
 
     stk__image_limits_init(&limits);
     STK_TRY(stk__image_peek(value->data, value->size, &limits, &info, reason));
-    if (s->run->options->values)
-        STK_TRY(decode_values(s, value, reason));
+    if (s->run->options->values) {
+        STK_TRY(take_memory(s, info.memory, reason));
+        stk_status status = decode_values(s, value, reason);
+        give_memory(s->run, info.memory);
+        STK_TRY(status);
+    }
     found->bytes += value->size;
     found->jpeg += info.format == STK__IMAGE_JPEG;
     found->jpeg_progressive += info.format == STK__IMAGE_JPEG && info.progressive;
@@ -446,21 +482,13 @@ static stk_status run_threads(survey *run, uint32_t workers, stk_error *err)
     stk_status status = threads ? STK_OK : STK_ENOMEM;
     uint32_t started = 0;
 
-    for (; status == STK_OK && started < workers; started++) {
-        pthread_mutex_lock(&run->lock);
-        run->running++;
-        pthread_mutex_unlock(&run->lock);
+    run->running = workers; /* there is no other thread yet */
+    for (; status == STK_OK && started < workers; started += status == STK_OK)
         status = stk__thread_start(ctx, &threads[started], "stk-survey", work, run, err);
-        if (status != STK_OK) {
-            pthread_mutex_lock(&run->lock);
-            run->running--;
-            pthread_mutex_unlock(&run->lock);
-            break;
-        }
-    }
     if (started) /* fewer threads do it as well */
         status = STK_OK;
     pthread_mutex_lock(&run->lock);
+    run->running -= workers - started;
     while (run->running) {
         stk__cond_wait_until(&run->changed, &run->lock, stk__now_ns() + PROGRESS_NS);
         pthread_mutex_unlock(&run->lock);

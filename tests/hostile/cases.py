@@ -158,6 +158,14 @@ def jpeg_of_many_scans(folder):
 
 
 @case
+def jpeg_of_many_coefficients(folder):
+    (folder / "p/a").mkdir(parents=True)
+    for i in range(4):
+        (folder / f"p/a/{i}.jpg").write_bytes(jpeg_of_scans((7680, 2560)[i > 0], 9))
+    return PICTURES + ["convert p to1 --max-side 8 -q --on-error skip"]
+
+
+@case
 def jpeg_of_scans_without_end(folder):
     (folder / "p/a").mkdir(parents=True)
     (folder / "p/a/1.jpg").write_bytes(jpeg_of_scans(4096, 20000))
