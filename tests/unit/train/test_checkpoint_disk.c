@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 
 #include "checkpoint_state.h"
 
@@ -60,6 +61,52 @@ static size_t entries(const char *folder)
     assert_int_equal(fscanf(f, "%u", &n), 1);
     pclose(f);
     return n;
+}
+
+static int disk_link(void *user, const char *from, const char *to)
+{
+    errno = *(const int *)user;
+    return -1;
+}
+
+/* Where the file system has no hard links, a name is a copy; other failures are failures. */
+static void test_no_links(void **state)
+{
+    static const int refusals[] = {EPERM, EXDEV, EMLINK, ENOSYS, EOPNOTSUPP};
+    stk_context *ctx = test_context();
+    char folder[256], a[300], b[300], text[16] = "";
+    struct stat first, second;
+    stk_error err;
+    int error = 0;
+
+    test_folder(folder);
+    snprintf(a, sizeof a, "%s/a.ckpt", folder);
+    snprintf(b, sizeof b, "%s/b.ckpt", folder);
+    test_write(folder, "a.ckpt", "first", 5);
+    stk__file_calls calls = stk__file_calls_system;
+    calls.user = &error;
+    calls.link = disk_link;
+    for (size_t i = 0; i < STK_COUNT(refusals); i++) {
+        error = refusals[i];
+        test_write(folder, "b.ckpt", "before", 6);
+        assert_ok(stk__durable_link(ctx, &calls, a, b, &err), &err);
+        FILE *f = fopen(b, "rb");
+        assert_non_null(f);
+        assert_int_equal(fread(text, 1, sizeof text, f), 5);
+        assert_memory_equal(text, "first", 5);
+        fclose(f);
+        assert_true(stat(a, &first) == 0 && stat(b, &second) == 0);
+        assert_true(first.st_ino != second.st_ino);
+        assert_int_equal(entries(folder), 2);
+    }
+    error = EACCES;
+    assert_fails(stk__durable_link(ctx, &calls, a, b, &err), STK_EACCES, &err, b);
+    assert_ok(stk__durable_link(ctx, NULL, a, b, &err), &err);
+    assert_true(stat(a, &first) == 0 && stat(b, &second) == 0);
+    assert_true(first.st_ino == second.st_ino);
+    assert_int_equal(entries(folder), 2);
+    test_folder_remove(folder);
+    stk_context_destroy(&ctx);
 }
 
 static void test_disk_fails(void **state)
@@ -254,9 +301,8 @@ static void test_sweep(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_disk_fails),
-        cmocka_unit_test(test_no_folder),
-        cmocka_unit_test(test_waits_for_snapshot_only),
+        cmocka_unit_test(test_disk_fails), cmocka_unit_test(test_no_links),
+        cmocka_unit_test(test_no_folder),  cmocka_unit_test(test_waits_for_snapshot_only),
         cmocka_unit_test(test_sweep),
     };
 

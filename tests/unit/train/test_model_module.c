@@ -86,6 +86,35 @@ static stk_status fit(run *r, int64_t max_steps, const char *from, outcome *out)
     return status;
 }
 
+/* A plateau remembers its best, how often it was missed, how long it rests, and what it has done.
+ */
+static void plateau_goes_on(void **state)
+{
+    enum { STEPS = 10, EPOCHS = 7 }; /* steps of an epoch */
+    outcome straight, resumed;
+    run r;
+
+    run_open(&r);
+    r.schedule.name = STK_SCHEDULE_PLATEAU;
+    r.schedule.mode = 1; /* of a loss: nothing is better than its first */
+    r.schedule.factor = 0.5;
+    r.schedule.patience = 1;
+    r.schedule.cooldown = 1;
+    r.b.options.max_epochs = EPOCHS;
+    r.b.options.enable_checkpointing = STK_SWITCH_TRUE;
+    assert_ok(fit(&r, -1, NULL, &straight), &r.b.err);
+    assert_true(straight.lr < 0.3 * r.optimizer.lr);
+    for (int64_t epoch = 1; epoch < EPOCHS; epoch++) {
+        char root[300];
+        snprintf(root, sizeof root, "%s/%lld", r.b.folder, (long long)epoch);
+        r.b.options.default_root_dir = root;
+        assert_ok(fit(&r, epoch * STEPS, NULL, &resumed), &r.b.err);
+        assert_ok(fit(&r, -1, "last", &resumed), &r.b.err);
+        assert_memory_equal(&straight, &resumed, sizeof straight);
+    }
+    run_close(&r);
+}
+
 static void learns(void **state)
 {
     run r;
@@ -284,6 +313,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(learns),
         cmocka_unit_test(goes_on),
+        cmocka_unit_test(plateau_goes_on),
         cmocka_unit_test(goes_on_within_a_window),
         cmocka_unit_test(spans_the_training),
         cmocka_unit_test(other_tasks),
