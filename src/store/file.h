@@ -10,8 +10,7 @@
 
 #define STK__FILE_MAX_OPEN 256 /* descriptors kept open; fewer where the process may have few */
 #define STK__FILE_BUCKETS  512
-#define STK__FILE_TEMPORARY                                                                        \
-    ".stoker-put-" /* how names of unfinished objects begin; such names are never listed */
+#define STK__FILE_SWEPT    64 /* folders remembered as cleared of what killed writers left */
 
 /* How a small read of a file is tried without the I/O engine. */
 enum {
@@ -68,6 +67,7 @@ typedef struct stk__file_store {
     stk__file_slot *free_slots;
     stk__file_block *blocks;
     stk__file_map *maps[STK__FILE_BUCKETS];
+    uint64_t swept[STK__FILE_SWEPT]; /* hashes of folders, each at its place; 0: none */
 } stk__file_store;
 
 /* ---- Open files (file_cache.c) ---- */

@@ -126,8 +126,7 @@ static stk_status list_one(const stk__file_store *store, int folder, const char 
     stk_object_info info = {.struct_size = sizeof info};
     struct stat st;
 
-    if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 ||
-        strncmp(name, STK__FILE_TEMPORARY, sizeof STK__FILE_TEMPORARY - 1) == 0)
+    if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || stk__is_temporary(name))
         return STK_OK;
     int n = snprintf(key, sizeof key, "%s%s%s", prefix, prefix[0] ? "/" : "", name);
     if (n < 0 || (size_t)n >= sizeof key)

@@ -18,9 +18,9 @@ typedef struct file_put {
     stk_put base;
     stk__file_store *store;
     int folder, fd;
-    stk_status failed;  /* of an earlier write: nothing may be committed */
-    char temporary[40]; /* name in `folder` */
-    const char *name;   /* final name in `folder`; points into `key` */
+    stk_status failed;                   /* of an earlier write: nothing may be committed */
+    char temporary[STK__TEMPORARY_ROOM]; /* name in `folder` */
+    const char *name;                    /* final name in `folder`; points into `key` */
     char key[];
 } file_put;
 
@@ -90,13 +90,15 @@ static stk_status make_durable(file_put *put, stk_error *err)
                             put->key);
     if (sync_file(put->fd) < 0)
         return stk__file_fail(put->store, err, "make durable", put->key, errno);
-    int closed = close(put->fd);
-    put->fd = -1;
+    const int held = stk__temporary_hold(put->fd);
     /* The descriptor is gone also when a signal came, and the bytes are safe. */
-    if (closed < 0 && errno != EINTR)
-        return stk__file_fail(put->store, err, "make durable", put->key, errno);
-    if (renameat(put->folder, put->temporary, put->folder, put->name) < 0)
-        return stk__file_fail(put->store, err, "give its name to", put->key, errno);
+    const bool closed = close(put->fd) == 0 || errno == EINTR;
+    put->fd = -1;
+    const int renamed = closed ? renameat(put->folder, put->temporary, put->folder, put->name) : -1;
+    stk__temporary_release(held);
+    if (renamed < 0)
+        return stk__file_fail(put->store, err, closed ? "give its name to" : "make durable",
+                              put->key, errno);
     put->temporary[0] = 0;
     if (sync_folder(put->folder) < 0)
         return stk__file_fail(put->store, err, "make durable the folder of", put->key, errno);
@@ -158,18 +160,35 @@ static int open_folder(stk__file_store *store, char *key, bool make, const char 
     return folder;
 }
 
-/* A file of a name nobody has. */
+/* Remove what killed writers left in the folder, once for each folder that is remembered. */
+static void sweep(stk__file_store *store, int folder)
+{
+    struct stat st;
+
+    if (fstat(folder, &st) < 0)
+        return;
+    const uint64_t hash = ((uint64_t)st.st_ino * UINT64_C(0x9e3779b97f4a7c15) ^ st.st_dev) | 1;
+    pthread_mutex_lock(&store->mutex);
+    uint64_t *place = &store->swept[(hash >> 32) % STK__FILE_SWEPT];
+    const bool known = *place == hash;
+    *place = hash;
+    pthread_mutex_unlock(&store->mutex);
+    if (!known)
+        stk__temporary_sweep(folder);
+}
+
+/* A file of a name nobody has, locked. errno on failure. */
 static stk_status open_temporary(file_put *put)
 {
-    static atomic_uint serial;
-
-    for (int i = 0; i < NAME_TRIES; i++) {
-        snprintf(put->temporary, sizeof put->temporary, STK__FILE_TEMPORARY "%08x%08x",
-                 (unsigned)stk__now_ns() ^ ((unsigned)getpid() << 16),
-                 atomic_fetch_add(&serial, 1));
+    errno = EEXIST;
+    for (int i = 0; put->fd < 0 && errno == EEXIST && i < NAME_TRIES; i++) {
+        stk__temporary_name(put->temporary);
         put->fd = stk__file_create(put->store, put->folder, put->temporary);
-        if (put->fd >= 0 || errno != EEXIST)
-            break;
+        if (put->fd >= 0 && !stk__temporary_claim(put->fd)) {
+            close(put->fd);
+            put->fd = -1;
+            errno = EEXIST;
+        }
     }
     return put->fd < 0 ? stk__aio_status(errno) : STK_OK;
 }
@@ -198,6 +217,8 @@ stk_status stk__file_put(stk_store *base, const char *key, stk_put **out, stk_er
     *put = (file_put){.base.ops = &put_ops, .store = store, .fd = -1, .folder = -1};
     memcpy(put->key, key, length);
     put->folder = open_folder(store, put->key, true, &put->name);
+    if (put->folder >= 0)
+        sweep(store, put->folder);
     if (put->folder < 0 || open_temporary(put) != STK_OK) {
         stk_status status = stk__file_fail(store, err, "write", key, errno);
         release(put);

@@ -2,16 +2,13 @@
 /*
  * Temporary name in the same folder, room for all of it, write, fsync, rename, fsync of the folder.
  * After a failed fsync the kernel may have dropped the pages and call them clean: it is never tried
- * again, the file is discarded. A temporary file is locked while it is being written, so that what
- * a killed process left can be told from what a living one writes.
+ * again, the file is discarded.
  */
 #include "train/durable.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #define NAME_TRIES 64
@@ -138,11 +135,10 @@ char *stk__durable_folder_of(stk_context *ctx, const char *path)
 /* A name in `folder` that nobody has, most probably. */
 static char *temporary_name(stk_context *ctx, const char *folder)
 {
-    static atomic_uint serial;
+    char name[STK__TEMPORARY_ROOM];
 
-    return stk__format(ctx, "%s/" STK__DURABLE_TEMPORARY "%08x%08x", folder,
-                       (unsigned)stk__now_ns() ^ ((unsigned)getpid() << 16),
-                       atomic_fetch_add(&serial, 1));
+    stk__temporary_name(name);
+    return stk__format(ctx, "%s/%s", folder, name);
 }
 
 /* fsync() of a folder; some file systems have none for folders and keep them safe by themselves. */
@@ -222,16 +218,6 @@ static void release(stk__durable *file)
     stk__free(ctx, file);
 }
 
-/* Whether the file just made is ours: another process may have taken it for one that was left. */
-static bool claim(int fd)
-{
-    struct stat st;
-
-    if (flock(fd, LOCK_EX | LOCK_NB) < 0)
-        return errno != EWOULDBLOCK;
-    return fstat(fd, &st) < 0 || st.st_nlink > 0;
-}
-
 /* Make the temporary file. */
 static stk_status open_temporary(stk__durable *file, stk_error *err)
 {
@@ -246,7 +232,7 @@ static stk_status open_temporary(stk__durable *file, stk_error *err)
         file->fd = calls->open(calls->user, file->temporary,
                                O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         error = file->fd < 0 ? errno : 0;
-        if (file->fd >= 0 && !claim(file->fd)) {
+        if (file->fd >= 0 && !stk__temporary_claim(file->fd)) {
             calls->close(calls->user, file->fd);
             file->fd = -1;
             error = EEXIST;
@@ -321,12 +307,14 @@ static stk_status make_durable(stk__durable *file, stk_error *err)
                             file->path);
     if (calls->fsync(calls->user, file->fd) < 0)
         return stk__durable_fail(err, "make durable", file->path, errno);
-    int closed = calls->close(calls->user, file->fd);
+    const int held = stk__temporary_hold(file->fd);
+    const int closed = calls->close(calls->user, file->fd);
     file->fd = -1;
-    if (closed < 0)
-        return stk__durable_fail(err, "make durable", file->path, errno);
-    if (calls->rename(calls->user, file->temporary, file->path) < 0)
-        return stk__durable_fail(err, "give its name to", file->path, errno);
+    const int renamed = closed < 0 ? -1 : calls->rename(calls->user, file->temporary, file->path);
+    stk__temporary_release(held);
+    if (renamed < 0)
+        return stk__durable_fail(err, closed < 0 ? "make durable" : "give its name to", file->path,
+                                 errno);
     stk__free(file->ctx, file->temporary);
     file->temporary = NULL;
     return sync_folder(calls, file->folder, err);
@@ -445,20 +433,10 @@ stk_status stk__durable_remove(stk_context *ctx, const stk__file_calls *calls, c
 
 void stk__durable_sweep(const char *folder)
 {
-    DIR *dir = opendir(folder);
-    struct dirent *entry;
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-    if (!dir)
+    if (fd < 0)
         return;
-    while ((entry = readdir(dir))) {
-        if (strncmp(entry->d_name, STK__DURABLE_TEMPORARY, strlen(STK__DURABLE_TEMPORARY)) != 0)
-            continue;
-        int fd = openat(dirfd(dir), entry->d_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-        if (fd < 0)
-            continue;
-        if (flock(fd, LOCK_EX | LOCK_NB) == 0)
-            stk__remove_file(dirfd(dir), entry->d_name);
-        close(fd);
-    }
-    closedir(dir);
+    stk__temporary_sweep(fd);
+    close(fd);
 }

@@ -7,9 +7,6 @@
 
 #include "base/base.h"
 
-/* How names of unfinished files begin; nobody takes such a file for anything. */
-#define STK__DURABLE_TEMPORARY ".stoker-put-"
-
 /* Every call on files that are written here, so that a test can record them and have each fail.
  * They answer as the system's: -1 and errno. */
 typedef struct stk__file_calls {

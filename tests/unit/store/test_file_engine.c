@@ -2,7 +2,11 @@
 /* The store of a folder over I/O engines and system calls that fail. */
 #include "support/support.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -68,10 +72,115 @@ static void test_refused_engine(void **state)
     test_folder_remove(folder);
 }
 
+typedef struct writer {
+    pid_t pid;
+    int told, go; /* its word that it writes; ours that it may end */
+} writer;
+
+/* A child in the middle of a put; it commits when told to. */
+static void start_writer(writer *w, const char *folder, const char *key)
+{
+    int told[2], go[2];
+    char byte = 0;
+
+    assert_int_equal(pipe2(told, O_CLOEXEC), 0);
+    assert_int_equal(pipe2(go, O_CLOEXEC), 0);
+    w->pid = fork();
+    assert_true(w->pid >= 0);
+    if (w->pid == 0) {
+        stk_context *context = NULL;
+        stk_store *store = NULL;
+        stk_put *put = NULL;
+        stk_error err;
+        close(go[1]);
+        if (stk_context_create(NULL, &context, &err) != STK_OK ||
+            stk_store_open(context, folder, &store, NULL, 0, &err) != STK_OK ||
+            store->ops->put(store, key, &put, &err) != STK_OK ||
+            put->ops->write(put, "half", 4, &err) != STK_OK || write(told[1], "", 1) != 1 ||
+            read(go[0], &byte, 1) != 1)
+            _exit(1);
+        _exit(put->ops->commit(put, &err) == STK_OK ? 0 : 2);
+    }
+    close(told[1]);
+    close(go[0]);
+    w->told = told[0];
+    w->go = go[1];
+    assert_int_equal(read(w->told, &byte, 1), 1);
+}
+
+static int end_of(writer *w)
+{
+    int status = 0;
+
+    assert_int_equal(waitpid(w->pid, &status, 0), w->pid);
+    close(w->told);
+    close(w->go);
+    return status;
+}
+
+static unsigned temporaries_in(const char *path)
+{
+    unsigned n = 0;
+    DIR *folder = opendir(path);
+
+    assert_non_null(folder);
+    for (struct dirent *entry; (entry = readdir(folder));)
+        n += stk__is_temporary(entry->d_name);
+    closedir(folder);
+    return n;
+}
+
+static void put_one(stk_store *store, const char *key)
+{
+    stk_put *put = NULL;
+    stk_error err;
+
+    assert_ok(store->ops->put(store, key, &put, &err), &err);
+    assert_ok(put->ops->write(put, "whole", 5, &err), &err);
+    assert_ok(put->ops->commit(put, &err), &err);
+}
+
+/* What a killed writer left goes with the next put in its folder; a living one's stays. */
+static void test_left_by_a_kill(void **state)
+{
+    stk_context *context = test_context();
+    stk_store *store = NULL;
+    stk_object_info info;
+    char folder[256], sub[300];
+    stk_error err;
+    writer dead, living;
+
+    (void)state;
+    test_folder(folder);
+    test_write(folder, "sub/file", "x", 1);
+    snprintf(sub, sizeof sub, "%s/sub", folder);
+    start_writer(&living, folder, "sub/living");
+    start_writer(&dead, folder, "sub/dead");
+    assert_int_equal(temporaries_in(sub), 2);
+    assert_int_equal(kill(dead.pid, SIGKILL), 0);
+    assert_true(WIFSIGNALED(end_of(&dead)));
+    assert_int_equal(temporaries_in(sub), 2);
+    assert_ok(stk_store_open(context, folder, &store, NULL, 0, &err), &err);
+    put_one(store, "elsewhere");
+    assert_int_equal(temporaries_in(sub), 2);
+    put_one(store, "sub/next");
+    assert_int_equal(temporaries_in(sub), 1);
+    assert_int_equal(write(living.go, "", 1), 1);
+    assert_int_equal(end_of(&living), 0);
+    assert_int_equal(temporaries_in(sub), 0);
+    assert_ok(stk_store_stat(store, "sub/living", &info, &err), &err);
+    assert_int_equal(info.size, 4);
+    assert_fails(stk_store_stat(store, "sub/dead", &info, &err), STK_ENOENT, &err, "sub/dead");
+    stk_store_close(&store);
+    test_folder_remove(folder);
+    stk_context_destroy(&context);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_refused_engine),
+        cmocka_unit_test(test_left_by_a_kill),
     };
 
     return cmocka_run_group_tests_name("file_engine", tests, NULL, NULL);

@@ -281,10 +281,10 @@ static void test_sweep(void **state)
 
     test_folder(folder);
     snprintf(path, sizeof path, "%s/a.ckpt", folder);
-    snprintf(left, sizeof left, "%s/" STK__DURABLE_TEMPORARY "1", folder);
-    snprintf(living, sizeof living, "%s/" STK__DURABLE_TEMPORARY "2", folder);
-    test_write(folder, STK__DURABLE_TEMPORARY "1", "half", 4);
-    test_write(folder, STK__DURABLE_TEMPORARY "2", "half", 4);
+    snprintf(left, sizeof left, "%s/" STK__TEMPORARY "1", folder);
+    snprintf(living, sizeof living, "%s/" STK__TEMPORARY "2", folder);
+    test_write(folder, STK__TEMPORARY "1", "half", 4);
+    test_write(folder, STK__TEMPORARY "2", "half", 4);
     int fd = open(living, O_RDONLY);
     assert_true(fd >= 0);
     assert_int_equal(flock(fd, LOCK_EX), 0);
