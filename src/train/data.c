@@ -227,3 +227,24 @@ stk_status stk__feed_next(stk_trainer *t, stk__feed *feed, stk_batch **out, stk_
         return status;
     }
 }
+
+stk_status stk__feed_compare(stk_trainer *t, stk_error *err)
+{
+    const stk_loader *loader = t->train.feeds[0].loader;
+    stk_error differs;
+    uint64_t serial;
+
+    stk_error_init(&differs);
+    stk_status status =
+        t->loop.total_done ? stk__state_check(loader, &t->loader_state, &serial, &differs) : STK_OK;
+    if (status == STK_OK)
+        return STK_OK;
+    if (status == STK_EMISMATCH && loader->options.on_state_mismatch == STK_MISMATCH_WARN) {
+        stk__log(t->ctx, STK_LOG_WARNING, "the epoch begins with other data: %s", differs.text);
+        return STK_OK;
+    }
+    return stk__fail_at(err, status, STK_STAGE_TRAIN, t->checkpoint_path, STK_NO_OFFSET,
+                        "the checkpoint '%.300s' stands at the beginning of an epoch: %.500s "
+                        "(on_state_mismatch: warn begins it as the loader is now)",
+                        t->checkpoint_path, differs.text);
+}

@@ -192,6 +192,9 @@ static stk_status epochs(stk_trainer *t, stk_error *err)
 {
     if (t->restarted)
         place_restored(t);
+    /* Within an epoch the loader itself is restored. */
+    if (t->restarted && !t->restarted_mid_epoch && !done(t))
+        STK_TRY(stk__feed_compare(t, err));
     while (!done(t)) {
         STK_TRY(epoch_start(t, err));
         stk__action(t, "", "run_training_epoch");

@@ -219,6 +219,9 @@ void stk__feeds_close(stk_trainer *t, stk_phase phase);
 stk__feeds *stk__feeds_of(stk_trainer *t, stk_phase phase);
 /* The next batch, looking at the stop flag ten times a second. STK_ECANCELED when it is set. */
 stk_status stk__feed_next(stk_trainer *t, stk__feed *feed, stk_batch **out, stk_error *err);
+/* At the beginning of an epoch, where no place has to be found: that the loader of training is as
+ * the checkpoint says, as far as on_state_mismatch wants it. */
+stk_status stk__feed_compare(stk_trainer *t, stk_error *err);
 
 /* ---- State (state.c, restore.c) -------------------------------------------------------------- */
 

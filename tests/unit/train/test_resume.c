@@ -251,6 +251,49 @@ static void what_is_refused(void **state)
     bench_close(&b);
 }
 
+/* At the beginning of an epoch no place has to be found, but other data are noticed all the same.
+ */
+static void other_data_at_an_epoch(void **state)
+{
+    bench b;
+    tiny m;
+    stk_trainer *t;
+    char path[700];
+
+    set_up(&b);
+    b.prepare = NULL;
+    b.options.val_check_interval = "1.0";
+    tiny_init(&m);
+    assert_ok(bench_fit(&b, &m, NULL, &t), &b.err);
+    snprintf(path, sizeof path, "%s", stk_trainer_best_model_path(t));
+    stk_trainer_destroy(&t);
+    b.options.max_epochs = 5;
+    b.options.enable_checkpointing = STK_SWITCH_FALSE;
+    const stk_loader_options as_it_was = b.loader;
+    for (int other = 0; other < 3; other++) {
+        static const char *const said[] = {"another on_error", "other transforms",
+                                           "global_batch_size"};
+        b.loader = as_it_was;
+        if (other == 0)
+            b.loader.on_error = STK_ON_ERROR_SKIP;
+        else if (other == 1)
+            b.loader.transforms = "to_float";
+        else
+            b.loader.batch_size = 5;
+        tiny_init(&m);
+        assert_fails(bench_fit(&b, &m, path, &t), STK_EMISMATCH, &b.err, said[other]);
+        assert_int_equal(m.train_steps, 0);
+        assert_non_null(strstr(b.err.text, path));
+        stk_trainer_destroy(&t);
+        b.loader.on_state_mismatch = STK_MISMATCH_WARN;
+        tiny_init(&m);
+        assert_ok(bench_fit(&b, &m, path, &t), &b.err);
+        assert_true(m.train_steps > 0);
+        stk_trainer_destroy(&t);
+    }
+    bench_close(&b);
+}
+
 static stk_status other_state(stk_module *module, uint32_t kinds, stk_state_visit *visit,
                               void *user, stk_error *err)
 {
@@ -297,7 +340,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stopped_at_every_step), cmocka_unit_test(from_every_checkpoint),
         cmocka_unit_test(from_within_a_window),  cmocka_unit_test(after_max_steps),
-        cmocka_unit_test(what_is_refused),       cmocka_unit_test(another_model),
+        cmocka_unit_test(what_is_refused),       cmocka_unit_test(other_data_at_an_epoch),
+        cmocka_unit_test(another_model),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
