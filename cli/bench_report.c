@@ -260,12 +260,12 @@ static void print_undecoded(FILE *out, size_t width, const struct bench_row *row
         }
 }
 
-/* A slow store that nobody asked slows nothing. */
+/* A slow store that nobody asked slows nothing; a rung of a ladder that ends that is its point. */
 static void print_unasked(FILE *out, size_t width, const struct bench_row *rows, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        if (good(&rows[i]) && !rows[i].setting->free_data && !rows[i].sum.figures.requests &&
-            strstr(rows[i].setting->dataset, "slow+")) {
+        if (good(&rows[i]) && !rows[i].setting->free_data && !rows[i].setting->rung &&
+            !rows[i].sum.figures.requests && strstr(rows[i].setting->dataset, "slow+")) {
             cli_paragraph(out, width, 0,
                           "The slow store was not asked while this was measured: all was read "
                           "before, when the dataset was opened, as gzip files are, ahead of the "

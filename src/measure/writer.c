@@ -50,7 +50,8 @@ static size_t whole_lines(const char *lines, size_t length, size_t limit)
 }
 
 /* One append for each piece of whole lines. The kernel orders appends to a file (and to a pipe, up
- * to PIPE_BUF). */
+ * to PIPE_BUF). What is left of one cut short follows at once: where the disk is full that says so.
+ */
 static void append(stk__writer *writer, const char *lines, size_t length)
 {
     while (length && atomic_load_explicit(&writer->failure, memory_order_relaxed) == 0) {
@@ -58,14 +59,13 @@ static void append(stk__writer *writer, const char *lines, size_t length)
         ssize_t n = write(writer->fd, lines, piece);
         if (n < 0 && errno == EINTR)
             continue;
-        if (n != (ssize_t)piece) {
-            /* A short append means that there was no room for the rest. */
+        if (n <= 0) {
             int none = 0, error = n < 0 ? errno : ENOSPC;
             atomic_compare_exchange_strong(&writer->failure, &none, error);
             return;
         }
-        lines += piece;
-        length -= piece;
+        lines += n;
+        length -= (size_t)n;
     }
 }
 
