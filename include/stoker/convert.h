@@ -101,7 +101,8 @@ STK_API const stk_converter *stk_conversion_converter(const stk_conversion *conv
  *
  * Thread: one caller. Blocks until the end. Errors: STK_EINVAL (an option or folder, named),
  * STK_EMISMATCH (the target was begun with other options), STK_EBUSY (somebody else writes there),
- * STK_ENOSPC, STK_EACCES, STK_ECANCELED, the failure of a source with on_error fail, ...
+ * STK_ENOSPC, STK_EACCES, STK_ECANCELED, the failure of a source with on_error fail,
+ * STK_EBADSAMPLES (with on_error skip: all pictures are broken), ...
  */
 STK_API STK_NODISCARD stk_status stk_conversion_run(stk_conversion *conversion,
                                                     const stk_convert_options *options,

@@ -233,6 +233,10 @@ static stk_status make_statement(stk__images_run *run, stk_error *err)
         STK_TRY(stk__images_source(run, worst, &store, key, err));
         stk__copy_tail(report->worst, sizeof report->worst, key);
     }
+    if (run->total && report->skipped == run->total)
+        return stk__fail(err, STK_EBADSAMPLES, STK_STAGE_CONVERT,
+                         "nothing was converted: all %llu pictures are broken; %.200s says why",
+                         (unsigned long long)run->total, report->errors_path);
     uint64_t known =
         report->copied + report->rewritten + report->encoded + report->repeated + report->skipped;
     if (known != run->total)
