@@ -84,6 +84,36 @@ void stk__aio_finish(stk__aio_list *list, stk_status status, int system_error);
 /* The status of an errno; never good nor an answer. */
 stk_status stk__aio_status(int system_error);
 
+/* Threads that call pread() for what is queued: an engine by itself, and what another falls back
+ * to.
+ */
+#define STK__AIO_MAX_WORKERS                                                                       \
+    16 /* beyond this, more threads in the kernel do not make a local disk faster */
+
+typedef struct stk__aio_pool {
+    pthread_mutex_t mutex;  /* guards all below up to the threads, and the `state` of reads */
+    pthread_cond_t work;    /* a read was queued, or the end */
+    pthread_cond_t earlier; /* the nearest deadline moved forward, or the end */
+    stk__aio_list queue;
+    uint64_t nearest_ns; /* what the keeper sleeps until; no waiting read has an earlier deadline */
+    bool stopping;
+    uint32_t num_workers;
+    stk__thread keeper, workers[STK__AIO_MAX_WORKERS];
+} stk__aio_pool;
+
+void stk__aio_pool_init(stk__aio_pool *pool);
+/* Start the keeper of deadlines and up to `workers` threads. On failure some may be running: join.
+ */
+stk_status stk__aio_pool_start(stk_context *ctx, stk__aio_pool *pool, uint32_t workers,
+                               stk_error *err);
+/* Read what is queued until the end: what a worker does. */
+void stk__aio_pool_work(void *pool);
+void stk__aio_pool_push_locked(stk__aio_pool *pool, stk__aio_read *read);
+/* From now on nothing is queued; what waits becomes `waiting`, to be ended with no lock held. */
+void stk__aio_pool_stop_locked(stk__aio_pool *pool, stk__aio_list *waiting);
+/* Join the threads, and take the pool down. */
+void stk__aio_pool_end(stk__aio_pool *pool);
+
 stk_status stk__aio_threads_create(stk_context *ctx, uint32_t depth, stk__aio **out,
                                    stk_error *err);
 /* STK_ENOTSUP where the kernel refuses io_uring, or is too old for what is used of it. */

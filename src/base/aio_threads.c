@@ -10,34 +10,23 @@
 
 #include "base/aio.h"
 
-#define MAX_WORKERS                                                                                \
-    16 /* beyond this, more threads in the kernel do not make a local disk faster                  \
-        */
-
 typedef struct threads_aio {
     stk__aio base;
-    pthread_mutex_t mutex;  /* guards all below up to the threads, and the `state` of reads */
-    pthread_cond_t work;    /* a read was queued, or the end */
-    pthread_cond_t earlier; /* the nearest deadline moved forward, or the end */
-    stk__aio_list queue;
-    uint64_t nearest_ns; /* what the keeper sleeps until; no waiting read has an earlier deadline */
-    bool stopping;
-    uint32_t num_workers;
-    stk__thread keeper, workers[MAX_WORKERS];
+    stk__aio_pool pool;
 } threads_aio;
 
 /* Between two calls of the kernel: whether the read has been told to stop. */
-static stk_status asked_to_stop(threads_aio *aio, stk__aio_read *read)
+static stk_status asked_to_stop(stk__aio_pool *pool, stk__aio_read *read)
 {
-    pthread_mutex_lock(&aio->mutex);
-    bool canceled = read->state == STK__AIO_STOP_CANCELED || aio->stopping;
-    pthread_mutex_unlock(&aio->mutex);
+    pthread_mutex_lock(&pool->mutex);
+    bool canceled = read->state == STK__AIO_STOP_CANCELED || pool->stopping;
+    pthread_mutex_unlock(&pool->mutex);
     if (canceled)
         return STK_ECANCELED;
     return read->deadline_ns && stk__now_ns() >= read->deadline_ns ? STK_ETIMEDOUT : STK_OK;
 }
 
-static stk_status read_all(threads_aio *aio, stk__aio_read *read, int *system_error)
+static stk_status read_all(stk__aio_pool *pool, stk__aio_read *read, int *system_error)
 {
     while (read->got < read->length) {
         uint64_t want = STK_MIN(read->length - read->got, STK__AIO_MAX_CALL);
@@ -52,120 +41,157 @@ static stk_status read_all(threads_aio *aio, stk__aio_read *read, int *system_er
         if (n > 0)
             read->got += (uint64_t)n;
         if (read->got < read->length)
-            STK_TRY(asked_to_stop(aio, read));
+            STK_TRY(asked_to_stop(pool, read));
     }
     return STK_OK;
 }
 
-static void work(void *argument)
+void stk__aio_pool_work(void *argument)
 {
-    threads_aio *aio = argument;
+    stk__aio_pool *pool = argument;
 
-    pthread_mutex_lock(&aio->mutex);
+    pthread_mutex_lock(&pool->mutex);
     for (;;) {
-        while (!aio->queue.head && !aio->stopping)
-            pthread_cond_wait(&aio->work, &aio->mutex);
-        stk__aio_read *read = aio->queue.head;
+        while (!pool->queue.head && !pool->stopping)
+            pthread_cond_wait(&pool->work, &pool->mutex);
+        stk__aio_read *read = pool->queue.head;
         if (!read)
             break;
-        stk__aio_unlink(&aio->queue, read);
+        stk__aio_unlink(&pool->queue, read);
         read->state = STK__AIO_RUNNING;
-        pthread_mutex_unlock(&aio->mutex);
+        pthread_mutex_unlock(&pool->mutex);
 
         int system_error = 0;
         stk_status status = STK_ETIMEDOUT;
         if (!read->deadline_ns || stk__now_ns() < read->deadline_ns)
-            status = read_all(aio, read, &system_error);
+            status = read_all(pool, read, &system_error);
 
-        pthread_mutex_lock(&aio->mutex);
+        pthread_mutex_lock(&pool->mutex);
         read->state = STK__AIO_IDLE;
-        pthread_mutex_unlock(&aio->mutex);
+        pthread_mutex_unlock(&pool->mutex);
         read->done(read, status, system_error);
-        pthread_mutex_lock(&aio->mutex);
+        pthread_mutex_lock(&pool->mutex);
     }
-    pthread_mutex_unlock(&aio->mutex);
+    pthread_mutex_unlock(&pool->mutex);
 }
 
 static void keep_deadlines(void *argument)
 {
-    threads_aio *aio = argument;
+    stk__aio_pool *pool = argument;
 
-    pthread_mutex_lock(&aio->mutex);
-    while (!aio->stopping) {
+    pthread_mutex_lock(&pool->mutex);
+    while (!pool->stopping) {
         stk__aio_list expired = {NULL, NULL};
-        if (aio->nearest_ns != UINT64_MAX)
-            aio->nearest_ns = stk__aio_expire(&aio->queue, stk__now_ns(), &expired);
+        if (pool->nearest_ns != UINT64_MAX)
+            pool->nearest_ns = stk__aio_expire(&pool->queue, stk__now_ns(), &expired);
         if (expired.head) {
-            pthread_mutex_unlock(&aio->mutex);
+            pthread_mutex_unlock(&pool->mutex);
             stk__aio_finish(&expired, STK_ETIMEDOUT, 0);
-            pthread_mutex_lock(&aio->mutex);
+            pthread_mutex_lock(&pool->mutex);
             continue;
         }
-        stk__cond_wait_until(&aio->earlier, &aio->mutex, aio->nearest_ns);
+        stk__cond_wait_until(&pool->earlier, &pool->mutex, pool->nearest_ns);
     }
-    pthread_mutex_unlock(&aio->mutex);
+    pthread_mutex_unlock(&pool->mutex);
 }
+
+void stk__aio_pool_init(stk__aio_pool *pool)
+{
+    pool->nearest_ns = UINT64_MAX;
+    pthread_mutex_init(&pool->mutex, NULL);
+    pthread_cond_init(&pool->work, NULL);
+    stk__cond_init(&pool->earlier);
+}
+
+stk_status stk__aio_pool_start(stk_context *ctx, stk__aio_pool *pool, uint32_t workers,
+                               stk_error *err)
+{
+    const uint32_t wanted = STK_MIN(workers, STK__AIO_MAX_WORKERS);
+    stk_status status =
+        stk__thread_start(ctx, &pool->keeper, "stk-io-time", keep_deadlines, pool, err);
+
+    while (status == STK_OK && pool->num_workers < wanted) {
+        status = stk__thread_start(ctx, &pool->workers[pool->num_workers], "stk-io",
+                                   stk__aio_pool_work, pool, err);
+        pool->num_workers += status == STK_OK;
+    }
+    return status;
+}
+
+void stk__aio_pool_push_locked(stk__aio_pool *pool, stk__aio_read *read)
+{
+    read->state = STK__AIO_QUEUED;
+    stk__aio_push(&pool->queue, read);
+    if (read->deadline_ns && read->deadline_ns < pool->nearest_ns) {
+        pool->nearest_ns = read->deadline_ns;
+        pthread_cond_signal(&pool->earlier);
+    }
+    pthread_cond_signal(&pool->work);
+}
+
+void stk__aio_pool_stop_locked(stk__aio_pool *pool, stk__aio_list *waiting)
+{
+    pool->stopping = true;
+    *waiting = pool->queue;
+    pool->queue = (stk__aio_list){NULL, NULL};
+    for (stk__aio_read *read = waiting->head; read; read = read->next)
+        read->state = STK__AIO_IDLE;
+    pthread_cond_broadcast(&pool->work);
+    pthread_cond_broadcast(&pool->earlier);
+}
+
+void stk__aio_pool_end(stk__aio_pool *pool)
+{
+    for (uint32_t i = 0; i < pool->num_workers; i++)
+        stk__thread_join(&pool->workers[i]);
+    stk__thread_join(&pool->keeper);
+    pthread_cond_destroy(&pool->earlier);
+    pthread_cond_destroy(&pool->work);
+    pthread_mutex_destroy(&pool->mutex);
+}
+
+/* ---- The engine ---- */
 
 static stk_status threads_submit(stk__aio *base, stk__aio_read *read)
 {
-    threads_aio *aio = (threads_aio *)base;
+    stk__aio_pool *pool = &((threads_aio *)base)->pool;
 
-    pthread_mutex_lock(&aio->mutex);
-    if (aio->stopping) {
-        pthread_mutex_unlock(&aio->mutex);
-        return STK_ECANCELED;
-    }
-    read->state = STK__AIO_QUEUED;
-    stk__aio_push(&aio->queue, read);
-    bool earlier = read->deadline_ns && read->deadline_ns < aio->nearest_ns;
-    if (earlier) {
-        aio->nearest_ns = read->deadline_ns;
-        pthread_cond_signal(&aio->earlier);
-    }
-    pthread_cond_signal(&aio->work);
-    pthread_mutex_unlock(&aio->mutex);
-    return STK_OK;
+    pthread_mutex_lock(&pool->mutex);
+    const bool stopping = pool->stopping;
+    if (!stopping)
+        stk__aio_pool_push_locked(pool, read);
+    pthread_mutex_unlock(&pool->mutex);
+    return stopping ? STK_ECANCELED : STK_OK;
 }
 
 static void threads_cancel(stk__aio *base, stk__aio_read *read)
 {
-    threads_aio *aio = (threads_aio *)base;
+    stk__aio_pool *pool = &((threads_aio *)base)->pool;
 
-    pthread_mutex_lock(&aio->mutex);
+    pthread_mutex_lock(&pool->mutex);
     bool waited = read->state == STK__AIO_QUEUED;
     if (waited) {
-        stk__aio_unlink(&aio->queue, read);
+        stk__aio_unlink(&pool->queue, read);
         read->state = STK__AIO_IDLE;
     } else if (read->state == STK__AIO_RUNNING) {
         read->state = STK__AIO_STOP_CANCELED;
     }
-    pthread_mutex_unlock(&aio->mutex);
+    pthread_mutex_unlock(&pool->mutex);
     if (waited)
         read->done(read, STK_ECANCELED, 0);
 }
 
 static void threads_destroy(stk__aio *base)
 {
-    threads_aio *aio = (threads_aio *)base;
-    stk_context *ctx = base->context;
+    stk__aio_pool *pool = &((threads_aio *)base)->pool;
+    stk__aio_list waiting;
 
-    pthread_mutex_lock(&aio->mutex);
-    aio->stopping = true;
-    stk__aio_list waiting = aio->queue;
-    aio->queue = (stk__aio_list){NULL, NULL};
-    for (stk__aio_read *read = waiting.head; read; read = read->next)
-        read->state = STK__AIO_IDLE;
-    pthread_cond_broadcast(&aio->work);
-    pthread_cond_broadcast(&aio->earlier);
-    pthread_mutex_unlock(&aio->mutex);
+    pthread_mutex_lock(&pool->mutex);
+    stk__aio_pool_stop_locked(pool, &waiting);
+    pthread_mutex_unlock(&pool->mutex);
     stk__aio_finish(&waiting, STK_ECANCELED, 0);
-    for (uint32_t i = 0; i < aio->num_workers; i++)
-        stk__thread_join(&aio->workers[i]);
-    stk__thread_join(&aio->keeper);
-    pthread_cond_destroy(&aio->earlier);
-    pthread_cond_destroy(&aio->work);
-    pthread_mutex_destroy(&aio->mutex);
-    stk__free(ctx, aio);
+    stk__aio_pool_end(pool);
+    stk__free(base->context, base);
 }
 
 static const stk__aio_ops threads_ops = {
@@ -178,7 +204,6 @@ static const stk__aio_ops threads_ops = {
 stk_status stk__aio_threads_create(stk_context *ctx, uint32_t depth, stk__aio **out, stk_error *err)
 {
     threads_aio *aio = stk__calloc(ctx, 1, sizeof *aio);
-    uint32_t wanted = STK_MIN(depth, MAX_WORKERS);
 
     *out = NULL;
     if (!aio)
@@ -186,16 +211,8 @@ stk_status stk__aio_threads_create(stk_context *ctx, uint32_t depth, stk__aio **
                          "no memory for the pool of reading threads");
     aio->base.ops = &threads_ops;
     aio->base.context = ctx;
-    aio->nearest_ns = UINT64_MAX;
-    pthread_mutex_init(&aio->mutex, NULL);
-    pthread_cond_init(&aio->work, NULL);
-    stk__cond_init(&aio->earlier);
-    stk_status status =
-        stk__thread_start(ctx, &aio->keeper, "stk-io-time", keep_deadlines, aio, err);
-    while (status == STK_OK && aio->num_workers < wanted) {
-        status = stk__thread_start(ctx, &aio->workers[aio->num_workers], "stk-io", work, aio, err);
-        aio->num_workers += status == STK_OK;
-    }
+    stk__aio_pool_init(&aio->pool);
+    stk_status status = stk__aio_pool_start(ctx, &aio->pool, depth, err);
     if (status != STK_OK) {
         threads_destroy(&aio->base);
         return status;

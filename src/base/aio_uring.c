@@ -4,7 +4,8 @@
  * the kernel, many in one call, and reaps what has completed. Others put reads into a queue and
  * wake it through an eventfd that the ring itself reads. So no read belongs to a thread that may
  * end (the kernel stops the reads of a thread that exits), submitting never copies pages or waits,
- * and the ring needs no lock.
+ * and the ring needs no lock. A ring that the kernel refuses for good is given up: the reaper
+ * becomes one of a pool of threads that read what is queued.
  */
 #include <errno.h>
 #include <liburing.h>
@@ -17,22 +18,23 @@
 #define LARGE_READ                                                                                 \
     (UINT64_C(1) << 20) /* copied by threads of the kernel instead of by the reaper */
 #define TROUBLE_PAUSE UINT64_C(1000000) /* ns between tries of a ring the kernel keeps refusing */
+#define TROUBLES      100               /* tries after which it is given up */
 
 typedef struct uring_aio {
     stk__aio base;
     uint32_t depth;
     int wake_fd;
-    pthread_mutex_t mutex; /* guards the next six, and the `state` and links of reads */
-    stk__aio_list queue, running;
+    stk__aio_pool pool;    /* its queue and mutex; its threads only once the ring is given up */
+    stk__aio_list running; /* these, too, are guarded by the pool's mutex, up to `canceling` */
     uint32_t num_running;
-    uint64_t nearest_ns; /* no read, waiting or running, has an earlier deadline */
-    bool asleep;         /* the reaper may be in the kernel and nobody has written wake_fd yet */
-    bool stopping,
-        canceling;      /* canceling: a running read has been told to stop and the kernel not yet */
+    bool broken;        /* the kernel refuses the ring for good: threads read what is queued */
+    bool asleep;        /* the reaper may be in the kernel and nobody has written wake_fd yet */
+    bool canceling;     /* a running read has been told to stop and the kernel not yet */
     stk__thread reaper; /* the rest is the reaper's own */
     struct io_uring ring;
     uint64_t wake_value; /* what the armed read of wake_fd writes */
     bool wake_armed;
+    uint32_t troubles; /* entries in a row that the kernel refused */
 } uring_aio;
 
 /* What ends during one turn of the reaper, to be told with no lock held. */
@@ -105,11 +107,11 @@ static bool prepare(uring_aio *aio, stk__aio_read *read)
 
 static void start_locked(uring_aio *aio)
 {
-    while (aio->queue.head && aio->num_running < aio->depth) {
-        stk__aio_read *read = aio->queue.head;
+    while (aio->pool.queue.head && aio->num_running < aio->depth) {
+        stk__aio_read *read = aio->pool.queue.head;
         if (!prepare(aio, read))
             return;
-        stk__aio_unlink(&aio->queue, read);
+        stk__aio_unlink(&aio->pool.queue, read);
         read->state = STK__AIO_RUNNING;
         stk__aio_push(&aio->running, read);
         aio->num_running++;
@@ -133,7 +135,7 @@ static void cancel_running_locked(uring_aio *aio)
 {
     aio->canceling = false;
     for (stk__aio_read *read = aio->running.head; read; read = read->next) {
-        if (aio->stopping && read->state == STK__AIO_RUNNING)
+        if (aio->pool.stopping && read->state == STK__AIO_RUNNING)
             read->state = STK__AIO_STOP_CANCELED;
         if (read->state != STK__AIO_RUNNING)
             ask_kernel_to_stop(aio, read);
@@ -144,19 +146,34 @@ static void expire_locked(uring_aio *aio, outcome *out)
 {
     uint64_t now = stk__now_ns();
 
-    if (now < aio->nearest_ns)
+    if (now < aio->pool.nearest_ns)
         return;
-    aio->nearest_ns = stk__aio_expire(&aio->queue, now, &out->timed_out);
+    aio->pool.nearest_ns = stk__aio_expire(&aio->pool.queue, now, &out->timed_out);
     for (stk__aio_read *read = aio->running.head; read; read = read->next) {
         if (!read->deadline_ns || read->state != STK__AIO_RUNNING)
             continue;
         if (read->deadline_ns > now) {
-            aio->nearest_ns = STK_MIN(aio->nearest_ns, read->deadline_ns);
+            aio->pool.nearest_ns = STK_MIN(aio->pool.nearest_ns, read->deadline_ns);
             continue;
         }
         read->state = STK__AIO_STOP_TIMEDOUT;
         ask_kernel_to_stop(aio, read);
     }
+}
+
+/* Let threads read the rest of a read that the kernel does not have, or end it if it was told to
+ * stop. */
+static void hand_on_locked(uring_aio *aio, stk__aio_read *read, outcome *out)
+{
+    if (aio->pool.stopping && read->state == STK__AIO_RUNNING)
+        read->state = STK__AIO_STOP_CANCELED;
+    if (read->state != STK__AIO_RUNNING) {
+        end_stopped_locked(aio, read, out);
+        return;
+    }
+    stk__aio_unlink(&aio->running, read);
+    aio->num_running--;
+    stk__aio_pool_push_locked(&aio->pool, read);
 }
 
 static void complete_locked(uring_aio *aio, stk__aio_read *read, int result, outcome *out)
@@ -170,8 +187,8 @@ static void complete_locked(uring_aio *aio, stk__aio_read *read, int result, out
     } else if (result == 0) {
         end_locked(aio, read, &out->truncated);
     } else if (result > 0 || again) {
-        if (read->state != STK__AIO_RUNNING) {
-            end_stopped_locked(aio, read, out);
+        if (read->state != STK__AIO_RUNNING || aio->broken) {
+            hand_on_locked(aio, read, out);
             return;
         }
         /* A read that nobody told to stop was interrupted, or found the kernel short of something:
@@ -228,8 +245,55 @@ static void enter(uring_aio *aio, uint64_t until_ns)
     }
     int result = io_uring_submit_and_wait_timeout(&aio->ring, &cqe, 1,
                                                   until_ns == UINT64_MAX ? NULL : &limit, NULL);
-    if (result < 0 && result != -EINTR && result != -ETIME && result != -EBUSY)
+    const bool trouble = result < 0 && result != -EINTR && result != -ETIME && result != -EBUSY;
+    aio->troubles = trouble ? aio->troubles + 1 : 0;
+    if (trouble && aio->troubles == TROUBLES)
+        stk__log(aio->base.context, STK_LOG_WARNING,
+                 "io_uring is refused by the kernel from now on (%s): reading with threads",
+                 strerrordesc_np(-result));
+    if (trouble)
         stk__sleep_until(stk__now_ns() + TROUBLE_PAUSE, NULL);
+}
+
+/* Take back the reads that lie in the ring and that the kernel has not taken. */
+static void take_back_locked(uring_aio *aio, outcome *out)
+{
+    const struct io_uring_sq *sq = &aio->ring.sq;
+
+    for (unsigned at = io_uring_smp_load_acquire(sq->khead); at != sq->sqe_tail; at++) {
+        const struct io_uring_sqe *sqe = &sq->sqes[at & sq->ring_mask];
+        stk__aio_read *read = (stk__aio_read *)(uintptr_t)sqe->user_data; /* NULL: a cancel */
+        if (read && sqe->user_data != (uintptr_t)&aio->wake_value)
+            hand_on_locked(aio, read, out);
+    }
+}
+
+/*
+ * The ring is given up. What the kernel has taken it still ends, and its buffers are the kernel's
+ * until then: the ring's memory tells without a call. All else is read by threads, by this one
+ * alone where no other can be started.
+ */
+static void go_on_with_threads(uring_aio *aio, outcome *out)
+{
+    pthread_mutex_lock(&aio->pool.mutex);
+    aio->broken = true;
+    take_back_locked(aio, out);
+    pthread_mutex_unlock(&aio->pool.mutex);
+    stk_status status = stk__aio_pool_start(aio->base.context, &aio->pool, aio->depth - 1, NULL);
+    if (status != STK_OK)
+        stk__log(aio->base.context, STK_LOG_WARNING, "%u threads could be started for reading",
+                 (unsigned)aio->pool.num_workers + 1);
+    for (;;) {
+        pthread_mutex_lock(&aio->pool.mutex);
+        reap_locked(aio, out);
+        const bool all = aio->num_running == 0;
+        pthread_mutex_unlock(&aio->pool.mutex);
+        deliver(out);
+        if (all)
+            break;
+        stk__sleep_until(stk__now_ns() + TROUBLE_PAUSE, NULL);
+    }
+    stk__aio_pool_work(&aio->pool);
 }
 
 static void reap(void *argument)
@@ -237,21 +301,23 @@ static void reap(void *argument)
     uring_aio *aio = argument;
     outcome out = {0};
 
-    pthread_mutex_lock(&aio->mutex);
-    for (;;) {
+    pthread_mutex_lock(&aio->pool.mutex);
+    while (aio->troubles < TROUBLES) {
         expire_locked(aio, &out);
         start_locked(aio);
         if (aio->canceling)
             cancel_running_locked(aio);
         if (!any(&out)) {
-            if (aio->stopping && aio->num_running == 0)
-                break;
+            if (aio->pool.stopping && aio->num_running == 0) {
+                pthread_mutex_unlock(&aio->pool.mutex);
+                return;
+            }
             arm_wake(aio);
             aio->asleep = true;
-            uint64_t until = aio->nearest_ns;
-            pthread_mutex_unlock(&aio->mutex);
+            uint64_t until = aio->pool.nearest_ns;
+            pthread_mutex_unlock(&aio->pool.mutex);
             enter(aio, until);
-            pthread_mutex_lock(&aio->mutex);
+            pthread_mutex_lock(&aio->pool.mutex);
             aio->asleep = false;
             reap_locked(aio, &out);
         }
@@ -259,33 +325,31 @@ static void reap(void *argument)
             /* The kernel gets its next reads before anybody is told, so that it never idles
              * meanwhile. */
             start_locked(aio);
-            pthread_mutex_unlock(&aio->mutex);
+            pthread_mutex_unlock(&aio->pool.mutex);
             if (io_uring_sq_ready(&aio->ring))
                 io_uring_submit(&aio->ring);
             deliver(&out);
-            pthread_mutex_lock(&aio->mutex);
+            pthread_mutex_lock(&aio->pool.mutex);
         }
     }
-    pthread_mutex_unlock(&aio->mutex);
+    pthread_mutex_unlock(&aio->pool.mutex);
+    go_on_with_threads(aio, &out);
 }
 
 static stk_status uring_submit(stk__aio *base, stk__aio_read *read)
 {
     uring_aio *aio = (uring_aio *)base;
 
-    pthread_mutex_lock(&aio->mutex);
-    if (aio->stopping) {
-        pthread_mutex_unlock(&aio->mutex);
+    pthread_mutex_lock(&aio->pool.mutex);
+    if (aio->pool.stopping) {
+        pthread_mutex_unlock(&aio->pool.mutex);
         return STK_ECANCELED;
     }
-    read->state = STK__AIO_QUEUED;
-    stk__aio_push(&aio->queue, read);
-    bool earlier = read->deadline_ns && read->deadline_ns < aio->nearest_ns;
-    if (earlier)
-        aio->nearest_ns = read->deadline_ns;
+    const bool earlier = read->deadline_ns && read->deadline_ns < aio->pool.nearest_ns;
+    stk__aio_pool_push_locked(&aio->pool, read);
     if (earlier || aio->num_running < aio->depth)
         wake_locked(aio);
-    pthread_mutex_unlock(&aio->mutex);
+    pthread_mutex_unlock(&aio->pool.mutex);
     return STK_OK;
 }
 
@@ -293,17 +357,17 @@ static void uring_cancel(stk__aio *base, stk__aio_read *read)
 {
     uring_aio *aio = (uring_aio *)base;
 
-    pthread_mutex_lock(&aio->mutex);
+    pthread_mutex_lock(&aio->pool.mutex);
     bool waited = read->state == STK__AIO_QUEUED;
     if (waited) {
-        stk__aio_unlink(&aio->queue, read);
+        stk__aio_unlink(&aio->pool.queue, read);
         read->state = STK__AIO_IDLE;
     } else if (read->state == STK__AIO_RUNNING) {
         read->state = STK__AIO_STOP_CANCELED;
         aio->canceling = true;
         wake_locked(aio);
     }
-    pthread_mutex_unlock(&aio->mutex);
+    pthread_mutex_unlock(&aio->pool.mutex);
     if (waited)
         read->done(read, STK_ECANCELED, 0);
 }
@@ -312,22 +376,20 @@ static void release(uring_aio *aio)
 {
     if (aio->wake_fd >= 0)
         close(aio->wake_fd);
-    pthread_mutex_destroy(&aio->mutex);
+    stk__aio_pool_end(&aio->pool);
     stk__free(aio->base.context, aio);
 }
 
 static void uring_destroy(stk__aio *base)
 {
     uring_aio *aio = (uring_aio *)base;
+    stk__aio_list waiting;
 
-    pthread_mutex_lock(&aio->mutex);
-    aio->stopping = aio->canceling = true;
-    stk__aio_list waiting = aio->queue;
-    aio->queue = (stk__aio_list){NULL, NULL};
-    for (stk__aio_read *read = waiting.head; read; read = read->next)
-        read->state = STK__AIO_IDLE;
+    pthread_mutex_lock(&aio->pool.mutex);
+    aio->canceling = true;
+    stk__aio_pool_stop_locked(&aio->pool, &waiting);
     wake_locked(aio);
-    pthread_mutex_unlock(&aio->mutex);
+    pthread_mutex_unlock(&aio->pool.mutex);
     stk__aio_finish(&waiting, STK_ECANCELED, 0);
     stk__thread_join(&aio->reaper);
     io_uring_queue_exit(&aio->ring);
@@ -368,8 +430,7 @@ stk_status stk__aio_uring_create(stk_context *ctx, uint32_t depth, stk__aio **ou
     aio->base.ops = &uring_ops;
     aio->base.context = ctx;
     aio->depth = depth;
-    aio->nearest_ns = UINT64_MAX;
-    pthread_mutex_init(&aio->mutex, NULL);
+    stk__aio_pool_init(&aio->pool);
     aio->wake_fd = eventfd(0, EFD_CLOEXEC);
     int error = aio->wake_fd < 0 ? -errno : set_up(aio);
     if (error) {

@@ -1,133 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One set of tests over both engines of asynchronous reads. */
-#include "support/support.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <pthread.h>
-#include <semaphore.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include "base/aio.h"
-
-#define FILE_SIZE 1000003u
-
-typedef struct fixture {
-    stk_io_engine engine;
-    stk_context *context;
-    char folder[256];
-    int fd;
-    unsigned char *bytes;
-} fixture;
-
-typedef struct job {
-    stk__aio_read read;
-    unsigned char *data;
-    sem_t *ended; /* posted by done() */
-    sem_t *hold;  /* done() waits for it (a test's way of stopping a worker) */
-    atomic_int calls;
-    stk_status status;
-    int error;
-    atomic_uint *sequence;
-    unsigned place; /* when it ended, counted by `sequence` */
-} job;
-
-static void on_done(stk__aio_read *read, stk_status status, int error)
-{
-    job *j = (job *)read;
-
-    j->status = status;
-    j->error = error;
-    if (j->sequence)
-        j->place = atomic_fetch_add(j->sequence, 1);
-    atomic_fetch_add(&j->calls, 1);
-    sem_t *ended = j->ended;
-    sem_t *hold = j->hold;
-    sem_post(ended);
-    if (hold)
-        while (sem_wait(hold) != 0)
-            ;
-}
-
-static void fill(job *j, int fd, uint64_t offset, uint64_t length, sem_t *ended)
-{
-    memset(j, 0, sizeof *j);
-    j->data = malloc(length ? length : 1);
-    assert_non_null(j->data);
-    j->read = (stk__aio_read){
-        .fd = fd, .data = j->data, .offset = offset, .length = length, .done = on_done};
-    j->ended = ended;
-}
-
-static void wait_for(sem_t *ended, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        while (sem_wait(ended) != 0)
-            assert_int_equal(errno, EINTR);
-}
-
-static int set_up(void **state, stk_io_engine engine)
-{
-    fixture *f = calloc(1, sizeof *f);
-    uint64_t seed = 7;
-
-    f->engine = engine;
-    f->context = test_context();
-    test_folder(f->folder);
-    f->bytes = malloc(FILE_SIZE);
-    for (size_t i = 0; i < FILE_SIZE; i++)
-        f->bytes[i] = (unsigned char)test_random(&seed);
-    test_write(f->folder, "data", f->bytes, FILE_SIZE);
-    char path[300];
-    snprintf(path, sizeof path, "%s/data", f->folder);
-    f->fd = open(path, O_RDONLY | O_CLOEXEC);
-    assert_true(f->fd >= 0);
-    *state = f;
-    return 0;
-}
-
-static int set_up_threads(void **state)
-{
-    return set_up(state, STK_IO_THREADS);
-}
-
-static int set_up_uring(void **state)
-{
-    return set_up(state, STK_IO_URING);
-}
-
-static int tear_down(void **state)
-{
-    fixture *f = *state;
-
-    close(f->fd);
-    test_folder_remove(f->folder);
-    stk_context_destroy(&f->context);
-    free(f->bytes);
-    free(f);
-    return 0;
-}
-
-/* The engine of the fixture; skips the test where the kernel refuses io_uring. */
-static stk__aio *engine_of(fixture *f, uint32_t depth)
-{
-    stk__aio *aio = NULL;
-    stk_error err;
-    stk_status status = stk__aio_create(f->context, f->engine, depth, &aio, &err);
-
-    if (f->engine == STK_IO_URING && status == STK_ENOTSUP) {
-        print_message("skipped: %s\n", err.text);
-        skip();
-    }
-    assert_ok(status, &err);
-    assert_int_equal(stk__aio_engine(aio), f->engine);
-    return aio;
-}
+#include "aio_fixture.h"
 
 static void test_random_reads(void **state)
 {
@@ -489,49 +364,6 @@ static void test_bad_arguments(void **state)
     stk__aio_destroy(NULL);
 }
 
-/* In a child whose io_uring_setup() is refused, as container runtimes do. Exit code 0: all as it
- * should be. */
-static int child_without_uring(int *step)
-{
-    stk_context *context = NULL;
-    stk__aio *aio = NULL;
-    stk_error err;
-
-    if (!test_deny_call(SYS_io_uring_setup, EPERM))
-        return 77;
-    *step = 1;
-    if (stk_context_create(NULL, &context, &err) != STK_OK)
-        return 1;
-    *step = 2;
-    if (stk__aio_create(context, STK_IO_URING, 4, &aio, &err) != STK_ENOTSUP || aio)
-        return 2;
-    if (stk__aio_create(context, STK_IO_AUTO, 4, &aio, &err) != STK_OK)
-        return 3;
-    if (stk__aio_engine(aio) != STK_IO_THREADS)
-        return 4;
-    stk__aio_destroy(&aio);
-    stk_context_destroy(&context);
-    return 0;
-}
-
-static void test_refused_uring_falls_back(void **state)
-{
-    int step = 0, status = 0;
-
-    (void)state;
-    pid_t pid = fork();
-    assert_true(pid >= 0);
-    if (pid == 0)
-        _exit(child_without_uring(&step));
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_true(WIFEXITED(status));
-    if (WEXITSTATUS(status) == 77) {
-        print_message("skipped: no seccomp filters here\n");
-        skip();
-    }
-    assert_int_equal(WEXITSTATUS(status), 0);
-}
-
 /* A child of the process that made the engine gives it up without waiting for threads it does not
  * have. */
 static void test_destroy_after_fork(void **state)
@@ -573,7 +405,6 @@ int main(void)
         BOTH(test_submit_from_done),
         BOTH(test_bad_arguments),
         BOTH(test_destroy_after_fork),
-        cmocka_unit_test(test_refused_uring_falls_back),
     };
 
     return cmocka_run_group_tests_name("aio", tests, NULL, NULL);
