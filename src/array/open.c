@@ -194,6 +194,8 @@ stk_status stk_array_open(stk_context *context, const char *url, const stk_array
         status = open_in(context, &store, key, rest, &o, out, err);
     if (status == STK_OK) /* the texts are the caller's */
         (*out)->options.dtype = (*out)->options.shape = NULL;
+    else
+        stk__option_unknown_nearer(&option_table, err);
     stk_store_close(&store);
     stk__free(context, texts);
     stk__free(context, rest);

@@ -125,6 +125,9 @@ static void as_flag(char name[STK_OPTION_NAME])
             *p = '-';
 }
 
+#define UNKNOWN "unknown option '"
+#define MEANT   "'; did you mean '"
+
 stk_status stk__option_unknown(const stk_option_table *table, const char *name, stk_error *err)
 {
     bool flag = strncmp(name, "--", 2) == 0;
@@ -139,11 +142,34 @@ stk_status stk__option_unknown(const stk_option_table *table, const char *name, 
     stk__option_show(shown, name);
     if (*nearest.found)
         return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, name, STK_NO_OFFSET,
-                            "%s%sunknown option '%s'; did you mean '%s'?", table->name,
-                            *table->name ? ": " : "", shown, nearest.found);
+                            "%s%s" UNKNOWN "%s" MEANT "%s'?", table->name, *table->name ? ": " : "",
+                            shown, nearest.found);
     return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, name, STK_NO_OFFSET,
-                        "%s%sunknown option '%s', and none is like it", table->name,
+                        "%s%s" UNKNOWN "%s', and none is like it", table->name,
                         *table->name ? ": " : "", shown);
+}
+
+void stk__option_unknown_nearer(const stk_option_table *table, stk_error *err)
+{
+    char name[STK_ERROR_KEY], meant[STK_OPTION_NAME] = "";
+    stk__nearest nearest;
+
+    if (!table || !err || err->status != STK_EINVAL || err->stage != STK_STAGE_OPTIONS ||
+        !strstr(err->text, UNKNOWN))
+        return;
+    const char *told = strstr(err->text, MEANT);
+    if (told)
+        snprintf(meant, sizeof meant, "%.*s", (int)strcspn(told + strlen(MEANT), "'"),
+                 told + strlen(MEANT));
+    snprintf(name, sizeof name, "%s", err->key);
+    stk__nearest_init(&nearest, name);
+    if (*meant)
+        stk__nearest_offer(&nearest, meant);
+    size_t before = nearest.distance;
+    for (size_t i = 0; i < table->count; i++)
+        stk__nearest_offer(&nearest, table->options[i].name);
+    if (nearest.distance < before)
+        (void)stk__option_unknown(table, name, err);
 }
 
 static void offer_choices(const stk_option *option, stk__nearest *nearest)

@@ -45,6 +45,10 @@ void stk__nearest_offer(stk__nearest *nearest, const char *name);
 /* Fail for a name that the table does not have, with the nearest that it has. STK_EINVAL. */
 stk_status stk__option_unknown(const stk_option_table *table, const char *name, stk_error *err);
 
+/* Where an error is of a name that a table behind this one does not have, and this one has a nearer
+ * name than that table: name it. Other errors, and NULL, stay as they are. */
+void stk__option_unknown_nearer(const stk_option_table *table, stk_error *err);
+
 /*
  * A table must be sound, or every use of it fails: unique snake_case names, members within the
  * struct, defaults that the parser accepts, choices where they belong, a doc. Checked by the tests,

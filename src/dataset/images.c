@@ -209,6 +209,8 @@ static stk_status open_folder(images *d, const char *url, const images_options *
     STK_TRY(pairs ? open_masks(d, o, err) : number_classes(d, url, o->allow_empty, err));
     if (d->files.num_files == d->first)
         return no_pictures(d, url, err);
+    if (!pairs)
+        stk__images_remark_splits(d->base.context, url, d->class_names, d->num_classes);
     return STK_OK;
 }
 

@@ -156,6 +156,10 @@ stk_status stk__images_parse_list(stk_context *ctx, const char *name, char *data
                                   uint64_t **lines, bool *absolute, stk_error *err);
 void stk__images_release_labels(stk_context *ctx, stk__images_labels *labels);
 
+/* Remark class folders that are the splits of a dataset (images_table.c). */
+void stk__images_remark_splits(stk_context *ctx, const char *url, const char *const *classes,
+                               uint32_t count);
+
 /* ---- Pairs (images_pairs.c) ------------------------------------------------------------------ */
 
 /* For each picture the number of the mask of the same path without its extension. */

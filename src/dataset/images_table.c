@@ -132,3 +132,27 @@ void stk__images_crew(stk_context *ctx, uint32_t threads, void (*work)(void *), 
     pthread_cond_destroy(&c.ended);
     pthread_mutex_destroy(&c.mutex);
 }
+
+void stk__images_remark_splits(stk_context *ctx, const char *url, const char *const *classes,
+                               uint32_t count)
+{
+    static const char *const splits[] = {"train", "val", "test", "valid", "validation", "training"};
+    const char *train = NULL;
+
+    if (count < 2)
+        return;
+    for (uint32_t c = 0; c < count; c++) {
+        size_t k = 0;
+        while (k < STK_COUNT(splits) && strcmp(classes[c], splits[k]) != 0)
+            k++;
+        if (k == STK_COUNT(splits))
+            return;
+        if (strncmp(splits[k], "train", 5) == 0)
+            train = splits[k];
+    }
+    if (train)
+        stk__log(ctx, STK_LOG_WARNING,
+                 "images: the %u class folders of %.*s are splits, one of them '%s'; did you mean "
+                 "%.*s/%s?",
+                 count, (int)strcspn(url, "?"), url, train, (int)strcspn(url, "?"), url, train);
+}

@@ -230,6 +230,8 @@ static stk_status open_kind(stk_context *ctx, const stk_dataset_ops *kind, const
     release_taken(ctx, &t);
     if (status == STK_OK)
         *out = dataset;
+    else
+        stk__option_unknown_nearer(kind->options, err);
     return status;
 }
 
@@ -262,6 +264,7 @@ stk_status stk_dataset_open(stk_context *context, const char *spec, stk_dataset 
         *out = dataset;
     } else {
         stk_dataset_close(&dataset);
+        stk__option_unknown_nearer(&stk__select_table, err);
     }
     release_taken(context, &general);
     return status;

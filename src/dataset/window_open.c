@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/options.h"
 #include "dataset/window.h"
 
 #define AT(member) offsetof(stk__window_options, member)
@@ -226,6 +227,8 @@ static stk_status open_variables(stk__window *w, const char *url, const char *va
         status = open_group(w, rest, variables, o, err);
     else if (status == STK_OK)
         status = open_either(w, rest, o, err);
+    if (status != STK_OK)
+        stk__option_unknown_nearer(stk_array_option_table(), err);
     stk__free(ctx, texts);
     stk__free(ctx, rest);
     return status;

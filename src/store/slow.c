@@ -7,6 +7,7 @@
  * bandwidth is one link that all share, reserved in the order of submission. What each read draws
  * is a function of the seed and of the number of reads before it.
  */
+#include "base/options.h"
 #include "store/slow.h"
 #include "store/url.h"
 
@@ -521,6 +522,8 @@ static stk_status open_inner(stk_context *ctx, const char *text, stk__slow_optio
         status = stk__spec_take(ctx, rest, &stk__slow_option_table, options, &texts, err);
     if (status == STK_OK)
         status = stk__store_open_url(ctx, rest, out, err);
+    if (status != STK_OK)
+        stk__option_unknown_nearer(&stk__slow_option_table, err);
     stk__free(ctx, texts);
     stk__free(ctx, rest);
     return status;

@@ -18,19 +18,32 @@ typedef struct run {
     const char *reason;      /* of a failure; NULL: that of the status */
 } run;
 
+/* What the plan of the declared size could not see. */
+static const char *misfit(const stk__step *step)
+{
+    return step->ops == &stk__transform_random_crop
+               ? "random_crop: its size is larger than this picture with its padding: give padding "
+                 "or a smaller size, or put resize before it"
+               : "a transform does not take a picture of this size: put resize or center_crop "
+                 "before it";
+}
+
 /* Plan step `step` of this sample. */
-static stk_status plan_step(const run *r, const stk__step *step, stk_plan *plan)
+static stk_status plan_step(run *r, const stk__step *step, stk_plan *plan)
 {
     uint32_t words[STK__MAX_DRAWS], num_draws = step->ops->num_draws;
 
-    if (!num_draws) {
-        if (!r->declared)
-            return step->ops->plan(step->transform, &r->header, NULL, plan, NULL);
+    if (!num_draws && r->declared) {
         *plan = step->plan;
         return STK_OK;
     }
-    stk__draw(r->seed, (uint32_t)r->epoch, r->position, step->purpose, words, num_draws);
-    return step->ops->plan(step->transform, &r->header, words, plan, NULL);
+    if (num_draws)
+        stk__draw(r->seed, (uint32_t)r->epoch, r->position, step->purpose, words, num_draws);
+    stk_status status =
+        step->ops->plan(step->transform, &r->header, num_draws ? words : NULL, plan, NULL);
+    if (status != STK_OK)
+        r->reason = misfit(step);
+    return status;
 }
 
 static stk_status run_fused(run *r, const stk__group *group, const void *src, void *dst)
@@ -123,7 +136,8 @@ static stk_status run_single(run *r, const stk__group *group, const void *src, v
     return STK_OK;
 }
 
-/* A step that was made, and refuses the picture of this sample: it is the sample that does not suit.
+/* A step that was made, and refuses the picture of this sample: it is the sample that does not
+ * suit.
  */
 static stk_status of_sample(stk_status status)
 {

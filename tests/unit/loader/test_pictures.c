@@ -292,7 +292,7 @@ static void work_is_limited(void **state)
 
     (void)state;
     test_folder(folder);
-    char *good = read_golden("base_420.jpg", &size); /* 67 x 53 */
+    unsigned char *good = read_golden("base_420.jpg", &size); /* 67 x 53 */
     test_write(folder, "a/good.jpg", good, size);
     free(good);
     stk_dataset *dataset = open_tree(ctx, folder);
@@ -311,6 +311,38 @@ static void work_is_limited(void **state)
         stk_batch_release(&batch);
         stk_loader_destroy(&loader);
     }
+    stk_dataset_close(&dataset);
+    test_folder_remove(folder);
+    stk_context_destroy(&ctx);
+}
+
+/* Of a picture that a transform does not take, the reason and the remedy. */
+static void crops_fit(void **state)
+{
+    stk_context *ctx = test_context();
+    stk_loader *loader = NULL;
+    stk_batch *batch = NULL;
+    char folder[256];
+    stk_error err;
+
+    (void)state;
+    test_folder(folder);
+    plant(folder);
+    stk_dataset *dataset = open_tree(ctx, folder);
+    stk_loader_options o = picture_options();
+    o.transforms = "random_crop(4000)";
+    o.shuffle = STK_SHUFFLE_NONE;
+    o.batch_size = 1;
+    assert_ok(stk_loader_create(dataset, &o, &loader, &err), &err);
+    bool told = false;
+    for (int i = 0; i < 9; i++) {
+        stk_status status = stk_loader_next(loader, -1, &batch, &err);
+        assert_int_not_equal(status, STK_OK);
+        told = told || (strstr(err.text, "random_crop: its size is larger") &&
+                        strstr(err.text, "padding") && strstr(err.text, "resize"));
+    }
+    assert_true(told);
+    stk_loader_destroy(&loader);
     stk_dataset_close(&dataset);
     test_folder_remove(folder);
     stk_context_destroy(&ctx);
@@ -394,6 +426,7 @@ int main(void)
         cmocka_unit_test(floats_are_those_of_the_bytes),
         cmocka_unit_test(bad_pictures_are_named),
         cmocka_unit_test(work_is_limited),
+        cmocka_unit_test(crops_fit),
         cmocka_unit_test(sizes_must_become_one),
         cmocka_unit_test(the_budget_bounds_decoding),
     };
