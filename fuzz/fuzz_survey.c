@@ -73,6 +73,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     if (read_text(data, size, &survey)) {
         check(&survey);
+        FUZZ_CHECK(size > 4 && memcmp(data + size - 4, "end\n", 4) == 0);
         char *text = write_text(&survey, &length);
         FUZZ_CHECK(read_text(text, length, &again));
         char *same = write_text(&again, &other);

@@ -196,7 +196,7 @@ def main():
     parser.add_argument("--room")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("names", nargs="*")
-    arguments = parser.parse_args()
+    arguments = parser.parse_intermixed_args()
     root = arguments.root.resolve()
     problems = []
     every = mutants.check(root, lambda path, line, text: problems.append(f"{path}:{line}: {text}"))

@@ -193,9 +193,10 @@ static stk_status epochs(stk_trainer *t, stk_error *err)
     if (t->restarted)
         place_restored(t);
     /* Within an epoch the loader itself is restored. */
-    if (t->restarted && !t->restarted_mid_epoch && !done(t))
-        STK_TRY(stk__feed_compare(t, err));
-    while (!done(t)) {
+    bool between = t->restarted && !t->restarted_mid_epoch;
+    for (; !done(t); between = false) {
+        if (between)
+            STK_TRY(stk__feed_compare(t, err));
         STK_TRY(epoch_start(t, err));
         stk__action(t, "", "run_training_epoch");
         stk_status status = stk__epoch_run(t, err);
