@@ -141,15 +141,17 @@ static char *temporary_name(stk_context *ctx, const char *folder)
     return stk__format(ctx, "%s/%s", folder, name);
 }
 
-/* fsync() of a folder; some file systems have none for folders and keep them safe by themselves. */
-static stk_status sync_folder(const stk__file_calls *calls, const char *folder, stk_error *err)
+stk_status stk__durable_sync_folder(const stk__file_calls *calls, const char *folder,
+                                    stk_error *err)
 {
+    calls = calls ? calls : &stk__file_calls_system;
     int fd = calls->open(calls->user, folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
 
     if (fd < 0)
         return stk__durable_fail(err, "open the folder", folder, errno);
     int error = calls->fsync(calls->user, fd) < 0 ? errno : 0;
     calls->close(calls->user, fd);
+    /* Some file systems have none for folders and keep them safe by themselves. */
     if (error && error != EINVAL && error != EOPNOTSUPP)
         return stk__durable_fail(err, "make durable the folder", folder, error);
     return STK_OK;
@@ -172,7 +174,7 @@ static stk_status make_one(stk_context *ctx, const stk__file_calls *calls, const
     char *parent = stk__durable_folder_of(ctx, path);
     if (!parent)
         return no_memory(err, path);
-    stk_status status = sync_folder(calls, parent, err);
+    stk_status status = stk__durable_sync_folder(calls, parent, err);
     stk__free(ctx, parent);
     return status;
 }
@@ -317,7 +319,7 @@ static stk_status make_durable(stk__durable *file, stk_error *err)
                                  errno);
     stk__free(file->ctx, file->temporary);
     file->temporary = NULL;
-    return sync_folder(calls, file->folder, err);
+    return stk__durable_sync_folder(calls, file->folder, err);
 }
 
 stk_status stk__durable_commit(stk__durable **file, stk_error *err)
@@ -405,7 +407,7 @@ stk_status stk__durable_link(stk_context *ctx, const stk__file_calls *calls, con
     if (status == STK_OK) {
         switch (error) {
         case 0:
-            status = sync_folder(calls, folder, err);
+            status = stk__durable_sync_folder(calls, folder, err);
             break;
         case EPERM:
         case EXDEV:

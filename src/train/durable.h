@@ -40,6 +40,9 @@ void stk__durable_abandon(stk__durable **file);
 /* Make a folder and those above it, durably. */
 stk_status stk__durable_folder(stk_context *ctx, const stk__file_calls *calls, const char *path,
                                stk_error *err);
+/* fsync() of a folder: names made in it since are safe. */
+stk_status stk__durable_sync_folder(const stk__file_calls *calls, const char *folder,
+                                    stk_error *err);
 /* Have `name` be another name of the file `path`, atomically and durably. */
 stk_status stk__durable_link(stk_context *ctx, const stk__file_calls *calls, const char *path,
                              const char *name, stk_error *err);

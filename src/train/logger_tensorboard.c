@@ -96,6 +96,7 @@ static stk_status create_file(board_logger *board, stk_error *err)
         if (board->fd < 0 && (errno != EEXIST || i == NAME_TRIES))
             return stk__durable_fail(err, "write", board->path, errno);
     }
+    STK_TRY(stk__durable_sync_folder(NULL, board->run.log_dir, err));
     board->message.length = 0;
     if (!stk__event_begin(&board->message, stk__wall_seconds(), 0) ||
         !stk__proto_text(&board->message, STK__EVENT_FILE_VERSION, "brain.Event:2"))
@@ -127,17 +128,23 @@ static stk_status board_open(stk_context *ctx, const void *options, const char *
     return STK_OK;
 }
 
-static void board_close(stk_logger *logger)
+static stk_status board_flush(stk_logger *logger, stk_error *err)
 {
     board_logger *board = (board_logger *)logger;
+
+    STK_TRY(write_records(board, err));
+    /* Some disks say only now that they are full. */
+    return fsync(board->fd) == 0 ? STK_OK
+                                 : stk__durable_fail(err, "make durable", board->path, errno);
+}
+
+static void board_close(stk_logger *logger)
+{
     stk_error err;
 
-    stk_status status = write_records(board, &err);
-    if (status == STK_OK && fsync(board->fd) < 0)
-        status = stk__durable_fail(&err, "make durable", board->path, errno);
-    if (status != STK_OK)
+    if (board_flush(logger, &err) != STK_OK)
         stk__log(logger->context, STK_LOG_ERROR, "%s", err.text);
-    board_free(board);
+    board_free((board_logger *)logger);
 }
 
 static stk_status board_log_metrics(stk_logger *logger, const stk_metric *metrics, size_t n,
@@ -176,11 +183,6 @@ static stk_status board_log_hyperparams(stk_logger *logger, const stk_hparam *pa
     if (!stk__event_begin(m, now, 0) || !stk__event_hparams_session(m, params, n, now))
         return no_memory(err);
     return put_record(board, err);
-}
-
-static stk_status board_flush(stk_logger *logger, stk_error *err)
-{
-    return write_records((board_logger *)logger, err);
 }
 
 static const stk_option_table table = {

@@ -70,7 +70,7 @@ static stk_status make_version(stk_context *ctx, const char *folder, stk__run_fo
             return no_memory(err);
         if (mkdir(run->log_dir, 0777) == 0) {
             run->version = n;
-            return STK_OK;
+            return stk__durable_sync_folder(NULL, folder, err);
         }
         if (errno != EEXIST)
             return stk__durable_fail(err, "make the folder", run->log_dir, errno);

@@ -222,7 +222,22 @@ static uint64_t cut_wanted(void)
     return given && *given ? strtoull(given, NULL, 10) : 200;
 }
 
-/* Draw `cuts` states, spread over the record; how many are bad. */
+static uint64_t cut_states(uint64_t cuts, int acked, cut_good *good, void *user)
+{
+    uint64_t bad = 0;
+
+    for (uint64_t i = 0; i < cuts; i++) {
+        char folder[256];
+        test_folder(folder);
+        cut_draw(folder);
+        bad += !good(user, folder, acked);
+        test_folder_remove(folder);
+    }
+    return bad;
+}
+
+/* Draw `cuts` states spread over the record, and a quarter as many after its end; how many are
+ * bad. */
 static uint64_t cut_everywhere(uint64_t cuts, cut_lie lie, cut_good *good, void *user)
 {
     uint64_t bad = 0;
@@ -235,14 +250,9 @@ static uint64_t cut_everywhere(uint64_t cuts, cut_lie lie, cut_good *good, void 
         cut_replay(&cut.ops[k]);
         if (cut.ops[k].kind == CUT_ACK)
             acked = cut.ops[k].ack;
-        for (uint64_t i = cuts * k / cut.n; i < cuts * (k + 1) / cut.n; i++) {
-            char folder[256];
-            test_folder(folder);
-            cut_draw(folder);
-            bad += !good(user, folder, acked);
-            test_folder_remove(folder);
-        }
+        bad += cut_states(cuts * (k + 1) / cut.n - cuts * k / cut.n, acked, good, user);
     }
+    bad += cut_states(cuts / 4, acked, good, user);
     for (int i = 0; i < CUT_NODES; i++) {
         free(disk.now[i].data);
         free(disk.safe[i].data);
