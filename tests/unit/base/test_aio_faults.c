@@ -276,7 +276,7 @@ static void test_broken_uring_goes_on(void **state)
         assert_true(pid >= 0);
         if (pid == 0) {
             fixture *f = *state;
-            alarm(60);
+            alarm(30);
             f->context = test_context();
             _exit(child_with_broken_uring(f, errors[i]));
         }

@@ -175,6 +175,83 @@ static void cores_and_memory_of_cgroups(void **state)
     test_folder_remove(root);
 }
 
+/* What the groups above allow bounds those below, in either direction, and in v1 as in v2. */
+static void nested_groups_bound_each_other(void **state)
+{
+    const struct {
+        const char *outer, *inner; /* cpu.max of v2: quota in microseconds, or "max" */
+        double quota;
+    } cases[] = {{"150000", "400000", 1.5},
+                 {"400000", "150000", 1.5},
+                 {"250000", "max", 2.5},
+                 {"max", "250000", 2.5},
+                 {"max", "max", 0}};
+    char root[256], text[64];
+    stk_cores cores;
+
+    (void)state;
+    for (int v = 1; v <= 2; v++)
+        for (size_t i = 0; i < STK_COUNT(cases); i++) {
+            const char *const quotas[] = {cases[i].outer, cases[i].inner};
+            const char *const groups[] = {"a", "a/b/c"}; /* a/b says nothing */
+            test_folder(root);
+            snprintf(text, sizeof text,
+                     v == 2 ? "0::/a/b/c\n" : "7:cpuset:/\n3:cpuacct,cpu:/a/b/c\n");
+            test_write(root, "proc/self/cgroup", text, strlen(text));
+            for (int g = 0; g < 2; g++) {
+                char name[128];
+                const bool none = strcmp(quotas[g], "max") == 0;
+                if (v == 2) {
+                    snprintf(name, sizeof name, "sys/fs/cgroup/%s/cpu.max", groups[g]);
+                    snprintf(text, sizeof text, "%s 100000\n", quotas[g]);
+                    test_write(root, name, text, strlen(text));
+                    continue;
+                }
+                snprintf(name, sizeof name, "sys/fs/cgroup/cpu/%s/cpu.cfs_quota_us", groups[g]);
+                snprintf(text, sizeof text, "%s\n", none ? "-1" : quotas[g]);
+                test_write(root, name, text, strlen(text));
+                snprintf(name, sizeof name, "sys/fs/cgroup/cpu/%s/cpu.cfs_period_us", groups[g]);
+                test_write(root, name, "100000\n", 7);
+            }
+            stk__cores_find(root, 0, &cores);
+            assert_true(cores.quota == cases[i].quota);
+            assert_true(cores.usable >= 1 && (!cores.quota || cores.usable <= cores.quota));
+            test_folder_remove(root);
+        }
+}
+
+/* The same of memory, with `high` below `max` and groups of their own. */
+static void nested_memory_bounds(void **state)
+{
+    const struct {
+        const char *outer, *inner;
+        uint64_t least;
+    } cases[] = {{"2097152\n", "8388608\n", 2097152},
+                 {"8388608\n", "2097152\n", 2097152},
+                 {"4194304\n", "max\n", 4194304}};
+    char root[256];
+
+    (void)state;
+    for (int v = 1; v <= 2; v++)
+        for (size_t i = 0; i < STK_COUNT(cases); i++) {
+            const char *inner =
+                v == 1 && *cases[i].inner == 'm' ? "9223372036854771712\n" : cases[i].inner;
+            test_folder(root);
+            const char *line = v == 2 ? "0::/a/b\n" : "4:memory:/a/b\n";
+            test_write(root, "proc/self/cgroup", line, strlen(line));
+            test_write(root,
+                       v == 2 ? "sys/fs/cgroup/a/memory.high"
+                              : "sys/fs/cgroup/memory/a/memory.limit_in_bytes",
+                       cases[i].outer, strlen(cases[i].outer));
+            test_write(root,
+                       v == 2 ? "sys/fs/cgroup/a/b/memory.max"
+                              : "sys/fs/cgroup/memory/a/b/memory.limit_in_bytes",
+                       inner, strlen(inner));
+            assert_int_equal(stk__memory_find(root), cases[i].least);
+            test_folder_remove(root);
+        }
+}
+
 static void fork_is_noticed(void **state)
 {
     stk_context *ctx = test_context();
@@ -226,6 +303,8 @@ int main(void)
         cmocka_unit_test(errors_say_what_they_are),
         cmocka_unit_test(each_status_has_one_fault),
         cmocka_unit_test(cores_and_memory_of_cgroups),
+        cmocka_unit_test(nested_groups_bound_each_other),
+        cmocka_unit_test(nested_memory_bounds),
         cmocka_unit_test(fork_is_noticed),
         cmocka_unit_test(probes_hear_events),
     };
