@@ -13,7 +13,8 @@ static const struct {
 static void torture(const char *make, const char *run, const char *same)
 {
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
-        command_torture(&(command){make, run, same}, ways[i].how, ways[i].must);
+        command_torture(&(command){.make = make, .run = run, .same = same}, ways[i].how,
+                        ways[i].must);
 }
 
 static void train(void **state)

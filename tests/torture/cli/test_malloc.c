@@ -8,7 +8,7 @@
 
 static void torture(const char *make, const char *run, const char *same)
 {
-    command_torture(&(command){make, run, same}, "malloc", false);
+    command_torture(&(command){.make = make, .run = run, .same = same}, "malloc", false);
 }
 
 static void info(void **state)
@@ -40,7 +40,15 @@ static void report(void **state)
 
 static void train(void **state)
 {
-    torture(COMMAND_TRAIN, "train m.yaml -q", NULL);
+    command_torture(&(command){.make = COMMAND_TRAIN, .run = "train m.yaml -q", .onednn = true},
+                    "malloc", false);
+}
+
+static void train_convolutions(void **state)
+{
+    command_torture(
+        &(command){.make = COMMAND_CONVOLUTION, .run = "train m.yaml -q", .onednn = true}, "malloc",
+        false);
 }
 
 static void cat(void **state)
@@ -66,9 +74,11 @@ static void convert_pictures(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(info),   cmocka_unit_test(bench),    cmocka_unit_test(bench_by_yaml),
-        cmocka_unit_test(report), cmocka_unit_test(train),    cmocka_unit_test(cat),
-        cmocka_unit_test(images), cmocka_unit_test(convert),  cmocka_unit_test(convert_pictures),
+        cmocka_unit_test(info),          cmocka_unit_test(bench),
+        cmocka_unit_test(bench_by_yaml), cmocka_unit_test(report),
+        cmocka_unit_test(train),         cmocka_unit_test(train_convolutions),
+        cmocka_unit_test(cat),           cmocka_unit_test(images),
+        cmocka_unit_test(convert),       cmocka_unit_test(convert_pictures),
     };
 
     if (!command_ready("STOKER_TEST_FAIL_MALLOC"))
