@@ -13,6 +13,35 @@
 
 #include "store/store.h"
 
+/* ---- Calls as the tests want them, in place of the C library's ---- */
+
+static bool interrupting; /* EINTR first; then, of a write, half of it */
+static unsigned writes, syncs;
+
+#pragma GCC visibility push(default)
+
+ssize_t write(int fd, const void *data, size_t size)
+{
+    const unsigned turn = interrupting ? writes++ % 3 : 2;
+
+    if (turn == 0) {
+        errno = EINTR;
+        return -1;
+    }
+    return syscall(SYS_write, fd, data, turn == 1 ? (size + 1) / 2 : size);
+}
+
+int fsync(int fd)
+{
+    if (interrupting && syncs++ % 2 == 0) {
+        errno = EINTR;
+        return -1;
+    }
+    return (int)syscall(SYS_fsync, fd);
+}
+
+#pragma GCC visibility pop
+
 /* Exit code 0: all as it should be. */
 static int child_without_uring(const char *folder, stk_io_engine engine, int error)
 {
@@ -176,11 +205,34 @@ static void test_left_by_a_kill(void **state)
     stk_context_destroy(&context);
 }
 
+/* Signals come in the middle of every call. */
+static void test_interrupted_put(void **state)
+{
+    stk_context *context = test_context();
+    stk_store *store = NULL;
+    char folder[256], bytes[5];
+    stk_error err;
+
+    (void)state;
+    test_folder(folder);
+    assert_ok(stk_store_open(context, folder, &store, NULL, 0, &err), &err);
+    interrupting = true;
+    put_one(store, "a/b");
+    interrupting = false;
+    assert_true(writes >= 3 && syncs >= 4);
+    assert_ok(stk_store_read(store, "a/b", 0, 5, bytes, &err), &err);
+    assert_memory_equal(bytes, "whole", 5);
+    stk_store_close(&store);
+    test_folder_remove(folder);
+    stk_context_destroy(&context);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_refused_engine),
         cmocka_unit_test(test_left_by_a_kill),
+        cmocka_unit_test(test_interrupted_put),
     };
 
     return cmocka_run_group_tests_name("file_engine", tests, NULL, NULL);
