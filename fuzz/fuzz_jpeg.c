@@ -8,6 +8,7 @@
  */
 #include "codec/image/room.h"
 #include "fuzz_image.h"
+#include "jpeg_mutator.h"
 
 static stk_context *plain; /* without vector instructions */
 
@@ -59,4 +60,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     fuzz_image_done(&decoder);
     return 0;
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned seed)
+{
+    return fuzz_jpeg_mutate(data, size, most, seed);
 }
