@@ -8,6 +8,7 @@ import re
 import sys
 from pathlib import Path
 
+import forks
 import mutants
 import readers
 
@@ -215,6 +216,7 @@ def main():
         if not (folder / f"{folder.name}.h").exists():
             problem(folder.relative_to(root), 1, f"no seam header {folder.name}.h")
     mutants.check(root, problem)
+    forks.check(root, problem)
     readers.check(root, problem, strip)
     print("\n".join(problems) if problems else f"lint: {len(files)} files follow the rules")
     return 1 if problems else 0

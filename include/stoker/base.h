@@ -267,6 +267,13 @@ STK_API void stk_context_options_init(stk_context_options *options);
 STK_API STK_NODISCARD stk_status stk_context_create(const stk_context_options *options,
                                                     stk_context **out, stk_error *err);
 
+/**
+ * A context, and all that was made from it, belongs to the process that made it. In a child of
+ * fork() every call with such a handle that has a status answers STK_EFORK, but those that only
+ * read or set plain memory; calls without one return at once with nothing done (NULL, 0, false),
+ * and what ends a handle sets it to NULL and frees nothing. A child makes its own.
+ */
+
 /** Give up the caller's share of the context and set *context to NULL. Accepts NULL. Any thread. */
 STK_API void stk_context_destroy(stk_context **context);
 

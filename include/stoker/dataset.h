@@ -179,7 +179,8 @@ STK_API STK_NODISCARD stk_status stk_context_add_dataset(stk_context *context,
                                                          const stk_dataset_ops *ops,
                                                          stk_error *err);
 
-/** The built-in and added kinds, for help: kind `i`, NULL past the end. */
+/** The built-in and added kinds, for help: kind `i`, NULL past the end
+ * and in a child. */
 STK_API const stk_dataset_ops *stk_dataset_kind(const stk_context *context, size_t i);
 
 #ifdef __cplusplus

@@ -240,6 +240,7 @@ typedef struct stk_loader_stats {
     double read_transfer_share; /**< of a mean read, the part that grows with the bytes */
 } stk_loader_stats;
 
+/** Zeros in a child. Any thread. */
 STK_API void stk_loader_get_stats(const stk_loader *loader, stk_loader_stats *out);
 
 #define STK_BAD_REASONS 4
@@ -262,7 +263,7 @@ typedef struct stk_bad_samples {
     char quarantine[STK_ERROR_KEY];          /**< the file that lists them; "": there is none */
 } stk_bad_samples;
 
-/** What a command ends with. Any thread. */
+/** What a command ends with; zeros in a child. Any thread. */
 STK_API void stk_loader_get_bad_samples(const stk_loader *loader, stk_bad_samples *out);
 /** The same in one line of words, without a line end; empty where none is bad. Returns the length,
  * as snprintf(). */

@@ -69,7 +69,8 @@ struct stk_transform {
 STK_API STK_NODISCARD stk_status stk_context_add_transform(stk_context *context,
                                                            const stk_transform_ops *ops,
                                                            stk_error *err);
-/** The built-in and added transforms, for help: kind `i`, NULL past the end. */
+/** The built-in and added transforms, for help: kind `i`, NULL past the end
+ * and in a child. */
 STK_API const stk_transform_ops *stk_transform_kind(const stk_context *context, size_t i);
 
 #ifdef __cplusplus

@@ -256,6 +256,8 @@ void stk_array_close(stk_array **array)
     if (!a)
         return;
     *array = NULL;
+    if (stk__context_forked(a->context))
+        return;
     stk_context *ctx = a->context;
     for (uint32_t i = 0; i < a->num_idle; i++)
         stk__codec_state_destroy(&a->idle[i]);

@@ -286,6 +286,8 @@ void stk_group_close(stk_group **group)
     if (!g)
         return;
     *group = NULL;
+    if (stk__context_forked(g->context))
+        return;
     stk_context *ctx = g->context;
     for (size_t i = 0; i < g->num_nodes; i++) {
         stk__json_drop(ctx, &g->nodes[i].metadata);

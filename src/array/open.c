@@ -280,6 +280,7 @@ stk_status stk_array_describe(stk_array *a,
     if (!a || !line)
         return stk__fail(err, STK_EINVAL, STK_STAGE_ARRAY,
                          "stk_array_describe: an argument is NULL");
+    STK_TRY(stk__context_check(a->context, err));
     const stk__level *leaf = &a->levels[a->num_levels - 1];
     line(user, "format", a->format);
     line(user, "dtype", a->type.name);

@@ -187,6 +187,8 @@ static void list_reading(stk__reading *r, bool add)
 
 void stk_array_cancel(stk_array *array)
 {
+    if (stk__context_forked(array->context))
+        return;
     pthread_mutex_lock(&array->mutex);
     for (stk__reading *r = array->readings; r; r = r->next) {
         pthread_mutex_lock(&r->mutex);

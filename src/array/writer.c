@@ -108,6 +108,8 @@ void stk_array_writer_abandon(stk_array_writer **writer)
     if (!w)
         return;
     *writer = NULL;
+    if (stk__context_forked(w->context))
+        return;
     stk_context *ctx = w->context;
     stk_array_close(&w->array);
     json_decref(w->metadata);
@@ -123,8 +125,10 @@ stk_status stk_array_writer_finish(stk_array_writer **writer, stk_error *err)
     if (!w)
         return stk__fail(err, STK_EINVAL, STK_STAGE_ARRAY,
                          "stk_array_writer_finish: the writer is NULL");
-    stk_status status =
-        stk__sink_put_json(stk__array_store(w->array), w->array->metadata_key, w->metadata, err);
+    stk_status status = stk__context_check(w->context, err);
+    if (status == STK_OK)
+        status = stk__sink_put_json(stk__array_store(w->array), w->array->metadata_key, w->metadata,
+                                    err);
     stk_array_writer_abandon(writer);
     return status;
 }
@@ -320,6 +324,7 @@ stk_status stk_array_writer_write(stk_array_writer *writer, const int64_t *start
     if (!writer || !data)
         return stk__fail(err, STK_EINVAL, STK_STAGE_ARRAY,
                          "stk_array_writer_write: an argument is NULL");
+    STK_TRY(stk__context_check(writer->context, err));
     stk_array *a = writer->array;
     stk_context *ctx = a->context;
     STK_TRY(stk__array_box(a, &wanted, &box, err));

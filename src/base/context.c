@@ -70,6 +70,9 @@ stk_context *stk__context_ref(stk_context *ctx)
 
 void stk__context_unref(stk_context *ctx)
 {
+    /* What others hold of it in the parent is left as it is. */
+    if (stk__context_forked(ctx))
+        return;
     if (atomic_fetch_sub(&ctx->references, 1) != 1)
         return;
     if (ctx->slot.destroy)
@@ -155,6 +158,8 @@ const void *stk__registry_get(const stk_context *ctx, int kind, size_t i)
 {
     stk_context *c = (stk_context *)ctx; /* the lock alone is written */
     const void *ops = NULL;
+    if (stk__context_forked(ctx))
+        return NULL;
 
     pthread_mutex_lock(&c->registry_lock);
     if (i < c->num_added[kind]) {
@@ -181,6 +186,7 @@ bool stk__registry_is_builtin(int kind, const void *ops)
 stk_status stk__registry_add(stk_context *ctx, int kind, const void *ops, stk_error *err)
 {
     stk_status status = STK_OK;
+    STK_TRY(stk__context_check(ctx, err));
 
     pthread_mutex_lock(&ctx->registry_lock);
     if (ctx->num_added[kind] == STK_MAX_ADDED)

@@ -238,6 +238,10 @@ void stk_conversion_destroy(stk_conversion **conversion)
 {
     if (!conversion || !*conversion)
         return;
+    if (stk__context_forked((*conversion)->context)) {
+        *conversion = NULL;
+        return;
+    }
     stk_conversion *c = *conversion;
     stk_context *ctx = c->context;
     stk_dataset_close(&c->dataset);

@@ -566,6 +566,7 @@ stk_status stk_survey_run(stk_dataset *dataset, const stk_survey_options *option
     stk_cores cores;
 
     *out = (stk_survey){.struct_size = sizeof *out};
+    STK_TRY(stk__context_check(dataset->context, err));
     STK_TRY(choose_fields(&run, err));
     run.count = options->limit ? STK_MIN(options->limit, dataset->size) : dataset->size;
     stk_context_cores(dataset->context, &cores);

@@ -172,6 +172,10 @@ void stk_dataset_close(stk_dataset **dataset)
 {
     if (!dataset || !*dataset)
         return;
+    if (stk__context_forked((*dataset)->context)) {
+        *dataset = NULL;
+        return;
+    }
     stk_context *held = (*dataset)->holds_context ? (*dataset)->context : NULL;
     (*dataset)->ops->close(*dataset);
     *dataset = NULL;

@@ -322,6 +322,10 @@ stk_status stk__bad_settle(stk_loader *loader, const stk_batch *batch, stk__bad_
 void stk_loader_get_bad_samples(const stk_loader *loader, stk_bad_samples *out)
 {
     stk_loader *l = (stk_loader *)loader; /* its lock is written, nothing else */
+    if (stk__context_forked(l->ctx)) {
+        *out = (stk_bad_samples){.struct_size = sizeof *out};
+        return;
+    }
 
     pthread_mutex_lock(&l->ring->lock);
     *out = l->bad;

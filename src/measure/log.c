@@ -216,6 +216,8 @@ void stk_log_event(stk_log *log, const char *name, const char *first, uint64_t w
 
     if (!log)
         return;
+    if (stk__context_forked(log->ctx))
+        return;
     if (when_ns == 0)
         when_ns = stk__now_ns();
     /* A run's start and end stand before and behind all of its lines: readers take their origin

@@ -48,6 +48,8 @@ void stk_report_destroy(stk_report **report_in_out)
     stk_context *ctx = report->ctx;
 
     *report_in_out = NULL;
+    if (stk__context_forked(ctx))
+        return;
     for (uint64_t i = 0; i < report->num_runs; i++)
         stk__run_free(report, report->runs[i]);
     for (uint64_t i = 0; i < report->num_files; i++)
@@ -183,6 +185,7 @@ static stk_status take_objects(stk_report *report, stk_error *err)
 
 stk_status stk_report_begin(stk_report *report, const char *name, stk_error *err)
 {
+    STK_TRY(stk__context_check(report->ctx, err));
     if (report->reading)
         return stk__fail(err, STK_EINVAL, STK_STAGE_MEASURE,
                          "a log is being read: end it before the next");
@@ -237,6 +240,7 @@ static stk_status take_bytes(stk_report *report, size_t n, stk_error *err)
 
 stk_status stk_report_feed(stk_report *report, const void *bytes, size_t n, stk_error *err)
 {
+    STK_TRY(stk__context_check(report->ctx, err));
     const char *at = bytes;
 
     while (n) {
@@ -253,6 +257,7 @@ stk_status stk_report_feed(stk_report *report, const void *bytes, size_t n, stk_
 
 stk_status stk_report_end(stk_report *report, stk_error *err)
 {
+    STK_TRY(stk__context_check(report->ctx, err));
     stk_report_file *file = &report->files[report->num_files - 1];
     stk__scanner *s = &report->scanner;
 
@@ -337,6 +342,7 @@ static stk_status read_all(stk_report *report, int fd, const char *path, uint64_
 
 stk_status stk_report_read(stk_report *report, const char *path, stk_error *err)
 {
+    STK_TRY(stk__context_check(report->ctx, err));
     bool input = strcmp(path, "-") == 0;
     struct stat st;
 

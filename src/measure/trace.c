@@ -154,6 +154,8 @@ void stk_trace_step(stk_trace *t, uint64_t epoch, uint64_t step, uint64_t start_
 {
     if (!t || !kept(t, step) || end_ns < start_ns)
         return;
+    if (stk__context_forked(t->ctx))
+        return;
     put_span(t, "step", STK__LANE_STEP, start_ns, end_ns, epoch, step, 0);
     put_arrow(t, 'f', STK__LANE_STEP, start_ns, epoch, step);
 }

@@ -152,6 +152,10 @@ void stk_model_builder_destroy(stk_model_builder **builder)
 {
     if (!*builder)
         return;
+    if (stk__context_forked((*builder)->graph.context)) {
+        *builder = NULL;
+        return;
+    }
     stk_context *ctx = stk__context_ref((*builder)->graph.context);
     stk__graph_release(&(*builder)->graph);
     stk__free(ctx, *builder);
@@ -231,6 +235,7 @@ static void shrink(stk__graph *graph, uint32_t nodes, uint32_t params)
 
 stk_status stk_model_builder_add(stk_model_builder *builder, const char *text, stk_error *err)
 {
+    STK_TRY(stk__context_check(builder->graph.context, err));
     stk__graph *graph = &builder->graph;
     uint32_t nodes = graph->num_nodes, params = graph->num_params;
     char *copy = stk__strdup(graph->context, text), *rest = copy;
@@ -268,6 +273,7 @@ static stk_status join(stk_config *config, stk__entry *entry, stk_error *err)
 
 stk_status stk_model_builder_config(stk_model_builder *builder, stk_config *config, stk_error *err)
 {
+    STK_TRY(stk__context_check(builder->graph.context, err));
     stk__entry *entry = stk__config_find(config, "model.layers");
 
     if (!entry || entry->count == 0)

@@ -263,6 +263,10 @@ void stk_model_destroy(stk_model **model)
 
     if (!m)
         return;
+    if (stk__context_forked(m->graph.context)) {
+        *model = NULL;
+        return;
+    }
     stk_context *ctx = stk__context_ref(m->graph.context);
     for (size_t i = 0; m->backend && i < STK__MAX_PLANS; i++)
         stk__plan_destroy(&m->plans[i]);
@@ -336,6 +340,7 @@ stk_status stk__model_need(stk_model *m, bool gradients, stk_error *err)
 
 stk_status stk_model_allocate(stk_model *m, stk_error *err)
 {
+    STK_TRY(stk__context_check(m->graph.context, err));
     return stk__model_need(m, true, err);
 }
 

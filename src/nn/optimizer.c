@@ -148,6 +148,7 @@ stk_status stk_optimizer_create(stk_model *model, const stk_optimizer_options *g
                                 const stk_parameter_group *groups, size_t num_groups,
                                 stk_optimizer **out, stk_error *err)
 {
+    STK_TRY(stk__context_check(model->graph.context, err));
     stk_context *ctx = model->graph.context;
     stk_optimizer_options defaults;
     stk_status status = STK_OK;
@@ -200,6 +201,10 @@ void stk_optimizer_destroy(stk_optimizer **optimizer)
 
     if (!o)
         return;
+    if (stk__context_forked(o->model->graph.context)) {
+        *optimizer = NULL;
+        return;
+    }
     stk_context *ctx = o->model->graph.context;
     for (size_t i = 0; i < o->num_slots; i++)
         for (uint32_t k = 0; k < MAX_MOMENTS; k++)
@@ -260,6 +265,8 @@ static update update_of(const stk_optimizer *o, const slot *s)
 
 void stk_optimizer_step(stk_optimizer *o)
 {
+    if (stk__context_forked(o->model->graph.context))
+        return;
     if (!o->model->has_gradients)
         return;
     o->step++;
@@ -324,6 +331,8 @@ bool stk_optimizer_get_state(stk_optimizer *o, size_t i, stk_state_tensor *out)
 
 double stk_model_clip_norm(stk_model *m, double max_norm)
 {
+    if (stk__context_forked(m->graph.context))
+        return 0;
     double sum = 0;
 
     if (!m->has_gradients)
@@ -344,6 +353,8 @@ double stk_model_clip_norm(stk_model *m, double max_norm)
 
 void stk_model_clip_value(stk_model *m, double limit)
 {
+    if (stk__context_forked(m->graph.context))
+        return;
     for (uint32_t i = 0; m->has_gradients && i < m->graph.num_params; i++) {
         const stk__param *p = &m->graph.params[i];
         if (p->trainable)

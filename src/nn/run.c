@@ -107,6 +107,7 @@ static stk_status forward(stk__plan *plan, stk_error *err)
 stk_status stk_model_forward(stk_model *m, const stk_model_batch *batch, bool training,
                              stk_model_result *result, stk_error *err)
 {
+    STK_TRY(stk__context_check(m->graph.context, err));
     stk_status status;
     stk__plan *plan;
 
@@ -132,6 +133,7 @@ stk_status stk_model_forward(stk_model *m, const stk_model_batch *batch, bool tr
 
 stk_status stk_model_backward(stk_model *m, double scale, stk_error *err)
 {
+    STK_TRY(stk__context_check(m->graph.context, err));
     stk_status status = STK_OK;
     stk__plan *plan = m->current;
 

@@ -53,6 +53,8 @@ void stk__param_tensor(const struct stk_model *m, const stk__param *p, void *dat
 
 bool stk_model_get_state(stk_model *m, size_t i, stk_state_tensor *out)
 {
+    if (stk__context_forked(m->graph.context))
+        return false;
     if (i >= m->graph.num_params || stk__model_need(m, false, NULL) != STK_OK)
         return false;
     const stk__param *p = &m->graph.params[i];
@@ -67,6 +69,8 @@ bool stk__model_learns(const stk_model *m, size_t i)
 
 bool stk_model_get_gradient(stk_model *m, size_t i, stk_state_tensor *out)
 {
+    if (stk__context_forked(m->graph.context))
+        return false;
     if (!stk__model_learns(m, i) || stk__model_need(m, true, NULL) != STK_OK)
         return false;
     const stk__param *p = &m->graph.params[i];
@@ -185,6 +189,7 @@ static const stk_state_tensor *find_tensor(const stk_state_tensor *tensors, size
 stk_status stk_model_load(stk_model *m, const stk_state_tensor *tensors, size_t n, bool strict,
                           size_t *taken, stk_error *err)
 {
+    STK_TRY(stk__context_check(m->graph.context, err));
     const stk__graph *g = &m->graph;
     size_t count = 0;
 

@@ -120,6 +120,10 @@ void stk_store_close(stk_store **store)
 {
     if (!store || !*store)
         return;
+    if (stk__context_forked((*store)->context)) {
+        *store = NULL;
+        return;
+    }
     (*store)->ops->close(*store);
     *store = NULL;
 }

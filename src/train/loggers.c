@@ -19,6 +19,7 @@ stk_status stk_trainer_add_logger(stk_trainer *t, const stk_logger_ops *ops, con
     const stk_option_table *table = ops->options;
 
     stk_error_init(err);
+    STK_TRY(stk__context_check(t->ctx, err));
     if (t->num_loggers == STK__MAX_LOGGERS)
         return stk__fail(err, STK_ELIMIT, STK_STAGE_TRAIN, "%d loggers are the most",
                          STK__MAX_LOGGERS);
@@ -133,6 +134,7 @@ stk_status stk_trainer_add_hparam(stk_trainer *t, const char *name, const char *
                                   stk_error *err)
 {
     stk_error_init(err);
+    STK_TRY(stk__context_check(t->ctx, err));
     if (t->num_hparams == t->hparam_room) {
         size_t room = t->hparam_room * 2 + 16;
         stk_hparam *list = stk__realloc(t->ctx, t->hparams, room * sizeof *list);

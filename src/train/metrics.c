@@ -291,6 +291,7 @@ static stk_status check_place(stk_trainer *t, const char *name, uint32_t flags, 
 stk_status stk_trainer_log_scalar(stk_trainer *t, const char *name, const stk_scalar *scalar,
                                   uint32_t flags, uint64_t batch_size, stk_error *err)
 {
+    STK_TRY(stk__context_check(t->ctx, err));
     stk__metric_slot *slot;
 
     if (t->options.barebones)

@@ -557,6 +557,7 @@ stk_status stk_model_module_create(stk_context *ctx, const stk_model_recipe *rec
 {
     *out = NULL;
     stk_error_init(err);
+    STK_TRY(stk__context_check(ctx, err));
     if (!recipe->builder)
         return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN, "a module needs the layers of a model");
     model_module *self = stk__calloc(ctx, 1, sizeof *self);

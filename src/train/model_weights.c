@@ -17,6 +17,7 @@ stk_status stk_model_load_file(stk_context *ctx, stk_model *model, const char *p
     size_t n = 0;
 
     stk_error_init(err);
+    STK_TRY(stk__context_check(ctx, err));
     STK_TRY(stk__safetensors_file_open(ctx, path, &file, err));
     stk_status status = stk__safetensors_file_load(&file, path, &data, &moved, err);
     if (status != STK_OK)

@@ -145,6 +145,7 @@ stk_status stk_profile_create(stk_trainer *trainer, const stk_profile_options *g
 
     *out = NULL;
     stk_error_init(err);
+    STK_TRY(stk__context_check(ctx, err));
     stk_profile *p = stk__calloc(ctx, 1, sizeof *p);
     if (!p)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for a profile");
@@ -290,6 +291,7 @@ static stk_status put_table(stk_profile *p, uint32_t kind, stk_error *err)
 
 stk_status stk_profile_finish(stk_profile *p, stk_error *err)
 {
+    STK_TRY(stk__context_check(p->ctx, err));
     stk_status status = STK_OK, more;
     stk_error own;
 
@@ -328,6 +330,7 @@ stk_status stk_profile_close(stk_profile **profile, stk_error *err)
     if (!p)
         return STK_OK;
     *profile = NULL;
+    STK_TRY(stk__context_check(p->ctx, err));
     stk_status status = stk_profile_finish(p, err);
     if (p->trainer->profiled && p->trainer->profiler.user == p)
         stk_trainer_set_profiler(p->trainer, NULL);

@@ -257,5 +257,6 @@ stk_status stk__state_reserve(stk_trainer *t, stk_error *err)
 stk_status stk_trainer_save(stk_trainer *t, const char *path, bool weights_only,
                             const char *replaces, stk_error *err)
 {
+    STK_TRY(stk__context_check(t->ctx, err));
     return stk__state_save(t, path, weights_only, &replaces, replaces ? 1 : 0, err);
 }

@@ -87,6 +87,8 @@ void stk_trainer_destroy(stk_trainer **trainer)
     if (!t)
         return;
     *trainer = NULL;
+    if (stk__context_forked(t->ctx))
+        return;
     stk_context *ctx = t->ctx;
     /* The bar's thread looks at the metrics: callbacks go first. */
     for (size_t i = t->num_callbacks; i-- > 0;) {
@@ -227,6 +229,7 @@ stk_status stk_trainer_add_callback(stk_trainer *t, const stk_callback_ops *ops,
     stk_error_init(err);
     if (out)
         *out = NULL;
+    STK_TRY(stk__context_check(t->ctx, err));
     return add_callback(t, ops, options, out, err);
 }
 

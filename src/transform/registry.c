@@ -25,6 +25,7 @@ stk_status stk_context_add_transform(stk_context *context, const stk_transform_o
     if (!context || !ops)
         return stk__fail(err, STK_EINVAL, STK_STAGE_TRANSFORM,
                          "a transform needs a context and a table");
+    STK_TRY(stk__context_check(context, err));
     if (ops->struct_size < sizeof *ops)
         return stk__fail(
             err, STK_EINVAL, STK_STAGE_TRANSFORM,

@@ -1,0 +1,517 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every public function with a handle, called in children of processes at work: the table that
+ * scripts/forks.py holds against the headers. */
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "support/support.h"
+
+enum { FORKS = 30, BATCH = 8, SECONDS = 10 };
+
+/* One of each handle. */
+typedef struct world {
+    char folder[256], path[300], out[300];
+    stk_context *ctx;
+    stk_store *store;
+    stk_dataset *dataset;
+    stk_loader *loader;
+    stk_batch *batch;
+    stk_array *array;
+    stk_group *group;
+    stk_array_writer *writer, *other_writer;
+    stk_conversion *conversion;
+    stk_model_builder *builder;
+    stk_model *model;
+    stk_optimizer *optimizer;
+    stk_module *module;
+    stk_trainer *trainer;
+    stk_profile *profile;
+    stk_log *log;
+    stk_trace *trace;
+    stk_counter *counter;
+    stk_report *report;
+    stk_state state;
+    pthread_t threads[3];
+    atomic_bool stop;
+    atomic_uint batches;
+    uint64_t hash;
+} world;
+
+/* Where the child stands, for the parent to name it. */
+static const char *volatile *at;
+static unsigned wrong;
+
+#define STEP(function)  (*at = #function)
+#define WRONG(function) (wrong++, dprintf(2, "in a child: %s\n", #function))
+/* Refused by a status. */
+#define REFUSED(function, ...)                                                                     \
+    (STEP(function), function(__VA_ARGS__) == STK_EFORK ? (void)0 : (void)WRONG(function))
+/* Returns, and then this holds. */
+#define RETURNS(function, condition, ...)                                                          \
+    (STEP(function), function(__VA_ARGS__), (condition) ? (void)0 : (void)WRONG(function))
+/* Gives nothing. */
+#define NOTHING(function, ...)                                                                     \
+    (STEP(function), function(__VA_ARGS__) ? (void)WRONG(function) : (void)0)
+
+static void line(void *user, const char *name, const char *value)
+{
+    (void)user;
+    (void)name;
+    (void)value;
+}
+
+static stk_status each(void *user, const char *key, const stk_object_info *info)
+{
+    (void)user;
+    (void)key;
+    (void)info;
+    return STK_OK;
+}
+
+static void call_stores(world *w)
+{
+    stk_store_ops store = {.struct_size = sizeof store};
+    stk_dataset_ops dataset = {.struct_size = sizeof dataset};
+    stk_transform_ops transform = {.struct_size = sizeof transform};
+    stk_object_info info;
+    stk_store *opened;
+    stk_dataset *made;
+    stk_counter *counter;
+    stk_trace *trace;
+    stk_report *report;
+    stk_log *log;
+    stk_conversion *conversion;
+    char byte, key[300];
+    const double half[] = {0.5, 0.5};
+    const uint64_t index = 0;
+
+    REFUSED(stk_context_add_store, w->ctx, &store, NULL);
+    REFUSED(stk_context_add_dataset, w->ctx, &dataset, NULL);
+    REFUSED(stk_context_add_transform, w->ctx, &transform, NULL);
+    NOTHING(stk_dataset_kind, w->ctx, 0);
+    NOTHING(stk_transform_kind, w->ctx, 0);
+    REFUSED(stk_store_open, w->ctx, w->folder, &opened, key, sizeof key, NULL);
+    REFUSED(stk_store_read, w->store, "f", 0, 1, &byte, NULL);
+    REFUSED(stk_store_stat, w->store, "f", &info, NULL);
+    REFUSED(stk_store_list, w->store, "", each, NULL, NULL);
+    REFUSED(stk_store_mem_put, w->store, "g", "x", 1, NULL);
+    REFUSED(stk_dataset_open, w->ctx, "digits:", &made, NULL);
+    REFUSED(stk_dataset_range, &w->dataset, 0, 1, NULL);
+    REFUSED(stk_dataset_subset, &w->dataset, &index, 1, NULL);
+    REFUSED(stk_dataset_random_split, &w->dataset, half, 2, 0, 1, NULL);
+    REFUSED(stk_dataset_describe, w->dataset, line, NULL, NULL);
+    stk_survey_options options;
+    stk_survey survey;
+    stk_survey_options_init(&options);
+    REFUSED(stk_survey_run, w->dataset, &options, NULL, NULL, NULL, &survey, NULL);
+    REFUSED(stk_conversion_create, w->ctx, "digits:", w->out, &conversion, NULL);
+    REFUSED(stk_conversion_run, w->conversion, NULL, NULL, NULL, NULL);
+    REFUSED(stk_log_open, w->ctx, w->path, &log, NULL);
+    RETURNS(stk_log_event, true, w->log, "x", NULL, 0, STK_NO_DURATION, NULL);
+    REFUSED(stk_trace_open, w->ctx, w->path, 1, &trace, NULL);
+    RETURNS(stk_trace_step, true, w->trace, 0, 0, 1, 2);
+    REFUSED(stk_counter_open, w->ctx, &counter, NULL);
+    REFUSED(stk_report_create, w->ctx, &report, NULL);
+    REFUSED(stk_report_read, w->report, w->path, NULL);
+    REFUSED(stk_report_begin, w->report, "x", NULL);
+    REFUSED(stk_report_feed, w->report, "x", 1, NULL);
+    REFUSED(stk_report_end, w->report, NULL);
+}
+
+static void call_loader(world *w)
+{
+    stk_loader_options options;
+    stk_loader_stats stats;
+    stk_bad_samples bad;
+    stk_loader *loader;
+    stk_batch *batch;
+    stk_state state;
+
+    stk_loader_options_init(&options);
+    REFUSED(stk_loader_create, w->dataset, &options, &loader, NULL);
+    REFUSED(stk_loader_next, w->loader, -1, &batch, NULL);
+    REFUSED(stk_loader_set_epoch, w->loader, 0, NULL);
+    REFUSED(stk_loader_restore, w->loader, &w->state, NULL);
+    RETURNS(stk_loader_state, true, w->loader, &state);
+    RETURNS(stk_loader_get_stats, stats.workers == 0, w->loader, &stats);
+    RETURNS(stk_loader_get_bad_samples, bad.samples == 0, w->loader, &bad);
+    RETURNS(stk_loader_cancel, true, w->loader);
+}
+
+static void call_arrays(world *w)
+{
+    stk_array_writer_options options;
+    stk_array_stats stats = {.struct_size = sizeof stats};
+    stk_array_stored stored = {.struct_size = sizeof stored};
+    const int64_t start[] = {0}, shape[] = {4};
+    stk_array_box box = {.start = start, .shape = shape};
+    stk_array_writer *writer;
+    stk_group *group;
+    stk_array *array;
+    float values[4] = {0};
+
+    REFUSED(stk_array_open, w->ctx, w->path, NULL, &array, NULL);
+    REFUSED(stk_array_describe, w->array, line, NULL, NULL);
+    REFUSED(stk_array_read, w->array, &box, values, sizeof values, NULL, -1, NULL);
+    REFUSED(stk_array_stored_count, w->array, &stored, NULL);
+    REFUSED(stk_array_stats_compute, w->array, NULL, NULL, &stats, NULL);
+    REFUSED(stk_array_stats_load, w->array, NULL, &stats, NULL);
+    REFUSED(stk_array_stats_save, w->array, NULL, &stats, NULL);
+    RETURNS(stk_array_cancel, true, w->array);
+    REFUSED(stk_group_open, w->ctx, w->folder, &group, NULL);
+    REFUSED(stk_group_array, w->group, "a", NULL, &array, NULL);
+    REFUSED(stk_group_consolidate, w->ctx, w->folder, NULL, NULL);
+    stk_array_writer_options_init(&options);
+    REFUSED(stk_array_writer_create, w->ctx, w->out, &options, &writer, NULL);
+    REFUSED(stk_array_writer_write, w->writer, start, shape, values, NULL);
+}
+
+static void call_models(world *w)
+{
+    const int64_t shape[] = {4};
+    const float rows[4] = {0};
+    stk_model_batch batch = {.struct_size = sizeof batch, .count = 1, .input = rows};
+    stk_model_result result = {.struct_size = sizeof result};
+    stk_state_tensor tensor;
+    stk_model_builder *builder;
+    stk_optimizer *optimizer;
+    stk_model_recipe recipe = {.struct_size = sizeof recipe, .builder = w->builder};
+    stk_module *module;
+    stk_model *model;
+
+    REFUSED(stk_model_builder_create, w->ctx, shape, 1, &builder, NULL);
+    REFUSED(stk_model_builder_add, w->builder, "relu", NULL);
+    REFUSED(stk_model_builder_config, w->builder, NULL, NULL);
+    REFUSED(stk_model_module_create, w->ctx, &recipe, &module, NULL);
+    REFUSED(stk_model_create, w->builder, NULL, &model, NULL);
+    if (!w->model)
+        return;
+    REFUSED(stk_model_allocate, w->model, NULL);
+    REFUSED(stk_model_forward, w->model, &batch, true, &result, NULL);
+    REFUSED(stk_model_backward, w->model, 1, NULL);
+    RETURNS(stk_model_clip_norm, true, w->model, 1);
+    RETURNS(stk_model_clip_value, true, w->model, 1);
+    NOTHING(stk_model_get_state, w->model, 0, &tensor);
+    NOTHING(stk_model_get_gradient, w->model, 0, &tensor);
+    REFUSED(stk_model_load, w->model, NULL, 0, false, NULL, NULL);
+    REFUSED(stk_model_load_file, w->ctx, w->model, w->path, false, NULL, NULL);
+    REFUSED(stk_optimizer_create, w->model, NULL, NULL, 0, &optimizer, NULL);
+    RETURNS(stk_optimizer_step, true, w->optimizer);
+    RETURNS(stk_optimizer_destroy, !w->optimizer, &w->optimizer);
+    RETURNS(stk_model_destroy, !w->model, &w->model);
+}
+
+static void call_trainer(world *w)
+{
+    stk_trainer_data data = {.struct_size = sizeof data};
+    const stk_scalar scalar = {.value = 1};
+    stk_trainer_options options;
+    stk_trainer_times times;
+    stk_loader_stats begin, end;
+    stk_trainer *trainer;
+    stk_profile *profile;
+
+    stk_trainer_options_init(&options);
+    REFUSED(stk_trainer_create, w->ctx, &options, &trainer, NULL);
+    REFUSED(stk_trainer_add_callback, w->trainer, stk_callback_kind(0), NULL, NULL, NULL);
+    REFUSED(stk_trainer_add_logger, w->trainer, stk_logger_kind(0), NULL, NULL);
+    REFUSED(stk_trainer_add_hparam, w->trainer, "a", "b", NULL);
+    REFUSED(stk_trainer_fit, w->trainer, w->module, &data, NULL, NULL);
+    REFUSED(stk_trainer_validate, w->trainer, w->module, &data, NULL, NULL);
+    REFUSED(stk_trainer_test, w->trainer, w->module, &data, NULL, NULL);
+    REFUSED(stk_trainer_predict, w->trainer, w->module, &data, NULL, NULL);
+    REFUSED(stk_checkpoint_describe, w->ctx, w->path, line, NULL, NULL);
+    REFUSED(stk_trainer_log, w->trainer, "a", 1, 0, 0, NULL);
+    REFUSED(stk_trainer_log_scalar, w->trainer, "a", &scalar, 0, 0, NULL);
+    REFUSED(stk_trainer_save, w->trainer, w->path, false, NULL, NULL);
+    RETURNS(stk_trainer_get_times, true, w->trainer, &times);
+    RETURNS(stk_trainer_get_loader_stats, true, w->trainer, &begin, &end);
+    REFUSED(stk_profile_create, w->trainer, NULL, &profile, NULL);
+    REFUSED(stk_profile_finish, w->profile, NULL);
+    REFUSED(stk_profile_close, &w->profile, NULL);
+    RETURNS(stk_trainer_destroy, !w->trainer, &w->trainer);
+    RETURNS(stk_module_destroy, !w->module, &w->module);
+}
+
+static void call_ends(world *w)
+{
+    RETURNS(stk_model_builder_destroy, !w->builder, &w->builder);
+    REFUSED(stk_array_writer_finish, &w->writer, NULL);
+    RETURNS(stk_array_writer_abandon, !w->other_writer, &w->other_writer);
+    RETURNS(stk_array_close, !w->array, &w->array);
+    RETURNS(stk_group_close, !w->group, &w->group);
+    RETURNS(stk_batch_release, !w->batch, &w->batch);
+    RETURNS(stk_loader_destroy, !w->loader, &w->loader);
+    RETURNS(stk_conversion_destroy, !w->conversion, &w->conversion);
+    RETURNS(stk_report_destroy, !w->report, &w->report);
+    RETURNS(stk_log_close, !w->log, &w->log, NULL);
+    RETURNS(stk_trace_close, !w->trace, &w->trace, NULL);
+    RETURNS(stk_counter_close, !w->counter, &w->counter);
+    RETURNS(stk_dataset_close, !w->dataset, &w->dataset);
+    RETURNS(stk_store_close, !w->store, &w->store);
+    RETURNS(stk_context_destroy, !w->ctx, &w->ctx);
+}
+
+/* ---- Work in the parent ---- */
+
+static uint64_t next_hash(uint64_t hash, const stk_batch *batch)
+{
+    stk_tensor index;
+
+    if (stk_batch_find(batch, "index", &index) != STK_OK)
+        return 0;
+    for (uint64_t i = 0; i < stk_batch_count(batch); i++)
+        hash = (hash ^ ((const uint64_t *)index.data)[i]) * 1099511628211u;
+    return hash;
+}
+
+/* Draws until it is stopped, and keeps a hash of all it got. */
+static void *consume(void *argument)
+{
+    world *w = argument;
+    stk_batch *batch;
+    stk_status status = STK_OK;
+
+    while (!atomic_load(&w->stop)) {
+        status = stk_loader_next(w->loader, -1, &batch, NULL);
+        if (status == STK_EOS)
+            continue;
+        if (status != STK_OK)
+            break;
+        w->hash = next_hash(w->hash, batch);
+        stk_batch_release(&batch);
+        atomic_fetch_add(&w->batches, 1);
+    }
+    return NULL;
+}
+
+/* Takes the other locks, over and over. */
+static void *ask(void *argument)
+{
+    world *w = argument;
+    stk_loader_stats stats;
+    stk_bad_samples bad;
+
+    while (!atomic_load(&w->stop)) {
+        stk_loader_get_stats(w->loader, &stats);
+        stk_loader_get_bad_samples(w->loader, &bad);
+        for (size_t i = 0; stk_dataset_kind(w->ctx, i); i++)
+            continue;
+        stk_log_event(w->log, "x", NULL, 0, STK_NO_DURATION, NULL);
+    }
+    return NULL;
+}
+
+static void *read_array(void *argument)
+{
+    world *w = argument;
+    const int64_t start[] = {0}, shape[] = {4};
+    stk_array_box box = {.start = start, .shape = shape};
+    float values[4];
+
+    while (!atomic_load(&w->stop)) {
+        if (stk_array_read(w->array, &box, values, sizeof values, NULL, -1, NULL) != STK_OK)
+            break;
+        stk_array_cancel(w->array);
+    }
+    return NULL;
+}
+
+static stk_loader *make_loader(world *w, int64_t workers)
+{
+    stk_loader_options o;
+    stk_loader *loader;
+    stk_error err;
+
+    stk_loader_options_init(&o);
+    o.batch_size = BATCH;
+    o.num_workers = workers;
+    o.shuffle = STK_SHUFFLE_FULL;
+    assert_ok(stk_loader_create(w->dataset, &o, &loader, &err), &err);
+    return loader;
+}
+
+static void make_arrays(world *w)
+{
+    static const char group[] = "{\"zarr_format\": 3, \"node_type\": \"group\"}";
+    const int64_t start[] = {0}, shape[] = {4};
+    const float values[4] = {1, 2, 3, 4};
+    stk_array_writer_options o;
+    char url[320];
+    stk_error err;
+
+    test_write(w->folder, "zarr.json", group, sizeof group - 1);
+    stk_array_writer_options_init(&o);
+    o.dtype = STK_FLOAT32;
+    o.rank = 1;
+    o.shape = o.chunk_shape = shape;
+    for (int i = 0; i < 3; i++) {
+        stk_array_writer **writer = i == 1 ? &w->other_writer : &w->writer;
+        snprintf(url, sizeof url, "%s/%c", w->folder, 'a' + i);
+        assert_ok(stk_array_writer_create(w->ctx, url, &o, writer, &err), &err);
+        assert_ok(stk_array_writer_write(*writer, start, shape, values, &err), &err);
+        if (i == 0) {
+            assert_ok(stk_array_writer_finish(writer, &err), &err);
+            assert_ok(stk_array_open(w->ctx, url, NULL, &w->array, &err), &err);
+        }
+    }
+    assert_ok(stk_group_open(w->ctx, w->folder, &w->group, &err), &err);
+}
+
+static void make_training(world *w)
+{
+    stk_model_recipe recipe = {.struct_size = sizeof recipe};
+    const int64_t shape[] = {4};
+    stk_trainer_options trainer;
+    stk_profile_options profile;
+    stk_error err;
+
+    assert_ok(stk_model_builder_create(w->ctx, shape, 1, &w->builder, &err), &err);
+    assert_ok(stk_model_builder_add(w->builder, "linear(3)", &err), &err);
+    /* A build without oneDNN has no models. */
+    if (stk_model_create(w->builder, NULL, &w->model, &err) == STK_OK)
+        assert_ok(stk_optimizer_create(w->model, NULL, NULL, 0, &w->optimizer, &err), &err);
+    recipe.builder = w->builder;
+    assert_ok(stk_model_module_create(w->ctx, &recipe, &w->module, &err), &err);
+    stk_trainer_options_init(&trainer);
+    trainer.default_root_dir = w->out;
+    assert_ok(stk_trainer_create(w->ctx, &trainer, &w->trainer, &err), &err);
+    stk_profile_options_init(&profile);
+    profile.profiler = "simple";
+    assert_ok(stk_profile_create(w->trainer, &profile, &w->profile, &err), &err);
+}
+
+static void make_world(world *w)
+{
+    stk_error err;
+    char trace[320];
+
+    memset(w, 0, sizeof *w);
+    test_folder(w->folder);
+    snprintf(w->path, sizeof w->path, "%s/log.json", w->folder);
+    snprintf(trace, sizeof trace, "%s/trace.json", w->folder);
+    snprintf(w->out, sizeof w->out, "%s/out", w->folder);
+    w->ctx = test_context();
+    assert_ok(stk_store_open(w->ctx, "mem://fork", &w->store, NULL, 0, &err), &err);
+    assert_ok(stk_store_mem_put(w->store, "f", "x", 1, &err), &err);
+    assert_ok(stk_dataset_open(w->ctx, "digits:?size=200", &w->dataset, &err), &err);
+    assert_ok(stk_conversion_create(w->ctx, "digits:?size=10", w->out, &w->conversion, &err), &err);
+    assert_ok(stk_log_open(w->ctx, w->path, &w->log, &err), &err);
+    assert_ok(stk_trace_open(w->ctx, trace, 1, &w->trace, &err), &err);
+    assert_ok(stk_counter_open(w->ctx, &w->counter, &err), &err);
+    assert_ok(stk_report_create(w->ctx, &w->report, &err), &err);
+    make_arrays(w);
+    make_training(w);
+    w->loader = make_loader(w, 2);
+    stk_loader_state(w->loader, &w->state);
+    assert_ok(stk_loader_next(w->loader, -1, &w->batch, &err), &err);
+    w->hash = next_hash(0, w->batch);
+    atomic_store(&w->batches, 1);
+}
+
+static void end_world(world *w)
+{
+    stk_error err;
+
+    stk_profile_close(&w->profile, &err);
+    stk_trainer_destroy(&w->trainer);
+    stk_module_destroy(&w->module);
+    if (w->model) {
+        stk_optimizer_destroy(&w->optimizer);
+        stk_model_destroy(&w->model);
+    }
+    stk_model_builder_destroy(&w->builder);
+    stk_array_writer_abandon(&w->writer);
+    stk_array_writer_abandon(&w->other_writer);
+    stk_array_close(&w->array);
+    stk_group_close(&w->group);
+    stk_batch_release(&w->batch);
+    stk_loader_destroy(&w->loader);
+    stk_conversion_destroy(&w->conversion);
+    stk_report_destroy(&w->report);
+    stk_counter_close(&w->counter);
+    assert_ok(stk_trace_close(&w->trace, &err), &err);
+    assert_ok(stk_log_close(&w->log, &err), &err);
+    stk_dataset_close(&w->dataset);
+    stk_store_close(&w->store);
+    stk_context_destroy(&w->ctx);
+    test_folder_remove(w->folder);
+}
+
+static void child_main(world *w)
+{
+    alarm(SECONDS);
+    call_stores(w);
+    call_loader(w);
+    call_arrays(w);
+    call_trainer(w);
+    call_models(w);
+    call_ends(w);
+    _exit(wrong != 0);
+}
+
+/* The same batches, made without workers. */
+static uint64_t wanted_hash(world *w, unsigned batches)
+{
+    stk_loader *loader = make_loader(w, 0);
+    uint64_t hash = 0;
+    stk_batch *batch;
+
+    while (batches) {
+        stk_status status = stk_loader_next(loader, -1, &batch, NULL);
+        if (status == STK_EOS)
+            continue;
+        assert_int_equal(status, STK_OK);
+        hash = next_hash(hash, batch);
+        stk_batch_release(&batch);
+        batches--;
+    }
+    stk_loader_destroy(&loader);
+    return hash;
+}
+
+static void children_are_refused(void **state)
+{
+    void *(*const works[])(void *) = {consume, ask, read_array};
+    static world w;
+
+    (void)state;
+    at = mmap(NULL, sizeof *at, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(at, MAP_FAILED);
+    make_world(&w);
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(pthread_create(&w.threads[i], NULL, works[i], &w), 0);
+    for (unsigned i = 0; i < FORKS; i++) {
+        int how = 0;
+        unsigned before = atomic_load(&w.batches);
+        while (atomic_load(&w.batches) == before)
+            sched_yield();
+        pid_t pid = fork();
+        if (pid == 0)
+            child_main(&w);
+        assert_int_equal(waitpid(pid, &how, 0), pid);
+        if (!WIFEXITED(how))
+            fail_msg("fork %u: the child ended by signal %d in %s()", i, WTERMSIG(how), *at);
+        assert_int_equal(WEXITSTATUS(how), 0);
+    }
+    atomic_store(&w.stop, true);
+    for (size_t i = 0; i < 3; i++)
+        pthread_join(w.threads[i], NULL);
+    assert_int_equal(w.hash, wanted_hash(&w, atomic_load(&w.batches)));
+    end_world(&w);
+    munmap((void *)at, sizeof *at);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(children_are_refused)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
