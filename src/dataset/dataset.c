@@ -8,6 +8,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "base/table.h"
 #include "dataset/view.h"
 
 uint64_t stk__fingerprint(uint64_t so_far, const void *data, size_t length)
@@ -98,20 +99,28 @@ static const char *wrong_with_field(const stk_dataset *d, uint32_t i)
     return NULL;
 }
 
+static const stk__member members[] = {
+    STK__MEMBER(stk_dataset_ops, close), STK__MEMBER(stk_dataset_ops, prepare),
+    STK__MEMBER_WITH(stk_dataset_ops, object, locate),
+    STK__MEMBER_WITH(stk_dataset_ops, locate, object),
+    STK__MEMBER_WITH(stk_dataset_ops, locate, decode),
+    /* Of a kind alone: other datasets have constructors of their own. */
+    STK__MEMBER(stk_dataset_ops, open)};
+static const stk__table table_of_kind = {.type = "stk_dataset_ops",
+                                         .least = sizeof(stk_dataset_ops),
+                                         .members = members,
+                                         .num_members = STK_COUNT(members),
+                                         .stage = STK_STAGE_DATASET};
+static const stk__table table_of_one = {.type = "stk_dataset_ops",
+                                        .least = sizeof(stk_dataset_ops),
+                                        .members = members,
+                                        .num_members = STK_COUNT(members) - 1,
+                                        .stage = STK_STAGE_DATASET};
+
 static const char *wrong_with(const stk_dataset *d)
 {
     const char *wrong = NULL;
 
-    if (!d->ops || !d->context)
-        return "has no table of functions, or no context";
-    if (d->ops->struct_size < sizeof *d->ops)
-        return "has a table without its struct_size, sizeof(stk_dataset_ops)";
-    if (!d->ops->name || !d->ops->close || !d->ops->prepare)
-        return "has a table without name, close or prepare";
-    if (!d->ops->locate != !d->ops->object)
-        return "has one of locate and object without the other";
-    if (d->ops->decode && !d->ops->locate)
-        return "decodes what it does not locate";
     if (!d->fields || d->num_fields == 0)
         return "has no fields";
     if (!d->classes && d->num_classes > 0)
@@ -130,15 +139,12 @@ stk_status stk__dataset_check(const stk_dataset *dataset, stk_error *err)
 {
     if (!dataset)
         return stk__fail(err, STK_EINVAL, STK_STAGE_DATASET, "no dataset");
-    const char *wrong = wrong_with(dataset);
+    STK_TRY(stk__table_check(&table_of_one, dataset->ops, err));
+    const char *wrong = dataset->context ? wrong_with(dataset) : "has no context";
     if (wrong)
         return stk__fail(err, STK_EINVAL, STK_STAGE_DATASET,
                          "the dataset of kind '%.64s' %s; its driver is at fault",
-                         dataset->ops && dataset->ops->struct_size >= 2 * sizeof(void *) &&
-                                 dataset->ops->name
-                             ? dataset->ops->name
-                             : "",
-                         wrong);
+                         dataset->ops->name, wrong);
     return STK_OK;
 }
 
@@ -203,24 +209,14 @@ static bool good_name(const char *name)
 
 stk_status stk_context_add_dataset(stk_context *context, const stk_dataset_ops *ops, stk_error *err)
 {
-    if (!context || !ops)
-        return stk__fail(err, STK_EINVAL, STK_STAGE_DATASET, "no context or no table to add to it");
+    if (!context)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_DATASET, "no context to add a dataset kind to");
     STK_TRY(stk__context_check(context, err));
-    if (ops->struct_size < sizeof *ops)
-        return stk__fail(err, STK_EINVAL, STK_STAGE_DATASET,
-                         "the table of a dataset kind has struct_size %u; set it to "
-                         "sizeof(stk_dataset_ops), %zu",
-                         ops->struct_size, sizeof *ops);
+    STK_TRY(stk__table_check(&table_of_kind, ops, err));
     if (!good_name(ops->name))
         return stk__fail(err, STK_EINVAL, STK_STAGE_DATASET,
                          "'%.64s' is no name of a dataset kind; use a-z, 0-9 and _, a letter first",
-                         ops->name ? ops->name : "");
-    if (!ops->open || !ops->close || !ops->prepare || !ops->locate != !ops->object)
-        return stk__fail(
-            err, STK_EINVAL, STK_STAGE_DATASET,
-            "the dataset kind '%s' lacks a function: open, close and prepare are needed, "
-            "and locate and object go together",
-            ops->name);
+                         ops->name);
     const stk_dataset_ops *kind;
     for (size_t i = 0; (kind = stk_dataset_kind(context, i)); i++)
         if (strcmp(kind->name, ops->name) == 0)

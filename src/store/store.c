@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "base/table.h"
 #include "store/url.h"
 
 /* A read that opens something fails after this long, so that a storage that hangs is named instead
@@ -238,19 +239,21 @@ stk_status stk_store_list(stk_store *store, const char *prefix, stk_list_fn *eac
     return store->ops->list(store, prefix, each, user, err);
 }
 
+static const stk__member members[] = {
+    STK__MEMBER(stk_store_ops, open), STK__MEMBER(stk_store_ops, close),
+    STK__MEMBER(stk_store_ops, submit), STK__MEMBER(stk_store_ops, cancel),
+    STK__MEMBER(stk_store_ops, stat)};
+static const stk__table table = {.type = "stk_store_ops",
+                                 .least = offsetof(stk_store_ops, list),
+                                 .members = members,
+                                 .num_members = STK_COUNT(members),
+                                 .stage = STK_STAGE_STORE};
+
 stk_status stk_context_add_store(stk_context *context, const stk_store_ops *ops, stk_error *err)
 {
-    if (!context || !ops)
-        return stk__fail(err, STK_EINVAL, STK_STAGE_STORE,
-                         "stk_context_add_store: an argument is NULL");
+    if (!context)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_STORE, "stk_context_add_store: no context");
     STK_TRY(stk__context_check(context, err));
-    /* `stat` is the last that is required. */
-    if (ops->struct_size < offsetof(stk_store_ops, list) || !ops->name || !ops->name[0] ||
-        !ops->open || !ops->close || !ops->submit || !ops->cancel || !ops->stat)
-        return stk__fail(
-            err, STK_EINVAL, STK_STAGE_STORE,
-            "the table of the store '%s' lacks its struct_size or one of name, open, close, "
-            "submit, cancel, stat",
-            ops->struct_size >= 2 * sizeof(void *) && ops->name ? ops->name : "");
+    STK_TRY(stk__table_check(&table, ops, err));
     return stk__registry_add(context, STK__REGISTRY_STORE, ops, err);
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/options.h"
+#include "base/table.h"
 #include "train/train.h"
 
 static const stk_logger_ops *const kinds[] = {&stk__logger_csv, &stk__logger_tensorboard};
@@ -13,32 +14,37 @@ const stk_logger_ops *stk_logger_kind(size_t i)
     return i < STK_COUNT(kinds) ? kinds[i] : NULL;
 }
 
+static const stk__member members[] = {STK__MEMBER(stk_logger_ops, open),
+                                      STK__MEMBER(stk_logger_ops, close),
+                                      STK__MEMBER(stk_logger_ops, log_metrics)};
+static const stk__table table = {.type = "stk_logger_ops",
+                                 .least = sizeof(stk_logger_ops),
+                                 .members = members,
+                                 .num_members = STK_COUNT(members),
+                                 .stage = STK_STAGE_TRAIN};
+
 stk_status stk_trainer_add_logger(stk_trainer *t, const stk_logger_ops *ops, const void *options,
                                   stk_error *err)
 {
-    const stk_option_table *table = ops->options;
-
     stk_error_init(err);
     STK_TRY(stk__context_check(t->ctx, err));
+    STK_TRY(stk__table_check(&table, ops, err));
     if (t->num_loggers == STK__MAX_LOGGERS)
         return stk__fail(err, STK_ELIMIT, STK_STAGE_TRAIN, "%d loggers are the most",
                          STK__MAX_LOGGERS);
-    if (!ops->name || !ops->open || !ops->close || !ops->log_metrics)
-        return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
-                         "a logger lacks its name, open, close or log_metrics");
     if (strcmp(t->options.logger, "auto"))
         return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "logger", STK_NO_OFFSET,
                             "trainer.logger: '%s' and a logger that is added contradict each "
                             "other: leave the option at auto",
                             t->options.logger);
     void *copy = NULL;
-    if (table) {
-        copy = stk__calloc(t->ctx, 1, table->struct_size);
+    if (ops->options) {
+        copy = stk__calloc(t->ctx, 1, ops->options->struct_size);
         if (!copy)
             return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for a logger");
-        stk_options_init(table, copy);
+        stk_options_init(ops->options, copy);
         if (options)
-            memcpy(copy, options, table->struct_size);
+            memcpy(copy, options, ops->options->struct_size);
     }
     t->loggers[t->num_loggers++] = (stk__logger_entry){ops, copy};
     return STK_OK;

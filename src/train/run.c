@@ -3,41 +3,52 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/table.h"
 #include "train/train.h"
 
 /* ---- Before ---------------------------------------------------------------------------------- */
 
 static stk_status lacks(const stk_trainer *t, const char *what, stk_error *err)
 {
-    return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN, "the module %s has no %s",
-                     t->ops.name ? t->ops.name : "", what);
+    return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN, "the module %s has no %s", t->ops.name,
+                     what);
 }
 
+/* What each task calls, in the order of stk_task. */
+static const stk__member for_fit[] = {STK__MEMBER(stk_module_ops, training_step),
+                                      STK__MEMBER(stk_module_ops, backward),
+                                      STK__MEMBER(stk_module_ops, optimizer_step)};
+static const stk__member for_validate[] = {STK__MEMBER(stk_module_ops, validation_step)};
+static const stk__member for_test[] = {STK__MEMBER(stk_module_ops, test_step)};
+static const stk__member for_predict[] = {STK__MEMBER(stk_module_ops, predict_step)};
+
+#define MODULE_FOR(list)                                                                           \
+    {                                                                                              \
+        .type = "stk_module_ops", .least = offsetof(stk_module_ops, state), .members = list,       \
+        .num_members = STK_COUNT(list), .stage = STK_STAGE_TRAIN                                   \
+    }
+static const stk__table tables[] = {[STK_TASK_FIT] = MODULE_FOR(for_fit),
+                                    [STK_TASK_VALIDATE] = MODULE_FOR(for_validate),
+                                    [STK_TASK_TEST] = MODULE_FOR(for_test),
+                                    [STK_TASK_PREDICT] = MODULE_FOR(for_predict)};
+
+/* What options and data want besides. */
 static stk_status check_module(const stk_trainer *t, stk_error *err)
 {
     const stk_trainer_options *o = &t->options;
     const stk_module_ops *ops = &t->ops;
 
-    switch (t->at.task) {
-    case STK_TASK_FIT:
-        if (!ops->training_step || !ops->backward || !ops->optimizer_step)
-            return lacks(t, "training_step, backward and optimizer_step, which fit calls", err);
-        if (t->data_copy.num_val && !ops->validation_step)
-            return lacks(t, "validation_step, but there is a validation loader", err);
-        if (!ops->state && o->gradient_clip_val > 0 && !ops->clip_gradients)
-            return lacks(t, "state nor clip_gradients: gradient_clip_val can do nothing", err);
-        if (!ops->state && (o->nan_policy == STK_NAN_REWIND || o->detect_anomaly))
-            return lacks(t, "state, which nan_policy rewind and detect_anomaly look at", err);
-        if (!ops->state && !ops->optimizer_zero_grad)
-            return lacks(t, "optimizer_zero_grad nor state: nobody can zero its gradients", err);
+    if (t->at.task != STK_TASK_FIT)
         return STK_OK;
-    case STK_TASK_VALIDATE:
-        return ops->validation_step ? STK_OK : lacks(t, "validation_step", err);
-    case STK_TASK_TEST:
-        return ops->test_step ? STK_OK : lacks(t, "test_step", err);
-    default:
-        return ops->predict_step ? STK_OK : lacks(t, "predict_step", err);
-    }
+    if (t->data_copy.num_val && !ops->validation_step)
+        return lacks(t, "validation_step, but there is a validation loader", err);
+    if (!ops->state && o->gradient_clip_val > 0 && !ops->clip_gradients)
+        return lacks(t, "state nor clip_gradients: gradient_clip_val can do nothing", err);
+    if (!ops->state && (o->nan_policy == STK_NAN_REWIND || o->detect_anomaly))
+        return lacks(t, "state, which nan_policy rewind and detect_anomaly look at", err);
+    if (!ops->state && !ops->optimizer_zero_grad)
+        return lacks(t, "optimizer_zero_grad nor state: nobody can zero its gradients", err);
+    return STK_OK;
 }
 
 static stk_status check_data(const stk_trainer *t, stk_error *err)
@@ -68,6 +79,7 @@ static stk_phase phase_of(stk_task task)
 static stk_status take_module(stk_trainer *t, stk_task task, stk_module *module,
                               const stk_trainer_data *data, stk_error *err)
 {
+    STK_TRY(stk__table_check(&tables[task], module ? module->ops : NULL, err));
     t->module = module;
     t->ops = (stk_module_ops){0};
     memcpy(&t->ops, module->ops, STK_MIN((size_t)module->ops->struct_size, sizeof t->ops));

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/options.h"
+#include "base/table.h"
 #include "train/train.h"
 
 /* ---- Making ---------------------------------------------------------------------------------- */
@@ -164,12 +165,17 @@ static char *unique_key(stk_trainer *t, const stk_callback_ops *ops, const stk_c
     return key;
 }
 
+static const stk__member members[] = {STK__MEMBER(stk_callback_ops, create),
+                                      STK__MEMBER(stk_callback_ops, destroy)};
+static const stk__table table = {.type = "stk_callback_ops",
+                                 .least = offsetof(stk_callback_ops, monitors),
+                                 .members = members,
+                                 .num_members = STK_COUNT(members),
+                                 .stage = STK_STAGE_TRAIN};
+
 static stk_status check_callback(const stk_trainer *t, const stk_callback_ops *ops, stk_error *err)
 {
-    if (ops->struct_size < offsetof(stk_callback_ops, monitors) || !ops->name || !*ops->name ||
-        !ops->create || !ops->destroy)
-        return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
-                         "a callback lacks its size, name, create or destroy");
+    STK_TRY(stk__table_check(&table, ops, err));
     if (ops->checkpoints && t->options.enable_checkpointing == STK_SWITCH_FALSE)
         return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "enable_checkpointing",
                             STK_NO_OFFSET,

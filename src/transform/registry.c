@@ -3,6 +3,7 @@
 #include "transform/pipeline.h"
 
 #include "base/options.h"
+#include "base/table.h"
 
 stk_status stk__transform_keep(stk_context *ctx, const char *who, const void *made, size_t size,
                                stk_transform **out, stk_error *err)
@@ -19,22 +20,23 @@ void stk__transform_free(stk_transform *transform)
     stk__free(transform->context, transform);
 }
 
+/* All of it is looked at wherever it is used: no older one is taken. */
+static const stk__member members[] = {
+    STK__MEMBER(stk_transform_ops, create), STK__MEMBER(stk_transform_ops, destroy),
+    STK__MEMBER(stk_transform_ops, plan), STK__MEMBER(stk_transform_ops, apply)};
+static const stk__table table = {.type = "stk_transform_ops",
+                                 .least = sizeof(stk_transform_ops),
+                                 .members = members,
+                                 .num_members = STK_COUNT(members),
+                                 .stage = STK_STAGE_TRANSFORM};
+
 stk_status stk_context_add_transform(stk_context *context, const stk_transform_ops *ops,
                                      stk_error *err)
 {
-    if (!context || !ops)
-        return stk__fail(err, STK_EINVAL, STK_STAGE_TRANSFORM,
-                         "a transform needs a context and a table");
+    if (!context)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_TRANSFORM, "a transform needs a context");
     STK_TRY(stk__context_check(context, err));
-    if (ops->struct_size < sizeof *ops)
-        return stk__fail(
-            err, STK_EINVAL, STK_STAGE_TRANSFORM,
-            "the table of a transform has struct_size %u, expected at least %zu: set it to sizeof",
-            ops->struct_size, sizeof *ops);
-    if (!ops->name || !*ops->name || !ops->create || !ops->destroy || !ops->plan || !ops->apply)
-        return stk__fail(err, STK_EINVAL, STK_STAGE_TRANSFORM,
-                         "transform %s lacks one of name, create, destroy, plan, apply",
-                         ops->name ? ops->name : "without a name");
+    STK_TRY(stk__table_check(&table, ops, err));
     if (ops->num_draws > STK__MAX_DRAWS)
         return stk__fail(err, STK_ELIMIT, STK_STAGE_TRANSFORM,
                          "transform %s wants %u draws; %d are the most", ops->name, ops->num_draws,

@@ -298,10 +298,10 @@ static void tables_are_checked(void **state)
     stk_loader_options_init(&o);
     for (int i = 0; i < 13; i++) {
         static const char *const texts[] = {"struct_size",
-                                            "name, close or prepare",
-                                            "name, close or prepare",
-                                            "locate and object",
-                                            "decodes",
+                                            "lacks prepare",
+                                            "lacks close",
+                                            "lacks object, which goes with locate",
+                                            "lacks locate, which goes with decode",
                                             "no fields",
                                             "counts classes",
                                             "cost_ns",

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tables of functions that outsiders write: each member that one must have is missed by name. */
+#include <stdio.h>
+
+#include "base/table.h"
+
+#include "support/support.h"
+
+typedef struct fixture {
+    stk_context *context;
+    stk_trainer *trainer;
+} fixture;
+
+static stk_status add_store(fixture *f, const void *ops, stk_error *err)
+{
+    return stk_context_add_store(f->context, ops, err);
+}
+
+static stk_status add_dataset(fixture *f, const void *ops, stk_error *err)
+{
+    return stk_context_add_dataset(f->context, ops, err);
+}
+
+static stk_status add_transform(fixture *f, const void *ops, stk_error *err)
+{
+    return stk_context_add_transform(f->context, ops, err);
+}
+
+static stk_status add_logger(fixture *f, const void *ops, stk_error *err)
+{
+    return stk_trainer_add_logger(f->trainer, ops, NULL, err);
+}
+
+static stk_status add_callback(fixture *f, const void *ops, stk_error *err)
+{
+    return stk_trainer_add_callback(f->trainer, ops, NULL, NULL, err);
+}
+
+#define TASK(name)                                                                                 \
+    static stk_status name(fixture *f, const void *ops, stk_error *err)                            \
+    {                                                                                              \
+        const stk_trainer_data data = {.struct_size = sizeof data};                                \
+        stk_module module = {.ops = ops};                                                          \
+                                                                                                   \
+        return stk_trainer_##name(f->trainer, &module, &data, NULL, err);                          \
+    }
+TASK(fit)
+TASK(validate)
+TASK(test)
+TASK(predict)
+
+/* A dataset of the caller's own, of no kind. */
+static stk_status load(fixture *f, const void *ops, stk_error *err)
+{
+    stk_dataset dataset = {.ops = ops, .context = f->context};
+    stk_loader *loader = NULL;
+
+    return stk_loader_create(&dataset, NULL, &loader, err);
+}
+
+static stk_status make_callback(stk_context *ctx, const void *options, stk_callback **out,
+                                stk_error *err)
+{
+    return stk__fail(err, STK_EIO, STK_STAGE_TRAIN, "no callback is made");
+}
+
+static void never(void)
+{
+    fail();
+}
+
+#define M(type, member)                                                                            \
+    {                                                                                              \
+#member, offsetof(type, member)                                                            \
+    }
+
+/* What each kind must have, and what becomes of a table that has it all: it is called, or it goes
+ * on to the next thing that is amiss. */
+static const struct kind {
+    const char *type;
+    stk_status (*give)(fixture *f, const void *ops, stk_error *err);
+    size_t size;
+    struct {
+        const char *name;
+        size_t offset;
+    } required[8];
+    stk_status whole;
+} kinds[] = {
+    {"stk_store_ops",
+     add_store,
+     sizeof(stk_store_ops),
+     {M(stk_store_ops, open), M(stk_store_ops, close), M(stk_store_ops, submit),
+      M(stk_store_ops, cancel), M(stk_store_ops, stat)},
+     STK_OK},
+    {"stk_dataset_ops",
+     add_dataset,
+     sizeof(stk_dataset_ops),
+     {M(stk_dataset_ops, open), M(stk_dataset_ops, close), M(stk_dataset_ops, prepare),
+      M(stk_dataset_ops, locate), M(stk_dataset_ops, object)},
+     STK_OK},
+    {"stk_dataset_ops",
+     load,
+     sizeof(stk_dataset_ops),
+     {M(stk_dataset_ops, close), M(stk_dataset_ops, prepare), M(stk_dataset_ops, locate),
+      M(stk_dataset_ops, object)},
+     STK_EINVAL},
+    {"stk_transform_ops",
+     add_transform,
+     sizeof(stk_transform_ops),
+     {M(stk_transform_ops, create), M(stk_transform_ops, destroy), M(stk_transform_ops, plan),
+      M(stk_transform_ops, apply)},
+     STK_OK},
+    {"stk_logger_ops",
+     add_logger,
+     sizeof(stk_logger_ops),
+     {M(stk_logger_ops, open), M(stk_logger_ops, close), M(stk_logger_ops, log_metrics)},
+     STK_OK},
+    {"stk_callback_ops",
+     add_callback,
+     sizeof(stk_callback_ops),
+     {M(stk_callback_ops, create), M(stk_callback_ops, destroy)},
+     STK_EIO},
+    {"stk_module_ops",
+     fit,
+     sizeof(stk_module_ops),
+     {M(stk_module_ops, training_step), M(stk_module_ops, backward),
+      M(stk_module_ops, optimizer_step)},
+     STK_EINVAL},
+    {"stk_module_ops",
+     validate,
+     sizeof(stk_module_ops),
+     {M(stk_module_ops, validation_step)},
+     STK_EINVAL},
+    {"stk_module_ops", test, sizeof(stk_module_ops), {M(stk_module_ops, test_step)}, STK_EINVAL},
+    {"stk_module_ops",
+     predict,
+     sizeof(stk_module_ops),
+     {M(stk_module_ops, predict_step)},
+     STK_EINVAL},
+};
+
+/* A table that has all that its kind must have, and the fields that every kind begins with. */
+typedef union table {
+    struct {
+        uint32_t struct_size;
+        const char *name;
+    } head;
+    unsigned char bytes[1024];
+} table;
+
+static void set(table *to, size_t offset, void (*function)(void))
+{
+    memcpy(to->bytes + offset, &function, sizeof function);
+}
+
+static table whole(const struct kind *k)
+{
+    table to = {.head = {.struct_size = (uint32_t)k->size, .name = "own"}};
+
+    assert_true(k->size <= sizeof to);
+    for (size_t i = 0; k->required[i].name; i++)
+        set(&to, k->required[i].offset, never);
+    if (k->give == add_callback)
+        set(&to, offsetof(stk_callback_ops, create), (void (*)(void))make_callback);
+    return to;
+}
+
+static void set_up(fixture *f)
+{
+    const stk_trainer_options *defaults = NULL;
+    stk_error err;
+
+    f->context = test_context();
+    assert_ok(stk_trainer_create(f->context, defaults, &f->trainer, &err), &err);
+}
+
+static void refused(const struct kind *k, const void *ops, const char *part)
+{
+    stk_error err;
+    fixture f;
+
+    set_up(&f);
+    assert_fails(k->give(&f, ops, &err), STK_EINVAL, &err, part);
+    assert_non_null(strstr(err.text, k->type));
+    stk_trainer_destroy(&f.trainer);
+    stk_context_destroy(&f.context);
+}
+
+static void what_is_missing_is_named(void **state)
+{
+    for (size_t n = 0; n < STK_COUNT(kinds); n++)
+        for (size_t i = 0; kinds[n].required[i].name; i++) {
+            table bad = whole(&kinds[n]);
+            char part[80];
+
+            set(&bad, kinds[n].required[i].offset, NULL);
+            snprintf(part, sizeof part, "'own' lacks %s", kinds[n].required[i].name);
+            refused(&kinds[n], &bad, part);
+        }
+}
+
+static void heads_are_checked(void **state)
+{
+    for (size_t n = 0; n < STK_COUNT(kinds); n++) {
+        static const uint32_t sizes[] = {0, 8, STK__TABLE_MOST + 1, UINT32_MAX};
+        table bad;
+
+        refused(&kinds[n], NULL, "no table");
+        for (size_t i = 0; i < STK_COUNT(sizes); i++) {
+            bad = whole(&kinds[n]);
+            bad.head.struct_size = sizes[i];
+            refused(&kinds[n], &bad, "struct_size");
+        }
+        for (size_t i = 0; i < 2; i++) {
+            bad = whole(&kinds[n]);
+            bad.head.name = i ? "" : NULL;
+            refused(&kinds[n], &bad, "lacks its name");
+        }
+    }
+}
+
+/* Nothing more is wanted, and a table of a later version, which is larger, is taken. */
+static void what_is_whole_is_taken(void **state)
+{
+    for (size_t n = 0; n < STK_COUNT(kinds); n++) {
+        stk_error err;
+        fixture f;
+
+        for (uint32_t more = 0; more <= 64; more += 64) {
+            table good = whole(&kinds[n]);
+
+            set_up(&f);
+            good.head.struct_size += more;
+            assert_int_equal(kinds[n].give(&f, &good, &err), kinds[n].whole);
+            assert_null(strstr(err.text, "lacks"));
+            stk_trainer_destroy(&f.trainer);
+            stk_context_destroy(&f.context);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_missing_is_named),
+        cmocka_unit_test(heads_are_checked),
+        cmocka_unit_test(what_is_whole_is_taken),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
