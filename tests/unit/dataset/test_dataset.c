@@ -97,6 +97,37 @@ static toy *open_toy(stk_context *ctx, const char *spec)
     return (toy *)d;
 }
 
+/* A kind whose open() and describe() answer as they are told. */
+static stk_status opens, describes;
+static const stk_dataset_ops odd_ops;
+
+static stk_status odd_open(stk_context *ctx, const char *url, const void *options,
+                           stk_dataset **out, stk_error *err)
+{
+    STK_TRY(toy_open(ctx, url, options, out, err));
+    (*out)->ops = &odd_ops;
+    return opens;
+}
+
+static stk_status odd_describe(stk_dataset *dataset,
+                               void (*line)(void *user, const char *name, const char *value),
+                               void *user, stk_error *err)
+{
+    return describes;
+}
+
+static const stk_dataset_ops odd_ops = {.struct_size = sizeof odd_ops,
+                                        .name = "odd",
+                                        .doc = "",
+                                        .open = odd_open,
+                                        .close = toy_close,
+                                        .prepare = toy_prepare,
+                                        .describe = odd_describe};
+
+static void no_line(void *user, const char *name, const char *value)
+{
+}
+
 /* ---- Tests --------------------------------------------------------------------------------- */
 
 static void test_kinds(void **state)
@@ -477,15 +508,51 @@ static int set_up(void **state)
     return 0;
 }
 
+/* What is no failure is refused by name, and what was opened all the same is closed. */
+static void test_answers_are_no_failures(void **state)
+{
+    const struct {
+        stk_status status;
+        const char *text;
+    } cases[] = {{STK_EOS, "STK_EOS"},
+                 {STK_EAGAIN, "STK_EAGAIN"},
+                 {(stk_status)99, "does not have"},
+                 {(stk_status)-98, "does not have"}};
+    stk_context *ctx = test_context();
+    stk_dataset *d = NULL;
+    stk_error err;
+
+    assert_ok(stk_context_add_dataset(ctx, &odd_ops, &err), &err);
+    for (size_t i = 0; i < STK_COUNT(cases); i++) {
+        opens = cases[i].status;
+        assert_fails(stk_dataset_open(ctx, "odd:", &d, &err), STK_EINVAL, &err, cases[i].text);
+        assert_null(d);
+        assert_int_equal(open_toys, 0);
+        opens = STK_OK;
+        assert_ok(stk_dataset_open(ctx, "odd:", &d, &err), &err);
+        describes = cases[i].status;
+        assert_fails(stk_dataset_describe(d, no_line, NULL, &err), STK_EINVAL, &err, cases[i].text);
+        stk_dataset_close(&d);
+    }
+    stk_context_destroy(&ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kinds),          cmocka_unit_test(test_add_refused),
-        cmocka_unit_test(test_options),        cmocka_unit_test(test_recognise),
-        cmocka_unit_test(test_not_recognised), cmocka_unit_test(test_hostile_specs),
-        cmocka_unit_test(test_subset_text),    cmocka_unit_test(test_split_text),
-        cmocka_unit_test(test_index_files),    cmocka_unit_test(test_describe),
-        cmocka_unit_test(test_field_bytes),    cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_add_refused),
+        cmocka_unit_test(test_options),
+        cmocka_unit_test(test_recognise),
+        cmocka_unit_test(test_not_recognised),
+        cmocka_unit_test(test_hostile_specs),
+        cmocka_unit_test(test_subset_text),
+        cmocka_unit_test(test_split_text),
+        cmocka_unit_test(test_index_files),
+        cmocka_unit_test(test_describe),
+        cmocka_unit_test(test_field_bytes),
+        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_answers_are_no_failures),
     };
 
     return cmocka_run_group_tests(tests, set_up, test_context_close);

@@ -19,10 +19,12 @@ typedef struct fixture {
     stk_field field;
     stk_loader *loader;
     int64_t hangs_at, calls_at, bad_at;
-    stk_status bad, located;
+    stk_status bad, located, decoded;
+    stk_store *store;         /* of those that decode */
     atomic_bool hangs, go_on; /* it is there; it may end */
     atomic_uint by_consumer;
     pthread_t consumer;
+    stk_status (*call)(stk_loader *loader, stk_error *err);
     stk_status called;
     stk_error call_error;
     pthread_mutex_t lock; /* guards log */
@@ -70,8 +72,8 @@ static void prepare(stk_dataset *dataset, stk_sample *samples, size_t n)
             wait_for(&f->go_on);
         }
         if ((int64_t)samples[i].index == f->calls_at) {
-            stk_batch *batch;
-            f->called = stk_loader_next(f->loader, -1, &batch, &f->call_error);
+            f->calls_at = NEVER; /* once, also where it goes back */
+            f->called = f->call(f->loader, &f->call_error);
         }
         if ((int64_t)samples[i].index == f->bad_at)
             samples[i].status = f->bad;
@@ -81,20 +83,29 @@ static void prepare(stk_dataset *dataset, stk_sample *samples, size_t n)
 static stk_status locate(stk_dataset *dataset, const uint64_t *indices, size_t n, stk_locator *to,
                          stk_error *err)
 {
+    const stk_need need = {.length = 8, .decoded = 8};
+
     (void)indices;
-    (void)n;
-    (void)to;
     (void)err;
+    for (size_t i = 0; i < n && ((fixture *)dataset)->store; i++)
+        STK_TRY(to->add(to, i, &need));
     return ((fixture *)dataset)->located;
 }
 
 static size_t object(stk_dataset *dataset, uint64_t number, stk_store **store, char *key,
                      size_t size)
 {
-    (void)dataset;
     (void)number;
-    *store = NULL;
-    return (size_t)snprintf(key, size, "none");
+    *store = ((fixture *)dataset)->store;
+    return (size_t)snprintf(key, size, "bytes");
+}
+
+static stk_status decode(stk_dataset *dataset, const stk_need *need, const void *data, void *out,
+                         const char **reason)
+{
+    (void)reason;
+    memcpy(out, data, need->length);
+    return ((fixture *)dataset)->decoded;
 }
 
 static void close_dataset(stk_dataset *dataset)
@@ -141,6 +152,7 @@ static void open_loader(fixture *f, int64_t workers, double timeout, double watc
 static void tear_down(fixture *f)
 {
     stk_loader_destroy(&f->loader);
+    stk_store_close(&f->store);
     stk_context_destroy(&f->head.context);
     pthread_mutex_destroy(&f->lock);
 }
@@ -242,19 +254,48 @@ static void stuck_workers_are_abandoned(void **state)
     stk__thread_join(&left->workers[0].thread);
 }
 
+static stk_status call_next(stk_loader *loader, stk_error *err)
+{
+    stk_batch *batch;
+
+    return stk_loader_next(loader, -1, &batch, err);
+}
+
+static stk_status call_set_epoch(stk_loader *loader, stk_error *err)
+{
+    return stk_loader_set_epoch(loader, 0, err);
+}
+
+static stk_status call_restore(stk_loader *loader, stk_error *err)
+{
+    const stk_state state = {0}; /* it is not looked at */
+
+    return stk_loader_restore(loader, &state, err);
+}
+
 static void no_calls_back(void **state)
 {
+    const struct {
+        stk_status (*call)(stk_loader *loader, stk_error *err);
+        const char *text;
+    } cases[] = {{call_next, "stk_loader_next() was called from"},
+                 {call_set_epoch, "stk_loader_set_epoch() was called from"},
+                 {call_restore, "stk_loader_restore() was called from"}};
     fixture f;
     stk_error err;
 
-    set_up(&f);
-    f.calls_at = 11 * BATCH + 1;
-    open_loader(&f, 0, 0, 0);
-    assert_int_equal(drain(&f, &err), STK_EOS);
-    assert_fails(f.called, STK_EINVAL, &f.call_error, "stk_loader_next() was called from");
-    /* Whoever is not in a call may. */
-    assert_ok(stk_loader_set_epoch(f.loader, 0, &err), &err);
-    tear_down(&f);
+    for (size_t i = 0; i < STK_COUNT(cases); i++)
+        for (int64_t workers = 0; workers <= 1; workers++) {
+            set_up(&f);
+            f.call = cases[i].call;
+            f.calls_at = 11 * BATCH + 1;
+            open_loader(&f, workers, 0, 0);
+            assert_int_equal(drain(&f, &err), STK_EOS);
+            assert_fails(f.called, STK_EINVAL, &f.call_error, cases[i].text);
+            /* Whoever is not in a call may. */
+            assert_ok(call_set_epoch(f.loader, &err), &err);
+            tear_down(&f);
+        }
 }
 
 /* What a dataset may not answer fails the run, skip or not, with its name. */
@@ -270,19 +311,28 @@ static void answers_are_no_failures(void **state)
     stk_error err;
     fixture f;
 
-    for (size_t i = 0; i < 2 * STK_COUNT(cases); i++)
+    for (size_t i = 0; i < 3 * STK_COUNT(cases); i++)
         for (int64_t workers = 0; workers <= 1; workers++) {
+            const stk_status status = cases[i / 3].status;
+
             set_up(&f);
-            if (i % 2) {
+            if (i % 3) {
                 f.ops.locate = locate;
                 f.ops.object = object;
-                f.located = cases[i / 2].status;
+                f.located = i % 3 == 1 ? status : STK_OK;
             } else {
                 f.bad_at = 5;
-                f.bad = cases[i / 2].status;
+                f.bad = status;
+            }
+            if (i % 3 == 2) {
+                f.ops.decode = decode;
+                f.decoded = status;
+                assert_ok(stk_store_open(f.head.context, "mem://calls", &f.store, NULL, 0, &err),
+                          &err);
+                assert_ok(stk_store_mem_put(f.store, "bytes", "01234567", 8, &err), &err);
             }
             open_loader(&f, workers, 0, 0);
-            assert_fails(drain(&f, &err), STK_EINVAL, &err, cases[i / 2].text);
+            assert_fails(drain(&f, &err), STK_EINVAL, &err, cases[i / 3].text);
             tear_down(&f);
         }
 }
