@@ -66,9 +66,10 @@ stk_status stk__images_index_make(const stk__images_table *table, void **data, u
     *data = NULL;
     if (!index_length(h.num_folders, h.num_files, h.text_bytes, length))
         return STK_ELIMIT;
-    unsigned char *bytes = stk__alloc(table->context, *length), *at = bytes + sizeof h;
+    unsigned char *bytes = stk__alloc(table->context, *length);
     if (!bytes)
         return STK_ENOMEM;
+    unsigned char *at = bytes + sizeof h;
     for (uint64_t i = 0; i < table->num_folders; i++, at += sizeof(index_folder)) {
         const stk__images_folder *f = &table->folders[i];
         index_folder row = {f->mtime_ns, f->inode, f->entries, f->count};

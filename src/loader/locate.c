@@ -142,8 +142,8 @@ static void tie_needs(stk_loader *loader, stk__step *step)
     for (uint32_t r = 0; r < step->num_rows; r++) {
         stk__row *row = &step->rows[r];
         uint64_t bytes = 0;
-        row->needs = step->needs + at;
-        row->slices = step->slices + at;
+        row->needs = row->num_needs ? step->needs + at : NULL;
+        row->slices = row->num_needs ? step->slices + at : NULL;
         at += row->num_needs;
         bound_reads(loader, row);
         for (uint32_t i = 0; i < row->num_needs; i++)
