@@ -29,7 +29,8 @@ static void collate_ragged(stk_loader *loader, stk__step *step)
 {
     const stk__ring *ring = loader->ring;
     stk_batch *slab = step->slab;
-    char *end = step->ragged;
+    char *values = step->ragged; /* NULL where no row has any */
+    uint64_t end = 0;
 
     for (uint32_t c = 0; c < ring->num_columns; c++) {
         const stk__column *column = &ring->columns[c];
@@ -37,19 +38,19 @@ static void collate_ragged(stk_loader *loader, stk__step *step)
             continue;
         const size_t item = stk_dtype_size(column->field.dtype);
         uint64_t count = 0, elements = 0;
-        char *start = end =
-            (char *)step->ragged + stk__round_up((uint64_t)(end - (char *)step->ragged), 16);
+        end = stk__round_up(end, 16);
+        slab->data[c] = values ? values + end : NULL;
         slab->offsets[c][0] = 0;
         for (uint32_t r = 0; r < step->num_rows; r++) {
             uint64_t k = (uint64_t)r * ring->num_ragged + column->ragged;
             if (step->rows[r].bad)
                 continue;
-            memmove(end, (char *)step->ragged + step->ragged_at[k], step->ragged_size[k]);
+            if (step->ragged_size[k] > 0)
+                memmove(values + end, values + step->ragged_at[k], step->ragged_size[k]);
             end += step->ragged_size[k];
             elements += step->ragged_size[k] / item;
             slab->offsets[c][++count] = elements;
         }
-        slab->data[c] = start;
     }
     slab->ragged = step->ragged;
     step->ragged = NULL;

@@ -12,6 +12,18 @@
 #include <cmocka.h>
 #include <stoker/stoker.h>
 
+/* Whether a sanitizer brings memory of its own: sizes of the process say nothing then. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define TEST_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define TEST_SANITIZED 1
+#endif
+#endif
+#ifndef TEST_SANITIZED
+#define TEST_SANITIZED 0
+#endif
+
 /* A test that skips, or asks in vain for data or a program, makes its program exit with 77, the
  * code of a skip: what was not looked at has not passed. */
 void test_skipped(void);

@@ -196,12 +196,6 @@ static void bad_is_what_the_budget_says(void **state)
     test_folder_remove(folder);
 }
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define RSS_IS_ANOTHERS true /* the sanitizer's own memory */
-#else
-#define RSS_IS_ANOTHERS false
-#endif
-
 static uint64_t resident(void)
 {
     unsigned long long pages = 0;
@@ -274,7 +268,7 @@ static void the_process_grows_by_the_budget(void **state)
     static const uint64_t budgets[] = {8, 16, 32, 64, 256};
     char folder[256], url[300], path[300];
 
-    if (RSS_IS_ANOTHERS)
+    if (TEST_SANITIZED)
         skip();
     test_folder(folder);
     test_write(folder, "data", "", 0);

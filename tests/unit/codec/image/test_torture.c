@@ -11,22 +11,13 @@
 
 #include "support/faults.h"
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#endif
-
 /* ---- The allocator of the context ------------------------------------------------------------ */
 
 static faults fault = {.left = FAULTS_NONE};
 
 /* ---- malloc() itself ------------------------------------------------------------------------- */
 
-#ifndef SANITIZED
+#if !TEST_SANITIZED
 void *__libc_malloc(size_t size);
 void *__libc_memalign(size_t align, size_t size);
 void __libc_free(void *memory);
@@ -109,7 +100,7 @@ static void torture(const char *name, stk_context *ctx, const bytes *b, bool arm
     for (;; n++) {
         stk__image_decoder *decoder = NULL;
         const int64_t before = fault.held;
-#ifndef SANITIZED
+#if !TEST_SANITIZED
         armed = arm;
 #endif
         fault.left = n;
@@ -125,7 +116,7 @@ static void torture(const char *name, stk_context *ctx, const bytes *b, bool arm
         if (decoder && run(decoder, b, &reason) != STK_OK)
             fail_msg("%s after call %ld: %s", name, n, reason);
         stk__image_decoder_destroy(&decoder);
-#ifndef SANITIZED
+#if !TEST_SANITIZED
         armed = false;
 #endif
         assert_int_equal(fault.held, before);
@@ -151,7 +142,7 @@ static void test_allocations(void **state)
 /* libjpeg's own allocations as well, through the C library's malloc(). */
 static void test_libjpeg_allocations(void **state)
 {
-#ifdef SANITIZED
+#if TEST_SANITIZED
     skip();
 #else
     stk_context *ctx = test_context();
@@ -169,7 +160,7 @@ static void test_libjpeg_allocations(void **state)
 /* The bytes held while pictures of all kinds are decoded are no more than the header told. */
 static void test_memory_is_told(void **state)
 {
-#ifdef SANITIZED
+#if TEST_SANITIZED
     skip();
 #else
     static const recipe recipes[] = {
