@@ -246,9 +246,6 @@ void stk__array_gather(const stk_array *a, const stk__box *box, const stk__need 
  * the way from it to the folder, "" or "a/b/". (sink.c) */
 stk_status stk__sink_open(stk_context *ctx, const char *url, stk_store **out, char *prefix,
                           size_t size, stk_error *err);
-/* Write an object as a whole, durably. */
-stk_status stk__sink_put(stk_store *store, const char *key, const void *data, uint64_t length,
-                         stk_error *err);
 /* Write JSON under a key. */
 stk_status stk__sink_put_json(stk_store *store, const char *key, const json_t *value,
                               stk_error *err);

@@ -69,25 +69,6 @@ stk_status stk__sink_open(stk_context *ctx, const char *url, stk_store **out, ch
     return status;
 }
 
-stk_status stk__sink_put(stk_store *store, const char *key, const void *data, uint64_t length,
-                         stk_error *err)
-{
-    const stk_store_ops *ops = store->ops;
-    stk_put *put = NULL;
-
-    if (ops->struct_size < offsetof(stk_store_ops, remove) || !ops->put)
-        return stk__fail_at(err, STK_ENOTSUP, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
-                            "a store of the kind '%s' cannot be written; choose a local folder",
-                            ops->name);
-    STK_TRY(ops->put(store, key, &put, err));
-    stk_status status = put->ops->write(put, data, (size_t)length, err);
-    if (status != STK_OK) {
-        put->ops->abandon(put);
-        return status;
-    }
-    return put->ops->commit(put, err);
-}
-
 stk_status stk__sink_put_json(stk_store *store, const char *key, const json_t *value,
                               stk_error *err)
 {
@@ -96,7 +77,7 @@ stk_status stk__sink_put_json(stk_store *store, const char *key, const json_t *v
     if (!text)
         return stk__fail_at(err, STK_ENOMEM, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
                             "no memory to write %s", key);
-    stk_status status = stk__sink_put(store, key, text, strlen(text), err);
+    stk_status status = stk__store_put(store, key, text, strlen(text), err);
     stk__free(store->context, text);
     return status;
 }

@@ -273,7 +273,7 @@ static stk_status write_object(work *w, const int64_t *at, stk_error *err)
     for (uint32_t d = 0; d < a->rank; d++)
         object = object * (uint64_t)outer->count[d] + (uint64_t)at[d];
     stk__array_key(a, object, key, sizeof key);
-    return stk__sink_put(stk__array_store(a), key, w->blob, w->length, err);
+    return stk__store_put(stk__array_store(a), key, w->blob, w->length, err);
 }
 
 static stk_status check_box(const stk_array *a, const stk__box *box, stk_error *err)

@@ -27,15 +27,16 @@ stk_status stk__table_check(const stk__table *table, const void *ops, stk_error 
         return stk__fail(err, STK_EINVAL, table->stage,
                          "a %s has struct_size %u, expected %zu to %d: set it to sizeof(%s)",
                          table->type, h->struct_size, table->least, STK__TABLE_MOST, table->type);
-    if (!h->name || !*h->name)
+    if (!table->nameless && (!h->name || !*h->name))
         return stk__fail(err, STK_EINVAL, table->stage, "a %s lacks its name", table->type);
     for (size_t i = 0; i < table->num_members; i++) {
         const stk__member *m = &table->members[i];
 
         if (is_there(ops, m->offset) || (m->with && !is_there(ops, m->with_offset)))
             continue;
-        return stk__fail(err, STK_EINVAL, table->stage, "the %s of '%.64s' lacks %s%s%s",
-                         table->type, h->name, m->name, m->with ? ", which goes with " : "",
+        return stk__fail(err, STK_EINVAL, table->stage, "the %s%s%.64s%s lacks %s%s%s", table->type,
+                         table->nameless ? "" : " of '", table->nameless ? "" : h->name,
+                         table->nameless ? "" : "'", m->name, m->with ? ", which goes with " : "",
                          m->with ? m->with : "");
     }
     return STK_OK;

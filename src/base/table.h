@@ -23,14 +23,15 @@ typedef struct stk__member {
         .with_offset = offsetof(type, other)                                                       \
     }
 
-/* What a kind of table that outsiders write must have. Each begins with struct_size and name, and
- * the name is always wanted. */
+/* What a kind of table that outsiders write must have. Each begins with struct_size and, unless it
+ * is nameless, a name, which is always wanted. */
 typedef struct stk__table {
     const char *type; /* "stk_store_ops" */
     size_t least;     /* its struct_size: all members below lie before it */
     const stk__member *members;
     size_t num_members;
     stk_stage stage;
+    bool nameless;
 } stk__table;
 
 #define STK__TABLE_MOST 4096 /* no table of a later version is larger */

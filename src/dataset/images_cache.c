@@ -16,10 +16,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define PUT_END (offsetof(stk_store_ops, put) + sizeof((stk_store_ops *)0)->put)
-
-#define TABLE_TIMES 4 /* an index and its table take at most so many times the bytes of the index  \
-                       */
+#define TABLE_TIMES                                                                                \
+    4 /* an index and its table take at most so many times the bytes of the index                  \
+       */
 
 /* Where the index lies. */
 typedef struct place {
@@ -154,22 +153,11 @@ static stk_status save(const place *at, const stk__images_table *table, stk_erro
 {
     void *data = NULL;
     uint64_t length = 0;
-    stk_put *put = NULL;
 
     stk_status status = stk__images_index_make(table, &data, &length);
     if (status != STK_OK)
         return stk__fail(err, status, STK_STAGE_DATASET, "no memory for the index");
-    if (at->store->ops->struct_size < PUT_END || !at->store->ops->put)
-        status = stk__fail(err, STK_ENOTSUP, STK_STAGE_DATASET, "the store takes no objects");
-    if (status == STK_OK)
-        status = at->store->ops->put(at->store, at->key, &put, err);
-    if (status == STK_OK) {
-        status = put->ops->write(put, data, length, err);
-        if (status == STK_OK)
-            status = put->ops->commit(put, err);
-        else
-            put->ops->abandon(put);
-    }
+    status = stk__store_put(at->store, at->key, data, length, err);
     stk__free(table->context, data);
     return status;
 }

@@ -239,6 +239,35 @@ stk_status stk_store_list(stk_store *store, const char *prefix, stk_list_fn *eac
     return store->ops->list(store, prefix, each, user, err);
 }
 
+static const stk__member put_members[] = {STK__MEMBER(stk_put_ops, write),
+                                          STK__MEMBER(stk_put_ops, commit),
+                                          STK__MEMBER(stk_put_ops, abandon)};
+static const stk__table put_table = {.type = "stk_put_ops",
+                                     .least = sizeof(stk_put_ops),
+                                     .members = put_members,
+                                     .num_members = STK_COUNT(put_members),
+                                     .stage = STK_STAGE_STORE,
+                                     .nameless = true};
+
+stk_status stk__store_put(stk_store *store, const char *key, const void *data, uint64_t length,
+                          stk_error *err)
+{
+    stk_put *put = NULL;
+
+    if (!STK__STORE_HAS(store->ops, put))
+        return stk__fail_at(err, STK_ENOTSUP, STK_STAGE_STORE, key, STK_NO_OFFSET,
+                            "a store of the kind '%s' cannot be written; choose a local folder",
+                            store->ops->name);
+    STK_TRY(store->ops->put(store, key, &put, err));
+    STK_TRY(stk__table_check(&put_table, put ? put->ops : NULL, err));
+    stk_status status = put->ops->write(put, data, (size_t)length, err);
+    if (status != STK_OK) {
+        put->ops->abandon(put);
+        return status;
+    }
+    return put->ops->commit(put, err);
+}
+
 static const stk__member members[] = {
     STK__MEMBER(stk_store_ops, open), STK__MEMBER(stk_store_ops, close),
     STK__MEMBER(stk_store_ops, submit), STK__MEMBER(stk_store_ops, cancel),

@@ -14,6 +14,11 @@ extern const stk_store_ops stk__store_file, stk__store_mem, stk__store_slow;
 /* Limits of a store, filled also where its driver says nothing. */
 void stk__store_limits(stk_store *store, stk_store_limits *out);
 
+/* Write a whole object: it is there when this returns STK_OK, else what was there before. Errors:
+ * STK_ENOTSUP of a store that takes none. */
+stk_status stk__store_put(stk_store *store, const char *key, const void *data, uint64_t length,
+                          stk_error *err);
+
 /* The folder of a store that is a local folder, which stays the store's; -1: it is another kind.
  * (file_list.c) */
 int stk__file_root(const stk_store *store);

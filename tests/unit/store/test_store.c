@@ -275,6 +275,72 @@ static void test_own_store(void **state)
     }
 }
 
+/* ---- What its put() gives ---- */
+
+static stk_put_ops put_ops;
+static stk_put own_put = {.ops = &put_ops};
+static char written[8];
+
+static stk_status put_write(stk_put *put, const void *data, size_t length, stk_error *err)
+{
+    (void)put, (void)err;
+    assert_true(length < sizeof written);
+    memcpy(written, data, length);
+    return STK_OK;
+}
+
+static stk_status put_commit(stk_put *put, stk_error *err)
+{
+    (void)put, (void)err;
+    return STK_OK;
+}
+
+static void put_abandon(stk_put *put)
+{
+    (void)put;
+}
+
+static stk_status begin_put(stk_store *store, const char *key, stk_put **out, stk_error *err)
+{
+    (void)store, (void)key, (void)err;
+    *out = &own_put;
+    return STK_OK;
+}
+
+static void test_tables_of_puts(void **state)
+{
+    static const char *const texts[] = {"stk_put_ops lacks write", "stk_put_ops lacks commit",
+                                        "stk_put_ops lacks abandon", "struct_size", "is NULL"};
+    const stk_put_ops whole = {.struct_size = sizeof whole,
+                               .write = put_write,
+                               .commit = put_commit,
+                               .abandon = put_abandon};
+    fixture *f = *state;
+    stk_store_ops ops = own_ops;
+    stk_store store = {.ops = &ops, .context = f->context};
+    stk_error err;
+
+    assert_fails(stk__store_put(&store, "key", "abc", 4, &err), STK_ENOTSUP, &err, "'own'");
+    ops.struct_size = sizeof ops;
+    ops.put = begin_put;
+    put_ops = whole;
+    assert_ok(stk__store_put(&store, "key", "abc", 4, &err), &err);
+    assert_string_equal(written, "abc");
+    for (int i = 0; i < 5; i++) {
+        put_ops = whole;
+        if (i == 0)
+            put_ops.write = NULL;
+        else if (i == 1)
+            put_ops.commit = NULL;
+        else if (i == 2)
+            put_ops.abandon = NULL;
+        else if (i == 3)
+            put_ops.struct_size = 8;
+        own_put.ops = i == 4 ? NULL : &put_ops;
+        assert_fails(stk__store_put(&store, "key", "abc", 4, &err), STK_EINVAL, &err, texts[i]);
+    }
+}
+
 /* In a child of the process: a clear answer, and closing does not wait for threads that are not
  * there. */
 static void test_after_fork(void **state)
@@ -326,9 +392,9 @@ static void test_decode_room(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_urls), TEST(test_relative_paths), TEST(test_bad_urls),
-        TEST(test_keys), TEST(test_own_store),      TEST(test_after_fork),
-        TEST(test_decode_room),
+        TEST(test_urls),       TEST(test_relative_paths), TEST(test_bad_urls),
+        TEST(test_keys),       TEST(test_own_store),      TEST(test_tables_of_puts),
+        TEST(test_after_fork), TEST(test_decode_room),
     };
 
     return cmocka_run_group_tests_name("store", tests, NULL, NULL);
