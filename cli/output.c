@@ -158,6 +158,20 @@ void cli_remove_folder(const char *path)
     rmdir(path);
 }
 
+/* End the text and what lies below it; errno is that of the first failure. */
+static bool flush_text(struct cli *cli, FILE *file)
+{
+    bool good = fflush(cli->out) == 0 && !ferror(cli->out);
+    int error = errno;
+
+    if (cli->out_below && fclose(cli->out) != 0 && good)
+        good = false, error = errno;
+    if ((fflush(file) != 0 || ferror(file)) && good)
+        good = false, error = errno;
+    errno = error;
+    return good;
+}
+
 int cli_output_close(struct cli *cli, bool keep)
 {
     FILE *file = cli->out_below ? cli->out_below : cli->out;
@@ -165,10 +179,7 @@ int cli_output_close(struct cli *cli, bool keep)
 
     if (!cli->out)
         return CLI_GOOD;
-    bool good = fflush(cli->out) == 0 && !ferror(cli->out);
-    if (cli->out_below)
-        good = fclose(cli->out) == 0 && good;
-    good = fflush(file) == 0 && !ferror(file) && good;
+    bool good = flush_text(cli, file);
     if (!good && keep)
         code = fail_output(cli, "write");
     if (file != stdout) {

@@ -47,8 +47,8 @@ stk_status stk__samples_init(stk_dataset *dataset, size_t most, stk__samples *s,
     for (uint32_t f = 0; f < dataset->num_fields; f++) {
         each = stk__round_up(stk_field_bytes(&dataset->fields[f]), STK_CACHE_LINE);
         if (!each || !stk__add_size(bytes, each, &bytes))
-            return stk__fail(err, STK_EKIND, STK_STAGE_CONVERT,
-                             "the field '%s' has no fixed size", dataset->fields[f].name);
+            return stk__fail(err, STK_EKIND, STK_STAGE_CONVERT, "the field '%s' has no fixed size",
+                             dataset->fields[f].name);
     }
     s->samples = stk__calloc(ctx, most, sizeof *s->samples);
     s->indices = stk__calloc(ctx, most, sizeof *s->indices);

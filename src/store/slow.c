@@ -7,8 +7,8 @@
  * bandwidth is one link that all share, reserved in the order of submission. What each read draws
  * is a function of the seed and of the number of reads before it.
  */
-#include "base/options.h"
 #include "store/slow.h"
+#include "base/options.h"
 #include "store/url.h"
 
 #define BLOCK_SLOTS 64 /* reads under way that the first block of slots serves */

@@ -174,10 +174,12 @@ static void next_epoch(stk_trainer *t)
     t->at.epoch = t->loop.epoch;
 }
 
-/* Where a restored run goes on: in an epoch that was cut short it is the next batch. */
+/* Where a restored run goes on: in an epoch that was cut short it is the next batch. One that was
+ * begun without a batch begins anew, and counts once. */
 static void place_restored(stk_trainer *t)
 {
     stk__loop *loop = &t->loop;
+    stk_progress *epochs = &t->progress.epochs;
 
     if (loop->point == STK__POINT_EPOCH && loop->cut && loop->done) {
         loop->point = STK__POINT_NEXT;
@@ -186,6 +188,10 @@ static void place_restored(stk_trainer *t)
     if (loop->point == STK__POINT_EPOCH)
         next_epoch(t);
     t->restarted_mid_epoch = loop->done > 0;
+    if (!t->restarted_mid_epoch) {
+        epochs->total.ready = epochs->total.started = epochs->total.processed;
+        epochs->current.ready = epochs->current.started = epochs->current.processed;
+    }
 }
 
 static stk_status epochs(stk_trainer *t, stk_error *err)

@@ -11,6 +11,10 @@
 
 static faults thread_faults = {.left = FAULTS_NONE};
 
+/* Of a sanitizer that is part of the program, and wants to know of threads. */
+int __interceptor_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
+                                 void *(*run)(void *), void *argument) __attribute__((weak));
+
 /* Stands before the C library's own: the static library calls this one. */
 int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
                    void *argument)
@@ -19,6 +23,8 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*
         (int (*)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *))dlsym(
             RTLD_NEXT, "pthread_create");
 
+    if (__interceptor_pthread_create)
+        real = __interceptor_pthread_create;
     return fault_strikes(&thread_faults) ? EAGAIN : real(thread, attributes, run, argument);
 }
 

@@ -54,7 +54,8 @@ static int is_file(int fd)
 {
     struct stat st;
     int before = errno;
-    int file = fd > 2 && syscall(SYS_newfstatat, fd, "", &st, AT_EMPTY_PATH) == 0 && S_ISREG(st.st_mode);
+    int file =
+        fd > 2 && syscall(SYS_newfstatat, fd, "", &st, AT_EMPTY_PATH) == 0 && S_ISREG(st.st_mode);
 
     errno = before;
     return file;

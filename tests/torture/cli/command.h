@@ -91,8 +91,8 @@ static long command_next(long n, long calls)
     return n < EVERY ? n + 1 : n + (calls - EVERY) / SPREAD + 1;
 }
 
-/* The one exemption: the C++ runtime's words for it, or the C library's where the unwinder itself gets
- * no memory. */
+/* The one exemption: the C++ runtime's words for it, or the C library's where the unwinder itself
+ * gets no memory. */
 static bool command_threw(const command *c, int status, const char *said)
 {
     return c->onednn && status == -SIGABRT &&
@@ -114,7 +114,8 @@ static void command_torture(const command *c, const char *how, bool must)
         int status = command_once(c, folder, n, false, how, n ? &ignored : &calls);
         for (int for_ever = 0;; for_ever++) {
             command_shell(folder, "cat said", said, sizeof said);
-            if (((status < 0 || status > 2) && !command_threw(c, status, said)) || ((must || n == 0) && status != 0))
+            if (((status < 0 || status > 2) && !command_threw(c, status, said)) ||
+                ((must || n == 0) && status != 0))
                 fail_msg("stoker %s: %s %ld of %ld%s: %s %d: %s", c->run, how, n, calls,
                          for_ever ? " and all after" : "", status < 0 ? "signal" : "exit status",
                          abs(status), said);
@@ -157,9 +158,10 @@ static bool command_ready(const char *library)
     return true;
 }
 
-#define COMMAND_DIGITS  "stoker convert 'digits:?size=20' d -q"
-#define COMMAND_ARRAY   "mkdir -p a.zarr/c/0; printf '" COMMAND_ZARR "' > a.zarr/zarr.json; "         \
-                        "printf '\\001\\000\\002\\000\\004\\000\\005\\000' > a.zarr/c/0/0"
+#define COMMAND_DIGITS "stoker convert 'digits:?size=20' d -q"
+#define COMMAND_ARRAY                                                                              \
+    "mkdir -p a.zarr/c/0; printf '" COMMAND_ZARR "' > a.zarr/zarr.json; "                          \
+    "printf '\\001\\000\\002\\000\\004\\000\\005\\000' > a.zarr/c/0/0"
 #define COMMAND_ZARR                                                                               \
     "{\"zarr_format\":3,\"node_type\":\"array\",\"shape\":[2,4],\"data_type\":\"int16\","          \
     "\"chunk_grid\":{\"name\":\"regular\",\"configuration\":{\"chunk_shape\":[2,2]}},"             \
@@ -169,13 +171,15 @@ static bool command_ready(const char *library)
     "mkdir -p p/a p/b; cp '" TESTS_DIR "/golden/images/base_420.jpg' p/a/1.jpg; "                  \
     "cp '" TESTS_DIR "/golden/images/base_444.jpg' p/b/2.jpg"
 #define COMMAND_TRAIN                                                                              \
-    "printf 'data: {dataset: \"digits:?size=64\"}\\nloader: {batch_size: 16, num_workers: 1, transforms: normalize(mnist)}\\n"    \
+    "printf 'data: {dataset: \"digits:?size=64\"}\\nloader: {batch_size: 16, num_workers: 1, "     \
+    "transforms: normalize(mnist)}\\n"                                                             \
     "model: {layers: [\"flatten, linear(4), relu\", linear(10)]}\\n"                               \
     "trainer: {max_epochs: 2, seed_everything: 1}\\n' > m.yaml"
 
 #define COMMAND_CONVOLUTION                                                                        \
-    "printf 'data: {dataset: \"digits:?size=64\"}\\nloader: {batch_size: 16, num_workers: 1, transforms: normalize(mnist)}\\n"    \
-    "model: {layers: [\"conv2d(4, 3), relu, flatten\", linear(10)]}\\n"                             \
+    "printf 'data: {dataset: \"digits:?size=64\"}\\nloader: {batch_size: 16, num_workers: 1, "     \
+    "transforms: normalize(mnist)}\\n"                                                             \
+    "model: {layers: [\"conv2d(4, 3), relu, flatten\", linear(10)]}\\n"                            \
     "trainer: {max_epochs: 1, seed_everything: 1}\\n' > m.yaml"
 
 #endif

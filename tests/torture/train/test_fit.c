@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fail the n-th allocation, thread start and call on files of a short fit with everything switched on, for every
- * n: the status must be right, nothing may leak, hang or crash. */
+/* Fail the n-th allocation, thread start and call on files of a short fit with everything switched
+ * on, for every n: the status must be right, nothing may leak, hang or crash. */
 #include <unistd.h>
 
 #include "support/faulty_files.h"

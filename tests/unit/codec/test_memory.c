@@ -72,9 +72,9 @@ static void test_dictionaries(void **unused)
     assert_in_range(stk__chain_library(usual), 8 * MIB, 10 * MIB);
     assert_in_range(stk__chain_library(wide), 64 * MIB, 67 * MIB);
     assert_ok(stk__codec_state_create(ctx, &state, &err), &err);
-    assert_int_equal(stk__chain_encode(usual, state, chunk, SIZE, encoded, sizeof encoded, &length,
-                                       &reason),
-                     STK_OK);
+    assert_int_equal(
+        stk__chain_encode(usual, state, chunk, SIZE, encoded, sizeof encoded, &length, &reason),
+        STK_OK);
     stk__codec_state_destroy(&state);
     assert_ok(stk__codec_state_create(ctx, &state, &err), &err);
     const uint64_t before = used(ctx, false);
@@ -121,8 +121,9 @@ static void test_refused(void **unused)
     /* Filters that make a chunk eight times as large each. */
     assert_fails(compile(ctx, widening, NULL, &chain, &err), STK_ELIMIT, &err,
                  "STK__CHAIN_MAX_GROWTH");
-    assert_ok(compile(ctx, "[{\"id\": \"astype\", \"decode_dtype\": \"|u1\", \"encode_dtype\": "
-                           "\"<f8\"}]",
+    assert_ok(compile(ctx,
+                      "[{\"id\": \"astype\", \"decode_dtype\": \"|u1\", \"encode_dtype\": "
+                      "\"<f8\"}]",
                       "{\"id\": \"zstd\"}", &chain, &err),
               &err);
     assert_int_equal(stk__chain_stages(chain), 8 * SIZE);

@@ -120,6 +120,50 @@ static void stopped_at_every_step(void **state)
     bench_close(&b);
 }
 
+static stk_status stop_at_epoch_1(stk_module *module, stk_trainer *trainer, const stk_moment *at,
+                                  stk_error *err)
+{
+    if (at->epoch == 1)
+        stk_trainer_stop(trainer);
+    return STK_OK;
+}
+
+/* An epoch that was begun without a batch counts once. */
+static void stopped_before_the_first_batch(void **state)
+{
+    stk_trainer_progress straight = {.struct_size = sizeof straight}, resumed = straight;
+    stk_trainer *t;
+    bench b;
+    tiny m;
+
+    set_up(&b);
+    tiny_init(&m);
+    schedules(&m);
+    assert_ok(bench_fit(&b, &m, NULL, &t), &b.err);
+    stk_trainer_get_progress(t, &straight);
+    stk_trainer_destroy(&t);
+    for (int run = 0; run < 2; run++) {
+        char root[300];
+        snprintf(root, sizeof root, "%s/begun", b.folder);
+        b.options.default_root_dir = root;
+        tiny_init(&m);
+        schedules(&m);
+        if (run == 0) {
+            m.ops.on_train_epoch_start = stop_at_epoch_1;
+            assert_fails(bench_fit(&b, &m, NULL, &t), STK_ECANCELED, &b.err, "stopped");
+        } else {
+            assert_ok(bench_fit(&b, &m, "last", &t), &b.err);
+            stk_trainer_get_progress(t, &resumed);
+        }
+        stk_trainer_destroy(&t);
+    }
+    assert_int_equal(straight.epochs.total.ready, 3);
+    assert_memory_equal(&straight.epochs, &resumed.epochs, sizeof straight.epochs);
+    assert_memory_equal(&straight.train_batches.total, &resumed.train_batches.total,
+                        sizeof straight.train_batches.total);
+    bench_close(&b);
+}
+
 /* As after a kill: from each checkpoint of a run that was saved after every step. */
 static void from_every_checkpoint(void **state)
 {
@@ -341,7 +385,7 @@ int main(void)
         cmocka_unit_test(stopped_at_every_step), cmocka_unit_test(from_every_checkpoint),
         cmocka_unit_test(from_within_a_window),  cmocka_unit_test(after_max_steps),
         cmocka_unit_test(what_is_refused),       cmocka_unit_test(other_data_at_an_epoch),
-        cmocka_unit_test(another_model),
+        cmocka_unit_test(another_model),         cmocka_unit_test(stopped_before_the_first_batch),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -311,8 +311,8 @@ static stk__resize random_resize(uint64_t *random, uint32_t most)
     const uint32_t out_height = 1 + below(random, most), out_width = 1 + below(random, most);
     const uint32_t in_height = 1 + below(random, most), in_width = 1 + below(random, most);
     const uint32_t bytes = 1 + below(random, 4);
-    stk__resize what = whole((stk__filter)below(random, 4), bytes, in_width, in_height, out_width,
-                             out_height);
+    stk__resize what =
+        whole((stk__filter)below(random, 4), bytes, in_width, in_height, out_width, out_height);
 
     if (below(random, 3) > 0) {
         random_span(random, what.in_width, &what.left, &what.right);

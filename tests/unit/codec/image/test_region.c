@@ -214,8 +214,7 @@ static void test_entropy_time(void **state)
 
     assert_int_equal(stk__image_entropy_time(decoder, jpeg.data, jpeg.size, &ns, &reason), STK_OK);
     assert_true(ns > 0);
-    assert_int_equal(stk__image_entropy_time(decoder, png.data, png.size, &ns, &reason),
-                     STK_EKIND);
+    assert_int_equal(stk__image_entropy_time(decoder, png.data, png.size, &ns, &reason), STK_EKIND);
     check_boxes(decoder, &jpeg, "after timing", 1, 5, &seed);
     assert_int_equal(stk__image_entropy_time(decoder, jpeg.data, jpeg.size - 2, &ns, &reason),
                      STK_ETRUNCATED);
