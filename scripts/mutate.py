@@ -14,6 +14,7 @@ import os
 import queue
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -30,10 +31,16 @@ class Failure(Exception):
     pass
 
 
-def run(command, folder, env=None):
-    done = subprocess.run(command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          errors="replace")
-    return done.returncode, done.stdout
+def run(command, folder, env=None, limit=None):
+    """Exit code and output; what runs past the limit is killed with all it started, and has failed."""
+    process = subprocess.Popen(command, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True)
+    try:
+        said, _ = process.communicate(timeout=limit)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        said, _ = process.communicate()
+    return process.returncode, said
 
 
 def copy_tree(root, to):
@@ -102,8 +109,9 @@ class Tree:
         """Names of those that failed, of those skipped, and seconds."""
         pattern = "^(" + "|".join(re.escape(t) for t in tests) + ")$"
         began = time.monotonic()
-        code, text = run(["ctest", "-R", pattern, "--timeout", str(int(limit)), "--no-tests=error",
-                          *(["--stop-on-failure"] if stop else [])], self.build, self.env)
+        # A test's own time limit is longer, and stands before --timeout of ctest.
+        code, text = run(["ctest", "-R", pattern, "--no-tests=error", *(["--stop-on-failure"] if stop else [])],
+                         self.build, self.env, limit * len(tests))
         skipped = re.findall(r"Test +#\d+: (\S+) \.+ *\*+Skipped", text)
         failed = [m for m, what in re.findall(r"Test +#\d+: (\S+) \.+ *\*+(\w[\w ]*)", text) if what.strip()[:7] != "Skipped"]
         if code and not failed:
