@@ -75,7 +75,8 @@ bool stk__dataset_is_own(const stk_dataset *dataset)
 {
     while (stk__is_view(dataset))
         dataset = ((const stk__view *)dataset)->inner;
-    return stk__registry_is_builtin(STK__REGISTRY_DATASET, dataset->ops);
+    return dataset->ops == &stk__synthetic_unlocated || dataset->ops == &stk__npy_folder ||
+           stk__registry_is_builtin(STK__REGISTRY_DATASET, dataset->ops);
 }
 
 static const char *wrong_with_field(const stk_dataset *d, uint32_t i)

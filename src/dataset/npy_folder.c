@@ -241,8 +241,6 @@ static stk_status read_first(folder *d, stk_error *err)
     return stk__object_read(d->store, &file, 0, d->header.offset, d->head, err);
 }
 
-static const stk_dataset_ops folder_ops;
-
 static stk_status fill_head(folder *d, stk_error *err)
 {
     const stk__npy_header *h = &d->header;
@@ -250,7 +248,7 @@ static stk_status fill_head(folder *d, stk_error *err)
 
     d->fields[0] = stk__npy_field(h->dtype, h->shape, h->rank);
     d->fields[1] = stk__field("label", STK_INT64, (const int64_t[]){-1}, false);
-    stk__dataset_init(&d->base, &folder_ops, d->base.context, d->files.count, d->fields,
+    stk__dataset_init(&d->base, &stk__npy_folder, d->base.context, d->files.count, d->fields,
                       d->classes.count ? 2 : 1);
     d->base.cost_ns = 1000 + (h->swap ? 0.2 : 0.05) * (double)h->bytes;
     print = stk__fingerprint(print, &h->dtype, sizeof h->dtype);
@@ -448,7 +446,7 @@ static stk_status folder_describe(stk_dataset *dataset,
     return STK_OK;
 }
 
-static const stk_dataset_ops folder_ops = {
+const stk_dataset_ops stk__npy_folder = {
     .struct_size = sizeof(stk_dataset_ops),
     .name = "npy",
     .doc = "A folder of NumPy files, one for each sample.",

@@ -468,10 +468,6 @@ static uint64_t fingerprint(const synthetic *s)
     return stk__fingerprint(so_far, shares, sizeof shares);
 }
 
-/* The same functions, for when there is nothing to locate: the loader sees that by the missing
- * function. */
-static const stk_dataset_ops unlocated_ops;
-
 static stk_status synthetic_open(stk_context *ctx, const char *url, const void *options,
                                  stk_dataset **out, stk_error *err)
 {
@@ -502,8 +498,8 @@ static stk_status synthetic_open(stk_context *ctx, const char *url, const void *
     s->works = varies || o->delay > 0 || o->tail_share > 0 || o->cpu > 0 || o->fail > 0 ||
                o->fail_transient > 0;
     bool located = varies || s->store || o->cost_hint;
-    stk__dataset_init(&s->base, located ? &stk__dataset_synthetic : &unlocated_ops, ctx, o->size,
-                      s->fields, num_fields);
+    stk__dataset_init(&s->base, located ? &stk__dataset_synthetic : &stk__synthetic_unlocated, ctx,
+                      o->size, s->fields, num_fields);
     s->base.fingerprint = fingerprint(s);
     s->base.block_size = o->block_size;
     s->base.cost_ns =
@@ -537,7 +533,9 @@ static stk_status synthetic_describe(stk_dataset *dataset,
     .options = &synthetic_table, .open = synthetic_open, .close = synthetic_close,                 \
     .prepare = synthetic_prepare, .describe = synthetic_describe
 
-static const stk_dataset_ops unlocated_ops = {SYNTHETIC_OPS};
+/* The same functions, for when there is nothing to locate: the loader sees that by the missing
+ * function. */
+const stk_dataset_ops stk__synthetic_unlocated = {SYNTHETIC_OPS};
 
 const stk_dataset_ops stk__dataset_synthetic = {
     SYNTHETIC_OPS,

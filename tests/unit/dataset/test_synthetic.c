@@ -443,16 +443,30 @@ static void test_refused(void **state)
     }
 }
 
+/* With and without reads it is a dataset of our own, whose cheap samples a consumer may prepare. */
+static void test_own(void **state)
+{
+    static const char *const specs[] = {"synthetic:?shape=784&label=false", "synthetic:"};
+
+    for (size_t i = 0; i < 2; i++) {
+        stk_dataset *d = NULL;
+        stk_error err;
+        assert_ok(stk_dataset_open(*state, specs[i], &d, &err), &err);
+        assert_true(stk__dataset_is_own(d));
+        stk_dataset_close(&d);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_head),          cmocka_unit_test(test_pure),
-        cmocka_unit_test(test_types),         cmocka_unit_test(test_failures),
-        cmocka_unit_test(test_distributions), cmocka_unit_test(test_tail),
-        cmocka_unit_test(test_spend),         cmocka_unit_test(test_cost_hint),
-        cmocka_unit_test(test_varying),       cmocka_unit_test(test_reads),
-        cmocka_unit_test(test_made_store),    cmocka_unit_test(test_fingerprints),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_own),          cmocka_unit_test(test_head),
+        cmocka_unit_test(test_pure),         cmocka_unit_test(test_types),
+        cmocka_unit_test(test_failures),     cmocka_unit_test(test_distributions),
+        cmocka_unit_test(test_tail),         cmocka_unit_test(test_spend),
+        cmocka_unit_test(test_cost_hint),    cmocka_unit_test(test_varying),
+        cmocka_unit_test(test_reads),        cmocka_unit_test(test_made_store),
+        cmocka_unit_test(test_fingerprints), cmocka_unit_test(test_refused),
     };
 
     return cmocka_run_group_tests(tests, test_context_open, test_context_close);
