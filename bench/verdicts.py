@@ -52,8 +52,8 @@ class NotPlanted(Exception):
 class Bench:
     """Runs cases. What is quick is measured half as long, and no longer than `patience` seconds in all."""
 
-    def __init__(self, stoker, quick, recording=False, any_machine=False):
-        self.recording, self.any_machine = recording, any_machine
+    def __init__(self, stoker, quick, recording=False):
+        self.recording = recording
         self.stoker, self.quick, self.machine, self.cap = str(stoker), quick, Machine(), None
         self.until = time.monotonic() + (120 if quick else 1e9)
         self.folder = tempfile.TemporaryDirectory()
@@ -123,7 +123,7 @@ class Bench:
             if time.monotonic() > self.until:
                 return {"kind": kind, "seed": seed, "good": None, "why": "no time was left", "command": []}
             row, disturbed = self.once(name, kind, seed)
-            if not disturbed or self.any_machine:
+            if not disturbed:
                 break
             # Decided without a look at what came out.
             row = {**row, "good": None, "disturbed": disturbed}
@@ -219,7 +219,6 @@ def arguments():
                    help="two cases of each kind of judge and of real ones that need no codec, half as long, for at most two minutes")
     p.add_argument("--least", type=float, default=0.95, help="share that is to be right (default %(default)s)")
     p.add_argument("--record", type=Path, help="log to write the judged runs to, thinned")
-    p.add_argument("--any-machine", action="store_true", help="judge also what was disturbed, right or wrong")
     p.add_argument("--jobs", type=int, default=1, help="cases at once: only for sets whose cases sleep")
     p.add_argument("--build", type=Path, default=ROOT / "build", help=argparse.SUPPRESS)
     return p.parse_args()
@@ -231,7 +230,7 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     found, all_good, all_judged, count = {}, 0, 0, 0
     recorded = []
-    with Bench(args.build / "stoker", args.quick, bool(args.record), args.any_machine) as bench, concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+    with Bench(args.build / "stoker", args.quick, bool(args.record)) as bench, concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
         for name in args.set or ["judge", "real"]:
             kinds = [k for k in KINDS[name] if not args.kind or k in args.kind]
             if args.quick and name == "real":
@@ -243,8 +242,7 @@ def main():
             n = 2 * len(kinds) if args.quick else args.cases or 200
             rows = list(pool.map(lambda i, name=name, k=kinds, s=seed: bench.run(name, k[i % len(k)], s + i), range(args.first, args.first + n)))
             good, judged = report(name, kinds, rows, args.least)
-            # Of a disturbed run only what came of its planted cause is worth keeping.
-            recorded += [r for r in rows if (r["good"] if args.any_machine else r["good"] is not None)]
+            recorded += [r for r in rows if r["good"] is not None]
             found[name] = good / max(judged, 1)
             all_good, all_judged, count = all_good + good, all_judged + judged, count + n
     if args.record:

@@ -208,8 +208,11 @@ static void begin_step(stk_loader *loader, stk__step *step, uint64_t serial)
     stk__order_indices(&planner->order, step->positions, step->indices, step->num_rows);
     step->admitted = step->done = step->ready_first = step->num_ready = step->num_needs = 0;
     step->complete = step->has_costs = step->has_units = step->has_holes = step->reserved = false;
-    for (uint32_t r = 0; r < step->num_rows; r++)
-        step->rows[r] = (stk__row){.index = step->indices[r], .position = step->positions[r]};
+    memset(step->rows, 0, step->num_rows * sizeof *step->rows);
+    for (uint32_t r = 0; r < step->num_rows; r++) {
+        step->rows[r].index = step->indices[r];
+        step->rows[r].position = step->positions[r];
+    }
     for (uint64_t i = 0; i < (uint64_t)step->num_rows * ragged; i++)
         step->ragged_bound[i] = UINT64_MAX;
 }
