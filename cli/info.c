@@ -406,7 +406,8 @@ static const struct cli_usage usage = {
                 "  stoker info 'digits:?subset=0:1000' --format json\n"
                 "  stoker info digits: --sample 1000\n"
                 "  stoker info --store .\n",
-    .tables = (cli_table_fn *const[]){info_survey_table, info_store_table, NULL},
+    .tables =
+        (cli_table_fn *const[]){info_survey_table, stk_survey_option_table, info_store_table, NULL},
     .max_args = 1,
 };
 
@@ -445,14 +446,24 @@ int cli_info(struct cli *cli)
         cli_error("--store: no store is given: stoker info --store PATH");
         return CLI_USAGE;
     }
+    const char *spec = cli->num_args ? cli_home(cli->args[0]) : NULL;
+    const bool checkpoint = spec && is_checkpoint(spec);
+    const bool array = spec && !store.store && !checkpoint && info_is_array(context, spec);
+    if (!spec || store.store || checkpoint || array)
+        code = info_refuse_limits(cli, !spec         ? "a list of what there is"
+                                       : store.store ? "a store"
+                                       : checkpoint  ? "a checkpoint"
+                                                     : "an array");
+    if (code != CLI_GO_ON)
+        return code;
     if (store.store)
-        return describe_store(cli, context, cli_home(cli->args[0]));
-    if (cli->num_args && is_checkpoint(cli->args[0]))
-        return describe_checkpoint(cli, context, cli_home(cli->args[0]));
-    if (cli->num_args && info_is_array(context, cli_home(cli->args[0])))
-        return info_array(cli, context, cli_home(cli->args[0]));
-    if (cli->num_args)
-        return describe(cli, context, cli_home(cli->args[0]));
+        return describe_store(cli, context, spec);
+    if (checkpoint)
+        return describe_checkpoint(cli, context, spec);
+    if (array)
+        return info_array(cli, context, spec);
+    if (spec)
+        return describe(cli, context, spec);
     if (cli->format == CLI_JSON)
         list_json(context, cli->out);
     else if (cli->format == CLI_CSV)

@@ -36,6 +36,8 @@ int info_array_stats(struct cli *cli, bool *make, bool *show);
 
 /* The option table of --stats. */
 const stk_option_table *info_survey_table(void);
+/* CLI_USAGE for a limit of pictures where none are decoded. */
+int info_refuse_limits(struct cli *cli, const char *what);
 
 /* What is known of the pictures of a dataset. */
 struct info_survey {
@@ -44,6 +46,7 @@ struct info_survey {
     stk_survey found;
     uint64_t *class_counts;
     struct lines broken; /* keys and reasons of the first ones */
+    struct lines unread; /* and of those that want memory or permission: they are not kept */
 };
 
 /*

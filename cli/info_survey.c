@@ -72,15 +72,17 @@ bool info_cache_folder(char *folder, size_t size)
     return length > 0 && (size_t)length < size;
 }
 
-/* Where a survey of this dataset and size is kept; false: nowhere. */
-static bool kept_path(const stk_dataset *dataset, uint64_t looked, char path[PATH_MAX])
+/* Where a survey of this dataset is kept, by its size and its limits; false: nowhere. */
+static bool kept_path(const stk_dataset *dataset, const stk_survey_options *options,
+                      char path[PATH_MAX])
 {
-    char folder[PATH_MAX - 80];
+    char folder[PATH_MAX - 120];
 
     if (!info_cache_folder(folder, sizeof folder))
         return false;
-    snprintf(path, PATH_MAX, "%s/survey-%016" PRIx64 "-%" PRIu64, folder, dataset->fingerprint,
-             looked);
+    snprintf(path, PATH_MAX, "%s/survey-%016" PRIx64 "-%" PRIu64 "-%" PRIu64 "-%" PRIu64, folder,
+             dataset->fingerprint, options->limit ? options->limit : dataset->size,
+             options->max_pixels, options->max_blocks);
     return true;
 }
 
@@ -142,18 +144,36 @@ static bool stop(void *user)
     return cli_interrupted() != 0;
 }
 
-static void note_broken(void *user, uint64_t index, const char *key, const char *reason)
+static void note_broken(void *user, uint64_t index, const char *key, bool unread,
+                        const char *reason)
 {
     struct info_survey *survey = user;
+    struct lines *to = unread ? &survey->unread : &survey->broken;
 
     (void)index;
-    if (survey->broken.count < INFO_KEPT_BROKEN)
-        lines_add(&survey->broken, *key ? key : "?", reason);
+    if (to->count < INFO_KEPT_BROKEN)
+        lines_add(to, *key ? key : "?", reason);
 }
 
 static int compare_lines(const void *a, const void *b)
 {
     return strcmp(((const struct line *)a)->name, ((const struct line *)b)->name);
+}
+
+int info_refuse_limits(struct cli *cli, const char *what)
+{
+    const stk_option_table *limits = stk_survey_option_table();
+    char key[128];
+
+    for (size_t i = 0; i < limits->count; i++) {
+        snprintf(key, sizeof key, "%s.%s", limits->name, limits->options[i].name);
+        if (stk_config_count(cli->config, key) == 0)
+            continue;
+        cli_error("the option %s does nothing for %s: no pictures are decoded; leave it out",
+                  limits->options[i].name, what);
+        return CLI_USAGE;
+    }
+    return CLI_GO_ON;
 }
 
 int info_array_stats(struct cli *cli, bool *make, bool *show)
@@ -172,6 +192,18 @@ int info_array_stats(struct cli *cli, bool *make, bool *show)
     return CLI_GO_ON;
 }
 
+/* Options of a survey with the limits that are given. */
+static int choose_limits(struct cli *cli, stk_survey_options *options)
+{
+    stk_survey_options limits;
+
+    stk_survey_options_init(options);
+    int code = cli_apply(cli, stk_survey_option_table(), 0, &limits);
+    options->max_pixels = limits.max_pixels;
+    options->max_blocks = limits.max_blocks;
+    return code;
+}
+
 int info_survey(struct cli *cli, stk_dataset *dataset, struct info_survey *out)
 {
     struct survey_options own;
@@ -183,10 +215,15 @@ int info_survey(struct cli *cli, stk_dataset *dataset, struct info_survey *out)
     int code = cli_apply(cli, &table, 0, &own);
     if (code != CLI_GO_ON)
         return code;
-    if (own.stats == STATS_NONE ||
-        (own.stats == STATS_AUTO && !own.sample && !has_encoded_pictures(dataset)))
-        return CLI_GO_ON;
-    stk_survey_options_init(&options);
+    const bool encoded = has_encoded_pictures(dataset);
+    if (own.stats == STATS_NONE || !encoded)
+        code = info_refuse_limits(cli, own.stats == STATS_NONE ? "stats=none" : "this dataset");
+    if (code != CLI_GO_ON || own.stats == STATS_NONE ||
+        (own.stats == STATS_AUTO && !own.sample && !encoded))
+        return code;
+    code = choose_limits(cli, &options);
+    if (code != CLI_GO_ON)
+        return code;
     options.limit = own.sample ? own.sample : own.stats == STATS_AUTO ? AUTO_PICTURES : 0;
     options.stop = stop;
     if (options.limit > dataset->size)
@@ -196,7 +233,7 @@ int info_survey(struct cli *cli, stk_dataset *dataset, struct info_survey *out)
         cli_error("no memory for the counts of %u classes", dataset->num_classes);
         return CLI_FAILED;
     }
-    const bool keeps = kept_path(dataset, options.limit ? options.limit : dataset->size, path);
+    const bool keeps = kept_path(dataset, &options, path);
     out->kept = keeps && take_kept(out, dataset, path);
     out->there = true;
     if (out->kept)
@@ -208,18 +245,16 @@ int info_survey(struct cli *cli, stk_dataset *dataset, struct info_survey *out)
     if (status != STK_OK)
         return cli_fail(cli, status, &err);
     qsort(out->broken.line, out->broken.count, sizeof *out->broken.line, compare_lines);
-    if (keeps)
+    qsort(out->unread.line, out->unread.count, sizeof *out->unread.line, compare_lines);
+    if (keeps && !out->found.unread)
         keep(out, dataset, path);
     return CLI_GO_ON;
 }
 
 void info_survey_release(struct info_survey *survey)
 {
-    for (size_t i = 0; i < survey->broken.count; i++) {
-        free(survey->broken.line[i].name);
-        free(survey->broken.line[i].value);
-    }
-    free(survey->broken.line);
+    lines_free(&survey->broken);
+    lines_free(&survey->unread);
     free(survey->class_counts);
 }
 
@@ -301,6 +336,18 @@ static void values_text(const double *values, uint32_t channels, char text[96])
     snprintf(text + at, 96 - (size_t)at, "]");
 }
 
+/* How many files there are of a sort, and the first of them with their reasons. */
+static void bad_lines(struct lines *lines, const char *sort, const char *one, uint64_t count,
+                      const struct lines *files)
+{
+    add(lines, sort, "%" PRIu64, count);
+    for (size_t i = 0; i < files->count && i < SHOWN_BROKEN; i++)
+        add(lines, one, "%s: %s", files->line[i].name, files->line[i].value);
+    if (count > SHOWN_BROKEN)
+        add(lines, one, "and %" PRIu64 " more; --format json has the first %d",
+            count - SHOWN_BROKEN, INFO_KEPT_BROKEN);
+}
+
 void info_survey_lines(const struct info_survey *survey, const stk_dataset *dataset,
                        struct lines *lines)
 {
@@ -309,21 +356,21 @@ void info_survey_lines(const struct info_survey *survey, const stk_dataset *data
 
     if (!survey->there)
         return;
-    add(lines, "pictures read", "%" PRIu64 " of %" PRIu64 "%s", s->pictures, dataset->size,
-        survey->kept ? " (kept from an earlier time)" : "");
+    add(lines, "pictures read", "%" PRIu64 " of %" PRIu64 "%s", s->pictures - s->unread,
+        dataset->size, survey->kept ? " (kept from an earlier time)" : "");
     class_lines(survey, dataset, lines);
     if (s->jpeg + s->png)
         add(lines, "formats",
             "%" PRIu64 " JPEG (%" PRIu64 " progressive), %" PRIu64 " PNG; %" PRIu64
             " grey, %" PRIu64 " turned by EXIF",
             s->jpeg, s->jpeg_progressive, s->png, s->grey, s->turned);
-    if (s->pictures > s->broken) {
+    const uint64_t sound = s->pictures - s->broken - s->unread;
+    if (sound) {
         add(lines, "width x height", "%.0f x %.0f in the mean, from %u x %u to %u x %u",
             s->mean_width, s->mean_height, s->min_width, s->min_height, s->max_width,
             s->max_height);
         side_lines(s, lines);
-        add(lines, "bytes a picture", "%.0f in the mean",
-            (double)s->bytes / (double)(s->pictures - s->broken));
+        add(lines, "bytes a picture", "%.0f in the mean", (double)s->bytes / (double)sound);
         values_text(s->mean, s->channels, mean);
         values_text(s->std, s->channels, std);
         add(lines, "mean, std", "normalize(%s, %s)", mean, std);
@@ -331,13 +378,9 @@ void info_survey_lines(const struct info_survey *survey, const stk_dataset *data
     if (s->entropy_share >= 0)
         add(lines, "decoding JPEG", "about %.0f %% of the time is entropy decoding (an estimate)",
             100 * s->entropy_share);
-    add(lines, "broken", "%" PRIu64, s->broken);
-    for (size_t i = 0; i < survey->broken.count && i < SHOWN_BROKEN; i++)
-        add(lines, "broken file", "%s: %s", survey->broken.line[i].name,
-            survey->broken.line[i].value);
-    if (s->broken > SHOWN_BROKEN)
-        add(lines, "broken file", "and %" PRIu64 " more; --format json has the first %d",
-            s->broken - SHOWN_BROKEN, INFO_KEPT_BROKEN);
+    bad_lines(lines, "broken", "broken file", s->broken, &survey->broken);
+    if (s->unread)
+        bad_lines(lines, "not read", "file not read", s->unread, &survey->unread);
 }
 
 static void json_values(const char *name, const double *values, uint32_t channels, FILE *out)
@@ -350,6 +393,19 @@ static void json_values(const char *name, const double *values, uint32_t channel
     fputs("]", out);
 }
 
+static void json_files(const char *name, const struct lines *files, FILE *out)
+{
+    fprintf(out, ",\n    \"%s\": [", name);
+    for (size_t i = 0; i < files->count; i++) {
+        fputs(i ? ",\n      {\"key\": " : "\n      {\"key\": ", out);
+        cli_json_string(out, files->line[i].name);
+        fputs(", \"reason\": ", out);
+        cli_json_string(out, files->line[i].value);
+        fputs("}", out);
+    }
+    fputs("]", out);
+}
+
 void info_survey_json(const struct info_survey *survey, const stk_dataset *dataset, FILE *out)
 {
     const stk_survey *s = &survey->found;
@@ -358,13 +414,14 @@ void info_survey_json(const struct info_survey *survey, const stk_dataset *datas
         return;
     fprintf(out,
             ",\n  \"survey\": {\n    \"pictures\": %" PRIu64 ", \"of\": %" PRIu64
-            ", \"broken\": %" PRIu64 ", \"bytes\": %" PRIu64 ",\n    \"jpeg\": %" PRIu64
-            ", \"jpeg_progressive\": %" PRIu64 ", \"png\": %" PRIu64 ", \"grey\": %" PRIu64
-            ", \"turned\": %" PRIu64
+            ", \"broken\": %" PRIu64 ", \"unread\": %" PRIu64 ", \"bytes\": %" PRIu64
+            ",\n    \"jpeg\": %" PRIu64 ", \"jpeg_progressive\": %" PRIu64 ", \"png\": %" PRIu64
+            ", \"grey\": %" PRIu64 ", \"turned\": %" PRIu64
             ",\n    \"min_width\": %u, \"min_height\": %u, \"max_width\": %u, \"max_height\": %u, "
             "\"mean_width\": ",
-            s->pictures, dataset->size, s->broken, s->bytes, s->jpeg, s->jpeg_progressive, s->png,
-            s->grey, s->turned, s->min_width, s->min_height, s->max_width, s->max_height);
+            s->pictures, dataset->size, s->broken, s->unread, s->bytes, s->jpeg,
+            s->jpeg_progressive, s->png, s->grey, s->turned, s->min_width, s->min_height,
+            s->max_width, s->max_height);
     cli_json_number(out, s->mean_width);
     fputs(", \"mean_height\": ", out);
     cli_json_number(out, s->mean_height);
@@ -379,13 +436,8 @@ void info_survey_json(const struct info_survey *survey, const stk_dataset *datas
     fputs(",\n    \"class_counts\": [", out);
     for (uint32_t c = 0; c < dataset->num_classes; c++)
         fprintf(out, "%s%" PRIu64, c ? ", " : "", survey->class_counts[c]);
-    fputs("],\n    \"broken_files\": [", out);
-    for (size_t i = 0; i < survey->broken.count; i++) {
-        fputs(i ? ",\n      {\"key\": " : "\n      {\"key\": ", out);
-        cli_json_string(out, survey->broken.line[i].name);
-        fputs(", \"reason\": ", out);
-        cli_json_string(out, survey->broken.line[i].value);
-        fputs("}", out);
-    }
-    fputs("]\n  }", out);
+    fputs("]", out);
+    json_files("broken_files", &survey->broken, out);
+    json_files("unread_files", &survey->unread, out);
+    fputs("\n  }", out);
 }

@@ -35,6 +35,8 @@ typedef struct stk_convert_options {
     int32_t verify;         /**< stk_convert_verify */
     int32_t on_error;       /**< 0 fail, 1 skip: of sources that are broken for good */
     uint64_t checkpoint;    /**< files that are made safe on the disk together */
+    uint64_t max_pixels;    /**< of a picture; larger ones are broken sources */
+    uint64_t max_blocks;    /**< of 8 x 8, of all scans of a JPEG: the work of decoding it */
 } stk_convert_options;
 
 STK_API const stk_option_table *stk_convert_option_table(void);
@@ -123,8 +125,9 @@ STK_API void stk_conversion_destroy(stk_conversion **conversion);
 /** What the pictures of a dataset are. */
 typedef struct stk_survey {
     uint32_t struct_size;
-    uint64_t pictures; /**< looked at, broken ones too */
-    uint64_t broken;
+    uint64_t pictures; /**< looked at, those of the next two too */
+    uint64_t broken;   /**< by what their bytes are */
+    uint64_t unread;   /**< for want of memory or permission: another time they may be sound */
     uint64_t bytes;                       /**< of their files; of raw pictures their pixels */
     uint64_t jpeg, jpeg_progressive, png; /**< the second is part of the first */
     uint64_t grey;                        /**< have one channel, or one and alpha */
@@ -139,28 +142,34 @@ typedef struct stk_survey {
 
 typedef struct stk_survey_options {
     uint32_t struct_size;
-    bool values;    /**< decode whole pictures: mean and std, and damage behind the headers */
-    uint64_t limit; /**< look at so many, evenly spread; 0: at all */
-    uint64_t
-        entropy_every;   /**< of the JPEG files, with `values`, one in so many is timed; 0: none */
-    int64_t num_workers; /**< threads; STK_AUTO: the usable cores */
+    uint64_t limit;         /**< look at so many, evenly spread; 0: at all */
+    uint64_t entropy_every; /**< of the JPEG files one in so many is timed; 0: none */
+    int64_t num_workers;    /**< threads; STK_AUTO: the usable cores */
     /** Asked ten times a second by the calling thread: true ends it with STK_ECANCELED. May be
      * NULL. */
     bool (*stop)(void *user);
+    uint64_t max_pixels; /**< of a picture; larger ones are broken */
+    uint64_t max_blocks; /**< of 8 x 8, of all scans of a JPEG: the work of decoding it */
 } stk_survey_options;
 
+/** The limits of pictures among them. */
+STK_API const stk_option_table *stk_survey_option_table(void);
 STK_API void stk_survey_options_init(stk_survey_options *options);
 
-/** Told of each broken picture, one at a time, in no order. */
-typedef void stk_survey_broken_fn(void *user, uint64_t index, const char *key, const char *reason);
+/** Told of each picture that is broken or (`unread`) could not be read, one at a time, in no order.
+ */
+typedef void stk_survey_broken_fn(void *user, uint64_t index, const char *key, bool unread,
+                                  const char *reason);
 
 /**
  * Look at the pictures of a dataset: its first field of pictures, encoded or uint8 of one size.
  *
  * `class_counts` has room for dataset->num_classes numbers of samples looked at, by label; may be
  * NULL. `broken` may be NULL. Sums are exact, so the result does not depend on the number of
- * threads. Progress goes to the context's sink. Thread: one caller for a dataset. Blocks until all
- * is read. Errors: STK_EKIND (no pictures), STK_ENOMEM, and failures of storage that may pass.
+ * threads. Files that are read hold at most a quarter of the context's memory_limit, and pictures
+ * that are decoded half of it: threads wait for it, and what does not fit alone is unread. Progress
+ * goes to the context's sink. Thread: one caller for a dataset. Blocks until all is read. Errors:
+ * STK_EKIND (no pictures), STK_ENOMEM, and failures of storage that may pass.
  */
 STK_API STK_NODISCARD stk_status stk_survey_run(stk_dataset *dataset,
                                                 const stk_survey_options *options,

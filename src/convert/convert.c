@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "codec/image/image.h"
 #include "dataset/dataset.h"
 
 #define VALUE_SHOWN 64
@@ -38,6 +39,7 @@ static const stk_option options_list[] = {
      "What becomes of a source that is broken: the end of the conversion, or a line in a list."},
     {"checkpoint", STK_OPTION_UINT, AT(checkpoint), "256", 1, 65536, NULL, "N",
      "Files that are made safe on the disk together: so many are done again at most after a kill."},
+    STK__IMAGE_LIMIT_OPTIONS(stk_convert_options),
 };
 
 static const stk_option_table options_table = {

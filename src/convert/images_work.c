@@ -106,7 +106,8 @@ static outcome convert(task *t, const uint8_t *data, stk__done *done, stk_error 
     stk__repacked result;
     const char *reason;
 
-    stk_status status = stk__picture_plan(run->own, data, t->info.size, &plan, &reason);
+    stk_status status =
+        stk__picture_plan(run->own, run->options, data, t->info.size, &plan, &reason);
     if (status != STK_OK)
         return of_picture(t, status, reason, err);
     if (!fits(t, plan.memory))

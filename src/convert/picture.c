@@ -147,21 +147,26 @@ static uint64_t memory_of(const stk_convert_images_options *options, const stk__
            stk__image_encode_memory(plan->width, plan->height, &how);
 }
 
+/* Of the decoder: pixels and blocks have been held against the options by the plan. */
 static stk__image_limits limits_for(uint64_t budget)
 {
     stk__image_limits limits;
 
     stk__image_limits_init(&limits);
-    limits.max_memory = STK_MIN(limits.max_memory, budget);
+    limits.max_pixels = limits.max_blocks = UINT64_MAX;
+    limits.max_memory = budget;
     return limits;
 }
 
-stk_status stk__picture_plan(const stk_convert_images_options *options, const void *data,
-                             uint64_t length, stk__repack *plan, const char **reason)
+stk_status stk__picture_plan(const stk_convert_images_options *options,
+                             const stk_convert_options *shared, const void *data, uint64_t length,
+                             stk__repack *plan, const char **reason)
 {
     stk__image_limits limits;
 
     stk__image_limits_init(&limits);
+    limits.max_pixels = shared->max_pixels;
+    limits.max_blocks = shared->max_blocks;
     limits.max_memory = UINT64_MAX; /* the plan's is held against the budget */
     *plan = (stk__repack){.orientation = 1};
     STK_TRY(stk__image_peek(data, length, &limits, &plan->info, reason));

@@ -41,9 +41,11 @@ stk_status stk__picture_worker_init(stk_context *ctx, const stk_convert_images_o
                                     stk_error *err);
 void stk__picture_worker_release(stk__picture_worker *worker);
 
-/* Read the header and decide. That plan->memory is there is for the caller to see to. */
-stk_status stk__picture_plan(const stk_convert_images_options *options, const void *data,
-                             uint64_t length, stk__repack *plan, const char **reason);
+/* Read the header, hold it against the limits of `shared`, and decide. That plan->memory is there
+ * is for the caller to see to. */
+stk_status stk__picture_plan(const stk_convert_images_options *options,
+                             const stk_convert_options *shared, const void *data, uint64_t length,
+                             stk__repack *plan, const char **reason);
 /* Do it. With verify the result is decoded whole: what is copied is known to be sound, what is
  * rewritten to be equal, and what is encoded is compared with what went into the encoder. */
 stk_status stk__picture_do(stk__picture_worker *worker, const stk__repack *plan, const void *data,

@@ -6,20 +6,19 @@
  */
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 
 #include "codec/image/image.h"
 #include "convert/convert.h"
+#include "convert/survey_sample.h"
 #include "dataset/dataset.h"
-#include "store/store.h"
 
 #define CLAIM         16 /* samples that a thread takes at a time */
-#define MOST_NEEDS    64 /* of one sample */
 #define MOST_WORKERS  256
 #define PROGRESS_NS   UINT64_C(100000000)
 #define MOST_CHANNELS 4
 #define DECODED_PIXEL 3
-#define MEMORY_PART   2 /* of memory_limit: what all that are decoded at one time may take */
+#define FILES_PART    4 /* of memory_limit: what all files in memory at one time may take */
+#define DECODE_PART   2 /* and all pictures that are decoded */
 
 /* Sums of what one thread has seen; added up at the end. */
 typedef struct tally {
@@ -33,15 +32,17 @@ typedef struct tally {
 typedef struct survey {
     stk_dataset *dataset;
     const stk_survey_options *options;
+    stk__image_limits limits;
     uint32_t field; /* the pictures */
     int32_t label;  /* field of the labels; -1: none */
     uint64_t count; /* samples to look at */
     atomic_uint_fast64_t next, done;
     atomic_bool stop;
+    /* Who holds of the second waits for no part of the first. */
+    stk__share files, decoding;
     pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t changed;
     uint32_t running;
-    uint64_t held; /* bytes that the pictures being decoded may take */
     tally all;
     uint64_t *class_counts;
     stk_survey_broken_fn *broken;
@@ -54,108 +55,30 @@ typedef struct surveyor {
     survey *run;
     tally seen;
     uint64_t *class_counts;
-    stk_need needs[MOST_NEEDS];
-    uint32_t num_needs;
-    stk_slice slices[MOST_NEEDS];
-    uint8_t *bytes; /* of all needs of a sample */
-    uint64_t room;
-    stk_value *values;
-    char *fixed; /* room of the FIXED fields */
+    stk__survey_sample sample;
     stk__image_decoder *decoder;
     uint64_t jpegs;
-    char key[STK_ERROR_KEY];
-    char reason[256];
+    char reason[STK__SHARE_REASON];
 } surveyor;
+
+static const stk_option option_list[] = {STK__IMAGE_LIMIT_OPTIONS(stk_survey_options)};
+
+static const stk_option_table option_table = {.name = "survey",
+                                              .doc = "Limits of pictures",
+                                              .struct_size = sizeof(stk_survey_options),
+                                              .options = option_list,
+                                              .count = STK_COUNT(option_list)};
+
+const stk_option_table *stk_survey_option_table(void)
+{
+    return &option_table;
+}
 
 void stk_survey_options_init(stk_survey_options *options)
 {
-    *options = (stk_survey_options){.struct_size = sizeof *options,
-                                    .values = true,
-                                    .entropy_every = 16,
-                                    .num_workers = STK_AUTO};
-}
-
-/* ---- Reading a sample ------------------------------------------------------------------------ */
-
-typedef struct locator {
-    stk_locator seam;
-    surveyor *s;
-} locator;
-
-static stk_status add_need(stk_locator *seam, size_t i, const stk_need *need)
-{
-    surveyor *s = ((locator *)seam)->s;
-
-    (void)i;
-    if (s->num_needs == MOST_NEEDS)
-        return STK_ELIMIT;
-    s->needs[s->num_needs++] = *need;
-    return STK_OK;
-}
-
-/* Room for all that the sample needs, each range with its readable tail. */
-static stk_status make_room(surveyor *s)
-{
-    uint64_t bytes = 0;
-
-    for (uint32_t k = 0; k < s->num_needs; k++)
-        if (!stk__add_size(bytes, stk__round_up(s->needs[k].length, STK_CACHE_LINE) + STK_TAIL,
-                           &bytes))
-            return STK_ELIMIT;
-    if (bytes <= s->room)
-        return STK_OK;
-    stk__free(s->run->dataset->context, s->bytes);
-    s->bytes = stk__alloc_buffer(s->run->dataset->context, bytes);
-    s->room = s->bytes ? bytes : 0;
-    return s->bytes ? STK_OK : STK_ENOMEM;
-}
-
-static stk_status read_needs(surveyor *s, uint64_t index, stk_error *err)
-{
-    stk_dataset *dataset = s->run->dataset;
-    locator at = {.seam = stk__locator_of_needs(add_need), .s = s};
-    uint64_t offset = 0;
-
-    s->num_needs = 0;
-    s->key[0] = '\0';
-    if (!dataset->ops->locate)
-        return STK_OK;
-    STK_TRY(dataset->ops->locate(dataset, &index, 1, &at.seam, err));
-    STK_TRY(make_room(s));
-    for (uint32_t k = 0; k < s->num_needs; k++) {
-        const stk_need *need = &s->needs[k];
-        char key[STK_MAX_OBJECT_KEY];
-        stk_store *store = NULL;
-
-        dataset->ops->object(dataset, need->object, &store, key, sizeof key);
-        if (k == 0)
-            snprintf(s->key, sizeof s->key, "%.*s", (int)sizeof s->key - 1, key);
-        STK_TRY(stk_store_read(store, key, need->offset, need->length, s->bytes + offset, err));
-        s->slices[k] = (stk_slice){.data = s->bytes + offset, .size = need->length};
-        offset += stk__round_up(need->length, STK_CACHE_LINE) + STK_TAIL;
-    }
-    return STK_OK;
-}
-
-/* Read and prepare; a bad sample gives its status and *reason. */
-static stk_status load(surveyor *s, uint64_t index, const char **reason, stk_error *err)
-{
-    stk_dataset *dataset = s->run->dataset;
-    stk_sample sample = {.index = index, .needs = s->slices, .values = s->values};
-    char *room = s->fixed;
-
-    *reason = NULL;
-    STK_TRY(read_needs(s, index, err));
-    for (uint32_t f = 0; f < dataset->num_fields; f++) {
-        uint64_t bytes = stk_field_bytes(&dataset->fields[f]);
-
-        s->values[f] =
-            (stk_value){.out = bytes ? room : NULL, .capacity = bytes, .data = room, .size = bytes};
-        room += stk__round_up(bytes, STK_CACHE_LINE);
-    }
-    dataset->ops->prepare(dataset, &sample, 1);
-    *reason = sample.reason;
-    return sample.status;
+    stk_options_init(&option_table, options);
+    options->entropy_every = 16;
+    options->num_workers = STK_AUTO;
 }
 
 /* ---- Looking at it --------------------------------------------------------------------------- */
@@ -194,36 +117,6 @@ static void add_size(stk_survey *found, tally *t, uint32_t width, uint32_t heigh
     found->max_height = STK_MAX(found->max_height, height);
     t->widths += width;
     t->heights += height;
-}
-
-/* Wait for the memory that a picture is decoded in: libjpeg's is not the context's. */
-static stk_status take_memory(surveyor *s, uint64_t bytes, const char **reason)
-{
-    survey *run = s->run;
-    const uint64_t most = stk_context_memory_limit(run->dataset->context) / MEMORY_PART;
-
-    if (bytes > most) {
-        snprintf(s->reason, sizeof s->reason,
-                 "decoding it takes %" PRIu64 " bytes and half of memory_limit is %" PRIu64
-                 "; raise it, or save a progressive or interlaced picture again as one that is not",
-                 bytes, most);
-        *reason = s->reason;
-        return STK_ELIMIT;
-    }
-    pthread_mutex_lock(&run->lock);
-    while (run->held > most - bytes)
-        pthread_cond_wait(&run->changed, &run->lock);
-    run->held += bytes;
-    pthread_mutex_unlock(&run->lock);
-    return STK_OK;
-}
-
-static void give_memory(survey *run, uint64_t bytes)
-{
-    pthread_mutex_lock(&run->lock);
-    run->held -= bytes;
-    pthread_cond_broadcast(&run->changed);
-    pthread_mutex_unlock(&run->lock);
 }
 
 /* Decode all of a picture, and add its values where there is a tally. */
@@ -275,17 +168,18 @@ static stk_status decode_values(surveyor *s, const stk_value *value, const char 
 static stk_status look_encoded(surveyor *s, const stk_value *value, const char **reason)
 {
     stk_survey *found = &s->seen.found;
-    stk__image_limits limits;
+    stk__share *memory = &s->run->decoding; /* libjpeg's is not the context's */
     stk__image_info info;
 
-    stk__image_limits_init(&limits);
-    STK_TRY(stk__image_peek(value->data, value->size, &limits, &info, reason));
-    if (s->run->options->values) {
-        STK_TRY(take_memory(s, info.memory, reason));
-        stk_status status = decode_values(s, value, reason);
-        give_memory(s->run, info.memory);
-        STK_TRY(status);
+    STK_TRY(stk__image_peek(value->data, value->size, &s->run->limits, &info, reason));
+    stk_status status = stk__share_take(memory, info.memory, s->reason);
+    if (status != STK_OK) {
+        *reason = s->reason;
+        return status;
     }
+    status = decode_values(s, value, reason);
+    stk__share_give(memory, info.memory);
+    STK_TRY(status);
     found->bytes += value->size;
     found->jpeg += info.format == STK__IMAGE_JPEG;
     found->jpeg_progressive += info.format == STK__IMAGE_JPEG && info.progressive;
@@ -305,10 +199,8 @@ static void look_raw(surveyor *s, const stk_value *value)
     s->seen.found.bytes += value->size;
     s->seen.found.grey += channels <= 2;
     add_size(&s->seen.found, &s->seen, (uint32_t)width, (uint32_t)height);
-    if (s->run->options->values)
-        for (uint64_t y = 0; y < height; y++)
-            add_values(&s->seen, (const uint8_t *)value->data + y * width * channels, width,
-                       channels);
+    for (uint64_t y = 0; y < height; y++)
+        add_values(&s->seen, (const uint8_t *)value->data + y * width * channels, width, channels);
 }
 
 static void count_label(surveyor *s)
@@ -317,20 +209,22 @@ static void count_label(surveyor *s)
 
     if (s->run->label < 0 || !s->class_counts)
         return;
-    memcpy(&label, s->values[s->run->label].data, sizeof label);
+    memcpy(&label, s->sample.values[s->run->label].data, sizeof label);
     if (label >= 0 && (uint64_t)label < s->run->dataset->num_classes)
         s->class_counts[label]++;
 }
 
 static void note_broken(surveyor *s, uint64_t index, stk_status status, const char *reason)
 {
+    const bool unread = status == STK_EBUDGET || status == STK_EACCES;
     survey *run = s->run;
 
-    s->seen.found.broken++;
+    s->seen.found.broken += !unread;
+    s->seen.found.unread += unread;
     if (!run->broken)
         return;
     pthread_mutex_lock(&run->lock);
-    run->broken(run->user, index, s->key, reason ? reason : stk_status_text(status));
+    run->broken(run->user, index, s->sample.key, unread, reason ? reason : stk_status_text(status));
     pthread_mutex_unlock(&run->lock);
 }
 
@@ -354,9 +248,9 @@ static void look(surveyor *s, uint64_t index)
     stk_error err;
 
     stk_error_init(&err);
-    stk_status status = load(s, index, &reason, &err);
+    stk_status status = stk__survey_sample_take(&s->sample, index, &reason, &err);
     if (status == STK_OK) {
-        const stk_value *value = &s->values[s->run->field];
+        const stk_value *value = &s->sample.values[s->run->field];
 
         if (field->layout == STK_BYTES)
             status = look_encoded(s, value, &reason);
@@ -370,6 +264,7 @@ static void look(surveyor *s, uint64_t index)
         note_broken(s, index, status, reason ? reason : err.text[0] ? err.text : NULL);
     else
         fail(s->run, status, &err);
+    stk__survey_sample_drop(&s->sample);
 }
 
 /* ---- Threads --------------------------------------------------------------------------------- */
@@ -382,6 +277,7 @@ static void add_tally(survey *run, const tally *t)
 
     a->pictures += b->pictures;
     a->broken += b->broken;
+    a->unread += b->unread;
     a->bytes += b->bytes;
     a->jpeg += b->jpeg;
     a->jpeg_progressive += b->jpeg_progressive;
@@ -411,18 +307,14 @@ static stk_status surveyor_init(surveyor *s, survey *run)
 {
     const stk_dataset *dataset = run->dataset;
     stk_context *ctx = dataset->context;
-    uint64_t bytes = 0;
 
     *s = (surveyor){.run = run};
-    for (uint32_t f = 0; f < dataset->num_fields; f++)
-        bytes += stk__round_up(stk_field_bytes(&dataset->fields[f]), STK_CACHE_LINE);
-    s->values = stk__calloc(ctx, dataset->num_fields, sizeof *s->values);
-    s->fixed = stk__alloc_buffer(ctx, bytes);
+    STK_TRY(stk__survey_sample_init(&s->sample, run->dataset, &run->files));
     s->class_counts = stk__calloc(ctx, dataset->num_classes + 1, sizeof *s->class_counts);
-    if (!s->values || !s->fixed || !s->class_counts)
+    if (!s->class_counts)
         return STK_ENOMEM;
     return dataset->fields[run->field].layout == STK_BYTES
-               ? stk__image_decoder_create(ctx, NULL, DECODED_PIXEL, &s->decoder, NULL)
+               ? stk__image_decoder_create(ctx, &run->limits, DECODED_PIXEL, &s->decoder, NULL)
                : STK_OK;
 }
 
@@ -431,10 +323,8 @@ static void surveyor_release(surveyor *s)
     stk_context *ctx = s->run->dataset->context;
 
     stk__image_decoder_destroy(&s->decoder);
-    stk__free(ctx, s->values);
-    stk__free(ctx, s->fixed);
+    stk__survey_sample_release(&s->sample);
     stk__free(ctx, s->class_counts);
-    stk__free(ctx, s->bytes);
 }
 
 /* Sample `k` of those to look at: evenly spread over the dataset. */
@@ -536,7 +426,8 @@ static void conclude(const survey *run, stk_survey *out)
 {
     const stk_field *field = &run->dataset->fields[run->field];
     const double n = (double)run->all.decoded_pixels;
-    const double sound = (double)(run->all.found.pictures - run->all.found.broken);
+    const stk_survey *found = &run->all.found;
+    const double sound = (double)(found->pictures - found->broken - found->unread);
 
     *out = run->all.found;
     out->struct_size = sizeof *out;
@@ -554,6 +445,20 @@ static void conclude(const survey *run, stk_survey *out)
     out->entropy_share = STK_MIN(out->entropy_share, 1.0);
 }
 
+/* What the survey may hold, and which pictures it takes. */
+static void choose_limits(survey *run)
+{
+    const uint64_t memory = stk_context_memory_limit(run->dataset->context);
+
+    stk__share_init(&run->files, memory / FILES_PART, "its file", "a quarter", "");
+    stk__share_init(&run->decoding, memory / DECODE_PART, "decoding it", "half",
+                    ", or save a progressive or interlaced picture again as one that is not");
+    stk__image_limits_init(&run->limits);
+    run->limits.max_pixels = run->options->max_pixels;
+    run->limits.max_blocks = run->options->max_blocks;
+    run->limits.max_memory = UINT64_MAX; /* a share's */
+}
+
 stk_status stk_survey_run(stk_dataset *dataset, const stk_survey_options *options,
                           uint64_t *class_counts, stk_survey_broken_fn *broken, void *user,
                           stk_survey *out, stk_error *err)
@@ -568,6 +473,7 @@ stk_status stk_survey_run(stk_dataset *dataset, const stk_survey_options *option
     *out = (stk_survey){.struct_size = sizeof *out};
     STK_TRY(stk__context_check(dataset->context, err));
     STK_TRY(choose_fields(&run, err));
+    choose_limits(&run);
     run.count = options->limit ? STK_MIN(options->limit, dataset->size) : dataset->size;
     stk_context_cores(dataset->context, &cores);
     uint64_t workers =
@@ -578,6 +484,8 @@ stk_status stk_survey_run(stk_dataset *dataset, const stk_survey_options *option
     pthread_mutex_init(&run.lock, NULL);
     stk__cond_init(&run.changed);
     stk_status status = run_threads(&run, (uint32_t)workers, err);
+    stk__share_release(&run.files);
+    stk__share_release(&run.decoding);
     pthread_cond_destroy(&run.changed);
     pthread_mutex_destroy(&run.lock);
     if (status != STK_OK)

@@ -30,21 +30,7 @@ static const stk_option option_rows[] = {
      .offset = offsetof(decode_options, exif_orientation),
      .initial = "false",
      .doc = "Turn pictures upright as their EXIF orientation says; torchvision does not."},
-    {.name = "max_pixels",
-     .type = STK_OPTION_UINT,
-     .offset = offsetof(decode_options, max_pixels),
-     .initial = "67108864",
-     .min = 1,
-     .max = 4294836225.0,
-     .doc = "Larger pictures are bad samples."},
-    {.name = "max_blocks",
-     .type = STK_OPTION_UINT,
-     .offset = offsetof(decode_options, max_blocks),
-     .initial = "33554432",
-     .min = 1,
-     .max = 1e15,
-     .doc = "Blocks of 8 x 8 of all scans of a JPEG, which is the work of decoding it: more are a "
-            "bad sample."},
+    STK__IMAGE_LIMIT_OPTIONS(decode_options),
 };
 
 static const stk_option_table table = {.name = "decode",

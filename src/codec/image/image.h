@@ -113,6 +113,23 @@ typedef struct stk__image_rows {
 
 void stk__image_limits_init(stk__image_limits *limits);
 
+/* The limits that are options wherever pictures are read: rows of the table of a struct that has
+ * members of these names. */
+#define STK__IMAGE_LIMIT_OPTIONS(owner)                                                            \
+    {.name = "max_pixels",                                                                         \
+     .type = STK_OPTION_UINT,                                                                      \
+     .offset = offsetof(owner, max_pixels),                                                        \
+     .initial = "67108864",                                                                        \
+     .min = 1,                                                                                     \
+     .max = 4294836225.0,                                                                          \
+     .doc = "Larger pictures are bad samples."},                                                   \
+    {                                                                                              \
+        .name = "max_blocks", .type = STK_OPTION_UINT, .offset = offsetof(owner, max_blocks),      \
+        .initial = "33554432", .min = 1, .max = 1e15,                                              \
+        .doc = "Blocks of 8 x 8 of all scans of a JPEG, which is the work of decoding it: more "   \
+               "are a bad sample."                                                                 \
+    }
+
 /* The format of some bytes by their first ones. No limit on what they may hold. */
 stk__image_format stk__image_recognize(const void *data, uint64_t length);
 /* "JPEG", "PNG"; "unknown" for others. */

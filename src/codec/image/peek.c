@@ -37,7 +37,8 @@ stk_status stk__image_check_limits(const stk__image_info *info, const stk__image
     if (!stk__mul_size(info->width, info->height, &pixels) || pixels > limits->max_pixels)
         return stk__image_refuse(reason, STK_ELIMIT,
                                  "its header asks for more pixels than max_pixels allows; scale "
-                                 "the picture down, or raise max_pixels");
+                                 "the picture down, or raise max_pixels; in a loader "
+                                 "decode(max_pixels=...)");
     if (info->format == STK__IMAGE_JPEG &&
         (info->width > LIBJPEG_MAX_SIDE || info->height > LIBJPEG_MAX_SIDE))
         return stk__image_refuse(reason, STK_ELIMIT,
@@ -49,12 +50,13 @@ stk_status stk__image_check_limits(const stk__image_info *info, const stk__image
         return stk__image_refuse(
             reason, STK_ELIMIT,
             "the scans of the JPEG hold more blocks than max_blocks allows; "
-            "save it again as a baseline JPEG, or raise decode(max_blocks=...)");
+            "save it again as a baseline JPEG, or raise max_blocks; in a loader "
+            "decode(max_blocks=...)");
     if (info->memory > limits->max_memory)
         return stk__image_refuse(reason, STK_ELIMIT,
                                  "decoding it needs more memory than allowed (progressive and "
                                  "interlaced pictures are held whole); store it as a baseline "
-                                 "JPEG, or raise the limit");
+                                 "JPEG, or raise memory_budget");
     return STK_OK;
 }
 
