@@ -113,7 +113,7 @@ int cli_chunks(struct cli *cli)
         code = chunks_measure(cli, array, task, result);
     if (code != CLI_GO_ON)
         goto out;
-    code = task->html ? chunks_write_page(task, result) : CLI_GOOD;
+    code = task->html ? chunks_write_page(cli, task, result) : CLI_GOOD;
     if (code == CLI_GOOD)
         chunks_print(cli, task, result);
 out:

@@ -98,6 +98,7 @@ int chunks_measure(struct cli *cli, stk_array *array, const struct chunks_task *
 void chunks_print(struct cli *cli, const struct chunks_task *task,
                   const struct chunks_result *result);
 /* Write the page of --html. Exit code. */
-int chunks_write_page(const struct chunks_task *task, const struct chunks_result *result);
+int chunks_write_page(const struct cli *cli, const struct chunks_task *task,
+                      const struct chunks_result *result);
 
 #endif

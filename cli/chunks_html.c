@@ -403,9 +403,10 @@ static void write_page(struct page *p)
     fprintf(p->out, "<p class=\"soft\">stoker %s</p>\n</body></html>\n", stk_version());
 }
 
-int chunks_write_page(const struct chunks_task *task, const struct chunks_result *result)
+int chunks_write_page(const struct cli *cli, const struct chunks_task *task,
+                      const struct chunks_result *result)
 {
-    struct cli file = {.out_path = task->html};
+    struct cli file = {.out_path = task->html, .quiet = cli->quiet};
     struct page page = {.task = task, .result = result};
 
     int code = cli_output_open(&file);

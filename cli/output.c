@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where results go, and what they look like there. */
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -172,6 +173,24 @@ static bool flush_text(struct cli *cli, FILE *file)
     return good;
 }
 
+/* Whether results go into a file of their own: neither a device, nor what standard output is. */
+static bool is_own_file(FILE *file)
+{
+    struct stat own, screen;
+
+    return fstat(fileno(file), &own) == 0 && S_ISREG(own.st_mode) &&
+           (fstat(STDOUT_FILENO, &screen) != 0 || own.st_dev != screen.st_dev ||
+            own.st_ino != screen.st_ino);
+}
+
+static void tell_file(struct cli *cli)
+{
+    char text[PATH_MAX + 16];
+
+    snprintf(text, sizeof text, "wrote %s", cli->out_path);
+    cli_console_log(cli, STK_LOG_INFO, text);
+}
+
 int cli_output_close(struct cli *cli, bool keep)
 {
     FILE *file = cli->out_below ? cli->out_below : cli->out;
@@ -179,6 +198,7 @@ int cli_output_close(struct cli *cli, bool keep)
 
     if (!cli->out)
         return CLI_GOOD;
+    const bool told = keep && cli->out_path && is_own_file(file);
     bool good = flush_text(cli, file);
     if (!good && keep)
         code = fail_output(cli, "write");
@@ -196,5 +216,7 @@ int cli_output_close(struct cli *cli, bool keep)
         cli_remove_partial(cli->out_partial);
     free(cli->out_partial);
     cli->out_partial = NULL;
+    if (told && code == CLI_GOOD)
+        tell_file(cli);
     return code;
 }

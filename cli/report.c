@@ -82,20 +82,17 @@ static char *page_beside(const char *log)
 
 static int write_page_to(const struct report_view *view, const char *path)
 {
-    struct cli file = {.out_path = path};
+    struct cli file = {.out_path = path, .quiet = view->cli->quiet};
 
     int code = cli_output_open(&file);
     if (code != CLI_GO_ON)
         return code;
     report_write_page(view, file.out);
-    code = cli_output_close(&file, true);
-    if (code == CLI_GOOD && !view->cli->quiet && view->cli->format == CLI_TABLE &&
-        strcmp(path, "-") != 0)
-        fprintf(view->cli->out, "\nPage: %s\n", path);
-    return code;
+    fflush(cli_output_raw(view->cli)); /* the table stands before what is said of the page */
+    return cli_output_close(&file, true);
 }
 
-/* The figures on standard output, where -o takes the page; and where that is. */
+/* The figures on standard output, where -o takes the page. */
 static int print_beside(const struct report_view *view)
 {
     struct cli screen = {.quiet = false};
@@ -104,7 +101,6 @@ static int print_beside(const struct report_view *view)
     if (code != CLI_GO_ON)
         return code;
     report_print(view, screen.out);
-    fprintf(screen.out, "\nPage: %s\n", view->cli->out_path);
     return cli_output_close(&screen, true);
 }
 

@@ -22,6 +22,13 @@ void cli_error(const char *format, ...)
 {
 }
 
+void cli_console_log(void *user, stk_log_level level, const char *message)
+{
+    (void)user;
+    (void)level;
+    (void)message;
+}
+
 int cli_interrupted(void)
 {
     return 0;
