@@ -47,21 +47,32 @@ bool cli_array_stored(stk_array *array, bool all, stk_array_stored *out)
            stk_array_stored_count(array, out, NULL) == STK_OK;
 }
 
+/* Whether an option is one of windows, or none of arrays and nearly one of windows. */
+static bool is_of_windows(const stk_option_table *windows, const char *name)
+{
+    if (stk_options_find(windows, name))
+        return true;
+    for (size_t i = 0; i < windows->count && !stk_options_find(stk_array_option_table(), name); i++)
+        if (stk_nearest_name(name, &windows->options[i].name, 1))
+            return true;
+    return false;
+}
+
 /* Whether the query has an option of windows: then a dataset is meant. */
 static bool asks_for_windows(const stk_context *context, const char *spec)
 {
-    const stk_option_table *table = NULL;
+    const stk_option_table *windows = NULL;
     const stk_dataset_ops *kind;
+    char name[64];
 
     for (size_t i = 0; (kind = stk_dataset_kind(context, i)); i++)
         if (strcmp(kind->name, "array") == 0)
-            table = kind->options;
-    for (const char *at = strchr(spec, '?'); table && at && *at; at += strcspn(at, "&")) {
-        size_t length = strcspn(++at, "=&");
-        for (size_t i = 0; i < table->count; i++)
-            if (strlen(table->options[i].name) == length &&
-                strncmp(at, table->options[i].name, length) == 0)
-                return true;
+            windows = kind->options;
+    for (const char *at = strchr(spec, '?'); windows && at && *at; at += strcspn(at, "&")) {
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(at + 1, "=&"), at + 1);
+        if (is_of_windows(windows, name))
+            return true;
+        at++;
     }
     return false;
 }
