@@ -90,11 +90,9 @@ static void say_few(const stk__case *v, stk_verdict *out)
 /* The last sentence: what to change, what it gives, and which ratio that is. */
 static void say_advice(stk_verdict *out, const stk__case *v)
 {
-    if (!out->knob[0] || !out->value[0])
-        return;
-    if (v->f->usable_cores && out->gain > 1)
+    if (out->knob[0] && v->f->usable_cores && out->gain > 1)
         out->gain = STK_MIN(out->gain, cores_bound(v));
-    if (stk__sweep_settle(v, out))
+    if (stk__sweep_settle(v, out) || !out->knob[0] || !out->value[0])
         return;
     stk__verdict_say(out, " Set %s to %s", out->knob, out->value);
     if (out->gain > 1.005)
@@ -206,9 +204,10 @@ static bool judge_step(const stk__case *v, stk_verdict *out)
     stk__verdict_say(
         out,
         "The step is the limit: it ran %.1f %% of the time and waited %.1f %%. The loader keeps "
-        "up; no setting of "
-        "it can give more than %.2fx.",
+        "up; %s more than %.2fx.",
         100 * ratio(v->step, v->step + v->wait + v->beside), 100 * v->lost,
+        stk__sweep_better(v, "") ? "only shorter steps, as others in this sweep had, can give"
+                                 : "no setting of it can give",
         stk__gain_to(v, v->step, 0));
     stk__beside_say_shares(v, out);
     if (v->f->step_stretch <= STK_JUDGE_STRETCH)

@@ -58,8 +58,11 @@ double stk__beside_sum(const stk_figures *f);
 bool stk__judge_beside(const stk__case *v, stk_verdict *out);
 /* " validation 8.0 %, callbacks ...": those worth a word; nothing where none is. */
 void stk__beside_say_shares(const stk__case *v, stk_verdict *out);
-/* Compare the advice with what the sweep has measured; true: a sentence about it was said
- * (verdict_sweep.c). */
+/* The best setting of the sweep that differs in `knob` alone ("": in any one) and gave more than
+ * this one; NULL: none did (verdict_sweep.c). */
+const stk_sweep_point *stk__sweep_better(const stk__case *v, const char *knob);
+/* Compare the advice, or that there is none, with what the sweep has measured; true: a sentence
+ * about it was said. */
 bool stk__sweep_settle(const stk__case *v, stk_verdict *out);
 /* One that costs much beside another limit. */
 void stk__beside_remark(const stk__case *v, stk_verdict *out);

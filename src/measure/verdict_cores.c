@@ -186,7 +186,7 @@ void stk__say_cores(const stk__case *v, stk_verdict *out)
         stk__verdict_say(out, " More threads than cores only take turns: %.0f in all would do.",
                          advised * v->ranks);
         stk__verdict_advise(out, "num_workers", advised);
-    } else {
+    } else if (!stk__sweep_better(v, "num_workers")) {
         stk__verdict_say(out, " More workers do not help any more.");
     }
     stk__verdict_say(

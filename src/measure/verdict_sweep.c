@@ -59,13 +59,14 @@ static bool answers(const stk__case *v, const stk_sweep_point *point, const stk_
     return isfinite(own) && ((to > own && at > own) || (to < own && at < own));
 }
 
-static const stk_sweep_point *best_of(const stk__case *v, const char *knob)
+const stk_sweep_point *stk__sweep_better(const stk__case *v, const char *knob)
 {
     const stk_sweep_point *best = NULL;
 
     for (size_t i = 0; i < v->num_others; i++) {
         const stk_sweep_point *point = &v->others[i];
-        if (strcmp(point->knob, knob) == 0 && (!best || point->samples_per_s > best->samples_per_s))
+        if ((!*knob || strcmp(point->knob, knob) == 0) && is_more(point, v->self) &&
+            (!best || point->samples_per_s > best->samples_per_s))
             best = point;
     }
     return best;
@@ -73,12 +74,11 @@ static const stk_sweep_point *best_of(const stk__case *v, const char *knob)
 
 bool stk__sweep_settle(const stk__case *v, stk_verdict *out)
 {
-    const stk_sweep_point *best = best_of(v, out->knob), *answer = NULL;
+    const stk_sweep_point *best = stk__sweep_better(v, out->knob), *answer = NULL;
 
-    if (!best)
-        return false;
-    if (is_more(best, v->self)) {
+    if (best) {
         out->gain = best->samples_per_s / STK_MAX(v->self->samples_per_s, 1e-9);
+        snprintf(out->knob, sizeof out->knob, "%s", best->knob);
         snprintf(out->value, sizeof out->value, "%s", best->value);
         stk__verdict_say(out,
                          " Set %s to %s: measured in this sweep, %.0f samples/s instead of %.0f "

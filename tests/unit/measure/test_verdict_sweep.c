@@ -56,6 +56,36 @@ static void test_measured_is_quoted(void **state)
     assert_string_equal(v.value, "3");
 }
 
+/* A verdict that advises nothing says nothing against what another setting gave. */
+static void test_more_was_measured(void **state)
+{
+    static const char none[] = "More workers do not help any more",
+                      bound[] = "no setting of it can give",
+                      quoted[] = "Set num_workers to 8: measured in this sweep, 2000 samples/s";
+    stk_sweep_point self = point("4", 1600), same = point("8", 1601), more = point("8", 2000);
+    stk_figures f = plant(0.010, 0.030);
+    stk_verdict v;
+
+    (void)state;
+    f.num_workers = 4;
+    f.prepare_busy = f.cpu_s = 4 * f.wall;
+    stk_judge_sweep(&f, &self, &same, 1, &v);
+    assert_int_equal(v.limit, STK_LIMIT_CORES);
+    assert_non_null(strstr(v.text, none));
+    assert_null(strstr(v.text, "Set num_workers"));
+    stk_judge_sweep(&f, &self, &more, 1, &v);
+    assert_null(strstr(v.text, none));
+    assert_non_null(strstr(v.text, quoted));
+    assert_string_equal(v.value, "8");
+    f = plant(0.010, 0.0001);
+    stk_judge_sweep(&f, &self, &same, 1, &v);
+    assert_int_equal(v.limit, STK_LIMIT_STEP);
+    assert_non_null(strstr(v.text, bound));
+    stk_judge_sweep(&f, &self, &more, 1, &v);
+    assert_null(strstr(v.text, bound));
+    assert_non_null(strstr(v.text, quoted));
+}
+
 static void test_saturation(void **state)
 {
     const stk_sweep_point rising[] = {point("0", 100), point("1", 200), point("2", 300)};
@@ -164,9 +194,13 @@ static void test_bad_samples_come_first(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_measured_is_quoted), cmocka_unit_test(test_saturation),
-        cmocka_unit_test(test_cores_bound),        cmocka_unit_test(test_healthy_but_busy),
-        cmocka_unit_test(test_few_steps),          cmocka_unit_test(test_bad_samples_come_first),
+        cmocka_unit_test(test_measured_is_quoted),
+        cmocka_unit_test(test_more_was_measured),
+        cmocka_unit_test(test_saturation),
+        cmocka_unit_test(test_cores_bound),
+        cmocka_unit_test(test_healthy_but_busy),
+        cmocka_unit_test(test_few_steps),
+        cmocka_unit_test(test_bad_samples_come_first),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
