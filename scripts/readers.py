@@ -16,6 +16,8 @@ CALLS = re.compile(r"(?<![\w.>])(stk_store_read|stk_store_list|stk__json_parse|j
 BYTES = re.compile(r"const (?:void|char|uint8_t|unsigned char) \*\s*\w+,\s*(?:size_t|uint64_t|int64_t) "
                    r"(?:length|size|n|bytes|count|\w+_length|\w+_size)\b")
 NAMES = re.compile(r"(?:^|_)(parse|read|load|peek|decode|feed|recognize|recognise|measure|begin|offer|import|scan|inflate)(?:_|$)")
+# And what takes the text of a state, that ends with a 0.
+STATES = re.compile(r"(?:^|_)(?:state_parse|loops_read|lines_read)$")
 FUNCTION = re.compile(r"^([a-z][^;{}#]*?)\b(\w+)\(([^;{}]*)\)\n\{\n(.*?)^\}", re.M | re.S)
 ROW = re.compile(r"^\| `([\w/]+\.c):(\w+)` \|(.*)\|$")
 
@@ -28,7 +30,8 @@ def readers(root, strip):
             code = strip(path.read_text(encoding="utf-8"))
             for m in FUNCTION.finditer(code):
                 head, name, arguments, body = m.groups()
-                takes = not head.startswith("static") and NAMES.search(name) and BYTES.search(" ".join(arguments.split()))
+                takes = not head.startswith("static") and (STATES.search(name) or NAMES.search(name) and
+                                                           BYTES.search(" ".join(arguments.split())))
                 if takes or CALLS.search(body):
                     found[str(path.relative_to(root)), name] = code.count("\n", 0, m.start()) + 1
     return found
