@@ -93,33 +93,57 @@ static stk__checkpoint *checkpoint_of(stk_context *ctx, const char *key, const c
     return out;
 }
 
-static void callback(stk_context *ctx, const stk_callback_ops *ops, const char *option,
-                     const char *value, const char *text)
+/* A callback of a kind, with one option set or (NULL) none. */
+static stk_callback *create(stk_context *ctx, const stk_callback_ops *ops, const char *option,
+                            const char *value)
 {
     stk_callback *c = NULL;
     uint64_t room[64];
+    stk_error err;
+
+    stk_options_init(ops->options, room);
+    if (option)
+        FUZZ_CHECK(stk_options_set(ops->options, room, option, value, &err) == STK_OK);
+    FUZZ_CHECK(ops->create(ctx, room, &c, &err) == STK_OK);
+    return c;
+}
+
+static void load(stk_context *ctx, const stk_callback_ops *ops, stk_callback *c, const char *text)
+{
     stk_error err;
 
     stk__checkpoint *checkpoint = checkpoint_of(ctx, "x.state", text);
     if (!checkpoint)
         return;
     const stk_restorer restorer = {checkpoint, "x."};
-    stk_options_init(ops->options, room);
-    FUZZ_CHECK(stk_options_set(ops->options, room, option, value, &err) == STK_OK);
-    FUZZ_CHECK(ops->create(ctx, room, &c, &err) == STK_OK);
-    if (ops == &stk__callback_model_checkpoint) {
-        ((stk__model_checkpoint *)c)->dir = stk__strdup(ctx, FOLDER);
-        FUZZ_CHECK(((stk__model_checkpoint *)c)->dir);
-    }
     stk_error_init(&err);
     stk_status status = ops->load_state_dict(c, &restorer, &err);
     FUZZ_CHECK(status == STK_OK || (err.text[0] && status != STK_EINTERNAL));
-    /* There is no such folder, so nothing in it is the run's own. */
-    if (ops == &stk__callback_model_checkpoint)
-        FUZZ_CHECK(((stk__model_checkpoint *)c)->num_kept == 0 && !*stk__model_checkpoint_best(c) &&
-                   !*stk__model_checkpoint_last(c));
-    ops->destroy(c);
     stk__checkpoint_close(&checkpoint);
+}
+
+static void callback(stk_context *ctx, const stk_callback_ops *ops, const char *option,
+                     const char *value, const char *text)
+{
+    stk_callback *c = create(ctx, ops, option, value);
+
+    load(ctx, ops, c, text);
+    ops->destroy(c);
+}
+
+/* There is no such folder, so nothing in it is the run's own. */
+static void model_checkpoint(stk_context *ctx, const char *text)
+{
+    const stk_callback_ops *ops = &stk__callback_model_checkpoint;
+    stk_callback *c = create(ctx, ops, "dirpath", FOLDER);
+    stk__model_checkpoint *self = (stk__model_checkpoint *)c;
+
+    self->dir = stk__strdup(ctx, FOLDER);
+    FUZZ_CHECK(self->dir);
+    load(ctx, ops, c, text);
+    FUZZ_CHECK(self->num_kept == 0 && !*stk__model_checkpoint_best(c) &&
+               !*stk__model_checkpoint_last(c));
+    ops->destroy(c);
 }
 
 /* The mean is of the module's parameters, which setup() has to have seen. */
@@ -130,25 +154,15 @@ static void ema(stk_context *ctx, const char *text)
     const stk_moment at = {
         .struct_size = sizeof at, .task = STK_TASK_FIT, .module = &module, .batch_idx = 0};
     const stk_callback_ops *ops = &stk__callback_ema;
-    stk_callback *c = NULL;
-    uint64_t room[64];
+    stk_callback *c = create(ctx, ops, NULL, NULL);
     stk_error err;
 
-    stk__checkpoint *checkpoint = checkpoint_of(ctx, "x.state", text);
-    if (!checkpoint)
-        return;
-    const stk_restorer restorer = {checkpoint, "x."};
     stk_trainer *t = trainer(ctx);
     t->ops = module_ops;
-    stk_options_init(ops->options, room);
-    FUZZ_CHECK(ops->create(ctx, room, &c, &err) == STK_OK);
     FUZZ_CHECK(ops->setup(c, t, &at, &err) == STK_OK);
-    stk_error_init(&err);
-    stk_status status = ops->load_state_dict(c, &restorer, &err);
-    FUZZ_CHECK(status == STK_OK || (err.text[0] && status != STK_EINTERNAL));
+    load(ctx, ops, c, text);
     ops->destroy(c);
     stk_trainer_destroy(&t);
-    stk__checkpoint_close(&checkpoint);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -171,7 +185,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         callback(ctx, &stk__callback_timer, "duration", "00:01:00:00", text);
         break;
     case 3:
-        callback(ctx, &stk__callback_model_checkpoint, "dirpath", FOLDER, text);
+        model_checkpoint(ctx, text);
         break;
     default:
         ema(ctx, text);
