@@ -242,12 +242,12 @@ stk_status stk_store_list(stk_store *store, const char *prefix, stk_list_fn *eac
 static const stk__member put_members[] = {STK__MEMBER(stk_put_ops, write),
                                           STK__MEMBER(stk_put_ops, commit),
                                           STK__MEMBER(stk_put_ops, abandon)};
-static const stk__table put_table = {.type = "stk_put_ops",
-                                     .least = sizeof(stk_put_ops),
-                                     .members = put_members,
-                                     .num_members = STK_COUNT(put_members),
-                                     .stage = STK_STAGE_STORE,
-                                     .nameless = true};
+static const stk__table table_of_put = {.type = "stk_put_ops",
+                                        .least = sizeof(stk_put_ops),
+                                        .members = put_members,
+                                        .num_members = STK_COUNT(put_members),
+                                        .stage = STK_STAGE_STORE,
+                                        .nameless = true};
 
 stk_status stk__store_put(stk_store *store, const char *key, const void *data, uint64_t length,
                           stk_error *err)
@@ -259,7 +259,7 @@ stk_status stk__store_put(stk_store *store, const char *key, const void *data, u
                             "a store of the kind '%s' cannot be written; choose a local folder",
                             store->ops->name);
     STK_TRY(store->ops->put(store, key, &put, err));
-    STK_TRY(stk__table_check(&put_table, put ? put->ops : NULL, err));
+    STK_TRY(stk__table_check(&table_of_put, put ? put->ops : NULL, err));
     stk_status status = put->ops->write(put, data, (size_t)length, err);
     if (status != STK_OK) {
         put->ops->abandon(put);
