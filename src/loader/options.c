@@ -45,8 +45,7 @@ static const stk_option options[] = {
      "Keep samples in memory within the budget: as they were read, or as they were decoded."},
     {"timeout", STK_OPTION_DURATION, AT(timeout), "0", 0, 1e9, NULL, "SECONDS",
      "Give up when a batch takes longer; 0: never. It cannot end a call of a dataset of one's own "
-     "in "
-     "the caller's thread (num_workers 0)."},
+     "in the caller's thread (num_workers 0)."},
     {"watchdog", STK_OPTION_DURATION, AT(watchdog), "30", 0, 1e9, NULL, "SECONDS",
      "Say who is stuck when a batch takes longer; 0: never."},
     {"on_error", STK_OPTION_ENUM, AT(on_error), "fail", 0, 0, "fail|skip|replace", NULL,
