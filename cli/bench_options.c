@@ -228,6 +228,15 @@ static int check(const struct bench_setting *setting)
     return CLI_GO_ON;
 }
 
+/* In a sweep over on_error a bound on bad samples is for the settings that pass them; where none
+ * does, the loader refuses it. */
+static void drop_idle_bound(struct cli *cli, struct bench_setting *setting)
+{
+    if (stk_config_count(cli->config, "loader.on_error") > 1 &&
+        setting->loader.on_error == STK_ON_ERROR_FAIL)
+        setting->loader.max_errors = "auto";
+}
+
 static int setting_make(struct cli *cli, uint64_t which, struct bench_setting *setting)
 {
     struct bench_source source;
@@ -241,6 +250,7 @@ static int setting_make(struct cli *cli, uint64_t which, struct bench_setting *s
         code = cli_apply(cli, stk_loader_option_table(), which, &setting->loader);
     if (code != CLI_GO_ON)
         return code;
+    drop_idle_bound(cli, setting);
     setting->dataset = cli_home(cli->num_args ? cli->args[0] : source.dataset);
     if (setting->bench.step)
         code = bench_recipe_make(cli, setting);

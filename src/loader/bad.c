@@ -25,6 +25,11 @@ stk_status stk__bad_limit(stk_loader *loader, stk_error *err)
         loader->max_errors = STK_MAX((uint64_t)(AUTO_SHARE * (double)epoch), loader->row_room);
         return STK_OK;
     }
+    if (loader->options.on_error == STK_ON_ERROR_FAIL)
+        return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "max_errors", STK_NO_OFFSET,
+                            "max_errors: '%.40s' does nothing with on_error: fail, where the first "
+                            "bad sample fails; leave it out, or set on_error: skip or replace",
+                            text);
     const bool begins = *text >= '0' && *text <= '9';
     errno = 0;
     const uint64_t count = begins ? strtoull(text, &end, 10) : 0;

@@ -36,10 +36,14 @@ static inline void keep(run *r, const stk_batch *batch)
 
 static inline stk_loader *open_loader(stk_dataset *dataset, const stk_loader_options *o)
 {
+    stk_loader_options given = *o;
     stk_loader *loader;
     stk_error err;
 
-    assert_ok(stk_loader_create(dataset, o, &loader, &err), &err);
+    /* Unless it is said, any number of samples may be bad. */
+    if (!given.max_errors && given.on_error != STK_ON_ERROR_FAIL)
+        given.max_errors = "100%";
+    assert_ok(stk_loader_create(dataset, &given, &loader, &err), &err);
     return loader;
 }
 
@@ -73,7 +77,7 @@ static inline stk_loader_options base_options(void)
     o.seed = 11;
     o.memory_budget = 32 << 20;
     o.num_workers = 2;
-    o.max_errors = "100%";
+    o.max_errors = NULL;
     return o;
 }
 

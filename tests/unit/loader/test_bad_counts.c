@@ -28,7 +28,7 @@ static void the_bound_is_a_count_or_a_share(void **state)
         int good; /* batches before the first failure; 10: none fails */
     } cases[] = {
         {"16", 10},   {"15", 9}, {"10%", 10}, {"9.9%", 9}, {"0%", 0},    {"0", 0},
-        {"100%", 10}, {"3", 1},  {"2%", 1},   {NULL, 10},  {"auto", 10},
+        {"100%", 10}, {"3", 1},  {"2%", 1},   {"", 10},    {"auto", 10},
     };
     static const char *const wrong[] = {"-1", "1%%", "101%", "1e3%", "x", "5 ", "0x5", "nan%", "%"};
     counting_options c = {.size = 160, .fail_every = 10, .fail_with = STK_EFORMAT};
@@ -61,9 +61,25 @@ static void the_bound_is_a_count_or_a_share(void **state)
         }
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         stk_loader_options o = base_options();
+        o.on_error = STK_ON_ERROR_SKIP;
         o.max_errors = wrong[i];
-        assert_fails(stk_loader_create(dataset, &o, &loader, &err), STK_EINVAL, &err, wrong[i]);
+        assert_fails(stk_loader_create(dataset, &o, &loader, &err), STK_EINVAL, &err, "neither");
         assert_string_equal(err.key, "max_errors");
+        assert_non_null(strstr(err.text, wrong[i]));
+    }
+    /* A bound that does nothing is refused; none is given by "auto". */
+    for (int given = 0; given < 3; given++) {
+        static const char *const texts[] = {"5", "10%", "auto"};
+        stk_loader_options o = base_options();
+        o.max_errors = texts[given];
+        if (given < 2) {
+            assert_fails(stk_loader_create(dataset, &o, &loader, &err), STK_EINVAL, &err,
+                         "does nothing with on_error: fail");
+            assert_string_equal(err.key, "max_errors");
+        } else {
+            loader = open_loader(dataset, &o);
+            stk_loader_destroy(&loader);
+        }
     }
     stk_dataset_close(&dataset);
     stk_context_destroy(&ctx);
