@@ -41,3 +41,18 @@ stk_status stk__table_check(const stk__table *table, const void *ops, stk_error 
     }
     return STK_OK;
 }
+
+stk_status stk__table_made(const stk__table *table, const char *name, const char *function,
+                           stk_status status, const void *made, stk_error *err)
+{
+    if (status > 0)
+        return stk__fail(err, STK_EINVAL, table->stage,
+                         "%s() of the %s of '%.64s' gave %s, which is an answer: it has to give "
+                         "STK_OK or a failure",
+                         function, table->type, name, stk_status_name(status));
+    if (status == STK_OK && !made)
+        return stk__fail(err, STK_EINVAL, table->stage,
+                         "%s() of the %s of '%.64s' gave STK_OK and nothing: it has to set *out",
+                         function, table->type, name);
+    return status;
+}

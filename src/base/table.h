@@ -39,4 +39,12 @@ typedef struct stk__table {
 /* STK_EINVAL that names the table and the first member that it lacks. `ops` may be NULL. */
 stk_status stk__table_check(const stk__table *table, const void *ops, stk_error *err);
 
+/*
+ * What `function` ("open") of the table named `name` answered: `status`, and on success `made`.
+ * Success without an object, and an answer (STK_EOS, ...) where success or failure is wanted, are
+ * STK_EINVAL that names them.
+ */
+stk_status stk__table_made(const stk__table *table, const char *name, const char *function,
+                           stk_status status, const void *made, stk_error *err);
+
 #endif

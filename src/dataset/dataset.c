@@ -8,6 +8,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "base/options.h"
 #include "base/table.h"
 #include "dataset/view.h"
 
@@ -214,6 +215,8 @@ stk_status stk_context_add_dataset(stk_context *context, const stk_dataset_ops *
         return stk__fail(err, STK_EINVAL, STK_STAGE_DATASET, "no context to add a dataset kind to");
     STK_TRY(stk__context_check(context, err));
     STK_TRY(stk__table_check(&table_of_kind, ops, err));
+    if (ops->options)
+        STK_TRY(stk__options_check(ops->options, err));
     if (!good_name(ops->name))
         return stk__fail(err, STK_EINVAL, STK_STAGE_DATASET,
                          "'%.64s' is no name of a dataset kind; use a-z, 0-9 and _, a letter first",

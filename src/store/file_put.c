@@ -39,6 +39,9 @@ static void put_abandon(stk_put *base)
 {
     file_put *put = (file_put *)base;
 
+    /* In a child it is the parent's file still. */
+    if (stk__context_forked(put->store->base.context))
+        return;
     stk__remove_file(put->folder, put->temporary);
     release(put);
 }
@@ -48,6 +51,7 @@ static stk_status put_write(stk_put *base, const void *data, size_t length, stk_
     file_put *put = (file_put *)base;
     const char *at = data;
 
+    STK_TRY(stk__context_check(put->store->base.context, err));
     while (length > 0) {
         ssize_t n = write(put->fd, at, STK_MIN(length, (size_t)STK__AIO_MAX_CALL));
         if (n < 0 && errno == EINTR)
@@ -108,6 +112,8 @@ static stk_status make_durable(file_put *put, stk_error *err)
 static stk_status put_commit(stk_put *base, stk_error *err)
 {
     file_put *put = (file_put *)base;
+
+    STK_TRY(stk__context_check(put->store->base.context, err));
     stk_status status = make_durable(put, err);
 
     if (put->temporary[0])
@@ -209,6 +215,7 @@ stk_status stk__file_put(stk_store *base, const char *key, stk_put **out, stk_er
     stk__file_store *store = (stk__file_store *)base;
 
     *out = NULL;
+    STK_TRY(stk__context_check(base->context, err));
     STK_TRY(check_name(key, err));
     size_t length = strlen(key) + 1;
     file_put *put = stk__alloc(base->context, sizeof *put + length);
@@ -235,6 +242,7 @@ stk_status stk__file_remove(stk_store *base, const char *key, stk_error *err)
     stk_status status = STK_OK;
     const char *name;
 
+    STK_TRY(stk__context_check(base->context, err));
     STK_TRY(check_name(key, err));
     memcpy(copy, key, strlen(key) + 1);
     int folder = open_folder(store, copy, false, &name);

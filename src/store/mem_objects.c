@@ -186,6 +186,7 @@ stk_status stk__mem_remove(stk_store *base, const char *key, stk_error *err)
     stk__mem_space *s = store->space;
     stk__mem_object *gone = NULL;
 
+    STK_TRY(stk__context_check(base->context, err));
     STK_TRY(check_name(store, key, err));
     pthread_mutex_lock(&s->mutex);
     stk__mem_object *o = stk__mem_find_locked(store, key);
@@ -219,6 +220,8 @@ static void put_abandon(stk_put *base)
     mem_put *put = (mem_put *)base;
     stk_context *ctx = put->store->base.context;
 
+    if (stk__context_forked(ctx))
+        return;
     stk__mem_free(ctx, put->object);
     stk__free(ctx, put);
 }
@@ -229,6 +232,7 @@ static stk_status put_write(stk_put *base, const void *data, size_t length, stk_
     stk__mem_object *o = put->object;
     uint64_t needed;
 
+    STK_TRY(stk__context_check(put->store->base.context, err));
     if (put->failed || !stk__add_size(o->size, length, &needed) || needed > SIZE_MAX / 4)
         goto no_memory;
     if (needed > put->room) {
@@ -257,6 +261,7 @@ static stk_status put_commit(stk_put *base, stk_error *err)
     mem_put *put = (mem_put *)base;
     stk_status status = put->failed ? STK_ENOMEM : STK_OK;
 
+    STK_TRY(stk__context_check(put->store->base.context, err));
     if (put->failed)
         stk__fail(err, status, STK_STAGE_STORE,
                   "'%.200s' is not written: an earlier part of it could not be", put->object->key);
@@ -286,6 +291,7 @@ stk_status stk__mem_put(stk_store *base, const char *key, stk_put **out, stk_err
     stk_context *ctx = base->context;
 
     *out = NULL;
+    STK_TRY(stk__context_check(ctx, err));
     STK_TRY(check_name((stk__mem_store *)base, key, err));
     mem_put *put = stk__calloc(ctx, 1, sizeof *put);
     stk__mem_object *o = make_object((stk__mem_store *)base, key);

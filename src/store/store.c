@@ -31,13 +31,40 @@ void stk__store_limits(stk_store *store, stk_store_limits *out)
     out->io_depth = STK_MAX(out->io_depth, 1u);
 }
 
+static const stk__member members[] = {
+    STK__MEMBER(stk_store_ops, open), STK__MEMBER(stk_store_ops, close),
+    STK__MEMBER(stk_store_ops, submit), STK__MEMBER(stk_store_ops, cancel),
+    STK__MEMBER(stk_store_ops, stat)};
+static const stk__table table = {.type = "stk_store_ops",
+                                 .least = offsetof(stk_store_ops, list),
+                                 .members = members,
+                                 .num_members = STK_COUNT(members),
+                                 .stage = STK_STAGE_STORE};
+
+/* Open with a driver; an outsider's is held to what a store is. */
+static stk_status open_with(const stk_store_ops *driver, stk_context *ctx, const char *url,
+                            stk_store **out, stk_error *err)
+{
+    stk_store *store = NULL;
+    stk_status status = driver->open(ctx, url, &store, err);
+
+    STK_TRY(stk__table_made(&table, driver->name, "open", status, store, err));
+    STK_TRY(stk__table_check(&table, store->ops, err));
+    if (!store->context)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_STORE,
+                         "open() of the stk_store_ops of '%.64s' gave a store without its context",
+                         driver->name);
+    *out = store;
+    return STK_OK;
+}
+
 stk_status stk__store_open_url(stk_context *ctx, const char *url, stk_store **out, stk_error *err)
 {
     stk__url parsed;
 
     *out = NULL;
     STK_TRY(stk__url_parse(ctx, url, &parsed, err));
-    return parsed.driver->open(ctx, url, out, err);
+    return open_with(parsed.driver, ctx, url, out, err);
 }
 
 /* STK_OK when `key` is an object of the store, STK_ENOENT when it is none. */
@@ -101,7 +128,7 @@ stk_status stk_store_open(stk_context *context, const char *url, stk_store **out
         key[0] = 0;
     STK_TRY(stk__context_check(context, err));
     STK_TRY(stk__url_parse(context, url, &parsed, err));
-    stk_status status = parsed.driver->open(context, url, out, err);
+    stk_status status = open_with(parsed.driver, context, url, out, err);
     if (status != STK_ENOENT || !key)
         return status;
     /* The first failure tells more, unless the second is of another kind. */
@@ -254,29 +281,21 @@ stk_status stk__store_put(stk_store *store, const char *key, const void *data, u
 {
     stk_put *put = NULL;
 
+    STK_TRY(stk__context_check(store->context, err));
     if (!STK__STORE_HAS(store->ops, put))
         return stk__fail_at(err, STK_ENOTSUP, STK_STAGE_STORE, key, STK_NO_OFFSET,
                             "a store of the kind '%s' cannot be written; choose a local folder",
                             store->ops->name);
-    STK_TRY(store->ops->put(store, key, &put, err));
-    STK_TRY(stk__table_check(&table_of_put, put ? put->ops : NULL, err));
-    stk_status status = put->ops->write(put, data, (size_t)length, err);
+    stk_status status = store->ops->put(store, key, &put, err);
+    STK_TRY(stk__table_made(&table_of_put, store->ops->name, "put", status, put, err));
+    STK_TRY(stk__table_check(&table_of_put, put->ops, err));
+    status = put->ops->write(put, data, (size_t)length, err);
     if (status != STK_OK) {
         put->ops->abandon(put);
         return status;
     }
     return put->ops->commit(put, err);
 }
-
-static const stk__member members[] = {
-    STK__MEMBER(stk_store_ops, open), STK__MEMBER(stk_store_ops, close),
-    STK__MEMBER(stk_store_ops, submit), STK__MEMBER(stk_store_ops, cancel),
-    STK__MEMBER(stk_store_ops, stat)};
-static const stk__table table = {.type = "stk_store_ops",
-                                 .least = offsetof(stk_store_ops, list),
-                                 .members = members,
-                                 .num_members = STK_COUNT(members),
-                                 .stage = STK_STAGE_STORE};
 
 stk_status stk_context_add_store(stk_context *context, const stk_store_ops *ops, stk_error *err)
 {

@@ -29,6 +29,8 @@ stk_status stk_trainer_add_logger(stk_trainer *t, const stk_logger_ops *ops, con
     stk_error_init(err);
     STK_TRY(stk__context_check(t->ctx, err));
     STK_TRY(stk__table_check(&table, ops, err));
+    if (ops->options)
+        STK_TRY(stk__options_check(ops->options, err));
     if (t->num_loggers == STK__MAX_LOGGERS)
         return stk__fail(err, STK_ELIMIT, STK_STAGE_TRAIN, "%d loggers are the most",
                          STK__MAX_LOGGERS);
@@ -94,8 +96,10 @@ static stk_status open_all(stk_trainer *t, stk_logger **loggers, size_t *n, stk_
         const stk__logger_entry *entry = &t->loggers[i];
         if (i > 0)
             share_version(t, entry);
-        STK_TRY(entry->ops->open(t->ctx, entry->options, t->options.default_root_dir, &loggers[i],
-                                 err));
+        stk_status status =
+            entry->ops->open(t->ctx, entry->options, t->options.default_root_dir, &loggers[i], err);
+        STK_TRY(stk__table_made(&table, entry->ops->name, "open", status, loggers[i], err));
+        STK_TRY(stk__table_check(&table, loggers[i]->ops, err));
         *n = i + 1;
         if (t->log_dir)
             continue;

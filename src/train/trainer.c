@@ -176,6 +176,8 @@ static const stk__table table = {.type = "stk_callback_ops",
 static stk_status check_callback(const stk_trainer *t, const stk_callback_ops *ops, stk_error *err)
 {
     STK_TRY(stk__table_check(&table, ops, err));
+    if (ops->options)
+        STK_TRY(stk__options_check(ops->options, err));
     if (ops->checkpoints && t->options.enable_checkpointing == STK_SWITCH_FALSE)
         return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "enable_checkpointing",
                             STK_NO_OFFSET,
@@ -217,7 +219,8 @@ static stk_status add_callback(stk_trainer *t, const stk_callback_ops *ops, cons
     stk__callback_entry *entry = &t->callbacks[t->num_callbacks];
     *entry = (stk__callback_entry){0};
     memcpy(&entry->ops, ops, STK_MIN((size_t)ops->struct_size, sizeof entry->ops));
-    STK_TRY(ops->create(t->ctx, options, &entry->callback, err));
+    stk_status status = ops->create(t->ctx, options, &entry->callback, err);
+    STK_TRY(stk__table_made(&table, ops->name, "create", status, entry->callback, err));
     entry->key = unique_key(t, ops, entry->callback);
     if (!entry->key) {
         ops->destroy(entry->callback);

@@ -93,6 +93,8 @@ static stk_status create_step(stk__pipeline *p, const stk__calls *calls, const s
     if (status == STK_OK) {
         p->hash = hash_call(p->hash, step->ops, options);
         status = step->ops->create(p->context, options, &step->transform, err);
+        status = stk__table_made(&stk__transform_table, step->ops->name, "create", status,
+                                 step->transform, err);
     }
     if (status == STK_OK) {
         step->transform->ops = step->ops;

@@ -3,6 +3,7 @@
 #ifndef STK_SRC_TRANSFORM_PIPELINE_H
 #define STK_SRC_TRANSFORM_PIPELINE_H
 
+#include "base/table.h"
 #include "transform/arguments.h"
 #include "transform/pass.h"
 #include "transform/transform.h"
@@ -49,5 +50,8 @@ static inline bool stk__step_resamples(const stk__step *step)
 
 /* Fuse neighbours: fills pipeline->groups from its steps. */
 void stk__pipeline_fuse(stk__pipeline *pipeline);
+
+/* What a transform must have (registry.c). */
+extern const stk__table stk__transform_table;
 
 #endif

@@ -24,11 +24,11 @@ void stk__transform_free(stk_transform *transform)
 static const stk__member members[] = {
     STK__MEMBER(stk_transform_ops, create), STK__MEMBER(stk_transform_ops, destroy),
     STK__MEMBER(stk_transform_ops, plan), STK__MEMBER(stk_transform_ops, apply)};
-static const stk__table table = {.type = "stk_transform_ops",
-                                 .least = sizeof(stk_transform_ops),
-                                 .members = members,
-                                 .num_members = STK_COUNT(members),
-                                 .stage = STK_STAGE_TRANSFORM};
+const stk__table stk__transform_table = {.type = "stk_transform_ops",
+                                         .least = sizeof(stk_transform_ops),
+                                         .members = members,
+                                         .num_members = STK_COUNT(members),
+                                         .stage = STK_STAGE_TRANSFORM};
 
 stk_status stk_context_add_transform(stk_context *context, const stk_transform_ops *ops,
                                      stk_error *err)
@@ -36,7 +36,7 @@ stk_status stk_context_add_transform(stk_context *context, const stk_transform_o
     if (!context)
         return stk__fail(err, STK_EINVAL, STK_STAGE_TRANSFORM, "a transform needs a context");
     STK_TRY(stk__context_check(context, err));
-    STK_TRY(stk__table_check(&table, ops, err));
+    STK_TRY(stk__table_check(&stk__transform_table, ops, err));
     if (ops->num_draws > STK__MAX_DRAWS)
         return stk__fail(err, STK_ELIMIT, STK_STAGE_TRANSFORM,
                          "transform %s wants %u draws; %d are the most", ops->name, ops->num_draws,

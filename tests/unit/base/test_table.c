@@ -239,12 +239,127 @@ static void what_is_whole_is_taken(void **state)
     }
 }
 
+/* ---- What an outsider's function gives ---- */
+
+static stk_status answer;
+
+static stk_status give_status(void)
+{
+    return answer;
+}
+
+/* Open or create with success and nothing, and with an answer in place of a status. */
+static stk_status make_store(fixture *f, stk_error *err)
+{
+    static const struct kind *k = &kinds[0];
+    static table ops;
+    stk_store *store = NULL;
+
+    ops = whole(k);
+    set(&ops, offsetof(stk_store_ops, open), (void (*)(void))give_status);
+    assert_int_equal(stk_context_add_store(f->context, (const void *)&ops, err), STK_OK);
+    stk_status status = stk_store_open(f->context, "own://x", &store, NULL, 0, err);
+    assert_null(store);
+    return status;
+}
+
+static stk_status make_dataset(fixture *f, stk_error *err)
+{
+    static const struct kind *k = &kinds[1];
+    static table ops;
+    stk_dataset *dataset = NULL;
+
+    ops = whole(k);
+    set(&ops, offsetof(stk_dataset_ops, open), (void (*)(void))give_status);
+    set(&ops, offsetof(stk_dataset_ops, recognise), NULL);
+    assert_int_equal(stk_context_add_dataset(f->context, (const void *)&ops, err), STK_OK);
+    stk_status status = stk_dataset_open(f->context, "own:x", &dataset, err);
+    assert_null(dataset);
+    return status;
+}
+
+static stk_status make_transform(fixture *f, stk_error *err)
+{
+    static const struct kind *k = &kinds[3];
+    static table ops;
+    stk_dataset *digits = NULL;
+    stk_loader *loader = NULL;
+    stk_loader_options o;
+
+    ops = whole(k);
+    set(&ops, offsetof(stk_transform_ops, create), (void (*)(void))give_status);
+    assert_int_equal(stk_context_add_transform(f->context, (const void *)&ops, err), STK_OK);
+    assert_int_equal(stk_dataset_open(f->context, "digits:", &digits, err), STK_OK);
+    stk_loader_options_init(&o);
+    o.transforms = "own";
+    stk_status status = stk_loader_create(digits, &o, &loader, err);
+    assert_null(loader);
+    stk_dataset_close(&digits);
+    return status;
+}
+
+static stk_status make_own_callback(fixture *f, stk_error *err)
+{
+    table ops = whole(&kinds[5]);
+
+    set(&ops, offsetof(stk_callback_ops, create), (void (*)(void))give_status);
+    return stk_trainer_add_callback(f->trainer, (const void *)&ops, NULL, NULL, err);
+}
+
+static void what_is_given_is_checked(void **state)
+{
+    stk_status (*const make[])(fixture * f, stk_error * err) = {make_store, make_dataset,
+                                                                make_transform, make_own_callback};
+
+    for (size_t i = 0; i < STK_COUNT(make); i++)
+        for (int k = 0; k < 2; k++) {
+            stk_error err;
+            fixture f;
+
+            set_up(&f);
+            answer = k ? STK_EOS : STK_OK;
+            assert_int_equal(make[i](&f, &err), STK_EINVAL);
+            assert_non_null(strstr(err.text, k ? "STK_EOS" : i == 1 ? "no dataset" : "nothing"));
+            stk_trainer_destroy(&f.trainer);
+            stk_context_destroy(&f.context);
+        }
+}
+
+static const stk_option no_doc = {.name = "a", .type = STK_OPTION_INT, .offset = 8, .initial = "0"};
+static const stk_option_table unsound = {
+    .name = "own", .doc = "For tests.", .struct_size = 16, .options = &no_doc, .count = 1};
+
+/* The options of a kind are as sound as our own. */
+static void options_of_kinds_are_checked(void **state)
+{
+    static const struct {
+        size_t kind, offset;
+    } cases[] = {{1, offsetof(stk_dataset_ops, options)},
+                 {3, offsetof(stk_transform_ops, options)},
+                 {4, offsetof(stk_logger_ops, options)},
+                 {5, offsetof(stk_callback_ops, options)}};
+    const stk_option_table *table_of_options = &unsound;
+
+    for (size_t i = 0; i < STK_COUNT(cases); i++) {
+        const struct kind *k = &kinds[cases[i].kind];
+        table ops = whole(k);
+        stk_error err;
+        fixture f;
+
+        set_up(&f);
+        memcpy(ops.bytes + cases[i].offset, &table_of_options, sizeof table_of_options);
+        assert_fails(k->give(&f, &ops, &err), STK_EINTERNAL, &err, "it has no doc");
+        stk_trainer_destroy(&f.trainer);
+        stk_context_destroy(&f.context);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_missing_is_named),
-        cmocka_unit_test(heads_are_checked),
-        cmocka_unit_test(what_is_whole_is_taken),
+        cmocka_unit_test(what_is_missing_is_named),     cmocka_unit_test(heads_are_checked),
+        cmocka_unit_test(what_is_whole_is_taken),       cmocka_unit_test(what_is_given_is_checked),
+        cmocka_unit_test(options_of_kinds_are_checked),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -19,7 +19,8 @@ enum { FORKS = 30, BATCH = 8, SECONDS = 10 };
 typedef struct world {
     char folder[256], path[300], out[300];
     stk_context *ctx;
-    stk_store *store;
+    stk_store *store, *files;
+    stk_put *puts[2], *left[2]; /* in memory and in a folder */
     stk_dataset *dataset;
     stk_loader *loader;
     stk_batch *batch;
@@ -123,6 +124,24 @@ static void call_stores(world *w)
     REFUSED(stk_report_begin, w->report, "x", NULL);
     REFUSED(stk_report_feed, w->report, "x", 1, NULL);
     REFUSED(stk_report_end, w->report, NULL);
+}
+
+/* A put belongs to the process that began it: a child neither writes nor takes it away. */
+static void call_puts(world *w)
+{
+    stk_store *const stores[] = {w->store, w->files};
+
+    for (int i = 0; i < 2; i++) {
+        const stk_store_ops *ops = stores[i]->ops;
+        const stk_put_ops *put = w->puts[i]->ops;
+        stk_put *own;
+
+        REFUSED(ops->put, stores[i], "p", &own, NULL);
+        REFUSED(ops->remove, stores[i], "f", NULL);
+        REFUSED(put->write, w->puts[i], "x", 1, NULL);
+        REFUSED(put->commit, w->puts[i], NULL);
+        RETURNS(put->abandon, true, w->left[i]);
+    }
 }
 
 static void call_loader(world *w)
@@ -256,6 +275,7 @@ static void call_ends(world *w)
     RETURNS(stk_counter_close, !w->counter, &w->counter);
     RETURNS(stk_dataset_close, !w->dataset, &w->dataset);
     RETURNS(stk_store_close, !w->store, &w->store);
+    RETURNS(stk_store_close, !w->files, &w->files);
     RETURNS(stk_context_destroy, !w->ctx, &w->ctx);
 }
 
@@ -388,6 +408,41 @@ static void make_training(world *w)
     assert_ok(stk_profile_create(w->trainer, &profile, &w->profile, &err), &err);
 }
 
+static void make_puts(world *w)
+{
+    stk_store *stores[2];
+    stk_error err;
+
+    assert_ok(stk_store_open(w->ctx, w->folder, &w->files, NULL, 0, &err), &err);
+    stores[0] = w->store;
+    stores[1] = w->files;
+    for (int i = 0; i < 2; i++)
+        for (int k = 0; k < 2; k++) {
+            stk_put **put = k ? &w->left[i] : &w->puts[i];
+            assert_ok(stores[i]->ops->put(stores[i], k ? "left" : "kept", put, &err), &err);
+            assert_ok((*put)->ops->write(*put, "abc", 3, &err), &err);
+        }
+}
+
+/* Nothing that children did shows. */
+static void end_puts(world *w)
+{
+    stk_store *const stores[] = {w->store, w->files};
+    char data[4] = "";
+    stk_error err;
+
+    for (int i = 0; i < 2; i++) {
+        assert_ok(w->puts[i]->ops->commit(w->puts[i], &err), &err);
+        assert_ok(w->left[i]->ops->commit(w->left[i], &err), &err);
+        for (int k = 0; k < 2; k++) {
+            assert_ok(stk_store_read(stores[i], k ? "left" : "kept", 0, 3, data, &err), &err);
+            assert_string_equal(data, "abc");
+        }
+        assert_ok(stk_store_read(stores[i], "f", 0, 1, data, &err), &err);
+    }
+    stk_store_close(&w->files);
+}
+
 static void make_world(world *w)
 {
     stk_error err;
@@ -396,6 +451,7 @@ static void make_world(world *w)
     memset(w, 0, sizeof *w);
     test_folder(w->folder);
     snprintf(w->path, sizeof w->path, "%s/log.json", w->folder);
+    test_write(w->folder, "f", "x", 1);
     snprintf(trace, sizeof trace, "%s/trace.json", w->folder);
     snprintf(w->out, sizeof w->out, "%s/out", w->folder);
     w->ctx = test_context();
@@ -407,6 +463,7 @@ static void make_world(world *w)
     assert_ok(stk_trace_open(w->ctx, trace, 1, &w->trace, &err), &err);
     assert_ok(stk_counter_open(w->ctx, &w->counter, &err), &err);
     assert_ok(stk_report_create(w->ctx, &w->report, &err), &err);
+    make_puts(w);
     make_arrays(w);
     make_training(w);
     w->loader = make_loader(w, 2);
@@ -420,6 +477,7 @@ static void end_world(world *w)
 {
     stk_error err;
 
+    end_puts(w);
     stk_profile_close(&w->profile, &err);
     stk_trainer_destroy(&w->trainer);
     stk_module_destroy(&w->module);
@@ -449,6 +507,7 @@ static void child_main(world *w)
 {
     alarm(SECONDS);
     call_stores(w);
+    call_puts(w);
     call_loader(w);
     call_arrays(w);
     call_trainer(w);
