@@ -39,10 +39,11 @@ static void *work(void *unused)
         void *to = slab + i % all.batch * picture;
         stk_status status = STK_OK;
         const char *reason = NULL;
+        uint64_t wanted = 0;
 
         stk__pipeline_decode(all.pipeline, 1, 1, &epoch, &position,
                              &all.files[position * 7919 % all.num_files], &to, &status, &reason,
-                             scratch, decoding);
+                             &wanted, scratch, decoding);
         if (status != STK_OK)
             bench_die("bare_images", reason ? reason : stk_status_name(status));
         all.done++;

@@ -61,6 +61,7 @@ void stk__note_bad_locked(stk__step *step, uint32_t r, bool replaced)
     *bad = (stk__bad_sample){.position = row->position,
                              .index = row->index,
                              .wanted = row->wanted,
+                             .left = row->left,
                              .offset = STK_NO_OFFSET,
                              .need = row->bad_need,
                              .status = row->status,
@@ -137,16 +138,12 @@ static void write_reason(const stk_loader *loader, const stk__bad_sample *bad, c
     const char *reason = bad->reason ? bad->reason : stk_status_text(bad->status);
     const bool decoding = bad->reason == stk__decode_too_large,
                ragged = bad->reason == stk__ragged_too_large;
-    const uint64_t wanted = decoding ? loader->decode_room.refused : bad->wanted,
-                   most = decoding ? loader->decode_room.most
-                          : ragged ? loader->most_ragged
-                                   : loader->most_row;
 
-    if (bad->status == STK_EBUDGET && wanted)
+    if (bad->status == STK_EBUDGET && bad->wanted)
         snprintf(text, size,
                  "%s (%" PRIu64 " bytes wanted, memory_budget of %" PRIu64 ": %" PRIu64
                  " left for %s)",
-                 reason, wanted, loader->options.memory_budget, most,
+                 reason, bad->wanted, loader->options.memory_budget, bad->left,
                  decoding ? "decoding"
                  : ragged ? "the values of a batch"
                           : "the reads of one sample");

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How the memory budget is divided. What one worker and two batches need is taken first. Half of
- * the rest is what the reads of one sample may take, or as much as samples were seen to need, up to
- * seven eighths: more is a bad sample, whatever the number of workers, the depth, the cache. The
- * pool is never smaller than that; all that makes a loader faster, more workers, batches, records
- * of steps, the cache, shares what is left.
+ * How the memory budget is divided. What one worker and two batches need, one of them with the
+ * consumer, is taken first. The rest is what one sample may take: more is a bad sample, whatever
+ * the number of workers, the depth, the cache. At first half of it, or as much as samples were seen
+ * to need, is kept for the pool; all that makes a loader faster, more workers, batches, records of
+ * steps, the cache, shares the other half. A sample that wants more of the pool than that has the
+ * budget divided anew (widen.c).
  */
 #include "loader/loader.h"
 
@@ -16,6 +17,8 @@
 #define PROBES         16u                   /* samples that are asked what they need */
 #define LEAST_DECODING (UINT64_C(256) << 10) /* of one thread */
 #define MOST_DECODING  (UINT64_C(4) << 20)
+#define RAGGED_HEAD    1024u /* of the buffer of a batch's ragged values, and its rounding */
+#define WIDEN_STEPS    16    /* from half of the budget to all of it */
 
 /* ---- What samples need ---- */
 
@@ -56,6 +59,16 @@ static void probe(stk_dataset *dataset, uint64_t *needs, uint64_t *least, uint64
         *least = 0;
 }
 
+uint64_t stk__budget_reads(const stk_loader *loader, uint64_t index)
+{
+    counter c = {.seam = stk__locator_of_needs(count_need)};
+    stk_dataset *dataset = loader->dataset;
+
+    return dataset->ops->locate && dataset->ops->locate(dataset, &index, 1, &c.seam, NULL) == STK_OK
+               ? c.cost
+               : 0;
+}
+
 uint64_t stk__budget_blobs(const stk_loader *loader, uint64_t bytes)
 {
     counter c = {.seam = stk__locator_of_needs(count_need)};
@@ -72,15 +85,6 @@ uint64_t stk__budget_blobs(const stk_loader *loader, uint64_t bytes)
 
 /* ---- Parts ---- */
 
-/* The sizes of the parts; all but the last three are the same for any budget. */
-typedef struct parts {
-    uint64_t slab, step, worker, fixed;
-    uint64_t row, most_row; /* the least and most that the reads of a sample take */
-    bool reads, caches;
-    uint64_t each, most; /* decoding: of a thread, and of one large picture at a time */
-    uint64_t base;       /* with one worker and two batches */
-} parts;
-
 static uint64_t step_bytes(const stk_loader *loader, uint32_t ragged, uint64_t needs)
 {
     uint64_t row =
@@ -94,7 +98,7 @@ static uint64_t step_bytes(const stk_loader *loader, uint32_t ragged, uint64_t n
 }
 
 /* What depends on the budget itself. Decoders of photographs take a few hundred kilobytes. */
-static void set_budget(const stk_loader *loader, parts *p, uint64_t budget)
+static void set_budget(const stk_loader *loader, stk__parts *p, uint64_t budget)
 {
     p->each = STK_MIN(STK_MAX(budget / 32, LEAST_DECODING), MOST_DECODING);
     p->most = STK_MAX(budget / 8, p->each);
@@ -104,7 +108,7 @@ static void set_budget(const stk_loader *loader, parts *p, uint64_t budget)
 }
 
 static void measure_parts(const stk_loader *loader, const stk__column *columns, uint32_t n,
-                          uint32_t ragged, parts *p)
+                          uint32_t ragged, stk__parts *p)
 {
     stk_dataset *dataset = loader->dataset;
     uint64_t needs;
@@ -118,21 +122,27 @@ static void measure_parts(const stk_loader *loader, const stk__column *columns, 
     p->worker = stk__worker_bytes(loader);
     p->fixed =
         sizeof *loader + sizeof(stk__ring) + loader->batch_scratch_bytes + dataset->held_bytes;
-    p->reads = dataset->ops->locate || ragged;
+    p->reads = dataset->ops->locate || ragged || loader->decodes;
+    p->ragged = ragged;
     p->caches = loader->options.cache != STK_CACHE_NONE;
 }
 
-/* What the reads of one sample may take of what is left after the base. */
-static uint64_t row_share(const parts *p, uint64_t rest)
+/* What the pool has at least, of which decoding takes what is beyond its own room, so that no
+ * sample as those that were seen waits for more: reads take one half of it where ragged values take
+ * the other. */
+static uint64_t pool_share(const stk_loader *loader, const stk__parts *p)
 {
-    return !p->reads ? 0 : STK_MAX(rest / 2, STK_MIN(p->most_row, rest / 8 * 7));
+    const uint64_t probed = p->ragged ? 2 * p->most_row : p->most_row,
+                   seen = STK_MAX(probed <= p->rest ? probed : 0, loader->wide);
+
+    return !p->reads ? 0 : STK_MAX(p->rest / 2, STK_MIN(seen, p->rest));
 }
 
 /* What has to be left after the base: room for a sample, and for a cache. */
-static uint64_t least_rest(const parts *p)
+static uint64_t least_rest(const stk__parts *p)
 {
-    const uint64_t least = p->reads ? STK_MAX(2 * LEAST_POOL, p->row / 7 * 8 + 16) : 0;
-    /* What a sample leaves is an eighth at least; half of it is for a cache. */
+    const uint64_t least = p->reads ? STK_MAX(2 * LEAST_POOL, p->row) : 0;
+    /* Half of what a sample leaves is for a cache. */
     const uint64_t cache =
         STK_MIN(16 * LEAST_CACHE, STK_MAX(4 * LEAST_CACHE, p->most_row + 2 * LEAST_CACHE));
     return p->caches ? STK_MAX(least, cache) : least;
@@ -140,7 +150,7 @@ static uint64_t least_rest(const parts *p)
 
 /* The least budget that is enough, whatever the number of workers. Decoding grows with the budget,
  * by less than a fifth: so this ends. */
-static uint64_t least_budget(const stk_loader *loader, parts *p)
+static uint64_t least_budget(const stk_loader *loader, stk__parts *p)
 {
     uint64_t least = 0, next;
 
@@ -171,53 +181,86 @@ static uint64_t horizon_steps(const stk_loader *loader)
 /* ---- Division ---- */
 
 /* More workers than one, of which the caller's thread is none, as far as `room` goes. */
-static uint64_t take_workers(stk_loader *loader, const parts *p, uint64_t room)
+static uint64_t take_workers(const stk_loader *loader, uint64_t room, stk__shares *out)
 {
-    const uint64_t each = p->worker + p->each;
+    const uint64_t each = loader->parts.worker + loader->parts.each;
     const uint32_t wanted = loader->num_workers;
 
+    out->workers = wanted;
     if (wanted <= 1)
         return 0;
-    loader->num_workers = (uint32_t)STK_MIN(wanted - 1, room / STK_MAX(each, 1)) + 1;
-    if (loader->num_workers < wanted)
+    out->workers = (uint32_t)STK_MIN(wanted - 1, room / STK_MAX(each, 1)) + 1;
+    if (out->workers < wanted)
         stk__log(loader->ctx, STK_LOG_WARNING,
                  "memory_budget %" PRIu64 " holds %u workers instead of %u, at %" PRIu64
                  " bytes each",
-                 loader->options.memory_budget, loader->num_workers, wanted, each);
-    return (loader->num_workers - 1) * each;
+                 loader->options.memory_budget, out->workers, wanted, each);
+    return (out->workers - 1) * each;
 }
 
 /* Batches beyond two, then records of steps ahead of them. */
-static uint64_t take_steps(stk_loader *loader, const parts *p, uint64_t room, uint64_t *slabs)
+static uint64_t take_steps(const stk_loader *loader, uint64_t room, stk__shares *out)
 {
+    const stk__parts *p = &loader->parts;
     const uint64_t budget = loader->options.memory_budget, batch = p->slab + p->step;
 
-    *slabs = 2 + STK_MIN(loader->depth - UINT64_C(1), room / batch);
-    if (*slabs < loader->depth + UINT64_C(1))
+    out->slabs = 2 + (uint32_t)STK_MIN(loader->depth - UINT64_C(1), room / batch);
+    if (out->slabs < loader->depth + UINT64_C(1))
         stk__log(loader->ctx, STK_LOG_INFO,
-                 "memory_budget %" PRIu64 " holds %" PRIu64
-                 " batches ahead instead of the %u of prefetch_factor",
-                 budget, *slabs - 1, loader->depth);
-    loader->depth = (uint32_t)*slabs - 1;
-    loader->horizon = horizon_steps(loader);
+                 "memory_budget %" PRIu64
+                 " holds %u batches ahead instead of the %u of prefetch_factor",
+                 budget, out->slabs - 1, loader->depth);
     /* Planning far ahead is worth little without room for what is planned. */
-    const uint64_t used = (*slabs - 2) * batch;
+    const uint64_t used = (out->slabs - 2) * batch;
     const uint64_t records =
         STK_MIN(room - used, loader->dataset->ops->decode ? budget / 4 : budget);
-    const uint64_t ahead = STK_MIN(loader->horizon, records / p->step);
-    loader->num_steps = (uint32_t)STK_MIN(*slabs + ahead, STK_MAX(*slabs, MOST_STEPS));
-    return used + (loader->num_steps - *slabs) * p->step;
+    const uint64_t ahead = STK_MIN(horizon_steps(loader), records / p->step);
+    const uint64_t most = loader->num_steps ? loader->num_steps : STK_MAX(out->slabs, MOST_STEPS);
+    out->steps = (uint32_t)STK_MIN(out->slabs + ahead, most);
+    return used + (out->steps - out->slabs) * p->step;
+}
+
+/* What is beyond the base. */
+static void divide_rest(const stk_loader *loader, stk__shares *out)
+{
+    const stk__parts *p = &loader->parts;
+    const uint64_t share = pool_share(loader, p), spare = p->rest - share,
+                   room = p->caches ? spare / 2 : spare;
+
+    *out = (stk__shares){0};
+    uint64_t used = take_workers(loader, room / 4 * 3, out);
+    used += take_steps(loader, room - used, out);
+    out->fixed = p->base + used;
+    if (p->caches)
+        out->cache = p->reads ? STK_MIN((p->rest - used) / 4 * 3, spare - used) : spare - used;
+    if (p->caches && out->cache < LEAST_CACHE) {
+        out->cache = 0;
+        stk__log(loader->ctx, STK_LOG_WARNING,
+                 "memory_budget %" PRIu64 " holds no cache beside the %" PRIu64
+                 " bytes that samples want",
+                 loader->options.memory_budget, share);
+    }
+    out->pool = p->reads ? p->rest - used - out->cache : 0;
+}
+
+void stk__shares_apply(stk_loader *loader, const stk__shares *shares)
+{
+    loader->num_workers = shares->workers;
+    loader->depth = shares->slabs - 1;
+    loader->horizon = horizon_steps(loader);
+    loader->num_steps = shares->steps;
+    loader->fixed_bytes = shares->fixed;
 }
 
 stk_status stk__budget_divide(stk_loader *loader, const stk__column *columns, uint32_t n,
                               uint32_t ragged, stk__shares *out, stk_error *err)
 {
     const uint64_t budget = loader->options.memory_budget;
-    parts p = {0};
+    stk__parts *p = &loader->parts;
 
-    measure_parts(loader, columns, n, ragged, &p);
-    const uint64_t least = least_budget(loader, &p);
-    set_budget(loader, &p, budget);
+    measure_parts(loader, columns, n, ragged, p);
+    const uint64_t least = least_budget(loader, p);
+    set_budget(loader, p, budget);
     if (budget < least && loader->dataset->held_bytes >= budget / 2)
         return stk__fail(err, STK_EBUDGET, STK_STAGE_LOADER,
                          "memory_budget is %" PRIu64 " bytes; the dataset itself keeps %" PRIu64
@@ -231,20 +274,24 @@ stk_status stk__budget_divide(stk_loader *loader, const stk__column *columns, ui
                          " bytes, a worker of %" PRIu64 " and reads of %" PRIu64
                          " for one sample need %" PRIu64
                          ": raise memory_budget to that, or lower batch_size",
-                         budget, p.slab, p.worker + p.each + p.most, p.row, least);
-    const uint64_t rest = budget - p.base;
-    loader->decode_each = p.each;
-    loader->decode_most = p.most;
-    /* Ragged values of a step wait in the pool, too, for its last row. */
-    const uint64_t share = row_share(&p, rest);
-    loader->most_row = ragged ? share / 2 : share;
-    loader->most_ragged = ragged ? share / 4 : 0;
-    const uint64_t spare = rest - share, room = p.caches ? spare / 2 : spare;
-    uint64_t used = take_workers(loader, &p, room / 4 * 3);
-    used += take_steps(loader, &p, room - used, &out->slabs);
-    loader->fixed_bytes = p.base + used;
-    if (p.caches)
-        out->cache = p.reads ? STK_MIN((rest - used) / 4 * 3, spare - used) : spare - used;
-    out->pool = p.reads ? rest - used - out->cache : 0;
+                         budget, p->slab, p->worker + p->each + p->most, p->row, least);
+    p->rest = budget - p->base;
+    loader->decode_each = p->each;
+    loader->decode_most = p->most;
+    /* Ragged values wait in the pool, too: those of the batch that the consumer has, and those of
+     * the batch in the making, for its last row. As buffers they take a quarter more. */
+    loader->most_row = ragged ? p->rest / 2 : p->rest;
+    loader->most_ragged =
+        ragged && p->rest > 4 * RAGGED_HEAD ? (p->rest / 4 - RAGGED_HEAD) / 5 * 4 : 0;
+    divide_rest(loader, out);
     return STK_OK;
+}
+
+void stk__budget_widen(stk_loader *loader, uint64_t wanted, stk__shares *out)
+{
+    const stk__parts *p = &loader->parts;
+
+    /* In steps, so that samples of ever larger sizes do it a few times at most. */
+    loader->wide = STK_MIN(STK_MAX(wanted, pool_share(loader, p) + p->rest / WIDEN_STEPS), p->rest);
+    divide_rest(loader, out);
 }

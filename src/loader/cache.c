@@ -31,40 +31,77 @@ struct stk__cache {
     pthread_mutex_t lock; /* guards the rest, and the keys of new entries */
     uint64_t bytes, entries, most_entries;
     arena *arenas;
+    entry none; /* the table where there is no room for one: it is always free */
 };
+
+/* A table for so many entries, in a quarter of the limit at most; false: there is none. */
+static bool make_table(stk__cache *cache, uint64_t most_entries)
+{
+    uint64_t slots = 64;
+    /* It takes an eighth of the limit where that is enough. */
+    const uint64_t entries = STK_MIN(most_entries, cache->limit / 8 / sizeof(entry) / 2);
+
+    while (slots < entries * 2)
+        slots *= 2;
+    if (slots * sizeof(entry) > cache->limit / 4)
+        slots /= 2;
+    entry *table = cache->limit < 2 * ARENA_BYTES
+                       ? NULL
+                       : stk__calloc(cache->ctx, slots, sizeof *cache->table);
+    if (!table)
+        return false;
+    for (uint64_t i = 0; i < slots; i++)
+        table[i].b = NO_KEY;
+    cache->table = table;
+    cache->mask = slots - 1;
+    cache->most_entries = slots / 2;
+    cache->bytes = slots * sizeof(entry);
+    return true;
+}
 
 stk_status stk__cache_create(stk_context *ctx, uint64_t limit, uint64_t most_entries,
                              stk__cache **out)
 {
-    uint64_t slots = 64, entries;
-
     *out = NULL;
-    /* The table takes an eighth of the limit at most. */
-    entries = STK_MIN(most_entries, limit / 8 / sizeof(entry) / 2);
-    while (slots < entries * 2)
-        slots *= 2;
-    if (slots * sizeof(entry) > limit / 4)
-        slots /= 2;
     if (limit < 2 * ARENA_BYTES)
         return STK_EBUDGET;
     stk__cache *cache = stk__calloc(ctx, 1, sizeof *cache);
     if (!cache)
         return STK_ENOMEM;
-    cache->table = stk__calloc(ctx, slots, sizeof *cache->table);
-    if (!cache->table) {
+    cache->ctx = ctx;
+    cache->limit = limit;
+    if (!make_table(cache, most_entries)) {
         stk__free(ctx, cache);
         return STK_ENOMEM;
     }
-    for (uint64_t i = 0; i < slots; i++)
-        cache->table[i].b = NO_KEY;
-    cache->ctx = ctx;
-    cache->limit = limit;
-    cache->mask = slots - 1;
-    cache->most_entries = slots / 2;
-    cache->bytes = slots * sizeof(entry);
     pthread_mutex_init(&cache->lock, NULL);
     *out = cache;
     return STK_OK;
+}
+
+static void free_all(stk__cache *c)
+{
+    for (arena *a = c->arenas, *next; a; a = next) {
+        next = a->next;
+        stk__free(c->ctx, a);
+    }
+    c->arenas = NULL;
+    if (c->table != &c->none)
+        stk__free(c->ctx, c->table);
+    c->table = &c->none;
+    c->mask = c->bytes = c->entries = c->most_entries = 0;
+}
+
+void stk__cache_shrink(stk__cache *cache, uint64_t limit)
+{
+    pthread_mutex_lock(&cache->lock);
+    if (limit < cache->limit) {
+        const uint64_t entries = cache->most_entries;
+        free_all(cache);
+        cache->limit = limit;
+        make_table(cache, entries);
+    }
+    pthread_mutex_unlock(&cache->lock);
 }
 
 void stk__cache_destroy(stk__cache **cache)
@@ -73,12 +110,8 @@ void stk__cache_destroy(stk__cache **cache)
 
     if (!c)
         return;
-    for (arena *a = c->arenas, *next; a; a = next) {
-        next = a->next;
-        stk__free(c->ctx, a);
-    }
+    free_all(c);
     pthread_mutex_destroy(&c->lock);
-    stk__free(c->ctx, c->table);
     stk__free(c->ctx, c);
     *cache = NULL;
 }

@@ -128,6 +128,17 @@ static stk_status wait_locked(stk_loader *loader, uint64_t deadline, bool has_ti
             return STK_OK;
         if (help_locked(loader))
             continue;
+        if (stk__stuck_locked(loader)) {
+            if (loader->ring->num_held > 1)
+                return stk__fail(err, STK_EBUSY, STK_STAGE_LOADER,
+                                 "a sample wants the memory of batches that are held: give back "
+                                 "all but one with stk_batch_release(), or raise memory_budget");
+            pthread_mutex_unlock(&loader->ring->lock);
+            stk_status status = stk__loader_widen(loader, err);
+            pthread_mutex_lock(&loader->ring->lock);
+            STK_TRY(status);
+            continue;
+        }
         if (starved_locked(loader))
             return stk__fail(err, STK_EBUSY, STK_STAGE_LOADER,
                              "all %u batches of the loader are held: give one back with "
@@ -196,7 +207,8 @@ static stk_status answer_without_batch(stk_loader *loader, stk_error *err)
     }
     if (loader->options.epochs && loader->first / loader->order.steps >= loader->options.epochs)
         return STK_EOS;
-    if (!loader->options.persistent_workers && loader->running == 0)
+    /* Persistent ones are gone only where they could not be started again. */
+    if ((!loader->options.persistent_workers || loader->num_workers) && loader->running == 0)
         STK_TRY(stk__loader_start_threads(loader, err));
     return STK_OK;
 }

@@ -142,15 +142,16 @@ static bool stop_threads(stk_loader *loader)
     return true;
 }
 
-void stk__loader_stop_threads(stk_loader *loader)
+bool stk__loader_stop_threads(stk_loader *loader)
 {
     if (!stop_threads(loader))
-        return;
+        return false;
     /* Steps whose reads were canceled are worth nothing. */
     stk__loader_reset(loader, loader->first);
     pthread_mutex_lock(&loader->ring->lock);
     loader->draining = false;
     pthread_mutex_unlock(&loader->ring->lock);
+    return true;
 }
 
 /* ---- Going elsewhere ---- */
@@ -222,6 +223,8 @@ static void drop_step_locked(stk_loader *loader, stk__step *step, stk__spent *sp
 /* Free what a dropped step held besides its slab. Nobody else knows the step any more. */
 static void clear_step(stk_loader *loader, stk__step *step)
 {
+    for (uint32_t r = 0; r < step->num_rows; r++)
+        stk__row_return(loader, &step->rows[r]);
     stk__pool_give(&loader->ring->pool, step->ragged);
     step->ragged = NULL;
     for (stk__extra *e = step->extras, *next; e; e = next) {
@@ -258,6 +261,8 @@ void stk__loader_reset(stk_loader *loader, uint64_t serial)
     stk__stall_cold_locked(loader);
     loader->planner.passed = serial;
     loader->planner.num_replace = loader->planner.num_wants = 0;
+    loader->planner.wanted = 0;
+    loader->planner.waits_late = false;
     loader->planner.round_cost = 0;
     pthread_mutex_unlock(&ring->lock);
 
@@ -377,18 +382,20 @@ void stk_loader_get_stats(const stk_loader *loader, stk_loader_stats *out)
         return;
     }
     *out = (stk_loader_stats){.struct_size = sizeof *out,
-                              .workers = l->num_workers,
-                              .depth = l->depth,
                               .io_depth = l->reads.depth,
                               .memory_budget = l->options.memory_budget,
                               .slab_bytes = ring->slab_bytes};
     out->cache_bytes = l->cache ? stk__cache_bytes(l->cache) : 0;
     pthread_mutex_lock(&ring->pool.lock);
-    out->memory_bytes = l->fixed_bytes + ring->pool.held + out->cache_bytes;
-    out->memory_peak = l->fixed_bytes + ring->pool.peak + out->cache_bytes;
+    out->memory_bytes = ring->pool.held + out->cache_bytes;
+    out->memory_peak = ring->pool.peak + out->cache_bytes;
     pthread_mutex_unlock(&ring->pool.lock);
     pthread_mutex_lock(&ring->lock);
     const stk__reads *reads = &l->reads;
+    out->workers = l->num_workers;
+    out->depth = l->depth;
+    out->memory_bytes += l->fixed_bytes;
+    out->memory_peak += l->fixed_bytes;
     for (uint64_t serial = l->first; serial < l->located_end; serial++)
         out->ready += stk__step_at(l, serial)->complete;
     out->stages[0] = (stk_stage_stats){

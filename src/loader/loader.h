@@ -7,6 +7,7 @@
 
 #include "base/base.h"
 #include "dataset/dataset.h"
+#include "loader/budget.h"
 #include "loader/calls.h"
 #include "loader/order.h"
 #include "loader/pool.h"
@@ -86,7 +87,8 @@ struct stk__ring {
     uint64_t slab_bytes;
     bool locked_memory;
     stk_batch *slabs;
-    uint32_t num_slabs, num_free, num_held; /* num_free, num_held: (L) */
+    uint32_t made;                          /* slabs; those given up have no memory */
+    uint32_t num_slabs, num_free, num_held; /* (L) */
     stk_batch *free;                        /* (L) */
     stk__pool pool;                         /* of read buffers and ragged values */
     stk_state state; /* order options; epoch and step are filled in for each batch */
@@ -96,6 +98,8 @@ struct stk__ring {
 uint64_t stk__slab_bytes(const stk__column *columns, uint32_t n, uint64_t rows);
 stk_status stk__ring_create(stk_context *ctx, const stk__column *columns, uint32_t n, uint64_t rows,
                             uint32_t slabs, bool lock_memory, stk__ring **out, stk_error *err);
+/* Give up free slabs until `slabs` are left. (L) free. */
+void stk__ring_shrink(stk__ring *ring, uint32_t slabs);
 /* The consumer gets it, or has given it back. */
 void stk__batch_guard(stk_batch *batch, bool held);
 stk__batch_field stk__batch_field_of(const stk__column *column, void *data);
@@ -130,7 +134,9 @@ typedef struct stk__row {
     const char *reason;
     const void *decoded; /* blob of the decoded cache, or NULL */
     float cost;
-    uint64_t wanted; /* bytes, where they do not fit the budget */
+    uint64_t wanted, left; /* bytes, where they do not fit the budget, and what was left for them */
+    uint64_t reserve; /* bytes of the pool that decoding it wants beyond the room of decoding */
+    bool reserved;    /* (L) it has them */
 } stk__row;
 
 /* Needs of a row that got a substitute: those of the step are in use and cannot move. */
@@ -143,8 +149,8 @@ typedef struct stk__extra {
 /* One line for the quarantine log. */
 typedef struct stk__bad_sample {
     uint64_t position, index, offset, object;
-    uint64_t wanted; /* bytes, where they do not fit the budget */
-    uint32_t need;   /* the need that failed */
+    uint64_t wanted, left; /* bytes, where they do not fit the budget */
+    uint32_t need;         /* the need that failed */
     bool has_object;
     stk_status status;
     uint8_t stage;
@@ -387,7 +393,10 @@ typedef struct stk__planner {
     } shown;               /* (L) the same as of the last round */
     uint64_t admit_serial; /* the step whose rows are being admitted */
     uint64_t passed;       /* (L) steps before it are admitted: it may lag behind */
-    uint32_t num_replace;  /* (L) rows in all steps that want one */
+    uint32_t num_replace;  /* (L) rows in all steps that want one, or were put back */
+    uint64_t wanted;       /* (L) bytes of the pool that a row waits for, and that it never has */
+    bool waits_late;       /* (L) a row that was put back waits for what later rows may hold */
+    bool reserving;        /* (L) a row has its reserve: one at a time */
 } stk__planner;
 
 /* Fill the record of a step (locate.c): its samples, their needs, and room for ragged values. The
@@ -416,13 +425,15 @@ struct stk__worker {
     char *scratch;       /* of the transforms */
     stk__step *step;     /* of the task at hand */
     uint32_t rows[STK__TASK_ROWS], num_rows;
-    uint32_t num_bad; /* rows of the task that failed, here or before */
+    uint32_t num_bad;   /* rows of the task that failed, here or before */
+    stk__row *reserved; /* the row of the task that has a reserve, or NULL */
     uint64_t indices[STK__TASK_ROWS];
     const void **sources; /* [STK__PREPARE_ROWS] of a pipeline run; so the next three */
     void **targets;
     uint64_t *run_positions, *run_epochs;
     stk_status statuses[STK__PREPARE_ROWS];
     const char *reasons[STK__PREPARE_ROWS];
+    uint64_t wanted[STK__PREPARE_ROWS];   /* bytes, by those that are too large to be decoded */
     stk_slice encoded[STK__PREPARE_ROWS]; /* instead of sources, where the pipeline decodes */
     stk__decoding *decoding;              /* NULL: no pipeline decodes */
     stk__decode_times shown;              /* (L) of it, counted in the loader's so far */
@@ -497,6 +508,7 @@ struct stk_loader {
     uint32_t num_workers;   /* threads */
     uint32_t running;       /* (L) of them alive */
     uint64_t abandon_ns;    /* a thread that has not ended so long after it was told to is left */
+    bool late;              /* (L) rows were put back: later ones must not hold memory meanwhile */
     bool own;               /* dataset and transforms are built in: calls of them end */
     stk__thread watcher;    /* of the caller's thread, where there are no workers */
     stk__worker self;       /* the consumer's own, for num_workers 0 */
@@ -513,6 +525,8 @@ struct stk_loader {
     uint64_t most_row;    /* bytes of the pool that the reads of one sample may take */
     uint64_t most_ragged; /* bytes of the ragged values of a step */
     uint64_t fixed_bytes; /* slabs, steps, scratch */
+    stk__parts parts;     /* of the budget */
+    uint64_t wide;        /* bytes of the pool that samples were met to want; 0: none beyond it */
 };
 
 static inline stk__step *stk__step_at(stk_loader *loader, uint64_t serial)
@@ -522,6 +536,8 @@ static inline stk__step *stk__step_at(stk_loader *loader, uint64_t serial)
 
 /* Attach free slabs to the oldest steps without one. (L) held. */
 void stk__attach_slabs_locked(stk_loader *loader);
+/* Free what steps from `from` on to `to` hold. (make.c) */
+void stk__steps_release(stk_loader *loader, uint32_t from, uint32_t to);
 /* Everything of a loader but its threads; *num columns are made even on failure. (make.c) */
 stk_status stk__loader_build(stk_loader *loader, stk__column *columns, uint32_t *num,
                              stk_error *err);
@@ -531,24 +547,27 @@ stk_status stk__loader_options_check(const stk_loader_options *options, stk_erro
 /* Stop, drop all planned steps and go on at `serial`. (L) free. */
 void stk__loader_reset(stk_loader *loader, uint64_t serial);
 stk_status stk__loader_start_threads(stk_loader *loader, stk_error *err);
-void stk__loader_stop_threads(stk_loader *loader);
+/* False: one does not end, and what it uses is left to it. */
+bool stk__loader_stop_threads(stk_loader *loader);
 /* The serial that planning must not reach now. (L) held, or no thread yet. */
 uint64_t stk__plan_limit(const stk_loader *loader);
 
-/* ---- The budget (budget.c) ---- */
+/* ---- A sample that is too large for its share (widen.c) ---- */
 
-/* What each part gets: batches, and bytes of the pool and of the cache. */
-typedef struct stk__shares {
-    uint64_t slabs, pool, cache;
-} stk__shares;
-
-/* Divide the budget; sets workers, depth, horizon and steps, most_row and the shares of decoding.
- * STK_EBUDGET names a budget that is enough. */
-stk_status stk__budget_divide(stk_loader *loader, const stk__column *columns, uint32_t n,
-                              uint32_t ragged, stk__shares *out, stk_error *err);
-/* Blobs that a cache of `bytes` may hold, judged by the first sample: by the ranges that it needs,
- * and by the size of those that are kept decoded. */
-uint64_t stk__budget_blobs(const stk_loader *loader, uint64_t bytes);
+/* Nothing moves: a row waits for bytes that the pool does not have, or that later rows hold. (L)
+ * held. */
+bool stk__stuck_locked(stk_loader *loader);
+/* Divide the budget anew and go on with the first step. The consumer's; (L) free. */
+stk_status stk__loader_widen(stk_loader *loader, stk_error *err);
+/* A row wants `wanted` bytes to be decoded: how many there can be for it. (L) free. */
+void stk__row_measure(stk_loader *loader, stk__row *row, uint64_t wanted);
+/* If they can be had the row is put back, to be admitted again with a reserve. (L) held. */
+bool stk__row_put_back_locked(stk_loader *loader, stk__row *row);
+/* Take the reserve of a row, for which the pool has room; or give it back, if the row has it, and
+ * tell the planner. (L) free. */
+void stk__row_reserve(stk_loader *loader, stk__row *row);
+void stk__row_return(stk_loader *loader, stk__row *row);
+void stk__row_unreserve(stk_loader *loader, stk__row *row);
 
 /* ---- Bad samples (bad.c) ---- */
 

@@ -127,6 +127,7 @@ static void bound_reads(const stk_loader *loader, stk__row *row)
         return;
     stk__row_fail(row, STK_EBUDGET, "its reads do not fit the memory_budget");
     row->wanted = cost;
+    row->left = loader->most_row;
 }
 
 /* Give the rows of a located step their needs, and the ragged values their bounds. */
@@ -278,6 +279,7 @@ static void bound_ragged(stk_loader *loader, stk__step *step)
                 if (step->rows[r].status == STK_OK) {
                     stk__row_fail(&step->rows[r], STK_EBUDGET, stk__ragged_too_large);
                     step->rows[r].wanted = total + STK_MIN(*bound, UINT64_MAX / 4);
+                    step->rows[r].left = most;
                 }
                 *bound = 0;
             }

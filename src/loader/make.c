@@ -263,6 +263,24 @@ static stk_status open_quarantine(stk_loader *loader, stk_error *err)
     return loader->quarantine_path ? STK_OK : STK_ENOMEM;
 }
 
+void stk__steps_release(stk_loader *loader, uint32_t from, uint32_t to)
+{
+    stk_context *ctx = loader->ctx;
+
+    for (uint32_t i = from; loader->steps && i < to; i++) {
+        stk__step *step = &loader->steps[i];
+        stk__free(ctx, step->rows);
+        stk__free(ctx, step->positions);
+        stk__free(ctx, step->indices);
+        stk__free(ctx, step->ready);
+        stk__free(ctx, step->needs);
+        stk__free(ctx, step->slices);
+        stk__free(ctx, step->ragged_bound);
+        stk__free(ctx, step->ragged_size);
+        stk__free(ctx, step->ragged_at);
+    }
+}
+
 /* Free all that is not the ring. No thread is left. */
 void stk__loader_free(stk_loader *loader, stk__column *columns, uint32_t num_columns)
 {
@@ -276,18 +294,7 @@ void stk__loader_free(stk_loader *loader, stk__column *columns, uint32_t num_col
     stk__worker_release(&loader->self);
     stk__free(ctx, loader->workers);
     stk__decode_room_release(&loader->decode_room);
-    for (uint32_t i = 0; loader->steps && i < loader->num_steps; i++) {
-        stk__step *step = &loader->steps[i];
-        stk__free(ctx, step->rows);
-        stk__free(ctx, step->positions);
-        stk__free(ctx, step->indices);
-        stk__free(ctx, step->ready);
-        stk__free(ctx, step->needs);
-        stk__free(ctx, step->slices);
-        stk__free(ctx, step->ragged_bound);
-        stk__free(ctx, step->ragged_size);
-        stk__free(ctx, step->ragged_at);
-    }
+    stk__steps_release(loader, 0, loader->num_steps);
     stk__free(ctx, loader->steps);
     stk__planner_destroy(loader);
     stk__reads_destroy(loader);
@@ -318,7 +325,8 @@ stk_status stk__loader_build(stk_loader *loader, stk__column *columns, uint32_t 
     while (loader->prepare_rows > 1 && loader->prepare_rows * loader->staging_row > MOST_STAGING)
         loader->prepare_rows /= 2;
     STK_TRY(stk__budget_divide(loader, columns, *num, ragged, &shares, err));
-    STK_TRY(stk__ring_create(loader->ctx, columns, *num, loader->row_room, (uint32_t)shares.slabs,
+    stk__shares_apply(loader, &shares);
+    STK_TRY(stk__ring_create(loader->ctx, columns, *num, loader->row_room, shares.slabs,
                              loader->options.pin_memory, &loader->ring, err));
     loader->ring->pool.limit = shares.pool;
     loader->ring->loader = loader;

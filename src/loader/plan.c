@@ -3,8 +3,8 @@
  * Planning: which samples stand in a step, what they need, and which reads bring it. One thread at
  * a time plans, in rounds. Rows are admitted in order of position, as many as the budget holds; a
  * row that finds its bytes in the cache, or on their way for another row, asks for nothing. When no
- * row before it holds memory a row is always admitted, or it can never be: so the budget cannot
- * deadlock against the order.
+ * row before it holds memory a row is always admitted, if need be after the budget was divided anew
+ * (widen.c), or it can never be: so the budget cannot deadlock against the order.
  */
 #include "loader/loader.h"
 
@@ -123,6 +123,20 @@ static void ready_at_once(stk_loader *loader, stk__step *step)
     }
 }
 
+/* A row has to wait: for buffers that come back, or, where the pool is too small for it, for the
+ * budget to be divided anew. Of a pool with ragged values reads take a half. (L) held. */
+static void wait_for_room_locked(stk_loader *loader, const stk__row *row, uint64_t cost)
+{
+    stk__planner *p = &loader->planner;
+    const uint64_t whole = (cost + row->reserve) * (loader->ring->num_ragged ? 2 : 1);
+
+    if (whole > loader->ring->pool.limit)
+        p->wanted = STK_MAX(p->wanted, whole);
+    p->waits_late |= row->reserve != 0;
+    p->blocked = true;
+    stk__stall_starve_locked(loader);
+}
+
 /* Room for the values of the ragged fields of a step, field by field, so that each can be closed up
  * in its place. Rows that need nothing else are ready then. False: not now. */
 static bool reserve_ragged(stk_loader *loader, stk__step *step)
@@ -142,7 +156,10 @@ static bool reserve_ragged(stk_loader *loader, stk__step *step)
         }
     /* Rows admitted in this round hold promises that are not yet buffers. */
     pthread_mutex_lock(&loader->ring->lock);
-    bool fits = stk__pool_fits(pool, loader->planner.round_cost + stk__pool_cost(total));
+    const uint64_t whole = 4 * stk__pool_cost(total);
+    bool fits = whole <= pool->limit &&
+                stk__pool_fits(pool, loader->planner.round_cost + stk__pool_cost(total));
+    loader->planner.wanted = whole <= pool->limit ? 0 : whole;
     loader->planner.blocked = !fits;
     if (!fits)
         stk__stall_starve_locked(loader);
@@ -178,8 +195,7 @@ static bool try_admit_locked(stk_loader *loader, stk__step *step, uint32_t r)
     }
     /* Whoever gives a buffer back takes (L) behind it: a wake-up cannot be missed. */
     if (cost && !stk__pool_fits(pool, p->round_cost + cost)) {
-        p->blocked = true;
-        stk__stall_starve_locked(loader);
+        wait_for_room_locked(loader, row, cost);
         return false;
     }
     p->round_cost += cost;
@@ -368,7 +384,25 @@ static bool send_round(stk_loader *loader)
 
 /* ---- Substitutes ---- */
 
-/* Find a row that wants a substitute and admit it; false when the budget has no room. */
+/* What decoding a row that was put back wants beyond the room of all pictures; one row at a time.
+ * False: not now. */
+static bool take_reserve(stk_loader *loader, stk__row *row)
+{
+    if (!row->reserve)
+        return true;
+    pthread_mutex_lock(&loader->ring->lock);
+    const bool fits =
+        !loader->planner.reserving && stk__pool_fits(&loader->ring->pool, row->reserve);
+    if (!fits)
+        wait_for_room_locked(loader, row, row_cost_locked(loader, row));
+    pthread_mutex_unlock(&loader->ring->lock);
+    if (fits)
+        stk__row_reserve(loader, row);
+    return fits;
+}
+
+/* Find a row that wants a substitute, or was put back, and admit it; false when the budget has no
+ * room. */
 static bool plan_substitute(stk_loader *loader)
 {
     stk__planner *p = &loader->planner;
@@ -397,6 +431,8 @@ static bool plan_substitute(stk_loader *loader)
     if (p->num_wants + row->num_needs > p->room &&
         grow_round(loader, p->num_wants + row->num_needs) != STK_OK)
         stk__row_fail(row, STK_ENOMEM, NULL);
+    if (!take_reserve(loader, row))
+        return false;
     pthread_mutex_lock(&loader->ring->lock);
     bool in = try_admit_locked(loader, step, r);
     if (in) {
@@ -404,6 +440,8 @@ static bool plan_substitute(stk_loader *loader)
         p->num_replace--;
     }
     pthread_mutex_unlock(&loader->ring->lock);
+    if (!in)
+        stk__row_return(loader, row);
     return in;
 }
 
@@ -411,17 +449,17 @@ static bool plan_substitute(stk_loader *loader)
 
 static bool may_locate_locked(const stk_loader *loader)
 {
-    const bool replace = loader->options.on_error == STK_ON_ERROR_REPLACE;
+    const bool late = loader->late || loader->options.on_error == STK_ON_ERROR_REPLACE;
     const bool ragged = loader->ring->num_ragged != 0;
 
     if (loader->located_end >= loader->plan_limit ||
         loader->located_end - loader->first >= loader->num_steps)
         return false;
-    /* A substitute comes late: what was admitted after its step must not hold memory until that
-     * step is delivered. Ragged values do, rows without a slab do. */
-    if (ragged && replace)
+    /* A substitute, or a row that was put back, comes late: what was admitted after its step must
+     * not hold memory until that step is delivered. Ragged values do, rows without a slab do. */
+    if (ragged && late)
         return loader->located_end == loader->first;
-    return !(ragged || replace) || loader->located_end < loader->slab_end + loader->ring->num_free;
+    return !(ragged || late) || loader->located_end < loader->slab_end + loader->ring->num_free;
 }
 
 bool stk__can_plan_locked(stk_loader *loader)
@@ -484,6 +522,8 @@ void stk__plan_round_locked(stk_loader *loader)
     uint64_t start = stk__now_ns(), rows = p->rows;
     p->busy = true;
     p->since_ns = start;
+    p->wanted = 0;
+    p->waits_late = false;
     loader->stalls.starving = false;
     pthread_mutex_unlock(&loader->ring->lock);
     stk__call_begin(&call, loader);
@@ -510,7 +550,7 @@ void stk__plan_round_locked(stk_loader *loader)
     p->shown.cache_misses = p->cache_misses;
     p->shown.positions = p->order.evaluated;
     /* With no buffer out nobody would ever come to say that one is back. */
-    if (atomic_load(&loader->ring->pool.used) == 0)
+    if (atomic_load(&loader->ring->pool.used) == 0 && !p->wanted)
         p->blocked = false;
     p->passed = p->admit_serial;
     stk__idle_reclaim_locked(loader, p->blocked, &spent);

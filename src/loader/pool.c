@@ -111,3 +111,32 @@ void stk__pool_give(stk__pool *pool, void *data)
     pool->idle[b->size_class] = b;
     pthread_mutex_unlock(&pool->lock);
 }
+
+bool stk__pool_reserve(stk__pool *pool, uint64_t bytes)
+{
+    pthread_mutex_lock(&pool->lock);
+    const bool fits = stk__pool_fits(pool, bytes);
+    if (fits) {
+        make_room_locked(pool, bytes);
+        pool->held += bytes;
+        pool->peak = STK_MAX(pool->peak, pool->held);
+        atomic_fetch_add(&pool->used, bytes);
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return fits;
+}
+
+void stk__pool_unreserve(stk__pool *pool, uint64_t bytes)
+{
+    pthread_mutex_lock(&pool->lock);
+    pool->held -= bytes;
+    atomic_fetch_sub(&pool->used, bytes);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+void stk__pool_widen(stk__pool *pool, uint64_t limit)
+{
+    pthread_mutex_lock(&pool->lock);
+    pool->limit = STK_MAX(pool->limit, limit);
+    pthread_mutex_unlock(&pool->lock);
+}

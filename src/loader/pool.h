@@ -26,6 +26,11 @@ bool stk__pool_fits(stk__pool *pool, uint64_t cost);
 /* A buffer as of stk__alloc_buffer(); NULL when memory is out or the limit would be passed. */
 void *stk__pool_take(stk__pool *pool, uint64_t size);
 void stk__pool_give(stk__pool *pool, void *data);
+/* Take bytes from the limit that are allocated elsewhere; false: they do not fit now. */
+bool stk__pool_reserve(stk__pool *pool, uint64_t bytes);
+void stk__pool_unreserve(stk__pool *pool, uint64_t bytes);
+/* A larger limit. */
+void stk__pool_widen(stk__pool *pool, uint64_t limit);
 
 /* Blobs by a key of two words, kept until the loader ends: what came first stays, and what does not
  * fit is not kept. */
@@ -42,5 +47,7 @@ void stk__cache_prefetch(const stk__cache *cache, uint64_t a, uint64_t b);
  * key. Any thread. */
 void stk__cache_put(stk__cache *cache, uint64_t a, uint64_t b, const stk_slice *parts, size_t n);
 uint64_t stk__cache_bytes(stk__cache *cache);
+/* Forget all and keep to a smaller limit from now on; nobody may look into the cache meanwhile. */
+void stk__cache_shrink(stk__cache *cache, uint64_t limit);
 
 #endif

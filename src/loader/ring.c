@@ -69,14 +69,33 @@ static void lay_out(stk_batch *batch, const stk__column *columns, uint32_t n, ui
     }
 }
 
+static void free_slab(stk__ring *ring, stk_batch *batch)
+{
+    if (ring->locked_memory && batch->memory)
+        munlock(batch->memory, ring->slab_bytes);
+    stk__free(ring->ctx, batch->memory);
+    batch->memory = NULL;
+}
+
+void stk__ring_shrink(stk__ring *ring, uint32_t slabs)
+{
+    pthread_mutex_lock(&ring->lock);
+    while (ring->num_slabs > slabs && ring->free) {
+        stk_batch *batch = ring->free;
+        ring->free = batch->next;
+        ring->num_free--;
+        ring->num_slabs--;
+        free_slab(ring, batch);
+    }
+    pthread_mutex_unlock(&ring->lock);
+}
+
 static void ring_free(stk__ring *ring)
 {
     stk_context *ctx = ring->ctx;
 
-    for (uint32_t i = 0; ring->slabs && i < ring->num_slabs; i++) {
-        if (ring->locked_memory && ring->slabs[i].memory)
-            munlock(ring->slabs[i].memory, ring->slab_bytes);
-        stk__free(ctx, ring->slabs[i].memory);
+    for (uint32_t i = 0; ring->slabs && i < ring->made; i++) {
+        free_slab(ring, &ring->slabs[i]);
         stk__batch_guard(&ring->slabs[i], true); /* the allocator's again */
     }
     stk__free(ctx, ring->slabs);
@@ -110,7 +129,7 @@ stk_status stk__ring_create(stk_context *ctx, const stk__column *columns, uint32
     ring->num_columns = n;
     ring->rows = rows;
     ring->slab_bytes = stk__slab_bytes(columns, n, rows);
-    ring->num_slabs = slabs;
+    ring->made = ring->num_slabs = slabs;
     ring->references = 1;
     ring->locked_memory = lock_memory;
     ring->slabs = stk__calloc(ctx, slabs, sizeof *ring->slabs);

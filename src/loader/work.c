@@ -211,6 +211,8 @@ static void prepare_values(stk_loader *loader, stk__worker *worker, const uint32
 
     for (uint32_t i = 0; i < n; i++) {
         stk__row *row = &step->rows[rows[i]];
+        if (row->reserved)
+            worker->reserved = row;
         if (row->status != STK_OK)
             continue;
         make_room(loader, worker, rows[i], i);
@@ -278,7 +280,8 @@ static void run_pipeline(stk_loader *loader, stk__worker *worker, const uint32_t
     if (column->decodes)
         stk__pipeline_decode(column->pipeline, loader->order.seed, m, worker->run_epochs,
                              worker->run_positions, worker->encoded, worker->targets,
-                             worker->statuses, worker->reasons, worker->scratch, worker->decoding);
+                             worker->statuses, worker->reasons, worker->wanted, worker->scratch,
+                             worker->decoding);
     else
         stk__pipeline_run(column->pipeline, loader->order.seed, m, worker->run_epochs,
                           worker->run_positions, NULL, worker->sources, worker->targets,
@@ -291,6 +294,8 @@ static void run_pipeline(stk_loader *loader, stk__worker *worker, const uint32_t
         bad_row(row, worker->statuses[m - 1],
                 worker->reasons[m - 1] ? STK_STAGE_CODEC : STK_STAGE_TRANSFORM,
                 worker->reasons[m - 1]);
+        if (row->reason == stk__decode_too_large)
+            stk__row_measure(loader, row, worker->wanted[m - 1]);
         worker->num_bad++;
     }
 }
@@ -415,10 +420,12 @@ static void settle_rows_locked(stk_loader *loader, stk__worker *worker)
             step->done++;
             continue;
         }
+        step->has_holes = true;
+        if (row->reason == stk__decode_too_large && stk__row_put_back_locked(loader, row))
+            continue;
         bool replace = loader->options.on_error == STK_ON_ERROR_REPLACE &&
                        stk_status_fault(row->status) == STK_FAULT_SAMPLE &&
                        row->tries < STK__REPLACE_TRIES;
-        step->has_holes = true;
         /* A substitute that is merely too large for the room is no bad sample. */
         if (!(replace && row->tries && row->status == STK_ELIMIT))
             stk__note_bad_locked(step, worker->rows[i], replace);
@@ -495,6 +502,9 @@ void stk__task_run(stk_loader *loader, stk__worker *worker)
     atomic_store_explicit(&worker->since_ns, 0, memory_order_relaxed);
     stk__call_end(&call);
     emit_task(loader, worker, start, end);
+    if (worker->reserved)
+        stk__row_unreserve(loader, worker->reserved);
+    worker->reserved = NULL;
 
     pthread_mutex_lock(&loader->ring->lock);
     drop_units_locked(loader, worker, &spent);

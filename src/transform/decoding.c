@@ -4,13 +4,25 @@
 
 stk_status stk__decode_room_init(stk__decode_room *room, uint64_t each, uint64_t most)
 {
-    *room = (stk__decode_room){.each = each, .most = STK_MAX(each, most)};
+    *room = (stk__decode_room){.each = each};
+    atomic_init(&room->most, STK_MAX(each, most));
     return pthread_mutex_init(&room->large, NULL) == 0 ? STK_OK : STK_ENOMEM;
 }
 
 void stk__decode_room_release(stk__decode_room *room)
 {
     pthread_mutex_destroy(&room->large);
+}
+
+void stk__decode_room_set(stk__decode_room *room, uint64_t most)
+{
+    const bool less = most < atomic_load(&room->most);
+
+    if (less)
+        pthread_mutex_lock(&room->large);
+    atomic_store(&room->most, STK_MAX(room->each, most));
+    if (less)
+        pthread_mutex_unlock(&room->large);
 }
 
 stk_status stk__decoding_create(stk_context *ctx, stk__decode_room *room, stk__decoding **out)
@@ -59,11 +71,18 @@ static stk_status take_decoder(stk__decoding *self, bool mask)
     /* Pixels and blocks have been held against the limit of the transform. */
     stk__image_limits_init(&limits);
     limits.max_pixels = limits.max_blocks = UINT64_MAX;
-    limits.max_memory = self->room->most;
+    limits.max_memory = self->made_for;
     STK_TRY(stk__image_decoder_create(self->context, &limits, mask ? 1 : STK__DECODED_BYTES,
                                       decoder, NULL));
     self->decoder = *decoder;
     return STK_OK;
+}
+
+static stk_status too_large(stk__decoding *self, uint64_t want, const char **reason)
+{
+    self->refused = want;
+    *reason = stk__decode_too_large;
+    return STK_EBUDGET;
 }
 
 stk_status stk__decoding_begin(stk__decoding *self, bool mask, uint64_t decoder_bytes,
@@ -71,20 +90,25 @@ stk_status stk__decoding_begin(stk__decoding *self, bool mask, uint64_t decoder_
 {
     uint64_t want;
 
-    if (!stk__add_size(decoder_bytes, memory_bytes, &want) || want > self->room->most) {
-        uint64_t seen = atomic_load(&self->room->refused);
-        while (want > seen && !atomic_compare_exchange_weak(&self->room->refused, &seen, want))
-            ;
-        *reason = stk__decode_too_large;
-        return STK_EBUDGET;
-    }
+    if (!stk__add_size(decoder_bytes, memory_bytes, &want))
+        want = UINT64_MAX;
+    if (want > atomic_load(&self->room->most))
+        return too_large(self, want, reason);
     self->holds_room = want > self->room->each;
     if (self->holds_room) {
         uint64_t start = stk__now_ns();
 
         pthread_mutex_lock(&self->room->large);
         self->waited_ns += stk__now_ns() - start;
+        if (want > atomic_load(&self->room->most)) {
+            stk__decoding_end(self);
+            return too_large(self, want, reason);
+        }
     }
+    const uint64_t most = atomic_load(&self->room->most);
+    if (most != self->made_for)
+        shed(self);
+    self->made_for = most;
     stk_status status = take_decoder(self, mask);
     if (status == STK_OK && memory_bytes > self->memory_bytes) {
         stk__free(self->context, self->memory);

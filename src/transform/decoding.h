@@ -15,6 +15,8 @@ struct stk__decoding {
     stk__image_decoder *decoder;       /* the one at work, between begin and end */
     void *memory;
     uint64_t memory_bytes;
+    uint64_t made_for;  /* most that a picture could hold when the decoders were made */
+    uint64_t refused;   /* what the last picture wanted that was too large */
     bool holds_room;    /* a picture beyond `each` is being decoded */
     uint64_t waited_ns; /* for the room, so far: no work of this thread */
     stk__decode_times times;

@@ -2,6 +2,7 @@
 /* Running a pipeline over samples. Allocates nothing, keeps nothing: a sample's bytes depend on its
  * own draws alone. */
 #include "transform/decode.h"
+#include "transform/decoding.h"
 
 /* Samples of this many bytes at most are fetched into the cache some samples ahead. */
 #define PREFETCH_BYTES 4096
@@ -255,7 +256,7 @@ void stk__pipeline_run(const stk__pipeline *pipeline, uint64_t seed, size_t n,
 void stk__pipeline_decode(const stk__pipeline *pipeline, uint64_t seed, size_t n,
                           const uint64_t *epochs, const uint64_t *positions, const stk_slice *src,
                           void *const *dst, stk_status *statuses, const char **reasons,
-                          void *scratch, stk__decoding *decoding)
+                          uint64_t *wanted, void *scratch, stk__decoding *decoding)
 {
     for (size_t i = 0; i < n; i++) {
         run r = {.pipeline = pipeline,
@@ -271,6 +272,7 @@ void stk__pipeline_decode(const stk__pipeline *pipeline, uint64_t seed, size_t n
         if (status != STK_OK) {
             statuses[i] = of_sample(status);
             reasons[i] = r.reason;
+            wanted[i] = decoding->refused;
         }
     }
 }

@@ -73,9 +73,10 @@ static void decode(struct kit *kit, const unsigned char *data, size_t size, uint
     const uint64_t epoch = 0;
     stk_status status = STK_OK;
     const char *reason = NULL;
+    uint64_t wanted = 0;
 
     stk__pipeline_decode(kit->pipeline, 1, 1, &epoch, &position, &slice, &out, &status, &reason,
-                         kit->scratch, kit->decoding);
+                         &wanted, kit->scratch, kit->decoding);
     if (status != STK_OK)
         fail_msg("%s: %s", stk_status_name(status), reason ? reason : "");
 }

@@ -129,9 +129,40 @@ static void same(const run *a, const run *b, const stk_loader_options *o)
                  (int)a->n, (int)o->num_workers, o->cache, (int)o->io_depth, (int)o->memory_budget);
 }
 
+/* What a loader holds besides one sample: its own structures, a worker and two batches. */
+#define HOLDS 150000
+
+/* With one worker and one batch: the samples whose reads, and all that they take as buffers, are no
+ * more than the budget leaves for one. The two numbers of the reason say so. */
+static void check_bad(const run *r, uint64_t budget, const stk_bad_samples *bad)
+{
+    unsigned long long wanted, left;
+    bool seen[SAMPLES] = {false};
+    const char *at = bad->num_reasons ? strchr(bad->reasons[0].first.text, '(') : NULL;
+
+    for (at = at ? strchr(at + 1, '(') : NULL;
+         at && sscanf(at, "(%llu bytes wanted", &wanted) != 1;)
+        at = strchr(at + 1, '(');
+    for (size_t i = 0; i < r->n; i++)
+        seen[r->rows[i].index] = true;
+    if (!at) {
+        assert_int_equal(bad->num_reasons, 0);
+        return;
+    }
+    assert_int_equal(sscanf(strstr(at, "budget of"), "budget of %*u: %llu left", &left), 1);
+    assert_true(wanted > left);
+    assert_in_range(left, budget - HOLDS, budget);
+    for (uint64_t i = 0; i < SAMPLES; i++) {
+        const uint64_t all = size_of(i), first = i % 3 ? all : all / 2, second = all - first;
+        uint64_t cost = first + first / 4 + 320;
+        cost += second ? second + second / 4 + 320 : 0;
+        assert_int_equal(seen[i], cost <= left);
+    }
+}
+
 static void bad_is_what_the_budget_says(void **state)
 {
-    static const uint64_t budgets[] = {1200000, 1 << 21, 3 << 20, 1 << 24};
+    static const uint64_t budgets[] = {700000, 1200000, 3 << 20, 1 << 24};
     char folder[256], url[300];
     char *bytes = calloc(1, LARGEST);
     uint64_t most = 0, least = UINT64_MAX;
@@ -166,6 +197,10 @@ static void bad_is_what_the_budget_says(void **state)
                     stk_loader *loader = open_loader(dataset, &o);
                     stk_state at;
                     uint64_t bad = take(loader, i % 2 ? 7 : 0, &r, &at);
+                    stk_bad_samples all;
+                    stk_loader_get_bad_samples(loader, &all);
+                    if (i == 0 && !replace && !ragged)
+                        check_bad(&r, budgets[b], &all);
                     stk_loader_destroy(&loader);
                     if (i % 2) { /* gone on with, by others */
                         o.num_workers = i % 5;

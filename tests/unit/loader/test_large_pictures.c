@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pictures of 24 megapixels in a budget that holds none of them decoded. */
+/* Pictures of 24 megapixels in a budget that holds none of them decoded, and progressive ones, of
+ * which a budget holds one at a time or none. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +14,8 @@ enum { WIDTH = 6000, HEIGHT = 4000, SIDE = 224, BATCH = 64, BATCHES = 2 };
 
 #define BUDGET (UINT64_C(64) << 20)
 
-/* Red grows to the right, green downwards. Baseline, 4:2:0, quality 90. */
-static void write_picture(const char *path)
+/* Red grows to the right, green downwards. 4:2:0, quality 90. */
+static void write_picture(const char *path, int width, int height, bool progressive)
 {
     struct jpeg_compress_struct library;
     struct jpeg_error_mgr errors;
@@ -26,18 +27,20 @@ static void write_picture(const char *path)
     library.err = jpeg_std_error(&errors);
     jpeg_create_compress(&library);
     jpeg_stdio_dest(&library, file);
-    library.image_width = WIDTH;
-    library.image_height = HEIGHT;
+    library.image_width = (JDIMENSION)width;
+    library.image_height = (JDIMENSION)height;
     library.input_components = 3;
     library.in_color_space = JCS_RGB;
     jpeg_set_defaults(&library);
     jpeg_set_quality(&library, 90, TRUE);
+    if (progressive)
+        jpeg_simple_progression(&library);
     jpeg_start_compress(&library, TRUE);
-    for (int x = 0; x < WIDTH; x++)
-        row[3 * x] = (unsigned char)(x * 255 / WIDTH);
-    for (int y = 0; y < HEIGHT; y++) {
-        for (int x = 0; x < WIDTH; x++) {
-            row[3 * x + 1] = (unsigned char)(y * 255 / HEIGHT);
+    for (int x = 0; x < width; x++)
+        row[3 * x] = (unsigned char)(x * 255 / width);
+    for (int y = 0; y < height; y++) {
+        for (int x = 0; x < width; x++) {
+            row[3 * x + 1] = (unsigned char)(y * 255 / height);
             row[3 * x + 2] = (unsigned char)(100 + ((x >> 4) * (y >> 4) & 15)); /* some detail */
         }
         jpeg_write_scanlines(&library, &rows, 1);
@@ -54,7 +57,7 @@ static void make_tree(const char *folder)
 
     test_write(folder, "a/000.jpg", "", 0);
     snprintf(first, sizeof first, "%s/a/000.jpg", folder);
-    write_picture(first);
+    write_picture(first, WIDTH, HEIGHT, false);
     for (int i = 1; i < BATCH * BATCHES; i++) {
         snprintf(path, sizeof path, "%s/a/%03d.jpg", folder, i);
         assert_int_equal(link(first, path), 0);
@@ -139,9 +142,146 @@ static void large_pictures_stay_in_the_budget(void **state)
     test_folder_remove(folder);
 }
 
+/* ---- What decoding wants of the budget ---- */
+
+enum { PICTURES = 60, SMALL = 100, LARGE = 1400, HUGE = 4000 };
+
+static int kind_of(int i)
+{
+    return i % 7 == 3 ? LARGE : i % 20 == 11 ? HUGE + i : SMALL;
+}
+
+/* A progressive picture that is said to be of side x side pixels: nobody comes to its end. */
+static void claim_size(const char *folder, const char *from, const char *to, int side)
+{
+    static unsigned char bytes[1 << 16];
+    char path[300];
+
+    snprintf(path, sizeof path, "%s/%s", folder, from);
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    const size_t size = fread(bytes, 1, sizeof bytes, file);
+    fclose(file);
+    assert_true(size < sizeof bytes);
+    for (size_t i = 0; i + 9 < size; i++)
+        if (bytes[i] == 0xff && bytes[i + 1] == 0xc2) {
+            bytes[i + 5] = bytes[i + 7] = (unsigned char)(side >> 8);
+            bytes[i + 6] = bytes[i + 8] = (unsigned char)(side & 255);
+        }
+    test_write(folder, to, bytes, size);
+}
+
+static void make_mixed_tree(const char *folder)
+{
+    char small[300], large[300], path[300], name[40];
+
+    test_write(folder, "small.jpg", "", 0);
+    test_write(folder, "large.jpg", "", 0);
+    snprintf(small, sizeof small, "%s/small.jpg", folder);
+    snprintf(large, sizeof large, "%s/large.jpg", folder);
+    write_picture(small, SMALL, SMALL, true);
+    write_picture(large, LARGE, LARGE, true);
+    test_write(folder, "t/a/none", "", 0);
+    for (int i = 0; i < PICTURES; i++) {
+        const int kind = kind_of(i);
+        snprintf(name, sizeof name, "t/a/%02d.jpg", i);
+        snprintf(path, sizeof path, "%s/%s", folder, name);
+        if (kind > LARGE)
+            claim_size(folder, "small.jpg", name, kind);
+        else
+            assert_int_equal(link(kind == LARGE ? large : small, path), 0);
+    }
+    snprintf(path, sizeof path, "%s/t/a/none", folder);
+    assert_int_equal(remove(path), 0);
+}
+
+/* Which pictures come, as their indices in order; `bad` gets what is said of the others. */
+static size_t decodable(stk_dataset *dataset, const stk_loader_options *o, uint64_t *indices,
+                        stk_bad_samples *bad)
+{
+    stk_loader *loader = NULL;
+    stk_loader_stats stats;
+    stk_batch *batch = NULL;
+    stk_tensor index;
+    stk_error err;
+    size_t n = 0;
+
+    assert_ok(stk_loader_create(dataset, o, &loader, &err), &err);
+    for (;;) {
+        stk_status status = stk_loader_next(loader, -1, &batch, &err);
+        if (status == STK_EOS)
+            break;
+        assert_ok(status, &err);
+        assert_int_equal(stk_batch_find(batch, "index", &index), STK_OK);
+        for (uint64_t i = 0; i < stk_batch_count(batch); i++)
+            indices[n++] = ((const uint64_t *)index.data)[i];
+        stk_batch_release(&batch);
+    }
+    stk_loader_get_stats(loader, &stats);
+    assert_true(stats.memory_peak <= o->memory_budget);
+    stk_loader_get_bad_samples(loader, bad);
+    stk_loader_destroy(&loader);
+    return n;
+}
+
+/* Decoding that no share holds waits until it has the room of all; what does not fit then is bad,
+ * with its own number. */
+static void what_fits_alone_is_decoded(void **state)
+{
+    stk_context *ctx = test_context();
+    uint64_t wanted[PICTURES], got[PICTURES];
+    char folder[256], spec[300];
+    stk_dataset *dataset = NULL;
+    stk_bad_samples bad;
+    stk_error err;
+    size_t n = 0;
+
+    (void)state;
+    test_folder(folder);
+    make_mixed_tree(folder);
+    for (int i = 0; i < PICTURES; i++)
+        if (kind_of(i) <= LARGE)
+            wanted[n++] = (uint64_t)i;
+    snprintf(spec, sizeof spec, "images:%s/t?index=none", folder);
+    assert_ok(stk_dataset_open(ctx, spec, &dataset, &err), &err);
+    for (int i = 0; i < 8; i++) {
+        stk_loader_options o;
+        unsigned long long size = 0, left = 0;
+        stk_loader_options_init(&o);
+        o.transforms = "resize(32), center_crop(32)";
+        /* An eighth of it, the room of decoding, holds less than those of 1400 x 1400 want. */
+        o.memory_budget = 16 << 20;
+        o.num_workers = (int64_t[]){0, 1, 2, 5}[i % 4];
+        o.prefetch_factor = 1 + i;
+        o.batch_size = 4;
+        o.epochs = 1;
+        o.on_error = STK_ON_ERROR_SKIP;
+        o.max_errors = "100%";
+        o.cache = i > 4 ? STK_CACHE_ENCODED : STK_CACHE_NONE;
+        assert_int_equal(decodable(dataset, &o, got, &bad), n);
+        assert_memory_equal(got, wanted, n * sizeof *wanted);
+        assert_int_equal(bad.samples, PICTURES - n);
+        /* The first is of 4011 x 4011, the largest of 4051 x 4051. */
+        const char *at = strstr(bad.reasons[0].first.text, "raise memory_budget, or re-pack");
+        assert_non_null(at);
+        at = strchr(at, '(');
+        assert_non_null(at);
+        assert_int_equal(
+            sscanf(at, "(%llu bytes wanted, memory_budget of %*u: %llu left", &size, &left), 2);
+        assert_in_range(size, UINT64_C(4011) * 4011 * 3, UINT64_C(4011) * 4011 * 3 * 41 / 40);
+        assert_in_range(left, 13 << 20, 16 << 20);
+    }
+    stk_dataset_close(&dataset);
+    stk_context_destroy(&ctx);
+    test_folder_remove(folder);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(large_pictures_stay_in_the_budget)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(large_pictures_stay_in_the_budget),
+        cmocka_unit_test(what_fits_alone_is_decoded),
+    };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -93,6 +93,7 @@ static inline result by_scene(stk_context *ctx, const char *text, const picture 
     const stk_slice slice = {.data = p->file, .size = p->size};
     const uint64_t epoch = 3;
     const char *reason = NULL;
+    uint64_t wanted = 0;
     stk__pipeline *pipeline = NULL;
     stk__decoding *decoding = NULL;
     stk__decode_room room;
@@ -104,7 +105,7 @@ static inline result by_scene(stk_context *ctx, const char *text, const picture 
     assert_int_equal(stk__decode_room_init(&room, 1 << 20, 256 << 20), STK_OK);
     assert_int_equal(stk__decoding_create(ctx, &room, &decoding), STK_OK);
     stk__pipeline_decode(pipeline, 11, 1, &epoch, &position, &slice, &r.data, &r.status, &reason,
-                         scratch, decoding);
+                         &wanted, scratch, decoding);
     r.pixels_decoded = stk__decoding_times(decoding)->pixels;
     stk__decoding_destroy(&decoding);
     stk__decode_room_release(&room);
