@@ -86,11 +86,12 @@ stk_status stk__loader_start_threads(stk_loader *loader, stk_error *err)
     return stk__watch_start(loader, err);
 }
 
-/* Wait for the end of a round of planning: from then on nothing is queued and no record reused. (L)
+/* Wait for the end of a round of planning, and of sending: from then on nothing is queued, no
+ * record is reused, and each read that flies is known to its store, so that it can be canceled. (L)
  * held. */
-static bool planner_idle_locked(stk_loader *loader, uint64_t until)
+static bool senders_idle_locked(stk_loader *loader, uint64_t until)
 {
-    while (loader->planner.busy)
+    while (loader->planner.busy || loader->reads.pumping)
         if (!stk__cond_wait_until(&loader->ring->finished, &loader->ring->lock, until))
             return false;
     return true;
@@ -115,7 +116,7 @@ static bool stop_threads(stk_loader *loader)
     pthread_mutex_lock(&loader->ring->lock);
     loader->draining = loader->stopping = true;
     pthread_cond_broadcast(&loader->ring->work);
-    bool ended = planner_idle_locked(loader, until);
+    bool ended = senders_idle_locked(loader, until);
     pthread_mutex_unlock(&loader->ring->lock);
     stk__reads_cancel(loader);
     pthread_mutex_lock(&loader->ring->lock);
@@ -247,7 +248,7 @@ void stk__loader_reset(stk_loader *loader, uint64_t serial)
 
     pthread_mutex_lock(&ring->lock);
     loader->draining = true;
-    planner_idle_locked(loader, UINT64_MAX);
+    senders_idle_locked(loader, UINT64_MAX);
     pthread_mutex_unlock(&ring->lock);
     stk__reads_cancel(loader);
     pthread_mutex_lock(&ring->lock);

@@ -337,7 +337,8 @@ stk_status stk__row_locate_substitute(stk_loader *loader, stk__step *step, uint3
     row->index = substitute(loader, step, row);
     row->status = STK_OK;
     row->reason = NULL;
-    row->num_needs = 0;
+    row->wanted = 0;
+    row->num_needs = row->bad_need = 0;
     if (!loader->dataset->ops->locate)
         return STK_OK;
     c.extra = stk__alloc(loader->ctx,

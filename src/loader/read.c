@@ -175,11 +175,13 @@ bool stk__unit_arrived_locked(stk__unit *unit, stk_status status)
     for (stk__need_entry *next; entry; entry = next) {
         next = entry->next;
         stk__row *row = &entry->step->rows[entry->row];
-        if (status != STK_OK && row->status == STK_OK) {
+        const uint32_t need = (uint32_t)(entry - row->needs);
+        /* Of several that fail the first need tells, whichever arrives first. */
+        if (status != STK_OK && (row->status == STK_OK || need < row->bad_need)) {
             row->status = status;
             row->stage = unit->decoding ? STK_STAGE_CODEC : STK_STAGE_STORE;
             row->reason = unit->reason;
-            row->bad_need = (uint32_t)(entry - row->needs);
+            row->bad_need = need;
         }
         if (unit->absent)
             row->slices[entry - row->needs] = stk__unit_slice(unit);

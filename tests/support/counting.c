@@ -31,6 +31,29 @@ static uint64_t shared(const counting *c)
     return c->options.shared ? c->options.shared : 1;
 }
 
+static uint64_t parts(const counting_options *o, uint64_t index)
+{
+    return o->parts ? 1 + index % o->parts : 1;
+}
+
+static bool is_lost(const counting_options *o, uint64_t index)
+{
+    return o->lost_every && index % o->lost_every == 0;
+}
+
+/* Where range `part`, counted from 1, of a sample lies. */
+static uint64_t part_offset(const counting_options *o, uint64_t index, uint64_t part)
+{
+    return (is_lost(o, index) ? o->size + 10 * part : (index + part) % o->size) * COUNTING_BYTES;
+}
+
+uint64_t counting_bad_offset(const counting_options *o, uint64_t index)
+{
+    if (is_lost(o, index) && parts(o, index) > 1)
+        return part_offset(o, index, 1);
+    return (index + (is_lost(o, index) ? o->size + 10 : 0)) * COUNTING_BYTES;
+}
+
 static stk_status locate(stk_dataset *dataset, const uint64_t *indices, size_t n, stk_locator *to,
                          stk_error *err)
 {
@@ -42,10 +65,16 @@ static stk_status locate(stk_dataset *dataset, const uint64_t *indices, size_t n
             .object = 5, .offset = first * COUNTING_BYTES, .length = COUNTING_BYTES * shared(c)};
         if (first + shared(c) > c->options.size)
             need.length = (c->options.size - first) * COUNTING_BYTES;
-        if (c->options.lost_every && indices[i] % c->options.lost_every == 0)
+        const uint64_t n = parts(&c->options, indices[i]);
+        if (is_lost(&c->options, indices[i]) && n == 1)
             need.offset += (c->options.size + 10) * COUNTING_BYTES;
         if (c->store)
             STK_TRY(to->add(to, i, &need));
+        for (uint64_t part = 1; c->store && part < n; part++) {
+            need.offset = part_offset(&c->options, indices[i], part);
+            need.length = COUNTING_BYTES;
+            STK_TRY(to->add(to, i, &need));
+        }
         if (c->options.ragged) {
             to->bytes(to, i, 2, counting_words(indices[i]) * 2);
             to->bytes(to, i, 3, COUNTING_BYTES);

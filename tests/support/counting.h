@@ -15,6 +15,8 @@ typedef struct counting_options {
     uint64_t fail_every; /* samples whose index is a multiple are bad; 0: none */
     stk_status fail_with;
     uint64_t lost_every; /* samples whose bytes lie beyond the object's end; 0: none */
+    uint64_t parts; /* sample i needs 1 + i % parts ranges, and reads the first; of those lost with
+                       several all but the first lie beyond the end; 0: 1 */
     uint64_t
         shared; /* this many neighbours need the same range, and find their bytes in it; 0: 1 */
     double cost_ns;
@@ -31,5 +33,8 @@ void counting_data(uint64_t index, uint8_t out[COUNTING_BYTES]);
 uint64_t counting_words(uint64_t index);
 /* Check all rows of a batch against the definition, and positions against the step. */
 void counting_check(const stk_batch *batch, bool ragged);
+
+/* Where the range of a sample lies that it fails by: one that is lost, or else its first. */
+uint64_t counting_bad_offset(const counting_options *options, uint64_t index);
 
 #endif
