@@ -191,9 +191,9 @@ static void complete_locked(uring_aio *aio, stk__aio_read *read, int result, out
             hand_on_locked(aio, read, out);
             return;
         }
-        /* A read that nobody told to stop was interrupted, or found the kernel short of something:
-         * try again. */
-        if ((result > 0 || read->retries++ < MAX_RETRIES) && prepare(aio, read))
+        /* A read that nobody told to stop was interrupted, or found the kernel short of something,
+         * which may last: try again. */
+        if ((result > 0 || result == -EINTR || read->retries++ < MAX_RETRIES) && prepare(aio, read))
             return;
         read->retries = again ? -result : EAGAIN;
         end_locked(aio, read, &out->failed);

@@ -72,6 +72,12 @@ static inline void wait_for(sem_t *ended, size_t n)
             assert_int_equal(errno, EINTR);
 }
 
+static inline bool is_good(const job *j, const fixture *f)
+{
+    return j->status == STK_OK && j->calls == 1 &&
+           memcmp(j->data, f->bytes + j->read.offset, j->read.length) == 0;
+}
+
 static inline int set_up(void **state, stk_io_engine engine)
 {
     fixture *f = calloc(1, sizeof *f);
