@@ -135,13 +135,24 @@ FILE *cli_output_raw(struct cli *cli)
     return fflush(cli->out) == 0 ? cli->out_below : cli->out;
 }
 
+/* fsync(); one that was interrupted has lost nothing. */
+static bool sync_file(FILE *file)
+{
+    int result;
+
+    do
+        result = fsync(fileno(file));
+    while (result < 0 && errno == EINTR);
+    return result == 0;
+}
+
 /* Make the new name of a file outlive a crash. */
 static bool sync_folder(const char *path)
 {
     const char *slash = strrchr(path, '/');
     char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
     FILE *f = folder ? fopen(folder, "re") : NULL;
-    bool good = f && (fsync(fileno(f)) == 0 || errno == EINVAL);
+    bool good = f && (sync_file(f) || errno == EINVAL);
 
     if (f)
         fclose(f);
@@ -203,7 +214,7 @@ int cli_output_close(struct cli *cli, bool keep)
     if (!good && keep)
         code = fail_output(cli, "write");
     if (file != stdout) {
-        if (good && cli->out_partial && keep && fsync(fileno(file)) != 0)
+        if (good && cli->out_partial && keep && !sync_file(file))
             good = false, code = fail_output(cli, "write");
         if (fclose(file) != 0 && good)
             good = false, code = fail_output(cli, "write");

@@ -287,6 +287,10 @@ int stk__temporary_hold(int fd);
 void stk__temporary_release(int held);
 /* Remove what processes that are gone left in an open folder. What cannot be is left. */
 void stk__temporary_sweep(int folder);
+/* fsync() of a file or folder, and syncfs(). One that was interrupted has lost nothing and is
+ * repeated; one that failed never is: the kernel may have dropped the pages. */
+int stk__sync(int fd);
+int stk__sync_all(int fd);
 
 /* ---- Specs (spec.c) ---- */
 

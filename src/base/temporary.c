@@ -66,6 +66,26 @@ void stk__temporary_sweep(int folder)
         closedir(dir);
 }
 
+int stk__sync(int fd)
+{
+    int result;
+
+    do
+        result = fsync(fd);
+    while (result < 0 && errno == EINTR);
+    return result;
+}
+
+int stk__sync_all(int fd)
+{
+    int result;
+
+    do
+        result = syncfs(fd);
+    while (result < 0 && errno == EINTR);
+    return result;
+}
+
 bool stk__is_temporary(const char *name)
 {
     return strncmp(name, STK__TEMPORARY, sizeof STK__TEMPORARY - 1) == 0;

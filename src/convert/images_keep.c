@@ -205,7 +205,7 @@ static stk_status write_errors(stk__images_run *run, stk_error *err)
     bool good = fd >= 0;
     for (uint64_t i = 0; good && i < run->num_left_out; i++)
         good = stk__target_put(fd, run->left_out[i].text, strlen(run->left_out[i].text));
-    good = good && fsync(fd) == 0;
+    good = good && stk__sync(fd) == 0;
     stk_status status = good ? STK_OK : stk__target_fail(target, "write", STK__TARGET_ERRORS, err);
     if (fd >= 0)
         close(fd);

@@ -143,7 +143,7 @@ stk_status stk__journal_create(const stk__target *target, const stk__journal_hea
 stk_status stk__journal_sync(stk__journal *journal, stk_error *err)
 {
     STK_TRY(flush(journal, err));
-    return fdatasync(journal->fd) == 0
+    return stk__sync(journal->fd) == 0
                ? STK_OK
                : stk__target_fail(journal->target, "make safe", STK__TARGET_JOURNAL, err);
 }
@@ -151,7 +151,7 @@ stk_status stk__journal_sync(stk__journal *journal, stk_error *err)
 stk_status stk__journal_commit(stk__journal *journal, stk_error *err)
 {
     STK_TRY(flush(journal, err));
-    if (fsync(journal->fd) != 0)
+    if (stk__sync(journal->fd) != 0)
         return stk__target_fail(journal->target, "make safe", STK__TARGET_JOURNAL, err);
     return stk__target_replace_own(journal->target, STK__TARGET_JOURNAL, err);
 }

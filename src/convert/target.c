@@ -248,7 +248,8 @@ stk_status stk__target_write(const stk__target *target, uint64_t number, const v
                               "what was read back from %.200s is not what was written; look at "
                               "its disk before you trust it",
                               target->path);
-    if (close(fd) != 0 && status == STK_OK)
+    /* The descriptor is gone also when a signal came; the sync that follows tells of the bytes. */
+    if (close(fd) != 0 && errno != EINTR && status == STK_OK)
         status = stk__target_fail(target, "write a file into", target->path, err);
     if (status != STK_OK)
         stk__target_drop(target, number);
@@ -265,7 +266,7 @@ void stk__target_drop(const stk__target *target, uint64_t number)
 
 stk_status stk__target_sync(const stk__target *target, stk_error *err)
 {
-    return syncfs(target->root) == 0
+    return stk__sync_all(target->root) == 0
                ? STK_OK
                : stk__target_fail(target, "make safe what was written to", target->path, err);
 }
@@ -392,7 +393,7 @@ stk_status stk__target_replace_own(const stk__target *target, const char *name, 
     char fresh[64];
 
     snprintf(fresh, sizeof fresh, "%s.new", name);
-    if (renameat(target->root, fresh, target->root, name) != 0 || fsync(target->root) != 0)
+    if (renameat(target->root, fresh, target->root, name) != 0 || stk__sync(target->root) != 0)
         return stk__target_fail(target, "replace", name, err);
     return STK_OK;
 }

@@ -66,21 +66,10 @@ static stk_status put_write(stk_put *base, const void *data, size_t length, stk_
     return STK_OK;
 }
 
-/* An interrupted fsync() has lost nothing and is repeated; one that failed never is. */
-static int sync_file(int fd)
-{
-    int result;
-
-    do
-        result = fsync(fd);
-    while (result < 0 && errno == EINTR);
-    return result;
-}
-
 /* Some file systems have no fsync() for folders and keep them safe by themselves. */
 static int sync_folder(int fd)
 {
-    int result = sync_file(fd);
+    int result = stk__sync(fd);
 
     return result < 0 && (errno == EINVAL || errno == EOPNOTSUPP) ? 0 : result;
 }
@@ -92,7 +81,7 @@ static stk_status make_durable(file_put *put, stk_error *err)
         return stk__fail_at(err, put->failed, STK_STAGE_STORE, put->key, STK_NO_OFFSET,
                             "'%.300s' is not written: an earlier part of it could not be",
                             put->key);
-    if (sync_file(put->fd) < 0)
+    if (stk__sync(put->fd) < 0)
         return stk__file_fail(put->store, err, "make durable", put->key, errno);
     const int held = stk__temporary_hold(put->fd);
     /* The descriptor is gone also when a signal came, and the bytes are safe. */

@@ -34,7 +34,7 @@ static ssize_t system_write(void *user, int fd, const void *data, size_t length)
 
 static int system_fsync(void *user, int fd)
 {
-    return fsync(fd);
+    return stk__sync(fd);
 }
 
 static int system_close(void *user, int fd)
@@ -310,12 +310,13 @@ static stk_status make_durable(stk__durable *file, stk_error *err)
     if (calls->fsync(calls->user, file->fd) < 0)
         return stk__durable_fail(err, "make durable", file->path, errno);
     const int held = stk__temporary_hold(file->fd);
-    const int closed = calls->close(calls->user, file->fd);
+    /* The descriptor is gone also when a signal came, and the bytes are safe. */
+    const bool closed = calls->close(calls->user, file->fd) == 0 || errno == EINTR;
     file->fd = -1;
-    const int renamed = closed < 0 ? -1 : calls->rename(calls->user, file->temporary, file->path);
+    const int renamed = closed ? calls->rename(calls->user, file->temporary, file->path) : -1;
     stk__temporary_release(held);
     if (renamed < 0)
-        return stk__durable_fail(err, closed < 0 ? "make durable" : "give its name to", file->path,
+        return stk__durable_fail(err, closed ? "give its name to" : "make durable", file->path,
                                  errno);
     stk__free(file->ctx, file->temporary);
     file->temporary = NULL;

@@ -522,7 +522,8 @@ static stk_status csv_flush(stk_logger *logger, stk_error *err)
 
     STK_TRY(write_lines(csv, err));
     /* Some disks say only now that they are full. */
-    return fsync(csv->fd) == 0 ? STK_OK : stk__durable_fail(err, "make durable", csv->path, errno);
+    return stk__sync(csv->fd) == 0 ? STK_OK
+                                   : stk__durable_fail(err, "make durable", csv->path, errno);
 }
 
 static const stk_option_table table = {

@@ -134,8 +134,8 @@ static stk_status board_flush(stk_logger *logger, stk_error *err)
 
     STK_TRY(write_records(board, err));
     /* Some disks say only now that they are full. */
-    return fsync(board->fd) == 0 ? STK_OK
-                                 : stk__durable_fail(err, "make durable", board->path, errno);
+    return stk__sync(board->fd) == 0 ? STK_OK
+                                     : stk__durable_fail(err, "make durable", board->path, errno);
 }
 
 static void board_close(stk_logger *logger)

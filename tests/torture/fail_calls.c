@@ -132,14 +132,28 @@ static long whole(long result, int error)
     int error = how == BROKEN || how == FULL ? error_of(writes) : 0;                               \
     return (int)whole(error ? 0 : (call), error)
 
+/* These are interrupted where storage is far away. */
+#define SYNC(call)                                                                                 \
+    int error = how == SHORT ? 0 : error_of(1);                                                    \
+    return (int)whole(error ? 0 : (call), error)
+
 int fsync(int fd)
 {
-    WHOLE(1, syscall(SYS_fsync, fd));
+    SYNC(syscall(SYS_fsync, fd));
 }
 
-int fdatasync(int fd)
+int syncfs(int fd)
 {
-    WHOLE(1, syscall(SYS_fdatasync, fd));
+    SYNC(syscall(SYS_syncfs, fd));
+}
+
+/* What is interrupted has closed it all the same. */
+int close(int fd)
+{
+    const int interrupted = how == INTERRUPTED && is_file(fd) && strikes();
+    const long result = syscall(SYS_close, fd);
+
+    return (int)whole(result, interrupted && result == 0 ? EINTR : 0);
 }
 
 int ftruncate(int fd, off_t length)

@@ -3,11 +3,16 @@
 #include "support/support.h"
 
 #include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <semaphore.h>
 #include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,10 +20,102 @@
 
 /* ---- Calls as the tests want them, in place of the C library's ---- */
 
-static bool interrupting; /* EINTR first; then, of a write, half of it */
-static unsigned writes, syncs;
+static bool interrupting; /* EINTR first; then, of bytes, half of them */
+static atomic_uint writes, syncs, opens, closes, reads, direct_reads;
+static atomic_uint closed_twice;
+static bool cold;                   /* nothing is in the page cache */
+static _Atomic uint64_t not_before; /* pread() ends with one byte, and not before this time */
+
+static bool interrupts(atomic_uint *calls)
+{
+    return interrupting && atomic_fetch_add(calls, 1) % 2 == 0;
+}
 
 #pragma GCC visibility push(default)
+
+/* openat2() has no other way. */
+long syscall(long number, ...)
+{
+    long (*real)(long, ...) = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
+    va_list arguments;
+    long a[6];
+
+    va_start(arguments, number);
+    for (int i = 0; i < 6; i++)
+        a[i] = va_arg(arguments, long);
+    va_end(arguments);
+    if (number == SYS_openat2 && interrupts(&opens)) {
+        errno = EINTR;
+        return -1;
+    }
+    return real(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
+int open(const char *path, int flags, ...)
+{
+    if (interrupts(&opens)) {
+        errno = EINTR;
+        return -1;
+    }
+    return (int)syscall(SYS_openat, AT_FDCWD, path, flags, 0666);
+}
+
+int openat(int at, const char *path, int flags, ...)
+{
+    if (interrupts(&opens)) {
+        errno = EINTR;
+        return -1;
+    }
+    return (int)syscall(SYS_openat, at, path, flags, 0666);
+}
+
+/* The descriptor is gone, signal or not. */
+int close(int fd)
+{
+    const long result = syscall(SYS_close, fd);
+
+    closed_twice += result < 0;
+    if (result == 0 && interrupting) {
+        closes++;
+        errno = EINTR;
+        return -1;
+    }
+    return (int)result;
+}
+
+ssize_t preadv2(int fd, const struct iovec *parts, int n, off_t offset, int flags)
+{
+    const unsigned turn = interrupting ? direct_reads++ % 3 : 2;
+
+    if (turn == 0 || cold) {
+        errno = cold ? EAGAIN : EINTR;
+        return -1;
+    }
+    return syscall(SYS_pread64, fd, parts->iov_base,
+                   turn == 1 ? (parts->iov_len + 1) / 2 : parts->iov_len, offset);
+}
+
+ssize_t pread(int fd, void *data, size_t size, off_t offset)
+{
+    const unsigned turn = interrupting ? reads++ % 3 : 2;
+
+    if (turn == 0) {
+        errno = EINTR;
+        return -1;
+    }
+    if (not_before)
+        stk__sleep_until(not_before, NULL);
+    return syscall(SYS_pread64, fd, data,
+                   not_before  ? 1
+                   : turn == 1 ? (size + 1) / 2
+                               : size,
+                   offset);
+}
+
+ssize_t pread64(int fd, void *data, size_t size, off_t offset)
+{
+    return pread(fd, data, size, offset);
+}
 
 ssize_t write(int fd, const void *data, size_t size)
 {
@@ -33,7 +130,7 @@ ssize_t write(int fd, const void *data, size_t size)
 
 int fsync(int fd)
 {
-    if (interrupting && syncs++ % 2 == 0) {
+    if (interrupts(&syncs)) {
         errno = EINTR;
         return -1;
     }
@@ -208,6 +305,7 @@ static void test_left_by_a_kill(void **state)
 /* Signals come in the middle of every call. */
 static void test_interrupted_put(void **state)
 {
+    static const char *const keys[] = {"a/b", "c", "a/c", "d/e/f", "g", "d/e/g", "h", "a/b"};
     stk_context *context = test_context();
     stk_store *store = NULL;
     char folder[256], bytes[5];
@@ -217,11 +315,110 @@ static void test_interrupted_put(void **state)
     test_folder(folder);
     assert_ok(stk_store_open(context, folder, &store, NULL, 0, &err), &err);
     interrupting = true;
-    put_one(store, "a/b");
+    /* Every other open is interrupted: which ones differs from put to put. */
+    for (size_t i = 0; i < STK_COUNT(keys); i++)
+        put_one(store, keys[i]);
     interrupting = false;
-    assert_true(writes >= 3 && syncs >= 4);
-    assert_ok(stk_store_read(store, "a/b", 0, 5, bytes, &err), &err);
-    assert_memory_equal(bytes, "whole", 5);
+    assert_true(writes >= 3 && syncs >= 4 && opens >= 4 && closes >= 4);
+    assert_int_equal(closed_twice, 0);
+    for (size_t i = 0; i < STK_COUNT(keys); i++) {
+        assert_ok(stk_store_read(store, keys[i], 0, 5, bytes, &err), &err);
+        assert_memory_equal(bytes, "whole", 5);
+    }
+    stk_store_close(&store);
+    test_folder_remove(folder);
+    stk_context_destroy(&context);
+}
+
+/* Half of these are small and read where they are submitted, if they can be; more than may be open
+ * at once. */
+static void test_interrupted_reads(void **state)
+{
+    enum { FILES = 60, SMALL = 5000, LARGE = 200000 };
+    static unsigned char bytes[LARGE], found[LARGE];
+    stk_context_options options;
+    stk_context *context;
+    stk_store *store = NULL;
+    stk_object_info info;
+    char folder[256], key[40];
+    stk_error err;
+
+    (void)state;
+    test_folder(folder);
+    for (size_t i = 0; i < LARGE; i++)
+        bytes[i] = (unsigned char)(i * 7 + i / 251);
+    for (int i = 0; i < FILES; i++) {
+        snprintf(key, sizeof key, "%d/%d", i % 3, i);
+        test_write(folder, key, bytes + i, i % 2 ? SMALL : LARGE - (size_t)i);
+    }
+    stk_context_options_init(&options);
+    options.io_engine = STK_IO_THREADS;
+    assert_ok(stk_context_create(&options, &context, &err), &err);
+    opens = closes = reads = direct_reads = closed_twice = 0;
+    interrupting = true;
+    assert_ok(stk_store_open(context, folder, &store, NULL, 0, &err), &err);
+    for (int i = 0; i < FILES; i++) {
+        const size_t size = i % 2 ? SMALL : LARGE - (size_t)i;
+        snprintf(key, sizeof key, "%d/%d", i % 3, i);
+        assert_ok(stk_store_stat(store, key, &info, &err), &err);
+        assert_int_equal(info.size, size);
+        assert_ok(stk_store_read(store, key, 0, size, found, &err), &err);
+        assert_memory_equal(found, bytes + i, size);
+    }
+    stk_store_close(&store);
+    interrupting = false;
+    assert_true(opens > FILES && closes > FILES && reads > FILES / 2 && direct_reads > FILES / 4);
+    assert_int_equal(closed_twice, 0);
+    test_folder_remove(folder);
+    stk_context_destroy(&context);
+}
+
+typedef struct job {
+    stk_read read;
+    stk_status status;
+    sem_t ended;
+} job;
+
+static void on_done(stk_read *read, stk_status status)
+{
+    job *j = (job *)read;
+
+    j->status = status;
+    sem_post(&j->ended);
+}
+
+/* A read that the kernel has not ended when its time is over, and then in part. */
+static void test_deadline_of_running(void **state)
+{
+    stk_context_options options;
+    stk_context *context;
+    stk_store *store = NULL;
+    char folder[256], bytes[100] = "";
+    stk_error err;
+    job j = {.status = STK_OK};
+
+    (void)state;
+    sem_init(&j.ended, 0, 0);
+    test_folder(folder);
+    test_write(folder, "key", bytes, sizeof bytes);
+    stk_context_options_init(&options);
+    options.io_engine = STK_IO_THREADS;
+    assert_ok(stk_context_create(&options, &context, &err), &err);
+    assert_ok(stk_store_open(context, folder, &store, NULL, 0, &err), &err);
+    cold = true;
+    j.read = (stk_read){.struct_size = sizeof j.read,
+                        .key = "key",
+                        .length = sizeof bytes,
+                        .data = bytes,
+                        .deadline_ns = stk__now_ns() + UINT64_C(200000000),
+                        .done = on_done};
+    not_before = j.read.deadline_ns;
+    assert_int_equal(store->ops->submit(store, &j.read), STK_OK);
+    while (sem_wait(&j.ended) != 0)
+        assert_int_equal(errno, EINTR);
+    not_before = 0;
+    cold = false;
+    assert_int_equal(j.status, STK_ETIMEDOUT);
     stk_store_close(&store);
     test_folder_remove(folder);
     stk_context_destroy(&context);
@@ -230,9 +427,9 @@ static void test_interrupted_put(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_refused_engine),
-        cmocka_unit_test(test_left_by_a_kill),
-        cmocka_unit_test(test_interrupted_put),
+        cmocka_unit_test(test_refused_engine),      cmocka_unit_test(test_left_by_a_kill),
+        cmocka_unit_test(test_interrupted_put),     cmocka_unit_test(test_interrupted_reads),
+        cmocka_unit_test(test_deadline_of_running),
     };
 
     return cmocka_run_group_tests_name("file_engine", tests, NULL, NULL);
