@@ -57,11 +57,14 @@ BANNED = {
     **{"json_load" + way: "stk__json_parse(), which knows what a text will take"
        for way in ("s", "b", "f", "fd", "_file", "_callback")},
     "unlink": "stk__remove_file()", "unlinkat": "stk__remove_file()", "rmdir": "stk__remove_folder()",
+    "fsync": "stk__sync()", "fdatasync": "stk__sync()", "syncfs": "stk__sync_all()",
     "remove": "stk__remove_file()", "getenv": "an option", "setenv": "nothing", "signal": "nothing", "sigaction": "nothing",
 }
 ALLOCATOR = {"malloc", "calloc", "realloc", "aligned_alloc", "posix_memalign", "free"}
 EXCEPTIONS = {("src/base/memory.c", name) for name in ALLOCATOR} | {("src/base/json.c", "json_loadb"),
-                                                                    ("src/base/remove.c", "unlinkat")}
+                                                                    ("src/base/remove.c", "unlinkat"),
+                                                                    ("src/base/temporary.c", "fsync"),
+                                                                    ("src/base/temporary.c", "syncfs")}
 
 CODE = {".c", ".h", ".py", ".sh", ".cmake", ".cu", ".cuh", ".in", ".map"}
 NAMED = {"dev", "run", "CMakeLists.txt", ".clang-format", ".gitignore"}

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pictures of one channel and their labels as IDX files, the format of MNIST [yann.lecun.com]. */
+/*
+ * Pictures of one channel and their labels as IDX files, the format of MNIST [yann.lecun.com]. A
+ * split is there once its labels are: they go first where they are replaced, and come last, so that
+ * no kill or power cut leaves labels beside the pictures of others.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -9,97 +13,55 @@
 
 #include "convert/samples.h"
 #include "dataset/dataset.h"
+#include "store/store.h"
 
 #define IDX_LABELS 0x801u
 #define IDX_IMAGES 0x803u
 #define BATCH      1024
-#define MAX_PATH   4096
 
-/* One file on its way. */
-typedef struct output {
-    int fd;                 /* -1: closed */
-    char path[MAX_PATH];    /* its name when it is complete */
-    char partial[MAX_PATH]; /* its name until then */
-} output;
-
-/* The two files of a split. */
+/* The two files of a split on their way. */
 typedef struct split {
     stk_conversion *conversion;
     stk_dataset *dataset;
-    output images, labels;
+    stk_store *target;
+    char image_key[64], label_key[64];
+    stk_put *images, *labels; /* NULL: ended */
 } split;
-
-static stk_status fail_file(const char *what, const char *path, stk_error *err)
-{
-    int error = errno;
-
-    return stk__fail_at(err, stk__status_of_errno(error), STK_STAGE_CONVERT, path, STK_NO_OFFSET,
-                        "could not %s %.300s: %s", what, path, strerror(error));
-}
 
 /* ---- Files ----------------------------------------------------------------------------------- */
 
-static stk_status output_begin(output *out, const char *folder, const char *name,
-                               const char *ending, stk_error *err)
+static stk_status begin_files(split *s, const char *name, stk_error *err)
 {
-    snprintf(out->path, sizeof out->path, "%s/%s-%s", folder, name, ending);
-    if (snprintf(out->partial, sizeof out->partial, "%s/.%s-%s.partial-%ld", folder, name, ending,
-                 (long)getpid()) >= (int)sizeof out->partial)
-        return stk__fail(err, STK_ELIMIT, STK_STAGE_CONVERT, "the path %.200s is too long", folder);
-    out->fd = open(out->partial, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    return out->fd >= 0 ? STK_OK : fail_file("write", out->partial, err);
+    snprintf(s->image_key, sizeof s->image_key, "%s-images-idx3-ubyte", name);
+    snprintf(s->label_key, sizeof s->label_key, "%s-labels-idx1-ubyte", name);
+    STK_TRY(s->target->ops->put(s->target, s->image_key, &s->images, err));
+    return s->target->ops->put(s->target, s->label_key, &s->labels, err);
 }
 
-static stk_status output_write(output *out, const void *data, size_t size, stk_error *err)
+static stk_status commit(stk_put **put, stk_error *err)
 {
-    for (const char *at = data; size > 0;) {
-        ssize_t n = write(out->fd, at, size);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return fail_file("write", out->path, err);
-        at += n;
-        size -= (size_t)n;
-    }
-    return STK_OK;
+    stk_put *own = *put;
+
+    *put = NULL;
+    return own->ops->commit(own, err);
 }
 
-/* Safe on the disk, then under its name. A file that cannot be made safe is thrown away. */
-static stk_status output_commit(output *out, stk_error *err)
+static stk_status commit_files(split *s, stk_error *err)
 {
-    bool good = fsync(out->fd) == 0;
+    stk_status status = s->target->ops->remove(s->target, s->label_key, err);
 
-    good = close(out->fd) == 0 && good;
-    out->fd = -1;
-    if (good && rename(out->partial, out->path) == 0)
-        return STK_OK;
-    stk_status status = fail_file("write", out->path, err);
-    stk__remove_path(out->partial);
-    return status;
+    if (status == STK_ENOENT)
+        stk_error_init(err);
+    else
+        STK_TRY(status);
+    STK_TRY(commit(&s->images, err));
+    return commit(&s->labels, err);
 }
 
-static void output_abandon(output *out)
+static void abandon(stk_put *put)
 {
-    if (out->fd < 0)
-        return;
-    close(out->fd);
-    stk__remove_path(out->partial);
-    out->fd = -1;
-}
-
-/* Renames are safe once the folder is, and a new folder once the one above it is. */
-static stk_status sync_folder(const char *folder, bool made, stk_error *err)
-{
-    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int above = fd >= 0 && made ? openat(fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    bool good = fd >= 0 && fsync(fd) == 0 && (!made || (above >= 0 && fsync(above) == 0));
-    stk_status status = good ? STK_OK : fail_file("make safe", folder, err);
-
-    if (above >= 0)
-        close(above);
-    if (fd >= 0)
-        close(fd);
-    return status;
+    if (put)
+        put->ops->abandon(put);
 }
 
 /* ---- Samples --------------------------------------------------------------------------------- */
@@ -136,11 +98,11 @@ static stk_status write_heads(split *s, stk_error *err)
 
     put_u32(head, IDX_LABELS);
     put_u32(head + 4, s->dataset->size);
-    STK_TRY(output_write(&s->labels, head, 8, err));
+    STK_TRY(s->labels->ops->write(s->labels, head, 8, err));
     put_u32(head, IDX_IMAGES);
     put_u32(head + 8, (uint64_t)image->shape[0]);
     put_u32(head + 12, (uint64_t)image->shape[1]);
-    return output_write(&s->images, head, 16, err);
+    return s->images->ops->write(s->images, head, 16, err);
 }
 
 static stk_status write_group(split *s, const stk__samples *samples, size_t count, stk_error *err)
@@ -159,11 +121,11 @@ static stk_status write_group(split *s, const stk__samples *samples, size_t coun
                 err, STK_EKIND, STK_STAGE_CONVERT,
                 "the label %" PRId64 " does not fit IDX, which keeps one byte for each", value);
         bytes[i] = (uint8_t)value;
-        STK_TRY(output_write(&s->images,
-                             stk__samples_value(samples, i, (uint32_t)(image - s->dataset->fields)),
-                             size, err));
+        STK_TRY(s->images->ops->write(
+            s->images, stk__samples_value(samples, i, (uint32_t)(image - s->dataset->fields)), size,
+            err));
     }
-    return output_write(&s->labels, bytes, count, err);
+    return s->labels->ops->write(s->labels, bytes, count, err);
 }
 
 static stk_status write_samples(split *s, stk_error *err)
@@ -185,38 +147,30 @@ static stk_status write_samples(split *s, stk_error *err)
         if (status == STK_OK)
             status = write_group(s, &samples, count, err);
         done += count;
-        stk__progress(c->context, s->images.path, done, s->dataset->size);
+        stk__progress(c->context, s->image_key, done, s->dataset->size);
     }
     stk__samples_release(&samples);
     return status;
 }
 
-static stk_status convert_split(stk_conversion *c, stk_dataset *dataset, const char *name,
-                                stk_conversion_report *report, stk_error *err)
+static stk_status convert_split(stk_conversion *c, stk_dataset *dataset, stk_store *target,
+                                const char *name, stk_conversion_report *report, stk_error *err)
 {
+    split s = {.conversion = c, .dataset = dataset, .target = target};
     const char *why;
 
     if (!idx_accepts(dataset, &why))
         return stk__fail(err, STK_ENOTSUP, STK_STAGE_CONVERT,
                          "%.200s cannot be written as IDX: it %s", c->source, why);
-    split *s = stk__calloc(c->context, 1, sizeof *s);
-    if (!s)
-        return stk__fail(err, STK_ENOMEM, STK_STAGE_CONVERT, "no memory for two files");
-    *s = (split){.conversion = c, .dataset = dataset, .images.fd = -1, .labels.fd = -1};
-    stk_status status = output_begin(&s->images, c->target, name, "images-idx3-ubyte", err);
+    stk_status status = begin_files(&s, name, err);
     if (status == STK_OK)
-        status = output_begin(&s->labels, c->target, name, "labels-idx1-ubyte", err);
+        status = write_heads(&s, err);
     if (status == STK_OK)
-        status = write_heads(s, err);
+        status = write_samples(&s, err);
     if (status == STK_OK)
-        status = write_samples(s, err);
-    if (status == STK_OK)
-        status = output_commit(&s->images, err);
-    if (status == STK_OK)
-        status = output_commit(&s->labels, err);
-    output_abandon(&s->images);
-    output_abandon(&s->labels);
-    stk__free(c->context, s);
+        status = commit_files(&s, err);
+    abandon(s.images);
+    abandon(s.labels);
     report->total += status == STK_OK ? dataset->size : 0;
     report->encoded = report->total;
     return status;
@@ -237,7 +191,8 @@ static stk_status open_split(stk_conversion *c, const char *name, stk_dataset **
 }
 
 /* Where the source has the splits train and test and names none, both are written. */
-static stk_status convert_splits(stk_conversion *c, stk_conversion_report *report, stk_error *err)
+static stk_status convert_splits(stk_conversion *c, stk_store *target,
+                                 stk_conversion_report *report, stk_error *err)
 {
     static const char *const splits[][2] = {{"train", "train"}, {"test", "t10k"}};
     bool given = strstr(c->source, "split=") != NULL;
@@ -250,27 +205,59 @@ static stk_status convert_splits(stk_conversion *c, stk_conversion_report *repor
         if (given)
             break;
         if (status == STK_OK)
-            status = convert_split(c, dataset, splits[i][1], report, err);
+            status = convert_split(c, dataset, target, splits[i][1], report, err);
         stk_dataset_close(&dataset);
         STK_TRY(status);
     }
     if (!given)
         return STK_OK;
     stk_error_init(err);
-    return convert_split(c, c->dataset, strstr(c->source, "split=test") ? "t10k" : "train", report,
-                         err);
+    return convert_split(c, c->dataset, target, strstr(c->source, "split=test") ? "t10k" : "train",
+                         report, err);
+}
+
+static stk_status fail_folder(const char *what, const char *path, stk_error *err)
+{
+    const int error = errno;
+
+    return stk__fail_at(err, stk__status_of_errno(error), STK_STAGE_CONVERT, path, STK_NO_OFFSET,
+                        "could not %s the folder %.300s: %s", what, path, strerror(error));
+}
+
+/* The folder, made where it is missing, which is safe once the one above it is. */
+static stk_status open_target(stk_conversion *c, bool made, stk_store **out, stk_error *err)
+{
+    /* A path, also where its name looks like a URL. */
+    char *path = stk__format(c->context, "%s%s", *c->target == '/' ? "" : "./", c->target);
+
+    if (!path)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_CONVERT, "no memory for the path %.200s",
+                         c->target);
+    stk_status status = stk__store_file.open(c->context, path, out, err);
+    stk__free(c->context, path);
+    STK_TRY(status);
+    if (!made)
+        return STK_OK;
+    const int above = openat(stk__file_root(*out), "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (above < 0 || stk__sync(above) < 0)
+        status = fail_folder("make safe", c->target, err);
+    if (above >= 0)
+        close(above);
+    return status;
 }
 
 static stk_status idx_run(stk_conversion *c, const stk_convert_options *options, const void *own,
                           stk_conversion_report *report, stk_error *err)
 {
     const bool made = mkdir(c->target, 0777) == 0;
+    stk_store *target = NULL;
 
     if (!made && errno != EEXIST)
-        return fail_file("make the folder", c->target, err);
-    stk_status status = convert_splits(c, report, err);
+        return fail_folder("make", c->target, err);
+    stk_status status = open_target(c, made, &target, err);
     if (status == STK_OK)
-        status = sync_folder(c->target, made, err);
+        status = convert_splits(c, target, report, err);
+    stk_store_close(&target);
     /* A folder with one split done is worth keeping: only an empty one goes. */
     if (status != STK_OK && made)
         stk__remove_folder_path(c->target);
