@@ -127,7 +127,7 @@ void test_write(const char *folder, const char *name, const void *data, size_t l
     assert_int_equal(fclose(f), 0);
 }
 
-const char *test_data(const char *name, char path[256])
+bool test_has_data(const char *name, char path[256])
 {
     const char *base = getenv("STOKER_TEST_DATA");
     struct stat st;
@@ -136,7 +136,12 @@ const char *test_data(const char *name, char path[256])
         snprintf(path, 256, "%s/%s", base, name);
     else
         snprintf(path, 256, "%s/../../shared/data/%s", TESTS_DIR, name);
-    if (stat(path, &st) == 0)
+    return stat(path, &st) == 0;
+}
+
+const char *test_data(const char *name, char path[256])
+{
+    if (test_has_data(name, path))
         return path;
     test_skipped();
     print_message("skipped: no %s (set STOKER_TEST_DATA to the folder of test data)\n", path);

@@ -60,6 +60,8 @@ const char *test_folder(char path[256]);
 void test_folder_remove(const char *path);
 /* Write a file below a folder; path parts are made. */
 void test_write(const char *folder, const char *name, const void *data, size_t length);
+/* Whether there is a folder of real data, for tests that make such data where there is not. */
+bool test_has_data(const char *name, char path[256]);
 /* The folder of real data, or NULL after saying that the test is skipped. */
 const char *test_data(const char *name, char path[256]);
 

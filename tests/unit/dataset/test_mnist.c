@@ -430,7 +430,7 @@ static void test_describe(void **state)
     stk_context_destroy(&ctx);
 }
 
-/* ---- Real data --------------------------------------------------------------------------------
+/* ---- Whole sets --------------------------------------------------------------------------------
  */
 
 /* All of a gzip file by zlib's file functions. */
@@ -448,8 +448,8 @@ static unsigned char *slurp(const char *folder, const char *name, size_t size)
     return data;
 }
 
-static void check_real(stk_context *ctx, const char *folder, const char *query, const char *name,
-                       size_t count)
+static void check_whole(stk_context *ctx, const char *folder, const char *query, const char *name,
+                        size_t count)
 {
     char file[64];
     stk_dataset *d = NULL;
@@ -476,15 +476,47 @@ static void check_real(stk_context *ctx, const char *folder, const char *query, 
     free(labels);
 }
 
-static void test_real(void **state)
+/* Digits as `stoker convert` writes them, packed as MNIST is handed out. */
+static void make_set(stk_context *ctx, const char *folder, const char *source)
 {
+    static const char *const names[] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
+                                        "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
+    static unsigned char bytes[4 << 20];
+    stk_conversion *conversion = NULL;
+    stk_error err;
+
+    assert_ok(stk_conversion_create(ctx, source, folder, &conversion, &err), &err);
+    assert_ok(stk_conversion_run(conversion, NULL, NULL, NULL, &err), &err);
+    stk_conversion_destroy(&conversion);
+    for (size_t i = 0; i < STK_COUNT(names); i++) {
+        char path[512], packed[64];
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        FILE *f = fopen(path, "rb");
+        assert_non_null(f);
+        const size_t size = fread(bytes, 1, sizeof bytes, f);
+        assert_in_range(size, 1, sizeof bytes - 1);
+        fclose(f);
+        assert_int_equal(remove(path), 0);
+        snprintf(packed, sizeof packed, "%s.gz", names[i]);
+        write_gzip(folder, packed, bytes, size);
+    }
+}
+
+/* A set of digits made here, and MNIST itself where its files are. */
+static void test_whole_sets(void **state)
+{
+    stk_context *ctx = test_context();
     char path[256];
 
-    if (!test_data("mnist", path))
-        skip();
-    stk_context *ctx = test_context();
-    check_real(ctx, path, "", "train", 60000);
-    check_real(ctx, path, "?split=test", "t10k", 10000);
+    if (test_has_data("mnist", path)) {
+        check_whole(ctx, path, "", "train", 60000);
+        check_whole(ctx, path, "?split=test", "t10k", 10000);
+    }
+    test_folder(path);
+    make_set(ctx, path, "digits:?size=5000");
+    check_whole(ctx, path, "", "train", 5000);
+    check_whole(ctx, path, "?split=test", "t10k", 5000);
+    test_folder_remove(path);
     stk_context_destroy(&ctx);
 }
 
@@ -495,7 +527,7 @@ int main(void)
         cmocka_unit_test(test_mapped),   cmocka_unit_test(test_bad_files),
         cmocka_unit_test(test_missing),  cmocka_unit_test(test_bomb),
         cmocka_unit_test(test_memory),   cmocka_unit_test(test_cut_while_read),
-        cmocka_unit_test(test_describe), cmocka_unit_test(test_real),
+        cmocka_unit_test(test_describe), cmocka_unit_test(test_whole_sets),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The decoder of baseline JPEG against libjpeg: the same pixels, and the same word on damage. */
 #include "codec/image/baseline.h"
-#include "pictures.h"
-
-#include <dirent.h>
+#include "photographs.h"
 
 typedef struct pair {
     stk_context *ctx;
@@ -224,43 +222,32 @@ static void test_tables(void **state)
     free(jpeg.data);
 }
 
-/* All photographs, whole and a box of each. */
+typedef struct photographs {
+    pair *pair;
+    uint64_t seed;
+    uint32_t taken;
+} photographs;
+
+static void check_photograph(void *user, const bytes *jpeg, const char *name)
+{
+    photographs *p = user;
+    stk__image_info info;
+    const char *reason;
+
+    assert_int_equal(stk__image_peek(jpeg->data, jpeg->size, NULL, &info, &reason), STK_OK);
+    stk__image_box box = random_box(info.width, info.height, &p->seed);
+    check_same(p->pair, jpeg, NULL, 0, name);
+    check_same(p->pair, jpeg, &box, 0, name);
+    p->taken += is_taken(jpeg);
+}
+
+/* A third of the photographs, whole and a box of each. */
 static void test_photographs(void **state)
 {
-    char folder[256], path[1024];
-    uint64_t seed = 1;
-    uint32_t taken = 0, all = 0;
+    photographs p = {.pair = *state, .seed = 1};
 
-    if (!test_data("imagenet-sample", folder))
-        skip();
-    struct dirent **classes;
-    int n = scandir(folder, &classes, NULL, alphasort);
-    assert_true(n > 0);
-    for (int i = 0; i < n; i++) {
-        snprintf(path, sizeof path, "%s/%s", folder, classes[i]->d_name);
-        DIR *dir = classes[i]->d_name[0] == '.' || i % 3 ? NULL : opendir(path);
-        size_t length = strlen(path);
-        for (struct dirent *e; dir && (e = readdir(dir));) {
-            if (e->d_name[0] == '.')
-                continue;
-            snprintf(path + length, sizeof path - length, "/%s", e->d_name);
-            bytes jpeg = load(path);
-            stk__image_info info;
-            const char *reason;
-            assert_int_equal(stk__image_peek(jpeg.data, jpeg.size, NULL, &info, &reason), STK_OK);
-            stk__image_box box = random_box(info.width, info.height, &seed);
-            check_same(*state, &jpeg, NULL, 0, path);
-            check_same(*state, &jpeg, &box, 0, path);
-            taken += is_taken(&jpeg);
-            all++;
-            free(jpeg.data);
-        }
-        if (dir)
-            closedir(dir);
-        free(classes[i]);
-    }
-    free(classes);
-    assert_true(all > 50 && taken > all * 9 / 10);
+    const uint32_t all = each_photograph(3, check_photograph, &p);
+    assert_true(all > 50 && p.taken > all * 9 / 10);
 }
 
 /* ---- Odd and damaged ------------------------------------------------------------------------- */

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The rows of a box are those of a full decode by plain libjpeg, bit for bit, at every scale. */
-#include "pictures.h"
-
-#include <dirent.h>
+#include "photographs.h"
 
 #define BOXES 10000
 
@@ -94,45 +92,26 @@ static void test_scaled(void **state)
         check_made(scale, 40);
 }
 
-/* The first picture of each of some classes. */
+typedef struct photographs {
+    stk__image_decoder *decoder;
+    uint64_t seed;
+} photographs;
+
+static void check_photograph(void *user, const bytes *jpeg, const char *name)
+{
+    photographs *p = user;
+
+    check_boxes(p->decoder, jpeg, name, 1, 40, &p->seed);
+    check_boxes(p->decoder, jpeg, name, 2, 10, &p->seed);
+}
+
 static void test_photographs(void **state)
 {
-    char folder[256], path[1024];
     stk_context *ctx = test_context();
-    stk__image_decoder *decoder = make_decoder(ctx, 3);
-    uint64_t seed = 5;
-    uint32_t used = 0;
+    photographs p = {.decoder = make_decoder(ctx, 3), .seed = 5};
 
-    if (!test_data("imagenet-sample", folder)) {
-        stk__image_decoder_destroy(&decoder);
-        stk_context_destroy(&ctx);
-        skip();
-    }
-    struct dirent **classes;
-    int n = scandir(folder, &classes, NULL, alphasort);
-    assert_true(n > 0);
-    for (int i = 0; i < n; i++) {
-        snprintf(path, sizeof path, "%s/%s", folder, classes[i]->d_name);
-        DIR *dir = i % 20 == 2 ? opendir(path) : NULL;
-        for (struct dirent *e; dir && (e = readdir(dir));) {
-            size_t length = strlen(path);
-            if (e->d_name[0] == '.')
-                continue;
-            snprintf(path + length, sizeof path - length, "/%s", e->d_name);
-            bytes jpeg = load(path);
-            check_boxes(decoder, &jpeg, path, 1, 40, &seed);
-            check_boxes(decoder, &jpeg, path, 2, 10, &seed);
-            free(jpeg.data);
-            used++;
-            break;
-        }
-        if (dir)
-            closedir(dir);
-        free(classes[i]);
-    }
-    free(classes);
-    assert_true(used >= 10);
-    stk__image_decoder_destroy(&decoder);
+    assert_true(each_photograph(20, check_photograph, &p) >= 10);
+    stk__image_decoder_destroy(&p.decoder);
     stk_context_destroy(&ctx);
 }
 
