@@ -34,6 +34,8 @@ typedef struct stk_convert_options {
                                most 4 GiB */
     int32_t verify;         /**< stk_convert_verify */
     int32_t on_error;       /**< 0 fail, 1 skip: of sources that are broken for good */
+    const char *max_errors; /**< with on_error skip: more broken sources fail it: "20", "0.5%" of
+                               all, "auto": 1 %, at least `checkpoint`; NULL: auto */
     uint64_t checkpoint;    /**< files that are made safe on the disk together */
     uint64_t max_pixels;    /**< of a picture; larger ones are broken sources */
     uint64_t max_blocks;    /**< of 8 x 8, of all scans of a JPEG: the work of decoding it */
@@ -104,7 +106,7 @@ STK_API const stk_converter *stk_conversion_converter(const stk_conversion *conv
  * Thread: one caller. Blocks until the end. Errors: STK_EINVAL (an option or folder, named),
  * STK_EMISMATCH (the target was begun with other options), STK_EBUSY (somebody else writes there),
  * STK_ENOSPC, STK_EACCES, STK_ECANCELED, the failure of a source with on_error fail,
- * STK_EBADSAMPLES (with on_error skip: all pictures are broken), ...
+ * STK_EBADSAMPLES (with on_error skip: more are broken than max_errors allows, or all), ...
  */
 STK_API STK_NODISCARD stk_status stk_conversion_run(stk_conversion *conversion,
                                                     const stk_convert_options *options,
@@ -128,7 +130,7 @@ typedef struct stk_survey {
     uint64_t pictures; /**< looked at, those of the next two too */
     uint64_t broken;   /**< by what their bytes are */
     uint64_t unread;   /**< for want of memory or permission: another time they may be sound */
-    uint64_t bytes;                       /**< of their files; of raw pictures their pixels */
+    uint64_t bytes;    /**< of their files; of raw pictures their pixels */
     uint64_t jpeg, jpeg_progressive, png; /**< the second is part of the first */
     uint64_t grey;                        /**< have one channel, or one and alpha */
     uint64_t turned;                      /**< are to be turned by their EXIF orientation */

@@ -24,6 +24,14 @@ bool stk__option_same(const char *a, size_t a_length, const char *b, size_t b_le
 /* A finite number in the C locale, whatever the locale of the program; *end is what follows it. */
 bool stk__option_number(const char *text, double *value, const char **end);
 
+/*
+ * max_errors of `all` samples (bound.c): a count, a share ("0.5%"), or auto: 1 %, at least `least`.
+ * STK_EINVAL: it is none of them, or it is set although on_error is fail, where it does nothing;
+ * `others` then says what on_error may be instead, else it is NULL.
+ */
+stk_status stk__option_bound(const char *text, const char *others, uint64_t all, uint64_t least,
+                             uint64_t *out, stk_error *err);
+
 /* The same as stk_options_find() for a name of `length` bytes. */
 const stk_option *stk__option_find(const stk_option_table *table, const char *name, size_t length);
 

@@ -37,6 +37,9 @@ static const stk_option options_list[] = {
      "none: trust what was written."},
     {"on_error", STK_OPTION_ENUM, AT(on_error), "fail", 0, 0, "fail|skip", NULL,
      "What becomes of a source that is broken: the end of the conversion, or a line in a list."},
+    {"max_errors", STK_OPTION_STRING, AT(max_errors), "auto", 0, 0, NULL, "N|N%",
+     "With on_error skip: more broken sources fail the conversion: a count, or a share of all (100%: "
+     "no bound); auto: 1 %, at least checkpoint."},
     {"checkpoint", STK_OPTION_UINT, AT(checkpoint), "256", 1, 65536, NULL, "N",
      "Files that are made safe on the disk together: so many are done again at most after a kill."},
     STK__IMAGE_LIMIT_OPTIONS(stk_convert_options),

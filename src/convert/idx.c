@@ -264,9 +264,9 @@ static stk_status idx_run(stk_conversion *c, const stk_convert_options *options,
     return status;
 }
 
-static const char *const ignored[] = {"overwrite",  "num_workers", "memory_budget",
-                                      "verify",     "on_error",    "checkpoint",
-                                      "max_pixels", "max_blocks",  NULL};
+static const char *const ignored[] = {"overwrite",  "num_workers", "memory_budget", "verify",
+                                      "on_error",   "max_errors",  "checkpoint",    "max_pixels",
+                                      "max_blocks", NULL};
 
 const stk__converter stk__convert_idx = {
     .shown = {.struct_size = sizeof(stk_converter),

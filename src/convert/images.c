@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/options.h"
 #include "dataset/dataset.h"
 
 #define WAKE_NS        UINT64_C(100000000)   /* between looks at the cancel flag */
@@ -281,6 +282,9 @@ static bool source_folder(stk__images_run *run, char **out)
 static stk_status convert_all(stk__images_run *run, stk_error *err)
 {
     stk__images_names *names = NULL;
+
+    STK_TRY(stk__option_bound(run->options->max_errors, run->options->on_error ? NULL : "skip",
+                              run->total, run->options->checkpoint, &run->max_errors, err));
     stk_status status = stk__images_names_create(run, &names, err);
 
     if (status == STK_OK)

@@ -229,6 +229,14 @@ static bool leave_out(stk__images_run *run, uint64_t index, const char *key, con
     return good;
 }
 
+static bool too_many(stk__images_run *run)
+{
+    pthread_mutex_lock(&run->lock);
+    const bool more = run->num_left_out > run->max_errors;
+    pthread_mutex_unlock(&run->lock);
+    return more;
+}
+
 static void end_broken(task *t, stk_error *err)
 {
     stk__images_run *run = t->run;
@@ -244,6 +252,17 @@ static void end_broken(task *t, stk_error *err)
     }
     run->done[t->index] = (stk__done){.kind = STK__DONE_SKIPPED};
     stk__log(run->context, STK_LOG_WARNING, "left out: %s", err->text);
+    if (too_many(run)) {
+        char last[STK_ERROR_TEXT];
+        snprintf(last, sizeof last, "%s", err->text);
+        stk__fail(err, STK_EBADSAMPLES, STK_STAGE_CONVERT,
+                  "%llu broken sources, max_errors allows %llu: mend the data or raise max_errors; "
+                  "one of them: %.300s",
+                  (unsigned long long)run->max_errors + 1, (unsigned long long)run->max_errors,
+                  last);
+        fail(run, t->index, err);
+        return;
+    }
     finished(run, NULL);
 }
 

@@ -5,12 +5,10 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
+#include "base/options.h"
 #include "base/text.h"
-
-#define AUTO_SHARE 0.01 /* of an epoch's samples may be bad where max_errors is `auto` */
 
 /* ---- The bound ---- */
 
@@ -18,33 +16,10 @@ stk_status stk__bad_limit(stk_loader *loader, stk_error *err)
 {
     const stk__order *order = &loader->order;
     const uint64_t epoch = (order->size + order->world - 1) / order->world;
-    const char *text = loader->options.max_errors;
-    char *end = NULL;
+    const bool fails = loader->options.on_error == STK_ON_ERROR_FAIL;
 
-    if (!text || !*text || !strcmp(text, "auto")) {
-        loader->max_errors = STK_MAX((uint64_t)(AUTO_SHARE * (double)epoch), loader->row_room);
-        return STK_OK;
-    }
-    if (loader->options.on_error == STK_ON_ERROR_FAIL)
-        return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "max_errors", STK_NO_OFFSET,
-                            "max_errors: '%.40s' does nothing with on_error: fail, where the first "
-                            "bad sample fails; leave it out, or set on_error: skip or replace",
-                            text);
-    const bool begins = *text >= '0' && *text <= '9';
-    errno = 0;
-    const uint64_t count = begins ? strtoull(text, &end, 10) : 0;
-    if (begins && !*end && !errno) {
-        loader->max_errors = count;
-        return STK_OK;
-    }
-    const double share = begins ? strtod(text, &end) : 0;
-    if (!begins || strcmp(end, "%") != 0 || text[strspn(text, "0123456789.")] != '%' || share > 100)
-        return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "max_errors", STK_NO_OFFSET,
-                            "max_errors: '%.40s' is neither a count (\"20\"), nor a share of an "
-                            "epoch's samples (\"0.5%%\"; \"100%%\": no bound), nor auto",
-                            text);
-    loader->max_errors = (uint64_t)(share / 100 * (double)epoch + 1e-9);
-    return STK_OK;
+    return stk__option_bound(loader->options.max_errors, fails ? "skip or replace" : NULL, epoch,
+                             loader->row_room, &loader->max_errors, err);
 }
 
 /* ---- Noting ---- */

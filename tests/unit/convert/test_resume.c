@@ -254,7 +254,16 @@ static void test_broken_sources(void **state)
     test_write(f.from, "dog/text.png", "no picture", 10);
     free(good.data);
     assert_fails(tree_convert(&run, f.from, f.to, &err), STK_ETRUNCATED, &err, "cat/cut.jpg");
+    run.options.max_errors = "3";
+    assert_fails(tree_convert(&run, f.from, f.to, &err), STK_EINVAL, &err, "does nothing with");
     run.options.on_error = 1;
+    for (int i = 0; i < 4; i++) {
+        run.options.max_errors = (const char *[]){"2", "0%", "2x", "3"}[i];
+        if (i < 3)
+            assert_fails(tree_convert(&run, f.from, f.to, &err),
+                         i < 2 ? STK_EBADSAMPLES : STK_EINVAL, &err,
+                         i == 0 ? "max_errors allows 2" : "max_errors");
+    }
     assert_ok(tree_convert(&run, f.from, f.to, &err), &err);
     assert_int_equal(run.report.skipped, 3);
     assert_int_equal(run.report.total, TREE_FILES + 3);
