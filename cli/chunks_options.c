@@ -225,6 +225,7 @@ static int take_store(const struct chunks_options *o, stk_chunks_store *out)
                                        ""};
     static const stk_option bandwidth = {"bandwidth", STK_OPTION_RATE, 0, NULL, 1, 1e15, NULL, NULL,
                                          ""};
+    const char *known[16];
     char names[128];
     size_t count, used = 0, i = 0;
     int code = CLI_GO_ON;
@@ -233,12 +234,16 @@ static int take_store(const struct chunks_options *o, stk_chunks_store *out)
     while (i < count && strcmp(stores[i].name, o->store) != 0)
         i++;
     if (i == count) {
-        for (size_t k = 0; k < count; k++)
+        for (size_t k = 0; k < count && k < sizeof known / sizeof *known; k++) {
             used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", k ? ", " : "",
                                      stores[k].name);
+            known[k] = stores[k].name;
+        }
+        const char *nearest = stk_nearest_name(o->store, known, count);
         cli_error("chunks.store: there is no store '%.60s'; there are %s, and --latency and "
-                  "--bandwidth for one's own",
-                  o->store, names);
+                  "--bandwidth for one's own%s%s%s",
+                  o->store, names, nearest ? "; did you mean '" : "", nearest ? nearest : "",
+                  nearest ? "'?" : "");
         return CLI_USAGE;
     }
     *out = stores[i];

@@ -47,30 +47,30 @@ bool cli_array_stored(stk_array *array, bool all, stk_array_stored *out)
            stk_array_stored_count(array, out, NULL) == STK_OK;
 }
 
-/* Whether an option is one of windows, or none of arrays and nearly one of windows. */
-static bool is_of_windows(const stk_option_table *windows, const char *name)
+/* Whether an option is one of a table, or none of arrays and nearly one of the table. */
+static bool is_of(const stk_option_table *table, const char *name)
 {
-    if (stk_options_find(windows, name))
+    if (stk_options_find(table, name))
         return true;
-    for (size_t i = 0; i < windows->count && !stk_options_find(stk_array_option_table(), name); i++)
-        if (stk_nearest_name(name, &windows->options[i].name, 1))
+    for (size_t i = 0; i < table->count && !stk_options_find(stk_array_option_table(), name); i++)
+        if (stk_nearest_name(name, &table->options[i].name, 1))
             return true;
     return false;
 }
 
-/* Whether the query has an option of windows: then a dataset is meant. */
-static bool asks_for_windows(const stk_context *context, const char *spec)
+/* Whether the query has an option of datasets: then one is meant. */
+static bool asks_for_dataset(const stk_context *context, const char *spec)
 {
-    const stk_option_table *windows = NULL;
+    const stk_option_table *windows = stk_dataset_option_table();
     const stk_dataset_ops *kind;
     char name[64];
 
     for (size_t i = 0; (kind = stk_dataset_kind(context, i)); i++)
         if (strcmp(kind->name, "array") == 0)
             windows = kind->options;
-    for (const char *at = strchr(spec, '?'); windows && at && *at; at += strcspn(at, "&")) {
+    for (const char *at = strchr(spec, '?'); at && *at; at += strcspn(at, "&")) {
         snprintf(name, sizeof name, "%.*s", (int)strcspn(at + 1, "=&"), at + 1);
-        if (is_of_windows(windows, name))
+        if (is_of(windows, name) || is_of(stk_dataset_option_table(), name))
             return true;
         at++;
     }
@@ -86,7 +86,7 @@ bool info_is_array(stk_context *context, const char *spec)
     bool is = false;
     char key[4096];
 
-    if (asks_for_windows(context, spec))
+    if (asks_for_dataset(context, spec))
         return false;
     if (strncmp(spec, "array:", 6) == 0)
         return true;

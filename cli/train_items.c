@@ -182,15 +182,22 @@ bool train_has_item(struct cli *cli, const stk_config *config, const char *key, 
 
 /* ---- Callbacks and loggers ------------------------------------------------------------------- */
 
-/* "there is no callback 'x'; there are a, b and c" */
+#define MOST_KINDS 64
+
+/* "there is no callback 'x'; did you mean 'y'?", or which there are. */
 static int fail_unknown(const char *kind, const char *name, const char *(*at)(size_t i))
 {
+    const char *names[MOST_KINDS];
     char list[512] = "";
-    size_t used = 0;
+    size_t used = 0, n = 0;
 
-    for (size_t i = 0; at(i) && used < sizeof list; i++)
-        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", at(i));
-    cli_error("%ss: there is no %s '%.60s'; there are %s", kind, kind, name, list);
+    for (; n < MOST_KINDS && (names[n] = at(n)) && used < sizeof list; n++)
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", n ? ", " : "", names[n]);
+    const char *nearest = stk_nearest_name(name, names, n);
+    if (nearest)
+        cli_error("%ss: there is no %s '%.60s'; did you mean '%s'?", kind, kind, name, nearest);
+    else
+        cli_error("%ss: there is no %s '%.60s'; there are %s", kind, kind, name, list);
     return CLI_USAGE;
 }
 

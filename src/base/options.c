@@ -95,6 +95,28 @@ void stk__nearest_offer(stk__nearest *nearest, const char *name)
     memcpy(nearest->found, name, length + 1);
 }
 
+void stk__nearest_offer_words(stk__nearest *nearest, const char *words)
+{
+    char name[STK_OPTION_NAME];
+    const char *word = "";
+    size_t length;
+
+    for (size_t i = 0; (length = stk__option_choice(words, i, &word)) > 0; i++)
+        if (length < sizeof name) {
+            memcpy(name, word, length);
+            name[length] = 0;
+            stk__nearest_offer(nearest, name);
+        }
+}
+
+const char *stk__nearest_said(const stk__nearest *nearest, char text[STK_OPTION_MEANT])
+{
+    text[0] = 0;
+    if (*nearest->found)
+        snprintf(text, STK_OPTION_MEANT, "; did you mean '%s'?", nearest->found);
+    return text;
+}
+
 const char *stk_nearest_name(const char *wanted, const char *const *names, size_t count)
 {
     const char *found = NULL;
@@ -172,36 +194,40 @@ void stk__option_unknown_nearer(const stk_option_table *table, stk_error *err)
         (void)stk__option_unknown(table, name, err);
 }
 
-static void offer_choices(const stk_option *option, stk__nearest *nearest)
+stk_status stk__option_no_word(const char *where, const char *what, const char *word, size_t length,
+                               const char *words, stk_error *err)
 {
-    char name[STK_OPTION_NAME];
-    const char *word = "";
-    size_t length;
+    char name[STK_OPTION_NAME], shown[STK_OPTION_SHOWN], meant[STK_OPTION_MEANT], list[400];
+    const stk_option option = {.type = STK_OPTION_ENUM, .choices = words};
+    const char *dot = strrchr(where, '.');
+    stk__nearest nearest;
 
-    for (size_t i = 0; (length = stk__option_choice(option->choices, i, &word)) > 0; i++)
-        if (length < sizeof name) {
-            memcpy(name, word, length);
-            name[length] = 0;
-            stk__nearest_offer(nearest, name);
-        }
+    snprintf(name, sizeof name, "%.*s", (int)STK_MIN(length, sizeof name - 1), word);
+    stk__option_show(shown, name);
+    stk__option_allowed(&option, false, list, sizeof list);
+    stk__nearest_init(&nearest, name);
+    stk__nearest_offer_words(&nearest, words);
+    return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, dot ? dot + 1 : where, STK_NO_OFFSET,
+                        "%s: there is no %s '%s'; it takes %s%s", where, what, shown, list,
+                        stk__nearest_said(&nearest, meant));
 }
 
 static stk_status fail_value(const stk_option_table *table, const stk_option *option,
                              const char *text, stk__parsed why, stk_error *err)
 {
-    char shown[STK_OPTION_SHOWN], allowed[400];
+    char shown[STK_OPTION_SHOWN], allowed[400], meant[STK_OPTION_MEANT];
     stk__nearest nearest;
 
     stk__option_show(shown, text);
     stk__option_allowed(option, why == STK__PARSE_RANGE, allowed, sizeof allowed);
     stk__nearest_init(&nearest, text);
     if (option->type == STK_OPTION_ENUM)
-        offer_choices(option, &nearest);
-    return stk__fail_at(
-        err, STK_EINVAL, STK_STAGE_OPTIONS, option->name, STK_NO_OFFSET,
-        "%s%s%s: '%s' is %s; it takes %s%s%s%s", table->name, *table->name ? "." : "", option->name,
-        shown, why == STK__PARSE_RANGE ? "out of range" : "not allowed", allowed,
-        *nearest.found ? "; did you mean '" : "", nearest.found, *nearest.found ? "'?" : "");
+        stk__nearest_offer_words(&nearest, option->choices);
+    return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, option->name, STK_NO_OFFSET,
+                        "%s%s%s: '%s' is %s; it takes %s%s", table->name, *table->name ? "." : "",
+                        option->name, shown,
+                        why == STK__PARSE_RANGE ? "out of range" : "not allowed", allowed,
+                        stk__nearest_said(&nearest, meant));
 }
 
 /* ---- Tables ---------------------------------------------------------------------------------- */

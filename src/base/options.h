@@ -7,6 +7,7 @@
 
 #define STK_OPTION_SHOWN 64  /* bytes of a value that a message shows, with its end */
 #define STK_OPTION_NAME  128 /* bytes of a name that can be the nearest one, with its end */
+#define STK_OPTION_MEANT 160 /* bytes of "; did you mean 'NAME'?", with its end */
 
 /* ---- Values (options_value.c) ---------------------------------------------------------------- */
 
@@ -49,9 +50,18 @@ typedef struct stk__nearest {
 
 void stk__nearest_init(stk__nearest *nearest, const char *wanted);
 void stk__nearest_offer(stk__nearest *nearest, const char *name);
+/* Every word of "a|b|c". */
+void stk__nearest_offer_words(stk__nearest *nearest, const char *words);
+/* "; did you mean 'NAME'?", or nothing where none is near. Gives `text`. */
+const char *stk__nearest_said(const stk__nearest *nearest, char text[STK_OPTION_MEANT]);
 
 /* Fail for a name that the table does not have, with the nearest that it has. STK_EINVAL. */
 stk_status stk__option_unknown(const stk_option_table *table, const char *name, stk_error *err);
+
+/* Fail for a word of a list that is none of "a|b|c": "WHERE: there is no WHAT 'WORD'; ...". The
+ * option is what WHERE ends with. STK_EINVAL. */
+stk_status stk__option_no_word(const char *where, const char *what, const char *word, size_t length,
+                               const char *words, stk_error *err);
 
 /* Where an error is of a name that a table behind this one does not have, and this one has a nearer
  * name than that table: name it. Other errors, and NULL, stay as they are. */

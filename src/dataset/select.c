@@ -27,6 +27,11 @@ const stk_option_table stk__select_table = {"dataset", "Options of every dataset
                                             sizeof(stk__select_options), select_options,
                                             STK_COUNT(select_options)};
 
+const stk_option_table *stk_dataset_option_table(void)
+{
+    return &stk__select_table;
+}
+
 stk_status stk__refuse_query(const stk_option_table *table, const char *url, stk_error *err)
 {
     const char *query = strchr(url, '?');

@@ -468,6 +468,18 @@ static uint64_t fingerprint(const synthetic *s)
     return stk__fingerprint(so_far, shares, sizeof shares);
 }
 
+/* Options that neither this kind nor the store knows, before what is missing: a name is misspelt.
+ */
+static stk_status check_query(stk_context *ctx, const char *url, stk_error *err)
+{
+    char key[STK_MAX_OBJECT_KEY];
+    stk_store *store = NULL;
+
+    stk_status status = stk_store_open(ctx, url, &store, key, sizeof key, err);
+    stk_store_close(&store);
+    return status;
+}
+
 static stk_status synthetic_open(stk_context *ctx, const char *url, const void *options,
                                  stk_dataset **out, stk_error *err)
 {
@@ -476,6 +488,8 @@ static stk_status synthetic_open(stk_context *ctx, const char *url, const void *
 
     if (*url == 0 || *url == '?')
         STK_TRY(stk__refuse_query(&synthetic_table, url, err));
+    else if (!o->read_bytes)
+        STK_TRY(check_query(ctx, url, err));
     STK_TRY(check_options(o, url, err));
     synthetic *s = stk__calloc(ctx, 1, sizeof *s);
     if (!s)

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/options.h"
 #include "dataset/window.h"
 
 #define WIDE_BLOCK 8 /* chunks along a dimension that a block may span to be like the others */
@@ -44,17 +45,22 @@ static stk_status bad_list(const char *option, const char *text, const char *exa
 static stk_status unknown_dim(const stk__window *w, const char *option, const char *name,
                               size_t length, stk_error *err)
 {
-    char known[256] = "";
+    char known[256] = "", wanted[STK_OPTION_NAME], meant[STK_OPTION_MEANT];
+    stk__nearest nearest;
     size_t at = 0;
 
+    snprintf(wanted, sizeof wanted, "%.*s", (int)STK_MIN(length, sizeof wanted - 1), name);
+    stk__nearest_init(&nearest, wanted);
     for (uint32_t d = 0; d < w->num_dims && at < sizeof known; d++) {
         char one[80];
         name_dim(w, d, one, sizeof one);
+        if (w->dims[d].name[0])
+            stk__nearest_offer(&nearest, w->dims[d].name);
         at += (size_t)snprintf(known + at, sizeof known - at, "%s%s", d ? ", " : "", one);
     }
     return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, option, STK_NO_OFFSET,
-                        "%s: there is no dimension '%.*s'; there are %s", option,
-                        (int)STK_MIN(length, 64), name, known);
+                        "%s: there is no dimension '%.*s'; there are %s%s", option,
+                        (int)STK_MIN(length, 64), name, known, stk__nearest_said(&nearest, meant));
 }
 
 typedef void set_fn(stk__window_dim *dim, const int64_t *values);

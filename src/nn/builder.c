@@ -165,16 +165,15 @@ void stk_model_builder_destroy(stk_model_builder **builder)
 
 static stk_status unknown_layer(const char *layer, stk_error *err)
 {
-    char shown[STK_OPTION_SHOWN];
+    char shown[STK_OPTION_SHOWN], meant[STK_OPTION_MEANT];
     stk__nearest nearest;
 
     stk__nearest_init(&nearest, layer);
     for (size_t i = 0; stk_model_layer_table(i); i++)
         stk__nearest_offer(&nearest, stk_model_layer_table(i)->name);
     stk__option_show(shown, layer);
-    return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN, "there is no layer \"%s\"%s%s%s", shown,
-                     nearest.found[0] ? "; did you mean " : "", nearest.found,
-                     nearest.found[0] ? "?" : "");
+    return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN, "there is no layer \"%s\"%s", shown,
+                     stk__nearest_said(&nearest, meant));
 }
 
 static stk_status unknown_name(const stk__graph *graph, const char *name, stk_error *err)

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+#include "base/options.h"
+
 static bool is_letter(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
@@ -34,9 +36,16 @@ static const stk_store_ops *find_driver(stk_context *ctx, const char *name, size
 
 static stk_status unknown_scheme(stk_context *ctx, const char *text, stk_error *err)
 {
-    char known[200] = "";
+    char known[200] = "", scheme[STK_OPTION_NAME], meant[STK_OPTION_MEANT];
     const stk_store_ops *ops;
+    stk__nearest nearest;
     size_t used = 0;
+
+    snprintf(scheme, sizeof scheme, "%.*s", (int)STK_MIN(strcspn(text, ":+"), sizeof scheme - 1),
+             text);
+    stk__nearest_init(&nearest, scheme);
+    for (size_t i = 0; (ops = stk__registry_get(ctx, STK__REGISTRY_STORE, i)); i++)
+        stk__nearest_offer(&nearest, ops->name);
 
     for (size_t i = 0; (ops = stk__registry_get(ctx, STK__REGISTRY_STORE, i)); i++) {
         int n = snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", ops->name);
@@ -46,7 +55,8 @@ static stk_status unknown_scheme(stk_context *ctx, const char *text, stk_error *
     }
     return stk__fail_at(
         err, STK_ENOTSUP, STK_STAGE_STORE, text, STK_NO_OFFSET,
-        "no store for '%.200s': its scheme is not one of %s; a plain path needs none", text, known);
+        "no store for '%.200s': its scheme is not one of %s; a plain path needs none%s", text,
+        known, stk__nearest_said(&nearest, meant));
 }
 
 /* The driver of "name+rest", or NULL. */

@@ -52,7 +52,28 @@ stk_status stk_trainer_add_logger(stk_trainer *t, const stk_logger_ops *ops, con
     return STK_OK;
 }
 
-/* The loggers that the option names. */
+static const stk_logger_ops *find_named(const char *name, size_t length)
+{
+    for (size_t i = 0; i < STK_COUNT(kinds); i++)
+        if (strlen(kinds[i]->name) == length && strncmp(kinds[i]->name, name, length) == 0)
+            return kinds[i];
+    return NULL;
+}
+
+stk_status stk__loggers_check(const char *names, stk_error *err)
+{
+    size_t length;
+
+    for (const char *at = names; *at; at += length + (at[length] == ',')) {
+        length = strcspn(at, ",");
+        if (!find_named(at, length))
+            return stk__option_no_word("trainer.logger", "logger", at, length, "csv|tensorboard",
+                                       err);
+    }
+    return STK_OK;
+}
+
+/* The loggers that the option names, which has been checked. */
 static stk_status add_named(stk_trainer *t, stk_error *err)
 {
     const char *at = strcmp(t->options.logger, "auto") && strcmp(t->options.logger, "true")
@@ -61,15 +82,7 @@ static stk_status add_named(stk_trainer *t, stk_error *err)
 
     while (*at) {
         size_t length = strcspn(at, ",");
-        const stk_logger_ops *found = NULL;
-        for (size_t i = 0; i < STK_COUNT(kinds); i++)
-            if (strlen(kinds[i]->name) == length && strncmp(kinds[i]->name, at, length) == 0)
-                found = kinds[i];
-        if (!found)
-            return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "logger", STK_NO_OFFSET,
-                                "trainer.logger: there is no logger '%.*s'; there are csv and "
-                                "tensorboard",
-                                (int)STK_MIN(length, (size_t)40), at);
+        const stk_logger_ops *found = find_named(at, length);
         void *options = stk__calloc(t->ctx, 1, found->options->struct_size);
         if (!options || t->num_loggers == STK__MAX_LOGGERS) {
             stk__free(t->ctx, options);

@@ -24,25 +24,38 @@ static bool is_one_of(const char *text, const char *words)
     return false;
 }
 
+/* "; did you mean 'WORD'?" */
+static const char *meant_of(const char *text, const char *words, char meant[STK_OPTION_MEANT])
+{
+    stk__nearest nearest;
+
+    stk__nearest_init(&nearest, text);
+    stk__nearest_offer_words(&nearest, words);
+    return stk__nearest_said(&nearest, meant);
+}
+
 static stk_status check_machine(const stk_trainer_options *o, stk_error *err)
 {
-    char shown[STK_OPTION_SHOWN];
+    char shown[STK_OPTION_SHOWN], meant[STK_OPTION_MEANT];
 
     stk__option_show(shown, o->accelerator);
     if (!is_one_of(o->accelerator, "auto|cpu"))
         return stk__fail_at(err, STK_ENOTSUP, STK_STAGE_OPTIONS, "accelerator", STK_NO_OFFSET,
                             "trainer.accelerator: there is no '%s' here%s; this build has cpu "
-                            "(auto takes it)",
+                            "(auto takes it)%s",
                             shown,
                             is_one_of(o->accelerator, "tpu|hpu|mps")
                                 ? ", and stoker does not know how to use one"
-                                : "");
+                                : "",
+                            is_one_of(o->accelerator, "gpu|cuda|tpu|hpu|mps")
+                                ? ""
+                                : meant_of(o->accelerator, "auto|cpu", meant));
     stk__option_show(shown, o->strategy);
     if (!is_one_of(o->strategy, "auto|single_device"))
         return stk__fail_at(err, STK_ENOTSUP, STK_STAGE_OPTIONS, "strategy", STK_NO_OFFSET,
                             "trainer.strategy: there is no '%s' here; this build has "
-                            "single_device (auto takes it)",
-                            shown);
+                            "single_device (auto takes it)%s",
+                            shown, meant_of(o->strategy, "auto|single_device", meant));
     stk__option_show(shown, o->devices);
     if (!is_one_of(o->devices, "auto|1|-1"))
         return stk__fail_at(err, STK_ENOTSUP, STK_STAGE_OPTIONS, "devices", STK_NO_OFFSET,
@@ -64,7 +77,7 @@ static stk_status check_machine(const stk_trainer_options *o, stk_error *err)
 
 static stk_status check_precision(const char *precision, stk_error *err)
 {
-    char shown[STK_OPTION_SHOWN];
+    char shown[STK_OPTION_SHOWN], meant[STK_OPTION_MEANT];
 
     if (is_one_of(precision, "32-true|32|64-true|64|bf16-mixed|bf16"))
         return STK_OK;
@@ -74,8 +87,8 @@ static stk_status check_precision(const char *precision, stk_error *err)
     stk__option_show(shown, precision);
     return stk__fail_at(err, STK_ENOTSUP, STK_STAGE_OPTIONS, "precision", STK_NO_OFFSET,
                         "trainer.precision: '%s' is not known here; there are 32-true, 64-true and "
-                        "bf16-mixed",
-                        shown);
+                        "bf16-mixed%s",
+                        shown, meant_of(precision, "32-true|64-true|bf16-mixed", meant));
 }
 
 /* What barebones switches off may not be asked for. */
@@ -197,6 +210,8 @@ stk_status stk__settings_make(const stk_trainer_options *o, stk__settings *s, st
 
     STK_TRY(check_machine(o, err));
     STK_TRY(check_precision(o->precision, err));
+    if (!is_one_of(o->logger, "auto|true|false"))
+        STK_TRY(stk__loggers_check(o->logger, err));
     STK_TRY(parse_fast_dev_run(o->fast_dev_run, &s->fast_dev_run, err));
     STK_TRY(check_barebones(o, s, err));
     STK_TRY(stk__limit_parse("limit_train_batches", o->limit_train_batches, &s->train, err));

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/options.h"
 #include "train/durable.h"
 
 /* ---- Options --------------------------------------------------------------------------------- */
@@ -68,10 +69,8 @@ static stk_status parse_kinds(const char *text, uint32_t *kinds, stk_error *err)
                (strlen(names[i].name) != length || memcmp(names[i].name, c, length) != 0))
             i++;
         if (length && i == STK_COUNT(names))
-            return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "profiler", STK_NO_OFFSET,
-                                "profile.profiler: there is no profiler '%.*s'; there are simple, "
-                                "advanced and trace",
-                                (int)STK_MIN(length, (size_t)60), c);
+            return stk__option_no_word("profile.profiler", "profiler", c, length,
+                                       "simple|advanced|trace", err);
         if (length)
             *kinds |= names[i].kind;
         c += length;

@@ -422,6 +422,8 @@ void stk__batch_indices(const stk_batch *batch, char *text, size_t size);
 double stk__scalar_now(stk_trainer *t, const stk_scalar *scalar);
 
 /* Loggers (loggers.c). */
+/* Fail for a name that trainer.logger may not have. */
+stk_status stk__loggers_check(const char *names, stk_error *err);
 stk_status stk__loggers_open(stk_trainer *t, stk_error *err);
 stk_status stk__log_line(stk_trainer *t, const stk_metric *metrics, size_t n, int64_t step,
                          stk_error *err);

@@ -168,19 +168,24 @@ static const mix_kind kinds[] = {
 
 static stk_status find_kind(const char *name, const mix_kind **out, stk_error *err)
 {
-    char shown[STK_OPTION_SHOWN];
+    char shown[STK_OPTION_SHOWN], meant[STK_OPTION_MEANT];
+    stk__nearest nearest;
 
     *out = NULL;
-    for (size_t i = 0; i < STK_COUNT(kinds) && !*out; i++)
+    stk__nearest_init(&nearest, name);
+    for (size_t i = 0; i < STK_COUNT(kinds) && !*out; i++) {
+        stk__nearest_offer(&nearest, kinds[i].table->name);
         if (stk__option_same(name, strlen(name), kinds[i].table->name,
                              strlen(kinds[i].table->name)))
             *out = &kinds[i];
+    }
     if (*out)
         return STK_OK;
     stk__option_show(shown, name);
     return stk__fail(
         err, STK_EINVAL, STK_STAGE_TRANSFORM,
-        "batch_transforms: there is no batch transform \"%s\"; there are mixup and cutmix", shown);
+        "batch_transforms: there is no batch transform \"%s\"; there are mixup and cutmix%s", shown,
+        stk__nearest_said(&nearest, meant));
 }
 
 stk_status stk__batch_pipeline_create(stk_context *ctx, const char *text, stk__batch_pipeline **out,

@@ -12,7 +12,7 @@ static const stk_transform_ops *find_kind(stk_context *ctx, const char *name, st
 {
     const stk_transform_ops *ops;
     stk__nearest nearest;
-    char shown[STK_OPTION_SHOWN];
+    char shown[STK_OPTION_SHOWN], meant[STK_OPTION_MEANT];
 
     stk__option_show(shown, name);
     stk__nearest_init(&nearest, name);
@@ -22,13 +22,9 @@ static const stk_transform_ops *find_kind(stk_context *ctx, const char *name, st
         stk__nearest_offer(&nearest, ops->name);
     }
     /* For the return value alone. */
-    stk_status status =
-        nearest.found[0]
-            ? stk__fail(err, STK_EINVAL, STK_STAGE_TRANSFORM,
-                        "transforms: there is no transform \"%s\"; the nearest is \"%s\"", shown,
-                        nearest.found)
-            : stk__fail(err, STK_EINVAL, STK_STAGE_TRANSFORM,
-                        "transforms: there is no transform \"%s\"", shown);
+    stk_status status = stk__fail(err, STK_EINVAL, STK_STAGE_TRANSFORM,
+                                  "transforms: there is no transform \"%s\"%s", shown,
+                                  stk__nearest_said(&nearest, meant));
     (void)status;
     return NULL;
 }

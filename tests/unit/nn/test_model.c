@@ -48,7 +48,7 @@ static void refuse(const int64_t *shape, uint32_t rank, const char *layers, cons
 
 static void test_bad_layers(void **state)
 {
-    refuse(row, 1, "linear(5), linaer(4)", "did you mean linear?");
+    refuse(row, 1, "linear(5), linaer(4)", "did you mean 'linear'?");
     refuse(row, 1, "linear(5, bais=false)", "bias");
     refuse(row, 1, "linear(7, 5)", "takes [N, 7], but 'input' gives [N, 6]");
     refuse(row, 1, "a=linear(5), b=linear(4, 3)",
