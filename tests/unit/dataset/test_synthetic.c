@@ -457,6 +457,25 @@ static void test_own(void **state)
     }
 }
 
+static void see(void *user, const char *name, const char *value)
+{
+    *(unsigned *)user += (!strcmp(name, "size") && !strcmp(value, "77")) ||
+                         (!strcmp(name, "read_bytes") && !strcmp(value, "4KiB"));
+}
+
+static void test_describe(void **state)
+{
+    stk_dataset *d = NULL;
+    unsigned right = 0;
+    stk_error err;
+
+    assert_ok(stk_dataset_open(*state, "synthetic:mem://d?size=77&read_bytes=4096", &d, &err),
+              &err);
+    assert_ok(stk_dataset_describe(d, see, &right, &err), &err);
+    assert_int_equal(right, 2);
+    stk_dataset_close(&d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -467,6 +486,7 @@ int main(void)
         cmocka_unit_test(test_cost_hint),    cmocka_unit_test(test_varying),
         cmocka_unit_test(test_reads),        cmocka_unit_test(test_made_store),
         cmocka_unit_test(test_fingerprints), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_describe),
     };
 
     return cmocka_run_group_tests(tests, test_context_open, test_context_close);

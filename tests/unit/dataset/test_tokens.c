@@ -177,10 +177,39 @@ static void test_refused(void **state)
     stk_context_destroy(&ctx);
 }
 
+static void see(void *user, const char *name, const char *value)
+{
+    *(unsigned *)user += (!strcmp(name, "file") && !strcmp(value, "t.bin")) ||
+                         (!strcmp(name, "tokens") && !strcmp(value, "100 of uint16")) ||
+                         (!strcmp(name, "kept in") && !strcmp(value, "the store, read by range"));
+}
+
+static void test_describe(void **state)
+{
+    stk_context *ctx = test_context();
+    unsigned char bytes[200] = {0};
+    char folder[256], spec[300];
+    stk_dataset *d;
+    unsigned right = 0;
+    stk_error err;
+
+    (void)state;
+    test_folder(folder);
+    test_write(folder, "t.bin", bytes, sizeof bytes);
+    snprintf(spec, sizeof spec, "tokens:%s/t.bin?dtype=uint16&length=10", folder);
+    assert_ok(stk_dataset_open(ctx, spec, &d, &err), &err);
+    assert_ok(stk_dataset_describe(d, see, &right, &err), &err);
+    assert_int_equal(right, 3);
+    stk_dataset_close(&d);
+    test_folder_remove(folder);
+    stk_context_destroy(&ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_types_and_places),
-                                       cmocka_unit_test(test_npy), cmocka_unit_test(test_refused)};
+                                       cmocka_unit_test(test_npy), cmocka_unit_test(test_refused),
+                                       cmocka_unit_test(test_describe)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

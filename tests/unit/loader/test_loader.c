@@ -349,6 +349,27 @@ static void an_empty_batch_has_empty_ragged_fields(void **state)
     stk_context_destroy(&ctx);
 }
 
+/* The dataset's fields, and the index that the loader adds. */
+static void fields_are_told(void **state)
+{
+    static const char *const names[] = {"data", "label", "words", "blob", "index"};
+    stk_context *ctx = test_context();
+    stk_dataset *dataset = counting_open(ctx, &(counting_options){.size = 100, .ragged = true});
+    stk_loader_options o = base_options();
+    uint32_t n = 0;
+
+    stk_loader *loader = open_loader(dataset, &o);
+    const stk_field *fields = stk_loader_fields(loader, &n);
+    assert_int_equal(n, STK_COUNT(names));
+    for (uint32_t i = 0; i < n; i++)
+        assert_string_equal(fields[i].name, names[i]);
+    assert_int_equal(fields[2].layout, STK_RAGGED);
+    assert_int_equal(fields[4].dtype, STK_UINT64);
+    stk_loader_destroy(&loader);
+    stk_dataset_close(&dataset);
+    stk_context_destroy(&ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -362,6 +383,7 @@ int main(void)
         cmocka_unit_test(set_epoch_goes_there),
         cmocka_unit_test(set_epoch_without_the_end_being_told),
         cmocka_unit_test(an_empty_batch_has_empty_ragged_fields),
+        cmocka_unit_test(fields_are_told),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -13,6 +14,7 @@
 #include <stdio.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,6 +25,8 @@
 static bool interrupting; /* EINTR first; then, of bytes, half of them */
 static atomic_uint writes, syncs, opens, closes, reads, direct_reads;
 static atomic_uint closed_twice;
+static bool plain;                  /* a file system that knows no RWF_NOWAIT */
+static _Atomic pid_t reader;        /* the thread of the last pread() */
 static bool cold;                   /* nothing is in the page cache */
 static _Atomic uint64_t not_before; /* pread() ends with one byte, and not before this time */
 
@@ -87,8 +91,10 @@ ssize_t preadv2(int fd, const struct iovec *parts, int n, off_t offset, int flag
 {
     const unsigned turn = interrupting ? direct_reads++ % 3 : 2;
 
-    if (turn == 0 || cold) {
-        errno = cold ? EAGAIN : EINTR;
+    if (plain)
+        direct_reads++;
+    if (turn == 0 || cold || plain) {
+        errno = plain ? EOPNOTSUPP : cold ? EAGAIN : EINTR;
         return -1;
     }
     return syscall(SYS_pread64, fd, parts->iov_base,
@@ -103,6 +109,7 @@ ssize_t pread(int fd, void *data, size_t size, off_t offset)
         errno = EINTR;
         return -1;
     }
+    reader = gettid();
     if (not_before)
         stk__sleep_until(not_before, NULL);
     return syscall(SYS_pread64, fd, data,
@@ -424,12 +431,58 @@ static void test_deadline_of_running(void **state)
     stk_context_destroy(&context);
 }
 
+/* Where nobody can say whether a read would wait: memory is read at once, all else by the engine,
+ * and it is asked once. */
+static void test_without_nowait(void **state)
+{
+    static const char *const roots[] = {"/dev/shm", NULL};
+    const char *before = getenv("TMPDIR");
+    stk_context_options options;
+    stk_context *context;
+    stk_error err;
+
+    (void)state;
+    stk_context_options_init(&options);
+    options.io_engine = STK_IO_THREADS;
+    assert_ok(stk_context_create(&options, &context, &err), &err);
+    for (size_t i = 0; i < STK_COUNT(roots); i++) {
+        stk_store *store = NULL;
+        struct statfs fs;
+        char folder[256], found[5];
+        if (roots[i] && access(roots[i], W_OK) == 0)
+            setenv("TMPDIR", roots[i], 1);
+        test_folder(folder);
+        if (before)
+            setenv("TMPDIR", before, 1);
+        else
+            unsetenv("TMPDIR");
+        test_write(folder, "key", "whole", 5);
+        assert_int_equal(statfs(folder, &fs), 0);
+        const bool memory = fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC;
+        assert_ok(stk_store_open(context, folder, &store, NULL, 0, &err), &err);
+        plain = true;
+        direct_reads = 0;
+        for (int k = 0; k < 4; k++) {
+            memset(found, 0, sizeof found);
+            assert_ok(stk_store_read(store, "key", 0, 5, found, &err), &err);
+            assert_memory_equal(found, "whole", 5);
+            if (k > 0)
+                assert_true((reader == gettid()) == memory);
+        }
+        plain = false;
+        assert_int_equal(direct_reads, 1);
+        stk_store_close(&store);
+        test_folder_remove(folder);
+    }
+    stk_context_destroy(&context);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_refused_engine),      cmocka_unit_test(test_left_by_a_kill),
         cmocka_unit_test(test_interrupted_put),     cmocka_unit_test(test_interrupted_reads),
-        cmocka_unit_test(test_deadline_of_running),
+        cmocka_unit_test(test_deadline_of_running), cmocka_unit_test(test_without_nowait),
     };
 
     return cmocka_run_group_tests_name("file_engine", tests, NULL, NULL);
