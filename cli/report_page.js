@@ -11,9 +11,10 @@ Chart.defaults.maintainAspectRatio = false;
 
 // ---- Colours --------------------------------------------------------------------------------
 
-// Eight colours that all eyes tell apart; beyond, the same with stripes.
+// Step and wait as on the charts that show nothing else; then eight colours that all eyes tell apart; beyond, the same
+// with stripes.
 function partColour(i) {
-    const plain = colour(`--c${i % 8}`);
+    const plain = colour(i < 2 ? ["--train", "--bar"][i] : `--c${i % 8}`);
     if (i < 8) {
         return plain;
     }

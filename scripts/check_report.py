@@ -165,6 +165,14 @@ def check(browser, stoker, logs, options, folder):
                 problems.append(f"{width}: scrolls sideways")
             if browser.value(INK) < 0.01:
                 problems.append(f"{width}: the timeline is empty")
+            if browser.value("[...document.querySelectorAll('.pairs td')].some(c => c.getBoundingClientRect().right > innerWidth || "
+                             "c.scrollWidth > c.clientWidth + 1)"):
+                problems.append(f"{width}: a ratio is beside the screen or cut")
+            for part in ("step", "wait"):
+                used = browser.value(f"[...new Set(charts.flatMap(c => c.config.data.datasets).filter(d => "
+                                     f"['{part}', 'data {part}'].includes(d.label)).map(d => d.backgroundColor))]")
+                if len(used) > 1:
+                    problems.append(f"{width}: '{part}' has the colours {used}")
             if shots:
                 browser.shot(pathlib.Path(shots) / f"{pathlib.Path(log).stem}-{width}-{'dark' if dark else 'light'}.png",
                              *SHOTS[width])
