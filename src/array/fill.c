@@ -102,24 +102,6 @@ static uint64_t narrow(double x, unsigned exponent_bits, unsigned mantissa_bits)
     return sign | STK_MIN(value, infinity);
 }
 
-static double widen(uint64_t bits, unsigned exponent_bits, unsigned mantissa_bits)
-{
-    int exponent = (int)(bits >> mantissa_bits & ((1u << exponent_bits) - 1));
-    double mantissa = (double)(bits & ((UINT64_C(1) << mantissa_bits) - 1));
-    int bias = (1 << (exponent_bits - 1)) - 1;
-    bool negative = bits >> (exponent_bits + mantissa_bits) & 1;
-    double value;
-
-    if (exponent == (1 << exponent_bits) - 1)
-        value = mantissa != 0 ? (double)NAN : (double)INFINITY;
-    else if (exponent == 0)
-        value = ldexp(mantissa, 1 - bias - (int)mantissa_bits);
-    else
-        value =
-            ldexp(mantissa + ldexp(1, (int)mantissa_bits), exponent - bias - (int)mantissa_bits);
-    return negative ? -value : value;
-}
-
 void stk__float_bytes(stk_dtype dtype, double x, void *out)
 {
     uint64_t bits;
@@ -133,24 +115,6 @@ void stk__float_bytes(stk_dtype dtype, double x, void *out)
         bits = dtype == STK_FLOAT16 ? narrow(x, 5, 10) : narrow(x, 8, 7);
         memcpy(out, &bits, 2);
     }
-}
-
-double stk__float_value(stk_dtype dtype, const void *value)
-{
-    double x = 0;
-    float single;
-    uint16_t half;
-
-    if (dtype == STK_FLOAT64) {
-        memcpy(&x, value, 8);
-        return x;
-    }
-    if (dtype == STK_FLOAT32) {
-        memcpy(&single, value, 4);
-        return (double)single;
-    }
-    memcpy(&half, value, 2);
-    return dtype == STK_FLOAT16 ? widen(half, 5, 10) : widen(half, 8, 7);
 }
 
 static bool parse_hex(const char *text, uint32_t size, void *out)
@@ -349,7 +313,7 @@ stk_status stk__fill_parse(const stk__type *type, const json_t *value, int versi
 
 static json_t *float_json(stk_dtype dtype, const void *value)
 {
-    double x = stk__float_value(dtype, value);
+    double x = stk__element_as_double(value, dtype);
     char hex[24];
 
     if (isnan(x)) {

@@ -54,8 +54,7 @@ stk_status stk__fill_parse(const stk__type *type, const json_t *value, int versi
 /* The JSON value of a fill value: a new reference, NULL when there is no memory. (fill.c) */
 json_t *stk__fill_to_json(const stk__type *type, const void *value);
 
-/* A real number of a float type, and back: half to even. (fill.c) */
-double stk__float_value(stk_dtype dtype, const void *value);
+/* A real number in a float type, half to even. (fill.c) */
 void stk__float_bytes(stk_dtype dtype, double x, void *out);
 /* Base64 of at most `size` bytes; the rest of `out` stays as it is. (fill.c) */
 bool stk__base64_parse(const char *text, uint32_t size, unsigned char *out);

@@ -56,7 +56,7 @@ static void add_float(writing *t, stk_dtype dtype, const void *value)
                                  [STK_BFLOAT16] = {0, 3},
                                  [STK_FLOAT32] = {0, 8},
                                  [STK_FLOAT64] = {14, 16}};
-    double x = stk__float_value(dtype, value);
+    double x = stk__element_as_double(value, dtype);
     char number[40], digits[20];
     unsigned char again[8];
     size_t count = 0;
@@ -245,7 +245,7 @@ bool stk__array_numbers(const stk__type *type, const void *values, size_t count,
     case STK_FLOAT16:
     case STK_BFLOAT16:
         for (size_t i = 0; i < count; i++)
-            out[i] = stk__float_value(type->dtype, from + 2 * i);
+            out[i] = stk__element_as_double(from + 2 * i, type->dtype);
         break;
     default:
         return false;
@@ -266,13 +266,13 @@ bool stk_array_missing(const stk_array *a, double *out)
         bool found = stk_array_number(a, names[i], out);
         if (!found && text && a->type.kind == STK__KIND_FLOAT && strlen(text) == 12) {
             found = stk__base64_parse(text, sizeof bytes, bytes); /* a double, whatever the type */
-            *out = stk__float_value(STK_FLOAT64, bytes);
+            *out = stk__element_as_double(bytes, STK_FLOAT64);
         }
         if (!found)
             continue;
         if (a->type.kind == STK__KIND_FLOAT) {
             stk__float_bytes(a->type.dtype, *out, bytes);
-            *out = stk__float_value(a->type.dtype, bytes);
+            *out = stk__element_as_double(bytes, a->type.dtype);
         }
         return !isnan(*out);
     }

@@ -80,6 +80,13 @@ static inline uint64_t stk__round_up(uint64_t value, uint64_t multiple)
     return (value + multiple - 1) / multiple * multiple;
 }
 
+/* ---- Elements (dtype.c) ---- */
+
+/* A float16: sign, 5 bits of exponent (bias 15), 10 of fraction [IEEE 754-2008]. */
+double stk__half_to_double(uint16_t half);
+/* One element at any address; NaN for a type that is no real number. */
+double stk__element_as_double(const void *value, stk_dtype dtype);
+
 /* ---- Clock (clock.c) ---- */
 
 uint64_t stk__now_ns(void);        /* monotonic */

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+
 #include "base/base.h"
 
 static const struct {
@@ -48,4 +50,71 @@ bool stk__shape_bytes(const int64_t *shape, uint32_t rank, uint64_t itemsize, ui
     }
     *out = empty ? 0 : bytes;
     return true;
+}
+
+double stk__half_to_double(uint16_t half)
+{
+    uint64_t sign = (uint64_t)(half >> 15) << 63;
+    int exponent = half >> 10 & 31;
+    uint64_t bits, fraction = half & 1023;
+    double x;
+
+    if (exponent == 31)
+        bits = sign | UINT64_C(2047) << 52 | fraction << 42;
+    else if (exponent)
+        bits = sign | (uint64_t)(exponent - 15 + 1023) << 52 | fraction << 42;
+    else {
+        x = (double)fraction * 0x1p-24;
+        return sign ? -x : x;
+    }
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+double stk__element_as_double(const void *value, stk_dtype dtype)
+{
+    union {
+        float f32;
+        double f64;
+        uint8_t u8;
+        int8_t i8;
+        uint16_t u16;
+        int16_t i16;
+        uint32_t u32;
+        int32_t i32;
+        uint64_t u64;
+        int64_t i64;
+    } v = {0};
+
+    memcpy(&v, value, STK_MIN(stk_dtype_size(dtype), sizeof v));
+    switch (dtype) {
+    case STK_BOOL:
+    case STK_UINT8:
+        return v.u8;
+    case STK_INT8:
+        return v.i8;
+    case STK_UINT16:
+        return v.u16;
+    case STK_INT16:
+        return v.i16;
+    case STK_UINT32:
+        return v.u32;
+    case STK_INT32:
+        return v.i32;
+    case STK_UINT64:
+        return (double)v.u64;
+    case STK_INT64:
+        return (double)v.i64;
+    case STK_FLOAT16:
+        return stk__half_to_double(v.u16);
+    case STK_BFLOAT16:
+        v.u32 = (uint32_t)v.u16 << 16;
+        return v.f32;
+    case STK_FLOAT32:
+        return v.f32;
+    case STK_FLOAT64:
+        return v.f64;
+    default:
+        return NAN;
+    }
 }

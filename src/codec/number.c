@@ -47,25 +47,6 @@ char stk__number_class(stk__number number)
     return number.kind == 'i' || number.kind == 'f' ? number.kind : 'u';
 }
 
-double stk__half_to_double(uint16_t half)
-{
-    uint64_t sign = (uint64_t)(half >> 15) << 63;
-    int exponent = half >> 10 & 31;
-    uint64_t bits, fraction = half & 1023;
-    double x;
-
-    if (exponent == 31)
-        bits = sign | UINT64_C(2047) << 52 | fraction << 42;
-    else if (exponent)
-        bits = sign | (uint64_t)(exponent - 15 + 1023) << 52 | fraction << 42;
-    else {
-        x = (double)fraction * 0x1p-24;
-        return sign ? -x : x;
-    }
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
 uint16_t stk__double_to_half(double x)
 {
     uint64_t bits;

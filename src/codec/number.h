@@ -25,8 +25,7 @@ void stk__number_load(stk__number number, const uint8_t *in, size_t count, stk__
 /* `class` is that of `in`. */
 void stk__number_store(stk__number number, char class, const stk__wide *in, size_t count,
                        uint8_t *out);
-/* Half precision, rounded to nearest even. */
-double stk__half_to_double(uint16_t half);
+/* In half precision, rounded to nearest even. */
 uint16_t stk__double_to_half(double x);
 
 #endif

@@ -2,7 +2,6 @@
 /* The processor as a device: every stream is the calling thread, so all work is done on return. */
 #include "device/device.h"
 
-#include <math.h>
 #include <stdio.h>
 
 struct stk_stream {
@@ -142,57 +141,6 @@ static stk_status cpu_event_elapsed(stk_event *from, stk_event *to, uint64_t *ns
                          "the time between two events wants both recorded");
     *ns = to->when_ns - from->when_ns;
     return STK_OK;
-}
-
-/* A float16 as float: sign, 5 bits of exponent (bias 15), 10 of fraction [IEEE 754-2008]. */
-static double half_as_double(uint16_t bits)
-{
-    const int exponent = bits >> 10 & 31, fraction = bits & 1023;
-    double value = exponent == 31  ? (fraction ? NAN : INFINITY)
-                   : exponent == 0 ? ldexp(fraction, -24)
-                                   : ldexp(fraction + 1024, exponent - 25);
-
-    return bits & 0x8000 ? -value : value;
-}
-
-double stk__element_as_double(const void *value, stk_dtype dtype)
-{
-    union {
-        float f32;
-        double f64;
-        uint32_t u32;
-        uint16_t u16;
-        int32_t i32;
-        int64_t i64;
-        uint64_t u64;
-        uint8_t u8;
-    } v = {0};
-
-    memcpy(&v, value, STK_MIN(stk_dtype_size(dtype), sizeof v));
-    switch (dtype) {
-    case STK_FLOAT32:
-        return v.f32;
-    case STK_FLOAT64:
-        return v.f64;
-    case STK_BFLOAT16:
-        v.u32 = (uint32_t)v.u16 << 16;
-        return v.f32;
-    case STK_FLOAT16:
-        return half_as_double(v.u16);
-    case STK_INT32:
-        return v.i32;
-    case STK_INT64:
-        return (double)v.i64;
-    case STK_UINT64:
-        return (double)v.u64;
-    case STK_UINT32:
-        return v.u32;
-    case STK_UINT8:
-    case STK_BOOL:
-        return v.u8;
-    default:
-        return NAN;
-    }
 }
 
 static stk_status cpu_fold(stk_stream *stream, double *sums, const void *value, stk_dtype dtype,

@@ -13,7 +13,5 @@ extern const stk_device_ops stk__device_cpu;
 const void *stk__device_query(stk_query_kind kind, uint32_t version);
 /* The table of an accelerator by name; NULL: this build has none of it. */
 const stk_device_ops *stk__device_find(const char *name);
-/* One element as a double; NaN for a type that is no number. */
-double stk__element_as_double(const void *value, stk_dtype dtype);
 
 #endif

@@ -124,43 +124,6 @@ static stk_status check_tensor(const struct stk_model *m, const stk__param *p,
     return STK_OK;
 }
 
-static double half_value(uint16_t bits)
-{
-    uint32_t exponent = bits >> 10 & 31, fraction = bits & 1023;
-    double value = exponent ? 1024.0 + fraction : fraction;
-
-    if (exponent == 31)
-        value = fraction ? __builtin_nan("") : __builtin_inf();
-    else
-        for (int e = (int)STK_MAX(exponent, 1u) - 25; e != 0; e += e < 0 ? 1 : -1)
-            value = e < 0 ? value / 2 : value * 2;
-    return bits >> 15 ? -value : value;
-}
-
-static double element(const stk_state_tensor *t, uint64_t i)
-{
-    uint16_t bits;
-    uint32_t word;
-    float f;
-    double d;
-
-    switch (t->dtype) {
-    case STK_FLOAT64:
-        memcpy(&d, (const char *)t->data + i * sizeof d, sizeof d);
-        return d;
-    case STK_FLOAT32:
-        memcpy(&f, (const char *)t->data + i * sizeof f, sizeof f);
-        return f;
-    default:
-        memcpy(&bits, (const char *)t->data + i * sizeof bits, sizeof bits);
-        if (t->dtype == STK_FLOAT16)
-            return half_value(bits);
-        word = (uint32_t)bits << 16;
-        memcpy(&f, &word, sizeof f);
-        return f;
-    }
-}
-
 static void take(struct stk_model *m, const stk__param *p, const stk_state_tensor *t)
 {
     void *to = (char *)m->weights + p->offset;
@@ -169,11 +132,13 @@ static void take(struct stk_model *m, const stk__param *p, const stk_state_tenso
         memmove(to, t->data, t->bytes);
         return;
     }
+    const size_t size = stk_dtype_size(t->dtype);
     for (uint64_t i = 0; i < p->count; i++) {
+        double x = stk__element_as_double((const char *)t->data + i * size, t->dtype);
         if (dtype_of(m, p) == STK_FLOAT64)
-            ((double *)to)[i] = element(t, i);
+            ((double *)to)[i] = x;
         else
-            ((float *)to)[i] = (float)element(t, i);
+            ((float *)to)[i] = (float)x;
     }
 }
 

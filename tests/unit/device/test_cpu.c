@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The processor behind the table of devices. */
-#include <math.h>
-
 #include "device/device.h"
 #include "support/support.h"
 
@@ -46,6 +44,11 @@ static void the_table(void **state)
     assert_ok(ops->event_elapsed(a, b, &ns, &err), &err);
     assert_int_equal(((unsigned char *)there)[49], 7);
     assert_int_equal(((unsigned char *)there)[50], 9);
+    /* Last, sum and weight, of a value of any type. */
+    double sums[3] = {0};
+    assert_ok(ops->fold(stream, sums, &(float){1.5f}, STK_FLOAT32, 2, &err), &err);
+    assert_ok(ops->fold(stream, sums, &(int16_t){-4}, STK_INT16, 3, &err), &err);
+    assert_true(sums[0] == -4 && sums[1] == 1.5 * 2 - 4 * 3 && sums[2] == 5);
     ops->event_destroy(a);
     ops->event_destroy(b);
     ops->stream_destroy(stream);
@@ -55,38 +58,10 @@ static void the_table(void **state)
     stk_context_destroy(&ctx);
 }
 
-static void elements(void **state)
-{
-    static const struct {
-        stk_dtype dtype;
-        uint64_t bits;
-        double value;
-    } cases[] = {{STK_FLOAT32, 0x3fc00000, 1.5},
-                 {STK_FLOAT64, UINT64_C(0xc000000000000000), -2},
-                 {STK_BFLOAT16, 0x3fc0, 1.5},
-                 {STK_FLOAT16, 0x3e00, 1.5},
-                 {STK_FLOAT16, 0xc000, -2},
-                 {STK_FLOAT16, 0x0001, 0x1p-24},
-                 {STK_FLOAT16, 0x0400, 0x1p-14},
-                 {STK_FLOAT16, 0x7bff, 65504},
-                 {STK_INT64, UINT64_MAX, -1},
-                 {STK_INT32, UINT32_MAX, -1},
-                 {STK_UINT32, UINT32_MAX, 4294967295.0},
-                 {STK_UINT64, 12, 12},
-                 {STK_UINT8, 200, 200}};
-
-    for (size_t i = 0; i < STK_COUNT(cases); i++)
-        assert_true(stk__element_as_double(&cases[i].bits, cases[i].dtype) == cases[i].value);
-    assert_true(isinf(stk__element_as_double(&(uint16_t){0x7c00}, STK_FLOAT16)));
-    assert_true(isnan(stk__element_as_double(&(uint16_t){0x7e00}, STK_FLOAT16)));
-    assert_true(isnan(stk__element_as_double(&(uint64_t){0}, STK_COMPLEX64)));
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_table),
-        cmocka_unit_test(elements),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
