@@ -115,8 +115,6 @@ bool stk__array_is_plain(const stk_array *array);
 /* Copy what lies in the box from a decoded need; `decoded` NULL: the fill value. */
 void stk__array_copy(const stk_array *array, const stk__box *box, const stk__need *need,
                      const void *decoded, void *out, const int64_t *strides);
-/* The box of the array that a chunk covers, cut at the array's end. */
-void stk__array_chunk_box(const stk_array *array, uint64_t chunk, int64_t *start, int64_t *shape);
 /* The chain of the chunks: what a decode costs, its scratch memory. */
 const stk__chain *stk__array_chain(const stk_array *array);
 /* Strides of C order. */

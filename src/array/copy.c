@@ -227,14 +227,3 @@ int64_t stk__array_place(const stk_array *a, const stk__box *box, const stk__nee
         return -1;
     return to;
 }
-
-void stk__array_chunk_box(const stk_array *a, uint64_t chunk, int64_t *start, int64_t *shape)
-{
-    const stk__level *level = &a->levels[a->num_levels - 1];
-
-    for (uint32_t d = a->rank; d-- > 0;) {
-        start[d] = (int64_t)(chunk % (uint64_t)level->count[d]) * level->shape[d];
-        shape[d] = STK_MIN(level->shape[d], a->shape[d] - start[d]);
-        chunk /= (uint64_t)level->count[d];
-    }
-}

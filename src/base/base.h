@@ -128,25 +128,6 @@ void stk__cond_init(pthread_cond_t *cond);
  * passed. */
 bool stk__cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t when_ns);
 
-/* ---- Bounded queue (queue.c) ---- */
-
-typedef struct stk__queue stk__queue;
-
-typedef struct stk__queue_stats {
-    uint64_t items, wait_in_ns, wait_out_ns, occupancy_sum; /* occupancy after each put, summed */
-} stk__queue_stats;
-
-/* A queue of pointers for any number of threads. `capacity` is at least 1. */
-stk_status stk__queue_create(stk_context *ctx, size_t capacity, stk__queue **out);
-void stk__queue_destroy(stk__queue **queue);
-/* STK_OK; STK_EAGAIN when it was still full at `when_ns` (0: try); STK_ECANCELED when closed. */
-stk_status stk__queue_put(stk__queue *queue, void *item, uint64_t when_ns);
-/* STK_OK; STK_EAGAIN when it was still empty; STK_ECANCELED when closed and empty. */
-stk_status stk__queue_get(stk__queue *queue, void **item, uint64_t when_ns);
-/* Wake everybody; puts fail from now on, gets drain. */
-void stk__queue_close(stk__queue *queue);
-void stk__queue_get_stats(stk__queue *queue, stk__queue_stats *out);
-
 /* ---- Randomness (philox.c, permutation.c) ---- */
 
 /* Philox4x32-10 [Salmon et al., SC'11]: 128 bits of counter and 64 of key -> 128 random bits. */

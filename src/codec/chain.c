@@ -184,13 +184,6 @@ static stk_status measure(stk__builder *b)
     const stk__chain_spec *spec = b->spec;
 
     begin(b);
-    if (spec->bytes_bound) {
-        b->size = spec->bytes_bound;
-        b->fixed = false;
-        b->item = b->swap_size = 1;
-        b->rank = 0;
-        return STK_OK;
-    }
     if (!spec->itemsize || !spec->swap_size || spec->itemsize % spec->swap_size)
         return stk__chain_refuse(b, STK_EINVAL, "the size of an element is not sound");
     if (spec->rank > STK__CHAIN_MAX_RANK)
@@ -211,7 +204,6 @@ stk_status stk__chain_create(stk_context *ctx, const stk__chain_spec *spec, stk_
         return stk__fail_at(err, STK_ENOMEM, STK_STAGE_CODEC, spec->key, STK_NO_OFFSET,
                             "no memory for the codecs of %s", spec->key);
     chain->context = ctx;
-    chain->bytes_only = spec->bytes_bound != 0;
     stk__builder b = {.spec = spec, .chain = chain, .err = err};
     stk_status status = measure(&b);
     chain->size = b.size;
@@ -255,7 +247,7 @@ uint64_t stk__chain_bound(const stk__chain *chain)
 uint64_t stk__chain_encoded_size(const stk__chain *chain)
 {
     if (!chain->count)
-        return chain->bytes_only ? STK__CHAIN_NO_SIZE : chain->size;
+        return chain->size;
     const stk__step *last = &chain->steps[chain->count - 1];
     return last->fixed_out ? last->bound : STK__CHAIN_NO_SIZE;
 }
@@ -366,7 +358,7 @@ stk_status stk__chain_decode_prefix(const stk__chain *chain, stk__codec_state *s
     const uint8_t *data = in;
 
     *reason = "";
-    if (size != chain->size || chain->bytes_only) {
+    if (size != chain->size) {
         *reason = wrong_call;
         return STK_EINVAL;
     }
@@ -391,30 +383,6 @@ stk_status stk__chain_decode(const stk__chain *chain, stk__codec_state *state, c
     return stk__chain_decode_prefix(chain, state, in, length, out, size, size, reason);
 }
 
-stk_status stk__chain_decode_bytes(const stk__chain *chain, stk__codec_state *state, const void *in,
-                                   uint64_t length, void *out, uint64_t capacity, uint64_t *got,
-                                   const char **reason)
-{
-    const uint8_t *data = in;
-
-    *got = 0;
-    *reason = "";
-    if (capacity < chain->size || !chain->bytes_only) {
-        *reason = wrong_call;
-        return STK_EINVAL;
-    }
-    STK_TRY(run(chain, state, UINT64_MAX, out, &data, &length, reason));
-    if (length > chain->size) {
-        *reason = "it holds more bytes than are allowed for it; fetch the object again, or write "
-                  "it anew";
-        return STK_ELIMIT;
-    }
-    if (data != out && length)
-        memcpy(out, data, length);
-    *got = length;
-    return STK_OK;
-}
-
 /* ---- Encoding ---- */
 
 stk_status stk__chain_encode(const stk__chain *chain, stk__codec_state *state, const void *in,
@@ -425,8 +393,7 @@ stk_status stk__chain_encode(const stk__chain *chain, stk__codec_state *state, c
 
     *reason = "";
     *length = 0;
-    if ((chain->bytes_only ? size > chain->size : size != chain->size) ||
-        capacity < stk__chain_bound(chain)) {
+    if (size != chain->size || capacity < stk__chain_bound(chain)) {
         *reason = wrong_call;
         return STK_EINVAL;
     }

@@ -51,11 +51,6 @@ typedef struct stk__chain_spec {
     const struct json_t *compressor; /* {id, ...} */
     bool big_endian;                 /* of the dtype */
     bool fortran;                    /* order "F" */
-
-    /* Not 0: a chain of bytes -> bytes codecs alone (such as follow sharding_indexed), which
-     * decodes to at most so many bytes. `codecs` or `filters` and `compressor` count, nothing else
-     * above but `key` and `skip_checksums`. For stk__chain_decode_bytes() only. */
-    uint64_t bytes_bound;
 } stk__chain_spec;
 
 /* Zeros, and sizes of 1. */
@@ -75,7 +70,7 @@ stk_status stk__chain_create(stk_context *ctx, const stk__chain_spec *spec, stk_
 /* Ends it and sets *chain to NULL. Accepts NULL. */
 void stk__chain_destroy(stk__chain **chain);
 
-/* Bytes of a decoded chunk; of a chain of bytes alone, the most. */
+/* Bytes of a decoded chunk. */
 uint64_t stk__chain_size(const stk__chain *chain);
 /* Bytes of an encoded chunk where all are alike (shard indexes); STK__CHAIN_NO_SIZE else. */
 uint64_t stk__chain_encoded_size(const stk__chain *chain);
@@ -104,8 +99,6 @@ stk_status stk__codec_state_create(stk_context *ctx, stk__codec_state **out, stk
 /* Bytes that it holds from chunk to chunk. */
 uint64_t stk__codec_state_held(const stk__codec_state *state);
 void stk__codec_state_destroy(stk__codec_state **state);
-/* Take the scratch memory for a chain now, so that decoding does not have to. */
-stk_status stk__codec_state_reserve(stk__codec_state *state, const stk__chain *chain);
 
 /*
  * Decode a chunk: `length` bytes at `in` -> exactly `size` bytes at `out`, which must be
@@ -123,13 +116,9 @@ stk_status stk__chain_decode(const stk__chain *chain, stk__codec_state *state, c
 stk_status stk__chain_decode_prefix(const stk__chain *chain, stk__codec_state *state,
                                     const void *in, uint64_t length, void *out, uint64_t size,
                                     uint64_t needed, const char **reason);
-/* Of a chain of bytes alone: *got bytes, at most `capacity`, else STK_ELIMIT. */
-stk_status stk__chain_decode_bytes(const stk__chain *chain, stk__codec_state *state, const void *in,
-                                   uint64_t length, void *out, uint64_t capacity, uint64_t *got,
-                                   const char **reason);
 /*
  * Encode a chunk: the stk__chain_size() bytes at `in` -> *length bytes at `out`, which has room for
- * `capacity`, at least stk__chain_bound(). A chain of bytes alone takes `size` bytes.
+ * `capacity`, at least stk__chain_bound().
  */
 stk_status stk__chain_encode(const stk__chain *chain, stk__codec_state *state, const void *in,
                              uint64_t size, void *out, uint64_t capacity, uint64_t *length,

@@ -62,8 +62,7 @@ static stk_status parse_v2(stk__builder *b)
     const json_t *filters = b->spec->filters, *compressor = b->spec->compressor;
 
     b->codec = "filters";
-    if (!b->spec->bytes_bound)
-        STK_TRY(push_layout(b));
+    STK_TRY(push_layout(b));
     if (filters && !json_is_null(filters) && !json_is_array(filters))
         return stk__chain_refuse(b, STK_EFORMAT, "must be a list or null; mend the metadata");
     for (size_t i = 0; filters && i < json_array_size(filters); i++)
@@ -93,7 +92,7 @@ static stk_status v3_codec(stk__builder *b, const json_t *codec, stk__codec_kind
 static stk_status parse_v3(stk__builder *b)
 {
     const json_t *codecs = b->spec->codecs;
-    bool bytes = b->spec->bytes_bound != 0; /* the elements are bytes already */
+    bool bytes = false; /* the elements are bytes already */
 
     b->codec = "codecs";
     if (!json_is_array(codecs))
@@ -118,6 +117,6 @@ static stk_status parse_v3(stk__builder *b)
 
 stk_status stk__chain_parse(stk__builder *b)
 {
-    b->number = number_of(b->spec->bytes_bound ? STK_UINT8 : b->spec->dtype);
+    b->number = number_of(b->spec->dtype);
     return b->spec->codecs ? parse_v3(b) : parse_v2(b);
 }

@@ -550,8 +550,6 @@ stk_status stk__codec_parse(stk__builder *b, bool v3, const char *name, const js
         if (strcmp(id, c->id) || (c->v3_only && !v3))
             continue;
         *kind = c->kind;
-        if (v3 && b->spec->bytes_bound && c->kind != STK__BYTES_BYTES)
-            return STK_OK; /* refused by its place */
         if (c->ops == &stk__codec_packbits && v3 && !numcodecs) {
             *kind = STK__ARRAY_BYTES;
             return parse_packbits_v3(b, configuration, c->ops);

@@ -52,16 +52,6 @@ uint8_t *stk__scratch(stk__codec_state *state, int which, uint64_t size)
     return state->scratch[which].data;
 }
 
-stk_status stk__codec_state_reserve(stk__codec_state *state, const stk__chain *chain)
-{
-    /* Blocks are as large as the frames say, within the chunk: they are taken when that is known.
-     */
-    for (int i = 0; i < 2; i++)
-        if (chain->scratch[i] && !stk__scratch(state, i, chain->scratch[i]))
-            return STK_ENOMEM;
-    return STK_OK;
-}
-
 /* The smallest block that fits and is not much too large; else a new one, in an empty place or in
  * the place of one that is not in use. */
 void *stk__spare_alloc(stk__codec_state *state, uint64_t size)

@@ -223,7 +223,6 @@ bool stk__snappy_decode(const uint8_t *in, uint64_t length, uint8_t *out, uint64
 struct stk__chain {
     stk_context *context;
     uint32_t count;
-    bool bytes_only;
     bool has_prefix;
     stk__step steps[STK__CHAIN_MAX_STEPS]; /* in the order of encoding */
     uint8_t target[STK__CHAIN_MAX_STEPS];  /* where decode writes: 0 out, 1 + scratch */

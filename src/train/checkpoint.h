@@ -60,9 +60,6 @@ stk_status stk__checkpoint_save(stk__checkpoint_writer *writer, const char *path
  */
 stk_status stk__checkpoint_link(stk__checkpoint_writer *writer, const char *path, const char *name,
                                 stk_error *err);
-/* Remove a checkpoint after all that was handed over before, unless some of that failed. Does not
- * wait. */
-stk_status stk__checkpoint_remove(stk__checkpoint_writer *writer, const char *path, stk_error *err);
 /* The first failure of a background write that was not told yet (disk full, read-only folder), else
  * STK_OK. Does not wait. */
 stk_status stk__checkpoint_poll(stk__checkpoint_writer *writer, stk_error *err);

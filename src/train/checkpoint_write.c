@@ -2,7 +2,7 @@
 /*
  * The caller copies its state into the snapshot and goes on; the thread hashes it, writes it and
  * makes it durable. There is one snapshot: a save that comes while it is being written waits. Links
- * and removals only queue up behind it.
+ * queue up behind it.
  */
 #include <errno.h>
 #include <sys/mman.h>
@@ -17,7 +17,7 @@
 #define TELL_NS     UINT64_C(30000000000) /* between words about a write that is waited for */
 #define OWN_TEXTS   2                     /* layout and hash, in front of the caller's */
 
-enum job_kind { JOB_TOUCH, JOB_SAVE, JOB_LINK, JOB_REMOVE };
+enum job_kind { JOB_TOUCH, JOB_SAVE, JOB_LINK };
 
 /* One thing to do; its strings lie behind it. */
 typedef struct job {
@@ -144,10 +144,6 @@ static stk_status run_job(stk__checkpoint_writer *writer, const job *j, stk_erro
         if (writer->save_failed)
             return STK_OK;
         return stk__durable_link(writer->ctx, writer->calls, j->path, j->others[0], err);
-    case JOB_REMOVE:
-        if (!writer->save_failed)
-            remove_one(writer, j->path);
-        return STK_OK;
     }
     return STK_OK;
 }
@@ -409,16 +405,6 @@ stk_status stk__checkpoint_link(stk__checkpoint_writer *writer, const char *path
 {
     STK_TRY(stk__context_check(writer->ctx, err));
     job *j = make_job(writer->ctx, JOB_LINK, path, &name, 1);
-    if (!j)
-        return no_memory(err);
-    hand_over(writer, j);
-    return STK_OK;
-}
-
-stk_status stk__checkpoint_remove(stk__checkpoint_writer *writer, const char *path, stk_error *err)
-{
-    STK_TRY(stk__context_check(writer->ctx, err));
-    job *j = make_job(writer->ctx, JOB_REMOVE, path, NULL, 0);
     if (!j)
         return no_memory(err);
     hand_over(writer, j);

@@ -29,46 +29,6 @@ static const stk_transform_ops *find_kind(stk_context *ctx, const char *name, st
     return NULL;
 }
 
-/* FNV-1a, over names and arguments as they were understood. */
-static uint64_t hash_bytes(uint64_t hash, const void *data, size_t length)
-{
-    for (size_t i = 0; i < length; i++)
-        hash = (hash ^ ((const uint8_t *)data)[i]) * UINT64_C(0x100000001b3);
-    return hash;
-}
-
-static uint64_t hash_call(uint64_t hash, const stk_transform_ops *ops, const void *options)
-{
-    char text[256];
-
-    hash = hash_bytes(hash, ops->name, strlen(ops->name) + 1);
-    for (size_t i = 0; ops->options && i < ops->options->count; i++) {
-        const stk_option *option = &ops->options->options[i];
-        const char *const *string = (const char *const *)((const char *)options + option->offset);
-
-        if (option->type == STK_OPTION_STRING) {
-            if (*string)
-                hash = hash_bytes(hash, *string, strlen(*string));
-        } else {
-            int length = stk_options_format(option, options, text, sizeof text);
-
-            if (length > 0)
-                hash = hash_bytes(hash, text, STK_MIN((size_t)length, sizeof text - 1));
-        }
-        hash = hash_bytes(hash, "", 1);
-    }
-    return hash;
-}
-
-static uint64_t hash_header(uint64_t hash, const stk_header *header)
-{
-    const int64_t parts[] = {header->dtype, header->rank,    header->picture,
-                             header->chw,   header->encoded, header->mask};
-
-    hash = hash_bytes(hash, parts, sizeof parts);
-    return hash_bytes(hash, header->shape, header->rank * sizeof header->shape[0]);
-}
-
 /* Make the transform of one call. */
 static stk_status create_step(stk__pipeline *p, const stk__calls *calls, const stk__call *call,
                               stk__step *step, stk_error *err)
@@ -87,7 +47,6 @@ static stk_status create_step(stk__pipeline *p, const stk__calls *calls, const s
     }
     status = stk__call_options(calls, call, step->ops->options, options, err);
     if (status == STK_OK) {
-        p->hash = hash_call(p->hash, step->ops, options);
         status = step->ops->create(p->context, options, &step->transform, err);
         status = stk__table_made(&stk__transform_table, step->ops->name, "create", status,
                                  step->transform, err);
@@ -239,7 +198,6 @@ static stk_status build(stk__pipeline *p, const stk__calls *calls, stk_error *er
     if (!p->steps || !p->groups)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_TRANSFORM, "no memory for %u transforms",
                          calls->num_calls);
-    p->hash = hash_header(UINT64_C(0xcbf29ce484222325), &p->in);
     STK_TRY(make_steps(p, calls, err));
     STK_TRY(plan_steps(p, err));
     stk__pipeline_fuse(p);
@@ -328,9 +286,4 @@ bool stk__pipeline_has(const stk__pipeline *pipeline, const char *name)
         if (strcmp(pipeline->steps[i].ops->name, name) == 0)
             return true;
     return false;
-}
-
-uint64_t stk__pipeline_hash(const stk__pipeline *pipeline)
-{
-    return pipeline->hash;
 }

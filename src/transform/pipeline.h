@@ -40,7 +40,6 @@ struct stk__pipeline {
     uint32_t num_steps, num_groups;
     uint64_t group_scratch; /* of the group that wants most; first in the scratch memory */
     uint64_t room[2];       /* bytes of the two buffers between groups, behind it */
-    uint64_t hash;
 };
 
 static inline bool stk__step_resamples(const stk__step *step)

@@ -49,8 +49,6 @@ bool stk__pipeline_empty(const stk__pipeline *pipeline);
 bool stk__pipeline_is_own(const stk__pipeline *pipeline);
 /* Whether a transform of this name is in it. */
 bool stk__pipeline_has(const stk__pipeline *pipeline, const char *name);
-/* Hash of what it does, for tests and logs. */
-uint64_t stk__pipeline_hash(const stk__pipeline *pipeline);
 
 /*
  * Run it for `n` samples: src[i] -> dst[i]. `headers` has the header of each sample, or is NULL

@@ -132,8 +132,6 @@ void stk__image_limits_init(stk__image_limits *limits);
 
 /* The format of some bytes by their first ones. No limit on what they may hold. */
 stk__image_format stk__image_recognize(const void *data, uint64_t length);
-/* "JPEG", "PNG"; "unknown" for others. */
-const char *stk__image_format_name(stk__image_format format);
 
 /*
  * Read the header of the picture at `data`: allocates nothing, reads no pixels. The head of a file

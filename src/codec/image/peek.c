@@ -24,11 +24,6 @@ stk__image_format stk__image_recognize(const void *data, uint64_t length)
     return STK__IMAGE_UNKNOWN;
 }
 
-const char *stk__image_format_name(stk__image_format format)
-{
-    return format == STK__IMAGE_JPEG ? "JPEG" : format == STK__IMAGE_PNG ? "PNG" : "unknown";
-}
-
 stk_status stk__image_check_limits(const stk__image_info *info, const stk__image_limits *limits,
                                    const char **reason)
 {

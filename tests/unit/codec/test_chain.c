@@ -29,7 +29,6 @@ static json_t *parse(const char *text)
 typedef struct request {
     const char *codecs, *filters, *compressor;
     bool big_endian, fortran;
-    uint64_t bytes_bound;
 } request;
 
 static stk_status compile(stk_context *ctx, request r, stk__chain **chain, stk_error *err)
@@ -48,7 +47,6 @@ static stk_status compile(stk_context *ctx, request r, stk__chain **chain, stk_e
     spec.compressor = all[2];
     spec.big_endian = r.big_endian;
     spec.fortran = r.fortran;
-    spec.bytes_bound = r.bytes_bound;
     stk_error_init(err);
     stk_status status = stk__chain_create(ctx, &spec, chain, err);
     for (int i = 0; i < 3; i++)
@@ -492,51 +490,13 @@ static void test_skip(void **unused)
     stk_context_destroy(&ctx);
 }
 
-/* What follows sharding_indexed: bytes of a size that is only bounded. */
-static void test_bytes_alone(void **unused)
-{
-    stk_context *ctx = test_context();
-    stk__codec_state *state = NULL;
-    stk__chain *chain = NULL;
-    const char *reason;
-    uint64_t length, got;
-    stk_error err;
-
-    fill();
-    assert_ok(stk__codec_state_create(ctx, &state, &err), &err);
-    assert_fails(
-        compile(ctx, (request){.codecs = "[" LITTLE "]", .bytes_bound = SIZE}, &chain, &err),
-        STK_EFORMAT, &err, "wrong place");
-    chain = chain_of(ctx, (request){.codecs = "[\"zstd\", \"crc32c\"]", .bytes_bound = SIZE});
-    for (uint64_t size = 0; size <= SIZE; size += SIZE / 4) {
-        assert_int_equal(
-            stk__chain_encode(chain, state, chunk, size, encoded, sizeof encoded, &length, &reason),
-            STK_OK);
-        assert_int_equal(
-            stk__chain_decode_bytes(chain, state, encoded, length, out, SIZE, &got, &reason),
-            STK_OK);
-        assert_int_equal(got, size);
-        assert_memory_equal(out, chunk, size);
-    }
-    stk__chain *small =
-        chain_of(ctx, (request){.codecs = "[\"zstd\", \"crc32c\"]", .bytes_bound = SIZE - 1});
-    assert_int_equal(
-        stk__chain_decode_bytes(small, state, encoded, length, out, SIZE, &got, &reason),
-        STK_EFORMAT);
-    stk__chain_destroy(&small);
-    stk__chain_destroy(&chain);
-    stk__codec_state_destroy(&state);
-    stk_context_destroy(&ctx);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_compiled),    cmocka_unit_test(test_refused),
         cmocka_unit_test(test_shapes),      cmocka_unit_test(test_damage),
         cmocka_unit_test(test_other_sizes), cmocka_unit_test(test_frames),
-        cmocka_unit_test(test_bombs),       cmocka_unit_test(test_skip),
-        cmocka_unit_test(test_bytes_alone)};
+        cmocka_unit_test(test_bombs),       cmocka_unit_test(test_skip)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
