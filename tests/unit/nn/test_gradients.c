@@ -260,6 +260,58 @@ static void test_evaluation_has_none(void **state)
     stk_model_destroy(&model);
 }
 
+/* Each element for itself, as torch.nn.utils.clip_grad_value_; what is frozen has no gradient. */
+static void test_clip_value(void **state)
+{
+    static const int64_t row[1] = {6};
+    stk_model_options options;
+    float x[8 * 6];
+    int64_t labels[8];
+    const double limit = 0.02;
+
+    stk_model_options_init(&options);
+    options.threads = 1;
+    options.batch_size = 8;
+    options.freeze = "0.bias";
+    for (int pass = 0; pass < 2; pass++) {
+        int low = 0, high = 0, within = 0;
+        options.precision = pass || !have_float() ? STK_PRECISION_64_TRUE : STK_PRECISION_32_TRUE;
+        stk_model *model = model_make(ctx, "linear(5), relu, linear(3)", row, 1, &options);
+        stk_state_tensor g;
+        double kept[4][30];
+        model_set_weights(model);
+        for (uint64_t i = 0; i < 8; i++)
+            labels[i] = (int64_t)(i % 3);
+        for (uint64_t i = 0; i < 8 * 6; i++)
+            x[i] = (float)(place_hash(1000, i) * 2 - 1);
+        /* Without gradients there is nothing to bound. */
+        stk_model_clip_value(model, limit);
+        model_forward(model, 8, x, labels, true);
+        model_backward(model, 1);
+        for (size_t i = 0; i < 4; i++) {
+            if (!stk_model_get_gradient(model, i, &g))
+                continue;
+            for (uint64_t k = 0; k < tensor_count(&g); k++)
+                kept[i][k] = tensor_get(&g, k);
+        }
+        assert_false(stk_model_get_gradient(model, 1, &g));
+        stk_model_clip_value(model, limit);
+        for (size_t i = 0; i < 4; i++) {
+            if (!stk_model_get_gradient(model, i, &g))
+                continue;
+            for (uint64_t k = 0; k < tensor_count(&g); k++) {
+                double wanted = fmax(fmin(kept[i][k], limit), -limit);
+                assert_true(fabs(tensor_get(&g, k) - wanted) <= 1e-9);
+                low += kept[i][k] < -limit;
+                high += kept[i][k] > limit;
+                within += fabs(kept[i][k]) < limit;
+            }
+        }
+        assert_true(low > 2 && high > 2 && within > 2);
+        stk_model_destroy(&model);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -267,6 +319,7 @@ int main(void)
         cmocka_unit_test(test_accumulation),
         cmocka_unit_test(test_freeze),
         cmocka_unit_test(test_evaluation_has_none),
+        cmocka_unit_test(test_clip_value),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

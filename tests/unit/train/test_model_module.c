@@ -80,6 +80,10 @@ static stk_status fit(run *r, int64_t max_steps, const char *from, outcome *out)
         stk_trainer_metric(t, "val_loss", &out->val_loss);
         stk_trainer_metric(t, "val_acc", &out->val_acc);
         assert_true(module->ops->get_option(module, 0, "lr", &out->lr));
+        const stk_optimizers *optimizers = stk_trainer_optimizers(t);
+        assert_string_equal(optimizers->name, "Adam");
+        assert_int_equal(optimizers->num_groups, 1);
+        assert_int_equal(optimizers->num_schedulers, r->schedule.name != STK_SCHEDULE_CONSTANT);
     }
     stk_trainer_destroy(&t);
     stk_module_destroy(&module);
@@ -308,6 +312,70 @@ static void batches_that_do_not_fit(void **state)
     run_close(&r);
 }
 
+enum { PARAMETERS = 784 * 32 + 32 + 32 * 10 + 10 };
+
+/* All parameters after a step of SGD with this rate. */
+static void step_once(run *r, double lr, double clip, int32_t algorithm, float out[PARAMETERS])
+{
+    bench *b = &r->b;
+    stk_state_tensor tensor;
+    stk_module *module;
+    stk_trainer *t;
+    size_t n = 0;
+
+    r->optimizer.name = STK_SGD;
+    r->optimizer.lr = lr;
+    b->options.max_steps = 1;
+    b->options.gradient_clip_val = clip;
+    b->options.gradient_clip_algorithm = algorithm;
+    assert_ok(stk_model_module_create(b->ctx, &r->recipe, &module, &b->err), &b->err);
+    assert_ok(stk_trainer_create(b->ctx, &b->options, &t, &b->err), &b->err);
+    assert_ok(stk_trainer_fit(t, module, &b->data, NULL, &b->err), &b->err);
+    stk_model *model = stk_model_module_model(module);
+    for (size_t i = 0; stk_model_get_state(model, i, &tensor); i++) {
+        assert_true(n + tensor.bytes / sizeof *out <= PARAMETERS);
+        memcpy(out + n, tensor.data, tensor.bytes);
+        n += tensor.bytes / sizeof *out;
+    }
+    assert_int_equal(n, PARAMETERS);
+    stk_trainer_destroy(&t);
+    stk_module_destroy(&module);
+}
+
+/* As torch.nn.utils has it: by value each gradient is bounded for itself, by norm all become
+ * smaller alike. */
+static void clips(void **state)
+{
+    static float begin[PARAMETERS], plain[PARAMETERS], value[PARAMETERS], norm[PARAMETERS];
+    const double bound = 0.01;
+    double squares = 0;
+    int low = 0, high = 0, within = 0;
+    run r;
+
+    run_open(&r);
+    step_once(&r, 0, 0, STK_CLIP_NORM, begin);
+    step_once(&r, 1, 0, STK_CLIP_NORM, plain);
+    step_once(&r, 1, bound, STK_CLIP_VALUE, value);
+    step_once(&r, 1, bound, STK_CLIP_NORM, norm);
+    for (size_t i = 0; i < PARAMETERS; i++) {
+        const double gradient = (double)begin[i] - (double)plain[i];
+        const double wanted = fmax(fmin(gradient, bound), -bound);
+        assert_true(fabs((double)begin[i] - (double)value[i] - wanted) < 1e-6);
+        squares += gradient * gradient;
+        low += gradient < -bound;
+        high += gradient > bound;
+        within += gradient != 0 && fabs(gradient) < bound;
+    }
+    assert_true(low > 10 && high > 10 && within > 10);
+    const double scale = bound / sqrt(squares);
+    assert_true(scale < 0.5);
+    for (size_t i = 0; i < PARAMETERS; i++) {
+        const double gradient = (double)begin[i] - (double)plain[i];
+        assert_true(fabs((double)begin[i] - (double)norm[i] - scale * gradient) < 1e-6);
+    }
+    run_close(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -318,6 +386,7 @@ int main(void)
         cmocka_unit_test(spans_the_training),
         cmocka_unit_test(other_tasks),
         cmocka_unit_test(batches_that_do_not_fit),
+        cmocka_unit_test(clips),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
