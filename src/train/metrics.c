@@ -274,6 +274,44 @@ static void fold(stk__metric_slot *slot, double value, double weight)
     slot->weight += weight;
 }
 
+/* Have the device go on with the sums of a slot: those of a checkpoint, mostly none. */
+static stk_status move_to_device(stk_trainer *t, stk__metric_slot *slot, stk_error *err)
+{
+    const stk_device_ops *ops = t->device->ops;
+    const double sums[3] = {slot->last, slot->sum, slot->weight};
+
+    if (slot->on_device)
+        return STK_OK;
+    if (!slot->device_sums) {
+        void *memory = NULL;
+        STK_TRY(ops->alloc(t->device, sizeof sums, &memory, err));
+        slot->device_sums = memory;
+    }
+    if (slot->weight == 0) {
+        STK_TRY(ops->fill(t->stream, slot->device_sums, 0, sizeof sums, err));
+    } else {
+        STK_TRY(ops->copy(t->stream, slot->device_sums, sums, sizeof sums, STK_COPY_HOST_TO_DEVICE,
+                          err));
+        STK_TRY(ops->stream_synchronize(t->stream, err));
+    }
+    slot->on_device = true;
+    return STK_OK;
+}
+
+static stk_status fold_on_device(stk_trainer *t, stk__metric_slot *slot, const stk_scalar *scalar,
+                                 double weight, stk_error *err)
+{
+    if (slot->flags & (STK_REDUCE_MIN | STK_REDUCE_MAX))
+        return stk__fail(err, STK_ENOTSUP, STK_STAGE_TRAIN,
+                         "'%s' lies in the device's memory, where no least or greatest value is "
+                         "kept: log its mean or sum, or bring it to the host",
+                         slot->key.name);
+    STK_TRY(move_to_device(t, slot, err));
+    slot->fresh = true;
+    return t->device->ops->fold(t->stream, slot->device_sums, scalar->data, scalar->dtype,
+                                slot->flags & STK_REDUCE_SUM ? 1 : weight, err);
+}
+
 static stk_status check_place(stk_trainer *t, const char *name, uint32_t flags, stk_error *err)
 {
     if (!t->may_log)
@@ -303,17 +341,10 @@ stk_status stk_trainer_log_scalar(stk_trainer *t, const char *name, const stk_sc
     const double weight = batch_size    ? (double)batch_size
                           : t->at.batch ? (double)stk_batch_count(t->at.batch)
                                         : 1;
-    if (scalar->data && !t->host_memory) {
-        if (!slot->device_sums) {
-            void *sums = NULL;
-            STK_TRY(t->device->ops->alloc(t->device, 3 * sizeof(double), &sums, err));
-            slot->device_sums = sums;
-            STK_TRY(t->device->ops->fill(t->stream, sums, 0, 3 * sizeof(double), err));
-        }
-        slot->fresh = true;
-        return t->device->ops->fold(t->stream, slot->device_sums, scalar->data, scalar->dtype,
-                                    weight, err);
-    }
+    if (scalar->data && !t->host_memory)
+        return fold_on_device(t, slot, scalar, weight, err);
+    STK_TRY(stk__metrics_fetch(t, slot, err));
+    slot->on_device = false;
     const double value =
         scalar->data ? stk__element_as_double(scalar->data, scalar->dtype) : scalar->value;
     slot->last = value;
@@ -336,13 +367,12 @@ stk_status stk_trainer_log(stk_trainer *t, const char *name, double value, uint3
 
 /* ---- At the ends of epochs ------------------------------------------------------------------- */
 
-/* Bring the sums of a slot home from the device: the one place where the host waits. */
-static stk_status fetch(stk_trainer *t, stk__metric_slot *slot, stk_error *err)
+stk_status stk__metrics_fetch(stk_trainer *t, stk__metric_slot *slot, stk_error *err)
 {
     const stk_device_ops *ops = t->device->ops;
     double sums[3];
 
-    if (!slot->device_sums)
+    if (!slot->on_device)
         return STK_OK;
     STK_TRY(
         ops->copy(t->stream, sums, slot->device_sums, sizeof sums, STK_COPY_DEVICE_TO_HOST, err));
@@ -362,7 +392,7 @@ void stk__metrics_reset(stk_trainer *t, stk__metric_group group, bool published)
         if (slot->key.group != group)
             continue;
         slot->sum = slot->weight = 0;
-        slot->fresh = false;
+        slot->fresh = slot->on_device = false;
         if (published)
             for (int k = 0; k < 3; k++)
                 atomic_store(
@@ -384,7 +414,7 @@ stk_status stk__metrics_publish(stk_trainer *t, stk__metric_group group, stk_err
     for (size_t i = 0; i < t->metrics.num_slots; i++) {
         stk__metric_slot *slot = &t->metrics.slots[i];
         if (slot->key.group == group)
-            STK_TRY(fetch(t, slot, err));
+            STK_TRY(stk__metrics_fetch(t, slot, err));
         if (!has_epoch_value(slot, group))
             continue;
         const bool mean = !(slot->flags & (STK_REDUCE_SUM | STK_REDUCE_MIN | STK_REDUCE_MAX));
@@ -428,10 +458,6 @@ stk_status stk__metrics_flush(stk_trainer *t, stk__metric_group group, int64_t s
     }
     stk_status status = log_line(t, n, step, err);
     stk__metrics_reset(t, group, false);
-    for (size_t i = 0; i < t->metrics.num_slots && status == STK_OK; i++)
-        if (t->metrics.slots[i].key.group == group && t->metrics.slots[i].device_sums)
-            status = t->device->ops->fill(t->stream, t->metrics.slots[i].device_sums, 0,
-                                          3 * sizeof(double), err);
     return status;
 }
 
@@ -446,7 +472,7 @@ stk_status stk__metrics_log_step(stk_trainer *t, int64_t step, stk_error *err)
         if (slot->key.group != STK__METRICS_TRAIN || !(slot->flags & STK_ON_STEP) || !slot->fresh ||
             (slot->flags & STK_NO_LOGGER))
             continue;
-        STK_TRY(fetch(t, slot, err));
+        STK_TRY(stk__metrics_fetch(t, slot, err));
         n = add_item(t, n, slot->step);
     }
     return log_line(t, n, step, err);

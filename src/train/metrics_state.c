@@ -16,13 +16,16 @@ static uint64_t bits_of(double value)
     return bits;
 }
 
-void stk__metrics_write(stk_trainer *t, stk__text *text)
+stk_status stk__metrics_write(stk_trainer *t, stk__text *text, stk_error *err)
 {
     const stk__metrics *m = &t->metrics;
 
     for (size_t i = 0; i < m->num_slots; i++) {
-        const stk__metric_slot *s = &m->slots[i];
-        if (s->key.group == STK__METRICS_TRAIN && (s->weight > 0 || s->fresh))
+        stk__metric_slot *s = &m->slots[i];
+        if (s->key.group != STK__METRICS_TRAIN)
+            continue;
+        STK_TRY(stk__metrics_fetch(t, s, err));
+        if (s->weight > 0 || s->fresh)
             stk__text_add(text,
                           "slot %" PRIu32 " %d %016" PRIx64 " %016" PRIx64 " %016" PRIx64 " %s\n",
                           s->flags, s->fresh, bits_of(s->last), bits_of(s->sum), bits_of(s->weight),
@@ -32,6 +35,7 @@ void stk__metrics_write(stk_trainer *t, stk__text *text)
         if (atomic_load(&m->items[i]->set))
             stk__text_add(text, "value %d %016" PRIx64 " %s\n", m->items[i]->prog_bar,
                           bits_of(atomic_load(&m->items[i]->value)), m->items[i]->name);
+    return STK_OK;
 }
 
 static stk_status damaged(const char *value, stk_error *err)

@@ -118,6 +118,7 @@ typedef struct stk__metric_slot {
     int32_t plain, step, epoch; /* numbers of metrics; -1: none */
     double last, sum, weight;   /* `sum` is the extreme for min and max */
     double *device_sums;        /* on a device whose memory the host cannot read; else NULL */
+    bool on_device;             /* the three are kept there, and here only when fetched */
     bool fresh;                 /* logged on a step since the epoch began */
 } stk__metric_slot;
 
@@ -153,8 +154,10 @@ void stk__metric_names(stk_trainer *t, char *text, size_t size);
 /* The slot of a name where `t->at` stands, made if need be. */
 stk_status stk__metrics_slot(stk_trainer *t, const char *name, uint32_t flags,
                              stk__metric_slot **out, stk_error *err);
+/* Bring the sums of a slot home from the device: the one place where the host waits for them. */
+stk_status stk__metrics_fetch(stk_trainer *t, stk__metric_slot *slot, stk_error *err);
 /* As lines of a checkpoint, and back (metrics_state.c). */
-void stk__metrics_write(stk_trainer *t, stk__text *text);
+stk_status stk__metrics_write(stk_trainer *t, stk__text *text, stk_error *err);
 stk_status stk__metrics_read_slot(void *trainer, const char *value, stk_error *err);
 stk_status stk__metrics_read_value(void *trainer, const char *value, stk_error *err);
 /* Set a metric without logging it. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is logged: names, means, when, and that it costs no memory. */
-#include "unit/train/tiny.h"
+#include "unit/train/said.h"
 
 /* A logger that keeps what it is given. */
 typedef struct line {
@@ -307,36 +307,110 @@ static void steps_allocate_nothing(void **state)
     bench_close(&b);
 }
 
+static stk_status log_on_device(stk_trainer *t, const char *name, float value, uint32_t flags,
+                                stk_error *err)
+{
+    const stk_scalar scalar = {.data = &value, .dtype = STK_FLOAT32};
+
+    return stk_trainer_log_scalar(t, name, &scalar, flags, 0, err);
+}
+
 static stk_status log_scalars(stk_module *module, stk_trainer *t, const stk_moment *at,
                               stk_loss *loss, stk_error *err)
 {
-    static float on_device;
+    const float value = (float)at->batch_idx;
 
-    on_device = (float)at->batch_idx;
-    const stk_scalar scalar = {.data = &on_device, .dtype = STK_FLOAT32};
-    loss->value = scalar;
-    return stk_trainer_log_scalar(t, "x", &scalar, STK_ON_STEP | STK_ON_EPOCH, 1, err);
+    ((tiny *)module)->train_steps++;
+    loss->value = (stk_scalar){.value = value};
+    STK_TRY(log_on_device(t, "x", value, STK_ON_STEP | STK_ON_EPOCH, err));
+    return log_on_device(t, "sum", value, STK_ON_EPOCH | STK_REDUCE_SUM, err);
 }
 
-/* Where the host cannot read the device's memory, sums are kept there until somebody looks. */
-static void sums_on_the_device(void **state)
+static stk_status log_sanity(stk_module *module, stk_trainer *t, const stk_moment *at,
+                             stk_error *err)
 {
-    bench b;
-    tiny m;
+    return log_on_device(t, "v", at->phase == STK_PHASE_SANITY ? 100 : 3, STK_ON_EPOCH, err);
+}
+
+/* A fit that saves at the steps of an epoch that `every` divides. */
+static void fit_on(bench *b, bool host, const char *every, const char *from)
+{
     stk_trainer *t;
     double value;
+    tiny m;
+
+    tiny_init(&m);
+    m.ops.training_step = log_scalars;
+    m.ops.validation_step = log_sanity;
+    assert_ok(stk_trainer_create(b->ctx, &b->options, &t, &b->err), &b->err);
+    add(b, t, &stk__callback_model_checkpoint, "every_n_train_steps", every, NULL);
+    t->host_memory = host;
+    assert_ok(stk_trainer_fit(t, &m.base, &b->data, from, &b->err), &b->err);
+    assert_int_equal(m.train_steps, from ? 10 % strtoul(every, NULL, 10) : 10);
+    assert_true(stk_trainer_metric(t, "x_epoch", &value) && value == 4.5);
+    assert_true(stk_trainer_metric(t, "x_step", &value) && value == 9);
+    assert_true(stk_trainer_metric(t, "sum", &value) && value == 45);
+    assert_true(stk_trainer_metric(t, "v", &value) && value == 3);
+    stk_trainer_destroy(&t);
+}
+
+/* Where the host cannot read the device's memory, sums are kept there until somebody looks: in an
+ * epoch, after a sanity check, and from checkpoint to checkpoint. */
+static void sums_on_the_device(void **state)
+{
+    static const char *const every[] = {"4", "6", "9"};
+    bench b;
+
+    for (int host = 0; host < 2; host++)
+        for (size_t i = 0; i < STK_COUNT(every); i++) {
+            bench_open(&b);
+            b.options.num_sanity_val_steps = 2;
+            b.options.enable_checkpointing = STK_SWITCH_TRUE;
+            fit_on(&b, host, every[i], NULL);
+            fit_on(&b, host, every[i], "last");
+            bench_close(&b);
+        }
+}
+
+static stk_status log_mixed(stk_module *module, stk_trainer *t, const stk_moment *at,
+                            stk_loss *loss, stk_error *err)
+{
+    const double value = (double)at->batch_idx;
+
+    loss->value = (stk_scalar){.value = value};
+    if (at->batch_idx % 3)
+        return stk_trainer_log(t, "x", value, STK_ON_EPOCH, 0, err);
+    return log_on_device(t, "x", (float)value, STK_ON_EPOCH, err);
+}
+
+static stk_status log_least(stk_module *module, stk_trainer *t, const stk_moment *at,
+                            stk_loss *loss, stk_error *err)
+{
+    return log_on_device(t, "x", 1, STK_ON_EPOCH | STK_REDUCE_MIN, err);
+}
+
+static void here_and_there(void **state)
+{
+    stk_trainer *t;
+    double value;
+    bench b;
+    tiny m;
 
     bench_open(&b);
     tiny_init(&m);
-    m.ops.training_step = log_scalars;
-    for (int host = 0; host < 2; host++) {
-        assert_ok(stk_trainer_create(b.ctx, &b.options, &t, &b.err), &b.err);
-        t->host_memory = host;
-        assert_ok(stk_trainer_fit(t, &m.base, &b.data, NULL, &b.err), &b.err);
-        assert_true(stk_trainer_metric(t, "x_epoch", &value) && value == 4.5);
-        assert_true(stk_trainer_metric(t, "x_step", &value) && value == 9);
-        stk_trainer_destroy(&t);
-    }
+    m.ops.training_step = log_mixed;
+    assert_ok(stk_trainer_create(b.ctx, &b.options, &t, &b.err), &b.err);
+    t->host_memory = false;
+    assert_ok(stk_trainer_fit(t, &m.base, &b.data, NULL, &b.err), &b.err);
+    assert_true(stk_trainer_metric(t, "x", &value) && value == 4.5);
+    m.ops.training_step = log_least;
+    assert_fails(stk_trainer_fit(t, &m.base, &b.data, NULL, &b.err), STK_EINVAL, &b.err, "flags");
+    stk_trainer_destroy(&t);
+    assert_ok(stk_trainer_create(b.ctx, &b.options, &t, &b.err), &b.err);
+    t->host_memory = false;
+    assert_fails(stk_trainer_fit(t, &m.base, &b.data, NULL, &b.err), STK_ENOTSUP, &b.err,
+                 "no least or greatest");
+    stk_trainer_destroy(&t);
     bench_close(&b);
 }
 
@@ -350,6 +424,7 @@ int main(void)
         cmocka_unit_test(where_it_may_be_logged),
         cmocka_unit_test(steps_allocate_nothing),
         cmocka_unit_test(sums_on_the_device),
+        cmocka_unit_test(here_and_there),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
