@@ -12,21 +12,9 @@ static stk_status single_reduce(stk_trainer *t, double *values, size_t n, stk_er
     return STK_OK;
 }
 
-static stk_status single_broadcast(stk_trainer *t, void *data, size_t bytes, stk_error *err)
-{
-    return STK_OK;
-}
-
-static stk_status single_barrier(stk_trainer *t, stk_error *err)
-{
-    return STK_OK;
-}
-
 const stk__strategy stk__strategy_single = {
     .name = "single_device",
     .world_size = 1,
     .setup = single_setup,
     .reduce = single_reduce,
-    .broadcast = single_broadcast,
-    .barrier = single_barrier,
 };

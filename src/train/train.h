@@ -291,9 +291,6 @@ typedef struct stk__strategy {
     stk_status (*setup)(stk_trainer *t, stk_error *err);
     /* Sum `n` doubles over the ranks. */
     stk_status (*reduce)(stk_trainer *t, double *values, size_t n, stk_error *err);
-    /* Everyone gets what rank 0 has. */
-    stk_status (*broadcast)(stk_trainer *t, void *data, size_t bytes, stk_error *err);
-    stk_status (*barrier)(stk_trainer *t, stk_error *err);
 } stk__strategy;
 
 extern const stk__strategy stk__strategy_single;

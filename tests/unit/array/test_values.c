@@ -4,8 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <stoker/array.h>
-
+#include "array/room.h"
 #include "support/support.h"
 
 static void put(stk_context *ctx, const char *key, const void *data, size_t size)
@@ -100,6 +99,48 @@ static void test_texts(void **state)
         assert_int_equal(text[kept + 1], 'x');
         stk_array_close(&a);
     }
+    stk_context_destroy(&ctx);
+}
+
+/* Fill values that plain JSON has no type for. */
+static void test_fills(void **state)
+{
+    static const struct {
+        const char *dtype, *json;
+        double value;
+    } cases[] = {{"float64", "{\"v\": 18446744073709551616}", 0x1p64},
+                 {"float32", "{\"v\": -36893488147419103232}", -0x1p65},
+                 {"float16", "{\"v\": 1e-7}", 0x1p-23},
+                 {"bfloat16", "{\"v\": 0.00390625}", 0x1p-8}};
+    static const unsigned char raw[3] = {1, 2, 255};
+    stk_context *ctx = test_context();
+    unsigned char out[8];
+    stk_error err;
+    stk__json json;
+    stk__type type;
+
+    for (size_t i = 0; i < STK_COUNT(cases); i++) {
+        json_t *name = json_string(cases[i].dtype);
+        assert_ok(stk__type_v3(name, "k", &type, &err), &err);
+        assert_ok(stk__json_parse(ctx, cases[i].json, strlen(cases[i].json), "k", &json, &err),
+                  &err);
+        assert_ok(stk__fill_parse(&type, json_object_get(json.value, "v"), 3, "k", out, &err),
+                  &err);
+        assert_true(stk__element_as_double(out, type.dtype) == cases[i].value);
+        stk__json_drop(ctx, &json);
+        json_decref(name);
+    }
+    /* Bytes without a type, there and back. */
+    json_t *name = json_string("r24");
+    assert_ok(stk__type_v3(name, "k", &type, &err), &err);
+    json_t *list = stk__fill_to_json(&type, raw);
+    char *text = json_dumps(list, JSON_COMPACT);
+    assert_string_equal(text, "[1,2,255]");
+    assert_ok(stk__fill_parse(&type, list, 3, "k", out, &err), &err);
+    assert_memory_equal(out, raw, sizeof raw);
+    free(text);
+    json_decref(list);
+    json_decref(name);
     stk_context_destroy(&ctx);
 }
 
@@ -231,6 +272,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_texts),
+        cmocka_unit_test(test_fills),
         cmocka_unit_test(test_stats),
         cmocka_unit_test(test_keeping),
     };

@@ -15,7 +15,7 @@ typedef struct forgery {
     char dir[300], path[400]; /* checkpoints go to `dir`; the forged one is `path` */
 } forgery;
 
-/* Write the checkpoint `from` anew as `to`, with another text under `key`. */
+/* Write the checkpoint `from` anew as `to`, with another text under `key`; NULL: without it. */
 static void forge(bench *b, const char *from, const char *to, const char *key, const char *text)
 {
     stk__checkpoint_writer *writer = NULL;
@@ -39,6 +39,8 @@ static void forge(bench *b, const char *from, const char *to, const char *key, c
         if (strcmp(texts[n].name, key) == 0) {
             texts[n].text = text;
             found = true;
+            if (!text)
+                continue;
         }
         n++;
     }
@@ -149,6 +151,7 @@ static void damaged_states(void **state)
     static const char *const texts[][3] = {
         {"stoker.loops", "version 1\n", "missing"},
         {"stoker.loops", "version 1\nepoch -1\n", "none at \"epoch -1\""},
+        {"stoker.loader", NULL, "lacks a sound 'loader'"},
         {"stoker.loops", "slot 1 2 x\n", "metrics of the checkpoint cannot be read"},
         {"stoker.loops", "value 1 3ff0000000000000\n", "metrics of the checkpoint"},
         {"stoker.loops", "slot 999 1 0000000000000000 0000000000000000 0000000000000000 a\n",

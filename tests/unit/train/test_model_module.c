@@ -217,6 +217,59 @@ static void goes_on_within_a_window(void **state)
     run_close(&r);
 }
 
+/* The options of a module after 12 steps of a schedule. */
+static void options_after(run *r, double *lr, double *momentum)
+{
+    bench *b = &r->b;
+    stk_module *module;
+    stk_trainer *t;
+    double value;
+
+    b->options.max_steps = 12;
+    assert_ok(stk_model_module_create(b->ctx, &r->recipe, &module, &b->err), &b->err);
+    assert_ok(stk_trainer_create(b->ctx, &b->options, &t, &b->err), &b->err);
+    assert_false(module->ops->set_option(module, 0, "lr", 1)); /* there is no optimizer yet */
+    assert_ok(stk_trainer_fit(t, module, &b->data, NULL, &b->err), &b->err);
+    assert_true(module->ops->get_option(module, 0, "lr", lr));
+    assert_true(module->ops->get_option(module, 0, "momentum", momentum));
+    /* Another rate: what the schedule starts from. */
+    assert_true(module->ops->set_option(module, 0, "lr", 0.5));
+    assert_true(module->ops->get_option(module, 0, "lr", &value));
+    assert_true(r->schedule.name == STK_SCHEDULE_CONSTANT ? value == 0.5 : value == *lr);
+    assert_false(module->ops->set_option(module, 1, "lr", 1));
+    assert_false(module->ops->set_option(module, 0, "momentum", 1));
+    stk_trainer_destroy(&t);
+    stk_module_destroy(&module);
+}
+
+/* As torch.optim.lr_scheduler.OneCycleLR: 30 steps, of which 9 rise. */
+static void cycles_momentum(void **state)
+{
+    const double share = (1 + cos(3.14159265358979323846 * (12 - 8) / (29 - 8))) / 2;
+    const double wanted = 0.95 + (0.85 - 0.95) * share, last = 0.02 / 25 / 1e4;
+    double lr, momentum;
+    run r;
+
+    run_open(&r);
+    r.schedule.name = STK_SCHEDULE_ONE_CYCLE;
+    r.schedule.total_steps = 30;
+    r.schedule.max_lr = 0.02;
+    options_after(&r, &lr, &momentum); /* adam: its beta1 */
+    assert_true(fabs(momentum - wanted) < 1e-12);
+    assert_true(fabs(lr - (last + (0.02 - last) * share)) < 1e-12);
+    r.optimizer.name = STK_SGD;
+    r.optimizer.momentum = 0.5;
+    options_after(&r, &lr, &momentum);
+    assert_true(fabs(momentum - wanted) < 1e-12);
+    /* Without memory for one there is none. */
+    r.optimizer.momentum = 0;
+    options_after(&r, &lr, &momentum);
+    assert_true(momentum == 0);
+    r.schedule.name = STK_SCHEDULE_CONSTANT;
+    options_after(&r, &lr, &momentum);
+    run_close(&r);
+}
+
 static void spans_the_training(void **state)
 {
     run r;
@@ -387,6 +440,7 @@ int main(void)
         cmocka_unit_test(other_tasks),
         cmocka_unit_test(batches_that_do_not_fit),
         cmocka_unit_test(clips),
+        cmocka_unit_test(cycles_momentum),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

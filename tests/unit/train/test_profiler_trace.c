@@ -204,6 +204,67 @@ static void trace(void **state)
     run_close(&r);
 }
 
+/* Reads, and a sample that is none: eight pictures, the sixth of which is damaged. */
+static void reads_and_bad_samples(void **state)
+{
+    enum { FILES = 8, BAD = 5 };
+    static char picture[1 << 16];
+    stk_profile_options o;
+    char folder[256], name[32];
+    double bytes = 0, reads = 0;
+    stk_profile *p;
+    stk_trainer *t;
+    size_t i, size;
+    json_t *event;
+    tiny m;
+    bench b;
+
+    FILE *in = fopen(TESTS_DIR "/golden/images/base_444.jpg", "rb");
+    assert_non_null(in);
+    size = fread(picture, 1, sizeof picture, in);
+    fclose(in);
+    assert_true(size > 100 && size < sizeof picture);
+    test_folder(folder);
+    for (int k = 0; k < FILES; k++) {
+        snprintf(name, sizeof name, "a/%d.jpg", k);
+        test_write(folder, name, picture, k == BAD ? size / 2 : size);
+    }
+    bench_open(&b);
+    stk_dataset_close(&b.dataset);
+    snprintf(picture, sizeof picture, "images:%s", folder);
+    assert_ok(stk_dataset_open(b.ctx, picture, &b.dataset, &b.err), &b.err);
+    b.train.dataset = b.val.dataset = b.dataset;
+    b.loader.on_error = STK_ON_ERROR_SKIP;
+    b.loader.transforms = "center_crop(8), to_float";
+    b.options.limit_val_batches = "0";
+    profile_options(&o, "trace", NULL, "reads");
+    profile_fit(&b, &m, &o, &t, &p);
+    assert_ok(stk_profile_finish(p, &b.err), &b.err);
+    json_t *root = load(stk_profile_file(p, 0));
+    const json_t *events = json_object_get(root, "traceEvents");
+    json_array_foreach(events, i, event)
+    {
+        const json_t *args = json_object_get(event, "args");
+        if (strcmp(text_of(event, "name"), "read") == 0) {
+            assert_string_equal(text_of(args, "status"), "STK_OK");
+            bytes += number_of(args, "bytes");
+            reads++;
+        } else if (strcmp(text_of(event, "name"), "bad sample") == 0) {
+            assert_true(number_of(args, "index") == BAD);
+            assert_string_equal(text_of(args, "status"), "STK_ETRUNCATED");
+        }
+    }
+    assert_true(reads == FILES);
+    assert_true(bytes == (double)(size * (FILES - 1) + size / 2));
+    assert_int_equal(count(events, "X", "read", "read"), FILES);
+    assert_int_equal(count(events, "i", "sample", "bad sample"), 1);
+    json_decref(root);
+    assert_ok(stk_profile_close(&p, &b.err), &b.err);
+    stk_trainer_destroy(&t);
+    bench_close(&b);
+    test_folder_remove(folder);
+}
+
 /* No more is kept than was asked for, and the file says how much is missing. */
 static void bounded(void **state)
 {
@@ -261,8 +322,9 @@ static void layers(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(trace), cmocka_unit_test(bounded),
-                                       cmocka_unit_test(layers)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(trace),
+                                       cmocka_unit_test(reads_and_bad_samples),
+                                       cmocka_unit_test(bounded), cmocka_unit_test(layers)};
 
     return cmocka_run_group_tests_name("train/profiler_trace", tests, NULL, NULL);
 }

@@ -105,6 +105,8 @@ static void test_quarters(void **state)
     check_turn("random_rotation([-720, -720], interpolation=bilinear)", HEIGHT, WIDTH, 0);
     check_turn("random_rotation([180, 180], interpolation=bilinear)", HEIGHT, WIDTH, 2);
     check_turn("random_rotation([-180, -180])", HEIGHT, WIDTH, 2);
+    /* The next number above: no turn of its own, and columns and rows still do not mix. */
+    check_turn("random_rotation([180.00000000000003, 180.00000000000003])", HEIGHT, WIDTH, 2);
     check_turn("random_rotation([90, 90])", HEIGHT, HEIGHT, 1);
     check_turn("random_rotation([-90, -90], interpolation=bilinear)", HEIGHT, HEIGHT, 3);
     check_turn("random_rotation([450, 450], interpolation=bilinear)", HEIGHT, HEIGHT, 1);
