@@ -14,17 +14,6 @@ bool stk__window_is_real(stk_dtype dtype)
     return dtype >= STK_BOOL && dtype <= STK_FLOAT64;
 }
 
-static double half_value(uint16_t bits)
-{
-    int exponent = bits >> 10 & 31;
-    double mantissa = bits & 1023;
-    double value = exponent == 31  ? (mantissa != 0 ? (double)NAN : (double)INFINITY)
-                   : exponent == 0 ? ldexp(mantissa, -24)
-                                   : ldexp(mantissa + 1024, exponent - 25);
-
-    return bits >> 15 ? -value : value;
-}
-
 static double brain_value(uint16_t bits)
 {
     uint32_t wide = (uint32_t)bits << 16;
@@ -65,7 +54,7 @@ static void load(stk_dtype dtype, const char *from, size_t n, double *to)
         LOAD(STK_INT64, int64_t);
         LOAD(STK_FLOAT32, float);
         LOAD(STK_FLOAT64, double);
-        LOAD_HALF(STK_FLOAT16, half_value);
+        LOAD_HALF(STK_FLOAT16, stk__half_to_double);
         LOAD_HALF(STK_BFLOAT16, brain_value);
     default:
         break;
