@@ -219,6 +219,41 @@ static void test_refused(void **state)
     stk_context_destroy(&ctx);
 }
 
+/* Through a store that is no folder of this machine: the same samples, and the same is missing. */
+static void test_through_a_store(void **state)
+{
+    static const struct {
+        const char *text, *part; /* NULL: it opens */
+    } lists[] = {
+        {"a.jpg,3\nin/b.jpg,-1\n", NULL},
+        {"a.jpg,1\n\nabsent.jpg,2\nabsent2.jpg,2\n", "l.csv:3: there is no file 'absent.jpg'"},
+        {"a.jpg,1\nin,2\n", "l.csv:2: there is no file 'in'"},
+        {"a.jpg,1\na.jpg/b.jpg,2\n", "l.csv:2: there is no file 'a.jpg/b.jpg'"},
+    };
+    stk_context *ctx = test_context();
+    char folder[256], path[300];
+    stk_error err;
+
+    test_folder(folder);
+    make_folder(folder);
+    snprintf(path, sizeof path, "slow+file://%s/l.csv", folder);
+    for (size_t i = 0; i < STK_COUNT(lists); i++) {
+        stk_dataset *d = NULL;
+        test_write(folder, "l.csv", lists[i].text, strlen(lists[i].text));
+        const stk_status status = images_open_spec(ctx, path, "", &d, &err);
+        if (lists[i].part) {
+            assert_fails(status, STK_ENOENT, &err, lists[i].part);
+            continue;
+        }
+        assert_ok(status, &err);
+        images_check(d, 0, "a.jpg", 3, "a");
+        images_check(d, 1, "in/b.jpg", -1, "bb");
+        stk_dataset_close(&d);
+    }
+    test_folder_remove(folder);
+    stk_context_destroy(&ctx);
+}
+
 /* Many files, so that several threads ask for their sizes; the first missing one is named. */
 static void test_many(void **state)
 {
@@ -287,13 +322,10 @@ static void test_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_separators),
-        cmocka_unit_test(test_quotes),
-        cmocka_unit_test(test_names_as_labels),
-        cmocka_unit_test(test_roots),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_many),
+        cmocka_unit_test(test_separators),      cmocka_unit_test(test_quotes),
+        cmocka_unit_test(test_names_as_labels), cmocka_unit_test(test_roots),
+        cmocka_unit_test(test_refused),         cmocka_unit_test(test_through_a_store),
+        cmocka_unit_test(test_memory),          cmocka_unit_test(test_many),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
