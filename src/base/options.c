@@ -221,7 +221,7 @@ static stk_status fail_value(const stk_option_table *table, const stk_option *op
     stk__option_show(shown, text);
     stk__option_allowed(option, why == STK__PARSE_RANGE, allowed, sizeof allowed);
     stk__nearest_init(&nearest, text);
-    if (option->type == STK_OPTION_ENUM)
+    if (option->choices)
         stk__nearest_offer_words(&nearest, option->choices);
     return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, option->name, STK_NO_OFFSET,
                         "%s%s%s: '%s' is %s; it takes %s%s", table->name, *table->name ? "." : "",
