@@ -31,6 +31,9 @@ stk_status stk__fail_at(stk_error *err, stk_status status, stk_stage stage, cons
                         uint64_t offset, const char *format, ...) STK_PRINTF(6, 7);
 /* The status of an errno. */
 stk_status stk__status_of_errno(int error);
+/* What to do about a file that could not be written, after a message: "; free some space ..."; or
+ * "". */
+const char *stk__remedy_of_errno(int error);
 /* Copy with "..." in front when it does not fit, so that the end of a path stays. */
 void stk__copy_tail(char *to, size_t size, const char *from);
 

@@ -144,6 +144,25 @@ stk_status stk__fail_at(stk_error *err, stk_status status, stk_stage stage, cons
     return status;
 }
 
+const char *stk__remedy_of_errno(int error)
+{
+    switch (error) {
+    case ENOSPC:
+    case EDQUOT:
+        return "; free some space or write to another folder";
+    case EFBIG:
+        return "; raise the limit of the size of files with 'ulimit -f'";
+    case EROFS:
+    case EACCES:
+    case EPERM:
+        return "; write to a folder where that is allowed";
+    case ENOTDIR:
+        return "; a part of the path is a file";
+    default:
+        return "";
+    }
+}
+
 stk_status stk__status_of_errno(int error)
 {
     switch (error) {

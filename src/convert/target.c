@@ -25,6 +25,8 @@ stk_status stk__target_fail(const stk__target *target, const char *verb, const c
     stk__copy_tail(shown, sizeof shown, name);
     if (error == ENOSPC || error == EDQUOT)
         remedy = "; free some space there and run the same again: what is complete is kept";
+    else if (error == EFBIG)
+        remedy = "; raise the limit of the size of files with 'ulimit -f' and run the same again";
     else if (error == EACCES || error == EPERM || error == EROFS)
         remedy = "; choose a folder that you may write";
     else if (error == EXDEV)

@@ -266,6 +266,8 @@ stk_status stk__writer_close(stk__writer **writer_in_out, stk_error *err)
                               STK_NO_OFFSET, "the log %s is not complete: %s", writer->path,
                               error == ENOSPC || error == EDQUOT
                                   ? "the disk is full; free some space, or give another path"
+                              : error == EFBIG
+                                  ? "it is too large; raise the limit of sizes with 'ulimit -f'"
                               : text ? text
                                      : "writing failed");
     }

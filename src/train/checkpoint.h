@@ -93,5 +93,9 @@ stk_status stk__checkpoint_verify(stk_context *ctx, const char *path, stk_error 
  */
 stk_status stk__checkpoint_newest(stk_context *ctx, const char *dir, char *path, size_t size,
                                   stk_error *err);
+/* The same for a run that will go on from it: what killed runs left unfinished below folders
+ * version_<n> is removed, as this run writes into a folder of its own. */
+stk_status stk__checkpoint_go_on(stk_context *ctx, const char *dir, char *path, size_t size,
+                                 stk_error *err);
 
 #endif

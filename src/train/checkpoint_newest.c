@@ -24,6 +24,7 @@ typedef struct search {
     candidate *found;
     size_t count, room;
     uint64_t skipped;
+    bool sweeps; /* remove what killed runs left unfinished */
     stk_error *err;
 } search;
 
@@ -137,16 +138,22 @@ static stk_status look_into(search *s, const char *folder, int64_t version, int 
 {
     struct dirent *entry;
     stk_status status = STK_OK;
+    bool unfinished = false;
 
     DIR *dir = opendir(folder);
     if (!dir)
         return depth == 0 && errno != ENOENT
                    ? stk__durable_fail(s->err, "look for checkpoints in", folder, errno)
                    : STK_OK;
-    while (status == STK_OK && (entry = readdir(dir)))
+    while (status == STK_OK && (entry = readdir(dir))) {
+        unfinished |= stk__is_temporary(entry->d_name);
         if (entry->d_name[0] != '.')
             status = look_at(s, folder, entry, version, depth);
+    }
     closedir(dir);
+    /* Only in folders of runs: elsewhere may be anything. */
+    if (s->sweeps && unfinished && version >= 0)
+        stk__durable_sweep(folder);
     return status;
 }
 
@@ -199,16 +206,26 @@ static stk_status choose(search *s, const char *dir, char *path, size_t size)
                         "there is no checkpoint in '%.300s'", dir);
 }
 
+static stk_status find(search *s, const char *dir, char *path, size_t size)
+{
+    stk_status status = look_into(s, dir, -1, 0);
+
+    if (status == STK_OK)
+        status = choose(s, dir, path, size);
+    for (size_t i = 0; i < s->count; i++)
+        stk__free(s->ctx, s->found[i].path);
+    stk__free(s->ctx, s->found);
+    return status;
+}
+
 stk_status stk__checkpoint_newest(stk_context *ctx, const char *dir, char *path, size_t size,
                                   stk_error *err)
 {
-    search s = {.ctx = ctx, .err = err};
+    return find(&(search){.ctx = ctx, .err = err}, dir, path, size);
+}
 
-    stk_status status = look_into(&s, dir, -1, 0);
-    if (status == STK_OK)
-        status = choose(&s, dir, path, size);
-    for (size_t i = 0; i < s.count; i++)
-        stk__free(ctx, s.found[i].path);
-    stk__free(ctx, s.found);
-    return status;
+stk_status stk__checkpoint_go_on(stk_context *ctx, const char *dir, char *path, size_t size,
+                                 stk_error *err)
+{
+    return find(&(search){.ctx = ctx, .sweeps = true, .err = err}, dir, path, size);
 }

@@ -87,28 +87,11 @@ struct stk__durable {
 stk_status stk__durable_fail(stk_error *err, const char *verb, const char *path, int system_error)
 {
     const char *text = strerrordesc_np(system_error);
-    const char *remedy = "";
 
-    switch (system_error) {
-    case ENOSPC:
-    case EDQUOT:
-        remedy = "; free some space or write to another folder";
-        break;
-    case EROFS:
-    case EACCES:
-    case EPERM:
-        remedy = "; write to a folder where that is allowed";
-        break;
-    case ENOTDIR:
-        remedy = "; a part of the path is a file";
-        break;
-    default:
-        break;
-    }
     stk_status status = system_error == EROFS ? STK_EACCES : stk__status_of_errno(system_error);
     return stk__fail_at(err, status, STK_STAGE_TRAIN, path, STK_NO_OFFSET,
                         "cannot %s '%.300s': %s%s", verb, path, text ? text : "unknown error",
-                        remedy);
+                        stk__remedy_of_errno(system_error));
 }
 
 static stk_status no_memory(stk_error *err, const char *path)
@@ -381,6 +364,9 @@ static int link_once(const stk__file_calls *calls, const char *path, const char 
     if (calls->link(calls->user, path, temporary) < 0)
         return errno;
     int error = calls->rename(calls->user, temporary, name) < 0 ? errno : 0;
+    /* Nobody holds this name: a run that goes on from here may have removed it. */
+    if (error == ENOENT)
+        error = EEXIST;
     /* Of two names of one file rename() leaves both. */
     calls->unlink(calls->user, temporary);
     return error;

@@ -37,7 +37,9 @@ static stk_status find_last(stk_trainer *t, char *path, size_t size, stk_error *
             return STK_OK;
     }
     stk_status status =
-        stk__checkpoint_newest(t->ctx, t->options.default_root_dir, path, size, err);
+        t->at.task == STK_TASK_FIT
+            ? stk__checkpoint_go_on(t->ctx, t->options.default_root_dir, path, size, err)
+            : stk__checkpoint_newest(t->ctx, t->options.default_root_dir, path, size, err);
 
     if (status != STK_ENOENT || t->at.task != STK_TASK_FIT)
         return status;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checkpoints: what is saved is read back, what is damaged is never taken for one. */
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
@@ -233,6 +234,37 @@ static void test_newest(void **state)
     stk_context_destroy(&ctx);
 }
 
+/* A run that goes on removes what killed ones left unfinished, in folders of runs; not what is
+ * being written, and nothing of others. */
+static void test_unfinished(void **state)
+{
+    static const char *const names[] = {
+        "version_0/checkpoints/.stoker-put-00000001", "version_1/.stoker-put-00000002",
+        "version_1/checkpoints/.stoker-put-00000003", "data/.stoker-put-00000004"};
+    stk_context *ctx = test_context();
+    char folder[256], path[300], found[300];
+    stk_error err;
+
+    test_folder(folder);
+    for (size_t i = 0; i < STK_COUNT(names); i++)
+        test_write(folder, names[i], "half", 4);
+    snprintf(path, sizeof path, "%s/%s", folder, names[2]);
+    const int written = open(path, O_RDONLY);
+    assert_true(stk__temporary_claim(written));
+    for (int goes_on = 0; goes_on < 2; goes_on++) {
+        assert_int_equal((goes_on ? stk__checkpoint_go_on
+                                  : stk__checkpoint_newest)(ctx, folder, found, sizeof found, &err),
+                         STK_ENOENT);
+        for (size_t i = 0; i < STK_COUNT(names); i++) {
+            snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+            assert_int_equal(access(path, F_OK) == 0, !goes_on || i >= 2);
+        }
+    }
+    close(written);
+    test_folder_remove(folder);
+    stk_context_destroy(&ctx);
+}
+
 /* ---- Bad states, descriptions ---- */
 
 static void test_bad_state(void **state)
@@ -309,8 +341,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip), cmocka_unit_test(test_link),
         cmocka_unit_test(test_damage),     cmocka_unit_test(test_other_files),
-        cmocka_unit_test(test_newest),     cmocka_unit_test(test_bad_state),
-        cmocka_unit_test(test_describe),
+        cmocka_unit_test(test_newest),     cmocka_unit_test(test_unfinished),
+        cmocka_unit_test(test_bad_state),  cmocka_unit_test(test_describe),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

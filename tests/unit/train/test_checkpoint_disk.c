@@ -69,6 +69,39 @@ static int disk_link(void *user, const char *from, const char *to)
     return -1;
 }
 
+/* The name that a link has at first is removed by somebody else, so many times. */
+static int swept_rename(void *user, const char *from, const char *to)
+{
+    if ((*(int *)user)-- > 0)
+        unlink(from);
+    return stk__file_calls_system.rename(NULL, from, to);
+}
+
+/* A run that goes on removes what nobody holds, which that name may be: it is made again. */
+static void test_swept_link(void **state)
+{
+    stk_context *ctx = test_context();
+    char folder[256], a[300], b[300];
+    stk_error err;
+    int times = 3;
+
+    test_folder(folder);
+    snprintf(a, sizeof a, "%s/a.ckpt", folder);
+    snprintf(b, sizeof b, "%s/b.ckpt", folder);
+    test_write(folder, "a.ckpt", "first", 5);
+    stk__file_calls calls = stk__file_calls_system;
+    calls.user = &times;
+    calls.rename = swept_rename;
+    assert_ok(stk__durable_link(ctx, &calls, a, b, &err), &err);
+    assert_true(exists(b));
+    assert_int_equal(entries(folder), 2);
+    /* One that is not there is not tried for ever. */
+    snprintf(a, sizeof a, "%s/none.ckpt", folder);
+    assert_fails(stk__durable_link(ctx, &calls, a, b, &err), STK_ENOENT, &err, b);
+    test_folder_remove(folder);
+    stk_context_destroy(&ctx);
+}
+
 /* Where the file system has no hard links, a name is a copy; other failures are failures. */
 static void test_no_links(void **state)
 {
@@ -299,8 +332,11 @@ static void test_sweep(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_disk_fails), cmocka_unit_test(test_no_links),
-        cmocka_unit_test(test_no_folder),  cmocka_unit_test(test_waits_for_snapshot_only),
+        cmocka_unit_test(test_disk_fails),
+        cmocka_unit_test(test_no_links),
+        cmocka_unit_test(test_swept_link),
+        cmocka_unit_test(test_no_folder),
+        cmocka_unit_test(test_waits_for_snapshot_only),
         cmocka_unit_test(test_sweep),
     };
 
