@@ -271,6 +271,13 @@ int cli_fail(struct cli *cli, stk_status status, const stk_error *err);
 void cli_progress_line(char *text, size_t size, int width, const char *what, uint64_t done,
                        uint64_t total, double rate);
 
+/* ---- Little memory (memory.c) -------------------------------------------------------------- */
+
+/* Say once that the process may have little address space, before libraries end it for that. */
+void cli_memory_warn(void);
+/* What a C++ library throws, and nobody catches, ends the command in words and with CLI_FAILED. */
+void cli_memory_name(void);
+
 /* ---- Signals (signals.c) ------------------------------------------------------------------ */
 
 /* Catch SIGINT and SIGTERM: the first runs the callback, the second ends the process at once. */

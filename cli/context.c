@@ -2,7 +2,6 @@
 /* The context of a command, made from its options when it is first asked for. */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "cli.h"
@@ -34,32 +33,6 @@ static bool same_options(const struct cli_context_options *a, const struct cli_c
            a->memory_limit == b->memory_limit && a->instructions == b->instructions;
 }
 
-#define LEAST_LEFT (UINT64_C(512) << 20) /* of the address space: stacks of threads, libraries */
-
-/* Libraries end the process where the address space is at its end, in words of their own or none:
- * so say before that it is small. */
-static void check_address_space(void)
-{
-    struct rlimit limit;
-    unsigned long long pages = 0;
-    static bool said;
-
-    if (said || getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
-        return;
-    FILE *f = fopen("/proc/self/statm", "re");
-    bool known = f && fscanf(f, "%llu", &pages) == 1;
-    if (f)
-        fclose(f);
-    const uint64_t used = (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
-    const uint64_t left = limit.rlim_cur > used ? limit.rlim_cur - used : 0;
-    said = true;
-    if (known && left < LEAST_LEFT)
-        cli_warning(
-            "the address space of the process is limited to %.1f MiB, of which %.1f MiB are "
-            "left; what does not fit fails or ends the process: raise it with 'ulimit -v'",
-            (double)limit.rlim_cur / 1048576, (double)left / 1048576);
-}
-
 int cli_context(struct cli *cli, uint64_t which, stk_context **out)
 {
     struct cli_context_options chosen;
@@ -73,7 +46,7 @@ int cli_context(struct cli *cli, uint64_t which, stk_context **out)
     if (cli->context && !same_options(&chosen, &cli->context_options))
         stk_context_destroy(&cli->context);
     if (!cli->context) {
-        check_address_space();
+        cli_memory_warn();
         stk_context_options_init(&options);
         options.compute_threads = (uint32_t)chosen.compute_threads;
         options.memory_limit = chosen.memory_limit;

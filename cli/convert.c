@@ -239,6 +239,7 @@ int cli_convert(struct cli *cli)
     stk_context *context = NULL;
     stk_error err;
 
+    cli_signals_ignore_pipe();
     int code = cli_parse(cli, &usage);
     if (code == CLI_GO_ON)
         code = cli_context(cli, 0, &context);

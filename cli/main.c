@@ -87,6 +87,7 @@ static int run(const struct cli_command *command, int argc, char **argv, char **
     struct cli cli = {.program = "stoker", .argc = argc, .argv = argv, .all = all};
 
     cli_signals_install();
+    cli_memory_name();
     int code = command->run(&cli);
     cli_on_interrupt(NULL, NULL);
     cli_console_clear();

@@ -284,6 +284,7 @@ int cli_profile(struct cli *cli)
 {
     struct run run = {.cli = cli};
 
+    cli_signals_ignore_pipe();
     int code = run_make(&run);
     if (code == CLI_GO_ON)
         code = fit(&run);

@@ -42,6 +42,8 @@ void cli_signals_install(void)
     sigaddset(&action.sa_mask, SIGTERM);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    /* A file beyond the limit of sizes is a failed write, which is reported. */
+    signal(SIGXFSZ, SIG_IGN);
 }
 
 void cli_on_interrupt(void (*run)(void *user), void *user)

@@ -550,6 +550,8 @@ static int add_writer(struct run *run)
 int cli_predict(struct cli *cli)
 {
     struct run run;
+
+    cli_signals_ignore_pipe();
     int code = run_make(&run, cli, &predict_usage, TRAIN_PREDICT);
 
     if (code == CLI_GO_ON)

@@ -27,7 +27,6 @@ typedef struct command {
     const char *make;
     const char *run;  /* of a shell, with "stoker" in front of it */
     const char *same; /* prints what is the same whenever the command succeeds; NULL: nothing is */
-    bool onednn; /* computes on oneDNN, which may throw std::bad_alloc through its C interface */
 } command;
 
 static const char *command_binary, *command_preload;
@@ -91,15 +90,6 @@ static long command_next(long n, long calls)
     return n < EVERY ? n + 1 : n + (calls - EVERY) / SPREAD + 1;
 }
 
-/* The one exemption: the C++ runtime's words for it, or the C library's where the unwinder itself
- * gets no memory. */
-static bool command_threw(const command *c, int status, const char *said)
-{
-    return c->onednn && status == -SIGABRT &&
-           (strstr(said, "std::bad_alloc") || strstr(said, "St9bad_alloc") ||
-            strstr(said, "libgcc_s.so.1 must be installed"));
-}
-
 /* Every call fails in turn, once and for ever. The command succeeds, with the same result, or
  * reports an error; it never dies by a signal or hangs. `must` says that it has to succeed. */
 static void command_torture(const command *c, const char *how, bool must)
@@ -114,8 +104,7 @@ static void command_torture(const command *c, const char *how, bool must)
         int status = command_once(c, folder, n, false, how, n ? &ignored : &calls);
         for (int for_ever = 0;; for_ever++) {
             command_shell(folder, "cat said", said, sizeof said);
-            if (((status < 0 || status > 2) && !command_threw(c, status, said)) ||
-                ((must || n == 0) && status != 0))
+            if (status < 0 || status > 2 || ((must || n == 0) && status != 0))
                 fail_msg("stoker %s: %s %ld of %ld%s: %s %d: %s", c->run, how, n, calls,
                          for_ever ? " and all after" : "", status < 0 ? "signal" : "exit status",
                          abs(status), said);
