@@ -36,7 +36,13 @@ def no_io_uring():
     return fd < 0
 
 
-def holds(root, condition, sanitizer):
+def no_onednn(build):
+    cache = build / "CMakeCache.txt"
+    off = cache.exists() and "\nSTOKER_WITH_ONEDNN:BOOL=OFF\n" in cache.read_text()
+    return off or not Path("/usr/include/dnnl.h").exists()
+
+
+def holds(root, build, condition, sanitizer):
     kind, _, what = condition.partition(" ")
     data = os.environ.get("STOKER_TEST_DATA") or root / "../shared/data"
     return {
@@ -47,7 +53,7 @@ def holds(root, condition, sanitizer):
         "python": lambda: no_python_modules(what),
         "mount": no_mount,
         "io_uring": no_io_uring,
-        "onednn": lambda: not Path("/usr/include/dnnl.h").exists(),
+        "onednn": lambda: no_onednn(build),
         "sanitizer": lambda: sanitizer,
     }[kind]()
 
@@ -66,7 +72,7 @@ def main():
         if case.find("skipped") is None:
             continue
         reasons = [f"{reason} ({condition})" for condition, reason in expected.get(name, [])
-                   if holds(root, condition, sanitizer)]
+                   if holds(root, Path(junit).parent, condition, sanitizer)]
         print(f"tests: skipped: {name}: {reasons[0] if reasons else 'NOT EXPECTED'}")
         if not reasons:
             said = "\n".join(x for x in (case.findtext("system-out") or "").splitlines() if "skip" in x.lower())

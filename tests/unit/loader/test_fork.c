@@ -210,8 +210,6 @@ static void call_models(world *w)
     REFUSED(stk_model_builder_config, w->builder, NULL, NULL);
     REFUSED(stk_model_module_create, w->ctx, &recipe, &module, NULL);
     REFUSED(stk_model_create, w->builder, NULL, &model, NULL);
-    if (!w->model)
-        return;
     REFUSED(stk_model_allocate, w->model, NULL);
     REFUSED(stk_model_forward, w->model, &batch, true, &result, NULL);
     REFUSED(stk_model_backward, w->model, 1, NULL);
@@ -391,13 +389,16 @@ static void make_training(world *w)
     const int64_t shape[] = {4};
     stk_trainer_options trainer;
     stk_profile_options profile;
+    stk_model_options model;
     stk_error err;
 
     assert_ok(stk_model_builder_create(w->ctx, shape, 1, &w->builder, &err), &err);
     assert_ok(stk_model_builder_add(w->builder, "linear(3)", &err), &err);
-    /* A build without oneDNN has no models. */
-    if (stk_model_create(w->builder, NULL, &w->model, &err) == STK_OK)
-        assert_ok(stk_optimizer_create(w->model, NULL, NULL, 0, &w->optimizer, &err), &err);
+    /* Computed by every build, with oneDNN or without. */
+    stk_model_options_init(&model);
+    model.precision = STK_PRECISION_64_TRUE;
+    assert_ok(stk_model_create(w->builder, &model, &w->model, &err), &err);
+    assert_ok(stk_optimizer_create(w->model, NULL, NULL, 0, &w->optimizer, &err), &err);
     recipe.builder = w->builder;
     assert_ok(stk_model_module_create(w->ctx, &recipe, &w->module, &err), &err);
     stk_trainer_options_init(&trainer);
@@ -481,10 +482,8 @@ static void end_world(world *w)
     stk_profile_close(&w->profile, &err);
     stk_trainer_destroy(&w->trainer);
     stk_module_destroy(&w->module);
-    if (w->model) {
-        stk_optimizer_destroy(&w->optimizer);
-        stk_model_destroy(&w->model);
-    }
+    stk_optimizer_destroy(&w->optimizer);
+    stk_model_destroy(&w->model);
     stk_model_builder_destroy(&w->builder);
     stk_array_writer_abandon(&w->writer);
     stk_array_writer_abandon(&w->other_writer);
