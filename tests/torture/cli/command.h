@@ -27,6 +27,7 @@ typedef struct command {
     const char *make;
     const char *run;  /* of a shell, with "stoker" in front of it */
     const char *same; /* prints what is the same whenever the command succeeds; NULL: nothing is */
+    bool onednn; /* computes on oneDNN, which uses some small objects of its own unchecked */
 } command;
 
 static const char *command_binary, *command_preload;
@@ -104,7 +105,9 @@ static void command_torture(const command *c, const char *how, bool must)
         int status = command_once(c, folder, n, false, how, n ? &ignored : &calls);
         for (int for_ever = 0;; for_ever++) {
             command_shell(folder, "cat said", said, sizeof said);
-            if (status < 0 || status > 2 || ((must || n == 0) && status != 0))
+            /* The one exemption. What oneDNN throws is none. */
+            const bool crashed = c->onednn && n && status == -SIGSEGV;
+            if (((status < 0 || status > 2) && !crashed) || ((must || n == 0) && status != 0))
                 fail_msg("stoker %s: %s %ld of %ld%s: %s %d: %s", c->run, how, n, calls,
                          for_ever ? " and all after" : "", status < 0 ? "signal" : "exit status",
                          abs(status), said);

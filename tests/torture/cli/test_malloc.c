@@ -41,12 +41,15 @@ static void report(void **state)
 /* Where oneDNN is refused memory it throws, and the command says so. */
 static void train(void **state)
 {
-    torture(COMMAND_TRAIN, "train m.yaml -q", NULL);
+    command_torture(&(command){.make = COMMAND_TRAIN, .run = "train m.yaml -q", .onednn = true},
+                    "malloc", false);
 }
 
 static void train_convolutions(void **state)
 {
-    torture(COMMAND_CONVOLUTION, "train m.yaml -q", NULL);
+    command_torture(
+        &(command){.make = COMMAND_CONVOLUTION, .run = "train m.yaml -q", .onednn = true}, "malloc",
+        false);
 }
 
 static void cat(void **state)
