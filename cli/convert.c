@@ -239,12 +239,12 @@ int cli_convert(struct cli *cli)
     stk_context *context = NULL;
     stk_error err;
 
-    cli_signals_ignore_pipe();
     int code = cli_parse(cli, &usage);
     if (code == CLI_GO_ON)
         code = cli_context(cli, 0, &context);
     if (code != CLI_GO_ON)
         return code;
+    cli_signals_ignore_pipe();
     stk_status status = stk_conversion_create(context, cli_home(cli->args[0]),
                                               cli_home(cli->args[1]), &conversion, &err);
     code = status == STK_OK ? run(cli, conversion) : cli_fail(cli, status, &err);

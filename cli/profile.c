@@ -222,9 +222,11 @@ static int run_make(struct run *run)
         code = train_sets_open(cli, run->context, &run->config, TRAIN_FIT, &run->sets);
     if (code == CLI_GO_ON)
         code = train_make(run->cli, run->context, &run->config, &run->sets, &run->made);
-    if (code == CLI_GO_ON)
-        cli_on_interrupt(stop, run->trainer);
-    return code;
+    if (code != CLI_GO_ON)
+        return code;
+    cli_signals_ignore_pipe();
+    cli_on_interrupt(stop, run->trainer);
+    return CLI_GO_ON;
 }
 
 static void run_release(struct run *run)
@@ -284,7 +286,6 @@ int cli_profile(struct cli *cli)
 {
     struct run run = {.cli = cli};
 
-    cli_signals_ignore_pipe();
     int code = run_make(&run);
     if (code == CLI_GO_ON)
         code = fit(&run);

@@ -244,6 +244,8 @@ static int run_make(struct run *run, struct cli *cli, const struct cli_usage *us
     }
     if (code != CLI_GO_ON)
         return code;
+    if (needs & (TRAIN_FIT | TRAIN_PREDICT))
+        cli_signals_ignore_pipe();
     code = train_config_read(cli, cli->config, &run->config);
     /* Predictions are files; there is nothing to log. */
     if (usage == &predict_usage && !stk_config_count(cli->config, "trainer.logger") &&
@@ -453,7 +455,6 @@ int cli_train(struct cli *cli)
     struct run run;
     stk_error err;
 
-    cli_signals_ignore_pipe();
     int code = run_make(&run, cli, &train_usage, TRAIN_FIT | TRAIN_TEST);
     if (code != CLI_GO_ON)
         goto out;
@@ -550,8 +551,6 @@ static int add_writer(struct run *run)
 int cli_predict(struct cli *cli)
 {
     struct run run;
-
-    cli_signals_ignore_pipe();
     int code = run_make(&run, cli, &predict_usage, TRAIN_PREDICT);
 
     if (code == CLI_GO_ON)

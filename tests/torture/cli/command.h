@@ -27,7 +27,7 @@ typedef struct command {
     const char *make;
     const char *run;  /* of a shell, with "stoker" in front of it */
     const char *same; /* prints what is the same whenever the command succeeds; NULL: nothing is */
-    bool onednn; /* computes on oneDNN, which uses some small objects of its own unchecked */
+    bool onednn;      /* computes on oneDNN, which uses some small objects of its own unchecked */
 } command;
 
 static const char *command_binary, *command_preload;
