@@ -84,7 +84,7 @@ struct bench_window {
 static inline void bench_measure(struct bench_stream *s, double seconds, uint64_t warm,
                                  struct bench_window *w)
 {
-    stk_memory_stats before, after;
+    stk_memory_stats before = {.struct_size = sizeof before}, after = {.struct_size = sizeof after};
 
     memset(w, 0, sizeof *w);
     uint64_t seen = bench_stream_skip(s);

@@ -57,7 +57,7 @@ static void train(struct run *run, int argc, char **argv)
     stk_trainer_options options;
     stk_trainer *trainer;
     stk_module *module;
-    stk_trainer_times times;
+    stk_trainer_times times = {.struct_size = sizeof times};
     double loss = 0, accuracy = 0;
     stk_error err;
 

@@ -88,7 +88,7 @@ static double fit(const struct run *run, bool barebones, const char *profiler)
     stk_trainer_options options;
     stk_profile_options profile_options;
     stk_profile *profile = NULL;
-    stk_trainer_times times;
+    stk_trainer_times times = {.struct_size = sizeof times};
     stk_trainer *trainer;
     stk_error err;
 

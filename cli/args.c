@@ -217,8 +217,9 @@ static bool is_flag(const char *text)
 /* Whether an argument can be the value of a switch, rather than the next thing. */
 static bool suits(const struct flag *flag, const char *text)
 {
-    static const stk_option yes_no = {.name = "", .type = STK_OPTION_BOOL};
-    static const stk_option_table yes_no_table = {"", "", sizeof(bool), &yes_no, 1};
+    static const stk_option yes_no = {
+        .name = "", .type = STK_OPTION_BOOL, .offset = sizeof(uint32_t)};
+    static const stk_option_table yes_no_table = {"", "", 2 * sizeof(uint32_t), &yes_no, 1};
     size_t first = strcspn(text, ",");
     union {
         uint64_t aligned[512];
@@ -226,6 +227,7 @@ static bool suits(const struct flag *flag, const char *text)
     } scratch;
     char word[64];
 
+    stk_options_init(&yes_no_table, &scratch, sizeof scratch);
     if (is_text_switch(flag->option))
         return (*text >= '0' && *text <= '9') ||
                stk_options_set(&yes_no_table, &scratch, "", text, NULL) == STK_OK;
@@ -427,7 +429,7 @@ static int set_flags(struct parser *p)
     stk_error err;
     char key[192];
 
-    stk_options_init(cli_common_table(cli), &common);
+    stk_options_init(cli_common_table(cli), &common, sizeof common);
     for (size_t i = 0; i < p->num_flags; i++) {
         const struct flag *flag = &p->flags[i];
         stk_status status;
@@ -567,7 +569,7 @@ int cli_apply(struct cli *cli, const stk_option_table *table, uint64_t which, vo
 {
     stk_error err;
 
-    stk_options_init(table, options);
+    stk_options_init(table, options, table->struct_size);
     cli->which = which;
     stk_status status = stk_config_apply(cli->config, table, which, options, &err);
     return status == STK_OK ? CLI_GO_ON : cli_fail(cli, status, &err);

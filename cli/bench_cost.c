@@ -51,7 +51,7 @@ void bench_cost_chunks(stk_dataset *dataset, stk_figures *f)
 void bench_cost_estimate(stk_dataset *dataset, stk_figures *f)
 {
     stk_survey_options options;
-    stk_survey found;
+    stk_survey found = {.struct_size = sizeof found};
 
     if (dataset)
         bench_cost_chunks(dataset, f);

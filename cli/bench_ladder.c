@@ -78,7 +78,7 @@ void bench_ladder_print(FILE *out, size_t width, const struct bench_row *rows, s
     for (size_t i = 0; i < n; i++) {
         const struct bench_row *then = before(rows, i);
         struct cli_table_row *row = counts(&rows[i]) ? cli_table_row(&table) : NULL;
-        stk_verdict verdict;
+        stk_verdict verdict = {.struct_size = sizeof verdict};
         if (!row)
             continue;
         const double factor = then ? rate_of(&rows[i]) / rate_of(then) : 1;

@@ -81,7 +81,7 @@ static void add_waits(stk_waits *to, const stk_waits *more)
 void bench_ledger_epoch(struct bench_ledger *ledger, stk_log *log, const stk_loader *loader,
                         bool start, uint64_t epoch, uint64_t now_ns)
 {
-    stk_loader_stats stats;
+    stk_loader_stats stats = {.struct_size = sizeof stats};
     char first[48];
 
     stk_loader_get_stats(loader, &stats);
@@ -103,7 +103,7 @@ void bench_ledger_epoch(struct bench_ledger *ledger, stk_log *log, const stk_loa
 void bench_ledger_verdict(stk_log *log, const struct bench_ledger *ledger, const stk_figures *f)
 {
     char line[LINE];
-    stk_verdict verdict;
+    stk_verdict verdict = {.struct_size = sizeof verdict};
 
     if (log && ledger && ledger->all.wall_ns)
         write_ledger(log, NULL, 0, ledger->all.wall_ns, ledger->all.step_ns, &ledger->all.waits);
@@ -143,7 +143,7 @@ void bench_ledger_print(FILE *out, size_t width, const struct bench_row *row)
     const stk_figures *f = &row->judged;
     bool used[STK_WAIT_PARTS] = {false};
     char text[2048];
-    stk_verdict verdict;
+    stk_verdict verdict = {.struct_size = sizeof verdict};
     double all = 0;
 
     for (int i = 0; i < STK_WAIT_PARTS; i++)

@@ -194,7 +194,7 @@ static void print_verdict(FILE *out, size_t width, const char *head, const struc
                           size_t n, const struct bench_row *row)
 {
     char text[2048];
-    stk_verdict verdict;
+    stk_verdict verdict = {.struct_size = sizeof verdict};
 
     bench_judge(rows, n, (size_t)(row - rows), &verdict);
     snprintf(text, sizeof text, "%s, %s: %s", head, row->setting->label, verdict.text);
@@ -470,7 +470,7 @@ static void json_row(FILE *out, const struct bench_row *rows, size_t n, size_t i
 {
     const struct bench_row *row = &rows[i];
     struct figure list[FIGURES];
-    stk_verdict verdict;
+    stk_verdict verdict = {.struct_size = sizeof verdict};
 
     fputs("{\"label\": ", out);
     cli_json_string(out, row->setting->label);

@@ -92,6 +92,7 @@ static stk_status set_up(struct bench_run *run)
 
     if (cli_context(run->task->cli, setting->which, &run->context) != CLI_GO_ON)
         return fail(run, STK_EINVAL, "no context could be made; the message above says why");
+    result->cores.struct_size = sizeof result->cores;
     stk_context_cores(run->context, &result->cores);
     bench_share(run->task, &result->cores, &run->loader_options);
     run->waits = bench_memory_reserve(&run->waits_room);
@@ -169,7 +170,7 @@ static void log_epoch(struct bench_run *run, bool start)
 static void log_training(struct bench_run *run, const char *name, uint64_t when_ns,
                          uint64_t duration_ns)
 {
-    stk_loader_stats stats;
+    stk_loader_stats stats = {.struct_size = sizeof stats};
     char text[48], more[96];
 
     if (!run->log || run->task->summary)

@@ -113,7 +113,7 @@ int bench_recipe_make(struct cli *cli, struct bench_setting *setting)
     }
     int code = train_config_read(cli, recipe->config, &recipe->options);
     struct cli_context_options process;
-    stk_options_init(cli_context_table(), &process);
+    stk_options_init(cli_context_table(), &process, sizeof process);
     if (code == CLI_GO_ON && ((status = stk_config_apply(recipe->config, cli_context_table(), 0,
                                                          &process, &err)) != STK_OK ||
                               (status = stk_config_finish(recipe->config, &err)) != STK_OK))
@@ -203,7 +203,7 @@ static stk_status make_model(struct cli *cli, stk_context *context,
     const struct bench_recipe *recipe = setting->recipe;
     const struct train_config *options = &recipe->options;
     stk_model_options model;
-    stk_cores cores;
+    stk_cores cores = {.struct_size = sizeof cores};
 
     if (train_builder_make(cli, context, recipe->config, options, field, &model, &train->builder) !=
             CLI_GO_ON ||

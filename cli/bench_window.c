@@ -15,7 +15,7 @@
 
 void bench_window_begin(struct bench_run *run, uint64_t now)
 {
-    stk_memory_stats memory;
+    stk_memory_stats memory = {.struct_size = sizeof memory};
 
     run->in_window = true;
     run->window_ns = now;
@@ -25,6 +25,8 @@ void bench_window_begin(struct bench_run *run, uint64_t now)
     run->step_cpu_ns = bench_step_cpu_ns(run->step);
     stk_context_memory(run->context, &memory);
     run->allocations = memory.allocations;
+    run->counts.struct_size = sizeof run->counts;
+    run->stats.struct_size = sizeof run->stats;
     stk_counter_get(run->counter, &run->counts);
     if (run->loader)
         stk_loader_get_stats(run->loader, &run->stats);
@@ -44,8 +46,8 @@ static bool is_undecoded(const stk_loader *loader)
 
 static void loader_figures(struct bench_run *run, stk_figures *f)
 {
-    stk_loader_stats now, *then = &run->stats;
-    stk_counts counts;
+    stk_loader_stats now = {.struct_size = sizeof now}, *then = &run->stats;
+    stk_counts counts = {.struct_size = sizeof counts};
 
     stk_loader_get_stats(run->loader, &now);
     stk_counter_get(run->counter, &counts);
@@ -71,7 +73,7 @@ static void loader_figures(struct bench_run *run, stk_figures *f)
 void bench_window_figures(struct bench_run *run)
 {
     stk_figures *f = &run->result->figures;
-    stk_memory_stats memory;
+    stk_memory_stats memory = {.struct_size = sizeof memory};
     double alone = bench_step_alone(run->step);
 
     stk_context_memory(run->context, &memory);
@@ -113,7 +115,7 @@ void bench_window_figures(struct bench_run *run)
 void bench_window_check(struct bench_run *run)
 {
     struct bench_result *result = run->result;
-    stk_counts counts;
+    stk_counts counts = {.struct_size = sizeof counts};
 
     stk_counter_get(run->counter, &counts);
     result->events = counts.samples;

@@ -40,7 +40,7 @@ static const struct cli_usage usage = {
  * printed. */
 static int open_array(struct cli *cli, const char *url, stk_array **array, struct chunks_array *out)
 {
-    stk_array_stored stored;
+    stk_array_stored stored = {.struct_size = sizeof stored};
     stk_context *context = NULL;
     stk_error err;
 
@@ -74,6 +74,7 @@ static int work_out(struct cli *cli, const struct chunks_task *task, struct chun
     stk_status status = STK_OK;
     stk_error err;
 
+    result->answer.struct_size = sizeof result->answer;
     for (size_t i = 0; i < task->num_shapes && status == STK_OK; i++)
         status = stk_chunks_count(&task->question, task->shapes[i], &result->counts[i], &err);
     if (task->advise && status == STK_OK)

@@ -185,13 +185,18 @@ static void make_ladder(struct chunks_task *task)
 
 /* ---- The store ------------------------------------------------------------------------------- */
 
+struct one_value {
+    uint32_t struct_size;
+    double is;
+};
+
 /* "20ms" or "20ms..200ms", of a table with one row. */
 static int take_range(const char *text, const stk_option *row, stk_chunks_range *out)
 {
-    const stk_option_table one = {"chunks", "", sizeof(stk_chunks_range), row, 1};
+    const stk_option_table one = {"chunks", "", sizeof(struct one_value), row, 1};
     const char *dots = strstr(text, "..");
     char low[64], high[64];
-    stk_chunks_range value;
+    struct one_value value;
     stk_error err;
 
     int length = dots ? (int)(dots - text) : (int)strlen(text);
@@ -199,18 +204,19 @@ static int take_range(const char *text, const stk_option *row, stk_chunks_range 
         cli_error("chunks.%s: '%.60s' is too long", row->name, text);
         return CLI_USAGE;
     }
+    stk_options_init(&one, &value, sizeof value);
     snprintf(low, sizeof low, "%.*s", length, text);
     snprintf(high, sizeof high, "%s", dots ? dots + 2 : low);
     if (stk_options_set(&one, &value, row->name, low, &err) != STK_OK) {
         cli_error("%s", err.text);
         return CLI_USAGE;
     }
-    out->low = value.low;
+    out->low = value.is;
     if (stk_options_set(&one, &value, row->name, high, &err) != STK_OK) {
         cli_error("%s", err.text);
         return CLI_USAGE;
     }
-    out->high = value.low;
+    out->high = value.is;
     /* In the middle of orders of magnitude. */
     out->typical = out->low < out->high ? sqrt(out->low * out->high) : out->low;
     if (out->low <= out->high)
@@ -221,10 +227,12 @@ static int take_range(const char *text, const stk_option *row, stk_chunks_range 
 
 static int take_store(const struct chunks_options *o, stk_chunks_store *out)
 {
-    static const stk_option latency = {"latency", STK_OPTION_DURATION, 0, NULL, 0, 3600, NULL, NULL,
-                                       ""};
-    static const stk_option bandwidth = {"bandwidth", STK_OPTION_RATE, 0, NULL, 1, 1e15, NULL, NULL,
-                                         ""};
+    static const stk_option latency = {
+        "latency", STK_OPTION_DURATION, offsetof(struct one_value, is), NULL, 0, 3600, NULL, NULL,
+        ""};
+    static const stk_option bandwidth = {
+        "bandwidth", STK_OPTION_RATE, offsetof(struct one_value, is), NULL, 1, 1e15, NULL, NULL,
+        ""};
     const char *known[16];
     char names[128];
     size_t count, used = 0, i = 0;

@@ -210,7 +210,7 @@ static int run(struct cli *cli, stk_conversion *conversion)
     const stk_converter *converter = stk_conversion_converter(conversion);
     stk_convert_images_options images;
     stk_convert_options options;
-    stk_conversion_report report;
+    stk_conversion_report report = {.struct_size = sizeof report};
     stk_error err;
 
     int code = refuse_options_of_others(cli, converter);

@@ -119,6 +119,7 @@ static stk_status find_stats(const struct survey *survey, struct found *f, stk_e
     char folder[PATH_MAX];
     bool has_folder = info_cache_folder(folder, sizeof folder);
 
+    f->stats.struct_size = sizeof f->stats;
     if (!survey->make_stats) {
         f->has_stats =
             survey->show_stats &&

@@ -72,7 +72,7 @@ static stk_status find_objects(stk_store *store, const char *key, struct found *
                                stk_error *err)
 {
     if (*key) {
-        stk_object_info info;
+        stk_object_info info = {.struct_size = sizeof info};
         stk_status status = stk_store_stat(store, key, &info, err);
         return status == STK_OK ? take_object(found, key, &info) : status;
     }
@@ -246,7 +246,7 @@ static void conclude(const struct outcome outcomes[TESTS], struct lines *lines)
 {
     const struct outcome *one = &outcomes[ONE], *many = &outcomes[MANY],
                          *in_order = &outcomes[IN_ORDER], *random = &outcomes[RANDOM];
-    stk_storage_answer answer;
+    stk_storage_answer answer = {.struct_size = sizeof answer};
     char text[200];
 
     stk_storage_judge(&(stk_storage_figures){.struct_size = sizeof(stk_storage_figures),

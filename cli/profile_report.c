@@ -118,7 +118,7 @@ static void put_pass(const stk_profile_pass *pass, FILE *out)
 
 static void put_layers(const stk_profile *profile, const struct profile_summary *s, FILE *out)
 {
-    stk_profile_layer layer;
+    stk_profile_layer layer = {.struct_size = sizeof layer};
 
     (void)s;
     fputs("name,type,forward_calls,forward_s,forward_gflop_per_s,forward_gb_per_s,backward_calls,"
@@ -198,7 +198,7 @@ int profile_write_files(struct cli *cli, const stk_profile *profile,
 /* The layer that takes most of forward and backward; its share of all layers. */
 static bool find_layer(const stk_profile *profile, stk_profile_layer *most, double *share)
 {
-    stk_profile_layer layer;
+    stk_profile_layer layer = {.struct_size = sizeof layer};
     uint64_t sum = 0, best = 0;
 
     for (size_t i = 0; stk_profile_get_layer(profile, i, &layer); i++) {
@@ -271,7 +271,7 @@ static size_t advise(const stk_profile *profile, const struct profile_summary *s
 void profile_diagnose(const stk_profile *profile, const struct profile_summary *s, char *text,
                       size_t size)
 {
-    stk_profile_layer layer = {0};
+    stk_profile_layer layer = {.struct_size = sizeof layer};
     double share;
 
     int n = snprintf(text, size,

@@ -155,7 +155,11 @@ static void add_pair(struct report_view *view, const struct report_group *a,
 {
     struct report_pair *pair = &view->pairs[view->num_pairs++];
 
-    *pair = (struct report_pair){.a = a, .b = b};
+    *pair = (struct report_pair){.a = a,
+                                 .b = b,
+                                 .per_step = {.struct_size = sizeof pair->per_step},
+                                 .wait = {.struct_size = sizeof pair->wait},
+                                 .total = {.struct_size = sizeof pair->total}};
     compare(view, pair, figure_per_step, &pair->per_step);
     compare(view, pair, figure_wait, &pair->wait);
     compare(view, pair, figure_total, &pair->total);

@@ -268,13 +268,13 @@ static void json_run(const struct report_view *view, FILE *out, uint64_t i)
         fputs(": ", out);
         cli_json_string(out, run->settings[k].value);
     }
-    fprintf(out, "}, \"limit\": \"%s\", \"lost_share\": ", stk_limit_name(run->verdict.limit));
-    cli_json_number(out, run->verdict.lost_share);
-    json_text(out, "knob", run->verdict.knob);
-    json_text(out, "value", run->verdict.value);
+    fprintf(out, "}, \"limit\": \"%s\", \"lost_share\": ", stk_limit_name(run->verdict->limit));
+    cli_json_number(out, run->verdict->lost_share);
+    json_text(out, "knob", run->verdict->knob);
+    json_text(out, "value", run->verdict->value);
     fputs(", \"gain\": ", out);
-    cli_json_number(out, run->verdict.gain);
-    json_text(out, "verdict", run->verdict.text);
+    cli_json_number(out, run->verdict->gain);
+    json_text(out, "verdict", run->verdict->text);
     fputc('}', out);
 }
 
@@ -359,8 +359,8 @@ static void print_csv(const struct report_view *view, FILE *out)
             stk_number_format(run->epochs[k].duration, number);
             fprintf(out, "%s%s", k ? " " : "", number);
         }
-        fprintf(out, ",%s,", stk_limit_name(run->verdict.limit));
-        cli_csv_string(out, run->verdict.text);
+        fprintf(out, ",%s,", stk_limit_name(run->verdict->limit));
+        cli_csv_string(out, run->verdict->text);
         fputc('\n', out);
     }
 }
@@ -442,7 +442,7 @@ static void print_table(const struct report_view *view, FILE *out)
         return;
     for (uint64_t i = 0; i < view->num_groups && i < VERDICTS_SHOWN; i++) {
         const struct report_group *g = &view->groups[i];
-        const char *verdict = stk_report_run_at(view->report, g->runs[0])->verdict.text;
+        const char *verdict = stk_report_run_at(view->report, g->runs[0])->verdict->text;
         snprintf(text, sizeof text, "%s%s%s", view->num_groups > 1 ? g->name : "",
                  view->num_groups > 1 ? ": " : "", verdict);
         fputc('\n', out);

@@ -81,7 +81,7 @@ static void put_group(const struct report_view *view, FILE *out, const struct re
     report_put_share(out, g->busy);
     fputs("</td><td>", out);
     report_put_seconds(out, g->total);
-    fprintf(out, "</td><td>%s</td></tr>\n", stk_limit_name(run->verdict.limit));
+    fprintf(out, "</td><td>%s</td></tr>\n", stk_limit_name(run->verdict->limit));
 }
 
 static void put_ratio(FILE *out, const stk_ratio *r)
@@ -287,7 +287,7 @@ static void put_run(const struct report_view *view, FILE *out, uint64_t i)
     if (run->rank >= 0 && run->world_size > 1)
         fprintf(out, ", rank %" PRId64 " of %" PRId64, run->rank, run->world_size);
     fputs("</p>\n<p class=\"verdict\">", out);
-    cli_html_string(out, run->verdict.text);
+    cli_html_string(out, run->verdict->text);
     fputs("</p>\n", out);
     put_cards(out, run);
     fputs("<noscript><p>The charts need JavaScript; every figure stands below.</p></noscript>\n"

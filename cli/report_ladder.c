@@ -99,7 +99,7 @@ static double whole(const struct report_view *view)
 
 static const char *limit_of(const struct report_view *view, const struct report_rung *rung)
 {
-    return stk_limit_name(run_of(view, rung->group)->verdict.limit);
+    return stk_limit_name(run_of(view, rung->group)->verdict->limit);
 }
 
 /* ---- Table ----------------------------------------------------------------------------------- */

@@ -427,6 +427,8 @@ static void judge(struct run *run)
 {
     stk_figures figures;
 
+    run->verdict.struct_size = sizeof run->verdict;
+    run->times.struct_size = sizeof run->times;
     stk_trainer_get_times(run->trainer, &run->times);
     train_log_trained(run->log);
     train_figures(run->context, run->trainer, &run->config, &figures);
@@ -440,7 +442,7 @@ static void judge(struct run *run)
 static stk_status test_trained(struct run *run, stk_error *err)
 {
     const uint64_t begin = bench_now_ns();
-    stk_trainer_times times;
+    stk_trainer_times times = {.struct_size = sizeof times};
 
     stk_status status = stk_trainer_test(run->trainer, run->made.module, &run->data, NULL, err);
     stk_trainer_get_times(run->trainer, &times);
@@ -484,6 +486,7 @@ static int evaluate(struct run *run, task_fn *task)
     stk_error err;
 
     stk_status status = task(run->trainer, run->made.module, &run->data, ckpt, &err);
+    run->times.struct_size = sizeof run->times;
     stk_trainer_get_times(run->trainer, &run->times);
     run->evaluated = run->times.samples;
     keep_metrics(run);

@@ -158,7 +158,7 @@ const char *const train_lists[] = {"callbacks", "loggers", "model.layers", "opti
 static stk_status apply(stk_config *config, const stk_option_table *table, void *options,
                         stk_error *err)
 {
-    stk_options_init(table, options);
+    stk_options_init(table, options, table->struct_size);
     return stk_config_apply(config, table, 0, options, err);
 }
 

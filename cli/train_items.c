@@ -110,7 +110,7 @@ stk_status train_item_options(const struct train_item *item, const stk_option_ta
 {
     size_t place = 0;
 
-    stk_options_init(table, options);
+    stk_options_init(table, options, table->struct_size);
     for (size_t i = 0; i < item->count; i++) {
         const char *name = item->arguments[i].name;
         if (!name)

@@ -94,7 +94,7 @@ static void log_saved(struct train_log *l, const stk_trainer_times *now)
 static void end_epoch(struct train_log *l)
 {
     const uint64_t now = bench_now_ns();
-    stk_trainer_times times;
+    stk_trainer_times times = {.struct_size = sizeof times};
     char first[48];
 
     if (!l->epoch_ns)
@@ -129,6 +129,7 @@ static stk_status on_train_start(stk_callback *self, stk_trainer *t, const stk_m
 
     (void)at, (void)err;
     l->trainer = t;
+    l->step.struct_size = l->from.struct_size = sizeof l->step;
     l->train_ns = bench_now_ns();
     l->cpu_ns = bench_process_cpu_ns();
     l->machine_ns = bench_machine_busy_ns();
@@ -159,7 +160,7 @@ static stk_status on_train_batch_start(stk_callback *self, stk_trainer *t, const
                                        stk_error *err)
 {
     struct train_log *l = log_of(self);
-    stk_loader_stats begin, now;
+    stk_loader_stats begin = {.struct_size = sizeof begin}, now = {.struct_size = sizeof now};
 
     (void)at, (void)err;
     if (!l->log)
@@ -173,7 +174,7 @@ static stk_status on_train_batch_end(stk_callback *self, stk_trainer *t, const s
                                      stk_error *err)
 {
     struct train_log *l = log_of(self);
-    stk_trainer_times times, part;
+    stk_trainer_times times = {.struct_size = sizeof times}, part = {.struct_size = sizeof part};
     char first[48], more[128], wait[32];
 
     (void)err;
@@ -365,7 +366,7 @@ int train_log_begin(struct train_log *l, struct cli *cli, stk_context *context,
 
 void train_log_trained(struct train_log *l)
 {
-    stk_trainer_times times;
+    stk_trainer_times times = {.struct_size = sizeof times};
 
     if (!l->trainer)
         return;

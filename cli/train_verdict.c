@@ -10,7 +10,7 @@
 static void loader_figures(const stk_trainer *trainer, const stk_loader_options *options,
                            stk_figures *f)
 {
-    stk_loader_stats begin, end;
+    stk_loader_stats begin = {.struct_size = sizeof begin}, end = {.struct_size = sizeof end};
 
     stk_trainer_get_loader_stats(trainer, &begin, &end);
     bench_ledger_figures(&begin, &end, f);
@@ -61,8 +61,8 @@ static void time_figures(const stk_trainer_times *times, stk_figures *f)
 void train_figures(stk_context *context, const stk_trainer *trainer,
                    const struct train_config *config, stk_figures *out)
 {
-    stk_trainer_times times;
-    stk_cores cores;
+    stk_trainer_times times = {.struct_size = sizeof times};
+    stk_cores cores = {.struct_size = sizeof cores};
 
     *out = (stk_figures){.struct_size = sizeof *out,
                          .ranks = 1,

@@ -37,7 +37,7 @@ static void check(const stk_array_stats *s)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     stk_array *a = NULL;
-    stk_array_stats stats;
+    stk_array_stats stats = {.struct_size = sizeof stats};
     stk_error err;
 
     fuzz_room room = fuzz_open("mem://s");

@@ -108,7 +108,7 @@ static inline stk__image_decoder *fuzz_image(const uint8_t *data, size_t size,
 
 static inline void fuzz_image_done(stk__image_decoder **decoder)
 {
-    stk_memory_stats stats;
+    stk_memory_stats stats = {.struct_size = sizeof stats};
 
     stk__image_decoder_destroy(decoder);
     if (!fuzz_context)

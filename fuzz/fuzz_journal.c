@@ -120,7 +120,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint64_t held = fuzz_held(ctx);
     const stk_option_table *table = stk_convert_images_option_table();
     stk_convert_images_options options;
-    stk_options_init(table, &options);
+    stk_options_init(table, &options, sizeof options);
     const stk__journal_head head = {"images", "/from", table, &options};
     const stk__journal_lines lines = {done, old, &target};
     FUZZ_CHECK(stk__target_open(ctx, root, NULL, true, &target, &err) == STK_OK);

@@ -31,7 +31,7 @@ static void look(stk_report *report, struct counts *out)
     for (uint64_t i = 0; i < out->runs; i++) {
         const stk_report_run *run = stk_report_run_at(report, i);
         out->steps += run->steps;
-        const stk_verdict *v = &run->verdict;
+        const stk_verdict *v = run->verdict;
         FUZZ_CHECK(run->label && v->text[0]);
         FUZZ_CHECK(run->wait.n == 0 || isfinite(run->wait.mean));
         FUZZ_CHECK(v->lost_share >= 0 && v->lost_share <= 1);

@@ -65,7 +65,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     set_up(data, size);
     stk_context *ctx = fuzz_context();
     uint64_t held = fuzz_held(ctx);
-    stk_options_init(stk__logger_csv.options, &options);
+    stk_options_init(stk__logger_csv.options, &options, sizeof options);
     options.name = "";
     options.version = 0;
     stk_error_init(&err);

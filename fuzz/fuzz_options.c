@@ -53,7 +53,7 @@ static void check_round_trip(const fuzz_options *options)
     fuzz_options again;
     char text[128], other[128];
 
-    stk_options_init(&loader, &again);
+    stk_options_init(&loader, &again, sizeof again);
     for (size_t i = 0; i < STK_COUNT(rows); i++) {
         if (rows[i].type == STK_OPTION_STRING)
             continue;
@@ -83,7 +83,7 @@ static void use_line(stk_context *context, stk_config *config, char *line)
     char *texts;
     stk_error err;
 
-    stk_options_init(&loader, &options);
+    stk_options_init(&loader, &options, sizeof options);
     if (equals) {
         *equals = 0;
         check_error(stk_config_set(config, line, equals + 1, true, &err), &err);
@@ -109,13 +109,13 @@ static void use_config(stk_config *config)
     require(n > 0);
     for (uint64_t i = 0; i < 4; i++) {
         uint64_t which = i < 2 ? i : n - i + 1; /* the first and the last ones */
-        stk_options_init(&loader, &options);
+        stk_options_init(&loader, &options, sizeof options);
         stk_status status = stk_config_apply(config, &loader, which, &options, &err);
         check_error(status, &err);
         require(which < n || status == STK_EINVAL);
         if (status == STK_OK)
             check_round_trip(&options);
-        stk_options_init(&top, &options);
+        stk_options_init(&top, &options, sizeof options);
         check_error(stk_config_apply(config, &top, which, &options, &err), &err);
     }
     check_error(stk_config_finish(config, &err), &err);
@@ -146,7 +146,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     use_config(config);
     stk_config_destroy(&config);
     free(text);
-    stk_memory_stats stats;
+    stk_memory_stats stats = {.struct_size = sizeof stats};
     stk_context_memory(context, &stats);
     require(stats.bytes == 0);
     return 0;

@@ -101,7 +101,7 @@ static stk_callback *create(stk_context *ctx, const stk_callback_ops *ops, const
     uint64_t room[64];
     stk_error err;
 
-    stk_options_init(ops->options, room);
+    stk_options_init(ops->options, room, sizeof room);
     if (option)
         FUZZ_CHECK(stk_options_set(ops->options, room, option, value, &err) == STK_OK);
     FUZZ_CHECK(ops->create(ctx, room, &c, &err) == STK_OK);

@@ -33,8 +33,11 @@ typedef struct stk_array_options {
     bool allow_trailing;  /**< of npy and raw: ignore bytes behind the data */
 } stk_array_options;
 
-STK_API void stk_array_options_init(stk_array_options *options);
 STK_API const stk_option_table *stk_array_option_table(void);
+static inline void stk_array_options_init(stk_array_options *options)
+{
+    stk_options_init(stk_array_option_table(), options, sizeof *options);
+}
 
 /** What an array is. Lives as long as the array. */
 typedef struct stk_array_info {
@@ -214,7 +217,13 @@ typedef struct stk_array_writer_options {
     const char *attributes;             /**< a JSON object; NULL: none */
 } stk_array_writer_options;
 
-STK_API void stk_array_writer_options_init(stk_array_writer_options *options);
+static inline void stk_array_writer_options_init(stk_array_writer_options *options)
+{
+    memset(options, 0, sizeof *options);
+    options->struct_size = sizeof *options;
+    options->codec = "zstd";
+    options->level = STK_AUTO;
+}
 
 /**
  * Begin an array in the folder `url`, which is made. Its metadata is written by finish, after all

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -27,6 +28,13 @@ extern "C" {
 #define STK_VERSION_MAJOR 0
 #define STK_VERSION_MINOR 1
 #define STK_VERSION_PATCH 0
+
+/*
+ * Structs of the interface. One that begins with `uint32_t struct_size` may get members at its end
+ * in later versions: whoever allocates it sets struct_size to its size before a call (an init
+ * function does, or `stk_cores cores = {.struct_size = sizeof cores}`), and the library reads and
+ * writes no more of it than that. A struct without it never changes.
+ */
 
 /** Version of the library that runs, as "0.1.0". Never NULL. Any thread. */
 STK_API const char *stk_version(void);
@@ -119,7 +127,8 @@ typedef enum stk_wait {
 #define STK_WAIT_ENUM(NAME, name, text) STK_WAIT_##NAME,
     STK_WAIT_LIST(STK_WAIT_ENUM)
 #undef STK_WAIT_ENUM
-        STK_WAIT_PARTS
+        STK_WAIT_PARTS,
+    STK_WAIT_ROOM = 24 /* of arrays by part: parts may be added */
 } stk_wait;
 
 /** Name of a part, as "read_slot"; its plain words. Never NULL. Any thread. */
@@ -128,10 +137,9 @@ STK_API const char *stk_wait_text(stk_wait part);
 
 /** Waits of a consumer: nanoseconds that add up to `total_ns`. */
 typedef struct stk_waits {
-    uint32_t struct_size;
     uint64_t batches;  /**< handed out */
     uint64_t total_ns; /**< spent in asking for them */
-    uint64_t parts_ns[STK_WAIT_PARTS];
+    uint64_t parts_ns[STK_WAIT_ROOM];
 } stk_waits;
 
 /** The room in which something happened: the folders of the source tree, in the order of a sample's
@@ -161,7 +169,6 @@ STK_API const char *stk_stage_name(stk_stage stage);
 /** What went wrong, to what, and what to do. Filled by the failing call; plain memory, copied
  * freely. */
 typedef struct stk_error {
-    uint32_t struct_size;
     stk_status status;
     stk_stage stage;
     uint64_t sample;           /**< index in the dataset, or STK_NO_SAMPLE */
@@ -254,7 +261,12 @@ typedef struct stk_context_options {
 #define STK_CPU_AVX2 1u
 #define STK_CPU_ALL  UINT32_MAX
 
-STK_API void stk_context_options_init(stk_context_options *options);
+static inline void stk_context_options_init(stk_context_options *options)
+{
+    memset(options, 0, sizeof *options);
+    options->struct_size = sizeof *options;
+    options->cpu_mask = STK_CPU_ALL;
+}
 
 /**
  * Make a context: allocator, sinks, and the division of the usable cores. Two contexts in one

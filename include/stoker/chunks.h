@@ -29,7 +29,6 @@ typedef struct stk_chunks_range {
 
 /** What a store does. */
 typedef struct stk_chunks_store {
-    uint32_t struct_size;
     uint32_t concurrency;       /**< requests in flight; at least 1 */
     stk_chunks_range latency;   /**< of a request until its first byte, s; 0 is allowed */
     stk_chunks_range bandwidth; /**< of all requests together, bytes/s */
@@ -41,6 +40,8 @@ typedef struct stk_chunks_store {
 /** The presets: disk, ssd, nfs, s3. Each is an assumption to be replaced by figures of one's own;
  * `basis` says which of them have a source. *count receives their number. */
 STK_API const stk_chunks_store *stk_chunks_stores(size_t *count);
+/** The preset of a name, or NULL. */
+STK_API const stk_chunks_store *stk_chunks_store_find(const char *name);
 
 /** Windows, array, access and store. Everything but rank, window and itemsize may stay as
  * stk_chunks_question_init() sets it. */
@@ -52,19 +53,29 @@ typedef struct stk_chunks_question {
     int64_t stride[STK_MAX_RANK]; /**< windows begin at its multiples; 1 */
     uint64_t itemsize;            /**< bytes of an element */
     double ratio;                 /**< decoded bytes / stored bytes; 1 */
+    stk_chunks_store store;       /**< the preset ssd */
     stk_chunks_access access;
     uint64_t shuffle_buffer; /**< BLOCK: blocks mixed at a time; 16 */
     uint64_t memory_budget;  /**< bytes of decoded chunks that may be kept; 1 GiB */
     double decode_rate;      /**< decoded bytes/s; 0: 1e9 where ratio > 1, else no decoding */
-    stk_chunks_store store;  /**< the preset ssd */
 } stk_chunks_question;
 
-STK_API void stk_chunks_question_init(stk_chunks_question *question);
+static inline void stk_chunks_question_init(stk_chunks_question *question)
+{
+    memset(question, 0, sizeof *question);
+    question->struct_size = sizeof *question;
+    for (int i = 0; i < STK_MAX_RANK; i++)
+        question->stride[i] = 1;
+    question->itemsize = 1;
+    question->ratio = 1;
+    question->shuffle_buffer = 16;
+    question->memory_budget = (uint64_t)1 << 30;
+    question->store = *stk_chunks_store_find("ssd");
+}
 
 /** What one window touches, over all places where a window can begin, each as likely as the others.
  * Bytes are those fetched: whole chunks, also at the edges of the array, divided by `ratio`. */
 typedef struct stk_chunks_counts {
-    uint32_t struct_size;
     uint64_t least_chunks, most_chunks;
     double expected_chunks;
     uint64_t least_bytes, most_bytes; /**< rounded up */
@@ -99,7 +110,6 @@ typedef enum stk_chunks_case {
 
 /** What one chunk shape costs under an access pattern, for each window on average. */
 typedef struct stk_chunks_cost {
-    uint32_t struct_size;
     int64_t chunk[STK_MAX_RANK];
     stk_chunks_counts counts;
     double requests;                       /**< chunks fetched */

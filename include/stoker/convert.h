@@ -42,7 +42,10 @@ typedef struct stk_convert_options {
 } stk_convert_options;
 
 STK_API const stk_option_table *stk_convert_option_table(void);
-STK_API void stk_convert_options_init(stk_convert_options *options);
+static inline void stk_convert_options_init(stk_convert_options *options)
+{
+    stk_options_init(stk_convert_option_table(), options, sizeof *options);
+}
 
 /** Of the converter "images": a folder of pictures packed again. */
 typedef struct stk_convert_images_options {
@@ -156,7 +159,12 @@ typedef struct stk_survey_options {
 
 /** The limits of pictures among them. */
 STK_API const stk_option_table *stk_survey_option_table(void);
-STK_API void stk_survey_options_init(stk_survey_options *options);
+static inline void stk_survey_options_init(stk_survey_options *options)
+{
+    stk_options_init(stk_survey_option_table(), options, sizeof *options);
+    options->entropy_every = 16;
+    options->num_workers = STK_AUTO;
+}
 
 /** Told of each picture that is broken or (`unread`) could not be read, one at a time, in no order.
  */

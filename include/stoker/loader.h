@@ -70,7 +70,10 @@ typedef struct stk_loader_options {
 } stk_loader_options;
 
 STK_API const stk_option_table *stk_loader_option_table(void);
-STK_API void stk_loader_options_init(stk_loader_options *options);
+static inline void stk_loader_options_init(stk_loader_options *options)
+{
+    stk_options_init(stk_loader_option_table(), options, sizeof *options);
+}
 
 /**
  * Make a loader over a dataset and start its threads.
@@ -159,8 +162,7 @@ STK_API void stk_batch_release(stk_batch **batch);
 /** "Everything up to and including this batch was consumed." Plain numbers; the same for every
  * rank. */
 typedef struct stk_state {
-    uint32_t struct_size;
-    uint32_t version;
+    uint64_t version;
     uint64_t epoch, step; /**< the next step to deliver */
     uint64_t fingerprint; /**< of the dataset */
     uint64_t size;        /**< of the dataset */
@@ -171,6 +173,7 @@ typedef struct stk_state {
     uint64_t on_error;                            /**< stk_on_error */
     uint32_t shuffle;
     uint32_t drop_last;
+    uint64_t reserved[8]; /**< 0 */
 } stk_state;
 
 STK_API void stk_batch_state(const stk_batch *batch, stk_state *out);

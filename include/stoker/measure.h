@@ -208,15 +208,15 @@ typedef struct stk_figures {
     bool spin;    /**< the step computes; else it sleeps and its cores are free */
     bool no_step; /**< there is none: the rate is the loader's own */
     uint64_t allocations_per_step_times_1000; /**< of Stoker's own, after warm-up */
-    double waits[STK_WAIT_PARTS]; /**< of the window, what they were for; all 0: unknown */
-    double other_cores;           /**< kept busy by other programs */
-    double runnable_s;            /**< that threads wanted a core and had none; 0: unknown */
-    double budget_wait;           /**< planning stood still for want of memory_budget, s */
-    double read_transfer_share;   /**< of a mean read, what grows with the bytes under way */
-    double read_floor;            /**< the rest of it, s: the latency of the store */
-    uint64_t bytes_needed;        /**< of bytes_read, what the samples asked for */
-    uint64_t bytes_decoded;       /**< of chunks that samples are cut from; 0: there are none */
-    uint64_t bytes_taken;         /**< in the samples, as delivered */
+    double waits[STK_WAIT_ROOM]; /**< of the window, what they were for; all 0: unknown */
+    double other_cores;          /**< kept busy by other programs */
+    double runnable_s;           /**< that threads wanted a core and had none; 0: unknown */
+    double budget_wait;          /**< planning stood still for want of memory_budget, s */
+    double read_transfer_share;  /**< of a mean read, what grows with the bytes under way */
+    double read_floor;           /**< the rest of it, s: the latency of the store */
+    uint64_t bytes_needed;       /**< of bytes_read, what the samples asked for */
+    uint64_t bytes_decoded;      /**< of chunks that samples are cut from; 0: there are none */
+    uint64_t bytes_taken;        /**< in the samples, as delivered */
     bool pin_memory, persistent_workers;
     bool device; /**< there is an accelerator that batches are copied to */
     /* Of the training thread in the window, s, what a trainer does beside waiting and stepping. */

@@ -91,7 +91,11 @@ typedef struct stk_model_options {
 /** The described options, section "model". Precision, batch sizes, threads and seed are not among
  * them: they are the trainer's and the loader's. */
 STK_API const stk_option_table *stk_model_option_table(void);
-STK_API void stk_model_options_init(stk_model_options *options);
+static inline void stk_model_options_init(stk_model_options *options)
+{
+    stk_options_init(stk_model_option_table(), options, sizeof *options);
+    options->batch_size = 64;
+}
 
 /**
  * Make a model of a description, which stays the caller's. Everything is decided here and nothing
@@ -234,7 +238,10 @@ typedef struct stk_parameter_group {
 
 /** The described options, section "optimizer". */
 STK_API const stk_option_table *stk_optimizer_option_table(void);
-STK_API void stk_optimizer_options_init(stk_optimizer_options *options);
+static inline void stk_optimizer_options_init(stk_optimizer_options *options)
+{
+    stk_options_init(stk_optimizer_option_table(), options, sizeof *options);
+}
 /** Bytes that an optimizer of these options keeps for a model. */
 STK_API uint64_t stk_optimizer_bytes(const stk_model *model, const stk_optimizer_options *options);
 
@@ -299,7 +306,10 @@ typedef struct stk_schedule {
 
 /** The described options, section "lr_scheduler". */
 STK_API const stk_option_table *stk_schedule_option_table(void);
-STK_API void stk_schedule_init(stk_schedule *schedule);
+static inline void stk_schedule_init(stk_schedule *schedule)
+{
+    stk_options_init(stk_schedule_option_table(), schedule, sizeof *schedule);
+}
 /** Whether the values make sense together. Errors: STK_EINVAL. */
 STK_API STK_NODISCARD stk_status stk_schedule_check(const stk_schedule *schedule, stk_error *err);
 

@@ -47,8 +47,9 @@ typedef struct stk_option_table {
     size_t count;
 } stk_option_table;
 
-/** Fill a struct with its defaults and its `struct_size` (the first member, uint32_t). */
-STK_API void stk_options_init(const stk_option_table *table, void *options);
+/** Fill a struct of `size` bytes with its defaults, and its first member (uint32_t struct_size)
+ * with `size`: sizeof the struct as the caller knows it, or the table's struct_size. */
+STK_API void stk_options_init(const stk_option_table *table, void *options, size_t size);
 
 /** Find an option by name ('-' and '_' alike); NULL if there is none. */
 STK_API const stk_option *stk_options_find(const stk_option_table *table, const char *name);
@@ -56,14 +57,15 @@ STK_API const stk_option *stk_options_find(const stk_option_table *table, const 
 /**
  * Set one option from text.
  * Errors: STK_EINVAL naming table, option, value and what is allowed; for an unknown name the
- * nearest known one. Ownership: the text of a STRING is not copied; it has to outlive the struct.
+ * nearest known one; an option that lies beyond the caller's struct_size. Ownership: the text of a
+ * STRING is not copied; it has to outlive the struct.
  */
 STK_API STK_NODISCARD stk_status stk_options_set(const stk_option_table *table, void *options,
                                                  const char *name, const char *text,
                                                  stk_error *err);
 
-/** Write the value of one option as text that stk_options_set() reads back. Returns the length, as
- * snprintf(). */
+/** Write the value of one option as text that stk_options_set() reads back; nothing where it lies
+ * beyond the struct's struct_size. Returns the length, as snprintf(). */
 STK_API int stk_options_format(const stk_option *option, const void *options, char *text,
                                size_t size);
 

@@ -26,7 +26,10 @@ typedef struct stk_profile_options {
 
 /** The described options, section "profile". */
 STK_API const stk_option_table *stk_profile_option_table(void);
-STK_API void stk_profile_options_init(stk_profile_options *options);
+static inline void stk_profile_options_init(stk_profile_options *options)
+{
+    stk_options_init(stk_profile_option_table(), options, sizeof *options);
+}
 
 typedef struct stk_profile stk_profile;
 

@@ -183,7 +183,7 @@ typedef struct stk_report_run {
     double blocks[STK_REPORT_BLOCKS]; /**< mean seconds of a step with its wait, in blocks of */
     uint64_t num_blocks, block_steps; /**< neighbouring steps: what varies within a run */
 
-    stk_verdict verdict;
+    const stk_verdict *verdict;
     bool verdict_logged; /**< the program that wrote the log gave it, or its figures */
 
     int64_t rung;                /**< of a ladder, from 1 */

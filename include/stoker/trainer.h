@@ -26,7 +26,10 @@ typedef struct stk_model_module_options {
 } stk_model_module_options;
 
 STK_API const stk_option_table *stk_model_module_option_table(void);
-STK_API void stk_model_module_options_init(stk_model_module_options *options);
+static inline void stk_model_module_options_init(stk_model_module_options *options)
+{
+    stk_options_init(stk_model_module_option_table(), options, sizeof *options);
+}
 
 /** What a module is made of. Everything it points to outlives the module. */
 typedef struct stk_model_recipe {
@@ -124,7 +127,10 @@ typedef struct stk_trainer_options {
 } stk_trainer_options;
 
 STK_API const stk_option_table *stk_trainer_option_table(void);
-STK_API void stk_trainer_options_init(stk_trainer_options *options);
+static inline void stk_trainer_options_init(stk_trainer_options *options)
+{
+    stk_options_init(stk_trainer_option_table(), options, sizeof *options);
+}
 
 /**
  * Make a trainer. `options` are copied, texts too.

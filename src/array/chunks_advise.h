@@ -33,8 +33,14 @@ void stk__chunks_axis_count(int64_t window, int64_t chunk, int64_t extent, int64
  */
 stk__u128 stk__chunks_floor_sum(uint64_t n, uint64_t m, uint64_t a, uint64_t b);
 
+/* A caller's question, as this version knows it. */
+stk_status stk__chunks_question_read(stk_chunks_question *out, const stk_chunks_question *given,
+                                     stk_error *err);
 /* What a question may be: rank, sides, itemsize, ratio; `priced`: also memory and store. */
 stk_status stk__chunks_check(const stk_chunks_question *question, bool priced, stk_error *err);
+
+stk_status stk__chunks_count(const stk_chunks_question *question, const int64_t *chunk,
+                             stk_chunks_counts *out, stk_error *err);
 
 /* Factors of one axis of which the figures of a shape are products. */
 typedef struct stk__chunks_factors {

@@ -3,35 +3,22 @@
 #include <math.h>
 
 #include "array/chunks_advise.h"
+#include "base/sized.h"
 
 /* Bytes a second of one core: assumptions, see docs/chunks.md. */
 #define DECODE_RATE 1e9 /* a general-purpose codec */
 #define COPY_RATE   8e9 /* a copy in memory */
 
-#define DEFAULT_SHUFFLE_BUFFER 16
-#define DEFAULT_MEMORY         (UINT64_C(1) << 30)
-#define MIN_RATIO              1e-3
-#define MAX_RATIO              1e6
+#define MIN_RATIO 1e-3
+#define MAX_RATIO 1e6
 
 /* ---- What may be asked ----------------------------------------------------------------------- */
 
-void stk_chunks_question_init(stk_chunks_question *question)
+stk_status stk__chunks_question_read(stk_chunks_question *out, const stk_chunks_question *given,
+                                     stk_error *err)
 {
-    size_t count;
-    const stk_chunks_store *stores = stk_chunks_stores(&count);
-
-    *question = (stk_chunks_question){
-        .struct_size = sizeof *question,
-        .itemsize = 1,
-        .ratio = 1,
-        .shuffle_buffer = DEFAULT_SHUFFLE_BUFFER,
-        .memory_budget = DEFAULT_MEMORY,
-    };
-    for (uint32_t i = 0; i < STK_MAX_RANK; i++)
-        question->stride[i] = 1;
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(stores[i].name, "ssd") == 0)
-            question->store = stores[i];
+    stk_chunks_question_init(out);
+    return stk__sized_read(out, sizeof *out, given, "stk_chunks_question", STK_STAGE_ARRAY, err);
 }
 
 static bool range_is_good(const stk_chunks_range *r, double least)
@@ -141,13 +128,12 @@ static bool stored_bytes(const stk_chunks_question *q, uint64_t chunks, uint64_t
     return bytes <= (long double)INT64_MAX;
 }
 
-stk_status stk_chunks_count(const stk_chunks_question *question, const int64_t *chunk,
-                            stk_chunks_counts *out, stk_error *err)
+stk_status stk__chunks_count(const stk_chunks_question *q, const int64_t *chunk,
+                             stk_chunks_counts *out, stk_error *err)
 {
-    const stk_chunks_question *q = question;
     bool good = true, ends = true;
 
-    *out = (stk_chunks_counts){.struct_size = sizeof *out};
+    *out = (stk_chunks_counts){0};
     STK_TRY(stk__chunks_check(q, false, err));
     for (uint32_t i = 0; i < q->rank; i++)
         if (chunk[i] < 1)
@@ -176,6 +162,15 @@ stk_status stk_chunks_count(const stk_chunks_question *question, const int64_t *
            stored_bytes(q, out->most_chunks, out->chunk_bytes, &out->most_bytes);
     out->expected_bytes = out->expected_chunks * (double)out->chunk_bytes / q->ratio;
     return good ? STK_OK : fail_size(err);
+}
+
+stk_status stk_chunks_count(const stk_chunks_question *question, const int64_t *chunk,
+                            stk_chunks_counts *out, stk_error *err)
+{
+    stk_chunks_question q;
+
+    STK_TRY(stk__chunks_question_read(&q, question, err));
+    return stk__chunks_count(&q, chunk, out, err);
 }
 
 /* ---- Cost ------------------------------------------------------------------------------------ */
@@ -283,14 +278,16 @@ stk_status stk_chunks_predict(const stk_chunks_question *question, const int64_t
 {
     stk__chunks_factors factors[STK_MAX_RANK];
     const stk__chunks_factors *axes[STK_MAX_RANK];
+    stk_chunks_question q;
 
-    *out = (stk_chunks_cost){.struct_size = sizeof *out};
-    STK_TRY(stk__chunks_check(question, true, err));
-    STK_TRY(stk_chunks_count(question, chunk, &out->counts, err));
-    for (uint32_t i = 0; i < question->rank; i++) {
-        stk__chunks_factors_of(question, i, chunk[i], &factors[i]);
+    *out = (stk_chunks_cost){0};
+    STK_TRY(stk__chunks_question_read(&q, question, err));
+    STK_TRY(stk__chunks_check(&q, true, err));
+    STK_TRY(stk__chunks_count(&q, chunk, &out->counts, err));
+    for (uint32_t i = 0; i < q.rank; i++) {
+        stk__chunks_factors_of(&q, i, chunk[i], &factors[i]);
         axes[i] = &factors[i];
     }
-    stk__chunks_price(question, axes, out);
+    stk__chunks_price(&q, axes, out);
     return STK_OK;
 }

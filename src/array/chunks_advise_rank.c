@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "array/chunks_advise.h"
+#include "base/sized.h"
 
 #define MAX_COMBINATIONS (1u << 18)
 #define MAX_CHUNK_BYTES                                                                            \
@@ -131,7 +132,7 @@ static enum fit price(const walk *w, stk_chunks_cost *out)
     const stk__chunks_factors *axes[STK_MAX_RANK];
     double bytes = (double)w->q->itemsize, windows = 1;
 
-    *out = (stk_chunks_cost){.struct_size = sizeof *out};
+    *out = (stk_chunks_cost){0};
     for (uint32_t i = 0; i < w->q->rank; i++) {
         axes[i] = &w->factors[i][w->at[i]];
         bytes *= (double)axes[i]->chunk;
@@ -154,7 +155,7 @@ static double larger(double a, double b)
     return a > b ? a : b;
 }
 
-double stk_chunks_regret(const stk_chunks_answer *answer, const stk_chunks_cost *cost)
+static double regret_of(const stk_chunks_answer *answer, const stk_chunks_cost *cost)
 {
     double worst = -1;
 
@@ -234,13 +235,12 @@ static double find_best(walk *w, stk_chunks_answer *answer)
     return least_memory;
 }
 
-stk_status stk_chunks_advise(const stk_chunks_question *question, stk_chunks_answer *out,
-                             stk_error *err)
+static stk_status advise(const stk_chunks_question *question, stk_chunks_answer *out,
+                         stk_error *err)
 {
     stk_chunks_cost cost;
     walk w;
 
-    *out = (stk_chunks_answer){.struct_size = sizeof *out};
     STK_TRY(stk__chunks_check(question, true, err));
     begin(&w, question);
     double least_memory = find_best(&w, out);
@@ -263,11 +263,32 @@ stk_status stk_chunks_advise(const stk_chunks_question *question, stk_chunks_ans
     do {
         if (price(&w, &cost) != FITS)
             continue;
-        cost.regret = stk_chunks_regret(out, &cost);
+        cost.regret = regret_of(out, &cost);
         insert(out, question, &cost);
     } while (advance(&w));
     for (uint32_t i = 0; i < out->num_ranked; i++)
-        STK_TRY(stk_chunks_count(question, out->ranked[i].chunk, &out->ranked[i].counts, err));
+        STK_TRY(stk__chunks_count(question, out->ranked[i].chunk, &out->ranked[i].counts, err));
     stk__chunks_explain(question, out);
     return STK_OK;
+}
+
+stk_status stk_chunks_advise(const stk_chunks_question *question, stk_chunks_answer *out,
+                             stk_error *err)
+{
+    stk_chunks_answer answer = {.struct_size = sizeof answer};
+    stk_chunks_question q;
+
+    STK_TRY(stk__sized_check(out, "stk_chunks_answer", STK_STAGE_ARRAY, err));
+    STK_TRY(stk__chunks_question_read(&q, question, err));
+    stk_status status = advise(&q, &answer, err);
+    stk__sized_write(out, &answer);
+    return status;
+}
+
+double stk_chunks_regret(const stk_chunks_answer *answer, const stk_chunks_cost *cost)
+{
+    stk_chunks_answer known = {.struct_size = sizeof known};
+
+    stk__sized_copy(&known, sizeof known, answer);
+    return regret_of(&known, cost);
 }

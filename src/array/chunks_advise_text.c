@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "array/chunks_advise.h"
 
@@ -18,29 +19,25 @@
  * dollars for 1,000 GET requests [Amazon S3 prices, Standard, us-east-1]. All else is assumed.
  */
 static const stk_chunks_store stores[] = {
-    {sizeof(stk_chunks_store),
-     1,
+    {1,
      {8 * MS, 12 * MS, 16 * MS},
      {100 * MB, 200 * MB, 250 * MB},
      0,
      "disk",
      "one arm at 7,200 turns a minute: half a turn is 4.17 ms; seek and bandwidth are assumed"},
-    {sizeof(stk_chunks_store),
-     32,
+    {32,
      {60 * US, 100 * US, 250 * US},
      {0.5 * GB, 3 * GB, 7 * GB},
      0,
      "ssd",
      "assumed: SATA to NVMe, read at random"},
-    {sizeof(stk_chunks_store),
-     8,
+    {8,
      {0.3 * MS, 1 * MS, 5 * MS},
      {110 * MB, 500 * MB, 1.1 * GB},
      0,
      "nfs",
      "assumed: 1 to 10 Gbit/s Ethernet, a server with its data in memory or on SSD"},
-    {sizeof(stk_chunks_store),
-     32,
+    {32,
      {20 * MS, 100 * MS, 200 * MS},
      {0.3 * GB, 1 * GB, 2.7 * GB},
      0.4,
@@ -54,6 +51,14 @@ const stk_chunks_store *stk_chunks_stores(size_t *count)
 {
     *count = STK_COUNT(stores);
     return stores;
+}
+
+const stk_chunks_store *stk_chunks_store_find(const char *name)
+{
+    for (size_t i = 0; i < STK_COUNT(stores); i++)
+        if (strcmp(stores[i].name, name) == 0)
+            return &stores[i];
+    return NULL;
 }
 
 /* ---- Words ----------------------------------------------------------------------------------- */

@@ -5,6 +5,7 @@
 #include "array/room.h"
 
 #include "base/options.h"
+#include "base/sized.h"
 
 #define AT(member)  offsetof(stk_array_options, member)
 #define MAX_MEMORY  (UINT64_C(1) << 30)
@@ -55,11 +56,6 @@ static const stk_option_table option_table = {
 const stk_option_table *stk_array_option_table(void)
 {
     return &option_table;
-}
-
-void stk_array_options_init(stk_array_options *options)
-{
-    stk_options_init(&option_table, options);
 }
 
 /* Options as they are used: defaults filled in, those of no other format refused. */
@@ -180,8 +176,7 @@ stk_status stk_array_open(stk_context *context, const char *url, const stk_array
     STK_TRY(stk__context_check(context, err));
     stk_array_options_init(&o);
     if (options)
-        memcpy(&o, options, STK_MIN((size_t)options->struct_size, sizeof o));
-    o.struct_size = sizeof o;
+        STK_TRY(stk__sized_read(&o, sizeof o, options, "stk_array_options", STK_STAGE_ARRAY, err));
     char *rest = stk__strdup(context, url);
     if (!rest)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_ARRAY, "no memory to open '%.200s'", url);
@@ -207,8 +202,8 @@ stk_status stk__array_settle(stk_context *ctx, const stk_array_options *options,
 {
     stk_array_options_init(out);
     if (options)
-        memcpy(out, options, STK_MIN((size_t)options->struct_size, sizeof *out));
-    out->struct_size = sizeof *out;
+        STK_TRY(
+            stk__sized_read(out, sizeof *out, options, "stk_array_options", STK_STAGE_ARRAY, err));
     return settle(ctx, out, err);
 }
 

@@ -10,6 +10,7 @@
 #include <xxhash.h>
 
 #include "array/room.h"
+#include "base/sized.h"
 
 #define BOX_BYTES  (UINT64_C(64) << 20) /* read at a time, where chunks are not larger */
 #define BLOCK      4096                 /* numbers widened at a time: they stay in the cache */
@@ -154,18 +155,20 @@ stk_status stk_array_stats_compute(stk_array *a, bool (*stop)(void *user), void 
         return stk__fail(err, STK_EINVAL, STK_STAGE_ARRAY,
                          "stk_array_stats_compute: an argument is NULL");
     STK_TRY(stk__context_check(a->context, err));
+    STK_TRY(stk__sized_check(out, "stk_array_stats", STK_STAGE_ARRAY, err));
     if (!stk__array_numbers(&a->type, none, 0, none))
         return stk__fail_at(err, STK_EKIND, STK_STAGE_ARRAY, a->metadata_key, STK_NO_OFFSET,
                             "%s: values of %s have no mean; statistics are of real numbers",
                             a->metadata_key, a->type.name);
     s.has_missing = stk_array_missing(a, &s.missing_value);
     STK_TRY(compute(a, stop, user, &s, err));
-    *out = (stk_array_stats){
-        .struct_size = sizeof *out, .values = s.count, .nan = s.nan, .missing = s.missing};
-    out->mean = s.count ? s.mean : (double)NAN;
-    out->std = s.count ? sqrt(s.squares / (double)s.count) : (double)NAN;
-    out->min = s.count ? s.min : (double)NAN;
-    out->max = s.count ? s.max : (double)NAN;
+    stk_array_stats stats = {
+        .struct_size = sizeof stats, .values = s.count, .nan = s.nan, .missing = s.missing};
+    stats.mean = s.count ? s.mean : (double)NAN;
+    stats.std = s.count ? sqrt(s.squares / (double)s.count) : (double)NAN;
+    stats.min = s.count ? s.min : (double)NAN;
+    stats.max = s.count ? s.max : (double)NAN;
+    stk__sized_write(out, &stats);
     return STK_OK;
 }
 
@@ -282,10 +285,14 @@ stk_status stk_array_stats_load(stk_array *a, const char *folder, stk_array_stat
         return stk__fail(err, STK_EINVAL, STK_STAGE_ARRAY,
                          "stk_array_stats_load: an argument is NULL");
     STK_TRY(stk__context_check(a->context, err));
+    STK_TRY(stk__sized_check(out, "stk_array_stats", STK_STAGE_ARRAY, err));
     STK_TRY(place_of(a, folder, key, sizeof key, err));
     if (folder)
         STK_TRY(stk_store_open(a->context, folder, &store, NULL, 0, err));
-    stk_status status = load_from(a, store ? store : stk__array_store(a), key, out, err);
+    stk_array_stats stats = {.struct_size = sizeof stats};
+    stk_status status = load_from(a, store ? store : stk__array_store(a), key, &stats, err);
+    if (status == STK_OK)
+        stk__sized_write(out, &stats);
     stk_store_close(&store);
     return status;
 }
@@ -295,24 +302,26 @@ static json_t *number(double x)
     return isfinite(x) ? json_real(x) : json_null();
 }
 
-stk_status stk_array_stats_save(stk_array *a, const char *folder, const stk_array_stats *stats,
+stk_status stk_array_stats_save(stk_array *a, const char *folder, const stk_array_stats *given,
                                 stk_error *err)
 {
     char key[STK_MAX_OBJECT_KEY], prefix[STK_MAX_OBJECT_KEY] = "", whole[2 * STK_MAX_OBJECT_KEY];
     stk_store *store = NULL;
     char print[20];
 
-    if (!a || !stats)
+    if (!a || !given)
         return stk__fail(err, STK_EINVAL, STK_STAGE_ARRAY,
                          "stk_array_stats_save: an argument is NULL");
     STK_TRY(stk__context_check(a->context, err));
+    stk_array_stats stats = {.struct_size = sizeof stats};
+    STK_TRY(stk__sized_read(&stats, sizeof stats, given, "stk_array_stats", STK_STAGE_ARRAY, err));
     STK_TRY(place_of(a, folder, key, sizeof key, err));
     snprintf(print, sizeof print, "%016llx", (unsigned long long)fingerprint(a));
     json_t *document =
         json_pack("{s:i,s:s,s:I,s:I,s:I,s:o,s:o,s:o,s:o}", "stoker_stats", 1, "fingerprint", print,
-                  "values", (json_int_t)stats->values, "nan", (json_int_t)stats->nan, "missing",
-                  (json_int_t)stats->missing, "mean", number(stats->mean), "std",
-                  number(stats->std), "min", number(stats->min), "max", number(stats->max));
+                  "values", (json_int_t)stats.values, "nan", (json_int_t)stats.nan, "missing",
+                  (json_int_t)stats.missing, "mean", number(stats.mean), "std", number(stats.std),
+                  "min", number(stats.min), "max", number(stats.max));
     if (!document)
         return stk__array_no_memory(a, err);
     stk_status status =

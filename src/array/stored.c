@@ -2,6 +2,8 @@
 /* What lies in the store for an array: objects and their bytes, by listing. */
 #include "array/room.h"
 
+#include "base/sized.h"
+
 #define MAX_DEPTH   (STK_ARRAY_MAX_RANK + 1) /* of folders: "c", and one for each dimension */
 #define MAX_ENTRIES (1u << 24)               /* names that are looked at */
 
@@ -121,13 +123,8 @@ static stk_status count_keys(stk_array *a, stk_array_stored *out, stk_error *err
     return status;
 }
 
-stk_status stk_array_stored_count(stk_array *a, stk_array_stored *out, stk_error *err)
+static stk_status count_stored(stk_array *a, stk_array_stored *out, stk_error *err)
 {
-    if (!a || !out)
-        return stk__fail(err, STK_EINVAL, STK_STAGE_ARRAY,
-                         "stk_array_stored_count: an argument is NULL");
-    STK_TRY(stk__context_check(a->context, err));
-    *out = (stk_array_stored){.struct_size = sizeof *out};
     switch (a->manifest) {
     case STK__MANIFEST_KEYS:
         return count_keys(a, out, err);
@@ -148,4 +145,18 @@ stk_status stk_array_stored_count(stk_array *a, stk_array_stored *out, stk_error
         }
         return STK_OK;
     }
+}
+
+stk_status stk_array_stored_count(stk_array *a, stk_array_stored *out, stk_error *err)
+{
+    stk_array_stored stored = {.struct_size = sizeof stored};
+
+    if (!a || !out)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_ARRAY,
+                         "stk_array_stored_count: an argument is NULL");
+    STK_TRY(stk__context_check(a->context, err));
+    STK_TRY(stk__sized_check(out, "stk_array_stored", STK_STAGE_ARRAY, err));
+    stk_status status = count_stored(a, &stored, err);
+    stk__sized_write(out, &stored);
+    return status;
 }

@@ -7,6 +7,8 @@
 
 #include <stdio.h>
 
+#include "base/sized.h"
+
 struct stk_array_writer {
     stk_context *context;
     stk_array *array; /* as it will be read; without I/O */
@@ -89,7 +91,8 @@ stk_status stk_array_writer_create(stk_context *context, const char *url,
     *out = NULL;
     STK_TRY(stk__context_check(context, err));
     stk_array_writer_options_init(&o);
-    memcpy(&o, options, STK_MIN((size_t)options->struct_size, sizeof o));
+    STK_TRY(
+        stk__sized_read(&o, sizeof o, options, "stk_array_writer_options", STK_STAGE_ARRAY, err));
     STK_TRY(stk__writer_metadata(context, &o, &metadata, err));
     stk_status status = stk__sink_open(context, url, &store, prefix, sizeof prefix, err);
     if (status == STK_OK)

@@ -2,12 +2,6 @@
 /* The zarr.json of an array that is written [zarr-specs docs/v3/core]. */
 #include "array/writer.h"
 
-void stk_array_writer_options_init(stk_array_writer_options *options)
-{
-    *options = (stk_array_writer_options){
-        .struct_size = sizeof *options, .codec = "zstd", .level = STK_AUTO};
-}
-
 static stk_status no_memory(stk_error *err)
 {
     return stk__fail(err, STK_ENOMEM, STK_STAGE_ARRAY, "no memory to write an array");

@@ -4,6 +4,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/sized.h"
+
 /* Counts the forks above this process: a handle of another generation belongs to an ancestor. */
 static atomic_uint fork_generation;
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
@@ -18,26 +20,15 @@ static void watch_forks(void)
     pthread_atfork(NULL, NULL, count_fork);
 }
 
-void stk_context_options_init(stk_context_options *options)
-{
-    memset(options, 0, sizeof *options);
-    options->struct_size = sizeof *options;
-    options->cpu_mask = STK_CPU_ALL;
-}
-
 stk_status stk_context_create(const stk_context_options *options, stk_context **out, stk_error *err)
 {
     stk_context_options defaults;
 
     *out = NULL;
     stk_context_options_init(&defaults);
-    if (options) {
-        if (options->struct_size == 0 || options->struct_size > sizeof defaults)
-            return stk__fail(err, STK_EINVAL, STK_STAGE_NONE,
-                             "context options of %u bytes: call stk_context_options_init() first",
-                             options->struct_size);
-        memcpy(&defaults, options, options->struct_size);
-    }
+    if (options)
+        STK_TRY(stk__sized_read(&defaults, sizeof defaults, options, "stk_context_options",
+                                STK_STAGE_NONE, err));
     if (!defaults.allocator.alloc != !defaults.allocator.free)
         return stk__fail(err, STK_EINVAL, STK_STAGE_NONE,
                          "the allocator has one of alloc and free: give both or none");
@@ -93,7 +84,7 @@ void stk_context_destroy(stk_context **context)
 
 void stk_context_cores(const stk_context *context, stk_cores *out)
 {
-    *out = context->cores;
+    stk__sized_write(out, &context->cores);
 }
 
 uint64_t stk_context_memory_limit(const stk_context *context)
@@ -103,12 +94,14 @@ uint64_t stk_context_memory_limit(const stk_context *context)
 
 void stk_context_memory(const stk_context *context, stk_memory_stats *out)
 {
-    *out = (stk_memory_stats){
-        .struct_size = sizeof *out,
+    const stk_memory_stats stats = {
+        .struct_size = sizeof stats,
         .allocations = atomic_load_explicit(&context->allocations, memory_order_relaxed),
         .bytes = atomic_load_explicit(&context->bytes, memory_order_relaxed),
         .peak_bytes = atomic_load_explicit(&context->peak_bytes, memory_order_relaxed),
     };
+
+    stk__sized_write(out, &stats);
 }
 
 bool stk__context_forked(const stk_context *ctx)

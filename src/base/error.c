@@ -64,7 +64,6 @@ void stk_error_init(stk_error *err)
     if (!err)
         return;
     memset(err, 0, sizeof *err);
-    err->struct_size = sizeof *err;
     err->sample = STK_NO_SAMPLE;
     err->offset = STK_NO_OFFSET;
 }

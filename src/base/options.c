@@ -247,33 +247,7 @@ const stk_option *stk_options_find(const stk_option_table *table, const char *na
     return stk__option_find(table, name, strlen(name));
 }
 
-stk_status stk_options_set(const stk_option_table *table, void *options, const char *name,
-                           const char *text, stk_error *err)
-{
-    const stk_option *option = stk_options_find(table, name);
-
-    if (!option)
-        return stk__option_unknown(table, name, err);
-    stk__parsed parsed = stk__option_parse(option, options, text);
-    if (parsed != STK__PARSED)
-        return fail_value(table, option, text, parsed, err);
-    return STK_OK;
-}
-
-void stk_options_init(const stk_option_table *table, void *options)
-{
-    uint32_t size = (uint32_t)table->struct_size;
-
-    memset(options, 0, table->struct_size);
-    memcpy(options, &size, sizeof size);
-    /* A default that its own parser refuses leaves zero; stk__options_check() finds it in the
-     * tests. */
-    for (size_t i = 0; i < table->count; i++)
-        if (table->options[i].initial)
-            stk__option_parse(&table->options[i], options, table->options[i].initial);
-}
-
-static size_t member_size(stk_option_type type)
+size_t stk__option_size(stk_option_type type)
 {
     switch (type) {
     case STK_OPTION_BOOL:
@@ -294,6 +268,44 @@ static size_t member_size(stk_option_type type)
     return 0;
 }
 
+bool stk__option_in(const stk_option *option, size_t size)
+{
+    return option->offset + stk__option_size(option->type) <= size;
+}
+
+void stk_options_init(const stk_option_table *table, void *options, size_t size)
+{
+    const uint32_t given = (uint32_t)size;
+
+    memset(options, 0, size);
+    memcpy(options, &given, sizeof given);
+    /* A default that its own parser refuses leaves zero; stk__options_check() finds it in the
+     * tests. */
+    for (size_t i = 0; i < table->count; i++)
+        if (table->options[i].initial && stk__option_in(&table->options[i], size))
+            stk__option_parse(&table->options[i], options, table->options[i].initial);
+}
+
+stk_status stk_options_set(const stk_option_table *table, void *options, const char *name,
+                           const char *text, stk_error *err)
+{
+    const stk_option *option = stk_options_find(table, name);
+
+    if (!option)
+        return stk__option_unknown(table, name, err);
+    uint32_t size;
+    memcpy(&size, options, sizeof size);
+    if (!stk__option_in(option, size))
+        return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, option->name, STK_NO_OFFSET,
+                            "%s%s%s is not known to this program, which was built for an earlier "
+                            "version of Stoker, or did not call stk_options_init()",
+                            table->name, *table->name ? "." : "", option->name);
+    stk__parsed parsed = stk__option_parse(option, options, text);
+    if (parsed != STK__PARSED)
+        return fail_value(table, option, text, parsed, err);
+    return STK_OK;
+}
+
 static bool is_name(const char *name)
 {
     return name && *name && strlen(name) < STK_OPTION_NAME / 2 &&
@@ -302,7 +314,7 @@ static bool is_name(const char *name)
 
 static bool is_member(const stk_option_table *table, const stk_option *option)
 {
-    size_t size = member_size(option->type);
+    size_t size = stk__option_size(option->type);
 
     return size && option->offset >= sizeof(uint32_t) && option->offset <= table->struct_size &&
            table->struct_size - option->offset >= size && option->offset % size == 0;
@@ -322,8 +334,8 @@ static const char *clash_of(const stk_option *a, const stk_option *b)
 {
     if (strcmp(a->name, b->name) == 0)
         return "its name is there twice";
-    if (a->offset < b->offset + member_size(b->type) &&
-        b->offset < a->offset + member_size(a->type))
+    if (a->offset < b->offset + stk__option_size(b->type) &&
+        b->offset < a->offset + stk__option_size(a->type))
         return "its member is another option's too";
     return NULL;
 }

@@ -442,7 +442,11 @@ int stk_options_format(const stk_option *option, const void *options, char *text
     bool truth;
     const char *string;
     char buffer[32];
+    uint32_t known;
 
+    memcpy(&known, options, sizeof known);
+    if (!stk__option_in(option, known))
+        return snprintf(text, size, "%s", "");
     switch (option->type) {
     case STK_OPTION_BOOL:
         memcpy(&truth, member, sizeof truth);

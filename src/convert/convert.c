@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "base/sized.h"
 #include "codec/image/image.h"
 #include "dataset/dataset.h"
 
@@ -38,7 +39,8 @@ static const stk_option options_list[] = {
     {"on_error", STK_OPTION_ENUM, AT(on_error), "fail", 0, 0, "fail|skip", NULL,
      "What becomes of a source that is broken: the end of the conversion, or a line in a list."},
     {"max_errors", STK_OPTION_STRING, AT(max_errors), "auto", 0, 0, NULL, "N|N%",
-     "With on_error skip: more broken sources fail the conversion: a count, or a share of all (100%: "
+     "With on_error skip: more broken sources fail the conversion: a count, or a share of all "
+     "(100%: "
      "no bound); auto: 1 %, at least checkpoint."},
     {"checkpoint", STK_OPTION_UINT, AT(checkpoint), "256", 1, 65536, NULL, "N",
      "Files that are made safe on the disk together: so many are done again at most after a kill."},
@@ -56,11 +58,6 @@ static const stk_option_table options_table = {
 const stk_option_table *stk_convert_option_table(void)
 {
     return &options_table;
-}
-
-void stk_convert_options_init(stk_convert_options *options)
-{
-    stk_options_init(&options_table, options);
 }
 
 /* An option that does nothing is refused where somebody has set it. */
@@ -201,9 +198,9 @@ const stk_converter *stk_conversion_converter(const stk_conversion *conversion)
 stk_status stk_conversion_run(stk_conversion *conversion, const stk_convert_options *options,
                               const void *own, stk_conversion_report *report, stk_error *err)
 {
-    stk_convert_options defaults;
-    _Alignas(8) char own_defaults[512];
-    stk_conversion_report ignored;
+    stk_convert_options o;
+    _Alignas(8) char its[512]; /* no converter has more */
+    stk_conversion_report done = {.struct_size = sizeof done};
 
     if (!conversion)
         return stk__fail(err, STK_EINVAL, STK_STAGE_CONVERT, "no conversion to run");
@@ -214,24 +211,26 @@ stk_status stk_conversion_run(stk_conversion *conversion, const stk_convert_opti
                          conversion->source);
     const stk__converter *converter = conversion->converter;
     const stk_option_table *table = converter->shown.options;
-    if (!options) {
-        stk_convert_options_init(&defaults);
-        options = &defaults;
+    if (report)
+        STK_TRY(stk__sized_check(report, "stk_conversion_report", STK_STAGE_CONVERT, err));
+    stk_convert_options_init(&o);
+    if (options)
+        STK_TRY(
+            stk__sized_read(&o, sizeof o, options, "stk_convert_options", STK_STAGE_CONVERT, err));
+    STK_TRY(check_range(&options_table, &o, err));
+    STK_TRY(check_ignored(converter, &o, err));
+    if (table) {
+        stk_options_init(table, its, table->struct_size);
+        if (own)
+            STK_TRY(
+                stk__sized_read(its, table->struct_size, own, table->name, STK_STAGE_CONVERT, err));
+        STK_TRY(check_range(table, its, err));
     }
-    if (!own && table) {
-        stk_options_init(table, own_defaults);
-        own = own_defaults;
-    }
-    STK_TRY(check_range(&options_table, options, err));
-    STK_TRY(check_ignored(converter, options, err));
-    if (table)
-        STK_TRY(check_range(table, own, err));
     conversion->ran = true;
-    if (!report)
-        report = &ignored;
-    memset(report, 0, sizeof *report);
-    report->struct_size = sizeof *report;
-    return converter->run(conversion, options, own, report, err);
+    stk_status status = converter->run(conversion, &o, table ? its : NULL, &done, err);
+    if (report)
+        stk__sized_write(report, &done);
+    return status;
 }
 
 void stk_conversion_cancel(stk_conversion *conversion)

@@ -59,8 +59,8 @@ typedef struct stk__images_run {
     stk__left_out *left_out;
     uint64_t num_left_out, room_left_out;
     uint64_t max_errors; /* of them; not guarded */
-    uint64_t failed_at; /* index of the file of `failure`, the first in order */
-    stk_error failure;  /* status STK_OK: none */
+    uint64_t failed_at;  /* index of the file of `failure`, the first in order */
+    stk_error failure;   /* status STK_OK: none */
 } stk__images_run;
 
 /* ---- Names (images_names.c) ------------------------------------------------------------------ */

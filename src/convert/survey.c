@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "base/sized.h"
 #include "codec/image/image.h"
 #include "convert/convert.h"
 #include "convert/survey_sample.h"
@@ -72,13 +73,6 @@ static const stk_option_table option_table = {.name = "survey",
 const stk_option_table *stk_survey_option_table(void)
 {
     return &option_table;
-}
-
-void stk_survey_options_init(stk_survey_options *options)
-{
-    stk_options_init(&option_table, options);
-    options->entropy_every = 16;
-    options->num_workers = STK_AUTO;
 }
 
 /* ---- Looking at it --------------------------------------------------------------------------- */
@@ -463,21 +457,27 @@ stk_status stk_survey_run(stk_dataset *dataset, const stk_survey_options *option
                           uint64_t *class_counts, stk_survey_broken_fn *broken, void *user,
                           stk_survey *out, stk_error *err)
 {
+    stk_survey_options o;
     survey run = {.dataset = dataset,
-                  .options = options,
+                  .options = &o,
                   .class_counts = class_counts,
                   .broken = broken,
                   .user = user};
-    stk_cores cores;
+    stk_cores cores = {.struct_size = sizeof cores};
+    stk_survey found = {.struct_size = sizeof found};
 
-    *out = (stk_survey){.struct_size = sizeof *out};
+    STK_TRY(stk__sized_check(out, "stk_survey", STK_STAGE_DATASET, err));
+    stk__sized_write(out, &found);
     STK_TRY(stk__context_check(dataset->context, err));
+    stk_survey_options_init(&o);
+    if (options)
+        STK_TRY(
+            stk__sized_read(&o, sizeof o, options, "stk_survey_options", STK_STAGE_DATASET, err));
     STK_TRY(choose_fields(&run, err));
     choose_limits(&run);
-    run.count = options->limit ? STK_MIN(options->limit, dataset->size) : dataset->size;
+    run.count = o.limit ? STK_MIN(o.limit, dataset->size) : dataset->size;
     stk_context_cores(dataset->context, &cores);
-    uint64_t workers =
-        options->num_workers == STK_AUTO ? cores.usable : (uint64_t)options->num_workers;
+    uint64_t workers = o.num_workers == STK_AUTO ? cores.usable : (uint64_t)o.num_workers;
     workers = STK_MIN(STK_MAX(workers, 1), MOST_WORKERS);
     if (class_counts)
         memset(class_counts, 0, dataset->num_classes * sizeof *class_counts);
@@ -500,6 +500,7 @@ stk_status stk_survey_run(stk_dataset *dataset, const stk_survey_options *option
         return stk__fail(err, STK_ECANCELED, STK_STAGE_DATASET,
                          "the survey was interrupted after %" PRIu64 " of %" PRIu64 " pictures",
                          (uint64_t)run.done, run.count);
-    conclude(&run, out);
+    conclude(&run, &found);
+    stk__sized_write(out, &found);
     return STK_OK;
 }

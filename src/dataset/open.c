@@ -70,7 +70,7 @@ static stk_status take(stk_context *ctx, const char *url, const stk_option_table
         return stk__fail(err, STK_ENOMEM, STK_STAGE_DATASET, "no memory to open '%.200s'", url);
     if (!table)
         return STK_OK;
-    stk_options_init(table, out->options);
+    stk_options_init(table, out->options, table->struct_size);
     return stk__spec_take(ctx, out->url, table, out->options, &out->texts, err);
 }
 

@@ -488,7 +488,7 @@ static stk_status synthetic_open(stk_context *ctx, const char *url, const void *
 
     if (*url == 0 || *url == '?')
         STK_TRY(stk__refuse_query(&synthetic_table, url, err));
-    else if (!o->read_bytes)
+    else if (!o->read_bytes && strchr(url, '?'))
         STK_TRY(check_query(ctx, url, err));
     STK_TRY(check_options(o, url, err));
     synthetic *s = stk__calloc(ctx, 1, sizeof *s);

@@ -35,7 +35,7 @@ void stk__window_advise(const stk__window *w,
 {
     stk_chunks_question question;
     stk_chunks_counts now;
-    stk_chunks_answer answer;
+    stk_chunks_answer answer = {.struct_size = sizeof answer};
     char text[300];
 
     for (uint32_t i = 0; i < w->num_variables; i++) {

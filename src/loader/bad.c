@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/options.h"
+#include "base/sized.h"
 #include "base/text.h"
 
 /* ---- The bound ---- */
@@ -299,24 +300,26 @@ stk_status stk__bad_settle(stk_loader *loader, const stk_batch *batch, stk__bad_
 void stk_loader_get_bad_samples(const stk_loader *loader, stk_bad_samples *out)
 {
     stk_loader *l = (stk_loader *)loader; /* its lock is written, nothing else */
-    if (stk__context_forked(l->ctx)) {
-        *out = (stk_bad_samples){.struct_size = sizeof *out};
-        return;
-    }
+    stk_bad_samples bad = {.struct_size = sizeof bad};
 
-    pthread_mutex_lock(&l->ring->lock);
-    *out = l->bad;
-    pthread_mutex_unlock(&l->ring->lock);
-    out->struct_size = sizeof *out;
-    if (l->quarantine_path)
-        stk__copy_tail(out->quarantine, sizeof out->quarantine, l->quarantine_path);
+    if (!stk__context_forked(l->ctx)) {
+        pthread_mutex_lock(&l->ring->lock);
+        bad = l->bad;
+        pthread_mutex_unlock(&l->ring->lock);
+        if (l->quarantine_path)
+            stk__copy_tail(bad.quarantine, sizeof bad.quarantine, l->quarantine_path);
+    }
+    bad.struct_size = sizeof bad;
+    stk__sized_write(out, &bad);
 }
 
-int stk_bad_samples_format(const stk_bad_samples *bad, char *text, size_t size)
+int stk_bad_samples_format(const stk_bad_samples *given, char *text, size_t size)
 {
+    stk_bad_samples known = {0}, *bad = &known;
     char counts[200], line[200 + STK_BAD_REASONS * (STK_ERROR_TEXT + 60) + STK_ERROR_KEY + 80];
     size_t n = 0;
 
+    stk__sized_copy(&known, sizeof known, given);
     if (bad->samples == 0)
         return snprintf(text, size, "%s", "");
     snprintf(counts, sizeof counts,

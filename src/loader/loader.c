@@ -5,13 +5,15 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/sized.h"
+
 #define ABANDON_NS                                                                                 \
     (UINT64_C(60) * 1000000000) /* a thread that has not ended by then is stuck for good */
 
 stk_status stk_loader_create(stk_dataset *dataset, const stk_loader_options *options,
                              stk_loader **out, stk_error *err)
 {
-    stk_loader_options defaults;
+    stk_loader_options o;
     stk__column columns[STK__MAX_FIELDS] = {0};
     uint32_t num_columns = 0;
 
@@ -19,17 +21,17 @@ stk_status stk_loader_create(stk_dataset *dataset, const stk_loader_options *opt
     stk_error_init(err);
     STK_TRY(stk__dataset_check(dataset, err));
     STK_TRY(stk__context_check(dataset->context, err));
-    if (!options) {
-        stk_loader_options_init(&defaults);
-        options = &defaults;
-    }
-    STK_TRY(stk__loader_options_check(options, err));
+    stk_loader_options_init(&o);
+    if (options)
+        STK_TRY(
+            stk__sized_read(&o, sizeof o, options, "stk_loader_options", STK_STAGE_LOADER, err));
+    STK_TRY(stk__loader_options_check(&o, err));
     stk_loader *loader = stk__calloc(dataset->context, 1, sizeof *loader);
     if (!loader)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_LOADER, "no memory for a loader");
     loader->ctx = stk__context_ref(dataset->context);
     loader->dataset = dataset;
-    loader->options = *options;
+    loader->options = o;
     loader->quarantine = -1;
     loader->abandon_ns = ABANDON_NS;
     pthread_mutex_init(&loader->finish_lock, NULL);
@@ -373,15 +375,10 @@ const stk_field *stk_loader_fields(const stk_loader *loader, uint32_t *num_field
     return loader->ring->fields;
 }
 
-void stk_loader_get_stats(const stk_loader *loader, stk_loader_stats *out)
+static void take_stats(stk_loader *l, stk_loader_stats *out)
 {
-    stk_loader *l = (stk_loader *)loader; /* its locks are written, nothing else */
     stk__ring *ring = l->ring;
 
-    if (stk__context_forked(l->ctx)) {
-        *out = (stk_loader_stats){.struct_size = sizeof *out};
-        return;
-    }
     *out = (stk_loader_stats){.struct_size = sizeof *out,
                               .io_depth = l->reads.depth,
                               .memory_budget = l->options.memory_budget,
@@ -432,7 +429,6 @@ void stk_loader_get_stats(const stk_loader *loader, stk_loader_stats *out)
     out->chunk_bytes_decoded = reads->chunk_bytes;
     out->chunk_decode_ns = reads->chunk_ns;
     out->waits = l->stalls.waits;
-    out->waits.struct_size = sizeof out->waits;
     out->budget_wait_ns = l->stalls.starved_ns;
     if (l->stalls.starve_end_ns == UINT64_MAX)
         out->budget_wait_ns += stk__now_ns() - l->stalls.starve_begin_ns;
@@ -442,4 +438,14 @@ void stk_loader_get_stats(const stk_loader *loader, stk_loader_stats *out)
             STK_MIN(out->read_ns_per_byte * reads->fit.all.bytes / reads->fit.all.ns, 1.0);
     out->read_latency_ns = reads->fit.all.ns * (1 - out->read_transfer_share);
     pthread_mutex_unlock(&ring->lock);
+}
+
+void stk_loader_get_stats(const stk_loader *loader, stk_loader_stats *out)
+{
+    stk_loader *l = (stk_loader *)loader; /* its locks are written, nothing else */
+    stk_loader_stats stats = {.struct_size = sizeof stats};
+
+    if (!stk__context_forked(l->ctx))
+        take_stats(l, &stats);
+    stk__sized_write(out, &stats);
 }

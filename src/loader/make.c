@@ -198,7 +198,7 @@ static stk_status make_workers(stk_loader *loader)
 static stk_status settle_options(stk_loader *loader, stk_error *err)
 {
     stk_loader_options *o = &loader->options;
-    stk_cores cores;
+    stk_cores cores = {.struct_size = sizeof cores};
 
     stk_context_cores(loader->ctx, &cores);
     loader->num_workers = o->num_workers == STK_AUTO ? cores.preparation : (uint32_t)o->num_workers;
@@ -232,10 +232,6 @@ stk_status stk__loader_options_check(const stk_loader_options *o, stk_error *err
     stk_loader_options scratch;
     char text[64];
 
-    if (o->struct_size != sizeof *o)
-        return stk__fail(err, STK_EINVAL, STK_STAGE_LOADER,
-                         "loader options of %u bytes: call stk_loader_options_init() first",
-                         o->struct_size);
     /* Values set from C pass the same ranges as text does. */
     stk_loader_options_init(&scratch);
     for (size_t i = 0; i < table->count; i++) {

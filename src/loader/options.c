@@ -79,8 +79,3 @@ const stk_option_table *stk_loader_option_table(void)
 {
     return &table;
 }
-
-void stk_loader_options_init(stk_loader_options *o)
-{
-    stk_options_init(&table, o);
-}

@@ -13,6 +13,7 @@
 #endif
 #ifdef GUARDED
 #include <sanitizer/asan_interface.h>
+
 #endif
 
 void stk__batch_guard(stk_batch *batch, bool held)

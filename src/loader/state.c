@@ -44,8 +44,7 @@ void stk__state_of(const stk_loader *loader, stk_state *out)
 {
     const stk__order *order = &loader->order;
 
-    *out = (stk_state){.struct_size = sizeof *out,
-                       .version = STATE_VERSION,
+    *out = (stk_state){.version = STATE_VERSION,
                        .fingerprint = loader->dataset->fingerprint,
                        .size = order->size,
                        .seed = order->seed,
@@ -63,11 +62,11 @@ int stk_state_format(const stk_state *state, char *text, size_t size)
 {
     char numbers[600];
     int length = snprintf(numbers, sizeof numbers,
-                          "stoker-state %u"
+                          "stoker-state %" PRIu64
 #define FORMAT(name) " " #name "=%" PRIu64
-                          STATE_FIELDS(FORMAT)
+                              STATE_FIELDS(FORMAT)
 #undef FORMAT
-                              " shuffle=%u drop_last=%u",
+                                  " shuffle=%u drop_last=%u",
                           state->version,
 #define VALUE(name) state->name,
                           STATE_FIELDS(VALUE)
@@ -112,7 +111,7 @@ stk_status stk_state_parse(const char *text, stk_state *out, stk_error *err)
     uint64_t version = 0, shuffle = 0, drop_last = 0;
     char *end;
 
-    *out = (stk_state){.struct_size = sizeof *out};
+    *out = (stk_state){0};
     if (strncmp(at, prefix, sizeof prefix - 1) || at[sizeof prefix - 1] != ' ')
         return stk__fail(err, STK_EFORMAT, STK_STAGE_LOADER,
                          "not a state of a loader: it begins \"%.40s\"", text);
@@ -124,7 +123,7 @@ stk_status stk_state_parse(const char *text, stk_state *out, stk_error *err)
                          "a state of version %" PRIu64 "; this stoker knows version %d", version,
                          STATE_VERSION);
     at = end;
-    out->version = (uint32_t)version;
+    out->version = version;
 #define PARSE(name)                                                                                \
     if (at && !(at = parse_number(at, #name, &out->name)))                                         \
         return stk__fail(err, STK_EFORMAT, STK_STAGE_LOADER, "the state lacks a number for " #name);
@@ -164,9 +163,9 @@ static stk_status compare(const stk_state *saved, const stk_state *own, stk_erro
         {"streams", offsetof(stk_state, streams), "set it as it was"},
     };
 
-    if (saved->struct_size != sizeof *saved || saved->version != STATE_VERSION)
+    if (saved->version != STATE_VERSION)
         return stk__fail(err, STK_EMISMATCH, STK_STAGE_LOADER,
-                         "the state has version %u; this stoker knows %d", saved->version,
+                         "the state has version %" PRIu64 "; this stoker knows %d", saved->version,
                          STATE_VERSION);
     if (saved->shuffle != own->shuffle)
         return stk__fail(err, STK_EMISMATCH, STK_STAGE_LOADER,

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "measure/measure.h"
 
+#include "base/sized.h"
+
 struct stk_counter {
     stk_context *ctx;
     stk__probe probe;
@@ -70,8 +72,8 @@ static uint64_t get(const atomic_uint_fast64_t *counter)
 
 void stk_counter_get(const stk_counter *c, stk_counts *out)
 {
-    *out = (stk_counts){
-        .struct_size = sizeof *out,
+    const stk_counts counts = {
+        .struct_size = sizeof counts,
         .samples = get(&c->samples),
         .tasks = get(&c->tasks),
         .task_ns = get(&c->task_ns),
@@ -83,6 +85,8 @@ void stk_counter_get(const stk_counter *c, stk_counts *out)
         .batch_samples = get(&c->batch_samples),
         .bad_samples = get(&c->bad_samples),
     };
+
+    stk__sized_write(out, &counts);
 }
 
 void stk_counter_close(stk_counter **counter)

@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 
+#include "base/sized.h"
 #include "base/text.h"
 
 const stk__figure stk__figures[] = {
@@ -116,13 +117,15 @@ static void put_string(stk__text *out, const char *name, const char *text)
     stk__text_add_json(out, text);
 }
 
-int stk_figures_format(const stk_figures *f, char *text, size_t size)
+int stk_figures_format(const stk_figures *figures, char *text, size_t size)
 {
     stk__text out = {.bytes = text, .room = size};
+    stk_figures known = {0};
 
+    stk__sized_copy(&known, sizeof known, figures);
     for (size_t i = 0; i < stk__num_figures; i++) {
         const stk__figure *row = &stk__figures[i];
-        const char *at = (const char *)f + row->offset;
+        const char *at = (const char *)&known + row->offset;
         if (row->kind == STK__FIGURE_REAL) {
             put_real(&out, row->name, *(const double *)at);
             continue;
@@ -144,10 +147,12 @@ int stk_figures_format(const stk_figures *f, char *text, size_t size)
     return (int)out.length;
 }
 
-int stk_verdict_format(const stk_verdict *v, char *text, size_t size)
+int stk_verdict_format(const stk_verdict *verdict, char *text, size_t size)
 {
     stk__text out = {.bytes = text, .room = size};
+    stk_verdict known = {0}, *v = &known;
 
+    stk__sized_copy(&known, sizeof known, verdict);
     put_string(&out, "limit", stk_limit_name(v->limit));
     put_real(&out, "lost_share", v->lost_share);
     put_real(&out, "limit_share", v->limit_share);

@@ -220,6 +220,7 @@ typedef struct stk__run {
     uint64_t series_room;
     stk_report_series *series_out;
     stk_figures figures;
+    stk_verdict verdict;
     bool has_figures;
 } stk__run;
 

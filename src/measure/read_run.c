@@ -81,6 +81,8 @@ stk_status stk__run_create(stk_report *report, const stk__line *start, stk__run 
     run->notebook_end = run->end = run->step_began = run->epoch_start = NAN;
     run->steps.width = run->waits.width = run->gets.width = PLACE_WIDTH;
     run->figures.struct_size = sizeof run->figures;
+    run->verdict.struct_size = sizeof run->verdict;
+    run->out.verdict = &run->verdict;
     run->first = INFINITY;
     run->last = -INFINITY;
     set_origin(run, start);

@@ -74,7 +74,7 @@ static double take_real(const stk__line *line, const char *key, stk__range range
 
 void stk__run_logged(stk__run *run, const stk__line *line)
 {
-    stk_verdict *v = &run->out.verdict;
+    stk_verdict *v = &run->verdict;
     char limit[32] = "";
 
     if (strcmp(line->name, "figures") == 0) {
@@ -273,9 +273,9 @@ void stk__run_summary(stk__run *run)
 void stk__run_judge(stk__run *run)
 {
     if (run->has_figures && run->figures.steps) {
-        stk_judge(&run->figures, &run->out.verdict);
+        stk_judge(&run->figures, &run->verdict);
         run->out.verdict_logged = true;
-    } else if (!judge_ledger(run, &run->out.verdict)) {
-        judge_events(&run->out, &run->out.verdict);
+    } else if (!judge_ledger(run, &run->verdict)) {
+        judge_events(&run->out, &run->verdict);
     }
 }

@@ -5,6 +5,8 @@
  */
 #include "measure/verdict.h"
 
+#include "base/sized.h"
+
 /* A disk that is busy with others is later than one alone, but not later than this, s. */
 #define DISK_LATEST 50e-3
 
@@ -45,7 +47,7 @@ stk_storage stk_storage_of(double latency, double overlap)
     return overlap > 0 ? STK_STORAGE_NETWORK : STK_STORAGE_DISK;
 }
 
-void stk_storage_judge(const stk_storage_figures *f, stk_storage_answer *out)
+static void judge(const stk_storage_figures *f, stk_storage_answer *out)
 {
     const double overlap = f->one_per_s > 0 ? f->many_per_s / f->one_per_s : 0;
 
@@ -58,6 +60,16 @@ void stk_storage_judge(const stk_storage_figures *f, stk_storage_answer *out)
     out->in_order = f->random_bytes > 0 && f->in_order_bytes >= STK_STORAGE_PAYS * f->random_bytes;
     out->pack = f->many_per_s > 0 &&
                 f->in_order_bytes >= STK_STORAGE_PACKS * f->many_per_s * (double)f->small;
+}
+
+void stk_storage_judge(const stk_storage_figures *figures, stk_storage_answer *out)
+{
+    stk_storage_figures known = {0};
+    stk_storage_answer answer = {.struct_size = sizeof answer};
+
+    stk__sized_copy(&known, sizeof known, figures);
+    judge(&known, &answer);
+    stk__sized_write(out, &answer);
 }
 
 void stk__verdict_say_store(const stk__case *v, bool queues, stk_verdict *out)

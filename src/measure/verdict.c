@@ -13,6 +13,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/sized.h"
+
 static double ratio(double a, double b)
 {
     return b > 0 ? a / b : 0;
@@ -379,20 +381,22 @@ static void judge_case(const stk__case *v, stk_verdict *out)
 
 void stk_judge(const stk_figures *figures, stk_verdict *out)
 {
-    const stk__case v = look(figures);
-
-    judge_case(&v, out);
+    stk_judge_sweep(figures, NULL, NULL, 0, out);
 }
 
 void stk_judge_sweep(const stk_figures *figures, const stk_sweep_point *self,
                      const stk_sweep_point *others, size_t n, stk_verdict *out)
 {
-    stk__case v = look(figures);
+    stk_figures known = {0};
+    stk_verdict verdict = {.struct_size = sizeof verdict};
 
+    stk__sized_copy(&known, sizeof known, figures);
+    stk__case v = look(&known);
     v.self = self;
     v.others = others;
     v.num_others = n;
-    judge_case(&v, out);
+    judge_case(&v, &verdict);
+    stk__sized_write(out, &verdict);
 }
 
 const char *stk_limit_name(stk_limit limit)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Models: options, parameters and their memory, what they need. */
+#include "base/sized.h"
 #include "nn/dnnl.h"
 #include "nn/kernels.h"
 #include "nn/nn.h"
@@ -31,12 +32,6 @@ static const stk_option_table table = {.name = "model",
 const stk_option_table *stk_model_option_table(void)
 {
     return &table;
-}
-
-void stk_model_options_init(stk_model_options *o)
-{
-    stk_options_init(&table, o);
-    o->batch_size = 64;
 }
 
 /* '*' is any text; at most the pattern's length of steps back for each character. */
@@ -244,11 +239,12 @@ stk_status stk_model_create(const stk_model_builder *builder, const stk_model_op
     struct stk_model *m = stk__calloc(ctx, 1, sizeof *m);
     if (!m)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for a model");
-    if (given)
-        m->options = *given;
-    else
-        stk_model_options_init(&m->options);
-    stk_status status = stk__graph_copy(&builder->graph, &m->graph, err);
+    stk_model_options_init(&m->options);
+    stk_status status = given ? stk__sized_read(&m->options, sizeof m->options, given,
+                                                "stk_model_options", STK_STAGE_TRAIN, err)
+                              : STK_OK;
+    if (status == STK_OK)
+        status = stk__graph_copy(&builder->graph, &m->graph, err);
     if (status == STK_OK)
         status = build(m, err);
     if (status != STK_OK)
@@ -284,10 +280,10 @@ void stk_model_destroy(stk_model **model)
 
 void stk_model_get_plan(const stk_model *model, stk_model_plan *out)
 {
-    uint32_t size = out->struct_size;
+    stk_model_plan plan = model->summary;
 
-    *out = model->summary;
-    out->struct_size = size;
+    plan.struct_size = sizeof plan;
+    stk__sized_write(out, &plan);
 }
 
 bool stk_model_get_layer(const stk_model *model, size_t i, stk_model_layer *out)
@@ -297,18 +293,19 @@ bool stk_model_get_layer(const stk_model *model, size_t i, stk_model_layer *out)
     if (i + 2 >= g->num_nodes)
         return false;
     const stk__node *node = &g->nodes[i + 1];
-    *out = (stk_model_layer){.struct_size = out->struct_size,
+    stk_model_layer layer = {.struct_size = sizeof layer,
                              .name = node->name,
                              .kind = stk__kind_name(node->kind),
                              .rank = node->rank,
                              .forward_flops = node->flops,
                              .fused = model->plans[0]->steps[i + 1].absent};
-    memcpy(out->shape, node->shape, node->rank * sizeof *node->shape);
+    memcpy(layer.shape, node->shape, node->rank * sizeof *node->shape);
     for (uint32_t k = 0; k < node->num_params; k++) {
         const stk__param *p = &g->params[node->first_param + k];
-        out->parameters += p->role <= STK__BIAS ? p->count : 0;
-        out->trainable += p->trainable ? p->count : 0;
+        layer.parameters += p->role <= STK__BIAS ? p->count : 0;
+        layer.trainable += p->trainable ? p->count : 0;
     }
+    stk__sized_write(out, &layer);
     return true;
 }
 

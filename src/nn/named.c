@@ -90,7 +90,8 @@ static stk_status add_mlp(stk_model_builder *builder, const stk__item *item, stk
     for (uint32_t i = 0; i < item->count; i++) {
         const char *name = item->arguments[i].name;
         if (name && !stk_options_find(&tables[0], name))
-            return stk_options_set(&tables[0], &(named_options){0}, name, "", err);
+            return stk_options_set(
+                &tables[0], &(named_options){.struct_size = sizeof(named_options)}, name, "", err);
         if (name)
             STK_TRY(stk__numbers_parse("mlp", item->arguments[i].value, 1, STK__MAX_SIDE, sizes,
                                        STK_COUNT(sizes), &count, err));

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/sized.h"
 #include "nn/kernels.h"
 #include "nn/ops.h"
 
@@ -62,19 +63,24 @@ const stk_option_table *stk_optimizer_option_table(void)
     return &table;
 }
 
-void stk_optimizer_options_init(stk_optimizer_options *o)
-{
-    stk_options_init(&table, o);
-}
-
 static uint32_t moments_of(const stk_optimizer_options *o)
 {
     return o->name == STK_SGD ? o->momentum != 0 : 2;
 }
 
-uint64_t stk_optimizer_bytes(const stk_model *model, const stk_optimizer_options *o)
+static uint64_t bytes_of(const stk_model *model, const stk_optimizer_options *o)
 {
     return model->gradient_bytes * moments_of(o);
+}
+
+uint64_t stk_optimizer_bytes(const stk_model *model, const stk_optimizer_options *given)
+{
+    stk_optimizer_options known;
+
+    stk_optimizer_options_init(&known);
+    if (given)
+        stk__sized_copy(&known, sizeof known, given);
+    return bytes_of(model, &known);
 }
 
 static stk_status check(const stk_optimizer_options *o, stk_error *err)
@@ -150,34 +156,34 @@ stk_status stk_optimizer_create(stk_model *model, const stk_optimizer_options *g
 {
     STK_TRY(stk__context_check(model->graph.context, err));
     stk_context *ctx = model->graph.context;
-    stk_optimizer_options defaults;
+    stk_optimizer_options known;
     stk_status status = STK_OK;
 
     *out = NULL;
-    if (!given) {
-        stk_optimizer_options_init(&defaults);
-        given = &defaults;
-    }
-    STK_TRY(check(given, err));
+    stk_optimizer_options_init(&known);
+    if (given)
+        STK_TRY(stk__sized_read(&known, sizeof known, given, "stk_optimizer_options",
+                                STK_STAGE_TRAIN, err));
+    STK_TRY(check(&known, err));
     stk_optimizer *o = stk__calloc(ctx, 1, sizeof *o);
     if (!o)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for an optimizer");
     o->model = model;
-    o->options = *given;
+    o->options = known;
     if (o->options.lr < 0)
         o->options.lr = 1e-3;
     if (o->options.weight_decay < 0)
         o->options.weight_decay = o->options.name == STK_ADAMW ? 0.01 : 0;
-    o->num_moments = moments_of(given);
+    o->num_moments = moments_of(&known);
     o->num_groups = num_groups + 1;
     o->groups = stk__calloc(ctx, o->num_groups, sizeof *o->groups);
     o->slots = stk__calloc(ctx, STK_MAX(model->graph.num_params, 1u), sizeof *o->slots);
-    o->memory = stk__alloc_buffer(ctx, STK_MAX(stk_optimizer_bytes(model, given), 1u));
+    o->memory = stk__alloc_buffer(ctx, STK_MAX(bytes_of(model, &known), 1u));
     if (!o->groups || !o->slots || !o->memory) {
         status = stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for an optimizer");
         goto out;
     }
-    memset(o->memory, 0, stk_optimizer_bytes(model, given));
+    memset(o->memory, 0, bytes_of(model, &known));
     for (size_t i = 0; i < o->num_groups; i++) {
         o->groups[i] = (group){o->options.lr, o->options.weight_decay};
         if (i > 0 && !isnan(groups[i - 1].lr))

@@ -2,6 +2,7 @@
 /* Forward and backward passes over a plan. */
 #include <math.h>
 
+#include "base/sized.h"
 #include "nn/nn.h"
 
 stk_status stk__model_plan(struct stk_model *m, uint32_t rows, bool training, stk__plan **out,
@@ -104,14 +105,17 @@ static stk_status forward(stk__plan *plan, stk_error *err)
     return STK_OK;
 }
 
-stk_status stk_model_forward(stk_model *m, const stk_model_batch *batch, bool training,
-                             stk_model_result *result, stk_error *err)
+stk_status stk_model_forward(stk_model *m, const stk_model_batch *given, bool training,
+                             stk_model_result *out, stk_error *err)
 {
     STK_TRY(stk__context_check(m->graph.context, err));
     stk_status status;
     stk__plan *plan;
 
     m->awaits_backward = false;
+    stk_model_batch work = {0}, *batch = &work;
+    STK_TRY(stk__sized_read(&work, sizeof work, given, "stk_model_batch", STK_STAGE_TRAIN, err));
+    STK_TRY(stk__sized_check(out, "stk_model_result", STK_STAGE_TRAIN, err));
     STK_TRY(check_batch(m, batch, training, err));
     STK_TRY(stk__model_need(m, training, err));
     const stk__compute before = stk__compute_begin(m->threads);
@@ -121,11 +125,11 @@ stk_status stk_model_forward(stk_model *m, const stk_model_batch *batch, bool tr
         m->current = plan;
         status = forward(plan, err);
     }
-    uint32_t size = result->struct_size;
-    *result = (stk_model_result){.struct_size = size, .loss = NAN};
+    stk_model_result result = {.struct_size = sizeof result, .loss = NAN};
     if (status == STK_OK && batch->target)
         status = stk__loss(m, stk__at(plan, plan->output), batch->target, batch->count,
-                           training ? stk__at(plan, plan->loss_gradient) : NULL, result, err);
+                           training ? stk__at(plan, plan->loss_gradient) : NULL, &result, err);
+    stk__sized_write(out, &result);
     stk__compute_end(&before);
     m->awaits_backward = status == STK_OK && training;
     return status;

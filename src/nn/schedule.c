@@ -2,6 +2,7 @@
 /* Schedules: pure functions of the step, in the closed forms of torch.optim.lr_scheduler. */
 #include <math.h>
 
+#include "base/sized.h"
 #include "nn/nn.h"
 
 #define OFFSET(member) offsetof(stk_schedule, member)
@@ -60,11 +61,6 @@ const stk_option_table *stk_schedule_option_table(void)
     return &table;
 }
 
-void stk_schedule_init(stk_schedule *schedule)
-{
-    stk_options_init(&table, schedule);
-}
-
 /* Milestones at or before a step. */
 static uint32_t passed(const char *text, uint64_t step)
 {
@@ -79,8 +75,19 @@ static uint32_t passed(const char *text, uint64_t step)
     return n;
 }
 
-stk_status stk_schedule_check(const stk_schedule *s, stk_error *err)
+/* A caller's schedule, as this version knows it. */
+static stk_schedule known_of(const stk_schedule *given)
 {
+    stk_schedule known;
+
+    stk_schedule_init(&known);
+    stk__sized_copy(&known, sizeof known, given);
+    return known;
+}
+
+stk_status stk_schedule_check(const stk_schedule *given, stk_error *err)
+{
+    const stk_schedule known = known_of(given), *s = &known;
     int64_t at[STK_MAX_MILESTONES];
     uint32_t count;
     const char *needs = NULL;
@@ -140,8 +147,10 @@ static double plain(const stk_schedule *s, double lr, uint64_t step)
     }
 }
 
-double stk_schedule_lr(const stk_schedule *s, double lr, uint64_t step)
+double stk_schedule_lr(const stk_schedule *given, double lr, uint64_t step)
 {
+    const stk_schedule known = known_of(given), *s = &known;
+
     if (step >= s->warmup_steps)
         return plain(s, lr, step - s->warmup_steps);
     double share = (double)step / (double)s->warmup_steps;
@@ -149,8 +158,10 @@ double stk_schedule_lr(const stk_schedule *s, double lr, uint64_t step)
     return plain(s, lr, 0) * (s->warmup_start + (1 - s->warmup_start) * share);
 }
 
-double stk_schedule_momentum(const stk_schedule *s, double momentum, uint64_t step)
+double stk_schedule_momentum(const stk_schedule *given, double momentum, uint64_t step)
 {
+    const stk_schedule known = known_of(given), *s = &known;
+
     if (s->name != STK_SCHEDULE_ONE_CYCLE)
         return momentum;
     return cycle(s, 0.95, 0.85, 0.95, step < s->warmup_steps ? 0 : step - s->warmup_steps);
@@ -161,8 +172,10 @@ void stk_plateau_init(stk_plateau *plateau)
     *plateau = (stk_plateau){.best = NAN, .scale = 1};
 }
 
-bool stk_plateau_step(stk_plateau *p, const stk_schedule *s, double metric)
+bool stk_plateau_step(stk_plateau *p, const stk_schedule *given, double metric)
 {
+    const stk_schedule known = known_of(given), *s = &known;
+
     /* PyTorch's relative threshold. */
     bool better = isnan(p->best) || (s->mode == 0 ? metric < p->best * (1 - s->threshold)
                                                   : metric > p->best * (1 + s->threshold));
@@ -182,7 +195,9 @@ bool stk_plateau_step(stk_plateau *p, const stk_schedule *s, double metric)
     return true;
 }
 
-double stk_plateau_lr(const stk_plateau *p, const stk_schedule *s, double lr)
+double stk_plateau_lr(const stk_plateau *p, const stk_schedule *given, double lr)
 {
+    const stk_schedule known = known_of(given), *s = &known;
+
     return p->scale == 1 ? lr : STK_MAX(lr * p->scale, s->min_lr);
 }

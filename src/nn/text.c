@@ -150,7 +150,7 @@ stk_status stk__item_options(const stk__item *item, const stk_option_table *tabl
 {
     uint32_t by_place = 0, skip, seen = 0;
 
-    stk_options_init(table, options);
+    stk_options_init(table, options, table->struct_size);
     for (uint32_t i = 0; i < item->count; i++)
         by_place += item->arguments[i].name == NULL;
     skip = by_place < full ? 1 : 0;

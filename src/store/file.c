@@ -441,7 +441,7 @@ static stk_status take_options(stk_context *ctx, const stk__url *url, file_optio
 {
     char *texts = NULL;
 
-    stk_options_init(&file_option_table, options);
+    stk_options_init(&file_option_table, options, sizeof *options);
     if (!url->query)
         return STK_OK;
     char *query = stk__format(ctx, "file:?%s", url->query);

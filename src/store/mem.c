@@ -159,7 +159,7 @@ static stk_status mem_list(stk_store *base, const char *prefix, stk_list_fn *eac
 {
     stk__mem_store *store = (stk__mem_store *)base;
     char key[STK_MAX_OBJECT_KEY + 2], shown[STK_MAX_OBJECT_KEY + 2];
-    stk_object_info info;
+    stk_object_info info = {.struct_size = sizeof info};
 
     STK_TRY(stk__key_check(prefix, err));
     pthread_mutex_lock(&store->space->mutex);

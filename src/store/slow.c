@@ -514,7 +514,7 @@ static stk_status open_inner(stk_context *ctx, const char *text, stk__slow_optio
         return stk__fail(
             err, STK_EINVAL, STK_STAGE_STORE,
             "'%.200s' wraps nothing; write slow+URL, such as slow+file:///data?latency=20ms", text);
-    stk_options_init(&stk__slow_option_table, options);
+    stk_options_init(&stk__slow_option_table, options, sizeof *options);
     rest = stk__strdup(ctx, url.inner);
     if (!rest)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_STORE, "no memory to open '%.200s'", text);

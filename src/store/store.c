@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "base/sized.h"
 #include "base/table.h"
 #include "store/url.h"
 
@@ -246,10 +247,13 @@ stk_status stk_store_stat(stk_store *store, const char *key, stk_object_info *ou
 {
     if (!store || !out)
         return stk__fail(err, STK_EINVAL, STK_STAGE_STORE, "stk_store_stat: an argument is NULL");
-    *out = (stk_object_info){.struct_size = sizeof *out};
     STK_TRY(stk__context_check(store->context, err));
     STK_TRY(stk__key_check(key, err));
-    return store->ops->stat(store, key, out, err);
+    STK_TRY(stk__sized_check(out, "stk_object_info", STK_STAGE_STORE, err));
+    stk_object_info info = {.struct_size = sizeof info};
+    stk_status status = store->ops->stat(store, key, &info, err);
+    stk__sized_write(out, &info);
+    return status;
 }
 
 stk_status stk_store_list(stk_store *store, const char *prefix, stk_list_fn *each, void *user,

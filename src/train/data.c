@@ -3,6 +3,7 @@
  * is heard. */
 #include <inttypes.h>
 
+#include "base/sized.h"
 #include "loader/loader.h"
 #include "train/train.h"
 
@@ -65,8 +66,8 @@ static stk_status make_loader(stk_trainer *t, stk_phase phase, const stk_loader_
 
     stk_loader_options_init(&o);
     if (source->options)
-        memcpy(&o, source->options, STK_MIN((size_t)source->options->struct_size, sizeof o));
-    o.struct_size = sizeof o;
+        STK_TRY(stk__sized_read(&o, sizeof o, source->options, "stk_loader_options",
+                                STK_STAGE_TRAIN, err));
     if (t->options.seed_everything >= 0)
         o.seed = (uint64_t)t->options.seed_everything;
     if (phase != STK_PHASE_TRAIN && t->options.val_batch_size) {
@@ -137,7 +138,9 @@ stk_status stk__feeds_open(stk_trainer *t, stk_phase phase, stk_error *err)
         return stk__fail(err, STK_ELIMIT, STK_STAGE_TRAIN,
                          "%" PRIu32 " loaders for one loop; %d is the most", n, STK__MAX_SOURCES);
     for (uint32_t i = 0; i < n; i++) {
-        stk_status status = open_feed(t, phase, &sources[i], &feeds->feeds[i], err);
+        stk_loader_source source = {0};
+        stk__sized_copy(&source, sizeof source, stk__sized_at(sources, i));
+        stk_status status = open_feed(t, phase, &source, &feeds->feeds[i], err);
         feeds->n = i + 1;
         if (status != STK_OK) {
             stk__feeds_close(t, phase);

@@ -3,12 +3,14 @@
  * time since the last. */
 #include <stdio.h>
 
+#include "base/sized.h"
 #include "train/train.h"
 
 void stk__ledger_begin(stk__ledger *ledger)
 {
     *ledger = (stk__ledger){0};
     ledger->begin_ns = ledger->last_ns = stk__now_ns();
+    ledger->loader_begin.struct_size = ledger->loader_end.struct_size = sizeof ledger->loader_end;
 }
 
 void stk__ledger_look(const stk_trainer *t, stk_loader_stats *out)
@@ -52,7 +54,7 @@ static void carry_counts(stk_loader_stats *begin, const stk_loader_stats *old)
 
 void stk__ledger_carry(stk_trainer *t)
 {
-    stk_loader_stats old = {0};
+    stk_loader_stats old = {.struct_size = sizeof old};
 
     stk__ledger_look(t, &old);
     carry_counts(&t->ledger.loader_begin, &old);
@@ -61,11 +63,13 @@ void stk__ledger_carry(stk_trainer *t)
 void stk_trainer_get_loader_stats(const stk_trainer *t, stk_loader_stats *begin,
                                   stk_loader_stats *end)
 {
-    *begin = t->ledger.loader_begin;
-    *end = t->ledger.loader_end;
+    stk_loader_stats from = t->ledger.loader_begin, to = t->ledger.loader_end;
+
+    from.struct_size = to.struct_size = sizeof to;
     if (t->running)
-        stk__ledger_look(t, end);
-    begin->struct_size = end->struct_size = sizeof *end;
+        stk__ledger_look(t, &to);
+    stk__sized_write(begin, &from);
+    stk__sized_write(end, &to);
 }
 
 /* What the loader knows of its waits, and the turns to an epoch, which it does not count; the rest
@@ -76,8 +80,7 @@ static void divide_waits(const stk__ledger *ledger, const stk_waits *now, uint64
     const stk_waits *then = &ledger->loader_begin.waits;
     uint64_t left = waited_ns;
 
-    *out = (stk_waits){
-        .struct_size = sizeof *out, .batches = now->batches - then->batches, .total_ns = waited_ns};
+    *out = (stk_waits){.batches = now->batches - then->batches, .total_ns = waited_ns};
     for (int i = 0; i < STK_WAIT_PARTS; i++) {
         const uint64_t turn = i == STK_WAIT_EPOCH_TURN ? ledger->turn_ns : 0;
         out->parts_ns[i] = STK_MIN(now->parts_ns[i] - then->parts_ns[i] + turn, left);
@@ -89,10 +92,10 @@ static void divide_waits(const stk__ledger *ledger, const stk_waits *now, uint64
 void stk_trainer_get_times(const stk_trainer *t, stk_trainer_times *out)
 {
     const uint64_t *parts = t->ledger.parts;
-    stk_loader_stats begin, end;
+    stk_loader_stats begin = {.struct_size = sizeof begin}, end = {.struct_size = sizeof end};
 
     stk_trainer_get_loader_stats(t, &begin, &end);
-    *out = (stk_trainer_times){.struct_size = sizeof *out,
+    stk_trainer_times times = {.struct_size = sizeof times,
                                .data_wait = parts[STK__PART_DATA_WAIT],
                                .transfer = parts[STK__PART_TRANSFER],
                                .step = parts[STK__PART_STEP],
@@ -104,8 +107,9 @@ void stk_trainer_get_times(const stk_trainer *t, stk_trainer_times *out)
                                .steps = t->ledger.steps,
                                .samples = t->ledger.samples};
     for (size_t i = 0; i < STK__PARTS; i++)
-        out->wall += parts[i];
-    divide_waits(&t->ledger, &end.waits, out->data_wait, &out->waits);
+        times.wall += parts[i];
+    divide_waits(&t->ledger, &end.waits, times.data_wait, &times.waits);
+    stk__sized_write(out, &times);
 }
 
 /* Waits below this share of the time are not worth a sentence. */
@@ -132,8 +136,11 @@ static void say_waits(const stk_trainer_times *times, char *text, size_t size)
         snprintf(text + used, size - used, ".");
 }
 
-int stk_trainer_times_format(const stk_trainer_times *times, char *text, size_t size)
+int stk_trainer_times_format(const stk_trainer_times *given, char *text, size_t size)
 {
+    stk_trainer_times known = {0}, *times = &known;
+
+    stk__sized_copy(&known, sizeof known, given);
     const struct {
         const char *name;
         uint64_t ns;

@@ -44,7 +44,7 @@ stk_status stk_trainer_add_logger(stk_trainer *t, const stk_logger_ops *ops, con
         copy = stk__calloc(t->ctx, 1, ops->options->struct_size);
         if (!copy)
             return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for a logger");
-        stk_options_init(ops->options, copy);
+        stk_options_init(ops->options, copy, ops->options->struct_size);
         if (options)
             memcpy(copy, options, ops->options->struct_size);
     }
@@ -88,7 +88,7 @@ static stk_status add_named(stk_trainer *t, stk_error *err)
             stk__free(t->ctx, options);
             return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no room for a logger");
         }
-        stk_options_init(found->options, options);
+        stk_options_init(found->options, options, found->options->struct_size);
         t->loggers[t->num_loggers++] = (stk__logger_entry){found, options};
         at += length + (at[length] == ',');
     }

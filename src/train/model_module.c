@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/sized.h"
 #include "nn/nn.h"
 #include "train/train.h"
 
@@ -314,7 +315,6 @@ static stk_status forward(model_module *self, const stk_moment *at, bool trainin
                                    .input = input.data,
                                    .target = target.data,
                                    .step = at->total_batch};
-    result->struct_size = sizeof *result;
     return stk_model_forward(self->model, &batch, training, result, err);
 }
 
@@ -322,7 +322,7 @@ static stk_status training_step(stk_module *module, stk_trainer *t, const stk_mo
                                 stk_loss *loss, stk_error *err)
 {
     model_module *self = (model_module *)module;
-    stk_model_result result = {0};
+    stk_model_result result = {.struct_size = sizeof result};
 
     loss->skip = stk_batch_count(at->batch) == 0;
     if (loss->skip)
@@ -341,7 +341,7 @@ static stk_status evaluate(stk_module *module, stk_trainer *t, const stk_moment 
                            stk_error *err)
 {
     model_module *self = (model_module *)module;
-    stk_model_result result = {0};
+    stk_model_result result = {.struct_size = sizeof result};
 
     if (stk_batch_count(at->batch) == 0)
         return STK_OK;
@@ -376,7 +376,7 @@ static stk_status predict_step(stk_module *module, stk_trainer *t, const stk_mom
                                stk_tensor *prediction, stk_error *err)
 {
     model_module *self = (model_module *)module;
-    stk_model_result result = {0};
+    stk_model_result result = {.struct_size = sizeof result};
     const uint64_t count = stk_batch_count(at->batch);
 
     if (count)
@@ -552,12 +552,14 @@ static const stk_module_ops ops = {
     .destroy = destroy,
 };
 
-stk_status stk_model_module_create(stk_context *ctx, const stk_model_recipe *recipe,
+stk_status stk_model_module_create(stk_context *ctx, const stk_model_recipe *given,
                                    stk_module **out, stk_error *err)
 {
     *out = NULL;
     stk_error_init(err);
     STK_TRY(stk__context_check(ctx, err));
+    stk_model_recipe known = {0}, *recipe = &known;
+    STK_TRY(stk__sized_read(&known, sizeof known, given, "stk_model_recipe", STK_STAGE_TRAIN, err));
     if (!recipe->builder)
         return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN, "a module needs the layers of a model");
     model_module *self = stk__calloc(ctx, 1, sizeof *self);
@@ -569,18 +571,12 @@ stk_status stk_model_module_create(stk_context *ctx, const stk_model_recipe *rec
     self->builder = recipe->builder;
     self->groups = recipe->groups;
     self->num_groups = recipe->num_groups;
-    stk_model_options_init(&self->model_options);
-    stk_optimizer_options_init(&self->optimizer_options);
-    stk_schedule_init(&self->schedule);
-    stk_model_module_options_init(&self->options);
-    if (recipe->model)
-        self->model_options = *recipe->model;
-    if (recipe->optimizer)
-        self->optimizer_options = *recipe->optimizer;
-    if (recipe->schedule)
-        self->schedule = *recipe->schedule;
-    if (recipe->options)
-        self->options = *recipe->options;
+    stk_status status = stk__recipe_options(recipe, &self->model_options, &self->optimizer_options,
+                                            &self->schedule, &self->options, err);
+    if (status != STK_OK) {
+        stk__free(ctx, self);
+        return status;
+    }
     self->rank = stk_model_builder_shape(recipe->builder, self->shape);
     *out = &self->base;
     return STK_OK;

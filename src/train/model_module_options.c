@@ -2,6 +2,8 @@
 /* What a module takes from a batch, and when its schedule moves. */
 #include "train/train.h"
 
+#include "base/sized.h"
+
 #define AT(member) offsetof(stk_model_module_options, member)
 
 static const stk_option options[] = {
@@ -32,7 +34,29 @@ const stk_option_table *stk_model_module_option_table(void)
     return &table;
 }
 
-void stk_model_module_options_init(stk_model_module_options *o)
+stk_status stk__recipe_options(const stk_model_recipe *recipe, stk_model_options *model,
+                               stk_optimizer_options *optimizer, stk_schedule *schedule,
+                               stk_model_module_options *module, stk_error *err)
 {
-    stk_options_init(&table, o);
+    const struct {
+        const void *given;
+        void *own;
+        size_t size;
+        const char *type;
+    } all[] = {
+        {recipe->model, model, sizeof *model, "stk_model_options"},
+        {recipe->optimizer, optimizer, sizeof *optimizer, "stk_optimizer_options"},
+        {recipe->schedule, schedule, sizeof *schedule, "stk_schedule"},
+        {recipe->options, module, sizeof *module, "stk_model_module_options"},
+    };
+
+    stk_model_options_init(model);
+    stk_optimizer_options_init(optimizer);
+    stk_schedule_init(schedule);
+    stk_model_module_options_init(module);
+    for (size_t i = 0; i < STK_COUNT(all); i++)
+        if (all[i].given)
+            STK_TRY(stk__sized_read(all[i].own, all[i].size, all[i].given, all[i].type,
+                                    STK_STAGE_TRAIN, err));
+    return STK_OK;
 }

@@ -103,8 +103,3 @@ const stk_option_table *stk_trainer_option_table(void)
 {
     return &table;
 }
-
-void stk_trainer_options_init(stk_trainer_options *o)
-{
-    stk_options_init(&table, o);
-}

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/options.h"
+#include "base/sized.h"
 #include "train/durable.h"
 
 /* ---- Options --------------------------------------------------------------------------------- */
@@ -37,11 +38,6 @@ const stk_option_table *stk_profile_option_table(void)
                                            .count = STK_COUNT(options)};
 
     return &table;
-}
-
-void stk_profile_options_init(stk_profile_options *o)
-{
-    stk_options_init(stk_profile_option_table(), o);
 }
 
 static stk_status refuse(stk_error *err, const char *option, const char *why)
@@ -151,9 +147,13 @@ stk_status stk_profile_create(stk_trainer *trainer, const stk_profile_options *g
     p->ctx = stk__context_ref(ctx);
     p->trainer = trainer;
     stk_profile_options_init(&p->options);
-    if (given)
-        memcpy(&p->options, given, STK_MIN((size_t)given->struct_size, sizeof p->options));
-    stk_status status = STK_OK;
+    stk_status status = given ? stk__sized_read(&p->options, sizeof p->options, given,
+                                                "stk_profile_options", STK_STAGE_TRAIN, err)
+                              : STK_OK;
+    if (status != STK_OK) {
+        release(p);
+        return status;
+    }
     if (!copy_text(p, 0, &p->options.profiler) || !copy_text(p, 1, &p->options.dirpath) ||
         !copy_text(p, 2, &p->options.filename))
         status = stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for a profile");
@@ -356,11 +356,12 @@ bool stk_profile_get_layer(const stk_profile *p, size_t i, stk_profile_layer *ou
     if (i >= p->num_layers)
         return false;
     const stk__profile_layer *layer = &p->layers[i];
-    *out = (stk_profile_layer){.struct_size = sizeof *out,
-                               .name = layer->name,
-                               .kind = layer->kind,
-                               .forward = layer->passes[0],
-                               .backward = layer->passes[1]};
+    const stk_profile_layer found = {.struct_size = sizeof found,
+                                     .name = layer->name,
+                                     .kind = layer->kind,
+                                     .forward = layer->passes[0],
+                                     .backward = layer->passes[1]};
+    stk__sized_write(out, &found);
     return true;
 }
 

@@ -251,7 +251,7 @@ static stk_status bad_loop(const stk_trainer *t, const char *what, stk_error *er
 
 static void warn_of_threads(stk_trainer *t, uint64_t threads)
 {
-    stk_cores cores;
+    stk_cores cores = {.struct_size = sizeof cores};
 
     stk_context_cores(t->ctx, &cores);
     if (threads != cores.compute)

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/sized.h"
 #include "base/table.h"
 #include "train/train.h"
 
@@ -82,9 +83,10 @@ static stk_status take_module(stk_trainer *t, stk_task task, stk_module *module,
     STK_TRY(stk__table_check(&tables[task], module ? module->ops : NULL, err));
     t->module = module;
     t->ops = (stk_module_ops){0};
-    memcpy(&t->ops, module->ops, STK_MIN((size_t)module->ops->struct_size, sizeof t->ops));
+    stk__sized_copy(&t->ops, sizeof t->ops, module->ops);
     t->data_copy = (stk_trainer_data){0};
-    memcpy(&t->data_copy, data, STK_MIN((size_t)data->struct_size, sizeof t->data_copy));
+    STK_TRY(stk__sized_read(&t->data_copy, sizeof t->data_copy, data, "stk_trainer_data",
+                            STK_STAGE_TRAIN, err));
     t->at = (stk_moment){.struct_size = sizeof t->at, .task = task, .module = module};
     if (task == STK_TASK_FIT) {
         t->loop = (stk__loop){.accumulate = t->options.accumulate_grad_batches};
@@ -332,7 +334,7 @@ static void clean_up(stk_trainer *t)
 
 static void say_times(stk_trainer *t)
 {
-    stk_trainer_times times;
+    stk_trainer_times times = {.struct_size = sizeof times};
     char text[1400];
 
     if (t->options.barebones || t->at.task != STK_TASK_FIT)

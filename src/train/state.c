@@ -100,7 +100,7 @@ static stk_status save_loop(stk_trainer *t, stk_saver *saver, stk_error *err)
 {
     const stk__loop *loop = &t->loop;
     stk__text text = {.ctx = t->ctx};
-    stk_cores cores;
+    stk_cores cores = {.struct_size = sizeof cores};
 
     stk_context_cores(t->ctx, &cores);
     stk__text_add(&text,

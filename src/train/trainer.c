@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/options.h"
+#include "base/sized.h"
 #include "base/table.h"
 #include "train/train.h"
 
@@ -16,8 +17,9 @@ static stk_status copy_options(stk_trainer *t, const stk_trainer_options *option
     size_t n = 0;
 
     stk_trainer_options_init(&t->options);
-    memcpy(&t->options, options, STK_MIN((size_t)options->struct_size, sizeof t->options));
-    t->options.struct_size = sizeof t->options;
+    if (options)
+        STK_TRY(stk__sized_read(&t->options, sizeof t->options, options, "stk_trainer_options",
+                                STK_STAGE_TRAIN, err));
     for (size_t i = 0; i < table->count; i++) {
         const char **text = (const char **)((char *)&t->options + table->options[i].offset);
         if (table->options[i].type != STK_OPTION_STRING)
@@ -52,12 +54,9 @@ static stk_status open_device(stk_trainer *t, stk_error *err)
 stk_status stk_trainer_create(stk_context *ctx, const stk_trainer_options *options,
                               stk_trainer **out, stk_error *err)
 {
-    stk_trainer_options defaults;
-
     *out = NULL;
     stk_error_init(err);
     STK_TRY(stk__context_check(ctx, err));
-    stk_trainer_options_init(&defaults);
     stk_trainer *t = stk__calloc(ctx, 1, sizeof *t);
     if (!t || (t->ctx = stk__context_ref(ctx), stk__metrics_init(t) != STK_OK)) {
         if (t)
@@ -66,7 +65,7 @@ stk_status stk_trainer_create(stk_context *ctx, const stk_trainer_options *optio
         return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for a trainer");
     }
     t->strategy = &stk__strategy_single;
-    stk_status status = copy_options(t, options ? options : &defaults, err);
+    stk_status status = copy_options(t, options, err);
     if (status == STK_OK)
         status = stk__settings_make(&t->options, &t->settings, err);
     if (status == STK_OK)
@@ -205,7 +204,7 @@ static stk_status add_callback(stk_trainer *t, const stk_callback_ops *ops, cons
             return stk__fail(err, STK_ELIMIT, STK_STAGE_TRAIN,
                              "the options of the callback '%s' are more than %zu bytes", ops->name,
                              sizeof room);
-        stk_options_init(ops->options, room);
+        stk_options_init(ops->options, room, sizeof room);
         options = room;
     }
     if (t->num_callbacks == t->callback_room) {
@@ -218,7 +217,7 @@ static stk_status add_callback(stk_trainer *t, const stk_callback_ops *ops, cons
     }
     stk__callback_entry *entry = &t->callbacks[t->num_callbacks];
     *entry = (stk__callback_entry){0};
-    memcpy(&entry->ops, ops, STK_MIN((size_t)ops->struct_size, sizeof entry->ops));
+    stk__sized_copy(&entry->ops, sizeof entry->ops, ops);
     stk_status status = ops->create(t->ctx, options, &entry->callback, err);
     STK_TRY(stk__table_made(&table, ops->name, "create", status, entry->callback, err));
     entry->key = unique_key(t, ops, entry->callback);
@@ -316,7 +315,7 @@ void stk_module_destroy(stk_module **module)
 void stk_trainer_set_console(stk_trainer *t, const stk_console *console)
 {
     t->console = (stk_console){0};
-    memcpy(&t->console, console, STK_MIN((size_t)console->struct_size, sizeof t->console));
+    stk__sized_copy(&t->console, sizeof t->console, console);
     t->has_console = t->console.line != NULL;
 }
 
@@ -324,7 +323,7 @@ void stk_trainer_set_profiler(stk_trainer *t, const stk_profiler *profiler)
 {
     t->profiler = (stk_profiler){0};
     if (profiler)
-        memcpy(&t->profiler, profiler, STK_MIN((size_t)profiler->struct_size, sizeof t->profiler));
+        stk__sized_copy(&t->profiler, sizeof t->profiler, profiler);
     t->profiled = t->profiler.start && t->profiler.stop;
 }
 
@@ -408,6 +407,8 @@ void stk_trainer_set_accumulate(stk_trainer *t, uint64_t batches)
 
 void stk_trainer_get_progress(const stk_trainer *t, stk_trainer_progress *out)
 {
-    *out = t->progress;
-    out->struct_size = sizeof *out;
+    stk_trainer_progress progress = t->progress;
+
+    progress.struct_size = sizeof progress;
+    stk__sized_write(out, &progress);
 }

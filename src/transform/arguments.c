@@ -228,7 +228,7 @@ stk_status stk__call_options(const stk__calls *calls, const stk__call *call,
     const stk_option *taken[STK__MAX_ARGUMENTS];
 
     if (table)
-        stk_options_init(table, options);
+        stk_options_init(table, options, table->struct_size);
     for (uint32_t i = 0; i < call->count; i++) {
         const char *name = NULL;
 

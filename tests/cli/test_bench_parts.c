@@ -300,7 +300,7 @@ static void print_sweep(FILE *out)
 
 static void test_sweep(void **state)
 {
-    stk_verdict v;
+    stk_verdict v = {.struct_size = sizeof v};
 
     (void)state;
     make_sweep((const double[]){1600, 1440, 1400, 1300, 1700});
@@ -356,7 +356,7 @@ static void print_waits(FILE *out)
 
 static void test_one_figure_of_waits(void **state)
 {
-    stk_verdict v;
+    stk_verdict v = {.struct_size = sizeof v};
 
     (void)state;
     make_sweep((const double[]){1600, 1440, 1400, 1300, 1700});

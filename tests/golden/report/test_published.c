@@ -196,7 +196,7 @@ static void test_fig2(void **state)
     assert_true(fabs(run->wait.p95 - 1.891) < 1e-3);
     assert_true(fabs(run->wait.max - 5.85) < 1e-3);
     assert_true(fabs(100 * run->busy_share - 6.7) < 0.05);
-    assert_int_equal(run->verdict.limit, STK_LIMIT_ONE_CORE);
+    assert_int_equal(run->verdict->limit, STK_LIMIT_ONE_CORE);
     stk_report_destroy(&w.report);
     stk_context_destroy(&ctx);
 }
@@ -238,7 +238,7 @@ static void test_ledger(void **state)
         const stk_report_run *run = stk_report_run_at(report, r);
         const stk_report_series *wait = series_of(run, "ledger.parts", "data wait");
         assert_true(!run->published && run->ended && run->verdict_logged);
-        assert_int_equal(run->verdict.limit, STK_LIMIT_STORAGE);
+        assert_int_equal(run->verdict->limit, STK_LIMIT_STORAGE);
         assert_string_equal(run->label, r ? "num_workers=4" : "num_workers=1");
         assert_int_equal(run->steps, 120);
         assert_int_equal(run->num_epochs, 3);
@@ -265,7 +265,7 @@ static void test_welch(void **state)
     assert_non_null(f);
     for (; fscanf(f, "%d %d", &n_a, &n_b) == 2; cases++) {
         double a[64], b[64], want[5];
-        stk_ratio r;
+        stk_ratio r = {.struct_size = sizeof r};
         for (int i = 0; i < n_a; i++)
             assert_int_equal(fscanf(f, "%lf", &a[i]), 1);
         for (int i = 0; i < n_b; i++)

@@ -32,7 +32,7 @@ static bool is_one_of(const char *limits, const char *name)
 static void check(const stk_report_run *run, char *line)
 {
     char *limits = strstr(line, ": "), *share = limits ? strstr(limits + 2, ": ") : NULL;
-    const stk_verdict *v = &run->verdict;
+    const stk_verdict *v = run->verdict;
 
     assert_non_null(share);
     *share = 0;

@@ -70,7 +70,7 @@ static stk_logger *open_board(stk_context *ctx, const char *root, const char *ve
     stk_logger *logger = NULL;
     stk_error err;
 
-    stk_options_init(stk__logger_tensorboard.options, &options);
+    stk_options_init(stk__logger_tensorboard.options, &options, sizeof options);
     assert_ok(stk_options_set(stk__logger_tensorboard.options, &options, "version", version, &err),
               &err);
     assert_ok(stk__logger_tensorboard.open(ctx, &options, root, &logger, &err), &err);

@@ -103,7 +103,7 @@ static stk_dataset *open_sized(stk_context *ctx, const char *url, int ragged, ui
 /* Take `batches` (0: all of two epochs); what comes is kept, and how many were bad. */
 static uint64_t take(stk_loader *loader, int batches, run *out, stk_state *state)
 {
-    stk_bad_samples bad;
+    stk_bad_samples bad = {.struct_size = sizeof bad};
     stk_batch *batch;
     stk_error err;
 
@@ -197,7 +197,7 @@ static void bad_is_what_the_budget_says(void **state)
                     stk_loader *loader = open_loader(dataset, &o);
                     stk_state at;
                     uint64_t bad = take(loader, i % 2 ? 7 : 0, &r, &at);
-                    stk_bad_samples all;
+                    stk_bad_samples all = {.struct_size = sizeof all};
                     stk_loader_get_bad_samples(loader, &all);
                     if (i == 0 && !replace && !ragged)
                         check_bad(&r, budgets[b], &all);

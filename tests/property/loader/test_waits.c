@@ -205,7 +205,7 @@ static uint64_t added_in_vain(stk_loader *loader, stk_status status, const stk_l
                               uint64_t pending)
 {
     const int turn = STK_WAIT_EPOCH_TURN;
-    stk_loader_stats now;
+    stk_loader_stats now = {.struct_size = sizeof now};
 
     stk_loader_get_stats(loader, &now);
     if (status == STK_EAGAIN) {
@@ -222,7 +222,7 @@ static void run_pipeline(stk_context *ctx)
     uint64_t waited = 0;
     const stk__probe probe = {.event = add_delivery, .user = &waited};
     stk_loader_options o;
-    stk_loader_stats stats;
+    stk_loader_stats stats = {.struct_size = sizeof stats};
     stk_dataset *dataset;
     stk_loader *loader;
     stk_batch *batch;

@@ -14,7 +14,7 @@ static stk_status add_by_name(stk_trainer *t, const stk_callback_ops *ops, const
 {
     uint64_t room[64];
 
-    stk_options_init(ops->options, room);
+    stk_options_init(ops->options, room, sizeof room);
     if (name)
         STK_TRY(stk_options_set(ops->options, room, name, value, err));
     return stk_trainer_add_callback(t, ops, room, NULL, err);

@@ -126,7 +126,7 @@ static stk_status add_callbacks(stk_trainer *t, const char *folder, stk_error *e
     snprintf(every, sizeof every, "%d", EVERY);
     STK_TRY(stk_trainer_add_callback(t, &watcher, NULL, NULL, err));
     STK_TRY(stk_trainer_add_callback(t, &stk__callback_ema, NULL, NULL, err));
-    stk_options_init(table, room);
+    stk_options_init(table, room, sizeof room);
     STK_TRY(stk_options_set(table, room, "dirpath", dir, err));
     STK_TRY(stk_options_set(table, room, "every_n_train_steps", every, err));
     return stk_trainer_add_callback(t, &stk__callback_model_checkpoint, room, NULL, err);

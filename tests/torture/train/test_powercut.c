@@ -162,7 +162,7 @@ static void fit(stk_context *ctx, const char *root, bool saves)
     options.enable_checkpointing = saves ? STK_SWITCH_TRUE : STK_SWITCH_FALSE;
     assert_ok(stk_trainer_create(ctx, &options, &t, &err), &err);
     const stk_option_table *table = stk__callback_model_checkpoint.options;
-    stk_options_init(table, room);
+    stk_options_init(table, room, sizeof room);
     assert_ok(stk_options_set(table, room, "every_n_train_steps", "4", &err), &err);
     if (saves)
         assert_ok(stk_trainer_add_callback(t, &stk__callback_model_checkpoint, room, NULL, &err),

@@ -67,7 +67,7 @@ static inline int setup(void **state)
 static inline int teardown(void **state)
 {
     fixture *f = *state;
-    stk_memory_stats stats;
+    stk_memory_stats stats = {.struct_size = sizeof stats};
 
     stk_config_destroy(&f->config);
     assert_null(f->config);

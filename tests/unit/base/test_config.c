@@ -117,7 +117,7 @@ static void test_combinations(void **state)
     for (int shuffle = 0; shuffle < 2; shuffle++)
         for (int w = 0; w < 3; w++)
             for (int drop = 0; drop < 2; drop++) {
-                stk_options_init(&loader_table, &o);
+                stk_options_init(&loader_table, &o, sizeof o);
                 assert_ok(stk_config_apply(f->config, &loader_table, n++, &o, &f->err), &f->err);
                 assert_int_equal(o.shuffle, shuffle);
                 assert_int_equal(o.num_workers, workers[w]);
@@ -134,7 +134,7 @@ static void test_apply_errors(void **state)
     fixture *f = *state;
     loader_options o;
 
-    stk_options_init(&loader_table, &o);
+    stk_options_init(&loader_table, &o, sizeof o);
     loads(f, "loader:\n  batch_size: 32\n  num_workers: [0, 1, many]\n");
     /* Also the value of a combination that comes later is looked at. */
     assert_fails(stk_config_apply(f->config, &loader_table, 0, &o, &f->err), STK_EINVAL, &f->err,
@@ -155,7 +155,7 @@ static void test_null_of_unknown_option(void **state)
     fixture *f = *state;
     loader_options o;
 
-    stk_options_init(&loader_table, &o);
+    stk_options_init(&loader_table, &o, sizeof o);
     loads(f, "loader:\n  shufle:\n");
     assert_fails(stk_config_apply(f->config, &loader_table, 0, &o, &f->err), STK_EINVAL, &f->err,
                  "did you mean 'shuffle'?");
@@ -166,7 +166,7 @@ static void test_command_line_has_no_place(void **state)
     fixture *f = *state;
     loader_options o;
 
-    stk_options_init(&loader_table, &o);
+    stk_options_init(&loader_table, &o, sizeof o);
     assert_ok(stk_config_set(f->config, "loader.batch-size", "0", true, &f->err), &f->err);
     assert_fails(stk_config_apply(f->config, &loader_table, 0, &o, &f->err), STK_EINVAL, &f->err,
                  "loader.batch_size: '0' is out of range; it takes 1..1000000000");
@@ -179,8 +179,8 @@ static void test_finish_names_what_nobody_took(void **state)
     loader_options o;
     bench_options b;
 
-    stk_options_init(&loader_table, &o);
-    stk_options_init(&bench_table, &b);
+    stk_options_init(&loader_table, &o, sizeof o);
+    stk_options_init(&bench_table, &b, sizeof b);
     loads(f, "bench:\n  dataset: 'digits:'\nloadr:\n  batch_size: 32\n");
     assert_ok(stk_config_apply(f->config, &loader_table, 0, &o, &f->err), &f->err);
     assert_ok(stk_config_apply(f->config, &bench_table, 0, &b, &f->err), &f->err);
@@ -209,8 +209,8 @@ static void test_top_table(void **state)
     loader_options o;
     bench_options b;
 
-    stk_options_init(&top, &b);
-    stk_options_init(&loader_table, &o);
+    stk_options_init(&top, &b, sizeof b);
+    stk_options_init(&loader_table, &o, sizeof o);
     loads(f, "loader:\ndataset: 'digits:'\nsizes: 3\n");
     assert_ok(stk_config_apply(f->config, &top, 0, &b, &f->err), &f->err);
     assert_ok(stk_config_apply(f->config, &loader_table, 0, &o, &f->err), &f->err);
@@ -233,8 +233,8 @@ static stk_status whole_life(stk_context *context, stk_error *err)
     bench_options b;
     stk_status status = stk_config_create(context, &config, err);
 
-    stk_options_init(&loader_table, &o);
-    stk_options_init(&bench_table, &b);
+    stk_options_init(&loader_table, &o, sizeof o);
+    stk_options_init(&bench_table, &b, sizeof b);
     if (status == STK_OK)
         status = stk_config_load_text(config, "run.yaml", text, sizeof text - 1, err);
     if (status == STK_OK)
@@ -267,7 +267,7 @@ static void test_failing_memory(void **state)
         status = whole_life(context, &err);
         if (status != STK_OK)
             assert_fails(status, STK_ENOMEM, &err, "no memory for");
-        stk_memory_stats stats;
+        stk_memory_stats stats = {.struct_size = sizeof stats};
         stk_context_memory(context, &stats);
         assert_int_equal(stats.bytes, 0);
         f.left = FAULTS_NONE;

@@ -47,14 +47,14 @@ static void test_empty_texts(void **state)
     loads(f, "loader:\n  num_workers:\n  drop_last: ~\n  transforms: null\nother: {}\nbench:\n");
     assert_int_equal(stk_config_count(f->config, "loader.num_workers"), 0);
     assert_int_equal(stk_config_combinations(f->config), 1);
-    stk_options_init(&loader_table, &o);
+    stk_options_init(&loader_table, &o, sizeof o);
     assert_ok(stk_config_apply(f->config, &loader_table, 0, &o, &f->err), &f->err);
     assert_int_equal(o.num_workers, STK_AUTO);
     assert_int_equal(o.batch_size, 4);
     assert_null(o.transforms);
     /* A section without keys is no key, once its table was there. */
     bench_options b;
-    stk_options_init(&bench_table, &b);
+    stk_options_init(&bench_table, &b, sizeof b);
     assert_fails(stk_config_finish(f->config, &f->err), STK_EINVAL, &f->err,
                  "run.yaml:6:1: unknown key 'bench'");
     assert_ok(stk_config_apply(f->config, &bench_table, 0, &b, &f->err), &f->err);

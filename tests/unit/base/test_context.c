@@ -11,7 +11,7 @@
 static void contexts_do_not_meet(void **state)
 {
     stk_context *a = test_context(), *b = test_context();
-    stk_memory_stats before, after;
+    stk_memory_stats before = {.struct_size = sizeof before}, after = {.struct_size = sizeof after};
 
     stk_context_memory(b, &before);
     void *memory = stk__alloc(a, 1000);
@@ -149,7 +149,7 @@ static void each_status_has_one_fault(void **state)
 static void cores_and_memory_of_cgroups(void **state)
 {
     char root[256];
-    stk_cores cores;
+    stk_cores cores = {.struct_size = sizeof cores};
 
     test_folder(root);
     stk__cores_find(root, 0, &cores);
@@ -187,7 +187,7 @@ static void nested_groups_bound_each_other(void **state)
                  {"max", "250000", 2.5},
                  {"max", "max", 0}};
     char root[256], text[64];
-    stk_cores cores;
+    stk_cores cores = {.struct_size = sizeof cores};
 
     (void)state;
     for (int v = 1; v <= 2; v++)

@@ -58,7 +58,7 @@ static sample_options fresh(void)
     sample_options o;
 
     memset(&o, 0xff, sizeof o);
-    stk_options_init(&table, &o);
+    stk_options_init(&table, &o, sizeof o);
     return o;
 }
 

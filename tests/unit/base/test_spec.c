@@ -35,7 +35,7 @@ static stk_status take(const char *from, char **rest)
 
     *rest = malloc(size);
     memcpy(*rest, from, size);
-    stk_options_init(&table, &o);
+    stk_options_init(&table, &o, sizeof o);
     return stk__spec_take(context, *rest, &table, &o, &texts, &err);
 }
 
@@ -50,7 +50,7 @@ static void leaves(const char *from, const char *expected)
 
 static void done(void)
 {
-    stk_memory_stats stats;
+    stk_memory_stats stats = {.struct_size = sizeof stats};
 
     stk__free(context, texts);
     texts = NULL;

@@ -56,7 +56,7 @@ static void test_sizes(void **state)
         check(ctx, encoder, width, height, &how, i % 2, &random);
     }
     stk__image_encoder_destroy(&encoder);
-    stk_memory_stats memory;
+    stk_memory_stats memory = {.struct_size = sizeof memory};
     stk_context_memory(ctx, &memory);
     stk_context_destroy(&ctx);
 }

@@ -67,7 +67,7 @@ static void same_samples(stk_context *ctx, const char *a, const char *b)
 static void test_round_trip(void **state)
 {
     char folder[256], again[256], spec[400];
-    stk_conversion_report report;
+    stk_conversion_report report = {.struct_size = sizeof report};
     stk_error err;
     stk_context *ctx = test_context();
 

@@ -76,7 +76,7 @@ static void test_decoding_memory(void **state)
     stk_survey_options options;
     stk__image_info info;
     bytes b = progressive(&info);
-    stk_survey all, found;
+    stk_survey all = {.struct_size = sizeof all}, found = {.struct_size = sizeof found};
     char folder[256];
     told t;
 
@@ -110,7 +110,7 @@ static void test_file_memory(void **state)
     stk_survey_options options;
     stk__image_info info;
     bytes b = progressive(&info);
-    stk_survey found;
+    stk_survey found = {.struct_size = sizeof found};
     char folder[256];
     told t;
 
@@ -141,7 +141,7 @@ static void test_limits(void **state)
     stk_survey_options options;
     stk__image_info info;
     bytes b = progressive(&info);
-    stk_survey found;
+    stk_survey found = {.struct_size = sizeof found};
     char folder[256];
     told t;
 

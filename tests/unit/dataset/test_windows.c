@@ -427,7 +427,7 @@ static void check_same_advice(stk_context *ctx, const char *url, const char *adv
 {
     stk_array_stored stored = {.struct_size = sizeof stored};
     stk_chunks_question q;
-    stk_chunks_answer answer;
+    stk_chunks_answer answer = {.struct_size = sizeof answer};
     stk_array *a = NULL;
     stk_error err;
     char shape[96];

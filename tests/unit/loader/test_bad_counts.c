@@ -142,8 +142,8 @@ static void empty_batches_are_said(void **state)
     counting_options c = {.size = 64, .fail_every = 1, .fail_with = STK_EFORMAT};
     stk_dataset *dataset = counting_open(ctx, &c);
     stk_loader_options o = base_options();
-    stk_loader_stats stats;
-    stk_bad_samples bad;
+    stk_loader_stats stats = {.struct_size = sizeof stats};
+    stk_bad_samples bad = {.struct_size = sizeof bad};
     int good, empty;
     o.on_error = STK_ON_ERROR_SKIP;
     stk_loader *loader = open_loader(dataset, &o);
@@ -202,7 +202,7 @@ static void the_log_says_what_happened(void **state)
     };
     char folder[256], path[300], text[4000];
     stk_context *ctx = test_context();
-    stk_bad_samples bad;
+    stk_bad_samples bad = {.struct_size = sizeof bad};
     stk_batch *batch;
     stk_error err;
 

@@ -111,7 +111,7 @@ static void from_the_decoded_cache(void **state)
     char folder[256], path[300], key[64];
     stk_context *ctx = test_context();
     stk_dataset *dataset;
-    stk_loader_stats stats;
+    stk_loader_stats stats = {.struct_size = sizeof stats};
     stk_error err;
 
     test_folder(folder);

@@ -65,7 +65,7 @@ static void skip_leaves_holes(void **state)
             assert_true(r.rows[i].index % 9 != 0);
             assert_int_equal(r.rows[i].position / 16, r.rows[i].step);
         }
-        stk_loader_stats stats;
+        stk_loader_stats stats = {.struct_size = sizeof stats};
         stk_loader_get_stats(loader, &stats);
         assert_int_equal(stats.bad_samples, 23);
         free(r.rows);
@@ -204,7 +204,7 @@ static void transient_failures_are_retried_then_fail(void **state)
     drain(loader, 1, false, &r);
     assert_int_equal(r.n, 500);
     free(r.rows);
-    stk_loader_stats stats;
+    stk_loader_stats stats = {.struct_size = sizeof stats};
     stk_loader_get_stats(loader, &stats);
     assert_true(stats.stages[1].failures > 0);
     stk_loader_destroy(&loader);

@@ -141,6 +141,7 @@ static void begin(fixture *f, const char *url, int64_t workers, int64_t io_depth
     /* What is in memory stays in the context. */
     f->dataset = counting_open(f->ctx, &c);
     stk_dataset_close(&f->dataset);
+    f->before.struct_size = sizeof f->before;
     stk_context_memory(f->ctx, &f->before);
     f->dataset = counting_open(f->ctx, &c);
     o.num_workers = workers;
@@ -163,7 +164,7 @@ static void wait_in_vain(fixture *f, int64_t workers)
 
 static void end(fixture *f)
 {
-    stk_memory_stats after;
+    stk_memory_stats after = {.struct_size = sizeof after};
 
     stk_loader_destroy(&f->loader);
     assert_null(f->loader);
@@ -196,7 +197,7 @@ static void destroy_in_a_slow_store(void **state)
     for (int64_t workers = 0; workers < 4; workers++) {
         fixture f;
         stk_batch *batch;
-        stk_loader_stats stats;
+        stk_loader_stats stats = {.struct_size = sizeof stats};
         stk_error err;
         begin(&f, "slow+mem://counting?latency=3600s&order=random", workers, 16);
         do

@@ -309,7 +309,7 @@ static uint64_t peak_of(const char *folder, uint64_t budget, bool admission)
                  "npy:slow+file://%s/images.npy?labels=%s/labels.npy&latency=2ms", base_options()};
     stk_context *ctx;
     stk_dataset *dataset;
-    stk_loader_stats stats;
+    stk_loader_stats stats = {.struct_size = sizeof stats};
     stk_error err;
     stk_batch *batch;
 

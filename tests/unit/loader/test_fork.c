@@ -81,7 +81,7 @@ static void call_stores(world *w)
     stk_store_ops store = {.struct_size = sizeof store};
     stk_dataset_ops dataset = {.struct_size = sizeof dataset};
     stk_transform_ops transform = {.struct_size = sizeof transform};
-    stk_object_info info;
+    stk_object_info info = {.struct_size = sizeof info};
     stk_store *opened;
     stk_dataset *made;
     stk_counter *counter;
@@ -109,7 +109,7 @@ static void call_stores(world *w)
     REFUSED(stk_dataset_random_split, &w->dataset, half, 2, 0, 1, NULL);
     REFUSED(stk_dataset_describe, w->dataset, line, NULL, NULL);
     stk_survey_options options;
-    stk_survey survey;
+    stk_survey survey = {.struct_size = sizeof survey};
     stk_survey_options_init(&options);
     REFUSED(stk_survey_run, w->dataset, &options, NULL, NULL, NULL, &survey, NULL);
     REFUSED(stk_conversion_create, w->ctx, "digits:", w->out, &conversion, NULL);
@@ -147,8 +147,8 @@ static void call_puts(world *w)
 static void call_loader(world *w)
 {
     stk_loader_options options;
-    stk_loader_stats stats;
-    stk_bad_samples bad;
+    stk_loader_stats stats = {.struct_size = sizeof stats};
+    stk_bad_samples bad = {.struct_size = sizeof bad};
     stk_loader *loader;
     stk_batch *batch;
     stk_state state;
@@ -230,8 +230,8 @@ static void call_trainer(world *w)
     stk_trainer_data data = {.struct_size = sizeof data};
     const stk_scalar scalar = {.value = 1};
     stk_trainer_options options;
-    stk_trainer_times times;
-    stk_loader_stats begin, end;
+    stk_trainer_times times = {.struct_size = sizeof times};
+    stk_loader_stats begin = {.struct_size = sizeof begin}, end = {.struct_size = sizeof end};
     stk_trainer *trainer;
     stk_profile *profile;
 
@@ -314,8 +314,8 @@ static void *consume(void *argument)
 static void *ask(void *argument)
 {
     world *w = argument;
-    stk_loader_stats stats;
-    stk_bad_samples bad;
+    stk_loader_stats stats = {.struct_size = sizeof stats};
+    stk_bad_samples bad = {.struct_size = sizeof bad};
 
     while (!atomic_load(&w->stop)) {
         stk_loader_get_stats(w->loader, &stats);

@@ -203,7 +203,7 @@ static size_t decodable(stk_dataset *dataset, const stk_loader_options *o, uint6
                         stk_bad_samples *bad)
 {
     stk_loader *loader = NULL;
-    stk_loader_stats stats;
+    stk_loader_stats stats = {.struct_size = sizeof stats};
     stk_batch *batch = NULL;
     stk_tensor index;
     stk_error err;
@@ -235,7 +235,7 @@ static void what_fits_alone_is_decoded(void **state)
     uint64_t wanted[PICTURES], got[PICTURES];
     char folder[256], spec[300];
     stk_dataset *dataset = NULL;
-    stk_bad_samples bad;
+    stk_bad_samples bad = {.struct_size = sizeof bad};
     stk_error err;
     size_t n = 0;
 

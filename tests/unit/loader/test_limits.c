@@ -42,7 +42,7 @@ static void shared_ranges_are_read_once(void **state)
         .size = 1600, .url = "slow+mem://counting?latency=100us&bandwidth=1MB/s", .shared = 16};
     stk_dataset *dataset = counting_open(ctx, &c);
     stk_loader_options o = base_options();
-    stk_loader_stats stats;
+    stk_loader_stats stats = {.struct_size = sizeof stats};
 
     o.shuffle = STK_SHUFFLE_BLOCK;
     o.block_size = 16;
@@ -67,7 +67,7 @@ static void caches_spare_the_work(void **state)
     counting_options c = {.size = 640, .url = "mem://counting", .ragged = true};
     stk_dataset *dataset = counting_open(ctx, &c);
     stk_loader_options o = base_options();
-    stk_loader_stats stats;
+    stk_loader_stats stats = {.struct_size = sizeof stats};
 
     o.epochs = 3;
     o.cache = STK_CACHE_ENCODED;
@@ -97,9 +97,10 @@ static void the_budget_is_kept(void **state)
 
     for (uint64_t budget = 2 << 20; budget <= 32 << 20; budget *= 4)
         for (int cache = STK_CACHE_NONE; cache <= STK_CACHE_DECODED; cache++) {
-            stk_memory_stats before, after;
+            stk_memory_stats before = {.struct_size = sizeof before},
+                             after = {.struct_size = sizeof after};
             stk_loader_options o = base_options();
-            stk_loader_stats stats;
+            stk_loader_stats stats = {.struct_size = sizeof stats};
             o.memory_budget = budget;
             o.batch_size = 64;
             o.cache = budget > 8 << 20 ? cache : STK_CACHE_NONE;
@@ -187,7 +188,7 @@ static void a_steady_run_allocates_nothing(void **state)
         stk_context *ctx = test_context();
         counting_options c = {.size = 2048, .url = urls[i]};
         stk_dataset *dataset = counting_open(ctx, &c);
-        stk_memory_stats warm, after;
+        stk_memory_stats warm = {.struct_size = sizeof warm}, after = {.struct_size = sizeof after};
         stk_loader_options o = base_options();
         o.io_depth = 16;
         stk_loader *loader = open_loader(dataset, &o);
@@ -287,7 +288,7 @@ static void options_are_checked(void **state)
     assert_fails(stk_loader_create(dataset, &o, &loader, &err), STK_EINVAL, &err, "num_workers");
     o = base_options();
     o.struct_size = 0;
-    assert_fails(stk_loader_create(dataset, &o, &loader, &err), STK_EINVAL, &err, "options_init");
+    assert_fails(stk_loader_create(dataset, &o, &loader, &err), STK_EINVAL, &err, "struct_size 0");
     o = base_options();
     o.transforms = "no_such_transform(3)";
     assert_fails(stk_loader_create(dataset, &o, &loader, &err), STK_EINVAL, &err,

@@ -194,7 +194,7 @@ static void restore_evaluates_the_same_everywhere(void **state)
     for (int shuffle = STK_SHUFFLE_FULL; shuffle <= STK_SHUFFLE_BLOCK; shuffle++) {
         for (int i = 0; i < 2; i++) {
             stk_loader_options o = base_options();
-            stk_loader_stats stats;
+            stk_loader_stats stats = {.struct_size = sizeof stats};
             stk_batch *batch;
             stk_state at;
             stk_error err;

@@ -19,7 +19,7 @@ static stk_loader *open_loader(stk_dataset *dataset, int64_t workers)
 
 static uint64_t ready(const stk_loader *loader)
 {
-    stk_loader_stats stats;
+    stk_loader_stats stats = {.struct_size = sizeof stats};
 
     stk_loader_get_stats(loader, &stats);
     assert_true(stats.ready <= stats.depth + 1);
@@ -32,7 +32,7 @@ static void fills_and_empties(void **state)
     stk_context *ctx = test_context();
     stk_dataset *dataset = counting_open(ctx, &(counting_options){.size = 80});
     stk_loader *loader = open_loader(dataset, 2);
-    stk_loader_stats stats;
+    stk_loader_stats stats = {.struct_size = sizeof stats};
     stk_batch *batch;
     stk_error err;
 

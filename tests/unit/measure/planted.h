@@ -68,7 +68,7 @@ static inline void wait_for(stk_figures *f, stk_wait part, double share)
 
 static inline stk_verdict judge(const stk_figures *f)
 {
-    stk_verdict v;
+    stk_verdict v = {.struct_size = sizeof v};
 
     stk_judge(f, &v);
     assert_int_equal(v.struct_size, sizeof v);

@@ -283,7 +283,7 @@ static void test_thinning_is_said(void **state)
                             .count = 512};
         stk__emit(ctx, &event);
     }
-    stk_counts counts;
+    stk_counts counts = {.struct_size = sizeof counts};
     stk_counter_get(counter, &counts);
     stk_counter_close(&counter);
     assert_ok(stk_log_close(&log, &err), &err);

@@ -183,8 +183,8 @@ static void test_generic(void **state)
     assert_string_equal(run->series[5].group, "queue");
     assert_string_equal(run->series[5].name, "ready");
     assert_true(run->verdict_logged);
-    assert_int_equal(run->verdict.limit, STK_LIMIT_STORAGE);
-    assert_string_equal(run->verdict.value, "32");
+    assert_int_equal(run->verdict->limit, STK_LIMIT_STORAGE);
+    assert_string_equal(run->verdict->value, "32");
     bool unknown = false;
     for (uint64_t i = 0; i < run->num_counts; i++)
         unknown |= !run->counts[i].known && strlen(run->counts[i].name) == STK_REPORT_NAME - 1;
@@ -277,7 +277,7 @@ static void test_compare(void **state)
     assert_true(fabs(stk__student_quantile(0.975, 10) - 2.2281389) < 1e-6);
     assert_true(fabs(stk__student_quantile(0.975, 1000) - 1.9623391) < 1e-6);
     double same[] = {2, 2, 2}, more[] = {4, 4, 4}, one[] = {3}, zero[] = {0, 0, 0};
-    stk_ratio r;
+    stk_ratio r = {.struct_size = sizeof r};
     stk_ratio_of(same, 3, more, 3, &r);
     assert_true(fabs(r.ratio - 2) < 1e-12 && r.real && fabs(r.low - 2) < 1e-12);
     stk_ratio_of(same, 3, same, 3, &r);

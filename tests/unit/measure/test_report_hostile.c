@@ -52,7 +52,7 @@ static stk_verdict read_log(const char *text, size_t size)
 {
     stk_context *ctx = test_context();
     stk_report *report = NULL;
-    stk_verdict verdict;
+    stk_verdict verdict = {.struct_size = sizeof verdict};
     stk_error err;
 
     assert_ok(stk_report_create(ctx, &report, &err), &err);
@@ -60,7 +60,7 @@ static stk_verdict read_log(const char *text, size_t size)
     assert_ok(stk_report_feed(report, text, size, &err), &err);
     assert_ok(stk_report_end(report, &err), &err);
     assert_int_equal(stk_report_runs(report), 1);
-    verdict = stk_report_run_at(report, 0)->verdict;
+    verdict = *stk_report_run_at(report, 0)->verdict;
     stk_report_destroy(&report);
     stk_context_destroy(&ctx);
     return verdict;

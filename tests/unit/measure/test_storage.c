@@ -34,7 +34,7 @@ static void test_kinds(void **state)
 
 static stk_storage_answer judge(double latency, double overlap, double in_order, double random)
 {
-    stk_storage_answer answer;
+    stk_storage_answer answer = {.struct_size = sizeof answer};
 
     stk_storage_judge(&(stk_storage_figures){.struct_size = sizeof(stk_storage_figures),
                                              .latency = latency,
@@ -68,7 +68,7 @@ static void test_answers(void **state)
     assert_int_equal(far.io_depth, 64);
     assert_true(!far.in_order && far.pack);
     /* Nothing was measured. */
-    stk_storage_answer none;
+    stk_storage_answer none = {.struct_size = sizeof none};
     stk_storage_judge(&(stk_storage_figures){.struct_size = sizeof(stk_storage_figures)}, &none);
     assert_int_equal(none.storage, STK_STORAGE_UNKNOWN);
     assert_true(!none.in_order && !none.pack);

@@ -476,7 +476,7 @@ static void test_format(void **state)
 {
     stk_figures f = plant_waits();
     char text[4096], part[16];
-    stk_waits waits = {.struct_size = sizeof waits};
+    stk_waits waits = {0};
 
     (void)state;
     wait_for(&f, STK_WAIT_RETRY, 0.5);

@@ -346,7 +346,7 @@ static void test_report(void **state)
                      "{\"event\": \"run end\", \"time\": 3, \"time_ns\": 3, \"pid\": 7}\n");
         assert_ok(stk_report_end(report, &err), &err);
         const stk_verdict direct = judge(&f);
-        const stk_verdict *read = &stk_report_run_at(report, 0)->verdict;
+        const stk_verdict *read = stk_report_run_at(report, 0)->verdict;
         check(&rows[i], read);
         assert_string_equal(read->text, direct.text);
         assert_true(fabs(read->gain - direct.gain) < 1e-9);
@@ -395,7 +395,7 @@ static void test_cut_log(void **state)
                  parts[i].part);
         feed(report, line);
         assert_ok(stk_report_end(report, &err), &err);
-        const stk_verdict *v = &stk_report_run_at(report, 0)->verdict;
+        const stk_verdict *v = stk_report_run_at(report, 0)->verdict;
         assert_int_equal(v->limit, parts[i].limit);
         assert_non_null(strstr(v->text, parts[i].says));
         assert_true(v->lost_share > 0.74 && v->lost_share < 0.76);
@@ -409,7 +409,7 @@ static void test_cut_log(void **state)
 static void test_beside(void **state)
 {
     stk_figures f;
-    stk_verdict v;
+    stk_verdict v = {.struct_size = sizeof v};
 
     (void)state;
     /* Half of the validations, and a quarter of the time is the steps'. */

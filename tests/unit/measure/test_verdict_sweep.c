@@ -15,7 +15,7 @@ static void test_measured_is_quoted(void **state)
 {
     stk_figures f = plant(0.010, 0.030);
     stk_sweep_point others[3] = {point("1", 1440), point("2", 1410), point("8", 1300)};
-    stk_verdict v;
+    stk_verdict v = {.struct_size = sizeof v};
 
     (void)state;
     f.num_workers = 0;
@@ -64,7 +64,7 @@ static void test_more_was_measured(void **state)
                       quoted[] = "Set num_workers to 8: measured in this sweep, 2000 samples/s";
     stk_sweep_point self = point("4", 1600), same = point("8", 1601), more = point("8", 2000);
     stk_figures f = plant(0.010, 0.030);
-    stk_verdict v;
+    stk_verdict v = {.struct_size = sizeof v};
 
     (void)state;
     f.num_workers = 4;

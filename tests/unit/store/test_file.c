@@ -153,7 +153,7 @@ static void test_random_reads(void **state)
 static void test_failures(void **state)
 {
     fixture *f = *state;
-    stk_object_info info;
+    stk_object_info info = {.struct_size = sizeof info};
     char path[400], data[16];
     stk_error err;
 
@@ -223,7 +223,8 @@ static void test_truncated_while_read(void **state)
 static void test_identity(void **state)
 {
     fixture *f = *state;
-    stk_object_info first, second, third;
+    stk_object_info first = {.struct_size = sizeof first}, second = {.struct_size = sizeof second},
+                    third = {.struct_size = sizeof third};
     char path[400], other[400], data[8] = "";
     stk_error err;
 
@@ -302,7 +303,7 @@ static void test_put(void **state)
 {
     fixture *f = *state;
     char path[400], data[16] = "";
-    stk_object_info info;
+    stk_object_info info = {.struct_size = sizeof info};
     stk_error err;
     stk_put *put;
 

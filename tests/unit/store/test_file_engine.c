@@ -12,6 +12,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/vfs.h>
@@ -278,7 +279,7 @@ static void test_left_by_a_kill(void **state)
 {
     stk_context *context = test_context();
     stk_store *store = NULL;
-    stk_object_info info;
+    stk_object_info info = {.struct_size = sizeof info};
     char folder[256], sub[300];
     stk_error err;
     writer dead, living;
@@ -346,7 +347,7 @@ static void test_interrupted_reads(void **state)
     stk_context_options options;
     stk_context *context;
     stk_store *store = NULL;
-    stk_object_info info;
+    stk_object_info info = {.struct_size = sizeof info};
     char folder[256], key[40];
     stk_error err;
 

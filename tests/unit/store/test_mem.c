@@ -37,7 +37,7 @@ static void test_put_and_read(void **state)
     stk_context *context = test_context();
     stk_store *store = open_store(context, "mem://one"), *other = open_store(context, "mem://one");
     stk_store *apart = open_store(context, "mem://two");
-    stk_object_info first, second;
+    stk_object_info first = {.struct_size = sizeof first}, second = {.struct_size = sizeof second};
     char data[16];
     stk_error err;
 
@@ -114,7 +114,7 @@ static void test_list_and_folders(void **state)
     stk_store *store = open_store(context, "mem://l");
     const char *const keys[] = {"b/2", "a", "b/1", "a-b", "a/deep/er", "b0", "a/x", "\xc3\xa9"};
     listing all = {"", 0}, below = {"", 0}, some = {"", 2};
-    stk_object_info info;
+    stk_object_info info = {.struct_size = sizeof info};
     stk_error err;
 
     for (size_t i = 0; i < STK_COUNT(keys); i++)
@@ -156,7 +156,7 @@ static void test_put_in_pieces(void **state)
 {
     stk_context *context = test_context();
     stk_store *store = open_store(context, "mem://p");
-    stk_object_info info;
+    stk_object_info info = {.struct_size = sizeof info};
     stk_error err;
     stk_put *put;
     char data[8];

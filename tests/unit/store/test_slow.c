@@ -461,7 +461,7 @@ static void test_passed_on(void **state)
     fixture *f = *state;
     stk_store *store = open_slow(f, "latency=20ms&bandwidth=10MB/s");
     stk_store_limits limits;
-    stk_object_info info;
+    stk_object_info info = {.struct_size = sizeof info};
     unsigned keys = 0;
     stk_error err;
     stk_put *put;

@@ -170,7 +170,7 @@ static void test_keys(void **state)
 {
     fixture *f = *state;
     stk_store *store = NULL;
-    stk_object_info info;
+    stk_object_info info = {.struct_size = sizeof info};
     char longest[5000], data[8];
     stk_error err;
 

@@ -29,7 +29,7 @@ static inline stk_callback *add(bench *b, stk_trainer *t, const stk_callback_ops
     stk_callback *out;
     va_list arguments;
 
-    stk_options_init(ops->options, room);
+    stk_options_init(ops->options, room, sizeof room);
     va_start(arguments, ops);
     for (const char *name; (name = va_arg(arguments, const char *));)
         assert_ok(

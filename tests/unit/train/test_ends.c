@@ -30,7 +30,7 @@ static void full_disk(void **state)
     assert_int_equal(symlink("/dev/full", path), 0);
     tiny_init(&m);
     assert_ok(stk_trainer_create(b.ctx, &b.options, &t, &b.err), &b.err);
-    stk_options_init(stk__logger_csv.options, &o);
+    stk_options_init(stk__logger_csv.options, &o, sizeof o);
     o.version = 0;
     assert_ok(stk_trainer_add_logger(t, &stk__logger_csv, &o, &b.err), &b.err);
     assert_fails(stk_trainer_fit(t, &m.base, &b.data, NULL, &b.err), STK_ENOSPC, &b.err,

@@ -9,7 +9,7 @@ static void one_epoch(void **state)
     bench b;
     tiny m;
     stk_trainer *t;
-    stk_trainer_progress p;
+    stk_trainer_progress p = {.struct_size = sizeof p};
 
     bench_open(&b);
     tiny_init(&m);
@@ -372,7 +372,7 @@ static void times_add_up(void **state)
     bench b;
     tiny m;
     stk_trainer *t;
-    stk_trainer_times times;
+    stk_trainer_times times = {.struct_size = sizeof times};
     char text[600];
 
     bench_open(&b);

@@ -56,8 +56,8 @@ static uint64_t sum_of(const stk_trainer_times *times)
 
 static stk_status on_batch(stk_callback *self, stk_trainer *t, const stk_moment *at, stk_error *err)
 {
-    stk_loader_stats begin, end;
-    stk_trainer_times times;
+    stk_loader_stats begin = {.struct_size = sizeof begin}, end = {.struct_size = sizeof end};
+    stk_trainer_times times = {.struct_size = sizeof times};
 
     nap(STK__PART_CALLBACKS);
     stk_trainer_get_times(t, &times);
@@ -75,7 +75,8 @@ static stk_status on_batch(stk_callback *self, stk_trainer *t, const stk_moment 
 static stk_status on_validation_end(stk_callback *self, stk_trainer *t, const stk_moment *at,
                                     stk_error *err)
 {
-    stk_trainer_times before, after;
+    stk_trainer_times before = {.struct_size = sizeof before},
+                      after = {.struct_size = sizeof after};
     const uint64_t slept_before = slept[STK__PART_CHECKPOINT];
     char path[512];
 
@@ -157,7 +158,7 @@ static void fit(bench *b, stk_trainer_times *times)
 
 static void parts_hold_what_was_done(void **state)
 {
-    stk_trainer_times times;
+    stk_trainer_times times = {.struct_size = sizeof times};
     bench b;
 
     bench_open(&b);
@@ -179,7 +180,7 @@ static void parts_hold_what_was_done(void **state)
 /* A loader that is made anew counts from 0; the waits of the one before are not forgotten. */
 static void reloaded_loaders_are_counted_on(void **state)
 {
-    stk_trainer_times times;
+    stk_trainer_times times = {.struct_size = sizeof times};
     bench b;
 
     bench_open(&b);

@@ -26,7 +26,7 @@ static stk_logger *open_logger(stk_context *ctx, const stk_logger_ops *ops, cons
     stk_logger *logger = NULL;
     stk_error err;
 
-    stk_options_init(ops->options, &options);
+    stk_options_init(ops->options, &options, sizeof options);
     if (option)
         assert_ok(stk_options_set(ops->options, &options, option, value, &err), &err);
     assert_ok(ops->open(ctx, &options, root, &logger, &err), &err);
@@ -165,7 +165,7 @@ static void test_limits(void **state)
     stk_error err;
 
     test_folder(folder);
-    stk_options_init(stk__logger_csv.options, &options);
+    stk_options_init(stk__logger_csv.options, &options, sizeof options);
     options.version = 0;
     for (size_t over = 0; over <= 1; over++) {
         write_long(folder, max_line + over);
@@ -343,7 +343,7 @@ static void test_bad_folders(void **state)
     snprintf(path, sizeof path, "%s/other/version_0/metrics.csv/x", folder);
     test_write(folder, "other/version_0/metrics.csv/x", "x", 1);
     stk__logger_options options;
-    stk_options_init(stk__logger_csv.options, &options);
+    stk_options_init(stk__logger_csv.options, &options, sizeof options);
     options.name = "other";
     options.version = 0;
     assert_true(stk__logger_csv.open(ctx, &options, folder, &logger, &err) < 0);

@@ -279,7 +279,7 @@ static uint64_t before, after;
 static stk_status count_allocations(stk_module *module, stk_trainer *t, const stk_moment *at,
                                     stk_error *err)
 {
-    stk_memory_stats stats;
+    stk_memory_stats stats = {.struct_size = sizeof stats};
 
     stk_context_memory(stk_trainer_context(t), &stats);
     if (at->batch_idx == 4)

@@ -175,7 +175,7 @@ static void refused(void **state)
 
     run_open(&r, 1);
     for (size_t i = 0; i < STK_COUNT(cases); i++) {
-        stk_options_init(table, room);
+        stk_options_init(table, room, sizeof room);
         assert_ok(stk_options_set(table, room, cases[i][0], cases[i][1], &r.b.err), &r.b.err);
         assert_ok(stk_options_set(table, room, cases[i][2], cases[i][3], &r.b.err), &r.b.err);
         assert_fails(

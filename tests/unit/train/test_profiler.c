@@ -109,7 +109,7 @@ static void simple(void **state)
     stk_profile_options o;
     stk_trainer *t;
     stk_profile *p;
-    stk_trainer_times times;
+    stk_trainer_times times = {.struct_size = sizeof times};
     line lines[64];
     char path[300];
     long calls = 0;

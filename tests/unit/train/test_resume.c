@@ -15,10 +15,10 @@ static void add_callbacks(bench *b, stk_trainer *t, void *user)
     const checkpoint_options *o = user;
     uint64_t room[64];
 
-    stk_options_init(stk__callback_ema.options, room);
+    stk_options_init(stk__callback_ema.options, room, sizeof room);
     assert_ok(stk_options_set(stk__callback_ema.options, room, "decay", "0.9", &b->err), &b->err);
     assert_ok(stk_trainer_add_callback(t, &stk__callback_ema, room, NULL, &b->err), &b->err);
-    stk_options_init(stk__callback_early_stopping.options, room);
+    stk_options_init(stk__callback_early_stopping.options, room, sizeof room);
     assert_ok(stk_options_set(stk__callback_early_stopping.options, room, "monitor",
                               "train_loss_epoch", &b->err),
               &b->err);
@@ -32,7 +32,7 @@ static void add_callbacks(bench *b, stk_trainer *t, void *user)
     char every[32];
     snprintf(every, sizeof every, "%llu", (unsigned long long)o->every_n_train_steps);
     const stk_option_table *table = stk__callback_model_checkpoint.options;
-    stk_options_init(table, room);
+    stk_options_init(table, room, sizeof room);
     assert_ok(stk_options_set(table, room, "dirpath", o->dirpath, &b->err), &b->err);
     assert_ok(stk_options_set(table, room, "every_n_train_steps", every, &b->err), &b->err);
     assert_ok(stk_options_set(table, room, "save_top_k", "-1", &b->err), &b->err);

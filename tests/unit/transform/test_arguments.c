@@ -126,7 +126,7 @@ static void test_noise(void **state)
 {
     static const char letters[] = "ab1,,()[]=='\" \x80-_";
     uint64_t random = 77;
-    stk_memory_stats before, after;
+    stk_memory_stats before = {.struct_size = sizeof before}, after = {.struct_size = sizeof after};
 
     stk_context_memory(context, &before);
     for (int round = 0; round < 20000; round++) {
@@ -154,8 +154,8 @@ static void test_noise(void **state)
 static void test_refused_arguments(void **state)
 {
     static const refusal rows[] = {
-        {"normalise(mnist)", "nearest is \"normalize\""},
-        {"randomcrop(4)", "nearest is \"random_crop\""},
+        {"normalise(mnist)", "did you mean 'normalize'"},
+        {"randomcrop(4)", "did you mean 'random_crop'"},
         {"zebra", "no transform \"zebra\""},
         {"normalize", "mean is missing"},
         {"normalize(0.5)", "std is missing"},
@@ -201,7 +201,7 @@ static void test_refused_arguments(void **state)
         {"layout(chw), normalize([1, 2], 1)", "has 2 channels, the field has 3"},
     };
     const stk_header in = {.dtype = STK_UINT8, .rank = 3, .shape = {10, 11, 3}, .picture = true};
-    stk_memory_stats before, after;
+    stk_memory_stats before = {.struct_size = sizeof before}, after = {.struct_size = sizeof after};
     stk__pipeline *pipeline;
     stk_error err;
 

@@ -380,7 +380,7 @@ static void test_every_allocation_fails(void **state)
     faults f = {.left = FAULTS_NONE};
     stk_context_options options;
     stk_context *own = NULL;
-    stk_memory_stats before, after;
+    stk_memory_stats before = {.struct_size = sizeof before}, after = {.struct_size = sizeof after};
     stk_error err;
 
     stk_context_options_init(&options);

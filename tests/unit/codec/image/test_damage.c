@@ -284,7 +284,7 @@ static void test_huge_header(void **state)
 {
     bytes b = load_golden("base_420.jpg"), p = load_golden("rgb_8.png");
     stk__image_info info;
-    stk_memory_stats stats;
+    stk_memory_stats stats = {.struct_size = sizeof stats};
     const char *reason;
     rig *r = *state;
 

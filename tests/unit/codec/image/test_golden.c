@@ -270,7 +270,7 @@ static void test_shared_decoder(void **state)
     stk__image_decoder_destroy(&shared);
     assert_null(shared);
     stk__image_decoder_destroy(&shared);
-    stk_memory_stats stats;
+    stk_memory_stats stats = {.struct_size = sizeof stats};
     stk_context_memory(ctx, &stats);
     assert_int_equal(stats.bytes, 0);
     stk_context_destroy(&ctx);

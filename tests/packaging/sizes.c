@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Calls the library with structs of the headers it is compiled with, which may be those of another
+ * version (other_version.py): sizes FOLDER. Each lies before a page that nobody may touch, so that
+ * one byte too many ends the program.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <stoker/stoker.h>
+
+#define CHECK(condition)                                                                           \
+    ((condition) ? (void)0                                                                         \
+                 : (printf("%s:%d: %s: %s\n", __FILE__, __LINE__, #condition, err.text), exit(1)))
+#define OK(call)  CHECK((call) == STK_OK)
+#define NEW(type) ((type *)before_the_end(sizeof(type), 1))
+#define SIZED(type, name)                                                                          \
+    type *name = NEW(type);                                                                        \
+    name->struct_size = sizeof *name
+
+static stk_error err;
+
+static void *before_the_end(size_t size, size_t n)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), room = (size * n + page - 1) / page * page;
+    char *memory =
+        mmap(NULL, room + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (memory == MAP_FAILED || mprotect(memory + room, page, PROT_NONE))
+        exit(1);
+    memset(memory, 0x5a, room); /* what nobody has set is seen */
+    return memset(memory + room - size * n, 0, size * n);
+}
+
+/* Every option of a table can be set to what it is; one beyond the caller's struct is refused. */
+static void set_all(const stk_option_table *table, void *options)
+{
+    size_t taken = 0;
+
+    for (size_t i = 0; i < table->count; i++) {
+        char text[256];
+        if (table->options[i].type == STK_OPTION_STRING) { /* it would keep the text */
+            taken++;
+            continue;
+        }
+        stk_options_format(&table->options[i], options, text, sizeof text);
+        if (*text && stk_options_set(table, options, table->options[i].name, text, &err) == STK_OK)
+            taken++;
+        else
+            CHECK(!*text || strstr(err.text, "earlier version"));
+    }
+    CHECK(taken + 6 >= table->count / 2);
+}
+
+static void contexts(stk_context **out)
+{
+    stk_context_options *options = NEW(stk_context_options);
+    SIZED(stk_cores, cores);
+    SIZED(stk_memory_stats, memory);
+
+    stk_context_options_init(options);
+    options->compute_threads = 1;
+    OK(stk_context_create(options, out, &err));
+    stk_context_cores(*out, cores);
+    stk_context_memory(*out, memory);
+    CHECK(cores->usable >= 1 && cores->compute == 1);
+    CHECK(memory->struct_size == sizeof *memory);
+}
+
+static void arrays(stk_context *ctx, const char *folder)
+{
+    stk_array_writer_options *options = NEW(stk_array_writer_options);
+    stk_array_options *how = NEW(stk_array_options);
+    SIZED(stk_array_stored, stored);
+    SIZED(stk_array_stats, stats);
+    SIZED(stk_object_info, info);
+    const int64_t shape[] = {4}, start[] = {0};
+    const float values[] = {1, 2, 3, 4};
+    stk_array_writer *writer = NULL;
+    stk_array *array = NULL;
+    stk_store *store = NULL;
+    char url[4096];
+
+    stk_array_writer_options_init(options);
+    options->dtype = STK_FLOAT32;
+    options->rank = 1;
+    options->shape = options->chunk_shape = shape;
+    snprintf(url, sizeof url, "%s/a.zarr", folder);
+    OK(stk_array_writer_create(ctx, url, options, &writer, &err));
+    OK(stk_array_writer_write(writer, start, shape, values, &err));
+    OK(stk_array_writer_finish(&writer, &err));
+    stk_array_options_init(how);
+    set_all(stk_array_option_table(), how);
+    OK(stk_array_open(ctx, url, how, &array, &err));
+    OK(stk_array_stored_count(array, stored, &err));
+    OK(stk_array_stats_compute(array, NULL, NULL, stats, &err));
+    CHECK(stored->objects == 1 && stats->values == 4);
+    OK(stk_array_stats_save(array, NULL, stats, &err));
+    OK(stk_array_stats_load(array, NULL, stats, &err));
+    CHECK(stats->values == 4 && stats->struct_size == sizeof *stats);
+    OK(stk_store_open(ctx, url, &store, NULL, 0, &err));
+    OK(stk_store_stat(store, "zarr.json", info, &err));
+    CHECK(info->size > 100);
+    stk_store_close(&store);
+    stk_array_close(&array);
+}
+
+static void chunks(void)
+{
+    stk_chunks_question *question = NEW(stk_chunks_question);
+    SIZED(stk_chunks_answer, answer);
+    const int64_t chunk[] = {4, 16};
+    stk_chunks_counts counts;
+    stk_chunks_cost cost;
+
+    stk_chunks_question_init(question);
+    question->rank = 2;
+    question->window[0] = question->window[1] = 8;
+    question->extent[0] = question->extent[1] = 64;
+    OK(stk_chunks_count(question, chunk, &counts, &err));
+    OK(stk_chunks_predict(question, chunk, &cost, &err));
+    OK(stk_chunks_advise(question, answer, &err));
+    CHECK(counts.chunk_bytes == 64 && answer->num_ranked >= 1);
+    CHECK(stk_chunks_regret(answer, &cost) > -1);
+}
+
+static void loaders(stk_dataset *dataset)
+{
+    stk_loader_options *options = NEW(stk_loader_options);
+    SIZED(stk_loader_stats, stats);
+    SIZED(stk_bad_samples, bad);
+    stk_loader *loader = NULL;
+    stk_batch *batch = NULL;
+    char text[512];
+
+    stk_loader_options_init(options);
+    CHECK(options->prefetch_factor >= 1);
+    set_all(stk_loader_option_table(), options);
+    options->batch_size = 8;
+    OK(stk_loader_create(dataset, options, &loader, &err));
+    OK(stk_loader_next(loader, -1, &batch, &err));
+    CHECK(stk_batch_count(batch) == 8);
+    stk_batch_release(&batch);
+    stk_loader_get_stats(loader, stats);
+    stk_loader_get_bad_samples(loader, bad);
+    CHECK(stats->memory_budget > 0 && stats->struct_size == sizeof *stats && bad->samples == 0);
+    CHECK(stk_bad_samples_format(bad, text, sizeof text) == 0);
+    stk_loader_destroy(&loader);
+    /* One that was never set is told from an old one. */
+    options->struct_size = 0;
+    CHECK(stk_loader_create(dataset, options, &loader, &err) == STK_EINVAL &&
+          strstr(err.text, "struct_size 0"));
+}
+
+static void judges(stk_context *ctx)
+{
+    SIZED(stk_figures, figures);
+    SIZED(stk_verdict, verdict);
+    SIZED(stk_storage_figures, storage);
+    SIZED(stk_storage_answer, answer);
+    SIZED(stk_counts, counts);
+    SIZED(stk_ratio, ratio);
+    const double a[] = {1, 1.1, 1.2}, b[] = {2, 2.1, 2.2};
+    stk_counter *counter = NULL;
+    char text[8192];
+
+    figures->steps = figures->samples = 10;
+    figures->wall = 1;
+    figures->step_time = 0.1;
+    figures->step_share = 1;
+    figures->ranks = figures->usable_cores = 1;
+    stk_judge(figures, verdict);
+    CHECK(verdict->limit == STK_LIMIT_STEP && verdict->struct_size == sizeof *verdict);
+    CHECK(stk_figures_format(figures, text, sizeof text) > 0);
+    CHECK(stk_verdict_format(verdict, text, sizeof text) > 0);
+    storage->latency = 0.02;
+    storage->one_per_s = 50;
+    storage->many_per_s = 800;
+    stk_storage_judge(storage, answer);
+    CHECK(answer->storage == STK_STORAGE_OBJECTS);
+    OK(stk_counter_open(ctx, &counter, &err));
+    stk_counter_get(counter, counts);
+    stk_counter_close(&counter);
+    stk_ratio_of(a, 3, b, 3, ratio);
+    CHECK(counts->samples == 0 && ratio->ratio > 1.5);
+}
+
+static void pictures(stk_context *ctx, stk_dataset *dataset, const char *folder)
+{
+    stk_survey_options *options = NEW(stk_survey_options);
+    stk_convert_options *how = NEW(stk_convert_options);
+    SIZED(stk_survey, survey);
+    SIZED(stk_conversion_report, report);
+    stk_conversion *conversion = NULL;
+    char to[4096];
+
+    stk_survey_options_init(options);
+    options->num_workers = 1;
+    OK(stk_survey_run(dataset, options, NULL, NULL, NULL, survey, &err));
+    CHECK(survey->pictures == 64 && survey->struct_size == sizeof *survey);
+    stk_convert_options_init(how);
+    set_all(stk_convert_option_table(), how);
+    snprintf(to, sizeof to, "%s/idx", folder);
+    OK(stk_conversion_create(ctx, "digits:?size=64", to, &conversion, &err));
+    OK(stk_conversion_run(conversion, how, NULL, report, &err));
+    CHECK(report->encoded > 0 && report->struct_size == sizeof *report);
+    stk_conversion_destroy(&conversion);
+}
+
+static stk_status on_train_end(stk_callback *self, stk_trainer *t, const stk_moment *at,
+                               stk_error *e)
+{
+    (void)t, (void)e;
+    ++*(int *)self;
+    return at->task == STK_TASK_FIT ? STK_OK : STK_EINVAL;
+}
+
+static stk_status make_callback(stk_context *ctx, const void *options, stk_callback **out,
+                                stk_error *e)
+{
+    static int calls;
+
+    (void)ctx, (void)options, (void)e;
+    *out = (stk_callback *)&calls;
+    return STK_OK;
+}
+
+static void end_callback(stk_callback *self)
+{
+    (void)self;
+}
+
+static void trains(stk_context *ctx, stk_dataset *dataset, const char *folder)
+{
+    const int64_t shape[] = {1, 28, 28};
+    stk_trainer_options *options = NEW(stk_trainer_options);
+    stk_model_options *model = NEW(stk_model_options);
+    stk_optimizer_options *optimizer = NEW(stk_optimizer_options);
+    stk_schedule *schedule = NEW(stk_schedule);
+    stk_model_module_options *module_options = NEW(stk_model_module_options);
+    stk_loader_options *loader = NEW(stk_loader_options);
+    stk_loader_source *from = before_the_end(sizeof *from, 3);
+    SIZED(stk_model_recipe, recipe);
+    SIZED(stk_trainer_data, data);
+    SIZED(stk_callback_ops, watch);
+    SIZED(stk_trainer_times, times);
+    SIZED(stk_trainer_progress, progress);
+    SIZED(stk_loader_stats, begin);
+    SIZED(stk_loader_stats, end);
+    SIZED(stk_model_plan, plan);
+    SIZED(stk_model_layer, layer);
+    stk_model_builder *builder = NULL;
+    stk_callback *watcher = NULL;
+    stk_trainer *trainer = NULL;
+    stk_module *module = NULL;
+    char text[1024];
+
+    stk_loader_options_init(loader);
+    loader->batch_size = 16;
+    loader->transforms = "normalize(mnist)";
+    for (int i = 0; i < 3; i++) {
+        from[i].struct_size = sizeof *from;
+        from[i].dataset = dataset;
+        from[i].options = loader;
+    }
+    data->train = &from[0];
+    data->val = &from[1];
+    data->num_val = 2;
+    stk_model_options_init(model);
+    model->input_layout = 1;
+    stk_optimizer_options_init(optimizer);
+    optimizer->name = STK_ADAM;
+    stk_schedule_init(schedule);
+    schedule->name = STK_SCHEDULE_COSINE;
+    schedule->t_max = 8;
+    OK(stk_schedule_check(schedule, &err));
+    CHECK(stk_schedule_lr(schedule, 1, 0) > 0.9);
+    stk_model_module_options_init(module_options);
+    set_all(stk_model_option_table(), model);
+    set_all(stk_optimizer_option_table(), optimizer);
+    set_all(stk_schedule_option_table(), schedule);
+    set_all(stk_model_module_option_table(), module_options);
+    OK(stk_model_builder_create(ctx, shape, 3, &builder, &err));
+    OK(stk_model_builder_add(builder, "flatten, linear(8), relu, linear(10)", &err));
+    recipe->builder = builder;
+    recipe->model = model;
+    recipe->optimizer = optimizer;
+    recipe->schedule = schedule;
+    OK(stk_model_module_create(ctx, recipe, &module, &err));
+    stk_trainer_options_init(options);
+    set_all(stk_trainer_option_table(), options);
+    options->max_epochs = 1;
+    options->logger = "false";
+    options->default_root_dir = folder;
+    options->enable_checkpointing = STK_SWITCH_FALSE;
+    OK(stk_trainer_create(ctx, options, &trainer, &err));
+    watch->name = "watch";
+    watch->create = make_callback;
+    watch->destroy = end_callback;
+    watch->on_train_end = on_train_end;
+    OK(stk_trainer_add_callback(trainer, watch, NULL, &watcher, &err));
+    OK(stk_trainer_fit(trainer, module, data, NULL, &err));
+    stk_trainer_get_times(trainer, times);
+    stk_trainer_get_progress(trainer, progress);
+    stk_trainer_get_loader_stats(trainer, begin, end);
+    CHECK(*(int *)watcher == 1 && times->wall > 0 && progress->struct_size == sizeof *progress);
+    CHECK(end->memory_budget > 0 && times->struct_size == sizeof *times);
+    CHECK(stk_trainer_times_format(times, text, sizeof text) > 0);
+    stk_model *made = stk_model_module_model(module);
+    stk_model_get_plan(made, plan);
+    CHECK(stk_model_get_layer(made, 0, layer) && layer->struct_size == sizeof *layer);
+    CHECK(stk_optimizer_bytes(made, optimizer) > 0);
+    stk_trainer_destroy(&trainer);
+    stk_module_destroy(&module);
+    stk_model_builder_destroy(&builder);
+}
+
+int main(int argc, char **argv)
+{
+    stk_context *ctx = NULL;
+    stk_dataset *dataset = NULL;
+
+    if (argc != 2)
+        return 2;
+    contexts(&ctx);
+    OK(stk_dataset_open(ctx, "digits:?size=64", &dataset, &err));
+    arrays(ctx, argv[1]);
+    chunks();
+    loaders(dataset);
+    judges(ctx);
+    pictures(ctx, dataset, argv[1]);
+    trains(ctx, dataset, argv[1]);
+    stk_dataset_close(&dataset);
+    stk_context_destroy(&ctx);
+    return 0;
+}
