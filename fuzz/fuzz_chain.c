@@ -8,7 +8,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     stk_error err;
 
     if (!ctx)
-        FUZZ_CHAIN_CHECK(stk_context_create(NULL, &ctx, &err) == STK_OK);
+        FUZZ_CHECK(stk_context_create(NULL, &ctx, &err) == STK_OK);
     fuzz_chain_once(ctx, data, size);
     return 0;
 }

@@ -14,15 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "check.h"
 #include "codec/codec.h"
-
-#define FUZZ_CHAIN_CHECK(condition)                                                                \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                        \
-            abort();                                                                               \
-        }                                                                                          \
-    } while (0)
 
 #define FUZZ_CHAIN_MOST 100000 /* bytes of a chunk */
 
@@ -171,14 +164,14 @@ static inline stk_status fuzz_decode(const stk__chain *chain, stk__codec_state *
     uint8_t *copy = malloc(length ? length : 1), *out = malloc(size);
     const char *reason = NULL;
 
-    FUZZ_CHAIN_CHECK(copy && out);
+    FUZZ_CHECK(copy && out);
     memcpy(copy, in, length);
     stk_status status =
         stk__chain_decode_prefix(chain, state, copy, length, out, size, needed, &reason);
     if (status == STK_OK && want)
-        FUZZ_CHAIN_CHECK(!memcmp(out, want, needed));
+        FUZZ_CHECK(!memcmp(out, want, needed));
     if (status != STK_OK)
-        FUZZ_CHAIN_CHECK(reason && reason[0] && status != STK_EINVAL && status != STK_EINTERNAL);
+        FUZZ_CHECK(reason && reason[0] && status != STK_EINVAL && status != STK_EINTERNAL);
     free(copy);
     free(out);
     return status;
@@ -193,8 +186,8 @@ static inline void fuzz_back(const stk__chain *chain, stk__codec_state *state,
     stk_status whole = fuzz_decode(chain, state, encoded, length, size, chunk);
     stk_status some = fuzz_decode(chain, state, encoded, length, part, chunk);
 
-    FUZZ_CHAIN_CHECK(whole == STK_OK || (!chunk && whole != STK_ETRUNCATED));
-    FUZZ_CHAIN_CHECK(whole != STK_OK || some == STK_OK);
+    FUZZ_CHECK(whole == STK_OK || (!chunk && whole != STK_ETRUNCATED));
+    FUZZ_CHECK(whole != STK_OK || some == STK_OK);
 }
 
 static inline void fuzz_through(const stk__chain *chain, stk__codec_state *state, bool lossy,
@@ -204,7 +197,7 @@ static inline void fuzz_through(const stk__chain *chain, stk__codec_state *state
     uint8_t *chunk = malloc(size), *encoded = malloc(bound);
     const char *reason = NULL;
 
-    FUZZ_CHAIN_CHECK(chunk && encoded);
+    FUZZ_CHECK(chunk && encoded);
     unsigned cut = fuzz_byte(b), place = fuzz_byte(b) | fuzz_byte(b) << 8, bit = fuzz_byte(b);
     const uint8_t *rest = b->data + b->at;
     size_t left = b->size - b->at;
@@ -213,7 +206,7 @@ static inline void fuzz_through(const stk__chain *chain, stk__codec_state *state
     stk_status status =
         stk__chain_encode(chain, state, chunk, size, encoded, bound, &length, &reason);
     if (status == STK_OK) {
-        FUZZ_CHAIN_CHECK(length <= bound);
+        FUZZ_CHECK(length <= bound);
         fuzz_back(chain, state, encoded, length, cut, lossy ? NULL : chunk);
         (void)fuzz_decode(chain, state, encoded, length * cut / 256, size, NULL);
         if (length) {
@@ -222,7 +215,7 @@ static inline void fuzz_through(const stk__chain *chain, stk__codec_state *state
             (void)fuzz_decode(chain, state, encoded, length, size * cut / 256, NULL);
         }
     } else {
-        FUZZ_CHAIN_CHECK(status == STK_EKIND || status == STK_EINVAL);
+        FUZZ_CHECK(status == STK_EKIND || status == STK_EINVAL);
     }
     (void)fuzz_decode(chain, state, rest, left, size, NULL);
     free(chunk);
@@ -243,7 +236,7 @@ static inline void fuzz_chain_once(stk_context *ctx, const uint8_t *data, size_t
 
     fuzz_list_of(&b, type, &list);
     json_t *codecs = json_loads(list.text, 0, &error);
-    FUZZ_CHAIN_CHECK(codecs);
+    FUZZ_CHECK(codecs);
     stk__chain_spec_init(&spec);
     spec.key = "fuzz";
     spec.dtype = type->dtype;
@@ -255,13 +248,13 @@ static inline void fuzz_chain_once(stk_context *ctx, const uint8_t *data, size_t
     stk_error_init(&err);
     if (stk__chain_create(ctx, &spec, &chain, &err) == STK_OK) {
         if (stk__chain_size(chain) <= FUZZ_CHAIN_MOST) {
-            FUZZ_CHAIN_CHECK(stk__codec_state_create(ctx, &state, &err) == STK_OK);
+            FUZZ_CHECK(stk__codec_state_create(ctx, &state, &err) == STK_OK);
             fuzz_through(chain, state, list.lossy, &b);
             stk__codec_state_destroy(&state);
         }
         stk__chain_destroy(&chain);
     } else {
-        FUZZ_CHAIN_CHECK(err.text[0] && !chain && err.status != STK_EINTERNAL);
+        FUZZ_CHECK(err.text[0] && !chain && err.status != STK_EINTERNAL);
     }
     json_decref(codecs);
 }

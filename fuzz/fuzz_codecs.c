@@ -42,23 +42,23 @@ static void run(stk_context *ctx, stk__codec_state *state, const char *text, int
     stk_error err;
 
     json_t *config = json_loads(text, 0, &error);
-    FUZZ_CHAIN_CHECK(config);
+    FUZZ_CHECK(config);
     stk__chain_spec_init(&spec);
     spec.itemsize = spec.swap_size = 8;
     spec.rank = 1;
     spec.shape = &shape;
     spec.compressor = config;
-    FUZZ_CHAIN_CHECK(stk__chain_create(ctx, &spec, &chain, &err) == STK_OK);
+    FUZZ_CHECK(stk__chain_create(ctx, &spec, &chain, &err) == STK_OK);
     json_decref(config);
     uint64_t size = stk__chain_size(chain);
     uint8_t *out = malloc(size);
     const char *reason = NULL;
-    FUZZ_CHAIN_CHECK(out);
+    FUZZ_CHECK(out);
     stk_status status = stk__chain_decode(chain, state, in, length, out, size, &reason);
-    FUZZ_CHAIN_CHECK(status == STK_OK || reason[0]);
+    FUZZ_CHECK(status == STK_OK || reason[0]);
     for (uint64_t needed = 1; needed < size; needed = needed * 4 + 3) {
         stk_status part = fuzz_decode(chain, state, in, length, needed, status ? NULL : out);
-        FUZZ_CHAIN_CHECK(status != STK_OK || part == STK_OK);
+        FUZZ_CHECK(status != STK_OK || part == STK_OK);
     }
     free(out);
     stk__chain_destroy(&chain);
@@ -71,8 +71,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     stk_error err;
 
     if (!ctx) {
-        FUZZ_CHAIN_CHECK(stk_context_create(NULL, &ctx, &err) == STK_OK);
-        FUZZ_CHAIN_CHECK(stk__codec_state_create(ctx, &state, &err) == STK_OK);
+        FUZZ_CHECK(stk_context_create(NULL, &ctx, &err) == STK_OK);
+        FUZZ_CHECK(stk__codec_state_create(ctx, &state, &err) == STK_OK);
     }
     if (size < 3)
         return 0;

@@ -3,6 +3,7 @@
 #ifndef STK_FUZZ_IMAGE_H
 #define STK_FUZZ_IMAGE_H
 
+#include "check.h"
 #include "codec/image/image.h"
 
 #define FUZZ_PIXELS (1u << 18)
@@ -13,12 +14,6 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static stk_context *fuzz_context;
-
-static inline void fuzz_require(bool condition)
-{
-    if (!condition)
-        __builtin_trap();
-}
 
 /* A status of the room, with a reason where it is a failure. */
 static inline bool fuzz_sound(stk_status status, const char *reason)
@@ -51,24 +46,24 @@ static inline stk_status fuzz_decode(stk__image_decoder *decoder, const uint8_t 
 
     *hash = 0;
     stk_status status = stk__image_decoder_begin(decoder, data, size, box, scale, &region, &reason);
-    fuzz_require(fuzz_sound(status, reason));
+    FUZZ_CHECK(fuzz_sound(status, reason));
     if (status != STK_OK)
         return status;
-    fuzz_require(region.width && region.height && region.x + region.width <= region.picture_width &&
-                 region.y + region.height <= region.picture_height);
+    FUZZ_CHECK(region.width && region.height && region.x + region.width <= region.picture_width &&
+               region.y + region.height <= region.picture_height);
     uint64_t sum = 14695981039346656037u;
     while ((status = stk__image_decoder_rows(decoder, most, &rows, &reason)) == STK_OK) {
-        fuzz_require(rows.first == done && rows.count && rows.count <= STK__IMAGE_STRIP_ROWS);
+        FUZZ_CHECK(rows.first == done && rows.count && rows.count <= STK__IMAGE_STRIP_ROWS);
         done += rows.count;
         for (uint32_t y = 0; y < rows.count; y++)
             for (uint32_t x = 0; x < region.width * 3; x++)
                 sum = (sum ^ rows.data[y * rows.stride + x]) * 1099511628211u;
     }
     if (status != STK_EOS) {
-        fuzz_require(fuzz_sound(status, reason));
+        FUZZ_CHECK(fuzz_sound(status, reason));
         return status;
     }
-    fuzz_require(done == region.height);
+    FUZZ_CHECK(done == region.height);
     *hash = sum;
     return STK_OK;
 }
@@ -85,14 +80,14 @@ static inline stk__image_decoder *fuzz_image(const uint8_t *data, size_t size,
     uint64_t first, second;
 
     if (!fuzz_context)
-        fuzz_require(stk_context_create(NULL, &fuzz_context, NULL) == STK_OK);
+        FUZZ_CHECK(stk_context_create(NULL, &fuzz_context, NULL) == STK_OK);
     stk_status status = stk__image_peek(data, size, &limits, &info, &reason);
-    fuzz_require(fuzz_sound(status, reason));
+    FUZZ_CHECK(fuzz_sound(status, reason));
     if (status != STK_OK || info.format != format)
         return NULL;
-    fuzz_require(info.width && info.height && (uint64_t)info.width * info.height <= FUZZ_PIXELS &&
-                 info.orientation >= 1 && info.orientation <= 8);
-    fuzz_require(stk__image_decoder_create(fuzz_context, &limits, 3, &decoder, NULL) == STK_OK);
+    FUZZ_CHECK(info.width && info.height && (uint64_t)info.width * info.height <= FUZZ_PIXELS &&
+               info.orientation >= 1 && info.orientation <= 8);
+    FUZZ_CHECK(stk__image_decoder_create(fuzz_context, &limits, 3, &decoder, NULL) == STK_OK);
     stk__image_box box;
     box.x = fuzz_pick(data, size, 0, info.width);
     box.y = fuzz_pick(data, size, 1, info.height);
@@ -100,8 +95,8 @@ static inline stk__image_decoder *fuzz_image(const uint8_t *data, size_t size,
     box.height = 1 + fuzz_pick(data, size, 3, info.height - box.y);
     uint32_t scale = 1u << fuzz_pick(data, size, 4, 4), most = fuzz_pick(data, size, 5, 17);
     status = fuzz_decode(decoder, data, size, &box, scale, most, &first);
-    fuzz_require(fuzz_decode(decoder, data, size, &box, scale, 1, &second) == status &&
-                 first == second);
+    FUZZ_CHECK(fuzz_decode(decoder, data, size, &box, scale, 1, &second) == status &&
+               first == second);
     fuzz_decode(decoder, data, size, NULL, 1, 0, &first);
     return decoder;
 }
@@ -114,7 +109,7 @@ static inline void fuzz_image_done(stk__image_decoder **decoder)
     if (!fuzz_context)
         return;
     stk_context_memory(fuzz_context, &stats);
-    fuzz_require(stats.bytes == 0);
+    FUZZ_CHECK(stats.bytes == 0);
 }
 
 #endif

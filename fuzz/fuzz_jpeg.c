@@ -22,10 +22,10 @@ static void without_vectors(const uint8_t *data, size_t size, stk_status expecte
     stk_context_options_init(&options);
     options.cpu_mask = 0;
     if (!plain)
-        fuzz_require(stk_context_create(&options, &plain, NULL) == STK_OK);
-    fuzz_require(stk__image_decoder_create(plain, &limits, 3, &decoder, NULL) == STK_OK);
+        FUZZ_CHECK(stk_context_create(&options, &plain, NULL) == STK_OK);
+    FUZZ_CHECK(stk__image_decoder_create(plain, &limits, 3, &decoder, NULL) == STK_OK);
     stk__image_decoder_by(decoder, STK__JPEG_BY_BASELINE);
-    fuzz_require(fuzz_decode(decoder, data, size, NULL, 1, 5, &own) == expected && own == hash);
+    FUZZ_CHECK(fuzz_decode(decoder, data, size, NULL, 1, 5, &own) == expected && own == hash);
     stk__image_decoder_destroy(&decoder);
 }
 
@@ -49,14 +49,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     stk__image_decoder *decoder = fuzz_image(data, size, STK__IMAGE_JPEG);
     if (decoder) {
         stk_status status = stk__image_entropy_time(decoder, data, size, &ns, &reason);
-        fuzz_require(fuzz_sound(status, reason));
+        FUZZ_CHECK(fuzz_sound(status, reason));
         stk__image_decoder_by(decoder, STK__JPEG_BY_BASELINE);
         status = fuzz_decode(decoder, data, size, NULL, 1, 0, &own);
         without_vectors(data, size, status, own);
         bool impossible = has_impossible_code(decoder, data, size);
         stk__image_decoder_by(decoder, STK__JPEG_BY_LIBRARY);
         stk_status library = fuzz_decode(decoder, data, size, NULL, 1, 0, &other);
-        fuzz_require((status == STK_OK) == (library == STK_OK) || (status != STK_OK && impossible));
+        FUZZ_CHECK((status == STK_OK) == (library == STK_OK) || (status != STK_OK && impossible));
     }
     fuzz_image_done(&decoder);
     return 0;

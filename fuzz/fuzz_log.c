@@ -12,9 +12,9 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+/* Of one type, so that no padding is compared. */
 struct counts {
-    stk_status status;
-    uint64_t objects, foreign, dropped, lost, runs, steps;
+    uint64_t status, objects, foreign, dropped, lost, runs, steps;
 };
 
 static void look(stk_report *report, struct counts *out)
@@ -64,7 +64,7 @@ static struct counts read_in(stk_context *ctx, const uint8_t *data, size_t size,
     if (status == STK_OK)
         status = stk_report_end(report, &err);
     FUZZ_CHECK(status == STK_OK || (status == STK_EFORMAT && err.text[0]));
-    counts.status = status;
+    counts.status = (uint64_t)status;
     if (status == STK_OK)
         look(report, &counts);
     stk_report_destroy(&report);

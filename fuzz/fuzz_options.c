@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "check.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -41,12 +42,6 @@ static const stk_option_table loader = {"loader", "doc", sizeof(fuzz_options), r
                                         STK_COUNT(rows)};
 static const stk_option_table top = {"", "doc", sizeof(fuzz_options), rows, STK_COUNT(rows)};
 
-static void require(bool condition)
-{
-    if (!condition)
-        __builtin_trap();
-}
-
 /* A value that was taken is written as a text that gives it again. */
 static void check_round_trip(const fuzz_options *options)
 {
@@ -57,22 +52,22 @@ static void check_round_trip(const fuzz_options *options)
     for (size_t i = 0; i < STK_COUNT(rows); i++) {
         if (rows[i].type == STK_OPTION_STRING)
             continue;
-        require(stk_options_format(&rows[i], options, text, sizeof text) < (int)sizeof text);
-        require(stk_options_set(&loader, &again, rows[i].name, text, NULL) == STK_OK);
+        FUZZ_CHECK(stk_options_format(&rows[i], options, text, sizeof text) < (int)sizeof text);
+        FUZZ_CHECK(stk_options_set(&loader, &again, rows[i].name, text, NULL) == STK_OK);
         stk_options_format(&rows[i], &again, other, sizeof other);
-        require(strcmp(text, other) == 0);
+        FUZZ_CHECK(strcmp(text, other) == 0);
     }
-    require(memcmp(&options->step_time, &again.step_time, sizeof again.step_time) == 0);
-    require(memcmp(&options->bandwidth, &again.bandwidth, sizeof again.bandwidth) == 0);
-    require(options->memory_budget == again.memory_budget &&
-            options->num_workers == again.num_workers);
+    FUZZ_CHECK(memcmp(&options->step_time, &again.step_time, sizeof again.step_time) == 0);
+    FUZZ_CHECK(memcmp(&options->bandwidth, &again.bandwidth, sizeof again.bandwidth) == 0);
+    FUZZ_CHECK(options->memory_budget == again.memory_budget &&
+               options->num_workers == again.num_workers);
 }
 
 static void check_error(stk_status status, const stk_error *err)
 {
-    require(status <= 0);
-    require(status == STK_OK ||
-            (err->status == status && *err->text && strlen(err->text) < sizeof err->text));
+    FUZZ_CHECK(status <= 0);
+    FUZZ_CHECK(status == STK_OK ||
+               (err->status == status && *err->text && strlen(err->text) < sizeof err->text));
 }
 
 /* A line as a setting, as an option and as a spec. */
@@ -96,7 +91,7 @@ static void use_line(stk_context *context, stk_config *config, char *line)
     size_t before = strlen(line);
     stk_status status = stk__spec_take(context, line, &loader, &options, &texts, &err);
     check_error(status, &err);
-    require(strlen(line) <= before && (status == STK_OK || !texts));
+    FUZZ_CHECK(strlen(line) <= before && (status == STK_OK || !texts));
     stk__free(context, texts);
 }
 
@@ -106,13 +101,13 @@ static void use_config(stk_config *config)
     fuzz_options options;
     stk_error err;
 
-    require(n > 0);
+    FUZZ_CHECK(n > 0);
     for (uint64_t i = 0; i < 4; i++) {
         uint64_t which = i < 2 ? i : n - i + 1; /* the first and the last ones */
         stk_options_init(&loader, &options, sizeof options);
         stk_status status = stk_config_apply(config, &loader, which, &options, &err);
         check_error(status, &err);
-        require(which < n || status == STK_EINVAL);
+        FUZZ_CHECK(which < n || status == STK_EINVAL);
         if (status == STK_OK)
             check_round_trip(&options);
         stk_options_init(&top, &options, sizeof options);
@@ -128,8 +123,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     stk_error err;
 
     if (!context)
-        require(stk_context_create(NULL, &context, &err) == STK_OK);
-    require(stk_config_create(context, &config, &err) == STK_OK);
+        FUZZ_CHECK(stk_context_create(NULL, &context, &err) == STK_OK);
+    FUZZ_CHECK(stk_config_create(context, &config, &err) == STK_OK);
     char *text = malloc(size + 1);
     memcpy(text, data, size);
     text[size] = 0;
@@ -148,6 +143,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     free(text);
     stk_memory_stats stats = {.struct_size = sizeof stats};
     stk_context_memory(context, &stats);
-    require(stats.bytes == 0);
+    FUZZ_CHECK(stats.bytes == 0);
     return 0;
 }

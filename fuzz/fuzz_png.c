@@ -35,7 +35,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         decoder = fuzz_image(data, size, STK__IMAGE_PNG);
     } else {
         copy = malloc(size ? size : 1);
-        fuzz_require(copy);
+        FUZZ_CHECK(copy);
         memcpy(copy, data, size);
         mend(copy, size);
         decoder = fuzz_image(copy, size, STK__IMAGE_PNG);

@@ -14,17 +14,13 @@
 
 #include <stoker/stoker.h>
 
+#include "check.h"
+
 #define FUZZ_MEMORY  (UINT64_C(64) << 20) /* what the context may use */
 #define FUZZ_SAMPLES 64                   /* of one call */
 #define FUZZ_CALLS   64                   /* at most, so that small inputs stay fast */
 #define FUZZ_TAIL    64                   /* readable bytes behind a need */
 #define FUZZ_FIELDS  2
-
-#define FUZZ_CHECK(condition)                                                                      \
-    do {                                                                                           \
-        if (!(condition))                                                                          \
-            abort();                                                                               \
-    } while (0)
 
 static inline stk_context *fuzz_context(void)
 {

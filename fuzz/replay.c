@@ -109,24 +109,28 @@ static int feed_path(const char *path)
     }
     if (!S_ISDIR(st.st_mode))
         return feed_file(path);
-    DIR *folder = opendir(path);
-    if (!folder) {
+    /* By name: what a mutator makes of a file depends on those before it. */
+    struct dirent **entries;
+    const int n = scandir(path, &entries, NULL, alphasort);
+    if (n < 0) {
         perror(path);
         return -1;
     }
-    for (struct dirent *entry; (entry = readdir(folder));) {
+    for (int i = 0; i < n; i++) {
         char below[MAX_PATH];
 
-        if (entry->d_name[0] == '.')
-            continue;
-        if (snprintf(below, sizeof below, "%s/%s", path, entry->d_name) >= (int)sizeof below) {
-            fprintf(stderr, "%s/%s: path too long\n", path, entry->d_name);
+        if (entries[i]->d_name[0] == '.') {
+            /* nothing: the folder itself, the one above, hidden files */
+        } else if (snprintf(below, sizeof below, "%s/%s", path, entries[i]->d_name) >=
+                   (int)sizeof below) {
+            fprintf(stderr, "%s/%s: path too long\n", path, entries[i]->d_name);
             result = -1;
         } else if (feed_path(below)) {
             result = -1;
         }
+        free(entries[i]);
     }
-    closedir(folder);
+    free(entries);
     return result;
 }
 
