@@ -161,13 +161,13 @@ static inline stk_status fuzz_decode(const stk__chain *chain, stk__codec_state *
                                      const uint8_t *want)
 {
     uint64_t size = stk__chain_size(chain);
-    uint8_t *copy = malloc(length ? length : 1), *out = malloc(size);
+    uint8_t *copy = malloc(length + 1), *out = malloc(size);
     const char *reason = NULL;
 
     FUZZ_CHECK(copy && out);
-    memcpy(copy, in, length);
+    memcpy(copy + 1, in, length); /* so that no byte can be read where there is none */
     stk_status status =
-        stk__chain_decode_prefix(chain, state, copy, length, out, size, needed, &reason);
+        stk__chain_decode_prefix(chain, state, copy + 1, length, out, size, needed, &reason);
     if (status == STK_OK && want)
         FUZZ_CHECK(!memcmp(out, want, needed));
     if (status != STK_OK)

@@ -13,17 +13,17 @@ static unsigned turn(const stk__step *step, uint64_t i)
 static stk_status decode(const stk__step *step, stk__codec_state *state, stk__pass *pass)
 {
     uint64_t count = step->u.packbits.count, extra = step->u.packbits.padding != 0;
-    uint64_t bytes = (count + 7) / 8;
-    const uint8_t *bits = pass->in + (step->u.packbits.padding == 's');
+    uint64_t bytes = (count + 7) / 8, front = step->u.packbits.padding == 's';
+    const uint8_t *bits = pass->in + front;
 
     if (pass->length > bytes + extra)
         return stk__pass_fail(pass, STK_EFORMAT, reasons.longer);
-    if (pass->length < bytes + extra && pass->needed == pass->capacity)
+    if (pass->length < front || (pass->length < bytes + extra && pass->needed == pass->capacity))
         return stk__pass_fail(pass, STK_ETRUNCATED, reasons.truncated);
-    if (step->u.packbits.padding == 's' || pass->length == bytes + extra)
-        if (extra && pass->in[step->u.packbits.padding == 's' ? 0 : bytes] != bytes * 8 - count)
+    if (front || pass->length == bytes + extra)
+        if (extra && pass->in[front ? 0 : bytes] != bytes * 8 - count)
             return stk__pass_fail(pass, STK_EFORMAT, reasons.damaged);
-    uint64_t have = STK_MIN(count, (pass->length - (step->u.packbits.padding == 's')) * 8);
+    uint64_t have = STK_MIN(count, (pass->length - front) * 8);
     for (uint64_t i = 0; i < have; i++)
         pass->out[i] = bits[i / 8] >> turn(step, i) & 1;
     pass->got = have;

@@ -138,6 +138,13 @@ static void test_padding(void **unused)
     packed[0] = 4;
     assert_int_equal(stk__chain_decode(chain, state, packed, 3, out, 13, &reason), STK_EFORMAT);
     assert_non_null(strstr(reason, "damaged"));
+    /* Nothing at all, where the first values are enough: not even the count is there. */
+    packed[0] = 3;
+    assert_int_equal(stk__chain_decode_prefix(chain, state, packed, 0, out, 13, 5, &reason),
+                     STK_ETRUNCATED);
+    assert_int_equal(stk__chain_decode_prefix(chain, state, packed, 2, out, 13, 5, &reason),
+                     STK_OK);
+    assert_memory_equal(out, bits, 5);
     stk__codec_state_destroy(&state);
     stk__chain_destroy(&chain);
     json_decref(filters);
