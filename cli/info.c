@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <stoker/trainer.h>
+#include <stoker/checkpoint.h>
 
 #include "info.h"
 

@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "train/log_queue.h"
-#include "train/run_folder.h"
+#include "train/loggers/log_queue.h"
+#include "train/loggers/run_folder.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

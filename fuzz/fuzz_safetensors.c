@@ -12,8 +12,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "train/checkpoint_file.h"
-#include "train/safetensors.h"
+#include "checkpoint/hash.h"
+#include "checkpoint/safetensors.h"
 
 stk_status stk_checkpoint_describe(stk_context *ctx, const char *path,
                                    void (*line)(void *user, const char *name, const char *value),

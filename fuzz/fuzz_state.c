@@ -10,10 +10,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "train/callback.h"
-#include "train/checkpoint_file.h"
-#include "train/model_checkpoint.h"
-#include "train/safetensors.h"
+#include "checkpoint/hash.h"
+#include "checkpoint/safetensors.h"
+#include "train/callbacks/callback.h"
+#include "train/callbacks/model_checkpoint.h"
 #include "train/state.h"
 
 #define FOLDER "/nonexistent/checkpoints"

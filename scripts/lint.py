@@ -36,9 +36,12 @@ LAYERS = {
     "transform": STORE | IMAGE | {"device/device.h"},
     "loader": BASE | {"store/store.h", "dataset/dataset.h", "transform/transform.h", "device/device.h"},
     "nn": BASE | {"device/device.h"},
+    "checkpoint": BASE | {"device/device.h"},
     # Conversion writes pictures, too, and makes them smaller as the transforms do.
     "convert": DATASET | IMAGE | {"codec/image/encode.h", "dataset/dataset.h", "transform/transform.h", "transform/resize.h"},
-    "train": BASE | {"codec/codec.h", "store/store.h", "store/http.h", "loader/loader.h", "device/device.h", "nn/nn.h"},
+    "train": BASE | {"codec/codec.h", "store/store.h", "store/http.h", "loader/loader.h", "device/device.h", "nn/nn.h",
+                     # The format by itself: weights of others, texts of a file that is not read whole.
+                     "checkpoint/checkpoint.h", "checkpoint/safetensors.h"},
 }
 PUBLIC_ONLY = ("cli", "examples", "python")
 

@@ -5,7 +5,7 @@
     python3 scripts/make_checkpoint_golden.py [FOLDER]
     python3 scripts/make_checkpoint_golden.py --check FILE    reads a file with it and prints what it holds
 
-Element k of a tensor is the number k modulo 100 (of BOOL: modulo 2): tests/golden/train/test_safetensors_python.c
+Element k of a tensor is the number k modulo 100 (of BOOL: modulo 2): tests/golden/checkpoint/test_safetensors_python.c
 computes the same. Needs numpy and safetensors, and xxhash to make the files; made with safetensors 0.8.
 """
 import ctypes
@@ -46,7 +46,7 @@ def write(path, tensors, metadata=None):
 
 
 def layout_1(path):
-    """A checkpoint of Stoker, layout 1, by its description in src/train/checkpoint_file.h."""
+    """A checkpoint of Stoker, layout 1, by its description in src/checkpoint/hash.h."""
     import xxhash
     weight = values("F32", "<f4", (3, 5))
     header = {"__metadata__": {"stoker.layout": "1", "stoker.xxh3": "0" * 32, "epoch": "3", "global_step": "1200"},

@@ -235,13 +235,6 @@ STK_API void stk_trainer_resume(stk_trainer *trainer);
  * the status is STK_OK. From hooks. */
 STK_API void stk_trainer_should_stop(stk_trainer *trainer);
 
-/** Print what a checkpoint is, one "name: value" at a time; one of ours is verified first. Blocks.
- * Errors: STK_ENOENT, STK_ETRUNCATED, STK_ECHECKSUM (damaged), STK_EFORMAT. */
-STK_API STK_NODISCARD stk_status stk_checkpoint_describe(stk_context *context, const char *path,
-                                                         void (*line)(void *user, const char *name,
-                                                                      const char *value),
-                                                         void *user, stk_error *err);
-
 /* ---- Logging from steps and hooks ---- */
 
 /** Flags of stk_trainer_log(). 0: training steps log each step, everything else at the epoch's

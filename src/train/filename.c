@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "train/callback.h"
+#include "train/callbacks/callback.h"
 
 enum { MAX_NAME = 128 };
 

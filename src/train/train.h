@@ -7,9 +7,9 @@
 
 #include "base/lines.h"
 #include "base/text.h"
+#include "checkpoint/checkpoint.h"
 #include "device/device.h"
-#include "train/checkpoint.h"
-#include "train/log_queue.h"
+#include "train/loggers/log_queue.h"
 
 enum { STK__MAX_SOURCES = 16 /* loaders of one phase */, STK__MAX_LOGGERS = 8 };
 

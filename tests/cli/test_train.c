@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "train/checkpoint.h"
+#include "checkpoint/checkpoint.h"
 
 /* Runs to kill; `./dev kill N` sets STOKER_TEST_KILLS. */
 #define KILLS 3

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "checkpoint/safetensors.h"
 #include "support/support.h"
-#include "train/safetensors.h"
 
 /* The same lines. Metrics stand in the order in which they were first met. */
 static inline void assert_same_lines(const char *name, const char *a, const char *b)

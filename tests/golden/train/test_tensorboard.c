@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include "support/support.h"
-#include "train/event_file.h"
-#include "train/log_queue.h"
-#include "train/run_folder.h"
+#include "train/loggers/event_file.h"
+#include "train/loggers/log_queue.h"
+#include "train/loggers/run_folder.h"
 
 #define SCRIPT TESTS_DIR "/../scripts/check_tensorboard.py"
 

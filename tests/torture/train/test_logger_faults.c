@@ -7,7 +7,7 @@
 
 #include "support/faults.h"
 #include "support/support.h"
-#include "train/log_queue.h"
+#include "train/loggers/log_queue.h"
 
 enum { MOST = 3000 };
 

@@ -5,7 +5,7 @@
 
 #include <glob.h>
 
-#include "train/checkpoint.h"
+#include "checkpoint/checkpoint.h"
 #include "unit/train/tiny.h"
 
 enum { WEIGHTS = 600 };

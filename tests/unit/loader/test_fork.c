@@ -13,6 +13,8 @@
 
 #include "support/support.h"
 
+#include <stoker/checkpoint.h>
+
 enum { FORKS = 30, BATCH = 8, SECONDS = 10 };
 
 /* One of each handle. */

@@ -3,7 +3,7 @@
 #ifndef STK_TESTS_UNIT_TRAIN_PROFILES_H
 #define STK_TESTS_UNIT_TRAIN_PROFILES_H
 
-#include "train/profiler.h"
+#include "train/profilers/profiler.h"
 #include "unit/train/said.h"
 
 /* A fit of 10 training batches and 3 of validation under a profile; both are the caller's. */

@@ -4,12 +4,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/hash.h"
+#include "checkpoint/safetensors.h"
 #include "support/counting.h"
-#include "train/checkpoint.h"
-#include "train/checkpoint_file.h"
-#include "train/log_queue.h"
-#include "train/run_folder.h"
-#include "train/safetensors.h"
+#include "train/loggers/log_queue.h"
+#include "train/loggers/run_folder.h"
 #include "unit/train/said.h"
 
 /* ---- Logs ---- */

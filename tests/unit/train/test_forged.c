@@ -3,9 +3,9 @@
  * numbers are checked, and none is taken half. */
 #include <unistd.h>
 
-#include "train/checkpoint.h"
-#include "train/checkpoint_file.h"
-#include "train/safetensors.h"
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/hash.h"
+#include "checkpoint/safetensors.h"
 #include "unit/train/said.h"
 
 #define STATE "stoker.callback.model_checkpoint(monitor=,mode=min,steps=0,epochs=1,time=0).state"

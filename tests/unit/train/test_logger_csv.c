@@ -13,11 +13,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/bytes.h"
 #include "base/options.h"
 #include "support/support.h"
-#include "train/bytes.h"
-#include "train/log_queue.h"
-#include "train/run_folder.h"
+#include "train/loggers/log_queue.h"
+#include "train/loggers/run_folder.h"
 
 static stk_logger *open_logger(stk_context *ctx, const stk_logger_ops *ops, const char *root,
                                const char *option, const char *value)

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "support/support.h"
-#include "train/log_queue.h"
+#include "train/loggers/log_queue.h"
 
 /* ---- A logger that keeps what it gets ---- */
 

@@ -2,7 +2,7 @@
 /* Which checkpoints are kept, and under which names. */
 #include <dirent.h>
 
-#include "train/callback.h"
+#include "train/callbacks/callback.h"
 #include "unit/train/said.h"
 
 static double series[16];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is shown: lines of the bar, the summary, the tables of results. */
-#include "train/progress_bar.h"
+#include "train/callbacks/progress_bar.h"
 #include "unit/train/said.h"
 
 static void numbers(void **state)

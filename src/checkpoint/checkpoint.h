@@ -1,0 +1,103 @@
+/* state -> one durable file -> state */
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A checkpoint is one safetensors file: the tensors, and texts (JSON or plain) in its
+ * `__metadata__`. Two of the texts are the writer's own: the version of this layout and a hash of
+ * the whole file, so that a file that is cut, damaged or mixed up is never taken for a checkpoint.
+ */
+#ifndef STK_SRC_CHECKPOINT_CHECKPOINT_H
+#define STK_SRC_CHECKPOINT_CHECKPOINT_H
+
+#include <stoker/checkpoint.h>
+#include <stoker/device.h>
+
+#include "base/base.h"
+
+/* Texts with a meaning for this room; the caller gives them with the others. */
+#define STK__CHECKPOINT_EPOCH "epoch"       /* decimal */
+#define STK__CHECKPOINT_STEP  "global_step" /* decimal; which checkpoint is the newest */
+#define STK__CHECKPOINT_HASH  "stoker.xxh3" /* the writer's own: of the whole file */
+/* Names of texts and tensors that begin so are no parameters of the model: optimizer, averages, ...
+ */
+#define STK__CHECKPOINT_OWN "stoker."
+
+/* ---- Writing (checkpoint_write.c) ---- */
+
+/* One background thread, one snapshot at a time. One caller at a time. */
+typedef struct stk__checkpoint_writer stk__checkpoint_writer;
+
+/* What a checkpoint holds besides tensors. */
+typedef struct stk__checkpoint_text {
+    const char *name, *text;
+} stk__checkpoint_text;
+
+struct stk__file_calls; /* base/durable.h; NULL: the system's */
+
+stk_status stk__checkpoint_writer_create(stk_context *ctx, stk__checkpoint_writer **out,
+                                         stk_error *err);
+stk_status stk__checkpoint_writer_create_on(stk_context *ctx, const struct stk__file_calls *calls,
+                                            stk__checkpoint_writer **out, stk_error *err);
+/* Waits until everything handed over is on the disk. *NULL afterwards. Accepts NULL. */
+void stk__checkpoint_writer_destroy(stk__checkpoint_writer **writer);
+/* (optional) Take the memory of a snapshot of `bytes` bytes of tensors in the background, so that
+ * the first save costs no more than the others: most of a first copy is the kernel giving pages. */
+stk_status stk__checkpoint_reserve(stk__checkpoint_writer *writer, uint64_t bytes, stk_error *err);
+/*
+ * Copy the tensors and texts (the only part that blocks: one memcpy) and write them in the
+ * background to `path`, whose folders are made: temporary name, fsync, rename, fsync of the folder.
+ * Then `replaces` (older checkpoints) are removed, only after the new one is durable and never
+ * `path` itself. If a snapshot is still being written the call waits for it: *waited_ns (may be
+ * NULL). Errors, here: a tensor or text that no file can hold (named), STK_ENOMEM. Those of the
+ * write come from poll and flush.
+ */
+stk_status stk__checkpoint_save(stk__checkpoint_writer *writer, const char *path,
+                                const stk_state_tensor *tensors, size_t num_tensors,
+                                const stk__checkpoint_text *texts, size_t num_texts,
+                                const char *const *replaces, size_t num_replaces,
+                                uint64_t *waited_ns, stk_error *err);
+/*
+ * Have `name` be another name of the checkpoint `path` (as last.ckpt of the newest), atomically and
+ * durably, after all that was handed over before; a hard link, or a copy where the file system has
+ * none. Nothing is done when the save of `path` failed. Does not wait.
+ */
+stk_status stk__checkpoint_link(stk__checkpoint_writer *writer, const char *path, const char *name,
+                                stk_error *err);
+/* The first failure of a background write that was not told yet (disk full, read-only folder), else
+ * STK_OK. Does not wait. */
+stk_status stk__checkpoint_poll(stk__checkpoint_writer *writer, stk_error *err);
+/* Wait until all is written; then as poll. */
+stk_status stk__checkpoint_flush(stk__checkpoint_writer *writer, stk_error *err);
+
+/* ---- Reading (checkpoint_read.c) ---- */
+
+/* A checkpoint in memory, verified. */
+typedef struct stk__checkpoint stk__checkpoint;
+
+/* Errors name the file: STK_ENOENT, STK_ETRUNCATED, STK_ECHECKSUM (damaged), STK_EFORMAT (something
+ * else). */
+stk_status stk__checkpoint_open(stk_context *ctx, const char *path, stk__checkpoint **out,
+                                stk_error *err);
+/* *NULL afterwards. Accepts NULL. */
+void stk__checkpoint_close(stk__checkpoint **checkpoint);
+size_t stk__checkpoint_count(const stk__checkpoint *checkpoint);
+/* Tensor `i` in the order of the file; its data is aligned and lives as long as the checkpoint. */
+const stk_state_tensor *stk__checkpoint_tensor(const stk__checkpoint *checkpoint, size_t i);
+/* NULL: there is none. */
+const stk_state_tensor *stk__checkpoint_find(const stk__checkpoint *checkpoint, const char *name);
+const char *stk__checkpoint_find_text(const stk__checkpoint *checkpoint, const char *name);
+/* Read and verify a file without keeping it in memory. */
+stk_status stk__checkpoint_verify(stk_context *ctx, const char *path, stk_error *err);
+
+/*
+ * The path of the newest complete and verified checkpoint (*.ckpt, *.safetensors) in `dir` and the
+ * folders below it: that of the highest folder version_<n>, then of the highest step, then the
+ * youngest. Damaged ones are named in the context's log as skipped. STK_ENOENT where there is none.
+ */
+stk_status stk__checkpoint_newest(stk_context *ctx, const char *dir, char *path, size_t size,
+                                  stk_error *err);
+/* The same for a run that will go on from it: what killed runs left unfinished below folders
+ * version_<n> is removed, as this run writes into a folder of its own. */
+stk_status stk__checkpoint_go_on(stk_context *ctx, const char *dir, char *path, size_t size,
+                                 stk_error *err);
+
+#endif

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "checkpoint/hash.h"
+#include "checkpoint/safetensors.h"
+
+#define SHOWN_TEXT    80 /* bytes of a text that is shown whole */
+#define SHOWN_TENSORS 64 /* tensors that are listed one by one */
+
+typedef void line_fn(void *user, const char *name, const char *value);
+
+static bool is_own(const char *name)
+{
+    return strncmp(name, STK__CHECKPOINT_OWN, strlen(STK__CHECKPOINT_OWN)) == 0;
+}
+
+static bool is_float(stk_dtype dtype)
+{
+    return dtype == STK_FLOAT16 || dtype == STK_BFLOAT16 || dtype == STK_FLOAT32 ||
+           dtype == STK_FLOAT64 || dtype == STK_COMPLEX64;
+}
+
+static void number_line(line_fn *line, void *user, const char *name, uint64_t value)
+{
+    char text[24];
+
+    snprintf(text, sizeof text, "%" PRIu64, value);
+    line(user, name, text);
+}
+
+static void tensor_line(line_fn *line, void *user, const stk_state_tensor *t)
+{
+    char text[256];
+    int at = snprintf(text, sizeof text, "%s [", stk_dtype_name(t->dtype));
+
+    for (uint32_t i = 0; i < t->rank; i++)
+        at +=
+            snprintf(text + at, sizeof text - (size_t)at, "%s%" PRId64, i ? ", " : "", t->shape[i]);
+    snprintf(text + at, sizeof text - (size_t)at, "]");
+    line(user, t->name, text);
+}
+
+/* Texts: the short ones whole, of the others how long they are. */
+static void text_lines(line_fn *line, void *user, const stk__safetensors *s)
+{
+    char text[64];
+
+    for (size_t i = 0; i < s->num_texts; i++) {
+        const char *name = s->texts[i].name;
+        size_t length = strlen(s->texts[i].text);
+        if (strcmp(name, STK__CHECKPOINT_LAYOUT) == 0 || strcmp(name, STK__CHECKPOINT_HASH) == 0)
+            continue;
+        snprintf(text, sizeof text, "%zu bytes of text", length);
+        line(user, name, length <= SHOWN_TEXT ? s->texts[i].text : text);
+    }
+}
+
+static void describe(line_fn *line, void *user, const char *path, const stk__safetensors_file *file,
+                     bool ours)
+{
+    const stk__safetensors *s = &file->parsed;
+    uint64_t parameters = 0, bytes = 0, own_bytes = 0;
+
+    for (size_t i = 0; i < s->num_tensors; i++) {
+        const stk_state_tensor *t = &s->tensors[i];
+        if (is_own(t->name)) {
+            own_bytes += t->bytes;
+        } else {
+            parameters += is_float(t->dtype) ? t->bytes / stk_dtype_size(t->dtype) : 0;
+            bytes += t->bytes;
+        }
+    }
+    line(user, "checkpoint", path);
+    line(user, "format", "safetensors");
+    line(user, "verified",
+         ours ? "yes, every byte" : "no: weights alone, without a hash of their own");
+    text_lines(line, user, s);
+    number_line(line, user, "parameters", parameters);
+    number_line(line, user, "bytes", file->size);
+    number_line(line, user, "bytes_of_model", bytes);
+    number_line(line, user, "bytes_of_state", own_bytes);
+    number_line(line, user, "tensors", s->num_tensors);
+    for (size_t i = 0, shown = 0; i < s->num_tensors && shown < SHOWN_TENSORS; i++) {
+        if (is_own(s->tensors[i].name))
+            continue;
+        tensor_line(line, user, &s->tensors[i]);
+        shown++;
+    }
+}
+
+stk_status stk_checkpoint_describe(stk_context *ctx, const char *path, line_fn *line, void *user,
+                                   stk_error *err)
+{
+    stk__safetensors_file file;
+
+    STK_TRY(stk__context_check(ctx, err));
+    STK_TRY(stk__safetensors_file_open(ctx, path, &file, err));
+    bool ours = stk__safetensors_find_text(&file.parsed, STK__CHECKPOINT_HASH) != NULL;
+    stk_status status = ours ? stk__checkpoint_verify(ctx, path, err) : STK_OK;
+    if (status == STK_OK)
+        describe(line, user, path, &file, ours);
+    stk__safetensors_file_close(&file);
+    return status;
+}

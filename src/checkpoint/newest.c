@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "base/durable.h"
+#include "checkpoint/hash.h"
+#include "checkpoint/safetensors.h"
+
+#define MAX_DEPTH 8 /* folders below the one given */
+
+/* A file that may be the newest checkpoint. */
+typedef struct candidate {
+    char *path;
+    int64_t version; /* of the folder version_<n> it lies in; -1: none */
+    int64_t step;
+    struct timespec time; /* of its last change: only to tell apart what has the same step */
+} candidate;
+
+typedef struct search {
+    stk_context *ctx;
+    candidate *found;
+    size_t count, room;
+    uint64_t skipped;
+    bool sweeps; /* remove what killed runs left unfinished */
+    stk_error *err;
+} search;
+
+static stk_status no_memory(search *s)
+{
+    return stk__fail(s->err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory to look for checkpoints");
+}
+
+/* A decimal of digits alone; -1 where it is none. */
+static int64_t decimal(const char *text)
+{
+    char *end;
+
+    if (!text || *text < '0' || *text > '9')
+        return -1;
+    errno = 0;
+    long long value = strtoll(text, &end, 10);
+    return *end || errno ? -1 : value;
+}
+
+static bool is_named_so(const char *name)
+{
+    static const char *const endings[] = {".ckpt", ".safetensors"};
+    size_t length = strlen(name);
+
+    for (size_t i = 0; i < STK_COUNT(endings); i++) {
+        size_t n = strlen(endings[i]);
+        if (length > n && memcmp(name + length - n, endings[i], n) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void skip(search *s, const stk_error *why)
+{
+    s->skipped++;
+    stk__log(s->ctx, STK_LOG_WARNING, "skipped a checkpoint: %s", why->text);
+}
+
+/* Look at the header of a file and note what it says; a damaged one is told and skipped. Takes
+ * `path`. */
+static stk_status add(search *s, char *path, int64_t version, const struct timespec *time)
+{
+    stk__safetensors_file file;
+    stk_error why;
+
+    stk_status status = stk__safetensors_file_open(s->ctx, path, &file, &why);
+    if (status != STK_OK) {
+        if (status == STK_ENOMEM) {
+            if (s->err)
+                *s->err = why;
+        } else {
+            /* Of other programs, with no harm done to it: not worth a word. */
+            if (status != STK_EKIND)
+                skip(s, &why);
+            status = STK_OK;
+        }
+        stk__free(s->ctx, path);
+        return status;
+    }
+    bool ours = stk__safetensors_find_text(&file.parsed, STK__CHECKPOINT_HASH) != NULL;
+    int64_t step = decimal(stk__safetensors_find_text(&file.parsed, STK__CHECKPOINT_STEP));
+    stk__safetensors_file_close(&file);
+    if (!ours) {
+        stk__free(s->ctx, path);
+        return STK_OK;
+    }
+    if (s->count == s->room) {
+        size_t room = s->room ? 2 * s->room : 32;
+        candidate *grown = stk__realloc(s->ctx, s->found, room * sizeof *grown);
+        if (!grown) {
+            stk__free(s->ctx, path);
+            return no_memory(s);
+        }
+        s->found = grown;
+        s->room = room;
+    }
+    s->found[s->count++] = (candidate){path, version, step, *time};
+    return STK_OK;
+}
+
+static stk_status look_into(search *s, const char *folder, int64_t version, int depth);
+
+/* One name in a folder. */
+static stk_status look_at(search *s, const char *folder, const struct dirent *entry,
+                          int64_t version, int depth)
+{
+    const char *name = entry->d_name;
+    struct stat st;
+
+    /* A folder of data may hold millions of files: they cost no call each. */
+    if (entry->d_type == DT_REG && !is_named_so(name))
+        return STK_OK;
+    char *path = stk__format(s->ctx, "%s/%s", folder, name);
+    if (!path)
+        return no_memory(s);
+    stk_status status = STK_OK;
+    /* Links to folders are not followed: they can lead around in circles. */
+    if (lstat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
+        int64_t number = strncmp(name, "version_", 8) == 0 ? decimal(name + 8) : -1;
+        if (depth < MAX_DEPTH)
+            status = look_into(s, path, number >= 0 ? number : version, depth + 1);
+    } else if (is_named_so(name) && stat(path, &st) == 0 && S_ISREG(st.st_mode)) {
+        return add(s, path, version, &st.st_mtim);
+    }
+    stk__free(s->ctx, path);
+    return status;
+}
+
+static stk_status look_into(search *s, const char *folder, int64_t version, int depth)
+{
+    struct dirent *entry;
+    stk_status status = STK_OK;
+    bool unfinished = false;
+
+    DIR *dir = opendir(folder);
+    if (!dir)
+        return depth == 0 && errno != ENOENT
+                   ? stk__durable_fail(s->err, "look for checkpoints in", folder, errno)
+                   : STK_OK;
+    while (status == STK_OK && (entry = readdir(dir))) {
+        unfinished |= stk__is_temporary(entry->d_name);
+        if (entry->d_name[0] != '.')
+            status = look_at(s, folder, entry, version, depth);
+    }
+    closedir(dir);
+    /* Only in folders of runs: elsewhere may be anything. */
+    if (s->sweeps && unfinished && version >= 0)
+        stk__durable_sweep(folder);
+    return status;
+}
+
+/* Newest first. */
+static int compare(const void *a, const void *b)
+{
+    const candidate *x = a, *y = b;
+
+    if (x->version != y->version)
+        return x->version > y->version ? -1 : 1;
+    if (x->step != y->step)
+        return x->step > y->step ? -1 : 1;
+    if (x->time.tv_sec != y->time.tv_sec)
+        return x->time.tv_sec > y->time.tv_sec ? -1 : 1;
+    if (x->time.tv_nsec != y->time.tv_nsec)
+        return x->time.tv_nsec > y->time.tv_nsec ? -1 : 1;
+    return strcmp(x->path, y->path);
+}
+
+/* The first that verifies. */
+static stk_status choose(search *s, const char *dir, char *path, size_t size)
+{
+    stk_error why;
+
+    if (s->count)
+        qsort(s->found, s->count, sizeof *s->found, compare);
+    for (size_t i = 0; i < s->count; i++) {
+        stk_status status = stk__checkpoint_verify(s->ctx, s->found[i].path, &why);
+        if (status == STK_ENOMEM) {
+            if (s->err)
+                *s->err = why;
+            return status;
+        }
+        if (status != STK_OK) {
+            skip(s, &why);
+            continue;
+        }
+        if (strlen(s->found[i].path) >= size)
+            return stk__fail(s->err, STK_ELIMIT, STK_STAGE_TRAIN,
+                             "the path of a checkpoint is too long: '%.300s'", s->found[i].path);
+        memcpy(path, s->found[i].path, strlen(s->found[i].path) + 1);
+        return STK_OK;
+    }
+    if (s->skipped)
+        return stk__fail_at(s->err, STK_ENOENT, STK_STAGE_TRAIN, dir, STK_NO_OFFSET,
+                            "no checkpoint in '%.300s' can be used: %llu were found and are "
+                            "damaged",
+                            dir, (unsigned long long)s->skipped);
+    return stk__fail_at(s->err, STK_ENOENT, STK_STAGE_TRAIN, dir, STK_NO_OFFSET,
+                        "there is no checkpoint in '%.300s'", dir);
+}
+
+static stk_status find(search *s, const char *dir, char *path, size_t size)
+{
+    stk_status status = look_into(s, dir, -1, 0);
+
+    if (status == STK_OK)
+        status = choose(s, dir, path, size);
+    for (size_t i = 0; i < s->count; i++)
+        stk__free(s->ctx, s->found[i].path);
+    stk__free(s->ctx, s->found);
+    return status;
+}
+
+stk_status stk__checkpoint_newest(stk_context *ctx, const char *dir, char *path, size_t size,
+                                  stk_error *err)
+{
+    return find(&(search){.ctx = ctx, .err = err}, dir, path, size);
+}
+
+stk_status stk__checkpoint_go_on(stk_context *ctx, const char *dir, char *path, size_t size,
+                                 stk_error *err)
+{
+    return find(&(search){.ctx = ctx, .sweeps = true, .err = err}, dir, path, size);
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "checkpoint/hash.h"
+#include "checkpoint/safetensors.h"
+
+#define VERIFY_BYTES (UINT64_C(4) << 20) /* of one read */
+
+struct stk__checkpoint {
+    stk_context *ctx;
+    stk__safetensors_file file;
+    uint8_t *data, *moved;
+};
+
+/* Open a file and begin its hash; STK_EFORMAT for a safetensors file of another writer. */
+static stk_status open_hashed(stk_context *ctx, const char *path, stk__safetensors_file *file,
+                              stk__hash *hash, size_t *digits_at, stk_error *err)
+{
+    STK_TRY(stk__safetensors_file_open(ctx, path, file, err));
+    if (stk__hash_head(hash, file->head, file->head_bytes, digits_at) == STK_OK)
+        return STK_OK;
+    stk__safetensors_file_close(file);
+    return stk__fail_at(err, STK_EFORMAT, STK_STAGE_TRAIN, path, STK_NO_OFFSET,
+                        "'%.300s' is a safetensors file but no checkpoint of Stoker, or another "
+                        "program has written it anew: it can give weights, not the state of a run",
+                        path);
+}
+
+static stk_status check_digits(const stk__safetensors_file *file, const stk__hash *hash,
+                               size_t digits_at, const char *path, stk_error *err)
+{
+    char digits[STK__HASH_DIGITS + 1];
+
+    stk__hash_digits(hash, digits);
+    if (memcmp(digits, file->head + digits_at, STK__HASH_DIGITS) == 0)
+        return STK_OK;
+    return stk__fail_at(
+        err, STK_ECHECKSUM, STK_STAGE_TRAIN, path, STK_NO_OFFSET,
+        "'%.300s' is damaged, or another program has written it anew: its bytes have "
+        "the hash %s and not the %.32s kept in it; use an earlier checkpoint",
+        path, digits, (const char *)file->head + digits_at);
+}
+
+stk_status stk__checkpoint_open(stk_context *ctx, const char *path, stk__checkpoint **out,
+                                stk_error *err)
+{
+    size_t digits_at = 0;
+    stk__hash hash;
+
+    *out = NULL;
+    stk__checkpoint *c = stk__calloc(ctx, 1, sizeof *c);
+    if (!c)
+        return stk__fail_at(err, STK_ENOMEM, STK_STAGE_TRAIN, path, STK_NO_OFFSET,
+                            "no memory for the checkpoint '%.300s'", path);
+    c->ctx = ctx;
+    c->file.fd = -1;
+    stk_status status = open_hashed(ctx, path, &c->file, &hash, &digits_at, err);
+    if (status == STK_OK)
+        status = stk__safetensors_file_load(&c->file, path, &c->data, &c->moved, err);
+    if (status == STK_OK) {
+        stk__hash_update(&hash, c->data, c->file.parsed.data_bytes);
+        status = check_digits(&c->file, &hash, digits_at, path, err);
+    }
+    if (status != STK_OK) {
+        stk__checkpoint_close(&c);
+        return status;
+    }
+    /* The file may be replaced from now on. */
+    stk__safetensors_file_end(&c->file);
+    *out = c;
+    return STK_OK;
+}
+
+void stk__checkpoint_close(stk__checkpoint **checkpoint)
+{
+    stk__checkpoint *c = *checkpoint;
+
+    if (!c)
+        return;
+    stk__safetensors_file_close(&c->file);
+    stk__free(c->ctx, c->data);
+    stk__free(c->ctx, c->moved);
+    stk__free(c->ctx, c);
+    *checkpoint = NULL;
+}
+
+size_t stk__checkpoint_count(const stk__checkpoint *checkpoint)
+{
+    return checkpoint->file.parsed.num_tensors;
+}
+
+const stk_state_tensor *stk__checkpoint_tensor(const stk__checkpoint *checkpoint, size_t i)
+{
+    return &checkpoint->file.parsed.tensors[i];
+}
+
+const stk_state_tensor *stk__checkpoint_find(const stk__checkpoint *checkpoint, const char *name)
+{
+    return stk__safetensors_find(&checkpoint->file.parsed, name);
+}
+
+const char *stk__checkpoint_find_text(const stk__checkpoint *checkpoint, const char *name)
+{
+    return stk__safetensors_find_text(&checkpoint->file.parsed, name);
+}
+
+/* Read the data of an open file, piece by piece, into the hash. */
+static stk_status hash_data(stk_context *ctx, const stk__safetensors_file *file, const char *path,
+                            stk__hash *hash, stk_error *err)
+{
+    stk_status status = STK_OK;
+
+    uint8_t *piece = stk__alloc_buffer(ctx, VERIFY_BYTES);
+    if (!piece)
+        return stk__fail_at(err, STK_ENOMEM, STK_STAGE_TRAIN, path, STK_NO_OFFSET,
+                            "no memory to verify '%.300s'", path);
+    for (uint64_t at = file->head_bytes; at < file->size && status == STK_OK;) {
+        uint64_t length = STK_MIN(file->size - at, VERIFY_BYTES);
+        status = stk__safetensors_file_read(file, path, at, piece, length, err);
+        if (status == STK_OK)
+            stk__hash_update(hash, piece, length);
+        at += length;
+    }
+    stk__free(ctx, piece);
+    return status;
+}
+
+stk_status stk__checkpoint_verify(stk_context *ctx, const char *path, stk_error *err)
+{
+    stk__safetensors_file file;
+    size_t digits_at = 0;
+    stk__hash hash;
+
+    STK_TRY(open_hashed(ctx, path, &file, &hash, &digits_at, err));
+    stk_status status = hash_data(ctx, &file, path, &hash, err);
+    if (status == STK_OK)
+        status = check_digits(&file, &hash, digits_at, path, err);
+    stk__safetensors_file_close(&file);
+    return status;
+}

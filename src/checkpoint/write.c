@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The caller copies its state into the snapshot and goes on; the thread hashes it, writes it and
+ * makes it durable. There is one snapshot: a save that comes while it is being written waits. Links
+ * queue up behind it.
+ */
+#include <errno.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/durable.h"
+#include "checkpoint/hash.h"
+#include "checkpoint/safetensors.h"
+
+#define TOUCH_BYTES 4096                  /* a page, or less than one */
+#define TELL_NS     UINT64_C(30000000000) /* between words about a write that is waited for */
+#define OWN_TEXTS   2                     /* layout and hash, in front of the caller's */
+
+enum job_kind { JOB_TOUCH, JOB_SAVE, JOB_LINK };
+
+/* One thing to do; its strings lie behind it. */
+typedef struct job {
+    struct job *next;
+    enum job_kind kind;
+    const char *path;
+    size_t num_others;
+    const char *others[]; /* SAVE: what it replaces; LINK: the other name */
+} job;
+
+struct stk__checkpoint_writer {
+    stk_context *ctx;
+    const stk__file_calls *calls;
+    stk__thread thread;
+
+    /* The snapshot: the caller's while `snapshot_busy` is false, else the thread's. */
+    stk__safetensors_head head;
+    stk__checkpoint_text *texts;
+    size_t text_room;
+    uint8_t *data;
+    uint64_t data_room;
+
+    char *swept;      /* folder that was cleaned of unfinished files; the thread's */
+    bool save_failed; /* the last save; the thread's */
+
+    pthread_mutex_t lock; /* guards all below */
+    pthread_cond_t has_jobs, done;
+    job *first, *last;
+    bool working;       /* the thread is at a job */
+    bool snapshot_busy; /* the thread has it, or will have */
+    bool closing;
+    bool failed; /* `failure` was not told yet */
+    stk_error failure;
+};
+
+/* Kinds of which there is one at a time. */
+static bool takes_snapshot(enum job_kind kind)
+{
+    return kind == JOB_SAVE || kind == JOB_TOUCH;
+}
+
+/* ---- The thread ---- */
+
+/* Remove what killed processes left in the folder, once for each folder. */
+static void sweep(stk__checkpoint_writer *writer, const char *path)
+{
+    char *folder = stk__durable_folder_of(writer->ctx, path);
+
+    if (folder && (!writer->swept || strcmp(folder, writer->swept) != 0)) {
+        stk__durable_sweep(folder);
+        stk__free(writer->ctx, writer->swept);
+        writer->swept = folder;
+        return;
+    }
+    stk__free(writer->ctx, folder);
+}
+
+static stk_status write_snapshot(stk__checkpoint_writer *writer, const char *path, stk_error *err)
+{
+    stk__safetensors_head *head = &writer->head;
+    char digits[STK__HASH_DIGITS + 1];
+    stk__durable *file = NULL;
+    stk__hash hash;
+    size_t at;
+
+    if (stk__hash_head(&hash, head->text.bytes, head->text.length, &at) != STK_OK)
+        return stk__fail(err, STK_EINTERNAL, STK_STAGE_TRAIN, "a checkpoint has no hash");
+    stk__hash_update(&hash, writer->data, head->data_bytes);
+    stk__hash_digits(&hash, digits);
+    memcpy(head->text.bytes + at, digits, STK__HASH_DIGITS);
+    STK_TRY(stk__durable_begin(writer->ctx, writer->calls, path,
+                               head->text.length + head->data_bytes, &file, err));
+    stk_status status = stk__durable_write(file, head->text.bytes, head->text.length, err);
+    if (status == STK_OK)
+        status = stk__durable_write(file, writer->data, head->data_bytes, err);
+    if (status == STK_OK)
+        status = stk__durable_commit(&file, err);
+    stk__durable_abandon(&file);
+    return status;
+}
+
+/* Whether both paths lead to one file. */
+static bool same_file(const char *a, const char *b)
+{
+    struct stat x, y;
+
+    return strcmp(a, b) == 0 ||
+           (stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino);
+}
+
+/* The checkpoint is safe whether or not the others can be removed: that is only told. */
+static void remove_one(stk__checkpoint_writer *writer, const char *path)
+{
+    stk_error err;
+
+    if (stk__durable_remove(writer->ctx, writer->calls, path, &err) != STK_OK)
+        stk__log(writer->ctx, STK_LOG_WARNING, "%s", err.text);
+}
+
+/* Have the kernel give the pages of the snapshot. */
+static void touch_data(stk__checkpoint_writer *writer)
+{
+    for (uint64_t at = 0; at < writer->data_room; at += TOUCH_BYTES)
+        writer->data[at] = 0;
+}
+
+static stk_status run_job(stk__checkpoint_writer *writer, const job *j, stk_error *err)
+{
+    stk_status status;
+
+    switch (j->kind) {
+    case JOB_TOUCH:
+        touch_data(writer);
+        return STK_OK;
+    case JOB_SAVE:
+        sweep(writer, j->path);
+        status = write_snapshot(writer, j->path, err);
+        writer->save_failed = status != STK_OK;
+        for (size_t i = 0; i < j->num_others && status == STK_OK; i++)
+            if (!same_file(j->path, j->others[i]))
+                remove_one(writer, j->others[i]);
+        return status;
+    case JOB_LINK:
+        if (writer->save_failed)
+            return STK_OK;
+        return stk__durable_link(writer->ctx, writer->calls, j->path, j->others[0], err);
+    }
+    return STK_OK;
+}
+
+static void writer_run(void *argument)
+{
+    stk__checkpoint_writer *writer = argument;
+    stk_error err;
+
+    stk__thread_background();
+    pthread_mutex_lock(&writer->lock);
+    for (;;) {
+        while (!writer->first && !writer->closing)
+            stk__cond_wait_until(&writer->has_jobs, &writer->lock, UINT64_MAX);
+        job *j = writer->first;
+        if (!j)
+            break;
+        writer->first = j->next;
+        writer->working = true;
+        pthread_mutex_unlock(&writer->lock);
+        stk_status status = run_job(writer, j, &err);
+        bool holds_snapshot = takes_snapshot(j->kind);
+        stk__free(writer->ctx, j);
+        pthread_mutex_lock(&writer->lock);
+        if (status != STK_OK && !writer->failed) {
+            writer->failed = true;
+            writer->failure = err;
+        }
+        writer->working = false;
+        if (holds_snapshot)
+            writer->snapshot_busy = false;
+        pthread_cond_broadcast(&writer->done);
+    }
+    pthread_mutex_unlock(&writer->lock);
+}
+
+/* ---- The writer ---- */
+
+static stk_status no_memory(stk_error *err)
+{
+    return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for a checkpoint");
+}
+
+stk_status stk__checkpoint_writer_create(stk_context *ctx, stk__checkpoint_writer **out,
+                                         stk_error *err)
+{
+    return stk__checkpoint_writer_create_on(ctx, &stk__file_calls_system, out, err);
+}
+
+stk_status stk__checkpoint_writer_create_on(stk_context *ctx, const stk__file_calls *calls,
+                                            stk__checkpoint_writer **out, stk_error *err)
+{
+    *out = NULL;
+    stk__checkpoint_writer *writer = stk__calloc(ctx, 1, sizeof *writer);
+    if (!writer)
+        return no_memory(err);
+    writer->ctx = ctx;
+    writer->calls = calls;
+    writer->head.text.ctx = ctx;
+    pthread_mutex_init(&writer->lock, NULL);
+    stk__cond_init(&writer->has_jobs);
+    stk__cond_init(&writer->done);
+    stk_status status =
+        stk__thread_start(ctx, &writer->thread, "stk-checkpoint", writer_run, writer, err);
+    if (status != STK_OK) {
+        stk__checkpoint_writer_destroy(&writer);
+        return status;
+    }
+    *out = writer;
+    return STK_OK;
+}
+
+void stk__checkpoint_writer_destroy(stk__checkpoint_writer **in_out)
+{
+    stk__checkpoint_writer *writer = *in_out;
+
+    *in_out = NULL;
+    if (!writer)
+        return;
+    /* In a child of a fork the thread is the parent's, and so is what it writes. */
+    if (!stk__context_forked(writer->ctx)) {
+        pthread_mutex_lock(&writer->lock);
+        writer->closing = true;
+        pthread_cond_signal(&writer->has_jobs);
+        pthread_mutex_unlock(&writer->lock);
+        stk__thread_join(&writer->thread);
+        if (writer->failed)
+            stk__log(writer->ctx, STK_LOG_ERROR, "%s", writer->failure.text);
+        pthread_cond_destroy(&writer->done);
+        pthread_cond_destroy(&writer->has_jobs);
+        pthread_mutex_destroy(&writer->lock);
+    }
+    while (writer->first) {
+        job *next = writer->first->next;
+        stk__free(writer->ctx, writer->first);
+        writer->first = next;
+    }
+    stk__safetensors_head_release(&writer->head);
+    stk__free(writer->ctx, writer->texts);
+    stk__free(writer->ctx, writer->data);
+    stk__free(writer->ctx, writer->swept);
+    stk__free(writer->ctx, writer);
+}
+
+/* Wait for the thread to get on; say now and then that it does not. */
+static void wait_locked(stk__checkpoint_writer *writer)
+{
+    if (stk__cond_wait_until(&writer->done, &writer->lock, stk__now_ns() + TELL_NS))
+        return;
+    pthread_mutex_unlock(&writer->lock);
+    stk__log(writer->ctx, STK_LOG_WARNING, "still waiting for a checkpoint to be written");
+    pthread_mutex_lock(&writer->lock);
+}
+
+/* ---- Handing over ---- */
+
+static job *make_job(stk_context *ctx, enum job_kind kind, const char *path,
+                     const char *const *others, size_t num_others)
+{
+    uint64_t bytes, size = sizeof(job) + strlen(path) + 1;
+
+    if (!stk__mul_size(num_others, sizeof *others, &bytes) || !stk__add_size(size, bytes, &size))
+        return NULL;
+    for (size_t i = 0; i < num_others; i++)
+        size += strlen(others[i]) + 1;
+    job *j = stk__alloc(ctx, size);
+    if (!j)
+        return NULL;
+    *j = (job){.kind = kind, .num_others = num_others};
+    char *to = (char *)(j->others + num_others);
+    j->path = memcpy(to, path, strlen(path) + 1);
+    to += strlen(path) + 1;
+    for (size_t i = 0; i < num_others; i++) {
+        j->others[i] = memcpy(to, others[i], strlen(others[i]) + 1);
+        to += strlen(others[i]) + 1;
+    }
+    return j;
+}
+
+static void hand_over(stk__checkpoint_writer *writer, job *j)
+{
+    pthread_mutex_lock(&writer->lock);
+    if (writer->first)
+        writer->last->next = j;
+    else
+        writer->first = j;
+    writer->last = j;
+    writer->snapshot_busy |= takes_snapshot(j->kind);
+    pthread_cond_signal(&writer->has_jobs);
+    pthread_mutex_unlock(&writer->lock);
+}
+
+static uint64_t wait_for_snapshot(stk__checkpoint_writer *writer)
+{
+    uint64_t waited = 0;
+
+    pthread_mutex_lock(&writer->lock);
+    if (writer->snapshot_busy) {
+        uint64_t start = stk__now_ns();
+        while (writer->snapshot_busy)
+            wait_locked(writer);
+        waited = stk__now_ns() - start;
+    }
+    pthread_mutex_unlock(&writer->lock);
+    return waited;
+}
+
+static stk_status collect_texts(stk__checkpoint_writer *writer, const stk__checkpoint_text *texts,
+                                size_t n, stk_error *err)
+{
+    uint64_t bytes;
+
+    if (!writer->texts || n + OWN_TEXTS > writer->text_room) {
+        stk__free(writer->ctx, writer->texts);
+        writer->texts = stk__mul_size(n + OWN_TEXTS, sizeof *texts, &bytes)
+                            ? stk__alloc(writer->ctx, bytes)
+                            : NULL;
+        if (!writer->texts)
+            return no_memory(err);
+        writer->text_room = n + OWN_TEXTS;
+    }
+    writer->texts[0] = (stk__checkpoint_text){STK__CHECKPOINT_LAYOUT, "1"};
+    writer->texts[1] = (stk__checkpoint_text){STK__CHECKPOINT_HASH, STK__HASH_ZEROS};
+    if (n)
+        memcpy(writer->texts + OWN_TEXTS, texts, n * sizeof *texts);
+    return STK_OK;
+}
+
+/* Room for the data. Large pages make the first copy into it cheap. */
+static stk_status reserve_data(stk__checkpoint_writer *writer, uint64_t bytes, stk_error *err)
+{
+    if (writer->data && bytes <= writer->data_room)
+        return STK_OK;
+    stk__free(writer->ctx, writer->data);
+    writer->data_room = 0;
+    writer->data = stk__alloc_buffer(writer->ctx, bytes);
+    if (!writer->data)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN,
+                         "no memory for the snapshot of a checkpoint of %llu bytes",
+                         (unsigned long long)bytes);
+    writer->data_room = bytes;
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t first = ((uintptr_t)writer->data + page - 1) / page * page;
+    uintptr_t last = ((uintptr_t)writer->data + bytes) / page * page;
+    /* Advice: it may be refused. */
+    if (last > first)
+        madvise((void *)first, last - first, MADV_HUGEPAGE);
+    return STK_OK;
+}
+
+stk_status stk__checkpoint_reserve(stk__checkpoint_writer *writer, uint64_t bytes, stk_error *err)
+{
+    STK_TRY(stk__context_check(writer->ctx, err));
+    wait_for_snapshot(writer);
+    if (writer->data && bytes <= writer->data_room)
+        return STK_OK;
+    STK_TRY(reserve_data(writer, bytes, err));
+    job *j = make_job(writer->ctx, JOB_TOUCH, "", NULL, 0);
+    if (!j)
+        return no_memory(err);
+    hand_over(writer, j);
+    return STK_OK;
+}
+
+stk_status stk__checkpoint_save(stk__checkpoint_writer *writer, const char *path,
+                                const stk_state_tensor *tensors, size_t num_tensors,
+                                const stk__checkpoint_text *texts, size_t num_texts,
+                                const char *const *replaces, size_t num_replaces,
+                                uint64_t *waited_ns, stk_error *err)
+{
+    stk__safetensors_head *head = &writer->head;
+
+    if (waited_ns)
+        *waited_ns = 0;
+    STK_TRY(stk__context_check(writer->ctx, err));
+    uint64_t waited = wait_for_snapshot(writer);
+    if (waited_ns)
+        *waited_ns = waited;
+    STK_TRY(collect_texts(writer, texts, num_texts, err));
+    STK_TRY(stk__safetensors_head_make(head, tensors, num_tensors, writer->texts,
+                                       num_texts + OWN_TEXTS, err));
+    STK_TRY(reserve_data(writer, head->data_bytes, err));
+    job *j = make_job(writer->ctx, JOB_SAVE, path, replaces, num_replaces);
+    if (!j)
+        return no_memory(err);
+    uint8_t *to = writer->data;
+    for (size_t i = 0; i < num_tensors; i++) {
+        const stk_state_tensor *t = &tensors[head->order[i]];
+        if (t->bytes)
+            memcpy(to, t->data, t->bytes);
+        to += t->bytes;
+    }
+    hand_over(writer, j);
+    return STK_OK;
+}
+
+stk_status stk__checkpoint_link(stk__checkpoint_writer *writer, const char *path, const char *name,
+                                stk_error *err)
+{
+    STK_TRY(stk__context_check(writer->ctx, err));
+    job *j = make_job(writer->ctx, JOB_LINK, path, &name, 1);
+    if (!j)
+        return no_memory(err);
+    hand_over(writer, j);
+    return STK_OK;
+}
+
+static stk_status tell_locked(stk__checkpoint_writer *writer, stk_error *err)
+{
+    if (!writer->failed)
+        return STK_OK;
+    writer->failed = false;
+    if (err)
+        *err = writer->failure;
+    return writer->failure.status;
+}
+
+stk_status stk__checkpoint_poll(stk__checkpoint_writer *writer, stk_error *err)
+{
+    STK_TRY(stk__context_check(writer->ctx, err));
+    pthread_mutex_lock(&writer->lock);
+    stk_status status = tell_locked(writer, err);
+    pthread_mutex_unlock(&writer->lock);
+    return status;
+}
+
+stk_status stk__checkpoint_flush(stk__checkpoint_writer *writer, stk_error *err)
+{
+    STK_TRY(stk__context_check(writer->ctx, err));
+    pthread_mutex_lock(&writer->lock);
+    while (writer->first || writer->working)
+        wait_locked(writer);
+    stk_status status = tell_locked(writer, err);
+    pthread_mutex_unlock(&writer->lock);
+    return status;
+}

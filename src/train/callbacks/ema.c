@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* EMA: a running mean of the parameters, used in validation and put into the model at the end. */
+#include <inttypes.h>
+
+#include "train/callbacks/callback.h"
+
+typedef struct ema_options {
+    uint32_t struct_size;
+    double decay;
+    uint64_t update_every_n_steps, update_starting_at_step, update_starting_at_epoch;
+} ema_options;
+
+typedef struct ema {
+    stk_callback base;
+    ema_options options;
+    stk__copy mean, own; /* `own`: the model's while it has the means */
+    stk_module *module;
+    bool begun, swapped;
+    uint64_t latest; /* step of the last update */
+} ema;
+
+#define AT(member) offsetof(ema_options, member)
+
+static const stk_option options[] = {
+    {"decay", STK_OPTION_DOUBLE, AT(decay), "0.999", 0, 1, NULL, "X",
+     "Share of the mean that stays at each update."},
+    {"update_every_n_steps", STK_OPTION_UINT, AT(update_every_n_steps), "1", 1, 1e15, NULL, "N",
+     "Optimizer steps between two updates."},
+    {"update_starting_at_step", STK_OPTION_UINT, AT(update_starting_at_step), "0", 0, 1e15, NULL,
+     "N", "No updates before this step."},
+    {"update_starting_at_epoch", STK_OPTION_UINT, AT(update_starting_at_epoch), "0", 0, 1e15, NULL,
+     "N", "No updates before this epoch."},
+};
+
+static const stk_option_table table = {.name = "ema",
+                                       .doc = "Keeps a running mean of the parameters.",
+                                       .struct_size = sizeof(ema_options),
+                                       .options = options,
+                                       .count = STK_COUNT(options)};
+
+static stk_status create(stk_context *ctx, const void *given, stk_callback **out, stk_error *err)
+{
+    ema *self = stk__callback_new(ctx, &stk__callback_ema, sizeof *self);
+
+    if (!self)
+        return stk__callback_no_memory("ema", err);
+    self->options = *(const ema_options *)given;
+    self->mean.ctx = self->own.ctx = ctx;
+    *out = &self->base;
+    return STK_OK;
+}
+
+static void destroy(stk_callback *callback)
+{
+    ema *self = (ema *)callback;
+
+    stk__copy_release(&self->mean);
+    stk__copy_release(&self->own);
+    stk__free(callback->context, self);
+}
+
+/* ---- In a checkpoint ------------------------------------------------------------------------- */
+
+static stk_status state_dict(stk_callback *callback, stk_saver *to, stk_error *err)
+{
+    const ema *self = (const ema *)callback;
+    stk__text text = {.ctx = callback->context};
+
+    for (size_t i = 0; i < self->mean.n && self->begun; i++)
+        STK_TRY(stk_saver_tensor(to, &self->mean.tensors[i].tensor, err));
+    stk__text_add(&text, "begun %d\nlatest %" PRIu64 "\n", self->begun, self->latest);
+    return stk__callback_save_text(to, &text, err);
+}
+
+static stk_status load_state_dict(stk_callback *callback, const stk_restorer *from, stk_error *err)
+{
+    ema *self = (ema *)callback;
+    const char *text = stk_restorer_text(from, "state");
+    uint64_t begun = 0;
+    const stk__line lines[] = {
+        {"begun", STK__LINE_UINT, .to = &begun, .most = 1},
+        {"latest", STK__LINE_UINT, .to = &self->latest},
+    };
+
+    if (!text)
+        return STK_OK;
+    STK_TRY(
+        stk__lines_read(callback->context, "the state of ema", text, lines, STK_COUNT(lines), err));
+    if (!begun)
+        return STK_OK;
+    self->begun = true;
+    /* The module is made and not yet loaded: it says names and sizes. */
+    STK_TRY(stk__copy_take(&self->mean, self->module, STK_STATE_PARAMETER, err));
+    for (size_t i = 0; i < self->mean.n; i++) {
+        stk_state_tensor *to = &self->mean.tensors[i].tensor;
+        const stk_state_tensor *tensor = stk_restorer_tensor(from, to->name);
+        if (!tensor || tensor->bytes != to->bytes || tensor->dtype != to->dtype)
+            return stk__fail(err, STK_EMISMATCH, STK_STAGE_TRAIN,
+                             "the checkpoint has no fitting mean of '%s': it is one of another "
+                             "model",
+                             to->name);
+        if (to->bytes)
+            memcpy(to->data, tensor->data, (size_t)to->bytes);
+    }
+    return STK_OK;
+}
+
+/* ---- Averaging ------------------------------------------------------------------------------- */
+
+typedef struct averaging {
+    const stk__copy *mean;
+    size_t next;
+    double decay;
+} averaging;
+
+static stk_status average_one(void *user, stk_state_kind kind, const stk_state_tensor *tensor,
+                              stk_error *err)
+{
+    averaging *a = user;
+    void *mean = a->mean->tensors[a->next++].tensor.data;
+
+    if (tensor->dtype == STK_FLOAT32) {
+        const float *x = tensor->data, rest = (float)(1 - a->decay);
+        float *m = mean;
+        for (uint64_t i = 0; i < tensor->bytes / sizeof *x; i++)
+            m[i] += rest * (x[i] - m[i]);
+    } else if (tensor->dtype == STK_FLOAT64) {
+        const double *x = tensor->data, rest = 1 - a->decay;
+        double *m = mean;
+        for (uint64_t i = 0; i < tensor->bytes / sizeof *x; i++)
+            m[i] += rest * (x[i] - m[i]);
+    } else {
+        return stk__fail(err, STK_ENOTSUP, STK_STAGE_TRAIN,
+                         "ema: parameters of type %s ('%s') cannot be averaged",
+                         stk_dtype_name(tensor->dtype), tensor->name);
+    }
+    return STK_OK;
+}
+
+static stk_status on_train_batch_end(stk_callback *callback, stk_trainer *t, const stk_moment *at,
+                                     stk_error *err)
+{
+    ema *self = (ema *)callback;
+    const ema_options *o = &self->options;
+    const uint64_t step = at->global_step;
+
+    if (step <= self->latest || step < o->update_starting_at_step ||
+        at->epoch < o->update_starting_at_epoch || step % o->update_every_n_steps)
+        return STK_OK;
+    self->latest = step;
+    if (!self->begun) {
+        self->begun = true;
+        return stk__copy_take(&self->mean, t->module, STK_STATE_PARAMETER, err);
+    }
+    averaging a = {.mean = &self->mean, .decay = o->decay};
+    return t->ops.state(t->module, STK_STATE_PARAMETER, average_one, &a, err);
+}
+
+static stk_status on_validation_epoch_start(stk_callback *callback, stk_trainer *t,
+                                            const stk_moment *at, stk_error *err)
+{
+    ema *self = (ema *)callback;
+
+    if (!self->begun || at->task != STK_TASK_FIT)
+        return STK_OK;
+    STK_TRY(stk__copy_take(&self->own, t->module, STK_STATE_PARAMETER, err));
+    self->swapped = true;
+    return stk__copy_put(&self->mean, t->module, STK_STATE_PARAMETER, err);
+}
+
+static stk_status swap_back(ema *self, stk_trainer *t, stk_error *err)
+{
+    if (!self->swapped)
+        return STK_OK;
+    self->swapped = false;
+    return stk__copy_put(&self->own, t->module, STK_STATE_PARAMETER, err);
+}
+
+static stk_status on_validation_epoch_end(stk_callback *callback, stk_trainer *t,
+                                          const stk_moment *at, stk_error *err)
+{
+    return swap_back((ema *)callback, t, err);
+}
+
+static stk_status on_exception(stk_callback *callback, stk_trainer *t, const stk_moment *at,
+                               stk_error *err)
+{
+    return swap_back((ema *)callback, t, err);
+}
+
+static stk_status on_train_end(stk_callback *callback, stk_trainer *t, const stk_moment *at,
+                               stk_error *err)
+{
+    ema *self = (ema *)callback;
+
+    return self->begun ? stk__copy_put(&self->mean, t->module, STK_STATE_PARAMETER, err) : STK_OK;
+}
+
+static stk_status setup(stk_callback *callback, stk_trainer *t, const stk_moment *at,
+                        stk_error *err)
+{
+    ema *self = (ema *)callback;
+
+    if (at->task != STK_TASK_FIT)
+        return STK_OK;
+    self->module = at->module;
+    self->begun = self->swapped = false;
+    self->latest = 0;
+    stk__copy_release(&self->mean);
+    stk__copy_release(&self->own);
+    return t->ops.state ? STK_OK
+                        : stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
+                                    "ema: the module has no state, so there is nothing to average");
+}
+
+const stk_callback_ops stk__callback_ema = {
+    .struct_size = sizeof(stk_callback_ops),
+    .name = "ema",
+    .doc = "keeps a running mean of the parameters",
+    .options = &table,
+    .create = create,
+    .destroy = destroy,
+    .state_dict = state_dict,
+    .load_state_dict = load_state_dict,
+    .setup = setup,
+    .on_train_batch_end = on_train_batch_end,
+    .on_validation_epoch_start = on_validation_epoch_start,
+    .on_validation_epoch_end = on_validation_epoch_end,
+    .on_train_end = on_train_end,
+    .on_exception = on_exception,
+};

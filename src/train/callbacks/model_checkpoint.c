@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ModelCheckpoint: when to save, under which name, and which older ones go. Files are written in
+ * the background; an older one goes after the newer is durable. */
+#include "train/callbacks/model_checkpoint.h"
+
+#include <dirent.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#define EXTENSION ".safetensors"
+
+/* ---- Names ----------------------------------------------------------------------------------- */
+
+static bool is_mine(const stk__model_checkpoint *self, const char *path)
+{
+    for (size_t i = 0; i < self->num_kept; i++)
+        if (strcmp(self->kept[i].path, path) == 0)
+            return true;
+    return (self->best && strcmp(self->best, path) == 0) ||
+           (self->last && strcmp(self->last, path) == 0) ||
+           (self->last_saved && strcmp(self->last_saved, path) == 0);
+}
+
+/* The first free of "name", "name-v1", ...; `going` is about to be replaced and counts as free. */
+static char *free_path(const stk__model_checkpoint *self, const char *name, const char *going)
+{
+    stk_context *ctx = self->base.context;
+    char *path = stk__format(ctx, "%s/%s" EXTENSION, self->dir, name);
+
+    for (int version = 1; path && self->options.enable_version_counter; version++) {
+        if (going && strcmp(path, going) == 0)
+            break;
+        if (access(path, F_OK) != 0 && !is_mine(self, path))
+            break;
+        stk__free(ctx, path);
+        path = stk__format(ctx, "%s/%s-v%d" EXTENSION, self->dir, name, version);
+    }
+    return path;
+}
+
+static stk_status path_of(stk__model_checkpoint *self, stk_trainer *t, const char *prefix,
+                          const char *going, char **out, stk_error *err)
+{
+    char name[512];
+    const size_t used = strlen(prefix);
+
+    memcpy(name, prefix, used);
+    STK_TRY(stk__filename_format(t, self->filename, self->options.auto_insert_metric_name,
+                                 name + used, sizeof name - used, err));
+    *out = free_path(self, name, going);
+    return *out ? STK_OK : stk__callback_no_memory("model_checkpoint", err);
+}
+
+/* ---- Saving ---------------------------------------------------------------------------------- */
+
+static stk_status save(stk__model_checkpoint *self, stk_trainer *t, const char *path,
+                       const char *replaces, stk_error *err)
+{
+    if (replaces && strcmp(replaces, path) == 0)
+        replaces = NULL;
+    /* Noted before, so that the checkpoint knows of itself. */
+    self->last_step_saved = t->loop.global_step;
+    STK_TRY(stk__model_checkpoint_set(self, &self->last_saved, path, err));
+    STK_TRY(stk__state_save(t, path, self->options.save_weights_only, &replaces, replaces ? 1 : 0,
+                            err));
+    return stk__checkpoint_poll(t->writer, err);
+}
+
+/* Without a monitor the newest is the best. */
+static stk_status save_newest(stk__model_checkpoint *self, stk_trainer *t, stk_error *err)
+{
+    char *path, *before = self->best, *going = self->options.save_top_k == 1 ? before : NULL;
+
+    STK_TRY(path_of(self, t, "", going, &path, err));
+    self->best = path;
+    stk_status status = save(self, t, path, going, err);
+    stk__free(self->base.context, before);
+    return status;
+}
+
+static bool is_better(const stk__model_checkpoint *self, double a, double b)
+{
+    return self->options.mode ? a > b : a < b;
+}
+
+/* Take the worst out of the list when it is full; its path, which the caller frees. */
+static char *make_room(stk__model_checkpoint *self)
+{
+    const int64_t k = self->options.save_top_k;
+
+    if (k < 1 || self->num_kept < (size_t)k)
+        return NULL;
+    const size_t worst = stk__model_checkpoint_extreme(self, true);
+    char *path = self->kept[worst].path;
+    self->kept[worst] = self->kept[--self->num_kept];
+    return path;
+}
+
+static stk_status save_monitored(stk__model_checkpoint *self, stk_trainer *t, double score,
+                                 stk_error *err)
+{
+    stk_context *ctx = self->base.context;
+    char *going = make_room(self), *path = NULL;
+
+    /* What is no number is the worst there is. */
+    if (isnan(score))
+        score = self->options.mode ? -INFINITY : INFINITY;
+    stk_status status = path_of(self, t, "", going, &path, err);
+    if (status == STK_OK) {
+        self->current_score = score;
+        status = stk__model_checkpoint_keep(self, path, score, err);
+    }
+    if (status == STK_OK) {
+        const stk__kept *best = &self->kept[stk__model_checkpoint_extreme(self, false)];
+        self->best_score = best->score;
+        status = stk__model_checkpoint_set(self, &self->best, best->path, err);
+    }
+    if (status == STK_OK && self->options.verbose)
+        stk__say(t,
+                 "Epoch %" PRIu64 ", global step %" PRIu64
+                 ": '%s' reached %.5f (best %.5f), saving model to '%s' as top %" PRIu64,
+                 t->loop.epoch, t->loop.global_step, self->monitor, score, self->best_score, path,
+                 self->options.save_top_k < 0 ? (uint64_t)self->num_kept
+                                              : (uint64_t)self->options.save_top_k);
+    if (status == STK_OK)
+        status = save(self, t, path, going, err);
+    stk__free(ctx, going);
+    return status;
+}
+
+static stk_status no_metric(const stk__model_checkpoint *self, stk_trainer *t, stk_error *err)
+{
+    char names[400];
+
+    stk__metric_names(t, names, sizeof names);
+    stk_status status =
+        stk__fail_at(err, STK_EINVAL, STK_STAGE_TRAIN, self->monitor, STK_NO_OFFSET,
+                     "`ModelCheckpoint(monitor='%s')` could not find the monitored key in the "
+                     "returned metrics: %s. HINT: Did you call `log('%s', value)` in the module?",
+                     self->monitor, names, self->monitor);
+    if (t->loop.val_runs)
+        return status;
+    stk__log(t->ctx, STK_LOG_WARNING, "%s", err->text);
+    return STK_OK;
+}
+
+static stk_status save_top_k(stk__model_checkpoint *self, stk_trainer *t, stk_error *err)
+{
+    const int64_t k = self->options.save_top_k;
+    stk_error missing;
+    double score;
+
+    if (k == 0)
+        return STK_OK;
+    if (!self->monitor)
+        return save_newest(self, t, err);
+    if (!stk_trainer_metric(t, self->monitor, &score))
+        return no_metric(self, t, err ? err : &missing);
+    const size_t worst = stk__model_checkpoint_extreme(self, true);
+    if (k < 0 || self->num_kept < (size_t)k || is_better(self, score, self->kept[worst].score))
+        return save_monitored(self, t, score, err);
+    if (self->options.verbose)
+        stk__say(t, "Epoch %" PRIu64 ", global step %" PRIu64 ": '%s' was not in top %" PRId64,
+                 t->loop.epoch, t->loop.global_step, self->monitor, k);
+    return STK_OK;
+}
+
+/* The name of the newest, before anything is saved: `last` may become another name of a checkpoint,
+ * which is to know of it. */
+static stk_status name_last(stk__model_checkpoint *self, stk_error *err)
+{
+    if (!self->options.save_last)
+        return STK_OK;
+    char *path = free_path(self, "last", self->last);
+    if (!path)
+        return stk__callback_no_memory("model_checkpoint", err);
+    stk__free(self->base.context, self->last);
+    self->last = path;
+    return STK_OK;
+}
+
+static stk_status save_last(stk__model_checkpoint *self, stk_trainer *t, stk_error *err)
+{
+    const char *path = self->last;
+    stk_status status;
+
+    if (!self->options.save_last)
+        return STK_OK;
+    const bool saved_now = self->last_saved && self->last_step_saved == t->loop.global_step;
+    const bool link = self->last_saved && self->options.save_top_k != 0 &&
+                      (saved_now || self->options.save_last == 2);
+    /* Noted before, as in save(). */
+    self->last_step_saved = t->loop.global_step;
+    if (link)
+        status = stk__checkpoint_link(t->writer, self->last_saved, path, err);
+    else
+        status = stk__state_save(t, path, self->options.save_weights_only, NULL, 0, err);
+    return status;
+}
+
+/* ---- When ------------------------------------------------------------------------------------ */
+
+static bool skips(const stk__model_checkpoint *self, const stk_trainer *t, const stk_moment *at)
+{
+    return at->task != STK_TASK_FIT || at->phase == STK_PHASE_SANITY || t->settings.fast_dev_run ||
+           self->last_step_saved == t->loop.global_step;
+}
+
+static bool at_train_epoch_end(const stk__model_checkpoint *self, const stk_trainer *t)
+{
+    const int32_t want = self->options.save_on_train_epoch_end;
+    const stk__settings *s = &t->settings;
+    uint64_t batches = 0;
+
+    if (want != STK_SWITCH_AUTO)
+        return want == STK_SWITCH_TRUE;
+    if (s->check_val_every_n_epoch != 1)
+        return false;
+    for (uint32_t i = 0; i < t->val.n; i++)
+        batches += t->val.feeds[i].batches;
+    return batches == 0 || (!s->val_check_ns && s->val_check.fraction && s->val_check.share == 1);
+}
+
+static stk_status on_train_batch_end(stk_callback *callback, stk_trainer *t, const stk_moment *at,
+                                     stk_error *err)
+{
+    stk__model_checkpoint *self = (stk__model_checkpoint *)callback;
+    const uint64_t every = self->options.every_n_train_steps;
+
+    if (every == 0 && self->interval_ns == 0)
+        return STK_OK;
+    bool due = every && at->steps && t->loop.global_step % every == 0;
+    if (!due && self->interval_ns) {
+        const uint64_t now = stk__now_ns();
+        due = now - self->last_time_ns >= self->interval_ns;
+        if (due)
+            self->last_time_ns = now;
+    }
+    if (!due || skips(self, t, at))
+        return STK_OK;
+    STK_TRY(name_last(self, err));
+    STK_TRY(save_top_k(self, t, err));
+    return save_last(self, t, err);
+}
+
+static stk_status on_epoch(stk__model_checkpoint *self, stk_trainer *t, const stk_moment *at,
+                           stk_error *err)
+{
+    if (skips(self, t, at))
+        return STK_OK;
+    STK_TRY(name_last(self, err));
+    if (self->every_n_epochs && (t->loop.epoch + 1) % self->every_n_epochs == 0)
+        STK_TRY(save_top_k(self, t, err));
+    return save_last(self, t, err);
+}
+
+static stk_status on_train_epoch_end(stk_callback *callback, stk_trainer *t, const stk_moment *at,
+                                     stk_error *err)
+{
+    stk__model_checkpoint *self = (stk__model_checkpoint *)callback;
+
+    return at_train_epoch_end(self, t) ? on_epoch(self, t, at, err) : STK_OK;
+}
+
+static stk_status on_validation_end(stk_callback *callback, stk_trainer *t, const stk_moment *at,
+                                    stk_error *err)
+{
+    stk__model_checkpoint *self = (stk__model_checkpoint *)callback;
+
+    return at_train_epoch_end(self, t) ? STK_OK : on_epoch(self, t, at, err);
+}
+
+static stk_status on_train_start(stk_callback *callback, stk_trainer *t, const stk_moment *at,
+                                 stk_error *err)
+{
+    ((stk__model_checkpoint *)callback)->last_time_ns = stk__now_ns();
+    return STK_OK;
+}
+
+static stk_status on_exception(stk_callback *callback, stk_trainer *t, const stk_moment *at,
+                               stk_error *err)
+{
+    stk__model_checkpoint *self = (stk__model_checkpoint *)callback;
+    char *path;
+
+    if (!self->options.save_on_exception || skips(self, t, at) ||
+        at->exception->status == STK_ECANCELED)
+        return STK_OK;
+    STK_TRY(path_of(self, t, "exception-", NULL, &path, err));
+    stk_status status = save(self, t, path, NULL, err);
+    stk__free(callback->context, path);
+    return status;
+}
+
+static void warn_if_not_empty(stk_context *ctx, const char *dir)
+{
+    DIR *folder = opendir(dir);
+    int entries = 0;
+
+    if (!folder)
+        return;
+    while (entries < 3 && readdir(folder))
+        entries++;
+    closedir(folder);
+    if (entries == 3)
+        stk__log(ctx, STK_LOG_WARNING, "Checkpoint directory %s exists and is not empty.", dir);
+}
+
+static stk_status setup(stk_callback *callback, stk_trainer *t, const stk_moment *at,
+                        stk_error *err)
+{
+    stk__model_checkpoint *self = (stk__model_checkpoint *)callback;
+
+    if (at->task != STK_TASK_FIT || self->dir)
+        return STK_OK;
+    self->dir = self->dirpath ? stk__strdup(t->ctx, self->dirpath)
+                              : stk__format(t->ctx, "%s/checkpoints", stk_trainer_log_dir(t));
+    if (!self->dir)
+        return stk__callback_no_memory("model_checkpoint", err);
+    if (strchr(self->dir, '\n'))
+        return stk__fail_at(err, STK_EINVAL, STK_STAGE_TRAIN, "dirpath", STK_NO_OFFSET,
+                            "model_checkpoint: a folder with a line break in its name cannot be "
+                            "noted in a checkpoint; choose another dirpath");
+    warn_if_not_empty(t->ctx, self->dir);
+    return STK_OK;
+}
+
+const char *stk__model_checkpoint_best(const stk_callback *callback)
+{
+    const stk__model_checkpoint *self = (const stk__model_checkpoint *)callback;
+
+    return self->best ? self->best : "";
+}
+
+const char *stk__model_checkpoint_last(const stk_callback *callback)
+{
+    const stk__model_checkpoint *self = (const stk__model_checkpoint *)callback;
+
+    return self->last ? self->last : "";
+}
+
+const char *stk__model_checkpoint_dir(const stk_callback *callback)
+{
+    const stk__model_checkpoint *self = (const stk__model_checkpoint *)callback;
+
+    return self->dir ? self->dir : self->dirpath ? self->dirpath : "";
+}
+
+const stk_callback_ops stk__callback_model_checkpoint = {
+    .struct_size = sizeof(stk_callback_ops),
+    .name = "model_checkpoint",
+    .doc = "saves the best and the newest state",
+    .options = &stk__model_checkpoint_table,
+    .create = stk__model_checkpoint_create,
+    .destroy = stk__model_checkpoint_destroy,
+    .state_key = stk__model_checkpoint_key,
+    .state_dict = stk__model_checkpoint_state,
+    .load_state_dict = stk__model_checkpoint_load,
+    .monitors = true,
+    .checkpoints = true,
+    .setup = setup,
+    .on_train_start = on_train_start,
+    .on_train_batch_end = on_train_batch_end,
+    .on_train_epoch_end = on_train_epoch_end,
+    .on_validation_end = on_validation_end,
+    .on_exception = on_exception,
+};

@@ -1,0 +1,62 @@
+/* which checkpoints are kept */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef STK_SRC_TRAIN_CALLBACKS_MODEL_CHECKPOINT_H
+#define STK_SRC_TRAIN_CALLBACKS_MODEL_CHECKPOINT_H
+
+#include "train/callbacks/callback.h"
+
+typedef struct stk__model_checkpoint_options {
+    uint32_t struct_size;
+    const char *dirpath, *filename, *monitor;
+    bool verbose;
+    int32_t save_last; /* false, true, link */
+    int64_t save_top_k;
+    bool save_on_exception, save_weights_only;
+    int32_t mode; /* min, max */
+    bool auto_insert_metric_name;
+    uint64_t every_n_train_steps;
+    const char *train_time_interval;
+    uint64_t every_n_epochs;
+    int32_t save_on_train_epoch_end; /* stk_switch */
+    bool enable_version_counter;
+} stk__model_checkpoint_options;
+
+/* A checkpoint that is kept, with its score. */
+typedef struct stk__kept {
+    char *path;
+    double score;
+} stk__kept;
+
+typedef struct stk__model_checkpoint {
+    stk_callback base;
+    stk__model_checkpoint_options options; /* texts are its own, or NULL */
+    char *dirpath, *filename, *monitor;
+    uint64_t interval_ns, every_n_epochs, last_time_ns;
+    stk__kept *kept; /* the best ones, in no order */
+    size_t num_kept, room;
+    char *dir; /* in use */
+    char *best, *last, *last_saved;
+    double best_score, current_score;
+    uint64_t last_step_saved;
+    char key[256];
+} stk__model_checkpoint;
+
+/* Saving by the policy (model_checkpoint.c); its options and state (model_checkpoint_state.c). */
+extern const stk_option_table stk__model_checkpoint_table;
+stk_status stk__model_checkpoint_create(stk_context *ctx, const void *options, stk_callback **out,
+                                        stk_error *err);
+void stk__model_checkpoint_destroy(stk_callback *callback);
+const char *stk__model_checkpoint_key(const stk_callback *callback);
+stk_status stk__model_checkpoint_state(stk_callback *callback, stk_saver *to, stk_error *err);
+stk_status stk__model_checkpoint_load(stk_callback *callback, const stk_restorer *from,
+                                      stk_error *err);
+/* Keep one more; takes `path`. */
+stk_status stk__model_checkpoint_keep(stk__model_checkpoint *self, char *path, double score,
+                                      stk_error *err);
+/* Number of the worst (or best) that is kept; SIZE_MAX: none. */
+size_t stk__model_checkpoint_extreme(const stk__model_checkpoint *self, bool worst);
+/* Replace a text that is its own. */
+stk_status stk__model_checkpoint_set(stk__model_checkpoint *self, char **to, const char *text,
+                                     stk_error *err);
+
+#endif

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ModelCheckpoint: its options, the list of what it keeps, and both in a checkpoint. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "checkpoint/safetensors.h"
+#include "train/callbacks/model_checkpoint.h"
+#include "train/state.h"
+
+#define AT(member) offsetof(stk__model_checkpoint_options, member)
+
+static const stk_option options[] = {
+    {"dirpath", STK_OPTION_STRING, AT(dirpath), NULL, 0, 0, NULL, "DIR",
+     "Where checkpoints go; else `checkpoints` beside the logs, or below default_root_dir."},
+    {"filename", STK_OPTION_STRING, AT(filename), "{epoch}-{step}", 0, 0, NULL, "TEMPLATE",
+     "Name of a checkpoint: \"{epoch:02d}-{val_loss:.2f}\"."},
+    {"monitor", STK_OPTION_STRING, AT(monitor), NULL, 0, 0, NULL, "METRIC",
+     "What says which checkpoints are the best; none: the newest is."},
+    {"verbose", STK_OPTION_BOOL, AT(verbose), "false", 0, 0, NULL, NULL, "Say what is saved."},
+    {"save_last", STK_OPTION_ENUM, AT(save_last), "false", 0, 0, "false|true|link", NULL,
+     "Have last.safetensors be the newest; link: as another name of it."},
+    {"save_top_k", STK_OPTION_INT, AT(save_top_k), "1", -1, 1000000, NULL, "K",
+     "How many of the best to keep; -1: all, 0: none."},
+    {"save_on_exception", STK_OPTION_BOOL, AT(save_on_exception), "false", 0, 0, NULL, NULL,
+     "Save when the run fails, too."},
+    {"save_weights_only", STK_OPTION_BOOL, AT(save_weights_only), "false", 0, 0, NULL, NULL,
+     "Save the model alone; training cannot go on from that."},
+    {"mode", STK_OPTION_ENUM, AT(mode), "min", 0, 0, "min|max", NULL,
+     "Whether a small or a large `monitor` is good."},
+    {"auto_insert_metric_name", STK_OPTION_BOOL, AT(auto_insert_metric_name), "true", 0, 0, NULL,
+     NULL, "Write name=value in place of the value."},
+    {"every_n_train_steps", STK_OPTION_UINT, AT(every_n_train_steps), "0", 0, 1e15, NULL, "N",
+     "Save every so many optimizer steps; 0: not by steps."},
+    {"train_time_interval", STK_OPTION_STRING, AT(train_time_interval), NULL, 0, 0, NULL,
+     "DD:HH:MM:SS", "Save so often, at the end of a batch."},
+    {"every_n_epochs", STK_OPTION_UINT, AT(every_n_epochs), "0", 0, 1e9, NULL, "N",
+     "Save every so many epochs; 0: each one, unless steps or time say when."},
+    {"save_on_train_epoch_end", STK_OPTION_ENUM, AT(save_on_train_epoch_end), "auto", 0, 0,
+     "auto|false|true", NULL,
+     "Save at the end of the training epoch, else of validation; auto: as validation is run."},
+    {"enable_version_counter", STK_OPTION_BOOL, AT(enable_version_counter), "true", 0, 0, NULL,
+     NULL, "Add -v1, -v2 to a name that is taken, else write over it."},
+};
+
+const stk_option_table stk__model_checkpoint_table = {
+    .name = "model_checkpoint",
+    .doc = "Saves the best and the newest state.",
+    .struct_size = sizeof(stk__model_checkpoint_options),
+    .options = options,
+    .count = STK_COUNT(options),
+};
+
+/* ---- Making ---------------------------------------------------------------------------------- */
+
+static stk_status check(const stk__model_checkpoint_options *o, stk_error *err)
+{
+    const int triggers = (o->every_n_train_steps > 0) + (o->every_n_epochs > 0) +
+                         (o->train_time_interval && *o->train_time_interval);
+
+    if (triggers > 1)
+        return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "every_n_train_steps",
+                            STK_NO_OFFSET,
+                            "model_checkpoint: every_n_train_steps, every_n_epochs and "
+                            "train_time_interval exclude each other; %d of them are given",
+                            triggers);
+    if ((!o->monitor || !*o->monitor) && (o->save_top_k < -1 || o->save_top_k > 1))
+        return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "save_top_k", STK_NO_OFFSET,
+                            "model_checkpoint.save_top_k: %" PRId64
+                            " without `monitor`: there is nothing to compare; give a monitor, or "
+                            "-1, 0 or 1",
+                            o->save_top_k);
+    if ((!o->monitor || !*o->monitor) && o->mode == 1)
+        return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "mode", STK_NO_OFFSET,
+                            "model_checkpoint.mode: it has no effect without `monitor`");
+    return stk__filename_check(o->filename, err);
+}
+
+stk_status stk__model_checkpoint_create(stk_context *ctx, const void *given, stk_callback **out,
+                                        stk_error *err)
+{
+    const stk__model_checkpoint_options *o = given;
+    uint64_t interval = 0;
+
+    STK_TRY(check(o, err));
+    if (o->train_time_interval && *o->train_time_interval)
+        STK_TRY(stk__duration_parse("model_checkpoint.train_time_interval", o->train_time_interval,
+                                    &interval, err));
+    stk__model_checkpoint *self =
+        stk__callback_new(ctx, &stk__callback_model_checkpoint, sizeof *self);
+    if (!self)
+        return stk__callback_no_memory("model_checkpoint", err);
+    self->options = *o;
+    self->interval_ns = interval;
+    self->every_n_epochs = o->every_n_epochs                              ? o->every_n_epochs
+                           : o->every_n_train_steps == 0 && interval == 0 ? 1
+                                                                          : 0;
+    self->best_score = self->current_score = o->mode ? -INFINITY : INFINITY;
+    if (!stk__callback_text(ctx, o->dirpath, &self->dirpath) ||
+        !stk__callback_text(ctx, o->filename, &self->filename) ||
+        !stk__callback_text(ctx, o->monitor, &self->monitor)) {
+        stk__model_checkpoint_destroy(&self->base);
+        return stk__callback_no_memory("model_checkpoint", err);
+    }
+    snprintf(self->key, sizeof self->key,
+             "model_checkpoint(monitor=%.100s,mode=%s,steps=%" PRIu64 ",epochs=%" PRIu64
+             ",time=%" PRIu64 ")",
+             self->monitor ? self->monitor : "", o->mode ? "max" : "min", o->every_n_train_steps,
+             self->every_n_epochs, interval / 1000000000u);
+    *out = &self->base;
+    return STK_OK;
+}
+
+void stk__model_checkpoint_destroy(stk_callback *callback)
+{
+    stk__model_checkpoint *self = (stk__model_checkpoint *)callback;
+    stk_context *ctx = callback->context;
+
+    for (size_t i = 0; i < self->num_kept; i++)
+        stk__free(ctx, self->kept[i].path);
+    stk__free(ctx, self->kept);
+    stk__free(ctx, self->dirpath);
+    stk__free(ctx, self->filename);
+    stk__free(ctx, self->monitor);
+    stk__free(ctx, self->dir);
+    stk__free(ctx, self->best);
+    stk__free(ctx, self->last);
+    stk__free(ctx, self->last_saved);
+    stk__free(ctx, self);
+}
+
+const char *stk__model_checkpoint_key(const stk_callback *callback)
+{
+    return ((const stk__model_checkpoint *)callback)->key;
+}
+
+/* ---- The list -------------------------------------------------------------------------------- */
+
+stk_status stk__model_checkpoint_set(stk__model_checkpoint *self, char **to, const char *text,
+                                     stk_error *err)
+{
+    char *copy = stk__strdup(self->base.context, text);
+
+    if (!copy)
+        return stk__callback_no_memory("model_checkpoint", err);
+    stk__free(self->base.context, *to);
+    *to = copy;
+    return STK_OK;
+}
+
+stk_status stk__model_checkpoint_keep(stk__model_checkpoint *self, char *path, double score,
+                                      stk_error *err)
+{
+    if (self->num_kept == self->room) {
+        size_t room = self->room * 2 + 8;
+        stk__kept *kept = stk__realloc(self->base.context, self->kept, room * sizeof *kept);
+        if (!kept) {
+            stk__free(self->base.context, path);
+            return stk__callback_no_memory("model_checkpoint", err);
+        }
+        self->kept = kept;
+        self->room = room;
+    }
+    self->kept[self->num_kept++] = (stk__kept){path, score};
+    return STK_OK;
+}
+
+size_t stk__model_checkpoint_extreme(const stk__model_checkpoint *self, bool worst)
+{
+    const bool largest = (self->options.mode == 1) != worst;
+    size_t found = SIZE_MAX;
+
+    for (size_t i = 0; i < self->num_kept; i++)
+        if (found == SIZE_MAX || (largest ? self->kept[i].score > self->kept[found].score
+                                          : self->kept[i].score < self->kept[found].score))
+            found = i;
+    return found;
+}
+
+/* ---- In a checkpoint ------------------------------------------------------------------------- */
+
+stk_status stk__model_checkpoint_state(stk_callback *callback, stk_saver *to, stk_error *err)
+{
+    const stk__model_checkpoint *self = (const stk__model_checkpoint *)callback;
+    stk__text text = {.ctx = callback->context};
+
+    stk__text_add(&text, "dirpath %s\nbest_model_path %s\nlast_model_path %s\n",
+                  self->dir ? self->dir : "", self->best ? self->best : "",
+                  self->last ? self->last : "");
+    stk__text_add(&text, "last_step_saved %" PRIu64 "\n", self->last_step_saved);
+    stk__text_add_double(&text, "best_model_score", self->best_score);
+    stk__text_add_double(&text, "current_score", self->current_score);
+    for (size_t i = 0; i < self->num_kept; i++) {
+        uint64_t bits;
+        memcpy(&bits, &self->kept[i].score, sizeof bits);
+        stk__text_add(&text, "kept %016" PRIx64 " %s\n", bits, self->kept[i].path);
+    }
+    return stk__callback_save_text(to, &text, err);
+}
+
+/*
+ * Whether a path that a checkpoint told is this run's to replace and to remove: a plain name in the
+ * folder that checkpoints go to, of a checkpoint that the same callback of a run has put there.
+ */
+static bool is_own(const stk__model_checkpoint *self, const stk_restorer *from, const char *path)
+{
+    stk_context *ctx = self->base.context;
+    const size_t length = strlen(self->dir);
+    stk__safetensors_file file;
+    char key[512];
+    struct stat st;
+
+    if (strncmp(path, self->dir, length) != 0 || path[length] != '/' ||
+        !stk__is_plain_name(path + length + 1) || lstat(path, &st) != 0 || !S_ISREG(st.st_mode) ||
+        stk__safetensors_file_open(ctx, path, &file, NULL) != STK_OK)
+        return false;
+    snprintf(key, sizeof key, "%sstate", from->prefix);
+    const char *text = stk__safetensors_find_text(&file.parsed, key);
+    const bool own = text && strncmp(text, "dirpath ", 8) == 0 &&
+                     strncmp(text + 8, self->dir, length) == 0 && text[8 + length] == '\n' &&
+                     stk__safetensors_find_text(&file.parsed, STK__CHECKPOINT_HASH);
+    stk__safetensors_file_close(&file);
+    return own;
+}
+
+typedef struct loading {
+    stk__model_checkpoint *self;
+    const stk_restorer *from;
+    bool same; /* the folder */
+} loading;
+
+static stk_status load_kept(void *user, const char *value, stk_error *err)
+{
+    const loading *l = user;
+    double score;
+
+    if (!stk__take_double(&value, &score) || !stk__take(&value, ' '))
+        return stk__fail(err, STK_EFORMAT, STK_STAGE_TRAIN,
+                         "the state of model_checkpoint cannot be read: a score that is none");
+    if (!l->same || !is_own(l->self, l->from, value))
+        return STK_OK;
+    char *path = stk__strdup(l->self->base.context, value);
+    return path ? stk__model_checkpoint_keep(l->self, path, score, err)
+                : stk__callback_no_memory("model_checkpoint", err);
+}
+
+/* Have `to` be a path that the checkpoint told, if it is this run's own. */
+static void take_own(const loading *l, char **to, char **told)
+{
+    if (!*told || !**told || !is_own(l->self, l->from, *told))
+        return;
+    stk__free(l->self->base.context, *to);
+    *to = *told;
+    *told = NULL;
+}
+
+stk_status stk__model_checkpoint_load(stk_callback *callback, const stk_restorer *from,
+                                      stk_error *err)
+{
+    stk__model_checkpoint *self = (stk__model_checkpoint *)callback;
+    const char *text = stk_restorer_text(from, "state");
+    stk_context *ctx = callback->context;
+    char *dir = NULL, *best = NULL, *last = NULL;
+    double best_score, current_score;
+    loading l = {self, from, false};
+    const stk__line lines[] = {
+        {"dirpath", STK__LINE_TEXT, .to = &dir},
+        {"best_model_path", STK__LINE_TEXT, .to = &best},
+        {"last_model_path", STK__LINE_TEXT, .to = &last},
+        {"last_step_saved", STK__LINE_UINT, .to = &self->last_step_saved},
+        {"best_model_score", STK__LINE_DOUBLE, .to = &best_score},
+        {"current_score", STK__LINE_DOUBLE, .to = &current_score},
+        {"kept", STK__LINE_EACH, .to = &l, .each = load_kept},
+    };
+
+    if (!text)
+        return STK_OK;
+    const size_t length = self->dir ? strlen(self->dir) : 0;
+    l.same = length && strncmp(text, "dirpath ", 8) == 0 &&
+             strncmp(text + 8, self->dir, length) == 0 && text[8 + length] == '\n';
+    stk_status status =
+        stk__lines_read(ctx, "the state of model_checkpoint", text, lines, STK_COUNT(lines), err);
+    if (status == STK_OK && l.same) {
+        self->best_score = best_score;
+        self->current_score = current_score;
+        take_own(&l, &self->best, &best);
+        take_own(&l, &self->last, &last);
+    } else if (status == STK_OK && *dir) {
+        /* The best of the other folder is not this run's to remove. */
+        stk__log(ctx, STK_LOG_DEBUG,
+                 "checkpoints were kept in '%s' and go to '%s' now: those there are left alone",
+                 dir, self->dir ? self->dir : "");
+    }
+    stk__free(ctx, dir);
+    stk__free(ctx, best);
+    stk__free(ctx, last);
+    return status;
+}

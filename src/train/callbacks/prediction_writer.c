@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* PredictionWriter: predictions as npy files [NumPy, NEP 1], a file a batch or one for all. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/durable.h"
+#include "train/callbacks/callback.h"
+
+enum { HEAD = 128, ALIGN = 64 };
+
+typedef struct writer_options {
+    uint32_t struct_size;
+    const char *output_dir;
+    int32_t write_interval; /* batch, epoch */
+} writer_options;
+
+typedef struct writer {
+    stk_callback base;
+    char *dir;
+    bool by_epoch;
+    /* Of the loader at hand, by epoch. */
+    stk_tensor shape; /* of the first batch; data is not used */
+    char *rows;
+    uint64_t bytes, room, count;
+    uint32_t loader;
+} writer;
+
+#define AT(member) offsetof(writer_options, member)
+
+static const stk_option options[] = {
+    {"output_dir", STK_OPTION_STRING, AT(output_dir), "predictions", 0, 0, NULL, "DIR",
+     "Folder for the files."},
+    {"write_interval", STK_OPTION_ENUM, AT(write_interval), "batch", 0, 0, "batch|epoch", NULL,
+     "A file for each batch, or one for all, gathered in memory."},
+};
+
+static const stk_option_table table = {.name = "prediction_writer",
+                                       .doc = "Writes predictions as npy files.",
+                                       .struct_size = sizeof(writer_options),
+                                       .options = options,
+                                       .count = STK_COUNT(options)};
+
+static void destroy(stk_callback *callback)
+{
+    writer *self = (writer *)callback;
+
+    stk__free(callback->context, self->dir);
+    stk__free(callback->context, self->rows);
+    stk__free(callback->context, self);
+}
+
+static stk_status create(stk_context *ctx, const void *given, stk_callback **out, stk_error *err)
+{
+    const writer_options *o = given;
+    writer *self = stk__callback_new(ctx, &stk__callback_prediction_writer, sizeof *self);
+
+    if (!self || !stk__callback_text(ctx, o->output_dir && *o->output_dir ? o->output_dir : ".",
+                                     &self->dir)) {
+        stk__free(ctx, self);
+        return stk__callback_no_memory("prediction_writer", err);
+    }
+    self->by_epoch = o->write_interval == 1;
+    *out = &self->base;
+    return STK_OK;
+}
+
+/* The head of an npy file of version 1.0; its length. 0: a type that npy has not. */
+static size_t put_head(char head[2 * HEAD], const stk_tensor *tensor, uint64_t count)
+{
+    static const struct {
+        stk_dtype dtype;
+        const char *name;
+    } types[] = {{STK_FLOAT32, "<f4"}, {STK_FLOAT64, "<f8"}, {STK_FLOAT16, "<f2"},
+                 {STK_INT64, "<i8"},   {STK_INT32, "<i4"},   {STK_UINT8, "|u1"},
+                 {STK_BOOL, "|b1"},    {STK_UINT64, "<u8"}};
+    const char *type = NULL;
+    char text[2 * HEAD - 16];
+
+    for (size_t i = 0; i < STK_COUNT(types); i++)
+        if (types[i].dtype == tensor->dtype)
+            type = types[i].name;
+    if (!type)
+        return 0;
+    size_t used = (size_t)snprintf(text, sizeof text,
+                                   "{'descr': '%s', 'fortran_order': False, 'shape': (%" PRIu64 ",",
+                                   type, count);
+    for (uint32_t i = 1; i < tensor->rank; i++)
+        used +=
+            (size_t)snprintf(text + used, sizeof text - used, " %" PRId64 ",", tensor->shape[i]);
+    used += (size_t)snprintf(text + used, sizeof text - used, "), }");
+    const size_t whole = (10 + used + 1 + ALIGN - 1) / ALIGN * ALIGN;
+    memset(head, ' ', whole);
+    memcpy(head, "\x93NUMPY\x01\x00", 8);
+    head[8] = (char)((whole - 10) & 255);
+    head[9] = (char)((whole - 10) >> 8);
+    memcpy(head + 10, text, used);
+    head[whole - 1] = '\n';
+    return whole;
+}
+
+static stk_status write_file(writer *self, const char *name, const stk_tensor *tensor,
+                             uint64_t count, const void *data, uint64_t bytes, stk_error *err)
+{
+    char head[2 * HEAD];
+    stk__durable *file = NULL;
+    const size_t length = put_head(head, tensor, count);
+    stk_context *ctx = self->base.context;
+
+    if (!length)
+        return stk__fail(err, STK_ENOTSUP, STK_STAGE_TRAIN, "prediction_writer: npy has no type %s",
+                         stk_dtype_name(tensor->dtype));
+    STK_TRY(stk__durable_folder(ctx, NULL, self->dir, err));
+    char *path = stk__format(ctx, "%s/%s.npy", self->dir, name);
+    if (!path)
+        return stk__callback_no_memory("prediction_writer", err);
+    stk_status status = stk__durable_begin(ctx, NULL, path, length + bytes, &file, err);
+    stk__free(ctx, path);
+    if (status == STK_OK)
+        status = stk__durable_write(file, head, length, err);
+    if (status == STK_OK)
+        status = stk__durable_write(file, data, (size_t)bytes, err);
+    if (status == STK_OK)
+        return stk__durable_commit(&file, err);
+    stk__durable_abandon(&file);
+    return status;
+}
+
+static stk_status write_rows(writer *self, stk_error *err)
+{
+    char name[64];
+
+    if (!self->count)
+        return STK_OK;
+    snprintf(name, sizeof name, "predictions_%" PRIu32, self->loader);
+    stk_status status =
+        write_file(self, name, &self->shape, self->count, self->rows, self->bytes, err);
+    self->count = self->bytes = 0;
+    return status;
+}
+
+static bool same_rows(const stk_tensor *a, const stk_tensor *b)
+{
+    if (a->dtype != b->dtype || a->rank != b->rank)
+        return false;
+    for (uint32_t i = 1; i < a->rank; i++)
+        if (a->shape[i] != b->shape[i])
+            return false;
+    return true;
+}
+
+static stk_status gather(writer *self, const stk_tensor *p, uint64_t bytes, stk_error *err)
+{
+    if (self->count && !same_rows(&self->shape, p))
+        return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
+                         "prediction_writer: the predictions change their shape from batch to "
+                         "batch; use write_interval batch");
+    if (bytes > self->room - self->bytes) {
+        uint64_t room = self->room * 2 + bytes;
+        char *rows = stk__realloc(self->base.context, self->rows, (size_t)room);
+        if (!rows)
+            return stk__callback_no_memory("prediction_writer", err);
+        self->rows = rows;
+        self->room = room;
+    }
+    if (bytes)
+        memcpy(self->rows + self->bytes, p->data, (size_t)bytes);
+    self->shape = *p;
+    self->bytes += bytes;
+    self->count += (uint64_t)p->shape[0];
+    return STK_OK;
+}
+
+static stk_status on_predict_batch_end(stk_callback *callback, stk_trainer *t, const stk_moment *at,
+                                       stk_error *err)
+{
+    writer *self = (writer *)callback;
+    const stk_tensor *p = at->prediction;
+    uint64_t bytes;
+    char name[64];
+
+    if (p->layout != STK_FIXED || p->rank == 0 || p->rank > STK_MAX_RANK ||
+        !stk__shape_bytes(p->shape, p->rank, stk_dtype_size(p->dtype), &bytes))
+        return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
+                         "prediction_writer: the module's prediction has no sound shape");
+    if (!self->by_epoch) {
+        snprintf(name, sizeof name, "predictions_%" PRIu32 "_%06" PRIu64, at->dataloader_idx,
+                 at->batch_idx);
+        return write_file(self, name, p, (uint64_t)p->shape[0], p->data, bytes, err);
+    }
+    if (at->dataloader_idx != self->loader)
+        STK_TRY(write_rows(self, err));
+    self->loader = at->dataloader_idx;
+    return gather(self, p, bytes, err);
+}
+
+static stk_status on_predict_epoch_start(stk_callback *callback, stk_trainer *t,
+                                         const stk_moment *at, stk_error *err)
+{
+    writer *self = (writer *)callback;
+
+    self->count = self->bytes = 0;
+    self->loader = 0;
+    return STK_OK;
+}
+
+static stk_status on_predict_epoch_end(stk_callback *callback, stk_trainer *t, const stk_moment *at,
+                                       stk_error *err)
+{
+    return write_rows((writer *)callback, err);
+}
+
+const stk_callback_ops stk__callback_prediction_writer = {
+    .struct_size = sizeof(stk_callback_ops),
+    .name = "prediction_writer",
+    .doc = "writes predictions as npy files",
+    .options = &table,
+    .create = create,
+    .destroy = destroy,
+    .on_predict_epoch_start = on_predict_epoch_start,
+    .on_predict_batch_end = on_predict_batch_end,
+    .on_predict_epoch_end = on_predict_epoch_end,
+};

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ThroughputMonitor: batches, samples and operations per second over the last batches. */
+#include <inttypes.h>
+
+#include "train/callbacks/callback.h"
+
+typedef struct throughput_options {
+    uint32_t struct_size;
+    uint64_t window_size;
+} throughput_options;
+
+/* One batch of the window: when it ended, and all samples up to then. */
+typedef struct mark {
+    uint64_t ns, samples;
+} mark;
+
+typedef struct throughput {
+    stk_callback base;
+    uint64_t window;
+    mark *marks; /* ring of window + 1 */
+    uint64_t n;  /* marks put so far */
+    uint64_t begin_ns, samples;
+    double flops; /* of one sample, forward and backward; 0: unknown */
+} throughput;
+
+static const stk_option options[] = {
+    {"window_size", STK_OPTION_UINT, offsetof(throughput_options, window_size), "100", 1, 1000000,
+     NULL, "N", "Batches the rates are taken over."},
+};
+
+static const stk_option_table table = {.name = "throughput",
+                                       .doc = "Logs samples and operations per second.",
+                                       .struct_size = sizeof(throughput_options),
+                                       .options = options,
+                                       .count = STK_COUNT(options)};
+
+static stk_status create(stk_context *ctx, const void *given, stk_callback **out, stk_error *err)
+{
+    throughput *self = stk__callback_new(ctx, &stk__callback_throughput, sizeof *self);
+
+    if (self) {
+        self->window = ((const throughput_options *)given)->window_size;
+        self->marks = stk__calloc(ctx, (size_t)self->window + 1, sizeof *self->marks);
+    }
+    if (!self || !self->marks) {
+        stk__free(ctx, self);
+        return stk__callback_no_memory("throughput", err);
+    }
+    *out = &self->base;
+    return STK_OK;
+}
+
+static void destroy(stk_callback *callback)
+{
+    stk__free(callback->context, ((throughput *)callback)->marks);
+    stk__free(callback->context, callback);
+}
+
+static stk_status on_train_start(stk_callback *callback, stk_trainer *t, const stk_moment *at,
+                                 stk_error *err)
+{
+    throughput *self = (throughput *)callback;
+    stk_layer layer;
+
+    self->n = self->samples = 0;
+    self->flops = 0;
+    for (size_t i = 0; t->ops.layer && t->ops.layer(t->module, i, &layer); i++)
+        if (layer.depth <= 1)
+            self->flops += 3 * layer.flops; /* backward is twice the forward pass */
+    self->begin_ns = stk__now_ns();
+    self->marks[self->n++] = (mark){self->begin_ns, 0};
+    return STK_OK;
+}
+
+static stk_status log_rates(throughput *self, stk_trainer *t, stk_error *err)
+{
+    const uint64_t span = STK_MIN(self->n - 1, self->window);
+    const mark *last = &self->marks[(self->n - 1) % (self->window + 1)];
+    const mark *first = &self->marks[(self->n - 1 - span) % (self->window + 1)];
+    const double seconds = (double)(last->ns - first->ns) * 1e-9;
+    const double samples = (double)(last->samples - first->samples);
+    stk_metric line[8];
+    size_t n = 0;
+
+    line[n++] = (stk_metric){"train/time", (double)(last->ns - self->begin_ns) * 1e-9};
+    line[n++] = (stk_metric){"train/batches", (double)(self->n - 1)};
+    line[n++] = (stk_metric){"train/samples", (double)last->samples};
+    if (seconds > 0) {
+        line[n++] = (stk_metric){"train/batches_per_sec", (double)span / seconds};
+        line[n++] = (stk_metric){"train/samples_per_sec", samples / seconds};
+        if (self->flops > 0)
+            line[n++] = (stk_metric){"train/flops_per_sec", samples * self->flops / seconds};
+    }
+    return stk__metrics_log_now(t, line, n, (int64_t)t->loop.stepped, err);
+}
+
+static stk_status on_train_batch_end(stk_callback *callback, stk_trainer *t, const stk_moment *at,
+                                     stk_error *err)
+{
+    throughput *self = (throughput *)callback;
+    const uint64_t every = t->options.log_every_n_steps;
+
+    self->samples += at->batch ? stk_batch_count(at->batch) : 0;
+    self->marks[self->n % (self->window + 1)] = (mark){t->ledger.last_ns, self->samples};
+    self->n++;
+    if (every == 0 || !at->steps || (t->loop.stepped + 1) % every)
+        return STK_OK;
+    return log_rates(self, t, err);
+}
+
+const stk_callback_ops stk__callback_throughput = {
+    .struct_size = sizeof(stk_callback_ops),
+    .name = "throughput",
+    .doc = "logs samples and operations per second",
+    .options = &table,
+    .create = create,
+    .destroy = destroy,
+    .on_train_start = on_train_start,
+    .on_train_batch_end = on_train_batch_end,
+};

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "train/loggers/event_file.h"
+
+#include "base/options.h"
+
+/* ---- Records ---- */
+
+uint32_t stk__event_crc32c(uint32_t crc, const void *data, size_t length)
+{
+    /* Of each half byte; the polynomial is 0x1edc6f41, its bits reversed. */
+    static const uint32_t halves[16] = {0x00000000, 0x105ec76f, 0x20bd8ede, 0x30e349b1,
+                                        0x417b1dbc, 0x5125dad3, 0x61c69362, 0x7198540d,
+                                        0x82f63b78, 0x92a8fc17, 0xa24bb5a6, 0xb21572c9,
+                                        0xc38d26c4, 0xd3d3e1ab, 0xe330a81a, 0xf36e6f75};
+    const uint8_t *at = data;
+
+    crc = ~crc;
+    for (size_t i = 0; i < length; i++) {
+        crc ^= at[i];
+        crc = halves[crc & 15] ^ crc >> 4;
+        crc = halves[crc & 15] ^ crc >> 4;
+    }
+    return ~crc;
+}
+
+/* A checksum that is stored with what it is of is masked, so that checksums of checksums differ. */
+static uint32_t masked(const void *data, size_t length)
+{
+    uint32_t crc = stk__event_crc32c(0, data, length);
+
+    return (crc >> 15 | crc << 17) + 0xa282ead8u;
+}
+
+static void little_endian(uint8_t *to, uint64_t value, int bytes)
+{
+    for (int i = 0; i < bytes; i++)
+        to[i] = (uint8_t)(value >> (8 * i));
+}
+
+bool stk__event_record(stk__bytes *to, const void *message, size_t length)
+{
+    uint8_t head[12], tail[4];
+
+    little_endian(head, length, 8);
+    little_endian(head + 8, masked(head, 8), 4);
+    little_endian(tail, masked(message, length), 4);
+    return stk__bytes_put(to, head, sizeof head) && stk__bytes_put(to, message, length) &&
+           stk__bytes_put(to, tail, sizeof tail);
+}
+
+/* ---- Messages ---- */
+
+enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5 };
+
+static size_t varint(uint8_t to[10], uint64_t value)
+{
+    size_t n = 0;
+
+    while (value >= 0x80) {
+        to[n++] = (uint8_t)(value | 0x80);
+        value >>= 7;
+    }
+    to[n++] = (uint8_t)value;
+    return n;
+}
+
+static bool put_varint(stk__bytes *to, uint64_t value)
+{
+    uint8_t bytes[10];
+
+    return stk__bytes_put(to, bytes, varint(bytes, value));
+}
+
+static bool put_key(stk__bytes *to, unsigned field, unsigned wire)
+{
+    return put_varint(to, field << 3 | wire);
+}
+
+static bool put_number(stk__bytes *to, unsigned field, uint64_t value)
+{
+    return put_key(to, field, WIRE_VARINT) && put_varint(to, value);
+}
+
+static bool put_double(stk__bytes *to, unsigned field, double value)
+{
+    uint8_t bytes[8];
+    uint64_t bits;
+
+    memcpy(&bits, &value, sizeof bits);
+    little_endian(bytes, bits, 8);
+    return put_key(to, field, WIRE_64) && stk__bytes_put(to, bytes, sizeof bytes);
+}
+
+static bool put_float(stk__bytes *to, unsigned field, float value)
+{
+    uint8_t bytes[4];
+    uint32_t bits;
+
+    memcpy(&bits, &value, sizeof bits);
+    little_endian(bytes, bits, 4);
+    return put_key(to, field, WIRE_32) && stk__bytes_put(to, bytes, sizeof bytes);
+}
+
+bool stk__proto_text(stk__bytes *to, unsigned field, const char *text)
+{
+    size_t begun = stk__proto_begin(to, field);
+
+    return begun && stk__bytes_clean(to, text) && stk__proto_end(to, begun);
+}
+
+size_t stk__proto_begin(stk__bytes *to, unsigned field)
+{
+    return put_key(to, field, WIRE_BYTES) ? to->length : 0;
+}
+
+/* The length is known now: what was put moves behind it. */
+bool stk__proto_end(stk__bytes *to, size_t begun)
+{
+    uint8_t bytes[10];
+
+    if (begun == 0)
+        return false;
+    size_t length = to->length - begun, n = varint(bytes, length);
+    if (!stk__bytes_reserve(to, n))
+        return false;
+    memmove(to->data + begun + n, to->data + begun, length);
+    memcpy(to->data + begun, bytes, n);
+    to->length += n;
+    return true;
+}
+
+/* ---- Event, Summary ---- */
+
+enum { EVENT_WALL_TIME = 1, EVENT_STEP = 2 };
+enum { SUMMARY_VALUE = 1 };
+enum { VALUE_TAG = 1, VALUE_SIMPLE = 2, VALUE_TENSOR = 8, VALUE_METADATA = 9 };
+enum { METADATA_PLUGIN = 1, PLUGIN_NAME = 1, PLUGIN_CONTENT = 2 };
+enum { TENSOR_DTYPE = 1, TENSOR_SHAPE = 2, TENSOR_STRING = 8, SHAPE_DIM = 2, DIM_SIZE = 1 };
+enum { DTYPE_STRING = 7 };
+enum { HPARAMS_SESSION_START = 3, SESSION_HPARAMS = 1, SESSION_START_TIME = 5 };
+enum { MAP_KEY = 1, MAP_VALUE = 2, PROTO_NUMBER = 2, PROTO_STRING = 3 };
+
+bool stk__event_begin(stk__bytes *to, double wall_time, int64_t step)
+{
+    return put_double(to, EVENT_WALL_TIME, wall_time) &&
+           (step == 0 || put_number(to, EVENT_STEP, (uint64_t)step));
+}
+
+bool stk__event_scalar(stk__bytes *to, const char *tag, double value)
+{
+    size_t v = stk__proto_begin(to, SUMMARY_VALUE);
+
+    return v && stk__proto_text(to, VALUE_TAG, tag) && put_float(to, VALUE_SIMPLE, (float)value) &&
+           stk__proto_end(to, v);
+}
+
+/* The plug-in that shows a value; `content` is begun and left open for the caller to fill. */
+static bool begin_plugin(stk__bytes *to, const char *name, size_t *metadata, size_t *plugin)
+{
+    *metadata = stk__proto_begin(to, VALUE_METADATA);
+    *plugin = *metadata ? stk__proto_begin(to, METADATA_PLUGIN) : 0;
+    return *plugin && stk__proto_text(to, PLUGIN_NAME, name);
+}
+
+static bool end_plugin(stk__bytes *to, size_t metadata, size_t plugin)
+{
+    return stk__proto_end(to, plugin) && stk__proto_end(to, metadata);
+}
+
+/* A cell of a table in Markdown: a bar would end it. */
+static bool put_cell(stk__bytes *to, const char *text)
+{
+    size_t from = to->length;
+    bool good = stk__bytes_clean(to, text);
+
+    for (size_t i = from; i < to->length && good; i++) {
+        if ((unsigned char)to->data[i] < 0x20)
+            to->data[i] = ' ';
+        if (to->data[i] != '|')
+            continue;
+        good = stk__bytes_reserve(to, 1);
+        if (!good)
+            break;
+        memmove(to->data + i + 1, to->data + i, to->length++ - i);
+        to->data[i++] = '\\';
+    }
+    return good;
+}
+
+static bool put_table(stk__bytes *to, const stk_hparam *params, size_t n)
+{
+    bool good = stk__bytes_text(to, "| name | value |\n| --- | --- |\n");
+
+    for (size_t i = 0; i < n && good; i++)
+        good = stk__bytes_text(to, "| ") && put_cell(to, params[i].name) &&
+               stk__bytes_text(to, " | ") && put_cell(to, params[i].value) &&
+               stk__bytes_text(to, " |\n");
+    return good;
+}
+
+bool stk__event_hparams_table(stk__bytes *to, const stk_hparam *params, size_t n)
+{
+    size_t metadata, plugin, tensor, shape, dim, text;
+
+    size_t summary = stk__proto_begin(to, STK__EVENT_SUMMARY);
+    size_t value = summary ? stk__proto_begin(to, SUMMARY_VALUE) : 0;
+    if (!value || !stk__proto_text(to, VALUE_TAG, "hparams/text_summary") ||
+        !begin_plugin(to, "text", &metadata, &plugin) || !end_plugin(to, metadata, plugin))
+        return false;
+    tensor = stk__proto_begin(to, VALUE_TENSOR);
+    if (!tensor || !put_number(to, TENSOR_DTYPE, DTYPE_STRING))
+        return false;
+    shape = stk__proto_begin(to, TENSOR_SHAPE);
+    dim = shape ? stk__proto_begin(to, SHAPE_DIM) : 0;
+    if (!dim || !put_number(to, DIM_SIZE, 1) || !stk__proto_end(to, dim) ||
+        !stk__proto_end(to, shape))
+        return false;
+    text = stk__proto_begin(to, TENSOR_STRING);
+    return text && put_table(to, params, n) && stk__proto_end(to, text) &&
+           stk__proto_end(to, tensor) && stk__proto_end(to, value) && stk__proto_end(to, summary);
+}
+
+static bool put_hparam(stk__bytes *to, const stk_hparam *param)
+{
+    const char *end;
+    double number;
+
+    size_t entry = stk__proto_begin(to, SESSION_HPARAMS);
+    if (!entry || !stk__proto_text(to, MAP_KEY, param->name))
+        return false;
+    size_t value = stk__proto_begin(to, MAP_VALUE);
+    if (!value || !(stk__option_number(param->value, &number, &end) && !*end
+                        ? put_double(to, PROTO_NUMBER, number)
+                        : stk__proto_text(to, PROTO_STRING, param->value)))
+        return false;
+    return stk__proto_end(to, value) && stk__proto_end(to, entry);
+}
+
+bool stk__event_hparams_session(stk__bytes *to, const stk_hparam *params, size_t n,
+                                double start_time)
+{
+    size_t metadata, plugin;
+    bool good = true;
+
+    size_t summary = stk__proto_begin(to, STK__EVENT_SUMMARY);
+    size_t value = summary ? stk__proto_begin(to, SUMMARY_VALUE) : 0;
+    if (!value || !stk__proto_text(to, VALUE_TAG, "_hparams_/session_start_info") ||
+        !begin_plugin(to, "hparams", &metadata, &plugin))
+        return false;
+    size_t content = stk__proto_begin(to, PLUGIN_CONTENT);
+    size_t session = content ? stk__proto_begin(to, HPARAMS_SESSION_START) : 0;
+    if (!session)
+        return false;
+    for (size_t i = 0; i < n && good; i++)
+        good = put_hparam(to, &params[i]);
+    return good && put_double(to, SESSION_START_TIME, start_time) && stk__proto_end(to, session) &&
+           stk__proto_end(to, content) && end_plugin(to, metadata, plugin) &&
+           stk__proto_end(to, value) && stk__proto_end(to, summary);
+}

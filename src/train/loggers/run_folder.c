@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "train/loggers/run_folder.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "base/durable.h"
+#include "base/text.h"
+
+#define MAX_VERSION INT64_C(1000000000)
+
+#define AT(member) offsetof(stk__logger_options, member)
+
+const stk_option stk__logger_option_list[STK__LOGGER_OPTION_COUNT] = {
+    {"save_dir", STK_OPTION_STRING, AT(save_dir), NULL, 0, 0, NULL, "DIR",
+     "Where the logs of all runs lie; the default is the trainer's default_root_dir."},
+    {"name", STK_OPTION_STRING, AT(name), "lightning_logs", 0, 0, NULL, "NAME",
+     "Folder in save_dir; empty: none."},
+    {"version", STK_OPTION_INT, AT(version), "auto", 0, 1e9, "auto", "N",
+     "Number of the run, whose folder is version_N; auto: the first that is free. A number that is "
+     "there already is continued."},
+    {"prefix", STK_OPTION_STRING, AT(prefix), NULL, 0, 0, NULL, "TEXT",
+     "Put in front of every name, with a '-' between."},
+};
+
+/* ---- The folder ---- */
+
+static stk_status no_memory(stk_error *err)
+{
+    return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for a logger");
+}
+
+/* The number in "version_<n>", or -1. */
+static int64_t version_of(const char *name)
+{
+    char *end;
+
+    if (strncmp(name, "version_", 8) != 0 || name[8] < '0' || name[8] > '9')
+        return -1;
+    errno = 0;
+    long long n = strtoll(name + 8, &end, 10);
+    return *end || errno || n >= MAX_VERSION ? -1 : n;
+}
+
+static int64_t highest_version(const char *folder)
+{
+    int64_t highest = -1;
+    struct dirent *entry;
+
+    DIR *dir = opendir(folder);
+    while (dir && (entry = readdir(dir)))
+        highest = STK_MAX(highest, version_of(entry->d_name));
+    if (dir)
+        closedir(dir);
+    return highest;
+}
+
+/* The next version: mkdir() says whether another process was faster. */
+static stk_status make_version(stk_context *ctx, const char *folder, stk__run_folder *run,
+                               stk_error *err)
+{
+    for (int64_t n = highest_version(folder) + 1; n < MAX_VERSION; n++) {
+        stk__free(ctx, run->log_dir);
+        run->log_dir = stk__format(ctx, "%s/version_%" PRId64, folder, n);
+        if (!run->log_dir)
+            return no_memory(err);
+        if (mkdir(run->log_dir, 0777) == 0) {
+            run->version = n;
+            return stk__durable_sync_folder(NULL, folder, err);
+        }
+        if (errno != EEXIST)
+            return stk__durable_fail(err, "make the folder", run->log_dir, errno);
+    }
+    return stk__fail_at(err, STK_ELIMIT, STK_STAGE_TRAIN, folder, STK_NO_OFFSET,
+                        "'%.300s' has no number left for a new version", folder);
+}
+
+stk_status stk__run_folder_open(stk_context *ctx, const stk__logger_options *options,
+                                const char *root, stk__run_folder *out, stk_logger *logger,
+                                stk_error *err)
+{
+    static const stk__logger_options defaults = {
+        .struct_size = sizeof defaults, .name = "lightning_logs", .version = STK_AUTO};
+    const stk__logger_options *o = options ? options : &defaults;
+    const char *save_dir = o->save_dir && o->save_dir[0] ? o->save_dir
+                           : root && root[0]             ? root
+                                                         : ".";
+    const char *name = o->name ? o->name : "";
+
+    *out = (stk__run_folder){.version = -1};
+    out->save_dir = stk__strdup(ctx, save_dir);
+    out->name = stk__strdup(ctx, name);
+    out->prefix =
+        o->prefix && o->prefix[0] ? stk__format(ctx, "%s-", o->prefix) : stk__strdup(ctx, "");
+    char *folder = name[0] ? stk__format(ctx, "%s/%s", save_dir, name) : stk__strdup(ctx, save_dir);
+    stk_status status =
+        out->save_dir && out->name && out->prefix && folder ? STK_OK : no_memory(err);
+    if (status == STK_OK)
+        status = stk__durable_folder(ctx, NULL, folder, err);
+    if (status == STK_OK && o->version == STK_AUTO) {
+        status = make_version(ctx, folder, out, err);
+    } else if (status == STK_OK) {
+        out->version = o->version;
+        out->log_dir = stk__format(ctx, "%s/version_%" PRId64, folder, o->version);
+        status = out->log_dir ? stk__durable_folder(ctx, NULL, out->log_dir, err) : no_memory(err);
+    }
+    stk__free(ctx, folder);
+    if (status != STK_OK) {
+        stk__run_folder_release(ctx, out);
+        return status;
+    }
+    logger->log_dir = out->log_dir;
+    logger->save_dir = out->save_dir;
+    logger->run_name = out->name;
+    logger->version = out->version;
+    return STK_OK;
+}
+
+void stk__run_folder_release(stk_context *ctx, stk__run_folder *run)
+{
+    stk__free(ctx, run->save_dir);
+    stk__free(ctx, run->name);
+    stk__free(ctx, run->log_dir);
+    stk__free(ctx, run->prefix);
+    *run = (stk__run_folder){.version = -1};
+}
+
+/* ---- hparams.yaml ---- */
+
+/* Whether a text means itself in YAML without quotes, or is a number or word that is to be read as
+ * one. */
+static bool is_plain(const char *text)
+{
+    static const char marks[] = "_./+-";
+
+    if (!text[0] || (text[0] == '-' && !text[1]) || strcmp(text, "---") == 0)
+        return false;
+    for (const char *c = text; *c; c++)
+        if (!(*c >= 'a' && *c <= 'z') && !(*c >= 'A' && *c <= 'Z') && !(*c >= '0' && *c <= '9') &&
+            !strchr(marks, *c))
+            return false;
+    return true;
+}
+
+/* A name or value; in double quotes, where a JSON string is one of YAML, if it would not be read
+ * back without. */
+static void put_scalar(stk__text *to, const char *text)
+{
+    if (is_plain(text))
+        stk__text_add(to, "%s", text);
+    else
+        stk__text_add_json(to, text);
+}
+
+stk_status stk__hparams_write(stk_context *ctx, const char *log_dir, const stk_hparam *params,
+                              size_t n, stk_error *err)
+{
+    stk__text text = {.ctx = ctx};
+    stk__durable *file = NULL;
+
+    if (n == 0)
+        stk__text_add(&text, "{}\n");
+    for (size_t i = 0; i < n; i++) {
+        put_scalar(&text, params[i].name);
+        stk__text_add(&text, ": ");
+        put_scalar(&text, params[i].value);
+        stk__text_add(&text, "\n");
+    }
+    char *path = stk__format(ctx, "%s/hparams.yaml", log_dir);
+    stk_status status = !text.failed && path ? STK_OK : no_memory(err);
+    if (status == STK_OK)
+        status = stk__durable_begin(ctx, NULL, path, 0, &file, err);
+    if (status == STK_OK)
+        status = stk__durable_write(file, text.bytes, text.length, err);
+    if (status == STK_OK)
+        status = stk__durable_commit(&file, err);
+    stk__durable_abandon(&file);
+    stk__free(ctx, path);
+    stk__text_release(&text);
+    return status;
+}

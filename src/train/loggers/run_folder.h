@@ -1,0 +1,38 @@
+/* options of a logger -> the folder of its run, and what every logger writes there */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef STK_SRC_TRAIN_LOGGERS_RUN_FOLDER_H
+#define STK_SRC_TRAIN_LOGGERS_RUN_FOLDER_H
+
+#include <stoker/trainer.h>
+
+#include "base/base.h"
+
+/* The options that loggers of files share; each has a table of its own over this struct. */
+typedef struct stk__logger_options {
+    uint32_t struct_size;
+    const char *save_dir, *name, *prefix;
+    int64_t version;
+} stk__logger_options;
+
+#define STK__LOGGER_OPTION_COUNT 4
+extern const stk_option stk__logger_option_list[STK__LOGGER_OPTION_COUNT];
+
+/* Where a run is kept: <save_dir>/<name>/version_<n>. */
+typedef struct stk__run_folder {
+    char *save_dir, *name, *log_dir;
+    char *prefix; /* of every metric, with the '-' behind it; "": none */
+    int64_t version;
+} stk__run_folder;
+
+/* Make the folder of a run, a new one where no version is asked for: no two processes get the same.
+ * `options` NULL: the defaults. Fills the members of `logger` too. */
+stk_status stk__run_folder_open(stk_context *ctx, const stk__logger_options *options,
+                                const char *root, stk__run_folder *out, stk_logger *logger,
+                                stk_error *err);
+void stk__run_folder_release(stk_context *ctx, stk__run_folder *run);
+
+/* Write hparams.yaml into the folder of a run, durably. */
+stk_status stk__hparams_write(stk_context *ctx, const char *log_dir, const stk_hparam *params,
+                              size_t n, stk_error *err);
+
+#endif

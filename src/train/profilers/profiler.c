@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Making a profile, finishing it, looking at it. */
+#include "train/profilers/profiler.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/durable.h"
+#include "base/options.h"
+#include "base/sized.h"
+
+/* ---- Options --------------------------------------------------------------------------------- */
+
+#define AT(member) offsetof(stk_profile_options, member)
+
+static const stk_option options[] = {
+    {"profiler", STK_OPTION_STRING, AT(profiler), NULL, 0, 0, NULL, "NAMES",
+     "What to write of where the time went: simple, advanced, trace, or several with commas "
+     "between."},
+    {"dirpath", STK_OPTION_STRING, AT(dirpath), NULL, 0, 0, NULL, "DIR",
+     "Folder of the profilers' files; none: the log folder of the run."},
+    {"filename", STK_OPTION_STRING, AT(filename), NULL, 0, 0, NULL, "NAME",
+     "Part of the files' names, as fit-NAME-0.txt; none: simple and advanced are printed."},
+    {"extended", STK_OPTION_BOOL, AT(extended), "true", 0, 0, NULL, NULL,
+     "Let simple count calls and shares."},
+    {"line_count_restriction", STK_OPTION_DOUBLE, AT(line_count_restriction), "1", 0, 1e6, NULL,
+     "N", "Rows of each table of advanced: above 1 so many, up to 1 this share of them."},
+    {"max_events", STK_OPTION_UINT, AT(max_events), "100000", 1, 1e8, NULL, "N",
+     "Events that a trace keeps, 56 bytes each; later ones are only counted."},
+};
+
+const stk_option_table *stk_profile_option_table(void)
+{
+    static const stk_option_table table = {.name = "profile",
+                                           .doc = "Profilers",
+                                           .struct_size = sizeof(stk_profile_options),
+                                           .options = options,
+                                           .count = STK_COUNT(options)};
+
+    return &table;
+}
+
+static stk_status refuse(stk_error *err, const char *option, const char *why)
+{
+    return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, option, STK_NO_OFFSET, "profile.%s: %s",
+                        option, why);
+}
+
+/* "simple, trace" -> flags. */
+static stk_status parse_kinds(const char *text, uint32_t *kinds, stk_error *err)
+{
+    static const struct {
+        const char *name;
+        uint32_t kind;
+    } names[] = {{"simple", STK__PROFILE_SIMPLE},
+                 {"advanced", STK__PROFILE_ADVANCED},
+                 {"trace", STK__PROFILE_TRACE}};
+
+    *kinds = 0;
+    for (const char *c = text ? text : ""; *c;) {
+        c += strspn(c, " ,");
+        const size_t length = strcspn(c, " ,");
+        size_t i = 0;
+        while (i < STK_COUNT(names) &&
+               (strlen(names[i].name) != length || memcmp(names[i].name, c, length) != 0))
+            i++;
+        if (length && i == STK_COUNT(names))
+            return stk__option_no_word("profile.profiler", "profiler", c, length,
+                                       "simple|advanced|trace", err);
+        if (length)
+            *kinds |= names[i].kind;
+        c += length;
+    }
+    return *kinds ? STK_OK : refuse(err, "profiler", "it names none of simple, advanced and trace");
+}
+
+/* What would have no effect is refused. */
+static stk_status check(const stk_profile *p, stk_error *err)
+{
+    const stk_profile_options *o = &p->options;
+    stk_profile_options defaults;
+
+    stk_profile_options_init(&defaults);
+    if (p->trainer->options.barebones)
+        return refuse(err, "profiler",
+                      "trainer.barebones leaves out all that takes time; leave out "
+                      "one of both");
+    if (!(p->kinds & STK__PROFILE_SIMPLE) && o->extended != defaults.extended)
+        return refuse(err, "extended", "it has no effect without the profiler simple");
+    if (!(p->kinds & STK__PROFILE_ADVANCED) &&
+        o->line_count_restriction != defaults.line_count_restriction)
+        return refuse(err, "line_count_restriction",
+                      "it has no effect without the profiler "
+                      "advanced");
+    if (!(p->kinds & STK__PROFILE_TRACE) && o->max_events != defaults.max_events)
+        return refuse(err, "max_events", "it has no effect without the profiler trace");
+    if (!(p->kinds & STK__PROFILE_TRACE) && o->dirpath && !o->filename)
+        return refuse(err, "dirpath",
+                      "it has no effect without a filename: the tables are printed");
+    if (!(o->line_count_restriction > 0))
+        return refuse(err, "line_count_restriction", "0 rows say nothing");
+    if (o->max_events == 0 || o->max_events > 100000000)
+        return refuse(err, "max_events", "it takes 1..100000000");
+    return STK_OK;
+}
+
+/* An empty text is none. */
+static bool copy_text(stk_profile *p, size_t i, const char **text)
+{
+    if (!*text || !**text) {
+        *text = NULL;
+        return true;
+    }
+    p->texts[i] = stk__strdup(p->ctx, *text);
+    *text = p->texts[i];
+    return *text != NULL;
+}
+
+/* ---- Making ---------------------------------------------------------------------------------- */
+
+static void release(stk_profile *p)
+{
+    stk_context *ctx = p->ctx;
+
+    stk__profile_layers_release(p);
+    stk__profile_calls_reset(p);
+    stk__trace_close(p);
+    for (size_t i = 0; i < STK_COUNT(p->texts); i++)
+        stk__free(ctx, p->texts[i]);
+    for (size_t i = 0; i < p->num_files; i++)
+        stk__free(ctx, p->files[i]);
+    stk__free(ctx, p);
+    stk__context_unref(ctx);
+}
+
+stk_status stk_profile_create(stk_trainer *trainer, const stk_profile_options *given,
+                              stk_profile **out, stk_error *err)
+{
+    stk_context *ctx = trainer->ctx;
+
+    *out = NULL;
+    stk_error_init(err);
+    STK_TRY(stk__context_check(ctx, err));
+    stk_profile *p = stk__calloc(ctx, 1, sizeof *p);
+    if (!p)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for a profile");
+    p->ctx = stk__context_ref(ctx);
+    p->trainer = trainer;
+    stk_profile_options_init(&p->options);
+    stk_status status = given ? stk__sized_read(&p->options, sizeof p->options, given,
+                                                "stk_profile_options", STK_STAGE_TRAIN, err)
+                              : STK_OK;
+    if (status != STK_OK) {
+        release(p);
+        return status;
+    }
+    if (!copy_text(p, 0, &p->options.profiler) || !copy_text(p, 1, &p->options.dirpath) ||
+        !copy_text(p, 2, &p->options.filename))
+        status = stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for a profile");
+    if (status == STK_OK)
+        status = parse_kinds(p->options.profiler, &p->kinds, err);
+    if (status == STK_OK)
+        status = check(p, err);
+    if (status == STK_OK && trainer->running)
+        status = stk__fail(err, STK_EBUSY, STK_STAGE_TRAIN, "the trainer is at work already");
+    if (status == STK_OK && p->kinds & STK__PROFILE_TRACE)
+        status = stk__trace_open(p, err);
+    if (status != STK_OK) {
+        release(p);
+        return status;
+    }
+    const stk_profiler profiler = {.struct_size = sizeof profiler,
+                                   .start = stk__profile_start,
+                                   .stop = stk__profile_stop,
+                                   .user = p};
+    stk_trainer_set_profiler(trainer, &profiler);
+    *out = p;
+    return STK_OK;
+}
+
+void stk__profile_trouble(stk_profile *p, stk_status status, const char *text)
+{
+    if (p->trouble.status == STK_OK)
+        stk__fail(&p->trouble, status, STK_STAGE_TRAIN, "%s", text);
+}
+
+/* ---- Finishing ------------------------------------------------------------------------------- */
+
+const char *stk__profile_stage(const stk_profile *p, bool capitals)
+{
+    static const char *const names[][2] = {[STK_TASK_NONE] = {"", ""},
+                                           [STK_TASK_FIT] = {"fit", "FIT"},
+                                           [STK_TASK_VALIDATE] = {"validate", "VALIDATE"},
+                                           [STK_TASK_TEST] = {"test", "TEST"},
+                                           [STK_TASK_PREDICT] = {"predict", "PREDICT"}};
+
+    return names[p->task][capitals];
+}
+
+uint64_t stk__profile_span(const stk_profile *p)
+{
+    const stk__ledger *ledger = &p->trainer->ledger;
+    uint64_t end = p->last_ns;
+
+    /* The task ends behind its last call. */
+    if (ledger->begin_ns == p->ledger_begin_ns)
+        end = STK_MAX(end, ledger->last_ns);
+    return end > p->begin_ns ? end - p->begin_ns : 0;
+}
+
+/* Two tables of one name would be one file: where both are asked for, their names say which. */
+static char *path_of(const stk_profile *p, uint32_t kind)
+{
+    const bool both = (p->kinds & (STK__PROFILE_SIMPLE | STK__PROFILE_ADVANCED)) ==
+                      (STK__PROFILE_SIMPLE | STK__PROFILE_ADVANCED);
+    const char *filename = p->options.filename ? p->options.filename : "";
+    const char *dirpath = p->options.dirpath ? p->options.dirpath : stk_trainer_log_dir(p->trainer);
+    const char *which = kind == STK__PROFILE_TRACE || !both ? ""
+                        : kind == STK__PROFILE_SIMPLE       ? "simple_"
+                                                            : "advanced_";
+    char end[48] = ".txt";
+
+    if (kind == STK__PROFILE_TRACE)
+        snprintf(end, sizeof end, ".%" PRIu64 ".pt.trace.json",
+                 (uint64_t)(stk__wall_seconds() * 1e9));
+    char *name =
+        stk__format(p->ctx, "%s%s%s%s-%" PRIu64 "%s", stk__profile_stage(p, false),
+                    *filename ? "-" : "", which, filename, p->trainer->strategy->rank, end);
+    /* The name is one of a file, whatever the caller put into it. */
+    for (char *c = name; c && *c; c++)
+        if (strchr("/\\:*?\"<>|", *c) || (unsigned char)*c < 0x20)
+            *c = '_';
+    char *path = name ? stk__format(p->ctx, "%s/%s", dirpath, name) : NULL;
+    stk__free(p->ctx, name);
+    return path;
+}
+
+static stk_status write_text(stk_profile *p, const char *path, const stk__text *text,
+                             stk_error *err)
+{
+    stk__durable *file = NULL;
+
+    STK_TRY(stk__durable_begin(p->ctx, NULL, path, text->length, &file, err));
+    stk_status status = stk__durable_write(file, text->bytes, text->length, err);
+    if (status == STK_OK)
+        return stk__durable_commit(&file, err);
+    stk__durable_abandon(&file);
+    return status;
+}
+
+static stk_status write_file(stk_profile *p, uint32_t kind, const stk__text *text, stk_error *err)
+{
+    const char *dirpath = p->options.dirpath ? p->options.dirpath : stk_trainer_log_dir(p->trainer);
+    char *path = path_of(p, kind);
+
+    if (!path)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for the path of a profile");
+    stk_status status = stk__durable_folder(p->ctx, NULL, dirpath, err);
+    if (status == STK_OK)
+        status = text ? write_text(p, path, text, err) : stk__trace_write(p, path, err);
+    if (status == STK_OK)
+        p->files[p->num_files++] = path;
+    else
+        stk__free(p->ctx, path);
+    return status;
+}
+
+/* A table goes to its file, or line by line to the console. */
+static stk_status put_table(stk_profile *p, uint32_t kind, stk_error *err)
+{
+    stk__text text = {.ctx = p->ctx};
+    stk_status status = STK_OK;
+
+    if (!(p->kinds & kind))
+        return STK_OK;
+    (kind == STK__PROFILE_SIMPLE ? stk__profile_simple : stk__profile_advanced)(p, &text);
+    if (text.failed)
+        status = stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for a profiler's table");
+    else if (p->options.filename)
+        status = write_file(p, kind, &text, err);
+    else
+        for (char *line = text.bytes, *end; *line; line = end) {
+            end = line + strcspn(line, "\n");
+            end += *end ? (*end = 0, 1) : 0;
+            stk__say(p->trainer, "%s", line);
+        }
+    stk__text_release(&text);
+    return status;
+}
+
+stk_status stk_profile_finish(stk_profile *p, stk_error *err)
+{
+    STK_TRY(stk__context_check(p->ctx, err));
+    stk_status status = STK_OK, more;
+    stk_error own;
+
+    err = err ? err : &own;
+    stk_error_init(err);
+    stk__trace_deafen(p);
+    if (p->task != STK_TASK_NONE) {
+        for (size_t i = 0; i < p->num_files; i++)
+            stk__free(p->ctx, p->files[i]);
+        p->num_files = 0;
+        status = put_table(p, STK__PROFILE_SIMPLE, err);
+        more = put_table(p, STK__PROFILE_ADVANCED, status == STK_OK ? err : &own);
+        status = status == STK_OK ? more : status;
+        if (p->kinds & STK__PROFILE_TRACE) {
+            more = write_file(p, STK__PROFILE_TRACE, NULL, status == STK_OK ? err : &own);
+            status = status == STK_OK ? more : status;
+        }
+    }
+    if (status == STK_OK && p->trouble.status != STK_OK) {
+        *err = p->trouble;
+        status = err->status;
+    }
+    stk_error_init(&p->trouble);
+    stk__profile_calls_reset(p);
+    for (size_t i = 0; i < p->num_layers; i++)
+        memset(p->layers[i].passes, 0, sizeof p->layers[i].passes);
+    p->task = STK_TASK_NONE;
+    stk__trace_listen(p);
+    return status;
+}
+
+stk_status stk_profile_close(stk_profile **profile, stk_error *err)
+{
+    stk_profile *p = *profile;
+
+    if (!p)
+        return STK_OK;
+    *profile = NULL;
+    STK_TRY(stk__context_check(p->ctx, err));
+    stk_status status = stk_profile_finish(p, err);
+    if (p->trainer->profiled && p->trainer->profiler.user == p)
+        stk_trainer_set_profiler(p->trainer, NULL);
+    release(p);
+    return status;
+}
+
+/* ---- Looking --------------------------------------------------------------------------------- */
+
+bool stk_profile_get_action(const stk_profile *p, size_t i, stk_profile_action *out)
+{
+    if (i >= p->num_entries)
+        return false;
+    const stk__profile_entry *entry = &p->entries[i];
+    *out = (stk_profile_action){.name = entry->name,
+                                .calls = entry->calls,
+                                .total_ns = entry->total_ns,
+                                .own_ns = entry->own_ns};
+    return true;
+}
+
+bool stk_profile_get_layer(const stk_profile *p, size_t i, stk_profile_layer *out)
+{
+    if (i >= p->num_layers)
+        return false;
+    const stk__profile_layer *layer = &p->layers[i];
+    const stk_profile_layer found = {.struct_size = sizeof found,
+                                     .name = layer->name,
+                                     .kind = layer->kind,
+                                     .forward = layer->passes[0],
+                                     .backward = layer->passes[1]};
+    stk__sized_write(out, &found);
+    return true;
+}
+
+bool stk_profile_get_batch(const stk_profile *p, size_t i, stk_profile_batch *out)
+{
+    if (i >= p->num_batches)
+        return false;
+    *out = p->batches[i];
+    return true;
+}
+
+const char *stk_profile_file(const stk_profile *p, size_t i)
+{
+    return i < p->num_files ? p->files[i] : NULL;
+}

@@ -1,0 +1,143 @@
+/* calls, layers, events -> a profile */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef STK_SRC_TRAIN_PROFILERS_PROFILER_H
+#define STK_SRC_TRAIN_PROFILERS_PROFILER_H
+
+#include <stoker/profiler.h>
+
+#include "train/train.h"
+
+enum {
+    STK__PROFILE_DEPTH = 64,   /* calls within each other */
+    STK__PROFILE_CALLS = 16384 /* places in the tree; more are none of ours */
+};
+
+enum { STK__PROFILE_SIMPLE = 1, STK__PROFILE_ADVANCED = 2, STK__PROFILE_TRACE = 4 };
+
+/* What the breakdown of a batch is made of. */
+enum stk__profile_role {
+    STK__ROLE_NONE,
+    STK__ROLE_NEXT,
+    STK__ROLE_BATCH,
+    STK__ROLE_FORWARD,
+    STK__ROLE_BACKWARD
+};
+
+/* An action under its whole name. */
+typedef struct stk__profile_entry {
+    char *owner, *what; /* as given */
+    char *name;         /* "owner.what" */
+    uint64_t calls, total_ns, own_ns;
+    uint32_t running; /* calls that have not ended */
+    uint32_t layer;   /* number of the layer; UINT32_MAX: none */
+    bool backward;    /* of a layer */
+    enum stk__profile_role role;
+} stk__profile_entry;
+
+/* A place in the tree of calls: an action called by another. Place 0 is the root. */
+typedef struct stk__profile_call {
+    uint32_t entry;
+    uint32_t parent, first, last, next; /* 0: none */
+    uint32_t cursor;                    /* the child that was called last */
+    uint64_t calls, total_ns, inner_ns; /* `inner_ns`: of its children */
+} stk__profile_call;
+
+typedef struct stk__profile_frame {
+    uint32_t call;
+    uint64_t start_ns;
+} stk__profile_frame;
+
+typedef struct stk__profile_layer {
+    char *name, *kind;
+    char *owner; /* "[Layer]conv1 (Conv2d)" */
+    stk_profile_pass passes[2];
+} stk__profile_layer;
+
+/* One event of a trace. */
+enum stk__trace_kind {
+    STK__TRACE_CALL,    /* entry; of a batch: a = epoch, b = batch, c = rows */
+    STK__TRACE_LAYER,   /* entry; a = flops, b = bytes */
+    STK__TRACE_SAMPLE,  /* lane = worker; a = epoch, b = position, c = count */
+    STK__TRACE_READ,    /* a = bytes, b = samples, c = status */
+    STK__TRACE_BATCH,   /* a = epoch, b = step, c = rows */
+    STK__TRACE_DELIVER, /* likewise */
+    STK__TRACE_BAD      /* a = index, b = position, c = status */
+};
+
+typedef struct stk__trace_event {
+    uint64_t start_ns, end_ns, a, b, c;
+    uint32_t kind, lane; /* `lane`: worker, entry */
+} stk__trace_event;
+
+typedef struct stk__trace {
+    stk__trace_event *events;
+    size_t room;
+    atomic_size_t count; /* that happened; those beyond `room` are lost */
+    stk__probe probe;
+    bool listening;
+} stk__trace;
+
+struct stk_profile {
+    stk_context *ctx;
+    stk_trainer *trainer;
+    stk_profile_options options;
+    uint32_t kinds;
+    char *texts[3];
+
+    stk__profile_entry *entries;
+    size_t num_entries, entry_room;
+    stk__profile_call *calls;
+    size_t num_calls, call_room;
+    stk__profile_frame frames[STK__PROFILE_DEPTH];
+    uint32_t depth;
+    stk__profile_layer *layers;
+    size_t num_layers;
+    stk_model *model; /* that the probe is in; only ever compared */
+
+    stk_task task; /* of what is recorded; STK_TASK_NONE: nothing yet */
+    uint64_t begin_ns, last_ns, ledger_begin_ns;
+
+    stk_profile_batch *batches, batch; /* `batch`: at hand */
+    size_t num_batches, batch_room;
+    uint64_t next_ns; /* when it was asked for */
+
+    stk__trace trace;
+    stk_error trouble; /* the first; status 0: none */
+    char *files[3];
+    size_t num_files;
+};
+
+/* The first thing that went wrong while recording is said when the profile is finished. */
+void stk__profile_trouble(stk_profile *p, stk_status status, const char *text);
+/* "FIT", "fit": of what is recorded. */
+const char *stk__profile_stage(const stk_profile *p, bool capitals);
+/* Nanoseconds of the task. */
+uint64_t stk__profile_span(const stk_profile *p);
+
+/* The tree (profiler_calls.c). */
+void stk__profile_start(void *user, const char *owner, const char *what);
+void stk__profile_stop(void *user, const char *owner, const char *what);
+/* A call that began and ended. Its place; 0 where there is none. */
+uint32_t stk__profile_add(stk_profile *p, const char *owner, const char *what, uint64_t start_ns,
+                          uint64_t end_ns);
+void stk__profile_calls_reset(stk_profile *p);
+
+/* Layers of a model (profiler_layers.c). */
+void stk__profile_layers_watch(stk_profile *p);
+void stk__profile_layers_release(stk_profile *p);
+
+/* Tables (profiler_simple.c, profiler_advanced.c). */
+void stk__profile_simple(const stk_profile *p, stk__text *out);
+void stk__profile_advanced(const stk_profile *p, stk__text *out);
+/* Python's format(value, ".5"). */
+void stk__profile_number(double value, char text[32]);
+
+/* The trace (profiler_trace.c, profiler_trace_write.c). */
+stk_status stk__trace_open(stk_profile *p, stk_error *err);
+void stk__trace_listen(stk_profile *p);
+void stk__trace_deafen(stk_profile *p);
+void stk__trace_close(stk_profile *p);
+void stk__trace_add(stk_profile *p, const stk__trace_event *event);
+stk_status stk__trace_write(const stk_profile *p, const char *path, stk_error *err);
+
+#endif

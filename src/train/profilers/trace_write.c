@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A trace as a file for Chrome and Perfetto. The process is the rank. The lane of steps is the
+ * trainer's with its layers; batches in the making and reads, which overlap, share a lane only
+ * where they do not. Times are since the first event.
+ */
+#include "train/profilers/profiler.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/chrome.h"
+#include "base/durable.h"
+
+enum { LANES = 512, FLUSH = 1 << 16 };
+
+typedef struct writer {
+    const stk_profile *p;
+    stk__durable *file;
+    stk__text text;
+    const stk__trace_event **events; /* by their starts */
+    size_t n;
+    const stk__trace_event **joins; /* batches and steps, by their numbers */
+    size_t num_joins;
+    uint64_t zero_ns;
+    uint32_t num_batch_lanes, num_read_lanes;
+    bool workers[LANES];
+    bool comma;
+} writer;
+
+/* ---- Pieces ---------------------------------------------------------------------------------- */
+
+static stk_status flush(writer *w, size_t least, stk_error *err)
+{
+    if (w->text.failed)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory to write a trace");
+    if (w->text.length <= least)
+        return STK_OK;
+    STK_TRY(stk__durable_write(w->file, w->text.bytes, w->text.length, err));
+    w->text.length = 0;
+    return STK_OK;
+}
+
+static stk__chrome_place place(const writer *w, uint32_t lane, uint64_t when_ns)
+{
+    return (stk__chrome_place){w->p->trainer->strategy->rank, lane, when_ns - w->zero_ns};
+}
+
+static void next(writer *w)
+{
+    stk__text_add(&w->text, w->comma ? ",\n" : "\n");
+    w->comma = true;
+}
+
+/* What every event has; the caller goes on with members and the closing brace. */
+static void begin(writer *w, const char *name, const char *category, char phase, uint32_t lane,
+                  uint64_t when_ns)
+{
+    next(w);
+    stk__chrome_begin(&w->text, name, category, phase, place(w, lane, when_ns));
+}
+
+static void begin_span(writer *w, const char *name, const char *category, uint32_t lane,
+                       const stk__trace_event *event)
+{
+    next(w);
+    stk__chrome_begin_span(&w->text, name, category, place(w, lane, event->start_ns),
+                           event->end_ns - w->zero_ns);
+}
+
+static void put_name(writer *w, const char *what, uint32_t lane, const char *name)
+{
+    next(w);
+    stk__chrome_name(&w->text, what, place(w, lane, w->zero_ns), name);
+}
+
+/* ---- Events ---------------------------------------------------------------------------------- */
+
+static void put_call(writer *w, const stk__trace_event *event)
+{
+    const stk__profile_entry *entry = &w->p->entries[event->lane];
+
+    begin_span(w, entry->name, entry->role == STK__ROLE_BATCH ? "step" : "call", STK__LANE_STEP,
+               event);
+    if (entry->role == STK__ROLE_BATCH)
+        stk__chrome_batch(&w->text, event->a, event->b, event->c);
+    stk__text_add(&w->text, "}");
+}
+
+static void put_layer(writer *w, const stk__trace_event *event)
+{
+    const stk__profile_entry *entry = &w->p->entries[event->lane];
+    const uint64_t ns = STK_MAX(event->end_ns - event->start_ns, (uint64_t)1);
+
+    begin_span(w, entry->name, "layer", STK__LANE_STEP, event);
+    stk__text_add(&w->text,
+                  ",\"args\":{\"flops\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"gflop_per_s\":",
+                  event->a, event->b);
+    stk__text_add_thousandths(&w->text, (uint64_t)((double)event->a / (double)ns * 1e3));
+    stk__text_add(&w->text, ",\"gb_per_s\":");
+    stk__text_add_thousandths(&w->text, (uint64_t)((double)event->b / (double)ns * 1e3));
+    stk__text_add(&w->text, "}}");
+}
+
+static void put_sample(writer *w, const stk__trace_event *event)
+{
+    const bool worker = event->lane < LANES;
+
+    if (worker)
+        w->workers[event->lane] = true;
+    begin_span(w, "prepare", "sample", worker ? STK__LANE_WORKERS + event->lane : STK__LANE_STEP,
+               event);
+    stk__text_add(&w->text,
+                  ",\"args\":{\"epoch\":%" PRIu64 ",\"position\":%" PRIu64 ",\"samples\":%" PRIu64
+                  "}}",
+                  event->a, event->b, event->c);
+}
+
+static void put_bad(writer *w, const stk__trace_event *event)
+{
+    begin(w, "bad sample", "sample", 'i', STK__LANE_STEP, event->start_ns);
+    stk__text_add(&w->text,
+                  ",\"s\":\"p\",\"args\":{\"index\":%" PRIu64 ",\"position\":%" PRIu64
+                  ",\"status\":",
+                  event->a, event->b);
+    stk__text_add_json(&w->text, stk_status_name((stk_status)(int64_t)event->c));
+    stk__text_add(&w->text, "}}");
+}
+
+/* The lowest lane that is free when an event begins. */
+static uint32_t take_lane(uint64_t ends[LANES], uint32_t *lanes, const stk__trace_event *event)
+{
+    uint32_t lane = 0;
+
+    while (lane < *lanes && ends[lane] > event->start_ns)
+        lane++;
+    lane = STK_MIN(lane, (uint32_t)LANES - 1);
+    *lanes = STK_MAX(*lanes, lane + 1);
+    ends[lane] = event->end_ns;
+    return lane;
+}
+
+static void put_read(writer *w, const stk__trace_event *event, uint32_t lane)
+{
+    begin_span(w, "read", "read", STK__LANE_READS + lane, event);
+    stk__text_add(&w->text,
+                  ",\"args\":{\"bytes\":%" PRIu64 ",\"samples\":%" PRIu64 ",\"status\":", event->a,
+                  event->b);
+    stk__text_add_json(&w->text, stk_status_name((stk_status)(int64_t)event->c));
+    stk__text_add(&w->text, "}}");
+}
+
+/* ---- Arrows ---------------------------------------------------------------------------------- */
+
+static bool is_step(const writer *w, const stk__trace_event *event)
+{
+    return event->kind == STK__TRACE_CALL && event->c &&
+           w->p->entries[event->lane].role == STK__ROLE_BATCH;
+}
+
+/* Of batches and steps: by what they are called, then by time. */
+static int compare_numbers(const void *a, const void *b)
+{
+    const stk__trace_event *x = *(const stk__trace_event *const *)a;
+    const stk__trace_event *y = *(const stk__trace_event *const *)b;
+
+    if (x->a != y->a)
+        return x->a < y->a ? -1 : 1;
+    if (x->b != y->b)
+        return x->b < y->b ? -1 : 1;
+    if (x->c != y->c)
+        return x->c < y->c ? -1 : 1;
+    return (x->start_ns > y->start_ns) - (x->start_ns < y->start_ns);
+}
+
+static stk_status find_joins(writer *w, stk_error *err)
+{
+    w->joins = stk__calloc(w->p->ctx, w->n + 1, sizeof *w->joins);
+    if (!w->joins)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory to write a trace");
+    for (size_t i = 0; i < w->n; i++)
+        if (w->events[i]->kind == STK__TRACE_BATCH || is_step(w, w->events[i]))
+            w->joins[w->num_joins++] = w->events[i];
+    qsort(w->joins, w->num_joins, sizeof *w->joins, compare_numbers);
+    return STK_OK;
+}
+
+static bool same_numbers(const stk__trace_event *x, const stk__trace_event *y)
+{
+    return x->a == y->a && x->b == y->b && x->c == y->c;
+}
+
+/* The step that took a batch. Loaders of validation make batches of the same numbers: where two fit
+ * there is none. */
+static const stk__trace_event *find_step(const writer *w, const stk__trace_event *made)
+{
+    const stk__trace_event *found = NULL;
+    size_t first = 0, end = w->num_joins;
+
+    while (first < end) {
+        const size_t middle = first + (end - first) / 2;
+        const stk__trace_event *e = w->joins[middle];
+        if (compare_numbers(&e, &made) < 0 && !same_numbers(e, made))
+            first = middle + 1;
+        else
+            end = middle;
+    }
+    for (; first < w->num_joins && same_numbers(w->joins[first], made); first++) {
+        const stk__trace_event *e = w->joins[first];
+        if (e->kind == STK__TRACE_BATCH && e != made)
+            return NULL;
+        if (e->kind == STK__TRACE_CALL && !found && e->start_ns >= made->end_ns)
+            found = e;
+    }
+    return found;
+}
+
+static void put_batch(writer *w, const stk__trace_event *event, uint32_t lane, uint64_t *arrow)
+{
+    begin_span(w, "batch", "batch", STK__LANE_BATCHES + lane, event);
+    stk__chrome_batch(&w->text, event->a, event->b, event->c);
+    stk__text_add(&w->text, "}");
+    const stk__trace_event *step = find_step(w, event);
+    if (!step)
+        return;
+    const uint64_t id = ++*arrow;
+    begin(w, "batch to step", "flow", 's', STK__LANE_BATCHES + lane, event->start_ns);
+    stk__text_add(&w->text, ",\"id\":%" PRIu64 "}", id);
+    begin(w, "batch to step", "flow", 'f', STK__LANE_STEP, step->start_ns);
+    stk__text_add(&w->text, ",\"bp\":\"e\",\"id\":%" PRIu64 "}", id);
+}
+
+/* ---- Counters -------------------------------------------------------------------------------- */
+
+typedef struct change {
+    uint64_t when_ns;
+    int by;
+} change;
+
+static int compare_changes(const void *a, const void *b)
+{
+    const change *x = a, *y = b;
+
+    if (x->when_ns != y->when_ns)
+        return x->when_ns < y->when_ns ? -1 : 1;
+    return y->by - x->by;
+}
+
+/* Batches that are ready and wait for the trainer, of all loaders. */
+static stk_status put_ready(writer *w, stk_error *err)
+{
+    change *changes = stk__calloc(w->p->ctx, w->n + 1, sizeof *changes);
+    stk_status status = STK_OK;
+    int64_t ready = 0;
+    size_t n = 0;
+
+    if (!changes)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory to write a trace");
+    for (size_t i = 0; i < w->n; i++)
+        if (w->events[i]->kind == STK__TRACE_BATCH || w->events[i]->kind == STK__TRACE_DELIVER)
+            changes[n++] =
+                (change){w->events[i]->end_ns, w->events[i]->kind == STK__TRACE_BATCH ? 1 : -1};
+    qsort(changes, n, sizeof *changes, compare_changes);
+    for (size_t i = 0; i < n && status == STK_OK; i++) {
+        ready = STK_MAX(ready + changes[i].by, (int64_t)0);
+        begin(w, "batches ready", "loader", 'C', STK__LANE_STEP, changes[i].when_ns);
+        stk__text_add(&w->text, ",\"args\":{\"batches\":%" PRId64 "}}", ready);
+        status = flush(w, FLUSH, err);
+    }
+    stk__free(w->p->ctx, changes);
+    return status;
+}
+
+/* ---- The file -------------------------------------------------------------------------------- */
+
+static int compare_events(const void *a, const void *b)
+{
+    const stk__trace_event *x = *(const stk__trace_event *const *)a;
+    const stk__trace_event *y = *(const stk__trace_event *const *)b;
+
+    if (x->start_ns != y->start_ns)
+        return x->start_ns < y->start_ns ? -1 : 1;
+    /* What encloses others comes first. */
+    return (x->end_ns < y->end_ns) - (x->end_ns > y->end_ns);
+}
+
+static stk_status put_events(writer *w, stk_error *err)
+{
+    uint64_t batch_ends[LANES] = {0}, read_ends[LANES] = {0}, arrow = 0;
+
+    for (size_t i = 0; i < w->n; i++) {
+        const stk__trace_event *event = w->events[i];
+        switch (event->kind) {
+        case STK__TRACE_CALL:
+            put_call(w, event);
+            break;
+        case STK__TRACE_LAYER:
+            put_layer(w, event);
+            break;
+        case STK__TRACE_SAMPLE:
+            put_sample(w, event);
+            break;
+        case STK__TRACE_READ:
+            put_read(w, event, take_lane(read_ends, &w->num_read_lanes, event));
+            break;
+        case STK__TRACE_BATCH:
+            put_batch(w, event, take_lane(batch_ends, &w->num_batch_lanes, event), &arrow);
+            break;
+        case STK__TRACE_BAD:
+            put_bad(w, event);
+            break;
+        default:
+            break;
+        }
+        STK_TRY(flush(w, FLUSH, err));
+    }
+    return put_ready(w, err);
+}
+
+static void put_names(writer *w)
+{
+    char name[48];
+
+    snprintf(name, sizeof name, "stoker, rank %" PRIu64, w->p->trainer->strategy->rank);
+    put_name(w, "process_name", STK__LANE_STEP, name);
+    put_name(w, "thread_name", STK__LANE_STEP, "trainer");
+    for (uint32_t i = 0; i < LANES; i++) {
+        snprintf(name, sizeof name, "worker %" PRIu32, i);
+        if (w->workers[i])
+            put_name(w, "thread_name", STK__LANE_WORKERS + i, name);
+        snprintf(name, sizeof name, "batches %" PRIu32, i);
+        if (i < w->num_batch_lanes)
+            put_name(w, "thread_name", STK__LANE_BATCHES + i, name);
+        snprintf(name, sizeof name, "reads %" PRIu32, i);
+        if (i < w->num_read_lanes)
+            put_name(w, "thread_name", STK__LANE_READS + i, name);
+    }
+}
+
+static stk_status put_all(writer *w, size_t happened, stk_error *err)
+{
+    stk__text_add(&w->text,
+                  "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"stage\":\"%s\",\"events\":\"%zu\","
+                  "\"lost_events\":\"%zu\"},\n\"traceEvents\":[",
+                  stk__profile_stage(w->p, false), w->n, happened - w->n);
+    STK_TRY(find_joins(w, err));
+    STK_TRY(put_events(w, err));
+    put_names(w);
+    stk__text_add(&w->text, "\n]}\n");
+    return flush(w, 0, err);
+}
+
+stk_status stk__trace_write(const stk_profile *p, const char *path, stk_error *err)
+{
+    const size_t happened = atomic_load(&p->trace.count);
+    writer w = {.p = p, .text = {.ctx = p->ctx}, .n = STK_MIN(happened, p->trace.room)};
+
+    w.events = stk__calloc(p->ctx, w.n + 1, sizeof *w.events);
+    if (!w.events)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory to write a trace");
+    for (size_t i = 0; i < w.n; i++)
+        w.events[i] = &p->trace.events[i];
+    qsort(w.events, w.n, sizeof *w.events, compare_events);
+    w.zero_ns = w.n ? w.events[0]->start_ns : 0;
+    stk_status status = stk__durable_begin(p->ctx, NULL, path, 0, &w.file, err);
+    if (status == STK_OK)
+        status = put_all(&w, happened, err);
+    if (status == STK_OK)
+        status = stk__durable_commit(&w.file, err);
+    if (status != STK_OK)
+        stk__durable_abandon(&w.file);
+    stk__text_release(&w.text);
+    stk__free(p->ctx, w.joins);
+    stk__free(p->ctx, w.events);
+    return status;
+}
