@@ -234,8 +234,6 @@ void bench_sum(const struct bench_result *ranks, uint64_t n, struct bench_result
                stk_figures *judged);
 void bench_report(struct cli *cli, FILE *out, const struct bench_row *rows, size_t n);
 
-uint64_t bench_now_ns(void);
-
 /* ---- The ledger (bench_ledger.c) ------------------------------------------------------------ */
 
 /* An epoch of the log: what it was spent on; and all those before. */

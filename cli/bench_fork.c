@@ -147,7 +147,7 @@ static bool receive(struct child *child, struct bench_result *result)
 static void look_at(struct child *child, const struct bench_setting *setting)
 {
     siginfo_t info = {0};
-    const uint64_t now = bench_now_ns();
+    const uint64_t now = cli_now_ns();
 
     if (child->pid > 0 &&
         waitid(P_PID, (id_t)child->pid, &info, WSTOPPED | WCONTINUED | WNOHANG) == 0 &&
@@ -223,8 +223,8 @@ static void gather(struct child *children, uint64_t n, const struct bench_settin
         for (uint64_t i = 0; i < n; i++)
             look_at(&children[i], setting);
         if (cli_interrupted() && !kill_at)
-            kill_at = bench_now_ns() + GRACE_NS;
-        if (kill_at && bench_now_ns() > kill_at) {
+            kill_at = cli_now_ns() + GRACE_NS;
+        if (kill_at && cli_now_ns() > kill_at) {
             for (uint64_t i = 0; i < n; i++)
                 if (children[i].pipe >= 0)
                     kill(children[i].pid, SIGKILL);

@@ -71,7 +71,7 @@ static void *sampler(void *argument)
     bool stop = false;
 
     while (!stop) {
-        uint64_t until = bench_now_ns() + PERIOD_NS;
+        uint64_t until = cli_now_ns() + PERIOD_NS;
         struct timespec t = {.tv_sec = (time_t)(until / 1000000000u),
                              .tv_nsec = (long)(until % 1000000000u)};
         sample(memory);

@@ -24,12 +24,12 @@
 static void meet(const struct bench_run *run, int place)
 {
     struct bench_meeting *meeting = run->task->meeting;
-    uint64_t until = bench_now_ns() + MEET_NS;
+    uint64_t until = cli_now_ns() + MEET_NS;
     const struct timespec pause = {.tv_nsec = 1000000};
 
     atomic_fetch_add(&meeting->arrived[place], 1);
     while (atomic_load(&meeting->arrived[place]) < run->bench->ranks &&
-           !atomic_load(&meeting->broken) && !cli_interrupted() && bench_now_ns() < until)
+           !atomic_load(&meeting->broken) && !cli_interrupted() && cli_now_ns() < until)
         nanosleep(&pause, NULL);
 }
 
@@ -108,7 +108,7 @@ static stk_status set_up(struct bench_run *run)
     if (run->bench->drop_cache && run->task->rank == 0)
         bench_files_drop(setting->dataset);
     result->figures.cached_share = bench_files_cached(setting->dataset);
-    run->setup_ns = bench_now_ns();
+    run->setup_ns = cli_now_ns();
     status = open_log(run);
     if (status == STK_OK)
         status = stk_counter_open(run->context, &run->counter, &result->error);
@@ -120,7 +120,7 @@ static stk_status set_up(struct bench_run *run)
         return status;
     meet(run, 2);
     run->memory = bench_memory_start();
-    run->asked_ns = bench_now_ns();
+    run->asked_ns = cli_now_ns();
     status = stk_loader_create(run->dataset, &run->loader_options, &run->loader, &result->error);
     if (status == STK_OK)
         cli_on_interrupt(bench_interrupt, run->loader);
@@ -157,7 +157,7 @@ static void log_epoch(struct bench_run *run, bool start)
 
     if (!run->log)
         return;
-    uint64_t now = bench_now_ns();
+    uint64_t now = cli_now_ns();
     snprintf(text, sizeof text, "\"epoch\": %" PRIu64, run->epoch);
     stk_log_event(run->log, start ? "epoch start" : "epoch end", text, now,
                   start ? STK_NO_DURATION : now - run->epoch_ns, NULL);
@@ -187,7 +187,7 @@ static void log_training(struct bench_run *run, const char *name, uint64_t when_
 
 static void show_progress(struct bench_run *run, double share)
 {
-    uint64_t now = bench_now_ns();
+    uint64_t now = cli_now_ns();
 
     if (run->task->rank != 0 || run->task->cli->quiet || now - run->progress_ns < PROGRESS_NS)
         return;
@@ -242,7 +242,7 @@ static void measured_step(struct bench_run *run, const stk_batch *batch, uint64_
     run->new_epoch = false;
     log_training(run, "training start", start, STK_NO_DURATION);
     bench_step_run(run->step, batch);
-    run->end_ns = bench_now_ns();
+    run->end_ns = cli_now_ns();
     log_training(run, "training end", run->end_ns, run->end_ns - start);
     run->ledger.step_ns += run->end_ns - start;
     if (batch && !run->kept)
@@ -267,7 +267,7 @@ static stk_status run_epoch(struct bench_run *run)
         stk_status status = take(run, &batch);
         if (status != STK_OK)
             return status;
-        uint64_t now = bench_now_ns();
+        uint64_t now = cli_now_ns();
         if (run->result->figures.first_wait <= 0)
             run->result->figures.first_wait = bench_seconds(now - run->asked_ns);
         measured_step(run, batch, now);
@@ -336,7 +336,7 @@ static stk_status warm_up(struct bench_run *run)
         if (status != STK_OK)
             return status;
         if (i++ == 0)
-            run->result->figures.first_wait = bench_seconds(bench_now_ns() - run->asked_ns);
+            run->result->figures.first_wait = bench_seconds(cli_now_ns() - run->asked_ns);
         if (!anew)
             bench_step_run(run->step, batch);
         last = !anew && stk_batch_step(batch) + 1 == stk_loader_steps(run->loader);
@@ -347,7 +347,7 @@ static stk_status warm_up(struct bench_run *run)
     run->epoch = 0;
     run->resets++;
     run->result->figures.first_wait = 0;
-    run->asked_ns = bench_now_ns();
+    run->asked_ns = cli_now_ns();
     return stk_loader_set_epoch(run->loader, 0, &run->result->error);
 }
 
@@ -379,7 +379,7 @@ static void end_log(struct bench_run *run)
     if (!run->log)
         return;
     bench_ledger_verdict(run->log, &run->ledger, &result->figures);
-    stk_log_event(run->log, "run end", NULL, 0, bench_now_ns() - run->start_ns, NULL);
+    stk_log_event(run->log, "run end", NULL, 0, cli_now_ns() - run->start_ns, NULL);
     if (stk_log_close(&run->log, &err) != STK_OK) {
         result->log_failed = true;
         cli_error("%s", err.text);
@@ -394,7 +394,7 @@ static stk_status measure(struct bench_run *run)
     if (status == STK_OK && run->task->setting->free_data)
         status = keep_one(run);
     meet(run, 3);
-    uint64_t now = bench_now_ns();
+    uint64_t now = cli_now_ns();
     result->setup = bench_seconds(now - run->setup_ns);
     stk_log_event(run->log, "setup end", NULL, now, now - run->setup_ns, NULL);
     if (status == STK_OK && !cli_interrupted())
@@ -409,7 +409,7 @@ void bench_run(const struct bench_task *task, struct bench_result *result)
         .result = result,
         .bench = &task->setting->bench,
         .loader_options = task->setting->loader,
-        .start_ns = bench_now_ns(),
+        .start_ns = cli_now_ns(),
     };
 
     memset(result, 0, sizeof *result);

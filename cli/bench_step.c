@@ -43,14 +43,6 @@ struct bench_step {
     struct helper helpers[];
 };
 
-uint64_t bench_now_ns(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec;
-}
-
 static uint64_t thread_cpu_ns(void)
 {
     struct timespec t;
@@ -113,7 +105,7 @@ static void spin(struct bench_step *step)
 
 static void sleep_for(double seconds)
 {
-    uint64_t until = bench_now_ns() + (uint64_t)(seconds * NS);
+    uint64_t until = cli_now_ns() + (uint64_t)(seconds * NS);
     struct timespec t = {.tv_sec = (time_t)(until / 1000000000u),
                          .tv_nsec = (long)(until % 1000000000u)};
 
@@ -146,10 +138,10 @@ void bench_step_run(struct bench_step *step, const stk_batch *batch)
 
 static double timed(struct bench_step *step)
 {
-    uint64_t start = bench_now_ns();
+    uint64_t start = cli_now_ns();
 
     bench_step_run(step, NULL);
-    return (double)(bench_now_ns() - start) / NS;
+    return (double)(cli_now_ns() - start) / NS;
 }
 
 /* The same for work that is made up: what the processor takes for it, so that other programs make
@@ -166,7 +158,7 @@ static double timed_work(struct bench_step *step)
  * aim. */
 static void find_rounds(struct bench_step *step)
 {
-    uint64_t start = bench_now_ns();
+    uint64_t start = cli_now_ns();
     double took;
 
     step->rounds = FIRST_ROUNDS;
@@ -176,18 +168,18 @@ static void find_rounds(struct bench_step *step)
     do {
         step->rounds = (uint64_t)((double)step->rounds * step->seconds / took) + 1;
         took = timed_work(step);
-    } while ((double)(bench_now_ns() - start) / NS < CALIBRATE_WARM && !cli_interrupted());
+    } while ((double)(cli_now_ns() - start) / NS < CALIBRATE_WARM && !cli_interrupted());
 }
 
 /* Memory is allocated, kernels are made, cores reach their clock rate; what one takes is known
  * roughly. */
 static void warm_train(struct bench_step *step)
 {
-    uint64_t start = bench_now_ns();
+    uint64_t start = cli_now_ns();
 
     do
         step->seconds = timed(step);
-    while ((double)(bench_now_ns() - start) / NS < CALIBRATE_WARM && !cli_interrupted());
+    while ((double)(cli_now_ns() - start) / NS < CALIBRATE_WARM && !cli_interrupted());
 }
 
 void bench_step_calibrate(struct bench_step *step)

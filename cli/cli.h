@@ -231,6 +231,8 @@ void cli_json_string(FILE *out, const char *text);
 void cli_html_string(FILE *out, const char *text);
 /* A number as JSON: null where it is not finite. */
 void cli_json_number(FILE *out, double value);
+/* The value of an option. */
+void cli_json_option(FILE *out, const stk_option *option, const void *options);
 /* Text as one CSV value (RFC 4180): quoted where it must be. */
 void cli_csv_string(FILE *out, const char *text);
 /* Open what -o names and set cli->out; called by cli_parse(). */
@@ -277,6 +279,9 @@ void cli_progress_line(char *text, size_t size, int width, const char *what, uin
 void cli_memory_warn(void);
 /* What a C++ library throws, and nobody catches, ends the command in words and with CLI_FAILED. */
 void cli_memory_name(void);
+
+/* CLOCK_MONOTONIC in ns (console.c). */
+uint64_t cli_now_ns(void);
 
 /* ---- Signals (signals.c) ------------------------------------------------------------------ */
 

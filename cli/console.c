@@ -24,7 +24,7 @@ static struct {
     bool lines; /* a line of it was printed */
 } shown;
 
-static uint64_t now_ns(void)
+uint64_t cli_now_ns(void)
 {
     struct timespec t;
 
@@ -291,7 +291,7 @@ static void show_locked(uint64_t done, uint64_t total, uint64_t now, bool termin
 void cli_console_progress(void *user, const char *what, uint64_t done, uint64_t total)
 {
     const struct cli *cli = user;
-    uint64_t now = now_ns();
+    uint64_t now = cli_now_ns();
     bool end = total && done >= total;
 
     if (cli->quiet)

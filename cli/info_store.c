@@ -111,19 +111,11 @@ struct meter {
     double took[READS];
 };
 
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec;
-}
-
 static void on_done(stk_read *read, stk_status status)
 {
     struct slot *slot = read->user;
     struct meter *m = slot->meter;
-    const uint64_t now = now_ns();
+    const uint64_t now = cli_now_ns();
 
     pthread_mutex_lock(&m->lock);
     m->failures += status != STK_OK;
@@ -179,11 +171,11 @@ static struct slot *free_slot(struct meter *m, uint32_t depth)
 static double read_for(stk_store *store, struct meter *m, struct cursor *c, uint64_t length,
                        uint32_t depth)
 {
-    const uint64_t start = now_ns(), until = start + (uint64_t)(SECONDS / NS);
+    const uint64_t start = cli_now_ns(), until = start + (uint64_t)(SECONDS / NS);
 
     pthread_mutex_lock(&m->lock);
     m->reads = m->bytes = m->failures = 0;
-    while (m->reads < READS && !cli_interrupted() && (now_ns() < until || m->reads == 0)) {
+    while (m->reads < READS && !cli_interrupted() && (cli_now_ns() < until || m->reads == 0)) {
         struct slot *slot = free_slot(m, depth);
         if (!slot) {
             pthread_cond_wait(&m->ended, &m->lock);
@@ -191,7 +183,7 @@ static double read_for(stk_store *store, struct meter *m, struct cursor *c, uint
         }
         next_place(c, slot, length);
         slot->busy = true;
-        slot->start_ns = now_ns();
+        slot->start_ns = cli_now_ns();
         m->under_way++;
         pthread_mutex_unlock(&m->lock);
         if (store->ops->submit(store, &slot->read) != STK_OK)
@@ -201,7 +193,7 @@ static double read_for(stk_store *store, struct meter *m, struct cursor *c, uint
     while (m->under_way)
         pthread_cond_wait(&m->ended, &m->lock);
     pthread_mutex_unlock(&m->lock);
-    return NS * (double)(now_ns() - start);
+    return NS * (double)(cli_now_ns() - start);
 }
 
 enum { ONE, MANY, ALONE, IN_ORDER, RANDOM, TESTS };

@@ -66,6 +66,17 @@ void cli_json_number(FILE *out, double value)
     fputs(text, out);
 }
 
+void cli_json_option(FILE *out, const stk_option *option, const void *options)
+{
+    const int length = stk_options_format_json(option, options, NULL, 0);
+    char *text = length < 0 ? NULL : malloc((size_t)length + 1);
+
+    if (text)
+        stk_options_format_json(option, options, text, (size_t)length + 1);
+    fputs(text ? text : "null", out);
+    free(text);
+}
+
 void cli_csv_string(FILE *out, const char *text)
 {
     if (!text[strcspn(text, ",\"\r\n")]) {

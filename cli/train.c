@@ -441,7 +441,7 @@ static void judge(struct run *run)
 
 static stk_status test_trained(struct run *run, stk_error *err)
 {
-    const uint64_t begin = bench_now_ns();
+    const uint64_t begin = cli_now_ns();
     stk_trainer_times times = {.struct_size = sizeof times};
 
     stk_status status = stk_trainer_test(run->trainer, run->made.module, &run->data, NULL, err);

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench.h"
 #include "train.h"
 
 #define NS   1e-9
@@ -51,7 +50,7 @@ static void subtract(stk_trainer_times *now, const stk_trainer_times *then)
     now->checkpoint -= then->checkpoint;
     now->other -= then->other;
     now->steps -= then->steps;
-    bench_ledger_subtract(&now->waits, &then->waits);
+    stk_waits_subtract(&now->waits, &then->waits);
 }
 
 static void log_ledger(struct train_log *l, const char *first, uint64_t now_ns,
@@ -93,8 +92,9 @@ static void log_saved(struct train_log *l, const stk_trainer_times *now)
 
 static void end_epoch(struct train_log *l)
 {
-    const uint64_t now = bench_now_ns();
+    const uint64_t now = cli_now_ns();
     stk_trainer_times times = {.struct_size = sizeof times};
+    stk_usage usage = {.struct_size = sizeof usage};
     char first[48];
 
     if (!l->epoch_ns)
@@ -102,8 +102,9 @@ static void end_epoch(struct train_log *l)
     const uint64_t took = now - l->epoch_ns;
     l->epoch_ns = 0;
     l->epochs[l->num_epochs % EPOCHS] = l->epoch;
-    l->bytes[l->num_epochs % EPOCHS] = bench_memory_now();
-    l->io_threads = bench_io_threads();
+    stk_usage_get(&usage);
+    l->bytes[l->num_epochs % EPOCHS] = usage.memory_bytes;
+    l->io_threads = usage.io_threads;
     l->num_epochs++;
     if (!l->log)
         return;
@@ -126,15 +127,17 @@ static stk_status on_train_start(stk_callback *self, stk_trainer *t, const stk_m
                                  stk_error *err)
 {
     struct train_log *l = log_of(self);
+    stk_usage usage = {.struct_size = sizeof usage};
 
     (void)at, (void)err;
     l->trainer = t;
     l->step.struct_size = l->from.struct_size = sizeof l->step;
-    l->train_ns = bench_now_ns();
-    l->cpu_ns = bench_process_cpu_ns();
-    l->machine_ns = bench_machine_busy_ns();
+    l->train_ns = cli_now_ns();
+    stk_usage_get(&usage);
+    l->cpu_ns = usage.cpu_ns;
+    l->machine_ns = usage.machine_busy_ns;
     stk_trainer_get_times(t, &l->step);
-    stk_log_event(l->log, "setup end", NULL, 0, bench_now_ns() - l->run_ns, NULL);
+    stk_log_event(l->log, "setup end", NULL, 0, cli_now_ns() - l->run_ns, NULL);
     return STK_OK;
 }
 
@@ -147,7 +150,7 @@ static stk_status on_train_epoch_start(stk_callback *self, stk_trainer *t, const
     (void)err;
     end_epoch(l);
     l->epoch = at->epoch;
-    l->epoch_ns = bench_now_ns();
+    l->epoch_ns = cli_now_ns();
     if (!l->log)
         return STK_OK;
     snprintf(first, sizeof first, "\"epoch\": %" PRIu64, at->epoch);
@@ -180,7 +183,7 @@ static stk_status on_train_batch_end(stk_callback *self, stk_trainer *t, const s
     (void)err;
     if (!l->log)
         return STK_OK;
-    const uint64_t now = bench_now_ns();
+    const uint64_t now = cli_now_ns();
     stk_trainer_get_times(t, &times);
     log_saved(l, &times);
     part = times;
@@ -198,13 +201,13 @@ static stk_status on_train_batch_end(stk_callback *self, stk_trainer *t, const s
 
 static void begin_evaluation(struct train_log *l, const char *name)
 {
-    l->evaluation_ns = bench_now_ns();
+    l->evaluation_ns = cli_now_ns();
     stk_log_event(l->log, name, NULL, l->evaluation_ns, STK_NO_DURATION, NULL);
 }
 
 static void end_evaluation(struct train_log *l, const char *name)
 {
-    const uint64_t now = bench_now_ns();
+    const uint64_t now = cli_now_ns();
 
     if (l->evaluation_ns)
         stk_log_event(l->log, name, NULL, now, now - l->evaluation_ns, NULL);
@@ -249,7 +252,7 @@ static stk_status on_save_checkpoint(stk_callback *self, stk_trainer *t, const s
                                      stk_error *err)
 {
     (void)t, (void)at, (void)err;
-    log_of(self)->saved_ns = bench_now_ns();
+    log_of(self)->saved_ns = cli_now_ns();
     return STK_OK;
 }
 
@@ -300,7 +303,7 @@ struct train_log *train_log_create(void)
     struct train_log *l = calloc(1, sizeof *l);
 
     if (l)
-        l->run_ns = bench_now_ns();
+        l->run_ns = cli_now_ns();
     return l;
 }
 
@@ -334,7 +337,7 @@ static void put_locals(FILE *out, struct train_config *config, const char *spec)
             const stk_option_table *table = sections[i].table;
             fprintf(out, ", \"%s%s%s\": ", table->name, *table->name ? "." : "",
                     table->options[k].name);
-            bench_put_value(out, &table->options[k], sections[i].options, false);
+            cli_json_option(out, &table->options[k], sections[i].options);
         }
     fputs("}", out);
 }
@@ -367,13 +370,15 @@ int train_log_begin(struct train_log *l, struct cli *cli, stk_context *context,
 void train_log_trained(struct train_log *l)
 {
     stk_trainer_times times = {.struct_size = sizeof times};
+    stk_usage usage = {.struct_size = sizeof usage};
 
     if (!l->trainer)
         return;
     end_epoch(l);
-    const double own = NS * (double)(bench_process_cpu_ns() - l->cpu_ns),
-                 all = NS * (double)(bench_machine_busy_ns() - l->machine_ns),
-                 took = NS * (double)(bench_now_ns() - l->train_ns);
+    stk_usage_get(&usage);
+    const double own = NS * (double)(usage.cpu_ns - l->cpu_ns),
+                 all = NS * (double)(usage.machine_busy_ns - l->machine_ns),
+                 took = NS * (double)(cli_now_ns() - l->train_ns);
     if (all > own && took > 0)
         l->other_cores = (all - own) / took;
     if (!l->log)
@@ -384,7 +389,7 @@ void train_log_trained(struct train_log *l)
 
 void train_log_task(struct train_log *l, const char *name, uint64_t begin_ns)
 {
-    const uint64_t now = bench_now_ns();
+    const uint64_t now = cli_now_ns();
 
     stk_log_event(l->log, name, NULL, now, now - begin_ns, NULL);
 }
@@ -406,14 +411,14 @@ void train_log_figures(const struct train_log *l, stk_figures *f)
 void train_log_judged(struct train_log *l, const stk_figures *figures)
 {
     if (l->log)
-        bench_ledger_verdict(l->log, NULL, figures);
+        stk_log_verdict(l->log, figures);
 }
 
 int train_log_end(struct train_log *l)
 {
     stk_error err;
 
-    stk_log_event(l->log, "run end", NULL, 0, bench_now_ns() - l->run_ns, NULL);
+    stk_log_event(l->log, "run end", NULL, 0, cli_now_ns() - l->run_ns, NULL);
     if (stk_log_close(&l->log, &err) == STK_OK)
         return CLI_GO_ON;
     cli_error("%s", err.text);

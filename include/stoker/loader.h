@@ -195,6 +195,15 @@ STK_API STK_NODISCARD stk_status stk_state_parse(const char *text, stk_state *ou
 
 /* ---- Figures ---- */
 
+/** The stages of a loader, in the order of a sample's way. */
+typedef enum stk_loader_stage {
+    STK_LOADER_ORDER = 0,
+    STK_LOADER_READ,
+    STK_LOADER_PREPARE,
+    STK_LOADER_DELIVER,
+    STK_LOADER_STAGES
+} stk_loader_stage;
+
 /** One stage of the loader since it was made. Counters only grow. Times are sums over threads. */
 typedef struct stk_stage_stats {
     const char *name; /**< "order", "read", "prepare", "deliver" */
@@ -206,14 +215,12 @@ typedef struct stk_stage_stats {
     uint64_t wait_out_ns; /**< idle for want of room */
 } stk_stage_stats;
 
-#define STK_LOADER_STAGES 4
-
 typedef struct stk_loader_stats {
     uint32_t struct_size;
-    stk_stage_stats stages[STK_LOADER_STAGES];
-    uint64_t workers; /**< threads, 0 where the caller prepares */
-    uint64_t depth;   /**< batches of the ring */
-    uint64_t ready;   /**< finished batches that wait to be taken: one more than `depth` at most */
+    stk_stage_stats stages[STK_LOADER_STAGES]; /**< by stk_loader_stage */
+    uint64_t workers;                          /**< threads, 0 where the caller prepares */
+    uint64_t depth;                            /**< batches of the ring */
+    uint64_t ready; /**< finished batches that wait to be taken: one more than `depth` at most */
     uint64_t io_depth;
     uint64_t memory_budget;
     uint64_t memory_bytes; /**< held now under the budget */

@@ -102,6 +102,23 @@ STK_API void stk_counter_get(const stk_counter *counter, stk_counts *out);
 /** Stop and set *counter to NULL. Accepts NULL. */
 STK_API void stk_counter_close(stk_counter **counter);
 
+/* ---- What the system says ------------------------------------------------------------------- */
+
+/** Of this process and its machine, since they were started. Counters only grow; 0 where the system
+ * does not tell. */
+typedef struct stk_usage {
+    uint32_t struct_size;
+    uint32_t io_threads;      /**< threads of this process that do nothing but read */
+    uint64_t memory_bytes;    /**< anonymous and shared memory of this process, now */
+    uint64_t cpu_ns;          /**< CPU time of this process */
+    uint64_t machine_busy_ns; /**< CPU time of all processes of the machine */
+    uint64_t runnable_ns; /**< that the threads of this process that live wanted a core and had none
+                           */
+} stk_usage;
+
+/** Ask the system. Any thread. Blocks for some hundred microseconds, more with many threads. */
+STK_API void stk_usage_get(stk_usage *out);
+
 /* ---- Statistics ----------------------------------------------------------------------------- */
 
 /** Statistics of a list of durations in seconds. */
@@ -349,6 +366,12 @@ STK_API size_t stk_sweep_saturation(const stk_sweep_point *points, size_t n);
 STK_API int stk_figures_format(const stk_figures *figures, char *text, size_t size);
 STK_API int stk_verdict_format(const stk_verdict *verdict, char *text, size_t size);
 STK_API int stk_waits_format(const stk_waits *waits, char *text, size_t size);
+
+/** The events "figures" and "verdict" of a run, as a report reads them; nothing of a run without
+ * steps. `log` may be NULL. */
+STK_API void stk_log_verdict(stk_log *log, const stk_figures *figures);
+/** `waits` becomes what was waited since `earlier`, an earlier look at the same. Pure. */
+STK_API void stk_waits_subtract(stk_waits *waits, const stk_waits *earlier);
 
 #ifdef __cplusplus
 }

@@ -69,6 +69,11 @@ STK_API STK_NODISCARD stk_status stk_options_set(const stk_option_table *table, 
 STK_API int stk_options_format(const stk_option *option, const void *options, char *text,
                                size_t size);
 
+/** The same as a JSON value: numbers and switches as they are, other values and `auto` as strings,
+ * null for a text that is not set. Returns the length, as snprintf(). */
+STK_API int stk_options_format_json(const stk_option *option, const void *options, char *text,
+                                    size_t size);
+
 /**
  * Of `count` names the one nearest to a misspelt one, by edit distance ('-' and '_', and letters of
  * any case alike); NULL where none is near. What is returned is one of `names`.

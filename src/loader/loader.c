@@ -396,21 +396,22 @@ static void take_stats(stk_loader *l, stk_loader_stats *out)
     out->memory_peak += l->fixed_bytes;
     for (uint64_t serial = l->first; serial < l->located_end; serial++)
         out->ready += stk__step_at(l, serial)->complete;
-    out->stages[0] = (stk_stage_stats){
+    out->stages[STK_LOADER_ORDER] = (stk_stage_stats){
         .name = "order", .items = l->planner.shown.rows, .busy_ns = l->planner.shown.busy_ns};
-    out->stages[1] = (stk_stage_stats){.name = "read",
-                                       .items = reads->requests,
-                                       .bytes = reads->request_bytes,
-                                       .failures = reads->failures,
-                                       .busy_ns = reads->busy_ns};
-    out->stages[2] = (stk_stage_stats){.name = "prepare",
-                                       .items = l->prepared,
-                                       .bytes = l->prepared * (ring->slab_bytes / l->row_room),
-                                       .failures = l->bad.samples,
-                                       .busy_ns = l->prepare_busy_ns + reads->chunk_ns,
-                                       .wait_in_ns = l->wait_in_ns,
-                                       .wait_out_ns = l->wait_out_ns};
-    out->stages[3] = (stk_stage_stats){
+    out->stages[STK_LOADER_READ] = (stk_stage_stats){.name = "read",
+                                                     .items = reads->requests,
+                                                     .bytes = reads->request_bytes,
+                                                     .failures = reads->failures,
+                                                     .busy_ns = reads->busy_ns};
+    out->stages[STK_LOADER_PREPARE] =
+        (stk_stage_stats){.name = "prepare",
+                          .items = l->prepared,
+                          .bytes = l->prepared * (ring->slab_bytes / l->row_room),
+                          .failures = l->bad.samples,
+                          .busy_ns = l->prepare_busy_ns + reads->chunk_ns,
+                          .wait_in_ns = l->wait_in_ns,
+                          .wait_out_ns = l->wait_out_ns};
+    out->stages[STK_LOADER_DELIVER] = (stk_stage_stats){
         .name = "deliver", .items = l->delivered, .wait_in_ns = l->stalls.waits.total_ns};
     out->requests = reads->requests;
     out->request_bytes = reads->request_bytes;

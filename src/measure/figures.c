@@ -173,3 +173,11 @@ int stk_waits_format(const stk_waits *waits, char *text, size_t size)
         put_real(&out, stk_wait_name((stk_wait)i), (double)waits->parts_ns[i] * 1e-9);
     return (int)out.length;
 }
+
+void stk_waits_subtract(stk_waits *waits, const stk_waits *earlier)
+{
+    waits->batches -= earlier->batches;
+    waits->total_ns -= earlier->total_ns;
+    for (int i = 0; i < STK_WAIT_PARTS; i++)
+        waits->parts_ns[i] -= earlier->parts_ns[i];
+}

@@ -4,6 +4,8 @@
 
 #include <unistd.h>
 
+#include "base/sized.h"
+
 #define EVENTS_PER_SECOND 10000
 #define LINE_BYTES        512  /* one line of a built-in event */
 #define BLOCK_BYTES       8192 /* lines of one event put together before they go to the writer */
@@ -254,6 +256,24 @@ void stk_log_event(stk_log *log, const char *name, const char *first, uint64_t w
         atomic_store(&log->in_run, true);
     if (line != small)
         stk__free(log->ctx, line);
+}
+
+#define VERDICT_LINE 8192 /* bytes of the members of one event */
+
+void stk_log_verdict(stk_log *log, const stk_figures *figures)
+{
+    stk_verdict verdict = {.struct_size = sizeof verdict};
+    stk_figures f = {0};
+    char line[VERDICT_LINE];
+
+    stk__sized_copy(&f, sizeof f, figures);
+    if (!log || f.steps == 0)
+        return;
+    stk_figures_format(&f, line, sizeof line);
+    stk_log_event(log, "figures", NULL, 0, STK_NO_DURATION, line);
+    stk_judge(&f, &verdict);
+    stk_verdict_format(&verdict, line, sizeof line);
+    stk_log_event(log, "verdict", NULL, 0, STK_NO_DURATION, line);
 }
 
 stk_status stk_log_open(stk_context *context, const char *path, stk_log **out, stk_error *err)

@@ -73,6 +73,10 @@ typedef struct stk__system {
     stk__system_counts last;
 } stk__system;
 
+/* Busy time of all cores of the machine; anonymous and shared memory of this process. */
+uint64_t stk__system_machine_ns(const stk__system *system);
+uint64_t stk__system_process_bytes(const stk__system *system);
+
 #define STK__SYSTEM_MEMBERS 512 /* bytes that they fit */
 
 void stk__system_open(stk__system *system, const char *root, uint64_t now_ns);

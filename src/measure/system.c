@@ -34,8 +34,7 @@ static bool number_after(const char *text, const char *key, uint64_t *out)
     return false;
 }
 
-/* Busy time of all cores of the machine. */
-static uint64_t machine_ns(const stk__system *s)
+uint64_t stk__system_machine_ns(const stk__system *s)
 {
     char text[512];
     unsigned long long t[8] = {0};
@@ -61,22 +60,30 @@ static uint64_t cgroup_ns(const stk__system *s)
     return strtoull(text, NULL, 10);
 }
 
+uint64_t stk__system_process_bytes(const stk__system *s)
+{
+    char text[4096];
+    uint64_t value, sum = 0;
+
+    if (!read_proc(s, "self/status", text, sizeof text))
+        return 0;
+    sum += number_after(text, "RssAnon:", &value) ? value * 1024 : 0;
+    sum += number_after(text, "RssShmem:", &value) ? value * 1024 : 0;
+    return sum;
+}
+
 static void take(const stk__system *s, stk__system_counts *out)
 {
     char text[4096];
-    uint64_t value;
 
     *out = (stk__system_counts){.process_ns = stk__process_cpu_ns()};
-    out->machine_ns = machine_ns(s);
+    out->machine_ns = stk__system_machine_ns(s);
+    out->process_bytes = stk__system_process_bytes(s);
     out->cgroup_ns = cgroup_ns(s);
     if (read_proc(s, "self/io", text, sizeof text)) {
         number_after(text, "rchar: ", &out->asked);
         number_after(text, "read_bytes: ", &out->stored);
         number_after(text, "write_bytes: ", &out->written);
-    }
-    if (read_proc(s, "self/status", text, sizeof text)) {
-        out->process_bytes = number_after(text, "RssAnon:", &value) ? value * 1024 : 0;
-        out->process_bytes += number_after(text, "RssShmem:", &value) ? value * 1024 : 0;
     }
     if (s->memory_file[0] && stk__read_small(s->memory_file, text, sizeof text))
         out->cgroup_bytes = strtoull(text, NULL, 10);

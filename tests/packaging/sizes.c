@@ -163,6 +163,7 @@ static void judges(stk_context *ctx)
     SIZED(stk_storage_figures, storage);
     SIZED(stk_storage_answer, answer);
     SIZED(stk_counts, counts);
+    SIZED(stk_usage, usage);
     SIZED(stk_ratio, ratio);
     const double a[] = {1, 1.1, 1.2}, b[] = {2, 2.1, 2.2};
     stk_counter *counter = NULL;
@@ -177,6 +178,8 @@ static void judges(stk_context *ctx)
     CHECK(verdict->limit == STK_LIMIT_STEP && verdict->struct_size == sizeof *verdict);
     CHECK(stk_figures_format(figures, text, sizeof text) > 0);
     CHECK(stk_verdict_format(verdict, text, sizeof text) > 0);
+    stk_usage_get(usage);
+    CHECK(usage->memory_bytes > 0 && usage->struct_size == sizeof *usage);
     storage->latency = 0.02;
     storage->one_per_s = 50;
     storage->many_per_s = 800;

@@ -320,6 +320,43 @@ static void formats(const char *name, const char *text, const char *expected)
     assert_string_equal(out, expected);
 }
 
+static void formats_json(const char *name, const char *text, const char *expected)
+{
+    sample_options o = fresh();
+    char back[64];
+
+    if (text)
+        assert_int_equal(stk_options_set(&table, &o, name, text, NULL), STK_OK);
+    const int n = stk_options_format_json(stk_options_find(&table, name), &o, back, sizeof back);
+    assert_string_equal(back, expected);
+    assert_int_equal(n, strlen(expected));
+}
+
+static void test_format_json(void **state)
+{
+    char small[4];
+    sample_options o = fresh();
+
+    (void)state;
+    formats_json("memory_budget", "1.5MiB", "1572864");
+    formats_json("step_time", "5ms", "0.005");
+    formats_json("bandwidth", "100MB/s", "1e+08");
+    formats_json("num_workers", "auto", "\"auto\"");
+    formats_json("num_workers", "7", "7");
+    formats_json("shuffle", "full", "\"full\"");
+    formats_json("transforms", "say \"x\"", "\"say \\\"x\\\"\"");
+    formats_json("transforms", NULL, "null");
+    /* As snprintf(). */
+    assert_int_equal(stk_options_format_json(stk_options_find(&table, "shuffle"), &o, NULL, 0), 6);
+    assert_int_equal(
+        stk_options_format_json(stk_options_find(&table, "shuffle"), &o, small, sizeof small), 6);
+    assert_string_equal(small, "\"no");
+    /* A member that the caller's struct does not have. */
+    o.struct_size = sizeof o.struct_size;
+    assert_int_equal(
+        stk_options_format_json(stk_options_find(&table, "shuffle"), &o, small, sizeof small), 4);
+}
+
 static void test_format(void **state)
 {
     char small[4];
@@ -492,13 +529,21 @@ static void test_nearest_name(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults),     cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_durations),    cmocka_unit_test(test_rates_and_numbers),
-        cmocka_unit_test(test_words),        cmocka_unit_test(test_unknown_names),
-        cmocka_unit_test(test_round_trip),   cmocka_unit_test(test_format),
-        cmocka_unit_test(test_other_locale), cmocka_unit_test(test_help),
-        cmocka_unit_test(test_help_wraps),   cmocka_unit_test(test_check_finds_defects),
-        cmocka_unit_test(test_all_tables),   cmocka_unit_test(test_nearest_name),
+        cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_durations),
+        cmocka_unit_test(test_rates_and_numbers),
+        cmocka_unit_test(test_words),
+        cmocka_unit_test(test_unknown_names),
+        cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_format),
+        cmocka_unit_test(test_other_locale),
+        cmocka_unit_test(test_format_json),
+        cmocka_unit_test(test_help),
+        cmocka_unit_test(test_help_wraps),
+        cmocka_unit_test(test_check_finds_defects),
+        cmocka_unit_test(test_all_tables),
+        cmocka_unit_test(test_nearest_name),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -118,6 +118,8 @@ static void call_stores(world *w)
     REFUSED(stk_conversion_run, w->conversion, NULL, NULL, NULL, NULL);
     REFUSED(stk_log_open, w->ctx, w->path, &log, NULL);
     RETURNS(stk_log_event, true, w->log, "x", NULL, 0, STK_NO_DURATION, NULL);
+    const stk_figures figures = {.struct_size = sizeof figures, .steps = 1};
+    RETURNS(stk_log_verdict, true, w->log, &figures);
     REFUSED(stk_trace_open, w->ctx, w->path, 1, &trace, NULL);
     RETURNS(stk_trace_step, true, w->trace, 0, 0, 1, 2);
     REFUSED(stk_counter_open, w->ctx, &counter, NULL);

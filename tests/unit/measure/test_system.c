@@ -153,12 +153,42 @@ static void test_log(void **state)
     stk_context_destroy(&ctx);
 }
 
+#define HELD ((size_t)64 << 20)
+
+static uint64_t turn(void)
+{
+    uint64_t x = 1;
+
+    for (int i = 0; i < 20000000; i++)
+        x = x * UINT64_C(6364136223846793005) + 1;
+    return x;
+}
+
+static void test_usage(void **state)
+{
+    stk_usage before = {.struct_size = sizeof before}, after = {.struct_size = sizeof after};
+
+    stk_usage_get(&before);
+    uint64_t x = turn();
+    char *held = malloc(HELD);
+    assert_non_null(held);
+    for (size_t i = 0; i < HELD; i += 4096)
+        ((volatile char *)held)[i] = (char)x;
+    stk_usage_get(&after);
+    assert_true(after.cpu_ns > before.cpu_ns && after.machine_busy_ns >= before.machine_busy_ns);
+    assert_true(after.memory_bytes >= before.memory_bytes + HELD / 2);
+    assert_true(after.runnable_ns >= before.runnable_ns);
+    assert_int_equal(after.io_threads, 0);
+    free(held);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rates),
         cmocka_unit_test(test_nothing),
         cmocka_unit_test(test_log),
+        cmocka_unit_test(test_usage),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
