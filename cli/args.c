@@ -457,8 +457,8 @@ static bool is_sweep(const struct cli *cli)
 {
     uint64_t lists = 1;
 
-    for (size_t i = 0; cli->usage->lists && cli->usage->lists[i]; i++) {
-        size_t n = stk_config_count(cli->config, cli->usage->lists[i]);
+    for (const char *const *key = stk_recipe_lists(); *key; key++) {
+        size_t n = stk_config_count(cli->config, *key);
         lists *= n ? n : 1;
     }
     return stk_config_combinations(cli->config) != lists;

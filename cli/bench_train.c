@@ -15,15 +15,13 @@
 
 struct bench_recipe {
     stk_config *config;
-    struct train_config options;
     char spec[BENCH_PATH]; /* of the data */
 };
 
 struct bench_train {
-    stk_model_builder *builder;
+    stk_recipe *recipe; /* describes the model */
     stk_model *model;
     stk_optimizer *optimizer;
-    struct train_groups groups;
     char input[32], target[32];
     uint64_t rows, row_bytes, step;
     double *lr;     /* of each group, while noise is not to change the weights; NULL: it is over */
@@ -48,45 +46,83 @@ static size_t size_of(stk_option_type type)
     }
 }
 
-/* What the training says of the loader and the setting does not. */
-static void take_loader(struct cli *cli, const struct bench_recipe *recipe,
-                        stk_loader_options *loader)
+/* What the setting says of data and loader wins over the training's configuration. */
+static stk_status set_data(struct cli *cli, const struct bench_setting *setting, stk_config *config,
+                           stk_error *err)
 {
     const stk_option_table *table = train_loader_table();
-    char key[128];
+    stk_status status = STK_OK;
+    const char *string;
+    char key[128], text[1024];
 
-    for (size_t i = 0; i < table->count; i++) {
+    if (setting->dataset)
+        status = stk_config_set(config, "data.dataset", setting->dataset, false, err);
+    for (size_t i = 0; i < table->count && status == STK_OK; i++) {
         const stk_option *option = &table->options[i];
         snprintf(key, sizeof key, "%s.%s", table->name, option->name);
-        if (stk_config_count(cli->config, key) == 0 && stk_config_count(recipe->config, key) > 0)
-            memcpy((char *)loader + option->offset,
-                   (const char *)&recipe->options.loader + option->offset, size_of(option->type));
+        if (stk_config_count(cli->config, key) == 0)
+            continue;
+        stk_options_format(option, &setting->loader, text, sizeof text);
+        memcpy(&string, (const char *)&setting->loader + option->offset, sizeof string);
+        status = stk_config_set(config, key, option->type == STK_OPTION_STRING ? string : text,
+                                false, err);
     }
+    return status;
 }
 
-/* The data of the training, in a context of its own: nothing may be open where processes begin. */
-static int find_data(struct cli *cli, struct bench_recipe *recipe)
+/* Data and loader as they came out, found in a context of its own: nothing may be open where
+ * processes begin. */
+static int find_data(struct cli *cli, struct bench_setting *setting)
 {
+    const stk_recipe_options options = {.struct_size = sizeof options, .tasks = STK_RECIPE_MODEL};
+    const stk_option_table *table = train_loader_table();
+    stk_recipe_parts parts = {.struct_size = sizeof parts};
+    struct bench_recipe *recipe = setting->recipe;
     stk_context *context = NULL;
-    stk_dataset *dataset = NULL;
-    bool other;
+    stk_recipe *made = NULL;
     stk_error err;
 
-    if (!recipe->options.data.dataset && !recipe->options.data.otherwise)
-        return CLI_GO_ON;
     stk_status status = stk_context_create(NULL, &context, &err);
     if (status == STK_OK)
-        status = train_open_first(context, &recipe->options.data, recipe->spec, sizeof recipe->spec,
-                                  &other, &dataset, &err);
-    stk_dataset_close(&dataset);
+        status = stk_recipe_create(context, recipe->config, &options, &made, &err);
+    if (status == STK_OK) {
+        stk_recipe_get_parts(made, &parts);
+        snprintf(recipe->spec, sizeof recipe->spec, "%s", parts.dataset);
+        setting->dataset = recipe->spec;
+        for (size_t i = 0; i < table->count; i++)
+            memcpy((char *)&setting->loader + table->options[i].offset,
+                   (const char *)parts.data->train->options + table->options[i].offset,
+                   size_of(table->options[i].type));
+    }
+    stk_recipe_destroy(&made);
     stk_context_destroy(&context);
     return status == STK_OK ? CLI_GO_ON : cli_fail(cli, status, &err);
+}
+
+static int load_config(struct cli *cli, const struct bench_setting *setting, const char *path)
+{
+    struct bench_recipe *recipe = setting->recipe;
+    struct cli_context_options process;
+    stk_error err;
+
+    stk_status status = stk_config_create(cli->config_context, &recipe->config, &err);
+    if (status == STK_OK)
+        status = stk_config_load(recipe->config, cli_home(path), &err);
+    stk_options_init(cli_context_table(), &process, sizeof process);
+    if (status == STK_OK)
+        status = stk_config_apply(recipe->config, cli_context_table(), 0, &process, &err);
+    if (status == STK_OK)
+        status = set_data(cli, setting, recipe->config, &err);
+    if (status != STK_OK) {
+        cli_fail(cli, status, &err);
+        return CLI_USAGE;
+    }
+    return train_home(cli, recipe->config);
 }
 
 int bench_recipe_make(struct cli *cli, struct bench_setting *setting)
 {
     const char *path = setting->bench.step;
-    stk_error err;
 
     if (strncmp(path, PREFIX, strlen(PREFIX)) != 0 || !path[strlen(PREFIX)]) {
         cli_error("bench.step: '%.100s' is no step; leave it out, or give train:CONFIG.yaml", path);
@@ -98,37 +134,18 @@ int bench_recipe_make(struct cli *cli, struct bench_setting *setting)
                   stk_config_count(cli->config, "bench.spin") ? "spin" : "train_step_time");
         return CLI_USAGE;
     }
-    struct bench_recipe *recipe = calloc(1, sizeof *recipe);
-    if (!recipe) {
+    setting->recipe = calloc(1, sizeof *setting->recipe);
+    if (!setting->recipe) {
         cli_error("no memory for the step");
         return CLI_FAILED;
     }
-    setting->recipe = recipe;
-    stk_status status = stk_config_create(cli->config_context, &recipe->config, &err);
-    if (status == STK_OK)
-        status = stk_config_load(recipe->config, cli_home(path + strlen(PREFIX)), &err);
-    if (status != STK_OK) {
-        cli_fail(cli, status, &err);
-        return CLI_USAGE;
-    }
-    int code = train_config_read(cli, recipe->config, &recipe->options);
-    struct cli_context_options process;
-    stk_options_init(cli_context_table(), &process, sizeof process);
-    if (code == CLI_GO_ON && ((status = stk_config_apply(recipe->config, cli_context_table(), 0,
-                                                         &process, &err)) != STK_OK ||
-                              (status = stk_config_finish(recipe->config, &err)) != STK_OK))
-        code = cli_fail(cli, status, &err);
-    if (code == CLI_GO_ON && !setting->dataset)
-        code = find_data(cli, recipe);
-    if (code != CLI_GO_ON)
-        return code;
-    if (!setting->dataset && recipe->spec[0])
-        setting->dataset = recipe->spec;
-    take_loader(cli, recipe, &setting->loader);
+    int code = load_config(cli, setting, path + strlen(PREFIX));
+    if (code == CLI_GO_ON)
+        code = find_data(cli, setting);
     /* It computes, and takes what it takes. */
     setting->bench.spin = true;
     setting->bench.train_step_time = 0;
-    return CLI_GO_ON;
+    return code;
 }
 
 void bench_recipe_free(struct bench_recipe *recipe)
@@ -173,15 +190,15 @@ static void let_learn(struct bench_train *train)
 }
 
 /* A batch of noise, with targets that every loss takes. */
-static bool make_samples(struct bench_train *train, const struct train_config *options)
+static bool make_samples(struct bench_train *train, const stk_model_recipe *recipe)
 {
     int64_t shape[STK_MAX_RANK];
-    uint32_t rank = stk_model_builder_shape(train->builder, shape);
+    uint32_t rank = stk_model_builder_shape(recipe->builder, shape);
     uint64_t outputs = 1, state = 1;
 
     for (uint32_t i = 0; i < rank; i++)
         outputs *= (uint64_t)shape[i];
-    bool labels = options->model.options.loss == STK_LOSS_CROSS_ENTROPY;
+    bool labels = recipe->model->loss == STK_LOSS_CROSS_ENTROPY;
     size_t row = labels ? sizeof(int64_t) : outputs * sizeof(float);
     train->targets = calloc(train->rows, row);
     train->samples = aligned_alloc(64, (train->rows * train->row_bytes + 63) / 64 * 64);
@@ -196,30 +213,27 @@ static bool make_samples(struct bench_train *train, const struct train_config *o
     return true;
 }
 
-static stk_status make_model(struct cli *cli, stk_context *context,
-                             const struct bench_setting *setting, const stk_field *field,
+static stk_status make_model(stk_context *context, const stk_recipe_parts *parts,
                              struct bench_train *train, stk_error *err)
 {
-    const struct bench_recipe *recipe = setting->recipe;
-    const struct train_config *options = &recipe->options;
-    stk_model_options model;
+    const stk_model_recipe *recipe = parts->model;
+    const char *precision = stk_trainer_get_options(parts->trainer)->precision;
+    stk_model_options model = *recipe->model;
     stk_cores cores = {.struct_size = sizeof cores};
 
-    if (train_builder_make(cli, context, recipe->config, options, field, &model, &train->builder) !=
-            CLI_GO_ON ||
-        train_groups_read(cli, recipe->config, &train->groups) != CLI_GO_ON)
-        return fail(err, STK_EINVAL, "the model could not be made; the message above says why");
     model.batch_size = train->rows;
-    if (strncmp(options->trainer.precision, "bf16", 4) == 0)
+    if (strncmp(precision, "bf16", 4) == 0)
         model.precision = STK_PRECISION_BF16_MIXED;
     stk_context_cores(context, &cores);
     train->threads = model.threads ? (uint32_t)model.threads : cores.compute;
-    stk_status status = stk_model_create(train->builder, &model, &train->model, err);
+    train->row_bytes = stk_field_bytes(parts->input);
+    snprintf(train->input, sizeof train->input, "%s", parts->input->name);
+    snprintf(train->target, sizeof train->target, "%s", recipe->options->target);
+    stk_status status = stk_model_create(recipe->builder, &model, &train->model, err);
     if (status == STK_OK)
-        status =
-            stk_optimizer_create(train->model, &options->optimizer.options, train->groups.groups,
-                                 train->groups.count, &train->optimizer, err);
-    if (status == STK_OK && (!make_samples(train, options) || !hold_weights(train)))
+        status = stk_optimizer_create(train->model, recipe->optimizer, recipe->groups,
+                                      recipe->num_groups, &train->optimizer, err);
+    if (status == STK_OK && (!make_samples(train, recipe) || !hold_weights(train)))
         status = fail(err, STK_ENOMEM, "no memory for a batch of the step");
     return status;
 }
@@ -228,28 +242,21 @@ stk_status bench_train_create(struct cli *cli, stk_context *context,
                               const struct bench_setting *setting, struct bench_train **out,
                               stk_error *err)
 {
-    const struct train_config *options = &setting->recipe->options;
+    const stk_recipe_options options = {.struct_size = sizeof options, .tasks = STK_RECIPE_MODEL};
+    stk_recipe_parts parts = {.struct_size = sizeof parts};
     struct bench_train *train = calloc(1, sizeof *train);
-    stk_dataset *dataset = NULL;
-    stk_field field = {0};
 
+    (void)cli;
     *out = NULL;
     if (!train)
         return fail(err, STK_ENOMEM, "no memory for the step");
-    stk_status status = stk_dataset_open(context, setting->dataset, &dataset, err);
-    if (status == STK_OK)
-        status = train_find_field(dataset, &setting->loader, options->module.input, &field, err);
-    if (status == STK_ENOENT && !*err->text)
-        fail(err, status,
-             "the batches have no field of floats for the model of the step: end the transforms "
-             "with to_float or normalize(...)");
-    stk_dataset_close(&dataset);
     train->rows = setting->loader.batch_size;
-    train->row_bytes = stk_field_bytes(&field);
-    snprintf(train->input, sizeof train->input, "%s", field.name);
-    snprintf(train->target, sizeof train->target, "%s", options->module.target);
-    if (status == STK_OK)
-        status = make_model(cli, context, setting, &field, train, err);
+    stk_status status =
+        stk_recipe_create(context, setting->recipe->config, &options, &train->recipe, err);
+    if (status == STK_OK) {
+        stk_recipe_get_parts(train->recipe, &parts);
+        status = make_model(context, &parts, train, err);
+    }
     if (status != STK_OK) {
         bench_train_destroy(train);
         return status;
@@ -264,8 +271,7 @@ void bench_train_destroy(struct bench_train *train)
         return;
     stk_optimizer_destroy(&train->optimizer);
     stk_model_destroy(&train->model);
-    stk_model_builder_destroy(&train->builder);
-    train_groups_free(&train->groups);
+    stk_recipe_destroy(&train->recipe);
     free(train->samples);
     free(train->targets);
     free(train->lr);

@@ -60,8 +60,6 @@ struct cli_usage {
     bool yaml;                 /* positional *.yaml and *.yml are configurations, like --config */
     bool logs;                 /* --log is one of its flags */
     bool sweep;                /* "0,1,2" gives an option several values; YAML lists likewise */
-    const char *const *lists;  /* keys whose YAML list is one value, as "model.layers"; NULL-ended,
-                                  NULL: none */
 };
 
 /* A row of the table of commands (main.c). */

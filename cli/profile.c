@@ -2,6 +2,7 @@
 /* stoker profile: a few steps of a training under the simple, advanced and trace profilers. */
 #include "profile.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,11 +37,8 @@ static const stk_option_table *profiling_table(void)
     return &table;
 }
 
-static cli_table_fn *const tables[] = {
-    profiling_table,       stk_profile_option_table,  train_top_table,
-    train_data_table,      stk_trainer_option_table,  train_model_table,
-    train_optimizer_table, stk_schedule_option_table, stk_model_module_option_table,
-    train_loader_table,    cli_context_table,         NULL};
+static cli_table_fn *const tables[] = {profiling_table, stk_profile_option_table, train_top_table,
+                                       TRAIN_SECTIONS,  cli_context_table,        NULL};
 
 static const struct cli_usage usage = {
     .name = "profile",
@@ -66,7 +64,6 @@ static const struct cli_usage usage = {
                 "  stoker profile examples/mnist.yaml --profiler trace --max-events 1000000\n",
     .tables = tables,
     .yaml = true,
-    .lists = train_lists,
 };
 
 /* ---- A run ----------------------------------------------------------------------------------- */
@@ -76,10 +73,8 @@ struct run {
     stk_context *context;
     struct profile_options options;
     stk_profile_options profiler;
-    struct train_config config;
-    struct train_sets sets;
-    struct train_made made;
-    stk_trainer *trainer;
+    stk_recipe *recipe;
+    stk_recipe_parts parts;
     stk_profile *profile;
     const char *file; /* the first YAML file of the command line; NULL: none */
     char folder[PROFILE_PATH], logs[PROFILE_PATH + 32];
@@ -140,28 +135,45 @@ static void set_profilers(struct run *run)
         run->profiler.filename = "profiler_output";
 }
 
+static int set(struct cli *cli, const char *key, const char *text)
+{
+    stk_error err;
+
+    stk_status status = stk_config_set(cli->config, key, text, false, &err);
+    return status == STK_OK ? CLI_GO_ON : cli_fail(cli, status, &err);
+}
+
 /* A few steps, whatever the training is to last; nothing that is only of use after a whole one. */
 static int set_trainer(struct run *run)
 {
-    const stk_config *config = run->cli->config;
-    stk_trainer_options *t = &run->config.trainer;
+    struct cli *cli = run->cli;
+    char steps[32];
+    snprintf(steps, sizeof steps, "%" PRIu64, run->options.steps + run->options.warmup_steps);
+    const struct {
+        const char *key, *text;
+        bool wins; /* over the configuration */
+    } values[] = {{"trainer.max_steps", steps, true},
+                  {"trainer.max_epochs", "-1", true},
+                  {"trainer.max_time", "", true},
+                  {"trainer.min_epochs", "0", true},
+                  {"trainer.min_steps", "0", true},
+                  {"trainer.num_sanity_val_steps", "0", false},
+                  {"trainer.enable_checkpointing", "false", false},
+                  {"trainer.default_root_dir", run->folder, false}};
+    int code = CLI_GO_ON;
 
-    if (run->config.top.ckpt_path) {
+    if (stk_config_count(cli->config, "ckpt_path")) {
         cli_error("ckpt_path: a profile is of the first steps of a training; leave it out");
         return CLI_USAGE;
     }
-    t->max_steps = (int64_t)(run->options.steps + run->options.warmup_steps);
-    t->max_epochs = -1;
-    t->max_time = NULL;
-    t->min_epochs = t->min_steps = 0;
-    if (stk_config_count(config, "trainer.num_sanity_val_steps") == 0)
-        t->num_sanity_val_steps = 0;
-    if (stk_config_count(config, "trainer.enable_checkpointing") == 0 &&
-        !train_has_item(run->cli, config, "callbacks", "model_checkpoint"))
-        t->enable_checkpointing = STK_SWITCH_FALSE;
-    if (stk_config_count(config, "trainer.default_root_dir") == 0)
-        t->default_root_dir = run->folder;
-    return CLI_GO_ON;
+    for (size_t i = 0; i < sizeof values / sizeof *values && code == CLI_GO_ON; i++) {
+        const bool given = stk_config_count(cli->config, values[i].key) > 0,
+                   saves = strcmp(values[i].key, "trainer.enable_checkpointing") == 0 &&
+                           stk_recipe_has_item(cli->config, "callbacks", "model_checkpoint");
+        if (values[i].wins || (!given && !saves))
+            code = set(cli, values[i].key, values[i].text);
+    }
+    return code;
 }
 
 static int read_options(struct run *run)
@@ -176,8 +188,6 @@ static int read_options(struct run *run)
     if (code == CLI_GO_ON)
         code = cli_apply(cli, cli_context_table(), 0, &process);
     if (code == CLI_GO_ON)
-        code = train_config_read(cli, cli->config, &run->config);
-    if (code == CLI_GO_ON)
         code = make_folders(run);
     if (code == CLI_GO_ON)
         code = set_trainer(run);
@@ -189,27 +199,19 @@ static int read_options(struct run *run)
     return CLI_GO_ON;
 }
 
-static int make_trainer(struct run *run)
+/* What times comes before the callbacks of the configuration. */
+static stk_status prepare(void *user, stk_trainer *trainer, stk_error *err)
 {
-    struct cli *cli = run->cli;
-    stk_console console;
-    stk_error err;
+    struct run *run = user;
 
-    stk_status status = stk_trainer_create(run->context, &run->config.trainer, &run->trainer, &err);
-    if (status != STK_OK)
-        return train_fail(cli, status, &err);
-    train_console_make(cli, &console);
-    stk_trainer_set_console(run->trainer, &console);
-    status = stk_profile_create(run->trainer, &run->profiler, &run->profile, &err);
-    if (status != STK_OK)
-        return train_fail(cli, status, &err);
-    int code = train_add_callbacks(cli, cli->config, run->trainer);
-    return code == CLI_GO_ON ? train_add_loggers(cli, cli->config, run->trainer) : code;
+    return stk_profile_create(trainer, &run->profiler, &run->profile, err);
 }
 
 static int run_make(struct run *run)
 {
     struct cli *cli = run->cli;
+    stk_recipe_options options = {
+        .struct_size = sizeof options, .tasks = STK_RECIPE_FIT, .prepare = prepare, .user = run};
 
     int code = cli_parse(cli, &usage);
     if (code == CLI_GO_ON)
@@ -217,15 +219,11 @@ static int run_make(struct run *run)
     if (code == CLI_GO_ON)
         code = cli_context(cli, 0, &run->context);
     if (code == CLI_GO_ON)
-        code = make_trainer(run);
-    if (code == CLI_GO_ON)
-        code = train_sets_open(cli, run->context, &run->config, TRAIN_FIT, &run->sets);
-    if (code == CLI_GO_ON)
-        code = train_make(run->cli, run->context, &run->config, &run->sets, &run->made);
+        code = train_recipe(cli, run->context, &options, &run->recipe, &run->parts);
     if (code != CLI_GO_ON)
         return code;
     cli_signals_ignore_pipe();
-    cli_on_interrupt(stop, run->trainer);
+    cli_on_interrupt(stop, run->parts.trainer);
     return CLI_GO_ON;
 }
 
@@ -233,23 +231,15 @@ static void run_release(struct run *run)
 {
     cli_on_interrupt(NULL, NULL);
     stk_profile_close(&run->profile, NULL);
-    stk_trainer_destroy(&run->trainer);
-    train_release(&run->made);
-    train_sets_close(&run->sets);
+    stk_recipe_destroy(&run->recipe);
 }
 
 static int fit(struct run *run)
 {
-    struct train_sets *sets = &run->sets;
-    const stk_loader_source train = {
-        .struct_size = sizeof train, .dataset = sets->train, .options = &sets->loader};
-    const stk_loader_source val = {
-        .struct_size = sizeof val, .dataset = sets->val, .options = &sets->eval};
-    const stk_trainer_data data = {
-        .struct_size = sizeof data, .train = &train, .val = &val, .num_val = sets->val != NULL};
     stk_error err;
 
-    stk_status status = stk_trainer_fit(run->trainer, run->made.module, &data, NULL, &err);
+    stk_status status =
+        stk_trainer_fit(run->parts.trainer, run->parts.module, run->parts.data, NULL, &err);
     return status == STK_OK ? CLI_GO_ON : cli_fail(run->cli, status, &err);
 }
 
@@ -257,10 +247,12 @@ static int fit(struct run *run)
 
 static int report(struct run *run)
 {
+    const stk_loader_options *loader = run->parts.data->train->options;
+    const stk_trainer_options *trainer = stk_trainer_get_options(run->parts.trainer);
     struct profile_summary summary = {.warmup = run->options.warmup_steps *
-                                                run->config.trainer.accumulate_grad_batches,
-                                      .batch_size = run->sets.loader.batch_size,
-                                      .num_workers = run->sets.loader.num_workers,
+                                                trainer->accumulate_grad_batches,
+                                      .batch_size = loader->batch_size,
+                                      .num_workers = loader->num_workers,
                                       .config = run->file};
     stk_error err;
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stoker train, validate, test, predict: the whole trainer from a YAML file. */
 #include "train.h"
-#include "bench.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -10,6 +9,8 @@
 #include <unistd.h>
 
 /* ---- Usage ----------------------------------------------------------------------------------- */
+
+static cli_table_fn *const tables[] = {train_top_table, TRAIN_SECTIONS, cli_context_table, NULL};
 
 static const struct cli_usage train_usage = {
     .name = "train",
@@ -40,10 +41,9 @@ static const struct cli_usage train_usage = {
                 "  stoker train examples/mnist.yaml --callbacks 'early_stopping(monitor=val_loss, "
                 "patience=2)'\n",
     .interrupted = "the same command with --ckpt-path last goes on from the newest checkpoint",
-    .tables = train_tables,
+    .tables = tables,
     .logs = true,
     .yaml = true,
-    .lists = train_lists,
 };
 
 static const struct cli_usage validate_usage = {
@@ -55,9 +55,8 @@ static const struct cli_usage validate_usage = {
              "default.\n",
     .examples = "  stoker validate examples/mnist.yaml\n"
                 "  stoker validate examples/mnist.yaml --ckpt-path last --format json\n",
-    .tables = train_tables,
+    .tables = tables,
     .yaml = true,
-    .lists = train_lists,
 };
 
 static const struct cli_usage test_usage = {
@@ -69,9 +68,8 @@ static const struct cli_usage test_usage = {
              "default.\n",
     .examples = "  stoker test examples/mnist.yaml\n"
                 "  stoker test examples/mnist.yaml --dataset digits: --val-batch-size 1000\n",
-    .tables = train_tables,
+    .tables = tables,
     .yaml = true,
-    .lists = train_lists,
 };
 
 static const stk_option_table *writer_table(void)
@@ -84,17 +82,8 @@ static const stk_option_table *writer_table(void)
     return NULL;
 }
 
-static cli_table_fn *const predict_tables[] = {train_top_table,
-                                               writer_table,
-                                               train_data_table,
-                                               stk_trainer_option_table,
-                                               train_model_table,
-                                               train_optimizer_table,
-                                               stk_schedule_option_table,
-                                               stk_model_module_option_table,
-                                               train_loader_table,
-                                               cli_context_table,
-                                               NULL};
+static cli_table_fn *const predict_tables[] = {train_top_table, writer_table, TRAIN_SECTIONS,
+                                               cli_context_table, NULL};
 
 static const struct cli_usage predict_usage = {
     .name = "predict",
@@ -111,7 +100,6 @@ static const struct cli_usage predict_usage = {
         "  stoker predict examples/mnist.yaml --predict 'digits:?split=test&subset=0:100'\n",
     .tables = predict_tables,
     .yaml = true,
-    .lists = train_lists,
 };
 
 /* ---- A run ----------------------------------------------------------------------------------- */
@@ -121,15 +109,10 @@ static const struct cli_usage predict_usage = {
 struct run {
     struct cli *cli;
     stk_context *context;
-    struct train_config config;
-    struct train_sets sets;
-    struct train_made made;
-    stk_trainer *trainer;
-    stk_loader_source train, val, test;
-    stk_trainer_data data;
+    stk_recipe *recipe;
+    stk_recipe_parts parts;
     stk_trainer_times times; /* of the training */
     stk_verdict verdict;     /* likewise */
-    struct train_log *log;   /* NULL: not a training */
     struct {
         char name[64];
         double value;
@@ -141,73 +124,6 @@ struct run {
 static void stop(void *trainer)
 {
     stk_trainer_stop(trainer);
-}
-
-/* Every option that was given is a hyper-parameter for the loggers. */
-static stk_status add_hparams(struct run *run, const struct cli_usage *usage, stk_error *err)
-{
-    char key[192];
-
-    for (size_t t = 0; usage->tables[t]; t++) {
-        const stk_option_table *table = usage->tables[t]();
-        for (size_t i = 0; i < table->count && *table->name; i++) {
-            char value[1024] = "";
-            size_t used = 0;
-            snprintf(key, sizeof key, "%s.%s", table->name, table->options[i].name);
-            const size_t n = stk_config_count(run->cli->config, key);
-            for (size_t k = 0; k < n && used < sizeof value; k++)
-                used += (size_t)snprintf(value + used, sizeof value - used, "%s%s", k ? ", " : "",
-                                         stk_config_get(run->cli->config, key, k));
-            stk_status status = n ? stk_trainer_add_hparam(run->trainer, key, value, err) : STK_OK;
-            if (status != STK_OK)
-                return status;
-        }
-    }
-    return STK_OK;
-}
-
-static int make_trainer(struct run *run, const struct cli_usage *usage)
-{
-    struct cli *cli = run->cli;
-    stk_console console;
-    stk_error err;
-
-    stk_status status = stk_trainer_create(run->context, &run->config.trainer, &run->trainer, &err);
-    if (status != STK_OK)
-        return train_fail(cli, status, &err);
-    train_console_make(cli, &console);
-    stk_trainer_set_console(run->trainer, &console);
-    int code = run->log ? train_log_watch(run->log, cli, run->trainer) : CLI_GO_ON;
-    if (code == CLI_GO_ON)
-        code = train_add_callbacks(cli, cli->config, run->trainer);
-    if (code == CLI_GO_ON)
-        code = train_add_loggers(cli, cli->config, run->trainer);
-    if (code != CLI_GO_ON)
-        return code;
-    status = add_hparams(run, usage, &err);
-    return status == STK_OK ? CLI_GO_ON : cli_fail(cli, status, &err);
-}
-
-/* The loaders' options and datasets as the trainer takes them. */
-static void make_data(struct run *run)
-{
-    struct train_sets *sets = &run->sets;
-
-    run->train = (stk_loader_source){
-        .struct_size = sizeof run->train, .dataset = sets->train, .options = &sets->loader};
-    run->val = (stk_loader_source){
-        .struct_size = sizeof run->val, .dataset = sets->val, .options = &sets->eval};
-    run->test = (stk_loader_source){.struct_size = sizeof run->test,
-                                    .dataset = sets->predict ? sets->predict : sets->test,
-                                    .options = &sets->eval};
-    run->data = (stk_trainer_data){.struct_size = sizeof run->data,
-                                   .train = &run->train,
-                                   .val = &run->val,
-                                   .num_val = sets->val != NULL,
-                                   .test = &run->test,
-                                   .num_test = sets->test != NULL,
-                                   .predict = &run->test,
-                                   .num_predict = sets->test || sets->predict};
 }
 
 static int prepare_threads(struct run *run)
@@ -225,7 +141,7 @@ static int prepare_threads(struct run *run)
 /* A checkpoint that is not there is missed before a training begins to write. */
 static int find_checkpoint(const struct run *run)
 {
-    const char *path = run->config.top.ckpt_path;
+    const char *path = stk_config_get(run->cli->config, "ckpt_path", 0);
 
     if (!path || strcmp(path, "last") == 0 || strcmp(path, "best") == 0 || access(path, F_OK) == 0)
         return CLI_GO_ON;
@@ -234,53 +150,49 @@ static int find_checkpoint(const struct run *run)
     return CLI_FAILED;
 }
 
-static int run_make(struct run *run, struct cli *cli, const struct cli_usage *usage, unsigned needs)
+/* Predictions are files; there is nothing to log. */
+static int leave_out_loggers(struct cli *cli)
 {
+    stk_error err;
+
+    if (stk_config_count(cli->config, "trainer.logger") || stk_config_count(cli->config, "loggers"))
+        return CLI_GO_ON;
+    stk_status status = stk_config_set(cli->config, "trainer.logger", "false", false, &err);
+    return status == STK_OK ? CLI_GO_ON : cli_fail(cli, status, &err);
+}
+
+static int run_make(struct run *run, struct cli *cli, const struct cli_usage *usage, uint32_t tasks)
+{
+    stk_recipe_options options = {
+        .struct_size = sizeof options, .tasks = tasks, .begin_ns = cli_now_ns()};
+
     *run = (struct run){.cli = cli};
     int code = cli_parse(cli, usage);
-    if (code == CLI_GO_ON && needs & TRAIN_FIT && !(run->log = train_log_create())) {
-        cli_error("no memory for a training");
-        return CLI_FAILED;
-    }
     if (code != CLI_GO_ON)
         return code;
-    if (needs & (TRAIN_FIT | TRAIN_PREDICT))
+    if (cli->log && strcmp(cli->log, "none") != 0)
+        options.log = cli->log;
+    if (tasks & (STK_RECIPE_FIT | STK_RECIPE_PREDICT))
         cli_signals_ignore_pipe();
-    code = train_config_read(cli, cli->config, &run->config);
-    /* Predictions are files; there is nothing to log. */
-    if (usage == &predict_usage && !stk_config_count(cli->config, "trainer.logger") &&
-        !stk_config_count(cli->config, "loggers"))
-        run->config.trainer.logger = "false";
+    if (tasks & STK_RECIPE_PREDICT)
+        code = leave_out_loggers(cli);
     if (code == CLI_GO_ON)
         code = find_checkpoint(run);
     if (code == CLI_GO_ON)
         code = prepare_threads(run);
     if (code == CLI_GO_ON)
         code = cli_context(cli, 0, &run->context);
-    /* What is wrong with the trainer's options is said before any data is looked at. */
     if (code == CLI_GO_ON)
-        code = make_trainer(run, usage);
+        code = train_recipe(cli, run->context, &options, &run->recipe, &run->parts);
     if (code == CLI_GO_ON)
-        code = train_sets_open(cli, run->context, &run->config, needs, &run->sets);
-    if (code == CLI_GO_ON && run->log)
-        code = train_log_begin(run->log, cli, run->context, &run->config, run->sets.spec);
-    if (code == CLI_GO_ON)
-        code = train_make(run->cli, run->context, &run->config, &run->sets, &run->made);
-    if (code == CLI_GO_ON) {
-        make_data(run);
-        cli_on_interrupt(stop, run->trainer);
-    }
+        cli_on_interrupt(stop, run->parts.trainer);
     return code;
 }
 
 static void run_release(struct run *run)
 {
     cli_on_interrupt(NULL, NULL);
-    if (run->trainer)
-        stk_trainer_destroy(&run->trainer);
-    train_release(&run->made);
-    train_sets_close(&run->sets);
-    train_log_free(&run->log);
+    stk_recipe_destroy(&run->recipe);
 }
 
 /* ---- What came out --------------------------------------------------------------------------- */
@@ -290,7 +202,7 @@ static void keep_metrics(struct run *run)
 {
     stk_metric metric;
 
-    for (size_t i = 0; stk_trainer_metric_at(run->trainer, i, &metric); i++) {
+    for (size_t i = 0; stk_trainer_metric_at(run->parts.trainer, i, &metric); i++) {
         size_t k = 0;
         while (k < run->num_metrics && strcmp(run->metrics[k].name, metric.name) != 0)
             k++;
@@ -322,14 +234,16 @@ static void put_json(struct run *run, FILE *out)
         {"wall", t->wall},       {"data_wait", t->data_wait},   {"transfer", t->transfer},
         {"step", t->step},       {"validation", t->validation}, {"callbacks", t->callbacks},
         {"logging", t->logging}, {"checkpoint", t->checkpoint}, {"other", t->other}};
-    const char *const paths[][2] = {{"log_dir", stk_trainer_log_dir(run->trainer)},
-                                    {"best_model_path", stk_trainer_best_model_path(run->trainer)},
-                                    {"last_model_path", stk_trainer_last_model_path(run->trainer)}};
+    const char *const paths[][2] = {
+        {"log_dir", stk_trainer_log_dir(run->parts.trainer)},
+        {"best_model_path", stk_trainer_best_model_path(run->parts.trainer)},
+        {"last_model_path", stk_trainer_last_model_path(run->parts.trainer)}};
 
     fputs("{\n  \"dataset\": ", out);
-    cli_json_string(out, run->sets.spec);
+    cli_json_string(out, run->parts.dataset);
     fprintf(out, ",\n  \"epoch\": %" PRIu64 ",\n  \"global_step\": %" PRIu64 ",\n  \"metrics\": {",
-            stk_trainer_current_epoch(run->trainer), stk_trainer_global_step(run->trainer));
+            stk_trainer_current_epoch(run->parts.trainer),
+            stk_trainer_global_step(run->parts.trainer));
     for (size_t i = 0; i < run->num_metrics; i++) {
         fputs(i ? ", " : "", out);
         cli_json_string(out, run->metrics[i].name);
@@ -367,8 +281,8 @@ static void put_csv(struct run *run, FILE *out)
         cli_csv_string(out, run->metrics[i].name);
         fprintf(out, ",%.9g\n", run->metrics[i].value);
     }
-    fprintf(out, "global_step,%" PRIu64 "\nseconds,%.6f\n", stk_trainer_global_step(run->trainer),
-            (double)run->times.wall * 1e-9);
+    fprintf(out, "global_step,%" PRIu64 "\nseconds,%.6f\n",
+            stk_trainer_global_step(run->parts.trainer), (double)run->times.wall * 1e-9);
 }
 
 /* "Test loss 0.0869, accuracy 97.33 % on 10000 samples of SPEC." */
@@ -394,14 +308,13 @@ static void put_figures(const struct run *run, const char *what, const char *sho
 /* One line for each thing that one wants to know after hours. */
 static void put_text(struct run *run, FILE *out)
 {
-    const char *best = stk_trainer_best_model_path(run->trainer);
-    const struct train_sets *sets = &run->sets;
+    const char *best = stk_trainer_best_model_path(run->parts.trainer);
+    const stk_recipe_parts *parts = &run->parts;
 
-    if (sets->test)
-        put_figures(run, "Test", "test", sets->test_spec, out);
-    if (sets->val && !sets->test)
-        put_figures(run, "Validation", "val",
-                    run->config.data.val ? run->config.data.val : sets->spec, out);
+    if (parts->data->num_test)
+        put_figures(run, "Test", "test", parts->test_dataset, out);
+    else if (parts->data->num_val)
+        put_figures(run, "Validation", "val", parts->val_dataset, out);
     if (best)
         fprintf(out, "Checkpoint: %s\n", best);
     if (run->times.steps && !run->cli->quiet)
@@ -425,30 +338,21 @@ static void put_result(struct run *run)
 /* What limited the training, always; its log, where there is one. */
 static void judge(struct run *run)
 {
-    stk_figures figures;
-
     run->verdict.struct_size = sizeof run->verdict;
     run->times.struct_size = sizeof run->times;
-    stk_trainer_get_times(run->trainer, &run->times);
-    train_log_trained(run->log);
-    train_figures(run->context, run->trainer, &run->config, &figures);
-    train_log_figures(run->log, &figures);
-    if (run->sets.train)
-        bench_cost_chunks(run->sets.train, &figures);
-    stk_judge(&figures, &run->verdict);
-    train_log_judged(run->log, &figures);
+    stk_trainer_get_times(run->parts.trainer, &run->times);
+    stk_training_log_judge(run->parts.log, run->parts.data->train, NULL, &run->verdict);
 }
 
 static stk_status test_trained(struct run *run, stk_error *err)
 {
-    const uint64_t begin = cli_now_ns();
     stk_trainer_times times = {.struct_size = sizeof times};
 
-    stk_status status = stk_trainer_test(run->trainer, run->made.module, &run->data, NULL, err);
-    stk_trainer_get_times(run->trainer, &times);
+    stk_status status =
+        stk_trainer_test(run->parts.trainer, run->parts.module, run->parts.data, NULL, err);
+    stk_trainer_get_times(run->parts.trainer, &times);
     run->evaluated = times.samples;
     keep_metrics(run);
-    train_log_task(run->log, "test end", begin);
     return status;
 }
 
@@ -457,18 +361,21 @@ int cli_train(struct cli *cli)
     struct run run;
     stk_error err;
 
-    int code = run_make(&run, cli, &train_usage, TRAIN_FIT | TRAIN_TEST);
+    int code = run_make(&run, cli, &train_usage, STK_RECIPE_FIT | STK_RECIPE_TEST);
     if (code != CLI_GO_ON)
         goto out;
-    stk_status status =
-        stk_trainer_fit(run.trainer, run.made.module, &run.data, run.config.top.ckpt_path, &err);
+    stk_status status = stk_trainer_fit(run.parts.trainer, run.parts.module, run.parts.data,
+                                        run.parts.ckpt_path, &err);
     judge(&run);
     keep_metrics(&run);
-    if (status == STK_OK && run.data.num_test && !run.config.trainer.barebones)
+    if (status == STK_OK && run.parts.data->num_test &&
+        !stk_trainer_get_options(run.parts.trainer)->barebones)
         status = test_trained(&run, &err);
     code = status == STK_OK ? CLI_GOOD : cli_fail(cli, status, &err);
-    if (train_log_end(run.log) != CLI_GO_ON && code == CLI_GOOD)
-        code = CLI_FAILED;
+    if (stk_training_log_end(run.parts.log, &err) != STK_OK) {
+        cli_error("%s", err.text);
+        code = code == CLI_GOOD ? CLI_FAILED : code;
+    }
     if (status == STK_OK)
         put_result(&run);
 out:
@@ -482,12 +389,12 @@ typedef stk_status task_fn(stk_trainer *trainer, stk_module *module, const stk_t
 /* A task that looks at a trained model. */
 static int evaluate(struct run *run, task_fn *task)
 {
-    const char *ckpt = run->config.top.ckpt_path ? run->config.top.ckpt_path : "last";
+    const char *ckpt = run->parts.ckpt_path ? run->parts.ckpt_path : "last";
     stk_error err;
 
-    stk_status status = task(run->trainer, run->made.module, &run->data, ckpt, &err);
+    stk_status status = task(run->parts.trainer, run->parts.module, run->parts.data, ckpt, &err);
     run->times.struct_size = sizeof run->times;
-    stk_trainer_get_times(run->trainer, &run->times);
+    stk_trainer_get_times(run->parts.trainer, &run->times);
     run->evaluated = run->times.samples;
     keep_metrics(run);
     if (status == STK_ENOENT && strcmp(ckpt, "last") == 0) {
@@ -502,11 +409,11 @@ static int evaluate(struct run *run, task_fn *task)
 int cli_validate(struct cli *cli)
 {
     struct run run;
-    int code = run_make(&run, cli, &validate_usage, TRAIN_VAL);
+    int code = run_make(&run, cli, &validate_usage, STK_RECIPE_VALIDATE);
 
     if (code == CLI_GO_ON)
         code = evaluate(&run, stk_trainer_validate);
-    if (code == CLI_GOOD && run.trainer)
+    if (code == CLI_GOOD && run.parts.trainer)
         put_result(&run);
     run_release(&run);
     return code;
@@ -515,11 +422,11 @@ int cli_validate(struct cli *cli)
 int cli_test(struct cli *cli)
 {
     struct run run;
-    int code = run_make(&run, cli, &test_usage, TRAIN_TEST);
+    int code = run_make(&run, cli, &test_usage, STK_RECIPE_TEST);
 
     if (code == CLI_GO_ON)
         code = evaluate(&run, stk_trainer_test);
-    if (code == CLI_GOOD && run.trainer)
+    if (code == CLI_GOOD && run.parts.trainer)
         put_result(&run);
     run_release(&run);
     return code;
@@ -534,7 +441,7 @@ static int add_writer(struct run *run)
 
     for (size_t i = 0; (ops = stk_callback_kind(i)) && strcmp(ops->name, "prediction_writer") != 0;)
         i++;
-    if (!ops || train_has_item(cli, cli->config, "callbacks", ops->name))
+    if (!ops || stk_recipe_has_item(cli->config, "callbacks", ops->name))
         return CLI_GO_ON;
     void *options = calloc(1, ops->options->struct_size);
     if (!options) {
@@ -543,7 +450,7 @@ static int add_writer(struct run *run)
     }
     int code = cli_apply(cli, ops->options, 0, options);
     if (code == CLI_GO_ON) {
-        stk_status status = stk_trainer_add_callback(run->trainer, ops, options, NULL, &err);
+        stk_status status = stk_trainer_add_callback(run->parts.trainer, ops, options, NULL, &err);
         if (status != STK_OK)
             code = cli_fail(cli, status, &err);
     }
@@ -554,13 +461,13 @@ static int add_writer(struct run *run)
 int cli_predict(struct cli *cli)
 {
     struct run run;
-    int code = run_make(&run, cli, &predict_usage, TRAIN_PREDICT);
+    int code = run_make(&run, cli, &predict_usage, STK_RECIPE_PREDICT);
 
     if (code == CLI_GO_ON)
         code = add_writer(&run);
     if (code == CLI_GO_ON)
         code = evaluate(&run, stk_trainer_predict);
-    if (code == CLI_GOOD && run.trainer && cli->format != CLI_TABLE)
+    if (code == CLI_GOOD && run.parts.trainer && cli->format != CLI_TABLE)
         put_result(&run);
     run_release(&run);
     return code;

@@ -24,7 +24,8 @@ DATASET = ARRAY | {"array/array.h", "array/npy_header.h"}
 # Pictures are decoded by a transform; their headers are looked at where a dataset is opened or written.
 IMAGE = {"codec/image/image.h"}
 # Public headers of another name than their folder's.
-OWN = {"array": {"chunks"}, "measure": {"report"}, "nn": {"model"}, "train": {"trainer", "module", "profiler"}}
+# Figures are taken of what a loader and a trainer tell everybody.
+OWN = {"array": {"chunks"}, "measure": {"report", "dataset", "loader", "trainer"}, "nn": {"model"}, "train": {"trainer", "module", "profiler"}}
 LAYERS = {
     "base": set(),
     "codec": BASE,
@@ -39,10 +40,14 @@ LAYERS = {
     "checkpoint": BASE | {"device/device.h"},
     # Conversion writes pictures, too, and makes them smaller as the transforms do.
     "convert": DATASET | IMAGE | {"codec/image/encode.h", "dataset/dataset.h", "transform/transform.h", "transform/resize.h"},
+    # A program's way: public headers, and what base and measure have for all rooms.
+    "recipe": BASE | {"measure/measure.h"},
     "train": BASE | {"codec/codec.h", "store/store.h", "store/http.h", "loader/loader.h", "device/device.h", "nn/nn.h",
                      # The format by itself: weights of others, texts of a file that is not read whole.
                      "checkpoint/checkpoint.h", "checkpoint/safetensors.h"},
 }
+# Rooms on top: of the others they take the public headers, as a program does.
+ON_TOP = {"recipe"}
 PUBLIC_ONLY = ("cli", "examples", "python")
 
 # Of the command, those that may name the terminal: they print what is no foreign text, or clean it.
@@ -124,7 +129,7 @@ def check_includes(path, text):
                 to = name[7:-2]
                 allowed = {x.split("/")[0] for x in LAYERS[folder]} | {folder, "base", "options"}
                 allowed |= OWN.get(folder, set())
-                if to not in allowed:
+                if to not in allowed and folder not in ON_TOP:
                     problem(path, line, f"includes <{name}>, which is above {folder}")
         elif parts[:2] == ("include", "stoker"):
             if kind == '"' or (not name.startswith("stoker/") and "/" in name):

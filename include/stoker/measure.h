@@ -335,6 +335,28 @@ typedef struct stk_verdict {
           */
 #define STK_JUDGE_ALIKE 0.98 /**< rates that are nearer than this are alike */
 
+/* Of stoker/loader.h and stoker/trainer.h. */
+struct stk_loader_stats;
+struct stk_loader_source;
+struct stk_trainer;
+
+/**
+ * What a loader did between two looks at it, as figures: workers, reads, waits, pictures. The other
+ * members of `figures`, whose struct_size is set, stay as they are. Pure.
+ */
+STK_API void stk_figures_of_loader(const struct stk_loader_stats *then,
+                                   const struct stk_loader_stats *now, stk_figures *figures);
+/**
+ * The last training of a trainer as figures, or the one at work so far; of what it does not know
+ * (the step alone, memory, other programs) they say nothing. `train` is what it reads from, with
+ * its dataset and options; NULL: unknown.
+ *
+ * Thread: the trainer's, in a hook, or when no task is at work. Blocks where the dataset is asked
+ * which chunks would suit its samples better.
+ */
+STK_API void stk_figures_of_trainer(const struct stk_trainer *trainer,
+                                    const struct stk_loader_source *train, stk_figures *figures);
+
 /** Judge one setting. Pure. */
 STK_API void stk_judge(const stk_figures *figures, stk_verdict *out);
 

@@ -16,6 +16,7 @@
 #include <stoker/module.h>
 #include <stoker/options.h>
 #include <stoker/profiler.h>
+#include <stoker/recipe.h>
 #include <stoker/report.h>
 #include <stoker/store.h>
 #include <stoker/trainer.h>

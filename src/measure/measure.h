@@ -3,6 +3,7 @@
 #ifndef STK_SRC_MEASURE_MEASURE_H
 #define STK_SRC_MEASURE_MEASURE_H
 
+#include <stoker/dataset.h>
 #include <stoker/measure.h>
 
 #include "base/base.h"
@@ -83,5 +84,10 @@ void stk__system_open(stk__system *system, const char *root, uint64_t now_ns);
 /* Members of an event, in JSON: cores in use and bytes a second since the last call or the opening,
  * and bytes held now. */
 void stk__system_members(stk__system *system, uint64_t now_ns, char *out, size_t size);
+
+/* ---- Figures of what runs (figures_of.c) ---------------------------------------------------- */
+
+/* Where more was read or decoded of chunks than samples need: which chunks would suit them. */
+void stk__figures_advise_chunks(stk_dataset *dataset, stk_figures *figures);
 
 #endif

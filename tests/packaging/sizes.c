@@ -322,6 +322,40 @@ static void trains(stk_context *ctx, stk_dataset *dataset, const char *folder)
     stk_model_builder_destroy(&builder);
 }
 
+static void recipes(stk_context *ctx, const char *folder)
+{
+    const char text[] = "loader: {batch_size: 16, num_workers: 0, transforms: normalize(mnist)}\n"
+                        "model: {layers: 'flatten, linear(10)'}\n"
+                        "trainer: {max_epochs: 1, logger: 'false', enable_checkpointing: false}\n";
+    SIZED(stk_recipe_options, options);
+    SIZED(stk_recipe_parts, parts);
+    SIZED(stk_training_log_options, log_options);
+    SIZED(stk_figures, figures);
+    SIZED(stk_verdict, verdict);
+    stk_training_log *log = NULL;
+    stk_config *config = NULL;
+    stk_recipe *recipe = NULL;
+
+    OK(stk_config_create(ctx, &config, &err));
+    OK(stk_config_load_text(config, "sizes.yaml", text, sizeof text - 1, &err));
+    OK(stk_config_set(config, "data.dataset", "digits:?size=64", false, &err));
+    OK(stk_config_set(config, "trainer.default_root_dir", folder, false, &err));
+    options->tasks = STK_RECIPE_FIT;
+    OK(stk_recipe_create(ctx, config, options, &recipe, &err));
+    stk_recipe_get_parts(recipe, parts);
+    CHECK(parts->struct_size == sizeof *parts && parts->trainer && parts->module);
+    CHECK(strcmp(parts->dataset, "digits:?size=64") == 0);
+    OK(stk_training_log_create(parts->trainer, log_options, &log, &err));
+    OK(stk_trainer_fit(parts->trainer, parts->module, parts->data, NULL, &err));
+    stk_training_log_judge(log, parts->data->train, figures, verdict);
+    CHECK(figures->steps == 4 && figures->batch_size == 16);
+    CHECK(figures->struct_size == sizeof *figures && verdict->struct_size == sizeof *verdict);
+    OK(stk_training_log_end(log, &err));
+    stk_recipe_destroy(&recipe);
+    stk_training_log_destroy(&log);
+    stk_config_destroy(&config);
+}
+
 int main(int argc, char **argv)
 {
     stk_context *ctx = NULL;
@@ -336,6 +370,7 @@ int main(int argc, char **argv)
     loaders(dataset);
     judges(ctx);
     pictures(ctx, dataset, argv[1]);
+    recipes(ctx, argv[1]);
     trains(ctx, dataset, argv[1]);
     stk_dataset_close(&dataset);
     stk_context_destroy(&ctx);

@@ -36,6 +36,9 @@ typedef struct world {
     stk_module *module;
     stk_trainer *trainer;
     stk_profile *profile;
+    stk_training_log *training_log;
+    stk_recipe *recipe;
+    stk_config *config;
     stk_log *log;
     stk_trace *trace;
     stk_counter *counter;
@@ -235,6 +238,8 @@ static void call_trainer(world *w)
     const stk_scalar scalar = {.value = 1};
     stk_trainer_options options;
     stk_trainer_times times = {.struct_size = sizeof times};
+    stk_training_log *training_log;
+    stk_recipe *recipe;
     stk_loader_stats begin = {.struct_size = sizeof begin}, end = {.struct_size = sizeof end};
     stk_trainer *trainer;
     stk_profile *profile;
@@ -254,6 +259,12 @@ static void call_trainer(world *w)
     REFUSED(stk_trainer_save, w->trainer, w->path, false, NULL, NULL);
     RETURNS(stk_trainer_get_times, true, w->trainer, &times);
     RETURNS(stk_trainer_get_loader_stats, true, w->trainer, &begin, &end);
+    REFUSED(stk_training_log_create, w->trainer, NULL, &training_log, NULL);
+    RETURNS(stk_training_log_judge, true, w->training_log, NULL, NULL, NULL);
+    REFUSED(stk_training_log_end, w->training_log, NULL);
+    RETURNS(stk_training_log_destroy, !w->training_log, &w->training_log);
+    REFUSED(stk_recipe_create, w->ctx, w->config, NULL, &recipe, NULL);
+    RETURNS(stk_recipe_destroy, !w->recipe, &w->recipe);
     REFUSED(stk_profile_create, w->trainer, NULL, &profile, NULL);
     REFUSED(stk_profile_finish, w->profile, NULL);
     REFUSED(stk_profile_close, &w->profile, NULL);
@@ -408,6 +419,12 @@ static void make_training(world *w)
     stk_trainer_options_init(&trainer);
     trainer.default_root_dir = w->out;
     assert_ok(stk_trainer_create(w->ctx, &trainer, &w->trainer, &err), &err);
+    assert_ok(stk_training_log_create(w->trainer, NULL, &w->training_log, &err), &err);
+    assert_ok(stk_config_create(w->ctx, &w->config, &err), &err);
+    assert_ok(stk_config_set(w->config, "data.dataset", "digits:?size=8", false, &err), &err);
+    assert_ok(stk_config_set(w->config, "loader.transforms", "to_float", false, &err), &err);
+    assert_ok(stk_config_set(w->config, "model.layers", "flatten", false, &err), &err);
+    assert_ok(stk_recipe_create(w->ctx, w->config, NULL, &w->recipe, &err), &err);
     stk_profile_options_init(&profile);
     profile.profiler = "simple";
     assert_ok(stk_profile_create(w->trainer, &profile, &w->profile, &err), &err);
@@ -485,6 +502,9 @@ static void end_world(world *w)
     end_puts(w);
     stk_profile_close(&w->profile, &err);
     stk_trainer_destroy(&w->trainer);
+    stk_training_log_destroy(&w->training_log);
+    stk_recipe_destroy(&w->recipe);
+    stk_config_destroy(&w->config);
     stk_module_destroy(&w->module);
     stk_optimizer_destroy(&w->optimizer);
     stk_model_destroy(&w->model);

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lists of "name(argument, option=value)": callbacks, loggers, groups of parameters. */
-#include <stdlib.h>
-#include <string.h>
-
-#include "train.h"
+#include "base/config.h"
+#include "recipe/recipe.h"
 
 /* ---- Cutting --------------------------------------------------------------------------------- */
 
@@ -69,9 +67,10 @@ static void take_name(char *text, char **name, char **value)
     *value = unquoted(*value);
 }
 
-bool train_item_next(char **text, struct train_item *out, const char **what)
+/* Cut the next item off `*text`. False at the end, and with *what where the text makes no sense. */
+static bool next_item(char **text, stk__recipe_item *out, const char **what)
 {
-    *out = (struct train_item){0};
+    *out = (stk__recipe_item){0};
     *what = NULL;
     *text += strspn(*text, " \t\n\r");
     if (!**text)
@@ -94,9 +93,9 @@ bool train_item_next(char **text, struct train_item *out, const char **what)
     trimmed(item, open);
     for (char *rest = open + 1; *(rest += strspn(rest, " \t\n\r"));) {
         char *argument = cut(&rest);
-        *what = !argument || !*argument             ? "an argument is empty"
-                : out->count == TRAIN_MAX_ARGUMENTS ? "too many arguments"
-                                                    : NULL;
+        *what = !argument || !*argument                   ? "an argument is empty"
+                : out->count == STK__RECIPE_MAX_ARGUMENTS ? "too many arguments"
+                                                          : NULL;
         if (*what)
             return false;
         take_name(argument, &out->arguments[out->count].name, &out->arguments[out->count].value);
@@ -105,8 +104,8 @@ bool train_item_next(char **text, struct train_item *out, const char **what)
     return true;
 }
 
-stk_status train_item_options(const struct train_item *item, const stk_option_table *table,
-                              void *options, stk_error *err)
+stk_status stk__recipe_item_options(const stk__recipe_item *item, const stk_option_table *table,
+                                    void *options, stk_error *err)
 {
     size_t place = 0;
 
@@ -122,62 +121,26 @@ stk_status train_item_options(const struct train_item *item, const stk_option_ta
     return STK_OK;
 }
 
-/* Copies of the texts that items point into: a logger looks at its options when it is opened. */
-static struct kept {
-    struct kept *next;
-    char text[];
-} * kept;
-
-static char *keep(const char *text)
+stk_status stk__recipe_items(stk_config *config, const char *key, stk__recipe_each *each,
+                             void *user, stk_error *err)
 {
-    size_t size = strlen(text) + 1;
-    struct kept *made = malloc(sizeof *made + size);
-
-    if (!made)
-        return NULL;
-    memcpy(made->text, text, size);
-    made->next = kept;
-    kept = made;
-    return made->text;
-}
-
-int train_items(struct cli *cli, const stk_config *config, const char *key,
-                int (*each)(struct cli *cli, const struct train_item *item, void *user), void *user)
-{
-    struct train_item item;
+    stk__recipe_item item;
     const char *text, *what = NULL;
-    int code = CLI_GO_ON;
 
-    for (size_t i = 0; code == CLI_GO_ON && (text = stk_config_get(config, key, i)); i++) {
-        char *rest = keep(text);
-        if (!rest) {
-            cli_error("no memory for the list '%s'", key);
-            return CLI_FAILED;
-        }
-        while (code == CLI_GO_ON && train_item_next(&rest, &item, &what))
-            code = each(cli, &item, user);
-        if (what) {
-            cli_error("%s: %s in '%.100s'; an item is written 'name(option=value)'", key, what,
-                      text);
-            code = CLI_USAGE;
-        }
+    for (size_t i = 0; (text = stk_config_get(config, key, i)); i++) {
+        /* A logger looks at its options when it is opened: the texts stay. */
+        char *rest = stk__config_copy(config, text, strlen(text));
+        if (!rest)
+            return stk__fail(err, STK_ENOMEM, STK_STAGE_OPTIONS, "no memory for the list '%s'",
+                             key);
+        while (next_item(&rest, &item, &what))
+            STK_TRY(each(&item, user, err));
+        if (what)
+            return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, key, STK_NO_OFFSET,
+                                "%s: %s in '%.100s'; an item is written 'name(option=value)'", key,
+                                what, text);
     }
-    return code;
-}
-
-static int is_named(struct cli *cli, const struct train_item *item, void *user)
-{
-    const char **name = user;
-
-    (void)cli;
-    if (*name && strcmp(item->name, *name) == 0)
-        *name = NULL;
-    return CLI_GO_ON;
-}
-
-bool train_has_item(struct cli *cli, const stk_config *config, const char *key, const char *name)
-{
-    return train_items(cli, config, key, is_named, &name) == CLI_GO_ON && !name;
+    return STK_OK;
 }
 
 /* ---- Callbacks and loggers ------------------------------------------------------------------- */
@@ -185,7 +148,8 @@ bool train_has_item(struct cli *cli, const stk_config *config, const char *key, 
 #define MOST_KINDS 64
 
 /* "there is no callback 'x'; did you mean 'y'?", or which there are. */
-static int fail_unknown(const char *kind, const char *name, const char *(*at)(size_t i))
+static stk_status fail_unknown(const char *kind, const char *name, const char *(*at)(size_t i),
+                               stk_error *err)
 {
     const char *names[MOST_KINDS];
     char list[512] = "";
@@ -195,10 +159,11 @@ static int fail_unknown(const char *kind, const char *name, const char *(*at)(si
         used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", n ? ", " : "", names[n]);
     const char *nearest = stk_nearest_name(name, names, n);
     if (nearest)
-        cli_error("%ss: there is no %s '%.60s'; did you mean '%s'?", kind, kind, name, nearest);
-    else
-        cli_error("%ss: there is no %s '%.60s'; there are %s", kind, kind, name, list);
-    return CLI_USAGE;
+        return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
+                         "%ss: there is no %s '%.60s'; did you mean '%s'?", kind, kind, name,
+                         nearest);
+    return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
+                     "%ss: there is no %s '%.60s'; there are %s", kind, kind, name, list);
 }
 
 static const char *callback_at(size_t i)
@@ -224,74 +189,80 @@ static bool same_name(const char *given, const char *name)
     return *given == *name;
 }
 
-/* The struct of a table, filled from an item: NULL where it takes no options. */
-static int make_options(struct cli *cli, const struct train_item *item,
-                        const stk_option_table *table, void **out)
+static stk_status is_named(const stk__recipe_item *item, void *user, stk_error *err)
 {
-    stk_error err;
+    const char **name = user;
 
-    *out = NULL;
-    if (!table && item->count) {
-        cli_error("%.60s takes no options", item->name);
-        return CLI_USAGE;
-    }
-    if (!table)
-        return CLI_GO_ON;
-    *out = calloc(1, table->struct_size);
-    if (!*out) {
-        cli_error("no memory for the options of %.60s", item->name);
-        return CLI_FAILED;
-    }
-    stk_status status = train_item_options(item, table, *out, &err);
-    return status == STK_OK ? CLI_GO_ON : cli_fail(cli, status, &err);
+    (void)err;
+    if (*name && same_name(item->name, *name))
+        *name = NULL;
+    return STK_OK;
 }
 
-static int add_callback(struct cli *cli, const struct train_item *item, void *trainer)
+bool stk_recipe_has_item(stk_config *config, const char *key, const char *name)
 {
+    return stk__recipe_items(config, key, is_named, &name, NULL) == STK_OK && !name;
+}
+
+/* The struct of a table, filled from an item: NULL where it takes no options. */
+static stk_status make_options(stk_context *ctx, const stk__recipe_item *item,
+                               const stk_option_table *table, void **out, stk_error *err)
+{
+    *out = NULL;
+    if (!table && item->count)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS, "%.60s takes no options", item->name);
+    if (!table)
+        return STK_OK;
+    *out = stk__calloc(ctx, 1, table->struct_size);
+    if (!*out)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_OPTIONS, "no memory for the options of %.60s",
+                         item->name);
+    stk_status status = stk__recipe_item_options(item, table, *out, err);
+    if (status != STK_OK) {
+        stk__free(ctx, *out);
+        *out = NULL;
+    }
+    return status;
+}
+
+static stk_status add_callback(const stk__recipe_item *item, void *trainer, stk_error *err)
+{
+    stk_context *ctx = stk_trainer_context(trainer);
     const stk_callback_ops *ops = NULL;
     void *options;
-    stk_error err;
 
     for (size_t i = 0; (ops = stk_callback_kind(i)) && !same_name(item->name, ops->name);)
         i++;
     if (!ops)
-        return fail_unknown("callback", item->name, callback_at);
-    int code = make_options(cli, item, ops->options, &options);
-    if (code == CLI_GO_ON) {
-        stk_status status = stk_trainer_add_callback(trainer, ops, options, NULL, &err);
-        if (status != STK_OK)
-            code = cli_fail(cli, status, &err);
-    }
-    free(options);
-    return code;
+        return fail_unknown("callback", item->name, callback_at, err);
+    STK_TRY(make_options(ctx, item, ops->options, &options, err));
+    stk_status status = stk_trainer_add_callback(trainer, ops, options, NULL, err);
+    stk__free(ctx, options);
+    return status;
 }
 
-static int add_logger(struct cli *cli, const struct train_item *item, void *trainer)
+static stk_status add_logger(const stk__recipe_item *item, void *trainer, stk_error *err)
 {
+    stk_context *ctx = stk_trainer_context(trainer);
     const stk_logger_ops *ops = NULL;
     void *options;
-    stk_error err;
 
     for (size_t i = 0; (ops = stk_logger_kind(i)) && !same_name(item->name, ops->name);)
         i++;
     if (!ops)
-        return fail_unknown("logger", item->name, logger_at);
-    int code = make_options(cli, item, ops->options, &options);
-    if (code == CLI_GO_ON) {
-        stk_status status = stk_trainer_add_logger(trainer, ops, options, &err);
-        if (status != STK_OK)
-            code = cli_fail(cli, status, &err);
-    }
-    free(options);
-    return code;
+        return fail_unknown("logger", item->name, logger_at, err);
+    STK_TRY(make_options(ctx, item, ops->options, &options, err));
+    stk_status status = stk_trainer_add_logger(trainer, ops, options, err);
+    stk__free(ctx, options);
+    return status;
 }
 
-int train_add_callbacks(struct cli *cli, const stk_config *config, stk_trainer *trainer)
+stk_status stk__recipe_add_callbacks(stk_config *config, stk_trainer *trainer, stk_error *err)
 {
-    return train_items(cli, config, "callbacks", add_callback, trainer);
+    return stk__recipe_items(config, "callbacks", add_callback, trainer, err);
 }
 
-int train_add_loggers(struct cli *cli, const stk_config *config, stk_trainer *trainer)
+stk_status stk__recipe_add_loggers(stk_config *config, stk_trainer *trainer, stk_error *err)
 {
-    return train_items(cli, config, "loggers", add_logger, trainer);
+    return stk__recipe_items(config, "loggers", add_logger, trainer, err);
 }

@@ -7,10 +7,10 @@
  * An epoch ends where the next begins, or the training: its checkpoint is part of it.
  */
 #include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
+#include <stdio.h>
 
-#include "train.h"
+#include "base/sized.h"
+#include "recipe/recipe.h"
 
 #define NS   1e-9
 #define LINE 4096
@@ -18,22 +18,25 @@
 /* Epochs whose memory is kept: of more, the last ones. */
 #define EPOCHS 512
 
-struct train_log {
-    stk_log *log;                                       /* NULL: none is written */
+struct stk_training_log {
+    stk_context *context;
+    char *path;   /* NULL: none is written */
+    stk_log *log; /* NULL: likewise, or it has not begun, or has ended */
     uint64_t run_ns, epoch_ns, evaluation_ns, saved_ns; /* begin of what is at work; 0: nothing */
     uint64_t epoch, ready;
     uint32_t io_threads;
     uint64_t train_ns, cpu_ns, machine_ns; /* when the first epoch began: CPU time so far */
     double other_cores;
-    stk_trainer *trainer;         /* while it is at work */
+    stk_trainer *watched;
+    stk_trainer *trainer;         /* once it has trained; else NULL */
     stk_trainer_times step, from; /* at the end of the last step; at the begin of the epoch */
     uint64_t epochs[EPOCHS], bytes[EPOCHS], num_epochs;
 };
 
-struct watcher {
+typedef struct watcher {
     stk_callback base; /* first */
-    struct train_log *log;
-};
+    stk_training_log *log;
+} watcher;
 
 /* ---- Lines ----------------------------------------------------------------------------------- */
 
@@ -53,7 +56,7 @@ static void subtract(stk_trainer_times *now, const stk_trainer_times *then)
     stk_waits_subtract(&now->waits, &then->waits);
 }
 
-static void log_ledger(struct train_log *l, const char *first, uint64_t now_ns,
+static void log_ledger(stk_training_log *l, const char *first, uint64_t now_ns,
                        const stk_trainer_times *t)
 {
     const struct {
@@ -81,7 +84,7 @@ static void log_ledger(struct train_log *l, const char *first, uint64_t now_ns,
 }
 
 /* A checkpoint is told once its time is known: at the next look at the times. */
-static void log_saved(struct train_log *l, const stk_trainer_times *now)
+static void log_saved(stk_training_log *l, const stk_trainer_times *now)
 {
     const uint64_t took = now->checkpoint - l->step.checkpoint;
 
@@ -90,9 +93,9 @@ static void log_saved(struct train_log *l, const stk_trainer_times *now)
     l->saved_ns = 0;
 }
 
-static void end_epoch(struct train_log *l)
+static void end_epoch(stk_training_log *l)
 {
-    const uint64_t now = cli_now_ns();
+    const uint64_t now = stk__now_ns();
     stk_trainer_times times = {.struct_size = sizeof times};
     stk_usage usage = {.struct_size = sizeof usage};
     char first[48];
@@ -118,39 +121,39 @@ static void end_epoch(struct train_log *l)
 
 /* ---- Hooks ----------------------------------------------------------------------------------- */
 
-static struct train_log *log_of(stk_callback *self)
+static stk_training_log *log_of(stk_callback *self)
 {
-    return ((struct watcher *)self)->log;
+    return ((watcher *)self)->log;
 }
 
 static stk_status on_train_start(stk_callback *self, stk_trainer *t, const stk_moment *at,
                                  stk_error *err)
 {
-    struct train_log *l = log_of(self);
+    stk_training_log *l = log_of(self);
     stk_usage usage = {.struct_size = sizeof usage};
 
     (void)at, (void)err;
     l->trainer = t;
     l->step.struct_size = l->from.struct_size = sizeof l->step;
-    l->train_ns = cli_now_ns();
+    l->train_ns = stk__now_ns();
     stk_usage_get(&usage);
     l->cpu_ns = usage.cpu_ns;
     l->machine_ns = usage.machine_busy_ns;
     stk_trainer_get_times(t, &l->step);
-    stk_log_event(l->log, "setup end", NULL, 0, cli_now_ns() - l->run_ns, NULL);
+    stk_log_event(l->log, "setup end", NULL, 0, stk__now_ns() - l->run_ns, NULL);
     return STK_OK;
 }
 
 static stk_status on_train_epoch_start(stk_callback *self, stk_trainer *t, const stk_moment *at,
                                        stk_error *err)
 {
-    struct train_log *l = log_of(self);
+    stk_training_log *l = log_of(self);
     char first[48];
 
     (void)err;
     end_epoch(l);
     l->epoch = at->epoch;
-    l->epoch_ns = cli_now_ns();
+    l->epoch_ns = stk__now_ns();
     if (!l->log)
         return STK_OK;
     snprintf(first, sizeof first, "\"epoch\": %" PRIu64, at->epoch);
@@ -162,7 +165,7 @@ static stk_status on_train_epoch_start(stk_callback *self, stk_trainer *t, const
 static stk_status on_train_batch_start(stk_callback *self, stk_trainer *t, const stk_moment *at,
                                        stk_error *err)
 {
-    struct train_log *l = log_of(self);
+    stk_training_log *l = log_of(self);
     stk_loader_stats begin = {.struct_size = sizeof begin}, now = {.struct_size = sizeof now};
 
     (void)at, (void)err;
@@ -176,14 +179,14 @@ static stk_status on_train_batch_start(stk_callback *self, stk_trainer *t, const
 static stk_status on_train_batch_end(stk_callback *self, stk_trainer *t, const stk_moment *at,
                                      stk_error *err)
 {
-    struct train_log *l = log_of(self);
+    stk_training_log *l = log_of(self);
     stk_trainer_times times = {.struct_size = sizeof times}, part = {.struct_size = sizeof part};
     char first[48], more[128], wait[32];
 
     (void)err;
     if (!l->log)
         return STK_OK;
-    const uint64_t now = cli_now_ns();
+    const uint64_t now = stk__now_ns();
     stk_trainer_get_times(t, &times);
     log_saved(l, &times);
     part = times;
@@ -199,15 +202,15 @@ static stk_status on_train_batch_end(stk_callback *self, stk_trainer *t, const s
     return STK_OK;
 }
 
-static void begin_evaluation(struct train_log *l, const char *name)
+static void begin_evaluation(stk_training_log *l, const char *name)
 {
-    l->evaluation_ns = cli_now_ns();
+    l->evaluation_ns = stk__now_ns();
     stk_log_event(l->log, name, NULL, l->evaluation_ns, STK_NO_DURATION, NULL);
 }
 
-static void end_evaluation(struct train_log *l, const char *name)
+static void end_evaluation(stk_training_log *l, const char *name)
 {
-    const uint64_t now = cli_now_ns();
+    const uint64_t now = stk__now_ns();
 
     if (l->evaluation_ns)
         stk_log_event(l->log, name, NULL, now, now - l->evaluation_ns, NULL);
@@ -248,11 +251,28 @@ static stk_status on_validation_end(stk_callback *self, stk_trainer *t, const st
     return STK_OK;
 }
 
+/* A task begins: of a test its time is told. */
+static stk_status setup(stk_callback *self, stk_trainer *t, const stk_moment *at, stk_error *err)
+{
+    (void)t, (void)err;
+    if (at->task == STK_TASK_TEST)
+        log_of(self)->evaluation_ns = stk__now_ns();
+    return STK_OK;
+}
+
+static stk_status teardown(stk_callback *self, stk_trainer *t, const stk_moment *at, stk_error *err)
+{
+    (void)t, (void)err;
+    if (at->task == STK_TASK_TEST)
+        end_evaluation(log_of(self), "test end");
+    return STK_OK;
+}
+
 static stk_status on_save_checkpoint(stk_callback *self, stk_trainer *t, const stk_moment *at,
                                      stk_error *err)
 {
     (void)t, (void)at, (void)err;
-    log_of(self)->saved_ns = cli_now_ns();
+    log_of(self)->saved_ns = stk__now_ns();
     return STK_OK;
 }
 
@@ -261,7 +281,7 @@ static stk_status watcher_create(stk_context *ctx, const void *options, stk_call
 
 static void watcher_destroy(stk_callback *callback)
 {
-    free(callback);
+    stk__free(callback->context, callback);
 }
 
 static const stk_callback_ops watcher_ops = {.struct_size = sizeof watcher_ops,
@@ -269,6 +289,8 @@ static const stk_callback_ops watcher_ops = {.struct_size = sizeof watcher_ops,
                                              .doc = "writes the event log",
                                              .create = watcher_create,
                                              .destroy = watcher_destroy,
+                                             .setup = setup,
+                                             .teardown = teardown,
                                              .on_train_start = on_train_start,
                                              .on_train_epoch_start = on_train_epoch_start,
                                              .on_train_batch_start = on_train_batch_start,
@@ -278,96 +300,89 @@ static const stk_callback_ops watcher_ops = {.struct_size = sizeof watcher_ops,
                                              .on_sanity_check_start = on_sanity_check_start,
                                              .on_sanity_check_end = on_sanity_check_end,
                                              .on_save_checkpoint = on_save_checkpoint};
+/* Without a file nobody is called for a step. */
+static const stk_callback_ops quiet_ops = {.struct_size = sizeof quiet_ops,
+                                           .name = "event_log",
+                                           .doc = "notes what the verdict wants",
+                                           .create = watcher_create,
+                                           .destroy = watcher_destroy,
+                                           .on_train_start = on_train_start,
+                                           .on_train_epoch_start = on_train_epoch_start};
 
 static stk_status watcher_create(stk_context *ctx, const void *options, stk_callback **out,
                                  stk_error *err)
 {
-    struct watcher *watcher = calloc(1, sizeof *watcher);
+    watcher *made = stk__calloc(ctx, 1, sizeof *made);
 
-    *out = (stk_callback *)watcher;
-    if (!watcher) {
-        stk_error_init(err);
-        err->status = STK_ENOMEM;
-        snprintf(err->text, sizeof err->text, "no memory for the event log");
-        return STK_ENOMEM;
-    }
-    watcher->base = (stk_callback){&watcher_ops, ctx};
-    watcher->log = (struct train_log *)options;
+    *out = (stk_callback *)made;
+    if (!made)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_MEASURE, "no memory for the event log");
+    stk_training_log *log = (stk_training_log *)options;
+    made->base = (stk_callback){log->path ? &watcher_ops : &quiet_ops, ctx};
+    made->log = log;
     return STK_OK;
 }
 
 /* ---- The run --------------------------------------------------------------------------------- */
 
-struct train_log *train_log_create(void)
+stk_status stk__training_log_watch(stk_trainer *trainer, const stk_training_log_options *options,
+                                   stk_training_log **out, stk_error *err)
 {
-    struct train_log *l = calloc(1, sizeof *l);
+    stk_context *ctx = stk_trainer_context(trainer);
+    stk_training_log_options o = {.struct_size = sizeof o};
 
-    if (l)
-        l->run_ns = cli_now_ns();
-    return l;
-}
-
-static bool writes(const struct cli *cli)
-{
-    return cli->log && strcmp(cli->log, "none") != 0;
-}
-
-int train_log_watch(struct train_log *log, struct cli *cli, stk_trainer *trainer)
-{
-    stk_callback_ops ops = watcher_ops;
-    stk_error err;
-
-    /* Without a log nobody is called for a step. */
-    if (!writes(cli))
-        ops.on_train_batch_start = ops.on_train_batch_end = NULL;
-    stk_status status = stk_trainer_add_callback(trainer, &ops, log, NULL, &err);
-    return status == STK_OK ? CLI_GO_ON : cli_fail(cli, status, &err);
-}
-
-/* All options, with the names of their sections: "loader.batch_size". */
-static void put_locals(FILE *out, struct train_config *config, const char *spec)
-{
-    struct train_section sections[TRAIN_SECTIONS];
-
-    train_sections(config, sections);
-    fputs("\"locals\": {\"dataset\": ", out);
-    cli_json_string(out, spec);
-    for (size_t i = 0; i < TRAIN_SECTIONS; i++)
-        for (size_t k = 0; k < sections[i].table->count; k++) {
-            const stk_option_table *table = sections[i].table;
-            fprintf(out, ", \"%s%s%s\": ", table->name, *table->name ? "." : "",
-                    table->options[k].name);
-            cli_json_option(out, &table->options[k], sections[i].options);
-        }
-    fputs("}", out);
-}
-
-int train_log_begin(struct train_log *l, struct cli *cli, stk_context *context,
-                    struct train_config *config, const char *spec)
-{
-    char *more = NULL;
-    size_t size;
-    stk_error err;
-
-    if (!writes(cli))
-        return CLI_GO_ON;
-    stk_status status = stk_log_open(context, cli->log, &l->log, &err);
+    *out = NULL;
+    STK_TRY(stk__context_check(ctx, err));
+    if (options)
+        STK_TRY(stk__sized_read(&o, sizeof o, options, "stk_training_log_options",
+                                STK_STAGE_MEASURE, err));
+    stk_training_log *log = stk__calloc(ctx, 1, sizeof *log);
+    if (!log)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_MEASURE, "no memory for the event log");
+    log->context = stk__context_ref(ctx);
+    log->watched = trainer;
+    log->run_ns = o.begin_ns ? o.begin_ns : stk__now_ns();
+    log->path = o.path ? stk__strdup(ctx, o.path) : NULL;
+    stk_status status = STK_OK;
+    if (o.path && !log->path)
+        status = stk__fail(err, STK_ENOMEM, STK_STAGE_MEASURE, "no memory for the event log");
+    if (status == STK_OK)
+        status = stk_trainer_add_callback(trainer, log->path ? &watcher_ops : &quiet_ops, log, NULL,
+                                          err);
     if (status != STK_OK)
-        return cli_fail(cli, status, &err);
-    FILE *text = open_memstream(&more, &size);
-    if (text) {
-        put_locals(text, config, spec);
-        fputs(", \"rank\": 0, \"world_size\": 1, \"label\": ", text);
-        cli_json_string(text, "train");
-        fclose(text);
-    }
-    stk_log_event(l->log, "run start", NULL, l->run_ns, STK_NO_DURATION, more);
-    stk_log_event(l->log, "setup start", NULL, l->run_ns, STK_NO_DURATION, NULL);
-    free(more);
-    return CLI_GO_ON;
+        stk_training_log_destroy(&log);
+    *out = log;
+    return status;
 }
 
-void train_log_trained(struct train_log *l)
+stk_status stk__training_log_begin(stk_training_log *l, const char *locals, stk_error *err)
+{
+    stk__text more = {.ctx = l->context};
+
+    if (!l->path)
+        return STK_OK;
+    STK_TRY(stk_log_open(l->context, l->path, &l->log, err));
+    stk__text_add(&more, "\"locals\": {%s}, \"rank\": 0, \"world_size\": 1, \"label\": \"train\"",
+                  locals ? locals : "");
+    stk_log_event(l->log, "run start", NULL, l->run_ns, STK_NO_DURATION,
+                  more.failed ? NULL : more.bytes);
+    stk_log_event(l->log, "setup start", NULL, l->run_ns, STK_NO_DURATION, NULL);
+    stk__text_release(&more);
+    return STK_OK;
+}
+
+stk_status stk_training_log_create(stk_trainer *trainer, const stk_training_log_options *options,
+                                   stk_training_log **out, stk_error *err)
+{
+    STK_TRY(stk__training_log_watch(trainer, options, out, err));
+    stk_training_log_options o = {.struct_size = sizeof o};
+    if (options)
+        stk__sized_copy(&o, sizeof o, options);
+    return stk__training_log_begin(*out, o.locals, err);
+}
+
+/* The last epoch is over, and the training with it. */
+static void end_training(stk_training_log *l)
 {
     stk_trainer_times times = {.struct_size = sizeof times};
     stk_usage usage = {.struct_size = sizeof usage};
@@ -378,7 +393,7 @@ void train_log_trained(struct train_log *l)
     stk_usage_get(&usage);
     const double own = NS * (double)(usage.cpu_ns - l->cpu_ns),
                  all = NS * (double)(usage.machine_busy_ns - l->machine_ns),
-                 took = NS * (double)(cli_now_ns() - l->train_ns);
+                 took = NS * (double)(stk__now_ns() - l->train_ns);
     if (all > own && took > 0)
         l->other_cores = (all - own) / took;
     if (!l->log)
@@ -387,17 +402,10 @@ void train_log_trained(struct train_log *l)
     log_ledger(l, NULL, 0, &times);
 }
 
-void train_log_task(struct train_log *l, const char *name, uint64_t begin_ns)
-{
-    const uint64_t now = cli_now_ns();
-
-    stk_log_event(l->log, name, NULL, now, now - begin_ns, NULL);
-}
-
-void train_log_figures(const struct train_log *l, stk_figures *f)
+static void add_figures(const stk_training_log *l, stk_figures *f)
 {
     uint64_t epochs[EPOCHS], bytes[EPOCHS];
-    const uint64_t n = l->num_epochs < EPOCHS ? l->num_epochs : EPOCHS;
+    const uint64_t n = STK_MIN(l->num_epochs, (uint64_t)EPOCHS);
 
     for (uint64_t i = 0; i < n; i++) {
         epochs[i] = l->epochs[(l->num_epochs - n + i) % EPOCHS];
@@ -408,30 +416,49 @@ void train_log_figures(const struct train_log *l, stk_figures *f)
     f->other_cores = l->other_cores;
 }
 
-void train_log_judged(struct train_log *l, const stk_figures *figures)
+void stk_training_log_judge(stk_training_log *l, const stk_loader_source *train,
+                            stk_figures *figures, stk_verdict *verdict)
 {
-    if (l->log)
-        stk_log_verdict(l->log, figures);
+    stk_figures f = {.struct_size = sizeof f};
+    stk_verdict v = {.struct_size = sizeof v};
+
+    if (stk__context_forked(l->context))
+        return;
+    end_training(l);
+    stk_figures_of_trainer(l->watched, train, &f);
+    add_figures(l, &f);
+    stk_judge(&f, &v);
+    stk_log_verdict(l->log, &f);
+    if (figures)
+        stk__sized_write(figures, &f);
+    if (verdict)
+        stk__sized_write(verdict, &v);
 }
 
-int train_log_end(struct train_log *l)
+stk_status stk_training_log_end(stk_training_log *l, stk_error *err)
 {
-    stk_error err;
-
-    stk_log_event(l->log, "run end", NULL, 0, cli_now_ns() - l->run_ns, NULL);
-    if (stk_log_close(&l->log, &err) == STK_OK)
-        return CLI_GO_ON;
-    cli_error("%s", err.text);
-    return CLI_FAILED;
+    STK_TRY(stk__context_check(l->context, err));
+    if (!l->log)
+        return STK_OK;
+    stk_log_event(l->log, "run end", NULL, 0, stk__now_ns() - l->run_ns, NULL);
+    return stk_log_close(&l->log, err);
 }
 
-void train_log_free(struct train_log **log)
+void stk_training_log_destroy(stk_training_log **log)
 {
-    stk_error err;
+    stk_training_log *l = log ? *log : NULL;
 
-    /* One that was not ended has told its failure. */
-    if (*log && stk_log_close(&(*log)->log, &err) != STK_OK)
-        cli_warning("%s", err.text);
-    free(*log);
+    if (!l)
+        return;
     *log = NULL;
+    stk_context *ctx = l->context;
+    if (stk__context_forked(ctx))
+        return;
+    stk_error err;
+    /* One that was not ended has told its failure. */
+    if (stk_log_close(&l->log, &err) != STK_OK)
+        stk__log(ctx, STK_LOG_WARNING, "%s", err.text);
+    stk__free(ctx, l->path);
+    stk__free(ctx, l);
+    stk__context_unref(ctx);
 }

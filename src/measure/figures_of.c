@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Figures of a loader and of a trainer, by what they tell everybody: their counts and times. */
+#include <stdio.h>
+
+#include <stoker/loader.h>
+#include <stoker/trainer.h>
+
+#include "base/sized.h"
+#include "measure/figures.h"
+
+#define NS 1e-9
+
+static void take_pictures(stk_figures *f, const stk_loader_stats *then, const stk_loader_stats *now)
+{
+    f->pictures = now->pictures - then->pictures;
+    f->picture_pixels = now->picture_pixels - then->picture_pixels;
+    f->bad_samples = now->bad_samples - then->bad_samples;
+    f->decode_seconds = NS * (double)(now->decode_ns - then->decode_ns);
+    f->resize_seconds = NS * (double)(now->resize_ns - then->resize_ns);
+}
+
+/* Both structs have the size of this version. */
+static void take_loader(stk_figures *f, const stk_loader_stats *then, const stk_loader_stats *now)
+{
+    const stk_stage_stats *a = &then->stages[STK_LOADER_PREPARE],
+                          *b = &now->stages[STK_LOADER_PREPARE];
+    stk_waits waits = now->waits;
+
+    f->prepare_busy = NS * (double)(b->busy_ns - a->busy_ns);
+    f->prepare_wait_in = NS * (double)(b->wait_in_ns - a->wait_in_ns);
+    f->prepare_wait_out = NS * (double)(b->wait_out_ns - a->wait_out_ns);
+    f->bytes_read = now->request_bytes - then->request_bytes;
+    f->read_failures =
+        now->stages[STK_LOADER_READ].failures - then->stages[STK_LOADER_READ].failures;
+    f->bytes_needed = now->needed_bytes - then->needed_bytes;
+    f->bytes_decoded = now->chunk_bytes_decoded - then->chunk_bytes_decoded;
+    f->bytes_taken = b->bytes - a->bytes;
+    f->num_workers = (int64_t)now->workers;
+    f->io_depth = (int64_t)now->io_depth;
+    f->budget_bytes = now->memory_budget;
+    f->budget_wait = NS * (double)(now->budget_wait_ns - then->budget_wait_ns);
+    f->read_floor = NS * now->read_latency_ns;
+    f->read_transfer_share = now->read_transfer_share;
+    stk_waits_subtract(&waits, &then->waits);
+    for (int i = 0; i < STK_WAIT_PARTS; i++)
+        f->waits[i] = NS * (double)waits.parts_ns[i];
+    take_pictures(f, then, now);
+}
+
+void stk_figures_of_loader(const stk_loader_stats *then, const stk_loader_stats *now,
+                           stk_figures *figures)
+{
+    stk_loader_stats a = {0}, b = {0};
+    stk_figures f = {0};
+
+    stk__sized_copy(&a, sizeof a, then);
+    stk__sized_copy(&b, sizeof b, now);
+    stk__sized_copy(&f, sizeof f, figures);
+    take_loader(&f, &a, &b);
+    stk__sized_write(figures, &f);
+}
+
+/* ---- Trainers -------------------------------------------------------------------------------- */
+
+static void take_trainer_loader(stk_figures *f, const stk_trainer *trainer)
+{
+    stk_loader_stats begin = {.struct_size = sizeof begin}, end = {.struct_size = sizeof end};
+
+    stk_trainer_get_loader_stats(trainer, &begin, &end);
+    take_loader(f, &begin, &end);
+    f->requests = end.requests - begin.requests;
+    f->read_seconds =
+        NS * (double)(end.stages[STK_LOADER_READ].busy_ns - begin.stages[STK_LOADER_READ].busy_ns);
+    if (f->requests)
+        f->read_latency = f->read_seconds / (double)f->requests;
+    if (end.workers)
+        f->prefetch = (int64_t)(end.depth / end.workers);
+    /* Workers that are busy are taken to compute. */
+    f->cpu_s = f->prepare_busy;
+}
+
+/* The parts of the trainer's time. What is neither step nor wait is beside them; `other`, as the
+ * setup, is not part of the window. */
+static void take_times(stk_figures *f, const stk_trainer_times *times)
+{
+    const double steps = (double)times->steps;
+
+    f->steps = times->steps;
+    f->samples = times->samples;
+    f->wall = NS * (double)(times->wall - times->other);
+    f->transfer_s = NS * (double)times->transfer;
+    f->validation_s = NS * (double)times->validation;
+    f->callbacks_s = NS * (double)times->callbacks;
+    f->logging_s = NS * (double)times->logging;
+    f->checkpoint_s = NS * (double)times->checkpoint;
+    for (int i = 0; i < STK_WAIT_PARTS; i++)
+        f->waits[i] = NS * (double)times->waits.parts_ns[i];
+    if (times->steps == 0 || f->wall <= 0)
+        return;
+    f->step_time = NS * (double)times->step / steps;
+    f->wait.n = times->steps;
+    f->wait.sum = NS * (double)times->data_wait;
+    f->wait.mean = f->wait.sum / steps;
+    f->step_share = NS * (double)times->step / f->wall;
+    f->samples_per_s = (double)times->samples / f->wall;
+    if (times->samples)
+        f->cpu_s_per_1000 = 1000 * f->cpu_s / (double)times->samples;
+}
+
+static void take_chunks(void *user, const char *name, const char *value)
+{
+    stk_figures *f = user;
+
+    if (!f->chunks[0] && strcmp(name, "advised chunks") == 0)
+        snprintf(f->chunks, sizeof f->chunks, "%.*s", (int)strcspn(value, " "), value);
+}
+
+void stk__figures_advise_chunks(stk_dataset *dataset, stk_figures *f)
+{
+    const double read = STK_JUDGE_OVER_READ * (double)f->bytes_needed,
+                 decoded = STK_JUDGE_OVER_READ * (double)f->bytes_taken;
+
+    if (((double)f->bytes_read >= read || (double)f->bytes_decoded >= decoded) &&
+        f->bytes_decoded && stk_dataset_describe(dataset, take_chunks, f, NULL) != STK_OK)
+        f->chunks[0] = 0;
+}
+
+void stk_figures_of_trainer(const stk_trainer *trainer, const stk_loader_source *train,
+                            stk_figures *figures)
+{
+    const stk_trainer_options *options = stk_trainer_get_options(trainer);
+    stk_trainer_times times = {.struct_size = sizeof times};
+    stk_cores cores = {.struct_size = sizeof cores};
+    stk_loader_source source = {0};
+    stk_loader_options l = {0};
+    stk_figures f = {.struct_size = sizeof f,
+                     .ranks = 1,
+                     .spin = true,
+                     .cached_share = -1,
+                     .step_stretch = 1, /* how long it takes alone is not known */
+                     .val_every = options->check_val_every_n_epoch,
+                     .log_every = options->log_every_n_steps};
+
+    stk_trainer_get_times(trainer, &times);
+    stk_context_cores(stk_trainer_context(trainer), &cores);
+    f.usable_cores = cores.usable;
+    f.compute_cores = cores.compute;
+    take_trainer_loader(&f, trainer);
+    if (train)
+        stk__sized_copy(&source, sizeof source, train);
+    if (source.options) {
+        stk__sized_copy(&l, sizeof l, source.options);
+        f.batch_size = l.batch_size;
+        f.pin_memory = l.pin_memory;
+        f.persistent_workers = l.persistent_workers;
+    }
+    take_times(&f, &times);
+    if (source.dataset)
+        stk__figures_advise_chunks(source.dataset, &f);
+    stk__sized_write(figures, &f);
+}

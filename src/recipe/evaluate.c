@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Loaders of validation, test and prediction: transforms without the random ones, and samples that
+ * the model takes. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "recipe/recipe.h"
+
+/* ---- Transforms ------------------------------------------------------------------------------ */
+
+static bool is_random(const stk_context *context, const char *name, size_t length)
+{
+    const stk_transform_ops *ops;
+
+    for (size_t i = 0; (ops = stk_transform_kind(context, i)); i++)
+        if (strlen(ops->name) == length && strncmp(ops->name, name, length) == 0)
+            return ops->num_draws > 0;
+    return false;
+}
+
+/* Length of a list up to its next comma outside of brackets. */
+static size_t item_length(const char *text)
+{
+    int depth = 0;
+    size_t i = 0;
+
+    for (; text[i] && (text[i] != ',' || depth > 0); i++)
+        depth += (text[i] == '(' || text[i] == '[') - (text[i] == ')' || text[i] == ']');
+    return i;
+}
+
+/* The item of evaluation in the place of a random crop, of the same size; "" for any other. */
+static void fixed_crop(const char *item, size_t length, char *out, size_t size)
+{
+    static const char resized[] = "random_resized_crop", crop[] = "random_crop";
+    const bool resizes = strncmp(item, resized, sizeof resized - 1) == 0;
+    const char *end = item + length, *side = memchr(item, '(', length);
+    int sides = 0;
+
+    *out = 0;
+    if (!resizes && strncmp(item, crop, sizeof crop - 1) != 0)
+        return;
+    if (side)
+        side += 1 + strspn(side + 1, " \t");
+    if (side && strncmp(side, "size", 4) == 0)
+        side += strcspn(side, "0123456789");
+    while (side && side + sides < end && strchr("0123456789x", side[sides]))
+        sides++;
+    if (sides == 0 || sides > 20) {
+        side = "224";
+        sides = 3;
+    }
+    if (!resizes || memchr(side, 'x', (size_t)sides)) /* both sides are given */
+        snprintf(out, size, "%s(%.*s)", resizes ? "resize" : "center_crop", sides, side);
+    else
+        snprintf(out, size, "resize(%lu), center_crop(%.*s)", strtoul(side, NULL, 10) * 8 / 7,
+                 sides, side);
+}
+
+/* The transforms without those that draw; where `fixed`, with fixed crops in the place of random
+ * ones. NULL where there is no memory. */
+static char *without_random(stk_context *context, const char *transforms, bool fixed)
+{
+    enum { GROWTH = 80 /* of an item at most, where it is replaced */ };
+    const size_t room = strlen(transforms) * GROWTH + 1;
+    char *out = stk__calloc(context, 1, room), crop[GROWTH];
+    size_t used = 0;
+
+    for (const char *p = transforms; out && *p;) {
+        p += strspn(p, " \t\n");
+        size_t length = item_length(p), name = strcspn(p, " \t\n(,");
+        const bool random = length && is_random(context, p, name);
+        const char *item = p;
+        int bytes = (int)length;
+        if (random) {
+            fixed_crop(p, length, crop, sizeof crop);
+            item = crop;
+            bytes = fixed ? (int)strlen(crop) : 0;
+        }
+        if (bytes)
+            used +=
+                (size_t)snprintf(out + used, room - used, "%s%.*s", used ? ", " : "", bytes, item);
+        p += length + (p[length] == ',');
+    }
+    return out;
+}
+
+/* Where the transforms of evaluation were made by leaving out a random crop, that is what is
+ * amiss: say it, and the list to give. Whether it was said. */
+static bool advise_eval(const stk__recipe_sets *sets, const char *what, stk_error *err)
+{
+    const char *of = sets->loader.transforms;
+
+    if (!sets->eval_transforms || !of)
+        return false;
+    char *list = without_random(sets->context, of, true);
+    const bool differs = list && strcmp(list, sets->eval_transforms) != 0;
+    if (differs)
+        stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "data.eval_transforms", STK_NO_OFFSET,
+                     "%s: random transforms are left out there, and with them the crop that gave "
+                     "pictures their size: give data.eval_transforms: \"%s\"",
+                     what, list);
+    stk__free(sets->context, list);
+    return differs;
+}
+
+stk_status stk__recipe_make_eval(stk__recipe_sets *sets, const stk__recipe_settings *settings,
+                                 stk_error *err)
+{
+    const char *given = settings->data.eval_transforms;
+
+    sets->eval = settings->loader;
+    sets->eval.shuffle = STK_SHUFFLE_NONE;
+    sets->eval.drop_last = false;
+    sets->eval.batch_transforms = NULL;
+    if (given) {
+        sets->eval.transforms = given;
+    } else if (settings->loader.transforms) {
+        sets->eval_transforms = without_random(sets->context, settings->loader.transforms, false);
+        if (!sets->eval_transforms)
+            return stk__fail(err, STK_ENOMEM, STK_STAGE_OPTIONS, "no memory for the transforms");
+        sets->eval.transforms = sets->eval_transforms;
+    }
+    return STK_OK;
+}
+
+/* ---- What a model takes ---------------------------------------------------------------------- */
+
+static bool is_float(stk_dtype dtype)
+{
+    return dtype == STK_FLOAT32 || dtype == STK_FLOAT64;
+}
+
+/* The field that a model takes from the batches of a dataset; STK_ENOENT without words: none. */
+static stk_status find_field(stk_dataset *dataset, const stk_loader_options *options,
+                             const char *input, stk_field *out, stk_error *err)
+{
+    stk_loader_options quiet = *options;
+    stk_loader *loader = NULL;
+    uint32_t n;
+    bool found = false;
+
+    quiet.num_workers = 0;
+    STK_TRY(stk_loader_create(dataset, &quiet, &loader, err));
+    const stk_field *fields = stk_loader_fields(loader, &n);
+    for (uint32_t i = 0; i < n && !found; i++) {
+        found = input ? strcmp(fields[i].name, input) == 0 : is_float(fields[i].dtype);
+        if (found)
+            *out = fields[i];
+    }
+    stk_loader_destroy(&loader);
+    if (!found)
+        stk_error_init(err);
+    return found ? STK_OK : STK_ENOENT;
+}
+
+static bool same_shape(const stk_field *a, const stk_field *b)
+{
+    bool same = a->dtype == b->dtype && a->rank == b->rank;
+
+    for (uint32_t i = 0; i < a->rank && same; i++)
+        same = a->shape[i] == b->shape[i];
+    return same;
+}
+
+stk_status stk__recipe_check_field(stk__recipe_sets *sets, stk_dataset *dataset, bool evaluated,
+                                   const char *what, const char *input, stk_error *err)
+{
+    stk_field field;
+
+    stk_status status =
+        find_field(dataset, evaluated ? &sets->eval : &sets->loader, input, &field, err);
+    if (status == STK_ENOENT && input)
+        return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "module.input", STK_NO_OFFSET,
+                            "module.input: the batches have no field '%.60s'; 'stoker info' lists "
+                            "those of a dataset",
+                            input);
+    if (status == STK_ENOENT)
+        return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "loader.transforms", STK_NO_OFFSET,
+                            "the samples of %s have no field of floats for the model: end "
+                            "loader.transforms with to_float or normalize(...)",
+                            what);
+    if (status == STK_EINVAL && evaluated && advise_eval(sets, what, err))
+        return STK_EINVAL;
+    if (status != STK_OK)
+        return status;
+    if (!*sets->field.name)
+        sets->field = field;
+    if (same_shape(&field, &sets->field))
+        return STK_OK;
+    if (evaluated && advise_eval(sets, what, err))
+        return STK_EINVAL;
+    return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "data.eval_transforms", STK_NO_OFFSET,
+                        "the samples of %s have another shape or type than those before: give "
+                        "data.eval_transforms, or data of the same shape",
+                        what);
+}

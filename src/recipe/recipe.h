@@ -1,0 +1,154 @@
+/* configuration -> datasets, loaders, module, trainer */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef STK_SRC_RECIPE_H
+#define STK_SRC_RECIPE_H
+
+#include <stoker/recipe.h>
+
+#include "base/base.h"
+#include "base/text.h"
+
+/* ---- Options (tables.c) ---------------------------------------------------------------------- */
+
+/* What stands at the top of a configuration. `callbacks` and `loggers` are lists. */
+typedef struct stk__recipe_top {
+    uint32_t struct_size;
+    const char *ckpt_path, *callbacks, *loggers;
+} stk__recipe_top;
+
+/* The section `data`. Texts are specs of datasets unless said otherwise. */
+typedef struct stk__recipe_data {
+    uint32_t struct_size;
+    const char *dataset, *otherwise, *val, *test, *predict;
+    const char *val_split; /* "0.1" or "5000" of the training samples */
+    uint64_t split_seed;
+    const char *eval_transforms;
+} stk__recipe_data;
+
+/* The section `model`: the library's options, and the layers, which are a list. */
+typedef struct stk__recipe_model {
+    stk_model_options options; /* first: rows of its table are taken as they are */
+    const char *layers;
+} stk__recipe_model;
+
+/* The section `optimizer`, likewise with the list `groups`. */
+typedef struct stk__recipe_optimizer {
+    stk_optimizer_options options;
+    const char *groups;
+} stk__recipe_optimizer;
+
+typedef struct stk__recipe_settings {
+    stk__recipe_top top;
+    stk__recipe_data data;
+    stk__recipe_model model;
+    stk__recipe_optimizer optimizer;
+    stk_loader_options loader;
+    stk_trainer_options trainer;
+    stk_schedule schedule;
+    stk_model_module_options module;
+} stk__recipe_settings;
+
+/* Read and check all sections, and that nothing else is left. */
+stk_status stk__recipe_read(stk_config *config, stk__recipe_settings *out, stk_error *err);
+/* STK_EINVAL where a section says anything: `what` is the caller's. */
+stk_status stk__recipe_refuse(const stk_config *config, const stk_option_table *table,
+                              const char *what, stk_error *err);
+/* The tables of the sections that describe a model; NULL past the last. */
+const stk_option_table *stk__recipe_model_table(size_t i);
+/* All options as members in JSON, with the names of their sections: "loader.batch_size". */
+void stk__recipe_locals(const stk__recipe_settings *settings, const char *spec, stk__text *out);
+
+/* ---- Items of a list (items.c) --------------------------------------------------------------- */
+
+/* "name(argument, option=value)" cut into its parts, in place. */
+#define STK__RECIPE_MAX_ARGUMENTS 32
+typedef struct stk__recipe_item {
+    char *name;
+    struct {
+        char *name, *value; /* name NULL: given by place */
+    } arguments[STK__RECIPE_MAX_ARGUMENTS];
+    size_t count;
+} stk__recipe_item;
+
+typedef stk_status stk__recipe_each(const stk__recipe_item *item, void *user, stk_error *err);
+
+/* Call `each` for every item of a key with one or several texts, as `callbacks`. The texts of items
+ * live as long as the configuration. */
+stk_status stk__recipe_items(stk_config *config, const char *key, stk__recipe_each *each,
+                             void *user, stk_error *err);
+/* Fill the options of a table from the arguments of an item. */
+stk_status stk__recipe_item_options(const stk__recipe_item *item, const stk_option_table *table,
+                                    void *options, stk_error *err);
+/* Callbacks and loggers of the configuration -> the trainer. */
+stk_status stk__recipe_add_callbacks(stk_config *config, stk_trainer *trainer, stk_error *err);
+stk_status stk__recipe_add_loggers(stk_config *config, stk_trainer *trainer, stk_error *err);
+
+/* ---- Data (data.c, evaluate.c) --------------------------------------------------------------- */
+
+typedef struct stk__recipe_sets {
+    stk_context *context;
+    const stk_recipe_options *given;
+    const stk_console *console;
+    stk_dataset *train, *val, *test, *predict;
+    char spec[STK_MAX_OBJECT_KEY];      /* of the training data, as it came out */
+    char test_spec[STK_MAX_OBJECT_KEY]; /* of the test data */
+    stk_loader_options loader;          /* of training */
+    stk_loader_options eval;            /* of the others */
+    char *eval_transforms;              /* theirs, where it was made here */
+    stk_field field;                    /* that the model takes, after the transforms */
+} stk__recipe_sets;
+
+/* Open what `tasks` asks for. */
+stk_status stk__recipe_open(stk__recipe_sets *sets, const stk__recipe_settings *settings,
+                            uint32_t tasks, stk_error *err);
+void stk__recipe_close(stk__recipe_sets *sets);
+/* Options of the loaders of evaluation. */
+stk_status stk__recipe_make_eval(stk__recipe_sets *sets, const stk__recipe_settings *settings,
+                                 stk_error *err);
+/* Samples of validation and test have to be what the model is made for. */
+stk_status stk__recipe_check_field(stk__recipe_sets *sets, stk_dataset *dataset, bool evaluated,
+                                   const char *what, const char *input, stk_error *err);
+
+/* ---- Models (model.c) ------------------------------------------------------------------------ */
+
+typedef struct stk__recipe_made {
+    stk_context *context;
+    stk_model_options model;
+    stk_parameter_group *groups;
+    size_t num_groups;
+    stk_model_builder *builder;
+    stk_model_recipe recipe;
+    stk_module *module; /* NULL: none was made */
+} stk__recipe_made;
+
+/* The model of a configuration for the field of its data, its optimizer and schedule; ended with
+ * stk__recipe_release() in either case. */
+stk_status stk__recipe_make(stk__recipe_made *made, stk_config *config,
+                            const stk__recipe_settings *settings, const stk__recipe_sets *sets,
+                            stk_error *err);
+void stk__recipe_release(stk__recipe_made *made);
+
+/* ---- The event log (training_log.c) ---------------------------------------------------------- */
+
+/* As stk_training_log_create(), which is the two after each other: look on at a trainer, and begin
+ * the file. */
+stk_status stk__training_log_watch(stk_trainer *trainer, const stk_training_log_options *options,
+                                   stk_training_log **out, stk_error *err);
+stk_status stk__training_log_begin(stk_training_log *log, const char *locals, stk_error *err);
+
+/* ---- A recipe -------------------------------------------------------------------------------- */
+
+struct stk_recipe {
+    stk_context *context;
+    stk_config *config;
+    stk_recipe_options options;
+    stk__recipe_settings settings;
+    stk__recipe_sets sets;
+    stk__recipe_made made;
+    stk_training_log *log;
+    stk_trainer *trainer;
+    stk_loader_source train, val, test, predict;
+    stk_trainer_data data;
+};
+
+#endif
