@@ -157,17 +157,19 @@ static stk_status open_val(stk__recipe_sets *sets, const stk__recipe_data *data,
 static stk_status open_test(stk__recipe_sets *sets, const stk__recipe_data *data, bool optional,
                             stk_error *err)
 {
-    stk_error none;
-
     if (data->test) {
         snprintf(sets->test_spec, sizeof sets->test_spec, "%s", data->test);
         return open_one(sets, "data.test", data->test, &sets->test, err);
     }
     if (sets->test)
         return STK_OK;
-    if (sets->spec[0] && test_spec(sets->spec, sets->test_spec, sizeof sets->test_spec) &&
-        stk_dataset_open(sets->context, sets->test_spec, &sets->test, &none) == STK_OK)
-        return STK_OK;
+    if (sets->spec[0] && test_spec(sets->spec, sets->test_spec, sizeof sets->test_spec)) {
+        const stk_status status =
+            stk_dataset_open(sets->context, sets->test_spec, &sets->test, err);
+        /* What a machine refuses now says nothing of what there is. */
+        if (status == STK_OK || stk_status_fault(status) == STK_FAULT_MACHINE)
+            return status;
+    }
     sets->test_spec[0] = 0;
     if (optional)
         return STK_OK;

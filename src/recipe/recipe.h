@@ -130,8 +130,7 @@ void stk__recipe_release(stk__recipe_made *made);
 
 /* ---- The event log (training_log.c) ---------------------------------------------------------- */
 
-/* As stk_training_log_create(), which is the two after each other: look on at a trainer, and begin
- * the file. */
+/* The two halves of stk_training_log_create(): look on at a trainer, and, later, begin the file. */
 stk_status stk__training_log_watch(stk_trainer *trainer, const stk_training_log_options *options,
                                    stk_training_log **out, stk_error *err);
 stk_status stk__training_log_begin(stk_training_log *log, const char *locals, stk_error *err);

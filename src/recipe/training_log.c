@@ -325,33 +325,39 @@ static stk_status watcher_create(stk_context *ctx, const void *options, stk_call
 
 /* ---- The run --------------------------------------------------------------------------------- */
 
-stk_status stk__training_log_watch(stk_trainer *trainer, const stk_training_log_options *options,
-                                   stk_training_log **out, stk_error *err)
+static stk_status make(stk_trainer *trainer, const stk_training_log_options *o,
+                       stk_training_log **out, stk_error *err)
 {
     stk_context *ctx = stk_trainer_context(trainer);
-    stk_training_log_options o = {.struct_size = sizeof o};
-
-    *out = NULL;
-    STK_TRY(stk__context_check(ctx, err));
-    if (options)
-        STK_TRY(stk__sized_read(&o, sizeof o, options, "stk_training_log_options",
-                                STK_STAGE_MEASURE, err));
     stk_training_log *log = stk__calloc(ctx, 1, sizeof *log);
+
+    *out = log;
     if (!log)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_MEASURE, "no memory for the event log");
     log->context = stk__context_ref(ctx);
     log->watched = trainer;
-    log->run_ns = o.begin_ns ? o.begin_ns : stk__now_ns();
-    log->path = o.path ? stk__strdup(ctx, o.path) : NULL;
-    stk_status status = STK_OK;
-    if (o.path && !log->path)
-        status = stk__fail(err, STK_ENOMEM, STK_STAGE_MEASURE, "no memory for the event log");
+    log->run_ns = o->begin_ns ? o->begin_ns : stk__now_ns();
+    log->path = o->path ? stk__strdup(ctx, o->path) : NULL;
+    if (o->path && !log->path)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_MEASURE, "no memory for the event log");
+    return STK_OK;
+}
+
+static stk_status watch(stk_training_log *log, stk_error *err)
+{
+    return stk_trainer_add_callback(log->watched, log->path ? &watcher_ops : &quiet_ops, log, NULL,
+                                    err);
+}
+
+stk_status stk__training_log_watch(stk_trainer *trainer, const stk_training_log_options *options,
+                                   stk_training_log **out, stk_error *err)
+{
+    stk_status status = make(trainer, options, out, err);
+
     if (status == STK_OK)
-        status = stk_trainer_add_callback(trainer, log->path ? &watcher_ops : &quiet_ops, log, NULL,
-                                          err);
+        status = watch(*out, err);
     if (status != STK_OK)
-        stk_training_log_destroy(&log);
-    *out = log;
+        stk_training_log_destroy(out);
     return status;
 }
 
@@ -374,11 +380,22 @@ stk_status stk__training_log_begin(stk_training_log *l, const char *locals, stk_
 stk_status stk_training_log_create(stk_trainer *trainer, const stk_training_log_options *options,
                                    stk_training_log **out, stk_error *err)
 {
-    STK_TRY(stk__training_log_watch(trainer, options, out, err));
     stk_training_log_options o = {.struct_size = sizeof o};
+
+    *out = NULL;
+    STK_TRY(stk__context_check(stk_trainer_context(trainer), err));
     if (options)
-        stk__sized_copy(&o, sizeof o, options);
-    return stk__training_log_begin(*out, o.locals, err);
+        STK_TRY(stk__sized_read(&o, sizeof o, options, "stk_training_log_options",
+                                STK_STAGE_MEASURE, err));
+    stk_status status = make(trainer, &o, out, err);
+    if (status == STK_OK)
+        status = stk__training_log_begin(*out, o.locals, err);
+    /* Last: the trainer keeps what watches it. */
+    if (status == STK_OK)
+        status = watch(*out, err);
+    if (status != STK_OK)
+        stk_training_log_destroy(out);
+    return status;
 }
 
 /* The last epoch is over, and the training with it. */
