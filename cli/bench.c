@@ -13,7 +13,7 @@
 #define LOG_FOLDER "benchmark_logs"
 
 static cli_table_fn *const tables[] = {bench_source_table, stk_loader_option_table,
-                                       bench_option_table, cli_context_table, NULL};
+                                       stk_bench_option_table, cli_context_table, NULL};
 
 static const struct cli_usage usage = {
     .name = "bench",
@@ -125,11 +125,11 @@ static void warn_workers(const struct bench_setting *setting, const struct bench
 {
     uint64_t workers = (uint64_t)result->figures.num_workers * setting->bench.ranks;
 
-    if (setting->bench.ranks > 1 && workers > result->cores.usable)
+    if (setting->bench.ranks > 1 && workers > result->figures.usable_cores)
         cli_warning("%s: %" PRIu64 " ranks with %" PRId64 " workers each are %" PRIu64
                     " workers on %u usable cores; keep 1-2 cores free for each rank",
                     setting->label, setting->bench.ranks, result->figures.num_workers, workers,
-                    result->cores.usable);
+                    result->figures.usable_cores);
 }
 
 static bool run_one(struct cli *cli, struct outcome *to, size_t i, uint64_t repeat, const char *log)
@@ -145,8 +145,8 @@ static bool run_one(struct cli *cli, struct outcome *to, size_t i, uint64_t repe
         bench_sum(results, setting->bench.ranks, &to->sums[slot], &to->judged[slot]);
         if (repeat == 0)
             warn_workers(setting, &results[0]);
-        if (results[0].interrupted || cli_interrupted())
-            to->sums[slot].interrupted = true;
+        if (results[0].run.interrupted || cli_interrupted())
+            to->sums[slot].run.interrupted = true;
     }
     if (hash && hash != stdout && fclose(hash) != 0) {
         cli_error("could not write the hashes of %s: %s", setting->label, strerror(errno));
@@ -164,7 +164,7 @@ static void make_row(struct outcome *to, size_t i, uint64_t runs)
     uint64_t order[1000], n = 0;
 
     for (uint64_t r = 0; r < runs && r < row->setting->bench.repeat; r++)
-        if (sums[r].figures.steps > 0 && (sums[r].status == STK_OK || sums[r].interrupted))
+        if (sums[r].figures.steps > 0 && (sums[r].run.status == STK_OK || sums[r].run.interrupted))
             order[n++] = r;
     for (uint64_t a = 1; a < n; a++)
         for (uint64_t b = a; b > 0 && sums[order[b]].figures.samples_per_s <
@@ -245,11 +245,11 @@ static int run_all(struct cli *cli, struct outcome *to, const char *log)
     to->settings = seen;
     note_ceilings(to);
     for (size_t i = 0; i < to->settings && code == CLI_GOOD; i++)
-        if (!to->rows[i].ended || to->rows[i].sum.status < 0)
+        if (!to->rows[i].ended || to->rows[i].sum.run.status < 0)
             code = CLI_FAILED;
     /* A log that is not complete is none that was asked for. */
     for (size_t i = 0; i < to->settings * to->repeats && code == CLI_GOOD; i++)
-        if (to->sums[i].log_failed)
+        if (to->sums[i].run.log_failed)
             code = CLI_FAILED;
     return code;
 }
@@ -279,15 +279,15 @@ static int fail_all(const struct outcome *outcome, const char *log, bool made)
         cli_remove_folder(LOG_FOLDER);
     for (size_t i = 0; i < outcome->settings; i++) {
         const struct bench_row *row = &outcome->rows[i];
-        const stk_error *err = &row->sum.error;
-        const char *text = *err->text ? err->text : stk_status_text(row->sum.status);
+        const stk_error *err = &row->sum.run.error;
+        const char *text = *err->text ? err->text : stk_status_text(row->sum.run.status);
         if (outcome->settings > 1)
             cli_error("%s: %s", row->setting->label, text);
         else
             cli_error("%s", text);
-        if (*row->sum.bad)
-            cli_warning("%s", row->sum.bad);
-        if (!cli_is_usage(row->sum.status, err))
+        if (*row->sum.run.bad)
+            cli_warning("%s", row->sum.run.bad);
+        if (!cli_is_usage(row->sum.run.status, err))
             code = CLI_FAILED;
     }
     return code;
@@ -300,7 +300,7 @@ static bool all_failed(const struct outcome *outcome)
 
     for (size_t i = 0; i < outcome->settings; i++) {
         const struct bench_row *row = &outcome->rows[i];
-        failed += row->sum.status < 0 && row->sum.status != STK_ECANCELED;
+        failed += row->sum.run.status < 0 && row->sum.run.status != STK_ECANCELED;
     }
     return failed && failed == outcome->settings;
 }
@@ -340,7 +340,7 @@ int cli_bench(struct cli *cli)
             code = fail_all(&outcome, log, log_made);
         } else {
             FILE *beside = hash_first && !cli->out_path ? cli_text_stream(stderr) : NULL;
-            bench_report(cli, beside ? beside : cli->out, outcome.rows, outcome.settings);
+            bench_report(cli, beside ? beside : cli->out, log, outcome.rows, outcome.settings);
             if (beside)
                 fclose(beside);
         }

@@ -36,7 +36,7 @@ struct child {
 
 /* For the signal handler: children that are to be told. */
 static volatile sig_atomic_t num_told;
-static volatile pid_t told[BENCH_MAX_RANKS];
+static volatile pid_t told[STK_BENCH_MAX_RANKS];
 
 static void tell_children(void *user)
 {
@@ -72,34 +72,14 @@ static void child_main(const struct bench_task *task, int pipe)
     _exit(CLI_GOOD);
 }
 
-void bench_share(const struct bench_task *task, const stk_cores *cores, stk_loader_options *options)
-{
-    const uint64_t ranks = task->setting->bench.ranks;
-
-    if (ranks < 2)
-        return;
-    options->rank = task->rank;
-    options->world_size = ranks;
-    if (options->num_workers == STK_AUTO)
-        options->num_workers = stk_cores_workers(cores->usable, cores->compute, (uint32_t)ranks);
-}
-
-static void fail(struct bench_result *result, stk_status status, const char *text)
-{
-    memset(result, 0, sizeof *result);
-    stk_error_init(&result->error);
-    result->status = result->error.status = status;
-    snprintf(result->error.text, sizeof result->error.text, "%s", text);
-}
-
 static bool start(struct cli *cli, struct child *children, uint64_t i, struct bench_task *task,
-                  const char *log)
+                  const char *log, bool hashes)
 {
     struct child *child = &children[i];
     int ends[2];
 
     *child = (struct child){.pid = -1, .pipe = -1};
-    if (task->hash_fd >= 0) {
+    if (hashes) {
         child->hash = tmpfile();
         if (!child->hash)
             return false;
@@ -116,7 +96,7 @@ static bool start(struct cli *cli, struct child *children, uint64_t i, struct be
         task->rank = i;
         task->log = log;
         task->summary = !cli->log;
-        task->hash_fd = child->hash ? fileno(child->hash) : -1;
+        task->hashes = child->hash;
         child_main(task, ends[1]);
     }
     close(ends[1]);
@@ -201,8 +181,8 @@ static void reap(struct child *child, const struct bench_setting *setting,
         snprintf(text, sizeof text, "the process ended with exit code %d and no figures",
                  WEXITSTATUS(how));
     }
-    fail(result, STK_EINTERNAL, text);
-    result->interrupted = cli_interrupted() != 0;
+    bench_fail(result, STK_EINTERNAL, text);
+    result->run.interrupted = cli_interrupted() != 0;
 }
 
 /* Gather the figures of all children; after an interrupt they have a while to send what they have.
@@ -210,7 +190,7 @@ static void reap(struct child *child, const struct bench_setting *setting,
 static void gather(struct child *children, uint64_t n, const struct bench_setting *setting,
                    struct bench_meeting *meeting, struct bench_result *results)
 {
-    struct pollfd polled[BENCH_MAX_RANKS];
+    struct pollfd polled[STK_BENCH_MAX_RANKS];
     uint64_t open = 0, kill_at = 0;
 
     for (uint64_t i = 0; i < n; i++) {
@@ -237,7 +217,7 @@ static void gather(struct child *children, uint64_t n, const struct bench_settin
             polled[i].fd = children[i].pipe = -1;
             open--;
             /* Nobody waits for one that is gone. */
-            if (children[i].got < sizeof results[i] || results[i].status != STK_OK)
+            if (children[i].got < sizeof results[i] || results[i].run.status != STK_OK)
                 atomic_store(&meeting->broken, true);
         }
     }
@@ -245,7 +225,7 @@ static void gather(struct child *children, uint64_t n, const struct bench_settin
 
 static void write_hashes(struct child *children, uint64_t n, FILE *hash)
 {
-    FILE *parts[BENCH_MAX_RANKS];
+    FILE *parts[STK_BENCH_MAX_RANKS];
     uint64_t used = 0;
 
     for (uint64_t i = 0; i < n; i++)
@@ -260,31 +240,30 @@ static void write_hashes(struct child *children, uint64_t n, FILE *hash)
 void bench_fork(struct cli *cli, const struct bench_setting *setting, uint64_t repeat,
                 const char *log, FILE *hash, struct bench_result *results)
 {
-    static struct child children[BENCH_MAX_RANKS];
+    static struct child children[STK_BENCH_MAX_RANKS];
     uint64_t n = setting->bench.ranks, started = 0;
     struct bench_meeting *meeting =
         mmap(NULL, sizeof *meeting, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
     if (meeting == MAP_FAILED) {
         for (uint64_t i = 0; i < n; i++)
-            fail(&results[i], STK_ENOMEM, "no memory for the processes to meet");
+            bench_fail(&results[i], STK_ENOMEM, "no memory for the processes to meet");
         return;
     }
-    struct bench_task task = {.setting = setting,
-                              .meeting = meeting,
-                              .hash_fd = hash ? 0 : -1,
-                              .repeat = repeat,
-                              .parent = getpid()};
+    struct bench_task task = {
+        .setting = setting, .meeting = meeting, .repeat = repeat, .parent = getpid()};
     num_told = 0;
     cli_on_interrupt(tell_children, NULL);
     for (uint64_t i = 0; i < n; i++)
-        fail(&results[i], STK_ESYSTEM, "the process was not started: another one could not be");
-    while (started < n && start(cli, children, started, &task, log))
+        bench_fail(&results[i], STK_ESYSTEM,
+                   "the process was not started: another one could not be");
+    while (started < n && start(cli, children, started, &task, log, hash != NULL))
         started++;
     if (started < n) {
-        fail(&results[started], STK_ESYSTEM,
-             "could not start a process: fewer --ranks, or a higher limit of processes (ulimit "
-             "-u), may help");
+        bench_fail(
+            &results[started], STK_ESYSTEM,
+            "could not start a process: fewer --ranks, or a higher limit of processes (ulimit "
+            "-u), may help");
         atomic_store(&meeting->broken, true);
     }
     gather(children, started, setting, meeting, results);

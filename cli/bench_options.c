@@ -5,75 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define AT(member) offsetof(struct bench_options, member)
-
 /* The published benchmark's values, where --published is given and the option is not. */
 #define PUBLISHED_EPOCHS  2
 #define PUBLISHED_BATCHES 3
 #define PUBLISHED_SIZE    16
 #define PUBLISHED_STEP    0.1
 #define PUBLISHED_WARMUP  1
-
-static const stk_option bench_rows[] = {
-    {"step", STK_OPTION_STRING, AT(step), NULL, 0, 0, NULL, "train:CONFIG",
-     "The real training step of this configuration instead of a simulated one; what the setting "
-     "does not say of dataset and loader is the configuration's."},
-    {"train_step_time", STK_OPTION_DURATION, AT(train_step_time), "0.01", 0, 3600, NULL, NULL,
-     "Length of the simulated training step, in seconds; 0: none."},
-    {"spin", STK_OPTION_BOOL, AT(spin), "false", 0, 0, NULL, NULL,
-     "The step computes on all cores kept for it (--compute-threads) instead of sleeping."},
-    {"min_seconds", STK_OPTION_DURATION, AT(min_seconds), "5", 0, 86400, NULL, NULL,
-     "Measure a setting for at least so long, ..."},
-    {"min_batches", STK_OPTION_UINT, AT(min_batches), "200", 1, 1e12, NULL, NULL,
-     "... and at least so many batches, unless num_epochs ends it before."},
-    {"max_seconds", STK_OPTION_DURATION, AT(max_seconds), "60", 0, 1e6, NULL, NULL,
-     "End the measurement of a setting after so long, whatever it has reached; 0: never."},
-    {"num_epochs", STK_OPTION_UINT, AT(num_epochs), "0", 0, 1e9, NULL, NULL,
-     "Epochs of a run; 0: as many as min_seconds and min_batches ask for."},
-    {"num_batches", STK_OPTION_UINT, AT(num_batches), "0", 0, 1e12, NULL, NULL,
-     "Batches of an epoch, after which the next begins; 0: all of them."},
-    {"warmup", STK_OPTION_UINT, AT(warmup), "5", 0, 1e9, NULL, NULL,
-     "Batches taken before the measured window; where num_epochs or num_batches is given, the run "
-     "begins anew "
-     "after them."},
-    {"repeat", STK_OPTION_UINT, AT(repeat), "1", 1, 1000, NULL, NULL,
-     "Measure every setting so many times, in turn; rows show the run of the median rate."},
-    {"ranks", STK_OPTION_UINT, AT(ranks), "1", 1, BENCH_MAX_RANKS, NULL, NULL,
-     "Processes that share each global batch on this machine, measured together."},
-    {"ceiling", STK_OPTION_BOOL, AT(ceiling), "false", 0, 0, NULL, NULL,
-     "Add a row that serves one batch again and again: what if data were free."},
-    {"published", STK_OPTION_BOOL, AT(published), "false", 0, 0, NULL, NULL,
-     "The defaults of the published benchmark: num_epochs 2, num_batches 3, batch_size 16, "
-     "train_step_time 0.1."},
-    {"ladder", STK_OPTION_BOOL, AT(ladder), "false", 0, 0, NULL, NULL,
-     "Of several values do not measure all combinations: add one measure after the other, in the "
-     "order "
-     "given, and say what share each has in the speed-up."},
-    {"trace", STK_OPTION_STRING, AT(trace), NULL, 0, 0, NULL, "FILE",
-     "Write a trace of workers, reads, batches and steps for ui.perfetto.dev; a further setting's "
-     "goes to FILE.2, ..."},
-    {"trace_every", STK_OPTION_UINT, AT(trace_every), "1", 1, 1e9, NULL, "N",
-     "Keep every N-th batch of the trace."},
-    {"drop_cache", STK_OPTION_BOOL, AT(drop_cache), "false", 0, 0, NULL, NULL,
-     "Ask the kernel to forget the dataset's files before each run (posix_fadvise)."},
-    {"hash", STK_OPTION_STRING, AT(hash), NULL, 0, 0, NULL, "FILE",
-     "Read the same batches once more, untimed, and write a line for each row: epoch, step, "
-     "position, index, hash "
-     "of its bytes; '-': standard output."},
-};
-
-const stk_option_table *bench_option_table(void)
-{
-    static const stk_option_table table = {
-        .name = "bench",
-        .doc = "What to measure, and for how long",
-        .struct_size = sizeof(struct bench_options),
-        .options = bench_rows,
-        .count = sizeof bench_rows / sizeof *bench_rows,
-    };
-
-    return &table;
-}
 
 const stk_option_table *bench_source_table(void)
 {
@@ -96,38 +33,25 @@ const stk_option_table *bench_source_table(void)
 
 /* ---- What the log says of a setting --------------------------------------------------------- */
 
-/* A value in JSON or in Python; where it is not set, null or None. */
-void bench_put_value(FILE *out, const stk_option *option, const void *options, bool python)
+/* A value as Python writes it. */
+static void put_python(FILE *out, const stk_option *option, const void *options)
 {
     char text[1024];
     const char *string = NULL;
 
-    if (option->type == STK_OPTION_STRING) {
+    if (option->type == STK_OPTION_STRING)
         memcpy(&string, (const char *)options + option->offset, sizeof string);
-        if (!string) {
-            fputs(python ? "None" : "null", out);
-            return;
-        }
+    if (string) {
+        fprintf(out, "'%s'", string);
+        return;
     }
-    stk_options_format(option, options, text, sizeof text);
-    bool quoted = option->type == STK_OPTION_STRING || option->type == STK_OPTION_ENUM ||
-                  strcmp(text, "auto") == 0;
+    stk_options_format_json(option, options, text, sizeof text);
     if (option->type == STK_OPTION_BOOL)
-        fputs(python ? (text[0] == 't' ? "True" : "False") : text, out);
-    else if (quoted && python)
-        fprintf(out, "'%s'", string ? string : text);
-    else if (quoted)
-        cli_json_string(out, string ? string : text);
-    else if (option->type == STK_OPTION_DOUBLE || option->type == STK_OPTION_RATE ||
-             option->type == STK_OPTION_DURATION) {
-        double value;
-        memcpy(&value, (const char *)options + option->offset, sizeof value);
-        cli_json_number(out, value);
-    } else {
-        int64_t value;
-        memcpy(&value, (const char *)options + option->offset, sizeof value);
-        fprintf(out, "%" PRId64, value);
-    }
+        fputs(text[0] == 't' ? "True" : "False", out);
+    else if (text[0] == '"')
+        fprintf(out, "'%.*s'", (int)strlen(text) - 2, text + 1);
+    else
+        fputs(strcmp(text, "null") == 0 ? "None" : text, out);
 }
 
 /* What tells this run from the others of its log. */
@@ -166,7 +90,10 @@ static void put_table(FILE *out, struct cli *cli, const stk_option_table *table,
             continue;
         fputs(*first ? "" : ", ", out);
         fprintf(out, given ? "'%s': " : "\"%s\": ", option->name);
-        bench_put_value(out, option, options, given);
+        if (given)
+            put_python(out, option, options);
+        else
+            cli_json_option(out, option, options);
         *first = false;
     }
 }
@@ -187,7 +114,7 @@ static char *describe(struct cli *cli, const struct bench_setting *setting, bool
         fputs("\"dataset\": ", out);
         cli_json_string(out, setting->dataset);
         first = false;
-        put_table(out, cli, bench_option_table(), &setting->bench, given, &first);
+        put_table(out, cli, stk_bench_option_table(), &setting->bench, given, &first);
     }
     put_table(out, cli, stk_loader_option_table(), &setting->loader, given, &first);
     fputc('}', out);
@@ -199,7 +126,7 @@ static char *describe(struct cli *cli, const struct bench_setting *setting, bool
 
 static void apply_published(struct cli *cli, struct bench_setting *setting)
 {
-    const stk_option_table *bench = bench_option_table(), *loader = stk_loader_option_table();
+    const stk_option_table *bench = stk_bench_option_table(), *loader = stk_loader_option_table();
 
     if (!was_given(cli, bench, "num_epochs"))
         setting->bench.num_epochs = PUBLISHED_EPOCHS;
@@ -245,7 +172,7 @@ static int setting_make(struct cli *cli, uint64_t which, struct bench_setting *s
     setting->which = which;
     int code = cli_apply(cli, bench_source_table(), which, &source);
     if (code == CLI_GO_ON)
-        code = cli_apply(cli, bench_option_table(), which, &setting->bench);
+        code = cli_apply(cli, stk_bench_option_table(), which, &setting->bench);
     if (code == CLI_GO_ON)
         code = cli_apply(cli, stk_loader_option_table(), which, &setting->loader);
     if (code != CLI_GO_ON)
@@ -264,7 +191,8 @@ static int setting_make(struct cli *cli, uint64_t which, struct bench_setting *s
     used = cli_label(cli, bench_source_table(), &source, setting->label, BENCH_LABEL, used);
     used = cli_label(cli, stk_loader_option_table(), &setting->loader, setting->label, BENCH_LABEL,
                      used);
-    used = cli_label(cli, bench_option_table(), &setting->bench, setting->label, BENCH_LABEL, used);
+    used = cli_label(cli, stk_bench_option_table(), &setting->bench, setting->label, BENCH_LABEL,
+                     used);
     cli_label(cli, cli_context_table(), NULL, setting->label, BENCH_LABEL, used);
     if (!setting->label[0])
         snprintf(setting->label, BENCH_LABEL, "as given");
@@ -342,8 +270,8 @@ static int number_settings(struct bench_plan *plan)
 
 int bench_plan_make(struct cli *cli, struct bench_plan *plan)
 {
-    struct bench_options first;
-    int code = cli_apply(cli, bench_option_table(), 0, &first);
+    stk_bench_options first;
+    int code = cli_apply(cli, stk_bench_option_table(), 0, &first);
     const bool ladder = code == CLI_GO_ON && first.ladder;
     uint64_t n = ladder ? stk_config_rungs(cli->config) : stk_config_combinations(cli->config);
 

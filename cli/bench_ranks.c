@@ -41,25 +41,25 @@ void bench_sum(const struct bench_result *ranks, uint64_t n, struct bench_result
     for (uint64_t i = 1; i < n; i++) {
         const struct bench_result *one = &ranks[i];
         /* A rank that failed by itself says more than one that was stopped for it. */
-        if (one->status < 0 &&
-            (sum->status >= 0 || sum->status == STK_ECANCELED || sum->status == STK_ESYSTEM)) {
-            sum->status = one->status;
-            sum->error = one->error;
+        if (one->run.status < 0 && (sum->run.status >= 0 || sum->run.status == STK_ECANCELED ||
+                                    sum->run.status == STK_ESYSTEM)) {
+            sum->run.status = one->run.status;
+            sum->run.error = one->run.error;
         }
         if (one->figures.wait.mean > judged->wait.mean)
             *judged = one->figures;
         add_rank(&sum->figures, &one->figures);
-        sum->events += one->events;
-        sum->delivered += one->delivered;
-        sum->discarded_most += one->discarded_most;
-        sum->bad_samples += one->bad_samples;
+        sum->run.events += one->run.events;
+        sum->run.delivered += one->run.delivered;
+        sum->run.discarded_most += one->run.discarded_most;
+        sum->run.bad_samples += one->run.bad_samples;
         /* Those of the first rank that has some stand for all. */
-        if (!*sum->bad)
-            memcpy(sum->bad, one->bad, sizeof sum->bad);
-        sum->stoker_peak_bytes += one->stoker_peak_bytes;
-        sum->check_failed |= one->check_failed;
-        sum->interrupted |= one->interrupted;
-        sum->log_failed |= one->log_failed;
+        if (!*sum->run.bad)
+            memcpy(sum->run.bad, one->run.bad, sizeof sum->run.bad);
+        sum->run.stoker_peak_bytes += one->run.stoker_peak_bytes;
+        sum->run.check_failed |= one->run.check_failed;
+        sum->run.interrupted |= one->run.interrupted;
+        sum->run.log_failed |= one->run.log_failed;
     }
     stk_figures *f = &sum->figures;
     f->cpu_s_per_1000 = f->samples ? 1000 * f->cpu_s / (double)f->samples : 0;

@@ -72,8 +72,9 @@ static void fill(struct cli_table_row *row, const struct bench_row *from, bool r
     snprintf(row->cells[c++], CLI_TABLE_CELL, "%.60s", from->setting->label);
     if (!good(from)) {
         snprintf(row->note, sizeof row->note, "%s",
-                 from->sum.status >= 0 || from->sum.status == STK_ECANCELED ? "interrupted"
-                                                                            : "failed, see below");
+                 from->sum.run.status >= 0 || from->sum.run.status == STK_ECANCELED
+                     ? "interrupted"
+                     : "failed, see below");
         return;
     }
     put(row, &c, f->samples_per_s);
@@ -137,9 +138,9 @@ static void print_failures(FILE *out, size_t width, const struct bench_row *rows
     for (size_t i = 0; i < n; i++) {
         char text[STK_ERROR_TEXT + BENCH_LABEL + 32];
         const struct bench_result *sum = &rows[i].sum;
-        if (good(&rows[i]) || sum->status >= 0 || sum->status == STK_ECANCELED)
+        if (good(&rows[i]) || sum->run.status >= 0 || sum->run.status == STK_ECANCELED)
             continue;
-        snprintf(text, sizeof text, "Failed: %s: %s", rows[i].setting->label, sum->error.text);
+        snprintf(text, sizeof text, "Failed: %s: %s", rows[i].setting->label, sum->run.error.text);
         cli_paragraph(out, width, 0, text);
     }
 }
@@ -152,9 +153,9 @@ static void print_machine(FILE *out, size_t width, const struct bench_row *row)
 
     int used =
         snprintf(text, sizeof text, "%u usable core%s: %u for the step%s, %u for workers.",
-                 sum->cores.usable, sum->cores.usable == 1 ? "" : "s", sum->cores.compute,
+                 f->usable_cores, f->usable_cores == 1 ? "" : "s", f->compute_cores,
                  row->setting->bench.spin ? "" : " (which only sleeps: --spin makes it compute)",
-                 sum->cores.preparation);
+                 sum->run.cores_preparation);
     if (f->cached_share >= 0)
         used += snprintf(
             text + used, sizeof text - (size_t)used,
@@ -165,7 +166,7 @@ static void print_machine(FILE *out, size_t width, const struct bench_row *row)
              " After warm-up Stoker allocated %.3f times a step; its peak was %.1f MiB of a budget "
              "of %.0f MiB.",
              (double)f->allocations_per_step_times_1000 / 1000,
-             (double)sum->stoker_peak_bytes / MIB, (double)f->budget_bytes / MIB);
+             (double)sum->run.stoker_peak_bytes / MIB, (double)f->budget_bytes / MIB);
     cli_paragraph(out, width, 0, text);
 }
 
@@ -178,15 +179,15 @@ static void print_disturbance(FILE *out, size_t width, const struct bench_row *r
     char text[256];
 
     for (size_t i = 0; i < n; i++)
-        if (rows[i].ended && rows[i].sum.cores.usable == rows[i].sum.cores.online)
-            most = larger(most, rows[i].sum.other_cores);
+        if (rows[i].ended && rows[i].sum.figures.usable_cores == rows[i].sum.run.cores_online)
+            most = larger(most, rows[i].sum.run.other_cores);
     if (most < DISTURBED)
         return;
     snprintf(text, sizeof text,
              "Other programs kept up to %.1f of the %u cores busy meanwhile: stretch, waits and "
              "rates are theirs, too. "
              "Measure again on an idle machine before you act on this.",
-             most, rows[0].sum.cores.online);
+             most, rows[0].sum.run.cores_online);
     cli_paragraph(out, width, 0, text);
 }
 
@@ -229,12 +230,13 @@ static void print_checks(FILE *out, size_t width, const struct bench_row *rows, 
 
     for (size_t i = 0; i < n; i++) {
         const struct bench_result *sum = &rows[i].sum;
-        if (rows[i].ended && sum->check_failed) {
+        if (rows[i].ended && sum->run.check_failed) {
             snprintf(text, sizeof text,
                      "Self-check failed for %s: %" PRIu64 " get-batch events, but %" PRIu64
                      " samples delivered and at most %" PRIu64
                      " discarded: do not trust its figures.",
-                     rows[i].setting->label, sum->events, sum->delivered, sum->discarded_most);
+                     rows[i].setting->label, sum->run.events, sum->run.delivered,
+                     sum->run.discarded_most);
             cli_paragraph(out, width, 0, text);
         }
         if (rows[i].ended && sum->figures.leak_bytes_per_epoch > 0 && &rows[i] != best &&
@@ -251,7 +253,7 @@ static void print_checks(FILE *out, size_t width, const struct bench_row *rows, 
 static void print_undecoded(FILE *out, size_t width, const struct bench_row *rows, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        if (rows[i].sum.undecoded && good(&rows[i])) {
+        if (rows[i].sum.run.undecoded && good(&rows[i])) {
             cli_paragraph(out, width, 0,
                           "Pictures are not decoded here, only read: --transforms "
                           "'random_resized_crop(224)' for training, or 'resize(256), "
@@ -279,20 +281,21 @@ static void print_unasked(FILE *out, size_t width, const struct bench_row *rows,
 static void print_bad(FILE *out, size_t width, const struct bench_row *rows, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        char text[sizeof rows[i].sum.bad + BENCH_LABEL + 8];
-        if (!*rows[i].sum.bad)
+        char text[sizeof rows[i].sum.run.bad + BENCH_LABEL + 8];
+        if (!*rows[i].sum.run.bad)
             continue;
-        snprintf(text, sizeof text, "%s: %s", rows[i].setting->label, rows[i].sum.bad);
+        snprintf(text, sizeof text, "%s: %s", rows[i].setting->label, rows[i].sum.run.bad);
         cli_paragraph(out, width, 0, text);
     }
 }
 
-static void print_log(const struct cli *cli, FILE *out, const struct bench_row *rows, size_t n)
+static void print_log(const struct cli *cli, FILE *out, const char *log,
+                      const struct bench_row *rows, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        if (!rows[i].sum.has_log)
+        if (!rows[i].sum.run.log_written)
             continue;
-        fprintf(out, "\nLog: %s%s\n", rows[i].sum.log,
+        fprintf(out, "\nLog: %s%s\n", log,
                 cli->log ? "" : " (figures and verdicts alone; --log FILE takes every event)");
         return;
     }
@@ -325,7 +328,7 @@ static bool varies(struct cli *cli, const char *key)
 /* What all rows have in common: the title of the table. */
 static void print_title(struct cli *cli, FILE *out, const struct bench_setting *setting)
 {
-    const struct bench_options *bench = &setting->bench;
+    const stk_bench_options *bench = &setting->bench;
     char step[32];
 
     if (!varies(cli, "dataset"))
@@ -353,7 +356,8 @@ static void print_title(struct cli *cli, FILE *out, const struct bench_setting *
     fputs("\n\n", out);
 }
 
-static void print_words(struct cli *cli, FILE *out, const struct bench_row *rows, size_t n)
+static void print_words(struct cli *cli, FILE *out, const char *log, const struct bench_row *rows,
+                        size_t n)
 {
     const struct bench_row *best = extreme(rows, n, true), *worst = extreme(rows, n, false);
     const struct bench_row *base = baseline(rows, n);
@@ -389,7 +393,7 @@ static void print_words(struct cli *cli, FILE *out, const struct bench_row *rows
     print_undecoded(out, width, rows, n);
     print_unasked(out, width, rows, n);
     print_bad(out, width, rows, n);
-    print_log(cli, out, rows, n);
+    print_log(cli, out, log, rows, n);
 }
 
 /* ---- JSON and CSV --------------------------------------------------------------------------- */
@@ -424,7 +428,7 @@ static size_t list_figures(const struct bench_row *row, struct figure *list)
         {"cpu_s_per_1000", f->cpu_s_per_1000},
         {"peak_bytes", (double)f->peak_bytes},
         {"budget_bytes", (double)f->budget_bytes},
-        {"stoker_peak_bytes", (double)r->stoker_peak_bytes},
+        {"stoker_peak_bytes", (double)r->run.stoker_peak_bytes},
         {"leak_bytes_per_epoch", f->leak_bytes_per_epoch},
         {"allocations_per_step", (double)f->allocations_per_step_times_1000 / 1000},
         {"bytes_read", (double)f->bytes_read},
@@ -433,12 +437,12 @@ static size_t list_figures(const struct bench_row *row, struct figure *list)
         {"samples", (double)f->samples},
         {"steps", (double)f->steps},
         {"wall", f->wall},
-        {"setup", r->setup},
+        {"setup", r->run.setup},
         {"ceiling_samples_per_s", f->ceiling_samples_per_s},
-        {"other_cores", r->other_cores},
-        {"events", (double)r->events},
-        {"delivered", (double)r->delivered},
-        {"bad_samples", (double)r->bad_samples},
+        {"other_cores", r->run.other_cores},
+        {"events", (double)r->run.events},
+        {"delivered", (double)r->run.delivered},
+        {"bad_samples", (double)r->run.bad_samples},
         {"pictures", (double)f->pictures},
         {"decode_seconds", f->decode_seconds},
         {"resize_seconds", f->resize_seconds},
@@ -466,7 +470,7 @@ static void json_member(FILE *out, const char *name, const char *text)
         fputs("null", out);
 }
 
-static void json_row(FILE *out, const struct bench_row *rows, size_t n, size_t i)
+static void json_row(FILE *out, const char *log, const struct bench_row *rows, size_t n, size_t i)
 {
     const struct bench_row *row = &rows[i];
     struct figure list[FIGURES];
@@ -474,10 +478,10 @@ static void json_row(FILE *out, const struct bench_row *rows, size_t n, size_t i
 
     fputs("{\"label\": ", out);
     cli_json_string(out, row->setting->label);
-    fprintf(out, ", \"status\": \"%s\"", stk_status_name(row->sum.status));
-    json_member(out, "error", row->sum.status < 0 ? row->sum.error.text : NULL);
-    fprintf(out, ", \"check\": \"%s\", \"options\": %s", row->sum.check_failed ? "failed" : "good",
-            row->setting->locals);
+    fprintf(out, ", \"status\": \"%s\"", stk_status_name(row->sum.run.status));
+    json_member(out, "error", row->sum.run.status < 0 ? row->sum.run.error.text : NULL);
+    fprintf(out, ", \"check\": \"%s\", \"options\": %s",
+            row->sum.run.check_failed ? "failed" : "good", row->setting->locals);
     size_t figures = good(row) ? list_figures(row, list) : 0;
     for (size_t k = 0; k < figures; k++) {
         fprintf(out, ", \"%s\": ", list[k].name);
@@ -497,18 +501,18 @@ static void json_row(FILE *out, const struct bench_row *rows, size_t n, size_t i
         cli_json_number(out, verdict.limit_share);
         json_member(out, "verdict", verdict.text);
     }
-    json_member(out, "bad", row->sum.bad);
-    json_member(out, "log", row->sum.has_log ? row->sum.log : NULL);
+    json_member(out, "bad", row->sum.run.bad);
+    json_member(out, "log", row->sum.run.log_written ? log : NULL);
     fputc('}', out);
 }
 
-static void print_json(FILE *out, const struct bench_row *rows, size_t n)
+static void print_json(FILE *out, const char *log, const struct bench_row *rows, size_t n)
 {
     const struct bench_row *best = extreme(rows, n, true), *base = baseline(rows, n);
 
     fputs("{\"settings\": [\n", out);
     for (size_t i = 0; i < n; i++) {
-        json_row(out, rows, n, i);
+        json_row(out, log, rows, n, i);
         fputs(i + 1 < n ? ",\n" : "\n", out);
     }
     fputs("]", out);
@@ -533,7 +537,7 @@ static void print_csv(FILE *out, const struct bench_row *rows, size_t n)
     for (size_t i = 0; i < n; i++) {
         stk_verdict verdict = {.limit = STK_LIMIT_UNKNOWN};
         cli_csv_string(out, rows[i].setting->label);
-        fprintf(out, ",%s", stk_status_name(rows[i].sum.status));
+        fprintf(out, ",%s", stk_status_name(rows[i].sum.run.status));
         list_figures(&rows[i], list);
         for (size_t k = 0; k < figures; k++) {
             char number[32] = "";
@@ -544,23 +548,24 @@ static void print_csv(FILE *out, const struct bench_row *rows, size_t n)
         if (good(&rows[i]))
             bench_judge(rows, n, i, &verdict);
         fprintf(out, ",%s,", good(&rows[i]) ? stk_limit_name(verdict.limit) : "");
-        cli_csv_string(out, good(&rows[i]) ? verdict.text : rows[i].sum.error.text);
+        cli_csv_string(out, good(&rows[i]) ? verdict.text : rows[i].sum.run.error.text);
         fputc('\n', out);
     }
 }
 
-void bench_report(struct cli *cli, FILE *out, const struct bench_row *rows, size_t n)
+void bench_report(struct cli *cli, FILE *out, const char *log, const struct bench_row *rows,
+                  size_t n)
 {
     if (n == 0)
         return;
     if (cli->format == CLI_JSON) {
-        print_json(out, rows, n);
+        print_json(out, log, rows, n);
     } else if (cli->format == CLI_CSV) {
         print_csv(out, rows, n);
     } else {
         if (!cli->quiet)
             print_title(cli, out, rows[0].setting);
         print_table(out, rows, n);
-        print_words(cli, out, rows, n);
+        print_words(cli, out, log, rows, n);
     }
 }

@@ -27,7 +27,7 @@ struct bench_train {
     double *lr;     /* of each group, while noise is not to change the weights; NULL: it is over */
     float *samples; /* made up, to measure the step alone */
     void *targets;
-    uint32_t threads;
+    stk_bench_step self;
 };
 
 /* ---- The configuration ----------------------------------------------------------------------- */
@@ -213,6 +213,48 @@ static bool make_samples(struct bench_train *train, const stk_model_recipe *reci
     return true;
 }
 
+/* Forward, backward and optimizer step on a batch, or on noise where it is NULL. */
+static stk_status step_on(struct bench_train *train, const stk_batch *batch, stk_error *err)
+{
+    stk_tensor input = {.dtype = STK_FLOAT32, .data = train->samples};
+    stk_tensor target = {.data = train->targets};
+    stk_model_result result = {.struct_size = sizeof result};
+    uint64_t rows = batch ? stk_batch_count(batch) : train->rows;
+
+    if (rows == 0)
+        return STK_OK;
+    if (batch)
+        let_learn(train);
+    stk_status status = batch ? stk_batch_find(batch, train->input, &input) : STK_OK;
+    if (status == STK_OK && batch)
+        status = stk_batch_find(batch, train->target, &target);
+    if (status != STK_OK)
+        return fail(err, status, "the batches have no field for the target of the step's model");
+    const stk_model_batch work = {.struct_size = sizeof work,
+                                  .count = (uint32_t)rows,
+                                  .dtype = input.dtype,
+                                  .input = input.data,
+                                  .target = target.data,
+                                  .step = train->step++};
+    status = stk_model_forward(train->model, &work, true, &result, err);
+    stk_model_zero_grad(train->model);
+    if (status == STK_OK && result.count)
+        status = stk_model_backward(train->model, 1, err);
+    if (status == STK_OK)
+        stk_optimizer_step(train->optimizer);
+    return status;
+}
+
+static stk_status run(void *user, const stk_batch *batch, stk_error *err)
+{
+    return step_on(user, batch, err);
+}
+
+static stk_status run_alone(void *user, stk_error *err)
+{
+    return step_on(user, NULL, err);
+}
+
 static stk_status make_model(stk_context *context, const stk_recipe_parts *parts,
                              struct bench_train *train, stk_error *err)
 {
@@ -225,7 +267,12 @@ static stk_status make_model(stk_context *context, const stk_recipe_parts *parts
     if (strncmp(precision, "bf16", 4) == 0)
         model.precision = STK_PRECISION_BF16_MIXED;
     stk_context_cores(context, &cores);
-    train->threads = model.threads ? (uint32_t)model.threads : cores.compute;
+    train->self =
+        (stk_bench_step){.struct_size = sizeof train->self,
+                         .threads = model.threads ? (uint32_t)model.threads : cores.compute,
+                         .run = run,
+                         .run_alone = run_alone,
+                         .user = train};
     train->row_bytes = stk_field_bytes(parts->input);
     snprintf(train->input, sizeof train->input, "%s", parts->input->name);
     snprintf(train->target, sizeof train->target, "%s", recipe->options->target);
@@ -278,38 +325,7 @@ void bench_train_destroy(struct bench_train *train)
     free(train);
 }
 
-uint32_t bench_train_threads(const struct bench_train *train)
+const stk_bench_step *bench_train_step(const struct bench_train *train)
 {
-    return train->threads;
-}
-
-stk_status bench_train_run(struct bench_train *train, const stk_batch *batch, stk_error *err)
-{
-    stk_tensor input = {.dtype = STK_FLOAT32, .data = train->samples};
-    stk_tensor target = {.data = train->targets};
-    stk_model_result result = {.struct_size = sizeof result};
-    uint64_t rows = batch ? stk_batch_count(batch) : train->rows;
-
-    if (rows == 0)
-        return STK_OK;
-    if (batch)
-        let_learn(train);
-    stk_status status = batch ? stk_batch_find(batch, train->input, &input) : STK_OK;
-    if (status == STK_OK && batch)
-        status = stk_batch_find(batch, train->target, &target);
-    if (status != STK_OK)
-        return fail(err, status, "the batches have no field for the target of the step's model");
-    const stk_model_batch work = {.struct_size = sizeof work,
-                                  .count = (uint32_t)rows,
-                                  .dtype = input.dtype,
-                                  .input = input.data,
-                                  .target = target.data,
-                                  .step = train->step++};
-    status = stk_model_forward(train->model, &work, true, &result, err);
-    stk_model_zero_grad(train->model);
-    if (status == STK_OK && result.count)
-        status = stk_model_backward(train->model, 1, err);
-    if (status == STK_OK)
-        stk_optimizer_step(train->optimizer);
-    return status;
+    return &train->self;
 }

@@ -20,6 +20,7 @@ EXEMPT = [
     (r"stk_report_(cancel|files|file_at|runs|run_at|bars)", "sets an atomic flag; reads memory of one thread"),
     (r"stk_log_summarize", "sets an atomic flag"),
     (r"stk_counter_get", "reads atomic numbers"),
+    (r"stk_bench_cancel", "sets an atomic flag"),
     (r"stk_model_builder_shape", "reads memory of one thread"),
     (r"stk_model_(get_plan|get_layer|zero_grad|output|set_probe)", "memory of one thread"),
     (r"stk_optimizer_(bytes|num_groups|[gs]et_lr|[gs]et_momentum|get_state)", "memory of one thread"),

@@ -25,7 +25,8 @@ DATASET = ARRAY | {"array/array.h", "array/npy_header.h"}
 IMAGE = {"codec/image/image.h"}
 # Public headers of another name than their folder's.
 # Figures are taken of what a loader and a trainer tell everybody.
-OWN = {"array": {"chunks"}, "measure": {"report", "dataset", "loader", "trainer"}, "nn": {"model"}, "train": {"trainer", "module", "profiler"}}
+OWN = {"array": {"chunks"}, "bench": {"convert", "dataset", "loader"}, "measure": {"report", "dataset", "loader", "trainer"}, "nn": {"model"},
+       "train": {"trainer", "module", "profiler"}}
 LAYERS = {
     "base": set(),
     "codec": BASE,
@@ -41,6 +42,7 @@ LAYERS = {
     # Conversion writes pictures, too, and makes them smaller as the transforms do.
     "convert": DATASET | IMAGE | {"codec/image/encode.h", "dataset/dataset.h", "transform/transform.h", "transform/resize.h"},
     # A program's way: public headers, and what base and measure have for all rooms.
+    "bench": BASE | {"measure/measure.h"},
     "recipe": BASE | {"measure/measure.h"},
     "train": BASE | {"codec/codec.h", "store/store.h", "store/http.h", "loader/loader.h", "device/device.h", "nn/nn.h",
                      # The format by itself: weights of others, texts of a file that is not read whole.

@@ -5,6 +5,7 @@
 
 #include <stoker/array.h>
 #include <stoker/base.h>
+#include <stoker/bench.h>
 #include <stoker/checkpoint.h>
 #include <stoker/chunks.h>
 #include <stoker/convert.h>

@@ -44,6 +44,13 @@ static void take_loader(stk_figures *f, const stk_loader_stats *then, const stk_
     stk_waits_subtract(&waits, &then->waits);
     for (int i = 0; i < STK_WAIT_PARTS; i++)
         f->waits[i] = NS * (double)waits.parts_ns[i];
+    f->requests = now->requests - then->requests;
+    f->read_seconds =
+        NS * (double)(now->stages[STK_LOADER_READ].busy_ns - then->stages[STK_LOADER_READ].busy_ns);
+    if (f->requests)
+        f->read_latency = f->read_seconds / (double)f->requests;
+    if (now->workers)
+        f->prefetch = (int64_t)(now->depth / now->workers);
     take_pictures(f, then, now);
 }
 
@@ -68,13 +75,6 @@ static void take_trainer_loader(stk_figures *f, const stk_trainer *trainer)
 
     stk_trainer_get_loader_stats(trainer, &begin, &end);
     take_loader(f, &begin, &end);
-    f->requests = end.requests - begin.requests;
-    f->read_seconds =
-        NS * (double)(end.stages[STK_LOADER_READ].busy_ns - begin.stages[STK_LOADER_READ].busy_ns);
-    if (f->requests)
-        f->read_latency = f->read_seconds / (double)f->requests;
-    if (end.workers)
-        f->prefetch = (int64_t)(end.depth / end.workers);
     /* Workers that are busy are taken to compute. */
     f->cpu_s = f->prepare_busy;
 }

@@ -38,10 +38,6 @@ void cli_on_interrupt(void (*run)(void *user), void *user)
 {
 }
 
-void bench_interrupt(void *loader)
-{
-}
-
 static char *printed(void (*print)(FILE *out))
 {
     char *text = NULL;
@@ -133,28 +129,29 @@ static void test_paragraph(void **state)
     free(text);
 }
 
-static FILE *file_of(const char *text)
+static FILE *file_of(const stk_bench_hash *rows, size_t n)
 {
     FILE *f = tmpfile();
 
     assert_non_null(f);
-    fputs(text, f);
+    assert_int_equal(fwrite(rows, sizeof *rows, n, f), n);
     return f;
 }
 
 static void test_hashes_are_merged_by_position(void **state)
 {
-    /* As numbers, not as texts: 9 before 10. */
-    FILE *parts[] = {file_of("0 0 0 7 aa\n0 0 9 5 cc\n0 10 0 1 ee\n"), file_of(""),
-                     file_of("0 0 1 6 bb\n0 9 10 2 dd\n1 0 0 3 ff\n")};
+    const stk_bench_hash first[] = {{0, 0, 0, 7, 0xaa}, {0, 0, 9, 5, 0xcc}, {0, 10, 0, 1, 0xee}},
+                         third[] = {{0, 0, 1, 6, 0xbb}, {0, 9, 10, 2, 0xdd}, {1, 0, 0, 3, 0xff}};
+    FILE *parts[] = {file_of(first, 3), file_of(first, 0), file_of(third, 3)};
     char *text = NULL;
     size_t size;
     FILE *out = open_memstream(&text, &size);
 
     assert_int_equal(bench_hash_merge(parts, 3, out), 0);
     fclose(out);
-    assert_string_equal(
-        text, "0 0 0 7 aa\n0 0 1 6 bb\n0 0 9 5 cc\n0 9 10 2 dd\n0 10 0 1 ee\n1 0 0 3 ff\n");
+    assert_string_equal(text, "0 0 0 7 00000000000000aa\n0 0 1 6 00000000000000bb\n"
+                              "0 0 9 5 00000000000000cc\n0 9 10 2 00000000000000dd\n"
+                              "0 10 0 1 00000000000000ee\n1 0 0 3 00000000000000ff\n");
     free(text);
     for (int i = 0; i < 3; i++)
         fclose(parts[i]);
@@ -173,7 +170,7 @@ static void test_ranks_are_summed(void **state)
                                          .step_share = 0.5 - 0.1 * i,
                                          .step_stretch = 1 + i,
                                          .wait = {.mean = 0.1 * (i + 1), .p95 = 0.3}};
-        ranks[i].events = ranks[i].delivered = 1000;
+        ranks[i].run.events = ranks[i].run.delivered = 1000;
     }
     bench_sum(ranks, 2, &sum, &judged);
     assert_true(sum.figures.samples_per_s == 201);
@@ -182,16 +179,16 @@ static void test_ranks_are_summed(void **state)
     assert_true(sum.figures.step_share == 0.4);
     assert_true(sum.figures.step_stretch == 2);
     assert_true(sum.figures.wait.mean == 0.2);
-    assert_int_equal(sum.delivered, 2000);
+    assert_int_equal(sum.run.delivered, 2000);
     /* The verdict is about the slowest rank, with the rate of all. */
     assert_true(judged.wait.mean == 0.2 && judged.samples_per_s == 201);
     /* What failed says more than what was stopped for it. */
-    ranks[0].status = STK_ECANCELED;
-    ranks[1].status = STK_EFORMAT;
-    strcpy(ranks[1].error.text, "the reason");
+    ranks[0].run.status = STK_ECANCELED;
+    ranks[1].run.status = STK_EFORMAT;
+    strcpy(ranks[1].run.error.text, "the reason");
     bench_sum(ranks, 2, &sum, &judged);
-    assert_int_equal(sum.status, STK_EFORMAT);
-    assert_string_equal(sum.error.text, "the reason");
+    assert_int_equal(sum.run.status, STK_EFORMAT);
+    assert_string_equal(sum.run.error.text, "the reason");
 }
 
 /* Rungs of 100, 200 and 800 samples a second; one between them failed, and a ceiling is none. */

@@ -156,6 +156,30 @@ static void loaders(stk_dataset *dataset)
           strstr(err.text, "struct_size 0"));
 }
 
+static void measures(stk_context *ctx)
+{
+    stk_loader_options *loader = NEW(stk_loader_options);
+    stk_bench_options *options = NEW(stk_bench_options);
+    SIZED(stk_bench_setting, setting);
+    SIZED(stk_bench_result, result);
+    SIZED(stk_figures, figures);
+    stk_bench *bench = NULL;
+
+    stk_loader_options_init(loader);
+    stk_bench_options_init(options);
+    set_all(stk_bench_option_table(), options);
+    options->num_epochs = 3;
+    options->train_step_time = 0;
+    setting->dataset = "digits:?size=64";
+    setting->loader = loader;
+    setting->bench = options;
+    OK(stk_bench_create(ctx, setting, &bench, &err));
+    OK(stk_bench_run(bench, result, figures, &err));
+    CHECK(figures->steps >= 2 && figures->struct_size == sizeof *figures);
+    CHECK(result->delivered >= 3 * 64 && result->struct_size == sizeof *result);
+    stk_bench_destroy(&bench);
+}
+
 static void judges(stk_context *ctx)
 {
     SIZED(stk_figures, figures);
@@ -369,6 +393,7 @@ int main(int argc, char **argv)
     chunks();
     loaders(dataset);
     judges(ctx);
+    measures(ctx);
     pictures(ctx, dataset, argv[1]);
     recipes(ctx, argv[1]);
     trains(ctx, dataset, argv[1]);

@@ -1,25 +1,40 @@
-/* A run while it is measured: what bench_run.c and bench_window.c share. */
+/* A run while it is measured: what run.c and window.c share. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef STK_CLI_BENCH_RUN_H
-#define STK_CLI_BENCH_RUN_H
+#ifndef STK_SRC_BENCH_RUN_H
+#define STK_SRC_BENCH_RUN_H
 
-#include "bench.h"
+#include "bench/bench.h"
 
-struct bench_run {
-    const struct bench_task *task;
-    struct bench_result *result;
-    const struct bench_options *bench;
+/* What may be asked of a run from elsewhere. */
+struct stk_bench {
+    stk_context *ctx;
+    stk_bench_setting setting;
+    stk_bench_options options;
     stk_loader_options loader_options;
-    stk_context *context;
+    stk_bench_step step;
+    atomic_bool cancelled;
+    _Atomic(stk_loader *) loader; /* that a cancel is to reach; NULL: none */
+    atomic_int cancelling;        /* calls of stk_bench_cancel() at work */
+};
+
+typedef struct stk__bench_run {
+    stk_bench *bench;
+    const stk_bench_setting *setting;
+    const stk_bench_options *options;
+    stk_bench_result *result;
+    stk_figures *figures;
+    stk_cores cores;
+    stk_loader_options loader_options;
     stk_log *log;
     stk_counter *counter;
     stk_trace *trace;
+    stk_dataset *opened; /* by the run; NULL: `dataset` is the caller's */
     stk_dataset *dataset;
     stk_loader *loader;
     stk_batch *kept; /* of a ceiling */
-    struct bench_step *step;
-    struct bench_memory *memory;
-    struct bench_ledger ledger;
+    stk__bench_step *step;
+    stk__bench_memory *memory;
+    stk__bench_ledger ledger;
 
     double *waits; /* of each step of the window but the first */
     uint64_t waits_room, num_waits;
@@ -33,7 +48,6 @@ struct bench_run {
     uint64_t epoch_ns; /* start of the epoch in the log */
     uint64_t epoch;
     uint64_t batch;     /* of the epoch */
-    uint64_t taken;     /* batches from the loader */
     uint64_t delivered; /* samples */
     uint64_t resets;    /* times that prefetched batches were thrown away */
     uint64_t progress_ns;
@@ -43,27 +57,22 @@ struct bench_run {
     bool in_window;
     uint64_t window_ns, steps, samples;
     double step_sum;
-    uint64_t cpu_ns, runnable_ns, machine_ns, step_cpu_ns, allocations;
+    uint64_t cpu_ns, step_cpu_ns, allocations;
+    stk_usage usage;
     stk_counts counts;
     stk_loader_stats stats;
-};
+} stk__bench_run;
 
-static inline double bench_seconds(uint64_t ns)
-{
-    return (double)ns / 1e9;
-}
-
-static inline double bench_over(double a, double b)
-{
-    return b > 0 ? a / b : 0;
-}
+/* The loader that a cancel is to reach; NULL: none. When this returns no cancel is in the one
+ * before. */
+void stk__bench_publish(stk_bench *bench, stk_loader *loader);
 
 /* The end of the first step: what was done so far is not part of the window. */
-void bench_window_begin(struct bench_run *run, uint64_t now);
+void stk__bench_window_begin(stk__bench_run *run, uint64_t now);
 /* All figures, once the last step has ended. */
-void bench_window_figures(struct bench_run *run);
+void stk__bench_window_figures(stk__bench_run *run);
 /* Each sample delivered had one event; the others were prepared in advance and thrown away: no more
  * than fit the ring. */
-void bench_window_check(struct bench_run *run);
+void stk__bench_window_check(stk__bench_run *run);
 
 #endif

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One run of one setting, in a process of its own. */
+#include "bench.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define MEET_NS UINT64_C(30000000000)
+
+/* Wait until all ranks are here, or one of them is gone. */
+static void meet(void *user, int place)
+{
+    const struct bench_task *task = user;
+    struct bench_meeting *meeting = task->meeting;
+    uint64_t until = cli_now_ns() + MEET_NS;
+    const struct timespec pause = {.tv_nsec = 1000000};
+
+    atomic_fetch_add(&meeting->arrived[place], 1);
+    while (atomic_load(&meeting->arrived[place]) < task->setting->bench.ranks &&
+           !atomic_load(&meeting->broken) && !cli_interrupted() && cli_now_ns() < until)
+        nanosleep(&pause, NULL);
+}
+
+static bool keep_hash(void *user, const stk_bench_hash *row)
+{
+    return fwrite(row, sizeof *row, 1, user) == 1;
+}
+
+/* In a signal handler. The parent tells of an interrupt; what tells the whole group ends nothing.
+ */
+static void interrupt(void *bench)
+{
+    signal(SIGTERM, SIG_IGN);
+    if (bench)
+        stk_bench_cancel(bench);
+}
+
+void bench_fail(struct bench_result *result, stk_status status, const char *text)
+{
+    memset(result, 0, sizeof *result);
+    result->run.struct_size = sizeof result->run;
+    result->figures.struct_size = sizeof result->figures;
+    stk_error_init(&result->run.error);
+    result->run.status = result->run.error.status = status;
+    snprintf(result->run.error.text, sizeof result->run.error.text, "%s", text);
+}
+
+/* The hashes lie in a file until the ranks are merged. */
+static void end_hashes(FILE *hashes, struct bench_result *result)
+{
+    if (!hashes || (fflush(hashes) == 0 && !ferror(hashes)))
+        return;
+    result->run.status = result->run.error.status = STK_EIO;
+    snprintf(result->run.error.text, sizeof result->run.error.text,
+             "could not keep the hashes: %s; the folder for temporary files (TMPDIR) may be full",
+             strerror(errno));
+}
+
+/* What the log says of the run. */
+static char *describe(const struct bench_setting *setting)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+
+    if (!out)
+        return NULL;
+    fputs("\"data_params\": ", out);
+    cli_json_string(out, setting->data_params);
+    fprintf(out, ", \"locals\": %s, %s", setting->locals, setting->identity);
+    fclose(out);
+    return text;
+}
+
+static stk_status make(const struct bench_task *task, stk_context *context,
+                       const struct bench_train *train, const char *about, stk_bench **out,
+                       stk_error *err)
+{
+    const struct bench_setting *setting = task->setting;
+    const stk_bench_setting run = {.struct_size = sizeof run,
+                                   .dataset = setting->dataset,
+                                   .loader = &setting->loader,
+                                   .bench = &setting->bench,
+                                   .step = train ? bench_train_step(train) : NULL,
+                                   .free_data = setting->free_data,
+                                   .log_summary = task->summary,
+                                   .log = task->log,
+                                   .about = about,
+                                   .label = setting->label,
+                                   .number = setting->number,
+                                   .repeat = task->repeat,
+                                   .rank = task->rank,
+                                   .meet = meet,
+                                   .meet_user = (void *)task,
+                                   .hash = task->hashes ? keep_hash : NULL,
+                                   .hash_user = task->hashes};
+
+    return stk_bench_create(context, &run, out, err);
+}
+
+void bench_run(const struct bench_task *task, struct bench_result *result)
+{
+    const struct bench_setting *setting = task->setting;
+    struct bench_train *train = NULL;
+    stk_context *context;
+    stk_bench *bench = NULL;
+    stk_error err;
+
+    signal(SIGINT, SIG_IGN);
+    cli_on_interrupt(interrupt, NULL);
+    bench_fail(result, STK_EINVAL, "no context could be made; the message above says why");
+    if (cli_context(task->cli, setting->which, &context) != CLI_GO_ON)
+        return;
+    char *about = describe(setting);
+    stk_status status = STK_OK;
+    stk_error_init(&err);
+    if (!about)
+        bench_fail(result, status = STK_ENOMEM, "no memory for the log");
+    else if (setting->recipe)
+        status = bench_train_create(task->cli, context, setting, &train, &err);
+    if (status == STK_OK)
+        status = make(task, context, train, about, &bench, &err);
+    if (bench) {
+        cli_on_interrupt(interrupt, bench);
+        (void)stk_bench_run(bench, &result->run, &result->figures, &err);
+        cli_on_interrupt(interrupt, NULL);
+        end_hashes(task->hashes, result);
+    } else if (about) {
+        bench_fail(result, status, "");
+        result->run.error = err;
+    }
+    stk_bench_destroy(&bench);
+    bench_train_destroy(train);
+    free(about);
+}

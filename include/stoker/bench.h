@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Measuring loaders: what one that runs is limited by, and runs made to find that out. */
+#ifndef STOKER_BENCH_H
+#define STOKER_BENCH_H
+
+#include <stoker/loader.h>
+#include <stoker/measure.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- A loader at work ----------------------------------------------------------------------- */
+
+/**
+ * A meter on the loader of one's own training loop: what happened since it was opened, as figures
+ * for stk_judge(). What the loop does between two calls of stk_loader_next() is taken for its step.
+ */
+typedef struct stk_meter stk_meter;
+
+/**
+ * Begin to measure `loader`, which was made with `options`.
+ *
+ * Ownership: *out is the caller's, ended with stk_meter_close() before the loader is destroyed.
+ * Thread: any. Errors: STK_ENOMEM, STK_EINVAL (options of no known size), STK_EFORK.
+ */
+STK_API STK_NODISCARD stk_status stk_meter_open(stk_context *context, const stk_loader *loader,
+                                                const stk_loader_options *options, stk_meter **out,
+                                                stk_error *err);
+/** Figures since the meter was opened; `samples` takes every batch for a full one. In a child:
+ * zeros. Any thread. */
+STK_API void stk_meter_get(const stk_meter *meter, stk_figures *out);
+/** End it and set *meter to NULL. Accepts NULL. */
+STK_API void stk_meter_close(stk_meter **meter);
+
+/* ---- What a run is -------------------------------------------------------------------------- */
+
+#define STK_BENCH_MAX_RANKS 256
+
+/** The table of stk_bench_options: names, defaults and ranges are written there
+ * (src/bench/options.c). Times in seconds. */
+typedef struct stk_bench_options {
+    uint32_t struct_size;
+    uint64_t num_epochs;    /**< 0: as many as the time asks for */
+    uint64_t num_batches;   /**< of an epoch; 0: all */
+    const char *step;       /**< name of a real step; NULL: simulated */
+    double train_step_time; /**< of the simulated step */
+    bool spin;              /**< it computes instead of sleeping */
+    bool ceiling;           /**< a plan adds settings whose data are free */
+    uint64_t repeat;        /**< runs of each setting */
+    uint64_t warmup;        /**< batches before the measured window */
+    uint64_t ranks;         /**< processes that share each global batch */
+    const char *hash;       /**< where hashes of all rows go; NULL: nowhere */
+    bool published;         /**< defaults of the published benchmark */
+    bool drop_cache;        /**< ask the kernel to forget the files before */
+    bool ladder;            /**< a plan goes one measure after the other, not all combinations */
+    const char *trace;      /**< file, or NULL */
+    uint64_t trace_every;
+    double min_seconds;
+    uint64_t min_batches;
+    double max_seconds; /**< 0: no limit */
+} stk_bench_options;
+
+STK_API const stk_option_table *stk_bench_option_table(void);
+static inline void stk_bench_options_init(stk_bench_options *options)
+{
+    stk_options_init(stk_bench_option_table(), options, sizeof *options);
+}
+
+/** The caller's own training step. */
+typedef struct stk_bench_step {
+    uint32_t struct_size;
+    uint32_t threads; /**< that compute in it; 0: one */
+    /** One step on a batch, which is given back afterwards. A failure ends the run with it. */
+    stk_status (*run)(void *user, const stk_batch *batch, stk_error *err);
+    /** (optional) The same without data, to find out how long it takes while no loader is at work.
+     * NULL: that is not known, and `step_stretch` is 1. */
+    stk_status (*run_alone)(void *user, stk_error *err);
+    void *user;
+} stk_bench_step;
+
+/** The bytes of one row of a batch, as XXH3_64bits of all its fields in their order. */
+typedef struct stk_bench_hash {
+    uint64_t epoch, step, position, index, hash;
+} stk_bench_hash;
+
+/** One setting, and how one run of it goes. What is not set is left out. */
+typedef struct stk_bench_setting {
+    uint32_t struct_size;
+    const char *dataset;              /**< spec; opened unless there are `data` */
+    stk_dataset *data;                /**< the caller's own, open */
+    const stk_loader_options *loader; /**< NULL: the defaults */
+    const stk_bench_options *bench;   /**< NULL: the defaults */
+    const stk_bench_step *step;       /**< NULL: simulated */
+    bool free_data;    /**< one batch is served again and again: what if data were free */
+    bool log_summary;  /**< the log takes no events of samples and steps */
+    const char *log;   /**< event log to append to */
+    const char *about; /**< members of its event "run start", in JSON without braces */
+    const char *label; /**< for the progress; never longer than STK_BENCH_LABEL */
+    uint64_t number;   /**< among several, from 1 */
+    uint64_t repeat;   /**< from 1 */
+    uint64_t rank; /**< of `bench->ranks`; each has a process, and calls stk_bench_run() there */
+    /** With several ranks: wait until all of them have come to place 0, 1, 2, 3. */
+    void (*meet)(void *user, int place);
+    void *meet_user;
+    /** Read the same batches once more, untimed, and tell the hash of each row. False: stop, with
+     * STK_EIO. */
+    bool (*hash)(void *user, const stk_bench_hash *row);
+    void *hash_user;
+} stk_bench_setting;
+
+#define STK_BENCH_LABEL 256 /* bytes of a label with its end */
+
+/* ---- One run -------------------------------------------------------------------------------- */
+
+/** What came of a run beside its figures. Plain memory without pointers, so that it can be sent
+ * from a process to another of the same program. */
+typedef struct stk_bench_result {
+    uint32_t struct_size;
+    stk_status status; /**< STK_OK; STK_ECANCELED; or why it failed, */
+    stk_error error;   /**< in words */
+    uint64_t epochs;   /**< ended in the measured window */
+    double setup;      /**< seconds from the start to the first measured step */
+    uint64_t events;   /**< samples that were prepared; a check of the figures: they are */
+    uint64_t delivered, discarded_most, bad_samples; /**< at most the sum of these */
+    double other_cores; /**< kept busy by other programs in the window */
+    uint32_t cores_online, cores_preparation;
+    uint64_t stoker_peak_bytes; /**< of Stoker's own allocations */
+    bool undecoded;             /**< batches hold pictures as they are stored */
+    bool interrupted, check_failed, log_failed, log_written;
+    char bad[1024];       /**< "12 bad samples: ..."; empty: none */
+    char environment[64]; /**< "OMP_WAIT_POLICY=passive": to be set before a process starts whose
+                             step computes on several threads, else they keep their cores busy
+                             between steps and take them from the workers; empty: nothing */
+} stk_bench_result;
+
+typedef struct stk_bench stk_bench;
+
+/**
+ * Prepare a run of `setting` in this process. The struct is copied, what it points to must outlive
+ * the run. To be measured by itself a setting needs a process by itself: memory that an earlier one
+ * has touched does not grow again. `stoker bench` forks one for each run, while it has neither
+ * threads nor contexts.
+ *
+ * Ownership: *out is the caller's, ended with stk_bench_destroy(). Thread: any. Errors: STK_EINVAL
+ * (no dataset; rank and world_size set beside ranks; a step that is named and not given),
+ * STK_ENOMEM, STK_EFORK.
+ */
+STK_API STK_NODISCARD stk_status stk_bench_create(stk_context *context,
+                                                  const stk_bench_setting *setting, stk_bench **out,
+                                                  stk_error *err);
+
+/**
+ * Set up, warm up, and measure: next batch, step, next batch, step ...
+ *
+ * @return the status of the result, which with the figures holds what was measured until the run
+ * ended, also where it failed or was cancelled. figures->steps is 0 where nothing was.
+ *
+ * Thread: one caller at a time, once for each stk_bench. Blocks: as long as the options ask for.
+ * Errors: those of the dataset, the loader, the log, the step; STK_ECANCELED.
+ */
+STK_API stk_status stk_bench_run(stk_bench *bench, stk_bench_result *result, stk_figures *figures,
+                                 stk_error *err);
+
+/** End a run soon, with what was measured until then. Async-signal-safe. Any thread. */
+STK_API void stk_bench_cancel(stk_bench *bench);
+/** Free it and set *bench to NULL. Accepts NULL. */
+STK_API void stk_bench_destroy(stk_bench **bench);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Figures of a loader that somebody else's loop takes batches from. */
+#include "base/sized.h"
+#include "bench/bench.h"
+
+struct stk_meter {
+    stk_context *ctx;
+    const stk_loader *loader;
+    stk_loader_options options;
+    stk_loader_stats begin;
+    stk_usage usage;
+    uint64_t begin_ns;
+};
+
+stk_status stk_meter_open(stk_context *context, const stk_loader *loader,
+                          const stk_loader_options *options, stk_meter **out, stk_error *err)
+{
+    stk_loader_options known;
+
+    *out = NULL;
+    STK_TRY(stk__context_check(context, err));
+    stk_loader_options_init(&known);
+    STK_TRY(stk__sized_read(&known, sizeof known, options, "stk_loader_options", STK_STAGE_MEASURE,
+                            err));
+    stk_meter *meter = stk__calloc(context, 1, sizeof *meter);
+    if (!meter)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_MEASURE, "no memory for a meter");
+    meter->ctx = stk__context_ref(context);
+    meter->loader = loader;
+    meter->options = known;
+    meter->begin.struct_size = sizeof meter->begin;
+    meter->usage.struct_size = sizeof meter->usage;
+    stk_usage_get(&meter->usage);
+    stk_loader_get_stats(loader, &meter->begin);
+    meter->begin_ns = stk__now_ns();
+    *out = meter;
+    return STK_OK;
+}
+
+/* The time of the loop: waits, as the loader knows them, and what lies between them. */
+static void time_figures(const stk_meter *meter, const stk_waits *waits, stk_figures *f)
+{
+    const double steps = (double)waits->batches;
+
+    f->wall = stk__bench_seconds(stk__now_ns() - meter->begin_ns);
+    f->steps = waits->batches;
+    f->samples = waits->batches * meter->options.batch_size;
+    if (f->steps == 0 || f->wall <= 0)
+        return;
+    f->wait.n = f->steps;
+    f->wait.sum = STK__NS * (double)waits->total_ns;
+    f->wait.mean = f->wait.sum / steps;
+    const double step = f->wall > f->wait.sum ? f->wall - f->wait.sum : 0;
+    f->step_time = step / steps;
+    f->step_share = step / f->wall;
+    f->samples_per_s = (double)f->samples / f->wall;
+}
+
+/* Workers that are busy are taken to compute: what the step takes of the process is not known. */
+static void usage_figures(const stk_meter *meter, const stk_cores *cores, stk_figures *f)
+{
+    stk_usage now = {.struct_size = sizeof now};
+
+    stk_usage_get(&now);
+    const double own = stk__bench_seconds(now.cpu_ns - meter->usage.cpu_ns),
+                 all = stk__bench_seconds(now.machine_busy_ns - meter->usage.machine_busy_ns);
+    f->cpu_s = f->prepare_busy;
+    f->cpu_s_per_1000 = stk__bench_over(1000 * f->cpu_s, (double)f->samples);
+    f->io_threads = now.io_threads;
+    if (now.runnable_ns > meter->usage.runnable_ns)
+        f->runnable_s = stk__bench_seconds(now.runnable_ns - meter->usage.runnable_ns);
+    if (cores->usable == cores->online && all > own)
+        f->other_cores = stk__bench_over(all - own, f->wall);
+}
+
+void stk_meter_get(const stk_meter *meter, stk_figures *out)
+{
+    stk_loader_stats now = {.struct_size = sizeof now};
+    stk_cores cores = {.struct_size = sizeof cores};
+    stk_figures f = {.struct_size = sizeof f};
+
+    if (stk__context_forked(meter->ctx)) {
+        stk__sized_write(out, &f);
+        return;
+    }
+    f.ranks = 1;
+    f.spin = true;
+    f.cached_share = -1;
+    f.step_stretch = 1; /* how long it takes alone is not known */
+    f.batch_size = meter->options.batch_size;
+    f.pin_memory = meter->options.pin_memory;
+    f.persistent_workers = meter->options.persistent_workers;
+    stk_context_cores(meter->ctx, &cores);
+    f.usable_cores = cores.usable;
+    f.compute_cores = cores.compute;
+    stk_loader_get_stats(meter->loader, &now);
+    stk_figures_of_loader(&meter->begin, &now, &f);
+    stk__bench_picture_side(meter->loader, &f);
+    f.peak_bytes = now.memory_peak;
+    stk_waits_subtract(&now.waits, &meter->begin.waits);
+    time_figures(meter, &now.waits, &f);
+    usage_figures(meter, &cores, &f);
+    stk__sized_write(out, &f);
+}
+
+void stk_meter_close(stk_meter **meter)
+{
+    stk_meter *m = meter ? *meter : NULL;
+
+    if (!m)
+        return;
+    *meter = NULL;
+    if (stk__context_forked(m->ctx))
+        return;
+    stk_context *ctx = m->ctx;
+    stk__free(ctx, m);
+    stk__context_unref(ctx);
+}
