@@ -511,10 +511,10 @@ static void list_tables(struct cli *cli, const struct cli_usage *usage)
 
     for (size_t i = 0; usage->tables && usage->tables[i] && n < CLI_MAX_TABLES - 1; i++) {
         cli->tables[n] = usage->tables[i]();
-        context |= cli->tables[n++] == cli_context_table();
+        context |= cli->tables[n++] == stk_context_option_table();
     }
     if (!context)
-        cli->tables[n++] = cli_context_table();
+        cli->tables[n++] = stk_context_option_table();
     cli->tables[n] = NULL;
 }
 

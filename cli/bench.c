@@ -13,7 +13,7 @@
 #define LOG_FOLDER "benchmark_logs"
 
 static cli_table_fn *const tables[] = {bench_source_table, stk_loader_option_table,
-                                       stk_bench_option_table, cli_context_table, NULL};
+                                       stk_bench_option_table, stk_context_option_table, NULL};
 
 static const struct cli_usage usage = {
     .name = "bench",
@@ -257,13 +257,13 @@ static int run_all(struct cli *cli, struct outcome *to, const char *log)
 /* Where a real step has several threads, they are not to spin. */
 static int prepare_threads(struct cli *cli, const struct bench_plan *plan)
 {
-    struct cli_context_options process;
+    stk_context_options process;
     int code = CLI_GO_ON;
 
     for (size_t i = 0; i < plan->count && code == CLI_GO_ON; i++) {
         if (!plan->settings[i].recipe)
             continue;
-        code = cli_apply(cli, cli_context_table(), plan->settings[i].which, &process);
+        code = cli_apply(cli, stk_context_option_table(), plan->settings[i].which, &process);
         cli_compute_environment(cli, process.compute_threads);
     }
     return code;

@@ -193,7 +193,7 @@ static int setting_make(struct cli *cli, uint64_t which, struct bench_setting *s
                      used);
     used = cli_label(cli, stk_bench_option_table(), &setting->bench, setting->label, BENCH_LABEL,
                      used);
-    cli_label(cli, cli_context_table(), NULL, setting->label, BENCH_LABEL, used);
+    cli_label(cli, stk_context_option_table(), NULL, setting->label, BENCH_LABEL, used);
     if (!setting->label[0])
         snprintf(setting->label, BENCH_LABEL, "as given");
     setting->locals = describe(cli, setting, false);

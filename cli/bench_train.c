@@ -102,15 +102,15 @@ static int find_data(struct cli *cli, struct bench_setting *setting)
 static int load_config(struct cli *cli, const struct bench_setting *setting, const char *path)
 {
     struct bench_recipe *recipe = setting->recipe;
-    struct cli_context_options process;
+    stk_context_options process;
     stk_error err;
 
     stk_status status = stk_config_create(cli->config_context, &recipe->config, &err);
     if (status == STK_OK)
         status = stk_config_load(recipe->config, cli_home(path), &err);
-    stk_options_init(cli_context_table(), &process, sizeof process);
+    stk_options_init(stk_context_option_table(), &process, sizeof process);
     if (status == STK_OK)
-        status = stk_config_apply(recipe->config, cli_context_table(), 0, &process, &err);
+        status = stk_config_apply(recipe->config, stk_context_option_table(), 0, &process, &err);
     if (status == STK_OK)
         status = set_data(cli, setting, recipe->config, &err);
     if (status != STK_OK) {

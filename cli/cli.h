@@ -73,15 +73,6 @@ const struct cli_command *cli_commands(size_t *count);
 /* Writes about a command whose usage and tables are known. */
 typedef void cli_describe_fn(const struct cli *cli, FILE *out);
 
-/* Options of the process itself: the table `context`. */
-struct cli_context_options {
-    uint32_t struct_size;
-    int32_t io_engine; /* stk_io_engine */
-    uint64_t compute_threads;
-    uint64_t memory_limit;
-    int32_t instructions; /* 0: all, 1: plain */
-};
-
 struct cli {
     /* Filled by main(), before the command runs. */
     const char *program;
@@ -99,10 +90,10 @@ struct cli {
     size_t num_args;
     const struct cli_usage *usage;
     /* Private. */
-    const stk_option_table *tables[CLI_MAX_TABLES + 1]; /* of the command and cli_context_table() */
+    const stk_option_table *tables[CLI_MAX_TABLES + 1]; /* of the command and of the context */
     stk_context *config_context;                        /* the configuration's own */
     stk_context *context;                               /* made by cli_context() */
-    struct cli_context_options context_options;         /* of `context` */
+    stk_context_options context_options;                /* of `context` */
     uint64_t which;                                     /* combination that cli_apply() took last */
     const char *out_path;                               /* of -o; NULL: standard output */
     FILE *out_below;                                    /* where cli->out writes */
@@ -174,10 +165,6 @@ int cli_array_fail(struct cli *cli, const stk_context *context, const char *spec
 bool cli_array_stored(stk_array *array, bool all, stk_array_stored *out);
 
 /* ---- Context (context.c) ------------------------------------------------------------------ */
-
-/* The table `context`, which every command has: --compute-threads, --memory-limit, --io-engine, ...
- */
-const stk_option_table *cli_context_table(void);
 
 /*
  * The context of combination `which`, made when first asked for, with log and progress sinks. A

@@ -38,7 +38,7 @@ static const stk_option_table *profiling_table(void)
 }
 
 static cli_table_fn *const tables[] = {profiling_table, stk_profile_option_table, train_top_table,
-                                       TRAIN_SECTIONS,  cli_context_table,        NULL};
+                                       TRAIN_SECTIONS,  stk_context_option_table, NULL};
 
 static const struct cli_usage usage = {
     .name = "profile",
@@ -179,14 +179,14 @@ static int set_trainer(struct run *run)
 static int read_options(struct run *run)
 {
     struct cli *cli = run->cli;
-    struct cli_context_options process;
+    stk_context_options process;
 
     run->file = find_file(cli);
     int code = cli_apply(cli, profiling_table(), 0, &run->options);
     if (code == CLI_GO_ON)
         code = cli_apply(cli, stk_profile_option_table(), 0, &run->profiler);
     if (code == CLI_GO_ON)
-        code = cli_apply(cli, cli_context_table(), 0, &process);
+        code = cli_apply(cli, stk_context_option_table(), 0, &process);
     if (code == CLI_GO_ON)
         code = make_folders(run);
     if (code == CLI_GO_ON)

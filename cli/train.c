@@ -10,7 +10,8 @@
 
 /* ---- Usage ----------------------------------------------------------------------------------- */
 
-static cli_table_fn *const tables[] = {train_top_table, TRAIN_SECTIONS, cli_context_table, NULL};
+static cli_table_fn *const tables[] = {train_top_table, TRAIN_SECTIONS, stk_context_option_table,
+                                       NULL};
 
 static const struct cli_usage train_usage = {
     .name = "train",
@@ -83,7 +84,7 @@ static const stk_option_table *writer_table(void)
 }
 
 static cli_table_fn *const predict_tables[] = {train_top_table, writer_table, TRAIN_SECTIONS,
-                                               cli_context_table, NULL};
+                                               stk_context_option_table, NULL};
 
 static const struct cli_usage predict_usage = {
     .name = "predict",
@@ -128,9 +129,9 @@ static void stop(void *trainer)
 
 static int prepare_threads(struct run *run)
 {
-    struct cli_context_options process;
+    stk_context_options process;
 
-    int code = cli_apply(run->cli, cli_context_table(), 0, &process);
+    int code = cli_apply(run->cli, stk_context_option_table(), 0, &process);
     if (code != CLI_GO_ON)
         return code;
     cli_compute_environment(run->cli, process.compute_threads);

@@ -20,7 +20,7 @@ static void without_vectors(const uint8_t *data, size_t size, stk_status expecte
     uint64_t own;
 
     stk_context_options_init(&options);
-    options.cpu_mask = 0;
+    options.instructions = STK_INSTRUCTIONS_PLAIN;
     if (!plain)
         FUZZ_CHECK(stk_context_create(&options, &plain, NULL) == STK_OK);
     FUZZ_CHECK(stk__image_decoder_create(plain, &limits, 3, &decoder, NULL) == STK_OK);

@@ -245,12 +245,19 @@ typedef struct stk_allocator {
 
 typedef enum stk_io_engine { STK_IO_AUTO = 0, STK_IO_URING, STK_IO_THREADS } stk_io_engine;
 
+/** Which instruction sets kernels may use; the results are the same. */
+typedef enum stk_instructions {
+    STK_INSTRUCTIONS_ALL = 0, /**< all that this machine has */
+    STK_INSTRUCTIONS_PLAIN    /**< plain C only */
+} stk_instructions;
+
+/** The table (stk_context_option_table()) has the first four; the others are the program's. */
 typedef struct stk_context_options {
     uint32_t struct_size;
-    uint32_t compute_threads; /**< cores kept for the training step; 0: one */
+    stk_io_engine io_engine;  /**< AUTO: io_uring, or threads where it is refused */
+    uint64_t compute_threads; /**< cores kept for the training step; 0: one */
     uint64_t memory_limit; /**< bytes the process may use; 0: found out (cgroup, physical memory) */
-    stk_io_engine io_engine; /**< AUTO: io_uring, or threads where it is refused */
-    uint32_t cpu_mask; /**< instruction sets that kernels may use (STK_CPU_...); default all */
+    stk_instructions instructions;
     stk_allocator allocator; /**< all NULL: the C library's */
     stk_log_fn *log;         /**< NULL: messages are dropped */
     void *log_user;
@@ -258,14 +265,10 @@ typedef struct stk_context_options {
     void *progress_user;
 } stk_context_options;
 
-#define STK_CPU_AVX2 1u
-#define STK_CPU_ALL  UINT32_MAX
-
 static inline void stk_context_options_init(stk_context_options *options)
 {
     memset(options, 0, sizeof *options);
     options->struct_size = sizeof *options;
-    options->cpu_mask = STK_CPU_ALL;
 }
 
 /**

@@ -51,6 +51,9 @@ typedef struct stk_option_table {
  * with `size`: sizeof the struct as the caller knows it, or the table's struct_size. */
 STK_API void stk_options_init(const stk_option_table *table, void *options, size_t size);
 
+/** What a file or a command line may say of a context: fills a stk_context_options. */
+STK_API const stk_option_table *stk_context_option_table(void);
+
 /** Find an option by name ('-' and '_' alike); NULL if there is none. */
 STK_API const stk_option *stk_options_find(const stk_option_table *table, const char *name);
 

@@ -42,12 +42,12 @@ stk_status stk_context_create(const stk_context_options *options, stk_context **
     pthread_rwlock_init(&ctx->probe_lock, NULL);
     pthread_mutex_init(&ctx->registry_lock, NULL);
     pthread_mutex_init(&ctx->slot_lock, NULL);
-    stk__cores_find("", defaults.compute_threads, &ctx->cores);
+    stk__cores_find("", (uint32_t)STK_MIN(defaults.compute_threads, UINT32_MAX), &ctx->cores);
     ctx->memory_limit = stk__memory_find("");
     if (defaults.memory_limit)
         ctx->memory_limit = STK_MIN(ctx->memory_limit, defaults.memory_limit);
 #if defined(__x86_64__)
-    ctx->avx2 = (defaults.cpu_mask & STK_CPU_AVX2) && __builtin_cpu_supports("avx2");
+    ctx->avx2 = defaults.instructions == STK_INSTRUCTIONS_ALL && __builtin_cpu_supports("avx2");
 #endif
     *out = ctx;
     return STK_OK;

@@ -8,16 +8,20 @@
 
 /* ---- Specs ----------------------------------------------------------------------------------- */
 
+static bool is_word(const char *text, size_t length, const char *word)
+{
+    return strlen(word) == length && strncmp(text, word, length) == 0;
+}
+
 /* Options of a spec that choose some of its samples: those of another split are not meant. */
 static bool selects(const char *option, size_t length)
 {
-    static const char *const names[] = {"subset",     "indices", "random_split", "part",
-                                        "split_seed", "split",   "size"};
+    const stk_option_table *every = stk_dataset_option_table();
 
-    for (size_t i = 0; i < STK_COUNT(names); i++)
-        if (strlen(names[i]) == length && strncmp(option, names[i], length) == 0)
+    for (size_t i = 0; i < every->count; i++)
+        if (is_word(option, length, every->options[i].name))
             return true;
-    return false;
+    return is_word(option, length, "split") || is_word(option, length, "size");
 }
 
 /* "mnist:DIR?subset=0:1000&memory=true" -> "mnist:DIR?memory=true&split=test". False where the spec

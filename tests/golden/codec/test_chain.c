@@ -101,7 +101,7 @@ static void check(stk_context *ctx, stk__codec_state *state, const json_t *c)
     stk__chain_destroy(&chain);
 }
 
-static void run(uint32_t mask)
+static void run(stk_instructions instructions)
 {
     stk_context_options options;
     stk_context *ctx = NULL;
@@ -110,7 +110,7 @@ static void run(uint32_t mask)
     stk_error err;
 
     stk_context_options_init(&options);
-    options.cpu_mask = mask;
+    options.instructions = instructions;
     assert_ok(stk_context_create(&options, &ctx, &err), &err);
     assert_ok(stk__codec_state_create(ctx, &state, &err), &err);
     json_t *cases = json_load_file(TESTS_DIR "/golden/codec/chains.json", 0, &error);
@@ -125,12 +125,12 @@ static void run(uint32_t mask)
 
 static void test_fast(void **unused)
 {
-    run(STK_CPU_ALL);
+    run(STK_INSTRUCTIONS_ALL);
 }
 
 static void test_plain(void **unused)
 {
-    run(0);
+    run(STK_INSTRUCTIONS_PLAIN);
 }
 
 int main(void)

@@ -88,7 +88,7 @@ static size_t check(stk_context *context, const stk__resize *what, const uint8_t
     return differ;
 }
 
-static void check_all(uint32_t cpu_mask)
+static void check_all(stk_instructions instructions)
 {
     FILE *list = golden("resize.txt"), *results = golden("resize.u8");
     stk_context_options options;
@@ -100,7 +100,7 @@ static void check_all(uint32_t cpu_mask)
     size_t differ = 0, all = 0;
 
     stk_context_options_init(&options);
-    options.cpu_mask = cpu_mask;
+    options.instructions = instructions;
     assert_ok(stk_context_create(&options, &context, &err), &err);
     memset(&what, 0, sizeof what);
     while (fscanf(list, "%d %d %u %u %u %lf %lf %lf %lf %u %u", &filter, &kind, &what.pixel_bytes,
@@ -130,12 +130,12 @@ static void check_all(uint32_t cpu_mask)
 
 static void test_plain(void **state)
 {
-    check_all(0);
+    check_all(STK_INSTRUCTIONS_PLAIN);
 }
 
 static void test_best(void **state)
 {
-    check_all(STK_CPU_ALL);
+    check_all(STK_INSTRUCTIONS_ALL);
 }
 
 int main(void)

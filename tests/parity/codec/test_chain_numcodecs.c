@@ -227,18 +227,18 @@ static void run(stk_context *ctx, stk__codec_state *state, const char *root,
 
 static void test_fixtures(void **unused)
 {
-    static const uint32_t masks[] = {STK_CPU_ALL, 0};
+    static const stk_instructions instructions[] = {STK_INSTRUCTIONS_ALL, STK_INSTRUCTIONS_PLAIN};
     char root[256];
 
     if (!test_data("numcodecs", root))
         skip();
-    for (size_t m = 0; m < STK_COUNT(masks); m++) {
+    for (size_t m = 0; m < STK_COUNT(instructions); m++) {
         stk_context_options options;
         stk_context *ctx = NULL;
         stk__codec_state *state = NULL;
         stk_error err;
         stk_context_options_init(&options);
-        options.cpu_mask = masks[m];
+        options.instructions = instructions[m];
         assert_ok(stk_context_create(&options, &ctx, &err), &err);
         assert_ok(stk__codec_state_create(ctx, &state, &err), &err);
         for (size_t i = 0; i < STK_COUNT(fixtures); i++)

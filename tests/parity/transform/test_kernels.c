@@ -263,7 +263,7 @@ static void test_mask_chooses_the_table(void **state)
     stk_error err;
 
     stk_context_options_init(&options);
-    options.cpu_mask = 0;
+    options.instructions = STK_INSTRUCTIONS_PLAIN;
     assert_ok(stk_context_create(&options, &context, &err), &err);
     assert_ptr_equal(stk__kernels_of(context), &stk__kernels_c);
     stk_context_destroy(&context);

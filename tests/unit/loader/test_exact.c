@@ -57,7 +57,7 @@ static void write_pictures(const char *folder)
     }
 }
 
-static stk_context *context_with(stk_io_engine engine, uint32_t cpu_mask)
+static stk_context *context_with(stk_io_engine engine, stk_instructions instructions)
 {
     stk_context_options options;
     stk_context *ctx;
@@ -65,7 +65,7 @@ static stk_context *context_with(stk_io_engine engine, uint32_t cpu_mask)
 
     stk_context_options_init(&options);
     options.io_engine = engine;
-    options.cpu_mask = cpu_mask;
+    options.instructions = instructions;
     assert_ok(stk_context_create(&options, &ctx, &err), &err);
     return ctx;
 }
@@ -116,7 +116,7 @@ static void deliver(stk_loader *loader, uint64_t stop, digest *out, stk_state *s
 
 typedef struct setting {
     stk_io_engine engine;
-    uint32_t cpu_mask;
+    stk_instructions instructions;
     const char *url;
     stk_loader_options o;
 } setting;
@@ -128,7 +128,7 @@ static stk_loader *open_loader(const setting *s, const char *folder, stk_context
     stk_loader *loader;
     stk_error err;
 
-    *ctx = context_with(s->engine, s->cpu_mask);
+    *ctx = context_with(s->engine, s->instructions);
     snprintf(spec, sizeof spec, s->url, folder, folder);
     assert_ok(stk_dataset_open(*ctx, spec, dataset, &err), &err);
     assert_ok(stk_loader_create(*dataset, &s->o, &loader, &err), &err);
@@ -167,7 +167,7 @@ static void run(const setting *s, const char *folder, digest *out)
 
 static void reference(const char *folder, int shuffle, digest *out)
 {
-    setting s = {STK_IO_THREADS, 0, PLAIN, base_options()};
+    setting s = {STK_IO_THREADS, STK_INSTRUCTIONS_PLAIN, PLAIN, base_options()};
 
     memset(out, 0, sizeof *out);
     s.o.shuffle = shuffle;
@@ -188,7 +188,8 @@ static void settings_for_speed(void **state)
     for (int shuffle = STK_SHUFFLE_NONE; shuffle <= STK_SHUFFLE_BLOCK; shuffle++) {
         reference(folder, shuffle, &expected);
         for (int i = 0; i < 24; i++) {
-            setting s = {i % 2 ? STK_IO_AUTO : STK_IO_THREADS, i % 3 ? STK_CPU_ALL : 0,
+            setting s = {i % 2 ? STK_IO_AUTO : STK_IO_THREADS,
+                         i % 3 ? STK_INSTRUCTIONS_ALL : STK_INSTRUCTIONS_PLAIN,
                          i % 4 ? PLAIN : SLOW, base_options()};
             s.o.shuffle = shuffle;
             s.o.num_workers = workers[i % 4];
@@ -216,7 +217,7 @@ static void world_sizes(void **state)
     for (int w = 0; w < 5; w++) {
         memset(&got, 0, sizeof got);
         for (uint64_t rank = 0; rank < worlds[w]; rank++) {
-            setting s = {STK_IO_AUTO, STK_CPU_ALL, PLAIN, base_options()};
+            setting s = {STK_IO_AUTO, STK_INSTRUCTIONS_ALL, PLAIN, base_options()};
             s.o.world_size = worlds[w];
             s.o.rank = rank;
             s.o.num_workers = (int64_t)rank % 3;
@@ -237,7 +238,7 @@ static void restored_everywhere(void **state)
     write_pictures(test_folder(folder));
     reference(folder, STK_SHUFFLE_BLOCK, &expected);
     for (uint64_t stop = 1; stop < steps; stop++) {
-        setting s = {STK_IO_AUTO, STK_CPU_ALL, PLAIN, base_options()};
+        setting s = {STK_IO_AUTO, STK_INSTRUCTIONS_ALL, PLAIN, base_options()};
         stk_context *ctx;
         stk_dataset *dataset;
         stk_state saved;
@@ -274,7 +275,7 @@ static void mixed_batches(void **state)
 
     write_pictures(test_folder(folder));
     for (int w = 0; w < 3; w++) {
-        setting s = {STK_IO_AUTO, STK_CPU_ALL, PLAIN, base_options()};
+        setting s = {STK_IO_AUTO, STK_INSTRUCTIONS_ALL, PLAIN, base_options()};
         stk_context *ctx;
         stk_dataset *dataset;
         stk_batch *batch;
@@ -305,7 +306,7 @@ static void mixed_batches(void **state)
 /* Most bytes a loader held under its budget; `admission` false takes the bound on reads away. */
 static uint64_t peak_of(const char *folder, uint64_t budget, bool admission)
 {
-    setting s = {STK_IO_AUTO, STK_CPU_ALL,
+    setting s = {STK_IO_AUTO, STK_INSTRUCTIONS_ALL,
                  "npy:slow+file://%s/images.npy?labels=%s/labels.npy&latency=2ms", base_options()};
     stk_context *ctx;
     stk_dataset *dataset;

@@ -183,6 +183,27 @@ static void test_sections_of_others(void **state)
     made_release(&m);
 }
 
+/* Of the context, too: as text for a context that is made of it. */
+static void test_section_of_context(void **state)
+{
+    stk_context_options options;
+    stk_cores cores = {.struct_size = sizeof cores};
+    stk_context *ctx;
+    made m;
+
+    made_load(&m, *state, DIGITS "context: {compute_threads: 1, memory_limit: 64MiB}\n");
+    assert_fails(made_create(&m, NULL), STK_EINVAL, &m.err, "context");
+    stk_options_init(stk_context_option_table(), &options, sizeof options);
+    assert_ok(stk_config_apply(m.config, stk_context_option_table(), 0, &options, &m.err), &m.err);
+    assert_ok(stk_context_create(&options, &ctx, &m.err), &m.err);
+    stk_context_cores(ctx, &cores);
+    assert_int_equal(cores.compute, 1);
+    assert_true(stk_context_memory_limit(ctx) <= UINT64_C(64) << 20);
+    assert_ok(made_create(&m, NULL), &m.err);
+    made_release(&m);
+    stk_context_destroy(&ctx);
+}
+
 static stk_status refuse_trainer(void *user, stk_trainer *trainer, stk_error *err)
 {
     (void)user, (void)trainer;
@@ -231,6 +252,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_empty, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_own_parts, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_sections_of_others, test_context_open,
+                                        test_context_close),
+        cmocka_unit_test_setup_teardown(test_section_of_context, test_context_open,
                                         test_context_close),
         cmocka_unit_test_setup_teardown(test_prepare_fails, test_context_open, test_context_close),
         cmocka_unit_test(test_tables),

@@ -17,7 +17,7 @@ static int setup(void **state)
 
     context = test_context();
     stk_context_options_init(&options);
-    options.cpu_mask = 0;
+    options.instructions = STK_INSTRUCTIONS_PLAIN;
     assert_ok(stk_context_create(&options, &plain_context, &err), &err);
     return 0;
 }

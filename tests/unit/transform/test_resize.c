@@ -20,7 +20,7 @@ static int make_contexts(void **state)
     stk_context_options options;
 
     stk_context_options_init(&options);
-    options.cpu_mask = 0;
+    options.instructions = STK_INSTRUCTIONS_PLAIN;
     if (stk_context_create(&options, &plain, NULL) != STK_OK)
         return -1;
     return stk_context_create(NULL, &best, NULL) == STK_OK ? 0 : -1;

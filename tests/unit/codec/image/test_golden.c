@@ -101,7 +101,7 @@ static void check_other_ways(stk_context *ctx, const golden *g, const bytes *pic
     stk_error err;
 
     stk_context_options_init(&options);
-    options.cpu_mask = 0;
+    options.instructions = STK_INSTRUCTIONS_PLAIN;
     assert_ok(stk_context_create(&options, &plain, &err), &err);
     for (int i = 0; i < 2; i++) {
         stk__image_decoder *decoder = make_decoder(i ? ctx : plain, 3);
