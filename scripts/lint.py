@@ -10,6 +10,7 @@ from pathlib import Path
 
 import forks
 import mutants
+import pages
 import readers
 
 MAX_FILE_LINES = 600
@@ -231,6 +232,7 @@ def main():
     mutants.check(root, problem)
     forks.check(root, problem)
     readers.check(root, problem, strip)
+    pages.check(root, problem)
     print("\n".join(problems) if problems else f"lint: {len(files)} files follow the rules")
     return 1 if problems else 0
 
