@@ -69,9 +69,9 @@ static void fit(stk_context *context, const char *folder)
     bench_check(stk_trainer_create(context, &options, &trainer, &err), &err);
     bench_quiet(trainer, false);
     bench_add_callback(trainer, &saver);
-    const stk_model_recipe recipe = {
-        .struct_size = sizeof recipe, .builder = builder, .model = &model, .optimizer = &optimizer};
-    bench_check(stk_model_module_create(context, &recipe, &module, &err), &err);
+    const stk_model_parts parts = {
+        .struct_size = sizeof parts, .builder = builder, .model = &model, .optimizer = &optimizer};
+    bench_check(stk_model_module_create(context, &parts, &module, &err), &err);
     const stk_loader_source source = {
         .struct_size = sizeof source, .dataset = dataset, .options = &loader};
     const stk_trainer_data data = {.struct_size = sizeof data, .train = &source};

@@ -83,11 +83,11 @@ static void train(struct run *run, int argc, char **argv)
     bench_quiet(trainer, false);
     of_callback = run;
     bench_add_callback(trainer, &first_step);
-    const stk_model_recipe recipe = {.struct_size = sizeof recipe,
-                                     .builder = run->builder,
-                                     .model = &run->model,
-                                     .optimizer = &run->optimizer};
-    bench_check(stk_model_module_create(run->context, &recipe, &module, &err), &err);
+    const stk_model_parts parts = {.struct_size = sizeof parts,
+                                   .builder = run->builder,
+                                   .model = &run->model,
+                                   .optimizer = &run->optimizer};
+    bench_check(stk_model_module_create(run->context, &parts, &module, &err), &err);
     const stk_loader_source source = {
         .struct_size = sizeof source, .dataset = dataset, .options = &loader};
     const stk_loader_source test_source = {

@@ -190,7 +190,7 @@ static void let_learn(struct bench_train *train)
 }
 
 /* A batch of noise, with targets that every loss takes. */
-static bool make_samples(struct bench_train *train, const stk_model_recipe *recipe)
+static bool make_samples(struct bench_train *train, const stk_model_parts *recipe)
 {
     int64_t shape[STK_MAX_RANK];
     uint32_t rank = stk_model_builder_shape(recipe->builder, shape);
@@ -258,7 +258,7 @@ static stk_status run_alone(void *user, stk_error *err)
 static stk_status make_model(stk_context *context, const stk_recipe_parts *parts,
                              struct bench_train *train, stk_error *err)
 {
-    const stk_model_recipe *recipe = parts->model;
+    const stk_model_parts *recipe = parts->model;
     const char *precision = stk_trainer_get_options(parts->trainer)->precision;
     stk_model_options model = *recipe->model;
     stk_cores cores = {.struct_size = sizeof cores};

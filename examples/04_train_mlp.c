@@ -44,12 +44,12 @@ int main(void)
     if (stk_model_builder_create(context, shape, 3, &builder, &err) ||
         stk_model_builder_add(builder, "flatten, linear(64), relu, linear(10)", &err))
         goto out;
-    const stk_model_recipe recipe = {.struct_size = sizeof recipe,
-                                     .builder = builder,
-                                     .model = &model,
-                                     .optimizer = &optimizer,
-                                     .schedule = &schedule};
-    if (stk_model_module_create(context, &recipe, &module, &err))
+    const stk_model_parts parts = {.struct_size = sizeof parts,
+                                   .builder = builder,
+                                   .model = &model,
+                                   .optimizer = &optimizer,
+                                   .schedule = &schedule};
+    if (stk_model_module_create(context, &parts, &module, &err))
         goto out;
     /* How it is trained. */
     stk_trainer_options_init(&options);

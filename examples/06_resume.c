@@ -34,14 +34,14 @@ static double train(stk_context *context, stk_dataset *dataset, const char *fold
     const stk_loader_source source = {
         .struct_size = sizeof source, .dataset = dataset, .options = &loader};
     const stk_trainer_data data = {.struct_size = sizeof data, .train = &source};
-    stk_model_recipe recipe = {.struct_size = sizeof recipe, .model = &model};
+    stk_model_parts parts = {.struct_size = sizeof parts, .model = &model};
     stk_status status = stk_model_builder_create(context, shape, 3, &builder, &err);
     if (status == STK_OK)
         status = stk_model_builder_add(builder,
                                        "flatten, linear(32), relu, dropout(0.2), linear(10)", &err);
-    recipe.builder = builder;
+    parts.builder = builder;
     if (status == STK_OK &&
-        (status = stk_model_module_create(context, &recipe, &module, &err)) == STK_OK &&
+        (status = stk_model_module_create(context, &parts, &module, &err)) == STK_OK &&
         (status = stk_trainer_create(context, &options, &trainer, &err)) == STK_OK &&
         (status = stk_trainer_fit(trainer, module, &data, from, &err)) == STK_OK)
         stk_trainer_metric(trainer, "train_loss", &loss);

@@ -117,9 +117,9 @@ typedef struct stk_recipe_parts {
     const char *dataset;          /**< specs of the data: training; NULL: the caller's */
     const char *val_dataset;      /**< evaluated; NULL: none, or the caller's */
     const char *test_dataset;
-    const stk_model_recipe *model; /**< NULL: the module is the caller's */
-    const stk_field *input;        /**< of a batch, that the model takes; NULL: likewise */
-    stk_training_log *log;         /**< NULL: not for stk_trainer_fit() */
+    const stk_model_parts *model; /**< NULL: the module is the caller's */
+    const stk_field *input;       /**< of a batch, that the model takes; NULL: likewise */
+    stk_training_log *log;        /**< NULL: not for stk_trainer_fit() */
 } stk_recipe_parts;
 
 STK_API void stk_recipe_get_parts(const stk_recipe *recipe, stk_recipe_parts *out);

@@ -32,7 +32,7 @@ static inline void stk_model_module_options_init(stk_model_module_options *optio
 }
 
 /** What a module is made of. Everything it points to outlives the module. */
-typedef struct stk_model_recipe {
+typedef struct stk_model_parts {
     uint32_t struct_size;
     const stk_model_builder *builder;
     const stk_model_options *model;         /**< NULL: the defaults */
@@ -41,7 +41,7 @@ typedef struct stk_model_recipe {
     size_t num_groups;
     const stk_schedule *schedule;            /**< NULL: constant */
     const stk_model_module_options *options; /**< NULL: the defaults */
-} stk_model_recipe;
+} stk_model_parts;
 
 /**
  * A model of Stoker's layers as a module. It logs train_loss on steps, and val_loss and test_loss;
@@ -51,7 +51,7 @@ typedef struct stk_model_recipe {
  * Ownership: *out is the caller's, ended with stk_module_destroy(). Errors: STK_EINVAL, STK_ENOMEM.
  */
 STK_API STK_NODISCARD stk_status stk_model_module_create(stk_context *context,
-                                                         const stk_model_recipe *recipe,
+                                                         const stk_model_parts *parts,
                                                          stk_module **out, stk_error *err);
 /** Take the weights of a safetensors file (Python's, torchvision's, a checkpoint of ours) as
  * stk_model_load() does. Blocks. */

@@ -117,15 +117,15 @@ stk_status stk__recipe_make(stk__recipe_made *made, stk_config *config,
         return stk__fail(err, STK_ENOMEM, STK_STAGE_OPTIONS,
                          "no memory for the groups of parameters");
     STK_TRY(stk__recipe_items(config, "optimizer.groups", add_group, made, err));
-    made->recipe = (stk_model_recipe){.struct_size = sizeof made->recipe,
-                                      .builder = made->builder,
-                                      .model = &made->model,
-                                      .optimizer = &settings->optimizer.options,
-                                      .groups = made->groups,
-                                      .num_groups = made->num_groups,
-                                      .schedule = &settings->schedule,
-                                      .options = &settings->module};
-    return stk_model_module_create(made->context, &made->recipe, &made->module, err);
+    made->parts = (stk_model_parts){.struct_size = sizeof made->parts,
+                                    .builder = made->builder,
+                                    .model = &made->model,
+                                    .optimizer = &settings->optimizer.options,
+                                    .groups = made->groups,
+                                    .num_groups = made->num_groups,
+                                    .schedule = &settings->schedule,
+                                    .options = &settings->module};
+    return stk_model_module_create(made->context, &made->parts, &made->module, err);
 }
 
 void stk__recipe_release(stk__recipe_made *made)

@@ -170,7 +170,7 @@ void stk_recipe_get_parts(const stk_recipe *r, stk_recipe_parts *out)
                        : r->settings.data.val   ? r->settings.data.val
                                                 : sets->spec,
         .test_dataset = sets->test_spec[0] ? sets->test_spec : NULL,
-        .model = given->module ? NULL : &r->made.recipe,
+        .model = given->module ? NULL : &r->made.parts,
         .input = given->module ? NULL : &sets->field,
         .log = r->log,
     };

@@ -117,7 +117,7 @@ typedef struct stk__recipe_made {
     stk_parameter_group *groups;
     size_t num_groups;
     stk_model_builder *builder;
-    stk_model_recipe recipe;
+    stk_model_parts parts;
     stk_module *module; /* NULL: none was made */
 } stk__recipe_made;
 

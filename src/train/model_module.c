@@ -552,15 +552,15 @@ static const stk_module_ops ops = {
     .destroy = destroy,
 };
 
-stk_status stk_model_module_create(stk_context *ctx, const stk_model_recipe *given,
-                                   stk_module **out, stk_error *err)
+stk_status stk_model_module_create(stk_context *ctx, const stk_model_parts *given, stk_module **out,
+                                   stk_error *err)
 {
     *out = NULL;
     stk_error_init(err);
     STK_TRY(stk__context_check(ctx, err));
-    stk_model_recipe known = {0}, *recipe = &known;
-    STK_TRY(stk__sized_read(&known, sizeof known, given, "stk_model_recipe", STK_STAGE_TRAIN, err));
-    if (!recipe->builder)
+    stk_model_parts known = {0}, *parts = &known;
+    STK_TRY(stk__sized_read(&known, sizeof known, given, "stk_model_parts", STK_STAGE_TRAIN, err));
+    if (!parts->builder)
         return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN, "a module needs the layers of a model");
     model_module *self = stk__calloc(ctx, 1, sizeof *self);
     if (!self)
@@ -568,16 +568,17 @@ stk_status stk_model_module_create(stk_context *ctx, const stk_model_recipe *giv
     self->base.ops = &ops;
     self->ctx = ctx;
     self->training = true;
-    self->builder = recipe->builder;
-    self->groups = recipe->groups;
-    self->num_groups = recipe->num_groups;
-    stk_status status = stk__recipe_options(recipe, &self->model_options, &self->optimizer_options,
-                                            &self->schedule, &self->options, err);
+    self->builder = parts->builder;
+    self->groups = parts->groups;
+    self->num_groups = parts->num_groups;
+    stk_status status =
+        stk__model_parts_options(parts, &self->model_options, &self->optimizer_options,
+                                 &self->schedule, &self->options, err);
     if (status != STK_OK) {
         stk__free(ctx, self);
         return status;
     }
-    self->rank = stk_model_builder_shape(recipe->builder, self->shape);
+    self->rank = stk_model_builder_shape(parts->builder, self->shape);
     *out = &self->base;
     return STK_OK;
 }

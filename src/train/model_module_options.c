@@ -34,9 +34,9 @@ const stk_option_table *stk_model_module_option_table(void)
     return &table;
 }
 
-stk_status stk__recipe_options(const stk_model_recipe *recipe, stk_model_options *model,
-                               stk_optimizer_options *optimizer, stk_schedule *schedule,
-                               stk_model_module_options *module, stk_error *err)
+stk_status stk__model_parts_options(const stk_model_parts *parts, stk_model_options *model,
+                                    stk_optimizer_options *optimizer, stk_schedule *schedule,
+                                    stk_model_module_options *module, stk_error *err)
 {
     const struct {
         const void *given;
@@ -44,10 +44,10 @@ stk_status stk__recipe_options(const stk_model_recipe *recipe, stk_model_options
         size_t size;
         const char *type;
     } all[] = {
-        {recipe->model, model, sizeof *model, "stk_model_options"},
-        {recipe->optimizer, optimizer, sizeof *optimizer, "stk_optimizer_options"},
-        {recipe->schedule, schedule, sizeof *schedule, "stk_schedule"},
-        {recipe->options, module, sizeof *module, "stk_model_module_options"},
+        {parts->model, model, sizeof *model, "stk_model_options"},
+        {parts->optimizer, optimizer, sizeof *optimizer, "stk_optimizer_options"},
+        {parts->schedule, schedule, sizeof *schedule, "stk_schedule"},
+        {parts->options, module, sizeof *module, "stk_model_module_options"},
     };
 
     stk_model_options_init(model);

@@ -396,10 +396,10 @@ static inline void stk__count(stk_progress *p, size_t which, uint64_t n)
 }
 enum { STK__READY, STK__STARTED, STK__PROCESSED, STK__COMPLETED };
 
-/* The options of a recipe over the defaults (model_module_options.c). */
-stk_status stk__recipe_options(const stk_model_recipe *recipe, stk_model_options *model,
-                               stk_optimizer_options *optimizer, stk_schedule *schedule,
-                               stk_model_module_options *module, stk_error *err);
+/* The options of parts over the defaults (model_module_options.c). */
+stk_status stk__model_parts_options(const stk_model_parts *parts, stk_model_options *model,
+                                    stk_optimizer_options *optimizer, stk_schedule *schedule,
+                                    stk_model_module_options *module, stk_error *err);
 /* One task from its setup to its end (run.c). */
 stk_status stk__run(stk_trainer *t, stk_task task, stk_module *module, const stk_trainer_data *data,
                     const char *ckpt_path, stk_error *err);

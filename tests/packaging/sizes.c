@@ -271,7 +271,7 @@ static void trains(stk_context *ctx, stk_dataset *dataset, const char *folder)
     stk_model_module_options *module_options = NEW(stk_model_module_options);
     stk_loader_options *loader = NEW(stk_loader_options);
     stk_loader_source *from = before_the_end(sizeof *from, 3);
-    SIZED(stk_model_recipe, recipe);
+    SIZED(stk_model_parts, recipe);
     SIZED(stk_trainer_data, data);
     SIZED(stk_callback_ops, watch);
     SIZED(stk_trainer_times, times);

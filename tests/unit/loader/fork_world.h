@@ -101,7 +101,7 @@ static void make_arrays(world *w)
 
 static void make_training(world *w)
 {
-    stk_model_recipe recipe = {.struct_size = sizeof recipe};
+    stk_model_parts recipe = {.struct_size = sizeof recipe};
     const int64_t shape[] = {4};
     stk_trainer_options trainer;
     stk_profile_options profile;

@@ -183,7 +183,7 @@ static void call_models(world *w)
     stk_state_tensor tensor;
     stk_model_builder *builder;
     stk_optimizer *optimizer;
-    stk_model_recipe recipe = {.struct_size = sizeof recipe, .builder = w->builder};
+    stk_model_parts recipe = {.struct_size = sizeof recipe, .builder = w->builder};
     stk_module *module;
     stk_model *model;
 

@@ -13,7 +13,7 @@ typedef struct run {
     stk_optimizer_options optimizer;
     stk_schedule schedule;
     stk_model_module_options module_options;
-    stk_model_recipe recipe;
+    stk_model_parts recipe;
 } run;
 
 static void run_open(run *r)
@@ -39,11 +39,11 @@ static void run_open(run *r)
     r->optimizer.lr = 3e-3;
     stk_schedule_init(&r->schedule);
     stk_model_module_options_init(&r->module_options);
-    r->recipe = (stk_model_recipe){.struct_size = sizeof r->recipe,
-                                   .builder = r->builder,
-                                   .optimizer = &r->optimizer,
-                                   .schedule = &r->schedule,
-                                   .options = &r->module_options};
+    r->recipe = (stk_model_parts){.struct_size = sizeof r->recipe,
+                                  .builder = r->builder,
+                                  .optimizer = &r->optimizer,
+                                  .schedule = &r->schedule,
+                                  .options = &r->module_options};
     b->options.max_epochs = 3;
     b->options.seed_everything = 1;
 }

@@ -35,7 +35,7 @@ static void run_open(run *r, const stk_profile_options *options)
     assert_ok(
         stk_model_builder_add(r->builder, "flatten, first=linear(32), relu, linear(10)", &b->err),
         &b->err);
-    const stk_model_recipe recipe = {.struct_size = sizeof recipe, .builder = r->builder};
+    const stk_model_parts recipe = {.struct_size = sizeof recipe, .builder = r->builder};
     assert_ok(stk_model_module_create(b->ctx, &recipe, &r->module, &b->err), &b->err);
     assert_ok(stk_trainer_create(b->ctx, &b->options, &r->trainer, &b->err), &b->err);
     listen_to(r->trainer);
