@@ -100,7 +100,8 @@ STK_API void stk_loader_cancel(stk_loader *loader);
  *
  * @return STK_OK and a batch; STK_EOS once at the end of each epoch (the next call begins the next
  * one) and for ever after the last; STK_EAGAIN when `timeout_ms` passed first; STK_EBUSY when the
- * caller holds every batch; any other status is a failure, named in `err`; after a failed sample
+ * caller holds every batch, or more than one where a sample wants their memory; any other status is
+ * a failure, named in `err`; after a failed sample
  * the loader can still be used.
  *
  * Ownership: on STK_OK the caller owns *out, until stk_batch_release(); on anything else *out is

@@ -129,7 +129,7 @@ static stk_status wait_locked(stk_loader *loader, uint64_t deadline, bool has_ti
         if (help_locked(loader))
             continue;
         if (stk__stuck_locked(loader)) {
-            if (loader->ring->num_held > 1)
+            if (loader->planner.wanted && loader->ring->num_held > 1)
                 return stk__fail(err, STK_EBUSY, STK_STAGE_LOADER,
                                  "a sample wants the memory of batches that are held: give back "
                                  "all but one with stk_batch_release(), or raise memory_budget");

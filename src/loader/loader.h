@@ -433,7 +433,8 @@ struct stk__worker {
     uint64_t *run_positions, *run_epochs;
     stk_status statuses[STK__PREPARE_ROWS];
     const char *reasons[STK__PREPARE_ROWS];
-    uint64_t wanted[STK__PREPARE_ROWS];   /* bytes, by those that are too large to be decoded */
+    uint64_t
+        memory[STK__PREPARE_ROWS]; /* bytes: a reserve, then what one wants that is too large */
     stk_slice encoded[STK__PREPARE_ROWS]; /* instead of sources, where the pipeline decodes */
     stk__decoding *decoding;              /* NULL: no pipeline decodes */
     stk__decode_times shown;              /* (L) of it, counted in the loader's so far */
@@ -561,6 +562,8 @@ bool stk__stuck_locked(stk_loader *loader);
 stk_status stk__loader_widen(stk_loader *loader, stk_error *err);
 /* A row wants `wanted` bytes to be decoded: how many there can be for it. (L) free. */
 void stk__row_measure(stk_loader *loader, stk__row *row, uint64_t wanted);
+/* A row is to be admitted again. (L) held. */
+void stk__row_plan_again_locked(stk_loader *loader, stk__row *row);
 /* If they can be had the row is put back, to be admitted again with a reserve. (L) held. */
 bool stk__row_put_back_locked(stk_loader *loader, stk__row *row);
 /* Take the reserve of a row, for which the pool has room; or give it back, if the row has it, and

@@ -337,7 +337,7 @@ stk_status stk__row_locate_substitute(stk_loader *loader, stk__step *step, uint3
     row->index = substitute(loader, step, row);
     row->status = STK_OK;
     row->reason = NULL;
-    row->wanted = 0;
+    row->wanted = row->reserve = 0;
     row->num_needs = row->bad_need = 0;
     if (!loader->dataset->ops->locate)
         return STK_OK;

@@ -8,8 +8,8 @@
  *
  * A picture that wants more than the room of decoding is told once its header is known, in the
  * middle of the work. Its row gives up what it has read and is put back: it is admitted again
- * together with a reserve of the pool, by which the room of decoding is larger as long as the row
- * is under way. One row at a time has one, so that the room never counts twice.
+ * together with a reserve of the pool, by which the room of decoding is larger for this row alone:
+ * what others may take must not depend on who is under way. One row at a time has one.
  */
 #include "loader/loader.h"
 
@@ -78,6 +78,15 @@ void stk__row_measure(stk_loader *loader, stk__row *row, uint64_t wanted)
     row->left = loader->decode_most + loader->most_row - STK_MIN(reads, loader->most_row);
 }
 
+void stk__row_plan_again_locked(stk_loader *loader, stk__row *row)
+{
+    row->wants_substitute = true;
+    loader->planner.num_replace++;
+    /* It may need no buffer, and nobody else may have one to give back. */
+    loader->planner.blocked = false;
+    pthread_cond_signal(&loader->ring->work);
+}
+
 bool stk__row_put_back_locked(stk_loader *loader, stk__row *row)
 {
     const uint64_t most = loader->decode_most + row->reserve;
@@ -89,9 +98,8 @@ bool stk__row_put_back_locked(stk_loader *loader, stk__row *row)
     row->reason = NULL;
     for (uint32_t i = 0; i < row->num_needs; i++)
         row->slices[i] = (stk_slice){.data = "", .size = 0};
-    row->wants_substitute = row->located = true;
-    loader->planner.num_replace++;
-    pthread_cond_signal(&loader->ring->work);
+    row->located = true;
+    stk__row_plan_again_locked(loader, row);
     return true;
 }
 
@@ -102,15 +110,12 @@ void stk__row_reserve(stk_loader *loader, stk__row *row)
     pthread_mutex_lock(&loader->ring->lock);
     row->reserved = loader->planner.reserving = had;
     pthread_mutex_unlock(&loader->ring->lock);
-    if (had)
-        stk__decode_room_set(&loader->decode_room, loader->decode_most + row->reserve);
 }
 
 void stk__row_return(stk_loader *loader, stk__row *row)
 {
     if (!row->reserved)
         return;
-    stk__decode_room_set(&loader->decode_room, loader->decode_most);
     stk__pool_unreserve(&loader->ring->pool, row->reserve);
     pthread_mutex_lock(&loader->ring->lock);
     row->reserved = loader->planner.reserving = false;

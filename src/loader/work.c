@@ -272,6 +272,7 @@ static void run_pipeline(stk_loader *loader, stk__worker *worker, const uint32_t
         worker->sources[m] = value->data;
         worker->encoded[m] = (stk_slice){.data = value->data, .size = value->size};
         worker->reasons[m] = NULL;
+        worker->memory[m] = row->reserved ? row->reserve : 0;
         worker->targets[m] = (char *)step->slab->data[c] + rows[i] * column->row_bytes;
         worker->run_positions[m] = row->position;
         worker->run_epochs[m] = step->epoch;
@@ -280,7 +281,7 @@ static void run_pipeline(stk_loader *loader, stk__worker *worker, const uint32_t
     if (column->decodes)
         stk__pipeline_decode(column->pipeline, loader->order.seed, m, worker->run_epochs,
                              worker->run_positions, worker->encoded, worker->targets,
-                             worker->statuses, worker->reasons, worker->wanted, worker->scratch,
+                             worker->statuses, worker->reasons, worker->memory, worker->scratch,
                              worker->decoding);
     else
         stk__pipeline_run(column->pipeline, loader->order.seed, m, worker->run_epochs,
@@ -295,7 +296,7 @@ static void run_pipeline(stk_loader *loader, stk__worker *worker, const uint32_t
                 worker->reasons[m - 1] ? STK_STAGE_CODEC : STK_STAGE_TRANSFORM,
                 worker->reasons[m - 1]);
         if (row->reason == stk__decode_too_large)
-            stk__row_measure(loader, row, worker->wanted[m - 1]);
+            stk__row_measure(loader, row, worker->memory[m - 1]);
         worker->num_bad++;
     }
 }
@@ -430,10 +431,8 @@ static void settle_rows_locked(stk_loader *loader, stk__worker *worker)
         if (!(replace && row->tries && row->status == STK_ELIMIT))
             stk__note_bad_locked(step, worker->rows[i], replace);
         if (replace) {
-            row->wants_substitute = true;
             row->located = false;
-            loader->planner.num_replace++;
-            pthread_cond_signal(&loader->ring->work);
+            stk__row_plan_again_locked(loader, row);
         } else {
             row->bad = true;
             step->done++;

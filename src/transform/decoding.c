@@ -4,25 +4,13 @@
 
 stk_status stk__decode_room_init(stk__decode_room *room, uint64_t each, uint64_t most)
 {
-    *room = (stk__decode_room){.each = each};
-    atomic_init(&room->most, STK_MAX(each, most));
+    *room = (stk__decode_room){.each = each, .most = STK_MAX(each, most)};
     return pthread_mutex_init(&room->large, NULL) == 0 ? STK_OK : STK_ENOMEM;
 }
 
 void stk__decode_room_release(stk__decode_room *room)
 {
     pthread_mutex_destroy(&room->large);
-}
-
-void stk__decode_room_set(stk__decode_room *room, uint64_t most)
-{
-    const bool less = most < atomic_load(&room->most);
-
-    if (less)
-        pthread_mutex_lock(&room->large);
-    atomic_store(&room->most, STK_MAX(room->each, most));
-    if (less)
-        pthread_mutex_unlock(&room->large);
 }
 
 stk_status stk__decoding_create(stk_context *ctx, stk__decode_room *room, stk__decoding **out)
@@ -88,11 +76,12 @@ static stk_status too_large(stk__decoding *self, uint64_t want, const char **rea
 stk_status stk__decoding_begin(stk__decoding *self, bool mask, uint64_t decoder_bytes,
                                uint64_t memory_bytes, const char **reason)
 {
+    const uint64_t most = self->room->most + self->reserve;
     uint64_t want;
 
     if (!stk__add_size(decoder_bytes, memory_bytes, &want))
         want = UINT64_MAX;
-    if (want > atomic_load(&self->room->most))
+    if (want > most)
         return too_large(self, want, reason);
     self->holds_room = want > self->room->each;
     if (self->holds_room) {
@@ -100,12 +89,7 @@ stk_status stk__decoding_begin(stk__decoding *self, bool mask, uint64_t decoder_
 
         pthread_mutex_lock(&self->room->large);
         self->waited_ns += stk__now_ns() - start;
-        if (want > atomic_load(&self->room->most)) {
-            stk__decoding_end(self);
-            return too_large(self, want, reason);
-        }
     }
-    const uint64_t most = atomic_load(&self->room->most);
     if (most != self->made_for)
         shed(self);
     self->made_for = most;

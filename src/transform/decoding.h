@@ -16,6 +16,7 @@ struct stk__decoding {
     void *memory;
     uint64_t memory_bytes;
     uint64_t made_for;  /* most that a picture could hold when the decoders were made */
+    uint64_t reserve;   /* bytes beyond `most` that the picture at hand may hold */
     uint64_t refused;   /* what the last picture wanted that was too large */
     bool holds_room;    /* a picture beyond `each` is being decoded */
     uint64_t waited_ns; /* for the room, so far: no work of this thread */
@@ -25,7 +26,8 @@ struct stk__decoding {
 /*
  * Take the decoder and `memory_bytes` of memory (self->memory) for a picture whose decoding holds
  * `decoder_bytes`. A picture that wants more than `each` waits for its turn, one at a time; one
- * that wants more than `most` is refused with STK_EBUDGET. On failure nothing is held.
+ * that wants more than `most` and its reserve is refused with STK_EBUDGET. On failure nothing is
+ * held.
  */
 stk_status stk__decoding_begin(stk__decoding *self, bool mask, uint64_t decoder_bytes,
                                uint64_t memory_bytes, const char **reason);

@@ -256,7 +256,7 @@ void stk__pipeline_run(const stk__pipeline *pipeline, uint64_t seed, size_t n,
 void stk__pipeline_decode(const stk__pipeline *pipeline, uint64_t seed, size_t n,
                           const uint64_t *epochs, const uint64_t *positions, const stk_slice *src,
                           void *const *dst, stk_status *statuses, const char **reasons,
-                          uint64_t *wanted, void *scratch, stk__decoding *decoding)
+                          uint64_t *memory, void *scratch, stk__decoding *decoding)
 {
     for (size_t i = 0; i < n; i++) {
         run r = {.pipeline = pipeline,
@@ -268,11 +268,12 @@ void stk__pipeline_decode(const stk__pipeline *pipeline, uint64_t seed, size_t n
 
         if (!src[i].data)
             continue;
+        decoding->reserve = memory[i];
         stk_status status = run_sample(&r, &src[i], dst[i]);
         if (status != STK_OK) {
             statuses[i] = of_sample(status);
             reasons[i] = r.reason;
-            wanted[i] = decoding->refused;
+            memory[i] = decoding->refused;
         }
     }
 }

@@ -65,15 +65,13 @@ void stk__pipeline_run(const stk__pipeline *pipeline, uint64_t seed, size_t n,
 
 /* Memory that the threads of a loader decode in. */
 typedef struct stk__decode_room {
-    uint64_t each;             /* bytes that every thread may hold by itself */
-    atomic_uint_fast64_t most; /* bytes of a picture that wants more; one at a time */
+    uint64_t each; /* bytes that every thread may hold by itself */
+    uint64_t most; /* bytes of a picture that wants more; one at a time */
     pthread_mutex_t large;
 } stk__decode_room;
 
 stk_status stk__decode_room_init(stk__decode_room *room, uint64_t each, uint64_t most);
 void stk__decode_room_release(stk__decode_room *room);
-/* Change `most`; where it becomes less, once no picture holds more. */
-void stk__decode_room_set(stk__decode_room *room, uint64_t most);
 /* The reason of a picture that wants more than `most`: compare pointers. */
 extern const char stk__decode_too_large[];
 
@@ -95,13 +93,14 @@ const stk__decode_times *stk__decoding_times(const stk__decoding *decoding);
 bool stk__pipeline_decodes(const stk__pipeline *pipeline);
 /*
  * stk__pipeline_run() for encoded pictures: a sample that fails gets status and reason (NULL: that
- * of the status); wanted[i] is what the decoding of one wanted that was stk__decode_too_large. A
- * slice without data is left alone.
+ * of the status). memory[i] says how many bytes beyond `most` of the room its decoding may hold,
+ * and behind, of one that was stk__decode_too_large, how many it wants in all. A slice without data
+ * is left alone.
  */
 void stk__pipeline_decode(const stk__pipeline *pipeline, uint64_t seed, size_t n,
                           const uint64_t *epochs, const uint64_t *positions, const stk_slice *src,
                           void *const *dst, stk_status *statuses, const char **reasons,
-                          uint64_t *wanted, void *scratch, stk__decoding *decoding);
+                          uint64_t *memory, void *scratch, stk__decoding *decoding);
 
 /* ---- Batch -> batch: run last, on the finished batch ---- */
 
