@@ -120,6 +120,9 @@ typedef struct stk_recipe_parts {
     const stk_model_parts *model; /**< NULL: the module is the caller's */
     const stk_field *input;       /**< of a batch, that the model takes; NULL: likewise */
     stk_training_log *log;        /**< NULL: not for stk_trainer_fit() */
+    /** What has to be in the environment before the process starts, so that threads which compute
+     * leave the workers their cores: "OMP_WAIT_POLICY=passive"; NULL: nothing. */
+    const char *environment;
 } stk_recipe_parts;
 
 STK_API void stk_recipe_get_parts(const stk_recipe *recipe, stk_recipe_parts *out);

@@ -155,6 +155,17 @@ void stk_recipe_destroy(stk_recipe **recipe)
     stk__context_unref(context);
 }
 
+/* One thread waits for no other. */
+static const char *environment(const stk_recipe *r)
+{
+    stk_cores cores = {.struct_size = sizeof cores};
+
+    if (r->options.module)
+        return NULL;
+    stk_context_cores(r->context, &cores);
+    return cores.compute > 1 ? "OMP_WAIT_POLICY=passive" : NULL;
+}
+
 void stk_recipe_get_parts(const stk_recipe *r, stk_recipe_parts *out)
 {
     const stk__recipe_sets *sets = &r->sets;
@@ -173,6 +184,7 @@ void stk_recipe_get_parts(const stk_recipe *r, stk_recipe_parts *out)
         .model = given->module ? NULL : &r->made.parts,
         .input = given->module ? NULL : &sets->field,
         .log = r->log,
+        .environment = environment(r),
     };
 
     stk__sized_write(out, &parts);

@@ -88,6 +88,31 @@ static void test_tasks(void **state)
     made_release(&m);
 }
 
+/* Who computes with several threads is told what to set before it starts. */
+static void test_environment(void **state)
+{
+    stk_cores cores = {.struct_size = sizeof cores};
+    stk_context_options options;
+    made m;
+
+    (void)state;
+    stk_context_options_init(&options);
+    for (options.compute_threads = 1; options.compute_threads < 4; options.compute_threads++) {
+        stk_context *ctx = NULL;
+        stk_error err;
+        assert_ok(stk_context_create(&options, &ctx, &err), &err);
+        stk_context_cores(ctx, &cores);
+        made_load(&m, ctx, DIGITS);
+        assert_ok(made_create(&m, NULL), &m.err);
+        if (cores.compute > 1)
+            assert_string_equal(m.parts.environment, "OMP_WAIT_POLICY=passive");
+        else
+            assert_null(m.parts.environment);
+        made_release(&m);
+        stk_context_destroy(&ctx);
+    }
+}
+
 /* Transforms of evaluation are those of training without the random ones. */
 static void test_evaluation(void **state)
 {
@@ -292,6 +317,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_trains, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_set_wins, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_tasks, test_context_open, test_context_close),
+        cmocka_unit_test(test_environment),
         cmocka_unit_test_setup_teardown(test_evaluation, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_items, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_own_data, test_context_open, test_context_close),
