@@ -157,6 +157,10 @@ const char *stk__remedy_of_errno(int error)
         return "; write to a folder where that is allowed";
     case ENOTDIR:
         return "; a part of the path is a file";
+    case EMFILE:
+        return "; raise the limit of open files with 'ulimit -n'";
+    case ENFILE:
+        return "; the system has too many open files: end some programs";
     default:
         return "";
     }

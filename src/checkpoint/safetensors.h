@@ -13,7 +13,8 @@
 #include "checkpoint/checkpoint.h"
 
 #define STK__SAFETENSORS_MAX_HEADER UINT64_C(100000000) /* bytes of JSON, as in the reference */
-#define STK__SAFETENSORS_ALIGN      64                  /* of the data in files written here */
+#define STK__SAFETENSORS_REMEDY     "; copy it again, or use an earlier checkpoint" /* damage */
+#define STK__SAFETENSORS_ALIGN      64 /* of the data in files written here */
 
 /* ---- Header -> tensors (safetensors_parse.c) ---- */
 

@@ -32,10 +32,10 @@ static stk_status fail(parser *p, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(what, sizeof what, format, arguments);
     va_end(arguments);
-    return stk__fail_at(p->err, STK_EFORMAT, STK_STAGE_TRAIN, p->path,
-                        8 + (uint64_t)(p->at - p->begin),
-                        "the header of '%.200s' is damaged: %s (byte %" PRIu64 ")", p->path, what,
-                        8 + (uint64_t)(p->at - p->begin));
+    return stk__fail_at(
+        p->err, STK_EFORMAT, STK_STAGE_TRAIN, p->path, 8 + (uint64_t)(p->at - p->begin),
+        "the header of '%.200s' is damaged: %s (byte %" PRIu64 ")" STK__SAFETENSORS_REMEDY, p->path,
+        what, 8 + (uint64_t)(p->at - p->begin));
 }
 
 static stk_status no_memory(parser *p)

@@ -69,12 +69,13 @@ static stk_status read_length(stk__safetensors_file *out, const char *path, uint
     uint8_t first[8];
 
     if (out->size == 0)
-        return stk__fail_at(err, STK_ETRUNCATED, STK_STAGE_TRAIN, path, 0, "'%.300s' is empty",
-                            path);
+        return stk__fail_at(err, STK_ETRUNCATED, STK_STAGE_TRAIN, path, 0,
+                            "'%.300s' is empty" STK__SAFETENSORS_REMEDY, path);
     if (out->size < sizeof first + 2)
         return stk__fail_at(err, STK_ETRUNCATED, STK_STAGE_TRAIN, path, out->size,
-                            "'%.300s' has %" PRIu64 " bytes: too few for a safetensors file", path,
-                            out->size);
+                            "'%.300s' has %" PRIu64
+                            " bytes: too few for a safetensors file" STK__SAFETENSORS_REMEDY,
+                            path, out->size);
     STK_TRY(stk__safetensors_file_read(out, path, 0, first, sizeof first, err));
     *length = 0;
     for (int i = 7; i >= 0; i--)
@@ -93,7 +94,7 @@ static stk_status read_length(stk__safetensors_file *out, const char *path, uint
     if (*length > out->size - sizeof first)
         return stk__fail_at(err, STK_ETRUNCATED, STK_STAGE_TRAIN, path, out->size,
                             "'%.300s' ends in its header: %" PRIu64 " of %" PRIu64
-                            " bytes are there",
+                            " bytes are there" STK__SAFETENSORS_REMEDY,
                             path, out->size, *length + sizeof first);
     return STK_OK;
 }
@@ -129,12 +130,14 @@ stk_status stk__safetensors_file_open(stk_context *ctx, const char *path,
     uint64_t there = out->size - out->head_bytes, wanted = out->parsed.data_bytes;
     if (status == STK_OK && there < wanted)
         status = stk__fail_at(err, STK_ETRUNCATED, STK_STAGE_TRAIN, path, out->size,
-                              "'%.300s' is cut off: %" PRIu64 " of its %" PRIu64 " bytes are there",
+                              "'%.300s' is cut off: %" PRIu64 " of its %" PRIu64
+                              " bytes are there" STK__SAFETENSORS_REMEDY,
                               path, out->size, out->head_bytes + wanted);
     else if (status == STK_OK && there > wanted)
         status = stk__fail_at(err, STK_EFORMAT, STK_STAGE_TRAIN, path, out->head_bytes + wanted,
-                              "'%.300s' has %" PRIu64 " bytes that belong to no tensor", path,
-                              there - wanted);
+                              "'%.300s' has %" PRIu64
+                              " bytes that belong to no tensor" STK__SAFETENSORS_REMEDY,
+                              path, there - wanted);
 out:
     if (status != STK_OK)
         stk__safetensors_file_close(out);

@@ -22,14 +22,15 @@ struct stk__file_map {
 stk_status stk__file_fail(const stk__file_store *store, stk_error *err, const char *what,
                           const char *key, int system_error)
 {
-    const bool full = system_error == ENOSPC || system_error == EDQUOT || system_error == EFBIG;
+    const bool limit = system_error == ENOSPC || system_error == EDQUOT || system_error == EFBIG ||
+                       system_error == EMFILE || system_error == ENFILE;
     const char *reason = strerrordesc_np(system_error);
 
     if (system_error == EXDEV && store)
         return stk__beneath_fail(store->root, key, STK_STAGE_STORE, err);
     return stk__fail_at(err, stk__aio_status(system_error), STK_STAGE_STORE, key, STK_NO_OFFSET,
                         "cannot %s '%.300s': %s%s", what, key, reason ? reason : "unknown error",
-                        full ? stk__remedy_of_errno(system_error) : "");
+                        limit ? stk__remedy_of_errno(system_error) : "");
 }
 
 int stk__file_root(const stk_store *store)

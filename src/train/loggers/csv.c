@@ -241,15 +241,35 @@ static stk_status write_lines(csv_logger *csv, stk_error *err)
     return STK_OK;
 }
 
+/* Take the file for this process: lines of two would be lost in each other's. What cannot lock is
+ * trusted. */
+static stk_status take_file(csv_logger *csv, stk_error *err)
+{
+    struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+
+    if (fcntl(csv->fd, F_SETLK, &all) == 0 || (errno != EAGAIN && errno != EACCES))
+        return STK_OK;
+    return stk__fail_at(err, STK_EBUSY, STK_STAGE_TRAIN, csv->path, STK_NO_OFFSET,
+                        "another training writes '%.300s'; wait for its end, or give this one "
+                        "another version",
+                        csv->path);
+}
+
 static stk_status open_file(csv_logger *csv, stk_error *err)
 {
     struct stat st;
 
-    if (csv->fd >= 0)
-        close(csv->fd);
-    csv->fd = open(csv->path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    if (csv->fd < 0 || fstat(csv->fd, &st) < 0)
-        return stk__durable_fail(err, "write", csv->path, errno);
+    do {
+        if (csv->fd >= 0)
+            close(csv->fd);
+        csv->fd = open(csv->path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+        if (csv->fd < 0)
+            return stk__durable_fail(err, "write", csv->path, errno);
+        STK_TRY(take_file(csv, err));
+        if (fstat(csv->fd, &st) < 0)
+            return stk__durable_fail(err, "write", csv->path, errno);
+        /* Its owner has replaced it meanwhile. */
+    } while (st.st_nlink == 0);
     csv->size = (uint64_t)st.st_size;
     return STK_OK;
 }

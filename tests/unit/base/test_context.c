@@ -137,6 +137,7 @@ static void each_status_has_one_fault(void **state)
      * sample's. */
     assert_int_equal(stk_status_fault(stk__status_of_errno(EMFILE)), STK_FAULT_MACHINE);
     assert_int_equal(stk_status_fault(stk__status_of_errno(ENFILE)), STK_FAULT_MACHINE);
+    assert_non_null(strstr(stk__remedy_of_errno(EMFILE), "ulimit -n"));
     assert_int_equal(stk_status_fault(stk__status_of_errno(ENOMEM)), STK_FAULT_MACHINE);
     assert_int_equal(stk_status_fault(stk__status_of_errno(EIO)), STK_FAULT_MACHINE);
     assert_int_equal(stk_status_fault(stk__status_of_errno(ENOSYS)), STK_FAULT_CALLER);

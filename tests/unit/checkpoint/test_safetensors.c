@@ -206,6 +206,7 @@ static void test_files(void **state)
     write_file(folder, sizeof json - 1, json, "x", path);
     assert_fails(stk__safetensors_file_open(ctx, path, &f, &err), STK_ETRUNCATED, &err, "cut off");
     assert_non_null(strstr(err.text, path));
+    assert_non_null(strstr(err.text, "; copy it again"));
     write_file(folder, sizeof json - 1, json, "xyz", path);
     assert_fails(stk__safetensors_file_open(ctx, path, &f, &err), STK_EFORMAT, &err,
                  "1 bytes that belong to no tensor");

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
@@ -324,6 +325,69 @@ static void test_versions(void **state)
     stk_context_destroy(&ctx);
 }
 
+/* What another process learns when it tries to have the file: 0 or errno. */
+static int lock_of_another(const char *folder)
+{
+    struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    char path[1024];
+    int how;
+
+    snprintf(path, sizeof path, "%s/metrics.csv", folder);
+    pid_t pid = fork();
+    if (pid == 0) {
+        int fd = open(path, O_RDWR);
+        _exit(fd < 0 || fcntl(fd, F_SETLK, &all) < 0 ? errno : 0);
+    }
+    assert_int_equal(waitpid(pid, &how, 0), pid);
+    assert_true(WIFEXITED(how));
+    return WEXITSTATUS(how);
+}
+
+/* A file is one process's at a time, also after it was written anew for a new column. */
+static void test_taken(void **state)
+{
+    stk__logger_options options = {.struct_size = sizeof options, .name = "runs", .version = 0};
+    stk_context *ctx = test_context();
+    struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    char folder[256], path[512], byte = 0;
+    stk_logger *csv;
+    stk_error err;
+    int to[2], from[2];
+
+    test_folder(folder);
+    assert_ok(stk__logger_csv.open(ctx, &options, folder, &csv, &err), &err);
+    LOG(csv, 0, {"loss", 0.5});
+    assert_int_equal(lock_of_another(csv->log_dir), EAGAIN);
+    assert_ok(csv->ops->flush(csv, &err), &err);
+    LOG(csv, 1, {"more", 0.5});
+    assert_int_equal(lock_of_another(csv->log_dir), EAGAIN);
+    snprintf(path, sizeof path, "%s/metrics.csv", csv->log_dir);
+    csv->ops->close(csv);
+
+    assert_true(pipe(to) == 0 && pipe(from) == 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        int fd = open(path, O_RDWR);
+        close(to[1]);
+        if (fd < 0 || fcntl(fd, F_SETLK, &all) < 0 || write(from[1], &byte, 1) != 1)
+            _exit(1);
+        _exit(read(to[0], &byte, 1) != 0);
+    }
+    close(from[1]);
+    assert_int_equal(read(from[0], &byte, 1), 1);
+    assert_fails(stk__logger_csv.open(ctx, &options, folder, &csv, &err), STK_EBUSY, &err,
+                 "another training writes");
+    assert_non_null(strstr(err.text, "another version"));
+    close(from[0]);
+    close(to[0]);
+    close(to[1]);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    assert_ok(stk__logger_csv.open(ctx, &options, folder, &csv, &err), &err);
+    csv->ops->close(csv);
+    test_folder_remove(folder);
+    stk_context_destroy(&ctx);
+}
+
 static void test_bad_folders(void **state)
 {
     const stk_logger_ops *const kinds[] = {&stk__logger_csv, &stk__logger_tensorboard};
@@ -456,6 +520,7 @@ int main(void)
         cmocka_unit_test(test_versions), cmocka_unit_test(test_bad_folders),
         cmocka_unit_test(test_full),     cmocka_unit_test(test_numbers),
         cmocka_unit_test(test_options),  cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_taken),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
