@@ -12,7 +12,7 @@
 
 #define LOG_FOLDER "benchmark_logs"
 
-static cli_table_fn *const tables[] = {bench_source_table, stk_loader_option_table,
+static cli_table_fn *const tables[] = {stk_bench_source_table, stk_loader_option_table,
                                        stk_bench_option_table, stk_context_option_table, NULL};
 
 static const struct cli_usage usage = {
@@ -57,7 +57,7 @@ static const struct cli_usage usage = {
 /* ---- Where logs and hashes go --------------------------------------------------------------- */
 
 /* With several settings, "name.txt" becomes "name-03.txt". */
-static void numbered(const char *path, const struct bench_setting *setting, size_t settings,
+static void numbered(const char *path, const stk_bench_setting *setting, size_t settings,
                      char out[BENCH_PATH])
 {
     const char *slash = strrchr(path, '/');
@@ -94,15 +94,15 @@ static int find_log(struct cli *cli, char path[BENCH_PATH])
     return CLI_GO_ON;
 }
 
-static FILE *open_hash(struct cli *cli, const struct bench_setting *setting, size_t settings)
+static FILE *open_hash(const stk_bench_setting *setting, size_t settings)
 {
     char path[BENCH_PATH];
 
-    if (!setting->bench.hash || setting->free_data)
+    if (!setting->bench->hash || setting->free_data)
         return NULL;
-    if (strcmp(setting->bench.hash, "-") == 0)
+    if (strcmp(setting->bench->hash, "-") == 0)
         return stdout;
-    numbered(setting->bench.hash, setting, settings, path);
+    numbered(setting->bench->hash, setting, settings, path);
     FILE *out = fopen(path, "w");
     if (!out)
         cli_error("could not write the hashes to %s: %s; give another --hash FILE", path,
@@ -112,240 +112,210 @@ static FILE *open_hash(struct cli *cli, const struct bench_setting *setting, siz
 
 /* ---- Runs ----------------------------------------------------------------------------------- */
 
-/* What all settings and their repeats gave. */
-struct outcome {
-    struct bench_row *rows;
-    struct bench_result *sums; /* [setting * repeats + repeat] */
-    stk_figures *judged;       /* likewise */
-    size_t settings;
-    uint64_t repeats;
+struct bench {
+    struct cli *cli;
+    struct bench_plan plan;
+    size_t settings, begun; /* those after `begun` were not, for an interrupt or a failure */
+    uint64_t repeats;       /* of the setting that has the most */
+    bool log_failed;
+    char log[BENCH_PATH];
 };
 
-static void warn_workers(const struct bench_setting *setting, const struct bench_result *result)
+static void warn_workers(const stk_bench_setting *setting, const stk_figures *figures)
 {
-    uint64_t workers = (uint64_t)result->figures.num_workers * setting->bench.ranks;
+    uint64_t workers = (uint64_t)figures->num_workers * setting->bench->ranks;
 
-    if (setting->bench.ranks > 1 && workers > result->figures.usable_cores)
+    if (setting->bench->ranks > 1 && workers > figures->usable_cores)
         cli_warning("%s: %" PRIu64 " ranks with %" PRId64 " workers each are %" PRIu64
                     " workers on %u usable cores; keep 1-2 cores free for each rank",
-                    setting->label, setting->bench.ranks, result->figures.num_workers, workers,
-                    result->figures.usable_cores);
+                    setting->label, setting->bench->ranks, figures->num_workers, workers,
+                    figures->usable_cores);
 }
 
-static bool run_one(struct cli *cli, struct outcome *to, size_t i, uint64_t repeat, const char *log)
+/* Keep what came of the ranks of a run. */
+static bool keep(struct bench *b, size_t i, const stk_bench_setting *setting,
+                 struct bench_result *results)
 {
-    const struct bench_setting *setting = to->rows[i].setting;
-    struct bench_result *results = calloc(setting->bench.ranks, sizeof *results);
-    size_t slot = i * to->repeats + repeat;
-    FILE *hash = repeat == 0 ? open_hash(cli, setting, to->settings) : NULL;
-    bool good = results && (hash || repeat || !setting->bench.hash || setting->free_data);
+    stk_status status = STK_OK;
+    stk_error err;
 
+    results[0].run.interrupted |= cli_interrupted() != 0;
+    for (uint64_t r = 0; r < setting->bench->ranks && status == STK_OK; r++) {
+        b->log_failed |= results[r].run.log_failed;
+        status =
+            stk_bench_plan_add(b->plan.settings, i, r, &results[r].run, &results[r].figures, &err);
+    }
+    if (status != STK_OK)
+        cli_error("%s", err.text);
+    return status == STK_OK;
+}
+
+static bool run_one(struct bench *b, size_t i, uint64_t repeat)
+{
+    stk_bench_setting setting = bench_setting(&b->plan, i);
+    const uint64_t ranks = setting.bench->ranks;
+    struct bench_result *results = calloc(ranks, sizeof *results);
+    FILE *hash = repeat == 0 ? open_hash(&setting, b->settings) : NULL;
+    bool good = results && (hash || repeat || !setting.bench->hash || setting.free_data);
+
+    setting.repeat = repeat + 1;
+    setting.log = *b->log ? b->log : NULL;
+    setting.log_summary = !b->cli->log;
     if (good) {
-        bench_fork(cli, setting, repeat + 1, *log ? log : NULL, hash, results);
-        bench_sum(results, setting->bench.ranks, &to->sums[slot], &to->judged[slot]);
+        struct bench_task task = {.cli = b->cli, .plan = &b->plan, .setting = setting};
+        bench_fork(&task, hash, results);
         if (repeat == 0)
-            warn_workers(setting, &results[0]);
-        if (results[0].run.interrupted || cli_interrupted())
-            to->sums[slot].run.interrupted = true;
+            warn_workers(&setting, &results[0].figures);
+        good = keep(b, i, &setting, results);
     }
     if (hash && hash != stdout && fclose(hash) != 0) {
-        cli_error("could not write the hashes of %s: %s", setting->label, strerror(errno));
+        cli_error("could not write the hashes of %s: %s", setting.label, strerror(errno));
         good = false;
     }
     free(results);
     return good;
 }
 
-/* The row shows the run of the median rate; one that failed shows in the row only where all did. */
-static void make_row(struct outcome *to, size_t i, uint64_t runs)
-{
-    struct bench_row *row = &to->rows[i];
-    const struct bench_result *sums = &to->sums[i * to->repeats];
-    uint64_t order[1000], n = 0;
-
-    for (uint64_t r = 0; r < runs && r < row->setting->bench.repeat; r++)
-        if (sums[r].figures.steps > 0 && (sums[r].run.status == STK_OK || sums[r].run.interrupted))
-            order[n++] = r;
-    for (uint64_t a = 1; a < n; a++)
-        for (uint64_t b = a; b > 0 && sums[order[b]].figures.samples_per_s <
-                                          sums[order[b - 1]].figures.samples_per_s;
-             b--) {
-            uint64_t swap = order[b];
-            order[b] = order[b - 1];
-            order[b - 1] = swap;
-        }
-    uint64_t shown = n ? order[(n - 1) / 2] : 0;
-    row->sum = sums[shown];
-    row->judged = to->judged[i * to->repeats + shown];
-    row->runs = n;
-    row->ended = n > 0;
-    if (n) {
-        row->least = sums[order[0]].figures.samples_per_s;
-        row->most = sums[order[n - 1]].figures.samples_per_s;
-    }
-}
-
-static void note_ceilings(struct outcome *to)
-{
-    for (size_t i = 0; i < to->settings; i++)
-        for (size_t k = 0; k < to->settings; k++)
-            if (to->rows[k].setting->free_data &&
-                to->rows[k].setting->loader.batch_size == to->rows[i].setting->loader.batch_size) {
-                double rate = to->rows[k].sum.figures.samples_per_s;
-                to->rows[i].sum.figures.ceiling_samples_per_s = rate;
-                to->rows[i].judged.ceiling_samples_per_s = rate;
-            }
-}
-
-static bool outcome_make(const struct bench_plan *plan, struct outcome *to)
-{
-    *to = (struct outcome){.settings = plan->count, .repeats = 1};
-    for (size_t i = 0; i < plan->count; i++)
-        if (plan->settings[i].bench.repeat > to->repeats)
-            to->repeats = plan->settings[i].bench.repeat;
-    to->rows = calloc(to->settings, sizeof *to->rows);
-    to->sums = calloc(to->settings * to->repeats, sizeof *to->sums);
-    to->judged = calloc(to->settings * to->repeats, sizeof *to->judged);
-    for (size_t i = 0; i < plan->count && to->rows; i++)
-        to->rows[i].setting = &plan->settings[i];
-    return to->rows && to->sums && to->judged;
-}
-
-static void outcome_free(struct outcome *to)
-{
-    free(to->rows);
-    free(to->sums);
-    free(to->judged);
-}
-
 /* All settings, and again for each repeat, so that what drifts on the machine meets all of them. */
-static int run_all(struct cli *cli, struct outcome *to, const char *log)
+static int run_all(struct bench *b)
 {
-    size_t seen = to->settings; /* rows that were begun */
     int code = CLI_GOOD;
 
-    for (uint64_t repeat = 0; repeat < to->repeats && code == CLI_GOOD; repeat++) {
-        for (size_t i = 0; i < to->settings && code == CLI_GOOD; i++) {
-            if (repeat >= to->rows[i].setting->bench.repeat)
+    b->begun = b->settings;
+    for (uint64_t repeat = 0; repeat < b->repeats && code == CLI_GOOD; repeat++) {
+        for (size_t i = 0; i < b->settings && code == CLI_GOOD; i++) {
+            if (repeat >= bench_setting(&b->plan, i).bench->repeat)
                 continue;
-            if (!run_one(cli, to, i, repeat, log)) {
+            const bool good = run_one(b, i, repeat);
+            if (!good)
                 code = CLI_FAILED;
-                seen = repeat == 0 ? i : seen;
-                break;
-            }
-            make_row(to, i, repeat + 1);
-            if (cli_interrupted()) {
+            else if (cli_interrupted())
                 code = cli_interrupted();
-                seen = repeat == 0 ? i + 1 : seen;
-            }
+            if (code != CLI_GOOD && repeat == 0)
+                b->begun = i + good;
         }
     }
-    if (cli_interrupted() && seen < to->settings)
-        cli_warning("%zu of %zu settings were begun", seen, to->settings);
-    to->settings = seen;
-    note_ceilings(to);
-    for (size_t i = 0; i < to->settings && code == CLI_GOOD; i++)
-        if (!to->rows[i].ended || to->rows[i].sum.run.status < 0)
-            code = CLI_FAILED;
-    /* A log that is not complete is none that was asked for. */
-    for (size_t i = 0; i < to->settings * to->repeats && code == CLI_GOOD; i++)
-        if (to->sums[i].run.log_failed)
-            code = CLI_FAILED;
+    if (cli_interrupted() && b->begun < b->settings)
+        cli_warning("%zu of %zu settings were begun", b->begun, b->settings);
     return code;
+}
+
+/* The code of runs that all came to their end. */
+static int code_of(const struct bench *b, const struct bench_rows *rows)
+{
+    for (size_t i = 0; i < rows->n; i++)
+        if (!rows->rows[i].row.ended || rows->rows[i].row.result->status < 0)
+            return CLI_FAILED;
+    /* A log that is not complete is none that was asked for. */
+    return b->log_failed ? CLI_FAILED : CLI_GOOD;
 }
 
 /* Where a real step has several threads, they are not to spin. */
 static int prepare_threads(struct cli *cli, const struct bench_plan *plan)
 {
+    const size_t n = stk_bench_plan_count(plan->settings);
     stk_context_options process;
     int code = CLI_GO_ON;
 
-    for (size_t i = 0; i < plan->count && code == CLI_GO_ON; i++) {
-        if (!plan->settings[i].recipe)
-            continue;
-        code = cli_apply(cli, stk_context_option_table(), plan->settings[i].which, &process);
+    for (size_t i = 0; i < n && code == CLI_GO_ON && plan->recipes; i++) {
+        code = cli_apply(cli, stk_context_option_table(), bench_setting(plan, i).which, &process);
         cli_compute_environment(cli, process.compute_threads);
     }
     return code;
 }
 
 /* Where nothing could be measured there is no table, but what was wrong. */
-static int fail_all(const struct outcome *outcome, const char *log, bool made)
+static int fail_all(const struct bench_rows *rows, bool made)
 {
     int code = CLI_USAGE;
 
     /* Nor is there anything in a log that was begun for it. */
-    if (made && cli_remove_partial(log))
+    if (made && cli_remove_partial(rows->log))
         cli_remove_folder(LOG_FOLDER);
-    for (size_t i = 0; i < outcome->settings; i++) {
-        const struct bench_row *row = &outcome->rows[i];
-        const stk_error *err = &row->sum.run.error;
-        const char *text = *err->text ? err->text : stk_status_text(row->sum.run.status);
-        if (outcome->settings > 1)
-            cli_error("%s: %s", row->setting->label, text);
+    for (size_t i = 0; i < rows->n; i++) {
+        const stk_bench_result *result = rows->rows[i].row.result;
+        const stk_error *err = &result->error;
+        const char *text = *err->text ? err->text : stk_status_text(result->status);
+        if (rows->n > 1)
+            cli_error("%s: %s", rows->rows[i].setting.label, text);
         else
             cli_error("%s", text);
-        if (*row->sum.run.bad)
-            cli_warning("%s", row->sum.run.bad);
-        if (!cli_is_usage(row->sum.run.status, err))
+        if (*result->bad)
+            cli_warning("%s", result->bad);
+        if (!cli_is_usage(result->status, err))
             code = CLI_FAILED;
     }
     return code;
 }
 
 /* Whether each setting that was begun has failed, rather than been interrupted. */
-static bool all_failed(const struct outcome *outcome)
+static bool all_failed(const struct bench_rows *rows)
 {
     size_t failed = 0;
 
-    for (size_t i = 0; i < outcome->settings; i++) {
-        const struct bench_row *row = &outcome->rows[i];
-        failed += row->sum.run.status < 0 && row->sum.run.status != STK_ECANCELED;
+    for (size_t i = 0; i < rows->n; i++) {
+        const stk_bench_result *result = rows->rows[i].row.result;
+        failed += result->status < 0 && result->status != STK_ECANCELED;
     }
-    return failed && failed == outcome->settings;
+    return failed && failed == rows->n;
+}
+
+/* Hashes on standard output leave the table to standard error, unless -o says where it goes. */
+static bool hash_first(const struct bench *b)
+{
+    for (size_t i = 0; i < b->settings; i++) {
+        const char *hash = bench_setting(&b->plan, i).bench->hash;
+        if (hash && strcmp(hash, "-") == 0)
+            return true;
+    }
+    return false;
+}
+
+static int report(const struct bench *b, int code, bool log_made)
+{
+    struct cli *cli = b->cli;
+    struct bench_rows rows;
+
+    if (!bench_rows_make(&b->plan, b->begun, b->log, &rows)) {
+        cli_error("no memory for the figures of %zu settings", b->settings);
+        return CLI_FAILED;
+    }
+    if (code == CLI_GOOD)
+        code = code_of(b, &rows);
+    if (cli->format == CLI_TABLE && all_failed(&rows)) {
+        code = fail_all(&rows, log_made);
+    } else {
+        FILE *beside = hash_first(b) && !cli->out_path ? cli_text_stream(stderr) : NULL;
+        bench_report(cli, beside ? beside : cli->out, &rows);
+        if (beside)
+            fclose(beside);
+    }
+    free(rows.rows);
+    return code;
 }
 
 int cli_bench(struct cli *cli)
 {
-    struct bench_plan plan;
-    struct outcome outcome;
-    char log[BENCH_PATH];
-    bool hash_first = false, log_made = false;
+    struct bench b = {.cli = cli, .repeats = 1};
+    bool log_made = false;
 
     int code = cli_parse(cli, &usage);
     if (code != CLI_GO_ON)
         return code;
-    code = bench_plan_make(cli, &plan);
+    code = bench_plan_make(cli, &b.plan);
     if (code == CLI_GO_ON)
-        code = prepare_threads(cli, &plan);
+        code = prepare_threads(cli, &b.plan);
     if (code == CLI_GO_ON)
-        code = find_log(cli, log);
-    if (code == CLI_GO_ON)
-        log_made = *log && !cli->log && access(log, F_OK) != 0;
-    if (code != CLI_GO_ON) {
-        bench_plan_free(&plan);
-        return code;
+        code = find_log(cli, b.log);
+    if (code == CLI_GO_ON) {
+        log_made = *b.log && !cli->log && access(b.log, F_OK) != 0;
+        b.settings = stk_bench_plan_count(b.plan.settings);
+        for (size_t i = 0; i < b.settings; i++)
+            if (bench_setting(&b.plan, i).bench->repeat > b.repeats)
+                b.repeats = bench_setting(&b.plan, i).bench->repeat;
+        code = run_all(&b);
+        code = report(&b, code, log_made);
     }
-    if (!outcome_make(&plan, &outcome)) {
-        cli_error("no memory for the figures of %zu settings", plan.count);
-        code = CLI_FAILED;
-    } else {
-        code = run_all(cli, &outcome, log);
-        for (size_t i = 0; i < plan.count; i++)
-            hash_first |=
-                plan.settings[i].bench.hash && strcmp(plan.settings[i].bench.hash, "-") == 0;
-        /* Hashes on standard output leave the table to standard error, unless -o says where it
-         * goes. */
-        if (cli->format == CLI_TABLE && all_failed(&outcome)) {
-            code = fail_all(&outcome, log, log_made);
-        } else {
-            FILE *beside = hash_first && !cli->out_path ? cli_text_stream(stderr) : NULL;
-            bench_report(cli, beside ? beside : cli->out, log, outcome.rows, outcome.settings);
-            if (beside)
-                fclose(beside);
-        }
-    }
-    outcome_free(&outcome);
-    bench_plan_free(&plan);
+    bench_plan_free(&b.plan);
     return code;
 }

@@ -8,45 +8,24 @@
 
 #include "cli.h"
 
-#define BENCH_LABEL        STK_BENCH_LABEL
-#define BENCH_PATH         4096
-#define BENCH_MAX_SETTINGS 1000
+#define BENCH_PATH 4096
 
-/* ---- Options (bench_options.c) -------------------------------------------------------------- */
+/* ---- Settings (bench_options.c) ------------------------------------------------------------- */
 
-/* What stands at the top of a YAML file: `dataset`. */
-struct bench_source {
-    uint32_t struct_size;
-    const char *dataset;
-};
-
-const stk_option_table *bench_source_table(void);
-
-/* One row of the table. */
-struct bench_setting {
-    stk_bench_options bench;
-    stk_loader_options loader;
-    const char *dataset;
-    struct bench_recipe *recipe; /* of a real step; NULL: simulated */
-    uint64_t which;              /* combination of the configuration */
-    uint64_t number;             /* from 1 */
-    uint64_t rung;               /* of a ladder, from 1; 0: of none */
-    bool free_data;              /* a ceiling: one batch served again and again */
-    char label[BENCH_LABEL];
-    char measure[BENCH_LABEL]; /* what a rung adds to the one before: "io_depth=32" */
-    char *identity;            /* for the log: which run it is, as members of a JSON object, */
-    char *locals;              /* all options as JSON, */
-    char *data_params;         /* and those given as a Python dict */
-};
+struct bench_recipe;
 
 struct bench_plan {
-    struct bench_setting *settings;
-    size_t count;
+    struct cli *cli;
+    stk_bench_plan *settings;
+    struct bench_recipe *recipes; /* of real steps */
+    int code;                     /* CLI_GO_ON, or that of an error that has been printed */
 };
 
 /* All settings of the configuration. CLI_GO_ON, or the exit code after printing the error. */
 int bench_plan_make(struct cli *cli, struct bench_plan *plan);
 void bench_plan_free(struct bench_plan *plan);
+/* Setting `i`. */
+stk_bench_setting bench_setting(const struct bench_plan *plan, size_t i);
 
 /* ---- One run in one process (bench_child.c) ------------------------------------------------- */
 
@@ -65,39 +44,39 @@ struct bench_meeting {
 /* One process of a run. */
 struct bench_task {
     struct cli *cli;
-    const struct bench_setting *setting;
+    const struct bench_plan *plan;
+    stk_bench_setting setting; /* with rank, repeat and log */
     struct bench_meeting *meeting;
-    uint64_t rank;
-    const char *log; /* path, or NULL */
-    bool summary;    /* it takes no events of samples and steps */
-    FILE *hashes;    /* takes a struct stk_bench_hash for each row; NULL: none are asked for */
-    uint64_t repeat;
+    FILE *hashes; /* takes a stk_bench_hash for each row; NULL: none are asked for */
     pid_t parent; /* that forks it */
 };
 
 /* Measure, in a process of its own. */
-void bench_run(const struct bench_task *task, struct bench_result *result);
+void bench_run(struct bench_task *task, struct bench_result *result);
 /* A result that says why there is none. */
 void bench_fail(struct bench_result *result, stk_status status, const char *text);
 
 /* ---- Processes (bench_fork.c) --------------------------------------------------------------- */
 
-/* Run the ranks of a setting, each in a child, and wait for them. `results` has one for each. */
-void bench_fork(struct cli *cli, const struct bench_setting *setting, uint64_t repeat,
-                const char *log, FILE *hash, struct bench_result *results);
+/* Run the ranks of a task, each in a child, and wait for them. `results` has one for each; `hash`
+ * takes the lines of --hash, NULL: none. */
+void bench_fork(struct bench_task *task, FILE *hash, struct bench_result *results);
 
 /* ---- The real step (bench_train.c) ---------------------------------------------------------- */
 
 struct bench_train;
 
 /* Read the configuration that bench.step names, and take from it what the setting does not say of
- * data and loader. CLI_GO_ON, or the exit code after printing the error. */
-int bench_recipe_make(struct cli *cli, struct bench_setting *setting);
-void bench_recipe_free(struct bench_recipe *recipe);
-/* The model of a setting's recipe, with its optimizer. */
-stk_status bench_train_create(struct cli *cli, stk_context *context,
-                              const struct bench_setting *setting, struct bench_train **out,
-                              stk_error *err);
+ * data and loader. It is put in front of `recipes`. CLI_GO_ON, or the exit code after printing the
+ * error. */
+int bench_recipe_make(struct cli *cli, stk_bench_setting *setting, stk_loader_options *loader,
+                      stk_bench_options *bench, struct bench_recipe **recipes);
+/* That of a combination of the configuration; NULL: its step is simulated. */
+const struct bench_recipe *bench_recipe_of(const struct bench_recipe *recipes, uint64_t which);
+void bench_recipe_free(struct bench_recipe *recipes);
+/* The model of a recipe, with its optimizer. */
+stk_status bench_train_create(stk_context *context, const struct bench_recipe *recipe,
+                              uint64_t batch_size, struct bench_train **out, stk_error *err);
 void bench_train_destroy(struct bench_train *train);
 /* Forward, backward and optimizer step, on a batch or on noise. It lives as long as `train`. */
 const stk_bench_step *bench_train_step(const struct bench_train *train);
@@ -109,47 +88,37 @@ int bench_hash_merge(FILE *const *in, size_t n, FILE *out);
 
 /* ---- Output (bench_report.c) ---------------------------------------------------------------- */
 
-/* What came out of one setting: over its ranks and repeats. */
+/* One setting with what came of it. */
 struct bench_row {
-    const struct bench_setting *setting;
-    struct bench_result sum; /* of all ranks, of the repeat with the median rate */
-    stk_figures judged;      /* of its slowest rank */
-    double least, most;      /* samples/s over the repeats */
-    uint64_t runs;           /* repeats that ended well */
-    bool ended;              /* anything to show */
+    stk_bench_setting setting;
+    stk_bench_row row;
+    stk_verdict verdict;
 };
 
-/* Sum of the ranks of one run. */
-void bench_sum(const struct bench_result *ranks, uint64_t n, struct bench_result *sum,
-               stk_figures *judged);
-void bench_report(struct cli *cli, FILE *out, const char *log, const struct bench_row *rows,
-                  size_t n);
+/* All of them that were begun. */
+struct bench_rows {
+    const struct bench_plan *plan;
+    struct bench_row *rows;
+    size_t n;
+    stk_bench_summary summary;
+    const char *log; /* path; "": none */
+};
 
-/* ---- The ledger (bench_ledger.c) ------------------------------------------------------------ */
+/* Ended with free(rows->rows). False: no memory. */
+bool bench_rows_make(const struct bench_plan *plan, size_t begun, const char *log,
+                     struct bench_rows *rows);
+void bench_report(struct cli *cli, FILE *out, const struct bench_rows *rows);
+/* The same as objects and lists (bench_json.c). */
+void bench_json(FILE *out, const struct bench_rows *rows);
+void bench_csv(FILE *out, const struct bench_rows *rows);
 
-/* A paragraph: what was waited for. Nothing where it is not known. */
+/* A paragraph: what was waited for (bench_ledger.c). Nothing where it is not known. */
 void bench_ledger_print(FILE *out, size_t width, const struct bench_row *row);
-
-/* ---- Sweeps (bench_sweep.c) ----------------------------------------------------------------- */
-
-/* The verdict of row `i` beside the others, which differ from it in one option alone or not. */
-void bench_judge(const struct bench_row *rows, size_t n, size_t i, stk_verdict *out);
-/* Whether two rows are as fast as each other, as far as was measured. */
-bool bench_alike(const struct bench_row *a, const struct bench_row *b);
-/* A line for each option of which more gives no more: from which value on. */
-void bench_sweep_print(FILE *out, size_t width, const struct bench_row *rows, size_t n,
-                       const struct bench_row *best);
-
-/* ---- Ladders (bench_ladder.c) --------------------------------------------------------------- */
-
-/* What each rung of a ladder gave; nothing where it is none. */
-void bench_ladder_print(FILE *out, size_t width, const struct bench_row *rows, size_t n);
-/* The same of row `i`, as members of a JSON object. */
-void bench_ladder_json(FILE *out, const struct bench_row *rows, size_t n, size_t i);
-
-/* ---- Pictures (bench_cost.c) ---------------------------------------------------------------- */
-
-/* The table of what one picture costs; nothing where none was decoded. */
+/* A line for each option of which more gives no more: from which value on (bench_sweep.c). */
+void bench_sweep_print(FILE *out, size_t width, const struct bench_rows *rows);
+/* What each rung of a ladder gave (bench_ladder.c); nothing where it is none. */
+void bench_ladder_print(FILE *out, size_t width, const struct bench_rows *rows);
+/* The table of what one picture costs (bench_cost.c); nothing where none was decoded. */
 void bench_cost_print(FILE *out, const struct bench_row *row);
 
 #endif

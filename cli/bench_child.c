@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -19,7 +18,7 @@ static void meet(void *user, int place)
     const struct timespec pause = {.tv_nsec = 1000000};
 
     atomic_fetch_add(&meeting->arrived[place], 1);
-    while (atomic_load(&meeting->arrived[place]) < task->setting->bench.ranks &&
+    while (atomic_load(&meeting->arrived[place]) < task->setting.bench->ranks &&
            !atomic_load(&meeting->broken) && !cli_interrupted() && cli_now_ns() < until)
         nanosleep(&pause, NULL);
 }
@@ -59,54 +58,14 @@ static void end_hashes(FILE *hashes, struct bench_result *result)
              strerror(errno));
 }
 
-/* What the log says of the run. */
-static char *describe(const struct bench_setting *setting)
+void bench_run(struct bench_task *task, struct bench_result *result)
 {
-    char *text = NULL;
-    size_t size;
-    FILE *out = open_memstream(&text, &size);
-
-    if (!out)
-        return NULL;
-    fputs("\"data_params\": ", out);
-    cli_json_string(out, setting->data_params);
-    fprintf(out, ", \"locals\": %s, %s", setting->locals, setting->identity);
-    fclose(out);
-    return text;
-}
-
-static stk_status make(const struct bench_task *task, stk_context *context,
-                       const struct bench_train *train, const char *about, stk_bench **out,
-                       stk_error *err)
-{
-    const struct bench_setting *setting = task->setting;
-    const stk_bench_setting run = {.struct_size = sizeof run,
-                                   .dataset = setting->dataset,
-                                   .loader = &setting->loader,
-                                   .bench = &setting->bench,
-                                   .step = train ? bench_train_step(train) : NULL,
-                                   .free_data = setting->free_data,
-                                   .log_summary = task->summary,
-                                   .log = task->log,
-                                   .about = about,
-                                   .label = setting->label,
-                                   .number = setting->number,
-                                   .repeat = task->repeat,
-                                   .rank = task->rank,
-                                   .meet = meet,
-                                   .meet_user = (void *)task,
-                                   .hash = task->hashes ? keep_hash : NULL,
-                                   .hash_user = task->hashes};
-
-    return stk_bench_create(context, &run, out, err);
-}
-
-void bench_run(const struct bench_task *task, struct bench_result *result)
-{
-    const struct bench_setting *setting = task->setting;
+    stk_bench_setting *setting = &task->setting;
+    const struct bench_recipe *recipe = bench_recipe_of(task->plan->recipes, setting->which);
     struct bench_train *train = NULL;
     stk_context *context;
     stk_bench *bench = NULL;
+    stk_status status = STK_OK;
     stk_error err;
 
     signal(SIGINT, SIG_IGN);
@@ -114,25 +73,25 @@ void bench_run(const struct bench_task *task, struct bench_result *result)
     bench_fail(result, STK_EINVAL, "no context could be made; the message above says why");
     if (cli_context(task->cli, setting->which, &context) != CLI_GO_ON)
         return;
-    char *about = describe(setting);
-    stk_status status = STK_OK;
     stk_error_init(&err);
-    if (!about)
-        bench_fail(result, status = STK_ENOMEM, "no memory for the log");
-    else if (setting->recipe)
-        status = bench_train_create(task->cli, context, setting, &train, &err);
+    if (recipe)
+        status = bench_train_create(context, recipe, setting->loader->batch_size, &train, &err);
+    setting->step = train ? bench_train_step(train) : NULL;
+    setting->meet = meet;
+    setting->meet_user = task;
+    setting->hash = task->hashes ? keep_hash : NULL;
+    setting->hash_user = task->hashes;
     if (status == STK_OK)
-        status = make(task, context, train, about, &bench, &err);
+        status = stk_bench_create(context, setting, &bench, &err);
     if (bench) {
         cli_on_interrupt(interrupt, bench);
         (void)stk_bench_run(bench, &result->run, &result->figures, &err);
         cli_on_interrupt(interrupt, NULL);
         end_hashes(task->hashes, result);
-    } else if (about) {
+    } else {
         bench_fail(result, status, "");
         result->run.error = err;
     }
     stk_bench_destroy(&bench);
     bench_train_destroy(train);
-    free(about);
 }

@@ -15,7 +15,7 @@ static void print_part(FILE *out, const char *name, double seconds, double pictu
 
 void bench_cost_print(FILE *out, const struct bench_row *row)
 {
-    const stk_figures *f = &row->judged;
+    const stk_figures *f = row->row.judged;
     const double n = (double)f->pictures,
                  rest = f->prepare_busy - f->decode_seconds - f->resize_seconds;
     char text[128] = "reading JPEG or PNG";
@@ -26,7 +26,7 @@ void bench_cost_print(FILE *out, const struct bench_row *row)
         snprintf(text, sizeof text,
                  "about %.0f %% of it entropy decoding (an estimate), %.3f ms the rest",
                  100 * f->entropy_share, MS * f->decode_seconds * (1 - f->entropy_share) / n);
-    fprintf(out, "\nOne picture costs, in ms of a worker (%s):\n", row->setting->label);
+    fprintf(out, "\nOne picture costs, in ms of a worker (%s):\n", row->setting.label);
     if (f->requests)
         print_part(out, "read", f->read_seconds, n,
                    "in flight, beside the work: it costs the worker nothing unless it waits");

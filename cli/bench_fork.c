@@ -46,7 +46,7 @@ static void tell_children(void *user)
             kill(told[i], SIGTERM);
 }
 
-static void child_main(const struct bench_task *task, int pipe)
+static void child_main(struct bench_task *task, int pipe)
 {
     struct bench_result result;
 
@@ -72,8 +72,7 @@ static void child_main(const struct bench_task *task, int pipe)
     _exit(CLI_GOOD);
 }
 
-static bool start(struct cli *cli, struct child *children, uint64_t i, struct bench_task *task,
-                  const char *log, bool hashes)
+static bool start(struct child *children, uint64_t i, struct bench_task *task, bool hashes)
 {
     struct child *child = &children[i];
     int ends[2];
@@ -92,10 +91,7 @@ static bool start(struct cli *cli, struct child *children, uint64_t i, struct be
         close(ends[0]);
         for (uint64_t k = 0; k < i; k++)
             close(children[k].pipe);
-        task->cli = cli;
-        task->rank = i;
-        task->log = log;
-        task->summary = !cli->log;
+        task->setting.rank = i;
         task->hashes = child->hash;
         child_main(task, ends[1]);
     }
@@ -124,7 +120,7 @@ static bool receive(struct child *child, struct bench_result *result)
 }
 
 /* Whether a child is stopped (SIGSTOP, a debugger): say so, and end it in the end. */
-static void look_at(struct child *child, const struct bench_setting *setting)
+static void look_at(struct child *child, const stk_bench_setting *setting)
 {
     siginfo_t info = {0};
     const uint64_t now = cli_now_ns();
@@ -150,8 +146,7 @@ static void look_at(struct child *child, const struct bench_setting *setting)
     }
 }
 
-static void reap(struct child *child, const struct bench_setting *setting,
-                 struct bench_result *result)
+static void reap(struct child *child, const stk_bench_setting *setting, struct bench_result *result)
 {
     const struct timespec pause = {.tv_nsec = 1000000};
     char text[256];
@@ -187,7 +182,7 @@ static void reap(struct child *child, const struct bench_setting *setting,
 
 /* Gather the figures of all children; after an interrupt they have a while to send what they have.
  */
-static void gather(struct child *children, uint64_t n, const struct bench_setting *setting,
+static void gather(struct child *children, uint64_t n, const stk_bench_setting *setting,
                    struct bench_meeting *meeting, struct bench_result *results)
 {
     struct pollfd polled[STK_BENCH_MAX_RANKS];
@@ -237,11 +232,11 @@ static void write_hashes(struct child *children, uint64_t n, FILE *hash)
         fclose(parts[i]);
 }
 
-void bench_fork(struct cli *cli, const struct bench_setting *setting, uint64_t repeat,
-                const char *log, FILE *hash, struct bench_result *results)
+void bench_fork(struct bench_task *task, FILE *hash, struct bench_result *results)
 {
     static struct child children[STK_BENCH_MAX_RANKS];
-    uint64_t n = setting->bench.ranks, started = 0;
+    const stk_bench_setting *setting = &task->setting;
+    uint64_t n = setting->bench->ranks, started = 0;
     struct bench_meeting *meeting =
         mmap(NULL, sizeof *meeting, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
@@ -250,20 +245,19 @@ void bench_fork(struct cli *cli, const struct bench_setting *setting, uint64_t r
             bench_fail(&results[i], STK_ENOMEM, "no memory for the processes to meet");
         return;
     }
-    struct bench_task task = {
-        .setting = setting, .meeting = meeting, .repeat = repeat, .parent = getpid()};
+    task->meeting = meeting;
+    task->parent = getpid();
     num_told = 0;
     cli_on_interrupt(tell_children, NULL);
     for (uint64_t i = 0; i < n; i++)
         bench_fail(&results[i], STK_ESYSTEM,
                    "the process was not started: another one could not be");
-    while (started < n && start(cli, children, started, &task, log, hash != NULL))
+    while (started < n && start(children, started, task, hash != NULL))
         started++;
     if (started < n) {
-        bench_fail(
-            &results[started], STK_ESYSTEM,
-            "could not start a process: fewer --ranks, or a higher limit of processes (ulimit "
-            "-u), may help");
+        bench_fail(&results[started], STK_ESYSTEM,
+                   "could not start a process: fewer --ranks, or a higher limit of processes "
+                   "(ulimit -u), may help");
         atomic_store(&meeting->broken, true);
     }
     gather(children, started, setting, meeting, results);

@@ -9,7 +9,7 @@
 
 void bench_ledger_print(FILE *out, size_t width, const struct bench_row *row)
 {
-    const stk_figures *f = &row->judged;
+    const stk_figures *f = row->row.judged;
     bool used[STK_WAIT_PARTS] = {false};
     char text[2048];
     stk_verdict verdict = {.struct_size = sizeof verdict};

@@ -14,6 +14,8 @@
 #define PREFIX "train:"
 
 struct bench_recipe {
+    uint64_t which; /* combination of the configuration that it is of */
+    struct bench_recipe *next;
     stk_config *config;
     char spec[BENCH_PATH]; /* of the data */
 };
@@ -47,8 +49,8 @@ static size_t size_of(stk_option_type type)
 }
 
 /* What the setting says of data and loader wins over the training's configuration. */
-static stk_status set_data(struct cli *cli, const struct bench_setting *setting, stk_config *config,
-                           stk_error *err)
+static stk_status set_data(struct cli *cli, const stk_bench_setting *setting,
+                           const stk_loader_options *loader, stk_config *config, stk_error *err)
 {
     const stk_option_table *table = train_loader_table();
     stk_status status = STK_OK;
@@ -62,8 +64,8 @@ static stk_status set_data(struct cli *cli, const struct bench_setting *setting,
         snprintf(key, sizeof key, "%s.%s", table->name, option->name);
         if (stk_config_count(cli->config, key) == 0)
             continue;
-        stk_options_format(option, &setting->loader, text, sizeof text);
-        memcpy(&string, (const char *)&setting->loader + option->offset, sizeof string);
+        stk_options_format(option, loader, text, sizeof text);
+        memcpy(&string, (const char *)loader + option->offset, sizeof string);
         status = stk_config_set(config, key, option->type == STK_OPTION_STRING ? string : text,
                                 false, err);
     }
@@ -72,12 +74,12 @@ static stk_status set_data(struct cli *cli, const struct bench_setting *setting,
 
 /* Data and loader as they came out, found in a context of its own: nothing may be open where
  * processes begin. */
-static int find_data(struct cli *cli, struct bench_setting *setting)
+static int find_data(struct cli *cli, stk_bench_setting *setting, stk_loader_options *loader,
+                     struct bench_recipe *recipe)
 {
     const stk_recipe_options options = {.struct_size = sizeof options, .tasks = STK_RECIPE_MODEL};
     const stk_option_table *table = train_loader_table();
     stk_recipe_parts parts = {.struct_size = sizeof parts};
-    struct bench_recipe *recipe = setting->recipe;
     stk_context *context = NULL;
     stk_recipe *made = NULL;
     stk_error err;
@@ -90,7 +92,7 @@ static int find_data(struct cli *cli, struct bench_setting *setting)
         snprintf(recipe->spec, sizeof recipe->spec, "%s", parts.dataset);
         setting->dataset = recipe->spec;
         for (size_t i = 0; i < table->count; i++)
-            memcpy((char *)&setting->loader + table->options[i].offset,
+            memcpy((char *)loader + table->options[i].offset,
                    (const char *)parts.data->train->options + table->options[i].offset,
                    size_of(table->options[i].type));
     }
@@ -99,9 +101,10 @@ static int find_data(struct cli *cli, struct bench_setting *setting)
     return status == STK_OK ? CLI_GO_ON : cli_fail(cli, status, &err);
 }
 
-static int load_config(struct cli *cli, const struct bench_setting *setting, const char *path)
+static int load_config(struct cli *cli, const stk_bench_setting *setting,
+                       const stk_loader_options *loader, const char *path,
+                       struct bench_recipe *recipe)
 {
-    struct bench_recipe *recipe = setting->recipe;
     stk_context_options process;
     stk_error err;
 
@@ -112,7 +115,7 @@ static int load_config(struct cli *cli, const struct bench_setting *setting, con
     if (status == STK_OK)
         status = stk_config_apply(recipe->config, stk_context_option_table(), 0, &process, &err);
     if (status == STK_OK)
-        status = set_data(cli, setting, recipe->config, &err);
+        status = set_data(cli, setting, loader, recipe->config, &err);
     if (status != STK_OK) {
         cli_fail(cli, status, &err);
         return CLI_USAGE;
@@ -120,9 +123,10 @@ static int load_config(struct cli *cli, const struct bench_setting *setting, con
     return train_home(cli, recipe->config);
 }
 
-int bench_recipe_make(struct cli *cli, struct bench_setting *setting)
+int bench_recipe_make(struct cli *cli, stk_bench_setting *setting, stk_loader_options *loader,
+                      stk_bench_options *bench, struct bench_recipe **recipes)
 {
-    const char *path = setting->bench.step;
+    const char *path = bench->step;
 
     if (strncmp(path, PREFIX, strlen(PREFIX)) != 0 || !path[strlen(PREFIX)]) {
         cli_error("bench.step: '%.100s' is no step; leave it out, or give train:CONFIG.yaml", path);
@@ -134,26 +138,38 @@ int bench_recipe_make(struct cli *cli, struct bench_setting *setting)
                   stk_config_count(cli->config, "bench.spin") ? "spin" : "train_step_time");
         return CLI_USAGE;
     }
-    setting->recipe = calloc(1, sizeof *setting->recipe);
-    if (!setting->recipe) {
+    struct bench_recipe *recipe = calloc(1, sizeof *recipe);
+    if (!recipe) {
         cli_error("no memory for the step");
         return CLI_FAILED;
     }
-    int code = load_config(cli, setting, path + strlen(PREFIX));
+    recipe->which = setting->which;
+    recipe->next = *recipes;
+    *recipes = recipe;
+    int code = load_config(cli, setting, loader, path + strlen(PREFIX), recipe);
     if (code == CLI_GO_ON)
-        code = find_data(cli, setting);
+        code = find_data(cli, setting, loader, recipe);
     /* It computes, and takes what it takes. */
-    setting->bench.spin = true;
-    setting->bench.train_step_time = 0;
+    bench->spin = true;
+    bench->train_step_time = 0;
     return code;
 }
 
-void bench_recipe_free(struct bench_recipe *recipe)
+const struct bench_recipe *bench_recipe_of(const struct bench_recipe *recipes, uint64_t which)
 {
-    if (!recipe)
-        return;
-    stk_config_destroy(&recipe->config);
-    free(recipe);
+    while (recipes && recipes->which != which)
+        recipes = recipes->next;
+    return recipes;
+}
+
+void bench_recipe_free(struct bench_recipe *recipes)
+{
+    while (recipes) {
+        struct bench_recipe *next = recipes->next;
+        stk_config_destroy(&recipes->config);
+        free(recipes);
+        recipes = next;
+    }
 }
 
 /* ---- The model ------------------------------------------------------------------------------- */
@@ -285,21 +301,18 @@ static stk_status make_model(stk_context *context, const stk_recipe_parts *parts
     return status;
 }
 
-stk_status bench_train_create(struct cli *cli, stk_context *context,
-                              const struct bench_setting *setting, struct bench_train **out,
-                              stk_error *err)
+stk_status bench_train_create(stk_context *context, const struct bench_recipe *recipe,
+                              uint64_t batch_size, struct bench_train **out, stk_error *err)
 {
     const stk_recipe_options options = {.struct_size = sizeof options, .tasks = STK_RECIPE_MODEL};
     stk_recipe_parts parts = {.struct_size = sizeof parts};
     struct bench_train *train = calloc(1, sizeof *train);
 
-    (void)cli;
     *out = NULL;
     if (!train)
         return fail(err, STK_ENOMEM, "no memory for the step");
-    train->rows = setting->loader.batch_size;
-    stk_status status =
-        stk_recipe_create(context, setting->recipe->config, &options, &train->recipe, err);
+    train->rows = batch_size;
+    stk_status status = stk_recipe_create(context, recipe->config, &options, &train->recipe, err);
     if (status == STK_OK) {
         stk_recipe_get_parts(train->recipe, &parts);
         status = make_model(context, &parts, train, err);

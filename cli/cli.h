@@ -136,20 +136,6 @@ void cli_describe(const struct cli_command *command, cli_describe_fn *describe, 
 void cli_man(const struct cli *cli, FILE *out);
 void cli_man_all(FILE *out);
 
-/* ---- Labels (label.c) ------------------------------------------------------------------------ */
-
-/*
- * Write "num_workers=2 cache=none" for a filled struct: its options that have several values in the
- * configuration. Of texts like specs only the part is written that the values do not have in
- * common. `options` NULL: the values of the combination that cli_apply() took last. Appends
- * at text[used], cuts at `size`, returns the new length; so several tables make one label.
- */
-size_t cli_label(struct cli *cli, const stk_option_table *table, const void *options, char *text,
-                 size_t size, size_t used);
-/* The same of the options, in any table of the command, that combination `which` has otherwise than
- * `before`. */
-void cli_changed(struct cli *cli, uint64_t before, uint64_t which, char *text, size_t size);
-
 /* ---- Paths ---------------------------------------------------------------------------------- */
 
 /* A spec or path with the home folder in the place of a '~' that begins its path

@@ -107,6 +107,11 @@ typedef struct stk_bench_setting {
      * STK_EIO. */
     bool (*hash)(void *user, const stk_bench_hash *row);
     void *hash_user;
+    /* Of a setting of a plan; a run does not look at them. */
+    uint64_t which;           /**< combination of the configuration */
+    uint64_t rung;            /**< of a ladder, from 1; 0: of none */
+    const char *measure;      /**< what the rung adds to the one before: "io_depth=32" */
+    const char *options_json; /**< all options, as a JSON object */
 } stk_bench_setting;
 
 #define STK_BENCH_LABEL 256 /* bytes of a label with its end */
@@ -166,6 +171,102 @@ STK_API stk_status stk_bench_run(stk_bench *bench, stk_bench_result *result, stk
 STK_API void stk_bench_cancel(stk_bench *bench);
 /** Free it and set *bench to NULL. Accepts NULL. */
 STK_API void stk_bench_destroy(stk_bench **bench);
+
+/* ---- Plans: many settings, and what came of them ----------------------------------------------
+ */
+
+#define STK_BENCH_MAX_SETTINGS 1000
+#define STK_BENCH_NONE         SIZE_MAX /* in the place of a setting: there is none */
+
+/** What stands at the top of a configuration. */
+typedef struct stk_bench_source {
+    uint32_t struct_size;
+    const char *dataset; /**< spec */
+} stk_bench_source;
+
+STK_API const stk_option_table *stk_bench_source_table(void);
+
+typedef struct stk_bench_plan_options {
+    uint32_t struct_size;
+    /** (optional) Called with each setting, in its order, once its options are read, to change
+     * them. A failure ends stk_bench_plan_create() with it. */
+    stk_status (*adjust)(void *user, stk_bench_setting *setting, stk_loader_options *loader,
+                         stk_bench_options *bench, stk_error *err);
+    void *user;
+} stk_bench_plan_options;
+
+typedef struct stk_bench_plan stk_bench_plan;
+
+/**
+ * All settings of a configuration (the sections context, loader and bench, and dataset): of keys
+ * with several values every combination, or with bench.ladder one after the other; with
+ * bench.ceiling one more for each batch size.
+ *
+ * `options` may be NULL. Ownership: *out is the caller's, ended with stk_bench_plan_destroy(); the
+ * configuration outlives it. Thread: one at a time. In a child of fork() a plan of the parent can
+ * be read. Errors: STK_EINVAL names the key; more than STK_BENCH_MAX_SETTINGS; STK_ENOMEM.
+ */
+STK_API STK_NODISCARD stk_status stk_bench_plan_create(stk_context *context, stk_config *config,
+                                                       const stk_bench_plan_options *options,
+                                                       stk_bench_plan **out, stk_error *err);
+/** Sets *plan to NULL. Accepts NULL. */
+STK_API void stk_bench_plan_destroy(stk_bench_plan **plan);
+/** Number of settings. */
+STK_API size_t stk_bench_plan_count(const stk_bench_plan *plan);
+/** Setting `i`, ready for stk_bench_create() once what the run alone knows is set; empty past the
+ * last. What it points to lives as long as the plan. */
+STK_API void stk_bench_plan_get(const stk_bench_plan *plan, size_t i, stk_bench_setting *out);
+
+/**
+ * Add what came of one rank of one run of setting `i`: rank 0 begins a run, the others of it follow
+ * before the next.
+ */
+STK_API STK_NODISCARD stk_status stk_bench_plan_add(stk_bench_plan *plan, size_t i, uint64_t rank,
+                                                    const stk_bench_result *result,
+                                                    const stk_figures *figures, stk_error *err);
+
+/** What came of a setting, over its ranks and runs. */
+typedef struct stk_bench_row {
+    uint32_t struct_size;
+    bool ended;                     /**< there are figures to show */
+    uint64_t runs;                  /**< that ended well */
+    const stk_bench_result *result; /**< of all ranks of the run with the median rate; NULL: none */
+    const stk_figures *figures;     /**< likewise: rates summed, waits of the slowest */
+    const stk_figures *judged;      /**< of its slowest rank, with the rate of all */
+    double least, most;             /**< samples/s over the runs */
+    double factor, share; /**< of a ladder: the rate over that of the rung before, and which share
+                             of the whole speed-up that is; NaN: there is none */
+} stk_bench_row;
+
+/** Row of setting `i`; it lives until the next stk_bench_plan_add(). */
+STK_API void stk_bench_plan_row(const stk_bench_plan *plan, size_t i, stk_bench_row *out);
+/** The verdict of setting `i` beside the others, where they differ from it in one option alone. */
+STK_API void stk_bench_plan_judge(const stk_bench_plan *plan, size_t i, stk_verdict *out);
+
+/** What the rows say together. */
+typedef struct stk_bench_summary {
+    uint32_t struct_size;
+    bool alike;         /**< the best and the worst are as fast as each other, as far as measured */
+    bool faster;        /**< the best is faster than the baseline, and not alike */
+    size_t best, worst; /**< settings by rate, or STK_BENCH_NONE */
+    size_t baseline;    /**< the first without workers, else the first */
+    double speed_up;    /**< rate of the best over that of the baseline */
+    double ladder;      /**< of the last rung over that of the first; NaN: no ladder */
+    double other_cores; /**< most that other programs kept busy, where that is known */
+    uint32_t num_broken; /**< settings whose self-check failed */
+} stk_bench_summary;
+
+STK_API void stk_bench_plan_summary(const stk_bench_plan *plan, stk_bench_summary *out);
+
+/**
+ * Option `k`, from 0, of those of which more gives no more: the points of its values beside the
+ * best setting, in their order.
+ *
+ * @return their number, of which `room` at most are written; from points[*from] on there is no gain
+ * (*from is the number where there is still one); 0 past the last option.
+ */
+STK_API size_t stk_bench_plan_saturation(const stk_bench_plan *plan, size_t k,
+                                         stk_sweep_point *points, size_t room, size_t *from);
 
 #ifdef __cplusplus
 }

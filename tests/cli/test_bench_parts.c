@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Parts of `stoker bench` that can be looked at by themselves: the table, merged hashes, the sum of
  * ranks. */
-#include "support/support.h"
+#include "unit/bench/plan.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "../../cli/bench_cost.c"
 #include "../../cli/bench_hash.c"
+#include "../../cli/bench_json.c"
 #include "../../cli/bench_ladder.c"
 #include "../../cli/bench_ledger.c"
-#include "../../cli/bench_ranks.c"
 #include "../../cli/bench_report.c"
 #include "../../cli/bench_sweep.c"
 #include "../../cli/output.c"
@@ -157,214 +157,135 @@ static void test_hashes_are_merged_by_position(void **state)
         fclose(parts[i]);
 }
 
-static void test_ranks_are_summed(void **state)
-{
-    struct bench_result ranks[2] = {0}, sum;
-    stk_figures judged;
+/* ---- Rows ------------------------------------------------------------------------------------ */
 
-    for (int i = 0; i < 2; i++) {
-        ranks[i].figures = (stk_figures){.samples_per_s = 100 + i,
-                                         .samples = 1000,
-                                         .cpu_s = 2,
-                                         .peak_bytes = 10,
-                                         .step_share = 0.5 - 0.1 * i,
-                                         .step_stretch = 1 + i,
-                                         .wait = {.mean = 0.1 * (i + 1), .p95 = 0.3}};
-        ranks[i].run.events = ranks[i].run.delivered = 1000;
-    }
-    bench_sum(ranks, 2, &sum, &judged);
-    assert_true(sum.figures.samples_per_s == 201);
-    assert_true(sum.figures.cpu_s_per_1000 == 2);
-    assert_int_equal(sum.figures.peak_bytes, 20);
-    assert_true(sum.figures.step_share == 0.4);
-    assert_true(sum.figures.step_stretch == 2);
-    assert_true(sum.figures.wait.mean == 0.2);
-    assert_int_equal(sum.run.delivered, 2000);
-    /* The verdict is about the slowest rank, with the rate of all. */
-    assert_true(judged.wait.mean == 0.2 && judged.samples_per_s == 201);
-    /* What failed says more than what was stopped for it. */
-    ranks[0].run.status = STK_ECANCELED;
-    ranks[1].run.status = STK_EFORMAT;
-    strcpy(ranks[1].run.error.text, "the reason");
-    bench_sum(ranks, 2, &sum, &judged);
-    assert_int_equal(sum.run.status, STK_EFORMAT);
-    assert_string_equal(sum.run.error.text, "the reason");
+static planned plan;
+static struct bench_plan shown;
+static struct bench_rows rows;
+
+stk_bench_setting bench_setting(const struct bench_plan *p, size_t i)
+{
+    stk_bench_setting setting = {.struct_size = sizeof setting};
+
+    stk_bench_plan_get(p->settings, i, &setting);
+    return setting;
 }
 
-/* Rungs of 100, 200 and 800 samples a second; one between them failed, and a ceiling is none. */
-static struct bench_setting rungs[5] = {{.rung = 1, .measure = "at first"},
-                                        {.rung = 2, .measure = "a=1"},
-                                        {.rung = 3, .measure = "b=2"},
-                                        {.rung = 4, .measure = "c=3"},
-                                        {.free_data = true}};
-static struct bench_row climbed[5];
-
-static void make_ladder(double last)
+static void show(const char *yaml, const double *rates)
 {
-    const double rates[] = {100, 200, 0, last, 9000};
+    plan = plan_of(yaml, NULL);
+    for (size_t i = 0; i < stk_bench_plan_count(plan.plan); i++)
+        if (rates[i] > 0)
+            plan_add_rate(&plan, i, rates[i], (int64_t[]){0, 1, 2, 4, 0}[i]);
+        else
+            plan_add(&plan, i, 0, STK_EIO, &(stk_figures){.struct_size = sizeof(stk_figures)});
+    shown.settings = plan.plan;
+    assert_true(bench_rows_make(&shown, stk_bench_plan_count(plan.plan), "", &rows));
+}
 
-    for (size_t i = 0; i < 5; i++) {
-        climbed[i] = (struct bench_row){.setting = &rungs[i], .ended = i != 2};
-        climbed[i].sum.figures.samples_per_s = rates[i];
-        climbed[i].judged.struct_size = sizeof climbed[i].judged;
-    }
+static void end_show(void)
+{
+    free(rows.rows);
+    plan_end(&plan);
 }
 
 static void print_rungs(FILE *out)
 {
-    for (size_t i = 0; i < 5; i++)
-        bench_ladder_json(out, climbed, 5, i);
+    bench_json(out, &rows);
 }
 
 static void print_ladder(FILE *out)
 {
-    bench_ladder_print(out, 0, climbed, 5);
+    bench_ladder_print(out, 0, &rows);
 }
+
+/* Rungs of 100, 200 and 800 samples a second; one between them failed, and a ceiling is none. */
+static const char ladder[] = "loader: {seed: [1, 2, 3, 4]}\nbench: {ladder: true, ceiling: true}\n";
 
 static void test_ladder(void **state)
 {
-    make_ladder(800);
+    show(ladder, (const double[]){100, 200, 0, 800, 9000});
     char *text = printed(print_rungs);
     assert_non_null(strstr(text, "\"rung\": 1, \"measure\": \"at first\", \"factor\": null, "
                                  "\"share\": null"));
     /* The last digits are the libc's. */
-    assert_non_null(strstr(text, "\"rung\": 2, \"measure\": \"a=1\", \"factor\": 2, \"share\": "
+    assert_non_null(strstr(text, "\"rung\": 2, \"measure\": \"seed=2\", \"factor\": 2, \"share\": "
                                  "0.3333333333333"));
-    assert_non_null(strstr(text, "\"rung\": 4, \"measure\": \"c=3\", \"factor\": 4, \"share\": "
+    assert_non_null(strstr(text, "\"rung\": 4, \"measure\": \"seed=4\", \"factor\": 4, \"share\": "
                                  "0.6666666666666"));
-    assert_null(strstr(text, "b=2"));
+    assert_null(strstr(text, "\"measure\": \"seed=3\""));
     free(text);
     text = printed(print_ladder);
     assert_non_null(strstr(text, "8.00x in all"));
-    assert_non_null(strstr(text, "c=3"));
-    assert_null(strstr(text, "b=2"));
+    assert_non_null(strstr(text, "seed=4"));
+    assert_null(strstr(text, "seed=3"));
     free(text);
+    end_show();
     /* Next to nothing in all is not divided, */
-    make_ladder(102);
+    show(ladder, (const double[]){100, 200, 0, 102, 9000});
     text = printed(print_rungs);
-    assert_non_null(strstr(text, "\"c=3\", \"factor\": 0.51, \"share\": null"));
+    assert_non_null(strstr(text, "\"seed=4\", \"factor\": 0.51, \"share\": null"));
     free(text);
+    end_show();
     /* and one rung alone is no ladder. */
-    climbed[0].ended = climbed[1].ended = false;
+    show(ladder, (const double[]){0, 0, 0, 100, 9000});
     text = printed(print_ladder);
     assert_string_equal(text, "");
     free(text);
+    end_show();
 }
-
-/* ---- Sweeps ---------------------------------------------------------------------------------- */
 
 /* `--spin --num-workers 0,1,2,4`: no worker gives more, and the ceiling less than all. */
-static struct bench_setting swept[5];
-static struct bench_row sweep[5];
-
-static void make_sweep(const double *rates)
-{
-    static const int64_t workers[4] = {0, 1, 2, 4};
-
-    memset(sweep, 0, sizeof sweep);
-    memset(swept, 0, sizeof swept);
-    for (int i = 0; i < 5; i++) {
-        stk_figures f = {.struct_size = sizeof f,
-                         .steps = 100,
-                         .samples = 6400,
-                         .samples_per_s = rates[i],
-                         .ceiling_samples_per_s = rates[4],
-                         .wall = 6400 / rates[i],
-                         .step_time = 0.5 * 64 / rates[i],
-                         .step_stretch = 1,
-                         .usable_cores = 4,
-                         .compute_cores = 1,
-                         .ranks = 1};
-        f.wait.mean = f.step_time;
-        f.num_workers = i < 4 ? workers[i] : 0;
-        f.prepare_busy = f.cpu_s = f.wall / 2;
-        sweep[i].setting = &swept[i];
-        sweep[i].judged = sweep[i].sum.figures = f;
-        sweep[i].least = sweep[i].most = rates[i];
-        sweep[i].runs = 1;
-        sweep[i].ended = true;
-        swept[i].free_data = i == 4;
-        snprintf(swept[i].label, BENCH_LABEL, "cache=none num_workers=%d shuffle=true",
-                 (int)f.num_workers);
-    }
-}
+static const char sweep[] =
+    "loader: {num_workers: [0, 1, 2, 4], batch_size: 64}\nbench: {ceiling: true}\n";
 
 static void print_sweep(FILE *out)
 {
-    bench_sweep_print(out, 0, sweep, 5, extreme(sweep, 5, true));
-    print_ceiling(out, 0, extreme(sweep, 5, true));
+    bench_sweep_print(out, 0, &rows);
+    print_ceiling(out, 0, row_of(&rows, rows.summary.best));
 }
 
 static void test_sweep(void **state)
 {
-    stk_verdict v = {.struct_size = sizeof v};
-
-    (void)state;
-    make_sweep((const double[]){1600, 1440, 1400, 1300, 1700});
-    bench_judge(sweep, 5, 0, &v);
-    assert_string_equal(v.knob, "");
-    assert_non_null(
-        strstr(v.text, "measured in this sweep: 1440 samples/s, no more than the 1600"));
+    show(sweep, (const double[]){1600, 1440, 1400, 1300, 1700});
     char *text = printed(print_sweep);
     assert_non_null(strstr(text, "No gain from num_workers 0 on: 1600 samples/s with 0, 1440 "
                                  "samples/s with 1"));
     assert_null(strstr(text, "impossible"));
     free(text);
-    /* What "auto" became is no setting of its own where it was asked for, too. */
-    snprintf(swept[3].label, BENCH_LABEL, "cache=none num_workers=auto shuffle=true");
-    sweep[3].judged.num_workers = 1;
-    text = printed(print_sweep);
-    assert_non_null(strstr(text, "1440 samples/s with 1, 1400 samples/s with 2."));
-    free(text);
-    sweep[0].judged.num_workers = 1;
-    snprintf(swept[0].label, BENCH_LABEL, "cache=none num_workers=auto shuffle=true");
-    snprintf(swept[3].label, BENCH_LABEL, "cache=none num_workers=4 shuffle=true");
-    sweep[3].judged.num_workers = 4;
-    text = printed(print_sweep);
-    assert_non_null(strstr(text, "No gain from num_workers 1 on: 1600 samples/s with 1, 1400"));
-    free(text);
+    end_show();
     /* Workers help up to two; more than there would be without data is none. */
-    make_sweep((const double[]){500, 1000, 1600, 1590, 1500});
-    bench_judge(sweep, 5, 0, &v);
-    assert_string_equal(v.knob, "num_workers");
-    assert_string_equal(v.value, "2");
-    assert_true(v.gain > 3.19 && v.gain < 3.21);
+    show(sweep, (const double[]){500, 1000, 1600, 1590, 1500});
     text = printed(print_sweep);
     assert_non_null(strstr(text, "No gain from num_workers 2 on"));
     assert_non_null(strstr(text, "106.7"));
     assert_non_null(strstr(text, "impossible"));
     free(text);
-    /* Settings that differ in two options are no neighbours. */
-    snprintf(swept[1].label, BENCH_LABEL, "cache=decoded num_workers=1 shuffle=true");
-    snprintf(swept[2].label, BENCH_LABEL, "cache=decoded num_workers=2 shuffle=true");
-    bench_judge(sweep, 5, 0, &v);
-    assert_string_equal(v.value, "4");
-    assert_true(bench_alike(&sweep[2], &sweep[3]) && !bench_alike(&sweep[0], &sweep[1]));
-    sweep[0].most = 1001;
-    sweep[1].least = 499;
-    assert_true(bench_alike(&sweep[0], &sweep[1]));
+    end_show();
 }
 
 /* The waits that the verdict names are those that the ledger divides. */
 static void print_waits(FILE *out)
 {
-    bench_ledger_print(out, 0, &sweep[0]);
+    bench_ledger_print(out, 0, &rows.rows[0]);
 }
 
 static void test_one_figure_of_waits(void **state)
 {
-    stk_verdict v = {.struct_size = sizeof v};
+    stk_figures f = rate_of(1600, 0);
 
-    (void)state;
-    make_sweep((const double[]){1600, 1440, 1400, 1300, 1700});
-    sweep[0].judged.waits[STK_WAIT_WORKER] = 0.125 * sweep[0].judged.wall;
-    bench_judge(sweep, 1, 0, &v);
-    assert_non_null(strstr(v.text, "50.0 % of the time"));
+    f.waits[STK_WAIT_WORKER] = 0.125 * f.wall;
+    plan = plan_of("loader: {batch_size: 64}\n", NULL);
+    plan_add(&plan, 0, 0, STK_OK, &f);
+    shown.settings = plan.plan;
+    assert_true(bench_rows_make(&shown, 1, "", &rows));
+    assert_non_null(strstr(rows.rows[0].verdict.text, "50.0 % of the time"));
     char *text = printed(print_waits);
     assert_string_equal(
         text, "Of the waits (50.0 % of the time) were for a free worker 25.0 %, the thread "
               "of the step itself,\noutside the loader, 75.0 %.\n");
     free(text);
+    end_show();
 }
 
 int main(void)
@@ -374,7 +295,6 @@ int main(void)
         cmocka_unit_test(test_short_numbers),
         cmocka_unit_test(test_paragraph),
         cmocka_unit_test(test_hashes_are_merged_by_position),
-        cmocka_unit_test(test_ranks_are_summed),
         cmocka_unit_test(test_ladder),
         cmocka_unit_test(test_sweep),
         cmocka_unit_test(test_one_figure_of_waits),

@@ -156,6 +156,33 @@ static void loaders(stk_dataset *dataset)
           strstr(err.text, "struct_size 0"));
 }
 
+static void plans(stk_context *ctx, const stk_bench_result *result, const stk_figures *figures)
+{
+    SIZED(stk_bench_plan_options, how);
+    SIZED(stk_bench_setting, setting);
+    SIZED(stk_bench_row, row);
+    SIZED(stk_bench_summary, summary);
+    SIZED(stk_bench_source, source);
+    SIZED(stk_verdict, verdict);
+    stk_bench_plan *plan = NULL;
+    stk_config *config = NULL;
+
+    stk_options_init(stk_bench_source_table(), source, sizeof *source);
+    OK(stk_config_create(ctx, &config, &err));
+    OK(stk_config_set(config, "dataset", "digits:", false, &err));
+    OK(stk_bench_plan_create(ctx, config, how, &plan, &err));
+    stk_bench_plan_get(plan, 0, setting);
+    CHECK(!strcmp(setting->dataset, "digits:") && setting->struct_size == sizeof *setting);
+    OK(stk_bench_plan_add(plan, 0, 0, result, figures, &err));
+    stk_bench_plan_row(plan, 0, row);
+    stk_bench_plan_judge(plan, 0, verdict);
+    stk_bench_plan_summary(plan, summary);
+    CHECK(row->ended && row->struct_size == sizeof *row);
+    CHECK(summary->best == 0 && summary->struct_size == sizeof *summary);
+    stk_bench_plan_destroy(&plan);
+    stk_config_destroy(&config);
+}
+
 static void measures(stk_context *ctx)
 {
     stk_loader_options *loader = NEW(stk_loader_options);
@@ -178,6 +205,7 @@ static void measures(stk_context *ctx)
     CHECK(figures->steps >= 2 && figures->struct_size == sizeof *figures);
     CHECK(result->delivered >= 3 * 64 && result->struct_size == sizeof *result);
     stk_bench_destroy(&bench);
+    plans(ctx, result, figures);
 }
 
 static void judges(stk_context *ctx)

@@ -39,6 +39,7 @@ typedef struct world {
     stk_counter *counter;
     stk_meter *meter;
     stk_bench *bench;
+    stk_bench_plan *plan;
     stk_report *report;
     stk_state state;
     pthread_t threads[3];
@@ -126,6 +127,7 @@ static void make_training(world *w)
     assert_ok(stk_config_set(w->config, "loader.transforms", "to_float", false, &err), &err);
     assert_ok(stk_config_set(w->config, "model.layers", "flatten", false, &err), &err);
     assert_ok(stk_recipe_create(w->ctx, w->config, NULL, &w->recipe, &err), &err);
+    assert_ok(stk_bench_plan_create(w->ctx, w->config, NULL, &w->plan, &err), &err);
     stk_profile_options_init(&profile);
     profile.profiler = "simple";
     assert_ok(stk_profile_create(w->trainer, &profile, &w->profile, &err), &err);
@@ -209,6 +211,7 @@ static void end_world(world *w)
     stk_trainer_destroy(&w->trainer);
     stk_training_log_destroy(&w->training_log);
     stk_recipe_destroy(&w->recipe);
+    stk_bench_plan_destroy(&w->plan);
     stk_config_destroy(&w->config);
     stk_module_destroy(&w->module);
     stk_optimizer_destroy(&w->optimizer);

@@ -101,6 +101,9 @@ static void call_stores(world *w)
     RETURNS(stk_meter_get, measured.steps == 0, w->meter, &measured);
     REFUSED(stk_bench_create, w->ctx, &setting, &bench, NULL);
     REFUSED(stk_bench_run, w->bench, &result, &measured, NULL);
+    stk_bench_plan *plan;
+    REFUSED(stk_bench_plan_create, w->ctx, w->config, NULL, &plan, NULL);
+    REFUSED(stk_bench_plan_add, w->plan, 0, 0, &result, &measured, NULL);
     REFUSED(stk_report_create, w->ctx, &report, NULL);
     REFUSED(stk_report_read, w->report, w->path, NULL);
     REFUSED(stk_report_begin, w->report, "x", NULL);
@@ -263,6 +266,7 @@ static void call_ends(world *w)
     RETURNS(stk_counter_close, !w->counter, &w->counter);
     RETURNS(stk_meter_close, !w->meter, &w->meter);
     RETURNS(stk_bench_destroy, !w->bench, &w->bench);
+    RETURNS(stk_bench_plan_destroy, !w->plan, &w->plan);
     RETURNS(stk_dataset_close, !w->dataset, &w->dataset);
     RETURNS(stk_store_close, !w->store, &w->store);
     RETURNS(stk_store_close, !w->files, &w->files);

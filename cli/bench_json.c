@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The rows of a bench for programs. */
+#include "bench.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* ---- JSON and CSV --------------------------------------------------------------------------- */
+
+/* One figure of a row by its name, in base units. */
+struct figure {
+    const char *name;
+    double value;
+};
+
+#define FIGURES 64
+
+static size_t list_figures(const struct bench_row *row, struct figure *list)
+{
+    const stk_bench_result *r = row->row.result;
+    const stk_figures *f = row->row.figures;
+    const struct figure all[] = {
+        {"samples_per_s", f->samples_per_s},
+        {"samples_per_s_least", row->row.least},
+        {"samples_per_s_most", row->row.most},
+        {"runs", (double)row->row.runs},
+        {"wait_mean", f->wait.mean},
+        {"wait_p50", f->wait.p50},
+        {"wait_p95", f->wait.p95},
+        {"wait_p99", f->wait.p99},
+        {"wait_max", f->wait.max},
+        {"first_wait", f->first_wait},
+        {"step_share", f->step_share},
+        {"epoch_turn", f->epoch_turn},
+        {"step_stretch", f->step_stretch},
+        {"step_time", f->step_time},
+        {"cpu_s_per_1000", f->cpu_s_per_1000},
+        {"peak_bytes", (double)f->peak_bytes},
+        {"budget_bytes", (double)f->budget_bytes},
+        {"stoker_peak_bytes", (double)r->stoker_peak_bytes},
+        {"leak_bytes_per_epoch", f->leak_bytes_per_epoch},
+        {"allocations_per_step", (double)f->allocations_per_step_times_1000 / 1000},
+        {"bytes_read", (double)f->bytes_read},
+        {"requests", (double)f->requests},
+        {"cached_share", f->cached_share},
+        {"samples", (double)f->samples},
+        {"steps", (double)f->steps},
+        {"wall", f->wall},
+        {"setup", r->setup},
+        {"ceiling_samples_per_s", f->ceiling_samples_per_s},
+        {"other_cores", r->other_cores},
+        {"events", (double)r->events},
+        {"delivered", (double)r->delivered},
+        {"bad_samples", (double)r->bad_samples},
+        {"pictures", (double)f->pictures},
+        {"decode_seconds", f->decode_seconds},
+        {"resize_seconds", f->resize_seconds},
+        {"prepare_seconds", f->prepare_busy},
+        {"entropy_share", f->entropy_share},
+        {"read_transfer_share", f->read_transfer_share},
+        {"bytes_needed", (double)f->bytes_needed},
+#define WAIT(NAME, name, text) {"wait_" #name, row->row.judged->waits[STK_WAIT_##NAME]},
+        STK_WAIT_LIST(WAIT)
+#undef WAIT
+    };
+    size_t n = sizeof all / sizeof *all;
+
+    _Static_assert(sizeof all / sizeof *all <= FIGURES, "room for all figures");
+    memcpy(list, all, sizeof all);
+    return n;
+}
+
+static void json_member(FILE *out, const char *name, const char *text)
+{
+    fprintf(out, ", \"%s\": ", name);
+    if (text && *text)
+        cli_json_string(out, text);
+    else
+        fputs("null", out);
+}
+
+static void json_rung(FILE *out, const struct bench_row *row)
+{
+    if (!row->row.ended || !row->setting.rung)
+        return;
+    fprintf(out, ", \"rung\": %" PRIu64 ", \"measure\": ", row->setting.rung);
+    cli_json_string(out, row->setting.measure);
+    fputs(", \"factor\": ", out);
+    cli_json_number(out, row->row.factor);
+    fputs(", \"share\": ", out);
+    cli_json_number(out, row->row.share);
+}
+
+static void json_row(FILE *out, const char *log, const struct bench_row *row)
+{
+    const stk_bench_result *result = row->row.result;
+    struct figure list[FIGURES];
+
+    fputs("{\"label\": ", out);
+    cli_json_string(out, row->setting.label);
+    fprintf(out, ", \"status\": \"%s\"", stk_status_name(result->status));
+    json_member(out, "error", result->status < 0 ? result->error.text : NULL);
+    fprintf(out, ", \"check\": \"%s\", \"options\": %s", result->check_failed ? "failed" : "good",
+            row->setting.options_json);
+    size_t figures = row->row.ended ? list_figures(row, list) : 0;
+    for (size_t k = 0; k < figures; k++) {
+        fprintf(out, ", \"%s\": ", list[k].name);
+        cli_json_number(out, list[k].value);
+    }
+    json_rung(out, row);
+    if (row->row.ended) {
+        json_member(out, "limit", stk_limit_name(row->verdict.limit));
+        json_member(out, "knob", row->verdict.knob);
+        json_member(out, "value", row->verdict.value);
+        fputs(", \"gain\": ", out);
+        cli_json_number(out, row->verdict.gain);
+        fputs(", \"lost_share\": ", out);
+        cli_json_number(out, row->verdict.lost_share);
+        fputs(", \"limit_share\": ", out);
+        cli_json_number(out, row->verdict.limit_share);
+        json_member(out, "verdict", row->verdict.text);
+    }
+    json_member(out, "bad", result->bad);
+    json_member(out, "log", result->log_written ? log : NULL);
+    fputc('}', out);
+}
+
+void bench_json(FILE *out, const struct bench_rows *rows)
+{
+    const size_t best = rows->summary.best, base = rows->summary.baseline;
+
+    fputs("{\"settings\": [\n", out);
+    for (size_t i = 0; i < rows->n; i++) {
+        json_row(out, rows->log, &rows->rows[i]);
+        fputs(i + 1 < rows->n ? ",\n" : "\n", out);
+    }
+    fputs("]", out);
+    json_member(out, "best", best < rows->n ? rows->rows[best].setting.label : NULL);
+    json_member(out, "baseline", base < rows->n ? rows->rows[base].setting.label : NULL);
+    if (best < rows->n) {
+        fputs(", \"speed_up_samples_per_s_without_setup\": ", out);
+        cli_json_number(out, rows->summary.speed_up);
+    }
+    fputs("}\n", out);
+}
+
+void bench_csv(FILE *out, const struct bench_rows *rows)
+{
+    struct figure list[FIGURES];
+    size_t figures = list_figures(&rows->rows[0], list);
+
+    fputs("label,status", out);
+    for (size_t k = 0; k < figures; k++)
+        fprintf(out, ",%s", list[k].name);
+    fputs(",limit,verdict\n", out);
+    for (size_t i = 0; i < rows->n; i++) {
+        const struct bench_row *row = &rows->rows[i];
+        const bool ended = row->row.ended;
+        cli_csv_string(out, row->setting.label);
+        fprintf(out, ",%s", stk_status_name(row->row.result->status));
+        list_figures(row, list);
+        for (size_t k = 0; k < figures; k++) {
+            char number[32] = "";
+            if (ended)
+                stk_number_format(list[k].value, number);
+            fprintf(out, ",%s", number);
+        }
+        fprintf(out, ",%s,", ended ? stk_limit_name(row->verdict.limit) : "");
+        cli_csv_string(out, ended ? row->verdict.text : row->row.result->error.text);
+        fputc('\n', out);
+    }
+}
