@@ -46,11 +46,8 @@ int main(int argc, char **argv)
         goto out;
     stk_trainer_metric(parts.trainer, "test_acc", &accuracy);
 out:
-    if (accuracy > 0)
-        printf("trained on %s: accuracy %.2f %%\n%s\n", parts.dataset, 100 * accuracy,
-               verdict.text);
-    else
-        printf("%s\n", err.text);
+    printf("%s: accuracy %.2f %%\n", accuracy > 0 ? parts.dataset : err.text, 100 * accuracy);
+    fprintf(stderr, "%s\n", verdict.text); /* of this run: no two are the same */
     stk_recipe_destroy(&recipe);
     stk_dataset_close(&val);
     stk_config_destroy(&config);
