@@ -49,6 +49,12 @@ stk_status stk__loader_widen(stk_loader *loader, stk_error *err)
                          "the threads of the loader do not end to give a sample of %" PRIu64
                          " bytes the room it needs",
                          wanted);
+    /* Such a sample is bad before it is admitted: else this would be done again without end. */
+    if (wanted > loader->parts.rest)
+        return stk__fail(err, STK_EINTERNAL, STK_STAGE_LOADER,
+                         "a sample waits for %" PRIu64 " bytes of a memory_budget that has %" PRIu64
+                         " for it",
+                         wanted, loader->parts.rest);
     if (wanted)
         stk__budget_widen(loader, wanted, &shares);
     pthread_mutex_lock(&loader->ring->lock);

@@ -19,9 +19,20 @@ typedef struct sized {
     stk_dataset head;
     stk_store *store;
     stk_field fields[2];
-    uint64_t spread; /* bytes from one sample's to the next one's */
-    int ragged;      /* 1: of many sizes; 2: all may be alike */
+    uint64_t spread;             /* bytes from one sample's to the next one's */
+    int ragged;                  /* 1: of many sizes; 2: all may be alike */
+    const stk_need (*listed)[3]; /* instead: what each sample needs */
 } sized;
+
+static stk_status locate_listed(const sized *dataset, const uint64_t *indices, size_t n,
+                                stk_locator *to)
+{
+    for (size_t i = 0; i < n; i++)
+        for (int k = 0; k < 3; k++)
+            if (dataset->listed[indices[i]][k].length)
+                STK_TRY(to->add(to, i, &dataset->listed[indices[i]][k]));
+    return STK_OK;
+}
 
 /* Some tiny, some large, some in two parts, in no order. */
 static uint64_t size_of(uint64_t index)
@@ -33,6 +44,8 @@ static stk_status locate(stk_dataset *dataset, const uint64_t *indices, size_t n
                          stk_error *err)
 {
     (void)err;
+    if (((sized *)dataset)->listed)
+        return locate_listed((sized *)dataset, indices, n, to);
     for (size_t i = 0; i < n; i++) {
         uint64_t size = size_of(indices[i]), first = indices[i] % 3 ? size : size / 2;
         const uint64_t from = ((sized *)dataset)->spread * indices[i];
@@ -231,6 +244,99 @@ static void bad_is_what_the_budget_says(void **state)
     test_folder_remove(folder);
 }
 
+/* ---- Samples whose needs are listed ---- */
+
+enum { FEW = 8, LISTED_BUDGET = 8 << 20, LISTED_EPOCHS = 3, SHARED = 1800000, OWN = 3200000 };
+
+/* Two ranges that a cache beside samples holds, and a sample that wants both and one of its own. */
+static const stk_need shares[FEW][3] = {
+    [1] = {{.offset = 0, .length = SHARED}},
+    [2] = {{.offset = 4 << 20, .length = SHARED}},
+    [3] = {{.offset = 0, .length = SHARED},
+           {.offset = 4 << 20, .length = SHARED},
+           {.offset = 8 << 20, .length = OWN}},
+};
+/* Too large for the budget, each by its reads alone. */
+static const stk_need large[FEW][3] = {
+    [1] = {{.length = 7 << 20}},
+    [3] = {{.length = 7 << 20}},
+    [6] = {{.length = 7 << 20}},
+};
+
+/* Whatever the workers and the cache, no epoch delivers a sample that `bad` names. */
+static void none_of(const stk_need (*listed)[3], int on_error, const bool bad[FEW])
+{
+    char folder[256], url[300], path[300];
+    uint64_t num_bad = 0;
+
+    for (int i = 0; i < FEW; i++)
+        num_bad += bad[i];
+    test_folder(folder);
+    test_write(folder, "data", "", 0);
+    snprintf(path, sizeof path, "%s/data", folder);
+    assert_int_equal(truncate(path, 16 << 20), 0);
+    snprintf(url, sizeof url, "file://%s", folder);
+    for (int i = 0; i < 9; i++) {
+        stk_context *ctx = test_context();
+        stk_dataset *dataset = open_sized(ctx, url, 0, FEW, 0);
+        stk_loader_options o = base_options();
+        stk_bad_samples all = {.struct_size = sizeof all};
+        stk_batch *batch;
+        stk_error err;
+        uint64_t rows = 0;
+        ((sized *)dataset)->listed = listed;
+        o.memory_budget = LISTED_BUDGET;
+        o.batch_size = 1;
+        o.shuffle = STK_SHUFFLE_NONE;
+        o.on_error = on_error;
+        o.cache = i % 3;
+        o.num_workers = i / 3;
+        o.epochs = LISTED_EPOCHS;
+        o.timeout = 60;
+        stk_loader *loader = open_loader(dataset, &o);
+        for (int ends = 0; ends < LISTED_EPOCHS;) {
+            stk_status status = stk_loader_next(loader, -1, &batch, &err);
+            stk_tensor index;
+            ends += status == STK_EOS;
+            if (status == STK_EOS)
+                continue;
+            assert_ok(status, &err);
+            assert_int_equal(stk_batch_find(batch, "index", &index), STK_OK);
+            for (uint64_t r = 0; r < stk_batch_count(batch); r++)
+                assert_false(bad[((const uint64_t *)index.data)[r]]);
+            rows += stk_batch_count(batch);
+            stk_batch_release(&batch);
+        }
+        stk_loader_get_bad_samples(loader, &all);
+        const bool replaced = on_error == STK_ON_ERROR_REPLACE;
+        assert_int_equal(rows, LISTED_EPOCHS * (FEW - (replaced ? 0 : num_bad)));
+        if (replaced)
+            assert_true(all.samples > LISTED_EPOCHS * num_bad);
+        else
+            assert_int_equal(all.samples, LISTED_EPOCHS * num_bad);
+        stk_loader_destroy(&loader);
+        stk_dataset_close(&dataset);
+        stk_context_destroy(&ctx);
+    }
+    test_folder_remove(folder);
+}
+
+/* What the cache has of a sample makes it no smaller. */
+static void bad_with_its_parts_in_the_cache(void **state)
+{
+    (void)state;
+    none_of(shares, STK_ON_ERROR_SKIP, (const bool[FEW]){[3] = true});
+}
+
+/* What takes the place of a bad sample is judged as that was. */
+static void a_substitute_may_be_too_large(void **state)
+{
+    (void)state;
+    none_of(large, STK_ON_ERROR_REPLACE, (const bool[FEW]){[1] = true, [3] = true, [6] = true});
+}
+
+/* ---- What the process grows by ---- */
+
 static uint64_t resident(void)
 {
     unsigned long long pages = 0;
@@ -325,6 +431,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_process_grows_by_the_budget),
         cmocka_unit_test(bad_is_what_the_budget_says),
+        cmocka_unit_test(bad_with_its_parts_in_the_cache),
+        cmocka_unit_test(a_substitute_may_be_too_large),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
