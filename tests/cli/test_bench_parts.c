@@ -286,6 +286,17 @@ static void test_one_figure_of_waits(void **state)
               "of the step itself,\noutside the loader, 75.0 %.\n");
     free(text);
     end_show();
+    /* Where the parts are more than the verdict's figure, that is the one that is said. */
+    f.waits[STK_WAIT_WORKER] = 0.75 * f.wall;
+    plan = plan_of("loader: {batch_size: 64}\n", NULL);
+    plan_add(&plan, 0, 0, STK_OK, &f);
+    shown.settings = plan.plan;
+    assert_true(bench_rows_make(&shown, 1, "", &rows));
+    text = printed(print_waits);
+    assert_non_null(
+        strstr(text, "Of the waits (50.0 % of the time) were for a free worker 100.0 %"));
+    free(text);
+    end_show();
 }
 
 int main(void)

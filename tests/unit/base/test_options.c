@@ -521,6 +521,10 @@ static void test_nearest_name(void **state)
     static const char *const longer[] = {"loader.num_workers", "num_workers", "cat"};
     assert_string_equal(stk_nearest_name("num.workers", longer, 3), "num_workers");
     assert_string_equal(stk_nearest_name("loader-num-workers", longer, 3), "loader.num_workers");
+    static const char *const close[] = {"numworkers", "loadernum_workers", "num_workers",
+                                        "loader.num_workers"};
+    assert_string_equal(stk_nearest_name("num.workers", close, 4), "num_workers");
+    assert_string_equal(stk_nearest_name("loader_num-workers", close, 4), "loader.num_workers");
     assert_string_equal(stk_nearest_name("ct", longer, 3), "cat");
     assert_null(stk_nearest_name("xxt", longer, 3));
     assert_null(stk_nearest_name(NULL, names, 4));

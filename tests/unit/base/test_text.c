@@ -28,14 +28,14 @@ static void test_grows(void **state)
 /* As snprintf() has it: what is there is whole, cut and counted, at every size. */
 static void test_given_room(void **state)
 {
-    static const char whole[] = "12 \"a\\\"b\" 34.005";
+    static const char whole[] = "12 \"a\\\"bcd\" 34.005";
     char bytes[32];
 
     for (size_t room = 0; room < sizeof bytes; room++) {
         stk__text text = {.bytes = bytes, .room = room};
         memset(bytes, '#', sizeof bytes);
         stk__text_add(&text, "%d ", 12);
-        stk__text_add_json(&text, "a\"b");
+        stk__text_add_json(&text, "a\"bcd");
         stk__text_put(&text, " ", 1);
         stk__text_add_thousandths(&text, 34005);
         assert_int_equal(text.length, sizeof whole - 1);
