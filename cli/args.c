@@ -29,8 +29,8 @@ struct parser {
 struct common {
     uint32_t struct_size;
     int32_t format;
-    const char *output, *log, *config;
-    bool quiet, help;
+    const char *output, *log, *config, *plugin;
+    bool quiet, help, allow_plugins;
 };
 
 static const stk_option common_rows[] = {
@@ -42,6 +42,11 @@ static const stk_option common_rows[] = {
      "No progress and no remarks; warnings and errors stay. Short: -q."},
     {"config", STK_OPTION_STRING, offsetof(struct common, config), NULL, 0, 0, NULL, "FILE",
      "Read options from a YAML file; flags win over it, and a later file over an earlier one."},
+    {"plugin", STK_OPTION_STRING, offsetof(struct common, plugin), NULL, 0, 0, NULL, "FILE",
+     "Load a plug-in, a shared object whose datasets, stores, transforms, callbacks, ... are then "
+     "found by name. It is code that runs with your rights. May be given several times."},
+    {"allow_plugins", STK_OPTION_BOOL, offsetof(struct common, allow_plugins), NULL, 0, 0, NULL,
+     NULL, "Load the plug-ins, too, that configuration files list under `plugins`."},
     {"help", STK_OPTION_BOOL, offsetof(struct common, help), NULL, 0, 0, NULL, NULL,
      "Print this text. Short: -h."},
     /* Last: of commands that write events. */
@@ -317,6 +322,8 @@ static int take_flag(struct parser *p, const char *argument)
         return code;
     if (flag.option == stk_options_find(cli_common_table(p->cli), "config"))
         p->files[p->num_files++] = flag.text;
+    else if (flag.option == stk_options_find(cli_common_table(p->cli), "plugin"))
+        p->cli->plugins[p->cli->num_plugins++] = flag.text;
     else
         p->flags[p->num_flags++] = flag;
     return CLI_GO_ON;
@@ -449,7 +456,9 @@ static int set_flags(struct parser *p)
     cli->out_path = common.output;
     cli->log = common.log;
     cli->quiet = common.quiet;
-    return CLI_GO_ON;
+    cli->allow_plugins = common.allow_plugins;
+    stk_status status = cli_plugins(cli, cli->config_context, cli->config, &err);
+    return status == STK_OK ? CLI_GO_ON : cli_fail(cli, status, &err);
 }
 
 /* Whether a key has several values that are no list. */
@@ -546,7 +555,8 @@ int cli_parse(struct cli *cli, const struct cli_usage *usage)
     }
     p.flags = calloc((size_t)cli->argc + 1, sizeof *p.flags);
     p.files = calloc((size_t)cli->argc + 1, sizeof *p.files);
-    if (!p.flags || !p.files) {
+    cli->plugins = calloc((size_t)cli->argc + 1, sizeof *cli->plugins);
+    if (!p.flags || !p.files || !cli->plugins) {
         cli_error("no memory for the arguments");
         goto out;
     }

@@ -75,8 +75,9 @@ int bench_recipe_make(struct cli *cli, stk_bench_setting *setting, stk_loader_op
 const struct bench_recipe *bench_recipe_of(const struct bench_recipe *recipes, uint64_t which);
 void bench_recipe_free(struct bench_recipe *recipes);
 /* The model of a recipe, with its optimizer. */
-stk_status bench_train_create(stk_context *context, const struct bench_recipe *recipe,
-                              uint64_t batch_size, struct bench_train **out, stk_error *err);
+stk_status bench_train_create(struct cli *cli, stk_context *context,
+                              const struct bench_recipe *recipe, uint64_t batch_size,
+                              struct bench_train **out, stk_error *err);
 void bench_train_destroy(struct bench_train *train);
 /* Forward, backward and optimizer step, on a batch or on noise. It lives as long as `train`. */
 const stk_bench_step *bench_train_step(const struct bench_train *train);

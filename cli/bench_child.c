@@ -75,7 +75,8 @@ void bench_run(struct bench_task *task, struct bench_result *result)
         return;
     stk_error_init(&err);
     if (recipe)
-        status = bench_train_create(context, recipe, setting->loader->batch_size, &train, &err);
+        status = bench_train_create(task->cli, context, recipe, setting->loader->batch_size, &train,
+                                    &err);
     setting->step = train ? bench_train_step(train) : NULL;
     setting->meet = meet;
     setting->meet_user = task;

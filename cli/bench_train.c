@@ -86,6 +86,8 @@ static int find_data(struct cli *cli, stk_bench_setting *setting, stk_loader_opt
 
     stk_status status = stk_context_create(NULL, &context, &err);
     if (status == STK_OK)
+        status = cli_plugins(cli, context, recipe->config, &err);
+    if (status == STK_OK)
         status = stk_recipe_create(context, recipe->config, &options, &made, &err);
     if (status == STK_OK) {
         stk_recipe_get_parts(made, &parts);
@@ -301,8 +303,9 @@ static stk_status make_model(stk_context *context, const stk_recipe_parts *parts
     return status;
 }
 
-stk_status bench_train_create(stk_context *context, const struct bench_recipe *recipe,
-                              uint64_t batch_size, struct bench_train **out, stk_error *err)
+stk_status bench_train_create(struct cli *cli, stk_context *context,
+                              const struct bench_recipe *recipe, uint64_t batch_size,
+                              struct bench_train **out, stk_error *err)
 {
     const stk_recipe_options options = {.struct_size = sizeof options, .tasks = STK_RECIPE_MODEL};
     stk_recipe_parts parts = {.struct_size = sizeof parts};
@@ -312,7 +315,9 @@ stk_status bench_train_create(stk_context *context, const struct bench_recipe *r
     if (!train)
         return fail(err, STK_ENOMEM, "no memory for the step");
     train->rows = batch_size;
-    stk_status status = stk_recipe_create(context, recipe->config, &options, &train->recipe, err);
+    stk_status status = cli_plugins(cli, context, recipe->config, err);
+    if (status == STK_OK)
+        status = stk_recipe_create(context, recipe->config, &options, &train->recipe, err);
     if (status == STK_OK) {
         stk_recipe_get_parts(train->recipe, &parts);
         status = make_model(context, &parts, train, err);

@@ -86,6 +86,9 @@ struct cli {
     FILE *out;       /* standard output, or the new content of -o FILE, as text: see text.c */
     const char *log; /* --log FILE, or NULL */
     bool quiet;
+    const char **plugins; /* of --plugin, in their order */
+    size_t num_plugins;
+    bool allow_plugins;
     const char *args[CLI_MAX_ARGS]; /* positional arguments */
     size_t num_args;
     const struct cli_usage *usage;
@@ -158,6 +161,8 @@ bool cli_array_stored(stk_array *array, bool all, stk_array_stored *out);
  * nothing of it may be in use then.
  */
 int cli_context(struct cli *cli, uint64_t which, stk_context **out);
+/* Load the plug-ins of the command line into a context, and those that a configuration lists. */
+stk_status cli_plugins(struct cli *cli, stk_context *context, stk_config *config, stk_error *err);
 /* Give up what a command has made; called by main(). */
 void cli_release(struct cli *cli);
 

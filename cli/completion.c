@@ -300,7 +300,7 @@ int cli_completion(struct cli *cli)
     static const char *const shells[] = {"bash", "zsh", "fish"};
     static void (*const print[])(const struct cli_command *, size_t,
                                  FILE *) = {print_bash, print_zsh, print_fish};
-    const stk_dataset_ops *kind;
+    const stk_driver_head *kind;
     stk_context *context;
     size_t n, used = 0;
 
@@ -309,7 +309,8 @@ int cli_completion(struct cli *cli)
         code = cli_context(cli, 0, &context);
     if (code != CLI_GO_ON)
         return code;
-    for (size_t i = 0; (kind = stk_dataset_kind(context, i)) && used < sizeof kinds; i++)
+    for (size_t i = 0;
+         (kind = stk_driver_at(context, STK_DRIVER_DATASET, i)) && used < sizeof kinds; i++)
         used +=
             (size_t)snprintf(kinds + used, sizeof kinds - used, "%s%s:", i ? " " : "", kind->name);
     const struct cli_command *commands = cli_commands(&n);

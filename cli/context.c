@@ -30,12 +30,24 @@ int cli_context(struct cli *cli, uint64_t which, stk_context **out)
         options.progress = cli_console_progress;
         options.progress_user = cli;
         stk_status status = stk_context_create(&options, &cli->context, &err);
+        if (status == STK_OK)
+            status = cli_plugins(cli, cli->context, cli->config, &err);
         if (status != STK_OK)
             return cli_fail(cli, status, &err);
         cli->context_options = options;
     }
     *out = cli->context;
     return CLI_GO_ON;
+}
+
+stk_status cli_plugins(struct cli *cli, stk_context *context, stk_config *config, stk_error *err)
+{
+    stk_status status = STK_OK;
+
+    for (size_t i = 0; i < cli->num_plugins && status == STK_OK; i++)
+        status = stk_plugin_load(context, cli_home(cli->plugins[i]), err);
+    return status == STK_OK ? stk_plugin_load_listed(context, config, cli->allow_plugins, err)
+                            : status;
 }
 
 void cli_compute_environment(struct cli *cli, uint64_t threads)
@@ -53,14 +65,15 @@ void cli_release(struct cli *cli)
     stk_context_destroy(&cli->context);
     stk_config_destroy(&cli->config);
     stk_context_destroy(&cli->config_context);
+    free(cli->plugins);
 }
 
 int cli_array_fail(struct cli *cli, const stk_context *context, const char *spec, stk_status status,
                    const stk_error *err)
 {
-    const stk_dataset_ops *kind;
+    const stk_driver_head *kind;
 
-    for (size_t i = 0; (kind = stk_dataset_kind(context, i)); i++) {
+    for (size_t i = 0; (kind = stk_driver_at(context, STK_DRIVER_DATASET, i)); i++) {
         const size_t n = strlen(kind->name);
         if (strncmp(spec, kind->name, n) != 0 || spec[n] != ':' || strcmp(kind->name, "array") == 0)
             continue;

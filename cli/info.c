@@ -227,7 +227,8 @@ struct kind {
 static struct kind dataset_at(const stk_context *context, size_t i)
 {
     static const struct kind none;
-    const stk_dataset_ops *ops = stk_dataset_kind(context, i);
+    const stk_dataset_ops *ops =
+        (const stk_dataset_ops *)stk_driver_at(context, STK_DRIVER_DATASET, i);
 
     return KIND(ops);
 }
@@ -235,7 +236,8 @@ static struct kind dataset_at(const stk_context *context, size_t i)
 static struct kind transform_at(const stk_context *context, size_t i)
 {
     static const struct kind none;
-    const stk_transform_ops *ops = stk_transform_kind(context, i);
+    const stk_transform_ops *ops =
+        (const stk_transform_ops *)stk_driver_at(context, STK_DRIVER_TRANSFORM, i);
 
     return KIND(ops);
 }
@@ -251,18 +253,18 @@ static struct kind layer_at(const stk_context *context, size_t i)
 static struct kind callback_at(const stk_context *context, size_t i)
 {
     static const struct kind none;
-    const stk_callback_ops *ops = stk_callback_kind(i);
+    const stk_callback_ops *ops =
+        (const stk_callback_ops *)stk_driver_at(context, STK_DRIVER_CALLBACK, i);
 
-    (void)context;
     return KIND(ops);
 }
 
 static struct kind logger_at(const stk_context *context, size_t i)
 {
     static const struct kind none;
-    const stk_logger_ops *ops = stk_logger_kind(i);
+    const stk_logger_ops *ops =
+        (const stk_logger_ops *)stk_driver_at(context, STK_DRIVER_LOGGER, i);
 
-    (void)context;
     return KIND(ops);
 }
 

@@ -62,12 +62,12 @@ static bool is_of(const stk_option_table *table, const char *name)
 static bool asks_for_dataset(const stk_context *context, const char *spec)
 {
     const stk_option_table *windows = stk_dataset_option_table();
-    const stk_dataset_ops *kind;
+    const stk_driver_head *kind;
     char name[64];
 
-    for (size_t i = 0; (kind = stk_dataset_kind(context, i)); i++)
+    for (size_t i = 0; (kind = stk_driver_at(context, STK_DRIVER_DATASET, i)); i++)
         if (strcmp(kind->name, "array") == 0)
-            windows = kind->options;
+            windows = ((const stk_dataset_ops *)kind)->options;
     for (const char *at = strchr(spec, '?'); at && *at; at += strcspn(at, "&")) {
         snprintf(name, sizeof name, "%.*s", (int)strcspn(at + 1, "=&"), at + 1);
         if (is_of(windows, name) || is_of(stk_dataset_option_table(), name))
@@ -90,8 +90,8 @@ bool info_is_array(stk_context *context, const char *spec)
         return false;
     if (strncmp(spec, "array:", 6) == 0)
         return true;
-    for (size_t i = 0; stk_dataset_kind(context, i); i++) {
-        const char *name = stk_dataset_kind(context, i)->name;
+    for (size_t i = 0; stk_driver_at(context, STK_DRIVER_DATASET, i); i++) {
+        const char *name = stk_driver_at(context, STK_DRIVER_DATASET, i)->name;
         if (strncmp(spec, name, strlen(name)) == 0 && spec[strlen(name)] == ':')
             return false;
     }

@@ -73,14 +73,18 @@ static const struct cli_usage test_usage = {
     .yaml = true,
 };
 
+static const stk_callback_ops *writer_ops(void)
+{
+    const stk_driver_head *driver = NULL;
+
+    if (stk_driver_find(NULL, STK_DRIVER_CALLBACK, "prediction_writer", &driver, NULL) != STK_OK)
+        abort(); /* it is built in */
+    return (const stk_callback_ops *)driver;
+}
+
 static const stk_option_table *writer_table(void)
 {
-    const stk_callback_ops *ops;
-
-    for (size_t i = 0; (ops = stk_callback_kind(i)); i++)
-        if (strcmp(ops->name, "prediction_writer") == 0)
-            return ops->options;
-    return NULL;
+    return writer_ops()->options;
 }
 
 static cli_table_fn *const predict_tables[] = {train_top_table, writer_table, TRAIN_SECTIONS,
@@ -436,13 +440,11 @@ int cli_test(struct cli *cli)
 /* The writer of the flags, unless the configuration has one of its own. */
 static int add_writer(struct run *run)
 {
-    const stk_callback_ops *ops = NULL;
+    const stk_callback_ops *ops = writer_ops();
     struct cli *cli = run->cli;
     stk_error err;
 
-    for (size_t i = 0; (ops = stk_callback_kind(i)) && strcmp(ops->name, "prediction_writer") != 0;)
-        i++;
-    if (!ops || stk_recipe_has_item(cli->config, "callbacks", ops->name))
+    if (stk_recipe_has_item(cli->config, "callbacks", ops->name))
         return CLI_GO_ON;
     void *options = calloc(1, ops->options->struct_size);
     if (!options) {

@@ -106,7 +106,9 @@ if(CLI_SOURCES)
     target_compile_definitions(stoker PRIVATE ${FEATURES})
     target_compile_options(stoker PRIVATE -Wall -Wextra -Wshadow -Wno-unused-parameter)
     stoker_harden(stoker)
-    target_link_libraries(stoker PRIVATE stoker_static)
+    # All of the library, and its public functions exported: plug-ins call them. One copy in the process, so not the shared one.
+    target_link_libraries(stoker PRIVATE stoker_objects)
+    set_target_properties(stoker PROPERTIES ENABLE_EXPORTS ON)
     # What shells complete with, and manual pages.
     if(NOT CMAKE_CROSSCOMPILING)
         set(STOKER_SHARE ${PROJECT_BINARY_DIR}/share)

@@ -130,7 +130,7 @@ def check_includes(path, text):
                     problem(path, line, f'includes "{name}"; {folder} may include {sorted(LAYERS[folder]) or "nothing"}')
             elif name.startswith("stoker/"):
                 to = name[7:-2]
-                allowed = {x.split("/")[0] for x in LAYERS[folder]} | {folder, "base", "options"}
+                allowed = {x.split("/")[0] for x in LAYERS[folder]} | {folder, "base", "options", "plugin"}
                 allowed |= OWN.get(folder, set())
                 if to not in allowed and folder not in ON_TOP:
                     problem(path, line, f"includes <{name}>, which is above {folder}")

@@ -2,9 +2,14 @@
 /* The composition root: every driver in static tables. Nothing else sees all folders. */
 #include <stoker/stoker.h>
 
+#include "array/array.h"
 #include "base/base.h"
+#include "convert/convert.h"
 #include "dataset/dataset.h"
+#include "device/device.h"
+#include "nn/nn.h"
 #include "store/store.h"
+#include "train/train.h"
 #include "transform/transform.h"
 
 static const void *const stores[] = {&stk__store_file, &stk__store_mem, &stk__store_slow, NULL};
@@ -13,6 +18,9 @@ static const void *const datasets[] = {
     &stk__dataset_digits, &stk__dataset_mnist,     &stk__dataset_cifar10,
     &stk__dataset_npy,    &stk__dataset_array,     &stk__dataset_tokens,
     &stk__dataset_images, &stk__dataset_synthetic, NULL};
+
+/* In the order of stk_array_options.format. */
+static const void *const arrays[] = {&stk__array_zarr, &stk__array_npy, &stk__array_raw, NULL};
 
 static const void *const transforms[] = {
     &stk__transform_decode,           &stk__transform_random_resized_crop,
@@ -25,13 +33,40 @@ static const void *const transforms[] = {
     &stk__transform_to_float,         &stk__transform_normalize,
     &stk__transform_layout,           NULL};
 
-const void *const *stk__builtin_drivers(int kind)
+static const void *const devices[] = {&stk__device_cpu, NULL};
+
+static const void *const callbacks[] = {&stk__callback_model_checkpoint,
+                                        &stk__callback_early_stopping,
+                                        &stk__callback_lr_monitor,
+                                        &stk__callback_timer,
+                                        &stk__callback_ema,
+                                        &stk__callback_accumulation,
+                                        &stk__callback_throughput,
+                                        &stk__callback_device_stats,
+                                        &stk__callback_progress_bar,
+                                        &stk__callback_model_summary,
+                                        &stk__callback_prediction_writer,
+                                        &stk__callback_on_exception,
+                                        NULL};
+
+static const void *const loggers[] = {&stk__logger_csv, &stk__logger_tensorboard, NULL};
+
+/* Asked in this order. */
+static const void *const converters[] = {&stk__convert_images, &stk__convert_idx, NULL};
+
+const stk__drivers *stk__drivers_of(stk_driver_kind kind)
 {
-    static const void *const *const tables[STK__REGISTRY_COUNT] = {
-        [STK__REGISTRY_STORE] = stores,
-        [STK__REGISTRY_DATASET] = datasets,
-        [STK__REGISTRY_TRANSFORM] = transforms,
+    static const stk__drivers all[STK_DRIVER_KINDS] = {
+        [STK_DRIVER_STORE] = {"store", stores, stk__store_kind_check},
+        [STK_DRIVER_DATASET] = {"dataset", datasets, stk__dataset_kind_check},
+        [STK_DRIVER_ARRAY] = {"array format", arrays, NULL},
+        [STK_DRIVER_TRANSFORM] = {"transform", transforms, stk__transform_kind_check},
+        [STK_DRIVER_LAYER] = {"layer", stk__layers, NULL},
+        [STK_DRIVER_DEVICE] = {"device", devices, stk__device_kind_check},
+        [STK_DRIVER_CALLBACK] = {"callback", callbacks, stk__callback_kind_check},
+        [STK_DRIVER_LOGGER] = {"logger", loggers, stk__logger_kind_check},
+        [STK_DRIVER_CONVERTER] = {"converter", converters, NULL},
     };
 
-    return tables[kind];
+    return &all[kind];
 }

@@ -11,6 +11,7 @@ extern "C" {
 #endif
 
 /** One way to convert, as a row of the table of all of them. */
+/** What a driver of the kind STK_DRIVER_CONVERTER begins with. */
 typedef struct stk_converter {
     uint32_t struct_size;
     const char *name;                /**< "images": also the name of its option table */
@@ -18,9 +19,6 @@ typedef struct stk_converter {
     const char *to;                  /**< what it writes */
     const stk_option_table *options; /**< its own, beside stk_convert_options; NULL: none */
 } stk_converter;
-
-/** Converter `i`, NULL past the end: for help. Any thread. */
-STK_API const stk_converter *stk_converter_at(size_t i);
 
 typedef enum stk_convert_verify { STK_VERIFY_FULL = 0, STK_VERIFY_NONE } stk_convert_verify;
 

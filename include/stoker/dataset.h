@@ -173,15 +173,6 @@ STK_API STK_NODISCARD stk_status stk_dataset_describe(stk_dataset *dataset,
                                                                    const char *value),
                                                       void *user, stk_error *err);
 
-/** Add a dataset kind of the caller's own to a context, before it is used. The table must outlive
- * the context. */
-STK_API STK_NODISCARD stk_status stk_context_add_dataset(stk_context *context,
-                                                         const stk_dataset_ops *ops,
-                                                         stk_error *err);
-
-/** The built-in and added kinds, for help: kind `i`, NULL past the end
- * and in a child. */
-STK_API const stk_dataset_ops *stk_dataset_kind(const stk_context *context, size_t i);
 /** The options that the spec of every dataset takes, beside those of its kind. */
 STK_API const stk_option_table *stk_dataset_option_table(void);
 

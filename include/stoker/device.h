@@ -87,22 +87,6 @@ struct stk_device {
     uint32_t index;
 };
 
-/** What a plug-in library can be asked for. */
-typedef enum stk_query_kind {
-    STK_QUERY_DEVICE = 0,
-    STK_QUERY_TRANSFORM,
-    STK_QUERY_NN
-} stk_query_kind;
-
-#define STK_DEVICE_VERSION 1
-
-/** The one symbol of a plug-in, `stk_plugin_query`: the table of a kind in the version asked for,
- * or NULL where it has none. */
-typedef const void *stk_query_fn(stk_query_kind kind, uint32_t version);
-
-/** Kind `i` of accelerators in this build, NULL past the end. */
-STK_API const stk_device_ops *stk_device_kind(size_t i);
-
 #ifdef __cplusplus
 }
 #endif

@@ -66,9 +66,6 @@ struct stk_logger {
     int64_t version;      /**< -1: none */
 };
 
-/** The built-in loggers, for help: kind `i`, NULL past the end. */
-STK_API const stk_logger_ops *stk_logger_kind(size_t i);
-
 /* ---- Moments ---- */
 
 /** What was asked of the trainer. */
@@ -338,8 +335,7 @@ STK_API void stk_module_destroy(stk_module **module);
 /* ---- Callbacks ---- */
 
 /**
- * What looks on and steps in. Built-in ones are listed by stk_callback_kind(); outsiders may write
- * one. All hooks are optional and run on the trainer's thread.
+ * What looks on and steps in. Outsiders may write one. All hooks are optional and run on the trainer's thread.
  */
 typedef struct stk_callback_ops {
     uint32_t struct_size; /* first, for ever */
@@ -369,9 +365,6 @@ struct stk_callback {
     const stk_callback_ops *ops;
     stk_context *context;
 };
-
-/** The built-in callbacks, for help: kind `i`, NULL past the end. */
-STK_API const stk_callback_ops *stk_callback_kind(size_t i);
 
 /** Put a text or a tensor into a checkpoint, under a name of the caller's own. Both are copied
  * before the hook's checkpoint is handed over; a tensor's bytes may not change until then. */

@@ -16,6 +16,7 @@
 #include <stoker/model.h>
 #include <stoker/module.h>
 #include <stoker/options.h>
+#include <stoker/plugin.h>
 #include <stoker/profiler.h>
 #include <stoker/recipe.h>
 #include <stoker/report.h>

@@ -128,11 +128,6 @@ STK_API STK_NODISCARD stk_status stk_store_list(stk_store *store, const char *pr
 STK_API STK_NODISCARD stk_status stk_store_mem_put(stk_store *store, const char *key,
                                                    const void *data, size_t length, stk_error *err);
 
-/** Add a store of the caller's own to a context, before it is used. The table must outlive the
- * context. */
-STK_API STK_NODISCARD stk_status stk_context_add_store(stk_context *context,
-                                                       const stk_store_ops *ops, stk_error *err);
-
 #ifdef __cplusplus
 }
 #endif

@@ -64,15 +64,6 @@ struct stk_transform {
     stk_context *context;
 };
 
-/** Add a transform of the caller's own to a context, before it is used. The table must outlive the
- * context. */
-STK_API STK_NODISCARD stk_status stk_context_add_transform(stk_context *context,
-                                                           const stk_transform_ops *ops,
-                                                           stk_error *err);
-/** The built-in and added transforms, for help: kind `i`, NULL past the end
- * and in a child. */
-STK_API const stk_transform_ops *stk_transform_kind(const stk_context *context, size_t i);
-
 #ifdef __cplusplus
 }
 #endif

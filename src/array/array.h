@@ -22,6 +22,10 @@
 #define STK__ARRAY_UNKNOWN  UINT64_MAX /* a length that only the store knows: stat() the object */
 #define STK__ARRAY_FROM_END UINT64_MAX /* an offset: the last `length` bytes of the object */
 
+/* Formats: drivers of this room, found by content or by name (room.h). */
+typedef struct stk__array_driver stk__array_driver;
+extern const stk__array_driver stk__array_zarr, stk__array_npy, stk__array_raw;
+
 /* The format that the end of a name tells and that is not read here; NULL: none. */
 const char *stk__array_foreign(const char *url);
 

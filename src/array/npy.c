@@ -64,6 +64,7 @@ static stk_status npy_open(stk_array *a, const char *key, stk_error *err)
 }
 
 const stk__array_driver stk__array_npy = {
+    .struct_size = sizeof(stk__array_driver),
     .name = "npy",
     .recognise = npy_recognise,
     .open = npy_open,
@@ -167,6 +168,7 @@ static stk_status raw_open(stk_array *a, const char *key, stk_error *err)
 }
 
 const stk__array_driver stk__array_raw = {
+    .struct_size = sizeof(stk__array_driver),
     .name = "raw",
     .recognise = raw_recognise,
     .open = raw_open,

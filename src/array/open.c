@@ -13,8 +13,10 @@
 
 enum { FORMAT_AUTO, FORMAT_ZARR, FORMAT_NPY, FORMAT_RAW };
 
-static const stk__array_driver *const drivers[] = {&stk__array_zarr, &stk__array_npy,
-                                                   &stk__array_raw};
+static const stk__array_driver *driver_at(const stk_context *ctx, size_t i)
+{
+    return (const stk__array_driver *)stk_driver_at(ctx, STK_DRIVER_ARRAY, i);
+}
 
 static const stk_option option_list[] = {
     {"format", STK_OPTION_ENUM, AT(format), "auto", 0, 0, "auto|zarr|npy|raw", NULL,
@@ -106,10 +108,11 @@ const char *stk__array_foreign(const char *url)
 static stk_status choose(stk_store *store, const char *key, const stk_array_options *o,
                          const char *url, const stk__array_driver **out, stk_error *err)
 {
+    const stk__array_driver *driver;
     int best = 0;
 
     if (o->format != FORMAT_AUTO) {
-        *out = drivers[o->format - 1];
+        *out = driver_at(store->context, (size_t)o->format - 1);
         if ((o->format == FORMAT_ZARR) != !*key)
             return stk__fail_at(err, STK_EINVAL, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
                                 o->format == FORMAT_ZARR
@@ -118,11 +121,11 @@ static stk_status choose(stk_store *store, const char *key, const stk_array_opti
                                 url);
         return STK_OK;
     }
-    for (size_t i = 0; i < STK_COUNT(drivers); i++) {
-        int sure = drivers[i]->recognise(store, key);
+    for (size_t i = 0; (driver = driver_at(store->context, i)); i++) {
+        int sure = driver->recognise(store, key);
         if (sure > best) {
             best = sure;
-            *out = drivers[i];
+            *out = driver;
         }
     }
     if (best)
@@ -210,13 +213,14 @@ stk_status stk__array_settle(stk_context *ctx, const stk_array_options *options,
 int stk__array_recognise(stk_context *ctx, const char *url)
 {
     char key[STK_MAX_OBJECT_KEY] = "";
+    const stk__array_driver *driver;
     stk_store *store = NULL;
     int best = 0;
 
     if (stk_store_open(ctx, url, &store, key, sizeof key, NULL) != STK_OK)
         return 0;
-    for (size_t i = 0; i < STK_COUNT(drivers); i++) {
-        int sure = drivers[i]->recognise(store, key);
+    for (size_t i = 0; (driver = driver_at(ctx, i)); i++) {
+        int sure = driver->recognise(store, key);
         best = STK_MAX(best, sure);
     }
     stk_store_close(&store);

@@ -162,15 +162,14 @@ void stk__array_shape_text(const int64_t *shape, uint32_t rank, char *text, size
 
 /* ---- Drivers ---- */
 
-typedef struct stk__array_driver {
+struct stk__array_driver {
+    uint32_t struct_size;
     const char *name; /* as in the options: the format */
     /* Whether it is one: 0 no, 1 perhaps, 2 surely. `key` is the object, or "" for a folder. */
     int (*recognise)(stk_store *store, const char *key);
     /* Fill an array whose context, store, options and prefix are set. */
     stk_status (*open)(stk_array *a, const char *key, stk_error *err);
-} stk__array_driver;
-
-extern const stk__array_driver stk__array_zarr, stk__array_npy, stk__array_raw;
+};
 
 /* An array without its metadata; closed by stk_array_close(). `prefix` is taken over by copy. */
 stk_status stk__array_create(stk_context *ctx, stk__shared_store *shared, const char *prefix,

@@ -217,6 +217,7 @@ static int zarr_recognise(stk_store *store, const char *key)
 }
 
 const stk__array_driver stk__array_zarr = {
+    .struct_size = sizeof(stk__array_driver),
     .name = "zarr",
     .recognise = zarr_recognise,
     .open = zarr_open,

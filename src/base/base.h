@@ -10,6 +10,7 @@
 
 #include <stoker/base.h>
 #include <stoker/options.h>
+#include <stoker/plugin.h>
 
 #define STK_CACHE_LINE 64
 /* Readable bytes beyond every buffer, so that kernels may load whole vectors. */
@@ -210,16 +211,28 @@ struct stk__event {
     const uint64_t *indices; /* of SAMPLE: `count` of them, valid during the call; else NULL */
 };
 
-/* The tables of drivers, filled by the composition root and by stk_context_add_...(). Opaque here
- * on purpose. */
-enum { STK__REGISTRY_STORE, STK__REGISTRY_DATASET, STK__REGISTRY_TRANSFORM, STK__REGISTRY_COUNT };
-/* Driver `i` of a kind, own ones first; NULL past the end. */
-const void *stk__registry_get(const stk_context *ctx, int kind, size_t i);
-/* Whether a driver is one of our own. */
-bool stk__registry_is_builtin(int kind, const void *ops);
-stk_status stk__registry_add(stk_context *ctx, int kind, const void *ops, stk_error *err);
-/* The built-in drivers of a kind, NULL-ended: defined by the composition root, src/stoker.c. */
-const void *const *stk__builtin_drivers(int kind);
+/* ---- Drivers (registry.c): <stoker/plugin.h>, and what the rooms ask ---- */
+
+/* A kind of drivers, as the composition root lists it. */
+typedef struct stk__drivers {
+    const char *word;           /* "dataset" */
+    const void *const *builtin; /* NULL-ended; each begins as a stk_driver_head */
+    /* Whether an outsider's table is whole; NULL: none can be added. */
+    stk_status (*check)(const void *table, stk_error *err);
+} stk__drivers;
+
+/* Defined by the composition root, src/stoker.c. */
+const stk__drivers *stk__drivers_of(stk_driver_kind kind);
+/* The driver whose name are these `length` bytes, as stk_driver_find() does; NULL: none. */
+const void *stk__driver_find(const stk_context *ctx, stk_driver_kind kind, const char *name,
+                             size_t length);
+bool stk__driver_is_builtin(stk_driver_kind kind, const void *table);
+/* The names of a kind with a text between them, cut to what fits. */
+void stk__driver_names(const stk_context *ctx, stk_driver_kind kind, const char *between,
+                       char *text, size_t size);
+/* Add all or none; with `plugin`, which may be NULL, nothing where the context has that already. */
+stk_status stk__drivers_add(stk_context *ctx, const stk_plugin *plugin,
+                            const stk_plugin_driver *drivers, size_t n, stk_error *err);
 
 stk_context *stk__context_ref(stk_context *ctx);
 void stk__context_unref(stk_context *ctx);

@@ -340,14 +340,18 @@ const char *stk_config_get(const stk_config *config, const char *key, size_t i)
     return entry->values[i].text;
 }
 
+size_t stk__config_choices(const stk__entry *entry)
+{
+    return strcmp(entry->key, STK__CONFIG_PLUGINS) ? STK_MAX((size_t)1, entry->count) : 1;
+}
+
 /* UINT64_MAX where the product is larger than that: nobody counts so far. */
 uint64_t stk_config_combinations(const stk_config *config)
 {
     uint64_t product = 1;
 
     for (size_t i = 0; i < config->count; i++)
-        if (config->entries[i].count > 1 &&
-            !stk__mul_size(product, config->entries[i].count, &product))
+        if (!stk__mul_size(product, stk__config_choices(&config->entries[i]), &product))
             return UINT64_MAX;
     return product;
 }
@@ -357,7 +361,7 @@ uint64_t stk_config_rungs(const stk_config *config)
     uint64_t rungs = 1;
 
     for (size_t i = 0; i < config->count; i++)
-        rungs += config->entries[i].count > 1 ? config->entries[i].count - 1 : 0;
+        rungs += stk__config_choices(&config->entries[i]) - 1;
     return rungs;
 }
 
@@ -366,7 +370,7 @@ uint64_t stk_config_rung(const stk_config *config, uint64_t rung)
     uint64_t which = 0;
 
     for (size_t i = 0; i < config->count; i++) {
-        const uint64_t values = STK_MAX((size_t)1, config->entries[i].count),
+        const uint64_t values = stk__config_choices(&config->entries[i]),
                        value = STK_MIN(rung, values - 1);
         rung -= value;
         which = which * values + value;
@@ -378,8 +382,8 @@ uint64_t stk_config_rung(const stk_config *config, uint64_t rung)
 static size_t choice_of(const stk_config *config, size_t which_entry, uint64_t which)
 {
     for (size_t i = config->count; i-- > which_entry + 1;)
-        which /= STK_MAX((size_t)1, config->entries[i].count);
-    return (size_t)(which % STK_MAX((size_t)1, config->entries[which_entry].count));
+        which /= stk__config_choices(&config->entries[i]);
+    return (size_t)(which % stk__config_choices(&config->entries[which_entry]));
 }
 
 /* Put the place in front of a message. */

@@ -33,6 +33,11 @@ typedef struct stk__entry {
     bool used;     /* somebody took it */
 } stk__entry;
 
+/* The one key whose list is no sweep in any configuration. */
+#define STK__CONFIG_PLUGINS "plugins"
+/* Values that an entry can have in a combination; at least 1. */
+size_t stk__config_choices(const stk__entry *entry);
+
 /* Memory that lives as long as the configuration. */
 typedef struct stk__config_block {
     struct stk__config_block *next;

@@ -147,52 +147,6 @@ void stk__progress(stk_context *ctx, const char *what, uint64_t done, uint64_t t
         ctx->options.progress(ctx->options.progress_user, what, done, total);
 }
 
-const void *stk__registry_get(const stk_context *ctx, int kind, size_t i)
-{
-    stk_context *c = (stk_context *)ctx; /* the lock alone is written */
-    const void *ops = NULL;
-    if (stk__context_forked(ctx))
-        return NULL;
-
-    pthread_mutex_lock(&c->registry_lock);
-    if (i < c->num_added[kind]) {
-        ops = c->added[kind][i];
-        pthread_mutex_unlock(&c->registry_lock);
-        return ops;
-    }
-    i -= c->num_added[kind];
-    pthread_mutex_unlock(&c->registry_lock);
-    for (const void *const *row = stk__builtin_drivers(kind); *row; row++)
-        if (i-- == 0)
-            return *row;
-    return NULL;
-}
-
-bool stk__registry_is_builtin(int kind, const void *ops)
-{
-    for (const void *const *row = stk__builtin_drivers(kind); *row; row++)
-        if (*row == ops)
-            return true;
-    return false;
-}
-
-stk_status stk__registry_add(stk_context *ctx, int kind, const void *ops, stk_error *err)
-{
-    stk_status status = STK_OK;
-    STK_TRY(stk__context_check(ctx, err));
-
-    pthread_mutex_lock(&ctx->registry_lock);
-    if (ctx->num_added[kind] == STK_MAX_ADDED)
-        status = STK_ELIMIT;
-    else
-        ctx->added[kind][ctx->num_added[kind]++] = ops;
-    pthread_mutex_unlock(&ctx->registry_lock);
-    if (status != STK_OK)
-        return stk__fail(err, status, STK_STAGE_NONE,
-                         "a context takes %d added drivers of a kind at most", STK_MAX_ADDED);
-    return STK_OK;
-}
-
 stk_status stk__probe_add(stk_context *ctx, const stk__probe *probe)
 {
     stk_status status = STK_EBUSY;

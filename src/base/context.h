@@ -5,8 +5,10 @@
 
 #include "base/base.h"
 
-#define STK_MAX_PROBES 4
-#define STK_MAX_ADDED  32 /* drivers that a caller may add, of each kind */
+#define STK_MAX_PROBES   4
+#define STK_MAX_ADDED    64 /* drivers that a caller may add, of each kind */
+#define STK_MAX_PLUGINS  64
+#define STK__PLUGIN_MOST 4096 /* bytes of a stk_plugin: no later version is larger */
 
 struct stk_context {
     stk_allocator allocator;
@@ -24,9 +26,11 @@ struct stk_context {
     pthread_rwlock_t probe_lock; /* guards probes[] */
     stk__probe probes[STK_MAX_PROBES];
 
-    pthread_mutex_t registry_lock; /* guards added[] and num_added[] */
-    const void *added[STK__REGISTRY_COUNT][STK_MAX_ADDED];
-    size_t num_added[STK__REGISTRY_COUNT];
+    pthread_mutex_t registry_lock; /* guards the next four */
+    const void *added[STK_DRIVER_KINDS][STK_MAX_ADDED];
+    size_t num_added[STK_DRIVER_KINDS];
+    const stk_plugin *plugins[STK_MAX_PLUGINS];
+    size_t num_plugins;
 
     pthread_mutex_t slot_lock; /* guards slot */
     stk__slot slot;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of converters, and what all of them share: choosing, options, life. */
+/* What all of them share: choosing, options, life. */
 #include "convert/convert.h"
 
 #include <stdio.h>
@@ -10,14 +10,6 @@
 
 #define VALUE_SHOWN 64
 #define LIST_SHOWN  400
-
-/* Asked in this order. */
-static const stk__converter *const converters[] = {&stk__convert_images, &stk__convert_idx};
-
-const stk_converter *stk_converter_at(size_t i)
-{
-    return i < STK_COUNT(converters) ? &converters[i]->shown : NULL;
-}
 
 /* ---- Options ------------------------------------------------------------------------------- */
 
@@ -135,8 +127,11 @@ static stk_status choose(stk_conversion *c, stk_error *err)
     char ways[LIST_SHOWN] = "";
     const char *why = NULL, *first = NULL, *form = NULL;
 
-    for (size_t i = 0; i < STK_COUNT(converters); i++) {
-        const stk__converter *converter = converters[i];
+    /* Asked in the order of the registry. */
+    const stk__converter *converter;
+    for (size_t i = 0;
+         (converter = (const stk__converter *)stk_driver_at(c->context, STK_DRIVER_CONVERTER, i));
+         i++) {
         size_t used = strlen(ways);
         snprintf(ways + used, sizeof ways - used, "%s%s -> %s", used ? "; " : "",
                  converter->shown.from, converter->shown.to);

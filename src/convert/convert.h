@@ -19,7 +19,7 @@ struct stk_conversion {
 
 /*
  * The seam of this room. To add a way to convert: a file src/convert/NAME.c with such a table, its
- * declaration below, and a row in the table of convert.c.
+ * declaration below, and a row in the table of src/stoker.c.
  */
 typedef struct stk__converter {
     stk_converter shown;

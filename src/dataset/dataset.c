@@ -77,7 +77,7 @@ bool stk__dataset_is_own(const stk_dataset *dataset)
     while (stk__is_view(dataset))
         dataset = ((const stk__view *)dataset)->inner;
     return dataset->ops == &stk__synthetic_unlocated || dataset->ops == &stk__npy_folder ||
-           stk__registry_is_builtin(STK__REGISTRY_DATASET, dataset->ops);
+           stk__driver_is_builtin(STK_DRIVER_DATASET, dataset->ops);
 }
 
 static const char *wrong_with_field(const stk_dataset *d, uint32_t i)
@@ -193,41 +193,12 @@ void stk_dataset_close(stk_dataset **dataset)
 
 /* ---- Kinds --------------------------------------------------------------------------------- */
 
-const stk_dataset_ops *stk_dataset_kind(const stk_context *context, size_t i)
+stk_status stk__dataset_kind_check(const void *table, stk_error *err)
 {
-    return context ? stk__registry_get(context, STK__REGISTRY_DATASET, i) : NULL;
-}
+    const stk_dataset_ops *ops = table;
 
-/* A name that can stand before the ':' of a spec. */
-static bool good_name(const char *name)
-{
-    if (!name || *name < 'a' || *name > 'z')
-        return false;
-    for (; *name; name++)
-        if (!((*name >= 'a' && *name <= 'z') || (*name >= '0' && *name <= '9') || *name == '_'))
-            return false;
-    return true;
-}
-
-stk_status stk_context_add_dataset(stk_context *context, const stk_dataset_ops *ops, stk_error *err)
-{
-    if (!context)
-        return stk__fail(err, STK_EINVAL, STK_STAGE_DATASET, "no context to add a dataset kind to");
-    STK_TRY(stk__context_check(context, err));
     STK_TRY(stk__table_check(&table_of_kind, ops, err));
-    if (ops->options)
-        STK_TRY(stk__options_check(ops->options, err));
-    if (!good_name(ops->name))
-        return stk__fail(err, STK_EINVAL, STK_STAGE_DATASET,
-                         "'%.64s' is no name of a dataset kind; use a-z, 0-9 and _, a letter first",
-                         ops->name);
-    const stk_dataset_ops *kind;
-    for (size_t i = 0; (kind = stk_dataset_kind(context, i)); i++)
-        if (strcmp(kind->name, ops->name) == 0)
-            return stk__fail(err, STK_EINVAL, STK_STAGE_DATASET,
-                             "there is a dataset kind named '%s' already; choose another name",
-                             ops->name);
-    return stk__registry_add(context, STK__REGISTRY_DATASET, ops, err);
+    return ops->options ? stk__options_check(ops->options, err) : STK_OK;
 }
 
 /* ---- Description --------------------------------------------------------------------------- */

@@ -10,6 +10,8 @@
 extern const stk_dataset_ops stk__dataset_digits, stk__dataset_mnist, stk__dataset_cifar10,
     stk__dataset_npy, stk__dataset_images, stk__dataset_synthetic, stk__dataset_array,
     stk__dataset_tokens;
+/* Whether an outsider's table of a kind is whole. */
+stk_status stk__dataset_kind_check(const void *table, stk_error *err);
 
 /* Fill the head of a dataset that wraps or is made by `ops`; fields and names must live as long as
  * the dataset. */

@@ -17,14 +17,13 @@
 /* The kinds' names as "digits, mnist, npy"; what does not fit is left out. */
 static const char *kind_names(const stk_context *ctx, char names[NAMES])
 {
-    const stk_dataset_ops *kind;
-    size_t length = 0;
-
-    names[0] = 0;
-    for (size_t i = 0; (kind = stk_dataset_kind(ctx, i)) && length < NAMES - 1; i++)
-        length +=
-            (size_t)snprintf(names + length, NAMES - length, "%s%s", i ? ", " : "", kind->name);
+    stk__driver_names(ctx, STK_DRIVER_DATASET, ", ", names, NAMES);
     return names;
+}
+
+static const stk_dataset_ops *kind_at(const stk_context *ctx, size_t i)
+{
+    return (const stk_dataset_ops *)stk_driver_at(ctx, STK_DRIVER_DATASET, i);
 }
 
 /* The kind whose name and a ':' begin the spec; *rest is what follows. */
@@ -33,7 +32,7 @@ static const stk_dataset_ops *named_kind(const stk_context *ctx, const char *spe
 {
     const stk_dataset_ops *kind;
 
-    for (size_t i = 0; (kind = stk_dataset_kind(ctx, i)); i++) {
+    for (size_t i = 0; (kind = kind_at(ctx, i)); i++) {
         size_t length = strlen(kind->name);
         if (strncmp(spec, kind->name, length) == 0 && spec[length] == ':') {
             *rest = spec + length + 1;
@@ -110,7 +109,7 @@ static void suggest_kind(const stk_context *ctx, const char *url, size_t length,
     if (length < sizeof prefix)
         memcpy(prefix, url, length);
     stk__nearest_init(&nearest, prefix);
-    for (size_t i = 0; (kind = stk_dataset_kind(ctx, i)); i++)
+    for (size_t i = 0; (kind = kind_at(ctx, i)); i++)
         stk__nearest_offer(&nearest, kind->name);
     snprintf(text, size, "%s%.60s%s", *nearest.found ? "; did you mean '" : "", nearest.found,
              *nearest.found ? ":'?" : "");
@@ -137,7 +136,7 @@ static stk_status nobody(stk_context *ctx, const char *url, const vote *v, stk_e
     stk_store_close(&store);
     kind_names(ctx, names);
     const stk_dataset_ops *kind;
-    for (size_t i = 0; status != STK_OK && (kind = stk_dataset_kind(ctx, i)); i++)
+    for (size_t i = 0; status != STK_OK && (kind = kind_at(ctx, i)); i++)
         if (strcmp(url, kind->name) == 0)
             return stk__fail_at(
                 err, status, STK_STAGE_DATASET, url, STK_NO_OFFSET,
@@ -178,7 +177,7 @@ static stk_status recognise(stk_context *ctx, const char *url, const stk_dataset
     vote v = {0};
 
     stk_error_init(&v.refused);
-    for (size_t i = 0; (kind = stk_dataset_kind(ctx, i)); i++) {
+    for (size_t i = 0; (kind = kind_at(ctx, i)); i++) {
         stk_error refused;
         taken t;
 

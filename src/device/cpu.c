@@ -4,6 +4,8 @@
 
 #include <stdio.h>
 
+#include "base/table.h"
+
 struct stk_stream {
     stk_device *device;
 };
@@ -180,22 +182,36 @@ const stk_device_ops stk__device_cpu = {
     .fold = cpu_fold,
 };
 
-const void *stk__device_query(stk_query_kind kind, uint32_t version)
-{
-    return kind == STK_QUERY_DEVICE && version == STK_DEVICE_VERSION ? &stk__device_cpu : NULL;
-}
+#define MEMBER(member) STK__MEMBER(stk_device_ops, member)
 
-const stk_device_ops *stk_device_kind(size_t i)
-{
-    return i ? NULL : &stk__device_cpu;
-}
+static const stk__member members[] = {MEMBER(count),
+                                      MEMBER(open),
+                                      MEMBER(close),
+                                      MEMBER(info),
+                                      MEMBER(alloc),
+                                      MEMBER(free),
+                                      MEMBER(alloc_host),
+                                      MEMBER(free_host),
+                                      MEMBER(stream_create),
+                                      MEMBER(stream_destroy),
+                                      MEMBER(stream_synchronize),
+                                      MEMBER(copy),
+                                      MEMBER(fill),
+                                      MEMBER(event_create),
+                                      MEMBER(event_destroy),
+                                      MEMBER(event_record),
+                                      MEMBER(stream_wait),
+                                      MEMBER(event_query),
+                                      MEMBER(event_elapsed),
+                                      MEMBER(fold)};
 
-const stk_device_ops *stk__device_find(const char *name)
+stk_status stk__device_kind_check(const void *ops, stk_error *err)
 {
-    const stk_device_ops *ops;
+    static const stk__table table = {.type = "stk_device_ops",
+                                     .least = sizeof(stk_device_ops),
+                                     .members = members,
+                                     .num_members = STK_COUNT(members),
+                                     .stage = STK_STAGE_DEVICE};
 
-    for (size_t i = 0; (ops = stk_device_kind(i)); i++)
-        if (strcmp(ops->name, name) == 0)
-            return ops;
-    return NULL;
+    return stk__table_check(&table, ops, err);
 }

@@ -9,9 +9,7 @@
 
 extern const stk_device_ops stk__device_cpu;
 
-/* What a built-in accelerator answers to a plug-in's question. */
-const void *stk__device_query(stk_query_kind kind, uint32_t version);
-/* The table of an accelerator by name; NULL: this build has none of it. */
-const stk_device_ops *stk__device_find(const char *name);
+/* Whether an outsider's table of an accelerator is whole. */
+stk_status stk__device_kind_check(const void *table, stk_error *err);
 
 #endif

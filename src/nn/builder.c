@@ -196,12 +196,9 @@ static stk_status add_layer(stk__graph *graph, const stk__item *item, stk_error 
     stk__layer_options options;
     char number[16];
     stk__node *node;
-    const stk__layer *layer;
+    const stk__layer *layer =
+        stk__driver_find(graph->context, STK_DRIVER_LAYER, item->layer, strlen(item->layer));
 
-    for (size_t i = 0; (layer = stk__layer_at(i)); i++)
-        if (stk__option_same(layer->table->name, strlen(layer->table->name), item->layer,
-                             strlen(item->layer)))
-            break;
     if (!layer)
         return unknown_layer(item->layer, err);
     STK_TRY(stk__item_options(item, layer->table, layer->places, layer->full, &options, err));

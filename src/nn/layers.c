@@ -105,27 +105,29 @@ static const stk_option_table tables[] = {
     TABLE("add", "Sum with the output of an earlier layer", add_options),
 };
 
-static const stk__layer layers[] = {
-    {&tables[0], STK__LINEAR, "in_features out_features bias", 2},
-    {&tables[1], STK__CONV2D,
-     "in_channels out_channels kernel_size stride padding dilation groups bias", 3},
-    {&tables[2], STK__BATCH_NORM2D, "num_features eps momentum affine", 0},
-    {&tables[3], STK__LAYER_NORM, "normalized_shape eps elementwise_affine", 0},
-    {&tables[4], STK__RELU, "", 0},
-    {&tables[5], STK__GELU, "approximate", 0},
-    {&tables[6], STK__SILU, "", 0},
-    {&tables[7], STK__DROPOUT, "p", 0},
-    {&tables[8], STK__MAX_POOL2D, "kernel_size stride padding", 0},
-    {&tables[9], STK__AVG_POOL2D, "kernel_size stride padding count_include_pad", 0},
-    {&tables[10], STK__GLOBAL_AVG_POOL2D, "", 0},
-    {&tables[11], STK__FLATTEN, "", 0},
-    {&tables[12], STK__ADD, "other", 0},
-};
+#define LAYER(layer_name, number, layer_kind, layer_places, layer_full)                            \
+    &(const stk__layer)                                                                            \
+    {                                                                                              \
+        .struct_size = sizeof(stk__layer), .name = layer_name, .table = &tables[number],           \
+        .kind = layer_kind, .places = layer_places, .full = layer_full                             \
+    }
 
-const stk__layer *stk__layer_at(size_t i)
-{
-    return i < STK_COUNT(layers) ? &layers[i] : NULL;
-}
+const void *const stk__layers[] = {
+    LAYER("linear", 0, STK__LINEAR, "in_features out_features bias", 2),
+    LAYER("conv2d", 1, STK__CONV2D,
+          "in_channels out_channels kernel_size stride padding dilation groups bias", 3),
+    LAYER("batch_norm2d", 2, STK__BATCH_NORM2D, "num_features eps momentum affine", 0),
+    LAYER("layer_norm", 3, STK__LAYER_NORM, "normalized_shape eps elementwise_affine", 0),
+    LAYER("relu", 4, STK__RELU, "", 0),
+    LAYER("gelu", 5, STK__GELU, "approximate", 0),
+    LAYER("silu", 6, STK__SILU, "", 0),
+    LAYER("dropout", 7, STK__DROPOUT, "p", 0),
+    LAYER("max_pool2d", 8, STK__MAX_POOL2D, "kernel_size stride padding", 0),
+    LAYER("avg_pool2d", 9, STK__AVG_POOL2D, "kernel_size stride padding count_include_pad", 0),
+    LAYER("global_avg_pool2d", 10, STK__GLOBAL_AVG_POOL2D, "", 0),
+    LAYER("flatten", 11, STK__FLATTEN, "", 0),
+    LAYER("add", 12, STK__ADD, "other", 0),
+    NULL};
 
 const stk_option_table *stk_model_layer_table(size_t i)
 {
@@ -134,9 +136,9 @@ const stk_option_table *stk_model_layer_table(size_t i)
 
 const char *stk__kind_name(stk__kind kind)
 {
-    for (size_t i = 0; i < STK_COUNT(layers); i++)
-        if (layers[i].kind == kind)
-            return layers[i].table->name;
+    for (const void *const *row = stk__layers; *row; row++)
+        if (((const stk__layer *)*row)->kind == kind)
+            return ((const stk__layer *)*row)->name;
     return kind == STK__INPUT ? "input" : "output";
 }
 

@@ -19,14 +19,14 @@ typedef struct stk__layer_options {
 } stk__layer_options;
 
 typedef struct stk__layer {
-    const stk_option_table *table; /* its name is the layer's */
+    uint32_t struct_size;
+    const char *name;
+    const stk_option_table *table; /* of the same name */
     stk__kind kind;
     const char *places; /* arguments by place, parted by spaces */
     uint32_t full;      /* the number by place from which the first is given, too */
 } stk__layer;
 
-/* Layer `i`; NULL past the last. */
-const stk__layer *stk__layer_at(size_t i);
 /* Set the arguments of a node whose inputs are set. */
 stk_status stk__layer_apply(const stk__layer_options *options, const stk__graph *graph,
                             stk__node *node, stk_error *err);

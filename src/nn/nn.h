@@ -14,6 +14,9 @@
 #define STK__NODE_RANK     3                  /* of a value, without the batch */
 #define STK__MAX_SIDE      (INT64_C(1) << 24) /* of anything a layer is asked for */
 
+/* The drivers of layers, NULL-ended (layers.c). */
+extern const void *const stk__layers[];
+
 /* ---- The description: nodes in the order of computation (builder.c, layers.c) ---- */
 
 typedef enum stk__kind {

@@ -10,12 +10,9 @@
 
 static bool is_random(const stk_context *context, const char *name, size_t length)
 {
-    const stk_transform_ops *ops;
+    const stk_transform_ops *ops = stk__driver_find(context, STK_DRIVER_TRANSFORM, name, length);
 
-    for (size_t i = 0; (ops = stk_transform_kind(context, i)); i++)
-        if (strlen(ops->name) == length && strncmp(ops->name, name, length) == 0)
-            return ops->num_draws > 0;
-    return false;
+    return ops && ops->num_draws > 0;
 }
 
 /* Length of a list up to its next comma outside of brackets. */

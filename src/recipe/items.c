@@ -145,39 +145,18 @@ stk_status stk__recipe_items(stk_config *config, const char *key, stk__recipe_ea
 
 /* ---- Callbacks and loggers ------------------------------------------------------------------- */
 
-#define MOST_KINDS 64
-
-/* "there is no callback 'x'; did you mean 'y'?", or which there are. */
-static stk_status fail_unknown(const char *kind, const char *name, const char *(*at)(size_t i),
-                               stk_error *err)
+/* The driver of an item; `kind` is that of the list, whose name is "callbacks" or so. */
+static stk_status find_driver(stk_context *ctx, stk_driver_kind kind, const char *name,
+                              const stk_driver_head **out, stk_error *err)
 {
-    const char *names[MOST_KINDS];
-    char list[512] = "";
-    size_t used = 0, n = 0;
+    char text[STK_ERROR_TEXT];
 
-    for (; n < MOST_KINDS && (names[n] = at(n)) && used < sizeof list; n++)
-        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", n ? ", " : "", names[n]);
-    const char *nearest = stk_nearest_name(name, names, n);
-    if (nearest)
-        return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
-                         "%ss: there is no %s '%.60s'; did you mean '%s'?", kind, kind, name,
-                         nearest);
-    return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
-                     "%ss: there is no %s '%.60s'; there are %s", kind, kind, name, list);
-}
-
-static const char *callback_at(size_t i)
-{
-    const stk_callback_ops *ops = stk_callback_kind(i);
-
-    return ops ? ops->name : NULL;
-}
-
-static const char *logger_at(size_t i)
-{
-    const stk_logger_ops *ops = stk_logger_kind(i);
-
-    return ops ? ops->name : NULL;
+    stk_status status = stk_driver_find(ctx, kind, name, out, err);
+    if (status != STK_EINVAL || !err)
+        return status;
+    memcpy(text, err->text, sizeof text);
+    return stk__fail(err, status, STK_STAGE_OPTIONS, "%ss: %.600s", stk_driver_kind_name(kind),
+                     text);
 }
 
 /* A '-' in a name is as good as a '_', as everywhere. */
@@ -228,13 +207,11 @@ static stk_status make_options(stk_context *ctx, const stk__recipe_item *item,
 static stk_status add_callback(const stk__recipe_item *item, void *trainer, stk_error *err)
 {
     stk_context *ctx = stk_trainer_context(trainer);
-    const stk_callback_ops *ops = NULL;
+    const stk_driver_head *driver;
     void *options;
 
-    for (size_t i = 0; (ops = stk_callback_kind(i)) && !same_name(item->name, ops->name);)
-        i++;
-    if (!ops)
-        return fail_unknown("callback", item->name, callback_at, err);
+    STK_TRY(find_driver(ctx, STK_DRIVER_CALLBACK, item->name, &driver, err));
+    const stk_callback_ops *ops = (const stk_callback_ops *)driver;
     STK_TRY(make_options(ctx, item, ops->options, &options, err));
     stk_status status = stk_trainer_add_callback(trainer, ops, options, NULL, err);
     stk__free(ctx, options);
@@ -244,13 +221,11 @@ static stk_status add_callback(const stk__recipe_item *item, void *trainer, stk_
 static stk_status add_logger(const stk__recipe_item *item, void *trainer, stk_error *err)
 {
     stk_context *ctx = stk_trainer_context(trainer);
-    const stk_logger_ops *ops = NULL;
+    const stk_driver_head *driver;
     void *options;
 
-    for (size_t i = 0; (ops = stk_logger_kind(i)) && !same_name(item->name, ops->name);)
-        i++;
-    if (!ops)
-        return fail_unknown("logger", item->name, logger_at, err);
+    STK_TRY(find_driver(ctx, STK_DRIVER_LOGGER, item->name, &driver, err));
+    const stk_logger_ops *ops = (const stk_logger_ops *)driver;
     STK_TRY(make_options(ctx, item, ops->options, &options, err));
     stk_status status = stk_trainer_add_logger(trainer, ops, options, err);
     stk__free(ctx, options);

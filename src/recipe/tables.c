@@ -186,7 +186,7 @@ static stk_status refuse_sweep(const stk_config *config, stk_error *err)
 
     for (size_t i = 0; i < config->count; i++) {
         const stk__entry *entry = &config->entries[i];
-        if (entry->count < 2 || is_list(entry->key))
+        if (stk__config_choices(entry) < 2 || is_list(entry->key))
             continue;
         stk__place_format(&entry->place, where, sizeof where);
         return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, entry->key, STK_NO_OFFSET,

@@ -301,11 +301,7 @@ stk_status stk__store_put(stk_store *store, const char *key, const void *data, u
     return put->ops->commit(put, err);
 }
 
-stk_status stk_context_add_store(stk_context *context, const stk_store_ops *ops, stk_error *err)
+stk_status stk__store_kind_check(const void *ops, stk_error *err)
 {
-    if (!context)
-        return stk__fail(err, STK_EINVAL, STK_STAGE_STORE, "stk_context_add_store: no context");
-    STK_TRY(stk__context_check(context, err));
-    STK_TRY(stk__table_check(&table, ops, err));
-    return stk__registry_add(context, STK__REGISTRY_STORE, ops, err);
+    return stk__table_check(&table, ops, err);
 }

@@ -10,6 +10,8 @@
 #include "base/base.h"
 
 extern const stk_store_ops stk__store_file, stk__store_mem, stk__store_slow;
+/* Whether an outsider's table of a store is whole. */
+stk_status stk__store_kind_check(const void *table, stk_error *err);
 
 /* Limits of a store, filled also where its driver says nothing. */
 void stk__store_limits(stk_store *store, stk_store_limits *out);

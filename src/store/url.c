@@ -26,33 +26,26 @@ static size_t scheme_length(const char *text)
 
 static const stk_store_ops *find_driver(stk_context *ctx, const char *name, size_t length)
 {
-    const stk_store_ops *ops;
+    const stk_driver_head *driver;
 
-    for (size_t i = 0; (ops = stk__registry_get(ctx, STK__REGISTRY_STORE, i)); i++)
-        if (strlen(ops->name) == length && memcmp(ops->name, name, length) == 0)
-            return ops;
+    for (size_t i = 0; (driver = stk_driver_at(ctx, STK_DRIVER_STORE, i)); i++)
+        if (strlen(driver->name) == length && memcmp(driver->name, name, length) == 0)
+            return (const stk_store_ops *)driver;
     return NULL;
 }
 
 static stk_status unknown_scheme(stk_context *ctx, const char *text, stk_error *err)
 {
     char known[200] = "", scheme[STK_OPTION_NAME], meant[STK_OPTION_MEANT];
-    const stk_store_ops *ops;
+    const stk_driver_head *driver;
     stk__nearest nearest;
-    size_t used = 0;
 
     snprintf(scheme, sizeof scheme, "%.*s", (int)STK_MIN(strcspn(text, ":+"), sizeof scheme - 1),
              text);
     stk__nearest_init(&nearest, scheme);
-    for (size_t i = 0; (ops = stk__registry_get(ctx, STK__REGISTRY_STORE, i)); i++)
-        stk__nearest_offer(&nearest, ops->name);
-
-    for (size_t i = 0; (ops = stk__registry_get(ctx, STK__REGISTRY_STORE, i)); i++) {
-        int n = snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", ops->name);
-        if (n < 0 || (size_t)n >= sizeof known - used)
-            break;
-        used += (size_t)n;
-    }
+    for (size_t i = 0; (driver = stk_driver_at(ctx, STK_DRIVER_STORE, i)); i++)
+        stk__nearest_offer(&nearest, driver->name);
+    stk__driver_names(ctx, STK_DRIVER_STORE, ", ", known, sizeof known);
     return stk__fail_at(
         err, STK_ENOTSUP, STK_STAGE_STORE, text, STK_NO_OFFSET,
         "no store for '%.200s': its scheme is not one of %s; a plain path needs none%s", text,

@@ -198,7 +198,8 @@ static void apply_fast_dev_run(stk__settings *s)
     s->logging = s->checkpointing = false;
 }
 
-stk_status stk__settings_make(const stk_trainer_options *o, stk__settings *s, stk_error *err)
+stk_status stk__settings_make(const stk_context *ctx, const stk_trainer_options *o,
+                              stk__settings *s, stk_error *err)
 {
     *s = (stk__settings){
         .check_val_every_n_epoch = o->check_val_every_n_epoch,
@@ -211,7 +212,7 @@ stk_status stk__settings_make(const stk_trainer_options *o, stk__settings *s, st
     STK_TRY(check_machine(o, err));
     STK_TRY(check_precision(o->precision, err));
     if (!is_one_of(o->logger, "auto|true|false"))
-        STK_TRY(stk__loggers_check(o->logger, err));
+        STK_TRY(stk__loggers_check(ctx, o->logger, err));
     STK_TRY(parse_fast_dev_run(o->fast_dev_run, &s->fast_dev_run, err));
     STK_TRY(check_barebones(o, s, err));
     STK_TRY(stk__limit_parse("limit_train_batches", o->limit_train_batches, &s->train, err));

@@ -85,7 +85,8 @@ typedef struct stk__settings {
 } stk__settings;
 
 /* Check the options against each other and fill the settings. (options_check.c) */
-stk_status stk__settings_make(const stk_trainer_options *o, stk__settings *out, stk_error *err);
+stk_status stk__settings_make(const stk_context *ctx, const stk_trainer_options *o,
+                              stk__settings *out, stk_error *err);
 
 /* ---- Metrics (metrics.c) --------------------------------------------------------------------- */
 
@@ -427,13 +428,17 @@ double stk__scalar_now(stk_trainer *t, const stk_scalar *scalar);
 
 /* Loggers (loggers.c). */
 /* Fail for a name that trainer.logger may not have. */
-stk_status stk__loggers_check(const char *names, stk_error *err);
+stk_status stk__loggers_check(const stk_context *ctx, const char *names, stk_error *err);
 stk_status stk__loggers_open(stk_trainer *t, stk_error *err);
 stk_status stk__log_line(stk_trainer *t, const stk_metric *metrics, size_t n, int64_t step,
                          stk_error *err);
 
 /* ---- Built-in callbacks ---------------------------------------------------------------------- */
 
+extern const stk_logger_ops stk__logger_csv, stk__logger_tensorboard;
+/* Whether an outsider's table is whole. */
+stk_status stk__callback_kind_check(const void *ops, stk_error *err);
+stk_status stk__logger_kind_check(const void *ops, stk_error *err);
 extern const stk_callback_ops stk__callback_model_checkpoint, stk__callback_early_stopping,
     stk__callback_lr_monitor, stk__callback_timer, stk__callback_ema, stk__callback_accumulation,
     stk__callback_throughput, stk__callback_device_stats, stk__callback_progress_bar,

@@ -38,7 +38,7 @@ static stk_status copy_options(stk_trainer *t, const stk_trainer_options *option
 static stk_status open_device(stk_trainer *t, stk_error *err)
 {
     const char *name = strcmp(t->options.accelerator, "auto") == 0 ? "cpu" : t->options.accelerator;
-    const stk_device_ops *ops = stk__device_find(name);
+    const stk_device_ops *ops = stk__driver_find(t->ctx, STK_DRIVER_DEVICE, name, strlen(name));
     stk_device_info info;
 
     if (!ops)
@@ -67,7 +67,7 @@ stk_status stk_trainer_create(stk_context *ctx, const stk_trainer_options *optio
     t->strategy = &stk__strategy_single;
     stk_status status = copy_options(t, options, err);
     if (status == STK_OK)
-        status = stk__settings_make(&t->options, &t->settings, err);
+        status = stk__settings_make(ctx, &t->options, &t->settings, err);
     if (status == STK_OK)
         status = open_device(t, err);
     if (status == STK_OK)
@@ -122,24 +122,6 @@ void stk_trainer_destroy(stk_trainer **trainer)
 
 /* ---- Callbacks ------------------------------------------------------------------------------- */
 
-static const stk_callback_ops *const kinds[] = {&stk__callback_model_checkpoint,
-                                                &stk__callback_early_stopping,
-                                                &stk__callback_lr_monitor,
-                                                &stk__callback_timer,
-                                                &stk__callback_ema,
-                                                &stk__callback_accumulation,
-                                                &stk__callback_throughput,
-                                                &stk__callback_device_stats,
-                                                &stk__callback_progress_bar,
-                                                &stk__callback_model_summary,
-                                                &stk__callback_prediction_writer,
-                                                &stk__callback_on_exception};
-
-const stk_callback_ops *stk_callback_kind(size_t i)
-{
-    return i < STK_COUNT(kinds) ? kinds[i] : NULL;
-}
-
 static bool has_callback(const stk_trainer *t, const stk_callback_ops *ops)
 {
     for (size_t i = 0; i < t->num_callbacks; i++)
@@ -172,11 +154,16 @@ static const stk__table table = {.type = "stk_callback_ops",
                                  .num_members = STK_COUNT(members),
                                  .stage = STK_STAGE_TRAIN};
 
-static stk_status check_callback(const stk_trainer *t, const stk_callback_ops *ops, stk_error *err)
+stk_status stk__callback_kind_check(const void *ops, stk_error *err)
 {
     STK_TRY(stk__table_check(&table, ops, err));
-    if (ops->options)
-        STK_TRY(stk__options_check(ops->options, err));
+    const stk_option_table *options = ((const stk_callback_ops *)ops)->options;
+    return options ? stk__options_check(options, err) : STK_OK;
+}
+
+static stk_status check_callback(const stk_trainer *t, const stk_callback_ops *ops, stk_error *err)
+{
+    STK_TRY(stk__callback_kind_check(ops, err));
     if (ops->checkpoints && t->options.enable_checkpointing == STK_SWITCH_FALSE)
         return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "enable_checkpointing",
                             STK_NO_OFFSET,

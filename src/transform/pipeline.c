@@ -10,17 +10,17 @@
 
 static const stk_transform_ops *find_kind(stk_context *ctx, const char *name, stk_error *err)
 {
-    const stk_transform_ops *ops;
+    const void *found = stk__driver_find(ctx, STK_DRIVER_TRANSFORM, name, strlen(name));
+    const stk_driver_head *driver;
     stk__nearest nearest;
     char shown[STK_OPTION_SHOWN], meant[STK_OPTION_MEANT];
 
+    if (found)
+        return found;
     stk__option_show(shown, name);
     stk__nearest_init(&nearest, name);
-    for (size_t i = 0; (ops = stk_transform_kind(ctx, i)); i++) {
-        if (stk__option_same(name, strlen(name), ops->name, strlen(ops->name)))
-            return ops;
-        stk__nearest_offer(&nearest, ops->name);
-    }
+    for (size_t i = 0; (driver = stk_driver_at(ctx, STK_DRIVER_TRANSFORM, i)); i++)
+        stk__nearest_offer(&nearest, driver->name);
     /* For the return value alone. */
     stk_status status = stk__fail(err, STK_EINVAL, STK_STAGE_TRANSFORM,
                                   "transforms: there is no transform \"%s\"%s", shown,
@@ -270,7 +270,7 @@ bool stk__pipeline_decodes(const stk__pipeline *pipeline)
 bool stk__pipeline_is_own(const stk__pipeline *p)
 {
     for (uint32_t i = 0; i < p->num_steps; i++)
-        if (!stk__registry_is_builtin(STK__REGISTRY_TRANSFORM, p->steps[i].ops))
+        if (!stk__driver_is_builtin(STK_DRIVER_TRANSFORM, p->steps[i].ops))
             return false;
     return true;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all transforms have; those of the caller's own, and the list of all. */
+/* What all transforms have, and what the caller's own must have. */
 #include "transform/pipeline.h"
 
 #include "base/options.h"
@@ -30,27 +30,14 @@ const stk__table stk__transform_table = {.type = "stk_transform_ops",
                                          .num_members = STK_COUNT(members),
                                          .stage = STK_STAGE_TRANSFORM};
 
-stk_status stk_context_add_transform(stk_context *context, const stk_transform_ops *ops,
-                                     stk_error *err)
+stk_status stk__transform_kind_check(const void *table, stk_error *err)
 {
-    if (!context)
-        return stk__fail(err, STK_EINVAL, STK_STAGE_TRANSFORM, "a transform needs a context");
-    STK_TRY(stk__context_check(context, err));
+    const stk_transform_ops *ops = table;
+
     STK_TRY(stk__table_check(&stk__transform_table, ops, err));
     if (ops->num_draws > STK__MAX_DRAWS)
         return stk__fail(err, STK_ELIMIT, STK_STAGE_TRANSFORM,
                          "transform %s wants %u draws; %d are the most", ops->name, ops->num_draws,
                          STK__MAX_DRAWS);
-    if (ops->options)
-        STK_TRY(stk__options_check(ops->options, err));
-    for (size_t i = 0; stk_transform_kind(context, i); i++)
-        if (strcmp(stk_transform_kind(context, i)->name, ops->name) == 0)
-            return stk__fail(err, STK_EINVAL, STK_STAGE_TRANSFORM,
-                             "there is a transform %s already: give yours another name", ops->name);
-    return stk__registry_add(context, STK__REGISTRY_TRANSFORM, ops, err);
-}
-
-const stk_transform_ops *stk_transform_kind(const stk_context *context, size_t i)
-{
-    return stk__registry_get(context, STK__REGISTRY_TRANSFORM, i);
+    return ops->options ? stk__options_check(ops->options, err) : STK_OK;
 }

@@ -16,6 +16,8 @@ extern const stk_transform_ops stk__transform_decode, stk__transform_random_resi
     stk__transform_random_rotation, stk__transform_color_jitter, stk__transform_random_grayscale,
     stk__transform_gaussian_blur, stk__transform_rand_augment, stk__transform_random_erasing,
     stk__transform_to_float, stk__transform_normalize, stk__transform_layout;
+/* Whether an outsider's table is whole. */
+stk_status stk__transform_kind_check(const void *table, stk_error *err);
 
 /* The end of create(), and destroy(), of those whose struct is plain memory: keep what was `made`,
  * which begins with its stk_transform, in memory of its own. */

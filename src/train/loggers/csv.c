@@ -15,6 +15,7 @@
 #include "base/durable.h"
 #include "train/loggers/log_queue.h"
 #include "train/loggers/run_folder.h"
+#include "train/train.h"
 
 #define WRITE_BYTES (64 * 1024)   /* lines are kept up to here */
 #define READ_BYTES  (1024 * 1024) /* of one read of the file that is written anew */

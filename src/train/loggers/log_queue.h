@@ -33,6 +33,4 @@ void stk__log_queue_destroy(stk__log_queue **queue);
 
 /* Both have the options save_dir, name, version and prefix. Two loggers share the folder of a run
  * when the second is given the `version` of the first. */
-extern const stk_logger_ops stk__logger_csv, stk__logger_tensorboard;
-
 #endif

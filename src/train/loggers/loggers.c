@@ -7,13 +7,6 @@
 #include "base/table.h"
 #include "train/train.h"
 
-static const stk_logger_ops *const kinds[] = {&stk__logger_csv, &stk__logger_tensorboard};
-
-const stk_logger_ops *stk_logger_kind(size_t i)
-{
-    return i < STK_COUNT(kinds) ? kinds[i] : NULL;
-}
-
 static const stk__member members[] = {STK__MEMBER(stk_logger_ops, open),
                                       STK__MEMBER(stk_logger_ops, close),
                                       STK__MEMBER(stk_logger_ops, log_metrics)};
@@ -23,23 +16,22 @@ static const stk__table table = {.type = "stk_logger_ops",
                                  .num_members = STK_COUNT(members),
                                  .stage = STK_STAGE_TRAIN};
 
-stk_status stk_trainer_add_logger(stk_trainer *t, const stk_logger_ops *ops, const void *options,
-                                  stk_error *err)
+stk_status stk__logger_kind_check(const void *ops, stk_error *err)
 {
-    stk_error_init(err);
-    STK_TRY(stk__context_check(t->ctx, err));
     STK_TRY(stk__table_check(&table, ops, err));
-    if (ops->options)
-        STK_TRY(stk__options_check(ops->options, err));
+    const stk_option_table *options = ((const stk_logger_ops *)ops)->options;
+    return options ? stk__options_check(options, err) : STK_OK;
+}
+
+/* Keep a logger and a copy of its options; NULL: their defaults. */
+static stk_status add_logger(stk_trainer *t, const stk_logger_ops *ops, const void *options,
+                             stk_error *err)
+{
+    void *copy = NULL;
+
     if (t->num_loggers == STK__MAX_LOGGERS)
         return stk__fail(err, STK_ELIMIT, STK_STAGE_TRAIN, "%d loggers are the most",
                          STK__MAX_LOGGERS);
-    if (strcmp(t->options.logger, "auto"))
-        return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "logger", STK_NO_OFFSET,
-                            "trainer.logger: '%s' and a logger that is added contradict each "
-                            "other: leave the option at auto",
-                            t->options.logger);
-    void *copy = NULL;
     if (ops->options) {
         copy = stk__calloc(t->ctx, 1, ops->options->struct_size);
         if (!copy)
@@ -52,23 +44,31 @@ stk_status stk_trainer_add_logger(stk_trainer *t, const stk_logger_ops *ops, con
     return STK_OK;
 }
 
-static const stk_logger_ops *find_named(const char *name, size_t length)
+stk_status stk_trainer_add_logger(stk_trainer *t, const stk_logger_ops *ops, const void *options,
+                                  stk_error *err)
 {
-    for (size_t i = 0; i < STK_COUNT(kinds); i++)
-        if (strlen(kinds[i]->name) == length && strncmp(kinds[i]->name, name, length) == 0)
-            return kinds[i];
-    return NULL;
+    stk_error_init(err);
+    STK_TRY(stk__context_check(t->ctx, err));
+    STK_TRY(stk__logger_kind_check(ops, err));
+    if (strcmp(t->options.logger, "auto"))
+        return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "logger", STK_NO_OFFSET,
+                            "trainer.logger: '%s' and a logger that is added contradict each "
+                            "other: leave the option at auto",
+                            t->options.logger);
+    return add_logger(t, ops, options, err);
 }
 
-stk_status stk__loggers_check(const char *names, stk_error *err)
+stk_status stk__loggers_check(const stk_context *ctx, const char *names, stk_error *err)
 {
+    char words[512];
     size_t length;
+
+    stk__driver_names(ctx, STK_DRIVER_LOGGER, "|", words, sizeof words);
 
     for (const char *at = names; *at; at += length + (at[length] == ',')) {
         length = strcspn(at, ",");
-        if (!find_named(at, length))
-            return stk__option_no_word("trainer.logger", "logger", at, length, "csv|tensorboard",
-                                       err);
+        if (!stk__driver_find(ctx, STK_DRIVER_LOGGER, at, length))
+            return stk__option_no_word("trainer.logger", "logger", at, length, words, err);
     }
     return STK_OK;
 }
@@ -82,14 +82,7 @@ static stk_status add_named(stk_trainer *t, stk_error *err)
 
     while (*at) {
         size_t length = strcspn(at, ",");
-        const stk_logger_ops *found = find_named(at, length);
-        void *options = stk__calloc(t->ctx, 1, found->options->struct_size);
-        if (!options || t->num_loggers == STK__MAX_LOGGERS) {
-            stk__free(t->ctx, options);
-            return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no room for a logger");
-        }
-        stk_options_init(found->options, options, found->options->struct_size);
-        t->loggers[t->num_loggers++] = (stk__logger_entry){found, options};
+        STK_TRY(add_logger(t, stk__driver_find(t->ctx, STK_DRIVER_LOGGER, at, length), NULL, err));
         at += length + (at[length] == ',');
     }
     return STK_OK;

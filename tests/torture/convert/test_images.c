@@ -58,7 +58,8 @@ static void test_pictures(void **state)
     tree_add(from, "rgb_8.png", "dog/rgb.png");
     test_write(from, "dog/broken.jpg", "broken", 6);
     snprintf(spec, sizeof spec, "images:%s?index=none", from);
-    const stk_converter *converter = stk_converter_at(0);
+    const stk_converter *converter =
+        ((const stk_converter *)stk_driver_at(NULL, STK_DRIVER_CONVERTER, 0));
     assert_true(run(spec, whole, converter, INT64_MAX, false, true));
     for (int for_good = 0; for_good < 2; for_good++) {
         int64_t n = 0;
@@ -86,7 +87,8 @@ static void test_pictures(void **state)
 
 static void test_idx(void **state)
 {
-    const stk_converter *converter = stk_converter_at(1);
+    const stk_converter *converter =
+        ((const stk_converter *)stk_driver_at(NULL, STK_DRIVER_CONVERTER, 1));
     char to[256];
 
     for (int for_good = 0; for_good < 2; for_good++) {

@@ -103,7 +103,7 @@ static stk_status program(const scenario *s)
     options.allocator = (stk_allocator){faulty_alloc, faulty_free, &memory_faults};
     stk_status status = stk_context_create(&options, &ctx, &err);
     if (status == STK_OK)
-        status = stk_context_add_store(ctx, &faulty_ops, &err);
+        status = stk_driver_add(ctx, STK_DRIVER_STORE, &faulty_ops, &err);
     if (status == STK_OK)
         status = counting_try_open(ctx, &s->data, &dataset, &err);
     stk_loader_options_init(&o);

@@ -12,7 +12,7 @@ static stk_context *make_context(void)
     stk_error err;
 
     faulty_reset();
-    assert_ok(stk_context_add_store(ctx, &faulty_ops, &err), &err);
+    assert_ok(stk_driver_add(ctx, STK_DRIVER_STORE, &faulty_ops, &err), &err);
     return ctx;
 }
 

@@ -493,14 +493,24 @@ static void test_all_tables(void **state)
 
     (void)state;
     assert_ok(stk__options_check(stk_loader_option_table(), &err), &err);
-    for (size_t i = 0; stk_dataset_kind(context, i); i++)
-        if (stk_dataset_kind(context, i)->options) {
-            assert_ok(stk__options_check(stk_dataset_kind(context, i)->options, &err), &err);
+    for (size_t i = 0; ((const stk_dataset_ops *)stk_driver_at(context, STK_DRIVER_DATASET, i));
+         i++)
+        if (((const stk_dataset_ops *)stk_driver_at(context, STK_DRIVER_DATASET, i))->options) {
+            assert_ok(stk__options_check(
+                          ((const stk_dataset_ops *)stk_driver_at(context, STK_DRIVER_DATASET, i))
+                              ->options,
+                          &err),
+                      &err);
             seen++;
         }
-    for (size_t i = 0; stk_transform_kind(context, i); i++)
-        if (stk_transform_kind(context, i)->options) {
-            assert_ok(stk__options_check(stk_transform_kind(context, i)->options, &err), &err);
+    for (size_t i = 0; ((const stk_transform_ops *)stk_driver_at(context, STK_DRIVER_TRANSFORM, i));
+         i++)
+        if (((const stk_transform_ops *)stk_driver_at(context, STK_DRIVER_TRANSFORM, i))->options) {
+            assert_ok(stk__options_check(((const stk_transform_ops *)stk_driver_at(
+                                              context, STK_DRIVER_TRANSFORM, i))
+                                             ->options,
+                                         &err),
+                      &err);
             seen++;
         }
     assert_true(seen > 3);

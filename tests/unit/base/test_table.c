@@ -13,17 +13,17 @@ typedef struct fixture {
 
 static stk_status add_store(fixture *f, const void *ops, stk_error *err)
 {
-    return stk_context_add_store(f->context, ops, err);
+    return stk_driver_add(f->context, STK_DRIVER_STORE, ops, err);
 }
 
 static stk_status add_dataset(fixture *f, const void *ops, stk_error *err)
 {
-    return stk_context_add_dataset(f->context, ops, err);
+    return stk_driver_add(f->context, STK_DRIVER_DATASET, ops, err);
 }
 
 static stk_status add_transform(fixture *f, const void *ops, stk_error *err)
 {
-    return stk_context_add_transform(f->context, ops, err);
+    return stk_driver_add(f->context, STK_DRIVER_TRANSFORM, ops, err);
 }
 
 static stk_status add_logger(fixture *f, const void *ops, stk_error *err)
@@ -257,7 +257,7 @@ static stk_status make_store(fixture *f, stk_error *err)
 
     ops = whole(k);
     set(&ops, offsetof(stk_store_ops, open), (void (*)(void))give_status);
-    assert_int_equal(stk_context_add_store(f->context, (const void *)&ops, err), STK_OK);
+    assert_int_equal(stk_driver_add(f->context, STK_DRIVER_STORE, (const void *)&ops, err), STK_OK);
     stk_status status = stk_store_open(f->context, "own://x", &store, NULL, 0, err);
     assert_null(store);
     return status;
@@ -272,7 +272,8 @@ static stk_status make_dataset(fixture *f, stk_error *err)
     ops = whole(k);
     set(&ops, offsetof(stk_dataset_ops, open), (void (*)(void))give_status);
     set(&ops, offsetof(stk_dataset_ops, recognise), NULL);
-    assert_int_equal(stk_context_add_dataset(f->context, (const void *)&ops, err), STK_OK);
+    assert_int_equal(stk_driver_add(f->context, STK_DRIVER_DATASET, (const void *)&ops, err),
+                     STK_OK);
     stk_status status = stk_dataset_open(f->context, "own:x", &dataset, err);
     assert_null(dataset);
     return status;
@@ -288,7 +289,8 @@ static stk_status make_transform(fixture *f, stk_error *err)
 
     ops = whole(k);
     set(&ops, offsetof(stk_transform_ops, create), (void (*)(void))give_status);
-    assert_int_equal(stk_context_add_transform(f->context, (const void *)&ops, err), STK_OK);
+    assert_int_equal(stk_driver_add(f->context, STK_DRIVER_TRANSFORM, (const void *)&ops, err),
+                     STK_OK);
     assert_int_equal(stk_dataset_open(f->context, "digits:", &digits, err), STK_OK);
     stk_loader_options_init(&o);
     o.transforms = "own";

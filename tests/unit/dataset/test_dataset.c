@@ -135,7 +135,8 @@ static void test_kinds(void **state)
     const stk_dataset_ops *kind;
     int digits = 0, synthetic = 0, toys = 0;
 
-    for (size_t i = 0; (kind = stk_dataset_kind(*state, i)); i++) {
+    for (size_t i = 0;
+         (kind = ((const stk_dataset_ops *)stk_driver_at(*state, STK_DRIVER_DATASET, i))); i++) {
         digits += kind == &stk__dataset_digits;
         synthetic += kind == &stk__dataset_synthetic;
         toys += kind == &toy_ops;
@@ -143,7 +144,8 @@ static void test_kinds(void **state)
     assert_int_equal(digits, 1);
     assert_int_equal(synthetic, 1);
     assert_int_equal(toys, 1);
-    assert_null(stk_dataset_kind(NULL, 0));
+    assert_ptr_equal(stk_driver_at(NULL, STK_DRIVER_DATASET, 0),
+                     stk_driver_at(*state, STK_DRIVER_DATASET, 0));
 }
 
 static void test_add_refused(void **state)
@@ -151,20 +153,25 @@ static void test_add_refused(void **state)
     stk_error err;
     stk_dataset_ops ops = toy_ops;
 
-    assert_fails(stk_context_add_dataset(*state, &toy_ops, &err), STK_EINVAL, &err, "already");
+    assert_fails(stk_driver_add(*state, STK_DRIVER_DATASET, &toy_ops, &err), STK_EINVAL, &err,
+                 "already");
     ops.name = "digits";
-    assert_fails(stk_context_add_dataset(*state, &ops, &err), STK_EINVAL, &err, "already");
+    assert_fails(stk_driver_add(*state, STK_DRIVER_DATASET, &ops, &err), STK_EINVAL, &err,
+                 "already");
     ops.name = "no:name";
-    assert_fails(stk_context_add_dataset(*state, &ops, &err), STK_EINVAL, &err, "no:name");
+    assert_fails(stk_driver_add(*state, STK_DRIVER_DATASET, &ops, &err), STK_EINVAL, &err,
+                 "no:name");
     ops.name = NULL;
-    assert_fails(stk_context_add_dataset(*state, &ops, &err), STK_EINVAL, &err, "name");
+    assert_fails(stk_driver_add(*state, STK_DRIVER_DATASET, &ops, &err), STK_EINVAL, &err, "name");
     ops.name = "other";
     ops.prepare = NULL;
-    assert_fails(stk_context_add_dataset(*state, &ops, &err), STK_EINVAL, &err, "lacks");
+    assert_fails(stk_driver_add(*state, STK_DRIVER_DATASET, &ops, &err), STK_EINVAL, &err, "lacks");
     ops = toy_ops;
     ops.struct_size = 8;
-    assert_fails(stk_context_add_dataset(*state, &ops, &err), STK_EINVAL, &err, "struct_size");
-    assert_fails(stk_context_add_dataset(*state, NULL, &err), STK_EINVAL, &err, "no table");
+    assert_fails(stk_driver_add(*state, STK_DRIVER_DATASET, &ops, &err), STK_EINVAL, &err,
+                 "struct_size");
+    assert_fails(stk_driver_add(*state, STK_DRIVER_DATASET, NULL, &err), STK_EINVAL, &err,
+                 "no table");
 }
 
 /* Each table takes its own options; the rest of the query stays for the store. */
@@ -503,8 +510,8 @@ static int set_up(void **state)
     stk_error err;
 
     test_context_open(state);
-    assert_ok(stk_context_add_dataset(*state, &toy_ops, &err), &err);
-    assert_ok(stk_context_add_dataset(*state, &rival_ops, &err), &err);
+    assert_ok(stk_driver_add(*state, STK_DRIVER_DATASET, &toy_ops, &err), &err);
+    assert_ok(stk_driver_add(*state, STK_DRIVER_DATASET, &rival_ops, &err), &err);
     return 0;
 }
 
@@ -522,7 +529,7 @@ static void test_answers_are_no_failures(void **state)
     stk_dataset *d = NULL;
     stk_error err;
 
-    assert_ok(stk_context_add_dataset(ctx, &odd_ops, &err), &err);
+    assert_ok(stk_driver_add(ctx, STK_DRIVER_DATASET, &odd_ops, &err), &err);
     for (size_t i = 0; i < STK_COUNT(cases); i++) {
         opens = cases[i].status;
         assert_fails(stk_dataset_open(ctx, "odd:", &d, &err), STK_EINVAL, &err, cases[i].text);

@@ -5,7 +5,7 @@
 
 static void the_table(void **state)
 {
-    const stk_device_ops *ops = stk_device_kind(0);
+    const stk_device_ops *ops = ((const stk_device_ops *)stk_driver_at(NULL, STK_DRIVER_DEVICE, 0));
     stk_context *ctx = test_context();
     stk_device *device;
     stk_stream *stream;
@@ -16,12 +16,9 @@ static void the_table(void **state)
     uint64_t ns;
 
     assert_non_null(ops);
-    assert_null(stk_device_kind(1));
-    assert_ptr_equal(stk__device_find("cpu"), ops);
-    assert_null(stk__device_find("cuda"));
-    assert_ptr_equal(stk__device_query(STK_QUERY_DEVICE, STK_DEVICE_VERSION), ops);
-    assert_null(stk__device_query(STK_QUERY_DEVICE, STK_DEVICE_VERSION + 1));
-    assert_null(stk__device_query(STK_QUERY_NN, 1));
+    assert_null(((const stk_device_ops *)stk_driver_at(NULL, STK_DRIVER_DEVICE, 1)));
+    assert_ptr_equal(stk__driver_find(NULL, STK_DRIVER_DEVICE, "cpu", strlen("cpu")), ops);
+    assert_null(stk__driver_find(NULL, STK_DRIVER_DEVICE, "cuda", strlen("cuda")));
     assert_int_equal(ops->count(), 1);
     assert_fails(ops->open(ctx, 1, &device, &err), STK_EINVAL, &err, "cpu:1");
     assert_ok(ops->open(ctx, 0, &device, &err), &err);

@@ -245,7 +245,7 @@ static void test_failures_are_not_fill(void **state)
     stk_error err;
 
     (void)state;
-    assert_ok(stk_context_add_store(ctx, &faulty_ops, &err), &err);
+    assert_ok(stk_driver_add(ctx, STK_DRIVER_STORE, &faulty_ops, &err), &err);
     make_array(ctx, "mem://f", &large);
     for (size_t i = 0; i < sizeof statuses / sizeof *statuses; i++) {
         faulty_reset();
@@ -455,7 +455,7 @@ static void test_checksums(void **state)
 
     (void)state;
     faulty_reset();
-    assert_ok(stk_context_add_store(ctx, &turning_ops, &err), &err);
+    assert_ok(stk_driver_add(ctx, STK_DRIVER_STORE, &turning_ops, &err), &err);
     for (int i = 0; i < 32 * 32 * 32; i++)
         values[i] = (float)i;
     assert_ok(stk_array_writer_create(ctx, "mem://k", &w, &writer, &err), &err);

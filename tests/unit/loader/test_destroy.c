@@ -136,7 +136,7 @@ static void begin(fixture *f, const char *url, int64_t workers, int64_t io_depth
     stk_error err;
 
     f->ctx = test_context();
-    assert_ok(stk_context_add_store(f->ctx, &held_ops, &err), &err);
+    assert_ok(stk_driver_add(f->ctx, STK_DRIVER_STORE, &held_ops, &err), &err);
     const counting_options c = {.size = 2000, .url = url};
     /* What is in memory stays in the context. */
     f->dataset = counting_open(f->ctx, &c);

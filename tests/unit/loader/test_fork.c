@@ -63,11 +63,14 @@ static void call_stores(world *w)
     const double half[] = {0.5, 0.5};
     const uint64_t index = 0;
 
-    REFUSED(stk_context_add_store, w->ctx, &store, NULL);
-    REFUSED(stk_context_add_dataset, w->ctx, &dataset, NULL);
-    REFUSED(stk_context_add_transform, w->ctx, &transform, NULL);
-    NOTHING(stk_dataset_kind, w->ctx, 0);
-    NOTHING(stk_transform_kind, w->ctx, 0);
+    const stk_driver_head *driver;
+    REFUSED(stk_driver_find, w->ctx, STK_DRIVER_STORE, "file", &driver, NULL);
+    NOTHING(stk_driver_at, w->ctx, STK_DRIVER_STORE, 0);
+    REFUSED(stk_plugin_load, w->ctx, "no.so", NULL);
+    REFUSED(stk_plugin_load_listed, w->ctx, w->config, true, NULL);
+    REFUSED(stk_driver_add, w->ctx, STK_DRIVER_STORE, &store, NULL);
+    REFUSED(stk_driver_add, w->ctx, STK_DRIVER_DATASET, &dataset, NULL);
+    REFUSED(stk_driver_add, w->ctx, STK_DRIVER_TRANSFORM, &transform, NULL);
     REFUSED(stk_store_open, w->ctx, w->folder, &opened, key, sizeof key, NULL);
     REFUSED(stk_store_read, w->store, "f", 0, 1, &byte, NULL);
     REFUSED(stk_store_stat, w->store, "f", &info, NULL);
@@ -224,8 +227,11 @@ static void call_trainer(world *w)
 
     stk_trainer_options_init(&options);
     REFUSED(stk_trainer_create, w->ctx, &options, &trainer, NULL);
-    REFUSED(stk_trainer_add_callback, w->trainer, stk_callback_kind(0), NULL, NULL, NULL);
-    REFUSED(stk_trainer_add_logger, w->trainer, stk_logger_kind(0), NULL, NULL);
+    REFUSED(stk_trainer_add_callback, w->trainer,
+            ((const stk_callback_ops *)stk_driver_at(NULL, STK_DRIVER_CALLBACK, 0)), NULL, NULL,
+            NULL);
+    REFUSED(stk_trainer_add_logger, w->trainer,
+            ((const stk_logger_ops *)stk_driver_at(NULL, STK_DRIVER_LOGGER, 0)), NULL, NULL);
     REFUSED(stk_trainer_add_hparam, w->trainer, "a", "b", NULL);
     REFUSED(stk_trainer_fit, w->trainer, w->module, &data, NULL, NULL);
     REFUSED(stk_trainer_validate, w->trainer, w->module, &data, NULL, NULL);
@@ -305,7 +311,8 @@ static void *ask(void *argument)
     while (!atomic_load(&w->stop)) {
         stk_loader_get_stats(w->loader, &stats);
         stk_loader_get_bad_samples(w->loader, &bad);
-        for (size_t i = 0; stk_dataset_kind(w->ctx, i); i++)
+        for (size_t i = 0; ((const stk_dataset_ops *)stk_driver_at(w->ctx, STK_DRIVER_DATASET, i));
+             i++)
             continue;
         stk_log_event(w->log, "x", NULL, 0, STK_NO_DURATION, NULL);
     }

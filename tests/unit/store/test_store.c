@@ -261,8 +261,9 @@ static void test_own_store(void **state)
     assert_fails(stk_store_open(f->context, "own://x", &store, NULL, 0, &err), STK_ENOTSUP, &err,
                  "own://x");
     broken.submit = NULL;
-    assert_fails(stk_context_add_store(f->context, &broken, &err), STK_EINVAL, &err, "submit");
-    assert_ok(stk_context_add_store(f->context, &own_ops, &err), &err);
+    assert_fails(stk_driver_add(f->context, STK_DRIVER_STORE, &broken, &err), STK_EINVAL, &err,
+                 "submit");
+    assert_ok(stk_driver_add(f->context, STK_DRIVER_STORE, &own_ops, &err), &err);
     const char *const urls[] = {"own://x", "slow+own://x"};
     for (size_t i = 0; i < STK_COUNT(urls); i++) {
         assert_ok(stk_store_open(f->context, urls[i], &store, NULL, 0, &err), &err);

@@ -10,12 +10,18 @@ static void defaults(void **state)
 
     assert_ok(stk__options_check(stk_trainer_option_table(), &err), &err);
     assert_ok(stk__options_check(stk_model_module_option_table(), &err), &err);
-    for (size_t i = 0; stk_callback_kind(i); i++) {
-        assert_non_null(stk_callback_kind(i)->options);
-        assert_ok(stk__options_check(stk_callback_kind(i)->options, &err), &err);
+    for (size_t i = 0; ((const stk_callback_ops *)stk_driver_at(NULL, STK_DRIVER_CALLBACK, i));
+         i++) {
+        assert_non_null(
+            ((const stk_callback_ops *)stk_driver_at(NULL, STK_DRIVER_CALLBACK, i))->options);
+        assert_ok(
+            stk__options_check(
+                ((const stk_callback_ops *)stk_driver_at(NULL, STK_DRIVER_CALLBACK, i))->options,
+                &err),
+            &err);
     }
-    assert_non_null(stk_logger_kind(1));
-    assert_null(stk_logger_kind(2));
+    assert_non_null(((const stk_logger_ops *)stk_driver_at(NULL, STK_DRIVER_LOGGER, 1)));
+    assert_null(((const stk_logger_ops *)stk_driver_at(NULL, STK_DRIVER_LOGGER, 2)));
     stk_trainer_options_init(&o);
     assert_string_equal(o.limit_train_batches, "1.0");
     assert_int_equal(o.max_steps, -1);
@@ -23,14 +29,14 @@ static void defaults(void **state)
     assert_int_equal(o.num_sanity_val_steps, 2);
     assert_int_equal(o.accumulate_grad_batches, 1);
     stk__settings s;
-    assert_ok(stk__settings_make(&o, &s, &err), &err);
+    assert_ok(stk__settings_make(NULL, &o, &s, &err), &err);
     assert_int_equal(s.max_epochs, 1000);
     o.max_steps = 5;
-    assert_ok(stk__settings_make(&o, &s, &err), &err);
+    assert_ok(stk__settings_make(NULL, &o, &s, &err), &err);
     assert_int_equal(s.max_epochs, -1);
     assert_true(s.checkpointing && s.progress_bar && s.model_summary && s.logging);
     o.barebones = true;
-    assert_ok(stk__settings_make(&o, &s, &err), &err);
+    assert_ok(stk__settings_make(NULL, &o, &s, &err), &err);
     assert_false(s.checkpointing || s.progress_bar || s.model_summary || s.logging);
     assert_int_equal(s.num_sanity_val_steps, 0);
 }
@@ -127,8 +133,10 @@ static void refused_with_a_module(void **state)
     assert_ok(stk_trainer_create(b.ctx, &b.options, &t, &b.err), &b.err);
     assert_fails(stk_trainer_add_callback(t, &stk__callback_model_checkpoint, NULL, NULL, &b.err),
                  STK_EINVAL, &b.err, "enable_checkpointing");
-    assert_fails(stk_trainer_add_logger(t, stk_logger_kind(0), NULL, &b.err), STK_EINVAL, &b.err,
-                 "logger");
+    assert_fails(
+        stk_trainer_add_logger(
+            t, ((const stk_logger_ops *)stk_driver_at(NULL, STK_DRIVER_LOGGER, 0)), NULL, &b.err),
+        STK_EINVAL, &b.err, "logger");
     stk_trainer_destroy(&t);
     b.val = (stk_loader_source){.struct_size = sizeof b.val};
     assert_fails(bench_fit(&b, &m, NULL, &t), STK_EINVAL, &b.err, "0 of them");

@@ -114,10 +114,11 @@ static int setup(void **state)
         const stk_transform_ops *ops;
         bool known = false;
 
-        for (size_t k = 0; (ops = stk_transform_kind(ctx, k)); k++)
+        for (size_t k = 0;
+             (ops = ((const stk_transform_ops *)stk_driver_at(ctx, STK_DRIVER_TRANSFORM, k))); k++)
             known = known || ops == steps[i];
         if (!known)
-            assert_ok(stk_context_add_transform(ctx, steps[i], &err), &err);
+            assert_ok(stk_driver_add(ctx, STK_DRIVER_TRANSFORM, steps[i], &err), &err);
     }
     return 0;
 }

@@ -84,7 +84,7 @@ static void test_own_transform(void **state)
     stk_error err;
     uint64_t random = 21, failed = 0;
 
-    assert_ok(stk_context_add_transform(own, &add_ops, &err), &err);
+    assert_ok(stk_driver_add(own, STK_DRIVER_TRANSFORM, &add_ops, &err), &err);
     stk__pipeline *p =
         make(own, "horizontal_flip(1), add(100), pad(1), add, layout(chw), to_float", &in);
     assert_int_equal(p->num_groups, 5);
@@ -129,7 +129,7 @@ static void test_adding_transforms(void **state)
     stk_error err;
     size_t n = 0;
 
-    while (stk_transform_kind(own, n))
+    while (((const stk_transform_ops *)stk_driver_at(own, STK_DRIVER_TRANSFORM, n)))
         n++;
     assert_true(n > 6);
     const size_t built_in = n;
@@ -151,13 +151,16 @@ static void test_adding_transforms(void **state)
             bad.name = "pad";
         else
             bad.num_draws = STK__MAX_DRAWS + 1;
-        assert_fails(stk_context_add_transform(own, &bad, &err), k == 7 ? STK_ELIMIT : STK_EINVAL,
-                     &err, "transform");
+        assert_fails(stk_driver_add(own, STK_DRIVER_TRANSFORM, &bad, &err),
+                     k == 7 ? STK_ELIMIT : STK_EINVAL, &err, "transform");
     }
-    assert_ok(stk_context_add_transform(own, &add_ops, &err), &err);
-    assert_fails(stk_context_add_transform(own, &add_ops, &err), STK_EINVAL, &err, "already");
-    assert_ptr_equal(stk_transform_kind(own, 0), &add_ops);
-    assert_null(stk_transform_kind(own, built_in + 1));
+    assert_ok(stk_driver_add(own, STK_DRIVER_TRANSFORM, &add_ops, &err), &err);
+    assert_fails(stk_driver_add(own, STK_DRIVER_TRANSFORM, &add_ops, &err), STK_EINVAL, &err,
+                 "already");
+    assert_ptr_equal(
+        ((const stk_transform_ops *)stk_driver_at(own, STK_DRIVER_TRANSFORM, built_in)), &add_ops);
+    assert_null(
+        ((const stk_transform_ops *)stk_driver_at(own, STK_DRIVER_TRANSFORM, built_in + 1)));
     stk_context_destroy(&own);
 }
 
