@@ -202,7 +202,12 @@ static void test_ladder(void **state)
     assert_true(fabs(row_of(&p, 1).share - 1. / 3) < 1e-12);
     assert_true(fabs(row_of(&p, 3).share - 2. / 3) < 1e-12);
     assert_true(fabs(summary_of(&p).ladder - 8) < 1e-12);
+    plan_end(&p);
     /* Rungs are no neighbours: what they measured is no advice. */
+    p = plan_of("loader: {num_workers: [0, 1], batch_size: 64}\nbench: {ladder: true}\n", NULL);
+    plan_add_rate(&p, 0, 500, 0);
+    plan_add_rate(&p, 1, 1000, 1);
+    assert_string_equal(verdict_of(&p, 0).knob, "num_workers");
     assert_null(strstr(verdict_of(&p, 0).text, "measured in this sweep"));
     plan_end(&p);
     /* Next to nothing in all is not divided. */
@@ -273,10 +278,16 @@ static void test_sweep(void **state)
     assert_true(v.gain > 3.19 && v.gain < 3.21);
     assert_int_equal(stk_bench_plan_saturation(p.plan, 0, points, 16, &from), 4);
     assert_int_equal(from, 2);
+    plan_end(&p);
     /* Settings that differ in two options are no neighbours. */
-    plan_add_rate(&p, 5, 9000, 2);
-    plan_add_rate(&p, 5, 9000, 2);
-    assert_string_equal(verdict_of(&p, 0).value, "2");
+    p = plan_of("loader: {seed: [1, 2], num_workers: [0, 1], batch_size: 64}\n", NULL);
+    plan_add_rate(&p, 0, 500, 0);
+    plan_add_rate(&p, 3, 1000, 1);
+    assert_string_equal(setting_of(&p, 3).label, "seed=2 num_workers=1");
+    assert_null(strstr(verdict_of(&p, 0).text, "measured in this sweep"));
+    plan_add_rate(&p, 1, 1000, 1);
+    assert_string_equal(setting_of(&p, 1).label, "seed=1 num_workers=1");
+    assert_non_null(strstr(verdict_of(&p, 0).text, "measured in this sweep"));
     plan_end(&p);
 }
 
