@@ -249,19 +249,19 @@ static int report(struct run *run)
 {
     const stk_loader_options *loader = run->parts.data->train->options;
     const stk_trainer_options *trainer = stk_trainer_get_options(run->parts.trainer);
-    struct profile_summary summary = {.warmup = run->options.warmup_steps *
-                                                trainer->accumulate_grad_batches,
-                                      .batch_size = loader->batch_size,
-                                      .num_workers = loader->num_workers,
-                                      .config = run->file};
+    struct profile_found found = {.summary.struct_size = sizeof found.summary,
+                                  .batch_size = loader->batch_size};
     stk_error err;
 
-    int code = profile_summarize(run->cli, run->profile, &summary);
-    if (code == CLI_GO_ON)
-        code = profile_write_files(run->cli, run->profile, &summary, run->folder);
+    stk_status summed = stk_profile_summarize(
+        run->profile, run->options.warmup_steps * trainer->accumulate_grad_batches, run->file,
+        &found.summary, &err);
+    if (summed != STK_OK)
+        return cli_fail(run->cli, summed, &err);
+    int code = profile_write_files(run->cli, run->profile, &found, run->folder);
     if (code != CLI_GO_ON)
         return code;
-    profile_print(run->cli, run->profile, &summary);
+    profile_print(run->cli, run->profile, &found);
     stk_status status = stk_profile_finish(run->profile, &err);
     if (status != STK_OK)
         return cli_fail(run->cli, status, &err);

@@ -25,8 +25,7 @@ DATASET = ARRAY | {"array/array.h", "array/npy_header.h"}
 # Pictures are decoded by a transform; their headers are looked at where a dataset is opened or written.
 IMAGE = {"codec/image/image.h"}
 # Public headers of another name than their folder's.
-# Figures are taken of what a loader and a trainer tell everybody.
-OWN = {"array": {"chunks"}, "bench": {"convert", "dataset", "loader"}, "measure": {"report", "dataset", "loader", "trainer"}, "nn": {"model"},
+OWN = {"array": {"chunks"}, "bench": {"convert", "dataset", "loader"}, "measure": {"report"}, "nn": {"model"},
        "train": {"trainer", "module", "profiler"}}
 LAYERS = {
     "base": set(),
@@ -49,6 +48,8 @@ LAYERS = {
                      # The format by itself: weights of others, texts of a file that is not read whole.
                      "checkpoint/checkpoint.h", "checkpoint/safetensors.h"},
 }
+# Public headers that rooms take as a program does: figures are of a loader and a trainer, and a profile is summed up as figures are.
+TAKES = {"measure": {"dataset", "loader", "trainer"}, "train": {"measure"}}
 # Rooms on top: of the others they take the public headers, as a program does.
 ON_TOP = {"recipe"}
 PUBLIC_ONLY = ("cli", "examples", "python")
@@ -131,7 +132,7 @@ def check_includes(path, text):
             elif name.startswith("stoker/"):
                 to = name[7:-2]
                 allowed = {x.split("/")[0] for x in LAYERS[folder]} | {folder, "base", "options", "plugin"}
-                allowed |= OWN.get(folder, set())
+                allowed |= OWN.get(folder, set()) | TAKES.get(folder, set())
                 if to not in allowed and folder not in ON_TOP:
                     problem(path, line, f"includes <{name}>, which is above {folder}")
         elif parts[:2] == ("include", "stoker"):

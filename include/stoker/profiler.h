@@ -3,6 +3,7 @@
 #ifndef STOKER_PROFILER_H
 #define STOKER_PROFILER_H
 
+#include <stoker/measure.h>
 #include <stoker/trainer.h>
 
 #ifdef __cplusplus
@@ -102,6 +103,43 @@ typedef struct stk_profile_batch {
 
 /** Batch `i` in the order of training; false past the last. */
 STK_API bool stk_profile_get_batch(const stk_profile *profile, size_t i, stk_profile_batch *out);
+
+/** A part of the time of a batch. */
+typedef enum stk_profile_part {
+    STK_PROFILE_DATA = 0, /**< waiting for it */
+    STK_PROFILE_FORWARD,
+    STK_PROFILE_BACKWARD,
+    STK_PROFILE_OTHER,
+    STK_PROFILE_TOTAL, /**< all of them */
+    STK_PROFILE_PARTS
+} stk_profile_part;
+
+/** "data", "forward", ... Never NULL. */
+STK_API const char *stk_profile_part_name(stk_profile_part part);
+/** Seconds of a part of a batch. Pure. */
+STK_API double stk_profile_part_seconds(const stk_profile_batch *batch, stk_profile_part part);
+
+/** Where the time of the batches went. */
+typedef struct stk_profile_summary {
+    uint32_t struct_size;
+    uint64_t batches, warmup; /**< that count; before them, that do not */
+    uint64_t samples;
+    double samples_per_s;
+    stk_spread parts[STK_PROFILE_PARTS]; /**< seconds of a batch */
+    double share[STK_PROFILE_PARTS];     /**< of the time of all */
+    char text[2048];                     /**< what limits, and what to change: one paragraph */
+} stk_profile_summary;
+
+/**
+ * Sum up what was recorded, without the first `warmup` batches. `config` names the configuration in
+ * the advice; NULL: "CONFIG.yaml".
+ *
+ * Thread: the trainer's, when no task is at work. Errors: STK_ENOENT (no batch is left),
+ * STK_ENOMEM.
+ */
+STK_API STK_NODISCARD stk_status stk_profile_summarize(const stk_profile *profile, uint64_t warmup,
+                                                       const char *config, stk_profile_summary *out,
+                                                       stk_error *err);
 
 /** Path of the file that the last stk_profile_finish() wrote as its `i`-th; NULL past the last. */
 STK_API const char *stk_profile_file(const stk_profile *profile, size_t i);

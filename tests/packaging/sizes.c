@@ -384,7 +384,10 @@ static void recipes(stk_context *ctx, const char *folder)
     SIZED(stk_training_log_options, log_options);
     SIZED(stk_figures, figures);
     SIZED(stk_verdict, verdict);
+    stk_profile_options *profile_options = NEW(stk_profile_options);
+    SIZED(stk_profile_summary, summary);
     stk_training_log *log = NULL;
+    stk_profile *profile = NULL;
     stk_config *config = NULL;
     stk_recipe *recipe = NULL;
 
@@ -398,7 +401,15 @@ static void recipes(stk_context *ctx, const char *folder)
     CHECK(parts->struct_size == sizeof *parts && parts->trainer && parts->module);
     CHECK(strcmp(parts->dataset, "digits:?size=64") == 0);
     OK(stk_training_log_create(parts->trainer, log_options, &log, &err));
+    stk_profile_options_init(profile_options);
+    profile_options->profiler = "simple";
+    profile_options->dirpath = folder;
+    profile_options->filename = "sizes";
+    OK(stk_profile_create(parts->trainer, profile_options, &profile, &err));
     OK(stk_trainer_fit(parts->trainer, parts->module, parts->data, NULL, &err));
+    OK(stk_profile_summarize(profile, 1, NULL, summary, &err));
+    CHECK(summary->batches == 3 && summary->struct_size == sizeof *summary);
+    OK(stk_profile_close(&profile, &err));
     stk_training_log_judge(log, parts->data->train, figures, verdict);
     CHECK(figures->steps == 4 && figures->batch_size == 16);
     CHECK(figures->struct_size == sizeof *figures && verdict->struct_size == sizeof *verdict);

@@ -215,6 +215,7 @@ static void call_models(world *w)
 
 static void call_trainer(world *w)
 {
+    stk_profile_summary summary = {.struct_size = sizeof summary};
     stk_trainer_data data = {.struct_size = sizeof data};
     const stk_scalar scalar = {.value = 1};
     stk_trainer_options options;
@@ -250,6 +251,7 @@ static void call_trainer(world *w)
     REFUSED(stk_recipe_create, w->ctx, w->config, NULL, &recipe, NULL);
     RETURNS(stk_recipe_destroy, !w->recipe, &w->recipe);
     REFUSED(stk_profile_create, w->trainer, NULL, &profile, NULL);
+    REFUSED(stk_profile_summarize, w->profile, 0, NULL, &summary, NULL);
     REFUSED(stk_profile_finish, w->profile, NULL);
     REFUSED(stk_profile_close, &w->profile, NULL);
     RETURNS(stk_trainer_destroy, !w->trainer, &w->trainer);

@@ -335,6 +335,32 @@ static void stages(void **state)
     bench_close(&b);
 }
 
+/* The summary is that of the batches, its shares are a whole, and it can leave out the first. */
+static void assert_sums_up(const stk_profile *p, uint64_t data, uint64_t forward)
+{
+    stk_profile_summary s = {.struct_size = sizeof s}, rest = {.struct_size = sizeof rest};
+    stk_profile_batch first;
+    stk_error err;
+
+    assert_ok(stk_profile_summarize(p, 0, NULL, &s, &err), &err);
+    assert_int_equal(s.batches, 20);
+    assert_int_equal(s.samples, 80);
+    assert_float_equal(s.parts[STK_PROFILE_DATA].sum, (double)data * 1e-9, 1e-9);
+    assert_float_equal(s.parts[STK_PROFILE_FORWARD].sum, (double)forward * 1e-9, 1e-9);
+    assert_float_equal(s.share[STK_PROFILE_DATA] + s.share[STK_PROFILE_FORWARD] +
+                           s.share[STK_PROFILE_BACKWARD] + s.share[STK_PROFILE_OTHER],
+                       1, 1e-9);
+    assert_true(s.samples_per_s > 0 && strstr(s.text, "A batch takes "));
+    assert_string_equal(stk_profile_part_name(STK_PROFILE_BACKWARD), "backward");
+    assert_ok(stk_profile_summarize(p, 1, NULL, &rest, &err), &err);
+    assert_true(stk_profile_get_batch(p, 0, &first));
+    assert_int_equal(rest.batches, 19);
+    assert_float_equal(s.parts[STK_PROFILE_TOTAL].sum - rest.parts[STK_PROFILE_TOTAL].sum,
+                       stk_profile_part_seconds(&first, STK_PROFILE_TOTAL), 1e-9);
+    assert_fails(stk_profile_summarize(p, 20, NULL, &rest, &err), STK_ENOENT, &err,
+                 "only 20 batches were trained, and the first 20 are left out");
+}
+
 static void batches(void **state)
 {
     stk_profile_options o;
@@ -358,6 +384,7 @@ static void batches(void **state)
         forward += batch.forward;
     }
     assert_int_equal(n, 20);
+    assert_sums_up(p, data, forward);
     for (size_t i = 0; stk_profile_get_action(p, i, &next); i++)
         if (strstr(next.name, "train_dataloader_next"))
             break;
