@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include <jpeglib.h>
 
@@ -18,7 +19,7 @@
 
 /* ---- Pictures ---- */
 
-enum { SIDES = 6, DAMAGED = SIDES, KINDS = SIDES + 2, STORED = 5 << 20, OUT = 8 };
+enum { SIDES = 6, DAMAGED = SIDES, KINDS = SIDES + 2, STORED = 32 << 20, APART = 400000, OUT = 8 };
 
 typedef struct picture {
     unsigned char *bytes;
@@ -93,6 +94,7 @@ typedef struct album {
     stk_field fields[2];
     const sample *samples;
     bool ragged;
+    uint64_t apart;     /* bytes from one sample's reads to the next one's: less are joined */
     uint64_t slow;      /* this sample waits in prepare() until it may go on */
     stk_loader *loader; /* whose reads it waits for; NULL: for let_go() */
     pthread_mutex_t lock;
@@ -108,7 +110,7 @@ static stk_status locate(stk_dataset *dataset, const uint64_t *indices, size_t n
     (void)err;
     for (size_t i = 0; i < n; i++) {
         const sample *s = &a->samples[indices[i]];
-        stk_need need = {.offset = indices[i] * 64, .length = s->reads};
+        stk_need need = {.offset = indices[i] * a->apart, .length = s->reads};
         if (s->reads)
             STK_TRY(to->add(to, i, &need));
         if (a->ragged)
@@ -195,6 +197,7 @@ static album *open_album(stk_context *ctx, const char *folder, const sample *sam
     a->samples = samples;
     a->ragged = ragged;
     a->slow = UINT64_MAX;
+    a->apart = 64;
     pthread_mutex_init(&a->lock, NULL);
     pthread_cond_init(&a->open, NULL);
     snprintf(url, sizeof url, "slow+file://%s?latency=%dms", folder, latency_ms);
@@ -214,10 +217,12 @@ static album *open_album(stk_context *ctx, const char *folder, const sample *sam
 
 static void make_store(char *folder)
 {
-    static char bytes[STORED];
+    char path[300];
 
     test_folder(folder);
-    test_write(folder, "data", bytes, sizeof bytes);
+    test_write(folder, "data", "", 0);
+    snprintf(path, sizeof path, "%s/data", folder);
+    assert_int_equal(truncate(path, STORED), 0);
 }
 
 static stk_loader_options options_of(uint64_t budget)
@@ -275,49 +280,103 @@ static void let_go(album *a)
     pthread_mutex_unlock(&a->lock);
 }
 
-/* A sample is put back that held no bytes, while reads of later ones fill the pool and wait for
- * slabs: that is planned at once, also where the caller holds batches. */
-static void a_row_put_back_wakes_the_planner(void **state)
+/* A sample is put back that held no bytes: that is planned at once, also where later ones wait for
+ * slabs, where their buffers leave no room for its reserve, and where the caller holds batches. */
+static void goes_on_from(const char *folder, uint64_t slow, uint64_t apart)
 {
     enum { SAMPLES = 80 };
+    sample samples[SAMPLES];
+    stk_context *ctx = test_context();
+    album *a = open_album(ctx, folder, samples, SAMPLES, false, 0);
+    stk_dataset *dataset = &a->head;
+    stk_loader_options o = options_of(8 << 20);
+    stk_batch *held[3] = {NULL}, *batch;
+    stk_error err;
+
+    for (int i = 0; i < SAMPLES; i++)
+        samples[i] = (sample){.kind = 0, .reads = 200000};
+    samples[slow] = (sample){.kind = 3 + (slow == 2)};
+    a->slow = slow;
+    a->apart = apart;
+    o.num_workers = 2;
+    o.prefetch_factor = 2;
+    o.timeout = 60;
+    stk_loader *loader = open_loader(&a->head, &o);
+    for (uint64_t i = 0; i < slow; i++)
+        assert_ok(stk_loader_next(loader, -1, &held[i], &err), &err);
+    while (!settled(loader))
+        assert_int_equal(stk_loader_next(loader, 1, &batch, &err), STK_EAGAIN);
+    const uint64_t reserve = pictures[samples[slow].kind].memory - loader->decode_most;
+    assert_in_range(reserve, 1, loader->most_row);
+    let_go(a);
+    for (uint64_t i = slow; i < SAMPLES; i++) {
+        assert_ok(stk_loader_next(loader, -1, &batch, &err), &err);
+        assert_int_equal(stk_batch_positions(batch)[0], i);
+        check_values(batch, a);
+        stk_batch_release(&batch);
+    }
+    assert_int_equal(loader->late, apart == APART);
+    stk_batch_release(&held[0]);
+    stk_batch_release(&held[1]);
+    stk_loader_destroy(&loader);
+    stk_dataset_close(&dataset);
+    stk_context_destroy(&ctx);
+}
+
+static void a_row_put_back_wakes_the_planner(void **state)
+{
+    char folder[256];
+
+    (void)state;
+    make_store(folder);
+    for (int i = 0; i < 4; i++)
+        goes_on_from(folder, i & 2, i & 1 ? APART : 64);
+    test_folder_remove(folder);
+}
+
+/* A sample wants what two batches take that are held: one of them is enough to go on. */
+static void two_batches_that_are_held_are_too_many(void **state)
+{
+    enum { SAMPLES = 8 };
     sample samples[SAMPLES];
     char folder[256];
 
     (void)state;
     make_store(folder);
     for (int i = 0; i < SAMPLES; i++)
-        samples[i] = (sample){.kind = 0, .reads = 200000};
-    for (uint64_t slow = 0; slow < 3; slow += 2) {
+        samples[i] = (sample){.kind = 0, .reads = i == 2 ? 5200000 : 1000};
+    for (int64_t workers = 0; workers < 3; workers++) {
         stk_context *ctx = test_context();
         album *a = open_album(ctx, folder, samples, SAMPLES, false, 0);
+        stk_dataset *dataset = &a->head;
         stk_loader_options o = options_of(8 << 20);
-        stk_batch *held[3] = {NULL}, *batch;
+        stk_batch *held[2], *batch;
         stk_error err;
-        samples[slow] = (sample){.kind = 3 + (slow == 2)};
-        a->slow = slow;
-        o.num_workers = 2;
-        o.prefetch_factor = 2;
+        o.num_workers = workers;
+        o.prefetch_factor = 3;
+        o.cache = STK_CACHE_ENCODED; /* it has a part of the room */
         o.timeout = 60;
         stk_loader *loader = open_loader(&a->head, &o);
-        for (uint64_t i = 0; i < slow; i++)
+        const uint64_t limit = loader->ring->pool.limit;
+        assert_true(samples[2].reads > limit);
+        for (int i = 0; i < 2; i++)
             assert_ok(stk_loader_next(loader, -1, &held[i], &err), &err);
-        while (!settled(loader))
-            assert_int_equal(stk_loader_next(loader, 1, &batch, &err), STK_EAGAIN);
-        assert_true(pictures[samples[slow].kind].memory > loader->decode_most);
-        let_go(a);
-        for (uint64_t i = slow; i < SAMPLES; i++) {
+        for (int i = 0; i < 2; i++)
+            assert_fails(stk_loader_next(loader, -1, &batch, &err), STK_EBUSY, &err,
+                         "give back all but one with stk_batch_release()");
+        assert_int_equal(loader->ring->pool.limit, limit);
+        stk_batch_release(&held[1]);
+        for (uint64_t i = 2; i < SAMPLES; i++) {
             assert_ok(stk_loader_next(loader, -1, &batch, &err), &err);
             assert_int_equal(stk_batch_positions(batch)[0], i);
             check_values(batch, a);
             stk_batch_release(&batch);
         }
+        assert_true(loader->ring->pool.limit > limit);
         stk_batch_release(&held[0]);
-        stk_batch_release(&held[1]);
         stk_loader_destroy(&loader);
-        stk_dataset *dataset = &a->head;
         stk_dataset_close(&dataset);
         stk_context_destroy(&ctx);
-        samples[slow] = samples[slow + 1];
     }
     test_folder_remove(folder);
 }
@@ -403,6 +462,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_row_put_back_wakes_the_planner),
+        cmocka_unit_test(two_batches_that_are_held_are_too_many),
         cmocka_unit_test(a_substitute_has_no_reserve),
         cmocka_unit_test(no_picture_has_the_reserve_of_another),
     };
