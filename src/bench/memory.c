@@ -13,7 +13,6 @@
 #define ROOM_LEAST (UINT64_C(1) << 18)
 
 struct stk__bench_memory {
-    stk_context *ctx;
     stk__thread thread;
     uint64_t start, peak;
     atomic_uint_fast64_t own_bytes, epoch;
@@ -63,16 +62,17 @@ static void release(stk__bench_memory *memory)
 {
     pthread_cond_destroy(&memory->wake);
     pthread_mutex_destroy(&memory->lock);
-    stk__free(memory->ctx, memory);
+    munmap(memory, sizeof *memory);
 }
 
 stk__bench_memory *stk__bench_memory_start(stk_context *ctx)
 {
-    stk__bench_memory *memory = stk__calloc(ctx, 1, sizeof *memory);
+    /* Past the context, whose memory is what is looked at. */
+    stk__bench_memory *memory =
+        mmap(NULL, sizeof *memory, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-    if (!memory)
+    if (memory == MAP_FAILED)
         return NULL;
-    memory->ctx = ctx;
     /* Touched now, so that filling them does not look like growth. */
     memset(memory->epochs, 1, sizeof memory->epochs);
     memset(memory->bytes, 1, sizeof memory->bytes);
