@@ -274,6 +274,74 @@ static void test_own_module(void **state)
     assert_false(train.closed);
 }
 
+/* ---- A callback of the caller's, by its name --------------------------------------------------
+ */
+
+typedef struct counting {
+    stk_callback base;
+    uint64_t batches;
+} counting;
+
+static counting last;
+
+typedef struct counting_options {
+    uint32_t struct_size;
+    uint64_t from;
+} counting_options;
+
+static stk_status counting_create(stk_context *ctx, const void *options, stk_callback **out,
+                                  stk_error *err);
+static void counting_destroy(stk_callback *self);
+
+static stk_status counting_batch(stk_callback *self, stk_trainer *t, const stk_moment *at,
+                                 stk_error *err)
+{
+    (void)t, (void)at, (void)err;
+    ((counting *)self)->batches++;
+    return STK_OK;
+}
+
+static const stk_option counting_rows[] = {{"from", STK_OPTION_UINT,
+                                            offsetof(counting_options, from), "0", 0, 0, NULL, NULL,
+                                            "Where the count begins."}};
+static const stk_option_table counting_table = {"counting", "doc", sizeof(counting_options),
+                                                counting_rows, 1};
+static const stk_callback_ops counting_ops = {.struct_size = sizeof counting_ops,
+                                              .name = "counting",
+                                              .doc = "counts batches",
+                                              .options = &counting_table,
+                                              .create = counting_create,
+                                              .destroy = counting_destroy,
+                                              .on_train_batch_end = counting_batch};
+
+static stk_status counting_create(stk_context *ctx, const void *options, stk_callback **out,
+                                  stk_error *err)
+{
+    (void)err;
+    last = (counting){.base = {&counting_ops, ctx},
+                      .batches = ((const counting_options *)options)->from};
+    *out = &last.base;
+    return STK_OK;
+}
+
+static void counting_destroy(stk_callback *self)
+{
+    (void)self;
+}
+
+static void test_own_callback(void **state)
+{
+    made m;
+
+    made_load(&m, *state, DIGITS "callbacks: counting(from=100)\n");
+    assert_fails(made_create(&m, NULL), STK_EINVAL, &m.err, "counting");
+    assert_ok(stk_driver_add(*state, STK_DRIVER_CALLBACK, &counting_ops, &m.err), &m.err);
+    assert_ok(made_create(&m, NULL), &m.err);
+    fit(&m);
+    assert_int_equal(last.batches, 108);
+    made_release(&m);
+}
+
 /* ---- Data that is not there ------------------------------------------------------------------ */
 
 static void keep_line(void *user, const char *text)
@@ -322,6 +390,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_items, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_own_data, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_own_module, test_context_open, test_context_close),
+        cmocka_unit_test_setup_teardown(test_own_callback, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_otherwise, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_split_of_test, test_context_open, test_context_close),
     };
