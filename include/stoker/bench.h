@@ -38,7 +38,8 @@ STK_API void stk_meter_close(stk_meter **meter);
 #define STK_BENCH_MAX_RANKS 256
 
 /** The table of stk_bench_options: names, defaults and ranges are written there
- * (src/bench/options.c). Times in seconds. */
+ * (src/bench/options.c). Times in seconds. `repeat`, `step` and `hash` say what is asked of the
+ * program that makes the runs; `ceiling`, `published` and `ladder` are a plan's. */
 typedef struct stk_bench_options {
     uint32_t struct_size;
     uint64_t num_epochs;    /**< 0: as many as the time asks for */
