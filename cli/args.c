@@ -285,7 +285,8 @@ static int take_value(struct parser *p, struct flag *flag, const char *argument,
         }
     } else if (equals) {
         flag->text = equals + 1;
-    } else if (is_switch(flag->option) && !(next && (suits(flag, next) || misspelt(flag, next)))) {
+    } else if (is_switch(flag->option) &&
+               !(next && !is_flag(next) && (suits(flag, next) || misspelt(flag, next)))) {
         flag->text = "true";
         p->alone = flag->option->type == STK_OPTION_ENUM ? flag->option : NULL;
     } else if (next && !is_flag(next)) {

@@ -71,6 +71,8 @@ typedef struct stk_store_limits {
 typedef struct stk_store_ops {
     uint32_t struct_size; /* first, for ever */
     const char *name;     /* URL scheme */
+    /* `url` is whole, with its scheme. STK_ENOENT for one that names no folder: the folder above it
+     * is tried, and the last part is a key. */
     stk_status (*open)(stk_context *ctx, const char *url, stk_store **out, stk_error *err);
     void (*close)(stk_store *store);
     /* On failure done() is not called and the caller keeps `read`; on success it is called exactly

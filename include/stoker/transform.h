@@ -33,6 +33,29 @@ typedef struct stk_plan {
     int64_t params[12]; /**< the transform's own: box, angle, ... */
 } stk_plan;
 
+/**
+ * What a transform is to its neighbours. Those in a row that say so are done in one pass over the
+ * sample, with the bits that they would give one after the other; apply() is not called then.
+ */
+typedef enum stk_transform_role {
+    STK_ROLE_ALONE = 0, /**< nothing that a pass can do */
+    /** Moves pixels of a picture: the result is a box of it. stk_plan.params are top, left, height
+     * and width of the box, whether its columns and its rows are reversed (1, 0), whether it
+     * reaches outside, and the bits of the element that lies there. */
+    STK_ROLE_FRAME,
+    STK_ROLE_UNIT,   /**< float32: uint8 divided by 255, float32 as it is */
+    STK_ROLE_AFFINE, /**< float32: scale x element + shift, of its channel; with affine() */
+    STK_ROLE_LAYOUT  /**< stk_plan.out.chw says in which order the result lies */
+} stk_transform_role;
+
+/** Scale and shift of each channel, or with a `count` of 1 of all. With more channels both arrays
+ * have STK_AFFINE_LANES x count floats: the values of the channels over and over. */
+typedef struct stk_affine {
+    uint32_t count;
+    const float *scale, *shift;
+} stk_affine;
+#define STK_AFFINE_LANES 8
+
 /** The seam between a sample as stored and as trained on. Outsiders may write one. */
 typedef struct stk_transform_ops {
     uint32_t struct_size; /* first, for ever */
@@ -56,6 +79,11 @@ typedef struct stk_transform_ops {
                   size_t n, const void *const *src, void *const *dst, void *scratch);
     uint32_t num_draws; /* words of randomness for each sample; 0: not random */
     bool colours;       /* changes what values mean, moves nothing: left out for masks */
+    /* (optional) Zero: ALONE. */
+    stk_transform_role role;
+    /* (with STK_ROLE_AFFINE) For elements that are `from`, UINT8 or FLOAT32; it lives as long as
+     * the transform. NULL: not for those, so apply() is called. */
+    const stk_affine *(*affine)(const stk_transform *transform, stk_dtype from);
 } stk_transform_ops;
 
 /** Every transform begins with this. */

@@ -79,6 +79,7 @@ static stk_status plan(const stk_transform *transform, const stk_header *in, con
 
 const stk_transform_ops stk__transform_center_crop = {
     .struct_size = sizeof(stk_transform_ops),
+    .role = STK_ROLE_FRAME,
     .name = "center_crop",
     .doc = "the middle of a picture; what is smaller is padded",
     .options = &table,

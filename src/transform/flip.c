@@ -60,6 +60,7 @@ static stk_status plan(const stk_transform *transform, const stk_header *in, con
 
 const stk_transform_ops stk__transform_horizontal_flip = {
     .struct_size = sizeof(stk_transform_ops),
+    .role = STK_ROLE_FRAME,
     .name = "horizontal_flip",
     .doc = "left and right change places, for a share of the samples",
     .options = &horizontal_table,
@@ -72,6 +73,7 @@ const stk_transform_ops stk__transform_horizontal_flip = {
 
 const stk_transform_ops stk__transform_vertical_flip = {
     .struct_size = sizeof(stk_transform_ops),
+    .role = STK_ROLE_FRAME,
     .name = "vertical_flip",
     .doc = "top and bottom change places, for a share of the samples",
     .options = &vertical_table,

@@ -6,25 +6,38 @@
  * element do not meet: filled pixels are made before values change, and each kernel rounds as the
  * separate steps do.
  */
-#include "transform/normalize.h"
 #include "transform/pipeline.h"
 
-static bool is_frame(const stk_transform_ops *ops)
+/* What the table of an earlier version lacks is zero. */
+static stk_transform_role role_of(const stk_transform_ops *ops)
 {
-    return ops == &stk__transform_pad || ops == &stk__transform_random_crop ||
-           ops == &stk__transform_horizontal_flip || ops == &stk__transform_vertical_flip ||
-           ops == &stk__transform_center_crop;
+    return ops->struct_size >= sizeof *ops ? ops->role : STK_ROLE_ALONE;
+}
+
+/* Affines of as many channels as there are, or of one for all. */
+static const stk_affine *affine_of(const stk__step *step, stk_dtype from)
+{
+    const stk_affine *affine = step->ops->affine(step->transform, from);
+    const stk_header *in = &step->in;
+
+    if (!affine || affine->count == 1)
+        return affine;
+    return in->picture && in->shape[in->chw ? 0 : 2] == (int64_t)affine->count ? affine : NULL;
 }
 
 /* Put a step that changes values or layout into the pass; false where it does not go in. */
 static bool add_values(stk__pass *pass, const stk__step *step)
 {
-    if (step->ops == &stk__transform_to_float)
+    const stk_transform_role role = role_of(step->ops);
+
+    if (role == STK_ROLE_UNIT)
         return stk__pass_add_unit(pass);
-    if (step->ops == &stk__transform_normalize)
-        return stk__pass_add_affine(pass, stk__normalize_of_u8(step->transform),
-                                    stk__normalize_of_f32(step->transform));
-    if (step->ops != &stk__transform_layout)
+    if (role == STK_ROLE_AFFINE && step->ops->affine) {
+        const stk_affine *of_u8 = affine_of(step, STK_UINT8),
+                         *of_f32 = affine_of(step, STK_FLOAT32);
+        return of_u8 && of_f32 && stk__pass_add_affine(pass, of_u8, of_f32);
+    }
+    if (role != STK_ROLE_LAYOUT)
         return false;
     pass->out_chw = step->plan.out.chw;
     return true;
@@ -65,7 +78,7 @@ static stk__group fuse_from(const stk__pipeline *pipeline, uint32_t first)
     while (first + group.count < pipeline->num_steps) {
         const stk__step *step = &steps[first + group.count];
 
-        if (is_frame(step->ops)) {
+        if (role_of(step->ops) == STK_ROLE_FRAME) {
             if (!takes_frames || !add_frame(&group, step, &fills))
                 break;
         } else if (add_values(&group.pass, step)) {

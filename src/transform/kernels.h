@@ -3,6 +3,8 @@
 #ifndef STK_SRC_TRANSFORM_KERNELS_H
 #define STK_SRC_TRANSFORM_KERNELS_H
 
+#include <stoker/transform.h>
+
 #include "base/base.h"
 
 /* What happens to each element. COPYn moves n bytes; the others read uint8 or float32 and write
@@ -28,16 +30,7 @@ typedef enum stk__arrange {
 } stk__arrange;
 
 /* Floats of a vector; patterns of several channels are repeated to whole vectors. */
-#define STK__LANES 8
-
-/*
- * scale and shift of each channel. With a `count` of 1 they hold for all channels. With more, both
- * arrays have STK__LANES * count floats: the values of the channels over and over.
- */
-typedef struct stk__affine {
-    uint32_t count;
-    const float *scale, *shift;
-} stk__affine;
+#define STK__LANES STK_AFFINE_LANES
 
 /*
  * Convert `pixels` pixels of `channels` channels. `plane` is the distance of two planes in elements
@@ -46,7 +39,7 @@ typedef struct stk__affine {
  * last element. Neither needs any alignment; they do not overlap.
  */
 typedef void stk__convert_fn(const void *src, void *dst, size_t pixels, uint32_t channels,
-                             size_t plane, const stk__affine *affine);
+                             size_t plane, const stk_affine *affine);
 
 typedef struct stk__kernels {
     stk__convert_fn *convert[STK__ARRANGE_COUNT][STK__VALUE_COUNT];

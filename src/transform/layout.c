@@ -62,6 +62,7 @@ static void apply(const stk_transform *transform, const stk_header *in, const st
 
 const stk_transform_ops stk__transform_layout = {
     .struct_size = sizeof(stk_transform_ops),
+    .role = STK_ROLE_LAYOUT,
     .name = "layout",
     .doc = "channels first (chw) or last (hwc)",
     .options = &table,

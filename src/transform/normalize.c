@@ -7,7 +7,8 @@
  * within 2^-22 (1 + |mean|) / std of the true value, and within 2^-21 (1 + |mean|) / std of
  * torchvision's, which rounds four times [torchvision.transforms.functional: to_tensor, normalize].
  */
-#include "transform/normalize.h"
+#include "transform/kernels.h"
+#include "transform/transform.h"
 
 #include <math.h>
 
@@ -64,7 +65,7 @@ static const preset presets[] = {
 
 typedef struct normalize {
     stk_transform base;
-    stk__affine of_u8, of_f32;
+    stk_affine of_u8, of_f32;
     float *values; /* scale of uint8, scale of float32, shift: STK__LANES * count each */
 } normalize;
 
@@ -127,8 +128,8 @@ static stk_status allocate(normalize *self, uint32_t count, stk_error *err)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_TRANSFORM,
                          "normalize: no memory for %u channels", count);
     self->of_u8 =
-        (stk__affine){.count = count, .scale = self->values, .shift = self->values + 2 * length};
-    self->of_f32 = (stk__affine){
+        (stk_affine){.count = count, .scale = self->values, .shift = self->values + 2 * length};
+    self->of_f32 = (stk_affine){
         .count = count, .scale = self->values + length, .shift = self->values + 2 * length};
     return STK_OK;
 }
@@ -221,18 +222,17 @@ static void apply(const stk_transform *transform, const stk_header *in, const st
         stk__pass_apply(&pass, in, NULL, src[i], dst[i], scratch);
 }
 
-const stk__affine *stk__normalize_of_u8(const stk_transform *transform)
+static const stk_affine *affine(const stk_transform *transform, stk_dtype from)
 {
-    return &((const normalize *)transform)->of_u8;
-}
+    const normalize *self = (const normalize *)transform;
 
-const stk__affine *stk__normalize_of_f32(const stk_transform *transform)
-{
-    return &((const normalize *)transform)->of_f32;
+    return from == STK_UINT8 ? &self->of_u8 : &self->of_f32;
 }
 
 const stk_transform_ops stk__transform_normalize = {
     .struct_size = sizeof(stk_transform_ops),
+    .role = STK_ROLE_AFFINE,
+    .affine = affine,
     .name = "normalize",
     .doc = "float32 with mean 0 and deviation 1, from uint8 or float32",
     .options = &table,

@@ -72,6 +72,7 @@ static stk_status plan(const stk_transform *transform, const stk_header *in, con
 
 const stk_transform_ops stk__transform_pad = {
     .struct_size = sizeof(stk_transform_ops),
+    .role = STK_ROLE_FRAME,
     .name = "pad",
     .doc = "a border of one value around a picture",
     .options = &table,

@@ -34,7 +34,7 @@ bool stk__pass_add_unit(stk__pass *pass)
     return true;
 }
 
-bool stk__pass_add_affine(stk__pass *pass, const stk__affine *of_u8, const stk__affine *of_f32)
+bool stk__pass_add_affine(stk__pass *pass, const stk_affine *of_u8, const stk_affine *of_f32)
 {
     if (pass->affine)
         return false;
@@ -58,11 +58,11 @@ bool stk__pass_keeps_values(const stk__pass *pass)
 }
 
 /* The affine of one channel alone. */
-static const stk__affine *of_channel(const stk__pass *pass, size_t channel, stk__affine *room)
+static const stk_affine *of_channel(const stk__pass *pass, size_t channel, stk_affine *room)
 {
     if (!pass->affine || pass->affine->count == 1)
         return pass->affine;
-    *room = (stk__affine){
+    *room = (stk_affine){
         .count = 1, .scale = pass->affine->scale + channel, .shift = pass->affine->shift + channel};
     return room;
 }
@@ -94,7 +94,7 @@ void stk__pass_convert(const stk__pass *pass, const void *from, void *to, size_t
         return;
     }
     for (size_t c = 0; c < channels; c++) {
-        stk__affine room;
+        stk_affine room;
 
         k->convert[STK__FLAT][pass->value](src + c * from_plane * pass->item,
                                            dst + c * to_plane * pass->out_item, pixels, 1, 0,

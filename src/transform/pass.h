@@ -17,9 +17,9 @@
 typedef struct stk__pass {
     const stk__kernels *kernels;
     stk__value value;
-    stk_dtype dtype;           /* of the result */
-    uint32_t item, out_item;   /* bytes of an element */
-    const stk__affine *affine; /* of the transform; NULL where `value` wants none */
+    stk_dtype dtype;          /* of the result */
+    uint32_t item, out_item;  /* bytes of an element */
+    const stk_affine *affine; /* of the transform; NULL where `value` wants none */
     bool picture, chw, out_chw;
 } stk__pass;
 
@@ -27,7 +27,7 @@ typedef struct stk__pass {
 void stk__pass_init(stk__pass *pass, const stk__kernels *kernels, const stk_header *in);
 /* Append a change of values; false where the pass cannot take it. */
 bool stk__pass_add_unit(stk__pass *pass);
-bool stk__pass_add_affine(stk__pass *pass, const stk__affine *of_u8, const stk__affine *of_f32);
+bool stk__pass_add_affine(stk__pass *pass, const stk_affine *of_u8, const stk_affine *of_f32);
 
 /* Convert pixels whose planes are `from_plane` apart in the source and `to_plane` in the result. */
 void stk__pass_convert(const stk__pass *pass, const void *src, void *dst, size_t pixels,

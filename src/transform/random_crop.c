@@ -96,6 +96,7 @@ static stk_status plan(const stk_transform *transform, const stk_header *in, con
 
 const stk_transform_ops stk__transform_random_crop = {
     .struct_size = sizeof(stk_transform_ops),
+    .role = STK_ROLE_FRAME,
     .name = "random_crop",
     .doc = "a part of a picture, padded first, at a random place",
     .options = &table,

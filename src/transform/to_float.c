@@ -117,6 +117,7 @@ static void apply(const stk_transform *transform, const stk_header *in, const st
 
 const stk_transform_ops stk__transform_to_float = {
     .struct_size = sizeof(stk_transform_ops),
+    .role = STK_ROLE_UNIT,
     .name = "to_float",
     .doc = "float32: uint8 divided by 255, other numbers as they are",
     .create = create,

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A plug-in as a stranger writes it, with the installed headers alone: a store that hands reads on
+ * to another one ("echo:///PATH"), a dataset of drawn pictures ("blobs:"), a transform that is
+ * fused ("mirror", the twin of horizontal_flip(1)), a callback and a logger.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <stoker/stoker.h>
+
+/* ---- A store: that of a file, under another name ---- */
+
+typedef struct echo_store {
+    stk_store base;
+    stk_store *inner;
+} echo_store;
+
+static stk_store *inner_of(stk_store *store)
+{
+    return ((echo_store *)store)->inner;
+}
+
+static const stk_store_ops echo_ops;
+
+static stk_status echo_open(stk_context *context, const char *url, stk_store **out, stk_error *err)
+{
+    echo_store *self = calloc(1, sizeof *self);
+
+    if (!self)
+        return STK_ENOMEM;
+    stk_status status =
+        stk_store_open(context, url + strlen("echo://"), &self->inner, NULL, 0, err);
+    if (status != STK_OK) {
+        free(self);
+        return status;
+    }
+    self->base.ops = &echo_ops;
+    self->base.context = context;
+    *out = &self->base;
+    return STK_OK;
+}
+
+static void echo_close(stk_store *store)
+{
+    stk_store *inner = inner_of(store);
+
+    stk_store_close(&inner);
+    free(store);
+}
+
+static stk_status echo_submit(stk_store *store, stk_read *read)
+{
+    return inner_of(store)->ops->submit(inner_of(store), read);
+}
+
+static void echo_cancel(stk_store *store, stk_read *read)
+{
+    inner_of(store)->ops->cancel(inner_of(store), read);
+}
+
+static stk_status echo_stat(stk_store *store, const char *key, stk_object_info *out, stk_error *err)
+{
+    return inner_of(store)->ops->stat(inner_of(store), key, out, err);
+}
+
+static const stk_store_ops echo_ops = {.struct_size = sizeof echo_ops,
+                                       .name = "echo",
+                                       .open = echo_open,
+                                       .close = echo_close,
+                                       .submit = echo_submit,
+                                       .cancel = echo_cancel,
+                                       .stat = echo_stat};
+
+/* ---- A dataset: a picture has a bright column, whose number is its label ---- */
+
+#define SIDE 8
+
+static const stk_field blob_fields[] = {
+    {.name = "image", .dtype = STK_UINT8, .rank = 3, .shape = {SIDE, SIDE, 1}, .picture = true},
+    {.name = "label", .dtype = STK_INT64}};
+static const char *const blob_classes[SIDE] = {"0", "1", "2", "3", "4", "5", "6", "7"};
+static const stk_dataset_ops blob_ops;
+
+static stk_status blob_open(stk_context *context, const char *url, const void *options,
+                            stk_dataset **out, stk_error *err)
+{
+    stk_dataset *d = calloc(1, sizeof *d);
+
+    if (!d)
+        return STK_ENOMEM;
+    d->ops = &blob_ops;
+    d->context = context;
+    d->size = 512;
+    d->fields = blob_fields;
+    d->num_fields = 2;
+    d->fingerprint = 0x626c6f62;
+    d->block_size = 1;
+    d->classes = blob_classes;
+    d->num_classes = SIDE;
+    *out = d;
+    return STK_OK;
+}
+
+static void blob_close(stk_dataset *dataset)
+{
+    free(dataset);
+}
+
+static void blob_prepare(stk_dataset *dataset, stk_sample *samples, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        unsigned char *image = samples[i].values[0].out;
+        const int64_t label = (int64_t)(samples[i].index * 5 % SIDE);
+
+        for (size_t k = 0; k < SIDE * SIDE; k++)
+            image[k] = k % SIDE == (size_t)label ? 250 : (unsigned char)(samples[i].index % 20);
+        memcpy(samples[i].values[1].out, &label, sizeof label);
+        samples[i].values[0].data = image;
+        samples[i].values[1].data = samples[i].values[1].out;
+    }
+}
+
+static const stk_dataset_ops blob_ops = {.struct_size = sizeof blob_ops,
+                                         .name = "blobs",
+                                         .doc = "Pictures with a bright column",
+                                         .open = blob_open,
+                                         .close = blob_close,
+                                         .prepare = blob_prepare};
+
+/* ---- A transform: columns in reverse. What it says of itself lets a pass do it ---- */
+
+static stk_status mirror_create(stk_context *context, const void *options, stk_transform **out,
+                                stk_error *err)
+{
+    *out = calloc(1, sizeof **out);
+    return *out ? STK_OK : STK_ENOMEM;
+}
+
+static void mirror_destroy(stk_transform *transform)
+{
+    free(transform);
+}
+
+static stk_status mirror_plan(const stk_transform *transform, const stk_header *in,
+                              const uint32_t *draws, stk_plan *out, stk_error *err)
+{
+    if (!in->picture || in->chw || in->dtype != STK_UINT8)
+        return STK_EINVAL;
+    memset(out, 0, sizeof *out);
+    out->out = *in;
+    out->params[2] = in->shape[0];
+    out->params[3] = in->shape[1];
+    out->params[4] = 1;
+    return STK_OK;
+}
+
+/* A pass does it in its place: the wrong bytes would show. */
+static void mirror_apply(const stk_transform *transform, const stk_header *in, const stk_plan *plan,
+                         size_t n, const void *const *src, void *const *dst, void *scratch)
+{
+    for (size_t i = 0; i < n; i++)
+        memset(dst[i], 0, (size_t)(in->shape[0] * in->shape[1] * in->shape[2]));
+}
+
+static const stk_transform_ops mirror_ops = {.struct_size = sizeof mirror_ops,
+                                             .name = "mirror",
+                                             .doc = "Columns in reverse",
+                                             .create = mirror_create,
+                                             .destroy = mirror_destroy,
+                                             .plan = mirror_plan,
+                                             .apply = mirror_apply,
+                                             .role = STK_ROLE_FRAME};
+
+/* ---- A callback: logs how many batches there were ---- */
+
+typedef struct tally {
+    stk_callback base;
+    uint64_t batches;
+} tally;
+
+static const stk_callback_ops tally_ops;
+
+static stk_status tally_create(stk_context *context, const void *options, stk_callback **out,
+                               stk_error *err)
+{
+    tally *self = calloc(1, sizeof *self);
+
+    if (!self)
+        return STK_ENOMEM;
+    self->base.ops = &tally_ops;
+    self->base.context = context;
+    *out = &self->base;
+    return STK_OK;
+}
+
+static void tally_destroy(stk_callback *callback)
+{
+    free(callback);
+}
+
+static stk_status tally_count(stk_callback *callback, stk_trainer *trainer, const stk_moment *at,
+                              stk_error *err)
+{
+    ((tally *)callback)->batches++;
+    return STK_OK;
+}
+
+static stk_status tally_log(stk_callback *callback, stk_trainer *trainer, const stk_moment *at,
+                            stk_error *err)
+{
+    return stk_trainer_log(trainer, "tally", (double)((tally *)callback)->batches, 0, 0, err);
+}
+
+static const stk_callback_ops tally_ops = {.struct_size = sizeof tally_ops,
+                                           .name = "tally",
+                                           .doc = "Logs the number of batches",
+                                           .create = tally_create,
+                                           .destroy = tally_destroy,
+                                           .on_train_batch_end = tally_count,
+                                           .on_train_epoch_end = tally_log};
+
+/* ---- A logger: lines of "step name value" in plain.txt ---- */
+
+typedef struct plain {
+    stk_logger base;
+    FILE *out;
+} plain;
+
+static const stk_logger_ops plain_ops;
+
+static stk_status plain_open(stk_context *context, const void *options, const char *root,
+                             stk_logger **out, stk_error *err)
+{
+    plain *self = calloc(1, sizeof *self);
+    char path[4096];
+
+    if (!self)
+        return STK_ENOMEM;
+    snprintf(path, sizeof path, "%s/plain.txt", root);
+    self->out = fopen(path, "w");
+    if (!self->out) {
+        free(self);
+        return STK_EIO;
+    }
+    self->base.ops = &plain_ops;
+    self->base.context = context;
+    self->base.version = -1;
+    *out = &self->base;
+    return STK_OK;
+}
+
+static void plain_close(stk_logger *logger)
+{
+    fclose(((plain *)logger)->out);
+    free(logger);
+}
+
+static stk_status plain_log(stk_logger *logger, const stk_metric *metrics, size_t n, int64_t step,
+                            double wall_time, stk_error *err)
+{
+    for (size_t i = 0; i < n; i++)
+        fprintf(((plain *)logger)->out, "%lld %s %.17g\n", (long long)step, metrics[i].name,
+                metrics[i].value);
+    return STK_OK;
+}
+
+static const stk_logger_ops plain_ops = {.struct_size = sizeof plain_ops,
+                                         .name = "plain",
+                                         .doc = "Lines of a text",
+                                         .open = plain_open,
+                                         .close = plain_close,
+                                         .log_metrics = plain_log};
+
+static const stk_plugin_driver drivers[] = {{STK_DRIVER_STORE, &echo_ops},
+                                            {STK_DRIVER_DATASET, &blob_ops},
+                                            {STK_DRIVER_TRANSFORM, &mirror_ops},
+                                            {STK_DRIVER_CALLBACK, &tally_ops},
+                                            {STK_DRIVER_LOGGER, &plain_ops}};
+
+STK_PLUGIN("outsider", "One of each, for the tests", drivers);

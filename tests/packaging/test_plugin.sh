@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Installs into a folder, builds a plug-in outside of the tree against that alone, and runs it in `stoker bench` and
+# `stoker train`: samples and metrics are those of the built-in twins.
+#   test_plugin.sh SOURCE_FOLDER BUILD_FOLDER
+set -euo pipefail
+source=$1
+build=$2
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/stoker plugin XXXXXX")
+trap 'rm -rf "$work"' EXIT
+fail() {
+    echo "$1" >&2
+    exit 1
+}
+cmake --install "$build" --prefix "$work/installed" >/dev/null
+stoker=$work/installed/bin/stoker
+PKG_CONFIG_PATH=$(dirname "$(find "$work/installed" -name stoker.pc)")
+export PKG_CONFIG_PATH
+eval "flags=($(pkg-config --cflags stoker))"
+eval "libs=($(pkg-config --libs stoker))"
+cp "$source"/tests/packaging/plugin/*.c "$work"
+cd "$work"
+"${CC:-cc}" -std=c99 -Wall -Wextra -Wno-unused-parameter -Werror -shared -fPIC outsider.c "${flags[@]}" -o outsider.so
+
+# All that it brings is listed with the built-in ones.
+"$stoker" info --plugin ./outsider.so >list.txt
+for name in blobs mirror tally plain; do
+    grep -q "$name" list.txt || fail "info does not list $name"
+done
+
+# The fused transform gives the samples of its twin; its apply() would give others.
+hashes() {
+    "$stoker" bench "$@" --plugin ./outsider.so --num-epochs 1 --num-batches 4 --train-step-time 0 --num-workers 0 \
+        --shuffle true --hash - --quiet -o /dev/null 2>errors.txt || { cat errors.txt >&2; fail "bench $1 failed"; }
+}
+hashes blobs: --transforms 'mirror, normalize(0.5, 0.5)' >own.txt
+hashes blobs: --transforms 'horizontal_flip(1), normalize(0.5, 0.5)' >twin.txt
+hashes blobs: --transforms 'normalize(0.5, 0.5)' >plain.txt
+[ -s own.txt ] || fail "no hashes"
+cmp own.txt twin.txt || fail "mirror gives other samples than its twin"
+! cmp -s own.txt plain.txt || fail "the hashes do not see what mirror does"
+
+# Through the store of the plug-in comes what is in the file.
+python3 - <<'PYTHON'
+data = bytes(range(256)) * 8
+head = "{'descr': '|u1', 'fortran_order': False, 'shape': (64, 32), }"
+head += " " * (63 - (10 + len(head)) % 64) + "\n"
+with open("data.npy", "wb") as out:
+    out.write(b"\x93NUMPY\x01\x00" + len(head).to_bytes(2, "little") + head.encode() + data)
+PYTHON
+hashes "npy:echo://$work/data.npy" --batch-size 16 >own.txt
+hashes "npy:$work/data.npy" --batch-size 16 >twin.txt
+[ -s own.txt ] || fail "no hashes of the npy file"
+cmp own.txt twin.txt || fail "the store gives other bytes than the file has"
+
+# A training that a configuration describes, with metrics in the plug-in's logger; the same by the built-in csv.
+cat >recipe.yaml <<'YAML'
+plugins: [outsider.so]
+data: {dataset: "blobs:", val_split: 64}
+loader: {batch_size: 32, transforms: "mirror, normalize(0.5, 0.5)", num_workers: 0}
+model: {layers: [flatten, linear(8)]}
+trainer: {max_epochs: 2, seed_everything: 1, enable_progress_bar: false, enable_checkpointing: false}
+callbacks: [tally]
+loggers: [plain, csv]
+YAML
+mkdir -p run elsewhere
+if "$stoker" train recipe.yaml --default-root-dir run >out.txt 2>&1; then
+    fail "a plug-in of a configuration was loaded without --allow-plugins"
+fi
+grep -q "allow_plugins" out.txt || fail "it is not said how to allow it: $(cat out.txt)"
+(cd elsewhere && "$stoker" train ../recipe.yaml --allow-plugins --default-root-dir ../run >../out.txt 2>&1) ||
+    fail "train: $(cat out.txt)"
+grep -q " tally 28$" run/plain.txt || fail "the callback did not count 28 batches: $(cat run/plain.txt)"
+csv=$(find run -name metrics.csv)
+python3 - "$csv" <<'PYTHON'
+import csv, sys
+rows = {(r["step"], k): float(v) for r in csv.DictReader(open(sys.argv[1])) for k, v in r.items() if v and k != "step"}
+own = {(s, k): float(v) for s, k, v in (line.split() for line in open("run/plain.txt"))}
+assert own and own == rows, (own, rows)
+PYTHON
+
+# One that was linked with the library calls the one of the command all the same.
+"${CC:-cc}" -std=c99 -shared -fPIC outsider.c "${flags[@]}" "${libs[@]}" -Wl,-rpath,"$(dirname "$PKG_CONFIG_PATH")" \
+    -o linked.so
+"$stoker" info --plugin ./linked.so >out.txt 2>&1 || fail "a plug-in that names libstoker finds the command's: $(cat out.txt)"
+echo "a store, a dataset, a transform, a callback and a logger of a plug-in ran"
