@@ -80,6 +80,12 @@ own = {(s, k): float(v) for s, k, v in (line.split() for line in open("run/plain
 assert own and own == rows, (own, rows)
 PYTHON
 
+# The plug-in that the documentation shows.
+awk '/^```c$/ { on = 1; next } /^```$/ { on = 0 } on' "$source/docs/plugins.md" >acme.c
+"${CC:-cc}" -std=c99 -Wall -Wextra -Wno-unused-parameter -Werror -shared -fPIC acme.c "${flags[@]}" -o acme.so
+hashes ramp: --plugin ./acme.so >own.txt
+[ -s own.txt ] || fail "no hashes of the documented plug-in"
+
 # One that was linked with the library calls the one of the command all the same.
 "${CC:-cc}" -std=c99 -shared -fPIC outsider.c "${flags[@]}" "${libs[@]}" -Wl,-rpath,"$(dirname "$PKG_CONFIG_PATH")" \
     -o linked.so
