@@ -13,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-ENDS = {"pthread_create", "stk__registry_get", "fork"}
+ENDS = {"pthread_create", "stk__drivers_of", "fork"}
 COMPOSITION = "stoker.c.o"
 
 
