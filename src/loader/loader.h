@@ -396,6 +396,7 @@ typedef struct stk__planner {
     uint32_t num_replace;  /* (L) rows in all steps that want one, or were put back */
     uint64_t wanted;       /* (L) bytes of the pool that a row waits for, and that it never has */
     bool waits_late;       /* (L) a row that was put back waits for what later rows may hold */
+    bool again;            /* (L) a row came to be one of those in the round at hand */
     bool reserving;        /* (L) a row has its reserve: one at a time */
 } stk__planner;
 

@@ -491,24 +491,26 @@ static bool next_step(stk_loader *loader)
     return true;
 }
 
-static void plan_round(stk_loader *loader, bool substitutes)
+/* False: a row that was put back, or a substitute, has no room. */
+static bool plan_round(stk_loader *loader, bool substitutes)
 {
     stk__planner *p = &loader->planner;
 
     if (substitutes && !plan_substitute(loader))
-        return;
+        return false;
     while (p->num_wants < ROUND_WANTS) {
         bool fresh = p->admit_serial == loader->located_end;
         if (fresh && !next_step(loader))
-            return;
+            return true;
         stk__step *step = stk__step_at(loader, p->admit_serial);
         if (!reserve_ragged(loader, step) || !admit_rows(loader, step))
-            return;
+            return true;
         p->admit_serial++;
         /* A step that needed no read is handed over at once: the others may work on it. */
         if (p->num_wants == 0)
-            return;
+            return true;
     }
+    return true;
 }
 
 void stk__plan_round_locked(stk_loader *loader)
@@ -523,11 +525,11 @@ void stk__plan_round_locked(stk_loader *loader)
     p->busy = true;
     p->since_ns = start;
     p->wanted = 0;
-    p->waits_late = false;
+    p->waits_late = p->again = false;
     loader->stalls.starving = false;
     pthread_mutex_unlock(&loader->ring->lock);
     stk__call_begin(&call, loader);
-    plan_round(loader, substitutes);
+    const bool fits = plan_round(loader, substitutes);
     bool sent = send_round(loader);
     stk__event event = {.kind = STK__EVENT_PLAN,
                         .worker = UINT32_MAX,
@@ -551,6 +553,9 @@ void stk__plan_round_locked(stk_loader *loader)
     p->shown.positions = p->order.evaluated;
     /* With no buffer out nobody would ever come to say that one is back. */
     if (atomic_load(&loader->ring->pool.used) == 0 && !p->wanted)
+        p->blocked = false;
+    /* It is a later row that has no room, or one that was put back before others were. */
+    if (p->num_replace && (fits || p->again))
         p->blocked = false;
     p->passed = p->admit_serial;
     stk__idle_reclaim_locked(loader, p->blocked, &spent);

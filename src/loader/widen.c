@@ -88,6 +88,7 @@ void stk__row_plan_again_locked(stk_loader *loader, stk__row *row)
 {
     row->wants_substitute = true;
     loader->planner.num_replace++;
+    loader->planner.again = true;
     /* It may need no buffer, and nobody else may have one to give back. */
     loader->planner.blocked = false;
     pthread_cond_signal(&loader->ring->work);

@@ -97,19 +97,47 @@ typedef struct album {
     uint64_t apart;     /* bytes from one sample's reads to the next one's: less are joined */
     uint64_t slow;      /* this sample waits in prepare() until it may go on */
     stk_loader *loader; /* whose reads it waits for; NULL: for let_go() */
+    uint64_t gate;      /* locating this sample lets the slow one go, and waits until a row of */
+    stk_loader *gated;  /* this loader was put back; NULL: until there is one */
     pthread_mutex_t lock;
     pthread_cond_t open;
     bool is_open;
 } album;
 
+static inline void let_go(album *a)
+{
+    pthread_mutex_lock(&a->lock);
+    a->is_open = true;
+    pthread_cond_broadcast(&a->open);
+    pthread_mutex_unlock(&a->lock);
+}
+
+/* A thread plans meanwhile. */
+static inline void wait_at_gate(album *a)
+{
+    pthread_mutex_lock(&a->lock);
+    while (!a->gated)
+        pthread_cond_wait(&a->open, &a->lock);
+    pthread_mutex_unlock(&a->lock);
+    a->gate = UINT64_MAX;
+    let_go(a);
+    for (bool is = false; !is; sched_yield()) {
+        pthread_mutex_lock(&a->gated->ring->lock);
+        is = a->gated->planner.num_replace != 0;
+        pthread_mutex_unlock(&a->gated->ring->lock);
+    }
+}
+
 static inline stk_status locate(stk_dataset *dataset, const uint64_t *indices, size_t n,
                                 stk_locator *to, stk_error *err)
 {
-    const album *a = (album *)dataset;
+    album *a = (album *)dataset;
 
     (void)err;
     for (size_t i = 0; i < n; i++) {
         const sample *s = &a->samples[indices[i]];
+        if (indices[i] == a->gate)
+            wait_at_gate(a);
         stk_need need = {.offset = indices[i] * a->apart, .length = s->reads};
         if (s->reads)
             STK_TRY(to->add(to, i, &need));
@@ -196,7 +224,7 @@ static inline album *open_album(stk_context *ctx, const char *folder, const samp
     assert_non_null(a);
     a->samples = samples;
     a->ragged = ragged;
-    a->slow = UINT64_MAX;
+    a->slow = a->gate = UINT64_MAX;
     a->apart = 64;
     pthread_mutex_init(&a->lock, NULL);
     pthread_cond_init(&a->open, NULL);

@@ -18,14 +18,6 @@ static bool settled(stk_loader *loader)
     return is && is_read(loader);
 }
 
-static void let_go(album *a)
-{
-    pthread_mutex_lock(&a->lock);
-    a->is_open = true;
-    pthread_cond_broadcast(&a->open);
-    pthread_mutex_unlock(&a->lock);
-}
-
 /* A sample is put back that held no bytes: that is planned at once, also where later ones wait for
  * slabs, where their buffers leave no room for its reserve, and where the caller holds batches. */
 static void goes_on_from(const char *folder, uint64_t slow, uint64_t apart)
@@ -77,6 +69,48 @@ static void a_row_put_back_wakes_the_planner(void **state)
     make_store(folder);
     for (int i = 0; i < 4; i++)
         goes_on_from(folder, i & 2, i & 1 ? APART : 64);
+    test_folder_remove(folder);
+}
+
+/* A sample is put back while a round of planning is under way that then lacks room for a later one:
+ * it is asked all the same. */
+static void a_row_is_put_back_within_a_round(void **state)
+{
+    enum { SAMPLES = 80, GATE = 6 }; /* a sample that is not probed, behind all slabs */
+    sample samples[SAMPLES];
+    char folder[256];
+
+    (void)state;
+    make_store(folder);
+    for (int i = 0; i < SAMPLES; i++)
+        samples[i] = (sample){.kind = i ? 0 : 3, .reads = i < GATE ? 0 : 200000};
+    stk_context *ctx = test_context();
+    album *a = open_album(ctx, folder, samples, SAMPLES, false, 0);
+    stk_dataset *dataset = &a->head;
+    stk_loader_options o = options_of(8 << 20);
+    stk_batch *batch;
+    stk_error err;
+    a->slow = 0;
+    a->gate = GATE;
+    a->apart = APART;
+    o.num_workers = 2;
+    o.prefetch_factor = 2;
+    o.timeout = 60;
+    stk_loader *loader = open_loader(&a->head, &o);
+    pthread_mutex_lock(&a->lock);
+    a->gated = loader;
+    pthread_cond_broadcast(&a->open);
+    pthread_mutex_unlock(&a->lock);
+    for (uint64_t i = 0; i < SAMPLES; i++) {
+        assert_ok(stk_loader_next(loader, -1, &batch, &err), &err);
+        assert_int_equal(stk_batch_positions(batch)[0], i);
+        check_values(batch, a);
+        stk_batch_release(&batch);
+    }
+    assert_true(loader->late);
+    stk_loader_destroy(&loader);
+    stk_dataset_close(&dataset);
+    stk_context_destroy(&ctx);
     test_folder_remove(folder);
 }
 
@@ -208,6 +242,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_row_put_back_wakes_the_planner),
+        cmocka_unit_test(a_row_is_put_back_within_a_round),
         cmocka_unit_test(two_batches_that_are_held_are_too_many),
         cmocka_unit_test(a_substitute_has_no_reserve),
         cmocka_unit_test(no_picture_has_the_reserve_of_another),
