@@ -113,6 +113,8 @@ static void measure_parts(const stk_loader *loader, const stk__column *columns, 
     stk_dataset *dataset = loader->dataset;
     uint64_t needs;
 
+    p->workers = loader->num_workers;
+    p->depth = loader->depth;
     probe(dataset, &needs, &p->row, &p->most_row);
     for (uint32_t f = 0; f < dataset->num_fields; f++)
         if (dataset->fields[f].layout != STK_FIXED) /* those of one size fit all or none */
@@ -194,7 +196,7 @@ static uint64_t take_workers(const stk_loader *loader, uint64_t room, stk__share
         stk__log(loader->ctx, STK_LOG_WARNING,
                  "memory_budget %" PRIu64 " holds %u workers instead of %u, at %" PRIu64
                  " bytes each",
-                 loader->options.memory_budget, out->workers, wanted, each);
+                 loader->options.memory_budget, out->workers, loader->parts.workers, each);
     return (out->workers - 1) * each;
 }
 
@@ -209,7 +211,7 @@ static uint64_t take_steps(const stk_loader *loader, uint64_t room, stk__shares 
         stk__log(loader->ctx, STK_LOG_INFO,
                  "memory_budget %" PRIu64
                  " holds %u batches ahead instead of the %u of prefetch_factor",
-                 budget, out->slabs - 1, loader->depth);
+                 budget, out->slabs - 1, p->depth);
     /* Planning far ahead is worth little without room for what is planned. */
     const uint64_t used = (out->slabs - 2) * batch;
     const uint64_t records =

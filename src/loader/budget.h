@@ -10,6 +10,7 @@ typedef struct stk__column stk__column;
 
 /* Bytes that parts take; each, most, base and rest depend on the budget itself. */
 typedef struct stk__parts {
+    uint32_t workers, depth; /* as they were asked for */
     uint64_t slab, step, worker, fixed;
     uint64_t row, most_row; /* the least and most that the reads of a probed sample take */
     bool reads, ragged, caches;

@@ -112,6 +112,22 @@ static bool starved_locked(stk_loader *loader)
            !stk__decode_next_locked(loader);
 }
 
+/* What it is that the batches hold which the consumer has. (L) held. */
+static stk_status fail_starved_locked(const stk_loader *loader, stk_error *err)
+{
+    const stk__ring *ring = loader->ring;
+
+    if (ring->num_held == ring->num_slabs)
+        return stk__fail(err, STK_EBUSY, STK_STAGE_LOADER,
+                         "all %u batches of the loader are held: give one back with "
+                         "stk_batch_release(), or raise prefetch_factor",
+                         ring->num_slabs);
+    return stk__fail(err, STK_EBUSY, STK_STAGE_LOADER,
+                     "the values of the %u batches that are held leave no memory for those of the "
+                     "next: give one back with stk_batch_release(), or raise memory_budget",
+                     ring->num_held);
+}
+
 /* Wait for the first step to be complete. (L) held. */
 static stk_status wait_locked(stk_loader *loader, uint64_t deadline, bool has_timeout,
                               stk_error *err)
@@ -140,11 +156,7 @@ static stk_status wait_locked(stk_loader *loader, uint64_t deadline, bool has_ti
             continue;
         }
         if (starved_locked(loader))
-            return stk__fail(err, STK_EBUSY, STK_STAGE_LOADER,
-                             "all %u batches of the loader are held: give one back with "
-                             "stk_batch_release(), or raise "
-                             "prefetch_factor",
-                             loader->ring->num_slabs);
+            return fail_starved_locked(loader, err);
         uint64_t now = stk__now_ns();
         if (now >= deadline && !has_timeout)
             return STK_EAGAIN;

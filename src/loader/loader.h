@@ -168,6 +168,8 @@ void stk__stall_starve_locked(stk_loader *loader);
 void stk__stall_feed_locked(stk_loader *loader, uint64_t now_ns);
 /* Nothing is ahead any more. (L) held. */
 void stk__stall_cold_locked(stk_loader *loader);
+/* The same, and it was for want of memory. (L) held. */
+void stk__stall_widened_locked(stk_loader *loader);
 /* A task has ended that was the last of its step. (L) held. */
 void stk__stall_task_locked(stk__worker *worker, uint64_t start_ns, uint64_t end_ns);
 /* Divide the wait for a step that is handed out. (L) held. */

@@ -9,7 +9,8 @@
  *   start .. [decode, transform, collate] .. end .. [collate] .. complete .. got
  *
  * From the moment that a later batch was complete the wait is ordering's. What the first batch
- * after a start or a jump waits for is the start itself.
+ * after a start or a jump waits for is the start itself; what one waits for that the budget was
+ * divided anew for is memory.
  */
 #include "loader/loader.h"
 
@@ -105,6 +106,12 @@ void stk__stall_cold_locked(stk_loader *loader)
     loader->stalls.cold = loader->delivered ? STK_WAIT_EPOCH_TURN : STK_WAIT_STARTUP;
     if (loader->stalls.starve_end_ns == UINT64_MAX)
         stk__stall_feed_locked(loader, stk__now_ns());
+}
+
+void stk__stall_widened_locked(stk_loader *loader)
+{
+    if (loader->delivered)
+        loader->stalls.cold = STK_WAIT_MEMORY_BUDGET;
 }
 
 void stk__stall_task_locked(stk__worker *worker, uint64_t start_ns, uint64_t end_ns)

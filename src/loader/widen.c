@@ -61,6 +61,7 @@ stk_status stk__loader_widen(stk_loader *loader, stk_error *err)
     loader->late |= late;
     if (wanted)
         stk__shares_apply(loader, &shares);
+    stk__stall_widened_locked(loader);
     pthread_mutex_unlock(&loader->ring->lock);
     if (wanted) {
         for (uint32_t i = loader->num_workers; i < workers; i++)

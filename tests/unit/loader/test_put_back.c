@@ -131,6 +131,7 @@ static void two_batches_that_are_held_are_too_many(void **state)
         stk_dataset *dataset = &a->head;
         stk_loader_options o = options_of(8 << 20);
         stk_batch *held[2], *batch;
+        stk_loader_stats stats = {.struct_size = sizeof stats};
         stk_error err;
         o.num_workers = workers;
         o.prefetch_factor = 3;
@@ -153,7 +154,52 @@ static void two_batches_that_are_held_are_too_many(void **state)
             stk_batch_release(&batch);
         }
         assert_true(loader->ring->pool.limit > limit);
+        stk_loader_get_stats(loader, &stats);
+        assert_true(stats.waits.parts_ns[STK_WAIT_MEMORY_BUDGET] > 0);
+        assert_int_equal(stats.waits.parts_ns[STK_WAIT_EPOCH_TURN], 0);
         stk_batch_release(&held[0]);
+        stk_loader_destroy(&loader);
+        stk_dataset_close(&dataset);
+        stk_context_destroy(&ctx);
+    }
+    test_folder_remove(folder);
+}
+
+/* The values of the batches that are held take the memory: it is that which is said, not that there
+ * were no batches. */
+static void held_values_are_too_many(void **state)
+{
+    enum { SAMPLES = 12 };
+    sample samples[SAMPLES];
+    char folder[256];
+
+    (void)state;
+    make_store(folder);
+    for (int i = 0; i < SAMPLES; i++)
+        samples[i] = (sample){.kind = 0, .blob = 1000000};
+    for (int64_t workers = 1; workers < 3; workers++) {
+        stk_context *ctx = test_context();
+        album *a = open_album(ctx, folder, samples, SAMPLES, true, 0);
+        stk_dataset *dataset = &a->head;
+        stk_loader_options o = options_of(8 << 20);
+        stk_batch *held[SAMPLES], *batch;
+        stk_status status;
+        stk_error err;
+        uint32_t n = 0;
+        o.num_workers = workers;
+        o.prefetch_factor = 10;
+        o.timeout = 60;
+        stk_loader *loader = open_loader(&a->head, &o);
+        while ((status = stk_loader_next(loader, -1, &batch, &err)) == STK_OK)
+            held[n++] = batch;
+        assert_fails(status, STK_EBUSY, &err, "raise memory_budget");
+        assert_in_range(n, 2, loader->ring->num_slabs - 1);
+        stk_batch_release(&held[0]);
+        assert_ok(stk_loader_next(loader, -1, &held[0], &err), &err);
+        for (uint32_t i = 0; i < n; i++) {
+            check_values(held[i], a);
+            stk_batch_release(&held[i]);
+        }
         stk_loader_destroy(&loader);
         stk_dataset_close(&dataset);
         stk_context_destroy(&ctx);
@@ -244,6 +290,7 @@ int main(void)
         cmocka_unit_test(a_row_put_back_wakes_the_planner),
         cmocka_unit_test(a_row_is_put_back_within_a_round),
         cmocka_unit_test(two_batches_that_are_held_are_too_many),
+        cmocka_unit_test(held_values_are_too_many),
         cmocka_unit_test(a_substitute_has_no_reserve),
         cmocka_unit_test(no_picture_has_the_reserve_of_another),
     };
