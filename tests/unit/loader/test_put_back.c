@@ -165,6 +165,53 @@ static void two_batches_that_are_held_are_too_many(void **state)
     test_folder_remove(folder);
 }
 
+static void count_divisions(void *user, stk_log_level level, const char *message)
+{
+    const char *asked = strstr(message, "batches ahead instead of the ");
+
+    (void)level;
+    *(int *)user += asked && strstr(asked, " the 150 of prefetch_factor");
+    *(int *)user -= asked && !strstr(asked, " the 150 of prefetch_factor") ? 1000 : 0;
+}
+
+/* Each time that the budget is divided it is told beside what was asked for. */
+static void divisions_name_what_was_asked_for(void **state)
+{
+    enum { SAMPLES = 128 };
+    sample samples[SAMPLES];
+    char folder[256];
+    stk_context_options options;
+    stk_context *ctx;
+    stk_error err;
+    int divisions = 0;
+
+    (void)state;
+    make_store(folder);
+    for (int i = 0; i < SAMPLES; i++)
+        samples[i] = (sample){.kind = 0, .reads = i == 2 ? 4400000 : i == 70 ? 5200000 : 0};
+    stk_context_options_init(&options);
+    options.log = count_divisions;
+    options.log_user = &divisions;
+    assert_ok(stk_context_create(&options, &ctx, &err), &err);
+    album *a = open_album(ctx, folder, samples, SAMPLES, false, 0);
+    stk_dataset *dataset = &a->head;
+    stk_loader_options o = options_of(8 << 20);
+    stk_batch *batch;
+    o.batch_size = 64;
+    o.num_workers = 1;
+    o.prefetch_factor = 150;
+    stk_loader *loader = open_loader(&a->head, &o);
+    for (int i = 0; i < 2; i++) {
+        assert_ok(stk_loader_next(loader, -1, &batch, &err), &err);
+        stk_batch_release(&batch);
+    }
+    assert_int_equal(divisions, 3);
+    stk_loader_destroy(&loader);
+    stk_dataset_close(&dataset);
+    stk_context_destroy(&ctx);
+    test_folder_remove(folder);
+}
+
 /* The values of the batches that are held take the memory: it is that which is said, not that there
  * were no batches. */
 static void held_values_are_too_many(void **state)
@@ -290,6 +337,7 @@ int main(void)
         cmocka_unit_test(a_row_put_back_wakes_the_planner),
         cmocka_unit_test(a_row_is_put_back_within_a_round),
         cmocka_unit_test(two_batches_that_are_held_are_too_many),
+        cmocka_unit_test(divisions_name_what_was_asked_for),
         cmocka_unit_test(held_values_are_too_many),
         cmocka_unit_test(a_substitute_has_no_reserve),
         cmocka_unit_test(no_picture_has_the_reserve_of_another),
