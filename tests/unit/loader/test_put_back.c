@@ -12,8 +12,10 @@
 static bool settled(stk_loader *loader)
 {
     pthread_mutex_lock(&loader->ring->lock);
-    const bool is = loader->planner.blocked && !loader->planner.busy && loader->tasks == 1 &&
-                    loader->planner.num_replace == 0;
+    bool is = loader->planner.blocked && !loader->planner.busy && loader->tasks == 1 &&
+              loader->planner.num_replace == 0;
+    for (uint64_t serial = loader->first; serial < loader->slab_end; serial++)
+        is = is && stk__step_at(loader, serial)->num_ready == 0;
     pthread_mutex_unlock(&loader->ring->lock);
     return is && is_read(loader);
 }
@@ -53,7 +55,7 @@ static void goes_on_from(const char *folder, uint64_t slow, uint64_t apart)
         check_values(batch, a);
         stk_batch_release(&batch);
     }
-    assert_int_equal(loader->late, apart == APART);
+    assert_true(loader->late || apart < APART);
     stk_batch_release(&held[0]);
     stk_batch_release(&held[1]);
     stk_loader_destroy(&loader);
