@@ -335,7 +335,8 @@ STK_API void stk_module_destroy(stk_module **module);
 /* ---- Callbacks ---- */
 
 /**
- * What looks on and steps in. Outsiders may write one. All hooks are optional and run on the trainer's thread.
+ * What looks on and steps in. Outsiders may write one. All hooks are optional and run on the
+ * trainer's thread.
  */
 typedef struct stk_callback_ops {
     uint32_t struct_size; /* first, for ever */

@@ -43,7 +43,8 @@ static stk_status find_last(stk_trainer *t, char *path, size_t size, stk_error *
 
     if (status != STK_ENOENT || t->at.task != STK_TASK_FIT)
         return status;
-    stk__log(t->ctx, STK_LOG_WARNING, "There is no whole checkpoint below '%s' yet: training begins anew",
+    stk__log(t->ctx, STK_LOG_WARNING,
+             "There is no whole checkpoint below '%s' yet: training begins anew",
              t->options.default_root_dir);
     *path = 0;
     return STK_OK;
