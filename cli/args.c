@@ -70,12 +70,11 @@ const stk_option_table *cli_common_table(const struct cli *cli)
 /* Whether the first `length` bytes of `text` are `name`, '-' and '_' alike. */
 static bool same_name(const char *text, size_t length, const char *name)
 {
-    if (strlen(name) != length)
-        return false;
-    for (size_t i = 0; i < length; i++)
-        if (text[i] != name[i] && !(text[i] == '-' && name[i] == '_'))
-            return false;
-    return true;
+    size_t i = 0;
+
+    while (i < length && (text[i] == name[i] || (text[i] == '-' && name[i] == '_')))
+        i++;
+    return i == length && !name[i];
 }
 
 static const stk_option_table *find_table(const struct cli *cli, const char *name, size_t length)
@@ -146,8 +145,8 @@ static void add_name(struct flag_names *names, const char *section, const char *
     names->names[names->count++] = text;
 }
 
-/* All the flags of a command; with their sections too, where what was written is long enough for
- * one. Of one section alone where that is given. */
+/* All the flags of a command, with their sections where what was written is long enough for one; of
+ * `section` alone where that is given. */
 static bool list_flags(const struct cli *cli, const stk_option_table *section, size_t length,
                        struct flag_names *names)
 {
@@ -192,9 +191,16 @@ static int fail_unknown(const struct cli *cli, const char *flag, const char *sho
     const char *dot = strrchr(flag, '.');
     const stk_option_table *section =
         dot ? find_table(cli, flag + 2, (size_t)(dot - flag - 2)) : NULL;
+    const stk_option_table *alone = dot ? NULL : find_table(cli, flag + 2, strlen(flag + 2));
     struct flag_names names;
     char text[640];
 
+    if (alone && alone->count) {
+        const char *one = stk_options_find(alone, "name") ? "name" : alone->options[0].name;
+        snprintf(text, sizeof text, "%s: '%.60s' is a section; give its options, as '%.60s.%.60s'",
+                 cli->usage->name, shown, shown, one);
+        return fail_usage(cli, text);
+    }
     const char *nearest = list_flags(cli, section, strlen(flag), &names)
                               ? stk_nearest_name(flag, names.names, names.count)
                               : NULL;
@@ -400,6 +406,9 @@ static int take_positional(struct parser *p, const char *argument, const stk_opt
         else if (strchr(argument, ':') && find_flag(cli, "dataset", &dataset) && !cli->num_args)
             snprintf(text + used, sizeof text - used, "; did you mean '--dataset %.100s'?",
                      argument);
+        else if (cli->usage->yaml && !cli->usage->max_args)
+            snprintf(text + used, sizeof text - used,
+                     "; the name of a configuration ends in .yaml or .yml");
         return fail_usage(cli, text);
     }
     cli->args[cli->num_args++] = argument;
@@ -562,8 +571,12 @@ int cli_parse(struct cli *cli, const struct cli_usage *usage)
         goto out;
     }
     code = read_arguments(&p);
-    if (code == CLI_GO_ON && cli->num_args < usage->min_args)
-        code = fail_usage(cli, "an argument is missing");
+    if (code == CLI_GO_ON && cli->num_args < usage->min_args) {
+        char text[160];
+        snprintf(text, sizeof text, "an argument is missing: stoker %s %s", usage->name,
+                 usage->synopsis);
+        code = fail_usage(cli, text);
+    }
     if (code == CLI_GO_ON)
         code = load_all(&p);
     if (code == CLI_GO_ON)

@@ -125,13 +125,29 @@ static int load_config(struct cli *cli, const stk_bench_setting *setting,
     return train_home(cli, recipe->config);
 }
 
+/* "trian:a.yaml", or "a.yaml" alone. */
+static void fail_step(const char *step)
+{
+    static const char *const words[] = {"train"};
+    char word[16];
+    const char *rest = strchr(step, ':');
+    size_t length = rest ? (size_t)(rest - step) : 0;
+
+    snprintf(word, sizeof word, "%.*s", (int)(length < sizeof word ? length : 0), step);
+    if (rest && rest[1] && stk_nearest_name(word, words, 1))
+        cli_error("bench.step: '%.100s' is no step; did you mean '" PREFIX "%.100s'?", step,
+                  rest + 1);
+    else
+        cli_error("bench.step: '%.100s' is no step; leave it out, or give train:CONFIG.yaml", step);
+}
+
 int bench_recipe_make(struct cli *cli, stk_bench_setting *setting, stk_loader_options *loader,
                       stk_bench_options *bench, struct bench_recipe **recipes)
 {
     const char *path = bench->step;
 
     if (strncmp(path, PREFIX, strlen(PREFIX)) != 0 || !path[strlen(PREFIX)]) {
-        cli_error("bench.step: '%.100s' is no step; leave it out, or give train:CONFIG.yaml", path);
+        fail_step(path);
         return CLI_USAGE;
     }
     if (stk_config_count(cli->config, "bench.train_step_time") ||

@@ -2,6 +2,7 @@
 /* stoker COMMAND: the table of commands. */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli.h"
 
@@ -120,8 +121,16 @@ static int run_other(const char *name)
     for (size_t i = 0; i < NUM_COMMANDS; i++)
         names[i + 2] = commands[i].name;
     const char *nearest = stk_nearest_name(name, names, NUM_COMMANDS + 2);
+    const char *end = strrchr(name, '.');
     if (nearest)
         cli_error("there is no command '%.60s'; did you mean '%s'?", name, nearest);
+    else if (end && (strcmp(end, ".yaml") == 0 || strcmp(end, ".yml") == 0))
+        cli_error("there is no command '%.200s'; to train as that file says: 'stoker train %.200s'",
+                  name, name);
+    else if (access(name, F_OK) == 0 || (name[0] != '-' && strchr(name, ':')))
+        cli_error(
+            "there is no command '%.200s'; to look at data of that name: 'stoker info %.200s'",
+            name, name);
     else
         cli_error("there is no command '%.60s'; 'stoker --help' lists them", name);
     return CLI_USAGE;

@@ -146,12 +146,19 @@ static int prepare_threads(struct run *run)
 /* A checkpoint that is not there is missed before a training begins to write. */
 static int find_checkpoint(const struct run *run)
 {
+    static const char *const words[] = {"last", "best"};
     const char *path = stk_config_get(run->cli->config, "ckpt_path", 0);
+    char found[256];
 
     if (!path || strcmp(path, "last") == 0 || strcmp(path, "best") == 0 || access(path, F_OK) == 0)
         return CLI_GO_ON;
-    cli_error("ckpt_path: '%.200s': %s; 'last' is the newest below --default-root-dir", path,
-              strerror(errno));
+    int error = errno;
+    const char *meant = stk_nearest_name(path, words, 2);
+    if (!meant && stk_nearest_path(path, found, sizeof found))
+        meant = found;
+    cli_error("ckpt_path: '%.200s': %s%s%s%s", path, strerror(error),
+              meant ? "; did you mean '" : "; 'last' is the newest below --default-root-dir",
+              meant ? meant : "", meant ? "'?" : "");
     return CLI_FAILED;
 }
 

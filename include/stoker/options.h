@@ -83,6 +83,13 @@ STK_API int stk_options_format_json(const stk_option *option, const void *option
  */
 STK_API const char *stk_nearest_name(const char *wanted, const char *const *names, size_t count);
 
+/**
+ * The path that one which does not exist may have meant: each part that is not there replaced by
+ * the nearest entry of its folder. False, and `found` as it was, where the path exists, where none
+ * is near, or where it does not fit into `size` bytes.
+ */
+STK_API bool stk_nearest_path(const char *path, char *found, size_t size);
+
 /** Print the options of a table as the lines of a --help. */
 STK_API void stk_options_help(const stk_option_table *table, FILE *out);
 

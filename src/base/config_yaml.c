@@ -354,11 +354,12 @@ static bool read_all(int fd, char *data, size_t capacity, size_t *length)
 
 static stk_status fail_file(const char *path, int error, stk_error *err)
 {
-    char text[128];
+    char text[128], meant[STK__PATH_MEANT] = "";
 
     return stk__fail_at(err, stk__status_of_errno(error), STK_STAGE_OPTIONS, path, STK_NO_OFFSET,
-                        "cannot read the configuration %.200s: %s", path,
-                        strerror_r(error, text, sizeof text));
+                        "cannot read the configuration %.200s: %s%s", path,
+                        strerror_r(error, text, sizeof text),
+                        error == ENOENT ? stk__nearest_path_said(path, meant) : "");
 }
 
 stk_status stk_config_load(stk_config *config, const char *path, stk_error *err)

@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/options.h"
+
 #define NAME_TRIES 64
 #define PIECE      (UINT64_C(16) << 20) /* bytes of one write */
 #define COPY_BYTES (UINT64_C(1) << 20)
@@ -87,11 +89,13 @@ struct stk__durable {
 stk_status stk__durable_fail(stk_error *err, const char *verb, const char *path, int system_error)
 {
     const char *text = strerrordesc_np(system_error);
+    char meant[STK__PATH_MEANT];
 
     stk_status status = system_error == EROFS ? STK_EACCES : stk__status_of_errno(system_error);
     return stk__fail_at(err, status, STK_STAGE_TRAIN, path, STK_NO_OFFSET,
                         "cannot %s '%.300s': %s%s", verb, path, text ? text : "unknown error",
-                        stk__remedy_of_errno(system_error));
+                        system_error == ENOENT ? stk__nearest_path_said(path, meant)
+                                               : stk__remedy_of_errno(system_error));
 }
 
 static stk_status no_memory(stk_error *err, const char *path)

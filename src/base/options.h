@@ -8,6 +8,7 @@
 #define STK_OPTION_SHOWN 64  /* bytes of a value that a message shows, with its end */
 #define STK_OPTION_NAME  128 /* bytes of a name that can be the nearest one, with its end */
 #define STK_OPTION_MEANT 160 /* bytes of "; did you mean 'NAME'?", with its end */
+#define STK__PATH_MEANT  320 /* the same of a path */
 
 /* ---- Values (options_value.c) ---------------------------------------------------------------- */
 
@@ -58,6 +59,10 @@ void stk__nearest_offer(stk__nearest *nearest, const char *name);
 void stk__nearest_offer_words(stk__nearest *nearest, const char *words);
 /* "; did you mean 'NAME'?", or nothing where none is near. Gives `text`. */
 const char *stk__nearest_said(const stk__nearest *nearest, char text[STK_OPTION_MEANT]);
+
+/* "; did you mean 'PATH'?" for a path that does not exist, or nothing (nearest_path.c). Gives
+ * `text`. */
+const char *stk__nearest_path_said(const char *path, char text[STK__PATH_MEANT]);
 
 /* Fail for a name that the table does not have, with the nearest that it has. STK_EINVAL. */
 stk_status stk__option_unknown(const stk_option_table *table, const char *name, stk_error *err);

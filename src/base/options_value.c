@@ -526,13 +526,14 @@ static void allowed_range(const stk_option *option, char *text, size_t size)
         snprintf(text, size, "%s..%s", low, high);
 }
 
-static const char *kind_of(stk_option_type type)
+static const char *kind_of(const stk_option *option)
 {
-    switch (type) {
+    switch (option->type) {
     case STK_OPTION_INT:
         return "a whole number";
     case STK_OPTION_UINT:
-        return "a whole number from 0";
+        /* Where it has a range, that is said behind. */
+        return option->min == option->max ? "a whole number from 0" : "a whole number";
     case STK_OPTION_DOUBLE:
         return "a number";
     case STK_OPTION_SIZE:
@@ -574,8 +575,8 @@ void stk__option_allowed(const stk_option *option, bool range, char *text, size_
         snprintf(text, size, "%s%s%s", knows_auto(option) && *limits ? "auto or " : "", limits,
                  knows_auto(option) && !*limits ? "auto or a number" : "");
     else if (*limits)
-        snprintf(text, size, "%s%s, %s", knows_auto(option) ? "auto or " : "",
-                 kind_of(option->type), limits);
+        snprintf(text, size, "%s%s, %s", knows_auto(option) ? "auto or " : "", kind_of(option),
+                 limits);
     else
-        snprintf(text, size, "%s%s", knows_auto(option) ? "auto or " : "", kind_of(option->type));
+        snprintf(text, size, "%s%s", knows_auto(option) ? "auto or " : "", kind_of(option));
 }

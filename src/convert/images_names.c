@@ -178,7 +178,7 @@ static stk_status check_pair(stk__images_run *run, uint64_t i, const char *wante
         strcmp(n->name[0], n->name[1]) == 0)
         status = stk__fail_at(err, STK_EINVAL, STK_STAGE_CONVERT, n->key[0], STK_NO_OFFSET,
                               "'%.180s' and '%.180s' would both become '%.180s'; rename one of "
-                              "them, or give --keep-png where one is a PNG",
+                              "them, or set keep_png where one is a PNG",
                               n->key[1], n->key[0], wanted);
     else if (takes)
         s->whose = i + 1;

@@ -325,7 +325,7 @@ static stk_status judge(reader *r, stk_error *err)
         return STK_OK;
     return stk__fail(err, STK_EMISMATCH, STK_STAGE_OPTIONS,
                      "the target %.160s was begun as a conversion %.400s; run that one, choose "
-                     "another folder, or give --overwrite to do it anew",
+                     "another folder, or set overwrite to do it anew",
                      r->target->path, r->different);
 }
 

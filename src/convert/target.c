@@ -131,7 +131,7 @@ static stk_status check_target(stk__target *target, const char *source, bool ove
     if (foreign && !target->has_journal && !overwrite)
         return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
                          "the target %.200s is not empty and no conversion began it; choose a new "
-                         "folder, or give --overwrite to write among what is there",
+                         "folder, or set overwrite to write among what is there",
                          target->path);
     return STK_OK;
 }

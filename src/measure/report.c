@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/options.h"
+
 #define PIECE          (UINT64_C(256) << 10)
 #define FOREIGN_BYTES  (UINT64_C(4) << 20) /* without an event, from which on a file is no log */
 #define PROCESSES_MOST 256 /* runs that are looked back for the process of an event */
@@ -289,14 +291,18 @@ stk_status stk_report_end(stk_report *report, stk_error *err)
 static stk_status fail_read(const char *path, int error, stk_error *err)
 {
     const char *text = strerrordesc_np(error);
+    char meant[STK__PATH_MEANT] = "";
 
+    if (error == ENOENT)
+        stk__nearest_path_said(path, meant);
     return stk__fail_at(err, error == EISDIR ? STK_EINVAL : stk__status_of_errno(error),
-                        STK_STAGE_MEASURE, path, STK_NO_OFFSET, "could not read the log %s: %s",
+                        STK_STAGE_MEASURE, path, STK_NO_OFFSET, "could not read the log %s: %s%s",
                         path,
                         error == ENOENT   ? "there is no such file"
                         : error == EISDIR ? "it is a folder; give the path of a log in it"
                         : text            ? text
-                                          : "reading failed");
+                                          : "reading failed",
+                        meant);
 }
 
 /* The first bytes of formats that logs are packed in, or taken for. */

@@ -86,7 +86,7 @@ static stk_status open_train(stk__recipe_sets *sets, const stk__recipe_data *dat
     if (!data->dataset && !data->otherwise)
         return stk__fail_at(
             err, STK_EINVAL, STK_STAGE_OPTIONS, "data.dataset", STK_NO_OFFSET,
-            "no data: set data.dataset, or --dataset SPEC ('digits:' needs no files)");
+            "no data: set data.dataset, for example to 'digits:', which needs no files");
     return open_first(sets, data, err);
 }
 

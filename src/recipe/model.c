@@ -33,7 +33,7 @@ static stk_status make_builder(stk__recipe_made *made, stk_config *config,
     made->model = settings->model.options;
     if (!settings->model.layers)
         return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "model.layers", STK_NO_OFFSET,
-                            "no model: set model.layers, or --layers 'mlp(128, 64, 10)'");
+                            "no model: set model.layers, for example to 'mlp(128, 64, 10)'");
     int rank = shape_of(field, &hwc, shape);
     if (rank < 0)
         return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,

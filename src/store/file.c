@@ -13,6 +13,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "base/options.h"
 #include "store/url.h"
 
 #define INLINE_MAX                                                                                 \
@@ -463,9 +464,12 @@ static stk_status open_root(const char *path, int *root, stk_error *err)
     while (*root < 0 && errno == EINTR);
     if (*root >= 0)
         return STK_OK;
-    if (errno == ENOENT)
+    if (errno == ENOENT) {
+        char meant[STK__PATH_MEANT];
         return stk__fail_at(err, STK_ENOENT, STK_STAGE_STORE, path, STK_NO_OFFSET,
-                            "'%.300s' does not exist; check the path", path);
+                            "'%.300s' does not exist%s", path,
+                            *stk__nearest_path_said(path, meant) ? meant : "; check the path");
+    }
     if (errno == ENOTDIR)
         return stk__fail_at(err, STK_ENOENT, STK_STAGE_STORE, path, STK_NO_OFFSET,
                             "'%.300s' is not a folder; give the folder it lies in", path);

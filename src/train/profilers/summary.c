@@ -71,12 +71,11 @@ static size_t advise(const stk_profile *profile, const stk_profile_summary *s, c
 
     stk_trainer_get_loader_stats(profile->trainer, &begin, &end);
     if (data >= STK_JUDGE_WAIT && end.workers == 0)
-        n = snprintf(
-            text, size,
-            " Preparing the data limits: num_workers is 0, so that samples are prepared "
-            "between the steps. With --num-workers 1 they are prepared beside them, for up "
-            "to %.2f times the rate; 'stoker bench --step train:%s' measures it.",
-            1 / (1 - data), config);
+        n = snprintf(text, size,
+                     " Preparing the data limits: num_workers is 0, so that samples are prepared "
+                     "between the steps. With num_workers 1 they are prepared beside them, for up "
+                     "to %.2f times the rate; 'stoker bench --step train:%s' measures it.",
+                     1 / (1 - data), config);
     else if (data >= STK_JUDGE_WAIT)
         n = snprintf(
             text, size,
@@ -95,7 +94,7 @@ static size_t advise(const stk_profile *profile, const stk_profile_summary *s, c
         n = snprintf(
             text, size,
             " The model limits: there is next to nothing to gain from the loader. A larger "
-            "batch_size, more compute threads (--compute-threads) or --precision bf16-mixed "
+            "batch_size, more compute threads (compute_threads) or precision bf16-mixed "
             "may make the step faster.");
     return n > 0 ? (size_t)n : 0;
 }
@@ -138,7 +137,7 @@ static stk_status count(const stk_profile *profile, uint64_t warmup, stk_profile
     if (n <= warmup)
         return stk__fail(err, STK_ENOENT, STK_STAGE_TRAIN,
                          "only %" PRIu64 " batches were trained, and the first %" PRIu64
-                         " are left out: raise --steps or lower --warmup-steps",
+                         " are left out: raise steps or lower warmup_steps",
                          n, warmup);
     out->batches = n - warmup;
     double *values = stk__calloc(profile->ctx, out->batches, sizeof *values);

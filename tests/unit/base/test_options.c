@@ -6,6 +6,8 @@
 #include <locale.h>
 #include <math.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "support/support.h"
 
@@ -540,6 +542,34 @@ static void test_nearest_name(void **state)
     assert_null(stk_nearest_name(NULL, names, 4));
 }
 
+static void test_nearest_path(void **state)
+{
+    char root[] = "/tmp/stk_nearest_XXXXXX", path[64], found[64] = "as it was", nothing[64];
+
+    (void)state;
+    assert_non_null(mkdtemp(root));
+    snprintf(path, sizeof path, "%s/data", root);
+    assert_int_equal(mkdir(path, 0700), 0);
+    /* Hidden names and such as a terminal would obey are not proposed. */
+    snprintf(nothing, sizeof nothing, "%s/dat\033", root);
+    assert_int_equal(mkdir(nothing, 0700), 0);
+    assert_false(stk_nearest_path(path, found, sizeof found));
+    assert_string_equal(found, "as it was");
+    snprintf(nothing, sizeof nothing, "%s/quite-another", root);
+    assert_false(stk_nearest_path(nothing, found, sizeof found));
+    snprintf(nothing, sizeof nothing, "%s//dat", root);
+    assert_true(stk_nearest_path(nothing, found, sizeof found));
+    snprintf(nothing, sizeof nothing, "%s//data", root);
+    assert_string_equal(found, nothing);
+    snprintf(nothing, sizeof nothing, "%s/daat", root);
+    assert_true(stk_nearest_path(nothing, found, strlen(path) + 1));
+    assert_string_equal(found, path);
+    assert_false(stk_nearest_path(nothing, found, strlen(path)));
+    assert_false(stk_nearest_path(NULL, found, sizeof found));
+    snprintf(nothing, sizeof nothing, "%s/dat\033", root);
+    assert_int_equal(rmdir(path) | rmdir(nothing) | rmdir(root), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -558,6 +588,7 @@ int main(void)
         cmocka_unit_test(test_check_finds_defects),
         cmocka_unit_test(test_all_tables),
         cmocka_unit_test(test_nearest_name),
+        cmocka_unit_test(test_nearest_path),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
