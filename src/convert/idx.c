@@ -19,21 +19,76 @@
 #define IDX_IMAGES 0x803u
 #define BATCH      1024
 
+typedef struct split_target {
+    stk_store *store;
+    bool overwrite; /* whether files of other data may be replaced */
+} split_target;
+
 /* The two files of a split on their way. */
 typedef struct split {
     stk_conversion *conversion;
     stk_dataset *dataset;
     stk_store *target;
+    bool overwrite; /* whether files of other data may be replaced */
     char image_key[64], label_key[64];
-    stk_put *images, *labels; /* NULL: ended */
+    stk_put *images, *labels;   /* NULL: ended */
+    int old_images, old_labels; /* files of these names that are there already; -1: none */
 } split;
 
 /* ---- Files ----------------------------------------------------------------------------------- */
+
+/* The file that would be replaced, where it may not be. */
+static stk_status open_old(const split *s, const char *key, int *fd, stk_error *err)
+{
+    *fd = s->overwrite ? -1
+                       : openat(stk__file_root(s->target), key, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (*fd >= 0 || s->overwrite || errno == ENOENT)
+        return STK_OK;
+    const int error = errno;
+    return stk__fail_at(err, stk__status_of_errno(error), STK_STAGE_CONVERT, key, STK_NO_OFFSET,
+                        "could not look at the '%s' that is there: %s; choose a new folder", key,
+                        strerror(error));
+}
+
+/* Whether the next `size` bytes of a file that is there are these. */
+static bool holds(int fd, const uint8_t *bytes, size_t size)
+{
+    uint8_t old[4096];
+
+    while (size > 0) {
+        ssize_t got = read(fd, old, STK_MIN(size, sizeof old));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0 || memcmp(old, bytes, (size_t)got) != 0)
+            return false;
+        bytes += got;
+        size -= (size_t)got;
+    }
+    return true;
+}
+
+/* A file that is there may be written again, but not replaced by another: it may be the data of
+ * someone, or the source itself. */
+static stk_status write_part(split *s, bool images, const void *bytes, size_t size, stk_error *err)
+{
+    stk_put *put = images ? s->images : s->labels;
+    const int old = images ? s->old_images : s->old_labels;
+    const char *key = images ? s->image_key : s->label_key;
+
+    if (old >= 0 && !holds(old, bytes, size))
+        return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, key, STK_NO_OFFSET,
+                            "the target %.200s has a file %s of other data; choose a new folder, "
+                            "or set overwrite to replace it",
+                            s->conversion->target, key);
+    return put->ops->write(put, bytes, size, err);
+}
 
 static stk_status begin_files(split *s, const char *name, stk_error *err)
 {
     snprintf(s->image_key, sizeof s->image_key, "%s-images-idx3-ubyte", name);
     snprintf(s->label_key, sizeof s->label_key, "%s-labels-idx1-ubyte", name);
+    STK_TRY(open_old(s, s->image_key, &s->old_images, err));
+    STK_TRY(open_old(s, s->label_key, &s->old_labels, err));
     STK_TRY(s->target->ops->put(s->target, s->image_key, &s->images, err));
     return s->target->ops->put(s->target, s->label_key, &s->labels, err);
 }
@@ -98,11 +153,11 @@ static stk_status write_heads(split *s, stk_error *err)
 
     put_u32(head, IDX_LABELS);
     put_u32(head + 4, s->dataset->size);
-    STK_TRY(s->labels->ops->write(s->labels, head, 8, err));
+    STK_TRY(write_part(s, false, head, 8, err));
     put_u32(head, IDX_IMAGES);
     put_u32(head + 8, (uint64_t)image->shape[0]);
     put_u32(head + 12, (uint64_t)image->shape[1]);
-    return s->images->ops->write(s->images, head, 16, err);
+    return write_part(s, true, head, 16, err);
 }
 
 static stk_status write_group(split *s, const stk__samples *samples, size_t count, stk_error *err)
@@ -121,11 +176,11 @@ static stk_status write_group(split *s, const stk__samples *samples, size_t coun
                 err, STK_EKIND, STK_STAGE_CONVERT,
                 "the label %" PRId64 " does not fit IDX, which keeps one byte for each", value);
         bytes[i] = (uint8_t)value;
-        STK_TRY(s->images->ops->write(
-            s->images, stk__samples_value(samples, i, (uint32_t)(image - s->dataset->fields)), size,
-            err));
+        STK_TRY(write_part(s, true,
+                           stk__samples_value(samples, i, (uint32_t)(image - s->dataset->fields)),
+                           size, err));
     }
-    return s->labels->ops->write(s->labels, bytes, count, err);
+    return write_part(s, false, bytes, count, err);
 }
 
 static stk_status write_samples(split *s, stk_error *err)
@@ -153,10 +208,15 @@ static stk_status write_samples(split *s, stk_error *err)
     return status;
 }
 
-static stk_status convert_split(stk_conversion *c, stk_dataset *dataset, stk_store *target,
+static stk_status convert_split(stk_conversion *c, stk_dataset *dataset, const split_target *to,
                                 const char *name, stk_conversion_report *report, stk_error *err)
 {
-    split s = {.conversion = c, .dataset = dataset, .target = target};
+    split s = {.conversion = c,
+               .dataset = dataset,
+               .target = to->store,
+               .overwrite = to->overwrite,
+               .old_images = -1,
+               .old_labels = -1};
     const char *why;
 
     if (!idx_accepts(dataset, &why))
@@ -171,6 +231,10 @@ static stk_status convert_split(stk_conversion *c, stk_dataset *dataset, stk_sto
         status = commit_files(&s, err);
     abandon(s.images);
     abandon(s.labels);
+    if (s.old_images >= 0)
+        close(s.old_images);
+    if (s.old_labels >= 0)
+        close(s.old_labels);
     report->total += status == STK_OK ? dataset->size : 0;
     report->encoded = report->total;
     return status;
@@ -191,7 +255,7 @@ static stk_status open_split(stk_conversion *c, const char *name, stk_dataset **
 }
 
 /* Where the source has the splits train and test and names none, both are written. */
-static stk_status convert_splits(stk_conversion *c, stk_store *target,
+static stk_status convert_splits(stk_conversion *c, const split_target *target,
                                  stk_conversion_report *report, stk_error *err)
 {
     static const char *const splits[][2] = {{"train", "train"}, {"test", "t10k"}};
@@ -250,23 +314,23 @@ static stk_status idx_run(stk_conversion *c, const stk_convert_options *options,
                           stk_conversion_report *report, stk_error *err)
 {
     const bool made = mkdir(c->target, 0777) == 0;
-    stk_store *target = NULL;
+    split_target target = {.overwrite = options->overwrite};
 
     if (!made && errno != EEXIST)
         return fail_folder("make", c->target, err);
-    stk_status status = open_target(c, made, &target, err);
+    stk_status status = open_target(c, made, &target.store, err);
     if (status == STK_OK)
-        status = convert_splits(c, target, report, err);
-    stk_store_close(&target);
+        status = convert_splits(c, &target, report, err);
+    stk_store_close(&target.store);
     /* A folder with one split done is worth keeping: only an empty one goes. */
     if (status != STK_OK && made)
         stk__remove_folder_path(c->target);
     return status;
 }
 
-static const char *const ignored[] = {"overwrite",  "num_workers", "memory_budget", "verify",
-                                      "on_error",   "max_errors",  "checkpoint",    "max_pixels",
-                                      "max_blocks", NULL};
+static const char *const ignored[] = {"num_workers", "memory_budget", "verify",
+                                      "on_error",    "max_errors",    "checkpoint",
+                                      "max_pixels",  "max_blocks",    NULL};
 
 const stk__converter stk__convert_idx = {
     .shown = {.struct_size = sizeof(stk_converter),
