@@ -323,6 +323,9 @@ static void print_title(struct cli *cli, FILE *out, const stk_bench_setting *set
         fprintf(out, "%" PRIu64 " epoch%s", bench->num_epochs, bench->num_epochs == 1 ? "" : "s");
     else
         fprintf(out, "at least %g s and %" PRIu64 " steps", bench->min_seconds, bench->min_batches);
+    /* It ends a run before the others do. */
+    if (bench->max_seconds > 0 && stk_config_count(cli->config, "bench.max_seconds"))
+        fprintf(out, ", at most %g s", bench->max_seconds);
     if (bench->num_batches)
         fprintf(out, " of %" PRIu64 " batches", bench->num_batches);
     if (bench->ranks > 1)

@@ -318,8 +318,11 @@ static void class_lines(const struct info_survey *survey, const stk_dataset *dat
         most = n > most ? n : most;
         sum += n;
     }
-    add(lines, "samples a class", "%" PRIu64 " to %" PRIu64 ", %.1f in the mean", least, most,
-        (double)sum / dataset->num_classes);
+    add(lines, "samples a class", "%" PRIu64 " to %" PRIu64 ", %.1f in the mean%s", least, most,
+        (double)sum / dataset->num_classes,
+        survey->found.pictures - survey->found.unread < dataset->size
+            ? ", of the pictures read alone"
+            : "");
     for (uint32_t c = 0; dataset->classes && c < dataset->num_classes && c < SHOWN_CLASSES; c++)
         add(lines, "class", "%u %s: %" PRIu64, c, dataset->classes[c], survey->class_counts[c]);
     if (dataset->num_classes > SHOWN_CLASSES)

@@ -46,8 +46,12 @@ int main(int argc, char **argv)
         goto out;
     stk_trainer_metric(parts.trainer, "test_acc", &accuracy);
 out:
-    printf("%s: accuracy %.2f %%\n", accuracy > 0 ? parts.dataset : err.text, 100 * accuracy);
-    fprintf(stderr, "%s\n", verdict.text); /* of this run: no two are the same */
+    if (accuracy > 0) {
+        printf("%s: accuracy %.2f %%\n", parts.dataset, 100 * accuracy);
+        fprintf(stderr, "%s\n", verdict.text); /* of this run: no two are the same */
+    } else {
+        fprintf(stderr, "%s\n", err.text);
+    }
     stk_recipe_destroy(&recipe);
     stk_dataset_close(&val);
     stk_config_destroy(&config);

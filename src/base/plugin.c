@@ -13,6 +13,7 @@
 
 #include "base/config.h"
 #include "base/context.h"
+#include "base/options.h"
 
 #define ENTRY "stk_plugin_entry"
 /* Before the first version of the interface there was none. */
@@ -32,9 +33,10 @@ static stk_status find_file(const char *path, char whole[PATH_MAX], stk_error *e
     if (!path || !*path)
         return stk__fail(err, STK_EINVAL, STK_STAGE_NONE, "no file of a plug-in given");
     if (!realpath(path, whole) || stat(whole, &st) != 0) {
-        char text[128];
+        char text[128 + STK__PATH_MEANT], meant[STK__PATH_MEANT];
         const int error = errno;
-        snprintf(text, sizeof text, "cannot be opened: %s", strerror(error));
+        snprintf(text, sizeof text, "cannot be opened: %s%s", strerror(error),
+                 stk__nearest_path_said(path, meant));
         return refuse(path,
                       error == ENOENT || error == ENOTDIR ? STK_ENOENT
                       : error == EACCES                   ? STK_EACCES
