@@ -160,6 +160,12 @@ static int compare_lines(const void *a, const void *b)
     return strcmp(((const struct line *)a)->name, ((const struct line *)b)->name);
 }
 
+static void sort(struct lines *lines)
+{
+    if (lines->count) /* qsort() takes no NULL */
+        qsort(lines->line, lines->count, sizeof *lines->line, compare_lines);
+}
+
 int info_refuse_limits(struct cli *cli, const char *what)
 {
     const stk_option_table *limits = stk_survey_option_table();
@@ -244,8 +250,8 @@ int info_survey(struct cli *cli, stk_dataset *dataset, struct info_survey *out)
     cli_console_clear();
     if (status != STK_OK)
         return cli_fail(cli, status, &err);
-    qsort(out->broken.line, out->broken.count, sizeof *out->broken.line, compare_lines);
-    qsort(out->unread.line, out->unread.count, sizeof *out->unread.line, compare_lines);
+    sort(&out->broken);
+    sort(&out->unread);
     if (keeps && !out->found.unread)
         keep(out, dataset, path);
     return CLI_GO_ON;

@@ -39,9 +39,10 @@ typedef struct stk_profile stk_profile;
  * every layer of a model of ours, and for a trace every piece of the workers' work.
  *
  * Ownership: *out is the caller's, ended with stk_profile_close() before the trainer and its module
- * are destroyed. `options` are copied. Thread: the trainer's, not while a task is at work. Errors:
- * STK_EINVAL (an option that is wrong or has no effect, named), STK_ENOMEM, STK_EBUSY (the context
- * has too many listeners).
+ * are destroyed; after the trainer, which a recipe that fails takes with it, nothing is written.
+ * `options` are copied. Thread: the trainer's, not while a task is at work. Errors: STK_EINVAL (an
+ * option that is wrong or has no effect, named), STK_ENOMEM, STK_EBUSY (the context has too many
+ * listeners).
  */
 STK_API STK_NODISCARD stk_status stk_profile_create(stk_trainer *trainer,
                                                     const stk_profile_options *options,

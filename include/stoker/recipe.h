@@ -75,7 +75,8 @@ typedef struct stk_recipe_options {
     uint32_t struct_size;
     uint32_t tasks;             /**< of stk_recipe_task; 0: fit and test */
     const stk_console *console; /**< of the trainer, copied; NULL: none */
-    /** (optional) Called with the trainer before the callbacks of the configuration are added. */
+    /** (optional) Called with the trainer before the callbacks of the configuration are added.
+     * Where creation fails after it, the trainer is gone. */
     stk_status (*prepare)(void *user, stk_trainer *trainer, stk_error *err);
     void *user;
     const char *log;   /**< file of the event log (stk_training_log_options.path) */

@@ -374,6 +374,9 @@ static inline stk_status stk__hook(stk_trainer *t, enum stk__hook_id id, stk_err
 
 #define STK__STRATEGY "[Strategy]SingleDeviceStrategy"
 
+/* The trainer goes: a profile that is still installed may only be closed. (profilers/profiler.c) */
+void stk__profile_forget(stk_trainer *trainer);
+
 /* Around everything that a profiler may want to time. */
 static inline void stk__action(stk_trainer *t, const char *owner, const char *what)
 {

@@ -90,6 +90,7 @@ void stk_trainer_destroy(stk_trainer **trainer)
     if (stk__context_forked(t->ctx))
         return;
     stk_context *ctx = t->ctx;
+    stk__profile_forget(t);
     /* The bar's thread looks at the metrics: callbacks go first. */
     for (size_t i = t->num_callbacks; i-- > 0;) {
         t->callbacks[i].ops.destroy(t->callbacks[i].callback);

@@ -322,6 +322,11 @@ stk_status stk_profile_finish(stk_profile *p, stk_error *err)
     return status;
 }
 
+static bool is_installed(const stk_profile *p)
+{
+    return p->trainer->profiled && p->trainer->profiler.user == p;
+}
+
 stk_status stk_profile_close(stk_profile **profile, stk_error *err)
 {
     stk_profile *p = *profile;
@@ -330,11 +335,22 @@ stk_status stk_profile_close(stk_profile **profile, stk_error *err)
         return STK_OK;
     *profile = NULL;
     STK_TRY(stk__context_check(p->ctx, err));
-    stk_status status = stk_profile_finish(p, err);
-    if (p->trainer->profiled && p->trainer->profiler.user == p)
-        stk_trainer_set_profiler(p->trainer, NULL);
+    stk_status status = STK_OK;
+    if (p->trainer) {
+        status = stk_profile_finish(p, err);
+        if (is_installed(p))
+            stk_trainer_set_profiler(p->trainer, NULL);
+    }
     release(p);
     return status;
+}
+
+void stk__profile_forget(stk_trainer *trainer)
+{
+    stk_profile *p = trainer->profiler.user;
+
+    if (trainer->profiled && trainer->profiler.start == stk__profile_start)
+        p->trainer = NULL;
 }
 
 /* ---- Looking --------------------------------------------------------------------------------- */

@@ -79,7 +79,7 @@ typedef struct stk__trace {
 
 struct stk_profile {
     stk_context *ctx;
-    stk_trainer *trainer;
+    stk_trainer *trainer; /* NULL: it was destroyed first, and nothing is left to write */
     stk_profile_options options;
     uint32_t kinds;
     char *texts[3];

@@ -461,13 +461,38 @@ static void no_folder(void **state)
     bench_close(&b);
 }
 
+/* The trainer may go first, as one that a recipe made and then failed does. */
+static void trainer_goes_first(void **state)
+{
+    stk_profile_options o;
+    stk_trainer *t;
+    stk_profile *p;
+    bench b;
+
+    bench_open(&b);
+    profile_options(&o, "simple,advanced", b.folder, "perf");
+    assert_ok(stk_trainer_create(b.ctx, &b.options, &t, &b.err), &b.err);
+    assert_ok(stk_profile_create(t, &o, &p, &b.err), &b.err);
+    stk_trainer_destroy(&t);
+    assert_ok(stk_profile_close(&p, &b.err), &b.err);
+    assert_null(p);
+    bench_close(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers),   cmocka_unit_test(simple),  cmocka_unit_test(console),
-        cmocka_unit_test(advanced),  cmocka_unit_test(nests),   cmocka_unit_test(misuse),
-        cmocka_unit_test(stages),    cmocka_unit_test(batches), cmocka_unit_test(refusals),
+        cmocka_unit_test(numbers),
+        cmocka_unit_test(simple),
+        cmocka_unit_test(console),
+        cmocka_unit_test(advanced),
+        cmocka_unit_test(nests),
+        cmocka_unit_test(misuse),
+        cmocka_unit_test(stages),
+        cmocka_unit_test(batches),
+        cmocka_unit_test(refusals),
         cmocka_unit_test(no_folder),
+        cmocka_unit_test(trainer_goes_first),
     };
 
     return cmocka_run_group_tests_name("train/profiler", tests, NULL, NULL);
