@@ -340,6 +340,8 @@ static void say_times(stk_trainer *t)
     if (t->options.barebones || t->at.task != STK_TASK_FIT)
         return;
     stk_trainer_get_times(t, &times);
+    if (times.steps == 0) /* nothing was trained that time could be divided over */
+        return;
     stk_trainer_times_format(&times, text, sizeof text);
     stk__say(t, "%s", text);
 }
