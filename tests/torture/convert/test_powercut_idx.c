@@ -24,11 +24,14 @@ static stk_status convert(conversions *c, const char *to, bool old, stk_error *e
 {
     const char *from = old ? "digits:?size=20&seed=1" : "digits:?size=20&seed=2";
     stk_conversion *conversion = NULL;
+    stk_convert_options options;
 
+    stk_convert_options_init(&options);
+    options.overwrite = c->earlier; /* else only what was begun is gone on with */
     stk_error_init(err);
     stk_status status = stk_conversion_create(c->ctx, from, to, &conversion, err);
     if (status == STK_OK)
-        status = stk_conversion_run(conversion, NULL, NULL, NULL, err);
+        status = stk_conversion_run(conversion, &options, NULL, NULL, err);
     stk_conversion_destroy(&conversion);
     return status;
 }

@@ -227,7 +227,7 @@ static void test_other_options(void **state)
     run.images.quality = 80;
     assert_fails(tree_convert(&run, f.from, f.whole, &err), STK_EMISMATCH, &err,
                  "with quality=90 and not 80");
-    assert_non_null(strstr(err.text, "--overwrite"));
+    assert_non_null(strstr(err.text, "set overwrite"));
     run.options.overwrite = true;
     assert_ok(tree_convert(&run, f.from, f.whole, &err), &err);
     assert_int_equal(run.report.resumed, 0);
