@@ -34,20 +34,6 @@ struct bench_train {
 
 /* ---- The configuration ----------------------------------------------------------------------- */
 
-static size_t size_of(stk_option_type type)
-{
-    switch (type) {
-    case STK_OPTION_BOOL:
-        return sizeof(bool);
-    case STK_OPTION_ENUM:
-        return sizeof(int32_t);
-    case STK_OPTION_STRING:
-        return sizeof(char *);
-    default:
-        return sizeof(uint64_t);
-    }
-}
-
 /* What the setting says of data and loader wins over the training's configuration. */
 static stk_status set_data(struct cli *cli, const stk_bench_setting *setting,
                            const stk_loader_options *loader, stk_config *config, stk_error *err)
@@ -72,13 +58,23 @@ static stk_status set_data(struct cli *cli, const stk_bench_setting *setting,
     return status;
 }
 
+/* All but what is of a run, and in no file: the place among ranks, and how long it goes. */
+static void take_options(const stk_loader_options *from, stk_loader_options *to)
+{
+    const stk_loader_options run = *to;
+
+    *to = *from;
+    to->rank = run.rank;
+    to->world_size = run.world_size;
+    to->epochs = run.epochs;
+}
+
 /* Data and loader as they came out, found in a context of its own: nothing may be open where
  * processes begin. */
 static int find_data(struct cli *cli, stk_bench_setting *setting, stk_loader_options *loader,
                      struct bench_recipe *recipe)
 {
     const stk_recipe_options options = {.struct_size = sizeof options, .tasks = STK_RECIPE_MODEL};
-    const stk_option_table *table = train_loader_table();
     stk_recipe_parts parts = {.struct_size = sizeof parts};
     stk_context *context = NULL;
     stk_recipe *made = NULL;
@@ -93,10 +89,7 @@ static int find_data(struct cli *cli, stk_bench_setting *setting, stk_loader_opt
         stk_recipe_get_parts(made, &parts);
         snprintf(recipe->spec, sizeof recipe->spec, "%s", parts.dataset);
         setting->dataset = recipe->spec;
-        for (size_t i = 0; i < table->count; i++)
-            memcpy((char *)loader + table->options[i].offset,
-                   (const char *)parts.data->train->options + table->options[i].offset,
-                   size_of(table->options[i].type));
+        take_options(parts.data->train->options, loader);
     }
     stk_recipe_destroy(&made);
     stk_context_destroy(&context);

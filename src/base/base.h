@@ -100,6 +100,15 @@ uint64_t stk__process_cpu_ns(void);
 /* Sleep until a monotonic time or until *cancel becomes true (checked every 20 ms; NULL: never). */
 void stk__sleep_until(uint64_t when_ns, const atomic_bool *cancel);
 
+/* What threads of oneDNN and others that are built on OpenMP are told for when there is nothing to
+ * do, so that they leave the workers their cores. It is read when a process starts. */
+#define STK__COMPUTE_ENVIRONMENT "OMP_WAIT_POLICY=passive"
+
+static inline double stk__seconds(uint64_t ns)
+{
+    return (double)ns / 1e9;
+}
+
 /* stk__now_ns() of a moment that is only measured. What such stamps cost is found by leaving them
  * out (bench/no_ledger.h). */
 static inline uint64_t stk__stamp(void)

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Misspelt paths: each part that does not exist becomes the nearest entry of its folder. */
 #include <dirent.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/options.h"
-
-#include <stdio.h>
 
 #define MAX_ENTRIES 10000 /* looked at in one folder: only a hint comes of it */
 

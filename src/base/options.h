@@ -4,6 +4,7 @@
 #define STK_SRC_BASE_OPTIONS_H
 
 #include "base/base.h"
+#include "base/text.h"
 
 #define STK_OPTION_SHOWN 64  /* bytes of a value that a message shows, with its end */
 #define STK_OPTION_NAME  128 /* bytes of a name that can be the nearest one, with its end */
@@ -40,6 +41,9 @@ stk_status stk__option_bound(const char *text, const char *others, uint64_t all,
 
 /* The same as stk_options_find() for a name of `length` bytes. */
 const stk_option *stk__option_find(const stk_option_table *table, const char *name, size_t length);
+
+/* A member as a JSON value: stk_options_format_json() (options_json.c). */
+void stk__option_add_json(stk__text *out, const stk_option *option, const void *options);
 
 /* ---- Messages (options.c) -------------------------------------------------------------------- */
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A member as a JSON value. */
 #include "base/options.h"
-#include "base/text.h"
 
 /* A size, rate or duration without its unit: bytes, bytes a second, seconds. */
 static void format_base(const stk_option *option, const void *options, uint32_t known, char *text,
@@ -15,9 +14,8 @@ static void format_base(const stk_option *option, const void *options, uint32_t 
         stk_options_format(&plain, options, text, size);
 }
 
-int stk_options_format_json(const stk_option *option, const void *options, char *text, size_t size)
+void stk__option_add_json(stk__text *out, const stk_option *option, const void *options)
 {
-    stk__text out = {.bytes = text, .room = size};
     const char *string = NULL;
     char value[64];
     uint32_t known;
@@ -25,23 +23,27 @@ int stk_options_format_json(const stk_option *option, const void *options, char 
     memcpy(&known, options, sizeof known);
     if (option->type == STK_OPTION_STRING && stk__option_in(option, known))
         memcpy(&string, (const char *)options + option->offset, sizeof string);
-    if (option->type == STK_OPTION_STRING) {
-        if (string)
-            stk__text_add_json(&out, string);
-        else
-            stk__text_put(&out, "null", 4);
-        return (int)out.length;
-    }
-    if (option->type == STK_OPTION_SIZE || option->type == STK_OPTION_RATE ||
-        option->type == STK_OPTION_DURATION)
+    if (option->type == STK_OPTION_STRING)
+        *value = 0;
+    else if (option->type == STK_OPTION_SIZE || option->type == STK_OPTION_RATE ||
+             option->type == STK_OPTION_DURATION)
         format_base(option, options, known, value, sizeof value);
     else
         stk_options_format(option, options, value, sizeof value);
-    if (!*value)
-        stk__text_put(&out, "null", 4);
+    if (string)
+        stk__text_add_json(out, string);
+    else if (!*value)
+        stk__text_put(out, "null", 4);
     else if (option->type == STK_OPTION_ENUM || strcmp(value, "auto") == 0)
-        stk__text_add_json(&out, value);
+        stk__text_add_json(out, value);
     else
-        stk__text_put(&out, value, strlen(value));
+        stk__text_put(out, value, strlen(value));
+}
+
+int stk_options_format_json(const stk_option *option, const void *options, char *text, size_t size)
+{
+    stk__text out = {.bytes = text, .room = size};
+
+    stk__option_add_json(&out, option, options);
     return (int)out.length;
 }

@@ -7,13 +7,6 @@
 
 #include "base/base.h"
 
-#define STK__NS 1e-9
-
-static inline double stk__bench_seconds(uint64_t ns)
-{
-    return (double)ns / 1e9;
-}
-
 static inline double stk__bench_over(double a, double b)
 {
     return b > 0 ? a / b : 0;

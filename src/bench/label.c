@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "base/text.h"
+#include "base/options.h"
 #include "bench/plan.h"
 
 /* Where a spec may be cut. */
@@ -162,21 +162,6 @@ static void put_python(stk__text *out, const stk_option *option, const void *opt
         stk__text_add(out, "%s", strcmp(text, "null") == 0 ? "None" : text);
 }
 
-static void put_json(stk__text *out, const stk_option *option, const void *options)
-{
-    const char *string = NULL;
-    char text[1024];
-
-    if (option->type == STK_OPTION_STRING)
-        memcpy(&string, (const char *)options + option->offset, sizeof string);
-    if (string) {
-        stk__text_add_json(out, string);
-        return;
-    }
-    stk_options_format_json(option, options, text, sizeof text);
-    stk__text_add(out, "%s", text);
-}
-
 /* All options as JSON; the loader's that were given as the text of a Python dict. */
 static void put_options(const stk_bench_plan *plan, const stk__bench_planned *setting,
                         stk__text *json, stk__text *python)
@@ -187,13 +172,13 @@ static void put_options(const stk_bench_plan *plan, const stk__bench_planned *se
     stk__text_add_json(json, setting->setting.dataset ? setting->setting.dataset : "");
     for (size_t i = 0; i < bench->count; i++) {
         stk__text_add(json, ", \"%s\": ", bench->options[i].name);
-        put_json(json, &bench->options[i], &setting->bench);
+        stk__option_add_json(json, &bench->options[i], &setting->bench);
     }
     stk__text_add(python, "{");
     for (size_t i = 0; i < loader->count; i++) {
         const stk_option *option = &loader->options[i];
         stk__text_add(json, ", \"%s\": ", option->name);
-        put_json(json, option, &setting->loader);
+        stk__option_add_json(json, option, &setting->loader);
         if (!stk__bench_given(plan, loader, option->name))
             continue;
         stk__text_add(python, "%s'%s': ", python->length > 1 ? ", " : "", option->name);

@@ -12,9 +12,9 @@ static void write_ledger(stk_log *log, const char *first, uint64_t now_ns, uint6
     char waits[1024], line[2048], step[32], wait[32], other[32];
     const uint64_t known = step_ns + waited->total_ns;
 
-    stk_number_format(STK__NS * (double)step_ns, step);
-    stk_number_format(STK__NS * (double)waited->total_ns, wait);
-    stk_number_format(wall_ns > known ? STK__NS * (double)(wall_ns - known) : 0, other);
+    stk_number_format(stk__seconds(step_ns), step);
+    stk_number_format(stk__seconds(waited->total_ns), wait);
+    stk_number_format(wall_ns > known ? stk__seconds(wall_ns - known) : 0, other);
     stk_waits_format(waited, waits, sizeof waits);
     snprintf(line, sizeof line,
              "\"parts\": {\"step\": %s, \"data_wait\": %s, \"other\": %s}, \"wait\": {%s}", step,

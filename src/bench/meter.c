@@ -2,6 +2,7 @@
 /* Figures of a loader that somebody else's loop takes batches from. */
 #include "base/sized.h"
 #include "bench/bench.h"
+#include "measure/measure.h"
 
 struct stk_meter {
     stk_context *ctx;
@@ -42,13 +43,13 @@ static void time_figures(const stk_meter *meter, const stk_waits *waits, stk_fig
 {
     const double steps = (double)waits->batches;
 
-    f->wall = stk__bench_seconds(stk__now_ns() - meter->begin_ns);
+    f->wall = stk__seconds(stk__now_ns() - meter->begin_ns);
     f->steps = waits->batches;
     f->samples = waits->batches * meter->options.batch_size;
     if (f->steps == 0 || f->wall <= 0)
         return;
     f->wait.n = f->steps;
-    f->wait.sum = STK__NS * (double)waits->total_ns;
+    f->wait.sum = stk__seconds(waits->total_ns);
     f->wait.mean = f->wait.sum / steps;
     const double step = f->wall > f->wait.sum ? f->wall - f->wait.sum : 0;
     f->step_time = step / steps;
@@ -56,50 +57,41 @@ static void time_figures(const stk_meter *meter, const stk_waits *waits, stk_fig
     f->samples_per_s = (double)f->samples / f->wall;
 }
 
-/* Workers that are busy are taken to compute: what the step takes of the process is not known. */
-static void usage_figures(const stk_meter *meter, const stk_cores *cores, stk_figures *f)
+/* Workers that are busy are taken to compute: what the step takes of the process is not known.
+ * `whole`: the process may use every core of the machine. */
+static void usage_figures(const stk_meter *meter, bool whole, stk_figures *f)
 {
     stk_usage now = {.struct_size = sizeof now};
 
     stk_usage_get(&now);
-    const double own = stk__bench_seconds(now.cpu_ns - meter->usage.cpu_ns),
-                 all = stk__bench_seconds(now.machine_busy_ns - meter->usage.machine_busy_ns);
+    const double own = stk__seconds(now.cpu_ns - meter->usage.cpu_ns),
+                 all = stk__seconds(now.machine_busy_ns - meter->usage.machine_busy_ns);
     f->cpu_s = f->prepare_busy;
     f->cpu_s_per_1000 = stk__bench_over(1000 * f->cpu_s, (double)f->samples);
     f->io_threads = now.io_threads;
     if (now.runnable_ns > meter->usage.runnable_ns)
-        f->runnable_s = stk__bench_seconds(now.runnable_ns - meter->usage.runnable_ns);
-    if (cores->usable == cores->online && all > own)
+        f->runnable_s = stk__seconds(now.runnable_ns - meter->usage.runnable_ns);
+    if (whole && all > own)
         f->other_cores = stk__bench_over(all - own, f->wall);
 }
 
 void stk_meter_get(const stk_meter *meter, stk_figures *out)
 {
     stk_loader_stats now = {.struct_size = sizeof now};
-    stk_cores cores = {.struct_size = sizeof cores};
     stk_figures f = {.struct_size = sizeof f};
 
     if (stk__context_forked(meter->ctx)) {
         stk__sized_write(out, &f);
         return;
     }
-    f.ranks = 1;
-    f.spin = true;
-    f.cached_share = -1;
-    f.step_stretch = 1; /* how long it takes alone is not known */
-    f.batch_size = meter->options.batch_size;
-    f.pin_memory = meter->options.pin_memory;
-    f.persistent_workers = meter->options.persistent_workers;
-    stk_context_cores(meter->ctx, &cores);
-    f.usable_cores = cores.usable;
-    f.compute_cores = cores.compute;
+    const bool whole = stk__figures_begin(meter->ctx, &meter->options, &f);
     stk_loader_get_stats(meter->loader, &now);
     stk_figures_of_loader(&meter->begin, &now, &f);
     stk__bench_picture_side(meter->loader, &f);
     f.peak_bytes = now.memory_peak;
     stk_waits_subtract(&now.waits, &meter->begin.waits);
     time_figures(meter, &now.waits, &f);
-    usage_figures(meter, &cores, &f);
+    usage_figures(meter, whole, &f);
     stk__sized_write(out, &f);
 }
 

@@ -58,8 +58,7 @@ bool stk__bench_given(const stk_bench_plan *plan, const stk_option_table *table,
 
 /* The run that is shown; NULL: there is none. */
 const stk__bench_outcome *stk__bench_shown(const stk__bench_planned *setting);
-/* Whether there are figures of it, and (measured) whether they are of a loader. */
-bool stk__bench_ended(const stk__bench_planned *setting);
+/* Whether there are figures of it, of a loader. */
 bool stk__bench_measured(const stk__bench_planned *setting);
 /* The rates of a setting. */
 void stk__bench_rate(const stk__bench_planned *setting, stk_sweep_point *point);

@@ -85,21 +85,30 @@ static void choose(stk__bench_planned *s)
     }
 }
 
+static double rate_of(const stk__bench_planned *setting)
+{
+    const stk__bench_outcome *run = stk__bench_shown(setting);
+
+    return run ? run->sum.samples_per_s : 0;
+}
+
+static void note_ceiling(stk__bench_planned *setting, double rate)
+{
+    for (size_t r = 0; r < setting->num_runs; r++)
+        setting->runs[r].sum.ceiling_samples_per_s = setting->runs[r].judged.ceiling_samples_per_s =
+            rate;
+}
+
 /* The rate of each batch size if data were free, in the figures of all settings that have it. */
 static void note_ceilings(stk_bench_plan *plan)
 {
     for (size_t i = 0; i < plan->count; i++) {
-        const stk__bench_outcome *free_run = stk__bench_shown(&plan->settings[i]);
-        if (!plan->settings[i].setting.free_data || !free_run)
+        const stk__bench_planned *ceiling = &plan->settings[i];
+        if (!ceiling->setting.free_data || !stk__bench_shown(ceiling))
             continue;
-        const double rate = free_run->sum.samples_per_s;
-        for (size_t k = 0; k < plan->count; k++) {
-            stk__bench_planned *s = &plan->settings[k];
-            for (size_t r = 0; r < s->num_runs; r++)
-                if (s->loader.batch_size == plan->settings[i].loader.batch_size)
-                    s->runs[r].sum.ceiling_samples_per_s = s->runs[r].judged.ceiling_samples_per_s =
-                        rate;
-        }
+        for (size_t k = 0; k < plan->count; k++)
+            if (plan->settings[k].loader.batch_size == ceiling->loader.batch_size)
+                note_ceiling(&plan->settings[k], rate_of(ceiling));
     }
 }
 
@@ -159,37 +168,28 @@ const stk__bench_outcome *stk__bench_shown(const stk__bench_planned *setting)
     return setting->num_runs ? &setting->runs[setting->shown] : NULL;
 }
 
-bool stk__bench_ended(const stk__bench_planned *setting)
+static bool ended(const stk__bench_planned *setting)
 {
     return setting->good > 0;
 }
 
 bool stk__bench_measured(const stk__bench_planned *setting)
 {
-    return stk__bench_ended(setting) && !setting->setting.free_data;
+    return ended(setting) && !setting->setting.free_data;
 }
 
 void stk__bench_rate(const stk__bench_planned *setting, stk_sweep_point *point)
 {
-    const stk__bench_outcome *run = stk__bench_shown(setting);
-
-    point->samples_per_s = run ? run->sum.samples_per_s : 0;
+    point->samples_per_s = rate_of(setting);
     point->least = setting->least;
     point->most = setting->most;
-}
-
-static double rate_of(const stk__bench_planned *setting)
-{
-    const stk__bench_outcome *run = stk__bench_shown(setting);
-
-    return run ? run->sum.samples_per_s : 0;
 }
 
 /* ---- Ladders -------------------------------------------------------------------------------- */
 
 static bool is_rung(const stk__bench_planned *setting)
 {
-    return stk__bench_ended(setting) && setting->setting.rung > 0 && rate_of(setting) > 0;
+    return ended(setting) && setting->setting.rung > 0 && rate_of(setting) > 0;
 }
 
 /* Factors multiply, so their logarithms are what adds up: that of the whole ladder. NaN: no ladder.
@@ -232,7 +232,7 @@ void stk_bench_plan_row(const stk_bench_plan *plan, size_t i, stk_bench_row *out
     if (i < plan->count) {
         const stk__bench_planned *s = &plan->settings[i];
         const stk__bench_outcome *run = stk__bench_shown(s);
-        row.ended = stk__bench_ended(s);
+        row.ended = ended(s);
         row.runs = s->good;
         row.result = run ? &run->result : NULL;
         row.figures = run ? &run->sum : NULL;
@@ -295,7 +295,7 @@ void stk_bench_plan_summary(const stk_bench_plan *plan, stk_bench_summary *out)
 
     for (size_t i = 0; i < plan->count; i++) {
         const stk__bench_outcome *run = stk__bench_shown(&plan->settings[i]);
-        if (!stk__bench_ended(&plan->settings[i]))
+        if (!ended(&plan->settings[i]))
             continue;
         s.num_broken += run->result.check_failed;
         /* Which cores others keep busy is not known where only some are this process's. */

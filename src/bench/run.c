@@ -20,9 +20,6 @@
 #define PROGRESS_NS UINT64_C(100000000)
 #define TRACE_PATH  4096
 
-/* What threads of oneDNN and others that are built on OpenMP do while there is nothing to do. */
-#define ENVIRONMENT "OMP_WAIT_POLICY=passive"
-
 static bool cancelled(const stk__bench_run *run)
 {
     return atomic_load(&run->bench->cancelled);
@@ -120,7 +117,8 @@ static stk_status prepare_step(stk__bench_run *run)
                                    run->options->spin, run->cores.compute, &run->bench->cancelled,
                                    &run->step, &run->result->error));
     if (own && own->threads > 1)
-        snprintf(run->result->environment, sizeof run->result->environment, "%s", ENVIRONMENT);
+        snprintf(run->result->environment, sizeof run->result->environment, "%s",
+                 STK__COMPUTE_ENVIRONMENT);
     meet(run, 0);
     stk__bench_step_calibrate(run->step);
     meet(run, 1);
@@ -233,7 +231,7 @@ static void show_progress(stk__bench_run *run, double share)
 static bool enough(stk__bench_run *run)
 {
     const stk_bench_options *options = run->options;
-    double time = stk__bench_seconds(run->end_ns - run->window_ns);
+    double time = stk__seconds(run->end_ns - run->window_ns);
     double share = 0;
     bool done = cancelled(run) || (options->max_seconds > 0 && time >= options->max_seconds);
 
@@ -262,7 +260,7 @@ static void measured_step(stk__bench_run *run, const stk_batch *batch, uint64_t 
     bool counted = run->in_window;
 
     if (counted) {
-        double wait = stk__bench_seconds(start - run->end_ns);
+        double wait = stk__seconds(start - run->end_ns);
         run->waits[run->num_waits++] = wait;
         if (run->new_epoch) {
             run->turns += wait;
@@ -280,7 +278,7 @@ static void measured_step(stk__bench_run *run, const stk_batch *batch, uint64_t 
         stk_trace_step(run->trace, stk_batch_epoch(batch), stk_batch_step(batch), start,
                        run->end_ns);
     if (counted) {
-        run->step_sum += stk__bench_seconds(run->end_ns - start);
+        run->step_sum += stk__seconds(run->end_ns - start);
         run->steps++;
     } else {
         stk__bench_window_begin(run, run->end_ns);
@@ -300,7 +298,7 @@ static stk_status run_epoch(stk__bench_run *run)
             return status;
         uint64_t now = stk__now_ns();
         if (run->figures->first_wait <= 0)
-            run->figures->first_wait = stk__bench_seconds(now - run->asked_ns);
+            run->figures->first_wait = stk__seconds(now - run->asked_ns);
         measured_step(run, batch, now);
         give_back(run, &batch);
         status = stk__bench_step_failure(run->step, &run->result->error);
@@ -367,7 +365,7 @@ static stk_status warm_up(stk__bench_run *run)
         if (status != STK_OK)
             return status;
         if (i++ == 0)
-            run->figures->first_wait = stk__bench_seconds(stk__now_ns() - run->asked_ns);
+            run->figures->first_wait = stk__seconds(stk__now_ns() - run->asked_ns);
         if (!anew)
             stk__bench_step_run(run->step, batch);
         last = !anew && stk_batch_step(batch) + 1 == stk_loader_steps(run->loader);
@@ -439,7 +437,7 @@ static stk_status measure(stk__bench_run *run)
         status = keep_one(run);
     meet(run, 3);
     uint64_t now = stk__now_ns();
-    run->result->setup = stk__bench_seconds(now - run->setup_ns);
+    run->result->setup = stk__seconds(now - run->setup_ns);
     stk_log_event(run->log, "setup end", NULL, now, now - run->setup_ns, NULL);
     if (status == STK_OK && !cancelled(run))
         status = train(run);

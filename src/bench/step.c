@@ -130,8 +130,8 @@ static double timed(stk__bench_step *step)
 
     stk__bench_step_run(step, NULL);
     if (made_up)
-        return stk__bench_seconds(stk__bench_step_cpu_ns(step) - cpu) / step->threads;
-    return stk__bench_seconds(stk__now_ns() - start);
+        return stk__seconds(stk__bench_step_cpu_ns(step) - cpu) / step->threads;
+    return stk__seconds(stk__now_ns() - start);
 }
 
 /* The work that takes the time asked for: grow until it is long enough to measure, warm up, then
@@ -148,7 +148,7 @@ static void find_rounds(stk__bench_step *step)
     do {
         step->rounds = (uint64_t)((double)step->rounds * step->seconds / took) + 1;
         took = timed(step);
-    } while (stk__bench_seconds(stk__now_ns() - start) < CALIBRATE_WARM && !cancelled(step));
+    } while (stk__seconds(stk__now_ns() - start) < CALIBRATE_WARM && !cancelled(step));
 }
 
 /* Memory is allocated, kernels are made, cores reach their clock rate; what one takes is known
@@ -159,7 +159,7 @@ static void warm_own(stk__bench_step *step)
 
     do
         step->seconds = timed(step);
-    while (stk__bench_seconds(stk__now_ns() - start) < CALIBRATE_WARM && !cancelled(step) &&
+    while (stk__seconds(stk__now_ns() - start) < CALIBRATE_WARM && !cancelled(step) &&
            step->failure == STK_OK);
 }
 

@@ -53,7 +53,7 @@ static void loader_figures(stk__bench_run *run, stk_figures *f)
     stk_counter_get(run->counter, &counts);
     stk_figures_of_loader(&run->stats, &now, f);
     f->requests = counts.reads - run->counts.reads;
-    f->read_seconds = stk__bench_seconds(counts.read_ns - run->counts.read_ns);
+    f->read_seconds = stk__seconds(counts.read_ns - run->counts.read_ns);
     f->read_latency = stk__bench_over(f->read_seconds, (double)f->requests);
     f->pin_memory = run->loader_options.pin_memory;
     f->persistent_workers = run->loader_options.persistent_workers;
@@ -73,7 +73,7 @@ static void time_figures(stk__bench_run *run, stk_figures *f)
 
     f->steps = run->steps;
     f->samples = run->samples;
-    f->wall = stk__bench_seconds(run->end_ns - run->window_ns);
+    f->wall = stk__seconds(run->end_ns - run->window_ns);
     stk_spread_of(run->waits, run->num_waits, &f->wait);
     f->samples_per_s = stk__bench_over((double)run->samples, f->wall);
     f->step_time = stk__bench_over(run->step_sum, (double)run->steps);
@@ -85,17 +85,17 @@ static void time_figures(stk__bench_run *run, stk_figures *f)
 static void usage_figures(stk__bench_run *run, const stk_usage *now, stk_figures *f)
 {
     const uint64_t step = stk__bench_step_cpu_ns(run->step) - run->step_cpu_ns;
-    double own = stk__bench_seconds(now->cpu_ns - run->cpu_ns);
-    const double all = stk__bench_seconds(now->machine_busy_ns - run->usage.machine_busy_ns);
+    double own = stk__seconds(now->cpu_ns - run->cpu_ns);
+    const double all = stk__seconds(now->machine_busy_ns - run->usage.machine_busy_ns);
 
-    f->cpu_s = own - stk__bench_seconds(step);
+    f->cpu_s = own - stk__seconds(step);
     own *= (double)run->options->ranks;
     run->result->other_cores = all > own ? stk__bench_over(all - own, f->wall) : 0;
     /* Which cores others keep busy is not known where only some are this process's. */
     if (run->cores.usable == run->cores.online)
         f->other_cores = run->result->other_cores;
     if (now->runnable_ns > run->usage.runnable_ns)
-        f->runnable_s = stk__bench_seconds(now->runnable_ns - run->usage.runnable_ns);
+        f->runnable_s = stk__seconds(now->runnable_ns - run->usage.runnable_ns);
     f->cpu_s_per_1000 = stk__bench_over(1000 * f->cpu_s, (double)run->samples);
 }
 

@@ -8,15 +8,30 @@
 #include "base/sized.h"
 #include "measure/figures.h"
 
-#define NS 1e-9
+bool stk__figures_begin(stk_context *ctx, const stk_loader_options *options, stk_figures *f)
+{
+    stk_cores cores = {.struct_size = sizeof cores};
+
+    f->ranks = 1;
+    f->spin = true;
+    f->cached_share = -1;
+    f->step_stretch = 1; /* how long it takes alone is not known */
+    f->batch_size = options->batch_size;
+    f->pin_memory = options->pin_memory;
+    f->persistent_workers = options->persistent_workers;
+    stk_context_cores(ctx, &cores);
+    f->usable_cores = cores.usable;
+    f->compute_cores = cores.compute;
+    return cores.usable == cores.online;
+}
 
 static void take_pictures(stk_figures *f, const stk_loader_stats *then, const stk_loader_stats *now)
 {
     f->pictures = now->pictures - then->pictures;
     f->picture_pixels = now->picture_pixels - then->picture_pixels;
     f->bad_samples = now->bad_samples - then->bad_samples;
-    f->decode_seconds = NS * (double)(now->decode_ns - then->decode_ns);
-    f->resize_seconds = NS * (double)(now->resize_ns - then->resize_ns);
+    f->decode_seconds = stk__seconds(now->decode_ns - then->decode_ns);
+    f->resize_seconds = stk__seconds(now->resize_ns - then->resize_ns);
 }
 
 /* Both structs have the size of this version. */
@@ -26,9 +41,9 @@ static void take_loader(stk_figures *f, const stk_loader_stats *then, const stk_
                           *b = &now->stages[STK_LOADER_PREPARE];
     stk_waits waits = now->waits;
 
-    f->prepare_busy = NS * (double)(b->busy_ns - a->busy_ns);
-    f->prepare_wait_in = NS * (double)(b->wait_in_ns - a->wait_in_ns);
-    f->prepare_wait_out = NS * (double)(b->wait_out_ns - a->wait_out_ns);
+    f->prepare_busy = stk__seconds(b->busy_ns - a->busy_ns);
+    f->prepare_wait_in = stk__seconds(b->wait_in_ns - a->wait_in_ns);
+    f->prepare_wait_out = stk__seconds(b->wait_out_ns - a->wait_out_ns);
     f->bytes_read = now->request_bytes - then->request_bytes;
     f->read_failures =
         now->stages[STK_LOADER_READ].failures - then->stages[STK_LOADER_READ].failures;
@@ -38,15 +53,15 @@ static void take_loader(stk_figures *f, const stk_loader_stats *then, const stk_
     f->num_workers = (int64_t)now->workers;
     f->io_depth = (int64_t)now->io_depth;
     f->budget_bytes = now->memory_budget;
-    f->budget_wait = NS * (double)(now->budget_wait_ns - then->budget_wait_ns);
-    f->read_floor = NS * now->read_latency_ns;
+    f->budget_wait = stk__seconds(now->budget_wait_ns - then->budget_wait_ns);
+    f->read_floor = now->read_latency_ns / 1e9;
     f->read_transfer_share = now->read_transfer_share;
     stk_waits_subtract(&waits, &then->waits);
     for (int i = 0; i < STK_WAIT_PARTS; i++)
-        f->waits[i] = NS * (double)waits.parts_ns[i];
+        f->waits[i] = stk__seconds(waits.parts_ns[i]);
     f->requests = now->requests - then->requests;
     f->read_seconds =
-        NS * (double)(now->stages[STK_LOADER_READ].busy_ns - then->stages[STK_LOADER_READ].busy_ns);
+        stk__seconds(now->stages[STK_LOADER_READ].busy_ns - then->stages[STK_LOADER_READ].busy_ns);
     if (f->requests)
         f->read_latency = f->read_seconds / (double)f->requests;
     if (now->workers)
@@ -87,21 +102,21 @@ static void take_times(stk_figures *f, const stk_trainer_times *times)
 
     f->steps = times->steps;
     f->samples = times->samples;
-    f->wall = NS * (double)(times->wall - times->other);
-    f->transfer_s = NS * (double)times->transfer;
-    f->validation_s = NS * (double)times->validation;
-    f->callbacks_s = NS * (double)times->callbacks;
-    f->logging_s = NS * (double)times->logging;
-    f->checkpoint_s = NS * (double)times->checkpoint;
+    f->wall = stk__seconds(times->wall - times->other);
+    f->transfer_s = stk__seconds(times->transfer);
+    f->validation_s = stk__seconds(times->validation);
+    f->callbacks_s = stk__seconds(times->callbacks);
+    f->logging_s = stk__seconds(times->logging);
+    f->checkpoint_s = stk__seconds(times->checkpoint);
     for (int i = 0; i < STK_WAIT_PARTS; i++)
-        f->waits[i] = NS * (double)times->waits.parts_ns[i];
+        f->waits[i] = stk__seconds(times->waits.parts_ns[i]);
     if (times->steps == 0 || f->wall <= 0)
         return;
-    f->step_time = NS * (double)times->step / steps;
+    f->step_time = stk__seconds(times->step) / steps;
     f->wait.n = times->steps;
-    f->wait.sum = NS * (double)times->data_wait;
+    f->wait.sum = stk__seconds(times->data_wait);
     f->wait.mean = f->wait.sum / steps;
-    f->step_share = NS * (double)times->step / f->wall;
+    f->step_share = stk__seconds(times->step) / f->wall;
     f->samples_per_s = (double)times->samples / f->wall;
     if (times->samples)
         f->cpu_s_per_1000 = 1000 * f->cpu_s / (double)times->samples;
@@ -130,30 +145,19 @@ void stk_figures_of_trainer(const stk_trainer *trainer, const stk_loader_source 
 {
     const stk_trainer_options *options = stk_trainer_get_options(trainer);
     stk_trainer_times times = {.struct_size = sizeof times};
-    stk_cores cores = {.struct_size = sizeof cores};
     stk_loader_source source = {0};
     stk_loader_options l = {0};
     stk_figures f = {.struct_size = sizeof f,
-                     .ranks = 1,
-                     .spin = true,
-                     .cached_share = -1,
-                     .step_stretch = 1, /* how long it takes alone is not known */
                      .val_every = options->check_val_every_n_epoch,
                      .log_every = options->log_every_n_steps};
 
     stk_trainer_get_times(trainer, &times);
-    stk_context_cores(stk_trainer_context(trainer), &cores);
-    f.usable_cores = cores.usable;
-    f.compute_cores = cores.compute;
-    take_trainer_loader(&f, trainer);
     if (train)
         stk__sized_copy(&source, sizeof source, train);
-    if (source.options) {
+    if (source.options)
         stk__sized_copy(&l, sizeof l, source.options);
-        f.batch_size = l.batch_size;
-        f.pin_memory = l.pin_memory;
-        f.persistent_workers = l.persistent_workers;
-    }
+    stk__figures_begin(stk_trainer_context(trainer), &l, &f);
+    take_trainer_loader(&f, trainer);
     take_times(&f, &times);
     if (source.dataset)
         stk__figures_advise_chunks(source.dataset, &f);

@@ -4,6 +4,7 @@
 #define STK_SRC_MEASURE_MEASURE_H
 
 #include <stoker/dataset.h>
+#include <stoker/loader.h>
 #include <stoker/measure.h>
 
 #include "base/base.h"
@@ -87,6 +88,9 @@ void stk__system_members(stk__system *system, uint64_t now_ns, char *out, size_t
 
 /* ---- Figures of what runs (figures_of.c) ---------------------------------------------------- */
 
+/* What is known before anything runs, of a loop around a loader of `options` in this process. True:
+ * the process may use every core of the machine. */
+bool stk__figures_begin(stk_context *ctx, const stk_loader_options *options, stk_figures *figures);
 /* Where more was read or decoded of chunks than samples need: which chunks would suit them. */
 void stk__figures_advise_chunks(stk_dataset *dataset, stk_figures *figures);
 

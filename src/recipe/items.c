@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lists of "name(argument, option=value)": callbacks, loggers, groups of parameters. */
 #include "base/config.h"
+#include "base/options.h"
 #include "recipe/recipe.h"
 
 /* ---- Cutting --------------------------------------------------------------------------------- */
@@ -159,21 +160,12 @@ static stk_status find_driver(stk_context *ctx, stk_driver_kind kind, const char
                      text);
 }
 
-/* A '-' in a name is as good as a '_', as everywhere. */
-static bool same_name(const char *given, const char *name)
-{
-    for (; *given && *name; given++, name++)
-        if (*given != *name && !(*given == '-' && *name == '_'))
-            return false;
-    return *given == *name;
-}
-
 static stk_status is_named(const stk__recipe_item *item, void *user, stk_error *err)
 {
     const char **name = user;
 
     (void)err;
-    if (*name && same_name(item->name, *name))
+    if (*name && stk__option_same(item->name, strlen(item->name), *name, strlen(*name)))
         *name = NULL;
     return STK_OK;
 }

@@ -163,7 +163,7 @@ static const char *environment(const stk_recipe *r)
     if (r->options.module)
         return NULL;
     stk_context_cores(r->context, &cores);
-    return cores.compute > 1 ? "OMP_WAIT_POLICY=passive" : NULL;
+    return cores.compute > 1 ? STK__COMPUTE_ENVIRONMENT : NULL;
 }
 
 void stk_recipe_get_parts(const stk_recipe *r, stk_recipe_parts *out)

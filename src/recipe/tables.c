@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/config.h"
+#include "base/options.h"
 #include "recipe/recipe.h"
 
 #define MAX_ROWS 64
@@ -27,7 +28,7 @@ static const stk_option_table *top_table(void)
                                            .doc = "The run",
                                            .struct_size = sizeof(stk__recipe_top),
                                            .options = rows,
-                                           .count = sizeof rows / sizeof *rows};
+                                           .count = STK_COUNT(rows)};
 
     return &table;
 }
@@ -58,7 +59,7 @@ static const stk_option_table *data_table(void)
                                            .doc = "The data",
                                            .struct_size = sizeof(stk__recipe_data),
                                            .options = rows,
-                                           .count = sizeof rows / sizeof *rows};
+                                           .count = STK_COUNT(rows)};
 
     return &table;
 }
@@ -238,25 +239,6 @@ stk_status stk__recipe_refuse(const stk_config *config, const stk_option_table *
 
 /* ---- What the log says of them --------------------------------------------------------------- */
 
-/* A value in JSON; one that is longer than the room is written from memory of its size. */
-static void put_value(const stk_option *option, const void *options, stk__text *out)
-{
-    char text[256];
-    const int length = stk_options_format_json(option, options, text, sizeof text);
-
-    if (length < (int)sizeof text) {
-        stk__text_add(out, "%s", text);
-        return;
-    }
-    char *all = stk__alloc(out->ctx, (size_t)length + 1);
-    if (all) {
-        stk_options_format_json(option, options, all, (size_t)length + 1);
-        stk__text_put(out, all, (size_t)length);
-    }
-    out->failed = out->failed || !all;
-    stk__free(out->ctx, all);
-}
-
 void stk__recipe_locals(const stk__recipe_settings *settings, const char *spec, stk__text *out)
 {
     stk__text_add(out, "\"dataset\": ");
@@ -266,7 +248,7 @@ void stk__recipe_locals(const stk__recipe_settings *settings, const char *spec, 
         for (size_t k = 0; k < table->count; k++) {
             stk__text_add(out, ", \"%s%s%s\": ", table->name, *table->name ? "." : "",
                           table->options[k].name);
-            put_value(&table->options[k], section(settings, i), out);
+            stk__option_add_json(out, &table->options[k], section(settings, i));
         }
     }
 }

@@ -12,7 +12,6 @@
 #include "base/sized.h"
 #include "recipe/recipe.h"
 
-#define NS   1e-9
 #define LINE 4096
 
 /* Epochs whose memory is kept: of more, the last ones. */
@@ -73,8 +72,8 @@ static void log_ledger(stk_training_log *l, const char *first, uint64_t now_ns,
     char line[LINE], waits[1024], number[32];
     size_t used = (size_t)snprintf(line, sizeof line, "\"parts\": {");
 
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        stk_number_format(NS * (double)parts[i].ns, number);
+    for (size_t i = 0; i < STK_COUNT(parts); i++) {
+        stk_number_format(stk__seconds(parts[i].ns), number);
         used += (size_t)snprintf(line + used, sizeof line - used, "%s\"%s\": %s", i ? ", " : "",
                                  parts[i].name, number);
     }
@@ -192,7 +191,7 @@ static stk_status on_train_batch_end(stk_callback *self, stk_trainer *t, const s
     part = times;
     subtract(&part, &l->step);
     l->step = times;
-    stk_number_format(NS * (double)part.data_wait, wait);
+    stk_number_format(stk__seconds(part.data_wait), wait);
     snprintf(first, sizeof first, "\"batch\": %" PRIu64, at->batch_idx);
     snprintf(more, sizeof more, "\"epoch\": %" PRIu64 ", \"ready\": %" PRIu64 ", \"wait\": %s",
              at->epoch, l->ready, wait);
@@ -408,9 +407,9 @@ static void end_training(stk_training_log *l)
         return;
     end_epoch(l);
     stk_usage_get(&usage);
-    const double own = NS * (double)(usage.cpu_ns - l->cpu_ns),
-                 all = NS * (double)(usage.machine_busy_ns - l->machine_ns),
-                 took = NS * (double)(stk__now_ns() - l->train_ns);
+    const double own = stk__seconds(usage.cpu_ns - l->cpu_ns),
+                 all = stk__seconds(usage.machine_busy_ns - l->machine_ns),
+                 took = stk__seconds(stk__now_ns() - l->train_ns);
     if (all > own && took > 0)
         l->other_cores = (all - own) / took;
     if (!l->log)

@@ -322,11 +322,6 @@ stk_status stk_profile_finish(stk_profile *p, stk_error *err)
     return status;
 }
 
-static bool is_installed(const stk_profile *p)
-{
-    return p->trainer->profiled && p->trainer->profiler.user == p;
-}
-
 stk_status stk_profile_close(stk_profile **profile, stk_error *err)
 {
     stk_profile *p = *profile;
@@ -338,7 +333,7 @@ stk_status stk_profile_close(stk_profile **profile, stk_error *err)
     stk_status status = STK_OK;
     if (p->trainer) {
         status = stk_profile_finish(p, err);
-        if (is_installed(p))
+        if (p->trainer->profiled && p->trainer->profiler.user == p)
             stk_trainer_set_profiler(p->trainer, NULL);
     }
     release(p);

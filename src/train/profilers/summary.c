@@ -21,7 +21,7 @@ double stk_profile_part_seconds(const stk_profile_batch *b, stk_profile_part par
                         : part == STK_PROFILE_OTHER    ? b->other
                                                     : b->data + b->forward + b->backward + b->other;
 
-    return (double)ns * 1e-9;
+    return stk__seconds(ns);
 }
 
 /* ---- The diagnosis --------------------------------------------------------------------------- */

@@ -5,7 +5,7 @@
 #define GOOD    0
 #define LATER   1
 #define SMALL   2
-#define OTHER   3
+#define COPY    3
 #define TWICE   4
 #define TAKEN   5
 #define LONGER  6
@@ -54,7 +54,7 @@ static const stk_plugin_driver drivers[] = {
     {STK_DRIVER_DATASET, &own},
     {VARIANT == LAYER ? STK_DRIVER_LAYER : STK_DRIVER_DATASET, &second}};
 
-static const char *other_version(void)
+static const char *version_of_a_copy(void)
 {
     return "9.9.9";
 }
@@ -63,7 +63,7 @@ STK_API const stk_plugin stk_plugin_entry;
 STK_API const stk_plugin stk_plugin_entry = {
     .struct_size = VARIANT == SMALL ? 8 : sizeof(stk_plugin),
     .interface_version = VARIANT == LATER ? STK_PLUGIN_INTERFACE + 1 : STK_PLUGIN_INTERFACE,
-    .library = VARIANT == OTHER ? other_version : stk_version,
+    .library = VARIANT == COPY ? version_of_a_copy : stk_version,
     .name = "variant",
     .doc = "of a test",
     .drivers = drivers,

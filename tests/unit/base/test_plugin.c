@@ -56,7 +56,7 @@ static void refuses(void **state)
         const char *text;
     } rows[] = {{"LATER", STK_EINVAL, "version 2 of the interface"},
                 {"SMALL", STK_EINVAL, "struct_size 8"},
-                {"OTHER", STK_EINVAL, "another copy of libstoker"},
+                {"COPY", STK_EINVAL, "another copy of libstoker"},
                 {"TWICE", STK_EINVAL, "'own' already"},
                 {"TAKEN", STK_EINVAL, "'digits' already"},
                 {"EMPTY", STK_EINVAL, "brings no driver"},
