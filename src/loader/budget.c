@@ -172,7 +172,7 @@ static uint64_t horizon_steps(const stk_loader *loader)
 
     if (!loader->dataset->ops->locate || loader->num_workers == 0)
         return 0;
-    ahead = 4 * (uint64_t)loader->reads.depth / loader->row_room + 1;
+    ahead = 4 * (uint64_t)loader->io_depth / loader->row_room + 1;
     if (order->shuffle == STK_SHUFFLE_BLOCK)
         ahead = STK_MAX(
             ahead,

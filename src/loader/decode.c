@@ -183,14 +183,14 @@ bool stk__unit_idles_locked(stk_loader *loader, stk__unit *unit)
         loader->draining || loader->planner.blocked || !may_be_wanted_locked(loader, unit))
         return false;
     unit->idle = true;
-    unit->next_to_decode = loader->reads.idle;
-    loader->reads.idle = unit;
+    unit->next_to_decode = loader->units.idle;
+    loader->units.idle = unit;
     return true;
 }
 
 void stk__idle_reclaim_locked(stk_loader *loader, bool all, stk__spent *spent)
 {
-    stk__unit **at = &loader->reads.idle;
+    stk__unit **at = &loader->units.idle;
 
     for (stk__unit *unit; (unit = *at);) {
         const bool used = unit->references != 0;
@@ -201,7 +201,7 @@ void stk__idle_reclaim_locked(stk_loader *loader, bool all, stk__spent *spent)
         *at = unit->next_to_decode;
         unit->idle = false;
         if (!used)
-            stk__unit_retire_locked(&loader->reads, unit, spent);
+            stk__unit_retire_locked(&loader->units, unit, spent);
     }
 }
 
@@ -211,27 +211,27 @@ void stk__idle_reclaim_locked(stk_loader *loader, bool all, stk__spent *spent)
 static stk_status take_from_cache(stk_loader *loader, stk__need_entry *entry, const void *blob)
 {
     const stk_need *need = &entry->need;
-    stk__fetch *fetch = stk__fetch_new(loader);
-    stk__unit *unit = fetch ? stk__unit_new(loader) : NULL;
+    stk__bundle *bundle = stk__bundle_new(loader);
+    stk__unit *unit = bundle ? stk__unit_new(loader) : NULL;
     stk_status status = STK_ENOMEM;
 
-    if (fetch)
-        fetch->units = unit;
+    if (bundle)
+        bundle->units = unit;
     if (unit) {
         unit->object = need->object;
         unit->offset = need->offset;
         unit->length = need->length;
         unit->data = blob;
-        unit->fetch = fetch;
+        unit->bundle = bundle;
         atomic_store(&unit->cached, true);
         status = stk__unit_set_need(loader, unit, need, entry->step->serial);
     }
     if (status != STK_OK) {
-        if (fetch)
-            stk__fetch_free(loader, fetch);
+        if (bundle)
+            stk__bundle_free(loader, bundle);
         return status;
     }
-    fetch->live_units = 1;
+    bundle->live_units = 1;
     unit->references = 1;
     stk__unit_widen(loader, unit, need, entry->step->serial);
     entry->unit = unit;
@@ -240,7 +240,7 @@ static stk_status take_from_cache(stk_loader *loader, stk__need_entry *entry, co
     pthread_mutex_lock(&loader->ring->lock);
     stk__row *row = &entry->step->rows[entry->row];
     row->slices[entry - row->needs] = stk__unit_slice(unit);
-    stk__unit_publish_locked(&loader->reads, unit);
+    stk__unit_publish_locked(&loader->units, unit);
     if (stk__unit_read_locked(loader, unit, STK_OK))
         pthread_cond_signal(&loader->ring->work);
     pthread_mutex_unlock(&loader->ring->lock);
@@ -251,7 +251,7 @@ static stk_status take_from_cache(stk_loader *loader, stk__need_entry *entry, co
 static bool join_live(stk_loader *loader, stk__need_entry *entry)
 {
     pthread_mutex_lock(&loader->ring->lock);
-    stk__unit *unit = stk__unit_find_locked(&loader->reads, &entry->need);
+    stk__unit *unit = stk__unit_find_locked(&loader->units, &entry->need);
     if (unit) {
         stk__row *row = &entry->step->rows[entry->row];
         stk__unit_widen(loader, unit, &entry->need, entry->step->serial);
@@ -290,18 +290,18 @@ void stk__round_from_cache(stk_loader *loader)
 /* ---- Decoding ---- */
 
 /* Behind those of the same step, before those of later ones. */
-static void queue_locked(stk__reads *reads, stk__unit *unit)
+static void queue_locked(stk__units *units, stk__unit *unit)
 {
-    stk__unit **at = &reads->decode_first;
+    stk__unit **at = &units->decode_first;
 
-    if (*at && reads->decode_last->serial <= unit->serial)
-        at = &reads->decode_last->next_to_decode;
+    if (*at && units->decode_last->serial <= unit->serial)
+        at = &units->decode_last->next_to_decode;
     while (*at && (*at)->serial <= unit->serial)
         at = &(*at)->next_to_decode;
     unit->next_to_decode = *at;
     *at = unit;
     if (!unit->next_to_decode)
-        reads->decode_last = unit;
+        units->decode_last = unit;
 }
 
 bool stk__unit_read_locked(stk_loader *loader, stk__unit *unit, stk_status status)
@@ -312,7 +312,7 @@ bool stk__unit_read_locked(stk_loader *loader, stk__unit *unit, stk_status statu
     }
     if (status != STK_OK || !unit->decoded_size || unit->absent || loader->draining)
         return stk__unit_arrived_locked(unit, status);
-    queue_locked(&loader->reads, unit);
+    queue_locked(&loader->units, unit);
     return true;
 }
 
@@ -351,12 +351,12 @@ static void place_locked(stk_loader *loader, stk__unit *unit, const stk__column 
     unit->place = (char *)entry->step->slab->data[entry->need.field] +
                   entry->row * home->row_bytes + entry->need.at;
     row->slices[entry - row->needs] = stk__unit_slice(unit);
-    stk__unit_hide_locked(&loader->reads, unit);
+    stk__unit_hide_locked(&loader->units, unit);
 }
 
 stk__unit *stk__decode_next_locked(const stk_loader *loader)
 {
-    stk__unit *unit = loader->reads.decode_first;
+    stk__unit *unit = loader->units.decode_first;
 
     /* Those behind it have none either. */
     return unit && home_locked(loader, unit) && !unit->waiting->step->slab ? NULL : unit;
@@ -368,7 +368,7 @@ stk__unit *stk__decode_take_locked(stk_loader *loader)
 
     if (!unit || loader->draining || unit->serial > first_ready_locked(loader))
         return NULL;
-    loader->reads.decode_first = unit->next_to_decode;
+    loader->units.decode_first = unit->next_to_decode;
     const stk__column *home = unit->place ? NULL : home_locked(loader, unit);
     if (home)
         place_locked(loader, unit, home);
@@ -383,8 +383,8 @@ stk__unit *stk__decode_take_locked(stk_loader *loader)
 /* A checksum that does not match is told by the origin once more before it counts. (L) held. */
 static bool read_again_locked(stk_loader *loader, stk__unit *unit, stk_status status)
 {
-    if (status != STK_ECHECKSUM || unit->read_again || !unit->fetch->data || loader->draining ||
-        !stk__unit_read_alone_locked(loader, unit->fetch, unit))
+    if (status != STK_ECHECKSUM || unit->read_again || !unit->bundle->range.data ||
+        loader->draining || !stk__unit_read_alone_locked(loader, unit))
         return false;
     unit->read_again = true;
     unit->decoding = false;
@@ -421,21 +421,21 @@ void stk__decode_run(stk_loader *loader, stk__worker *worker, stk__unit *unit)
     atomic_store_explicit(&worker->since_ns, 0, memory_order_relaxed);
 
     pthread_mutex_lock(&loader->ring->lock);
-    stk__reads *reads = &loader->reads;
-    stk__fetch *fetch = unit->fetch;
+    stk__units *units = &loader->units;
+    stk__bundle *bundle = unit->bundle;
     event.count = unit->references;
-    reads->chunks_decoded++;
-    reads->chunk_bytes += need.wanted;
-    reads->chunk_ns += event.end_ns - event.start_ns;
+    units->chunks_decoded++;
+    units->chunk_bytes += need.wanted;
+    units->chunk_ns += event.end_ns - event.start_ns;
     if (read_again_locked(loader, unit, event.status)) {
         pthread_mutex_unlock(&loader->ring->lock);
-        stk__reads_pump(loader);
+        stk__reads_pump(&loader->reads);
         pthread_mutex_lock(&loader->ring->lock);
         goto out;
     }
-    if (fetch->raw_units && --fetch->raw_units == 0) {
-        stk__spend(&spent, fetch->data);
-        fetch->data = NULL;
+    if (bundle->raw_units && --bundle->raw_units == 0) {
+        stk__spend(&spent, bundle->range.data);
+        bundle->range.data = NULL;
     }
     unit->reason = reason;
     unit->decode_ns = event.start_ns;

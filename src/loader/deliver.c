@@ -19,39 +19,37 @@
 
 /* ---- Waiting ---- */
 
+/* One more part of a message, of which `*n` characters are there. */
+static void add_part(char *text, size_t size, size_t *n, const char *part)
+{
+    const int length = snprintf(text + *n, size - *n, "; %s", part);
+
+    *n = STK_MIN(*n + (size_t)STK_MAX(length, 0), size - 1);
+}
+
 /* Say who is stuck. (L) held; let go inside. */
 static void watch_locked(stk_loader *loader, uint64_t waited_ns)
 {
-    char text[700];
-    size_t n = 0;
-    uint64_t now = stk__now_ns();
-    stk__op *oldest = NULL;
+    char text[700], part[300];
+    const uint64_t now = stk__now_ns();
+    size_t n = (size_t)snprintf(text, sizeof text,
+                                "no batch for %.0f s (epoch %" PRIu64 ", step %" PRIu64 ")",
+                                (double)waited_ns * 1e-9, loader->first / loader->order.steps,
+                                loader->first % loader->order.steps);
 
-    n += (size_t)snprintf(text, sizeof text,
-                          "no batch for %.0f s (epoch %" PRIu64 ", step %" PRIu64 ")",
-                          (double)waited_ns * 1e-9, loader->first / loader->order.steps,
-                          loader->first % loader->order.steps);
-    for (uint32_t i = 0; i < loader->num_workers && n < 400; i++) {
-        const size_t length =
-            stk__call_describe(&loader->workers[i], loader->workers[i].thread.name, now,
-                               text + n + 2, sizeof text - n - 2);
-        if (length)
-            memcpy(text + n, "; ", 2);
-        n += length ? length + 2 : 0;
+    for (uint32_t i = 0; i < loader->num_workers && n < 400; i++)
+        if (stk__call_describe(&loader->workers[i], loader->workers[i].thread.name, now, part,
+                               sizeof part))
+            add_part(text, sizeof text, &n, part);
+    if (loader->planner.since_ns) {
+        snprintf(part, sizeof part, "samples have been located for %.1f s",
+                 (double)(now - STK_MIN(loader->planner.since_ns, now)) * 1e-9);
+        add_part(text, sizeof text, &n, part);
     }
-    text[n] = 0;
-    if (loader->planner.since_ns)
-        n += (size_t)snprintf(text + n, sizeof text - n, "; samples have been located for %.1f s",
-                              (double)(now - STK_MIN(loader->planner.since_ns, now)) * 1e-9);
-    for (stk__op *op = loader->reads.flying; op; op = op->next)
-        if (!oldest || op->start_ns < oldest->start_ns)
-            oldest = op;
-    if (oldest)
-        n += (size_t)snprintf(
-            text + n, sizeof text - n, "; %u reads in flight, the oldest for %.1f s: %.120s",
-            loader->reads.in_flight, (double)(now - oldest->start_ns) * 1e-9, oldest->read.key);
+    if (stk__reads_describe_locked(&loader->reads, now, part, sizeof part))
+        add_part(text, sizeof text, &n, part);
     if (loader->planner.blocked)
-        snprintf(text + n, sizeof text - n, "; the memory budget is full");
+        add_part(text, sizeof text, &n, "the memory budget is full");
     pthread_mutex_unlock(&loader->ring->lock);
     stk__log(loader->ctx, STK_LOG_WARNING, "%s", text);
     pthread_mutex_lock(&loader->ring->lock);
@@ -108,7 +106,7 @@ static bool starved_locked(stk_loader *loader)
         if (stk__step_at(loader, serial)->num_ready)
             return false;
     return ring->num_held && ring->num_ragged && loader->planner.blocked && !loader->planner.busy &&
-           loader->tasks == 0 && loader->reads.in_flight == 0 && !loader->reads.first &&
+           loader->tasks == 0 && stk__reads_idle_locked(&loader->reads) &&
            !stk__decode_next_locked(loader);
 }
 

@@ -63,10 +63,18 @@ stk_status stk_loader_create(stk_dataset *dataset, const stk_loader_options *opt
 
 /* ---- Threads ---- */
 
+/* No new work, or on again. (L) held. */
+static void drain_begin_locked(stk_loader *loader, bool draining)
+{
+    loader->draining = draining;
+    stk__reads_stop_locked(&loader->reads, draining);
+}
+
 stk_status stk__loader_start_threads(stk_loader *loader, stk_error *err)
 {
     pthread_mutex_lock(&loader->ring->lock);
-    loader->stopping = loader->draining = false;
+    loader->stopping = false;
+    drain_begin_locked(loader, false);
     loader->plan_limit = stk__plan_limit(loader);
     pthread_mutex_unlock(&loader->ring->lock);
     for (uint32_t i = 0; i < loader->num_workers; i++) {
@@ -88,25 +96,23 @@ stk_status stk__loader_start_threads(stk_loader *loader, stk_error *err)
     return stk__watch_start(loader, err);
 }
 
-/* Wait for the end of a round of planning, and of sending: from then on nothing is queued, no
- * record is reused, and each read that flies is known to its store, so that it can be canceled. (L)
- * held. */
+/* Wait for the end of a round of planning, and of sending: from then on nothing is queued, and no
+ * record is reused. (L) held. */
 static bool senders_idle_locked(stk_loader *loader, uint64_t until)
 {
-    while (loader->planner.busy || loader->reads.pumping)
+    while (loader->planner.busy)
         if (!stk__cond_wait_until(&loader->ring->finished, &loader->ring->lock, until))
             return false;
-    return true;
+    return stk__reads_wait_sent_locked(&loader->reads, until);
 }
 
 /* Wait until no thread touches a step: tasks, planning and reads have ended. (L) held. */
 static bool drain_locked(stk_loader *loader, uint64_t until)
 {
-    while (loader->tasks || loader->planner.busy || loader->reads.in_flight ||
-           loader->reads.pumping)
+    while (loader->tasks || loader->planner.busy)
         if (!stk__cond_wait_until(&loader->ring->finished, &loader->ring->lock, until))
             return false;
-    return true;
+    return stk__reads_wait_locked(&loader->reads, until);
 }
 
 /* False when a thread is stuck in something that does not end; it is named, and what it uses is
@@ -116,17 +122,18 @@ static bool stop_threads(stk_loader *loader)
     uint64_t until = stk__now_ns() + loader->abandon_ns;
 
     pthread_mutex_lock(&loader->ring->lock);
-    loader->draining = loader->stopping = true;
+    loader->stopping = true;
+    drain_begin_locked(loader, true);
     pthread_cond_broadcast(&loader->ring->work);
     bool ended = senders_idle_locked(loader, until);
     pthread_mutex_unlock(&loader->ring->lock);
-    stk__reads_cancel(loader);
+    stk__reads_cancel(&loader->reads);
     pthread_mutex_lock(&loader->ring->lock);
     ended = ended && drain_locked(loader, until);
     while (ended && loader->running)
         ended = stk__cond_wait_until(&loader->ring->finished, &loader->ring->lock, until) ||
                 !loader->running;
-    uint32_t running = loader->running, reads = loader->reads.in_flight;
+    uint32_t running = loader->running, reads = stk__reads_in_flight_locked(&loader->reads);
     pthread_mutex_unlock(&loader->ring->lock);
     if (!ended) {
         for (uint32_t i = 0; i < loader->num_workers; i++) {
@@ -152,7 +159,7 @@ bool stk__loader_stop_threads(stk_loader *loader)
     /* Steps whose reads were canceled are worth nothing. */
     stk__loader_reset(loader, loader->first);
     pthread_mutex_lock(&loader->ring->lock);
-    loader->draining = false;
+    drain_begin_locked(loader, false);
     pthread_mutex_unlock(&loader->ring->lock);
     return true;
 }
@@ -249,13 +256,13 @@ void stk__loader_reset(stk_loader *loader, uint64_t serial)
     stk__spent spent = {0};
 
     pthread_mutex_lock(&ring->lock);
-    loader->draining = true;
+    drain_begin_locked(loader, true);
     senders_idle_locked(loader, UINT64_MAX);
     pthread_mutex_unlock(&ring->lock);
-    stk__reads_cancel(loader);
+    stk__reads_cancel(&loader->reads);
     pthread_mutex_lock(&ring->lock);
     drain_locked(loader, UINT64_MAX);
-    loader->reads.decode_first = NULL;
+    loader->units.decode_first = NULL;
     const uint64_t first = loader->first, end = loader->located_end;
     for (uint64_t s = first; s < end; s++)
         drop_step_locked(loader, stk__step_at(loader, s), &spent);
@@ -276,7 +283,7 @@ void stk__loader_reset(stk_loader *loader, uint64_t serial)
     pthread_mutex_lock(&ring->lock);
     loader->planner.blocked = false;
     loader->plan_limit = stk__plan_limit(loader);
-    loader->draining = loader->stopping;
+    drain_begin_locked(loader, loader->stopping);
     pthread_cond_broadcast(&ring->work);
     pthread_mutex_unlock(&ring->lock);
 }
@@ -380,7 +387,7 @@ static void take_stats(stk_loader *l, stk_loader_stats *out)
     stk__ring *ring = l->ring;
 
     *out = (stk_loader_stats){.struct_size = sizeof *out,
-                              .io_depth = l->reads.depth,
+                              .io_depth = l->io_depth,
                               .memory_budget = l->options.memory_budget,
                               .slab_bytes = ring->slab_bytes};
     out->cache_bytes = l->cache ? stk__cache_bytes(l->cache) : 0;
@@ -389,7 +396,9 @@ static void take_stats(stk_loader *l, stk_loader_stats *out)
     out->memory_peak = ring->pool.peak + out->cache_bytes;
     pthread_mutex_unlock(&ring->pool.lock);
     pthread_mutex_lock(&ring->lock);
-    const stk__reads *reads = &l->reads;
+    const stk__units *units = &l->units;
+    stk__read_figures reads;
+    stk__reads_figures_locked(&l->reads, &reads);
     out->workers = l->num_workers;
     out->depth = l->depth;
     out->memory_bytes += l->fixed_bytes;
@@ -399,23 +408,23 @@ static void take_stats(stk_loader *l, stk_loader_stats *out)
     out->stages[STK_LOADER_ORDER] = (stk_stage_stats){
         .name = "order", .items = l->planner.shown.rows, .busy_ns = l->planner.shown.busy_ns};
     out->stages[STK_LOADER_READ] = (stk_stage_stats){.name = "read",
-                                                     .items = reads->requests,
-                                                     .bytes = reads->request_bytes,
-                                                     .failures = reads->failures,
-                                                     .busy_ns = reads->busy_ns};
+                                                     .items = reads.requests,
+                                                     .bytes = reads.request_bytes,
+                                                     .failures = reads.failures,
+                                                     .busy_ns = reads.busy_ns};
     out->stages[STK_LOADER_PREPARE] =
         (stk_stage_stats){.name = "prepare",
                           .items = l->prepared,
                           .bytes = l->prepared * (ring->slab_bytes / l->row_room),
                           .failures = l->bad.samples,
-                          .busy_ns = l->prepare_busy_ns + reads->chunk_ns,
+                          .busy_ns = l->prepare_busy_ns + units->chunk_ns,
                           .wait_in_ns = l->wait_in_ns,
                           .wait_out_ns = l->wait_out_ns};
     out->stages[STK_LOADER_DELIVER] = (stk_stage_stats){
         .name = "deliver", .items = l->delivered, .wait_in_ns = l->stalls.waits.total_ns};
-    out->requests = reads->requests;
-    out->request_bytes = reads->request_bytes;
-    out->needed_bytes = reads->needed_bytes;
+    out->requests = reads.requests;
+    out->request_bytes = reads.request_bytes;
+    out->needed_bytes = units->needed_bytes;
     out->cache_hits = l->planner.shown.cache_hits;
     out->cache_misses = l->planner.shown.cache_misses;
     out->bad_samples = l->bad.samples;
@@ -425,19 +434,17 @@ static void take_stats(stk_loader *l, stk_loader_stats *out)
     out->picture_pixels = l->decode.pixels;
     out->decode_ns = l->decode.decode_ns;
     out->resize_ns = l->decode.rest_ns;
-    out->chunks_needed = reads->chunks_needed;
-    out->chunks_decoded = reads->chunks_decoded;
-    out->chunk_bytes_decoded = reads->chunk_bytes;
-    out->chunk_decode_ns = reads->chunk_ns;
+    out->chunks_needed = units->chunks_needed;
+    out->chunks_decoded = units->chunks_decoded;
+    out->chunk_bytes_decoded = units->chunk_bytes;
+    out->chunk_decode_ns = units->chunk_ns;
     out->waits = l->stalls.waits;
     out->budget_wait_ns = l->stalls.starved_ns;
     if (l->stalls.starve_end_ns == UINT64_MAX)
         out->budget_wait_ns += stk__now_ns() - l->stalls.starve_begin_ns;
-    out->read_ns_per_byte = reads->fit.slope;
-    if (reads->fit.all.ns > 0)
-        out->read_transfer_share =
-            STK_MIN(out->read_ns_per_byte * reads->fit.all.bytes / reads->fit.all.ns, 1.0);
-    out->read_latency_ns = reads->fit.all.ns * (1 - out->read_transfer_share);
+    out->read_ns_per_byte = reads.ns_per_byte;
+    out->read_transfer_share = reads.transfer_share;
+    out->read_latency_ns = reads.latency_ns;
     pthread_mutex_unlock(&ring->lock);
 }
 

@@ -11,7 +11,9 @@
 #include "loader/calls.h"
 #include "loader/order.h"
 #include "loader/pool.h"
+#include "loader/reads.h"
 #include "loader/stall.h"
+#include "loader/units.h"
 #include "store/store.h"
 #include "transform/transform.h"
 
@@ -36,7 +38,6 @@ enum {
 
 typedef struct stk__ring stk__ring;
 typedef struct stk__step stk__step;
-typedef struct stk__unit stk__unit;
 typedef struct stk__worker stk__worker;
 
 /* ---- Slabs and batches (ring.c) ---- */
@@ -109,13 +110,13 @@ void stk__ring_unref(stk__ring *ring);
 /* ---- Steps ---- */
 
 /* A need of a row, waiting for its unit. */
-typedef struct stk__need_entry {
+struct stk__need_entry {
     stk_need need;
     stk__unit *unit;              /* NULL: no read (cached) or given back */
     struct stk__need_entry *next; /* (L) the next that waits for the unit */
     stk__step *step;
     uint32_t row;
-} stk__need_entry;
+};
 
 typedef struct stk__row {
     uint64_t index, position;
@@ -162,7 +163,6 @@ typedef struct stk__bad_sample {
 
 /* ---- Where a wait went (stall.h, stall.c) ---- */
 
-void stk__trend_add(stk__trend *fit, double bytes, double ns);
 /* Planning stands still for want of memory, or goes on. (L) held. */
 void stk__stall_starve_locked(stk_loader *loader);
 void stk__stall_feed_locked(stk_loader *loader, uint64_t now_ns);
@@ -208,169 +208,8 @@ struct stk__step {
     stk__path path;       /* (L) */
 };
 
-/* ---- Reads (read.c) ---- */
-
-/* Bytes somebody needs: a piece of a fetch, shared by all rows that need the same range. Where the
- * need says so they are decoded once, before any row sees them. */
-struct stk__unit {
-    uint64_t object, offset, length;
-    uint64_t decoded_size; /* 0: not decoded */
-    uint64_t wanted;       /* (L) of the decoded bytes, until decoding begins */
-    uint64_t serial, last; /* of the steps that asked first and last; last: (L) */
-    void *decoded;         /* from the pool */
-    void *place;           /* (L) where it is decoded instead: in its only row; NULL: it is not */
-    const char *reason;    /* (L) of the failure */
-    bool optional, absent; /* absent: (L) */
-    bool decoding;         /* (L) begun */
-    bool idle;             /* (L) among the idle */
-    bool shared;           /* (L) several needs met in it, so more may come */
-    bool read_again;       /* (L) for a checksum that did not match: that is tried once */
-    const uint8_t *data;   /* in the buffer of the fetch, or a blob of the cache */
-    struct stk__fetch *fetch;
-    stk__need_entry *waiting; /* (L) */
-    uint32_t references;      /* (L) needs that have not been used */
-    bool arrived;             /* (L) its rows may use it */
-    stk_status status;        /* (L) */
-    atomic_bool cached;       /* its bytes were offered to the cache */
-    stk__unit *next_in_fetch;
-    stk__unit *next_in_table;       /* (L) of live units, by range */
-    stk__unit *next_to_decode;      /* (L) in the queue, or among the idle */
-    uint64_t decode_ns, decoded_ns; /* (L) when it was decoded, from and to; 0: it was not */
-};
-
-/* One buffer and the reads that fill it. */
-typedef struct stk__fetch {
-    stk_loader *loader;
-    uint64_t object, offset, length;
-    uint8_t *data;
-    char *key; /* kept with the record */
-    size_t key_room;
-    stk_store *store;
-    stk__unit *units;
-    uint32_t live_units; /* (L) */
-    uint32_t raw_units;  /* (L) units that still need the bytes as they were read */
-    uint32_t pending;    /* (L) reads not done */
-    stk_status status;   /* (L) the first failure */
-    uint64_t queued_ns;  /* (L) from here on of the read that ended last */
-    uint64_t first_ns, sent_ns, arrived_ns;
-    double transfer;
-    struct stk__fetch *next; /* free list */
-} stk__fetch;
-
-typedef struct stk__op {
-    stk_read read;
-    stk__fetch *fetch;
-    stk__unit *unit; /* the one range it reads alone; NULL: its piece of the whole fetch */
-    uint32_t tries;
-    uint64_t start_ns, first_ns;     /* of the last try and of the first */
-    uint64_t under_way;              /* bytes of all reads when it was sent */
-    bool in_flight;                  /* (L) */
-    struct stk__op *next, *previous; /* (L) waiting to be sent, or in flight */
-} stk__op;
-
-enum { STK__UNIT_BUCKETS = 4096 };
-
-typedef struct stk__reads {
-    uint32_t depth;                      /* of concurrent reads */
-    uint32_t in_flight;                  /* (L) */
-    bool pumping;                        /* (L) a thread is sending */
-    stk__op *first, *last;               /* (L) waiting to be sent, oldest first */
-    stk__op *flying;                     /* (L) */
-    stk__unit *table[STK__UNIT_BUCKETS]; /* (L) live units */
-    stk__unit *free_units;               /* (L) */
-    stk__fetch *free_fetches;            /* (L) */
-    stk__op *free_ops;                   /* (L) */
-    stk__unit *decode_first;             /* (L) units to be decoded, by serial */
-    stk__unit *decode_last;              /* (L) where there is a first */
-    stk__unit *idle;                     /* (L) decoded units that a row to come may want */
-    uint64_t chunks_needed, chunks_decoded, chunk_bytes, chunk_ns;     /* (L) */
-    uint64_t requests, request_bytes, needed_bytes, failures, busy_ns; /* (L) */
-    uint64_t under_way;                                                /* (L) bytes */
-    stk__trend fit;                                                    /* (L) */
-} stk__reads;
-
-/* Send what waits, as far as the depth allows. Any thread, (L) free. */
-void stk__reads_pump(stk_loader *loader);
-/* The live unit of a range with one more reference, or NULL. (L) held. */
-stk__unit *stk__unit_find_locked(stk__reads *reads, const stk_need *need);
-/* What nobody uses any more, to be given back with (L) free. */
-typedef struct stk__spent {
-    stk__fetch *fetches;
-    void *buffers; /* of the pool; each begins with the next */
-} stk__spent;
-
-/* Give up a reference, and what goes with the last of them. (L) held. */
-void stk__unit_unref_locked(stk_loader *loader, stk__unit *unit, stk__spent *spent);
-/* Put a buffer of the pool among what is spent. */
-void stk__spend(stk__spent *spent, void *buffer);
-void stk__spent_free(stk_loader *loader, stk__spent *spent);
-void stk__fetch_free(stk_loader *loader, stk__fetch *fetch);
-/* Read one unit of a fetch by itself, before all that waits; false when there is no memory to. (L)
- * held; stk__reads_pump() is to follow. */
-bool stk__unit_read_alone_locked(stk_loader *loader, stk__fetch *fetch, stk__unit *unit);
-/* What the rows of a unit get. */
-stk_slice stk__unit_slice(const stk__unit *unit);
-/* The bytes of a unit are there and decoded where they have to be, or will not come: tell the rows.
- * True: some row is ready. (L) held. */
-bool stk__unit_arrived_locked(stk__unit *unit, stk_status status);
-/* Queue the reads of a fetch behind all others; `publish` runs with (L) held just before.
- * STK_ENOMEM: nothing was queued nor published. (L) free. */
-stk_status stk__fetch_queue(stk_loader *loader, stk__fetch *fetch,
-                            void (*publish)(stk_loader *loader, stk__fetch *fetch));
-/* Let rows find a unit. (L) held. */
-void stk__unit_publish_locked(stk__reads *reads, stk__unit *unit);
-/* From now on none finds it. (L) held. */
-void stk__unit_hide_locked(stk__reads *reads, stk__unit *unit);
-stk__unit *stk__unit_new(stk_loader *loader);
-stk__fetch *stk__fetch_new(stk_loader *loader);
-/* Take back the reads that wait to be sent: their rows never become ready. (L) held. */
-void stk__reads_drop_locked(stk_loader *loader);
-/* The same, and ask for an early end of all reads in flight. (L) free. */
-void stk__reads_cancel(stk_loader *loader);
-void stk__reads_destroy(stk_loader *loader);
 /* A row has all its bytes, or has failed: hand it to the workers. (L) held. */
 void stk__row_ready_locked(stk__step *step, uint32_t row);
-
-/* ---- Decoding what rows share (decode.c) ---- */
-
-/* Whether the cache keeps samples as they were decoded: of a dataset that decodes it keeps what
- * decode() gave. */
-bool stk__caches_samples(const stk_loader *loader);
-/* Whether the cache is for needs as this one. */
-bool stk__need_kept(const stk_loader *loader, uint64_t decoded);
-/* Whether a need is already in the cache; its slice then says where. */
-bool stk__need_cached(stk_loader *loader, const stk_need *need, stk_slice *slice);
-/* Bytes of the pool that a need takes at most: as if nothing were in the cache or under way. */
-uint64_t stk__need_most(const stk_need *need);
-/* Bytes of the pool that a need takes. */
-uint64_t stk__need_cost(stk_loader *loader, const stk_need *need);
-/* The planner's table of the wants of a round: whether one of them is of the same range. */
-stk_status stk__round_grow(stk_loader *loader);
-bool stk__round_shares(stk_loader *loader, const stk_need *need);
-void stk__round_add(stk_loader *loader, uint32_t want);
-/* Turn wants whose bytes are in the cache as they were read into units; the others stay. */
-void stk__round_from_cache(stk_loader *loader);
-/* Prepare a new unit for its decoding. STK_ENOMEM. */
-stk_status stk__unit_set_need(stk_loader *loader, stk__unit *unit, const stk_need *need,
-                              uint64_t serial);
-/* One more need for a unit, of a row of the step `serial`. */
-void stk__unit_widen(stk_loader *loader, stk__unit *unit, const stk_need *need, uint64_t serial);
-/* Keep a unit that no row uses any more, where one within the horizon may want it that is not
- * planned yet. (L) held. */
-bool stk__unit_idles_locked(stk_loader *loader, stk__unit *unit);
-/* Give up idle units: those that no row to come can want; `all`: every one. (L) held. */
-void stk__idle_reclaim_locked(stk_loader *loader, bool all, stk__spent *spent);
-/* The unit leaves the table, and its fetch when it was the last of it. (L) held. */
-void stk__unit_retire_locked(stk__reads *reads, stk__unit *unit, stk__spent *spent);
-/* The bytes of a unit were read, or could not be. True: there is work for a worker. (L) held. */
-bool stk__unit_read_locked(stk_loader *loader, stk__unit *unit, stk_status status);
-/* The unit to be decoded next; one that is to be decoded in its slab waits for that. (L) held. */
-stk__unit *stk__decode_next_locked(const stk_loader *loader);
-/* The same, if it goes before the rows that are ready; counts as a task. (L)
- * held. */
-stk__unit *stk__decode_take_locked(stk_loader *loader);
-/* Decode it and tell its rows. (L) free; held at the end. */
-void stk__decode_run(stk_loader *loader, stk__worker *worker, stk__unit *unit);
 
 /* ---- Planning (locate.c, plan.c) ---- */
 
@@ -506,7 +345,9 @@ struct stk_loader {
     atomic_bool canceled;
     uint32_t tasks; /* (L) tasks at work */
     stk__planner planner;
+    uint32_t io_depth; /* concurrent reads */
     stk__reads reads;
+    stk__units units;
     stk__cache *cache;
     stk__worker *workers;
     uint32_t num_workers;   /* threads */

@@ -206,7 +206,7 @@ static stk_status settle_options(stk_loader *loader, stk_error *err)
         loader->num_workers ? (uint32_t)STK_MIN(o->prefetch_factor * loader->num_workers, 4096) : 1;
     if (o->memory_budget == 0)
         o->memory_budget = STK_MIN(stk_context_memory_limit(loader->ctx) / 4, MOST_BUDGET);
-    loader->reads.depth = 64;
+    loader->io_depth = 64;
     if (loader->dataset->ops->locate && loader->dataset->ops->object && o->io_depth == STK_AUTO) {
         stk_store *store = NULL;
         stk_store_limits limits;
@@ -214,10 +214,10 @@ static stk_status settle_options(stk_loader *loader, stk_error *err)
         loader->dataset->ops->object(loader->dataset, 0, &store, key, sizeof key);
         if (store) {
             stk__store_limits(store, &limits);
-            loader->reads.depth = STK_MAX(limits.io_depth, 1);
+            loader->io_depth = STK_MAX(limits.io_depth, 1);
         }
     } else if (o->io_depth != STK_AUTO) {
-        loader->reads.depth = (uint32_t)o->io_depth;
+        loader->io_depth = (uint32_t)o->io_depth;
     }
     STK_TRY(stk__order_init(&loader->order, loader->dataset, o, err));
     loader->row_room = STK_MAX(stk__order_rows(&loader->order), 1);
@@ -293,7 +293,8 @@ void stk__loader_free(stk_loader *loader, stk__column *columns, uint32_t num_col
     stk__steps_release(loader, 0, loader->num_steps);
     stk__free(ctx, loader->steps);
     stk__planner_destroy(loader);
-    stk__reads_destroy(loader);
+    stk__units_destroy(loader);
+    stk__reads_destroy(&loader->reads);
     stk__cache_destroy(&loader->cache);
     stk__free(ctx, loader->batch_scratch);
     stk__free(ctx, loader->quarantine_path);
@@ -325,6 +326,8 @@ stk_status stk__loader_build(stk_loader *loader, stk__column *columns, uint32_t 
     STK_TRY(stk__ring_create(loader->ctx, columns, *num, loader->row_room, shares.slabs,
                              loader->options.pin_memory, &loader->ring, err));
     loader->ring->pool.limit = shares.pool;
+    stk__reads_init(&loader->reads, loader->ctx, &loader->ring->lock, loader->io_depth,
+                    (uint32_t)loader->options.retries);
     loader->ring->loader = loader;
     loader->own = stk__loader_is_own(loader);
     stk__state_of(loader, &loader->ring->state);

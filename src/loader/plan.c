@@ -46,7 +46,7 @@ static uint64_t row_cost_locked(stk_loader *loader, stk__row *row)
         if (row->slices[i].size || !row->slices[i].data ||
             stk__need_cached(loader, need, &row->slices[i]))
             continue;
-        stk__unit *live = stk__unit_find_locked(&loader->reads, need);
+        stk__unit *live = stk__unit_find_locked(&loader->units, need);
         if (live)
             live->references--;
         else if (!stk__round_shares(loader, need) &&
@@ -66,11 +66,11 @@ static void admit_row_locked(stk_loader *loader, stk__step *step, uint32_t r)
     step->has_units = true;
     for (uint32_t i = 0; i < row->num_needs; i++) {
         stk__need_entry *entry = &row->needs[i];
-        loader->reads.needed_bytes += entry->need.length;
-        loader->reads.chunks_needed += entry->need.decoded != 0;
+        loader->units.needed_bytes += entry->need.length;
+        loader->units.chunks_needed += entry->need.decoded != 0;
         if (row->slices[i].size || !row->slices[i].data || entry->need.length == 0)
             continue;
-        entry->unit = stk__unit_find_locked(&loader->reads, &entry->need);
+        entry->unit = stk__unit_find_locked(&loader->units, &entry->need);
         if (entry->unit) {
             stk__unit_widen(loader, entry->unit, &entry->need, step->serial);
             row->slices[i] = stk__unit_slice(entry->unit);
@@ -248,29 +248,30 @@ static void fail_wants(stk_loader *loader, const stk__want *wants, uint32_t n, s
 }
 
 /* Store and key of the fetch's object. */
-static stk_status name_object(stk_loader *loader, stk__fetch *fetch)
+static stk_status name_object(stk_loader *loader, stk__bundle *bundle)
 {
     stk_dataset *dataset = loader->dataset;
 
     for (;;) {
-        size_t length = dataset->ops->object(dataset, fetch->object, &fetch->store, fetch->key,
-                                             fetch->key_room);
-        if (length < fetch->key_room)
+        size_t length = dataset->ops->object(dataset, bundle->object, &bundle->range.store,
+                                             bundle->key, bundle->key_room);
+        bundle->range.key = bundle->key;
+        if (length < bundle->key_room)
             return STK_OK;
         if (length >= STK_MAX_OBJECT_KEY)
             return STK_ELIMIT;
-        stk__free(loader->ctx, fetch->key);
-        fetch->key_room = STK_MAX(length + 1, 128);
-        fetch->key = stk__alloc(loader->ctx, fetch->key_room);
-        if (!fetch->key) {
-            fetch->key_room = 0;
+        stk__free(loader->ctx, bundle->key);
+        bundle->key_room = STK_MAX(length + 1, 128);
+        bundle->key = stk__alloc(loader->ctx, bundle->key_room);
+        if (!bundle->key) {
+            bundle->key_room = 0;
             return STK_ENOMEM;
         }
     }
 }
 
 /* A unit for each distinct range of a request, tied to all that wait for it. */
-static stk_status make_units(stk_loader *loader, stk__fetch *fetch, const stk__want *wants,
+static stk_status make_units(stk_loader *loader, stk__bundle *bundle, const stk__want *wants,
                              uint32_t n)
 {
     stk__unit *unit = NULL;
@@ -283,12 +284,13 @@ static stk_status make_units(stk_loader *loader, stk__fetch *fetch, const stk__w
             unit->object = wants[i].object;
             unit->offset = wants[i].offset;
             unit->length = wants[i].length;
-            unit->data = fetch->data + (wants[i].offset - fetch->offset);
-            unit->fetch = fetch;
-            unit->next_in_fetch = fetch->units;
-            fetch->units = unit;
-            fetch->live_units++;
-            fetch->raw_units++;
+            unit->data =
+                (const uint8_t *)bundle->range.data + (wants[i].offset - bundle->range.offset);
+            unit->bundle = bundle;
+            unit->next_in_bundle = bundle->units;
+            bundle->units = unit;
+            bundle->live_units++;
+            bundle->raw_units++;
             const stk__need_entry *first = loader->planner.entries[wants[i].tag];
             STK_TRY(stk__unit_set_need(loader, unit, &first->need, first->step->serial));
         }
@@ -301,9 +303,9 @@ static stk_status make_units(stk_loader *loader, stk__fetch *fetch, const stk__w
 }
 
 /* From now on rows may find the units. (L) held. */
-static void publish_units_locked(stk_loader *loader, stk__fetch *fetch)
+static void publish_units_locked(stk_loader *loader, stk__bundle *bundle)
 {
-    for (stk__unit *u = fetch->units; u; u = u->next_in_fetch) {
+    for (stk__unit *u = bundle->units; u; u = u->next_in_bundle) {
         for (stk__need_entry *entry = u->waiting; entry; entry = entry->next) {
             entry->unit = u;
             stk_slice *slice =
@@ -311,7 +313,7 @@ static void publish_units_locked(stk_loader *loader, stk__fetch *fetch)
             *slice = stk__unit_slice(u);
             u->shared |= u->references++ > 0;
         }
-        stk__unit_publish_locked(&loader->reads, u);
+        stk__unit_publish_locked(&loader->units, u);
     }
 }
 
@@ -319,25 +321,29 @@ static void send_request(stk_loader *loader, const stk__request *request)
 {
     const stk__want *wants = loader->planner.wants + request->first;
     stk_status status = STK_ENOMEM;
-    stk__fetch *fetch = stk__fetch_new(loader);
+    stk__bundle *bundle = stk__bundle_new(loader);
 
-    if (!fetch)
+    if (!bundle)
         goto failed;
-    fetch->loader = loader;
-    fetch->object = request->object;
-    fetch->offset = request->offset;
-    fetch->length = request->length;
-    fetch->data = stk__pool_take(&loader->ring->pool, request->length);
-    if (!fetch->data || (status = name_object(loader, fetch)) != STK_OK ||
-        (status = make_units(loader, fetch, wants, request->count)) != STK_OK)
+    bundle->object = request->object;
+    bundle->range.offset = request->offset;
+    bundle->range.length = request->length;
+    bundle->range.data = stk__pool_take(&loader->ring->pool, request->length);
+    if (!bundle->range.data || (status = name_object(loader, bundle)) != STK_OK ||
+        (status = make_units(loader, bundle, wants, request->count)) != STK_OK)
         goto failed;
-    /* Queued last: from there on the fetch may end at any moment. */
-    status = stk__fetch_queue(loader, fetch, publish_units_locked);
-    if (status == STK_OK)
-        return;
+    status = stk__reads_prepare(&loader->reads, &bundle->range);
+    if (status != STK_OK)
+        goto failed;
+    /* Queued last: from there on the bundle may end at any moment. */
+    pthread_mutex_lock(&loader->ring->lock);
+    publish_units_locked(loader, bundle);
+    stk__reads_queue_locked(&loader->reads, &bundle->range);
+    pthread_mutex_unlock(&loader->ring->lock);
+    return;
 failed:
-    if (fetch)
-        stk__fetch_free(loader, fetch);
+    if (bundle)
+        stk__bundle_free(loader, bundle);
     fail_wants(loader, wants, request->count, status);
 }
 
@@ -538,7 +544,7 @@ void stk__plan_round_locked(stk_loader *loader)
                         .count = p->rows - rows};
     stk__emit(loader->ctx, &event);
     if (sent)
-        stk__reads_pump(loader);
+        stk__reads_pump(&loader->reads);
     stk__call_end(&call);
     pthread_mutex_lock(&loader->ring->lock);
     p->busy = false;
@@ -561,7 +567,7 @@ void stk__plan_round_locked(stk_loader *loader)
     stk__idle_reclaim_locked(loader, p->blocked, &spent);
     if (loader->draining)
         pthread_cond_broadcast(&loader->ring->finished);
-    if (spent.fetches || spent.buffers) {
+    if (spent.bundles || spent.buffers) {
         loader->tasks++; /* the end waits for what is given back here */
         pthread_mutex_unlock(&loader->ring->lock);
         stk__spent_free(loader, &spent);

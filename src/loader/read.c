@@ -1,501 +1,377 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads on their way: at most `depth` of them at once, the oldest first, retried where another try
- * may help. */
-#include "loader/loader.h"
+#include <inttypes.h>
+#include <stdio.h>
 
-static uint32_t bucket_of(uint64_t object, uint64_t offset)
-{
-    uint64_t h = (object ^ offset * UINT64_C(0x9E3779B97F4A7C15)) * UINT64_C(0xBF58476D1CE4E5B9);
+#include "loader/reads.h"
 
-    return (uint32_t)(h >> 40) % STK__UNIT_BUCKETS;
-}
-
-stk__unit *stk__unit_find_locked(stk__reads *reads, const stk_need *need)
-{
-    for (stk__unit *u = reads->table[bucket_of(need->object, need->offset)]; u;
-         u = u->next_in_table)
-        if (u->object == need->object && u->offset == need->offset && u->length == need->length &&
-            u->status == STK_OK &&
-            (!u->decoding || u->wanted >= (need->wanted ? need->wanted : need->decoded))) {
-            u->references++;
-            u->shared = true;
-            return u;
-        }
-    return NULL;
-}
-
-void stk__unit_publish_locked(stk__reads *reads, stk__unit *unit)
-{
-    stk__unit **bucket = &reads->table[bucket_of(unit->object, unit->offset)];
-
-    unit->next_in_table = *bucket;
-    *bucket = unit;
-}
-
-void stk__unit_hide_locked(stk__reads *reads, stk__unit *unit)
-{
-    stk__unit **at = &reads->table[bucket_of(unit->object, unit->offset)];
-
-    while (*at && *at != unit)
-        at = &(*at)->next_in_table;
-    if (*at)
-        *at = unit->next_in_table;
-}
-
-void stk__unit_unref_locked(stk_loader *loader, stk__unit *unit, stk__spent *spent)
-{
-    if (--unit->references == 0 && !stk__unit_idles_locked(loader, unit))
-        stk__unit_retire_locked(&loader->reads, unit, spent);
-}
-
-void stk__unit_retire_locked(stk__reads *reads, stk__unit *unit, stk__spent *spent)
-{
-    stk__unit_hide_locked(reads, unit);
-    stk__spend(spent, unit->decoded);
-    unit->decoded = NULL;
-    if (--unit->fetch->live_units == 0) {
-        unit->fetch->next = spent->fetches;
-        spent->fetches = unit->fetch;
-    }
-}
-
-void stk__spend(stk__spent *spent, void *buffer)
-{
-    if (!buffer)
-        return;
-    memcpy(buffer, &spent->buffers, sizeof spent->buffers);
-    spent->buffers = buffer;
-}
-
-stk__unit *stk__unit_new(stk_loader *loader)
-{
-    pthread_mutex_lock(&loader->ring->lock);
-    stk__unit *unit = loader->reads.free_units;
-    if (unit)
-        loader->reads.free_units = unit->next_in_fetch;
-    pthread_mutex_unlock(&loader->ring->lock);
-    if (!unit)
-        unit = stk__alloc(loader->ctx, sizeof *unit);
-    if (unit)
-        memset(unit, 0, sizeof *unit);
-    return unit;
-}
-
-stk__fetch *stk__fetch_new(stk_loader *loader)
-{
-    pthread_mutex_lock(&loader->ring->lock);
-    stk__fetch *fetch = loader->reads.free_fetches;
-    if (fetch)
-        loader->reads.free_fetches = fetch->next;
-    pthread_mutex_unlock(&loader->ring->lock);
-    if (!fetch)
-        return stk__calloc(loader->ctx, 1, sizeof *fetch);
-    *fetch = (stk__fetch){.key = fetch->key, .key_room = fetch->key_room};
-    return fetch;
-}
-
-/* The buffer goes back to the pool; the planner may have waited for it. */
-void stk__fetch_free(stk_loader *loader, stk__fetch *fetch)
-{
-    stk__reads *reads = &loader->reads;
-
-    stk__pool_give(&loader->ring->pool, fetch->data);
-    fetch->data = NULL;
-    for (stk__unit *u = fetch->units; u; u = u->next_in_fetch)
-        stk__pool_give(&loader->ring->pool, u->decoded);
-    pthread_mutex_lock(&loader->ring->lock);
-    for (stk__unit *u = fetch->units, *next; u; u = next) {
-        next = u->next_in_fetch;
-        u->next_in_fetch = reads->free_units;
-        reads->free_units = u;
-    }
-    fetch->units = NULL;
-    fetch->next = reads->free_fetches;
-    reads->free_fetches = fetch;
-    if (loader->planner.blocked) {
-        loader->planner.blocked = false;
-        pthread_cond_signal(&loader->ring->work);
-    }
-    pthread_mutex_unlock(&loader->ring->lock);
-}
-
-void stk__spent_free(stk_loader *loader, stk__spent *spent)
-{
-    const bool any = spent->buffers;
-
-    for (void *buffer = spent->buffers, *next; buffer; buffer = next) {
-        memcpy(&next, buffer, sizeof next);
-        stk__pool_give(&loader->ring->pool, buffer);
-    }
-    for (stk__fetch *fetch = spent->fetches, *next; fetch; fetch = next) {
-        next = fetch->next;
-        stk__fetch_free(loader, fetch);
-    }
-    *spent = (stk__spent){0};
-    if (!any)
-        return;
-    pthread_mutex_lock(&loader->ring->lock);
-    if (loader->planner.blocked) {
-        loader->planner.blocked = false;
-        pthread_cond_signal(&loader->ring->work);
-    }
-    pthread_mutex_unlock(&loader->ring->lock);
-}
-
-/* ---- Completion ---- */
-
-void stk__row_ready_locked(stk__step *step, uint32_t row)
-{
-    uint64_t at = (uint64_t)step->ready_first + step->num_ready++;
-
-    step->ready[at < step->loader->row_room ? at : at - step->loader->row_room] = row;
-}
+/* One request to a store: a piece of a range. */
+typedef struct stk__op {
+    stk_read read;
+    stk__reads *reads;
+    stk__range *range;
+    uint32_t tries;
+    bool canceled;                   /* (L) its store was asked to end it */
+    uint64_t start_ns, first_ns;     /* of the last try and of the first */
+    uint64_t under_way;              /* bytes of all reads when it was sent */
+    struct stk__op *next, *previous; /* (L) waiting to be sent, in flight, or free */
+} op;
 
 static void op_done(stk_read *read, stk_status status);
-static void send_waiting(stk_loader *loader);
 
-stk_slice stk__unit_slice(const stk__unit *unit)
+void stk__reads_init(stk__reads *reads, stk_context *ctx, pthread_mutex_t *lock, uint32_t depth,
+                     uint32_t retries)
 {
-    if (unit->absent)
-        return (stk_slice){.data = NULL, .size = 0};
-    if (unit->decoded_size)
-        return (stk_slice){.data = unit->place ? unit->place : unit->decoded,
-                           .size = unit->decoded_size};
-    return (stk_slice){.data = unit->data, .size = unit->length};
+    *reads = (stk__reads){.ctx = ctx, .lock = lock, .depth = depth, .retries = retries};
+    stk__cond_init(&reads->ended);
 }
 
-bool stk__unit_arrived_locked(stk__unit *unit, stk_status status)
+void stk__reads_destroy(stk__reads *reads)
 {
-    bool any = false;
-
-    unit->arrived = true;
-    unit->status = status;
-    stk__need_entry *entry = unit->waiting;
-    unit->waiting = NULL;
-    for (stk__need_entry *next; entry; entry = next) {
-        next = entry->next;
-        stk__row *row = &entry->step->rows[entry->row];
-        const uint32_t need = (uint32_t)(entry - row->needs);
-        /* Of several that fail the first need tells, whichever arrives first. */
-        if (status != STK_OK && (row->status == STK_OK || need < row->bad_need)) {
-            row->status = status;
-            row->stage = unit->decoding ? STK_STAGE_CODEC : STK_STAGE_STORE;
-            row->reason = unit->reason;
-            row->bad_need = need;
-        }
-        if (unit->absent)
-            row->slices[entry - row->needs] = stk__unit_slice(unit);
-        if (--row->pending == 0) {
-            stk__row_ready_locked(entry->step, entry->row);
-            any = true;
-        }
+    if (!reads->ctx)
+        return;
+    for (op *o = reads->free, *next; o; o = next) {
+        next = o->next;
+        stk__free(reads->ctx, o);
     }
-    return any;
+    pthread_cond_destroy(&reads->ended);
 }
 
-static void push_front_locked(stk__reads *reads, stk__op *op)
+/* ---- Queueing ---- */
+
+/* Records of earlier reads for some of `n`; returns how many there were. (L) held. */
+static size_t take_free_locked(stk__reads *reads, stk__range *range, size_t n)
 {
-    op->previous = NULL;
-    op->next = reads->first;
-    reads->first = op;
-    if (!reads->last)
-        reads->last = op;
+    size_t taken = 0;
+
+    for (op *o; taken < n && (o = reads->free); taken++) {
+        reads->free = o->next;
+        o->next = range->first;
+        range->first = o;
+    }
+    return taken;
 }
 
-bool stk__unit_read_alone_locked(stk_loader *loader, stk__fetch *fetch, stk__unit *unit)
+static bool allocate(stk__reads *reads, stk__range *range, size_t n)
 {
-    stk__reads *reads = &loader->reads;
-    stk__op *op = reads->free_ops;
-
-    if (op)
-        reads->free_ops = op->next;
-    else
-        op = stk__alloc(loader->ctx, sizeof *op);
-    if (!op)
-        return false;
-    *op = (stk__op){.fetch = fetch, .unit = unit};
-    op->read = (stk_read){.struct_size = sizeof op->read,
-                          .key = fetch->key,
-                          .offset = unit->offset,
-                          .length = unit->length,
-                          .data = fetch->data + (unit->offset - fetch->offset),
-                          .done = op_done,
-                          .user = op};
-    fetch->pending++;
-    push_front_locked(reads, op);
+    for (size_t i = 0; i < n; i++) {
+        op *o = stk__alloc(reads->ctx, sizeof *o);
+        if (!o)
+            return false;
+        o->next = range->first;
+        range->first = o;
+    }
     return true;
 }
 
-/*
- * All reads of a fetch have ended. One that failed for good and served several ranges is taken
- * apart: how ranges were joined depends on timing, and which samples are bad must not.
- */
-static void fetch_arrived_locked(stk_loader *loader, stk__fetch *fetch)
+/* (L) held. */
+static void free_ops_locked(stk__reads *reads, stk__range *range)
 {
-    const bool apart = fetch->status != STK_OK &&
-                       stk_status_fault(fetch->status) == STK_FAULT_SAMPLE && fetch->units &&
-                       fetch->units->next_in_fetch && !loader->draining;
-    bool any = false;
-
-    for (stk__unit *u = fetch->units; u; u = u->next_in_fetch)
-        if (!apart)
-            any = stk__unit_read_locked(loader, u, fetch->status) || any;
-        else if (!stk__unit_read_alone_locked(loader, fetch, u))
-            any = stk__unit_read_locked(loader, u, STK_ENOMEM) || any;
-    if (any) {
-        pthread_cond_signal(&loader->ring->work);
-        if (loader->num_workers == 0)
-            pthread_cond_signal(&loader->ring->finished);
+    for (op *o; (o = range->first);) {
+        range->first = o->next;
+        o->next = reads->free;
+        reads->free = o;
     }
 }
 
-static void unlink_flying_locked(stk__reads *reads, stk__op *op)
+/* Cut the range into the pieces that its store takes. */
+static void fill(stk__reads *reads, stk__range *range, uint64_t max_read)
 {
-    if (op->previous)
-        op->previous->next = op->next;
+    size_t i = 0;
+
+    for (op *o = range->first, *next; o; o = next, i++) {
+        uint64_t offset, length;
+        next = o->next;
+        stk__plan_split(range->offset, range->length, max_read, i, &offset, &length);
+        *o = (op){.reads = reads, .range = range, .next = next};
+        o->read = (stk_read){.struct_size = sizeof o->read,
+                             .key = range->key,
+                             .offset = offset,
+                             .length = length,
+                             .data = range->data + (offset - range->offset),
+                             .done = op_done,
+                             .user = o};
+        range->last = o;
+    }
+    range->pending = (uint32_t)i;
+    range->status = STK_OK;
+}
+
+stk_status stk__reads_prepare(stk__reads *reads, stk__range *range)
+{
+    stk_store_limits limits;
+
+    stk__store_limits(range->store, &limits);
+    const size_t n = stk__plan_pieces(range->length, limits.max_read);
+    range->first = range->last = NULL;
+    pthread_mutex_lock(reads->lock);
+    const size_t taken = take_free_locked(reads, range, n);
+    pthread_mutex_unlock(reads->lock);
+    if (!allocate(reads, range, n - taken)) {
+        pthread_mutex_lock(reads->lock);
+        free_ops_locked(reads, range);
+        pthread_mutex_unlock(reads->lock);
+        return STK_ENOMEM;
+    }
+    fill(reads, range, limits.max_read);
+    return STK_OK;
+}
+
+void stk__reads_queue_locked(stk__reads *reads, stk__range *range)
+{
+    range->times = (stk__read_times){.queued_ns = stk__stamp()};
+    if (reads->first)
+        reads->last->next = range->first;
     else
-        reads->flying = op->next;
-    if (op->next)
-        op->next->previous = op->previous;
-    op->in_flight = false;
+        reads->first = range->first;
+    reads->last = range->last;
+    range->first = range->last = NULL;
+}
+
+bool stk__reads_queue_first_locked(stk__reads *reads, stk__range *range)
+{
+    stk_store_limits limits;
+
+    stk__store_limits(range->store, &limits);
+    const size_t n = stk__plan_pieces(range->length, limits.max_read);
+    range->first = range->last = NULL;
+    if (!allocate(reads, range, n - take_free_locked(reads, range, n))) {
+        free_ops_locked(reads, range);
+        return false;
+    }
+    fill(reads, range, limits.max_read);
+    range->times = (stk__read_times){.queued_ns = stk__stamp()};
+    range->last->next = reads->first;
+    if (!reads->first)
+        reads->last = range->last;
+    reads->first = range->first;
+    range->first = range->last = NULL;
+    return true;
+}
+
+/* ---- The end of a read ---- */
+
+static void unlink_flying_locked(stk__reads *reads, op *o)
+{
+    if (o->previous)
+        o->previous->next = o->next;
+    else
+        reads->flying = o->next;
+    if (o->next)
+        o->next->previous = o->previous;
     reads->in_flight--;
 }
 
-/* What the ledger of waits wants to know of a read that has ended. */
-static void note_stamps_locked(stk__reads *reads, const stk__op *op, stk_status status,
-                               uint64_t now_ns)
+static void retry_locked(stk__reads *reads, op *o)
 {
-    const double took = (double)(now_ns - op->start_ns);
-    stk__fetch *fetch = op->fetch;
-
-    reads->under_way -= op->read.length;
-    if (status == STK_OK)
-        stk__trend_add(&reads->fit, (double)op->under_way, took);
-    fetch->first_ns = op->unit ? fetch->first_ns : op->first_ns;
-    fetch->sent_ns = op->start_ns;
-    fetch->arrived_ns = now_ns;
-    fetch->transfer = STK_MIN(1.0, reads->fit.slope * (double)op->under_way / STK_MAX(took, 1.0));
+    o->tries++;
+    o->next = reads->first;
+    reads->first = o;
+    if (!reads->last)
+        reads->last = o;
 }
+
+static void note_times_locked(stk__reads *reads, const op *o, stk_status status, uint64_t now_ns)
+{
+    const double took = (double)(now_ns - o->start_ns);
+    stk__read_times *times = &o->range->times;
+
+    reads->figures.busy_ns += now_ns - o->start_ns;
+    reads->figures.failures += status != STK_OK;
+    reads->under_way -= o->read.length;
+    if (status == STK_OK)
+        stk__trend_add(&reads->trend, (double)o->under_way, took);
+    times->first_ns = o->first_ns;
+    times->sent_ns = o->start_ns;
+    times->arrived_ns = now_ns;
+    times->transfer = STK_MIN(1.0, reads->trend.slope * (double)o->under_way / STK_MAX(took, 1.0));
+}
+
+/* It will not be tried again. */
+static void finish_locked(stk__reads *reads, op *o, stk_status status)
+{
+    stk__range *range = o->range;
+
+    o->next = reads->free;
+    reads->free = o;
+    if (range->status == STK_OK)
+        range->status = status;
+    if (--range->pending == 0)
+        range->arrived_locked(range, range->status);
+}
+
+static void send_waiting(stk__reads *reads);
 
 static void op_done(stk_read *read, stk_status status)
 {
-    stk__op *op = read->user;
-    stk__fetch *fetch = op->fetch;
-    stk_loader *loader = fetch->loader;
-    stk__reads *reads = &loader->reads;
+    op *o = read->user;
+    stk__reads *reads = o->reads;
     stk__event event = {.kind = STK__EVENT_READ,
                         .status = status,
                         .worker = UINT32_MAX,
-                        .start_ns = op->start_ns,
+                        .start_ns = o->start_ns,
                         .end_ns = stk__stamp(),
                         .bytes = read->length};
 
-    stk__emit(loader->ctx, &event);
-    pthread_mutex_lock(&loader->ring->lock);
-    unlink_flying_locked(reads, op);
-    reads->busy_ns += event.end_ns - event.start_ns;
-    note_stamps_locked(reads, op, status, event.end_ns);
-    reads->failures += status != STK_OK;
-    bool again = stk_status_fault(status) == STK_FAULT_MACHINE &&
-                 op->tries < (uint32_t)loader->options.retries && !loader->draining;
-    if (again) {
-        op->tries++;
-        push_front_locked(reads, op);
-    } else {
-        stk__unit *alone = op->unit;
-        op->next = reads->free_ops;
-        reads->free_ops = op;
-        fetch->pending--;
-        if (alone && stk__unit_read_locked(loader, alone, status)) {
-            pthread_cond_signal(&loader->ring->work);
-            pthread_cond_signal(&loader->ring->finished);
-        }
-        if (!alone && status != STK_OK && fetch->status == STK_OK)
-            fetch->status = status;
-        if (!alone && fetch->pending == 0)
-            fetch_arrived_locked(loader, fetch);
-    }
-    /* Taken while (L) is held: the end of the loader waits for whoever sends. */
-    bool pump = reads->first && !reads->pumping && !loader->draining;
+    stk__emit(reads->ctx, &event);
+    pthread_mutex_lock(reads->lock);
+    unlink_flying_locked(reads, o);
+    note_times_locked(reads, o, status, event.end_ns);
+    if (stk_status_fault(status) == STK_FAULT_MACHINE && o->tries < reads->retries &&
+        !reads->stopped)
+        retry_locked(reads, o);
+    else
+        finish_locked(reads, o, status);
+    /* Taken while (L) is held: the end waits for whoever sends. */
+    const bool pump = reads->first && !reads->pumping && !reads->stopped;
     reads->pumping = reads->pumping || pump;
-    if (reads->in_flight == 0 && loader->draining)
-        pthread_cond_broadcast(&loader->ring->finished);
-    pthread_mutex_unlock(&loader->ring->lock);
+    if (reads->in_flight == 0 && reads->stopped)
+        pthread_cond_broadcast(&reads->ended);
+    pthread_mutex_unlock(reads->lock);
     if (pump)
-        send_waiting(loader);
+        send_waiting(reads);
 }
 
-/* Send what waits. The caller has taken reads->pumping: one thread sends, and done() inside
- * submit() leaves what it freed to the loop. A read that could not even be submitted ends as one
- * that failed. */
-static void send_waiting(stk_loader *loader)
-{
-    stk__reads *reads = &loader->reads;
+/* ---- Sending ---- */
 
-    pthread_mutex_lock(&loader->ring->lock);
-    while (reads->first && reads->in_flight < reads->depth && !loader->draining) {
-        stk__op *op = reads->first;
-        reads->first = op->next;
-        if (!reads->first)
-            reads->last = NULL;
-        op->previous = NULL;
-        op->next = reads->flying;
-        if (op->next)
-            op->next->previous = op;
-        reads->flying = op;
-        op->in_flight = true;
-        reads->in_flight++;
-        reads->requests++;
-        reads->request_bytes += op->read.length;
-        reads->under_way += op->read.length;
-        op->under_way = reads->under_way;
-        op->start_ns = stk__now_ns();
-        if (op->tries == 0)
-            op->first_ns = op->start_ns;
-        pthread_mutex_unlock(&loader->ring->lock);
-        stk_status status = op->fetch->store->ops->submit(op->fetch->store, &op->read);
+/* The first that waits is in flight from now on. (L) held. */
+static op *take_first_locked(stk__reads *reads)
+{
+    op *o = reads->first;
+
+    reads->first = o->next;
+    if (!reads->first)
+        reads->last = NULL;
+    o->previous = NULL;
+    o->next = reads->flying;
+    if (o->next)
+        o->next->previous = o;
+    reads->flying = o;
+    reads->in_flight++;
+    reads->figures.requests++;
+    reads->figures.request_bytes += o->read.length;
+    reads->under_way += o->read.length;
+    o->under_way = reads->under_way;
+    o->start_ns = stk__now_ns();
+    if (o->tries == 0)
+        o->first_ns = o->start_ns;
+    return o;
+}
+
+/* The caller has set `pumping`: one thread sends, and done() inside submit() leaves what it made
+ * room for to the loop. A read that could not even be submitted ends as one that failed. */
+static void send_waiting(stk__reads *reads)
+{
+    pthread_mutex_lock(reads->lock);
+    while (reads->first && reads->in_flight < reads->depth && !reads->stopped) {
+        op *o = take_first_locked(reads);
+        stk_store *store = o->range->store;
+        pthread_mutex_unlock(reads->lock);
+        const stk_status status = store->ops->submit(store, &o->read);
         if (status != STK_OK)
-            op_done(&op->read, status);
-        pthread_mutex_lock(&loader->ring->lock);
+            op_done(&o->read, status);
+        pthread_mutex_lock(reads->lock);
     }
     reads->pumping = false;
-    if (loader->draining)
-        pthread_cond_broadcast(&loader->ring->finished);
-    pthread_mutex_unlock(&loader->ring->lock);
+    if (reads->stopped)
+        pthread_cond_broadcast(&reads->ended);
+    pthread_mutex_unlock(reads->lock);
 }
 
-void stk__reads_pump(stk_loader *loader)
+void stk__reads_pump(stk__reads *reads)
 {
-    stk__reads *reads = &loader->reads;
-
-    pthread_mutex_lock(&loader->ring->lock);
-    bool pump = reads->first && !reads->pumping;
+    pthread_mutex_lock(reads->lock);
+    const bool pump = reads->first && !reads->pumping;
     reads->pumping = reads->pumping || pump;
-    pthread_mutex_unlock(&loader->ring->lock);
+    pthread_mutex_unlock(reads->lock);
     if (pump)
-        send_waiting(loader);
+        send_waiting(reads);
 }
 
-static stk__op *op_new(stk_loader *loader)
+/* ---- Stopping ---- */
+
+void stk__reads_stop_locked(stk__reads *reads, bool stop)
 {
-    pthread_mutex_lock(&loader->ring->lock);
-    stk__op *op = loader->reads.free_ops;
-    if (op)
-        loader->reads.free_ops = op->next;
-    pthread_mutex_unlock(&loader->ring->lock);
-    if (!op)
-        op = stk__alloc(loader->ctx, sizeof *op);
-    if (op)
-        memset(op, 0, sizeof *op);
-    return op;
+    reads->stopped = stop;
 }
 
-stk_status stk__fetch_queue(stk_loader *loader, stk__fetch *fetch,
-                            void (*publish)(stk_loader *loader, stk__fetch *fetch))
+bool stk__reads_wait_sent_locked(stk__reads *reads, uint64_t until)
 {
-    stk__reads *reads = &loader->reads;
-    stk_store_limits limits;
-    stk__op *first = NULL, *last = NULL;
-    stk_status status = STK_OK;
-
-    stk__store_limits(fetch->store, &limits);
-    size_t pieces = stk__plan_pieces(fetch->length, limits.max_read);
-    for (size_t i = 0; i < pieces; i++) {
-        uint64_t offset, length;
-        stk__op *op = op_new(loader);
-        if (!op) {
-            status = STK_ENOMEM;
-            break;
-        }
-        stk__plan_split(fetch->offset, fetch->length, limits.max_read, i, &offset, &length);
-        op->fetch = fetch;
-        op->read = (stk_read){.struct_size = sizeof op->read,
-                              .key = fetch->key,
-                              .offset = offset,
-                              .length = length,
-                              .data = fetch->data + (offset - fetch->offset),
-                              .done = op_done,
-                              .user = op};
-        if (last)
-            last->next = op;
-        else
-            first = op;
-        last = op;
-    }
-    pthread_mutex_lock(&loader->ring->lock);
-    if (status == STK_OK) {
-        publish(loader, fetch);
-        fetch->queued_ns = stk__stamp();
-        fetch->pending = (uint32_t)pieces;
-        if (reads->last)
-            reads->last->next = first;
-        else
-            reads->first = first;
-        reads->last = last;
-    } else if (first) {
-        last->next = reads->free_ops;
-        reads->free_ops = first;
-    }
-    pthread_mutex_unlock(&loader->ring->lock);
-    return status;
+    while (reads->pumping)
+        if (!stk__cond_wait_until(&reads->ended, reads->lock, until))
+            return false;
+    return true;
 }
 
-void stk__reads_drop_locked(stk_loader *loader)
+bool stk__reads_wait_locked(stk__reads *reads, uint64_t until)
 {
-    stk__reads *reads = &loader->reads;
+    while (reads->in_flight || reads->pumping)
+        if (!stk__cond_wait_until(&reads->ended, reads->lock, until))
+            return false;
+    return true;
+}
 
-    while (reads->first) {
-        stk__op *op = reads->first;
-        reads->first = op->next;
-        op->fetch->pending--;
-        op->next = reads->free_ops;
-        reads->free_ops = op;
+void stk__reads_cancel(stk__reads *reads)
+{
+    pthread_mutex_lock(reads->lock);
+    for (op *o; (o = reads->first);) {
+        reads->first = o->next;
+        o->range->pending--;
+        o->range->status = STK_ECANCELED;
+        o->next = reads->free;
+        reads->free = o;
     }
     reads->last = NULL;
-}
-
-void stk__reads_cancel(stk_loader *loader)
-{
-    stk__reads *reads = &loader->reads;
-
-    pthread_mutex_lock(&loader->ring->lock);
-    stk__reads_drop_locked(loader);
-    /* cancel() may run done(), which changes the list: begin again after each, and mark whom was
+    /* cancel() may run done(), which changes the list: begin again after each, and mark which was
      * asked. */
-    for (stk__op *op = reads->flying; op;) {
-        if (op->tries == UINT32_MAX) {
-            op = op->next;
+    for (op *o = reads->flying; o;) {
+        stk_store *store = o->range->store;
+        if (o->canceled || !store->ops->cancel) {
+            o = o->next;
             continue;
         }
-        op->tries = UINT32_MAX;
-        stk_store *store = op->fetch->store;
-        if (!store->ops->cancel) {
-            op = op->next;
-            continue;
-        }
-        pthread_mutex_unlock(&loader->ring->lock);
-        store->ops->cancel(store, &op->read);
-        pthread_mutex_lock(&loader->ring->lock);
-        op = reads->flying;
+        o->canceled = true;
+        pthread_mutex_unlock(reads->lock);
+        store->ops->cancel(store, &o->read);
+        pthread_mutex_lock(reads->lock);
+        o = reads->flying;
     }
-    pthread_mutex_unlock(&loader->ring->lock);
+    pthread_mutex_unlock(reads->lock);
 }
 
-void stk__reads_destroy(stk_loader *loader)
-{
-    stk__reads *reads = &loader->reads;
+/* ---- Queries ---- */
 
-    for (stk__unit *u = reads->free_units, *next; u; u = next) {
-        next = u->next_in_fetch;
-        stk__free(loader->ctx, u);
-    }
-    for (stk__fetch *f = reads->free_fetches, *next; f; f = next) {
-        next = f->next;
-        stk__free(loader->ctx, f->key);
-        stk__free(loader->ctx, f);
-    }
-    for (stk__op *op = reads->free_ops, *next; op; op = next) {
-        next = op->next;
-        stk__free(loader->ctx, op);
-    }
+bool stk__reads_idle_locked(const stk__reads *reads)
+{
+    return !reads->in_flight && !reads->first && !reads->pumping;
+}
+
+uint32_t stk__reads_in_flight_locked(const stk__reads *reads)
+{
+    return reads->in_flight;
+}
+
+void stk__reads_figures_locked(const stk__reads *reads, stk__read_figures *out)
+{
+    const stk__sums *all = &reads->trend.all;
+
+    *out = reads->figures;
+    out->ns_per_byte = reads->trend.slope;
+    if (all->ns > 0)
+        out->transfer_share = STK_MIN(out->ns_per_byte * all->bytes / all->ns, 1.0);
+    out->latency_ns = all->ns * (1 - out->transfer_share);
+}
+
+size_t stk__reads_describe_locked(const stk__reads *reads, uint64_t now_ns, char *text, size_t size)
+{
+    const op *oldest = reads->flying;
+
+    if (!oldest)
+        return 0;
+    for (const op *o = oldest->next; o; o = o->next)
+        if (o->start_ns < oldest->start_ns)
+            oldest = o;
+    const int n =
+        snprintf(text, size, "%u reads in flight, the oldest for %.1f s: %.120s", reads->in_flight,
+                 (double)(now_ns - oldest->start_ns) * 1e-9, oldest->read.key);
+    return n < 0 ? 0 : STK_MIN((size_t)n, size - 1);
 }

@@ -19,10 +19,8 @@
 
 static bool quiet_locked(stk_loader *loader)
 {
-    const stk__reads *reads = &loader->reads;
-
-    if (loader->planner.busy || loader->tasks || reads->in_flight || reads->first ||
-        reads->pumping || stk__decode_next_locked(loader))
+    if (loader->planner.busy || loader->tasks || !stk__reads_idle_locked(&loader->reads) ||
+        stk__decode_next_locked(loader))
         return false;
     for (uint64_t serial = loader->first; serial < loader->slab_end; serial++)
         if (stk__step_at(loader, serial)->num_ready)

@@ -379,7 +379,7 @@ static void prepare_rows(stk_loader *loader, stk__worker *worker, const uint32_t
 
 static uint64_t ready_ns(const stk__unit *unit)
 {
-    return STK_MAX(unit->fetch->arrived_ns, unit->decoded_ns);
+    return STK_MAX(unit->bundle->range.times.arrived_ns, unit->decoded_ns);
 }
 
 /* Give up what the rows read. (L) held. */
@@ -520,7 +520,7 @@ void stk__task_run(stk_loader *loader, stk__worker *worker)
         worker->all_work[k] += worker->work[k];
     if (last)
         stk__stall_task_locked(worker, start, end);
-    if (spent.fetches || spent.buffers) {
+    if (spent.bundles || spent.buffers) {
         pthread_mutex_unlock(&loader->ring->lock);
         stk__spent_free(loader, &spent);
         pthread_mutex_lock(&loader->ring->lock);

@@ -163,7 +163,7 @@ static inline size_t object(stk_dataset *dataset, uint64_t number, stk_store **s
 static inline bool is_read(stk_loader *loader)
 {
     pthread_mutex_lock(&loader->ring->lock);
-    const bool is = !loader->reads.in_flight && !loader->reads.first && !loader->reads.pumping;
+    const bool is = stk__reads_idle_locked(&loader->reads);
     pthread_mutex_unlock(&loader->ring->lock);
     return is;
 }
