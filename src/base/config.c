@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "base/items.h"
 #include "base/options.h"
 
 stk_status stk_config_create(stk_context *context, stk_config **out, stk_error *err)
@@ -171,57 +172,17 @@ static part trimmed(const char *text, size_t length)
     return (part){text, length};
 }
 
-static char closing(char open)
-{
-    return open == '(' ? ')' : open == '[' ? ']' : open == '{' ? '}' : 0;
-}
-
-#define MAX_BRACKETS 32
-
-/*
- * Length of the text up to the first comma that stands outside brackets and quotes; all of it
- * without one. SIZE_MAX and `what` when brackets or quotes do not match.
- */
-static size_t part_length(part p, const char **what)
-{
-    char open[MAX_BRACKETS], quote = 0;
-    size_t depth = 0, i;
-
-    *what = NULL;
-    for (i = 0; i < p.length && !(p.text[i] == ',' && !depth && !quote); i++) {
-        char c = p.text[i];
-        if (quote) {
-            quote = c == quote ? 0 : quote;
-        } else if (c == '"' || c == '\'') {
-            quote = c;
-        } else if (closing(c)) {
-            if (depth == MAX_BRACKETS)
-                *what = "brackets nest deeper than 32";
-            else
-                open[depth++] = closing(c);
-        } else if (c == ')' || c == ']' || c == '}') {
-            if (depth == 0 || open[--depth] != c)
-                *what = "a closing bracket has no opening one";
-        }
-        if (*what)
-            return SIZE_MAX;
-    }
-    if (quote || depth)
-        *what = quote ? "a quote is not closed" : "a bracket is not closed";
-    return *what ? SIZE_MAX : i;
-}
-
 /* "[0,1,2]" is the same as "0,1,2", as in YAML. "[a],[b]" is two parts: the inside does not match
  * by itself. */
 static part unlisted(part p)
 {
-    const char *what;
+    stk__unpaired unpaired;
 
     if (p.length < 2 || p.text[0] != '[' || p.text[p.length - 1] != ']')
         return p;
     const part inner = {p.text + 1, p.length - 2};
     for (part rest = inner;;) {
-        size_t length = part_length(rest, &what);
+        size_t length = stk__part_length(rest.text, rest.length, ",", &unpaired);
         if (length == SIZE_MAX)
             return p;
         if (length >= rest.length)
@@ -256,13 +217,13 @@ static stk_status split(stk_config *config, const char *key, const char *text, s
                         size_t room, size_t *count, stk_error *err)
 {
     part rest = trimmed(text, strlen(text));
-    const char *what;
+    stk__unpaired unpaired;
 
     rest = unlisted(rest);
     for (*count = 0; *count < room;) {
-        size_t length = part_length(rest, &what);
+        size_t length = stk__part_length(rest.text, rest.length, ",", &unpaired);
         if (length == SIZE_MAX)
-            return fail_key(key, STK_EINVAL, what, text, err);
+            return fail_key(key, STK_EINVAL, unpaired.what, text, err);
         part value = trimmed(rest.text, length);
         if (value.length == 0 && (*count || length < rest.length))
             return fail_key(key, STK_EINVAL, "a value between the commas is empty", text, err);

@@ -191,24 +191,26 @@ static stk_status unknown_name(const stk__graph *graph, const char *name, stk_er
                      nearest.found[0] ? "' is" : "");
 }
 
-static stk_status add_layer(stk__graph *graph, const stk__item *item, stk_error *err)
+static stk_status add_layer(stk__graph *graph, stk__item *item, stk_error *err)
 {
     stk__layer_options options;
     char number[16];
     stk__node *node;
     const stk__layer *layer =
-        stk__driver_find(graph->context, STK_DRIVER_LAYER, item->layer, strlen(item->layer));
+        stk__driver_find(graph->context, STK_DRIVER_LAYER, item->name, strlen(item->name));
 
     if (!layer)
-        return unknown_layer(item->layer, err);
-    STK_TRY(stk__item_options(item, layer->table, layer->places, layer->full, &options, err));
+        return unknown_layer(item->name, err);
+    const char *from = stk__layer_from(item);
+    STK_TRY(stk__layer_options_read(item, layer->table, layer->places, layer->full, &options, err));
     snprintf(number, sizeof number, "%u", graph->num_nodes - 1);
-    STK_TRY(stk__graph_add_node(graph, layer->kind, item->name ? item->name : number, &node, err));
+    STK_TRY(
+        stk__graph_add_node(graph, layer->kind, item->label ? item->label : number, &node, err));
     uint32_t last = graph->num_nodes - 1;
-    if (item->from) {
-        node->inputs[0] = stk__graph_find(graph, item->from);
+    if (from) {
+        node->inputs[0] = stk__graph_find(graph, from);
         if (node->inputs[0] >= last)
-            return unknown_name(graph, item->from, err);
+            return unknown_name(graph, from, err);
     }
     STK_TRY(stk__layer_apply(&options, graph, node, err));
     if (node->num_inputs == 2 && node->inputs[1] >= last)
@@ -234,17 +236,18 @@ stk_status stk_model_builder_add(stk_model_builder *builder, const char *text, s
     STK_TRY(stk__context_check(builder->graph.context, err));
     stk__graph *graph = &builder->graph;
     uint32_t nodes = graph->num_nodes, params = graph->num_params;
-    char *copy = stk__strdup(graph->context, text), *rest = copy;
-    stk__item item;
-    stk_status status = copy ? STK_OK : no_memory(err);
+    stk__items items;
 
-    while (status == STK_OK && (status = stk__item_next(&rest, &item, err)) == STK_OK)
-        status = stk__named_is(item.layer) ? stk__named_add(builder, &item, err)
-                                           : add_layer(graph, &item, err);
-    stk__free(graph->context, copy);
-    if (status == STK_EOS)
-        return STK_OK;
-    shrink(graph, nodes, params);
+    STK_TRY(stk__items_parse(graph->context, &stk__layer_items, text, &items, err));
+    stk_status status = STK_OK;
+    for (uint32_t i = 0; i < items.count && status == STK_OK; i++) {
+        stk__item *item = &items.items[i];
+        status = stk__named_is(item->name) ? stk__named_add(builder, item, err)
+                                           : add_layer(graph, item, err);
+    }
+    stk__items_release(graph->context, &items);
+    if (status != STK_OK)
+        shrink(graph, nodes, params);
     return status;
 }
 

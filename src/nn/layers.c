@@ -152,9 +152,9 @@ static stk_status apply_shape(const stk__layer_options *o, const stk__graph *gra
     char who[STK__MAX_NODE_NAME + 32], shape[96];
 
     if (o->shape) {
-        snprintf(who, sizeof who, "layer %s, normalized_shape", node->name);
-        STK_TRY(stk__numbers_parse(who, o->shape, 1, STK__MAX_SIDE, wanted, STK__NODE_RANK, &count,
-                                   err));
+        snprintf(who, sizeof who, "layer %s", node->name);
+        STK_TRY(stk__whole_read(who, "normalized_shape", o->shape, 1, STK__MAX_SIDE, wanted,
+                                STK__NODE_RANK, &count, err));
     }
     node->in = 1;
     for (uint32_t i = 0; i < count && count <= from->rank; i++) {

@@ -84,7 +84,7 @@ static stk_status add(stk_model_builder *builder, stk_error *err, const char *fo
 
 static stk_status add_mlp(stk_model_builder *builder, const stk__item *item, stk_error *err)
 {
-    int64_t sizes[STK__MAX_LAYER_ARGUMENTS], size;
+    int64_t sizes[STK__MAX_WHOLE], size;
     uint32_t count = 0, one;
 
     for (uint32_t i = 0; i < item->count; i++) {
@@ -93,14 +93,14 @@ static stk_status add_mlp(stk_model_builder *builder, const stk__item *item, stk
             return stk_options_set(
                 &tables[0], &(named_options){.struct_size = sizeof(named_options)}, name, "", err);
         if (name)
-            STK_TRY(stk__numbers_parse("mlp", item->arguments[i].value, 1, STK__MAX_SIDE, sizes,
-                                       STK_COUNT(sizes), &count, err));
+            STK_TRY(stk__whole_read("mlp", "sizes", item->arguments[i].value, 1, STK__MAX_SIDE,
+                                    sizes, STK_COUNT(sizes), &count, err));
         else {
-            STK_TRY(stk__numbers_parse("mlp", item->arguments[i].value, 1, STK__MAX_SIDE, &size, 1,
-                                       &one, err));
+            STK_TRY(stk__whole_read("mlp", "sizes", item->arguments[i].value, 1, STK__MAX_SIDE,
+                                    &size, 1, &one, err));
             if (count == STK_COUNT(sizes))
                 return stk__fail(err, STK_ELIMIT, STK_STAGE_TRAIN, "mlp: at most %d sizes",
-                                 STK__MAX_LAYER_ARGUMENTS);
+                                 STK__MAX_WHOLE);
             sizes[count++] = size;
         }
     }
@@ -187,19 +187,19 @@ static stk_status add_resnet(stk_model_builder *builder, const named_options *o,
     return STK_OK;
 }
 
-stk_status stk__named_add(stk_model_builder *builder, const stk__item *item, stk_error *err)
+stk_status stk__named_add(stk_model_builder *builder, stk__item *item, stk_error *err)
 {
     static const int basic[4] = {2, 2, 2, 2}, deep[4] = {3, 4, 6, 3};
-    size_t which = find(item->layer);
+    size_t which = find(item->name);
     named_options options;
 
-    if (builder->graph.num_nodes > 1 || item->name || item->from)
+    if (builder->graph.num_nodes > 1 || item->label || stk__layer_from(item))
         return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
                          "%s is a whole model: it stands alone, without a name and other layers",
                          tables[which].name);
     if (which == 0)
         return add_mlp(builder, item, err);
-    STK_TRY(stk__item_options(item, &tables[which], places[which], 0, &options, err));
+    STK_TRY(stk__item_options(item, &tables[which], places[which], &options, err));
     if (which == 1)
         return add_lenet(builder, &options, err);
     return add_resnet(builder, &options, which == 2 ? basic : deep, which == 3, err);

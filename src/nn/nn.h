@@ -8,6 +8,7 @@
 #include <stoker/model.h>
 
 #include "base/base.h"
+#include "nn/text.h"
 
 #define STK__MAX_NODES     4096
 #define STK__MAX_NODE_NAME 128
@@ -106,35 +107,9 @@ void stk__shape_format(const stk__node *node, char *text, size_t size);
 stk_status stk__node_finish(stk__graph *graph, stk__node *node, stk_error *err);
 const char *stk__kind_name(stk__kind kind);
 
-/* Arguments of one item of the little language, taken apart (text.c). All point into its text. */
-#define STK__MAX_LAYER_ARGUMENTS 32
-typedef struct stk__item {
-    const char *name; /* NULL: none given */
-    const char *layer;
-    const char *from; /* NULL: the one before */
-    uint32_t count;
-    struct {
-        const char *name; /* NULL: by place */
-        const char *value;
-    } arguments[STK__MAX_LAYER_ARGUMENTS];
-} stk__item;
-
-/* Take the next item off *text (writable); STK_EOS at its end. */
-stk_status stk__item_next(char **text, stk__item *out, stk_error *err);
-/* Fill a struct of `table`; `places` names the arguments by place, parted by spaces; where fewer
- * than `full` are given, the first is left out. */
-stk_status stk__item_options(const stk__item *item, const stk_option_table *table,
-                             const char *places, uint32_t full, void *options, stk_error *err);
-/* "3", "3x5", "(3, 5)" -> two numbers within [min, max]. */
-stk_status stk__pair_read(const char *who, const char *what, const char *text, int64_t min,
-                          int64_t max, int64_t out[2], stk_error *err);
-/* "2, 4, 8" -> numbers; *count of at most `capacity`. */
-stk_status stk__numbers_parse(const char *who, const char *text, int64_t min, int64_t max,
-                              int64_t *out, uint32_t capacity, uint32_t *count, stk_error *err);
-
 /* Known models (named.c): whether `item` is one, and what came of adding its layers. */
 bool stk__named_is(const char *layer);
-stk_status stk__named_add(stk_model_builder *builder, const stk__item *item, stk_error *err);
+stk_status stk__named_add(stk_model_builder *builder, stk__item *item, stk_error *err);
 const stk_option_table *stk__named_table(size_t i);
 
 /* ---- Threads (parallel.c) ---- */

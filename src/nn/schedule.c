@@ -67,8 +67,8 @@ static uint32_t passed(const char *text, uint64_t step)
     int64_t at[STK_MAX_MILESTONES];
     uint32_t count, n = 0;
 
-    if (!text || stk__numbers_parse("milestones", text, 0, INT64_C(1) << 53, at, STK_MAX_MILESTONES,
-                                    &count, NULL) != STK_OK)
+    if (!text || stk__whole_read("lr_scheduler", "milestones", text, 0, INT64_C(1) << 53, at,
+                                 STK_MAX_MILESTONES, &count, NULL) != STK_OK)
         return 0;
     for (uint32_t i = 0; i < count; i++)
         n += (uint64_t)at[i] <= step;
@@ -106,8 +106,8 @@ stk_status stk_schedule_check(const stk_schedule *given, stk_error *err)
         return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS, "lr_scheduler: %s", needs);
     if (s->name != STK_SCHEDULE_MULTI_STEP)
         return STK_OK;
-    return stk__numbers_parse("lr_scheduler, milestones", s->milestones, 0, INT64_C(1) << 53, at,
-                              STK_MAX_MILESTONES, &count, err);
+    return stk__whole_read("lr_scheduler", "milestones", s->milestones, 0, INT64_C(1) << 53, at,
+                           STK_MAX_MILESTONES, &count, err);
 }
 
 static double anneal(double from, double to, double share)

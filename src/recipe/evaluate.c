@@ -15,17 +15,6 @@ static bool is_random(const stk_context *context, const char *name, size_t lengt
     return ops && ops->num_draws > 0;
 }
 
-/* Length of a list up to its next comma outside of brackets. */
-static size_t item_length(const char *text)
-{
-    int depth = 0;
-    size_t i = 0;
-
-    for (; text[i] && (text[i] != ',' || depth > 0); i++)
-        depth += (text[i] == '(' || text[i] == '[') - (text[i] == ')' || text[i] == ']');
-    return i;
-}
-
 /* The item of evaluation in the place of a random crop, of the same size; "" for any other. */
 static void fixed_crop(const char *item, size_t length, char *out, size_t size)
 {
@@ -64,8 +53,11 @@ static char *without_random(stk_context *context, const char *transforms, bool f
     size_t used = 0;
 
     for (const char *p = transforms; out && *p;) {
+        stk__unpaired unpaired;
         p += strspn(p, " \t\n");
-        size_t length = item_length(p), name = strcspn(p, " \t\n(,");
+        const size_t part = stk__part_length(p, strlen(p), ",", &unpaired);
+        /* Brackets that do not pair are refused where the list is used. */
+        const size_t length = part == SIZE_MAX ? strlen(p) : part, name = strcspn(p, " \t\n(,");
         const bool random = length && is_random(context, p, name);
         const char *item = p;
         int bytes = (int)length;

@@ -70,12 +70,19 @@ static stk_status check_classes(const stk__recipe_made *made, const stk__recipe_
 
 #define MAX_GROUPS 32
 
+static const stk__items_kind group_items = {.stage = STK_STAGE_OPTIONS,
+                                            .list = "optimizer.groups",
+                                            .item = "group",
+                                            .form = "pattern(option=value)",
+                                            .most = STK__RECIPE_MAX_ITEMS,
+                                            .patterns = true};
+
 typedef struct group_options {
     uint32_t struct_size;
     double lr, weight_decay;
 } group_options;
 
-static stk_status add_group(const stk__recipe_item *item, void *user, stk_error *err)
+static stk_status add_group(const stk__item *item, void *user, stk_error *err)
 {
     static const stk_option rows[] = {
         {"lr", STK_OPTION_DOUBLE, offsetof(group_options, lr), "0", 0, 1e6, NULL, NULL,
@@ -91,10 +98,10 @@ static stk_status add_group(const stk__recipe_item *item, void *user, stk_error 
     if (made->num_groups == MAX_GROUPS)
         return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "optimizer.groups", STK_NO_OFFSET,
                             "optimizer.groups: %d are the most", MAX_GROUPS);
-    STK_TRY(stk__recipe_item_options(item, &table, &options, err));
+    STK_TRY(stk__item_options(item, &table, NULL, &options, err));
     stk_parameter_group *group = &made->groups[made->num_groups++];
     *group = (stk_parameter_group){.pattern = item->name, .lr = NAN, .weight_decay = NAN};
-    for (size_t i = 0; i < item->count; i++) {
+    for (uint32_t i = 0; i < item->count; i++) {
         const char *name = item->arguments[i].name;
         if (name ? strcmp(name, "lr") == 0 : i == 0)
             group->lr = options.lr;
@@ -116,7 +123,7 @@ stk_status stk__recipe_make(stk__recipe_made *made, stk_config *config,
     if (!made->groups)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_OPTIONS,
                          "no memory for the groups of parameters");
-    STK_TRY(stk__recipe_items(config, "optimizer.groups", add_group, made, err));
+    STK_TRY(stk__recipe_items(config, &group_items, add_group, made, err));
     made->parts = (stk_model_parts){.struct_size = sizeof made->parts,
                                     .builder = made->builder,
                                     .model = &made->model,

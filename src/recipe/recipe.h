@@ -5,7 +5,7 @@
 
 #include <stoker/recipe.h>
 
-#include "base/base.h"
+#include "base/items.h"
 #include "base/text.h"
 
 /* ---- Options (tables.c) ---------------------------------------------------------------------- */
@@ -60,25 +60,16 @@ void stk__recipe_locals(const stk__recipe_settings *settings, const char *spec, 
 
 /* ---- Items of a list (items.c) --------------------------------------------------------------- */
 
-/* "name(argument, option=value)" cut into its parts, in place. */
-#define STK__RECIPE_MAX_ARGUMENTS 32
-typedef struct stk__recipe_item {
-    char *name;
-    struct {
-        char *name, *value; /* name NULL: given by place */
-    } arguments[STK__RECIPE_MAX_ARGUMENTS];
-    size_t count;
-} stk__recipe_item;
+#define STK__RECIPE_MAX_ITEMS 256 /* of one list */
 
-typedef stk_status stk__recipe_each(const stk__recipe_item *item, void *user, stk_error *err);
+extern const stk__items_kind stk__recipe_callbacks, stk__recipe_loggers;
 
-/* Call `each` for every item of a key with one or several texts, as `callbacks`. The texts of items
- * live as long as the configuration. */
-stk_status stk__recipe_items(stk_config *config, const char *key, stk__recipe_each *each,
-                             void *user, stk_error *err);
-/* Fill the options of a table from the arguments of an item. */
-stk_status stk__recipe_item_options(const stk__recipe_item *item, const stk_option_table *table,
-                                    void *options, stk_error *err);
+typedef stk_status stk__recipe_each(const stk__item *item, void *user, stk_error *err);
+
+/* Call `each` for every item of a list, which a configuration may give in one or several texts. The
+ * texts of items live as long as the configuration. */
+stk_status stk__recipe_items(stk_config *config, const stk__items_kind *kind,
+                             stk__recipe_each *each, void *user, stk_error *err);
 /* Callbacks and loggers of the configuration -> the trainer. */
 stk_status stk__recipe_add_callbacks(stk_config *config, stk_trainer *trainer, stk_error *err);
 stk_status stk__recipe_add_loggers(stk_config *config, stk_trainer *trainer, stk_error *err);

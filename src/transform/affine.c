@@ -337,8 +337,12 @@ void stk__rotate(double degrees, stk__between_pixels how, const stk__canvas *can
 stk_status stk__fill_read(const char *who, const char *name, const char *text, uint8_t fill[3],
                           uint32_t *count, stk_error *err)
 {
-    const stk__numbers numbers = {
-        .who = who, .argument = name, .text = text ? text : "0", .max = 255, .whole = true};
+    const stk__numbers numbers = {.stage = STK_STAGE_TRANSFORM,
+                                  .who = who,
+                                  .argument = name,
+                                  .text = text ? text : "0",
+                                  .max = 255,
+                                  .whole = true};
     double values[3];
 
     STK_TRY(stk__numbers_read(&numbers, values, 3, count, err));

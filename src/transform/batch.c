@@ -82,7 +82,7 @@ typedef struct mix_step {
 struct stk__batch_pipeline {
     stk_context *context;
     const stk__kernels *kernels;
-    mix_step steps[STK__MAX_CALLS];
+    mix_step steps[STK__MAX_TRANSFORMS];
     uint32_t num_steps;
 };
 
@@ -191,11 +191,11 @@ static stk_status find_kind(const char *name, const mix_kind **out, stk_error *e
 stk_status stk__batch_pipeline_create(stk_context *ctx, const char *text, stk__batch_pipeline **out,
                                       stk_error *err)
 {
-    stk__calls calls;
+    stk__items items;
     stk__batch_pipeline *p = NULL;
 
     *out = NULL;
-    stk_status status = stk__calls_parse(ctx, "batch_transforms", text, &calls, err);
+    stk_status status = stk__items_parse(ctx, &stk__batch_transform_items, text, &items, err);
     if (status != STK_OK)
         return status;
     p = stk__calloc(ctx, 1, sizeof *p);
@@ -206,19 +206,19 @@ stk_status stk__batch_pipeline_create(stk_context *ctx, const char *text, stk__b
     }
     p->context = stk__context_ref(ctx);
     p->kernels = stk__kernels_of(ctx);
-    for (uint32_t i = 0; i < calls.num_calls && status == STK_OK; i++) {
+    for (uint32_t i = 0; i < items.count && status == STK_OK; i++) {
         mix_step *step = &p->steps[p->num_steps++];
 
-        status = find_kind(calls.calls[i].name, &step->kind, err);
+        status = find_kind(items.items[i].name, &step->kind, err);
         if (status == STK_OK)
             status =
-                stk__call_options(&calls, &calls.calls[i], step->kind->table, &step->options, err);
+                stk__item_options(&items.items[i], step->kind->table, NULL, &step->options, err);
     }
     if (status != STK_OK)
         stk__batch_pipeline_destroy(&p);
     *out = p;
 out:
-    stk__calls_release(ctx, &calls);
+    stk__items_release(ctx, &items);
     return status;
 }
 

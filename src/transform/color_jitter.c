@@ -78,7 +78,8 @@ typedef struct jitter {
 static stk_status read_factor(const char *name, const char *text, bool is_hue, double range[2],
                               stk_error *err)
 {
-    const stk__numbers numbers = {.who = WHO,
+    const stk__numbers numbers = {.stage = STK_STAGE_TRANSFORM,
+                                  .who = WHO,
                                   .argument = name,
                                   .text = text ? text : "0",
                                   .min = is_hue ? -0.5 : 0.0,

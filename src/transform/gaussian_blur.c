@@ -57,7 +57,8 @@ typedef struct blur {
 
 static stk_status read_taps(const char *text, uint32_t taps[2], stk_error *err)
 {
-    const stk__numbers numbers = {.who = WHO,
+    const stk__numbers numbers = {.stage = STK_STAGE_TRANSFORM,
+                                  .who = WHO,
                                   .argument = "kernel_size",
                                   .text = text,
                                   .min = 1,
@@ -85,7 +86,8 @@ static stk_status read_taps(const char *text, uint32_t taps[2], stk_error *err)
 static stk_status create(stk_context *ctx, const void *options, stk_transform **out, stk_error *err)
 {
     const blur_options *o = options;
-    const stk__numbers numbers = {.who = WHO,
+    const stk__numbers numbers = {.stage = STK_STAGE_TRANSFORM,
+                                  .who = WHO,
                                   .argument = "sigma",
                                   .text = o->sigma ? o->sigma : "[0.1, 2.0]",
                                   .min = 1e-3,

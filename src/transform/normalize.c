@@ -137,10 +137,18 @@ static stk_status allocate(normalize *self, uint32_t count, stk_error *err)
 static stk_status fill(normalize *self, const normalize_options *o, stk_error *err)
 {
     const preset *known;
-    stk__numbers means = {
-        .who = "normalize", .argument = "mean", .text = o->mean, .min = -1e30, .max = 1e30};
-    stk__numbers stds = {
-        .who = "normalize", .argument = "std", .text = o->std, .min = 1e-30, .max = 1e30};
+    stk__numbers means = {.stage = STK_STAGE_TRANSFORM,
+                          .who = "normalize",
+                          .argument = "mean",
+                          .text = o->mean,
+                          .min = -1e30,
+                          .max = 1e30};
+    stk__numbers stds = {.stage = STK_STAGE_TRANSFORM,
+                         .who = "normalize",
+                         .argument = "std",
+                         .text = o->std,
+                         .min = 1e-30,
+                         .max = 1e30};
     uint32_t num_means, num_stds;
     double mean[STK__MAX_CHANNELS], std[STK__MAX_CHANNELS];
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Making a pipeline: text -> calls -> transforms -> groups, with everything checked that can be
+/* Making a pipeline: text -> items -> transforms -> groups, with everything checked that can be
  * before a sample comes. */
 #include "transform/pipeline.h"
 
@@ -29,23 +29,23 @@ static const stk_transform_ops *find_kind(stk_context *ctx, const char *name, st
     return NULL;
 }
 
-/* Make the transform of one call. */
-static stk_status create_step(stk__pipeline *p, const stk__calls *calls, const stk__call *call,
-                              stk__step *step, stk_error *err)
+/* Make the transform of one item. */
+static stk_status create_step(stk__pipeline *p, const stk__item *item, stk__step *step,
+                              stk_error *err)
 {
     void *options = NULL;
     stk_status status;
 
-    step->ops = find_kind(p->context, call->name, err);
+    step->ops = find_kind(p->context, item->name, err);
     if (!step->ops)
         return STK_EINVAL;
     if (step->ops->options) {
         options = stk__calloc(p->context, 1, step->ops->options->struct_size);
         if (!options)
             return stk__fail(err, STK_ENOMEM, STK_STAGE_TRANSFORM,
-                             "%s: no memory for its arguments", call->name);
+                             "%s: no memory for its arguments", item->name);
     }
-    status = stk__call_options(calls, call, step->ops->options, options, err);
+    status = stk__item_options(item, step->ops->options, NULL, options, err);
     if (status == STK_OK) {
         status = step->ops->create(p->context, options, &step->transform, err);
         status = stk__table_made(&stk__transform_table, step->ops->name, "create", status,
@@ -154,13 +154,13 @@ static stk_status measure(stk__pipeline *p, stk_error *err)
 }
 
 /* Make the next step of the text, whose draws are those of its number. */
-static stk_status append_step(stk__pipeline *p, const stk__calls *calls, const stk__call *call,
-                              uint32_t number, stk_error *err)
+static stk_status append_step(stk__pipeline *p, const stk__item *item, uint32_t number,
+                              stk_error *err)
 {
     stk__step *step = &p->steps[p->num_steps++];
 
     step->purpose = STK_DRAW_TRANSFORM + number;
-    STK_TRY(create_step(p, calls, call, step, err));
+    STK_TRY(create_step(p, item, step, err));
     if (!p->in.mask || !step->ops->colours)
         return STK_OK;
     step->ops->destroy(step->transform);
@@ -169,36 +169,36 @@ static stk_status append_step(stk__pipeline *p, const stk__calls *calls, const s
     return STK_OK;
 }
 
-static bool names_decode(const stk__call *call)
+static bool names_decode(const stk__item *item)
 {
     const char *name = stk__transform_decode.name;
 
-    return stk__option_same(call->name, strlen(call->name), name, strlen(name));
+    return stk__option_same(item->name, strlen(item->name), name, strlen(name));
 }
 
-static stk_status make_steps(stk__pipeline *p, const stk__calls *calls, stk_error *err)
+static stk_status make_steps(stk__pipeline *p, const stk__items *items, stk_error *err)
 {
     static char name[] = "decode";
-    const stk__call decode = {.name = name};
-    const bool named = calls->num_calls > 0 && names_decode(&calls->calls[0]);
+    const stk__item decode = {.kind = &stk__transform_items, .name = name};
+    const bool named = items->count > 0 && names_decode(&items->items[0]);
 
     if (p->in.encoded && !named)
-        STK_TRY(append_step(p, calls, &decode, 0, err));
-    for (uint32_t i = 0, number = 0; i < calls->num_calls; i++) {
-        STK_TRY(append_step(p, calls, &calls->calls[i], number, err));
+        STK_TRY(append_step(p, &decode, 0, err));
+    for (uint32_t i = 0, number = 0; i < items->count; i++) {
+        STK_TRY(append_step(p, &items->items[i], number, err));
         number += !(named && i == 0);
     }
     return STK_OK;
 }
 
-static stk_status build(stk__pipeline *p, const stk__calls *calls, stk_error *err)
+static stk_status build(stk__pipeline *p, const stk__items *items, stk_error *err)
 {
-    p->steps = stk__calloc(p->context, calls->num_calls + 1, sizeof *p->steps);
-    p->groups = stk__calloc(p->context, calls->num_calls + 1, sizeof *p->groups);
+    p->steps = stk__calloc(p->context, items->count + 1, sizeof *p->steps);
+    p->groups = stk__calloc(p->context, items->count + 1, sizeof *p->groups);
     if (!p->steps || !p->groups)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_TRANSFORM, "no memory for %u transforms",
-                         calls->num_calls);
-    STK_TRY(make_steps(p, calls, err));
+                         items->count);
+    STK_TRY(make_steps(p, items, err));
     STK_TRY(plan_steps(p, err));
     stk__pipeline_fuse(p);
     return measure(p, err);
@@ -207,7 +207,7 @@ static stk_status build(stk__pipeline *p, const stk__calls *calls, stk_error *er
 stk_status stk__pipeline_create(stk_context *ctx, const char *text, const stk_header *in,
                                 stk__pipeline **out, stk_error *err)
 {
-    stk__calls calls;
+    stk__items items;
     stk__pipeline *p = NULL;
     stk_status status;
 
@@ -215,7 +215,7 @@ stk_status stk__pipeline_create(stk_context *ctx, const char *text, const stk_he
     if (!header_is_sound(in))
         return stk__fail(err, STK_EINVAL, STK_STAGE_TRANSFORM,
                          "transforms: the field has a header out of range");
-    status = stk__calls_parse(ctx, "transforms", text, &calls, err);
+    status = stk__items_parse(ctx, &stk__transform_items, text, &items, err);
     if (status != STK_OK)
         return status;
     p = stk__calloc(ctx, 1, sizeof *p);
@@ -226,12 +226,12 @@ stk_status stk__pipeline_create(stk_context *ctx, const char *text, const stk_he
     p->context = stk__context_ref(ctx);
     p->in = *in;
     p->varies = stk__header_varies(in);
-    status = build(p, &calls, err);
+    status = build(p, &items, err);
     if (status != STK_OK)
         stk__pipeline_destroy(&p);
     *out = p;
 out:
-    stk__calls_release(ctx, &calls);
+    stk__items_release(ctx, &items);
     return status;
 }
 

@@ -71,8 +71,12 @@ typedef struct erasing {
 static stk_status read_range(const char *name, const char *text, double min, double max,
                              double range[2], stk_error *err)
 {
-    const stk__numbers numbers = {
-        .who = WHO, .argument = name, .text = text, .min = min, .max = max};
+    const stk__numbers numbers = {.stage = STK_STAGE_TRANSFORM,
+                                  .who = WHO,
+                                  .argument = name,
+                                  .text = text,
+                                  .min = min,
+                                  .max = max};
     uint32_t count;
 
     return stk__range_read(&numbers, range, &count, err);
@@ -80,7 +84,8 @@ static stk_status read_range(const char *name, const char *text, double min, dou
 
 static stk_status fill(erasing *self, const erasing_options *o, stk_error *err)
 {
-    const stk__numbers values = {.who = WHO,
+    const stk__numbers values = {.stage = STK_STAGE_TRANSFORM,
+                                 .who = WHO,
                                  .argument = "value",
                                  .text = o->value ? o->value : "0",
                                  .min = -1e30,

@@ -69,8 +69,12 @@ typedef struct rrc {
 static stk_status read_range(const char *argument, const char *text, double max, double out[2],
                              stk_error *err)
 {
-    const stk__numbers numbers = {
-        .who = "random_resized_crop", .argument = argument, .text = text, .min = 1e-6, .max = max};
+    const stk__numbers numbers = {.stage = STK_STAGE_TRANSFORM,
+                                  .who = "random_resized_crop",
+                                  .argument = argument,
+                                  .text = text,
+                                  .min = 1e-6,
+                                  .max = max};
     uint32_t count;
 
     STK_TRY(stk__numbers_read(&numbers, out, 2, &count, err));

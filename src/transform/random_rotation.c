@@ -66,8 +66,12 @@ typedef struct rotation {
 
 static stk_status read_degrees(const char *text, double degrees[2], stk_error *err)
 {
-    const stk__numbers numbers = {
-        .who = WHO, .argument = "degrees", .text = text, .min = -36000, .max = 36000};
+    const stk__numbers numbers = {.stage = STK_STAGE_TRANSFORM,
+                                  .who = WHO,
+                                  .argument = "degrees",
+                                  .text = text,
+                                  .min = -36000,
+                                  .max = 36000};
     uint32_t count;
 
     if (!text)

@@ -57,10 +57,13 @@ static void test_bad_layers(void **state)
     refuse(row, 1, "linear(0)", "number of outputs");
     refuse(row, 1, "linear(-3)", "out_features");
     refuse(row, 1, "conv2d(3, 3)", "pictures");
-    refuse(row, 1, "linear(5), relu(", "brackets do not pair");
-    refuse(row, 1, "linear(5)), relu", "brackets do not pair");
-    refuse(row, 1, "linear(5),, relu", "a layer is missing");
-    refuse(row, 1, "linear(5) relu", "\")\" was expected");
+    refuse(row, 1, "linear(5), relu(",
+           "layers: expected \")\" at the end of the text; a layer is written "
+           "'name=layer(argument, option=value)'");
+    refuse(row, 1, "linear(5)), relu",
+           "expected \",\" between layers at character 10, before \"), relu\"");
+    refuse(row, 1, "linear(5),, relu", "expected the name of a layer at character 11");
+    refuse(row, 1, "linear(5) relu", "expected \",\" between layers");
     refuse(row, 1, "relu(3)", "by place");
     refuse(row, 1, "a=linear(5), a=relu", "two layers are named 'a'");
     refuse(row, 1, "first=linear(5), relu, add(frist)", "'first' is");
@@ -70,14 +73,15 @@ static void test_bad_layers(void **state)
     refuse(row, 1, "dropout(nan)", "p");
     refuse(row, 1, "resnet18(10)", "pictures");
     refuse(row, 1, "mlp", "mlp(128, 64, 10)");
-    refuse(row, 1, "mlp(0)", "whole numbers");
+    refuse(row, 1, "mlp(0)", "mlp: sizes \"0\" is out of range: 1..1.67772e+07");
     refuse(row, 1, "mlp(3), relu, mlp(4)", "stands alone");
     refuse(picture, 3, "linear(10)", "put flatten between");
     refuse(picture, 3, "conv2d(4, 31)", "not smaller than its window");
     refuse(picture, 3, "conv2d(4, 3, groups=2)", "groups do not divide");
     refuse(picture, 3, "conv2d(4)", "kernel_size");
-    refuse(picture, 3, "conv2d(4, 3x3x3)", "whole numbers");
-    refuse(picture, 3, "conv2d(4, 3, padding=99999)", "whole numbers");
+    refuse(picture, 3, "conv2d(4, 3x3x3)", "layer 0: kernel_size \"3x3x3\" has too many numbers");
+    refuse(picture, 3, "conv2d(4, 3, padding=99999)",
+           "layer 0: padding \"99999\" is out of range: 0..4096");
     refuse(picture, 3, "max_pool2d(2, padding=2)", "half of kernel_size");
     refuse(picture, 3, "batch_norm2d(3)", "takes [N, 3, height, width]");
     refuse(picture, 3, "flatten, layer_norm(10)", "gives [N, 784]");

@@ -32,19 +32,23 @@ static const struct refused {
     {NONE, "trainer: {logger: auto}\nloggers: csw\n", STK_EINVAL,
      "loggers: there is no logger 'csw'; did you mean 'csv'?"},
     {NONE, "callbacks: 'ema(0.5'\n", STK_EINVAL,
-     "callbacks: brackets or quotes do not pair in 'ema(0.5'; an item is written "
+     "callbacks: expected \")\" at the end of the text; a callback is written "
      "'name(option=value)'"},
-    {NONE, "callbacks: 'ema(0.5),,ema'\n", STK_EINVAL, "callbacks: an item is empty in"},
+    {NONE, "callbacks: 'ema(0.5),,ema'\n", STK_EINVAL,
+     "callbacks: expected the name of a callback at character 10"},
     {NONE, "callbacks: 'ema(0.5) x'\n", STK_EINVAL,
-     "callbacks: a closing bracket was expected at the end in"},
-    {NONE, "callbacks: 'ema(0.5,,)'\n", STK_EINVAL, "callbacks: an argument is empty in"},
+     "callbacks: expected \",\" between callbacks at character 10, before \"x\""},
+    {NONE, "callbacks: 'ema(0.5,,)'\n", STK_EINVAL, "callbacks: expected a value at character 9"},
+    {NONE, "callbacks: 'ema(0.5),'\n", STK_EINVAL, "callbacks: expected a callback after the last"},
+    {NONE, "callbacks: 'ema(decay=0.5, 1)'\n", STK_EINVAL, "comes after \"decay=\": give its name"},
+    {NONE, "callbacks: 'ema(0.5, decay=0.6)'\n", STK_EINVAL, "ema: decay is given twice"},
     {NONE, "callbacks: 'ema(decay=much)'\n", STK_EINVAL, "'much'"},
     {NONE, "callbacks: 'early_stopping(val_loss, patienc=1)'\n", STK_EINVAL,
      "did you mean 'patience'?"},
     {NONE,
      "callbacks: 'ema(1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,"
      "29,30,31,32,33)'\n",
-     STK_EINVAL, "callbacks: too many arguments in"},
+     STK_EINVAL, "callbacks: expected fewer arguments"},
     {NONE, "optimizer: {groups: '*.bias(speed=3)'}\n", STK_EINVAL, "speed"},
     /* Data. */
     {NONE, "data: {dataset: 'mnist:/nonexistent'}\n", STK_ENOENT, "/nonexistent"},

@@ -32,24 +32,24 @@ static inline int context_close(void **state)
 static inline stk_status try_make(const stk_transform_ops *ops, const char *text,
                                   stk_transform **out, stk_error *err)
 {
-    stk__calls calls;
+    stk__items items;
     uint64_t options[32] = {0};
-    stk_status status = stk__calls_parse(ctx, "transforms", text, &calls, err);
+    stk_status status = stk__items_parse(ctx, &stk__transform_items, text, &items, err);
 
     *out = NULL;
     if (status != STK_OK)
         return status;
-    assert_int_equal(calls.num_calls, 1);
-    assert_string_equal(calls.calls[0].name, ops->name);
+    assert_int_equal(items.count, 1);
+    assert_string_equal(items.items[0].name, ops->name);
     assert_true(ops->options->struct_size <= sizeof options);
-    status = stk__call_options(&calls, &calls.calls[0], ops->options, options, err);
+    status = stk__item_options(&items.items[0], ops->options, NULL, options, err);
     if (status == STK_OK)
         status = ops->create(ctx, options, out, err);
     if (status == STK_OK) {
         (*out)->ops = ops;
         (*out)->context = ctx;
     }
-    stk__calls_release(ctx, &calls);
+    stk__items_release(ctx, &items);
     return status;
 }
 
