@@ -93,14 +93,13 @@ int main(int argc, char **argv)
 {
     static double waits[MAX_WAITS];
     static stk_field field = {.name = "x", .dtype = STK_FLOAT32, .rank = 1, .shape = {FLOATS}};
-    stk_dataset dataset = {.ops = &ops,
-                           .size = SIZE,
-                           .fields = &field,
-                           .num_fields = 1,
-                           .fingerprint = 9,
-                           .block_size = 1,
-                           .cost_ns = 3.45e6};
-    struct bench_stream s = {.dataset = &dataset};
+    const stk_dataset_info info = {.struct_size = sizeof info,
+                                   .fields = &field,
+                                   .num_fields = 1,
+                                   .size = SIZE,
+                                   .fingerprint = 9,
+                                   .cost_ns = 3.45e6};
+    struct bench_stream s = {0};
     struct bench_window window = {0};
     stk_loader_options options;
     stk_error err;
@@ -115,9 +114,9 @@ int main(int argc, char **argv)
     options.epochs = 0;
     bench_loader_options(argc, argv, &options);
     bench_check(stk_context_create(NULL, &s.context, &err), &err);
-    dataset.context = s.context;
+    bench_check(stk_dataset_create(s.context, &ops, NULL, &info, &s.dataset, &err), &err);
     s.created = bench_now();
-    bench_check(stk_loader_create(&dataset, &options, &s.loader, &err), &err);
+    bench_check(stk_loader_create(s.dataset, &options, &s.loader, &err), &err);
 
     stk_batch *batch = bench_stream_next(&s);
     window.first_batch_s = bench_now() - s.created;
@@ -166,6 +165,7 @@ int main(int argc, char **argv)
            waits[n - 1], (double)free_samples / (now - opened), work / room,
            (double)busy * 1e-9 / room);
     stk_loader_destroy(&s.loader);
+    stk_dataset_close(&s.dataset);
     stk_context_destroy(&s.context);
     return 0;
 }

@@ -114,7 +114,7 @@ static void print_json_lines(const struct lines *lines, FILE *out)
     }
 }
 
-static void print_json(const char *spec, const stk_dataset *dataset, const struct lines *lines,
+static void print_json(const char *spec, const stk_dataset_info *about, const struct lines *lines,
                        const struct info_survey *survey, FILE *out)
 {
     fputs("{\n  \"spec\": ", out);
@@ -122,21 +122,21 @@ static void print_json(const char *spec, const stk_dataset *dataset, const struc
     fprintf(out,
             ",\n  \"size\": %" PRIu64 ",\n  \"fingerprint\": \"%016" PRIx64
             "\",\n  \"block_size\": %" PRIu64,
-            dataset->size, dataset->fingerprint, dataset->block_size);
+            about->size, about->fingerprint, about->block_size);
     fputs(",\n  \"fields\": [", out);
-    for (uint32_t i = 0; i < dataset->num_fields; i++) {
+    for (uint32_t i = 0; i < about->num_fields; i++) {
         fputs(i ? ",\n             " : "", out);
-        print_json_field(&dataset->fields[i], out);
+        print_json_field(&about->fields[i], out);
     }
     fputs("],\n  \"classes\": [", out);
-    for (uint32_t i = 0; dataset->classes && i < dataset->num_classes; i++) {
+    for (uint32_t i = 0; about->classes && i < about->num_classes; i++) {
         fputs(i ? ", " : "", out);
-        cli_json_string(out, dataset->classes[i]);
+        cli_json_string(out, about->classes[i]);
     }
     fputs("],\n  \"description\": {", out);
     print_json_lines(lines, out);
     fputs("\n  }", out);
-    info_survey_json(survey, dataset, out);
+    info_survey_json(survey, about, out);
     fputs("\n}\n", out);
 }
 
@@ -144,6 +144,7 @@ static int describe(struct cli *cli, stk_context *context, const char *spec)
 {
     struct lines lines = {0};
     struct info_survey survey = {0};
+    stk_dataset_info about = {.struct_size = sizeof about};
     stk_dataset *dataset = NULL;
     int code = CLI_GO_ON;
     stk_error err;
@@ -151,10 +152,12 @@ static int describe(struct cli *cli, stk_context *context, const char *spec)
     stk_status status = stk_dataset_open(context, spec, &dataset, &err);
     if (status == STK_OK)
         status = stk_dataset_describe(dataset, lines_add, &lines, &err);
-    if (status == STK_OK)
-        code = info_survey(cli, dataset, &survey);
+    if (status == STK_OK) {
+        stk_dataset_get_info(dataset, &about);
+        code = info_survey(cli, dataset, &about, &survey);
+    }
     if (status == STK_OK && code == CLI_GO_ON) {
-        info_survey_lines(&survey, dataset, &lines);
+        info_survey_lines(&survey, &about, &lines);
         code = CLI_GOOD;
     }
     if (status != STK_OK) {
@@ -165,7 +168,7 @@ static int describe(struct cli *cli, stk_context *context, const char *spec)
         cli_error("no memory for the description of %s", spec);
         code = CLI_FAILED;
     } else if (cli->format == CLI_JSON) {
-        print_json(spec, dataset, &lines, &survey, cli->out);
+        print_json(spec, &about, &lines, &survey, cli->out);
     } else {
         lines_print(&lines, cli->format, cli->out);
     }

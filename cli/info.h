@@ -53,12 +53,13 @@ struct info_survey {
  * Survey the pictures of a dataset as --stats says, or take what an earlier survey of the same data
  * has kept. Nothing is done for a dataset without pictures. CLI_GO_ON, or the exit code.
  */
-int info_survey(struct cli *cli, stk_dataset *dataset, struct info_survey *out);
+int info_survey(struct cli *cli, stk_dataset *dataset, const stk_dataset_info *about,
+                struct info_survey *out);
 void info_survey_release(struct info_survey *survey);
 /* Say it in lines, and as members of a JSON object behind what is there. */
-void info_survey_lines(const struct info_survey *survey, const stk_dataset *dataset,
+void info_survey_lines(const struct info_survey *survey, const stk_dataset_info *about,
                        struct lines *lines);
-void info_survey_json(const struct info_survey *survey, const stk_dataset *dataset, FILE *out);
+void info_survey_json(const struct info_survey *survey, const stk_dataset_info *about, FILE *out);
 
 /* ---- The text that a survey is kept as (info_kept.c) ----------------------------------------- */
 

@@ -73,7 +73,7 @@ bool info_cache_folder(char *folder, size_t size)
 }
 
 /* Where a survey of this dataset is kept, by its size and its limits; false: nowhere. */
-static bool kept_path(const stk_dataset *dataset, const stk_survey_options *options,
+static bool kept_path(const stk_dataset_info *about, const stk_survey_options *options,
                       char path[PATH_MAX])
 {
     char folder[PATH_MAX - 120];
@@ -81,19 +81,19 @@ static bool kept_path(const stk_dataset *dataset, const stk_survey_options *opti
     if (!info_cache_folder(folder, sizeof folder))
         return false;
     snprintf(path, PATH_MAX, "%s/survey-%016" PRIx64 "-%" PRIu64 "-%" PRIu64 "-%" PRIu64, folder,
-             dataset->fingerprint, options->limit ? options->limit : dataset->size,
-             options->max_pixels, options->max_blocks);
+             about->fingerprint, options->limit ? options->limit : about->size, options->max_pixels,
+             options->max_blocks);
     return true;
 }
 
 /* A survey that was kept; whatever is wrong with it, it is as if there were none. */
-static bool take_kept(struct info_survey *survey, const stk_dataset *dataset, const char *path)
+static bool take_kept(struct info_survey *survey, const stk_dataset_info *about, const char *path)
 {
     FILE *file = fopen(path, "r");
 
     if (!file)
         return false;
-    bool good = info_kept_read(file, dataset->num_classes, survey) && !survey->broken.failed;
+    bool good = info_kept_read(file, about->num_classes, survey) && !survey->broken.failed;
     fclose(file);
     if (!good) {
         survey->broken.count = 0;
@@ -113,7 +113,7 @@ static void make_folders(char *path)
 }
 
 /* Nothing is lost where it cannot be kept: it is made again. */
-static void keep(const struct info_survey *survey, const stk_dataset *dataset, char *path)
+static void keep(const struct info_survey *survey, const stk_dataset_info *about, char *path)
 {
     char partial[PATH_MAX + 32];
 
@@ -122,7 +122,7 @@ static void keep(const struct info_survey *survey, const stk_dataset *dataset, c
     FILE *file = fopen(partial, "w");
     if (!file)
         return;
-    info_kept_write(file, dataset->num_classes, survey);
+    info_kept_write(file, about->num_classes, survey);
     bool good = !ferror(file);
     if (fclose(file) != 0 || !good || rename(partial, path) != 0)
         cli_remove_partial(partial);
@@ -130,10 +130,10 @@ static void keep(const struct info_survey *survey, const stk_dataset *dataset, c
 
 /* ---- Surveying ------------------------------------------------------------------------------- */
 
-static bool has_encoded_pictures(const stk_dataset *dataset)
+static bool has_encoded_pictures(const stk_dataset_info *about)
 {
-    for (uint32_t f = 0; f < dataset->num_fields; f++)
-        if (dataset->fields[f].picture && dataset->fields[f].layout == STK_BYTES)
+    for (uint32_t f = 0; f < about->num_fields; f++)
+        if (about->fields[f].picture && about->fields[f].layout == STK_BYTES)
             return true;
     return false;
 }
@@ -210,7 +210,8 @@ static int choose_limits(struct cli *cli, stk_survey_options *options)
     return code;
 }
 
-int info_survey(struct cli *cli, stk_dataset *dataset, struct info_survey *out)
+int info_survey(struct cli *cli, stk_dataset *dataset, const stk_dataset_info *about,
+                struct info_survey *out)
 {
     struct survey_options own;
     stk_survey_options options;
@@ -221,7 +222,7 @@ int info_survey(struct cli *cli, stk_dataset *dataset, struct info_survey *out)
     int code = cli_apply(cli, &table, 0, &own);
     if (code != CLI_GO_ON)
         return code;
-    const bool encoded = has_encoded_pictures(dataset);
+    const bool encoded = has_encoded_pictures(about);
     if (own.stats == STATS_NONE || !encoded)
         code = info_refuse_limits(cli, own.stats == STATS_NONE ? "stats=none" : "this dataset");
     if (code != CLI_GO_ON || own.stats == STATS_NONE ||
@@ -232,15 +233,15 @@ int info_survey(struct cli *cli, stk_dataset *dataset, struct info_survey *out)
         return code;
     options.limit = own.sample ? own.sample : own.stats == STATS_AUTO ? AUTO_PICTURES : 0;
     options.stop = stop;
-    if (options.limit > dataset->size)
+    if (options.limit > about->size)
         options.limit = 0;
-    out->class_counts = calloc((size_t)dataset->num_classes + 1, sizeof *out->class_counts);
+    out->class_counts = calloc((size_t)about->num_classes + 1, sizeof *out->class_counts);
     if (!out->class_counts) {
-        cli_error("no memory for the counts of %u classes", dataset->num_classes);
+        cli_error("no memory for the counts of %u classes", about->num_classes);
         return CLI_FAILED;
     }
-    const bool keeps = kept_path(dataset, &options, path);
-    out->kept = keeps && take_kept(out, dataset, path);
+    const bool keeps = kept_path(about, &options, path);
+    out->kept = keeps && take_kept(out, about, path);
     out->there = true;
     if (out->kept)
         return CLI_GO_ON;
@@ -253,7 +254,7 @@ int info_survey(struct cli *cli, stk_dataset *dataset, struct info_survey *out)
     sort(&out->broken);
     sort(&out->unread);
     if (keeps && !out->found.unread)
-        keep(out, dataset, path);
+        keep(out, about, path);
     return CLI_GO_ON;
 }
 
@@ -310,14 +311,14 @@ static void side_lines(const stk_survey *s, struct lines *lines)
     }
 }
 
-static void class_lines(const struct info_survey *survey, const stk_dataset *dataset,
+static void class_lines(const struct info_survey *survey, const stk_dataset_info *about,
                         struct lines *lines)
 {
     uint64_t least = UINT64_MAX, most = 0, sum = 0;
 
-    if (!dataset->num_classes)
+    if (!about->num_classes)
         return;
-    for (uint32_t c = 0; c < dataset->num_classes; c++) {
+    for (uint32_t c = 0; c < about->num_classes; c++) {
         uint64_t n = survey->class_counts[c];
 
         least = n < least ? n : least;
@@ -325,15 +326,14 @@ static void class_lines(const struct info_survey *survey, const stk_dataset *dat
         sum += n;
     }
     add(lines, "samples a class", "%" PRIu64 " to %" PRIu64 ", %.1f in the mean%s", least, most,
-        (double)sum / dataset->num_classes,
-        survey->found.pictures - survey->found.unread < dataset->size
-            ? ", of the pictures read alone"
-            : "");
-    for (uint32_t c = 0; dataset->classes && c < dataset->num_classes && c < SHOWN_CLASSES; c++)
-        add(lines, "class", "%u %s: %" PRIu64, c, dataset->classes[c], survey->class_counts[c]);
-    if (dataset->num_classes > SHOWN_CLASSES)
+        (double)sum / about->num_classes,
+        survey->found.pictures - survey->found.unread < about->size ? ", of the pictures read alone"
+                                                                    : "");
+    for (uint32_t c = 0; about->classes && c < about->num_classes && c < SHOWN_CLASSES; c++)
+        add(lines, "class", "%u %s: %" PRIu64, c, about->classes[c], survey->class_counts[c]);
+    if (about->num_classes > SHOWN_CLASSES)
         add(lines, "class", "and %u more; --format json has them all",
-            dataset->num_classes - SHOWN_CLASSES);
+            about->num_classes - SHOWN_CLASSES);
 }
 
 static void values_text(const double *values, uint32_t channels, char text[96])
@@ -357,7 +357,7 @@ static void bad_lines(struct lines *lines, const char *sort, const char *one, ui
             count - SHOWN_BROKEN, INFO_KEPT_BROKEN);
 }
 
-void info_survey_lines(const struct info_survey *survey, const stk_dataset *dataset,
+void info_survey_lines(const struct info_survey *survey, const stk_dataset_info *about,
                        struct lines *lines)
 {
     const stk_survey *s = &survey->found;
@@ -366,8 +366,8 @@ void info_survey_lines(const struct info_survey *survey, const stk_dataset *data
     if (!survey->there)
         return;
     add(lines, "pictures read", "%" PRIu64 " of %" PRIu64 "%s", s->pictures - s->unread,
-        dataset->size, survey->kept ? " (kept from an earlier time)" : "");
-    class_lines(survey, dataset, lines);
+        about->size, survey->kept ? " (kept from an earlier time)" : "");
+    class_lines(survey, about, lines);
     if (s->jpeg + s->png)
         add(lines, "formats",
             "%" PRIu64 " JPEG (%" PRIu64 " progressive), %" PRIu64 " PNG; %" PRIu64
@@ -415,7 +415,7 @@ static void json_files(const char *name, const struct lines *files, FILE *out)
     fputs("]", out);
 }
 
-void info_survey_json(const struct info_survey *survey, const stk_dataset *dataset, FILE *out)
+void info_survey_json(const struct info_survey *survey, const stk_dataset_info *about, FILE *out)
 {
     const stk_survey *s = &survey->found;
 
@@ -428,9 +428,8 @@ void info_survey_json(const struct info_survey *survey, const stk_dataset *datas
             ", \"grey\": %" PRIu64 ", \"turned\": %" PRIu64
             ",\n    \"min_width\": %u, \"min_height\": %u, \"max_width\": %u, \"max_height\": %u, "
             "\"mean_width\": ",
-            s->pictures, dataset->size, s->broken, s->unread, s->bytes, s->jpeg,
-            s->jpeg_progressive, s->png, s->grey, s->turned, s->min_width, s->min_height,
-            s->max_width, s->max_height);
+            s->pictures, about->size, s->broken, s->unread, s->bytes, s->jpeg, s->jpeg_progressive,
+            s->png, s->grey, s->turned, s->min_width, s->min_height, s->max_width, s->max_height);
     cli_json_number(out, s->mean_width);
     fputs(", \"mean_height\": ", out);
     cli_json_number(out, s->mean_height);
@@ -443,7 +442,7 @@ void info_survey_json(const struct info_survey *survey, const stk_dataset *datas
     fputs(",\n    \"entropy_share\": ", out);
     cli_json_number(out, s->entropy_share >= 0 ? s->entropy_share : (double)NAN);
     fputs(",\n    \"class_counts\": [", out);
-    for (uint32_t c = 0; c < dataset->num_classes; c++)
+    for (uint32_t c = 0; c < about->num_classes; c++)
         fprintf(out, "%s%" PRIu64, c ? ", " : "", survey->class_counts[c]);
     fputs("]", out);
     json_files("broken_files", &survey->broken, out);

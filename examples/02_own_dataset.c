@@ -19,7 +19,7 @@ static void squares_prepare(stk_dataset *dataset, stk_sample *samples, size_t n)
 
 static void squares_close(stk_dataset *dataset)
 {
-    (void)dataset; /* the one below is on the stack: nothing to free */
+    (void)dataset; /* no state: nothing to free */
 }
 
 int main(void)
@@ -29,7 +29,10 @@ int main(void)
                                      .close = squares_close,
                                      .prepare = squares_prepare};
     const stk_field field = {.name = "pair", .dtype = STK_FLOAT64, .rank = 1, .shape = {2}};
-    stk_dataset dataset = {.ops = &squares, .size = 1000, .fields = &field, .num_fields = 1};
+    const stk_dataset_info info = {
+        .struct_size = sizeof info, .size = 1000, .fields = &field, .num_fields = 1};
+    stk_context *context = NULL;
+    stk_dataset *dataset = NULL;
     stk_loader *loader = NULL;
     stk_batch *batch = NULL;
     stk_loader_options options;
@@ -40,8 +43,9 @@ int main(void)
     stk_loader_options_init(&options);
     options.batch_size = 32;
     options.shuffle = STK_SHUFFLE_FULL;
-    stk_status status = stk_context_create(NULL, &dataset.context, &err);
-    status = status ? status : stk_loader_create(&dataset, &options, &loader, &err);
+    stk_status status = stk_context_create(NULL, &context, &err);
+    status = status ? status : stk_dataset_create(context, &squares, NULL, &info, &dataset, &err);
+    status = status ? status : stk_loader_create(dataset, &options, &loader, &err);
     while (status == STK_OK && (status = stk_loader_next(loader, -1, &batch, &err)) == STK_OK) {
         stk_tensor pair;
 
@@ -54,6 +58,7 @@ int main(void)
     if (status < 0)
         fprintf(stderr, "%s: %s\n", stk_status_name(status), err.text);
     stk_loader_destroy(&loader);
-    stk_context_destroy(&dataset.context);
+    stk_dataset_close(&dataset);
+    stk_context_destroy(&context);
     return status == STK_EOS && sum == 332833500 ? 0 : 1;
 }

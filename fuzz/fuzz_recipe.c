@@ -3,6 +3,7 @@
  * A YAML text -> a recipe, with data of the caller's, so that no input opens a file. What must hold
  * whatever it says: everything is made, or it is refused with a reason; nothing is left behind.
  */
+#include "dataset/dataset.h"
 #include "fuzz_support.h"
 
 #include <stoker/recipe.h>

@@ -15,6 +15,7 @@
 #include <stoker/stoker.h>
 
 #include "check.h"
+#include "dataset/dataset.h"
 
 #define FUZZ_MEMORY  (UINT64_C(64) << 20) /* what the context may use */
 #define FUZZ_SAMPLES 64                   /* of one call */

@@ -4,6 +4,7 @@
  * and a zarr.json (empty: a small array), the bytes of every chunk. A batch is taken where it
  * opens.
  */
+#include "dataset/dataset.h"
 #include "zarr_support.h"
 #include "zarr_words.h"
 

@@ -92,14 +92,16 @@ typedef struct stk_dataset_ops {
     uint32_t struct_size; /* first, for ever */
     const char *name;     /* prefix of the spec: "mnist" */
     const char *doc;      /* one line for `stoker info` and --help */
-    /* (optional) NULL: opened by the caller's own constructor only. `url` is the spec without its
-     * prefix and without the options that the tables of the dataset took. */
+    /* (optional) NULL: made by the program with stk_dataset_create() alone; open() calls it too.
+     * `url` is the spec without its prefix and without the options that the tables of the dataset
+     * took. */
     const stk_option_table *options;
     stk_status (*open)(stk_context *ctx, const char *url, const void *options, stk_dataset **out,
                        stk_error *err);
     /* (optional) How surely a path without a prefix is one of these: 0 no, 1 perhaps, 2 surely.
      * Blocks. */
     int (*recognise)(stk_context *ctx, const char *url);
+    /* Frees the state of a dataset; the dataset itself is the library's. */
     void (*close)(stk_dataset *dataset);
     /* (optional) NULL: samples need nothing from storage. */
     stk_status (*locate)(stk_dataset *dataset, const uint64_t *indices, size_t n, stk_locator *to,
@@ -124,22 +126,41 @@ typedef struct stk_dataset_ops {
                          const char **reason);
 } stk_dataset_ops;
 
-/** Every dataset begins with this; its constructor fills it. */
-struct stk_dataset {
-    const stk_dataset_ops *ops;
-    stk_context *context;
-    uint64_t size; /**< samples */
-    const stk_field *fields;
+/** What a dataset is. */
+typedef struct stk_dataset_info {
+    uint32_t struct_size;
     uint32_t num_fields;
-    uint64_t fingerprint;  /**< of what the samples are: the state of a loader is bound to it */
-    uint64_t block_size;   /**< neighbouring samples stored together (shuffle: block); 1: none */
-    double cost_ns;        /**< usual work of preparing one sample, a guess; 0: unknown */
+    const stk_field *fields;
+    uint64_t size;        /**< samples */
+    uint64_t fingerprint; /**< of what the samples are: the state of a loader is bound to it; 0: of
+                             the name, the size and the fields */
+    uint64_t
+        block_size; /**< neighbouring samples stored together (shuffle: block); 0 and 1: none */
+    double cost_ns; /**< usual work of preparing one sample, a guess; 0: unknown */
     uint64_t worker_bytes; /**< memory that one thread holds in decode() and prepare(), at most */
+    uint64_t held_bytes;   /**< of samples kept in memory: of the loaders' budget */
     const char *const *classes; /**< names of the labels, or NULL */
     uint32_t num_classes;
-    uint64_t held_bytes; /**< of samples that the dataset keeps in memory: of the loaders' budget */
-    bool holds_context;  /**< set by stk_dataset_open(): the context lives as long as it */
-};
+} stk_dataset_info;
+
+/**
+ * Make a dataset of one's own. `state` is what its functions get from stk_dataset_state(); close()
+ * frees it and nothing else. A kind's open() ends with this, and a program that has no kind calls
+ * it in its place.
+ *
+ * Ownership: *out is the caller's, ended with stk_dataset_close(). What `info` points to is copied;
+ * `ops` is not and lives as long as the dataset, which keeps the context alive. On failure `state`
+ * is still the caller's, and close() is not called. Thread: any. Errors: STK_EINVAL (what is wrong
+ * with `ops` or `info`), STK_ENOMEM.
+ */
+STK_API STK_NODISCARD stk_status stk_dataset_create(stk_context *context,
+                                                    const stk_dataset_ops *ops, void *state,
+                                                    const stk_dataset_info *info, stk_dataset **out,
+                                                    stk_error *err);
+/** The `state` that stk_dataset_create() was given. Any thread. */
+STK_API void *stk_dataset_state(const stk_dataset *dataset);
+/** What a dataset is; what `out` points to lives as long as the dataset. Any thread. */
+STK_API void stk_dataset_get_info(const stk_dataset *dataset, stk_dataset_info *out);
 
 /**
  * Open a dataset from its spec: `digits:`, `mnist:DIR`, `npy:FILE?labels=FILE`, ... or a plain PATH

@@ -41,8 +41,7 @@ typedef struct stk_device_info {
 
 /**
  * The seam between training and what computes. Work on one stream runs in order; the calls return
- * before it is done unless they say so. A plug-in fills the table without calling into libstoker:
- * its errors are a status and the text of `err`.
+ * before it is done unless they say so. Streams and events are the driver's own structs.
  */
 typedef struct stk_device_ops {
     uint32_t struct_size; /* first, for ever */
@@ -50,7 +49,9 @@ typedef struct stk_device_ops {
     const char *doc;
     /* Devices there are; 0: none, or no driver. */
     uint32_t (*count)(void);
+    /* Ends with stk_device_create(). */
     stk_status (*open)(stk_context *ctx, uint32_t index, stk_device **out, stk_error *err);
+    /* Frees the state of a device; the device itself is the library's. */
     void (*close)(stk_device *device);
     void (*info)(const stk_device *device, stk_device_info *out);
     /* Memory of the device, aligned to 256 bytes, and of the host, locked for copies. */
@@ -80,12 +81,16 @@ typedef struct stk_device_ops {
                        double weight, stk_error *err);
 } stk_device_ops;
 
-/** Every device begins with this; its open() fills it. */
-struct stk_device {
-    const stk_device_ops *ops;
-    stk_context *context;
-    uint32_t index;
-};
+/**
+ * Make a device, as open() of a driver does. `state` is what its functions get from
+ * stk_device_state(). Ownership: *out is that of open()'s caller; the device keeps the context
+ * alive; on failure `state` is still the driver's. Errors: STK_EINVAL (the table, named),
+ * STK_ENOMEM. Thread: any.
+ */
+STK_API STK_NODISCARD stk_status stk_device_create(stk_context *context, const stk_device_ops *ops,
+                                                   void *state, stk_device **out, stk_error *err);
+/** The `state` that stk_device_create() was given. Any thread. */
+STK_API void *stk_device_state(const stk_device *device);
 
 #ifdef __cplusplus
 }

@@ -184,8 +184,11 @@ void stk_dataset_close(stk_dataset **dataset)
         *dataset = NULL;
         return;
     }
-    stk_context *held = (*dataset)->holds_context ? (*dataset)->context : NULL;
+    stk_context *ctx = (*dataset)->context, *held = (*dataset)->holds_context ? ctx : NULL;
+    void *created = (*dataset)->created ? *dataset : NULL;
     (*dataset)->ops->close(*dataset);
+    if (created)
+        stk__free(ctx, created);
     *dataset = NULL;
     if (held)
         stk__context_unref(held);

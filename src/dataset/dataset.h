@@ -10,6 +10,28 @@
 extern const stk_dataset_ops stk__dataset_digits, stk__dataset_mnist, stk__dataset_cifar10,
     stk__dataset_npy, stk__dataset_images, stk__dataset_synthetic, stk__dataset_array,
     stk__dataset_tokens;
+/*
+ * What the library knows of a dataset. Those built in have it as the first member of a struct of
+ * their own, which their close() frees; the others are made by stk_dataset_create().
+ */
+struct stk_dataset {
+    const stk_dataset_ops *ops;
+    stk_context *context;
+    uint64_t size; /* the next ones are those of stk_dataset_info */
+    const stk_field *fields;
+    uint32_t num_fields;
+    uint64_t fingerprint;
+    uint64_t block_size;
+    double cost_ns;
+    uint64_t worker_bytes;
+    const char *const *classes;
+    uint32_t num_classes;
+    uint64_t held_bytes;
+    bool holds_context; /* it has a share of its context */
+    bool created;       /* by stk_dataset_create(): freed behind close() */
+    void *state;        /* of one that was created */
+};
+
 /* Whether an outsider's table of a kind is whole. */
 stk_status stk__dataset_kind_check(const void *table, stk_error *err);
 

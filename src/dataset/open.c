@@ -258,7 +258,8 @@ stk_status stk_dataset_open(stk_context *context, const char *spec, stk_dataset 
     if (status == STK_OK)
         status = stk__select(&dataset, general.options, err);
     if (status == STK_OK) {
-        stk__context_ref(context);
+        if (!dataset->holds_context)
+            stk__context_ref(context);
         dataset->holds_context = true;
         *out = dataset;
     } else {

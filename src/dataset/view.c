@@ -10,10 +10,11 @@
 static void view_close(stk_dataset *dataset)
 {
     stk__view *view = (stk__view *)dataset;
+    stk_dataset *inner = view->inner;
 
-    stk_dataset_close(&view->inner);
     stk__free(dataset->context, view->list);
     stk__free(dataset->context, view);
+    stk_dataset_close(&inner); /* perhaps the last that holds the context */
 }
 
 /* The caller's locator, for a piece of a call that begins at sample `shift`. */
@@ -155,7 +156,7 @@ stk_status stk__view_create(stk_dataset *dataset, uint64_t size, const char *wha
     view->base.ops = &view->ops;
     view->base.size = size;
     view->base.block_size = 1;
-    view->base.holds_context = false;
+    view->base.holds_context = view->base.created = false;
     view->base.fingerprint = stk__fingerprint(dataset->fingerprint, what, strlen(what));
     view->what = what;
     *out = view;

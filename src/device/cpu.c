@@ -4,8 +4,6 @@
 
 #include <stdio.h>
 
-#include "base/table.h"
-
 struct stk_stream {
     stk_device *device;
 };
@@ -31,20 +29,12 @@ static stk_status cpu_open(stk_context *ctx, uint32_t index, stk_device **out, s
     *out = NULL;
     if (index)
         return stk__fail(err, STK_EINVAL, STK_STAGE_DEVICE, "there is no cpu:%u; use cpu:0", index);
-    stk_device *device = stk__calloc(ctx, 1, sizeof *device);
-    if (!device)
-        return no_memory(sizeof *device, err);
-    *device = (stk_device){.ops = &stk__device_cpu, .context = stk__context_ref(ctx)};
-    *out = device;
-    return STK_OK;
+    return stk_device_create(ctx, &stk__device_cpu, NULL, out, err);
 }
 
 static void cpu_close(stk_device *device)
 {
-    stk_context *ctx = device->context;
-
-    stk__free(ctx, device);
-    stk__context_unref(ctx);
+    (void)device; /* no state */
 }
 
 static void cpu_info(const stk_device *device, stk_device_info *out)
@@ -181,37 +171,3 @@ const stk_device_ops stk__device_cpu = {
     .event_elapsed = cpu_event_elapsed,
     .fold = cpu_fold,
 };
-
-#define MEMBER(member) STK__MEMBER(stk_device_ops, member)
-
-static const stk__member members[] = {MEMBER(count),
-                                      MEMBER(open),
-                                      MEMBER(close),
-                                      MEMBER(info),
-                                      MEMBER(alloc),
-                                      MEMBER(free),
-                                      MEMBER(alloc_host),
-                                      MEMBER(free_host),
-                                      MEMBER(stream_create),
-                                      MEMBER(stream_destroy),
-                                      MEMBER(stream_synchronize),
-                                      MEMBER(copy),
-                                      MEMBER(fill),
-                                      MEMBER(event_create),
-                                      MEMBER(event_destroy),
-                                      MEMBER(event_record),
-                                      MEMBER(stream_wait),
-                                      MEMBER(event_query),
-                                      MEMBER(event_elapsed),
-                                      MEMBER(fold)};
-
-stk_status stk__device_kind_check(const void *ops, stk_error *err)
-{
-    static const stk__table table = {.type = "stk_device_ops",
-                                     .least = sizeof(stk_device_ops),
-                                     .members = members,
-                                     .num_members = STK_COUNT(members),
-                                     .stage = STK_STAGE_DEVICE};
-
-    return stk__table_check(&table, ops, err);
-}

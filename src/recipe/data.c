@@ -108,13 +108,15 @@ static double split_share(const char *text, uint64_t size)
 /* Take the validation samples out of the training data, into a dataset of their own. */
 static stk_status split(stk__recipe_sets *sets, const stk__recipe_data *data, stk_error *err)
 {
-    const double share = split_share(data->val_split, sets->train->size);
+    stk_dataset_info train = {.struct_size = sizeof train};
 
+    stk_dataset_get_info(sets->train, &train);
+    const double share = split_share(data->val_split, train.size);
     if (share < 0)
         return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "data.val_split", STK_NO_OFFSET,
                             "data.val_split: '%.40s' is no share below 1.0 and no number of "
                             "samples below the %" PRIu64 " of the training data",
-                            data->val_split, sets->train->size);
+                            data->val_split, train.size);
     if (share == 0)
         return STK_OK;
     if (!sets->spec[0])

@@ -53,17 +53,20 @@ static stk_status make_builder(stk__recipe_made *made, stk_config *config,
 static stk_status check_classes(const stk__recipe_made *made, const stk__recipe_sets *sets,
                                 stk_error *err)
 {
-    const stk_dataset *data = sets->train ? sets->train : sets->test;
+    const stk_dataset *dataset = sets->train ? sets->train : sets->test;
+    stk_dataset_info data = {.struct_size = sizeof data};
     int64_t shape[STK_MAX_RANK] = {0};
 
+    if (dataset)
+        stk_dataset_get_info(dataset, &data);
     uint32_t rank = stk_model_builder_shape(made->builder, shape);
-    if (made->model.loss != STK_LOSS_CROSS_ENTROPY || rank != 1 || !data ||
-        data->num_classes <= (uint64_t)shape[0])
+    if (made->model.loss != STK_LOSS_CROSS_ENTROPY || rank != 1 ||
+        data.num_classes <= (uint64_t)shape[0])
         return STK_OK;
     return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "model.layers", STK_NO_OFFSET,
                         "the data has %u classes, but the model gives %" PRId64
                         ": the last of model.layers has to be linear(%u)",
-                        data->num_classes, shape[0], data->num_classes);
+                        data.num_classes, shape[0], data.num_classes);
 }
 
 /* ---- Groups of parameters -------------------------------------------------------------------- */

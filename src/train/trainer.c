@@ -44,7 +44,7 @@ static stk_status open_device(stk_trainer *t, stk_error *err)
     if (!ops)
         return stk__fail(err, STK_ENOTSUP, STK_STAGE_TRAIN, "this build has no accelerator '%s'",
                          name);
-    STK_TRY(ops->open(t->ctx, 0, &t->device, err));
+    STK_TRY(stk__device_open(t->ctx, ops, 0, &t->device, err));
     STK_TRY(ops->stream_create(t->device, &t->stream, err));
     ops->info(t->device, &info);
     t->host_memory = info.host_memory;
@@ -108,8 +108,7 @@ void stk_trainer_destroy(stk_trainer **trainer)
     stk__metrics_release(t);
     if (t->stream)
         t->device->ops->stream_destroy(t->stream);
-    if (t->device)
-        t->device->ops->close(t->device);
+    stk__device_close(&t->device);
     for (size_t i = 0; i < STK_COUNT(t->texts); i++)
         stk__free(ctx, t->texts[i]);
     stk__free(ctx, t->callbacks);

@@ -128,6 +128,38 @@ static void chunks(void)
     CHECK(stk_chunks_regret(answer, &cost) > -1);
 }
 
+static void close_own(stk_dataset *dataset)
+{
+    ++*(int *)stk_dataset_state(dataset);
+}
+
+static void prepare_own(stk_dataset *dataset, stk_sample *samples, size_t n)
+{
+    (void)dataset, (void)samples, (void)n;
+}
+
+static void datasets(stk_context *ctx)
+{
+    SIZED(stk_dataset_info, info);
+    SIZED(stk_dataset_info, found);
+    SIZED(stk_dataset_ops, ops);
+    const stk_field field = {.name = "x", .dtype = STK_UINT8};
+    stk_dataset *dataset = NULL;
+    int closed = 0;
+
+    ops->name = "own";
+    ops->close = close_own;
+    ops->prepare = prepare_own;
+    info->size = 12;
+    info->fields = &field;
+    info->num_fields = 1;
+    OK(stk_dataset_create(ctx, ops, &closed, info, &dataset, &err));
+    stk_dataset_get_info(dataset, found);
+    CHECK(found->size == 12 && found->struct_size == sizeof *found);
+    stk_dataset_close(&dataset);
+    CHECK(closed == 1);
+}
+
 static void loaders(stk_dataset *dataset)
 {
     stk_loader_options *options = NEW(stk_loader_options);
@@ -430,6 +462,7 @@ int main(int argc, char **argv)
     OK(stk_dataset_open(ctx, "digits:?size=64", &dataset, &err));
     arrays(ctx, argv[1]);
     chunks();
+    datasets(ctx);
     loaders(dataset);
     judges(ctx);
     measures(ctx);

@@ -86,36 +86,38 @@ static const stk_dataset_ops blob_ops;
 static stk_status blob_open(stk_context *context, const char *url, const void *options,
                             stk_dataset **out, stk_error *err)
 {
-    stk_dataset *d = calloc(1, sizeof *d);
+    const stk_dataset_info info = {.struct_size = sizeof info,
+                                   .fields = blob_fields,
+                                   .num_fields = 2,
+                                   .size = 512,
+                                   .classes = blob_classes,
+                                   .num_classes = SIDE};
+    uint64_t *noise = malloc(sizeof *noise);
 
-    if (!d)
+    if (!noise)
         return STK_ENOMEM;
-    d->ops = &blob_ops;
-    d->context = context;
-    d->size = 512;
-    d->fields = blob_fields;
-    d->num_fields = 2;
-    d->fingerprint = 0x626c6f62;
-    d->block_size = 1;
-    d->classes = blob_classes;
-    d->num_classes = SIDE;
-    *out = d;
-    return STK_OK;
+    *noise = 20;
+    stk_status status = stk_dataset_create(context, &blob_ops, noise, &info, out, err);
+    if (status != STK_OK)
+        free(noise);
+    return status;
 }
 
 static void blob_close(stk_dataset *dataset)
 {
-    free(dataset);
+    free(stk_dataset_state(dataset));
 }
 
 static void blob_prepare(stk_dataset *dataset, stk_sample *samples, size_t n)
 {
+    const uint64_t noise = *(const uint64_t *)stk_dataset_state(dataset);
+
     for (size_t i = 0; i < n; i++) {
         unsigned char *image = samples[i].values[0].out;
         const int64_t label = (int64_t)(samples[i].index * 5 % SIDE);
 
         for (size_t k = 0; k < SIDE * SIDE; k++)
-            image[k] = k % SIDE == (size_t)label ? 250 : (unsigned char)(samples[i].index % 20);
+            image[k] = k % SIDE == (size_t)label ? 250 : (unsigned char)(samples[i].index % noise);
         memcpy(samples[i].values[1].out, &label, sizeof label);
         samples[i].values[0].data = image;
         samples[i].values[1].data = samples[i].values[1].out;

@@ -52,10 +52,10 @@ TASK(predict)
 /* A dataset of the caller's own, of no kind. */
 static stk_status load(fixture *f, const void *ops, stk_error *err)
 {
-    stk_dataset dataset = {.ops = ops, .context = f->context};
-    stk_loader *loader = NULL;
+    const stk_dataset_info info = {.struct_size = sizeof info};
+    stk_dataset *dataset = NULL;
 
-    return stk_loader_create(&dataset, NULL, &loader, err);
+    return stk_dataset_create(f->context, ops, NULL, &info, &dataset, err);
 }
 
 static stk_status make_callback(stk_context *ctx, const void *options, stk_callback **out,

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "dataset/dataset.h"
 #include "support/support.h"
 
 static stk_status convert(stk_context *ctx, const char *source, const char *target,

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "dataset/dataset.h"
 #include "support/support.h"
 
 #define SAMPLES_MAX 4096 /* of one call */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cifar10: against records made here; the layout that the format's page describes. */
+#include "dataset/dataset.h"
 #include "dataset/planes.h"
 
 #include <stdio.h>

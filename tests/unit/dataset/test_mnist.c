@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <zlib.h>
 
+#include "dataset/dataset.h"
 #include "samples.h"
 
 enum { ROWS = 5, COLUMNS = 7, COUNT = 9, IMAGES = 16 + COUNT * ROWS * COLUMNS, LABELS = 8 + COUNT };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* npy: folders of one file for each sample: classes, headers that vary, files that do not fit. */
 #include "array/npy_header.h"
+#include "dataset/dataset.h"
 
 #include <stdio.h>
 

@@ -51,7 +51,10 @@ static void the_table(void **state)
     ops->stream_destroy(stream);
     ops->free(device, there);
     ops->free_host(device, host);
-    ops->close(device);
+    assert_null(stk_device_state(device));
+    stk__device_close(&device);
+    assert_null(device);
+    stk__device_close(&device);
     stk_context_destroy(&ctx);
 }
 

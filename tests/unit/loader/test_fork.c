@@ -53,7 +53,9 @@ static void call_stores(world *w)
     stk_transform_ops transform = {.struct_size = sizeof transform};
     stk_object_info info = {.struct_size = sizeof info};
     stk_store *opened;
+    const stk_dataset_info dataset_info = {.struct_size = sizeof dataset_info};
     stk_dataset *made;
+    stk_device *made_device;
     stk_counter *counter;
     stk_trace *trace;
     stk_report *report;
@@ -77,6 +79,8 @@ static void call_stores(world *w)
     REFUSED(stk_store_list, w->store, "", each, NULL, NULL);
     REFUSED(stk_store_mem_put, w->store, "g", "x", 1, NULL);
     REFUSED(stk_dataset_open, w->ctx, "digits:", &made, NULL);
+    REFUSED(stk_dataset_create, w->ctx, &dataset, NULL, &dataset_info, &made, NULL);
+    REFUSED(stk_device_create, w->ctx, NULL, NULL, &made_device, NULL);
     REFUSED(stk_dataset_range, &w->dataset, 0, 1, NULL);
     REFUSED(stk_dataset_subset, &w->dataset, &index, 1, NULL);
     REFUSED(stk_dataset_random_split, &w->dataset, half, 2, 0, 1, NULL);

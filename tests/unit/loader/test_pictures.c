@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dataset/dataset.h"
 #include "support/support.h"
 
 enum { SIDE = 24, PIXELS = SIDE * SIDE, MOST = 128 };

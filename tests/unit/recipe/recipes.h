@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "dataset/dataset.h"
 #include "support/support.h"
 
 /* Digits, two layers, one epoch; of every build, with oneDNN or without. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A program trains from a text: whole, with parts of its own, for each task. */
+#include "dataset/dataset.h"
 #include "unit/recipe/recipes.h"
 
 static void fit(made *m)

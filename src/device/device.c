@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What all devices have in common: their heads, and the check of an outsider's table. */
+#include "device/device.h"
+
+#include "base/table.h"
+
+#define MEMBER(member) STK__MEMBER(stk_device_ops, member)
+
+static const stk__member members[] = {MEMBER(count),
+                                      MEMBER(open),
+                                      MEMBER(close),
+                                      MEMBER(info),
+                                      MEMBER(alloc),
+                                      MEMBER(free),
+                                      MEMBER(alloc_host),
+                                      MEMBER(free_host),
+                                      MEMBER(stream_create),
+                                      MEMBER(stream_destroy),
+                                      MEMBER(stream_synchronize),
+                                      MEMBER(copy),
+                                      MEMBER(fill),
+                                      MEMBER(event_create),
+                                      MEMBER(event_destroy),
+                                      MEMBER(event_record),
+                                      MEMBER(stream_wait),
+                                      MEMBER(event_query),
+                                      MEMBER(event_elapsed),
+                                      MEMBER(fold)};
+
+stk_status stk__device_kind_check(const void *ops, stk_error *err)
+{
+    static const stk__table table = {.type = "stk_device_ops",
+                                     .least = sizeof(stk_device_ops),
+                                     .members = members,
+                                     .num_members = STK_COUNT(members),
+                                     .stage = STK_STAGE_DEVICE};
+
+    return stk__table_check(&table, ops, err);
+}
+
+stk_status stk_device_create(stk_context *context, const stk_device_ops *ops, void *state,
+                             stk_device **out, stk_error *err)
+{
+    if (!context || !out)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_DEVICE, "no context or no place for a device");
+    *out = NULL;
+    STK_TRY(stk__context_check(context, err));
+    STK_TRY(stk__device_kind_check(ops, err));
+    stk_device *device = stk__calloc(context, 1, sizeof *device);
+    if (!device)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_DEVICE, "no memory for a device of kind '%s'",
+                         ops->name);
+    *device = (stk_device){.ops = ops, .context = stk__context_ref(context), .state = state};
+    *out = device;
+    return STK_OK;
+}
+
+void *stk_device_state(const stk_device *device)
+{
+    return device->state;
+}
+
+stk_status stk__device_open(stk_context *ctx, const stk_device_ops *ops, uint32_t index,
+                            stk_device **out, stk_error *err)
+{
+    *out = NULL;
+    const stk_status status = ops->open(ctx, index, out, err);
+    if (status > 0 || (status == STK_OK && !*out)) {
+        stk__device_close(out);
+        return stk__fail(err, STK_EINVAL, STK_STAGE_DEVICE, "open() of '%.64s' gave no device",
+                         ops->name);
+    }
+    return status;
+}
+
+void stk__device_close(stk_device **device)
+{
+    stk_device *d = *device;
+
+    *device = NULL;
+    if (!d)
+        return;
+    stk_context *ctx = d->context;
+    d->ops->close(d);
+    stk__free(ctx, d);
+    stk__context_unref(ctx);
+}
