@@ -20,7 +20,7 @@ MAX_COMPLEXITY = 25
 # folder -> what it may include beside itself and its public header: folders whole, or single headers.
 BASE = {"base"}
 STORE = BASE | {"codec/codec.h"}
-ARRAY = STORE | {"store/store.h"}
+ARRAY = STORE | {"store/store.h", "store/fetch.h"}
 DATASET = ARRAY | {"array/array.h", "array/npy_header.h"}
 # Pictures are decoded by a transform; their headers are looked at where a dataset is opened or written.
 IMAGE = {"codec/image/image.h"}
@@ -36,7 +36,7 @@ LAYERS = {
     "array": ARRAY,
     "dataset": DATASET | IMAGE,
     "transform": STORE | IMAGE | {"device/device.h"},
-    "loader": BASE | {"store/store.h", "dataset/dataset.h", "transform/transform.h", "device/device.h"},
+    "loader": BASE | {"store/store.h", "store/fetch.h", "dataset/dataset.h", "transform/transform.h", "device/device.h"},
     "nn": BASE | {"device/device.h"},
     "checkpoint": BASE | {"device/device.h"},
     # Conversion writes pictures, too, and makes them smaller as the transforms do.

@@ -31,6 +31,12 @@ struct stk_read {
     void *user;
     int32_t system_error; /**< out: errno or protocol status behind a failure; 0: none */
     void *driver[6];
+    /** The object may end within the range, or before it: that is STK_OK, and the driver writes
+     * into `got` how many bytes there were. A driver that does not know this fails, with
+     * STK_ETRUNCATED.
+     */
+    bool up_to;
+    uint64_t got; /**< out: bytes in `data`; `length` beforehand */
 };
 
 /** What is known of an object. Two reads of the same identity give the same bytes. */

@@ -215,11 +215,16 @@ static void slot_done(stk__aio_read *aio_read, stk_status status, int system_err
     stk__file_slot *slot = (stk__file_slot *)aio_read;
     stk__file_store *store = slot->store;
     stk__file_entry *entry = slot->entry;
+    const uint64_t got = aio_read->got;
 
     pthread_mutex_lock(&store->mutex);
     stk_read *read = slot->read;
     leave_slot_locked(store, slot);
     pthread_mutex_unlock(&store->mutex);
+    if (status == STK_ETRUNCATED && read->up_to) {
+        read->got = got;
+        status = STK_OK;
+    }
     finish(store, read, entry, status, system_error);
     if (atomic_load_explicit(&store->num_waiting, memory_order_relaxed))
         resume_waiting(store);

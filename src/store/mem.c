@@ -15,11 +15,12 @@
 
 /* ---- Reading ---- */
 
-static void copy_pinned(stk__mem_store *store, stk__mem_object *o, const stk_read *read)
+static void copy_pinned(stk__mem_store *store, stk__mem_object *o, const stk_read *read,
+                        uint64_t length)
 {
     stk__mem_space *s = store->space;
 
-    memcpy(read->data, o->data + read->offset, (size_t)read->length);
+    memcpy(read->data, o->data + read->offset, (size_t)length);
     pthread_mutex_lock(&s->mutex);
     bool last = --o->readers == 0 && !o->listed && !o->mapped;
     pthread_mutex_unlock(&s->mutex);
@@ -32,25 +33,30 @@ static stk_status mem_submit(stk_store *base, stk_read *read)
     stk__mem_store *store = (stk__mem_store *)base;
     stk_status status = STK_OK;
     stk__mem_object *pinned = NULL;
+    uint64_t length = 0; /* of the bytes that there are */
 
     if (!read->key)
         return STK_EINVAL;
     read->system_error = 0;
     pthread_mutex_lock(&store->space->mutex);
     stk__mem_object *o = stk__mem_find_locked(store, read->key);
+    if (o)
+        length = STK_MIN(read->length, o->size - STK_MIN(read->offset, o->size));
     if (!o) {
         status = STK_ENOENT;
-    } else if (read->offset > o->size || read->length > o->size - read->offset) {
+    } else if (!read->up_to && (length < read->length || read->offset > o->size)) {
         status = STK_ETRUNCATED;
-    } else if (read->length > SMALL_COPY) {
+    } else if (length > SMALL_COPY) {
         pinned = o;
         o->readers++;
-    } else if (read->length) {
-        memcpy(read->data, o->data + read->offset, (size_t)read->length);
+    } else if (length) {
+        memcpy(read->data, o->data + read->offset, (size_t)length);
     }
     pthread_mutex_unlock(&store->space->mutex);
     if (pinned)
-        copy_pinned(store, pinned, read);
+        copy_pinned(store, pinned, read, length);
+    if (read->up_to)
+        read->got = length;
     read->done(read, status);
     return STK_OK;
 }

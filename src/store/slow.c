@@ -148,6 +148,7 @@ static void tell(slow_slot *slot)
     else if (slot->deadline_ns < slot->due_ns)
         status = STK_ETIMEDOUT;
     slot->outer->system_error = slot->inner.system_error;
+    slot->outer->got = slot->inner.got;
     slot->outer->done(slot->outer, status);
     pthread_mutex_lock(&store->mutex);
     slot->outer = NULL;
@@ -346,6 +347,8 @@ static void plan_locked(slow_store *store, slow_slot *slot, uint64_t number,
                              .length = read->length,
                              .data = read->data,
                              .deadline_ns = read->deadline_ns,
+                             .up_to = read->up_to,
+                             .got = read->length,
                              .done = inner_done};
     if (store->options.order == STK__SLOW_RANDOM)
         swap_due_locked(store, slot, drawn->place);

@@ -1,0 +1,51 @@
+/* pieces of transfers -> reads under way: the parts of a fetcher */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef STK_SRC_STORE_FETCH_ROOM_H
+#define STK_SRC_STORE_FETCH_ROOM_H
+
+#include "store/fetch.h"
+
+typedef struct stk__piece_list {
+    stk__piece *first, *last;
+} stk__piece_list;
+
+/* A store that transfers are read from. */
+typedef struct stk__source stk__source;
+struct stk__source {
+    stk__source *next;
+    stk__fetcher *fetcher;
+    stk_store *store;
+    uint64_t max_read;
+    uint32_t depth, under_way;
+    stk__piece_list waiting; /* by priority */
+};
+
+struct stk__fetcher {
+    stk_context *ctx;
+    stk__fetcher_options options; /* of the caller; `now` is set */
+    pthread_mutex_t mutex;        /* guards all below */
+    pthread_cond_t left;          /* the last thread inside has left, while somebody waits for it */
+    stk__source *sources;
+    stk__piece *free;
+    stk__piece_list under_way, retries;
+    stk__transfer *ended, *last_ended; /* to be handed over */
+    uint32_t num_ended;
+    uint64_t nearest_ns; /* no deadline in the lists is earlier */
+    uint64_t added;      /* transfers so far */
+    uint32_t inside;     /* threads that send or hand over */
+    bool destroying;
+    bool sooner; /* `sooner` of the options is to be called */
+    stk__fetch_stats stats;
+};
+
+static inline uint64_t stk__fetcher_now(const stk__fetcher *f)
+{
+    return f->options.now(f->options.clock);
+}
+
+/* A read of a store has ended. (fetch_run.c) */
+void stk__piece_done(stk_read *read, stk_status status);
+/* Queue a piece for a slot of its store. (fetch_run.c) */
+void stk__piece_wait_locked(stk__fetcher *f, stk__piece *piece);
+
+#endif
