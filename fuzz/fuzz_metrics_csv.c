@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "train/loggers/log_queue.h"
+#include "train/loggers/loggers.h"
 #include "train/loggers/run_folder.h"
-#include "train/train.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

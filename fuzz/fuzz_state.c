@@ -14,7 +14,7 @@
 #include "checkpoint/safetensors.h"
 #include "train/callbacks/callback.h"
 #include "train/callbacks/model_checkpoint.h"
-#include "train/state.h"
+#include "train/trainer.h"
 
 #define FOLDER "/nonexistent/checkpoints"
 #define BYTES  16 /* of the parameter of the module whose mean `ema` keeps */
@@ -115,7 +115,7 @@ static void load(stk_context *ctx, const stk_callback_ops *ops, stk_callback *c,
     stk__checkpoint *checkpoint = checkpoint_of(ctx, "x.state", text);
     if (!checkpoint)
         return;
-    const stk_restorer restorer = {checkpoint, "x."};
+    const stk_restorer restorer = {ctx, checkpoint, "x."};
     stk_error_init(&err);
     stk_status status = ops->load_state_dict(c, &restorer, &err);
     FUZZ_CHECK(status == STK_OK || (err.text[0] && status != STK_EINTERNAL));

@@ -48,6 +48,8 @@ LAYERS = {
                      # The format by itself: weights of others, texts of a file that is not read whole.
                      "checkpoint/checkpoint.h", "checkpoint/safetensors.h"},
 }
+# Folders whose files could be an outsider's: base, what is public, and the folder itself.
+OUTSIDERS = {"train/callbacks", "train/loggers", "train/profilers"}
 # Public headers that rooms take as a program does: figures are of a loader and a trainer, and a profile is summed up as figures are.
 TAKES = {"measure": {"dataset", "loader", "trainer"}, "train": {"measure"}}
 # Rooms on top: of the others they take the public headers, as a program does.
@@ -127,6 +129,8 @@ def check_includes(path, text):
                 to = name.split("/")[0]
                 if "/" not in name:
                     problem(path, line, f'includes "{name}"; write it from src/ on: "{folder}/{name}"')
+                elif (within := "/".join(parts[1:3])) in OUTSIDERS and to != "base" and not name.startswith(within + "/"):
+                    problem(path, line, f'includes "{name}"; {within} may include base/, <stoker/...> and its own folder only')
                 elif to != folder and to not in LAYERS[folder] and name not in LAYERS[folder]:
                     problem(path, line, f'includes "{name}"; {folder} may include {sorted(LAYERS[folder]) or "nothing"}')
             elif name.startswith("stoker/"):

@@ -132,6 +132,8 @@ typedef struct stk_moment {
     stk_saver *saver;             /**< in on_save_checkpoint */
     const stk_restorer *restorer; /**< in on_load_checkpoint */
     const stk_error *exception;   /**< in on_exception */
+    uint64_t log_step; /**< what loggers count: training batches so far after which the optimizer
+                            stepped. log_every_n_steps is due where log_step + 1 divides by it */
 } stk_moment;
 
 /** What each hook of a module and of a callback looks like. A failure ends the run. */
@@ -376,6 +378,11 @@ STK_API STK_NODISCARD stk_status stk_saver_tensor(stk_saver *saver, const stk_st
 /** What was put there; NULL: nothing. Valid during the call that got the restorer. */
 STK_API const char *stk_restorer_text(const stk_restorer *restorer, const char *name);
 STK_API const stk_state_tensor *stk_restorer_tensor(const stk_restorer *restorer, const char *name);
+/** The beginning of the text that the same owner has put under `name` into the checkpoint at
+ * `path`, as much of it as `text` has room for; false where there is none, or no checkpoint of
+ * Stoker's. Reads the head of the file. */
+STK_API bool stk_restorer_peek(const stk_restorer *restorer, const char *path, const char *name,
+                               char *text, size_t size);
 
 #ifdef __cplusplus
 }

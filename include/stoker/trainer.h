@@ -65,8 +65,8 @@ STK_API stk_model *stk_model_module_model(const stk_module *module);
 
 /**
  * Where lines and the progress bar go. The bar is one line that is replaced ten times a second;
- * NULL takes it away. Calls come from one thread at a time. Without a console, lines go to the
- * context's log and progress to its progress sink.
+ * NULL takes it away. Calls come from one thread at a time. A trainer that was given none has one
+ * whose lines go to the context's log and whose progress goes to the context's progress sink.
  */
 typedef struct stk_console {
     uint32_t struct_size;
@@ -74,6 +74,8 @@ typedef struct stk_console {
     void (*bar)(void *user, const char *text); /**< NULL: no terminal, so plain lines instead */
     int (*width)(void *user);                  /**< columns; NULL: 80 */
     void *user;
+    /** (optional) How far a loop is, in place of lines and of the bar. */
+    void (*progress)(void *user, const char *what, uint64_t done, uint64_t total);
 } stk_console;
 
 /* ---- The trainer ---- */
@@ -147,6 +149,8 @@ STK_API void stk_trainer_destroy(stk_trainer **trainer);
 
 /** Where lines and bars go; copied. */
 STK_API void stk_trainer_set_console(stk_trainer *trainer, const stk_console *console);
+/** Where they go now, for callbacks; `line` is never NULL. */
+STK_API const stk_console *stk_trainer_get_console(const stk_trainer *trainer);
 /**
  * Who times what the trainer calls. `owner` says whose call it is
  * ("[Strategy]SingleDeviceStrategy",
@@ -160,6 +164,9 @@ typedef struct stk_profiler {
     void (*start)(void *user, const char *owner, const char *what);
     void (*stop)(void *user, const char *owner, const char *what);
     void *user;
+    /** (optional) It is installed no longer: another takes its place, or the trainer is destroyed.
+     */
+    void (*removed)(void *user, bool destroyed);
 } stk_profiler;
 
 /** Install a profiler, copied; NULL removes it. Not while a task is at work. */
@@ -259,10 +266,50 @@ STK_API STK_NODISCARD stk_status stk_trainer_log_scalar(stk_trainer *trainer, co
                                                         const stk_scalar *value, uint32_t flags,
                                                         uint64_t batch_size, stk_error *err);
 
+/** Set metrics and hand them to the loggers as one line, at the step that loggers count now. On the
+ * trainer's thread, from hooks. */
+STK_API STK_NODISCARD stk_status stk_trainer_log_metrics(stk_trainer *trainer,
+                                                         const stk_metric *metrics, size_t n,
+                                                         stk_error *err);
+
 /* ---- Looking at it ---- */
 
 STK_API stk_context *stk_trainer_context(const stk_trainer *trainer);
 STK_API const stk_trainer_options *stk_trainer_get_options(const stk_trainer *trainer);
+
+/** What the options have come to, together with the machine. */
+typedef struct stk_trainer_info {
+    uint32_t struct_size;
+    bool running;              /**< a task is at work */
+    bool logs;                 /**< what is logged goes to loggers */
+    bool host_memory;          /**< the host reads and writes the tensors of a module in place */
+    bool validates_each_epoch; /**< validation is due at the end of each epoch, and only there */
+    uint64_t fast_dev_run;     /**< batches; 0: off */
+    int64_t max_epochs;        /**< -1: without end */
+    uint64_t rank, world_size; /**< of the processes that train together: this one, and all */
+    const char *version;       /**< of the first logger's run, as "3"; NULL: none yet */
+} stk_trainer_info;
+STK_API void stk_trainer_get_info(const stk_trainer *trainer, stk_trainer_info *out);
+
+/** Where the trainer stands: what hooks are given, for those that are called without it. Valid
+ * while the trainer lives; on its thread. */
+STK_API const stk_moment *stk_trainer_moment(const stk_trainer *trainer);
+/** The table of the module at work in full size: what its own is too short for is NULL. On the
+ * trainer's thread, within a task. */
+STK_API const stk_module_ops *stk_trainer_module_ops(const stk_trainer *trainer);
+/** Copy between the memory of the module's device and the host, in the order of the module's own
+ * work, and wait for it. On the trainer's thread. */
+STK_API STK_NODISCARD stk_status stk_trainer_copy(stk_trainer *trainer, void *to, const void *from,
+                                                  uint64_t bytes, stk_copy_kind kind,
+                                                  stk_error *err);
+
+/** Batches of the loop of a phase that are done, and all of them. Any thread. */
+STK_API void stk_trainer_get_bar(const stk_trainer *trainer, stk_phase phase, uint64_t *done,
+                                 uint64_t *total);
+/** Metric `i` of those that were logged with STK_PROG_BAR; false past the last. The name lives as
+ * long as the trainer. Any thread. */
+STK_API bool stk_trainer_bar_metric(const stk_trainer *trainer, size_t i, stk_metric *out);
+
 STK_API uint64_t stk_trainer_current_epoch(const stk_trainer *trainer);
 STK_API uint64_t stk_trainer_global_step(const stk_trainer *trainer);
 /** Value of a metric as callbacks see it; false: there is none of the name. May wait for the
@@ -270,7 +317,8 @@ STK_API uint64_t stk_trainer_global_step(const stk_trainer *trainer);
 STK_API bool stk_trainer_metric(stk_trainer *trainer, const char *name, double *value);
 /** Metric `i`; false past the last. */
 STK_API bool stk_trainer_metric_at(stk_trainer *trainer, size_t i, stk_metric *out);
-/** Batches of an epoch after the limits: training (loader 0), or a loader of the other phases. */
+/** Batches of an epoch after the limits: training (loader 0), or a loader of the other phases.
+ * `dataloader_idx` UINT32_MAX: of all loaders of the phase. */
 STK_API uint64_t stk_trainer_num_batches(const stk_trainer *trainer, stk_phase phase,
                                          uint32_t dataloader_idx);
 /** What configure_optimizers() said; zeros before. */
@@ -283,10 +331,15 @@ STK_API const char *stk_trainer_last_model_path(const stk_trainer *trainer);
 /** Batches of an optimizer step from now on. From hooks. */
 STK_API void stk_trainer_set_accumulate(stk_trainer *trainer, uint64_t batches);
 /** Save a checkpoint of this moment at `path` in the background, then remove `replaces` (NULL:
- * none) once it is durable. From hooks. */
+ * none) once it is durable. From hooks. Errors: also those of checkpoints that were begun before.
+ */
 STK_API STK_NODISCARD stk_status stk_trainer_save(stk_trainer *trainer, const char *path,
                                                   bool weights_only, const char *replaces,
                                                   stk_error *err);
+/** Have `path` be another name of the checkpoint `target` once that is durable: a link, or a copy
+ * where the file system has none. From hooks. */
+STK_API STK_NODISCARD stk_status stk_trainer_link(stk_trainer *trainer, const char *target,
+                                                  const char *path, stk_error *err);
 
 /** How often something was begun and ended, over all and within the current run of its loop. */
 typedef struct stk_progress_count {
@@ -310,6 +363,7 @@ typedef struct stk_trainer_times {
     uint64_t data_wait, transfer, step, validation, callbacks, logging, checkpoint, other;
     uint64_t steps, samples; /**< training batches and their rows */
     stk_waits waits;         /**< of training, what `data_wait` was for; the parts add up to it */
+    uint64_t begin;          /**< when it began, in nanoseconds of CLOCK_MONOTONIC; 0: never */
 } stk_trainer_times;
 STK_API void stk_trainer_get_times(const stk_trainer *trainer, stk_trainer_times *out);
 /** What the loader of training had counted when the last task began, and when it ended, or so far;

@@ -39,6 +39,9 @@ bool stk__option_number(const char *text, double *value, const char **end);
 stk_status stk__option_bound(const char *text, const char *others, uint64_t all, uint64_t least,
                              uint64_t *out, stk_error *err);
 
+/* "DD:HH:MM:SS" in nanoseconds (duration.c). STK_EINVAL. */
+stk_status stk__duration_parse(const char *option, const char *text, uint64_t *ns, stk_error *err);
+
 /* The same as stk_options_find() for a name of `length` bytes. */
 const stk_option *stk__option_find(const stk_option_table *table, const char *name, size_t length);
 

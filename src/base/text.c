@@ -97,6 +97,14 @@ void stk__text_add_thousandths(stk__text *text, uint64_t value)
     stk__text_add(text, "%" PRIu64 ".%03u", value / 1000, (unsigned)(value % 1000));
 }
 
+void stk__text_add_double(stk__text *text, const char *key, double value)
+{
+    uint64_t bits;
+
+    memcpy(&bits, &value, sizeof bits);
+    stk__text_add(text, "%s %016llx\n", key, (unsigned long long)bits);
+}
+
 void stk__text_release(stk__text *text)
 {
     stk__free(text->ctx, text->bytes);

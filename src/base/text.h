@@ -23,6 +23,8 @@ void stk__text_put(stk__text *text, const char *bytes, size_t length);
 void stk__text_add_json(stk__text *text, const char *string);
 /* Thousandths as a decimal, in any locale: microseconds of nanoseconds. */
 void stk__text_add_thousandths(stk__text *text, uint64_t value);
+/* "key value" with the bits of a number, as stk__lines_read() reads them. */
+void stk__text_add_double(stk__text *text, const char *key, double value);
 void stk__text_release(stk__text *text);
 
 /* Length of the UTF-8 character at `at`, of which `left` bytes are there; 0: there is none. */

@@ -5,7 +5,7 @@
 
 #include "base/sized.h"
 #include "loader/loader.h"
-#include "train/train.h"
+#include "train/trainer.h"
 
 enum { LOOK_MS = 100 /* between two looks at the stop flag */ };
 
@@ -246,8 +246,8 @@ stk_status stk__feed_compare(stk_trainer *t, stk_error *err)
         stk__log(t->ctx, STK_LOG_WARNING, "the epoch begins with other data: %s", differs.text);
         return STK_OK;
     }
-    return stk__fail_at(err, status, STK_STAGE_TRAIN, t->checkpoint_path, STK_NO_OFFSET,
+    return stk__fail_at(err, status, STK_STAGE_TRAIN, t->restart.path, STK_NO_OFFSET,
                         "the checkpoint '%.300s' stands at the beginning of an epoch: %.500s "
                         "(on_state_mismatch: warn begins it as the loader is now)",
-                        t->checkpoint_path, differs.text);
+                        t->restart.path, differs.text);
 }

@@ -3,7 +3,7 @@
  * loop can be entered at each of them. */
 #include <inttypes.h>
 
-#include "train/train.h"
+#include "train/trainer.h"
 
 bool stk__can_stop_early(const stk_trainer *t)
 {
@@ -41,7 +41,7 @@ static stk_status log_step(stk_trainer *t, stk_error *err)
 {
     const uint64_t every = t->options.log_every_n_steps;
 
-    if (!t->log || !t->at.steps || every == 0 || (t->loop.stepped + 1) % every)
+    if (!t->logs.queue || !t->at.steps || every == 0 || (t->loop.stepped + 1) % every)
         return STK_OK;
     STK_TRY(stk__metrics_log_step(t, (int64_t)t->loop.stepped, err));
     stk__ledger_mark(&t->ledger, STK__PART_LOGGING);
@@ -81,7 +81,7 @@ static stk_status after_validation(stk_trainer *t, stk_error *err)
 {
     if (t->at.steps) {
         STK_TRY(stk__schedule(t, true, true, err));
-        t->loop.stepped++;
+        t->at.log_step = ++t->loop.stepped;
     }
     t->loop.point = STK__POINT_NEXT;
     return STK_OK;
@@ -105,7 +105,7 @@ static stk_status next_batch(stk_trainer *t, bool *skip_epoch, stk_error *err)
         t->at.batch = NULL;
         t->at.loss = NULL;
         stk_batch_release(&batch);
-        atomic_store_explicit(&t->shown.done, t->loop.done, memory_order_relaxed);
+        stk__show_done(t, STK_PHASE_TRAIN, t->loop.done);
         return STK_OK;
     }
     /* The hooks of the failure may still want to know the batch. */
@@ -126,6 +126,7 @@ static void place_behind(stk_trainer *t)
     t->at.accumulate = loop->accumulate;
     t->at.steps = t->at.last_batch || loop->done % loop->accumulate == 0;
     t->at.global_step = loop->global_step;
+    t->at.log_step = loop->stepped;
 }
 
 static stk_status one_batch(stk_trainer *t, bool *end, stk_error *err)
@@ -157,8 +158,6 @@ stk_status stk__epoch_run(stk_trainer *t, stk_error *err)
 {
     bool end = false;
 
-    atomic_store_explicit(&t->shown.total, t->train.feeds[0].batches, memory_order_relaxed);
-    atomic_store_explicit(&t->shown.done, t->loop.done, memory_order_relaxed);
     if (t->loop.point != STK__POINT_NEXT)
         place_behind(t);
     while (!end)

@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "train/train.h"
+#include "train/trainer.h"
 
 /* The hooks of a loop; validation's serve the sanity check too. */
 typedef struct loop_hooks {
@@ -90,8 +90,7 @@ static stk_status one_loader(stk_trainer *t, stk_phase phase, stk__feed *feed,
     const bool validates = phase == STK_PHASE_VALIDATE && t->at.task == STK_TASK_FIT;
     stk_status status = STK_OK;
 
-    atomic_store_explicit(&t->shown.total, batches, memory_order_relaxed);
-    atomic_store_explicit(&t->shown.done, 0, memory_order_relaxed);
+    stk__show_begin(t, phase, 0, batches);
     STK_TRY(stk_loader_set_epoch(feed->loader, validates ? t->loop.val_runs : 0, err));
     for (uint64_t i = 0; i < batches && status == STK_OK; i++) {
         stk_batch *batch = NULL;
@@ -110,7 +109,7 @@ static stk_status one_loader(stk_trainer *t, stk_phase phase, stk__feed *feed,
         t->ledger.samples += t->at.task == STK_TASK_FIT ? 0 : stk_batch_count(batch);
         t->at.batch = NULL;
         stk_batch_release(&batch);
-        atomic_store_explicit(&t->shown.done, i + 1, memory_order_relaxed);
+        stk__show_done(t, phase, i + 1);
     }
     return status;
 }
@@ -180,8 +179,6 @@ static stk_status finish(stk_trainer *t, stk_phase phase, const loop_hooks *hook
 stk_status stk__evaluate(stk_trainer *t, stk_phase phase, stk_error *err)
 {
     const loop_hooks *hooks = hooks_of(phase);
-    const stk__shown before = {.done = atomic_load(&t->shown.done),
-                               .total = atomic_load(&t->shown.total)};
     const bool in_fit = t->at.task == STK_TASK_FIT, may_log = t->may_log;
 
     t->at.phase = phase;
@@ -198,11 +195,7 @@ stk_status stk__evaluate(stk_trainer *t, stk_phase phase, stk_error *err)
         t->ops.train(t->module, true);
     STK_TRY(stk__hook(t, hooks->model_train, err));
     t->may_log = may_log;
-    if (in_fit) {
-        atomic_store(&t->shown.total, before.total);
-        atomic_store(&t->shown.done, before.done);
-    } else if (phase != STK_PHASE_PREDICT && t->settings.progress_bar) {
+    if (!in_fit && phase != STK_PHASE_PREDICT && t->settings.progress_bar)
         print_results(t, phase);
-    }
     return STK_OK;
 }

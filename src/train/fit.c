@@ -2,7 +2,7 @@
 /* Training from the sanity check to the last epoch. */
 #include <inttypes.h>
 
-#include "train/train.h"
+#include "train/trainer.h"
 
 static uint64_t batches_of(const stk__feeds *feeds)
 {
@@ -38,7 +38,7 @@ static stk_status resolve_val_check(stk_trainer *t, stk_error *err)
 
 static stk_status sanity_check(stk_trainer *t, stk_error *err)
 {
-    if (t->restarted || t->settings.num_sanity_val_steps == 0 || batches_of(&t->val) == 0)
+    if (t->restart.restarted || t->settings.num_sanity_val_steps == 0 || batches_of(&t->val) == 0)
         return STK_OK;
     t->at.phase = STK_PHASE_SANITY;
     STK_TRY(stk__hook(t, STK__HOOK_on_sanity_check_start, err));
@@ -89,7 +89,7 @@ static stk_status place_loader(stk_trainer *t, stk_error *err)
 {
     const uint64_t every = t->options.reload_dataloaders_every_n_epochs;
 
-    if (t->restarted_mid_epoch)
+    if (t->restart.within_epoch)
         return stk_loader_restore(t->train.feeds[0].loader, &t->loader_state, err);
     if (every && t->loop.epoch && t->loop.epoch % every == 0) {
         stk__ledger_carry(t);
@@ -108,8 +108,10 @@ static stk_status epoch_start(stk_trainer *t, stk_error *err)
     const uint64_t from = stk__ledger_mark(&t->ledger, STK__PART_OTHER);
     STK_TRY(place_loader(t, err));
     t->ledger.turn_ns += stk__ledger_mark(&t->ledger, STK__PART_DATA_WAIT) - from;
-    if (t->restarted_mid_epoch) {
-        t->restarted_mid_epoch = false;
+    stk__show_begin(t, STK_PHASE_TRAIN, t->restart.within_epoch ? t->loop.done : 0,
+                    t->train.feeds[0].batches);
+    if (t->restart.within_epoch) {
+        t->restart.within_epoch = false;
         return STK_OK;
     }
     t->loop.done = 0;
@@ -126,11 +128,11 @@ static stk_status epoch_start(stk_trainer *t, stk_error *err)
 /* The calls of one hook, those that save apart from the others. */
 static stk_status epoch_hooks(stk_trainer *t, bool saving, stk_error *err)
 {
-    stk__hook_row row = t->rows[STK__HOOK_on_train_epoch_end];
+    stk__hook_row row = t->hooks.rows[STK__HOOK_on_train_epoch_end];
     uint32_t others = 0;
 
-    for (size_t i = 0; i < t->num_callbacks; i++)
-        if (t->callbacks[i].ops.checkpoints && t->callbacks[i].ops.on_train_epoch_end)
+    for (size_t i = 0; i < t->hooks.num_callbacks; i++)
+        if (t->hooks.callbacks[i].ops.checkpoints && t->hooks.callbacks[i].ops.on_train_epoch_end)
             others++;
     others = row.n - others;
     if (saving) {
@@ -187,8 +189,8 @@ static void place_restored(stk_trainer *t)
     }
     if (loop->point == STK__POINT_EPOCH)
         next_epoch(t);
-    t->restarted_mid_epoch = loop->done > 0;
-    if (!t->restarted_mid_epoch) {
+    t->restart.within_epoch = loop->done > 0;
+    if (!t->restart.within_epoch) {
         epochs->total.ready = epochs->total.started = epochs->total.processed;
         epochs->current.ready = epochs->current.started = epochs->current.processed;
     }
@@ -196,10 +198,10 @@ static void place_restored(stk_trainer *t)
 
 static stk_status epochs(stk_trainer *t, stk_error *err)
 {
-    if (t->restarted)
+    if (t->restart.restarted)
         place_restored(t);
     /* Within an epoch the loader itself is restored. */
-    bool between = t->restarted && !t->restarted_mid_epoch;
+    bool between = t->restart.restarted && !t->restart.within_epoch;
     for (; !done(t); between = false) {
         if (between)
             STK_TRY(stk__feed_compare(t, err));
@@ -218,7 +220,7 @@ static void say_short_log(stk_trainer *t)
 {
     const uint64_t batches = t->train.feeds[0].batches, every = t->options.log_every_n_steps;
 
-    if (t->log && every > batches)
+    if (t->logs.queue && every > batches)
         stk__log(t->ctx, STK_LOG_WARNING,
                  "The number of training batches (%" PRIu64
                  ") is smaller than the logging interval Trainer(log_every_n_steps=%" PRIu64
@@ -243,6 +245,7 @@ stk_status stk__fit(stk_trainer *t, stk_error *err)
     STK_TRY(stk__nan_keep(t, err));
     t->val_last_ns = stk__now_ns();
     t->may_log = true;
+    stk__show_begin(t, STK_PHASE_TRAIN, t->loop.done, t->train.feeds[0].batches);
     STK_TRY(stk__hook(t, STK__HOOK_on_train_start, err));
     STK_TRY(stk__state_reserve(t, err));
     STK_TRY(epochs(t, err));

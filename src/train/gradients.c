@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-#include "train/train.h"
+#include "train/trainer.h"
 
 static stk_status zero_one(void *user, stk_state_kind kind, const stk_state_tensor *tensor,
                            stk_error *err)

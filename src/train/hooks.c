@@ -3,7 +3,7 @@
  * branch. */
 #include <stdio.h>
 
-#include "train/train.h"
+#include "train/trainer.h"
 
 /* Where a hook stands in the tables; SIZE_MAX: that table has none of it. */
 static const struct {
@@ -51,11 +51,11 @@ static int place_of(const stk_callback_ops *ops, size_t hook)
 
 static void add_callbacks(stk_trainer *t, size_t hook, int place)
 {
-    for (size_t i = 0; i < t->num_callbacks; i++) {
-        const stk__callback_entry *entry = &t->callbacks[i];
+    for (size_t i = 0; i < t->hooks.num_callbacks; i++) {
+        const stk__callback_entry *entry = &t->hooks.callbacks[i];
         stk_callback_hook *call = callback_hook(&entry->ops, hook);
         if (call && place_of(&entry->ops, hook) == place)
-            t->rows[hook].calls[t->rows[hook].n++] = (stk__hook_call){
+            t->hooks.rows[hook].calls[t->hooks.rows[hook].n++] = (stk__hook_call){
                 .callback = entry->callback, .hook = (enum stk__hook_id)hook, .of_callback = call};
     }
 }
@@ -65,29 +65,30 @@ stk_status stk__hooks_build(stk_trainer *t, stk_error *err)
     stk__hook_call *next;
 
     stk__hooks_release(t);
-    t->calls = stk__calloc(t->ctx, STK__HOOKS * (t->num_callbacks + 1), sizeof *t->calls);
-    if (!t->calls)
+    t->hooks.calls =
+        stk__calloc(t->ctx, STK__HOOKS * (t->hooks.num_callbacks + 1), sizeof *t->hooks.calls);
+    if (!t->hooks.calls)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for the hooks");
-    next = t->calls;
+    next = t->hooks.calls;
     for (size_t hook = 0; hook < STK__HOOKS; hook++) {
         stk_module_hook *call = module_hook(&t->ops, hook);
-        t->rows[hook] = (stk__hook_row){.calls = next};
+        t->hooks.rows[hook] = (stk__hook_row){.calls = next};
         add_callbacks(t, hook, 0);
         if (call)
-            t->rows[hook].calls[t->rows[hook].n++] =
+            t->hooks.rows[hook].calls[t->hooks.rows[hook].n++] =
                 (stk__hook_call){.hook = (enum stk__hook_id)hook, .of_module = call};
         add_callbacks(t, hook, 1);
         add_callbacks(t, hook, 2);
-        next += t->rows[hook].n;
+        next += t->hooks.rows[hook].n;
     }
     return STK_OK;
 }
 
 void stk__hooks_release(stk_trainer *t)
 {
-    stk__free(t->ctx, t->calls);
-    t->calls = NULL;
-    memset(t->rows, 0, sizeof t->rows);
+    stk__free(t->ctx, t->hooks.calls);
+    t->hooks.calls = NULL;
+    memset(t->hooks.rows, 0, sizeof t->hooks.rows);
 }
 
 static stk_status call_one(stk_trainer *t, const stk__hook_call *call, stk_error *err)
@@ -100,9 +101,9 @@ static stk_status call_one(stk_trainer *t, const stk__hook_call *call, stk_error
 static void owner_of(const stk_trainer *t, const stk__hook_call *call, char *text, size_t size)
 {
     snprintf(text, size, "[LightningModule]%s", t->ops.name ? t->ops.name : "module");
-    for (size_t i = 0; call->callback && i < t->num_callbacks; i++)
-        if (t->callbacks[i].callback == call->callback)
-            snprintf(text, size, "[Callback]%s", t->callbacks[i].key);
+    for (size_t i = 0; call->callback && i < t->hooks.num_callbacks; i++)
+        if (t->hooks.callbacks[i].callback == call->callback)
+            snprintf(text, size, "[Callback]%s", t->hooks.callbacks[i].key);
 }
 
 static stk_status call_profiled(stk_trainer *t, const stk__hook_call *call, stk_error *err)

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "base/sized.h"
-#include "train/train.h"
+#include "train/trainer.h"
 
 void stk__ledger_begin(stk__ledger *ledger)
 {
@@ -105,7 +105,8 @@ void stk_trainer_get_times(const stk_trainer *t, stk_trainer_times *out)
                                .checkpoint = parts[STK__PART_CHECKPOINT],
                                .other = parts[STK__PART_OTHER],
                                .steps = t->ledger.steps,
-                               .samples = t->ledger.samples};
+                               .samples = t->ledger.samples,
+                               .begin = t->ledger.begin_ns};
     for (size_t i = 0; i < STK__PARTS; i++)
         times.wall += parts[i];
     divide_waits(&t->ledger, &end.waits, times.data_wait, &times.waits);

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "train/train.h"
+#include "train/trainer.h"
 
 enum { MAX_METRICS = 65536, MAX_NAME = 256 };
 
@@ -142,14 +142,24 @@ bool stk_trainer_metric_at(stk_trainer *t, size_t i, stk_metric *out)
     return false;
 }
 
-void stk__metric_names(stk_trainer *t, char *text, size_t size)
+bool stk_trainer_bar_metric(const stk_trainer *t, size_t i, stk_metric *out)
 {
-    stk_metric metric;
-    size_t used = 0;
+    stk__metrics *m = (stk__metrics *)&t->metrics;
+    bool found = false;
 
-    snprintf(text, size, "none");
-    for (size_t i = 0; stk_trainer_metric_at(t, i, &metric) && used + 8 < size; i++)
-        used += (size_t)snprintf(text + used, size - used, "%s`%s`", i ? ", " : "", metric.name);
+    if (stk__context_forked(t->ctx))
+        return false;
+    pthread_mutex_lock(&m->lock);
+    for (size_t k = 0, n = atomic_load(&m->num_shown); k < n && !found; k++) {
+        stk__metric *item = m->items[k];
+        found =
+            item->prog_bar && atomic_load_explicit(&item->set, memory_order_relaxed) && i-- == 0;
+        if (found)
+            *out =
+                (stk_metric){item->name, atomic_load_explicit(&item->value, memory_order_relaxed)};
+    }
+    pthread_mutex_unlock(&m->lock);
+    return found;
 }
 
 /* ---- Slots: what is logged under a name in a loop -------------------------------------------- */
@@ -465,7 +475,7 @@ stk_status stk__metrics_log_step(stk_trainer *t, int64_t step, stk_error *err)
 {
     size_t n = 0;
 
-    if (!t->log)
+    if (!t->logs.queue)
         return STK_OK;
     for (size_t i = 0; i < t->metrics.num_slots; i++) {
         stk__metric_slot *slot = &t->metrics.slots[i];
@@ -478,9 +488,10 @@ stk_status stk__metrics_log_step(stk_trainer *t, int64_t step, stk_error *err)
     return log_line(t, n, step, err);
 }
 
-stk_status stk__metrics_log_now(stk_trainer *t, const stk_metric *metrics, size_t n, int64_t step,
-                                stk_error *err)
+stk_status stk_trainer_log_metrics(stk_trainer *t, const stk_metric *metrics, size_t n,
+                                   stk_error *err)
 {
+    STK_TRY(stk__context_check(t->ctx, err));
     size_t used = 0;
 
     for (size_t i = 0; i < n; i++) {
@@ -490,5 +501,5 @@ stk_status stk__metrics_log_now(stk_trainer *t, const stk_metric *metrics, size_
         set_item(t, item, metrics[i].value);
         used = add_item(t, used, item);
     }
-    return t->log ? log_line(t, used, step, err) : STK_OK;
+    return t->logs.queue ? log_line(t, used, (int64_t)t->loop.stepped, err) : STK_OK;
 }

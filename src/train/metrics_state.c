@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "train/train.h"
+#include "train/trainer.h"
 #define ALL_FLAGS                                                                                  \
     (STK_ON_STEP | STK_ON_EPOCH | STK_PROG_BAR | STK_NO_LOGGER | STK_REDUCE_SUM | STK_REDUCE_MIN | \
      STK_REDUCE_MAX)

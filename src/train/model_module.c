@@ -6,7 +6,7 @@
 
 #include "base/sized.h"
 #include "nn/nn.h"
-#include "train/train.h"
+#include "train/trainer.h"
 
 enum { MAX_GROUPS = 64 };
 

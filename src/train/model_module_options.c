@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a module takes from a batch, and when its schedule moves. */
-#include "train/train.h"
+#include "train/trainer.h"
 
 #include "base/sized.h"
 

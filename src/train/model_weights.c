@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Weights of a safetensors file, also one of Python's or a checkpoint, into a model. */
 #include "checkpoint/safetensors.h"
-#include "train/train.h"
+#include "train/trainer.h"
 
 static bool is_own(const char *name)
 {

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "train/train.h"
+#include "train/trainer.h"
 
 enum { KEPT = STK_STATE_WEIGHTS | STK_STATE_OPTIMIZER };
 
@@ -17,9 +17,7 @@ double stk__scalar_now(stk_trainer *t, const stk_scalar *scalar)
         return scalar->value;
     if (t->host_memory)
         return stk__element_as_double(scalar->data, scalar->dtype);
-    if (t->device->ops->copy(t->stream, bytes, scalar->data, size, STK_COPY_DEVICE_TO_HOST, NULL) !=
-            STK_OK ||
-        t->device->ops->stream_synchronize(t->stream, NULL) != STK_OK)
+    if (stk_trainer_copy(t, bytes, scalar->data, size, STK_COPY_DEVICE_TO_HOST, NULL) != STK_OK)
         return 0;
     return stk__element_as_double(bytes, scalar->dtype);
 }
@@ -46,7 +44,7 @@ stk_status stk__nan_keep(stk_trainer *t, stk_error *err)
     if (t->options.nan_policy != STK_NAN_REWIND)
         return STK_OK;
     t->good.ctx = t->ctx;
-    return stk__copy_take(&t->good, t->module, KEPT, err);
+    return stk__copy_take(&t->good, t, KEPT, err);
 }
 
 stk_status stk__nan_met(stk_trainer *t, double loss, bool *leave, stk_error *err)
@@ -81,5 +79,5 @@ stk_status stk__nan_met(stk_trainer *t, double loss, bool *leave, stk_error *err
         return STK_OK;
     /* What was gathered came from parameters that are given up. */
     t->loop.window_open = false;
-    return stk__copy_put(&t->good, t->module, KEPT, err);
+    return stk__copy_put(&t->good, t, KEPT, err);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The described options of the trainer: names and defaults as Lightning's users know them. */
-#include "train/train.h"
+#include "train/trainer.h"
 
 #define AT(member) offsetof(stk_trainer_options, member)
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/options.h"
-#include "train/train.h"
+#include "train/trainer.h"
 
 static stk_status refuse(stk_error *err, stk_status status, const char *option, const char *why)
 {

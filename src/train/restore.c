@@ -3,7 +3,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "train/state.h"
+#include "checkpoint/safetensors.h"
+#include "train/trainer.h"
 
 #define MOST (UINT64_C(1) << 53) /* of what a checkpoint counts */
 
@@ -23,13 +24,30 @@ const stk_state_tensor *stk_restorer_tensor(const stk_restorer *restorer, const 
     return stk__checkpoint_find(restorer->checkpoint, full);
 }
 
+bool stk_restorer_peek(const stk_restorer *restorer, const char *path, const char *name, char *text,
+                       size_t size)
+{
+    stk__safetensors_file file;
+    char full[512];
+
+    if (stk__safetensors_file_open(restorer->ctx, path, &file, NULL) != STK_OK)
+        return false;
+    snprintf(full, sizeof full, "%s%s", restorer->prefix, name);
+    const char *found = stk__safetensors_find_text(&file.parsed, full);
+    const bool own = found && stk__safetensors_find_text(&file.parsed, STK__CHECKPOINT_HASH);
+    if (own)
+        snprintf(text, size, "%s", found);
+    stk__safetensors_file_close(&file);
+    return own;
+}
+
 /* ---- Which ----------------------------------------------------------------------------------- */
 
 /* Where this run would save, which may lie elsewhere; then everything below the root. */
 static stk_status find_last(stk_trainer *t, char *path, size_t size, stk_error *err)
 {
-    for (size_t i = 0; i < t->num_callbacks; i++) {
-        const stk_callback *callback = t->callbacks[i].callback;
+    for (size_t i = 0; i < t->hooks.num_callbacks; i++) {
+        const stk_callback *callback = t->hooks.callbacks[i].callback;
         const char *dir = callback->ops == &stk__callback_model_checkpoint
                               ? stk__model_checkpoint_dir(callback)
                               : "";
@@ -73,30 +91,31 @@ stk_status stk__state_open(stk_trainer *t, const char *ckpt_path, stk_error *err
 {
     char path[STK_MAX_OBJECT_KEY];
 
-    t->restarted = t->restarted_mid_epoch = false;
+    t->restart.restarted = t->restart.within_epoch = false;
     if (!ckpt_path)
         return STK_OK;
     STK_TRY(find_path(t, ckpt_path, path, sizeof path, err));
     if (!*path)
         return STK_OK;
     stk__say(t, "Restoring states from the checkpoint path at %s", path);
-    STK_TRY(stk__checkpoint_open(t->ctx, path, &t->checkpoint, err));
-    stk__free(t->ctx, t->checkpoint_path);
-    t->checkpoint_path = stk__strdup(t->ctx, path);
-    if (!t->checkpoint_path)
+    STK_TRY(stk__checkpoint_open(t->ctx, path, &t->restart.checkpoint, err));
+    stk__free(t->ctx, t->restart.path);
+    t->restart.path = stk__strdup(t->ctx, path);
+    if (!t->restart.path)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for a path");
-    if (t->at.task == STK_TASK_FIT && !stk__checkpoint_find_text(t->checkpoint, STK__STATE_LOOPS))
+    if (t->at.task == STK_TASK_FIT &&
+        !stk__checkpoint_find_text(t->restart.checkpoint, STK__STATE_LOOPS))
         return stk__fail_at(err, STK_EMISMATCH, STK_STAGE_TRAIN, path, STK_NO_OFFSET,
                             "'%s' holds weights alone: training cannot go on from it; load the "
                             "weights into the model instead",
                             path);
-    t->restarted = t->at.task == STK_TASK_FIT;
+    t->restart.restarted = t->at.task == STK_TASK_FIT;
     return STK_OK;
 }
 
 void stk__state_close(stk_trainer *t)
 {
-    stk__checkpoint_close(&t->checkpoint);
+    stk__checkpoint_close(&t->restart.checkpoint);
 }
 
 /* A failure to read part of the checkpoint: say of which. */
@@ -107,15 +126,15 @@ static stk_status in_checkpoint(const stk_trainer *t, stk_status status, stk_err
     if (!err)
         return status;
     inner = *err;
-    return stk__fail_at(err, status, STK_STAGE_TRAIN, t->checkpoint_path, STK_NO_OFFSET,
-                        "the checkpoint '%.300s': %.500s", t->checkpoint_path, inner.text);
+    return stk__fail_at(err, status, STK_STAGE_TRAIN, t->restart.path, STK_NO_OFFSET,
+                        "the checkpoint '%.300s': %.500s", t->restart.path, inner.text);
 }
 
 /* ---- Callbacks and hooks --------------------------------------------------------------------- */
 
 static stk_status load_hooks(stk_trainer *t, bool of_module, stk_error *err)
 {
-    const stk__hook_row *row = &t->rows[STK__HOOK_on_load_checkpoint];
+    const stk__hook_row *row = &t->hooks.rows[STK__HOOK_on_load_checkpoint];
     char prefix[300];
     stk_status status = STK_OK;
 
@@ -124,7 +143,8 @@ static stk_status load_hooks(stk_trainer *t, bool of_module, stk_error *err)
         if ((one.calls->callback == NULL) != of_module)
             continue;
         const stk_restorer restorer = {
-            t->checkpoint, stk__state_prefix(t, one.calls->callback, prefix, sizeof prefix)};
+            t->ctx, t->restart.checkpoint,
+            stk__state_prefix(t, one.calls->callback, prefix, sizeof prefix)};
         t->at.restorer = &restorer;
         status = stk__hook_run(t, &one, err);
         t->at.restorer = NULL;
@@ -137,14 +157,15 @@ stk_status stk__state_load_callbacks(stk_trainer *t, stk_error *err)
     char prefix[300];
     stk_status status = STK_OK;
 
-    if (!t->checkpoint)
+    if (!t->restart.checkpoint)
         return STK_OK;
     STK_TRY(load_hooks(t, true, err));
     STK_TRY(load_hooks(t, false, err));
-    for (size_t i = 0; i < t->num_callbacks && t->restarted; i++) {
-        const stk__callback_entry *entry = &t->callbacks[i];
+    for (size_t i = 0; i < t->hooks.num_callbacks && t->restart.restarted; i++) {
+        const stk__callback_entry *entry = &t->hooks.callbacks[i];
         const stk_restorer restorer = {
-            t->checkpoint, stk__state_prefix(t, entry->callback, prefix, sizeof prefix)};
+            t->ctx, t->restart.checkpoint,
+            stk__state_prefix(t, entry->callback, prefix, sizeof prefix)};
         if (entry->ops.load_state_dict)
             status = entry->ops.load_state_dict(entry->callback, &restorer, err);
         if (status < 0)
@@ -190,20 +211,18 @@ static stk_status load_one(void *user, stk_state_kind kind, const stk_state_tens
     char name[512], is[128], wants[128];
 
     snprintf(name, sizeof name, "%s%s", prefix, tensor->name);
-    const stk_state_tensor *from = stk__checkpoint_find(l->t->checkpoint, name);
+    const stk_state_tensor *from = stk__checkpoint_find(l->t->restart.checkpoint, name);
     if (!from)
-        return stk__fail_at(err, STK_EMISMATCH, STK_STAGE_TRAIN, l->t->checkpoint_path,
-                            STK_NO_OFFSET,
+        return stk__fail_at(err, STK_EMISMATCH, STK_STAGE_TRAIN, l->t->restart.path, STK_NO_OFFSET,
                             "the checkpoint '%s' has no '%s': it is one of another model",
-                            l->t->checkpoint_path, name);
+                            l->t->restart.path, name);
     if (!same_shape(from, tensor)) {
         shape_text(from, is, sizeof is);
         shape_text(tensor, wants, sizeof wants);
-        return stk__fail_at(err, STK_EMISMATCH, STK_STAGE_TRAIN, l->t->checkpoint_path,
-                            STK_NO_OFFSET,
+        return stk__fail_at(err, STK_EMISMATCH, STK_STAGE_TRAIN, l->t->restart.path, STK_NO_OFFSET,
                             "'%s' is %s in the checkpoint '%s' and %s in the model: it is one of "
                             "another model",
-                            name, is, l->t->checkpoint_path, wants);
+                            name, is, l->t->restart.path, wants);
     }
     if (tensor->bytes)
         memcpy(tensor->data, from->data, (size_t)tensor->bytes);
@@ -215,15 +234,15 @@ static stk_status check_left(const stk_trainer *t, size_t taken, stk_error *err)
 {
     size_t weights = 0;
 
-    for (size_t i = 0; i < stk__checkpoint_count(t->checkpoint); i++)
-        weights += strncmp(stk__checkpoint_tensor(t->checkpoint, i)->name, STK__CHECKPOINT_OWN,
-                           strlen(STK__CHECKPOINT_OWN)) != 0;
+    for (size_t i = 0; i < stk__checkpoint_count(t->restart.checkpoint); i++)
+        weights += strncmp(stk__checkpoint_tensor(t->restart.checkpoint, i)->name,
+                           STK__CHECKPOINT_OWN, strlen(STK__CHECKPOINT_OWN)) != 0;
     if (weights == taken)
         return STK_OK;
-    return stk__fail_at(err, STK_EMISMATCH, STK_STAGE_TRAIN, t->checkpoint_path, STK_NO_OFFSET,
+    return stk__fail_at(err, STK_EMISMATCH, STK_STAGE_TRAIN, t->restart.path, STK_NO_OFFSET,
                         "the checkpoint '%s' has %zu tensors of a model, the model %zu: it is one "
                         "of another model",
-                        t->checkpoint_path, weights, taken);
+                        t->restart.path, weights, taken);
 }
 
 stk_status stk__state_load_module(stk_trainer *t, bool weights_only, stk_error *err)
@@ -231,7 +250,7 @@ stk_status stk__state_load_module(stk_trainer *t, bool weights_only, stk_error *
     loading l = {.t = t};
     uint32_t kinds = STK_STATE_WEIGHTS;
 
-    if (!t->checkpoint || !t->ops.state)
+    if (!t->restart.checkpoint || !t->ops.state)
         return STK_OK;
     if (!weights_only)
         kinds |= STK_STATE_OPTIMIZER;
@@ -245,8 +264,8 @@ stk_status stk__state_load_module(stk_trainer *t, bool weights_only, stk_error *
 
 static stk_status bad_loop(const stk_trainer *t, const char *what, stk_error *err)
 {
-    return stk__fail_at(err, STK_EFORMAT, STK_STAGE_TRAIN, t->checkpoint_path, STK_NO_OFFSET,
-                        "the checkpoint '%s' lacks a sound '%s' in its loops", t->checkpoint_path,
+    return stk__fail_at(err, STK_EFORMAT, STK_STAGE_TRAIN, t->restart.path, STK_NO_OFFSET,
+                        "the checkpoint '%s' lacks a sound '%s' in its loops", t->restart.path,
                         what);
 }
 
@@ -309,14 +328,14 @@ stk_status stk__state_load_loop(stk_trainer *t, stk_error *err)
 {
     uint64_t threads = 0;
 
-    if (!t->restarted)
+    if (!t->restart.restarted)
         return STK_OK;
-    const char *text = stk__checkpoint_find_text(t->checkpoint, STK__STATE_LOOPS);
+    const char *text = stk__checkpoint_find_text(t->restart.checkpoint, STK__STATE_LOOPS);
     stk_status status = stk__loops_read(t, text, &threads, err);
     if (status != STK_OK)
         return in_checkpoint(t, status, err);
     warn_of_threads(t, threads);
-    const char *state = stk__checkpoint_find_text(t->checkpoint, STK__STATE_LOADER);
+    const char *state = stk__checkpoint_find_text(t->restart.checkpoint, STK__STATE_LOADER);
     if (t->loop.total_done && !state)
         return bad_loop(t, "loader", err);
     return state ? stk_state_parse(state, &t->loader_state, err) : STK_OK;

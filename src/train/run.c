@@ -5,7 +5,7 @@
 
 #include "base/sized.h"
 #include "base/table.h"
-#include "train/train.h"
+#include "train/trainer.h"
 
 /* ---- Before ---------------------------------------------------------------------------------- */
 
@@ -93,7 +93,7 @@ static stk_status take_module(stk_trainer *t, stk_task task, stk_module *module,
         t->progress = (stk_trainer_progress){.struct_size = sizeof t->progress};
     }
     t->optimizers = (stk_optimizers){.struct_size = sizeof t->optimizers};
-    t->restarted = t->restarted_mid_epoch = t->epoch_hook = t->may_log = false;
+    t->restart.restarted = t->restart.within_epoch = t->epoch_hook = t->may_log = false;
     for (int group = 0; group < STK__METRICS_GROUPS; group++)
         stk__metrics_reset(t, (stk__metric_group)group, true);
     STK_TRY(check_module(t, err));
@@ -248,9 +248,9 @@ static stk_status perform(stk_trainer *t, stk_error *err)
 /* The folder of checkpoints: of the first ModelCheckpoint, else beside the logs. */
 static const char *checkpoint_folder(const stk_trainer *t)
 {
-    for (size_t i = 0; i < t->num_callbacks; i++)
-        if (t->callbacks[i].callback->ops == &stk__callback_model_checkpoint)
-            return stk__model_checkpoint_dir(t->callbacks[i].callback);
+    for (size_t i = 0; i < t->hooks.num_callbacks; i++)
+        if (t->hooks.callbacks[i].callback->ops == &stk__callback_model_checkpoint)
+            return stk__model_checkpoint_dir(t->hooks.callbacks[i].callback);
     return "";
 }
 
@@ -265,7 +265,7 @@ static stk_status save_interrupted(stk_trainer *t, stk_error *err)
     char *path = stk__format(t->ctx, "%s/interrupted.safetensors", folder);
     if (!path)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for a path");
-    stk_status status = stk__state_save(t, path, false, NULL, 0, err);
+    stk_status status = stk__state_save(t, path, false, NULL, err);
     if (status == STK_OK)
         status = stk__checkpoint_flush(t->writer, err);
     if (status == STK_OK)
@@ -297,7 +297,7 @@ static stk_status settle(stk_trainer *t, stk_status status, stk_error *err)
     stk_error own;
 
     stk__ledger_mark(&t->ledger, STK__PART_OTHER);
-    stk_status logged = t->log ? stk__log_queue_flush(t->log, &own) : STK_OK;
+    stk_status logged = t->logs.queue ? stk__log_queue_flush(t->logs.queue, &own) : STK_OK;
     /* The queue has said it already, as it was met; a log with a hole is no success. */
     if (logged != STK_OK && status == STK_OK) {
         *err = own;

@@ -2,13 +2,13 @@
 /* Schedules of the learning rate: which are due, and what plateaus look at. */
 #include <inttypes.h>
 
-#include "train/train.h"
+#include "train/trainer.h"
 
 static stk_status no_metric(stk_trainer *t, const stk_lr_scheduler *scheduler, stk_error *err)
 {
     char names[400];
 
-    stk__metric_names(t, names, sizeof names);
+    stk__callback_metric_names(t, names, sizeof names);
     return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
                      "ReduceLROnPlateau conditioned on metric `%.100s` which is not available. "
                      "Available metrics are: %s",

@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "train/state.h"
+#include "train/trainer.h"
 
 /* Progress that a checkpoint holds, by name. */
 const stk__progress_name stk__progress_names[STK__PROGRESS_NAMES] = {
@@ -149,8 +149,8 @@ static stk_status save_callbacks(stk_trainer *t, stk_saver *saver, stk_error *er
 {
     char prefix[300];
 
-    for (size_t i = 0; i < t->num_callbacks; i++) {
-        const stk__callback_entry *entry = &t->callbacks[i];
+    for (size_t i = 0; i < t->hooks.num_callbacks; i++) {
+        const stk__callback_entry *entry = &t->hooks.callbacks[i];
         if (!entry->ops.state_dict)
             continue;
         snprintf(prefix, sizeof prefix, STK__STATE_CALLBACK "%s.", entry->key);
@@ -164,15 +164,15 @@ const char *stk__state_prefix(const stk_trainer *t, const stk_callback *callback
                               size_t size)
 {
     snprintf(prefix, size, STK__STATE_MODULE);
-    for (size_t i = 0; i < t->num_callbacks; i++)
-        if (t->callbacks[i].callback == callback)
-            snprintf(prefix, size, STK__STATE_CALLBACK "%s.", t->callbacks[i].key);
+    for (size_t i = 0; i < t->hooks.num_callbacks; i++)
+        if (t->hooks.callbacks[i].callback == callback)
+            snprintf(prefix, size, STK__STATE_CALLBACK "%s.", t->hooks.callbacks[i].key);
     return prefix;
 }
 
 static stk_status save_hooks(stk_trainer *t, stk_saver *saver, stk_error *err)
 {
-    const stk__hook_row *row = &t->rows[STK__HOOK_on_save_checkpoint];
+    const stk__hook_row *row = &t->hooks.rows[STK__HOOK_on_save_checkpoint];
     char prefix[300];
     stk_status status = STK_OK;
 
@@ -202,7 +202,7 @@ static stk_status collect(stk_trainer *t, stk_saver *saver, bool weights_only, s
 }
 
 stk_status stk__state_save(stk_trainer *t, const char *path, bool weights_only,
-                           const char *const *replaces, size_t num_replaces, stk_error *err)
+                           const char *replaces, stk_error *err)
 {
     stk_saver saver = {.ctx = t->ctx, .prefix = ""};
 
@@ -214,7 +214,7 @@ stk_status stk__state_save(stk_trainer *t, const char *path, bool weights_only,
     if (status == STK_OK)
         status =
             stk__checkpoint_save(t->writer, path, saver.tensors, saver.num_tensors, saver.texts,
-                                 saver.num_texts, replaces, num_replaces, NULL, err);
+                                 saver.num_texts, &replaces, replaces ? 1 : 0, NULL, err);
     if (status == STK_OK)
         status = stk__nan_keep(t, err);
     release(&saver);
@@ -248,8 +248,8 @@ stk_status stk__state_reserve(stk_trainer *t, stk_error *err)
     /* Within a window of accumulation the gradients are saved, too. */
     if (t->loop.accumulate > 1)
         s.all += s.parameters;
-    for (size_t i = 0; i < t->num_callbacks; i++)
-        if (t->callbacks[i].callback->ops == &stk__callback_ema)
+    for (size_t i = 0; i < t->hooks.num_callbacks; i++)
+        if (t->hooks.callbacks[i].callback->ops == &stk__callback_ema)
             s.all += s.parameters;
     return s.all ? stk__checkpoint_reserve(t->writer, s.all, err) : STK_OK;
 }
@@ -258,5 +258,12 @@ stk_status stk_trainer_save(stk_trainer *t, const char *path, bool weights_only,
                             const char *replaces, stk_error *err)
 {
     STK_TRY(stk__context_check(t->ctx, err));
-    return stk__state_save(t, path, weights_only, &replaces, replaces ? 1 : 0, err);
+    STK_TRY(stk__state_save(t, path, weights_only, replaces, err));
+    return stk__checkpoint_poll(t->writer, err);
+}
+
+stk_status stk_trainer_link(stk_trainer *t, const char *target, const char *path, stk_error *err)
+{
+    STK_TRY(stk__context_check(t->ctx, err));
+    return stk__checkpoint_link(t->writer, target, path, err);
 }

@@ -1,9 +1,11 @@
-/* names and layout of what the trainer keeps in a checkpoint */
+/* a run -> tensors and texts of a checkpoint, and back */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef STK_SRC_TRAIN_STATE_H
 #define STK_SRC_TRAIN_STATE_H
 
-#include "train/train.h"
+#include <stoker/trainer.h>
+
+#include "checkpoint/checkpoint.h"
 
 #define STK__STATE_VERSION   1
 #define STK__STATE_LOOPS     STK__CHECKPOINT_OWN "loops"
@@ -22,6 +24,7 @@ struct stk_saver {
 };
 
 struct stk_restorer {
+    stk_context *ctx;
     const stk__checkpoint *checkpoint;
     const char *prefix;
 };
@@ -41,5 +44,27 @@ stk_status stk__loops_read(stk_trainer *t, const char *text, uint64_t *threads, 
 /* What the names of a callback (NULL: of the module) begin with. */
 const char *stk__state_prefix(const stk_trainer *t, const stk_callback *callback, char *prefix,
                               size_t size);
+
+/* The checkpoint that the task at hand goes on from. */
+typedef struct stk__restart {
+    stk__checkpoint *checkpoint; /* while it is taken in */
+    char *path;
+    bool restarted;    /* the run goes on with it, not with its weights alone */
+    bool within_epoch; /* and that in the middle of an epoch */
+} stk__restart;
+
+/* Save a checkpoint of this moment. */
+stk_status stk__state_save(stk_trainer *t, const char *path, bool weights_only,
+                           const char *replaces, stk_error *err);
+/* Have the memory of the checkpoints to come taken in the background: the first of them blocks no
+ * longer than the others. */
+stk_status stk__state_reserve(stk_trainer *t, stk_error *err);
+/* Open `ckpt_path` ("last", "best", a file) for the task. */
+stk_status stk__state_open(stk_trainer *t, const char *ckpt_path, stk_error *err);
+/* The callbacks' part and the hooks; then the module's tensors; then the loop. */
+stk_status stk__state_load_callbacks(stk_trainer *t, stk_error *err);
+stk_status stk__state_load_module(stk_trainer *t, bool weights_only, stk_error *err);
+stk_status stk__state_load_loop(stk_trainer *t, stk_error *err);
+void stk__state_close(stk_trainer *t);
 
 #endif

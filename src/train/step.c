@@ -2,7 +2,7 @@
 /* One training batch: what Lightning's closure does, in its order. */
 #include <math.h>
 
-#include "train/train.h"
+#include "train/trainer.h"
 
 static bool is_good(stk_trainer *t, double *loss)
 {
@@ -86,9 +86,9 @@ static stk_status optimizer_step(stk_trainer *t, stk_error *err)
 /* The hooks around a copy to the device; on the processor there is nothing to copy. */
 static stk_status transfer(stk_trainer *t, stk_error *err)
 {
-    if (!(t->rows[STK__HOOK_on_before_batch_transfer].n |
-          t->rows[STK__HOOK_transfer_batch_to_device].n |
-          t->rows[STK__HOOK_on_after_batch_transfer].n))
+    if (!(t->hooks.rows[STK__HOOK_on_before_batch_transfer].n |
+          t->hooks.rows[STK__HOOK_transfer_batch_to_device].n |
+          t->hooks.rows[STK__HOOK_on_after_batch_transfer].n))
         return STK_OK;
     STK_TRY(stk__hook(t, STK__HOOK_on_before_batch_transfer, err));
     STK_TRY(stk__hook(t, STK__HOOK_transfer_batch_to_device, err));
@@ -107,6 +107,7 @@ stk_status stk__train_batch(stk_trainer *t, stk_batch *batch, bool *skip_epoch, 
     t->at.batch_idx = loop->done;
     t->at.total_batch = loop->total_done;
     t->at.global_step = loop->global_step;
+    t->at.log_step = loop->stepped;
     t->at.accumulate = loop->accumulate;
     t->at.last_batch = ready >= t->train.feeds[0].batches;
     t->at.steps = t->at.last_batch || ready % loop->accumulate == 0;
@@ -122,7 +123,7 @@ stk_status stk__train_batch(stk_trainer *t, stk_batch *batch, bool *skip_epoch, 
         return STK_OK;
     }
     stk__count(p, STK__STARTED, 1);
-    if (t->rows[STK__HOOK_on_train_batch_start].n)
+    if (t->hooks.rows[STK__HOOK_on_train_batch_start].n)
         stk__ledger_mark(&t->ledger, STK__PART_CALLBACKS);
     STK_TRY(closure(t, err));
     if (t->at.steps && loop->window_open)
@@ -139,7 +140,7 @@ stk_status stk__train_batch(stk_trainer *t, stk_batch *batch, bool *skip_epoch, 
     loop->done++;
     loop->total_done++;
     loop->point = STK__POINT_STEPPED;
-    if (t->rows[STK__HOOK_on_train_batch_end].n) {
+    if (t->hooks.rows[STK__HOOK_on_train_batch_end].n) {
         STK_TRY(stk__hook(t, STK__HOOK_on_train_batch_end, err));
         stk__ledger_mark(&t->ledger, STK__PART_CALLBACKS);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One process trains alone: what it has is what everybody has. */
-#include "train/train.h"
+#include "train/trainer.h"
 
 static stk_status single_setup(stk_trainer *t, stk_error *err)
 {

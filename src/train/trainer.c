@@ -5,8 +5,63 @@
 
 #include "base/options.h"
 #include "base/sized.h"
-#include "base/table.h"
-#include "train/train.h"
+#include "train/trainer.h"
+
+/* ---- Console --------------------------------------------------------------------------------- */
+
+static void log_the_line(void *user, const char *text)
+{
+    stk__log(user, STK_LOG_INFO, "%s", text);
+}
+
+static void tell_progress(void *user, const char *what, uint64_t done, uint64_t total)
+{
+    stk__progress(user, what, done, total);
+}
+
+void stk_trainer_set_console(stk_trainer *t, const stk_console *console)
+{
+    t->console = (stk_console){.struct_size = sizeof t->console,
+                               .line = log_the_line,
+                               .progress = tell_progress,
+                               .user = t->ctx};
+    if (!console || !console->line)
+        return;
+    t->console = (stk_console){0};
+    stk__sized_copy(&t->console, sizeof t->console, console);
+}
+
+const stk_console *stk_trainer_get_console(const stk_trainer *t)
+{
+    return &t->console;
+}
+
+void stk__say(stk_trainer *t, const char *format, ...)
+{
+    char line[2048];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    t->console.line(t->console.user, line);
+}
+
+static void remove_profiler(stk_trainer *t, bool destroyed)
+{
+    if (t->profiled && t->profiler.removed)
+        t->profiler.removed(t->profiler.user, destroyed);
+    t->profiled = false;
+}
+
+void stk_trainer_set_profiler(stk_trainer *t, const stk_profiler *profiler)
+{
+    remove_profiler(t, false);
+    t->profiler = (stk_profiler){0};
+    if (profiler)
+        stk__sized_copy(&t->profiler, sizeof t->profiler, profiler);
+    t->profiled = t->profiler.start && t->profiler.stop;
+}
 
 /* ---- Making ---------------------------------------------------------------------------------- */
 
@@ -65,6 +120,7 @@ stk_status stk_trainer_create(stk_context *ctx, const stk_trainer_options *optio
         return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for a trainer");
     }
     t->strategy = &stk__strategy_single;
+    stk_trainer_set_console(t, NULL);
     stk_status status = copy_options(t, options, err);
     if (status == STK_OK)
         status = stk__settings_make(ctx, &t->options, &t->settings, err);
@@ -90,20 +146,15 @@ void stk_trainer_destroy(stk_trainer **trainer)
     if (stk__context_forked(t->ctx))
         return;
     stk_context *ctx = t->ctx;
-    stk__profile_forget(t);
+    remove_profiler(t, true);
     /* The bar's thread looks at the metrics: callbacks go first. */
-    for (size_t i = t->num_callbacks; i-- > 0;) {
-        t->callbacks[i].ops.destroy(t->callbacks[i].callback);
-        stk__free(ctx, t->callbacks[i].key);
+    for (size_t i = t->hooks.num_callbacks; i-- > 0;) {
+        t->hooks.callbacks[i].ops.destroy(t->hooks.callbacks[i].callback);
+        stk__free(ctx, t->hooks.callbacks[i].key);
     }
-    stk__log_queue_destroy(&t->log);
+    stk__log_queue_destroy(&t->logs.queue);
     stk__checkpoint_writer_destroy(&t->writer);
-    for (size_t i = 0; i < t->num_loggers; i++)
-        stk__free(ctx, t->loggers[i].options);
-    for (size_t i = 0; i < t->num_hparams; i++) {
-        stk__free(ctx, (char *)t->hparams[i].name);
-        stk__free(ctx, (char *)t->hparams[i].value);
-    }
+    stk__loggers_release(ctx, &t->logs);
     stk__hooks_release(t);
     stk__metrics_release(t);
     if (t->stream)
@@ -111,140 +162,10 @@ void stk_trainer_destroy(stk_trainer **trainer)
     stk__device_close(&t->device);
     for (size_t i = 0; i < STK_COUNT(t->texts); i++)
         stk__free(ctx, t->texts[i]);
-    stk__free(ctx, t->callbacks);
-    stk__free(ctx, t->hparams);
-    stk__free(ctx, t->log_dir);
-    stk__free(ctx, t->version);
-    stk__free(ctx, t->checkpoint_path);
+    stk__free(ctx, t->hooks.callbacks);
+    stk__free(ctx, t->restart.path);
     stk__free(ctx, t);
     stk__context_unref(ctx);
-}
-
-/* ---- Callbacks ------------------------------------------------------------------------------- */
-
-static bool has_callback(const stk_trainer *t, const stk_callback_ops *ops)
-{
-    for (size_t i = 0; i < t->num_callbacks; i++)
-        if (t->callbacks[i].callback->ops == ops)
-            return true;
-    return false;
-}
-
-/* A key that no other callback has: "ema", "ema#2". */
-static char *unique_key(stk_trainer *t, const stk_callback_ops *ops, const stk_callback *callback)
-{
-    const char *base = ops->state_key ? ops->state_key(callback) : ops->name;
-    char *key = stk__format(t->ctx, "%.200s", base);
-
-    for (size_t number = 2, i = 0; key && i < t->num_callbacks; i++) {
-        if (strcmp(t->callbacks[i].key, key))
-            continue;
-        stk__free(t->ctx, key);
-        key = stk__format(t->ctx, "%.200s#%zu", base, number++);
-        i = (size_t)-1;
-    }
-    return key;
-}
-
-static const stk__member members[] = {STK__MEMBER(stk_callback_ops, create),
-                                      STK__MEMBER(stk_callback_ops, destroy)};
-static const stk__table table = {.type = "stk_callback_ops",
-                                 .least = offsetof(stk_callback_ops, monitors),
-                                 .members = members,
-                                 .num_members = STK_COUNT(members),
-                                 .stage = STK_STAGE_TRAIN};
-
-stk_status stk__callback_kind_check(const void *ops, stk_error *err)
-{
-    STK_TRY(stk__table_check(&table, ops, err));
-    const stk_option_table *options = ((const stk_callback_ops *)ops)->options;
-    return options ? stk__options_check(options, err) : STK_OK;
-}
-
-static stk_status check_callback(const stk_trainer *t, const stk_callback_ops *ops, stk_error *err)
-{
-    STK_TRY(stk__callback_kind_check(ops, err));
-    if (ops->checkpoints && t->options.enable_checkpointing == STK_SWITCH_FALSE)
-        return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "enable_checkpointing",
-                            STK_NO_OFFSET,
-                            "trainer.enable_checkpointing: false and the callback '%s' contradict "
-                            "each other",
-                            ops->name);
-    if (ops->checkpoints && t->options.barebones)
-        return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "barebones", STK_NO_OFFSET,
-                            "trainer.barebones and the callback '%s' contradict each other: saving "
-                            "takes time",
-                            ops->name);
-    if (t->num_callbacks >= 256)
-        return stk__fail(err, STK_ELIMIT, STK_STAGE_TRAIN, "256 callbacks are the most");
-    return STK_OK;
-}
-
-static stk_status add_callback(stk_trainer *t, const stk_callback_ops *ops, const void *options,
-                               stk_callback **out, stk_error *err)
-{
-    uint64_t room[64]; /* for the defaults: no table is larger */
-
-    STK_TRY(check_callback(t, ops, err));
-    if (!options && ops->options) {
-        if (ops->options->struct_size > sizeof room)
-            return stk__fail(err, STK_ELIMIT, STK_STAGE_TRAIN,
-                             "the options of the callback '%s' are more than %zu bytes", ops->name,
-                             sizeof room);
-        stk_options_init(ops->options, room, sizeof room);
-        options = room;
-    }
-    if (t->num_callbacks == t->callback_room) {
-        size_t more = t->callback_room * 2 + 16;
-        stk__callback_entry *list = stk__realloc(t->ctx, t->callbacks, more * sizeof *list);
-        if (!list)
-            return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for a callback");
-        t->callbacks = list;
-        t->callback_room = more;
-    }
-    stk__callback_entry *entry = &t->callbacks[t->num_callbacks];
-    *entry = (stk__callback_entry){0};
-    stk__sized_copy(&entry->ops, sizeof entry->ops, ops);
-    stk_status status = ops->create(t->ctx, options, &entry->callback, err);
-    STK_TRY(stk__table_made(&table, ops->name, "create", status, entry->callback, err));
-    entry->key = unique_key(t, ops, entry->callback);
-    if (!entry->key) {
-        ops->destroy(entry->callback);
-        return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for a callback");
-    }
-    t->num_callbacks++;
-    if (out)
-        *out = entry->callback;
-    return STK_OK;
-}
-
-stk_status stk_trainer_add_callback(stk_trainer *t, const stk_callback_ops *ops,
-                                    const void *options, stk_callback **out, stk_error *err)
-{
-    stk_error_init(err);
-    if (out)
-        *out = NULL;
-    STK_TRY(stk__context_check(t->ctx, err));
-    return add_callback(t, ops, options, out, err);
-}
-
-/* What a trainer has unless it is told otherwise. */
-stk_status stk__defaults_add(stk_trainer *t, stk_error *err)
-{
-    if (t->defaults_added)
-        return STK_OK;
-    if (t->settings.model_summary && !has_callback(t, &stk__callback_model_summary))
-        STK_TRY(add_callback(t, &stk__callback_model_summary, NULL, NULL, err));
-    if (t->settings.progress_bar && !has_callback(t, &stk__callback_progress_bar))
-        STK_TRY(add_callback(t, &stk__callback_progress_bar, NULL, NULL, err));
-    if (t->settings.max_time_ns && !has_callback(t, &stk__callback_timer)) {
-        const stk__timer_options o = {.struct_size = sizeof o, .duration = t->options.max_time};
-        STK_TRY(add_callback(t, &stk__callback_timer, &o, NULL, err));
-    }
-    if (t->settings.checkpointing && !has_callback(t, &stk__callback_model_checkpoint))
-        STK_TRY(add_callback(t, &stk__callback_model_checkpoint, NULL, NULL, err));
-    t->defaults_added = true;
-    return STK_OK;
 }
 
 /* ---- Tasks ----------------------------------------------------------------------------------- */
@@ -297,37 +218,6 @@ void stk_module_destroy(stk_module **module)
         m->ops->destroy(m);
 }
 
-/* ---- Console --------------------------------------------------------------------------------- */
-
-void stk_trainer_set_console(stk_trainer *t, const stk_console *console)
-{
-    t->console = (stk_console){0};
-    stk__sized_copy(&t->console, sizeof t->console, console);
-    t->has_console = t->console.line != NULL;
-}
-
-void stk_trainer_set_profiler(stk_trainer *t, const stk_profiler *profiler)
-{
-    t->profiler = (stk_profiler){0};
-    if (profiler)
-        stk__sized_copy(&t->profiler, sizeof t->profiler, profiler);
-    t->profiled = t->profiler.start && t->profiler.stop;
-}
-
-void stk__say(stk_trainer *t, const char *format, ...)
-{
-    char line[2048];
-    va_list arguments;
-
-    va_start(arguments, format);
-    vsnprintf(line, sizeof line, format, arguments);
-    va_end(arguments);
-    if (t->has_console)
-        t->console.line(t->console.user, line);
-    else
-        stk__log(t->ctx, STK_LOG_INFO, "%s", line);
-}
-
 /* ---- Looking --------------------------------------------------------------------------------- */
 
 stk_context *stk_trainer_context(const stk_trainer *t)
@@ -350,10 +240,65 @@ uint64_t stk_trainer_global_step(const stk_trainer *t)
     return t->loop.global_step;
 }
 
+void stk_trainer_get_info(const stk_trainer *t, stk_trainer_info *out)
+{
+    const stk__settings *s = &t->settings;
+    const stk_trainer_info info = {.struct_size = sizeof info,
+                                   .running = t->running,
+                                   .logs = s->logging,
+                                   .host_memory = t->host_memory,
+                                   .validates_each_epoch =
+                                       s->check_val_every_n_epoch == 1 && !s->val_check_ns &&
+                                       s->val_check.fraction && s->val_check.share == 1,
+                                   .fast_dev_run = s->fast_dev_run,
+                                   .max_epochs = s->max_epochs,
+                                   .rank = t->strategy->rank,
+                                   .world_size = t->strategy->world_size,
+                                   .version = t->logs.version};
+
+    stk__sized_write(out, &info);
+}
+
+const stk_moment *stk_trainer_moment(const stk_trainer *t)
+{
+    return &t->at;
+}
+
+const stk_module_ops *stk_trainer_module_ops(const stk_trainer *t)
+{
+    return &t->ops;
+}
+
+stk_status stk_trainer_copy(stk_trainer *t, void *to, const void *from, uint64_t bytes,
+                            stk_copy_kind kind, stk_error *err)
+{
+    const stk_device_ops *ops = t->device->ops;
+
+    STK_TRY(stk__context_check(t->ctx, err));
+    if (bytes == 0)
+        return STK_OK;
+    STK_TRY(ops->copy(t->stream, to, from, bytes, kind, err));
+    return ops->stream_synchronize(t->stream, err);
+}
+
+void stk_trainer_get_bar(const stk_trainer *t, stk_phase phase, uint64_t *done, uint64_t *total)
+{
+    const stk__shown *shown = &t->shown[phase];
+
+    *done = atomic_load_explicit(&shown->done, memory_order_relaxed);
+    *total = atomic_load_explicit(&shown->total, memory_order_relaxed);
+}
+
 uint64_t stk_trainer_num_batches(const stk_trainer *t, stk_phase phase, uint32_t dataloader_idx)
 {
     const stk__feeds *feeds = stk__feeds_of((stk_trainer *)t, phase);
+    uint64_t sum = 0;
 
+    if (dataloader_idx == UINT32_MAX) {
+        for (uint32_t i = 0; i < feeds->n; i++)
+            sum += feeds->feeds[i].batches;
+        return sum;
+    }
     return dataloader_idx < feeds->n ? feeds->feeds[dataloader_idx].batches : 0;
 }
 
@@ -364,14 +309,14 @@ const stk_optimizers *stk_trainer_optimizers(const stk_trainer *t)
 
 const char *stk_trainer_log_dir(const stk_trainer *t)
 {
-    return t->log_dir ? t->log_dir : t->options.default_root_dir;
+    return t->logs.dir ? t->logs.dir : t->options.default_root_dir;
 }
 
 static const char *model_path(const stk_trainer *t, const char *(*path)(const stk_callback *))
 {
-    for (size_t i = 0; i < t->num_callbacks; i++)
-        if (t->callbacks[i].callback->ops == &stk__callback_model_checkpoint) {
-            const char *text = path(t->callbacks[i].callback);
+    for (size_t i = 0; i < t->hooks.num_callbacks; i++)
+        if (t->hooks.callbacks[i].callback->ops == &stk__callback_model_checkpoint) {
+            const char *text = path(t->hooks.callbacks[i].callback);
             return *text ? text : NULL;
         }
     return NULL;

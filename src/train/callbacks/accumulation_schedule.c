@@ -83,7 +83,7 @@ static void destroy(stk_callback *callback)
 static stk_status setup(stk_callback *callback, stk_trainer *t, const stk_moment *at,
                         stk_error *err)
 {
-    if (t->options.accumulate_grad_batches == 1)
+    if (stk_trainer_get_options(t)->accumulate_grad_batches == 1)
         return STK_OK;
     return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "accumulate_grad_batches",
                         STK_NO_OFFSET,

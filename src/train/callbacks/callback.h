@@ -1,9 +1,13 @@
-/* what the built-in callbacks share */
+/* what the built-in callbacks share, and their tables */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef STK_SRC_TRAIN_CALLBACKS_CALLBACK_H
 #define STK_SRC_TRAIN_CALLBACKS_CALLBACK_H
 
-#include "train/train.h"
+#include <stoker/trainer.h>
+
+#include "base/base.h"
+#include "base/lines.h"
+#include "base/text.h"
 
 /* A callback's memory: `size` bytes that begin with its stk_callback. NULL: none. */
 void *stk__callback_new(stk_context *ctx, const stk_callback_ops *ops, size_t size);
@@ -12,11 +16,36 @@ stk_status stk__callback_no_memory(const char *name, stk_error *err);
 bool stk__callback_text(stk_context *ctx, const char *text, char **out);
 /* Put "key value" lines into a checkpoint as `state`; releases the text. */
 stk_status stk__callback_save_text(stk_saver *to, stk__text *text, stk_error *err);
+/* A line of the console. */
+void stk__callback_say(stk_trainer *t, const char *format, ...) STK_PRINTF(2, 3);
+/* "`a`, `b`": the metrics that there are, for messages. */
+void stk__callback_metric_names(stk_trainer *t, char *text, size_t size);
+/* Whether log_every_n_steps wants the step at hand logged. */
+bool stk__callback_logs(const stk_trainer *t, const stk_moment *at);
+stk_trainer_info stk__callback_info(const stk_trainer *t);
 
-/* "epoch=0-step=100" of a template with {name} and {name:02d} or {name:.2f} (filename.c). The
- * `extra` metrics come first. STK_EINVAL: what is wrong with the template. */
+/* "epoch=0-step=100" of a template with {name} and {name:02d} or {name:.2f} (filename.c).
+ * STK_EINVAL: what is wrong with the template. */
 stk_status stk__filename_format(stk_trainer *t, const char *format, bool insert_names, char *out,
                                 size_t size, stk_error *err);
 stk_status stk__filename_check(const char *format, stk_error *err);
+
+extern const stk_callback_ops stk__callback_model_checkpoint, stk__callback_early_stopping,
+    stk__callback_lr_monitor, stk__callback_timer, stk__callback_ema, stk__callback_accumulation,
+    stk__callback_throughput, stk__callback_device_stats, stk__callback_progress_bar,
+    stk__callback_model_summary, stk__callback_prediction_writer, stk__callback_on_exception;
+
+/* What the trainer adds by itself: the options of a timer, and the paths of a ModelCheckpoint, ""
+ * where there is none. */
+typedef struct stk__timer_options {
+    uint32_t struct_size;
+    const char *duration; /* "DD:HH:MM:SS" */
+    int32_t interval;     /* 0: step, 1: epoch */
+    bool verbose;
+} stk__timer_options;
+
+const char *stk__model_checkpoint_best(const stk_callback *callback);
+const char *stk__model_checkpoint_last(const stk_callback *callback);
+const char *stk__model_checkpoint_dir(const stk_callback *callback);
 
 #endif

@@ -90,12 +90,12 @@ static double kib_of(const char *text, const char *name)
     return at ? (double)strtoull(at + strlen(name), NULL, 10) : 0;
 }
 
-static stk_status log_now(device_stats *self, stk_trainer *t, const char *names[3], stk_error *err)
+static stk_status log_now(device_stats *self, stk_trainer *t, const stk_moment *at,
+                          const char *names[3], stk_error *err)
 {
-    const uint64_t every = t->options.log_every_n_steps;
     char text[4096];
 
-    if (every == 0 || (t->loop.stepped + 1) % every || !t->log)
+    if (!stk__callback_logs(t, at) || !stk__callback_info(t).logs)
         return STK_OK;
     if (!read_text("/proc/meminfo", text, sizeof text))
         *text = 0;
@@ -106,7 +106,7 @@ static stk_status log_now(device_stats *self, stk_trainer *t, const char *names[
         {names[1], total > 0 ? 100 * (total - there) / total : 0},
         {names[2], swap > 0 ? 100 * (swap - swap_free) / swap : 0},
     };
-    return stk__metrics_log_now(t, line, 3, (int64_t)t->loop.stepped, err);
+    return stk_trainer_log_metrics(t, line, 3, err);
 }
 
 static stk_status on_train_batch_start(stk_callback *callback, stk_trainer *t, const stk_moment *at,
@@ -116,7 +116,7 @@ static stk_status on_train_batch_start(stk_callback *callback, stk_trainer *t, c
                                    "DeviceStatsMonitor.on_train_batch_start/cpu_vm_percent",
                                    "DeviceStatsMonitor.on_train_batch_start/cpu_swap_percent"};
 
-    return log_now((device_stats *)callback, t, names, err);
+    return log_now((device_stats *)callback, t, at, names, err);
 }
 
 static stk_status on_train_batch_end(stk_callback *callback, stk_trainer *t, const stk_moment *at,
@@ -126,7 +126,7 @@ static stk_status on_train_batch_end(stk_callback *callback, stk_trainer *t, con
                                    "DeviceStatsMonitor.on_train_batch_end/cpu_vm_percent",
                                    "DeviceStatsMonitor.on_train_batch_end/cpu_swap_percent"};
 
-    return at->steps ? log_now((device_stats *)callback, t, names, err) : STK_OK;
+    return at->steps ? log_now((device_stats *)callback, t, at, names, err) : STK_OK;
 }
 
 const stk_callback_ops stk__callback_device_stats = {

@@ -214,10 +214,11 @@ static stk_status check(early_stopping *self, stk_trainer *t, const stk_moment *
     char text[400];
     double current;
 
-    if (at->task != STK_TASK_FIT || at->phase == STK_PHASE_SANITY || t->settings.fast_dev_run)
+    if (at->task != STK_TASK_FIT || at->phase == STK_PHASE_SANITY ||
+        stk__callback_info(t).fast_dev_run)
         return STK_OK;
     if (!stk_trainer_metric(t, self->monitor, &current)) {
-        stk__metric_names(t, text, sizeof text);
+        stk__callback_metric_names(t, text, sizeof text);
         if (self->options.strict)
             return stk__fail_at(err, STK_EINVAL, STK_STAGE_TRAIN, self->monitor, STK_NO_OFFSET,
                                 "Early stopping conditioned on metric `%s` which is not "
@@ -225,19 +226,17 @@ static stk_status check(early_stopping *self, stk_trainer *t, const stk_moment *
                                 "use any of the following: %s",
                                 self->monitor, text);
         if (self->options.verbose)
-            stk__log(t->ctx, STK_LOG_WARNING, "Early stopping found no metric `%s`; there are %s",
-                     self->monitor, text);
+            stk__log(self->base.context, STK_LOG_WARNING,
+                     "Early stopping found no metric `%s`; there are %s", self->monitor, text);
         return STK_OK;
     }
     self->reason = judge(self, current, text, sizeof text);
-    double stop = self->reason != NOT_STOPPED;
-    STK_TRY(t->strategy->reduce(t, &stop, 1, err));
-    if (stop > 0) {
-        t->should_stop = true;
-        self->stopped_epoch = t->loop.epoch;
+    if (self->reason != NOT_STOPPED) {
+        stk_trainer_should_stop(t);
+        self->stopped_epoch = at->epoch;
     }
     if (*text && self->options.verbose)
-        stk__say(t, "%s", text);
+        stk__callback_say(t, "%s", text);
     return STK_OK;
 }
 
@@ -245,13 +244,10 @@ static stk_status setup(stk_callback *callback, stk_trainer *t, const stk_moment
                         stk_error *err)
 {
     early_stopping *self = (early_stopping *)callback;
-    const stk__settings *s = &t->settings;
     const int32_t want = self->options.check_on_train_epoch_end;
 
-    self->at_train_epoch_end = want == STK_SWITCH_AUTO
-                                   ? s->check_val_every_n_epoch == 1 && !s->val_check_ns &&
-                                         s->val_check.fraction && s->val_check.share == 1
-                                   : want == STK_SWITCH_TRUE;
+    self->at_train_epoch_end = want == STK_SWITCH_AUTO ? stk__callback_info(t).validates_each_epoch
+                                                       : want == STK_SWITCH_TRUE;
     return STK_OK;
 }
 

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 
 #include "train/callbacks/callback.h"
+#include "train/callbacks/copy.h"
 
 typedef struct ema_options {
     uint32_t struct_size;
@@ -14,7 +15,7 @@ typedef struct ema {
     stk_callback base;
     ema_options options;
     stk__copy mean, own; /* `own`: the model's while it has the means */
-    stk_module *module;
+    stk_trainer *trainer;
     bool begun, swapped;
     uint64_t latest; /* step of the last update */
 } ema;
@@ -90,7 +91,7 @@ static stk_status load_state_dict(stk_callback *callback, const stk_restorer *fr
         return STK_OK;
     self->begun = true;
     /* The module is made and not yet loaded: it says names and sizes. */
-    STK_TRY(stk__copy_take(&self->mean, self->module, STK_STATE_PARAMETER, err));
+    STK_TRY(stk__copy_take(&self->mean, self->trainer, STK_STATE_PARAMETER, err));
     for (size_t i = 0; i < self->mean.n; i++) {
         stk_state_tensor *to = &self->mean.tensors[i].tensor;
         const stk_state_tensor *tensor = stk_restorer_tensor(from, to->name);
@@ -150,10 +151,15 @@ static stk_status on_train_batch_end(stk_callback *callback, stk_trainer *t, con
     self->latest = step;
     if (!self->begun) {
         self->begun = true;
-        return stk__copy_take(&self->mean, t->module, STK_STATE_PARAMETER, err);
+        return stk__copy_take(&self->mean, t, STK_STATE_PARAMETER, err);
     }
     averaging a = {.mean = &self->mean, .decay = o->decay};
-    return t->ops.state(t->module, STK_STATE_PARAMETER, average_one, &a, err);
+    if (stk__callback_info(t).host_memory)
+        return stk__copy_visit(t, STK_STATE_PARAMETER, average_one, &a, err);
+    STK_TRY(stk__copy_take(&self->own, t, STK_STATE_PARAMETER, err));
+    for (size_t i = 0; i < self->own.n; i++)
+        STK_TRY(average_one(&a, STK_STATE_PARAMETER, &self->own.tensors[i].tensor, err));
+    return STK_OK;
 }
 
 static stk_status on_validation_epoch_start(stk_callback *callback, stk_trainer *t,
@@ -163,9 +169,9 @@ static stk_status on_validation_epoch_start(stk_callback *callback, stk_trainer 
 
     if (!self->begun || at->task != STK_TASK_FIT)
         return STK_OK;
-    STK_TRY(stk__copy_take(&self->own, t->module, STK_STATE_PARAMETER, err));
+    STK_TRY(stk__copy_take(&self->own, t, STK_STATE_PARAMETER, err));
     self->swapped = true;
-    return stk__copy_put(&self->mean, t->module, STK_STATE_PARAMETER, err);
+    return stk__copy_put(&self->mean, t, STK_STATE_PARAMETER, err);
 }
 
 static stk_status swap_back(ema *self, stk_trainer *t, stk_error *err)
@@ -173,7 +179,7 @@ static stk_status swap_back(ema *self, stk_trainer *t, stk_error *err)
     if (!self->swapped)
         return STK_OK;
     self->swapped = false;
-    return stk__copy_put(&self->own, t->module, STK_STATE_PARAMETER, err);
+    return stk__copy_put(&self->own, t, STK_STATE_PARAMETER, err);
 }
 
 static stk_status on_validation_epoch_end(stk_callback *callback, stk_trainer *t,
@@ -193,7 +199,7 @@ static stk_status on_train_end(stk_callback *callback, stk_trainer *t, const stk
 {
     ema *self = (ema *)callback;
 
-    return self->begun ? stk__copy_put(&self->mean, t->module, STK_STATE_PARAMETER, err) : STK_OK;
+    return self->begun ? stk__copy_put(&self->mean, t, STK_STATE_PARAMETER, err) : STK_OK;
 }
 
 static stk_status setup(stk_callback *callback, stk_trainer *t, const stk_moment *at,
@@ -203,14 +209,15 @@ static stk_status setup(stk_callback *callback, stk_trainer *t, const stk_moment
 
     if (at->task != STK_TASK_FIT)
         return STK_OK;
-    self->module = at->module;
+    self->trainer = t;
     self->begun = self->swapped = false;
     self->latest = 0;
     stk__copy_release(&self->mean);
     stk__copy_release(&self->own);
-    return t->ops.state ? STK_OK
-                        : stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
-                                    "ema: the module has no state, so there is nothing to average");
+    return stk_trainer_module_ops(t)->state
+               ? STK_OK
+               : stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
+                           "ema: the module has no state, so there is nothing to average");
 }
 
 const stk_callback_ops stk__callback_ema = {

@@ -55,9 +55,9 @@ static void destroy(stk_callback *callback)
 static stk_status on_train_start(stk_callback *callback, stk_trainer *t, const stk_moment *at,
                                  stk_error *err)
 {
-    if (!t->log && t->settings.logging)
-        return STK_OK;
-    if (!t->log && !t->settings.fast_dev_run)
+    const stk_trainer_info info = stk__callback_info(t);
+
+    if (!info.logs && !info.fast_dev_run)
         return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
                          "Cannot use `LearningRateMonitor` callback with `Trainer` that has no "
                          "logger.");
@@ -82,11 +82,12 @@ static size_t add_group(lr_monitor *self, stk_trainer *t, const char *base, uint
     char name[NAME], part[24] = "";
     double value;
 
-    if (t->optimizers.num_groups > 1)
+    if (stk_trainer_optimizers(t)->num_groups > 1)
         snprintf(part, sizeof part, "/pg%" PRIu32, group + 1);
     for (size_t i = 0; i < STK_COUNT(wanted); i++) {
         snprintf(name, sizeof name, "%.100s%s%s", base, suffixes[i], part);
-        if (wanted[i] && t->ops.get_option(t->module, group, options_of[i], &value))
+        if (wanted[i] && stk_trainer_module_ops(t)->get_option(stk_trainer_moment(t)->module, group,
+                                                               options_of[i], &value))
             n = add(self, line, n, name, value);
     }
     return n;
@@ -94,12 +95,12 @@ static size_t add_group(lr_monitor *self, stk_trainer *t, const char *base, uint
 
 static stk_status log_now(lr_monitor *self, stk_trainer *t, stk_error *err)
 {
-    const stk_optimizers *o = &t->optimizers;
+    const stk_optimizers *o = stk_trainer_optimizers(t);
     stk_metric line[MAX_LINE];
     char base[NAME];
     size_t n = 0;
 
-    if (!t->ops.get_option)
+    if (!stk_trainer_module_ops(t)->get_option)
         return STK_OK;
     snprintf(base, sizeof base, "lr-%.100s", o->name ? o->name : "optimizer");
     for (uint32_t i = 0; i < o->num_schedulers; i++)
@@ -107,26 +108,26 @@ static stk_status log_now(lr_monitor *self, stk_trainer *t, stk_error *err)
             snprintf(base, sizeof base, "%.120s", o->schedulers[i].name);
     for (uint32_t group = 0; group < STK_MAX(o->num_groups, 1u); group++)
         n = add_group(self, t, base, group, line, n);
-    return stk__metrics_log_now(t, line, n, (int64_t)t->loop.stepped, err);
+    return stk_trainer_log_metrics(t, line, n, err);
 }
 
 static bool moves(const stk_trainer *t, bool every_step)
 {
-    for (uint32_t i = 0; i < t->optimizers.num_schedulers; i++)
-        if (t->optimizers.schedulers[i].every_step == every_step)
+    const stk_optimizers *o = stk_trainer_optimizers(t);
+
+    for (uint32_t i = 0; i < o->num_schedulers; i++)
+        if (o->schedulers[i].every_step == every_step)
             return true;
-    return every_step && t->optimizers.num_schedulers == 0;
+    return every_step && o->num_schedulers == 0;
 }
 
 static stk_status on_train_batch_start(stk_callback *callback, stk_trainer *t, const stk_moment *at,
                                        stk_error *err)
 {
     lr_monitor *self = (lr_monitor *)callback;
-    const uint64_t every = t->options.log_every_n_steps;
     const int32_t interval = self->options.logging_interval;
 
-    if (every == 0 || (t->loop.stepped + 1) % every || interval == 2 ||
-        (interval == 0 && !moves(t, true)))
+    if (!stk__callback_logs(t, at) || interval == 2 || (interval == 0 && !moves(t, true)))
         return STK_OK;
     return log_now(self, t, err);
 }

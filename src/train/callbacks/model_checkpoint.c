@@ -61,11 +61,9 @@ static stk_status save(stk__model_checkpoint *self, stk_trainer *t, const char *
     if (replaces && strcmp(replaces, path) == 0)
         replaces = NULL;
     /* Noted before, so that the checkpoint knows of itself. */
-    self->last_step_saved = t->loop.global_step;
+    self->last_step_saved = stk_trainer_global_step(t);
     STK_TRY(stk__model_checkpoint_set(self, &self->last_saved, path, err));
-    STK_TRY(stk__state_save(t, path, self->options.save_weights_only, &replaces, replaces ? 1 : 0,
-                            err));
-    return stk__checkpoint_poll(t->writer, err);
+    return stk_trainer_save(t, path, self->options.save_weights_only, replaces, err);
 }
 
 /* Without a monitor the newest is the best. */
@@ -118,12 +116,13 @@ static stk_status save_monitored(stk__model_checkpoint *self, stk_trainer *t, do
         status = stk__model_checkpoint_set(self, &self->best, best->path, err);
     }
     if (status == STK_OK && self->options.verbose)
-        stk__say(t,
-                 "Epoch %" PRIu64 ", global step %" PRIu64
-                 ": '%s' reached %.5f (best %.5f), saving model to '%s' as top %" PRIu64,
-                 t->loop.epoch, t->loop.global_step, self->monitor, score, self->best_score, path,
-                 self->options.save_top_k < 0 ? (uint64_t)self->num_kept
-                                              : (uint64_t)self->options.save_top_k);
+        stk__callback_say(t,
+                          "Epoch %" PRIu64 ", global step %" PRIu64
+                          ": '%s' reached %.5f (best %.5f), saving model to '%s' as top %" PRIu64,
+                          stk_trainer_current_epoch(t), stk_trainer_global_step(t), self->monitor,
+                          score, self->best_score, path,
+                          self->options.save_top_k < 0 ? (uint64_t)self->num_kept
+                                                       : (uint64_t)self->options.save_top_k);
     if (status == STK_OK)
         status = save(self, t, path, going, err);
     stk__free(ctx, going);
@@ -134,15 +133,15 @@ static stk_status no_metric(const stk__model_checkpoint *self, stk_trainer *t, s
 {
     char names[400];
 
-    stk__metric_names(t, names, sizeof names);
+    stk__callback_metric_names(t, names, sizeof names);
     stk_status status =
         stk__fail_at(err, STK_EINVAL, STK_STAGE_TRAIN, self->monitor, STK_NO_OFFSET,
                      "`ModelCheckpoint(monitor='%s')` could not find the monitored key in the "
                      "returned metrics: %s. HINT: Did you call `log('%s', value)` in the module?",
                      self->monitor, names, self->monitor);
-    if (t->loop.val_runs)
+    if (self->validated)
         return status;
-    stk__log(t->ctx, STK_LOG_WARNING, "%s", err->text);
+    stk__log(self->base.context, STK_LOG_WARNING, "%s", err->text);
     return STK_OK;
 }
 
@@ -162,8 +161,9 @@ static stk_status save_top_k(stk__model_checkpoint *self, stk_trainer *t, stk_er
     if (k < 0 || self->num_kept < (size_t)k || is_better(self, score, self->kept[worst].score))
         return save_monitored(self, t, score, err);
     if (self->options.verbose)
-        stk__say(t, "Epoch %" PRIu64 ", global step %" PRIu64 ": '%s' was not in top %" PRId64,
-                 t->loop.epoch, t->loop.global_step, self->monitor, k);
+        stk__callback_say(
+            t, "Epoch %" PRIu64 ", global step %" PRIu64 ": '%s' was not in top %" PRId64,
+            stk_trainer_current_epoch(t), stk_trainer_global_step(t), self->monitor, k);
     return STK_OK;
 }
 
@@ -188,15 +188,15 @@ static stk_status save_last(stk__model_checkpoint *self, stk_trainer *t, stk_err
 
     if (!self->options.save_last)
         return STK_OK;
-    const bool saved_now = self->last_saved && self->last_step_saved == t->loop.global_step;
+    const bool saved_now = self->last_saved && self->last_step_saved == stk_trainer_global_step(t);
     const bool link = self->last_saved && self->options.save_top_k != 0 &&
                       (saved_now || self->options.save_last == 2);
     /* Noted before, as in save(). */
-    self->last_step_saved = t->loop.global_step;
+    self->last_step_saved = stk_trainer_global_step(t);
     if (link)
-        status = stk__checkpoint_link(t->writer, self->last_saved, path, err);
+        status = stk_trainer_link(t, self->last_saved, path, err);
     else
-        status = stk__state_save(t, path, self->options.save_weights_only, NULL, 0, err);
+        status = stk_trainer_save(t, path, self->options.save_weights_only, NULL, err);
     return status;
 }
 
@@ -204,23 +204,21 @@ static stk_status save_last(stk__model_checkpoint *self, stk_trainer *t, stk_err
 
 static bool skips(const stk__model_checkpoint *self, const stk_trainer *t, const stk_moment *at)
 {
-    return at->task != STK_TASK_FIT || at->phase == STK_PHASE_SANITY || t->settings.fast_dev_run ||
-           self->last_step_saved == t->loop.global_step;
+    return at->task != STK_TASK_FIT || at->phase == STK_PHASE_SANITY ||
+           stk__callback_info(t).fast_dev_run ||
+           self->last_step_saved == stk_trainer_global_step(t);
 }
 
 static bool at_train_epoch_end(const stk__model_checkpoint *self, const stk_trainer *t)
 {
     const int32_t want = self->options.save_on_train_epoch_end;
-    const stk__settings *s = &t->settings;
-    uint64_t batches = 0;
 
     if (want != STK_SWITCH_AUTO)
         return want == STK_SWITCH_TRUE;
-    if (s->check_val_every_n_epoch != 1)
+    if (stk_trainer_get_options(t)->check_val_every_n_epoch != 1)
         return false;
-    for (uint32_t i = 0; i < t->val.n; i++)
-        batches += t->val.feeds[i].batches;
-    return batches == 0 || (!s->val_check_ns && s->val_check.fraction && s->val_check.share == 1);
+    return stk_trainer_num_batches(t, STK_PHASE_VALIDATE, UINT32_MAX) == 0 ||
+           stk__callback_info(t).validates_each_epoch;
 }
 
 static stk_status on_train_batch_end(stk_callback *callback, stk_trainer *t, const stk_moment *at,
@@ -231,7 +229,7 @@ static stk_status on_train_batch_end(stk_callback *callback, stk_trainer *t, con
 
     if (every == 0 && self->interval_ns == 0)
         return STK_OK;
-    bool due = every && at->steps && t->loop.global_step % every == 0;
+    bool due = every && at->steps && stk_trainer_global_step(t) % every == 0;
     if (!due && self->interval_ns) {
         const uint64_t now = stk__now_ns();
         due = now - self->last_time_ns >= self->interval_ns;
@@ -251,7 +249,7 @@ static stk_status on_epoch(stk__model_checkpoint *self, stk_trainer *t, const st
     if (skips(self, t, at))
         return STK_OK;
     STK_TRY(name_last(self, err));
-    if (self->every_n_epochs && (t->loop.epoch + 1) % self->every_n_epochs == 0)
+    if (self->every_n_epochs && (stk_trainer_current_epoch(t) + 1) % self->every_n_epochs == 0)
         STK_TRY(save_top_k(self, t, err));
     return save_last(self, t, err);
 }
@@ -269,6 +267,7 @@ static stk_status on_validation_end(stk_callback *callback, stk_trainer *t, cons
 {
     stk__model_checkpoint *self = (stk__model_checkpoint *)callback;
 
+    self->validated |= at->task == STK_TASK_FIT && at->phase == STK_PHASE_VALIDATE;
     return at_train_epoch_end(self, t) ? STK_OK : on_epoch(self, t, at, err);
 }
 
@@ -315,15 +314,16 @@ static stk_status setup(stk_callback *callback, stk_trainer *t, const stk_moment
 
     if (at->task != STK_TASK_FIT || self->dir)
         return STK_OK;
-    self->dir = self->dirpath ? stk__strdup(t->ctx, self->dirpath)
-                              : stk__format(t->ctx, "%s/checkpoints", stk_trainer_log_dir(t));
+    self->dir = self->dirpath
+                    ? stk__strdup(callback->context, self->dirpath)
+                    : stk__format(callback->context, "%s/checkpoints", stk_trainer_log_dir(t));
     if (!self->dir)
         return stk__callback_no_memory("model_checkpoint", err);
     if (strchr(self->dir, '\n'))
         return stk__fail_at(err, STK_EINVAL, STK_STAGE_TRAIN, "dirpath", STK_NO_OFFSET,
                             "model_checkpoint: a folder with a line break in its name cannot be "
                             "noted in a checkpoint; choose another dirpath");
-    warn_if_not_empty(t->ctx, self->dir);
+    warn_if_not_empty(callback->context, self->dir);
     return STK_OK;
 }
 

@@ -38,6 +38,7 @@ typedef struct stk__model_checkpoint {
     char *best, *last, *last_saved;
     double best_score, current_score;
     uint64_t last_step_saved;
+    bool validated; /* within this run */
     char key[256];
 } stk__model_checkpoint;
 

@@ -5,9 +5,8 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-#include "checkpoint/safetensors.h"
+#include "base/options.h"
 #include "train/callbacks/model_checkpoint.h"
-#include "train/state.h"
 
 #define AT(member) offsetof(stk__model_checkpoint_options, member)
 
@@ -199,29 +198,28 @@ stk_status stk__model_checkpoint_state(stk_callback *callback, stk_saver *to, st
     return stk__callback_save_text(to, &text, err);
 }
 
+/* Whether the state of a callback is one that keeps its checkpoints in this run's folder. */
+static bool is_of(const stk__model_checkpoint *self, const char *state)
+{
+    const size_t length = self->dir ? strlen(self->dir) : 0;
+
+    return length && strncmp(state, "dirpath ", 8) == 0 &&
+           strncmp(state + 8, self->dir, length) == 0 && state[8 + length] == '\n';
+}
+
 /*
  * Whether a path that a checkpoint told is this run's to replace and to remove: a plain name in the
  * folder that checkpoints go to, of a checkpoint that the same callback of a run has put there.
  */
 static bool is_own(const stk__model_checkpoint *self, const stk_restorer *from, const char *path)
 {
-    stk_context *ctx = self->base.context;
+    char text[STK_MAX_OBJECT_KEY];
     const size_t length = strlen(self->dir);
-    stk__safetensors_file file;
-    char key[512];
     struct stat st;
 
-    if (strncmp(path, self->dir, length) != 0 || path[length] != '/' ||
-        !stk__is_plain_name(path + length + 1) || lstat(path, &st) != 0 || !S_ISREG(st.st_mode) ||
-        stk__safetensors_file_open(ctx, path, &file, NULL) != STK_OK)
-        return false;
-    snprintf(key, sizeof key, "%sstate", from->prefix);
-    const char *text = stk__safetensors_find_text(&file.parsed, key);
-    const bool own = text && strncmp(text, "dirpath ", 8) == 0 &&
-                     strncmp(text + 8, self->dir, length) == 0 && text[8 + length] == '\n' &&
-                     stk__safetensors_find_text(&file.parsed, STK__CHECKPOINT_HASH);
-    stk__safetensors_file_close(&file);
-    return own;
+    return strncmp(path, self->dir, length) == 0 && path[length] == '/' &&
+           stk__is_plain_name(path + length + 1) && lstat(path, &st) == 0 && S_ISREG(st.st_mode) &&
+           stk_restorer_peek(from, path, "state", text, sizeof text) && is_of(self, text);
 }
 
 typedef struct loading {
@@ -276,9 +274,7 @@ stk_status stk__model_checkpoint_load(stk_callback *callback, const stk_restorer
 
     if (!text)
         return STK_OK;
-    const size_t length = self->dir ? strlen(self->dir) : 0;
-    l.same = length && strncmp(text, "dirpath ", 8) == 0 &&
-             strncmp(text + 8, self->dir, length) == 0 && text[8 + length] == '\n';
+    l.same = is_of(self, text);
     stk_status status =
         stk__lines_read(ctx, "the state of model_checkpoint", text, lines, STK_COUNT(lines), err);
     if (status == STK_OK && l.same) {

@@ -105,7 +105,7 @@ static void print_row(stk_trainer *t, const layout *l, const char *number,
     for (int i = 0; i < COLUMNS && used < sizeof line; i++)
         used +=
             (size_t)snprintf(line + used, sizeof line - used, " | %-*s", l->widths[i], cells[i]);
-    stk__say(t, "%s", line);
+    stk__callback_say(t, "%s", line);
 }
 
 static void print_rule(stk_trainer *t, const layout *l)
@@ -117,7 +117,7 @@ static void print_rule(stk_trainer *t, const layout *l)
         width += 3 + l->widths[i];
     memset(line, '-', (size_t)width);
     line[width] = 0;
-    stk__say(t, "%s", line);
+    stk__callback_say(t, "%s", line);
 }
 
 static bool shown(const summary *self, const stk_layer *layer)
@@ -127,13 +127,15 @@ static bool shown(const summary *self, const stk_layer *layer)
 
 static void print_table(const summary *self, stk_trainer *t, sums *s)
 {
+    const stk_module_ops *ops = stk_trainer_module_ops(t);
+    const stk_module *module = stk_trainer_moment(t)->module;
     char cells[COLUMNS][CELL] = {"Name", "Type", "Params", "Mode", "FLOPs"}, number[16];
     stk_layer layer;
     layout l = {.number = 1};
     uint64_t rows = 0;
 
     widen(&l, cells);
-    for (size_t i = 0; layer = (stk_layer){0}, t->ops.layer(t->module, i, &layer); i++) {
+    for (size_t i = 0; layer = (stk_layer){0}, ops->layer(module, i, &layer); i++) {
         char row[COLUMNS][CELL];
         s->training += layer.training;
         s->evaluating += !layer.training;
@@ -150,7 +152,7 @@ static void print_table(const summary *self, stk_trainer *t, sums *s)
     print_row(t, &l, "", cells);
     print_rule(t, &l);
     rows = 0;
-    for (size_t i = 0; layer = (stk_layer){0}, t->ops.layer(t->module, i, &layer); i++) {
+    for (size_t i = 0; layer = (stk_layer){0}, ops->layer(module, i, &layer); i++) {
         if (!shown(self, &layer))
             continue;
         snprintf(number, sizeof number, "%" PRIu64, rows++);
@@ -165,33 +167,35 @@ static void print_sum(stk_trainer *t, double number, const char *what)
     char text[32];
 
     put_count(text, sizeof text, number);
-    stk__say(t, "%-10s%s", text, what);
+    stk__callback_say(t, "%-10s%s", text, what);
 }
 
 static stk_status on_fit_start(stk_callback *callback, stk_trainer *t, const stk_moment *at,
                                stk_error *err)
 {
     const summary *self = (const summary *)callback;
+    const stk_module_ops *ops = stk_trainer_module_ops(t);
     sums s = {0};
 
-    if (t->ops.state)
+    if (ops->state)
         STK_TRY(
-            t->ops.state(t->module, STK_STATE_PARAMETER | STK_STATE_FROZEN, add_tensor, &s, err));
-    if (!t->ops.layer && s.parameters == 0)
+            ops->state(at->module, STK_STATE_PARAMETER | STK_STATE_FROZEN, add_tensor, &s, err));
+    if (!ops->layer && s.parameters == 0)
         return STK_OK;
-    if (t->ops.layer)
+    if (ops->layer)
         print_table(self, t, &s);
     print_sum(t, s.trainable, "Trainable params");
     print_sum(t, s.parameters - s.trainable, "Non-trainable params");
     print_sum(t, s.parameters, "Total params");
-    stk__say(t, "%-10.3fTotal estimated model params size (MB)", s.bytes * 1e-6);
-    if (!t->ops.layer)
+    stk__callback_say(t, "%-10.3fTotal estimated model params size (MB)", s.bytes * 1e-6);
+    if (!ops->layer)
         return STK_OK;
-    stk__say(t, "%-10" PRIu64 "Modules in train mode", s.training);
-    stk__say(t, "%-10" PRIu64 "Modules in eval mode", s.evaluating);
+    stk__callback_say(t, "%-10" PRIu64 "Modules in train mode", s.training);
+    stk__callback_say(t, "%-10" PRIu64 "Modules in eval mode", s.evaluating);
     print_sum(t, s.flops, "Total Flops");
-    if (t->ops.memory)
-        stk__say(t, "%-10.3fPeak memory of training (MB)", (double)t->ops.memory(t->module) * 1e-6);
+    if (ops->memory)
+        stk__callback_say(t, "%-10.3fPeak memory of training (MB)",
+                          (double)ops->memory(at->module) * 1e-6);
     return STK_OK;
 }
 

@@ -61,13 +61,13 @@ static stk_status on_exception(stk_callback *callback, stk_trainer *t, const stk
     /* A run that was stopped has saved already. */
     if (at->task != STK_TASK_FIT || at->exception->status == STK_ECANCELED)
         return STK_OK;
-    char *path = stk__format(t->ctx, "%s/%s.safetensors",
+    char *path = stk__format(callback->context, "%s/%s.safetensors",
                              self->dirpath ? self->dirpath : stk_trainer_log_dir(t),
                              self->filename ? self->filename : "on_exception");
     if (!path)
         return stk__callback_no_memory("on_exception", err);
-    stk_status status = stk__state_save(t, path, false, NULL, 0, err);
-    stk__free(t->ctx, path);
+    stk_status status = stk_trainer_save(t, path, false, NULL, err);
+    stk__free(callback->context, path);
     return status;
 }
 

@@ -18,16 +18,19 @@ typedef struct progress_bar {
     stk_callback base;
     bool leave;
     stk_trainer *trainer;
+    const stk_console *console;
     stk__thread thread;
     pthread_mutex_t lock; /* guards the rest */
     pthread_cond_t wake;
     bool stopping;
     bool active; /* a loop is at work */
+    stk_phase phase;
     char what[64];
     uint64_t begin_ns, first; /* when it began, and with how many done */
     uint64_t shown_ns;        /* of the last line off a terminal */
     char train_what[64];
     uint64_t train_begin_ns, train_first;
+    char version[24]; /* of the run */
 } progress_bar;
 
 static const stk_option options[] = {
@@ -44,63 +47,58 @@ static const stk_option_table table = {.name = "progress_bar",
 /* ---- Drawing --------------------------------------------------------------------------------- */
 
 /* "v_num=0, train_loss=2.340" */
-static void put_postfix(stk_trainer *t, char *text, size_t size)
+static void put_postfix(const progress_bar *self, char *text, size_t size)
 {
-    const size_t n = atomic_load(&t->metrics.num_shown);
     size_t used = 0;
+    stk_metric metric;
     char number[40];
 
     *text = 0;
-    if (t->version)
-        used = (size_t)snprintf(text, size, "v_num=%.16s", t->version);
-    pthread_mutex_lock(&t->metrics.lock);
-    for (size_t i = 0; i < n && used < size; i++) {
-        stk__metric *item = t->metrics.items[i];
-        if (!item->prog_bar || !atomic_load_explicit(&item->set, memory_order_relaxed))
-            continue;
-        stk__bar_number(number, sizeof number,
-                        atomic_load_explicit(&item->value, memory_order_relaxed));
+    if (*self->version)
+        used = (size_t)snprintf(text, size, "v_num=%s", self->version);
+    for (size_t i = 0; used < size && stk_trainer_bar_metric(self->trainer, i, &metric); i++) {
+        stk__bar_number(number, sizeof number, metric.value);
         used += (size_t)snprintf(text + used, size - used, "%s%.64s=%s", used ? ", " : "",
-                                 item->name, number);
+                                 metric.name, number);
     }
-    pthread_mutex_unlock(&t->metrics.lock);
 }
 
 static void line_locked(progress_bar *self, uint64_t now, int width, char *text, size_t size)
 {
-    stk_trainer *t = self->trainer;
-    const uint64_t done = atomic_load(&t->shown.done), total = atomic_load(&t->shown.total);
+    uint64_t done, total;
     const double seconds = (double)(now - self->begin_ns) * 1e-9;
     char postfix[400];
 
-    put_postfix(t, postfix, sizeof postfix);
+    stk_trainer_get_bar(self->trainer, self->phase, &done, &total);
+    put_postfix(self, postfix, sizeof postfix);
     stk__bar_line(text, size, width, self->what, done, total,
                   done > self->first ? seconds * (double)done / (double)(done - self->first) : 0,
                   postfix);
 }
 
-static int width_of(const stk_trainer *t)
+static int width_of(const stk_console *console)
 {
-    return t->console.width ? t->console.width(t->console.user) : 80;
+    return console->width ? console->width(console->user) : 80;
 }
 
 static void draw_locked(progress_bar *self, uint64_t now)
 {
-    stk_trainer *t = self->trainer;
+    const stk_console *console = self->console;
+    uint64_t done, total;
     char text[2400];
 
     if (!self->active)
         return;
-    if (!t->has_console) {
-        stk__progress(t->ctx, self->what, atomic_load(&t->shown.done),
-                      atomic_load(&t->shown.total));
-    } else if (t->console.bar) {
-        line_locked(self, now, width_of(t), text, sizeof text);
-        t->console.bar(t->console.user, text);
+    if (console->progress) {
+        stk_trainer_get_bar(self->trainer, self->phase, &done, &total);
+        console->progress(console->user, self->what, done, total);
+    } else if (console->bar) {
+        line_locked(self, now, width_of(console), text, sizeof text);
+        console->bar(console->user, text);
     } else if (now - self->shown_ns >= LINE_NS) {
         self->shown_ns = now;
         line_locked(self, now, 0, text, sizeof text);
-        t->console.line(t->console.user, text);
+        console->line(console->user, text);
     }
 }
 
@@ -120,9 +118,11 @@ static void bar_main(void *argument)
 
 /* ---- A loop begins and ends ------------------------------------------------------------------ */
 
-static void begin(progress_bar *self, uint64_t first, const char *format, uint64_t number)
+static void begin(progress_bar *self, stk_phase phase, uint64_t first, const char *format,
+                  uint64_t number)
 {
     pthread_mutex_lock(&self->lock);
+    self->phase = phase;
     snprintf(self->what, sizeof self->what, format, number);
     self->begin_ns = self->shown_ns = stk__now_ns();
     self->first = first;
@@ -133,22 +133,24 @@ static void begin(progress_bar *self, uint64_t first, const char *format, uint64
 /* The loop is over: its line stays, or goes. */
 static void end(progress_bar *self, bool stays)
 {
-    stk_trainer *t = self->trainer;
+    const stk_console *console = self->console;
+    uint64_t done, total;
     char text[2400];
 
     pthread_mutex_lock(&self->lock);
     if (self->active) {
         self->active = false;
-        if (!t->has_console)
-            stk__progress(t->ctx, self->what, atomic_load(&t->shown.total),
-                          atomic_load(&t->shown.total));
-        if (t->has_console && stays) {
-            line_locked(self, stk__now_ns(), t->console.bar ? width_of(t) : 0, text, sizeof text);
-            if (t->console.bar)
-                t->console.bar(t->console.user, NULL);
-            t->console.line(t->console.user, text);
-        } else if (t->has_console && t->console.bar) {
-            t->console.bar(t->console.user, NULL);
+        stk_trainer_get_bar(self->trainer, self->phase, &done, &total);
+        if (console->progress) {
+            console->progress(console->user, self->what, total, total);
+        } else if (stays) {
+            line_locked(self, stk__now_ns(), console->bar ? width_of(console) : 0, text,
+                        sizeof text);
+            if (console->bar)
+                console->bar(console->user, NULL);
+            console->line(console->user, text);
+        } else if (console->bar) {
+            console->bar(console->user, NULL);
         }
     }
     pthread_mutex_unlock(&self->lock);
@@ -169,9 +171,13 @@ static stk_status setup(stk_callback *callback, stk_trainer *t, const stk_moment
 {
     progress_bar *self = (progress_bar *)callback;
 
+    const stk_trainer_info info = stk__callback_info(t);
+
     self->trainer = t;
+    self->console = stk_trainer_get_console(t);
     self->stopping = false;
-    return stk__thread_start(t->ctx, &self->thread, "stk-bar", bar_main, self, err);
+    snprintf(self->version, sizeof self->version, "%s", info.version ? info.version : "");
+    return stk__thread_start(callback->context, &self->thread, "stk-bar", bar_main, self, err);
 }
 
 static stk_status teardown(stk_callback *callback, stk_trainer *t, const stk_moment *at,
@@ -184,9 +190,10 @@ static stk_status teardown(stk_callback *callback, stk_trainer *t, const stk_mom
 static stk_status on_train_epoch_start(stk_callback *callback, stk_trainer *t, const stk_moment *at,
                                        stk_error *err)
 {
-    atomic_store(&t->shown.done, t->loop.done);
-    atomic_store(&t->shown.total, t->train.feeds[0].batches);
-    begin((progress_bar *)callback, t->loop.done, "Epoch %" PRIu64, at->epoch);
+    uint64_t done, total;
+
+    stk_trainer_get_bar(t, STK_PHASE_TRAIN, &done, &total);
+    begin((progress_bar *)callback, STK_PHASE_TRAIN, done, "Epoch %" PRIu64, at->epoch);
     return STK_OK;
 }
 
@@ -194,17 +201,23 @@ static stk_status on_train_epoch_start(stk_callback *callback, stk_trainer *t, c
 static stk_status on_train_start(stk_callback *callback, stk_trainer *t, const stk_moment *at,
                                  stk_error *err)
 {
-    return t->loop.done ? on_train_epoch_start(callback, t, at, err) : STK_OK;
+    uint64_t done, total;
+
+    stk_trainer_get_bar(t, STK_PHASE_TRAIN, &done, &total);
+    return done ? on_train_epoch_start(callback, t, at, err) : STK_OK;
 }
 
 static stk_status on_train_epoch_end(stk_callback *callback, stk_trainer *t, const stk_moment *at,
                                      stk_error *err)
 {
     progress_bar *self = (progress_bar *)callback;
-    const bool last =
-        t->settings.max_epochs >= 0 && t->loop.epoch + 1 >= (uint64_t)t->settings.max_epochs;
+    const int64_t max_epochs = stk__callback_info(t).max_epochs;
+    const bool last = max_epochs >= 0 && at->epoch + 1 >= (uint64_t)max_epochs;
+    uint64_t done, total;
 
-    end(self, last || self->leave || t->loop.cut || !t->console.bar);
+    /* An epoch that the run has cut short is the last one, too. */
+    stk_trainer_get_bar(t, STK_PHASE_TRAIN, &done, &total);
+    end(self, last || self->leave || done < total || !self->console->bar);
     return STK_OK;
 }
 
@@ -215,7 +228,7 @@ static stk_status on_loader(stk_callback *callback, stk_trainer *t, const stk_mo
 
     if (at->batch_idx)
         return STK_OK;
-    begin(self, 0,
+    begin(self, at->phase, 0,
           at->phase == STK_PHASE_SANITY    ? "Sanity Checking DataLoader %" PRIu64
           : at->phase == STK_PHASE_TEST    ? "Testing DataLoader %" PRIu64
           : at->phase == STK_PHASE_PREDICT ? "Predicting DataLoader %" PRIu64
@@ -248,9 +261,8 @@ static stk_status on_evaluation_end(stk_callback *callback, stk_trainer *t, cons
     end(self, !goes_on && at->phase != STK_PHASE_SANITY);
     if (!goes_on)
         return STK_OK;
-    atomic_store(&t->shown.done, t->loop.done);
-    atomic_store(&t->shown.total, t->train.feeds[0].batches);
     pthread_mutex_lock(&self->lock);
+    self->phase = STK_PHASE_TRAIN;
     memcpy(self->what, self->train_what, sizeof self->what);
     self->begin_ns = self->train_begin_ns;
     self->first = self->train_first;

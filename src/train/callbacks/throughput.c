@@ -60,11 +60,12 @@ static stk_status on_train_start(stk_callback *callback, stk_trainer *t, const s
                                  stk_error *err)
 {
     throughput *self = (throughput *)callback;
+    const stk_module_ops *ops = stk_trainer_module_ops(t);
     stk_layer layer;
 
     self->n = self->samples = 0;
     self->flops = 0;
-    for (size_t i = 0; t->ops.layer && t->ops.layer(t->module, i, &layer); i++)
+    for (size_t i = 0; ops->layer && ops->layer(at->module, i, &layer); i++)
         if (layer.depth <= 1)
             self->flops += 3 * layer.flops; /* backward is twice the forward pass */
     self->begin_ns = stk__now_ns();
@@ -91,21 +92,18 @@ static stk_status log_rates(throughput *self, stk_trainer *t, stk_error *err)
         if (self->flops > 0)
             line[n++] = (stk_metric){"train/flops_per_sec", samples * self->flops / seconds};
     }
-    return stk__metrics_log_now(t, line, n, (int64_t)t->loop.stepped, err);
+    return stk_trainer_log_metrics(t, line, n, err);
 }
 
 static stk_status on_train_batch_end(stk_callback *callback, stk_trainer *t, const stk_moment *at,
                                      stk_error *err)
 {
     throughput *self = (throughput *)callback;
-    const uint64_t every = t->options.log_every_n_steps;
 
     self->samples += at->batch ? stk_batch_count(at->batch) : 0;
-    self->marks[self->n % (self->window + 1)] = (mark){t->ledger.last_ns, self->samples};
+    self->marks[self->n % (self->window + 1)] = (mark){stk__now_ns(), self->samples};
     self->n++;
-    if (every == 0 || !at->steps || (t->loop.stepped + 1) % every)
-        return STK_OK;
-    return log_rates(self, t, err);
+    return at->steps && stk__callback_logs(t, at) ? log_rates(self, t, err) : STK_OK;
 }
 
 const stk_callback_ops stk__callback_throughput = {

@@ -3,12 +3,14 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/options.h"
 #include "train/callbacks/callback.h"
 
 typedef struct timer {
     stk_callback base;
     stk__timer_options options;
     uint64_t duration_ns, begin_ns, before_ns; /* `before`: trained in earlier runs */
+    bool over;                                 /* the trainer was told so in this run */
 } timer;
 
 #define AT(member) offsetof(stk__timer_options, member)
@@ -80,14 +82,15 @@ static void check(timer *self, stk_trainer *t, uint64_t now)
 {
     const uint64_t ns = elapsed(self, now), seconds = ns / 1000000000u;
 
-    if (ns < self->duration_ns || t->should_stop)
+    if (ns < self->duration_ns || self->over)
         return;
-    t->should_stop = true;
+    self->over = true;
+    stk_trainer_should_stop(t);
     if (self->options.verbose)
-        stk__say(t,
-                 "Time limit reached. Elapsed time is %" PRIu64 ":%02" PRIu64 ":%02" PRIu64
-                 ". Signaling Trainer to stop.",
-                 seconds / 3600, seconds / 60 % 60, seconds % 60);
+        stk__callback_say(t,
+                          "Time limit reached. Elapsed time is %" PRIu64 ":%02" PRIu64 ":%02" PRIu64
+                          ". Signaling Trainer to stop.",
+                          seconds / 3600, seconds / 60 % 60, seconds % 60);
 }
 
 static stk_status on_train_start(stk_callback *callback, stk_trainer *t, const stk_moment *at,
@@ -96,6 +99,7 @@ static stk_status on_train_start(stk_callback *callback, stk_trainer *t, const s
     timer *self = (timer *)callback;
 
     self->begin_ns = stk__now_ns();
+    self->over = false;
     /* A run that had used up its time before does not train another batch. */
     check(self, t, self->begin_ns);
     return STK_OK;
@@ -106,16 +110,15 @@ static stk_status on_train_batch_end(stk_callback *callback, stk_trainer *t, con
 {
     timer *self = (timer *)callback;
 
-    /* The end of the step has just been taken down: no clock is asked again. */
     if (self->options.interval == 0)
-        check(self, t, t->ledger.last_ns);
+        check(self, t, stk__now_ns());
     return STK_OK;
 }
 
 static stk_status on_train_epoch_end(stk_callback *callback, stk_trainer *t, const stk_moment *at,
                                      stk_error *err)
 {
-    check((timer *)callback, t, t->ledger.last_ns);
+    check((timer *)callback, t, stk__now_ns());
     return STK_OK;
 }
 

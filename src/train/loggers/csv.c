@@ -13,9 +13,8 @@
 
 #include "base/bytes.h"
 #include "base/durable.h"
-#include "train/loggers/log_queue.h"
+#include "train/loggers/loggers.h"
 #include "train/loggers/run_folder.h"
-#include "train/train.h"
 
 #define WRITE_BYTES (64 * 1024)   /* lines are kept up to here */
 #define READ_BYTES  (1024 * 1024) /* of one read of the file that is written anew */

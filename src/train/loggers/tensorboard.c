@@ -12,9 +12,8 @@
 #include "base/bytes.h"
 #include "base/durable.h"
 #include "train/loggers/event_file.h"
-#include "train/loggers/log_queue.h"
+#include "train/loggers/loggers.h"
 #include "train/loggers/run_folder.h"
-#include "train/train.h"
 
 #define WRITE_BYTES (64 * 1024) /* records are kept up to here */
 #define NAME_TRIES  1000

@@ -101,7 +101,7 @@ static void put_action(const stk_profile *p, stk__text *out, uint32_t entry, row
 
     qsort(rows, n, sizeof *rows, compare);
     stk__text_add(out, "Profile stats for: %s rank: %" PRIu64 "\n", p->entries[entry].name,
-                  p->trainer->strategy->rank);
+                  stk__profile_rank(p));
     stk__text_add(out, "         %" PRIu64 " function calls in %.6f seconds\n\n", calls,
                   (double)ns * 1e-9);
     stk__text_add(out, "   Ordered by: cumulative time\n");

@@ -14,7 +14,7 @@ static enum stk__profile_role role_of(const char *owner, const char *what)
         return STK__ROLE_NEXT;
     if (!*owner && strcmp(what, "run_training_batch") == 0)
         return STK__ROLE_BATCH;
-    if (strcmp(owner, STK__STRATEGY) != 0)
+    if (strcmp(owner, STK__PROFILE_STRATEGY) != 0)
         return STK__ROLE_NONE;
     return strcmp(what, "training_step") == 0 ? STK__ROLE_FORWARD
            : strcmp(what, "backward") == 0    ? STK__ROLE_BACKWARD
@@ -166,7 +166,7 @@ static void keep_batch(stk_profile *p)
 /* The breakdown of the batch at hand goes on, or is complete. */
 static void break_down(stk_profile *p, enum stk__profile_role role, uint64_t start, uint64_t end)
 {
-    const stk_moment *at = &p->trainer->at;
+    const stk_moment *at = stk_trainer_moment(p->trainer);
     stk_profile_batch *b = &p->batch;
 
     switch (role) {
@@ -197,22 +197,29 @@ static void break_down(stk_profile *p, enum stk__profile_role role, uint64_t sta
 
 /* ---- Start and stop -------------------------------------------------------------------------- */
 
+static uint64_t begin_of(const stk_profile *p)
+{
+    stk_trainer_times times = {.struct_size = sizeof times};
+
+    stk_trainer_get_times(p->trainer, &times);
+    return times.begin ? times.begin : stk__now_ns();
+}
+
 void stk__profile_start(void *user, const char *owner, const char *what)
 {
     stk_profile *p = user;
-    const stk__ledger *ledger = &p->trainer->ledger;
 
     if (p->depth == 0) {
-        const stk_task task = p->trainer->at.task;
+        const stk_task task = stk_trainer_moment(p->trainer)->task;
         if (p->task != STK_TASK_NONE && p->task != task) {
             stk_error err;
             if (stk_profile_finish(p, &err) != STK_OK)
                 stk__profile_trouble(p, err.status, err.text);
         }
+        p->task_begin_ns = begin_of(p);
         if (p->task == STK_TASK_NONE)
-            p->begin_ns = ledger->begin_ns ? ledger->begin_ns : stk__now_ns();
+            p->begin_ns = p->task_begin_ns;
         p->task = task;
-        p->ledger_begin_ns = ledger->begin_ns;
     }
     if (p->kinds & (STK__PROFILE_ADVANCED | STK__PROFILE_TRACE))
         stk__profile_layers_watch(p);
@@ -229,7 +236,7 @@ void stk__profile_start(void *user, const char *owner, const char *what)
 static void pop(stk_profile *p, uint64_t end)
 {
     const stk__profile_frame *frame = &p->frames[--p->depth];
-    const stk_moment *at = &p->trainer->at;
+    const stk_moment *at = stk_trainer_moment(p->trainer);
 
     p->last_ns = end;
     if (!frame->call)

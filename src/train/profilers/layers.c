@@ -67,7 +67,7 @@ static void on_pass(void *user, size_t number, bool backward, uint64_t start_ns,
 
 void stk__profile_layers_watch(stk_profile *p)
 {
-    const stk_module *module = p->trainer->module;
+    const stk_module *module = stk_trainer_moment(p->trainer)->module;
     stk_model *model = module ? stk_model_module_model(module) : NULL;
 
     if (model == p->model)
@@ -87,7 +87,7 @@ void stk__profile_layers_watch(stk_profile *p)
 
 void stk__profile_layers_release(stk_profile *p)
 {
-    const stk_module *module = p->trainer ? p->trainer->module : NULL;
+    const stk_module *module = p->trainer ? stk_trainer_moment(p->trainer)->module : NULL;
     stk_model *model = p->model && module ? stk_model_module_model(module) : NULL;
 
     if (model && model == p->model)

@@ -81,7 +81,7 @@ static stk_status check(const stk_profile *p, stk_error *err)
     stk_profile_options defaults;
 
     stk_profile_options_init(&defaults);
-    if (p->trainer->options.barebones)
+    if (stk_trainer_get_options(p->trainer)->barebones)
         return refuse(err, "profiler",
                       "trainer.barebones leaves out all that takes time; leave out "
                       "one of both");
@@ -133,10 +133,21 @@ static void release(stk_profile *p)
     stk__context_unref(ctx);
 }
 
+/* By another profiler, or with its trainer. */
+static void removed(void *user, bool destroyed)
+{
+    stk_profile *p = user;
+
+    p->installed = false;
+    if (destroyed)
+        p->trainer = NULL;
+}
+
 stk_status stk_profile_create(stk_trainer *trainer, const stk_profile_options *given,
                               stk_profile **out, stk_error *err)
 {
-    stk_context *ctx = trainer->ctx;
+    stk_context *ctx = stk_trainer_context(trainer);
+    stk_trainer_info info = {.struct_size = sizeof info};
 
     *out = NULL;
     stk_error_init(err);
@@ -161,7 +172,8 @@ stk_status stk_profile_create(stk_trainer *trainer, const stk_profile_options *g
         status = parse_kinds(p->options.profiler, &p->kinds, err);
     if (status == STK_OK)
         status = check(p, err);
-    if (status == STK_OK && trainer->running)
+    stk_trainer_get_info(trainer, &info);
+    if (status == STK_OK && info.running)
         status = stk__fail(err, STK_EBUSY, STK_STAGE_TRAIN, "the trainer is at work already");
     if (status == STK_OK && p->kinds & STK__PROFILE_TRACE)
         status = stk__trace_open(p, err);
@@ -172,8 +184,10 @@ stk_status stk_profile_create(stk_trainer *trainer, const stk_profile_options *g
     const stk_profiler profiler = {.struct_size = sizeof profiler,
                                    .start = stk__profile_start,
                                    .stop = stk__profile_stop,
-                                   .user = p};
+                                   .user = p,
+                                   .removed = removed};
     stk_trainer_set_profiler(trainer, &profiler);
+    p->installed = true;
     *out = p;
     return STK_OK;
 }
@@ -197,14 +211,23 @@ const char *stk__profile_stage(const stk_profile *p, bool capitals)
     return names[p->task][capitals];
 }
 
+uint64_t stk__profile_rank(const stk_profile *p)
+{
+    stk_trainer_info info = {.struct_size = sizeof info};
+
+    stk_trainer_get_info(p->trainer, &info);
+    return info.rank;
+}
+
 uint64_t stk__profile_span(const stk_profile *p)
 {
-    const stk__ledger *ledger = &p->trainer->ledger;
+    stk_trainer_times times = {.struct_size = sizeof times};
     uint64_t end = p->last_ns;
 
     /* The task ends behind its last call. */
-    if (ledger->begin_ns == p->ledger_begin_ns)
-        end = STK_MAX(end, ledger->last_ns);
+    stk_trainer_get_times(p->trainer, &times);
+    if (times.begin == p->task_begin_ns)
+        end = STK_MAX(end, times.begin + times.wall);
     return end > p->begin_ns ? end - p->begin_ns : 0;
 }
 
@@ -223,9 +246,8 @@ static char *path_of(const stk_profile *p, uint32_t kind)
     if (kind == STK__PROFILE_TRACE)
         snprintf(end, sizeof end, ".%" PRIu64 ".pt.trace.json",
                  (uint64_t)(stk__wall_seconds() * 1e9));
-    char *name =
-        stk__format(p->ctx, "%s%s%s%s-%" PRIu64 "%s", stk__profile_stage(p, false),
-                    *filename ? "-" : "", which, filename, p->trainer->strategy->rank, end);
+    char *name = stk__format(p->ctx, "%s%s%s%s-%" PRIu64 "%s", stk__profile_stage(p, false),
+                             *filename ? "-" : "", which, filename, stk__profile_rank(p), end);
     /* The name is one of a file, whatever the caller put into it. */
     for (char *c = name; c && *c; c++)
         if (strchr("/\\:*?\"<>|", *c) || (unsigned char)*c < 0x20)
@@ -268,6 +290,7 @@ static stk_status write_file(stk_profile *p, uint32_t kind, const stk__text *tex
 /* A table goes to its file, or line by line to the console. */
 static stk_status put_table(stk_profile *p, uint32_t kind, stk_error *err)
 {
+    const stk_console *console = stk_trainer_get_console(p->trainer);
     stk__text text = {.ctx = p->ctx};
     stk_status status = STK_OK;
 
@@ -282,7 +305,7 @@ static stk_status put_table(stk_profile *p, uint32_t kind, stk_error *err)
         for (char *line = text.bytes, *end; *line; line = end) {
             end = line + strcspn(line, "\n");
             end += *end ? (*end = 0, 1) : 0;
-            stk__say(p->trainer, "%s", line);
+            console->line(console->user, line);
         }
     stk__text_release(&text);
     return status;
@@ -296,7 +319,7 @@ stk_status stk_profile_finish(stk_profile *p, stk_error *err)
 
     err = err ? err : &own;
     stk_error_init(err);
-    stk__trace_deafen(p);
+    stk__trace_stop(p);
     if (p->task != STK_TASK_NONE) {
         for (size_t i = 0; i < p->num_files; i++)
             stk__free(p->ctx, p->files[i]);
@@ -333,19 +356,11 @@ stk_status stk_profile_close(stk_profile **profile, stk_error *err)
     stk_status status = STK_OK;
     if (p->trainer) {
         status = stk_profile_finish(p, err);
-        if (p->trainer->profiled && p->trainer->profiler.user == p)
+        if (p->installed)
             stk_trainer_set_profiler(p->trainer, NULL);
     }
     release(p);
     return status;
-}
-
-void stk__profile_forget(stk_trainer *trainer)
-{
-    stk_profile *p = trainer->profiler.user;
-
-    if (trainer->profiled && trainer->profiler.start == stk__profile_start)
-        p->trainer = NULL;
 }
 
 /* ---- Looking --------------------------------------------------------------------------------- */

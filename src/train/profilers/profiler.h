@@ -3,9 +3,14 @@
 #ifndef STK_SRC_TRAIN_PROFILERS_PROFILER_H
 #define STK_SRC_TRAIN_PROFILERS_PROFILER_H
 
+#include <stdatomic.h>
+
 #include <stoker/profiler.h>
 
-#include "train/train.h"
+#include "base/base.h"
+#include "base/text.h"
+
+#define STK__PROFILE_STRATEGY "[Strategy]SingleDeviceStrategy"
 
 enum {
     STK__PROFILE_DEPTH = 64,   /* calls within each other */
@@ -80,6 +85,7 @@ typedef struct stk__trace {
 struct stk_profile {
     stk_context *ctx;
     stk_trainer *trainer; /* NULL: it was destroyed first, and nothing is left to write */
+    bool installed;
     stk_profile_options options;
     uint32_t kinds;
     char *texts[3];
@@ -95,7 +101,7 @@ struct stk_profile {
     stk_model *model; /* that the probe is in; only ever compared */
 
     stk_task task; /* of what is recorded; STK_TASK_NONE: nothing yet */
-    uint64_t begin_ns, last_ns, ledger_begin_ns;
+    uint64_t begin_ns, last_ns, task_begin_ns;
 
     stk_profile_batch *batches, batch; /* `batch`: at hand */
     size_t num_batches, batch_room;
@@ -111,6 +117,8 @@ struct stk_profile {
 void stk__profile_trouble(stk_profile *p, stk_status status, const char *text);
 /* "FIT", "fit": of what is recorded. */
 const char *stk__profile_stage(const stk_profile *p, bool capitals);
+/* The process among those that train together. */
+uint64_t stk__profile_rank(const stk_profile *p);
 /* Nanoseconds of the task. */
 uint64_t stk__profile_span(const stk_profile *p);
 
@@ -135,7 +143,7 @@ void stk__profile_number(double value, char text[32]);
 /* The trace (profiler_trace.c, profiler_trace_write.c). */
 stk_status stk__trace_open(stk_profile *p, stk_error *err);
 void stk__trace_listen(stk_profile *p);
-void stk__trace_deafen(stk_profile *p);
+void stk__trace_stop(stk_profile *p);
 void stk__trace_close(stk_profile *p);
 void stk__trace_add(stk_profile *p, const stk__trace_event *event);
 stk_status stk__trace_write(const stk_profile *p, const char *path, stk_error *err);

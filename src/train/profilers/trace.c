@@ -78,7 +78,7 @@ void stk__trace_listen(stk_profile *p)
         stk__profile_trouble(p, STK_EBUSY, "a trace has no workers: too many listeners");
 }
 
-void stk__trace_deafen(stk_profile *p)
+void stk__trace_stop(stk_profile *p)
 {
     /* From its return on nobody writes a slot. */
     if (p->trace.listening)
@@ -88,7 +88,7 @@ void stk__trace_deafen(stk_profile *p)
 
 void stk__trace_close(stk_profile *p)
 {
-    stk__trace_deafen(p);
+    stk__trace_stop(p);
     stk__free(p->ctx, p->trace.events);
     p->trace.events = NULL;
 }

@@ -44,7 +44,7 @@ static stk_status flush(writer *w, size_t least, stk_error *err)
 
 static stk__chrome_place place(const writer *w, uint32_t lane, uint64_t when_ns)
 {
-    return (stk__chrome_place){w->p->trainer->strategy->rank, lane, when_ns - w->zero_ns};
+    return (stk__chrome_place){stk__profile_rank(w->p), lane, when_ns - w->zero_ns};
 }
 
 static void next(writer *w)
@@ -322,7 +322,7 @@ static void put_names(writer *w)
 {
     char name[48];
 
-    snprintf(name, sizeof name, "stoker, rank %" PRIu64, w->p->trainer->strategy->rank);
+    snprintf(name, sizeof name, "stoker, rank %" PRIu64, stk__profile_rank(w->p));
     put_name(w, "process_name", STK__LANE_STEP, name);
     put_name(w, "thread_name", STK__LANE_STEP, "trainer");
     for (uint32_t i = 0; i < LANES; i++) {

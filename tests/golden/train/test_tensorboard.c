@@ -11,8 +11,8 @@
 #include "support/support.h"
 #include "train/loggers/event_file.h"
 #include "train/loggers/log_queue.h"
+#include "train/loggers/loggers.h"
 #include "train/loggers/run_folder.h"
-#include "train/train.h"
 
 #define SCRIPT TESTS_DIR "/../scripts/check_tensorboard.py"
 

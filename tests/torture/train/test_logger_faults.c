@@ -8,7 +8,7 @@
 #include "support/faults.h"
 #include "support/support.h"
 #include "train/loggers/log_queue.h"
-#include "train/train.h"
+#include "train/loggers/loggers.h"
 
 enum { MOST = 3000 };
 

@@ -228,6 +228,7 @@ static void call_trainer(world *w)
     stk_recipe *recipe;
     stk_loader_stats begin = {.struct_size = sizeof begin}, end = {.struct_size = sizeof end};
     stk_trainer *trainer;
+    stk_metric metric = {"a", 1};
     stk_profile *profile;
 
     stk_trainer_options_init(&options);
@@ -245,7 +246,12 @@ static void call_trainer(world *w)
     REFUSED(stk_checkpoint_describe, w->ctx, w->path, line, NULL, NULL);
     REFUSED(stk_trainer_log, w->trainer, "a", 1, 0, 0, NULL);
     REFUSED(stk_trainer_log_scalar, w->trainer, "a", &scalar, 0, 0, NULL);
+    REFUSED(stk_trainer_log_metrics, w->trainer, &metric, 1, NULL);
     REFUSED(stk_trainer_save, w->trainer, w->path, false, NULL, NULL);
+    REFUSED(stk_trainer_link, w->trainer, w->path, w->path, NULL);
+    REFUSED(stk_trainer_copy, w->trainer, &metric, &scalar, sizeof metric, STK_COPY_DEVICE_TO_HOST,
+            NULL);
+    RETURNS(stk_trainer_bar_metric, true, w->trainer, 0, &metric);
     RETURNS(stk_trainer_get_times, true, w->trainer, &times);
     RETURNS(stk_trainer_get_loader_stats, true, w->trainer, &begin, &end);
     REFUSED(stk_training_log_create, w->trainer, NULL, &training_log, NULL);

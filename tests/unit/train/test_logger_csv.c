@@ -18,8 +18,8 @@
 #include "base/options.h"
 #include "support/support.h"
 #include "train/loggers/log_queue.h"
+#include "train/loggers/loggers.h"
 #include "train/loggers/run_folder.h"
-#include "train/train.h"
 
 static stk_logger *open_logger(stk_context *ctx, const stk_logger_ops *ops, const char *root,
                                const char *option, const char *value)

@@ -198,7 +198,7 @@ static void folders_of_runs(void **state)
     assert_ok(stk_trainer_validate(t, &m.base, &b.data, "last", &b.err), &b.err);
     snprintf(path, sizeof path,
              "%s/lightning_logs/version_1/checkpoints/epoch=0-step=10.safetensors", b.folder);
-    assert_string_equal(t->checkpoint_path, path);
+    assert_string_equal(t->restart.path, path);
     stk_trainer_destroy(&t);
     bench_close(&b);
 }

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "support/support.h"
-#include "train/train.h"
+#include "train/trainer.h"
 
 enum { TINY_SIZE = 6, TINY_SAMPLES = 40, TINY_FEATURES = 6 };
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Copies of a module's tensors in memory, to go back to. */
-#include "train/train.h"
+#include "train/callbacks/copy.h"
 
 typedef struct taking {
+    stk_trainer *trainer;
     stk__copy *copy;
     size_t next;
 } taking;
@@ -52,14 +53,19 @@ static stk_status take_one(void *user, stk_state_kind kind, const stk_state_tens
                          "the module shows '%s' where it showed '%s' before: its state() has to "
                          "keep order and sizes",
                          tensor->name, to->tensor.name);
-    if (tensor->bytes)
-        memcpy(to->tensor.data, tensor->data, (size_t)tensor->bytes);
-    return STK_OK;
+    return stk_trainer_copy(at->trainer, to->tensor.data, tensor->data, tensor->bytes,
+                            STK_COPY_DEVICE_TO_HOST, err);
 }
 
-stk_status stk__copy_take(stk__copy *copy, stk_module *module, uint32_t kinds, stk_error *err)
+stk_status stk__copy_visit(stk_trainer *t, uint32_t kinds, stk_state_visit *visit, void *user,
+                           stk_error *err)
 {
-    return module->ops->state(module, kinds, take_one, &(taking){.copy = copy}, err);
+    return stk_trainer_module_ops(t)->state(stk_trainer_moment(t)->module, kinds, visit, user, err);
+}
+
+stk_status stk__copy_take(stk__copy *copy, stk_trainer *t, uint32_t kinds, stk_error *err)
+{
+    return stk__copy_visit(t, kinds, take_one, &(taking){.trainer = t, .copy = copy}, err);
 }
 
 static stk_status put_one(void *user, stk_state_kind kind, const stk_state_tensor *tensor,
@@ -71,14 +77,15 @@ static stk_status put_one(void *user, stk_state_kind kind, const stk_state_tenso
     if (at->next++ >= at->copy->n || from->tensor.bytes != tensor->bytes)
         return stk__fail(err, STK_EMISMATCH, STK_STAGE_TRAIN,
                          "the module shows '%s' in another place than before", tensor->name);
-    if (tensor->bytes)
-        memcpy(tensor->data, from->tensor.data, (size_t)tensor->bytes);
-    return STK_OK;
+    return stk_trainer_copy(at->trainer, tensor->data, from->tensor.data, tensor->bytes,
+                            STK_COPY_HOST_TO_DEVICE, err);
 }
 
-stk_status stk__copy_put(const stk__copy *copy, stk_module *module, uint32_t kinds, stk_error *err)
+stk_status stk__copy_put(const stk__copy *copy, stk_trainer *t, uint32_t kinds, stk_error *err)
 {
-    return module->ops->state(module, kinds, put_one, &(taking){.copy = (stk__copy *)copy}, err);
+    taking at = {.trainer = t, .copy = (stk__copy *)copy};
+
+    return stk__copy_visit(t, kinds, put_one, &at, err);
 }
 
 void stk__copy_release(stk__copy *copy)

@@ -5,7 +5,7 @@
 
 #include "base/options.h"
 #include "base/table.h"
-#include "train/train.h"
+#include "train/trainer.h"
 
 static const stk__member members[] = {STK__MEMBER(stk_logger_ops, open),
                                       STK__MEMBER(stk_logger_ops, close),
@@ -29,7 +29,7 @@ static stk_status add_logger(stk_trainer *t, const stk_logger_ops *ops, const vo
 {
     void *copy = NULL;
 
-    if (t->num_loggers == STK__MAX_LOGGERS)
+    if (t->logs.num_loggers == STK__MAX_LOGGERS)
         return stk__fail(err, STK_ELIMIT, STK_STAGE_TRAIN, "%d loggers are the most",
                          STK__MAX_LOGGERS);
     if (ops->options) {
@@ -40,7 +40,7 @@ static stk_status add_logger(stk_trainer *t, const stk_logger_ops *ops, const vo
         if (options)
             memcpy(copy, options, ops->options->struct_size);
     }
-    t->loggers[t->num_loggers++] = (stk__logger_entry){ops, copy};
+    t->logs.loggers[t->logs.num_loggers++] = (stk__logger_entry){ops, copy};
     return STK_OK;
 }
 
@@ -91,15 +91,17 @@ static stk_status add_named(stk_trainer *t, stk_error *err)
 /* The second logger and those after it share the folder of the first. */
 static void share_version(stk_trainer *t, const stk__logger_entry *entry)
 {
-    if (t->version && entry->ops->options && stk_options_find(entry->ops->options, "version") &&
-        stk_options_set(entry->ops->options, entry->options, "version", t->version, NULL) != STK_OK)
+    if (t->logs.version && entry->ops->options &&
+        stk_options_find(entry->ops->options, "version") &&
+        stk_options_set(entry->ops->options, entry->options, "version", t->logs.version, NULL) !=
+            STK_OK)
         stk__log(t->ctx, STK_LOG_DEBUG, "logger %s chooses a version of its own", entry->ops->name);
 }
 
 static stk_status open_all(stk_trainer *t, stk_logger **loggers, size_t *n, stk_error *err)
 {
-    for (size_t i = 0; i < t->num_loggers; i++) {
-        const stk__logger_entry *entry = &t->loggers[i];
+    for (size_t i = 0; i < t->logs.num_loggers; i++) {
+        const stk__logger_entry *entry = &t->logs.loggers[i];
         if (i > 0)
             share_version(t, entry);
         stk_status status =
@@ -107,12 +109,12 @@ static stk_status open_all(stk_trainer *t, stk_logger **loggers, size_t *n, stk_
         STK_TRY(stk__table_made(&table, entry->ops->name, "open", status, loggers[i], err));
         STK_TRY(stk__table_check(&table, loggers[i]->ops, err));
         *n = i + 1;
-        if (t->log_dir)
+        if (t->logs.dir)
             continue;
-        if (loggers[i]->log_dir && !(t->log_dir = stk__strdup(t->ctx, loggers[i]->log_dir)))
+        if (loggers[i]->log_dir && !(t->logs.dir = stk__strdup(t->ctx, loggers[i]->log_dir)))
             return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for the loggers");
         if (loggers[i]->version >= 0 &&
-            !(t->version = stk__format(t->ctx, "%" PRId64, loggers[i]->version)))
+            !(t->logs.version = stk__format(t->ctx, "%" PRId64, loggers[i]->version)))
             return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for the loggers");
     }
     return STK_OK;
@@ -123,27 +125,28 @@ stk_status stk__loggers_open(stk_trainer *t, stk_error *err)
     stk_logger *loggers[STK__MAX_LOGGERS];
     size_t n = 0;
 
-    if (t->log || !t->settings.logging)
+    if (t->logs.queue || !t->settings.logging)
         return STK_OK;
-    if (t->num_loggers == 0)
+    if (t->logs.num_loggers == 0)
         STK_TRY(add_named(t, err));
     stk_status status = open_all(t, loggers, &n, err);
     if (status == STK_OK)
-        status = stk__log_queue_create(t->ctx, loggers, n, &t->log, err);
+        status = stk__log_queue_create(t->ctx, loggers, n, &t->logs.queue, err);
     if (status != STK_OK) {
         for (size_t i = 0; i < n; i++)
             loggers[i]->ops->close(loggers[i]);
         return status;
     }
-    if (t->num_hparams)
-        status = stk__log_queue_hyperparams(t->log, t->hparams, t->num_hparams, err);
+    if (t->logs.num_hparams)
+        status =
+            stk__log_queue_hyperparams(t->logs.queue, t->logs.hparams, t->logs.num_hparams, err);
     return status;
 }
 
 stk_status stk__log_line(stk_trainer *t, const stk_metric *metrics, size_t n, int64_t step,
                          stk_error *err)
 {
-    return t->log ? stk__log_queue_metrics(t->log, metrics, n, step, err) : STK_OK;
+    return t->logs.queue ? stk__log_queue_metrics(t->logs.queue, metrics, n, step, err) : STK_OK;
 }
 
 stk_status stk_trainer_add_hparam(stk_trainer *t, const char *name, const char *value,
@@ -151,21 +154,34 @@ stk_status stk_trainer_add_hparam(stk_trainer *t, const char *name, const char *
 {
     stk_error_init(err);
     STK_TRY(stk__context_check(t->ctx, err));
-    if (t->num_hparams == t->hparam_room) {
-        size_t room = t->hparam_room * 2 + 16;
-        stk_hparam *list = stk__realloc(t->ctx, t->hparams, room * sizeof *list);
+    if (t->logs.num_hparams == t->logs.hparam_room) {
+        size_t room = t->logs.hparam_room * 2 + 16;
+        stk_hparam *list = stk__realloc(t->ctx, t->logs.hparams, room * sizeof *list);
         if (!list)
             return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for '%s'", name);
-        t->hparams = list;
-        t->hparam_room = room;
+        t->logs.hparams = list;
+        t->logs.hparam_room = room;
     }
-    stk_hparam *to = &t->hparams[t->num_hparams];
+    stk_hparam *to = &t->logs.hparams[t->logs.num_hparams];
     *to = (stk_hparam){stk__strdup(t->ctx, name), stk__strdup(t->ctx, value)};
     if (!to->name || !to->value) {
         stk__free(t->ctx, (char *)to->name);
         stk__free(t->ctx, (char *)to->value);
         return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for '%s'", name);
     }
-    t->num_hparams++;
+    t->logs.num_hparams++;
     return STK_OK;
+}
+
+void stk__loggers_release(stk_context *ctx, stk__logs *logs)
+{
+    for (size_t i = 0; i < logs->num_loggers; i++)
+        stk__free(ctx, logs->loggers[i].options);
+    for (size_t i = 0; i < logs->num_hparams; i++) {
+        stk__free(ctx, (char *)logs->hparams[i].name);
+        stk__free(ctx, (char *)logs->hparams[i].value);
+    }
+    stk__free(ctx, logs->hparams);
+    stk__free(ctx, logs->dir);
+    stk__free(ctx, logs->version);
 }

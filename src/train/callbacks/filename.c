@@ -102,9 +102,9 @@ static int put_group(stk_trainer *t, const group *g, bool insert_names, char *ou
     out += used;
     size -= (size_t)used;
     if (strcmp(g->name, "epoch") == 0)
-        return used + put_whole(g, t->loop.epoch, out, size);
+        return used + put_whole(g, stk_trainer_current_epoch(t), out, size);
     if (strcmp(g->name, "step") == 0)
-        return used + put_whole(g, t->loop.global_step, out, size);
+        return used + put_whole(g, stk_trainer_global_step(t), out, size);
     if (!stk_trainer_metric(t, g->name, &value))
         value = 0;
     return used + put_real(g, value, out, size);

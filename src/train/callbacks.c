@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The callbacks of a trainer: what its owner adds, and what it has unless it is told otherwise. */
+#include "base/options.h"
+#include "base/sized.h"
+#include "base/table.h"
+#include "train/trainer.h"
+
+static bool has_callback(const stk_trainer *t, const stk_callback_ops *ops)
+{
+    for (size_t i = 0; i < t->hooks.num_callbacks; i++)
+        if (t->hooks.callbacks[i].callback->ops == ops)
+            return true;
+    return false;
+}
+
+/* A key that no other callback has: "ema", "ema#2". */
+static char *unique_key(stk_trainer *t, const stk_callback_ops *ops, const stk_callback *callback)
+{
+    const char *base = ops->state_key ? ops->state_key(callback) : ops->name;
+    char *key = stk__format(t->ctx, "%.200s", base);
+
+    for (size_t number = 2, i = 0; key && i < t->hooks.num_callbacks; i++) {
+        if (strcmp(t->hooks.callbacks[i].key, key))
+            continue;
+        stk__free(t->ctx, key);
+        key = stk__format(t->ctx, "%.200s#%zu", base, number++);
+        i = (size_t)-1;
+    }
+    return key;
+}
+
+static const stk__member members[] = {STK__MEMBER(stk_callback_ops, create),
+                                      STK__MEMBER(stk_callback_ops, destroy)};
+static const stk__table table = {.type = "stk_callback_ops",
+                                 .least = offsetof(stk_callback_ops, monitors),
+                                 .members = members,
+                                 .num_members = STK_COUNT(members),
+                                 .stage = STK_STAGE_TRAIN};
+
+stk_status stk__callback_kind_check(const void *ops, stk_error *err)
+{
+    STK_TRY(stk__table_check(&table, ops, err));
+    const stk_option_table *options = ((const stk_callback_ops *)ops)->options;
+    return options ? stk__options_check(options, err) : STK_OK;
+}
+
+static stk_status check_callback(const stk_trainer *t, const stk_callback_ops *ops, stk_error *err)
+{
+    STK_TRY(stk__callback_kind_check(ops, err));
+    if (ops->checkpoints && t->options.enable_checkpointing == STK_SWITCH_FALSE)
+        return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "enable_checkpointing",
+                            STK_NO_OFFSET,
+                            "trainer.enable_checkpointing: false and the callback '%s' contradict "
+                            "each other",
+                            ops->name);
+    if (ops->checkpoints && t->options.barebones)
+        return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "barebones", STK_NO_OFFSET,
+                            "trainer.barebones and the callback '%s' contradict each other: saving "
+                            "takes time",
+                            ops->name);
+    if (t->hooks.num_callbacks >= 256)
+        return stk__fail(err, STK_ELIMIT, STK_STAGE_TRAIN, "256 callbacks are the most");
+    return STK_OK;
+}
+
+static stk_status add_callback(stk_trainer *t, const stk_callback_ops *ops, const void *options,
+                               stk_callback **out, stk_error *err)
+{
+    uint64_t room[64]; /* for the defaults: no table is larger */
+
+    STK_TRY(check_callback(t, ops, err));
+    if (!options && ops->options) {
+        if (ops->options->struct_size > sizeof room)
+            return stk__fail(err, STK_ELIMIT, STK_STAGE_TRAIN,
+                             "the options of the callback '%s' are more than %zu bytes", ops->name,
+                             sizeof room);
+        stk_options_init(ops->options, room, sizeof room);
+        options = room;
+    }
+    if (t->hooks.num_callbacks == t->hooks.room) {
+        size_t more = t->hooks.room * 2 + 16;
+        stk__callback_entry *list = stk__realloc(t->ctx, t->hooks.callbacks, more * sizeof *list);
+        if (!list)
+            return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for a callback");
+        t->hooks.callbacks = list;
+        t->hooks.room = more;
+    }
+    stk__callback_entry *entry = &t->hooks.callbacks[t->hooks.num_callbacks];
+    *entry = (stk__callback_entry){0};
+    stk__sized_copy(&entry->ops, sizeof entry->ops, ops);
+    stk_status status = ops->create(t->ctx, options, &entry->callback, err);
+    STK_TRY(stk__table_made(&table, ops->name, "create", status, entry->callback, err));
+    entry->key = unique_key(t, ops, entry->callback);
+    if (!entry->key) {
+        ops->destroy(entry->callback);
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for a callback");
+    }
+    t->hooks.num_callbacks++;
+    if (out)
+        *out = entry->callback;
+    return STK_OK;
+}
+
+stk_status stk_trainer_add_callback(stk_trainer *t, const stk_callback_ops *ops,
+                                    const void *options, stk_callback **out, stk_error *err)
+{
+    stk_error_init(err);
+    if (out)
+        *out = NULL;
+    STK_TRY(stk__context_check(t->ctx, err));
+    return add_callback(t, ops, options, out, err);
+}
+
+/* What a trainer has unless it is told otherwise. */
+stk_status stk__defaults_add(stk_trainer *t, stk_error *err)
+{
+    if (t->hooks.defaults_added)
+        return STK_OK;
+    if (t->settings.model_summary && !has_callback(t, &stk__callback_model_summary))
+        STK_TRY(add_callback(t, &stk__callback_model_summary, NULL, NULL, err));
+    if (t->settings.progress_bar && !has_callback(t, &stk__callback_progress_bar))
+        STK_TRY(add_callback(t, &stk__callback_progress_bar, NULL, NULL, err));
+    if (t->settings.max_time_ns && !has_callback(t, &stk__callback_timer)) {
+        const stk__timer_options o = {.struct_size = sizeof o, .duration = t->options.max_time};
+        STK_TRY(add_callback(t, &stk__callback_timer, &o, NULL, err));
+    }
+    if (t->settings.checkpointing && !has_callback(t, &stk__callback_model_checkpoint))
+        STK_TRY(add_callback(t, &stk__callback_model_checkpoint, NULL, NULL, err));
+    t->hooks.defaults_added = true;
+    return STK_OK;
+}

@@ -1,0 +1,35 @@
+/* loggers of a trainer -> one queue that calls them */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef STK_SRC_TRAIN_LOGS_H
+#define STK_SRC_TRAIN_LOGS_H
+
+#include <stoker/trainer.h>
+
+#include "train/loggers/log_queue.h"
+
+enum { STK__MAX_LOGGERS = 8 };
+
+typedef struct stk__logger_entry {
+    const stk_logger_ops *ops;
+    void *options;
+} stk__logger_entry;
+
+typedef struct stk__logs {
+    stk__logger_entry loggers[STK__MAX_LOGGERS];
+    size_t num_loggers;
+    stk_hparam *hparams;
+    size_t num_hparams, hparam_room;
+    stk__log_queue *queue; /* NULL: nothing is logged, or not yet */
+    char *dir;             /* of the first logger; NULL: none */
+    char *version;         /* "3", of the first logger; NULL: none */
+} stk__logs;
+
+/* Fail for a name that trainer.logger may not have. */
+stk_status stk__loggers_check(const stk_context *ctx, const char *names, stk_error *err);
+/* Open them, once. */
+stk_status stk__loggers_open(stk_trainer *t, stk_error *err);
+void stk__loggers_release(stk_context *ctx, stk__logs *logs);
+stk_status stk__log_line(stk_trainer *t, const stk_metric *metrics, size_t n, int64_t step,
+                         stk_error *err);
+
+#endif

@@ -1,0 +1,157 @@
+/* the trainer: its parts, and the loops over them */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef STK_SRC_TRAIN_TRAINER_H
+#define STK_SRC_TRAIN_TRAINER_H
+
+#include "device/device.h"
+#include "train/callbacks/copy.h"
+#include "train/feeds.h"
+#include "train/hooks.h"
+#include "train/ledger.h"
+#include "train/logs.h"
+#include "train/loop.h"
+#include "train/metrics.h"
+#include "train/settings.h"
+#include "train/state.h"
+#include "train/train.h"
+
+/* ---- Strategy (strategy.c) ------------------------------------------------------------------- */
+
+/* How several processes train one model. */
+typedef struct stk__strategy {
+    const char *name;
+    uint64_t rank, world_size;
+    stk_status (*setup)(stk_trainer *t, stk_error *err);
+    /* Sum `n` doubles over the ranks. */
+    stk_status (*reduce)(stk_trainer *t, double *values, size_t n, stk_error *err);
+} stk__strategy;
+
+extern const stk__strategy stk__strategy_single;
+
+/* ---- The trainer ----------------------------------------------------------------------------- */
+
+/* Batches of the loop of a phase; the thread of the progress bar reads. */
+typedef struct stk__shown {
+    atomic_uint_fast64_t done, total;
+} stk__shown;
+
+enum { STK__PHASES = STK_PHASE_PREDICT + 1 };
+
+struct stk_trainer {
+    stk_context *ctx;
+    stk_trainer_options options;
+    char *texts[24]; /* of the options */
+    stk__settings settings;
+    stk_console console;
+    stk_profiler profiler;
+    bool profiled;
+    const stk__strategy *strategy;
+    stk_device *device;
+    stk_stream *stream;
+    bool host_memory;
+    stk__hooks hooks;
+    stk__logs logs;
+    stk__checkpoint_writer *writer;
+
+    atomic_int stop;
+    bool should_stop;
+    bool running;
+
+    /* Of the task at hand. */
+    stk_module *module;
+    stk_module_ops ops; /* in full size */
+    stk_trainer_data data_copy;
+    stk_moment at;
+    stk_loss loss;
+    stk_optimizers optimizers;
+    stk__feeds train, val, test, predict;
+    uint64_t val_check_batch; /* 0: by time */
+    uint64_t val_last_ns;     /* the last validation, for the interval in time */
+    stk__loop loop;
+    stk_state loader_state; /* after the last batch taken */
+    stk_trainer_progress progress;
+    stk__metrics metrics;
+    bool epoch_hook; /* in a hook of an epoch's end: what is logged is the epoch's */
+    bool may_log;
+    stk__ledger ledger;
+    stk__shown shown[STK__PHASES];
+    stk__restart restart;
+    uint64_t bad_batches; /* in a row */
+    stk__copy good;       /* to rewind to */
+};
+
+/* A hook; costs a load and a branch where nobody listens. */
+static inline stk_status stk__hook(stk_trainer *t, enum stk__hook_id id, stk_error *err)
+{
+    return t->hooks.rows[id].n ? stk__hook_run(t, &t->hooks.rows[id], err) : STK_OK;
+}
+
+#define STK__STRATEGY "[Strategy]SingleDeviceStrategy"
+
+/* Around everything that a profiler may want to time. */
+static inline void stk__action(stk_trainer *t, const char *owner, const char *what)
+{
+    if (t->profiled)
+        t->profiler.start(t->profiler.user, owner, what);
+}
+
+static inline void stk__action_end(stk_trainer *t, const char *owner, const char *what)
+{
+    if (t->profiled)
+        t->profiler.stop(t->profiler.user, owner, what);
+}
+
+/* A line of the console. */
+void stk__say(stk_trainer *t, const char *format, ...) STK_PRINTF(2, 3);
+
+static inline void stk__show_done(stk_trainer *t, stk_phase phase, uint64_t done)
+{
+    atomic_store_explicit(&t->shown[phase].done, done, memory_order_relaxed);
+}
+
+/* The bar of a phase begins, or goes on with `done` batches. */
+static inline void stk__show_begin(stk_trainer *t, stk_phase phase, uint64_t done, uint64_t total)
+{
+    atomic_store_explicit(&t->shown[phase].total, total, memory_order_relaxed);
+    stk__show_done(t, phase, done);
+}
+
+static inline void stk__count(stk_progress *p, size_t which, uint64_t n)
+{
+    ((uint64_t *)&p->total)[which] += n;
+    ((uint64_t *)&p->current)[which] += n;
+}
+enum { STK__READY, STK__STARTED, STK__PROCESSED, STK__COMPLETED };
+
+/* The options of parts over the defaults (model_module_options.c). */
+stk_status stk__model_parts_options(const stk_model_parts *parts, stk_model_options *model,
+                                    stk_optimizer_options *optimizer, stk_schedule *schedule,
+                                    stk_model_module_options *module, stk_error *err);
+/* One task from its setup to its end (run.c). */
+stk_status stk__run(stk_trainer *t, stk_task task, stk_module *module, const stk_trainer_data *data,
+                    const char *ckpt_path, stk_error *err);
+/* All epochs (fit.c), one of them (epoch.c), a batch of it (step.c). */
+stk_status stk__fit(stk_trainer *t, stk_error *err);
+stk_status stk__epoch_run(stk_trainer *t, stk_error *err);
+stk_status stk__train_batch(stk_trainer *t, stk_batch *batch, bool *skip_epoch, stk_error *err);
+/* Schedules that are due. */
+stk_status stk__schedule(stk_trainer *t, bool every_step, bool plateau, stk_error *err);
+bool stk__can_stop_early(const stk_trainer *t);
+/* A loop without training (evaluate.c): STK_PHASE_SANITY, VALIDATE, TEST, PREDICT. */
+stk_status stk__evaluate(stk_trainer *t, stk_phase phase, stk_error *err);
+/* Gradients: zero, clip, look for what is not finite (gradients.c). */
+stk_status stk__zero_grad(stk_trainer *t, stk_error *err);
+stk_status stk__clip(stk_trainer *t, stk_error *err);
+stk_status stk__find_not_finite(stk_trainer *t, uint32_t kinds, const char *when, stk_error *err);
+/* The loss is no number: what the policy says (nan.c). *leave: go on without the batch. */
+stk_status stk__nan_met(stk_trainer *t, double loss, bool *leave, stk_error *err);
+/* Remember the good state, for the policy `rewind`. */
+stk_status stk__nan_keep(stk_trainer *t, stk_error *err);
+/* "12, 7, 90 and 13 more" of the batch at hand. */
+void stk__batch_indices(const stk_batch *batch, char *text, size_t size);
+/* The value of a scalar, now. */
+double stk__scalar_now(stk_trainer *t, const stk_scalar *scalar);
+/* Summary, bar, checkpoint and timer, as the options want them (hooks.c). */
+stk_status stk__defaults_add(stk_trainer *t, stk_error *err);
+
+#endif
