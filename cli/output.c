@@ -52,17 +52,11 @@ void cli_html_string(FILE *out, const char *text)
 
 void cli_json_number(FILE *out, double value)
 {
-    char text[40];
+    char text[32];
 
-    if (!isfinite(value)) {
-        fputs("null", out);
-        return;
-    }
-    for (int digits = 6; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, value);
-        if (strtod(text, NULL) == value)
-            break;
-    }
+    const int length = stk_number_format(value, text);
+    if (length > 2 && strcmp(text + length - 2, ".0") == 0)
+        text[length - 2] = '\0';
     fputs(text, out);
 }
 

@@ -46,9 +46,10 @@ stk_status stk__group_add(stk_group *g, const char *path, bool is_array, stk__js
         status = stk__fail(err, STK_ELIMIT, STK_STAGE_ARRAY, "a group has more than %u nodes",
                            STK__GROUP_MAX_NODES);
     if (status == STK_OK && g->num_nodes == g->room_nodes) {
-        size_t room = STK_MAX(2 * g->room_nodes, 64);
-        bool fits = room * sizeof *g->nodes <= most;
-        stk__node *grown = fits ? stk__realloc(g->context, g->nodes, room * sizeof *grown) : NULL;
+        bool fits = 2 * (g->num_nodes + 1) * sizeof *g->nodes <= most;
+        stk__node *grown =
+            fits ? stk__grow(g->context, g->nodes, &g->room_nodes, g->num_nodes + 1, sizeof *grown)
+                 : NULL;
         if (!fits) {
             status = stk__fail(err, STK_ELIMIT, STK_STAGE_ARRAY,
                                "the list of a group's nodes takes more than %llu bytes, an eighth "
@@ -56,7 +57,6 @@ stk_status stk__group_add(stk_group *g, const char *path, bool is_array, stk__js
                                (unsigned long long)most);
         } else if (grown) {
             g->nodes = grown;
-            g->room_nodes = room;
         } else {
             status = no_memory(err);
         }

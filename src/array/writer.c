@@ -163,15 +163,10 @@ static bool grow(work *w, uint64_t more)
 
     if (!stk__add_size(w->length, more, &needed) || needed > SIZE_MAX / 4)
         return false;
-    if (needed <= w->room)
-        return true;
-    uint64_t room = STK_MAX(needed, 2 * w->room);
-    unsigned char *grown = stk__realloc(w->array->context, w->blob, room);
-    if (!grown)
-        return false;
-    w->blob = grown;
-    w->room = room;
-    return true;
+    unsigned char *grown = stk__grow(w->array->context, w->blob, &w->room, needed, 1);
+    if (grown)
+        w->blob = grown;
+    return grown;
 }
 
 static bool is_fill(const stk_array *a, const unsigned char *chunk)

@@ -55,6 +55,10 @@ void *stk__calloc(stk_context *ctx, size_t count, size_t size);
 void *stk__alloc_buffer(stk_context *ctx, size_t size);
 /* Grow a block of any of the above kept as stk__alloc(); on failure the old one is untouched. */
 void *stk__realloc(stk_context *ctx, void *memory, size_t size);
+/* The list `array` with room for at least `wanted` elements of `size` bytes: itself, or moved to
+ * twice the room. *room is what it has. NULL: no memory, or memory_limit has not as much left; the
+ * list stays as it was. */
+void *stk__grow(stk_context *ctx, void *array, size_t *room, uint64_t wanted, size_t size);
 /* Free what any of them gave. Accepts NULL. */
 void stk__free(stk_context *ctx, void *memory);
 /* What of memory_limit nothing of this context holds yet: to be asked before the memory that an

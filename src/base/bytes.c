@@ -2,9 +2,6 @@
 #include "base/bytes.h"
 
 #include <errno.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 bool stk__bytes_reserve(stk__bytes *bytes, uint64_t more)
@@ -15,8 +12,8 @@ bool stk__bytes_reserve(stk__bytes *bytes, uint64_t more)
         return true;
     if (!stk__add_size(bytes->length, more, &wanted) || wanted > SIZE_MAX / 4)
         return false;
-    wanted = STK_MAX(2 * wanted, UINT64_C(256));
-    char *grown = stk__realloc(bytes->ctx, bytes->data, wanted);
+    char *grown =
+        stk__grow(bytes->ctx, bytes->data, &bytes->room, STK_MAX(wanted, UINT64_C(256)), 1);
     if (!grown)
         return false;
     bytes->data = grown;
@@ -61,32 +58,6 @@ int stk__bytes_write(stk__bytes *bytes, int fd)
     }
     bytes->length = 0;
     return 0;
-}
-
-void stk__double_text(char text[STK__DOUBLE_TEXT], double value)
-{
-    if (isnan(value)) {
-        snprintf(text, STK__DOUBLE_TEXT, "nan");
-        return;
-    }
-    if (isinf(value)) {
-        snprintf(text, STK__DOUBLE_TEXT, "%s", value < 0 ? "-inf" : "inf");
-        return;
-    }
-    /* Numbers of a float have few digits more often than not; 17 are always enough. */
-    static const int digits[] = {6, 15, 16, 17};
-    for (size_t i = 0; i < STK_COUNT(digits); i++) {
-        snprintf(text, STK__DOUBLE_TEXT, "%.*g", digits[i], value);
-        if (strtod(text, NULL) == value)
-            break;
-    }
-    /* The locale's sign may be of several bytes. */
-    char *sign = text + strspn(text, "+-0123456789e");
-    if (*sign) {
-        char *rest = sign + strcspn(sign, "+-0123456789e");
-        *sign = '.';
-        memmove(sign + 1, rest, strlen(rest) + 1);
-    }
 }
 
 bool stk__utf8_valid(const char *text, size_t length)

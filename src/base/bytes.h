@@ -20,11 +20,6 @@ void stk__bytes_release(stk__bytes *bytes);
 /* Write all of it to a file and make it empty. -1: errno. */
 int stk__bytes_write(stk__bytes *bytes, int fd);
 
-/* The shortest decimal that reads back as the same double, as Python writes it but for "3" in place
- * of "3.0"; "nan", "inf", "-inf". The locale does not matter. */
-#define STK__DOUBLE_TEXT 40
-void stk__double_text(char text[STK__DOUBLE_TEXT], double value);
-
 bool stk__utf8_valid(const char *text, size_t length);
 /* Put a text with '?' in place of bytes that are not UTF-8. */
 bool stk__bytes_clean(stk__bytes *bytes, const char *text);

@@ -63,20 +63,6 @@ char *stk__config_copy(stk_config *config, const char *text, size_t length)
     return copy;
 }
 
-bool stk__config_grow(stk_context *context, void **array, size_t *capacity, size_t count,
-                      size_t size)
-{
-    if (count < *capacity)
-        return true;
-    size_t wanted = STK_MAX((size_t)16, 2 * *capacity);
-    void *grown = stk__realloc(context, *array, wanted * size);
-    if (!grown)
-        return false;
-    *array = grown;
-    *capacity = wanted;
-    return true;
-}
-
 stk__entry *stk__config_find(const stk_config *config, const char *key)
 {
     for (size_t i = 0; i < config->count; i++)
@@ -123,11 +109,12 @@ stk_status stk__config_put(stk_config *config, const char *key, const stk__place
     }
     if (!entry) {
         const char *name = stk__config_copy(config, key, strlen(key));
-        void *entries = config->entries;
-        if (!name || !stk__config_grow(config->context, &entries, &config->capacity, config->count,
-                                       sizeof *entry))
+        stk__entry *entries = stk__grow(config->context, config->entries, &config->capacity,
+                                        config->count + 1, sizeof *entries);
+        if (entries)
+            config->entries = entries;
+        if (!name || !entries)
             goto no_memory;
-        config->entries = entries;
         entry = &config->entries[config->count++];
         *entry = (stk__entry){.key = name};
     }
@@ -363,13 +350,13 @@ static stk_status fail_placed(const stk__place *place, stk_error *err)
 
 static stk_status remember_table(stk_config *config, const stk_option_table *table, stk_error *err)
 {
-    void *tables = config->tables;
-
     for (size_t i = 0; i < config->num_tables; i++)
         if (config->tables[i] == table)
             return STK_OK;
-    if (!stk__config_grow(config->context, &tables, &config->tables_capacity, config->num_tables,
-                          sizeof *config->tables))
+    const stk_option_table **tables =
+        stk__grow(config->context, config->tables, &config->tables_capacity, config->num_tables + 1,
+                  sizeof *tables);
+    if (!tables)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_OPTIONS, "no memory for the table %s",
                          table->name);
     config->tables = tables;

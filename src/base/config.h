@@ -57,9 +57,6 @@ struct stk_config {
 void *stk__config_alloc(stk_config *config, size_t size);
 /* The same for a copy of `length` bytes, with an end. */
 char *stk__config_copy(stk_config *config, const char *text, size_t length);
-/* Make room for one more element behind `count`; false when there is no memory. */
-bool stk__config_grow(stk_context *context, void **array, size_t *capacity, size_t count,
-                      size_t size);
 stk__entry *stk__config_find(const stk_config *config, const char *key);
 /* Set a key to `count` values (copied; their texts are not). Errors: STK_ENOMEM, STK_ELIMIT. */
 stk_status stk__config_put(stk_config *config, const char *key, const stk__place *place,

@@ -186,8 +186,9 @@ static stk_status read_list(reader *r)
             return fail_here(r, STK_EFORMAT, "a value of the list is empty", r->path);
         if (count == STK_CONFIG_MAX_VALUES)
             return fail_here(r, STK_ELIMIT, "more than 65536 values", r->path);
-        void *values = r->values;
-        if (!stk__config_grow(r->config->context, &values, &r->capacity, count, sizeof *r->values))
+        stk__value *values =
+            stk__grow(r->config->context, r->values, &r->capacity, count + 1, sizeof *values);
+        if (!values)
             return fail_memory(r);
         r->values = values;
         STK_TRY(take_scalar(r, &r->values[count]));
@@ -216,8 +217,6 @@ static stk_status check_new(reader *r)
 /* The map of the key in `path` began. */
 static stk_status begin_map(reader *r)
 {
-    void *sections = r->sections;
-
     if (r->event.data.mapping_start.tag)
         return fail_here(r, STK_EFORMAT,
                          "a tag ('!...') is not supported here; write the plain map", r->path);
@@ -226,10 +225,12 @@ static stk_status begin_map(reader *r)
     if (r->num_sections == STK_CONFIG_MAX_KEYS)
         return fail_here(r, STK_ELIMIT, "more than 4096 maps", r->path);
     const char *path = stk__config_copy(r->config, r->path, strlen(r->path));
-    if (!path || !stk__config_grow(r->config->context, &sections, &r->sections_capacity,
-                                   r->num_sections, sizeof(section)))
+    section *sections = stk__grow(r->config->context, r->sections, &r->sections_capacity,
+                                  r->num_sections + 1, sizeof *sections);
+    if (sections)
+        r->sections = sections;
+    if (!path || !sections)
         return fail_memory(r);
-    r->sections = sections;
     r->sections[r->num_sections++] = (section){path, r->key_place.line};
     r->lengths[++r->depth] = strlen(path);
     return STK_OK;

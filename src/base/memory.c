@@ -132,6 +132,25 @@ void *stk__realloc(stk_context *ctx, void *memory, size_t size)
     return grown;
 }
 
+#define LEAST_ROOM 16 /* elements of a list that has any */
+
+void *stk__grow(stk_context *ctx, void *array, size_t *room, uint64_t wanted, size_t size)
+{
+    uint64_t more = 0, bytes = 0;
+
+    if (array && wanted <= *room)
+        return array;
+    if (!stk__mul_size(*room, 2, &more))
+        return NULL;
+    more = STK_MAX(STK_MAX(more, wanted), (uint64_t)LEAST_ROOM);
+    if (!stk__mul_size(more, size, &bytes) || bytes > stk__memory_left(ctx))
+        return NULL;
+    void *grown = stk__realloc(ctx, array, bytes);
+    if (grown)
+        *room = more;
+    return grown;
+}
+
 void stk__free(stk_context *ctx, void *memory)
 {
     if (!memory)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One value: text -> member, member -> text. Both are free of the locale of the program. */
+#include "base/decimal.h"
 #include "base/options.h"
 
 #include <inttypes.h>
@@ -363,22 +364,6 @@ stk__parsed stk__option_parse(const stk_option *option, void *options, const cha
 
 /* ---- Formatting ------------------------------------------------------------------------------ */
 
-/* The shortest decimal that reads back as the same number. */
-static void format_number(double value, char text[32])
-{
-    locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    locale_t before = uselocale(plain);
-
-    for (int digits = 6; digits <= 17; digits++) {
-        snprintf(text, 32, "%.*g", digits, value);
-        if (strtod(text, NULL) == value)
-            break;
-    }
-    uselocale(before);
-    if (plain)
-        freelocale(plain);
-}
-
 /* In the unit that leaves the smallest whole number. */
 static int format_size(uint64_t value, char *text, size_t size)
 {
@@ -396,12 +381,12 @@ static int format_size(uint64_t value, char *text, size_t size)
 /* Whether "NUMBER UNIT" reads back as `value`, and that text. */
 static bool try_unit(double value, const unit *u, char text[64])
 {
-    char number[32];
+    char number[STK__DECIMAL];
     double scaled = value * (double)u->divide / (double)u->multiply, back;
 
     if (!isfinite(scaled) || fabs(scaled) < 1)
         return false;
-    format_number(scaled, number);
+    stk__decimal(scaled, number);
     snprintf(text, 64, "%s%s", number, u->name);
     const char *end;
     return strlen(number) <= 7 && stk__option_number(text, &back, &end) &&
@@ -415,7 +400,7 @@ static int format_rate(double value, char *text, size_t size)
     for (size_t i = 4; i < SIZE_UNITS_WRITTEN; i++)
         if (try_unit(value, &size_units[i], number))
             return snprintf(text, size, "%s/s", number);
-    format_number(value, number);
+    stk__decimal(value, number);
     return snprintf(text, size, "%sB/s", number);
 }
 
@@ -428,7 +413,7 @@ static int format_duration(double value, char *text, size_t size)
     for (size_t i = 0; i < STK_COUNT(written); i++)
         if (try_unit(value, &written[i], number))
             return snprintf(text, size, "%s", number);
-    format_number(value, number);
+    stk__decimal(value, number);
     return snprintf(text, size, "%ss", number);
 }
 
@@ -441,7 +426,7 @@ int stk_options_format(const stk_option *option, const void *options, char *text
     double real;
     bool truth;
     const char *string;
-    char buffer[32];
+    char buffer[STK__DECIMAL];
     uint32_t known;
 
     memcpy(&known, options, sizeof known);
@@ -480,7 +465,7 @@ int stk_options_format(const stk_option *option, const void *options, char *text
         return format_rate(real, text, size);
     if (option->type == STK_OPTION_DURATION)
         return format_duration(real, text, size);
-    format_number(real, buffer);
+    stk__decimal(real, buffer);
     return snprintf(text, size, "%s", buffer);
 }
 
@@ -489,7 +474,7 @@ int stk_options_format(const stk_option *option, const void *options, char *text
 /* A bound of the range in the option's own notation. */
 static void format_bound(const stk_option *option, double bound, char *text, size_t size)
 {
-    char number[32];
+    char number[STK__DECIMAL];
 
     if (option->type == STK_OPTION_SIZE)
         format_size(bound < 0 ? 0 : (uint64_t)bound, text, size);
@@ -502,7 +487,7 @@ static void format_bound(const stk_option *option, double bound, char *text, siz
     else if (bound == floor(bound) && fabs(bound) <= 1e15)
         snprintf(text, size, "%.0f", bound);
     else {
-        format_number(bound, number);
+        stk__decimal(bound, number);
         snprintf(text, size, "%s", number);
     }
 }

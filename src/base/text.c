@@ -9,13 +9,11 @@ static bool make_room(stk__text *text, size_t more)
 {
     if (text->length + more + 1 <= text->room)
         return true;
-    const size_t room = text->room * 2 + more + 256;
-    char *bytes = stk__realloc(text->ctx, text->bytes, room);
-    if (!bytes)
-        return false;
-    text->bytes = bytes;
-    text->room = room;
-    return true;
+    const size_t wanted = STK_MAX(text->length + more + 1, (size_t)256);
+    char *bytes = stk__grow(text->ctx, text->bytes, &text->room, wanted, 1);
+    if (bytes)
+        text->bytes = bytes;
+    return bytes;
 }
 
 void stk__text_add(stk__text *text, const char *format, ...)

@@ -114,14 +114,10 @@ static void note_ceilings(stk_bench_plan *plan)
 
 static stk_status begin_run(stk_bench_plan *plan, stk__bench_planned *s, stk_error *err)
 {
-    if (s->num_runs == s->room) {
-        const size_t room = 2 * s->room + 1;
-        void *runs = stk__realloc(plan->ctx, s->runs, room * sizeof *s->runs);
-        if (!runs)
-            return stk__fail(err, STK_ENOMEM, STK_STAGE_MEASURE, "no memory for the figures");
-        s->runs = runs;
-        s->room = room;
-    }
+    void *runs = stk__grow(plan->ctx, s->runs, &s->room, s->num_runs + 1, sizeof *s->runs);
+    if (!runs)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_MEASURE, "no memory for the figures");
+    s->runs = runs;
     s->runs[s->num_runs++] = (stk__bench_outcome){0};
     return STK_OK;
 }

@@ -92,16 +92,12 @@ static stk_status add(search *s, char *path, int64_t version, const struct times
         stk__free(s->ctx, path);
         return STK_OK;
     }
-    if (s->count == s->room) {
-        size_t room = s->room ? 2 * s->room : 32;
-        candidate *grown = stk__realloc(s->ctx, s->found, room * sizeof *grown);
-        if (!grown) {
-            stk__free(s->ctx, path);
-            return no_memory(s);
-        }
-        s->found = grown;
-        s->room = room;
+    candidate *grown = stk__grow(s->ctx, s->found, &s->room, s->count + 1, sizeof *grown);
+    if (!grown) {
+        stk__free(s->ctx, path);
+        return no_memory(s);
     }
+    s->found = grown;
     s->found[s->count++] = (candidate){path, version, step, *time};
     return STK_OK;
 }

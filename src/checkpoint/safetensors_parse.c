@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "base/bytes.h"
+#include "base/json_scan.h"
 #include "checkpoint/safetensors.h"
 
 typedef struct parser {
@@ -48,8 +49,10 @@ static stk_status no_memory(parser *p)
 
 static void skip_space(parser *p)
 {
-    while (*p->at == ' ' || *p->at == '\n' || *p->at == '\t' || *p->at == '\r')
-        p->at++;
+    stk__json_cursor c = {.at = p->at, .end = p->end};
+
+    stk__json_skip_blanks(&c);
+    p->at += c.at - p->at;
 }
 
 /* Take a character that must come. */
@@ -83,90 +86,38 @@ static bool take_empty(parser *p, char closing)
     return true;
 }
 
-static bool take_hex4(parser *p, uint32_t *out)
-{
-    uint32_t value = 0;
-
-    for (int i = 0; i < 4; i++) {
-        char c = p->at[i];
-        uint32_t digit = c >= '0' && c <= '9'   ? (uint32_t)(c - '0')
-                         : c >= 'a' && c <= 'f' ? (uint32_t)(c - 'a' + 10)
-                         : c >= 'A' && c <= 'F' ? (uint32_t)(c - 'A' + 10)
-                                                : 16;
-        if (digit == 16)
-            return false;
-        value = value << 4 | digit;
-    }
-    p->at += 4;
-    *out = value;
-    return true;
-}
-
-static char *put_utf8(char *to, uint32_t code)
-{
-    if (code < 0x80) {
-        *to++ = (char)code;
-    } else if (code < 0x800) {
-        *to++ = (char)(0xc0 | code >> 6);
-        *to++ = (char)(0x80 | (code & 0x3f));
-    } else if (code < 0x10000) {
-        *to++ = (char)(0xe0 | code >> 12);
-        *to++ = (char)(0x80 | (code >> 6 & 0x3f));
-        *to++ = (char)(0x80 | (code & 0x3f));
-    } else {
-        *to++ = (char)(0xf0 | code >> 18);
-        *to++ = (char)(0x80 | (code >> 12 & 0x3f));
-        *to++ = (char)(0x80 | (code >> 6 & 0x3f));
-        *to++ = (char)(0x80 | (code & 0x3f));
-    }
-    return to;
-}
-
-/* What follows a backslash, written to *to, which never passes what was read. */
-static stk_status take_escape(parser *p, char **to)
-{
-    static const char from[] = "\"\\/bfnrt", into[] = "\"\\/\b\f\n\r\t";
-    uint32_t code, low;
-
-    const char *simple = *p->at ? strchr(from, *p->at) : NULL;
-    if (simple) {
-        *(*to)++ = into[simple - from];
-        p->at++;
-        return STK_OK;
-    }
-    if (*p->at++ != 'u' || !take_hex4(p, &code))
-        return fail(p, "a string has an unknown escape");
-    if (code >= 0xd800 && code <= 0xdbff) {
-        if (p->at[0] != '\\' || p->at[1] != 'u')
-            return fail(p, "a string has half a surrogate pair");
-        p->at += 2;
-        if (!take_hex4(p, &low) || low < 0xdc00 || low > 0xdfff)
-            return fail(p, "a string has half a surrogate pair");
-        code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
-    } else if (code == 0 || (code >= 0xdc00 && code <= 0xdfff)) {
-        return fail(p, "a string has a character that no text can have");
-    }
-    *to = put_utf8(*to, code);
-    return STK_OK;
-}
-
 /* A string, cut in place: it ends with a 0 that takes the place of its closing quote or earlier. */
 static stk_status take_string(parser *p, char **out)
 {
-    STK_TRY(take(p, '"'));
-    char *to = p->at;
+    const char *text;
+    size_t length;
+
+    skip_space(p);
+    if (*p->at != '"')
+        return fail(p, "'\"' is missing");
+    stk__json_cursor c = {.at = p->at, .end = p->end};
+    char *to = p->at + 1;
+    const bool good = stk__json_take_string(&c, &text, &length);
+    p->at += c.at - p->at;
+    if (!good && (c.more || (unsigned char)*c.at < 0x20))
+        return fail(p, "a string does not end");
+    if (!good)
+        return fail(p, "a string has an unknown escape");
     *out = to;
-    while (*p->at != '"') {
-        if ((unsigned char)*p->at < 0x20)
-            return fail(p, "a string does not end");
-        if (*p->at == '\\') {
-            p->at++;
-            STK_TRY(take_escape(p, &to));
-        } else {
-            *to++ = *p->at++;
+    for (const char *from = text, *end = text + length; from < end;) {
+        if (*from != '\\') {
+            *to++ = *from++;
+            continue;
         }
+        from++;
+        const uint32_t character = stk__json_unescape(&from, end);
+        if (character == 0)
+            return fail(p, "a string has a NUL or half a surrogate pair, which no text can have");
+        char bytes[4];
+        const size_t n = stk__utf8_put(character, bytes);
+        memcpy(to, bytes, n);
+        to += n;
     }
-    p->at++;
     *to = 0;
     if (!stk__utf8_valid(*out, (size_t)(to - *out)))
         return fail(p, "a string is not UTF-8");
@@ -193,24 +144,6 @@ static stk_status take_number(parser *p, uint64_t *out)
 
 /* ---- Members ---- */
 
-/* Make room for one more of `size` bytes in *list. */
-static stk_status grow(parser *p, void **list, size_t count, size_t *room, size_t size)
-{
-    uint64_t bytes;
-
-    if (count < *room)
-        return STK_OK;
-    size_t wanted = *room ? 2 * *room : 64;
-    if (!stk__mul_size(wanted, size, &bytes))
-        return no_memory(p);
-    void *grown = stk__realloc(p->out->ctx, *list, bytes);
-    if (!grown)
-        return no_memory(p);
-    *list = grown;
-    *room = wanted;
-    return STK_OK;
-}
-
 static stk_status take_texts(parser *p)
 {
     stk__safetensors *out = p->out;
@@ -221,7 +154,11 @@ static stk_status take_texts(parser *p)
         return STK_OK;
     while (more) {
         char *name, *text;
-        STK_TRY(grow(p, (void **)&out->texts, out->num_texts, &p->text_room, sizeof *out->texts));
+        stk__checkpoint_text *texts =
+            stk__grow(out->ctx, out->texts, &p->text_room, out->num_texts + 1, sizeof *texts);
+        if (!texts)
+            return no_memory(p);
+        out->texts = texts;
         STK_TRY(take_string(p, &name));
         STK_TRY(take(p, ':'));
         STK_TRY(take_string(p, &text));
@@ -316,9 +253,16 @@ static stk_status take_tensor(parser *p, const char *name)
         bytes != end - begin)
         return fail(p, "the bytes of tensor '%.100s' do not fit its shape", name);
     t.bytes = bytes;
-    STK_TRY(grow(p, (void **)&out->begins, out->num_tensors, &room, sizeof *out->begins));
-    STK_TRY(
-        grow(p, (void **)&out->tensors, out->num_tensors, &p->tensor_room, sizeof *out->tensors));
+    uint64_t *begins =
+        stk__grow(out->ctx, out->begins, &room, out->num_tensors + 1, sizeof *begins);
+    if (begins)
+        out->begins = begins;
+    stk_state_tensor *tensors =
+        stk__grow(out->ctx, out->tensors, &p->tensor_room, out->num_tensors + 1, sizeof *tensors);
+    if (tensors)
+        out->tensors = tensors;
+    if (!begins || !tensors)
+        return no_memory(p);
     out->begins[out->num_tensors] = begin;
     out->tensors[out->num_tensors++] = t;
     return STK_OK;

@@ -13,20 +13,13 @@
 stk_status stk__images_add_old(stk__images_run *run, const char *name, uint64_t size,
                                stk_error *err)
 {
-    bool good = true;
-
     char *copy = stk__strdup(run->context, name);
     pthread_mutex_lock(&run->lock);
-    if (run->num_old == run->room_old) {
-        uint64_t room = STK_MAX(16, 2 * run->room_old);
-        stk__old *more = stk__realloc(run->context, run->old, room * sizeof *run->old);
-        good = more;
-        if (more) {
-            run->old = more;
-            run->room_old = room;
-        }
-    }
-    good = good && copy;
+    stk__old *more =
+        stk__grow(run->context, run->old, &run->room_old, run->num_old + 1, sizeof *more);
+    if (more)
+        run->old = more;
+    const bool good = more && copy;
     if (good)
         run->old[run->num_old++] = (stk__old){copy, size};
     pthread_mutex_unlock(&run->lock);

@@ -202,7 +202,6 @@ static bool leave_out(stk__images_run *run, uint64_t index, const char *key, con
 {
     static const char form[] = "%s\t%s\t%s\n";
     char word[3 * STK_MAX_OBJECT_KEY], text[STK_ERROR_TEXT];
-    bool good = true;
 
     stk__journal_word(key, word);
     snprintf(text, sizeof text, "%s", err->text);
@@ -210,17 +209,11 @@ static bool leave_out(stk__images_run *run, uint64_t index, const char *key, con
         *p = (unsigned char)*p < 0x20 || *p == 0x7f ? '?' : *p;
     char *line = stk__format(run->context, form, word, stk_status_name(err->status), text);
     pthread_mutex_lock(&run->lock);
-    if (run->num_left_out == run->room_left_out) {
-        uint64_t room = STK_MAX(16, 2 * run->room_left_out);
-        stk__left_out *more =
-            stk__realloc(run->context, run->left_out, room * sizeof *run->left_out);
-        good = more;
-        if (more) {
-            run->left_out = more;
-            run->room_left_out = room;
-        }
-    }
-    good = good && line;
+    stk__left_out *more = stk__grow(run->context, run->left_out, &run->room_left_out,
+                                    run->num_left_out + 1, sizeof *more);
+    if (more)
+        run->left_out = more;
+    const bool good = more && line;
     if (good)
         run->left_out[run->num_left_out++] = (stk__left_out){index, line};
     pthread_mutex_unlock(&run->lock);

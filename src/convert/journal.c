@@ -77,14 +77,11 @@ static stk_status add_line(stk__journal *journal, const char *line, stk_error *e
 {
     size_t length = strlen(line);
 
-    if (journal->used + length + 32 > journal->room) {
-        uint64_t room = STK_MAX(2 * journal->room, journal->used + length + 4096);
-        uint8_t *lines = stk__realloc(journal->target->context, journal->lines, room);
-        if (!lines)
-            return stk__fail(err, STK_ENOMEM, STK_STAGE_CONVERT, "no memory for the journal");
-        journal->lines = lines;
-        journal->room = room;
-    }
+    uint8_t *lines = stk__grow(journal->target->context, journal->lines, &journal->room,
+                               journal->used + length + 32, 1);
+    if (!lines)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_CONVERT, "no memory for the journal");
+    journal->lines = lines;
     int n = snprintf((char *)journal->lines + journal->used, journal->room - journal->used,
                      "%s %08x\n", line, (unsigned)stk__fingerprint(0, line, length));
     journal->used += (uint64_t)n;

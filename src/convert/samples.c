@@ -18,14 +18,11 @@ static stk_status take_need(stk_locator *self, size_t i, const stk_need *need)
 {
     stk__samples *s = ((locator *)self)->to;
 
-    if (s->num_needs == s->room_needs) {
-        size_t room = STK_MAX(64, 2 * s->room_needs);
-        struct need_of *more = stk__realloc(s->dataset->context, s->needs, room * sizeof *s->needs);
-        if (!more)
-            return STK_ENOMEM;
-        s->needs = more;
-        s->room_needs = room;
-    }
+    struct need_of *more =
+        stk__grow(s->dataset->context, s->needs, &s->room_needs, s->num_needs + 1, sizeof *more);
+    if (!more)
+        return STK_ENOMEM;
+    s->needs = more;
     s->needs[s->num_needs++] = (struct need_of){*need, i};
     return STK_OK;
 }

@@ -83,24 +83,6 @@ static stk_status no_memory(stk_error *err, const char *path)
                         path[0] ? path : ".");
 }
 
-/* Make room for `wanted` elements in all. */
-static bool grow(stk_context *ctx, void **memory, uint64_t *room, uint64_t wanted, uint64_t size)
-{
-    uint64_t more = 0, bytes = 0;
-
-    if (wanted <= *room)
-        return true;
-    if (!stk__mul_size(STK_MAX(wanted, 256), 2, &more) || !stk__mul_size(more, size, &bytes) ||
-        bytes > stk__memory_left(ctx))
-        return false;
-    void *grown = stk__realloc(ctx, *memory, bytes);
-    if (!grown)
-        return false;
-    *memory = grown;
-    *room = more;
-    return true;
-}
-
 /* ---- What is found --------------------------------------------------------------------------- */
 
 static stk_status add_file(visit *v, const char *name, size_t length, uint64_t size)
@@ -122,8 +104,13 @@ static stk_status add_file(visit *v, const char *name, size_t length, uint64_t s
                             "bytes that are listed; pack the pictures into shards",
                             name, v->node->path, (unsigned long long)STK__IMAGES_MAX_FILES,
                             STK__IMAGES_MAX_NAME);
-    if (!grow(ctx, (void **)&l->raw, &l->raw_room, l->raw_used + length + 1, 1) ||
-        !grow(ctx, (void **)&l->items, &l->items_room, l->num_items + 1, sizeof *l->items))
+    char *raw = stk__grow(ctx, l->raw, &l->raw_room, l->raw_used + length + 1, sizeof *raw);
+    if (raw)
+        l->raw = raw;
+    raw_name *items = stk__grow(ctx, l->items, &l->items_room, l->num_items + 1, sizeof *items);
+    if (items)
+        l->items = items;
+    if (!raw || !items)
         return no_memory(v->err, v->node->path);
     memcpy(l->raw + l->raw_used, name, length);
     l->raw[l->raw_used + length] = 0;
@@ -193,9 +180,16 @@ static stk_status keep_names(visit *v)
 
     if (l->num_items > 1)
         qsort_r(l->items, l->num_items, sizeof *l->items, by_name, l->raw);
-    if (!grow(ctx, (void **)&l->names, &l->names_room, l->names_used + l->raw_used, 1) ||
-        (sized && !grow(ctx, (void **)&l->sizes, &l->sizes_room, l->num_sizes + l->num_items,
-                        sizeof *l->sizes)))
+    char *names =
+        stk__grow(ctx, l->names, &l->names_room, l->names_used + l->raw_used, sizeof *names);
+    if (names)
+        l->names = names;
+    uint64_t *sizes =
+        sized ? stk__grow(ctx, l->sizes, &l->sizes_room, l->num_sizes + l->num_items, sizeof *sizes)
+              : NULL;
+    if (sizes)
+        l->sizes = sizes;
+    if (!names || (sized && !sizes))
         return no_memory(v->err, n->path);
     n->lister = (uint32_t)(l - v->walk->listers);
     n->names = l->names_used;

@@ -43,24 +43,10 @@ typedef struct folder {
 /* ---- Listing ----------------------------------------------------------------------------------
  */
 
-/* Make room for `wanted` elements in all. */
-static stk_status grow(stk_context *ctx, void **memory, uint64_t *room, uint64_t wanted,
-                       uint64_t size, stk_error *err)
+static stk_status no_memory(uint64_t files, stk_error *err)
 {
-    uint64_t more = 0, bytes = 0;
-
-    if (wanted <= *room)
-        return STK_OK;
-    if (stk__mul_size(STK_MAX(wanted, 64), 2, &more) && stk__mul_size(more, size, &bytes)) {
-        void *grown = stk__realloc(ctx, *memory, bytes);
-        if (grown) {
-            *memory = grown;
-            *room = more;
-            return STK_OK;
-        }
-    }
     return stk__fail(err, STK_ENOMEM, STK_STAGE_DATASET, "no memory for the names of %llu files",
-                     (unsigned long long)wanted);
+                     (unsigned long long)files);
 }
 
 static stk_status add_entry(listing *l, const char *name, size_t length, uint64_t size,
@@ -71,9 +57,15 @@ static stk_status add_entry(listing *l, const char *name, size_t length, uint64_
                          "npy: %s is beyond the %llu files of names of %u bytes that are listed; "
                          "put many samples into one file",
                          name, (unsigned long long)MAX_FILES, NAME_MAX_BYTES);
-    STK_TRY(grow(l->context, (void **)&l->text, &l->text_room, l->text_used + length + 1, 1, err));
-    STK_TRY(
-        grow(l->context, (void **)&l->entries, &l->room, l->count + 1, sizeof *l->entries, err));
+    char *text =
+        stk__grow(l->context, l->text, &l->text_room, l->text_used + length + 1, sizeof *text);
+    if (text)
+        l->text = text;
+    entry *entries = stk__grow(l->context, l->entries, &l->room, l->count + 1, sizeof *entries);
+    if (entries)
+        l->entries = entries;
+    if (!text || !entries)
+        return no_memory(l->count + 1, err);
     memcpy(l->text + l->text_used, name, length);
     l->text[l->text_used + length] = 0;
     l->entries[l->count++] = (entry){l->text_used, size, label};

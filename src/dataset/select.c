@@ -102,15 +102,12 @@ typedef struct index_list {
 
 static stk_status append(index_list *list, uint64_t index, stk_error *err)
 {
-    if (list->count == list->room) {
-        size_t room = list->room ? 2 * list->room : 1024;
-        uint64_t *items = stk__realloc(list->ctx, list->items, room * sizeof *items);
-        if (!items)
-            return stk__fail_at(err, STK_ENOMEM, STK_STAGE_DATASET, list->file, STK_NO_OFFSET,
-                                "no memory for the %zu indices of %s", room, list->file);
-        list->items = items;
-        list->room = room;
-    }
+    uint64_t *items =
+        stk__grow(list->ctx, list->items, &list->room, list->count + 1, sizeof *items);
+    if (!items)
+        return stk__fail_at(err, STK_ENOMEM, STK_STAGE_DATASET, list->file, STK_NO_OFFSET,
+                            "no memory for more than %zu indices of %s", list->count, list->file);
+    list->items = items;
     list->items[list->count++] = index;
     return STK_OK;
 }

@@ -254,16 +254,13 @@ static stk_status gather(void *user, const char *key, const stk_object_info *inf
         g->failed = STK_ELIMIT;
         return g->failed;
     }
-    if (s->num_objects == g->room) {
-        uint64_t room = g->room ? 2 * g->room : 16;
-        stk__object *objects = stk__realloc(s->base.context, s->objects, room * sizeof *objects);
-        if (!objects) {
-            g->failed = STK_ENOMEM;
-            return g->failed;
-        }
-        s->objects = objects;
-        g->room = room;
+    stk__object *objects = stk__grow(s->base.context, s->objects, &g->room,
+                                     (uint64_t)s->num_objects + 1, sizeof *objects);
+    if (!objects) {
+        g->failed = STK_ENOMEM;
+        return g->failed;
     }
+    s->objects = objects;
     memcpy(object.key, key, strlen(key) + 1);
     s->objects[s->num_objects++] = object;
     return STK_OK;

@@ -9,7 +9,8 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
+
+#include "base/decimal.h"
 
 char *stk__put_uint(char *at, uint64_t value)
 {
@@ -81,22 +82,12 @@ char *stk__put_wall(char *at, uint64_t us)
 
 int stk_number_format(double value, char text[32])
 {
-    char digits[32];
-    int precision = 1;
+    _Static_assert(STK__DECIMAL <= 32, "the text has room");
 
     if (!isfinite(value))
         return snprintf(text, 32, "null");
-    for (; precision < 17; precision++) {
-        snprintf(digits, sizeof digits, "%.*e", precision - 1, value);
-        if (strtod(digits, NULL) == value)
-            break;
-    }
-    snprintf(digits, sizeof digits, "%.*e", precision - 1, value);
-    long power = strtol(strchr(digits, 'e') + 1, NULL, 10);
-    if (power < -4 || power >= 16) {
-        /* "1.5e+20" and "5e-05", as printed. */
-        return snprintf(text, 32, "%s", digits);
-    }
-    int places = precision - 1 - (int)power;
-    return snprintf(text, 32, "%.*f", places > 1 ? places : 1, value);
+    int length = stk__decimal(value, text);
+    if (text[strcspn(text, ".e")] == '\0')
+        length += snprintf(text + length, 3, ".0");
+    return length;
 }

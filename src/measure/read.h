@@ -5,63 +5,23 @@
 
 #include <stoker/report.h>
 
-#include "base/base.h"
+#include "base/json_scan.h"
 
-/* ---- JSON (read_json.c) --------------------------------------------------------------------- */
+/* ---- Numbers of a log ----------------------------------------------------------------------- */
 
-typedef enum stk__member_kind {
-    STK__MEMBER_NULL,
-    STK__MEMBER_FALSE,
-    STK__MEMBER_TRUE,
-    STK__MEMBER_NUMBER,
-    STK__MEMBER_STRING,
-    STK__MEMBER_ARRAY,
-    STK__MEMBER_OBJECT
-} stk__member_kind;
-
-/* One member of an object, pointing into its text. Escapes stay as they are. */
-typedef struct stk__member {
-    const char *key, *text; /* of a string: without its quotes */
-    size_t key_length, length;
-    stk__member_kind kind;
-} stk__member;
-
-typedef enum stk__scan_result {
-    STK__SCAN_DONE, /* an object; *stop is behind it */
-    STK__SCAN_MORE, /* the text ends inside the object */
-    STK__SCAN_BAD   /* it is none */
-} stk__scan_result;
-
-/* Read the object at `at` [RFC 8259, with Python's NaN and Infinity]. The first `room` members are
- * kept; *n counts all. */
-stk__scan_result stk__scan_object(const char *at, const char *end, stk__member *members,
-                                  size_t room, size_t *n, const char **stop);
 /* What a number of a log may be: a log is written by anybody, and one absurd number is not to turn
  * what all others say. */
-typedef struct stk__range {
-    double least, most;
-} stk__range;
-
 #define STK__TIME_MAX  1e10 /* seconds that a time or a duration may be */
 #define STK__WHOLE_MAX (INT64_C(1) << 53)
 
-#define STK__RANGE_TIME     ((stk__range){-STK__TIME_MAX, STK__TIME_MAX})
-#define STK__RANGE_DURATION ((stk__range){0, STK__TIME_MAX})
+#define STK__RANGE_TIME     ((stk__json_range){-STK__TIME_MAX, STK__TIME_MAX})
+#define STK__RANGE_DURATION ((stk__json_range){0, STK__TIME_MAX})
 /* Of what is left of a difference of clocks. */
-#define STK__RANGE_LEDGER ((stk__range){-1e-3, STK__TIME_MAX})
-#define STK__RANGE_SHARE  ((stk__range){0, 1})
-#define STK__RANGE_FACTOR ((stk__range){0, 1e6})
-#define STK__RANGE_COUNT  ((stk__range){0, (double)STK__WHOLE_MAX})
-#define STK__RANGE_ANY    ((stk__range){-1e18, 1e18}) /* of a series, which is only drawn */
-
-/* The value of a number in its range; false for anything else, *out is unchanged then. */
-bool stk__member_real(const stk__member *member, stk__range range, double *out);
-/* A whole number from 0 to `most`; likewise. */
-bool stk__member_whole(const stk__member *member, int64_t most, int64_t *out);
-/* A value as text: of a string its characters, of anything else its JSON. Cut at `size`, never
- * inside a character; returns the length. */
-size_t stk__member_text(const stk__member *member, char *out, size_t size);
-bool stk__member_key_is(const stk__member *member, const char *key);
+#define STK__RANGE_LEDGER ((stk__json_range){-1e-3, STK__TIME_MAX})
+#define STK__RANGE_SHARE  ((stk__json_range){0, 1})
+#define STK__RANGE_FACTOR ((stk__json_range){0, 1e6})
+#define STK__RANGE_COUNT  ((stk__json_range){0, (double)STK__WHOLE_MAX})
+#define STK__RANGE_ANY    ((stk__json_range){-1e18, 1e18}) /* of a series, which is only drawn */
 
 /* ---- Objects of a stream (read_scan.c) ------------------------------------------------------ */
 
@@ -82,7 +42,7 @@ typedef struct stk__scanner {
 } stk__scanner;
 
 typedef struct stk__object {
-    stk__member members[STK__SCAN_MEMBERS];
+    stk__json_member members[STK__SCAN_MEMBERS];
     size_t n;
     bool alone; /* its line holds nothing else */
 } stk__object;
@@ -254,7 +214,7 @@ void stk__run_free(stk_report *report, stk__run *run);
 stk_status stk__run_event(stk_report *report, stk__run *run, const stk__line *line);
 /* An object that is an event; false when it is none. */
 bool stk__line_of(const stk__object *object, stk__line *out);
-const stk__member *stk__line_find(const stk__line *line, const char *key);
+const stk__json_member *stk__line_find(const stk__line *line, const char *key);
 /* Numbers of an event as series of the group `event`, those of its objects as "EVENT.MEMBER"
  * (read_series.c). */
 stk_status stk__run_series(stk_report *report, stk__run *run, const stk__line *line,

@@ -104,12 +104,10 @@ void stk__bars_finish(stk__bars *b, size_t most)
 stk_status stk__bars_add(stk_context *ctx, stk__bars *b, const stk_report_bar *bar)
 {
     if (b->n == b->room && b->room < 2 * STK__BARS_KEPT) {
-        size_t room = b->room ? 2 * b->room : 1024;
-        stk_report_bar *bars = stk__realloc(ctx, b->bars, room * sizeof *bars);
+        stk_report_bar *bars = stk__grow(ctx, b->bars, &b->room, b->n + 1, sizeof *bars);
         if (!bars)
             return STK_ENOMEM;
         b->bars = bars;
-        b->room = room;
     } else if (b->n == b->room) {
         stk__bars_finish(b, STK__BARS_KEPT);
     }

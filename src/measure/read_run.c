@@ -117,40 +117,42 @@ void stk__run_free(stk_report *report, stk__run *run)
 
 /* ---- Lines ----------------------------------------------------------------------------------- */
 
-static void take_member(const stk__member *m, stk__line *out)
+static void take_member(const stk__json_member *m, stk__line *out)
 {
     int64_t whole;
 
     switch (m->key_length) {
     case 3:
-        if (stk__member_key_is(m, "pid") && stk__member_whole(m, PID_MAX, &whole))
+        if (stk__json_member_key_is(m, "pid") && stk__json_member_whole(m, PID_MAX, &whole))
             out->pid = whole;
         break;
     case 4:
-        if (stk__member_key_is(m, "time"))
-            (void)stk__member_real(m, STK__RANGE_TIME, &out->time);
-        else if (stk__member_key_is(m, "task") && stk__member_whole(m, TASK_MAX, &whole))
+        if (stk__json_member_key_is(m, "time"))
+            (void)stk__json_member_real(m, STK__RANGE_TIME, &out->time);
+        else if (stk__json_member_key_is(m, "task") && stk__json_member_whole(m, TASK_MAX, &whole))
             out->task = whole;
         break;
     case 5:
-        if (stk__member_key_is(m, "epoch") && stk__member_whole(m, STK__WHOLE_MAX, &whole))
+        if (stk__json_member_key_is(m, "epoch") &&
+            stk__json_member_whole(m, STK__WHOLE_MAX, &whole))
             out->epoch = whole;
-        else if (stk__member_key_is(m, "batch") && stk__member_whole(m, STK__WHOLE_MAX, &whole))
+        else if (stk__json_member_key_is(m, "batch") &&
+                 stk__json_member_whole(m, STK__WHOLE_MAX, &whole))
             out->batch = whole;
-        else if (stk__member_key_is(m, "event"))
-            stk__member_text(m, out->name, sizeof out->name);
+        else if (stk__json_member_key_is(m, "event"))
+            stk__json_member_text(m, out->name, sizeof out->name);
         break;
     case 6:
-        if (stk__member_key_is(m, "worker"))
-            out->worker = stk__member_whole(m, WORKER_MAX, &whole) ? whole : -1;
+        if (stk__json_member_key_is(m, "worker"))
+            out->worker = stk__json_member_whole(m, WORKER_MAX, &whole) ? whole : -1;
         break;
     case 7:
-        if (stk__member_key_is(m, "time_ns") && stk__member_whole(m, INT64_MAX, &whole))
+        if (stk__json_member_key_is(m, "time_ns") && stk__json_member_whole(m, INT64_MAX, &whole))
             out->time_ns = whole;
         break;
     case 8:
-        if (stk__member_key_is(m, "duration"))
-            (void)stk__member_real(m, STK__RANGE_DURATION, &out->duration);
+        if (stk__json_member_key_is(m, "duration"))
+            (void)stk__json_member_real(m, STK__RANGE_DURATION, &out->duration);
         break;
     default:
         break;
@@ -176,20 +178,20 @@ bool stk__line_of(const stk__object *object, stk__line *out)
     return out->name[0] != 0;
 }
 
-const stk__member *stk__line_find(const stk__line *line, const char *key)
+const stk__json_member *stk__line_find(const stk__line *line, const char *key)
 {
     for (size_t i = 0; i < line->object->n; i++)
-        if (stk__member_key_is(&line->object->members[i], key))
+        if (stk__json_member_key_is(&line->object->members[i], key))
             return &line->object->members[i];
     return NULL;
 }
 
 static uint64_t count_of(const stk__line *line, const char *key)
 {
-    const stk__member *m = stk__line_find(line, key);
+    const stk__json_member *m = stk__line_find(line, key);
     double value = 0;
 
-    return m && stk__member_real(m, STK__RANGE_COUNT, &value) ? (uint64_t)value : 0;
+    return m && stk__json_member_real(m, STK__RANGE_COUNT, &value) ? (uint64_t)value : 0;
 }
 
 /* Seconds from the start of the run. The clock that does not step is taken where the log has it. */
@@ -264,14 +266,11 @@ static stk_status begin_epoch(stk_report *report, stk__run *run, const stk__main
         run->out.epochs_left_out++;
         return STK_OK;
     }
-    if (run->out.num_epochs == run->epochs_room) {
-        uint64_t room = run->epochs_room ? 2 * run->epochs_room : 8;
-        stk_report_epoch *epochs = stk__realloc(report->ctx, run->epochs, room * sizeof *epochs);
-        if (!epochs)
-            return STK_ENOMEM;
-        run->epochs = epochs;
-        run->epochs_room = room;
-    }
+    stk_report_epoch *epochs = stk__grow(report->ctx, run->epochs, &run->epochs_room,
+                                         run->out.num_epochs + 1, sizeof *epochs);
+    if (!epochs)
+        return STK_ENOMEM;
+    run->epochs = epochs;
     run->epochs[run->out.num_epochs++] =
         (stk_report_epoch){.number = e->number, .start = e->time, .duration = -1, .first_wait = -1};
     return STK_OK;
@@ -409,7 +408,8 @@ stk_status stk__run_drain(stk_report *report, stk__run *run, size_t keep)
 static stk_status add_main(stk_report *report, stk__run *run, stk__main_kind kind,
                            const stk__line *line, double time)
 {
-    const stk__member *waited = kind == STK__MAIN_TRAIN_START ? stk__line_find(line, "wait") : NULL;
+    const stk__json_member *waited =
+        kind == STK__MAIN_TRAIN_START ? stk__line_find(line, "wait") : NULL;
     stk__main e = {.time = time,
                    .duration = line->duration,
                    .wait = NAN,
@@ -418,7 +418,7 @@ static stk_status add_main(stk_report *report, stk__run *run, stk__main_kind kin
                    .kind = kind};
 
     if (waited)
-        (void)stk__member_real(waited, STK__RANGE_DURATION, &e.wait);
+        (void)stk__json_member_real(waited, STK__RANGE_DURATION, &e.wait);
     /* After its end no event of the run is waited for. */
     if (!run->heap)
         return work_off(report, run, &e);
@@ -505,7 +505,7 @@ static stk_status other_event(stk_report *report, stk__run *run, const stk__line
 static stk_status side_event(stk_report *report, stk__run *run, int event, const stk__line *line,
                              double time)
 {
-    const stk__member *m;
+    const stk__json_member *m;
     char text[32] = "";
 
     switch (event) {
@@ -514,7 +514,7 @@ static stk_status side_event(stk_report *report, stk__run *run, int event, const
         run->out.read_bytes += count_of(line, "bytes");
         run->out.read_seconds += isnan(line->duration) ? 0 : line->duration;
         if ((m = stk__line_find(line, "status")))
-            stk__member_text(m, text, sizeof text);
+            stk__json_member_text(m, text, sizeof text);
         run->out.read_failures += text[0] && strcmp(text, "STK_OK") != 0;
         return add_bar(report, run, ROW_READ, 0, time, line->duration);
     case BAD_SAMPLE:
@@ -522,7 +522,7 @@ static stk_status side_event(stk_report *report, stk__run *run, int event, const
         return STK_OK;
     case THINNED:
         if ((m = stk__line_find(line, "of")))
-            stk__member_text(m, text, sizeof text);
+            stk__json_member_text(m, text, sizeof text);
         if (strcmp(text, "get-batch") == 0)
             run->out.get_dropped += count_of(line, "dropped");
         return STK_OK;

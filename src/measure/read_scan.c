@@ -83,14 +83,14 @@ bool stk__scanner_next(stk__scanner *s, stk__object *out)
         skip_blanks(s);
         const char *at = s->buffer + s->begin, *end = s->buffer + s->end, *stop;
         bool full = (size_t)(end - at) > STK__SCAN_OBJECT, known = true;
-        stk__scan_result result = STK__SCAN_BAD;
+        stk__json_scanned result = STK__JSON_BAD;
         if (at == end)
             return false;
         if (full)
             end = at + STK__SCAN_OBJECT;
         if (may_begin(s))
-            result = stk__scan_object(at, end, out->members, STK__SCAN_MEMBERS, &out->n, &stop);
-        if (result == STK__SCAN_DONE) {
+            result = stk__json_scan(at, end, out->members, STK__SCAN_MEMBERS, &out->n, &stop);
+        if (result == STK__JSON_DONE) {
             bool last = ends_line(s, stop, end, &known);
             if (known || full) {
                 out->n = STK_MIN(out->n, STK__SCAN_MEMBERS);
@@ -100,9 +100,9 @@ bool stk__scanner_next(stk__scanner *s, stk__object *out)
                 return true;
             }
         }
-        if (result != STK__SCAN_BAD && !full && !s->eof)
+        if (result != STK__JSON_BAD && !full && !s->eof)
             return false;
-        s->truncated |= result == STK__SCAN_MORE && s->eof;
+        s->truncated |= result == STK__JSON_MORE && s->eof;
         if (!drop(s))
             return false;
     }

@@ -7,13 +7,13 @@
 #define PLACE_WIDTH 0.01 /* seconds at first */
 
 /* Members that say when and where, not what. */
-static bool is_place(const stk__member *m)
+static bool is_place(const stk__json_member *m)
 {
     static const char *const keys[] = {"event", "time", "time_ns", "duration", "pid",
                                        "epoch", "rank", "batch",   "step"};
 
     for (size_t i = 0; i < STK_COUNT(keys); i++)
-        if (stk__member_key_is(m, keys[i]))
+        if (stk__json_member_key_is(m, keys[i]))
             return true;
     return false;
 }
@@ -48,17 +48,17 @@ static stk_status find(stk_report *report, stk__run *run, const char *group, con
     return STK_OK;
 }
 
-static stk_status add(stk_report *report, stk__run *run, const char *group, const stk__member *m,
-                      double at, bool ledger)
+static stk_status add(stk_report *report, stk__run *run, const char *group,
+                      const stk__json_member *m, double at, bool ledger)
 {
-    stk__member key = {.text = m->key, .length = m->key_length, .kind = STK__MEMBER_STRING};
+    stk__json_member key = {.text = m->key, .length = m->key_length, .kind = STK__JSON_STRING};
     char name[STK_REPORT_NAME];
     stk__series *s;
 
     double value;
-    if (!stk__member_real(m, ledger ? STK__RANGE_LEDGER : STK__RANGE_ANY, &value))
+    if (!stk__json_member_real(m, ledger ? STK__RANGE_LEDGER : STK__RANGE_ANY, &value))
         return STK_OK;
-    stk__member_text(&key, name, sizeof name);
+    stk__json_member_text(&key, name, sizeof name);
     STK_TRY(find(report, run, group, name, ledger, &s));
     if (s) {
         s->out.whole &= value == floor(value);
@@ -70,7 +70,7 @@ static stk_status add(stk_report *report, stk__run *run, const char *group, cons
 stk_status stk__run_value(stk_report *report, stk__run *run, const char *group, const char *name,
                           const stk__line *line, double at)
 {
-    const stk__member *m = stk__line_find(line, name);
+    const stk__json_member *m = stk__line_find(line, name);
 
     return m ? add(report, run, group, m, at, false) : STK_OK;
 }
@@ -78,27 +78,27 @@ stk_status stk__run_value(stk_report *report, stk__run *run, const char *group, 
 stk_status stk__run_series(stk_report *report, stk__run *run, const stk__line *line,
                            const char *event, double at, bool ledger)
 {
-    stk__member inner[STK__SCAN_MEMBERS];
+    stk__json_member inner[STK__SCAN_MEMBERS];
     char group[STK_REPORT_NAME];
     const char *stop;
 
     for (size_t i = 0; i < line->object->n; i++) {
-        const stk__member *m = &line->object->members[i];
+        const stk__json_member *m = &line->object->members[i];
         size_t n;
         if (is_place(m))
             continue;
-        if (m->kind == STK__MEMBER_NUMBER)
+        if (m->kind == STK__JSON_NUMBER)
             STK_TRY(add(report, run, event, m, at, ledger));
-        if (m->kind != STK__MEMBER_OBJECT ||
-            stk__scan_object(m->text, m->text + m->length, inner, STK_COUNT(inner), &n, &stop) !=
-                STK__SCAN_DONE)
+        if (m->kind != STK__JSON_OBJECT ||
+            stk__json_scan(m->text, m->text + m->length, inner, STK_COUNT(inner), &n, &stop) !=
+                STK__JSON_DONE)
             continue;
-        stk__member key = {.text = m->key, .length = m->key_length, .kind = STK__MEMBER_STRING};
+        stk__json_member key = {.text = m->key, .length = m->key_length, .kind = STK__JSON_STRING};
         size_t used = strlen(event);
         memcpy(group, event, used + 1);
         if (used + 2 < sizeof group) {
             group[used] = '.';
-            stk__member_text(&key, group + used + 1, sizeof group - used - 1);
+            stk__json_member_text(&key, group + used + 1, sizeof group - used - 1);
         }
         n = STK_MIN(n, STK_COUNT(inner));
         for (size_t k = 0; k < n; k++)

@@ -8,33 +8,33 @@
 #define VALUE_MAX    1024
 #define PARAMS_MAX   8192
 
-static char *text_of(stk_context *ctx, const stk__member *m, size_t most)
+static char *text_of(stk_context *ctx, const stk__json_member *m, size_t most)
 {
     size_t size = STK_MIN(m->length + 1, most);
     char *text = stk__alloc(ctx, size);
 
     if (text)
-        stk__member_text(m, text, size);
+        stk__json_member_text(m, text, size);
     return text;
 }
 
-static char *key_of(stk_context *ctx, const stk__member *m)
+static char *key_of(stk_context *ctx, const stk__json_member *m)
 {
-    stk__member key = {.text = m->key, .length = m->key_length, .kind = STK__MEMBER_STRING};
+    stk__json_member key = {.text = m->key, .length = m->key_length, .kind = STK__JSON_STRING};
 
     return text_of(ctx, &key, VALUE_MAX);
 }
 
 /* The entries of "locals" that are not null, as the published notebook lists them. */
-static stk_status take_locals(stk_report *report, stk__run *run, const stk__member *locals)
+static stk_status take_locals(stk_report *report, stk__run *run, const stk__json_member *locals)
 {
-    stk__member members[SETTINGS_MAX];
+    stk__json_member members[SETTINGS_MAX];
     const char *stop;
     size_t n;
 
-    if (locals->kind != STK__MEMBER_OBJECT ||
-        stk__scan_object(locals->text, locals->text + locals->length, members, SETTINGS_MAX, &n,
-                         &stop) != STK__SCAN_DONE)
+    if (locals->kind != STK__JSON_OBJECT ||
+        stk__json_scan(locals->text, locals->text + locals->length, members, SETTINGS_MAX, &n,
+                       &stop) != STK__JSON_DONE)
         return STK_OK;
     n = STK_MIN(n, SETTINGS_MAX);
     stk_report_setting *settings = stk__calloc(report->ctx, n ? n : 1, sizeof *settings);
@@ -42,7 +42,7 @@ static stk_status take_locals(stk_report *report, stk__run *run, const stk__memb
     if (!settings)
         return STK_ENOMEM;
     for (size_t i = 0; i < n; i++) {
-        if (members[i].kind == STK__MEMBER_NULL)
+        if (members[i].kind == STK__JSON_NULL)
             continue;
         stk_report_setting *s = &settings[run->out.num_settings++];
         s->key = key_of(report->ctx, &members[i]);
@@ -73,9 +73,9 @@ static double setting_number(const stk__run *run, const char *name, double unset
         return unset;
     if (strcmp(value, "true") == 0)
         return 1;
-    stk__member m = {.text = value, .length = strlen(value), .kind = STK__MEMBER_NUMBER};
+    stk__json_member m = {.text = value, .length = strlen(value), .kind = STK__JSON_NUMBER};
     int64_t whole;
-    return stk__member_whole(&m, STK__WHOLE_MAX, &whole) ? (double)whole : NAN;
+    return stk__json_member_whole(&m, STK__WHOLE_MAX, &whole) ? (double)whole : NAN;
 }
 
 /* The published program's count of samples asked for; it holds where its dataset does not end. */
@@ -93,28 +93,28 @@ static double expected_starts(const stk__run *run)
 
 static void take_number(const stk__line *line, const char *key, int64_t *out)
 {
-    const stk__member *m = stk__line_find(line, key);
+    const stk__json_member *m = stk__line_find(line, key);
 
-    if (m && !stk__member_whole(m, STK__WHOLE_MAX, out))
+    if (m && !stk__json_member_whole(m, STK__WHOLE_MAX, out))
         *out = -1;
 }
 
 stk_status stk__run_settings(stk_report *report, stk__run *run, const stk__line *line)
 {
-    const stk__member *m;
+    const stk__json_member *m;
 
     take_number(line, "rank", &run->out.rank);
     take_number(line, "world_size", &run->out.world_size);
     take_number(line, "setting", &run->out.setting);
     take_number(line, "repeat", &run->out.repeat);
-    if ((m = stk__line_find(line, "label")) && m->kind == STK__MEMBER_STRING &&
+    if ((m = stk__line_find(line, "label")) && m->kind == STK__JSON_STRING &&
         !(run->label = text_of(report->ctx, m, VALUE_MAX)))
         return STK_ENOMEM;
     take_number(line, "rung", &run->out.rung);
-    if ((m = stk__line_find(line, "measure")) && m->kind == STK__MEMBER_STRING &&
+    if ((m = stk__line_find(line, "measure")) && m->kind == STK__JSON_STRING &&
         !(run->measure = text_of(report->ctx, m, VALUE_MAX)))
         return STK_ENOMEM;
-    if ((m = stk__line_find(line, "data_params")) && m->kind == STK__MEMBER_STRING &&
+    if ((m = stk__line_find(line, "data_params")) && m->kind == STK__JSON_STRING &&
         !(run->data_params = text_of(report->ctx, m, PARAMS_MAX)))
         return STK_ENOMEM;
     if ((m = stk__line_find(line, "locals")))

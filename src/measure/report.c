@@ -107,14 +107,11 @@ static stk_status new_run(stk_report *report, const stk__line *line, stk__run **
         file->runs_left_out++;
         return STK_OK;
     }
-    if (report->num_runs == report->runs_room) {
-        uint64_t room = report->runs_room ? 2 * report->runs_room : 8;
-        stk__run **runs = stk__realloc(report->ctx, report->runs, room * sizeof *runs);
-        if (!runs)
-            return STK_ENOMEM;
-        report->runs = runs;
-        report->runs_room = room;
-    }
+    stk__run **runs = stk__grow(report->ctx, report->runs, &report->runs_room, report->num_runs + 1,
+                                sizeof *runs);
+    if (!runs)
+        return STK_ENOMEM;
+    report->runs = runs;
     stk_status status = stk__run_create(report, line, out);
     if (status != STK_OK) {
         stk__run_free(report, *out);
@@ -191,14 +188,11 @@ stk_status stk_report_begin(stk_report *report, const char *name, stk_error *err
     if (report->reading)
         return stk__fail(err, STK_EINVAL, STK_STAGE_MEASURE,
                          "a log is being read: end it before the next");
-    if (report->num_files == report->files_room) {
-        uint64_t room = report->files_room ? 2 * report->files_room : 8;
-        stk_report_file *files = stk__realloc(report->ctx, report->files, room * sizeof *files);
-        if (!files)
-            return fail_memory(err);
-        report->files = files;
-        report->files_room = room;
-    }
+    stk_report_file *files = stk__grow(report->ctx, report->files, &report->files_room,
+                                       report->num_files + 1, sizeof *files);
+    if (!files)
+        return fail_memory(err);
+    report->files = files;
     char *copy = stk__strdup(report->ctx, name);
     if (!copy)
         return fail_memory(err);

@@ -11,26 +11,26 @@
 /* ---- What the log says ---------------------------------------------------------------------- */
 
 /* False where the number is none that can have been measured. */
-static bool set_figure(stk_figures *f, const stk__figure *row, const stk__member *m)
+static bool set_figure(stk_figures *f, const stk__figure *row, const stk__json_member *m)
 {
     char *at = (char *)f + row->offset;
     int64_t whole;
 
     if (row->kind == STK__FIGURE_SWITCH) {
-        *(bool *)at = m->kind == STK__MEMBER_TRUE;
+        *(bool *)at = m->kind == STK__JSON_TRUE;
         return true;
     }
     if (row->kind == STK__FIGURE_TEXT) {
-        if (m->kind == STK__MEMBER_STRING)
-            stk__member_text(m, at, STK__FIGURE_TEXT_SIZE);
+        if (m->kind == STK__JSON_STRING)
+            stk__json_member_text(m, at, STK__FIGURE_TEXT_SIZE);
         return true;
     }
     /* What could not be measured is NaN, or null. */
-    if (m->kind == STK__MEMBER_NULL || (m->kind == STK__MEMBER_NUMBER && m->text[0] == 'N'))
+    if (m->kind == STK__JSON_NULL || (m->kind == STK__JSON_NUMBER && m->text[0] == 'N'))
         return true;
     if (row->kind == STK__FIGURE_REAL)
-        return stk__member_real(m, (stk__range){row->least, row->most}, (double *)at);
-    if (!stk__member_whole(m, (int64_t)row->most, &whole))
+        return stk__json_member_real(m, (stk__json_range){row->least, row->most}, (double *)at);
+    if (!stk__json_member_whole(m, (int64_t)row->most, &whole))
         return false;
     if (row->kind == STK__FIGURE_COUNT)
         *(uint64_t *)at = (uint64_t)whole;
@@ -47,7 +47,7 @@ static void take_figures(stk__run *run, const stk__line *line)
     stk_figures figures = run->figures;
 
     for (size_t i = 0; i < stk__num_figures; i++) {
-        const stk__member *m = stk__line_find(line, stk__figures[i].name);
+        const stk__json_member *m = stk__line_find(line, stk__figures[i].name);
         if (m && !set_figure(&figures, &stk__figures[i], m))
             return;
     }
@@ -57,18 +57,18 @@ static void take_figures(stk__run *run, const stk__line *line)
 
 static void take_text(const stk__line *line, const char *key, char *out, size_t size)
 {
-    const stk__member *m = stk__line_find(line, key);
+    const stk__json_member *m = stk__line_find(line, key);
 
-    if (m && (m->kind == STK__MEMBER_STRING || m->kind == STK__MEMBER_NUMBER))
-        stk__member_text(m, out, size);
+    if (m && (m->kind == STK__JSON_STRING || m->kind == STK__JSON_NUMBER))
+        stk__json_member_text(m, out, size);
 }
 
-static double take_real(const stk__line *line, const char *key, stk__range range, double unset)
+static double take_real(const stk__line *line, const char *key, stk__json_range range, double unset)
 {
-    const stk__member *m = stk__line_find(line, key);
+    const stk__json_member *m = stk__line_find(line, key);
 
     if (m)
-        (void)stk__member_real(m, range, &unset);
+        (void)stk__json_member_real(m, range, &unset);
     return unset;
 }
 
@@ -210,8 +210,8 @@ static int64_t setting(const stk_report_run *run, const char *name)
     int64_t value = 0;
 
     if (text) {
-        const stk__member m = {.text = text, .length = strlen(text), .kind = STK__MEMBER_NUMBER};
-        (void)stk__member_whole(&m, STK__WHOLE_MAX, &value);
+        const stk__json_member m = {.text = text, .length = strlen(text), .kind = STK__JSON_NUMBER};
+        (void)stk__json_member_whole(&m, STK__WHOLE_MAX, &value);
     }
     return value;
 }

@@ -14,20 +14,6 @@ static stk_status no_memory(stk_error *err)
     return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory to describe a model");
 }
 
-static bool grow(stk_context *ctx, void **array, uint32_t *capacity, uint32_t count, size_t size)
-{
-    uint32_t wanted = *capacity ? *capacity * 2 : 16;
-
-    if (count < *capacity)
-        return true;
-    void *grown = stk__realloc(ctx, *array, wanted * size);
-    if (!grown)
-        return false;
-    *array = grown;
-    *capacity = wanted;
-    return true;
-}
-
 stk_status stk__graph_add_node(stk__graph *graph, stk__kind kind, const char *name, stk__node **out,
                                stk_error *err)
 {
@@ -40,9 +26,11 @@ stk_status stk__graph_add_node(stk__graph *graph, stk__kind kind, const char *na
     if (stk__graph_find(graph, name) != UINT32_MAX)
         return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
                          "two layers are named '%s': give one another name", name);
-    if (!grow(graph->context, (void **)&graph->nodes, &graph->capacity, graph->num_nodes,
-              sizeof *graph->nodes))
+    stk__node *nodes = stk__grow(graph->context, graph->nodes, &graph->capacity,
+                                 (uint64_t)graph->num_nodes + 1, sizeof *nodes);
+    if (!nodes)
         return no_memory(err);
+    graph->nodes = nodes;
     stk__node *node = &graph->nodes[graph->num_nodes++];
     *node = (stk__node){.kind = kind,
                         .num_inputs = graph->num_nodes > 1,
@@ -61,9 +49,11 @@ stk_status stk__graph_add_param(stk__graph *graph, uint32_t node, stk__role role
     if (!stk__shape_bytes(shape, rank, sizeof(double), &count) || count > INT64_MAX / 64)
         return stk__fail(err, STK_ELIMIT, STK_STAGE_TRAIN, "the %s of layer '%s' is too big",
                          role_names[role], graph->nodes[node].name);
-    if (!grow(graph->context, (void **)&graph->params, &graph->params_capacity, graph->num_params,
-              sizeof *graph->params))
+    stk__param *params = stk__grow(graph->context, graph->params, &graph->params_capacity,
+                                   (uint64_t)graph->num_params + 1, sizeof *params);
+    if (!params)
         return no_memory(err);
+    graph->params = params;
     stk__param *param = &graph->params[graph->num_params];
     *param = (stk__param){.node = node, .role = role, .rank = rank};
     param->count = count / sizeof(double);

@@ -81,9 +81,9 @@ typedef struct stk__param {
 typedef struct stk__graph {
     stk_context *context;
     stk__node *nodes;
-    uint32_t num_nodes, capacity;
     stk__param *params;
-    uint32_t num_params, params_capacity;
+    uint32_t num_nodes, num_params;
+    size_t capacity, params_capacity;
 } stk__graph;
 
 struct stk_model_builder {
@@ -184,7 +184,8 @@ typedef struct stk__plan {
     bool training;
     stk__step *steps; /* one for each node */
     stk__buffer *buffers;
-    uint32_t num_buffers, buffers_capacity;
+    uint32_t num_buffers;
+    size_t buffers_capacity;
     uint64_t bytes;                 /* of the arena */
     uint32_t output, loss_gradient; /* buffers */
     uint64_t used;                  /* when: the least recently used plan goes */

@@ -29,14 +29,11 @@ stk_status stk__plan_buffer(stk__plan *plan, uint64_t count, uint64_t itemsize, 
     if (!stk__mul_size(count, itemsize, &bytes) || bytes > INT64_MAX / 2)
         return stk__fail(err, STK_ELIMIT, STK_STAGE_TRAIN,
                          "a buffer of the model is too big: use a smaller batch_size");
-    if (plan->num_buffers == plan->buffers_capacity) {
-        uint32_t capacity = plan->buffers_capacity ? plan->buffers_capacity * 2 : 64;
-        void *grown = stk__realloc(ctx, plan->buffers, capacity * sizeof *plan->buffers);
-        if (!grown)
-            return no_memory(err);
-        plan->buffers = grown;
-        plan->buffers_capacity = capacity;
-    }
+    stk__buffer *grown = stk__grow(ctx, plan->buffers, &plan->buffers_capacity,
+                                   (uint64_t)plan->num_buffers + 1, sizeof *grown);
+    if (!grown)
+        return no_memory(err);
+    plan->buffers = grown;
     plan->buffers[plan->num_buffers] = (stk__buffer){
         .bytes = stk__round_up(STK_MAX(bytes, 1u), STK_CACHE_LINE), .first = first, .last = last};
     *out = plan->num_buffers++;

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
+#include "base/decimal.h"
 #include "base/durable.h"
 #include "train/loggers/loggers.h"
 #include "train/loggers/run_folder.h"
@@ -391,7 +392,7 @@ static void set_value(csv_logger *csv, const char *name, double value)
 /* The line of the values that are set. */
 static bool put_line(csv_logger *csv, int64_t step)
 {
-    char text[STK__DOUBLE_TEXT];
+    char text[STK__DECIMAL];
     bool good = true;
 
     for (size_t i = 0; i < csv->num_columns && good; i++) {
@@ -400,7 +401,7 @@ static bool put_line(csv_logger *csv, int64_t step)
         if (strcmp(c->name, "step") == 0)
             snprintf(text, sizeof text, "%" PRId64, step);
         else if (c->set)
-            stk__double_text(text, c->value);
+            stk__decimal(c->value, text);
         c->set = false;
         good = (i == 0 || stk__bytes_text(&csv->lines, ",")) && stk__bytes_text(&csv->lines, text);
     }

@@ -70,6 +70,37 @@ static void sizes_are_checked(void **state)
     assert_int_equal(out, 0);
 }
 
+/* A list that grows keeps what it has, doubles, and stays as it was where there is no room. */
+static void lists_grow(void **state)
+{
+    const stk_context_options options = {.struct_size = sizeof options, .memory_limit = 1 << 20};
+    stk_context *limited;
+    stk_error err;
+    size_t room = 0;
+
+    assert_ok(stk_context_create(&options, &limited, &err), &err);
+    uint32_t *list = stk__grow(limited, NULL, &room, 0, sizeof *list);
+    assert_non_null(list);
+    assert_true(room > 0);
+    for (uint32_t i = 0; i < 1000; i++) {
+        const size_t before = room;
+        list = stk__grow(limited, list, &room, (uint64_t)i + 1, sizeof *list);
+        assert_non_null(list);
+        assert_true(room == before || room >= 2 * before);
+        list[i] = i;
+    }
+    for (uint32_t i = 0; i < 1000; i++)
+        assert_int_equal(list[i], i);
+    const size_t before = room;
+    assert_null(stk__grow(limited, list, &room, 1 << 20, sizeof *list));
+    assert_null(stk__grow(limited, list, &room, UINT64_MAX, sizeof *list));
+    assert_null(stk__grow(limited, list, &room, UINT64_MAX / 2, 4));
+    assert_int_equal(room, before);
+    assert_int_equal(list[999], 999);
+    stk__free(limited, list);
+    stk_context_destroy(&limited);
+}
+
 static void errors_say_what_they_are(void **state)
 {
     stk_error err;
@@ -301,6 +332,7 @@ int main(void)
         cmocka_unit_test(contexts_do_not_meet),
         cmocka_unit_test(memory_is_aligned_and_has_a_tail),
         cmocka_unit_test(sizes_are_checked),
+        cmocka_unit_test(lists_grow),
         cmocka_unit_test(errors_say_what_they_are),
         cmocka_unit_test(each_status_has_one_fault),
         cmocka_unit_test(cores_and_memory_of_cgroups),

@@ -342,7 +342,7 @@ static void test_format_json(void **state)
     (void)state;
     formats_json("memory_budget", "1.5MiB", "1572864");
     formats_json("step_time", "5ms", "0.005");
-    formats_json("bandwidth", "100MB/s", "1e+08");
+    formats_json("bandwidth", "100MB/s", "100000000");
     formats_json("num_workers", "auto", "\"auto\"");
     formats_json("num_workers", "7", "7");
     formats_json("shuffle", "full", "\"full\"");

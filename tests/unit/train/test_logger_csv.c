@@ -2,7 +2,6 @@
 /* metrics.csv, hparams.yaml, the folders of runs. */
 #include <errno.h>
 #include <fcntl.h>
-#include <locale.h>
 #include <math.h>
 #include <pthread.h>
 #include <signal.h>
@@ -458,53 +457,6 @@ static void test_full(void **state)
     stk_context_destroy(&ctx);
 }
 
-/* ---- Numbers ---- */
-
-static void test_numbers(void **state)
-{
-    static const struct {
-        double value;
-        const char *text;
-    } cases[] = {
-        {0, "0"},
-        {-0.0, "-0"},
-        {3, "3"},
-        {0.1, "0.1"},
-        {1.0 / 3, "0.3333333333333333"},
-        {0.1f, "0.10000000149011612"},
-        {2.302585092994046, "2.302585092994046"},
-        {1e21, "1e+21"},
-        {123456789, "123456789"},
-        {5e-324, "4.94066e-324"},
-        {1.7976931348623157e308, "1.7976931348623157e+308"},
-        {INFINITY, "inf"},
-        {-INFINITY, "-inf"},
-        {NAN, "nan"},
-    };
-    uint64_t seed = 7;
-    char text[STK__DOUBLE_TEXT];
-
-    for (size_t i = 0; i < STK_COUNT(cases); i++) {
-        stk__double_text(text, cases[i].value);
-        assert_string_equal(text, cases[i].text);
-    }
-    for (int i = 0; i < 10000; i++) {
-        uint64_t bits = test_random(&seed);
-        double value;
-        memcpy(&value, &bits, sizeof value);
-        if (!isfinite(value))
-            continue;
-        stk__double_text(text, value);
-        assert_true(strtod(text, NULL) == value);
-    }
-    /* Where a comma is what numbers have. */
-    if (setlocale(LC_NUMERIC, "de_DE.UTF-8")) {
-        stk__double_text(text, 0.5);
-        assert_string_equal(text, "0.5");
-        setlocale(LC_NUMERIC, "C");
-    }
-}
-
 static void test_options(void **state)
 {
     stk_error err;
@@ -519,9 +471,8 @@ int main(void)
         cmocka_unit_test(test_columns),  cmocka_unit_test(test_continue),
         cmocka_unit_test(test_many),     cmocka_unit_test(test_hparams),
         cmocka_unit_test(test_versions), cmocka_unit_test(test_bad_folders),
-        cmocka_unit_test(test_full),     cmocka_unit_test(test_numbers),
-        cmocka_unit_test(test_options),  cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_taken),
+        cmocka_unit_test(test_full),     cmocka_unit_test(test_options),
+        cmocka_unit_test(test_limits),   cmocka_unit_test(test_taken),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

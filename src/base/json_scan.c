@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * One JSON object at a time, without memory of its own: members point into the text. Grammar of RFC
- * 8259; NaN, Infinity and -Infinity are numbers, as Python writes them.
- */
-#include "measure/read.h"
+#include "base/json_scan.h"
 
 #include <float.h>
 #include <math.h>
@@ -11,19 +7,13 @@
 
 #define DEPTH 16 /* of nesting */
 
-/* A place in the text. `more` says that it ended too early. */
-typedef struct cursor {
-    const char *at, *end;
-    bool more;
-} cursor;
-
-static bool fail_at_end(cursor *c)
+static bool fail_at_end(stk__json_cursor *c)
 {
     c->more = c->at >= c->end;
     return false;
 }
 
-static void skip_blanks(cursor *c)
+void stk__json_skip_blanks(stk__json_cursor *c)
 {
     while (c->at < c->end && (*c->at == ' ' || *c->at == '\n' || *c->at == '\t' || *c->at == '\r'))
         c->at++;
@@ -35,7 +25,7 @@ static bool is_hex(char c)
 }
 
 /* Behind the backslash. */
-static bool take_escape(cursor *c)
+static bool take_escape(stk__json_cursor *c)
 {
     if (c->at == c->end)
         return fail_at_end(c);
@@ -48,8 +38,7 @@ static bool take_escape(cursor *c)
     return true;
 }
 
-/* At the opening quote. */
-static bool take_string(cursor *c, const char **text, size_t *length)
+bool stk__json_take_string(stk__json_cursor *c, const char **text, size_t *length)
 {
     *text = ++c->at;
     while (c->at < c->end && *c->at != '"') {
@@ -64,7 +53,7 @@ static bool take_string(cursor *c, const char **text, size_t *length)
     return true;
 }
 
-static bool take_word(cursor *c, const char *word)
+static bool take_word(stk__json_cursor *c, const char *word)
 {
     for (; *word; word++, c->at++)
         if (c->at == c->end || *c->at != *word)
@@ -72,7 +61,7 @@ static bool take_word(cursor *c, const char *word)
     return true;
 }
 
-static bool take_digits(cursor *c)
+static bool take_digits(stk__json_cursor *c)
 {
     const char *from = c->at;
 
@@ -81,7 +70,7 @@ static bool take_digits(cursor *c)
     return c->at > from || fail_at_end(c);
 }
 
-static bool take_number(cursor *c)
+static bool take_number(stk__json_cursor *c)
 {
     if (*c->at == '-')
         c->at++;
@@ -106,31 +95,32 @@ static bool take_number(cursor *c)
     return true;
 }
 
-static bool take_value(cursor *c, stk__member *member, int depth);
+static bool take_value(stk__json_cursor *c, stk__json_member *member, int depth);
 
 /* At the opening brace or bracket. `members` may be NULL. */
-static bool take_group(cursor *c, int depth, stk__member *members, size_t room, size_t *n)
+static bool take_group(stk__json_cursor *c, int depth, stk__json_member *members, size_t room,
+                       size_t *n)
 {
     bool object = *c->at++ == '{';
     char close = object ? '}' : ']';
-    stk__member member = {0};
+    stk__json_member member = {0};
 
     *n = 0;
     if (depth == DEPTH)
         return false;
-    skip_blanks(c);
+    stk__json_skip_blanks(c);
     if (c->at < c->end && *c->at == close) {
         c->at++;
         return true;
     }
     for (;;) {
-        skip_blanks(c);
+        stk__json_skip_blanks(c);
         if (object) {
             if (c->at == c->end || *c->at != '"')
                 return fail_at_end(c);
-            if (!take_string(c, &member.key, &member.key_length))
+            if (!stk__json_take_string(c, &member.key, &member.key_length))
                 return false;
-            skip_blanks(c);
+            stk__json_skip_blanks(c);
             if (c->at == c->end || *c->at != ':')
                 return fail_at_end(c);
             c->at++;
@@ -140,7 +130,7 @@ static bool take_group(cursor *c, int depth, stk__member *members, size_t room, 
         if (members && *n < room)
             members[*n] = member;
         ++*n;
-        skip_blanks(c);
+        stk__json_skip_blanks(c);
         if (c->at < c->end && *c->at == ',') {
             c->at++;
             continue;
@@ -152,62 +142,62 @@ static bool take_group(cursor *c, int depth, stk__member *members, size_t room, 
     }
 }
 
-static bool take_value(cursor *c, stk__member *member, int depth)
+static bool take_value(stk__json_cursor *c, stk__json_member *member, int depth)
 {
     size_t n;
     bool good;
 
-    skip_blanks(c);
+    stk__json_skip_blanks(c);
     if (c->at == c->end)
         return fail_at_end(c);
     member->text = c->at;
     switch (*c->at) {
     case '"':
-        member->kind = STK__MEMBER_STRING;
-        return take_string(c, &member->text, &member->length);
+        member->kind = STK__JSON_STRING;
+        return stk__json_take_string(c, &member->text, &member->length);
     case '{':
     case '[':
-        member->kind = *c->at == '{' ? STK__MEMBER_OBJECT : STK__MEMBER_ARRAY;
+        member->kind = *c->at == '{' ? STK__JSON_OBJECT : STK__JSON_ARRAY;
         good = take_group(c, depth, NULL, 0, &n);
         break;
     case 't':
-        member->kind = STK__MEMBER_TRUE;
+        member->kind = STK__JSON_TRUE;
         good = take_word(c, "true");
         break;
     case 'f':
-        member->kind = STK__MEMBER_FALSE;
+        member->kind = STK__JSON_FALSE;
         good = take_word(c, "false");
         break;
     case 'n':
-        member->kind = STK__MEMBER_NULL;
+        member->kind = STK__JSON_NULL;
         good = take_word(c, "null");
         break;
     case 'N':
-        member->kind = STK__MEMBER_NUMBER;
+        member->kind = STK__JSON_NUMBER;
         good = take_word(c, "NaN");
         break;
     default:
-        member->kind = STK__MEMBER_NUMBER;
+        member->kind = STK__JSON_NUMBER;
         good = take_number(c);
     }
     member->length = (size_t)(c->at - member->text);
     return good;
 }
 
-stk__scan_result stk__scan_object(const char *at, const char *end, stk__member *members,
-                                  size_t room, size_t *n, const char **stop)
+stk__json_scanned stk__json_scan(const char *at, const char *end, stk__json_member *members,
+                                 size_t room, size_t *n, const char **stop)
 {
-    cursor c = {at, end, false};
+    stk__json_cursor c = {at, end, false};
 
     *n = 0;
     if (at == end)
-        return STK__SCAN_MORE;
+        return STK__JSON_MORE;
     if (*at != '{')
-        return STK__SCAN_BAD;
+        return STK__JSON_BAD;
     if (!take_group(&c, 0, members, room, n))
-        return c.more ? STK__SCAN_MORE : STK__SCAN_BAD;
+        return c.more ? STK__JSON_MORE : STK__JSON_BAD;
     *stop = c.at;
-    return STK__SCAN_DONE;
+    return STK__JSON_DONE;
 }
 
 /* ---- Values --------------------------------------------------------------------------------- */
@@ -270,12 +260,12 @@ static bool number_fast(const char *text, size_t length, double *out)
     return true;
 }
 
-static double number_of(const stk__member *member)
+static double number_of(const stk__json_member *member)
 {
     char text[64];
     double value;
 
-    if (member->kind != STK__MEMBER_NUMBER)
+    if (member->kind != STK__JSON_NUMBER)
         return NAN;
     if (number_fast(member->text, member->length, &value))
         return value;
@@ -286,7 +276,7 @@ static double number_of(const stk__member *member)
     return strtod(text, NULL);
 }
 
-bool stk__member_real(const stk__member *member, stk__range range, double *out)
+bool stk__json_member_real(const stk__json_member *member, stk__json_range range, double *out)
 {
     const double value = number_of(member);
 
@@ -296,11 +286,11 @@ bool stk__member_real(const stk__member *member, stk__range range, double *out)
     return true;
 }
 
-bool stk__member_whole(const stk__member *member, int64_t most, int64_t *out)
+bool stk__json_member_whole(const stk__json_member *member, int64_t most, int64_t *out)
 {
     int64_t value = 0;
 
-    if (member->kind != STK__MEMBER_NUMBER)
+    if (member->kind != STK__JSON_NUMBER)
         return false;
     for (size_t i = 0; i < member->length; i++) {
         char c = member->text[i];
@@ -325,8 +315,7 @@ static uint32_t hex4(const char *at)
     return value;
 }
 
-/* A character as UTF-8. */
-static size_t put_utf8(uint32_t c, char out[4])
+size_t stk__utf8_put(uint32_t c, char out[4])
 {
     if (c < 0x80) {
         out[0] = (char)c;
@@ -339,10 +328,7 @@ static size_t put_utf8(uint32_t c, char out[4])
     return n;
 }
 
-#define REPLACEMENT 0xfffd
-
-/* What stands behind a backslash; moves *at behind it. */
-static uint32_t unescape(const char **at, const char *end)
+uint32_t stk__json_unescape(const char **at, const char *end)
 {
     static const char from[] = "bfnrt", to[] = "\b\f\n\r\t";
     char kind = *(*at)++;
@@ -360,11 +346,12 @@ static uint32_t unescape(const char **at, const char *end)
             return 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
         }
     }
-    /* NUL would end the text; half of a pair is no character. */
-    return c == 0 || (c >= 0xd800 && c < 0xe000) ? REPLACEMENT : c;
+    return c >= 0xd800 && c < 0xe000 ? 0 : c;
 }
 
-size_t stk__member_text(const stk__member *member, char *out, size_t size)
+#define REPLACEMENT 0xfffd /* in the place of what is no character */
+
+size_t stk__json_member_text(const stk__json_member *member, char *out, size_t size)
 {
     const char *at = member->text, *end = at + member->length;
     size_t used = 0;
@@ -372,9 +359,10 @@ size_t stk__member_text(const stk__member *member, char *out, size_t size)
     while (at < end) {
         char bytes[4];
         size_t n = 1;
-        if (member->kind == STK__MEMBER_STRING && *at == '\\') {
+        if (member->kind == STK__JSON_STRING && *at == '\\') {
             at++;
-            n = put_utf8(unescape(&at, end), bytes);
+            const uint32_t c = stk__json_unescape(&at, end);
+            n = stk__utf8_put(c ? c : REPLACEMENT, bytes);
         } else {
             bytes[0] = *at++;
             while (n < 4 && at < end && ((unsigned char)*at & 0xc0) == 0x80)
@@ -390,7 +378,7 @@ size_t stk__member_text(const stk__member *member, char *out, size_t size)
     return used;
 }
 
-bool stk__member_key_is(const stk__member *member, const char *key)
+bool stk__json_member_key_is(const stk__json_member *member, const char *key)
 {
     size_t length = strlen(key);
 

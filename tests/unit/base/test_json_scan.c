@@ -1,26 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "support/support.h"
-
+/* Members of JSON texts, in place. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "measure/read.h"
+#include "base/json_scan.h"
+#include "support/support.h"
 
-static stk__scan_result parse(const char *text, stk__member *members, size_t *n)
+#define MOST (INT64_C(1) << 53)
+
+static const stk__json_range durations = {0, 1e10};
+
+static stk__json_scanned parse(const char *text, stk__json_member *members, size_t *n)
 {
     const char *stop;
 
-    return stk__scan_object(text, text + strlen(text), members, 8, n, &stop);
+    return stk__json_scan(text, text + strlen(text), members, 8, n, &stop);
 }
 
 /* Any number there is; NaN for what is none. */
-static double number(const stk__member *m)
+static double number(const stk__json_member *m)
 {
     double value = NAN;
 
-    (void)stk__member_real(m, (stk__range){-INFINITY, INFINITY}, &value);
+    (void)stk__json_member_real(m, (stk__json_range){-INFINITY, INFINITY}, &value);
     return value;
 }
 
@@ -28,24 +32,24 @@ static void test_members(void **state)
 {
     const char *text = "{ \"a\" : 1.5 , \"b\":\"x\\ny\",\"c\":[1,{\"d\":2}],\"e\":{},\"f\":null, "
                        "\"g\":true} rest";
-    stk__member m[8];
+    stk__json_member m[8];
     const char *stop;
     char out[32];
     size_t n;
 
-    assert_int_equal(stk__scan_object(text, text + strlen(text), m, 8, &n, &stop), STK__SCAN_DONE);
+    assert_int_equal(stk__json_scan(text, text + strlen(text), m, 8, &n, &stop), STK__JSON_DONE);
     assert_int_equal(n, 6);
     assert_string_equal(stop, " rest");
-    assert_true(stk__member_key_is(&m[0], "a") && !stk__member_key_is(&m[0], "aa"));
+    assert_true(stk__json_member_key_is(&m[0], "a") && !stk__json_member_key_is(&m[0], "aa"));
     assert_true(number(&m[0]) == 1.5);
-    assert_int_equal(stk__member_text(&m[1], out, sizeof out), 3);
+    assert_int_equal(stk__json_member_text(&m[1], out, sizeof out), 3);
     assert_string_equal(out, "x\ny");
-    stk__member_text(&m[2], out, sizeof out);
+    stk__json_member_text(&m[2], out, sizeof out);
     assert_string_equal(out, "[1,{\"d\":2}]");
-    assert_int_equal(m[4].kind, STK__MEMBER_NULL);
-    assert_int_equal(m[5].kind, STK__MEMBER_TRUE);
+    assert_int_equal(m[4].kind, STK__JSON_NULL);
+    assert_int_equal(m[5].kind, STK__JSON_TRUE);
     /* More members than there is room for are counted. */
-    assert_int_equal(stk__scan_object(text, text + strlen(text), m, 2, &n, &stop), STK__SCAN_DONE);
+    assert_int_equal(stk__json_scan(text, text + strlen(text), m, 2, &n, &stop), STK__JSON_DONE);
     assert_int_equal(n, 6);
 }
 
@@ -55,13 +59,13 @@ static void test_prefixes(void **state)
     const char *text =
         "{\"a\": -1.5e-3, \"b\": \"\\u00e9\\\\\", \"c\": [true, false, null, {\"d\": "
         "-Infinity}], \"e\": NaN, \"f\": 0}";
-    stk__member m[8];
+    stk__json_member m[8];
     const char *stop;
     size_t n;
 
     for (size_t i = 0; i < strlen(text); i++)
-        assert_int_equal(stk__scan_object(text, text + i, m, 8, &n, &stop), STK__SCAN_MORE);
-    assert_int_equal(parse(text, m, &n), STK__SCAN_DONE);
+        assert_int_equal(stk__json_scan(text, text + i, m, 8, &n, &stop), STK__JSON_MORE);
+    assert_int_equal(parse(text, m, &n), STK__JSON_DONE);
     assert_true(isnan(number(&m[3])));
 }
 
@@ -89,11 +93,11 @@ static void test_broken(void **state)
         "{\"a\": --1}",
         "{\"a\": [[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]}",
     };
-    stk__member m[8];
+    stk__json_member m[8];
     size_t n;
 
     for (size_t i = 0; i < STK_COUNT(texts); i++)
-        assert_int_equal(parse(texts[i], m, &n), STK__SCAN_BAD);
+        assert_int_equal(parse(texts[i], m, &n), STK__JSON_BAD);
 }
 
 /* The same doubles as the C library's, for what the fast way takes and what it does not. */
@@ -129,29 +133,30 @@ static void test_numbers(void **state)
             snprintf(text, sizeof text, "%llu.%0*llu",
                      (unsigned long long)(test_random(&seed) % 2000000000), (int)(i % 9 + 1),
                      (unsigned long long)(test_random(&seed) % 10));
-        stk__member m = {.text = text, .length = strlen(text), .kind = STK__MEMBER_NUMBER};
+        stk__json_member m = {.text = text, .length = strlen(text), .kind = STK__JSON_NUMBER};
         double value = number(&m), want = strtod(text, NULL);
         assert_memory_equal(&value, &want, sizeof value);
     }
     int64_t whole;
-    stk__member most = {.text = "9223372036854775807", .length = 19, .kind = STK__MEMBER_NUMBER};
-    assert_true(stk__member_whole(&most, INT64_MAX, &whole) && whole == INT64_MAX);
-    stk__member beyond = {.text = "9223372036854775808", .length = 19, .kind = STK__MEMBER_NUMBER};
-    assert_false(stk__member_whole(&beyond, INT64_MAX, &whole));
+    stk__json_member most = {.text = "9223372036854775807", .length = 19, .kind = STK__JSON_NUMBER};
+    assert_true(stk__json_member_whole(&most, INT64_MAX, &whole) && whole == INT64_MAX);
+    stk__json_member beyond = {
+        .text = "9223372036854775808", .length = 19, .kind = STK__JSON_NUMBER};
+    assert_false(stk__json_member_whole(&beyond, INT64_MAX, &whole));
     /* Only what is in its range is taken; else nothing is changed. */
-    assert_false(stk__member_whole(&most, STK__WHOLE_MAX, &whole));
-    stk__member edge = {.text = "1e10", .length = 4, .kind = STK__MEMBER_NUMBER};
+    assert_false(stk__json_member_whole(&most, MOST, &whole));
+    stk__json_member edge = {.text = "1e10", .length = 4, .kind = STK__JSON_NUMBER};
     double real = 7;
-    assert_true(stk__member_real(&edge, STK__RANGE_DURATION, &real) && real == 1e10);
+    assert_true(stk__json_member_real(&edge, durations, &real) && real == 1e10);
     edge.text = "1e11";
-    assert_false(stk__member_real(&edge, STK__RANGE_DURATION, &real) || real != 1e10);
+    assert_false(stk__json_member_real(&edge, durations, &real) || real != 1e10);
     edge.text = "-1.0";
-    assert_false(stk__member_real(&edge, STK__RANGE_DURATION, &real) || real != 1e10);
+    assert_false(stk__json_member_real(&edge, durations, &real) || real != 1e10);
     edge.length = 3;
     edge.text = "NaN";
-    assert_false(stk__member_real(&edge, (stk__range){-INFINITY, INFINITY}, &real));
-    stk__member part = {.text = "1.0", .length = 3, .kind = STK__MEMBER_NUMBER};
-    assert_false(stk__member_whole(&part, INT64_MAX, &whole));
+    assert_false(stk__json_member_real(&edge, (stk__json_range){-INFINITY, INFINITY}, &real));
+    stk__json_member part = {.text = "1.0", .length = 3, .kind = STK__JSON_NUMBER};
+    assert_false(stk__json_member_whole(&part, INT64_MAX, &whole));
 }
 
 static void test_escapes(void **state)
@@ -169,14 +174,14 @@ static void test_escapes(void **state)
     char out[64];
 
     for (size_t i = 0; i < STK_COUNT(cases); i++) {
-        stk__member m = {
-            .text = cases[i].text, .length = strlen(cases[i].text), .kind = STK__MEMBER_STRING};
-        stk__member_text(&m, out, sizeof out);
+        stk__json_member m = {
+            .text = cases[i].text, .length = strlen(cases[i].text), .kind = STK__JSON_STRING};
+        stk__json_member_text(&m, out, sizeof out);
         assert_string_equal(out, cases[i].want);
     }
     /* Cut before a character that does not fit. */
-    stk__member m = {.text = "ab\xe2\x82\xac", .length = 5, .kind = STK__MEMBER_STRING};
-    assert_int_equal(stk__member_text(&m, out, 5), 2);
+    stk__json_member m = {.text = "ab\xe2\x82\xac", .length = 5, .kind = STK__JSON_STRING};
+    assert_int_equal(stk__json_member_text(&m, out, 5), 2);
     assert_string_equal(out, "ab");
 }
 
