@@ -44,14 +44,14 @@ LAYERS = {
     # A program's way: public headers, and what base and measure have for all rooms.
     "bench": BASE | {"measure/measure.h"},
     "recipe": BASE | {"measure/measure.h"},
-    "train": BASE | {"codec/codec.h", "store/store.h", "store/http.h", "loader/loader.h", "device/device.h", "nn/nn.h",
+    "train": BASE | {"codec/codec.h", "store/store.h", "store/http.h", "device/device.h", "nn/nn.h",
                      # The format by itself: weights of others, texts of a file that is not read whole.
                      "checkpoint/checkpoint.h", "checkpoint/safetensors.h"},
 }
 # Folders whose files could be an outsider's: base, what is public, and the folder itself.
 OUTSIDERS = {"train/callbacks", "train/loggers", "train/profilers"}
 # Public headers that rooms take as a program does: figures are of a loader and a trainer, and a profile is summed up as figures are.
-TAKES = {"measure": {"dataset", "loader", "trainer"}, "train": {"measure"}}
+TAKES = {"measure": {"dataset", "loader", "trainer"}, "train": {"measure", "loader"}}
 # Rooms on top: of the others they take the public headers, as a program does.
 ON_TOP = {"recipe"}
 PUBLIC_ONLY = ("cli", "examples", "python")

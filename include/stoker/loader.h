@@ -52,7 +52,8 @@ typedef struct stk_loader_options {
     uint64_t memory_budget;  /**< bytes, a bound on all the loader holds; 0: a quarter of what the
                                 process may use, at most 4 GiB */
     int32_t cache;           /**< stk_cache_mode */
-    double timeout;  /**< seconds until stk_loader_next() gives up with STK_ETIMEDOUT; 0: never. A
+    double timeout;  /**< seconds until stk_loader_next() gives up with STK_ETIMEDOUT, of calls in
+                        a row that gave STK_EAGAIN from the first on; 0: never. A
                         call of a dataset of one's own in the caller's thread (num_workers 0)
                         cannot be ended: the log names it after `watchdog` */
     double watchdog; /**< seconds after which the log says who is stuck; 0: never */
@@ -187,6 +188,13 @@ STK_API void stk_loader_state(const stk_loader *loader, stk_state *out);
  */
 STK_API STK_NODISCARD stk_status stk_loader_restore(stk_loader *loader, const stk_state *state,
                                                     stk_error *err);
+/**
+ * Whether a state is one of this loader's order and values, wherever it stands: for one that begins
+ * an epoch after it. Errors: STK_EMISMATCH naming what differs; where `on_state_mismatch` is to
+ * warn that is a message, and the answer STK_OK. Thread: any.
+ */
+STK_API STK_NODISCARD stk_status stk_loader_compare(const stk_loader *loader,
+                                                    const stk_state *state, stk_error *err);
 /** A state as one line of text (no line end), less than 500 bytes. Returns the length, as
  * snprintf(). */
 STK_API int stk_state_format(const stk_state *state, char *text, size_t size);

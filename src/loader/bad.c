@@ -1,35 +1,60 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What becomes of bad samples: noted where they are met, judged where their batch is delivered. */
-#include "loader/loader.h"
+#include "loader/bad.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #include "base/options.h"
-#include "base/sized.h"
 #include "base/text.h"
+#include "loader/planner.h"
 
-/* ---- The bound ---- */
+/* ---- Options ---- */
 
-stk_status stk__bad_limit(stk_loader *loader, stk_error *err)
+static stk_status open_log(stk__bad *b, const char *path, stk_error *err)
 {
-    const stk__order *order = &loader->order;
-    const uint64_t epoch = (order->size + order->world - 1) / order->world;
-    const bool fails = loader->options.on_error == STK_ON_ERROR_FAIL;
+    if (!path || !*path)
+        return STK_OK;
+    b->file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (b->file < 0)
+        return stk__fail_at(err, stk__status_of_errno(errno), STK_STAGE_LOADER, path, STK_NO_OFFSET,
+                            "quarantine log %s: could not be opened: %s", path,
+                            strerrordesc_np(errno));
+    b->path = stk__strdup(b->ctx, path);
+    return b->path ? STK_OK : STK_ENOMEM;
+}
 
-    return stk__option_bound(loader->options.max_errors, fails ? "skip or replace" : NULL, epoch,
-                             loader->row_room, &loader->max_errors, err);
+stk_status stk__bad_init(stk__bad *b, const char *max_errors, const char *quarantine,
+                         uint64_t batch_rows, stk_error *err)
+{
+    const stk__order *order = b->order;
+    const uint64_t epoch = (order->size + order->world - 1) / order->world;
+    const bool fails = b->on_error == STK_ON_ERROR_FAIL;
+
+    b->file = -1;
+    STK_TRY(stk__option_bound(max_errors, fails ? "skip or replace" : NULL, epoch, batch_rows,
+                              &b->most, err));
+    return open_log(b, quarantine, err);
+}
+
+void stk__bad_release(stk__bad *b)
+{
+    if (!b->ctx)
+        return;
+    stk__free(b->ctx, b->path);
+    if (b->file >= 0)
+        close(b->file);
 }
 
 /* ---- Noting ---- */
 
-void stk__note_bad_locked(stk__step *step, uint32_t r, bool replaced)
+void stk__bad_note_locked(stk__step *step, uint32_t r, bool replaced)
 {
-    stk_loader *loader = step->loader;
     const stk__row *row = &step->rows[r];
-    stk__bad_sample *bad = stk__calloc(loader->ctx, 1, sizeof *bad);
+    stk__bad_sample *bad = stk__calloc(step->steps->ring->ctx, 1, sizeof *bad);
 
     step->num_bad++;
     if (!bad)
@@ -51,6 +76,14 @@ void stk__note_bad_locked(stk__step *step, uint32_t r, bool replaced)
         bad->offset = row->needs[row->bad_need].need.offset;
     }
     step->bad = bad;
+}
+
+void stk__bad_free(stk_context *ctx, stk__bad_sample *list)
+{
+    for (stk__bad_sample *next; list; list = next) {
+        next = list->next;
+        stk__free(ctx, list);
+    }
 }
 
 /* In order of position, and of the tries at one position: the list grows at its front. */
@@ -91,25 +124,23 @@ static stk_status find_need(stk_locator *seam, size_t i, const stk_need *need)
 }
 
 /* Object and offset, also of a sample that the cache gave. */
-static void name_bad(stk_loader *loader, stk__bad_sample *bad)
+static void name_bad(stk_dataset *dataset, stk__bad_sample *bad)
 {
-    const stk_dataset_ops *ops = loader->dataset->ops;
+    const stk_dataset_ops *ops = dataset->ops;
     finder f = {.seam = stk__locator_of_needs(find_need), .bad = bad};
     char key[STK_MAX_OBJECT_KEY];
     stk_store *store;
 
     if (!ops->locate || !ops->object)
         return;
-    if (!bad->has_object && ops->locate(loader->dataset, &bad->index, 1, &f.seam, NULL) != STK_OK)
+    if (!bad->has_object && ops->locate(dataset, &bad->index, 1, &f.seam, NULL) != STK_OK)
         return;
-    if (bad->has_object &&
-        ops->object(loader->dataset, bad->object, &store, key, sizeof key) < sizeof key)
+    if (bad->has_object && ops->object(dataset, bad->object, &store, key, sizeof key) < sizeof key)
         stk__copy_tail(bad->key, sizeof bad->key, key);
 }
 
 /* Why it is bad, with both numbers where it is too large. */
-static void write_reason(const stk_loader *loader, const stk__bad_sample *bad, char *text,
-                         size_t size)
+static void write_reason(const stk__bad *b, const stk__bad_sample *bad, char *text, size_t size)
 {
     const char *reason = bad->reason ? bad->reason : stk_status_text(bad->status);
     const bool decoding = bad->reason == stk__decode_too_large,
@@ -119,7 +150,7 @@ static void write_reason(const stk_loader *loader, const stk__bad_sample *bad, c
         snprintf(text, size,
                  "%s (%" PRIu64 " bytes wanted, memory_budget of %" PRIu64 ": %" PRIu64
                  " left for %s)",
-                 reason, bad->wanted, loader->options.memory_budget, bad->left,
+                 reason, bad->wanted, b->budget, bad->left,
                  decoding ? "decoding"
                  : ragged ? "the values of a batch"
                           : "the reads of one sample");
@@ -127,7 +158,7 @@ static void write_reason(const stk_loader *loader, const stk__bad_sample *bad, c
         snprintf(text, size, "%s", reason);
 }
 
-static stk_status describe(const stk_loader *loader, const stk__bad_sample *bad, uint64_t epoch,
+static stk_status describe(const stk__bad *b, const stk__bad_sample *bad, uint64_t epoch,
                            stk_error *err)
 {
     const stk_fault fault = stk_status_fault(bad->status);
@@ -135,7 +166,7 @@ static stk_status describe(const stk_loader *loader, const stk__bad_sample *bad,
 
     if (*bad->key && bad->offset != STK_NO_OFFSET)
         snprintf(offset, sizeof offset, " at byte %" PRIu64, bad->offset);
-    write_reason(loader, bad, reason, sizeof reason);
+    write_reason(b, bad, reason, sizeof reason);
     stk_status status = stk__fail_at(
         err, bad->status, (stk_stage)bad->stage, bad->key, bad->offset,
         "sample %" PRIu64 " (position %" PRIu64 " of epoch %" PRIu64 "): %s%s%s%s; %s", bad->index,
@@ -152,13 +183,12 @@ static stk_status describe(const stk_loader *loader, const stk__bad_sample *bad,
 /* ---- The log of them ---- */
 
 /* One line of the quarantine log; a JSON object, written at once. */
-static void quarantine(stk_loader *loader, uint64_t epoch, const stk__bad_sample *bad,
-                       const char *action)
+static void quarantine(stk__bad *b, uint64_t epoch, const stk__bad_sample *bad, const char *action)
 {
-    stk__text text = {.ctx = loader->ctx};
+    stk__text text = {.ctx = b->ctx};
     char reason[400];
 
-    write_reason(loader, bad, reason, sizeof reason);
+    write_reason(b, bad, reason, sizeof reason);
     stk__text_add(&text,
                   "{\"epoch\": %" PRIu64 ", \"position\": %" PRIu64 ", \"index\": %" PRIu64
                   ", \"key\": ",
@@ -171,12 +201,12 @@ static void quarantine(stk_loader *loader, uint64_t epoch, const stk__bad_sample
     stk__text_add_json(&text, reason);
     stk__text_add(&text, ", \"action\": \"%s\"}\n", action);
     errno = ENOMEM;
-    if (text.failed || write(loader->quarantine, text.bytes, text.length) != (ssize_t)text.length) {
-        stk__log(loader->ctx, STK_LOG_WARNING,
-                 "quarantine log %s: could not be written: %s; it ends here",
-                 loader->quarantine_path, strerrordesc_np(errno));
-        close(loader->quarantine);
-        loader->quarantine = -1;
+    if (text.failed || write(b->file, text.bytes, text.length) != (ssize_t)text.length) {
+        stk__log(b->ctx, STK_LOG_WARNING,
+                 "quarantine log %s: could not be written: %s; it ends here", b->path,
+                 strerrordesc_np(errno));
+        close(b->file);
+        b->file = -1;
     }
     stk__text_release(&text);
 }
@@ -184,40 +214,40 @@ static void quarantine(stk_loader *loader, uint64_t epoch, const stk__bad_sample
 /* ---- Counting ---- */
 
 /* Count it among those of its reason, or as the first of one. (L) held. */
-static void count_reason_locked(stk_loader *loader, const stk__bad_sample *bad, uint64_t epoch)
+static void count_reason_locked(stk__bad *b, const stk__bad_sample *bad, uint64_t epoch)
 {
-    stk_bad_samples *all = &loader->bad;
+    stk_bad_samples *all = &b->counts;
 
     for (uint32_t i = 0; i < all->num_reasons; i++)
-        if (all->reasons[i].first.status == bad->status && loader->bad_reasons[i] == bad->reason) {
+        if (all->reasons[i].first.status == bad->status && b->reasons[i] == bad->reason) {
             all->reasons[i].samples++;
             return;
         }
     if (all->num_reasons == STK_BAD_REASONS)
         return;
-    loader->bad_reasons[all->num_reasons] = bad->reason;
+    b->reasons[all->num_reasons] = bad->reason;
     all->reasons[all->num_reasons].samples = 1;
-    (void)describe(loader, bad, epoch, &all->reasons[all->num_reasons++].first);
+    (void)describe(b, bad, epoch, &all->reasons[all->num_reasons++].first);
 }
 
 /* What the batch adds to the counts; false: more are bad in this epoch than may be. */
-static bool count(stk_loader *loader, uint64_t epoch, const stk__bad_sample *list, uint32_t n)
+static bool count(stk__bad *b, uint64_t epoch, const stk__bad_sample *list, uint32_t n)
 {
-    pthread_mutex_lock(&loader->ring->lock);
-    if (loader->bad_epoch != epoch) {
-        loader->bad_epoch = epoch;
-        loader->bad_in_epoch = 0;
+    pthread_mutex_lock(&b->ring->lock);
+    if (b->epoch != epoch) {
+        b->epoch = epoch;
+        b->in_epoch = 0;
     }
-    loader->bad_in_epoch += n;
-    loader->bad.samples += n;
+    b->in_epoch += n;
+    b->counts.samples += n;
     for (const stk__bad_sample *bad = list; bad; bad = bad->next)
-        count_reason_locked(loader, bad, epoch);
-    pthread_mutex_unlock(&loader->ring->lock);
-    return loader->bad_in_epoch <= loader->max_errors;
+        count_reason_locked(b, bad, epoch);
+    pthread_mutex_unlock(&b->ring->lock);
+    return b->in_epoch <= b->most;
 }
 
 /* What the batch fails with on account of one sample; the first in order of position. */
-static stk_status judge(const stk_loader *loader, uint64_t epoch, const stk__bad_sample *list,
+static stk_status judge(const stk__bad *b, uint64_t epoch, const stk__bad_sample *list,
                         stk_error *err)
 {
     if (!list)
@@ -225,15 +255,14 @@ static stk_status judge(const stk_loader *loader, uint64_t epoch, const stk__bad
                          "a bad sample, and no memory to say which");
     /* Only a sample's own fault is left out: the outcome must not depend on timing. */
     for (const stk__bad_sample *bad = list; bad; bad = bad->next)
-        if (!bad->replaced && (loader->options.on_error != STK_ON_ERROR_SKIP ||
-                               stk_status_fault(bad->status) != STK_FAULT_SAMPLE))
-            return describe(loader, bad, epoch, err);
+        if (!bad->replaced &&
+            (b->on_error != STK_ON_ERROR_SKIP || stk_status_fault(bad->status) != STK_FAULT_SAMPLE))
+            return describe(b, bad, epoch, err);
     return STK_OK;
 }
 
 /* What became of each, and a batch that nothing is left of. */
-static void tell(stk_loader *loader, const stk_batch *batch, const stk__bad_sample *list,
-                 bool fails)
+static void tell(stk__bad *b, const stk_batch *batch, const stk__bad_sample *list, bool fails)
 {
     uint64_t skipped = 0, replaced = 0, failed = 0;
     const bool empty = !fails && batch->count == 0;
@@ -247,91 +276,53 @@ static void tell(stk_loader *loader, const stk_batch *batch, const stk__bad_samp
                             .epoch = batch->epoch,
                             .position = bad->position,
                             .index = bad->index};
-        stk__emit(loader->ctx, &event);
-        if (loader->quarantine >= 0)
-            quarantine(loader, batch->epoch, bad,
-                       fails           ? "fail"
-                       : bad->replaced ? "replace"
-                                       : "skip");
+        stk__emit(b->ctx, &event);
+        if (b->file >= 0)
+            quarantine(b, batch->epoch, bad, fails ? "fail" : bad->replaced ? "replace" : "skip");
     }
-    pthread_mutex_lock(&loader->ring->lock);
-    loader->bad.skipped += skipped;
-    loader->bad.replaced += replaced;
-    loader->bad.failed += failed;
-    loader->bad.empty_batches += empty;
-    pthread_mutex_unlock(&loader->ring->lock);
+    pthread_mutex_lock(&b->ring->lock);
+    b->counts.skipped += skipped;
+    b->counts.replaced += replaced;
+    b->counts.failed += failed;
+    b->counts.empty_batches += empty;
+    pthread_mutex_unlock(&b->ring->lock);
     if (!empty)
         return;
-    (void)describe(loader, list, batch->epoch, &first);
-    stk__log(loader->ctx, STK_LOG_WARNING,
+    (void)describe(b, list, batch->epoch, &first);
+    stk__log(b->ctx, STK_LOG_WARNING,
              "batch %" PRIu64 " of epoch %" PRIu64
              " is empty: each of its samples was skipped; the first: %s",
              batch->step, batch->epoch, first.text);
 }
 
-stk_status stk__bad_settle(stk_loader *loader, const stk_batch *batch, stk__bad_sample *list,
-                           uint32_t n, stk_error *err)
+stk_status stk__bad_settle(stk__bad *b, const stk_batch *batch, stk__bad_sample *list, uint32_t n,
+                           stk_error *err)
 {
     list = sort_bad(list);
     for (stk__bad_sample *bad = list; bad; bad = bad->next)
-        name_bad(loader, bad);
-    stk_status status = judge(loader, batch->epoch, list, err);
-    const bool allowed = count(loader, batch->epoch, list, n);
+        name_bad(b->dataset, bad);
+    stk_status status = judge(b, batch->epoch, list, err);
+    const bool allowed = count(b, batch->epoch, list, n);
     if (status == STK_OK && !allowed) {
         stk_error first;
-        (void)describe(loader, list, batch->epoch, &first);
+        (void)describe(b, list, batch->epoch, &first);
         status =
             stk__fail(err, STK_EBADSAMPLES, STK_STAGE_LOADER,
                       "%" PRIu64 " bad samples in epoch %" PRIu64 ", max_errors allows %" PRIu64
                       ": mend the data (the option quarantine lists them) or raise "
                       "max_errors; of this batch the first: %.300s",
-                      loader->bad_in_epoch, batch->epoch, loader->max_errors, first.text);
+                      b->in_epoch, batch->epoch, b->most, first.text);
     }
-    tell(loader, batch, list, status != STK_OK);
-    for (stk__bad_sample *next; list; list = next) {
-        next = list->next;
-        stk__free(loader->ctx, list);
-    }
+    tell(b, batch, list, status != STK_OK);
+    stk__bad_free(b->ctx, list);
     return status;
 }
 
-/* ---- What a caller sees of them ---- */
-
-void stk_loader_get_bad_samples(const stk_loader *loader, stk_bad_samples *out)
+void stk__bad_show(stk__bad *b, stk_bad_samples *out)
 {
-    stk_loader *l = (stk_loader *)loader; /* its lock is written, nothing else */
-    stk_bad_samples bad = {.struct_size = sizeof bad};
-
-    if (!stk__context_forked(l->ctx)) {
-        pthread_mutex_lock(&l->ring->lock);
-        bad = l->bad;
-        pthread_mutex_unlock(&l->ring->lock);
-        if (l->quarantine_path)
-            stk__copy_tail(bad.quarantine, sizeof bad.quarantine, l->quarantine_path);
-    }
-    bad.struct_size = sizeof bad;
-    stk__sized_write(out, &bad);
-}
-
-int stk_bad_samples_format(const stk_bad_samples *given, char *text, size_t size)
-{
-    stk_bad_samples known = {0}, *bad = &known;
-    char counts[200], line[200 + STK_BAD_REASONS * (STK_ERROR_TEXT + 60) + STK_ERROR_KEY + 80];
-    size_t n = 0;
-
-    stk__sized_copy(&known, sizeof known, given);
-    if (bad->samples == 0)
-        return snprintf(text, size, "%s", "");
-    snprintf(counts, sizeof counts,
-             "%" PRIu64 " bad samples: %" PRIu64 " skipped, %" PRIu64 " replaced, %" PRIu64
-             " failed; %" PRIu64 " empty batches",
-             bad->samples, bad->skipped, bad->replaced, bad->failed, bad->empty_batches);
-    n = (size_t)snprintf(line, sizeof line, "%s", counts);
-    for (uint32_t i = 0; i < bad->num_reasons; i++)
-        n += (size_t)snprintf(line + n, sizeof line - n, "; %" PRIu64 " as %s",
-                              bad->reasons[i].samples, bad->reasons[i].first.text);
-    snprintf(line + n, sizeof line - n, "; %s%s",
-             *bad->quarantine ? "all are in " : "the option quarantine lists all of them",
-             bad->quarantine);
-    return snprintf(text, size, "%s", line);
+    pthread_mutex_lock(&b->ring->lock);
+    *out = b->counts;
+    pthread_mutex_unlock(&b->ring->lock);
+    if (b->path)
+        stk__copy_tail(out->quarantine, sizeof out->quarantine, b->path);
 }

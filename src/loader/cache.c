@@ -4,7 +4,7 @@
  * what is new would lose every hit as soon as the data is larger than the cache: what came first
  * stays. Readers take no lock: an entry is published by its pointer, and nothing is ever removed.
  */
-#include "loader/loader.h"
+#include "loader/cache.h"
 
 #include <sys/mman.h>
 

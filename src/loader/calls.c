@@ -4,19 +4,21 @@
  * Such a call may never end, and no thread can be stopped in it. So the consumer makes one only
  * where there are no workers, and then a thread of its own watches.
  */
-#include "loader/loader.h"
+#include "loader/calls.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+
+#include "loader/planner.h"
 
 /* A call that has just begun is seen this much later. */
 #define LOOK_NS UINT64_C(1000000000)
 
 static _Thread_local const stk__call *calls; /* that this thread is in, the innermost first */
 
-void stk__call_begin(stk__call *call, const stk_loader *loader)
+void stk__call_begin(stk__call *call, const stk__ring *ring)
 {
-    *call = (stk__call){.loader = loader, .outer = calls};
+    *call = (stk__call){.ring = ring, .outer = calls};
     calls = call;
 }
 
@@ -25,10 +27,10 @@ void stk__call_end(const stk__call *call)
     calls = call->outer;
 }
 
-stk_status stk__call_check(const stk_loader *loader, const char *function, stk_error *err)
+stk_status stk__call_check(const stk__ring *ring, const char *function, stk_error *err)
 {
     for (const stk__call *call = calls; call; call = call->outer)
-        if (call->loader == loader)
+        if (call->ring == ring)
             return stk__fail(err, STK_EINVAL, STK_STAGE_LOADER,
                              "%s was called from a function of the loader's own dataset, transform "
                              "or store: it would wait for itself",
@@ -36,24 +38,42 @@ stk_status stk__call_check(const stk_loader *loader, const char *function, stk_e
     return STK_OK;
 }
 
-bool stk__loader_is_own(const stk_loader *loader)
+bool stk__calls_are_own(const stk__ring *ring, const stk_dataset *dataset)
 {
-    for (uint32_t c = 0; c < loader->ring->num_columns; c++)
-        if (loader->ring->columns[c].pipeline &&
-            !stk__pipeline_is_own(loader->ring->columns[c].pipeline))
+    for (uint32_t c = 0; c < ring->num_columns; c++)
+        if (ring->columns[c].pipeline && !stk__pipeline_is_own(ring->columns[c].pipeline))
             return false;
-    return stk__dataset_is_own(loader->dataset);
+    return stk__dataset_is_own(dataset);
 }
 
-size_t stk__call_describe(const stk__worker *worker, const char *who, uint64_t now, char *text,
-                          size_t size)
+/* ---- What a thread is doing ---- */
+
+void stk__doing_begin(stk__doing *doing, bool decodes, uint64_t sample, uint64_t now_ns)
 {
-    const uint64_t since = atomic_load_explicit(&worker->since_ns, memory_order_relaxed);
+    atomic_store_explicit(&doing->decodes, decodes, memory_order_relaxed);
+    atomic_store_explicit(&doing->sample, sample, memory_order_relaxed);
+    atomic_store_explicit(&doing->since_ns, now_ns, memory_order_relaxed);
+}
+
+void stk__doing_sample(stk__doing *doing, uint64_t sample)
+{
+    atomic_store_explicit(&doing->sample, sample, memory_order_relaxed);
+}
+
+void stk__doing_end(stk__doing *doing)
+{
+    atomic_store_explicit(&doing->since_ns, 0, memory_order_relaxed);
+}
+
+size_t stk__doing_describe(const stk__doing *doing, const char *who, uint64_t now, char *text,
+                           size_t size)
+{
+    const uint64_t since = atomic_load_explicit(&doing->since_ns, memory_order_relaxed);
 
     if (!since)
         return 0;
-    const uint64_t number = atomic_load_explicit(&worker->sample, memory_order_relaxed);
-    const char *what = atomic_load_explicit(&worker->decodes, memory_order_relaxed)
+    const uint64_t number = atomic_load_explicit(&doing->sample, memory_order_relaxed);
+    const char *what = atomic_load_explicit(&doing->decodes, memory_order_relaxed)
                            ? "has decoded a part of object"
                            : "has prepared sample";
     const int n = snprintf(text, size, "%s %s %" PRIu64 " for %.1f s", who, what, number,
@@ -64,13 +84,13 @@ size_t stk__call_describe(const stk__worker *worker, const char *who, uint64_t n
 /* ---- The watch over the caller's own thread ---- */
 
 /* Say it of a call that has taken so long; returns when to look again. (L) held; let go inside. */
-static uint64_t look_locked(stk_loader *loader, uint64_t every, uint64_t *told_ns)
+static uint64_t look_locked(stk__watch *watch, uint64_t *told_ns)
 {
     char text[300];
-    const uint64_t now = stk__now_ns();
+    const uint64_t now = stk__now_ns(), every = watch->every_ns;
     const uint64_t since =
-        STK_MAX(atomic_load_explicit(&loader->self.since_ns, memory_order_relaxed),
-                loader->planner.since_ns);
+        STK_MAX(atomic_load_explicit(&watch->doing->since_ns, memory_order_relaxed),
+                stk__planner_since_locked(watch->planner));
 
     if (!since)
         return now + STK_MIN(every, LOOK_NS);
@@ -78,47 +98,49 @@ static uint64_t look_locked(stk_loader *loader, uint64_t every, uint64_t *told_n
     if (now < due)
         return STK_MIN(due, now + LOOK_NS);
     *told_ns = now;
-    const uint64_t epoch = loader->first / loader->order.steps,
-                   step = loader->first % loader->order.steps;
-    if (stk__call_describe(&loader->self, "the caller's thread", now, text, sizeof text) == 0)
+    const uint64_t of_epoch = watch->planner->order->steps, first = watch->steps->first;
+    if (stk__doing_describe(watch->doing, "the caller's thread", now, text, sizeof text) == 0)
         snprintf(text, sizeof text, "the caller's thread has located samples for %.1f s",
                  (double)(now - since) * 1e-9);
-    pthread_mutex_unlock(&loader->ring->lock);
-    stk__log(loader->ctx, STK_LOG_WARNING,
+    pthread_mutex_unlock(&watch->ring->lock);
+    stk__log(watch->ring->ctx, STK_LOG_WARNING,
              "no batch (epoch %" PRIu64 ", step %" PRIu64
              "): %s; with num_workers: 0 neither timeout nor cancel can end that",
-             epoch, step, text);
-    pthread_mutex_lock(&loader->ring->lock);
+             first / of_epoch, first % of_epoch, text);
+    pthread_mutex_lock(&watch->ring->lock);
     return now + STK_MIN(every, LOOK_NS);
 }
 
 static void watch_main(void *argument)
 {
-    stk_loader *loader = argument;
-    const uint64_t every = (uint64_t)(loader->options.watchdog * 1e9);
+    stk__watch *watch = argument;
+    stk__ring *ring = watch->ring;
     uint64_t told_ns = 0;
 
-    pthread_mutex_lock(&loader->ring->lock);
-    while (!loader->stopping) {
-        const uint64_t when = look_locked(loader, every, &told_ns);
-        if (!loader->stopping)
-            stk__cond_wait_until(&loader->ring->watch, &loader->ring->lock, when);
+    pthread_mutex_lock(&ring->lock);
+    while (!watch->stopping) {
+        const uint64_t when = look_locked(watch, &told_ns);
+        if (!watch->stopping)
+            stk__cond_wait_until(&ring->watch, &ring->lock, when);
     }
-    pthread_mutex_unlock(&loader->ring->lock);
+    pthread_mutex_unlock(&ring->lock);
 }
 
-stk_status stk__watch_start(stk_loader *loader, stk_error *err)
+stk_status stk__watch_start(stk__watch *watch, stk_error *err)
 {
-    if (loader->num_workers || loader->own || loader->watcher.started ||
-        loader->options.watchdog <= 0)
+    if (watch->thread.started)
         return STK_OK;
-    return stk__thread_start(loader->ctx, &loader->watcher, "stk-watch", watch_main, loader, err);
+    watch->stopping = false;
+    return stk__thread_start(watch->ring->ctx, &watch->thread, "stk-watch", watch_main, watch, err);
 }
 
-void stk__watch_stop(stk_loader *loader)
+void stk__watch_stop(stk__watch *watch)
 {
-    pthread_mutex_lock(&loader->ring->lock);
-    pthread_cond_broadcast(&loader->ring->watch);
-    pthread_mutex_unlock(&loader->ring->lock);
-    stk__thread_join(&loader->watcher);
+    if (!watch->thread.started)
+        return;
+    pthread_mutex_lock(&watch->ring->lock);
+    watch->stopping = true;
+    pthread_cond_broadcast(&watch->ring->watch);
+    pthread_mutex_unlock(&watch->ring->lock);
+    stk__thread_join(&watch->thread);
 }

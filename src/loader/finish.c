@@ -1,11 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Making a batch of a step whose rows are all done: holes closed, ragged values joined, mixed. */
-#include "loader/loader.h"
+#include "loader/finish.h"
+
+stk_status stk__finisher_init(stk__finisher *f)
+{
+    pthread_mutex_init(&f->lock, NULL);
+    f->scratch = stk__alloc_buffer(f->ctx, f->scratch_bytes);
+    return f->scratch ? STK_OK : STK_ENOMEM;
+}
+
+void stk__finisher_release(stk__finisher *f)
+{
+    if (f->ctx) {
+        stk__free(f->ctx, f->scratch);
+        pthread_mutex_destroy(&f->lock);
+    }
+    stk__batch_pipeline_destroy(&f->pipeline);
+}
 
 /* Move the real rows of a step with holes together. */
-static void close_holes(stk_loader *loader, stk__step *step)
+static void close_holes(stk__step *step)
 {
-    const stk__ring *ring = loader->ring;
+    const stk__ring *ring = step->steps->ring;
     stk_batch *slab = step->slab;
     uint32_t to = 0;
 
@@ -25,9 +41,9 @@ static void close_holes(stk_loader *loader, stk__step *step)
 }
 
 /* Put the values of the ragged fields one behind the other. */
-static void collate_ragged(stk_loader *loader, stk__step *step)
+static void collate_ragged(stk__step *step)
 {
-    const stk__ring *ring = loader->ring;
+    const stk__ring *ring = step->steps->ring;
     stk_batch *slab = step->slab;
     char *values = step->ragged; /* NULL where no row has any */
     uint64_t end = 0;
@@ -56,9 +72,9 @@ static void collate_ragged(stk_loader *loader, stk__step *step)
     step->ragged = NULL;
 }
 
-static void mix_batch(stk_loader *loader, stk__step *step)
+static void mix_batch(stk__finisher *f, stk__step *step)
 {
-    const stk__ring *ring = loader->ring;
+    const stk__ring *ring = step->steps->ring;
     stk__batch_field fields[STK__MAX_FIELDS];
     int64_t *label_mixed = NULL;
     float *mix = NULL;
@@ -73,41 +89,42 @@ static void mix_batch(stk_loader *loader, stk__step *step)
         else if (column->field.layout == STK_FIXED)
             fields[n++] = stk__batch_field_of(column, step->slab->data[c]);
     }
-    pthread_mutex_lock(&loader->finish_lock);
-    stk__batch_pipeline_run(loader->batch_pipeline, loader->order.seed, step->epoch,
-                            step->step * loader->order.world + loader->order.rank, fields, n,
-                            step->slab->count, label_mixed, mix, loader->batch_scratch);
-    pthread_mutex_unlock(&loader->finish_lock);
+    pthread_mutex_lock(&f->lock);
+    stk__batch_pipeline_run(f->pipeline, f->order->seed, step->epoch,
+                            step->step * f->order->world + f->order->rank, fields, n,
+                            step->slab->count, label_mixed, mix, f->scratch);
+    pthread_mutex_unlock(&f->lock);
 }
 
-void stk__step_finish_locked(stk_loader *loader, stk__step *step, stk__worker *worker)
+void stk__step_finish_locked(stk__finisher *f, stk__step *step, uint32_t worker)
 {
+    stk__ring *ring = step->steps->ring;
     stk_batch *slab = step->slab;
 
-    pthread_mutex_unlock(&loader->ring->lock);
+    pthread_mutex_unlock(&ring->lock);
     slab->epoch = step->epoch;
     slab->step = step->step;
     if (step->has_holes) {
-        close_holes(loader, step);
+        close_holes(step);
     } else {
         slab->count = step->num_rows;
         memcpy(slab->positions, step->positions, step->num_rows * sizeof *slab->positions);
     }
-    if (loader->ring->num_ragged)
-        collate_ragged(loader, step);
-    if (loader->batch_pipeline && slab->count)
-        mix_batch(loader, step);
+    if (ring->num_ragged)
+        collate_ragged(step);
+    if (f->pipeline && slab->count)
+        mix_batch(f, step);
     stk__event event = {.kind = STK__EVENT_BATCH,
-                        .worker = worker ? worker->number : UINT32_MAX,
+                        .worker = worker,
                         .start_ns = step->planned_ns,
                         .end_ns = stk__stamp(),
                         .epoch = step->epoch,
                         .step = step->step,
                         .count = slab->count};
-    stk__emit(loader->ctx, &event);
-    pthread_mutex_lock(&loader->ring->lock);
+    stk__emit(f->ctx, &event);
+    pthread_mutex_lock(&ring->lock);
     step->complete = true;
     step->complete_ns = event.end_ns;
-    if (step->serial == loader->first)
-        pthread_cond_signal(&loader->ring->finished);
+    if (step->serial == step->steps->first)
+        pthread_cond_signal(&ring->finished);
 }

@@ -1,13 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Locating: what stands in a step and what it needs, before anything is read. */
-#include "loader/loader.h"
-
-void stk__row_fail(stk__row *row, stk_status status, const char *reason)
-{
-    row->status = status;
-    row->stage = STK_STAGE_LOADER;
-    row->reason = reason;
-}
+#include "loader/planner.h"
 
 const char stk__ragged_too_large[] =
     "its values and those before it in the batch do not fit the memory_budget";
@@ -16,7 +9,7 @@ const char stk__ragged_too_large[] =
 
 typedef struct collector {
     stk_locator seam;
-    stk_loader *loader;
+    stk__planner *planner;
     stk__step *step;
     const uint32_t *map; /* row of each index of the call; NULL: the same */
     stk__extra *extra;   /* instead of the step's needs, for a substitute */
@@ -30,15 +23,15 @@ static uint32_t row_of(const collector *c, size_t i)
     return c->map ? c->map[i] : (uint32_t)i;
 }
 
-static stk_status grow_needs(stk_loader *loader, stk__step *step)
+static stk_status grow_needs(stk_context *ctx, stk__step *step)
 {
     uint32_t room = step->room_needs ? step->room_needs * 2 : STK_MAX(step->num_rows, 16);
-    stk__need_entry *needs = stk__realloc(loader->ctx, step->needs, (uint64_t)room * sizeof *needs);
+    stk__need_entry *needs = stk__realloc(ctx, step->needs, (uint64_t)room * sizeof *needs);
 
     if (!needs)
         return STK_ENOMEM;
     step->needs = needs;
-    stk_slice *slices = stk__realloc(loader->ctx, step->slices, (uint64_t)room * sizeof *slices);
+    stk_slice *slices = stk__realloc(ctx, step->slices, (uint64_t)room * sizeof *slices);
     if (!slices)
         return STK_ENOMEM;
     step->slices = slices;
@@ -56,7 +49,7 @@ static stk_status collect(stk_locator *seam, size_t i, const stk_need *need)
         return STK_EINVAL;
     c->last = i;
     if (step->num_needs == step->room_needs)
-        STK_TRY(grow_needs(c->loader, step));
+        STK_TRY(grow_needs(c->planner->ctx, step));
     step->needs[step->num_needs] = (stk__need_entry){.need = *need, .step = step, .row = row};
     step->slices[step->num_needs] = (stk_slice){.data = "", .size = 0};
     step->num_needs++;
@@ -88,7 +81,7 @@ static void collect_cost(stk_locator *seam, size_t i, double nanoseconds)
 static void collect_bytes(stk_locator *seam, size_t i, uint32_t field, uint64_t bytes)
 {
     collector *c = (collector *)seam;
-    const stk__ring *ring = c->loader->ring;
+    const stk__ring *ring = c->planner->ring;
 
     for (uint32_t k = 0; k < ring->num_columns; k++)
         if (ring->columns[k].source == (int32_t)field && ring->columns[k].field.layout != STK_FIXED)
@@ -117,28 +110,28 @@ static void keep_bytes(stk_locator *seam, size_t i, uint32_t field, uint64_t byt
  * Whether a row can ever be admitted: judged by what it needs alone. What the cache holds or other
  * rows read depends on timing, and which samples are bad must not.
  */
-static void bound_reads(const stk_loader *loader, stk__row *row)
+static void bound_reads(const stk__budget *budget, stk__row *row)
 {
     uint64_t cost = 0;
 
     for (uint32_t i = 0; i < row->num_needs; i++)
         cost += STK_MIN(stk__need_most(&row->needs[i].need), UINT64_MAX / 4 - cost);
-    if (cost <= loader->most_row)
+    if (cost <= budget->most_row)
         return;
     stk__row_fail(row, STK_EBUDGET, "its reads do not fit the memory_budget");
     row->wanted = cost;
-    row->left = loader->most_row;
+    row->left = budget->most_row;
 }
 
 /* Give the rows of a located step their needs, and the ragged values their bounds. */
-static void tie_needs(stk_loader *loader, stk__step *step)
+static void tie_needs(const stk__planner *p, stk__step *step)
 {
-    const uint32_t ragged = loader->ring->num_ragged;
+    const uint32_t ragged = p->ring->num_ragged;
     uint32_t at = 0;
 
-    if (loader->cache && !stk__caches_samples(loader))
+    if (p->keeping->cache && !stk__keeps_samples(p->keeping))
         for (uint32_t i = 0; i < step->num_needs; i++)
-            stk__cache_prefetch(loader->cache, step->needs[i].need.object,
+            stk__cache_prefetch(p->keeping->cache, step->needs[i].need.object,
                                 step->needs[i].need.offset);
     for (uint32_t r = 0; r < step->num_rows; r++) {
         stk__row *row = &step->rows[r];
@@ -146,7 +139,7 @@ static void tie_needs(stk_loader *loader, stk__step *step)
         row->needs = row->num_needs ? step->needs + at : NULL;
         row->slices = row->num_needs ? step->slices + at : NULL;
         at += row->num_needs;
-        bound_reads(loader, row);
+        bound_reads(p->budget, row);
         for (uint32_t i = 0; i < row->num_needs; i++)
             bytes += STK_MIN(row->needs[i].need.length, INT64_MAX / 1024);
         for (uint32_t k = 0; k < ragged; k++)
@@ -175,16 +168,15 @@ static stk_status add_length(stk_locator *seam, size_t i, const stk_need *need)
 
 /* The room of a sample that the cache has is what it would be without: which ones fit beside it
  * must not depend on the cache. */
-static void bound_decoded(stk_loader *loader, stk__step *step, uint32_t r)
+static void bound_decoded(stk__planner *p, stk__step *step, uint32_t r)
 {
-    const uint32_t ragged = loader->ring->num_ragged;
+    const uint32_t ragged = p->ring->num_ragged;
     collector c = {.seam = {.add = add_length, .cost = keep_cost, .bytes = collect_bytes},
-                   .loader = loader,
+                   .planner = p,
                    .step = step,
                    .map = &r};
 
-    stk_status status =
-        loader->dataset->ops->locate(loader->dataset, &step->rows[r].index, 1, &c.seam, NULL);
+    stk_status status = p->dataset->ops->locate(p->dataset, &step->rows[r].index, 1, &c.seam, NULL);
     if (status != STK_OK)
         stk__row_fail(&step->rows[r], status, NULL);
     for (uint64_t k = 0; k < ragged; k++)
@@ -193,20 +185,20 @@ static void bound_decoded(stk_loader *loader, stk__step *step, uint32_t r)
 }
 
 /* Which samples stand in the step. */
-static void begin_step(stk_loader *loader, stk__step *step, uint64_t serial)
+static void begin_step(stk__planner *p, stk__step *step, uint64_t serial)
 {
-    stk__planner *planner = &loader->planner;
-    const uint32_t ragged = loader->ring->num_ragged;
+    const stk__order *order = p->order;
+    const uint32_t ragged = p->ring->num_ragged;
 
     step->serial = serial;
-    step->epoch = serial / loader->order.steps;
-    step->step = serial % loader->order.steps;
+    step->epoch = serial / order->steps;
+    step->step = serial % order->steps;
     step->planned_ns = stk__stamp();
     step->room_ns = 0;
     step->path = (stk__path){0};
-    stk__order_epoch_set(&planner->order, step->epoch);
-    step->num_rows = (uint32_t)stk__order_positions(&loader->order, step->step, step->positions);
-    stk__order_indices(&planner->order, step->positions, step->indices, step->num_rows);
+    stk__order_epoch_set(&p->epoch, step->epoch);
+    step->num_rows = (uint32_t)stk__order_positions(order, step->step, step->positions);
+    stk__order_indices(&p->epoch, step->positions, step->indices, step->num_rows);
     step->admitted = step->done = step->ready_first = step->num_ready = step->num_needs = 0;
     step->complete = step->has_costs = step->has_units = step->has_holes = step->reserved = false;
     memset(step->rows, 0, step->num_rows * sizeof *step->rows);
@@ -220,25 +212,24 @@ static void begin_step(stk_loader *loader, stk__step *step, uint64_t serial)
 
 /* Rows that the decoded cache has; the indices of the others stay in step->indices, their rows in
  * the map. */
-static uint32_t find_decoded(stk_loader *loader, stk__step *step)
+static uint32_t find_decoded(stk__planner *p, stk__step *step)
 {
-    stk__planner *planner = &loader->planner;
-    const bool decoded = stk__caches_samples(loader);
+    const bool decoded = stk__keeps_samples(p->keeping);
     uint32_t n = 0;
 
     for (uint32_t r = 0; r < step->num_rows; r++) {
         uint64_t size;
         if (decoded) {
-            step->rows[r].decoded = stk__cache_get(loader->cache, 0, step->indices[r], &size);
-            planner->cache_hits += step->rows[r].decoded != NULL;
-            planner->cache_misses += step->rows[r].decoded == NULL;
+            step->rows[r].decoded = stk__cache_get(p->keeping->cache, 0, step->indices[r], &size);
+            p->cache_hits += step->rows[r].decoded != NULL;
+            p->cache_misses += step->rows[r].decoded == NULL;
         }
         if (step->rows[r].decoded) {
-            if (loader->ring->num_ragged && loader->dataset->ops->locate)
-                bound_decoded(loader, step, r);
+            if (p->ring->num_ragged && p->dataset->ops->locate)
+                bound_decoded(p, step, r);
             continue;
         }
-        planner->map[n] = r;
+        p->map[n] = r;
         step->indices[n++] = step->indices[r];
     }
     return n;
@@ -246,9 +237,9 @@ static uint32_t find_decoded(stk_loader *loader, stk__step *step)
 
 /* A substitute takes the room of the sample it stands for: let each row have that of the largest.
  */
-static void even_bounds(stk_loader *loader, stk__step *step, uint64_t most)
+static void even_bounds(const stk__planner *p, stk__step *step, uint64_t most)
 {
-    const uint64_t n = (uint64_t)step->num_rows * loader->ring->num_ragged;
+    const uint64_t n = (uint64_t)step->num_rows * p->ring->num_ragged;
     uint64_t largest = 0;
 
     for (uint64_t i = 0; i < n; i++)
@@ -261,14 +252,14 @@ static void even_bounds(stk_loader *loader, stk__step *step, uint64_t most)
 
 /* Bound the ragged values of a step: what goes beyond their share is bad, in order of
  * position. */
-static void bound_ragged(stk_loader *loader, stk__step *step)
+static void bound_ragged(const stk__planner *p, stk__step *step)
 {
-    const uint32_t ragged = loader->ring->num_ragged;
-    const uint64_t most = loader->most_ragged;
+    const uint32_t ragged = p->ring->num_ragged;
+    const uint64_t most = p->budget->most_ragged;
     uint64_t total = 0;
 
-    if (loader->options.on_error == STK_ON_ERROR_REPLACE)
-        even_bounds(loader, step, most);
+    if (p->replaces)
+        even_bounds(p, step, most);
 
     for (uint32_t r = 0; r < step->num_rows; r++)
         for (uint32_t k = 0; k < ragged; k++) {
@@ -287,75 +278,74 @@ static void bound_ragged(stk_loader *loader, stk__step *step)
         }
 }
 
-void stk__step_locate(stk_loader *loader, stk__step *step, uint64_t serial)
+void stk__step_locate(stk__planner *p, stk__step *step, uint64_t serial)
 {
     collector c = {.seam = {.add = collect, .cost = collect_cost, .bytes = collect_bytes},
-                   .loader = loader,
+                   .planner = p,
                    .step = step,
-                   .map = loader->planner.map};
+                   .map = p->map};
     stk_status status = STK_OK;
 
-    begin_step(loader, step, serial);
-    loader->planner.rows += step->num_rows;
-    uint32_t n = find_decoded(loader, step);
-    if (loader->dataset->ops->locate && n)
-        status = loader->dataset->ops->locate(loader->dataset, step->indices, n, &c.seam, NULL);
+    begin_step(p, step, serial);
+    p->rows += step->num_rows;
+    uint32_t n = find_decoded(p, step);
+    if (p->dataset->ops->locate && n)
+        status = p->dataset->ops->locate(p->dataset, step->indices, n, &c.seam, NULL);
     const char *reason = NULL;
     status = stk__dataset_failure(status, &reason);
     if (status == STK_OK)
-        tie_needs(loader, step);
+        tie_needs(p, step);
     else
         fail_rows(step, status, reason);
-    if (loader->ring->num_ragged)
-        bound_ragged(loader, step);
+    if (p->ring->num_ragged)
+        bound_ragged(p, step);
 }
 
 /* The sample that takes the place of a bad one: drawn from (seed, epoch, position) and the number
  * of the try. */
-static uint64_t substitute(const stk_loader *loader, const stk__step *step, const stk__row *row)
+static uint64_t substitute(const stk__planner *p, const stk__step *step, const stk__row *row)
 {
     uint32_t words[2 * STK__REPLACE_TRIES];
     uint32_t n = 2u * row->tries;
 
-    stk__draw(loader->order.seed, (uint32_t)step->epoch, row->position, STK_DRAW_REPLACE, words, n);
+    stk__draw(p->order->seed, (uint32_t)step->epoch, row->position, STK_DRAW_REPLACE, words, n);
     uint64_t word = (uint64_t)words[n - 1] << 32 | words[n - 2];
-    return (uint64_t)((unsigned __int128)word * loader->dataset->size >> 64);
+    return (uint64_t)((unsigned __int128)word * p->dataset->size >> 64);
 }
 
-stk_status stk__row_locate_substitute(stk_loader *loader, stk__step *step, uint32_t r)
+stk_status stk__row_locate_substitute(stk__planner *p, stk__step *step, uint32_t r)
 {
     stk__row *row = &step->rows[r];
     const uint32_t room = STK_MAX(4 * row->num_needs, 64);
     collector c = {.seam = {.add = collect_extra, .cost = keep_cost, .bytes = keep_bytes},
-                   .loader = loader,
+                   .planner = p,
                    .step = step,
                    .map = &r,
                    .room_extra = room};
 
     row->tries++;
     row->decoded = NULL;
-    row->index = substitute(loader, step, row);
+    row->index = substitute(p, step, row);
     row->status = STK_OK;
     row->reason = NULL;
     row->wanted = row->reserve = 0;
     row->num_needs = row->bad_need = 0;
-    if (!loader->dataset->ops->locate)
+    if (!p->dataset->ops->locate)
         return STK_OK;
-    c.extra = stk__alloc(loader->ctx,
-                         sizeof *c.extra + room * (sizeof *c.extra->needs + sizeof(stk_slice)));
+    c.extra =
+        stk__alloc(p->ctx, sizeof *c.extra + room * (sizeof *c.extra->needs + sizeof(stk_slice)));
     if (!c.extra)
         return STK_ENOMEM;
     c.extra->slices = (stk_slice *)(c.extra->needs + room);
-    pthread_mutex_lock(&loader->ring->lock);
+    pthread_mutex_lock(&p->ring->lock);
     c.extra->next = step->extras;
     step->extras = c.extra;
-    pthread_mutex_unlock(&loader->ring->lock);
-    STK_TRY(stk__dataset_failure(
-        loader->dataset->ops->locate(loader->dataset, &row->index, 1, &c.seam, NULL),
-        &row->reason));
+    pthread_mutex_unlock(&p->ring->lock);
+    STK_TRY(stk__dataset_failure(p->dataset->ops->locate(p->dataset, &row->index, 1, &c.seam, NULL),
+                                 &row->reason));
     row->needs = c.extra->needs;
     row->slices = c.extra->slices;
     row->num_needs = c.num_extra;
-    bound_reads(loader, row);
+    bound_reads(p->budget, row);
     return STK_OK;
 }

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Making a loader: what its batches are, and its parts. */
-#include "loader/loader.h"
-
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <unistd.h>
+
+#include "loader/parts.h"
 
 #define MOST_BUDGET    (UINT64_C(4) << 30) /* of the default */
 #define MOST_STAGING   (UINT64_C(4) << 20) /* of a worker, where it holds more than a sample */
@@ -74,7 +71,7 @@ static stk_status transform_column(stk_loader *loader, stk__column *column, stk_
     stk__pipeline_header(column->pipeline, &column->header);
     column->decodes = stk__pipeline_decodes(column->pipeline);
     STK_TRY(check_fixed(loader, column, err));
-    loader->decodes |= column->decodes;
+    loader->workers.decodes |= column->decodes;
     column->field.layout = STK_FIXED;
     column->field.codec[0] = '\0';
     column->field.dtype = column->header.dtype;
@@ -82,8 +79,9 @@ static stk_status transform_column(stk_loader *loader, stk__column *column, stk_
     memcpy(column->field.shape, column->header.shape, sizeof column->field.shape);
     column->staged_bytes =
         column->decodes ? 0 : stk__round_up(column->source_bytes, STK_CACHE_LINE);
-    loader->staging_row += column->staged_bytes;
-    loader->scratch_bytes = STK_MAX(loader->scratch_bytes, stk__pipeline_scratch(column->pipeline));
+    loader->workers.staging_row += column->staged_bytes;
+    loader->workers.scratch_bytes =
+        STK_MAX(loader->workers.scratch_bytes, stk__pipeline_scratch(column->pipeline));
     return STK_OK;
 }
 
@@ -127,9 +125,9 @@ static stk_status make_columns(stk_loader *loader, stk__column *columns, uint32_
     if (!loader->options.batch_transforms || !*loader->options.batch_transforms)
         return STK_OK;
     STK_TRY(stk__batch_pipeline_create(loader->ctx, loader->options.batch_transforms,
-                                       &loader->batch_pipeline, err));
-    if (stk__batch_pipeline_empty(loader->batch_pipeline)) {
-        stk__batch_pipeline_destroy(&loader->batch_pipeline);
+                                       &loader->finisher.pipeline, err));
+    if (stk__batch_pipeline_empty(loader->finisher.pipeline)) {
+        stk__batch_pipeline_destroy(&loader->finisher.pipeline);
         return STK_OK;
     }
     stk__batch_field fields[STK__MAX_FIELDS];
@@ -137,9 +135,9 @@ static stk_status make_columns(stk_loader *loader, stk__column *columns, uint32_
     for (uint32_t c = 0; c < n; c++)
         if (columns[c].field.layout == STK_FIXED)
             fields[fixed++] = stk__batch_field_of(&columns[c], NULL);
-    STK_TRY(stk__batch_pipeline_prepare(loader->batch_pipeline, fields, fixed,
+    STK_TRY(stk__batch_pipeline_prepare(loader->finisher.pipeline, fields, fixed,
                                         stk__order_rows(&loader->order),
-                                        &loader->batch_scratch_bytes, err));
+                                        &loader->finisher.scratch_bytes, err));
     columns[n++] = own_column("label_mixed", STK_INT64, STK__COLUMN_LABEL_MIXED);
     columns[n++] = own_column("mix", STK_FLOAT32, STK__COLUMN_MIX);
     *num = n;
@@ -148,65 +146,20 @@ static stk_status make_columns(stk_loader *loader, stk__column *columns, uint32_
 
 /* ---- Making ---- */
 
-static stk_status make_steps(stk_loader *loader, uint32_t ragged)
-{
-    stk_context *ctx = loader->ctx;
-
-    loader->steps = stk__calloc(ctx, loader->num_steps, sizeof *loader->steps);
-    if (!loader->steps)
-        return STK_ENOMEM;
-    for (uint32_t i = 0; i < loader->num_steps; i++) {
-        stk__step *step = &loader->steps[i];
-        const uint64_t n = loader->row_room;
-        step->loader = loader;
-        step->rows = stk__calloc(ctx, n, sizeof *step->rows);
-        step->positions = stk__calloc(ctx, n, sizeof *step->positions);
-        step->indices = stk__calloc(ctx, n, sizeof *step->indices);
-        step->ready = stk__calloc(ctx, n, sizeof *step->ready);
-        if (!step->rows || !step->positions || !step->indices || !step->ready)
-            return STK_ENOMEM;
-        if (ragged == 0)
-            continue;
-        step->ragged_bound = stk__calloc(ctx, n * ragged, sizeof *step->ragged_bound);
-        step->ragged_size = stk__calloc(ctx, n * ragged, sizeof *step->ragged_size);
-        step->ragged_at = stk__calloc(ctx, n * ragged, sizeof *step->ragged_at);
-        if (!step->ragged_bound || !step->ragged_size || !step->ragged_at)
-            return STK_ENOMEM;
-    }
-    loader->planner.map = stk__calloc(ctx, loader->row_room, sizeof *loader->planner.map);
-    loader->batch_scratch = stk__alloc_buffer(ctx, loader->batch_scratch_bytes);
-    return loader->planner.map && loader->batch_scratch ? STK_OK : STK_ENOMEM;
-}
-
-static stk_status make_workers(stk_loader *loader)
-{
-    if (loader->decodes)
-        STK_TRY(
-            stk__decode_room_init(&loader->decode_room, loader->decode_each, loader->decode_most));
-    STK_TRY(stk__worker_init(&loader->self, loader, UINT32_MAX));
-    if (loader->num_workers == 0)
-        return STK_OK;
-    loader->workers = stk__calloc(loader->ctx, loader->num_workers, sizeof *loader->workers);
-    if (!loader->workers)
-        return STK_ENOMEM;
-    for (uint32_t i = 0; i < loader->num_workers; i++)
-        STK_TRY(stk__worker_init(&loader->workers[i], loader, i));
-    return STK_OK;
-}
-
 /* Turn the options that depend on the machine or the dataset into numbers. */
 static stk_status settle_options(stk_loader *loader, stk_error *err)
 {
     stk_loader_options *o = &loader->options;
+    stk__budget *budget = &loader->budget;
     stk_cores cores = {.struct_size = sizeof cores};
 
     stk_context_cores(loader->ctx, &cores);
-    loader->num_workers = o->num_workers == STK_AUTO ? cores.preparation : (uint32_t)o->num_workers;
-    loader->depth =
-        loader->num_workers ? (uint32_t)STK_MIN(o->prefetch_factor * loader->num_workers, 4096) : 1;
+    budget->workers = o->num_workers == STK_AUTO ? cores.preparation : (uint32_t)o->num_workers;
+    budget->depth =
+        budget->workers ? (uint32_t)STK_MIN(o->prefetch_factor * budget->workers, 4096) : 1;
     if (o->memory_budget == 0)
         o->memory_budget = STK_MIN(stk_context_memory_limit(loader->ctx) / 4, MOST_BUDGET);
-    loader->io_depth = 64;
+    budget->io_depth = 64;
     if (loader->dataset->ops->locate && loader->dataset->ops->object && o->io_depth == STK_AUTO) {
         stk_store *store = NULL;
         stk_store_limits limits;
@@ -214,15 +167,15 @@ static stk_status settle_options(stk_loader *loader, stk_error *err)
         loader->dataset->ops->object(loader->dataset, 0, &store, key, sizeof key);
         if (store) {
             stk__store_limits(store, &limits);
-            loader->io_depth = STK_MAX(limits.io_depth, 1);
+            budget->io_depth = STK_MAX(limits.io_depth, 1);
         }
     } else if (o->io_depth != STK_AUTO) {
-        loader->io_depth = (uint32_t)o->io_depth;
+        budget->io_depth = (uint32_t)o->io_depth;
     }
     STK_TRY(stk__order_init(&loader->order, loader->dataset, o, err));
-    loader->row_room = STK_MAX(stk__order_rows(&loader->order), 1);
-    STK_TRY(stk__bad_limit(loader, err));
-    loader->mean_row_ns = loader->dataset->cost_ns > 0 ? loader->dataset->cost_ns : FIRST_GUESS_NS;
+    budget->row_room = STK_MAX(stk__order_rows(&loader->order), 1);
+    loader->workers.mean_row_ns =
+        loader->dataset->cost_ns > 0 ? loader->dataset->cost_ns : FIRST_GUESS_NS;
     return STK_OK;
 }
 
@@ -244,98 +197,169 @@ stk_status stk__loader_options_check(const stk_loader_options *o, stk_error *err
     return STK_OK;
 }
 
-static stk_status open_quarantine(stk_loader *loader, stk_error *err)
-{
-    const char *path = loader->options.quarantine;
+/* ---- The parts ---- */
 
-    if (!path || !*path)
-        return STK_OK;
-    loader->quarantine = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    if (loader->quarantine < 0)
-        return stk__fail_at(err, stk__status_of_errno(errno), STK_STAGE_LOADER, path, STK_NO_OFFSET,
-                            "quarantine log %s: could not be opened: %s", path,
-                            strerrordesc_np(errno));
-    loader->quarantine_path = stk__strdup(loader->ctx, path);
-    return loader->quarantine_path ? STK_OK : STK_ENOMEM;
+/* What there is to divide, and what has to be paid of it; then each part's share. */
+static stk_status make_budget(stk_loader *loader, const stk__column *columns, uint32_t n,
+                              stk_error *err)
+{
+    stk__budget *b = &loader->budget;
+    const stk_loader_options *o = &loader->options;
+
+    b->ctx = loader->ctx;
+    b->dataset = loader->dataset;
+    b->order = &loader->order;
+    b->bytes = o->memory_budget;
+    b->slab = stk__slab_bytes(columns, n, b->row_room) + 4 * STK_CACHE_LINE;
+    b->worker = stk__worker_bytes(&loader->workers);
+    b->fixed = sizeof *loader + sizeof(stk__ring) + loader->finisher.scratch_bytes +
+               loader->dataset->held_bytes;
+    for (uint32_t c = 0; c < n; c++)
+        b->ragged += columns[c].field.layout != STK_FIXED;
+    b->decodes = loader->workers.decodes;
+    b->caches = o->cache != STK_CACHE_NONE;
+    b->caches_decoded = o->cache == STK_CACHE_DECODED;
+    return stk__budget_divide(b, err);
 }
 
-void stk__steps_release(stk_loader *loader, uint32_t from, uint32_t to)
+/* A batch was given back: the next step may have its slab. */
+static void batch_returned_locked(void *steps)
 {
-    stk_context *ctx = loader->ctx;
-
-    for (uint32_t i = from; loader->steps && i < to; i++) {
-        stk__step *step = &loader->steps[i];
-        stk__free(ctx, step->rows);
-        stk__free(ctx, step->positions);
-        stk__free(ctx, step->indices);
-        stk__free(ctx, step->ready);
-        stk__free(ctx, step->needs);
-        stk__free(ctx, step->slices);
-        stk__free(ctx, step->ragged_bound);
-        stk__free(ctx, step->ragged_size);
-        stk__free(ctx, step->ragged_at);
-    }
+    stk__steps_attach_locked(steps);
 }
 
-/* Free all that is not the ring. No thread is left. */
+/* The slabs, the records of steps, and what knows of both. */
+static stk_status make_ring(stk_loader *loader, const stk__column *columns, uint32_t n,
+                            stk_error *err)
+{
+    const stk__budget *b = &loader->budget;
+
+    STK_TRY(stk__ring_create(loader->ctx, columns, n, b->row_room, b->now.slabs,
+                             loader->options.pin_memory, &loader->ring, err));
+    stk__ring *ring = loader->ring;
+    ring->pool.limit = b->now.pool;
+    ring->alone = b->now.workers == 0;
+    stk__state_of(loader->dataset, &loader->order, &loader->options, &ring->state);
+    loader->own = stk__calls_are_own(ring, loader->dataset);
+    loader->stalls.alone = ring->alone;
+    loader->stalls.cold = STK_WAIT_STARTUP;
+    stk__reads_init(&loader->reads, loader->ctx, &ring->lock, b->io_depth,
+                    (uint32_t)loader->options.retries);
+    STK_TRY(stk__steps_init(&loader->steps, ring, b->now.steps, b->row_room));
+    loader->steps.horizon = stk__budget_horizon(b);
+    ring->returned_locked = batch_returned_locked;
+    ring->user = &loader->steps;
+    return STK_OK;
+}
+
+static stk_status make_planner(stk_loader *loader)
+{
+    const stk_loader_options *o = &loader->options;
+    const bool decodes = loader->dataset->ops->decode != NULL;
+
+    loader->keeping.encoded = o->cache == STK_CACHE_ENCODED;
+    loader->keeping.decodes = decodes;
+    if (loader->budget.now.cache)
+        STK_TRY(stk__cache_create(loader->ctx, loader->budget.now.cache,
+                                  stk__budget_blobs(&loader->budget), &loader->keeping.cache));
+    stk__units *u = &loader->units;
+    u->ctx = loader->ctx;
+    u->dataset = loader->dataset;
+    u->ring = loader->ring;
+    u->steps = &loader->steps;
+    u->reads = &loader->reads;
+    u->keeping = &loader->keeping;
+    u->whole =
+        o->shuffle != STK_SHUFFLE_FULL || (loader->keeping.cache && o->cache == STK_CACHE_DECODED);
+    loader->planner = (stk__planner){.ctx = loader->ctx,
+                                     .dataset = loader->dataset,
+                                     .order = &loader->order,
+                                     .budget = &loader->budget,
+                                     .keeping = &loader->keeping,
+                                     .ring = loader->ring,
+                                     .steps = &loader->steps,
+                                     .units = u,
+                                     .reads = &loader->reads,
+                                     .stalls = &loader->stalls,
+                                     .replaces = o->on_error == STK_ON_ERROR_REPLACE};
+    return stk__planner_init(&loader->planner);
+}
+
+static stk_status make_workers(stk_loader *loader)
+{
+    stk__workers *w = &loader->workers;
+    const stk__budget *b = &loader->budget;
+
+    loader->finisher.order = &loader->order;
+    loader->finisher.ctx = loader->ctx;
+    STK_TRY(stk__finisher_init(&loader->finisher));
+    w->ctx = loader->ctx;
+    w->order = &loader->order;
+    w->keeping = &loader->keeping;
+    w->ring = loader->ring;
+    w->steps = &loader->steps;
+    w->units = &loader->units;
+    w->planner = &loader->planner;
+    w->finisher = &loader->finisher;
+    w->stalls = &loader->stalls;
+    w->replaces = loader->planner.replaces;
+    loader->watch = (stk__watch){.ring = loader->ring,
+                                 .steps = &loader->steps,
+                                 .planner = &loader->planner,
+                                 .doing = &w->self.doing,
+                                 .every_ns = (uint64_t)(loader->options.watchdog * 1e9)};
+    return stk__workers_init(w, b->now.workers, b->decode_each, b->decode_most);
+}
+
+static stk_status make_bad(stk_loader *loader, stk_error *err)
+{
+    const stk_loader_options *o = &loader->options;
+
+    loader->bad = (stk__bad){.ctx = loader->ctx,
+                             .dataset = loader->dataset,
+                             .ring = loader->ring,
+                             .order = &loader->order,
+                             .budget = o->memory_budget,
+                             .on_error = o->on_error};
+    return stk__bad_init(&loader->bad, o->max_errors, o->quarantine, loader->budget.row_room, err);
+}
+
+stk_status stk__loader_build(stk_loader *loader, stk__column *columns, uint32_t *num,
+                             stk_error *err)
+{
+    stk__workers *w = &loader->workers;
+
+    w->dataset = loader->dataset;
+    w->prepare_rows = STK__PREPARE_ROWS;
+    STK_TRY(settle_options(loader, err));
+    STK_TRY(make_columns(loader, columns, num, err));
+    while (w->prepare_rows > 1 && w->prepare_rows * w->staging_row > MOST_STAGING)
+        w->prepare_rows /= 2;
+    STK_TRY(make_budget(loader, columns, *num, err));
+    STK_TRY(make_ring(loader, columns, *num, err));
+    STK_TRY(make_planner(loader));
+    STK_TRY(make_workers(loader));
+    return make_bad(loader, err);
+}
+
 void stk__loader_free(stk_loader *loader, stk__column *columns, uint32_t num_columns)
 {
     stk_context *ctx = loader->ctx;
 
     for (uint32_t c = 0; c < num_columns; c++)
         stk__pipeline_destroy(&columns[c].pipeline);
-    stk__batch_pipeline_destroy(&loader->batch_pipeline);
-    for (uint32_t i = 0; loader->workers && i < loader->num_workers; i++)
-        stk__worker_release(&loader->workers[i]);
-    stk__worker_release(&loader->self);
-    stk__free(ctx, loader->workers);
-    stk__decode_room_release(&loader->decode_room);
-    stk__steps_release(loader, 0, loader->num_steps);
-    stk__free(ctx, loader->steps);
-    stk__planner_destroy(loader);
-    stk__units_destroy(loader);
+    stk__finisher_release(&loader->finisher);
+    stk__workers_release(&loader->workers);
+    stk__planner_destroy(&loader->planner);
+    stk__steps_release(&loader->steps);
+    stk__units_destroy(&loader->units);
     stk__reads_destroy(&loader->reads);
-    stk__cache_destroy(&loader->cache);
-    stk__free(ctx, loader->batch_scratch);
-    stk__free(ctx, loader->quarantine_path);
-    if (loader->quarantine >= 0)
-        close(loader->quarantine);
-    pthread_mutex_destroy(&loader->finish_lock);
-    if (loader->ring)
+    stk__cache_destroy(&loader->keeping.cache);
+    stk__bad_release(&loader->bad);
+    if (loader->ring) {
+        loader->ring->returned_locked = NULL;
         stk__ring_unref(loader->ring);
+    }
     stk__free(ctx, loader);
     stk__context_unref(ctx);
-}
-
-/* All that may fail before threads start. */
-stk_status stk__loader_build(stk_loader *loader, stk__column *columns, uint32_t *num,
-                             stk_error *err)
-{
-    stk__shares shares = {0};
-    uint32_t ragged = 0;
-
-    STK_TRY(settle_options(loader, err));
-    STK_TRY(make_columns(loader, columns, num, err));
-    for (uint32_t c = 0; c < *num; c++)
-        ragged += columns[c].field.layout != STK_FIXED;
-    loader->prepare_rows = STK__PREPARE_ROWS;
-    while (loader->prepare_rows > 1 && loader->prepare_rows * loader->staging_row > MOST_STAGING)
-        loader->prepare_rows /= 2;
-    STK_TRY(stk__budget_divide(loader, columns, *num, ragged, &shares, err));
-    stk__shares_apply(loader, &shares);
-    STK_TRY(stk__ring_create(loader->ctx, columns, *num, loader->row_room, shares.slabs,
-                             loader->options.pin_memory, &loader->ring, err));
-    loader->ring->pool.limit = shares.pool;
-    stk__reads_init(&loader->reads, loader->ctx, &loader->ring->lock, loader->io_depth,
-                    (uint32_t)loader->options.retries);
-    loader->ring->loader = loader;
-    loader->own = stk__loader_is_own(loader);
-    stk__state_of(loader, &loader->ring->state);
-    STK_TRY(make_steps(loader, ragged));
-    STK_TRY(make_workers(loader));
-    STK_TRY(stk__order_epoch_init(&loader->planner.order, loader->ctx, &loader->order));
-    if (shares.cache)
-        STK_TRY(stk__cache_create(loader->ctx, shares.cache,
-                                  stk__budget_blobs(loader, shares.cache), &loader->cache));
-    return open_quarantine(loader, err);
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The described options of the loader: names, defaults, ranges. */
-#include "loader/loader.h"
+#include <stoker/loader.h>
+
+#include "base/base.h"
 
 #define AT(member) offsetof(stk_loader_options, member)
 

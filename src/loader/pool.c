@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Buffers in size classes, four for each power of two; idle ones are kept for the next and given up
  * under pressure. */
-#include "loader/loader.h"
+#include "loader/pool.h"
 
 typedef struct stk__pool_buffer {
     struct stk__pool_buffer *next;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The slabs that go round between the steps and the consumer, and what a caller sees of a batch. */
-#include "loader/loader.h"
+#include "loader/ring.h"
 
 #include <sys/mman.h>
 
@@ -16,7 +16,8 @@
 
 #endif
 
-void stk__batch_guard(stk_batch *batch, bool held)
+/* The consumer gets it, or has given it back. */
+static void guard(stk_batch *batch, bool held)
 {
 #ifdef GUARDED
     if (held)
@@ -82,11 +83,8 @@ void stk__ring_shrink(stk__ring *ring, uint32_t slabs)
 {
     pthread_mutex_lock(&ring->lock);
     while (ring->num_slabs > slabs && ring->free) {
-        stk_batch *batch = ring->free;
-        ring->free = batch->next;
-        ring->num_free--;
+        free_slab(ring, stk__ring_take_locked(ring));
         ring->num_slabs--;
-        free_slab(ring, batch);
     }
     pthread_mutex_unlock(&ring->lock);
 }
@@ -97,7 +95,7 @@ static void ring_free(stk__ring *ring)
 
     for (uint32_t i = 0; ring->slabs && i < ring->made; i++) {
         free_slab(ring, &ring->slabs[i]);
-        stk__batch_guard(&ring->slabs[i], true); /* the allocator's again */
+        guard(&ring->slabs[i], true); /* the allocator's again */
     }
     stk__free(ctx, ring->slabs);
     stk__pool_destroy(&ring->pool);
@@ -140,11 +138,9 @@ stk_status stk__ring_create(stk_context *ctx, const stk__column *columns, uint32
         if (!batch->memory)
             break;
         batch->ring = ring;
-        stk__batch_guard(batch, false);
+        guard(batch, false);
         lay_out(batch, columns, n, rows);
-        batch->next = ring->free;
-        ring->free = batch;
-        ring->num_free++;
+        stk__ring_give_locked(ring, batch);
         if (ring->locked_memory && mlock(batch->memory, ring->slab_bytes) != 0) {
             stk__log(ctx, STK_LOG_WARNING,
                      "pin_memory: the system refuses to lock %llu bytes (ulimit -l); batches stay "
@@ -161,6 +157,47 @@ stk_status stk__ring_create(stk_context *ctx, const stk__column *columns, uint32
     }
     *out = ring;
     return STK_OK;
+}
+
+stk_batch *stk__ring_take_locked(stk__ring *ring)
+{
+    stk_batch *slab = ring->free;
+
+    if (slab) {
+        ring->free = slab->next;
+        ring->num_free--;
+    }
+    return slab;
+}
+
+void stk__ring_give_locked(stk__ring *ring, stk_batch *slab)
+{
+    slab->next = ring->free;
+    ring->free = slab;
+    ring->num_free++;
+}
+
+void stk__ring_hold_locked(stk__ring *ring, stk_batch *slab)
+{
+    slab->held = true;
+    guard(slab, true);
+    ring->num_held++;
+    ring->references++;
+}
+
+void stk__ring_work_locked(stk__ring *ring)
+{
+    pthread_cond_signal(&ring->work);
+    if (ring->alone)
+        pthread_cond_signal(&ring->finished);
+}
+
+void stk__ring_room_locked(stk__ring *ring)
+{
+    if (!ring->full)
+        return;
+    ring->full = false;
+    pthread_cond_signal(&ring->work);
 }
 
 void stk__ring_unref(stk__ring *ring)
@@ -192,20 +229,18 @@ void stk_batch_release(stk_batch **batch)
                  "stk_batch_release(): this batch is not held: it was given back before");
         return;
     }
-    stk__batch_guard(b, false);
+    guard(b, false);
     void *ragged = b->ragged;
     b->ragged = NULL;
     /* Before it is among the free it cannot be handed to a step, so its values go first. */
     stk__pool_give(&ring->pool, ragged);
     pthread_mutex_lock(&ring->lock);
-    b->next = ring->free;
-    ring->free = b;
-    ring->num_free++;
+    stk__ring_give_locked(ring, b);
     ring->num_held--;
-    if (ring->loader) {
-        if (ragged)
-            ring->loader->planner.blocked = false;
-        stk__attach_slabs_locked(ring->loader);
+    if (ragged)
+        ring->full = false;
+    if (ring->returned_locked) {
+        ring->returned_locked(ring->user);
         pthread_cond_signal(&ring->work);
     }
     bool last = --ring->references == 0;

@@ -12,14 +12,19 @@
  * after a start or a jump waits for is the start itself; what one waits for that the budget was
  * divided anew for is memory.
  */
-#include "loader/loader.h"
+#include "loader/stall.h"
+
+#include "loader/units.h"
 
 /* ---- What happens meanwhile ---- */
 
-void stk__stall_starve_locked(stk_loader *loader)
+void stk__stall_round_locked(stk__stalls *s)
 {
-    stk__stalls *s = &loader->stalls;
+    s->starving = false;
+}
 
+void stk__stall_starve_locked(stk__stalls *s)
+{
     s->starving = true;
     if (s->starve_end_ns == UINT64_MAX)
         return;
@@ -27,36 +32,43 @@ void stk__stall_starve_locked(stk_loader *loader)
     s->starve_end_ns = UINT64_MAX;
 }
 
-void stk__stall_feed_locked(stk_loader *loader, uint64_t now_ns)
+static void end_starving(stk__stalls *s, uint64_t now_ns)
 {
-    stk__stalls *s = &loader->stalls;
-
     if (s->starve_end_ns != UINT64_MAX)
         return;
     s->starve_end_ns = now_ns;
     s->starved_ns += now_ns - STK_MIN(s->starve_begin_ns, now_ns);
 }
 
-void stk__stall_cold_locked(stk_loader *loader)
+void stk__stall_feed_locked(stk__stalls *s, uint64_t now_ns)
 {
-    loader->stalls.cold = loader->delivered ? STK_WAIT_EPOCH_TURN : STK_WAIT_STARTUP;
-    if (loader->stalls.starve_end_ns == UINT64_MAX)
-        stk__stall_feed_locked(loader, stk__now_ns());
+    if (!s->starving)
+        end_starving(s, now_ns);
 }
 
-void stk__stall_widened_locked(stk_loader *loader)
+bool stk__stall_starves_locked(const stk__stalls *s)
 {
-    if (loader->delivered)
-        loader->stalls.cold = STK_WAIT_MEMORY_BUDGET;
+    return s->starve_end_ns == UINT64_MAX;
 }
 
-void stk__stall_task_locked(stk__worker *worker, uint64_t start_ns, uint64_t end_ns)
+void stk__stall_cold_locked(stk__stalls *s)
 {
-    stk__path *path = &worker->step->path;
-    const stk__unit *unit = worker->last_unit;
+    s->cold = s->waits.batches ? STK_WAIT_EPOCH_TURN : STK_WAIT_STARTUP;
+    if (s->starve_end_ns == UINT64_MAX)
+        end_starving(s, stk__now_ns());
+}
 
+void stk__stall_widened_locked(stk__stalls *s)
+{
+    if (s->waits.batches)
+        s->cold = STK_WAIT_MEMORY_BUDGET;
+}
+
+void stk__stall_task_locked(stk__path *path, const stk__unit *unit,
+                            const double work[STK__WORK_PARTS], uint64_t start_ns, uint64_t end_ns)
+{
     *path = (stk__path){.start_ns = start_ns, .end_ns = end_ns};
-    memcpy(path->work, worker->timed ? worker->work : worker->all_work, sizeof path->work);
+    memcpy(path->work, work, sizeof path->work);
     if (!unit)
         return;
     const stk__read_times *read = &unit->bundle->range.times;
@@ -67,6 +79,11 @@ void stk__stall_task_locked(stk__worker *worker, uint64_t start_ns, uint64_t end
     path->sent_ns = read->sent_ns;
     path->arrived_ns = read->arrived_ns;
     path->transfer = read->transfer;
+}
+
+void stk__stall_helped_locked(stk__stalls *s, uint64_t end_ns)
+{
+    s->helped_ns = end_ns;
 }
 
 /* ---- Dividing ---- */
@@ -101,12 +118,12 @@ static void pass_work(walk *w, const double work[STK__WORK_PARTS], uint64_t unti
 }
 
 /* When a batch behind the first was complete; UINT64_MAX: none is. (L) held. */
-static uint64_t overtaken_locked(stk_loader *loader, const stk__step *first)
+static uint64_t overtaken_locked(const stk__steps *steps, const stk__step *first)
 {
     uint64_t earliest = UINT64_MAX;
 
-    for (uint64_t serial = first->serial + 1; serial < loader->slab_end; serial++) {
-        const stk__step *step = stk__step_at(loader, serial);
+    for (uint64_t serial = first->serial + 1; serial < steps->slab_end; serial++) {
+        const stk__step *step = stk__step_at(steps, serial);
         if (step->complete)
             earliest = STK_MIN(earliest, step->complete_ns);
     }
@@ -123,10 +140,9 @@ static void pass_reading(walk *w, const stk__path *path)
     pass(w, STK_WAIT_STORAGE_TRANSFER, w->at + transfer);
 }
 
-void stk__stall_settle_locked(stk_loader *loader, const stk__step *step, uint64_t asked_ns,
-                              uint64_t got_ns)
+void stk__stall_settle_locked(stk__stalls *s, const stk__steps *steps, const stk__step *step,
+                              uint64_t asked_ns, uint64_t got_ns)
 {
-    stk__stalls *s = &loader->stalls;
     const stk__path *path = &step->path;
     const uint64_t waited = got_ns - asked_ns + s->pending_ns, from = got_ns - waited;
     walk w = {.parts = s->waits.parts_ns, .at = from, .end = got_ns};
@@ -140,7 +156,7 @@ void stk__stall_settle_locked(stk_loader *loader, const stk__step *step, uint64_
         return;
     }
     if (step->complete_ns > from) {
-        const uint64_t overtaken = overtaken_locked(loader, step);
+        const uint64_t overtaken = overtaken_locked(steps, step);
         const uint64_t in =
             path->queued_ns ? path->queued_ns : STK_MAX(step->room_ns, step->planned_ns);
         w.end = STK_MIN(got_ns, STK_MAX(overtaken, from));
@@ -156,7 +172,7 @@ void stk__stall_settle_locked(stk_loader *loader, const stk__step *step, uint64_
             pass(&w, STK_WAIT_DECODE, path->decoded_ns);
         }
         /* The thread that waits is the worker: it was busy with the rows before. */
-        if (loader->num_workers == 0)
+        if (s->alone)
             pass_work(&w, path->work, path->end_ns);
         pass(&w, STK_WAIT_WORKER, path->start_ns);
         pass_work(&w, path->work, path->end_ns);
@@ -165,23 +181,20 @@ void stk__stall_settle_locked(stk_loader *loader, const stk__step *step, uint64_
         if (overtaken < step->complete_ns)
             pass(&w, STK_WAIT_ORDERING, step->complete_ns);
         /* A consumer that helps may have met a straggler of another batch itself. */
-        if (loader->num_workers)
-            pass(&w, STK_WAIT_ORDERING, loader->self.ended_ns);
+        if (!s->alone)
+            pass(&w, STK_WAIT_ORDERING, s->helped_ns);
     }
     pass(&w, STK_WAIT_OTHER, got_ns);
 }
 
-void stk__stall_in_vain(stk_loader *loader, uint64_t asked_ns, bool turn)
+void stk__stall_in_vain_locked(stk__stalls *s, uint64_t asked_ns, bool turn)
 {
-    stk__stalls *s = &loader->stalls;
     const uint64_t ns = stk__now_ns() - asked_ns;
 
-    pthread_mutex_lock(&loader->ring->lock);
     if (turn) {
         s->waits.total_ns += ns;
         s->waits.parts_ns[STK_WAIT_EPOCH_TURN] += ns;
     } else {
         s->pending_ns += ns;
     }
-    pthread_mutex_unlock(&loader->ring->lock);
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The state of a loader: a few numbers, as a line of text, and held against a loader's own. */
-#include "loader/loader.h"
-
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <xxhash.h>
+
+#include "loader/parts.h"
 
 #define STATE_VERSION 3
 
@@ -40,20 +40,19 @@ static uint64_t hash_transforms(const stk_loader_options *o)
     return hash;
 }
 
-void stk__state_of(const stk_loader *loader, stk_state *out)
+void stk__state_of(const stk_dataset *dataset, const stk__order *order,
+                   const stk_loader_options *options, stk_state *out)
 {
-    const stk__order *order = &loader->order;
-
     *out = (stk_state){.version = STATE_VERSION,
-                       .fingerprint = loader->dataset->fingerprint,
+                       .fingerprint = dataset->fingerprint,
                        .size = order->size,
                        .seed = order->seed,
                        .global_batch_size = order->global_batch,
                        .block_size = order->block_size,
                        .shuffle_buffer = order->buffer_blocks,
                        .streams = order->streams,
-                       .transforms = hash_transforms(&loader->options),
-                       .on_error = (uint64_t)loader->options.on_error,
+                       .transforms = hash_transforms(options),
+                       .on_error = (uint64_t)options->on_error,
                        .shuffle = (uint32_t)order->shuffle,
                        .drop_last = order->drop_last};
 }
@@ -145,7 +144,7 @@ stk_status stk_state_parse(const char *text, stk_state *out, stk_error *err)
 }
 
 /* The first number that differs, said with both values. */
-static stk_status compare(const stk_state *saved, const stk_state *own, stk_error *err)
+stk_status stk__state_same(const stk_state *saved, const stk_state *own, stk_error *err)
 {
     static const struct {
         const char *name;
@@ -189,9 +188,8 @@ static stk_status compare(const stk_state *saved, const stk_state *own, stk_erro
     return STK_OK;
 }
 
-/* What changes values, and not which samples come: refused, or said. */
-static stk_status compare_values(const stk_loader *loader, const stk_state *saved,
-                                 const stk_state *own, stk_error *err)
+stk_status stk__state_same_values(const stk_state *saved, const stk_state *own, stk_context *warn,
+                                  stk_error *err)
 {
     const char *what = saved->transforms != own->transforms ? "other transforms"
                        : saved->on_error != own->on_error   ? "another on_error"
@@ -199,29 +197,13 @@ static stk_status compare_values(const stk_loader *loader, const stk_state *save
 
     if (!what)
         return STK_OK;
-    if (loader->options.on_state_mismatch == STK_MISMATCH_FAIL)
+    if (!warn)
         return stk__fail(
             err, STK_EMISMATCH, STK_STAGE_LOADER,
             "the state was saved with %s: set it as it was, or on_state_mismatch: warn "
             "to go on with other values",
             what);
-    stk__log(loader->ctx, STK_LOG_WARNING,
+    stk__log(warn, STK_LOG_WARNING,
              "the state was saved with %s: the run goes on with other values", what);
-    return STK_OK;
-}
-
-stk_status stk__state_check(const stk_loader *loader, const stk_state *state, uint64_t *serial,
-                            stk_error *err)
-{
-    const uint64_t steps = loader->order.steps;
-
-    STK_TRY(compare(state, &loader->ring->state, err));
-    STK_TRY(compare_values(loader, state, &loader->ring->state, err));
-    if (state->step > steps || !stk__mul_size(state->epoch, steps, serial) ||
-        !stk__add_size(*serial, state->step, serial) || *serial > INT64_MAX)
-        return stk__fail(err, STK_EMISMATCH, STK_STAGE_LOADER,
-                         "the state stands at step %" PRIu64 " of epoch %" PRIu64
-                         "; an epoch has %" PRIu64 " steps",
-                         state->step, state->epoch, steps);
     return STK_OK;
 }

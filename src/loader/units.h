@@ -3,15 +3,24 @@
 #ifndef STK_SRC_LOADER_UNITS_H
 #define STK_SRC_LOADER_UNITS_H
 
-#include <stoker/loader.h>
-
 #include "base/base.h"
 #include "dataset/dataset.h"
+#include "loader/calls.h"
+#include "loader/keep.h"
 #include "loader/reads.h"
+#include "loader/steps.h"
 
-typedef struct stk__need_entry stk__need_entry;
+/*
+ * A unit is one range and all the needs that are of it. The planner makes units, in bundles that
+ * are read together; rows find them by range (`table`) as long as they live. A unit that does not
+ * have to be decoded is there for its rows as soon as it was read; one that has waits in a queue,
+ * by the serial of the step that asked first, until a thread decodes it. A unit lives as long as it
+ * has references, and beyond that among the idle while a step within the horizon may want it; its
+ * buffers go back to the pool with the last unit of its bundle. (L) is the ring's lock.
+ */
+
 typedef struct stk__unit stk__unit;
-typedef struct stk__worker stk__worker;
+typedef struct stk__units stk__units;
 
 /* A unit that is read by itself, after the read of its bundle failed or its checksum did not match.
  */
@@ -52,7 +61,7 @@ struct stk__unit {
 /* Units that are read together: one buffer, and the range that fills it. */
 typedef struct stk__bundle {
     stk__range range; /* first; no store where the bytes come from the cache */
-    stk_loader *loader;
+    struct stk__units *of;
     uint64_t object;
     char *key; /* kept with the record */
     size_t key_room;
@@ -64,16 +73,23 @@ typedef struct stk__bundle {
 
 enum { STK__UNIT_BUCKETS = 4096 };
 
-typedef struct stk__units {
+struct stk__units {
+    stk_context *ctx;
+    stk_dataset *dataset;
+    stk__ring *ring;
+    stk__steps *steps;
+    stk__reads *reads;
+    const stk__keeping *keeping;
+    bool whole; /* units are decoded to their end: neighbours or the cache will want the rest */
     stk__unit *table[STK__UNIT_BUCKETS]; /* (L) live units */
     stk__unit *free_units;               /* (L) */
     stk__bundle *free_bundles;           /* (L) */
-    stk__unit *decode_first;             /* (L) units to be decoded, by serial */
-    stk__unit *decode_last;              /* (L) where there is a first */
-    stk__unit *idle;                     /* (L) decoded units that a row to come may want */
+    stk__unit *decode_first;             /* (L) to be decoded, by serial */
+    stk__unit *decode_last;              /* (L) if there is a first */
+    stk__unit *idle;                     /* (L) a row may want them again */
     uint64_t needed_bytes;               /* (L) */
     uint64_t chunks_needed, chunks_decoded, chunk_bytes, chunk_ns; /* (L) */
-} stk__units;
+};
 
 /* Buffers and bundles to be given back with (L) free. */
 typedef struct stk__spent {
@@ -82,70 +98,69 @@ typedef struct stk__spent {
 } stk__spent;
 
 void stk__spend(stk__spent *spent, void *buffer);
-void stk__spent_free(stk_loader *loader, stk__spent *spent);
+bool stk__spent_any(const stk__spent *spent);
+void stk__spent_free(stk__units *units, stk__spent *spent);
+void stk__units_destroy(stk__units *units);
 
-/* ---- Units (unit.c) ---- */
+/* ---- Making (unit.c) ---- */
 
-/* The live unit of a range with one more reference, or NULL. (L) held. */
-stk__unit *stk__unit_find_locked(stk__units *units, const stk_need *need);
+stk__bundle *stk__bundle_new(stk__units *units);
+void stk__bundle_free(stk__bundle *bundle);
+/* A unit of a bundle that nobody sees yet, for a need of a row of the step `serial`; NULL: no
+ * memory. `data`: its bytes, or where they are read to. */
+stk__unit *stk__unit_new(stk__bundle *bundle, const stk_need *need, const void *data,
+                         uint64_t serial);
+/* One more need for a unit, which waits for it. The unit is not published, or (L) is held. */
+void stk__unit_wait(stk__unit *unit, stk__need_entry *entry);
+/* From now on rows may find the units of a bundle, and have their slices. (L) held. */
+void stk__bundle_publish_locked(stk__bundle *bundle);
+/* A unit whose bytes are there, for one need. STK_ENOMEM. (L) free. */
+stk_status stk__unit_from_cache(stk__units *units, stk__need_entry *entry, const void *blob);
+
+/* ---- Using (unit.c) ---- */
+
+/* The live unit of a range, if there is one. (L) held. */
+bool stk__unit_lives_locked(const stk__units *units, const stk_need *need);
+/* Tie a need to the live unit of its range, if there is one. *waits: its row has to wait for it.
+ * (L) held. */
+bool stk__unit_join_locked(stk__units *units, stk__need_entry *entry, bool *waits);
+/* A row is admitted that has this need: for the figures. (L) held. */
+void stk__units_count_locked(stk__units *units, const stk_need *need);
 /* Give up a reference, and what goes with the last of them. (L) held. */
-void stk__unit_unref_locked(stk_loader *loader, stk__unit *unit, stk__spent *spent);
-void stk__bundle_free(stk_loader *loader, stk__bundle *bundle);
+void stk__unit_unref_locked(stk__unit *unit, stk__spent *spent);
+/* When its rows could have been prepared. (L) held. */
+uint64_t stk__unit_ready_ns(const stk__unit *unit);
+/* Give up idle units: those that no row to come can want; `all`: every one. (L) held. */
+void stk__idle_reclaim_locked(stk__units *units, bool all, stk__spent *spent);
+/* Keep the bytes of a unit, if they are for the cache and were not offered before. */
+void stk__unit_keep(const stk__units *units, stk__unit *unit, const stk_slice *bytes);
+
+/* ---- Decoding (decode.c) ---- */
+
+/* The bytes of a unit were read, or could not be. True: there is work. (L) held. */
+bool stk__unit_read_locked(stk__unit *unit, stk_status status);
+/* Whether a unit waits to be decoded and can be. (L) held. */
+bool stk__decode_left_locked(const stk__units *units);
+/* The unit to be decoded next, if it goes before the rows that are ready; begins a task. (L)
+ * held. */
+stk__unit *stk__decode_take_locked(stk__units *units);
+/* Forget those that wait: their steps are given up. (L) held. */
+void stk__decode_forget_locked(stk__units *units);
+/* Decode it and tell its rows; ends the task. `worker`: number of the thread. (L) free; held at the
+ * end. */
+void stk__decode_run(stk__unit *unit, uint32_t worker, stk__doing *doing);
+
+/* ---- Within (unit.c) ---- */
+
 /* Read one unit of a bundle by itself, before all that waits; false when there is no memory to. (L)
  * held; stk__reads_pump() is to follow. */
-bool stk__unit_read_alone_locked(stk_loader *loader, stk__unit *unit);
+bool stk__unit_read_alone_locked(stk__unit *unit);
 /* What the rows of a unit get. */
 stk_slice stk__unit_slice(const stk__unit *unit);
 /* The bytes of a unit are there and decoded where they have to be, or will not come: tell the rows.
  * True: some row is ready. (L) held. */
 bool stk__unit_arrived_locked(stk__unit *unit, stk_status status);
-/* Let rows find a unit. (L) held. */
-void stk__unit_publish_locked(stk__units *units, stk__unit *unit);
 /* From now on none finds it. (L) held. */
-void stk__unit_hide_locked(stk__units *units, stk__unit *unit);
-stk__unit *stk__unit_new(stk_loader *loader);
-stk__bundle *stk__bundle_new(stk_loader *loader);
-void stk__units_destroy(stk_loader *loader);
-/* The unit leaves the table, and its bundle when it was the last of it. (L) held. */
-void stk__unit_retire_locked(stk__units *units, stk__unit *unit, stk__spent *spent);
-
-/* ---- Decoding what rows share (decode.c) ---- */
-
-/* Whether the cache keeps samples as they were decoded: of a dataset that decodes it keeps what
- * decode() gave. */
-bool stk__caches_samples(const stk_loader *loader);
-/* Whether the cache is for needs as this one. */
-bool stk__need_kept(const stk_loader *loader, uint64_t decoded);
-/* Whether a need is already in the cache; its slice then says where. */
-bool stk__need_cached(stk_loader *loader, const stk_need *need, stk_slice *slice);
-/* Bytes of the pool that a need takes at most: as if nothing were in the cache or under way. */
-uint64_t stk__need_most(const stk_need *need);
-/* Bytes of the pool that a need takes. */
-uint64_t stk__need_cost(stk_loader *loader, const stk_need *need);
-/* The planner's table of the wants of a round: whether one of them is of the same range. */
-stk_status stk__round_grow(stk_loader *loader);
-bool stk__round_shares(stk_loader *loader, const stk_need *need);
-void stk__round_add(stk_loader *loader, uint32_t want);
-/* Turn wants whose bytes are in the cache as they were read into units; the others stay. */
-void stk__round_from_cache(stk_loader *loader);
-/* Prepare a new unit for its decoding. STK_ENOMEM. */
-stk_status stk__unit_set_need(stk_loader *loader, stk__unit *unit, const stk_need *need,
-                              uint64_t serial);
-/* One more need for a unit, of a row of the step `serial`. */
-void stk__unit_widen(stk_loader *loader, stk__unit *unit, const stk_need *need, uint64_t serial);
-/* Keep a unit that no row uses any more, where one within the horizon may want it that is not
- * planned yet. (L) held. */
-bool stk__unit_idles_locked(stk_loader *loader, stk__unit *unit);
-/* Give up idle units: those that no row to come can want; `all`: every one. (L) held. */
-void stk__idle_reclaim_locked(stk_loader *loader, bool all, stk__spent *spent);
-/* The bytes of a unit were read, or could not be. True: there is work for a worker. (L) held. */
-bool stk__unit_read_locked(stk_loader *loader, stk__unit *unit, stk_status status);
-/* The unit to be decoded next; one that is to be decoded in its slab waits for that. (L) held. */
-stk__unit *stk__decode_next_locked(const stk_loader *loader);
-/* The same, if it goes before the rows that are ready; counts as a task. (L)
- * held. */
-stk__unit *stk__decode_take_locked(stk_loader *loader);
-/* Decode it and tell its rows. (L) free; held at the end. */
-void stk__decode_run(stk_loader *loader, stk__worker *worker, stk__unit *unit);
+void stk__unit_hide_locked(stk__unit *unit);
 
 #endif

@@ -5,75 +5,23 @@
  * workers serve the oldest step first, and its costliest row first where costs are known, so a
  * straggler holds up one batch by its own length only.
  */
-#include "loader/loader.h"
+#include "loader/workers.h"
 
 #define TASK_NS 100e3 /* long beside the cost of handing out a task, short beside a step */
 /* Of tasks with rows cheaper than this, one in so many is divided into kinds of work by stamps. */
 #define TIMED_ROW_NS 4e3
 #define TIMED_TASKS  16
 
-uint64_t stk__worker_bytes(const stk_loader *loader)
-{
-    return STK__PREPARE_ROWS *
-               (sizeof(stk_sample) + loader->dataset->num_fields * sizeof(stk_value) +
-                4 * sizeof(void *)) +
-           loader->prepare_rows * loader->staging_row + loader->scratch_bytes +
-           loader->dataset->worker_bytes + 4096;
-}
-
-stk_status stk__worker_init(stk__worker *worker, stk_loader *loader, uint32_t number)
-{
-    const uint64_t n = STK__PREPARE_ROWS, fields = loader->dataset->num_fields;
-    stk_context *ctx = loader->ctx;
-
-    worker->loader = loader;
-    worker->number = number;
-    worker->samples = stk__calloc(ctx, n, sizeof *worker->samples);
-    worker->values = stk__calloc(ctx, n * fields, sizeof *worker->values);
-    worker->sources = stk__calloc(ctx, n, sizeof *worker->sources);
-    worker->targets = stk__calloc(ctx, n, sizeof *worker->targets);
-    worker->run_positions = stk__calloc(ctx, n, sizeof *worker->run_positions);
-    worker->run_epochs = stk__calloc(ctx, n, sizeof *worker->run_epochs);
-    worker->blob_head = stk__calloc(ctx, fields, sizeof *worker->blob_head);
-    worker->blob = stk__calloc(ctx, fields + 1, sizeof *worker->blob);
-    worker->staging = stk__alloc_buffer(ctx, loader->prepare_rows * loader->staging_row);
-    worker->scratch = stk__alloc_buffer(ctx, loader->scratch_bytes);
-    if (loader->decodes)
-        STK_TRY(stk__decoding_create(ctx, &loader->decode_room, &worker->decoding));
-    return worker->samples && worker->values && worker->sources && worker->targets &&
-                   worker->run_positions && worker->run_epochs && worker->blob_head &&
-                   worker->blob && worker->staging && worker->scratch
-               ? STK_OK
-               : STK_ENOMEM;
-}
-
-void stk__worker_release(stk__worker *worker)
-{
-    if (!worker->loader)
-        return;
-    stk_context *ctx = worker->loader->ctx;
-    stk__free(ctx, worker->samples);
-    stk__free(ctx, worker->values);
-    stk__free(ctx, worker->sources);
-    stk__free(ctx, worker->targets);
-    stk__free(ctx, worker->run_positions);
-    stk__free(ctx, worker->run_epochs);
-    stk__free(ctx, worker->blob_head);
-    stk__free(ctx, worker->blob);
-    stk__free(ctx, worker->staging);
-    stk__free(ctx, worker->scratch);
-    stk__decoding_destroy(&worker->decoding);
-}
-
 /* ---- Tasks ---- */
 
 /* Bring the costliest ready row of a step to the front. (L) held. */
-static void costliest_first_locked(stk_loader *loader, stk__step *step)
+static void costliest_first_locked(stk__step *step)
 {
+    const uint64_t room = step->steps->row_room;
     uint32_t best = step->ready_first, at = step->ready_first;
 
     for (uint32_t i = 1; i < step->num_ready; i++) {
-        at = at + 1 == loader->row_room ? 0 : at + 1;
+        at = at + 1 == room ? 0 : at + 1;
         if (step->rows[step->ready[at]].cost > step->rows[step->ready[best]].cost)
             best = at;
     }
@@ -82,34 +30,36 @@ static void costliest_first_locked(stk_loader *loader, stk__step *step)
     step->ready[step->ready_first] = row;
 }
 
-bool stk__task_take_locked(stk_loader *loader, stk__worker *worker)
+bool stk__task_take_locked(stk__worker *worker)
 {
-    const bool helps = worker == &loader->self && loader->num_workers;
-    uint64_t end = loader->slab_end;
+    stk__workers *w = worker->team;
+    const stk__steps *steps = w->steps;
+    const bool helps = worker == &w->self && w->num;
+    uint64_t end = steps->slab_end;
 
     /* A long row of a later batch has kept the consumer from its own: not soon again. */
-    if (helps && loader->near_until_ns && stk__now_ns() < loader->near_until_ns)
-        end = STK_MIN(end, loader->first + 1);
-    for (uint64_t serial = loader->first; serial < end; serial++) {
-        stk__step *step = stk__step_at(loader, serial);
+    if (helps && w->near_until_ns && stk__now_ns() < w->near_until_ns)
+        end = STK_MIN(end, steps->first + 1);
+    for (uint64_t serial = steps->first; serial < end; serial++) {
+        stk__step *step = stk__step_at(steps, serial);
         if (step->num_ready == 0)
             continue;
         /* The consumer helps in small pieces: the batch it waits for may be ready at any moment. */
-        double wanted = (helps ? 0.25 : 1.0) * TASK_NS / STK_MAX(loader->mean_row_ns, 1.0);
+        double wanted = (helps ? 0.25 : 1.0) * TASK_NS / STK_MAX(w->mean_row_ns, 1.0);
         uint32_t n = wanted >= STK__TASK_ROWS ? STK__TASK_ROWS : STK_MAX((uint32_t)wanted, 1);
         n = STK_MIN(n, step->num_ready);
         for (uint32_t i = 0; i < n; i++) {
             if (step->has_costs)
-                costliest_first_locked(loader, step);
+                costliest_first_locked(step);
             worker->rows[i] = step->ready[step->ready_first];
             step->ready_first =
-                step->ready_first + 1 == loader->row_room ? 0 : step->ready_first + 1;
+                step->ready_first + 1 == steps->row_room ? 0 : step->ready_first + 1;
             step->num_ready--;
         }
         worker->num_rows = n;
         worker->step = step;
-        worker->timed = worker->tasks++ % TIMED_TASKS == 0 || loader->mean_row_ns >= TIMED_ROW_NS;
-        loader->tasks++;
+        worker->timed = worker->tasks++ % TIMED_TASKS == 0 || w->mean_row_ns >= TIMED_ROW_NS;
+        stk__steps_begin_locked(w->steps);
         return true;
     }
     return false;
@@ -125,15 +75,16 @@ static void bad_row(stk__row *row, stk_status status, stk_stage stage, const cha
 }
 
 /* Where the dataset is to put the values of a row. */
-static void make_room(const stk_loader *loader, stk__worker *worker, uint32_t r, uint32_t i)
+static void make_room(stk__worker *worker, uint32_t r, uint32_t i)
 {
-    const stk__ring *ring = loader->ring;
+    const stk__workers *w = worker->team;
+    const stk__ring *ring = w->ring;
     const stk__step *step = worker->step;
-    stk_value *values = worker->values + i * loader->dataset->num_fields;
-    char *staged = worker->staging + i * loader->staging_row;
+    stk_value *values = worker->values + i * w->dataset->num_fields;
+    char *staged = worker->staging + i * w->staging_row;
 
     /* The dataset's fields are the first columns, in order. */
-    for (uint32_t c = 0; c < loader->dataset->num_fields; c++) {
+    for (uint32_t c = 0; c < w->dataset->num_fields; c++) {
         const stk__column *column = &ring->columns[c];
         stk_value *value = &values[c];
         value->capacity = value->size = column->source_bytes;
@@ -155,9 +106,8 @@ static void make_room(const stk_loader *loader, stk__worker *worker, uint32_t r,
 }
 
 /* Point the values of a row at its decoded blob: the sizes of the fields, then the fields. */
-static void open_blob(const stk_loader *loader, const stk__row *row, stk_value *values)
+static void open_blob(const stk__row *row, stk_value *values, uint32_t n)
 {
-    const uint32_t n = loader->dataset->num_fields;
     const char *at = (const char *)row->decoded + n * sizeof(uint64_t);
 
     for (uint32_t f = 0; f < n; f++) {
@@ -168,25 +118,24 @@ static void open_blob(const stk_loader *loader, const stk__row *row, stk_value *
     }
 }
 
-static void keep_blob(stk_loader *loader, stk__worker *worker, const stk__row *row,
-                      const stk_value *values)
+static void keep_blob(stk__worker *worker, const stk__row *row, const stk_value *values)
 {
-    const uint32_t n = loader->dataset->num_fields;
+    const uint32_t n = worker->team->dataset->num_fields;
 
     worker->blob[0] = (stk_slice){.data = worker->blob_head, .size = n * sizeof(uint64_t)};
     for (uint32_t f = 0; f < n; f++) {
         worker->blob_head[f] = values[f].size;
         worker->blob[f + 1] = (stk_slice){.data = values[f].data, .size = values[f].size};
     }
-    stk__cache_put(loader->cache, 0, row->index, worker->blob, n + 1);
+    stk__cache_put(worker->team->keeping->cache, 0, row->index, worker->blob, n + 1);
 }
 
 /* Whether the dataset kept to what its fields promise. */
-static void check_values(const stk_loader *loader, stk__row *row, const stk_value *values)
+static void check_values(const stk__workers *w, stk__row *row, const stk_value *values)
 {
-    const stk__column *columns = loader->ring->columns;
+    const stk__column *columns = w->ring->columns;
 
-    for (uint32_t c = 0; c < loader->dataset->num_fields; c++) {
+    for (uint32_t c = 0; c < w->dataset->num_fields; c++) {
         if (columns[c].decodes) {
             if (!values[c].data)
                 bad_row(row, STK_EFORMAT, STK_STAGE_DATASET, "it has no value");
@@ -202,10 +151,10 @@ static void check_values(const stk_loader *loader, stk__row *row, const stk_valu
 }
 
 /* Let the dataset prepare some rows; values[i * fields + f] then says where each value is. */
-static void prepare_values(stk_loader *loader, stk__worker *worker, const uint32_t *rows,
-                           uint32_t n)
+static void prepare_values(stk__worker *worker, const uint32_t *rows, uint32_t n)
 {
-    const uint32_t fields = loader->dataset->num_fields;
+    stk__workers *w = worker->team;
+    const uint32_t fields = w->dataset->num_fields;
     stk__step *step = worker->step;
     uint32_t m = 0;
 
@@ -215,9 +164,9 @@ static void prepare_values(stk_loader *loader, stk__worker *worker, const uint32
             worker->reserved = row;
         if (row->status != STK_OK)
             continue;
-        make_room(loader, worker, rows[i], i);
+        make_room(worker, rows[i], i);
         if (row->decoded) {
-            open_blob(loader, row, worker->values + i * fields);
+            open_blob(row, worker->values + i * fields, fields);
             continue;
         }
         worker->samples[m++] = (stk_sample){.index = row->index,
@@ -227,19 +176,20 @@ static void prepare_values(stk_loader *loader, stk__worker *worker, const uint32
                                             .values = worker->values + i * fields};
     }
     if (m)
-        loader->dataset->ops->prepare(loader->dataset, worker->samples, m);
+        w->dataset->ops->prepare(w->dataset, worker->samples, m);
 }
 
 /* What came of it; m counts the samples that were prepared, in the same order. */
-static void check_rows(stk_loader *loader, stk__worker *worker, const uint32_t *rows, uint32_t n)
+static void check_rows(stk__worker *worker, const uint32_t *rows, uint32_t n)
 {
-    const bool keep = stk__caches_samples(loader);
+    const stk__workers *w = worker->team;
+    const bool keep = stk__keeps_samples(w->keeping);
     uint32_t m = 0;
 
     for (uint32_t i = 0; i < n; i++) {
         stk__row *row = &worker->step->rows[rows[i]];
         if (row->status == STK_OK && row->decoded) {
-            check_values(loader, row, worker->values + i * loader->dataset->num_fields);
+            check_values(w, row, worker->values + i * w->dataset->num_fields);
         } else if (row->status == STK_OK) {
             const stk_sample *sample = &worker->samples[m++];
             if (sample->status != STK_OK) {
@@ -247,19 +197,19 @@ static void check_rows(stk_loader *loader, stk__worker *worker, const uint32_t *
                 const stk_status status = stk__dataset_failure(sample->status, &reason);
                 bad_row(row, status, STK_STAGE_DATASET, reason);
             } else
-                check_values(loader, row, sample->values);
+                check_values(w, row, sample->values);
             if (keep && row->status == STK_OK)
-                keep_blob(loader, worker, row, sample->values);
+                keep_blob(worker, row, sample->values);
         }
         worker->num_bad += row->status != STK_OK;
     }
 }
 
 /* Run the transforms of a column over the rows that are good so far. */
-static void run_pipeline(stk_loader *loader, stk__worker *worker, const uint32_t *rows, uint32_t n,
-                         uint32_t c)
+static void run_pipeline(stk__worker *worker, const uint32_t *rows, uint32_t n, uint32_t c)
 {
-    const stk__column *column = &loader->ring->columns[c];
+    stk__workers *w = worker->team;
+    const stk__column *column = &w->ring->columns[c];
     stk__step *step = worker->step;
     uint32_t m = 0;
 
@@ -268,7 +218,7 @@ static void run_pipeline(stk_loader *loader, stk__worker *worker, const uint32_t
         if (row->status != STK_OK)
             continue;
         const stk_value *value =
-            &worker->values[i * loader->dataset->num_fields + (uint32_t)column->source];
+            &worker->values[i * w->dataset->num_fields + (uint32_t)column->source];
         worker->sources[m] = value->data;
         worker->encoded[m] = (stk_slice){.data = value->data, .size = value->size};
         worker->reasons[m] = NULL;
@@ -279,12 +229,12 @@ static void run_pipeline(stk_loader *loader, stk__worker *worker, const uint32_t
         worker->statuses[m++] = STK_OK;
     }
     if (column->decodes)
-        stk__pipeline_decode(column->pipeline, loader->order.seed, m, worker->run_epochs,
+        stk__pipeline_decode(column->pipeline, w->order->seed, m, worker->run_epochs,
                              worker->run_positions, worker->encoded, worker->targets,
                              worker->statuses, worker->reasons, worker->memory, worker->scratch,
                              worker->decoding);
     else
-        stk__pipeline_run(column->pipeline, loader->order.seed, m, worker->run_epochs,
+        stk__pipeline_run(column->pipeline, w->order->seed, m, worker->run_epochs,
                           worker->run_positions, NULL, worker->sources, worker->targets,
                           worker->statuses, worker->scratch);
     m = 0;
@@ -296,17 +246,17 @@ static void run_pipeline(stk_loader *loader, stk__worker *worker, const uint32_t
                 worker->reasons[m - 1] ? STK_STAGE_CODEC : STK_STAGE_TRANSFORM,
                 worker->reasons[m - 1]);
         if (row->reason == stk__decode_too_large)
-            stk__row_measure(loader, row, worker->memory[m - 1]);
+            stk__row_measure(w->planner, row, worker->memory[m - 1]);
         worker->num_bad++;
     }
 }
 
 /* Put the values of a column that no transform moves into their place. */
-static void place_values(stk_loader *loader, stk__worker *worker, const uint32_t *rows, uint32_t n,
-                         uint32_t c)
+static void place_values(stk__worker *worker, const uint32_t *rows, uint32_t n, uint32_t c)
 {
-    const stk__column *column = &loader->ring->columns[c];
-    const uint32_t fields = loader->dataset->num_fields;
+    const stk__ring *ring = worker->team->ring;
+    const stk__column *column = &ring->columns[c];
+    const uint32_t fields = worker->team->dataset->num_fields;
     stk__step *step = worker->step;
 
     for (uint32_t i = 0; i < n; i++) {
@@ -316,8 +266,7 @@ static void place_values(stk_loader *loader, stk__worker *worker, const uint32_t
         if (value->data != value->out)
             memcpy(value->out, value->data, value->size);
         if (column->field.layout != STK_FIXED)
-            step->ragged_size[(uint64_t)rows[i] * loader->ring->num_ragged + column->ragged] =
-                value->size;
+            step->ragged_size[(uint64_t)rows[i] * ring->num_ragged + column->ragged] = value->size;
     }
 }
 
@@ -330,7 +279,8 @@ static void place_indices(stk__worker *worker, const uint32_t *rows, uint32_t n,
 }
 
 /* Offer what was read for these rows to the cache. */
-static void keep_units(stk_loader *loader, const stk__step *step, const uint32_t *rows, uint32_t n)
+static void keep_units(const stk__workers *w, const stk__step *step, const uint32_t *rows,
+                       uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
         const stk__row *row = &step->rows[rows[i]];
@@ -338,9 +288,8 @@ static void keep_units(stk_loader *loader, const stk__step *step, const uint32_t
             stk__unit *unit = row->needs[k].unit;
             /* What was decoded was kept then. */
             if (unit && (unit->absent || !unit->decoded_size) &&
-                stk__need_kept(loader, unit->decoded_size) && !atomic_exchange(&unit->cached, true))
-                stk__cache_put(loader->cache, unit->object, unit->offset, &row->slices[k],
-                               !unit->absent);
+                stk__keeps_need(w->keeping, unit->decoded_size))
+                stk__unit_keep(w->units, unit, &row->slices[k]);
         }
     }
 }
@@ -355,39 +304,54 @@ static inline void divide_work(stk__worker *worker, int kind)
     worker->mark_ns = now;
 }
 
-static void prepare_rows(stk_loader *loader, stk__worker *worker, const uint32_t *rows, uint32_t n)
+static void prepare_rows(stk__worker *worker, const uint32_t *rows, uint32_t n)
 {
-    atomic_store_explicit(&worker->sample, worker->step->rows[rows[0]].index, memory_order_relaxed);
-    prepare_values(loader, worker, rows, n);
-    check_rows(loader, worker, rows, n);
+    const stk__workers *w = worker->team;
+    const stk__ring *ring = w->ring;
+
+    stk__doing_sample(&worker->doing, worker->step->rows[rows[0]].index);
+    prepare_values(worker, rows, n);
+    check_rows(worker, rows, n);
     divide_work(worker, STK__WORK_DECODE);
-    for (uint32_t c = 0; c < loader->ring->num_columns; c++)
-        if (loader->ring->columns[c].pipeline) {
-            run_pipeline(loader, worker, rows, n, c);
+    for (uint32_t c = 0; c < ring->num_columns; c++)
+        if (ring->columns[c].pipeline) {
+            run_pipeline(worker, rows, n, c);
             divide_work(worker, STK__WORK_TRANSFORM);
-        } else if (loader->ring->columns[c].source >= 0) {
-            place_values(loader, worker, rows, n, c);
-        } else if (loader->ring->columns[c].source == STK__COLUMN_INDEX) {
+        } else if (ring->columns[c].source >= 0) {
+            place_values(worker, rows, n, c);
+        } else if (ring->columns[c].source == STK__COLUMN_INDEX) {
             place_indices(worker, rows, n, c);
         }
-    if (loader->cache && !stk__caches_samples(loader))
-        keep_units(loader, worker->step, rows, n);
+    if (w->keeping->cache && !stk__keeps_samples(w->keeping))
+        keep_units(w, worker->step, rows, n);
     divide_work(worker, STK__WORK_COLLATE);
 }
 
 /* ---- Accounting ---- */
 
-static uint64_t ready_ns(const stk__unit *unit)
+/* Of the units of the rows the one that was ready last, where this may be the step's last task;
+ * NULL: there is none. (L) held. */
+static const stk__unit *last_unit_locked(const stk__worker *worker)
 {
-    return STK_MAX(unit->bundle->range.times.arrived_ns, unit->decoded_ns);
+    const stk__step *step = worker->step;
+    const stk__unit *last = NULL;
+
+    if (!step->has_units || step->done + worker->num_rows < step->num_rows)
+        return NULL;
+    for (uint32_t i = 0; i < worker->num_rows; i++) {
+        const stk__row *row = &step->rows[worker->rows[i]];
+        for (uint32_t k = 0; k < row->num_needs; k++) {
+            const stk__unit *unit = row->needs[k].unit;
+            if (unit && (!last || stk__unit_ready_ns(unit) > stk__unit_ready_ns(last)))
+                last = unit;
+        }
+    }
+    return last;
 }
 
 /* Give up what the rows read. (L) held. */
-static void drop_units_locked(stk_loader *loader, stk__worker *worker, stk__spent *spent)
+static void drop_units_locked(stk__worker *worker, stk__spent *spent)
 {
-    const stk__unit *last = NULL;
-
-    worker->last_unit = NULL;
     /* Samples that need nothing, or had it in the cache, never met a unit. */
     if (!worker->step->has_units)
         return;
@@ -396,19 +360,16 @@ static void drop_units_locked(stk_loader *loader, stk__worker *worker, stk__spen
         for (uint32_t k = 0; k < row->num_needs; k++) {
             stk__unit *unit = row->needs[k].unit;
             row->needs[k].unit = NULL;
-            if (!unit)
-                continue;
-            if (!last || ready_ns(unit) > ready_ns(last))
-                last = unit;
-            stk__unit_unref_locked(loader, unit, spent);
+            if (unit)
+                stk__unit_unref_locked(unit, spent);
         }
     }
-    worker->last_unit = last;
 }
 
 /* Count the rows of a task as done, or send the bad ones for a substitute. (L) held. */
-static void settle_rows_locked(stk_loader *loader, stk__worker *worker)
+static void settle_rows_locked(stk__worker *worker)
 {
+    const stk__workers *w = worker->team;
     stk__step *step = worker->step;
 
     if (worker->num_bad == 0) {
@@ -422,17 +383,16 @@ static void settle_rows_locked(stk_loader *loader, stk__worker *worker)
             continue;
         }
         step->has_holes = true;
-        if (row->reason == stk__decode_too_large && stk__row_put_back_locked(loader, row))
+        if (row->reason == stk__decode_too_large && stk__row_put_back_locked(w->planner, row))
             continue;
-        bool replace = loader->options.on_error == STK_ON_ERROR_REPLACE &&
-                       stk_status_fault(row->status) == STK_FAULT_SAMPLE &&
+        bool replace = w->replaces && stk_status_fault(row->status) == STK_FAULT_SAMPLE &&
                        row->tries < STK__REPLACE_TRIES;
         /* A substitute that is merely too large for the room is no bad sample. */
         if (!(replace && row->tries && row->status == STK_ELIMIT))
-            stk__note_bad_locked(step, worker->rows[i], replace);
+            stk__bad_note_locked(step, worker->rows[i], replace);
         if (replace) {
             row->located = false;
-            stk__row_plan_again_locked(loader, row);
+            stk__row_plan_again_locked(w->planner, row);
         } else {
             row->bad = true;
             step->done++;
@@ -441,8 +401,10 @@ static void settle_rows_locked(stk_loader *loader, stk__worker *worker)
 }
 
 /* Count what decoding took since the last time. (L) held. */
-static void count_decoding_locked(stk_loader *loader, stk__worker *worker)
+static void count_decoding_locked(stk__worker *worker)
 {
+    stk__workers *w = worker->team;
+
     if (!worker->decoding)
         return;
     const stk__decode_times *now = stk__decoding_times(worker->decoding), *then = &worker->shown;
@@ -454,18 +416,19 @@ static void count_decoding_locked(stk_loader *loader, stk__worker *worker)
         worker->work[STK__WORK_TRANSFORM] =
             STK_MAX(worker->work[STK__WORK_TRANSFORM] - decode, 0.0);
     }
-    loader->decode.pictures += now->pictures - then->pictures;
-    loader->decode.pixels += now->pixels - then->pixels;
-    loader->decode.decode_ns += now->decode_ns - then->decode_ns;
-    loader->decode.rest_ns += now->rest_ns - then->rest_ns;
+    w->decode.pictures += now->pictures - then->pictures;
+    w->decode.pixels += now->pixels - then->pixels;
+    w->decode.decode_ns += now->decode_ns - then->decode_ns;
+    w->decode.rest_ns += now->rest_ns - then->rest_ns;
     worker->shown = *now;
 }
 
-static void emit_task(stk_loader *loader, stk__worker *worker, uint64_t start, uint64_t end)
+static void emit_task(stk__worker *worker, uint64_t start, uint64_t end)
 {
+    stk_context *ctx = worker->team->ctx;
     const stk__step *step = worker->step;
 
-    if (!stk__probed(loader->ctx))
+    if (!stk__probed(ctx))
         return;
     for (uint32_t i = 0; i < worker->num_rows; i++)
         worker->indices[i] = step->rows[worker->rows[i]].index;
@@ -479,119 +442,63 @@ static void emit_task(stk_loader *loader, stk__worker *worker, uint64_t start, u
                         .index = worker->indices[0],
                         .count = worker->num_rows,
                         .indices = worker->indices};
-    stk__emit(loader->ctx, &event);
+    stk__emit(ctx, &event);
 }
 
-void stk__task_run(stk_loader *loader, stk__worker *worker)
+/* The times of a task, for the figures and for the way of its step. (L) held. */
+static void count_task_locked(stk__worker *worker, uint64_t start, uint64_t end)
 {
+    stk__workers *w = worker->team;
+    const double each = (double)(end - start) / worker->num_rows;
+
+    w->mean_row_ns += (each - w->mean_row_ns) * (w->prepared ? 0.1 : 1.0);
+    w->prepared += worker->num_rows;
+    w->prepare_busy_ns += end - start;
+    count_decoding_locked(worker);
+    for (int k = 0; worker->timed && k < STK__WORK_PARTS; k++)
+        worker->all_work[k] += worker->work[k];
+    if (worker == &w->self)
+        stk__stall_helped_locked(w->stalls, end);
+}
+
+void stk__task_run(stk__worker *worker)
+{
+    stk__workers *w = worker->team;
     uint64_t start = stk__now_ns();
     stk__spent spent = {0};
     stk__call call;
 
-    stk__call_begin(&call, loader);
-    atomic_store_explicit(&worker->decodes, false, memory_order_relaxed);
-    atomic_store_explicit(&worker->since_ns, start, memory_order_relaxed);
+    stk__call_begin(&call, w->ring);
+    stk__doing_begin(&worker->doing, false, worker->step->rows[worker->rows[0]].index, start);
     worker->num_bad = 0;
     worker->mark_ns = start;
     memset(worker->work, 0, sizeof worker->work);
-    for (uint32_t i = 0; i < worker->num_rows; i += loader->prepare_rows)
-        prepare_rows(loader, worker, worker->rows + i,
-                     STK_MIN(worker->num_rows - i, loader->prepare_rows));
+    for (uint32_t i = 0; i < worker->num_rows; i += w->prepare_rows)
+        prepare_rows(worker, worker->rows + i, STK_MIN(worker->num_rows - i, w->prepare_rows));
     uint64_t end = stk__now_ns();
-    atomic_store_explicit(&worker->since_ns, 0, memory_order_relaxed);
+    stk__doing_end(&worker->doing);
     stk__call_end(&call);
-    emit_task(loader, worker, start, end);
+    emit_task(worker, start, end);
     if (worker->reserved)
-        stk__row_unreserve(loader, worker->reserved);
+        stk__row_unreserve(w->planner, worker->reserved);
     worker->reserved = NULL;
 
-    pthread_mutex_lock(&loader->ring->lock);
-    drop_units_locked(loader, worker, &spent);
-    settle_rows_locked(loader, worker);
+    pthread_mutex_lock(&w->ring->lock);
+    const stk__unit *last_unit = last_unit_locked(worker);
+    drop_units_locked(worker, &spent);
+    settle_rows_locked(worker);
     /* Told now: while (L) is free below, others may settle rows of the same step. */
-    bool last = worker->step->done == worker->step->num_rows;
-    double each = (double)(end - start) / worker->num_rows;
-    loader->mean_row_ns += (each - loader->mean_row_ns) * (loader->prepared ? 0.1 : 1.0);
-    loader->prepared += worker->num_rows;
-    loader->prepare_busy_ns += end - start;
-    worker->ended_ns = end;
-    count_decoding_locked(loader, worker);
-    for (int k = 0; worker->timed && k < STK__WORK_PARTS; k++)
-        worker->all_work[k] += worker->work[k];
+    const bool last = worker->step->done == worker->step->num_rows;
+    count_task_locked(worker, start, end);
     if (last)
-        stk__stall_task_locked(worker, start, end);
-    if (spent.bundles || spent.buffers) {
-        pthread_mutex_unlock(&loader->ring->lock);
-        stk__spent_free(loader, &spent);
-        pthread_mutex_lock(&loader->ring->lock);
+        stk__stall_task_locked(&worker->step->path, last_unit,
+                               worker->timed ? worker->work : worker->all_work, start, end);
+    if (stk__spent_any(&spent)) {
+        pthread_mutex_unlock(&w->ring->lock);
+        stk__spent_free(w->units, &spent);
+        pthread_mutex_lock(&w->ring->lock);
     }
     if (last)
-        stk__step_finish_locked(loader, worker->step, worker);
-    loader->tasks--;
-    if (loader->draining)
-        pthread_cond_broadcast(&loader->ring->finished);
-}
-
-/* ---- Workers ---- */
-
-/* Whether a worker that finds nothing to do lacks room rather than input: every slab is finished.
- * (L) held. */
-static bool ring_full_locked(stk_loader *loader)
-{
-    for (uint64_t serial = loader->first; serial < loader->slab_end; serial++)
-        if (!stk__step_at(loader, serial)->complete)
-            return false;
-    return loader->ring->num_free == 0;
-}
-
-bool stk__work_left_locked(stk_loader *loader)
-{
-    if (stk__can_plan_locked(loader) || stk__decode_next_locked(loader))
-        return true;
-    for (uint64_t serial = loader->first; serial < loader->slab_end; serial++)
-        if (stk__step_at(loader, serial)->num_ready)
-            return true;
-    return false;
-}
-
-void stk__worker_main(void *argument)
-{
-    stk__worker *worker = argument;
-    stk_loader *loader = worker->loader;
-    pthread_mutex_t *lock = &loader->ring->lock;
-    stk__unit *unit;
-
-    stk__thread_background();
-    pthread_mutex_lock(lock);
-    for (bool planned = false; !loader->stopping;) {
-        /* Planning comes first: it keeps reads on their way, and it is short. Between two rounds
-         * there is a task. */
-        if (!planned && stk__can_plan_locked(loader)) {
-            stk__plan_round_locked(loader);
-            planned = true;
-        } else if ((unit = stk__decode_take_locked(loader))) {
-            if (stk__work_left_locked(loader))
-                pthread_cond_signal(&loader->ring->work);
-            pthread_mutex_unlock(lock);
-            stk__decode_run(loader, worker, unit);
-            planned = false;
-        } else if (!loader->draining && stk__task_take_locked(loader, worker)) {
-            /* Whoever finds work wakes the next if there is more. */
-            if (stk__work_left_locked(loader))
-                pthread_cond_signal(&loader->ring->work);
-            pthread_mutex_unlock(lock);
-            stk__task_run(loader, worker);
-            planned = false;
-        } else if (planned) {
-            planned = false; /* no task between them: plan on */
-        } else {
-            bool full = ring_full_locked(loader);
-            uint64_t start = stk__stamp();
-            pthread_cond_wait(&loader->ring->work, lock);
-            *(full ? &loader->wait_out_ns : &loader->wait_in_ns) += stk__stamp() - start;
-        }
-    }
-    loader->running--;
-    pthread_cond_broadcast(&loader->ring->finished);
-    pthread_mutex_unlock(lock);
+        stk__step_finish_locked(w->finisher, worker->step, worker->number);
+    stk__steps_end_locked(w->steps);
 }

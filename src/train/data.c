@@ -4,7 +4,6 @@
 #include <inttypes.h>
 
 #include "base/sized.h"
-#include "loader/loader.h"
 #include "train/trainer.h"
 
 enum { LOOK_MS = 100 /* between two looks at the stop flag */ };
@@ -179,47 +178,16 @@ void stk__feeds_close(stk_trainer *t, stk_phase phase)
     *feeds = (stk__feeds){0};
 }
 
-/*
- * Waits in short pieces, so that a stop is heard; what the loader would do after a long wait is
- * done here: its timeout, and once its watchdog, for which the loader has to wait itself.
- */
-typedef struct patience {
-    uint64_t begin_ns;
-    bool watched;
-} patience;
-
-static stk_status wait_more(stk_trainer *t, const stk_loader *loader, patience *p,
-                            int64_t *timeout_ms, stk_error *err)
-{
-    const stk_loader_options *o = &loader->options;
-    const double waited = (double)(stk__now_ns() - p->begin_ns) * 1e-9;
-
-    *timeout_ms = LOOK_MS;
-    if (atomic_load(&t->stop))
-        return stk__fail(err, STK_ECANCELED, STK_STAGE_TRAIN, "stopped while waiting for data");
-    if (o->timeout > 0 && waited >= o->timeout)
-        return stk__fail(err, STK_ETIMEDOUT, STK_STAGE_TRAIN, "no batch within the timeout of %g s",
-                         o->timeout);
-    if (o->watchdog > 0 && o->watchdog < 1e6 && waited >= o->watchdog && !p->watched) {
-        p->watched = true;
-        *timeout_ms = (int64_t)(o->watchdog * 1e3) + LOOK_MS;
-    }
-    return STK_OK;
-}
-
 stk_status stk__feed_next(stk_trainer *t, stk__feed *feed, stk_batch **out, stk_error *err)
 {
-    patience p = {.begin_ns = t->ledger.last_ns};
-    int64_t timeout_ms = LOOK_MS;
-
     for (int ends = 0;;) {
-        stk_status status = stk_loader_next(feed->loader, timeout_ms, out, err);
+        stk_status status = stk_loader_next(feed->loader, LOOK_MS, out, err);
         if (status == STK_OK)
             return STK_OK;
-        if (status == STK_EAGAIN) {
-            STK_TRY(wait_more(t, feed->loader, &p, &timeout_ms, err));
+        if (status == STK_EAGAIN && atomic_load(&t->stop))
+            return stk__fail(err, STK_ECANCELED, STK_STAGE_TRAIN, "stopped while waiting for data");
+        if (status == STK_EAGAIN)
             continue;
-        }
         /* The end of the epoch before may still be to be told; a second one is the last. */
         if (status == STK_EOS && ends++ == 0)
             continue;
@@ -233,19 +201,14 @@ stk_status stk__feed_next(stk_trainer *t, stk__feed *feed, stk_batch **out, stk_
 
 stk_status stk__feed_compare(stk_trainer *t, stk_error *err)
 {
-    const stk_loader *loader = t->train.feeds[0].loader;
     stk_error differs;
-    uint64_t serial;
 
-    stk_error_init(&differs);
-    stk_status status =
-        t->loop.total_done ? stk__state_check(loader, &t->loader_state, &serial, &differs) : STK_OK;
+    if (!t->loop.total_done)
+        return STK_OK;
+    const stk_status status =
+        stk_loader_compare(t->train.feeds[0].loader, &t->loader_state, &differs);
     if (status == STK_OK)
         return STK_OK;
-    if (status == STK_EMISMATCH && loader->options.on_state_mismatch == STK_MISMATCH_WARN) {
-        stk__log(t->ctx, STK_LOG_WARNING, "the epoch begins with other data: %s", differs.text);
-        return STK_OK;
-    }
     return stk__fail_at(err, status, STK_STAGE_TRAIN, t->restart.path, STK_NO_OFFSET,
                         "the checkpoint '%.300s' stands at the beginning of an epoch: %.500s "
                         "(on_state_mismatch: warn begins it as the loader is now)",

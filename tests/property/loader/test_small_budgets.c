@@ -95,7 +95,7 @@ static bool take(stk_loader *loader, const album *a, uint64_t batches, uint32_t 
     for (uint64_t taken = 0; taken < batches && ends < EPOCHS;) {
         stk_batch *batch;
         stk_status status = stk_loader_next(loader, HANG_MS, &batch, &err);
-        if (status == STK_EOS && ++ends && loader->first / loader->order.steps < EPOCHS)
+        if (status == STK_EOS && ++ends && loader->steps.first / loader->order.steps < EPOCHS)
             continue;
         if (status == STK_EOS)
             break;
@@ -129,7 +129,7 @@ static void end_run(stk_loader **loader, uint64_t limit, counts *n)
 
     stk_loader_get_bad_samples(*loader, &bad);
     n->bad += bad.samples;
-    n->late += (*loader)->late;
+    n->late += (*loader)->planner.late;
     n->widened += (*loader)->ring->pool.limit > limit;
     stk_loader_destroy(loader);
 }
@@ -173,9 +173,9 @@ static verdict judge(const plan *p, const stk_loader *loader, uint64_t index)
     const uint64_t reads = s->reads ? s->reads + s->reads / 4 + 320 : 0;
     const uint64_t memory = pictures[s->kind].memory;
 
-    if (s->kind >= DAMAGED || reads > loader->most_row)
+    if (s->kind >= DAMAGED || reads > loader->budget.most_row)
         return BAD;
-    const uint64_t left = loader->decode_most + loader->most_row - reads;
+    const uint64_t left = loader->budget.decode_most + loader->budget.most_row - reads;
     return memory > left ? BAD : memory + RESIZER > left ? CLOSE : GOOD;
 }
 
@@ -190,7 +190,7 @@ static void judge_batch(const plan *p, const stk_loader *loader, uint64_t first,
         out[i] = judge(p, loader, index);
         if (!p->ragged)
             continue;
-        if (total + blob > loader->most_ragged)
+        if (total + blob > loader->budget.most_ragged)
             out[i] = BAD;
         else
             total += (blob + 15) / 16 * 16;

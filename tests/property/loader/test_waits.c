@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "loader/loader.h"
+#include "loader/parts.h"
 #include "support/support.h"
 
 #define ROUNDS    20000
@@ -37,10 +37,10 @@ static uint64_t sum_of(const stk_waits *w)
 
 /* ---- Stamps ---------------------------------------------------------------------------------- */
 
-/* A loader of nothing but what the ledger looks at. */
+/* Nothing but what the ledger looks at. */
 typedef struct planted {
-    stk_loader loader;
-    stk__ring ring;
+    stk__stalls stalls;
+    stk__steps window;
     stk__step steps[STEPS];
 } planted;
 
@@ -48,12 +48,8 @@ static planted *plant(void)
 {
     planted *p = calloc(1, sizeof *p);
 
-    p->loader.ring = &p->ring;
-    p->loader.steps = p->steps;
-    p->loader.num_steps = STEPS;
-    p->loader.slab_end = STEPS;
-    p->loader.num_workers = 2;
-    p->loader.stalls.cold = STK_WAIT_PARTS;
+    p->window = (stk__steps){.records = p->steps, .num = STEPS, .slab_end = STEPS};
+    p->stalls.cold = STK_WAIT_PARTS;
     for (uint64_t i = 0; i < STEPS; i++)
         p->steps[i].serial = i;
     return p;
@@ -67,37 +63,31 @@ static void test_random_stamps(void **state)
     (void)state;
     for (int round = 0; round < ROUNDS; round++) {
         stk__step *step = &p->steps[0];
-        uint64_t *stamps[] = {&step->planned_ns,
-                              &step->room_ns,
-                              &step->complete_ns,
-                              &step->path.queued_ns,
-                              &step->path.first_ns,
-                              &step->path.sent_ns,
-                              &step->path.arrived_ns,
-                              &step->path.start_ns,
-                              &step->path.end_ns,
-                              &p->steps[1].complete_ns,
-                              &p->loader.stalls.starve_begin_ns,
-                              &p->loader.stalls.starve_end_ns};
+        uint64_t *stamps[] = {&step->planned_ns,          &step->room_ns,
+                              &step->complete_ns,         &step->path.queued_ns,
+                              &step->path.first_ns,       &step->path.sent_ns,
+                              &step->path.arrived_ns,     &step->path.start_ns,
+                              &step->path.end_ns,         &p->steps[1].complete_ns,
+                              &p->stalls.starve_begin_ns, &p->stalls.starve_end_ns};
         for (size_t i = 0; i < STK_COUNT(stamps); i++)
             *stamps[i] = below(8) ? 1000 + below(1000) : 0;
         if (below(8) == 0)
-            p->loader.stalls.starve_end_ns = UINT64_MAX;
+            p->stalls.starve_end_ns = UINT64_MAX;
         p->steps[1].complete = coin();
         for (int k = 0; k < STK__WORK_PARTS; k++)
             step->path.work[k] = coin() ? (double)below(1000) : 0;
         step->path.transfer = (double)below(101) / 100;
-        p->loader.num_workers = (uint32_t)below(3);
-        p->loader.stalls.cold = below(16) ? STK_WAIT_PARTS : STK_WAIT_STARTUP;
-        p->loader.stalls.pending_ns = coin() ? below(500) : 0;
+        p->stalls.alone = below(3) == 0;
+        p->stalls.cold = below(16) ? STK_WAIT_PARTS : STK_WAIT_STARTUP;
+        p->stalls.pending_ns = coin() ? below(500) : 0;
         uint64_t asked = 1000 + below(1000), got = asked + below(1000);
-        total += got - asked + p->loader.stalls.pending_ns;
-        stk__stall_settle_locked(&p->loader, step, asked, got);
-        assert_int_equal(p->loader.stalls.waits.total_ns, total);
-        assert_int_equal(sum_of(&p->loader.stalls.waits), total);
-        assert_int_equal(p->loader.stalls.pending_ns, 0);
+        total += got - asked + p->stalls.pending_ns;
+        stk__stall_settle_locked(&p->stalls, &p->window, step, asked, got);
+        assert_int_equal(p->stalls.waits.total_ns, total);
+        assert_int_equal(sum_of(&p->stalls.waits), total);
+        assert_int_equal(p->stalls.pending_ns, 0);
     }
-    assert_int_equal(p->loader.stalls.waits.batches, ROUNDS);
+    assert_int_equal(p->stalls.waits.batches, ROUNDS);
     free(p);
 }
 
@@ -106,12 +96,12 @@ static void test_planted_way(void **state)
 {
     planted *p = plant();
     stk__step *step = &p->steps[0];
-    const uint64_t *parts = p->loader.stalls.waits.parts_ns;
+    const uint64_t *parts = p->stalls.waits.parts_ns;
 
     (void)state;
     step->planned_ns = 50;
-    p->loader.stalls.starve_begin_ns = 100;
-    p->loader.stalls.starve_end_ns = 300;
+    p->stalls.starve_begin_ns = 100;
+    p->stalls.starve_end_ns = 300;
     step->path = (stk__path){.queued_ns = 310,
                              .first_ns = 340,
                              .sent_ns = 390,
@@ -121,7 +111,7 @@ static void test_planted_way(void **state)
                              .end_ns = 960,
                              .work = {3, 1, 1}};
     step->complete_ns = 1000;
-    stk__stall_settle_locked(&p->loader, step, 100, 1007);
+    stk__stall_settle_locked(&p->stalls, &p->window, step, 100, 1007);
     assert_int_equal(parts[STK_WAIT_MEMORY_BUDGET], 200);
     assert_int_equal(parts[STK_WAIT_READ_SLOT], 30);
     assert_int_equal(parts[STK_WAIT_RETRY], 50);
@@ -137,16 +127,15 @@ static void test_planted_way(void **state)
     /* A later batch was complete at 900: from then on it is ordering that holds the consumer up. */
     p->steps[2].complete = true;
     p->steps[2].complete_ns = 900;
-    stk__stall_settle_locked(&p->loader, step, 880, 1007);
+    stk__stall_settle_locked(&p->stalls, &p->window, step, 880, 1007);
     assert_int_equal(parts[STK_WAIT_ORDERING], 100);
     assert_int_equal(parts[STK_WAIT_OTHER], 14);
 
     /* Asked when all was done: nothing but the call. */
-    stk__stall_settle_locked(&p->loader, step, 2000, 2001);
+    stk__stall_settle_locked(&p->stalls, &p->window, step, 2000, 2001);
     assert_int_equal(parts[STK_WAIT_OTHER], 15);
-    p->loader.delivered = 1;
-    stk__stall_cold_locked(&p->loader);
-    stk__stall_settle_locked(&p->loader, step, 0, 5000);
+    stk__stall_cold_locked(&p->stalls);
+    stk__stall_settle_locked(&p->stalls, &p->window, step, 0, 5000);
     assert_int_equal(parts[STK_WAIT_EPOCH_TURN], 5000);
     free(p);
 }

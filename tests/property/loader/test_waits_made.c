@@ -7,7 +7,7 @@
  */
 #include <stdlib.h>
 
-#include "loader/loader.h"
+#include "loader/parts.h"
 #include "support/support.h"
 
 enum { BATCHES = 400, ROWS = 16, DEPTH = 4, WORKERS_MOST = 4, PIPELINES = 60 };
@@ -24,8 +24,8 @@ typedef struct batch {
 } batch;
 
 typedef struct made {
-    stk_loader loader;
-    stk__ring ring;
+    stk__stalls stalls;
+    stk__steps window;
     stk__step steps[DEPTH];
     batch batches[BATCHES];
 } made;
@@ -81,13 +81,11 @@ static void make(made *m, const recipe *r)
 /* What the ledger makes of it. */
 static void settle(made *m, const recipe *r)
 {
-    stk_loader *l = &m->loader;
+    stk__steps *l = &m->window;
 
-    l->ring = &m->ring;
-    l->steps = m->steps;
-    l->num_steps = DEPTH;
-    l->num_workers = (uint32_t)r->workers;
-    l->stalls.cold = STK_WAIT_PARTS;
+    *l = (stk__steps){.records = m->steps, .num = DEPTH};
+    m->stalls.alone = r->workers == 0;
+    m->stalls.cold = STK_WAIT_PARTS;
     for (uint64_t i = 0; i < BATCHES; i++) {
         const batch *b = &m->batches[i];
         l->slab_end = STK_MIN(i + DEPTH, (uint64_t)BATCHES);
@@ -100,7 +98,7 @@ static void settle(made *m, const recipe *r)
                                               .complete_ns = later->complete,
                                               .path = later->path};
         }
-        stk__stall_settle_locked(l, &m->steps[i % DEPTH], b->asked, b->got);
+        stk__stall_settle_locked(&m->stalls, l, &m->steps[i % DEPTH], b->asked, b->got);
     }
 }
 
@@ -129,7 +127,7 @@ static void run(const recipe *r, double *other, double *ordering)
         waited += m->batches[i].got - m->batches[i].asked;
         behind += overtaken(m, i);
     }
-    const stk_waits *w = &m->loader.stalls.waits;
+    const stk_waits *w = &m->stalls.waits;
     for (int i = 0; i < STK_WAIT_PARTS; i++)
         sum += w->parts_ns[i];
     assert_int_equal(w->total_ns, waited);

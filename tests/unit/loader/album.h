@@ -15,7 +15,7 @@
 
 #include "codec/image/image.h"
 #include "dataset/dataset.h"
-#include "loader/loader.h"
+#include "loader/parts.h"
 
 /* ---- Pictures ---- */
 

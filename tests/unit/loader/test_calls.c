@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "loader/loader.h"
+#include "loader/parts.h"
 #include "support/support.h"
 
 enum { SIZE = 640, BATCH = 16, NEVER = -1 };
@@ -251,7 +251,7 @@ static void stuck_workers_are_abandoned(void **state)
     assert_true(logged(&f, "stk-worker-0 does not end: it has prepared sample "));
     assert_true(logged(&f, "1 threads and 0 reads are abandoned"));
     atomic_store(&f.go_on, true);
-    stk__thread_join(&left->workers[0].thread);
+    stk__thread_join(&left->workers.each[0].thread);
 }
 
 static stk_status call_next(stk_loader *loader, stk_error *err)

@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <semaphore.h>
 
-#include "loader/loader.h"
+#include "loader/parts.h"
 #include "unit/loader/run.h"
 
 enum { HELD = 4096 };

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "loader/loader.h"
+#include "loader/parts.h"
 #include "support/support.h"
 
 enum { SAMPLES = 230, SIDE = 12, BYTES = SIDE * SIDE * 3, GLOBAL = 12, EPOCHS = 2 };

@@ -150,6 +150,7 @@ static void call_loader(world *w)
     REFUSED(stk_loader_next, w->loader, -1, &batch, NULL);
     REFUSED(stk_loader_set_epoch, w->loader, 0, NULL);
     REFUSED(stk_loader_restore, w->loader, &w->state, NULL);
+    NOTHING(stk_loader_compare, w->loader, &w->state, NULL);
     RETURNS(stk_loader_state, true, w->loader, &state);
     RETURNS(stk_loader_get_stats, stats.workers == 0, w->loader, &stats);
     RETURNS(stk_loader_get_bad_samples, bad.samples == 0, w->loader, &bad);

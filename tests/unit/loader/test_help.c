@@ -4,7 +4,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "loader/loader.h"
+#include "loader/parts.h"
 #include "support/support.h"
 
 #define BATCH   16

@@ -12,10 +12,10 @@
 static bool settled(stk_loader *loader)
 {
     pthread_mutex_lock(&loader->ring->lock);
-    bool is = loader->planner.blocked && !loader->planner.busy && loader->tasks == 1 &&
+    bool is = loader->ring->full && !loader->planner.busy && loader->steps.tasks == 1 &&
               loader->planner.num_replace == 0;
-    for (uint64_t serial = loader->first; serial < loader->slab_end; serial++)
-        is = is && stk__step_at(loader, serial)->num_ready == 0;
+    for (uint64_t serial = loader->steps.first; serial < loader->steps.slab_end; serial++)
+        is = is && stk__step_at(&loader->steps, serial)->num_ready == 0;
     pthread_mutex_unlock(&loader->ring->lock);
     return is && is_read(loader);
 }
@@ -46,8 +46,8 @@ static void goes_on_from(const char *folder, uint64_t slow, uint64_t apart)
         assert_ok(stk_loader_next(loader, -1, &held[i], &err), &err);
     while (!settled(loader))
         assert_int_equal(stk_loader_next(loader, 1, &batch, &err), STK_EAGAIN);
-    const uint64_t reserve = pictures[samples[slow].kind].memory - loader->decode_most;
-    assert_in_range(reserve, 1, loader->most_row);
+    const uint64_t reserve = pictures[samples[slow].kind].memory - loader->budget.decode_most;
+    assert_in_range(reserve, 1, loader->budget.most_row);
     let_go(a);
     for (uint64_t i = slow; i < SAMPLES; i++) {
         assert_ok(stk_loader_next(loader, -1, &batch, &err), &err);
@@ -55,7 +55,7 @@ static void goes_on_from(const char *folder, uint64_t slow, uint64_t apart)
         check_values(batch, a);
         stk_batch_release(&batch);
     }
-    assert_true(loader->late || apart < APART);
+    assert_true(loader->planner.late || apart < APART);
     stk_batch_release(&held[0]);
     stk_batch_release(&held[1]);
     stk_loader_destroy(&loader);
@@ -109,7 +109,7 @@ static void a_row_is_put_back_within_a_round(void **state)
         check_values(batch, a);
         stk_batch_release(&batch);
     }
-    assert_true(loader->late);
+    assert_true(loader->planner.late);
     stk_loader_destroy(&loader);
     stk_dataset_close(&dataset);
     stk_context_destroy(&ctx);
@@ -278,9 +278,9 @@ static void a_substitute_has_no_reserve(void **state)
         o.num_workers = workers;
         o.on_error = STK_ON_ERROR_REPLACE;
         stk_loader *loader = open_loader(&a->head, &o);
-        const uint64_t reserve = pictures[DAMAGED + 1].memory - loader->decode_most;
-        assert_in_range(reserve, 1, loader->most_row);
-        assert_true(reserve + (5 << 20) > loader->most_row);
+        const uint64_t reserve = pictures[DAMAGED + 1].memory - loader->budget.decode_most;
+        assert_in_range(reserve, 1, loader->budget.most_row);
+        assert_true(reserve + (5 << 20) > loader->budget.most_row);
         assert_ok(stk_loader_next(loader, -1, &batch, &err), &err);
         assert_int_equal(stk_batch_count(batch), 1);
         check_values(batch, a);
@@ -317,7 +317,7 @@ static void no_picture_has_the_reserve_of_another(void **state)
         o.on_error = STK_ON_ERROR_SKIP;
         a->slow = 2;
         stk_loader *loader = a->loader = open_loader(&a->head, &o);
-        const uint64_t both = loader->decode_most + loader->most_row;
+        const uint64_t both = loader->budget.decode_most + loader->budget.most_row;
         assert_true(pictures[5].memory < both);
         assert_true(pictures[4].memory > both - samples[1].reads / 4 * 5 - 320);
         assert_ok(stk_loader_next(loader, -1, &batch, &err), &err);

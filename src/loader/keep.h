@@ -1,0 +1,29 @@
+/* the cache of a loader: what is kept in it, and whether a need is there */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef STK_SRC_LOADER_KEEP_H
+#define STK_SRC_LOADER_KEEP_H
+
+#include "dataset/dataset.h"
+#include "loader/cache.h"
+
+/*
+ * It keeps what was read, or what became of it: samples by their index, or where the dataset
+ * decodes ranges, those by object and offset. Fixed but for the cache itself, which has a lock of
+ * its own.
+ */
+typedef struct stk__keeping {
+    stk__cache *cache; /* NULL: none */
+    bool encoded;      /* as it was read */
+    bool decodes;      /* the dataset has decode() */
+} stk__keeping;
+
+/* Whether the cache keeps samples as they were decoded. */
+bool stk__keeps_samples(const stk__keeping *keeping);
+/* Whether the cache is for needs that are decoded to so many bytes, 0: that are not. */
+bool stk__keeps_need(const stk__keeping *keeping, uint64_t decoded);
+/* Whether a need is already in the cache; its slice then says where. */
+bool stk__kept_need(const stk__keeping *keeping, const stk_need *need, stk_slice *slice);
+/* The bytes of a need that has to be decoded, as they were read; NULL: not in the cache. */
+const void *stk__kept_bytes(const stk__keeping *keeping, const stk_need *need);
+
+#endif

@@ -1,0 +1,103 @@
+/* memory -> batches that go round between the steps and the consumer */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef STK_SRC_LOADER_RING_H
+#define STK_SRC_LOADER_RING_H
+
+#include <stoker/loader.h>
+
+#include "base/base.h"
+#include "loader/pool.h"
+#include "transform/transform.h"
+
+/*
+ * The slabs of a loader, each the memory of one batch, and the pool of read buffers and ragged
+ * values. A slab is free, a step's, or a batch that the consumer holds: `num_free`, those of steps
+ * and `num_held` make up `num_slabs`.
+ *
+ * The ring outlives the loader while batches are held: so it has the one lock of the loader, which
+ * guards what is marked (L) in every part. It is never held over I/O, a dataset, a transform or a
+ * message. The pool has a lock of its own, taken with (L) free.
+ */
+
+enum { STK__MAX_FIELDS = 16 };
+
+/* What one field of a batch is, before and after the transforms. */
+typedef struct stk__column {
+    stk_field field;         /* as delivered */
+    int32_t source;          /* field of the dataset, or one of the below */
+    uint64_t source_bytes;   /* of one sample of the dataset's field; 0 when not FIXED */
+    uint64_t row_bytes;      /* of one row of the slab; 0 when not FIXED */
+    uint64_t staged_bytes;   /* of one sample on its way to the pipeline */
+    stk_header header;       /* as delivered */
+    stk__pipeline *pipeline; /* NULL: none */
+    bool decodes;            /* the pipeline begins with an encoded picture */
+    uint32_t ragged;         /* number among the fields that are not FIXED */
+} stk__column;
+
+enum { STK__COLUMN_INDEX = -1, STK__COLUMN_LABEL_MIXED = -2, STK__COLUMN_MIX = -3 };
+
+typedef struct stk__ring stk__ring;
+
+struct stk_batch {
+    stk__ring *ring;
+    bool held; /* (L) by the consumer */
+    /* Poisoned while it is not held, in a build with AddressSanitizer: functions of a batch read
+     * it, so that the use of one that was given back is found where it happens. */
+    _Alignas(8) char guard[8];
+    uint64_t epoch, step, count;
+    void *data[STK__MAX_FIELDS]; /* of each column */
+    uint64_t *offsets[STK__MAX_FIELDS];
+    void *ragged; /* from the pool: values of the ragged columns; NULL: none */
+    uint64_t *positions;
+    char *memory;    /* the slab itself */
+    stk_batch *next; /* (L) among the free */
+};
+
+struct stk__ring {
+    stk_context *ctx;
+    pthread_mutex_t lock;    /* (L) */
+    pthread_cond_t finished; /* the consumer waits for a batch, or for the end of work */
+    pthread_cond_t work;     /* workers wait for rows or for room to plan */
+    pthread_cond_t watch;    /* the watch over the caller's thread waits for the end */
+    bool alone;              /* there are no workers: the consumer's thread does their work */
+    uint32_t references;     /* (L) the loader and each held batch */
+    /* (L) A batch was given back; called with (L) held. NULL once the loader is gone. */
+    void (*returned_locked)(void *user);
+    void *user;
+    stk__column columns[STK__MAX_FIELDS];
+    stk_field fields[STK__MAX_FIELDS]; /* the columns' fields in a row, for the caller */
+    uint32_t num_columns, num_ragged;
+    uint64_t rows; /* most rows of a batch */
+    uint64_t slab_bytes;
+    bool locked_memory;
+    stk_batch *slabs;
+    uint32_t made;                          /* slabs; those given up have no memory */
+    uint32_t num_slabs, num_free, num_held; /* (L) */
+    stk_batch *free;                        /* (L) */
+    stk__pool pool;                         /* of read buffers and ragged values */
+    bool full;       /* (L) planning waits for bytes of the pool to come back */
+    stk_state state; /* order options; epoch and step are filled in for each batch */
+};
+
+/* Bytes that one slab of these columns takes. */
+uint64_t stk__slab_bytes(const stk__column *columns, uint32_t n, uint64_t rows);
+/* `alone`: as in the ring. */
+stk_status stk__ring_create(stk_context *ctx, const stk__column *columns, uint32_t n, uint64_t rows,
+                            uint32_t slabs, bool lock_memory, stk__ring **out, stk_error *err);
+/* Give up free slabs until `slabs` are left. (L) free. */
+void stk__ring_shrink(stk__ring *ring, uint32_t slabs);
+/* A free slab, or NULL. (L) held. */
+stk_batch *stk__ring_take_locked(stk__ring *ring);
+/* Give back one that is no batch. (L) held. */
+void stk__ring_give_locked(stk__ring *ring, stk_batch *slab);
+/* The consumer holds it from now on. (L) held. */
+void stk__ring_hold_locked(stk__ring *ring, stk_batch *slab);
+/* There is work: for a worker, or for the consumer where it works alone. (L) held. */
+void stk__ring_work_locked(stk__ring *ring);
+/* Bytes of the pool came back: planning may go on. (L) held. */
+void stk__ring_room_locked(stk__ring *ring);
+stk__batch_field stk__batch_field_of(const stk__column *column, void *data);
+/* Give up one reference; frees when it was the last. */
+void stk__ring_unref(stk__ring *ring);
+
+#endif

@@ -1,0 +1,132 @@
+/* batches in the making */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef STK_SRC_LOADER_STEPS_H
+#define STK_SRC_LOADER_STEPS_H
+
+#include "base/base.h"
+#include "dataset/dataset.h"
+#include "loader/ring.h"
+#include "loader/stall.h"
+
+/*
+ * A *step* is one batch of this rank being made. Steps are numbered from 0 without regard to
+ * epochs: the *serial*. They live in a ring of `num` records, of which the first have slabs, so
+ * that reads may be planned farther ahead than batches:
+ *
+ *     first <= slab_end <= located_end <= limit,   located_end - first <= num
+ *
+ * The planner makes records (located_end) and admits their rows (passed), workers fill the slabs,
+ * the consumer takes the first when it is complete. A row is ready once, each time it is admitted,
+ * and done once. (L) is the ring's lock.
+ */
+
+typedef struct stk__steps stk__steps;
+typedef struct stk__step stk__step;
+
+/* A need of a row, waiting for its unit. */
+typedef struct stk__need_entry {
+    stk_need need;
+    struct stk__unit *unit;       /* NULL: no read (cached) or given back */
+    struct stk__need_entry *next; /* (L) the next that waits for the unit */
+    stk__step *step;
+    uint32_t row;
+} stk__need_entry;
+
+typedef struct stk__row {
+    uint64_t index, position;
+    stk__need_entry *needs;
+    stk_slice *slices; /* parallel to needs: what prepare() reads */
+    uint32_t num_needs;
+    uint32_t pending;      /* (L) units still to come */
+    uint16_t tries;        /* substitutes drawn */
+    uint8_t stage;         /* of the failure */
+    uint32_t bad_need;     /* (L) the need that failed */
+    bool bad;              /* a hole in the batch, or the failure of it */
+    bool admitted;         /* the planner's: it asks for nothing any more */
+    bool wants_substitute; /* (L) */
+    bool located;          /* the planner's: the substitute was drawn */
+    stk_status status;
+    const char *reason;
+    const void *decoded; /* blob of the decoded cache, or NULL */
+    float cost;
+    uint64_t wanted, left; /* bytes, where they do not fit the budget, and what was left for them */
+    uint64_t reserve; /* bytes of the pool that decoding it wants beyond the room of decoding */
+    bool reserved;    /* (L) it has them */
+} stk__row;
+
+/* Needs of a row that got a substitute: those of the step are in use and cannot move. */
+typedef struct stk__extra {
+    struct stk__extra *next;
+    stk_slice *slices;
+    stk__need_entry needs[];
+} stk__extra;
+
+void stk__extras_free(stk_context *ctx, stk__extra *extras);
+
+struct stk__step {
+    stk__steps *steps;
+    uint64_t serial, epoch, step;
+    stk_batch *slab; /* (L) NULL: not its turn yet */
+    uint32_t num_rows;
+    uint32_t admitted; /* rows whose reads were sent; the planner's */
+    uint32_t done;     /* (L) rows prepared or given up */
+    bool complete;     /* (L) the slab may be handed out */
+    bool has_costs;
+    bool has_units; /* (L) some row was tied to a read */
+    bool has_holes; /* (L) some row is bad */
+    stk__row *rows;
+    uint64_t *positions, *indices;   /* scratch of planning */
+    uint32_t *ready;                 /* (L) ring of rows that wait for a worker */
+    uint32_t ready_first, num_ready; /* (L) from the first on, round the end */
+    stk__need_entry *needs;          /* of all rows, in order; fixed while any row waits */
+    stk_slice *slices;
+    uint32_t num_needs, room_needs;
+    stk__extra *extras;
+    uint64_t *ragged_bound, *ragged_size, *ragged_at; /* [row * num_ragged + field] */
+    void *ragged;                                     /* from the pool */
+    bool reserved;               /* the planner's: that room was found, or never will be */
+    struct stk__bad_sample *bad; /* (L) in no order until delivery */
+    uint32_t num_bad;            /* (L) also those there was no memory to note */
+    uint64_t planned_ns;
+    uint64_t room_ns;     /* (L) room was found after planning waited for it; 0: it did not */
+    uint64_t complete_ns; /* (L) */
+    stk__path path;       /* (L) */
+};
+
+struct stk__steps {
+    stk__ring *ring;
+    stk__step *records; /* serial modulo num */
+    uint32_t num;
+    uint64_t row_room;    /* rows that a record has room for */
+    uint64_t horizon;     /* steps that reads are planned ahead of those with a slab */
+    uint64_t first;       /* (L) serial of the oldest step not delivered */
+    uint64_t slab_end;    /* (L) steps before it have a slab */
+    uint64_t located_end; /* (L) steps before it are located */
+    uint64_t passed;      /* (L) steps before it are admitted: it may lag behind */
+    uint64_t limit;       /* (L) serial not to plan past */
+    bool draining;        /* (L) no new work: a reset or the end is near */
+    uint32_t tasks;       /* (L) threads at work on steps, beside the planner */
+};
+
+static inline stk__step *stk__step_at(const stk__steps *steps, uint64_t serial)
+{
+    return &steps->records[serial % steps->num];
+}
+
+/* `num` records for steps of `row_room` rows. STK_ENOMEM; stk__steps_release() is due even then. */
+stk_status stk__steps_init(stk__steps *steps, stk__ring *ring, uint32_t num, uint64_t row_room);
+/* Keep the first `num` records; no step is in the making. */
+void stk__steps_shrink(stk__steps *steps, uint32_t num);
+void stk__steps_release(stk__steps *steps);
+/* A row has all its bytes, or has failed: hand it to the workers. (L) held. */
+void stk__row_ready_locked(stk__step *step, uint32_t row);
+/* The oldest step that has rows to be prepared; UINT64_MAX: none. (L) held. */
+uint64_t stk__steps_ready_locked(const stk__steps *steps);
+/* Attach free slabs to the oldest steps without one. (L) held. */
+void stk__steps_attach_locked(stk__steps *steps);
+/* A task has begun, or ended. (L) held. */
+void stk__steps_begin_locked(stk__steps *steps);
+void stk__steps_end_locked(stk__steps *steps);
+void stk__row_fail(stk__row *row, stk_status status, const char *reason);
+
+#endif
