@@ -3,6 +3,7 @@
 #ifndef STK_CLI_CHUNKS_H
 #define STK_CLI_CHUNKS_H
 
+#include <stoker/bench.h>
 #include <stoker/chunks.h>
 
 #include "cli.h"
@@ -53,12 +54,9 @@ struct chunks_array {
 /* What one shape took on a sample of the array. */
 struct chunks_measured {
     int64_t chunk[STK_MAX_RANK];
-    char place[16];   /* "present", "given", or the place of the recommendation */
-    double windows;   /* that were read */
-    double seconds;   /* of each; NAN: not measured, see `note` */
-    double model;     /* seconds that the model predicts */
-    double ratio;     /* decoded bytes / stored bytes */
-    const char *note; /* why it was not measured, or NULL */
+    char place[16]; /* "present", "given", or the place of the recommendation */
+    double model;   /* seconds that the model predicts for a window */
+    stk_chunks_measured figures;
 };
 
 /* All figures. `costs` of the shapes are whole only where `advise`. */
@@ -68,9 +66,7 @@ struct chunks_result {
     stk_chunks_answer answer;
     struct chunks_measured measured[CHUNKS_MAX_MEASURED];
     size_t num_measured;
-    int64_t sample[STK_MAX_RANK]; /* shape of what was written again */
-    uint64_t sample_bytes;
-    const char *codec;
+    stk_chunks_sample sample; /* what was written again */
 };
 
 const stk_option_table *chunks_option_table(void);

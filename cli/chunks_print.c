@@ -191,14 +191,14 @@ static void print_measured(struct cli *cli, const struct chunks_task *task,
     char shape[CHUNKS_SHAPE_TEXT], size[32], latency[32], bandwidth[32];
     struct cli_table table = {0};
 
-    chunks_shape_text(shape, result->sample, q->rank, TIMES);
-    chunks_bytes_text(size, (double)result->sample_bytes);
+    chunks_shape_text(shape, result->sample.shape, q->rank, TIMES);
+    chunks_bytes_text(size, (double)result->sample.bytes);
     chunks_seconds_text(latency, q->store.latency.typical);
     chunks_bytes_text(bandwidth, q->store.bandwidth.typical);
     fprintf(cli->out,
             "\nMeasured on %s of the array (%s), written again with the codec %s, behind %s of "
             "latency and %s/s:\n",
-            shape, size, result->codec, latency, bandwidth);
+            shape, size, result->sample.codec, latency, bandwidth);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         cli_table_column(&table, names[i][0], names[i][1]);
     for (size_t i = 0; i < result->num_measured; i++) {
@@ -209,13 +209,14 @@ static void print_measured(struct cli *cli, const struct chunks_task *task,
         snprintf(row->cells[0], CLI_TABLE_CELL, "%s", m->place);
         chunks_shape_text(shape, m->chunk, q->rank, TIMES);
         snprintf(row->cells[1], CLI_TABLE_CELL, "%.*s", CLI_TABLE_CELL - 1, shape);
-        if (m->note) {
-            snprintf(row->note, sizeof row->note, "%s: %s", shape, m->note);
+        if (m->figures.note) {
+            snprintf(row->note, sizeof row->note, "%s: %s", shape, m->figures.note);
             continue;
         }
-        chunks_seconds_text(row->cells[2], m->seconds);
+        chunks_seconds_text(row->cells[2], m->figures.seconds);
         chunks_seconds_text(row->cells[3], m->model);
-        snprintf(row->cells[4], CLI_TABLE_CELL, isnan(m->ratio) ? "-" : "%.3g", m->ratio);
+        snprintf(row->cells[4], CLI_TABLE_CELL, isnan(m->figures.ratio) ? "-" : "%.3g",
+                 m->figures.ratio);
     }
     cli_table_print(&table, cli_terminal_width(cli->out), cli->out);
     cli_table_free(&table);
@@ -304,8 +305,8 @@ static void csv_row(FILE *out, const struct chunks_task *task, const struct chun
         }
         if (task->measure)
             fputc(',', out);
-        if (m && !isnan(m->seconds))
-            put_number(out, m->seconds);
+        if (m && !isnan(m->figures.seconds))
+            put_number(out, m->figures.seconds);
     }
     fputc('\n', out);
 }
@@ -344,21 +345,22 @@ static void json_measured(FILE *out, const struct chunks_task *task,
                           const struct chunks_result *result)
 {
     fputs(", \"measured\": {", out);
-    json_shape(out, "sample", result->sample, task->question.rank);
-    fprintf(out, ", \"codec\": \"%s\", \"chunks\": [", result->codec);
+    json_shape(out, "sample", result->sample.shape, task->question.rank);
+    fprintf(out, ", \"codec\": \"%s\", \"chunks\": [", result->sample.codec);
     for (size_t i = 0; i < result->num_measured; i++) {
         const struct chunks_measured *m = &result->measured[i];
         fputs(i ? ", {" : "{", out);
         json_shape(out, "chunk", m->chunk, task->question.rank);
-        fprintf(out, ", \"place\": \"%s\", \"windows\": %.0f, \"seconds\": ", m->place, m->windows);
-        cli_json_number(out, m->seconds);
+        fprintf(out, ", \"place\": \"%s\", \"windows\": %.0f, \"seconds\": ", m->place,
+                m->figures.windows);
+        cli_json_number(out, m->figures.seconds);
         fputs(", \"model_seconds\": ", out);
         cli_json_number(out, m->model);
         fputs(", \"ratio\": ", out);
-        cli_json_number(out, m->ratio);
+        cli_json_number(out, m->figures.ratio);
         fputs(", \"note\": ", out);
-        if (m->note)
-            cli_json_string(out, m->note);
+        if (m->figures.note)
+            cli_json_string(out, m->figures.note);
         else
             fputs("null", out);
         fputc('}', out);

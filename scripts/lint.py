@@ -25,7 +25,7 @@ DATASET = ARRAY | {"array/array.h", "array/npy_header.h"}
 # Pictures are decoded by a transform; their headers are looked at where a dataset is opened or written.
 IMAGE = {"codec/image/image.h"}
 # Public headers of another name than their folder's.
-OWN = {"array": {"chunks"}, "bench": {"convert", "dataset", "loader"}, "measure": {"report"}, "nn": {"model"},
+OWN = {"array": {"chunks"}, "bench": {"array", "chunks", "convert", "dataset", "loader", "store"}, "measure": {"report"}, "nn": {"model"},
        "train": {"trainer", "module", "profiler"}}
 LAYERS = {
     "base": set(),

@@ -3,6 +3,8 @@
 #ifndef STOKER_BENCH_H
 #define STOKER_BENCH_H
 
+#include <stoker/array.h>
+#include <stoker/chunks.h>
 #include <stoker/loader.h>
 #include <stoker/measure.h>
 
@@ -268,6 +270,81 @@ STK_API void stk_bench_plan_summary(const stk_bench_plan *plan, stk_bench_summar
  */
 STK_API size_t stk_bench_plan_saturation(const stk_bench_plan *plan, size_t k,
                                          stk_sweep_point *points, size_t room, size_t *from);
+
+/* ---- What storage gives --------------------------------------------------------------------- */
+
+/** What came of reading a store in one way for a while. */
+typedef struct stk_storage_test {
+    uint32_t struct_size;
+    const char *name;            /**< "random 4 KiB, 1 at a time"; static */
+    uint64_t length;             /**< bytes of a read */
+    uint32_t depth;              /**< reads under way */
+    bool random;                 /**< else in order */
+    double latency, latency_p95; /**< seconds of a read: the median, the 95th percentile */
+    double reads_per_s, bytes_per_s;
+    uint64_t failures; /**< reads that failed */
+} stk_storage_test;
+
+typedef struct stk_storage_measure_options {
+    uint32_t struct_size;
+    void (*test)(void *user, const stk_storage_test *test); /**< (optional) called after each */
+    bool (*stop)(void *user); /**< (optional) asked between reads; true: STK_ECANCELED */
+    void *user;
+} stk_storage_measure_options;
+
+/**
+ * Measure what the store of a URL or path gives: small reads at random, alone and many at a time,
+ * and large ones in order and at random, of the first objects in it and in its folders. Files in
+ * the page cache are read from there.
+ *
+ * `options` may be NULL. *figures is for stk_storage_judge(). Blocks: some seconds. Thread: any.
+ * Errors: those of the store; STK_ENOENT (nothing to read), STK_ENOMEM, STK_ECANCELED.
+ */
+STK_API STK_NODISCARD stk_status stk_storage_measure(stk_context *context, const char *url,
+                                                     const stk_storage_measure_options *options,
+                                                     stk_storage_figures *figures, stk_error *err);
+
+/** What windows of one chunk shape took. */
+typedef struct stk_chunks_measured {
+    uint32_t struct_size;
+    double windows;   /**< that were read */
+    double seconds;   /**< of each; NaN: not measured, see `note` */
+    double ratio;     /**< decoded bytes / stored bytes; NaN: not known */
+    const char *note; /**< why it was not measured; NULL: it was. Static */
+} stk_chunks_measured;
+
+/** Chunk shapes to be tried on a sample of an array. */
+typedef struct stk_chunks_trial {
+    uint32_t struct_size;
+    uint64_t sample;       /**< bytes of the array to write again, at most */
+    size_t count;          /**< shapes */
+    const int64_t *chunks; /**< `count` rows of the question's `rank` sides */
+    /** Called after each shape with its number, from 0. */
+    void (*measured)(void *user, size_t i, const stk_chunks_measured *measured);
+    bool (*stop)(void *user); /**< (optional) asked between reads; true: STK_ECANCELED */
+    void *user;
+} stk_chunks_trial;
+
+/** What the shapes were tried on. */
+typedef struct stk_chunks_sample {
+    uint32_t struct_size;
+    int64_t shape[STK_MAX_RANK];
+    uint64_t bytes;
+    const char *codec; /**< that it was written with, the one most like the array's own; static */
+} stk_chunks_sample;
+
+/**
+ * Write a sample of an array again in memory with each of the chunk shapes, and time how long
+ * windows of it take behind a store as late and as wide as the one of the question.
+ *
+ * The sample is the middle of the array. Blocks: a second for each shape. Thread: any. Errors:
+ * STK_EINVAL (windows in sequence, no numbers, a sample smaller than a window), STK_ENOMEM, those
+ * of the array, STK_ECANCELED.
+ */
+STK_API STK_NODISCARD stk_status stk_chunks_measure(stk_context *context, stk_array *array,
+                                                    const stk_chunks_question *question,
+                                                    const stk_chunks_trial *trial,
+                                                    stk_chunks_sample *out, stk_error *err);
 
 #ifdef __cplusplus
 }

@@ -173,6 +173,7 @@ typedef struct stk_storage_figures {
     double random_bytes;   /**< large reads at random */
     uint64_t small;        /**< bytes of a small read */
     uint32_t many;
+    uint64_t objects, bytes; /**< that were there to read */
 } stk_storage_figures;
 
 /** What follows from it. */

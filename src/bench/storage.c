@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a store gives: latency, reads a second, bandwidth; in order and at random, one read at a
+ * time and many. */
+#include <stdio.h>
+
+#include <stoker/store.h>
+
+#include "base/sized.h"
+#include "bench/bench.h"
+
+enum { OBJECTS = 256, FOLDERS = 16, DEPTH = 32, SMALL = 4096, LARGE = 1 << 20, READS = 4096 };
+
+#define TEST_NS UINT64_C(400000000) /* of each test, at most */
+
+/* ---- What there is to read ------------------------------------------------------------------- */
+
+typedef struct object {
+    char *key;
+    uint64_t size;
+} object;
+
+typedef struct found {
+    stk_context *ctx;
+    object objects[OBJECTS];
+    char *folders[FOLDERS];
+    size_t num_objects, num_folders;
+    uint64_t bytes;
+} found;
+
+static stk_status take_object(void *user, const char *key, const stk_object_info *info)
+{
+    found *f = user;
+    const bool wanted =
+        info->is_folder ? f->num_folders < FOLDERS : info->size > 0 && f->num_objects < OBJECTS;
+    char *copy = wanted ? stk__strdup(f->ctx, key) : NULL;
+
+    if (!wanted)
+        return STK_OK;
+    if (!copy)
+        return STK_ENOMEM;
+    if (info->is_folder) {
+        f->folders[f->num_folders++] = copy;
+        return STK_OK;
+    }
+    f->objects[f->num_objects++] = (object){copy, info->size};
+    f->bytes += info->size;
+    return STK_OK;
+}
+
+static stk_status find_objects(stk_store *store, const char *key, found *f, stk_error *err)
+{
+    stk_object_info info = {.struct_size = sizeof info};
+
+    if (*key) {
+        STK_TRY(stk_store_stat(store, key, &info, err));
+        return take_object(f, key, &info);
+    }
+    STK_TRY(stk_store_list(store, "", take_object, f, err));
+    for (size_t i = 0; i < f->num_folders && f->num_objects < OBJECTS; i++)
+        STK_TRY(stk_store_list(store, f->folders[i], take_object, f, err));
+    return STK_OK;
+}
+
+static void found_release(found *f)
+{
+    for (size_t i = 0; i < f->num_objects; i++)
+        stk__free(f->ctx, f->objects[i].key);
+    for (size_t i = 0; i < f->num_folders; i++)
+        stk__free(f->ctx, f->folders[i]);
+}
+
+/* ---- Reading --------------------------------------------------------------------------------- */
+
+typedef struct reader reader;
+
+typedef struct slot {
+    stk_read read;
+    reader *reader;
+    uint64_t start_ns;
+    bool busy;
+} slot;
+
+/* Reads of one test. */
+struct reader {
+    stk_store *store;
+    const stk_storage_measure_options *options;
+    char *room;           /* DEPTH x LARGE bytes */
+    pthread_mutex_t lock; /* guards what follows */
+    pthread_cond_t ended;
+    slot slots[DEPTH];
+    uint64_t reads, bytes, failures, under_way;
+    double took[READS];
+};
+
+static bool reader_stopped(const reader *r)
+{
+    return r->options->stop && r->options->stop(r->options->user);
+}
+
+static void on_done(stk_read *read, stk_status status)
+{
+    slot *s = read->user;
+    reader *r = s->reader;
+    const uint64_t now = stk__now_ns();
+
+    pthread_mutex_lock(&r->lock);
+    r->failures += status != STK_OK;
+    if (r->reads < READS)
+        r->took[r->reads] = stk__seconds(now - s->start_ns);
+    r->reads++;
+    r->bytes += status == STK_OK ? read->length : 0;
+    r->under_way--;
+    s->busy = false;
+    pthread_cond_signal(&r->ended);
+    pthread_mutex_unlock(&r->lock);
+}
+
+/* The next place to read: in order through the objects, or anywhere. */
+typedef struct cursor {
+    const found *found;
+    bool random;
+    uint64_t draws, at;
+    size_t object;
+} cursor;
+
+static void next_place(cursor *c, slot *s, uint64_t length)
+{
+    const object *o = &c->found->objects[c->object];
+
+    if (c->random) {
+        uint32_t words[2];
+        stk__draw(length, 0, c->draws++, STK_DRAW_DATA, words, 2);
+        o = &c->found->objects[words[0] % c->found->num_objects];
+        const uint64_t blocks = o->size / length;
+        s->read.offset = blocks ? words[1] % blocks * length : 0;
+    } else {
+        if (c->at >= o->size) {
+            c->object = (c->object + 1) % c->found->num_objects;
+            c->at = 0;
+            o = &c->found->objects[c->object];
+        }
+        s->read.offset = c->at;
+        c->at += length;
+    }
+    s->read.key = o->key;
+    s->read.length = STK_MIN(o->size - s->read.offset, length);
+}
+
+static slot *free_slot(reader *r, uint32_t depth)
+{
+    for (uint32_t i = 0; i < depth; i++)
+        if (!r->slots[i].busy)
+            return &r->slots[i];
+    return NULL;
+}
+
+/* Read until the time is over or enough is known; the seconds that it took. */
+static double read_for(reader *r, cursor *c, uint64_t length, uint32_t depth)
+{
+    const uint64_t start = stk__now_ns();
+
+    pthread_mutex_lock(&r->lock);
+    r->reads = r->bytes = r->failures = 0;
+    while (r->reads < READS && !reader_stopped(r) &&
+           (stk__now_ns() - start < TEST_NS || r->reads == 0)) {
+        slot *s = free_slot(r, depth);
+        if (!s) {
+            pthread_cond_wait(&r->ended, &r->lock);
+            continue;
+        }
+        next_place(c, s, length);
+        s->busy = true;
+        s->start_ns = stk__now_ns();
+        r->under_way++;
+        pthread_mutex_unlock(&r->lock);
+        if (r->store->ops->submit(r->store, &s->read) != STK_OK)
+            on_done(&s->read, STK_EIO);
+        pthread_mutex_lock(&r->lock);
+    }
+    while (r->under_way)
+        pthread_cond_wait(&r->ended, &r->lock);
+    pthread_mutex_unlock(&r->lock);
+    return stk__seconds(stk__now_ns() - start);
+}
+
+static void reader_destroy(stk_context *ctx, reader *r)
+{
+    if (!r)
+        return;
+    pthread_cond_destroy(&r->ended);
+    pthread_mutex_destroy(&r->lock);
+    stk__free(ctx, r->room);
+    stk__free(ctx, r);
+}
+
+static reader *reader_create(stk_context *ctx, stk_store *store,
+                             const stk_storage_measure_options *options)
+{
+    reader *r = stk__calloc(ctx, 1, sizeof *r);
+
+    if (!r)
+        return NULL;
+    pthread_mutex_init(&r->lock, NULL);
+    pthread_cond_init(&r->ended, NULL);
+    r->store = store;
+    r->options = options;
+    r->room = stk__calloc(ctx, DEPTH, LARGE);
+    if (!r->room) {
+        reader_destroy(ctx, r);
+        return NULL;
+    }
+    for (size_t i = 0; i < DEPTH; i++) {
+        r->slots[i].reader = r;
+        r->slots[i].read = (stk_read){.struct_size = sizeof r->slots[i].read,
+                                      .data = r->room + i * LARGE,
+                                      .done = on_done,
+                                      .user = &r->slots[i]};
+    }
+    return r;
+}
+
+/* ---- Tests ----------------------------------------------------------------------------------- */
+
+enum { ONE, MANY, ALONE, IN_ORDER, RANDOM, TESTS };
+
+static const stk_storage_test tests[TESTS] = {
+    [ONE] = {.name = "random 4 KiB, 1 at a time", .length = SMALL, .depth = 1, .random = true},
+    [MANY] = {.name = "random 4 KiB, 32 at a time",
+              .length = SMALL,
+              .depth = DEPTH,
+              .random = true},
+    [ALONE] = {.name = "in order 1 MiB, 1 at a time", .length = LARGE, .depth = 1},
+    [IN_ORDER] = {.name = "in order 1 MiB, 8 at a time", .length = LARGE, .depth = 8},
+    [RANDOM] = {.name = "random 1 MiB, 8 at a time", .length = LARGE, .depth = 8, .random = true},
+};
+
+static stk_status run_tests(reader *r, const found *f, stk_storage_test results[TESTS],
+                            stk_error *err)
+{
+    for (size_t i = 0; i < TESTS; i++) {
+        stk_storage_test *test = &results[i];
+        stk_spread spread;
+
+        *test = tests[i];
+        test->struct_size = sizeof *test;
+        cursor c = {.found = f, .random = test->random};
+        const double seconds = read_for(r, &c, test->length, test->depth);
+        if (reader_stopped(r))
+            return stk__fail(err, STK_ECANCELED, STK_STAGE_MEASURE, "the measurement was stopped");
+        stk_spread_of(r->took, STK_MIN(r->reads, READS), &spread);
+        test->latency = spread.p50;
+        test->latency_p95 = spread.p95;
+        test->reads_per_s = (double)r->reads / seconds;
+        test->bytes_per_s = (double)r->bytes / seconds;
+        test->failures = r->failures;
+        if (r->options->test)
+            r->options->test(r->options->user, test);
+    }
+    return STK_OK;
+}
+
+static stk_status measure(stk_context *ctx, stk_store *store, const found *f,
+                          const stk_storage_measure_options *options, stk_storage_figures *figures,
+                          stk_error *err)
+{
+    stk_storage_test results[TESTS];
+    reader *r = reader_create(ctx, store, options);
+
+    if (!r)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_MEASURE, "no memory to measure a store");
+    const stk_status status = run_tests(r, f, results, err);
+    reader_destroy(ctx, r);
+    STK_TRY(status);
+    const stk_storage_figures all = {.struct_size = sizeof all,
+                                     .latency = results[ONE].latency,
+                                     .one_per_s = results[ONE].reads_per_s,
+                                     .many_per_s = results[MANY].reads_per_s,
+                                     .in_order_bytes = results[IN_ORDER].bytes_per_s,
+                                     .random_bytes = results[RANDOM].bytes_per_s,
+                                     .small = SMALL,
+                                     .many = DEPTH,
+                                     .objects = f->num_objects,
+                                     .bytes = f->bytes};
+    stk__sized_write(figures, &all);
+    return STK_OK;
+}
+
+stk_status stk_storage_measure(stk_context *context, const char *url,
+                               const stk_storage_measure_options *options,
+                               stk_storage_figures *figures, stk_error *err)
+{
+    stk_storage_measure_options known = {.struct_size = sizeof known};
+    stk_store *store = NULL;
+    char key[4096];
+
+    STK_TRY(stk__context_check(context, err));
+    if (options)
+        STK_TRY(stk__sized_read(&known, sizeof known, options, "stk_storage_measure_options",
+                                STK_STAGE_MEASURE, err));
+    STK_TRY(stk__sized_check(figures, "stk_storage_figures", STK_STAGE_MEASURE, err));
+    found *f = stk__calloc(context, 1, sizeof *f);
+    if (!f)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_MEASURE, "no memory to measure a store");
+    f->ctx = context;
+    stk_status status = stk_store_open(context, url, &store, key, sizeof key, err);
+    if (status == STK_OK)
+        status = find_objects(store, key, f, err);
+    if (status == STK_OK && f->num_objects == 0)
+        status =
+            stk__fail(err, STK_ENOENT, STK_STAGE_MEASURE,
+                      "%.400s: no file in it, nor in its folders: there is nothing to read", url);
+    if (status == STK_OK)
+        status = measure(context, store, f, &known, figures, err);
+    stk_store_close(&store);
+    found_release(f);
+    stk__free(context, f);
+    return status;
+}
