@@ -154,14 +154,11 @@ int cli_report(struct cli *cli)
         status = stk_report_read(view.report, cli_home(cli->args[i]), &err);
     cli_on_interrupt(NULL, NULL);
     cli_console_clear();
-    if (status != STK_OK) {
-        code = cli_fail(cli, status, &err);
-    } else {
-        code = report_group_runs(&view);
-        if (code == CLI_GO_ON)
-            code = write_results(&view, &options);
-    }
-    report_free(&view);
+    if (status == STK_OK)
+        status = stk_report_compare(view.report, &view.all, &err);
+    view.runs = stk_report_runs(view.report);
+    view.files = stk_report_files(view.report);
+    code = status == STK_OK ? write_results(&view, &options) : cli_fail(cli, status, &err);
     stk_report_destroy(&view.report);
     return code;
 }

@@ -182,15 +182,13 @@ static void put_run(const struct report_view *view, FILE *out, uint64_t i,
 {
     const stk_report_run *run = stk_report_run_at(view->report, i);
     double first = 0, last = isfinite(run->total) ? run->total : 0;
-    char name[REPORT_NAME];
 
     for (uint64_t k = 0; k < n; k++) {
         first = fmin(first, bars[k].start);
         last = fmax(last, bars[k].start + (double)bars[k].length);
     }
-    report_run_name(view, i, name, sizeof name);
     fputs("{\"name\":", out);
-    put_string(out, name);
+    put_string(out, view->all->names[i]);
     fputs(",\"first\":", out);
     put_number(out, first);
     fputs(",\"length\":", out);
@@ -215,8 +213,8 @@ static void put_run(const struct report_view *view, FILE *out, uint64_t i,
 static void put_groups(const struct report_view *view, FILE *out)
 {
     fputs("{\"groups\":[", out);
-    for (uint64_t i = 0; i < view->num_groups && i < GROUPS_DRAWN; i++) {
-        const struct report_group *g = &view->groups[view->by_wait[i]];
+    for (uint64_t i = 0; i < view->all->num_groups && i < GROUPS_DRAWN; i++) {
+        const stk_report_group *g = view->all->by_wait[i];
         fputs(i ? ",{\"name\":" : "{\"name\":", out);
         put_string(out, g->name);
         fputs(",\"wait\":", out);
@@ -226,14 +224,14 @@ static void put_groups(const struct report_view *view, FILE *out)
         fputs("}", out);
     }
     fprintf(out, "],\"groups_left\":%" PRIu64,
-            view->num_groups > GROUPS_DRAWN ? view->num_groups - GROUPS_DRAWN : 0);
+            view->all->num_groups > GROUPS_DRAWN ? view->all->num_groups - GROUPS_DRAWN : 0);
 }
 
 static void put_rungs(const struct report_view *view, FILE *out)
 {
     fputs(",\"rungs\":[", out);
-    for (uint64_t i = 0; i < view->num_rungs && view->ladder; i++) {
-        const struct report_rung *rung = &view->rungs[i];
+    for (uint64_t i = 0; i < view->all->num_rungs && view->all->ladder; i++) {
+        const stk_report_rung *rung = view->all->rungs[i];
         fputs(i ? ",{\"name\":" : "{\"name\":", out);
         put_string(out, rung->name);
         fputs(",\"speed\":", out);

@@ -56,30 +56,6 @@ size_t report_figures(const struct report_view *view, const stk_report_run *run,
     return sizeof list / sizeof *list;
 }
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return slash ? slash + 1 : path;
-}
-
-void report_run_name(const struct report_view *view, uint64_t i, char *out, size_t size)
-{
-    const stk_report_run *run = stk_report_run_at(view->report, i);
-    const stk_report_file *file = stk_report_file_at(view->report, run->file);
-    const char *name = base_name(file->name);
-    uint64_t number = i - file->first_run + 1;
-
-    if (*run->label && view->files > 1)
-        snprintf(out, size, "%.100s: %.120s", name, run->label);
-    else if (*run->label)
-        snprintf(out, size, "%.200s", run->label);
-    else if (file->runs > 1)
-        snprintf(out, size, "%.200s #%" PRIu64, name, number);
-    else
-        snprintf(out, size, "%.200s", name);
-}
-
 void report_seconds(char *text, size_t size, double value)
 {
     char number[32];
@@ -141,9 +117,9 @@ static void health_of_run(const struct report_view *view, uint64_t i,
                           void (*each)(void *, const char *), void *user)
 {
     const stk_report_run *run = stk_report_run_at(view->report, i);
-    char line[512], name[REPORT_NAME];
+    const char *name = view->all->names[i];
+    char line[512];
 
-    report_run_name(view, i, name, sizeof name);
     if (run->headless) {
         snprintf(line, sizeof line, "%s lacks its \"run start\": time begins with its first event.",
                  name);
@@ -231,11 +207,9 @@ static void json_run(const struct report_view *view, FILE *out, uint64_t i)
 {
     const stk_report_run *run = stk_report_run_at(view->report, i);
     struct report_figure list[REPORT_FIGURES];
-    char name[REPORT_NAME];
 
-    report_run_name(view, i, name, sizeof name);
     fputs("{\"name\": ", out);
-    cli_json_string(out, name);
+    cli_json_string(out, view->all->names[i]);
     json_text(out, "log", stk_report_file_at(view->report, run->file)->name);
     json_text(out, "label", run->label);
     fprintf(out,
@@ -316,14 +290,14 @@ static void print_json(const struct report_view *view, FILE *out)
     fputs("],\n\"in_order\": [", out);
     report_ladder_json(view, out);
     fputs("],\n\"comparisons\": [", out);
-    for (uint64_t i = 0; i < view->num_pairs; i++) {
-        const struct report_pair *pair = &view->pairs[i];
+    for (uint64_t i = 0; i < view->all->num_pairs; i++) {
+        const stk_report_pair *pair = view->all->pairs[i];
         fputs(i ? ",\n{\"a\": " : "\n{\"a\": ", out);
         cli_json_string(out, pair->a->name);
         json_text(out, "b", pair->b->name);
-        json_ratio(out, "seconds_per_step", &pair->per_step);
-        json_ratio(out, "wait_mean", &pair->wait);
-        json_ratio(out, "total", &pair->total);
+        json_ratio(out, "seconds_per_step", pair->per_step);
+        json_ratio(out, "wait_mean", pair->wait);
+        json_ratio(out, "total", pair->total);
         json_text(out, "text", pair->text);
         fputc('}', out);
     }
@@ -335,7 +309,7 @@ static void print_json(const struct report_view *view, FILE *out)
 static void print_csv(const struct report_view *view, FILE *out)
 {
     struct report_figure list[REPORT_FIGURES];
-    char name[REPORT_NAME], number[32];
+    char number[32];
 
     fputs("log,name,repeat,rank", out);
     size_t n = report_figures(view, stk_report_run_at(view->report, 0), list);
@@ -344,10 +318,9 @@ static void print_csv(const struct report_view *view, FILE *out)
     fputs(",epoch_durations,limit,verdict\n", out);
     for (uint64_t i = 0; i < view->runs; i++) {
         const stk_report_run *run = stk_report_run_at(view->report, i);
-        report_run_name(view, i, name, sizeof name);
         cli_csv_string(out, stk_report_file_at(view->report, run->file)->name);
         fputc(',', out);
-        cli_csv_string(out, name);
+        cli_csv_string(out, view->all->names[i]);
         fprintf(out, ",%" PRId64 ",%" PRId64, run->repeat, run->rank);
         report_figures(view, run, list);
         for (size_t k = 0; k < n; k++) {
@@ -385,11 +358,9 @@ static void print_runs(const struct report_view *view, FILE *out, size_t width)
     for (uint64_t i = 0; i < view->runs; i++) {
         const stk_report_run *run = stk_report_run_at(view->report, i);
         struct cli_table_row *row = cli_table_row(&table);
-        char name[REPORT_NAME];
         if (!row)
             break;
-        report_run_name(view, i, name, sizeof name);
-        snprintf(row->cells[0], sizeof row->cells[0], "%.60s", name);
+        snprintf(row->cells[0], sizeof row->cells[0], "%.60s", view->all->names[i]);
         bool any = run->wait.n > 0;
         cell_seconds(row, 1, any ? run->wait.mean : NAN);
         cell_seconds(row, 2, run->wait_notebook.n ? run->wait_notebook.mean : NAN);
@@ -436,28 +407,28 @@ static void print_table(const struct report_view *view, FILE *out)
     char text[1400];
 
     print_runs(view, out, width);
-    if (view->ladder)
+    if (view->all->ladder)
         report_ladder_print(view, out, width);
     if (view->cli->quiet)
         return;
-    for (uint64_t i = 0; i < view->num_groups && i < VERDICTS_SHOWN; i++) {
-        const struct report_group *g = &view->groups[i];
+    for (uint64_t i = 0; i < view->all->num_groups && i < VERDICTS_SHOWN; i++) {
+        const stk_report_group *g = view->all->groups[i];
         const char *verdict = stk_report_run_at(view->report, g->runs[0])->verdict->text;
-        snprintf(text, sizeof text, "%s%s%s", view->num_groups > 1 ? g->name : "",
-                 view->num_groups > 1 ? ": " : "", verdict);
+        snprintf(text, sizeof text, "%s%s%s", view->all->num_groups > 1 ? g->name : "",
+                 view->all->num_groups > 1 ? ": " : "", verdict);
         fputc('\n', out);
         cli_paragraph(out, width, 0, text);
     }
-    for (uint64_t i = 0; i < view->num_pairs; i++) {
+    for (uint64_t i = 0; i < view->all->num_pairs; i++) {
         fputc('\n', out);
-        cli_paragraph(out, width, 0, view->pairs[i].text);
+        cli_paragraph(out, width, 0, view->all->pairs[i]->text);
     }
-    if (view->unmatched) {
+    if (view->all->unmatched) {
         snprintf(text, sizeof text,
                  "%" PRIu64 " setting%s of the later logs %s none of that name in the first: not "
                  "compared.",
-                 view->unmatched, view->unmatched == 1 ? "" : "s",
-                 view->unmatched == 1 ? "has" : "have");
+                 view->all->unmatched, view->all->unmatched == 1 ? "" : "s",
+                 view->all->unmatched == 1 ? "has" : "have");
         cli_paragraph(out, width, 0, text);
     }
     for (uint64_t i = 0; i < view->files; i++) {

@@ -63,7 +63,7 @@ static void put_head(const struct report_view *view, FILE *out)
 
 /* ---- Comparison ------------------------------------------------------------------------------ */
 
-static void put_group(const struct report_view *view, FILE *out, const struct report_group *g,
+static void put_group(const struct report_view *view, FILE *out, const stk_report_group *g,
                       bool best)
 {
     const stk_report_run *run = stk_report_run_at(view->report, g->runs[0]);
@@ -78,7 +78,7 @@ static void put_group(const struct report_view *view, FILE *out, const struct re
     fputs("</td><td>", out);
     report_put_amount(out, g->rate);
     fputs("</td><td>", out);
-    report_put_share(out, g->busy);
+    report_put_share(out, g->busy_share);
     fputs("</td><td>", out);
     report_put_seconds(out, g->total);
     fprintf(out, "</td><td>%s</td></tr>\n", stk_limit_name(run->verdict->limit));
@@ -107,33 +107,33 @@ static void put_pairs(const struct report_view *view, FILE *out)
           "scope=\"col\">mean wait</th><th scope=\"col\">whole run</th><th scope=\"col\">from</th>"
           "<th scope=\"col\">real?</th></tr></thead>\n<tbody>\n",
           out);
-    for (uint64_t i = 0; i < view->num_pairs; i++) {
-        const struct report_pair *p = &view->pairs[i];
-        const stk_ratio *r = &p->per_step;
+    for (uint64_t i = 0; i < view->all->num_pairs; i++) {
+        const stk_report_pair *p = view->all->pairs[i];
+        const stk_ratio *r = p->per_step;
         fputs("<tr><td>", out);
         cli_html_string(out, p->b->name);
         fputs(" / ", out);
         cli_html_string(out, p->a->name);
         fputs("</td>", out);
         put_ratio(out, r);
-        put_ratio(out, &p->wait);
-        put_ratio(out, &p->total);
+        put_ratio(out, p->wait);
+        put_ratio(out, p->total);
         fprintf(out, "<td>%s</td><td>%s</td></tr>\n", sure[r->sureness],
                 r->sureness == STK_SURE_NOT ? "not known"
                 : r->real                   ? "yes"
                                             : "may be chance");
     }
     fputs("</tbody></table></div>\n", out);
-    for (uint64_t i = 0; i < view->num_pairs; i++) {
+    for (uint64_t i = 0; i < view->all->num_pairs; i++) {
         fputs("<p>", out);
-        cli_html_string(out, view->pairs[i].text);
+        cli_html_string(out, view->all->pairs[i]->text);
         fputs("</p>\n", out);
     }
 }
 
 static void put_comparison(const struct report_view *view, FILE *out)
 {
-    if (view->num_groups < 2)
+    if (view->all->num_groups < 2)
         return;
     fputs("<section>\n<h2>Settings by their wait</h2>\n<div id=\"compared\"></div>\n<div "
           "class=\"scroll\" tabindex=\"0\">"
@@ -142,12 +142,12 @@ static void put_comparison(const struct report_view *view, FILE *out)
           "<th scope=\"col\">samples/s</th><th scope=\"col\">step ran</th><th scope=\"col\">whole "
           "run</th><th scope=\"col\">limit</th></tr></thead>\n<tbody>\n",
           out);
-    for (uint64_t i = 0; i < view->num_groups; i++)
-        put_group(view, out, &view->groups[view->by_wait[i]], i == 0);
+    for (uint64_t i = 0; i < view->all->num_groups; i++)
+        put_group(view, out, view->all->by_wait[i], i == 0);
     fputs("</tbody></table></div>\n", out);
-    if (!view->ladder)
+    if (!view->all->ladder)
         report_ladder_page(view, out);
-    if (view->num_pairs)
+    if (view->all->num_pairs)
         put_pairs(view, out);
     fputs("</section>\n", out);
 }
@@ -269,16 +269,15 @@ static void put_settings(FILE *out, const stk_report_run *run)
 static void put_run(const struct report_view *view, FILE *out, uint64_t i)
 {
     const stk_report_run *run = stk_report_run_at(view->report, i);
-    char name[REPORT_NAME], when[64] = "";
+    char when[64] = "";
     time_t start =
         isfinite(run->unix_time) && fabs(run->unix_time) < 1e11 ? (time_t)run->unix_time : 0;
     struct tm utc;
 
-    report_run_name(view, i, name, sizeof name);
     if (start && gmtime_r(&start, &utc))
         strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S UTC", &utc);
     fprintf(out, "<article id=\"run-%" PRIu64 "\">\n<h2>", i);
-    cli_html_string(out, name);
+    cli_html_string(out, view->all->names[i]);
     fputs("</h2>\n<p class=\"soft\">", out);
     if (*when)
         fprintf(out, "Started %s", when);
@@ -304,8 +303,6 @@ static void put_run(const struct report_view *view, FILE *out, uint64_t i)
 
 static void put_picker(const struct report_view *view, FILE *out)
 {
-    char name[REPORT_NAME];
-
     if (view->runs < 2)
         return;
     fputs("<nav class=\"tools\" hidden><label for=\"pick\">Run</label><select id=\"pick\" "
@@ -313,9 +310,8 @@ static void put_picker(const struct report_view *view, FILE *out)
           out);
     for (uint64_t i = 0; i < view->runs; i++) {
         const stk_report_run *run = stk_report_run_at(view->report, i);
-        report_run_name(view, i, name, sizeof name);
         fprintf(out, "<option value=\"%" PRIu64 "\">", i);
-        cli_html_string(out, name);
+        cli_html_string(out, view->all->names[i]);
         if (run->repeat > 0)
             fprintf(out, ", repeat %" PRId64, run->repeat);
         if (run->world_size > 1)
@@ -355,7 +351,7 @@ static void put_health(const struct report_view *view, FILE *out)
 void report_write_page(const struct report_view *view, FILE *out)
 {
     put_head(view, out);
-    if (view->ladder)
+    if (view->all->ladder)
         report_ladder_page(view, out);
     put_comparison(view, out);
     put_picker(view, out);

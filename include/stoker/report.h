@@ -221,17 +221,64 @@ typedef struct stk_ratio {
     bool real; /**< the interval leaves 1 out */
 } stk_ratio;
 
-/**
- * Compare positive values of two kinds by Welch's test [Welch 1947; degrees of freedom of
- * Satterthwaite 1946] on their logarithms, so that the interval is one of a ratio. Needs two values
- * of each; values that are not above 0 leave the ratio without an interval. Pure.
- */
-STK_API void stk_ratio_of(const double *a, uint64_t n_a, const double *b, uint64_t n_b,
-                          stk_ratio *out);
+/** Runs of one setting in one log. */
+typedef struct stk_report_group {
+    uint32_t struct_size;
+    const char *name; /**< "num_workers=2"; the log's where its runs have no label */
+    uint64_t file;
+    const uint64_t *runs; /**< numbers of `count` runs; of several ranks the first */
+    uint64_t count;
+    double wait, per_step, total; /**< means over the runs, s */
+    double rate;                  /**< samples/s, or steps/s where that is not known */
+    double busy_share;
+} stk_report_group;
 
-/** Seconds a step takes in two runs; the interval from their blocks [batch means: Schmeiser 1982].
- * Pure. */
-STK_API void stk_ratio_within(const stk_report_run *a, const stk_report_run *b, stk_ratio *out);
+/** One setting against another: ratios b / a. */
+typedef struct stk_report_pair {
+    uint32_t struct_size;
+    const stk_report_group *a, *b;
+    const stk_ratio *per_step; /**< seconds of a step with its wait */
+    const stk_ratio *wait, *total;
+    const char *text; /**< in words */
+} stk_report_pair;
+
+/** A setting as one of several that were added one after the other. */
+typedef struct stk_report_rung {
+    uint32_t struct_size;
+    const stk_report_group *group;
+    const char *name; /**< what it adds: the measure of a ladder, or the setting's own name */
+    double speed;     /**< samples a second of a ladder; else steps, waits included */
+    double factor;    /**< as fast as the one before; NaN: it is the first */
+    double share;     /**< of what first and last differ by; NaN: next to nothing */
+} stk_report_rung;
+
+/** The settings of all logs, and one against another. */
+typedef struct stk_report_comparison {
+    uint32_t struct_size;
+    const char *const *names;               /**< of each run, never NULL */
+    const stk_report_group *const *groups;  /**< in the order of the logs */
+    const stk_report_group *const *by_wait; /**< the same by rising wait */
+    uint64_t num_groups;
+    const stk_report_pair *const *pairs; /**< of one log: each setting against the first; of
+                                            several: against that of its label in the first log */
+    uint64_t num_pairs;
+    uint64_t unmatched;                  /**< settings that the first log has not */
+    const stk_report_rung *const *rungs; /**< of one log */
+    uint64_t num_rungs;                  /**< 0: the settings are no series */
+    bool ladder;                         /**< they were measured as one: stoker bench --ladder */
+} stk_report_comparison;
+
+/**
+ * Group the runs by setting and compare the settings: by Welch's test [Welch 1947; degrees of
+ * freedom of Satterthwaite 1946] on the logarithms where runs were repeated, so that an interval is
+ * one of a ratio; else by blocks of steps within the runs [batch means: Schmeiser 1982].
+ *
+ * *out lives until the next log is read, the next comparison, or the end of the report. Thread: one
+ * at a time. Errors: STK_ENOMEM, STK_EFORK.
+ */
+STK_API STK_NODISCARD stk_status stk_report_compare(stk_report *report,
+                                                    const stk_report_comparison **out,
+                                                    stk_error *err);
 
 #ifdef __cplusplus
 }

@@ -193,6 +193,16 @@ typedef struct stk__line {
     bool alone;
 } stk__line;
 
+/* What stk_report_compare() has made (report_groups.c). */
+typedef struct stk__comparison stk__comparison;
+
+void stk__comparison_destroy(stk_context *ctx, stk__comparison *comparison);
+/* Compare positive values of two kinds (report_compare.c); values that are not above 0, or one
+ * alone, leave the ratio without an interval. Pure. */
+void stk__ratio_of(const double *a, uint64_t n_a, const double *b, uint64_t n_b, stk_ratio *out);
+/* Seconds a step takes in two runs, with the interval from their blocks. Pure. */
+void stk__ratio_within(const stk_report_run *a, const stk_report_run *b, stk_ratio *out);
+
 struct stk_report {
     stk_context *ctx;
     atomic_bool canceled;
@@ -206,6 +216,7 @@ struct stk_report {
     stk__bars bars;
     bool reading;
     stk__object object;
+    stk__comparison *comparison; /* NULL: none was asked for */
 };
 
 stk_status stk__run_create(stk_report *report, const stk__line *start, stk__run **out);

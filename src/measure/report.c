@@ -56,6 +56,7 @@ void stk_report_destroy(stk_report **report_in_out)
         stk__run_free(report, report->runs[i]);
     for (uint64_t i = 0; i < report->num_files; i++)
         stk__free(ctx, (char *)report->files[i].name);
+    stk__comparison_destroy(ctx, report->comparison);
     stk__free(ctx, report->runs);
     stk__free(ctx, report->files);
     stk__free(ctx, report->bars.bars);

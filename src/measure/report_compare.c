@@ -4,8 +4,6 @@
 
 #include <math.h>
 
-#include "base/sized.h"
-
 #define LEVEL      0.95
 #define ITERATIONS 500
 #define TINY       1e-300
@@ -141,7 +139,7 @@ static void decide(double va, double vb, stk_sureness sureness, stk_ratio *out)
     out->real = out->low > 1 || out->high < 1;
 }
 
-static void ratio_of(const double *a, uint64_t n_a, const double *b, uint64_t n_b, stk_ratio *out)
+void stk__ratio_of(const double *a, uint64_t n_a, const double *b, uint64_t n_b, stk_ratio *out)
 {
     begin(out, n_a, n_b);
     if (n_a == 0 || n_b == 0)
@@ -167,7 +165,7 @@ static double block_variance(const stk_report_run *run)
     return mean > 0 ? squares / (n - 1) / n / (mean * mean) : 0;
 }
 
-static void ratio_within(const stk_report_run *a, const stk_report_run *b, stk_ratio *out)
+void stk__ratio_within(const stk_report_run *a, const stk_report_run *b, stk_ratio *out)
 {
     begin(out, a->num_blocks, b->num_blocks);
     if (!(a->seconds_per_step > 0 && b->seconds_per_step > 0))
@@ -175,20 +173,4 @@ static void ratio_within(const stk_report_run *a, const stk_report_run *b, stk_r
     out->ratio = b->seconds_per_step / a->seconds_per_step;
     if (a->num_blocks > 1 && b->num_blocks > 1)
         decide(block_variance(a), block_variance(b), STK_SURE_WITHIN, out);
-}
-
-void stk_ratio_of(const double *a, uint64_t n_a, const double *b, uint64_t n_b, stk_ratio *out)
-{
-    stk_ratio ratio = {.struct_size = sizeof ratio};
-
-    ratio_of(a, n_a, b, n_b, &ratio);
-    stk__sized_write(out, &ratio);
-}
-
-void stk_ratio_within(const stk_report_run *a, const stk_report_run *b, stk_ratio *out)
-{
-    stk_ratio ratio = {.struct_size = sizeof ratio};
-
-    ratio_within(a, b, &ratio);
-    stk__sized_write(out, &ratio);
 }

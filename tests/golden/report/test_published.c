@@ -11,6 +11,8 @@
 
 #include <stoker/report.h>
 
+#include "measure/read.h"
+
 #define NEAR(a, b, relative) assert_true(fabs((a) - (b)) <= (relative)*fabs((double)(b)) + 1e-9)
 
 static const char *path_of(const char *name)
@@ -272,7 +274,7 @@ static void test_welch(void **state)
             assert_int_equal(fscanf(f, "%lf", &b[i]), 1);
         for (int i = 0; i < 5; i++)
             assert_int_equal(fscanf(f, "%lf", &want[i]), 1);
-        stk_ratio_of(a, (uint64_t)n_a, b, (uint64_t)n_b, &r);
+        stk__ratio_of(a, (uint64_t)n_a, b, (uint64_t)n_b, &r);
         NEAR(r.ratio, want[0], 1e-9);
         NEAR(r.low, want[1], 1e-7);
         NEAR(r.high, want[2], 1e-7);

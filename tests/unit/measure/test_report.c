@@ -278,26 +278,71 @@ static void test_compare(void **state)
     assert_true(fabs(stk__student_quantile(0.975, 1000) - 1.9623391) < 1e-6);
     double same[] = {2, 2, 2}, more[] = {4, 4, 4}, one[] = {3}, zero[] = {0, 0, 0};
     stk_ratio r = {.struct_size = sizeof r};
-    stk_ratio_of(same, 3, more, 3, &r);
+    stk__ratio_of(same, 3, more, 3, &r);
     assert_true(fabs(r.ratio - 2) < 1e-12 && r.real && fabs(r.low - 2) < 1e-12);
-    stk_ratio_of(same, 3, same, 3, &r);
+    stk__ratio_of(same, 3, same, 3, &r);
     assert_true(r.ratio == 1 && !r.real);
-    stk_ratio_of(one, 1, more, 3, &r);
+    stk__ratio_of(one, 1, more, 3, &r);
     assert_true(isfinite(r.ratio) && isnan(r.low) && r.sureness == STK_SURE_NOT);
-    stk_ratio_of(zero, 3, more, 3, &r);
+    stk__ratio_of(zero, 3, more, 3, &r);
     assert_true(isnan(r.ratio) && isnan(r.p) && !r.real);
-    stk_ratio_of(NULL, 0, more, 3, &r);
+    stk__ratio_of(NULL, 0, more, 3, &r);
     assert_true(isnan(r.ratio));
     /* Within runs: variance of log(mean) = 2/3 / 4 / 2^2 = 1/24 each, 6 degrees, t(0.975; 6)
      * = 2.4469 */
     stk_report_run a = {.seconds_per_step = 2, .num_blocks = 4, .blocks = {1, 2, 3, 2}};
     stk_report_run b = {.seconds_per_step = 4, .num_blocks = 4, .blocks = {2, 4, 6, 4}};
-    stk_ratio_within(&a, &b, &r);
+    stk__ratio_within(&a, &b, &r);
     assert_true(r.ratio == 2 && r.sureness == STK_SURE_WITHIN && fabs(r.freedom - 6) < 1e-9);
     assert_true(fabs(r.low - 0.986871513) < 1e-6 && fabs(r.high - 4.053212548) < 1e-6 && !r.real);
     a.num_blocks = 1;
-    stk_ratio_within(&a, &b, &r);
+    stk__ratio_within(&a, &b, &r);
     assert_true(r.ratio == 2 && isnan(r.low) && r.sureness == STK_SURE_NOT);
+}
+
+#define LABELLED(label) "{\"event\": \"run start\", \"time\": 100.0, \"label\": \"" label "\"}\n"
+#define EPOCH(what, t)  "{\"event\": \"epoch " what "\", \"epoch\": 0, \"time\": " t "}\n"
+/* Two steps of half a second, and a wait between them. */
+#define STEPS(label, start, end, last)                                                             \
+    LABELLED(label)                                                                                \
+    EPOCH("start", "100.0")                                                                        \
+    START("100.0") END("100.5", "0.5") START(start) END(end, "0.5")                                \
+        EPOCH("end", last) "{\"event\": \"run end\", \"time\": " last "}\n"
+
+/* Runs of one setting are one group; the others are compared with the first. */
+static void test_groups(void **state)
+{
+    const stk_report_comparison *all;
+
+    assert_ok(take(STEPS("slow", "102.5", "103.0", "103.0") STEPS("fast", "101.0", "101.5", "101.5")
+                       STEPS("slow", "104.5", "105.0", "105.0"),
+                   4096),
+              &err);
+    assert_ok(stk_report_compare(report, &all, &err), &err);
+    assert_int_equal(all->num_groups, 2);
+    assert_string_equal(all->names[1], "fast");
+    const stk_report_group *slow = all->groups[0], *fast = all->groups[1];
+    assert_string_equal(slow->name, "slow");
+    assert_int_equal(slow->count, 2);
+    assert_int_equal(slow->runs[1], 2);
+    assert_true(fabs(slow->wait - 3) < 1e-9 && fabs(fast->wait - 0.5) < 1e-9);
+    assert_ptr_equal(all->by_wait[0], fast);
+    assert_int_equal(all->num_pairs, 1);
+    assert_ptr_equal(all->pairs[0]->a, slow);
+    /* Steps of 2 x 0.5 s with 2 s and 4 s of wait (their geometric mean) against 0.5 s. */
+    assert_true(fabs(all->pairs[0]->per_step->ratio - 1.5 / sqrt(3 * 5)) < 1e-9);
+    assert_non_null(strstr(all->pairs[0]->text, "fast is 2.58x faster than slow"));
+    assert_int_equal(all->num_rungs, 0);
+    /* Another log, whose settings are compared with those of the first that are called the same. */
+    assert_ok(take(STEPS("fast", "101.0", "101.5", "101.5") STEPS("new", "101.0", "101.5", "101.5"),
+                   4096),
+              &err);
+    assert_ok(stk_report_compare(report, &all, &err), &err);
+    assert_int_equal(all->num_groups, 4);
+    assert_int_equal(all->num_pairs, 1);
+    assert_int_equal(all->unmatched, 1);
+    assert_string_equal(all->pairs[0]->b->name, "log: fast");
+    assert_non_null(strstr(all->pairs[0]->text, "takes the time of"));
 }
 
 /* Blocks hold all full ones of equal size, at least half of the most. */
@@ -319,9 +364,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-        TEST(test_pieces),  TEST(test_refused), TEST(test_clock), TEST(test_ranks),
-        TEST(test_generic), TEST(test_rungs),   TEST(test_bars),  TEST(test_sketch),
-        TEST(test_compare), TEST(test_blocks),
+        TEST(test_pieces),  TEST(test_refused), TEST(test_clock),  TEST(test_ranks),
+        TEST(test_generic), TEST(test_rungs),   TEST(test_bars),   TEST(test_sketch),
+        TEST(test_compare), TEST(test_groups),  TEST(test_blocks),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

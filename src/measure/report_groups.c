@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Runs -> settings, one setting against another, and settings as steps of a ladder. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "measure/read.h"
+
+#define MAX_REPEATS 1000
+#define SAME        1.005 /* factors below are said to be none */
+#define LITTLE      1.05  /* a whole factor below is not divided into shares */
+#define NAME        256
+#define TEXT        768
+
+typedef struct group {
+    stk_report_group shown;
+    char name[NAME];
+} group;
+
+typedef struct pair {
+    stk_report_pair shown;
+    stk_ratio per_step, wait, total;
+    char text[TEXT];
+} pair;
+
+/* All arrays have room for every run. */
+struct stk__comparison {
+    stk_report_comparison shown;
+    const stk_report *report;
+    char (*run_names)[NAME];
+    const char **names;
+    uint64_t *runs; /* of all groups, one group after the other */
+    group *groups;
+    pair *pairs;
+    stk_report_rung *rungs;
+    const stk_report_group **shown_groups, **by_wait;
+    const stk_report_pair **shown_pairs;
+    const stk_report_rung **shown_rungs;
+};
+
+static const stk_report_run *run_at(const stk__comparison *c, uint64_t i)
+{
+    return stk_report_run_at(c->report, i);
+}
+
+static const stk_report_run *first_run(const stk__comparison *c, const stk_report_group *g)
+{
+    return run_at(c, g->runs[0]);
+}
+
+/* ---- Names ----------------------------------------------------------------------------------- */
+
+static void name_run(stk__comparison *c, uint64_t i)
+{
+    const stk_report_run *run = run_at(c, i);
+    const stk_report_file *file = stk_report_file_at(c->report, run->file);
+    const char *slash = strrchr(file->name, '/'), *name = slash ? slash + 1 : file->name;
+    char *out = c->run_names[i];
+
+    if (*run->label && stk_report_files(c->report) > 1)
+        snprintf(out, NAME, "%.100s: %.120s", name, run->label);
+    else if (*run->label)
+        snprintf(out, NAME, "%.200s", run->label);
+    else if (file->runs > 1)
+        snprintf(out, NAME, "%.200s #%" PRIu64, name, i - file->first_run + 1);
+    else
+        snprintf(out, NAME, "%.200s", name);
+    c->names[i] = out;
+}
+
+static void name_group(const stk__comparison *c, group *g)
+{
+    snprintf(g->name, NAME, "%s", c->names[g->shown.runs[0]]);
+    /* Repeated runs without a label: the log's name, not that of its first run. */
+    char *number = strrchr(g->name, '#');
+    if (g->shown.count > 1 && !*first_run(c, &g->shown)->label && number && number > g->name)
+        number[-1] = '\0';
+    g->shown.name = g->name;
+}
+
+/* ---- Groups ---------------------------------------------------------------------------------- */
+
+static bool same_text(const char *a, const char *b)
+{
+    return (!a && !b) || (a && b && strcmp(a, b) == 0);
+}
+
+static bool same_setting(const stk_report_run *a, const stk_report_run *b)
+{
+    return a->file == b->file && a->published == b->published && same_text(a->label, b->label) &&
+           (*a->label || same_text(a->data_params, b->data_params));
+}
+
+/* Of several ranks the first counts for all: they take their steps together. */
+static bool counts(const stk_report_run *run)
+{
+    return run->rank <= 0;
+}
+
+static void average(const stk__comparison *c, stk_report_group *g)
+{
+    const double n = (double)g->count;
+
+    for (uint64_t i = 0; i < g->count; i++) {
+        const stk_report_run *run = run_at(c, g->runs[i]);
+        g->wait += run->wait.mean / n;
+        g->per_step += run->seconds_per_step / n;
+        g->total += run->total / n;
+        g->rate += (isfinite(run->samples_per_s) ? run->samples_per_s : run->steps_per_s) / n;
+        g->busy_share += run->busy_share / n;
+    }
+}
+
+/* The group that run `first` begins: it and all later runs of its setting. */
+static void add_group(stk__comparison *c, uint64_t first, uint64_t **runs)
+{
+    const uint64_t n = stk_report_runs(c->report);
+    group *g = &c->groups[c->shown.num_groups];
+    stk_report_group *shown = &g->shown;
+
+    *shown = (stk_report_group){
+        .struct_size = sizeof *shown, .file = run_at(c, first)->file, .runs = *runs};
+    for (uint64_t i = first; i < n; i++)
+        if (counts(run_at(c, i)) && same_setting(run_at(c, first), run_at(c, i)))
+            (*runs)[shown->count++] = i;
+    *runs += shown->count;
+    name_group(c, g);
+    average(c, shown);
+    c->shown_groups[c->shown.num_groups] = c->by_wait[c->shown.num_groups] = shown;
+    c->shown.num_groups++;
+}
+
+static bool is_grouped(const stk__comparison *c, const stk_report_run *run)
+{
+    for (uint64_t i = 0; i < c->shown.num_groups; i++)
+        if (same_setting(first_run(c, c->shown_groups[i]), run))
+            return true;
+    return false;
+}
+
+static int by_wait(const void *a, const void *b)
+{
+    const stk_report_group *x = *(const stk_report_group *const *)a,
+                           *y = *(const stk_report_group *const *)b;
+
+    if (x->wait != y->wait)
+        return x->wait < y->wait ? -1 : x->wait > y->wait;
+    return x->runs[0] < y->runs[0] ? -1 : 1;
+}
+
+static void make_groups(stk__comparison *c)
+{
+    uint64_t *runs = c->runs;
+
+    for (uint64_t i = 0; i < stk_report_runs(c->report); i++)
+        name_run(c, i);
+    for (uint64_t i = 0; i < stk_report_runs(c->report); i++)
+        if (counts(run_at(c, i)) && !is_grouped(c, run_at(c, i)))
+            add_group(c, i, &runs);
+    if (c->shown.num_groups)
+        qsort(c->by_wait, c->shown.num_groups, sizeof(const stk_report_group *), by_wait);
+}
+
+/* ---- Pairs ----------------------------------------------------------------------------------- */
+
+typedef double figure_fn(const stk_report_run *run);
+
+static double figure_per_step(const stk_report_run *run)
+{
+    return run->seconds_per_step;
+}
+
+static double figure_wait(const stk_report_run *run)
+{
+    return run->wait.mean;
+}
+
+static double figure_total(const stk_report_run *run)
+{
+    return run->total;
+}
+
+static uint64_t take(const stk__comparison *c, const stk_report_group *g, figure_fn *figure,
+                     double values[MAX_REPEATS])
+{
+    const uint64_t n = STK_MIN(g->count, MAX_REPEATS);
+
+    for (uint64_t i = 0; i < n; i++)
+        values[i] = figure(run_at(c, g->runs[i]));
+    return n;
+}
+
+static void compare(const stk__comparison *c, const stk_report_pair *p, figure_fn *figure,
+                    stk_ratio *out)
+{
+    double a[MAX_REPEATS], b[MAX_REPEATS];
+    const uint64_t n_a = take(c, p->a, figure, a), n_b = take(c, p->b, figure, b);
+
+    stk__ratio_of(a, n_a, b, n_b, out);
+}
+
+/* How sure the ratio is. */
+static void describe_doubt(const stk_ratio *r, char *text, size_t size)
+{
+    const char *difference = r->real ? "is real" : "may be chance";
+
+    if (r->sureness == STK_SURE_RUNS)
+        snprintf(text, size,
+                 " From %" PRIu64 " and %" PRIu64
+                 " runs (Welch's test on logarithms, p = %.2g): the difference %s.",
+                 r->n_a, r->n_b, r->p, difference);
+    else if (r->sureness == STK_SURE_WITHIN)
+        snprintf(text, size,
+                 " From one run each: the interval is that of %" PRIu64 " and %" PRIu64
+                 " blocks of steps within them (the difference %s there) and says nothing of how "
+                 "runs differ; repeat them (--repeat 5).",
+                 r->n_a, r->n_b, difference);
+    else
+        snprintf(text, size, " Too few runs and steps for an interval: repeat them (--repeat 5).");
+}
+
+static void describe(pair *p)
+{
+    const stk_ratio *r = &p->per_step;
+    const bool faster = r->ratio < 1;
+    const double factor = faster ? 1 / r->ratio : r->ratio, low = faster ? 1 / r->high : r->low,
+                 high = faster ? 1 / r->low : r->high;
+    const char *from = p->shown.a->name, *to = p->shown.b->name;
+    char range[96] = "", than[2 * NAME + 64];
+
+    if (!isfinite(r->ratio)) {
+        snprintf(p->text, TEXT, "%s and %s cannot be compared: one of them has no measured step.",
+                 to, from);
+        return;
+    }
+    if (isfinite(low))
+        snprintf(range, sizeof range, ", 95 %% interval %.3g to %.3g", low, high);
+    if (factor < SAME)
+        snprintf(than, sizeof than, "%s takes the time of %s", to, from);
+    else
+        snprintf(than, sizeof than, "%s is %.3gx %s than %s", to, factor,
+                 faster ? "faster" : "slower", from);
+    const int used = snprintf(p->text, TEXT,
+                              "%s by the time of a step with its wait (epochs only%s). The whole "
+                              "run with its setup: %.3gx the time; mean wait: %.3gx.",
+                              than, range, p->total.ratio, p->wait.ratio);
+    if (used > 0 && used < TEXT)
+        describe_doubt(r, p->text + used, TEXT - (size_t)used);
+}
+
+static void add_pair(stk__comparison *c, const stk_report_group *a, const stk_report_group *b)
+{
+    pair *p = &c->pairs[c->shown.num_pairs];
+
+    p->shown = (stk_report_pair){.struct_size = sizeof p->shown,
+                                 .a = a,
+                                 .b = b,
+                                 .per_step = &p->per_step,
+                                 .wait = &p->wait,
+                                 .total = &p->total,
+                                 .text = p->text};
+    compare(c, &p->shown, figure_per_step, &p->per_step);
+    compare(c, &p->shown, figure_wait, &p->wait);
+    compare(c, &p->shown, figure_total, &p->total);
+    if (a->count == 1 && b->count == 1)
+        stk__ratio_within(first_run(c, a), first_run(c, b), &p->per_step);
+    describe(p);
+    c->shown_pairs[c->shown.num_pairs++] = &p->shown;
+}
+
+static uint64_t groups_of_file(const stk__comparison *c, uint64_t file)
+{
+    uint64_t n = 0;
+
+    for (uint64_t i = 0; i < c->shown.num_groups; i++)
+        n += c->shown_groups[i]->file == file;
+    return n;
+}
+
+/* The group of the first log that a group of another is compared with. */
+static const stk_report_group *match(const stk__comparison *c, const stk_report_group *b)
+{
+    const bool single = groups_of_file(c, 0) == 1 && groups_of_file(c, b->file) == 1;
+    const char *label = first_run(c, b)->label;
+
+    for (uint64_t i = 0; i < c->shown.num_groups; i++) {
+        const stk_report_group *a = c->shown_groups[i];
+        if (a->file == 0 && (single || strcmp(first_run(c, a)->label, label) == 0))
+            return a;
+    }
+    return NULL;
+}
+
+static void make_pairs(stk__comparison *c)
+{
+    const bool one_log = stk_report_files(c->report) == 1;
+
+    for (uint64_t i = 1; i < c->shown.num_groups; i++) {
+        const stk_report_group *b = c->shown_groups[i];
+        if (!one_log && b->file == 0)
+            continue;
+        const stk_report_group *a = one_log ? c->shown_groups[0] : match(c, b);
+        if (a)
+            add_pair(c, a, b);
+        else
+            c->shown.unmatched++;
+    }
+}
+
+/* ---- Ladders --------------------------------------------------------------------------------- */
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* Samples a second of the run of the median rate, as `stoker bench` shows them; NaN: unknown. */
+static double steady(const stk__comparison *c, const stk_report_group *g)
+{
+    double rates[MAX_REPEATS];
+    uint64_t n = 0;
+
+    for (uint64_t i = 0; i < STK_MIN(g->count, MAX_REPEATS); i++) {
+        const double rate = run_at(c, g->runs[i])->steady_samples_per_s;
+        if (isfinite(rate))
+            rates[n++] = rate;
+    }
+    if (n == 0)
+        return NAN;
+    qsort(rates, n, sizeof *rates, by_value);
+    return rates[(n - 1) / 2];
+}
+
+static void add_rung(stk__comparison *c, const stk_report_group *g, const char *name, double speed)
+{
+    stk_report_rung *rung = &c->rungs[c->shown.num_rungs];
+
+    *rung = (stk_report_rung){.struct_size = sizeof *rung,
+                              .group = g,
+                              .name = name,
+                              .speed = speed,
+                              .factor = c->shown.num_rungs ? speed / rung[-1].speed : (double)NAN,
+                              .share = NAN};
+    c->shown_rungs[c->shown.num_rungs++] = rung;
+}
+
+static void make_rungs(stk__comparison *c)
+{
+    stk_report_comparison *shown = &c->shown;
+
+    if (stk_report_files(c->report) != 1)
+        return;
+    for (uint64_t i = 0; i < shown->num_groups; i++) {
+        const stk_report_group *g = c->shown_groups[i];
+        const double speed = steady(c, g);
+        if (first_run(c, g)->rung > 0 && isfinite(speed))
+            add_rung(c, g, first_run(c, g)->measure, speed);
+    }
+    shown->ladder = shown->num_rungs > 1;
+    /* Settings that nobody called a ladder may still be read as one. */
+    if (!shown->ladder) {
+        shown->num_rungs = 0;
+        for (uint64_t i = 0; i < shown->num_groups && shown->num_groups > 2; i++)
+            add_rung(c, c->shown_groups[i], c->shown_groups[i]->name,
+                     1 / c->shown_groups[i]->per_step);
+    }
+    /* Factors multiply, so that shares are of the logarithm of the whole factor: they add up. */
+    for (uint64_t i = 1; i < shown->num_rungs; i++) {
+        const double all = log(c->rungs[shown->num_rungs - 1].speed / c->rungs[0].speed);
+        if (fabs(all) > log(LITTLE))
+            c->rungs[i].share = log(c->rungs[i].factor) / all;
+    }
+}
+
+/* ---- The whole ------------------------------------------------------------------------------- */
+
+void stk__comparison_destroy(stk_context *ctx, stk__comparison *c)
+{
+    if (!c)
+        return;
+    void *const arrays[] = {c->run_names,
+                            (void *)c->names,
+                            c->runs,
+                            c->groups,
+                            c->pairs,
+                            c->rungs,
+                            (void *)c->by_wait,
+                            (void *)c->shown_groups,
+                            (void *)c->shown_pairs,
+                            (void *)c->shown_rungs};
+
+    for (size_t i = 0; i < STK_COUNT(arrays); i++)
+        stk__free(ctx, arrays[i]);
+    stk__free(ctx, c);
+}
+
+static stk__comparison *comparison_create(const stk_report *report)
+{
+    const uint64_t n = STK_MAX(stk_report_runs(report), 1);
+    stk_context *ctx = report->ctx;
+    stk__comparison *c = stk__calloc(ctx, 1, sizeof *c);
+
+    if (!c)
+        return NULL;
+    c->report = report;
+    c->run_names = stk__calloc(ctx, n, sizeof *c->run_names);
+    c->names = stk__calloc(ctx, n, sizeof(const char *));
+    c->runs = stk__calloc(ctx, n, sizeof *c->runs);
+    c->groups = stk__calloc(ctx, n, sizeof *c->groups);
+    c->pairs = stk__calloc(ctx, n, sizeof *c->pairs);
+    c->rungs = stk__calloc(ctx, n, sizeof *c->rungs);
+    c->shown_groups = stk__calloc(ctx, n, sizeof(const stk_report_group *));
+    c->by_wait = stk__calloc(ctx, n, sizeof(const stk_report_group *));
+    c->shown_pairs = stk__calloc(ctx, n, sizeof(const stk_report_pair *));
+    c->shown_rungs = stk__calloc(ctx, n, sizeof(const stk_report_rung *));
+    if (c->run_names && c->names && c->runs && c->groups && c->pairs && c->rungs &&
+        c->shown_groups && c->by_wait && c->shown_pairs && c->shown_rungs)
+        return c;
+    stk__comparison_destroy(ctx, c);
+    return NULL;
+}
+
+stk_status stk_report_compare(stk_report *report, const stk_report_comparison **out, stk_error *err)
+{
+    *out = NULL;
+    STK_TRY(stk__context_check(report->ctx, err));
+    stk__comparison_destroy(report->ctx, report->comparison);
+    stk__comparison *c = report->comparison = comparison_create(report);
+    if (!c)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_MEASURE, "no memory for the runs of the logs");
+    make_groups(c);
+    make_rungs(c);
+    make_pairs(c);
+    c->shown.struct_size = sizeof c->shown;
+    c->shown.names = c->names;
+    c->shown.groups = c->shown_groups;
+    c->shown.by_wait = c->by_wait;
+    c->shown.pairs = c->shown_pairs;
+    c->shown.rungs = c->shown_rungs;
+    *out = &c->shown;
+    return STK_OK;
+}
