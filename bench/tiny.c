@@ -27,7 +27,9 @@ int main(int argc, char **argv)
     bench_loader_options(argc, argv, &options);
 
     bench_stream_open(&stream, bench_text(argc, argv, "dataset", spec), &options);
-    uint64_t warm = options.cache == STK_CACHE_NONE ? 6400 : stream.dataset->size;
+    stk_dataset_info info = {.struct_size = sizeof info};
+    stk_dataset_get_info(stream.dataset, &info);
+    uint64_t warm = options.cache == STK_CACHE_NONE ? 6400 : info.size;
     bench_measure(&stream, bench_number(argc, argv, "seconds", 5), warm, &window);
     bench_print("W3-tiny", &options, &window);
     printf(", \"allocations\": %llu}\n", (unsigned long long)window.allocations);
