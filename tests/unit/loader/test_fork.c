@@ -116,6 +116,10 @@ static void call_stores(world *w)
     REFUSED(stk_report_begin, w->report, "x", NULL);
     REFUSED(stk_report_feed, w->report, "x", 1, NULL);
     REFUSED(stk_report_end, w->report, NULL);
+    const stk_report_comparison *all;
+    REFUSED(stk_report_compare, w->report, &all, NULL);
+    stk_storage_figures storage = {.struct_size = sizeof storage};
+    REFUSED(stk_storage_measure, w->ctx, "mem://x", NULL, &storage, NULL);
 }
 
 /* A put belongs to the process that began it: a child neither writes nor takes it away. */
@@ -171,6 +175,11 @@ static void call_arrays(world *w)
 
     REFUSED(stk_array_open, w->ctx, w->path, NULL, &array, NULL);
     REFUSED(stk_array_describe, w->array, line, NULL, NULL);
+    stk_chunks_question question;
+    stk_chunks_question_init(&question);
+    const stk_chunks_trial trial = {.struct_size = sizeof trial};
+    stk_chunks_sample sample = {.struct_size = sizeof sample};
+    REFUSED(stk_chunks_measure, w->ctx, w->array, &question, &trial, &sample, NULL);
     REFUSED(stk_array_read, w->array, &box, values, sizeof values, NULL, -1, NULL);
     REFUSED(stk_array_stored_count, w->array, &stored, NULL);
     REFUSED(stk_array_stats_compute, w->array, NULL, NULL, &stats, NULL);
