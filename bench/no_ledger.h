@@ -4,6 +4,7 @@
 #ifndef STK_BENCH_NO_LEDGER_H
 #define STK_BENCH_NO_LEDGER_H
 
+#include "base/probe.h"
 #include "loader/parts.h"
 
 #define stk__stamp() UINT64_C(0)

@@ -4,6 +4,7 @@
 
 #include "array/array.h"
 #include "base/base.h"
+#include "base/registry.h"
 #include "convert/convert.h"
 #include "dataset/dataset.h"
 #include "device/device.h"

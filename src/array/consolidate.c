@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Consolidated metadata of a Zarr v3 group: what lies below it, in its zarr.json. */
 #include "array/group.h"
+#include "array/zarr.h"
 
 static stk_status no_memory(stk_error *err)
 {

@@ -7,6 +7,8 @@
 
 #include <stdlib.h>
 
+#include "array/zarr.h"
+
 static stk_status no_memory(stk_error *err)
 {
     return stk__fail(err, STK_ENOMEM, STK_STAGE_ARRAY, "no memory for the nodes of a group");

@@ -4,6 +4,7 @@
  * read by several threads, since each waits for the store. Folders of arrays are not entered.
  */
 #include "array/group.h"
+#include "array/zarr.h"
 
 #define MAX_THREADS 16
 

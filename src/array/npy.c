@@ -4,6 +4,7 @@
 
 #include "array/npy_header.h"
 #include "array/room.h"
+#include "array/zarr.h"
 
 static stk_status find_file(stk_array *a, const char *key, stk_error *err)
 {

@@ -6,6 +6,7 @@
 
 #include "base/options.h"
 #include "base/sized.h"
+#include "base/spec.h"
 
 #define AT(member)  offsetof(stk_array_options, member)
 #define MAX_MEMORY  (UINT64_C(1) << 30)

@@ -4,62 +4,11 @@
 #define STK_SRC_ARRAY_ROOM_H
 
 #include "array/array.h"
-#include "base/json.h"
+#include "array/type.h"
 
-#define STK__ARRAY_MAX_LEVELS 4      /* shards in shards, and the chunks in them */
-#define STK__ARRAY_MAX_ITEM   65536u /* bytes of one element */
-#define STK__ARRAY_TYPE_NAME  64
+#define STK__ARRAY_MAX_LEVELS 4 /* shards in shards, and the chunks in them */
 #define STK__ARRAY_CODECS     256
-#define STK__ZARR_V3          "zarr.json"
-#define STK__ZARR_V2_ARRAY    ".zarray"
-#define STK__ZARR_V2_GROUP    ".zgroup"
-#define STK__ZARR_V2_ATTRS    ".zattrs"
-#define STK__ZARR_V2_ALL      ".zmetadata"
 #define STK__ARRAY_IDLE       16 /* codec states kept from read to read */
-
-/* ---- Element types (type.c) ---- */
-
-typedef enum stk__kind {
-    STK__KIND_BOOL,
-    STK__KIND_INT,
-    STK__KIND_UINT,
-    STK__KIND_FLOAT,
-    STK__KIND_COMPLEX,
-    STK__KIND_TIME,  /* datetime64 and timedelta64: int64, with the least value for NaT */
-    STK__KIND_BYTES, /* S: padded with zeros */
-    STK__KIND_TEXT,  /* U: UTF-32, padded with zeros */
-    STK__KIND_RAW    /* V, r<N>, records */
-} stk__kind;
-
-typedef struct stk__type {
-    stk__kind kind;
-    stk_dtype dtype; /* STK_DTYPE_NONE: bytes */
-    uint32_t itemsize;
-    uint32_t swap_size; /* bytes that a change of byte order reverses together; 1: none */
-    bool big_endian;    /* as stored: of v2, npy and raw; v3 says it in a codec */
-    char name[STK__ARRAY_TYPE_NAME];
-} stk__type;
-
-/* A NumPy code as "<f4", "|S8", ">M8[ns]", or a name as "float32". `descr` of records is a list.
- * Errors: STK_EKIND by name, STK_EFORMAT, STK_ELIMIT. */
-stk_status stk__type_numpy(const char *code, const char *key, stk__type *out, stk_error *err);
-stk_status stk__type_v2(const json_t *dtype, const char *key, stk__type *out, stk_error *err);
-stk_status stk__type_v3(const json_t *data_type, const char *key, stk__type *out, stk_error *err);
-/* The type as zarr.json has it: a new reference, NULL when there is no memory. */
-json_t *stk__type_to_v3(const stk__type *type);
-
-/* The fill value of a JSON value into `out` (itemsize bytes, little endian). `version` 2 or 3. */
-stk_status stk__fill_parse(const stk__type *type, const json_t *value, int version, const char *key,
-                           void *out, stk_error *err);
-/* The JSON value of a fill value: a new reference, NULL when there is no memory. (fill.c) */
-json_t *stk__fill_to_json(const stk__type *type, const void *value);
-
-/* A real number in a float type, half to even. (fill.c) */
-void stk__float_bytes(stk_dtype dtype, double x, void *out);
-/* Base64 of at most `size` bytes; the rest of `out` stays as it is. (fill.c) */
-bool stk__base64_parse(const char *text, uint32_t size, unsigned char *out);
-/* Elements as doubles; false: they are no real numbers. (value.c) */
-bool stk__array_numbers(const stk__type *type, const void *values, size_t count, double *out);
 
 /* ---- The grid ---- */
 
@@ -178,31 +127,6 @@ stk_status stk__array_create(stk_context *ctx, stk__shared_store *shared, const 
 stk_status stk__array_settle(stk_context *ctx, const stk_array_options *options,
                              stk_array_options *out, stk_error *err);
 
-/* Zarr metadata that has been read (zarr_v2.c, zarr_v3.c). `attributes` may be NULL. */
-stk_status stk__zarr_v3(stk_array *a, const json_t *metadata, const char *key, stk_error *err);
-stk_status stk__zarr_v2(stk_array *a, const json_t *metadata, const json_t *attributes,
-                        const char *key, stk_error *err);
-stk_status stk__zarr_attributes(stk_array *a, const json_t *attributes, const char *key,
-                                stk_error *err);
-/* Read and parse a metadata document. *found false: there is none of that key. */
-stk_status stk__zarr_load(stk_store *store, const char *key, stk__json *out, bool *found,
-                          stk_error *err);
-/* The known keys of an object, NULL-ended; any other is refused unless its value may be ignored. */
-stk_status stk__zarr_known(const json_t *object, const char *const *known, const char *key,
-                           stk_error *err);
-/* Type, fill value (NULL: not defined) and key rule are common to both versions. */
-stk_status stk__zarr_fill(stk_array *a, const json_t *value, int version, const char *key,
-                          stk_error *err);
-/* Shape and chunk lists. `least` is the least value allowed. */
-stk_status stk__zarr_integers(const json_t *list, const char *what, const char *key, int64_t least,
-                              int64_t *out, uint32_t *rank, stk_error *err);
-/* A separator of chunk keys: '.' or '/'. NULL: `usual`. */
-stk_status stk__zarr_separator(const json_t *value, char usual, const char *key, char *out,
-                               stk_error *err);
-/* The chain of the innermost chunks, whose dimension i is the array's axes[i]: strides do the rest.
- * `spec` says the codecs, the array all else. */
-stk_status stk__zarr_chain(stk_array *a, const uint32_t *axes, stk__chain_spec spec,
-                           const char *key, stk_error *err);
 /* Uncompressed data in one object, from `offset` on. */
 stk_status stk__array_one_object(stk_array *a, const char *key, uint64_t offset, bool fortran,
                                  stk_error *err);

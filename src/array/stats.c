@@ -10,6 +10,7 @@
 #include <xxhash.h>
 
 #include "array/room.h"
+#include "array/zarr.h"
 #include "base/sized.h"
 
 #define BOX_BYTES  (UINT64_C(64) << 20) /* read at a time, where chunks are not larger */

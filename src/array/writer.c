@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 
+#include "array/zarr.h"
 #include "base/sized.h"
 
 struct stk_array_writer {

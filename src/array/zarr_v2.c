@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Metadata of Zarr version 2 arrays [zarr-specs docs/v2/v2.0]; unknown keys are ignored. */
 #include "array/room.h"
+#include "array/zarr.h"
 
 static stk_status make_chain(stk_array *a, const json_t *m, bool fortran, const char *key,
                              stk_error *err)

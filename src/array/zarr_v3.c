@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "array/room.h"
+#include "array/zarr.h"
 
 /* An extension is {name, configuration} or, since 3.1, the name alone; a URI names it as well. */
 static const char *name_of(const json_t *extension)

@@ -1,4 +1,4 @@
-/* nothing -> status, memory, threads, time, randomness: what every room stands on */
+/* nothing -> status, memory, time, threads, context: what every room stands on */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef STK_SRC_BASE_BASE_H
 #define STK_SRC_BASE_BASE_H
@@ -145,107 +145,7 @@ void stk__cond_init(pthread_cond_t *cond);
  * passed. */
 bool stk__cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t when_ns);
 
-/* ---- Randomness (philox.c, permutation.c) ---- */
-
-/* Philox4x32-10 [Salmon et al., SC'11]: 128 bits of counter and 64 of key -> 128 random bits. */
-void stk__philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
-/* A float in [0, 1) of a word, with 24 bits; the result of u * 2^-32 rounded down. */
-static inline float stk__uniform(uint32_t word)
-{
-    return (float)(word >> 8) * 0x1p-24f;
-}
-
-/* What a draw is for: no two purposes share a stream. The transform's number in its pipeline is
- * added to TRANSFORM. */
-enum {
-    STK_DRAW_ORDER = 0,   /* keys of permutations */
-    STK_DRAW_REPLACE = 1, /* substitutes of bad samples */
-    STK_DRAW_DATA = 2,    /* data made procedurally */
-    STK_DRAW_SPLIT = 3,
-    STK_DRAW_BATCH = 4, /* batch -> batch transforms */
-    STK_DRAW_TRANSFORM = 16
-};
-
-/* `n` words (a multiple of 4 is made up) for (seed, epoch, position, purpose). position < 2^48,
- * purpose < 2^16. */
-void stk__draw(uint64_t seed, uint32_t epoch, uint64_t position, uint32_t purpose, uint32_t *words,
-               size_t n);
-
-#define STK_PERMUTATION_ROUNDS 8
-
-/* A keyed permutation of [0, size), size <= 2^48, computed and not stored. */
-typedef struct stk__permutation {
-    uint64_t size;
-    uint32_t left_bits, right_bits;
-    uint32_t keys[STK_PERMUTATION_ROUNDS];
-    uint32_t swap; /* 1: the positions 0 and 1 change places first */
-} stk__permutation;
-
-#define STK_PERMUTATION_MAX (UINT64_C(1) << 48)
-
-void stk__permutation_init(stk__permutation *p, uint64_t size, uint64_t seed, uint64_t epoch,
-                           uint32_t which);
-uint64_t stk__permutation_at(const stk__permutation *p, uint64_t position); /* position -> value */
-uint64_t stk__permutation_inverse(const stk__permutation *p,
-                                  uint64_t value); /* value -> position */
-/* out[i] = at(positions[i]); the same values, faster, with or without AVX2. */
-void stk__permutation_many(const stk__permutation *p, const uint64_t *positions, uint64_t *out,
-                           size_t n, bool avx2);
-
 /* ---- Context (context.c) ---- */
-
-/* Whom the context tells what happens. All events of all rooms go through `event`; it must not
- * block. */
-typedef struct stk__event stk__event;
-typedef struct stk__probe {
-    void (*event)(void *user, const stk__event *event);
-    void *user;
-} stk__probe;
-
-typedef enum stk__event_kind {
-    STK__EVENT_SAMPLE,  /* samples were prepared: epoch, position and index of the first, count,
-                           worker, start, end */
-    STK__EVENT_READ,    /* a read ended: bytes, start (submitted), end, status, count = samples it
-                           serves */
-    STK__EVENT_BATCH,   /* a batch became ready: epoch, step, count, start (planned), end */
-    STK__EVENT_DELIVER, /* a batch was handed out: epoch, step, start (asked), end */
-    STK__EVENT_BAD_SAMPLE, /* index, position, status */
-    STK__EVENT_PLAN,       /* samples were located: count, start, end */
-    STK__EVENT_DECODE      /* what several samples may share was decoded: bytes (that came out),
-                              count = samples waiting for it, worker, start, end, status */
-} stk__event_kind;
-
-struct stk__event {
-    stk__event_kind kind;
-    stk_status status;
-    uint32_t worker; /* number of the worker; UINT32_MAX: the caller's thread */
-    uint64_t start_ns, end_ns;
-    uint64_t epoch, step, position, index, count, bytes;
-    const uint64_t *indices; /* of SAMPLE: `count` of them, valid during the call; else NULL */
-};
-
-/* ---- Drivers (registry.c): <stoker/plugin.h>, and what the rooms ask ---- */
-
-/* A kind of drivers, as the composition root lists it. */
-typedef struct stk__drivers {
-    const char *word;           /* "dataset" */
-    const void *const *builtin; /* NULL-ended; each begins as a stk_driver_head */
-    /* Whether an outsider's table is whole; NULL: none can be added. */
-    stk_status (*check)(const void *table, stk_error *err);
-} stk__drivers;
-
-/* Defined by the composition root, src/stoker.c. */
-const stk__drivers *stk__drivers_of(stk_driver_kind kind);
-/* The driver whose name are these `length` bytes, as stk_driver_find() does; NULL: none. */
-const void *stk__driver_find(const stk_context *ctx, stk_driver_kind kind, const char *name,
-                             size_t length);
-bool stk__driver_is_builtin(stk_driver_kind kind, const void *table);
-/* The names of a kind with a text between them, cut to what fits. */
-void stk__driver_names(const stk_context *ctx, stk_driver_kind kind, const char *between,
-                       char *text, size_t size);
-/* Add all or none; with `plugin`, which may be NULL, nothing where the context has that already. */
-stk_status stk__drivers_add(stk_context *ctx, const stk_plugin *plugin,
-                            const stk_plugin_driver *drivers, size_t n, stk_error *err);
 
 stk_context *stk__context_ref(stk_context *ctx);
 void stk__context_unref(stk_context *ctx);
@@ -257,14 +157,6 @@ bool stk__cpu_has_avx2(const stk_context *ctx);
 void stk__log(stk_context *ctx, stk_log_level level, const char *format, ...) STK_PRINTF(3, 4);
 void stk__progress(stk_context *ctx, const char *what, uint64_t done, uint64_t total);
 
-/* Install or remove (NULL) a probe; at most 4 at a time, else STK_EBUSY. Waits until no thread is
- * in a removed one. */
-stk_status stk__probe_add(stk_context *ctx, const stk__probe *probe);
-void stk__probe_remove(stk_context *ctx, const stk__probe *probe);
-/* Whether anybody listens: lets the hot path skip its stamps. */
-bool stk__probed(const stk_context *ctx);
-void stk__emit(stk_context *ctx, const stk__event *event);
-
 /* A slot in which mem: stores of this context keep their objects, owned by src/store. */
 typedef struct stk__slot {
     void *data;
@@ -274,52 +166,5 @@ typedef struct stk__slot {
 stk_status stk__context_slot(stk_context *ctx,
                              stk_status (*use)(stk_context *ctx, stk__slot *slot, void *user),
                              void *user);
-
-/* ---- Removal (remove.c): the only caller of unlink() and its like ---- */
-
-/* Whether this names something in a folder itself: neither empty, "." nor "..", without '/'. */
-bool stk__is_plain_name(const char *name);
-/* Remove a file, or an empty folder, of an open folder. -1: errno; EINVAL: no plain name. What a
- * file told is removed only where the folder is the run's own and the run, or one before it, made
- * it. */
-int stk__remove_file(int folder, const char *name);
-int stk__remove_folder(int folder, const char *name);
-/* The same by a path that no file told. */
-int stk__remove_path(const char *path);
-int stk__remove_folder_path(const char *path);
-
-/* ---- Files that are being written (temporary.c) ---- */
-
-#define STK__TEMPORARY      ".stoker-put-" /* how their names begin: nobody takes them for anything */
-#define STK__TEMPORARY_ROOM 40
-
-bool stk__is_temporary(const char *name);
-/* A name that nobody has, most probably. */
-void stk__temporary_name(char name[STK__TEMPORARY_ROOM]);
-/* Lock the file just made under such a name. False: another process has taken it for one that was
- * left, and it is to be made again under another name. */
-bool stk__temporary_claim(int fd);
-/* Hold the lock on while `fd` is closed, until release() after the file has its final name. */
-int stk__temporary_hold(int fd);
-void stk__temporary_release(int held);
-/* Remove what processes that are gone left in an open folder. What cannot be is left. */
-void stk__temporary_sweep(int folder);
-/* fsync() of a file or folder, and syncfs(). One that was interrupted has lost nothing and is
- * repeated; one that failed never is: the kernel may have dropped the pages. */
-int stk__sync(int fd);
-int stk__sync_all(int fd);
-
-/* ---- Specs (spec.c) ---- */
-
-/*
- * Take the options of `table` out of the query of "url?name=value&name=value": known names are set
- * in `options`, the others stay. `url` (writable) becomes the rest. Values may be %-escaped.
- * `texts` receives a block that the values of STRING options point into, to be freed with
- * stk__free() after use; NULL when there is none.
- */
-stk_status stk__spec_take(stk_context *ctx, char *url, const stk_option_table *table, void *options,
-                          char **texts, stk_error *err);
-/* Fail for the first option of a query that nobody has taken; the table names the nearest. */
-stk_status stk__spec_unknown(const stk_option_table *table, const char *query, stk_error *err);
 
 #endif

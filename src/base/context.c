@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/probe.h"
 #include "base/sized.h"
 
 /* Counts the forks above this process: a handle of another generation belongs to an ancestor. */

@@ -4,6 +4,7 @@
 #define STK_SRC_BASE_CONTEXT_H
 
 #include "base/base.h"
+#include "base/probe.h"
 
 #define STK_MAX_PROBES   4
 #define STK_MAX_ADDED    64 /* drivers that a caller may add, of each kind */

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/files.h"
 #include "base/options.h"
 
 #define NAME_TRIES 64

@@ -8,6 +8,7 @@
  * 1 change places.
  */
 #include "base/permutation.h"
+#include "base/random.h"
 
 #define ROUNDS STK_PERMUTATION_ROUNDS
 /* Below this the network has too few bits to mix; longer walks are cheap for so few samples. */

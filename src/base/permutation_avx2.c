@@ -4,6 +4,8 @@
 
 #include <immintrin.h>
 
+#include "base/random.h"
+
 static inline __m256i mix(__m256i x, uint32_t key)
 {
     x = _mm256_xor_si256(x, _mm256_set1_epi32((int)key));

@@ -4,6 +4,7 @@
  * as easy as 1, 2, 3", SC'11. The constants are the paper's.
  */
 #include "base/base.h"
+#include "base/random.h"
 
 #define M0 UINT32_C(0xD2511F53)
 #define M1 UINT32_C(0xCD9E8D57)

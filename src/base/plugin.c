@@ -14,6 +14,7 @@
 #include "base/config.h"
 #include "base/context.h"
 #include "base/options.h"
+#include "base/registry.h"
 
 #define ENTRY "stk_plugin_entry"
 /* Before the first version of the interface there was none. */

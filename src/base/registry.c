@@ -4,6 +4,7 @@
 
 #include "base/context.h"
 #include "base/options.h"
+#include "base/registry.h"
 
 #define NAMES_SHOWN 400 /* bytes of a list of names in a message */
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/files.h"
 
 bool stk__is_plain_name(const char *name)
 {

@@ -3,6 +3,7 @@
 #include "base/base.h"
 
 #include "base/options.h"
+#include "base/spec.h"
 
 static int hex_digit(char c)
 {

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/files.h"
 
 void stk__temporary_name(char name[STK__TEMPORARY_ROOM])
 {

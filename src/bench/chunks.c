@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/random.h"
 #include "base/sized.h"
 #include "bench/bench.h"
 

@@ -12,6 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/files.h"
+
 #define MAX_FILES 100000
 #define LOOKED_AT 2000                 /* files whose pages are looked up; more take too long */
 #define PIECE     (UINT64_C(64) << 20) /* bytes of a file looked up at a time */

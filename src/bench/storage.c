@@ -5,6 +5,7 @@
 
 #include <stoker/store.h>
 
+#include "base/random.h"
 #include "base/sized.h"
 #include "bench/bench.h"
 

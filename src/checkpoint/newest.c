@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/durable.h"
+#include "base/files.h"
 #include "checkpoint/hash.h"
 #include "checkpoint/safetensors.h"
 

@@ -9,6 +9,7 @@
 #include <lz4.h>
 
 #include "codec/kernels.h"
+#include "codec/state.h"
 #include "codec/step.h"
 
 #define HEADER         16

@@ -3,6 +3,7 @@
  * kept by the state between chunks. */
 #include <bzlib.h>
 
+#include "codec/state.h"
 #include "codec/step.h"
 
 #define PIECE_MAX (1u << 30) /* libbz2 counts in 32 bits */

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Chains: compiled once, then run over chunks from state to state of their bytes. */
+#include "codec/compile.h"
+#include "codec/state.h"
 #include "codec/step.h"
 
 #define LIBRARY_BYTES (UINT64_C(1) << 20) /* contexts of zstd, libdeflate and zlib together */

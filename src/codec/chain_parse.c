@@ -2,6 +2,7 @@
 /* The lists of Zarr metadata -> steps: v3 "codecs", v2 "filters" and "compressor". */
 #include <jansson.h>
 
+#include "codec/compile.h"
 #include "codec/step.h"
 
 #define CODEC_NAME_MAX 128

@@ -7,6 +7,7 @@
 #include <libdeflate.h>
 
 #include "codec/kernels.h"
+#include "codec/state.h"
 #include "codec/step.h"
 
 #define SUM_BYTES      4

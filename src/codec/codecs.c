@@ -6,6 +6,7 @@
 #include <lzma.h>
 #include <zstd.h>
 
+#include "codec/compile.h"
 #include "codec/number.h"
 
 #define LZMA_PART 4 /* of memory_limit: what one dictionary may take */

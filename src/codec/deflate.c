@@ -8,6 +8,7 @@
 #include <libdeflate.h>
 #include <zlib.h>
 
+#include "codec/state.h"
 #include "codec/step.h"
 
 #define WINDOW_BITS     15

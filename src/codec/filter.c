@@ -9,6 +9,7 @@
 
 #include "codec/kernels.h"
 #include "codec/number.h"
+#include "codec/state.h"
 
 #define COUNT STK__WIDE_COUNT
 

@@ -2,6 +2,7 @@
 /* LZ4 as numcodecs stores it: the size as 4 bytes, little endian, then one LZ4 block. */
 #include <lz4.h>
 
+#include "codec/state.h"
 #include "codec/step.h"
 
 #define HEADER           4

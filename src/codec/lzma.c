@@ -6,6 +6,7 @@
  */
 #include <lzma.h>
 
+#include "codec/state.h"
 #include "codec/step.h"
 
 #define MEMORY_MAX (UINT64_C(128) << 20) /* preset 9 wants 65 MiB to decode */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bytes moved within and between elements: shuffle [HDF5, numcodecs] and byte order. */
 #include "codec/kernels.h"
+#include "codec/state.h"
 #include "codec/step.h"
 
 /* What is left over behind the last whole element stays as it is. */

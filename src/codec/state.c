@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a thread keeps between chunks: scratch memory, contexts of libraries, spare blocks. */
+#include "codec/state.h"
 #include "codec/kernels.h"
 #include "codec/step.h"
 

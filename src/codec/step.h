@@ -158,56 +158,12 @@ extern const stk__codec_ops stk__codec_zstd, stk__codec_lz4, stk__codec_blosc, s
 bool stk__transpose_init(stk__step *step, const uint64_t *shape, const uint32_t *order,
                          uint32_t rank, uint32_t item);
 
-/* ---- State (state.c) ---- */
-
-enum { STK__SCRATCH_A, STK__SCRATCH_B, STK__SCRATCH_BLOCK, STK__SCRATCH_COUNT };
-enum { STK__SPARE_BLOCKS = 32 };
-#define STK__SPARE_BYTES (UINT64_C(16) << 20) /* of blocks that are kept and not in use */
-
-struct ZSTD_DCtx_s;
-struct ZSTD_CCtx_s;
-struct libdeflate_decompressor;
-struct libdeflate_compressor;
-struct stk__inflater;
-struct stk__lzma_state;
-
-struct stk__codec_state {
-    stk_context *context;
-    const struct stk__codec_kernels *kernels;
-    struct {
-        uint8_t *data;
-        uint64_t size;
-    } scratch[STK__SCRATCH_COUNT];
-    /* Blocks that libraries gave back and will want again for the next chunk. */
-    struct {
-        void *memory;
-        uint64_t size;
-        bool used;
-    } spare[STK__SPARE_BLOCKS];
-    struct ZSTD_DCtx_s *zstd_d;
-    struct ZSTD_CCtx_s *zstd_c;
-    struct libdeflate_decompressor *deflate_d;
-    struct libdeflate_compressor *deflate_c;
-    int deflate_level;
-    struct stk__inflater *inflater; /* zlib's, for prefixes */
-};
-
-/* Scratch memory of at least `size` bytes, whose content is lost when it grows; NULL: none. */
-uint8_t *stk__scratch(stk__codec_state *state, int which, uint64_t size);
-/* An allocator for libraries: blocks come back without the context being asked. */
-void *stk__spare_alloc(stk__codec_state *state, uint64_t size);
-void stk__spare_free(stk__codec_state *state, void *memory);
-
-/* What the codecs keep in a state; each accepts one that was never used. */
-void stk__zstd_release(stk__codec_state *state);
-uint64_t stk__zstd_held(const stk__codec_state *state);
-void stk__deflate_release(stk__codec_state *state);
+/* ---- Between codecs ---- */
 
 /* What liblzma takes to decode, by the configuration: no chunk may ask for more. */
 uint64_t stk__lzma_memory(const struct stk__lzma_step *step, uint64_t size);
 
-/* ---- Decoders that blosc uses as well ---- */
-
+/* Decoders that blosc uses as well. */
 /* The whole of a zstd stream (frames in a row) -> at most `capacity` bytes. */
 stk_status stk__zstd_decode(stk__codec_state *state, const void *in, uint64_t length, void *out,
                             uint64_t capacity, uint64_t *got, const char **reason);
@@ -217,63 +173,5 @@ stk_status stk__zlib_decode(stk__codec_state *state, const void *in, uint64_t le
 /* BloscLZ and raw Snappy -> exactly `size` bytes; false when damaged. */
 bool stk__blosclz_decode(const uint8_t *in, uint64_t length, uint8_t *out, uint64_t size);
 bool stk__snappy_decode(const uint8_t *in, uint64_t length, uint8_t *out, uint64_t size);
-
-/* ---- Compiling (chain_parse.c -> chain.c) ---- */
-
-struct stk__chain {
-    stk_context *context;
-    uint32_t count;
-    bool has_prefix;
-    stk__step steps[STK__CHAIN_MAX_STEPS]; /* in the order of encoding */
-    uint8_t target[STK__CHAIN_MAX_STEPS];  /* where decode writes: 0 out, 1 + scratch */
-    uint64_t size;                         /* decoded */
-    uint64_t scratch[2];                   /* bytes of decode and encode together */
-    uint64_t block;                        /* most bytes of STK__SCRATCH_BLOCK */
-    uint64_t library;                      /* that libraries hold for one thread, to decode */
-};
-
-/*
- * A promise that the steps of a chain make to each other. Where a fuzz target finds it broken the
- * program ends there; elsewhere the caller makes it a status.
- */
-static inline bool stk__chain_holds(bool promise)
-{
-#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
-    if (!promise)
-        __builtin_trap();
-#endif
-    return promise;
-}
-
-/* What is known of the elements while a list is read. As long as `fixed`, before and after every
- * step: size == shape[0] * ... * item, numbers are of `item` bytes, and swap_size divides it. */
-typedef struct stk__builder {
-    const stk__chain_spec *spec;
-    stk__chain *chain;
-    stk_error *err;
-    const char *codec;  /* name of the one being read */
-    stk__number number; /* the present elements */
-    uint32_t item, swap_size;
-    uint32_t rank;
-    uint64_t shape[STK__CHAIN_MAX_RANK];
-    uint64_t size;
-    bool fixed;
-} stk__builder;
-
-/* Read the spec's codecs into the builder's chain (chain_parse.c). */
-stk_status stk__chain_parse(stk__builder *b);
-/* Append a step, with its sizes. */
-stk_status stk__chain_push(stk__builder *b, const stk__step *step);
-/* See the elements as numbers of `item` bytes. Where theirs are of another size they lie in a row
- * from here on (v2, as NumPy's view), or are refused (v3, whose codecs keep the shape). */
-stk_status stk__chain_view(stk__builder *b, uint32_t item);
-/* What follows sees bytes in a row. */
-void stk__chain_to_bytes(stk__builder *b);
-stk_status stk__chain_refuse(stk__builder *b, stk_status status, const char *what);
-
-/* One codec, by the name that `number` of v2 or v3 gives it (codecs.c). */
-struct json_t;
-stk_status stk__codec_parse(stk__builder *b, bool v3, const char *name,
-                            const struct json_t *configuration, stk__codec_kind *kind);
 
 #endif

@@ -8,6 +8,7 @@
 #include <zstd.h>
 #include <zstd_errors.h>
 
+#include "codec/state.h"
 #include "codec/step.h"
 
 static const stk__reasons reasons = STK__REASONS("zstd");

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/files.h"
 #include "convert/samples.h"
 #include "dataset/dataset.h"
 #include "store/store.h"

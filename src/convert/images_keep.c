@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/files.h"
 #include "convert/images.h"
 
 /* ---- Earlier runs ---------------------------------------------------------------------------- */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/files.h"
 #include "base/lines.h"
 #include "dataset/dataset.h"
 

@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/files.h"
+
 #define MAX_LEVELS  4096
 #define CHECK_BYTES 16384
 #define FOLDER      (O_RDONLY | O_DIRECTORY | O_CLOEXEC)

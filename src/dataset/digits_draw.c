@@ -9,6 +9,7 @@
  * with a soft edge.
  */
 #include "base/base.h"
+#include "base/random.h"
 #include "dataset/digits.h"
 
 /* Places are in 1/256 of a pixel, squared distances in 1/256 of a square pixel (places rounded to

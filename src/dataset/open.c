@@ -10,6 +10,8 @@
 
 #include "array/array.h"
 #include "base/options.h"
+#include "base/registry.h"
+#include "base/spec.h"
 #include "store/store.h"
 
 #define NAMES 512 /* bytes of a list of kinds in a message */

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/random.h"
 #include "dataset/view.h"
 
 /* Fractions whose sum differs from 1 by less than this are meant to be everything. */

@@ -2,6 +2,7 @@
 /* The work that `synthetic:` plants: delays with or without a heavy tail, CPU time, failures. */
 #include <math.h>
 
+#include "base/random.h"
 #include "dataset/synthetic.h"
 
 /* Of the log-normal's logarithm: the slowest of a thousand takes about 13 times the mean. */

@@ -3,6 +3,7 @@
 #ifndef STK_SRC_DATASET_VIEW_H
 #define STK_SRC_DATASET_VIEW_H
 
+#include "base/random.h"
 #include "dataset/dataset.h"
 
 /* Indices are mapped and restored in pieces of this many, on the stack. */

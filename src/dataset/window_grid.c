@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/options.h"
+#include "base/random.h"
 #include "dataset/window.h"
 
 #define WIDE_BLOCK 8 /* chunks along a dimension that a block may span to be like the others */

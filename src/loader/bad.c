@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/options.h"
+#include "base/probe.h"
 #include "base/text.h"
 #include "loader/planner.h"
 

@@ -5,6 +5,8 @@
 
 #include "loader/parts.h"
 
+#include "base/probe.h"
+
 /* A cancel may come from a signal handler, which can set a flag and wake nobody: waits look this
  * often. */
 #define LOOK_NS UINT64_C(20000000)

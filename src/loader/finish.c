@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Making a batch of a step whose rows are all done: holes closed, ragged values joined, mixed. */
 #include "loader/finish.h"
+#include "base/probe.h"
 
 stk_status stk__finisher_init(stk__finisher *f)
 {

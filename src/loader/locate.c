@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Locating: what stands in a step and what it needs, before anything is read. */
+#include "base/random.h"
 #include "loader/planner.h"
 
 const char stk__ragged_too_large[] =

@@ -15,6 +15,7 @@
  */
 #include "loader/order.h"
 
+#include "base/random.h"
 #include "dataset/dataset.h"
 
 /* Numbers of permutations within an epoch: 0 full, then one for each column, then one for each

@@ -6,6 +6,7 @@
 #include <stoker/loader.h>
 
 #include "base/base.h"
+#include "base/random.h"
 
 /* Everything the order depends on. */
 typedef struct stk__order {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/probe.h"
 #include "loader/planner.h"
 
 #define ROUND_WANTS                                                                                \

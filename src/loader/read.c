@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/probe.h"
 #include "loader/reads.h"
 
 /* One request to a store: a piece of a range. */

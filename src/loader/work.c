@@ -5,6 +5,7 @@
  * workers serve the oldest step first, and its costliest row first where costs are known, so a
  * straggler holds up one batch by its own length only.
  */
+#include "base/probe.h"
 #include "loader/workers.h"
 
 #define TASK_NS 100e3 /* long beside the cost of handing out a task, short beside a step */
@@ -173,8 +174,7 @@ static void prepare_values(stk__worker *worker, const uint32_t *rows, uint32_t n
                                             .position = row->position,
                                             .epoch = step->epoch,
                                             .needs = row->slices,
-                                            .values = worker->values + i * fields,
-                                            .worker = worker->state};
+                                            .values = worker->values + i * fields};
     }
     if (m)
         w->dataset->ops->prepare(w->dataset, worker->samples, m);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "measure/measure.h"
 
+#include "base/probe.h"
 #include "base/sized.h"
 
 struct stk_counter {

@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include "base/probe.h"
 #include "base/sized.h"
 
 #define EVENTS_PER_SECOND 10000

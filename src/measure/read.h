@@ -6,6 +6,7 @@
 #include <stoker/report.h>
 
 #include "base/json_scan.h"
+#include "measure/kept.h"
 
 /* ---- Numbers of a log ----------------------------------------------------------------------- */
 
@@ -52,64 +53,6 @@ char *stk__scanner_room(stk__scanner *scanner, size_t *size);
 /* The next object, valid until the next call of any of these; false: more bytes are needed, or
  * (eof) there are none. */
 bool stk__scanner_next(stk__scanner *scanner, stk__object *out);
-
-/* ---- What is kept of many values (read_values.c) -------------------------------------------- */
-
-#define STK__SKETCH_BUCKETS 960
-
-/* Durations: all of them while the budget lasts, then counts in buckets that grow by 3 %. */
-typedef struct stk__values {
-    double *exact; /* NULL once it is over */
-    uint64_t room;
-    bool over;
-    uint32_t *sketch;
-    uint64_t n;
-    double sum, mean, m2, min, max; /* mean and m2: Welford's */
-} stk__values;
-
-/* `budget`: how many more doubles may be kept exactly, all values together. */
-stk_status stk__values_add(stk_context *ctx, stk__values *values, double value, uint64_t *budget);
-void stk__values_spread(const stk__values *values, stk_spread *out);
-/* Population standard deviation. */
-double stk__values_deviation(const stk__values *values);
-void stk__values_histogram(const stk__values *values, stk_report_histogram *out);
-void stk__values_release(stk_context *ctx, stk__values *values, uint64_t *budget);
-
-#define STK__PLACES 256
-
-/* Sums in places of equal width, which doubles when there are too few. */
-typedef struct stk__places {
-    double width;
-    uint32_t n;
-    double sum[STK__PLACES];
-    uint32_t count[STK__PLACES];
-} stk__places;
-
-/* `at` below 0 counts as 0. */
-void stk__places_add(stk__places *places, double at, double value);
-
-/* Means of neighbouring values in blocks of equal size. */
-typedef struct stk__blocks {
-    double sum[STK_REPORT_BLOCKS], open; /* open: of the block that is not full */
-    uint64_t n, size, filled;
-} stk__blocks;
-
-void stk__blocks_add(stk__blocks *blocks, double value);
-
-/* ---- Bars (read_bars.c) --------------------------------------------------------------------- */
-
-#define STK__BARS_KEPT 131072 /* after thinning at most; twice as many between */
-
-typedef struct stk__bars {
-    stk_report_bar *bars;
-    size_t n, room;
-    float reach; /* bars of a lane with a gap up to this became one; < 0: none did */
-    bool sorted;
-} stk__bars;
-
-stk_status stk__bars_add(stk_context *ctx, stk__bars *bars, const stk_report_bar *bar);
-/* Bring into order, and down to `most`. */
-void stk__bars_finish(stk__bars *bars, size_t most);
 
 /* ---- Runs (read_run.c) ---------------------------------------------------------------------- */
 

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/chrome.h"
+#include "base/probe.h"
 
 enum { PROCESS = 1, LANES = 64, LINE = 512 };
 

@@ -4,6 +4,7 @@
 
 #include "base/config.h"
 #include "base/options.h"
+#include "base/registry.h"
 #include "nn/layers.h"
 
 static const char *const role_names[] = {"weight", "bias", "running_mean", "running_var",

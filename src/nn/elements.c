@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Layers that work on each element, and the two that change the layout. */
+#include "base/random.h"
 #include "nn/ops.h"
 
 /* One parallel loop over elements. */

@@ -6,6 +6,7 @@
  */
 #include <math.h>
 
+#include "base/random.h"
 #include "nn/nn.h"
 
 /* Uniform in (0, 1), with 32 bits. */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/registry.h"
 #include "recipe/recipe.h"
 
 /* ---- Transforms ------------------------------------------------------------------------------ */

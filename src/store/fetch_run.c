@@ -7,6 +7,8 @@
  */
 #include <xxhash.h>
 
+#include "base/probe.h"
+#include "base/random.h"
 #include "store/fetch_room.h"
 
 #define RETRY_FIRST_NS UINT64_C(10000000)   /* before the second try */

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/options.h"
+#include "base/spec.h"
 #include "store/url.h"
 
 #define INLINE_MAX                                                                                 \

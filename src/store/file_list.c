@@ -9,6 +9,7 @@
 #include <xxhash.h>
 
 #include "base/beneath.h"
+#include "base/files.h"
 #include "store/file.h"
 #include "store/url.h"
 

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/files.h"
 #include "store/file.h"
 #include "store/url.h"
 

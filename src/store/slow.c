@@ -9,6 +9,7 @@
  */
 #include "store/slow.h"
 #include "base/options.h"
+#include "base/spec.h"
 #include "store/url.h"
 
 #define BLOCK_SLOTS 64 /* reads under way that the first block of slots serves */

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <xxhash.h>
 
+#include "base/random.h"
+
 #define FAIL_BLOCK   4096 /* bytes that fail together when the damage is permanent */
 #define LOGNORMAL_SD 0.5  /* of the logarithm: the 99th percentile is 3.2 times the median */
 

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "base/options.h"
+#include "base/registry.h"
 
 static bool is_letter(char c)
 {

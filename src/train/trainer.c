@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/options.h"
+#include "base/registry.h"
 #include "base/sized.h"
 #include "train/trainer.h"
 

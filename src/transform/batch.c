@@ -10,6 +10,7 @@
 #include <math.h>
 
 #include "base/options.h"
+#include "base/random.h"
 #include "transform/arguments.h"
 #include "transform/kernels.h"
 #include "transform/picture.h"

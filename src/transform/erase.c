@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "base/random.h"
 #include "transform/affine.h"
 #include "transform/batch.h"
 #include "transform/colour.h"

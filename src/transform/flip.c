@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* horizontal_flip, vertical_flip: the sides of a picture change places, for a share `p` of the
  * samples. */
+#include "base/random.h"
 #include "transform/picture.h"
 
 typedef struct flip_options {

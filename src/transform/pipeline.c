@@ -4,6 +4,8 @@
 #include "transform/pipeline.h"
 
 #include "base/options.h"
+#include "base/random.h"
+#include "base/registry.h"
 #include "transform/decode.h"
 
 #define SOME_SIDE 64

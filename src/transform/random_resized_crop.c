@@ -12,6 +12,7 @@
  */
 #include <math.h>
 
+#include "base/random.h"
 #include "transform/arguments.h"
 #include "transform/resample.h"
 

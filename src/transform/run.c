@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Running a pipeline over samples. Allocates nothing, keeps nothing: a sample's bytes depend on its
  * own draws alone. */
+#include "base/random.h"
 #include "transform/decode.h"
 #include "transform/decoding.h"
 

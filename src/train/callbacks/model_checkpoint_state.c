@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+#include "base/files.h"
 #include "base/options.h"
 #include "train/callbacks/model_checkpoint.h"
 

@@ -14,6 +14,7 @@
 #include "base/bytes.h"
 #include "base/decimal.h"
 #include "base/durable.h"
+#include "base/files.h"
 #include "train/loggers/loggers.h"
 #include "train/loggers/run_folder.h"
 

@@ -11,6 +11,7 @@
 
 #include "base/bytes.h"
 #include "base/durable.h"
+#include "base/files.h"
 #include "train/loggers/event_file.h"
 #include "train/loggers/loggers.h"
 #include "train/loggers/run_folder.h"

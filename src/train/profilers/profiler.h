@@ -8,6 +8,7 @@
 #include <stoker/profiler.h>
 
 #include "base/base.h"
+#include "base/probe.h"
 #include "base/text.h"
 
 #define STK__PROFILE_STRATEGY "[Strategy]SingleDeviceStrategy"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Recording of a trace: events of all threads into slots that each takes for itself. */
+#include "base/probe.h"
 #include "train/profilers/profiler.h"
 
 void stk__trace_add(stk_profile *p, const stk__trace_event *event)

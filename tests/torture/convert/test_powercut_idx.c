@@ -9,6 +9,7 @@
 #include <stoker/convert.h>
 
 #include "base/base.h"
+#include "base/files.h"
 
 enum { ROOM = 1 << 16 };
 

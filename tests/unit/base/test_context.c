@@ -6,6 +6,7 @@
 
 #include "base/aio.h"
 #include "base/context.h"
+#include "base/probe.h"
 #include "support/support.h"
 
 static void contexts_do_not_meet(void **state)

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/base.h"
+#include "base/random.h"
 #include "support/support.h"
 
 static void check_bijection(uint64_t size, uint64_t seed)

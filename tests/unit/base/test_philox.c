@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/base.h"
+#include "base/random.h"
 #include "support/support.h"
 
 /* The known answers published with the Random123 library, file kat_vectors, lines "philox4x32 10".

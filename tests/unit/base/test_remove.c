@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/files.h"
 #include "support/support.h"
 
 static bool there(const char *folder, const char *name)

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/spec.h"
 #include "support/faults.h"
 #include "support/support.h"
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include "base/files.h"
 #include "state.h"
 
 stk_status stk_checkpoint_describe(stk_context *ctx, const char *path,

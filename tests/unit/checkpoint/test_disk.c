@@ -6,6 +6,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
+#include "base/files.h"
 #include "state.h"
 
 /* ---- Failures of the disk ---- */

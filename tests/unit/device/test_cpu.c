@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The processor behind the table of devices. */
+#include "base/registry.h"
 #include "device/device.h"
 #include "support/support.h"
 

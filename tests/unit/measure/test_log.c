@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/probe.h"
 #include "measure/measure.h"
 
 static char folder[256], path[512];

@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/files.h"
 #include "store/store.h"
 
 /* ---- Calls as the tests want them, in place of the C library's ---- */

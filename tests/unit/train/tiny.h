@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/random.h"
 #include "support/support.h"
 #include "train/trainer.h"
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/random.h"
 #include "support/support.h"
 #include "transform/batch.h"
 #include "transform/transform.h"

@@ -2,6 +2,7 @@
 /* color_jitter: its arguments, its draws, and what must hold of any picture. */
 #include <math.h>
 
+#include "base/random.h"
 #include "transform/colour.h"
 #include "unit/transform/one.h"
 

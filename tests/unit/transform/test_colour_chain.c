@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The transforms of colours in a chain: what they do one after the other by hand, with the draws of
  * their places; image and mask together. */
+#include "base/random.h"
 #include "unit/transform/one.h"
 #include "unit/transform/sample.h"
 

@@ -2,6 +2,7 @@
 /* gaussian_blur: weights, mirrored borders, and pictures smaller than the filter. */
 #include <math.h>
 
+#include "base/random.h"
 #include "transform/blur.h"
 #include "transform/colour.h"
 #include "unit/transform/one.h"

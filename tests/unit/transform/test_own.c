@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Transforms of others: between the built-in ones, with draws and scratch memory, and refused where
  * unsound. */
+#include "base/random.h"
 #include "unit/transform/sample.h"
 
 /* Adds a drawn number below 16 to each byte, by way of scratch memory; refuses draws of 15. */

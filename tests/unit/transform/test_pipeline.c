@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/random.h"
 #include "support/faults.h"
 #include "unit/transform/sample.h"
 

@@ -3,6 +3,7 @@
  */
 #include <math.h>
 
+#include "base/random.h"
 #include "transform/augment.h"
 #include "unit/transform/one.h"
 

@@ -2,6 +2,7 @@
 /* random_erasing: boxes, values and noise, in every layout it takes. */
 #include <math.h>
 
+#include "base/random.h"
 #include "transform/colour.h"
 #include "transform/erase.h"
 #include "unit/transform/one.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* random_grayscale: the share that becomes grey, and which grey. */
+#include "base/random.h"
 #include "unit/transform/one.h"
 
 #define OPS &stk__transform_random_grayscale

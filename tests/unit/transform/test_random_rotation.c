@@ -2,6 +2,7 @@
 /* random_rotation: angles, turns that only move pixels, masks. */
 #include <math.h>
 
+#include "base/random.h"
 #include "transform/affine.h"
 #include "transform/colour.h"
 #include "unit/transform/one.h"

@@ -1,0 +1,42 @@
+/* names -> files that are removed, or being written, without a trace left */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef STK_SRC_BASE_FILES_H
+#define STK_SRC_BASE_FILES_H
+
+#include "base/base.h"
+
+/* ---- Removal (remove.c): the only caller of unlink() and its like ---- */
+
+/* Whether this names something in a folder itself: neither empty, "." nor "..", without '/'. */
+bool stk__is_plain_name(const char *name);
+/* Remove a file, or an empty folder, of an open folder. -1: errno; EINVAL: no plain name. What a
+ * file told is removed only where the folder is the run's own and the run, or one before it, made
+ * it. */
+int stk__remove_file(int folder, const char *name);
+int stk__remove_folder(int folder, const char *name);
+/* The same by a path that no file told. */
+int stk__remove_path(const char *path);
+int stk__remove_folder_path(const char *path);
+
+/* ---- Files that are being written (temporary.c) ---- */
+
+#define STK__TEMPORARY      ".stoker-put-" /* how their names begin: nobody takes them for anything */
+#define STK__TEMPORARY_ROOM 40
+
+bool stk__is_temporary(const char *name);
+/* A name that nobody has, most probably. */
+void stk__temporary_name(char name[STK__TEMPORARY_ROOM]);
+/* Lock the file just made under such a name. False: another process has taken it for one that was
+ * left, and it is to be made again under another name. */
+bool stk__temporary_claim(int fd);
+/* Hold the lock on while `fd` is closed, until release() after the file has its final name. */
+int stk__temporary_hold(int fd);
+void stk__temporary_release(int held);
+/* Remove what processes that are gone left in an open folder. What cannot be is left. */
+void stk__temporary_sweep(int folder);
+/* fsync() of a file or folder, and syncfs(). One that was interrupted has lost nothing and is
+ * repeated; one that failed never is: the kernel may have dropped the pages. */
+int stk__sync(int fd);
+int stk__sync_all(int fd);
+
+#endif
