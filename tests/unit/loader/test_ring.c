@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The slabs alone: where columns lie, who has which slab, and batches that outlive the rest. */
+#include "loader/ring.h"
+
+#include "dataset/dataset.h"
+#include "support/support.h"
+
+enum { ROWS = 5, SLABS = 3 };
+
+static stk__column column(const char *name, stk_dtype dtype, stk_layout layout, uint32_t ragged)
+{
+    stk__column c = {.field = stk__field(name, dtype, (const int64_t[]){-1}, false),
+                     .ragged = ragged};
+
+    c.field.layout = layout;
+    c.row_bytes = layout == STK_FIXED ? stk_dtype_size(dtype) : 0;
+    return c;
+}
+
+static stk__ring *make(stk_context *ctx)
+{
+    stk__column columns[3] = {column("x", STK_FLOAT64, STK_FIXED, 0),
+                              column("words", STK_UINT16, STK_RAGGED, 0),
+                              column("y", STK_UINT8, STK_FIXED, 0)};
+    stk__ring *ring;
+    stk_error err;
+
+    assert_ok(stk__ring_create(ctx, columns, 3, ROWS, SLABS, false, &ring, &err), &err);
+    ring->pool.limit = 1 << 20;
+    return ring;
+}
+
+/* Each column has its rows to itself, and no slab overlaps another. */
+static void test_columns(void **state)
+{
+    stk_context *ctx = test_context();
+    stk__ring *ring = make(ctx);
+
+    (void)state;
+    assert_int_equal(ring->num_ragged, 1);
+    for (uint32_t i = 0; i < SLABS; i++) {
+        stk_batch *slab = &ring->slabs[i];
+        double *x = slab->data[0];
+        assert_int_equal((uintptr_t)x % STK_CACHE_LINE, 0);
+        memset(x, (int)i + 1, ROWS * sizeof *x);
+        memset(slab->offsets[1], (int)i + 11, (ROWS + 1) * sizeof(uint64_t));
+        memset(slab->data[2], (int)i + 21, ROWS);
+        memset(slab->positions, (int)i + 31, ROWS * sizeof(uint64_t));
+    }
+    for (uint32_t i = 0; i < SLABS; i++) {
+        const stk_batch *slab = &ring->slabs[i];
+        for (size_t k = 0; k < ROWS * sizeof(double); k++)
+            assert_int_equal(((const char *)slab->data[0])[k], i + 1);
+        for (size_t k = 0; k < (ROWS + 1) * sizeof(uint64_t); k++)
+            assert_int_equal(((const char *)slab->offsets[1])[k], i + 11);
+        for (size_t k = 0; k < ROWS; k++)
+            assert_int_equal(((const char *)slab->data[2])[k], i + 21);
+        for (size_t k = 0; k < ROWS * sizeof(uint64_t); k++)
+            assert_int_equal(((const char *)slab->positions)[k], i + 31);
+    }
+    stk__ring_unref(ring);
+    stk_context_destroy(&ctx);
+}
+
+static void returned(void *user)
+{
+    ++*(int *)user;
+}
+
+/* A slab is free, somebody's, or held; one that was given back twice counts once. */
+static void test_round(void **state)
+{
+    stk_context *ctx = test_context();
+    stk__ring *ring = make(ctx);
+    int back = 0;
+
+    (void)state;
+    ring->returned_locked = returned;
+    ring->user = &back;
+    pthread_mutex_lock(&ring->lock);
+    stk_batch *first = stk__ring_take_locked(ring), *second = stk__ring_take_locked(ring),
+              *third = stk__ring_take_locked(ring), *again = first;
+    assert_ptr_not_equal(first, second);
+    assert_null(stk__ring_take_locked(ring));
+    stk__ring_hold_locked(ring, first);
+    stk__ring_give_locked(ring, second);
+    stk__ring_give_locked(ring, third);
+    assert_int_equal(ring->num_free, 2);
+    assert_int_equal(ring->num_held, 1);
+    pthread_mutex_unlock(&ring->lock);
+    /* Of a smaller budget free slabs go, and no held one. */
+    stk__ring_shrink(ring, 1);
+    assert_int_equal(ring->num_slabs, 1);
+    assert_int_equal(ring->num_free, 0);
+    stk_batch_release(&first);
+    assert_null(first);
+    assert_int_equal(back, 1);
+    stk_batch_release(&again);
+    assert_int_equal(back, 1);
+    assert_int_equal(ring->num_free, 1);
+    stk__ring_unref(ring);
+    stk_context_destroy(&ctx);
+}
+
+/* Ragged values go back to the pool with their batch, and tell whoever waits for memory. */
+static void test_ragged_values(void **state)
+{
+    stk_context *ctx = test_context();
+    stk__ring *ring = make(ctx);
+
+    (void)state;
+    pthread_mutex_lock(&ring->lock);
+    stk_batch *batch = stk__ring_take_locked(ring);
+    stk__ring_hold_locked(ring, batch);
+    pthread_mutex_unlock(&ring->lock);
+    batch->ragged = stk__pool_take(&ring->pool, 1000);
+    assert_true(atomic_load(&ring->pool.used) > 0);
+    ring->full = true;
+    /* The loader ends before: the batch keeps the ring, and the last one out frees it. */
+    ring->returned_locked = NULL;
+    stk__ring_unref(ring);
+    assert_true(ring->full);
+    assert_int_equal(ring->references, 1);
+    stk_batch_release(&batch);
+    stk_context_destroy(&ctx);
+
+    ctx = test_context();
+    ring = make(ctx);
+    pthread_mutex_lock(&ring->lock);
+    batch = stk__ring_take_locked(ring);
+    stk__ring_hold_locked(ring, batch);
+    pthread_mutex_unlock(&ring->lock);
+    batch->ragged = stk__pool_take(&ring->pool, 1000);
+    ring->full = true;
+    stk_batch_release(&batch);
+    assert_false(ring->full);
+    assert_int_equal(atomic_load(&ring->pool.used), 0);
+    stk__ring_unref(ring);
+    stk_context_destroy(&ctx);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_columns), cmocka_unit_test(test_round),
+                                       cmocka_unit_test(test_ragged_values)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
