@@ -81,6 +81,7 @@ typedef struct stk_sample {
     stk_value *values;      /**< one for each field of the dataset */
     stk_status status;      /**< in: STK_OK; out: why this sample is bad */
     const char *reason;     /**< out: static text for the message; NULL: that of the status */
+    void *worker;           /**< in: what worker_open() made for the thread; NULL: nothing */
 } stk_sample;
 
 /**
@@ -120,10 +121,15 @@ typedef struct stk_dataset_ops {
                            void *user, stk_error *err);
     /* (optional) NULL: no need says `decoded`. Decode the bytes of a need into `out`, which has
      * room for need->decoded bytes; the first need->wanted are enough. Called once for all samples
-     * that share the range. On failure *reason may be set to a static text. Any thread, several at
-     * a time; does not wait for storage. */
+     * that share the range. `worker`: as of a sample. On failure *reason may be set to a static
+     * text. Any thread, several at a time; does not wait for storage. */
     stk_status (*decode)(stk_dataset *dataset, const stk_need *need, const void *data, void *out,
-                         const char **reason);
+                         void *worker, const char **reason);
+    /* (optional) What a thread keeps between calls of prepare() and decode(), as the state of a
+     * decoder: made for each thread that a loader has, and freed when the loader ends. Its memory
+     * is part of `worker_bytes`. Callers without such threads give none. NULL: nothing is kept. */
+    stk_status (*worker_open)(stk_dataset *dataset, void **worker);
+    void (*worker_close)(stk_dataset *dataset, void *worker);
 } stk_dataset_ops;
 
 /** What a dataset is. */

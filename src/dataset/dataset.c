@@ -107,6 +107,8 @@ static const stk__member members[] = {
     STK__MEMBER_WITH(stk_dataset_ops, object, locate),
     STK__MEMBER_WITH(stk_dataset_ops, locate, object),
     STK__MEMBER_WITH(stk_dataset_ops, locate, decode),
+    STK__MEMBER_WITH(stk_dataset_ops, worker_open, worker_close),
+    STK__MEMBER_WITH(stk_dataset_ops, worker_close, worker_open),
     /* Of a kind alone: other datasets have constructors of their own. */
     STK__MEMBER(stk_dataset_ops, open)};
 static const stk__table table_of_kind = {.type = "stk_dataset_ops",

@@ -82,11 +82,25 @@ static size_t view_object(stk_dataset *dataset, uint64_t object, stk_store **sto
 }
 
 static stk_status view_decode(stk_dataset *dataset, const stk_need *need, const void *data,
-                              void *out, const char **reason)
+                              void *out, void *worker, const char **reason)
 {
     stk_dataset *inner = ((stk__view *)dataset)->inner;
 
-    return inner->ops->decode(inner, need, data, out, reason);
+    return inner->ops->decode(inner, need, data, out, worker, reason);
+}
+
+static stk_status view_worker_open(stk_dataset *dataset, void **worker)
+{
+    stk_dataset *inner = ((stk__view *)dataset)->inner;
+
+    return inner->ops->worker_open(inner, worker);
+}
+
+static void view_worker_close(stk_dataset *dataset, void *worker)
+{
+    stk_dataset *inner = ((stk__view *)dataset)->inner;
+
+    inner->ops->worker_close(inner, worker);
 }
 
 static void view_prepare(stk_dataset *dataset, stk_sample *samples, size_t n)
@@ -130,6 +144,8 @@ static const stk_dataset_ops view_ops = {
     .prepare = view_prepare,
     .describe = view_describe,
     .decode = view_decode,
+    .worker_open = view_worker_open,
+    .worker_close = view_worker_close,
 };
 
 bool stk__is_view(const stk_dataset *dataset)
@@ -153,6 +169,8 @@ stk_status stk__view_create(stk_dataset *dataset, uint64_t size, const char *wha
         view->ops.locate = NULL, view->ops.object = NULL;
     if (!dataset->ops->locate || !dataset->ops->decode)
         view->ops.decode = NULL;
+    if (!dataset->ops->worker_open)
+        view->ops.worker_open = NULL, view->ops.worker_close = NULL;
     view->base.ops = &view->ops;
     view->base.size = size;
     view->base.block_size = 1;

@@ -188,49 +188,58 @@ static size_t window_object(stk_dataset *dataset, uint64_t object, stk_store **s
 
 /* ---- States of threads ---- */
 
-static void free_state(stk__window *w, stk__window_state *state)
+static void window_worker_close(stk_dataset *dataset, void *worker)
 {
+    stk__window_state *state = worker;
+
+    if (!state)
+        return;
     stk__codec_state_destroy(&state->codec);
-    stk__free(w->base.context, state->raw);
-    stk__free(w->base.context, state);
+    stk__free(dataset->context, state->raw);
+    stk__free(dataset->context, state);
 }
 
-static stk__window_state *take_state(stk__window *w)
+static stk_status window_worker_open(stk_dataset *dataset, void **worker)
 {
-    stk_context *ctx = w->base.context;
+    const stk__window *w = (const stk__window *)dataset;
+    stk_context *ctx = dataset->context;
+    stk__window_state *state = stk__calloc(ctx, 1, sizeof *state);
 
-    pthread_mutex_lock(&w->mutex);
-    stk__window_state *state = w->idle;
-    if (state)
-        w->idle = state->next;
-    pthread_mutex_unlock(&w->mutex);
-    if (state)
-        return state;
-    state = stk__calloc(ctx, 1, sizeof *state);
+    *worker = NULL;
     if (!state)
-        return NULL;
+        return STK_ENOMEM;
     if (w->raw_bytes)
         state->raw = stk__alloc_buffer(ctx, w->raw_bytes);
-    if ((w->raw_bytes && !state->raw) ||
-        stk__codec_state_create(ctx, &state->codec, NULL) != STK_OK) {
-        free_state(w, state);
-        return NULL;
-    }
-    return state;
+    stk_status status = w->raw_bytes && !state->raw
+                            ? STK_ENOMEM
+                            : stk__codec_state_create(ctx, &state->codec, NULL);
+    if (status == STK_OK)
+        *worker = state;
+    else
+        window_worker_close(dataset, state);
+    return status;
 }
 
-static void give_state(stk__window *w, stk__window_state *state)
+/* The state of a thread that a caller gives, or one for this call alone. */
+static stk_status begin_work(stk__window *w, void *worker, stk__window_state **out)
 {
-    pthread_mutex_lock(&w->mutex);
-    state->next = w->idle;
-    w->idle = state;
-    pthread_mutex_unlock(&w->mutex);
+    void *own = worker;
+    const stk_status status = worker ? STK_OK : window_worker_open(&w->base, &own);
+
+    *out = own;
+    return status;
+}
+
+static void end_work(stk__window *w, const void *worker, stk__window_state *state)
+{
+    if (state != worker)
+        window_worker_close(&w->base, state);
 }
 
 /* ---- Decoding ---- */
 
 static stk_status window_decode(stk_dataset *dataset, const stk_need *need, const void *data,
-                                void *out, const char **reason)
+                                void *out, void *worker, const char **reason)
 {
     stk__window *w = (stk__window *)dataset;
     const stk__window_variable *v = variable_of(w, need->object);
@@ -240,14 +249,13 @@ static stk_status window_decode(stk_dataset *dataset, const stk_need *need, cons
                              .decode_size = need->decoded};
     uint64_t wanted = need->wanted ? need->wanted : need->decoded;
 
-    stk__window_state *state = take_state(w);
-    if (!state)
-        return STK_ENOMEM;
-    stk_status status =
+    stk__window_state *state;
+    STK_TRY(begin_work(w, worker, &state));
+    const stk_status status =
         v->fixed ? stk__array_decode(v->array, state->codec, &whole, data, need->length, out, NULL)
                  : stk__chain_decode_prefix(stk__array_chain(v->array), state->codec, data,
                                             need->length, out, need->decoded, wanted, reason);
-    give_state(w, state);
+    end_work(w, worker, state);
     return status;
 }
 
@@ -311,19 +319,21 @@ static stk_status prepare_part(stk__window *w, const stk__window_part *part, con
 static void window_prepare(stk_dataset *dataset, stk_sample *samples, size_t n)
 {
     stk__window *w = (stk__window *)dataset;
-    stk__window_state *state = w->raw_bytes ? take_state(w) : NULL;
+    stk__window_state *state = NULL;
+    void *worker = n ? samples[0].worker : NULL;
+    const stk_status ready = w->raw_bytes ? begin_work(w, worker, &state) : STK_OK;
     int64_t start[STK__WINDOW_DIMS];
 
     for (size_t i = 0; i < n; i++) {
         stk_sample *s = &samples[i];
         uint32_t next = 0;
-        s->status = w->raw_bytes && !state ? STK_ENOMEM : STK_OK;
+        s->status = ready;
         stk__window_start(w, s->index, start);
         for (uint32_t p = 0; p < w->num_parts && s->status == STK_OK; p++)
             s->status = prepare_part(w, &w->parts[p], start, state, s, &next);
     }
     if (state)
-        give_state(w, state);
+        end_work(w, worker, state);
 }
 
 /* ---- The rest ---- */
@@ -338,12 +348,7 @@ static void window_close(stk_dataset *dataset)
         stk__free(ctx, w->variables[i].lengths);
         stk__free(ctx, w->variables[i].offsets);
     }
-    for (stk__window_state *state = w->idle, *next; state; state = next) {
-        next = state->next;
-        free_state(w, state);
-    }
     stk_group_close(&w->group);
-    pthread_mutex_destroy(&w->mutex);
     stk__free(ctx, w);
 }
 
@@ -408,4 +413,6 @@ const stk_dataset_ops stk__dataset_array = {
     .prepare = window_prepare,
     .describe = window_describe,
     .decode = window_decode,
+    .worker_open = window_worker_open,
+    .worker_close = window_worker_close,
 };

@@ -86,7 +86,6 @@ typedef struct stk__window_part {
 
 /* What a thread has while it decodes or prepares. */
 typedef struct stk__window_state {
-    struct stk__window_state *next;
     stk__codec_state *codec;
     void *raw; /* a part as it is stored */
 } stk__window_state;
@@ -103,10 +102,8 @@ typedef struct stk__window {
     uint32_t num_parts;
     stk_field fields[STK__WINDOW_FIELDS];
     uint32_t num_fields;
-    stk_dtype dtype;       /* of the fields */
-    uint64_t raw_bytes;    /* of the largest part as it is stored; 0: no part is converted */
-    pthread_mutex_t mutex; /* guards idle */
-    stk__window_state *idle;
+    stk_dtype dtype;    /* of the fields */
+    uint64_t raw_bytes; /* of the largest part as it is stored; 0: no part is converted */
 } stk__window;
 
 /* ---- Dimensions (window_grid.c) ---- */

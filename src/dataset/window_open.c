@@ -530,7 +530,6 @@ stk_status stk__window_open(stk_context *ctx, const char *url, const void *optio
     w->base.context = ctx;
     w->base.ops = &stk__dataset_array;
     w->options = *o;
-    pthread_mutex_init(&w->mutex, NULL);
     stk_status status = open_all(w, url, o, err);
     /* The texts are the caller's. */
     w->options.variables = w->options.window = w->options.stride = w->options.overlap =

@@ -128,7 +128,7 @@ static void keep_decoded(stk__unit *unit)
     stk__unit_keep(units, unit, units->keeping->encoded ? &read : &now);
 }
 
-void stk__decode_run(stk__unit *unit, uint32_t worker, stk__doing *doing)
+void stk__decode_run(stk__unit *unit, uint32_t worker, void *state, stk__doing *doing)
 {
     stk__units *units = unit->bundle->of;
     pthread_mutex_t *lock = &units->ring->lock;
@@ -145,8 +145,9 @@ void stk__decode_run(stk__unit *unit, uint32_t worker, stk__doing *doing)
 
     stk__doing_begin(doing, true, need.object, event.start_ns);
     stk__call_begin(&call, units->ring);
-    event.status = units->dataset->ops->decode(units->dataset, &need, unit->data,
-                                               unit->place ? unit->place : unit->decoded, &reason);
+    event.status =
+        units->dataset->ops->decode(units->dataset, &need, unit->data,
+                                    unit->place ? unit->place : unit->decoded, state, &reason);
     stk__call_end(&call);
     event.status = stk__dataset_failure(event.status, &reason);
     if (event.status == STK_OK)

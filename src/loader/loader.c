@@ -36,6 +36,10 @@ stk_status stk_loader_create(stk_dataset *dataset, const stk_loader_options *opt
         stk__fail(err, STK_ENOMEM, STK_STAGE_LOADER,
                   "no memory for a loader of %u workers and batches of %" PRIu64,
                   loader->budget.workers, loader->budget.row_room);
+    else if (status != STK_OK && err && err->status == STK_OK)
+        stk__fail(err, status, STK_STAGE_LOADER,
+                  "the dataset could not begin the work of a thread (worker_open): %s",
+                  stk_status_text(status));
     if (status == STK_OK) {
         status = stk__loader_start(loader, err);
         /* The threads that did start have planned. */

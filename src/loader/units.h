@@ -146,9 +146,9 @@ bool stk__decode_left_locked(const stk__units *units);
 stk__unit *stk__decode_take_locked(stk__units *units);
 /* Forget those that wait: their steps are given up. (L) held. */
 void stk__decode_forget_locked(stk__units *units);
-/* Decode it and tell its rows; ends the task. `worker`: number of the thread. (L) free; held at the
- * end. */
-void stk__decode_run(stk__unit *unit, uint32_t worker, stk__doing *doing);
+/* Decode it and tell its rows; ends the task. `worker` is the number of the thread, `state` what
+ * the dataset keeps for it. (L) free; held at the end. */
+void stk__decode_run(stk__unit *unit, uint32_t worker, void *state, stk__doing *doing);
 
 /* ---- Within (unit.c) ---- */
 

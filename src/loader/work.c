@@ -174,7 +174,8 @@ static void prepare_values(stk__worker *worker, const uint32_t *rows, uint32_t n
                                             .position = row->position,
                                             .epoch = step->epoch,
                                             .needs = row->slices,
-                                            .values = worker->values + i * fields};
+                                            .values = worker->values + i * fields,
+                                            .worker = worker->state};
     }
     if (m)
         w->dataset->ops->prepare(w->dataset, worker->samples, m);

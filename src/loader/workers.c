@@ -37,6 +37,9 @@ static stk_status init_worker(stk__worker *worker, stk__workers *team, uint32_t 
     worker->blob = stk__calloc(ctx, fields + 1, sizeof *worker->blob);
     worker->staging = stk__alloc_buffer(ctx, team->prepare_rows * team->staging_row);
     worker->scratch = stk__alloc_buffer(ctx, team->scratch_bytes);
+    if (team->dataset->ops->worker_open)
+        STK_TRY(stk__dataset_failure(team->dataset->ops->worker_open(team->dataset, &worker->state),
+                                     &(const char *){NULL}));
     if (team->decodes)
         STK_TRY(stk__decoding_create(ctx, &team->decode_room, &worker->decoding));
     return worker->samples && worker->values && worker->sources && worker->targets &&
@@ -62,6 +65,9 @@ static void release_worker(stk__worker *worker)
     stk__free(ctx, worker->staging);
     stk__free(ctx, worker->scratch);
     stk__decoding_destroy(&worker->decoding);
+    if (worker->state)
+        worker->team->dataset->ops->worker_close(worker->team->dataset, worker->state);
+    worker->state = NULL;
 }
 
 stk_status stk__workers_init(stk__workers *w, uint32_t num, uint64_t decode_each,
@@ -141,7 +147,7 @@ static void worker_main(void *argument)
         } else if ((unit = stk__decode_take_locked(w->units))) {
             wake_next_locked(w);
             pthread_mutex_unlock(lock);
-            stk__decode_run(unit, worker->number, &worker->doing);
+            stk__decode_run(unit, worker->number, worker->state, &worker->doing);
             planned = false;
         } else if (!w->steps->draining && stk__task_take_locked(worker)) {
             wake_next_locked(w);
@@ -182,7 +188,7 @@ bool stk__consumer_help_locked(stk__workers *w, bool own)
     stk__unit *unit = alone ? stk__decode_take_locked(w->units) : NULL;
     if (unit) {
         pthread_mutex_unlock(&w->ring->lock);
-        stk__decode_run(unit, w->self.number, &w->self.doing);
+        stk__decode_run(unit, w->self.number, w->self.state, &w->self.doing);
         return true;
     }
     if (w->steps->draining || !stk__task_take_locked(&w->self))

@@ -48,6 +48,7 @@ typedef struct stk__worker {
     double work[STK__WORK_PARTS], all_work[STK__WORK_PARTS]; /* of the task, ns; running sums */
     uint64_t *blob_head; /* sizes of the fields of a decoded sample */
     stk_slice *blob;
+    void *state; /* of the dataset */
     stk__doing doing;
 } stk__worker;
 

@@ -101,8 +101,9 @@ static size_t object(stk_dataset *dataset, uint64_t number, stk_store **store, c
 }
 
 static stk_status decode(stk_dataset *dataset, const stk_need *need, const void *data, void *out,
-                         const char **reason)
+                         void *worker, const char **reason)
 {
+    (void)worker;
     (void)reason;
     memcpy(out, data, need->length);
     return ((fixture *)dataset)->decoded;
