@@ -112,6 +112,31 @@ static void plan(stk__reading *r)
     pthread_cond_broadcast(&r->cond);
 }
 
+/* The fetcher has something to do earlier than it said. */
+static void note_due(void *reading, uint64_t due_ns)
+{
+    stk__reading *r = reading;
+
+    pthread_mutex_lock(&r->mutex);
+    r->due_ns = STK_MIN(r->due_ns, due_ns);
+    pthread_cond_broadcast(&r->cond);
+    pthread_mutex_unlock(&r->mutex);
+}
+
+/* Sleep until something happens, the read takes too long or the fetcher is to be pumped. */
+static void wait_locked(stk__reading *r)
+{
+    if (r->due_ns != UINT64_MAX && stk__now_ns() >= r->due_ns) {
+        r->due_ns = UINT64_MAX;
+        pthread_mutex_unlock(&r->mutex);
+        stk__fetcher_pump(r->fetcher);
+        note_due(r, stk__fetcher_due(r->fetcher));
+        pthread_mutex_lock(&r->mutex);
+        return;
+    }
+    (void)stk__cond_wait_until(&r->cond, &r->mutex, STK_MIN(r->deadline_ns, r->due_ns));
+}
+
 /* Whether the read is to end early: then it has its status. */
 static bool ends_early_locked(stk__reading *r)
 {
@@ -139,7 +164,7 @@ static void work(void *argument)
         else if (may_send_locked(r))
             send(r);
         else if (r->planning || r->sending > 0 || !planned || (r->active > 0 && !r->walks))
-            (void)stk__cond_wait_until(&r->cond, &r->mutex, r->deadline_ns);
+            wait_locked(r);
         else if (r->walks)
             plan(r);
         else
@@ -149,18 +174,12 @@ static void work(void *argument)
     pthread_mutex_unlock(&r->mutex);
 }
 
-/* Wait for every read in flight, which after a failure is canceled first. */
+/* Wait for every transfer, which after a failure is canceled first. */
 static void settle(stk__reading *r)
 {
-    stk_store *store = stk__array_store(r->array);
-
+    if (r->status != STK_OK) /* no other thread of the reading is left */
+        stk__fetcher_stop(r->fetcher, true);
     pthread_mutex_lock(&r->mutex);
-    for (stk__slot_read *s = r->status == STK_OK ? NULL : r->all_slots; s; s = s->all)
-        for (uint32_t i = 0; i < s->num_reads && s->pending > 0; i++) {
-            pthread_mutex_unlock(&r->mutex); /* cancel() may run done() */
-            store->ops->cancel(store, &s->reads[i]);
-            pthread_mutex_lock(&r->mutex);
-        }
     while (r->waiting > 0)
         pthread_cond_wait(&r->cond, &r->mutex);
     pthread_mutex_unlock(&r->mutex);
@@ -308,9 +327,21 @@ static stk_status read_box(stk_array *a, const stk__box *box, uint64_t bytes, vo
     stk_error_init(&r->error);
     pthread_mutex_init(&r->mutex, NULL);
     stk__cond_init(&r->cond);
-    list_reading(r, true);
-    stk_status status = run(r, threads, err);
-    list_reading(r, false);
+    r->due_ns = UINT64_MAX;
+    const stk__fetcher_options options = {.max_read = r->limits.max_read,
+                                          .retries = STK__FETCH_RETRIES,
+                                          .ended = stk__slots_ended,
+                                          .sooner = note_due,
+                                          .user = r};
+    stk_status status = stk__fetcher_create(a->context, &options, &r->fetcher);
+    if (status == STK_OK) {
+        list_reading(r, true);
+        status = run(r, threads, err);
+        list_reading(r, false);
+        stk__fetcher_destroy(&r->fetcher);
+    } else {
+        stk__fail(err, status, STK_STAGE_ARRAY, "no memory to read an array");
+    }
     drop_walks(r);
     stk__slots_free(r);
     pthread_cond_destroy(&r->cond);

@@ -23,8 +23,7 @@ stk__slot_read *stk__slot_take_locked(stk__reading *r)
         r->all_slots = s;
     }
     s->next = NULL;
-    s->status = STK_OK;
-    s->num_needs = s->num_reads = s->pending = 0;
+    s->num_needs = 0;
     s->charged = 0;
     s->direct = false;
     s->walk = NULL;
@@ -40,7 +39,6 @@ void stk__slots_free(stk__reading *r)
     for (stk__slot_read *s = r->all_slots, *next; s; s = next) {
         next = s->all;
         stk__walk_destroy(&s->walk);
-        stk__free(ctx, s->reads);
         stk__free(ctx, s->memory);
         stk__free(ctx, s->needs);
         stk__free(ctx, s);
@@ -49,22 +47,26 @@ void stk__slots_free(stk__reading *r)
 
 /* ---- Sending ---- */
 
-static void read_done(stk_read *read, stk_status status)
+/* (r->mutex held) */
+static void ready_locked(stk__slot_read *s)
 {
-    stk__slot_read *s = read->user;
     stk__reading *r = s->reading;
 
+    s->next = NULL;
+    *(r->ready ? &r->last_ready->next : &r->ready) = s;
+    r->last_ready = s;
+    r->waiting--;
+    pthread_cond_signal(&r->cond);
+}
+
+void stk__slots_ended(void *reading, stk__transfer *list)
+{
+    stk__reading *r = reading;
+
     pthread_mutex_lock(&r->mutex);
-    if (status != STK_OK && s->status == STK_OK) {
-        s->status = status;
-        s->system_error = read->system_error;
-    }
-    if (--s->pending == 0) {
-        r->waiting--;
-        s->next = NULL;
-        *(r->ready ? &r->last_ready->next : &r->ready) = s;
-        r->last_ready = s;
-        pthread_cond_signal(&r->cond);
+    for (stk__transfer *next; list; list = next) {
+        next = list->next;
+        ready_locked(list->user);
     }
     pthread_mutex_unlock(&r->mutex);
 }
@@ -195,47 +197,23 @@ static uint64_t read_deadline(const stk__reading *r)
     return when == UINT64_MAX ? 0 : when;
 }
 
-static stk_status submit(stk__slot_read *s, stk_error *err)
+static void submit(stk__slot_read *s)
 {
     stk__reading *r = s->reading;
-    stk_store *store = stk__array_store(r->array);
-    size_t n = stk__plan_pieces(s->length, r->limits.max_read);
 
-    if (n > s->room_reads) {
-        stk_read *grown = stk__realloc(r->array->context, s->reads, n * sizeof *grown);
-        if (!grown)
-            return no_memory(err);
-        s->reads = grown;
-        s->room_reads = (uint32_t)n;
-    }
-    uint64_t deadline = read_deadline(r);
-    for (size_t i = 0; i < n; i++) {
-        uint64_t offset, length;
-        stk__plan_split(s->offset, s->length, r->limits.max_read, i, &offset, &length);
-        s->reads[i] = (stk_read){.struct_size = sizeof s->reads[i],
-                                 .key = s->key,
-                                 .offset = offset,
-                                 .length = length,
-                                 .data = s->data + (offset - s->offset),
-                                 .deadline_ns = deadline,
-                                 .needed_next = true, /* with nothing ready, it is decoded next */
-                                 .done = read_done,
-                                 .user = s};
-    }
-    /* One more is pending until all are sent, so that the slot is not used before. */
+    s->transfer = (stk__transfer){.store = stk__array_store(r->array),
+                                  .key = s->key,
+                                  .offset = s->offset,
+                                  .length = s->length,
+                                  .data = s->data,
+                                  .deadline_ns = read_deadline(r),
+                                  .needed_next = true, /* with nothing ready, it is decoded next */
+                                  .user = s};
     pthread_mutex_lock(&r->mutex);
-    s->pending = (uint32_t)n + 1;
-    s->num_reads = (uint32_t)n;
     r->waiting++;
     pthread_mutex_unlock(&r->mutex);
-    stk_read own = {.user = s};
-    for (size_t i = 0; i < n; i++) {
-        stk_status status = store->ops->submit(store, &s->reads[i]);
-        if (status != STK_OK)
-            read_done(&s->reads[i], status);
-    }
-    read_done(&own, STK_OK);
-    return STK_OK;
+    stk__fetcher_add(r->fetcher, &s->transfer);
+    stk__fetcher_pump(r->fetcher);
 }
 
 /* A request whose object is proven to be absent, before or by the read. */
@@ -264,12 +242,11 @@ stk_status stk__slot_send(stk__slot_read *s, const stk__request *request, stk_er
     if (s->length == STK__ARRAY_UNKNOWN || s->offset == STK__ARRAY_FROM_END)
         STK_TRY(find_size(s, &absent, err));
     if (absent) { /* used like one that the store has answered so */
-        stk_read none = {.user = s};
+        s->transfer.status = STK_ENOENT;
         pthread_mutex_lock(&r->mutex);
-        s->pending = 1;
         r->waiting++;
+        ready_locked(s);
         pthread_mutex_unlock(&r->mutex);
-        read_done(&none, STK_ENOENT);
         return STK_OK;
     }
     s->direct = !r->indexes_only && find_direct(s);
@@ -280,22 +257,25 @@ stk_status stk__slot_send(stk__slot_read *s, const stk__request *request, stk_er
         r->in_flight += s->length;
         pthread_mutex_unlock(&r->mutex);
     }
-    return submit(s, err);
+    submit(s);
+    return STK_OK;
 }
 
 /* ---- Using ---- */
 
 static stk_status name_failure(const stk__slot_read *s, stk_error *err)
 {
-    const char *reason = s->system_error > 0 ? strerrordesc_np(s->system_error) : NULL;
+    const char *reason =
+        s->transfer.system_error > 0 ? strerrordesc_np(s->transfer.system_error) : NULL;
 
-    return stk__fail_at(
-        err, s->status, STK_STAGE_ARRAY, s->key, s->offset,
-        "cannot read %llu bytes of '%.200s' from byte %llu on: %s%s", (unsigned long long)s->length,
-        s->key, (unsigned long long)s->offset, reason ? reason : stk_status_text(s->status),
-        s->status == STK_ETRUNCATED                        ? "; copy or write it again"
-        : stk_status_fault(s->status) != STK_FAULT_MACHINE ? ""
-                                                           : "; trying again may help");
+    return stk__fail_at(err, s->transfer.status, STK_STAGE_ARRAY, s->key, s->offset,
+                        "cannot read %llu bytes of '%.200s' from byte %llu on: %s%s",
+                        (unsigned long long)s->length, s->key, (unsigned long long)s->offset,
+                        reason ? reason : stk_status_text(s->transfer.status),
+                        s->transfer.status == STK_ETRUNCATED ? "; copy or write it again"
+                        : stk_status_fault(s->transfer.status) != STK_FAULT_MACHINE
+                            ? ""
+                            : "; trying again may help");
 }
 
 /* An object that was there when its index was read does not become fill value. */
@@ -361,9 +341,9 @@ static stk_status use_chunk(stk__reader *reader, stk__slot_read *s, const stk__n
 
 stk_status stk__slot_use(stk__reader *reader, stk__slot_read *s, stk_error *err)
 {
-    if (s->status == STK_ENOENT && may_be_absent(s))
+    if (s->transfer.status == STK_ENOENT && may_be_absent(s))
         return use_absent(reader, s, err);
-    if (s->status != STK_OK)
+    if (s->transfer.status != STK_OK)
         return name_failure(s, err);
     if (s->walk)
         return use_index(reader, s, err);

@@ -2,10 +2,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The caller's thread and its helpers all do the same: decode what has arrived, else send the next
- * request, else plan more requests, else wait. Requests in flight are bounded by the store's depth
- * and by bytes.
+ * request, else plan more requests, else wait. The fetcher keeps as many reads under way as the
+ * store serves well; requests in flight are bounded by bytes, too.
  *
- *   walk -> needs -> planner -> requests -> slots (reads of the store) -> ready -> decode, copy
+ *   walk -> needs -> planner -> requests -> slots (transfers) -> ready -> decode, copy
  *
  * A shard whose index is not known is split off the walk: its index is a request of its own, and
  * once that has come the walk of the shard is planned like any other.
@@ -14,6 +14,7 @@
 #define STK_SRC_ARRAY_READING_H
 
 #include "array/room.h"
+#include "store/fetch.h"
 
 #define STK__READING_PLAN 512 /* chunks planned at a time */
 
@@ -28,13 +29,9 @@ struct stk__pending {
 typedef struct stk__slot_read stk__slot_read;
 struct stk__slot_read {
     stk__reading *reading;
-    stk__slot_read *next; /* in the list it is in: free, ready */
-    stk__slot_read *all;  /* of the reading */
-    stk_read *reads;      /* pieces of the request */
-    uint32_t num_reads, room_reads;
-    uint32_t pending; /* pieces not done; guarded by the reading's mutex */
-    stk_status status;
-    int32_t system_error;
+    stk__slot_read *next;   /* in the list it is in: free, ready */
+    stk__slot_read *all;    /* of the reading */
+    stk__transfer transfer; /* on its way, or ended */
     uint64_t object, offset, length;
     uint64_t object_size; /* STK__ARRAY_UNKNOWN: not asked */
     unsigned char *data;  /* where the bytes are: `memory`, or the destination itself */
@@ -58,8 +55,9 @@ struct stk__reading {
     bool indexes_only;    /* nothing but the shard indexes is wanted */
     uint64_t deadline_ns; /* UINT64_MAX: none */
     stk_store_limits limits;
-    uint32_t depth;    /* requests in flight */
+    uint32_t depth;    /* slots taken at once */
     uint64_t capacity; /* bytes in flight */
+    stk__fetcher *fetcher;
 
     pthread_mutex_t mutex; /* guards all below */
     pthread_cond_t cond;
@@ -70,6 +68,7 @@ struct stk__reading {
     uint32_t active;     /* slots taken: sent, ready or being decoded */
     uint32_t waiting;    /* of them, those that the store has not answered */
     uint64_t in_flight;  /* bytes */
+    uint64_t due_ns;     /* when the fetcher has something to do, as it said last */
     bool planning;       /* a thread is */
     uint32_t sending;    /* threads that send a request */
     stk__pending *walks; /* to be planned, the first one now */
@@ -95,6 +94,8 @@ void stk__reading_fail(stk__reading *r, stk_status status, const stk_error *err)
 stk_status stk__reading_plan(stk__reading *r, size_t *num_requests, stk_error *err);
 /* Send request `which` of the plan in a slot. (read_slot.c) */
 stk_status stk__slot_send(stk__slot_read *slot, const stk__request *request, stk_error *err);
+/* Transfers of slots have ended: the fetcher's caller. (read_slot.c) */
+void stk__slots_ended(void *reading, stk__transfer *list);
 /* Use what a slot has brought. (read_slot.c) */
 stk_status stk__slot_use(stk__reader *reader, stk__slot_read *slot, stk_error *err);
 stk__slot_read *stk__slot_take_locked(stk__reading *r);

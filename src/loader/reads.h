@@ -4,7 +4,7 @@
 #define STK_SRC_LOADER_READS_H
 
 #include "base/base.h"
-#include "loader/trend.h"
+#include "store/trend.h"
 #include "store/store.h"
 
 /*

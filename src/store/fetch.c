@@ -15,52 +15,54 @@ static stk__source *find_source_locked(stk__fetcher *f, const stk_store *store)
     return source;
 }
 
-static stk_status get_source(stk__fetcher *f, stk_store *store, stk__source **out)
+/* Lets the lock go where the store is new. NULL: no memory. */
+static stk__source *source_locked(stk__fetcher *f, stk_store *store)
 {
+    stk__source *source = find_source_locked(f, store);
     stk_store_limits limits;
 
-    pthread_mutex_lock(&f->mutex);
-    *out = find_source_locked(f, store);
+    if (source)
+        return source;
     pthread_mutex_unlock(&f->mutex);
-    if (*out)
-        return STK_OK;
     stk__source *made = stk__calloc(f->ctx, 1, sizeof *made);
-    if (!made)
-        return STK_ENOMEM;
     stk__store_limits(store, &limits);
+    pthread_mutex_lock(&f->mutex);
+    source = find_source_locked(f, store);
+    if (source || !made) {
+        stk__free(f->ctx, made);
+        return source;
+    }
     made->fetcher = f;
     made->store = store;
     made->max_read = limits.max_read;
     if (f->options.max_read && (!limits.max_read || f->options.max_read < limits.max_read))
         made->max_read = f->options.max_read;
     made->depth = f->options.depth ? f->options.depth : limits.io_depth;
-    pthread_mutex_lock(&f->mutex);
-    *out = find_source_locked(f, store);
-    if (!*out) {
-        made->next = f->sources;
-        f->sources = *out = made;
-        made = NULL;
+    made->next = f->sources;
+    return f->sources = made;
+}
+
+/* Lets the lock go where there is none of an earlier transfer. NULL: no memory. */
+static stk__piece *piece_locked(stk__fetcher *f)
+{
+    stk__piece *piece = f->free;
+
+    if (piece) {
+        f->free = piece->next_of_transfer;
+        return piece;
     }
     pthread_mutex_unlock(&f->mutex);
-    stk__free(f->ctx, made);
-    return STK_OK;
-}
-
-static stk__piece *get_piece(stk__fetcher *f)
-{
+    piece = stk__alloc(f->ctx, sizeof *piece);
     pthread_mutex_lock(&f->mutex);
-    stk__piece *piece = f->free;
-    if (piece)
-        f->free = piece->next_of_transfer;
-    pthread_mutex_unlock(&f->mutex);
-    return piece ? piece : stk__alloc(f->ctx, sizeof *piece);
+    return piece;
 }
 
-static void fill_piece(stk__piece *piece, stk__transfer *t, stk__source *source, size_t i)
+static void fill_piece(stk__piece *piece, stk__transfer *t, stk__source *source, uint64_t max_read,
+                       size_t i)
 {
     uint64_t offset, length;
 
-    stk__plan_split(t->offset, t->length, source->max_read, i, &offset, &length);
+    stk__plan_split(t->offset, t->length, max_read, i, &offset, &length);
     *piece = (stk__piece){.transfer = t, .source = source};
     piece->read = (stk_read){.struct_size = sizeof piece->read,
                              .key = t->key,
@@ -74,82 +76,85 @@ static void fill_piece(stk__piece *piece, stk__transfer *t, stk__source *source,
                              .user = piece};
 }
 
-stk_status stk__fetcher_prepare(stk__fetcher *f, stk__transfer *t)
+/* Cut a transfer into the reads that its store takes. Lets the lock go where it allocates. */
+static stk_status cut_locked(stk__fetcher *f, stk__transfer *t)
 {
-    stk__source *source;
+    stk__source *source = source_locked(f, t->store);
+    uint64_t end;
 
-    STK_TRY(get_source(f, t->store, &source));
-    const size_t pieces = stk__plan_pieces(t->length, source->max_read);
-    fill_piece(&t->piece, t, source, 0);
+    t->piece.next_of_transfer = NULL;
+    if (!source)
+        return STK_ENOMEM;
+    /* What ends beyond 2^64 the store refuses, as it is. */
+    const uint64_t max_read = stk__add_size(t->offset, t->length, &end) ? source->max_read : 0;
+    const size_t pieces = stk__plan_pieces(t->length, max_read);
     stk__piece *last = &t->piece;
+    fill_piece(last, t, source, max_read, 0);
     for (size_t i = 1; i < pieces; i++) {
-        stk__piece *piece = get_piece(f);
-        if (!piece) {
-            stk__fetcher_unprepare(f, t);
+        stk__piece *piece = piece_locked(f);
+        if (!piece)
             return STK_ENOMEM;
-        }
-        fill_piece(piece, t, source, i);
+        fill_piece(piece, t, source, max_read, i);
         last->next_of_transfer = piece;
         last = piece;
     }
-    t->pending = 0;
     return STK_OK;
 }
 
-void stk__fetcher_unprepare(stk__fetcher *f, stk__transfer *t)
+void stk__fetcher_add(stk__fetcher *f, stk__transfer *list)
 {
-    pthread_mutex_lock(&f->mutex);
-    for (stk__piece *p = t->piece.next_of_transfer, *next; p; p = next) {
-        next = p->next_of_transfer;
-        p->next_of_transfer = f->free;
-        f->free = p;
-    }
-    t->piece.next_of_transfer = NULL;
-    pthread_mutex_unlock(&f->mutex);
-}
+    const uint64_t now = stk__fetcher_stamp(f);
 
-void stk__fetcher_add(stk__fetcher *f, stk__transfer *t)
-{
-    const uint64_t now = stk__fetcher_now(f);
-
-    t->status = STK_OK;
-    t->system_error = 0;
-    t->got = t->length;
-    t->added_ns = now;
     pthread_mutex_lock(&f->mutex);
-    t->number = f->added++;
-    t->pending = 0;
-    for (stk__piece *p = &t->piece; p; p = p->next_of_transfer) {
-        t->pending++;
-        stk__piece_wait_locked(f, p);
-    }
-    if (t->deadline_ns && t->deadline_ns < f->nearest_ns) {
-        f->nearest_ns = t->deadline_ns;
-        f->sooner = true;
+    for (stk__transfer *t = list, *next; t; t = next) {
+        next = t->next;
+        t->system_error = 0;
+        t->got = t->length;
+        t->added_ns = now;
+        t->first_ns = t->sent_ns = t->ended_ns = 0;
+        t->tries = 0;
+        t->transfer_share = 0;
+        t->pending = 0;
+        t->number = f->added++;
+        t->status = cut_locked(f, t);
+        if (t->status == STK_OK && f->stopped)
+            t->status = STK_ECANCELED;
+        if (t->status != STK_OK) {
+            stk__transfer_end_locked(f, t);
+            continue;
+        }
+        for (stk__piece *p = &t->piece; p; p = p->next_of_transfer) {
+            t->pending++;
+            stk__piece_wait_locked(f, p);
+        }
+        if (t->deadline_ns && t->deadline_ns < f->nearest_ns) {
+            f->nearest_ns = t->deadline_ns;
+            f->sooner = true;
+        }
     }
     pthread_mutex_unlock(&f->mutex);
 }
 
 /* ---- Its life ---- */
 
-static uint64_t real_now(void *clock)
-{
-    (void)clock;
-    return stk__now_ns();
-}
-
 stk_status stk__fetcher_create(stk_context *ctx, const stk__fetcher_options *options,
                                stk__fetcher **out)
 {
     stk__fetcher *f = stk__calloc(ctx, 1, sizeof *f);
 
-    *out = f;
+    *out = NULL;
     if (!f)
         return STK_ENOMEM;
+    if (options->measures) {
+        f->trend = stk__calloc(ctx, 1, sizeof *f->trend);
+        if (!f->trend) {
+            stk__free(ctx, f);
+            return STK_ENOMEM;
+        }
+    }
+    *out = f;
     f->ctx = ctx;
     f->options = *options;
-    if (!f->options.now)
-        f->options.now = real_now;
     f->nearest_ns = UINT64_MAX;
     pthread_mutex_init(&f->mutex, NULL);
     pthread_cond_init(&f->left, NULL);
@@ -176,6 +181,7 @@ void stk__fetcher_destroy(stk__fetcher **fetcher)
         next = piece->next_of_transfer;
         stk__free(f->ctx, piece);
     }
+    stk__free(f->ctx, f->trend);
     pthread_cond_destroy(&f->left);
     pthread_mutex_destroy(&f->mutex);
     stk__free(f->ctx, f);
@@ -187,6 +193,13 @@ void stk__fetcher_stats(stk__fetcher *f, stk__fetch_stats *out)
 {
     pthread_mutex_lock(&f->mutex);
     *out = f->stats;
+    if (f->trend) {
+        const stk__sums *all = &f->trend->all;
+        out->ns_per_byte = f->trend->slope;
+        if (all->ns > 0)
+            out->transfer_share = STK_MIN(out->ns_per_byte * all->bytes / all->ns, 1.0);
+        out->latency_ns = all->ns * (1 - out->transfer_share);
+    }
     pthread_mutex_unlock(&f->mutex);
 }
 
@@ -201,7 +214,7 @@ size_t stk__fetcher_describe(stk__fetcher *f, char *text, size_t size)
             oldest = piece;
     if (oldest) {
         const uint64_t now = stk__fetcher_now(f);
-        length = snprintf(text, size, "; %u reads in flight, the oldest for %.1f s: %.120s",
+        length = snprintf(text, size, "%u reads in flight, the oldest for %.1f s: %.120s",
                           f->stats.under_way, (double)(now - STK_MIN(oldest->sent_ns, now)) * 1e-9,
                           oldest->read.key);
     }

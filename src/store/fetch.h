@@ -46,7 +46,7 @@ struct stk__piece {
 };
 
 struct stk__transfer {
-    /* Set by the caller before stk__fetcher_prepare(); stays until the transfer has ended. */
+    /* Set by the caller; stays until the transfer has ended. */
     stk_store *store;
     const char *key;
     uint64_t offset, length;
@@ -64,13 +64,17 @@ struct stk__transfer {
     uint64_t first_ns, sent_ns, ended_ns; /* first try, last try (0: never sent), end */
     uint64_t bytes_before; /* bytes under way when its last try was sent, its own included */
     uint32_t tries;        /* how often it was sent */
-    stk__transfer *next;   /* links the transfers that are handed over together */
+    double transfer_share; /* of the last try, an estimate; 0 without `measures` */
+    stk__transfer *next;   /* links transfers that are added, or handed over, together */
     /* The fetcher's own. */
     stk__piece piece;   /* the first of them */
     uint32_t pending;   /* pieces that have not ended */
     uint64_t number;    /* in the order of adding */
     uint64_t failed_at; /* offset of the first piece that failed */
 };
+
+/* More tries, where nobody says another number. */
+#define STK__FETCH_RETRIES 3
 
 typedef struct stk__fetcher_options {
     uint32_t depth;    /* reads under way at each store; 0: as many as the store says */
@@ -85,11 +89,11 @@ typedef struct stk__fetcher_options {
      * sends afterwards, but not pump, cancel or destroy.
      */
     void (*ended)(void *user, stk__transfer *list);
-    /* (optional) A read will be tried again: stk__fetcher_due() is earlier than it was. No lock is
-     * held. NULL: whoever sleeps looks often enough. */
-    void (*sooner)(void *user);
+    /* (optional) stk__fetcher_due() is earlier than it was: who sleeps until then sleeps too long.
+     * No lock is held. NULL: whoever sleeps looks often enough. */
+    void (*sooner)(void *user, uint64_t due_ns);
     void *user;
-    bool events; /* each read that ends is an event of the context */
+    bool measures; /* each read that ends is an event of the context, and times are estimated */
 } stk__fetcher_options;
 
 typedef struct stk__fetch_stats {
@@ -97,6 +101,7 @@ typedef struct stk__fetch_stats {
     uint64_t failures, retries, busy_ns;
     uint64_t bytes_under_way;
     uint32_t under_way, waiting; /* reads; those that wait for a slot or for their next try */
+    double ns_per_byte, transfer_share, latency_ns; /* of a read, estimated; of `measures` */
 } stk__fetch_stats;
 
 stk_status stk__fetcher_create(stk_context *ctx, const stk__fetcher_options *options,
@@ -104,26 +109,22 @@ stk_status stk__fetcher_create(stk_context *ctx, const stk__fetcher_options *opt
 /* No transfer may be left. Waits for threads that are about to leave the fetcher. */
 void stk__fetcher_destroy(stk__fetcher **fetcher);
 
-/* Get what the transfer takes, so that adding it cannot fail. STK_ENOMEM: there is nothing to be
- * given back. */
-stk_status stk__fetcher_prepare(stk__fetcher *fetcher, stk__transfer *transfer);
-/* Give back what a transfer took that is not added after all. */
-void stk__fetcher_unprepare(stk__fetcher *fetcher, stk__transfer *transfer);
-/* Queue a prepared transfer; stk__fetcher_pump() sends it. Any thread. */
-void stk__fetcher_add(stk__fetcher *fetcher, stk__transfer *transfer);
+/* Queue transfers, linked by `next`; stk__fetcher_pump() sends them. Without memory for its pieces
+ * a transfer ends with STK_ENOMEM. Any thread. */
+void stk__fetcher_add(stk__fetcher *fetcher, stk__transfer *list);
 /* Send what may be sent, end what is late, hand over what has ended. Any thread, several at once;
  * does not wait for storage. */
 void stk__fetcher_pump(stk__fetcher *fetcher);
 /* When the next retry or deadline is due; UINT64_MAX: none is known. */
 uint64_t stk__fetcher_due(stk__fetcher *fetcher);
-/* End a transfer, or all that were added, with STK_ECANCELED where the bytes have not come. What
- * was not sent ends within the call; what is under way when its store says so. */
+/* End a transfer with STK_ECANCELED, unless its bytes come first. What was not sent ends within the
+ * call; what is under way when its store says so. One that has ended is left alone. */
 void stk__fetcher_cancel(stk__fetcher *fetcher, stk__transfer *transfer);
-void stk__fetcher_cancel_all(stk__fetcher *fetcher);
+/* The same for all that were added and, until it is called with false, for all that are. */
+void stk__fetcher_stop(stk__fetcher *fetcher, bool stop);
 
 void stk__fetcher_stats(stk__fetcher *fetcher, stk__fetch_stats *out);
-/* What is under way, and for how long the oldest: "; 3 reads in flight, the oldest for 1.2 s: KEY".
- * Returns its length; 0: nothing is. */
+/* "3 reads in flight, the oldest for 1.2 s: KEY". Returns its length; 0: nothing is under way. */
 size_t stk__fetcher_describe(stk__fetcher *fetcher, char *text, size_t size);
 
 #endif

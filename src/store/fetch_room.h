@@ -4,6 +4,7 @@
 #define STK_SRC_STORE_FETCH_ROOM_H
 
 #include "store/fetch.h"
+#include "store/trend.h"
 
 typedef struct stk__piece_list {
     stk__piece *first, *last;
@@ -22,7 +23,7 @@ struct stk__source {
 
 struct stk__fetcher {
     stk_context *ctx;
-    stk__fetcher_options options; /* of the caller; `now` is set */
+    stk__fetcher_options options; /* of the caller */
     pthread_mutex_t mutex;        /* guards all below */
     pthread_cond_t left;          /* the last thread inside has left, while somebody waits for it */
     stk__source *sources;
@@ -34,18 +35,28 @@ struct stk__fetcher {
     uint64_t added;      /* transfers so far */
     uint32_t inside;     /* threads that send or hand over */
     bool destroying;
-    bool sooner; /* `sooner` of the options is to be called */
-    stk__fetch_stats stats;
+    bool stopped;
+    bool sooner;            /* `sooner` of the options is to be called */
+    stk__fetch_stats stats; /* but the estimates */
+    stk__trend *trend;      /* of reads that did not fail; NULL: nothing is measured */
 };
 
 static inline uint64_t stk__fetcher_now(const stk__fetcher *f)
 {
-    return f->options.now(f->options.clock);
+    return f->options.now ? f->options.now(f->options.clock) : stk__now_ns();
+}
+
+/* The same of a moment that is only measured. */
+static inline uint64_t stk__fetcher_stamp(const stk__fetcher *f)
+{
+    return f->options.now ? f->options.now(f->options.clock) : stk__stamp();
 }
 
 /* A read of a store has ended. (fetch_run.c) */
 void stk__piece_done(stk_read *read, stk_status status);
 /* Queue a piece for a slot of its store. (fetch_run.c) */
 void stk__piece_wait_locked(stk__fetcher *f, stk__piece *piece);
+/* All its pieces have ended, or none was made. (fetch_run.c) */
+void stk__transfer_end_locked(stk__fetcher *f, stk__transfer *transfer);
 
 #endif

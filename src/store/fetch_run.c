@@ -97,7 +97,7 @@ static void take_out_locked(stk__fetcher *f, stk__piece *piece)
 
 /* ---- Ending ---- */
 
-static void end_transfer_locked(stk__fetcher *f, stk__transfer *t)
+void stk__transfer_end_locked(stk__fetcher *f, stk__transfer *t)
 {
     for (stk__piece *p = t->piece.next_of_transfer, *next; p; p = next) {
         next = p->next_of_transfer;
@@ -131,8 +131,12 @@ static void end_piece_locked(stk__fetcher *f, stk__piece *piece, stk_status stat
     t->ended_ns = piece->ended_ns;
     t->bytes_before = piece->bytes_before;
     t->tries = piece->tries;
+    if (f->trend)
+        t->transfer_share =
+            STK_MIN(1.0, f->trend->slope * (double)piece->bytes_before /
+                             STK_MAX((double)(piece->ended_ns - piece->sent_ns), 1.0));
     if (--t->pending == 0)
-        end_transfer_locked(f, t);
+        stk__transfer_end_locked(f, t);
 }
 
 /* How long to wait before the next try: a function of the seed and of what is read. */
@@ -161,11 +165,14 @@ static void finish_locked(stk__fetcher *f, stk__piece *piece)
     take_out_locked(f, piece);
     f->stats.busy_ns += piece->ended_ns - STK_MIN(piece->sent_ns, piece->ended_ns);
     f->stats.failures += status != STK_OK;
+    if (f->trend && status == STK_OK)
+        stk__trend_add(f->trend, (double)piece->bytes_before,
+                       (double)(piece->ended_ns - piece->sent_ns));
     if (piece->late && status == STK_ECANCELED)
         status = STK_ETIMEDOUT;
     if (stk_status_fault(status) == STK_FAULT_MACHINE && !piece->stop &&
         piece->tries <= f->options.retries) {
-        piece->due_ns = piece->ended_ns + draw_wait(f, piece);
+        piece->due_ns = stk__fetcher_now(f) + draw_wait(f, piece);
         if (!t->deadline_ns || piece->due_ns < t->deadline_ns) {
             wait_for_retry_locked(f, piece);
             return;
@@ -188,8 +195,8 @@ static void note_end(stk__piece *piece, stk_status status)
     const stk__fetcher *f = piece->source->fetcher;
 
     piece->outcome = status;
-    piece->ended_ns = stk__fetcher_now(f);
-    if (f->options.events)
+    piece->ended_ns = stk__fetcher_stamp(f);
+    if (f->options.measures)
         stk__emit(f->ctx, &(stk__event){.kind = STK__EVENT_READ,
                                         .status = status,
                                         .worker = UINT32_MAX,
@@ -245,7 +252,7 @@ static void stop_locked(stk__fetcher *f, stk__piece *piece, bool late)
         piece->stop = true;
     } else if (piece->place != NOWHERE) {
         take_out_locked(f, piece);
-        piece->ended_ns = stk__fetcher_now(f);
+        piece->ended_ns = stk__fetcher_stamp(f);
         end_piece_locked(f, piece, late ? STK_ETIMEDOUT : STK_ECANCELED);
     }
 }
@@ -295,15 +302,18 @@ static void stop_list_locked(stk__fetcher *f, const stk__piece_list *list)
     }
 }
 
-void stk__fetcher_cancel_all(stk__fetcher *f)
+void stk__fetcher_stop(stk__fetcher *f, bool stop)
 {
     pthread_mutex_lock(&f->mutex);
-    for (stk__source *source = f->sources; source; source = source->next)
-        stop_list_locked(f, &source->waiting);
-    stop_list_locked(f, &f->retries);
-    stop_list_locked(f, &f->under_way);
-    ask_locked(f);
-    run_locked(f);
+    f->stopped = stop;
+    if (stop) {
+        for (stk__source *source = f->sources; source; source = source->next)
+            stop_list_locked(f, &source->waiting);
+        stop_list_locked(f, &f->retries);
+        stop_list_locked(f, &f->under_way);
+        ask_locked(f);
+        run_locked(f);
+    }
     pthread_mutex_unlock(&f->mutex);
 }
 
@@ -381,6 +391,13 @@ static void hand_over_locked(stk__fetcher *f)
     pthread_mutex_lock(&f->mutex);
 }
 
+static uint64_t due_locked(const stk__fetcher *f)
+{
+    const uint64_t retry = f->retries.first ? f->retries.first->due_ns : UINT64_MAX;
+
+    return STK_MIN(retry, f->nearest_ns);
+}
+
 /* Do all there is to do now. Lets the lock go. */
 static void run_locked(stk__fetcher *f)
 {
@@ -393,11 +410,12 @@ static void run_locked(stk__fetcher *f)
         } else if (f->ended) {
             hand_over_locked(f);
         } else if (f->sooner) {
+            const uint64_t due = due_locked(f);
             f->sooner = false;
             if (!f->options.sooner)
                 continue;
             pthread_mutex_unlock(&f->mutex);
-            f->options.sooner(f->options.user);
+            f->options.sooner(f->options.user, due);
             pthread_mutex_lock(&f->mutex);
         } else {
             break;
@@ -417,8 +435,7 @@ void stk__fetcher_pump(stk__fetcher *f)
 uint64_t stk__fetcher_due(stk__fetcher *f)
 {
     pthread_mutex_lock(&f->mutex);
-    const uint64_t retry = f->retries.first ? f->retries.first->due_ns : UINT64_MAX;
-    const uint64_t due = STK_MIN(retry, f->nearest_ns);
+    const uint64_t due = due_locked(f);
     pthread_mutex_unlock(&f->mutex);
     return due;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The public face of stores: opening by URL, and the waiting forms of their asynchronous calls. */
+/* The public face of stores: opening by URL, limits, and what asks of objects. */
 #include "store/store.h"
 
 #include <errno.h>
@@ -8,10 +8,6 @@
 #include "base/sized.h"
 #include "base/table.h"
 #include "store/url.h"
-
-/* A read that opens something fails after this long, so that a storage that hangs is named instead
- * of waited for. */
-#define READ_PATIENCE_NS UINT64_C(120000000000)
 
 /* A page comes along anyway; beyond it, a second read of a cached file costs less than copying in
  * vain. */
@@ -155,90 +151,6 @@ void stk_store_close(stk_store **store)
     }
     (*store)->ops->close(*store);
     *store = NULL;
-}
-
-/* ---- Waiting for one read ---- */
-
-typedef struct waiter {
-    pthread_mutex_t mutex; /* guards the rest */
-    pthread_cond_t cond;
-    bool ended;
-    stk_status status;
-} waiter;
-
-static void wake_waiter(stk_read *read, stk_status status)
-{
-    waiter *w = read->user;
-
-    /* Signalled under the mutex: the waiter cannot return, and take `w` away, before this has let
-     * it go. */
-    pthread_mutex_lock(&w->mutex);
-    w->ended = true;
-    w->status = status;
-    pthread_cond_signal(&w->cond);
-    pthread_mutex_unlock(&w->mutex);
-}
-
-static stk_status name_failure(stk_store *store, const stk_read *read, stk_status status,
-                               stk_error *err)
-{
-    const char *reason = read->system_error > 0 ? strerrordesc_np(read->system_error) : NULL;
-    stk_object_info info = {.struct_size = sizeof info};
-
-    if (!err)
-        return status;
-    if (status == STK_ETRUNCATED && store->ops->stat(store, read->key, &info, NULL) == STK_OK)
-        return stk__fail_at(
-            err, status, STK_STAGE_STORE, read->key, read->offset,
-            "'%.200s' ends too early: it holds %llu bytes, and %llu were wanted from byte "
-            "%llu on; fetch it again if it was cut short",
-            read->key, (unsigned long long)info.size, (unsigned long long)read->length,
-            (unsigned long long)read->offset);
-    /* Looking at it names the link that leads out. */
-    if (read->system_error == EXDEV) {
-        stk_status seen = store->ops->stat(store, read->key, &info, err);
-        if (seen != STK_OK)
-            return seen;
-    }
-    if (status == STK_EKIND && !reason)
-        reason = "not a regular file";
-    return stk__fail_at(err, status, STK_STAGE_STORE, read->key, read->offset,
-                        "cannot read %llu bytes of '%.200s' from byte %llu on: %s%s",
-                        (unsigned long long)read->length, read->key,
-                        (unsigned long long)read->offset, reason ? reason : stk_status_text(status),
-                        stk_status_fault(status) != STK_FAULT_MACHINE ? ""
-                                                                      : "; trying again may help");
-}
-
-stk_status stk_store_read(stk_store *store, const char *key, uint64_t offset, uint64_t length,
-                          void *data, stk_error *err)
-{
-    waiter w = {.mutex = PTHREAD_MUTEX_INITIALIZER};
-
-    if (!store || (!data && length))
-        return stk__fail(err, STK_EINVAL, STK_STAGE_STORE, "stk_store_read: an argument is NULL");
-    STK_TRY(stk__context_check(store->context, err));
-    STK_TRY(stk__key_check(key, err));
-    stk_read read = {.struct_size = sizeof read,
-                     .key = key,
-                     .offset = offset,
-                     .length = length,
-                     .data = data,
-                     .deadline_ns = stk__now_ns() + READ_PATIENCE_NS,
-                     .done = wake_waiter,
-                     .user = &w};
-    stk__cond_init(&w.cond);
-    stk_status status = store->ops->submit(store, &read);
-    if (status == STK_OK) {
-        pthread_mutex_lock(&w.mutex);
-        while (!w.ended)
-            pthread_cond_wait(&w.cond, &w.mutex);
-        status = w.status;
-        pthread_mutex_unlock(&w.mutex);
-    }
-    pthread_cond_destroy(&w.cond);
-    pthread_mutex_destroy(&w.mutex);
-    return status == STK_OK ? STK_OK : name_failure(store, &read, status, err);
 }
 
 /* ---- The rest ---- */

@@ -16,6 +16,7 @@ static struct {
     atomic_int reads, stats, asked; /* since the start; asked: both */
     atomic_ullong bytes;
     int fail_at;          /* this one of `asked` fails, counted from 0; -1: none */
+    bool for_ever;        /* and all that follow */
     stk_status fail_with; /* with this */
     int damage_at;        /* this one of `reads` brings a wrong last byte; -1: none */
     bool hold;            /* reads are not answered before they are canceled */
@@ -33,7 +34,7 @@ static inline void faulty_reset(void)
     atomic_store(&faulty.asked, 0);
     atomic_store(&faulty.bytes, 0);
     faulty.fail_at = faulty.damage_at = -1;
-    faulty.hold = false;
+    faulty.hold = faulty.for_ever = false;
 }
 
 static inline stk_status faulty_open(stk_context *ctx, const char *url, stk_store **out,
@@ -67,7 +68,9 @@ static inline void faulty_close(stk_store *store)
 
 static inline bool faulty_fails(void)
 {
-    return atomic_fetch_add(&faulty.asked, 1) == faulty.fail_at;
+    const int n = atomic_fetch_add(&faulty.asked, 1);
+
+    return n == faulty.fail_at || (faulty.for_ever && n > faulty.fail_at);
 }
 
 static inline stk_status faulty_submit(stk_store *store, stk_read *read)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "store/fetch.h"
 #include "unit/array/faulty.h"
 
 static stk_context *make_context(void)
@@ -148,6 +149,7 @@ static void test_missing(void **state)
                 a = open_array(ctx, url);
                 faulty_reset();
                 faulty.fail_at = n;
+                faulty.for_ever = n == 0;
                 faulty.fail_with = others[s];
                 stk_status status = stk_array_read(a, NULL, out, sizeof out, NULL, -1, &err);
                 bool failed = atomic_load(&faulty.asked) > n;
@@ -155,6 +157,9 @@ static void test_missing(void **state)
                 stk_array_close(&a);
                 if (!failed)
                     break;
+                /* A read that failed once for a reason that may pass was tried again. */
+                if (status == STK_OK && stk_status_fault(others[s]) == STK_FAULT_MACHINE)
+                    continue;
                 assert_int_equal(status, others[s]);
                 assert_non_null(strstr(err.text, "c/"));
             }
@@ -165,6 +170,37 @@ static void test_missing(void **state)
         stk_array_close(&a);
     }
     stk_store_close(&store);
+    stk_context_destroy(&ctx);
+}
+
+/* A read that fails in passing is tried again, one that fails for good is not. */
+static void test_tried_again(void **state)
+{
+    static const stk_status statuses[] = {STK_EIO, STK_ETIMEDOUT, STK_EACCES, STK_ETRUNCATED};
+    stk_context *ctx = make_context();
+    stk_error err;
+
+    write_array(ctx, "mem://again/plain", NULL, "none");
+    for (size_t s = 0; s < sizeof statuses / sizeof *statuses; s++) {
+        const bool passes = stk_status_fault(statuses[s]) == STK_FAULT_MACHINE;
+        for (int for_ever = 0; for_ever < 2; for_ever++) {
+            stk_array *a = open_array(ctx, "faulty://again/plain");
+            int64_t start[2] = {0, 0}, shape[2] = {8, 8};
+            const stk_array_box box = {.start = start, .shape = shape};
+            uint16_t out[64] = {0};
+            faulty_reset();
+            faulty.fail_at = 0;
+            faulty.for_ever = for_ever;
+            faulty.fail_with = statuses[s];
+            const stk_status status = stk_array_read(a, &box, out, sizeof out, NULL, -1, &err);
+            assert_int_equal(status, passes && !for_ever ? STK_OK : statuses[s]);
+            assert_int_equal(atomic_load(&faulty.reads), !passes    ? 1
+                                                         : for_ever ? 1 + STK__FETCH_RETRIES
+                                                                    : 2);
+            faulty_reset();
+            stk_array_close(&a);
+        }
+    }
     stk_context_destroy(&ctx);
 }
 
@@ -335,10 +371,10 @@ static void test_limits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_requests), cmocka_unit_test(test_missing),
-        cmocka_unit_test(test_vanished), cmocka_unit_test(test_indexes_evicted),
-        cmocka_unit_test(test_again),    cmocka_unit_test(test_waiting),
-        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_requests),        cmocka_unit_test(test_missing),
+        cmocka_unit_test(test_vanished),        cmocka_unit_test(test_tried_again),
+        cmocka_unit_test(test_indexes_evicted), cmocka_unit_test(test_again),
+        cmocka_unit_test(test_waiting),         cmocka_unit_test(test_limits),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How much of the time of a read is latency, and how much the transfer of bytes. */
-#include "loader/trend.h"
+#include "store/trend.h"
 
 #include <math.h>
 

@@ -1,7 +1,7 @@
 /* reads, their bytes and times -> what of a time is transfer */
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef STK_SRC_LOADER_TREND_H
-#define STK_SRC_LOADER_TREND_H
+#ifndef STK_SRC_STORE_TREND_H
+#define STK_SRC_STORE_TREND_H
 
 #include <stdint.h>
 
