@@ -6,6 +6,7 @@
 
 #include "base/probe.h"
 #include "loader/parts.h"
+#include "store/trend.h"
 
 #define stk__stamp() UINT64_C(0)
 

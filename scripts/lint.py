@@ -39,7 +39,7 @@ LAYERS = {
     "array": ARRAY,
     "dataset": DATASET | IMAGE,
     "transform": STORE | IMAGE | {"device/device.h"},
-    "loader": BASE | {"store/store.h", "store/fetch.h", "store/trend.h", "dataset/dataset.h", "transform/transform.h", "device/device.h"},
+    "loader": BASE | {"store/store.h", "store/fetch.h", "dataset/dataset.h", "transform/transform.h", "device/device.h"},
     "nn": BASE | {"device/device.h"},
     "checkpoint": BASE | {"device/device.h"},
     # Conversion writes pictures, too, and makes them smaller as the transforms do.

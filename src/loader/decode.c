@@ -111,7 +111,7 @@ static bool read_again_locked(stk__unit *unit, stk_status status)
 {
     const stk__bundle *bundle = unit->bundle;
 
-    if (status != STK_ECHECKSUM || unit->read_again || !bundle->range.data ||
+    if (status != STK_ECHECKSUM || unit->read_again || !bundle->range.transfer.data ||
         bundle->of->steps->draining || !stk__unit_read_alone_locked(unit))
         return false;
     unit->read_again = true;
@@ -169,8 +169,8 @@ void stk__decode_run(stk__unit *unit, uint32_t worker, void *state, stk__doing *
         goto out;
     }
     if (bundle->raw_units && --bundle->raw_units == 0) {
-        stk__spend(&spent, bundle->range.data);
-        bundle->range.data = NULL;
+        stk__spend(&spent, bundle->range.transfer.data);
+        bundle->range.transfer.data = NULL;
     }
     unit->reason = reason;
     unit->decode_ns = event.start_ns;

@@ -41,11 +41,12 @@ static void watch_locked(stk_loader *loader, uint64_t waited_ns)
                  (double)(now - STK_MIN(since, now)) * 1e-9);
         add_part(text, sizeof text, &n, part);
     }
-    if (stk__reads_describe_locked(&loader->reads, now, part, sizeof part))
-        add_part(text, sizeof text, &n, part);
-    if (loader->ring->full)
-        add_part(text, sizeof text, &n, "the memory budget is full");
+    const bool full = loader->ring->full;
     pthread_mutex_unlock(&loader->ring->lock);
+    if (stk__reads_describe(&loader->reads, part, sizeof part))
+        add_part(text, sizeof text, &n, part);
+    if (full)
+        add_part(text, sizeof text, &n, "the memory budget is full");
     stk__log(loader->ctx, STK_LOG_WARNING, "%s", text);
     pthread_mutex_lock(&loader->ring->lock);
 }
@@ -118,7 +119,8 @@ static stk_status wait_locked(stk_loader *loader, uint64_t deadline, stk_error *
             return stk__fail(err, STK_ECANCELED, STK_STAGE_LOADER, "the loader was canceled");
         if (first_complete_locked(&loader->steps))
             return STK_OK;
-        bool moves = stk__consumer_help_locked(&loader->workers, loader->own);
+        bool moves = stk__reads_pump_due_locked(&loader->reads) ||
+                     stk__consumer_help_locked(&loader->workers, loader->own);
         if (!moves && stk__planner_stuck_locked(&loader->planner)) {
             STK_TRY(widen_locked(loader, err));
             moves = true;
@@ -142,7 +144,7 @@ static stk_status wait_locked(stk_loader *loader, uint64_t deadline, stk_error *
         }
         const uint64_t until = STK_MIN(STK_MIN(deadline, limit), next_watch(loader));
         stk__cond_wait_until(&loader->ring->finished, &loader->ring->lock,
-                             STK_MIN(until, now + LOOK_NS));
+                             STK_MIN(STK_MIN(until, loader->reads.due_ns), now + LOOK_NS));
     }
 }
 

@@ -192,7 +192,9 @@ const stk_field *stk_loader_fields(const stk_loader *loader, uint32_t *num_field
 static void take_stats(stk_loader *l, stk_loader_stats *out)
 {
     stk__ring *ring = l->ring;
+    stk__read_figures reads;
 
+    stk__reads_figures(&l->reads, &reads);
     *out = (stk_loader_stats){.struct_size = sizeof *out,
                               .io_depth = l->budget.io_depth,
                               .memory_budget = l->options.memory_budget,
@@ -204,8 +206,6 @@ static void take_stats(stk_loader *l, stk_loader_stats *out)
     pthread_mutex_unlock(&ring->pool.lock);
     pthread_mutex_lock(&ring->lock);
     const stk__units *units = &l->units;
-    stk__read_figures reads;
-    stk__reads_figures_locked(&l->reads, &reads);
     out->workers = l->budget.now.workers;
     out->depth = l->budget.now.slabs - 1;
     out->memory_bytes += l->budget.now.fixed;

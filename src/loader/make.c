@@ -212,8 +212,8 @@ static stk_status make_budget(stk_loader *loader, const stk__column *columns, ui
     b->bytes = o->memory_budget;
     b->slab = stk__slab_bytes(columns, n, b->row_room) + 4 * STK_CACHE_LINE;
     b->worker = stk__worker_bytes(&loader->workers);
-    b->fixed = sizeof *loader + sizeof(stk__ring) + loader->finisher.scratch_bytes +
-               loader->dataset->held_bytes;
+    b->fixed = sizeof *loader + sizeof(stk__ring) + stk__fetcher_bytes() +
+               loader->finisher.scratch_bytes + loader->dataset->held_bytes;
     for (uint32_t c = 0; c < n; c++)
         b->ragged += columns[c].field.layout != STK_FIXED;
     b->decodes = loader->workers.decodes;
@@ -243,8 +243,10 @@ static stk_status make_ring(stk_loader *loader, const stk__column *columns, uint
     loader->own = stk__calls_are_own(ring, loader->dataset);
     loader->stalls.alone = ring->alone;
     loader->stalls.cold = STK_WAIT_STARTUP;
-    stk__reads_init(&loader->reads, loader->ctx, &ring->lock, b->io_depth,
-                    (uint32_t)loader->options.retries);
+    STK_TRY(stk__reads_init(&loader->reads, loader->ctx, &ring->lock,
+                            ring->alone ? &ring->finished : &ring->work,
+                            loader->options.io_depth == STK_AUTO ? 0 : b->io_depth,
+                            (uint32_t)loader->options.retries, loader->options.seed));
     STK_TRY(stk__steps_init(&loader->steps, ring, b->now.steps, b->row_room));
     loader->steps.horizon = stk__budget_horizon(b);
     ring->returned_locked = batch_returned_locked;

@@ -150,9 +150,9 @@ static stk_status name_object(stk_dataset *dataset, stk__bundle *bundle)
     stk_context *ctx = bundle->of->ctx;
 
     for (;;) {
-        size_t length = dataset->ops->object(dataset, bundle->object, &bundle->range.store,
+        size_t length = dataset->ops->object(dataset, bundle->object, &bundle->range.transfer.store,
                                              bundle->key, bundle->key_room);
-        bundle->range.key = bundle->key;
+        bundle->range.transfer.key = bundle->key;
         if (length < bundle->key_room)
             return STK_OK;
         if (length >= STK_MAX_OBJECT_KEY)
@@ -177,7 +177,8 @@ static stk_status make_units(const stk__round *round, stk__bundle *bundle, const
         stk__need_entry *entry = round->entries[wants[i].tag];
         if (!unit || unit->offset != wants[i].offset || unit->length != wants[i].length)
             unit = stk__unit_new(bundle, &entry->need,
-                                 bundle->range.data + (wants[i].offset - bundle->range.offset),
+                                 (const char *)bundle->range.transfer.data +
+                                     (wants[i].offset - bundle->range.transfer.offset),
                                  entry->step->serial);
         if (!unit)
             return STK_ENOMEM;
@@ -195,14 +196,11 @@ static void send_request(stk__planner *p, const stk__request *request)
     if (!bundle)
         goto failed;
     bundle->object = request->object;
-    bundle->range.offset = request->offset;
-    bundle->range.length = request->length;
-    bundle->range.data = stk__pool_take(&p->ring->pool, request->length);
-    if (!bundle->range.data || (status = name_object(p->dataset, bundle)) != STK_OK ||
+    bundle->range.transfer.offset = request->offset;
+    bundle->range.transfer.length = request->length;
+    bundle->range.transfer.data = stk__pool_take(&p->ring->pool, request->length);
+    if (!bundle->range.transfer.data || (status = name_object(p->dataset, bundle)) != STK_OK ||
         (status = make_units(&p->round, bundle, wants, request->count)) != STK_OK)
-        goto failed;
-    status = stk__reads_prepare(p->reads, &bundle->range);
-    if (status != STK_OK)
         goto failed;
     /* Queued last: from there on the bundle may end at any moment. */
     pthread_mutex_lock(&p->ring->lock);

@@ -71,14 +71,14 @@ void stk__stall_task_locked(stk__path *path, const stk__unit *unit,
     memcpy(path->work, work, sizeof path->work);
     if (!unit)
         return;
-    const stk__read_times *read = &unit->bundle->range.times;
+    const stk__transfer *read = &unit->bundle->range.transfer;
     path->decode_ns = unit->decode_ns;
     path->decoded_ns = unit->decoded_ns;
-    path->queued_ns = read->queued_ns;
+    path->queued_ns = read->added_ns;
     path->first_ns = read->first_ns;
     path->sent_ns = read->sent_ns;
-    path->arrived_ns = read->arrived_ns;
-    path->transfer = read->transfer;
+    path->arrived_ns = read->ended_ns;
+    path->transfer = read->transfer_share;
 }
 
 void stk__stall_helped_locked(stk__stalls *s, uint64_t end_ns)

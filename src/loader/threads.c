@@ -4,18 +4,12 @@
 
 #include "loader/parts.h"
 
-/* No new work, or on again. (L) held. */
-static void drain_locked(stk_loader *loader, bool draining)
-{
-    loader->steps.draining = draining;
-    stk__reads_stop_locked(&loader->reads, draining);
-}
-
 stk_status stk__loader_start(stk_loader *loader, stk_error *err)
 {
+    stk__reads_stop(&loader->reads, false);
     pthread_mutex_lock(&loader->ring->lock);
     stk__workers_stop_locked(&loader->workers, false);
-    drain_locked(loader, false);
+    loader->steps.draining = false;
     stk__loader_limit_locked(loader);
     pthread_mutex_unlock(&loader->ring->lock);
     stk_status status = stk__workers_start(&loader->workers, err);
@@ -24,16 +18,6 @@ stk_status stk__loader_start(stk_loader *loader, stk_error *err)
     if (status != STK_OK)
         stk__loader_stop(loader);
     return status;
-}
-
-/* Wait for the end of a round of planning, and of sending: from then on nothing is queued, and no
- * record is reused. (L) held. */
-static bool wait_planned_locked(stk_loader *loader, uint64_t until)
-{
-    while (stk__planner_since_locked(&loader->planner))
-        if (!stk__cond_wait_until(&loader->ring->finished, &loader->ring->lock, until))
-            return false;
-    return stk__reads_wait_sent_locked(&loader->reads, until);
 }
 
 /* Wait until no thread touches a step: tasks, planning and reads have ended. (L) held. */
@@ -61,7 +45,7 @@ static void report_stuck(const stk_loader *loader, uint32_t threads, uint32_t re
 
 void stk__loader_ending_locked(stk_loader *loader)
 {
-    drain_locked(loader, true);
+    loader->steps.draining = true;
     stk__workers_stop_locked(&loader->workers, true);
 }
 
@@ -71,20 +55,19 @@ bool stk__loader_end(stk_loader *loader)
 
     pthread_mutex_lock(&loader->ring->lock);
     stk__loader_ending_locked(loader);
-    bool ended = wait_planned_locked(loader, until);
     pthread_mutex_unlock(&loader->ring->lock);
-    stk__reads_cancel(&loader->reads);
+    /* What is queued meanwhile ends at once, too. */
+    stk__reads_stop(&loader->reads, true);
     pthread_mutex_lock(&loader->ring->lock);
-    ended = ended && wait_quiet_locked(loader, until) &&
-            stk__workers_wait_locked(&loader->workers, until);
-    const uint32_t running = loader->workers.running,
-                   reads = stk__reads_in_flight_locked(&loader->reads);
+    const bool ended =
+        wait_quiet_locked(loader, until) && stk__workers_wait_locked(&loader->workers, until);
+    const uint32_t running = loader->workers.running;
     pthread_mutex_unlock(&loader->ring->lock);
     stk__watch_stop(&loader->watch);
     if (ended)
         stk__workers_join(&loader->workers);
     else
-        report_stuck(loader, running, reads);
+        report_stuck(loader, running, stk__reads_in_flight(&loader->reads));
     return ended;
 }
 
@@ -95,7 +78,7 @@ bool stk__loader_stop(stk_loader *loader)
     /* Steps whose reads were canceled are worth nothing. */
     stk__loader_reset(loader, loader->steps.first);
     pthread_mutex_lock(&loader->ring->lock);
-    drain_locked(loader, false);
+    loader->steps.draining = false;
     pthread_mutex_unlock(&loader->ring->lock);
     return true;
 }
@@ -156,10 +139,9 @@ void stk__loader_reset(stk_loader *loader, uint64_t serial)
     stk__spent spent = {0};
 
     pthread_mutex_lock(&ring->lock);
-    drain_locked(loader, true);
-    wait_planned_locked(loader, UINT64_MAX);
+    steps->draining = true;
     pthread_mutex_unlock(&ring->lock);
-    stk__reads_cancel(&loader->reads);
+    stk__reads_stop(&loader->reads, true);
     pthread_mutex_lock(&ring->lock);
     wait_quiet_locked(loader, UINT64_MAX);
     stk__decode_forget_locked(&loader->units);
@@ -176,10 +158,11 @@ void stk__loader_reset(stk_loader *loader, uint64_t serial)
     stk__spent_free(&loader->units, &spent);
     for (uint64_t s = first; s < end; s++)
         clear_step(&loader->planner, stk__step_at(steps, s));
+    stk__reads_stop(&loader->reads, false);
     pthread_mutex_lock(&ring->lock);
     ring->full = false;
     stk__loader_limit_locked(loader);
-    drain_locked(loader, loader->workers.stopping);
+    steps->draining = loader->workers.stopping;
     pthread_cond_broadcast(&ring->work);
     pthread_mutex_unlock(&ring->lock);
 }

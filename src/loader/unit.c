@@ -34,8 +34,8 @@ void stk__bundle_free(stk__bundle *bundle)
 {
     stk__units *units = bundle->of;
 
-    stk__pool_give(&units->ring->pool, bundle->range.data);
-    bundle->range.data = NULL;
+    stk__pool_give(&units->ring->pool, bundle->range.transfer.data);
+    bundle->range.transfer.data = NULL;
     for (stk__unit *u = bundle->units; u; u = u->next_in_bundle) {
         stk__pool_give(&units->ring->pool, u->decoded);
         stk__free(units->ctx, u->alone);
@@ -85,7 +85,7 @@ stk__unit *stk__unit_new(stk__bundle *bundle, const stk_need *need, const void *
     unit->next_in_bundle = bundle->units;
     bundle->units = unit;
     bundle->live_units++;
-    bundle->raw_units += bundle->range.data != NULL;
+    bundle->raw_units += bundle->range.transfer.data != NULL;
     if (!need->decoded)
         return unit;
     unit->decoded = stk__pool_take(&bundle->of->ring->pool, need->decoded);
@@ -263,7 +263,7 @@ void stk__units_count_locked(stk__units *units, const stk_need *need)
 
 uint64_t stk__unit_ready_ns(const stk__unit *unit)
 {
-    return STK_MAX(unit->bundle->range.times.arrived_ns, unit->decoded_ns);
+    return STK_MAX(unit->bundle->range.transfer.ended_ns, unit->decoded_ns);
 }
 
 void stk__unit_keep(const stk__units *units, stk__unit *unit, const stk_slice *bytes)
@@ -370,32 +370,34 @@ bool stk__unit_arrived_locked(stk__unit *unit, stk_status status)
 static void alone_arrived_locked(stk__range *range, stk_status status)
 {
     stk__unit *unit = ((stk__alone *)range)->unit;
-    stk__read_times *times = &unit->bundle->range.times;
+    stk__transfer *whole = &unit->bundle->range.transfer;
 
     /* It was first tried with the others. */
-    times->sent_ns = range->times.sent_ns;
-    times->arrived_ns = range->times.arrived_ns;
-    times->transfer = range->times.transfer;
+    whole->sent_ns = range->transfer.sent_ns;
+    whole->ended_ns = range->transfer.ended_ns;
+    whole->transfer_share = range->transfer.transfer_share;
     if (stk__unit_read_locked(unit, status))
         stk__ring_work_locked(unit->bundle->of->ring);
 }
 
 bool stk__unit_read_alone_locked(stk__unit *unit)
 {
-    const stk__range *whole = &unit->bundle->range;
+    const stk__transfer *whole = &unit->bundle->range.transfer;
 
     if (!unit->alone)
         unit->alone = stk__alloc(unit->bundle->of->ctx, sizeof *unit->alone);
     if (!unit->alone)
         return false;
-    *unit->alone = (stk__alone){.range = {.store = whole->store,
-                                          .key = whole->key,
-                                          .offset = unit->offset,
-                                          .length = unit->length,
-                                          .data = whole->data + (unit->offset - whole->offset),
-                                          .arrived_locked = alone_arrived_locked},
-                                .unit = unit};
-    return stk__reads_queue_first_locked(unit->bundle->of->reads, &unit->alone->range);
+    *unit->alone = (stk__alone){
+        .range = {.transfer = {.store = whole->store,
+                               .key = whole->key,
+                               .offset = unit->offset,
+                               .length = unit->length,
+                               .data = (char *)whole->data + (unit->offset - whole->offset)},
+                  .arrived_locked = alone_arrived_locked},
+        .unit = unit};
+    stk__reads_queue_first_locked(unit->bundle->of->reads, &unit->alone->range);
+    return true;
 }
 
 /*

@@ -60,7 +60,7 @@ struct stk__unit {
 
 /* Units that are read together: one buffer, and the range that fills it. */
 typedef struct stk__bundle {
-    stk__range range; /* first; no store where the bytes come from the cache */
+    stk__range range; /* first; it is not read where the bytes come from the cache */
     struct stk__units *of;
     uint64_t object;
     char *key; /* kept with the record */
@@ -153,7 +153,7 @@ void stk__decode_run(stk__unit *unit, uint32_t worker, void *state, stk__doing *
 /* ---- Within (unit.c) ---- */
 
 /* Read one unit of a bundle by itself, before all that waits; false when there is no memory to. (L)
- * held; stk__reads_pump() is to follow. */
+ * held; stk__reads_pump() is to follow, but where a range arrives. */
 bool stk__unit_read_alone_locked(stk__unit *unit);
 /* What the rows of a unit get. */
 stk_slice stk__unit_slice(const stk__unit *unit);

@@ -141,7 +141,9 @@ static void worker_main(void *argument)
     for (bool planned = false; !w->stopping;) {
         /* Planning comes first: it keeps reads on their way, and it is short. Between two rounds
          * there is a task. */
-        if (!planned && stk__can_plan_locked(w->planner)) {
+        if (stk__reads_pump_due_locked(w->planner->reads)) {
+            continue;
+        } else if (!planned && stk__can_plan_locked(w->planner)) {
             stk__plan_round_locked(w->planner);
             planned = true;
         } else if ((unit = stk__decode_take_locked(w->units))) {
@@ -159,7 +161,7 @@ static void worker_main(void *argument)
         } else {
             const bool full = ring_full_locked(w);
             const uint64_t start = stk__stamp();
-            pthread_cond_wait(&w->ring->work, lock);
+            stk__cond_wait_until(&w->ring->work, lock, w->planner->reads->due_ns);
             *(full ? &w->wait_out_ns : &w->wait_in_ns) += stk__stamp() - start;
         }
     }

@@ -137,6 +137,11 @@ void stk__fetcher_add(stk__fetcher *f, stk__transfer *list)
 
 /* ---- Its life ---- */
 
+uint64_t stk__fetcher_bytes(void)
+{
+    return sizeof(stk__fetcher) + sizeof(stk__trend);
+}
+
 stk_status stk__fetcher_create(stk_context *ctx, const stk__fetcher_options *options,
                                stk__fetcher **out)
 {

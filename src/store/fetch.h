@@ -106,6 +106,8 @@ typedef struct stk__fetch_stats {
 
 stk_status stk__fetcher_create(stk_context *ctx, const stk__fetcher_options *options,
                                stk__fetcher **out);
+/* Bytes of a fetcher that measures, before it has transfers. */
+uint64_t stk__fetcher_bytes(void);
 /* No transfer may be left. Waits for threads that are about to leave the fetcher. */
 void stk__fetcher_destroy(stk__fetcher **fetcher);
 

@@ -196,15 +196,18 @@ static void note_end(stk__piece *piece, stk_status status)
 
     piece->outcome = status;
     piece->ended_ns = stk__fetcher_stamp(f);
-    if (f->options.measures)
-        stk__emit(f->ctx, &(stk__event){.kind = STK__EVENT_READ,
-                                        .status = status,
-                                        .worker = UINT32_MAX,
-                                        .start_ns = piece->sent_ns,
-                                        .end_ns = piece->ended_ns,
-                                        .bytes = piece->read.length});
+    if (!f->options.measures)
+        return;
+    const stk__event event = {.kind = STK__EVENT_READ,
+                              .status = status,
+                              .worker = UINT32_MAX,
+                              .start_ns = piece->sent_ns,
+                              .end_ns = piece->ended_ns,
+                              .bytes = piece->read.length};
+    stk__emit(f->ctx, &event);
 }
 
+static void hand_over_locked(stk__fetcher *f);
 static void run_locked(stk__fetcher *f);
 
 void stk__piece_done(stk_read *read, stk_status status)
@@ -216,7 +219,12 @@ void stk__piece_done(stk_read *read, stk_status status)
     if (atomic_exchange(&piece->gate, ENDED) == HELD)
         return;
     pthread_mutex_lock(&f->mutex);
+    f->inside++;
     finish_locked(f, piece);
+    /* What is added in there may go before all that waits. */
+    if (f->ended)
+        hand_over_locked(f);
+    f->inside--;
     run_locked(f);
     pthread_mutex_unlock(&f->mutex);
 }

@@ -9,6 +9,7 @@
 
 #include "base/probe.h"
 #include "loader/parts.h"
+#include "store/trend.h"
 #include "support/support.h"
 
 #define ROUNDS    20000

@@ -94,7 +94,8 @@ static void set_up(bench *b, uint64_t shared, uint64_t pool)
     b->budget = (stk__budget){.most_row = pool};
     assert_int_equal(stk__steps_init(&b->steps, b->ring, 8, ROWS), STK_OK);
     b->steps.limit = UINT64_MAX;
-    stk__reads_init(&b->in, ctx, &b->ring->lock, MOST, 0);
+    assert_int_equal(stk__reads_init(&b->in, ctx, &b->ring->lock, &b->ring->work, MOST, 0, 1),
+                     STK_OK);
     b->units = (stk__units){.ctx = ctx,
                             .dataset = &b->dataset,
                             .ring = b->ring,

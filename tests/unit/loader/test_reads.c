@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads alone, on a store whose answers are given by hand: how many are under way, which goes
- * first, what is tried again, and what becomes of those that are stopped.
+ * Reads alone, on a store whose answers are given by hand: the lock that ranges are called under,
+ * which goes first, what is tried again, and what becomes of those that are stopped. What a fetcher
+ * does is tests/unit/store/test_fetch.c's.
  */
 #include "loader/reads.h"
 
@@ -67,32 +68,41 @@ static const stk_store_ops ops = {.struct_size = sizeof ops,
                                   .cancel = cancel,
                                   .limits = limits};
 
-/* A range that notes its end. */
+/* A range that notes its end, and may queue another then. */
 typedef struct noted {
     stk__range range;
+    struct bench *bench;
     uint32_t calls;
     stk_status status;
+    struct noted *then;
 } noted;
+
+typedef struct bench {
+    pthread_mutex_t lock;
+    pthread_cond_t work;
+    stk__reads reads;
+    script store;
+} bench;
 
 static void arrived(stk__range *range, stk_status status)
 {
     noted *n = (noted *)range;
 
+    assert_int_not_equal(pthread_mutex_trylock(&n->bench->lock), 0); /* it is held */
     n->calls++;
     n->status = status;
+    if (n->then)
+        stk__reads_queue_first_locked(&n->bench->reads, &n->then->range);
 }
-
-typedef struct bench {
-    pthread_mutex_t lock;
-    stk__reads reads;
-    script store;
-} bench;
 
 static void setup(bench *b, uint32_t depth, uint32_t retries)
 {
     *b = (bench){.store.head = {.ops = &ops, .context = test_context()}};
     pthread_mutex_init(&b->lock, NULL);
-    stk__reads_init(&b->reads, test_context(), &b->lock, depth, retries);
+    stk__cond_init(&b->work);
+    assert_int_equal(
+        stk__reads_init(&b->reads, b->store.head.context, &b->lock, &b->work, depth, retries, 1),
+        STK_OK);
 }
 
 static void teardown(bench *b)
@@ -100,16 +110,18 @@ static void teardown(bench *b)
     assert_true(stk__reads_idle_locked(&b->reads));
     stk__reads_destroy(&b->reads);
     pthread_mutex_destroy(&b->lock);
+    stk_context_destroy(&b->store.head.context);
 }
 
 static noted range_of(bench *b, uint64_t offset, uint64_t length)
 {
     static char data[MOST * PIECE];
-    noted n = {.range = {.store = &b->store.head,
-                         .key = "key",
-                         .offset = offset,
-                         .length = length,
-                         .data = data,
+    noted n = {.bench = b,
+               .range = {.transfer = {.store = &b->store.head,
+                                      .key = "key",
+                                      .offset = offset,
+                                      .length = length,
+                                      .data = data},
                          .arrived_locked = arrived}};
 
     return n;
@@ -117,74 +129,54 @@ static noted range_of(bench *b, uint64_t offset, uint64_t length)
 
 static void queue(bench *b, noted *n)
 {
-    assert_int_equal(stk__reads_prepare(&b->reads, &n->range), STK_OK);
     pthread_mutex_lock(&b->lock);
     stk__reads_queue_locked(&b->reads, &n->range);
     pthread_mutex_unlock(&b->lock);
     stk__reads_pump(&b->reads);
 }
 
-/* A range longer than the store takes is read in pieces, each to its place, and called once. */
-static void test_pieces(void **state)
-{
-    bench b;
-
-    (void)state;
-    setup(&b, 8, 0);
-    noted n = range_of(&b, 100, 2 * PIECE + 3);
-    queue(&b, &n);
-    assert_int_equal(b.store.submitted, 3);
-    for (uint32_t i = 0; i < 3; i++) {
-        const stk_read *read = b.store.reads[i];
-        assert_int_equal(read->offset, 100 + i * PIECE);
-        assert_int_equal(read->length, i < 2 ? PIECE : 3);
-        assert_ptr_equal(read->data, n.range.data + i * PIECE);
-    }
-    answer(&b.store, 2, STK_OK);
-    answer(&b.store, 0, STK_OK);
-    assert_int_equal(n.calls, 0);
-    answer(&b.store, 1, STK_OK);
-    assert_int_equal(n.calls, 1);
-    assert_int_equal(n.status, STK_OK);
-    assert_true(n.range.times.queued_ns <= n.range.times.first_ns);
-    assert_true(n.range.times.sent_ns <= n.range.times.arrived_ns);
-    teardown(&b);
-}
-
-/* No more than `depth` at once; the oldest first, but one that is queued first before all. */
+/* No more than `depth` at once, also where the store takes fewer; the oldest first, but one that is
+ * queued first before all, also by a range that arrives. */
 static void test_depth_and_order(void **state)
 {
     bench b;
-    noted n[4], first;
+    noted n[4], first, second;
 
     (void)state;
-    setup(&b, 2, 0);
+    setup(&b, 3, 0);
     for (uint32_t i = 0; i < 4; i++) {
-        n[i] = range_of(&b, i * 100, PIECE);
+        n[i] = range_of(&b, i * 100, i ? PIECE : 2 * PIECE);
         queue(&b, &n[i]);
     }
-    assert_int_equal(b.store.submitted, 2);
+    assert_int_equal(b.store.submitted, 3);
     first = range_of(&b, 1000, PIECE);
+    second = range_of(&b, 2000, PIECE);
+    n[1].then = &second;
     pthread_mutex_lock(&b.lock);
-    assert_true(stk__reads_queue_first_locked(&b.reads, &first.range));
+    stk__reads_queue_first_locked(&b.reads, &first.range);
     pthread_mutex_unlock(&b.lock);
     stk__reads_pump(&b.reads);
-    assert_int_equal(b.store.submitted, 2);
-    answer(&b.store, 1, STK_OK);
-    assert_int_equal(n[1].calls, 1);
     assert_int_equal(b.store.submitted, 3);
-    assert_int_equal(b.store.reads[2]->offset, 1000);
-    answer(&b.store, 0, STK_OK);
+    answer(&b.store, 1, STK_OK);
+    assert_int_equal(n[0].calls, 0);
+    assert_int_equal(b.store.reads[3]->offset, 1000);
     answer(&b.store, 2, STK_OK);
-    assert_int_equal(b.store.reads[3]->offset, 200);
-    assert_int_equal(b.store.reads[4]->offset, 300);
-    answer(&b.store, 3, STK_OK);
-    answer(&b.store, 4, STK_OK);
-    assert_int_equal(first.calls, 1);
+    assert_int_equal(n[1].calls, 1);
+    assert_int_equal(b.store.reads[4]->offset, 2000);
+    answer(&b.store, 0, STK_OK);
+    assert_int_equal(n[0].calls, 1);
+    for (uint32_t i = 3; i < b.store.submitted; i++)
+        answer(&b.store, i, STK_OK);
+    assert_int_equal(b.store.submitted, 7);
+    for (uint32_t i = 0; i < 4; i++)
+        assert_int_equal(n[i].calls, 1);
+    assert_int_equal(first.calls + second.calls, 2);
+    assert_true(n[0].range.transfer.added_ns <= n[0].range.transfer.first_ns);
+    assert_true(n[0].range.transfer.sent_ns <= n[0].range.transfer.ended_ns);
     teardown(&b);
 }
 
-/* What may pass is tried again, before what waits and so often; what is for good is not. */
+/* What may pass is tried again when it is due: who sleeps on the lock knows when that is. */
 static void test_retries(void **state)
 {
     bench b;
@@ -192,62 +184,35 @@ static void test_retries(void **state)
 
     (void)state;
     setup(&b, 1, 2);
-    noted often = range_of(&b, 0, PIECE), good = range_of(&b, 100, PIECE),
-          gone = range_of(&b, 200, 2 * PIECE);
+    noted often = range_of(&b, 0, PIECE), gone = range_of(&b, 200, PIECE);
     queue(&b, &often);
-    queue(&b, &good);
-    queue(&b, &gone);
+    assert_int_equal(b.reads.due_ns, UINT64_MAX);
     for (uint32_t i = 0; i < 3; i++) {
-        assert_int_equal(b.store.reads[i]->offset, 0);
         assert_int_equal(often.calls, 0);
         answer(&b.store, i, STK_EIO);
+        pthread_mutex_lock(&b.lock);
+        while (i < 2 && b.store.submitted == i + 1) {
+            assert_int_not_equal(b.reads.due_ns, UINT64_MAX);
+            stk__cond_wait_until(&b.work, &b.lock, b.reads.due_ns);
+            assert_true(stk__reads_pump_due_locked(&b.reads));
+        }
+        assert_false(stk__reads_pump_due_locked(&b.reads));
+        pthread_mutex_unlock(&b.lock);
     }
     assert_int_equal(often.calls, 1);
     assert_int_equal(often.status, STK_EIO);
-    assert_true(often.range.times.first_ns <= often.range.times.sent_ns);
-    answer(&b.store, 3, STK_EIO);
-    answer(&b.store, 4, STK_OK);
-    assert_int_equal(good.calls, 1);
-    assert_int_equal(good.status, STK_OK);
-    /* Of several pieces the first failure counts. */
-    answer(&b.store, 5, STK_ENOENT);
-    assert_int_equal(gone.calls, 0);
-    answer(&b.store, 6, STK_ETRUNCATED);
+    queue(&b, &gone);
+    answer(&b.store, 3, STK_ENOENT);
     assert_int_equal(gone.calls, 1);
     assert_int_equal(gone.status, STK_ENOENT);
-    stk__reads_figures_locked(&b.reads, &figures);
-    assert_int_equal(figures.requests, 7);
-    assert_int_equal(figures.failures, 6);
-    assert_int_equal(figures.request_bytes, 7 * PIECE);
+    stk__reads_figures(&b.reads, &figures);
+    assert_int_equal(figures.requests, 4);
+    assert_int_equal(figures.failures, 4);
+    assert_int_equal(figures.request_bytes, 4 * PIECE);
     teardown(&b);
 }
 
-/* A store that answers within submit(), and one that refuses it. */
-static void test_submit(void **state)
-{
-    bench b;
-
-    (void)state;
-    setup(&b, 1, 1);
-    b.store.at_once = true;
-    noted n = range_of(&b, 0, 4 * PIECE), refused = range_of(&b, 0, PIECE);
-    queue(&b, &n);
-    assert_int_equal(n.calls, 1);
-    assert_int_equal(b.store.submitted, 4);
-    b.store.refuse = STK_EIO; /* once: the second try is taken */
-    queue(&b, &refused);
-    assert_int_equal(refused.calls, 1);
-    assert_int_equal(refused.status, STK_OK);
-    b.store.refuse = STK_ELIMIT;
-    refused.calls = 0;
-    queue(&b, &refused);
-    assert_int_equal(refused.calls, 1);
-    assert_int_equal(refused.status, STK_ELIMIT);
-    teardown(&b);
-}
-
-/* Stopped: what waits is dropped, what is in flight is asked to end, nothing is sent or tried
- * again. */
+/* Stopped: each range is called, nothing is sent or tried again; and then it goes on. */
 static void test_stop(void **state)
 {
     bench b;
@@ -255,40 +220,43 @@ static void test_stop(void **state)
     (void)state;
     setup(&b, 2, 3);
     noted flying = range_of(&b, 0, PIECE), half = range_of(&b, TOO_LATE, 2 * PIECE),
-          waits = range_of(&b, 200, PIECE);
+          waits = range_of(&b, 200, PIECE), later = range_of(&b, 300, PIECE);
     queue(&b, &flying);
     queue(&b, &half);
     queue(&b, &waits);
     assert_int_equal(b.store.submitted, 2);
+    assert_int_equal(stk__reads_in_flight(&b.reads), 2);
     pthread_mutex_lock(&b.lock);
-    stk__reads_stop_locked(&b.reads, true);
-    assert_true(stk__reads_wait_sent_locked(&b.reads, 0));
-    assert_int_equal(stk__reads_in_flight_locked(&b.reads), 2);
     assert_false(stk__reads_wait_locked(&b.reads, 0));
+    stk__reads_queue_locked(&b.reads, &later.range); /* the fetcher has not heard of it */
     pthread_mutex_unlock(&b.lock);
-    stk__reads_cancel(&b.reads);
+    stk__reads_stop(&b.reads, true);
     assert_int_equal(b.store.canceled, 2);
     assert_int_equal(b.store.submitted, 2);
-    assert_int_equal(flying.calls, 1);
-    assert_int_equal(flying.status, STK_ECANCELED);
-    assert_int_equal(half.calls, 1); /* of which a piece was never sent */
-    assert_int_equal(half.status, STK_ECANCELED);
-    assert_int_equal(waits.calls, 0);
     pthread_mutex_lock(&b.lock);
     assert_true(stk__reads_wait_locked(&b.reads, UINT64_MAX));
-    stk__reads_stop_locked(&b.reads, false);
     pthread_mutex_unlock(&b.lock);
+    const noted *all[] = {&flying, &half, &waits, &later};
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(all[i]->calls, 1);
+        assert_int_equal(all[i]->status, STK_ECANCELED);
+    }
+    queue(&b, &waits);
+    assert_int_equal(waits.calls, 2);
+    assert_int_equal(waits.status, STK_ECANCELED);
+    stk__reads_stop(&b.reads, false);
     queue(&b, &waits);
     answer(&b.store, 2, STK_OK);
-    assert_int_equal(waits.calls, 1);
+    assert_int_equal(waits.calls, 3);
+    assert_int_equal(waits.status, STK_OK);
     teardown(&b);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pieces),  cmocka_unit_test(test_depth_and_order),
-        cmocka_unit_test(test_retries), cmocka_unit_test(test_submit),
+        cmocka_unit_test(test_depth_and_order),
+        cmocka_unit_test(test_retries),
         cmocka_unit_test(test_stop),
     };
 
