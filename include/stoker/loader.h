@@ -68,6 +68,8 @@ typedef struct stk_loader_options {
     /* Transforms. */
     const char *transforms;       /**< "random_crop(28, padding=4), normalize(mnist)"; NULL: none */
     const char *batch_transforms; /**< "mixup(0.2)"; NULL: none */
+    struct stk_device *device;    /**< batches lie in host memory of this device (alloc_host), which
+                                     outlives loader and batches; NULL: in plain memory */
 } stk_loader_options;
 
 STK_API const stk_option_table *stk_loader_option_table(void);

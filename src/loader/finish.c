@@ -3,17 +3,19 @@
 #include "loader/finish.h"
 #include "base/probe.h"
 
-stk_status stk__finisher_init(stk__finisher *f)
+stk_status stk__finisher_init(stk__finisher *f, uint32_t columns)
 {
     pthread_mutex_init(&f->lock, NULL);
     f->scratch = stk__alloc_buffer(f->ctx, f->scratch_bytes);
-    return f->scratch ? STK_OK : STK_ENOMEM;
+    f->fields = stk__calloc(f->ctx, columns, sizeof *f->fields);
+    return f->scratch && f->fields ? STK_OK : STK_ENOMEM;
 }
 
 void stk__finisher_release(stk__finisher *f)
 {
     if (f->ctx) {
         stk__free(f->ctx, f->scratch);
+        stk__free(f->ctx, f->fields);
         pthread_mutex_destroy(&f->lock);
     }
     stk__batch_pipeline_destroy(&f->pipeline);
@@ -76,11 +78,11 @@ static void collate_ragged(stk__step *step)
 static void mix_batch(stk__finisher *f, stk__step *step)
 {
     const stk__ring *ring = step->steps->ring;
-    stk__batch_field fields[STK__MAX_FIELDS];
     int64_t *label_mixed = NULL;
     float *mix = NULL;
     uint32_t n = 0;
 
+    pthread_mutex_lock(&f->lock);
     for (uint32_t c = 0; c < ring->num_columns; c++) {
         const stk__column *column = &ring->columns[c];
         if (column->source == STK__COLUMN_LABEL_MIXED)
@@ -88,11 +90,10 @@ static void mix_batch(stk__finisher *f, stk__step *step)
         else if (column->source == STK__COLUMN_MIX)
             mix = step->slab->data[c];
         else if (column->field.layout == STK_FIXED)
-            fields[n++] = stk__batch_field_of(column, step->slab->data[c]);
+            f->fields[n++] = stk__batch_field_of(column, step->slab->data[c]);
     }
-    pthread_mutex_lock(&f->lock);
     stk__batch_pipeline_run(f->pipeline, f->order->seed, step->epoch,
-                            step->step * f->order->world + f->order->rank, fields, n,
+                            step->step * f->order->world + f->order->rank, f->fields, n,
                             step->slab->count, label_mixed, mix, f->scratch);
     pthread_mutex_unlock(&f->lock);
 }

@@ -13,13 +13,14 @@ typedef struct stk__finisher {
     const stk__order *order;
     stk__batch_pipeline *pipeline; /* NULL: none */
     uint64_t scratch_bytes;
-    char *scratch;        /* under `lock` */
-    pthread_mutex_t lock; /* guards `scratch` */
+    char *scratch;
+    stk__batch_field *fields; /* of the batch at hand */
+    pthread_mutex_t lock;     /* guards these two */
 } stk__finisher;
 
-/* The members before `scratch` are filled in, which stk__finisher_release() frees even on failure.
- * STK_ENOMEM. */
-stk_status stk__finisher_init(stk__finisher *finisher);
+/* For batches of `columns`; the members before `scratch` are filled in, which
+ * stk__finisher_release() frees even on failure. STK_ENOMEM. */
+stk_status stk__finisher_init(stk__finisher *finisher, uint32_t columns);
 void stk__finisher_release(stk__finisher *finisher);
 /* The step's last row is done: make a batch of its slab. `worker`: number of the thread. The ring's
  * lock held; let go inside, held at the end. */

@@ -12,8 +12,6 @@ stk_status stk_loader_create(stk_dataset *dataset, const stk_loader_options *opt
                              stk_loader **out, stk_error *err)
 {
     stk_loader_options o;
-    stk__column columns[STK__MAX_FIELDS] = {0};
-    uint32_t num_columns = 0;
 
     *out = NULL;
     stk_error_init(err);
@@ -31,7 +29,7 @@ stk_status stk_loader_create(stk_dataset *dataset, const stk_loader_options *opt
     loader->dataset = dataset;
     loader->options = o;
     loader->abandon_ns = ABANDON_NS;
-    stk_status status = stk__loader_build(loader, columns, &num_columns, err);
+    stk_status status = stk__loader_build(loader, err);
     if (status == STK_ENOMEM && err && err->status == STK_OK)
         stk__fail(err, STK_ENOMEM, STK_STAGE_LOADER,
                   "no memory for a loader of %u workers and batches of %" PRIu64,
@@ -47,7 +45,7 @@ stk_status stk_loader_create(stk_dataset *dataset, const stk_loader_options *opt
             stk__loader_reset(loader, 0);
     }
     if (status != STK_OK) {
-        stk__loader_free(loader, columns, num_columns);
+        stk__loader_free(loader);
         return status;
     }
     /* What the caller gave as text may be gone tomorrow. */
@@ -154,7 +152,6 @@ void stk_loader_state(const stk_loader *loader, stk_state *out)
 
 void stk_loader_destroy(stk_loader **loader)
 {
-    stk__column columns[STK__MAX_FIELDS];
     stk_loader *l = loader ? *loader : NULL;
 
     if (!l)
@@ -170,10 +167,8 @@ void stk_loader_destroy(stk_loader **loader)
     stk__loader_reset(l, l->steps.first);
     pthread_mutex_lock(&l->ring->lock);
     l->ring->returned_locked = NULL;
-    uint32_t n = l->ring->num_columns;
-    memcpy(columns, l->ring->columns, n * sizeof *columns);
     pthread_mutex_unlock(&l->ring->lock);
-    stk__loader_free(l, columns, n);
+    stk__loader_free(l);
 }
 
 /* ---- Figures ---- */

@@ -95,18 +95,36 @@ static stk__column own_column(const char *name, stk_dtype dtype, int32_t source)
     return column;
 }
 
+/* Hold the batch transforms against the fields of one size. */
+static stk_status prepare_batch_transforms(stk_loader *loader, stk_error *err)
+{
+    stk__batch_field *fields = stk__calloc(loader->ctx, loader->num_columns, sizeof *fields);
+    uint32_t n = 0;
+
+    if (!fields)
+        return STK_ENOMEM;
+    for (uint32_t c = 0; c < loader->num_columns; c++)
+        if (loader->columns[c].field.layout == STK_FIXED)
+            fields[n++] = stk__batch_field_of(&loader->columns[c], NULL);
+    const stk_status status = stk__batch_pipeline_prepare(loader->finisher.pipeline, fields, n,
+                                                          stk__order_rows(&loader->order),
+                                                          &loader->finisher.scratch_bytes, err);
+    stk__free(loader->ctx, fields);
+    return status;
+}
+
 /* The columns of a batch: the dataset's fields behind their transforms, the index, what batch
  * transforms add. */
-static stk_status make_columns(stk_loader *loader, stk__column *columns, uint32_t *num,
-                               stk_error *err)
+static stk_status make_columns(stk_loader *loader, stk_error *err)
 {
     const stk_dataset *dataset = loader->dataset;
-    uint32_t n = 0, ragged = 0;
+    uint32_t *num = &loader->num_columns, n = 0, ragged = 0;
 
-    if (dataset->num_fields + 3 > STK__MAX_FIELDS)
-        return stk__fail(err, STK_ELIMIT, STK_STAGE_LOADER,
-                         "the dataset has %u fields; a loader takes %d at most",
-                         dataset->num_fields, STK__MAX_FIELDS - 3);
+    stk__column *columns =
+        stk__calloc(loader->ctx, dataset->num_fields + UINT64_C(3), sizeof *columns);
+    if (!columns)
+        return STK_ENOMEM;
+    loader->columns = columns;
     for (uint32_t f = 0; f < dataset->num_fields; f++) {
         stk__column *column = &columns[n++];
         *column = (stk__column){.field = dataset->fields[f], .source = (int32_t)f};
@@ -130,14 +148,7 @@ static stk_status make_columns(stk_loader *loader, stk__column *columns, uint32_
         stk__batch_pipeline_destroy(&loader->finisher.pipeline);
         return STK_OK;
     }
-    stk__batch_field fields[STK__MAX_FIELDS];
-    uint32_t fixed = 0;
-    for (uint32_t c = 0; c < n; c++)
-        if (columns[c].field.layout == STK_FIXED)
-            fields[fixed++] = stk__batch_field_of(&columns[c], NULL);
-    STK_TRY(stk__batch_pipeline_prepare(loader->finisher.pipeline, fields, fixed,
-                                        stk__order_rows(&loader->order),
-                                        &loader->finisher.scratch_bytes, err));
+    STK_TRY(prepare_batch_transforms(loader, err));
     columns[n++] = own_column("label_mixed", STK_INT64, STK__COLUMN_LABEL_MIXED);
     columns[n++] = own_column("mix", STK_FLOAT32, STK__COLUMN_MIX);
     *num = n;
@@ -200,9 +211,10 @@ stk_status stk__loader_options_check(const stk_loader_options *o, stk_error *err
 /* ---- The parts ---- */
 
 /* What there is to divide, and what has to be paid of it; then each part's share. */
-static stk_status make_budget(stk_loader *loader, const stk__column *columns, uint32_t n,
-                              stk_error *err)
+static stk_status make_budget(stk_loader *loader, stk_error *err)
 {
+    const stk__column *columns = loader->columns;
+    const uint32_t n = loader->num_columns;
     stk__budget *b = &loader->budget;
     const stk_loader_options *o = &loader->options;
 
@@ -213,7 +225,8 @@ static stk_status make_budget(stk_loader *loader, const stk__column *columns, ui
     b->slab = stk__slab_bytes(columns, n, b->row_room) + 4 * STK_CACHE_LINE;
     b->worker = stk__worker_bytes(&loader->workers);
     b->fixed = sizeof *loader + sizeof(stk__ring) + stk__fetcher_bytes() +
-               loader->finisher.scratch_bytes + loader->dataset->held_bytes;
+               loader->finisher.scratch_bytes + loader->dataset->held_bytes +
+               n * (2 * sizeof *columns + sizeof(stk_field) + sizeof(stk__batch_field));
     for (uint32_t c = 0; c < n; c++)
         b->ragged += columns[c].field.layout != STK_FIXED;
     b->decodes = loader->workers.decodes;
@@ -229,13 +242,13 @@ static void batch_returned_locked(void *steps)
 }
 
 /* The slabs, the records of steps, and what knows of both. */
-static stk_status make_ring(stk_loader *loader, const stk__column *columns, uint32_t n,
-                            stk_error *err)
+static stk_status make_ring(stk_loader *loader, stk_error *err)
 {
     const stk__budget *b = &loader->budget;
 
-    STK_TRY(stk__ring_create(loader->ctx, columns, n, b->row_room, b->now.slabs,
-                             loader->options.pin_memory, &loader->ring, err));
+    STK_TRY(stk__ring_create(loader->ctx, loader->columns, loader->num_columns, b->row_room,
+                             b->now.slabs, loader->options.device, loader->options.pin_memory,
+                             &loader->ring, err));
     stk__ring *ring = loader->ring;
     ring->pool.limit = b->now.pool;
     ring->alone = b->now.workers == 0;
@@ -294,7 +307,7 @@ static stk_status make_workers(stk_loader *loader)
 
     loader->finisher.order = &loader->order;
     loader->finisher.ctx = loader->ctx;
-    STK_TRY(stk__finisher_init(&loader->finisher));
+    STK_TRY(stk__finisher_init(&loader->finisher, loader->num_columns));
     w->ctx = loader->ctx;
     w->order = &loader->order;
     w->keeping = &loader->keeping;
@@ -326,30 +339,30 @@ static stk_status make_bad(stk_loader *loader, stk_error *err)
     return stk__bad_init(&loader->bad, o->max_errors, o->quarantine, loader->budget.row_room, err);
 }
 
-stk_status stk__loader_build(stk_loader *loader, stk__column *columns, uint32_t *num,
-                             stk_error *err)
+stk_status stk__loader_build(stk_loader *loader, stk_error *err)
 {
     stk__workers *w = &loader->workers;
 
     w->dataset = loader->dataset;
     w->prepare_rows = STK__PREPARE_ROWS;
     STK_TRY(settle_options(loader, err));
-    STK_TRY(make_columns(loader, columns, num, err));
+    STK_TRY(make_columns(loader, err));
     while (w->prepare_rows > 1 && w->prepare_rows * w->staging_row > MOST_STAGING)
         w->prepare_rows /= 2;
-    STK_TRY(make_budget(loader, columns, *num, err));
-    STK_TRY(make_ring(loader, columns, *num, err));
+    STK_TRY(make_budget(loader, err));
+    STK_TRY(make_ring(loader, err));
     STK_TRY(make_planner(loader));
     STK_TRY(make_workers(loader));
     return make_bad(loader, err);
 }
 
-void stk__loader_free(stk_loader *loader, stk__column *columns, uint32_t num_columns)
+void stk__loader_free(stk_loader *loader)
 {
     stk_context *ctx = loader->ctx;
 
-    for (uint32_t c = 0; c < num_columns; c++)
-        stk__pipeline_destroy(&columns[c].pipeline);
+    for (uint32_t c = 0; c < loader->num_columns; c++)
+        stk__pipeline_destroy(&loader->columns[c].pipeline);
+    stk__free(ctx, loader->columns);
     stk__finisher_release(&loader->finisher);
     stk__workers_release(&loader->workers);
     stk__planner_destroy(&loader->planner);

@@ -25,6 +25,8 @@ struct stk_loader {
     stk_loader_options options;
     stk__order order;
     stk__budget budget;
+    stk__column *columns; /* what a batch is to be; the ring has a copy */
+    uint32_t num_columns;
     stk__ring *ring;
     stk__steps steps;
     stk__keeping keeping;
@@ -48,11 +50,10 @@ struct stk_loader {
 /* ---- Making (make.c) ---- */
 
 stk_status stk__loader_options_check(const stk_loader_options *options, stk_error *err);
-/* Everything of a loader but its threads; *num columns are made even on failure. */
-stk_status stk__loader_build(stk_loader *loader, stk__column *columns, uint32_t *num,
-                             stk_error *err);
+/* Everything of a loader but its threads; stk__loader_free() is due even on failure. */
+stk_status stk__loader_build(stk_loader *loader, stk_error *err);
 /* Free all but batches that are held. No thread is left. */
-void stk__loader_free(stk_loader *loader, stk__column *columns, uint32_t num_columns);
+void stk__loader_free(stk_loader *loader);
 
 /* ---- Starting and stopping (threads.c) ---- */
 

@@ -71,11 +71,28 @@ static void lay_out(stk_batch *batch, const stk__column *columns, uint32_t n, ui
     }
 }
 
+static stk_status make_slab(stk__ring *ring, stk_batch *batch, stk_error *err)
+{
+    void *memory = NULL;
+
+    if (ring->device)
+        STK_TRY(ring->device->ops->alloc_host(ring->device, ring->slab_bytes, &memory, err));
+    else
+        memory = stk__alloc_buffer(ring->ctx, ring->slab_bytes);
+    batch->memory = memory;
+    return memory ? STK_OK : STK_ENOMEM;
+}
+
 static void free_slab(stk__ring *ring, stk_batch *batch)
 {
-    if (ring->locked_memory && batch->memory)
+    if (!batch->memory)
+        return;
+    if (ring->locked_memory)
         munlock(batch->memory, ring->slab_bytes);
-    stk__free(ring->ctx, batch->memory);
+    if (ring->device)
+        ring->device->ops->free_host(ring->device, batch->memory);
+    else
+        stk__free(ring->ctx, batch->memory);
     batch->memory = NULL;
 }
 
@@ -98,6 +115,9 @@ static void ring_free(stk__ring *ring)
         guard(&ring->slabs[i], true); /* the allocator's again */
     }
     stk__free(ctx, ring->slabs);
+    stk__free(ctx, ring->places);
+    stk__free(ctx, ring->columns);
+    stk__free(ctx, ring->fields);
     stk__pool_destroy(&ring->pool);
     pthread_cond_destroy(&ring->watch);
     pthread_cond_destroy(&ring->work);
@@ -107,8 +127,53 @@ static void ring_free(stk__ring *ring)
     stk__context_unref(ctx);
 }
 
+static stk_status make_columns(stk__ring *ring, const stk__column *columns, uint32_t n)
+{
+    ring->columns = stk__calloc(ring->ctx, n, sizeof *ring->columns);
+    ring->fields = stk__calloc(ring->ctx, n, sizeof *ring->fields);
+    if (!ring->columns || !ring->fields)
+        return STK_ENOMEM;
+    memcpy(ring->columns, columns, n * sizeof *columns);
+    for (uint32_t i = 0; i < n; i++) {
+        ring->fields[i] = columns[i].field;
+        ring->num_ragged += columns[i].field.layout != STK_FIXED;
+    }
+    ring->num_columns = n;
+    return STK_OK;
+}
+
+static stk_status make_slabs(stk__ring *ring, uint32_t slabs, stk_error *err)
+{
+    const uint32_t n = ring->num_columns;
+
+    ring->slabs = stk__calloc(ring->ctx, slabs, sizeof *ring->slabs);
+    ring->places = stk__calloc(ring->ctx, (size_t)slabs * n * 2, sizeof *ring->places);
+    if (!ring->slabs || !ring->places)
+        return STK_ENOMEM;
+    for (; ring->made < slabs; ring->made++) {
+        stk_batch *batch = &ring->slabs[ring->made];
+        batch->data = ring->places + (size_t)ring->made * n * 2;
+        batch->offsets = (uint64_t **)(batch->data + n);
+        batch->ring = ring;
+        STK_TRY(make_slab(ring, batch, err));
+        guard(batch, false);
+        lay_out(batch, ring->columns, n, ring->rows);
+        stk__ring_give_locked(ring, batch);
+        if (ring->locked_memory && mlock(batch->memory, ring->slab_bytes) != 0) {
+            stk__log(ring->ctx, STK_LOG_WARNING,
+                     "pin_memory: the system refuses to lock %llu bytes (ulimit -l); batches stay "
+                     "pageable",
+                     (unsigned long long)ring->slab_bytes);
+            ring->locked_memory = false;
+        }
+    }
+    ring->num_slabs = slabs;
+    return STK_OK;
+}
+
 stk_status stk__ring_create(stk_context *ctx, const stk__column *columns, uint32_t n, uint64_t rows,
-                            uint32_t slabs, bool lock_memory, stk__ring **out, stk_error *err)
+                            uint32_t slabs, stk_device *device, bool lock_memory, stk__ring **out,
+                            stk_error *err)
 {
     *out = NULL;
     stk__ring *ring = stk__calloc(ctx, 1, sizeof *ring);
@@ -120,40 +185,21 @@ stk_status stk__ring_create(stk_context *ctx, const stk__column *columns, uint32
     stk__cond_init(&ring->work);
     stk__cond_init(&ring->watch);
     stk__pool_init(&ring->pool, ctx, 0);
-    memcpy(ring->columns, columns, n * sizeof *columns);
-    for (uint32_t i = 0; i < n; i++) {
-        ring->fields[i] = columns[i].field;
-        ring->num_ragged += columns[i].field.layout != STK_FIXED;
-    }
-    ring->num_columns = n;
     ring->rows = rows;
     ring->slab_bytes = stk__slab_bytes(columns, n, rows);
-    ring->made = ring->num_slabs = slabs;
     ring->references = 1;
+    ring->device = device;
     ring->locked_memory = lock_memory;
-    ring->slabs = stk__calloc(ctx, slabs, sizeof *ring->slabs);
-    for (uint32_t i = 0; ring->slabs && i < slabs; i++) {
-        stk_batch *batch = &ring->slabs[i];
-        batch->memory = stk__alloc_buffer(ctx, ring->slab_bytes);
-        if (!batch->memory)
-            break;
-        batch->ring = ring;
-        guard(batch, false);
-        lay_out(batch, columns, n, rows);
-        stk__ring_give_locked(ring, batch);
-        if (ring->locked_memory && mlock(batch->memory, ring->slab_bytes) != 0) {
-            stk__log(ctx, STK_LOG_WARNING,
-                     "pin_memory: the system refuses to lock %llu bytes (ulimit -l); batches stay "
-                     "pageable",
-                     (unsigned long long)ring->slab_bytes);
-            ring->locked_memory = false;
-        }
-    }
-    if (!ring->slabs || ring->num_free < slabs) {
+    stk_status status = make_columns(ring, columns, n);
+    if (status == STK_OK)
+        status = make_slabs(ring, slabs, err);
+    if (status != STK_OK) {
+        const uint64_t bytes = ring->slab_bytes;
         ring_free(ring);
-        return stk__fail(err, STK_ENOMEM, STK_STAGE_LOADER,
-                         "no memory for %u batches of %llu bytes", slabs,
-                         (unsigned long long)stk__slab_bytes(columns, n, rows));
+        return status != STK_ENOMEM ? status
+                                    : stk__fail(err, STK_ENOMEM, STK_STAGE_LOADER,
+                                                "no memory for %u batches of %llu bytes", slabs,
+                                                (unsigned long long)bytes);
     }
     *out = ring;
     return STK_OK;

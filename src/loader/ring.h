@@ -6,6 +6,7 @@
 #include <stoker/loader.h>
 
 #include "base/base.h"
+#include "device/device.h"
 #include "loader/pool.h"
 #include "transform/transform.h"
 
@@ -18,8 +19,6 @@
  * guards what is marked (L) in every part. It is never held over I/O, a dataset, a transform or a
  * message. The pool has a lock of its own, taken with (L) free.
  */
-
-enum { STK__MAX_FIELDS = 16 };
 
 /* What one field of a batch is, before and after the transforms. */
 typedef struct stk__column {
@@ -45,8 +44,8 @@ struct stk_batch {
      * it, so that the use of one that was given back is found where it happens. */
     _Alignas(8) char guard[8];
     uint64_t epoch, step, count;
-    void *data[STK__MAX_FIELDS]; /* of each column */
-    uint64_t *offsets[STK__MAX_FIELDS];
+    void **data; /* of each column; so the next */
+    uint64_t **offsets;
     void *ragged; /* from the pool: values of the ragged columns; NULL: none */
     uint64_t *positions;
     char *memory;    /* the slab itself */
@@ -64,11 +63,13 @@ struct stk__ring {
     /* (L) A batch was given back; called with (L) held. NULL once the loader is gone. */
     void (*returned_locked)(void *user);
     void *user;
-    stk__column columns[STK__MAX_FIELDS];
-    stk_field fields[STK__MAX_FIELDS]; /* the columns' fields in a row, for the caller */
+    stk__column *columns;
+    stk_field *fields; /* the columns' fields in a row, for the caller */
     uint32_t num_columns, num_ragged;
+    void **places; /* where each column of each slab lies */
     uint64_t rows; /* most rows of a batch */
     uint64_t slab_bytes;
+    stk_device *device; /* whose host memory the slabs are; NULL: the allocator's */
     bool locked_memory;
     stk_batch *slabs;
     uint32_t made;                          /* slabs; those given up have no memory */
@@ -81,9 +82,10 @@ struct stk__ring {
 
 /* Bytes that one slab of these columns takes. */
 uint64_t stk__slab_bytes(const stk__column *columns, uint32_t n, uint64_t rows);
-/* `alone`: as in the ring. */
+/* Columns are copied. `device`: as in the ring. */
 stk_status stk__ring_create(stk_context *ctx, const stk__column *columns, uint32_t n, uint64_t rows,
-                            uint32_t slabs, bool lock_memory, stk__ring **out, stk_error *err);
+                            uint32_t slabs, stk_device *device, bool lock_memory, stk__ring **out,
+                            stk_error *err);
 /* Give up free slabs until `slabs` are left. (L) free. */
 void stk__ring_shrink(stk__ring *ring, uint32_t slabs);
 /* A free slab, or NULL. (L) held. */

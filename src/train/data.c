@@ -79,6 +79,8 @@ static stk_status make_loader(stk_trainer *t, stk_phase phase, const stk_loader_
     o.world_size = t->strategy->world_size;
     if (phase != STK_PHASE_TRAIN)
         o.epochs = 0;
+    if (!o.device)
+        o.device = t->device;
     return stk_loader_create(source->dataset, &o, out, err);
 }
 

@@ -25,7 +25,7 @@ static stk__ring *make(stk_context *ctx)
     stk__ring *ring;
     stk_error err;
 
-    assert_ok(stk__ring_create(ctx, columns, 3, ROWS, SLABS, false, &ring, &err), &err);
+    assert_ok(stk__ring_create(ctx, columns, 3, ROWS, SLABS, NULL, false, &ring, &err), &err);
     ring->pool.limit = 1 << 20;
     return ring;
 }
