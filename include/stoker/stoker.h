@@ -21,6 +21,7 @@
 #include <stoker/recipe.h>
 #include <stoker/report.h>
 #include <stoker/store.h>
+#include <stoker/strategy.h>
 #include <stoker/trainer.h>
 #include <stoker/transform.h>
 

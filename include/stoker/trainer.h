@@ -6,6 +6,7 @@
 
 #include <stoker/model.h>
 #include <stoker/module.h>
+#include <stoker/strategy.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -171,6 +172,22 @@ typedef struct stk_profiler {
 
 /** Install a profiler, copied; NULL removes it. Not while a task is at work. */
 STK_API void stk_trainer_set_profiler(stk_trainer *trainer, const stk_profiler *profiler);
+
+/**
+ * Train together with other processes: copied. The global batch is shared out to the ranks, their
+ * gradients become the mean over its rows, metrics are those of all ranks, rank 0 alone writes and
+ * speaks, and what ends the run on one ends it on all. Before the first task; the option `strategy`
+ * stays at "auto". A strategy of one rank, or none, costs nothing.
+ *
+ * Errors: STK_EINVAL (a member that lacks, a rank that is none, a task was begun).
+ */
+STK_API STK_NODISCARD stk_status stk_trainer_set_strategy(stk_trainer *trainer,
+                                                          const stk_strategy *strategy,
+                                                          stk_error *err);
+/** Combine numbers of a callback's or a module's own over the ranks, in place; with one rank
+ * nothing. On the trainer's thread, from hooks that all ranks run. Blocks. */
+STK_API STK_NODISCARD stk_status stk_trainer_reduce(stk_trainer *trainer, double *values, size_t n,
+                                                    stk_combine op, stk_error *err);
 
 /** Add a callback of a kind. `options` may be NULL for the defaults. `out` (may be NULL) shows it;
  * it stays the trainer's. */

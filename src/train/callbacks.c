@@ -116,9 +116,11 @@ stk_status stk__defaults_add(stk_trainer *t, stk_error *err)
 {
     if (t->hooks.defaults_added)
         return STK_OK;
-    if (t->settings.model_summary && !has_callback(t, &stk__callback_model_summary))
+    if (t->settings.model_summary && t->ranks.strategy.rank == 0 &&
+        !has_callback(t, &stk__callback_model_summary))
         STK_TRY(add_callback(t, &stk__callback_model_summary, NULL, NULL, err));
-    if (t->settings.progress_bar && !has_callback(t, &stk__callback_progress_bar))
+    if (t->settings.progress_bar && t->ranks.strategy.rank == 0 &&
+        !has_callback(t, &stk__callback_progress_bar))
         STK_TRY(add_callback(t, &stk__callback_progress_bar, NULL, NULL, err));
     if (t->settings.max_time_ns && !has_callback(t, &stk__callback_timer)) {
         const stk__timer_options o = {.struct_size = sizeof o, .duration = t->options.max_time};

@@ -75,8 +75,8 @@ static stk_status make_loader(stk_trainer *t, stk_phase phase, const stk_loader_
     }
     if (t->settings.overfit)
         o.shuffle = STK_SHUFFLE_NONE;
-    o.rank = t->strategy->rank;
-    o.world_size = t->strategy->world_size;
+    o.rank = t->ranks.strategy.rank;
+    o.world_size = t->ranks.strategy.world_size;
     if (phase != STK_PHASE_TRAIN)
         o.epochs = 0;
     if (!o.device)
@@ -186,7 +186,8 @@ stk_status stk__feed_next(stk_trainer *t, stk__feed *feed, stk_batch **out, stk_
         stk_status status = stk_loader_next(feed->loader, LOOK_MS, out, err);
         if (status == STK_OK)
             return STK_OK;
-        if (status == STK_EAGAIN && atomic_load(&t->stop))
+        /* Of several ranks none leaves the others alone with a step. */
+        if (status == STK_EAGAIN && stk__is_alone(t) && atomic_load(&t->stop))
             return stk__fail(err, STK_ECANCELED, STK_STAGE_TRAIN, "stopped while waiting for data");
         if (status == STK_EAGAIN)
             continue;

@@ -32,7 +32,8 @@ static bool validation_due(stk_trainer *t)
     if (t->should_stop && stk__can_stop_early(t))
         return true;
     if (s->val_check_ns)
-        return stk__now_ns() - t->val_last_ns >= s->val_check_ns;
+        return stk__is_alone(t) ? stk__now_ns() - t->val_last_ns >= s->val_check_ns
+                                : t->ranks.val_due;
     return (s->check_val_every_n_epoch ? t->loop.done : t->loop.total_done) % t->val_check_batch ==
            0;
 }
@@ -41,7 +42,8 @@ static stk_status log_step(stk_trainer *t, stk_error *err)
 {
     const uint64_t every = t->options.log_every_n_steps;
 
-    if (!t->logs.queue || !t->at.steps || every == 0 || (t->loop.stepped + 1) % every)
+    if (!(stk__is_alone(t) ? t->logs.queue != NULL : t->settings.logging) || !t->at.steps ||
+        every == 0 || (t->loop.stepped + 1) % every)
         return STK_OK;
     STK_TRY(stk__metrics_log_step(t, (int64_t)t->loop.stepped, err));
     stk__ledger_mark(&t->ledger, STK__PART_LOGGING);
@@ -62,13 +64,14 @@ static stk_status validate(stk_trainer *t, stk_error *err)
     t->val_last_ns = t->ledger.last_ns;
     t->at.phase = STK_PHASE_TRAIN;
     t->at.batch_idx = t->loop.done - 1;
-    return status;
+    return status == STK_OK ? stk__agree(t, err) : status;
 }
 
 /* A batch whose step is done: its logging and validation. */
 static stk_status after_step(stk_trainer *t, stk_error *err)
 {
     STK_TRY(log_step(t, err));
+    STK_TRY(stk__agree(t, err));
     if (validation_due(t))
         STK_TRY(validate(t, err));
     /* Not before: a validation that is stopped is done again. */
@@ -141,7 +144,7 @@ static stk_status one_batch(stk_trainer *t, bool *end, stk_error *err)
         *end = loop->cut = steps_reached(t) || (t->should_stop && stk__can_stop_early(t));
         if (*end)
             return STK_OK;
-        if (atomic_load_explicit(&t->stop, memory_order_relaxed) && !loop->window_open)
+        if (stk__stop_asked(t) && !loop->window_open)
             return stk__fail(err, STK_ECANCELED, STK_STAGE_TRAIN, "stopped");
         return next_batch(t, end, err);
     case STK__POINT_STEPPED:

@@ -94,7 +94,8 @@ static stk_status one_loader(stk_trainer *t, stk_phase phase, stk__feed *feed,
     STK_TRY(stk_loader_set_epoch(feed->loader, validates ? t->loop.val_runs : 0, err));
     for (uint64_t i = 0; i < batches && status == STK_OK; i++) {
         stk_batch *batch = NULL;
-        if (atomic_load(&t->stop))
+        STK_TRY(stk__agree(t, err));
+        if (stk__stop_asked(t))
             return stk__fail(err, STK_ECANCELED, STK_STAGE_TRAIN, "stopped in %s", hooks->name);
         stk__ledger_mark(&t->ledger, STK__PART_OTHER);
         stk__action(t, "", hooks->next);
@@ -182,6 +183,9 @@ stk_status stk__evaluate(stk_trainer *t, stk_phase phase, stk_error *err)
     const bool in_fit = t->at.task == STK_TASK_FIT, may_log = t->may_log;
 
     t->at.phase = phase;
+    /* Every rank has learnt running statistics of its own rows: those of rank 0 count. */
+    if (in_fit)
+        STK_TRY(stk__share_state(t, STK_STATE_BUFFER, err));
     progress_of(t, phase)->current = (stk_progress_count){0};
     if (t->ops.train)
         t->ops.train(t->module, false);

@@ -202,7 +202,10 @@ static stk_status epochs(stk_trainer *t, stk_error *err)
         place_restored(t);
     /* Within an epoch the loader itself is restored. */
     bool between = t->restart.restarted && !t->restart.within_epoch;
-    for (; !done(t); between = false) {
+    for (;; between = false) {
+        STK_TRY(stk__agree(t, err));
+        if (done(t))
+            break;
         if (between)
             STK_TRY(stk__feed_compare(t, err));
         STK_TRY(epoch_start(t, err));
@@ -231,7 +234,7 @@ static void say_short_log(stk_trainer *t)
 
 stk_status stk__fit(stk_trainer *t, stk_error *err)
 {
-    t->should_stop = false;
+    t->should_stop = t->wish = false;
     t->bad_batches = 0;
     STK_TRY(sanity_check(t, err));
     t->at.phase = STK_PHASE_TRAIN;

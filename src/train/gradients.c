@@ -5,12 +5,54 @@
 
 #include "train/trainer.h"
 
+/* ---- Tensors, wherever they lie -------------------------------------------------------------- */
+
+typedef struct staging {
+    stk_trainer *t;
+    stk_state_visit *visit;
+    void *user;
+    bool write;
+} staging;
+
+static stk_status stage_one(void *user, stk_state_kind kind, const stk_state_tensor *tensor,
+                            stk_error *err)
+{
+    const staging *s = user;
+    stk_state_tensor host = *tensor;
+
+    host.data = stk__alloc_buffer(s->t->ctx, (size_t)tensor->bytes);
+    if (!host.data)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for a copy of '%s'",
+                         tensor->name);
+    stk_status status = stk_trainer_copy(s->t, host.data, tensor->data, tensor->bytes,
+                                         STK_COPY_DEVICE_TO_HOST, err);
+    if (status == STK_OK)
+        status = s->visit(s->user, kind, &host, err);
+    if (status == STK_OK && s->write)
+        status = stk_trainer_copy(s->t, tensor->data, host.data, tensor->bytes,
+                                  STK_COPY_HOST_TO_DEVICE, err);
+    stk__free(s->t->ctx, host.data);
+    return status;
+}
+
+stk_status stk__host_state(stk_trainer *t, uint32_t kinds, bool write, stk_state_visit *visit,
+                           void *user, stk_error *err)
+{
+    staging s = {t, visit, user, write};
+
+    return t->host_memory ? t->ops.state(t->module, kinds, visit, user, err)
+                          : t->ops.state(t->module, kinds, stage_one, &s, err);
+}
+
+/* ---- Gradients ------------------------------------------------------------------------------- */
+
 static stk_status zero_one(void *user, stk_state_kind kind, const stk_state_tensor *tensor,
                            stk_error *err)
 {
-    if (tensor->bytes)
-        memset(tensor->data, 0, (size_t)tensor->bytes);
-    return STK_OK;
+    const stk_trainer *t = user;
+
+    return tensor->bytes ? t->device->ops->fill(t->stream, tensor->data, 0, tensor->bytes, err)
+                         : STK_OK;
 }
 
 stk_status stk__zero_grad(stk_trainer *t, stk_error *err)
@@ -18,7 +60,7 @@ stk_status stk__zero_grad(stk_trainer *t, stk_error *err)
     if (t->ops.optimizer_zero_grad)
         return t->ops.optimizer_zero_grad(t->module, &t->at, err);
     if (t->ops.state)
-        return t->ops.state(t->module, STK_STATE_GRADIENT, zero_one, NULL, err);
+        return t->ops.state(t->module, STK_STATE_GRADIENT, zero_one, t, err);
     return STK_OK;
 }
 
@@ -102,13 +144,13 @@ stk_status stk__clip(stk_trainer *t, stk_error *err)
         return t->ops.clip_gradients(t->module, o->gradient_clip_val,
                                      (stk_clip)o->gradient_clip_algorithm, err);
     if (o->gradient_clip_algorithm == STK_CLIP_VALUE)
-        return t->ops.state(t->module, STK_STATE_GRADIENT, bound_one, &c, err);
-    STK_TRY(t->ops.state(t->module, STK_STATE_GRADIENT, sum_one, &c, err));
+        return stk__host_state(t, STK_STATE_GRADIENT, true, bound_one, &c, err);
+    STK_TRY(stk__host_state(t, STK_STATE_GRADIENT, false, sum_one, &c, err));
     /* The bound over the norm, as torch.nn.utils.clip_grad_norm_ has it. */
     c.scale = o->gradient_clip_val / (sqrt(c.sum_of_squares) + 1e-6);
     if (c.scale >= 1)
         return STK_OK;
-    return t->ops.state(t->module, STK_STATE_GRADIENT, scale_one, &c, err);
+    return stk__host_state(t, STK_STATE_GRADIENT, true, scale_one, &c, err);
 }
 
 static stk_status look_at_one(void *user, stk_state_kind kind, const stk_state_tensor *tensor,
@@ -138,7 +180,7 @@ stk_status stk__find_not_finite(stk_trainer *t, uint32_t kinds, const char *when
     if (!t->ops.state)
         return STK_OK;
     stk_error_init(&found);
-    stk_status status = t->ops.state(t->module, kinds, look_at_one, NULL, &found);
+    stk_status status = stk__host_state(t, kinds, false, look_at_one, NULL, &found);
     if (status == STK_OK)
         return STK_OK;
     stk__batch_indices(t->at.batch, samples, sizeof samples);

@@ -121,13 +121,35 @@ static stk_status open_all(stk_trainer *t, stk_logger **loggers, size_t *n, stk_
     return STK_OK;
 }
 
+/* Rank 0 alone writes; where, all of them know. */
+static stk_status share_names(stk_trainer *t, stk_error *err)
+{
+    char dir[STK_MAX_OBJECT_KEY], version[32];
+
+    if (stk__is_alone(t))
+        return STK_OK;
+    snprintf(dir, sizeof dir, "%s", t->logs.dir ? t->logs.dir : "");
+    snprintf(version, sizeof version, "%s", t->logs.version ? t->logs.version : "");
+    STK_TRY(stk__share_text(t, dir, sizeof dir, err));
+    STK_TRY(stk__share_text(t, version, sizeof version, err));
+    if (t->ranks.strategy.rank == 0)
+        return STK_OK;
+    stk__free(t->ctx, t->logs.dir);
+    stk__free(t->ctx, t->logs.version);
+    t->logs.dir = *dir ? stk__strdup(t->ctx, dir) : NULL;
+    t->logs.version = *version ? stk__strdup(t->ctx, version) : NULL;
+    return (*dir && !t->logs.dir) || (*version && !t->logs.version)
+               ? stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for the loggers")
+               : STK_OK;
+}
+
 stk_status stk__loggers_open(stk_trainer *t, stk_error *err)
 {
     stk_logger *loggers[STK__MAX_LOGGERS];
     size_t n = 0;
 
-    if (t->logs.queue || !t->settings.logging)
-        return STK_OK;
+    if (t->logs.queue || !t->settings.logging || t->ranks.strategy.rank)
+        return share_names(t, err);
     if (t->logs.num_loggers == 0)
         STK_TRY(add_named(t, err));
     stk_status status = open_all(t, loggers, &n, err);
@@ -141,7 +163,7 @@ stk_status stk__loggers_open(stk_trainer *t, stk_error *err)
     if (t->logs.num_hparams)
         status =
             stk__log_queue_hyperparams(t->logs.queue, t->logs.hparams, t->logs.num_hparams, err);
-    return status;
+    return status == STK_OK ? share_names(t, err) : status;
 }
 
 stk_status stk__log_line(stk_trainer *t, const stk_metric *metrics, size_t n, int64_t step,

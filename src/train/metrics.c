@@ -111,6 +111,13 @@ static inline void set_item(stk_trainer *t, int32_t which, double value)
     atomic_store_explicit(&item->set, true, memory_order_relaxed);
 }
 
+void stk__metric_publish(stk_trainer *t, int32_t which, int32_t plain, double value)
+{
+    set_item(t, which, value);
+    if (plain != which)
+        set_item(t, plain, value);
+}
+
 bool stk__metric_set(stk_trainer *t, const char *name, double value, bool prog_bar)
 {
     const int32_t item = item_of(t, name, prog_bar);
@@ -351,6 +358,7 @@ stk_status stk_trainer_log_scalar(stk_trainer *t, const char *name, const stk_sc
     const double weight = batch_size    ? (double)batch_size
                           : t->at.batch ? (double)stk_batch_count(t->at.batch)
                                         : 1;
+    slot->last_weight = weight;
     if (scalar->data && !t->host_memory)
         return fold_on_device(t, slot, scalar, weight, err);
     STK_TRY(stk__metrics_fetch(t, slot, err));
@@ -361,11 +369,8 @@ stk_status stk_trainer_log_scalar(stk_trainer *t, const char *name, const stk_sc
     slot->fresh = true;
     if (flags & STK_ON_EPOCH)
         fold(slot, value, weight);
-    if (flags & STK_ON_STEP) {
-        set_item(t, slot->step, value);
-        if (slot->plain != slot->step)
-            set_item(t, slot->plain, value);
-    }
+    if (flags & STK_ON_STEP)
+        stk__metric_publish(t, slot->step, slot->plain, value);
     return STK_OK;
 }
 
@@ -401,7 +406,7 @@ void stk__metrics_reset(stk_trainer *t, stk__metric_group group, bool published)
         stk__metric_slot *slot = &t->metrics.slots[i];
         if (slot->key.group != group)
             continue;
-        slot->sum = slot->weight = 0;
+        slot->sum = slot->weight = slot->all_sum = slot->all_weight = 0;
         slot->fresh = slot->on_device = false;
         if (published)
             for (int k = 0; k < 3; k++)
@@ -416,22 +421,19 @@ void stk__metrics_reset(stk_trainer *t, stk__metric_group group, bool published)
 
 static bool has_epoch_value(const stk__metric_slot *slot, stk__metric_group group)
 {
-    return slot->key.group == group && (slot->flags & STK_ON_EPOCH) && slot->weight > 0;
+    return slot->key.group == group && (slot->flags & STK_ON_EPOCH) && slot->all_weight > 0;
 }
 
 stk_status stk__metrics_publish(stk_trainer *t, stk__metric_group group, stk_error *err)
 {
+    STK_TRY(stk__metrics_reduce(t, group, err));
     for (size_t i = 0; i < t->metrics.num_slots; i++) {
         stk__metric_slot *slot = &t->metrics.slots[i];
-        if (slot->key.group == group)
-            STK_TRY(stk__metrics_fetch(t, slot, err));
         if (!has_epoch_value(slot, group))
             continue;
         const bool mean = !(slot->flags & (STK_REDUCE_SUM | STK_REDUCE_MIN | STK_REDUCE_MAX));
-        double value = mean ? slot->sum / slot->weight : slot->sum;
-        set_item(t, slot->epoch, value);
-        if (slot->plain != slot->epoch)
-            set_item(t, slot->plain, value);
+        double value = mean ? slot->all_sum / slot->all_weight : slot->all_sum;
+        stk__metric_publish(t, slot->epoch, slot->plain, value);
     }
     return STK_OK;
 }
@@ -475,12 +477,12 @@ stk_status stk__metrics_log_step(stk_trainer *t, int64_t step, stk_error *err)
 {
     size_t n = 0;
 
-    if (!t->logs.queue)
+    if (stk__is_alone(t) && !t->logs.queue)
         return STK_OK;
+    STK_TRY(stk__metrics_reduce_step(t, err));
     for (size_t i = 0; i < t->metrics.num_slots; i++) {
         stk__metric_slot *slot = &t->metrics.slots[i];
-        if (slot->key.group != STK__METRICS_TRAIN || !(slot->flags & STK_ON_STEP) || !slot->fresh ||
-            (slot->flags & STK_NO_LOGGER))
+        if (!stk__metric_logs_step(slot))
             continue;
         STK_TRY(stk__metrics_fetch(t, slot, err));
         n = add_item(t, n, slot->step);

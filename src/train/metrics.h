@@ -38,6 +38,8 @@ typedef struct stk__metric_slot {
     uint32_t flags;
     int32_t plain, step, epoch; /* numbers of metrics; -1: none */
     double last, sum, weight;   /* `sum` is the extreme for min and max */
+    double last_weight;         /* of `last` */
+    double all_sum, all_weight; /* of all ranks, when they were last published */
     double *device_sums;        /* on a device whose memory the host cannot read; else NULL */
     bool on_device;             /* the three are kept there, and here only when fetched */
     bool fresh;                 /* logged on a step since the epoch began */
@@ -71,6 +73,18 @@ stk_status stk__metrics_slot(stk_trainer *t, const char *name, uint32_t flags,
                              stk__metric_slot **out, stk_error *err);
 /* Bring the sums of a slot home from the device: the one place where the host waits for them. */
 stk_status stk__metrics_fetch(stk_trainer *t, stk__metric_slot *slot, stk_error *err);
+/* What a group's slots have come to over the ranks, and their last values of a step
+ * (metrics_ranks.c). */
+stk_status stk__metrics_reduce(stk_trainer *t, stk__metric_group group, stk_error *err);
+stk_status stk__metrics_reduce_step(stk_trainer *t, stk_error *err);
+/* Set metric `which` and, where it is another one, `plain`. */
+void stk__metric_publish(stk_trainer *t, int32_t which, int32_t plain, double value);
+/* A slot has a value that the loggers want at this step. */
+static inline bool stk__metric_logs_step(const stk__metric_slot *slot)
+{
+    return slot->key.group == STK__METRICS_TRAIN && (slot->flags & STK_ON_STEP) && slot->fresh &&
+           !(slot->flags & STK_NO_LOGGER);
+}
 /* As lines of a checkpoint, and back (metrics_state.c). */
 stk_status stk__metrics_write(stk_trainer *t, stk__text *text, stk_error *err);
 stk_status stk__metrics_read_slot(void *trainer, const char *value, stk_error *err);

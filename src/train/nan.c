@@ -52,7 +52,10 @@ stk_status stk__nan_met(stk_trainer *t, double loss, bool *leave, stk_error *err
     const int32_t policy = t->options.nan_policy;
     const bool rewind = policy == STK_NAN_REWIND;
     /* The sign of a NaN says nothing. */
-    const char *shown = isnan(loss) ? "nan" : loss > 0 ? "inf" : "-inf";
+    const char *shown = isfinite(loss) ? "no number on another rank"
+                        : isnan(loss)  ? "nan"
+                        : loss > 0     ? "inf"
+                                       : "-inf";
     char samples[240];
 
     *leave = false;

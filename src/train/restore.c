@@ -94,7 +94,11 @@ stk_status stk__state_open(stk_trainer *t, const char *ckpt_path, stk_error *err
     t->restart.restarted = t->restart.within_epoch = false;
     if (!ckpt_path)
         return STK_OK;
-    STK_TRY(find_path(t, ckpt_path, path, sizeof path, err));
+    *path = 0;
+    /* Rank 0 says which: the others may see another state of the folder. */
+    if (t->ranks.strategy.rank == 0)
+        STK_TRY(find_path(t, ckpt_path, path, sizeof path, err));
+    STK_TRY(stk__share_text(t, path, sizeof path, err));
     if (!*path)
         return STK_OK;
     stk__say(t, "Restoring states from the checkpoint path at %s", path);
@@ -177,7 +181,7 @@ stk_status stk__state_load_callbacks(stk_trainer *t, stk_error *err)
 /* ---- The module ------------------------------------------------------------------------------ */
 
 typedef struct loading {
-    const stk_trainer *t;
+    stk_trainer *t;
     size_t weights; /* taken that are nobody's but the model's */
 } loading;
 
@@ -224,8 +228,8 @@ static stk_status load_one(void *user, stk_state_kind kind, const stk_state_tens
                             "another model",
                             name, is, l->t->restart.path, wants);
     }
-    if (tensor->bytes)
-        memcpy(tensor->data, from->data, (size_t)tensor->bytes);
+    STK_TRY(stk_trainer_copy(l->t, tensor->data, from->data, tensor->bytes, STK_COPY_HOST_TO_DEVICE,
+                             err));
     l->weights += *prefix == 0;
     return STK_OK;
 }
@@ -335,6 +339,9 @@ stk_status stk__state_load_loop(stk_trainer *t, stk_error *err)
     if (status != STK_OK)
         return in_checkpoint(t, status, err);
     warn_of_threads(t, threads);
+    /* The half-done means are rank 0's: the others go on from nothing. */
+    if (t->ranks.strategy.rank)
+        stk__metrics_reset(t, STK__METRICS_TRAIN, false);
     const char *state = stk__checkpoint_find_text(t->restart.checkpoint, STK__STATE_LOADER);
     if (t->loop.total_done && !state)
         return bad_loop(t, "loader", err);

@@ -119,7 +119,7 @@ static stk_status configure(stk_trainer *t, stk_error *err)
 {
     const stk_trainer_options *o = &t->options;
     const stk__feeds *own = stk__feeds_of(t, phase_of(t->at.task));
-    const uint64_t world = t->strategy->world_size;
+    const uint64_t world = t->ranks.strategy.world_size;
     const bool plain = strcmp(o->precision, "32-true") == 0 || strcmp(o->precision, "32") == 0;
     stk_module_setup setup = {.struct_size = sizeof setup,
                               .precision = strcmp(o->precision, "64") == 0     ? "64-true"
@@ -145,9 +145,9 @@ static stk_status configure(stk_trainer *t, stk_error *err)
         return STK_OK;
     if (own->n)
         setup.fields = stk_loader_fields(own->feeds[0].loader, &setup.num_fields);
-    setup.batch_size = most_rows(&t->train) / world;
+    setup.batch_size = (most_rows(&t->train) + world - 1) / world;
     setup.eval_batch_size =
-        (t->at.task == STK_TASK_FIT ? most_rows(&t->val) : most_rows(own)) / world;
+        ((t->at.task == STK_TASK_FIT ? most_rows(&t->val) : most_rows(own)) + world - 1) / world;
     return t->ops.configure(t->module, &setup, err);
 }
 
@@ -204,6 +204,7 @@ static void say_machine(stk_trainer *t)
 
 static stk_status set_up(stk_trainer *t, const char *ckpt_path, stk_error *err)
 {
+    STK_TRY(stk__ranks_begin(t, err));
     say_machine(t);
     STK_TRY(stk__hook(t, STK__HOOK_configure_callbacks, err));
     /* It may have added some. */
@@ -212,7 +213,6 @@ static stk_status set_up(stk_trainer *t, const char *ckpt_path, stk_error *err)
     STK_TRY(open_loaders(t, err));
     if (t->at.task != STK_TASK_PREDICT)
         STK_TRY(stk__loggers_open(t, err));
-    STK_TRY(t->strategy->setup(t, err));
     STK_TRY(stk__hook(t, STK__HOOK_setup, err));
     STK_TRY(stk__hook(t, STK__HOOK_configure_model, err));
     STK_TRY(configure(t, err));
@@ -222,6 +222,8 @@ static stk_status set_up(stk_trainer *t, const char *ckpt_path, stk_error *err)
     STK_TRY(stk__state_load_loop(t, err));
     STK_TRY(stk__state_load_module(t, t->at.task != STK_TASK_FIT, err));
     stk__state_close(t);
+    STK_TRY(stk__share_state(
+        t, STK_STATE_WEIGHTS | (t->at.task == STK_TASK_FIT ? STK_STATE_OPTIMIZER : 0), err));
     stk__ledger_mark(&t->ledger, STK__PART_OTHER);
     return STK_OK;
 }
@@ -260,7 +262,7 @@ static stk_status save_interrupted(stk_trainer *t, stk_error *err)
     const char *folder = checkpoint_folder(t);
 
     if (t->at.task != STK_TASK_FIT || !t->settings.checkpointing || !*folder ||
-        t->loop.total_done == 0)
+        t->loop.total_done == 0 || t->ranks.strategy.rank)
         return STK_OK;
     char *path = stk__format(t->ctx, "%s/interrupted.safetensors", folder);
     if (!path)
@@ -367,9 +369,11 @@ stk_status stk__run(stk_trainer *t, stk_task task, stk_module *module, const stk
         status = perform(t, err);
     if (status == STK_OK)
         status = stk__hook(t, STK__HOOK_teardown, err);
+    const bool together = status == STK_OK || (status == STK_ECANCELED && t->ranks.stop);
     if (status != STK_OK)
         status = stopped(t, status, err);
     status = settle(t, status, err);
+    status = stk__ranks_end(t, together, status, err);
     clean_up(t);
     say_times(t);
     return status;

@@ -72,8 +72,29 @@ static void release(stk_saver *saver)
         stk__free(saver->ctx, (char *)saver->texts[i].name);
         stk__free(saver->ctx, (char *)saver->texts[i].text);
     }
+    for (size_t i = 0; i < saver->num_copies; i++)
+        stk__free(saver->ctx, saver->copies[i]);
+    stk__free(saver->ctx, saver->copies);
     stk__free(saver->ctx, saver->tensors);
     stk__free(saver->ctx, saver->texts);
+}
+
+/* Bring a tensor of the module to the host, where it has to wait for the checkpoint's snapshot. */
+static stk_status bring_home(stk_saver *saver, stk_state_tensor *tensor, stk_error *err)
+{
+    if (saver->trainer->host_memory || tensor->bytes == 0)
+        return STK_OK;
+    if (!grow(saver->ctx, (void **)&saver->copies, &saver->copy_room, saver->num_copies,
+              sizeof *saver->copies))
+        return no_memory(err);
+    void *copy = stk__alloc_buffer(saver->ctx, (size_t)tensor->bytes);
+    if (!copy)
+        return no_memory(err);
+    saver->copies[saver->num_copies++] = copy;
+    STK_TRY(stk_trainer_copy(saver->trainer, copy, tensor->data, tensor->bytes,
+                             STK_COPY_DEVICE_TO_HOST, err));
+    tensor->data = copy;
+    return STK_OK;
 }
 
 static stk_status save_one(void *user, stk_state_kind kind, const stk_state_tensor *tensor,
@@ -91,7 +112,9 @@ static stk_status save_one(void *user, stk_state_kind kind, const stk_state_tens
             "a parameter may not be named '%s': names that begin with " STK__CHECKPOINT_OWN
             " are the trainer's",
             tensor->name);
-    return stk_saver_tensor(saver, tensor, err);
+    stk_state_tensor home = *tensor;
+    STK_TRY(bring_home(saver, &home, err));
+    return stk_saver_tensor(saver, &home, err);
 }
 
 /* ---- The loop -------------------------------------------------------------------------------- */
@@ -204,14 +227,16 @@ static stk_status collect(stk_trainer *t, stk_saver *saver, bool weights_only, s
 stk_status stk__state_save(stk_trainer *t, const char *path, bool weights_only,
                            const char *replaces, stk_error *err)
 {
-    stk_saver saver = {.ctx = t->ctx, .prefix = ""};
+    stk_saver saver = {.ctx = t->ctx, .trainer = t, .prefix = ""};
 
     const uint32_t depth = t->ledger.depth;
     stk__ledger_mark(&t->ledger, STK__PART_CALLBACKS);
     t->ledger.depth = 0;
     stk__action(t, "", "save_checkpoint");
-    stk_status status = collect(t, &saver, weights_only, err);
-    if (status == STK_OK)
+    /* All ranks hold the same; rank 0 writes it. */
+    const bool writes = t->ranks.strategy.rank == 0;
+    stk_status status = !writes ? STK_OK : collect(t, &saver, weights_only, err);
+    if (status == STK_OK && writes)
         status =
             stk__checkpoint_save(t->writer, path, saver.tensors, saver.num_tensors, saver.texts,
                                  saver.num_texts, &replaces, replaces ? 1 : 0, NULL, err);
@@ -242,7 +267,7 @@ stk_status stk__state_reserve(stk_trainer *t, stk_error *err)
 {
     sizes s = {0};
 
-    if (!t->settings.checkpointing || !t->ops.state)
+    if (!t->settings.checkpointing || !t->ops.state || t->ranks.strategy.rank)
         return STK_OK;
     STK_TRY(t->ops.state(t->module, STK_STATE_WEIGHTS | STK_STATE_OPTIMIZER, add_size, &s, err));
     /* Within a window of accumulation the gradients are saved, too. */
@@ -265,5 +290,7 @@ stk_status stk_trainer_save(stk_trainer *t, const char *path, bool weights_only,
 stk_status stk_trainer_link(stk_trainer *t, const char *target, const char *path, stk_error *err)
 {
     STK_TRY(stk__context_check(t->ctx, err));
+    if (t->ranks.strategy.rank)
+        return STK_OK;
     return stk__checkpoint_link(t->writer, target, path, err);
 }

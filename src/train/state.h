@@ -17,10 +17,12 @@
 
 struct stk_saver {
     stk_context *ctx;
+    stk_trainer *trainer;
     const char *prefix; /* of the names that are put in now */
     stk_state_tensor *tensors;
     stk__checkpoint_text *texts;
-    size_t num_tensors, tensor_room, num_texts, text_room;
+    void **copies; /* of tensors that the host cannot read; their number is `num_copies` */
+    size_t num_tensors, tensor_room, num_texts, text_room, num_copies, copy_room;
 };
 
 struct stk_restorer {

@@ -32,7 +32,7 @@ static stk_status zero_grad(stk_trainer *t, stk_error *err)
 /* Forward, loss, gradients, and what precedes the optimizer's step. */
 static stk_status closure(stk_trainer *t, stk_error *err)
 {
-    double loss = 0;
+    double loss = 0, share = 1;
 
     t->loss = (stk_loss){0};
     stk__action(t, STK__STRATEGY, "training_step");
@@ -40,9 +40,11 @@ static stk_status closure(stk_trainer *t, stk_error *err)
     stk__action_end(t, STK__STRATEGY, "training_step");
     STK_TRY(status);
     t->at.loss = &t->loss;
+    bool bad = !t->loss.skip && !is_good(t, &loss);
+    STK_TRY(stk__agree_batch(t, &t->loss.skip, &bad, &share, err));
     if (t->loss.skip)
         return STK_OK;
-    if (!is_good(t, &loss)) {
+    if (bad) {
         STK_TRY(stk__nan_met(t, loss, &t->loss.skip, err));
         if (t->loss.skip)
             return STK_OK;
@@ -53,7 +55,7 @@ static stk_status closure(stk_trainer *t, stk_error *err)
         STK_TRY(zero_grad(t, err));
     STK_TRY(stk__hook(t, STK__HOOK_on_before_backward, err));
     stk__action(t, STK__STRATEGY, "backward");
-    status = t->ops.backward(t->module, &t->loss, 1.0 / (double)t->loop.accumulate, err);
+    status = t->ops.backward(t->module, &t->loss, share / (double)t->loop.accumulate, err);
     stk__action_end(t, STK__STRATEGY, "backward");
     STK_TRY(status);
     STK_TRY(stk__hook(t, STK__HOOK_on_after_backward, err));
@@ -66,6 +68,7 @@ static stk_status optimizer_step(stk_trainer *t, stk_error *err)
 {
     stk_progress *p = &t->progress.optimizer_steps;
 
+    STK_TRY(stk__reduce_gradients(t, err));
     STK_TRY(stk__hook(t, STK__HOOK_on_before_optimizer_step, err));
     STK_TRY(stk__clip(t, err));
     stk__count(p, STK__READY, 1);
@@ -117,7 +120,9 @@ stk_status stk__train_batch(stk_trainer *t, stk_batch *batch, bool *skip_epoch, 
     stk_status status = stk__hook(t, STK__HOOK_on_train_batch_start, err);
     if (status < 0)
         return status;
-    *skip_epoch = status == STK_EOS;
+    double end = status == STK_EOS;
+    STK_TRY(stk__reduce(t, &end, 1, STK_COMBINE_MAX, err));
+    *skip_epoch = end > 0;
     if (*skip_epoch) {
         stk__count(p, STK__PROCESSED, 1);
         return STK_OK;

@@ -1,20 +1,216 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One process trains alone: what it has is what everybody has. */
+/* One training of several ranks. A process by itself makes none of the calls: it is what everybody
+ * has. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "base/sized.h"
+#include "base/table.h"
 #include "train/trainer.h"
 
-static stk_status single_setup(stk_trainer *t, stk_error *err)
+#define EXACT (UINT64_C(1) << 52) /* whole numbers below it are doubles */
+
+void stk__ranks_init(stk__ranks *ranks)
 {
+    *ranks = (stk__ranks){.strategy = {.struct_size = sizeof ranks->strategy,
+                                       .name = "single_device",
+                                       .world_size = 1}};
+}
+
+void stk__ranks_release(stk_trainer *t)
+{
+    stk__free(t->ctx, t->ranks.pieces);
+    if (t->ranks.bucket)
+        t->device->ops->free(t->device, t->ranks.bucket);
+}
+
+stk_status stk_trainer_set_strategy(stk_trainer *t, const stk_strategy *strategy, stk_error *err)
+{
+    static const stk__member members[] = {STK__MEMBER(stk_strategy, reduce),
+                                          STK__MEMBER(stk_strategy, broadcast),
+                                          STK__MEMBER(stk_strategy, barrier)};
+    static const stk__table table = {.type = "stk_strategy",
+                                     .least = offsetof(stk_strategy, abort),
+                                     .members = members,
+                                     .num_members = STK_COUNT(members),
+                                     .stage = STK_STAGE_TRAIN};
+
+    stk_error_init(err);
+    STK_TRY(stk__context_check(t->ctx, err));
+    STK_TRY(stk__table_check(&table, strategy, err));
+    if (strategy->world_size == 0 || strategy->rank >= strategy->world_size)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
+                         "strategy %s: rank %" PRIu64 " of %" PRIu64 " is none: ranks count from 0",
+                         strategy->name, strategy->rank, strategy->world_size);
+    if (strcmp(t->options.strategy, "auto") != 0)
+        return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "strategy", STK_NO_OFFSET,
+                            "trainer.strategy: '%s' and the strategy %s that was given contradict "
+                            "each other: leave the option at auto",
+                            t->options.strategy, strategy->name);
+    if (t->at.task != STK_TASK_NONE)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
+                         "a strategy is given before the first task of a trainer");
+    t->ranks.strategy = (stk_strategy){0};
+    stk__sized_copy(&t->ranks.strategy, sizeof t->ranks.strategy, strategy);
     return STK_OK;
 }
 
-static stk_status single_reduce(stk_trainer *t, double *values, size_t n, stk_error *err)
+/* ---- Numbers --------------------------------------------------------------------------------- */
+
+stk_status stk__reduce(stk_trainer *t, double *values, size_t n, stk_combine op, stk_error *err)
 {
+    const stk_strategy *s = &t->ranks.strategy;
+
+    if (stk__is_alone(t) || n == 0)
+        return STK_OK;
+    return s->reduce(s->state, values, n, STK_FLOAT64, op, NULL, err);
+}
+
+stk_status stk_trainer_reduce(stk_trainer *t, double *values, size_t n, stk_combine op,
+                              stk_error *err)
+{
+    STK_TRY(stk__context_check(t->ctx, err));
+    return stk__reduce(t, values, n, op, err);
+}
+
+stk_status stk__same_everywhere(stk_trainer *t, uint64_t number, const char *what, stk_error *err)
+{
+    const double own = (double)(number % EXACT);
+    double ends[2] = {own, -own};
+
+    STK_TRY(stk__reduce(t, ends, 2, STK_COMBINE_MAX, err));
+    return ends[0] == -ends[1]
+               ? STK_OK
+               : stk__fail(err, STK_EMISMATCH, STK_STAGE_TRAIN,
+                           "rank %" PRIu64 " of %" PRIu64 ": the ranks %s", t->ranks.strategy.rank,
+                           t->ranks.strategy.world_size, what);
+}
+
+/* ---- Decisions ------------------------------------------------------------------------------- */
+
+stk_status stk__agree(stk_trainer *t, stk_error *err)
+{
+    const uint64_t every = t->settings.val_check_ns;
+    double values[3];
+
+    if (stk__is_alone(t))
+        return STK_OK;
+    values[0] = atomic_load(&t->stop) != 0;
+    values[1] = t->wish;
+    values[2] = every && stk__now_ns() - t->val_last_ns >= every;
+    STK_TRY(stk__reduce(t, values, 3, STK_COMBINE_MAX, err));
+    t->ranks.stop = values[0] > 0;
+    t->should_stop = values[1] > 0;
+    t->ranks.val_due = values[2] > 0;
     return STK_OK;
 }
 
-const stk__strategy stk__strategy_single = {
-    .name = "single_device",
-    .world_size = 1,
-    .setup = single_setup,
-    .reduce = single_reduce,
-};
+stk_status stk__agree_batch(stk_trainer *t, bool *skip, bool *bad, double *share, stk_error *err)
+{
+    const double rows = (double)stk_batch_count(t->at.batch);
+    double sums[3] = {*skip, *bad, rows};
+
+    *share = 1;
+    if (stk__is_alone(t))
+        return STK_OK;
+    STK_TRY(stk__reduce(t, sums, 3, STK_COMBINE_SUM, err));
+    *skip = sums[0] > 0;
+    *bad = sums[1] > 0;
+    *share = rows * (double)t->ranks.strategy.world_size / sums[2];
+    return STK_OK;
+}
+
+/* ---- Texts and tensors ----------------------------------------------------------------------- */
+
+stk_status stk__share_text(stk_trainer *t, char *text, size_t size, stk_error *err)
+{
+    const stk_strategy *s = &t->ranks.strategy;
+
+    if (stk__is_alone(t))
+        return STK_OK;
+    STK_TRY(s->broadcast(s->state, text, size, NULL, err));
+    text[size - 1] = 0;
+    return STK_OK;
+}
+
+/* FNV-1a: the same module has the same number. */
+static uint64_t mix(uint64_t hash, const void *bytes, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        hash = (hash ^ ((const unsigned char *)bytes)[i]) * UINT64_C(1099511628211);
+    return hash;
+}
+
+static stk_status hash_one(void *user, stk_state_kind kind, const stk_state_tensor *tensor,
+                           stk_error *err)
+{
+    uint64_t *hash = user;
+    const int32_t type = tensor->dtype;
+
+    *hash = mix(*hash, tensor->name, strlen(tensor->name));
+    *hash = mix(*hash, &type, sizeof type);
+    *hash = mix(*hash, tensor->shape, tensor->rank * sizeof tensor->shape[0]);
+    *hash = mix(*hash, &tensor->bytes, sizeof tensor->bytes);
+    return STK_OK;
+}
+
+static stk_status send_one(void *user, stk_state_kind kind, const stk_state_tensor *tensor,
+                           stk_error *err)
+{
+    stk_trainer *t = user;
+    const stk_strategy *s = &t->ranks.strategy;
+
+    return tensor->bytes ? s->broadcast(s->state, tensor->data, tensor->bytes,
+                                        t->host_memory ? NULL : t->stream, err)
+                         : STK_OK;
+}
+
+stk_status stk__share_state(stk_trainer *t, uint32_t kinds, stk_error *err)
+{
+    uint64_t hash = UINT64_C(14695981039346656037);
+
+    if (stk__is_alone(t) || !t->ops.state)
+        return STK_OK;
+    STK_TRY(t->ops.state(t->module, kinds, hash_one, &hash, err));
+    STK_TRY(stk__same_everywhere(t, hash, "have modules whose tensors differ", err));
+    return t->ops.state(t->module, kinds, send_one, t, err);
+}
+
+/* ---- The ends of a task ---------------------------------------------------------------------- */
+
+stk_status stk__ranks_begin(stk_trainer *t, stk_error *err)
+{
+    if (stk__is_alone(t))
+        return STK_OK;
+    if (t->at.task == STK_TASK_FIT && !t->ops.state)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
+                         "the module %s has no state: its gradients cannot be those of %" PRIu64
+                         " ranks",
+                         t->ops.name, t->ranks.strategy.world_size);
+    t->ranks.stop = t->ranks.val_due = t->wish = false;
+    return stk__same_everywhere(t, (uint64_t)t->at.task, "were asked for different tasks", err);
+}
+
+stk_status stk__ranks_end(stk_trainer *t, bool together, stk_status status, stk_error *err)
+{
+    const stk_strategy *s = &t->ranks.strategy;
+    const bool fine = status == STK_OK || status == STK_ECANCELED;
+    double failed = !fine;
+    stk_error own;
+
+    if (stk__is_alone(t))
+        return status;
+    stk_error_init(&own);
+    stk_status met = together ? stk__reduce(t, &failed, 1, STK_COMBINE_MAX, &own) : STK_OK;
+    if (together && met == STK_OK && failed > 0 && fine)
+        met = stk__fail(&own, STK_EIO, STK_STAGE_TRAIN,
+                        "another rank could not write all of the run: it says which file and why");
+    else if (together && met == STK_OK)
+        met = s->barrier(s->state, &own);
+    if ((!together || met != STK_OK) && s->abort)
+        s->abort(s->state);
+    if (fine && met != STK_OK)
+        *err = own;
+    return fine && met != STK_OK ? met : status;
+}

@@ -20,12 +20,26 @@ static void tell_progress(void *user, const char *what, uint64_t done, uint64_t 
     stk__progress(user, what, done, total);
 }
 
+/* Of the other ranks than 0. */
+static void keep_the_line(void *user, const char *text)
+{
+    stk__log(user, STK_LOG_DEBUG, "%s", text);
+}
+
+static void keep_progress(void *user, const char *what, uint64_t done, uint64_t total)
+{
+}
+
 void stk_trainer_set_console(stk_trainer *t, const stk_console *console)
 {
     t->console = (stk_console){.struct_size = sizeof t->console,
                                .line = log_the_line,
                                .progress = tell_progress,
                                .user = t->ctx};
+    t->quiet = (stk_console){.struct_size = sizeof t->quiet,
+                             .line = keep_the_line,
+                             .progress = keep_progress,
+                             .user = t->ctx};
     if (!console || !console->line)
         return;
     t->console = (stk_console){0};
@@ -34,18 +48,19 @@ void stk_trainer_set_console(stk_trainer *t, const stk_console *console)
 
 const stk_console *stk_trainer_get_console(const stk_trainer *t)
 {
-    return &t->console;
+    return t->ranks.strategy.rank ? &t->quiet : &t->console;
 }
 
 void stk__say(stk_trainer *t, const char *format, ...)
 {
+    const stk_console *console = stk_trainer_get_console(t);
     char line[2048];
     va_list arguments;
 
     va_start(arguments, format);
     vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
-    t->console.line(t->console.user, line);
+    console->line(console->user, line);
 }
 
 static void remove_profiler(stk_trainer *t, bool destroyed)
@@ -120,7 +135,7 @@ stk_status stk_trainer_create(stk_context *ctx, const stk_trainer_options *optio
         stk__free(ctx, t);
         return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for a trainer");
     }
-    t->strategy = &stk__strategy_single;
+    stk__ranks_init(&t->ranks);
     stk_trainer_set_console(t, NULL);
     stk_status status = copy_options(t, options, err);
     if (status == STK_OK)
@@ -158,6 +173,8 @@ void stk_trainer_destroy(stk_trainer **trainer)
     stk__loggers_release(ctx, &t->logs);
     stk__hooks_release(t);
     stk__metrics_release(t);
+    if (t->device)
+        stk__ranks_release(t);
     if (t->stream)
         t->device->ops->stream_destroy(t->stream);
     stk__device_close(&t->device);
@@ -207,7 +224,9 @@ void stk_trainer_resume(stk_trainer *t)
 
 void stk_trainer_should_stop(stk_trainer *t)
 {
-    t->should_stop = true;
+    t->wish = true;
+    /* Of several ranks all have to know. */
+    t->should_stop |= stk__is_alone(t);
 }
 
 void stk_module_destroy(stk_module **module)
@@ -253,8 +272,8 @@ void stk_trainer_get_info(const stk_trainer *t, stk_trainer_info *out)
                                        s->val_check.fraction && s->val_check.share == 1,
                                    .fast_dev_run = s->fast_dev_run,
                                    .max_epochs = s->max_epochs,
-                                   .rank = t->strategy->rank,
-                                   .world_size = t->strategy->world_size,
+                                   .rank = t->ranks.strategy.rank,
+                                   .world_size = t->ranks.strategy.world_size,
                                    .version = t->logs.version};
 
     stk__sized_write(out, &info);

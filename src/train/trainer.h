@@ -13,20 +13,8 @@
 #include "train/metrics.h"
 #include "train/settings.h"
 #include "train/state.h"
+#include "train/strategy.h"
 #include "train/train.h"
-
-/* ---- Strategy (strategy.c) ------------------------------------------------------------------- */
-
-/* How several processes train one model. */
-typedef struct stk__strategy {
-    const char *name;
-    uint64_t rank, world_size;
-    stk_status (*setup)(stk_trainer *t, stk_error *err);
-    /* Sum `n` doubles over the ranks. */
-    stk_status (*reduce)(stk_trainer *t, double *values, size_t n, stk_error *err);
-} stk__strategy;
-
-extern const stk__strategy stk__strategy_single;
 
 /* ---- The trainer ----------------------------------------------------------------------------- */
 
@@ -42,10 +30,10 @@ struct stk_trainer {
     stk_trainer_options options;
     char *texts[24]; /* of the options */
     stk__settings settings;
-    stk_console console;
+    stk_console console, quiet; /* `quiet`: of the ranks but 0 */
     stk_profiler profiler;
     bool profiled;
-    const stk__strategy *strategy;
+    stk__ranks ranks;
     stk_device *device;
     stk_stream *stream;
     bool host_memory;
@@ -54,6 +42,7 @@ struct stk_trainer {
     stk__checkpoint_writer *writer;
 
     atomic_int stop;
+    bool wish; /* of this rank, to end early; all of them agree on should_stop */
     bool should_stop;
     bool running;
 
@@ -79,6 +68,18 @@ struct stk_trainer {
     uint64_t bad_batches; /* in a row */
     stk__copy good;       /* to rewind to */
 };
+
+/* No other process trains with this one. */
+static inline bool stk__is_alone(const stk_trainer *t)
+{
+    return t->ranks.strategy.world_size == 1;
+}
+
+/* stk_trainer_stop() was called: here, or where others are at work, on any rank as agreed last. */
+static inline bool stk__stop_asked(const stk_trainer *t)
+{
+    return stk__is_alone(t) ? atomic_load_explicit(&t->stop, memory_order_relaxed) : t->ranks.stop;
+}
 
 /* A hook; costs a load and a branch where nobody listens. */
 static inline stk_status stk__hook(stk_trainer *t, enum stk__hook_id id, stk_error *err)
@@ -151,6 +152,10 @@ stk_status stk__nan_keep(stk_trainer *t, stk_error *err);
 void stk__batch_indices(const stk_batch *batch, char *text, size_t size);
 /* The value of a scalar, now. */
 double stk__scalar_now(stk_trainer *t, const stk_scalar *scalar);
+/* Show tensors of the module in memory that the host reads, and with `write` writes (gradients.c).
+ */
+stk_status stk__host_state(stk_trainer *t, uint32_t kinds, bool write, stk_state_visit *visit,
+                           void *user, stk_error *err);
 /* Summary, bar, checkpoint and timer, as the options want them (hooks.c). */
 stk_status stk__defaults_add(stk_trainer *t, stk_error *err);
 

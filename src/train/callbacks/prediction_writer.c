@@ -23,6 +23,7 @@ typedef struct writer {
     char *rows;
     uint64_t bytes, room, count;
     uint32_t loader;
+    char of_rank[32]; /* in names, where several ranks write: "_rank1" */
 } writer;
 
 #define AT(member) offsetof(writer_options, member)
@@ -127,11 +128,11 @@ static stk_status write_file(writer *self, const char *name, const stk_tensor *t
 
 static stk_status write_rows(writer *self, stk_error *err)
 {
-    char name[64];
+    char name[96];
 
     if (!self->count)
         return STK_OK;
-    snprintf(name, sizeof name, "predictions_%" PRIu32, self->loader);
+    snprintf(name, sizeof name, "predictions_%" PRIu32 "%s", self->loader, self->of_rank);
     stk_status status =
         write_file(self, name, &self->shape, self->count, self->rows, self->bytes, err);
     self->count = self->bytes = 0;
@@ -148,22 +149,29 @@ static bool same_rows(const stk_tensor *a, const stk_tensor *b)
     return true;
 }
 
-static stk_status gather(writer *self, const stk_tensor *p, uint64_t bytes, stk_error *err)
+static stk_status make_room(writer *self, uint64_t bytes, stk_error *err)
+{
+    if (bytes <= self->room - self->bytes)
+        return STK_OK;
+    const uint64_t room = self->room * 2 + bytes;
+    char *rows = stk__realloc(self->base.context, self->rows, (size_t)room);
+    if (!rows)
+        return stk__callback_no_memory("prediction_writer", err);
+    self->rows = rows;
+    self->room = room;
+    return STK_OK;
+}
+
+static stk_status gather(writer *self, stk_trainer *t, const stk_tensor *p, uint64_t bytes,
+                         stk_error *err)
 {
     if (self->count && !same_rows(&self->shape, p))
         return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
                          "prediction_writer: the predictions change their shape from batch to "
                          "batch; use write_interval batch");
-    if (bytes > self->room - self->bytes) {
-        uint64_t room = self->room * 2 + bytes;
-        char *rows = stk__realloc(self->base.context, self->rows, (size_t)room);
-        if (!rows)
-            return stk__callback_no_memory("prediction_writer", err);
-        self->rows = rows;
-        self->room = room;
-    }
-    if (bytes)
-        memcpy(self->rows + self->bytes, p->data, (size_t)bytes);
+    STK_TRY(make_room(self, bytes, err));
+    STK_TRY(stk_trainer_copy(t, self->rows + self->bytes, p->data, bytes, STK_COPY_DEVICE_TO_HOST,
+                             err));
     self->shape = *p;
     self->bytes += bytes;
     self->count += (uint64_t)p->shape[0];
@@ -176,21 +184,25 @@ static stk_status on_predict_batch_end(stk_callback *callback, stk_trainer *t, c
     writer *self = (writer *)callback;
     const stk_tensor *p = at->prediction;
     uint64_t bytes;
-    char name[64];
+    char name[96];
 
     if (p->layout != STK_FIXED || p->rank == 0 || p->rank > STK_MAX_RANK ||
         !stk__shape_bytes(p->shape, p->rank, stk_dtype_size(p->dtype), &bytes))
         return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
                          "prediction_writer: the module's prediction has no sound shape");
     if (!self->by_epoch) {
-        snprintf(name, sizeof name, "predictions_%" PRIu32 "_%06" PRIu64, at->dataloader_idx,
-                 at->batch_idx);
-        return write_file(self, name, p, (uint64_t)p->shape[0], p->data, bytes, err);
+        snprintf(name, sizeof name, "predictions_%" PRIu32 "_%06" PRIu64 "%s", at->dataloader_idx,
+                 at->batch_idx, self->of_rank);
+        if (stk__callback_info(t).host_memory)
+            return write_file(self, name, p, (uint64_t)p->shape[0], p->data, bytes, err);
+        STK_TRY(gather(self, t, p, bytes, err));
+        self->count = self->bytes = 0;
+        return write_file(self, name, p, (uint64_t)p->shape[0], self->rows, bytes, err);
     }
     if (at->dataloader_idx != self->loader)
         STK_TRY(write_rows(self, err));
     self->loader = at->dataloader_idx;
-    return gather(self, p, bytes, err);
+    return gather(self, t, p, bytes, err);
 }
 
 static stk_status on_predict_epoch_start(stk_callback *callback, stk_trainer *t,
@@ -198,8 +210,13 @@ static stk_status on_predict_epoch_start(stk_callback *callback, stk_trainer *t,
 {
     writer *self = (writer *)callback;
 
+    const stk_trainer_info info = stk__callback_info(t);
+
     self->count = self->bytes = 0;
     self->loader = 0;
+    *self->of_rank = 0;
+    if (info.world_size > 1)
+        snprintf(self->of_rank, sizeof self->of_rank, "_rank%" PRIu64, info.rank);
     return STK_OK;
 }
 

@@ -79,18 +79,19 @@ static stk_status log_rates(throughput *self, stk_trainer *t, stk_error *err)
     const mark *last = &self->marks[(self->n - 1) % (self->window + 1)];
     const mark *first = &self->marks[(self->n - 1 - span) % (self->window + 1)];
     const double seconds = (double)(last->ns - first->ns) * 1e-9;
-    const double samples = (double)(last->samples - first->samples);
+    double samples[] = {(double)(last->samples - first->samples), (double)last->samples};
     stk_metric line[8];
     size_t n = 0;
 
+    STK_TRY(stk_trainer_reduce(t, samples, STK_COUNT(samples), STK_COMBINE_SUM, err));
     line[n++] = (stk_metric){"train/time", (double)(last->ns - self->begin_ns) * 1e-9};
     line[n++] = (stk_metric){"train/batches", (double)(self->n - 1)};
-    line[n++] = (stk_metric){"train/samples", (double)last->samples};
+    line[n++] = (stk_metric){"train/samples", samples[1]};
     if (seconds > 0) {
         line[n++] = (stk_metric){"train/batches_per_sec", (double)span / seconds};
-        line[n++] = (stk_metric){"train/samples_per_sec", samples / seconds};
+        line[n++] = (stk_metric){"train/samples_per_sec", samples[0] / seconds};
         if (self->flops > 0)
-            line[n++] = (stk_metric){"train/flops_per_sec", samples * self->flops / seconds};
+            line[n++] = (stk_metric){"train/flops_per_sec", samples[0] * self->flops / seconds};
     }
     return stk_trainer_log_metrics(t, line, n, err);
 }

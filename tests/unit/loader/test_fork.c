@@ -239,6 +239,8 @@ static void call_trainer(world *w)
     stk_loader_stats begin = {.struct_size = sizeof begin}, end = {.struct_size = sizeof end};
     stk_trainer *trainer;
     stk_metric metric = {"a", 1};
+    const stk_strategy strategy = {.struct_size = sizeof strategy};
+    double number = 1;
     stk_profile *profile;
 
     stk_trainer_options_init(&options);
@@ -256,6 +258,8 @@ static void call_trainer(world *w)
     REFUSED(stk_checkpoint_describe, w->ctx, w->path, line, NULL, NULL);
     REFUSED(stk_trainer_log, w->trainer, "a", 1, 0, 0, NULL);
     REFUSED(stk_trainer_log_scalar, w->trainer, "a", &scalar, 0, 0, NULL);
+    REFUSED(stk_trainer_set_strategy, w->trainer, &strategy, NULL);
+    REFUSED(stk_trainer_reduce, w->trainer, &number, 1, STK_COMBINE_SUM, NULL);
     REFUSED(stk_trainer_log_metrics, w->trainer, &metric, 1, NULL);
     REFUSED(stk_trainer_save, w->trainer, w->path, false, NULL, NULL);
     REFUSED(stk_trainer_link, w->trainer, w->path, w->path, NULL);

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How several processes train one model: what MPI, NCCL and the like bring to a trainer. */
+#ifndef STOKER_STRATEGY_H
+#define STOKER_STRATEGY_H
+
+#include <stoker/device.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** How the elements of all ranks become one. */
+typedef enum stk_combine {
+    STK_COMBINE_SUM = 0,
+    STK_COMBINE_MEAN,
+    STK_COMBINE_MIN,
+    STK_COMBINE_MAX
+} stk_combine;
+
+/**
+ * One rank of several. All ranks make the same calls in the same order, each from the thread of its
+ * trainer. `stream` says where the memory lies: the host's with NULL, and the call returns when all
+ * is done; else the memory is the device's, and the work is done in the order of the stream.
+ *
+ * Errors of the calls: what the network says; STK_ECANCELED is none of them.
+ */
+typedef struct stk_strategy {
+    uint32_t struct_size;
+    const char *name; /**< "mpi"; lives as long as the trainer */
+    uint64_t rank, world_size;
+    void *state; /**< what the functions get */
+    /** Combine `count` elements of each rank, in place: the same bits on every rank afterwards.
+     * STK_FLOAT32 and STK_FLOAT64 at least. */
+    stk_status (*reduce)(void *state, void *buffer, uint64_t count, stk_dtype dtype, stk_combine op,
+                         stk_stream *stream, stk_error *err);
+    /** What rank 0 has, everywhere. */
+    stk_status (*broadcast)(void *state, void *buffer, uint64_t bytes, stk_stream *stream,
+                            stk_error *err);
+    /** Return when every rank is here. */
+    stk_status (*barrier)(void *state, stk_error *err);
+    /** (optional) This rank has failed and makes no more calls: those that wait for it fail, now
+     * and from now on. NULL: they find out by themselves. */
+    void (*abort)(void *state);
+} stk_strategy;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

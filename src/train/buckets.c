@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Gradients of a step -> their mean over the ranks, between backward and the optimizer. They are
+ * taken in the reverse order of the parameters, as backward makes them, and in buckets: one that
+ * lies in one piece is reduced where it is, small ones that do not are copied together. Sizes are
+ * those of PyTorch's DistributedDataParallel: a small first bucket, so that work begins early, then
+ * 25 MiB.
+ */
+#include "train/trainer.h"
+
+#define FIRST_BUCKET (UINT64_C(1) << 20)
+#define BUCKET       (UINT64_C(25) << 20)
+
+static stk_status note_one(void *user, stk_state_kind kind, const stk_state_tensor *tensor,
+                           stk_error *err)
+{
+    stk_trainer *t = user;
+    stk__ranks *r = &t->ranks;
+
+    if (tensor->bytes == 0)
+        return STK_OK;
+    if (r->num_pieces == r->room) {
+        const size_t room = r->room * 2 + 64;
+        stk__piece *pieces = stk__realloc(t->ctx, r->pieces, room * sizeof *pieces);
+        if (!pieces)
+            return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for the gradients' list");
+        r->pieces = pieces;
+        r->room = room;
+    }
+    r->pieces[r->num_pieces++] = (stk__piece){tensor->data, tensor->bytes, tensor->dtype};
+    return STK_OK;
+}
+
+/* Whether the piece before lies right below this one. */
+static bool joins(const stk__piece *before, const stk__piece *piece)
+{
+    return before->data + before->bytes == piece->data;
+}
+
+/* How many pieces from `last` downwards are one bucket, and whether it lies in one piece. */
+static size_t bucket_of(const stk__ranks *r, size_t last, uint64_t most, uint64_t *bytes,
+                        bool *whole)
+{
+    const stk__piece *p = &r->pieces[last];
+    size_t n = 1;
+
+    *bytes = p->bytes;
+    *whole = true;
+    while (n <= last && p[-(ptrdiff_t)n].dtype == p->dtype &&
+           *bytes + p[-(ptrdiff_t)n].bytes <= most) {
+        *bytes += p[-(ptrdiff_t)n].bytes;
+        *whole &= joins(&p[-(ptrdiff_t)n], &p[1 - (ptrdiff_t)n]);
+        n++;
+    }
+    return n;
+}
+
+/* Between the pieces of a bucket and the memory that they are reduced in. */
+static stk_status move(stk_trainer *t, size_t first, size_t n, bool back, stk_error *err)
+{
+    char *at = t->ranks.bucket;
+
+    for (size_t i = first; i < first + n; i++) {
+        const stk__piece *p = &t->ranks.pieces[i];
+        STK_TRY(t->device->ops->copy(t->stream, back ? p->data : at, back ? at : p->data, p->bytes,
+                                     STK_COPY_DEVICE, err));
+        at += p->bytes;
+    }
+    return STK_OK;
+}
+
+static stk_status reduce_bucket(stk_trainer *t, size_t first, size_t n, uint64_t bytes, bool whole,
+                                stk_error *err)
+{
+    const stk_strategy *s = &t->ranks.strategy;
+    const stk__piece *piece = &t->ranks.pieces[first];
+    stk_stream *stream = t->host_memory ? NULL : t->stream;
+    const uint64_t count = bytes / stk_dtype_size(piece->dtype);
+
+    if (whole)
+        return s->reduce(s->state, piece->data, count, piece->dtype, STK_COMBINE_MEAN, stream, err);
+    if (!t->ranks.bucket)
+        STK_TRY(t->device->ops->alloc(t->device, BUCKET, &t->ranks.bucket, err));
+    STK_TRY(move(t, first, n, false, err));
+    STK_TRY(
+        s->reduce(s->state, t->ranks.bucket, count, piece->dtype, STK_COMBINE_MEAN, stream, err));
+    return move(t, first, n, true, err);
+}
+
+stk_status stk__reduce_gradients(stk_trainer *t, stk_error *err)
+{
+    uint64_t most = FIRST_BUCKET, bytes;
+    bool whole;
+
+    if (stk__is_alone(t))
+        return STK_OK;
+    t->ranks.num_pieces = 0;
+    STK_TRY(t->ops.state(t->module, STK_STATE_GRADIENT, note_one, t, err));
+    for (size_t left = t->ranks.num_pieces, n; left; left -= n, most = BUCKET) {
+        n = bucket_of(&t->ranks, left - 1, most, &bytes, &whole);
+        STK_TRY(reduce_bucket(t, left - n, n, bytes, whole, err));
+    }
+    return STK_OK;
+}
