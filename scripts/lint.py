@@ -45,7 +45,7 @@ LAYERS = {
     # Conversion writes pictures, too, and makes them smaller as the transforms do.
     "convert": DATASET | IMAGE | {"codec/image/encode.h", "dataset/dataset.h", "transform/transform.h", "transform/resize.h"},
     # A program's way: public headers, and what base and measure have for all rooms.
-    "bench": BASE | {"measure/measure.h"},
+    "bench": BASE | {"measure/measure.h", "store/fetch.h"},
     "recipe": BASE | {"measure/measure.h"},
     "train": BASE | {"codec/codec.h", "store/store.h", "store/http.h", "device/device.h", "nn/nn.h",
                      # The format by itself: weights of others, texts of a file that is not read whole.
@@ -61,6 +61,8 @@ PUBLIC_ONLY = ("cli", "examples", "python")
 
 # Of the command, those that may name the terminal: they print what is no foreign text, or clean it.
 PRINTERS = {"cli/args.c", "cli/bench.c", "cli/console.c", "cli/main.c", "cli/output.c"}
+# Those that call a store's submit() and cancel(): the fetcher, and a store around another. The engines below have their own.
+SUBMITS = {"src/store/fetch_run.c", "src/store/slow.c", "src/base/aio.c"}
 # In the library. fprintf() is for a FILE that the caller gave, as in stk_options_help().
 BANNED = {
     "strcpy": "snprintf() or stk__copy_tail()", "strcat": "snprintf()", "sprintf": "snprintf()",
@@ -183,6 +185,9 @@ def check_banned(path, text):
             problem(path, line_of(code, m.start()), f"{name}() is not for the library: {BANNED[name]}")
     for m in re.finditer(r"\b(stdout|stderr)\b", code):
         problem(path, line_of(code, m.start()), f"{m.group(1)}: the library does not print: stk__log()")
+    for m in re.finditer(r"\bops\s*->\s*(submit|cancel)\b", code):
+        if str(path) not in SUBMITS:
+            problem(path, line_of(code, m.start()), f"ops->{m.group(1)}(): reads go by stk__fetcher_add() or stk_store_read()")
     for m in re.finditer(r"^(?!static|typedef|extern)[a-z][\w *]*?\b(\w+)\([^;{]*\)\n\{", code, re.M):
         if not m.group(1).startswith("stk_"):
             problem(path, line_of(code, m.start()), f"{m.group(1)}() is not static: stk__... or stk_...")

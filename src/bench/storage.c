@@ -8,6 +8,7 @@
 #include "base/random.h"
 #include "base/sized.h"
 #include "bench/bench.h"
+#include "store/fetch.h"
 
 enum { OBJECTS = 256, FOLDERS = 16, DEPTH = 32, SMALL = 4096, LARGE = 1 << 20, READS = 4096 };
 
@@ -75,15 +76,13 @@ static void found_release(found *f)
 typedef struct reader reader;
 
 typedef struct slot {
-    stk_read read;
-    reader *reader;
-    uint64_t start_ns;
+    stk__transfer read; /* first */
     bool busy;
 } slot;
 
 /* Reads of one test. */
 struct reader {
-    stk_store *store;
+    stk__fetcher *fetcher;
     const stk_storage_measure_options *options;
     char *room;           /* DEPTH x LARGE bytes */
     pthread_mutex_t lock; /* guards what follows */
@@ -98,20 +97,20 @@ static bool reader_stopped(const reader *r)
     return r->options->stop && r->options->stop(r->options->user);
 }
 
-static void on_done(stk_read *read, stk_status status)
+static void on_ended(void *user, stk__transfer *list)
 {
-    slot *s = read->user;
-    reader *r = s->reader;
-    const uint64_t now = stk__now_ns();
+    reader *r = user;
 
     pthread_mutex_lock(&r->lock);
-    r->failures += status != STK_OK;
-    if (r->reads < READS)
-        r->took[r->reads] = stk__seconds(now - s->start_ns);
-    r->reads++;
-    r->bytes += status == STK_OK ? read->length : 0;
-    r->under_way--;
-    s->busy = false;
+    for (stk__transfer *read = list; read; read = read->next) {
+        r->failures += read->status != STK_OK;
+        if (r->reads < READS)
+            r->took[r->reads] = stk__seconds(read->ended_ns - read->sent_ns);
+        r->reads++;
+        r->bytes += read->got;
+        r->under_way--;
+        ((slot *)read)->busy = false;
+    }
     pthread_cond_signal(&r->ended);
     pthread_mutex_unlock(&r->lock);
 }
@@ -171,11 +170,11 @@ static double read_for(reader *r, cursor *c, uint64_t length, uint32_t depth)
         }
         next_place(c, s, length);
         s->busy = true;
-        s->start_ns = stk__now_ns();
+        s->read.next = NULL;
         r->under_way++;
         pthread_mutex_unlock(&r->lock);
-        if (r->store->ops->submit(r->store, &s->read) != STK_OK)
-            on_done(&s->read, STK_EIO);
+        stk__fetcher_add(r->fetcher, &s->read);
+        stk__fetcher_pump(r->fetcher);
         pthread_mutex_lock(&r->lock);
     }
     while (r->under_way)
@@ -188,6 +187,7 @@ static void reader_destroy(stk_context *ctx, reader *r)
 {
     if (!r)
         return;
+    stk__fetcher_destroy(&r->fetcher);
     pthread_cond_destroy(&r->ended);
     pthread_mutex_destroy(&r->lock);
     stk__free(ctx, r->room);
@@ -198,25 +198,21 @@ static reader *reader_create(stk_context *ctx, stk_store *store,
                              const stk_storage_measure_options *options)
 {
     reader *r = stk__calloc(ctx, 1, sizeof *r);
+    /* Each read as it is: a failure is counted, not tried again. */
+    const stk__fetcher_options all = {.depth = DEPTH, .ended = on_ended, .user = r};
 
     if (!r)
         return NULL;
     pthread_mutex_init(&r->lock, NULL);
     pthread_cond_init(&r->ended, NULL);
-    r->store = store;
     r->options = options;
     r->room = stk__calloc(ctx, DEPTH, LARGE);
-    if (!r->room) {
+    if (!r->room || stk__fetcher_create(ctx, &all, &r->fetcher) != STK_OK) {
         reader_destroy(ctx, r);
         return NULL;
     }
-    for (size_t i = 0; i < DEPTH; i++) {
-        r->slots[i].reader = r;
-        r->slots[i].read = (stk_read){.struct_size = sizeof r->slots[i].read,
-                                      .data = r->room + i * LARGE,
-                                      .done = on_done,
-                                      .user = &r->slots[i]};
-    }
+    for (size_t i = 0; i < DEPTH; i++)
+        r->slots[i].read = (stk__transfer){.store = store, .data = r->room + i * LARGE};
     return r;
 }
 

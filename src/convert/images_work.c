@@ -6,7 +6,6 @@
 #include "convert/images.h"
 
 #define READ_PIECE (UINT64_C(8) << 20)
-#define READ_TRIES 3
 
 /* How one file ended. */
 typedef enum outcome {
@@ -16,20 +15,6 @@ typedef enum outcome {
 } outcome;
 
 /* ---- Reading --------------------------------------------------------------------------------- */
-
-static stk_status read_piece(stk_store *store, const char *key, uint64_t offset, uint64_t length,
-                             uint8_t *data, stk_error *err)
-{
-    stk_status status = STK_OK;
-
-    for (int try = 0; try < READ_TRIES; try++) {
-        status = stk_store_read(store, key, offset, length, data, err);
-        if (status == STK_OK || status == STK_ENOMEM ||
-            stk_status_fault(status) != STK_FAULT_MACHINE)
-            break;
-    }
-    return status;
-}
 
 stk_status stk__images_load(stk__images_run *run, stk_store *store, const char *key, uint64_t size,
                             uint8_t **out, stk_error *err)
@@ -41,7 +26,7 @@ stk_status stk__images_load(stk__images_run *run, stk_store *store, const char *
                             "no memory for the %" PRIu64 " bytes of %.300s", size, key);
     for (uint64_t at = 0; at < size; at += READ_PIECE) {
         stk_status status =
-            read_piece(store, key, at, STK_MIN(READ_PIECE, size - at), data + at, err);
+            stk_store_read(store, key, at, STK_MIN(READ_PIECE, size - at), data + at, err);
         if (status != STK_OK) {
             stk__free(run->context, data);
             return status;
