@@ -252,11 +252,14 @@ static bool may_locate_locked(const stk__planner *p)
 
     if (steps->located_end >= steps->limit || steps->located_end - steps->first >= steps->num)
         return false;
-    /* A substitute, or a row that was put back, comes late: what was admitted after its step must
-     * not hold memory until that step is delivered. Ragged values do, rows without a slab do. */
-    if (ragged && late)
-        return steps->located_end == steps->first;
-    return !(ragged || late) || steps->located_end < steps->slab_end + p->ring->num_free;
+    /* Each step has room for its ragged values before a row of it is admitted, and rows are
+     * admitted in order: so memory that is held ahead never keeps the first step waiting. But a
+     * substitute, or a row that was put back, comes late: what was admitted after its step must not
+     * hold memory until that step is delivered. Ragged values do, rows without a slab do. */
+    if (!late)
+        return true;
+    return ragged ? steps->located_end == steps->first
+                  : steps->located_end < steps->slab_end + p->ring->num_free;
 }
 
 bool stk__can_plan_locked(const stk__planner *p)

@@ -18,6 +18,7 @@ typedef struct bench {
     stk_read *reads[MOST]; /* submitted and not answered */
     uint32_t submitted;
     uint64_t shared; /* so many samples need the same range */
+    uint64_t ragged; /* bytes of the value of each; 0: values of one size */
     stk__order order;
     stk__budget budget;
     stk__keeping keeping;
@@ -48,6 +49,8 @@ static stk_status locate(stk_dataset *dataset, const uint64_t *indices, size_t n
     for (size_t i = 0; i < n; i++) {
         const stk_need need = {.offset = indices[i] / b->shared * FAR, .length = BYTES};
         STK_TRY(to->add(to, i, &need));
+        if (b->ragged)
+            to->bytes(to, i, 0, b->ragged);
     }
     return STK_OK;
 }
@@ -70,28 +73,30 @@ static void prepare(stk_dataset *dataset, stk_sample *samples, size_t n)
 static const stk_store_ops store_ops = {
     .struct_size = sizeof store_ops, .name = "kept", .submit = submit};
 
-static void set_up(bench *b, uint64_t shared, uint64_t pool)
+static void set_up_ragged(bench *b, uint64_t shared, uint64_t pool, uint64_t ragged)
 {
     stk_context *ctx = test_context();
     stk_loader_options o;
     stk__column column = {.row_bytes = 8};
     stk_error err;
 
-    *b = (bench){.shared = shared, .store = {.ops = &store_ops, .context = ctx}};
+    *b = (bench){.shared = shared, .ragged = ragged, .store = {.ops = &store_ops, .context = ctx}};
     at_store = b;
     b->ops = (stk_dataset_ops){.struct_size = sizeof b->ops,
                                .name = "ranges",
                                .locate = locate,
                                .object = object,
                                .prepare = prepare};
-    b->field = column.field = stk__field("x", STK_INT64, (const int64_t[]){-1}, false);
+    b->field = stk__field("x", STK_INT64, (const int64_t[]){-1}, false);
+    b->field.layout = ragged ? STK_RAGGED : STK_FIXED;
+    column.field = b->field;
     stk__dataset_init(&b->dataset, &b->ops, ctx, SIZE, &b->field, 1);
     stk_loader_options_init(&o);
     o.batch_size = ROWS;
     assert_ok(stk__order_init(&b->order, &b->dataset, &o, &err), &err);
     assert_ok(stk__ring_create(ctx, &column, 1, ROWS, 2, NULL, false, &b->ring, &err), &err);
     b->ring->pool.limit = pool;
-    b->budget = (stk__budget){.most_row = pool};
+    b->budget = (stk__budget){.most_row = pool, .most_ragged = pool / 4};
     assert_int_equal(stk__steps_init(&b->steps, b->ring, 8, ROWS), STK_OK);
     b->steps.limit = UINT64_MAX;
     assert_int_equal(stk__reads_init(&b->in, ctx, &b->ring->lock, &b->ring->work, MOST, 0, 1),
@@ -113,6 +118,11 @@ static void set_up(bench *b, uint64_t shared, uint64_t pool)
                                 .reads = &b->in,
                                 .stalls = &b->stalls};
     assert_int_equal(stk__planner_init(&b->planner), STK_OK);
+}
+
+static void set_up(bench *b, uint64_t shared, uint64_t pool)
+{
+    set_up_ragged(b, shared, pool, 0);
 }
 
 /* Plan until there is nothing to plan. */
@@ -162,8 +172,10 @@ static void tear_down(bench *b)
     for (uint32_t i = 0; i < b->submitted; i++)
         if (b->reads[i])
             answer(b, i);
-    for (uint64_t s = 0; s < b->steps.located_end; s++)
+    for (uint64_t s = 0; s < b->steps.located_end; s++) {
         use_rows(b, s);
+        stk__pool_give(&b->ring->pool, stk__step_at(&b->steps, s)->ragged);
+    }
     pthread_mutex_lock(&b->ring->lock);
     stk__idle_reclaim_locked(&b->units, true, &spent);
     pthread_mutex_unlock(&b->ring->lock);
@@ -219,6 +231,31 @@ static void test_shared_range(void **state)
     tear_down(&b);
 }
 
+/* Ragged values are planned as far ahead, each step with room for its own; where the room of the
+ * next does not fit, none of its rows is read. */
+static void test_ragged(void **state)
+{
+    const uint64_t room = stk__pool_cost(ROWS * 1008);
+    bench b;
+
+    (void)state;
+    set_up_ragged(&b, 1, 1 << 20, 1000);
+    plan(&b);
+    assert_int_equal(b.steps.slab_end, 2);
+    assert_int_equal(b.steps.located_end, 8);
+    assert_int_equal(b.submitted, 8 * ROWS);
+    tear_down(&b);
+    set_up_ragged(&b, 1, 4 * (room + ROWS * stk__read_cost(BYTES)), 1000);
+    plan(&b);
+    assert_true(b.ring->full);
+    assert_in_range(b.submitted, 3 * ROWS, 6 * ROWS - 1);
+    for (uint64_t s = 0; s < 8; s++) {
+        const bool any = s * ROWS < b.submitted;
+        assert_true(!any || stk__step_at(&b.steps, s)->ragged);
+    }
+    tear_down(&b);
+}
+
 /* With room for a few rows it admits those alone, the first ones; one that is used lets the next
  * in. */
 static void test_full(void **state)
@@ -265,9 +302,10 @@ static void test_too_large_for_the_pool(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plans_ahead), cmocka_unit_test(test_shared_range),
-        cmocka_unit_test(test_full), cmocka_unit_test(test_too_large_for_the_pool)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_plans_ahead),
+                                       cmocka_unit_test(test_shared_range),
+                                       cmocka_unit_test(test_ragged), cmocka_unit_test(test_full),
+                                       cmocka_unit_test(test_too_large_for_the_pool)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
