@@ -26,7 +26,7 @@ static void put(const void *data, size_t bytes)
 static void put_batch(const stk_batch *batch)
 {
     const uint64_t count = stk_batch_count(batch);
-    stk_tensor image, label;
+    stk_tensor image = {.struct_size = sizeof image}, label = {.struct_size = sizeof label};
 
     if (stk_batch_find(batch, "image", &image) != STK_OK || image.layout != STK_FIXED)
         bench_die("dataset", "has no field 'image' of one size: give --transforms that make it so");

@@ -41,13 +41,15 @@ static void prepare(stk_dataset *dataset, stk_sample *samples, size_t n)
 {
     (void)dataset;
     for (size_t i = 0; i < n; i++) {
-        float *out = samples[i].values[0].out;
+        const stk_sample *sample = stk_sample_at(samples, i);
+        stk_value *value = stk_sample_value(sample, 0);
+        float *out = value->out;
         double start = bench_now();
 
-        pause_ns(cost_ns(samples[i].index));
+        pause_ns(cost_ns(sample->index));
         for (size_t k = 0; k < FLOATS; k++)
-            out[k] = (float)samples[i].index;
-        samples[i].values[0].data = out;
+            out[k] = (float)sample->index;
+        value->data = out;
         atomic_fetch_add(&busy_ns, (uint64_t)((bench_now() - start) * 1e9));
     }
 }
@@ -66,7 +68,7 @@ static const stk_dataset_ops ops = {.struct_size = sizeof ops,
 static void check_batch(stk_batch *batch)
 {
     const uint64_t *index;
-    stk_tensor x, at;
+    stk_tensor x = {.struct_size = sizeof x}, at = {.struct_size = sizeof at};
 
     bench_check(stk_batch_field(batch, 0, &x), NULL);
     bench_check(stk_batch_find(batch, "index", &at), NULL);
@@ -81,7 +83,7 @@ static void check_batch(stk_batch *batch)
 static double batch_work(stk_batch *batch)
 {
     double work = 0;
-    stk_tensor at;
+    stk_tensor at = {.struct_size = sizeof at};
 
     bench_check(stk_batch_find(batch, "index", &at), NULL);
     for (uint64_t i = 0; i < stk_batch_count(batch); i++)
@@ -92,7 +94,11 @@ static double batch_work(stk_batch *batch)
 int main(int argc, char **argv)
 {
     static double waits[MAX_WAITS];
-    static stk_field field = {.name = "x", .dtype = STK_FLOAT32, .rank = 1, .shape = {FLOATS}};
+    static stk_field field = {.struct_size = sizeof field,
+                              .name = "x",
+                              .dtype = STK_FLOAT32,
+                              .rank = 1,
+                              .shape = {FLOATS}};
     const stk_dataset_info info = {.struct_size = sizeof info,
                                    .fields = &field,
                                    .num_fields = 1,

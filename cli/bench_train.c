@@ -243,8 +243,8 @@ static bool make_samples(struct bench_train *train, const stk_model_parts *recip
 /* Forward, backward and optimizer step on a batch, or on noise where it is NULL. */
 static stk_status step_on(struct bench_train *train, const stk_batch *batch, stk_error *err)
 {
-    stk_tensor input = {.dtype = STK_FLOAT32, .data = train->samples};
-    stk_tensor target = {.data = train->targets};
+    stk_tensor input = {.struct_size = sizeof input, .dtype = STK_FLOAT32, .data = train->samples};
+    stk_tensor target = {.struct_size = sizeof target, .data = train->targets};
     stk_model_result result = {.struct_size = sizeof result};
     uint64_t rows = batch ? stk_batch_count(batch) : train->rows;
 

@@ -126,7 +126,7 @@ static void print_json(const char *spec, const stk_dataset_info *about, const st
     fputs(",\n  \"fields\": [", out);
     for (uint32_t i = 0; i < about->num_fields; i++) {
         fputs(i ? ",\n             " : "", out);
-        print_json_field(&about->fields[i], out);
+        print_json_field(stk_field_at(about->fields, i), out);
     }
     fputs("],\n  \"classes\": [", out);
     for (uint32_t i = 0; about->classes && i < about->num_classes; i++) {

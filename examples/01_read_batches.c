@@ -29,7 +29,7 @@ int main(int argc, char **argv)
         goto out;
 
     while ((status = stk_loader_next(loader, -1, &batch, &err)) == STK_OK) {
-        stk_tensor image, label;
+        stk_tensor image = {.struct_size = sizeof image}, label = {.struct_size = sizeof label};
 
         if ((status = stk_batch_find(batch, "image", &image)) != STK_OK ||
             (status = stk_batch_find(batch, "label", &label)) != STK_OK)

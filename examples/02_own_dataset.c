@@ -9,11 +9,13 @@ static void squares_prepare(stk_dataset *dataset, stk_sample *samples, size_t n)
 {
     (void)dataset;
     for (size_t i = 0; i < n; i++) {
-        double *out = samples[i].values[0].out;
+        const stk_sample *sample = stk_sample_at(samples, i);
+        stk_value *pair = stk_sample_value(sample, 0);
+        double *out = pair->out;
 
-        out[0] = (double)samples[i].index;
+        out[0] = (double)sample->index;
         out[1] = out[0] * out[0];
-        samples[i].values[0].data = out;
+        pair->data = out;
     }
 }
 
@@ -28,7 +30,8 @@ int main(void)
                                      .name = "squares",
                                      .close = squares_close,
                                      .prepare = squares_prepare};
-    const stk_field field = {.name = "pair", .dtype = STK_FLOAT64, .rank = 1, .shape = {2}};
+    const stk_field field = {
+        .struct_size = sizeof field, .name = "pair", .dtype = STK_FLOAT64, .rank = 1, .shape = {2}};
     const stk_dataset_info info = {
         .struct_size = sizeof info, .size = 1000, .fields = &field, .num_fields = 1};
     stk_context *context = NULL;
@@ -47,7 +50,7 @@ int main(void)
     status = status ? status : stk_dataset_create(context, &squares, NULL, &info, &dataset, &err);
     status = status ? status : stk_loader_create(dataset, &options, &loader, &err);
     while (status == STK_OK && (status = stk_loader_next(loader, -1, &batch, &err)) == STK_OK) {
-        stk_tensor pair;
+        stk_tensor pair = {.struct_size = sizeof pair};
 
         status = stk_batch_field(batch, 0, &pair);
         for (int64_t i = 0; status == STK_OK && i < pair.shape[0]; i++)

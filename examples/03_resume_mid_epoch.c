@@ -11,7 +11,7 @@ static uint64_t run(stk_dataset *dataset, int workers, int steps, const char *fr
     stk_loader_options options;
     stk_loader *loader = NULL;
     stk_batch *batch = NULL;
-    stk_tensor index;
+    stk_tensor index = {.struct_size = sizeof index};
     stk_state state;
     stk_error err;
     uint64_t sum = 1;

@@ -11,7 +11,7 @@ static float weight[PIXELS], gradient[PIXELS], difference[PIXELS];
 static stk_status training_step(stk_module *module, stk_trainer *trainer, const stk_moment *at,
                                 stk_loss *loss, stk_error *err)
 {
-    stk_tensor image = {0};
+    stk_tensor image = {.struct_size = sizeof image};
 
     if (stk_batch_find(at->batch, "image", &image) != STK_OK)
         return STK_EINVAL;

@@ -25,8 +25,13 @@ static void close_nothing(stk_dataset *dataset)
 static const stk_dataset_ops ops = {
     .struct_size = sizeof ops, .name = "blank", .close = close_nothing, .prepare = prepare};
 static const stk_field fields[] = {
-    {.name = "image", .dtype = STK_UINT8, .rank = 3, .shape = {SIDE, SIDE, 1}, .picture = true},
-    {.name = "label", .dtype = STK_INT64}};
+    {.struct_size = sizeof(stk_field),
+     .name = "image",
+     .dtype = STK_UINT8,
+     .rank = 3,
+     .shape = {SIDE, SIDE, 1},
+     .picture = true},
+    {.struct_size = sizeof(stk_field), .name = "label", .dtype = STK_INT64}};
 
 /* What would write, or take long, and is not what is looked at here. */
 static const char calm[] =

@@ -35,7 +35,7 @@ static void deliver(stk_dataset *dataset)
     if (status == STK_OK)
         status = stk_loader_next(loader, -1, &batch, &err);
     for (uint32_t f = 0; f < dataset->num_fields && batch; f++) {
-        stk_tensor t;
+        stk_tensor t = {.struct_size = sizeof t};
         FUZZ_CHECK(stk_batch_field(batch, f, &t) == STK_OK);
         (void)fuzz_sum(t.data, stk_batch_count(batch) * stk_field_bytes(&dataset->fields[f]));
     }

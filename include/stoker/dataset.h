@@ -16,11 +16,17 @@ typedef struct stk_dataset stk_dataset;
  * (uint8). */
 typedef enum stk_layout { STK_FIXED = 0, STK_RAGGED, STK_BYTES } stk_layout;
 
+/*
+ * Fields and samples travel in arrays, whose entries lie as far apart as the struct_size of the
+ * first says: they are reached by stk_field_at() and stk_sample_at(), so that they can grow.
+ */
+
 /** One named part of a sample. `shape` is that of one sample, without the batch; -1 where it
  * varies. */
 typedef struct stk_field {
-    char name[32];
+    uint32_t struct_size;
     stk_dtype dtype;
+    const char *name; /**< of any length; lives as long as what the field is of */
     stk_layout layout;
     uint32_t rank;
     int64_t shape[STK_MAX_RANK];
@@ -29,24 +35,32 @@ typedef struct stk_field {
     bool mask;      /**< a picture of class numbers: moved as its picture, its values kept */
 } stk_field;
 
+/** Entry `i` of an array of fields. */
+static inline const stk_field *stk_field_at(const stk_field *fields, uint32_t i)
+{
+    return (const stk_field *)(const void *)((const char *)fields +
+                                             (size_t)i * fields->struct_size);
+}
+
 /** Bytes of one sample of a FIXED field; 0 for the others. */
 STK_API uint64_t stk_field_bytes(const stk_field *field);
 
 /** What a sample needs from storage. Samples that need the same range share it. */
 typedef struct stk_need {
+    uint32_t struct_size;
+    uint32_t field;          /**< see in_place */
     uint64_t object;         /**< the dataset's number of the object */
     uint64_t offset, length; /**< range of bytes */
     /* Of a dataset that has decode(): */
     uint64_t decoded; /**< bytes that decode() makes of the range, which is not empty then; 0: it is
                          handed over as it is */
     uint64_t wanted;  /**< of them, so many from the first on are enough; 0: all */
+    uint64_t at;      /**< see in_place */
     bool optional;    /**< an object that is proven not to be there (STK_ENOENT) is no failure:
                          prepare() gets a slice whose data is NULL */
     bool in_place;    /**< the decoded bytes are those of this sample's field `field` from byte `at`
                          on, and no other sample needs them: decode() may then write them there, and
                          prepare() finds its slice in that place */
-    uint32_t field;
-    uint64_t at;
 } stk_need;
 
 /**
@@ -57,6 +71,7 @@ typedef struct stk_need {
  */
 typedef struct stk_locator stk_locator;
 struct stk_locator {
+    uint32_t struct_size;
     stk_status (*add)(stk_locator *self, size_t i, const stk_need *need);
     void (*cost)(stk_locator *self, size_t i, double nanoseconds);
     void (*bytes)(stk_locator *self, size_t i, uint32_t field, uint64_t bytes);
@@ -73,16 +88,30 @@ typedef struct stk_value {
 
 /** One sample on its way through prepare(). */
 typedef struct stk_sample {
-    uint64_t index;    /**< in the dataset */
-    uint64_t position; /**< in the order of the epoch */
+    uint32_t struct_size;
+    uint32_t value_size; /**< of an entry of `values` */
+    uint64_t index;      /**< in the dataset */
+    uint64_t position;   /**< in the order of the epoch */
     uint64_t epoch;
     const stk_slice *needs; /**< the bytes located, in the order they were added, decoded where the
                                need says so; readable 64 bytes beyond */
-    stk_value *values;      /**< one for each field of the dataset */
+    stk_value *values;      /**< one for each field of the dataset: see stk_sample_value() */
     stk_status status;      /**< in: STK_OK; out: why this sample is bad */
     const char *reason;     /**< out: static text for the message; NULL: that of the status */
     void *worker;           /**< in: what worker_open() made for the thread; NULL: nothing */
 } stk_sample;
+
+/** Sample `i` of those that prepare() is given. */
+static inline stk_sample *stk_sample_at(stk_sample *samples, size_t i)
+{
+    return (stk_sample *)(void *)((char *)samples + i * samples->struct_size);
+}
+
+/** The value of field `i` of a sample. */
+static inline stk_value *stk_sample_value(const stk_sample *sample, uint32_t i)
+{
+    return (stk_value *)(void *)((char *)sample->values + (size_t)i * sample->value_size);
+}
 
 /**
  * The seam between storage and training: index -> needs, bytes -> sample. Outsiders may write one.
@@ -136,8 +165,8 @@ typedef struct stk_dataset_ops {
 typedef struct stk_dataset_info {
     uint32_t struct_size;
     uint32_t num_fields;
-    const stk_field *fields;
-    uint64_t size;        /**< samples */
+    const stk_field *fields; /**< see stk_field_at() */
+    uint64_t size;           /**< samples */
     uint64_t fingerprint; /**< of what the samples are: the state of a loader is bound to it; 0: of
                              the name, the size and the fields */
     uint64_t
@@ -154,8 +183,8 @@ typedef struct stk_dataset_info {
  * frees it and nothing else. A kind's open() ends with this, and a program that has no kind calls
  * it in its place.
  *
- * Ownership: *out is the caller's, ended with stk_dataset_close(). What `info` points to is copied;
- * `ops` is not and lives as long as the dataset, which keeps the context alive. On failure `state`
+ * Ownership: *out is the caller's, ended with stk_dataset_close(). `ops` and what `info` points to
+ * are copied, but for the texts of `ops`. The dataset keeps the context alive. On failure `state`
  * is still the caller's, and close() is not called. Thread: any. Errors: STK_EINVAL (what is wrong
  * with `ops` or `info`), STK_ENOMEM.
  */

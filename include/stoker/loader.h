@@ -122,8 +122,8 @@ STK_API STK_NODISCARD stk_status stk_loader_set_epoch(stk_loader *loader, uint64
 
 /** Steps of one epoch, the same on every rank. */
 STK_API uint64_t stk_loader_steps(const stk_loader *loader);
-/** Fields of a batch, after the transforms: `num_fields` of the dataset, then `index`. Lives as
- * long as the loader. */
+/** Fields of a batch, after the transforms: those of the dataset, then `index`; see stk_field_at().
+ * They live as long as the loader. */
 STK_API const stk_field *stk_loader_fields(const stk_loader *loader, uint32_t *num_fields);
 
 /* ---- Batches ---- */
@@ -133,8 +133,9 @@ STK_API const stk_field *stk_loader_fields(const stk_loader *loader, uint32_t *n
  * holds count + 1 element offsets into `data`. Valid until the batch is released.
  */
 typedef struct stk_tensor {
-    const char *name;
+    uint32_t struct_size;
     stk_dtype dtype;
+    const char *name;
     stk_layout layout;
     uint32_t rank;
     int64_t shape[STK_MAX_RANK + 1]; /**< shape[0] = count */

@@ -287,7 +287,8 @@ typedef struct stk_module_ops {
                                   stk_error *err);
     stk_status (*test_step)(stk_module *self, stk_trainer *trainer, const stk_moment *at,
                             stk_error *err);
-    /* The prediction is the module's and valid until its next step. */
+    /* Sets the members of *prediction, which are zero but for struct_size; what they point to is
+     * the module's and valid until its next step. */
     stk_status (*predict_step)(stk_module *self, stk_trainer *trainer, const stk_moment *at,
                                stk_tensor *prediction, stk_error *err);
 

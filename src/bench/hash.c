@@ -25,14 +25,16 @@ static void hash_row(XXH3_state_t *hash, const stk_tensor *tensor, uint64_t i)
 static stk_status hash_batch(const stk_batch *batch, uint32_t num_fields, XXH3_state_t *hash,
                              const stk_bench_setting *setting, stk_error *err)
 {
-    stk_tensor tensors[MAX_FIELDS], index;
+    stk_tensor tensors[MAX_FIELDS], index = {.struct_size = sizeof index};
     const uint64_t *positions = stk_batch_positions(batch);
     uint64_t count = stk_batch_count(batch);
     stk_status status = STK_OK;
 
     num_fields = STK_MIN(num_fields, MAX_FIELDS);
-    for (uint32_t i = 0; i < num_fields && status == STK_OK; i++)
+    for (uint32_t i = 0; i < num_fields && status == STK_OK; i++) {
+        tensors[i].struct_size = sizeof *tensors;
         status = stk_batch_field(batch, i, &tensors[i]);
+    }
     if (status == STK_OK)
         status = stk_batch_find(batch, "index", &index);
     for (uint64_t i = 0; i < count && status == STK_OK; i++) {

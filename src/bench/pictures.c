@@ -11,10 +11,13 @@ void stk__bench_picture_side(const stk_loader *loader, stk_figures *f)
     uint32_t n;
     const stk_field *fields = stk_loader_fields(loader, &n);
 
-    for (uint32_t i = 0; i < n; i++)
-        for (uint32_t d = 0; d < fields[i].rank && strcmp(fields[i].name, "image") == 0; d++)
-            if (fields[i].shape[d] > (int64_t)f->picture_side)
-                f->picture_side = (uint64_t)fields[i].shape[d];
+    for (uint32_t i = 0; i < n; i++) {
+        const stk_field *field = stk_field_at(fields, i);
+
+        for (uint32_t d = 0; d < field->rank && strcmp(field->name, "image") == 0; d++)
+            if (field->shape[d] > (int64_t)f->picture_side)
+                f->picture_side = (uint64_t)field->shape[d];
+    }
 }
 
 void stk__bench_estimate_entropy(stk_dataset *dataset, stk_figures *f)

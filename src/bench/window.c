@@ -36,9 +36,12 @@ static bool is_undecoded(const stk_loader *loader)
     uint32_t n;
     const stk_field *fields = stk_loader_fields(loader, &n);
 
-    for (uint32_t i = 0; i < n; i++)
-        if (fields[i].layout == STK_BYTES && strcmp(fields[i].codec, "image") == 0)
+    for (uint32_t i = 0; i < n; i++) {
+        const stk_field *field = stk_field_at(fields, i);
+
+        if (field->layout == STK_BYTES && strcmp(field->codec, "image") == 0)
             return true;
+    }
     return false;
 }
 

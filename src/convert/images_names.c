@@ -58,7 +58,7 @@ static bool stays_below(const char *key)
 stk_status stk__images_source(stk__images_run *run, uint64_t index, stk_store **store,
                               char key[STK_MAX_OBJECT_KEY], stk_error *err)
 {
-    locator l = {.base = {take_need, take_cost, take_bytes}};
+    locator l = {.base = {sizeof(stk_locator), take_need, take_cost, take_bytes}};
     stk_dataset *dataset = run->dataset;
 
     STK_TRY(dataset->ops->locate(dataset, &index, 1, &l.base, err));

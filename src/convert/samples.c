@@ -128,7 +128,11 @@ static void set_values(stk__samples *s, uint64_t first, size_t count)
 
     for (size_t i = 0; i < count; i++) {
         stk_value *values = s->values + i * fields;
-        s->samples[i] = (stk_sample){.index = first + i, .position = first + i, .values = values};
+        s->samples[i] = (stk_sample){.struct_size = sizeof(stk_sample),
+                                     .value_size = sizeof(stk_value),
+                                     .index = first + i,
+                                     .position = first + i,
+                                     .values = values};
         if (s->num_needs)
             s->samples[i].needs = s->slices + need;
         while (need < s->num_needs && s->needs[need].sample == i)
@@ -143,7 +147,7 @@ static void set_values(stk__samples *s, uint64_t first, size_t count)
 
 stk_status stk__samples_take(stk__samples *s, uint64_t first, size_t count, stk_error *err)
 {
-    locator l = {{take_need, take_cost, take_bytes}, s};
+    locator l = {{sizeof(stk_locator), take_need, take_cost, take_bytes}, s};
     stk_dataset *dataset = s->dataset;
 
     s->num_needs = 0;

@@ -98,7 +98,11 @@ stk_status stk__survey_sample_take(stk__survey_sample *sample, uint64_t index, c
                                    stk_error *err)
 {
     stk_dataset *dataset = sample->dataset;
-    stk_sample taken = {.index = index, .needs = sample->slices, .values = sample->values};
+    stk_sample taken = {.struct_size = sizeof taken,
+                        .value_size = sizeof(stk_value),
+                        .index = index,
+                        .needs = sample->slices,
+                        .values = sample->values};
     char *room = sample->fixed;
 
     *reason = NULL;

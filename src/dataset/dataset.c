@@ -51,9 +51,12 @@ void stk__dataset_init(stk_dataset *dataset, const stk_dataset_ops *ops, stk_con
 
 stk_field stk__field(const char *name, stk_dtype dtype, const int64_t *shape, bool picture)
 {
-    stk_field field = {.dtype = dtype, .layout = STK_FIXED, .picture = picture};
+    stk_field field = {.struct_size = sizeof field,
+                       .name = name,
+                       .dtype = dtype,
+                       .layout = STK_FIXED,
+                       .picture = picture};
 
-    snprintf(field.name, sizeof field.name, "%s", name);
     while (field.rank < STK_MAX_RANK && shape[field.rank] >= 0) {
         field.shape[field.rank] = shape[field.rank];
         field.rank++;
@@ -85,7 +88,9 @@ static const char *wrong_with_field(const stk_dataset *d, uint32_t i)
 {
     const stk_field *f = &d->fields[i];
 
-    if (!memchr(f->name, 0, sizeof f->name) || !memchr(f->codec, 0, sizeof f->codec) || !f->name[0])
+    if (f->struct_size != sizeof *f)
+        return "has a field without a struct_size";
+    if (!f->name || !*f->name || !memchr(f->codec, 0, sizeof f->codec))
         return "has a field without a proper name";
     for (uint32_t k = 0; k < i; k++)
         if (strcmp(d->fields[k].name, f->name) == 0)
@@ -228,7 +233,7 @@ static void print_number(const printer *to, const char *name, uint64_t value)
 static void print_field(const printer *to, const stk_field *field)
 {
     static const char *const layouts[] = {"", " ragged", " bytes"};
-    char text[256], name[48];
+    char text[256], name[256];
     int length =
         snprintf(text, sizeof text, "%s%s", stk_dtype_name(field->dtype),
                  (unsigned)field->layout < STK_COUNT(layouts) ? layouts[field->layout] : "");
@@ -308,5 +313,6 @@ static void no_bytes(stk_locator *self, size_t i, uint32_t field, uint64_t bytes
 stk_locator stk__locator_of_needs(stk_status (*add)(stk_locator *self, size_t i,
                                                     const stk_need *need))
 {
-    return (stk_locator){.add = add, .cost = no_cost, .bytes = no_bytes};
+    return (stk_locator){
+        .struct_size = sizeof(stk_locator), .add = add, .cost = no_cost, .bytes = no_bytes};
 }

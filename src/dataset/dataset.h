@@ -41,7 +41,7 @@ void stk__dataset_init(stk_dataset *dataset, const stk_dataset_ops *ops, stk_con
                        uint64_t size, const stk_field *fields, uint32_t num_fields);
 /* Mix more bytes into a fingerprint. */
 uint64_t stk__fingerprint(uint64_t so_far, const void *data, size_t length);
-/* A FIXED field. `shape` is ended by -1. */
+/* A FIXED field. `shape` is ended by -1; `name` is not copied. */
 stk_field stk__field(const char *name, stk_dtype dtype, const int64_t *shape, bool picture);
 /* A locator that looks at needs alone: where add() puts them is the caller's. */
 stk_locator stk__locator_of_needs(stk_status (*add)(stk_locator *self, size_t i,

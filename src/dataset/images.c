@@ -318,16 +318,15 @@ static stk_status open_list(images *d, const char *url, const char *name, const 
 
 static stk_field picture_field(const char *name, int64_t channels, bool mask)
 {
-    stk_field field = {.dtype = STK_UINT8,
+    return (stk_field){.struct_size = sizeof(stk_field),
+                       .name = name,
+                       .dtype = STK_UINT8,
                        .layout = STK_BYTES,
                        .rank = 3,
                        .shape = {-1, -1, channels},
                        .codec = "image",
                        .picture = true,
                        .mask = mask};
-
-    snprintf(field.name, sizeof field.name, "%s", name);
-    return field;
 }
 
 /* Paths and sizes: the same however the table came about. */

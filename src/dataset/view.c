@@ -49,7 +49,7 @@ static stk_status view_locate(stk_dataset *dataset, const uint64_t *indices, siz
                               stk_locator *to, stk_error *err)
 {
     const stk__view *view = (const stk__view *)dataset;
-    shifted locator = {{shifted_add, shifted_cost, shifted_bytes}, to, 0};
+    shifted locator = {{sizeof locator.base, shifted_add, shifted_cost, shifted_bytes}, to, 0};
     uint64_t mapped[STK_VIEW_CHUNK];
 
     for (size_t done = 0; done < n; done += STK_VIEW_CHUNK) {

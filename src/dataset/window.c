@@ -343,6 +343,8 @@ static void window_close(stk_dataset *dataset)
     stk__window *w = (stk__window *)dataset;
     stk_context *ctx = w->base.context;
 
+    for (uint32_t i = 0; i < STK__WINDOW_FIELDS; i++)
+        stk__free(ctx, w->names[i]);
     for (uint32_t i = 0; i < w->num_variables; i++) {
         stk_array_close(&w->variables[i].array);
         stk__free(ctx, w->variables[i].lengths);

@@ -101,6 +101,7 @@ typedef struct stk__window {
     stk__window_part parts[2 * STK__WINDOW_VARIABLES];
     uint32_t num_parts;
     stk_field fields[STK__WINDOW_FIELDS];
+    char *names[STK__WINDOW_FIELDS]; /* of the fields */
     uint32_t num_fields;
     stk_dtype dtype;    /* of the fields */
     uint64_t raw_bytes; /* of the largest part as it is stored; 0: no part is converted */

@@ -353,15 +353,23 @@ static stk_status add_field(stk__window *w, const char *name, const char *ending
                          "a sample of %u variables has more than %d fields, or %u dimensions, more "
                          "than %d; stack=true puts all variables into one field",
                          w->num_variables, STK__WINDOW_FIELDS, rank, STK_MAX_RANK);
-    *field = (stk_field){.dtype = dtype, .layout = STK_FIXED, .rank = rank};
-    snprintf(field->name, sizeof field->name, "%.*s%s",
-             (int)(sizeof field->name - 1 - strlen(ending)), name, ending);
+    const size_t room = strlen(name) + strlen(ending) + 1;
+    char *own = w->names[w->num_fields] = stk__alloc(w->base.context, room);
+    if (!own)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_DATASET, "no memory for the name of a field");
+    snprintf(own, room, "%s%s", name, ending);
+    *field = (stk_field){.struct_size = sizeof *field,
+                         .name = own,
+                         .dtype = dtype,
+                         .layout = STK_FIXED,
+                         .rank = rank};
     for (uint32_t f = 0; f < w->num_fields; f++)
         if (strcmp(w->fields[f].name, field->name) == 0)
-            return stk__fail(err, STK_EINVAL, STK_STAGE_DATASET,
-                             "two fields would be named '%s'; stack=true puts all variables into "
-                             "one, or choose others",
-                             field->name);
+            return stk__fail(
+                err, STK_EINVAL, STK_STAGE_DATASET,
+                "two fields would be named '%.200s'; stack=true puts all variables into "
+                "one, or choose others",
+                field->name);
     memcpy(field->shape, shape, rank * sizeof *shape);
     if (stk_field_bytes(field) == 0)
         return stk__fail(err, STK_ELIMIT, STK_STAGE_DATASET,

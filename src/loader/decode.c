@@ -132,7 +132,8 @@ void stk__decode_run(stk__unit *unit, uint32_t worker, void *state, stk__doing *
 {
     stk__units *units = unit->bundle->of;
     pthread_mutex_t *lock = &units->ring->lock;
-    const stk_need need = {.object = unit->object,
+    const stk_need need = {.struct_size = sizeof need,
+                           .object = unit->object,
                            .offset = unit->offset,
                            .length = unit->length,
                            .decoded = unit->decoded_size,

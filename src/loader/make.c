@@ -89,8 +89,8 @@ static stk__column own_column(const char *name, stk_dtype dtype, int32_t source)
 {
     stk__column column = {.source = source, .row_bytes = stk_dtype_size(dtype)};
 
-    column.field = (stk_field){.dtype = dtype, .layout = STK_FIXED};
-    snprintf(column.field.name, sizeof column.field.name, "%s", name);
+    column.field = (stk_field){
+        .struct_size = sizeof column.field, .name = name, .dtype = dtype, .layout = STK_FIXED};
     column.header = (stk_header){.dtype = dtype};
     return column;
 }

@@ -4,6 +4,8 @@
 
 #include <sys/mman.h>
 
+#include "base/sized.h"
+
 #if defined(__SANITIZE_ADDRESS__)
 #define GUARDED 1
 #elif defined(__has_feature)
@@ -317,32 +319,35 @@ const uint64_t *stk_batch_positions(const stk_batch *batch)
 
 stk_status stk_batch_field(const stk_batch *batch, uint32_t i, stk_tensor *out)
 {
-    *out = (stk_tensor){0};
-    if (i >= held(batch)->ring->num_columns)
-        return STK_EINVAL;
-    const stk_field *field = &batch->ring->fields[i];
-    out->name = field->name;
-    out->dtype = field->dtype;
-    out->layout = field->layout;
-    out->data = batch->data[i];
-    out->shape[0] = (int64_t)batch->count;
-    out->rank = 1;
-    if (field->layout == STK_FIXED) {
-        memcpy(out->shape + 1, field->shape, field->rank * sizeof *field->shape);
-        out->rank += field->rank;
-    } else {
-        out->offsets = batch->offsets[i];
+    stk_tensor tensor = {.struct_size = sizeof tensor};
+
+    STK_TRY(stk__sized_check(out, "stk_tensor", STK_STAGE_LOADER, NULL));
+    if (i < held(batch)->ring->num_columns) {
+        const stk_field *field = &batch->ring->fields[i];
+        tensor.name = field->name;
+        tensor.dtype = field->dtype;
+        tensor.layout = field->layout;
+        tensor.data = batch->data[i];
+        tensor.shape[0] = (int64_t)batch->count;
+        tensor.rank = 1;
+        if (field->layout == STK_FIXED) {
+            memcpy(tensor.shape + 1, field->shape, field->rank * sizeof *field->shape);
+            tensor.rank += field->rank;
+        } else {
+            tensor.offsets = batch->offsets[i];
+        }
     }
-    return STK_OK;
+    stk__sized_write(out, &tensor);
+    return tensor.name ? STK_OK : STK_EINVAL;
 }
 
 stk_status stk_batch_find(const stk_batch *batch, const char *name, stk_tensor *out)
 {
-    for (uint32_t i = 0; i < held(batch)->ring->num_columns; i++)
-        if (!strcmp(batch->ring->fields[i].name, name))
-            return stk_batch_field(batch, i, out);
-    *out = (stk_tensor){0};
-    return STK_EINVAL;
+    uint32_t i = 0;
+
+    while (i < held(batch)->ring->num_columns && strcmp(batch->ring->fields[i].name, name) != 0)
+        i++;
+    return stk_batch_field(batch, i, out);
 }
 
 void stk_batch_state(const stk_batch *batch, stk_state *out)

@@ -170,7 +170,9 @@ static void prepare_values(stk__worker *worker, const uint32_t *rows, uint32_t n
             open_blob(row, worker->values + i * fields, fields);
             continue;
         }
-        worker->samples[m++] = (stk_sample){.index = row->index,
+        worker->samples[m++] = (stk_sample){.struct_size = sizeof(stk_sample),
+                                            .value_size = sizeof(stk_value),
+                                            .index = row->index,
                                             .position = row->position,
                                             .epoch = step->epoch,
                                             .needs = row->slices,

@@ -134,9 +134,11 @@ static stk_status find_field(stk_dataset *dataset, const stk_loader_options *opt
     STK_TRY(stk_loader_create(dataset, &quiet, &loader, err));
     const stk_field *fields = stk_loader_fields(loader, &n);
     for (uint32_t i = 0; i < n && !found; i++) {
-        found = input ? strcmp(fields[i].name, input) == 0 : is_float(fields[i].dtype);
+        const stk_field *field = stk_field_at(fields, i);
+
+        found = input ? strcmp(field->name, input) == 0 : is_float(field->dtype);
         if (found)
-            *out = fields[i];
+            *out = *field; /* the name is the dataset's */
     }
     stk_loader_destroy(&loader);
     if (!found)
@@ -174,7 +176,7 @@ stk_status stk__recipe_check_field(stk__recipe_sets *sets, stk_dataset *dataset,
         return STK_EINVAL;
     if (status != STK_OK)
         return status;
-    if (!*sets->field.name)
+    if (!sets->field.name)
         sets->field = field;
     if (same_shape(&field, &sets->field))
         return STK_OK;

@@ -55,7 +55,7 @@ static stk_status one_batch(stk_trainer *t, stk_phase phase, const loop_hooks *h
                             stk_error *err)
 {
     stk_progress *p = progress_of(t, phase);
-    stk_tensor prediction;
+    stk_tensor prediction = {.struct_size = sizeof prediction};
 
     STK_TRY(stk__hook(t, STK__HOOK_on_before_batch_transfer, err));
     STK_TRY(stk__hook(t, STK__HOOK_transfer_batch_to_device, err));

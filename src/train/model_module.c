@@ -52,7 +52,7 @@ static stk_status find_fields(model_module *self, const stk_module_setup *setup,
 
     self->has_target = false;
     for (uint32_t i = 0; i < setup->num_fields; i++) {
-        const stk_field *f = &setup->fields[i];
+        const stk_field *f = stk_field_at(setup->fields, i);
         const bool floats = f->dtype == STK_FLOAT32 || f->dtype == STK_FLOAT64;
         if (!found && (input ? strcmp(f->name, input) == 0 : floats)) {
             found = true;
@@ -295,7 +295,7 @@ static stk_status check_target(const model_module *self, const stk_tensor *targe
 static stk_status forward(model_module *self, const stk_moment *at, bool training, bool targets,
                           stk_model_result *result, stk_error *err)
 {
-    stk_tensor input, target = {0};
+    stk_tensor input = {.struct_size = sizeof input}, target = {.struct_size = sizeof target};
 
     STK_TRY(stk_batch_field(at->batch, self->input, &input));
     /* Its type is the model's to judge. */
@@ -381,12 +381,12 @@ static stk_status predict_step(stk_module *module, stk_trainer *t, const stk_mom
 
     if (count)
         STK_TRY(forward(self, at, false, false, &result, err));
-    *prediction = (stk_tensor){
-        .name = "prediction",
-        .dtype = self->model_options.precision == STK_PRECISION_64_TRUE ? STK_FLOAT64 : STK_FLOAT32,
-        .layout = STK_FIXED,
-        .rank = self->rank + 1,
-        .data = count ? (void *)stk_model_output(self->model) : NULL};
+    prediction->name = "prediction";
+    prediction->dtype =
+        self->model_options.precision == STK_PRECISION_64_TRUE ? STK_FLOAT64 : STK_FLOAT32;
+    prediction->layout = STK_FIXED;
+    prediction->rank = self->rank + 1;
+    prediction->data = count ? (void *)stk_model_output(self->model) : NULL;
     prediction->shape[0] = (int64_t)count;
     memcpy(&prediction->shape[1], self->shape, self->rank * sizeof self->shape[0]);
     return STK_OK;

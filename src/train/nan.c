@@ -25,7 +25,7 @@ double stk__scalar_now(stk_trainer *t, const stk_scalar *scalar)
 void stk__batch_indices(const stk_batch *batch, char *text, size_t size)
 {
     enum { SHOWN = 12 };
-    stk_tensor index;
+    stk_tensor index = {.struct_size = sizeof index};
     size_t used = 0;
 
     snprintf(text, size, "unknown");

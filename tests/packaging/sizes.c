@@ -168,14 +168,84 @@ static void chunks(void)
     CHECK(stk_chunks_regret(answer, &cost) > -1);
 }
 
+/* ---- A dataset of one's own: fields, needs, samples and values in arrays ---- */
+
+enum { OWN_SIZE = 24 };
+
+typedef struct own_state {
+    stk_store *store;
+    int closed;
+} own_state;
+
 static void close_own(stk_dataset *dataset)
 {
-    ++*(int *)stk_dataset_state(dataset);
+    own_state *self = stk_dataset_state(dataset);
+
+    stk_store_close(&self->store);
+    self->closed++;
+}
+
+static stk_status locate_own(stk_dataset *dataset, const uint64_t *indices, size_t n,
+                             stk_locator *to, stk_error *e)
+{
+    SIZED(stk_need, need);
+
+    (void)dataset, (void)e;
+    need->length = 2;
+    for (size_t i = 0; i < n; i++) {
+        need->offset = 2 * indices[i];
+        if (to->add(to, i, need) != STK_OK)
+            return STK_EINVAL;
+    }
+    return STK_OK;
+}
+
+static size_t object_own(stk_dataset *dataset, uint64_t object, stk_store **store, char *key,
+                         size_t size)
+{
+    (void)object;
+    *store = ((own_state *)stk_dataset_state(dataset))->store;
+    return (size_t)snprintf(key, size, "data");
 }
 
 static void prepare_own(stk_dataset *dataset, stk_sample *samples, size_t n)
 {
-    (void)dataset, (void)samples, (void)n;
+    (void)dataset;
+    for (size_t i = 0; i < n; i++) {
+        stk_sample *sample = stk_sample_at(samples, i);
+        stk_value *second = stk_sample_value(sample, 1);
+
+        *(uint8_t *)second->out = (uint8_t)(3 * sample->index);
+        second->data = second->out;
+        stk_sample_value(sample, 0)->data = sample->needs[0].data;
+    }
+}
+
+static void read_own(stk_dataset *dataset)
+{
+    stk_loader_options *options = NEW(stk_loader_options);
+    SIZED(stk_tensor, pair);
+    SIZED(stk_tensor, one);
+    stk_loader *loader = NULL;
+    stk_batch *batch = NULL;
+    uint32_t n = 0;
+
+    stk_loader_options_init(options);
+    options->batch_size = OWN_SIZE;
+    OK(stk_loader_create(dataset, options, &loader, &err));
+    const stk_field *fields = stk_loader_fields(loader, &n);
+    CHECK(n == 3 && !strcmp(stk_field_at(fields, 1)->name, "one") &&
+          !strcmp(stk_field_at(fields, 2)->name, "index"));
+    OK(stk_loader_next(loader, -1, &batch, &err));
+    OK(stk_batch_field(batch, 0, pair));
+    OK(stk_batch_find(batch, "one", one));
+    for (int i = 0; i < OWN_SIZE; i++) {
+        CHECK(((uint8_t *)pair->data)[2 * i + 1] == 2 * i + 1);
+        CHECK(((uint8_t *)one->data)[i] == 3 * i);
+    }
+    CHECK(pair->struct_size == sizeof *pair && pair->rank == 2 && one->rank == 1);
+    stk_batch_release(&batch);
+    stk_loader_destroy(&loader);
 }
 
 static void datasets(stk_context *ctx)
@@ -183,21 +253,37 @@ static void datasets(stk_context *ctx)
     SIZED(stk_dataset_info, info);
     SIZED(stk_dataset_info, found);
     SIZED(stk_dataset_ops, ops);
-    const stk_field field = {.name = "x", .dtype = STK_UINT8};
+    stk_field *fields = before_the_end(sizeof *fields, 2);
+    uint8_t bytes[2 * OWN_SIZE];
+    own_state state = {NULL, 0};
     stk_dataset *dataset = NULL;
-    int closed = 0;
 
+    for (int i = 0; i < 2; i++) {
+        fields[i].struct_size = sizeof *fields;
+        fields[i].name = i ? "one" : "a name of much more than the thirty-one bytes of once";
+        fields[i].dtype = STK_UINT8;
+    }
+    fields[0].rank = 1;
+    fields[0].shape[0] = 2;
+    for (int i = 0; i < 2 * OWN_SIZE; i++)
+        bytes[i] = (uint8_t)i;
+    OK(stk_store_open(ctx, "mem://own", &state.store, NULL, 0, &err));
+    OK(stk_store_mem_put(state.store, "data", bytes, sizeof bytes, &err));
     ops->name = "own";
     ops->close = close_own;
+    ops->locate = locate_own;
+    ops->object = object_own;
     ops->prepare = prepare_own;
-    info->size = 12;
-    info->fields = &field;
-    info->num_fields = 1;
-    OK(stk_dataset_create(ctx, ops, &closed, info, &dataset, &err));
+    info->size = OWN_SIZE;
+    info->fields = fields;
+    info->num_fields = 2;
+    OK(stk_dataset_create(ctx, ops, &state, info, &dataset, &err));
     stk_dataset_get_info(dataset, found);
-    CHECK(found->size == 12 && found->struct_size == sizeof *found);
+    CHECK(found->size == OWN_SIZE && found->struct_size == sizeof *found);
+    CHECK(!strcmp(stk_field_at(found->fields, 1)->name, "one"));
+    read_own(dataset);
     stk_dataset_close(&dataset);
-    CHECK(closed == 1);
+    CHECK(state.closed == 1);
 }
 
 static void loaders(stk_dataset *dataset)

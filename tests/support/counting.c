@@ -179,10 +179,18 @@ stk_status counting_try_open(stk_context *ctx, const counting_options *options, 
     c->options = *options;
     c->fields[0] = stk__field("data", STK_UINT8, (const int64_t[]){COUNTING_BYTES, -1}, false);
     c->fields[1] = stk__field("label", STK_INT64, (const int64_t[]){-1}, false);
-    c->fields[2] = (stk_field){
-        .name = "words", .dtype = STK_UINT16, .layout = STK_RAGGED, .rank = 1, .shape = {-1}};
-    c->fields[3] = (stk_field){
-        .name = "blob", .dtype = STK_UINT8, .layout = STK_BYTES, .rank = 1, .shape = {-1}};
+    c->fields[2] = (stk_field){.struct_size = sizeof(stk_field),
+                               .name = "words",
+                               .dtype = STK_UINT16,
+                               .layout = STK_RAGGED,
+                               .rank = 1,
+                               .shape = {-1}};
+    c->fields[3] = (stk_field){.struct_size = sizeof(stk_field),
+                               .name = "blob",
+                               .dtype = STK_UINT8,
+                               .layout = STK_BYTES,
+                               .rank = 1,
+                               .shape = {-1}};
     stk__dataset_init(&c->head, locates ? &ops : &ops_memory, ctx, options->size, c->fields,
                       options->ragged ? 4 : 2);
     c->head.block_size = shared(c);
@@ -213,7 +221,7 @@ uint64_t counting_prepared(const stk_dataset *dataset)
 
 static void check_ragged(const stk_batch *batch, const uint64_t *indices)
 {
-    stk_tensor words, blob;
+    stk_tensor words = {.struct_size = sizeof words}, blob = {.struct_size = sizeof blob};
     uint8_t expected[COUNTING_BYTES];
 
     assert_int_equal(stk_batch_find(batch, "words", &words), STK_OK);
@@ -235,7 +243,8 @@ void counting_check(const stk_batch *batch, bool ragged)
 {
     const uint64_t *positions = stk_batch_positions(batch);
     uint8_t expected[COUNTING_BYTES];
-    stk_tensor data, label, index;
+    stk_tensor data = {.struct_size = sizeof data}, label = {.struct_size = sizeof label},
+               index = {.struct_size = sizeof index};
 
     assert_int_equal(stk_batch_find(batch, "data", &data), STK_OK);
     assert_int_equal(stk_batch_find(batch, "label", &label), STK_OK);

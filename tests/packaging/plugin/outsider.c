@@ -78,8 +78,13 @@ static const stk_store_ops echo_ops = {.struct_size = sizeof echo_ops,
 #define SIDE 8
 
 static const stk_field blob_fields[] = {
-    {.name = "image", .dtype = STK_UINT8, .rank = 3, .shape = {SIDE, SIDE, 1}, .picture = true},
-    {.name = "label", .dtype = STK_INT64}};
+    {.struct_size = sizeof(stk_field),
+     .name = "image",
+     .dtype = STK_UINT8,
+     .rank = 3,
+     .shape = {SIDE, SIDE, 1},
+     .picture = true},
+    {.struct_size = sizeof(stk_field), .name = "label", .dtype = STK_INT64}};
 static const char *const blob_classes[SIDE] = {"0", "1", "2", "3", "4", "5", "6", "7"};
 static const stk_dataset_ops blob_ops;
 
@@ -113,14 +118,17 @@ static void blob_prepare(stk_dataset *dataset, stk_sample *samples, size_t n)
     const uint64_t noise = *(const uint64_t *)stk_dataset_state(dataset);
 
     for (size_t i = 0; i < n; i++) {
-        unsigned char *image = samples[i].values[0].out;
-        const int64_t label = (int64_t)(samples[i].index * 5 % SIDE);
+        const stk_sample *sample = stk_sample_at(samples, i);
+        stk_value *image_value = stk_sample_value(sample, 0);
+        stk_value *label_value = stk_sample_value(sample, 1);
+        unsigned char *image = image_value->out;
+        const int64_t label = (int64_t)(sample->index * 5 % SIDE);
 
         for (size_t k = 0; k < SIDE * SIDE; k++)
-            image[k] = k % SIDE == (size_t)label ? 250 : (unsigned char)(samples[i].index % noise);
-        memcpy(samples[i].values[1].out, &label, sizeof label);
-        samples[i].values[0].data = image;
-        samples[i].values[1].data = samples[i].values[1].out;
+            image[k] = k % SIDE == (size_t)label ? 250 : (unsigned char)(sample->index % noise);
+        memcpy(label_value->out, &label, sizeof label);
+        image_value->data = image;
+        label_value->data = label_value->out;
     }
 }
 

@@ -256,7 +256,7 @@ static void check_round(stk_context *ctx, const char *spec, const int64_t *windo
         memset(seen, 0, sizeof seen);
         stk_status status;
         while ((status = stk_loader_next(loader, 30000, &batch, &err)) != STK_EOS) {
-            stk_tensor data, index;
+            stk_tensor data = {.struct_size = sizeof data}, index = {.struct_size = sizeof index};
             assert_ok(status, &err);
             assert_int_equal(stk_batch_find(batch, "data", &data), STK_OK);
             assert_int_equal(stk_batch_find(batch, "index", &index), STK_OK);

@@ -107,8 +107,12 @@ static stk_dataset *open_sized(stk_context *ctx, const char *url, int ragged, ui
     d->spread = spread;
     assert_ok(stk_store_open(ctx, url, &d->store, key, sizeof key, &err), &err);
     d->fields[0] = stk__field("data", STK_UINT64, (const int64_t[]){-1}, false);
-    d->fields[1] = (stk_field){
-        .name = "blob", .dtype = STK_UINT8, .layout = STK_BYTES, .rank = 1, .shape = {-1}};
+    d->fields[1] = (stk_field){.struct_size = sizeof(stk_field),
+                               .name = "blob",
+                               .dtype = STK_UINT8,
+                               .layout = STK_BYTES,
+                               .rank = 1,
+                               .shape = {-1}};
     stk__dataset_init(&d->head, &ops, ctx, samples, d->fields, ragged ? 2 : 1);
     return &d->head;
 }
@@ -296,7 +300,7 @@ static void none_of(const stk_need (*listed)[3], int on_error, const bool bad[FE
         stk_loader *loader = open_loader(dataset, &o);
         for (int ends = 0; ends < LISTED_EPOCHS;) {
             stk_status status = stk_loader_next(loader, -1, &batch, &err);
-            stk_tensor index;
+            stk_tensor index = {.struct_size = sizeof index};
             ends += status == STK_EOS;
             if (status == STK_EOS)
                 continue;

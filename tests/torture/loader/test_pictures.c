@@ -56,7 +56,7 @@ static stk_status run(const char *folder, int workers, char *rows)
         status = stk_loader_next(loader, -1, &batch, &err);
         if (status != STK_OK)
             break;
-        stk_tensor image;
+        stk_tensor image = {.struct_size = sizeof image};
         assert_int_equal(stk_batch_find(batch, "image", &image), STK_OK);
         for (uint64_t i = 0; i < stk_batch_count(batch); i++)
             memcpy(rows + stk_batch_positions(batch)[i] * ROW, (const char *)image.data + i * ROW,

@@ -42,7 +42,8 @@ static void same_samples(stk_context *ctx, const char *a, const char *b)
     }
     assert_int_equal(dataset[0]->size, dataset[1]->size);
     for (;;) {
-        stk_tensor image[2], label[2];
+        stk_tensor image[2] = {{.struct_size = sizeof *image}, {.struct_size = sizeof *image}},
+                   label[2] = {{.struct_size = sizeof *label}, {.struct_size = sizeof *label}};
         for (int i = 0; i < 2; i++)
             status[i] = stk_loader_next(loader[i], -1, &batch[i], &err);
         assert_int_equal(status[0], status[1]);

@@ -22,10 +22,12 @@ static void own_prepare(stk_dataset *dataset, stk_sample *samples, size_t n)
     const own *self = stk_dataset_state(dataset);
 
     for (size_t i = 0; i < n; i++) {
-        const uint64_t value = samples[i].index * self->factor;
+        const stk_sample *sample = stk_sample_at(samples, i);
+        const uint64_t number = sample->index * self->factor;
+        stk_value *x = stk_sample_value(sample, 0);
 
-        memcpy(samples[i].values[0].out, &value, sizeof value);
-        samples[i].values[0].data = samples[i].values[0].out;
+        memcpy(x->out, &number, sizeof number);
+        x->data = x->out;
     }
 }
 
@@ -35,7 +37,8 @@ static const stk_dataset_ops own_ops = {
 /* All that the description points to is gone when this returns. */
 static stk_dataset *make(stk_context *ctx, int *closed)
 {
-    stk_field field = {.name = "x", .dtype = STK_UINT64};
+    char x[] = "x";
+    stk_field field = {.struct_size = sizeof field, .name = x, .dtype = STK_UINT64};
     char left[] = "left", right[] = "right";
     const char *classes[] = {left, right};
     const stk_dataset_info info = {.struct_size = sizeof info,
@@ -56,7 +59,7 @@ static stk_dataset *make(stk_context *ctx, int *closed)
     *self = (own){.factor = 3, .closed = closed};
     assert_ok(stk_dataset_create(ctx, &own_ops, self, &info, &dataset, &err), &err);
     memset(&field, 0, sizeof field);
-    left[0] = right[0] = '?';
+    x[0] = left[0] = right[0] = '?';
     assert_ptr_equal(stk_dataset_state(dataset), self);
     return dataset;
 }
@@ -66,7 +69,7 @@ static void check_batches(stk_dataset *dataset, uint64_t first, uint64_t count)
     stk_loader_options options;
     stk_loader *loader = NULL;
     stk_batch *batch = NULL;
-    stk_tensor x;
+    stk_tensor x = {.struct_size = sizeof x};
     stk_error err;
 
     stk_loader_options_init(&options);
@@ -95,7 +98,7 @@ static void a_copy_of_what_was_said(void **state)
     assert_int_equal(info.block_size, 1);
     assert_true(info.cost_ns == 5 && info.worker_bytes == 6 && info.held_bytes == 7);
     assert_int_equal(info.num_fields, 1);
-    assert_string_equal(info.fields[0].name, "x");
+    assert_string_equal(stk_field_at(info.fields, 0)->name, "x");
     assert_int_equal(info.num_classes, 2);
     assert_string_equal(info.classes[0], "left");
     assert_string_equal(info.classes[1], "right");
@@ -127,7 +130,7 @@ static void below_a_view(void **state)
 
 static void what_is_not_whole_is_refused(void **state)
 {
-    const stk_field field = {.name = "x", .dtype = STK_UINT64};
+    const stk_field field = {.struct_size = sizeof field, .name = "x", .dtype = STK_UINT64};
     const stk_dataset_info good = {
         .struct_size = sizeof good, .num_fields = 1, .fields = &field, .size = 1};
     stk_dataset_info bad = good;
@@ -148,6 +151,16 @@ static void what_is_not_whole_is_refused(void **state)
     bad.num_fields = 0;
     assert_fails(stk_dataset_create(ctx, &own_ops, NULL, &bad, &dataset, &err), STK_EINVAL, &err,
                  "has no fields");
+    stk_field unset = field;
+    unset.struct_size = 0;
+    bad = good;
+    bad.fields = &unset;
+    assert_fails(stk_dataset_create(ctx, &own_ops, NULL, &bad, &dataset, &err), STK_EINVAL, &err,
+                 "stk_field has struct_size 0");
+    unset = field;
+    unset.name = NULL;
+    assert_fails(stk_dataset_create(ctx, &own_ops, NULL, &bad, &dataset, &err), STK_EINVAL, &err,
+                 "without a proper name");
     bad = good;
     bad.cost_ns = -1;
     assert_fails(stk_dataset_create(ctx, &own_ops, NULL, &bad, &dataset, &err), STK_EINVAL, &err,

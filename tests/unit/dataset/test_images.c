@@ -488,7 +488,7 @@ static void test_bad_files(void **state)
     stk_loader_options options;
     stk_loader *loader = NULL;
     stk_batch *batch = NULL;
-    stk_tensor image, label;
+    stk_tensor image = {.struct_size = sizeof image}, label = {.struct_size = sizeof label};
     stk_error err;
     taken t;
 

@@ -367,7 +367,7 @@ static void test_nested(void **state)
     bool closed;
     stk_dataset *d = make(*state, 4000, &located_ops, &closed);
     uint64_t list[2000], indices[800], got[MANY], expected[MANY];
-    notes n = {.base = {note_add, note_cost, note_bytes}};
+    notes n = {.base = {sizeof(stk_locator), note_add, note_cost, note_bytes}};
     stk_store *store;
     char key[32];
     stk_error err;
@@ -416,7 +416,7 @@ static void test_failures_pass(void **state)
     stk_dataset *d = make(*state, 2000, &located_ops, &closed);
     tally *t = (tally *)d;
     uint64_t indices[MANY], value[2];
-    notes n = {.base = {note_add, note_cost, note_bytes}};
+    notes n = {.base = {sizeof(stk_locator), note_add, note_cost, note_bytes}};
     stk_error err;
 
     stk_error_init(&err);

@@ -219,7 +219,7 @@ static void locate(stk_dataset *d, notes *n)
     uint64_t indices[200];
     stk_error err;
 
-    *n = (notes){.base = {note_add, note_cost, note_bytes}};
+    *n = (notes){.base = {sizeof(stk_locator), note_add, note_cost, note_bytes}};
     for (uint64_t i = 0; i < 200; i++)
         indices[i] = i;
     assert_ok(d->ops->locate(d, indices, 200, &n->base, &err), &err);

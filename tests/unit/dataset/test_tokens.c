@@ -44,7 +44,8 @@ static void check_all(stk_dataset *d, int64_t length, int64_t stride, bool targe
     o.memory_budget = 32 << 20;
     assert_ok(stk_loader_create(d, &o, &loader, &err), &err);
     while ((status = stk_loader_next(loader, 30000, &batch, &err)) == STK_OK) {
-        stk_tensor in, index, out;
+        stk_tensor in = {.struct_size = sizeof in}, index = {.struct_size = sizeof index},
+                   out = {.struct_size = sizeof out};
         assert_int_equal(stk_batch_find(batch, target ? "input" : "tokens", &in), STK_OK);
         assert_int_equal(stk_batch_find(batch, "index", &index), STK_OK);
         assert_int_equal(in.dtype, STK_INT64);

@@ -95,7 +95,7 @@ static void test_refused(void **state)
 static void test_time_steps(void **state)
 {
     stk_context *ctx = test_context();
-    stk_tensor input, target;
+    stk_tensor input = {.struct_size = sizeof input}, target = {.struct_size = sizeof target};
 
     (void)state;
     make_array(ctx, "mem://w", &field);
@@ -147,7 +147,8 @@ static void make_group(stk_context *ctx)
 static void test_variables(void **state)
 {
     stk_context *ctx = test_context();
-    stk_tensor t2m, u10, both;
+    stk_tensor t2m = {.struct_size = sizeof t2m}, u10 = {.struct_size = sizeof u10},
+               both = {.struct_size = sizeof both};
     stk_dataset *d;
     stk_error err;
 
@@ -208,7 +209,7 @@ static void test_packed_values(void **state)
                          .attributes = "{\"scale_factor\": 0.5, \"add_offset\": 10, "
                                        "\"missing_value\": -999}"};
     stk_context *ctx = test_context();
-    stk_tensor data, mask;
+    stk_tensor data = {.struct_size = sizeof data}, mask = {.struct_size = sizeof mask};
     stk_dataset *d;
 
     (void)state;
@@ -255,7 +256,7 @@ static void test_normalized(void **state)
     stk_array_stats stats = {.struct_size = sizeof stats};
     stk_context *ctx = test_context();
     stk_array *array;
-    stk_tensor data;
+    stk_tensor data = {.struct_size = sizeof data};
     stk_dataset *d;
     stk_error err;
 
@@ -287,7 +288,7 @@ static void test_dropped_windows(void **state)
     stk_loader_options o = window_options();
     stk_loader *loader;
     stk_batch *batch = NULL;
-    stk_tensor index;
+    stk_tensor index = {.struct_size = sizeof index};
     stk_error err;
 
     (void)state;
@@ -340,7 +341,7 @@ static void test_vanished_chunks(void **state)
         stk_dataset_close(&d);
         d = open_windows(ctx, spec);
         delivery b = first_batch(d, &o);
-        stk_tensor data;
+        stk_tensor data = {.struct_size = sizeof data};
         const float *values = field_of(&b, "data", &data);
         assert_true(values[4 * 64 + 4 * 8] == -1 && values[0] == 0);
         close_batch(&b);
@@ -361,7 +362,7 @@ static void test_halves(void **state)
     stk_context *ctx = test_context();
     uint16_t bytes[8];
     stk_store *store;
-    stk_tensor data;
+    stk_tensor data = {.struct_size = sizeof data};
     stk_error err;
 
     (void)state;

@@ -230,15 +230,20 @@ static inline album *open_album(stk_context *ctx, const char *folder, const samp
     pthread_cond_init(&a->open, NULL);
     snprintf(url, sizeof url, "slow+file://%s?latency=%dms", folder, latency_ms);
     assert_ok(stk_store_open(ctx, url, &a->store, key, sizeof key, &err), &err);
-    a->fields[0] = (stk_field){.name = "image",
+    a->fields[0] = (stk_field){.struct_size = sizeof(stk_field),
+                               .name = "image",
                                .dtype = STK_UINT8,
                                .layout = STK_BYTES,
                                .rank = 3,
                                .shape = {-1, -1, 3},
                                .codec = "image",
                                .picture = true};
-    a->fields[1] = (stk_field){
-        .name = "blob", .dtype = STK_UINT8, .layout = STK_BYTES, .rank = 1, .shape = {-1}};
+    a->fields[1] = (stk_field){.struct_size = sizeof(stk_field),
+                               .name = "blob",
+                               .dtype = STK_UINT8,
+                               .layout = STK_BYTES,
+                               .rank = 1,
+                               .shape = {-1}};
     stk__dataset_init(&a->head, &ops, ctx, n, a->fields, ragged ? 2 : 1);
     return a;
 }
@@ -268,7 +273,8 @@ static inline stk_loader_options options_of(uint64_t budget)
 /* The values of a batch are those of its samples. */
 static inline void check_values(const stk_batch *batch, const album *a)
 {
-    stk_tensor image, blob = {0}, index;
+    stk_tensor image = {.struct_size = sizeof image}, blob = {.struct_size = sizeof blob},
+               index = {.struct_size = sizeof index};
 
     assert_int_equal(stk_batch_find(batch, "image", &image), STK_OK);
     assert_int_equal(stk_batch_find(batch, "index", &index), STK_OK);

@@ -50,7 +50,7 @@ typedef struct world {
 
 static uint64_t next_hash(uint64_t hash, const stk_batch *batch)
 {
-    stk_tensor index;
+    stk_tensor index = {.struct_size = sizeof index};
 
     if (stk_batch_find(batch, "index", &index) != STK_OK)
         return 0;

@@ -21,7 +21,7 @@ typedef struct run {
 
 static inline void keep(run *r, const stk_batch *batch)
 {
-    stk_tensor index;
+    stk_tensor index = {.struct_size = sizeof index};
 
     assert_int_equal(stk_batch_find(batch, "index", &index), STK_OK);
     for (uint64_t i = 0; i < stk_batch_count(batch); i++) {

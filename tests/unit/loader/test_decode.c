@@ -205,7 +205,7 @@ static void test_missing_chunks(void **state)
 {
     stk_context *ctx = test_context();
     stk_store *store;
-    stk_tensor data;
+    stk_tensor data = {.struct_size = sizeof data};
     stk_dataset *d;
     stk_error err;
 
@@ -450,7 +450,7 @@ static void test_checksums(void **state)
     static float values[32 * 32 * 32];
     stk_context *ctx = test_context();
     stk_array_writer *writer;
-    stk_tensor data;
+    stk_tensor data = {.struct_size = sizeof data};
     stk_error err;
 
     (void)state;

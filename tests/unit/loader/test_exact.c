@@ -73,7 +73,8 @@ static stk_context *context_with(stk_io_engine engine, stk_instructions instruct
 static void take(const stk_batch *batch, digest *out)
 {
     const uint64_t *positions = stk_batch_positions(batch);
-    stk_tensor image, label, index;
+    stk_tensor image = {.struct_size = sizeof image}, label = {.struct_size = sizeof label},
+               index = {.struct_size = sizeof index};
 
     assert_int_equal(stk_batch_field(batch, 0, &image), STK_OK);
     assert_int_equal(stk_batch_find(batch, "label", &label), STK_OK);
@@ -279,7 +280,8 @@ static void mixed_batches(void **state)
         stk_context *ctx;
         stk_dataset *dataset;
         stk_batch *batch;
-        stk_tensor image, mixed, mix;
+        stk_tensor image = {.struct_size = sizeof image}, mixed = {.struct_size = sizeof mixed},
+                   mix = {.struct_size = sizeof mix};
         stk_error err;
         s.o.batch_transforms = "mixup(0.4)";
         s.o.num_workers = w;

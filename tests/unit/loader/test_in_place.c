@@ -38,7 +38,7 @@ static float element(const stk_dataset *d, uint64_t index, int z, int y, int x)
 
 static void check_batch(const stk_dataset *d, const stk_batch *batch, const int *w)
 {
-    stk_tensor data, index;
+    stk_tensor data = {.struct_size = sizeof data}, index = {.struct_size = sizeof index};
 
     assert_int_equal(stk_batch_find(batch, "data", &data), STK_OK);
     assert_int_equal(stk_batch_find(batch, "index", &index), STK_OK);
@@ -132,7 +132,7 @@ static void test_repeated(void **state)
         stk_loader_options o = window_options();
         stk_loader *loader;
         stk_batch *batch;
-        stk_tensor data;
+        stk_tensor data = {.struct_size = sizeof data};
         stk_error err;
         uint64_t at = 0;
         o.num_workers = threads;
@@ -168,7 +168,7 @@ static void test_transform(void **state)
     o.transforms = "normalize(mean=1, std=2)";
     placed = 0;
     delivery b = first_batch(d, &o);
-    stk_tensor data;
+    stk_tensor data = {.struct_size = sizeof data};
     const float *x = field_of(&b, "data", &data);
     for (int e = 0; e < 512; e++)
         assert_true(x[e] == (float)((e / 64 * 32 + e / 8 % 8) * 32 + e % 8 - 1) / 2);

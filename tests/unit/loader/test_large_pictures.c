@@ -102,7 +102,7 @@ static void large_pictures_stay_in_the_budget(void **state)
     stk_dataset *dataset = NULL;
     stk_loader *loader = NULL;
     stk_batch *batch = NULL;
-    stk_tensor image;
+    stk_tensor image = {.struct_size = sizeof image};
     stk_error err;
 
     (void)state;
@@ -205,7 +205,7 @@ static size_t decodable(stk_dataset *dataset, const stk_loader_options *o, uint6
     stk_loader *loader = NULL;
     stk_loader_stats stats = {.struct_size = sizeof stats};
     stk_batch *batch = NULL;
-    stk_tensor index;
+    stk_tensor index = {.struct_size = sizeof index};
     stk_error err;
     size_t n = 0;
 

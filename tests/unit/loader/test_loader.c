@@ -331,7 +331,7 @@ static void an_empty_batch_has_empty_ragged_fields(void **state)
     stk_context *ctx = test_context();
     stk_dataset *dataset = counting_open(ctx, &(counting_options){.size = 1, .ragged = true});
     stk_loader_options o = base_options();
-    stk_tensor words;
+    stk_tensor words = {.struct_size = sizeof words};
     stk_batch *batch;
     stk_error err;
 

@@ -101,7 +101,7 @@ static void *collect(stk_dataset *dataset, const stk_loader_options *o, size_t i
             continue;
         }
         assert_ok(status, &err);
-        stk_tensor image;
+        stk_tensor image = {.struct_size = sizeof image};
         assert_int_equal(stk_batch_find(batch, "image", &image), STK_OK);
         const uint64_t *positions = stk_batch_positions(batch);
         for (uint64_t i = 0; i < stk_batch_count(batch); i++)
@@ -355,7 +355,7 @@ static void sizes_must_become_one(void **state)
     char folder[256];
     stk_loader *loader = NULL;
     stk_batch *batch;
-    stk_tensor image;
+    stk_tensor image = {.struct_size = sizeof image};
     stk_error err;
 
     (void)state;

@@ -39,14 +39,14 @@ static void positions(const stk_batch *batch)
 
 static void field(const stk_batch *batch)
 {
-    stk_tensor tensor;
+    stk_tensor tensor = {.struct_size = sizeof tensor};
 
     assert_int_equal(stk_batch_field(batch, 0, &tensor), STK_OK);
 }
 
 static void find(const stk_batch *batch)
 {
-    stk_tensor tensor;
+    stk_tensor tensor = {.struct_size = sizeof tensor};
 
     assert_int_equal(stk_batch_find(batch, "index", &tensor), STK_OK);
 }

@@ -93,8 +93,12 @@ static inline void points_init(points *p, stk_context *ctx, uint64_t size)
                                         .prepare = points_prepare};
     static const char *const classes[] = {"left", "right"};
     static const stk_field fields[] = {
-        {.name = "point", .dtype = STK_FLOAT64, .rank = 1, .shape = {POINTS_FEATURES}},
-        {.name = "label", .dtype = STK_INT64}};
+        {.struct_size = sizeof(stk_field),
+         .name = "point",
+         .dtype = STK_FLOAT64,
+         .rank = 1,
+         .shape = {POINTS_FEATURES}},
+        {.struct_size = sizeof(stk_field), .name = "label", .dtype = STK_INT64}};
 
     *p = (points){.base = {.ops = &ops,
                            .context = ctx,

@@ -203,7 +203,7 @@ static stk_status mean_step(stk_module *self, stk_trainer *trainer, const stk_mo
                             stk_loss *loss, stk_error *err)
 {
     mean *m = (mean *)self;
-    stk_tensor point;
+    stk_tensor point = {.struct_size = sizeof point};
 
     (void)trainer, (void)loss, (void)err;
     assert_int_equal(stk_batch_find(at->batch, "point", &point), STK_OK);

@@ -43,7 +43,7 @@ static inline stk_status tiny_training_step(stk_module *module, stk_trainer *tra
                                             const stk_moment *at, stk_loss *loss, stk_error *err)
 {
     tiny *self = (tiny *)module;
-    stk_tensor index;
+    stk_tensor index = {.struct_size = sizeof index};
     uint32_t words[8];
     const uint64_t n = stk_batch_count(at->batch);
 
