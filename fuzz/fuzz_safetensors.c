@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "checkpoint/hash.h"
-#include "checkpoint/safetensors.h"
+#include "checkpoint/safetensors/safetensors.h"
 
 stk_status stk_checkpoint_describe(stk_context *ctx, const char *path,
                                    void (*line)(void *user, const char *name, const char *value),

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "checkpoint/hash.h"
-#include "checkpoint/safetensors.h"
+#include "checkpoint/safetensors/safetensors.h"
 #include "train/callbacks/callback.h"
 #include "train/callbacks/model_checkpoint.h"
 #include "train/trainer.h"

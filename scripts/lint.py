@@ -10,6 +10,7 @@ from pathlib import Path
 
 import forks
 import mutants
+import names
 import pages
 import readers
 
@@ -20,37 +21,33 @@ WIDE_HEADERS = {"src/loader/loader.h", "src/nn/nn.h", "src/train/train.h"}
 MAX_FUNCTION_LINES = 150
 MAX_COMPLEXITY = 25
 
-# folder -> what it may include beside itself and its public header: folders whole, or single headers.
-BASE = {"base"}
-STORE = BASE | {"codec/codec.h"}
-ARRAY = STORE | {"store/store.h", "store/fetch.h"}
-DATASET = ARRAY | {"array/array.h", "array/npy_header.h"}
-# Pictures are decoded by a transform; their headers are looked at where a dataset is opened or written.
-IMAGE = {"codec/image/image.h"}
+# Room -> the rooms below it that it may include. What it sees of them is a seam: a header that is named as its folder, of a
+# room ("store/store.h") or of a part of one that has a folder of its own ("codec/image/image.h"). Only base is open as a whole.
+DATASET = {"base", "codec", "store", "array"}
+LAYERS = {
+    "base": set(),
+    "codec": {"base"},
+    "device": {"base"},
+    "measure": {"base"},
+    "store": {"base", "codec"},
+    "array": {"base", "codec", "store"},
+    "dataset": DATASET,
+    "transform": {"base", "store", "codec", "device"},
+    "loader": {"base", "store", "dataset", "transform", "device"},
+    "nn": {"base", "device"},
+    "checkpoint": {"base", "device"},
+    # Conversion writes pictures, too, and makes them smaller as the transforms do.
+    "convert": DATASET | {"dataset", "transform"},
+    # A program's way: public headers, and what base and measure have for all rooms.
+    "bench": {"base", "measure", "store"},
+    "recipe": {"base", "measure"},
+    "train": {"base", "codec", "store", "device", "nn", "checkpoint"},
+}
+# The engine of reads is a part of its room without a folder of its own.
+SEAMS = {"store/fetch.h"}
 # Public headers of another name than their folder's.
 OWN = {"array": {"chunks"}, "bench": {"array", "chunks", "convert", "dataset", "loader", "store"}, "measure": {"report"}, "nn": {"model"},
        "train": {"trainer", "module", "profiler"}}
-LAYERS = {
-    "base": set(),
-    "codec": BASE,
-    "device": BASE,
-    "measure": BASE,
-    "store": STORE,
-    "array": ARRAY,
-    "dataset": DATASET | IMAGE,
-    "transform": STORE | IMAGE | {"device/device.h"},
-    "loader": BASE | {"store/store.h", "store/fetch.h", "dataset/dataset.h", "transform/transform.h", "device/device.h"},
-    "nn": BASE | {"device/device.h"},
-    "checkpoint": BASE | {"device/device.h"},
-    # Conversion writes pictures, too, and makes them smaller as the transforms do.
-    "convert": DATASET | IMAGE | {"codec/image/encode.h", "dataset/dataset.h", "transform/transform.h", "transform/resize.h"},
-    # A program's way: public headers, and what base and measure have for all rooms.
-    "bench": BASE | {"measure/measure.h", "store/fetch.h"},
-    "recipe": BASE | {"measure/measure.h"},
-    "train": BASE | {"codec/codec.h", "store/store.h", "store/http.h", "device/device.h", "nn/nn.h",
-                     # The format by itself: weights of others, texts of a file that is not read whole.
-                     "checkpoint/checkpoint.h", "checkpoint/safetensors.h"},
-}
 # Folders whose files could be an outsider's: base, what is public, and the folder itself.
 OUTSIDERS = {"train/callbacks", "train/loggers", "train/profilers"}
 # Public headers that rooms take as a program does: figures are of a loader and a trainer, and a profile is summed up as figures are.
@@ -117,6 +114,11 @@ def line_of(text, offset):
     return text.count("\n", 0, offset) + 1
 
 
+def is_seam(name):
+    """Whether a header is what other rooms see: named as the folder that it is in."""
+    return name in SEAMS or Path(name).stem == Path(name).parent.name
+
+
 def check_includes(path, text):
     parts = path.parts
     for m in re.finditer(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', strip(text, strings=False), re.M):
@@ -136,11 +138,13 @@ def check_includes(path, text):
                     problem(path, line, f'includes "{name}"; write it from src/ on: "{folder}/{name}"')
                 elif (within := "/".join(parts[1:3])) in OUTSIDERS and to != "base" and not name.startswith(within + "/"):
                     problem(path, line, f'includes "{name}"; {within} may include base/, <stoker/...> and its own folder only')
-                elif to != folder and to not in LAYERS[folder] and name not in LAYERS[folder]:
+                elif to != folder and to not in LAYERS[folder]:
                     problem(path, line, f'includes "{name}"; {folder} may include {sorted(LAYERS[folder]) or "nothing"}')
+                elif to not in {folder, "base"} and not is_seam(name):
+                    problem(path, line, f'includes "{name}", which is private to {to}: of other rooms only seams')
             elif name.startswith("stoker/"):
                 to = name[7:-2]
-                allowed = {x.split("/")[0] for x in LAYERS[folder]} | {folder, "base", "options", "plugin"}
+                allowed = LAYERS[folder] | {folder, "base", "options", "plugin"}
                 allowed |= OWN.get(folder, set()) | TAKES.get(folder, set())
                 if to not in allowed and folder not in ON_TOP:
                     problem(path, line, f"includes <{name}>, which is above {folder}")
@@ -251,6 +255,7 @@ def main():
         if not (folder / f"{folder.name}.h").exists():
             problem(folder.relative_to(root), 1, f"no seam header {folder.name}.h")
     mutants.check(root, problem)
+    names.check(root, problem, strip)
     forks.check(root, problem)
     readers.check(root, problem, strip)
     pages.check(root, problem)

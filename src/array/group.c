@@ -49,7 +49,7 @@ stk_status stk__group_add(stk_group *g, const char *path, bool is_array, stk__js
                            STK__GROUP_MAX_NODES);
     if (status == STK_OK && g->num_nodes == g->room_nodes) {
         bool fits = 2 * (g->num_nodes + 1) * sizeof *g->nodes <= most;
-        stk__node *grown =
+        stk__group_node *grown =
             fits ? stk__grow(g->context, g->nodes, &g->room_nodes, g->num_nodes + 1, sizeof *grown)
                  : NULL;
         if (!fits) {
@@ -70,16 +70,16 @@ stk_status stk__group_add(stk_group *g, const char *path, bool is_array, stk__js
         stk__json_drop(g->context, &attributes);
         return status;
     }
-    g->nodes[g->num_nodes++] = (stk__node){.base = {.path = copy, .is_array = is_array},
-                                           .path = copy,
-                                           .metadata = metadata,
-                                           .attributes = attributes};
+    g->nodes[g->num_nodes++] = (stk__group_node){.base = {.path = copy, .is_array = is_array},
+                                                 .path = copy,
+                                                 .metadata = metadata,
+                                                 .attributes = attributes};
     return STK_OK;
 }
 
 static int by_path(const void *a, const void *b)
 {
-    return strcmp(((const stk__node *)a)->path, ((const stk__node *)b)->path);
+    return strcmp(((const stk__group_node *)a)->path, ((const stk__group_node *)b)->path);
 }
 
 void stk__group_sort(stk_group *g)
@@ -322,7 +322,7 @@ bool stk_group_is_consolidated(const stk_group *group)
 
 /* ---- Arrays of a group ---- */
 
-static stk_status open_node(stk_group *g, const stk__node *node, stk_array *a, stk_error *err)
+static stk_status open_node(stk_group *g, const stk__group_node *node, stk_array *a, stk_error *err)
 {
     a->metadata_key = stk__format(g->context, "%s/%s", node->path,
                                   g->version == 3 ? STK__ZARR_V3 : STK__ZARR_V2_ARRAY);
@@ -343,8 +343,8 @@ stk_status stk_group_array(stk_group *group, const char *path, const stk_array_o
     *out = NULL;
     STK_TRY(stk__context_check(group->context, err));
     STK_TRY(stk__array_settle(group->context, options, &o, err));
-    stk__node wanted = {.path = (char *)(uintptr_t)path};
-    const stk__node *node =
+    stk__group_node wanted = {.path = (char *)(uintptr_t)path};
+    const stk__group_node *node =
         group->num_nodes ? bsearch(&wanted, group->nodes, group->num_nodes, sizeof wanted, by_path)
                          : NULL;
     if (!node || !node->base.is_array)

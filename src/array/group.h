@@ -11,12 +11,12 @@
 #define STK__GROUP_PART        8          /* of memory_limit: what the list of nodes may take */
 
 /* A node as it was found: public part first. */
-typedef struct stk__node {
+typedef struct stk__group_node {
     stk_node base;
     char *path;
     stk__json metadata;   /* zarr.json or .zarray; none of v2 groups */
     stk__json attributes; /* of v2; may be none */
-} stk__node;
+} stk__group_node;
 
 struct stk_group {
     stk_context *context;
@@ -27,7 +27,7 @@ struct stk_group {
     stk__json document; /* that holds the metadata of all nodes, or that of the group alone */
     json_t *attributes; /* or NULL */
     char *attributes_text;
-    stk__node *nodes; /* by path */
+    stk__group_node *nodes; /* by path */
     size_t num_nodes, room_nodes;
 };
 

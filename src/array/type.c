@@ -5,7 +5,7 @@
  */
 #include <stdio.h>
 
-#include "array/npy_header.h"
+#include "array/npy/npy.h"
 #include "array/room.h"
 
 #define MAX_RECORD_LEVELS 8
@@ -24,7 +24,7 @@ static stk_status too_long(const char *key, const char *name, stk_error *err)
 }
 
 /* A type with the bytes of `itemsize` elements of `unit` bytes. */
-static bool set_bytes(stk__type *t, stk__kind kind, uint64_t count, uint32_t unit, char letter)
+static bool set_bytes(stk__type *t, stk__type_kind kind, uint64_t count, uint32_t unit, char letter)
 {
     uint64_t bytes;
 
@@ -157,9 +157,9 @@ stk_status stk__type_numpy(const char *code, const char *key, stk__type *out, st
     if (!strchr("SaUV", name[0]) || !parse_count(name + 1, &count))
         return refuse(key, code, "write it as one of NumPy's numbers, times or fixed-length bytes",
                       err);
-    stk__kind kind = name[0] == 'U'   ? STK__KIND_TEXT
-                     : name[0] == 'V' ? STK__KIND_RAW
-                                      : STK__KIND_BYTES;
+    stk__type_kind kind = name[0] == 'U'   ? STK__KIND_TEXT
+                          : name[0] == 'V' ? STK__KIND_RAW
+                                           : STK__KIND_BYTES;
     char letter = name[0] == 'a' ? 'S' : name[0];
     if (!set_bytes(out, kind, count, kind == STK__KIND_TEXT ? 4 : 1, letter))
         return too_long(key, code, err);
@@ -262,7 +262,7 @@ static stk_status configured_type(const char *name, const json_t *configuration,
 {
     static const struct {
         const char *name;
-        stk__kind kind;
+        stk__type_kind kind;
         uint32_t unit;
         char letter;
     } fixed[] = {

@@ -8,7 +8,7 @@
 #define STK__ARRAY_MAX_ITEM  65536u /* bytes of one element */
 #define STK__ARRAY_TYPE_NAME 64
 
-typedef enum stk__kind {
+typedef enum stk__type_kind {
     STK__KIND_BOOL,
     STK__KIND_INT,
     STK__KIND_UINT,
@@ -18,10 +18,10 @@ typedef enum stk__kind {
     STK__KIND_BYTES, /* S: padded with zeros */
     STK__KIND_TEXT,  /* U: UTF-32, padded with zeros */
     STK__KIND_RAW    /* V, r<N>, records */
-} stk__kind;
+} stk__type_kind;
 
 typedef struct stk__type {
-    stk__kind kind;
+    stk__type_kind kind;
     stk_dtype dtype; /* STK_DTYPE_NONE: bytes */
     uint32_t itemsize;
     uint32_t swap_size; /* bytes that a change of byte order reverses together; 1: none */

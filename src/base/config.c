@@ -92,11 +92,12 @@ const char *stk__config_join(char *path, size_t prefix, const char *key, size_t 
     return NULL;
 }
 
-stk_status stk__config_put(stk_config *config, const char *key, const stk__place *place,
-                           const stk__value *values, size_t count, uint64_t load, stk_error *err)
+stk_status stk__config_put(stk_config *config, const char *key, const stk__config_place *place,
+                           const stk__config_value *values, size_t count, uint64_t load,
+                           stk_error *err)
 {
     stk__entry *entry = stk__config_find(config, key);
-    stk__value *kept = NULL;
+    stk__config_value *kept = NULL;
 
     if (!entry && config->count == STK_CONFIG_MAX_KEYS)
         return stk__fail(err, STK_ELIMIT, STK_STAGE_OPTIONS, "%s: more than %d keys", key,
@@ -128,7 +129,7 @@ no_memory:
     return stk__fail(err, STK_ENOMEM, STK_STAGE_OPTIONS, "no memory for the key %s", key);
 }
 
-void stk__place_format(const stk__place *place, char *text, size_t size)
+void stk__place_format(const stk__config_place *place, char *text, size_t size)
 {
     char source[160];
 
@@ -200,8 +201,8 @@ static stk_status fail_key(const char *key, stk_status status, const char *what,
 }
 
 /* Cut `text` at its commas. `values` has room for `room`; the number of values goes to *count. */
-static stk_status split(stk_config *config, const char *key, const char *text, stk__value *values,
-                        size_t room, size_t *count, stk_error *err)
+static stk_status split(stk_config *config, const char *key, const char *text,
+                        stk__config_value *values, size_t room, size_t *count, stk_error *err)
 {
     part rest = trimmed(text, strlen(text));
     stk__unpaired unpaired;
@@ -218,7 +219,7 @@ static stk_status split(stk_config *config, const char *key, const char *text, s
         char *copy = stk__config_copy(config, value.text, value.length);
         if (!copy)
             return stk__fail(err, STK_ENOMEM, STK_STAGE_OPTIONS, "no memory for the key %s", key);
-        values[(*count)++] = (stk__value){.text = copy};
+        values[(*count)++] = (stk__config_value){.text = copy};
         if (length >= rest.length)
             break;
         rest = (part){rest.text + length + 1, rest.length - length - 1};
@@ -229,7 +230,7 @@ static stk_status split(stk_config *config, const char *key, const char *text, s
 stk_status stk_config_set(stk_config *config, const char *key, const char *text, bool sweep,
                           stk_error *err)
 {
-    const stk__place nowhere = {0};
+    const stk__config_place nowhere = {0};
     char path[STK_CONFIG_MAX_KEY];
     size_t room = 1, count = 1;
 
@@ -242,7 +243,7 @@ stk_status stk_config_set(stk_config *config, const char *key, const char *text,
         room += *p == ',';
     if (room > STK_CONFIG_MAX_VALUES)
         return fail_key(key, STK_ELIMIT, "more than 65536 values", text, err);
-    stk__value *values = stk__calloc(config->context, room, sizeof *values);
+    stk__config_value *values = stk__calloc(config->context, room, sizeof *values);
     if (!values)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_OPTIONS, "no memory for the key %s", path);
     stk_status status = STK_OK;
@@ -335,7 +336,7 @@ static size_t choice_of(const stk_config *config, size_t which_entry, uint64_t w
 }
 
 /* Put the place in front of a message. */
-static stk_status fail_placed(const stk__place *place, stk_error *err)
+static stk_status fail_placed(const stk__config_place *place, stk_error *err)
 {
     char where[224], text[STK_ERROR_TEXT], key[STK_ERROR_KEY];
 
@@ -404,7 +405,7 @@ stk_status stk_config_apply(stk_config *config, const stk_option_table *table, u
         /* All values are tried, so that the last setting of a sweep does not fail after hours; the
          * chosen one stays. */
         for (size_t j = 0; j <= entry->count && entry->count; j++) {
-            const stk__value *value =
+            const stk__config_value *value =
                 &entry->values[j < entry->count ? j : choice_of(config, i, which)];
             stk_status status = stk_options_set(table, options, name, value->text, err);
             if (status != STK_OK)

@@ -13,21 +13,21 @@
 #define STK_CONFIG_MAX_VALUES 65536 /* of one key */
 
 /* Where a text came from. `source` is NULL for the command line; lines and columns count from 1. */
-typedef struct stk__place {
+typedef struct stk__config_place {
     const char *source;
     size_t line, column;
-} stk__place;
+} stk__config_place;
 
-typedef struct stk__value {
+typedef struct stk__config_value {
     const char *text;
-    stk__place place;
-} stk__value;
+    stk__config_place place;
+} stk__config_value;
 
 /* One key. Its texts stay where they are also when a later setting replaces them. */
 typedef struct stk__entry {
     const char *key;
-    stk__place place; /* of the key */
-    stk__value *values;
+    stk__config_place place; /* of the key */
+    stk__config_value *values;
     size_t count;  /* 0: set to nothing ("key:"), which leaves the default */
     uint64_t load; /* number of the load that set it: the same key twice in one file is refused */
     bool used;     /* somebody took it */
@@ -59,10 +59,11 @@ void *stk__config_alloc(stk_config *config, size_t size);
 char *stk__config_copy(stk_config *config, const char *text, size_t length);
 stk__entry *stk__config_find(const stk_config *config, const char *key);
 /* Set a key to `count` values (copied; their texts are not). Errors: STK_ENOMEM, STK_ELIMIT. */
-stk_status stk__config_put(stk_config *config, const char *key, const stk__place *place,
-                           const stk__value *values, size_t count, uint64_t load, stk_error *err);
+stk_status stk__config_put(stk_config *config, const char *key, const stk__config_place *place,
+                           const stk__config_value *values, size_t count, uint64_t load,
+                           stk_error *err);
 /* "file:line:column: ", or "" for the command line. */
-void stk__place_format(const stk__place *place, char *text, size_t size);
+void stk__place_format(const stk__config_place *place, char *text, size_t size);
 /* Join a key below a prefix into `path` (STK_CONFIG_MAX_KEY), '-' as '_'. What is wrong with it, or
  * NULL. */
 const char *stk__config_join(char *path, size_t prefix, const char *key, size_t length);

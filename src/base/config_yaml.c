@@ -33,8 +33,8 @@ typedef struct reader {
     size_t lengths[STK_CONFIG_MAX_DEPTH + 1]; /* of the path at each depth of maps */
     size_t depth;
     char path[STK_CONFIG_MAX_KEY];
-    stk__place key_place; /* of the last part of the path */
-    stk__value *values;   /* of the list being read */
+    stk__config_place key_place; /* of the last part of the path */
+    stk__config_value *values;   /* of the list being read */
     size_t capacity;
     section *sections; /* STK_CONFIG_MAX_KEYS at most */
     size_t num_sections, sections_capacity;
@@ -44,7 +44,7 @@ typedef struct reader {
 static stk_status fail_in(reader *r, stk_status status, size_t line, size_t column,
                           const char *what, const char *about)
 {
-    const stk__place place = {r->name, line, column};
+    const stk__config_place place = {r->name, line, column};
     char where[224], shown[STK_OPTION_SHOWN] = "";
 
     stk__place_format(&place, where, sizeof where);
@@ -121,9 +121,10 @@ static stk_status next(reader *r)
     return r->has_event ? STK_OK : fail_syntax(r);
 }
 
-static stk__place place_here(const reader *r)
+static stk__config_place place_here(const reader *r)
 {
-    return (stk__place){r->name, r->event.start_mark.line + 1, r->event.start_mark.column + 1};
+    return (stk__config_place){r->name, r->event.start_mark.line + 1,
+                               r->event.start_mark.column + 1};
 }
 
 /* A plain "null", "~" or nothing at all. */
@@ -138,7 +139,7 @@ static bool is_null(const yaml_event_t *event)
 }
 
 /* The scalar looked at as a value. */
-static stk_status take_scalar(reader *r, stk__value *out)
+static stk_status take_scalar(reader *r, stk__config_value *out)
 {
     const char *text = (const char *)r->event.data.scalar.value;
     size_t length = r->event.data.scalar.length;
@@ -156,7 +157,7 @@ static stk_status take_scalar(reader *r, stk__value *out)
 /* The value of the key in `path`: a scalar was met. */
 static stk_status read_value(reader *r)
 {
-    stk__value value;
+    stk__config_value value;
 
     if (is_null(&r->event) && !r->event.data.scalar.tag)
         return stk__config_put(r->config, r->path, &r->key_place, NULL, 0, r->load, r->err);
@@ -186,7 +187,7 @@ static stk_status read_list(reader *r)
             return fail_here(r, STK_EFORMAT, "a value of the list is empty", r->path);
         if (count == STK_CONFIG_MAX_VALUES)
             return fail_here(r, STK_ELIMIT, "more than 65536 values", r->path);
-        stk__value *values =
+        stk__config_value *values =
             stk__grow(r->config->context, r->values, &r->capacity, count + 1, sizeof *values);
         if (!values)
             return fail_memory(r);

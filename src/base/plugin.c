@@ -130,7 +130,7 @@ stk_status stk_plugin_load(stk_context *context, const char *path, stk_error *er
 }
 
 /* One of the list; relative ones are of the folder of the file that names them. */
-static stk_status load_value(stk_context *ctx, const stk__value *value, bool allowed,
+static stk_status load_value(stk_context *ctx, const stk__config_value *value, bool allowed,
                              stk_error *err)
 {
     const char *slash = value->place.source ? strrchr(value->place.source, '/') : NULL;

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "checkpoint/hash.h"
-#include "checkpoint/safetensors.h"
+#include "checkpoint/safetensors/safetensors.h"
 
 #define SHOWN_TEXT    80 /* bytes of a text that is shown whole */
 #define SHOWN_TENSORS 64 /* tensors that are listed one by one */

@@ -8,7 +8,7 @@
 #include "base/durable.h"
 #include "base/files.h"
 #include "checkpoint/hash.h"
-#include "checkpoint/safetensors.h"
+#include "checkpoint/safetensors/safetensors.h"
 
 #define MAX_DEPTH 8 /* folders below the one given */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "checkpoint/hash.h"
-#include "checkpoint/safetensors.h"
+#include "checkpoint/safetensors/safetensors.h"
 
 #define VERIFY_BYTES (UINT64_C(4) << 20) /* of one read */
 

@@ -11,7 +11,7 @@
 
 #include "base/durable.h"
 #include "checkpoint/hash.h"
-#include "checkpoint/safetensors.h"
+#include "checkpoint/safetensors/safetensors.h"
 
 #define TOUCH_BYTES 4096                  /* a page, or less than one */
 #define TELL_NS     UINT64_C(30000000000) /* between words about a write that is waited for */

@@ -37,7 +37,7 @@ static uint32_t load(const uint8_t *p)
     return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
-static stk_status read_header(frame *f, stk__pass *pass)
+static stk_status read_header(frame *f, stk__codec_pass *pass)
 {
     const uint8_t *in = pass->in;
 
@@ -101,7 +101,7 @@ static bool unpack(const frame *f, stk__codec_state *state, const uint8_t *in, u
 
 /* The compressed parts of block `n`, which is `size` bytes -> out. */
 static stk_status read_block(const frame *f, stk__codec_state *state, uint32_t n, uint32_t size,
-                             uint8_t *out, stk__pass *pass)
+                             uint8_t *out, stk__codec_pass *pass)
 {
     bool last = size != f->block || f->partial;
     bool split = !(f->flags & FLAG_WHOLE) && !last && f->type_size <= MAX_SPLITS &&
@@ -146,7 +146,7 @@ static void unshuffle(const frame *f, stk__codec_state *state, const uint8_t *in
 }
 
 static stk_status decode_blocks(const frame *f, stk__codec_state *state, uint32_t swap,
-                                stk__pass *pass)
+                                stk__codec_pass *pass)
 {
     bool shuffled = ((f->flags & FLAG_SHUFFLE) && f->type_size > 1) || (f->flags & FLAG_BITS);
     bool reversed = (f->flags & FLAG_SHUFFLE) && shuffled && swap == f->type_size;
@@ -179,7 +179,8 @@ static stk_status decode_blocks(const frame *f, stk__codec_state *state, uint32_
     return STK_OK;
 }
 
-static stk_status decode(const stk__step *step, stk__codec_state *state, stk__pass *pass)
+static stk_status decode(const stk__codec_step *step, stk__codec_state *state,
+                         stk__codec_pass *pass)
 {
     uint32_t swap = step->u.blosc.swap;
     frame f = {0};
@@ -200,7 +201,8 @@ static stk_status decode(const stk__step *step, stk__codec_state *state, stk__pa
     return STK_OK;
 }
 
-static stk_status encode(const stk__step *step, stk__codec_state *state, stk__pass *pass)
+static stk_status encode(const stk__codec_step *step, stk__codec_state *state,
+                         stk__codec_pass *pass)
 {
     const uint8_t *in = pass->in;
 
@@ -224,7 +226,7 @@ static stk_status encode(const stk__step *step, stk__codec_state *state, stk__pa
     return STK_OK;
 }
 
-static bool bound(const stk__step *step, uint64_t size, uint64_t *out)
+static bool bound(const stk__codec_step *step, uint64_t size, uint64_t *out)
 {
     return stk__add_size(size, size / 16 + 4096, out);
 }

@@ -30,7 +30,7 @@ static void open_stream(bz_stream *z, stk__codec_state *state)
 }
 
 /* One more byte than there is room for would be too much: it is let out into a byte of its own. */
-static int step_out(bz_stream *z, stk__pass *pass, uint64_t *at, char *beyond)
+static int step_out(bz_stream *z, stk__codec_pass *pass, uint64_t *at, char *beyond)
 {
     uint64_t left = pass->length - *at, space = pass->needed - pass->got;
     unsigned in = (unsigned)STK_MIN(left, PIECE_MAX);
@@ -48,7 +48,7 @@ static int step_out(bz_stream *z, stk__pass *pass, uint64_t *at, char *beyond)
     return code;
 }
 
-static stk_status failed(stk__pass *pass, int code)
+static stk_status failed(stk__codec_pass *pass, int code)
 {
     if (code == BZ_MEM_ERROR)
         return stk__pass_fail(pass, STK_ENOMEM, reasons.memory);
@@ -57,7 +57,7 @@ static stk_status failed(stk__pass *pass, int code)
     return stk__pass_fail(pass, STK_EFORMAT, reasons.damaged);
 }
 
-static stk_status decode_one(stk__codec_state *state, stk__pass *pass, uint64_t *at)
+static stk_status decode_one(stk__codec_state *state, stk__codec_pass *pass, uint64_t *at)
 {
     bool whole = pass->needed == pass->capacity;
     bz_stream z;
@@ -78,7 +78,8 @@ static stk_status decode_one(stk__codec_state *state, stk__pass *pass, uint64_t 
     return STK_OK;
 }
 
-static stk_status decode(const stk__step *step, stk__codec_state *state, stk__pass *pass)
+static stk_status decode(const stk__codec_step *step, stk__codec_state *state,
+                         stk__codec_pass *pass)
 {
     uint64_t at = 0;
 
@@ -88,7 +89,8 @@ static stk_status decode(const stk__step *step, stk__codec_state *state, stk__pa
     return STK_OK;
 }
 
-static stk_status encode(const stk__step *step, stk__codec_state *state, stk__pass *pass)
+static stk_status encode(const stk__codec_step *step, stk__codec_state *state,
+                         stk__codec_pass *pass)
 {
     uint64_t at = 0;
     bz_stream z;
@@ -114,7 +116,7 @@ static stk_status encode(const stk__step *step, stk__codec_state *state, stk__pa
     return STK_OK;
 }
 
-static bool bound(const stk__step *step, uint64_t size, uint64_t *out)
+static bool bound(const stk__codec_step *step, uint64_t size, uint64_t *out)
 {
     return stk__add_size(size, size / 64 + 4096, out);
 }

@@ -68,7 +68,7 @@ void stk__chain_to_bytes(stk__builder *b)
     b->shape[0] = b->size;
 }
 
-stk_status stk__chain_push(stk__builder *b, const stk__step *step)
+stk_status stk__chain_push(stk__builder *b, const stk__codec_step *step)
 {
     stk__chain *chain = b->chain;
 
@@ -77,7 +77,7 @@ stk_status stk__chain_push(stk__builder *b, const stk__step *step)
         return stk__chain_refuse(b, STK_ELIMIT,
                                  "the list has more than 32 codecs; write the array "
                                  "with fewer");
-    stk__step *s = &chain->steps[chain->count];
+    stk__codec_step *s = &chain->steps[chain->count];
     *s = *step;
     s->size = b->size;
     s->fixed = b->fixed;
@@ -102,7 +102,7 @@ static void fuse(stk__chain *chain)
     uint32_t kept = 0;
 
     for (uint32_t i = 0; i < chain->count; i++) {
-        stk__step *s = &chain->steps[i], *next = s + 1;
+        stk__codec_step *s = &chain->steps[i], *next = s + 1;
         bool swap = s->ops == &stk__codec_swap && i + 1 < chain->count;
         if (swap && next->ops == &stk__codec_shuffle && next->u.shuffle.element == s->u.swap.size)
             next->u.shuffle.reverse = true;
@@ -124,7 +124,7 @@ static void plan_decode(stk__chain *chain)
     int target = 0;
 
     for (uint32_t i = 0; i < chain->count; i++) {
-        const stk__step *s = &chain->steps[i];
+        const stk__codec_step *s = &chain->steps[i];
         chain->target[i] = (uint8_t)target;
         if (target && s->ops->decode && !s->view)
             chain->scratch[target - 1] = STK_MAX(chain->scratch[target - 1], s->size);
@@ -147,7 +147,7 @@ static void plan_encode(stk__chain *chain)
 static void plan_library(stk__chain *chain)
 {
     for (uint32_t i = 0; i < chain->count; i++) {
-        const stk__step *s = &chain->steps[i];
+        const stk__codec_step *s = &chain->steps[i];
         uint64_t bytes = s->ops == &stk__codec_bz2    ? BZ2_BYTES
                          : s->ops == &stk__codec_lzma ? s->u.lzma.memory
                                                       : LIBRARY_BYTES;
@@ -160,7 +160,7 @@ static void plan_prefix(stk__chain *chain)
     uint64_t needed = chain->size / 2;
 
     for (uint32_t i = 0; i < chain->count && !chain->has_prefix; i++) {
-        const stk__step *s = &chain->steps[i];
+        const stk__codec_step *s = &chain->steps[i];
         if (!s->ops->decode)
             continue;
         chain->has_prefix = s->streams && needed < s->size;
@@ -250,7 +250,7 @@ uint64_t stk__chain_encoded_size(const stk__chain *chain)
 {
     if (!chain->count)
         return chain->size;
-    const stk__step *last = &chain->steps[chain->count - 1];
+    const stk__codec_step *last = &chain->steps[chain->count - 1];
     return last->fixed_out ? last->bound : STK__CHAIN_NO_SIZE;
 }
 
@@ -300,9 +300,9 @@ static stk_status decode_step(const stk__chain *chain, uint32_t i, stk__codec_st
                               uint64_t needed, uint8_t *out, const uint8_t **data, uint64_t *length,
                               const char **reason)
 {
-    const stk__step *s = &chain->steps[i];
+    const stk__codec_step *s = &chain->steps[i];
     int target = chain->target[i];
-    stk__pass pass = {
+    stk__codec_pass pass = {
         .in = *data, .length = *length, .capacity = s->size, .needed = STK_MIN(needed, s->size)};
 
     if (!s->view) {
@@ -340,7 +340,7 @@ static stk_status run(const stk__chain *chain, stk__codec_state *state, uint64_t
     uint64_t wanted[STK__CHAIN_MAX_STEPS];
 
     for (uint32_t i = 0; i < chain->count; i++) {
-        const stk__step *s = &chain->steps[i];
+        const stk__codec_step *s = &chain->steps[i];
         wanted[i] = needed;
         if (s->ops->decode && needed != UINT64_MAX)
             needed = needed < s->size && s->ops->prefix ? s->ops->prefix(s, needed) : UINT64_MAX;
@@ -400,8 +400,8 @@ stk_status stk__chain_encode(const stk__chain *chain, stk__codec_state *state, c
         return STK_EINVAL;
     }
     for (uint32_t i = 0; i < chain->count; i++) {
-        const stk__step *s = &chain->steps[i];
-        stk__pass pass = {.in = data, .length = size, .out = out, .capacity = capacity};
+        const stk__codec_step *s = &chain->steps[i];
+        stk__codec_pass pass = {.in = data, .length = size, .out = out, .capacity = capacity};
         if (!stk__chain_holds(s->fixed ? size == s->size : size <= s->size)) {
             *reason = wrong_size;
             return STK_EINTERNAL;

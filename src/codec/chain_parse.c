@@ -30,7 +30,7 @@ static stk_status push_layout(stk__builder *b)
 {
     const stk__chain_spec *spec = b->spec;
     uint32_t order[STK__CHAIN_MAX_RANK];
-    stk__step step;
+    stk__codec_step step;
 
     for (uint32_t i = 0; i < b->rank; i++)
         order[i] = b->rank - 1 - i;
@@ -39,7 +39,7 @@ static stk_status push_layout(stk__builder *b)
     if (!spec->big_endian || b->swap_size == 1)
         return STK_OK;
     b->number.swap = true;
-    step = (stk__step){.ops = &stk__codec_swap, .in_place = true, .fixed_out = true};
+    step = (stk__codec_step){.ops = &stk__codec_swap, .in_place = true, .fixed_out = true};
     step.u.swap.size = (uint8_t)b->swap_size;
     return stk__chain_push(b, &step);
 }

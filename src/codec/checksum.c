@@ -48,8 +48,8 @@ static uint32_t fletcher32(const uint8_t *data, uint64_t length)
     return b << 16 | a;
 }
 
-static uint32_t sum_of(const stk__step *step, const stk__codec_state *state, const uint8_t *data,
-                       uint64_t length)
+static uint32_t sum_of(const stk__codec_step *step, const stk__codec_state *state,
+                       const uint8_t *data, uint64_t length)
 {
     if (step->ops == &stk__codec_crc32c)
         return state->kernels->crc32c(0, data, length);
@@ -71,7 +71,7 @@ static void store(uint8_t *p, uint32_t sum)
         p[i] = (uint8_t)(sum >> (8 * i));
 }
 
-static bool same(const stk__step *step, uint32_t stored, uint32_t sum)
+static bool same(const stk__codec_step *step, uint32_t stored, uint32_t sum)
 {
     if (stored == sum)
         return true;
@@ -80,7 +80,8 @@ static bool same(const stk__step *step, uint32_t stored, uint32_t sum)
            stored == ((sum & 0x00ff00ff) << 8 | (sum >> 8 & 0x00ff00ff));
 }
 
-static stk_status decode(const stk__step *step, stk__codec_state *state, stk__pass *pass)
+static stk_status decode(const stk__codec_step *step, stk__codec_state *state,
+                         stk__codec_pass *pass)
 {
     if (pass->length < SUM_BYTES)
         return stk__pass_fail(pass, STK_ETRUNCATED, step->ops->reasons->truncated);
@@ -97,7 +98,8 @@ static stk_status decode(const stk__step *step, stk__codec_state *state, stk__pa
     return STK_OK;
 }
 
-static stk_status encode(const stk__step *step, stk__codec_state *state, stk__pass *pass)
+static stk_status encode(const stk__codec_step *step, stk__codec_state *state,
+                         stk__codec_pass *pass)
 {
     bool first = step->u.checksum.at_start;
 
@@ -108,7 +110,7 @@ static stk_status encode(const stk__step *step, stk__codec_state *state, stk__pa
     return STK_OK;
 }
 
-static bool bound(const stk__step *step, uint64_t size, uint64_t *out)
+static bool bound(const stk__codec_step *step, uint64_t size, uint64_t *out)
 {
     return stk__add_size(size, SUM_BYTES, out);
 }

@@ -78,7 +78,7 @@ static stk_status get_type(stk__builder *b, const json_t *config, const char *ke
 
 static stk_status parse_zstd(stk__builder *b, const json_t *config, const stk__codec_ops *ops)
 {
-    stk__step step = {.ops = ops, .streams = true};
+    stk__codec_step step = {.ops = ops, .streams = true};
     const json_t *checksum = json_object_get(config, "checksum");
     int64_t level = 0;
 
@@ -92,7 +92,7 @@ static stk_status parse_zstd(stk__builder *b, const json_t *config, const stk__c
 
 static stk_status parse_lz4(stk__builder *b, const json_t *config, const stk__codec_ops *ops)
 {
-    stk__step step = {.ops = ops, .streams = true};
+    stk__codec_step step = {.ops = ops, .streams = true};
     int64_t acceleration = 1;
 
     STK_TRY(get_level(b, config, "acceleration", 1, 65537, &acceleration));
@@ -123,7 +123,7 @@ static stk_status get_shuffle(stk__builder *b, const json_t *config, int *shuffl
 static stk_status parse_blosc(stk__builder *b, const json_t *config, const stk__codec_ops *ops)
 {
     static const char *const names[] = {"lz4", "lz4hc", "blosclz", "zstd", "snappy", "zlib"};
-    stk__step step = {.ops = ops, .streams = true};
+    stk__codec_step step = {.ops = ops, .streams = true};
     const json_t *cname = json_object_get(config, "cname");
     const char *name = json_is_string(cname) ? json_string_value(cname) : "lz4";
     int64_t level = 5, type_size = b->item <= 255 ? b->item : 1, block_size = 0;
@@ -146,7 +146,7 @@ static stk_status parse_blosc(stk__builder *b, const json_t *config, const stk__
 
 static stk_status parse_deflate(stk__builder *b, const json_t *config, const stk__codec_ops *ops)
 {
-    stk__step step = {.ops = ops, .streams = true};
+    stk__codec_step step = {.ops = ops, .streams = true};
     int64_t level = -1;
 
     STK_TRY(get_level(b, config, "level", -1, 9, &level));
@@ -157,7 +157,7 @@ static stk_status parse_deflate(stk__builder *b, const json_t *config, const stk
 
 static stk_status parse_bz2(stk__builder *b, const json_t *config, const stk__codec_ops *ops)
 {
-    stk__step step = {.ops = ops};
+    stk__codec_step step = {.ops = ops};
     int64_t level = 1;
 
     STK_TRY(get_level(b, config, "level", 1, 9, &level));
@@ -203,7 +203,7 @@ static stk_status lzma_filter_of(stk__builder *b, const json_t *config, struct s
 
 static stk_status parse_lzma(stk__builder *b, const json_t *config, const stk__codec_ops *ops)
 {
-    stk__step step = {.ops = ops, .streams = true};
+    stk__codec_step step = {.ops = ops, .streams = true};
     const json_t *filters = json_object_get(config, "filters");
     int64_t format = 1, check = -1, preset = LZMA_PRESET_DEFAULT;
 
@@ -233,7 +233,7 @@ static stk_status parse_lzma(stk__builder *b, const json_t *config, const stk__c
 
 static stk_status parse_checksum(stk__builder *b, const json_t *config, const stk__codec_ops *ops)
 {
-    stk__step step = {.ops = ops, .view = true, .fixed_out = true};
+    stk__codec_step step = {.ops = ops, .view = true, .fixed_out = true};
     const json_t *location = json_object_get(config, "location");
     const char *where = json_string_value(location);
 
@@ -249,7 +249,7 @@ static stk_status parse_checksum(stk__builder *b, const json_t *config, const st
 
 static stk_status parse_shuffle(stk__builder *b, const json_t *config, const stk__codec_ops *ops)
 {
-    stk__step step = {.ops = ops, .fixed_out = true};
+    stk__codec_step step = {.ops = ops, .fixed_out = true};
     int64_t element = 4;
 
     STK_TRY(get_int(b, config, "elementsize", 0, INT32_MAX, &element));
@@ -261,7 +261,7 @@ static stk_status parse_shuffle(stk__builder *b, const json_t *config, const stk
 
 static stk_status parse_bytes(stk__builder *b, const json_t *config, const stk__codec_ops *ops)
 {
-    stk__step step = {.ops = ops, .in_place = true, .fixed_out = true};
+    stk__codec_step step = {.ops = ops, .in_place = true, .fixed_out = true};
     const json_t *v = json_object_get(config, "endian");
     const char *endian = json_string_value(v);
 
@@ -305,7 +305,7 @@ static stk_status parse_transpose(stk__builder *b, const json_t *config, const s
 {
     uint32_t order[STK__CHAIN_MAX_RANK];
     uint64_t shape[STK__CHAIN_MAX_RANK];
-    stk__step step;
+    stk__codec_step step;
 
     STK_TRY(get_order(b, config, order));
     if (stk__transpose_init(&step, b->shape, order, b->rank, b->item))
@@ -318,7 +318,7 @@ static stk_status parse_transpose(stk__builder *b, const json_t *config, const s
 
 /* ---- Filters of numbers ---- */
 
-static stk_status push_numbers(stk__builder *b, stk__step *step)
+static stk_status push_numbers(stk__builder *b, stk__codec_step *step)
 {
     stk__number from = step->u.number.from, to = step->u.number.to;
 
@@ -337,7 +337,7 @@ static bool same_number(stk__number a, stk__number b)
 }
 
 /* The types "dtype" (default: what the elements are) and "astype" (default: "dtype"). */
-static stk_status get_types(stk__builder *b, const json_t *config, stk__step *step)
+static stk_status get_types(stk__builder *b, const json_t *config, stk__codec_step *step)
 {
     step->u.number.from = b->number;
     STK_TRY(get_type(b, config, "dtype", &step->u.number.from));
@@ -347,7 +347,7 @@ static stk_status get_types(stk__builder *b, const json_t *config, stk__step *st
 
 static stk_status parse_astype(stk__builder *b, const json_t *config, const stk__codec_ops *ops)
 {
-    stk__step step = {.ops = ops};
+    stk__codec_step step = {.ops = ops};
 
     step.u.number.from = b->number;
     STK_TRY(get_type(b, config, "decode_dtype", &step.u.number.from));
@@ -359,7 +359,7 @@ static stk_status parse_astype(stk__builder *b, const json_t *config, const stk_
 
 static stk_status parse_delta(stk__builder *b, const json_t *config, const stk__codec_ops *ops)
 {
-    stk__step step = {.ops = ops};
+    stk__codec_step step = {.ops = ops};
 
     STK_TRY(get_types(b, config, &step));
     char from = step.u.number.from.kind, to = step.u.number.to.kind;
@@ -373,7 +373,7 @@ static stk_status parse_delta(stk__builder *b, const json_t *config, const stk__
 
 static stk_status parse_scale(stk__builder *b, const json_t *config, const stk__codec_ops *ops)
 {
-    stk__step step = {.ops = ops};
+    stk__codec_step step = {.ops = ops};
     bool integers = true;
 
     STK_TRY(get_types(b, config, &step));
@@ -390,7 +390,7 @@ static stk_status parse_scale(stk__builder *b, const json_t *config, const stk__
 /* The power of two whose multiples have the precision of so many decimal digits [numcodecs]. */
 static stk_status parse_quantize(stk__builder *b, const json_t *config, const stk__codec_ops *ops)
 {
-    stk__step step = {.ops = ops};
+    stk__codec_step step = {.ops = ops};
     int64_t digits = INT64_MIN;
 
     STK_TRY(get_types(b, config, &step));
@@ -407,7 +407,7 @@ static stk_status parse_quantize(stk__builder *b, const json_t *config, const st
 
 static stk_status parse_bitround(stk__builder *b, const json_t *config, const stk__codec_ops *ops)
 {
-    stk__step step = {.ops = ops, .fixed_out = true};
+    stk__codec_step step = {.ops = ops, .fixed_out = true};
     int64_t keep = -1;
 
     STK_TRY(get_int(b, config, "keepbits", 0, 52, &keep));
@@ -423,7 +423,7 @@ static stk_status parse_bitround(stk__builder *b, const json_t *config, const st
     return stk__chain_push(b, &step);
 }
 
-static stk_status push_packbits(stk__builder *b, stk__step *step)
+static stk_status push_packbits(stk__builder *b, stk__codec_step *step)
 {
     STK_TRY(stk__chain_view(b, 1));
     step->u.packbits.count = b->size;
@@ -435,7 +435,7 @@ static stk_status push_packbits(stk__builder *b, stk__step *step)
 
 static stk_status parse_packbits(stk__builder *b, const json_t *config, const stk__codec_ops *ops)
 {
-    stk__step step = {.ops = ops};
+    stk__codec_step step = {.ops = ops};
 
     step.u.packbits.padding = 's';
     step.u.packbits.msb_first = true;
@@ -446,7 +446,7 @@ static stk_status parse_packbits(stk__builder *b, const json_t *config, const st
 static stk_status parse_packbits_v3(stk__builder *b, const json_t *config,
                                     const stk__codec_ops *ops)
 {
-    stk__step step = {.ops = ops};
+    stk__codec_step step = {.ops = ops};
     const json_t *v = json_object_get(config, "padding_encoding");
     const char *padding = v && !json_is_null(v) ? json_string_value(v) : "none";
     int64_t first = 0, last = 0;

@@ -9,12 +9,12 @@ struct stk__chain {
     stk_context *context;
     uint32_t count;
     bool has_prefix;
-    stk__step steps[STK__CHAIN_MAX_STEPS]; /* in the order of encoding */
-    uint8_t target[STK__CHAIN_MAX_STEPS];  /* where decode writes: 0 out, 1 + scratch */
-    uint64_t size;                         /* decoded */
-    uint64_t scratch[2];                   /* bytes of decode and encode together */
-    uint64_t block;                        /* most bytes of STK__SCRATCH_BLOCK */
-    uint64_t library;                      /* that libraries hold for one thread, to decode */
+    stk__codec_step steps[STK__CHAIN_MAX_STEPS]; /* in the order of encoding */
+    uint8_t target[STK__CHAIN_MAX_STEPS];        /* where decode writes: 0 out, 1 + scratch */
+    uint64_t size;                               /* decoded */
+    uint64_t scratch[2];                         /* bytes of decode and encode together */
+    uint64_t block;                              /* most bytes of STK__SCRATCH_BLOCK */
+    uint64_t library;                            /* that libraries hold for one thread, to decode */
 };
 
 /*
@@ -48,7 +48,7 @@ typedef struct stk__builder {
 /* Read the spec's codecs into the builder's chain (chain_parse.c). */
 stk_status stk__chain_parse(stk__builder *b);
 /* Append a step, with its sizes. */
-stk_status stk__chain_push(stk__builder *b, const stk__step *step);
+stk_status stk__chain_push(stk__builder *b, const stk__codec_step *step);
 /* See the elements as numbers of `item` bytes. Where theirs are of another size they lie in a row
  * from here on (v2, as NumPy's view), or are refused (v3, whose codecs keep the shape). */
 stk_status stk__chain_view(stk__builder *b, uint32_t item);

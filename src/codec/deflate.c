@@ -65,7 +65,7 @@ static stk_status failed(enum libdeflate_result result, const stk__reasons *reas
     return STK_EFORMAT;
 }
 
-static enum libdeflate_result one_stream(const stk__step *step, stk__codec_state *state,
+static enum libdeflate_result one_stream(const stk__codec_step *step, stk__codec_state *state,
                                          const uint8_t *in, uint64_t length, uint8_t *out,
                                          uint64_t capacity, size_t *used, size_t *got)
 {
@@ -79,7 +79,8 @@ static enum libdeflate_result one_stream(const stk__step *step, stk__codec_state
 }
 
 /* One stream after the other, and padding. */
-static stk_status decode_whole(const stk__step *step, stk__codec_state *state, stk__pass *pass)
+static stk_status decode_whole(const stk__codec_step *step, stk__codec_state *state,
+                               stk__codec_pass *pass)
 {
     const stk__reasons *reasons = step->ops->reasons;
     const uint8_t *in = pass->in;
@@ -135,7 +136,8 @@ static z_stream *inflater(stk__codec_state *state, int bits)
     return inflateReset2(z, bits) == Z_OK ? z : NULL;
 }
 
-static stk_status decode_prefix(const stk__step *step, stk__codec_state *state, stk__pass *pass)
+static stk_status decode_prefix(const stk__codec_step *step, stk__codec_state *state,
+                                stk__codec_pass *pass)
 {
     const stk__reasons *reasons = step->ops->reasons;
     char format = (char)step->u.deflate.format;
@@ -171,7 +173,8 @@ static stk_status decode_prefix(const stk__step *step, stk__codec_state *state, 
     return STK_OK;
 }
 
-static stk_status decode(const stk__step *step, stk__codec_state *state, stk__pass *pass)
+static stk_status decode(const stk__codec_step *step, stk__codec_state *state,
+                         stk__codec_pass *pass)
 {
     if (pass->needed < PREFIX_WORTH(pass->capacity))
         return decode_prefix(step, state, pass);
@@ -196,7 +199,8 @@ stk_status stk__zlib_decode(stk__codec_state *state, const void *in, uint64_t le
 
 /* ---- Encoding ---- */
 
-static stk_status encode(const stk__step *step, stk__codec_state *state, stk__pass *pass)
+static stk_status encode(const stk__codec_step *step, stk__codec_state *state,
+                         stk__codec_pass *pass)
 {
     int level = step->u.deflate.level < 0 ? LEVEL_DEFAULT : step->u.deflate.level;
     size_t n;
@@ -226,7 +230,7 @@ static stk_status encode(const stk__step *step, stk__codec_state *state, stk__pa
 }
 
 /* Stored blocks of a few hundred bytes are the worst that writers do. */
-static bool bound(const stk__step *step, uint64_t size, uint64_t *out)
+static bool bound(const stk__codec_step *step, uint64_t size, uint64_t *out)
 {
     return stk__add_size(size, size / 64 + 4096, out);
 }

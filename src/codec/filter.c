@@ -19,11 +19,11 @@ static const stk__reasons reasons_of[] = {STK__REASONS("astype"), STK__REASONS("
 
 /* What a filter does to a block of numbers between their two types; `carry` (zeros at first) goes
  * from block to block. Gives the class of the result. */
-typedef char work_fn(const stk__step *step, char class, stk__wide *numbers, size_t count,
+typedef char work_fn(const stk__codec_step *step, char class, stk__wide *numbers, size_t count,
                      stk__wide *carry);
 
-static void each_block(const stk__step *step, stk__number from, stk__number to, work_fn *work,
-                       const stk__pass *pass, uint64_t count)
+static void each_block(const stk__codec_step *step, stk__number from, stk__number to, work_fn *work,
+                       const stk__codec_pass *pass, uint64_t count)
 {
     stk__wide numbers, carry;
 
@@ -38,7 +38,7 @@ static void each_block(const stk__step *step, stk__number from, stk__number to, 
 }
 
 /* Whole numbers, and not more than there is room for; a prefix may end within one. */
-static stk_status count_stored(const stk__step *step, stk__pass *pass, uint64_t *count)
+static stk_status count_stored(const stk__codec_step *step, stk__codec_pass *pass, uint64_t *count)
 {
     uint64_t size = step->u.number.to.size;
 
@@ -49,7 +49,7 @@ static stk_status count_stored(const stk__step *step, stk__pass *pass, uint64_t 
     return STK_OK;
 }
 
-static stk_status decode_with(const stk__step *step, stk__pass *pass, work_fn *work)
+static stk_status decode_with(const stk__codec_step *step, stk__codec_pass *pass, work_fn *work)
 {
     stk__number stored = step->u.number.to, given = step->u.number.from;
     uint64_t count;
@@ -60,7 +60,7 @@ static stk_status decode_with(const stk__step *step, stk__pass *pass, work_fn *w
     return STK_OK;
 }
 
-static stk_status encode_with(const stk__step *step, stk__pass *pass, work_fn *work)
+static stk_status encode_with(const stk__codec_step *step, stk__codec_pass *pass, work_fn *work)
 {
     stk__number stored = step->u.number.to, given = step->u.number.from;
     uint64_t count = pass->length / given.size;
@@ -70,14 +70,14 @@ static stk_status encode_with(const stk__step *step, stk__pass *pass, work_fn *w
     return STK_OK;
 }
 
-static bool bound(const stk__step *step, uint64_t size, uint64_t *out)
+static bool bound(const stk__codec_step *step, uint64_t size, uint64_t *out)
 {
     uint64_t given = step->u.number.from.size;
 
     return stk__mul_size(size / given, step->u.number.to.size, out);
 }
 
-static uint64_t prefix(const stk__step *step, uint64_t needed)
+static uint64_t prefix(const stk__codec_step *step, uint64_t needed)
 {
     uint64_t given = step->u.number.from.size;
 
@@ -97,18 +97,20 @@ static void narrow(stk__number number, stk__wide *w, size_t count)
 
 /* ---- astype ---- */
 
-static char keep(const stk__step *step, char class, stk__wide *numbers, size_t count,
+static char keep(const stk__codec_step *step, char class, stk__wide *numbers, size_t count,
                  stk__wide *carry)
 {
     return class;
 }
 
-static stk_status astype_decode(const stk__step *step, stk__codec_state *state, stk__pass *pass)
+static stk_status astype_decode(const stk__codec_step *step, stk__codec_state *state,
+                                stk__codec_pass *pass)
 {
     return decode_with(step, pass, keep);
 }
 
-static stk_status astype_encode(const stk__step *step, stk__codec_state *state, stk__pass *pass)
+static stk_status astype_encode(const stk__codec_step *step, stk__codec_state *state,
+                                stk__codec_pass *pass)
 {
     return encode_with(step, pass, keep);
 }
@@ -126,7 +128,8 @@ static char to_double(char class, stk__wide *w, size_t count)
     return 'f';
 }
 
-static char sum(const stk__step *step, char class, stk__wide *w, size_t count, stk__wide *carry)
+static char sum(const stk__codec_step *step, char class, stk__wide *w, size_t count,
+                stk__wide *carry)
 {
     stk__number number = step->u.number.from;
 
@@ -154,7 +157,7 @@ static char sum(const stk__step *step, char class, stk__wide *w, size_t count, s
     return class;
 }
 
-static char difference(const stk__step *step, char class, stk__wide *w, size_t count,
+static char difference(const stk__codec_step *step, char class, stk__wide *w, size_t count,
                        stk__wide *carry)
 {
     stk__number number = step->u.number.from;
@@ -184,7 +187,8 @@ static char difference(const stk__step *step, char class, stk__wide *w, size_t c
     return class;
 }
 
-static stk_status delta_decode(const stk__step *step, stk__codec_state *state, stk__pass *pass)
+static stk_status delta_decode(const stk__codec_step *step, stk__codec_state *state,
+                               stk__codec_pass *pass)
 {
     stk__number a = step->u.number.from, b = step->u.number.to;
 
@@ -197,14 +201,16 @@ static stk_status delta_decode(const stk__step *step, stk__codec_state *state, s
     return STK_OK;
 }
 
-static stk_status delta_encode(const stk__step *step, stk__codec_state *state, stk__pass *pass)
+static stk_status delta_encode(const stk__codec_step *step, stk__codec_state *state,
+                               stk__codec_pass *pass)
 {
     return encode_with(step, pass, difference);
 }
 
 /* ---- fixedscaleoffset ---- */
 
-static char unscale(const stk__step *step, char class, stk__wide *w, size_t count, stk__wide *carry)
+static char unscale(const stk__codec_step *step, char class, stk__wide *w, size_t count,
+                    stk__wide *carry)
 {
     stk__number stored = step->u.number.to;
     bool float64 = class != 'f' || stored.size == 8;
@@ -227,7 +233,8 @@ static char unscale(const stk__step *step, char class, stk__wide *w, size_t coun
     return 'f';
 }
 
-static char rescale(const stk__step *step, char class, stk__wide *w, size_t count, stk__wide *carry)
+static char rescale(const stk__codec_step *step, char class, stk__wide *w, size_t count,
+                    stk__wide *carry)
 {
     stk__number given = step->u.number.from;
 
@@ -255,19 +262,21 @@ static char rescale(const stk__step *step, char class, stk__wide *w, size_t coun
     return 'f';
 }
 
-static stk_status scale_decode(const stk__step *step, stk__codec_state *state, stk__pass *pass)
+static stk_status scale_decode(const stk__codec_step *step, stk__codec_state *state,
+                               stk__codec_pass *pass)
 {
     return decode_with(step, pass, unscale);
 }
 
-static stk_status scale_encode(const stk__step *step, stk__codec_state *state, stk__pass *pass)
+static stk_status scale_encode(const stk__codec_step *step, stk__codec_state *state,
+                               stk__codec_pass *pass)
 {
     return encode_with(step, pass, rescale);
 }
 
 /* ---- quantize ---- */
 
-static char quantize(const stk__step *step, char class, stk__wide *w, size_t count,
+static char quantize(const stk__codec_step *step, char class, stk__wide *w, size_t count,
                      stk__wide *carry)
 {
     double scale = step->u.number.scale;
@@ -282,7 +291,8 @@ static char quantize(const stk__step *step, char class, stk__wide *w, size_t cou
     return 'f';
 }
 
-static stk_status quantize_encode(const stk__step *step, stk__codec_state *state, stk__pass *pass)
+static stk_status quantize_encode(const stk__codec_step *step, stk__codec_state *state,
+                                  stk__codec_pass *pass)
 {
     return encode_with(step, pass, quantize);
 }
@@ -291,7 +301,7 @@ static stk_status quantize_encode(const stk__step *step, stk__codec_state *state
 
 /* Round the fraction to nearest even [Klöwer et al. 2021, doi:10.1038/s43588-021-00156-2]. */
 #define DEFINE_BITROUND(width)                                                                     \
-    static void bitround##width(const stk__pass *pass, uint32_t drop)                              \
+    static void bitround##width(const stk__codec_pass *pass, uint32_t drop)                        \
     {                                                                                              \
         uint##width##_t mask = (uint##width##_t)(UINT64_MAX << drop);                              \
         uint##width##_t half = (uint##width##_t)((UINT64_C(1) << (drop - 1)) - 1);                 \
@@ -307,7 +317,8 @@ DEFINE_BITROUND(16)
 DEFINE_BITROUND(32)
 DEFINE_BITROUND(64)
 
-static stk_status bitround_encode(const stk__step *step, stk__codec_state *state, stk__pass *pass)
+static stk_status bitround_encode(const stk__codec_step *step, stk__codec_state *state,
+                                  stk__codec_pass *pass)
 {
     uint32_t drop = step->u.bitround.bits - step->u.bitround.keep_bits;
 
@@ -327,7 +338,7 @@ static stk_status bitround_encode(const stk__step *step, stk__codec_state *state
     return STK_OK;
 }
 
-static bool same_size(const stk__step *step, uint64_t size, uint64_t *out)
+static bool same_size(const stk__codec_step *step, uint64_t size, uint64_t *out)
 {
     *out = size;
     return true;

@@ -10,7 +10,8 @@
 
 static const stk__reasons reasons = STK__REASONS("lz4");
 
-static stk_status decode(const stk__step *step, stk__codec_state *state, stk__pass *pass)
+static stk_status decode(const stk__codec_step *step, stk__codec_state *state,
+                         stk__codec_pass *pass)
 {
     if (pass->length < HEADER)
         return stk__pass_fail(pass, STK_ETRUNCATED, reasons.truncated);
@@ -37,7 +38,8 @@ static stk_status decode(const stk__step *step, stk__codec_state *state, stk__pa
     return STK_OK;
 }
 
-static stk_status encode(const stk__step *step, stk__codec_state *state, stk__pass *pass)
+static stk_status encode(const stk__codec_step *step, stk__codec_state *state,
+                         stk__codec_pass *pass)
 {
     /* LZ4's state is 16 KiB: scratch, not stack, and its own allocation is not wanted. */
     uint8_t *lz4 = stk__scratch(state, STK__SCRATCH_BLOCK, (uint64_t)LZ4_sizeofState());
@@ -59,7 +61,7 @@ static stk_status encode(const stk__step *step, stk__codec_state *state, stk__pa
     return STK_OK;
 }
 
-static bool bound(const stk__step *step, uint64_t size, uint64_t *out)
+static bool bound(const stk__codec_step *step, uint64_t size, uint64_t *out)
 {
     return stk__add_size(size, size / 255 + 16 + HEADER, out);
 }

@@ -29,7 +29,7 @@ static void release(void *state, void *memory)
     stk__spare_free(state, memory);
 }
 
-static stk_status failed(stk__pass *pass, lzma_ret code)
+static stk_status failed(stk__codec_pass *pass, lzma_ret code)
 {
     switch (code) {
     case LZMA_MEM_ERROR:
@@ -139,7 +139,7 @@ uint64_t stk__lzma_memory(const struct stk__lzma_step *step, uint64_t size)
 
 /* ---- Decoding ---- */
 
-static lzma_ret begin(const struct stk__lzma_step *step, lzma_stream *z, stk__pass *pass)
+static lzma_ret begin(const struct stk__lzma_step *step, lzma_stream *z, stk__codec_pass *pass)
 {
     filter_room room;
 
@@ -160,7 +160,7 @@ static lzma_ret begin(const struct stk__lzma_step *step, lzma_stream *z, stk__pa
     }
 }
 
-static lzma_ret run(lzma_stream *z, stk__pass *pass, bool *longer)
+static lzma_ret run(lzma_stream *z, stk__codec_pass *pass, bool *longer)
 {
     bool whole = pass->needed == pass->capacity;
     uint8_t beyond;
@@ -188,7 +188,8 @@ static lzma_ret run(lzma_stream *z, stk__pass *pass, bool *longer)
     return *longer ? LZMA_DATA_ERROR : code;
 }
 
-static stk_status decode(const stk__step *step, stk__codec_state *state, stk__pass *pass)
+static stk_status decode(const stk__codec_step *step, stk__codec_state *state,
+                         stk__codec_pass *pass)
 {
     lzma_allocator memory = {alloc, release, state};
     lzma_stream z = LZMA_STREAM_INIT;
@@ -232,7 +233,8 @@ static lzma_ret begin_encode(const struct stk__lzma_step *step, lzma_stream *z)
     return lzma_raw_encoder(z, room.chain);
 }
 
-static stk_status encode(const stk__step *step, stk__codec_state *state, stk__pass *pass)
+static stk_status encode(const stk__codec_step *step, stk__codec_state *state,
+                         stk__codec_pass *pass)
 {
     lzma_allocator memory = {alloc, release, state};
     lzma_stream z = LZMA_STREAM_INIT;
@@ -256,7 +258,7 @@ static stk_status encode(const stk__step *step, stk__codec_state *state, stk__pa
                           "lzma could not compress the chunk; try a preset in place of filters");
 }
 
-static bool bound(const stk__step *step, uint64_t size, uint64_t *out)
+static bool bound(const stk__codec_step *step, uint64_t size, uint64_t *out)
 {
     return stk__add_size(size, size / 16 + 4096, out);
 }

@@ -5,12 +5,13 @@
 
 static const stk__reasons reasons = STK__REASONS("packbits");
 
-static unsigned turn(const stk__step *step, uint64_t i)
+static unsigned turn(const stk__codec_step *step, uint64_t i)
 {
     return step->u.packbits.msb_first ? 7 - (unsigned)(i & 7) : (unsigned)(i & 7);
 }
 
-static stk_status decode(const stk__step *step, stk__codec_state *state, stk__pass *pass)
+static stk_status decode(const stk__codec_step *step, stk__codec_state *state,
+                         stk__codec_pass *pass)
 {
     uint64_t count = step->u.packbits.count, extra = step->u.packbits.padding != 0;
     uint64_t bytes = (count + 7) / 8, front = step->u.packbits.padding == 's';
@@ -30,7 +31,8 @@ static stk_status decode(const stk__step *step, stk__codec_state *state, stk__pa
     return STK_OK;
 }
 
-static stk_status encode(const stk__step *step, stk__codec_state *state, stk__pass *pass)
+static stk_status encode(const stk__codec_step *step, stk__codec_state *state,
+                         stk__codec_pass *pass)
 {
     uint64_t count = step->u.packbits.count, extra = step->u.packbits.padding != 0;
     uint64_t bytes = (count + 7) / 8;
@@ -45,12 +47,12 @@ static stk_status encode(const stk__step *step, stk__codec_state *state, stk__pa
     return STK_OK;
 }
 
-static bool bound(const stk__step *step, uint64_t size, uint64_t *out)
+static bool bound(const stk__codec_step *step, uint64_t size, uint64_t *out)
 {
     return stk__add_size((size + 7) / 8, step->u.packbits.padding != 0, out);
 }
 
-static uint64_t prefix(const stk__step *step, uint64_t needed)
+static uint64_t prefix(const stk__codec_step *step, uint64_t needed)
 {
     return (needed + 7) / 8 + (step->u.packbits.padding == 's');
 }

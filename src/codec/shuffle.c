@@ -5,7 +5,8 @@
 #include "codec/step.h"
 
 /* What is left over behind the last whole element stays as it is. */
-static stk_status unshuffle(const stk__step *step, stk__codec_state *state, stk__pass *pass)
+static stk_status unshuffle(const stk__codec_step *step, stk__codec_state *state,
+                            stk__codec_pass *pass)
 {
     uint64_t element = step->u.shuffle.element, whole = pass->length / element * element;
 
@@ -18,7 +19,8 @@ static stk_status unshuffle(const stk__step *step, stk__codec_state *state, stk_
     return STK_OK;
 }
 
-static stk_status shuffle(const stk__step *step, stk__codec_state *state, stk__pass *pass)
+static stk_status shuffle(const stk__codec_step *step, stk__codec_state *state,
+                          stk__codec_pass *pass)
 {
     uint64_t element = step->u.shuffle.element, whole = pass->length / element * element;
 
@@ -28,7 +30,7 @@ static stk_status shuffle(const stk__step *step, stk__codec_state *state, stk__p
     return STK_OK;
 }
 
-static stk_status swap(const stk__step *step, stk__codec_state *state, stk__pass *pass)
+static stk_status swap(const stk__codec_step *step, stk__codec_state *state, stk__codec_pass *pass)
 {
     uint64_t size = step->u.swap.size;
 
@@ -39,19 +41,20 @@ static stk_status swap(const stk__step *step, stk__codec_state *state, stk__pass
     return STK_OK;
 }
 
-static stk_status swap_encode(const stk__step *step, stk__codec_state *state, stk__pass *pass)
+static stk_status swap_encode(const stk__codec_step *step, stk__codec_state *state,
+                              stk__codec_pass *pass)
 {
     return swap(step, state, pass);
 }
 
-static uint64_t swap_prefix(const stk__step *step, uint64_t needed)
+static uint64_t swap_prefix(const stk__codec_step *step, uint64_t needed)
 {
     uint64_t size = step->u.swap.size;
 
     return (needed + size - 1) / size * size;
 }
 
-static bool same_size(const stk__step *step, uint64_t size, uint64_t *out)
+static bool same_size(const stk__codec_step *step, uint64_t size, uint64_t *out)
 {
     *out = size;
     return true;

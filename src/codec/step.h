@@ -21,7 +21,7 @@ typedef struct stk__number {
 } stk__number;
 
 /* One pass of a step over one chunk. */
-typedef struct stk__pass {
+typedef struct stk__codec_pass {
     const uint8_t *in;
     uint64_t length;
     uint8_t *out;      /* may be `in` where the step says in_place */
@@ -29,9 +29,9 @@ typedef struct stk__pass {
     uint64_t needed;   /* decode: only the first so many bytes are wanted; at most capacity */
     uint64_t got;      /* result: bytes at out */
     const char *reason;
-} stk__pass;
+} stk__codec_pass;
 
-typedef struct stk__step stk__step;
+typedef struct stk__codec_step stk__codec_step;
 
 /* The texts of what can be wrong with the data of one codec. */
 typedef struct stk__reasons {
@@ -54,17 +54,19 @@ typedef struct stk__codec_ops {
     /* Decode all of in[0, length) -> at most capacity bytes. More than that is STK_EFORMAT. May
      * stop when `needed` bytes are out. NULL: decoded and encoded are alike (encode loses
      * precision). */
-    stk_status (*decode)(const stk__step *step, stk__codec_state *state, stk__pass *pass);
-    stk_status (*encode)(const stk__step *step, stk__codec_state *state, stk__pass *pass);
+    stk_status (*decode)(const stk__codec_step *step, stk__codec_state *state,
+                         stk__codec_pass *pass);
+    stk_status (*encode)(const stk__codec_step *step, stk__codec_state *state,
+                         stk__codec_pass *pass);
     /* Most bytes that `size` bytes become, by any encoder worth the name. */
-    bool (*bound)(const stk__step *step, uint64_t size, uint64_t *bound);
+    bool (*bound)(const stk__codec_step *step, uint64_t size, uint64_t *bound);
     /* Encoded bytes that must be decoded for the first `needed` decoded ones; NULL: all. */
-    uint64_t (*prefix)(const stk__step *step, uint64_t needed);
+    uint64_t (*prefix)(const stk__codec_step *step, uint64_t needed);
 } stk__codec_ops;
 
 enum { STK__LZMA_FILTERS = 4 }; /* most that liblzma takes */
 
-struct stk__step {
+struct stk__codec_step {
     const stk__codec_ops *ops;
     uint64_t size;  /* bytes before encoding; the most where not fixed */
     uint64_t bound; /* bytes after encoding; the most where not fixed */
@@ -137,7 +139,8 @@ struct stk__step {
 };
 
 /* Fill a pass with a failure. */
-static inline stk_status stk__pass_fail(stk__pass *pass, stk_status status, const char *reason)
+static inline stk_status stk__pass_fail(stk__codec_pass *pass, stk_status status,
+                                        const char *reason)
 {
     pass->reason = reason;
     return status;
@@ -155,7 +158,7 @@ extern const stk__codec_ops stk__codec_zstd, stk__codec_lz4, stk__codec_blosc, s
  * Make the transpose step `order` (encoded axis i is decoded axis order[i]) of an array; false when
  * nothing moves and no step is wanted. `shape` is that of the decoded array.
  */
-bool stk__transpose_init(stk__step *step, const uint64_t *shape, const uint32_t *order,
+bool stk__transpose_init(stk__codec_step *step, const uint64_t *shape, const uint32_t *order,
                          uint32_t rank, uint32_t item);
 
 /* ---- Between codecs ---- */

@@ -9,7 +9,7 @@
 
 static const stk__reasons reasons = STK__REASONS("transpose");
 
-bool stk__transpose_init(stk__step *step, const uint64_t *shape, const uint32_t *order,
+bool stk__transpose_init(stk__codec_step *step, const uint64_t *shape, const uint32_t *order,
                          uint32_t rank, uint32_t item)
 {
     uint64_t stride[STK__CHAIN_MAX_RANK], run = item;
@@ -17,7 +17,7 @@ bool stk__transpose_init(stk__step *step, const uint64_t *shape, const uint32_t 
 
     for (uint32_t i = rank; i-- > 0; run *= shape[order[i]])
         stride[order[i]] = run;
-    *step = (stk__step){.ops = &stk__codec_transpose, .fixed_out = true};
+    *step = (stk__codec_step){.ops = &stk__codec_transpose, .fixed_out = true};
     for (uint32_t i = 0; i < rank; i++) {
         uint64_t *last = &step->u.transpose.stride[kept - (kept > 0)];
         if (shape[i] == 1)
@@ -149,7 +149,8 @@ static bool next(counter *c, uint8_t **to, const uint8_t **from)
 }
 
 /* `rows` of the first axis; `back`: from decoded to encoded. */
-static void move(const stk__step *step, uint8_t *to, const uint8_t *from, uint64_t rows, bool back)
+static void move(const stk__codec_step *step, uint8_t *to, const uint8_t *from, uint64_t rows,
+                 bool back)
 {
     uint32_t rank = step->u.transpose.rank, item = step->u.transpose.item;
     const uint64_t *shape = step->u.transpose.shape;
@@ -186,7 +187,8 @@ static void move(const stk__step *step, uint8_t *to, const uint8_t *from, uint64
     while (next(&c, &to, &from));
 }
 
-static stk_status decode(const stk__step *step, stk__codec_state *state, stk__pass *pass)
+static stk_status decode(const stk__codec_step *step, stk__codec_state *state,
+                         stk__codec_pass *pass)
 {
     uint64_t whole = step->u.transpose.whole, rows = step->u.transpose.shape[0];
 
@@ -203,21 +205,22 @@ static stk_status decode(const stk__step *step, stk__codec_state *state, stk__pa
     return STK_OK;
 }
 
-static stk_status encode(const stk__step *step, stk__codec_state *state, stk__pass *pass)
+static stk_status encode(const stk__codec_step *step, stk__codec_state *state,
+                         stk__codec_pass *pass)
 {
     move(step, pass->out, pass->in, step->u.transpose.shape[0], true);
     pass->got = pass->length;
     return STK_OK;
 }
 
-static uint64_t prefix(const stk__step *step, uint64_t needed)
+static uint64_t prefix(const stk__codec_step *step, uint64_t needed)
 {
     uint64_t whole = step->u.transpose.whole;
 
     return whole ? (needed + whole - 1) / whole * whole : UINT64_MAX;
 }
 
-static bool same_size(const stk__step *step, uint64_t size, uint64_t *out)
+static bool same_size(const stk__codec_step *step, uint64_t size, uint64_t *out)
 {
     *out = size;
     return true;

@@ -98,7 +98,7 @@ stk_status stk__zstd_decode(stk__codec_state *state, const void *in, uint64_t le
  * straight from the input into the output and stops after the block that holds the last byte
  * wanted.
  */
-static stk_status decode_prefix(stk__codec_state *state, stk__pass *pass)
+static stk_status decode_prefix(stk__codec_state *state, stk__codec_pass *pass)
 {
     ZSTD_DCtx *dctx = decoder(state);
     ZSTD_inBuffer in = {.src = pass->in};
@@ -127,7 +127,8 @@ static stk_status decode_prefix(stk__codec_state *state, stk__pass *pass)
     return STK_OK;
 }
 
-static stk_status decode(const stk__step *step, stk__codec_state *state, stk__pass *pass)
+static stk_status decode(const stk__codec_step *step, stk__codec_state *state,
+                         stk__codec_pass *pass)
 {
     if (pass->needed < pass->capacity)
         return decode_prefix(state, pass);
@@ -135,7 +136,8 @@ static stk_status decode(const stk__step *step, stk__codec_state *state, stk__pa
                             &pass->reason);
 }
 
-static stk_status encode(const stk__step *step, stk__codec_state *state, stk__pass *pass)
+static stk_status encode(const stk__codec_step *step, stk__codec_state *state,
+                         stk__codec_pass *pass)
 {
     ZSTD_CCtx *cctx = encoder(state);
 
@@ -150,7 +152,7 @@ static stk_status encode(const stk__step *step, stk__codec_state *state, stk__pa
     return STK_OK;
 }
 
-static bool bound(const stk__step *step, uint64_t size, uint64_t *out)
+static bool bound(const stk__codec_step *step, uint64_t size, uint64_t *out)
 {
     return stk__add_size(size, size / 128 + 4096, out);
 }

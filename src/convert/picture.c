@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "convert/picture.h"
 
-#include "transform/resize.h"
+#include "transform/resize/resize.h"
 
 #define PIXEL        3
 #define SPARE_MEMORY (512u << 10) /* buffers and tables of the decoder and this file */

@@ -3,7 +3,7 @@
 #ifndef STK_SRC_CONVERT_PICTURE_H
 #define STK_SRC_CONVERT_PICTURE_H
 
-#include "codec/image/encode.h"
+#include "codec/image/encode/encode.h"
 #include "codec/image/image.h"
 #include "convert/journal.h"
 

@@ -3,7 +3,7 @@
 #ifndef STK_SRC_DATASET_NPY_H
 #define STK_SRC_DATASET_NPY_H
 
-#include "array/npy_header.h"
+#include "array/npy/npy.h"
 #include "dataset/object.h"
 
 typedef struct stk__npy_options {

@@ -2,7 +2,7 @@
 /* The options that every dataset has: `indices`, `subset`, `random_split`, `part`, `split_seed`. */
 #include <inttypes.h>
 
-#include "array/npy_header.h"
+#include "array/npy/npy.h"
 #include "dataset/object.h"
 #include "dataset/view.h"
 

@@ -47,7 +47,7 @@ typedef struct tokens {
     uint64_t length, stride;
     uint64_t span; /* tokens that a sample takes */
     bool target;
-    stk__widen_fn *widen;
+    stk__dataset_widen_fn *widen;
 } tokens;
 
 static void tokens_close(stk_dataset *dataset)

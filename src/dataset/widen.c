@@ -19,7 +19,7 @@ WIDEN(widen_u32, uint32_t)
 WIDEN(widen_i32, int32_t)
 WIDEN(widen_i64, int64_t)
 
-stk__widen_fn *stk__widen_c(stk_dtype dtype)
+stk__dataset_widen_fn *stk__widen_c(stk_dtype dtype)
 {
     switch (dtype) {
     case STK_BOOL:
@@ -42,7 +42,7 @@ stk__widen_fn *stk__widen_c(stk_dtype dtype)
     }
 }
 
-stk__widen_fn *stk__widen(const stk_context *ctx, stk_dtype dtype)
+stk__dataset_widen_fn *stk__widen(const stk_context *ctx, stk_dtype dtype)
 {
 #if defined(STK_WITH_AVX2)
     if (stk__cpu_has_avx2(ctx) && dtype == STK_UINT16)

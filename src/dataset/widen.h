@@ -6,15 +6,15 @@
 #include "base/base.h"
 
 /* out[i] = from[i], `n` values. `from` need not be aligned; they do not overlap. */
-typedef void stk__widen_fn(const void *from, size_t n, int64_t *out);
+typedef void stk__dataset_widen_fn(const void *from, size_t n, int64_t *out);
 
 /* The definition for a type; NULL: it is no integer, or one that int64 does not hold. */
-stk__widen_fn *stk__widen_c(stk_dtype dtype);
+stk__dataset_widen_fn *stk__widen_c(stk_dtype dtype);
 #if defined(STK_WITH_AVX2)
-stk__widen_fn stk__widen_u16_avx2, stk__widen_u32_avx2;
+stk__dataset_widen_fn stk__widen_u16_avx2, stk__widen_u32_avx2;
 #endif
 
 /* The fastest that the context's instruction sets allow. */
-stk__widen_fn *stk__widen(const stk_context *ctx, stk_dtype dtype);
+stk__dataset_widen_fn *stk__widen(const stk_context *ctx, stk_dtype dtype);
 
 #endif

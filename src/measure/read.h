@@ -42,17 +42,17 @@ typedef struct stk__scanner {
     bool truncated; /* the stream ended inside an object */
 } stk__scanner;
 
-typedef struct stk__object {
+typedef struct stk__log_object {
     stk__json_member members[STK__SCAN_MEMBERS];
     size_t n;
     bool alone; /* its line holds nothing else */
-} stk__object;
+} stk__log_object;
 
 /* Where the next bytes go. */
 char *stk__scanner_room(stk__scanner *scanner, size_t *size);
 /* The next object, valid until the next call of any of these; false: more bytes are needed, or
  * (eof) there are none. */
-bool stk__scanner_next(stk__scanner *scanner, stk__object *out);
+bool stk__scanner_next(stk__scanner *scanner, stk__log_object *out);
 
 /* ---- Runs (read_run.c) ---------------------------------------------------------------------- */
 
@@ -128,13 +128,13 @@ typedef struct stk__run {
 } stk__run;
 
 /* An event, taken from an object. */
-typedef struct stk__line {
-    const stk__object *object;
+typedef struct stk__log_line {
+    const stk__log_object *object;
     char name[STK_REPORT_NAME];
     double time, duration;                            /* NaN: none */
     int64_t time_ns, pid, epoch, batch, worker, task; /* -1: none; worker -2 */
     bool alone;
-} stk__line;
+} stk__log_line;
 
 /* What stk_report_compare() has made (report_groups.c). */
 typedef struct stk__comparison stk__comparison;
@@ -158,26 +158,26 @@ struct stk_report {
     uint64_t exact_left, series_left;
     stk__bars bars;
     bool reading;
-    stk__object object;
+    stk__log_object object;
     stk__comparison *comparison; /* NULL: none was asked for */
 };
 
-stk_status stk__run_create(stk_report *report, const stk__line *start, stk__run **out);
+stk_status stk__run_create(stk_report *report, const stk__log_line *start, stk__run **out);
 void stk__run_free(stk_report *report, stk__run *run);
 /* Take one event. */
-stk_status stk__run_event(stk_report *report, stk__run *run, const stk__line *line);
+stk_status stk__run_event(stk_report *report, stk__run *run, const stk__log_line *line);
 /* An object that is an event; false when it is none. */
-bool stk__line_of(const stk__object *object, stk__line *out);
-const stk__json_member *stk__line_find(const stk__line *line, const char *key);
+bool stk__line_of(const stk__log_object *object, stk__log_line *out);
+const stk__json_member *stk__line_find(const stk__log_line *line, const char *key);
 /* Numbers of an event as series of the group `event`, those of its objects as "EVENT.MEMBER"
  * (read_series.c). */
-stk_status stk__run_series(stk_report *report, stk__run *run, const stk__line *line,
+stk_status stk__run_series(stk_report *report, stk__run *run, const stk__log_line *line,
                            const char *event, double at, bool ledger);
 /* One number of it, where it has it. */
 stk_status stk__run_value(stk_report *report, stk__run *run, const char *group, const char *name,
-                          const stk__line *line, double at);
+                          const stk__log_line *line, double at);
 /* Settings of a "run start" (read_settings.c). */
-stk_status stk__run_settings(stk_report *report, stk__run *run, const stk__line *line);
+stk_status stk__run_settings(stk_report *report, stk__run *run, const stk__log_line *line);
 void stk__settings_free(stk_report *report, stk__run *run);
 /* Work through what waits in the order of time. */
 stk_status stk__run_drain(stk_report *report, stk__run *run, size_t keep);
@@ -188,7 +188,7 @@ void stk__run_summary(stk__run *run);
 /* Judge a run from its events alone. */
 void stk__run_judge(stk__run *run);
 /* Take "figures" and "verdict" events. */
-void stk__run_logged(stk__run *run, const stk__line *line);
+void stk__run_logged(stk__run *run, const stk__log_line *line);
 
 /* Two-sided p of Student's t; the value that `share` of the distribution lies below. */
 double stk__student_p(double t, double freedom);

@@ -5,9 +5,6 @@
 #include <math.h>
 
 #define PLACE_WIDTH 0.01 /* seconds at first */
-#define PID_MAX     INT32_MAX
-#define WORKER_MAX  ((1 << 20) - 3) /* see lane_of() */
-#define TASK_MAX    INT32_MAX       /* samples of one */
 
 static const char *const known[] = {"get-batch start", "get-batch end", "training start",
                                     "training end",    "epoch start",   "epoch end",
@@ -51,7 +48,7 @@ static int event_of(const char *name)
 
 /* ---- Making a run ---------------------------------------------------------------------------- */
 
-static void set_origin(stk__run *run, const stk__line *line)
+static void set_origin(stk__run *run, const stk__log_line *line)
 {
     run->monotonic = line->time_ns >= 0;
     run->origin_ns = line->time_ns;
@@ -61,7 +58,7 @@ static void set_origin(stk__run *run, const stk__line *line)
     run->main_last = run->any_last = -INFINITY;
 }
 
-stk_status stk__run_create(stk_report *report, const stk__line *start, stk__run **out)
+stk_status stk__run_create(stk_report *report, const stk__log_line *start, stk__run **out)
 {
     stk_context *ctx = report->ctx;
 
@@ -115,78 +112,9 @@ void stk__run_free(stk_report *report, stk__run *run)
     stk__free(ctx, run);
 }
 
-/* ---- Lines ----------------------------------------------------------------------------------- */
+/* ---- Values of lines ------------------------------------------------------------------------- */
 
-static void take_member(const stk__json_member *m, stk__line *out)
-{
-    int64_t whole;
-
-    switch (m->key_length) {
-    case 3:
-        if (stk__json_member_key_is(m, "pid") && stk__json_member_whole(m, PID_MAX, &whole))
-            out->pid = whole;
-        break;
-    case 4:
-        if (stk__json_member_key_is(m, "time"))
-            (void)stk__json_member_real(m, STK__RANGE_TIME, &out->time);
-        else if (stk__json_member_key_is(m, "task") && stk__json_member_whole(m, TASK_MAX, &whole))
-            out->task = whole;
-        break;
-    case 5:
-        if (stk__json_member_key_is(m, "epoch") &&
-            stk__json_member_whole(m, STK__WHOLE_MAX, &whole))
-            out->epoch = whole;
-        else if (stk__json_member_key_is(m, "batch") &&
-                 stk__json_member_whole(m, STK__WHOLE_MAX, &whole))
-            out->batch = whole;
-        else if (stk__json_member_key_is(m, "event"))
-            stk__json_member_text(m, out->name, sizeof out->name);
-        break;
-    case 6:
-        if (stk__json_member_key_is(m, "worker"))
-            out->worker = stk__json_member_whole(m, WORKER_MAX, &whole) ? whole : -1;
-        break;
-    case 7:
-        if (stk__json_member_key_is(m, "time_ns") && stk__json_member_whole(m, INT64_MAX, &whole))
-            out->time_ns = whole;
-        break;
-    case 8:
-        if (stk__json_member_key_is(m, "duration"))
-            (void)stk__json_member_real(m, STK__RANGE_DURATION, &out->duration);
-        break;
-    default:
-        break;
-    }
-}
-
-bool stk__line_of(const stk__object *object, stk__line *out)
-{
-    *out = (stk__line){.object = object,
-                       .time = NAN,
-                       .duration = NAN,
-                       .time_ns = -1,
-                       .pid = -1,
-                       .epoch = -1,
-                       .batch = -1,
-                       .worker = -2,
-                       .task = 1,
-                       .alone = object->alone};
-    for (size_t i = 0; i < object->n; i++)
-        take_member(&object->members[i], out);
-    if (out->task < 1)
-        out->task = 1;
-    return out->name[0] != 0;
-}
-
-const stk__json_member *stk__line_find(const stk__line *line, const char *key)
-{
-    for (size_t i = 0; i < line->object->n; i++)
-        if (stk__json_member_key_is(&line->object->members[i], key))
-            return &line->object->members[i];
-    return NULL;
-}
-
-static uint64_t count_of(const stk__line *line, const char *key)
+static uint64_t count_of(const stk__log_line *line, const char *key)
 {
     const stk__json_member *m = stk__line_find(line, key);
     double value = 0;
@@ -195,7 +123,7 @@ static uint64_t count_of(const stk__line *line, const char *key)
 }
 
 /* Seconds from the start of the run. The clock that does not step is taken where the log has it. */
-static double time_of(const stk__run *run, const stk__line *line)
+static double time_of(const stk__run *run, const stk__log_line *line)
 {
     if (run->monotonic && line->time_ns >= 0)
         return (double)(line->time_ns - run->origin_ns) * 1e-9;
@@ -204,7 +132,7 @@ static double time_of(const stk__run *run, const stk__line *line)
 
 /* ---- Bars ------------------------------------------------------------------------------------ */
 
-static uint16_t lane_of(stk__run *run, const stk__line *line)
+static uint16_t lane_of(stk__run *run, const stk__log_line *line)
 {
     uint64_t key = (uint64_t)line->pid << 20 ^ (uint64_t)(line->worker + 2);
 
@@ -406,7 +334,7 @@ stk_status stk__run_drain(stk_report *report, stk__run *run, size_t keep)
 }
 
 static stk_status add_main(stk_report *report, stk__run *run, stk__main_kind kind,
-                           const stk__line *line, double time)
+                           const stk__log_line *line, double time)
 {
     const stk__json_member *waited =
         kind == STK__MAIN_TRAIN_START ? stk__line_find(line, "wait") : NULL;
@@ -448,7 +376,7 @@ static void count_event(stk__run *run, const char *name, bool is_known)
 }
 
 /* The published notebook's wait: what it reads of the log, in the order of the file. */
-static stk_status notebook(stk_report *report, stk__run *run, int event, const stk__line *line)
+static stk_status notebook(stk_report *report, stk__run *run, int event, const stk__log_line *line)
 {
     if (event == TRAIN_END)
         run->notebook_end = line->time;
@@ -478,7 +406,8 @@ static stk_status mend_clock(stk_report *report, stk__run *run, double *time)
     return STK_OK;
 }
 
-static stk_status get_batch(stk_report *report, stk__run *run, const stk__line *line, double time)
+static stk_status get_batch(stk_report *report, stk__run *run, const stk__log_line *line,
+                            double time)
 {
     if (isnan(line->duration))
         return STK_OK;
@@ -488,7 +417,8 @@ static stk_status get_batch(stk_report *report, stk__run *run, const stk__line *
     return add_bar(report, run, ROW_GET, lane_of(run, line), time, line->duration);
 }
 
-static stk_status other_event(stk_report *report, stk__run *run, const stk__line *line, double time)
+static stk_status other_event(stk_report *report, stk__run *run, const stk__log_line *line,
+                              double time)
 {
     size_t length = strlen(line->name);
 
@@ -502,8 +432,8 @@ static stk_status other_event(stk_report *report, stk__run *run, const stk__line
     return stk__run_series(report, run, line, line->name, time, false);
 }
 
-static stk_status side_event(stk_report *report, stk__run *run, int event, const stk__line *line,
-                             double time)
+static stk_status side_event(stk_report *report, stk__run *run, int event,
+                             const stk__log_line *line, double time)
 {
     const stk__json_member *m;
     char text[32] = "";
@@ -542,8 +472,8 @@ static stk_status side_event(stk_report *report, stk__run *run, int event, const
     }
 }
 
-static stk_status main_event(stk_report *report, stk__run *run, int event, const stk__line *line,
-                             double time)
+static stk_status main_event(stk_report *report, stk__run *run, int event,
+                             const stk__log_line *line, double time)
 {
     if (!run->monotonic)
         STK_TRY(mend_clock(report, run, &time));
@@ -572,7 +502,7 @@ static stk_status main_event(stk_report *report, stk__run *run, int event, const
     }
 }
 
-stk_status stk__run_event(stk_report *report, stk__run *run, const stk__line *line)
+stk_status stk__run_event(stk_report *report, stk__run *run, const stk__log_line *line)
 {
     stk_report_file *file = &report->files[run->out.file];
     int event = event_of(line->name);

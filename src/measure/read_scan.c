@@ -77,7 +77,7 @@ static bool may_begin(const stk__scanner *s)
     return !s->dropping || (n >= MARK && memcmp(s->buffer + s->begin, mark, MARK) == 0);
 }
 
-bool stk__scanner_next(stk__scanner *s, stk__object *out)
+bool stk__scanner_next(stk__scanner *s, stk__log_object *out)
 {
     for (;;) {
         skip_blanks(s);

@@ -68,14 +68,14 @@ static stk_status add(stk_report *report, stk__run *run, const char *group,
 }
 
 stk_status stk__run_value(stk_report *report, stk__run *run, const char *group, const char *name,
-                          const stk__line *line, double at)
+                          const stk__log_line *line, double at)
 {
     const stk__json_member *m = stk__line_find(line, name);
 
     return m ? add(report, run, group, m, at, false) : STK_OK;
 }
 
-stk_status stk__run_series(stk_report *report, stk__run *run, const stk__line *line,
+stk_status stk__run_series(stk_report *report, stk__run *run, const stk__log_line *line,
                            const char *event, double at, bool ledger)
 {
     stk__json_member inner[STK__SCAN_MEMBERS];

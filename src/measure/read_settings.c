@@ -91,7 +91,7 @@ static double expected_starts(const stk__run *run)
     return run->out.batch_size * (epochs * batches + 1 + (epochs + 1) * workers * prefetch);
 }
 
-static void take_number(const stk__line *line, const char *key, int64_t *out)
+static void take_number(const stk__log_line *line, const char *key, int64_t *out)
 {
     const stk__json_member *m = stk__line_find(line, key);
 
@@ -99,7 +99,7 @@ static void take_number(const stk__line *line, const char *key, int64_t *out)
         *out = -1;
 }
 
-stk_status stk__run_settings(stk_report *report, stk__run *run, const stk__line *line)
+stk_status stk__run_settings(stk_report *report, stk__run *run, const stk__log_line *line)
 {
     const stk__json_member *m;
 

@@ -99,7 +99,7 @@ const stk_report_bar *stk_report_bars(stk_report *report, uint64_t *n)
 
 /* ---- Objects -------------------------------------------------------------------------------- */
 
-static stk_status new_run(stk_report *report, const stk__line *line, stk__run **out)
+static stk_status new_run(stk_report *report, const stk__log_line *line, stk__run **out)
 {
     stk_report_file *file = &report->files[report->num_files - 1];
 
@@ -127,7 +127,7 @@ static stk_status new_run(stk_report *report, const stk__line *line, stk__run **
 }
 
 /* The run of an event: that of its process, or the one that began last. */
-static stk__run *run_of(const stk_report *report, const stk__line *line)
+static stk__run *run_of(const stk_report *report, const stk__log_line *line)
 {
     const stk_report_file *file = &report->files[report->num_files - 1];
     stk__run *last = report->last;
@@ -144,7 +144,7 @@ static stk__run *run_of(const stk_report *report, const stk__line *line)
 static stk_status take_object(stk_report *report)
 {
     stk_report_file *file = &report->files[report->num_files - 1];
-    stk__line line;
+    stk__log_line line;
 
     if (!stk__line_of(&report->object, &line)) {
         file->foreign++;

@@ -42,7 +42,7 @@ static bool set_figure(stk_figures *f, const stk__figure *row, const stk__json_m
 }
 
 /* All figures, or none: where one cannot be true the others are not to be believed. */
-static void take_figures(stk__run *run, const stk__line *line)
+static void take_figures(stk__run *run, const stk__log_line *line)
 {
     stk_figures figures = run->figures;
 
@@ -55,7 +55,7 @@ static void take_figures(stk__run *run, const stk__line *line)
     run->has_figures = true;
 }
 
-static void take_text(const stk__line *line, const char *key, char *out, size_t size)
+static void take_text(const stk__log_line *line, const char *key, char *out, size_t size)
 {
     const stk__json_member *m = stk__line_find(line, key);
 
@@ -63,7 +63,8 @@ static void take_text(const stk__line *line, const char *key, char *out, size_t 
         stk__json_member_text(m, out, size);
 }
 
-static double take_real(const stk__line *line, const char *key, stk__json_range range, double unset)
+static double take_real(const stk__log_line *line, const char *key, stk__json_range range,
+                        double unset)
 {
     const stk__json_member *m = stk__line_find(line, key);
 
@@ -72,7 +73,7 @@ static double take_real(const stk__line *line, const char *key, stk__json_range 
     return unset;
 }
 
-void stk__run_logged(stk__run *run, const stk__line *line)
+void stk__run_logged(stk__run *run, const stk__log_line *line)
 {
     stk_verdict *v = &run->verdict;
     char limit[32] = "";

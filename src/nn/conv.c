@@ -10,7 +10,7 @@
 
 /* One of the three passes, with its weights (or their gradient) in an order of its own. */
 typedef struct pass {
-    stk__call compute, order, order_add;
+    stk__dnnl_call compute, order, order_add;
     uint32_t weights;      /* buffer; STK__NO_BUFFER: ours are as good */
     uint32_t low_x, low_y; /* buffers of operands rounded to bfloat16 */
 } pass;
@@ -33,7 +33,8 @@ static bool pairs_hold(const stk__node *n)
            (n->in / n->groups % 2 == 0 && n->out / n->groups % 2 == 0);
 }
 
-static stk_status describe(const stk__plan *plan, const stk__step *step, conv *v, stk_error *err)
+static stk_status describe(const stk__plan *plan, const stk__plan_step *step, conv *v,
+                           stk_error *err)
 {
     const stk__node *n = step->node, *from = &plan->model->graph.nodes[n->inputs[0]];
     bool grouped = n->groups > 1;
@@ -58,7 +59,7 @@ static stk_status describe(const stk__plan *plan, const stk__step *step, conv *v
 }
 
 /* The primitive of a pass. */
-static stk_status describe_pass(const stk__plan *plan, const stk__step *step, const conv *v,
+static stk_status describe_pass(const stk__plan *plan, const stk__plan_step *step, const conv *v,
                                 pass *p, dnnl_prop_kind_t kind, const_dnnl_primitive_desc_t hint,
                                 stk_error *err)
 {
@@ -108,7 +109,7 @@ static stk_status plan_low(stk__plan *plan, const conv *v, uint64_t count, uint3
                    : STK_OK;
 }
 
-static stk_status make_forward(stk__plan *plan, stk__step *step, conv *v, stk_error *err)
+static stk_status make_forward(stk__plan *plan, stk__plan_step *step, conv *v, stk_error *err)
 {
     static const stk__call_argument arguments[] = {{DNNL_ARG_SRC, dnnl_query_src_md, 0},
                                                    {DNNL_ARG_WEIGHTS, dnnl_query_weights_md, 0},
@@ -127,7 +128,7 @@ static stk_status make_forward(stk__plan *plan, stk__step *step, conv *v, stk_er
 }
 
 /* The order in which a pass has its weights: a buffer, and the way there from ours. */
-static stk_status make_order(stk__plan *plan, stk__step *step, conv *v, pass *p, bool backward,
+static stk_status make_order(stk__plan *plan, stk__plan_step *step, conv *v, pass *p, bool backward,
                              stk_error *err)
 {
     uint32_t time = stk__plan_time(plan, step, backward);
@@ -145,7 +146,7 @@ static stk_status make_order(stk__plan *plan, stk__step *step, conv *v, pass *p,
     return stk__plan_buffer(plan, stk__md_size(own), 1, time, time, &p->low_y, err);
 }
 
-static stk_status make_data(stk__plan *plan, stk__step *step, conv *v, stk_error *err)
+static stk_status make_data(stk__plan *plan, stk__plan_step *step, conv *v, stk_error *err)
 {
     static const stk__call_argument arguments[] = {{DNNL_ARG_DIFF_DST, dnnl_query_diff_dst_md, 0},
                                                    {DNNL_ARG_WEIGHTS, dnnl_query_weights_md, 0},
@@ -166,7 +167,7 @@ static stk_status make_data(stk__plan *plan, stk__step *step, conv *v, stk_error
         sizeof(float), time, time, &v->sum, err);
 }
 
-static stk_status make_weights(stk__plan *plan, stk__step *step, conv *v, stk_error *err)
+static stk_status make_weights(stk__plan *plan, stk__plan_step *step, conv *v, stk_error *err)
 {
     static const stk__call_argument arguments[] = {
         {DNNL_ARG_SRC, dnnl_query_src_md, 0},
@@ -195,7 +196,7 @@ static stk_status make_weights(stk__plan *plan, stk__step *step, conv *v, stk_er
     return plan_low(plan, v, stk__step_count(plan, step), time, &p->low_y, err);
 }
 
-static stk_status conv_plan(stk__plan *plan, stk__step *step, stk_error *err)
+static stk_status conv_plan(stk__plan *plan, stk__plan_step *step, stk_error *err)
 {
     conv *v = stk__calloc(plan->model->graph.context, 1, sizeof *v);
 
@@ -213,7 +214,7 @@ static stk_status conv_plan(stk__plan *plan, stk__step *step, stk_error *err)
     return make_weights(plan, step, v, err);
 }
 
-static void conv_release(stk__plan *plan, stk__step *step)
+static void conv_release(stk__plan *plan, stk__plan_step *step)
 {
     conv *v = step->own;
     pass *passes[] = {&v->forward, &v->data, &v->weights};
@@ -248,8 +249,8 @@ static const void *operand(const stk__plan *plan, const conv *v, const void *x, 
 }
 
 /* The weights in the order of a pass. */
-static stk_status ordered(const stk__plan *plan, const stk__step *step, pass *p, const void **out,
-                          stk_error *err)
+static stk_status ordered(const stk__plan *plan, const stk__plan_step *step, pass *p,
+                          const void **out, stk_error *err)
 {
     const struct stk_model *m = plan->model;
 
@@ -262,12 +263,12 @@ static stk_status ordered(const stk__plan *plan, const stk__step *step, pass *p,
     return stk__call_run(plan, &p->order, memory, err);
 }
 
-static uint64_t input_count(const stk__plan *plan, const stk__step *step)
+static uint64_t input_count(const stk__plan *plan, const stk__plan_step *step)
 {
     return stk__node_count(&plan->model->graph.nodes[step->node->inputs[0]]) * plan->rows;
 }
 
-static stk_status conv_forward(stk__plan *plan, stk__step *step, stk_error *err)
+static stk_status conv_forward(stk__plan *plan, stk__plan_step *step, stk_error *err)
 {
     conv *v = step->own;
     pass *p = &v->forward;
@@ -280,7 +281,7 @@ static stk_status conv_forward(stk__plan *plan, stk__step *step, stk_error *err)
     return stk__call_run(plan, &p->compute, memory, err);
 }
 
-static stk_status backward_weights(stk__plan *plan, stk__step *step, conv *v, stk_error *err)
+static stk_status backward_weights(stk__plan *plan, stk__plan_step *step, conv *v, stk_error *err)
 {
     const struct stk_model *m = plan->model;
     pass *p = &v->weights;
@@ -300,7 +301,7 @@ static stk_status backward_weights(stk__plan *plan, stk__step *step, conv *v, st
     return STK_OK;
 }
 
-static stk_status conv_backward(stk__plan *plan, stk__step *step, stk_error *err)
+static stk_status conv_backward(stk__plan *plan, stk__plan_step *step, stk_error *err)
 {
     conv *v = step->own;
     pass *p = &v->data;

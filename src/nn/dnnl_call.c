@@ -23,7 +23,7 @@ stk_status stk__call_attr(bool relu, bool sum, dnnl_primitive_attr_t *out, stk_e
     return stk__dnnl_check(status, "attributes", err);
 }
 
-static stk_status add_argument(const stk__plan *plan, stk__call *c, int which, stk__md_view md,
+static stk_status add_argument(const stk__plan *plan, stk__dnnl_call *c, int which, stk__md_view md,
                                stk_error *err)
 {
     dnnl_memory_t memory = NULL;
@@ -35,7 +35,7 @@ static stk_status add_argument(const stk__plan *plan, stk__call *c, int which, s
     return STK_OK;
 }
 
-stk_status stk__call_make(stk__plan *plan, stk__call *c, uint32_t time,
+stk_status stk__call_make(stk__plan *plan, stk__dnnl_call *c, uint32_t time,
                           const stk__call_argument *arguments, int count, stk_error *err)
 {
     stk__md_view room = stk__pd_md(c->desc, dnnl_query_scratchpad_md, 0);
@@ -52,8 +52,8 @@ stk_status stk__call_make(stk__plan *plan, stk__call *c, uint32_t time,
     return add_argument(plan, c, DNNL_ARG_SCRATCHPAD, room, err);
 }
 
-stk_status stk__call_make_order(stk__plan *plan, stk__call *c, stk__md_view from, stk__md_view to,
-                                bool sum, uint32_t time, stk_error *err)
+stk_status stk__call_make_order(stk__plan *plan, stk__dnnl_call *c, stk__md_view from,
+                                stk__md_view to, bool sum, uint32_t time, stk_error *err)
 {
     static const stk__call_argument arguments[] = {{DNNL_ARG_FROM, dnnl_query_src_md, 0},
                                                    {DNNL_ARG_TO, dnnl_query_dst_md, 0}};
@@ -70,7 +70,7 @@ stk_status stk__call_make_order(stk__plan *plan, stk__call *c, stk__md_view from
     return status == STK_OK ? stk__call_make(plan, c, time, arguments, 2, err) : status;
 }
 
-stk_status stk__call_run(const stk__plan *plan, stk__call *c, const void *const *memory,
+stk_status stk__call_run(const stk__plan *plan, stk__dnnl_call *c, const void *const *memory,
                          stk_error *err)
 {
     for (int i = 0; i < c->count; i++) {
@@ -84,7 +84,7 @@ stk_status stk__call_run(const stk__plan *plan, stk__call *c, const void *const 
         "a primitive", err);
 }
 
-void stk__call_release(stk__call *c)
+void stk__call_release(stk__dnnl_call *c)
 {
     for (int i = 0; i < c->count; i++)
         dnnl_memory_destroy(c->args[i].memory);
@@ -92,6 +92,6 @@ void stk__call_release(stk__call *c)
         dnnl_primitive_destroy(c->primitive);
     if (c->desc)
         dnnl_primitive_desc_destroy(c->desc);
-    *c = (stk__call){0};
+    *c = (stk__dnnl_call){0};
 }
 #endif

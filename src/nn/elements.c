@@ -6,7 +6,7 @@
 /* One parallel loop over elements. */
 typedef struct loop {
     const stk__plan *plan;
-    const stk__step *step;
+    const stk__plan_step *step;
     char *y;
     const char *a, *b;
     double factor;
@@ -64,7 +64,7 @@ static void mask_body(void *argument, uint64_t from, uint64_t to, uint32_t part)
     p.k->relu_backward(p.y, p.y, p.a, to - from, false);
 }
 
-void stk__pass_on(stk__plan *plan, stk__step *step, uint32_t k)
+void stk__pass_on(stk__plan *plan, stk__plan_step *step, uint32_t k)
 {
     const loop l = {
         .plan = plan, .step = step, .y = stk__at(plan, step->dx[k]), .a = stk__at(plan, step->dy)};
@@ -90,7 +90,7 @@ void stk__scale(const struct stk_model *model, void *x, uint64_t n, double scale
         run(&l, n, scale_body);
 }
 
-void stk__relu_mask(stk__plan *plan, stk__step *step)
+void stk__relu_mask(stk__plan *plan, stk__plan_step *step)
 {
     const loop l = {
         .plan = plan, .step = step, .y = stk__at(plan, step->dy), .a = stk__at(plan, step->y)};
@@ -144,7 +144,8 @@ void stk__gradient_put(const struct stk_model *model, void *gradient, const doub
     }
 }
 
-void stk__bias_gradient(stk__plan *plan, stk__step *step, uint64_t rows, uint64_t cols, void *room)
+void stk__bias_gradient(stk__plan *plan, stk__plan_step *step, uint64_t rows, uint64_t cols,
+                        void *room)
 {
     const sums s = {plan, stk__at(plan, step->dy), room, cols};
     void *gradient = stk__gradient(plan->model, step->node, STK__BIAS);
@@ -203,7 +204,7 @@ static uint64_t sides(const stk__node *node)
     return node->rank == 3 ? (uint64_t)(node->shape[1] * node->shape[2]) : 1;
 }
 
-static stk_status input_forward(stk__plan *plan, stk__step *step, stk_error *err)
+static stk_status input_forward(stk__plan *plan, stk__plan_step *step, stk_error *err)
 {
     const stk_model_batch *batch = &plan->model->batch;
     uint64_t s = plan->model->options.input_layout == 1 ? 1 : sides(step->node);
@@ -221,7 +222,7 @@ static stk_status input_forward(stk__plan *plan, stk__step *step, stk_error *err
 const stk__ops stk__ops_input = {.forward = input_forward};
 
 /* Of a node that gives pictures: its input has the sides. */
-static turn turn_of(stk__plan *plan, stk__step *step)
+static turn turn_of(stk__plan *plan, stk__plan_step *step)
 {
     const stk__node *from = &plan->model->graph.nodes[step->node->inputs[0]];
 
@@ -231,7 +232,7 @@ static turn turn_of(stk__plan *plan, stk__step *step)
                   .itemsize = stk__plan_itemsize(plan)};
 }
 
-static stk_status output_plan(stk__plan *plan, stk__step *step, stk_error *err)
+static stk_status output_plan(stk__plan *plan, stk__plan_step *step, stk_error *err)
 {
     uint32_t time = stk__plan_time(plan, step, true);
 
@@ -241,7 +242,7 @@ static stk_status output_plan(stk__plan *plan, stk__step *step, stk_error *err)
                             &step->backward_scratch, err);
 }
 
-static stk_status output_forward(stk__plan *plan, stk__step *step, stk_error *err)
+static stk_status output_forward(stk__plan *plan, stk__plan_step *step, stk_error *err)
 {
     turn t = turn_of(plan, step);
 
@@ -252,7 +253,7 @@ static stk_status output_forward(stk__plan *plan, stk__step *step, stk_error *er
     return STK_OK;
 }
 
-static stk_status output_backward(stk__plan *plan, stk__step *step, stk_error *err)
+static stk_status output_backward(stk__plan *plan, stk__plan_step *step, stk_error *err)
 {
     turn t = turn_of(plan, step);
     char *dx = stk__at(plan, step->dx[0]);
@@ -269,7 +270,7 @@ const stk__ops stk__ops_output = {output_plan, output_forward, output_backward, 
 
 /* ---- Functions of an element ---- */
 
-static stk_status forward(stk__plan *plan, stk__step *step, stk__body *body)
+static stk_status forward(stk__plan *plan, stk__plan_step *step, stk__body *body)
 {
     const loop l = {.plan = plan,
                     .step = step,
@@ -281,7 +282,7 @@ static stk_status forward(stk__plan *plan, stk__step *step, stk__body *body)
     return STK_OK;
 }
 
-static stk_status backward(stk__plan *plan, stk__step *step, uint32_t value, stk__body *body)
+static stk_status backward(stk__plan *plan, stk__plan_step *step, uint32_t value, stk__body *body)
 {
     const loop l = {.plan = plan,
                     .step = step,
@@ -305,13 +306,13 @@ static stk_status backward(stk__plan *plan, stk__step *step, uint32_t value, stk
     }
 #define FORWARD(name, call)                                                                        \
     BODY(name##_body, call)                                                                        \
-    static stk_status name##_forward(stk__plan *plan, stk__step *step, stk_error *err)             \
+    static stk_status name##_forward(stk__plan *plan, stk__plan_step *step, stk_error *err)        \
     {                                                                                              \
         return forward(plan, step, name##_body);                                                   \
     }
 #define BACKWARD(name, value, call)                                                                \
     BODY(name##_back, call)                                                                        \
-    static stk_status name##_backward(stk__plan *plan, stk__step *step, stk_error *err)            \
+    static stk_status name##_backward(stk__plan *plan, stk__plan_step *step, stk_error *err)       \
     {                                                                                              \
         return backward(plan, step, step->value, name##_back);                                     \
     }
@@ -329,7 +330,7 @@ const stk__ops stk__ops_gelu = {.forward = gelu_forward, .backward = gelu_backwa
 const stk__ops stk__ops_silu = {.forward = silu_forward, .backward = silu_backward};
 
 /* The owner of the memory last: what it adds must not be seen by the other. */
-static stk_status add_backward(stk__plan *plan, stk__step *step, stk_error *err)
+static stk_status add_backward(stk__plan *plan, stk__plan_step *step, stk_error *err)
 {
     uint32_t owner = step->node->inputs[0] < step->node->inputs[1] ? 0 : 1;
 
@@ -343,7 +344,7 @@ const stk__ops stk__ops_add = {.forward = sum_forward, .backward = add_backward}
 
 /* ---- Dropout ---- */
 
-static stk_status dropout_plan(stk__plan *plan, stk__step *step, stk_error *err)
+static stk_status dropout_plan(stk__plan *plan, stk__plan_step *step, stk_error *err)
 {
     return stk__plan_buffer(plan, stk__step_count(plan, step), 1, stk__plan_time(plan, step, false),
                             stk__plan_time(plan, step, step->backward), &step->work, err);
@@ -371,12 +372,12 @@ static void dropout_back(void *argument, uint64_t from, uint64_t to, uint32_t pa
     p.k->mask(p.y, p.a, mask + from, to - from, 1 / (1 - l->step->node->p), l->add);
 }
 
-static stk_status dropout_forward(stk__plan *plan, stk__step *step, stk_error *err)
+static stk_status dropout_forward(stk__plan *plan, stk__plan_step *step, stk_error *err)
 {
     return forward(plan, step, dropout_body);
 }
 
-static stk_status dropout_backward(stk__plan *plan, stk__step *step, stk_error *err)
+static stk_status dropout_backward(stk__plan *plan, stk__plan_step *step, stk_error *err)
 {
     return backward(plan, step, STK__NO_BUFFER, dropout_back);
 }

@@ -10,7 +10,7 @@ typedef struct shape {
     uint64_t rows, in, out;
 } shape;
 
-static shape shape_of(const stk__plan *plan, const stk__step *step)
+static shape shape_of(const stk__plan *plan, const stk__plan_step *step)
 {
     uint64_t out = (uint64_t)step->node->out;
 
@@ -25,7 +25,7 @@ static uint64_t rounded_room(const stk__plan *plan, const shape *s, bool backwar
     return s->rows * s->in + s->in * s->out + (backward ? s->rows * s->out : 0);
 }
 
-static stk_status linear_plan(stk__plan *plan, stk__step *step, stk_error *err)
+static stk_status linear_plan(stk__plan *plan, stk__plan_step *step, stk_error *err)
 {
     const shape s = shape_of(plan, step);
     uint32_t start = stk__plan_time(plan, step, false), end = stk__plan_time(plan, step, true);
@@ -53,7 +53,7 @@ static const float *operand(const stk__plan *plan, const float *x, uint64_t n, f
 
 typedef struct bias_loop {
     const stk__plan *plan;
-    const stk__step *step;
+    const stk__plan_step *step;
     uint64_t cols;
 } bias_loop;
 
@@ -67,7 +67,7 @@ static void bias_body(void *argument, uint64_t from, uint64_t to, uint32_t part)
                                   l->cols, l->step->relu);
 }
 
-static stk_status linear_forward(stk__plan *plan, stk__step *step, stk_error *err)
+static stk_status linear_forward(stk__plan *plan, stk__plan_step *step, stk_error *err)
 {
     const shape s = shape_of(plan, step);
     float *room = stk__at(plan, step->scratch);
@@ -82,7 +82,7 @@ static stk_status linear_forward(stk__plan *plan, stk__step *step, stk_error *er
     return STK_OK;
 }
 
-static stk_status linear_backward(stk__plan *plan, stk__step *step, stk_error *err)
+static stk_status linear_backward(stk__plan *plan, stk__plan_step *step, stk_error *err)
 {
     const struct stk_model *m = plan->model;
     const shape s = shape_of(plan, step);

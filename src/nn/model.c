@@ -127,7 +127,7 @@ static void place_params(struct stk_model *m)
 static void count_flops(struct stk_model *m)
 {
     for (uint32_t i = 1; i < m->graph.num_nodes; i++) {
-        const stk__step *step = &m->plans[0]->steps[i];
+        const stk__plan_step *step = &m->plans[0]->steps[i];
         uint64_t flops = step->node->flops, passes = 1;
         if (step->backward)
             passes += (step->flow[0] != STK__FLOW_NONE) + stk__learns(m, step->node, STK__WEIGHT);

@@ -164,7 +164,7 @@ typedef enum stk__flow {
 typedef struct stk_backend stk_backend;
 
 /* One node of a plan. */
-typedef struct stk__step {
+typedef struct stk__plan_step {
     const stk__node *node;
     uint32_t x[2], y;   /* buffers of values */
     uint32_t dx[2], dy; /* of gradients */
@@ -176,13 +176,13 @@ typedef struct stk__step {
     bool absent;   /* a view, or done by the node before */
     bool backward; /* anything to do in the backward pass */
     void *own;     /* of the back end */
-} stk__step;
+} stk__plan_step;
 
 typedef struct stk__plan {
     struct stk_model *model;
     uint32_t rows;
     bool training;
-    stk__step *steps; /* one for each node */
+    stk__plan_step *steps; /* one for each node */
     stk__buffer *buffers;
     uint32_t num_buffers;
     size_t buffers_capacity;
@@ -198,16 +198,16 @@ void stk__plan_destroy(stk__plan **plan);
 stk_status stk__plan_buffer(stk__plan *plan, uint64_t count, uint64_t itemsize, uint32_t first,
                             uint32_t last, uint32_t *out, stk_error *err);
 /* When node `i` is done, forward or backward. */
-uint32_t stk__plan_time(const stk__plan *plan, const stk__step *step, bool backward);
+uint32_t stk__plan_time(const stk__plan *plan, const stk__plan_step *step, bool backward);
 
 /* What computes. Pictures are [N, H, W, C] inside. Functions of a kind may be NULL where there is
  * nothing to do. */
 typedef struct stk__ops {
     /* Ask for work and scratch memory, make what is made once. */
-    stk_status (*plan)(stk__plan *plan, stk__step *step, stk_error *err);
-    stk_status (*forward)(stk__plan *plan, stk__step *step, stk_error *err);
-    stk_status (*backward)(stk__plan *plan, stk__step *step, stk_error *err);
-    void (*release)(stk__plan *plan, stk__step *step); /* of `own` */
+    stk_status (*plan)(stk__plan *plan, stk__plan_step *step, stk_error *err);
+    stk_status (*forward)(stk__plan *plan, stk__plan_step *step, stk_error *err);
+    stk_status (*backward)(stk__plan *plan, stk__plan_step *step, stk_error *err);
+    void (*release)(stk__plan *plan, stk__plan_step *step); /* of `own` */
 } stk__ops;
 
 struct stk_backend {
@@ -280,7 +280,7 @@ void stk__param_tensor(const struct stk_model *model, const stk__param *param, v
 /* Multiply `n` elements of the model's type (elements.c). */
 void stk__scale(const struct stk_model *model, void *x, uint64_t n, double scale);
 /* Copy or add the gradient of a step to that of input `k`, as its flow says. */
-void stk__pass_on(stk__plan *plan, stk__step *step, uint32_t k);
+void stk__pass_on(stk__plan *plan, stk__plan_step *step, uint32_t k);
 /* Pick or make the plan of a number of rows. */
 stk_status stk__model_plan(struct stk_model *model, uint32_t rows, bool training, stk__plan **out,
                            stk_error *err);

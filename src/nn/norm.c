@@ -7,7 +7,7 @@
 /* What one part of a loop over rows has to itself. */
 typedef struct norm {
     stk__plan *plan;
-    stk__step *step;
+    stk__plan_step *step;
     uint64_t rows, cols;
     char *room; /* of each part: 2 * cols doubles of sums, 2 * cols elements */
     uint64_t part_bytes;
@@ -20,7 +20,7 @@ static uint64_t grain(uint64_t cols)
     return STK_MAX(STK__GRAIN / cols, 1u);
 }
 
-static norm norm_of(stk__plan *plan, stk__step *step, uint32_t scratch)
+static norm norm_of(stk__plan *plan, stk__plan_step *step, uint32_t scratch)
 {
     norm n = {.plan = plan, .step = step, .cols = (uint64_t)step->node->in};
     uint64_t size = n.cols * stk__plan_itemsize(plan);
@@ -39,7 +39,7 @@ static norm norm_of(stk__plan *plan, stk__step *step, uint32_t scratch)
     return n;
 }
 
-static stk_status batch_norm_plan(stk__plan *plan, stk__step *step, stk_error *err)
+static stk_status batch_norm_plan(stk__plan *plan, stk__plan_step *step, stk_error *err)
 {
     uint64_t cols = (uint64_t)step->node->in, size = stk__plan_itemsize(plan);
     uint64_t rows = stk__step_count(plan, step) / cols;
@@ -148,7 +148,7 @@ static void learn_statistics(const norm *n, const double *mean, const double *va
     (*batches)++;
 }
 
-static stk_status batch_norm_forward(stk__plan *plan, stk__step *step, stk_error *err)
+static stk_status batch_norm_forward(stk__plan *plan, stk__plan_step *step, stk_error *err)
 {
     norm n = norm_of(plan, step, step->scratch);
     uint32_t threads = plan->model->threads;
@@ -202,7 +202,7 @@ static void backward_body(void *argument, uint64_t from, uint64_t to, uint32_t p
         n->step->flow[0] == STK__FLOW_ADD);
 }
 
-static stk_status batch_norm_backward(stk__plan *plan, stk__step *step, stk_error *err)
+static stk_status batch_norm_backward(stk__plan *plan, stk__plan_step *step, stk_error *err)
 {
     norm n = norm_of(plan, step, step->backward_scratch);
     const struct stk_model *m = plan->model;
@@ -233,7 +233,7 @@ const stk__ops stk__ops_batch_norm = {batch_norm_plan, batch_norm_forward, batch
 
 /* ---- Layer norm ---- */
 
-static stk_status layer_norm_plan(stk__plan *plan, stk__step *step, stk_error *err)
+static stk_status layer_norm_plan(stk__plan *plan, stk__plan_step *step, stk_error *err)
 {
     uint64_t cols = (uint64_t)step->node->in, rows = stk__step_count(plan, step) / cols;
     uint32_t start = stk__plan_time(plan, step, false), end = stk__plan_time(plan, step, true);
@@ -260,7 +260,7 @@ static void layer_norm_body(void *argument, uint64_t from, uint64_t to, uint32_t
         stk__weight(m, n->step->node, STK__BIAS), to - from, n->cols, n->step->node->eps);
 }
 
-static stk_status layer_norm_forward(stk__plan *plan, stk__step *step, stk_error *err)
+static stk_status layer_norm_forward(stk__plan *plan, stk__plan_step *step, stk_error *err)
 {
     norm n = norm_of(plan, step, STK__NO_BUFFER);
 
@@ -284,7 +284,7 @@ static void layer_norm_back(void *argument, uint64_t from, uint64_t to, uint32_t
         to - from, n->cols, n->step->flow[0] == STK__FLOW_ADD);
 }
 
-static stk_status layer_norm_backward(stk__plan *plan, stk__step *step, stk_error *err)
+static stk_status layer_norm_backward(stk__plan *plan, stk__plan_step *step, stk_error *err)
 {
     norm n = norm_of(plan, step, step->backward_scratch);
     const struct stk_model *m = plan->model;

@@ -19,7 +19,7 @@ extern const stk__ops stk__ops_linear_cpu, stk__ops_conv_cpu;
 #define STK__GRAIN 16384 /* elements that are worth a thread */
 
 /* Elements of the output of a step, all rows. */
-static inline uint64_t stk__step_count(const stk__plan *plan, const stk__step *step)
+static inline uint64_t stk__step_count(const stk__plan *plan, const stk__plan_step *step)
 {
     return stk__node_count(step->node) * plan->rows;
 }
@@ -35,9 +35,10 @@ void stk__gradient_put(const struct stk_model *model, void *gradient, const doub
 /* y += x, in parallel. */
 void stk__add(const struct stk_model *model, void *y, const void *x, uint64_t n);
 /* Zero the gradient by y where the relu after a step gave 0, in place. */
-void stk__relu_mask(stk__plan *plan, stk__step *step);
+void stk__relu_mask(stk__plan *plan, stk__plan_step *step);
 /* Gradient of a bias: sums of the columns of dy. `room`: see stk__bias_room(). */
-void stk__bias_gradient(stk__plan *plan, stk__step *step, uint64_t rows, uint64_t cols, void *room);
+void stk__bias_gradient(stk__plan *plan, stk__plan_step *step, uint64_t rows, uint64_t cols,
+                        void *room);
 /* Bytes of scratch memory for it. */
 uint64_t stk__bias_room(const stk__plan *plan, uint64_t rows, uint64_t cols);
 

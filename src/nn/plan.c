@@ -45,7 +45,7 @@ static uint32_t node_count(const stk__plan *plan)
     return plan->model->graph.num_nodes;
 }
 
-uint32_t stk__plan_time(const stk__plan *plan, const stk__step *step, bool backward)
+uint32_t stk__plan_time(const stk__plan *plan, const stk__plan_step *step, bool backward)
 {
     uint32_t i = (uint32_t)(step - plan->steps);
 
@@ -115,15 +115,15 @@ static void join(stk__plan *plan, note *notes)
     for (uint32_t i = 0; i < g->num_nodes; i++) {
         const stk__node *node = &g->nodes[i];
         uint32_t from = node->inputs[0];
-        stk__step *step = &plan->steps[i];
-        *step = (stk__step){.node = node,
-                            .x = {STK__NO_BUFFER, STK__NO_BUFFER},
-                            .dx = {STK__NO_BUFFER, STK__NO_BUFFER},
-                            .y = STK__NO_BUFFER,
-                            .dy = STK__NO_BUFFER,
-                            .work = STK__NO_BUFFER,
-                            .scratch = STK__NO_BUFFER,
-                            .backward_scratch = STK__NO_BUFFER};
+        stk__plan_step *step = &plan->steps[i];
+        *step = (stk__plan_step){.node = node,
+                                 .x = {STK__NO_BUFFER, STK__NO_BUFFER},
+                                 .dx = {STK__NO_BUFFER, STK__NO_BUFFER},
+                                 .y = STK__NO_BUFFER,
+                                 .dy = STK__NO_BUFFER,
+                                 .work = STK__NO_BUFFER,
+                                 .scratch = STK__NO_BUFFER,
+                                 .backward_scratch = STK__NO_BUFFER};
         step->absent = is_view(plan, node, &g->nodes[from]);
         if (node->kind == STK__RELU && notes[from].consumers == 1 &&
             takes_relu(g->nodes[from].kind)) {
@@ -144,7 +144,7 @@ static stk_status place_values(stk__plan *plan, note *notes, stk_error *err)
     uint32_t itemsize = plan->model->backend->itemsize;
 
     for (uint32_t i = 0; i < g->num_nodes; i++) {
-        stk__step *step = &plan->steps[i];
+        stk__plan_step *step = &plan->steps[i];
         const stk__node *node = step->node;
         for (uint32_t k = 0; k < node->num_inputs; k++) {
             step->x[k] = plan->steps[node->inputs[k]].y;
@@ -182,7 +182,7 @@ static void want(stk__plan *plan, note *notes)
 static stk_status flow(stk__plan *plan, note *notes, uint32_t i, uint32_t k, bool alias,
                        stk_error *err)
 {
-    stk__step *step = &plan->steps[i];
+    stk__plan_step *step = &plan->steps[i];
     uint32_t from = step->node->inputs[k], time = stk__plan_time(plan, step, true);
     note *to = &notes[from];
 
@@ -214,7 +214,7 @@ static stk_status flow(stk__plan *plan, note *notes, uint32_t i, uint32_t k, boo
 static stk_status flow_add(stk__plan *plan, note *notes, uint32_t i, stk_error *err)
 {
     const stk__graph *g = &plan->model->graph;
-    stk__step *step = &plan->steps[i];
+    stk__plan_step *step = &plan->steps[i];
     uint32_t owner = step->node->inputs[0] <= step->node->inputs[1] ? 0 : 1;
     uint32_t a = step->node->inputs[owner], b = step->node->inputs[1 - owner];
     note *other = &notes[b];
@@ -252,7 +252,7 @@ static stk_status place_gradients(stk__plan *plan, note *notes, stk_error *err)
     notes[n - 1].gradient = plan->loss_gradient;
     notes[n - 1].exclusive = true;
     for (uint32_t i = n - 1; i > 0; i--) {
-        stk__step *step = &plan->steps[i];
+        stk__plan_step *step = &plan->steps[i];
         uint32_t time = stk__plan_time(plan, step, true);
         stk__kind kind = step->node->kind;
         step->dy = notes[i].gradient;
@@ -280,7 +280,7 @@ static stk_status place_work(stk__plan *plan, stk_error *err)
     const stk_backend *backend = plan->model->backend;
 
     for (uint32_t i = 0; i < node_count(plan); i++) {
-        stk__step *step = &plan->steps[i];
+        stk__plan_step *step = &plan->steps[i];
         if (!step->absent && backend->ops[step->node->kind]->plan)
             STK_TRY(backend->ops[step->node->kind]->plan(plan, step, err));
     }
@@ -370,7 +370,7 @@ void stk__plan_destroy(stk__plan **plan)
         return;
     stk_context *ctx = p->model->graph.context;
     for (uint32_t i = 0; p->steps && i < node_count(p); i++) {
-        stk__step *step = &p->steps[i];
+        stk__plan_step *step = &p->steps[i];
         if (step->own)
             p->model->backend->ops[step->node->kind]->release(p, step);
     }

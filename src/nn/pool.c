@@ -4,12 +4,12 @@
 
 typedef struct pool {
     stk__plan *plan;
-    stk__step *step;
+    stk__plan_step *step;
     stk__window window;
     uint64_t in, out; /* elements of a picture */
 } pool;
 
-static pool pool_of(stk__plan *plan, stk__step *step)
+static pool pool_of(stk__plan *plan, stk__plan_step *step)
 {
     const stk__node *node = step->node, *from = &plan->model->graph.nodes[node->inputs[0]];
     pool p = {.plan = plan,
@@ -44,7 +44,7 @@ static uint32_t *places(const pool *p, uint64_t i)
     return work ? work + i * p->out : NULL;
 }
 
-static stk_status run(stk__plan *plan, stk__step *step, stk__body *body)
+static stk_status run(stk__plan *plan, stk__plan_step *step, stk__body *body)
 {
     pool p = pool_of(plan, step);
 
@@ -98,7 +98,7 @@ static void avg_back(void *argument, uint64_t from, uint64_t to, uint32_t part)
                                                    &p->window);
 }
 
-static stk_status max_plan(stk__plan *plan, stk__step *step, stk_error *err)
+static stk_status max_plan(stk__plan *plan, stk__plan_step *step, stk_error *err)
 {
     const stk__node *from = &plan->model->graph.nodes[step->node->inputs[0]];
 
@@ -112,22 +112,22 @@ static stk_status max_plan(stk__plan *plan, stk__step *step, stk_error *err)
                             &step->work, err);
 }
 
-static stk_status max_forward(stk__plan *plan, stk__step *step, stk_error *err)
+static stk_status max_forward(stk__plan *plan, stk__plan_step *step, stk_error *err)
 {
     return run(plan, step, max_body);
 }
 
-static stk_status max_backward(stk__plan *plan, stk__step *step, stk_error *err)
+static stk_status max_backward(stk__plan *plan, stk__plan_step *step, stk_error *err)
 {
     return step->flow[0] == STK__FLOW_NONE ? STK_OK : run(plan, step, max_back);
 }
 
-static stk_status avg_forward(stk__plan *plan, stk__step *step, stk_error *err)
+static stk_status avg_forward(stk__plan *plan, stk__plan_step *step, stk_error *err)
 {
     return run(plan, step, avg_body);
 }
 
-static stk_status avg_backward(stk__plan *plan, stk__step *step, stk_error *err)
+static stk_status avg_backward(stk__plan *plan, stk__plan_step *step, stk_error *err)
 {
     return step->flow[0] == STK__FLOW_NONE ? STK_OK : run(plan, step, avg_back);
 }

@@ -7,7 +7,7 @@
 
 /* ---- y = x W' + b ---- */
 
-static stk_status linear_forward(stk__plan *plan, stk__step *step, stk_error *err)
+static stk_status linear_forward(stk__plan *plan, stk__plan_step *step, stk_error *err)
 {
     uint64_t in = (uint64_t)step->node->in, out = (uint64_t)step->node->out;
     uint64_t rows = stk__step_count(plan, step) / out;
@@ -26,7 +26,7 @@ static stk_status linear_forward(stk__plan *plan, stk__step *step, stk_error *er
     return STK_OK;
 }
 
-static stk_status bias_plan(stk__plan *plan, stk__step *step, stk_error *err)
+static stk_status bias_plan(stk__plan *plan, stk__plan_step *step, stk_error *err)
 {
     uint64_t out = (uint64_t)step->node->out, rows = stk__step_count(plan, step) / out;
     uint32_t end = stk__plan_time(plan, step, true);
@@ -37,7 +37,7 @@ static stk_status bias_plan(stk__plan *plan, stk__step *step, stk_error *err)
                             &step->backward_scratch, err);
 }
 
-static stk_status linear_backward(stk__plan *plan, stk__step *step, stk_error *err)
+static stk_status linear_backward(stk__plan *plan, stk__plan_step *step, stk_error *err)
 {
     const struct stk_model *m = plan->model;
     uint64_t in = (uint64_t)step->node->in, out = (uint64_t)step->node->out;
@@ -76,7 +76,7 @@ typedef struct conv {
     const double *w;
 } conv;
 
-static conv conv_of(const stk__plan *plan, const stk__step *step)
+static conv conv_of(const stk__plan *plan, const stk__plan_step *step)
 {
     const stk__node *node = step->node, *from = &plan->model->graph.nodes[node->inputs[0]];
 
@@ -127,7 +127,7 @@ static void convolve(const conv *c, pass which, double *x, double *y, double *dw
         }
 }
 
-static stk_status conv_forward(stk__plan *plan, stk__step *step, stk_error *err)
+static stk_status conv_forward(stk__plan *plan, stk__plan_step *step, stk_error *err)
 {
     const conv c = conv_of(plan, step);
     const double *b = stk__weight(plan->model, step->node, STK__BIAS);
@@ -144,7 +144,7 @@ static stk_status conv_forward(stk__plan *plan, stk__step *step, stk_error *err)
     return STK_OK;
 }
 
-static stk_status conv_backward(stk__plan *plan, stk__step *step, stk_error *err)
+static stk_status conv_backward(stk__plan *plan, stk__plan_step *step, stk_error *err)
 {
     const struct stk_model *m = plan->model;
     const conv c = conv_of(plan, step);

@@ -63,7 +63,7 @@ static stk_status check_batch(const struct stk_model *m, const stk_model_batch *
 }
 
 /* Bytes that a step touches at least: its values and weights, once. */
-static uint64_t step_bytes(const stk__plan *plan, const stk__step *step)
+static uint64_t step_bytes(const stk__plan *plan, const stk__plan_step *step)
 {
     const stk__graph *g = &plan->model->graph;
     uint64_t count = stk__node_count(step->node) * plan->rows;
@@ -75,7 +75,7 @@ static uint64_t step_bytes(const stk__plan *plan, const stk__step *step)
     return count * plan->model->backend->itemsize;
 }
 
-static void tell(const stk__plan *plan, const stk__step *step, bool backward, uint64_t start)
+static void tell(const stk__plan *plan, const stk__plan_step *step, bool backward, uint64_t start)
 {
     const struct stk_model *m = plan->model;
     size_t layer = (size_t)(step - plan->steps);
@@ -94,7 +94,7 @@ static stk_status forward(stk__plan *plan, stk_error *err)
     struct stk_model *m = plan->model;
 
     for (uint32_t i = 0; i < m->graph.num_nodes; i++) {
-        stk__step *step = &plan->steps[i];
+        stk__plan_step *step = &plan->steps[i];
         if (step->absent)
             continue;
         uint64_t start = m->probe ? stk__now_ns() : 0;
@@ -149,7 +149,7 @@ stk_status stk_model_backward(stk_model *m, double scale, stk_error *err)
     stk__scale(m, stk__at(plan, plan->loss_gradient),
                stk__node_count(&m->graph.nodes[m->graph.num_nodes - 1]) * plan->rows, scale);
     for (uint32_t i = m->graph.num_nodes - 1; i > 0 && status == STK_OK; i--) {
-        stk__step *step = &plan->steps[i];
+        stk__plan_step *step = &plan->steps[i];
         if (!step->backward)
             continue;
         uint64_t start = m->probe ? stk__now_ns() : 0;

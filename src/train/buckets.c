@@ -21,18 +21,18 @@ static stk_status note_one(void *user, stk_state_kind kind, const stk_state_tens
         return STK_OK;
     if (r->num_pieces == r->room) {
         const size_t room = r->room * 2 + 64;
-        stk__piece *pieces = stk__realloc(t->ctx, r->pieces, room * sizeof *pieces);
+        stk__gradient_piece *pieces = stk__realloc(t->ctx, r->pieces, room * sizeof *pieces);
         if (!pieces)
             return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for the gradients' list");
         r->pieces = pieces;
         r->room = room;
     }
-    r->pieces[r->num_pieces++] = (stk__piece){tensor->data, tensor->bytes, tensor->dtype};
+    r->pieces[r->num_pieces++] = (stk__gradient_piece){tensor->data, tensor->bytes, tensor->dtype};
     return STK_OK;
 }
 
 /* Whether the piece before lies right below this one. */
-static bool joins(const stk__piece *before, const stk__piece *piece)
+static bool joins(const stk__gradient_piece *before, const stk__gradient_piece *piece)
 {
     return before->data + before->bytes == piece->data;
 }
@@ -41,7 +41,7 @@ static bool joins(const stk__piece *before, const stk__piece *piece)
 static size_t bucket_of(const stk__ranks *r, size_t last, uint64_t most, uint64_t *bytes,
                         bool *whole)
 {
-    const stk__piece *p = &r->pieces[last];
+    const stk__gradient_piece *p = &r->pieces[last];
     size_t n = 1;
 
     *bytes = p->bytes;
@@ -61,7 +61,7 @@ static stk_status move(stk_trainer *t, size_t first, size_t n, bool back, stk_er
     char *at = t->ranks.bucket;
 
     for (size_t i = first; i < first + n; i++) {
-        const stk__piece *p = &t->ranks.pieces[i];
+        const stk__gradient_piece *p = &t->ranks.pieces[i];
         STK_TRY(t->device->ops->copy(t->stream, back ? p->data : at, back ? at : p->data, p->bytes,
                                      STK_COPY_DEVICE, err));
         at += p->bytes;
@@ -73,7 +73,7 @@ static stk_status reduce_bucket(stk_trainer *t, size_t first, size_t n, uint64_t
                                 stk_error *err)
 {
     const stk_strategy *s = &t->ranks.strategy;
-    const stk__piece *piece = &t->ranks.pieces[first];
+    const stk__gradient_piece *piece = &t->ranks.pieces[first];
     stk_stream *stream = t->host_memory ? NULL : t->stream;
     const uint64_t count = bytes / stk_dtype_size(piece->dtype);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Weights of a safetensors file, also one of Python's or a checkpoint, into a model. */
-#include "checkpoint/safetensors.h"
+#include "checkpoint/safetensors/safetensors.h"
 #include "train/trainer.h"
 
 static bool is_own(const char *name)

@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "checkpoint/safetensors.h"
+#include "checkpoint/safetensors/safetensors.h"
 #include "train/trainer.h"
 
 #define MOST (UINT64_C(1) << 53) /* of what a checkpoint counts */

@@ -6,17 +6,17 @@
 #include <stoker/trainer.h>
 
 /* One gradient, as the module shows it. */
-typedef struct stk__piece {
+typedef struct stk__gradient_piece {
     char *data;
     uint64_t bytes;
     stk_dtype dtype;
-} stk__piece;
+} stk__gradient_piece;
 
 typedef struct stk__ranks {
-    stk_strategy strategy; /* in full size */
-    bool stop;             /* agreed: stk_trainer_stop() was called on a rank */
-    bool val_due;          /* agreed: the time between validations is over */
-    stk__piece *pieces;    /* room for the gradients of a step */
+    stk_strategy strategy;       /* in full size */
+    bool stop;                   /* agreed: stk_trainer_stop() was called on a rank */
+    bool val_due;                /* agreed: the time between validations is over */
+    stk__gradient_piece *pieces; /* room for the gradients of a step */
     size_t num_pieces, room;
     void *bucket; /* of the device: small gradients are reduced together in it */
 } stk__ranks;

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "transform/pass.h"
+#include "transform/pipeline/pass.h"
 
 static bool side_suits(int64_t side, int64_t max)
 {
@@ -146,7 +146,7 @@ void stk__frame_apply(const stk_transform *transform, const stk_header *in, cons
 {
     stk__pass pass;
     stk__frame frame;
-    stk__path path;
+    stk__picture_path path;
     stk__extent extent;
 
     if (stk__picture_extent(in, transform->ops->name, &extent, NULL) != STK_OK)
@@ -183,9 +183,10 @@ stk_status stk__fill_bits(double value, stk_dtype dtype, const char *who, uint64
 
 /* ---- Paths ---- */
 
-void stk__path_init(stk__path *path, int64_t height, int64_t width)
+void stk__path_init(stk__picture_path *path, int64_t height, int64_t width)
 {
-    *path = (stk__path){.height = height, .width = width, .end_row = height, .end_column = width};
+    *path = (stk__picture_path){
+        .height = height, .width = width, .end_row = height, .end_column = width};
 }
 
 static int64_t clamp(int64_t value, int64_t max)
@@ -213,7 +214,7 @@ static void add_side(int64_t start, int64_t size, bool mirror, int64_t *first, i
     *end = clamp(to, size);
 }
 
-void stk__path_add(stk__path *path, const stk__frame *frame)
+void stk__path_add(stk__picture_path *path, const stk__frame *frame)
 {
     add_side(frame->top, frame->height, frame->flip_rows, &path->first_row, &path->end_row,
              &path->row, &path->flip_rows);
@@ -225,7 +226,7 @@ void stk__path_add(stk__path *path, const stk__frame *frame)
         path->fill = frame->fill;
 }
 
-bool stk__path_is_identity(const stk__path *path, int64_t height, int64_t width)
+bool stk__path_is_identity(const stk__picture_path *path, int64_t height, int64_t width)
 {
     return path->height == height && path->width == width && !path->flip && !path->flip_rows &&
            path->row == 0 && path->column == 0 && path->first_row == 0 && path->end_row == height &&

@@ -59,7 +59,7 @@ stk_status stk__fill_bits(double value, stk_dtype dtype, const char *who, uint64
                           stk_error *err);
 
 /* Several frames, one after the other, as one: where the pixel (y, x) of the result comes from. */
-typedef struct stk__path {
+typedef struct stk__picture_path {
     int64_t height, width;            /* of the result */
     int64_t first_row, end_row;       /* rows that come from the source, the others are fill */
     int64_t first_column, end_column; /* the same for columns */
@@ -67,11 +67,11 @@ typedef struct stk__path {
     bool flip;           /* column - x */
     bool flip_rows;      /* row - y */
     uint64_t fill;
-} stk__path;
+} stk__picture_path;
 
-void stk__path_init(stk__path *path, int64_t height, int64_t width);
-void stk__path_add(stk__path *path, const stk__frame *frame);
+void stk__path_init(stk__picture_path *path, int64_t height, int64_t width);
+void stk__path_add(stk__picture_path *path, const stk__frame *frame);
 /* Whether the result is the source itself. */
-bool stk__path_is_identity(const stk__path *path, int64_t height, int64_t width);
+bool stk__path_is_identity(const stk__picture_path *path, int64_t height, int64_t width);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What all transforms have, and what the caller's own must have. */
-#include "transform/pipeline.h"
+#include "transform/pipeline/pipeline.h"
 
 #include "base/options.h"
 #include "base/table.h"

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "checkpoint/safetensors.h"
+#include "checkpoint/safetensors/safetensors.h"
 #include "support/support.h"
 
 /* The same lines. Metrics stand in the order in which they were first met. */

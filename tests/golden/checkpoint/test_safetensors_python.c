@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "checkpoint/safetensors.h"
+#include "checkpoint/safetensors/safetensors.h"
 #include "support/support.h"
 
 #define GOLDEN TESTS_DIR "/golden/safetensors/"

@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "support/support.h"
-#include "transform/augment.h"
-#include "transform/batch.h"
-#include "transform/blur.h"
-#include "transform/erase.h"
+#include "transform/kernels/blur.h"
+#include "transform/operations/augment.h"
+#include "transform/operations/erase.h"
+#include "transform/pipeline/batch.h"
 
 enum { HEIGHT = 29, WIDTH = 23, PIXELS = HEIGHT * WIDTH, BYTES = PIXELS * 3 };
 
@@ -158,7 +158,7 @@ static void test_boxes(void **state)
     for (size_t i = 0; i < CASES; i++) {
         const int32_t *row = rows + i * ROW, *want = row + 24;
         uint32_t words[22];
-        stk__box box = {-1, -1, -1, -1};
+        stk__erased_box box = {-1, -1, -1, -1};
 
         memcpy(words, row, sizeof words);
         bool fits = stk__erase_box(row[22], row[23], scale, log_ratio, words, &box);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "support/support.h"
-#include "transform/decode.h"
+#include "transform/pipeline/decode.h"
 
 struct picture_case {
     char name[32], text[96];
@@ -160,7 +160,7 @@ static void test_boxes(void **state)
 
     (void)state;
     open_kit(&kit, context, "random_resized_crop(16)");
-    const stk__step *step = &kit.pipeline->steps[1];
+    const stk__transform_step *step = &kit.pipeline->steps[1];
     assert_int_equal(size % sizeof(struct box_case), 0);
     for (size_t at = 0; at < size; at += sizeof(struct box_case)) {
         struct box_case c;

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "support/support.h"
-#include "transform/resize.h"
+#include "transform/resize/resize.h"
 
 enum { NOISE, EDGES, WAVES };
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "support/support.h"
-#include "transform/pipeline.h"
+#include "transform/pipeline/pipeline.h"
 
 enum { HEIGHT = 19, WIDTH = 23, ELEMENTS = HEIGHT * WIDTH * 3, ROOM = 8192 };
 
@@ -58,7 +58,7 @@ static void test_to_float(void **state)
     free(want);
 }
 
-/* The bound that src/transform/normalize.c states, for values in [low, high]. */
+/* The bound that src/transform/operations/normalize.c states, for values in [low, high]. */
 static void assert_near(const float *out, const float *want, size_t n, double mean, double std,
                         double reach)
 {
@@ -148,7 +148,7 @@ static void apply_step(stk_context *context, const char *text, stk_header *heade
     stk_error err;
 
     assert_ok(stk__pipeline_create(context, text, header, &pipeline, &err), &err);
-    const stk__step *step = &pipeline->steps[0];
+    const stk__transform_step *step = &pipeline->steps[0];
     assert_ok(step->ops->plan(step->transform, header, words, &plan, &err), &err);
     step->ops->apply(step->transform, header, &plan, 1, &source, &out, NULL);
     *header = plan.out;

@@ -18,7 +18,7 @@ static void test_widen(void **state)
     for (int t = 0; t < 2; t++)
         for (size_t n = 0; n < 300; n++) {
             size_t shift = n % 5;
-            stk__widen_fn *fast = stk__widen(ctx, types[t]);
+            stk__dataset_widen_fn *fast = stk__widen(ctx, types[t]);
             for (size_t i = 0; i < sizeof from; i++)
                 from[i] = (unsigned char)test_random(&seed);
             memset(want, 0x55, sizeof want);

@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "support/support.h"
-#include "transform/affine.h"
-#include "transform/blur.h"
-#include "transform/colour.h"
+#include "transform/kernels/affine.h"
+#include "transform/kernels/blur.h"
+#include "transform/kernels/colour.h"
 
 enum { ROOM = 8192, GUARD = 0xa5 };
 

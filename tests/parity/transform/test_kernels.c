@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "support/support.h"
-#include "transform/kernels.h"
+#include "transform/kernels/kernels.h"
 
 #define GUARD 0xa5
 #define ROOM  (1 << 16)

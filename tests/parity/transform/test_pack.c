@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "support/support.h"
-#include "transform/kernels.h"
+#include "transform/kernels/kernels.h"
 
 enum { MOST = 1100, GUARD = 64 };
 

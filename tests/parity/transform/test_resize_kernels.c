@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "support/support.h"
-#include "transform/resize_kernels.h"
+#include "transform/resize/resize_kernels.h"
 
 enum { GUARD = 0xa5, ROWS = 17, PIXELS = 64, GROUPS = 6, REACH = 400, ROOM = 8192 };
 

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "codec/image/encode.h"
+#include "codec/image/encode/encode.h"
 #include "codec/image/image.h"
 #include "support/support.h"
 

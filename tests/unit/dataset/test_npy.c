@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* npy: files written by NumPy (scripts/make_npy_golden.py), hostile headers. */
-#include "array/npy_header.h"
+#include "array/npy/npy.h"
 #include "dataset/dataset.h"
 
 #include <stdio.h>

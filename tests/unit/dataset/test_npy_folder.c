@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* npy: folders of one file for each sample: classes, headers that vary, files that do not fit. */
-#include "array/npy_header.h"
+#include "array/npy/npy.h"
 #include "dataset/dataset.h"
 
 #include <stdio.h>

@@ -6,7 +6,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/hash.h"
-#include "checkpoint/safetensors.h"
+#include "checkpoint/safetensors/safetensors.h"
 #include "support/counting.h"
 #include "train/loggers/log_queue.h"
 #include "train/loggers/run_folder.h"

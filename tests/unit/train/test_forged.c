@@ -5,7 +5,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/hash.h"
-#include "checkpoint/safetensors.h"
+#include "checkpoint/safetensors/safetensors.h"
 #include "unit/train/said.h"
 
 #define STATE "stoker.callback.model_checkpoint(monitor=,mode=min,steps=0,epochs=1,time=0).state"

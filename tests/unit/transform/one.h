@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "support/support.h"
-#include "transform/arguments.h"
+#include "transform/operations/arguments.h"
 #include "transform/picture.h"
 
 extern const stk_transform_ops stk__transform_color_jitter, stk__transform_random_grayscale,

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "support/support.h"
-#include "transform/pipeline.h"
+#include "transform/pipeline/pipeline.h"
 
 #define GUARD 0x5a
 

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "support/support.h"
-#include "transform/decode.h"
-#include "transform/decoding.h"
+#include "transform/pipeline/decode.h"
+#include "transform/pipeline/decoding.h"
 
 /* A picture as it lies in a file, and all its pixels: three bytes each, of a mask one. */
 typedef struct picture {

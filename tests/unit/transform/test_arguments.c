@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "support/support.h"
-#include "transform/pipeline.h"
+#include "transform/pipeline/pipeline.h"
 
 static stk_context *context;
 

@@ -6,7 +6,7 @@
 
 #include "base/random.h"
 #include "support/support.h"
-#include "transform/batch.h"
+#include "transform/pipeline/batch.h"
 #include "transform/transform.h"
 
 enum { SIDE = 8, CHANNELS = 3, ELEMENTS = SIDE * SIDE * CHANNELS, ROWS = 7 };

@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "base/random.h"
-#include "transform/colour.h"
+#include "transform/kernels/colour.h"
 #include "unit/transform/one.h"
 
 #define OPS &stk__transform_color_jitter

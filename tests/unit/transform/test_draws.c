@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "support/support.h"
-#include "transform/pipeline.h"
+#include "transform/pipeline/pipeline.h"
 
 enum { SIDE = 32, PLACES = 9, SAMPLES = 50000 };
 

@@ -39,7 +39,7 @@ static unsigned char *run_steps(const stk__pipeline *p, uint64_t seed, uint64_t 
 
     memcpy(now, src, bytes_of(&header));
     for (uint32_t k = 0; k < p->num_steps; k++) {
-        const stk__step *step = &p->steps[k];
+        const stk__transform_step *step = &p->steps[k];
         uint32_t words[STK__MAX_DRAWS];
         stk_plan plan;
         stk_error err;

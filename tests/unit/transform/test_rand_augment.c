@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "base/random.h"
-#include "transform/augment.h"
+#include "transform/operations/augment.h"
 #include "unit/transform/one.h"
 
 #define OPS &stk__transform_rand_augment

@@ -3,8 +3,8 @@
 #include <math.h>
 
 #include "base/random.h"
-#include "transform/affine.h"
-#include "transform/colour.h"
+#include "transform/kernels/affine.h"
+#include "transform/kernels/colour.h"
 #include "unit/transform/one.h"
 
 #define OPS &stk__transform_random_rotation

@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "support/support.h"
-#include "transform/resize.h"
-#include "transform/resize_taps.h"
+#include "transform/resize/resize.h"
+#include "transform/resize/resize_taps.h"
 
 static stk_context *plain, *best;
 
