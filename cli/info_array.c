@@ -99,7 +99,7 @@ bool info_is_array(stk_context *context, const char *spec)
     char *url = query ? strndup(spec, (size_t)(query - spec)) : strdup(spec);
     if (url && stk_store_open(context, url, &store, key, sizeof key, NULL) == STK_OK && !*key)
         for (size_t i = 0; i < sizeof names / sizeof *names && !is; i++)
-            is = stk_store_stat(store, names[i], &info, NULL) == STK_OK && !info.is_folder;
+            is = stk_store_stat(store, names[i], NULL, &info, NULL) == STK_OK && !info.is_folder;
     stk_store_close(&store);
     free(url);
     return is;

@@ -81,7 +81,7 @@ static inline void fuzz_put(stk_store *store, const char *key, const uint8_t *da
 {
     stk_error err;
 
-    FUZZ_CHECK(stk_store_mem_put(store, key, data, size, &err) == STK_OK);
+    FUZZ_CHECK(stk_store_put(store, key, data, size, NULL, &err) == STK_OK);
 }
 
 /*

@@ -67,6 +67,7 @@ typedef enum stk_fault {
     X(STK_EBUSY, -4, CALLER, "all of it is in use")                                                \
     X(STK_EFORK, -5, CALLER, "handle used after fork")                                             \
     X(STK_ECANCELED, -6, CALLER, "canceled")                                                       \
+    X(STK_EEXIST, -7, CALLER, "exists already")                                                    \
     /* Resources. */                                                                               \
     X(STK_ENOMEM, -20, MACHINE, "out of memory")                                                   \
     /* Of a sample: too large for the budget whatever else is at work. */                          \

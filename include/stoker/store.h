@@ -52,7 +52,25 @@ typedef struct stk_object_info {
  * with it. */
 typedef stk_status stk_list_fn(void *user, const char *key, const stk_object_info *info);
 
-/** An object being written: nothing is visible before commit, which is durable when it returns. */
+/**
+ * What a caller wants of a call that waits for storage: by when, and what may end it early. A store
+ * gets one that is never NULL, of the library's size. Zero bytes mean: no such wish.
+ */
+typedef struct stk_store_call {
+    uint32_t struct_size;
+    uint64_t deadline_ns; /**< monotonic time after which it fails with STK_ETIMEDOUT; 0: none */
+    /** Asked now and then while it waits; true ends it with STK_ECANCELED. NULL: never. Any thread.
+     */
+    bool (*canceled)(void *user);
+    void *user;
+    uint64_t length; /**< put: bytes that will be written, so that room can be set aside; 0:
+                          unknown */
+    bool no_replace; /**< put, copy: STK_EEXIST where the object is there already, or is being
+                          written by another such call, at once or at commit */
+} stk_store_call;
+
+/** An object being written: nothing is visible before commit, which is durable when it returns. The
+ * call that began it is valid until it ends. */
 typedef struct stk_put stk_put;
 typedef struct stk_put_ops {
     uint32_t struct_size;
@@ -89,17 +107,24 @@ typedef struct stk_store_ops {
      * have. The read stays valid until both done() and cancel() have returned; a cancel() before
      * submit() has returned may find nothing. */
     void (*cancel)(stk_store *store, stk_read *read);
-    stk_status (*stat)(stk_store *store, const char *key, stk_object_info *out, stk_error *err);
+    stk_status (*stat)(stk_store *store, const char *key, const stk_store_call *call,
+                       stk_object_info *out, stk_error *err);
     /* (optional) NULL: the store cannot list, write or remove. */
-    stk_status (*list)(stk_store *store, const char *prefix, stk_list_fn *each, void *user,
-                       stk_error *err);
-    stk_status (*put)(stk_store *store, const char *key, stk_put **out, stk_error *err);
-    stk_status (*remove)(stk_store *store, const char *key, stk_error *err);
+    stk_status (*list)(stk_store *store, const char *prefix, const stk_store_call *call,
+                       stk_list_fn *each, void *user, stk_error *err);
+    stk_status (*put)(stk_store *store, const char *key, const stk_store_call *call, stk_put **out,
+                      stk_error *err);
+    stk_status (*remove)(stk_store *store, const char *key, const stk_store_call *call,
+                         stk_error *err);
     /* (optional) The whole object where it already lies in memory, for as long as the store is
      * open; STK_ENOTSUP where it does not. NULL: never. Readable for 64 bytes beyond its end. */
     stk_status (*map)(stk_store *store, const char *key, const void **data, uint64_t *size);
     /* (optional) NULL: the limits of a local file. */
     void (*limits)(stk_store *store, stk_store_limits *out);
+    /* (optional) The object `to` becomes the same bytes as `from`, all or nothing, durably. NULL,
+     * or STK_ENOTSUP: it is read and put. */
+    stk_status (*copy)(stk_store *store, const char *from, const char *to,
+                       const stk_store_call *call, stk_error *err);
 } stk_store_ops;
 
 /** Every store begins with this. */
@@ -124,17 +149,33 @@ STK_API void stk_store_close(stk_store **store);
  * stk_read. */
 STK_API STK_NODISCARD stk_status stk_store_read(stk_store *store, const char *key, uint64_t offset,
                                                 uint64_t length, void *data, stk_error *err);
-/** Size and identity of an object. Blocks. */
+/** Size and identity of an object. `call` NULL: it may take 2 minutes. Blocks. */
 STK_API STK_NODISCARD stk_status stk_store_stat(stk_store *store, const char *key,
-                                                stk_object_info *out, stk_error *err);
-/** List what lies below a prefix ("" for all), folders included, one level. Blocks. */
+                                                const stk_store_call *call, stk_object_info *out,
+                                                stk_error *err);
+/** List what lies below a prefix ("" for all), folders included, one level. `call` NULL: it may
+ * take an hour. Blocks. */
 STK_API STK_NODISCARD stk_status stk_store_list(stk_store *store, const char *prefix,
-                                                stk_list_fn *each, void *user, stk_error *err);
+                                                const stk_store_call *call, stk_list_fn *each,
+                                                void *user, stk_error *err);
+/**
+ * Write a whole object: durable when this returns STK_OK, else what was there before is untouched.
+ * The bytes are copied. `call` NULL: no deadline. Blocks. Errors: STK_ENOTSUP (a store that cannot
+ * be written), STK_EEXIST (no_replace), STK_ENOSPC, STK_EACCES, ...
+ */
+STK_API STK_NODISCARD stk_status stk_store_put(stk_store *store, const char *key, const void *data,
+                                               uint64_t length, const stk_store_call *call,
+                                               stk_error *err);
 
-/** Keep bytes under `mem://NAME/key` of a context, for tests and for data that is made. The bytes
- * are copied. */
-STK_API STK_NODISCARD stk_status stk_store_mem_put(stk_store *store, const char *key,
-                                                   const void *data, size_t length, stk_error *err);
+/**
+ * Begin to write the object of a URL or path, piece by piece: `(*out)->ops` has write(), and
+ * commit() or abandon(), which ends it. The folder of a local file is made where it is missing; a
+ * plain path is taken as it stands. `call` as in stk_store_put(). Thread: any, one at a time.
+ * Blocks. Errors: as stk_store_put() and stk_store_open().
+ */
+STK_API STK_NODISCARD stk_status stk_put_open(stk_context *context, const char *url,
+                                              const stk_store_call *call, stk_put **out,
+                                              stk_error *err);
 
 #ifdef __cplusplus
 }

@@ -62,7 +62,7 @@ stk_status stk__array_object_size(const stk_array *a, uint64_t object, uint64_t 
         return STK_OK;
     }
     stk__array_key(a, object, key, sizeof key);
-    STK_TRY(stk_store_stat(stk__array_store(a), key, &info, err));
+    STK_TRY(stk_store_stat(stk__array_store(a), key, NULL, &info, err));
     if (info.is_folder)
         return stk__fail_at(err, STK_EFORMAT, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
                             "%s is a folder where a chunk belongs", key);

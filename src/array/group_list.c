@@ -85,7 +85,7 @@ static stk_status enter(listing *l, const folder *f, stk_error *err)
 
     if (!prefix)
         return no_memory(err);
-    stk_status status = stk_store_list(store, prefix, take_child, &c, err);
+    stk_status status = stk_store_list(store, prefix, NULL, take_child, &c, err);
     stk__free(l->group->context, prefix);
     if (status == STK_ENOMEM)
         no_memory(err);

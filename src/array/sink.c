@@ -77,7 +77,7 @@ stk_status stk__sink_put_json(stk_store *store, const char *key, const json_t *v
     if (!text)
         return stk__fail_at(err, STK_ENOMEM, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
                             "no memory to write %s", key);
-    stk_status status = stk__store_put(store, key, text, strlen(text), err);
+    stk_status status = stk_store_put(store, key, text, strlen(text), NULL, err);
     stk__free(store->context, text);
     return status;
 }

@@ -196,7 +196,7 @@ static stk_status place_of(stk_array *a, const char *folder, char *key, size_t s
     int length;
 
     if (folder) {
-        STK_TRY(stk_store_stat(stk__array_store(a), a->metadata_key, &info, err));
+        STK_TRY(stk_store_stat(stk__array_store(a), a->metadata_key, NULL, &info, err));
         uint64_t hash =
             XXH64(a->metadata_key, strlen(a->metadata_key), fingerprint(a) ^ info.identity);
         length = snprintf(key, size, "stats-%016llx.json", (unsigned long long)hash);
@@ -267,7 +267,7 @@ static stk_status load_from(stk_array *a, stk_store *store, const char *key, stk
     stk__json document = {0};
     bool found = false;
 
-    STK_TRY(stk_store_stat(store, key, &info, err));
+    STK_TRY(stk_store_stat(store, key, NULL, &info, err));
     if (info.is_folder || info.size > MOST_BYTES)
         return no_stats(key, err);
     STK_TRY(stk__zarr_load(store, key, &document, &found, err));

@@ -114,7 +114,7 @@ static stk_status count_keys(stk_array *a, stk_array_stored *out, stk_error *err
         c.waiting = f->next;
         c.in = f;
         if (status == STK_OK) {
-            status = stk_store_list(stk__array_store(a), f->key, take, &c, err);
+            status = stk_store_list(stk__array_store(a), f->key, NULL, take, &c, err);
             if (status == STK_ENOMEM)
                 stk__array_no_memory(a, err);
         }

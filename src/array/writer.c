@@ -27,7 +27,7 @@ static stk_status check_free(stk_store *store, const char *prefix, const char *u
 
     for (size_t i = 0; i < STK_COUNT(names); i++) {
         snprintf(key, sizeof key, "%s%s", prefix, names[i]);
-        stk_status status = stk_store_stat(store, key, &info, err);
+        stk_status status = stk_store_stat(store, key, NULL, &info, err);
         if (status != STK_OK && status != STK_ENOENT)
             return status;
         if (status == STK_OK)
@@ -272,7 +272,7 @@ static stk_status write_object(work *w, const int64_t *at, stk_error *err)
     for (uint32_t d = 0; d < a->rank; d++)
         object = object * (uint64_t)outer->count[d] + (uint64_t)at[d];
     stk__array_key(a, object, key, sizeof key);
-    return stk__store_put(stk__array_store(a), key, w->blob, w->length, err);
+    return stk_store_put(stk__array_store(a), key, w->blob, w->length, NULL, err);
 }
 
 static stk_status check_box(const stk_array *a, const stk__box *box, stk_error *err)

@@ -13,7 +13,7 @@ stk_status stk__zarr_load(stk_store *store, const char *key, stk__json *out, boo
 
     *out = (stk__json){0};
     *found = false;
-    stk_status status = stk_store_stat(store, key, &info, err);
+    stk_status status = stk_store_stat(store, key, NULL, &info, err);
     if (status == STK_ENOENT || (status == STK_OK && info.is_folder)) {
         stk_error_init(err);
         return STK_OK;
@@ -209,7 +209,7 @@ static bool has(stk_store *store, const char *key)
 {
     stk_object_info info = {.struct_size = sizeof info};
 
-    return stk_store_stat(store, key, &info, NULL) == STK_OK && !info.is_folder;
+    return stk_store_stat(store, key, NULL, &info, NULL) == STK_OK && !info.is_folder;
 }
 
 static int zarr_recognise(stk_store *store, const char *key)

@@ -1,28 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Temporary name in the same folder, room for all of it, write, fsync, rename, fsync of the folder.
- * After a failed fsync the kernel may have dropped the pages and call them clean: it is never tried
- * again, the file is discarded.
+ * The one place where files become durable: temporary name in the same folder, room for all of it,
+ * write, fsync, rename, fsync of the folder. After a failed fsync the kernel may have dropped the
+ * pages and call them clean: it is never tried again, the file is discarded.
+ *
+ * A writer holds a lock (flock) on its temporary file until it has its final name, so that what a
+ * killed process left can be told from what a living one writes. A file that is to replace nothing
+ * has its final name in its temporary one: whoever holds that file holds the name.
  */
 #include "base/durable.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/file.h>
 #include <unistd.h>
 
-#include "base/files.h"
 #include "base/options.h"
 
-#define NAME_TRIES 64
-#define PIECE      (UINT64_C(16) << 20) /* bytes of one write */
-#define COPY_BYTES (UINT64_C(1) << 20)
+#define TRIES 64                   /* for a temporary name that nobody has */
+#define PIECE (UINT64_C(16) << 20) /* bytes of one write */
 
-/* ---- The system's calls ---- */
+/* ---- The system's calls ---------------------------------------------------------------------- */
 
-static int system_open(void *user, const char *path, int flags, mode_t mode)
+static int system_open(void *user, int folder, const char *name, int flags, mode_t mode)
 {
-    return open(path, flags, mode);
+    return openat(folder, name, flags, mode);
 }
 
 static int system_allocate(void *user, int fd, uint64_t bytes)
@@ -45,24 +49,33 @@ static int system_close(void *user, int fd)
     return close(fd);
 }
 
-static int system_rename(void *user, const char *from, const char *to)
+/* Where rename() cannot refuse to replace, link() does. */
+static int system_rename(void *user, int folder, const char *from, const char *to, bool keep)
 {
-    return rename(from, to);
+    if (!keep)
+        return renameat(folder, from, folder, to);
+    int result = renameat2(folder, from, folder, to, RENAME_NOREPLACE);
+    if (result == 0 || (errno != EINVAL && errno != ENOSYS))
+        return result;
+    if (linkat(folder, from, folder, to, 0) < 0)
+        return -1;
+    stk__remove_file(folder, from);
+    return 0;
 }
 
-static int system_link(void *user, const char *from, const char *to)
+static int system_link(void *user, int from_folder, const char *from, int folder, const char *to)
 {
-    return link(from, to);
+    return linkat(from_folder, from, folder, to, 0);
 }
 
-static int system_unlink(void *user, const char *path)
+static int system_unlink(void *user, int folder, const char *name)
 {
-    return stk__remove_path(path);
+    return stk__remove_file(folder, name);
 }
 
-static int system_mkdir(void *user, const char *path, mode_t mode)
+static int system_mkdir(void *user, int folder, const char *name, mode_t mode)
 {
-    return mkdir(path, mode);
+    return mkdirat(folder, name, mode);
 }
 
 const stk__file_calls stk__file_calls_system = {
@@ -77,15 +90,92 @@ const stk__file_calls stk__file_calls_system = {
     .mkdir = system_mkdir,
 };
 
-/* ---- Names and messages ---- */
+int stk__sync(int fd)
+{
+    int result;
 
-struct stk__durable {
-    stk_context *ctx;
-    const stk__file_calls *calls;
-    char *path, *folder, *temporary;
-    int fd;
-    bool failed; /* an earlier write: nothing may be committed */
-};
+    do
+        result = fsync(fd);
+    while (result < 0 && errno == EINTR);
+    return result;
+}
+
+int stk__sync_all(int fd)
+{
+    int result;
+
+    do
+        result = syncfs(fd);
+    while (result < 0 && errno == EINTR);
+    return result;
+}
+
+/* ---- Temporary names ------------------------------------------------------------------------- */
+
+bool stk__is_temporary(const char *name)
+{
+    return strncmp(name, STK__TEMPORARY, sizeof STK__TEMPORARY - 1) == 0;
+}
+
+/* A name that nobody has, most probably. */
+static void draw_name(char name[NAME_MAX + 1])
+{
+    static atomic_uint serial;
+
+    snprintf(name, NAME_MAX + 1, STK__TEMPORARY "%08x%08x",
+             (unsigned)stk__now_ns() ^ ((unsigned)getpid() << 16), atomic_fetch_add(&serial, 1));
+}
+
+/* Lock the file just made. False: another process has taken it for one that was left. */
+static bool claim(int fd)
+{
+    struct stat st;
+
+    if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+        return errno != EWOULDBLOCK;
+    return fstat(fd, &st) < 0 || st.st_nlink > 0;
+}
+
+/* Remove an unfinished file that no living process holds. False: one does. */
+static bool remove_left(int folder, const char *name)
+{
+    int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+
+    if (fd < 0)
+        return errno == ENOENT;
+    const bool left = flock(fd, LOCK_EX | LOCK_NB) == 0;
+    if (left)
+        stk__remove_file(folder, name);
+    close(fd);
+    return left;
+}
+
+void stk__durable_sweep(int folder)
+{
+    int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    struct dirent *entry;
+
+    if (!dir && fd >= 0)
+        close(fd);
+    while (dir && (entry = readdir(dir)))
+        if (stk__is_temporary(entry->d_name))
+            remove_left(folder, entry->d_name);
+    if (dir)
+        closedir(dir);
+}
+
+void stk__durable_sweep_path(const char *folder)
+{
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    if (fd < 0)
+        return;
+    stk__durable_sweep(fd);
+    close(fd);
+}
+
+/* ---- Messages -------------------------------------------------------------------------------- */
 
 stk_status stk__durable_fail(stk_error *err, const char *verb, const char *path, int system_error)
 {
@@ -99,175 +189,90 @@ stk_status stk__durable_fail(stk_error *err, const char *verb, const char *path,
                                                : stk__remedy_of_errno(system_error));
 }
 
-static stk_status no_memory(stk_error *err, const char *path)
+/* ---- Writing --------------------------------------------------------------------------------- */
+
+static int fail(stk__durable *file, const char *step, int error)
 {
-    return stk__fail_at(err, STK_ENOMEM, STK_STAGE_TRAIN, path, STK_NO_OFFSET,
-                        "no memory to write '%.300s'", path);
+    file->step = step;
+    return error;
 }
 
-char *stk__durable_folder_of(stk_context *ctx, const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    if (!slash)
-        return stk__strdup(ctx, ".");
-    size_t length = slash == path ? 1 : (size_t)(slash - path);
-    char *folder = stk__alloc(ctx, length + 1);
-    if (!folder)
-        return NULL;
-    memcpy(folder, path, length);
-    folder[length] = 0;
-    return folder;
-}
-
-/* A name in `folder` that nobody has, most probably. */
-static char *temporary_name(stk_context *ctx, const char *folder)
-{
-    char name[STK__TEMPORARY_ROOM];
-
-    stk__temporary_name(name);
-    return stk__format(ctx, "%s/%s", folder, name);
-}
-
-stk_status stk__durable_sync_folder(const stk__file_calls *calls, const char *folder,
-                                    stk_error *err)
-{
-    calls = calls ? calls : &stk__file_calls_system;
-    int fd = calls->open(calls->user, folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
-
-    if (fd < 0)
-        return stk__durable_fail(err, "open the folder", folder, errno);
-    int error = calls->fsync(calls->user, fd) < 0 ? errno : 0;
-    calls->close(calls->user, fd);
-    /* Some file systems have none for folders and keep them safe by themselves. */
-    if (error && error != EINVAL && error != EOPNOTSUPP)
-        return stk__durable_fail(err, "make durable the folder", folder, error);
-    return STK_OK;
-}
-
-/* ---- Folders ---- */
-
-/* Make the folder `path`, whose parents are there. */
-static stk_status make_one(stk_context *ctx, const stk__file_calls *calls, const char *path,
-                           stk_error *err)
+static bool is_there(int folder, const char *name)
 {
     struct stat st;
 
-    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
-        return STK_OK;
-    if (calls->mkdir(calls->user, path, 0777) < 0 && errno != EEXIST)
-        return stk__durable_fail(err, "make the folder", path, errno);
-    if (stat(path, &st) == 0 && !S_ISDIR(st.st_mode))
-        return stk__durable_fail(err, "make the folder", path, ENOTDIR);
-    char *parent = stk__durable_folder_of(ctx, path);
-    if (!parent)
-        return no_memory(err, path);
-    stk_status status = stk__durable_sync_folder(calls, parent, err);
-    stk__free(ctx, parent);
-    return status;
+    return fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-stk_status stk__durable_folder(stk_context *ctx, const stk__file_calls *calls, const char *path,
-                               stk_error *err)
-{
-    stk_status status = STK_OK;
-
-    calls = calls ? calls : &stk__file_calls_system;
-    size_t length = strlen(path);
-    while (length > 1 && path[length - 1] == '/')
-        length--;
-    char *copy = stk__alloc(ctx, length + 1);
-    if (!copy)
-        return no_memory(err, path);
-    memcpy(copy, path, length);
-    copy[length] = 0;
-    for (size_t i = 1; i < length && status == STK_OK; i++) {
-        if (copy[i] != '/' || copy[i - 1] == '/')
-            continue;
-        copy[i] = 0;
-        status = make_one(ctx, calls, copy, err);
-        copy[i] = '/';
-    }
-    if (status == STK_OK && length > 0)
-        status = make_one(ctx, calls, copy, err);
-    stk__free(ctx, copy);
-    return status;
-}
-
-/* ---- Writing ---- */
-
-static void release(stk__durable *file)
-{
-    stk_context *ctx = file->ctx;
-
-    if (file->fd >= 0)
-        file->calls->close(file->calls->user, file->fd);
-    stk__free(ctx, file->temporary);
-    stk__free(ctx, file->folder);
-    stk__free(ctx, file->path);
-    stk__free(ctx, file);
-}
-
-/* Make the temporary file. */
-static stk_status open_temporary(stk__durable *file, stk_error *err)
+/* Make the temporary file and lock it: 0 or errno, EEXIST where the name is another's. */
+static int open_temporary(stk__durable *file)
 {
     const stk__file_calls *calls = file->calls;
+
+    file->fd = calls->open(calls->user, file->folder, file->temporary,
+                           O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (file->fd < 0)
+        return errno;
+    if (claim(file->fd))
+        return 0;
+    calls->close(calls->user, file->fd);
+    file->fd = -1;
+    return EEXIST;
+}
+
+/* The same under the name that stands for `name`: EEXIST where that is taken. */
+static int open_named(stk__durable *file, const char *name)
+{
     int error = EEXIST;
 
-    for (int i = 0; i < NAME_TRIES && error == EEXIST; i++) {
-        stk__free(file->ctx, file->temporary);
-        file->temporary = temporary_name(file->ctx, file->folder);
-        if (!file->temporary)
-            return no_memory(err, file->path);
-        file->fd = calls->open(calls->user, file->temporary,
-                               O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        error = file->fd < 0 ? errno : 0;
-        if (file->fd >= 0 && !stk__temporary_claim(file->fd)) {
-            calls->close(calls->user, file->fd);
-            file->fd = -1;
+    snprintf(file->temporary, sizeof file->temporary, STK__TEMPORARY "%s", name);
+    for (int i = 0; i < TRIES && error == EEXIST; i++) {
+        error = is_there(file->folder, name) ? -EEXIST : open_temporary(file);
+        if (error == EEXIST && !remove_left(file->folder, file->temporary))
+            break;
+    }
+    /* It may have got its name between the look and the lock. */
+    if (error == 0 && is_there(file->folder, name)) {
+        stk__durable_abandon(file);
+        error = EEXIST;
+    }
+    return error < 0 ? -error : error;
+}
+
+int stk__durable_begin(stk__durable *file, const stk__file_calls *calls, int folder,
+                       const char *name, uint64_t bytes, bool keep)
+{
+    int error = EEXIST;
+
+    *file = (stk__durable){
+        .calls = calls ? calls : &stk__file_calls_system, .folder = folder, .fd = -1, .keep = keep};
+    if (keep && strlen(name) + sizeof STK__TEMPORARY <= sizeof file->temporary) {
+        error = open_named(file, name);
+    } else {
+        for (int i = 0; i < TRIES && error == EEXIST; i++) {
+            draw_name(file->temporary);
+            error = open_temporary(file);
+        }
+        if (error == 0 && keep && is_there(folder, name)) {
+            stk__durable_abandon(file);
             error = EEXIST;
         }
     }
     if (error)
-        return stk__durable_fail(err, "write", file->path, error);
-    return STK_OK;
-}
-
-stk_status stk__durable_begin(stk_context *ctx, const stk__file_calls *calls, const char *path,
-                              uint64_t bytes, stk__durable **out, stk_error *err)
-{
-    *out = NULL;
-    stk__durable *file = stk__calloc(ctx, 1, sizeof *file);
-    if (!file)
-        return no_memory(err, path);
-    file->ctx = ctx;
-    file->calls = calls ? calls : &stk__file_calls_system;
-    file->fd = -1;
-    file->path = stk__strdup(ctx, path);
-    file->folder = stk__durable_folder_of(ctx, path);
-    stk_status status = file->path && file->folder ? STK_OK : no_memory(err, path);
-    if (status == STK_OK)
-        status = stk__durable_folder(ctx, file->calls, file->folder, err);
-    if (status == STK_OK)
-        status = open_temporary(file, err);
-    if (status != STK_OK) {
-        release(file);
-        return status;
-    }
+        return fail(file, "write", error);
     /* A disk without room says so before anything is written. Where it cannot set room aside the
      * writes will tell. */
     if (bytes > 0 && bytes <= INT64_MAX &&
         file->calls->allocate(file->calls->user, file->fd, bytes) < 0 &&
         (errno == ENOSPC || errno == EDQUOT || errno == EFBIG)) {
-        status = stk__durable_fail(err, "write", path, errno);
-        stk__durable_abandon(&file);
-        return status;
+        error = errno;
+        stk__durable_abandon(file);
+        return fail(file, "write", error);
     }
-    *out = file;
-    return STK_OK;
+    return 0;
 }
 
-stk_status stk__durable_write(stk__durable *file, const void *data, size_t length, stk_error *err)
+int stk__durable_write(stk__durable *file, const void *data, size_t length)
 {
     const char *at = data;
 
@@ -277,160 +282,177 @@ stk_status stk__durable_write(stk__durable *file, const void *data, size_t lengt
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0) {
-            file->failed = true;
-            return stk__durable_fail(err, "write", file->path, n < 0 ? errno : ENOSPC);
+            file->failed = n < 0 ? errno : ENOSPC;
+            return fail(file, "write", file->failed);
         }
         at += n;
         length -= (size_t)n;
     }
-    return STK_OK;
+    return 0;
 }
 
-/* All steps but the last clean-up; `temporary` is NULL once the file has its name. */
-static stk_status make_durable(stk__durable *file, stk_error *err)
+/* All steps but the last clean-up; `temporary` is empty once the file has its name. */
+static int make_durable(stk__durable *file, const char *name)
 {
     const stk__file_calls *calls = file->calls;
 
     if (file->failed)
-        return stk__fail_at(err, STK_EIO, STK_STAGE_TRAIN, file->path, STK_NO_OFFSET,
-                            "'%.300s' is not written: an earlier part of it could not be",
-                            file->path);
+        return fail(file, "write", file->failed);
     if (calls->fsync(calls->user, file->fd) < 0)
-        return stk__durable_fail(err, "make durable", file->path, errno);
-    const int held = stk__temporary_hold(file->fd);
+        return fail(file, "make durable", errno);
+    /* The lock is held on while the file is closed, until it has its name. */
+    const int held = fcntl(file->fd, F_DUPFD_CLOEXEC, 0);
     /* The descriptor is gone also when a signal came, and the bytes are safe. */
     const bool closed = calls->close(calls->user, file->fd) == 0 || errno == EINTR;
+    int error = closed ? 0 : errno;
     file->fd = -1;
-    const int renamed = closed ? calls->rename(calls->user, file->temporary, file->path) : -1;
-    stk__temporary_release(held);
-    if (renamed < 0)
-        return stk__durable_fail(err, closed ? "give its name to" : "make durable", file->path,
-                                 errno);
-    stk__free(file->ctx, file->temporary);
-    file->temporary = NULL;
-    return stk__durable_sync_folder(calls, file->folder, err);
+    if (closed && calls->rename(calls->user, file->folder, file->temporary, name, file->keep) < 0)
+        error = errno;
+    if (held >= 0)
+        close(held);
+    if (error)
+        return fail(file, closed ? "give its name to" : "make durable", error);
+    file->temporary[0] = 0;
+    error = stk__durable_sync(calls, file->folder);
+    return error ? fail(file, "make durable the folder of", error) : 0;
 }
 
-stk_status stk__durable_commit(stk__durable **file, stk_error *err)
+int stk__durable_commit(stk__durable *file, const char *name)
 {
-    stk__durable *f = *file;
-    stk_status status = make_durable(f, err);
+    int error = make_durable(file, name);
 
-    *file = NULL;
-    if (f->temporary)
-        f->calls->unlink(f->calls->user, f->temporary);
-    release(f);
-    return status;
-}
-
-void stk__durable_abandon(stk__durable **file)
-{
-    if (!*file)
-        return;
-    (*file)->calls->unlink((*file)->calls->user, (*file)->temporary);
-    release(*file);
-    *file = NULL;
-}
-
-/* ---- Other names, removal ---- */
-
-static stk_status copy(stk_context *ctx, const stk__file_calls *calls, const char *path,
-                       const char *name, stk_error *err)
-{
-    stk__durable *file = NULL;
-    ssize_t n = 0;
-
-    char *bytes = stk__alloc(ctx, COPY_BYTES);
-    if (!bytes)
-        return no_memory(err, name);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    stk_status status = fd < 0 ? stk__durable_fail(err, "read", path, errno) : STK_OK;
-    if (status == STK_OK)
-        status = stk__durable_begin(ctx, calls, name, 0, &file, err);
-    while (status == STK_OK && (n = read(fd, bytes, COPY_BYTES)) != 0) {
-        if (n < 0 && errno != EINTR)
-            status = stk__durable_fail(err, "read", path, errno);
-        else if (n > 0)
-            status = stk__durable_write(file, bytes, (size_t)n, err);
-    }
-    if (status == STK_OK)
-        status = stk__durable_commit(&file, err);
-    stk__durable_abandon(&file);
-    if (fd >= 0)
-        close(fd);
-    stk__free(ctx, bytes);
-    return status;
-}
-
-/* One try of the hard link: 0 or errno. */
-static int link_once(const stk__file_calls *calls, const char *path, const char *temporary,
-                     const char *name)
-{
-    if (calls->link(calls->user, path, temporary) < 0)
-        return errno;
-    int error = calls->rename(calls->user, temporary, name) < 0 ? errno : 0;
-    /* Nobody holds this name: a run that goes on from here may have removed it. */
-    if (error == ENOENT)
-        error = EEXIST;
-    /* Of two names of one file rename() leaves both. */
-    calls->unlink(calls->user, temporary);
+    stk__durable_abandon(file);
     return error;
 }
 
-stk_status stk__durable_link(stk_context *ctx, const stk__file_calls *calls, const char *path,
-                             const char *name, stk_error *err)
+void stk__durable_abandon(stk__durable *file)
 {
-    int error = EEXIST;
-    stk_status status = STK_OK;
+    const stk__file_calls *calls = file->calls;
 
-    calls = calls ? calls : &stk__file_calls_system;
-    char *folder = stk__durable_folder_of(ctx, name);
-    if (!folder)
-        return no_memory(err, name);
-    status = stk__durable_folder(ctx, calls, folder, err);
-    for (int i = 0; status == STK_OK && error == EEXIST && i < NAME_TRIES; i++) {
-        char *temporary = temporary_name(ctx, folder);
-        if (!temporary)
-            status = no_memory(err, name);
-        else
-            error = link_once(calls, path, temporary, name);
-        stk__free(ctx, temporary);
-    }
-    if (status == STK_OK) {
-        switch (error) {
-        case 0:
-            status = stk__durable_sync_folder(calls, folder, err);
-            break;
-        case EPERM:
-        case EXDEV:
-        case EMLINK:
-        case ENOSYS:
-        case EOPNOTSUPP:
-            status = copy(ctx, calls, path, name, err);
-            break;
-        default:
-            status = stk__durable_fail(err, "write", name, error);
-        }
-    }
-    stk__free(ctx, folder);
-    return status;
+    if (file->temporary[0])
+        calls->unlink(calls->user, file->folder, file->temporary);
+    file->temporary[0] = 0;
+    if (file->fd >= 0)
+        calls->close(calls->user, file->fd);
+    file->fd = -1;
 }
 
-stk_status stk__durable_remove(stk_context *ctx, const stk__file_calls *calls, const char *path,
-                               stk_error *err)
+/* ---- Other names, removal, folders ----------------------------------------------------------- */
+
+int stk__durable_sync(const stk__file_calls *calls, int folder)
 {
     calls = calls ? calls : &stk__file_calls_system;
-    if (calls->unlink(calls->user, path) < 0 && errno != ENOENT)
-        return stk__durable_fail(err, "remove", path, errno);
-    return STK_OK;
+    /* Some file systems have none for folders and keep them safe by themselves. */
+    return calls->fsync(calls->user, folder) < 0 && errno != EINVAL && errno != EOPNOTSUPP ? errno
+                                                                                           : 0;
 }
 
-void stk__durable_sweep(const char *folder)
+stk_status stk__durable_sync_path(const char *folder, stk_error *err)
 {
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
     if (fd < 0)
-        return;
-    stk__temporary_sweep(fd);
+        return stk__durable_fail(err, "open the folder", folder, errno);
+    int error = stk__durable_sync(NULL, fd);
     close(fd);
+    return error ? stk__durable_fail(err, "make durable the folder", folder, error) : STK_OK;
+}
+
+/* One try: 0 or errno. */
+static int link_once(const stk__file_calls *calls, int from_folder, const char *from, int folder,
+                     const char *name)
+{
+    char temporary[NAME_MAX + 1];
+
+    draw_name(temporary);
+    if (calls->link(calls->user, from_folder, from, folder, temporary) < 0)
+        return errno;
+    int error = calls->rename(calls->user, folder, temporary, name, false) < 0 ? errno : 0;
+    /* Nobody holds this name: a run that goes on from here may have removed it. */
+    if (error == ENOENT)
+        error = EEXIST;
+    /* Of two names of one file rename() leaves both. */
+    calls->unlink(calls->user, folder, temporary);
+    return error;
+}
+
+int stk__durable_link(const stk__file_calls *calls, int from_folder, const char *from, int folder,
+                      const char *name, bool keep)
+{
+    int error = EEXIST;
+
+    calls = calls ? calls : &stk__file_calls_system;
+    if (keep)
+        error = calls->link(calls->user, from_folder, from, folder, name) < 0 ? errno : 0;
+    for (int i = 0; i < TRIES && error == EEXIST && !keep; i++)
+        error = link_once(calls, from_folder, from, folder, name);
+    return error ? error : stk__durable_sync(calls, folder);
+}
+
+int stk__durable_remove(const stk__file_calls *calls, int folder, const char *name)
+{
+    calls = calls ? calls : &stk__file_calls_system;
+    if (calls->unlink(calls->user, folder, name) < 0)
+        return errno;
+    return stk__durable_sync(calls, folder);
+}
+
+int stk__durable_folder(const stk__file_calls *calls, int parent, const char *name)
+{
+    calls = calls ? calls : &stk__file_calls_system;
+    if (calls->mkdir(calls->user, parent, name, 0777) < 0 && errno != EEXIST)
+        return errno;
+    return stk__durable_sync(calls, parent);
+}
+
+/* Make one folder of a path, whose parent is there, and sync that. */
+static int make_one(const stk__file_calls *calls, const char *path, const char *parent)
+{
+    struct stat st;
+
+    if (stat(path, &st) == 0)
+        return S_ISDIR(st.st_mode) ? 0 : ENOTDIR;
+    int fd = calls->open(calls->user, AT_FDCWD, parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    if (fd < 0)
+        return errno;
+    const char *slash = strrchr(path, '/');
+    int error = stk__durable_folder(calls, fd, slash ? slash + 1 : path);
+    calls->close(calls->user, fd);
+    if (!error && (stat(path, &st) < 0 || !S_ISDIR(st.st_mode)))
+        error = ENOTDIR;
+    return error;
+}
+
+stk_status stk__durable_path(stk_context *ctx, const stk__file_calls *calls, const char *path,
+                             stk_error *err)
+{
+    int error = 0;
+
+    calls = calls ? calls : &stk__file_calls_system;
+    size_t length = strlen(path), before = 0;
+    while (length > 1 && path[length - 1] == '/')
+        length--;
+    char *copy = stk__strdup(ctx, path), *parent = stk__strdup(ctx, path);
+    if (!copy || !parent)
+        error = ENOMEM;
+    for (size_t i = 1; i <= length && error == 0; i++) {
+        if ((i < length && path[i] != '/') || path[i - 1] == '/')
+            continue;
+        /* "a/b" lies in "a", "a" in ".", "/a" in "/". */
+        memcpy(copy, path, i);
+        copy[i] = 0;
+        memcpy(parent, before ? path : path[0] == '/' ? "/" : ".", before ? before : 1);
+        parent[before ? before : 1] = 0;
+        error = make_one(calls, copy, parent);
+        before = i;
+    }
+    stk_status status = STK_OK;
+    if (!copy || !parent)
+        status = stk__fail_at(err, STK_ENOMEM, STK_STAGE_TRAIN, path, STK_NO_OFFSET,
+                              "no memory to write '%.300s'", path);
+    else if (error)
+        status = stk__durable_fail(err, "make the folder", copy, error);
+    stk__free(ctx, parent);
+    stk__free(ctx, copy);
+    return status;
 }

@@ -3,56 +3,79 @@
 #ifndef STK_SRC_BASE_DURABLE_H
 #define STK_SRC_BASE_DURABLE_H
 
+#include <limits.h>
 #include <sys/stat.h>
 
-#include "base/base.h"
+#include "base/files.h"
 
-/* Every call on files that are written here, so that a test can record them and have each fail.
- * They answer as the system's: -1 and errno. */
+
+/* The calls on files that are written here, so that a test can record them and have each fail. They
+ * answer as the system's: -1 and errno. Names are relative to the open folder, which may be
+ * AT_FDCWD. */
 typedef struct stk__file_calls {
-    int (*open)(void *user, const char *path, int flags, mode_t mode);
+    int (*open)(void *user, int folder, const char *name, int flags, mode_t mode);
     int (*allocate)(void *user, int fd, uint64_t bytes); /* the length of the file stays */
     ssize_t (*write)(void *user, int fd, const void *data, size_t length);
     int (*fsync)(void *user, int fd); /* also of folders */
     int (*close)(void *user, int fd);
-    int (*rename)(void *user, const char *from, const char *to);
-    int (*link)(void *user, const char *from, const char *to);
-    int (*unlink)(void *user, const char *path);
-    int (*mkdir)(void *user, const char *path, mode_t mode);
+    /* `keep`: fails with EEXIST where `to` is there. */
+    int (*rename)(void *user, int folder, const char *from, const char *to, bool keep);
+    int (*link)(void *user, int from_folder, const char *from, int folder, const char *to);
+    int (*unlink)(void *user, int folder, const char *name);
+    int (*mkdir)(void *user, int folder, const char *name, mode_t mode);
     void *user;
 } stk__file_calls;
 
 extern const stk__file_calls stk__file_calls_system;
 
-typedef struct stk__durable stk__durable;
+/*
+ * A file being written. Functions return 0 or errno, and `step` is then what could not be done, as
+ * in "cannot STEP 'NAME'".
+ */
+typedef struct stk__durable {
+    const stk__file_calls *calls;
+    int folder; /* the caller's, open until the end */
+    int fd;
+    int failed; /* errno of an earlier write: nothing may be committed */
+    bool keep;  /* what has the name already is not replaced */
+    const char *step;
+    char temporary[NAME_MAX + 1];
+} stk__durable;
 
-/* Begin to write `path` under a temporary name in its folder, with room for `bytes` set aside (0:
- * unknown). `calls` NULL: the system's. */
-stk_status stk__durable_begin(stk_context *ctx, const stk__file_calls *calls, const char *path,
-                              uint64_t bytes, stk__durable **out, stk_error *err);
-stk_status stk__durable_write(stk__durable *file, const void *data, size_t length, stk_error *err);
-/* fsync, rename, fsync of the folder. Ends it, also on failure; then what `path` was is untouched,
- * unless the last step alone failed. */
-stk_status stk__durable_commit(stk__durable **file, stk_error *err);
-/* Ends it without a trace. Accepts NULL. */
-void stk__durable_abandon(stk__durable **file);
+/*
+ * Begin a file of `folder` under a temporary name, with room for `bytes` set aside (0: unknown).
+ * With `keep` it will replace nothing: EEXIST where `name` is there already, or is being written by
+ * another of this kind, in any process.
+ */
+int stk__durable_begin(stk__durable *file, const stk__file_calls *calls, int folder,
+                       const char *name, uint64_t bytes, bool keep);
+int stk__durable_write(stk__durable *file, const void *data, size_t length);
+/* fsync, rename to `name`, fsync of the folder. Ends it, also on failure; then what `name` was is
+ * untouched, unless the last step alone failed. */
+int stk__durable_commit(stk__durable *file, const char *name);
+/* Ends it without a trace. */
+void stk__durable_abandon(stk__durable *file);
 
-/* Make a folder and those above it, durably. */
-stk_status stk__durable_folder(stk_context *ctx, const stk__file_calls *calls, const char *path,
-                               stk_error *err);
+/* Have `name` be another name of the file `from`, atomically and durably. EPERM, EXDEV, EMLINK,
+ * ENOSYS or EOPNOTSUPP where the file system has no hard links. */
+int stk__durable_link(const stk__file_calls *calls, int from_folder, const char *from, int folder,
+                      const char *name, bool keep);
+/* Remove a file durably. */
+int stk__durable_remove(const stk__file_calls *calls, int folder, const char *name);
+/* Make a folder in `parent` durably; one that is there is well. */
+int stk__durable_folder(const stk__file_calls *calls, int parent, const char *name);
+/* The same of a path with all folders on the way. Fills `err`. */
+stk_status stk__durable_path(stk_context *ctx, const stk__file_calls *calls, const char *path,
+                             stk_error *err);
 /* fsync() of a folder: names made in it since are safe. */
-stk_status stk__durable_sync_folder(const stk__file_calls *calls, const char *folder,
-                                    stk_error *err);
-/* Have `name` be another name of the file `path`, atomically and durably. */
-stk_status stk__durable_link(stk_context *ctx, const stk__file_calls *calls, const char *path,
-                             const char *name, stk_error *err);
-/* Remove a file; one that is not there is removed. */
-stk_status stk__durable_remove(stk_context *ctx, const stk__file_calls *calls, const char *path,
-                               stk_error *err);
-/* Remove unfinished files of processes that are gone from a folder. What cannot be is left. */
-void stk__durable_sweep(const char *folder);
-/* The folder of a path: "." where it names none. NULL: no memory. */
-char *stk__durable_folder_of(stk_context *ctx, const char *path);
+int stk__durable_sync(const stk__file_calls *calls, int folder);
+stk_status stk__durable_sync_path(const char *folder, stk_error *err);
+
+/* Remove from an open folder the unfinished files of processes that are gone. What cannot be
+ * removed is left. */
+void stk__durable_sweep(int folder);
+void stk__durable_sweep_path(const char *folder);
+
 /* Fill `err` after a call on `path` failed: "cannot VERB 'PATH': reason and remedy". */
 stk_status stk__durable_fail(stk_error *err, const char *verb, const char *path, int system_error);
 

@@ -187,6 +187,8 @@ stk_status stk__status_of_errno(int error)
         return STK_ETIMEDOUT;
     case ECANCELED:
         return STK_ECANCELED;
+    case EEXIST:
+        return STK_EEXIST;
     case EINVAL:
     case ENAMETOOLONG:
     case ELOOP:

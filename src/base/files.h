@@ -18,22 +18,11 @@ int stk__remove_folder(int folder, const char *name);
 int stk__remove_path(const char *path);
 int stk__remove_folder_path(const char *path);
 
-/* ---- Files that are being written (temporary.c) ---- */
+/* ---- Files that are being written (durable.c) ---- */
 
-#define STK__TEMPORARY      ".stoker-put-" /* how their names begin: nobody takes them for anything */
-#define STK__TEMPORARY_ROOM 40
+#define STK__TEMPORARY ".stoker-put-" /* how their names begin: nobody takes them for anything */
 
 bool stk__is_temporary(const char *name);
-/* A name that nobody has, most probably. */
-void stk__temporary_name(char name[STK__TEMPORARY_ROOM]);
-/* Lock the file just made under such a name. False: another process has taken it for one that was
- * left, and it is to be made again under another name. */
-bool stk__temporary_claim(int fd);
-/* Hold the lock on while `fd` is closed, until release() after the file has its final name. */
-int stk__temporary_hold(int fd);
-void stk__temporary_release(int held);
-/* Remove what processes that are gone left in an open folder. What cannot be is left. */
-void stk__temporary_sweep(int folder);
 /* fsync() of a file or folder, and syncfs(). One that was interrupted has lost nothing and is
  * repeated; one that failed never is: the kernel may have dropped the pages. */
 int stk__sync(int fd);

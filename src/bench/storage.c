@@ -54,12 +54,12 @@ static stk_status find_objects(stk_store *store, const char *key, found *f, stk_
     stk_object_info info = {.struct_size = sizeof info};
 
     if (*key) {
-        STK_TRY(stk_store_stat(store, key, &info, err));
+        STK_TRY(stk_store_stat(store, key, NULL, &info, err));
         return take_object(f, key, &info);
     }
-    STK_TRY(stk_store_list(store, "", take_object, f, err));
+    STK_TRY(stk_store_list(store, "", NULL, take_object, f, err));
     for (size_t i = 0; i < f->num_folders && f->num_objects < OBJECTS; i++)
-        STK_TRY(stk_store_list(store, f->folders[i], take_object, f, err));
+        STK_TRY(stk_store_list(store, f->folders[i], NULL, take_object, f, err));
     return STK_OK;
 }
 

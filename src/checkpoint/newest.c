@@ -150,7 +150,7 @@ static stk_status look_into(search *s, const char *folder, int64_t version, int 
     closedir(dir);
     /* Only in folders of runs: elsewhere may be anything. */
     if (s->sweeps && unfinished && version >= 0)
-        stk__durable_sweep(folder);
+        stk__durable_sweep_path(folder);
     return status;
 }
 

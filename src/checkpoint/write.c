@@ -9,9 +9,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/durable.h"
 #include "checkpoint/hash.h"
 #include "checkpoint/safetensors/safetensors.h"
+#include "store/store.h"
 
 #define TOUCH_BYTES 4096                  /* a page, or less than one */
 #define TELL_NS     UINT64_C(30000000000) /* between words about a write that is waited for */
@@ -30,7 +30,7 @@ typedef struct job {
 
 struct stk__checkpoint_writer {
     stk_context *ctx;
-    const stk__file_calls *calls;
+    stk__put_place place; /* of what was written last; the thread's */
     stk__thread thread;
 
     /* The snapshot: the caller's while `snapshot_busy` is false, else the thread's. */
@@ -40,7 +40,6 @@ struct stk__checkpoint_writer {
     uint8_t *data;
     uint64_t data_room;
 
-    char *swept;      /* folder that was cleaned of unfinished files; the thread's */
     bool save_failed; /* the last save; the thread's */
 
     pthread_mutex_t lock; /* guards all below */
@@ -61,25 +60,12 @@ static bool takes_snapshot(enum job_kind kind)
 
 /* ---- The thread ---- */
 
-/* Remove what killed processes left in the folder, once for each folder. */
-static void sweep(stk__checkpoint_writer *writer, const char *path)
-{
-    char *folder = stk__durable_folder_of(writer->ctx, path);
-
-    if (folder && (!writer->swept || strcmp(folder, writer->swept) != 0)) {
-        stk__durable_sweep(folder);
-        stk__free(writer->ctx, writer->swept);
-        writer->swept = folder;
-        return;
-    }
-    stk__free(writer->ctx, folder);
-}
-
 static stk_status write_snapshot(stk__checkpoint_writer *writer, const char *path, stk_error *err)
 {
     stk__safetensors_head *head = &writer->head;
     char digits[STK__HASH_DIGITS + 1];
-    stk__durable *file = NULL;
+    stk_store_call call = stk__store_call_none;
+    stk_put *put = NULL;
     stk__hash hash;
     size_t at;
 
@@ -88,14 +74,18 @@ static stk_status write_snapshot(stk__checkpoint_writer *writer, const char *pat
     stk__hash_update(&hash, writer->data, head->data_bytes);
     stk__hash_digits(&hash, digits);
     memcpy(head->text.bytes + at, digits, STK__HASH_DIGITS);
-    STK_TRY(stk__durable_begin(writer->ctx, writer->calls, path,
-                               head->text.length + head->data_bytes, &file, err));
-    stk_status status = stk__durable_write(file, head->text.bytes, head->text.length, err);
+    call.length = head->text.length + head->data_bytes;
+    STK_TRY(stk__put_place_open(&writer->place, path, err));
+    stk_status status =
+        stk__store_put_begin(writer->place.store, writer->place.key, &call, &put, err);
     if (status == STK_OK)
-        status = stk__durable_write(file, writer->data, head->data_bytes, err);
+        status = put->ops->write(put, head->text.bytes, head->text.length, err);
     if (status == STK_OK)
-        status = stk__durable_commit(&file, err);
-    stk__durable_abandon(&file);
+        status = put->ops->write(put, writer->data, head->data_bytes, err);
+    if (status == STK_OK)
+        status = stk__store_put_commit(&put, err);
+    stk__store_put_abandon(&put);
+    stk__put_place_rest(&writer->place);
     return status;
 }
 
@@ -113,7 +103,7 @@ static void remove_one(stk__checkpoint_writer *writer, const char *path)
 {
     stk_error err;
 
-    if (stk__durable_remove(writer->ctx, writer->calls, path, &err) != STK_OK)
+    if (stk__url_remove(&writer->place, path, &err) != STK_OK)
         stk__log(writer->ctx, STK_LOG_WARNING, "%s", err.text);
 }
 
@@ -133,7 +123,6 @@ static stk_status run_job(stk__checkpoint_writer *writer, const job *j, stk_erro
         touch_data(writer);
         return STK_OK;
     case JOB_SAVE:
-        sweep(writer, j->path);
         status = write_snapshot(writer, j->path, err);
         writer->save_failed = status != STK_OK;
         for (size_t i = 0; i < j->num_others && status == STK_OK; i++)
@@ -143,7 +132,7 @@ static stk_status run_job(stk__checkpoint_writer *writer, const job *j, stk_erro
     case JOB_LINK:
         if (writer->save_failed)
             return STK_OK;
-        return stk__durable_link(writer->ctx, writer->calls, j->path, j->others[0], err);
+        return stk__url_copy(&writer->place, j->path, j->others[0], false, err);
     }
     return STK_OK;
 }
@@ -190,10 +179,10 @@ static stk_status no_memory(stk_error *err)
 stk_status stk__checkpoint_writer_create(stk_context *ctx, stk__checkpoint_writer **out,
                                          stk_error *err)
 {
-    return stk__checkpoint_writer_create_on(ctx, &stk__file_calls_system, out, err);
+    return stk__checkpoint_writer_create_on(ctx, NULL, out, err);
 }
 
-stk_status stk__checkpoint_writer_create_on(stk_context *ctx, const stk__file_calls *calls,
+stk_status stk__checkpoint_writer_create_on(stk_context *ctx, const struct stk__file_calls *calls,
                                             stk__checkpoint_writer **out, stk_error *err)
 {
     *out = NULL;
@@ -201,7 +190,7 @@ stk_status stk__checkpoint_writer_create_on(stk_context *ctx, const stk__file_ca
     if (!writer)
         return no_memory(err);
     writer->ctx = ctx;
-    writer->calls = calls;
+    writer->place = (stk__put_place){.context = ctx, .calls = calls};
     writer->head.text.ctx = ctx;
     pthread_mutex_init(&writer->lock, NULL);
     stk__cond_init(&writer->has_jobs);
@@ -244,7 +233,7 @@ void stk__checkpoint_writer_destroy(stk__checkpoint_writer **in_out)
     stk__safetensors_head_release(&writer->head);
     stk__free(writer->ctx, writer->texts);
     stk__free(writer->ctx, writer->data);
-    stk__free(writer->ctx, writer->swept);
+    stk__put_place_close(&writer->place);
     stk__free(writer->ctx, writer);
 }
 

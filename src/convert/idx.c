@@ -90,34 +90,20 @@ static stk_status begin_files(split *s, const char *name, stk_error *err)
     snprintf(s->label_key, sizeof s->label_key, "%s-labels-idx1-ubyte", name);
     STK_TRY(open_old(s, s->image_key, &s->old_images, err));
     STK_TRY(open_old(s, s->label_key, &s->old_labels, err));
-    STK_TRY(s->target->ops->put(s->target, s->image_key, &s->images, err));
-    return s->target->ops->put(s->target, s->label_key, &s->labels, err);
-}
-
-static stk_status commit(stk_put **put, stk_error *err)
-{
-    stk_put *own = *put;
-
-    *put = NULL;
-    return own->ops->commit(own, err);
+    STK_TRY(stk__store_put_begin(s->target, s->image_key, &stk__store_call_none, &s->images, err));
+    return stk__store_put_begin(s->target, s->label_key, &stk__store_call_none, &s->labels, err);
 }
 
 static stk_status commit_files(split *s, stk_error *err)
 {
-    stk_status status = s->target->ops->remove(s->target, s->label_key, err);
+    stk_status status = stk__store_remove(s->target, s->label_key, err);
 
     if (status == STK_ENOENT)
         stk_error_init(err);
     else
         STK_TRY(status);
-    STK_TRY(commit(&s->images, err));
-    return commit(&s->labels, err);
-}
-
-static void abandon(stk_put *put)
-{
-    if (put)
-        put->ops->abandon(put);
+    STK_TRY(stk__store_put_commit(&s->images, err));
+    return stk__store_put_commit(&s->labels, err);
 }
 
 /* ---- Samples --------------------------------------------------------------------------------- */
@@ -230,8 +216,8 @@ static stk_status convert_split(stk_conversion *c, stk_dataset *dataset, const s
         status = write_samples(&s, err);
     if (status == STK_OK)
         status = commit_files(&s, err);
-    abandon(s.images);
-    abandon(s.labels);
+    stk__store_put_abandon(&s.images);
+    stk__store_put_abandon(&s.labels);
     if (s.old_images >= 0)
         close(s.old_images);
     if (s.old_labels >= 0)

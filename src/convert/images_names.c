@@ -152,7 +152,7 @@ static bool future_name(stk__images_run *run, uint64_t index, char name[STK_MAX_
     bool told = false;
 
     if (stk__images_source(run, index, &store, key, NULL) == STK_OK &&
-        stk_store_stat(store, key, &info, NULL) == STK_OK && info.size <= run->budget &&
+        stk_store_stat(store, key, NULL, &info, NULL) == STK_OK && info.size <= run->budget &&
         stk__images_load(run, store, key, info.size, &data, NULL) == STK_OK &&
         stk__picture_plan(run->own, run->options, data, info.size, &plan, &reason) == STK_OK) {
         bool renamed = plan.kind == STK__DONE_ENCODED && !stk__images_has_jpeg_name(key);

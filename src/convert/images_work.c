@@ -267,7 +267,7 @@ static void process(task *t)
     t->info.struct_size = sizeof t->info;
     stk_status status = stk__images_source(run, t->index, &t->store, t->key, &err);
     if (status == STK_OK) {
-        status = stk_store_stat(t->store, t->key, &t->info, &err);
+        status = stk_store_stat(t->store, t->key, NULL, &t->info, &err);
         end = status == STK_OK || stk_status_fault(status) == STK_FAULT_SAMPLE ? FINE : FAILED;
     }
     if (status != STK_OK && end == FINE)

@@ -231,7 +231,7 @@ static stk_status read_list(stk_store *store, const char *name, char **data, uin
     stk_context *ctx = store->context;
     stk_object_info info = {.struct_size = sizeof info};
 
-    STK_TRY(stk_store_stat(store, name, &info, err));
+    STK_TRY(stk_store_stat(store, name, NULL, &info, err));
     uint64_t limit = STK_MIN(LIST_MAX, stk__memory_left(ctx) / 4);
     if (info.size > limit)
         return stk__fail_at(err, STK_ELIMIT, STK_STAGE_DATASET, name, STK_NO_OFFSET,

@@ -133,7 +133,7 @@ static stk_status load(stk_context *ctx, const place *at, stk__images_table *out
 {
     stk_object_info info = {.struct_size = sizeof info};
 
-    STK_TRY(stk_store_stat(at->store, at->key, &info, NULL));
+    STK_TRY(stk_store_stat(at->store, at->key, NULL, &info, NULL));
     if (info.is_folder)
         return STK_EFORMAT;
     if (info.size > stk__memory_left(ctx) / TABLE_TIMES)
@@ -157,7 +157,7 @@ static stk_status save(const place *at, const stk__images_table *table, stk_erro
     stk_status status = stk__images_index_make(table, &data, &length);
     if (status != STK_OK)
         return stk__fail(err, status, STK_STAGE_DATASET, "no memory for the index");
-    status = stk__store_put(at->store, at->key, data, length, err);
+    status = stk_store_put(at->store, at->key, data, length, NULL, err);
     stk__free(table->context, data);
     return status;
 }

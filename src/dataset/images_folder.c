@@ -368,7 +368,7 @@ static stk_status list_folder(visit *v)
     l->raw_used = l->num_items = 0;
     STK_TRY(v->walk->root >= 0
                 ? list_local(v)
-                : stk_store_list(v->walk->store, v->node->path, store_entry, v, v->err));
+                : stk_store_list(v->walk->store, v->node->path, NULL, store_entry, v, v->err));
     return keep_names(v);
 }
 

@@ -36,12 +36,12 @@ static int recognise_tree(stk_store *store)
     looking root = {0};
     int sure;
 
-    if (stk_store_list(store, "", look, &root, NULL) < 0)
+    if (stk_store_list(store, "", NULL, look, &root, NULL) < 0)
         return 0;
     sure = root.pictures;
     for (uint32_t i = 0; i < root.num_folders && sure < 2; i++) {
         looking inner = {0};
-        if (stk_store_list(store, root.folders[i], look, &inner, NULL) >= 0 && inner.pictures)
+        if (stk_store_list(store, root.folders[i], NULL, look, &inner, NULL) >= 0 && inner.pictures)
             sure = 2;
     }
     return sure;

@@ -72,7 +72,7 @@ static stk_status look_at_stored(sizes *s, uint64_t i, stk_error *err)
     char key[STK_MAX_OBJECT_KEY];
 
     stk__images_key(s->table, i, key, sizeof key);
-    stk_status status = stk_store_stat(s->store, key, &info, err);
+    stk_status status = stk_store_stat(s->store, key, NULL, &info, err);
     if (status == STK_ENOENT || status == STK_EKIND || (status == STK_OK && info.is_folder)) {
         note_missing(s, i);
         return STK_OK;

@@ -135,7 +135,7 @@ static stk_status list_folder(folder *d, const char *prefix, uint32_t label, stk
     collector c = {d, label, prefix[0] != 0, err};
     uint64_t first = d->files.count;
 
-    STK_TRY(stk_store_list(d->store, prefix, collect, &c, err));
+    STK_TRY(stk_store_list(d->store, prefix, NULL, collect, &c, err));
     sort(&d->files, first);
     return STK_OK;
 }
@@ -337,9 +337,9 @@ int stk__npy_folder_recognise(stk_store *store)
     char prefix[NAME_MAX_BYTES + 2] = "";
     int sure = 0;
 
-    if (stk_store_list(store, "", first_file, &sure, NULL) == STK_OK &&
-        stk_store_list(store, "", first_folder, prefix, NULL) == STK_EOS &&
-        stk_store_list(store, prefix, first_file, &sure, NULL) < 0)
+    if (stk_store_list(store, "", NULL, first_file, &sure, NULL) == STK_OK &&
+        stk_store_list(store, "", NULL, first_folder, prefix, NULL) == STK_EOS &&
+        stk_store_list(store, prefix, NULL, first_file, &sure, NULL) < 0)
         sure = 0;
     return sure;
 }

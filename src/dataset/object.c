@@ -16,7 +16,7 @@ stk_status stk__object_find(stk_store *store, const char *key, stk__object *obje
         return stk__fail_at(err, STK_ELIMIT, STK_STAGE_DATASET, key, STK_NO_OFFSET,
                             "a name of %zu bytes is too long: at most %zu", strlen(key),
                             sizeof object->key - 1);
-    stk_status status = stk_store_stat(store, key, &info, err);
+    stk_status status = stk_store_stat(store, key, NULL, &info, err);
     if (status == STK_ENOENT) {
         stk_error_init(err);
         return STK_OK;

@@ -134,7 +134,7 @@ static stk_status nobody(stk_context *ctx, const char *url, const vote *v, stk_e
     stk_error_init(&missing);
     stk_status status = stk_store_open(ctx, url, &store, key, sizeof key, &missing);
     if (status == STK_OK && key[0])
-        status = stk_store_stat(store, key, &info, &missing);
+        status = stk_store_stat(store, key, NULL, &info, &missing);
     stk_store_close(&store);
     kind_names(ctx, names);
     const stk_dataset_ops *kind;

@@ -296,7 +296,7 @@ static stk_status make_object(synthetic *s, const char *url, stk_error *err)
     if (status != STK_OK)
         goto out;
     snprintf(key, sizeof key, "synthetic-%" PRIu64, length);
-    status = stk_store_mem_put(mem, key, data, (size_t)(length * count), err);
+    status = stk_store_put(mem, key, data, (size_t)(length * count), NULL, err);
 out:
     stk_store_close(&mem);
     stk__free(ctx, data);
@@ -307,11 +307,11 @@ out:
 static stk_status gather_folder(synthetic *s, const char *url, stk_error *err)
 {
     gatherer g = {.s = s};
-    stk_status status = stk_store_list(s->store, "", gather, &g, err);
+    stk_status status = stk_store_list(s->store, "", NULL, gather, &g, err);
 
     if (status == STK_OK && s->num_objects == 0 && strstr(url, "mem://")) {
         STK_TRY(make_object(s, url, err));
-        status = stk_store_list(s->store, "", gather, &g, err);
+        status = stk_store_list(s->store, "", NULL, gather, &g, err);
     }
     if (g.failed != STK_OK)
         return stk__fail_at(err, g.failed, STK_STAGE_DATASET, url, STK_NO_OFFSET,

@@ -388,6 +388,7 @@ static void release(stk__file_store *store)
         close(store->root);
     pthread_cond_destroy(&store->engine_made);
     pthread_mutex_destroy(&store->mutex);
+    stk__free(ctx, store->path);
     stk__free(ctx, store);
     stk__context_unref(ctx);
 }
@@ -415,7 +416,7 @@ static void file_close(stk_store *base)
 }
 
 /* The path that a URL means, into `path`. */
-static stk_status path_of(const stk__url *url, const char *text, char *path, size_t size,
+stk_status stk__file_path(const stk__url *url, const char *text, char *path, size_t size,
                           stk_error *err)
 {
     const char *from = url->path;
@@ -482,6 +483,49 @@ static stk_status open_root(const char *path, int *root, stk_error *err)
     return stk__file_fail(NULL, err, "open the folder", path, errno);
 }
 
+/* Takes `root`, also on failure. */
+static stk_status make_store(stk_context *ctx, const char *path, int root,
+                             const file_options *options, stk_store **out, stk_error *err)
+{
+    stk__file_store *store = stk__calloc(ctx, 1, sizeof *store);
+    char *kept = stk__strdup(ctx, path);
+
+    if (!store || !kept) {
+        stk__free(ctx, store);
+        stk__free(ctx, kept);
+        close(root);
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_STORE, "no memory to open '%.300s'", path);
+    }
+    store->base.ops = &stk__store_file;
+    store->base.context = stk__context_ref(ctx);
+    store->root = root;
+    store->path = kept;
+    store->calls = &stk__file_calls_system;
+    store->mapping = options->mmap;
+    store->follow = options->follow_links;
+    pthread_mutex_init(&store->mutex, NULL);
+    pthread_cond_init(&store->engine_made, NULL);
+    stk__file_cache_init(store);
+    *out = &store->base;
+    return STK_OK;
+}
+
+stk_status stk__file_open_folder(stk_context *ctx, const char *path, const stk__file_calls *calls,
+                                 stk_store **out, stk_error *err)
+{
+    file_options options;
+    int root;
+
+    *out = NULL;
+    stk_options_init(&file_option_table, &options, sizeof options);
+    STK_TRY(stk__durable_path(ctx, calls, path, err));
+    STK_TRY(open_root(path, &root, err));
+    STK_TRY(make_store(ctx, path, root, &options, out, err));
+    if (calls)
+        ((stk__file_store *)*out)->calls = calls;
+    return STK_OK;
+}
+
 static stk_status file_open(stk_context *ctx, const char *text, stk_store **out, stk_error *err)
 {
     char path[STK_MAX_OBJECT_KEY];
@@ -491,30 +535,19 @@ static stk_status file_open(stk_context *ctx, const char *text, stk_store **out,
 
     STK_TRY(stk__url_parse(ctx, text, &url, err));
     STK_TRY(take_options(ctx, &url, &options, err));
-    STK_TRY(path_of(&url, text, path, sizeof path, err));
+    STK_TRY(stk__file_path(&url, text, path, sizeof path, err));
     STK_TRY(open_root(path, &root, err));
-    stk__file_store *store = stk__calloc(ctx, 1, sizeof *store);
-    if (!store) {
-        close(root);
-        return stk__fail(err, STK_ENOMEM, STK_STAGE_STORE, "no memory to open '%.300s'", path);
-    }
-    store->base.ops = &stk__store_file;
-    store->base.context = stk__context_ref(ctx);
-    store->root = root;
-    store->mapping = options.mmap;
-    store->follow = options.follow_links;
-    pthread_mutex_init(&store->mutex, NULL);
-    pthread_cond_init(&store->engine_made, NULL);
-    stk__file_cache_init(store);
+    STK_TRY(make_store(ctx, path, root, &options, out, err));
+    stk__file_store *store = (stk__file_store *)*out;
     /* One that was asked for by name and is refused is nothing that a read could answer for. */
     if (stk__context_io_engine(ctx) == STK_IO_URING) {
         stk_status status = stk__aio_create(ctx, STK_IO_URING, ENGINE_DEPTH, &store->engine, err);
         if (status != STK_OK) {
+            *out = NULL;
             release(store);
             return status;
         }
     }
-    *out = &store->base;
     return STK_OK;
 }
 
@@ -530,4 +563,5 @@ const stk_store_ops stk__store_file = {
     .put = stk__file_put,
     .remove = stk__file_remove,
     .map = stk__file_map_object,
+    .copy = stk__file_copy,
 };

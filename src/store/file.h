@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/aio.h"
+#include "base/durable.h"
 #include "store/store.h"
 
 #define STK__FILE_MAX_OPEN 256 /* descriptors kept open; fewer where the process may have few */
@@ -45,9 +46,11 @@ typedef struct stk__file_map stk__file_map;
 
 typedef struct stk__file_store {
     stk_store base;
-    int root;              /* the folder */
-    bool mapping;          /* `mmap` was asked for */
-    bool follow;           /* links may lead out of `root`: `follow_links` was asked for */
+    int root;                     /* the folder */
+    bool mapping;                 /* `mmap` was asked for */
+    bool follow;                  /* links may lead out of `root`: `follow_links` was asked for */
+    const stk__file_calls *calls; /* with which files are written */
+    char *path;                   /* of `root`, for messages about what is written */
     char *named;           /* the object that the URL itself named, link or not; NULL: a folder */
     pthread_mutex_t mutex; /* guards all below */
     pthread_cond_t engine_made;
@@ -87,21 +90,27 @@ int stk__file_drop_locked(stk__file_store *store, stk__file_entry *entry);
 bool stk__file_available_locked(const stk__file_store *store);
 /* Forget the open file of a key, unless it is the file of `st` (NULL: in any case). */
 void stk__file_forget(stk__file_store *store, const char *key, const struct stat *st);
-/* Open a key, or with `create` make a file of this name in `folder`, giving up idle descriptors
- * when there are too few. -1: errno. */
+/* Open a key, giving up idle descriptors when there are too few. -1: errno. */
 int stk__file_open_key(stk__file_store *store, const char *key, int flags);
-int stk__file_create(stk__file_store *store, int folder, const char *name);
+/* Whether to try again after opening something failed with this errno: idle descriptors were given
+ * up. */
+bool stk__file_try_again(stk__file_store *store, int error);
 
 /* ---- The other verbs (file_list.c, file_put.c) ---- */
 
 /* Fill `err` after a system call failed; `what` is the verb: "cannot VERB 'KEY': reason". */
 stk_status stk__file_fail(const stk__file_store *store, stk_error *err, const char *what,
                           const char *key, int system_error);
-stk_status stk__file_stat(stk_store *store, const char *key, stk_object_info *out, stk_error *err);
-stk_status stk__file_list(stk_store *store, const char *prefix, stk_list_fn *each, void *user,
-                          stk_error *err);
-stk_status stk__file_put(stk_store *store, const char *key, stk_put **out, stk_error *err);
-stk_status stk__file_remove(stk_store *store, const char *key, stk_error *err);
+stk_status stk__file_stat(stk_store *store, const char *key, const stk_store_call *call,
+                          stk_object_info *out, stk_error *err);
+stk_status stk__file_list(stk_store *store, const char *prefix, const stk_store_call *call,
+                          stk_list_fn *each, void *user, stk_error *err);
+stk_status stk__file_put(stk_store *store, const char *key, const stk_store_call *call,
+                         stk_put **out, stk_error *err);
+stk_status stk__file_remove(stk_store *store, const char *key, const stk_store_call *call,
+                            stk_error *err);
+stk_status stk__file_copy(stk_store *store, const char *from, const char *to,
+                          const stk_store_call *call, stk_error *err);
 stk_status stk__file_map_object(stk_store *store, const char *key, const void **data,
                                 uint64_t *size);
 void stk__file_unmap_all(stk__file_store *store);

@@ -356,10 +356,9 @@ void stk__file_forget(stk__file_store *store, const char *key, const struct stat
         close(fd);
 }
 
-/* Whether to try again after opening something failed. */
-static bool try_again(stk__file_store *store)
+bool stk__file_try_again(stk__file_store *store, int error)
 {
-    return errno == EINTR || ((errno == EMFILE || errno == ENFILE) && give_up_idle(store));
+    return error == EINTR || ((error == EMFILE || error == ENFILE) && give_up_idle(store));
 }
 
 int stk__file_open_key(stk__file_store *store, const char *key, int flags)
@@ -368,16 +367,6 @@ int stk__file_open_key(stk__file_store *store, const char *key, int flags)
 
     do
         fd = stk__file_open_below(&store->base, key, flags);
-    while (fd < 0 && try_again(store));
-    return fd;
-}
-
-int stk__file_create(stk__file_store *store, int folder, const char *name)
-{
-    int fd;
-
-    do
-        fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    while (fd < 0 && try_again(store));
+    while (fd < 0 && stk__file_try_again(store, errno));
     return fd;
 }

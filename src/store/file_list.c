@@ -100,7 +100,8 @@ static bool describe(const struct stat *st, stk_object_info *out)
     return out->is_folder || S_ISREG(st->st_mode);
 }
 
-stk_status stk__file_stat(stk_store *base, const char *key, stk_object_info *out, stk_error *err)
+stk_status stk__file_stat(stk_store *base, const char *key, const stk_store_call *call,
+                          stk_object_info *out, stk_error *err)
 {
     stk__file_store *store = (stk__file_store *)base;
     struct stat st;
@@ -149,8 +150,8 @@ static stk_status list_one(const stk__file_store *store, int folder, const char 
     return describe(&st, &info) ? each(user, key, &info) : STK_OK;
 }
 
-stk_status stk__file_list(stk_store *base, const char *prefix, stk_list_fn *each, void *user,
-                          stk_error *err)
+stk_status stk__file_list(stk_store *base, const char *prefix, const stk_store_call *call,
+                          stk_list_fn *each, void *user, stk_error *err)
 {
     stk__file_store *store = (stk__file_store *)base;
     char folder_key[STK_MAX_OBJECT_KEY];

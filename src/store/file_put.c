@@ -1,39 +1,58 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Writing objects so that a power cut leaves the old one or the new one: temporary name in the same
- * folder, write, fsync, rename, fsync of the folder. After a failed fsync the kernel may have
- * dropped the pages and call them clean: it is never tried again, the file is discarded.
- */
+/* Writing files of a folder: keys to folders and names; what makes them durable is
+ * base/durable.c. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
 
-#include "base/files.h"
+#include "base/beneath.h"
+#include "base/options.h"
 #include "store/file.h"
 #include "store/url.h"
 
-#define NAME_TRIES 64
+#define PIECE ((size_t)16 << 20) /* bytes between two looks at whether it is still wanted */
 
 typedef struct file_put {
     stk_put base;
     stk__file_store *store;
-    int folder, fd;
-    stk_status failed;                   /* of an earlier write: nothing may be committed */
-    char temporary[STK__TEMPORARY_ROOM]; /* name in `folder` */
-    const char *name;                    /* final name in `folder`; points into `key` */
+    const stk_store_call *call;
+    stk__durable file;
+    const char *name; /* final name in the folder; points into `key` */
     char key[];
 } file_put;
 
+/* Fill `err` with the whole path: what is written is looked for by people. */
+static stk_status fail_path(const stk__file_store *store, stk_error *err, const char *what,
+                            const char *key, int system_error)
+{
+    char path[2 * STK_MAX_OBJECT_KEY];
+
+    if (system_error == EXDEV)
+        return stk__file_fail(store, err, what, key, system_error);
+    const size_t length = strlen(store->path);
+    const bool here = length == 0 || strcmp(store->path, ".") == 0;
+    snprintf(path, sizeof path, "%s%s%s", here ? "" : store->path,
+             here || store->path[length - 1] == '/' ? "" : "/", key);
+    if (system_error == EEXIST)
+        return stk__fail_at(err, STK_EEXIST, STK_STAGE_STORE, path, STK_NO_OFFSET,
+                            "cannot write '%.300s': it exists already, or is being written, and is "
+                            "not to be replaced",
+                            path);
+    stk_status status = system_error == EROFS ? STK_EACCES : stk__aio_status(system_error);
+    stk__durable_fail(err, what, path, system_error);
+    if (err) {
+        err->status = status;
+        err->stage = STK_STAGE_STORE;
+    }
+    return status;
+}
+
 static void release(file_put *put)
 {
-    stk_context *ctx = put->store->base.context;
-
-    if (put->fd >= 0)
-        close(put->fd);
-    if (put->folder >= 0)
-        close(put->folder);
-    stk__free(ctx, put);
+    if (put->file.folder >= 0)
+        close(put->file.folder);
+    stk__free(put->store->base.context, put);
 }
 
 static void put_abandon(stk_put *base)
@@ -43,7 +62,7 @@ static void put_abandon(stk_put *base)
     /* In a child it is the parent's file still. */
     if (stk__context_forked(put->store->base.context))
         return;
-    stk__remove_file(put->folder, put->temporary);
+    stk__durable_abandon(&put->file);
     release(put);
 }
 
@@ -53,61 +72,32 @@ static stk_status put_write(stk_put *base, const void *data, size_t length, stk_
     const char *at = data;
 
     STK_TRY(stk__context_check(put->store->base.context, err));
-    while (length > 0) {
-        ssize_t n = write(put->fd, at, STK_MIN(length, (size_t)STK__AIO_MAX_CALL));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0) {
-            put->failed = stk__file_fail(put->store, err, "write", put->key, errno);
-            return put->failed;
-        }
+    do {
+        const size_t n = STK_MIN(length, PIECE);
+        STK_TRY(stk__store_call_check(put->call, put->key, err));
+        int error = stk__durable_write(&put->file, at, n);
+        if (error)
+            return fail_path(put->store, err, put->file.step, put->key, error);
         at += n;
-        length -= (size_t)n;
-    }
-    return STK_OK;
-}
-
-/* Some file systems have no fsync() for folders and keep them safe by themselves. */
-static int sync_folder(int fd)
-{
-    int result = stk__sync(fd);
-
-    return result < 0 && (errno == EINVAL || errno == EOPNOTSUPP) ? 0 : result;
-}
-
-/* All steps but the last clean-up; the descriptor is closed and -1 afterwards. */
-static stk_status make_durable(file_put *put, stk_error *err)
-{
-    if (put->failed != STK_OK)
-        return stk__fail_at(err, put->failed, STK_STAGE_STORE, put->key, STK_NO_OFFSET,
-                            "'%.300s' is not written: an earlier part of it could not be",
-                            put->key);
-    if (stk__sync(put->fd) < 0)
-        return stk__file_fail(put->store, err, "make durable", put->key, errno);
-    const int held = stk__temporary_hold(put->fd);
-    /* The descriptor is gone also when a signal came, and the bytes are safe. */
-    const bool closed = close(put->fd) == 0 || errno == EINTR;
-    put->fd = -1;
-    const int renamed = closed ? renameat(put->folder, put->temporary, put->folder, put->name) : -1;
-    stk__temporary_release(held);
-    if (renamed < 0)
-        return stk__file_fail(put->store, err, closed ? "give its name to" : "make durable",
-                              put->key, errno);
-    put->temporary[0] = 0;
-    if (sync_folder(put->folder) < 0)
-        return stk__file_fail(put->store, err, "make durable the folder of", put->key, errno);
+        length -= n;
+    } while (length > 0);
     return STK_OK;
 }
 
 static stk_status put_commit(stk_put *base, stk_error *err)
 {
     file_put *put = (file_put *)base;
+    stk_status status = STK_OK;
 
     STK_TRY(stk__context_check(put->store->base.context, err));
-    stk_status status = make_durable(put, err);
-
-    if (put->temporary[0])
-        stk__remove_file(put->folder, put->temporary);
+    const bool failed = put->file.failed != 0;
+    int error = stk__durable_commit(&put->file, put->name);
+    if (failed)
+        status =
+            stk__fail_at(err, stk__aio_status(error), STK_STAGE_STORE, put->key, STK_NO_OFFSET,
+                         "'%.300s' is not written: an earlier part of it could not be", put->key);
+    else if (error)
+        status = fail_path(put->store, err, put->file.step, put->key, error);
     stk__file_forget(put->store, put->key, NULL);
     release(put);
     return status;
@@ -120,6 +110,8 @@ static const stk_put_ops put_ops = {
     .abandon = put_abandon,
 };
 
+/* ---- Folders --------------------------------------------------------------------------------- */
+
 /* Open a folder of a key; with `make`, made durably in `parent` when there is none. -1: errno. */
 static int enter_folder(stk__file_store *store, int parent, const char *path, bool make)
 {
@@ -128,11 +120,8 @@ static int enter_folder(stk__file_store *store, int parent, const char *path, bo
 
     if (fd >= 0 || errno != ENOENT || !make)
         return fd;
-    if (mkdirat(parent, slash ? slash + 1 : path, 0777) < 0 && errno != EEXIST)
-        return -1;
-    if (sync_folder(parent) < 0)
-        return -1;
-    return stk__file_open_key(store, path, O_RDONLY | O_DIRECTORY);
+    errno = stk__durable_folder(store->calls, parent, slash ? slash + 1 : path);
+    return errno ? -1 : stk__file_open_key(store, path, O_RDONLY | O_DIRECTORY);
 }
 
 /* Open the folder of a key, whose '/' are cut meanwhile; `name` is what follows the last. -1:
@@ -170,23 +159,7 @@ static void sweep(stk__file_store *store, int folder)
     *place = hash;
     pthread_mutex_unlock(&store->mutex);
     if (!known)
-        stk__temporary_sweep(folder);
-}
-
-/* A file of a name nobody has, locked. errno on failure. */
-static stk_status open_temporary(file_put *put)
-{
-    errno = EEXIST;
-    for (int i = 0; put->fd < 0 && errno == EEXIST && i < NAME_TRIES; i++) {
-        stk__temporary_name(put->temporary);
-        put->fd = stk__file_create(put->store, put->folder, put->temporary);
-        if (put->fd >= 0 && !stk__temporary_claim(put->fd)) {
-            close(put->fd);
-            put->fd = -1;
-            errno = EEXIST;
-        }
-    }
-    return put->fd < 0 ? stk__aio_status(errno) : STK_OK;
+        stk__durable_sweep(folder);
 }
 
 static stk_status check_name(const char *key, stk_error *err)
@@ -200,9 +173,13 @@ static stk_status check_name(const char *key, stk_error *err)
     return STK_OK;
 }
 
-stk_status stk__file_put(stk_store *base, const char *key, stk_put **out, stk_error *err)
+/* ---- The verbs ------------------------------------------------------------------------------- */
+
+stk_status stk__file_put(stk_store *base, const char *key, const stk_store_call *call,
+                         stk_put **out, stk_error *err)
 {
     stk__file_store *store = (stk__file_store *)base;
+    int error;
 
     *out = NULL;
     STK_TRY(stk__context_check(base->context, err));
@@ -211,13 +188,21 @@ stk_status stk__file_put(stk_store *base, const char *key, stk_put **out, stk_er
     file_put *put = stk__alloc(base->context, sizeof *put + length);
     if (!put)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_STORE, "no memory to write '%.200s'", key);
-    *put = (file_put){.base.ops = &put_ops, .store = store, .fd = -1, .folder = -1};
+    *put = (file_put){.base.ops = &put_ops, .store = store, .call = call};
     memcpy(put->key, key, length);
-    put->folder = open_folder(store, put->key, true, &put->name);
-    if (put->folder >= 0)
-        sweep(store, put->folder);
-    if (put->folder < 0 || open_temporary(put) != STK_OK) {
-        stk_status status = stk__file_fail(store, err, "write", key, errno);
+    int folder = open_folder(store, put->key, true, &put->name);
+    if (folder < 0) {
+        error = errno;
+        put->file.folder = -1;
+    } else {
+        sweep(store, folder);
+        do
+            error = stk__durable_begin(&put->file, store->calls, folder, put->name, call->length,
+                                       call->no_replace);
+        while (error && stk__file_try_again(store, error));
+    }
+    if (error) {
+        stk_status status = fail_path(store, err, "write", key, error);
         release(put);
         return status;
     }
@@ -225,24 +210,72 @@ stk_status stk__file_put(stk_store *base, const char *key, stk_put **out, stk_er
     return STK_OK;
 }
 
-stk_status stk__file_remove(stk_store *base, const char *key, stk_error *err)
+/* Open the folder that a key lies in, the key copied into `copy`; -1: `err`. */
+static int folder_of(stk__file_store *store, const char *key, char copy[STK_MAX_OBJECT_KEY],
+                     bool make, const char **name, const char *what, stk_status *status,
+                     stk_error *err)
+{
+    *status = check_name(key, err);
+    if (*status != STK_OK)
+        return -1;
+    memcpy(copy, key, strlen(key) + 1);
+    int folder = open_folder(store, copy, make, name);
+    if (folder < 0)
+        *status = fail_path(store, err, what, key, errno);
+    return folder;
+}
+
+stk_status stk__file_remove(stk_store *base, const char *key, const stk_store_call *call,
+                            stk_error *err)
 {
     stk__file_store *store = (stk__file_store *)base;
     char copy[STK_MAX_OBJECT_KEY];
-    stk_status status = STK_OK;
+    stk_status status;
     const char *name;
 
     STK_TRY(stk__context_check(base->context, err));
-    STK_TRY(check_name(key, err));
-    memcpy(copy, key, strlen(key) + 1);
-    int folder = open_folder(store, copy, false, &name);
+    int folder = folder_of(store, key, copy, false, &name, "remove", &status, err);
     if (folder < 0)
-        return stk__file_fail(store, err, "remove", key, errno);
-    if (stk__remove_file(folder, name) < 0)
-        status = stk__file_fail(store, err, "remove", key, errno);
-    else if (sync_folder(folder) < 0)
-        status = stk__file_fail(store, err, "make durable the folder of", key, errno);
+        return status;
+    int error = stk__durable_remove(store->calls, folder, name);
+    if (error)
+        status = fail_path(store, err, "remove", key, error);
     close(folder);
     stk__file_forget(store, key, NULL);
+    return status;
+}
+
+/* Whether a failure of link() says that there are no links here. */
+static bool no_links(int error)
+{
+    return error == EPERM || error == EXDEV || error == EMLINK || error == ENOSYS ||
+           error == EOPNOTSUPP;
+}
+
+stk_status stk__file_copy(stk_store *base, const char *from, const char *to,
+                          const stk_store_call *call, stk_error *err)
+{
+    stk__file_store *store = (stk__file_store *)base;
+    char from_copy[STK_MAX_OBJECT_KEY], to_copy[STK_MAX_OBJECT_KEY];
+    const char *from_name, *to_name;
+    stk_status status;
+
+    STK_TRY(stk__context_check(base->context, err));
+    int from_folder = folder_of(store, from, from_copy, false, &from_name, "read", &status, err);
+    if (from_folder < 0)
+        return status;
+    int folder = folder_of(store, to, to_copy, true, &to_name, "write", &status, err);
+    if (folder >= 0) {
+        int error = stk__durable_link(store->calls, from_folder, from_name, folder, to_name,
+                                      call->no_replace);
+        if (no_links(error))
+            status = stk__fail_at(err, STK_ENOTSUP, STK_STAGE_STORE, to, STK_NO_OFFSET,
+                                  "the file system of '%.200s' has no hard links", to);
+        else if (error)
+            status = fail_path(store, err, "write", to, error);
+        close(folder);
+        stk__file_forget(store, to, NULL);
+    }
+    close(from_folder);
     return status;
 }

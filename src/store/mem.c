@@ -111,7 +111,8 @@ static bool is_folder_locked(const stk__mem_store *store, const char *key)
            strncmp(found + store->prefix_length, folder, length) == 0;
 }
 
-static stk_status mem_stat(stk_store *base, const char *key, stk_object_info *out, stk_error *err)
+static stk_status mem_stat(stk_store *base, const char *key, const stk_store_call *call,
+                           stk_object_info *out, stk_error *err)
 {
     stk__mem_store *store = (stk__mem_store *)base;
 
@@ -160,8 +161,8 @@ static bool next_entry(stk__mem_store *store, char *key, size_t length, stk_obje
     return found;
 }
 
-static stk_status mem_list(stk_store *base, const char *prefix, stk_list_fn *each, void *user,
-                           stk_error *err)
+static stk_status mem_list(stk_store *base, const char *prefix, const stk_store_call *call,
+                           stk_list_fn *each, void *user, stk_error *err)
 {
     stk__mem_store *store = (stk__mem_store *)base;
     char key[STK_MAX_OBJECT_KEY + 2], shown[STK_MAX_OBJECT_KEY + 2];

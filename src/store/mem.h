@@ -41,7 +41,9 @@ void stk__mem_free(stk_context *ctx, stk__mem_object *o);
 size_t stk__mem_place_locked(const stk__mem_space *s, const stk__mem_store *store, const char *key);
 /* NULL: there is none. */
 stk__mem_object *stk__mem_find_locked(const stk__mem_store *store, const char *key);
-stk_status stk__mem_put(stk_store *store, const char *key, stk_put **out, stk_error *err);
-stk_status stk__mem_remove(stk_store *store, const char *key, stk_error *err);
+stk_status stk__mem_put(stk_store *store, const char *key, const stk_store_call *call,
+                        stk_put **out, stk_error *err);
+stk_status stk__mem_remove(stk_store *store, const char *key, const stk_store_call *call,
+                           stk_error *err);
 
 #endif

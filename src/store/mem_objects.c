@@ -53,15 +53,19 @@ static stk__mem_object *bury_locked(stk__mem_space *s, stk__mem_object *o)
     return o->readers ? NULL : o;
 }
 
-/* Put `o` in its place; room for one more has been made. Returns the object to free, or NULL. */
-static stk__mem_object *insert_locked(const stk__mem_store *store, stk__mem_object *o)
+/* Put `o` in its place; room for one more has been made. Returns the object to free, or NULL; `o`
+ * itself where `keep` and its key is taken. */
+static stk__mem_object *insert_locked(const stk__mem_store *store, stk__mem_object *o, bool keep)
 {
     stk__mem_space *s = store->space;
     size_t at = stk__mem_place_locked(s, store, o->key + store->prefix_length);
+    const bool taken = at < s->count && strcmp(s->objects[at]->key, o->key) == 0;
 
+    if (taken && keep)
+        return o;
     o->serial = ++s->serial;
     o->listed = true;
-    if (at < s->count && strcmp(s->objects[at]->key, o->key) == 0) {
+    if (taken) {
         stk__mem_object *old = s->objects[at];
         s->objects[at] = o;
         return bury_locked(s, old);
@@ -91,8 +95,7 @@ static stk_status make_room(stk__mem_space *s)
         stk__mem_object **old = grown;
         if (s->room == room) {
             if (s->count)
-                if (s->count)
-                    memcpy(grown, s->objects, s->count * sizeof *grown);
+                memcpy(grown, s->objects, s->count * sizeof *grown);
             old = s->objects;
             s->objects = grown;
             s->room = wanted;
@@ -115,8 +118,16 @@ static stk__mem_object *make_object(const stk__mem_store *store, const char *key
     return o;
 }
 
+static stk_status fail_taken(const stk__mem_store *store, const char *key, stk_error *err)
+{
+    return stk__fail_at(err, STK_EEXIST, STK_STAGE_STORE, key, STK_NO_OFFSET,
+                        "'%.200s' exists already in mem://%.100s, and is not to be replaced", key,
+                        store->space->name);
+}
+
 /* Give an object with data to its space. On failure it is still the caller's. */
-static stk_status add_object(const stk__mem_store *store, stk__mem_object *o, stk_error *err)
+static stk_status add_object(const stk__mem_store *store, stk__mem_object *o, bool keep,
+                             stk_error *err)
 {
     stk__mem_space *s = store->space;
     stk__mem_object *old = NULL;
@@ -130,9 +141,11 @@ static stk_status add_object(const stk__mem_store *store, stk__mem_object *o, st
         pthread_mutex_lock(&s->mutex);
         added = s->count < s->room;
         if (added)
-            old = insert_locked(store, o);
+            old = insert_locked(store, o, keep);
         pthread_mutex_unlock(&s->mutex);
     }
+    if (old == o)
+        return fail_taken(store, o->key + store->prefix_length, err);
     stk__mem_free(s->context, old);
     return STK_OK;
 }
@@ -151,36 +164,8 @@ static stk_status check_name(const stk__mem_store *store, const char *key, stk_e
     return STK_OK;
 }
 
-stk_status stk_store_mem_put(stk_store *store, const char *key, const void *data, size_t length,
-                             stk_error *err)
-{
-    if (!store || (!data && length))
-        return stk__fail(err, STK_EINVAL, STK_STAGE_STORE,
-                         "stk_store_mem_put: an argument is NULL");
-    STK_TRY(stk__context_check(store->context, err));
-    if (store->ops != &stk__store_mem)
-        return stk__fail(err, STK_EINVAL, STK_STAGE_STORE,
-                         "stk_store_mem_put: the store is of the kind '%s'; open mem://NAME",
-                         store->ops->name);
-    STK_TRY(check_name((stk__mem_store *)store, key, err));
-    stk__mem_object *o = make_object((stk__mem_store *)store, key);
-    if (o)
-        o->data = stk__alloc_buffer(store->context, length);
-    if (!o || !o->data) {
-        stk__mem_free(store->context, o);
-        return stk__fail(err, STK_ENOMEM, STK_STAGE_STORE,
-                         "no memory for the %zu bytes of '%.200s'", length, key);
-    }
-    if (length)
-        memcpy(o->data, data, length);
-    o->size = length;
-    stk_status status = add_object((stk__mem_store *)store, o, err);
-    if (status != STK_OK)
-        stk__mem_free(store->context, o);
-    return status;
-}
-
-stk_status stk__mem_remove(stk_store *base, const char *key, stk_error *err)
+stk_status stk__mem_remove(stk_store *base, const char *key, const stk_store_call *call,
+                           stk_error *err)
 {
     stk__mem_store *store = (stk__mem_store *)base;
     stk__mem_space *s = store->space;
@@ -211,6 +196,7 @@ typedef struct mem_put {
     stk_put base;
     stk__mem_store *store;
     stk__mem_object *object;
+    const stk_store_call *call;
     uint64_t room;
     bool failed;
 } mem_put;
@@ -233,10 +219,11 @@ static stk_status put_write(stk_put *base, const void *data, size_t length, stk_
     uint64_t needed;
 
     STK_TRY(stk__context_check(put->store->base.context, err));
+    STK_TRY(stk__store_call_check(put->call, o->key, err));
     if (put->failed || !stk__add_size(o->size, length, &needed) || needed > SIZE_MAX / 4)
         goto no_memory;
     if (needed > put->room) {
-        uint64_t room = STK_MAX(needed, 2 * put->room);
+        uint64_t room = STK_MAX(needed, put->room ? 2 * put->room : put->call->length);
         unsigned char *grown = stk__alloc_buffer(put->store->base.context, (size_t)room);
         if (!grown)
             goto no_memory;
@@ -272,7 +259,7 @@ static stk_status put_commit(stk_put *base, stk_error *err)
                                put->object->key);
     }
     if (status == STK_OK)
-        status = add_object(put->store, put->object, err);
+        status = add_object(put->store, put->object, put->call->no_replace, err);
     if (status == STK_OK)
         put->object = NULL;
     put_abandon(base);
@@ -286,13 +273,24 @@ static const stk_put_ops put_ops = {
     .abandon = put_abandon,
 };
 
-stk_status stk__mem_put(stk_store *base, const char *key, stk_put **out, stk_error *err)
+static bool is_taken(const stk__mem_store *store, const char *key)
+{
+    pthread_mutex_lock(&store->space->mutex);
+    const bool taken = stk__mem_find_locked(store, key) != NULL;
+    pthread_mutex_unlock(&store->space->mutex);
+    return taken;
+}
+
+stk_status stk__mem_put(stk_store *base, const char *key, const stk_store_call *call, stk_put **out,
+                        stk_error *err)
 {
     stk_context *ctx = base->context;
 
     *out = NULL;
     STK_TRY(stk__context_check(ctx, err));
     STK_TRY(check_name((stk__mem_store *)base, key, err));
+    if (call->no_replace && is_taken((stk__mem_store *)base, key))
+        return fail_taken((stk__mem_store *)base, key, err);
     mem_put *put = stk__calloc(ctx, 1, sizeof *put);
     stk__mem_object *o = make_object((stk__mem_store *)base, key);
     if (!put || !o) {
@@ -303,6 +301,7 @@ stk_status stk__mem_put(stk_store *base, const char *key, stk_put **out, stk_err
     put->base.ops = &put_ops;
     put->store = (stk__mem_store *)base;
     put->object = o;
+    put->call = call;
     *out = &put->base;
     return STK_OK;
 }

@@ -82,7 +82,7 @@ static stk_status name_failure(stk_store *store, const stk__transfer *read, stk_
 
     if (!err)
         return status;
-    if (status == STK_ETRUNCATED && store->ops->stat(store, read->key, &info, NULL) == STK_OK)
+    if (status == STK_ETRUNCATED && stk_store_stat(store, read->key, NULL, &info, NULL) == STK_OK)
         return stk__fail_at(
             err, status, STK_STAGE_STORE, read->key, read->offset,
             "'%.200s' ends too early: it holds %llu bytes, and %llu were wanted from byte "
@@ -91,7 +91,7 @@ static stk_status name_failure(stk_store *store, const stk__transfer *read, stk_
             (unsigned long long)read->offset);
     /* Looking at it names the link that leads out. */
     if (read->system_error == EXDEV) {
-        stk_status seen = store->ops->stat(store, read->key, &info, err);
+        stk_status seen = stk_store_stat(store, read->key, NULL, &info, err);
         if (seen != STK_OK)
             return seen;
     }

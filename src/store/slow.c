@@ -409,39 +409,48 @@ static stk_status lacks(const slow_store *store, const char *what, stk_error *er
                      "a store of the kind '%s' cannot %s objects", store->inner->ops->name, what);
 }
 
-static stk_status slow_stat(stk_store *base, const char *key, stk_object_info *out, stk_error *err)
+static stk_status slow_stat(stk_store *base, const char *key, const stk_store_call *call,
+                            stk_object_info *out, stk_error *err)
 {
     stk_store *inner = ((slow_store *)base)->inner;
 
-    return inner->ops->stat(inner, key, out, err);
+    return inner->ops->stat(inner, key, call, out, err);
 }
 
-static stk_status slow_list(stk_store *base, const char *prefix, stk_list_fn *each, void *user,
-                            stk_error *err)
+static stk_status slow_list(stk_store *base, const char *prefix, const stk_store_call *call,
+                            stk_list_fn *each, void *user, stk_error *err)
 {
     slow_store *store = (slow_store *)base;
 
     if (!STK__STORE_HAS(store->inner->ops, list))
         return lacks(store, "list", err);
-    return store->inner->ops->list(store->inner, prefix, each, user, err);
+    return store->inner->ops->list(store->inner, prefix, call, each, user, err);
 }
 
-static stk_status slow_put(stk_store *base, const char *key, stk_put **out, stk_error *err)
+static stk_status slow_put(stk_store *base, const char *key, const stk_store_call *call,
+                           stk_put **out, stk_error *err)
 {
-    slow_store *store = (slow_store *)base;
-
-    if (!STK__STORE_HAS(store->inner->ops, put))
-        return lacks(store, "write", err);
-    return store->inner->ops->put(store->inner, key, out, err);
+    return stk__store_put_begin(((slow_store *)base)->inner, key, call, out, err);
 }
 
-static stk_status slow_remove(stk_store *base, const char *key, stk_error *err)
+static stk_status slow_remove(stk_store *base, const char *key, const stk_store_call *call,
+                              stk_error *err)
 {
     slow_store *store = (slow_store *)base;
 
     if (!STK__STORE_HAS(store->inner->ops, remove))
         return lacks(store, "remove", err);
-    return store->inner->ops->remove(store->inner, key, err);
+    return store->inner->ops->remove(store->inner, key, call, err);
+}
+
+static stk_status slow_copy(stk_store *base, const char *from, const char *to,
+                            const stk_store_call *call, stk_error *err)
+{
+    slow_store *store = (slow_store *)base;
+
+    if (!STK__STORE_HAS(store->inner->ops, copy))
+        return lacks(store, "copy", err);
+    return store->inner->ops->copy(store->inner, from, to, call, err);
 }
 
 /* As many bytes in vain as the link carries during one latency. */
@@ -573,4 +582,5 @@ const stk_store_ops stk__store_slow = {
     .put = slow_put,
     .remove = slow_remove,
     .limits = slow_limits,
+    .copy = slow_copy,
 };

@@ -9,6 +9,11 @@
 #include "base/table.h"
 #include "store/url.h"
 
+/* Looking at an object, and listing a folder, however many it holds, fail after this long, so that
+ * a storage that hangs is named instead of waited for. */
+#define STAT_PATIENCE_NS UINT64_C(120000000000)
+#define LIST_PATIENCE_NS UINT64_C(3600000000000)
+
 /* A page comes along anyway; beyond it, a second read of a cached file costs less than copying in
  * vain. */
 #define FILE_COALESCE_GAP 4096
@@ -71,7 +76,7 @@ static stk_status holds(stk_store *store, const char *key, stk_error *err)
 
     if (stk__key_check(key, NULL) != STK_OK)
         return STK_ENOENT;
-    STK_TRY(store->ops->stat(store, key, &info, err));
+    STK_TRY(stk_store_stat(store, key, NULL, &info, err));
     return info.is_folder ? STK_ENOENT : STK_OK;
 }
 
@@ -155,22 +160,84 @@ void stk_store_close(stk_store **store)
 
 /* ---- The rest ---- */
 
-stk_status stk_store_stat(stk_store *store, const char *key, stk_object_info *out, stk_error *err)
+const stk_store_call stk__store_call_none = {.struct_size = sizeof(stk_store_call)};
+
+stk_status stk__store_call_take(const stk_store_call *theirs, uint64_t patience_ns,
+                                stk_store_call *out, stk_error *err)
 {
+    *out = stk__store_call_none;
+    if (theirs)
+        return stk__sized_read(out, sizeof *out, theirs, "stk_store_call", STK_STAGE_STORE, err);
+    out->deadline_ns = patience_ns ? stk__now_ns() + patience_ns : 0;
+    return STK_OK;
+}
+
+stk_status stk__store_call_check(const stk_store_call *call, const char *key, stk_error *err)
+{
+    if (call->canceled && call->canceled(call->user))
+        return stk__fail_at(err, STK_ECANCELED, STK_STAGE_STORE, key, STK_NO_OFFSET,
+                            "a call about '%.200s' was canceled", key);
+    if (call->deadline_ns && stk__now_ns() >= call->deadline_ns)
+        return stk__fail_at(err, STK_ETIMEDOUT, STK_STAGE_STORE, key, STK_NO_OFFSET,
+                            "a call about '%.200s' took longer than it was given", key);
+    return STK_OK;
+}
+
+stk_status stk_store_stat(stk_store *store, const char *key, const stk_store_call *call,
+                          stk_object_info *out, stk_error *err)
+{
+    stk_object_info info = {.struct_size = sizeof info};
+    stk_store_call own;
+
     if (!store || !out)
         return stk__fail(err, STK_EINVAL, STK_STAGE_STORE, "stk_store_stat: an argument is NULL");
     STK_TRY(stk__context_check(store->context, err));
     STK_TRY(stk__key_check(key, err));
     STK_TRY(stk__sized_check(out, "stk_object_info", STK_STAGE_STORE, err));
-    stk_object_info info = {.struct_size = sizeof info};
-    stk_status status = store->ops->stat(store, key, &info, err);
+    STK_TRY(stk__store_call_take(call, STAT_PATIENCE_NS, &own, err));
+    STK_TRY(stk__store_call_check(&own, key, err));
+    stk_status status = store->ops->stat(store, key, &own, &info, err);
     stk__sized_write(out, &info);
     return status;
 }
 
-stk_status stk_store_list(stk_store *store, const char *prefix, stk_list_fn *each, void *user,
-                          stk_error *err)
+stk_status stk__store_look(stk_store *store, const char *key, stk__presence *out, stk_error *err)
 {
+    stk_object_info info = {.struct_size = sizeof info};
+    stk_error own;
+
+    *out = STK__IS_NOTHING;
+    stk_status status = stk_store_stat(store, key, NULL, &info, &own);
+    if (status == STK_ENOENT)
+        return STK_OK;
+    if (status == STK_OK)
+        *out = info.is_folder ? STK__IS_FOLDER : STK__IS_OBJECT;
+    else if (err)
+        *err = own;
+    return status;
+}
+
+/* A listing that asks before each entry whether it is still wanted. */
+typedef struct listing {
+    const stk_store_call *call;
+    stk_list_fn *each;
+    void *user;
+    stk_error *err;
+} listing;
+
+static stk_status list_one(void *user, const char *key, const stk_object_info *info)
+{
+    listing *l = user;
+
+    STK_TRY(stk__store_call_check(l->call, key, l->err));
+    return l->each(l->user, key, info);
+}
+
+stk_status stk_store_list(stk_store *store, const char *prefix, const stk_store_call *call,
+                          stk_list_fn *each, void *user, stk_error *err)
+{
+    stk_store_call own;
+
     if (!store || !each)
         return stk__fail(err, STK_EINVAL, STK_STAGE_STORE, "stk_store_list: an argument is NULL");
     STK_TRY(stk__context_check(store->context, err));
@@ -179,38 +246,10 @@ stk_status stk_store_list(stk_store *store, const char *prefix, stk_list_fn *eac
         return stk__fail(err, STK_ENOTSUP, STK_STAGE_STORE,
                          "a store of the kind '%s' cannot list what it holds; name the objects",
                          store->ops->name);
-    return store->ops->list(store, prefix, each, user, err);
-}
-
-static const stk__member put_members[] = {STK__MEMBER(stk_put_ops, write),
-                                          STK__MEMBER(stk_put_ops, commit),
-                                          STK__MEMBER(stk_put_ops, abandon)};
-static const stk__table table_of_put = {.type = "stk_put_ops",
-                                        .least = sizeof(stk_put_ops),
-                                        .members = put_members,
-                                        .num_members = STK_COUNT(put_members),
-                                        .stage = STK_STAGE_STORE,
-                                        .nameless = true};
-
-stk_status stk__store_put(stk_store *store, const char *key, const void *data, uint64_t length,
-                          stk_error *err)
-{
-    stk_put *put = NULL;
-
-    STK_TRY(stk__context_check(store->context, err));
-    if (!STK__STORE_HAS(store->ops, put))
-        return stk__fail_at(err, STK_ENOTSUP, STK_STAGE_STORE, key, STK_NO_OFFSET,
-                            "a store of the kind '%s' cannot be written; choose a local folder",
-                            store->ops->name);
-    stk_status status = store->ops->put(store, key, &put, err);
-    STK_TRY(stk__table_made(&table_of_put, store->ops->name, "put", status, put, err));
-    STK_TRY(stk__table_check(&table_of_put, put->ops, err));
-    status = put->ops->write(put, data, (size_t)length, err);
-    if (status != STK_OK) {
-        put->ops->abandon(put);
-        return status;
-    }
-    return put->ops->commit(put, err);
+    STK_TRY(stk__store_call_take(call, LIST_PATIENCE_NS, &own, err));
+    STK_TRY(stk__store_call_check(&own, prefix, err));
+    return store->ops->list(store, prefix, &own, list_one,
+                            &(listing){.call = &own, .each = each, .user = user, .err = err}, err);
 }
 
 stk_status stk__store_kind_check(const void *ops, stk_error *err)

@@ -16,10 +16,60 @@ stk_status stk__store_kind_check(const void *table, stk_error *err);
 /* Limits of a store, filled also where its driver says nothing. */
 void stk__store_limits(stk_store *store, stk_store_limits *out);
 
-/* Write a whole object: it is there when this returns STK_OK, else what was there before. Errors:
- * STK_ENOTSUP of a store that takes none. */
-stk_status stk__store_put(stk_store *store, const char *key, const void *data, uint64_t length,
-                          stk_error *err);
+/* ---- Calls that wait (store.c) ---- */
+
+extern const stk_store_call stk__store_call_none;
+/* Take over a caller's wishes; NULL: those of a call that may take `patience_ns` (0: for ever). */
+stk_status stk__store_call_take(const stk_store_call *theirs, uint64_t patience_ns,
+                                stk_store_call *out, stk_error *err);
+/* STK_ECANCELED or STK_ETIMEDOUT once the caller does not want to wait any longer. */
+stk_status stk__store_call_check(const stk_store_call *call, const char *key, stk_error *err);
+
+/*
+ * What a key of a store is: an object, a folder of objects, or nothing. The one way to ask for it.
+ * Only what is known not to be there is nothing: a store that cannot say fails.
+ */
+typedef enum stk__presence { STK__IS_NOTHING, STK__IS_OBJECT, STK__IS_FOLDER } stk__presence;
+stk_status stk__store_look(stk_store *store, const char *key, stk__presence *out, stk_error *err);
+
+/* ---- Writing (put.c): the one way to write whole objects ---- */
+
+/* Begin one; then its own write, and commit or abandon. `call` (never NULL) lives until then. */
+stk_status stk__store_put_begin(stk_store *store, const char *key, const stk_store_call *call,
+                                stk_put **out, stk_error *err);
+/* Ends it and sets it to NULL, also on failure. */
+stk_status stk__store_put_commit(stk_put **put, stk_error *err);
+/* Ends it without a trace and sets it to NULL. Accepts NULL. */
+void stk__store_put_abandon(stk_put **put);
+/* One that is not there is STK_ENOENT. */
+stk_status stk__store_remove(stk_store *store, const char *key, stk_error *err);
+
+struct stk__file_calls; /* base/durable.h */
+
+/*
+ * Where the object of a URL or path is written: the store of the folder, which is made where stores
+ * have folders and it is missing, and the key in it. A plain path means itself, also where it looks
+ * as if it had options. Stores of other machines stay open for the next object in the same folder.
+ */
+typedef struct stk__put_place {
+    stk_context *context;
+    const struct stk__file_calls *calls; /* of local files, for tests; NULL: the system's */
+    stk_store *store;
+    char *folder; /* of `store`, where that may serve the next object; NULL: it may not */
+    char key[STK_MAX_OBJECT_KEY];
+} stk__put_place;
+
+stk_status stk__put_place_open(stk__put_place *place, const char *url, stk_error *err);
+/* Nothing more is written now: a local folder is closed, as it may be moved meanwhile. */
+void stk__put_place_rest(stk__put_place *place);
+void stk__put_place_close(stk__put_place *place);
+
+/* Have `to` be the same bytes as `from`: another name where both lie in one folder that has names,
+ * else a copy. */
+stk_status stk__url_copy(stk__put_place *place, const char *from, const char *to, bool no_replace,
+                         stk_error *err);
+/* Remove an object; one that is not there is removed. */
+stk_status stk__url_remove(stk__put_place *place, const char *url, stk_error *err);
 
 /* The folder of a store that is a local folder, which stays the store's; -1: it is another kind.
  * (file_list.c) */
@@ -34,6 +84,11 @@ int stk__file_stat_below(const stk_store *store, const char *path, struct stat *
 /* Links may lead out of its folder; before its first use. Other stores than folders have none. */
 bool stk__file_follows(const stk_store *store);
 void stk__file_follow(stk_store *store);
+/* Open a folder, made with those above it where it is missing. `calls` NULL: the system's. (file.c)
+ */
+stk_status stk__file_open_folder(stk_context *ctx, const char *path,
+                                 const struct stk__file_calls *calls, stk_store **out,
+                                 stk_error *err);
 /* The one object that the URL of the store named, which may be a link to anywhere. */
 stk_status stk__file_name(stk_store *store, const char *key, stk_error *err);
 

@@ -28,6 +28,10 @@ stk_status stk__url_parse(stk_context *ctx, const char *text, stk__url *out, stk
  * or too long. */
 stk_status stk__url_decode(const char *from, size_t length, char *to, size_t size, stk_error *err);
 
+/* The path that the URL of a local folder or file means, into `path`. (file.c) */
+stk_status stk__file_path(const stk__url *url, const char *text, char *path, size_t size,
+                          stk_error *err);
+
 /* Open by URL alone, as a wrapper opens what it wraps. */
 stk_status stk__store_open_url(stk_context *ctx, const char *url, stk_store **out, stk_error *err);
 

@@ -103,7 +103,7 @@ static void arrays(stk_context *ctx, const char *folder)
     OK(stk_array_stats_load(array, NULL, stats, &err));
     CHECK(stats->values == 4 && stats->struct_size == sizeof *stats);
     OK(stk_store_open(ctx, url, &store, NULL, 0, &err));
-    OK(stk_store_stat(store, "zarr.json", info, &err));
+    OK(stk_store_stat(store, "zarr.json", NULL, info, &err));
     CHECK(info->size > 100);
     stk_store_close(&store);
     stk_array_close(&array);
@@ -268,7 +268,7 @@ static void datasets(stk_context *ctx)
     for (int i = 0; i < 2 * OWN_SIZE; i++)
         bytes[i] = (uint8_t)i;
     OK(stk_store_open(ctx, "mem://own", &state.store, NULL, 0, &err));
-    OK(stk_store_mem_put(state.store, "data", bytes, sizeof bytes, &err));
+    OK(stk_store_put(state.store, "data", bytes, sizeof bytes, NULL, &err));
     ops->name = "own";
     ops->close = close_own;
     ops->locate = locate_own;

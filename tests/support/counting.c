@@ -159,7 +159,7 @@ static stk_status fill_store(counting *c, stk_error *err)
         counting_data(i, bytes + i * COUNTING_BYTES);
     stk_status status = stk_store_open(ctx, "mem://counting", &inner, key, sizeof key, err);
     if (status == STK_OK)
-        status = stk_store_mem_put(inner, "data", bytes, c->options.size * COUNTING_BYTES, err);
+        status = stk_store_put(inner, "data", bytes, c->options.size * COUNTING_BYTES, NULL, err);
     stk_store_close(&inner);
     stk__free(ctx, bytes);
     if (status != STK_OK)

@@ -42,19 +42,34 @@ int rename(const char *from, const char *to)
     FAULTY(syscall(SYS_rename, from, to));
 }
 
-int link(const char *from, const char *to)
+int renameat(int from_folder, const char *from, int folder, const char *to)
 {
-    FAULTY(syscall(SYS_link, from, to));
+    FAULTY(syscall(SYS_renameat, from_folder, from, folder, to));
 }
 
-int unlink(const char *path)
+int renameat2(int from_folder, const char *from, int folder, const char *to, unsigned flags)
 {
-    FAULTY(syscall(SYS_unlink, path));
+    FAULTY(syscall(SYS_renameat2, from_folder, from, folder, to, flags));
+}
+
+int linkat(int from_folder, const char *from, int folder, const char *to, int flags)
+{
+    FAULTY(syscall(SYS_linkat, from_folder, from, folder, to, flags));
+}
+
+int unlinkat(int folder, const char *name, int flags)
+{
+    FAULTY(syscall(SYS_unlinkat, folder, name, flags));
 }
 
 int mkdir(const char *path, mode_t mode)
 {
     FAULTY(syscall(SYS_mkdir, path, mode));
+}
+
+int mkdirat(int folder, const char *name, mode_t mode)
+{
+    FAULTY(syscall(SYS_mkdirat, folder, name, mode));
 }
 
 #endif

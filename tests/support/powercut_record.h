@@ -236,7 +236,8 @@ int syncfs(int fd)
 }
 
 /* rename() and link(), of nodes that are looked up before. */
-static int cut_move(cut_kind kind, int at, const char *from, int to_at, const char *to)
+static int cut_move(cut_kind kind, int at, const char *from, int to_at, const char *to,
+                    unsigned flags)
 {
     char old[CUT_NAME], new[CUT_NAME];
     struct stat over = {0};
@@ -245,7 +246,7 @@ static int cut_move(cut_kind kind, int at, const char *from, int to_at, const ch
     int node = cut.on ? cut_node_at(at, from) : -1;
     int replaced =
         node >= 0 && fstatat(to_at, to, &over, AT_SYMLINK_NOFOLLOW) == 0 ? cut_node_of(&over) : -1;
-    long result = kind == CUT_RENAME ? syscall(SYS_renameat, at, from, to_at, to)
+    long result = kind == CUT_RENAME ? syscall(SYS_renameat2, at, from, to_at, to, flags)
                                      : syscall(SYS_linkat, at, from, to_at, to, 0);
     int error = errno;
     /* Of two names of one file rename() leaves both. */
@@ -264,22 +265,27 @@ static int cut_move(cut_kind kind, int at, const char *from, int to_at, const ch
 
 int rename(const char *from, const char *to)
 {
-    return cut_move(CUT_RENAME, AT_FDCWD, from, AT_FDCWD, to);
+    return cut_move(CUT_RENAME, AT_FDCWD, from, AT_FDCWD, to, 0);
 }
 
 int renameat(int at, const char *from, int to_at, const char *to)
 {
-    return cut_move(CUT_RENAME, at, from, to_at, to);
+    return cut_move(CUT_RENAME, at, from, to_at, to, 0);
+}
+
+int renameat2(int at, const char *from, int to_at, const char *to, unsigned flags)
+{
+    return cut_move(CUT_RENAME, at, from, to_at, to, flags);
 }
 
 int link(const char *from, const char *to)
 {
-    return cut_move(CUT_LINK, AT_FDCWD, from, AT_FDCWD, to);
+    return cut_move(CUT_LINK, AT_FDCWD, from, AT_FDCWD, to, 0);
 }
 
 int linkat(int at, const char *from, int to_at, const char *to, int flags)
 {
-    return cut_move(CUT_LINK, at, from, to_at, to);
+    return cut_move(CUT_LINK, at, from, to_at, to, 0);
 }
 
 int unlinkat(int at, const char *path, int flags)

@@ -176,6 +176,11 @@ int renameat(int from_fd, const char *from, int to_fd, const char *to)
     WHOLE(1, syscall(SYS_renameat, from_fd, from, to_fd, to));
 }
 
+int renameat2(int from_fd, const char *from, int to_fd, const char *to, unsigned flags)
+{
+    WHOLE(1, syscall(SYS_renameat2, from_fd, from, to_fd, to, flags));
+}
+
 int linkat(int from_fd, const char *from, int to_fd, const char *to, int flags)
 {
     WHOLE(1, syscall(SYS_linkat, from_fd, from, to_fd, to, flags));

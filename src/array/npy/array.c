@@ -13,7 +13,7 @@ static stk_status find_file(stk_array *a, const char *key, stk_error *err)
     a->metadata_key = stk__strdup(a->context, key);
     if (!a->metadata_key)
         return stk__array_no_memory(a, err);
-    STK_TRY(stk_store_stat(a->shared->store, key, &info, err));
+    STK_TRY(stk_store_stat(a->shared->store, key, NULL, &info, err));
     a->object_size = info.size;
     return STK_OK;
 }

@@ -3,7 +3,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "base/durable.h"
+#include <stoker/store.h>
+
 #include "train/callbacks/callback.h"
 
 enum { HEAD = 128, ALIGN = 64 };
@@ -103,26 +104,27 @@ static stk_status write_file(writer *self, const char *name, const stk_tensor *t
                              uint64_t count, const void *data, uint64_t bytes, stk_error *err)
 {
     char head[2 * HEAD];
-    stk__durable *file = NULL;
+    stk_store_call call = {.struct_size = sizeof call};
+    stk_put *put;
     const size_t length = put_head(head, tensor, count);
     stk_context *ctx = self->base.context;
 
     if (!length)
         return stk__fail(err, STK_ENOTSUP, STK_STAGE_TRAIN, "prediction_writer: npy has no type %s",
                          stk_dtype_name(tensor->dtype));
-    STK_TRY(stk__durable_folder(ctx, NULL, self->dir, err));
     char *path = stk__format(ctx, "%s/%s.npy", self->dir, name);
     if (!path)
         return stk__callback_no_memory("prediction_writer", err);
-    stk_status status = stk__durable_begin(ctx, NULL, path, length + bytes, &file, err);
+    call.length = length + bytes;
+    stk_status status = stk_put_open(ctx, path, &call, &put, err);
     stk__free(ctx, path);
+    STK_TRY(status);
+    status = put->ops->write(put, head, length, err);
     if (status == STK_OK)
-        status = stk__durable_write(file, head, length, err);
+        status = put->ops->write(put, data, (size_t)bytes, err);
     if (status == STK_OK)
-        status = stk__durable_write(file, data, (size_t)bytes, err);
-    if (status == STK_OK)
-        return stk__durable_commit(&file, err);
-    stk__durable_abandon(&file);
+        return put->ops->commit(put, err);
+    put->ops->abandon(put);
     return status;
 }
 

@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <stoker/store.h>
+
 #include "base/bytes.h"
 #include "base/decimal.h"
 #include "base/durable.h"
@@ -296,7 +298,7 @@ static bool copy_line(const csv_logger *csv, const char *line, size_t length, co
 }
 
 /* Write all lines of `r` to `file` under the columns as they are now. */
-static stk_status copy_lines(csv_logger *csv, reader *r, stk__durable *file, stk_error *err)
+static stk_status copy_lines(csv_logger *csv, reader *r, stk_put *file, stk_error *err)
 {
     stk_context *ctx = csv->base.context;
     stk__bytes out = {.ctx = ctx};
@@ -320,12 +322,12 @@ static stk_status copy_lines(csv_logger *csv, reader *r, stk__durable *file, stk
         if (!copy_line(csv, line, length, places, STK_MIN(num_places, n), cells, lengths, &out))
             status = no_memory(err);
         if (status == STK_OK && out.length >= WRITE_BYTES) {
-            status = stk__durable_write(file, out.data, out.length, err);
+            status = file->ops->write(file, out.data, out.length, err);
             out.length = 0;
         }
     }
     if (status == STK_OK)
-        status = stk__durable_write(file, out.data, out.length, err);
+        status = file->ops->write(file, out.data, out.length, err);
     stk__bytes_release(&out);
     stk__free(ctx, lengths);
     stk__free(ctx, cells);
@@ -337,17 +339,16 @@ static stk_status copy_lines(csv_logger *csv, reader *r, stk__durable *file, stk
 static stk_status rewrite(csv_logger *csv, stk_error *err)
 {
     reader r = {.fd = csv->fd, .text = {.ctx = csv->base.context}};
-    stk__durable *file = NULL;
-    stk_status status = STK_OK;
+    stk_put *file;
 
     if (lseek(csv->fd, 0, SEEK_SET) < 0)
         return stk__durable_fail(err, "read", csv->path, errno);
-    status = stk__durable_begin(csv->base.context, NULL, csv->path, 0, &file, err);
+    STK_TRY(stk_put_open(csv->base.context, csv->path, NULL, &file, err));
+    stk_status status = copy_lines(csv, &r, file, err);
     if (status == STK_OK)
-        status = copy_lines(csv, &r, file, err);
-    if (status == STK_OK)
-        status = stk__durable_commit(&file, err);
-    stk__durable_abandon(&file);
+        status = file->ops->commit(file, err);
+    else
+        file->ops->abandon(file);
     stk__bytes_release(&r.text);
     csv->stale &= status != STK_OK;
     return status == STK_OK ? open_file(csv, err) : status;

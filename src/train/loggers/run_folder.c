@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include <stoker/store.h>
+
 #include "base/durable.h"
 #include "base/text.h"
 
@@ -70,7 +72,7 @@ static stk_status make_version(stk_context *ctx, const char *folder, stk__run_fo
             return no_memory(err);
         if (mkdir(run->log_dir, 0777) == 0) {
             run->version = n;
-            return stk__durable_sync_folder(NULL, folder, err);
+            return stk__durable_sync_path(folder, err);
         }
         if (errno != EEXIST)
             return stk__durable_fail(err, "make the folder", run->log_dir, errno);
@@ -100,13 +102,13 @@ stk_status stk__run_folder_open(stk_context *ctx, const stk__logger_options *opt
     stk_status status =
         out->save_dir && out->name && out->prefix && folder ? STK_OK : no_memory(err);
     if (status == STK_OK)
-        status = stk__durable_folder(ctx, NULL, folder, err);
+        status = stk__durable_path(ctx, NULL, folder, err);
     if (status == STK_OK && o->version == STK_AUTO) {
         status = make_version(ctx, folder, out, err);
     } else if (status == STK_OK) {
         out->version = o->version;
         out->log_dir = stk__format(ctx, "%s/version_%" PRId64, folder, o->version);
-        status = out->log_dir ? stk__durable_folder(ctx, NULL, out->log_dir, err) : no_memory(err);
+        status = out->log_dir ? stk__durable_path(ctx, NULL, out->log_dir, err) : no_memory(err);
     }
     stk__free(ctx, folder);
     if (status != STK_OK) {
@@ -156,11 +158,23 @@ static void put_scalar(stk__text *to, const char *text)
         stk__text_add_json(to, text);
 }
 
+static stk_status put_text(stk_context *ctx, const char *path, const stk__text *text,
+                           stk_error *err)
+{
+    stk_put *put;
+
+    STK_TRY(stk_put_open(ctx, path, NULL, &put, err));
+    stk_status status = put->ops->write(put, text->bytes, text->length, err);
+    if (status == STK_OK)
+        return put->ops->commit(put, err);
+    put->ops->abandon(put);
+    return status;
+}
+
 stk_status stk__hparams_write(stk_context *ctx, const char *log_dir, const stk_hparam *params,
                               size_t n, stk_error *err)
 {
     stk__text text = {.ctx = ctx};
-    stk__durable *file = NULL;
 
     if (n == 0)
         stk__text_add(&text, "{}\n");
@@ -173,12 +187,7 @@ stk_status stk__hparams_write(stk_context *ctx, const char *log_dir, const stk_h
     char *path = stk__format(ctx, "%s/hparams.yaml", log_dir);
     stk_status status = !text.failed && path ? STK_OK : no_memory(err);
     if (status == STK_OK)
-        status = stk__durable_begin(ctx, NULL, path, 0, &file, err);
-    if (status == STK_OK)
-        status = stk__durable_write(file, text.bytes, text.length, err);
-    if (status == STK_OK)
-        status = stk__durable_commit(&file, err);
-    stk__durable_abandon(&file);
+        status = put_text(ctx, path, &text, err);
     stk__free(ctx, path);
     stk__text_release(&text);
     return status;

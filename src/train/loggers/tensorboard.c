@@ -97,7 +97,7 @@ static stk_status create_file(board_logger *board, stk_error *err)
         if (board->fd < 0 && (errno != EEXIST || i == NAME_TRIES))
             return stk__durable_fail(err, "write", board->path, errno);
     }
-    STK_TRY(stk__durable_sync_folder(NULL, board->run.log_dir, err));
+    STK_TRY(stk__durable_sync_path(board->run.log_dir, err));
     board->message.length = 0;
     if (!stk__event_begin(&board->message, stk__wall_seconds(), 0) ||
         !stk__proto_text(&board->message, STK__EVENT_FILE_VERSION, "brain.Event:2"))

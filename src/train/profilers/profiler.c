@@ -5,7 +5,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "base/durable.h"
+#include <stoker/store.h>
+
 #include "base/options.h"
 #include "base/sized.h"
 
@@ -260,26 +261,23 @@ static char *path_of(const stk_profile *p, uint32_t kind)
 static stk_status write_text(stk_profile *p, const char *path, const stk__text *text,
                              stk_error *err)
 {
-    stk__durable *file = NULL;
+    stk_put *put;
 
-    STK_TRY(stk__durable_begin(p->ctx, NULL, path, text->length, &file, err));
-    stk_status status = stk__durable_write(file, text->bytes, text->length, err);
+    STK_TRY(stk_put_open(p->ctx, path, NULL, &put, err));
+    stk_status status = put->ops->write(put, text->bytes, text->length, err);
     if (status == STK_OK)
-        return stk__durable_commit(&file, err);
-    stk__durable_abandon(&file);
+        return put->ops->commit(put, err);
+    put->ops->abandon(put);
     return status;
 }
 
 static stk_status write_file(stk_profile *p, uint32_t kind, const stk__text *text, stk_error *err)
 {
-    const char *dirpath = p->options.dirpath ? p->options.dirpath : stk_trainer_log_dir(p->trainer);
     char *path = path_of(p, kind);
 
     if (!path)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for the path of a profile");
-    stk_status status = stk__durable_folder(p->ctx, NULL, dirpath, err);
-    if (status == STK_OK)
-        status = text ? write_text(p, path, text, err) : stk__trace_write(p, path, err);
+    stk_status status = text ? write_text(p, path, text, err) : stk__trace_write(p, path, err);
     if (status == STK_OK)
         p->files[p->num_files++] = path;
     else

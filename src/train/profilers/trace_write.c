@@ -10,14 +10,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <stoker/store.h>
+
 #include "base/chrome.h"
-#include "base/durable.h"
 
 enum { LANES = 512, FLUSH = 1 << 16 };
 
 typedef struct writer {
     const stk_profile *p;
-    stk__durable *file;
+    stk_put *file;
     stk__text text;
     const stk__trace_event **events; /* by their starts */
     size_t n;
@@ -37,7 +38,7 @@ static stk_status flush(writer *w, size_t least, stk_error *err)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory to write a trace");
     if (w->text.length <= least)
         return STK_OK;
-    STK_TRY(stk__durable_write(w->file, w->text.bytes, w->text.length, err));
+    STK_TRY(w->file->ops->write(w->file, w->text.bytes, w->text.length, err));
     w->text.length = 0;
     return STK_OK;
 }
@@ -363,13 +364,14 @@ stk_status stk__trace_write(const stk_profile *p, const char *path, stk_error *e
         w.events[i] = &p->trace.events[i];
     qsort(w.events, w.n, sizeof *w.events, compare_events);
     w.zero_ns = w.n ? w.events[0]->start_ns : 0;
-    stk_status status = stk__durable_begin(p->ctx, NULL, path, 0, &w.file, err);
-    if (status == STK_OK)
+    stk_status status = stk_put_open(p->ctx, path, NULL, &w.file, err);
+    if (status == STK_OK) {
         status = put_all(&w, happened, err);
-    if (status == STK_OK)
-        status = stk__durable_commit(&w.file, err);
-    if (status != STK_OK)
-        stk__durable_abandon(&w.file);
+        if (status == STK_OK)
+            status = w.file->ops->commit(w.file, err);
+        else
+            w.file->ops->abandon(w.file);
+    }
     stk__text_release(&w.text);
     stk__free(p->ctx, w.joins);
     stk__free(p->ctx, w.events);

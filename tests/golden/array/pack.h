@@ -30,7 +30,7 @@ static inline void pack_load(stk_context *ctx, const char *name, stk_store **sto
         char *data = malloc(size + 1);
         assert_non_null(data);
         assert_int_equal(fread(data, 1, size, f), size);
-        assert_ok(stk_store_mem_put(*store, key, data, size, &err), &err);
+        assert_ok(stk_store_put(*store, key, data, size, NULL, &err), &err);
         free(data);
     }
     fclose(f);

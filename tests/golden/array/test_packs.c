@@ -30,7 +30,7 @@ static uint64_t read_all(stk_store *store, const char *name, const char *part, c
     stk_error err;
 
     snprintf(key, sizeof key, "%s/%s", name, part);
-    assert_ok(stk_store_stat(store, key, &info, &err), &err);
+    assert_ok(stk_store_stat(store, key, NULL, &info, &err), &err);
     assert_true(info.size < MAX_BYTES);
     assert_ok(stk_store_read(store, key, 0, info.size, out, &err), &err);
     out[info.size] = 0;
@@ -110,7 +110,7 @@ static void check_pack(const char *pack, size_t at_least)
 
     n.count = 0;
     pack_load(ctx, pack, &store);
-    assert_ok(stk_store_list(store, "", take_name, &n, &err), &err);
+    assert_ok(stk_store_list(store, "", NULL, take_name, &n, &err), &err);
     assert_true(n.count >= at_least);
     for (size_t i = 0; i < n.count; i++) {
         check_array(ctx, store, "", n.list[i]);

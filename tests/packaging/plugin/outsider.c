@@ -60,9 +60,10 @@ static void echo_cancel(stk_store *store, stk_read *read)
     inner_of(store)->ops->cancel(inner_of(store), read);
 }
 
-static stk_status echo_stat(stk_store *store, const char *key, stk_object_info *out, stk_error *err)
+static stk_status echo_stat(stk_store *store, const char *key, const stk_store_call *call,
+                            stk_object_info *out, stk_error *err)
 {
-    return inner_of(store)->ops->stat(inner_of(store), key, out, err);
+    return inner_of(store)->ops->stat(inner_of(store), key, call, out, err);
 }
 
 static const stk_store_ops echo_ops = {.struct_size = sizeof echo_ops,

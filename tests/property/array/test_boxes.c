@@ -272,7 +272,7 @@ static void write_model(model *m, stk_store *store, int round)
 
     make_metadata(m, metadata);
     snprintf(key, sizeof key, "%d/zarr.json", round);
-    assert_ok(stk_store_mem_put(store, key, metadata, strlen(metadata), &err), &err);
+    assert_ok(stk_store_put(store, key, metadata, strlen(metadata), NULL, &err), &err);
     for (uint32_t d = 0; d < m->rank; d++)
         count[d] = (m->shape[d] + m->chunk[0][d] - 1) / m->chunk[0][d];
     for (uint64_t i = 0; i < count_of(count, m->rank); i++) {
@@ -288,7 +288,7 @@ static void write_model(model *m, stk_store *store, int round)
         }
         uint64_t length = encode(m, 0, begin, object);
         if (length)
-            assert_ok(stk_store_mem_put(store, key, object, length, &err), &err);
+            assert_ok(stk_store_put(store, key, object, length, NULL, &err), &err);
     }
 }
 

@@ -108,7 +108,7 @@ static void write_raw(stk_context *ctx)
             bytes[place * m.size + (m.big ? m.size - 1 - b : b)] = m.values[i * m.size + b];
     }
     assert_ok(stk_store_open(ctx, "mem://raw", &store, NULL, 0, &err), &err);
-    assert_ok(stk_store_mem_put(store, "a.bin", bytes, n * m.size, &err), &err);
+    assert_ok(stk_store_put(store, "a.bin", bytes, n * m.size, NULL, &err), &err);
     stk_store_close(&store);
 }
 

@@ -136,12 +136,12 @@ static bool run(int which, int64_t n, bool for_good)
     assert_ok(stk_store_open(ctx, "mem://t", &store, NULL, 0, &err), &err);
     assert_ok(write_array(ctx, "mem://t/plain", false, "gzip", &err), &err);
     assert_ok(write_array(ctx, "mem://t/sharded", true, "zstd", &err), &err);
-    assert_ok(stk_store_mem_put(store, "raw", values, sizeof values, &err), &err);
+    assert_ok(stk_store_put(store, "raw", values, sizeof values, NULL, &err), &err);
     if (which == 5)
         assert_ok(stk_group_consolidate(ctx, "mem://t", NULL, &err), &err);
     else
-        assert_ok(stk_store_mem_put(store, "zarr.json",
-                                    "{\"zarr_format\":3,\"node_type\":\"group\"}", 37, &err),
+        assert_ok(stk_store_put(store, "zarr.json", "{\"zarr_format\":3,\"node_type\":\"group\"}",
+                                37, NULL, &err),
                   &err);
     f.left = n;
     stk_status status = program(ctx, which, &err);

@@ -35,9 +35,9 @@ static bool strikes(void *user)
     return true;
 }
 
-static int disk_open(void *user, const char *path, int flags, mode_t mode)
+static int disk_open(void *user, int folder, const char *name, int flags, mode_t mode)
 {
-    return strikes(user) ? -1 : stk__file_calls_system.open(NULL, path, flags, mode);
+    return strikes(user) ? -1 : stk__file_calls_system.open(NULL, folder, name, flags, mode);
 }
 
 static int disk_allocate(void *user, int fd, uint64_t bytes)
@@ -73,24 +73,24 @@ static int disk_close(void *user, int fd)
     return failed ? -1 : 0;
 }
 
-static int disk_rename(void *user, const char *from, const char *to)
+static int disk_rename(void *user, int folder, const char *from, const char *to, bool keep)
 {
-    return strikes(user) ? -1 : stk__file_calls_system.rename(NULL, from, to);
+    return strikes(user) ? -1 : stk__file_calls_system.rename(NULL, folder, from, to, keep);
 }
 
-static int disk_link(void *user, const char *from, const char *to)
+static int disk_link(void *user, int from_folder, const char *from, int folder, const char *to)
 {
-    return strikes(user) ? -1 : stk__file_calls_system.link(NULL, from, to);
+    return strikes(user) ? -1 : stk__file_calls_system.link(NULL, from_folder, from, folder, to);
 }
 
-static int disk_unlink(void *user, const char *path)
+static int disk_unlink(void *user, int folder, const char *name)
 {
-    return strikes(user) ? -1 : stk__file_calls_system.unlink(NULL, path);
+    return strikes(user) ? -1 : stk__file_calls_system.unlink(NULL, folder, name);
 }
 
-static int disk_mkdir(void *user, const char *path, mode_t mode)
+static int disk_mkdir(void *user, int folder, const char *name, mode_t mode)
 {
-    return strikes(user) ? -1 : stk__file_calls_system.mkdir(NULL, path, mode);
+    return strikes(user) ? -1 : stk__file_calls_system.mkdir(NULL, folder, name, mode);
 }
 
 static const stk__file_calls disk_calls = {

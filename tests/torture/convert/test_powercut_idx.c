@@ -2,6 +2,7 @@
 /* A conversion to IDX files that a power cut ends: labels that are there belong to the pictures
  * beside them, the same command again gives what an undisturbed one gives and leaves nothing lying
  * about; one that said it is done is. */
+#include "base/durable.h"
 #include "support/powercut.h"
 
 #include <dirent.h>

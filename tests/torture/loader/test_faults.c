@@ -49,10 +49,10 @@ static void faulty_cancel(stk_store *store, stk_read *read)
     inner->ops->cancel(inner, read);
 }
 
-static stk_status faulty_stat(stk_store *store, const char *key, stk_object_info *out,
-                              stk_error *err)
+static stk_status faulty_stat(stk_store *store, const char *key, const stk_store_call *call,
+                              stk_object_info *out, stk_error *err)
 {
-    return stk_store_stat(((faulty *)store)->inner, key, out, err);
+    return stk_store_stat(((faulty *)store)->inner, key, call, out, err);
 }
 
 static const stk_store_ops faulty_ops = {.struct_size = sizeof faulty_ops,

@@ -31,7 +31,7 @@ static void put_all(const char *folder)
     for (int i = 0; i < KEYS * VERSIONS; i++) {
         size_t length = make_version(i % KEYS, i / KEYS, data);
         stk_put *put;
-        assert_ok(store->ops->put(store, keys[i % KEYS], &put, &err), &err);
+        assert_ok(store->ops->put(store, keys[i % KEYS], &stk__store_call_none, &put, &err), &err);
         assert_ok(put->ops->write(put, data, length, &err), &err);
         assert_ok(put->ops->commit(put, &err), &err);
         cut_ack(i + 1);

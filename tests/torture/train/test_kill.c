@@ -42,15 +42,20 @@ static witness *seen;
 /* ---- What a run says of itself --------------------------------------------------------------- */
 
 /* These stand before the C library's own: the static library calls them. */
-int rename(const char *from, const char *to)
+int renameat2(int from_folder, const char *from, int folder, const char *to, unsigned flags)
 {
     const char *step = strstr(to, "-step=");
 
-    if (syscall(SYS_rename, from, to) != 0)
+    if (syscall(SYS_renameat2, from_folder, from, folder, to, flags) != 0)
         return -1;
     if (seen && step)
         atomic_store(&seen->named, strtoul(step + strlen("-step="), NULL, 10));
     return 0;
+}
+
+int renameat(int from_folder, const char *from, int folder, const char *to)
+{
+    return renameat2(from_folder, from, folder, to, 0);
 }
 
 int fsync(int fd)

@@ -103,8 +103,8 @@ static inline void faulty_cancel(stk_store *store, stk_read *read)
         read->done(read, STK_ECANCELED);
 }
 
-static inline stk_status faulty_stat(stk_store *store, const char *key, stk_object_info *out,
-                                     stk_error *err)
+static inline stk_status faulty_stat(stk_store *store, const char *key, const stk_store_call *call,
+                                     stk_object_info *out, stk_error *err)
 {
     atomic_fetch_add(&faulty.stats, 1);
     if (faulty_fails()) {
@@ -115,7 +115,7 @@ static inline stk_status faulty_stat(stk_store *store, const char *key, stk_obje
         }
         return faulty.fail_with;
     }
-    return stk_store_stat(((faulty_store *)store)->inner, key, out, err);
+    return stk_store_stat(((faulty_store *)store)->inner, key, call, out, err);
 }
 
 const stk_store_ops faulty_ops = {

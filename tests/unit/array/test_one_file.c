@@ -14,7 +14,7 @@ static stk_store *put(stk_context *ctx, const char *key, const void *data, size_
     stk_error err;
 
     assert_ok(stk_store_open(ctx, "mem://f", &store, NULL, 0, &err), &err);
-    assert_ok(stk_store_mem_put(store, key, data, size, &err), &err);
+    assert_ok(stk_store_put(store, key, data, size, NULL, &err), &err);
     return store;
 }
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "store/fetch.h"
+#include "store/store.h"
 #include "unit/array/faulty.h"
 
 static stk_context *make_context(void)
@@ -131,9 +132,9 @@ static void test_missing(void **state)
     write_array(ctx, "mem://m/none", NULL, "none");
     write_array(ctx, "mem://m/sharded", shard, "zstd");
     assert_ok(stk_store_open(ctx, "mem://m", &store, NULL, 0, &err), &err);
-    assert_ok(store->ops->remove(store, "plain/c/1/1", &err), &err);
-    assert_ok(store->ops->remove(store, "none/c/1/1", &err), &err);
-    assert_ok(store->ops->remove(store, "sharded/c/0/0", &err), &err);
+    assert_ok(store->ops->remove(store, "plain/c/1/1", &stk__store_call_none, &err), &err);
+    assert_ok(store->ops->remove(store, "none/c/1/1", &stk__store_call_none, &err), &err);
+    assert_ok(store->ops->remove(store, "sharded/c/0/0", &stk__store_call_none, &err), &err);
     static const char *const names[] = {"plain", "none", "sharded"};
     for (int i = 0; i < 3; i++) {
         char url[100];
@@ -247,7 +248,7 @@ static void test_vanished(void **state)
         snprintf(key, sizeof key, "%s/c/%d/0", name, i % 2);
         stk_array *a = open_array(ctx, url);
         read_box(a, 16 * (i % 2), 0, 8, 8);
-        assert_ok(store->ops->remove(store, key, &err), &err);
+        assert_ok(store->ops->remove(store, key, &stk__store_call_none, &err), &err);
         int64_t start[2] = {16 * (i % 2), 0}, shape[2] = {16, 16};
         stk_array_box box = {.start = start, .shape = shape};
         assert_fails(stk_array_read(a, &box, out, 512, NULL, -1, &err), STK_ENOENT, &err, key + 5);

@@ -13,7 +13,7 @@ static void put(stk_context *ctx, const char *key, const void *data, size_t size
     stk_error err;
 
     assert_ok(stk_store_open(ctx, "mem://values", &store, NULL, 0, &err), &err);
-    assert_ok(stk_store_mem_put(store, key, data, size, &err), &err);
+    assert_ok(stk_store_put(store, key, data, size, NULL, &err), &err);
     stk_store_close(&store);
 }
 

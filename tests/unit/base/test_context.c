@@ -140,6 +140,7 @@ static void each_status_has_one_fault(void **state)
         {STK_EBUSY, STK_FAULT_CALLER},
         {STK_EFORK, STK_FAULT_CALLER},
         {STK_ECANCELED, STK_FAULT_CALLER},
+        {STK_EEXIST, STK_FAULT_CALLER},
         {STK_ENOMEM, STK_FAULT_MACHINE},
         {STK_EBUDGET, STK_FAULT_SAMPLE},
         {STK_ETHREAD, STK_FAULT_MACHINE},

@@ -51,9 +51,9 @@ static stk_store *keep_objects(stk_context *ctx)
 
     memset(bytes, 7, sizeof bytes);
     assert_ok(stk_store_open(ctx, "mem://objects", &store, key, sizeof key, &err), &err);
-    assert_ok(stk_store_mem_put(store, "a", bytes, sizeof bytes, &err), &err);
-    assert_ok(stk_store_mem_put(store, "folder/b", bytes, 10, &err), &err);
-    assert_ok(stk_store_mem_put(store, "folder/empty", bytes, 0, &err), &err);
+    assert_ok(stk_store_put(store, "a", bytes, sizeof bytes, NULL, &err), &err);
+    assert_ok(stk_store_put(store, "folder/b", bytes, 10, NULL, &err), &err);
+    assert_ok(stk_store_put(store, "folder/empty", bytes, 0, NULL, &err), &err);
     return store;
 }
 

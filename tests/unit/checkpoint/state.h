@@ -9,6 +9,7 @@
 
 #include "base/durable.h"
 #include "checkpoint/checkpoint.h"
+#include "store/store.h"
 #include "support/support.h"
 
 enum { WIDE = 1000 };

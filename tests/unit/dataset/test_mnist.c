@@ -179,8 +179,8 @@ static void test_mapped(void **state)
     stk_error err;
 
     assert_ok(stk_store_open(ctx, "mem://mnist", &store, key, sizeof key, &err), &err);
-    assert_ok(stk_store_mem_put(store, "train-images-idx3-ubyte", f.images, IMAGES, &err), &err);
-    assert_ok(stk_store_mem_put(store, "train-labels-idx1-ubyte", f.labels, LABELS, &err), &err);
+    assert_ok(stk_store_put(store, "train-images-idx3-ubyte", f.images, IMAGES, NULL, &err), &err);
+    assert_ok(stk_store_put(store, "train-labels-idx1-ubyte", f.labels, LABELS, NULL, &err), &err);
     assert_ok(open_spec(ctx, "mem://mnist", "", &d, &err), &err);
     check_head(d);
     check_samples(d, &f, false);

@@ -496,8 +496,8 @@ static void test_mapped(void **state)
     stk_error err;
 
     assert_ok(stk_store_open(ctx, "mem://npy", &store, key, sizeof key, &err), &err);
-    assert_ok(stk_store_mem_put(store, "x.npy", data, size, &err), &err);
-    assert_ok(stk_store_mem_put(store, "y.npy", labels, labels_size, &err), &err);
+    assert_ok(stk_store_put(store, "x.npy", data, size, NULL, &err), &err);
+    assert_ok(stk_store_put(store, "y.npy", labels, labels_size, NULL, &err), &err);
     assert_ok(open_path(ctx, "mem://npy/x.npy", "?labels=y.npy", &d, &err), &err);
     assert_int_equal(d->num_fields, 2);
     check_values(d, STK_FLOAT64, 3, false);

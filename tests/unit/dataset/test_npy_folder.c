@@ -210,7 +210,7 @@ static void test_many_files(void **state)
     for (int i = FILES; i-- > 0;) {
         snprintf(key, sizeof key, "%d/sample-%06d.npy", i % 3, i);
         names += strlen(key) - 1;
-        assert_ok(stk_store_mem_put(store, key, data, size, &err), &err);
+        assert_ok(stk_store_put(store, key, data, size, NULL, &err), &err);
     }
     stk_context_memory(ctx, &stats);
     uint64_t before = stats.bytes;

@@ -122,7 +122,7 @@ static void test_npy(void **state)
     assert_ok(stk_store_open(ctx, "mem://t", &store, NULL, 0, &err), &err);
     npy_header(bytes, "<u2", "(5000,)");
     fill(bytes + 128, "uint16");
-    assert_ok(stk_store_mem_put(store, "a.npy", bytes, 128 + COUNT * 2, &err), &err);
+    assert_ok(stk_store_put(store, "a.npy", bytes, 128 + COUNT * 2, NULL, &err), &err);
     assert_ok(stk_dataset_open(ctx, "tokens:mem://t/a.npy?length=100&target=true", &d, &err), &err);
     check_all(d, 100, 100, true, 0);
     stk_dataset_close(&d);
@@ -133,16 +133,16 @@ static void test_npy(void **state)
         bytes[128 + 4 * i] = 0;
         bytes[128 + 4 * i + 3] = low;
     }
-    assert_ok(stk_store_mem_put(store, "b.npy", bytes, 128 + COUNT * 4, &err), &err);
+    assert_ok(stk_store_put(store, "b.npy", bytes, 128 + COUNT * 4, NULL, &err), &err);
     assert_ok(stk_dataset_open(ctx, "tokens:mem://t/b.npy?length=1500&stride=9", &d, &err), &err);
     check_all(d, 1500, 9, false, 0);
     stk_dataset_close(&d);
     npy_header(bytes, "<u2", "(50, 100)");
-    assert_ok(stk_store_mem_put(store, "c.npy", bytes, 128 + COUNT * 2, &err), &err);
+    assert_ok(stk_store_put(store, "c.npy", bytes, 128 + COUNT * 2, NULL, &err), &err);
     assert_fails(stk_dataset_open(ctx, "tokens:mem://t/c.npy", &d, &err), STK_EFORMAT, &err,
                  "one dimension");
     npy_header(bytes, "<f4", "(5000,)");
-    assert_ok(stk_store_mem_put(store, "d.npy", bytes, 128 + COUNT * 4, &err), &err);
+    assert_ok(stk_store_put(store, "d.npy", bytes, 128 + COUNT * 4, NULL, &err), &err);
     assert_fails(stk_dataset_open(ctx, "tokens:mem://t/d.npy", &d, &err), STK_EKIND, &err,
                  "integers");
     stk_store_close(&store);
@@ -159,8 +159,8 @@ static void test_refused(void **state)
 
     (void)state;
     assert_ok(stk_store_open(ctx, "mem://t", &store, NULL, 0, &err), &err);
-    assert_ok(stk_store_mem_put(store, "odd.bin", "12345", 5, &err), &err);
-    assert_ok(stk_store_mem_put(store, "none.bin", "", 0, &err), &err);
+    assert_ok(stk_store_put(store, "odd.bin", "12345", 5, NULL, &err), &err);
+    assert_ok(stk_store_put(store, "none.bin", "", 0, NULL, &err), &err);
     stk_store_close(&store);
     assert_fails(stk_dataset_open(ctx, "tokens:mem://t/odd.bin", &d, &err), STK_EFORMAT, &err,
                  "whole tokens");

@@ -331,7 +331,7 @@ static void test_vanished_chunks(void **state)
         make_array(ctx, url, &a);
         assert_ok(stk_store_open(ctx, url, &store, NULL, 0, &err), &err);
         stk_dataset *d = open_windows(ctx, spec);
-        assert_ok(store->ops->remove(store, key, &err), &err);
+        assert_ok(store->ops->remove(store, key, &stk__store_call_none, &err), &err);
         stk_loader *loader;
         stk_batch *batch = NULL;
         o.batch_size = 12;
@@ -369,7 +369,7 @@ static void test_halves(void **state)
     for (int i = 0; i < 8; i++)
         bytes[i] = known[i].half;
     assert_ok(stk_store_open(ctx, "mem://h", &store, NULL, 0, &err), &err);
-    assert_ok(stk_store_mem_put(store, "h.bin", bytes, sizeof bytes, &err), &err);
+    assert_ok(stk_store_put(store, "h.bin", bytes, sizeof bytes, NULL, &err), &err);
     stk_store_close(&store);
     stk_dataset *d = open_windows(ctx, "array:mem://h/h.bin?format=raw&dtype=f2&convert=float64");
     delivery b = first_batch(d, NULL);
@@ -406,7 +406,7 @@ static void test_claims(void **state)
                  "\"configuration\":{\"chunk_shape\":[%d,2]}},\"chunk_key_encoding\":{\"name\":"
                  "\"default\"},\"fill_value\":0,\"codecs\":[%s]}",
                  1 + i, codecs[i]);
-        assert_ok(stk_store_mem_put(store, "zarr.json", text, strlen(text), &err), &err);
+        assert_ok(stk_store_put(store, "zarr.json", text, strlen(text), NULL, &err), &err);
         assert_fails(stk_dataset_open(ctx, "array:mem://claims", &d, &err), STK_ELIMIT, &err,
                      "max_requests");
         assert_string_equal(err.key, "max_requests");

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "store/store.h"
 #include "support/support.h"
 
 enum { FORKS = 30, BATCH = 8, SECONDS = 10 };
@@ -144,7 +145,9 @@ static void make_puts(world *w)
     for (int i = 0; i < 2; i++)
         for (int k = 0; k < 2; k++) {
             stk_put **put = k ? &w->left[i] : &w->puts[i];
-            assert_ok(stores[i]->ops->put(stores[i], k ? "left" : "kept", put, &err), &err);
+            assert_ok(stores[i]->ops->put(stores[i], k ? "left" : "kept", &stk__store_call_none,
+                                          put, &err),
+                      &err);
             assert_ok((*put)->ops->write(*put, "abc", 3, &err), &err);
         }
 }
@@ -181,7 +184,7 @@ static void make_world(world *w)
     snprintf(w->out, sizeof w->out, "%s/out", w->folder);
     w->ctx = test_context();
     assert_ok(stk_store_open(w->ctx, "mem://fork", &w->store, NULL, 0, &err), &err);
-    assert_ok(stk_store_mem_put(w->store, "f", "x", 1, &err), &err);
+    assert_ok(stk_store_put(w->store, "f", "x", 1, NULL, &err), &err);
     assert_ok(stk_dataset_open(w->ctx, "digits:?size=200", &w->dataset, &err), &err);
     assert_ok(stk_conversion_create(w->ctx, "digits:?size=10", w->out, &w->conversion, &err), &err);
     assert_ok(stk_log_open(w->ctx, w->path, &w->log, &err), &err);

@@ -330,7 +330,7 @@ static void answers_are_no_failures(void **state)
                 f.decoded = status;
                 assert_ok(stk_store_open(f.head.context, "mem://calls", &f.store, NULL, 0, &err),
                           &err);
-                assert_ok(stk_store_mem_put(f.store, "bytes", "01234567", 8, &err), &err);
+                assert_ok(stk_store_put(f.store, "bytes", "01234567", 8, NULL, &err), &err);
             }
             open_loader(&f, workers, 0, 0);
             assert_fails(drain(&f, &err), STK_EINVAL, &err, cases[i / 3].text);

@@ -165,7 +165,7 @@ static void test_caches(void **state)
     make_array(ctx, "mem://u", &other);
     make_array(ctx, "mem://gap", &other);
     assert_ok(stk_store_open(ctx, "mem://gap", &store, NULL, 0, &err), &err);
-    assert_ok(store->ops->remove(store, "c/1/1/1", &err), &err);
+    assert_ok(store->ops->remove(store, "c/1/1/1", &stk__store_call_none, &err), &err);
     stk_store_close(&store);
     other.shard[0] = other.shard[1] = other.shard[2] = 16;
     other.codec = "gzip";
@@ -212,7 +212,7 @@ static void test_missing_chunks(void **state)
     (void)state;
     make_array(ctx, "mem://a", &large);
     assert_ok(stk_store_open(ctx, "mem://a", &store, NULL, 0, &err), &err);
-    assert_ok(store->ops->remove(store, "c/0/0/1", &err), &err);
+    assert_ok(store->ops->remove(store, "c/0/0/1", &stk__store_call_none, &err), &err);
     d = open_windows(ctx, "array:mem://a?window=8x8x8");
     delivery b = first_batch(d, NULL);
     const float *x = field_of(&b, "data", &data);
@@ -220,7 +220,7 @@ static void test_missing_chunks(void **state)
         assert_true((x[i] == -1) == (i / 512 == 1));
     close_batch(&b);
     /* One that goes after the array was opened is no fill value. */
-    assert_ok(store->ops->remove(store, "c/0/0/2", &err), &err);
+    assert_ok(store->ops->remove(store, "c/0/0/2", &stk__store_call_none, &err), &err);
     stk_loader_options o = window_options();
     stk_loader *loader;
     stk_batch *batch;
@@ -289,13 +289,13 @@ static void damage(stk_context *ctx, const char *url, const char *key, uint64_t 
     stk_error err;
 
     assert_ok(stk_store_open(ctx, url, &store, NULL, 0, &err), &err);
-    assert_ok(stk_store_stat(store, key, &info, &err), &err);
+    assert_ok(stk_store_stat(store, key, NULL, &info, &err), &err);
     unsigned char *bytes = malloc(info.size);
     assert_non_null(bytes);
     assert_ok(stk_store_read(store, key, 0, info.size, bytes, &err), &err);
     assert_true(at + 4 < info.size);
     memset(bytes + at, 0xa5, 4);
-    assert_ok(stk_store_mem_put(store, key, bytes, info.size, &err), &err);
+    assert_ok(stk_store_put(store, key, bytes, info.size, NULL, &err), &err);
     free(bytes);
     stk_store_close(&store);
 }
@@ -322,7 +322,7 @@ static void test_short_chunks(void **state)
             snprintf(spec, sizeof spec, "array:%s?window=8x8x8", url);
             make_array(ctx, url, &a);
             assert_ok(stk_store_open(ctx, url, &store, NULL, 0, &err), &err);
-            assert_ok(stk_store_mem_put(store, "c/1/0/1", "(\xb5/\xfd`\0\5", size, &err), &err);
+            assert_ok(stk_store_put(store, "c/1/0/1", "(\xb5/\xfd`\0\5", size, NULL, &err), &err);
             stk_store_close(&store);
             stk_dataset *d = open_windows(ctx, spec);
             assert_ok(stk_loader_create(d, &o, &loader, &err), &err);

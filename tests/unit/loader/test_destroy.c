@@ -94,7 +94,8 @@ static void held_cancel(stk_store *store, stk_read *read)
     sem_post(&held.cancels);
 }
 
-static stk_status held_stat(stk_store *store, const char *key, stk_object_info *out, stk_error *err)
+static stk_status held_stat(stk_store *store, const char *key, const stk_store_call *call,
+                            stk_object_info *out, stk_error *err)
 {
     (void)store;
     (void)key;

@@ -52,6 +52,7 @@ static void call_stores(world *w)
     stk_dataset_ops dataset = {.struct_size = sizeof dataset};
     stk_transform_ops transform = {.struct_size = sizeof transform};
     stk_object_info info = {.struct_size = sizeof info};
+    stk_put *put;
     stk_store *opened;
     const stk_dataset_info dataset_info = {.struct_size = sizeof dataset_info};
     stk_dataset *made;
@@ -75,9 +76,10 @@ static void call_stores(world *w)
     REFUSED(stk_driver_add, w->ctx, STK_DRIVER_TRANSFORM, &transform, NULL);
     REFUSED(stk_store_open, w->ctx, w->folder, &opened, key, sizeof key, NULL);
     REFUSED(stk_store_read, w->store, "f", 0, 1, &byte, NULL);
-    REFUSED(stk_store_stat, w->store, "f", &info, NULL);
-    REFUSED(stk_store_list, w->store, "", each, NULL, NULL);
-    REFUSED(stk_store_mem_put, w->store, "g", "x", 1, NULL);
+    REFUSED(stk_store_stat, w->store, "f", NULL, &info, NULL);
+    REFUSED(stk_store_list, w->store, "", NULL, each, NULL, NULL);
+    REFUSED(stk_store_put, w->store, "g", "x", 1, NULL, NULL);
+    REFUSED(stk_put_open, w->ctx, "mem://fork/put", NULL, &put, NULL);
     REFUSED(stk_dataset_open, w->ctx, "digits:", &made, NULL);
     REFUSED(stk_dataset_create, w->ctx, &dataset, NULL, &dataset_info, &made, NULL);
     REFUSED(stk_device_create, w->ctx, NULL, NULL, &made_device, NULL);
@@ -132,8 +134,10 @@ static void call_puts(world *w)
         const stk_put_ops *put = w->puts[i]->ops;
         stk_put *own;
 
-        REFUSED(ops->put, stores[i], "p", &own, NULL);
-        REFUSED(ops->remove, stores[i], "f", NULL);
+        REFUSED(ops->put, stores[i], "p", &stk__store_call_none, &own, NULL);
+        REFUSED(ops->remove, stores[i], "f", &stk__store_call_none, NULL);
+        if (ops->copy)
+            REFUSED(ops->copy, stores[i], "f", "g", &stk__store_call_none, NULL);
         REFUSED(put->write, w->puts[i], "x", 1, NULL);
         REFUSED(put->commit, w->puts[i], NULL);
         RETURNS(put->abandon, true, w->left[i]);

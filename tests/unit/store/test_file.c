@@ -159,7 +159,7 @@ static void test_failures(void **state)
 
     assert_fails(stk_store_read(f->store, "none", 0, 1, data, &err), STK_ENOENT, &err, "none");
     assert_int_equal(err.stage, STK_STAGE_STORE);
-    assert_fails(stk_store_stat(f->store, "none", &info, &err), STK_ENOENT, &err, "none");
+    assert_fails(stk_store_stat(f->store, "none", NULL, &info, &err), STK_ENOENT, &err, "none");
     assert_fails(stk_store_read(f->store, "big", BIG - 1, 2, data, &err), STK_ETRUNCATED, &err,
                  "holds 3000000 bytes");
     assert_int_equal(err.offset, BIG - 1);
@@ -171,14 +171,14 @@ static void test_failures(void **state)
     assert_fails(stk_store_read(f->store, "sub", 0, 1, data, &err), STK_EKIND, &err,
                  "Is a directory");
     assert_fails(stk_store_read(f->store, "big/x", 0, 1, data, &err), STK_ENOENT, &err, "big/x");
-    assert_ok(stk_store_stat(f->store, "sub", &info, &err), &err);
+    assert_ok(stk_store_stat(f->store, "sub", NULL, &info, &err), &err);
     assert_true(info.is_folder);
 
     /* Nobody writes to the FIFO: opening it must not wait. */
     assert_int_equal(mkfifo(path_in(f, "fifo", path), 0666), 0);
     assert_fails(stk_store_read(f->store, "fifo", 0, 1, data, &err), STK_EKIND, &err,
                  "not a regular file");
-    assert_fails(stk_store_stat(f->store, "fifo", &info, &err), STK_EKIND, &err,
+    assert_fails(stk_store_stat(f->store, "fifo", NULL, &info, &err), STK_EKIND, &err,
                  "neither a file nor");
     assert_int_equal(symlink("/dev/null", path_in(f, "device", path)), 0);
     assert_fails(stk_store_read(f->store, "device", 0, 1, data, &err), STK_EACCES, &err,
@@ -229,8 +229,8 @@ static void test_identity(void **state)
     stk_error err;
 
     test_write(f->folder, "x", "12345", 5);
-    assert_ok(stk_store_stat(f->store, "x", &first, &err), &err);
-    assert_ok(stk_store_stat(f->store, "x", &second, &err), &err);
+    assert_ok(stk_store_stat(f->store, "x", NULL, &first, &err), &err);
+    assert_ok(stk_store_stat(f->store, "x", NULL, &second, &err), &err);
     assert_int_equal(first.size, 5);
     assert_int_equal(first.identity, second.identity);
     assert_true(first.mtime_ns > INT64_C(1000000000) * 1000000000);
@@ -242,7 +242,7 @@ static void test_identity(void **state)
         {.tv_sec = first.mtime_ns / 1000000000, .tv_nsec = first.mtime_ns % 1000000000}};
     assert_int_equal(utimensat(AT_FDCWD, path_in(f, "y", other), times, 0), 0);
     assert_int_equal(rename(other, path_in(f, "x", path)), 0);
-    assert_ok(stk_store_stat(f->store, "x", &third, &err), &err);
+    assert_ok(stk_store_stat(f->store, "x", NULL, &third, &err), &err);
     assert_int_equal(third.mtime_ns, first.mtime_ns);
     assert_true(third.identity != first.identity);
     assert_ok(stk_store_read(f->store, "x", 0, 5, data, &err), &err);
@@ -273,17 +273,17 @@ static void test_list(void **state)
     test_write(f->folder, ".stoker-put-0123", "unfinished", 10);
     assert_int_equal(symlink("nowhere", path_in(f, "dangling", path)), 0);
     assert_int_equal(mkfifo(path_in(f, "fifo", path), 0666), 0);
-    assert_ok(stk_store_list(f->store, "", count_entries, top, &err), &err);
+    assert_ok(stk_store_list(f->store, "", NULL, count_entries, top, &err), &err);
     assert_int_equal(top[0], 1);
     assert_int_equal(top[1], 1);
-    assert_ok(stk_store_list(f->store, "sub/", count_entries, sub, &err), &err);
+    assert_ok(stk_store_list(f->store, "sub/", NULL, count_entries, sub, &err), &err);
     assert_int_equal(sub[0], 1);
     assert_int_equal(sub[1], 1);
     assert_int_equal(sub[2], 1);
     assert_int_equal(sub[3], 1);
-    assert_fails(stk_store_list(f->store, "none", count_entries, sub, &err), STK_ENOENT, &err,
+    assert_fails(stk_store_list(f->store, "none", NULL, count_entries, sub, &err), STK_ENOENT, &err,
                  "none");
-    assert_fails(stk_store_list(f->store, "big", count_entries, sub, &err), STK_ENOENT, &err,
+    assert_fails(stk_store_list(f->store, "big", NULL, count_entries, sub, &err), STK_ENOENT, &err,
                  "big");
 }
 
@@ -308,42 +308,46 @@ static void test_put(void **state)
     stk_put *put;
 
     assert_int_equal(files_in(f->folder), 1);
-    assert_ok(f->store->ops->put(f->store, "new", &put, &err), &err);
+    assert_ok(f->store->ops->put(f->store, "new", &stk__store_call_none, &put, &err), &err);
     assert_ok(put->ops->write(put, "hel", 3, &err), &err);
-    assert_fails(stk_store_stat(f->store, "new", &info, &err), STK_ENOENT, &err, "new");
+    assert_fails(stk_store_stat(f->store, "new", NULL, &info, &err), STK_ENOENT, &err, "new");
     assert_ok(put->ops->write(put, "lo", 2, &err), &err);
     assert_ok(put->ops->commit(put, &err), &err);
     assert_ok(stk_store_read(f->store, "new", 0, 5, data, &err), &err);
     assert_string_equal(data, "hello");
     assert_int_equal(files_in(f->folder), 2);
     /* Abandoned: the old object stays and nothing else is left. */
-    assert_ok(f->store->ops->put(f->store, "new", &put, &err), &err);
+    assert_ok(f->store->ops->put(f->store, "new", &stk__store_call_none, &put, &err), &err);
     assert_ok(put->ops->write(put, "x", 1, &err), &err);
     put->ops->abandon(put);
     assert_int_equal(files_in(f->folder), 2);
-    assert_ok(stk_store_stat(f->store, "new", &info, &err), &err);
+    assert_ok(stk_store_stat(f->store, "new", NULL, &info, &err), &err);
     assert_int_equal(info.size, 5);
     /* Committed: it is replaced, also for reads that had the old one open. */
-    assert_ok(f->store->ops->put(f->store, "new", &put, &err), &err);
+    assert_ok(f->store->ops->put(f->store, "new", &stk__store_call_none, &put, &err), &err);
     assert_ok(put->ops->write(put, "JELLO", 5, &err), &err);
     assert_ok(put->ops->commit(put, &err), &err);
     assert_ok(stk_store_read(f->store, "new", 0, 5, data, &err), &err);
     assert_string_equal(data, "JELLO");
     /* Folders are made; a folder in the way fails and leaves nothing. */
-    assert_ok(f->store->ops->put(f->store, "a/b/c", &put, &err), &err);
+    assert_ok(f->store->ops->put(f->store, "a/b/c", &stk__store_call_none, &put, &err), &err);
     assert_ok(put->ops->commit(put, &err), &err);
-    assert_ok(stk_store_stat(f->store, "a/b/c", &info, &err), &err);
+    assert_ok(stk_store_stat(f->store, "a/b/c", NULL, &info, &err), &err);
     assert_int_equal(info.size, 0);
-    assert_ok(f->store->ops->put(f->store, "a/b", &put, &err), &err);
+    assert_ok(f->store->ops->put(f->store, "a/b", &stk__store_call_none, &put, &err), &err);
     assert_fails(put->ops->commit(put, &err), STK_EKIND, &err, "a/b");
     assert_int_equal(files_in(path_in(f, "a", path)), 1);
-    assert_fails(f->store->ops->put(f->store, "big/x", &put, &err), STK_ENOENT, &err, "big/x");
-    assert_fails(f->store->ops->put(f->store, "../x", &put, &err), STK_EINVAL, &err, "..");
-    assert_fails(f->store->ops->put(f->store, "a/", &put, &err), STK_EINVAL, &err,
-                 "names no object");
-    assert_fails(f->store->ops->put(f->store, "", &put, &err), STK_EINVAL, &err, "names no object");
-    assert_ok(f->store->ops->remove(f->store, "a/b/c", &err), &err);
-    assert_fails(f->store->ops->remove(f->store, "a/b/c", &err), STK_ENOENT, &err, "a/b/c");
+    assert_fails(f->store->ops->put(f->store, "big/x", &stk__store_call_none, &put, &err),
+                 STK_ENOENT, &err, "big/x");
+    assert_fails(f->store->ops->put(f->store, "../x", &stk__store_call_none, &put, &err),
+                 STK_EINVAL, &err, "..");
+    assert_fails(f->store->ops->put(f->store, "a/", &stk__store_call_none, &put, &err), STK_EINVAL,
+                 &err, "names no object");
+    assert_fails(f->store->ops->put(f->store, "", &stk__store_call_none, &put, &err), STK_EINVAL,
+                 &err, "names no object");
+    assert_ok(f->store->ops->remove(f->store, "a/b/c", &stk__store_call_none, &err), &err);
+    assert_fails(f->store->ops->remove(f->store, "a/b/c", &stk__store_call_none, &err), STK_ENOENT,
+                 &err, "a/b/c");
     assert_fails(stk_store_read(f->store, "a/b/c", 0, 0, data, &err), STK_ENOENT, &err, "a/b/c");
 }
 
@@ -368,7 +372,7 @@ static void test_put_without_space(void **state)
         if (stk_context_create(NULL, &context, NULL) ||
             stk_store_open(context, f->folder, &store, NULL, 0, NULL))
             _exit(2);
-        if (store->ops->put(store, "big", &put, NULL))
+        if (store->ops->put(store, "big", &stk__store_call_none, &put, NULL))
             _exit(3);
         if (put->ops->write(put, megabyte, 1 << 20, NULL) == STK_OK)
             _exit(4);

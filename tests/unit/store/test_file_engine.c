@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The store of a folder over I/O engines and system calls that fail. */
+#include "base/durable.h"
 #include "support/support.h"
 
 #include <dirent.h>
@@ -230,7 +231,7 @@ static void start_writer(writer *w, const char *folder, const char *key)
         close(go[1]);
         if (stk_context_create(NULL, &context, &err) != STK_OK ||
             stk_store_open(context, folder, &store, NULL, 0, &err) != STK_OK ||
-            store->ops->put(store, key, &put, &err) != STK_OK ||
+            store->ops->put(store, key, &stk__store_call_none, &put, &err) != STK_OK ||
             put->ops->write(put, "half", 4, &err) != STK_OK || write(told[1], "", 1) != 1 ||
             read(go[0], &byte, 1) != 1)
             _exit(1);
@@ -270,7 +271,7 @@ static void put_one(stk_store *store, const char *key)
     stk_put *put = NULL;
     stk_error err;
 
-    assert_ok(store->ops->put(store, key, &put, &err), &err);
+    assert_ok(store->ops->put(store, key, &stk__store_call_none, &put, &err), &err);
     assert_ok(put->ops->write(put, "whole", 5, &err), &err);
     assert_ok(put->ops->commit(put, &err), &err);
 }
@@ -303,9 +304,10 @@ static void test_left_by_a_kill(void **state)
     assert_int_equal(write(living.go, "", 1), 1);
     assert_int_equal(end_of(&living), 0);
     assert_int_equal(temporaries_in(sub), 0);
-    assert_ok(stk_store_stat(store, "sub/living", &info, &err), &err);
+    assert_ok(stk_store_stat(store, "sub/living", NULL, &info, &err), &err);
     assert_int_equal(info.size, 4);
-    assert_fails(stk_store_stat(store, "sub/dead", &info, &err), STK_ENOENT, &err, "sub/dead");
+    assert_fails(stk_store_stat(store, "sub/dead", NULL, &info, &err), STK_ENOENT, &err,
+                 "sub/dead");
     stk_store_close(&store);
     test_folder_remove(folder);
     stk_context_destroy(&context);
@@ -369,7 +371,7 @@ static void test_interrupted_reads(void **state)
     for (int i = 0; i < FILES; i++) {
         const size_t size = i % 2 ? SMALL : LARGE - (size_t)i;
         snprintf(key, sizeof key, "%d/%d", i % 3, i);
-        assert_ok(stk_store_stat(store, key, &info, &err), &err);
+        assert_ok(stk_store_stat(store, key, NULL, &info, &err), &err);
         assert_int_equal(info.size, size);
         assert_ok(stk_store_read(store, key, 0, size, found, &err), &err);
         assert_memory_equal(found, bytes + i, size);

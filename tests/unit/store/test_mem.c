@@ -20,7 +20,7 @@ static void put_text(stk_store *store, const char *key, const char *text)
 {
     stk_error err;
 
-    assert_ok(stk_store_mem_put(store, key, text, strlen(text), &err), &err);
+    assert_ok(stk_store_put(store, key, text, strlen(text), NULL, &err), &err);
 }
 
 static void expect_text(stk_store *store, const char *key, const char *text)
@@ -50,14 +50,15 @@ static void test_put_and_read(void **state)
     assert_fails(stk_store_read(store, "a", 3, 3, data, &err), STK_ETRUNCATED, &err,
                  "holds 5 bytes");
     assert_fails(stk_store_read(store, "a", UINT64_MAX, 3, data, &err), STK_ETRUNCATED, &err, "a");
-    assert_ok(stk_store_stat(store, "a", &first, &err), &err);
+    assert_ok(stk_store_stat(store, "a", NULL, &first, &err), &err);
     assert_int_equal(first.size, 5);
     put_text(other, "a", "jello");
     expect_text(store, "a", "jello");
-    assert_ok(stk_store_stat(store, "a", &second, &err), &err);
+    assert_ok(stk_store_stat(store, "a", NULL, &second, &err), &err);
     assert_true(first.identity != second.identity);
-    assert_ok(store->ops->remove(store, "a", &err), &err);
-    assert_fails(store->ops->remove(store, "a", &err), STK_ENOENT, &err, "'a'");
+    assert_ok(store->ops->remove(store, "a", &stk__store_call_none, &err), &err);
+    assert_fails(store->ops->remove(store, "a", &stk__store_call_none, &err), STK_ENOENT, &err,
+                 "'a'");
     stk_store_close(&store);
     stk_store_close(&other);
     stk_store_close(&apart);
@@ -119,14 +120,14 @@ static void test_list_and_folders(void **state)
 
     for (size_t i = 0; i < STK_COUNT(keys); i++)
         put_text(store, keys[i], "12");
-    assert_ok(stk_store_list(store, "", note, &all, &err), &err);
+    assert_ok(stk_store_list(store, "", NULL, note, &all, &err), &err);
     assert_string_equal(all.text, "a:2 a-b:2 a/:0 b/:0 b0:2 \xc3\xa9:2 ");
-    assert_ok(stk_store_list(store, "a", note, &below, &err), &err);
+    assert_ok(stk_store_list(store, "a", NULL, note, &below, &err), &err);
     assert_string_equal(below.text, "a/deep/:0 a/x:2 ");
-    assert_int_equal(stk_store_list(store, "", note, &some, &err), STK_ECANCELED);
+    assert_int_equal(stk_store_list(store, "", NULL, note, &some, &err), STK_ECANCELED);
     assert_string_equal(some.text, "a:2 a-b:2 ");
-    assert_fails(stk_store_list(store, "c", note, &some, &err), STK_ENOENT, &err, "'c'");
-    assert_ok(stk_store_stat(store, "b", &info, &err), &err);
+    assert_fails(stk_store_list(store, "c", NULL, note, &some, &err), STK_ENOENT, &err, "'c'");
+    assert_ok(stk_store_stat(store, "b", NULL, &info, &err), &err);
     assert_true(info.is_folder);
     stk_store_close(&store);
 
@@ -136,7 +137,7 @@ static void test_list_and_folders(void **state)
     assert_string_equal(key, "");
     expect_text(store, "x", "12");
     memset(&below, 0, sizeof below);
-    assert_ok(stk_store_list(store, "", note, &below, &err), &err);
+    assert_ok(stk_store_list(store, "", NULL, note, &below, &err), &err);
     assert_string_equal(below.text, "deep/:0 x:2 ");
     stk_store_close(&store);
     assert_ok(stk_store_open(context, "mem://l/a/deep/er", &store, key, sizeof key, &err), &err);
@@ -161,10 +162,10 @@ static void test_put_in_pieces(void **state)
     stk_put *put;
     char data[8];
 
-    assert_ok(store->ops->put(store, "big", &put, &err), &err);
+    assert_ok(store->ops->put(store, "big", &stk__store_call_none, &put, &err), &err);
     for (int i = 0; i < 5000; i++)
         assert_ok(put->ops->write(put, &i, sizeof i, &err), &err);
-    assert_fails(stk_store_stat(store, "big", &info, &err), STK_ENOENT, &err, "big");
+    assert_fails(stk_store_stat(store, "big", NULL, &info, &err), STK_ENOENT, &err, "big");
     assert_ok(put->ops->commit(put, &err), &err);
     for (int i = 0; i < 5000; i += 997) {
         int value;
@@ -172,17 +173,18 @@ static void test_put_in_pieces(void **state)
                   &err);
         assert_int_equal(value, i);
     }
-    assert_ok(store->ops->put(store, "big", &put, &err), &err);
+    assert_ok(store->ops->put(store, "big", &stk__store_call_none, &put, &err), &err);
     assert_ok(put->ops->write(put, "xx", 2, &err), &err);
     put->ops->abandon(put);
-    assert_ok(stk_store_stat(store, "big", &info, &err), &err);
+    assert_ok(stk_store_stat(store, "big", NULL, &info, &err), &err);
     assert_int_equal(info.size, 5000 * sizeof(int));
-    assert_ok(store->ops->put(store, "empty", &put, &err), &err);
+    assert_ok(store->ops->put(store, "empty", &stk__store_call_none, &put, &err), &err);
     assert_ok(put->ops->commit(put, &err), &err);
     assert_ok(stk_store_read(store, "empty", 0, 0, data, &err), &err);
-    assert_fails(store->ops->put(store, "a/", &put, &err), STK_EINVAL, &err, "a/");
-    assert_fails(stk_store_mem_put(store, "", "x", 1, &err), STK_EINVAL, &err, "names no object");
-    assert_fails(stk_store_mem_put(store, "../x", "x", 1, &err), STK_EINVAL, &err, "..");
+    assert_fails(store->ops->put(store, "a/", &stk__store_call_none, &put, &err), STK_EINVAL, &err,
+                 "a/");
+    assert_fails(stk_store_put(store, "", "x", 1, NULL, &err), STK_EINVAL, &err, "names no object");
+    assert_fails(stk_store_put(store, "../x", "x", 1, NULL, &err), STK_EINVAL, &err, "..");
     stk_store_close(&store);
     stk_context_destroy(&context);
 }
@@ -221,16 +223,16 @@ static void test_replace_while_read(void **state)
     char key[32];
 
     memset(data, 0, LARGE);
-    assert_int_equal(stk_store_mem_put(store, "shared", data, LARGE, NULL), STK_OK);
+    assert_int_equal(stk_store_put(store, "shared", data, LARGE, NULL, NULL), STK_OK);
     for (int i = 0; i < 2; i++) {
         racers[i] = (racer){.store = store};
         assert_int_equal(pthread_create(&racers[i].thread, NULL, read_often, &racers[i]), 0);
     }
     for (int i = 0; i < 300; i++) {
         memset(data, i, LARGE);
-        assert_int_equal(stk_store_mem_put(store, "shared", data, LARGE, NULL), STK_OK);
+        assert_int_equal(stk_store_put(store, "shared", data, LARGE, NULL, NULL), STK_OK);
         snprintf(key, sizeof key, "other%d", i);
-        assert_int_equal(stk_store_mem_put(store, key, data, 10, NULL), STK_OK);
+        assert_int_equal(stk_store_put(store, key, data, 10, NULL, NULL), STK_OK);
     }
     for (int i = 0; i < 2; i++) {
         pthread_join(racers[i].thread, NULL);

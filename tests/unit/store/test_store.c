@@ -183,9 +183,10 @@ static void test_keys(void **state)
         "/etc/passwd", "../plain.bin", "a/../../plain.bin", "..", "a/..", longest, NULL};
     for (size_t i = 0; i < STK_COUNT(bad); i++) {
         assert_fails(stk_store_read(store, bad[i], 0, 1, data, &err), STK_EINVAL, &err, "key");
-        assert_fails(stk_store_stat(store, bad[i], &info, &err), STK_EINVAL, &err, "key");
+        assert_fails(stk_store_stat(store, bad[i], NULL, &info, &err), STK_EINVAL, &err, "key");
         if (bad[i]) /* below the public calls, where an index from outside may lead */
-            assert_int_equal(store->ops->stat(store, bad[i], &info, NULL), STK_EINVAL);
+            assert_int_equal(store->ops->stat(store, bad[i], &stk__store_call_none, &info, NULL),
+                             STK_EINVAL);
     }
     const char *const good[] = {"..x", "x..", "...", "a/..b/c", "./x"};
     for (size_t i = 0; i < STK_COUNT(good); i++)
@@ -216,7 +217,8 @@ static void own_cancel(stk_store *store, stk_read *read)
     (void)store, (void)read;
 }
 
-static stk_status own_stat(stk_store *store, const char *key, stk_object_info *out, stk_error *err)
+static stk_status own_stat(stk_store *store, const char *key, const stk_store_call *call,
+                           stk_object_info *out, stk_error *err)
 {
     (void)store, (void)key, (void)err;
     out->size = 100;
@@ -269,7 +271,8 @@ static void test_own_store(void **state)
         assert_ok(stk_store_open(f->context, urls[i], &store, NULL, 0, &err), &err);
         assert_ok(stk_store_read(store, "any", 0, 3, data, &err), &err);
         assert_string_equal(data, "ooo");
-        assert_fails(stk_store_list(store, "", nothing, NULL, &err), STK_ENOTSUP, &err, "'own'");
+        assert_fails(stk_store_list(store, "", NULL, nothing, NULL, &err), STK_ENOTSUP, &err,
+                     "'own'");
         stk__store_limits(store, &limits);
         assert_true(limits.io_depth >= 1);
         stk_store_close(&store);
@@ -301,7 +304,8 @@ static void put_abandon(stk_put *put)
     (void)put;
 }
 
-static stk_status begin_put(stk_store *store, const char *key, stk_put **out, stk_error *err)
+static stk_status begin_put(stk_store *store, const char *key, const stk_store_call *call,
+                            stk_put **out, stk_error *err)
 {
     (void)store, (void)key, (void)err;
     *out = &own_put;
@@ -321,11 +325,11 @@ static void test_tables_of_puts(void **state)
     stk_store store = {.ops = &ops, .context = f->context};
     stk_error err;
 
-    assert_fails(stk__store_put(&store, "key", "abc", 4, &err), STK_ENOTSUP, &err, "'own'");
+    assert_fails(stk_store_put(&store, "key", "abc", 4, NULL, &err), STK_ENOTSUP, &err, "'own'");
     ops.struct_size = sizeof ops;
     ops.put = begin_put;
     put_ops = whole;
-    assert_ok(stk__store_put(&store, "key", "abc", 4, &err), &err);
+    assert_ok(stk_store_put(&store, "key", "abc", 4, NULL, &err), &err);
     assert_string_equal(written, "abc");
     for (int i = 0; i < 5; i++) {
         put_ops = whole;
@@ -338,7 +342,8 @@ static void test_tables_of_puts(void **state)
         else if (i == 3)
             put_ops.struct_size = 8;
         own_put.ops = i == 4 ? NULL : &put_ops;
-        assert_fails(stk__store_put(&store, "key", "abc", 4, &err), STK_EINVAL, &err, texts[i]);
+        assert_fails(stk_store_put(&store, "key", "abc", 4, NULL, &err), STK_EINVAL, &err,
+                     texts[i]);
     }
 }
 

@@ -75,7 +75,7 @@ static void test_stores(void **state)
                                      NULL, 0, &err),
                       &err);
             if (!slow)
-                assert_ok(stk_store_mem_put(store, "x", bytes, sizeof bytes, &err), &err);
+                assert_ok(stk_store_put(store, "x", bytes, sizeof bytes, NULL, &err), &err);
             read_up_to(store, "x", bytes, sizeof bytes);
             stk_store_close(&store);
         }
