@@ -120,6 +120,7 @@ static void ring_free(stk__ring *ring)
     stk__free(ctx, ring->places);
     stk__free(ctx, ring->columns);
     stk__free(ctx, ring->fields);
+    stk__free(ctx, ring->names);
     stk__pool_destroy(&ring->pool);
     pthread_cond_destroy(&ring->watch);
     pthread_cond_destroy(&ring->work);
@@ -131,13 +132,25 @@ static void ring_free(stk__ring *ring)
 
 static stk_status make_columns(stk__ring *ring, const stk__column *columns, uint32_t n)
 {
+    size_t bytes = 0;
+
     ring->columns = stk__calloc(ring->ctx, n, sizeof *ring->columns);
     ring->fields = stk__calloc(ring->ctx, n, sizeof *ring->fields);
     if (!ring->columns || !ring->fields)
         return STK_ENOMEM;
     memcpy(ring->columns, columns, n * sizeof *columns);
+    /* The dataset's names may be gone before the last batch. */
+    for (uint32_t i = 0; i < n; i++)
+        bytes += strlen(columns[i].field.name) + 1;
+    ring->names = stk__alloc(ring->ctx, bytes);
+    if (!ring->names)
+        return STK_ENOMEM;
+    char *name = ring->names;
     for (uint32_t i = 0; i < n; i++) {
-        ring->fields[i] = columns[i].field;
+        const size_t length = strlen(columns[i].field.name) + 1;
+        ring->columns[i].field.name = memcpy(name, columns[i].field.name, length);
+        name += length;
+        ring->fields[i] = ring->columns[i].field;
         ring->num_ragged += columns[i].field.layout != STK_FIXED;
     }
     ring->num_columns = n;

@@ -65,6 +65,7 @@ struct stk__ring {
     void *user;
     stk__column *columns;
     stk_field *fields; /* the columns' fields in a row, for the caller */
+    char *names;       /* of them */
     uint32_t num_columns, num_ragged;
     void **places; /* where each column of each slab lies */
     uint64_t rows; /* most rows of a batch */

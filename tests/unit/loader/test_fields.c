@@ -7,6 +7,7 @@
 enum { FIELDS = 60, SIZE = 50, BATCH = 8 };
 
 static stk_field fields[FIELDS];
+static char names[FIELDS][16];
 static uint32_t given, taken_back;
 static char *begin[64], *end[64];
 
@@ -88,7 +89,7 @@ static bool is_given(const void *at)
 
 static void check(const stk_batch *batch)
 {
-    stk_tensor index, x;
+    stk_tensor index = {.struct_size = sizeof index}, x = {.struct_size = sizeof x};
     char name[16];
 
     assert_int_equal(stk_batch_find(batch, "index", &index), STK_OK);
@@ -130,8 +131,8 @@ static void run(int64_t workers, int64_t ahead, stk_status wanted)
 
     given = taken_back = 0;
     for (uint32_t f = 0; f < FIELDS; f++) {
-        fields[f] = stk__field("x", STK_UINT32, (const int64_t[]){-1}, false);
-        snprintf(fields[f].name, sizeof fields[f].name, "field%u", f);
+        snprintf(names[f], sizeof names[f], "field%u", f);
+        fields[f] = stk__field(names[f], STK_UINT32, (const int64_t[]){-1}, false);
         if (is_ragged(f))
             fields[f].layout = STK_RAGGED;
     }

@@ -47,7 +47,8 @@ static stk_status locate(stk_dataset *dataset, const uint64_t *indices, size_t n
 
     (void)err;
     for (size_t i = 0; i < n; i++) {
-        const stk_need need = {.offset = indices[i] / b->shared * FAR, .length = BYTES};
+        const stk_need need = {
+            .struct_size = sizeof need, .offset = indices[i] / b->shared * FAR, .length = BYTES};
         STK_TRY(to->add(to, i, &need));
         if (b->ragged)
             to->bytes(to, i, 0, b->ragged);

@@ -19,7 +19,11 @@ static stk__column column(const char *name, stk_dtype dtype, stk_layout layout, 
 
 static stk__ring *make(stk_context *ctx)
 {
-    stk__column columns[3] = {column("x", STK_FLOAT64, STK_FIXED, 0),
+    /* A name longer than any buffer of old, and gone once the ring is made. */
+    char name[400];
+    memset(name, 'x', sizeof name - 1);
+    name[sizeof name - 1] = 0;
+    stk__column columns[3] = {column(name, STK_FLOAT64, STK_FIXED, 0),
                               column("words", STK_UINT16, STK_RAGGED, 0),
                               column("y", STK_UINT8, STK_FIXED, 0)};
     stk__ring *ring;
@@ -27,7 +31,34 @@ static stk__ring *make(stk_context *ctx)
 
     assert_ok(stk__ring_create(ctx, columns, 3, ROWS, SLABS, NULL, false, &ring, &err), &err);
     ring->pool.limit = 1 << 20;
+    memset(name, 'z', sizeof name - 1);
     return ring;
+}
+
+/* Names are the ring's own, of any length. */
+static void test_names(void **state)
+{
+    stk_context *ctx = test_context();
+    stk__ring *ring = make(ctx);
+    stk_tensor tensor = {.struct_size = sizeof tensor};
+    char name[400];
+
+    (void)state;
+    memset(name, 'x', sizeof name - 1);
+    name[sizeof name - 1] = 0;
+    pthread_mutex_lock(&ring->lock);
+    stk_batch *batch = stk__ring_take_locked(ring);
+    stk__ring_hold_locked(ring, batch);
+    pthread_mutex_unlock(&ring->lock);
+    assert_int_equal(stk_batch_find(batch, name, &tensor), STK_OK);
+    assert_ptr_equal(tensor.data, batch->data[0]);
+    assert_string_equal(tensor.name, name);
+    assert_int_equal(stk_batch_find(batch, "words", &tensor), STK_OK);
+    assert_ptr_equal(tensor.offsets, batch->offsets[1]);
+    assert_int_equal(stk_batch_find(batch, "none", &tensor), STK_EINVAL);
+    stk_batch_release(&batch);
+    stk__ring_unref(ring);
+    stk_context_destroy(&ctx);
 }
 
 /* Each column has its rows to itself, and no slab overlaps another. */
@@ -141,7 +172,8 @@ static void test_ragged_values(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_columns), cmocka_unit_test(test_round),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_names), cmocka_unit_test(test_columns),
+                                       cmocka_unit_test(test_round),
                                        cmocka_unit_test(test_ragged_values)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
