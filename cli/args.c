@@ -537,7 +537,7 @@ static void list_tables(struct cli *cli, const struct cli_usage *usage)
     cli->tables[n] = NULL;
 }
 
-/* --help before anything else, so that it works beside mistakes. */
+/* --help before anything else, so that it works whatever else is wrong. */
 static bool wants_help(const struct cli *cli)
 {
     for (int i = 0; i < cli->argc && strcmp(cli->argv[i], "--") != 0; i++)

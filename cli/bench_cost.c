@@ -29,7 +29,7 @@ void bench_cost_print(FILE *out, const struct bench_row *row)
     fprintf(out, "\nOne picture costs, in ms of a worker (%s):\n", row->setting.label);
     if (f->requests)
         print_part(out, "read", f->read_seconds, n,
-                   "in flight, beside the work: it costs the worker nothing unless it waits");
+                   "in flight, next to the work: it costs the worker nothing unless it waits");
     print_part(out, "decode", f->decode_seconds, n, text);
     print_part(out, "resize", f->resize_seconds, n, "resize, crop, flip, convert, write");
     print_part(out, "rest", rest > 0 ? rest : 0, n, "dataset, other transforms, book-keeping");

@@ -1,4 +1,4 @@
-/* bytes -> hash: what `stoker cat` needs beside the library */
+/* bytes -> hash: what `stoker cat` needs in addition to the library */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef STK_CLI_CAT_H
 #define STK_CLI_CAT_H

@@ -1,4 +1,4 @@
-/* arguments -> configuration, context, output: what every command of `stoker` stands on */
+/* arguments -> configuration, context, output: what every command of `stoker` is built on */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef STK_CLI_CLI_H
 #define STK_CLI_CLI_H

@@ -18,7 +18,7 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
     char what[128];
-    char bar[MAX_LINE];       /* as it stands on the terminal; empty: none */
+    char bar[MAX_LINE];       /* as it is on the terminal; empty: none */
     uint64_t began_ns, first; /* when, and with how many done, this one was first heard of */
     uint64_t shown_ns, done;
     bool lines; /* a line of it was printed */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What arrays and groups are, for `stoker info`: shapes, chunks, codecs, what lies in the store,
- * and statistics of the values. These are kept beside the array; where that cannot be written, in
+ * and statistics of the values. These are kept next to the array; where that cannot be written, in
  * the user's cache.
  */
 #include <inttypes.h>

@@ -36,7 +36,7 @@ static const stk_option option_rows[] = {
      .doc = "Read pictures for mean, std, sizes, formats and broken files. auto: encoded pictures, "
             "20,000 evenly spread where there are more. all: every picture, of any dataset. The "
             "result is kept for the next time. Of arrays: all reads the values and keeps what it "
-            "finds beside them, auto shows what was kept."},
+            "finds next to them, auto shows what was kept."},
     {.name = "sample",
      .type = STK_OPTION_UINT,
      .offset = offsetof(struct survey_options, sample),

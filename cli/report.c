@@ -9,7 +9,7 @@
 
 static const stk_option rows[] = {
     {"html", STK_OPTION_STRING, AT(html), NULL, 0, 0, NULL, "FILE",
-     "Where the page goes; none: no page. Default: beside the first log, with the ending .html; "
+     "Where the page goes; none: no page. Default: next to the first log, with the ending .html; "
      "none with format json or csv."},
 };
 
@@ -88,7 +88,7 @@ static int write_page_to(const struct report_view *view, const char *path)
     if (code != CLI_GO_ON)
         return code;
     report_write_page(view, file.out);
-    fflush(cli_output_raw(view->cli)); /* the table stands before what is said of the page */
+    fflush(cli_output_raw(view->cli)); /* the table is before what is said of the page */
     return cli_output_close(&file, true);
 }
 

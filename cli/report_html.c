@@ -289,7 +289,7 @@ static void put_run(const struct report_view *view, FILE *out, uint64_t i)
     cli_html_string(out, run->verdict->text);
     fputs("</p>\n", out);
     put_cards(out, run);
-    fputs("<noscript><p>The charts need JavaScript; every figure stands below.</p></noscript>\n"
+    fputs("<noscript><p>The charts need JavaScript; every figure is below.</p></noscript>\n"
           "<div class=\"charts\"></div>\n",
           out);
     put_epochs(out, run);

@@ -3,7 +3,7 @@
  * Foreign text: names of files, keys, attributes, strings of logs, and errors that quote them may
  * hold anything. All that the command prints goes through cli_text_clean(), be it by the stream
  * that cli->out is, or line by line in console.c: nothing of it steers a terminal or hides what
- * stands there.
+ * is there.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -18,12 +18,12 @@ typedef struct stk_array stk_array;
 /** How an array is opened. The texts are read during the call only. */
 typedef struct stk_array_options {
     uint32_t struct_size;
-    int32_t format;       /**< 0 auto (by content), 1 zarr, 2 npy, 3 raw */
-    int32_t missing;      /**< 0 fill, 1 error: what a chunk is that is not there */
-    bool checksums;       /**< compare checksums of chunks and of shard indexes */
-    int64_t num_threads;  /**< that decode one read; STK_AUTO: the cores of preparation */
-    uint64_t memory;      /**< bytes a read may hold beside its result; 0: an eighth of what the
-                             process may use, at most 1 GiB */
+    int32_t format;      /**< 0 auto (by content), 1 zarr, 2 npy, 3 raw */
+    int32_t missing;     /**< 0 fill, 1 error: what a chunk is that is not there */
+    bool checksums;      /**< compare checksums of chunks and of shard indexes */
+    int64_t num_threads; /**< that decode one read; STK_AUTO: the cores of preparation */
+    uint64_t memory; /**< bytes a read may hold in addition to its result; 0: an eighth of what the
+                        process may use, at most 1 GiB */
     uint64_t index_cache; /**< bytes of shard indexes kept */
     double timeout;       /**< seconds after which one read of the store fails; 0: never */
     const char *dtype;    /**< of raw: NumPy's name or code, as "uint16" or ">f4" */
@@ -159,7 +159,7 @@ STK_API STK_NODISCARD stk_status stk_array_stats_compute(stk_array *array, bool 
                                                          void *user, stk_array_stats *out,
                                                          stk_error *err);
 /**
- * Statistics that were kept: in `.stoker-stats.json` beside the chunks (`folder` NULL; of a file
+ * Statistics that were kept: in `.stoker-stats.json` next to the chunks (`folder` NULL; of a file
  * `x.npy` it is `.x.npy.stoker-stats.json`), or in a folder of many arrays' statistics. They count
  * only while type, shape, chunks, codecs and attributes are those they were made of; that the
  * values were not written anew since is the caller's to know. Errors: STK_ENOENT: there are none.

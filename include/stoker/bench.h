@@ -121,8 +121,8 @@ typedef struct stk_bench_setting {
 
 /* ---- One run -------------------------------------------------------------------------------- */
 
-/** What came of a run beside its figures. Plain memory without pointers, so that it can be sent
- * from a process to another of the same program. */
+/** What came of a run in addition to its figures. Plain memory without pointers, so that it can be
+ * sent from a process to another of the same program. */
 typedef struct stk_bench_result {
     uint32_t struct_size;
     stk_status status; /**< STK_OK; STK_ECANCELED; or why it failed, */
@@ -151,7 +151,7 @@ typedef struct stk_bench stk_bench;
  * threads nor contexts.
  *
  * Ownership: *out is the caller's, ended with stk_bench_destroy(). Thread: any. Errors: STK_EINVAL
- * (no dataset; rank and world_size set beside ranks; a step that is named and not given),
+ * (no dataset; rank and world_size set next to ranks; a step that is named and not given),
  * STK_ENOMEM, STK_EFORK.
  */
 STK_API STK_NODISCARD stk_status stk_bench_create(stk_context *context,
@@ -181,7 +181,7 @@ STK_API void stk_bench_destroy(stk_bench **bench);
 #define STK_BENCH_MAX_SETTINGS 1000
 #define STK_BENCH_NONE         SIZE_MAX /* in the place of a setting: there is none */
 
-/** What stands at the top of a configuration. */
+/** What is at the top of a configuration. */
 typedef struct stk_bench_source {
     uint32_t struct_size;
     const char *dataset; /**< spec */
@@ -243,7 +243,7 @@ typedef struct stk_bench_row {
 
 /** Row of setting `i`; it lives until the next stk_bench_plan_add(). */
 STK_API void stk_bench_plan_row(const stk_bench_plan *plan, size_t i, stk_bench_row *out);
-/** The verdict of setting `i` beside the others, where they differ from it in one option alone. */
+/** The verdict of setting `i` next to the others, where they differ from it in one option alone. */
 STK_API void stk_bench_plan_judge(const stk_bench_plan *plan, size_t i, stk_verdict *out);
 
 /** What the rows say together. */
@@ -262,7 +262,7 @@ typedef struct stk_bench_summary {
 STK_API void stk_bench_plan_summary(const stk_bench_plan *plan, stk_bench_summary *out);
 
 /**
- * Option `k`, from 0, of those of which more gives no more: the points of its values beside the
+ * Option `k`, from 0, of those of which more gives no more: the points of its values next to the
  * best setting, in their order.
  *
  * @return their number, of which `room` at most are written; from points[*from] on there is no gain

@@ -17,7 +17,7 @@ typedef struct stk_converter {
     const char *name;                /**< "images": also the name of its option table */
     const char *from;                /**< what it reads: "images:DIR, photographs of any size" */
     const char *to;                  /**< what it writes */
-    const stk_option_table *options; /**< its own, beside stk_convert_options; NULL: none */
+    const stk_option_table *options; /**< its own, in addition to stk_convert_options; NULL: none */
 } stk_converter;
 
 typedef enum stk_convert_verify { STK_VERIFY_FULL = 0, STK_VERIFY_NONE } stk_convert_verify;

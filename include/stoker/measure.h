@@ -202,7 +202,7 @@ typedef struct stk_figures {
     double first_wait;   /**< of the first batch of the run */
     double epoch_turn;   /**< mean wait of the first batch of the later epochs */
     double step_share;   /**< share of the wall time the step ran */
-    double step_stretch; /**< time of the step beside the loader / alone */
+    double step_stretch; /**< time of the step while the loader runs / alone */
     double step_time;    /**< mean duration of a step, s */
     double wall;         /**< of the measured window, s */
     double cpu_s;        /**< of the process in the window, without the step's */
@@ -237,7 +237,8 @@ typedef struct stk_figures {
     uint64_t bytes_taken;        /**< in the samples, as delivered */
     bool pin_memory, persistent_workers;
     bool device; /**< there is an accelerator that batches are copied to */
-    /* Of the training thread in the window, s, what a trainer does beside waiting and stepping. */
+    /* Of the training thread in the window, s, what a trainer does in addition to waiting and
+     * stepping. */
     double transfer_s, validation_s, callbacks_s, logging_s, checkpoint_s;
     uint64_t val_every; /**< epochs from one validation to the next; 0: unknown, or not by epochs */
     uint64_t log_every; /**< steps from one logged to the next */
@@ -267,7 +268,7 @@ typedef enum stk_limit {
     STK_LIMIT_BUDGET,      /**< memory_budget is full */
     STK_LIMIT_STRAGGLERS,  /**< batches are finished behind one that is not */
     STK_LIMIT_TURN,        /**< nothing is ahead when an epoch begins */
-    /* Of a trainer, beside its steps. */
+    /* Of a trainer, in addition to its steps. */
     STK_LIMIT_TRANSFER,   /**< batches on their way to the device */
     STK_LIMIT_VALIDATION, /**< with all that happens in it but checkpoints */
     STK_LIMIT_CALLBACKS,
@@ -372,7 +373,7 @@ typedef struct stk_sweep_point {
  * overlap. Pure. */
 STK_API bool stk_sweep_alike(const stk_sweep_point *a, const stk_sweep_point *b);
 /**
- * Judge one setting beside others of its sweep. What was measured is quoted and not predicted: the
+ * Judge one setting next to others of its sweep. What was measured is quoted and not predicted: the
  * advice is a value of `others` that gave more, or none where the one advised, or one on the way to
  * it, gave no more. Pure.
  *

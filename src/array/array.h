@@ -72,13 +72,13 @@ typedef struct stk__walk stk__walk;
 stk_status stk__walk_create(stk_array *array, const stk__box *box, bool whole, stk__walk **out);
 void stk__walk_destroy(stk__walk **walk);
 /*
- * The next need. STK_EOS: there is none. After an INDEX the walk stands there: once the index has
+ * The next need. STK_EOS: there is none. After an INDEX the walk is there: once the index has
  * been given it goes on inside the shard; called before, it gives the same need again;
  * stk__walk_pass() leaves the shard out. Errors: a shard index that does not fit its object.
  */
 stk_status stk__walk_next(stk__walk *walk, stk__need *need, stk_error *err);
 void stk__walk_pass(stk__walk *walk);
-/* A walk of its own for the shard that the walk stands at. */
+/* A walk of its own for the shard that the walk is at. */
 stk_status stk__walk_split(const stk__walk *walk, stk__walk **out);
 
 /*

@@ -170,7 +170,7 @@ static int compare(double a, double b)
     return fabs(a - b) <= SAME * larger(fabs(a), fabs(b)) + SAME * SAME ? 0 : a < b ? -1 : 1;
 }
 
-/* Order of two costs whose regret is known: whether `a` stands before `b`. */
+/* Order of two costs whose regret is known: whether `a` is before `b`. */
 static bool stands_before(const stk_chunks_question *q, const stk_chunks_cost *a,
                           const stk_chunks_cost *b)
 {

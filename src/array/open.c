@@ -30,8 +30,8 @@ static const stk_option option_list[] = {
     {"num_threads", STK_OPTION_INT, AT(num_threads), "auto", 1, 1024, "auto", "N",
      "Threads that decode one read; auto: the cores of preparation."},
     {"memory", STK_OPTION_SIZE, AT(memory), "0", 0, 0, NULL, "SIZE",
-     "What one read may hold beside its result; 0: an eighth of what the process may use, at most "
-     "1 GiB."},
+     "What one read may hold in addition to its result; 0: an eighth of what the process may use, "
+     "at most 1 GiB."},
     {"index_cache", STK_OPTION_SIZE, AT(index_cache), "64MiB", 0, 0, NULL, "SIZE",
      "Shard indexes kept in memory."},
     {"timeout", STK_OPTION_DURATION, AT(timeout), "120", 0, 0, NULL, "SECONDS",

@@ -126,8 +126,8 @@ stk_status stk__reading_plan(stk__reading *r, size_t *num_requests, stk_error *e
         char key[STK_MAX_OBJECT_KEY];
         stk__array_key(r->array, r->wants[i].object, key, sizeof key);
         status = stk__fail_at(err, STK_EFORMAT, STK_STAGE_ARRAY, key, r->wants[i].offset,
-                              "%s: a chunk of 0 bytes stands at byte %llu; copy or write it again",
-                              key, (unsigned long long)r->wants[i].offset);
+                              "%s: a chunk of 0 bytes is at byte %llu; copy or write it again", key,
+                              (unsigned long long)r->wants[i].offset);
     }
     return status;
 }

@@ -136,7 +136,7 @@ static stk_status find_room(stk__slot_read *s, stk_error *err)
     stk__reading *r = s->reading;
     stk_context *ctx = r->array->context;
 
-    /* An index is decoded beside what was read, and its entries are sorted to be checked. */
+    /* An index is decoded next to what was read, and its entries are sorted to be checked. */
     const uint64_t takes = s->walk ? s->length * INDEX_TIMES : s->length;
     if (takes > r->array->options.memory)
         return stk__fail_at(err, STK_EBUDGET, STK_STAGE_ARRAY, s->key, s->offset,

@@ -16,7 +16,7 @@ struct stk__walk {
     stk_array *array;
     stk__box box;
     bool whole;
-    bool waiting; /* stands at a shard whose index is not known */
+    bool waiting; /* is at a shard whose index is not known */
     uint32_t depth;
     bool ended;
     walk_level levels[STK__ARRAY_MAX_LEVELS];
@@ -198,7 +198,7 @@ void stk__walk_enter(stk__walk *w, stk__shard_index *index)
 
 /* ---- What a chunk needs ---- */
 
-/* Where a chunk of shard level `depth` - 1 stands in that shard's index. */
+/* Where a chunk of shard level `depth` - 1 is in that shard's index. */
 static uint64_t place_in_shard(const stk__walk *w, uint32_t depth)
 {
     const stk_array *a = w->array;
@@ -213,7 +213,7 @@ static uint64_t place_in_shard(const stk__walk *w, uint32_t depth)
     return place;
 }
 
-/* Offset and length in its object of the chunk that level `depth` stands at; false: absent. */
+/* Offset and length in its object of the chunk that level `depth` is at; false: absent. */
 static bool range_in_shard(const stk__walk *w, uint32_t depth, uint64_t *offset, uint64_t *length)
 {
     const stk__shard_index *index = w->levels[depth - 1].index;
@@ -305,7 +305,7 @@ static stk_status leaf_need(stk__walk *w, stk__need *need, stk_error *err)
     return STK_OK;
 }
 
-/* The index of the shard that level `depth` stands at. */
+/* The index of the shard that level `depth` is at. */
 static stk_status index_need(stk__walk *w, stk__need *need, stk_error *err)
 {
     const stk_array *a = w->array;

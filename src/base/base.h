@@ -1,4 +1,4 @@
-/* nothing -> status, memory, time, threads, context: what every room stands on */
+/* nothing -> status, memory, time, threads, context: what every room is built on */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef STK_SRC_BASE_BASE_H
 #define STK_SRC_BASE_BASE_H

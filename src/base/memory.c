@@ -189,7 +189,7 @@ char *stk__format(stk_context *ctx, const char *format, ...)
     return text;
 }
 
-/* The context itself stands outside its own accounts. */
+/* The context itself is outside its own accounts. */
 stk_context *stk__context_memory_new(const stk_allocator *allocator)
 {
     stk_context *ctx = allocator->alloc

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A run before and beside its work: what it is asked to be, and the way to end it. */
+/* A run before and next to its work: what it is asked to be, and the way to end it. */
 #include "bench/run.h"
 
 #include <inttypes.h>

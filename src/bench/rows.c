@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What came of the settings of a plan: over ranks, over runs, and beside each other. */
+/* What came of the settings of a plan: over ranks, over runs, and next to each other. */
 #include <math.h>
 
 #include "base/sized.h"

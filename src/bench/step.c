@@ -2,8 +2,8 @@
 /*
  * The training step, the caller's own or simulated. The simulated one sleeps to an absolute time,
  * or it spins: a fixed amount of arithmetic on each of the cores kept for compute, found once by
- * running alone, so that what it takes longer beside the loader shows what the loader takes from
- * it.
+ * running alone, so that what it takes longer while the loader runs shows what the loader takes
+ * from it.
  */
 #include "bench/bench.h"
 

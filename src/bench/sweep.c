@@ -24,7 +24,7 @@ static const stk__bench_knob *differs_in_one(const stk_bench_plan *plan, size_t 
     return found;
 }
 
-/* Setting `k` as a point beside setting `i`. Rungs and ceilings have no neighbours. */
+/* Setting `k` as a point next to setting `i`. Rungs and ceilings have no neighbours. */
 static bool point_beside(const stk_bench_plan *plan, size_t i, size_t k, stk_sweep_point *point)
 {
     const stk__bench_planned *a = &plan->settings[i], *b = &plan->settings[k];

@@ -4,7 +4,7 @@
 #include "codec/step.h"
 
 #define LONG_MATCH   7    /* length field that says: more bytes follow */
-#define FAR_DISTANCE 8191 /* beyond it the distance stands in two bytes of its own */
+#define FAR_DISTANCE 8191 /* beyond it the distance is in two bytes of its own */
 
 #define PIECE 16 /* bytes copied at once where there is room for more than is wanted */
 

@@ -25,7 +25,7 @@ static stk__number number_of(stk_dtype dtype)
     return (stk__number){.kind = kinds[dtype], .size = (uint8_t)stk_dtype_size(dtype)};
 }
 
-/* Fortran order is the transpose of all axes; big endian swaps. Both stand before the filters. */
+/* Fortran order is the transpose of all axes; big endian swaps. Both are before the filters. */
 static stk_status push_layout(stk__builder *b)
 {
     const stk__chain_spec *spec = b->spec;
@@ -104,7 +104,7 @@ static stk_status parse_v3(stk__builder *b)
         if (bytes != (kind == STK__BYTES_BYTES))
             return stk__chain_refuse(
                 b, STK_EFORMAT,
-                "stands in the wrong place: first codecs of arrays, then one "
+                "is in the wrong place: first codecs of arrays, then one "
                 "from array to bytes, then codecs of bytes; mend the metadata");
         bytes = bytes || kind == STK__ARRAY_BYTES;
     }

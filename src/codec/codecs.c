@@ -519,7 +519,7 @@ static const struct {
     {"sharding_indexed", "may stand only as the one codec of an array, or inside another such one"},
 };
 
-/* "numcodecs.zstd" of zarr-python, the URIs of zarrs: what stands at the end is the id. */
+/* "numcodecs.zstd" of zarr-python, the URIs of zarrs: what is at the end is the id. */
 static const char *id_of(const char *name, bool *numcodecs)
 {
     static const char *const prefixes[] = {"numcodecs.", "zarrs."};

@@ -8,7 +8,7 @@
 /* Nothing here needs alignment. `count` is in elements of `size` bytes. */
 typedef struct stk__codec_kernels {
     /* Planes (first bytes of all elements, second bytes, ...) -> elements, and back. `reverse`: the
-     * planes stand in the other order, which swaps the bytes of each element. */
+     * planes are in the other order, which swaps the bytes of each element. */
     void (*unshuffle)(const uint8_t *src, uint8_t *dst, size_t count, size_t size, bool reverse);
     void (*shuffle)(const uint8_t *src, uint8_t *dst, size_t count, size_t size, bool reverse);
     /* Bit planes -> elements. `count` is a multiple of 8. `room` has count * size bytes. */

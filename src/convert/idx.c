@@ -2,7 +2,7 @@
 /*
  * Pictures of one channel and their labels as IDX files, the format of MNIST [yann.lecun.com]. A
  * split is there once its labels are: they go first where they are replaced, and come last, so that
- * no kill or power cut leaves labels beside the pictures of others.
+ * no kill or power cut leaves labels next to the pictures of others.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -73,7 +73,7 @@ typedef struct stk__journal {
     uint64_t used, room;
 } stk__journal;
 
-/* Begin a new journal beside the old one; stk__journal_commit() puts it in its place, durably, and
+/* Begin a new journal next to the old one; stk__journal_commit() puts it in its place, durably, and
  * later lines are appended. stk__journal_close() after a failure as well. */
 stk_status stk__journal_create(const stk__target *target, const stk__journal_head *head,
                                stk__journal *journal, stk_error *err);

@@ -90,7 +90,7 @@ static stk_status check_source(const stk__target *target, const char *source, st
     close(fd);
     if (wrong)
         return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
-                         "the target %.200s %s; choose a folder beside it", target->path, wrong);
+                         "the target %.200s %s; choose a folder next to it", target->path, wrong);
     return STK_OK;
 }
 

@@ -87,7 +87,7 @@ static stk_status find_files(cifar *c, const char **folder, stk_error *err)
             STK_TRY(stk__object_find(c->store, key, &c->files[c->num_files], &found, err));
             if (!found && *folder)
                 return stk__fail_at(err, STK_ENOENT, STK_STAGE_DATASET, key, STK_NO_OFFSET,
-                                    "cifar10: %s is missing beside %s; unpack "
+                                    "cifar10: %s is missing next to %s; unpack "
                                     "cifar-10-binary.tar.gz again",
                                     key, c->files[0].key);
             if (!found)

@@ -46,7 +46,7 @@ stk_field stk__field(const char *name, stk_dtype dtype, const int64_t *shape, bo
 /* A locator that looks at needs alone: where add() puts them is the caller's. */
 stk_locator stk__locator_of_needs(stk_status (*add)(stk_locator *self, size_t i,
                                                     const stk_need *need));
-/* Tables of built-in datasets beside those that the registry opens. */
+/* Tables of built-in datasets in addition to those that the registry opens. */
 extern const stk_dataset_ops stk__synthetic_unlocated, stk__npy_folder;
 /* Whether it, or what a view of it shows, is built in: its functions end and keep to the seam. */
 bool stk__dataset_is_own(const stk_dataset *dataset);

@@ -65,7 +65,7 @@ typedef struct images {
     form form;
     stk__images_index_use index;
     stk__images_table files, masks;
-    uint64_t first;            /* sample 0 in `files`: those before lie beside the class folders */
+    uint64_t first;            /* sample 0 in `files`: those before lie next to the class folders */
     uint32_t *folder_labels;   /* of class folders: one for each folder of `files` */
     stk__images_labels labels; /* of a list */
     const char **class_names;
@@ -169,7 +169,7 @@ static stk_status no_pictures(const images *d, const char *url, stk_error *err)
 
 /* ---- Pairs ----------------------------------------------------------------------------------- */
 
-/* The masks' index lies in their folder, or beside that of the pictures. */
+/* The masks' index lies in their folder, or next to that of the pictures. */
 static stk_status open_masks(images *d, const images_options *o, stk_error *err)
 {
     stk_context *ctx = d->base.context;
@@ -539,7 +539,7 @@ static void describe_files(const images *d, line_fn *line, void *user)
     line(user, "files passed over", text);
     if (d->first) {
         snprintf(text, sizeof text, "%llu, passed over", (unsigned long long)d->first);
-        line(user, "pictures beside the class folders", text);
+        line(user, "pictures next to the class folders", text);
     }
 }
 

@@ -245,7 +245,7 @@ static stk_status check_path(const reader *r, filling *f, value *path)
     return STK_OK;
 }
 
-/* The text of the label is kept, and where it begins stands in the place of its number. */
+/* The text of the label is kept, and where it begins is in the place of its number. */
 static stk_status add_record(const reader *r, filling *f, value path, value label)
 {
     stk__images_table *t = f->table;

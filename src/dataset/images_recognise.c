@@ -30,7 +30,7 @@ static stk_status look(void *user, const char *key, const stk_object_info *info)
     return l->pictures || ++l->files == LOOKED_INTO ? STK_EOS : STK_OK;
 }
 
-/* Pictures in class folders are surely what this is for; others may lie beside anything. */
+/* Pictures in class folders are surely what this is for; others may lie next to anything. */
 static int recognise_tree(stk_store *store)
 {
     looking root = {0};

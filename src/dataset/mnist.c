@@ -36,7 +36,7 @@ static const stk_option mnist_option_list[] = {
     {"memory", STK_OPTION_BOOL, offsetof(mnist_options, memory), "false", 0, 0, NULL, NULL,
      "Read the images into memory when opening; gzip files always are."},
     {"prefix", STK_OPTION_STRING, offsetof(mnist_options, prefix), "", 0, 0, NULL, "TEXT",
-     "What stands before `train-images` or `test-images` in the names, as \"emnist-letters-\"."},
+     "What is before `train-images` or `test-images` in the names, as \"emnist-letters-\"."},
 };
 
 static const stk_option_table mnist_table = {"mnist", "Images and labels in IDX files.",
@@ -277,7 +277,7 @@ static stk_status find_pair(mnist *m, const char *url, const char *prefix, stk_e
     STK_TRY(find_idx(m->store, prefix, m->split, IDX_LABELS, &m->labels.object, &found, err));
     if (!found)
         return stk__fail_at(err, STK_ENOENT, STK_STAGE_DATASET, url, STK_NO_OFFSET,
-                            "mnist: %s has no labels beside it: put %s%s-labels-idx1-ubyte or "
+                            "mnist: %s has no labels next to it: put %s%s-labels-idx1-ubyte or "
                             ".gz there",
                             m->images.object.key, prefix,
                             m->split == SPLIT_TRAIN ? "train" : "t10k");

@@ -10,7 +10,7 @@
 
 static const stk_option npy_option_list[] = {
     {"labels", STK_OPTION_STRING, offsetof(stk__npy_options, labels), NULL, 0, 0, NULL, "FILE",
-     "File of one integer for each sample; without a '/' in it, beside the data."},
+     "File of one integer for each sample; without a '/' in it, next to the data."},
     {"allow_trailing", STK_OPTION_BOOL, offsetof(stk__npy_options, allow_trailing), "false", 0, 0,
      NULL, NULL, "Accept files that are longer than their header says."},
     {"memory", STK_OPTION_BOOL, offsetof(stk__npy_options, memory), "false", 0, 0, NULL, NULL,
@@ -165,7 +165,7 @@ static stk_status read_labels(npy *d, stk_store *store, stk__object *file, const
     return STK_OK;
 }
 
-/* Find the labels beside the data, or where their own path says, and read them. */
+/* Find the labels next to the data, or where their own path says, and read them. */
 static stk_status open_labels(npy *d, const char *labels, bool trailing, stk_error *err)
 {
     stk_context *ctx = d->base.context;
@@ -186,7 +186,7 @@ static stk_status open_labels(npy *d, const char *labels, bool trailing, stk_err
     if (status == STK_OK && !found)
         status = stk__fail_at(err, STK_ENOENT, STK_STAGE_DATASET, labels, STK_NO_OFFSET,
                               "labels=%.200s is no file%s", labels,
-                              own ? "" : " beside the data; give its path");
+                              own ? "" : " next to the data; give its path");
     if (status == STK_OK)
         status = stk__npy_read_header(store, &file, trailing, &header, NULL, err);
     if (status == STK_OK)

@@ -54,7 +54,7 @@ static const stk_option option_list[] = {
     {"normalize", STK_OPTION_BOOL, AT(normalize), "false", 0, 0, NULL, NULL,
      "Mean and std are those of the whole array, as `stoker info --stats` keeps them."},
     {"stats", STK_OPTION_STRING, AT(stats), NULL, 0, 0, NULL, "DIR",
-     "Where the statistics are kept, if not beside the data."},
+     "Where the statistics are kept, if not next to the data."},
 };
 
 const stk_option_table stk__window_table = {"array", "Windows of Zarr and NumPy arrays as samples.",

@@ -94,7 +94,7 @@ static void take_trainer_loader(stk_figures *f, const stk_trainer *trainer)
     f->cpu_s = f->prepare_busy;
 }
 
-/* The parts of the trainer's time. What is neither step nor wait is beside them; `other`, as the
+/* The parts of the trainer's time. What is neither step nor wait is next to them; `other`, as the
  * setup, is not part of the window. */
 static void take_times(stk_figures *f, const stk_trainer_times *times)
 {

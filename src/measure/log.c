@@ -223,7 +223,7 @@ void stk_log_event(stk_log *log, const char *name, const char *first, uint64_t w
         return;
     if (when_ns == 0)
         when_ns = stk__now_ns();
-    /* A run's start and end stand before and behind all of its lines: readers take their origin
+    /* A run's start and end are before and behind all of its lines: readers take their origin
      * from the first. */
     bool fence = strncmp(name, "run ", 4) == 0;
     if (fence) {

@@ -159,7 +159,7 @@ static bool judge_oversubscribed(const stk__case *v, stk_verdict *out)
     stk__verdict_advise(out, "num_workers", advised);
     out->gain = stk__gain_to(v, ratio(v->step, f->step_stretch), v->wait);
     stk__verdict_say(out,
-                     "Oversubscribed: beside the loader the step takes %.2fx the time it takes "
+                     "Oversubscribed: while the loader runs the step takes %.2fx the time it takes "
                      "alone (%.3g ms a step). ",
                      f->step_stretch, MS * v->step);
     say_threads(v, out);
@@ -252,7 +252,7 @@ static bool judge_one_core(const stk__case *v, stk_verdict *out)
              "the thread of the "
              "step, ");
     if (f->no_step)
-        stk__verdict_say(out, "and there is no step beside it (%.3g ms a batch", MS * v->wait);
+        stk__verdict_say(out, "and there is no step next to it (%.3g ms a batch", MS * v->wait);
     else
         stk__verdict_say(out, "which waits %.1f %% of the time (%.3g ms for a step of %.3g ms",
                          100 * v->lost, MS * v->wait, MS * v->step);
@@ -340,7 +340,7 @@ static bool judge_bad(const stk_figures *f, stk_verdict *out)
         out->limit = STK_LIMIT_UNKNOWN;
         stk__verdict_say(out,
                          "All %.0f samples are bad: every batch was empty, and nothing was "
-                         "measured. The first reasons stand below.",
+                         "measured. The first reasons are below.",
                          all);
         return true;
     }

@@ -7,7 +7,7 @@
 
 #define MS 1e3
 
-/* What a training thread does beside stepping and waiting (verdict_beside.c). */
+/* What a training thread does in addition to stepping and waiting (verdict_beside.c). */
 typedef enum stk__beside {
     STK__BESIDE_TRANSFER,
     STK__BESIDE_VALIDATION,
@@ -25,10 +25,10 @@ typedef struct stk__case {
     double lost;       /* share of the wall time in waits */
     double workers;    /* threads of one rank */
     double ranks;
-    double free_cores;    /* cores for the workers of one rank, beside the step's */
+    double free_cores;    /* cores for the workers of one rank, without the step's */
     double busy, starved; /* shares of the workers' time: at work, waiting for reads */
     double cpu;           /* share of all usable cores that work */
-    const stk_sweep_point *self, *others; /* of the sweep it belongs to; NULL: it stands alone */
+    const stk_sweep_point *self, *others; /* of the sweep it belongs to; NULL: it is alone */
     size_t num_others;
 } stk__case;
 
@@ -52,7 +52,7 @@ bool stk__judge_waits(const stk__case *v, stk_verdict *out);
  * (storage.c). */
 void stk__verdict_say_store(const stk__case *v, bool queues, stk_verdict *out);
 
-/* Seconds of all that is beside a step and its wait. */
+/* Seconds of all that is neither a step nor its wait. */
 double stk__beside_sum(const stk_figures *f);
 /* The verdict where one of them takes more than the waits; false where none does. */
 bool stk__judge_beside(const stk__case *v, stk_verdict *out);
@@ -64,7 +64,7 @@ const stk_sweep_point *stk__sweep_better(const stk__case *v, const char *knob);
 /* Compare the advice, or that there is none, with what the sweep has measured; true: a sentence
  * about it was said. */
 bool stk__sweep_settle(const stk__case *v, stk_verdict *out);
-/* One that costs much beside another limit. */
+/* One that costs much next to another limit. */
 void stk__beside_remark(const stk__case *v, stk_verdict *out);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a trainer does beside its steps: no data is waited for then, and no step runs. Where one of
- * these takes more of the time than the waits for data, it is what to look at first.
+ * What a trainer does in addition to its steps: no data is waited for then, and no step runs. Where
+ * one of these takes more of the time than the waits for data, it is what to look at first.
  */
 #include "measure/verdict.h"
 
@@ -144,7 +144,7 @@ void stk__beside_remark(const stk__case *v, stk_verdict *out)
     if (v->f->steps < STK_JUDGE_STEPS || share < STK_JUDGE_BESIDE ||
         rows[which].limit == out->limit || out->limit == STK_LIMIT_STEP)
         return;
-    stk__verdict_say(out, " Beside it, %s %s %.1f %% of the time.", rows[which].name,
+    stk__verdict_say(out, " Next to it, %s %s %.1f %% of the time.", rows[which].name,
                      rows[which].verb, 100 * share);
     if (out->second == STK_LIMIT_UNKNOWN)
         out->second = rows[which].limit;

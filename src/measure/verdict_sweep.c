@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Advice beside what was measured. A sweep has the answer to many a question that the verdict of
+ * Advice next to what was measured. A sweep has the answer to many a question that the verdict of
  * one setting can only guess at: where it has, it is quoted.
  */
 #include "measure/verdict.h"

@@ -241,7 +241,7 @@ static void judge_turn(const stk__case *v, stk_verdict *out)
 }
 
 static const struct rule {
-    stk_limit limit; /* as which it is named beside a greater one */
+    stk_limit limit; /* as which it is named next to a greater one */
     void (*judge)(const stk__case *v, stk_verdict *out);
 } rules[CAUSES] = {
     [STORAGE] = {STK_LIMIT_STORAGE, judge_storage},
@@ -292,7 +292,7 @@ bool stk__judge_waits(const stk__case *v, stk_verdict *out)
         v->lost * (seconds[first] + (cores ? seconds[CAUSES] : 0)) / (all + seconds[CAUSES]);
     if (second >= 0) {
         out->second = rules[second].limit;
-        stk__verdict_say(out, " Beside it, %.0f %% of the waits are for %s.",
+        stk__verdict_say(out, " Next to it, %.0f %% of the waits are for %s.",
                          100 * seconds[second] / all, names[second]);
     }
     return true;

@@ -76,7 +76,7 @@ static char *without_random(stk_context *context, const char *transforms, bool f
 }
 
 /* Where the transforms of evaluation were made by leaving out a random crop, that is what is
- * amiss: say it, and the list to give. Whether it was said. */
+ * wrong: say it, and the list to give. Whether it was said. */
 static bool advise_eval(const stk__recipe_sets *sets, const char *what, stk_error *err)
 {
     const char *of = sets->loader.transforms;

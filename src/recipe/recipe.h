@@ -10,7 +10,7 @@
 
 /* ---- Options (tables.c) ---------------------------------------------------------------------- */
 
-/* What stands at the top of a configuration. `callbacks` and `loggers` are lists. */
+/* What is at the top of a configuration. `callbacks` and `loggers` are lists. */
 typedef struct stk__recipe_top {
     uint32_t struct_size;
     const char *ckpt_path, *callbacks, *loggers;

@@ -11,9 +11,9 @@
 #include "codec/image/pixels.h"
 
 #define BLOCK 8
-#define GUARD 64 /* bytes beside the samples of a plane, for kernels and for edges repeated */
-#define RST0  0xd0
-#define EOI   0xd9
+#define GUARD 64 /* bytes around the samples of a plane, for kernels and for edges repeated */
+#define RST0 0xd0
+#define EOI  0xd9
 
 typedef struct plane {
     uint8_t *data; /* row 0 of the row of MCUs, first column; the row kept lies above */
@@ -296,7 +296,7 @@ static stk_status decode_row(stk__baseline *b, const char **reason)
     b->mcu_row++;
     if (b->entropy.ended && stk__entropy_left(&b->entropy) < 0)
         return ended(b, reason);
-    /* What stands behind the last code is well where it is the end; else it is libjpeg's. */
+    /* What is behind the last code is well where it is the end; else it is libjpeg's. */
     if (b->mcu_row < b->down)
         return STK_OK;
     STK_TRY(finish_segment(b, reason));

@@ -46,7 +46,7 @@ stk_status stk__baseline_begin(stk__baseline *b, const uint8_t *data, uint64_t l
                                uint64_t scan, const stk__image_region *region, bool *taken,
                                const char **reason);
 /*
- * The next rows, at most `wanted`. STK_EAGAIN: something stands in the file that is not quite right
+ * The next rows, at most `wanted`. STK_EAGAIN: something is in the file that is not quite right
  * and that libjpeg has to judge: it should go on with the next row.
  */
 stk_status stk__baseline_rows(stk__baseline *b, uint32_t wanted, stk__image_rows *rows,

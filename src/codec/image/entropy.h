@@ -20,7 +20,7 @@
 #define STK__SEGMENT_ROOM  (STK__SEGMENT_BYTES + STK__MCU_BYTES + 128)
 
 /*
- * Rows 0 and 4, 7 and 1, 2 and 6, 3 and 5 stand in pairs: four vectors of sixteen, each having both
+ * Rows 0 and 4, 7 and 1, 2 and 6, 3 and 5 are in pairs: four vectors of sixteen, each having both
  * coefficients of a column next to each other, so that one multiply-and-add of pairs takes both.
  */
 static inline uint32_t stk__coefficient_place(uint32_t row, uint32_t column)

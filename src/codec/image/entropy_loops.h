@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The chain from code to code bounds the speed: shift, look up, shift. So the lookup takes two
- * codes where they fit, all that is known of them stands in its entry, and bits are brought in
+ * codes where they fit, all that is known of them is in its entry, and bits are brought in
  * once for several lookups, without a branch.
  */
 #ifndef STK_SRC_CODEC_IMAGE_ENTROPY_LOOPS_H

@@ -40,7 +40,7 @@ typedef struct stk__huffman_dc {
  * AC coefficients: up to two codes with their values in one entry, of four bytes from the low end:
  *   0     bits of all of it; 0: the entry is none of this kind, see below
  *   1, 2  coefficients that the first code goes on by, and both do; STK__AC_END more at an end of
- *         block. Where one code stands alone, both are the same
+ *         block. Where one code is alone, both are the same
  *   3     bits of the first code and its value
  * What does not fit has byte 0 = 0, byte 1 = bits of the code (0: more than the lookup, or none),
  * byte 2 = symbol. The values stand apart, since they are not waited for and the entries, which

@@ -31,7 +31,7 @@
  * picture. A PNG must be a sound row of chunks up to IEND, and the checksums of all its critical
  * chunks are compared, whatever box is asked for; ancillary chunks are stepped over, never
  * inflated. What a region decode of a JPEG cannot see: damage below the last row of the box
- * (sequential files; of files with several scans all is read), damage in columns beside the box
+ * (sequential files; of files with several scans all is read), damage in columns next to the box
  * that keeps the Huffman codes in step, and, as a full decode, damage that yields other valid
  * codes. Damage above the box is seen where it breaks the codes: one that does not exist, or more
  * or fewer bits than the blocks take. (libjpeg's fast path, for the files that it decodes, takes a
@@ -172,7 +172,7 @@ void stk__image_decoder_destroy(stk__image_decoder **decoder);
  * `scale` is 1, 2, 4 or 8: a JPEG is decoded at 1/scale by smaller inverse transforms; a PNG always
  * at 1, as region->scale says. At scale 1 the rows are bit for bit those of a full decode by
  * libjpeg (accurate integer transform, smooth upsampling) or libspng, with vector instructions or
- * without. Rows above the box are not transformed, columns beside it (but for a margin) neither.
+ * without. Rows above the box are not transformed, columns next to it (but for a margin) neither.
  *
  * Ends the picture before. On failure nothing is begun, and region is not set.
  */

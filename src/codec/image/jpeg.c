@@ -13,7 +13,7 @@
  * caches [jdcolext-*.asm], which costs a tenth of a decode and leaves the reader of the strip
  * without them. */
 #define OFF_ALIGNMENT 8
-/* iMCU columns decoded beside the box. One lets what is upsampled across be so from the same
+/* iMCU columns decoded next to the box. One lets what is upsampled across be so from the same
  * neighbours at the box's edges as in a full decode; the smoothing of unfinished progressive
  * pictures looks at two blocks more. */
 #define MARGIN          1

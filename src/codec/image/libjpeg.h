@@ -11,7 +11,7 @@
 #include "codec/image/room.h"
 
 /* Stands first in the struct of its user, which is the client_data of the library's structs. Errors
- * come by longjmp: calls of the library stand in functions that stk__libjpeg_guard() runs, which
+ * come by longjmp: calls of the library are in functions that stk__libjpeg_guard() runs, which
  * hold nothing that would have to be released. */
 typedef struct stk__libjpeg {
     struct jpeg_error_mgr errors;

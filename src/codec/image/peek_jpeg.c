@@ -102,7 +102,7 @@ static stk_status read_frame(uint32_t marker, const uint8_t *p, uint32_t length,
                                "download it again");
     if (!info->height)
         return stk__image_refuse(reason, STK_EKIND,
-                                 "a JPEG whose height stands behind its pixels (DNL) is not "
+                                 "a JPEG whose height is behind its pixels (DNL) is not "
                                  "supported; save it again");
     if (!info->width || !info->components || info->components > 4)
         return damaged(reason, "the JPEG header has an impossible width or number of components; "
@@ -227,7 +227,7 @@ stk_status stk__jpeg_peek(const uint8_t *data, uint64_t length, stk__image_info 
         if (at >= length)
             return ends_early(reason);
         if (data[at] != 0xff)
-            return damaged(reason, "bytes that belong to no marker stand in the JPEG header; copy "
+            return damaged(reason, "bytes that belong to no marker are in the JPEG header; copy "
                                    "or download it again");
         while (at < length && data[at] == 0xff) /* fill bytes may precede a marker */
             at++;

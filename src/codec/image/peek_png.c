@@ -171,7 +171,7 @@ stk_status stk__png_check(const uint8_t *data, uint64_t length, const char **rea
         STK_TRY(read_chunk(data, length, chunk.next, &chunk, reason));
         bool pixels = is_type(&chunk, "IDAT");
         if (pixels && behind)
-            return damaged(reason, "the pixels of the PNG stand in two places; save the picture "
+            return damaged(reason, "the pixels of the PNG are in two places; save the picture "
                                    "again");
         behind = in_pixels && !pixels;
         in_pixels = in_pixels || pixels;

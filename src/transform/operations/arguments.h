@@ -11,7 +11,7 @@
 
 extern const stk__items_kind stk__transform_items, stk__batch_transform_items;
 
-/* A size "32" (a square) or "HEIGHTxWIDTH"; `example` stands in the message for a missing one. */
+/* A size "32" (a square) or "HEIGHTxWIDTH"; `example` is in the message for a missing one. */
 stk_status stk__size_read(const char *who, const char *text, const char *example, int64_t *height,
                           int64_t *width, stk_error *err);
 

@@ -33,10 +33,10 @@ struct stk__resizer {
     size_t row_bytes;       /* of the result */
     size_t row_stride;      /* of the rows below */
     uint32_t ring_rows, slots;
-    uint8_t *ring;        /* RING: row n stands at n % ring_rows; SUMS: the strip; COPY: one row */
+    uint8_t *ring;        /* RING: row n is at n % ring_rows; SUMS: the strip; COPY: one row */
     const uint8_t **list; /* the rows that one call of a kernel takes */
     int16_t *weights;     /* of rows: one set, or one for each slot */
-    int32_t *sums;        /* SUMS: row n of the result stands in slot n % slots */
+    int32_t *sums;        /* SUMS: row n of the result is in slot n % slots */
     uint8_t *row;         /* the row of the result */
 };
 

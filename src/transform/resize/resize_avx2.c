@@ -57,7 +57,7 @@ INLINE group group_at(const int16_t *weights, uint32_t g)
     return (group){spread(w, 0, 0), spread(w, 0, 1), spread(w, 1, 0), spread(w, 1, 1)};
 }
 
-/* Add the taps of a group, or its first two, of the pixels whose taps stand at `a` and at `b`. */
+/* Add the taps of a group, or its first two, of the pixels whose taps are at `a` and at `b`. */
 INLINE __m256i add_group(const constants *k, bool two_taps, __m256i sums, const uint8_t *a,
                          const uint8_t *b, __m256i first, __m256i second)
 {

@@ -42,7 +42,7 @@ static void test_classes_and_order(void **state)
         images_check_line(d, "pictures", "9 files, ");
         images_check_line(d, "formats by name", "7 JPEG, 2 PNG");
         images_check_line(d, "files passed over", "3 (1 of them pictures");
-        images_check_line(d, "pictures beside the class folders", "1,");
+        images_check_line(d, "pictures next to the class folders", "1,");
         images_check_line(d, "labels", "from 4 class folders");
         images_check_line(d, "index", again ? "used" : "written");
         stk_dataset_close(&d);

@@ -444,7 +444,7 @@ static void test_beside(void **state)
     assert_int_equal(v.limit, STK_LIMIT_CORES);
     assert_int_equal(v.second, STK_LIMIT_VALIDATION);
     assert_true(v.lost_share > 0.624 && v.lost_share < 0.626);
-    assert_non_null(strstr(v.text, "Beside it, validation takes 16.7 % of the time."));
+    assert_non_null(strstr(v.text, "Next to it, validation takes 16.7 % of the time."));
 }
 
 int main(void)

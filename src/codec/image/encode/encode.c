@@ -5,9 +5,9 @@
 
 #include <limits.h>
 
-#define FIRST_BYTES  (64u << 10)  /* of an output buffer, which then grows by half */
-#define HEAD_BYTES   (128u << 10) /* tables, markers and headers of any picture, generously */
-#define FIXED_MEMORY (512u << 10) /* libjpeg's own tables and rows beside the coefficients */
+#define FIRST_BYTES (64u << 10)  /* of an output buffer, which then grows by half */
+#define HEAD_BYTES  (128u << 10) /* tables, markers and headers of any picture, generously */
+#define FIXED_MEMORY (512u << 10) /* libjpeg's own tables and rows, without the coefficients */
 #define MARKER_BYTES 0xffff
 #define MAX_RESTART  65535
 #define EXIF_HEAD    6 /* "Exif\0\0" */
@@ -263,7 +263,7 @@ static stk_status check_how(uint32_t width, uint32_t height, const stk__encode *
     else if (how->quality < 1 || how->quality > 100)
         *reason = "the quality of a JPEG is 1 to 100";
     else if (how->restart_interval > MAX_RESTART)
-        *reason = "restart markers stand at most 65535 MCUs apart";
+        *reason = "restart markers are at most 65535 MCUs apart";
     else if (how->exif_length > MAX_SEGMENT)
         *reason = "an EXIF block of a JPEG has at most 65533 bytes";
     return *reason ? STK_EINVAL : STK_OK;
