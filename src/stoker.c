@@ -62,7 +62,7 @@ const stk__drivers *stk__drivers_of(stk_driver_kind kind)
         [STK_DRIVER_DATASET] = {"dataset", datasets, stk__dataset_kind_check},
         [STK_DRIVER_ARRAY] = {"array format", arrays, NULL},
         [STK_DRIVER_TRANSFORM] = {"transform", transforms, stk__transform_kind_check},
-        [STK_DRIVER_LAYER] = {"layer", stk__layers, NULL},
+        [STK_DRIVER_LAYER] = {"layer", stk__layers, stk__layer_kind_check},
         [STK_DRIVER_DEVICE] = {"device", devices, stk__device_kind_check},
         [STK_DRIVER_CALLBACK] = {"callback", callbacks, stk__callback_kind_check},
         [STK_DRIVER_LOGGER] = {"logger", loggers, stk__logger_kind_check},

@@ -248,6 +248,7 @@ typedef struct stk_figures {
     uint64_t bad_samples;    /**< of the window, left out or replaced */
     uint64_t picture_pixels; /**< decoded in `pictures`, at the scale of the decode; 0: unknown */
     uint64_t picture_side;   /**< of a picture as it is delivered, the longer one; 0: unknown */
+    uint64_t max_epochs;     /**< that are to be trained; 0: unknown, or without end */
 } stk_figures;
 
 /** What limits a setting. */

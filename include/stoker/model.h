@@ -55,6 +55,53 @@ STK_API uint32_t stk_model_builder_shape(const stk_model_builder *builder,
 /** Table `i` of the layers and known models with their arguments; NULL past the last. */
 STK_API const stk_option_table *stk_model_layer_table(size_t i);
 
+/* ---- Layers of others ---- */
+
+/** A parameter of a layer: it begins with draws from [start - bound, start + bound]. */
+typedef struct stk_layer_parameter {
+    uint32_t rank; /**< 0: the layer has none */
+    int64_t shape[4];
+    double start, bound;
+} stk_layer_parameter;
+
+/** What a layer gives and has. */
+typedef struct stk_layer_shape {
+    uint32_t struct_size;
+    uint32_t rank; /**< of a row of its output, 1 to 3: [features], [channels, height, width] */
+    int64_t shape[STK_MAX_RANK];
+    stk_layer_parameter weight, bias;
+    uint64_t flops; /**< of a row, forward, of products alone */
+} stk_layer_shape;
+
+/**
+ * One pass over a batch. All memory is the host's, dense, of `dtype`, [rows, ...]; pictures are
+ * [height, width, channels] here, whatever the layout of the input.
+ */
+typedef struct stk_layer_pass {
+    uint32_t struct_size;
+    stk_dtype dtype;        /**< STK_FLOAT32, or STK_FLOAT64 when 64-true */
+    uint64_t rows, in, out; /**< `in`, `out`: elements of a row of input and output */
+    bool training;
+    const void *options; /**< the struct of the table; NULL where there is none */
+    const void *x, *weight, *bias;
+    void *y;                                    /**< forward: to be filled; backward: NULL */
+    const void *dy;                             /**< backward: gradient of the output */
+    void *dx, *weight_gradient, *bias_gradient; /**< to be added to; NULL: not wanted */
+} stk_layer_pass;
+
+/** A layer: the table of STK_DRIVER_LAYER. The functions are pure: what a layer remembers lies in
+ * its parameters. */
+typedef struct stk_layer_ops {
+    uint32_t struct_size; /* first, for ever */
+    const char *name;     /* in the text of layers: "scale" */
+    const char *doc;
+    const stk_option_table *options; /* NULL: it takes no arguments */
+    /* `out` comes with the shape of the input, and without parameters. */
+    stk_status (*shape)(const void *options, stk_layer_shape *out, stk_error *err);
+    stk_status (*forward)(const stk_layer_pass *pass, stk_error *err);
+    stk_status (*backward)(const stk_layer_pass *pass, stk_error *err);
+} stk_layer_ops;
+
 /* ---- Models ---- */
 
 typedef struct stk_model stk_model;

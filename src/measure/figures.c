@@ -89,6 +89,7 @@ const stk__figure stk__figures[] = {
     FIGURE("bad_samples", bad_samples, COUNT),
     FIGURE("picture_pixels", picture_pixels, COUNT),
     FIGURE("picture_side", picture_side, COUNT),
+    FIGURE("max_epochs", max_epochs, COUNT),
 #define WAIT(NAME, name, text) FIGURE("wait_" #name, waits[STK_WAIT_##NAME], SECONDS),
     STK_WAIT_LIST(WAIT)
 #undef WAIT

@@ -145,6 +145,7 @@ void stk_figures_of_trainer(const stk_trainer *trainer, const stk_loader_source 
 {
     const stk_trainer_options *options = stk_trainer_get_options(trainer);
     stk_trainer_times times = {.struct_size = sizeof times};
+    stk_trainer_info info = {.struct_size = sizeof info};
     stk_loader_source source = {0};
     stk_loader_options l = {0};
     stk_figures f = {.struct_size = sizeof f,
@@ -152,6 +153,8 @@ void stk_figures_of_trainer(const stk_trainer *trainer, const stk_loader_source 
                      .log_every = options->log_every_n_steps};
 
     stk_trainer_get_times(trainer, &times);
+    stk_trainer_get_info(trainer, &info);
+    f.max_epochs = info.max_epochs > 0 ? (uint64_t)info.max_epochs : 0;
     if (train)
         stk__sized_copy(&source, sizeof source, train);
     if (source.options)

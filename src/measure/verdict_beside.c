@@ -93,10 +93,16 @@ static void advise(const stk__case *v, int which, double share, stk_verdict *out
         out->gain = 1 / (1 - share / 2);
         stk__verdict_say(out, " Validating less often, on fewer batches (limit_val_batches) or in "
                               "larger ones (val_batch_size) gives it to the steps.");
-        if (f->val_every)
+        if (f->val_every && f->max_epochs && 2 * f->val_every > f->max_epochs) {
+            /* No epoch is left that it could be put off to. */
+            snprintf(out->knob, sizeof out->knob, "limit_val_batches");
+            snprintf(out->value, sizeof out->value, "0.5");
+        } else if (f->val_every) {
             stk__verdict_advise(out, "check_val_every_n_epoch", 2 * (double)f->val_every);
-        else
+        } else {
+
             snprintf(out->knob, sizeof out->knob, "val_check_interval");
+        }
         break;
     case STK__BESIDE_CALLBACKS:
         snprintf(out->knob, sizeof out->knob, "callbacks");

@@ -9,7 +9,7 @@
     [STK__DROPOUT] = &stk__ops_dropout, [STK__MAX_POOL2D] = &stk__ops_max_pool,                    \
     [STK__AVG_POOL2D] = &stk__ops_avg_pool, [STK__GLOBAL_AVG_POOL2D] = &stk__ops_avg_pool,         \
     [STK__FLATTEN] = &stk__ops_output, [STK__ADD] = &stk__ops_add,                                 \
-    [STK__OUTPUT] = &stk__ops_output
+    [STK__OUTSIDE] = &stk__ops_outside, [STK__OUTPUT] = &stk__ops_output
 
 const stk_backend stk__backend_reference = {
     .name = "reference",

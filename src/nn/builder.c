@@ -80,6 +80,8 @@ void stk__graph_release(stk__graph *graph)
 {
     for (uint32_t i = 0; i < graph->num_params; i++)
         stk__free(graph->context, graph->params[i].name);
+    for (uint32_t i = 0; i < graph->num_nodes; i++)
+        stk__outside_release(graph->nodes[i].outside);
     stk__free(graph->context, graph->params);
     stk__free(graph->context, graph->nodes);
     stk__context_unref(graph->context);
@@ -89,7 +91,6 @@ void stk__graph_release(stk__graph *graph)
 stk_status stk__graph_copy(const stk__graph *from, stk__graph *to, stk_error *err)
 {
     *to = (stk__graph){.context = stk__context_ref(from->context),
-                       .num_nodes = from->num_nodes,
                        .capacity = from->num_nodes,
                        .params_capacity = from->num_params};
     to->nodes = stk__calloc(to->context, STK_MAX(from->num_nodes, 1u), sizeof *to->nodes);
@@ -97,6 +98,9 @@ stk_status stk__graph_copy(const stk__graph *from, stk__graph *to, stk_error *er
     if (!to->nodes || !to->params)
         return no_memory(err);
     memcpy(to->nodes, from->nodes, from->num_nodes * sizeof *to->nodes);
+    to->num_nodes = from->num_nodes;
+    for (uint32_t i = 0; i < to->num_nodes; i++)
+        stk__outside_share(to->nodes[i].outside);
     for (; to->num_params < from->num_params; to->num_params++) {
         stk__param *param = &to->params[to->num_params];
         *param = from->params[to->num_params];
@@ -154,7 +158,7 @@ void stk_model_builder_destroy(stk_model_builder **builder)
     *builder = NULL;
 }
 
-static stk_status unknown_layer(const char *layer, stk_error *err)
+static stk_status unknown_layer(const stk_context *ctx, const char *layer, stk_error *err)
 {
     char shown[STK_OPTION_SHOWN], meant[STK_OPTION_MEANT];
     stk__nearest nearest;
@@ -162,6 +166,8 @@ static stk_status unknown_layer(const char *layer, stk_error *err)
     stk__nearest_init(&nearest, layer);
     for (size_t i = 0; stk_model_layer_table(i); i++)
         stk__nearest_offer(&nearest, stk_model_layer_table(i)->name);
+    for (size_t i = 0; stk_driver_at(ctx, STK_DRIVER_LAYER, i); i++)
+        stk__nearest_offer(&nearest, stk_driver_at(ctx, STK_DRIVER_LAYER, i)->name);
     stk__option_show(shown, layer);
     return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN, "there is no layer \"%s\"%s", shown,
                      stk__nearest_said(&nearest, meant));
@@ -182,32 +188,63 @@ static stk_status unknown_name(const stk__graph *graph, const char *name, stk_er
                      nearest.found[0] ? "' is" : "");
 }
 
-static stk_status add_layer(stk__graph *graph, stk__item *item, stk_error *err)
+/* A node of the item's label, with the output that its `from` names. */
+static stk_status begin_node(stk__graph *graph, stk__kind kind, const stk__item *item,
+                             const char *from, stk__node **out, stk_error *err)
+{
+    char number[16];
+
+    snprintf(number, sizeof number, "%u", graph->num_nodes - 1);
+    STK_TRY(stk__graph_add_node(graph, kind, item->label ? item->label : number, out, err));
+    if (!from)
+        return STK_OK;
+    (*out)->inputs[0] = stk__graph_find(graph, from);
+    return (*out)->inputs[0] < graph->num_nodes - 1 ? STK_OK : unknown_name(graph, from, err);
+}
+
+static stk_status add_own(stk__graph *graph, const stk__layer *layer, stk__item *item,
+                          stk__node **out, stk_error *err)
 {
     stk__layer_options options;
-    char number[16];
-    stk__node *node;
-    const stk__layer *layer =
-        stk__driver_find(graph->context, STK_DRIVER_LAYER, item->name, strlen(item->name));
-
-    if (!layer)
-        return unknown_layer(item->name, err);
     const char *from = stk__layer_from(item);
+
     STK_TRY(stk__layer_options_read(item, layer->table, layer->places, layer->full, &options, err));
-    snprintf(number, sizeof number, "%u", graph->num_nodes - 1);
-    STK_TRY(
-        stk__graph_add_node(graph, layer->kind, item->label ? item->label : number, &node, err));
-    uint32_t last = graph->num_nodes - 1;
-    if (from) {
-        node->inputs[0] = stk__graph_find(graph, from);
-        if (node->inputs[0] >= last)
-            return unknown_name(graph, from, err);
-    }
-    STK_TRY(stk__layer_apply(&options, graph, node, err));
-    if (node->num_inputs == 2 && node->inputs[1] >= last)
-        return unknown_name(graph, options.other, err);
-    STK_TRY(stk__node_finish(graph, node, err));
+    STK_TRY(begin_node(graph, layer->kind, item, from, out, err));
+    STK_TRY(stk__layer_apply(&options, graph, *out, err));
+    return (*out)->num_inputs < 2 || (*out)->inputs[1] < graph->num_nodes - 1
+               ? STK_OK
+               : unknown_name(graph, options.other, err);
+}
+
+static stk_status add_outside(stk__graph *graph, const stk_layer_ops *ops, stk__item *item,
+                              stk__node **out, stk_error *err)
+{
+    stk__outside *outside;
+    const char *from = stk__layer_from(item);
+
+    STK_TRY(stk__outside_create(graph->context, ops, item, &outside, err));
+    const uint32_t before = graph->num_nodes;
+    stk_status status = begin_node(graph, STK__OUTSIDE, item, from, out, err);
+    if (graph->num_nodes > before)
+        (*out)->outside = outside;
+    else
+        stk__outside_release(outside);
+    return status;
+}
+
+static stk_status add_layer(stk__graph *graph, stk__item *item, stk_error *err)
+{
+    const void *driver =
+        stk__driver_find(graph->context, STK_DRIVER_LAYER, item->name, strlen(item->name));
+    stk__node *node;
     uint64_t bytes;
+
+    if (!driver)
+        return unknown_layer(graph->context, item->name, err);
+    const stk__layer *own = stk__layer_own(driver);
+    STK_TRY(own ? add_own(graph, own, item, &node, err)
+                : add_outside(graph, driver, item, &node, err));
+    STK_TRY(stk__node_finish(graph, node, err));
     if (!stk__shape_bytes(node->shape, node->rank, 65536 * sizeof(double), &bytes))
         return stk__fail(err, STK_ELIMIT, STK_STAGE_TRAIN, "the output of layer '%s' is too big",
                          node->name);
@@ -219,7 +256,8 @@ static void shrink(stk__graph *graph, uint32_t nodes, uint32_t params)
 {
     while (graph->num_params > params)
         stk__free(graph->context, graph->params[--graph->num_params].name);
-    graph->num_nodes = nodes;
+    while (graph->num_nodes > nodes)
+        stk__outside_release(graph->nodes[--graph->num_nodes].outside);
 }
 
 stk_status stk_model_builder_add(stk_model_builder *builder, const char *text, stk_error *err)

@@ -3,7 +3,7 @@
 #ifndef STK_SRC_NN_DNNL_H
 #define STK_SRC_NN_DNNL_H
 
-#include "nn/nn.h"
+#include "nn/model.h"
 
 #ifdef STK_WITH_ONEDNN
 #include "nn/dnnl_compat.h"

@@ -7,7 +7,8 @@
 #include <math.h>
 
 #include "base/random.h"
-#include "nn/nn.h"
+#include "nn/model.h"
+#include "nn/outside.h"
 
 /* Uniform in (0, 1), with 32 bits. */
 static double uniform(const struct stk_model *m, uint32_t param, uint64_t i)
@@ -44,11 +45,26 @@ static void init_constant(const struct stk_model *m, const stk__param *p)
         put(m, p, i, one && node->kind != STK__LINEAR && node->kind != STK__CONV2D ? 1 : 0);
 }
 
+static void init_outside(const struct stk_model *m, uint32_t number)
+{
+    const stk__param *p = &m->graph.params[number];
+    const stk_layer_shape *shape = &m->graph.nodes[p->node].outside->shape;
+    const stk_layer_parameter *own = p->role == STK__WEIGHT ? &shape->weight : &shape->bias;
+
+    for (uint64_t i = 0; i < p->count; i++)
+        put(m, p, i, own->start + own->bound * (2 * uniform(m, number, i) - 1));
+}
+
 static void init_param(const struct stk_model *m, uint32_t number)
 {
     const stk__param *p = &m->graph.params[number];
     const stk__node *node = &m->graph.nodes[p->node];
     bool conv = node->kind == STK__CONV2D;
+
+    if (node->outside) {
+        init_outside(m, number);
+        return;
+    }
 
     if (!conv && node->kind != STK__LINEAR) {
         init_constant(m, p);

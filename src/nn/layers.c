@@ -142,6 +142,19 @@ const char *stk__kind_name(stk__kind kind)
     return kind == STK__INPUT ? "input" : "output";
 }
 
+const char *stk__node_kind(const stk__node *node)
+{
+    return node->outside ? node->outside->ops.name : stk__kind_name(node->kind);
+}
+
+const stk__layer *stk__layer_own(const void *table)
+{
+    for (const void *const *row = stk__layers; *row; row++)
+        if (*row == table)
+            return table;
+    return NULL;
+}
+
 /* The last dimensions that a layer_norm normalizes. */
 static stk_status apply_shape(const stk__layer_options *o, const stk__graph *graph, stk__node *node,
                               stk_error *err)

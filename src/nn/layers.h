@@ -4,6 +4,7 @@
 #define STK_SRC_NN_LAYERS_H
 
 #include "nn/nn.h"
+#include "nn/outside.h"
 
 /* The arguments of all layers; each table shows those of one. */
 typedef struct stk__layer_options {
@@ -27,6 +28,8 @@ typedef struct stk__layer {
     uint32_t full;      /* the number by place from which the first is given, too */
 } stk__layer;
 
+/* The layer of a driver's table; NULL: it is one of others. */
+const stk__layer *stk__layer_own(const void *table);
 /* Set the arguments of a node whose inputs are set. */
 stk_status stk__layer_apply(const stk__layer_options *options, const stk__graph *graph,
                             stk__node *node, stk_error *err);

@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "nn/kernels.h"
-#include "nn/nn.h"
+#include "nn/model.h"
 
 static stk_status count_rows(const struct stk_model *m, const int64_t *labels, uint32_t rows,
                              uint64_t classes, uint64_t *count, stk_error *err)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Models: options, parameters and their memory, what they need. */
+#include "nn/model.h"
 #include "base/sized.h"
 #include "nn/dnnl.h"
 #include "nn/kernels.h"
-#include "nn/nn.h"
 
 #define OFFSET(member) offsetof(stk_model_options, member)
 
@@ -295,7 +295,7 @@ bool stk_model_get_layer(const stk_model *model, size_t i, stk_model_layer *out)
     const stk__node *node = &g->nodes[i + 1];
     stk_model_layer layer = {.struct_size = sizeof layer,
                              .name = node->name,
-                             .kind = stk__kind_name(node->kind),
+                             .kind = stk__node_kind(node),
                              .rank = node->rank,
                              .forward_flops = node->flops,
                              .fused = model->plans[0]->steps[i + 1].absent};

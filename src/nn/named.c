@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "base/options.h"
-#include "nn/nn.h"
+#include "nn/graph.h"
 
 typedef struct named_options {
     uint32_t struct_size;

@@ -4,12 +4,12 @@
 #define STK_SRC_NN_OPS_H
 
 #include "nn/kernels.h"
-#include "nn/nn.h"
+#include "nn/model.h"
 
 /* Layers whose work is all in the kernels: the same for every back end. */
 extern const stk__ops stk__ops_input, stk__ops_output, stk__ops_relu, stk__ops_gelu, stk__ops_silu,
     stk__ops_dropout, stk__ops_add, stk__ops_batch_norm, stk__ops_layer_norm, stk__ops_max_pool,
-    stk__ops_avg_pool;
+    stk__ops_avg_pool, stk__ops_outside;
 /* Products. */
 extern const stk__ops stk__ops_linear_reference, stk__ops_conv_reference;
 #ifdef STK_WITH_ONEDNN

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Loops in parts, on the threads that oneDNN computes with. */
-#include "nn/nn.h"
+#include "nn/parallel.h"
+
+#include "base/base.h"
 
 #ifdef __SSE2__
 #include <xmmintrin.h>

@@ -4,7 +4,7 @@
  * lies, and when. All lie in one arena; two may share bytes where they are never needed at the same
  * time.
  */
-#include "nn/nn.h"
+#include "nn/model.h"
 
 /* Of each node, while a plan is made. */
 typedef struct note {
@@ -263,7 +263,8 @@ static stk_status place_gradients(stk__plan *plan, note *notes, stk_error *err)
         if (step->relu || kind == STK__RELU)
             touch(plan, step->y, time);
         if (kind == STK__LINEAR || kind == STK__CONV2D || kind == STK__BATCH_NORM2D ||
-            kind == STK__LAYER_NORM || kind == STK__GELU || kind == STK__SILU)
+            kind == STK__LAYER_NORM || kind == STK__GELU || kind == STK__SILU ||
+            kind == STK__OUTSIDE)
             touch(plan, step->x[0], time);
         if (kind == STK__ADD)
             STK_TRY(flow_add(plan, notes, i, err));

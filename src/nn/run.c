@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "base/sized.h"
-#include "nn/nn.h"
+#include "nn/model.h"
 
 stk_status stk__model_plan(struct stk_model *m, uint32_t rows, bool training, stk__plan **out,
                            stk_error *err)

@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "base/sized.h"
-#include "nn/nn.h"
+#include "nn/model.h"
 
 #define OFFSET(member) offsetof(stk_schedule, member)
 #define PI             3.14159265358979323846

@@ -2,7 +2,7 @@
 /* What each layer gives for what it takes: shapes, parameters, work. */
 #include <stdio.h>
 
-#include "nn/nn.h"
+#include "nn/outside.h"
 
 uint64_t stk__node_count(const stk__node *node)
 {
@@ -184,6 +184,8 @@ stk_status stk__node_finish(stk__graph *g, stk__node *node, stk_error *err)
         return STK_OK;
     case STK__ADD:
         return finish_add(g, node, from, err);
+    case STK__OUTSIDE:
+        return stk__outside_finish(g, node, from, err);
     default:
         return STK_OK;
     }

@@ -2,7 +2,7 @@
 /* Weights in and out, by name. */
 #include <stdio.h>
 
-#include "nn/nn.h"
+#include "nn/model.h"
 
 static const stk__param *find_role(const struct stk_model *m, const stk__node *node, stk__role role)
 {

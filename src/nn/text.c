@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "nn/nn.h"
+#include "nn/graph.h"
 
 const stk__items_kind stk__layer_items = {.stage = STK_STAGE_TRAIN,
                                           .list = "layers",

@@ -25,7 +25,7 @@ cd "$work"
 
 # All that it brings is listed with the built-in ones.
 "$stoker" info --plugin ./outsider.so >list.txt
-for name in blobs mirror tally plain; do
+for name in blobs mirror dense tally plain; do
     grep -q "$name" list.txt || fail "info does not list $name"
 done
 
@@ -80,6 +80,20 @@ own = {(s, k): float(v) for s, k, v in (line.split() for line in open("run/plain
 assert own and own == rows, (own, rows)
 PYTHON
 
+# Layers of the plug-in, one after another, learn what the built-in ones do.
+for layer in dense linear; do
+    sed -e "s/layers: .*/layers: [flatten, \"$layer(24)\", relu, \"$layer(8)\"]}/" -e 's/loggers: .*/loggers: [csv]/' recipe.yaml >"$layer.yaml"
+    mkdir "$layer"
+    "$stoker" train "$layer.yaml" --allow-plugins --default-root-dir "$layer" >out.txt 2>&1 || fail "train $layer: $(cat out.txt)"
+done
+python3 - "$(find dense -name metrics.csv)" "$(find linear -name metrics.csv)" <<'PYTHON'
+import csv, sys
+own, twin = ([{k: float(v) for k, v in r.items() if v} for r in csv.DictReader(open(p))] for p in sys.argv[1:])
+assert len(own) == len(twin) > 0
+for a, b in zip(own, twin):
+    assert a.keys() == b.keys() and all(abs(a[k] - b[k]) <= 1e-3 * max(1, abs(b[k])) for k in a), (a, b)
+PYTHON
+
 # The plug-in that the documentation shows.
 awk '/^```c$/ { on = 1; next } /^```$/ { on = 0 } on' "$source/docs/plugins.md" >acme.c
 "${CC:-cc}" -std=c99 -Wall -Wextra -Wno-unused-parameter -Werror -shared -fPIC acme.c "${flags[@]}" -o acme.so
@@ -90,4 +104,4 @@ hashes ramp: --plugin ./acme.so >own.txt
 "${CC:-cc}" -std=c99 -shared -fPIC outsider.c "${flags[@]}" "${libs[@]}" -Wl,-rpath,"$(dirname "$PKG_CONFIG_PATH")" \
     -o linked.so
 "$stoker" info --plugin ./linked.so >out.txt 2>&1 || fail "a plug-in that names libstoker finds the command's: $(cat out.txt)"
-echo "a store, a dataset, a transform, a callback and a logger of a plug-in ran"
+echo "a store, a dataset, a transform, a layer, a callback and a logger of a plug-in ran"

@@ -2,8 +2,10 @@
 /*
  * A plug-in as a stranger writes it, with the installed headers alone: a store that hands reads on
  * to another one ("echo:///PATH"), a dataset of drawn pictures ("blobs:"), a transform that is
- * fused ("mirror", the twin of horizontal_flip(1)), a callback and a logger.
+ * fused ("mirror", the twin of horizontal_flip(1)), a layer ("dense", the twin of linear), a
+ * callback and a logger.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -284,10 +286,95 @@ static const stk_logger_ops plain_ops = {.struct_size = sizeof plain_ops,
                                          .close = plain_close,
                                          .log_metrics = plain_log};
 
-static const stk_plugin_driver drivers[] = {{STK_DRIVER_STORE, &echo_ops},
-                                            {STK_DRIVER_DATASET, &blob_ops},
-                                            {STK_DRIVER_TRANSFORM, &mirror_ops},
-                                            {STK_DRIVER_CALLBACK, &tally_ops},
-                                            {STK_DRIVER_LOGGER, &plain_ops}};
+/* ---- A layer: linear, in plain loops ---- */
+
+typedef struct dense_options {
+    uint32_t struct_size;
+    int64_t out_features;
+} dense_options;
+
+static const stk_option dense_list[] = {{"out_features", STK_OPTION_INT,
+                                         offsetof(dense_options, out_features), "1", 1, 65536, NULL,
+                                         "N", "Features of the output."}};
+static const stk_option_table dense_table = {"dense", "A linear layer", sizeof(dense_options),
+                                             dense_list, 1};
+
+static double get(const stk_layer_pass *pass, const void *from, uint64_t i)
+{
+    return pass->dtype == STK_FLOAT64 ? ((const double *)from)[i]
+                                      : (double)((const float *)from)[i];
+}
+
+static void put(const stk_layer_pass *pass, void *to, uint64_t i, double value)
+{
+    if (pass->dtype == STK_FLOAT64)
+        ((double *)to)[i] = value;
+    else
+        ((float *)to)[i] = (float)value;
+}
+
+static stk_status dense_shape(const void *options, stk_layer_shape *out, stk_error *err)
+{
+    const int64_t in = out->shape[0], wide = ((const dense_options *)options)->out_features;
+
+    if (out->rank != 1) {
+        snprintf(err->text, sizeof err->text, "dense takes rows of features");
+        return STK_EINVAL;
+    }
+    out->shape[0] = wide;
+    out->weight.rank = 2;
+    out->weight.shape[0] = wide;
+    out->weight.shape[1] = in;
+    out->bias.rank = 1;
+    out->bias.shape[0] = wide;
+    out->weight.bound = out->bias.bound = 1 / sqrt((double)in);
+    out->flops = (uint64_t)(2 * in * wide);
+    return STK_OK;
+}
+
+static stk_status dense_forward(const stk_layer_pass *p, stk_error *err)
+{
+    for (uint64_t row = 0; row < p->rows; row++)
+        for (uint64_t o = 0; o < p->out; o++) {
+            double sum = get(p, p->bias, o);
+            for (uint64_t i = 0; i < p->in; i++)
+                sum += get(p, p->x, row * p->in + i) * get(p, p->weight, o * p->in + i);
+            put(p, p->y, row * p->out + o, sum);
+        }
+    return STK_OK;
+}
+
+static void add_to(const stk_layer_pass *p, void *to, uint64_t i, double value)
+{
+    if (to)
+        put(p, to, i, get(p, to, i) + value);
+}
+
+static stk_status dense_backward(const stk_layer_pass *p, stk_error *err)
+{
+    for (uint64_t row = 0; row < p->rows; row++)
+        for (uint64_t o = 0; o < p->out; o++) {
+            const double dy = get(p, p->dy, row * p->out + o);
+            add_to(p, p->bias_gradient, o, dy);
+            for (uint64_t i = 0; i < p->in; i++) {
+                add_to(p, p->weight_gradient, o * p->in + i, dy * get(p, p->x, row * p->in + i));
+                add_to(p, p->dx, row * p->in + i, dy * get(p, p->weight, o * p->in + i));
+            }
+        }
+    return STK_OK;
+}
+
+static const stk_layer_ops dense_ops = {.struct_size = sizeof dense_ops,
+                                        .name = "dense",
+                                        .doc = "linear in plain loops",
+                                        .options = &dense_table,
+                                        .shape = dense_shape,
+                                        .forward = dense_forward,
+                                        .backward = dense_backward};
+
+static const stk_plugin_driver drivers[] = {
+    {STK_DRIVER_STORE, &echo_ops},     {STK_DRIVER_LAYER, &dense_ops},
+    {STK_DRIVER_DATASET, &blob_ops},   {STK_DRIVER_TRANSFORM, &mirror_ops},
+    {STK_DRIVER_CALLBACK, &tally_ops}, {STK_DRIVER_LOGGER, &plain_ops}};
 
 STK_PLUGIN("outsider", "One of each, for the tests", drivers);

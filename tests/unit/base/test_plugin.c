@@ -60,7 +60,7 @@ static void refuses(void **state)
                 {"TWICE", STK_EINVAL, "'own' already"},
                 {"TAKEN", STK_EINVAL, "'digits' already"},
                 {"EMPTY", STK_EINVAL, "brings no driver"},
-                {"LAYER", STK_ENOTSUP, "a layer cannot be added"},
+                {"PRIVATE", STK_ENOTSUP, "a converter cannot be added"},
                 {"NOTHING", STK_EINVAL, "no symbol stk_plugin_entry"},
                 {"MISSING", STK_ENOENT, "No such file"}};
     stk_context *ctx = test_context();

@@ -419,6 +419,14 @@ static void test_beside(void **state)
     assert_true(v.lost_share > 0.0454 && v.lost_share < 0.0455);
     assert_true(v.gain > 1.333 && v.gain < 1.334);
     assert_non_null(strstr(v.text, "the step ran 45.5 %"));
+    /* Twice as rarely is advised as long as the epochs last. */
+    f.max_epochs = 2;
+    v = judge(&f);
+    assert_string_equal(v.knob, "check_val_every_n_epoch");
+    f.max_epochs = 1;
+    v = judge(&f);
+    assert_string_equal(v.knob, "limit_val_batches");
+    assert_string_equal(v.value, "0.5");
     f.val_every = 0;
     v = judge(&f);
     assert_string_equal(v.knob, "val_check_interval");

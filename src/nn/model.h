@@ -1,0 +1,79 @@
+/* a plan, weights -> passes */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef STK_SRC_NN_MODEL_H
+#define STK_SRC_NN_MODEL_H
+
+#include "nn/nn.h"
+#include "nn/parallel.h"
+#include "nn/plan.h"
+
+#define STK__MAX_PLANS 6
+
+typedef struct stk__dnnl stk__dnnl; /* engine and stream (dnnl.c) */
+
+struct stk_model {
+    stk__graph graph;
+    stk_model_options options;
+    const stk_backend *backend;
+    const struct stk__nn_kernels *kernels;
+    bool bf16; /* inputs and outputs of products are rounded to bfloat16 */
+    bool bf16_native;
+    uint32_t threads;
+    stk__dnnl *dnnl;
+    void *weights, *gradients, *arena;
+    uint64_t weight_bytes, gradient_bytes, arena_bytes;
+    bool has_gradients; /* the next backward pass adds */
+    stk__plan *plans[STK__MAX_PLANS];
+    uint64_t clock; /* of the plans' use */
+    stk_model_plan summary;
+    /* The last forward pass. */
+    stk__plan *current;
+    stk_model_batch batch;
+    bool awaits_backward;
+    stk_model_probe_fn *probe;
+    void *probe_user;
+};
+
+/* Memory of a buffer of the plan that runs. Nobody writes to the caller's input. */
+static inline void *stk__at(const stk__plan *plan, uint32_t buffer)
+{
+    if (buffer == STK__EXTERNAL)
+        return (void *)(uintptr_t)plan->model->batch.input;
+    return buffer == STK__NO_BUFFER ? NULL
+                                    : (char *)plan->model->arena + plan->buffers[buffer].offset;
+}
+
+/* Memory of a node's parameter of a role; NULL when it has none. */
+void *stk__weight(const struct stk_model *model, const stk__node *node, stk__role role);
+/* The same of its gradient; NULL also when it does not learn. */
+void *stk__gradient(const struct stk_model *model, const stk__node *node, stk__role role);
+/* Whether a node's parameter learns. */
+bool stk__learns(const struct stk_model *model, const stk__node *node, stk__role role);
+/* The tensor of a parameter's shape at `data`. */
+void stk__param_tensor(const struct stk_model *model, const stk__param *param, void *data,
+                       stk_state_tensor *out);
+/* Multiply `n` elements of the model's type (elements.c). */
+void stk__scale(const struct stk_model *model, void *x, uint64_t n, double scale);
+/* Copy or add the gradient of a step to that of input `k`, as its flow says. */
+void stk__pass_on(stk__plan *plan, stk__plan_step *step, uint32_t k);
+/* Pick or make the plan of a number of rows. */
+stk_status stk__model_plan(struct stk_model *model, uint32_t rows, bool training, stk__plan **out,
+                           stk_error *err);
+/* Whether a pattern list ("a.*, b") matches a name. */
+bool stk__pattern_match(const char *patterns, const char *name);
+/* Whether the pattern of `length` bytes matches. */
+bool stk__glob(const char *pattern, size_t length, const char *text);
+
+/* Initial weights (init.c). */
+void stk__model_init_weights(struct stk_model *model);
+
+/* Loss and metrics of the output; with `gradient` also its derivative, of the mean loss (loss.c).
+ */
+stk_status stk__loss(struct stk_model *model, const void *output, const void *target, uint32_t rows,
+                     void *gradient, stk_model_result *result, stk_error *err);
+
+/* Keys of Philox for the draws of models: not those of the data. */
+#define STK__NN_DROPOUT UINT32_C(0x44524f50)
+#define STK__NN_INIT    UINT32_C(0x494e4954)
+
+#endif
