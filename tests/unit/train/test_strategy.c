@@ -21,7 +21,7 @@ static stk_status line_step(stk_module *module, stk_trainer *t, const stk_moment
 {
     line *self = (line *)module;
     const double n = (double)stk_batch_count(at->batch);
-    stk_tensor index;
+    stk_tensor index = {.struct_size = sizeof index};
     double sum = 0;
 
     self->steps++;
