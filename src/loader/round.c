@@ -214,28 +214,43 @@ failed:
     fail_wants(p, wants, request->count, status);
 }
 
+/* What the planner of reads asks of an object: the limits of its store. */
+typedef struct store_limits {
+    stk_dataset *dataset;
+    bool gaps; /* bytes may be read in vain */
+    bool any;  /* some store has a gap that is worth it */
+} store_limits;
+
+static void limits_of(void *user, uint64_t object, stk_store_limits *out)
+{
+    store_limits *l = user;
+    stk_store *store = NULL;
+    char key[1];
+
+    l->dataset->ops->object(l->dataset, object, &store, key, sizeof key);
+    stk__store_limits(store, out);
+    l->any |= out->coalesce_gap != 0;
+    if (!l->gaps)
+        out->coalesce_gap = 0;
+}
+
 bool stk__round_send(stk__planner *planner)
 {
     stk__round *round = &planner->round;
-    stk_store_limits limits;
-    stk_store *store = NULL;
-    char key[1];
+    store_limits limits = {.dataset = planner->dataset, .gaps = true};
 
     if (round->num && planner->keeping->cache && planner->keeping->decodes)
         from_cache(planner);
     if (round->num == 0)
         return false;
-    planner->dataset->ops->object(planner->dataset, round->wants[0].object, &store, key,
-                                  sizeof key);
-    stk__store_limits(store, &limits);
-    size_t n = stk__plan_reads(round->wants, round->num, &limits, round->requests);
+    size_t n = stk__plan_reads_of(round->wants, round->num, limits_of, &limits, round->requests);
     uint64_t cost = 0;
     for (size_t i = 0; i < n; i++)
         cost += stk__pool_cost(round->requests[i].length);
     /* What is read in vain must not pass the budget that the rows were admitted under. */
-    if (limits.coalesce_gap && cost > round->cost) {
-        limits.coalesce_gap = 0;
-        n = stk__plan_reads(round->wants, round->num, &limits, round->requests);
+    if (limits.any && cost > round->cost) {
+        limits.gaps = false;
+        n = stk__plan_reads_of(round->wants, round->num, limits_of, &limits, round->requests);
     }
     /* Planned by place, sent by position: the oldest batch waits for its own reads alone. */
     for (uint32_t tag = 0; tag < round->num; tag++)

@@ -138,14 +138,13 @@ static uint64_t end_of(uint64_t offset, uint64_t length)
     return stk__add_size(offset, length, &end) ? end : UINT64_MAX;
 }
 
-/* Whether `want`, next in the order, may join `request`. */
+/* Whether `want`, next in the order and of the same object, may join `request`. */
 static bool joins(const stk__request *request, const stk__want *want,
                   const stk_store_limits *limits)
 {
     uint64_t end = request->offset + request->length, want_end = end_of(want->offset, want->length);
 
-    if (want->object != request->object ||
-        (want->offset > end && want->offset - end > limits->coalesce_gap))
+    if (want->offset > end && want->offset - end > limits->coalesce_gap)
         return false;
     if (want_end <= end) /* it asks for nothing new */
         return true;
@@ -154,8 +153,26 @@ static bool joins(const stk__request *request, const stk__want *want,
     return limits->max_read == 0 || want_end - request->offset <= limits->max_read;
 }
 
-size_t stk__plan_reads(stk__want *wants, size_t n, const stk_store_limits *limits,
-                       stk__request *requests)
+/* Limits as they are asked for: only wants of one object can be joined. */
+typedef struct limits_at {
+    stk__plan_limits_fn *of; /* NULL: `limits` are those of all objects */
+    void *user;
+    bool known;
+    uint64_t object;
+    stk_store_limits limits;
+} limits_at;
+
+static const stk_store_limits *find_limits(limits_at *at, uint64_t object)
+{
+    if (at->of && !(at->known && at->object == object)) {
+        at->of(at->user, object, &at->limits);
+        at->object = object;
+        at->known = true;
+    }
+    return &at->limits;
+}
+
+static size_t plan(stk__want *wants, size_t n, limits_at *at, stk__request *requests)
 {
     unsigned patience = 4;
     size_t count = 0, i = 0;
@@ -169,7 +186,8 @@ size_t stk__plan_reads(stk__want *wants, size_t n, const stk_store_limits *limit
     for (; i < n; i++) {
         stk__request *last = count ? &requests[count - 1] : NULL;
         uint64_t end = end_of(wants[i].offset, wants[i].length);
-        if (last && joins(last, &wants[i], limits)) {
+        if (last && last->object == wants[i].object &&
+            joins(last, &wants[i], find_limits(at, last->object))) {
             last->length = STK_MAX(last->offset + last->length, end) - last->offset;
             last->count++;
             continue;
@@ -181,6 +199,22 @@ size_t stk__plan_reads(stk__want *wants, size_t n, const stk_store_limits *limit
                                            .count = 1};
     }
     return count;
+}
+
+size_t stk__plan_reads(stk__want *wants, size_t n, const stk_store_limits *limits,
+                       stk__request *requests)
+{
+    limits_at at = {.limits = *limits};
+
+    return plan(wants, n, &at, requests);
+}
+
+size_t stk__plan_reads_of(stk__want *wants, size_t n, stk__plan_limits_fn *limits_of, void *user,
+                          stk__request *requests)
+{
+    limits_at at = {.of = limits_of, .user = user};
+
+    return plan(wants, n, &at, requests);
 }
 
 size_t stk__plan_pieces(uint64_t length, uint64_t max_read)

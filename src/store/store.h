@@ -125,6 +125,10 @@ typedef struct stk__request {
  */
 size_t stk__plan_reads(stk__want *wants, size_t n, const stk_store_limits *limits,
                        stk__request *requests);
+/* The same where objects lie in several stores: `limits_of` gives those of an object. */
+typedef void stk__plan_limits_fn(void *user, uint64_t object, stk_store_limits *out);
+size_t stk__plan_reads_of(stk__want *wants, size_t n, stk__plan_limits_fn *limits_of, void *user,
+                          stk__request *requests);
 /* Number of pieces, and piece `i`, of a range split by max_read (0: one piece). */
 size_t stk__plan_pieces(uint64_t length, uint64_t max_read);
 void stk__plan_split(uint64_t offset, uint64_t length, uint64_t max_read, size_t i,

@@ -212,12 +212,43 @@ static void test_pieces(void **state)
     }
 }
 
+/* Object 1 lies near, object 2 far away, object 3 takes short reads. */
+static void limits_of_object(void *user, uint64_t object, stk_store_limits *out)
+{
+    ++*(int *)user;
+    *out = (stk_store_limits){.struct_size = sizeof *out,
+                              .coalesce_gap = object == 2 ? 100 : 0,
+                              .max_read = object == 3 ? 15 : 0};
+}
+
+/* Each object is planned by the limits of its own store, asked for where they matter. */
+static void test_several_stores(void **state)
+{
+    stk__want wants[8];
+    stk__request requests[8];
+    int asked = 0;
+
+    (void)state;
+    for (uint32_t i = 0; i < 6; i++) /* two ranges of 10 bytes of each, 50 or 0 apart */
+        wants[i] = (stk__want){1 + i % 3, i < 3 ? 0 : i == 5 ? 10 : 60, 10, i};
+    wants[6] = (stk__want){7, 0, 10, 6};
+    wants[7] = (stk__want){8, 0, 10, 7};
+    assert_int_equal(stk__plan_reads_of(wants, 8, limits_of_object, &asked, requests), 7);
+    assert_int_equal(asked, 3);
+    assert_int_equal(requests[2].object, 2);
+    assert_int_equal(requests[2].length, 70);
+    assert_int_equal(requests[2].count, 2);
+    for (int i = 3; i < 5; i++) {
+        assert_int_equal(requests[i].object, 3);
+        assert_int_equal(requests[i].length, 10);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_against_oracle),
-        cmocka_unit_test(test_sorting_of_many),
-        cmocka_unit_test(test_named_cases),
+        cmocka_unit_test(test_against_oracle), cmocka_unit_test(test_sorting_of_many),
+        cmocka_unit_test(test_named_cases),    cmocka_unit_test(test_several_stores),
         cmocka_unit_test(test_pieces),
     };
 
