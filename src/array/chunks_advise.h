@@ -60,9 +60,6 @@ void stk__chunks_price(const stk_chunks_question *question, const stk__chunks_fa
                        stk_chunks_cost *out);
 #define STK__CHUNKS_SIDES 48 /* candidates of one axis at most */
 
-/* Candidates of one axis, the most promising first. Returns their number. */
-size_t stk__chunks_sides(const stk_chunks_question *question, uint32_t axis,
-                         int64_t sides[STK__CHUNKS_SIDES]);
 /* Write the paragraph of an answer. */
 void stk__chunks_explain(const stk_chunks_question *question, stk_chunks_answer *answer);
 

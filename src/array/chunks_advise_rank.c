@@ -43,8 +43,9 @@ static void add_divisors(sides *s, int64_t length)
         }
 }
 
-size_t stk__chunks_sides(const stk_chunks_question *q, uint32_t axis,
-                         int64_t out[STK__CHUNKS_SIDES])
+/* Candidates of one axis, the most promising first. Returns their number. */
+static size_t chunks_sides(const stk_chunks_question *q, uint32_t axis,
+                           int64_t out[STK__CHUNKS_SIDES])
 {
     int64_t window = q->window[axis], extent = q->extent[axis], power = 1;
     uint64_t item = STK_MIN(q->itemsize, MANY_BYTES);
@@ -93,7 +94,7 @@ static void begin(walk *w, const stk_chunks_question *q)
 
     w->q = q;
     for (uint32_t i = 0; i < q->rank; i++) {
-        all[i] = stk__chunks_sides(q, i, side[i]);
+        all[i] = chunks_sides(q, i, side[i]);
         w->count[i] = 1;
         w->at[i] = 0;
     }

@@ -14,7 +14,7 @@ static stk_status no_memory(stk_error *err)
     return stk__fail(err, STK_ENOMEM, STK_STAGE_ARRAY, "no memory for the nodes of a group");
 }
 
-stk_status stk__group_check_path(const char *path, const char *key, stk_error *err)
+static stk_status group_check_path(const char *path, const char *key, stk_error *err)
 {
     const char *part = path;
     bool good = *path && strlen(path) < STK_MAX_OBJECT_KEY - 256;
@@ -105,7 +105,7 @@ static stk_status take_v3_nodes(stk_group *g, const json_t *metadata, const char
     json_object_foreach((json_t *)metadata, path, document)
     {
         const char *type = json_string_value(json_object_get(document, "node_type"));
-        STK_TRY(stk__group_check_path(path, key, err));
+        STK_TRY(group_check_path(path, key, err));
         if (!type || (strcmp(type, "array") != 0 && strcmp(type, "group") != 0))
             return stk__fail_at(err, STK_EFORMAT, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
                                 "%s: the node '%.100s' of the consolidated metadata is neither an "
@@ -137,7 +137,7 @@ static stk_status take_v2_nodes(stk_group *g, const json_t *metadata, const char
         memcpy(path + length, "/" STK__ZARR_V2_ATTRS, sizeof "/" STK__ZARR_V2_ATTRS);
         json_t *attributes = json_object_get(metadata, path);
         path[length] = 0;
-        STK_TRY(stk__group_check_path(path, key, err));
+        STK_TRY(group_check_path(path, key, err));
         if (!json_is_object(document))
             return stk__fail_at(err, STK_EFORMAT, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
                                 "%s: '%.100s' is no object", key, name);

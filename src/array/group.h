@@ -34,8 +34,6 @@ struct stk_group {
 /* Add a node; takes over the JSON values, also on failure. */
 stk_status stk__group_add(stk_group *g, const char *path, bool is_array, stk__json metadata,
                           stk__json attributes, stk_error *err);
-/* A path of a node: parts that are not empty, "." or "..", nothing that leaves the folder. */
-stk_status stk__group_check_path(const char *path, const char *key, stk_error *err);
 void stk__group_sort(stk_group *g);
 /* Find the nodes by listing the store, several folders at a time. (group_list.c) */
 stk_status stk__group_list(stk_group *g, stk_error *err);

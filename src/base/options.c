@@ -247,7 +247,8 @@ const stk_option *stk_options_find(const stk_option_table *table, const char *na
     return stk__option_find(table, name, strlen(name));
 }
 
-size_t stk__option_size(stk_option_type type)
+/* Bytes of the member of an option. */
+static size_t option_size(stk_option_type type)
 {
     switch (type) {
     case STK_OPTION_BOOL:
@@ -270,7 +271,7 @@ size_t stk__option_size(stk_option_type type)
 
 bool stk__option_in(const stk_option *option, size_t size)
 {
-    return option->offset + stk__option_size(option->type) <= size;
+    return option->offset + option_size(option->type) <= size;
 }
 
 void stk_options_init(const stk_option_table *table, void *options, size_t size)
@@ -314,7 +315,7 @@ static bool is_name(const char *name)
 
 static bool is_member(const stk_option_table *table, const stk_option *option)
 {
-    size_t size = stk__option_size(option->type);
+    size_t size = option_size(option->type);
 
     return size && option->offset >= sizeof(uint32_t) && option->offset <= table->struct_size &&
            table->struct_size - option->offset >= size && option->offset % size == 0;
@@ -334,8 +335,8 @@ static const char *clash_of(const stk_option *a, const stk_option *b)
 {
     if (strcmp(a->name, b->name) == 0)
         return "its name is there twice";
-    if (a->offset < b->offset + stk__option_size(b->type) &&
-        b->offset < a->offset + stk__option_size(a->type))
+    if (a->offset < b->offset + option_size(b->type) &&
+        b->offset < a->offset + option_size(a->type))
         return "its member is another option's too";
     return NULL;
 }

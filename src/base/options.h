@@ -15,8 +15,6 @@
 
 typedef enum stk__parsed { STK__PARSED, STK__PARSE_BAD, STK__PARSE_RANGE } stk__parsed;
 
-/* Bytes of the member of an option. */
-size_t stk__option_size(stk_option_type type);
 /* Whether a struct of `size` bytes, as the caller knows it, has the member. */
 bool stk__option_in(const stk_option *option, size_t size);
 /* Turn `text` into the member of `options`; on failure the member is untouched. */

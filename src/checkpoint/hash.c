@@ -14,7 +14,7 @@ static XXH3_state_t *state_of(stk__hash *hash)
     return (XXH3_state_t *)hash->state;
 }
 
-void stk__hash_init(stk__hash *hash)
+static void hash_init(stk__hash *hash)
 {
     memset(hash, 0, sizeof *hash);
     XXH3_128bits_reset(state_of(hash));
@@ -57,7 +57,7 @@ stk_status stk__hash_head(stk__hash *hash, const void *head, size_t length, size
 
     if (at == 0)
         return STK_ENOENT;
-    stk__hash_init(hash);
+    hash_init(hash);
     stk__hash_update(hash, bytes, at);
     stk__hash_update(hash, STK__HASH_ZEROS, STK__HASH_DIGITS);
     stk__hash_update(hash, bytes + at + STK__HASH_DIGITS, length - at - STK__HASH_DIGITS);

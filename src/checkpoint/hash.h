@@ -17,7 +17,6 @@ typedef struct stk__hash {
     _Alignas(STK_CACHE_LINE) unsigned char state[640];
 } stk__hash;
 
-void stk__hash_init(stk__hash *hash);
 void stk__hash_update(stk__hash *hash, const void *data, size_t length);
 /* Lower-case digits, the most significant first, with an end. */
 void stk__hash_digits(const stk__hash *hash, char digits[STK__HASH_DIGITS + 1]);

@@ -9,8 +9,10 @@
 
 /* ---- Deciding ------------------------------------------------------------------------------ */
 
-void stk__picture_fit(uint32_t width, uint32_t height, uint64_t max_side, uint32_t *out_width,
-                      uint32_t *out_height)
+/* Sides that fit max_side (0: no limit), as torchvision.transforms.Resize(None, max_size) has them:
+ * the shorter one is rounded down. Nothing grows. */
+static void picture_fit(uint32_t width, uint32_t height, uint64_t max_side, uint32_t *out_width,
+                        uint32_t *out_height)
 {
     uint64_t longer = STK_MAX(width, height), shorter = STK_MIN(width, height);
 
@@ -174,8 +176,8 @@ stk_status stk__picture_plan(const stk_convert_images_options *options,
         stk__jpeg_read_markers(data, length, &plan->markers);
     if (options->upright)
         plan->orientation = plan->info.orientation;
-    stk__picture_fit(plan->info.width, plan->info.height, options->max_side, &plan->width,
-                     &plan->height);
+    picture_fit(plan->info.width, plan->info.height, options->max_side, &plan->width,
+                &plan->height);
     plan->kind = kind_of(options, plan, data, length);
     plan->scale = scale_of(options, plan);
     plan->memory = memory_of(options, plan, length);
@@ -184,8 +186,10 @@ stk_status stk__picture_plan(const stk_convert_images_options *options,
 
 /* ---- Turning ------------------------------------------------------------------------------- */
 
-void stk__picture_turn(const uint8_t *from, uint32_t width, uint32_t height, uint32_t orientation,
-                       uint8_t *to)
+/* Turn a picture upright: `to` has the rows of one after the other. Its sides are those of the
+ * original, swapped where the orientation (1 to 8) says so. */
+static void picture_turn(const uint8_t *from, uint32_t width, uint32_t height, uint32_t orientation,
+                         uint8_t *to)
 {
     bool swap = orientation >= 5;
     /* Where the stored rows and columns are counted from their end. */
@@ -356,7 +360,7 @@ static stk_status encode_anew(stk__picture_worker *w, const stk__repack *plan, c
         turned = new_picture(w, plan, reason);
         status = turned ? STK_OK : STK_ENOMEM;
         if (turned)
-            stk__picture_turn(picture, width, height, plan->orientation, turned);
+            picture_turn(picture, width, height, plan->orientation, turned);
     }
     if (turned && plan->orientation >= 5) {
         width = plan->height;

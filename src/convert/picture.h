@@ -51,13 +51,4 @@ stk_status stk__picture_plan(const stk_convert_images_options *options,
 stk_status stk__picture_do(stk__picture_worker *worker, const stk__repack *plan, const void *data,
                            uint64_t length, stk__repacked *out, const char **reason);
 
-/* Turn a picture upright: `to` has the rows of one after the other. Its sides are those of the
- * original, swapped where the orientation (1 to 8) says so. */
-void stk__picture_turn(const uint8_t *from, uint32_t width, uint32_t height, uint32_t orientation,
-                       uint8_t *to);
-/* Sides that fit max_side (0: no limit), as torchvision.transforms.Resize(None, max_size) has them:
- * the shorter one is rounded down. Nothing grows. */
-void stk__picture_fit(uint32_t width, uint32_t height, uint64_t max_side, uint32_t *out_width,
-                      uint32_t *out_height);
-
 #endif

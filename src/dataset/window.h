@@ -109,8 +109,6 @@ typedef struct stk__window {
 
 /* ---- Dimensions (window_grid.c) ---- */
 
-/* The dimension of a name, or of a number; `num_dims`: there is none. */
-uint32_t stk__window_find_dim(const stk__window *w, const char *name, size_t length);
 /* Set ranges, windows and strides from the options, and number the windows. */
 stk_status stk__window_grid(stk__window *w, const stk__window_options *o, stk_error *err);
 /* First element, in every dimension, of window `index`. */

@@ -13,7 +13,8 @@
 
 #define WIDE_BLOCK 8 /* chunks along a dimension that a block may span to be like the others */
 
-uint32_t stk__window_find_dim(const stk__window *w, const char *name, size_t length)
+/* The dimension of a name, or of a number; `num_dims`: there is none. */
+static uint32_t window_find_dim(const stk__window *w, const char *name, size_t length)
 {
     char *end;
 
@@ -101,7 +102,7 @@ static stk_status read_list(stk__window *w, const char *option, const char *text
         char *end = (char *)at;
         if (!whole) {
             size_t length = strcspn(at, ":");
-            d = stk__window_find_dim(w, at, length);
+            d = window_find_dim(w, at, length);
             if (d == w->num_dims)
                 return unknown_dim(w, option, at, length, err);
             at += length;
@@ -204,7 +205,7 @@ stk_status stk__window_grid(stk__window *w, const stk__window_options *o, stk_er
     STK_TRY(read_list(w, "stride", o->stride, 1, 1, "time:1,y:32 or 1x32x32", set_stride, err));
     STK_TRY(read_list(w, "overlap", o->overlap, 1, 0, "time:2,y:16 or 2x16x16", set_overlap, err));
     if (o->time && *o->time) {
-        w->time = stk__window_find_dim(w, o->time, strlen(o->time));
+        w->time = window_find_dim(w, o->time, strlen(o->time));
         if (w->time == w->num_dims)
             return unknown_dim(w, "time", o->time, strlen(o->time), err);
     }

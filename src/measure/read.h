@@ -190,8 +190,7 @@ void stk__run_judge(stk__run *run);
 /* Take "figures" and "verdict" events. */
 void stk__run_logged(stk__run *run, const stk__log_line *line);
 
-/* Two-sided p of Student's t; the value that `share` of the distribution lies below. */
-double stk__student_p(double t, double freedom);
+/* The value that `share` of Student's t distribution lies below. */
 double stk__student_quantile(double share, double freedom);
 
 #endif

@@ -51,7 +51,7 @@ static double beta(double x, double a, double b)
     return 1 - front * beta_fraction(1 - x, b, a) / b;
 }
 
-double stk__student_p(double t, double freedom)
+static double student_p(double t, double freedom)
 {
     return beta(freedom / (freedom + t * t), freedom / 2, 0.5);
 }
@@ -62,11 +62,11 @@ double stk__student_quantile(double share, double freedom)
 
     /* Of the upper half; the density is symmetric. */
     double p = 2 * (1 - share);
-    while (stk__student_p(high, freedom) > p && high < 1e15)
+    while (student_p(high, freedom) > p && high < 1e15)
         high *= 2;
     for (int i = 0; i < 200; i++) {
         double middle = (low + high) / 2;
-        if (stk__student_p(middle, freedom) > p)
+        if (student_p(middle, freedom) > p)
             low = middle;
         else
             high = middle;
@@ -135,7 +135,7 @@ static void decide(double va, double vb, stk_sureness sureness, stk_ratio *out)
     double half = stk__student_quantile((1 + LEVEL) / 2, out->freedom) * sqrt(va + vb);
     out->low = exp(difference - half);
     out->high = exp(difference + half);
-    out->p = stk__student_p(difference / sqrt(va + vb), out->freedom);
+    out->p = student_p(difference / sqrt(va + vb), out->freedom);
     out->real = out->low > 1 || out->high < 1;
 }
 

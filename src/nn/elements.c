@@ -3,6 +3,10 @@
 #include "base/random.h"
 #include "nn/ops.h"
 
+/* mask[i] = 0 with probability p, else 1: Philox of (seed, step, layer, element). */
+static void dropout_mask(uint8_t *mask, uint64_t from, uint64_t to, double p, uint64_t seed,
+                         uint64_t step, uint32_t layer);
+
 /* One parallel loop over elements. */
 typedef struct loop {
     const stk__plan *plan;
@@ -358,8 +362,8 @@ static void dropout_body(void *argument, uint64_t from, uint64_t to, uint32_t pa
     const stk__node *node = l->step->node;
     uint8_t *mask = stk__at(l->plan, l->step->work);
 
-    stk__dropout_mask(mask, from, to, node->p, m->options.seed, m->batch.step,
-                      (uint32_t)(node - m->graph.nodes));
+    dropout_mask(mask, from, to, node->p, m->options.seed, m->batch.step,
+                 (uint32_t)(node - m->graph.nodes));
     p.k->mask(p.y, p.a, mask + from, to - from, 1 / (1 - node->p), false);
 }
 
@@ -384,8 +388,8 @@ static stk_status dropout_backward(stk__plan *plan, stk__plan_step *step, stk_er
 
 const stk__ops stk__ops_dropout = {dropout_plan, dropout_forward, dropout_backward, NULL};
 
-void stk__dropout_mask(uint8_t *mask, uint64_t from, uint64_t to, double p, uint64_t seed,
-                       uint64_t step, uint32_t layer)
+static void dropout_mask(uint8_t *mask, uint64_t from, uint64_t to, double p, uint64_t seed,
+                         uint64_t step, uint32_t layer)
 {
     const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32) ^ STK__NN_DROPOUT};
     uint32_t threshold = (uint32_t)(p * 0x1p24), words[4];

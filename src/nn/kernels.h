@@ -101,8 +101,4 @@ extern const stk__nn_kernels stk__nn_kernels_avx2;
 /* The best table for floats that this context may use. */
 const stk__nn_kernels *stk__nn_kernels_of(const stk_context *ctx);
 
-/* mask[i] = 0 with probability p, else 1: Philox of (seed, step, layer, element). */
-void stk__dropout_mask(uint8_t *mask, uint64_t from, uint64_t to, double p, uint64_t seed,
-                       uint64_t step, uint32_t layer);
-
 #endif

@@ -35,7 +35,7 @@ const stk_option_table *stk_model_option_table(void)
 }
 
 /* '*' is any text; at most the pattern's length of steps back for each character. */
-bool stk__glob(const char *pattern, size_t length, const char *text)
+static bool glob(const char *pattern, size_t length, const char *text)
 {
     const char *end = pattern + length, *star = NULL, *again = NULL;
 
@@ -74,7 +74,7 @@ bool stk__pattern_match(const char *patterns, const char *name)
     size_t length;
 
     while (patterns && (length = next_pattern(&patterns, &pattern)))
-        if (stk__glob(pattern, length, name))
+        if (glob(pattern, length, name))
             return true;
     return false;
 }
@@ -88,7 +88,7 @@ static stk_status freeze(struct stk_model *m, const char *patterns, stk_error *e
         bool found = false;
         for (uint32_t i = 0; i < m->graph.num_params; i++) {
             stk__param *p = &m->graph.params[i];
-            if (!stk__glob(pattern, length, p->name))
+            if (!glob(pattern, length, p->name))
                 continue;
             found = true;
             p->trainable = false;

@@ -61,8 +61,6 @@ stk_status stk__model_plan(struct stk_model *model, uint32_t rows, bool training
                            stk_error *err);
 /* Whether a pattern list ("a.*, b") matches a name. */
 bool stk__pattern_match(const char *patterns, const char *name);
-/* Whether the pattern of `length` bytes matches. */
-bool stk__glob(const char *pattern, size_t length, const char *text);
 
 /* Initial weights (init.c). */
 void stk__model_init_weights(struct stk_model *model);

@@ -102,7 +102,7 @@ void stk__header_text(const stk_header *header, char *text, size_t size)
 
 /* ---- Frames ---- */
 
-void stk__frame_to_plan(const stk__frame *frame, stk_plan *plan)
+static void frame_to_plan(const stk__frame *frame, stk_plan *plan)
 {
     const int64_t params[] = {frame->top,  frame->left,      frame->height, frame->width,
                               frame->flip, frame->flip_rows, frame->fills,  (int64_t)frame->fill};
@@ -137,7 +137,7 @@ stk_status stk__frame_plan(const char *who, const stk_header *in, const stk__ext
                          (long long)out_extent->height, (long long)out_extent->width);
     out->scratch = 0;
     out->cost_ns = 50.0 + 0.25 * (double)bytes; /* a call, and about 4 bytes a nanosecond */
-    stk__frame_to_plan(frame, out);
+    frame_to_plan(frame, out);
     return STK_OK;
 }
 

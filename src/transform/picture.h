@@ -46,7 +46,6 @@ typedef struct stk__frame {
     uint64_t fill;  /* the bits of one element */
 } stk__frame;
 
-void stk__frame_to_plan(const stk__frame *frame, stk_plan *plan);
 void stk__frame_of_plan(const stk_plan *plan, stk__frame *out);
 /* The plan of a transform that is a frame; sizes of the result may vary. */
 stk_status stk__frame_plan(const char *who, const stk_header *in, const stk__extent *out_extent,

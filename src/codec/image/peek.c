@@ -24,8 +24,8 @@ stk__image_format stk__image_recognize(const void *data, uint64_t length)
     return STK__IMAGE_UNKNOWN;
 }
 
-stk_status stk__image_check_limits(const stk__image_info *info, const stk__image_limits *limits,
-                                   const char **reason)
+static stk_status image_check_limits(const stk__image_info *info, const stk__image_limits *limits,
+                                     const char **reason)
 {
     uint64_t pixels;
 
@@ -86,7 +86,7 @@ static stk_status peek(const uint8_t *data, uint64_t length, const stk__image_li
     default:
         return not_a_picture(data, length, reason);
     }
-    return stk__image_check_limits(info, limits, reason);
+    return image_check_limits(info, limits, reason);
 }
 
 stk_status stk__image_peek_header(const uint8_t *data, uint64_t length,

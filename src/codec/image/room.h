@@ -77,9 +77,6 @@ stk_status stk__png_check(const uint8_t *data, uint64_t length, const char **rea
 /* The critical chunk that comes at or behind chunk->next; false at the end. */
 bool stk__png_chunk_next(const uint8_t *data, uint64_t length, stk__png_chunk *chunk);
 
-stk_status stk__image_check_limits(const stk__image_info *info, const stk__image_limits *limits,
-                                   const char **reason);
-
 /* The orientation in a TIFF block, as EXIF has it; 1 where there is none or it makes no sense. */
 uint32_t stk__exif_orientation(const uint8_t *tiff, uint64_t length);
 
