@@ -367,8 +367,14 @@ stk_status stk__url_copy(stk__put_place *place, const char *from, const char *to
 
     call.no_replace = no_replace;
     STK_TRY(stk__put_place_open(place, to, err));
-    if (beside && stk__key_check(beside, NULL) == STK_OK && *beside) {
-        status = copy_in(place->store, beside, place->key, &call, err);
+    /* The store may be that of a folder further up: then the key begins with the others. */
+    const char *slash = strrchr(place->key, '/');
+    const int above = slash ? (int)(slash + 1 - place->key) : 0;
+    char key[STK_MAX_OBJECT_KEY];
+    if (beside && *beside && stk__key_check(beside, NULL) == STK_OK &&
+        (size_t)above + strlen(beside) < sizeof key) {
+        snprintf(key, sizeof key, "%.*s%s", above, place->key, beside);
+        status = copy_in(place->store, key, place->key, &call, err);
     } else {
         stk__put_place other = {.context = place->context, .calls = place->calls};
         status = stk__put_place_open(&other, from, err);

@@ -293,6 +293,15 @@ static stk_status stopped(stk_trainer *t, stk_status status, stk_error *err)
     return own.status;
 }
 
+/* What was saved so far is on the disk before the teardown, which may let go of names. */
+static stk_status write_all(stk_trainer *t, stk_error *err)
+{
+    stk__ledger_mark(&t->ledger, STK__PART_OTHER);
+    stk_status status = stk__checkpoint_flush(t->writer, err);
+    stk__ledger_mark(&t->ledger, STK__PART_CHECKPOINT);
+    return status;
+}
+
 /* Nothing of this task is left unwritten. The first failure is the task's. */
 static stk_status settle(stk_trainer *t, stk_status status, stk_error *err)
 {
@@ -367,6 +376,8 @@ stk_status stk__run(stk_trainer *t, stk_task task, stk_module *module, const stk
     stk__ledger_look(t, &t->ledger.loader_begin);
     if (status == STK_OK)
         status = perform(t, err);
+    if (status == STK_OK)
+        status = write_all(t, err);
     if (status == STK_OK)
         status = stk__hook(t, STK__HOOK_teardown, err);
     const bool together = status == STK_OK || (status == STK_ECANCELED && t->ranks.stop);

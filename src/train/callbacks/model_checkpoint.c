@@ -23,8 +23,38 @@ static bool is_mine(const stk__model_checkpoint *self, const char *path)
            (self->last_saved && strcmp(self->last_saved, path) == 0);
 }
 
+/* Let go of the names of saves that are on the disk: each waits for the one before it. */
+static void release_claims(stk__model_checkpoint *self)
+{
+    stk__model_checkpoint_release(self, self->num_saves < 2 ? 0 : self->num_saves - 1);
+}
+
+/* Whether a new name is free, and from now on this training's: another one in the same folder, also
+ * of another process, finds it taken while its file is being written. What cannot be claimed for
+ * another reason counts as free: the save will tell. */
+static bool claim(stk__model_checkpoint *self, const stk_trainer *t, const char *path)
+{
+    const stk_store_call call = {.struct_size = sizeof call, .no_replace = true};
+    stk__claim *to = NULL;
+    stk_put *put = NULL;
+
+    if (stk__callback_info(t).rank)
+        return access(path, F_OK) != 0;
+    if (stk_put_open(self->base.context, path, &call, &put, NULL) == STK_EEXIST)
+        return false;
+    for (size_t i = 0; i < STK__CLAIMS && put && !to; i++)
+        if (!self->claims[i].put)
+            to = &self->claims[i];
+    if (to)
+        *to = (stk__claim){put, self->num_saves};
+    else if (put)
+        put->ops->abandon(put);
+    return true;
+}
+
 /* The first free of "name", "name-v1", ...; `going` is about to be replaced and counts as free. */
-static char *free_path(const stk__model_checkpoint *self, const char *name, const char *going)
+static char *free_path(stk__model_checkpoint *self, const stk_trainer *t, const char *name,
+                       const char *going)
 {
     stk_context *ctx = self->base.context;
     char *path = stk__format(ctx, "%s/%s" EXTENSION, self->dir, name);
@@ -32,7 +62,7 @@ static char *free_path(const stk__model_checkpoint *self, const char *name, cons
     for (int version = 1; path && self->options.enable_version_counter; version++) {
         if (going && strcmp(path, going) == 0)
             break;
-        if (access(path, F_OK) != 0 && !is_mine(self, path))
+        if (!is_mine(self, path) && claim(self, t, path))
             break;
         stk__free(ctx, path);
         path = stk__format(ctx, "%s/%s-v%d" EXTENSION, self->dir, name, version);
@@ -49,7 +79,7 @@ static stk_status path_of(stk__model_checkpoint *self, stk_trainer *t, const cha
     memcpy(name, prefix, used);
     STK_TRY(stk__filename_format(t, self->filename, self->options.auto_insert_metric_name,
                                  name + used, sizeof name - used, err));
-    *out = free_path(self, name, going);
+    *out = free_path(self, t, name, going);
     return *out ? STK_OK : stk__callback_no_memory("model_checkpoint", err);
 }
 
@@ -63,7 +93,10 @@ static stk_status save(stk__model_checkpoint *self, stk_trainer *t, const char *
     /* Noted before, so that the checkpoint knows of itself. */
     self->last_step_saved = stk_trainer_global_step(t);
     STK_TRY(stk__model_checkpoint_set(self, &self->last_saved, path, err));
-    return stk_trainer_save(t, path, self->options.save_weights_only, replaces, err);
+    STK_TRY(stk_trainer_save(t, path, self->options.save_weights_only, replaces, err));
+    self->num_saves++;
+    release_claims(self);
+    return STK_OK;
 }
 
 /* Without a monitor the newest is the best. */
@@ -169,11 +202,11 @@ static stk_status save_top_k(stk__model_checkpoint *self, stk_trainer *t, stk_er
 
 /* The name of the newest, before anything is saved: `last` may become another name of a checkpoint,
  * which is to know of it. */
-static stk_status name_last(stk__model_checkpoint *self, stk_error *err)
+static stk_status name_last(stk__model_checkpoint *self, const stk_trainer *t, stk_error *err)
 {
     if (!self->options.save_last)
         return STK_OK;
-    char *path = free_path(self, "last", self->last);
+    char *path = free_path(self, t, "last", self->last);
     if (!path)
         return stk__callback_no_memory("model_checkpoint", err);
     stk__free(self->base.context, self->last);
@@ -238,7 +271,7 @@ static stk_status on_train_batch_end(stk_callback *callback, stk_trainer *t, con
     }
     if (!due || skips(self, t, at))
         return STK_OK;
-    STK_TRY(name_last(self, err));
+    STK_TRY(name_last(self, t, err));
     STK_TRY(save_top_k(self, t, err));
     return save_last(self, t, err);
 }
@@ -248,7 +281,7 @@ static stk_status on_epoch(stk__model_checkpoint *self, stk_trainer *t, const st
 {
     if (skips(self, t, at))
         return STK_OK;
-    STK_TRY(name_last(self, err));
+    STK_TRY(name_last(self, t, err));
     if (self->every_n_epochs && (stk_trainer_current_epoch(t) + 1) % self->every_n_epochs == 0)
         STK_TRY(save_top_k(self, t, err));
     return save_last(self, t, err);
@@ -348,6 +381,14 @@ const char *stk__model_checkpoint_dir(const stk_callback *callback)
     return self->dir ? self->dir : self->dirpath ? self->dirpath : "";
 }
 
+/* All that was saved is on the disk. */
+static stk_status teardown(stk_callback *callback, stk_trainer *t, const stk_moment *at,
+                           stk_error *err)
+{
+    stk__model_checkpoint_release((stk__model_checkpoint *)callback, UINT64_MAX);
+    return STK_OK;
+}
+
 const stk_callback_ops stk__callback_model_checkpoint = {
     .struct_size = sizeof(stk_callback_ops),
     .name = "model_checkpoint",
@@ -361,6 +402,7 @@ const stk_callback_ops stk__callback_model_checkpoint = {
     .monitors = true,
     .checkpoints = true,
     .setup = setup,
+    .teardown = teardown,
     .on_train_start = on_train_start,
     .on_train_batch_end = on_train_batch_end,
     .on_train_epoch_end = on_train_epoch_end,

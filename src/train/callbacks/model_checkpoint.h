@@ -3,6 +3,8 @@
 #ifndef STK_SRC_TRAIN_CALLBACKS_MODEL_CHECKPOINT_H
 #define STK_SRC_TRAIN_CALLBACKS_MODEL_CHECKPOINT_H
 
+#include <stoker/store.h>
+
 #include "train/callbacks/callback.h"
 
 typedef struct stk__model_checkpoint_options {
@@ -21,6 +23,15 @@ typedef struct stk__model_checkpoint_options {
     bool enable_version_counter;
 } stk__model_checkpoint_options;
 
+/* Held while the file of a new name is being written, so that no other training takes the name: a
+ * put that replaces nothing and is abandoned in the end. */
+typedef struct stk__claim {
+    stk_put *put;  /* NULL: none */
+    uint64_t save; /* number of the save that it was made for */
+} stk__claim;
+
+#define STK__CLAIMS 8 /* of saves that may not be on the disk yet */
+
 /* A checkpoint that is kept, with its score. */
 typedef struct stk__kept {
     char *path;
@@ -38,9 +49,14 @@ typedef struct stk__model_checkpoint {
     char *best, *last, *last_saved;
     double best_score, current_score;
     uint64_t last_step_saved;
+    stk__claim claims[STK__CLAIMS];
+    uint64_t num_saves;
     bool validated; /* within this run */
     char key[256];
 } stk__model_checkpoint;
+
+/* Let go of the claims that were made for saves before this one. */
+void stk__model_checkpoint_release(stk__model_checkpoint *self, uint64_t before);
 
 /* Saving by the policy (model_checkpoint.c); its options and state (model_checkpoint_state.c). */
 extern const stk_option_table stk__model_checkpoint_table;

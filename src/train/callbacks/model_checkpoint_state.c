@@ -112,11 +112,23 @@ stk_status stk__model_checkpoint_create(stk_context *ctx, const void *given, stk
     return STK_OK;
 }
 
+void stk__model_checkpoint_release(stk__model_checkpoint *self, uint64_t before)
+{
+    for (size_t i = 0; i < STK__CLAIMS; i++) {
+        stk__claim *claim = &self->claims[i];
+        if (!claim->put || claim->save >= before)
+            continue;
+        claim->put->ops->abandon(claim->put);
+        claim->put = NULL;
+    }
+}
+
 void stk__model_checkpoint_destroy(stk_callback *callback)
 {
     stk__model_checkpoint *self = (stk__model_checkpoint *)callback;
     stk_context *ctx = callback->context;
 
+    stk__model_checkpoint_release(self, UINT64_MAX);
     for (size_t i = 0; i < self->num_kept; i++)
         stk__free(ctx, self->kept[i].path);
     stk__free(ctx, self->kept);

@@ -2,6 +2,8 @@
 /* Which checkpoints are kept, and under which names. */
 #include <dirent.h>
 
+#include <stoker/store.h>
+
 #include "train/callbacks/callback.h"
 #include "unit/train/said.h"
 
@@ -233,12 +235,35 @@ static void two_at_once(void **state)
     run_close(&r);
 }
 
+/* A name that another training is writing is taken, also while no file has it yet. */
+static void shared_folder(void **state)
+{
+    const stk_store_call call = {.struct_size = sizeof call, .no_replace = true};
+    stk_put *others = NULL;
+    char path[700];
+    run r;
+
+    run_open(&r, 1);
+    snprintf(path, sizeof path, "%s/epoch=0-step=10.safetensors", r.dir);
+    assert_ok(stk_put_open(r.b.ctx, path, &call, &others, &r.b.err), &r.b.err);
+    assert_ok(others->ops->write(others, "theirs", 6, &r.b.err), &r.b.err);
+    add(&r.b, r.t, &stk__callback_model_checkpoint, "dirpath", r.dir, NULL);
+    run_fit(&r);
+    assert_string_equal(list(r.dir), ".stoker-put-epoch=0-step=10 epoch=0-step=10-v1");
+    assert_ok(others->ops->commit(others, &r.b.err), &r.b.err);
+    assert_string_equal(list(r.dir), "epoch=0-step=10 epoch=0-step=10-v1");
+    assert_non_null(strstr(stk_trainer_best_model_path(r.t), "-v1.safetensors"));
+    run_close(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(by_default), cmocka_unit_test(the_best),    cmocka_unit_test(when),
-        cmocka_unit_test(names),      cmocka_unit_test(said_aloud),  cmocka_unit_test(refused),
-        cmocka_unit_test(no_room),    cmocka_unit_test(two_at_once),
+        cmocka_unit_test(by_default),    cmocka_unit_test(the_best),
+        cmocka_unit_test(when),          cmocka_unit_test(names),
+        cmocka_unit_test(said_aloud),    cmocka_unit_test(refused),
+        cmocka_unit_test(no_room),       cmocka_unit_test(two_at_once),
+        cmocka_unit_test(shared_folder),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
