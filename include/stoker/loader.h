@@ -90,6 +90,28 @@ STK_API STK_NODISCARD stk_status stk_loader_create(stk_dataset *dataset,
                                                    const stk_loader_options *options,
                                                    stk_loader **out, stk_error *err);
 
+/** What a loader would deliver. */
+typedef struct stk_loader_description {
+    uint32_t struct_size;
+    uint32_t num_fields; /**< of a batch */
+    uint64_t steps;      /**< of an epoch: batches of this rank */
+    uint64_t rows;       /**< of a full batch of this rank */
+} stk_loader_description;
+
+/**
+ * What a loader of these options would deliver, without threads, reads or the memory of batches.
+ * The first `room` fields of a batch are written to `fields`, whose first entry says the
+ * struct_size of all; their names live as long as the dataset. `fields` may be NULL when `room` is
+ * 0.
+ *
+ * Thread: any. Does not wait for storage. Errors: those of stk_loader_create() that have to do with
+ * an option, a field or a transform.
+ */
+STK_API STK_NODISCARD stk_status stk_loader_describe(stk_dataset *dataset,
+                                                     const stk_loader_options *options,
+                                                     stk_loader_description *out, stk_field *fields,
+                                                     uint32_t room, stk_error *err);
+
 /** Stop and join all threads, free all but batches still held, set *loader to NULL. Accepts NULL;
  * any time. */
 STK_API void stk_loader_destroy(stk_loader **loader);

@@ -11,6 +11,7 @@
 #include <stoker/convert.h>
 #include <stoker/dataset.h>
 #include <stoker/device.h>
+#include <stoker/dlpack.h>
 #include <stoker/loader.h>
 #include <stoker/measure.h>
 #include <stoker/model.h>

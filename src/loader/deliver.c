@@ -7,10 +7,6 @@
 
 #include "base/probe.h"
 
-/* A cancel may come from a signal handler, which can set a flag and wake nobody: waits look this
- * often. */
-#define LOOK_NS UINT64_C(20000000)
-
 /* ---- Waiting ---- */
 
 /* One more part of a message, of which `*n` characters are there. */
@@ -100,6 +96,11 @@ static uint64_t after(uint64_t start, double seconds)
     return ns >= 9e18 ? UINT64_MAX : (uint64_t)ns;
 }
 
+static uint64_t after_ns(uint64_t start, uint64_t ns)
+{
+    return ns > UINT64_MAX - start ? UINT64_MAX : start + ns;
+}
+
 /* When the consumer is to hear who is stuck; UINT64_MAX: never. */
 static uint64_t next_watch(const stk_loader *loader)
 {
@@ -143,8 +144,8 @@ static stk_status wait_locked(stk_loader *loader, uint64_t deadline, stk_error *
             continue;
         }
         const uint64_t until = STK_MIN(STK_MIN(deadline, limit), next_watch(loader));
-        stk__cond_wait_until(&loader->ring->finished, &loader->ring->lock,
-                             STK_MIN(STK_MIN(until, loader->reads.due_ns), now + LOOK_NS));
+        stk__ring_wait_locked(loader->ring, STK_MIN(STK_MIN(until, loader->reads.due_ns),
+                                                    after_ns(now, loader->look_ns)));
     }
 }
 
@@ -255,4 +256,5 @@ stk_status stk_loader_next(stk_loader *loader, int64_t timeout_ms, stk_batch **o
 void stk_loader_cancel(stk_loader *loader)
 {
     atomic_store(&loader->canceled, true);
+    sem_post(&loader->ring->woken); /* a signal handler may */
 }

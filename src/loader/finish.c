@@ -128,5 +128,5 @@ void stk__step_finish_locked(stk__finisher *f, stk__step *step, uint32_t worker)
     step->complete = true;
     step->complete_ns = event.end_ns;
     if (step->serial == step->steps->first)
-        pthread_cond_signal(&ring->finished);
+        stk__ring_wake_locked(ring);
 }

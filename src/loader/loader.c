@@ -5,15 +5,16 @@
 #include "base/sized.h"
 #include "loader/parts.h"
 
+#define LOOK_NS UINT64_C(20000000)
 #define ABANDON_NS                                                                                 \
     (UINT64_C(60) * 1000000000) /* a thread that has not ended by then is stuck for good */
 
-stk_status stk_loader_create(stk_dataset *dataset, const stk_loader_options *options,
-                             stk_loader **out, stk_error *err)
+/* A loader of which nothing is made yet; stk__loader_free() frees it. */
+static stk_status begin(stk_dataset *dataset, const stk_loader_options *options, stk_loader **out,
+                        stk_error *err)
 {
     stk_loader_options o;
 
-    *out = NULL;
     stk_error_init(err);
     STK_TRY(stk__dataset_check(dataset, err));
     STK_TRY(stk__context_check(dataset->context, err));
@@ -29,6 +30,48 @@ stk_status stk_loader_create(stk_dataset *dataset, const stk_loader_options *opt
     loader->dataset = dataset;
     loader->options = o;
     loader->abandon_ns = ABANDON_NS;
+    loader->look_ns = LOOK_NS;
+    *out = loader;
+    return STK_OK;
+}
+
+stk_status stk_loader_describe(stk_dataset *dataset, const stk_loader_options *options,
+                               stk_loader_description *out, stk_field *fields, uint32_t room,
+                               stk_error *err)
+{
+    stk_loader_description found = {.struct_size = sizeof found};
+    stk_loader *loader = NULL;
+
+    STK_TRY(stk__sized_check(out, "stk_loader_description", STK_STAGE_LOADER, err));
+    if (room)
+        STK_TRY(stk__sized_check(fields, "stk_field", STK_STAGE_LOADER, err));
+    STK_TRY(begin(dataset, options, &loader, err));
+    const stk_status status = stk__loader_outline(loader, err);
+    if (status == STK_ENOMEM && err && err->status == STK_OK)
+        stk__fail(err, STK_ENOMEM, STK_STAGE_LOADER, "no memory to describe a loader");
+    const uint32_t num = loader->num_columns;
+    if (status == STK_OK) {
+        found.num_fields = num;
+        found.steps = loader->order.steps;
+        found.rows = stk__order_rows(&loader->order);
+        stk__sized_write(out, &found);
+    }
+    for (uint32_t i = 0; status == STK_OK && i < STK_MIN(num, room); i++) {
+        stk_field *field = (stk_field *)(void *)((char *)fields + (size_t)i * fields->struct_size);
+        field->struct_size = fields->struct_size;
+        stk__sized_write(field, &loader->columns[i].field);
+    }
+    stk__loader_free(loader);
+    return status;
+}
+
+stk_status stk_loader_create(stk_dataset *dataset, const stk_loader_options *options,
+                             stk_loader **out, stk_error *err)
+{
+    stk_loader *loader = NULL;
+
+    *out = NULL;
+    STK_TRY(begin(dataset, options, &loader, err));
     stk_status status = stk__loader_build(loader, err);
     if (status == STK_ENOMEM && err && err->status == STK_OK)
         stk__fail(err, STK_ENOMEM, STK_STAGE_LOADER,

@@ -256,10 +256,10 @@ static stk_status make_ring(stk_loader *loader, stk_error *err)
     loader->own = stk__calls_are_own(ring, loader->dataset);
     loader->stalls.alone = ring->alone;
     loader->stalls.cold = STK_WAIT_STARTUP;
-    STK_TRY(stk__reads_init(&loader->reads, loader->ctx, &ring->lock,
-                            ring->alone ? &ring->finished : &ring->work,
+    STK_TRY(stk__reads_init(&loader->reads, loader->ctx, &ring->lock, &ring->work,
                             loader->options.io_depth == STK_AUTO ? 0 : b->io_depth,
                             (uint32_t)loader->options.retries, loader->options.seed));
+    loader->reads.woken = ring->alone ? &ring->woken : NULL;
     STK_TRY(stk__steps_init(&loader->steps, ring, b->now.steps, b->row_room));
     loader->steps.horizon = stk__budget_horizon(b);
     ring->returned_locked = batch_returned_locked;
@@ -339,14 +339,19 @@ static stk_status make_bad(stk_loader *loader, stk_error *err)
     return stk__bad_init(&loader->bad, o->max_errors, o->quarantine, loader->budget.row_room, err);
 }
 
+stk_status stk__loader_outline(stk_loader *loader, stk_error *err)
+{
+    loader->workers.dataset = loader->dataset;
+    STK_TRY(settle_options(loader, err));
+    return make_columns(loader, err);
+}
+
 stk_status stk__loader_build(stk_loader *loader, stk_error *err)
 {
     stk__workers *w = &loader->workers;
 
-    w->dataset = loader->dataset;
     w->prepare_rows = STK__PREPARE_ROWS;
-    STK_TRY(settle_options(loader, err));
-    STK_TRY(make_columns(loader, err));
+    STK_TRY(stk__loader_outline(loader, err));
     while (w->prepare_rows > 1 && w->prepare_rows * w->staging_row > MOST_STAGING)
         w->prepare_rows /= 2;
     STK_TRY(make_budget(loader, err));

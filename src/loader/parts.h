@@ -45,12 +45,15 @@ struct stk_loader {
     uint64_t watched_ns; /* when it was last said who is stuck */
     uint64_t abandon_ns; /* a thread that has not ended so long after it was told to is left */
     atomic_bool canceled;
+    uint64_t look_ns; /* so often the consumer looks whether more memory is wanted */
 };
 
 /* ---- Making (make.c) ---- */
 
 stk_status stk__loader_options_check(const stk_loader_options *options, stk_error *err);
-/* Everything of a loader but its threads; stk__loader_free() is due even on failure. */
+/* The order and the columns; then everything of a loader but its threads, those two included.
+ * stk__loader_free() is due even on failure. */
+stk_status stk__loader_outline(stk_loader *loader, stk_error *err);
 stk_status stk__loader_build(stk_loader *loader, stk_error *err);
 /* Free all but batches that are held. No thread is left. */
 void stk__loader_free(stk_loader *loader);

@@ -36,6 +36,8 @@ static void on_sooner(void *user, uint64_t due_ns)
     if (due_ns < reads->due_ns) {
         reads->due_ns = due_ns;
         pthread_cond_broadcast(reads->work);
+        if (reads->woken)
+            sem_post(reads->woken);
     }
     pthread_mutex_unlock(reads->lock);
 }

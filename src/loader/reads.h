@@ -37,6 +37,7 @@ typedef struct stk__reads {
     stk__fetcher *fetcher;
     pthread_mutex_t *lock; /* (L) */
     pthread_cond_t *work;  /* of the threads that sleep until there is something to do */
+    sem_t *woken;          /* of the consumer that does their work; NULL: there are such threads */
     pthread_cond_t ended;  /* nothing is pending */
     uint32_t pending;      /* (L) ranges that are queued or under way */
     uint64_t due_ns;       /* (L) stk__reads_pump() is to be called then; UINT64_MAX: it is not */

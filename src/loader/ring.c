@@ -125,6 +125,7 @@ static void ring_free(stk__ring *ring)
     pthread_cond_destroy(&ring->watch);
     pthread_cond_destroy(&ring->work);
     pthread_cond_destroy(&ring->finished);
+    sem_destroy(&ring->woken);
     pthread_mutex_destroy(&ring->lock);
     stk__free(ctx, ring);
     stk__context_unref(ctx);
@@ -197,6 +198,7 @@ stk_status stk__ring_create(stk_context *ctx, const stk__column *columns, uint32
     ring->ctx = stk__context_ref(ctx);
     pthread_mutex_init(&ring->lock, NULL);
     stk__cond_init(&ring->finished);
+    sem_init(&ring->woken, 0, 0);
     stk__cond_init(&ring->work);
     stk__cond_init(&ring->watch);
     stk__pool_init(&ring->pool, ctx, 0);
@@ -250,7 +252,24 @@ void stk__ring_work_locked(stk__ring *ring)
 {
     pthread_cond_signal(&ring->work);
     if (ring->alone)
-        pthread_cond_signal(&ring->finished);
+        stk__ring_wake_locked(ring);
+}
+
+void stk__ring_wait_locked(stk__ring *ring, uint64_t until)
+{
+    ring->waits = true;
+    pthread_mutex_unlock(&ring->lock);
+    stk__semaphore_wait_until(&ring->woken, until);
+    pthread_mutex_lock(&ring->lock);
+    ring->waits = false;
+}
+
+void stk__ring_wake_locked(stk__ring *ring)
+{
+    if (!ring->waits)
+        return;
+    ring->waits = false;
+    sem_post(&ring->woken);
 }
 
 void stk__ring_room_locked(stk__ring *ring)
@@ -270,27 +289,10 @@ void stk__ring_unref(stk__ring *ring)
         ring_free(ring);
 }
 
-void stk_batch_release(stk_batch **batch)
+/* Neither the consumer nor a tensor uses the memory of a batch any more. (L) free. */
+static void give_back(stk_batch *b)
 {
-    stk_batch *b = batch ? *batch : NULL;
-
-    if (!b)
-        return;
-    *batch = NULL;
     stk__ring *ring = b->ring;
-    /* In a child the locks may be held by threads that are in the parent. */
-    if (stk__context_forked(ring->ctx))
-        return;
-    pthread_mutex_lock(&ring->lock);
-    const bool was_held = b->held;
-    b->held = false;
-    pthread_mutex_unlock(&ring->lock);
-    if (!was_held) {
-        stk__log(ring->ctx, STK_LOG_ERROR,
-                 "stk_batch_release(): this batch is not held: it was given back before");
-        return;
-    }
-    guard(b, false);
     void *ragged = b->ragged;
     b->ragged = NULL;
     /* Before it is among the free it cannot be handed to a step, so its values go first. */
@@ -308,6 +310,50 @@ void stk_batch_release(stk_batch **batch)
     pthread_mutex_unlock(&ring->lock);
     if (last)
         ring_free(ring);
+}
+
+void stk_batch_release(stk_batch **batch)
+{
+    stk_batch *b = batch ? *batch : NULL;
+
+    if (!b)
+        return;
+    *batch = NULL;
+    stk__ring *ring = b->ring;
+    /* In a child the locks may be held by threads that are in the parent. */
+    if (stk__context_forked(ring->ctx))
+        return;
+    pthread_mutex_lock(&ring->lock);
+    const bool was_held = b->held, shared = b->tensors > 0;
+    b->held = false;
+    if (was_held) /* from here on it may be another's */
+        guard(b, false);
+    pthread_mutex_unlock(&ring->lock);
+    if (!was_held) {
+        stk__log(ring->ctx, STK_LOG_ERROR,
+                 "stk_batch_release(): this batch is not held: it was given back before");
+        return;
+    }
+    if (!shared)
+        give_back(b);
+}
+
+bool stk__batch_share(stk_batch *batch)
+{
+    pthread_mutex_lock(&batch->ring->lock);
+    const bool is_held = batch->held;
+    batch->tensors += is_held;
+    pthread_mutex_unlock(&batch->ring->lock);
+    return is_held;
+}
+
+void stk__batch_unshare(stk_batch *batch)
+{
+    pthread_mutex_lock(&batch->ring->lock);
+    const bool last = --batch->tensors == 0 && !batch->held;
+    pthread_mutex_unlock(&batch->ring->lock);
+    if (last)
+        give_back(batch);
 }
 
 uint64_t stk_batch_count(const stk_batch *batch)

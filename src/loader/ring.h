@@ -39,7 +39,8 @@ typedef struct stk__ring stk__ring;
 
 struct stk_batch {
     stk__ring *ring;
-    bool held; /* (L) by the consumer */
+    bool held;        /* (L) by the consumer */
+    uint32_t tensors; /* (L) of other libraries, which hold its memory as well */
     /* Poisoned while it is not held, in a build with AddressSanitizer: functions of a batch read
      * it, so that the use of one that was given back is found where it happens. */
     _Alignas(8) char guard[8];
@@ -54,8 +55,10 @@ struct stk_batch {
 
 struct stk__ring {
     stk_context *ctx;
-    pthread_mutex_t lock;    /* (L) */
-    pthread_cond_t finished; /* the consumer waits for a batch, or for the end of work */
+    pthread_mutex_t lock; /* (L) */
+    sem_t woken;          /* the consumer waits for a batch: posted where `waits`, and by cancel */
+    bool waits;           /* (L) */
+    pthread_cond_t finished; /* the consumer waits for the end of work */
     pthread_cond_t work;     /* workers wait for rows or for room to plan */
     pthread_cond_t watch;    /* the watch over the caller's thread waits for the end */
     bool alone;              /* there are no workers: the consumer's thread does their work */
@@ -95,6 +98,14 @@ stk_batch *stk__ring_take_locked(stk__ring *ring);
 void stk__ring_give_locked(stk__ring *ring, stk_batch *slab);
 /* The consumer holds it from now on. (L) held. */
 void stk__ring_hold_locked(stk__ring *ring, stk_batch *slab);
+/* One more user of the memory of a batch; false where it is not held. (L) free. */
+bool stk__batch_share(stk_batch *batch);
+/* One less; frees the ring when it was the last of all. (L) free. */
+void stk__batch_unshare(stk_batch *batch);
+/* Wait for a batch, for a cancel, or until a time. One thread; (L) held, free meanwhile. */
+void stk__ring_wait_locked(stk__ring *ring, uint64_t until);
+/* Something is there that the consumer may wait for. (L) held. */
+void stk__ring_wake_locked(stk__ring *ring);
 /* There is work: for a worker, or for the consumer where it works alone. (L) held. */
 void stk__ring_work_locked(stk__ring *ring);
 /* Bytes of the pool came back: planning may go on. (L) held. */

@@ -106,7 +106,7 @@ static void complete_empty_locked(stk__step *step)
         }
     step->complete = true;
     step->complete_ns = step->planned_ns;
-    pthread_cond_signal(&ring->finished);
+    stk__ring_wake_locked(ring);
 }
 
 void stk__steps_attach_locked(stk__steps *steps)

@@ -57,6 +57,8 @@ static void call_stores(world *w)
     const stk_dataset_info dataset_info = {.struct_size = sizeof dataset_info};
     stk_dataset *made;
     stk_device *made_device;
+    void *tensor = NULL;
+    stk_loader_description described = {.struct_size = sizeof described};
     stk_counter *counter;
     stk_trace *trace;
     stk_report *report;
@@ -81,6 +83,8 @@ static void call_stores(world *w)
     REFUSED(stk_store_put, w->store, "g", "x", 1, NULL, NULL);
     REFUSED(stk_put_open, w->ctx, "mem://fork/put", NULL, &put, NULL);
     REFUSED(stk_dataset_open, w->ctx, "digits:", &made, NULL);
+    REFUSED(stk_batch_dlpack, w->batch, 0, 0, &tensor, NULL);
+    REFUSED(stk_loader_describe, w->dataset, NULL, &described, NULL, 0, NULL);
     REFUSED(stk_dataset_create, w->ctx, &dataset, NULL, &dataset_info, &made, NULL);
     REFUSED(stk_device_create, w->ctx, NULL, NULL, &made_device, NULL);
     REFUSED(stk_dataset_range, &w->dataset, 0, 1, NULL);
