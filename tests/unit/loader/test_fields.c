@@ -118,7 +118,6 @@ static void run(int64_t workers, int64_t ahead, stk_status wanted)
                                  .locate = locate,
                                  .object = object,
                                  .prepare = prepare};
-    static char names[FIELDS][16];
     const stk_device_ops device_ops = {.alloc_host = alloc_host, .free_host = free_host};
     stk_context *ctx = test_context();
     stk_device device = {.ops = &device_ops, .context = ctx};
