@@ -121,9 +121,11 @@ static bool is_float(stk_dtype dtype)
     return dtype == STK_FLOAT32 || dtype == STK_FLOAT64;
 }
 
-/* The field that a model takes from the batches of a dataset; STK_ENOENT without words: none. */
-static stk_status find_field(stk_dataset *dataset, const stk_loader_options *options,
-                             const char *input, stk_field *out, stk_error *err)
+/* The field that a model takes from the batches of a dataset; STK_ENOENT without words: none. Its
+ * name is a copy, as a loader's goes with it: that of the first one that was found. */
+static stk_status find_field(stk__recipe_sets *sets, stk_dataset *dataset,
+                             const stk_loader_options *options, const char *input, stk_field *out,
+                             stk_error *err)
 {
     stk_loader_options quiet = *options;
     stk_loader *loader = NULL;
@@ -137,10 +139,16 @@ static stk_status find_field(stk_dataset *dataset, const stk_loader_options *opt
         const stk_field *field = stk_field_at(fields, i);
 
         found = input ? strcmp(field->name, input) == 0 : is_float(field->dtype);
-        if (found)
-            *out = *field; /* the name is the dataset's */
+        if (!found)
+            continue;
+        *out = *field;
+        if (!sets->field_name)
+            sets->field_name = stk__strdup(sets->context, field->name);
+        out->name = sets->field_name;
     }
     stk_loader_destroy(&loader);
+    if (found && !sets->field_name)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_OPTIONS, "no memory for the name of a field");
     if (!found)
         stk_error_init(err);
     return found ? STK_OK : STK_ENOENT;
@@ -161,7 +169,7 @@ stk_status stk__recipe_check_field(stk__recipe_sets *sets, stk_dataset *dataset,
     stk_field field;
 
     stk_status status =
-        find_field(dataset, evaluated ? &sets->eval : &sets->loader, input, &field, err);
+        find_field(sets, dataset, evaluated ? &sets->eval : &sets->loader, input, &field, err);
     if (status == STK_ENOENT && input)
         return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "module.input", STK_NO_OFFSET,
                             "module.input: the batches have no field '%.60s'; 'stoker info' lists "
