@@ -72,12 +72,12 @@ stk_status stk__store_open_url(stk_context *ctx, const char *url, stk_store **ou
 /* STK_OK when `key` is an object of the store, STK_ENOENT when it is none. */
 static stk_status holds(stk_store *store, const char *key, stk_error *err)
 {
-    stk_object_info info = {.struct_size = sizeof info};
+    stk__presence is = STK__IS_NOTHING;
 
     if (stk__key_check(key, NULL) != STK_OK)
         return STK_ENOENT;
-    STK_TRY(stk_store_stat(store, key, NULL, &info, err));
-    return info.is_folder ? STK_ENOENT : STK_OK;
+    STK_TRY(stk__store_look(store, key, &is, err));
+    return is == STK__IS_OBJECT ? STK_OK : STK_ENOENT;
 }
 
 /* The URL names no folder: try its folder, with the last part of the path as the key. */
