@@ -158,6 +158,7 @@ static void ema(stk_context *ctx, const char *text)
     stk_error err;
 
     stk_trainer *t = trainer(ctx);
+    t->at = at;
     t->ops = module_ops;
     FUZZ_CHECK(ops->setup(c, t, &at, &err) == STK_OK);
     load(ctx, ops, c, text);

@@ -17,7 +17,6 @@ bool stk__bytes_reserve(stk__bytes *bytes, uint64_t more)
     if (!grown)
         return false;
     bytes->data = grown;
-    bytes->room = wanted;
     return true;
 }
 
