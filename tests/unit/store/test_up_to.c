@@ -6,8 +6,11 @@
 
 static void on_stored(void *user, stk__transfer *list)
 {
-    for (; list; list = list->next)
+    /* A transfer is gone once it is told of. */
+    for (stk__transfer *next; list; list = next) {
+        next = list->next;
         sem_post(user);
+    }
 }
 
 /* The bytes that a store gives of a range that may end behind the object. */
