@@ -8,7 +8,6 @@
 
 #include "base/files.h"
 
-
 /* The calls on files that are written here, so that a test can record them and have each fail. They
  * answer as the system's: -1 and errno. Names are relative to the open folder, which may be
  * AT_FDCWD. */

@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * For texts whose shape is known (an event of a log, the head of a safetensors file), and which are
- * not worth a tree of values; json.h makes one. Grammar of RFC 8259; NaN, Infinity and -Infinity are
- * numbers, as Python writes them.
+ * not worth a tree of values; json.h makes one. Grammar of RFC 8259; NaN, Infinity and -Infinity
+ * are numbers, as Python writes them.
  */
 #ifndef STK_SRC_BASE_JSON_SCAN_H
 #define STK_SRC_BASE_JSON_SCAN_H
@@ -38,7 +38,7 @@ typedef enum stk__json_scanned {
 /* Read the object at `at` [RFC 8259, with Python's NaN and Infinity]. The first `room` members are
  * kept; *n counts all. */
 stk__json_scanned stk__json_scan(const char *at, const char *end, stk__json_member *members,
-                                  size_t room, size_t *n, const char **stop);
+                                 size_t room, size_t *n, const char **stop);
 
 typedef struct stk__json_range {
     double least, most;

@@ -12,8 +12,8 @@
 
 #define BLOCK 8
 #define GUARD 64 /* bytes around the samples of a plane, for kernels and for edges repeated */
-#define RST0 0xd0
-#define EOI  0xd9
+#define RST0  0xd0
+#define EOI   0xd9
 
 typedef struct plane {
     uint8_t *data; /* row 0 of the row of MCUs, first column; the row kept lies above */

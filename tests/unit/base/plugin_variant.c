@@ -10,7 +10,7 @@
 #define TAKEN   5
 #define LONGER  6
 #define EMPTY   7
-#define PRIVATE   8
+#define PRIVATE 8
 #define NOTHING 9
 
 #if VARIANT != NOTHING

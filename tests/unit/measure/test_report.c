@@ -300,14 +300,14 @@ static void test_compare(void **state)
     assert_true(r.ratio == 2 && isnan(r.low) && r.sureness == STK_SURE_NOT);
 }
 
-#define LABELLED(label) "{\"event\": \"run start\", \"time\": 100.0, \"label\": \"" label "\"}\n"
-#define EPOCH(what, t)  "{\"event\": \"epoch " what "\", \"epoch\": 0, \"time\": " t "}\n"
+#define LABELLED(label)  "{\"event\": \"run start\", \"time\": 100.0, \"label\": \"" label "\"}\n"
+#define EPOCH(what, t)   "{\"event\": \"epoch " what "\", \"epoch\": 0, \"time\": " t "}\n"
+#define RUN_END(t)       "{\"event\": \"run end\", \"time\": " t "}\n"
+#define HALF(start, end) START(start) END(end, "0.5")
+#define EPOCH_END(t)     EPOCH("end", t) RUN_END(t)
 /* Two steps of half a second, and a wait between them. */
 #define STEPS(label, start, end, last)                                                             \
-    LABELLED(label)                                                                                \
-    EPOCH("start", "100.0")                                                                        \
-    START("100.0") END("100.5", "0.5") START(start) END(end, "0.5")                                \
-        EPOCH("end", last) "{\"event\": \"run end\", \"time\": " last "}\n"
+    LABELLED(label) EPOCH("start", "100.0") HALF("100.0", "100.5") HALF(start, end) EPOCH_END(last)
 
 /* Runs of one setting are one group; the others are compared with the first. */
 static void test_groups(void **state)

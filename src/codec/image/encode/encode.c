@@ -5,8 +5,8 @@
 
 #include <limits.h>
 
-#define FIRST_BYTES (64u << 10)  /* of an output buffer, which then grows by half */
-#define HEAD_BYTES  (128u << 10) /* tables, markers and headers of any picture, generously */
+#define FIRST_BYTES  (64u << 10)  /* of an output buffer, which then grows by half */
+#define HEAD_BYTES   (128u << 10) /* tables, markers and headers of any picture, generously */
 #define FIXED_MEMORY (512u << 10) /* libjpeg's own tables and rows, without the coefficients */
 #define MARKER_BYTES 0xffff
 #define MAX_RESTART  65535
