@@ -82,7 +82,7 @@ static void read_files(const char *folder)
 
 int main(int argc, char **argv)
 {
-    const stk_header in = {
+    const stk_transform_header in = {
         .dtype = STK_UINT8, .rank = 3, .shape = {-1, -1, 3}, .picture = true, .encoded = true};
     pthread_t threads[MAX_WORKERS];
     char folder[4096];
@@ -102,7 +102,7 @@ int main(int argc, char **argv)
             bench_text(argc, argv, "transforms", "random_resized_crop(224), horizontal_flip"), &in,
             &all.pipeline, &err) != STK_OK)
         bench_die("bare_images", err.text);
-    stk_header out;
+    stk_transform_header out;
     stk__pipeline_header(all.pipeline, &out);
     all.picture = stk__round_up(
         (uint64_t)(out.shape[0] * out.shape[1] * out.shape[2]) * stk_dtype_size(out.dtype), 64);

@@ -54,10 +54,10 @@ static void time_turns(struct bench_stream *s, struct waits *turn, struct waits 
 static void time_restores(struct bench_stream *s, struct waits *restore, struct waits *first)
 {
     uint64_t steps = stk_loader_steps(s->loader);
-    stk_state state;
+    stk_loader_state state;
     stk_error err;
 
-    stk_loader_state(s->loader, &state);
+    stk_loader_get_state(s->loader, &state);
     for (uint64_t i = 0; i < TRIES; i++) {
         state.epoch = i;
         state.step = steps * (i % 7 + 1) / 9;

@@ -226,7 +226,7 @@ void cli_remove_folder(const char *path);
 /* ---- Console (console.c) ------------------------------------------------------------------ */
 
 /* The sinks of a context, writing to standard error. `user` is the struct cli. Any thread. */
-void cli_console_log(void *user, stk_log_level level, const char *message);
+void cli_console_log(void *user, stk_message_level level, const char *message);
 void cli_console_progress(void *user, const char *what, uint64_t done, uint64_t total);
 /* Remove the progress bar, before writing to the terminal. */
 void cli_console_clear(void);

@@ -160,12 +160,12 @@ void cli_warning(const char *format, ...)
     print_line("stoker: ", "warning: ", text);
 }
 
-void cli_console_log(void *user, stk_log_level level, const char *message)
+void cli_console_log(void *user, stk_message_level level, const char *message)
 {
     static const char *const heads[] = {"debug: ", "", "warning: ", "error: "};
     const struct cli *cli = user;
 
-    if (level == STK_LOG_DEBUG || (level == STK_LOG_INFO && cli->quiet))
+    if (level == STK_MESSAGE_DEBUG || (level == STK_MESSAGE_INFO && cli->quiet))
         return;
     print_line("stoker: ", heads[level], message);
 }

@@ -25,8 +25,8 @@ int cli_context(struct cli *cli, uint64_t which, stk_context **out)
         stk_context_destroy(&cli->context);
     if (!cli->context) {
         cli_memory_warn();
-        options.log = cli_console_log;
-        options.log_user = cli;
+        options.on_message = cli_console_log;
+        options.on_message_user = cli;
         options.progress = cli_console_progress;
         options.progress_user = cli;
         stk_status status = stk_context_create(&options, &cli->context, &err);

@@ -204,7 +204,7 @@ static void tell_file(struct cli *cli)
     char text[PATH_MAX + 16];
 
     snprintf(text, sizeof text, "wrote %s", cli->out_path);
-    cli_console_log(cli, STK_LOG_INFO, text);
+    cli_console_log(cli, STK_MESSAGE_INFO, text);
 }
 
 int cli_output_close(struct cli *cli, bool keep)

@@ -353,7 +353,7 @@ static void judge(struct run *run)
     run->verdict.struct_size = sizeof run->verdict;
     run->times.struct_size = sizeof run->times;
     stk_trainer_get_times(run->parts.trainer, &run->times);
-    stk_training_log_judge(run->parts.log, run->parts.data->train, NULL, &run->verdict);
+    stk_training_events_judge(run->parts.log, run->parts.data->train, NULL, &run->verdict);
 }
 
 static stk_status test_trained(struct run *run, stk_error *err)
@@ -384,7 +384,7 @@ int cli_train(struct cli *cli)
         !stk_trainer_get_options(run.parts.trainer)->barebones)
         status = test_trained(&run, &err);
     code = status == STK_OK ? CLI_GOOD : cli_fail(cli, status, &err);
-    if (stk_training_log_end(run.parts.log, &err) != STK_OK) {
+    if (stk_training_events_end(run.parts.log, &err) != STK_OK) {
         cli_error("%s", err.text);
         code = code == CLI_GOOD ? CLI_FAILED : code;
     }

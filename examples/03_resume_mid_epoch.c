@@ -12,7 +12,7 @@ static uint64_t run(stk_dataset *dataset, int workers, int steps, const char *fr
     stk_loader *loader = NULL;
     stk_batch *batch = NULL;
     stk_tensor index = {.struct_size = sizeof index};
-    stk_state state;
+    stk_loader_state state;
     stk_error err;
     uint64_t sum = 1;
 
@@ -22,7 +22,8 @@ static uint64_t run(stk_dataset *dataset, int workers, int steps, const char *fr
     options.shuffle = STK_SHUFFLE_FULL;
     options.num_workers = workers;
     stk_status status = stk_loader_create(dataset, &options, &loader, &err);
-    if (status == STK_OK && from[0] && (status = stk_state_parse(from, &state, &err)) == STK_OK)
+    if (status == STK_OK && from[0] &&
+        (status = stk_loader_state_parse(from, &state, &err)) == STK_OK)
         status = stk_loader_restore(loader, &state, &err);
     for (int i = 0; status == STK_OK && i < steps; i++) {
         if ((status = stk_loader_next(loader, -1, &batch, &err)) != STK_OK ||
@@ -30,8 +31,8 @@ static uint64_t run(stk_dataset *dataset, int workers, int steps, const char *fr
             break;
         for (int64_t k = 0; k < index.shape[0]; k++)
             sum = sum * 31 + ((const uint64_t *)index.data)[k];
-        stk_batch_state(batch, &state);
-        stk_state_format(&state, to, 512);
+        stk_batch_get_state(batch, &state);
+        stk_loader_state_format(&state, to, 512);
         stk_batch_release(&batch);
     }
     if (status != STK_OK)

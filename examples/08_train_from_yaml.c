@@ -41,7 +41,7 @@ int main(int argc, char **argv)
     stk_recipe_get_parts(recipe, &parts);
     if (stk_trainer_fit(parts.trainer, parts.module, parts.data, parts.ckpt_path, &err))
         goto out;
-    stk_training_log_judge(parts.log, parts.data->train, NULL, &verdict);
+    stk_training_events_judge(parts.log, parts.data->train, NULL, &verdict);
     if (stk_trainer_test(parts.trainer, parts.module, parts.data, NULL, &err))
         goto out;
     stk_trainer_metric(parts.trainer, "test_acc", &accuracy);

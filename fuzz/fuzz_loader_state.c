@@ -16,20 +16,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void parse(const char *text)
 {
-    stk_state state, again;
+    stk_loader_state state, again;
     char written[1024];
     stk_error err;
 
     stk_error_init(&err);
-    stk_status status = stk_state_parse(text, &state, &err);
+    stk_status status = stk_loader_state_parse(text, &state, &err);
     if (status != STK_OK) {
         FUZZ_CHECK(err.status == status && err.text[0] && status != STK_EINTERNAL);
         return;
     }
     FUZZ_CHECK(state.shuffle <= STK_SHUFFLE_BLOCK && state.drop_last <= 1);
-    int length = stk_state_format(&state, written, sizeof written);
+    int length = stk_loader_state_format(&state, written, sizeof written);
     FUZZ_CHECK(length > 0 && (size_t)length < sizeof written);
-    FUZZ_CHECK(stk_state_parse(written, &again, &err) == STK_OK);
+    FUZZ_CHECK(stk_loader_state_parse(written, &again, &err) == STK_OK);
     FUZZ_CHECK(memcmp(&state, &again, sizeof state) == 0);
 }
 

@@ -222,15 +222,15 @@ typedef struct stk_slice {
 
 typedef struct stk_context stk_context;
 
-typedef enum stk_log_level {
-    STK_LOG_DEBUG = 0,
-    STK_LOG_INFO,
-    STK_LOG_WARNING,
-    STK_LOG_ERROR
-} stk_log_level;
+typedef enum stk_message_level {
+    STK_MESSAGE_DEBUG = 0,
+    STK_MESSAGE_INFO,
+    STK_MESSAGE_WARNING,
+    STK_MESSAGE_ERROR
+} stk_message_level;
 
 /** Takes one message without a line end. Called from any thread, with no lock of Stoker's held. */
-typedef void stk_log_fn(void *user, stk_log_level level, const char *message);
+typedef void stk_message_fn(void *user, stk_message_level level, const char *message);
 
 /** Progress of long work: `done` of `total` (0: unknown) of `what`. Called from one thread at a
  * time. */
@@ -259,9 +259,9 @@ typedef struct stk_context_options {
     uint64_t compute_threads; /**< cores kept for the training step; 0: one */
     uint64_t memory_limit; /**< bytes the process may use; 0: found out (cgroup, physical memory) */
     stk_instructions instructions;
-    stk_allocator allocator; /**< all NULL: the C library's */
-    stk_log_fn *log;         /**< NULL: messages are dropped */
-    void *log_user;
+    stk_allocator allocator;    /**< all NULL: the C library's */
+    stk_message_fn *on_message; /**< NULL: messages are dropped */
+    void *on_message_user;
     stk_progress_fn *progress; /**< NULL: none is shown */
     void *progress_user;
 } stk_context_options;

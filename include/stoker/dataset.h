@@ -179,7 +179,7 @@ typedef struct stk_dataset_info {
 } stk_dataset_info;
 
 /**
- * Make a dataset of one's own. `state` is what its functions get from stk_dataset_state(); close()
+ * Make a dataset of one's own. `state` is what its functions get from stk_dataset_self(); close()
  * frees it and nothing else. A kind's open() ends with this, and a program that has no kind calls
  * it in its place.
  *
@@ -193,7 +193,7 @@ STK_API STK_NODISCARD stk_status stk_dataset_create(stk_context *context,
                                                     const stk_dataset_info *info, stk_dataset **out,
                                                     stk_error *err);
 /** The `state` that stk_dataset_create() was given. Any thread. */
-STK_API void *stk_dataset_state(const stk_dataset *dataset);
+STK_API void *stk_dataset_self(const stk_dataset *dataset);
 /** What a dataset is; what `out` points to lives as long as the dataset. Any thread. */
 STK_API void stk_dataset_get_info(const stk_dataset *dataset, stk_dataset_info *out);
 

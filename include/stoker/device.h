@@ -83,14 +83,14 @@ typedef struct stk_device_ops {
 
 /**
  * Make a device, as open() of a driver does. `state` is what its functions get from
- * stk_device_state(). Ownership: *out is that of open()'s caller; the device keeps the context
+ * stk_device_self(). Ownership: *out is that of open()'s caller; the device keeps the context
  * alive; on failure `state` is still the driver's. Errors: STK_EINVAL (the table, named),
  * STK_ENOMEM. Thread: any.
  */
 STK_API STK_NODISCARD stk_status stk_device_create(stk_context *context, const stk_device_ops *ops,
                                                    void *state, stk_device **out, stk_error *err);
 /** The `state` that stk_device_create() was given. Any thread. */
-STK_API void *stk_device_state(const stk_device *device);
+STK_API void *stk_device_self(const stk_device *device);
 
 #ifdef __cplusplus
 }

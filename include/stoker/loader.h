@@ -20,7 +20,10 @@ typedef enum stk_on_error {
     STK_ON_ERROR_REPLACE
 } stk_on_error;
 /** What becomes of a state that was saved with other transforms or another on_error. */
-typedef enum stk_state_mismatch { STK_MISMATCH_FAIL = 0, STK_MISMATCH_WARN } stk_state_mismatch;
+typedef enum stk_loader_state_mismatch {
+    STK_MISMATCH_FAIL = 0,
+    STK_MISMATCH_WARN
+} stk_loader_state_mismatch;
 typedef enum stk_cache_mode {
     STK_CACHE_NONE = 0,
     STK_CACHE_ENCODED,
@@ -64,7 +67,7 @@ typedef struct stk_loader_options {
                                   which NULL is too: 1 %, at least batch_size */
     int64_t retries;           /**< more tries of a read that failed for a while */
     const char *quarantine;    /**< file that gets one line for each bad sample; NULL: none */
-    int32_t on_state_mismatch; /**< stk_state_mismatch */
+    int32_t on_state_mismatch; /**< stk_loader_state_mismatch */
     /* Transforms. */
     const char *transforms;       /**< "random_crop(28, padding=4), normalize(mnist)"; NULL: none */
     const char *batch_transforms; /**< "mixup(0.2)"; NULL: none */
@@ -188,7 +191,7 @@ STK_API void stk_batch_release(stk_batch **batch);
 
 /** "Everything up to and including this batch was consumed." Plain numbers; the same for every
  * rank. */
-typedef struct stk_state {
+typedef struct stk_loader_state {
     uint64_t version;
     uint64_t epoch, step; /**< the next step to deliver */
     uint64_t fingerprint; /**< of the dataset */
@@ -201,31 +204,32 @@ typedef struct stk_state {
     uint32_t shuffle;
     uint32_t drop_last;
     uint64_t reserved[8]; /**< 0 */
-} stk_state;
+} stk_loader_state;
 
-STK_API void stk_batch_state(const stk_batch *batch, stk_state *out);
+STK_API void stk_batch_get_state(const stk_batch *batch, stk_loader_state *out);
 /** The state before the next batch to be delivered. */
-STK_API void stk_loader_state(const stk_loader *loader, stk_state *out);
+STK_API void stk_loader_get_state(const stk_loader *loader, stk_loader_state *out);
 /**
  * Go on after a state, in O(1), with any number of workers and ranks. Thread: the consumer's.
  * Errors: STK_EMISMATCH naming what differs, both values, and the remedy; of transforms and
  * on_error unless `on_state_mismatch` is to warn.
  */
-STK_API STK_NODISCARD stk_status stk_loader_restore(stk_loader *loader, const stk_state *state,
-                                                    stk_error *err);
+STK_API STK_NODISCARD stk_status stk_loader_restore(stk_loader *loader,
+                                                    const stk_loader_state *state, stk_error *err);
 /**
  * Whether a state is one of this loader's order and values, wherever it stands: for one that begins
  * an epoch after it. Errors: STK_EMISMATCH naming what differs; where `on_state_mismatch` is to
  * warn that is a message, and the answer STK_OK. Thread: any.
  */
 STK_API STK_NODISCARD stk_status stk_loader_compare(const stk_loader *loader,
-                                                    const stk_state *state, stk_error *err);
+                                                    const stk_loader_state *state, stk_error *err);
 /** A state as one line of text (no line end), less than 500 bytes. Returns the length, as
  * snprintf(). */
-STK_API int stk_state_format(const stk_state *state, char *text, size_t size);
+STK_API int stk_loader_state_format(const stk_loader_state *state, char *text, size_t size);
 /** And back; a line end is passed over. Errors: STK_EFORMAT; STK_EKIND, of another version;
  * STK_ECHECKSUM, changed since it was written. */
-STK_API STK_NODISCARD stk_status stk_state_parse(const char *text, stk_state *out, stk_error *err);
+STK_API STK_NODISCARD stk_status stk_loader_state_parse(const char *text, stk_loader_state *out,
+                                                        stk_error *err);
 
 /* ---- Figures ---- */
 

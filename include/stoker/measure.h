@@ -18,27 +18,27 @@ extern "C" {
  * time and say with "task": n how many they were. Above 10,000 a second they are thinned, and a
  * "thinned" event says how many were left out.
  */
-typedef struct stk_log stk_log;
+typedef struct stk_event_log stk_event_log;
 
 /**
  * Open (append) the log at `path` and listen to the context.
  *
- * Ownership: *out is the caller's, ended with stk_log_close() before the context is destroyed.
- * Thread: any. Blocks. Errors: STK_EACCES, STK_ENOENT, STK_ENOSPC, ... of the file; STK_EBUSY with
- * too many listeners; STK_ENOMEM, STK_ETHREAD.
+ * Ownership: *out is the caller's, ended with stk_event_log_close() before the context is
+ * destroyed. Thread: any. Blocks. Errors: STK_EACCES, STK_ENOENT, STK_ENOSPC, ... of the file;
+ * STK_EBUSY with too many listeners; STK_ENOMEM, STK_ETHREAD.
  */
-STK_API STK_NODISCARD stk_status stk_log_open(stk_context *context, const char *path, stk_log **out,
-                                              stk_error *err);
+STK_API STK_NODISCARD stk_status stk_event_log_open(stk_context *context, const char *path,
+                                                    stk_event_log **out, stk_error *err);
 /** From here on leave out what there is much of: samples, reads, batches, the machine's load. Any
  * thread. `log` may be NULL. */
-STK_API void stk_log_summarize(stk_log *log);
+STK_API void stk_event_log_summarize(stk_event_log *log);
 
 /**
  * Write what is buffered, stop listening and set *log to NULL. Accepts NULL.
  * The status is that of the first write that failed since the log was opened; after one nothing
  * more was written, and the file ends with a whole line.
  */
-STK_API stk_status stk_log_close(stk_log **log, stk_error *err);
+STK_API stk_status stk_event_log_close(stk_event_log **log, stk_error *err);
 
 /** In the place of a duration: none. */
 #define STK_NO_DURATION UINT64_MAX
@@ -51,8 +51,8 @@ STK_API stk_status stk_log_close(stk_log **log, stk_error *err);
  * time of CLOCK_MONOTONIC; 0: now. `duration_ns` may be STK_NO_DURATION. `log` may be NULL. Any
  * thread.
  */
-STK_API void stk_log_event(stk_log *log, const char *name, const char *first, uint64_t when_ns,
-                           uint64_t duration_ns, const char *more);
+STK_API void stk_event_log_write(stk_event_log *log, const char *name, const char *first,
+                                 uint64_t when_ns, uint64_t duration_ns, const char *more);
 
 /** The shortest decimal that reads back as the same double, as Python and JSON write it ("0.1",
  * "5e-05", "2.0"; "null" for what JSON cannot say). Returns its length. */
@@ -67,7 +67,7 @@ STK_API int stk_number_format(double value, char text[32]);
 typedef struct stk_trace stk_trace;
 
 /** Begin a trace in the new file `path` (one that is there is replaced), of every `every`-th batch
- * of an epoch and as many of the reads. Like stk_log_open() otherwise. */
+ * of an epoch and as many of the reads. Like stk_event_log_open() otherwise. */
 STK_API STK_NODISCARD stk_status stk_trace_open(stk_context *context, const char *path,
                                                 uint64_t every, stk_trace **out, stk_error *err);
 /** A step took a batch. Times of CLOCK_MONOTONIC in ns. `trace` may be NULL. */
@@ -386,15 +386,15 @@ STK_API void stk_judge_sweep(const stk_figures *figures, const stk_sweep_point *
  * more; n where the last one does, or there are fewer than three. Pure. */
 STK_API size_t stk_sweep_saturation(const stk_sweep_point *points, size_t n);
 
-/** As members of a JSON object without its braces, for stk_log_event(): the events "figures" and
- * "verdict", and the member "wait" of "ledger" (seconds). Return the length, as snprintf(). */
+/** As members of a JSON object without its braces, for stk_event_log_write(): the events "figures"
+ * and "verdict", and the member "wait" of "ledger" (seconds). Return the length, as snprintf(). */
 STK_API int stk_figures_format(const stk_figures *figures, char *text, size_t size);
 STK_API int stk_verdict_format(const stk_verdict *verdict, char *text, size_t size);
 STK_API int stk_waits_format(const stk_waits *waits, char *text, size_t size);
 
 /** The events "figures" and "verdict" of a run, as a report reads them; nothing of a run without
  * steps. `log` may be NULL. */
-STK_API void stk_log_verdict(stk_log *log, const stk_figures *figures);
+STK_API void stk_event_log_verdict(stk_event_log *log, const stk_figures *figures);
 /** `waits` becomes what was waited since `earlier`, an earlier look at the same. Pure. */
 STK_API void stk_waits_subtract(stk_waits *waits, const stk_waits *earlier);
 

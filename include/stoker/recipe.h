@@ -26,38 +26,38 @@ STK_API bool stk_recipe_has_item(stk_config *config, const char *key, const char
  * Looks on at a training: memory at the end of each epoch, the load of the machine, and, where a
  * file is named, its events, as `stoker bench` writes them and stk_report_open() reads them.
  */
-typedef struct stk_training_log stk_training_log;
+typedef struct stk_training_events stk_training_events;
 
-typedef struct stk_training_log_options {
+typedef struct stk_training_events_options {
     uint32_t struct_size;
     const char *path;   /**< is appended to; NULL: no file, only what the verdict wants is noted */
     const char *locals; /**< options of the run, as members in JSON; NULL: none */
     uint64_t begin_ns;  /**< when the run began, of CLOCK_MONOTONIC; 0: now */
-} stk_training_log_options;
+} stk_training_events_options;
 
 /**
  * Begin to look on. Callbacks that were added before are told as parts of the steps, so call it
  * first.
  *
  * Ownership: *out is the caller's and outlives the trainer. Thread: as the trainer's. Blocks.
- * Errors: those of stk_log_open() and stk_trainer_add_callback().
+ * Errors: those of stk_event_log_open() and stk_trainer_add_callback().
  */
-STK_API STK_NODISCARD stk_status stk_training_log_create(stk_trainer *trainer,
-                                                         const stk_training_log_options *options,
-                                                         stk_training_log **out, stk_error *err);
+STK_API STK_NODISCARD stk_status
+stk_training_events_create(stk_trainer *trainer, const stk_training_events_options *options,
+                           stk_training_events **out, stk_error *err);
 /**
  * A training has ended, however: its figures, and the verdict that follows, both of which go to the
  * file. Call it after stk_trainer_fit() and before another task.
  *
  * `train` is what was read from, NULL: unknown; `figures` and `verdict` may be NULL.
  */
-STK_API void stk_training_log_judge(stk_training_log *log, const stk_loader_source *train,
-                                    stk_figures *figures, stk_verdict *verdict);
+STK_API void stk_training_events_judge(stk_training_events *log, const stk_loader_source *train,
+                                       stk_figures *figures, stk_verdict *verdict);
 /** The run ends: write what is left and close the file. The status is that of the first write that
  * failed; STK_OK without a file, and the second time. Blocks. */
-STK_API STK_NODISCARD stk_status stk_training_log_end(stk_training_log *log, stk_error *err);
+STK_API STK_NODISCARD stk_status stk_training_events_end(stk_training_events *log, stk_error *err);
 /** After the trainer, and before the context. Sets *log to NULL; accepts NULL. */
-STK_API void stk_training_log_destroy(stk_training_log **log);
+STK_API void stk_training_events_destroy(stk_training_events **log);
 
 /* ---- Recipes ---- */
 
@@ -79,7 +79,7 @@ typedef struct stk_recipe_options {
      * Where creation fails after it, the trainer is gone. */
     stk_status (*prepare)(void *user, stk_trainer *trainer, stk_error *err);
     void *user;
-    const char *log;   /**< file of the event log (stk_training_log_options.path) */
+    const char *log;   /**< file of the event log (stk_training_events_options.path) */
     uint64_t begin_ns; /**< of the run, likewise */
     /** In place of a model: the sections model, optimizer, lr_scheduler and module stay empty. */
     stk_module *module;
@@ -120,7 +120,7 @@ typedef struct stk_recipe_parts {
     const char *test_dataset;
     const stk_model_parts *model; /**< NULL: the module is the caller's */
     const stk_field *input;       /**< of a batch, that the model takes; NULL: likewise */
-    stk_training_log *log;        /**< NULL: not for stk_trainer_fit() */
+    stk_training_events *log;     /**< NULL: not for stk_trainer_fit() */
     /** What has to be in the environment before the process starts, so that threads which compute
      * leave the workers their cores: "OMP_WAIT_POLICY=passive"; NULL: nothing. */
     const char *environment;

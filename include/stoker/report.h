@@ -11,11 +11,11 @@ extern "C" {
 #endif
 
 /*
- * A log is a stream of JSON objects with a member "event": those of stk_log_open(), and those of
- * the published Python benchmark, whose lines may hold several objects, be empty, or be out of the
- * order of time. What cannot be read is counted in bytes and left out. Memory is bounded whatever
- * the length: beyond what is kept exactly, percentiles are within 2 %, and bars that lie close
- * together become one that says how many it stands for.
+ * A log is a stream of JSON objects with a member "event": those of stk_event_log_open(), and those
+ * of the published Python benchmark, whose lines may hold several objects, be empty, or be out of
+ * the order of time. What cannot be read is counted in bytes and left out. Memory is bounded
+ * whatever the length: beyond what is kept exactly, percentiles are within 2 %, and bars that lie
+ * close together become one that says how many it stands for.
  *
  * Events whose name is not known are counted; with a "duration" they are bars of their own name,
  * otherwise their numbers are series over time, so that new events need no new reader.

@@ -34,7 +34,7 @@ stk_status stk__aio_create(stk_context *ctx, stk_io_engine engine, uint32_t dept
         stk_status status = create_uring(ctx, depth, out, &why);
         if (status == STK_OK)
             return STK_OK;
-        stk__log(ctx, STK_LOG_DEBUG, "reading with threads: %s", why.text);
+        stk__message(ctx, STK_MESSAGE_DEBUG, "reading with threads: %s", why.text);
     }
     return stk__aio_threads_create(ctx, depth, out, err);
 }

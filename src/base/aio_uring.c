@@ -248,9 +248,9 @@ static void enter(uring_aio *aio, uint64_t until_ns)
     const bool trouble = result < 0 && result != -EINTR && result != -ETIME && result != -EBUSY;
     aio->troubles = trouble ? aio->troubles + 1 : 0;
     if (trouble && aio->troubles == TROUBLES)
-        stk__log(aio->base.context, STK_LOG_WARNING,
-                 "io_uring is refused by the kernel from now on (%s): reading with threads",
-                 strerrordesc_np(-result));
+        stk__message(aio->base.context, STK_MESSAGE_WARNING,
+                     "io_uring is refused by the kernel from now on (%s): reading with threads",
+                     strerrordesc_np(-result));
     if (trouble)
         stk__sleep_until(stk__now_ns() + TROUBLE_PAUSE, NULL);
 }
@@ -281,8 +281,9 @@ static void go_on_with_threads(uring_aio *aio, outcome *out)
     pthread_mutex_unlock(&aio->pool.mutex);
     stk_status status = stk__aio_pool_start(aio->base.context, &aio->pool, aio->depth - 1, NULL);
     if (status != STK_OK)
-        stk__log(aio->base.context, STK_LOG_WARNING, "%u threads could be started for reading",
-                 (unsigned)aio->pool.num_workers + 1);
+        stk__message(aio->base.context, STK_MESSAGE_WARNING,
+                     "%u threads could be started for reading",
+                     (unsigned)aio->pool.num_workers + 1);
     for (;;) {
         pthread_mutex_lock(&aio->pool.mutex);
         reap_locked(aio, out);

@@ -157,7 +157,8 @@ stk_status stk__context_check(const stk_context *ctx, stk_error *err);
 bool stk__context_forked(const stk_context *ctx);
 stk_io_engine stk__context_io_engine(const stk_context *ctx);
 bool stk__cpu_has_avx2(const stk_context *ctx);
-void stk__log(stk_context *ctx, stk_log_level level, const char *format, ...) STK_PRINTF(3, 4);
+void stk__message(stk_context *ctx, stk_message_level level, const char *format, ...)
+    STK_PRINTF(3, 4);
 void stk__progress(stk_context *ctx, const char *what, uint64_t done, uint64_t total);
 
 /* A slot in which mem: stores of this context keep their objects, owned by src/store. */

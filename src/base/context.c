@@ -129,17 +129,17 @@ bool stk__cpu_has_avx2(const stk_context *ctx)
     return ctx->avx2;
 }
 
-void stk__log(stk_context *ctx, stk_log_level level, const char *format, ...)
+void stk__message(stk_context *ctx, stk_message_level level, const char *format, ...)
 {
     char message[1024];
     va_list arguments;
 
-    if (!ctx->options.log)
+    if (!ctx->options.on_message)
         return;
     va_start(arguments, format);
     vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
-    ctx->options.log(ctx->options.log_user, level, message);
+    ctx->options.on_message(ctx->options.on_message_user, level, message);
 }
 
 void stk__progress(stk_context *ctx, const char *what, uint64_t done, uint64_t total)

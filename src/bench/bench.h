@@ -74,10 +74,10 @@ typedef struct stk__bench_ledger {
 } stk__bench_ledger;
 
 /* An epoch begins, or ends with the event "ledger". */
-void stk__bench_ledger_epoch(stk__bench_ledger *ledger, stk_log *log, const stk_loader *loader,
-                             bool start, uint64_t epoch, uint64_t now_ns);
+void stk__bench_ledger_epoch(stk__bench_ledger *ledger, stk_event_log *log,
+                             const stk_loader *loader, bool start, uint64_t epoch, uint64_t now_ns);
 /* The "ledger" of all its epochs. */
-void stk__bench_ledger_end(const stk__bench_ledger *ledger, stk_log *log);
+void stk__bench_ledger_end(const stk__bench_ledger *ledger, stk_event_log *log);
 
 /* ---- Pictures (pictures.c) ------------------------------------------------------------------- */
 

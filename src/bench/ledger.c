@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 /* One "ledger" event; what is neither step nor wait is other. */
-static void write_ledger(stk_log *log, const char *first, uint64_t now_ns, uint64_t wall_ns,
+static void write_ledger(stk_event_log *log, const char *first, uint64_t now_ns, uint64_t wall_ns,
                          uint64_t step_ns, const stk_waits *waited)
 {
     char waits[1024], line[2048], step[32], wait[32], other[32];
@@ -19,7 +19,7 @@ static void write_ledger(stk_log *log, const char *first, uint64_t now_ns, uint6
     snprintf(line, sizeof line,
              "\"parts\": {\"step\": %s, \"data_wait\": %s, \"other\": %s}, \"wait\": {%s}", step,
              wait, other, waits);
-    stk_log_event(log, "ledger", first, now_ns, wall_ns, line);
+    stk_event_log_write(log, "ledger", first, now_ns, wall_ns, line);
 }
 
 static void add_waits(stk_waits *to, const stk_waits *more)
@@ -30,8 +30,8 @@ static void add_waits(stk_waits *to, const stk_waits *more)
         to->parts_ns[i] += more->parts_ns[i];
 }
 
-void stk__bench_ledger_epoch(stk__bench_ledger *ledger, stk_log *log, const stk_loader *loader,
-                             bool start, uint64_t epoch, uint64_t now_ns)
+void stk__bench_ledger_epoch(stk__bench_ledger *ledger, stk_event_log *log,
+                             const stk_loader *loader, bool start, uint64_t epoch, uint64_t now_ns)
 {
     stk_loader_stats stats = {.struct_size = sizeof stats};
     char first[48];
@@ -52,7 +52,7 @@ void stk__bench_ledger_epoch(stk__bench_ledger *ledger, stk_log *log, const stk_
     add_waits(&ledger->all.waits, &stats.waits);
 }
 
-void stk__bench_ledger_end(const stk__bench_ledger *ledger, stk_log *log)
+void stk__bench_ledger_end(const stk__bench_ledger *ledger, stk_event_log *log)
 {
     if (ledger->all.wall_ns)
         write_ledger(log, NULL, 0, ledger->all.wall_ns, ledger->all.step_ns, &ledger->all.waits);

@@ -46,7 +46,7 @@ static stk_status open_log(stk__bench_run *run)
 
     if (!setting->log)
         return STK_OK;
-    STK_TRY(stk_log_open(run->bench->ctx, setting->log, &run->log, &run->result->error));
+    STK_TRY(stk_event_log_open(run->bench->ctx, setting->log, &run->log, &run->result->error));
     run->result->log_written = true;
     stk__text_add(&more, "%s%s\"rank\": %" PRIu64 ", \"world_size\": %" PRIu64,
                   setting->about ? setting->about : "",
@@ -54,13 +54,14 @@ static stk_status open_log(stk__bench_run *run)
                   run->loader_options.world_size);
     stk__text_add(&more, ", \"repeat\": %" PRIu64, setting->repeat);
     if (!more.failed)
-        stk_log_event(run->log, "run start", NULL, run->start_ns, STK_NO_DURATION, more.bytes);
+        stk_event_log_write(run->log, "run start", NULL, run->start_ns, STK_NO_DURATION,
+                            more.bytes);
     stk__text_release(&more);
     if (more.failed)
         return fail(run, STK_ENOMEM, "no memory for the log");
     if (setting->log_summary)
-        stk_log_summarize(run->log);
-    stk_log_event(run->log, "setup start", NULL, run->setup_ns, STK_NO_DURATION, NULL);
+        stk_event_log_summarize(run->log);
+    stk_event_log_write(run->log, "setup start", NULL, run->setup_ns, STK_NO_DURATION, NULL);
     return STK_OK;
 }
 
@@ -187,8 +188,8 @@ static void log_epoch(stk__bench_run *run, bool start)
         return;
     uint64_t now = stk__now_ns();
     snprintf(text, sizeof text, "\"epoch\": %" PRIu64, run->epoch);
-    stk_log_event(run->log, start ? "epoch start" : "epoch end", text, now,
-                  start ? STK_NO_DURATION : now - run->epoch_ns, NULL);
+    stk_event_log_write(run->log, start ? "epoch start" : "epoch end", text, now,
+                        start ? STK_NO_DURATION : now - run->epoch_ns, NULL);
     if (start)
         run->epoch_ns = now;
     if (run->loader)
@@ -210,7 +211,7 @@ static void log_training(stk__bench_run *run, const char *name, uint64_t when_ns
         stk_loader_get_stats(run->loader, &stats);
         snprintf(more + n, sizeof more - (size_t)n, ", \"ready\": %" PRIu64, stats.ready);
     }
-    stk_log_event(run->log, name, text, when_ns, duration_ns, more);
+    stk_event_log_write(run->log, name, text, when_ns, duration_ns, more);
 }
 
 static void show_progress(stk__bench_run *run, double share)
@@ -403,16 +404,16 @@ static void end_log(stk__bench_run *run)
 
     if (stk_trace_close(&run->trace, &err) != STK_OK) {
         result->log_failed = true;
-        stk__log(run->bench->ctx, STK_LOG_ERROR, "%s", err.text);
+        stk__message(run->bench->ctx, STK_MESSAGE_ERROR, "%s", err.text);
     }
     if (!run->log)
         return;
     stk__bench_ledger_end(&run->ledger, run->log);
-    stk_log_verdict(run->log, run->figures);
-    stk_log_event(run->log, "run end", NULL, 0, stk__now_ns() - run->start_ns, NULL);
-    if (stk_log_close(&run->log, &err) != STK_OK) {
+    stk_event_log_verdict(run->log, run->figures);
+    stk_event_log_write(run->log, "run end", NULL, 0, stk__now_ns() - run->start_ns, NULL);
+    if (stk_event_log_close(&run->log, &err) != STK_OK) {
         result->log_failed = true;
-        stk__log(run->bench->ctx, STK_LOG_ERROR, "%s", err.text);
+        stk__message(run->bench->ctx, STK_MESSAGE_ERROR, "%s", err.text);
     }
 }
 
@@ -438,7 +439,7 @@ static stk_status measure(stk__bench_run *run)
     meet(run, 3);
     uint64_t now = stk__now_ns();
     run->result->setup = stk__seconds(now - run->setup_ns);
-    stk_log_event(run->log, "setup end", NULL, now, now - run->setup_ns, NULL);
+    stk_event_log_write(run->log, "setup end", NULL, now, now - run->setup_ns, NULL);
     if (status == STK_OK && !cancelled(run))
         status = train(run);
     return status;

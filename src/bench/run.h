@@ -25,7 +25,7 @@ typedef struct stk__bench_run {
     stk_figures *figures;
     stk_cores cores;
     stk_loader_options loader_options;
-    stk_log *log;
+    stk_event_log *log;
     stk_counter *counter;
     stk_trace *trace;
     stk_dataset *opened; /* by the run; NULL: `dataset` is the caller's */

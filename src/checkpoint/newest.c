@@ -62,7 +62,7 @@ static bool is_named_so(const char *name)
 static void skip(search *s, const stk_error *why)
 {
     s->skipped++;
-    stk__log(s->ctx, STK_LOG_WARNING, "skipped a checkpoint: %s", why->text);
+    stk__message(s->ctx, STK_MESSAGE_WARNING, "skipped a checkpoint: %s", why->text);
 }
 
 /* Look at the header of a file and note what it says; a damaged one is told and skipped. Takes

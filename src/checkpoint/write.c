@@ -104,7 +104,7 @@ static void remove_one(stk__checkpoint_writer *writer, const char *path)
     stk_error err;
 
     if (stk__url_remove(&writer->place, path, &err) != STK_OK)
-        stk__log(writer->ctx, STK_LOG_WARNING, "%s", err.text);
+        stk__message(writer->ctx, STK_MESSAGE_WARNING, "%s", err.text);
 }
 
 /* Have the kernel give the pages of the snapshot. */
@@ -220,7 +220,7 @@ void stk__checkpoint_writer_destroy(stk__checkpoint_writer **in_out)
         pthread_mutex_unlock(&writer->lock);
         stk__thread_join(&writer->thread);
         if (writer->failed)
-            stk__log(writer->ctx, STK_LOG_ERROR, "%s", writer->failure.text);
+            stk__message(writer->ctx, STK_MESSAGE_ERROR, "%s", writer->failure.text);
         pthread_cond_destroy(&writer->done);
         pthread_cond_destroy(&writer->has_jobs);
         pthread_mutex_destroy(&writer->lock);
@@ -243,7 +243,7 @@ static void wait_locked(stk__checkpoint_writer *writer)
     if (stk__cond_wait_until(&writer->done, &writer->lock, stk__now_ns() + TELL_NS))
         return;
     pthread_mutex_unlock(&writer->lock);
-    stk__log(writer->ctx, STK_LOG_WARNING, "still waiting for a checkpoint to be written");
+    stk__message(writer->ctx, STK_MESSAGE_WARNING, "still waiting for a checkpoint to be written");
     pthread_mutex_lock(&writer->lock);
 }
 

@@ -173,8 +173,8 @@ stk_status stk__images_checkpoint(stk__images_run *run, stk_error *err)
         return make_notes_safe(run, err);
     /* What has its name already is worth noting. */
     if (make_notes_safe(run, NULL) != STK_OK)
-        stk__log(run->context, STK_LOG_WARNING,
-                 "some files are written and not noted; they will be done again");
+        stk__message(run->context, STK_MESSAGE_WARNING,
+                     "some files are written and not noted; they will be done again");
     return status;
 }
 

@@ -229,7 +229,7 @@ static void end_broken(task *t, stk_error *err)
         return;
     }
     run->done[t->index] = (stk__done){.kind = STK__DONE_SKIPPED};
-    stk__log(run->context, STK_LOG_WARNING, "left out: %s", err->text);
+    stk__message(run->context, STK_MESSAGE_WARNING, "left out: %s", err->text);
     if (too_many(run)) {
         char last[STK_ERROR_TEXT];
         snprintf(last, sizeof last, "%s", err->text);

@@ -165,7 +165,7 @@ stk_status stk_dataset_create(stk_context *context, const stk_dataset_ops *ops, 
     return STK_OK;
 }
 
-void *stk_dataset_state(const stk_dataset *dataset)
+void *stk_dataset_self(const stk_dataset *dataset)
 {
     return dataset->state;
 }

@@ -399,10 +399,11 @@ static stk_status images_open(stk_context *ctx, const char *url, const void *opt
     }
     fill_head(d);
     if (d->files.unread)
-        stk__log(ctx, STK_LOG_WARNING,
-                 "images: %llu pictures in %.300s are of formats that are not read and are passed "
-                 "over; convert them to JPEG or PNG",
-                 (unsigned long long)d->files.unread, url);
+        stk__message(
+            ctx, STK_MESSAGE_WARNING,
+            "images: %llu pictures in %.300s are of formats that are not read and are passed "
+            "over; convert them to JPEG or PNG",
+            (unsigned long long)d->files.unread, url);
     *out = &d->base;
     return STK_OK;
 }

@@ -181,9 +181,10 @@ static stk__images_index_use write_index(stk_context *ctx, const place *at,
         snprintf(err.text, sizeof err.text, "the folder is read-only");
     else if (save(at, table, &err) == STK_OK)
         return STK__IMAGES_INDEX_WRITTEN;
-    stk__log(ctx, at->asked ? STK_LOG_WARNING : STK_LOG_DEBUG,
-             "images: the index %s could not be written, and the tree is listed each time: %.300s",
-             at->key, err.text);
+    stk__message(
+        ctx, at->asked ? STK_MESSAGE_WARNING : STK_MESSAGE_DEBUG,
+        "images: the index %s could not be written, and the tree is listed each time: %.300s",
+        at->key, err.text);
     return STK__IMAGES_INDEX_REFUSED;
 }
 
@@ -236,14 +237,15 @@ static bool use_index(stk_context *ctx, stk_store *store, const place *at, stk__
     stk_status status = load(ctx, at, out, &mtime_ns);
     if (status != STK_OK) {
         if (status != STK_ENOENT)
-            stk__log(ctx, STK_LOG_DEBUG, "images: the index %s is not used: %s", at->key,
-                     stk_status_text(status));
+            stk__message(ctx, STK_MESSAGE_DEBUG, "images: the index %s is not used: %s", at->key,
+                         stk_status_text(status));
         return false;
     }
     /* Links out of the tree are not taken from an index of somebody who allowed them. */
     if ((out->followed && !stk__file_follows(store)) ||
         !tree_is_same(out, store, at->inside, mtime_ns, &racy)) {
-        stk__log(ctx, STK_LOG_DEBUG, "images: the tree has changed since %s was written", at->key);
+        stk__message(ctx, STK_MESSAGE_DEBUG, "images: the tree has changed since %s was written",
+                     at->key);
         stk__images_release(out);
         return false;
     }

@@ -151,8 +151,9 @@ void stk__images_remark_splits(stk_context *ctx, const char *url, const char *co
             train = splits[k];
     }
     if (train)
-        stk__log(ctx, STK_LOG_WARNING,
-                 "images: the %u class folders of %.*s are splits, one of them '%s'; did you mean "
-                 "%.*s/%s?",
-                 count, (int)strcspn(url, "?"), url, train, (int)strcspn(url, "?"), url, train);
+        stk__message(
+            ctx, STK_MESSAGE_WARNING,
+            "images: the %u class folders of %.*s are splits, one of them '%s'; did you mean "
+            "%.*s/%s?",
+            count, (int)strcspn(url, "?"), url, train, (int)strcspn(url, "?"), url, train);
 }

@@ -55,7 +55,7 @@ stk_status stk_device_create(stk_context *context, const stk_device_ops *ops, vo
     return STK_OK;
 }
 
-void *stk_device_state(const stk_device *device)
+void *stk_device_self(const stk_device *device)
 {
     return device->state;
 }

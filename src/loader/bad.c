@@ -203,9 +203,9 @@ static void quarantine(stk__bad *b, uint64_t epoch, const stk__bad_sample *bad, 
     stk__text_add(&text, ", \"action\": \"%s\"}\n", action);
     errno = ENOMEM;
     if (text.failed || write(b->file, text.bytes, text.length) != (ssize_t)text.length) {
-        stk__log(b->ctx, STK_LOG_WARNING,
-                 "quarantine log %s: could not be written: %s; it ends here", b->path,
-                 strerrordesc_np(errno));
+        stk__message(b->ctx, STK_MESSAGE_WARNING,
+                     "quarantine log %s: could not be written: %s; it ends here", b->path,
+                     strerrordesc_np(errno));
         close(b->file);
         b->file = -1;
     }
@@ -290,10 +290,10 @@ static void tell(stk__bad *b, const stk_batch *batch, const stk__bad_sample *lis
     if (!empty)
         return;
     (void)describe(b, list, batch->epoch, &first);
-    stk__log(b->ctx, STK_LOG_WARNING,
-             "batch %" PRIu64 " of epoch %" PRIu64
-             " is empty: each of its samples was skipped; the first: %s",
-             batch->step, batch->epoch, first.text);
+    stk__message(b->ctx, STK_MESSAGE_WARNING,
+                 "batch %" PRIu64 " of epoch %" PRIu64
+                 " is empty: each of its samples was skipped; the first: %s",
+                 batch->step, batch->epoch, first.text);
 }
 
 stk_status stk__bad_settle(stk__bad *b, const stk_batch *batch, stk__bad_sample *list, uint32_t n,

@@ -199,10 +199,10 @@ static uint64_t take_workers(const stk__budget *b, uint64_t room, stk__shares *o
         return 0;
     out->workers = (uint32_t)STK_MIN(wanted - 1, room / STK_MAX(each, 1)) + 1;
     if (out->workers < wanted)
-        stk__log(b->ctx, STK_LOG_WARNING,
-                 "memory_budget %" PRIu64 " holds %u workers instead of %u, at %" PRIu64
-                 " bytes each",
-                 b->bytes, out->workers, b->workers, each);
+        stk__message(b->ctx, STK_MESSAGE_WARNING,
+                     "memory_budget %" PRIu64 " holds %u workers instead of %u, at %" PRIu64
+                     " bytes each",
+                     b->bytes, out->workers, b->workers, each);
     return (out->workers - 1) * each;
 }
 
@@ -213,10 +213,10 @@ static uint64_t take_steps(const stk__budget *b, uint64_t room, stk__shares *out
 
     out->slabs = 2 + (uint32_t)STK_MIN(b->now.slabs - UINT64_C(2), room / batch);
     if (out->slabs < b->now.slabs)
-        stk__log(b->ctx, STK_LOG_INFO,
-                 "memory_budget %" PRIu64
-                 " holds %u batches ahead instead of the %u of prefetch_factor",
-                 b->bytes, out->slabs - 1, b->depth);
+        stk__message(b->ctx, STK_MESSAGE_INFO,
+                     "memory_budget %" PRIu64
+                     " holds %u batches ahead instead of the %u of prefetch_factor",
+                     b->bytes, out->slabs - 1, b->depth);
     /* Planning far ahead is worth little without room for what is planned. */
     const uint64_t used = (out->slabs - 2) * batch;
     const uint64_t records =
@@ -241,10 +241,10 @@ static stk__shares divide_rest(const stk__budget *b)
         out.cache = b->reads ? STK_MIN((b->rest - used) / 4 * 3, spare - used) : spare - used;
     if (b->caches && out.cache < LEAST_CACHE) {
         out.cache = 0;
-        stk__log(b->ctx, STK_LOG_WARNING,
-                 "memory_budget %" PRIu64 " holds no cache beside the %" PRIu64
-                 " bytes that samples want",
-                 b->bytes, share);
+        stk__message(b->ctx, STK_MESSAGE_WARNING,
+                     "memory_budget %" PRIu64 " holds no cache beside the %" PRIu64
+                     " bytes that samples want",
+                     b->bytes, share);
     }
     out.pool = b->reads ? b->rest - used - out.cache : 0;
     return out;

@@ -103,10 +103,10 @@ static uint64_t look_locked(stk__watch *watch, uint64_t *told_ns)
         snprintf(text, sizeof text, "the caller's thread has located samples for %.1f s",
                  (double)(now - since) * 1e-9);
     pthread_mutex_unlock(&watch->ring->lock);
-    stk__log(watch->ring->ctx, STK_LOG_WARNING,
-             "no batch (epoch %" PRIu64 ", step %" PRIu64
-             "): %s; with num_workers: 0 neither timeout nor cancel can end that",
-             first / of_epoch, first % of_epoch, text);
+    stk__message(watch->ring->ctx, STK_MESSAGE_WARNING,
+                 "no batch (epoch %" PRIu64 ", step %" PRIu64
+                 "): %s; with num_workers: 0 neither timeout nor cancel can end that",
+                 first / of_epoch, first % of_epoch, text);
     pthread_mutex_lock(&watch->ring->lock);
     return now + STK_MIN(every, LOOK_NS);
 }

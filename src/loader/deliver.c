@@ -43,7 +43,7 @@ static void watch_locked(stk_loader *loader, uint64_t waited_ns)
         add_part(text, sizeof text, &n, part);
     if (full)
         add_part(text, sizeof text, &n, "the memory budget is full");
-    stk__log(loader->ctx, STK_LOG_WARNING, "%s", text);
+    stk__message(loader->ctx, STK_MESSAGE_WARNING, "%s", text);
     pthread_mutex_lock(&loader->ring->lock);
 }
 

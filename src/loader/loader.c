@@ -130,8 +130,8 @@ stk_status stk_loader_set_epoch(stk_loader *loader, uint64_t epoch, stk_error *e
 }
 
 /* The serial at which a state goes on. */
-static stk_status place_of(const stk_loader *loader, const stk_state *state, uint64_t *serial,
-                           stk_error *err)
+static stk_status place_of(const stk_loader *loader, const stk_loader_state *state,
+                           uint64_t *serial, stk_error *err)
 {
     const uint64_t steps = loader->order.steps;
     const bool warn = loader->options.on_state_mismatch == STK_MISMATCH_WARN;
@@ -147,9 +147,10 @@ static stk_status place_of(const stk_loader *loader, const stk_state *state, uin
     return STK_OK;
 }
 
-stk_status stk_loader_compare(const stk_loader *loader, const stk_state *state, stk_error *err)
+stk_status stk_loader_compare(const stk_loader *loader, const stk_loader_state *state,
+                              stk_error *err)
 {
-    const stk_state *own = &loader->ring->state;
+    const stk_loader_state *own = &loader->ring->state;
     const bool warn = loader->options.on_state_mismatch == STK_MISMATCH_WARN;
     stk_error differs;
 
@@ -160,11 +161,12 @@ stk_status stk_loader_compare(const stk_loader *loader, const stk_state *state, 
         return stk__state_same_values(state, own, warn ? loader->ctx : NULL, err);
     if (!warn)
         return stk__fail(err, status, STK_STAGE_LOADER, "%s", differs.text);
-    stk__log(loader->ctx, STK_LOG_WARNING, "the epoch begins with other data: %s", differs.text);
+    stk__message(loader->ctx, STK_MESSAGE_WARNING, "the epoch begins with other data: %s",
+                 differs.text);
     return STK_OK;
 }
 
-stk_status stk_loader_restore(stk_loader *loader, const stk_state *state, stk_error *err)
+stk_status stk_loader_restore(stk_loader *loader, const stk_loader_state *state, stk_error *err)
 {
     uint64_t serial = 0;
 
@@ -178,7 +180,7 @@ stk_status stk_loader_restore(stk_loader *loader, const stk_state *state, stk_er
     return STK_OK;
 }
 
-void stk_loader_state(const stk_loader *loader, stk_state *out)
+void stk_loader_get_state(const stk_loader *loader, stk_loader_state *out)
 {
     const uint64_t steps = loader->order.steps;
 

@@ -50,11 +50,11 @@ static stk_status check_fixed(const stk_loader *loader, const stk__column *colum
 /* Put the transforms behind a field: pictures, or the first field of a dataset without any. */
 static stk_status transform_column(stk_loader *loader, stk__column *column, stk_error *err)
 {
-    stk_header header = {.dtype = column->field.dtype,
-                         .rank = column->field.rank,
-                         .picture = column->field.picture && column->field.rank == 3,
-                         .encoded = is_encoded(&column->field),
-                         .mask = column->field.mask};
+    stk_transform_header header = {.dtype = column->field.dtype,
+                                   .rank = column->field.rank,
+                                   .picture = column->field.picture && column->field.rank == 3,
+                                   .encoded = is_encoded(&column->field),
+                                   .mask = column->field.mask};
 
     memcpy(header.shape, column->field.shape, sizeof header.shape);
     column->header = header;
@@ -91,7 +91,7 @@ static stk__column own_column(const char *name, stk_dtype dtype, int32_t source)
 
     column.field = (stk_field){
         .struct_size = sizeof column.field, .name = name, .dtype = dtype, .layout = STK_FIXED};
-    column.header = (stk_header){.dtype = dtype};
+    column.header = (stk_transform_header){.dtype = dtype};
     return column;
 }
 

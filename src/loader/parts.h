@@ -79,13 +79,14 @@ stk_status stk__loader_widen_locked(stk_loader *loader, stk_error *err);
 
 /* What decides the order and values of a loader, as a state of its beginning. */
 void stk__state_of(const stk_dataset *dataset, const stk__order *order,
-                   const stk_loader_options *options, stk_state *out);
+                   const stk_loader_options *options, stk_loader_state *out);
 /* Whether a state belongs to the order of a loader whose own is `own`. STK_EMISMATCH names the
  * first thing that differs. */
-stk_status stk__state_same(const stk_state *saved, const stk_state *own, stk_error *err);
+stk_status stk__state_same(const stk_loader_state *saved, const stk_loader_state *own,
+                           stk_error *err);
 /* Whether its values are the same, too; if not that is a message of the context `warn`, or without
  * one STK_EMISMATCH. */
-stk_status stk__state_same_values(const stk_state *saved, const stk_state *own, stk_context *warn,
-                                  stk_error *err);
+stk_status stk__state_same_values(const stk_loader_state *saved, const stk_loader_state *own,
+                                  stk_context *warn, stk_error *err);
 
 #endif

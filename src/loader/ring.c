@@ -176,10 +176,11 @@ static stk_status make_slabs(stk__ring *ring, uint32_t slabs, stk_error *err)
         lay_out(batch, ring->columns, n, ring->rows);
         stk__ring_give_locked(ring, batch);
         if (ring->locked_memory && mlock(batch->memory, ring->slab_bytes) != 0) {
-            stk__log(ring->ctx, STK_LOG_WARNING,
-                     "pin_memory: the system refuses to lock %llu bytes (ulimit -l); batches stay "
-                     "pageable",
-                     (unsigned long long)ring->slab_bytes);
+            stk__message(
+                ring->ctx, STK_MESSAGE_WARNING,
+                "pin_memory: the system refuses to lock %llu bytes (ulimit -l); batches stay "
+                "pageable",
+                (unsigned long long)ring->slab_bytes);
             ring->locked_memory = false;
         }
     }
@@ -330,8 +331,8 @@ void stk_batch_release(stk_batch **batch)
         guard(b, false);
     pthread_mutex_unlock(&ring->lock);
     if (!was_held) {
-        stk__log(ring->ctx, STK_LOG_ERROR,
-                 "stk_batch_release(): this batch is not held: it was given back before");
+        stk__message(ring->ctx, STK_MESSAGE_ERROR,
+                     "stk_batch_release(): this batch is not held: it was given back before");
         return;
     }
     if (!shared)
@@ -409,7 +410,7 @@ stk_status stk_batch_find(const stk_batch *batch, const char *name, stk_tensor *
     return stk_batch_field(batch, i, out);
 }
 
-void stk_batch_state(const stk_batch *batch, stk_state *out)
+void stk_batch_get_state(const stk_batch *batch, stk_loader_state *out)
 {
     *out = held(batch)->ring->state;
     out->epoch = batch->epoch;

@@ -22,15 +22,15 @@
 
 /* What one field of a batch is, before and after the transforms. */
 typedef struct stk__column {
-    stk_field field;         /* as delivered */
-    int32_t source;          /* field of the dataset, or one of the below */
-    uint64_t source_bytes;   /* of one sample of the dataset's field; 0 when not FIXED */
-    uint64_t row_bytes;      /* of one row of the slab; 0 when not FIXED */
-    uint64_t staged_bytes;   /* of one sample on its way to the pipeline */
-    stk_header header;       /* as delivered */
-    stk__pipeline *pipeline; /* NULL: none */
-    bool decodes;            /* the pipeline begins with an encoded picture */
-    uint32_t ragged;         /* number among the fields that are not FIXED */
+    stk_field field;             /* as delivered */
+    int32_t source;              /* field of the dataset, or one of the below */
+    uint64_t source_bytes;       /* of one sample of the dataset's field; 0 when not FIXED */
+    uint64_t row_bytes;          /* of one row of the slab; 0 when not FIXED */
+    uint64_t staged_bytes;       /* of one sample on its way to the pipeline */
+    stk_transform_header header; /* as delivered */
+    stk__pipeline *pipeline;     /* NULL: none */
+    bool decodes;                /* the pipeline begins with an encoded picture */
+    uint32_t ragged;             /* number among the fields that are not FIXED */
 } stk__column;
 
 enum { STK__COLUMN_INDEX = -1, STK__COLUMN_LABEL_MIXED = -2, STK__COLUMN_MIX = -3 };
@@ -80,8 +80,8 @@ struct stk__ring {
     uint32_t num_slabs, num_free, num_held; /* (L) */
     stk_batch *free;                        /* (L) */
     stk__pool pool;                         /* of read buffers and ragged values */
-    bool full;       /* (L) planning waits for bytes of the pool to come back */
-    stk_state state; /* order options; epoch and step are filled in for each batch */
+    bool full;              /* (L) planning waits for bytes of the pool to come back */
+    stk_loader_state state; /* order options; epoch and step are filled in for each batch */
 };
 
 /* Bytes that one slab of these columns takes. */

@@ -41,23 +41,23 @@ static uint64_t hash_transforms(const stk_loader_options *o)
 }
 
 void stk__state_of(const stk_dataset *dataset, const stk__order *order,
-                   const stk_loader_options *options, stk_state *out)
+                   const stk_loader_options *options, stk_loader_state *out)
 {
-    *out = (stk_state){.version = STATE_VERSION,
-                       .fingerprint = dataset->fingerprint,
-                       .size = order->size,
-                       .seed = order->seed,
-                       .global_batch_size = order->global_batch,
-                       .block_size = order->block_size,
-                       .shuffle_buffer = order->buffer_blocks,
-                       .streams = order->streams,
-                       .transforms = hash_transforms(options),
-                       .on_error = (uint64_t)options->on_error,
-                       .shuffle = (uint32_t)order->shuffle,
-                       .drop_last = order->drop_last};
+    *out = (stk_loader_state){.version = STATE_VERSION,
+                              .fingerprint = dataset->fingerprint,
+                              .size = order->size,
+                              .seed = order->seed,
+                              .global_batch_size = order->global_batch,
+                              .block_size = order->block_size,
+                              .shuffle_buffer = order->buffer_blocks,
+                              .streams = order->streams,
+                              .transforms = hash_transforms(options),
+                              .on_error = (uint64_t)options->on_error,
+                              .shuffle = (uint32_t)order->shuffle,
+                              .drop_last = order->drop_last};
 }
 
-int stk_state_format(const stk_state *state, char *text, size_t size)
+int stk_loader_state_format(const stk_loader_state *state, char *text, size_t size)
 {
     char numbers[600];
     int length = snprintf(numbers, sizeof numbers,
@@ -103,14 +103,14 @@ static bool check_end(const char *text, const char *at)
     return !*at || !strcmp(at, "\n") || !strcmp(at, "\r\n");
 }
 
-stk_status stk_state_parse(const char *text, stk_state *out, stk_error *err)
+stk_status stk_loader_state_parse(const char *text, stk_loader_state *out, stk_error *err)
 {
     static const char prefix[] = "stoker-state";
     const char *at = text;
     uint64_t version = 0, shuffle = 0, drop_last = 0;
     char *end;
 
-    *out = (stk_state){0};
+    *out = (stk_loader_state){0};
     if (strncmp(at, prefix, sizeof prefix - 1) || at[sizeof prefix - 1] != ' ')
         return stk__fail(err, STK_EFORMAT, STK_STAGE_LOADER,
                          "not a state of a loader: it begins \"%.40s\"", text);
@@ -144,22 +144,23 @@ stk_status stk_state_parse(const char *text, stk_state *out, stk_error *err)
 }
 
 /* The first number that differs, said with both values. */
-stk_status stk__state_same(const stk_state *saved, const stk_state *own, stk_error *err)
+stk_status stk__state_same(const stk_loader_state *saved, const stk_loader_state *own,
+                           stk_error *err)
 {
     static const struct {
         const char *name;
         size_t offset;
         const char *remedy;
     } fields[] = {
-        {"size", offsetof(stk_state, size), "it is the state of another dataset"},
-        {"fingerprint", offsetof(stk_state, fingerprint),
+        {"size", offsetof(stk_loader_state, size), "it is the state of another dataset"},
+        {"fingerprint", offsetof(stk_loader_state, fingerprint),
          "it is the state of another dataset, or the data has changed"},
-        {"seed", offsetof(stk_state, seed), "set it as it was"},
-        {"global_batch_size", offsetof(stk_state, global_batch_size),
+        {"seed", offsetof(stk_loader_state, seed), "set it as it was"},
+        {"global_batch_size", offsetof(stk_loader_state, global_batch_size),
          "set global_batch_size as it was; batch_size then follows from world_size"},
-        {"block_size", offsetof(stk_state, block_size), "set it as it was"},
-        {"shuffle_buffer", offsetof(stk_state, shuffle_buffer), "set it as it was"},
-        {"streams", offsetof(stk_state, streams), "set it as it was"},
+        {"block_size", offsetof(stk_loader_state, block_size), "set it as it was"},
+        {"shuffle_buffer", offsetof(stk_loader_state, shuffle_buffer), "set it as it was"},
+        {"streams", offsetof(stk_loader_state, streams), "set it as it was"},
     };
 
     if (saved->version != STATE_VERSION)
@@ -188,8 +189,8 @@ stk_status stk__state_same(const stk_state *saved, const stk_state *own, stk_err
     return STK_OK;
 }
 
-stk_status stk__state_same_values(const stk_state *saved, const stk_state *own, stk_context *warn,
-                                  stk_error *err)
+stk_status stk__state_same_values(const stk_loader_state *saved, const stk_loader_state *own,
+                                  stk_context *warn, stk_error *err)
 {
     const char *what = saved->transforms != own->transforms ? "other transforms"
                        : saved->on_error != own->on_error   ? "another on_error"
@@ -203,7 +204,7 @@ stk_status stk__state_same_values(const stk_state *saved, const stk_state *own, 
             "the state was saved with %s: set it as it was, or on_state_mismatch: warn "
             "to go on with other values",
             what);
-    stk__log(warn, STK_LOG_WARNING,
-             "the state was saved with %s: the run goes on with other values", what);
+    stk__message(warn, STK_MESSAGE_WARNING,
+                 "the state was saved with %s: the run goes on with other values", what);
     return STK_OK;
 }

@@ -36,11 +36,11 @@ static void report_stuck(const stk_loader *loader, uint32_t threads, uint32_t re
         const stk__worker *worker = &loader->workers.each[i];
         char text[120];
         if (stk__doing_describe(&worker->doing, "it", stk__now_ns(), text, sizeof text))
-            stk__log(loader->ctx, STK_LOG_ERROR, "%s does not end: %s; it is abandoned",
-                     worker->thread.name, text);
+            stk__message(loader->ctx, STK_MESSAGE_ERROR, "%s does not end: %s; it is abandoned",
+                         worker->thread.name, text);
     }
-    stk__log(loader->ctx, STK_LOG_ERROR, "%u threads and %u reads are abandoned, with their memory",
-             threads, reads);
+    stk__message(loader->ctx, STK_MESSAGE_ERROR,
+                 "%u threads and %u reads are abandoned, with their memory", threads, reads);
 }
 
 void stk__loader_ending_locked(stk_loader *loader)

@@ -58,8 +58,9 @@ static void put(stk_trace *t, stk__text *text)
         return;
     stk__writer_put(t->writer, text->bytes, text->length);
     if (atomic_fetch_add(&t->events, 1) == MOST_EVENTS && !atomic_exchange(&t->full, true))
-        stk__log(t->ctx, STK_LOG_WARNING,
-                 "the trace ends after %d events: keep fewer batches (trace_every)", MOST_EVENTS);
+        stk__message(t->ctx, STK_MESSAGE_WARNING,
+                     "the trace ends after %d events: keep fewer batches (trace_every)",
+                     MOST_EVENTS);
 }
 
 static void put_span(stk_trace *t, const char *name, uint32_t lane, uint64_t start_ns,

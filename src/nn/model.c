@@ -152,9 +152,9 @@ static stk_status choose_backend(struct stk_model *m, stk_error *err)
     m->bf16 = m->options.precision == STK_PRECISION_BF16_MIXED;
     m->bf16_native = m->bf16 && stk__dnnl_has_bf16();
     if (m->bf16 && !m->bf16_native)
-        stk__log(m->graph.context, STK_LOG_WARNING,
-                 "bf16-mixed: this processor has no bfloat16 (AVX512_BF16); values are rounded "
-                 "alike and computed in float32, which is slower than 32-true");
+        stk__message(m->graph.context, STK_MESSAGE_WARNING,
+                     "bf16-mixed: this processor has no bfloat16 (AVX512_BF16); values are rounded "
+                     "alike and computed in float32, which is slower than 32-true");
     return stk__dnnl_create(m->graph.context, &m->dnnl, err);
 #else
     return stk__fail(err, STK_ENOTSUP, STK_STAGE_TRAIN,

@@ -70,7 +70,7 @@ static stk_status open_first(stk__recipe_sets *sets, const stk__recipe_data *dat
     if (sets->console && sets->console->line)
         sets->console->line(sets->console->user, line);
     else
-        stk__log(sets->context, STK_LOG_INFO, "%s", line);
+        stk__message(sets->context, STK_MESSAGE_INFO, "%s", line);
     return STK_OK;
 }
 

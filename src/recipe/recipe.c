@@ -36,7 +36,7 @@ static stk_status add_hparams(stk_recipe *r, stk_error *err)
 static stk_status make_trainer(stk_recipe *r, stk_error *err)
 {
     const stk_recipe_options *o = &r->options;
-    const stk_training_log_options log = {
+    const stk_training_events_options log = {
         .struct_size = sizeof log, .path = o->log, .begin_ns = o->begin_ns};
 
     STK_TRY(
@@ -44,7 +44,7 @@ static stk_status make_trainer(stk_recipe *r, stk_error *err)
     if (o->console)
         stk_trainer_set_console(r->trainer, o->console);
     if (o->tasks & STK_RECIPE_FIT)
-        STK_TRY(stk__training_log_watch(r->trainer, &log, &r->log, err));
+        STK_TRY(stk__training_events_watch(r->trainer, &log, &r->log, err));
     if (o->prepare)
         STK_TRY(of_options(o->prepare(o->user, r->trainer, err), err));
     STK_TRY(stk__recipe_add_callbacks(r->config, r->trainer, err));
@@ -61,7 +61,7 @@ static stk_status begin_log(stk_recipe *r, stk_error *err)
     stk__recipe_locals(&r->settings, r->sets.spec, &locals);
     stk_status status =
         locals.failed ? stk__fail(err, STK_ENOMEM, STK_STAGE_OPTIONS, "no memory for the event log")
-                      : stk__training_log_begin(r->log, locals.bytes, err);
+                      : stk__training_events_begin(r->log, locals.bytes, err);
     stk__text_release(&locals);
     return status;
 }
@@ -150,7 +150,7 @@ void stk_recipe_destroy(stk_recipe **recipe)
     stk_trainer_destroy(&r->trainer);
     stk__recipe_release(&r->made);
     stk__recipe_close(&r->sets);
-    stk_training_log_destroy(&r->log);
+    stk_training_events_destroy(&r->log);
     stk__free(context, r);
     stk__context_unref(context);
 }

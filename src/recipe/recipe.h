@@ -120,12 +120,15 @@ stk_status stk__recipe_make(stk__recipe_made *made, stk_config *config,
                             stk_error *err);
 void stk__recipe_release(stk__recipe_made *made);
 
-/* ---- The event log (training_log.c) ---------------------------------------------------------- */
+/* ---- The event log (training_events.c) ----------------------------------------------------------
+ */
 
-/* The two halves of stk_training_log_create(): look on at a trainer, and, later, begin the file. */
-stk_status stk__training_log_watch(stk_trainer *trainer, const stk_training_log_options *options,
-                                   stk_training_log **out, stk_error *err);
-stk_status stk__training_log_begin(stk_training_log *log, const char *locals, stk_error *err);
+/* The two halves of stk_training_events_create(): look on at a trainer, and, later, begin the file.
+ */
+stk_status stk__training_events_watch(stk_trainer *trainer,
+                                      const stk_training_events_options *options,
+                                      stk_training_events **out, stk_error *err);
+stk_status stk__training_events_begin(stk_training_events *log, const char *locals, stk_error *err);
 
 /* ---- A recipe -------------------------------------------------------------------------------- */
 
@@ -136,7 +139,7 @@ struct stk_recipe {
     stk__recipe_settings settings;
     stk__recipe_sets sets;
     stk__recipe_made made;
-    stk_training_log *log;
+    stk_training_events *log;
     stk_trainer *trainer;
     stk_loader_source train, val, test, predict;
     stk_trainer_data data;

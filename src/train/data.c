@@ -164,7 +164,7 @@ static void tell_bad(stk_trainer *t, stk_phase phase, const stk_loader *loader)
 
     stk_loader_get_bad_samples(loader, &bad);
     if (stk_bad_samples_format(&bad, text, sizeof text) > 0)
-        stk__log(t->ctx, STK_LOG_WARNING, "the data of %s had %s", of, text);
+        stk__message(t->ctx, STK_MESSAGE_WARNING, "the data of %s had %s", of, text);
 }
 
 void stk__feeds_close(stk_trainer *t, stk_phase phase)

@@ -77,10 +77,10 @@ static bool done(stk_trainer *t)
         return false;
     if (stk__can_stop_early(t))
         return true;
-    stk__log(t->ctx, STK_LOG_INFO,
-             "Trainer was signaled to stop but the required `min_epochs=%" PRIu64
-             "` or `min_steps=%" PRIu64 "` has not been met. Training will continue...",
-             t->options.min_epochs, t->options.min_steps);
+    stk__message(t->ctx, STK_MESSAGE_INFO,
+                 "Trainer was signaled to stop but the required `min_epochs=%" PRIu64
+                 "` or `min_steps=%" PRIu64 "` has not been met. Training will continue...",
+                 t->options.min_epochs, t->options.min_steps);
     return false;
 }
 
@@ -224,12 +224,12 @@ static void say_short_log(stk_trainer *t)
     const uint64_t batches = t->train.feeds[0].batches, every = t->options.log_every_n_steps;
 
     if (t->logs.queue && every > batches)
-        stk__log(t->ctx, STK_LOG_WARNING,
-                 "The number of training batches (%" PRIu64
-                 ") is smaller than the logging interval Trainer(log_every_n_steps=%" PRIu64
-                 "). Set a lower value for log_every_n_steps if you want to see logs for the "
-                 "training epoch.",
-                 batches, every);
+        stk__message(t->ctx, STK_MESSAGE_WARNING,
+                     "The number of training batches (%" PRIu64
+                     ") is smaller than the logging interval Trainer(log_every_n_steps=%" PRIu64
+                     "). Set a lower value for log_every_n_steps if you want to see logs for the "
+                     "training epoch.",
+                     batches, every);
 }
 
 stk_status stk__fit(stk_trainer *t, stk_error *err)

@@ -96,7 +96,8 @@ static void share_version(stk_trainer *t, const stk__logger_entry *entry)
         stk_options_find(entry->ops->options, "version") &&
         stk_options_set(entry->ops->options, entry->options, "version", t->logs.version, NULL) !=
             STK_OK)
-        stk__log(t->ctx, STK_LOG_DEBUG, "logger %s chooses a version of its own", entry->ops->name);
+        stk__message(t->ctx, STK_MESSAGE_DEBUG, "logger %s chooses a version of its own",
+                     entry->ops->name);
 }
 
 static stk_status open_all(stk_trainer *t, stk_logger **loggers, size_t *n, stk_error *err)

@@ -73,10 +73,11 @@ stk_status stk__nan_met(stk_trainer *t, double loss, bool *leave, stk_error *err
                          "the loss is %s at batch %" PRIu64 " of epoch %" PRIu64
                          " (samples %s), the last of %" PRIu64 " bad batches in a row (nan_limit)",
                          shown, t->at.batch_idx, t->at.epoch, samples, t->bad_batches);
-    stk__log(t->ctx, STK_LOG_WARNING,
-             "the loss is %s at batch %" PRIu64 " of epoch %" PRIu64 " (samples %s): %s", shown,
-             t->at.batch_idx, t->at.epoch, samples,
-             rewind ? "back to the last good state, without the batch" : "the batch is left out");
+    stk__message(t->ctx, STK_MESSAGE_WARNING,
+                 "the loss is %s at batch %" PRIu64 " of epoch %" PRIu64 " (samples %s): %s", shown,
+                 t->at.batch_idx, t->at.epoch, samples,
+                 rewind ? "back to the last good state, without the batch"
+                        : "the batch is left out");
     *leave = true;
     if (!rewind)
         return STK_OK;

@@ -61,9 +61,9 @@ static stk_status find_last(stk_trainer *t, char *path, size_t size, stk_error *
 
     if (status != STK_ENOENT || t->at.task != STK_TASK_FIT)
         return status;
-    stk__log(t->ctx, STK_LOG_WARNING,
-             "There is no whole checkpoint below '%s' yet: training begins anew",
-             t->options.default_root_dir);
+    stk__message(t->ctx, STK_MESSAGE_WARNING,
+                 "There is no whole checkpoint below '%s' yet: training begins anew",
+                 t->options.default_root_dir);
     *path = 0;
     return STK_OK;
 }
@@ -279,11 +279,11 @@ static void warn_of_threads(stk_trainer *t, uint64_t threads)
 
     stk_context_cores(t->ctx, &cores);
     if (threads != cores.compute)
-        stk__log(t->ctx, STK_LOG_WARNING,
-                 "the checkpoint was made with %" PRIu64
-                 " compute threads and this run has %" PRIu32
-                 ": sums may be added up in another order, so the bits may differ",
-                 threads, cores.compute);
+        stk__message(t->ctx, STK_MESSAGE_WARNING,
+                     "the checkpoint was made with %" PRIu64
+                     " compute threads and this run has %" PRIu32
+                     ": sums may be added up in another order, so the bits may differ",
+                     threads, cores.compute);
 }
 
 enum { LOOP_LINES = 16 };
@@ -345,5 +345,5 @@ stk_status stk__state_load_loop(stk_trainer *t, stk_error *err)
     const char *state = stk__checkpoint_find_text(t->restart.checkpoint, STK__STATE_LOADER);
     if (t->loop.total_done && !state)
         return bad_loop(t, "loader", err);
-    return state ? stk_state_parse(state, &t->loader_state, err) : STK_OK;
+    return state ? stk_loader_state_parse(state, &t->loader_state, err) : STK_OK;
 }

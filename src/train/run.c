@@ -107,8 +107,8 @@ static uint64_t most_rows(const stk__feeds *feeds)
     uint64_t most = 0;
 
     for (uint32_t i = 0; i < feeds->n; i++) {
-        stk_state state;
-        stk_loader_state(feeds->feeds[i].loader, &state);
+        stk_loader_state state;
+        stk_loader_get_state(feeds->feeds[i].loader, &state);
         most = STK_MAX(most, state.global_batch_size);
     }
     return most;
@@ -285,7 +285,7 @@ static stk_status stopped(stk_trainer *t, stk_status status, stk_error *err)
     stk_error_init(&own);
     t->at.exception = err;
     if (stk__hook(t, STK__HOOK_on_exception, &own) < 0)
-        stk__log(t->ctx, STK_LOG_ERROR, "and then, in on_exception: %s", own.text);
+        stk__message(t->ctx, STK_MESSAGE_ERROR, "and then, in on_exception: %s", own.text);
     t->at.exception = NULL;
     if (status != STK_ECANCELED || save_interrupted(t, &own) == STK_OK)
         return status;
@@ -321,7 +321,7 @@ static stk_status settle(stk_trainer *t, stk_status status, stk_error *err)
         *err = own;
         status = written;
     } else if (written != STK_OK) {
-        stk__log(t->ctx, STK_LOG_ERROR, "%s", own.text);
+        stk__message(t->ctx, STK_MESSAGE_ERROR, "%s", own.text);
     }
     return status;
 }

@@ -29,7 +29,7 @@ static stk_status step_one(stk_trainer *t, uint32_t which, stk_error *err)
                 *err = missing;
             return status;
         }
-        stk__log(t->ctx, STK_LOG_WARNING, "%s", missing.text);
+        stk__message(t->ctx, STK_MESSAGE_WARNING, "%s", missing.text);
         return STK_OK;
     }
     stk__count(&t->progress.scheduler_steps, STK__READY, 1);

@@ -162,7 +162,7 @@ static stk_status save_heads(stk_trainer *t, stk_saver *saver, stk_error *err)
     STK_TRY(stk_saver_text(saver, STK__CHECKPOINT_STEP, text, err));
     if (t->loop.total_done == 0)
         return STK_OK;
-    stk_state_format(&t->loader_state, state, sizeof state);
+    stk_loader_state_format(&t->loader_state, state, sizeof state);
     return stk_saver_text(saver, STK__STATE_LOADER, state, err);
 }
 

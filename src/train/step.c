@@ -139,7 +139,7 @@ stk_status stk__train_batch(stk_trainer *t, stk_batch *batch, bool *skip_epoch, 
     stk__ledger_mark(&t->ledger, STK__PART_STEP);
 
     /* From here on the batch is part of what a checkpoint holds. */
-    stk_batch_state(batch, &t->loader_state);
+    stk_batch_get_state(batch, &t->loader_state);
     t->ledger.steps++;
     t->ledger.samples += stk_batch_count(batch);
     loop->done++;

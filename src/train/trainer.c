@@ -12,7 +12,7 @@
 
 static void log_the_line(void *user, const char *text)
 {
-    stk__log(user, STK_LOG_INFO, "%s", text);
+    stk__message(user, STK_MESSAGE_INFO, "%s", text);
 }
 
 static void tell_progress(void *user, const char *what, uint64_t done, uint64_t total)
@@ -23,7 +23,7 @@ static void tell_progress(void *user, const char *what, uint64_t done, uint64_t 
 /* Of the other ranks than 0. */
 static void keep_the_line(void *user, const char *text)
 {
-    stk__log(user, STK_LOG_DEBUG, "%s", text);
+    stk__message(user, STK_MESSAGE_DEBUG, "%s", text);
 }
 
 static void keep_progress(void *user, const char *what, uint64_t done, uint64_t total)

@@ -57,7 +57,7 @@ struct stk_trainer {
     uint64_t val_check_batch; /* 0: by time */
     uint64_t val_last_ns;     /* the last validation, for the interval in time */
     stk__loop loop;
-    stk_state loader_state; /* after the last batch taken */
+    stk_loader_state loader_state; /* after the last batch taken */
     stk_trainer_progress progress;
     stk__metrics metrics;
     bool epoch_hook; /* in a hook of an epoch's end: what is logged is the epoch's */

@@ -12,7 +12,8 @@ static bool side_suits(int64_t side, int64_t max)
     return side == -1 || (side >= 1 && side <= max);
 }
 
-static stk_status refuse_picture(const stk_header *header, const char *who, stk_error *err)
+static stk_status refuse_picture(const stk_transform_header *header, const char *who,
+                                 stk_error *err)
 {
     char text[160];
 
@@ -28,8 +29,8 @@ static stk_status refuse_picture(const stk_header *header, const char *who, stk_
                      text, (long long)STK__MAX_SIDE, STK__MAX_CHANNELS);
 }
 
-stk_status stk__picture_extent(const stk_header *header, const char *who, stk__extent *out,
-                               stk_error *err)
+stk_status stk__picture_extent(const stk_transform_header *header, const char *who,
+                               stk__extent *out, stk_error *err)
 {
     const int64_t *shape = header->shape;
     size_t item = stk_dtype_size(header->dtype);
@@ -45,25 +46,25 @@ stk_status stk__picture_extent(const stk_header *header, const char *who, stk__e
     return STK_OK;
 }
 
-void stk__picture_set_extent(stk_header *header, const stk__extent *extent)
+void stk__picture_set_extent(stk_transform_header *header, const stk__extent *extent)
 {
     header->shape[header->chw ? 1 : 0] = extent->height;
     header->shape[header->chw ? 2 : 1] = extent->width;
     header->shape[header->chw ? 0 : 2] = extent->channels;
 }
 
-bool stk__header_elements(const stk_header *header, uint64_t *out)
+bool stk__header_elements(const stk_transform_header *header, uint64_t *out)
 {
     return header->rank <= STK_MAX_RANK && stk__shape_bytes(header->shape, header->rank, 1, out);
 }
 
-bool stk__header_bytes(const stk_header *header, uint64_t *out)
+bool stk__header_bytes(const stk_transform_header *header, uint64_t *out)
 {
     return header->rank <= STK_MAX_RANK &&
            stk__shape_bytes(header->shape, header->rank, stk_dtype_size(header->dtype), out);
 }
 
-bool stk__header_varies(const stk_header *header)
+bool stk__header_varies(const stk_transform_header *header)
 {
     for (uint32_t i = 0; i < header->rank && i < STK_MAX_RANK; i++)
         if (header->shape[i] == -1)
@@ -71,7 +72,7 @@ bool stk__header_varies(const stk_header *header)
     return false;
 }
 
-bool stk__header_suits(const stk_header *header, const stk_header *declared)
+bool stk__header_suits(const stk_transform_header *header, const stk_transform_header *declared)
 {
     if (header->dtype != declared->dtype || header->rank != declared->rank ||
         header->picture != declared->picture || header->chw != declared->chw ||
@@ -83,12 +84,12 @@ bool stk__header_suits(const stk_header *header, const stk_header *declared)
     return true;
 }
 
-bool stk__header_same(const stk_header *a, const stk_header *b)
+bool stk__header_same(const stk_transform_header *a, const stk_transform_header *b)
 {
     return stk__header_suits(a, b) && stk__header_suits(b, a);
 }
 
-void stk__header_text(const stk_header *header, char *text, size_t size)
+void stk__header_text(const stk_transform_header *header, char *text, size_t size)
 {
     int at = snprintf(text, size, "%s[", stk_dtype_name(header->dtype));
 
@@ -102,7 +103,7 @@ void stk__header_text(const stk_header *header, char *text, size_t size)
 
 /* ---- Frames ---- */
 
-static void frame_to_plan(const stk__frame *frame, stk_plan *plan)
+static void frame_to_plan(const stk__frame *frame, stk_transform_plan *plan)
 {
     const int64_t params[] = {frame->top,  frame->left,      frame->height, frame->width,
                               frame->flip, frame->flip_rows, frame->fills,  (int64_t)frame->fill};
@@ -110,7 +111,7 @@ static void frame_to_plan(const stk__frame *frame, stk_plan *plan)
     memcpy(plan->params, params, sizeof params);
 }
 
-void stk__frame_of_plan(const stk_plan *plan, stk__frame *out)
+void stk__frame_of_plan(const stk_transform_plan *plan, stk__frame *out)
 {
     const int64_t *p = plan->params;
 
@@ -124,8 +125,9 @@ void stk__frame_of_plan(const stk_plan *plan, stk__frame *out)
                         .fill = (uint64_t)p[7]};
 }
 
-stk_status stk__frame_plan(const char *who, const stk_header *in, const stk__extent *out_extent,
-                           const stk__frame *frame, stk_plan *out, stk_error *err)
+stk_status stk__frame_plan(const char *who, const stk_transform_header *in,
+                           const stk__extent *out_extent, const stk__frame *frame,
+                           stk_transform_plan *out, stk_error *err)
 {
     uint64_t bytes = 0;
 
@@ -141,8 +143,9 @@ stk_status stk__frame_plan(const char *who, const stk_header *in, const stk__ext
     return STK_OK;
 }
 
-void stk__frame_apply(const stk_transform *transform, const stk_header *in, const stk_plan *plan,
-                      size_t n, const void *const *src, void *const *dst, void *scratch)
+void stk__frame_apply(const stk_transform *transform, const stk_transform_header *in,
+                      const stk_transform_plan *plan, size_t n, const void *const *src,
+                      void *const *dst, void *scratch)
 {
     stk__pass pass;
     stk__frame frame;

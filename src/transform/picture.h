@@ -18,20 +18,20 @@ typedef struct stk__extent {
 
 /* Fails, in the name of the transform `who`, where the header is not that of a picture whose pixels
  * can be moved. */
-stk_status stk__picture_extent(const stk_header *header, const char *who, stk__extent *out,
-                               stk_error *err);
-void stk__picture_set_extent(stk_header *header, const stk__extent *extent);
+stk_status stk__picture_extent(const stk_transform_header *header, const char *who,
+                               stk__extent *out, stk_error *err);
+void stk__picture_set_extent(stk_transform_header *header, const stk__extent *extent);
 
 /* Number of elements, and of bytes; false where a size varies or is out of range. */
-bool stk__header_elements(const stk_header *header, uint64_t *out);
-bool stk__header_bytes(const stk_header *header, uint64_t *out);
-bool stk__header_varies(const stk_header *header);
-bool stk__header_same(const stk_header *a, const stk_header *b);
+bool stk__header_elements(const stk_transform_header *header, uint64_t *out);
+bool stk__header_bytes(const stk_transform_header *header, uint64_t *out);
+bool stk__header_varies(const stk_transform_header *header);
+bool stk__header_same(const stk_transform_header *a, const stk_transform_header *b);
 /* Whether `header` is one of those that `declared` stands for: the same, or where that varies (-1)
  * any size. */
-bool stk__header_suits(const stk_header *header, const stk_header *declared);
+bool stk__header_suits(const stk_transform_header *header, const stk_transform_header *declared);
 /* "uint8[28, 28, 1] hwc" */
-void stk__header_text(const stk_header *header, char *text, size_t size);
+void stk__header_text(const stk_transform_header *header, char *text, size_t size);
 
 /*
  * A frame laid over a picture: the pixels from (top, left) on, which may lie outside, where they
@@ -46,13 +46,15 @@ typedef struct stk__frame {
     uint64_t fill;  /* the bits of one element */
 } stk__frame;
 
-void stk__frame_of_plan(const stk_plan *plan, stk__frame *out);
+void stk__frame_of_plan(const stk_transform_plan *plan, stk__frame *out);
 /* The plan of a transform that is a frame; sizes of the result may vary. */
-stk_status stk__frame_plan(const char *who, const stk_header *in, const stk__extent *out_extent,
-                           const stk__frame *frame, stk_plan *out, stk_error *err);
+stk_status stk__frame_plan(const char *who, const stk_transform_header *in,
+                           const stk__extent *out_extent, const stk__frame *frame,
+                           stk_transform_plan *out, stk_error *err);
 /* apply() of all of them. */
-void stk__frame_apply(const stk_transform *transform, const stk_header *in, const stk_plan *plan,
-                      size_t n, const void *const *src, void *const *dst, void *scratch);
+void stk__frame_apply(const stk_transform *transform, const stk_transform_header *in,
+                      const stk_transform_plan *plan, size_t n, const void *const *src,
+                      void *const *dst, void *scratch);
 /* The bits of a number as an element of `dtype`; fails where it is none. */
 stk_status stk__fill_bits(double value, stk_dtype dtype, const char *who, uint64_t *out,
                           stk_error *err);

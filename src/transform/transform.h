@@ -37,11 +37,11 @@ typedef struct stk__pipeline stk__pipeline;
  * with decode. Steps that change colours are left out for a mask; their numbers, and so the draws
  * of the others, stay. Errors name the transform and what does not suit.
  */
-stk_status stk__pipeline_create(stk_context *ctx, const char *text, const stk_header *in,
+stk_status stk__pipeline_create(stk_context *ctx, const char *text, const stk_transform_header *in,
                                 stk__pipeline **out, stk_error *err);
 void stk__pipeline_destroy(stk__pipeline **pipeline);
 /* What comes out (no size varies for a pipeline that ends in a fixed shape). */
-void stk__pipeline_header(const stk__pipeline *pipeline, stk_header *out);
+void stk__pipeline_header(const stk__pipeline *pipeline, stk_transform_header *out);
 /* Scratch bytes a run wants for headers no larger than `in`; a run over `n` samples wants the same.
  */
 uint64_t stk__pipeline_scratch(const stk__pipeline *pipeline);
@@ -59,9 +59,9 @@ bool stk__pipeline_has(const stk__pipeline *pipeline, const char *name);
  * alone). `scratch` is stk__pipeline_scratch() bytes, 64 aligned. Any thread.
  */
 void stk__pipeline_run(const stk__pipeline *pipeline, uint64_t seed, size_t n,
-                       const uint64_t *epochs, const uint64_t *positions, const stk_header *headers,
-                       const void *const *src, void *const *dst, stk_status *statuses,
-                       void *scratch);
+                       const uint64_t *epochs, const uint64_t *positions,
+                       const stk_transform_header *headers, const void *const *src,
+                       void *const *dst, stk_status *statuses, void *scratch);
 
 /* ---- Encoded pictures ---- */
 
@@ -111,9 +111,9 @@ typedef struct stk__batch_pipeline stk__batch_pipeline;
 /* One FIXED field of a finished batch, as a batch transform sees it. */
 typedef struct stk__batch_field {
     const char *name;
-    stk_header header; /* of one sample */
-    void *data;        /* [count, ...] */
-    uint64_t bytes;    /* of one sample */
+    stk_transform_header header; /* of one sample */
+    void *data;                  /* [count, ...] */
+    uint64_t bytes;              /* of one sample */
 } stk__batch_field;
 
 /*

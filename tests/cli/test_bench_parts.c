@@ -22,7 +22,7 @@ void cli_error(const char *format, ...)
 {
 }
 
-void cli_console_log(void *user, stk_log_level level, const char *message)
+void cli_console_log(void *user, stk_message_level level, const char *message)
 {
     (void)user;
     (void)level;

@@ -179,7 +179,7 @@ typedef struct own_state {
 
 static void close_own(stk_dataset *dataset)
 {
-    own_state *self = stk_dataset_state(dataset);
+    own_state *self = stk_dataset_self(dataset);
 
     stk_store_close(&self->store);
     self->closed++;
@@ -204,7 +204,7 @@ static size_t object_own(stk_dataset *dataset, uint64_t object, stk_store **stor
                          size_t size)
 {
     (void)object;
-    *store = ((own_state *)stk_dataset_state(dataset))->store;
+    *store = ((own_state *)stk_dataset_self(dataset))->store;
     return (size_t)snprintf(key, size, "data");
 }
 
@@ -536,12 +536,12 @@ static void recipes(stk_context *ctx, const char *folder)
                         "trainer: {max_epochs: 1, logger: 'false', enable_checkpointing: false}\n";
     SIZED(stk_recipe_options, options);
     SIZED(stk_recipe_parts, parts);
-    SIZED(stk_training_log_options, log_options);
+    SIZED(stk_training_events_options, log_options);
     SIZED(stk_figures, figures);
     SIZED(stk_verdict, verdict);
     stk_profile_options *profile_options = NEW(stk_profile_options);
     SIZED(stk_profile_summary, summary);
-    stk_training_log *log = NULL;
+    stk_training_events *log = NULL;
     stk_profile *profile = NULL;
     stk_config *config = NULL;
     stk_recipe *recipe = NULL;
@@ -555,7 +555,7 @@ static void recipes(stk_context *ctx, const char *folder)
     stk_recipe_get_parts(recipe, parts);
     CHECK(parts->struct_size == sizeof *parts && parts->trainer && parts->module);
     CHECK(strcmp(parts->dataset, "digits:?size=64") == 0);
-    OK(stk_training_log_create(parts->trainer, log_options, &log, &err));
+    OK(stk_training_events_create(parts->trainer, log_options, &log, &err));
     stk_profile_options_init(profile_options);
     profile_options->profiler = "simple";
     profile_options->dirpath = folder;
@@ -565,12 +565,12 @@ static void recipes(stk_context *ctx, const char *folder)
     OK(stk_profile_summarize(profile, 1, NULL, summary, &err));
     CHECK(summary->batches == 3 && summary->struct_size == sizeof *summary);
     OK(stk_profile_close(&profile, &err));
-    stk_training_log_judge(log, parts->data->train, figures, verdict);
+    stk_training_events_judge(log, parts->data->train, figures, verdict);
     CHECK(figures->steps == 4 && figures->batch_size == 16);
     CHECK(figures->struct_size == sizeof *figures && verdict->struct_size == sizeof *verdict);
-    OK(stk_training_log_end(log, &err));
+    OK(stk_training_events_end(log, &err));
     stk_recipe_destroy(&recipe);
-    stk_training_log_destroy(&log);
+    stk_training_events_destroy(&log);
     stk_config_destroy(&config);
 }
 

@@ -41,7 +41,7 @@ static void fail_at(const char *file, int line, const char *format, ...)
     _fail(file, line);
 }
 
-static void show(void *user, stk_log_level level, const char *message)
+static void show(void *user, stk_message_level level, const char *message)
 {
     (void)user;
     fprintf(stderr, "[%d] %s\n", (int)level, message);
@@ -55,7 +55,7 @@ stk_context *test_context(void)
 
     stk_context_options_init(&options);
     if (getenv("STOKER_TEST_VERBOSE"))
-        options.log = show;
+        options.on_message = show;
     assert_ok(stk_context_create(&options, &context, &err), &err);
     return context;
 }

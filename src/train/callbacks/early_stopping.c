@@ -226,8 +226,8 @@ static stk_status check(early_stopping *self, stk_trainer *t, const stk_moment *
                                 "use any of the following: %s",
                                 self->monitor, text);
         if (self->options.verbose)
-            stk__log(self->base.context, STK_LOG_WARNING,
-                     "Early stopping found no metric `%s`; there are %s", self->monitor, text);
+            stk__message(self->base.context, STK_MESSAGE_WARNING,
+                         "Early stopping found no metric `%s`; there are %s", self->monitor, text);
         return STK_OK;
     }
     self->reason = judge(self, current, text, sizeof text);

@@ -174,7 +174,7 @@ static stk_status no_metric(const stk__model_checkpoint *self, stk_trainer *t, s
                      self->monitor, names, self->monitor);
     if (self->validated)
         return status;
-    stk__log(self->base.context, STK_LOG_WARNING, "%s", err->text);
+    stk__message(self->base.context, STK_MESSAGE_WARNING, "%s", err->text);
     return STK_OK;
 }
 
@@ -337,7 +337,8 @@ static void warn_if_not_empty(stk_context *ctx, const char *dir)
         entries++;
     closedir(folder);
     if (entries == 3)
-        stk__log(ctx, STK_LOG_WARNING, "Checkpoint directory %s exists and is not empty.", dir);
+        stk__message(ctx, STK_MESSAGE_WARNING, "Checkpoint directory %s exists and is not empty.",
+                     dir);
 }
 
 static stk_status setup(stk_callback *callback, stk_trainer *t, const stk_moment *at,

@@ -297,9 +297,9 @@ stk_status stk__model_checkpoint_load(stk_callback *callback, const stk_restorer
         take_own(&l, &self->last, &last);
     } else if (status == STK_OK && *dir) {
         /* The best of the other folder is not this run's to remove. */
-        stk__log(ctx, STK_LOG_DEBUG,
-                 "checkpoints were kept in '%s' and go to '%s' now: those there are left alone",
-                 dir, self->dir ? self->dir : "");
+        stk__message(ctx, STK_MESSAGE_DEBUG,
+                     "checkpoints were kept in '%s' and go to '%s' now: those there are left alone",
+                     dir, self->dir ? self->dir : "");
     }
     stk__free(ctx, dir);
     stk__free(ctx, best);

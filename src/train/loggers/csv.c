@@ -238,7 +238,8 @@ static stk_status write_lines(csv_logger *csv, stk_error *err)
     if (stk__bytes_write(&csv->lines, csv->fd) < 0) {
         int error = errno;
         if (ftruncate(csv->fd, (off_t)csv->size) < 0)
-            stk__log(csv->base.context, STK_LOG_WARNING, "'%s' ends within a line", csv->path);
+            stk__message(csv->base.context, STK_MESSAGE_WARNING, "'%s' ends within a line",
+                         csv->path);
         return stk__durable_fail(err, "write", csv->path, error);
     }
     csv->size += length;
@@ -504,7 +505,7 @@ static void csv_close(stk_logger *logger)
 
     stk_status status = write_lines(csv, &err);
     if (status != STK_OK)
-        stk__log(logger->context, STK_LOG_ERROR, "%s", err.text);
+        stk__message(logger->context, STK_MESSAGE_ERROR, "%s", err.text);
     csv_free(csv);
 }
 

@@ -64,8 +64,8 @@ static void give_up(stk__log_queue *queue, size_t i, const stk_error *err)
     const char *name = queue->loggers[i]->ops->name;
 
     queue->broken[i] = true;
-    stk__log(queue->ctx, STK_LOG_ERROR, "logger '%s' failed and gets nothing more: %s",
-             name ? name : "", err->text);
+    stk__message(queue->ctx, STK_MESSAGE_ERROR, "logger '%s' failed and gets nothing more: %s",
+                 name ? name : "", err->text);
     pthread_mutex_lock(&queue->lock);
     if (!queue->failed) {
         queue->failed = true;
@@ -187,8 +187,8 @@ static void wait_locked(stk__log_queue *queue)
         return;
     pthread_mutex_unlock(&queue->lock);
     int i = atomic_load_explicit(&queue->calling, memory_order_relaxed);
-    stk__log(queue->ctx, STK_LOG_WARNING, "still waiting for logger '%s' to write",
-             i >= 0 ? queue->loggers[i]->ops->name : "");
+    stk__message(queue->ctx, STK_MESSAGE_WARNING, "still waiting for logger '%s' to write",
+                 i >= 0 ? queue->loggers[i]->ops->name : "");
     pthread_mutex_lock(&queue->lock);
 }
 

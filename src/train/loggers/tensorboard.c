@@ -43,8 +43,8 @@ static stk_status write_records(board_logger *board, stk_error *err)
     if (stk__bytes_write(&board->records, board->fd) < 0) {
         int error = errno;
         if (ftruncate(board->fd, (off_t)board->size) < 0)
-            stk__log(board->base.context, STK_LOG_WARNING, "'%s' ends within a record",
-                     board->path);
+            stk__message(board->base.context, STK_MESSAGE_WARNING, "'%s' ends within a record",
+                         board->path);
         return stk__durable_fail(err, "write", board->path, error);
     }
     board->size += length;
@@ -144,7 +144,7 @@ static void board_close(stk_logger *logger)
     stk_error err;
 
     if (board_flush(logger, &err) != STK_OK)
-        stk__log(logger->context, STK_LOG_ERROR, "%s", err.text);
+        stk__message(logger->context, STK_MESSAGE_ERROR, "%s", err.text);
     board_free((board_logger *)logger);
 }
 

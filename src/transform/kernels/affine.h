@@ -20,7 +20,7 @@ typedef struct stk__canvas {
 } stk__canvas;
 
 /* That of a header; what comes from outside a mask is a class. */
-static inline stk__canvas stk__canvas_of(const stk_header *in, const stk__extent *extent,
+static inline stk__canvas stk__canvas_of(const stk_transform_header *in, const stk__extent *extent,
                                          const uint8_t fill[3], uint8_t mask_fill)
 {
     stk__canvas canvas = {

@@ -261,7 +261,7 @@ void stk__jitter_apply(const stk__colour_kernels *kernels, const stk__jitter *ji
 
 /* ---- Planning ---- */
 
-stk_status stk__colour_extent(const stk_header *in, const char *who, stk__extent *out,
+stk_status stk__colour_extent(const stk_transform_header *in, const char *who, stk__extent *out,
                               stk_error *err)
 {
     char text[160];
@@ -280,11 +280,11 @@ stk_status stk__colour_extent(const stk_header *in, const char *who, stk__extent
                      who, text);
 }
 
-void stk__same_plan(const stk_header *in, double ns_per_element, stk_plan *out)
+void stk__same_plan(const stk_transform_header *in, double ns_per_element, stk_transform_plan *out)
 {
     uint64_t elements = 0;
 
-    *out = (stk_plan){.out = *in};
+    *out = (stk_transform_plan){.out = *in};
     if (stk__header_elements(in, &elements))
         out->cost_ns = 50.0 + ns_per_element * (double)elements;
 }
@@ -302,7 +302,7 @@ stk_status stk__range_read(const stk__numbers *numbers, double range[2], uint32_
     return STK_OK;
 }
 
-void stk__copy_picture(const stk_header *in, const void *src, void *dst)
+void stk__copy_picture(const stk_transform_header *in, const void *src, void *dst)
 {
     uint64_t bytes;
 

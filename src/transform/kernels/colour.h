@@ -148,16 +148,16 @@ static inline double stk__of_param(int64_t param)
 
 /* Fails, in the name of `who`, where the header is not of a uint8 picture of 1 or 3 interleaved
  * channels; sizes may vary. */
-stk_status stk__colour_extent(const stk_header *in, const char *who, stk__extent *out,
+stk_status stk__colour_extent(const stk_transform_header *in, const char *who, stk__extent *out,
                               stk_error *err);
 /* A plan whose result has the header of its input, at so many nanoseconds for each element. */
-void stk__same_plan(const stk_header *in, double ns_per_element, stk_plan *out);
+void stk__same_plan(const stk_transform_header *in, double ns_per_element, stk_transform_plan *out);
 /* Read "LOW, HIGH" or one number, which then is both; `numbers` bounds them. Fails where LOW is
  * above HIGH. */
 
 stk_status stk__range_read(const stk__numbers *numbers, double range[2], uint32_t *count,
                            stk_error *err);
 /* Copy one picture of this header. */
-void stk__copy_picture(const stk_header *in, const void *src, void *dst);
+void stk__copy_picture(const stk_transform_header *in, const void *src, void *dst);
 
 #endif

@@ -39,7 +39,7 @@ typedef enum stk__arrange {
  * last element. Neither needs any alignment; they do not overlap.
  */
 typedef void stk__convert_fn(const void *src, void *dst, size_t pixels, uint32_t channels,
-                             size_t plane, const stk_affine *affine);
+                             size_t plane, const stk_transform_affine *affine);
 
 typedef struct stk__kernels {
     stk__convert_fn *convert[STK__ARRANGE_COUNT][STK__VALUE_COUNT];

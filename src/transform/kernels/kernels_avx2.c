@@ -45,7 +45,7 @@ STK__INLINE __m256 eight(stk__value value, const char *src, size_t i, __m256 sca
 }
 
 STK__INLINE void flat_one(stk__value value, const char *restrict src, float *restrict dst, size_t n,
-                          const stk_affine *affine)
+                          const stk_transform_affine *affine)
 {
     float scale = stk__scale(affine, 0), shift = stk__shift(affine, 0);
     __m256 scales = _mm256_set1_ps(scale), shifts = _mm256_set1_ps(shift);
@@ -71,7 +71,7 @@ STK__INLINE void flat_one(stk__value value, const char *restrict src, float *res
 /* Several channels: eight pixels are `count` vectors, and the pattern of the channels is as long.
  */
 STK__INLINE void flat_pattern(stk__value value, const char *restrict src, float *restrict dst,
-                              size_t n, uint32_t count, const stk_affine *affine)
+                              size_t n, uint32_t count, const stk_transform_affine *affine)
 {
     size_t step = (size_t)count * STK__LANES, i = 0;
 
@@ -85,7 +85,7 @@ STK__INLINE void flat_pattern(stk__value value, const char *restrict src, float 
 }
 
 STK__INLINE void flat(stk__value value, const void *src, void *dst, size_t pixels,
-                      uint32_t channels, const stk_affine *affine)
+                      uint32_t channels, const stk_transform_affine *affine)
 {
     size_t n = pixels * channels;
 
@@ -104,7 +104,7 @@ STK__INLINE void flat(stk__value value, const void *src, void *dst, size_t pixel
  */
 STK__INLINE void planar_pixels(stk__value value, const uint8_t *restrict src, float *restrict dst,
                                size_t pixels, uint32_t channels, size_t plane,
-                               const stk_affine *affine)
+                               const stk_transform_affine *affine)
 {
     __m256i pick[4];
     __m256 scales[4], shifts[4];
@@ -138,7 +138,7 @@ STK__INLINE void planar_pixels(stk__value value, const uint8_t *restrict src, fl
 }
 
 STK__INLINE void planar_u8(stk__value value, const void *src, void *dst, size_t pixels,
-                           uint32_t channels, size_t plane, const stk_affine *affine)
+                           uint32_t channels, size_t plane, const stk_transform_affine *affine)
 {
     switch (channels) {
     case 1:
@@ -160,14 +160,14 @@ STK__INLINE void planar_u8(stk__value value, const void *src, void *dst, size_t 
 
 #define DEFINE_FLAT(name, value)                                                                   \
     static void flat_##name(const void *src, void *dst, size_t pixels, uint32_t channels,          \
-                            size_t plane, const stk_affine *affine)                                \
+                            size_t plane, const stk_transform_affine *affine)                      \
     {                                                                                              \
         flat(value, src, dst, pixels, channels, affine);                                           \
     }
 
 #define DEFINE_PLANAR(name, value)                                                                 \
     static void planar_##name(const void *src, void *dst, size_t pixels, uint32_t channels,        \
-                              size_t plane, const stk_affine *affine)                              \
+                              size_t plane, const stk_transform_affine *affine)                    \
     {                                                                                              \
         planar_u8(value, src, dst, pixels, channels, plane, affine);                               \
     }

@@ -52,18 +52,18 @@ STK__INLINE void stk__put(stk__value value, const void *restrict src, size_t i, 
     }
 }
 
-STK__INLINE float stk__scale(const stk_affine *affine, size_t channel)
+STK__INLINE float stk__scale(const stk_transform_affine *affine, size_t channel)
 {
     return affine ? affine->scale[affine->count == 1 ? 0 : channel] : 1.0f;
 }
 
-STK__INLINE float stk__shift(const stk_affine *affine, size_t channel)
+STK__INLINE float stk__shift(const stk_transform_affine *affine, size_t channel)
 {
     return affine ? affine->shift[affine->count == 1 ? 0 : channel] : 0.0f;
 }
 
 STK__INLINE void stk__flat(stk__value value, const void *restrict src, void *restrict dst,
-                           size_t pixels, uint32_t channels, const stk_affine *affine)
+                           size_t pixels, uint32_t channels, const stk_transform_affine *affine)
 {
     if (!affine || affine->count == 1) {
         float scale = stk__scale(affine, 0), shift = stk__shift(affine, 0);
@@ -80,7 +80,7 @@ STK__INLINE void stk__flat(stk__value value, const void *restrict src, void *res
 
 STK__INLINE void stk__planar_of(stk__value value, const void *restrict src, void *restrict dst,
                                 size_t pixels, uint32_t channels, size_t plane,
-                                const stk_affine *affine)
+                                const stk_transform_affine *affine)
 {
     for (uint32_t c = 0; c < channels; c++) {
         float scale = stk__scale(affine, c), shift = stk__shift(affine, c);
@@ -92,7 +92,7 @@ STK__INLINE void stk__planar_of(stk__value value, const void *restrict src, void
 
 STK__INLINE void stk__interleaved_of(stk__value value, const void *restrict src, void *restrict dst,
                                      size_t pixels, uint32_t channels, size_t plane,
-                                     const stk_affine *affine)
+                                     const stk_transform_affine *affine)
 {
     for (size_t p = 0; p < pixels; p++)
         for (uint32_t c = 0; c < channels; c++)
@@ -121,16 +121,17 @@ STK__INLINE void stk__interleaved_of(stk__value value, const void *restrict src,
 
 STK__INLINE void stk__planar(stk__value value, const void *restrict src, void *restrict dst,
                              size_t pixels, uint32_t channels, size_t plane,
-                             const stk_affine *affine){STK__BY_CHANNELS(stk__planar_of)}
+                             const stk_transform_affine *affine){STK__BY_CHANNELS(stk__planar_of)}
 
-STK__INLINE void stk__interleaved(stk__value value, const void *restrict src, void *restrict dst,
-                                  size_t pixels, uint32_t channels, size_t plane,
-                                  const stk_affine *affine){STK__BY_CHANNELS(stk__interleaved_of)}
+STK__INLINE
+    void stk__interleaved(stk__value value, const void *restrict src, void *restrict dst,
+                          size_t pixels, uint32_t channels, size_t plane,
+                          const stk_transform_affine *affine){STK__BY_CHANNELS(stk__interleaved_of)}
 
 /* Kernels with the signature of the table; `plane` means nothing to FLAT. */
 #define STK__DEFINE_CONVERT(name, value)                                                           \
     static void flat_##name(const void *src, void *dst, size_t pixels, uint32_t channels,          \
-                            size_t plane, const stk_affine *affine)                                \
+                            size_t plane, const stk_transform_affine *affine)                      \
     {                                                                                              \
         stk__flat(value, src, dst, pixels, channels, affine);                                      \
     }                                                                                              \
@@ -138,7 +139,7 @@ STK__INLINE void stk__interleaved(stk__value value, const void *restrict src, vo
 
 #define STK__DEFINE_REORDER(name, value)                                                           \
     static void planar_##name(const void *src, void *dst, size_t pixels, uint32_t channels,        \
-                              size_t plane, const stk_affine *affine)                              \
+                              size_t plane, const stk_transform_affine *affine)                    \
     {                                                                                              \
         stk__planar(value, src, dst, pixels, channels, plane, affine);                             \
     }                                                                                              \
@@ -146,7 +147,7 @@ STK__INLINE void stk__interleaved(stk__value value, const void *restrict src, vo
 
 #define STK__DEFINE_INTERLEAVED(name, value)                                                       \
     static void interleaved_##name(const void *src, void *dst, size_t pixels, uint32_t channels,   \
-                                   size_t plane, const stk_affine *affine)                         \
+                                   size_t plane, const stk_transform_affine *affine)               \
     {                                                                                              \
         stk__interleaved(value, src, dst, pixels, channels, plane, affine);                        \
     }

@@ -57,8 +57,8 @@ static int64_t start_of(int64_t have, int64_t want)
     return want > have ? -((want - have) / 2) : (int64_t)nearbyint((double)(have - want) / 2.0);
 }
 
-static stk_status plan(const stk_transform *transform, const stk_header *in, const uint32_t *draws,
-                       stk_plan *out, stk_error *err)
+static stk_status plan(const stk_transform *transform, const stk_transform_header *in,
+                       const uint32_t *draws, stk_transform_plan *out, stk_error *err)
 {
     const center *self = (const center *)transform;
     stk__extent extent;

@@ -42,7 +42,7 @@ typedef struct lay {
     int64_t row, column, channel, channels;
 } lay;
 
-static lay lay_of(const stk_header *header)
+static lay lay_of(const stk_transform_header *header)
 {
     const int64_t *shape = header->shape;
 
@@ -61,8 +61,8 @@ static void put(void *picture, int64_t at, uint32_t element, bool is_float)
         ((uint8_t *)picture)[at] = (uint8_t)element;
 }
 
-void stk__erase_fill(const stk_header *header, const stk__erased_box *box, const uint32_t *elements,
-                     uint32_t count, void *picture)
+void stk__erase_fill(const stk_transform_header *header, const stk__erased_box *box,
+                     const uint32_t *elements, uint32_t count, void *picture)
 {
     const lay l = lay_of(header);
     bool is_float = header->dtype == STK_FLOAT32;
@@ -108,8 +108,8 @@ static void noise_block(uint64_t block, const uint32_t key[2], bool is_float, ui
     }
 }
 
-void stk__erase_noise(const stk_header *header, const stk__erased_box *box, const uint32_t key[2],
-                      void *picture)
+void stk__erase_noise(const stk_transform_header *header, const stk__erased_box *box,
+                      const uint32_t key[2], void *picture)
 {
     const lay l = lay_of(header);
     bool is_float = header->dtype == STK_FLOAT32;

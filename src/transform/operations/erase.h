@@ -24,14 +24,14 @@ bool stk__erase_box(int64_t height, int64_t width, const double scale[2], const 
 /* Fill a box of a uint8 or float32 picture with the bits of one element, or of one for each
  * channel.
  */
-void stk__erase_fill(const stk_header *header, const stk__erased_box *box, const uint32_t *elements,
-                     uint32_t count, void *picture);
+void stk__erase_fill(const stk_transform_header *header, const stk__erased_box *box,
+                     const uint32_t *elements, uint32_t count, void *picture);
 /*
  * Fill it with noise from the Philox stream of `key`: uint8 from 0 to 255, uniform; float32 normal
  * with mean 0 and deviation 1. The noise of a pixel does not depend on the layout.
  */
-void stk__erase_noise(const stk_header *header, const stk__erased_box *box, const uint32_t key[2],
-                      void *picture);
+void stk__erase_noise(const stk_transform_header *header, const stk__erased_box *box,
+                      const uint32_t key[2], void *picture);
 /* Normal numbers of four words (Box and Muller), the same on every machine. */
 void stk__normals(const uint32_t words[4], float out[4]);
 

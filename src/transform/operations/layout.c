@@ -34,14 +34,14 @@ static stk_status create(stk_context *ctx, const void *options, stk_transform **
     return stk__transform_keep(ctx, "layout", &made, sizeof made, out, err);
 }
 
-static stk_status plan(const stk_transform *transform, const stk_header *in, const uint32_t *draws,
-                       stk_plan *out, stk_error *err)
+static stk_status plan(const stk_transform *transform, const stk_transform_header *in,
+                       const uint32_t *draws, stk_transform_plan *out, stk_error *err)
 {
     stk__extent extent;
     uint64_t bytes = 0;
 
     STK_TRY(stk__picture_extent(in, "layout", &extent, err));
-    *out = (stk_plan){.out = *in};
+    *out = (stk_transform_plan){.out = *in};
     out->out.chw = ((const layout *)transform)->chw;
     stk__picture_set_extent(&out->out, &extent);
     if (stk__header_bytes(in, &bytes))
@@ -49,8 +49,9 @@ static stk_status plan(const stk_transform *transform, const stk_header *in, con
     return STK_OK;
 }
 
-static void apply(const stk_transform *transform, const stk_header *in, const stk_plan *made,
-                  size_t n, const void *const *src, void *const *dst, void *scratch)
+static void apply(const stk_transform *transform, const stk_transform_header *in,
+                  const stk_transform_plan *made, size_t n, const void *const *src,
+                  void *const *dst, void *scratch)
 {
     stk__pass pass;
 

@@ -65,7 +65,7 @@ static const preset presets[] = {
 
 typedef struct normalize {
     stk_transform base;
-    stk_affine of_u8, of_f32;
+    stk_transform_affine of_u8, of_f32;
     float *values; /* scale of uint8, scale of float32, shift: STK__LANES * count each */
 } normalize;
 
@@ -127,9 +127,9 @@ static stk_status allocate(normalize *self, uint32_t count, stk_error *err)
     if (!self->values)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_TRANSFORM,
                          "normalize: no memory for %u channels", count);
-    self->of_u8 =
-        (stk_affine){.count = count, .scale = self->values, .shift = self->values + 2 * length};
-    self->of_f32 = (stk_affine){
+    self->of_u8 = (stk_transform_affine){
+        .count = count, .scale = self->values, .shift = self->values + 2 * length};
+    self->of_f32 = (stk_transform_affine){
         .count = count, .scale = self->values + length, .shift = self->values + 2 * length};
     return STK_OK;
 }
@@ -191,8 +191,8 @@ static stk_status create(stk_context *ctx, const void *options, stk_transform **
     return status;
 }
 
-static stk_status plan(const stk_transform *transform, const stk_header *in, const uint32_t *draws,
-                       stk_plan *out, stk_error *err)
+static stk_status plan(const stk_transform *transform, const stk_transform_header *in,
+                       const uint32_t *draws, stk_transform_plan *out, stk_error *err)
 {
     const normalize *self = (const normalize *)transform;
     uint32_t count = self->of_u8.count;
@@ -210,15 +210,16 @@ static stk_status plan(const stk_transform *transform, const stk_header *in, con
                          "normalize: has %u channels, the field has %lld: give one number, or one "
                          "for each channel",
                          count, (long long)extent.channels);
-    *out = (stk_plan){.out = *in};
+    *out = (stk_transform_plan){.out = *in};
     out->out.dtype = STK_FLOAT32;
     if (stk__header_elements(in, &elements))
         out->cost_ns = 20.0 + 0.25 * (double)elements;
     return STK_OK;
 }
 
-static void apply(const stk_transform *transform, const stk_header *in, const stk_plan *made,
-                  size_t n, const void *const *src, void *const *dst, void *scratch)
+static void apply(const stk_transform *transform, const stk_transform_header *in,
+                  const stk_transform_plan *made, size_t n, const void *const *src,
+                  void *const *dst, void *scratch)
 {
     const normalize *self = (const normalize *)transform;
     stk__pass pass;
@@ -230,7 +231,7 @@ static void apply(const stk_transform *transform, const stk_header *in, const st
         stk__pass_apply(&pass, in, NULL, src[i], dst[i], scratch);
 }
 
-static const stk_affine *affine(const stk_transform *transform, stk_dtype from)
+static const stk_transform_affine *affine(const stk_transform *transform, stk_dtype from)
 {
     const normalize *self = (const normalize *)transform;
 

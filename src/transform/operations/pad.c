@@ -47,8 +47,8 @@ static stk_status create(stk_context *ctx, const void *options, stk_transform **
     return stk__transform_keep(ctx, "pad", &made, sizeof made, out, err);
 }
 
-static stk_status plan(const stk_transform *transform, const stk_header *in, const uint32_t *draws,
-                       stk_plan *out, stk_error *err)
+static stk_status plan(const stk_transform *transform, const stk_transform_header *in,
+                       const uint32_t *draws, stk_transform_plan *out, stk_error *err)
 {
     const pad *self = (const pad *)transform;
     const stk__padding *p = &self->padding;

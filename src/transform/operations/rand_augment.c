@@ -90,8 +90,8 @@ static stk_status create(stk_context *ctx, const void *options, stk_transform **
     return stk__transform_keep(ctx, WHO, &made, sizeof made, out, err);
 }
 
-static stk_status plan(const stk_transform *transform, const stk_header *in, const uint32_t *draws,
-                       stk_plan *out, stk_error *err)
+static stk_status plan(const stk_transform *transform, const stk_transform_header *in,
+                       const uint32_t *draws, stk_transform_plan *out, stk_error *err)
 {
     const augment *self = (const augment *)transform;
     stk__extent extent;
@@ -114,8 +114,8 @@ static stk_status plan(const stk_transform *transform, const stk_header *in, con
 }
 
 /* The operations of a plan that this picture takes part in. */
-static int64_t chosen(const augment *self, const stk_header *in, const stk_plan *made,
-                      int64_t operations[MAX_OPS])
+static int64_t chosen(const augment *self, const stk_transform_header *in,
+                      const stk_transform_plan *made, int64_t operations[MAX_OPS])
 {
     int64_t count = 0;
 
@@ -128,8 +128,9 @@ static int64_t chosen(const augment *self, const stk_header *in, const stk_plan 
     return count;
 }
 
-static void apply(const stk_transform *transform, const stk_header *in, const stk_plan *made,
-                  size_t n, const void *const *src, void *const *dst, void *scratch)
+static void apply(const stk_transform *transform, const stk_transform_header *in,
+                  const stk_transform_plan *made, size_t n, const void *const *src,
+                  void *const *dst, void *scratch)
 {
     const augment *self = (const augment *)transform;
     int64_t operations[MAX_OPS], count = chosen(self, in, made, operations);

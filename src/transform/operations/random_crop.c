@@ -63,8 +63,8 @@ static int64_t below(uint32_t word, int64_t choices)
     return (int64_t)(((uint64_t)word * (uint64_t)choices) >> 32);
 }
 
-static stk_status plan(const stk_transform *transform, const stk_header *in, const uint32_t *draws,
-                       stk_plan *out, stk_error *err)
+static stk_status plan(const stk_transform *transform, const stk_transform_header *in,
+                       const uint32_t *draws, stk_transform_plan *out, stk_error *err)
 {
     const crop *self = (const crop *)transform;
     const stk__padding *p = &self->padding;

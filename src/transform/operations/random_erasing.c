@@ -123,7 +123,7 @@ static stk_status elements_of(const erasing *self, stk_dtype dtype, uint32_t ele
     return STK_OK;
 }
 
-static stk_status check(const erasing *self, const stk_header *in, stk__extent *extent,
+static stk_status check(const erasing *self, const stk_transform_header *in, stk__extent *extent,
                         uint32_t elements[MAX_VALUES], stk_error *err)
 {
     char text[160];
@@ -142,8 +142,8 @@ static stk_status check(const erasing *self, const stk_header *in, stk__extent *
     return elements_of(self, in->dtype, elements, err);
 }
 
-static stk_status plan(const stk_transform *transform, const stk_header *in, const uint32_t *draws,
-                       stk_plan *out, stk_error *err)
+static stk_status plan(const stk_transform *transform, const stk_transform_header *in,
+                       const uint32_t *draws, stk_transform_plan *out, stk_error *err)
 {
     const erasing *self = (const erasing *)transform;
     uint32_t elements[MAX_VALUES];
@@ -162,8 +162,9 @@ static stk_status plan(const stk_transform *transform, const stk_header *in, con
     return STK_OK;
 }
 
-static void apply(const stk_transform *transform, const stk_header *in, const stk_plan *made,
-                  size_t n, const void *const *src, void *const *dst, void *scratch)
+static void apply(const stk_transform *transform, const stk_transform_header *in,
+                  const stk_transform_plan *made, size_t n, const void *const *src,
+                  void *const *dst, void *scratch)
 {
     const erasing *self = (const erasing *)transform;
     const int64_t *params = made->params;

@@ -40,8 +40,8 @@ static stk_status create(stk_context *ctx, const void *options, stk_transform **
     return stk__transform_keep(ctx, WHO, &made, sizeof made, out, err);
 }
 
-static stk_status plan(const stk_transform *transform, const stk_header *in, const uint32_t *draws,
-                       stk_plan *out, stk_error *err)
+static stk_status plan(const stk_transform *transform, const stk_transform_header *in,
+                       const uint32_t *draws, stk_transform_plan *out, stk_error *err)
 {
     stk__extent extent;
 
@@ -51,8 +51,9 @@ static stk_status plan(const stk_transform *transform, const stk_header *in, con
     return STK_OK;
 }
 
-static void apply(const stk_transform *transform, const stk_header *in, const stk_plan *made,
-                  size_t n, const void *const *src, void *const *dst, void *scratch)
+static void apply(const stk_transform *transform, const stk_transform_header *in,
+                  const stk_transform_plan *made, size_t n, const void *const *src,
+                  void *const *dst, void *scratch)
 {
     stk__extent extent;
 

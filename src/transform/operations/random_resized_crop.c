@@ -157,8 +157,8 @@ static void draw_box(const rrc *self, int64_t width, int64_t height, const uint3
     middle_box(self, width, height, box);
 }
 
-static stk_status plan(const stk_transform *transform, const stk_header *in, const uint32_t *draws,
-                       stk_plan *out, stk_error *err)
+static stk_status plan(const stk_transform *transform, const stk_transform_header *in,
+                       const uint32_t *draws, stk_transform_plan *out, stk_error *err)
 {
     const rrc *self = (const rrc *)transform;
     stk__extent extent;

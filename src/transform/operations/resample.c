@@ -10,7 +10,7 @@ stk__filter stk__filter_of_choice(int32_t choice)
     return filters[choice];
 }
 
-void stk__resample_of_plan(const stk_plan *plan, stk__resample *out)
+void stk__resample_of_plan(const stk_transform_plan *plan, stk__resample *out)
 {
     const int64_t *p = plan->params;
 
@@ -40,8 +40,8 @@ void stk__resample_resize(const stk__resample *what, uint32_t pixel_bytes, int64
                          .height = (uint32_t)what->out_height};
 }
 
-static stk_status check_picture(const char *who, const stk_header *in, const stk__extent *extent,
-                                stk_error *err)
+static stk_status check_picture(const char *who, const stk_transform_header *in,
+                                const stk__extent *extent, stk_error *err)
 {
     char text[160];
 
@@ -60,15 +60,16 @@ static stk_status check_picture(const char *who, const stk_header *in, const stk
     return STK_OK;
 }
 
-stk_status stk__resample_plan(const char *who, const stk_header *in, const stk__resample *what,
-                              const stk__extent *out_extent, stk_plan *out, stk_error *err)
+stk_status stk__resample_plan(const char *who, const stk_transform_header *in,
+                              const stk__resample *what, const stk__extent *out_extent,
+                              stk_transform_plan *out, stk_error *err)
 {
     stk__extent extent;
     stk__resize resize;
 
     STK_TRY(stk__picture_extent(in, who, &extent, err));
     STK_TRY(check_picture(who, in, &extent, err));
-    *out = (stk_plan){.out = *in};
+    *out = (stk_transform_plan){.out = *in};
     if (!what) {
         stk__picture_set_extent(&out->out, out_extent);
         return STK_OK;
@@ -98,8 +99,9 @@ stk_status stk__resample_plan(const char *who, const stk_header *in, const stk__
     return STK_OK;
 }
 
-void stk__resample_apply(const stk_transform *transform, const stk_header *in, const stk_plan *plan,
-                         size_t n, const void *const *src, void *const *dst, void *scratch)
+void stk__resample_apply(const stk_transform *transform, const stk_transform_header *in,
+                         const stk_transform_plan *plan, size_t n, const void *const *src,
+                         void *const *dst, void *scratch)
 {
     const size_t channels = (size_t)in->shape[2], stride = (size_t)in->shape[1] * channels;
     stk__resample what;

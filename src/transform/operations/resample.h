@@ -20,16 +20,18 @@ typedef struct stk__resample {
 #define STK__FILTER_CHOICES "bilinear|bicubic|area|nearest"
 stk__filter stk__filter_of_choice(int32_t choice);
 
-void stk__resample_of_plan(const stk_plan *plan, stk__resample *out);
+void stk__resample_of_plan(const stk_transform_plan *plan, stk__resample *out);
 /*
  * The plan of a transform that resamples `what`; NULL: the sizes vary, and the result has
  * `out_extent`. Masks take the nearest pixel, whatever the filter.
  */
-stk_status stk__resample_plan(const char *who, const stk_header *in, const stk__resample *what,
-                              const stk__extent *out_extent, stk_plan *out, stk_error *err);
+stk_status stk__resample_plan(const char *who, const stk_transform_header *in,
+                              const stk__resample *what, const stk__extent *out_extent,
+                              stk_transform_plan *out, stk_error *err);
 /* apply() of both, for pictures in memory. */
-void stk__resample_apply(const stk_transform *transform, const stk_header *in, const stk_plan *plan,
-                         size_t n, const void *const *src, void *const *dst, void *scratch);
+void stk__resample_apply(const stk_transform *transform, const stk_transform_header *in,
+                         const stk_transform_plan *plan, size_t n, const void *const *src,
+                         void *const *dst, void *scratch);
 /* What the resizer is to do, of rows of `pixel_bytes` a pixel; the wanted part is all. */
 void stk__resample_resize(const stk__resample *what, uint32_t pixel_bytes, int64_t in_width,
                           int64_t in_height, stk__resize *out);

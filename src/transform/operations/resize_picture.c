@@ -84,8 +84,8 @@ static void size_of(const resizing *self, int64_t width, int64_t height, int64_t
     *out_height = width <= height ? long_side : short_side;
 }
 
-static stk_status plan(const stk_transform *transform, const stk_header *in, const uint32_t *draws,
-                       stk_plan *out, stk_error *err)
+static stk_status plan(const stk_transform *transform, const stk_transform_header *in,
+                       const uint32_t *draws, stk_transform_plan *out, stk_error *err)
 {
     const resizing *self = (const resizing *)transform;
     stk__extent extent;

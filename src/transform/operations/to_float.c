@@ -13,15 +13,15 @@ static stk_status create(stk_context *ctx, const void *options, stk_transform **
     return stk__transform_keep(ctx, "to_float", &made, sizeof made, out, err);
 }
 
-static stk_status plan(const stk_transform *transform, const stk_header *in, const uint32_t *draws,
-                       stk_plan *out, stk_error *err)
+static stk_status plan(const stk_transform *transform, const stk_transform_header *in,
+                       const uint32_t *draws, stk_transform_plan *out, stk_error *err)
 {
     uint64_t elements = 0;
 
     if (in->dtype <= STK_DTYPE_NONE || in->dtype > STK_FLOAT64)
         return stk__fail(err, STK_ENOTSUP, STK_STAGE_TRANSFORM,
                          "to_float: cannot convert %s: it is not real", stk_dtype_name(in->dtype));
-    *out = (stk_plan){.out = *in};
+    *out = (stk_transform_plan){.out = *in};
     out->out.dtype = STK_FLOAT32;
     if (stk__header_elements(in, &elements))
         out->cost_ns = 20.0 + 0.5 * (double)elements;
@@ -96,8 +96,9 @@ static void convert(stk_dtype dtype, const void *restrict src, void *restrict ds
     }
 }
 
-static void apply(const stk_transform *transform, const stk_header *in, const stk_plan *made,
-                  size_t n, const void *const *src, void *const *dst, void *scratch)
+static void apply(const stk_transform *transform, const stk_transform_header *in,
+                  const stk_transform_plan *made, size_t n, const void *const *src,
+                  void *const *dst, void *scratch)
 {
     stk__pass pass;
     uint64_t elements;

@@ -51,22 +51,23 @@ static stk_status create(stk_context *ctx, const void *options, stk_transform **
     return stk__transform_keep(ctx, "decode", &made, sizeof made, out, err);
 }
 
-static stk_status plan(const stk_transform *transform, const stk_header *in, const uint32_t *draws,
-                       stk_plan *out, stk_error *err)
+static stk_status plan(const stk_transform *transform, const stk_transform_header *in,
+                       const uint32_t *draws, stk_transform_plan *out, stk_error *err)
 {
     (void)transform;
     (void)draws;
     if (!in->encoded)
         return stk__fail(err, STK_EINVAL, STK_STAGE_TRANSFORM,
                          "decode: takes encoded pictures, as those of images:, and stands first");
-    *out = (stk_plan){.out = *in};
+    *out = (stk_transform_plan){.out = *in};
     out->out.encoded = false;
     return STK_OK;
 }
 
 /* Only scenes decode. */
-static void apply(const stk_transform *transform, const stk_header *in, const stk_plan *plan,
-                  size_t n, const void *const *src, void *const *dst, void *scratch)
+static void apply(const stk_transform *transform, const stk_transform_header *in,
+                  const stk_transform_plan *plan, size_t n, const void *const *src,
+                  void *const *dst, void *scratch)
 {
     (void)transform;
     (void)in;

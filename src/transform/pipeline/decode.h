@@ -30,7 +30,7 @@ typedef struct stk__scene {
 } stk__scene;
 
 /* Read the header of the picture: fills info, and `header` with that of the decoded picture. */
-stk_status stk__scene_peek(stk__scene *scene, stk_header *header);
+stk_status stk__scene_peek(stk__scene *scene, stk_transform_header *header);
 /* Do it, after `what` and `path` are set. */
 stk_status stk__scene_run(stk__scene *scene, void *dst);
 /* Scratch bytes of a group that is a scene. */

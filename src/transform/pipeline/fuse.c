@@ -15,10 +15,10 @@ static stk_transform_role role_of(const stk_transform_ops *ops)
 }
 
 /* Affines of as many channels as there are, or of one for all. */
-static const stk_affine *affine_of(const stk__transform_step *step, stk_dtype from)
+static const stk_transform_affine *affine_of(const stk__transform_step *step, stk_dtype from)
 {
-    const stk_affine *affine = step->ops->affine(step->transform, from);
-    const stk_header *in = &step->in;
+    const stk_transform_affine *affine = step->ops->affine(step->transform, from);
+    const stk_transform_header *in = &step->in;
 
     if (!affine || affine->count == 1)
         return affine;
@@ -33,8 +33,8 @@ static bool add_values(stk__pass *pass, const stk__transform_step *step)
     if (role == STK_ROLE_UNIT)
         return stk__pass_add_unit(pass);
     if (role == STK_ROLE_AFFINE && step->ops->affine) {
-        const stk_affine *of_u8 = affine_of(step, STK_UINT8),
-                         *of_f32 = affine_of(step, STK_FLOAT32);
+        const stk_transform_affine *of_u8 = affine_of(step, STK_UINT8),
+                                   *of_f32 = affine_of(step, STK_FLOAT32);
         return of_u8 && of_f32 && stk__pass_add_affine(pass, of_u8, of_f32);
     }
     if (role != STK_ROLE_LAYOUT)
@@ -73,7 +73,8 @@ static stk__group fuse_from(const stk__pipeline *pipeline, uint32_t first)
             group.draws = steps[first + 1].ops->num_draws > 0;
         }
     }
-    const stk_header *in = group.head ? &steps[first + group.head - 1].plan.out : &steps[first].in;
+    const stk_transform_header *in =
+        group.head ? &steps[first + group.head - 1].plan.out : &steps[first].in;
     stk__pass_init(&group.pass, stk__kernels_of(pipeline->context), in);
     while (first + group.count < pipeline->num_steps) {
         const stk__transform_step *step = &steps[first + group.count];

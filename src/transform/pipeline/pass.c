@@ -6,7 +6,7 @@
  */
 #include "transform/pipeline/pass.h"
 
-void stk__pass_init(stk__pass *pass, const stk__kernels *kernels, const stk_header *in)
+void stk__pass_init(stk__pass *pass, const stk__kernels *kernels, const stk_transform_header *in)
 {
     static const stk__value copies[] = {
         [1] = STK__COPY1, [2] = STK__COPY2, [4] = STK__COPY4, [8] = STK__COPY8};
@@ -34,7 +34,8 @@ bool stk__pass_add_unit(stk__pass *pass)
     return true;
 }
 
-bool stk__pass_add_affine(stk__pass *pass, const stk_affine *of_u8, const stk_affine *of_f32)
+bool stk__pass_add_affine(stk__pass *pass, const stk_transform_affine *of_u8,
+                          const stk_transform_affine *of_f32)
 {
     if (pass->affine)
         return false;
@@ -58,11 +59,12 @@ bool stk__pass_keeps_values(const stk__pass *pass)
 }
 
 /* The affine of one channel alone. */
-static const stk_affine *of_channel(const stk__pass *pass, size_t channel, stk_affine *room)
+static const stk_transform_affine *of_channel(const stk__pass *pass, size_t channel,
+                                              stk_transform_affine *room)
 {
     if (!pass->affine || pass->affine->count == 1)
         return pass->affine;
-    *room = (stk_affine){
+    *room = (stk_transform_affine){
         .count = 1, .scale = pass->affine->scale + channel, .shift = pass->affine->shift + channel};
     return room;
 }
@@ -94,7 +96,7 @@ void stk__pass_convert(const stk__pass *pass, const void *from, void *to, size_t
         return;
     }
     for (size_t c = 0; c < channels; c++) {
-        stk_affine room;
+        stk_transform_affine room;
 
         k->convert[STK__FLAT][pass->value](src + c * from_plane * pass->item,
                                            dst + c * to_plane * pass->out_item, pixels, 1, 0,
@@ -180,8 +182,8 @@ static void apply_strips(const stk__pass *pass, const stk__extent *in,
     }
 }
 
-void stk__pass_apply(const stk__pass *pass, const stk_header *in, const stk__picture_path *path,
-                     const void *src, void *dst, void *scratch)
+void stk__pass_apply(const stk__pass *pass, const stk_transform_header *in,
+                     const stk__picture_path *path, const void *src, void *dst, void *scratch)
 {
     stk__extent extent = {1, 1, 1};
     uint64_t elements = 0;

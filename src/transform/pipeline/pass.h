@@ -17,17 +17,18 @@
 typedef struct stk__pass {
     const stk__kernels *kernels;
     stk__value value;
-    stk_dtype dtype;          /* of the result */
-    uint32_t item, out_item;  /* bytes of an element */
-    const stk_affine *affine; /* of the transform; NULL where `value` wants none */
+    stk_dtype dtype;                    /* of the result */
+    uint32_t item, out_item;            /* bytes of an element */
+    const stk_transform_affine *affine; /* of the transform; NULL where `value` wants none */
     bool picture, chw, out_chw;
 } stk__pass;
 
 /* A pass that changes nothing yet, for samples with such a header (sizes may vary). */
-void stk__pass_init(stk__pass *pass, const stk__kernels *kernels, const stk_header *in);
+void stk__pass_init(stk__pass *pass, const stk__kernels *kernels, const stk_transform_header *in);
 /* Append a change of values; false where the pass cannot take it. */
 bool stk__pass_add_unit(stk__pass *pass);
-bool stk__pass_add_affine(stk__pass *pass, const stk_affine *of_u8, const stk_affine *of_f32);
+bool stk__pass_add_affine(stk__pass *pass, const stk_transform_affine *of_u8,
+                          const stk_transform_affine *of_f32);
 
 /* Convert pixels whose planes are `from_plane` apart in the source and `to_plane` in the result. */
 void stk__pass_convert(const stk__pass *pass, const void *src, void *dst, size_t pixels,
@@ -41,7 +42,7 @@ void stk__fill_elements(void *dst, size_t elements, uint32_t item, uint64_t bits
  * Do it for one sample. `in` has the sizes of this one. `path` NULL: no pixel moves. `scratch` is
  * STK__PASS_SCRATCH bytes, and may be NULL where nothing but pixels moves.
  */
-void stk__pass_apply(const stk__pass *pass, const stk_header *in, const stk__picture_path *path,
-                     const void *src, void *dst, void *scratch);
+void stk__pass_apply(const stk__pass *pass, const stk_transform_header *in,
+                     const stk__picture_path *path, const void *src, void *dst, void *scratch);
 
 #endif

@@ -63,7 +63,7 @@ static stk_status create_step(stk__pipeline *p, const stk__item *item, stk__tran
     return status;
 }
 
-static bool header_is_sound(const stk_header *header)
+static bool header_is_sound(const stk_transform_header *header)
 {
     uint64_t bytes;
 
@@ -77,7 +77,7 @@ static bool header_is_sound(const stk_header *header)
 static stk_status plan_steps(stk__pipeline *p, stk_error *err)
 {
     char text[160];
-    const stk_header *header = &p->in;
+    const stk_transform_header *header = &p->in;
 
     for (uint32_t i = 0; i < p->num_steps; i++) {
         stk__transform_step *step = &p->steps[i];
@@ -100,8 +100,8 @@ static stk_status plan_steps(stk__pipeline *p, stk_error *err)
  * for a picture of some size does. */
 static bool scratch_is_unknown(const stk__transform_step *step)
 {
-    stk_header some = step->in;
-    stk_plan plan;
+    stk_transform_header some = step->in;
+    stk_transform_plan plan;
 
     if (!stk__header_varies(&some))
         return false;
@@ -206,7 +206,7 @@ static stk_status build(stk__pipeline *p, const stk__items *items, stk_error *er
     return measure(p, err);
 }
 
-stk_status stk__pipeline_create(stk_context *ctx, const char *text, const stk_header *in,
+stk_status stk__pipeline_create(stk_context *ctx, const char *text, const stk_transform_header *in,
                                 stk__pipeline **out, stk_error *err)
 {
     stk__items items;
@@ -254,7 +254,7 @@ void stk__pipeline_destroy(stk__pipeline **pipeline)
     *pipeline = NULL;
 }
 
-void stk__pipeline_header(const stk__pipeline *pipeline, stk_header *out)
+void stk__pipeline_header(const stk__pipeline *pipeline, stk_transform_header *out)
 {
     *out = pipeline->out;
 }

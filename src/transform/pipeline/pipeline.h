@@ -14,9 +14,9 @@
 typedef struct stk__transform_step {
     const stk_transform_ops *ops;
     stk_transform *transform;
-    uint32_t purpose; /* of its draws: STK_DRAW_TRANSFORM + its number in the text */
-    stk_plan plan;    /* for the declared header; what counts where nothing is drawn */
-    stk_header in;    /* declared */
+    uint32_t purpose;        /* of its draws: STK_DRAW_TRANSFORM + its number in the text */
+    stk_transform_plan plan; /* for the declared header; what counts where nothing is drawn */
+    stk_transform_header in; /* declared */
 } stk__transform_step;
 
 /* Steps that run together: one of a kind of its own, a fused pass, or a scene. */
@@ -33,7 +33,7 @@ typedef struct stk__group {
 
 struct stk__pipeline {
     stk_context *context;
-    stk_header in, out;
+    stk_transform_header in, out;
     bool varies; /* `in` stands for samples of many sizes */
     stk__transform_step *steps;
     stk__group *groups;

@@ -13,8 +13,8 @@
 typedef struct run {
     const stk__pipeline *pipeline;
     uint64_t seed, epoch, position;
-    stk_header header; /* of the sample between two steps */
-    bool declared;     /* it is the one the pipeline was made for: known to suit */
+    stk_transform_header header; /* of the sample between two steps */
+    bool declared;               /* it is the one the pipeline was made for: known to suit */
     unsigned char *scratch;
     stk__decoding *decoding; /* of encoded pictures */
     const char *reason;      /* of a failure; NULL: that of the status */
@@ -31,7 +31,7 @@ static const char *misfit(const stk__transform_step *step)
 }
 
 /* Plan step `step` of this sample. */
-static stk_status plan_step(run *r, const stk__transform_step *step, stk_plan *plan)
+static stk_status plan_step(run *r, const stk__transform_step *step, stk_transform_plan *plan)
 {
     uint32_t words[STK__MAX_DRAWS], num_draws = step->ops->num_draws;
 
@@ -51,10 +51,10 @@ static stk_status plan_step(run *r, const stk__transform_step *step, stk_plan *p
 static stk_status run_fused(run *r, const stk__group *group, const void *src, void *dst)
 {
     const stk__transform_step *steps = r->pipeline->steps + group->first;
-    const stk_header in = r->header;
+    const stk_transform_header in = r->header;
     stk__picture_path path = group->path;
     stk__extent extent;
-    stk_plan plan;
+    stk_transform_plan plan;
 
     if (r->declared && !group->draws) {
         r->header = steps[group->count - 1].plan.out;
@@ -96,7 +96,7 @@ static stk_status run_scene(run *r, const stk__group *group, const void *src, vo
     stk_status status = stk__scene_peek(&scene, &r->header);
     stk__extent extent;
     stk__frame frame;
-    stk_plan plan;
+    stk_transform_plan plan;
 
     r->reason = scene.reason;
     STK_TRY(status);
@@ -125,7 +125,7 @@ static stk_status run_scene(run *r, const stk__group *group, const void *src, vo
 static stk_status run_single(run *r, const stk__group *group, const void *src, void *dst)
 {
     const stk__transform_step *step = &r->pipeline->steps[group->first];
-    stk_plan plan;
+    stk_transform_plan plan;
 
     STK_TRY(plan_step(r, step, &plan));
     /* What memory there is was counted from the declared plan. */
@@ -199,7 +199,7 @@ static void run_alike(const stk__pipeline *p, size_t n, const void *const *src, 
     }
 }
 
-static stk_status copy_sample(const stk_header *header, const void *src, void *dst)
+static stk_status copy_sample(const stk_transform_header *header, const void *src, void *dst)
 {
     uint64_t bytes;
 
@@ -210,7 +210,7 @@ static stk_status copy_sample(const stk_header *header, const void *src, void *d
 }
 
 /* Fill the head of a sample's run; fails where the sample is not what the field says. */
-static stk_status take_header(run *r, const stk_header *header)
+static stk_status take_header(run *r, const stk_transform_header *header)
 {
     const stk__pipeline *p = r->pipeline;
 
@@ -223,9 +223,9 @@ static stk_status take_header(run *r, const stk_header *header)
 }
 
 void stk__pipeline_run(const stk__pipeline *pipeline, uint64_t seed, size_t n,
-                       const uint64_t *epochs, const uint64_t *positions, const stk_header *headers,
-                       const void *const *src, void *const *dst, stk_status *statuses,
-                       void *scratch)
+                       const uint64_t *epochs, const uint64_t *positions,
+                       const stk_transform_header *headers, const void *const *src,
+                       void *const *dst, stk_status *statuses, void *scratch)
 {
     const stk__group *groups = pipeline->groups;
 

@@ -41,7 +41,7 @@ static bool is_mask(const stk__scene *scene)
     return scene->pipeline->in.mask;
 }
 
-stk_status stk__scene_peek(stk__scene *scene, stk_header *header)
+stk_status stk__scene_peek(stk__scene *scene, stk_transform_header *header)
 {
     uint32_t width, height;
 
@@ -60,7 +60,7 @@ stk_status stk__scene_peek(stk__scene *scene, stk_header *header)
 
 uint64_t stk__scene_scratch(const stk__pipeline *pipeline, const stk__group *group)
 {
-    const stk_header *out = &pipeline->steps[group->first + group->count - 1].plan.out;
+    const stk_transform_header *out = &pipeline->steps[group->first + group->count - 1].plan.out;
     const uint64_t row = (uint64_t)STK_MAX(out->shape[out->chw ? 2 : 1], 1) * 4 + STK_TAIL;
 
     return STK_MAX(stk__round_up(row, STK_CACHE_LINE), STK__PASS_SCRATCH);
@@ -334,7 +334,7 @@ static stk_status run_turned(stk__scene *scene, void *dst)
     const bool transposed = scene->info.orientation >= 5;
     const size_t channels = (size_t)scene->pipeline->in.shape[2];
     const uint32_t scale = choose_scale(scene);
-    stk_header upright = scene->pipeline->in;
+    stk_transform_header upright = scene->pipeline->in;
     stk__image_box asked = {0}, box;
     stk__resize resize;
     uint64_t picture, bytes = 0, all;

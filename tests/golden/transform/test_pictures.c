@@ -46,7 +46,7 @@ struct kit {
 
 static void open_kit(struct kit *kit, stk_context *context, const char *text)
 {
-    const stk_header in = {
+    const stk_transform_header in = {
         .dtype = STK_UINT8, .rank = 3, .shape = {-1, -1, 3}, .picture = true, .encoded = true};
     stk_error err;
 
@@ -87,7 +87,7 @@ static void decode_box(struct kit *kit, const unsigned char *data, size_t size,
 {
     static const stk__filter filters[] = {STK__FILTER_BILINEAR, STK__FILTER_BICUBIC,
                                           STK__FILTER_AREA, STK__FILTER_NEAREST};
-    stk_header header;
+    stk_transform_header header;
     stk__scene scene = {.pipeline = kit->pipeline,
                         .group = &kit->pipeline->groups[0],
                         .decoding = kit->decoding,
@@ -164,8 +164,8 @@ static void test_boxes(void **state)
     assert_int_equal(size % sizeof(struct box_case), 0);
     for (size_t at = 0; at < size; at += sizeof(struct box_case)) {
         struct box_case c;
-        stk_header header = {.dtype = STK_UINT8, .rank = 3, .picture = true};
-        stk_plan plan;
+        stk_transform_header header = {.dtype = STK_UINT8, .rank = 3, .picture = true};
+        stk_transform_plan plan;
         stk__resample box;
         stk_error err;
 

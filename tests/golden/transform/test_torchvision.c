@@ -26,7 +26,8 @@ static void *read_golden(const char *name, size_t bytes)
     return data;
 }
 
-static void run_text(const char *text, const stk_header *in, const void *source, void *out)
+static void run_text(const char *text, const stk_transform_header *in, const void *source,
+                     void *out)
 {
     stk_context *context = test_context();
     stk__pipeline *pipeline = NULL;
@@ -43,7 +44,7 @@ static void run_text(const char *text, const stk_header *in, const void *source,
     stk_context_destroy(&context);
 }
 
-static const stk_header picture_header = {
+static const stk_transform_header picture_header = {
     .dtype = STK_UINT8, .rank = 3, .shape = {HEIGHT, WIDTH, 3}, .picture = true};
 
 static void test_to_float(void **state)
@@ -69,7 +70,7 @@ static void assert_near(const float *out, const float *want, size_t n, double me
             fail_msg("element %zu: %.9g, torchvision has %.9g", i, (double)out[i], (double)want[i]);
 }
 
-static void check_preset(const char *name, const void *source, const stk_header *header,
+static void check_preset(const char *name, const void *source, const stk_transform_header *header,
                          const double *mean, const double *std)
 {
     char file[64], text[64];
@@ -95,7 +96,7 @@ static void check_preset(const char *name, const void *source, const stk_header 
 
 static void test_presets(void **state)
 {
-    const stk_header ramp_header = {
+    const stk_transform_header ramp_header = {
         .dtype = STK_UINT8, .rank = 3, .shape = {16, 16, 1}, .picture = true};
     unsigned char ramp[256 + STK_TAIL] = {0};
     void *picture = read_golden("picture.u8", ELEMENTS);
@@ -112,7 +113,7 @@ static void test_presets(void **state)
 
 static void test_floats(void **state)
 {
-    const stk_header header = {
+    const stk_transform_header header = {
         .dtype = STK_FLOAT32, .rank = 3, .shape = {HEIGHT, WIDTH, 3}, .picture = true};
     const double mean[] = {0.5, -1.25, 2.0}, std[] = {0.3, 1.7, 5.0};
     float out[ELEMENTS], *want = read_golden("normalize_floats.f32", sizeof out);
@@ -140,11 +141,11 @@ typedef struct crop_case {
 } crop_case;
 
 /* One transform with chosen draws. */
-static void apply_step(stk_context *context, const char *text, stk_header *header,
+static void apply_step(stk_context *context, const char *text, stk_transform_header *header,
                        const uint32_t *words, const void *source, void *out)
 {
     stk__pipeline *pipeline = NULL;
-    stk_plan plan;
+    stk_transform_plan plan;
     stk_error err;
 
     assert_ok(stk__pipeline_create(context, text, header, &pipeline, &err), &err);
@@ -171,7 +172,7 @@ static void test_crops(void **state)
 
     for (size_t i = 0; i < STK_COUNT(cases); i++) {
         const crop_case *c = &cases[i];
-        stk_header header = picture_header;
+        stk_transform_header header = picture_header;
         char file[32];
         size_t bytes = c->height * c->width * 3;
 

@@ -113,12 +113,12 @@ static stk_status blob_open(stk_context *context, const char *url, const void *o
 
 static void blob_close(stk_dataset *dataset)
 {
-    free(stk_dataset_state(dataset));
+    free(stk_dataset_self(dataset));
 }
 
 static void blob_prepare(stk_dataset *dataset, stk_sample *samples, size_t n)
 {
-    const uint64_t noise = *(const uint64_t *)stk_dataset_state(dataset);
+    const uint64_t noise = *(const uint64_t *)stk_dataset_self(dataset);
 
     for (size_t i = 0; i < n; i++) {
         const stk_sample *sample = stk_sample_at(samples, i);
@@ -156,8 +156,8 @@ static void mirror_destroy(stk_transform *transform)
     free(transform);
 }
 
-static stk_status mirror_plan(const stk_transform *transform, const stk_header *in,
-                              const uint32_t *draws, stk_plan *out, stk_error *err)
+static stk_status mirror_plan(const stk_transform *transform, const stk_transform_header *in,
+                              const uint32_t *draws, stk_transform_plan *out, stk_error *err)
 {
     if (!in->picture || in->chw || in->dtype != STK_UINT8)
         return STK_EINVAL;
@@ -170,8 +170,9 @@ static stk_status mirror_plan(const stk_transform *transform, const stk_header *
 }
 
 /* A pass does it in its place: the wrong bytes would show. */
-static void mirror_apply(const stk_transform *transform, const stk_header *in, const stk_plan *plan,
-                         size_t n, const void *const *src, void *const *dst, void *scratch)
+static void mirror_apply(const stk_transform *transform, const stk_transform_header *in,
+                         const stk_transform_plan *plan, size_t n, const void *const *src,
+                         void *const *dst, void *scratch)
 {
     for (size_t i = 0; i < n; i++)
         memset(dst[i], 0, (size_t)(in->shape[0] * in->shape[1] * in->shape[2]));

@@ -31,7 +31,7 @@ static size_t out_size(stk__value value)
 
 /* An affine of `count` channels with the pattern that the tables want. */
 typedef struct pattern {
-    stk_affine affine;
+    stk_transform_affine affine;
     float scale[STK__LANES * 16], shift[STK__LANES * 16];
 } pattern;
 
@@ -46,7 +46,7 @@ static void make_pattern(pattern *p, uint32_t count, uint64_t *random)
             p->shift[i] = shift;
         }
     }
-    p->affine = (stk_affine){.count = count, .scale = p->scale, .shift = p->shift};
+    p->affine = (stk_transform_affine){.count = count, .scale = p->scale, .shift = p->shift};
 }
 
 static void fill_source(stk__value value, uint64_t *random)
@@ -62,8 +62,8 @@ static void fill_source(stk__value value, uint64_t *random)
 }
 
 /* What element (pixel p, channel c) becomes, written down independently of the kernels. */
-static void expected(stk__value value, const unsigned char *src, size_t from, const stk_affine *a,
-                     uint32_t c, unsigned char *out)
+static void expected(stk__value value, const unsigned char *src, size_t from,
+                     const stk_transform_affine *a, uint32_t c, unsigned char *out)
 {
     volatile float product, sum;
     float x, scale = 1, shift = 0;
@@ -86,7 +86,8 @@ static void expected(stk__value value, const unsigned char *src, size_t from, co
 }
 
 static void check_formula(stk__arrange arrange, stk__value value, const unsigned char *src,
-                          size_t pixels, uint32_t channels, size_t plane, const stk_affine *a)
+                          size_t pixels, uint32_t channels, size_t plane,
+                          const stk_transform_affine *a)
 {
     unsigned char want[8] = {0};
     size_t item = out_size(value);
@@ -126,7 +127,7 @@ static void check_convert(const stk__kernels *other, stk__arrange arrange, stk__
         return;
     fill_source(value, random);
     make_pattern(&p, test_random(random) % 2 ? channels : 1, random);
-    const stk_affine *a = is_copy(value) || value == STK__UNIT ? NULL : &p.affine;
+    const stk_transform_affine *a = is_copy(value) || value == STK__UNIT ? NULL : &p.affine;
     memset(plain, GUARD, extent * item + 64);
     memset(fast, GUARD, extent * item + 64);
     stk__kernels_c.convert[arrange][value](src, plain, pixels, channels, plane, a);

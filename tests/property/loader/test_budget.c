@@ -118,7 +118,7 @@ static stk_dataset *open_sized(stk_context *ctx, const char *url, int ragged, ui
 }
 
 /* Take `batches` (0: all of two epochs); what comes is kept, and how many were bad. */
-static uint64_t take(stk_loader *loader, int batches, run *out, stk_state *state)
+static uint64_t take(stk_loader *loader, int batches, run *out, stk_loader_state *state)
 {
     stk_bad_samples bad = {.struct_size = sizeof bad};
     stk_batch *batch;
@@ -134,7 +134,7 @@ static uint64_t take(stk_loader *loader, int batches, run *out, stk_state *state
         stk_batch_release(&batch);
     }
     if (state)
-        stk_loader_state(loader, state);
+        stk_loader_get_state(loader, state);
     stk_loader_get_bad_samples(loader, &bad);
     return bad.samples;
 }
@@ -212,7 +212,7 @@ static void bad_is_what_the_budget_says(void **state)
                     o.epochs = 2;
                     o.timeout = 60;
                     stk_loader *loader = open_loader(dataset, &o);
-                    stk_state at;
+                    stk_loader_state at;
                     uint64_t bad = take(loader, i % 2 ? 7 : 0, &r, &at);
                     stk_bad_samples all = {.struct_size = sizeof all};
                     stk_loader_get_bad_samples(loader, &all);

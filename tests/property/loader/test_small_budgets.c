@@ -141,7 +141,7 @@ static void make_run(stk_context *ctx, const char *folder, const plan *p, stk_lo
     album *a = open_album(ctx, folder, p->samples, SAMPLES, p->ragged, p->latency_ms);
     stk_dataset *dataset = &a->head;
     stk_loader *loader;
-    stk_state at;
+    stk_loader_state at;
     stk_error err;
 
     a->apart = STORED / (SAMPLES + 4);
@@ -149,7 +149,7 @@ static void make_run(stk_context *ctx, const char *folder, const plan *p, stk_lo
     uint64_t limit = loader->ring->pool.limit;
     const uint64_t first = parts ? draw(loader->order.steps * EPOCHS) : UINT64_MAX;
     take(loader, a, first, holds, out, n);
-    stk_loader_state(loader, &at);
+    stk_loader_get_state(loader, &at);
     end_run(&loader, limit, n);
     if (parts) {
         o.num_workers = (int64_t)draw(4);

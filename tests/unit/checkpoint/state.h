@@ -103,11 +103,11 @@ typedef struct messages {
     char last[1024];
 } messages;
 
-static inline void keep(void *user, stk_log_level level, const char *message)
+static inline void keep(void *user, stk_message_level level, const char *message)
 {
     messages *m = user;
 
-    if (level < STK_LOG_WARNING)
+    if (level < STK_MESSAGE_WARNING)
         return;
     m->count++;
     snprintf(m->last, sizeof m->last, "%s", message);
@@ -120,8 +120,8 @@ static inline stk_context *context_with(messages *m)
     stk_error err;
 
     stk_context_options_init(&options);
-    options.log = keep;
-    options.log_user = m;
+    options.on_message = keep;
+    options.on_message_user = m;
     assert_ok(stk_context_create(&options, &ctx, &err), &err);
     return ctx;
 }

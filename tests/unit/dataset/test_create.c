@@ -11,7 +11,7 @@ typedef struct own {
 
 static void own_close(stk_dataset *dataset)
 {
-    own *self = stk_dataset_state(dataset);
+    own *self = stk_dataset_self(dataset);
 
     ++*self->closed;
     free(self);
@@ -19,7 +19,7 @@ static void own_close(stk_dataset *dataset)
 
 static void own_prepare(stk_dataset *dataset, stk_sample *samples, size_t n)
 {
-    const own *self = stk_dataset_state(dataset);
+    const own *self = stk_dataset_self(dataset);
 
     for (size_t i = 0; i < n; i++) {
         const stk_sample *sample = stk_sample_at(samples, i);
@@ -60,7 +60,7 @@ static stk_dataset *make(stk_context *ctx, int *closed)
     assert_ok(stk_dataset_create(ctx, &own_ops, self, &info, &dataset, &err), &err);
     memset(&field, 0, sizeof field);
     x[0] = left[0] = right[0] = '?';
-    assert_ptr_equal(stk_dataset_state(dataset), self);
+    assert_ptr_equal(stk_dataset_self(dataset), self);
     return dataset;
 }
 

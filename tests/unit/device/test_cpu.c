@@ -52,7 +52,7 @@ static void the_table(void **state)
     ops->stream_destroy(stream);
     ops->free(device, there);
     ops->free_host(device, host);
-    assert_null(stk_device_state(device));
+    assert_null(stk_device_self(device));
     stk__device_close(&device);
     assert_null(device);
     stk__device_close(&device);

@@ -32,17 +32,17 @@ typedef struct world {
     stk_module *module;
     stk_trainer *trainer;
     stk_profile *profile;
-    stk_training_log *training_log;
+    stk_training_events *training_events;
     stk_recipe *recipe;
     stk_config *config;
-    stk_log *log;
+    stk_event_log *log;
     stk_trace *trace;
     stk_counter *counter;
     stk_meter *meter;
     stk_bench *bench;
     stk_bench_plan *plan;
     stk_report *report;
-    stk_state state;
+    stk_loader_state state;
     pthread_t threads[3];
     atomic_bool stop;
     atomic_uint batches;
@@ -122,7 +122,7 @@ static void make_training(world *w)
     stk_trainer_options_init(&trainer);
     trainer.default_root_dir = w->out;
     assert_ok(stk_trainer_create(w->ctx, &trainer, &w->trainer, &err), &err);
-    assert_ok(stk_training_log_create(w->trainer, NULL, &w->training_log, &err), &err);
+    assert_ok(stk_training_events_create(w->trainer, NULL, &w->training_events, &err), &err);
     assert_ok(stk_config_create(w->ctx, &w->config, &err), &err);
     assert_ok(stk_config_set(w->config, "data.dataset", "digits:?size=8", false, &err), &err);
     assert_ok(stk_config_set(w->config, "loader.transforms", "to_float", false, &err), &err);
@@ -187,7 +187,7 @@ static void make_world(world *w)
     assert_ok(stk_store_put(w->store, "f", "x", 1, NULL, &err), &err);
     assert_ok(stk_dataset_open(w->ctx, "digits:?size=200", &w->dataset, &err), &err);
     assert_ok(stk_conversion_create(w->ctx, "digits:?size=10", w->out, &w->conversion, &err), &err);
-    assert_ok(stk_log_open(w->ctx, w->path, &w->log, &err), &err);
+    assert_ok(stk_event_log_open(w->ctx, w->path, &w->log, &err), &err);
     assert_ok(stk_trace_open(w->ctx, trace, 1, &w->trace, &err), &err);
     assert_ok(stk_counter_open(w->ctx, &w->counter, &err), &err);
     const stk_bench_setting setting = {.struct_size = sizeof setting, .dataset = "digits:"};
@@ -199,7 +199,7 @@ static void make_world(world *w)
     w->loader = make_loader(w, 2);
     const stk_loader_options loader = {.struct_size = sizeof loader, .batch_size = BATCH};
     assert_ok(stk_meter_open(w->ctx, w->loader, &loader, &w->meter, &err), &err);
-    stk_loader_state(w->loader, &w->state);
+    stk_loader_get_state(w->loader, &w->state);
     assert_ok(stk_loader_next(w->loader, -1, &w->batch, &err), &err);
     w->hash = next_hash(0, w->batch);
     atomic_store(&w->batches, 1);
@@ -212,7 +212,7 @@ static void end_world(world *w)
     end_puts(w);
     stk_profile_close(&w->profile, &err);
     stk_trainer_destroy(&w->trainer);
-    stk_training_log_destroy(&w->training_log);
+    stk_training_events_destroy(&w->training_events);
     stk_recipe_destroy(&w->recipe);
     stk_bench_plan_destroy(&w->plan);
     stk_config_destroy(&w->config);
@@ -232,7 +232,7 @@ static void end_world(world *w)
     stk_meter_close(&w->meter);
     stk_bench_destroy(&w->bench);
     assert_ok(stk_trace_close(&w->trace, &err), &err);
-    assert_ok(stk_log_close(&w->log, &err), &err);
+    assert_ok(stk_event_log_close(&w->log, &err), &err);
     stk_dataset_close(&w->dataset);
     stk_store_close(&w->store);
     stk_context_destroy(&w->ctx);

@@ -116,11 +116,11 @@ typedef struct told {
     int empty, all;
 } told;
 
-static void listen(void *user, stk_log_level level, const char *message)
+static void listen(void *user, stk_message_level level, const char *message)
 {
     told *t = user;
 
-    if (level < STK_LOG_WARNING)
+    if (level < STK_MESSAGE_WARNING)
         return;
     t->all++;
     t->empty += strstr(message, "is empty") && strstr(message, "planted");
@@ -136,8 +136,8 @@ static void empty_batches_are_said(void **state)
     char text[4000];
 
     stk_context_options_init(&options);
-    options.log = listen;
-    options.log_user = &t;
+    options.on_message = listen;
+    options.on_message_user = &t;
     assert_ok(stk_context_create(&options, &ctx, &err), &err);
     counting_options c = {.size = 64, .fail_every = 1, .fail_with = STK_EFORMAT};
     stk_dataset *dataset = counting_open(ctx, &c);

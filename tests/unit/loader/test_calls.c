@@ -32,7 +32,7 @@ typedef struct fixture {
     const char *releases; /* a message with this lets a call that hangs end */
 } fixture;
 
-static void take_message(void *user, stk_log_level level, const char *message)
+static void take_message(void *user, stk_message_level level, const char *message)
 {
     fixture *f = user;
 
@@ -129,8 +129,8 @@ static void set_up(fixture *f)
     f->consumer = pthread_self();
     f->field = stk__field("x", STK_INT64, (const int64_t[]){-1}, false);
     stk_context_options_init(&o);
-    o.log = take_message;
-    o.log_user = f;
+    o.on_message = take_message;
+    o.on_message_user = f;
     assert_int_equal(stk_context_create(&o, &ctx, NULL), STK_OK);
     stk__dataset_init(&f->head, &f->ops, ctx, SIZE, &f->field, 1);
 }
@@ -269,7 +269,7 @@ static stk_status call_set_epoch(stk_loader *loader, stk_error *err)
 
 static stk_status call_restore(stk_loader *loader, stk_error *err)
 {
-    const stk_state state = {0}; /* it is not looked at */
+    const stk_loader_state state = {0}; /* it is not looked at */
 
     return stk_loader_restore(loader, &state, err);
 }

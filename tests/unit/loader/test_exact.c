@@ -91,7 +91,7 @@ static void take(const stk_batch *batch, digest *out)
 }
 
 /* Deliver from a serial on; `stop` batches at most. */
-static void deliver(stk_loader *loader, uint64_t stop, digest *out, stk_state *state)
+static void deliver(stk_loader *loader, uint64_t stop, digest *out, stk_loader_state *state)
 {
     stk_batch *batch;
     stk_error err;
@@ -99,8 +99,8 @@ static void deliver(stk_loader *loader, uint64_t stop, digest *out, stk_state *s
     for (uint64_t n = 0, ends = 0; n < stop && ends < EPOCHS;) {
         stk_status status = stk_loader_next(loader, -1, &batch, &err);
         if (status == STK_EOS) {
-            stk_state now;
-            stk_loader_state(loader, &now);
+            stk_loader_state now;
+            stk_loader_get_state(loader, &now);
             if (now.epoch >= EPOCHS)
                 return;
             ends++;
@@ -109,7 +109,7 @@ static void deliver(stk_loader *loader, uint64_t stop, digest *out, stk_state *s
         assert_ok(status, &err);
         take(batch, out);
         if (state)
-            stk_batch_state(batch, state);
+            stk_batch_get_state(batch, state);
         stk_batch_release(&batch);
         n++;
     }
@@ -242,7 +242,7 @@ static void restored_everywhere(void **state)
         setting s = {STK_IO_AUTO, STK_INSTRUCTIONS_ALL, PLAIN, base_options()};
         stk_context *ctx;
         stk_dataset *dataset;
-        stk_state saved;
+        stk_loader_state saved;
         stk_error err;
         s.o.shuffle = STK_SHUFFLE_BLOCK;
         s.o.num_workers = (int64_t)stop % 3;

@@ -62,7 +62,7 @@ static void call_stores(world *w)
     stk_counter *counter;
     stk_trace *trace;
     stk_report *report;
-    stk_log *log;
+    stk_event_log *log;
     stk_conversion *conversion;
     char byte, key[300];
     const double half[] = {0.5, 0.5};
@@ -97,10 +97,10 @@ static void call_stores(world *w)
     REFUSED(stk_survey_run, w->dataset, &options, NULL, NULL, NULL, &survey, NULL);
     REFUSED(stk_conversion_create, w->ctx, "digits:", w->out, &conversion, NULL);
     REFUSED(stk_conversion_run, w->conversion, NULL, NULL, NULL, NULL);
-    REFUSED(stk_log_open, w->ctx, w->path, &log, NULL);
-    RETURNS(stk_log_event, true, w->log, "x", NULL, 0, STK_NO_DURATION, NULL);
+    REFUSED(stk_event_log_open, w->ctx, w->path, &log, NULL);
+    RETURNS(stk_event_log_write, true, w->log, "x", NULL, 0, STK_NO_DURATION, NULL);
     const stk_figures figures = {.struct_size = sizeof figures, .steps = 1};
-    RETURNS(stk_log_verdict, true, w->log, &figures);
+    RETURNS(stk_event_log_verdict, true, w->log, &figures);
     REFUSED(stk_trace_open, w->ctx, w->path, 1, &trace, NULL);
     RETURNS(stk_trace_step, true, w->trace, 0, 0, 1, 2);
     REFUSED(stk_counter_open, w->ctx, &counter, NULL);
@@ -155,7 +155,7 @@ static void call_loader(world *w)
     stk_bad_samples bad = {.struct_size = sizeof bad};
     stk_loader *loader;
     stk_batch *batch;
-    stk_state state;
+    stk_loader_state state;
 
     stk_loader_options_init(&options);
     REFUSED(stk_loader_create, w->dataset, &options, &loader, NULL);
@@ -163,7 +163,7 @@ static void call_loader(world *w)
     REFUSED(stk_loader_set_epoch, w->loader, 0, NULL);
     REFUSED(stk_loader_restore, w->loader, &w->state, NULL);
     NOTHING(stk_loader_compare, w->loader, &w->state, NULL);
-    RETURNS(stk_loader_state, true, w->loader, &state);
+    RETURNS(stk_loader_get_state, true, w->loader, &state);
     RETURNS(stk_loader_get_stats, stats.workers == 0, w->loader, &stats);
     RETURNS(stk_loader_get_bad_samples, bad.samples == 0, w->loader, &bad);
     RETURNS(stk_loader_cancel, true, w->loader);
@@ -242,7 +242,7 @@ static void call_trainer(world *w)
     const stk_scalar scalar = {.value = 1};
     stk_trainer_options options;
     stk_trainer_times times = {.struct_size = sizeof times};
-    stk_training_log *training_log;
+    stk_training_events *training_events;
     stk_recipe *recipe;
     stk_loader_stats begin = {.struct_size = sizeof begin}, end = {.struct_size = sizeof end};
     stk_trainer *trainer;
@@ -276,10 +276,10 @@ static void call_trainer(world *w)
     RETURNS(stk_trainer_bar_metric, true, w->trainer, 0, &metric);
     RETURNS(stk_trainer_get_times, true, w->trainer, &times);
     RETURNS(stk_trainer_get_loader_stats, true, w->trainer, &begin, &end);
-    REFUSED(stk_training_log_create, w->trainer, NULL, &training_log, NULL);
-    RETURNS(stk_training_log_judge, true, w->training_log, NULL, NULL, NULL);
-    REFUSED(stk_training_log_end, w->training_log, NULL);
-    RETURNS(stk_training_log_destroy, !w->training_log, &w->training_log);
+    REFUSED(stk_training_events_create, w->trainer, NULL, &training_events, NULL);
+    RETURNS(stk_training_events_judge, true, w->training_events, NULL, NULL, NULL);
+    REFUSED(stk_training_events_end, w->training_events, NULL);
+    RETURNS(stk_training_events_destroy, !w->training_events, &w->training_events);
     REFUSED(stk_recipe_create, w->ctx, w->config, NULL, &recipe, NULL);
     RETURNS(stk_recipe_destroy, !w->recipe, &w->recipe);
     REFUSED(stk_profile_create, w->trainer, NULL, &profile, NULL);
@@ -301,7 +301,7 @@ static void call_ends(world *w)
     RETURNS(stk_loader_destroy, !w->loader, &w->loader);
     RETURNS(stk_conversion_destroy, !w->conversion, &w->conversion);
     RETURNS(stk_report_destroy, !w->report, &w->report);
-    RETURNS(stk_log_close, !w->log, &w->log, NULL);
+    RETURNS(stk_event_log_close, !w->log, &w->log, NULL);
     RETURNS(stk_trace_close, !w->trace, &w->trace, NULL);
     RETURNS(stk_counter_close, !w->counter, &w->counter);
     RETURNS(stk_meter_close, !w->meter, &w->meter);
@@ -348,7 +348,7 @@ static void *ask(void *argument)
         for (size_t i = 0; ((const stk_dataset_ops *)stk_driver_at(w->ctx, STK_DRIVER_DATASET, i));
              i++)
             continue;
-        stk_log_event(w->log, "x", NULL, 0, STK_NO_DURATION, NULL);
+        stk_event_log_write(w->log, "x", NULL, 0, STK_NO_DURATION, NULL);
     }
     return NULL;
 }

@@ -142,7 +142,7 @@ static void restore_at_every_batch(void **state)
     stk_dataset *dataset =
         counting_open(ctx, &(counting_options){.size = 160, .url = "mem://counting"});
     stk_loader_options o = base_options();
-    stk_state states[21];
+    stk_loader_state states[21];
     run whole = {0};
     stk_error err;
     stk_batch *batch;
@@ -150,25 +150,25 @@ static void restore_at_every_batch(void **state)
 
     o.epochs = 2;
     stk_loader *loader = open_loader(dataset, &o);
-    stk_loader_state(loader, &states[n++]);
+    stk_loader_get_state(loader, &states[n++]);
     while (n < 21) {
         stk_status status = stk_loader_next(loader, -1, &batch, &err);
         if (status == STK_EOS)
             continue;
         assert_ok(status, &err);
         keep(&whole, batch);
-        stk_batch_state(batch, &states[n++]);
+        stk_batch_get_state(batch, &states[n++]);
         stk_batch_release(&batch);
     }
     stk_loader_destroy(&loader);
     for (int i = 0; i < 21; i++) {
         char text[500];
-        stk_state back;
+        stk_loader_state back;
         run rest = {0};
-        int length = stk_state_format(&states[i], text, sizeof text - 3);
+        int length = stk_loader_state_format(&states[i], text, sizeof text - 3);
         assert_in_range(length, 1, sizeof text - 4);
         strcpy(text + length, i % 3 == 0 ? "" : i % 3 == 1 ? "\n" : "\r\n");
-        assert_ok(stk_state_parse(text, &back, &err), &err);
+        assert_ok(stk_loader_state_parse(text, &back, &err), &err);
         assert_memory_equal(&back, &states[i], sizeof back);
         o.num_workers = i % 4;
         loader = open_loader(dataset, &o);
@@ -196,13 +196,13 @@ static void restore_evaluates_the_same_everywhere(void **state)
             stk_loader_options o = base_options();
             stk_loader_stats stats = {.struct_size = sizeof stats};
             stk_batch *batch;
-            stk_state at;
+            stk_loader_state at;
             stk_error err;
             o.num_workers = 0;
             o.shuffle = shuffle;
             o.block_size = 100;
             stk_loader *loader = open_loader(dataset, &o);
-            stk_loader_state(loader, &at);
+            stk_loader_get_state(loader, &at);
             at.step = i ? 1000000 : 10;
             assert_ok(stk_loader_restore(loader, &at, &err), &err);
             assert_ok(stk_loader_next(loader, -1, &batch, &err), &err);
@@ -225,11 +225,11 @@ static void state_of_something_else_is_refused(void **state)
     stk_dataset *dataset = counting_open(ctx, &(counting_options){.size = 160});
     stk_dataset *other = counting_open(ctx, &(counting_options){.size = 161});
     stk_loader_options o = base_options();
-    stk_state saved;
+    stk_loader_state saved;
     stk_error err;
 
     stk_loader *loader = open_loader(dataset, &o);
-    stk_loader_state(loader, &saved);
+    stk_loader_get_state(loader, &saved);
     stk_loader_destroy(&loader);
     loader = open_loader(other, &o);
     assert_fails(stk_loader_restore(loader, &saved, &err), STK_EMISMATCH, &err, "160");
@@ -252,8 +252,9 @@ static void state_of_something_else_is_refused(void **state)
     saved.shuffle = 0;
     assert_fails(stk_loader_restore(loader, &saved, &err), STK_EMISMATCH, &err, "1000");
     stk_loader_destroy(&loader);
-    assert_fails(stk_state_parse("rubbish", &saved, &err), STK_EFORMAT, &err, "rubbish");
-    assert_fails(stk_state_parse("stoker-state 9 epoch=1", &saved, &err), STK_EKIND, &err, "9");
+    assert_fails(stk_loader_state_parse("rubbish", &saved, &err), STK_EFORMAT, &err, "rubbish");
+    assert_fails(stk_loader_state_parse("stoker-state 9 epoch=1", &saved, &err), STK_EKIND, &err,
+                 "9");
     stk_dataset_close(&other);
     stk_dataset_close(&dataset);
     stk_context_destroy(&ctx);
@@ -297,7 +298,7 @@ static void set_epoch_without_the_end_being_told(void **state)
     stk_loader_options o = base_options();
     stk_batch *batch;
     stk_error err;
-    stk_state end;
+    stk_loader_state end;
 
     o.persistent_workers = false;
     o.timeout = 20;
@@ -305,7 +306,7 @@ static void set_epoch_without_the_end_being_told(void **state)
         stk_loader *loader = open_loader(dataset, &o);
         for (int i = 0; i < 4; i++) {
             assert_ok(stk_loader_next(loader, -1, &batch, &err), &err);
-            stk_batch_state(batch, &end);
+            stk_batch_get_state(batch, &end);
             stk_batch_release(&batch);
         }
         if (way == 0)

@@ -167,7 +167,7 @@ static void two_batches_that_are_held_are_too_many(void **state)
     test_folder_remove(folder);
 }
 
-static void count_divisions(void *user, stk_log_level level, const char *message)
+static void count_divisions(void *user, stk_message_level level, const char *message)
 {
     const char *asked = strstr(message, "batches ahead instead of the ");
 
@@ -192,8 +192,8 @@ static void divisions_name_what_was_asked_for(void **state)
     for (int i = 0; i < SAMPLES; i++)
         samples[i] = (sample){.kind = 0, .reads = i == 2 ? 4400000 : i == 70 ? 5200000 : 0};
     stk_context_options_init(&options);
-    options.log = count_divisions;
-    options.log_user = &divisions;
+    options.on_message = count_divisions;
+    options.on_message_user = &divisions;
     assert_ok(stk_context_create(&options, &ctx, &err), &err);
     album *a = open_album(ctx, folder, samples, SAMPLES, false, 0);
     stk_dataset *dataset = &a->head;

@@ -53,9 +53,9 @@ static void find(const stk_batch *batch)
 
 static void get_state(const stk_batch *batch)
 {
-    stk_state state;
+    stk_loader_state state;
 
-    stk_batch_state(batch, &state);
+    stk_batch_get_state(batch, &state);
 }
 
 /* Look at a batch, after it was given back or before. In a process of its own, which made all of

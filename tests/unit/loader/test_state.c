@@ -56,13 +56,13 @@ static void each_number_counts(void **state)
     stk_loader_options o = block_options();
     stk_loader *loader = open_loader(dataset, &o);
     char text[500], changed[600];
-    stk_state saved;
+    stk_loader_state saved;
     stk_error err;
 
-    stk_loader_state(loader, &saved);
-    assert_in_range(stk_state_format(&saved, text, sizeof text), 100, sizeof text - 1);
+    stk_loader_get_state(loader, &saved);
+    assert_in_range(stk_loader_state_format(&saved, text, sizeof text), 100, sizeof text - 1);
     for (int i = 0; i < NAMES; i++) {
-        stk_state parsed;
+        stk_loader_state parsed;
         const uint64_t value = number_of(text, names[i]);
         const bool place = i < 2;
         with_number(text, names[i],
@@ -70,15 +70,15 @@ static void each_number_counts(void **state)
                     : i == 11      ? 1
                                    : value + 1,
                     changed, sizeof changed);
-        assert_ok(stk_state_parse(changed, &parsed, &err), &err);
+        assert_ok(stk_loader_state_parse(changed, &parsed, &err), &err);
         assert_true(memcmp(&parsed, &saved, sizeof saved) != 0);
         if (place) /* of it there may be any */
             assert_ok(stk_loader_restore(loader, &parsed, &err), &err);
         else
             assert_fails(stk_loader_restore(loader, &parsed, &err), STK_EMISMATCH, &err, names[i]);
         if (place) {
-            stk_state at;
-            stk_loader_state(loader, &at);
+            stk_loader_state at;
+            stk_loader_get_state(loader, &at);
             assert_int_equal(at.epoch, parsed.epoch);
             assert_int_equal(at.step, parsed.step);
         }
@@ -96,29 +96,29 @@ static void a_changed_text_is_refused(void **state)
     stk_loader_options o = block_options();
     stk_loader *loader = open_loader(dataset, &o);
     char text[500], changed[510];
-    stk_state saved, parsed;
+    stk_loader_state saved, parsed;
     stk_error err;
 
-    stk_loader_state(loader, &saved);
-    const int n = stk_state_format(&saved, text, sizeof text);
+    stk_loader_get_state(loader, &saved);
+    const int n = stk_loader_state_format(&saved, text, sizeof text);
     for (int i = 0; i < n; i++) {
         memcpy(changed, text, sizeof text);
         changed[i] = (char)(changed[i] == '7' ? '8' : '7');
-        assert_int_not_equal(stk_state_parse(changed, &parsed, &err), STK_OK);
+        assert_int_not_equal(stk_loader_state_parse(changed, &parsed, &err), STK_OK);
         snprintf(changed, sizeof changed, "%.*s", i, text);
-        assert_int_not_equal(stk_state_parse(changed, &parsed, &err), STK_OK);
+        assert_int_not_equal(stk_loader_state_parse(changed, &parsed, &err), STK_OK);
         snprintf(changed, sizeof changed, "%.*s %s", i, text, text + i);
-        assert_int_not_equal(stk_state_parse(changed, &parsed, &err), STK_OK);
+        assert_int_not_equal(stk_loader_state_parse(changed, &parsed, &err), STK_OK);
     }
     snprintf(changed, sizeof changed, "%s\n\n", text);
-    assert_int_not_equal(stk_state_parse(changed, &parsed, &err), STK_OK);
+    assert_int_not_equal(stk_loader_state_parse(changed, &parsed, &err), STK_OK);
     snprintf(changed, sizeof changed, "%s ", text);
-    assert_fails(stk_state_parse(changed, &parsed, &err), STK_ECHECKSUM, &err, "check");
+    assert_fails(stk_loader_state_parse(changed, &parsed, &err), STK_ECHECKSUM, &err, "check");
     snprintf(changed, sizeof changed, "%s\n", text);
-    assert_ok(stk_state_parse(changed, &parsed, &err), &err);
+    assert_ok(stk_loader_state_parse(changed, &parsed, &err), &err);
     assert_int_equal(strncmp(text, "stoker-state ", 13), 0);
     snprintf(changed, sizeof changed, "stoker-state +%s", text + 13);
-    assert_fails(stk_state_parse(changed, &parsed, &err), STK_EFORMAT, &err, "version");
+    assert_fails(stk_loader_state_parse(changed, &parsed, &err), STK_EFORMAT, &err, "version");
     /* Numbers beyond 64 bits, and words in their place. */
     static const char *const wrong[] = {"stoker-state 3 epoch=18446744073709551616 step=0",
                                         "stoker-state 3 epoch=-1",
@@ -127,22 +127,22 @@ static void a_changed_text_is_refused(void **state)
                                         "stoker-state 3",
                                         ""};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
-        assert_int_equal(stk_state_parse(wrong[i], &parsed, &err), STK_EFORMAT);
+        assert_int_equal(stk_loader_state_parse(wrong[i], &parsed, &err), STK_EFORMAT);
     /* Also where the check fits. */
     const char *rest = strstr(text, " step="), *check = strstr(text, " check=");
     int length = snprintf(changed, sizeof changed, "stoker-state 3 epoch=18446744073709551616%.*s",
                           (int)(check - rest), rest);
     snprintf(changed + length, sizeof changed - (size_t)length, " check=%016llx",
              (unsigned long long)XXH3_64bits(changed, (size_t)length));
-    assert_fails(stk_state_parse(changed, &parsed, &err), STK_EFORMAT, &err, "epoch");
+    assert_fails(stk_loader_state_parse(changed, &parsed, &err), STK_EFORMAT, &err, "epoch");
     stk_loader_destroy(&loader);
     stk_dataset_close(&dataset);
     stk_context_destroy(&ctx);
 }
 
-static void count_warnings(void *user, stk_log_level level, const char *message)
+static void count_warnings(void *user, stk_message_level level, const char *message)
 {
-    *(int *)user += level == STK_LOG_WARNING && strstr(message, "transforms");
+    *(int *)user += level == STK_MESSAGE_WARNING && strstr(message, "transforms");
 }
 
 /* Other transforms, another on_error: refused, or said and gone on with. */
@@ -154,8 +154,8 @@ static void other_values_are_noticed(void **state)
     int warnings = 0;
 
     stk_context_options_init(&options);
-    options.log = count_warnings;
-    options.log_user = &warnings;
+    options.on_message = count_warnings;
+    options.on_message_user = &warnings;
     assert_ok(stk_context_create(&options, &ctx, &err), &err);
     stk_dataset *dataset = NULL;
     assert_ok(stk_dataset_open(ctx, "digits:", &dataset, &err), &err);
@@ -168,11 +168,11 @@ static void other_values_are_noticed(void **state)
         for (int k = 0; k < 5; k++)
             for (int warn = 0; warn < 2; warn++) {
                 stk_loader_options o = base_options();
-                stk_state saved;
+                stk_loader_state saved;
                 o.transforms = lists[i][0];
                 o.batch_transforms = lists[i][1];
                 stk_loader *loader = open_loader(dataset, &o);
-                stk_loader_state(loader, &saved);
+                stk_loader_get_state(loader, &saved);
                 stk_loader_destroy(&loader);
                 o.transforms = lists[k][0];
                 o.batch_transforms = lists[k][1];
@@ -189,11 +189,11 @@ static void other_values_are_noticed(void **state)
             }
     /* Blanks do not count, nor does an empty list. */
     stk_loader_options o = base_options();
-    stk_state saved;
+    stk_loader_state saved;
     o.transforms = "horizontal_flip( 0.25 )";
     o.batch_transforms = "";
     stk_loader *loader = open_loader(dataset, &o);
-    stk_loader_state(loader, &saved);
+    stk_loader_get_state(loader, &saved);
     stk_loader_destroy(&loader);
     o.transforms = "horizontal_flip(0.25)";
     o.batch_transforms = NULL;

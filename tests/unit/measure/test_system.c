@@ -114,13 +114,13 @@ static void test_log(void **state)
     stk_context *ctx = test_context();
     int fd = mkstemp(path), found = 0, before = 0;
     bool run = false, over = false;
-    stk_log *log;
+    stk_event_log *log;
     stk_error err;
 
     assert_true(fd >= 0);
     close(fd);
-    assert_ok(stk_log_open(ctx, path, &log, &err), &err);
-    stk_log_event(log, "run start", NULL, 0, STK_NO_DURATION, NULL);
+    assert_ok(stk_event_log_open(ctx, path, &log, &err), &err);
+    stk_event_log_write(log, "run start", NULL, 0, STK_NO_DURATION, NULL);
     for (uint64_t until = stk__now_ns() + 10000000000u; !found && stk__now_ns() < until;) {
         stk__sleep_until(stk__now_ns() + 50000000, NULL);
         FILE *f = fopen(path, "r");
@@ -129,9 +129,9 @@ static void test_log(void **state)
             found += strstr(line, "{\"event\": \"system\"") != NULL;
         fclose(f);
     }
-    stk_log_event(log, "run end", NULL, 0, 0, NULL);
+    stk_event_log_write(log, "run end", NULL, 0, 0, NULL);
     stk__sleep_until(stk__now_ns() + 600000000, NULL);
-    assert_ok(stk_log_close(&log, &err), &err);
+    assert_ok(stk_event_log_close(&log, &err), &err);
     FILE *f = fopen(path, "r");
     for (found = 0; fgets(line, sizeof line, f);) {
         json_t *event = json_loads(line, 0, NULL);

@@ -45,11 +45,11 @@ static void full_disk(void **state)
 
 static char warnings[8192];
 
-static void keep_warning(void *user, stk_log_level level, const char *message)
+static void keep_warning(void *user, stk_message_level level, const char *message)
 {
     const size_t used = strlen(warnings);
 
-    if (level >= STK_LOG_WARNING)
+    if (level >= STK_MESSAGE_WARNING)
         snprintf(warnings + used, sizeof warnings - used, "%s\n", message);
 }
 
@@ -64,7 +64,7 @@ static void bad_samples(void **state)
 
     bench_open(&b);
     stk_context_options_init(&options);
-    options.log = keep_warning;
+    options.on_message = keep_warning;
     assert_ok(stk_context_create(&options, &ctx, &b.err), &b.err);
     stk_dataset *dataset = counting_open(ctx, &c);
     b.loader.on_error = STK_ON_ERROR_SKIP;

@@ -298,7 +298,7 @@ typedef struct messages {
     char last[512];
 } messages;
 
-static void keep_message(void *user, stk_log_level level, const char *message)
+static void keep_message(void *user, stk_message_level level, const char *message)
 {
     messages *m = user;
 
@@ -316,8 +316,8 @@ static void test_failing_logger(void **state)
     stk_error err;
 
     stk_context_options_init(&options);
-    options.log = keep_message;
-    options.log_user = &said;
+    options.on_message = keep_message;
+    options.on_message_user = &said;
     assert_ok(stk_context_create(&options, &ctx, &err), &err);
     keeper_init(&good, &keeper_ops);
     keeper_init(&bad, &keeper_ops);

@@ -72,17 +72,18 @@ static inline void refuses(const stk_transform_ops *ops, const char *text, const
     assert_null(made);
 }
 
-static inline stk_header hwc(int64_t height, int64_t width, int64_t channels)
+static inline stk_transform_header hwc(int64_t height, int64_t width, int64_t channels)
 {
-    return (stk_header){
+    return (stk_transform_header){
         .dtype = STK_UINT8, .rank = 3, .shape = {height, width, channels}, .picture = true};
 }
 
 /* What refuses a header says so. */
-static inline void refuses_header(const stk_transform *t, stk_header header, const char *part)
+static inline void refuses_header(const stk_transform *t, stk_transform_header header,
+                                  const char *part)
 {
     uint32_t words[64] = {0};
-    stk_plan plan;
+    stk_transform_plan plan;
     stk_error err;
     stk_status status = t->ops->plan(t, &header, NULL, &plan, &err);
 
@@ -96,8 +97,8 @@ static inline void refuses_header(const stk_transform *t, stk_header header, con
  */
 static inline void check_headers(const stk_transform *t)
 {
-    stk_header header = hwc(8, 9, 3);
-    stk_plan plan;
+    stk_transform_header header = hwc(8, 9, 3);
+    stk_transform_plan plan;
     stk_error err;
 
     for (int k = 0; k < 4; k++) {
@@ -120,10 +121,10 @@ static inline void check_headers(const stk_transform *t)
 
 /* Plan with these words and do it, in memory that ends where it should; the result is the
  * caller's. */
-static inline uint8_t *run_words(const stk_transform *t, const stk_header *header,
+static inline uint8_t *run_words(const stk_transform *t, const stk_transform_header *header,
                                  const uint32_t *words, const void *src)
 {
-    stk_plan plan;
+    stk_transform_plan plan;
     stk_error err;
     uint64_t bytes = 0;
 

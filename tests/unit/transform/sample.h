@@ -11,7 +11,8 @@
 
 #define GUARD 0x5a
 
-static inline stk__pipeline *make(stk_context *ctx, const char *text, const stk_header *in)
+static inline stk__pipeline *make(stk_context *ctx, const char *text,
+                                  const stk_transform_header *in)
 {
     stk__pipeline *pipeline = NULL;
     stk_error err;
@@ -20,7 +21,7 @@ static inline stk__pipeline *make(stk_context *ctx, const char *text, const stk_
     return pipeline;
 }
 
-static inline uint64_t bytes_of(const stk_header *header)
+static inline uint64_t bytes_of(const stk_transform_header *header)
 {
     uint64_t bytes = 0;
 
@@ -40,9 +41,10 @@ static inline unsigned char *exact(uint64_t bytes)
 
 /* One sample through the whole pipeline; the result is the caller's. */
 static inline unsigned char *run_one(const stk__pipeline *p, uint64_t seed, uint64_t epoch,
-                                     uint64_t position, const stk_header *header, const void *src)
+                                     uint64_t position, const stk_transform_header *header,
+                                     const void *src)
 {
-    stk_header out;
+    stk_transform_header out;
     stk_status status = STK_OK;
     unsigned char *scratch = exact(stk__pipeline_scratch(p));
 
@@ -55,7 +57,7 @@ static inline unsigned char *run_one(const stk__pipeline *p, uint64_t seed, uint
     return result;
 }
 
-static inline unsigned char *random_sample(const stk_header *in, uint64_t *random)
+static inline unsigned char *random_sample(const stk_transform_header *in, uint64_t *random)
 {
     uint64_t bytes = bytes_of(in);
     unsigned char *src = exact(bytes + STK_TAIL);

@@ -69,7 +69,7 @@ typedef struct result {
 
 static inline void *room_for(const stk__pipeline *pipeline, result *r)
 {
-    stk_header out;
+    stk_transform_header out;
 
     stk__pipeline_header(pipeline, &out);
     assert_true(stk__header_bytes(&out, &r->bytes));
@@ -84,12 +84,12 @@ static inline void *room_for(const stk__pipeline *pipeline, result *r)
 static inline result by_scene(stk_context *ctx, const char *text, const picture *p,
                               uint64_t position)
 {
-    const stk_header in = {.dtype = STK_UINT8,
-                           .rank = 3,
-                           .shape = {-1, -1, (int64_t)pixel_bytes(p)},
-                           .picture = true,
-                           .encoded = true,
-                           .mask = p->mask};
+    const stk_transform_header in = {.dtype = STK_UINT8,
+                                     .rank = 3,
+                                     .shape = {-1, -1, (int64_t)pixel_bytes(p)},
+                                     .picture = true,
+                                     .encoded = true,
+                                     .mask = p->mask};
     const stk_slice slice = {.data = p->file, .size = p->size};
     const uint64_t epoch = 3;
     const char *reason = NULL;
@@ -118,11 +118,11 @@ static inline result by_scene(stk_context *ctx, const char *text, const picture 
 static inline result in_memory(stk_context *ctx, const char *text, const picture *p,
                                uint64_t position)
 {
-    const stk_header in = {.dtype = STK_UINT8,
-                           .rank = 3,
-                           .shape = {p->height, p->width, (int64_t)pixel_bytes(p)},
-                           .picture = true,
-                           .mask = p->mask};
+    const stk_transform_header in = {.dtype = STK_UINT8,
+                                     .rank = 3,
+                                     .shape = {p->height, p->width, (int64_t)pixel_bytes(p)},
+                                     .picture = true,
+                                     .mask = p->mask};
     const uint64_t epoch = 3;
     const void *src = p->pixels;
     stk__pipeline *pipeline = NULL;

@@ -75,7 +75,8 @@ static void test_refused_arguments(void **state)
         {"horizontal_flip(p=-0.1)", "horizontal_flip"},
         {"layout(chw), normalize([1, 2], 1)", "has 2 channels, the field has 3"},
     };
-    const stk_header in = {.dtype = STK_UINT8, .rank = 3, .shape = {10, 11, 3}, .picture = true};
+    const stk_transform_header in = {
+        .dtype = STK_UINT8, .rank = 3, .shape = {10, 11, 3}, .picture = true};
     stk_memory_stats before = {.struct_size = sizeof before}, after = {.struct_size = sizeof after};
     stk__pipeline *pipeline;
     stk_error err;
@@ -92,15 +93,18 @@ static void test_refused_arguments(void **state)
 
 static void test_headers_that_do_not_suit(void **state)
 {
-    const stk_header vector = {.dtype = STK_UINT8, .rank = 1, .shape = {7}};
-    const stk_header complex = {.dtype = STK_COMPLEX64, .rank = 1, .shape = {7}};
-    const stk_header wide = {.dtype = STK_UINT8, .rank = 3, .shape = {2, 2, 2000}, .picture = true};
-    const stk_header labels = {.dtype = STK_INT64, .rank = 3, .shape = {9, 9, 1}, .picture = true};
-    const stk_header flat = {.dtype = STK_UINT8, .rank = 2, .shape = {9, 9}, .picture = true};
-    const stk_header huge = {.dtype = STK_UINT8,
-                             .rank = 3,
-                             .shape = {INT64_C(1) << 40, INT64_C(1) << 40, 3},
-                             .picture = true};
+    const stk_transform_header vector = {.dtype = STK_UINT8, .rank = 1, .shape = {7}};
+    const stk_transform_header complex = {.dtype = STK_COMPLEX64, .rank = 1, .shape = {7}};
+    const stk_transform_header wide = {
+        .dtype = STK_UINT8, .rank = 3, .shape = {2, 2, 2000}, .picture = true};
+    const stk_transform_header labels = {
+        .dtype = STK_INT64, .rank = 3, .shape = {9, 9, 1}, .picture = true};
+    const stk_transform_header flat = {
+        .dtype = STK_UINT8, .rank = 2, .shape = {9, 9}, .picture = true};
+    const stk_transform_header huge = {.dtype = STK_UINT8,
+                                       .rank = 3,
+                                       .shape = {INT64_C(1) << 40, INT64_C(1) << 40, 3},
+                                       .picture = true};
     stk__pipeline *pipeline;
     stk_error err;
 
@@ -125,10 +129,10 @@ static void test_headers_that_do_not_suit(void **state)
 static void test_padding_that_overflows(void **state)
 {
     /* Just below 2^63 bytes; padding would take it over. */
-    const stk_header large = {.dtype = STK_FLOAT64,
-                              .rank = 3,
-                              .shape = {INT64_C(1) << 30, (INT64_C(1) << 30) - 1, 1},
-                              .picture = true};
+    const stk_transform_header large = {.dtype = STK_FLOAT64,
+                                        .rank = 3,
+                                        .shape = {INT64_C(1) << 30, (INT64_C(1) << 30) - 1, 1},
+                                        .picture = true};
     stk__pipeline *pipeline;
     stk_error err;
 

@@ -36,7 +36,7 @@ typedef struct batch {
 
 static void batch_init(batch *b, uint64_t seed, bool chw)
 {
-    stk_header picture = {
+    stk_transform_header picture = {
         .dtype = STK_FLOAT32, .rank = 3, .shape = {SIDE, SIDE, CHANNELS}, .picture = true};
 
     if (chw) {

@@ -36,8 +36,8 @@ static void test_draws(void **state)
 {
     stk_transform *t = make_one(OPS, "color_jitter(0.4, [0.5, 3], 1.5, 0.25)");
     const double low[] = {0.6, 0.5, 0.0, -0.25}, high[] = {1.4, 3.0, 2.5, 0.25};
-    stk_header header = hwc(4, 4, 3);
-    stk_plan plan;
+    stk_transform_header header = hwc(4, 4, 3);
+    stk_transform_plan plan;
     stk_error err;
 
     for (int k = 0; k <= 8; k++) {
@@ -86,9 +86,9 @@ static void test_histogram(void **state)
 {
     enum { SAMPLES = 24000 };
     stk_transform *t = make_one(OPS, "color_jitter(0.5, 0.5, 0.5, 0.5)");
-    stk_header header = hwc(4, 4, 3);
+    stk_transform_header header = hwc(4, 4, 3);
     int orders[24] = {0}, factors[4][10] = {{0}};
-    stk_plan plan;
+    stk_transform_plan plan;
     stk_error err;
 
     for (uint64_t position = 0; position < SAMPLES; position++) {
@@ -164,7 +164,7 @@ static void test_hue_turns(void **state)
 static void test_one_channel(void **state)
 {
     stk_transform *t = make_one(OPS, "color_jitter(saturation=1, hue=0.5)");
-    stk_header header = hwc(5, 7, 1);
+    stk_transform_header header = hwc(5, 7, 1);
     const uint32_t words[5] = {UINT32_MAX, 0, 0, 0, UINT32_MAX};
     uint8_t src[35];
     uint64_t random = 8;

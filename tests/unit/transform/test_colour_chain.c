@@ -27,7 +27,8 @@ static void chain_text(char *text, size_t size)
 }
 
 /* The steps by hand, with words of their places in the text; those of colours not for masks. */
-static void by_hand(const stk_header *header, uint64_t position, const uint8_t *src, uint8_t *out)
+static void by_hand(const stk_transform_header *header, uint64_t position, const uint8_t *src,
+                    uint8_t *out)
 {
     memcpy(out, src, bytes_of(header));
     for (uint32_t i = 0; i < STEPS; i++) {
@@ -44,7 +45,7 @@ static void by_hand(const stk_header *header, uint64_t position, const uint8_t *
     }
 }
 
-static void check_chain(const stk_header *header)
+static void check_chain(const stk_transform_header *header)
 {
     char text[512];
     uint64_t random = 90;
@@ -66,7 +67,7 @@ static void check_chain(const stk_header *header)
 
 static void test_pictures(void **state)
 {
-    const stk_header rgb = hwc(HEIGHT, WIDTH, 3), grey = hwc(HEIGHT, WIDTH, 1);
+    const stk_transform_header rgb = hwc(HEIGHT, WIDTH, 3), grey = hwc(HEIGHT, WIDTH, 1);
 
     check_chain(&rgb);
     check_chain(&grey);
@@ -74,7 +75,7 @@ static void test_pictures(void **state)
 
 static void test_masks(void **state)
 {
-    stk_header mask = hwc(HEIGHT, WIDTH, 1);
+    stk_transform_header mask = hwc(HEIGHT, WIDTH, 1);
 
     mask.mask = true;
     check_chain(&mask);
@@ -84,7 +85,7 @@ static void test_masks(void **state)
 static void test_together(void **state)
 {
     const char *text = "random_rotation(90), color_jitter, rand_augment(1, 20)";
-    stk_header picture = hwc(HEIGHT, WIDTH, 1), mask = picture;
+    stk_transform_header picture = hwc(HEIGHT, WIDTH, 1), mask = picture;
     uint64_t random = 91;
     uint8_t *src = random_sample(&picture, &random);
     int alike = 0;

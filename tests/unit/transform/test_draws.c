@@ -20,7 +20,7 @@ static unsigned char scratch[STK__PASS_SCRATCH * 4];
 
 static int setup(void **state)
 {
-    const stk_header in = {
+    const stk_transform_header in = {
         .dtype = STK_UINT16, .rank = 3, .shape = {SIDE, SIDE, 1}, .picture = true};
     stk_error err;
 
@@ -124,7 +124,8 @@ static void test_independent(void **state)
 /* The number of a transform in the text keys its draws: two flips in a row are two coins. */
 static void test_each_transform_draws_its_own(void **state)
 {
-    const stk_header in = {.dtype = STK_UINT8, .rank = 3, .shape = {1, 2, 1}, .picture = true};
+    const stk_transform_header in = {
+        .dtype = STK_UINT8, .rank = 3, .shape = {1, 2, 1}, .picture = true};
     const unsigned char pixels[2 + STK_TAIL] = {10, 20};
     static const char *const texts[] = {"horizontal_flip", "to_float, horizontal_flip",
                                         "horizontal_flip, horizontal_flip"};
@@ -161,7 +162,8 @@ static void test_each_transform_draws_its_own(void **state)
 
 static void test_share_of_flips(void **state)
 {
-    const stk_header in = {.dtype = STK_UINT8, .rank = 3, .shape = {1, 2, 1}, .picture = true};
+    const stk_transform_header in = {
+        .dtype = STK_UINT8, .rank = 3, .shape = {1, 2, 1}, .picture = true};
     const unsigned char pixels[2 + STK_TAIL] = {10, 20};
     static const struct {
         const char *text;

@@ -50,9 +50,9 @@ static void test_weights(void **state)
 static void test_draws(void **state)
 {
     stk_transform *t = make_one(OPS, "gaussian_blur(5, [0.5, 2.5], 0.75)");
-    stk_header header = hwc(9, 9, 3);
+    stk_transform_header header = hwc(9, 9, 3);
     int blurred = 0, sigmas[8] = {0};
-    stk_plan plan;
+    stk_transform_plan plan;
     stk_error err;
 
     for (uint64_t position = 0; position < 8000; position++) {
@@ -79,7 +79,7 @@ static void test_constant_stays(void **state)
     const uint32_t words[2] = {0, 0};
 
     for (int value = 0; value < 256; value += 15) {
-        stk_header header = hwc(HEIGHT, WIDTH, 3);
+        stk_transform_header header = hwc(HEIGHT, WIDTH, 3);
 
         memset(src, value, sizeof src);
         uint8_t *out = run_words(t, &header, words, src);
@@ -125,7 +125,7 @@ static void test_against_definition(void **state)
         int64_t height = 1 + (int64_t)(test_random(&random) % 20),
                 width = 1 + (int64_t)(test_random(&random) % 20), channels = i % 2 ? 3 : 1,
                 rx = (int64_t)(test_random(&random) % 7), ry = (int64_t)(test_random(&random) % 7);
-        stk_header header = hwc(height, width, channels);
+        stk_transform_header header = hwc(height, width, channels);
         char text[64];
 
         fill_random(src, sizeof src, &random);
@@ -150,7 +150,7 @@ static void test_against_definition(void **state)
 static void test_left_alone(void **state)
 {
     stk_transform *t = make_one(OPS, "gaussian_blur(7, 2, p=0.5)");
-    stk_header header = hwc(6, 5, 3);
+    stk_transform_header header = hwc(6, 5, 3);
     uint8_t src[90];
     uint64_t random = 4;
 

@@ -45,16 +45,17 @@ static void add_destroy(stk_transform *transform)
     free(transform);
 }
 
-static stk_status add_plan(const stk_transform *transform, const stk_header *in,
-                           const uint32_t *draws, stk_plan *out, stk_error *err)
+static stk_status add_plan(const stk_transform *transform, const stk_transform_header *in,
+                           const uint32_t *draws, stk_transform_plan *out, stk_error *err)
 {
-    *out = (stk_plan){.out = *in, .scratch = 1000};
+    *out = (stk_transform_plan){.out = *in, .scratch = 1000};
     out->params[0] = ((const add *)transform)->more + (draws ? draws[4] % 16 : 0);
     return draws && draws[4] % 16 == 15 ? STK_EFORMAT : STK_OK;
 }
 
-static void add_apply(const stk_transform *transform, const stk_header *in, const stk_plan *plan,
-                      size_t n, const void *const *src, void *const *dst, void *scratch)
+static void add_apply(const stk_transform *transform, const stk_transform_header *in,
+                      const stk_transform_plan *plan, size_t n, const void *const *src,
+                      void *const *dst, void *scratch)
 {
     size_t bytes = bytes_of(in);
 
@@ -81,7 +82,8 @@ static void test_own_transform(void **state)
 {
     enum { SAMPLES = 200 };
     stk_context *own = test_context();
-    const stk_header in = {.dtype = STK_UINT8, .rank = 3, .shape = {5, 6, 2}, .picture = true};
+    const stk_transform_header in = {
+        .dtype = STK_UINT8, .rank = 3, .shape = {5, 6, 2}, .picture = true};
     stk_error err;
     uint64_t random = 21, failed = 0;
 

@@ -34,14 +34,14 @@ static int teardown(void **state)
 static unsigned char *run_steps(const stk__pipeline *p, uint64_t seed, uint64_t epoch,
                                 uint64_t position, const void *src)
 {
-    stk_header header = p->in;
+    stk_transform_header header = p->in;
     unsigned char *now = exact(bytes_of(&header) + STK_TAIL);
 
     memcpy(now, src, bytes_of(&header));
     for (uint32_t k = 0; k < p->num_steps; k++) {
         const stk__transform_step *step = &p->steps[k];
         uint32_t words[STK__MAX_DRAWS];
-        stk_plan plan;
+        stk_transform_plan plan;
         stk_error err;
 
         stk__draw(seed, (uint32_t)epoch, position, STK_DRAW_TRANSFORM + k, words, STK__MAX_DRAWS);
@@ -59,7 +59,7 @@ static unsigned char *run_steps(const stk__pipeline *p, uint64_t seed, uint64_t 
 }
 
 /* A text of up to six transforms that suit the header. */
-static void random_text(char *text, size_t size, const stk_header *in, uint64_t *random)
+static void random_text(char *text, size_t size, const stk_transform_header *in, uint64_t *random)
 {
     int64_t height = in->shape[in->chw ? 1 : 0], width = in->shape[in->chw ? 2 : 1];
     int count = 1 + (int)(test_random(random) % 6);
@@ -102,12 +102,12 @@ static void random_text(char *text, size_t size, const stk_header *in, uint64_t 
     }
 }
 
-static stk_header random_header(uint64_t *random)
+static stk_transform_header random_header(uint64_t *random)
 {
     static const int64_t few[] = {1, 2, 3, 3, 3, 4, 5, 17};
     int64_t channels = few[test_random(random) % STK_COUNT(few)];
     int64_t side = test_random(random) % 8 ? 20 : 90;
-    stk_header in = {
+    stk_transform_header in = {
         .dtype = test_random(random) % 2 ? STK_UINT8 : STK_FLOAT32, .rank = 3, .picture = true};
 
     in.chw = test_random(random) % 3 == 0;
@@ -124,7 +124,7 @@ static void test_fused_is_step_by_step(void **state)
     char text[1024];
 
     for (int round = 0; round < 1500; round++) {
-        stk_header in = random_header(&random), out;
+        stk_transform_header in = random_header(&random), out;
         unsigned char *src = random_sample(&in, &random);
         uint64_t seed = test_random(&random), epoch = test_random(&random) % 9,
                  position = test_random(&random) >> 20;
@@ -158,7 +158,7 @@ static void test_frames(void **state)
     uint64_t random = 0xbeef;
 
     for (int round = 0; round < 400; round++) {
-        stk_header in = random_header(&random), out;
+        stk_transform_header in = random_header(&random), out;
         char text[200];
         uint64_t epoch = 0, position = (uint64_t)round;
         uint32_t words[4], flip;
@@ -211,7 +211,8 @@ static void test_frames(void **state)
 static void test_purity(void **state)
 {
     enum { SAMPLES = 60 };
-    const stk_header in = {.dtype = STK_UINT8, .rank = 3, .shape = {9, 10, 3}, .picture = true};
+    const stk_transform_header in = {
+        .dtype = STK_UINT8, .rank = 3, .shape = {9, 10, 3}, .picture = true};
     stk__pipeline *p =
         make(context, "random_crop(8, padding=2), horizontal_flip, normalize(cifar10), layout(chw)",
              &in);
@@ -260,8 +261,9 @@ static void test_purity(void **state)
 
 static void test_samples_of_many_sizes(void **state)
 {
-    const stk_header in = {.dtype = STK_UINT8, .rank = 3, .shape = {-1, -1, 3}, .picture = true};
-    stk_header out, headers[4], one;
+    const stk_transform_header in = {
+        .dtype = STK_UINT8, .rank = 3, .shape = {-1, -1, 3}, .picture = true};
+    stk_transform_header out, headers[4], one;
     stk__pipeline *p =
         make(context, "random_crop(4x5, padding=1), normalize(imagenet), layout", &in);
     uint64_t random = 8, epochs[4] = {0}, positions[4] = {0, 1, 2, 3};
@@ -334,7 +336,8 @@ static void test_what_is_fused(void **state)
         {"normalize(mnist), horizontal_flip", 2},
         {"layout, layout(hwc), to_float, to_float", 1},
     };
-    const stk_header in = {.dtype = STK_UINT8, .rank = 3, .shape = {8, 8, 3}, .picture = true};
+    const stk_transform_header in = {
+        .dtype = STK_UINT8, .rank = 3, .shape = {8, 8, 3}, .picture = true};
 
     for (size_t i = 0; i < STK_COUNT(rows); i++) {
         stk__pipeline *p = make(context, rows[i].text, &in);
@@ -346,11 +349,12 @@ static void test_what_is_fused(void **state)
 
 static void test_spelling_and_empty(void **state)
 {
-    const stk_header in = {.dtype = STK_UINT8, .rank = 3, .shape = {8, 8, 3}, .picture = true};
+    const stk_transform_header in = {
+        .dtype = STK_UINT8, .rank = 3, .shape = {8, 8, 3}, .picture = true};
     stk__pipeline *none = make(context, NULL, &in), *empty = make(context, "", &in);
     stk__pipeline *tight = make(context, "pad(1, fill=9)", &in);
     stk__pipeline *spaced = make(context, "pad( padding=1 ,fill = 9.0 )", &in);
-    stk_header out;
+    stk_transform_header out;
     uint64_t random = 4;
 
     assert_true(stk__pipeline_empty(none) && stk__pipeline_empty(empty));
@@ -377,7 +381,8 @@ static void test_spelling_and_empty(void **state)
 
 static void test_every_allocation_fails(void **state)
 {
-    const stk_header in = {.dtype = STK_UINT8, .rank = 3, .shape = {8, 8, 3}, .picture = true};
+    const stk_transform_header in = {
+        .dtype = STK_UINT8, .rank = 3, .shape = {8, 8, 3}, .picture = true};
     faults f = {.left = FAULTS_NONE};
     stk_context_options options;
     stk_context *own = NULL;

@@ -33,9 +33,9 @@ static void test_draws(void **state)
 {
     enum { SAMPLES = 7000 };
     stk_transform *t = make_one(OPS, "rand_augment(3)");
-    stk_header header = hwc(8, 8, 3);
+    stk_transform_header header = hwc(8, 8, 3);
     int chosen[3][STK__AUGMENT_COUNT] = {{0}}, negative[3] = {0};
-    stk_plan plan;
+    stk_transform_plan plan;
     stk_error err;
 
     for (uint64_t position = 0; position < SAMPLES; position++) {
@@ -70,7 +70,7 @@ static void choose(const int *operations, size_t n, uint32_t words[24])
 /* Chains of one to twelve operations do what they do one after the other. */
 static void test_chains(void **state)
 {
-    stk_header header = hwc(HEIGHT, WIDTH, 3);
+    stk_transform_header header = hwc(HEIGHT, WIDTH, 3);
     const stk__canvas canvas = {.height = HEIGHT, .width = WIDTH, .channels = 3, .fill = {5, 6, 7}};
     uint64_t random = 19;
     uint8_t want[2][BYTES + STK_TAIL];
@@ -106,7 +106,7 @@ static void test_chains(void **state)
 static void test_no_magnitude(void **state)
 {
     stk_transform *t = make_one(OPS, "rand_augment(11, 0)");
-    stk_header header = hwc(HEIGHT, WIDTH, 3);
+    stk_transform_header header = hwc(HEIGHT, WIDTH, 3);
     const int operations[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
     uint32_t words[24];
 
@@ -122,7 +122,7 @@ static void test_no_magnitude(void **state)
 static void test_masks(void **state)
 {
     stk_transform *t = make_one(OPS, "rand_augment(4, 15, fill=[1, 2, 3], mask_fill=255)");
-    stk_header mask = hwc(HEIGHT, WIDTH, 1), plain = mask;
+    stk_transform_header mask = hwc(HEIGHT, WIDTH, 1), plain = mask;
     const stk__canvas canvas = {.height = HEIGHT, .width = WIDTH, .channels = 1, .fill = {255}};
     const int operations[] = {STK__AUGMENT_SOLARIZE, STK__AUGMENT_SHEAR_X, STK__AUGMENT_EQUALIZE,
                               -STK__AUGMENT_ROTATE};

@@ -11,9 +11,9 @@
 
 enum { HEIGHT = 20, WIDTH = 31, PIXELS = HEIGHT * WIDTH, WORDS = 25 };
 
-static stk_header header_of(stk_dtype dtype, bool chw)
+static stk_transform_header header_of(stk_dtype dtype, bool chw)
 {
-    stk_header header = chw ? hwc(3, HEIGHT, WIDTH) : hwc(HEIGHT, WIDTH, 3);
+    stk_transform_header header = chw ? hwc(3, HEIGHT, WIDTH) : hwc(HEIGHT, WIDTH, 3);
 
     header.dtype = dtype;
     header.chw = chw;
@@ -22,8 +22,8 @@ static stk_header header_of(stk_dtype dtype, bool chw)
 
 static void test_arguments_and_headers(void **state)
 {
-    stk_header header = hwc(8, 8, 3);
-    stk_plan plan;
+    stk_transform_header header = hwc(8, 8, 3);
+    stk_transform_plan plan;
     stk_error err;
 
     refuses(OPS, "random_erasing(2)", "p");
@@ -41,7 +41,7 @@ static void test_arguments_and_headers(void **state)
     refuses_header(t, header, "put to_float before it");
     header.picture = false;
     refuses_header(t, header, "takes pictures");
-    header = (stk_header){
+    header = (stk_transform_header){
         .dtype = STK_UINT8, .rank = 3, .shape = {-1, -1, -1}, .picture = true, .chw = true};
     t->ops->destroy(t);
     t = make_one(OPS, "random_erasing(1)");
@@ -56,9 +56,9 @@ static void test_boxes(void **state)
 {
     enum { SAMPLES = 8000, SIDE = 1000 };
     stk_transform *t = make_one(OPS, "random_erasing(0.5, [0.05, 0.25], [0.5, 2])");
-    stk_header header = hwc(SIDE, SIDE, 3);
+    stk_transform_header header = hwc(SIDE, SIDE, 3);
     int erased = 0, areas[4] = {0}, shapes[4] = {0}, rows[4] = {0}, columns[4] = {0};
-    stk_plan plan;
+    stk_transform_plan plan;
     stk_error err;
 
     for (uint64_t position = 0; position < SAMPLES; position++) {
@@ -94,7 +94,7 @@ static void test_boxes(void **state)
 static void test_no_box(void **state)
 {
     stk_transform *t = make_one(OPS, "random_erasing(1, [1, 1])");
-    stk_header header = hwc(6, 6, 1);
+    stk_transform_header header = hwc(6, 6, 1);
     uint8_t src[36];
     uint32_t words[WORDS] = {0};
 
@@ -105,7 +105,7 @@ static void test_no_box(void **state)
     t->ops->destroy(t);
 }
 
-static size_t place(const stk_header *header, size_t y, size_t x, size_t c)
+static size_t place(const stk_transform_header *header, size_t y, size_t x, size_t c)
 {
     return header->chw ? c * PIXELS + y * WIDTH + x : (y * WIDTH + x) * 3 + c;
 }
@@ -115,12 +115,12 @@ static void check_box(const char *text, stk_dtype dtype, bool chw, uint32_t seed
                       void (*check)(const void *element, size_t channel, void *user), void *user)
 {
     stk_transform *t = make_one(OPS, text);
-    stk_header header = header_of(dtype, chw);
+    stk_transform_header header = header_of(dtype, chw);
     size_t item = stk_dtype_size(dtype), inside = 0;
     uint8_t src[PIXELS * 3 * 4];
     uint32_t words[28];
     uint64_t random = 6;
-    stk_plan plan;
+    stk_transform_plan plan;
     stk_error err;
 
     fill_random(src, sizeof src, &random);
@@ -225,7 +225,8 @@ static void test_noise(void **state)
 static void test_noise_and_layout(void **state)
 {
     stk_transform *t = make_one(OPS, "random_erasing(1, value=random)");
-    stk_header flat = header_of(STK_FLOAT32, false), planar = header_of(STK_FLOAT32, true);
+    stk_transform_header flat = header_of(STK_FLOAT32, false),
+                         planar = header_of(STK_FLOAT32, true);
     static float zeros[PIXELS * 3];
     uint32_t words[28];
 

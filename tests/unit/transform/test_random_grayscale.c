@@ -19,8 +19,8 @@ static void test_arguments_and_headers(void **state)
 static void test_share(void **state)
 {
     stk_transform *t = make_one(OPS, "random_grayscale(0.25)");
-    stk_header header = hwc(2, 2, 3);
-    stk_plan plan;
+    stk_transform_header header = hwc(2, 2, 3);
+    stk_transform_plan plan;
     stk_error err;
     int grey = 0;
 
@@ -44,7 +44,7 @@ static void test_grey(void **state)
 {
     enum { HEIGHT = 13, WIDTH = 17, BYTES = HEIGHT * WIDTH * 3 };
     stk_transform *t = make_one(OPS, "random_grayscale(p=1)");
-    stk_header header = hwc(HEIGHT, WIDTH, 3);
+    stk_transform_header header = hwc(HEIGHT, WIDTH, 3);
     const uint32_t word = UINT32_MAX;
     uint64_t random = 12;
     uint8_t src[BYTES];

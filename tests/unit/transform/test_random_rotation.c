@@ -15,7 +15,7 @@ static uint8_t picture[BYTES];
 
 static void test_arguments_and_headers(void **state)
 {
-    stk_header header = hwc(4, 4, 1);
+    stk_transform_header header = hwc(4, 4, 1);
 
     refuses(OPS, "random_rotation", "degrees is missing");
     refuses(OPS, "random_rotation(-3)", "degrees -3 is negative");
@@ -31,7 +31,7 @@ static void test_arguments_and_headers(void **state)
     refuses_header(t, header, "fill has 3 numbers");
     assert_false(t->ops->colours);
     header.mask = true;
-    stk_plan plan;
+    stk_transform_plan plan;
     stk_error err;
     assert_ok(t->ops->plan(t, &header, NULL, &plan, &err), &err);
     assert_true(plan.out.mask);
@@ -56,9 +56,9 @@ static void test_sin_cos(void **state)
 static void test_draws(void **state)
 {
     stk_transform *t = make_one(OPS, "random_rotation(20)");
-    stk_header header = hwc(4, 4, 3);
+    stk_transform_header header = hwc(4, 4, 3);
     int counts[8] = {0};
-    stk_plan plan;
+    stk_transform_plan plan;
     stk_error err;
 
     for (uint64_t position = 0; position < 8000; position++) {
@@ -79,7 +79,7 @@ static void test_draws(void **state)
 static void check_turn(const char *text, int64_t height, int64_t width, int quarters)
 {
     stk_transform *t = make_one(OPS, text);
-    stk_header header = hwc(height, width, 3);
+    stk_transform_header header = hwc(height, width, 3);
     uint8_t *out = run_words(t, &header, &(const uint32_t){0}, picture);
 
     for (int64_t y = 0; y < height; y++)
@@ -116,7 +116,7 @@ static void test_quarters(void **state)
 /* Corners become the fill of each channel; a constant picture has no other values. */
 static void test_fill(void **state)
 {
-    stk_header header = hwc(HEIGHT, WIDTH, 3);
+    stk_transform_header header = hwc(HEIGHT, WIDTH, 3);
     uint8_t flat[BYTES];
 
     for (size_t i = 0; i < BYTES; i++)
@@ -146,7 +146,7 @@ static void test_masks(void **state)
 {
     stk_transform *t = make_one(OPS, "random_rotation(50, [1, 2, 3], bilinear, mask_fill=255)");
     stk_transform *plain = make_one(OPS, "random_rotation(50, 255)");
-    stk_header header = hwc(HEIGHT, WIDTH, 1), mask = header;
+    stk_transform_header header = hwc(HEIGHT, WIDTH, 1), mask = header;
 
     mask.mask = true;
     for (uint32_t i = 0; i < 20; i++) {

@@ -21,7 +21,7 @@ static int teardown(void **state)
 
 static void check_value(stk_dtype dtype, const void *bytes, float want)
 {
-    const stk_header in = {.dtype = dtype, .rank = 1, .shape = {1}};
+    const stk_transform_header in = {.dtype = dtype, .rank = 1, .shape = {1}};
     unsigned char src[16 + STK_TAIL] = {0};
 
     memcpy(src + 1, bytes, stk_dtype_size(dtype));
@@ -59,7 +59,7 @@ static void test_to_float(void **state)
 /* The stated bound against exact arithmetic: 2^-22 (1 + |mean|) / std. */
 static void test_normalize_error(void **state)
 {
-    const stk_header in = {.dtype = STK_UINT8, .rank = 1, .shape = {256}};
+    const stk_transform_header in = {.dtype = STK_UINT8, .rank = 1, .shape = {256}};
     unsigned char ramp[256 + STK_TAIL] = {0};
     uint64_t random = 6;
 

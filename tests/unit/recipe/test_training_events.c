@@ -67,7 +67,7 @@ static void test_recipe(void **state)
     made_load(&m, *state, DIGITS);
     assert_ok(made_create(&m, &options), &m.err);
     assert_ok(stk_trainer_fit(m.parts.trainer, m.parts.module, m.parts.data, NULL, &m.err), &m.err);
-    stk_training_log_judge(m.parts.log, m.parts.data->train, &figures, &verdict);
+    stk_training_events_judge(m.parts.log, m.parts.data->train, &figures, &verdict);
     assert_int_equal(figures.steps, 8);
     assert_int_equal(figures.samples, 128);
     assert_int_equal(figures.batch_size, 16);
@@ -76,8 +76,8 @@ static void test_recipe(void **state)
     assert_true(verdict.text[0]);
     assert_ok(stk_trainer_test(m.parts.trainer, m.parts.module, m.parts.data, NULL, &m.err),
               &m.err);
-    assert_ok(stk_training_log_end(m.parts.log, &m.err), &m.err);
-    assert_ok(stk_training_log_end(m.parts.log, &m.err), &m.err);
+    assert_ok(stk_training_events_end(m.parts.log, &m.err), &m.err);
+    assert_ok(stk_training_events_end(m.parts.log, &m.err), &m.err);
     read_events(events, sizeof events, &first);
     snprintf(expected, sizeof expected,
              "run start; setup start; sanity check start; sanity check end; setup end; "
@@ -108,12 +108,12 @@ static void test_no_file(void **state)
     assert_ok(made_create(&m, NULL), &m.err);
     assert_ok(stk_trainer_fit(m.parts.trainer, m.parts.module, m.parts.data, NULL, &m.err), &m.err);
     stk_figures_of_trainer(m.parts.trainer, m.parts.data->train, &live);
-    stk_training_log_judge(m.parts.log, m.parts.data->train, &figures, NULL);
+    stk_training_events_judge(m.parts.log, m.parts.data->train, &figures, NULL);
     assert_int_equal(figures.steps, live.steps);
     assert_true(figures.wall == live.wall);
-    stk_training_log_judge(m.parts.log, NULL, &figures, NULL);
+    stk_training_events_judge(m.parts.log, NULL, &figures, NULL);
     assert_int_equal(figures.batch_size, 0); /* unknown */
-    assert_ok(stk_training_log_end(m.parts.log, &m.err), &m.err);
+    assert_ok(stk_training_events_end(m.parts.log, &m.err), &m.err);
     assert_int_not_equal(stat(path, &at), 0);
     made_release(&m);
 }
@@ -121,12 +121,12 @@ static void test_no_file(void **state)
 /* Of a trainer made by hand, with options told by the caller. */
 static void test_by_hand(void **state)
 {
-    const stk_training_log_options options = {
+    const stk_training_events_options options = {
         .struct_size = sizeof options, .path = path, .locals = "\"mine\": 3", .begin_ns = 5};
-    stk_training_log_options nowhere = {.struct_size = sizeof nowhere,
-                                        .path = "/nonexistent/run.jsonl"};
+    stk_training_events_options nowhere = {.struct_size = sizeof nowhere,
+                                           .path = "/nonexistent/run.jsonl"};
     stk_trainer_options trainer_options;
-    stk_training_log *log = NULL;
+    stk_training_events *log = NULL;
     stk_trainer *trainer = NULL;
     char events[1024];
     json_t *first;
@@ -135,17 +135,17 @@ static void test_by_hand(void **state)
     stk_trainer_options_init(&trainer_options);
     trainer_options.logger = "false";
     assert_ok(stk_trainer_create(*state, &trainer_options, &trainer, &err), &err);
-    assert_int_equal(stk_training_log_create(trainer, &nowhere, &log, &err), STK_ENOENT);
+    assert_int_equal(stk_training_events_create(trainer, &nowhere, &log, &err), STK_ENOENT);
     assert_null(log);
     stk_trainer_destroy(&trainer);
     assert_ok(stk_trainer_create(*state, &trainer_options, &trainer, &err), &err);
-    assert_ok(stk_training_log_create(trainer, &options, &log, &err), &err);
-    stk_training_log_judge(log, NULL, NULL, NULL); /* nothing was trained */
-    assert_ok(stk_training_log_end(log, &err), &err);
+    assert_ok(stk_training_events_create(trainer, &options, &log, &err), &err);
+    stk_training_events_judge(log, NULL, NULL, NULL); /* nothing was trained */
+    assert_ok(stk_training_events_end(log, &err), &err);
     stk_trainer_destroy(&trainer);
-    stk_training_log_destroy(&log);
+    stk_training_events_destroy(&log);
     assert_null(log);
-    stk_training_log_destroy(&log);
+    stk_training_events_destroy(&log);
     read_events(events, sizeof events, &first);
     assert_string_equal(events, "run start; setup start; run end");
     const json_t *locals = json_object_get(first, "locals");

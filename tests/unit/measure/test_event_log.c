@@ -91,15 +91,15 @@ static char *read_all(void)
 static void test_fields(void **state)
 {
     stk_context *ctx = test_context();
-    stk_log *log;
+    stk_event_log *log;
     stk_error err;
     uint64_t start = stk__now_ns();
 
-    assert_ok(stk_log_open(ctx, path, &log, &err), &err);
-    stk_log_event(log, "run start", NULL, 0, STK_NO_DURATION,
-                  "\"data_params\": \"{}\", \"locals\": {}");
-    stk_log_event(log, "epoch start", "\"epoch\": 3", 0, STK_NO_DURATION, NULL);
-    stk_log_event(log, "training end", "\"batch\": 7", 0, 100000000, NULL);
+    assert_ok(stk_event_log_open(ctx, path, &log, &err), &err);
+    stk_event_log_write(log, "run start", NULL, 0, STK_NO_DURATION,
+                        "\"data_params\": \"{}\", \"locals\": {}");
+    stk_event_log_write(log, "epoch start", "\"epoch\": 3", 0, STK_NO_DURATION, NULL);
+    stk_event_log_write(log, "training end", "\"batch\": 7", 0, 100000000, NULL);
     uint64_t indices[] = {41, 42};
     stk__event event = {.kind = STK__EVENT_SAMPLE,
                         .worker = 1,
@@ -110,7 +110,7 @@ static void test_fields(void **state)
                         .count = 2,
                         .indices = indices};
     stk__emit(ctx, &event);
-    assert_ok(stk_log_close(&log, &err), &err);
+    assert_ok(stk_event_log_close(&log, &err), &err);
     assert_null(log);
     /* Closed: nobody listens. */
     assert_false(stk__probed(ctx));
@@ -144,13 +144,13 @@ static void test_fields(void **state)
 static void test_time_is_the_wall_clock(void **state)
 {
     stk_context *ctx = test_context();
-    stk_log *log;
+    stk_event_log *log;
     stk_error err;
     double before = stk__wall_seconds();
 
-    assert_ok(stk_log_open(ctx, path, &log, &err), &err);
-    stk_log_event(log, "setup start", NULL, 0, STK_NO_DURATION, NULL);
-    assert_ok(stk_log_close(&log, &err), &err);
+    assert_ok(stk_event_log_open(ctx, path, &log, &err), &err);
+    stk_event_log_write(log, "setup start", NULL, 0, STK_NO_DURATION, NULL);
+    assert_ok(stk_event_log_close(&log, &err), &err);
     double after = stk__wall_seconds();
     char *text = read_all();
     json_t *object = json_loads(text, 0, NULL);
@@ -167,7 +167,7 @@ static void test_time_is_the_wall_clock(void **state)
 #define ROUNDS  3000
 
 static stk_context *shared;
-static stk_log *shared_log;
+static stk_event_log *shared_log;
 
 static void *emit_many(void *argument)
 {
@@ -183,7 +183,7 @@ static void *emit_many(void *argument)
                             .status = STK_EFORMAT};
         stk__emit(shared, &event);
         if (i % 100 == 0)
-            stk_log_event(shared_log, "training end", "\"batch\": 1", 0, 5, NULL);
+            stk_event_log_write(shared_log, "training end", "\"batch\": 1", 0, 5, NULL);
     }
     return NULL;
 }
@@ -196,15 +196,15 @@ static void test_whole_lines(void **state)
 
     shared = test_context();
     /* Two logs on one file stand for two processes: their appends must not mix either. */
-    stk_log *second;
-    assert_ok(stk_log_open(shared, path, &shared_log, &err), &err);
-    assert_ok(stk_log_open(shared, path, &second, &err), &err);
+    stk_event_log *second;
+    assert_ok(stk_event_log_open(shared, path, &shared_log, &err), &err);
+    assert_ok(stk_event_log_open(shared, path, &second, &err), &err);
     for (uintptr_t i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, emit_many, (void *)i), 0);
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
-    assert_ok(stk_log_close(&shared_log, &err), &err);
-    assert_ok(stk_log_close(&second, &err), &err);
+    assert_ok(stk_event_log_close(&shared_log, &err), &err);
+    assert_ok(stk_event_log_close(&second, &err), &err);
     count_lines(path, &whole, &broken, NULL, NULL);
     assert_int_equal(broken, 0);
     assert_int_equal(whole, THREADS * (2 * ROUNDS + ROUNDS / 100));
@@ -267,14 +267,14 @@ static void tally_line(json_t *object, void *user)
 static void test_thinning_is_said(void **state)
 {
     stk_context *ctx = test_context();
-    stk_log *log;
+    stk_event_log *log;
     stk_counter *counter;
     stk_error err;
     uint64_t now = stk__now_ns();
     struct tally tally = {0};
     size_t whole, broken;
 
-    assert_ok(stk_log_open(ctx, path, &log, &err), &err);
+    assert_ok(stk_event_log_open(ctx, path, &log, &err), &err);
     assert_ok(stk_counter_open(ctx, &counter, &err), &err);
     for (uint64_t i = 0; i < 400; i++) {
         stk__event event = {.kind = STK__EVENT_SAMPLE,
@@ -287,7 +287,7 @@ static void test_thinning_is_said(void **state)
     stk_counts counts = {.struct_size = sizeof counts};
     stk_counter_get(counter, &counts);
     stk_counter_close(&counter);
-    assert_ok(stk_log_close(&log, &err), &err);
+    assert_ok(stk_event_log_close(&log, &err), &err);
     count_lines(path, &whole, &broken, tally_line, &tally);
     assert_int_equal(broken, 0);
     assert_int_equal(tally.ends + tally.dropped, 400 * 512);
@@ -302,14 +302,15 @@ static void test_thinning_is_said(void **state)
 static void test_open_failures(void **state)
 {
     stk_context *ctx = test_context();
-    stk_log *log = (stk_log *)1;
+    stk_event_log *log = (stk_event_log *)1;
     stk_error err;
     char missing[600];
 
     snprintf(missing, sizeof missing, "%s/no/such/log", folder);
-    assert_fails(stk_log_open(ctx, missing, &log, &err), STK_ENOENT, &err, "folder does not exist");
+    assert_fails(stk_event_log_open(ctx, missing, &log, &err), STK_ENOENT, &err,
+                 "folder does not exist");
     assert_null(log);
-    assert_int_not_equal(stk_log_open(ctx, folder, &log, &err), STK_OK);
+    assert_int_not_equal(stk_event_log_open(ctx, folder, &log, &err), STK_OK);
     assert_non_null(strstr(err.text, "it is a folder"));
     assert_false(stk__probed(ctx));
     stk_context_destroy(&ctx);
@@ -318,16 +319,16 @@ static void test_open_failures(void **state)
 static void test_full_disk(void **state)
 {
     stk_context *ctx = test_context();
-    stk_log *log;
+    stk_event_log *log;
     stk_error err;
 
     if (access("/dev/full", W_OK) != 0) {
         print_message("skipped: no /dev/full\n");
         skip();
     }
-    assert_ok(stk_log_open(ctx, "/dev/full", &log, &err), &err);
-    stk_log_event(log, "run start", NULL, 0, STK_NO_DURATION, NULL);
-    assert_fails(stk_log_close(&log, &err), STK_ENOSPC, &err, "the disk is full");
+    assert_ok(stk_event_log_open(ctx, "/dev/full", &log, &err), &err);
+    stk_event_log_write(log, "run start", NULL, 0, STK_NO_DURATION, NULL);
+    assert_fails(stk_event_log_close(&log, &err), STK_ENOSPC, &err, "the disk is full");
     assert_non_null(strstr(err.text, "/dev/full"));
     stk_context_destroy(&ctx);
 }
@@ -337,7 +338,7 @@ static void test_no_part_of_a_line_stays(void **state)
 {
     struct rlimit before, limit;
     stk_context *ctx = test_context();
-    stk_log *log;
+    stk_event_log *log;
     stk_error err;
     size_t whole, broken;
 
@@ -346,10 +347,10 @@ static void test_no_part_of_a_line_stays(void **state)
     limit = before;
     limit.rlim_cur = 50001;
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
-    assert_ok(stk_log_open(ctx, path, &log, &err), &err);
+    assert_ok(stk_event_log_open(ctx, path, &log, &err), &err);
     for (int i = 0; i < 2000; i++)
-        stk_log_event(log, "training end", "\"batch\": 1", 0, 1234567, NULL);
-    stk_status status = stk_log_close(&log, &err);
+        stk_event_log_write(log, "training end", "\"batch\": 1", 0, 1234567, NULL);
+    stk_status status = stk_event_log_close(&log, &err);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     assert_true(status < 0);
     assert_non_null(strstr(err.text, "not complete"));
@@ -371,15 +372,15 @@ static void test_each_allocation_may_fail(void **state)
     options.allocator = (stk_allocator){faulty_alloc, faulty_free, &f};
     assert_ok(stk_context_create(&options, &ctx, &err), &err);
     for (stk_status status = STK_ENOMEM; status == STK_ENOMEM; n++) {
-        stk_log *log;
+        stk_event_log *log;
         stk_counter *counter = NULL;
         f.left = n;
-        status = stk_log_open(ctx, path, &log, &err);
+        status = stk_event_log_open(ctx, path, &log, &err);
         if (status == STK_OK)
             status = stk_counter_open(ctx, &counter, &err);
         assert_true(status == STK_OK || (status == STK_ENOMEM && strstr(err.text, "no memory")));
         stk_counter_close(&counter);
-        assert_ok(stk_log_close(&log, &err), &err);
+        assert_ok(stk_event_log_close(&log, &err), &err);
         assert_false(stk__probed(ctx));
     }
     /* The log, its writer, its buffers, the counter. */
@@ -390,19 +391,19 @@ static void test_each_allocation_may_fail(void **state)
 static void test_a_forked_child_writes_nothing(void **state)
 {
     stk_context *ctx = test_context();
-    stk_log *log;
+    stk_event_log *log;
     stk_error err;
     size_t whole, broken;
     int status;
 
-    assert_ok(stk_log_open(ctx, path, &log, &err), &err);
-    stk_log_event(log, "run start", NULL, 0, STK_NO_DURATION, NULL);
+    assert_ok(stk_event_log_open(ctx, path, &log, &err), &err);
+    stk_event_log_write(log, "run start", NULL, 0, STK_NO_DURATION, NULL);
     pid_t child = fork();
     if (child == 0)
-        _exit(stk_log_close(&log, NULL) != STK_OK);
+        _exit(stk_event_log_close(&log, NULL) != STK_OK);
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
-    assert_ok(stk_log_close(&log, &err), &err);
+    assert_ok(stk_event_log_close(&log, &err), &err);
     count_lines(path, &whole, &broken, NULL, NULL);
     assert_int_equal(whole, 1);
     assert_int_equal(broken, 0);
@@ -412,7 +413,7 @@ static void test_a_forked_child_writes_nothing(void **state)
 static void test_long_lines_and_null(void **state)
 {
     stk_context *ctx = test_context();
-    stk_log *log;
+    stk_event_log *log;
     stk_error err;
     size_t whole, broken;
     size_t length = 100000;
@@ -422,12 +423,12 @@ static void test_long_lines_and_null(void **state)
     memset(more, 'x', length);
     memcpy(more, "\"locals\": \"", 11);
     strcpy(more + length - 1, "\"");
-    stk_log_event(NULL, "run start", NULL, 0, STK_NO_DURATION, NULL);
-    assert_int_equal(stk_log_close(&(stk_log *){NULL}, NULL), STK_OK);
-    assert_ok(stk_log_open(ctx, path, &log, &err), &err);
-    stk_log_event(log, "run start", NULL, 0, STK_NO_DURATION, more);
-    stk_log_event(log, "run end", NULL, 0, 5, NULL);
-    assert_ok(stk_log_close(&log, &err), &err);
+    stk_event_log_write(NULL, "run start", NULL, 0, STK_NO_DURATION, NULL);
+    assert_int_equal(stk_event_log_close(&(stk_event_log *){NULL}, NULL), STK_OK);
+    assert_ok(stk_event_log_open(ctx, path, &log, &err), &err);
+    stk_event_log_write(log, "run start", NULL, 0, STK_NO_DURATION, more);
+    stk_event_log_write(log, "run end", NULL, 0, 5, NULL);
+    assert_ok(stk_event_log_close(&log, &err), &err);
     count_lines(path, &whole, &broken, NULL, NULL);
     assert_int_equal(whole, 2);
     assert_int_equal(broken, 0);

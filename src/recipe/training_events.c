@@ -17,10 +17,10 @@
 /* Epochs whose memory is kept: of more, the last ones. */
 #define EPOCHS 512
 
-struct stk_training_log {
+struct stk_training_events {
     stk_context *context;
-    char *path;   /* NULL: none is written */
-    stk_log *log; /* NULL: likewise, or it has not begun, or has ended */
+    char *path;         /* NULL: none is written */
+    stk_event_log *log; /* NULL: likewise, or it has not begun, or has ended */
     uint64_t run_ns, epoch_ns, evaluation_ns, saved_ns; /* begin of what is at work; 0: nothing */
     uint64_t epoch, ready;
     uint32_t io_threads;
@@ -34,7 +34,7 @@ struct stk_training_log {
 
 typedef struct watcher {
     stk_callback base; /* first */
-    stk_training_log *log;
+    stk_training_events *log;
 } watcher;
 
 /* ---- Lines ----------------------------------------------------------------------------------- */
@@ -55,7 +55,7 @@ static void subtract(stk_trainer_times *now, const stk_trainer_times *then)
     stk_waits_subtract(&now->waits, &then->waits);
 }
 
-static void log_ledger(stk_training_log *l, const char *first, uint64_t now_ns,
+static void log_ledger(stk_training_events *l, const char *first, uint64_t now_ns,
                        const stk_trainer_times *t)
 {
     const struct {
@@ -79,20 +79,20 @@ static void log_ledger(stk_training_log *l, const char *first, uint64_t now_ns,
     }
     stk_waits_format(&t->waits, waits, sizeof waits);
     snprintf(line + used, sizeof line - used, "}, \"wait\": {%s}", waits);
-    stk_log_event(l->log, "ledger", first, now_ns, t->wall, line);
+    stk_event_log_write(l->log, "ledger", first, now_ns, t->wall, line);
 }
 
 /* A checkpoint is told once its time is known: at the next look at the times. */
-static void log_saved(stk_training_log *l, const stk_trainer_times *now)
+static void log_saved(stk_training_events *l, const stk_trainer_times *now)
 {
     const uint64_t took = now->checkpoint - l->step.checkpoint;
 
     if (l->saved_ns && took)
-        stk_log_event(l->log, "checkpoint end", NULL, l->saved_ns, took, NULL);
+        stk_event_log_write(l->log, "checkpoint end", NULL, l->saved_ns, took, NULL);
     l->saved_ns = 0;
 }
 
-static void end_epoch(stk_training_log *l)
+static void end_epoch(stk_training_events *l)
 {
     const uint64_t now = stk__now_ns();
     stk_trainer_times times = {.struct_size = sizeof times};
@@ -111,7 +111,7 @@ static void end_epoch(stk_training_log *l)
     if (!l->log)
         return;
     snprintf(first, sizeof first, "\"epoch\": %" PRIu64, l->epoch);
-    stk_log_event(l->log, "epoch end", first, now, took, NULL);
+    stk_event_log_write(l->log, "epoch end", first, now, took, NULL);
     stk_trainer_get_times(l->trainer, &times);
     log_saved(l, &times);
     subtract(&times, &l->from);
@@ -120,7 +120,7 @@ static void end_epoch(stk_training_log *l)
 
 /* ---- Hooks ----------------------------------------------------------------------------------- */
 
-static stk_training_log *log_of(stk_callback *self)
+static stk_training_events *log_of(stk_callback *self)
 {
     return ((watcher *)self)->log;
 }
@@ -128,7 +128,7 @@ static stk_training_log *log_of(stk_callback *self)
 static stk_status on_train_start(stk_callback *self, stk_trainer *t, const stk_moment *at,
                                  stk_error *err)
 {
-    stk_training_log *l = log_of(self);
+    stk_training_events *l = log_of(self);
     stk_usage usage = {.struct_size = sizeof usage};
 
     (void)at, (void)err;
@@ -139,14 +139,14 @@ static stk_status on_train_start(stk_callback *self, stk_trainer *t, const stk_m
     l->cpu_ns = usage.cpu_ns;
     l->machine_ns = usage.machine_busy_ns;
     stk_trainer_get_times(t, &l->step);
-    stk_log_event(l->log, "setup end", NULL, 0, stk__now_ns() - l->run_ns, NULL);
+    stk_event_log_write(l->log, "setup end", NULL, 0, stk__now_ns() - l->run_ns, NULL);
     return STK_OK;
 }
 
 static stk_status on_train_epoch_start(stk_callback *self, stk_trainer *t, const stk_moment *at,
                                        stk_error *err)
 {
-    stk_training_log *l = log_of(self);
+    stk_training_events *l = log_of(self);
     char first[48];
 
     (void)err;
@@ -156,7 +156,7 @@ static stk_status on_train_epoch_start(stk_callback *self, stk_trainer *t, const
     if (!l->log)
         return STK_OK;
     snprintf(first, sizeof first, "\"epoch\": %" PRIu64, at->epoch);
-    stk_log_event(l->log, "epoch start", first, l->epoch_ns, STK_NO_DURATION, NULL);
+    stk_event_log_write(l->log, "epoch start", first, l->epoch_ns, STK_NO_DURATION, NULL);
     stk_trainer_get_times(t, &l->from);
     return STK_OK;
 }
@@ -164,7 +164,7 @@ static stk_status on_train_epoch_start(stk_callback *self, stk_trainer *t, const
 static stk_status on_train_batch_start(stk_callback *self, stk_trainer *t, const stk_moment *at,
                                        stk_error *err)
 {
-    stk_training_log *l = log_of(self);
+    stk_training_events *l = log_of(self);
     stk_loader_stats begin = {.struct_size = sizeof begin}, now = {.struct_size = sizeof now};
 
     (void)at, (void)err;
@@ -178,7 +178,7 @@ static stk_status on_train_batch_start(stk_callback *self, stk_trainer *t, const
 static stk_status on_train_batch_end(stk_callback *self, stk_trainer *t, const stk_moment *at,
                                      stk_error *err)
 {
-    stk_training_log *l = log_of(self);
+    stk_training_events *l = log_of(self);
     stk_trainer_times times = {.struct_size = sizeof times}, part = {.struct_size = sizeof part};
     char first[48], more[128], wait[32];
 
@@ -195,24 +195,24 @@ static stk_status on_train_batch_end(stk_callback *self, stk_trainer *t, const s
     snprintf(first, sizeof first, "\"batch\": %" PRIu64, at->batch_idx);
     snprintf(more, sizeof more, "\"epoch\": %" PRIu64 ", \"ready\": %" PRIu64 ", \"wait\": %s",
              at->epoch, l->ready, wait);
-    stk_log_event(l->log, "training start", first, now - part.step, STK_NO_DURATION, more);
+    stk_event_log_write(l->log, "training start", first, now - part.step, STK_NO_DURATION, more);
     snprintf(more, sizeof more, "\"epoch\": %" PRIu64, at->epoch);
-    stk_log_event(l->log, "training end", first, now, part.step, more);
+    stk_event_log_write(l->log, "training end", first, now, part.step, more);
     return STK_OK;
 }
 
-static void begin_evaluation(stk_training_log *l, const char *name)
+static void begin_evaluation(stk_training_events *l, const char *name)
 {
     l->evaluation_ns = stk__now_ns();
-    stk_log_event(l->log, name, NULL, l->evaluation_ns, STK_NO_DURATION, NULL);
+    stk_event_log_write(l->log, name, NULL, l->evaluation_ns, STK_NO_DURATION, NULL);
 }
 
-static void end_evaluation(stk_training_log *l, const char *name)
+static void end_evaluation(stk_training_events *l, const char *name)
 {
     const uint64_t now = stk__now_ns();
 
     if (l->evaluation_ns)
-        stk_log_event(l->log, name, NULL, now, now - l->evaluation_ns, NULL);
+        stk_event_log_write(l->log, name, NULL, now, now - l->evaluation_ns, NULL);
     l->evaluation_ns = 0;
 }
 
@@ -316,7 +316,7 @@ static stk_status watcher_create(stk_context *ctx, const void *options, stk_call
     *out = (stk_callback *)made;
     if (!made)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_MEASURE, "no memory for the event log");
-    stk_training_log *log = (stk_training_log *)options;
+    stk_training_events *log = (stk_training_events *)options;
     made->base = (stk_callback){log->path ? &watcher_ops : &quiet_ops, ctx};
     made->log = log;
     return STK_OK;
@@ -324,11 +324,11 @@ static stk_status watcher_create(stk_context *ctx, const void *options, stk_call
 
 /* ---- The run --------------------------------------------------------------------------------- */
 
-static stk_status make(stk_trainer *trainer, const stk_training_log_options *o,
-                       stk_training_log **out, stk_error *err)
+static stk_status make(stk_trainer *trainer, const stk_training_events_options *o,
+                       stk_training_events **out, stk_error *err)
 {
     stk_context *ctx = stk_trainer_context(trainer);
-    stk_training_log *log = stk__calloc(ctx, 1, sizeof *log);
+    stk_training_events *log = stk__calloc(ctx, 1, sizeof *log);
 
     *out = log;
     if (!log)
@@ -342,63 +342,65 @@ static stk_status make(stk_trainer *trainer, const stk_training_log_options *o,
     return STK_OK;
 }
 
-static stk_status watch(stk_training_log *log, stk_error *err)
+static stk_status watch(stk_training_events *log, stk_error *err)
 {
     return stk_trainer_add_callback(log->watched, log->path ? &watcher_ops : &quiet_ops, log, NULL,
                                     err);
 }
 
-stk_status stk__training_log_watch(stk_trainer *trainer, const stk_training_log_options *options,
-                                   stk_training_log **out, stk_error *err)
+stk_status stk__training_events_watch(stk_trainer *trainer,
+                                      const stk_training_events_options *options,
+                                      stk_training_events **out, stk_error *err)
 {
     stk_status status = make(trainer, options, out, err);
 
     if (status == STK_OK)
         status = watch(*out, err);
     if (status != STK_OK)
-        stk_training_log_destroy(out);
+        stk_training_events_destroy(out);
     return status;
 }
 
-stk_status stk__training_log_begin(stk_training_log *l, const char *locals, stk_error *err)
+stk_status stk__training_events_begin(stk_training_events *l, const char *locals, stk_error *err)
 {
     stk__text more = {.ctx = l->context};
 
     if (!l->path)
         return STK_OK;
-    STK_TRY(stk_log_open(l->context, l->path, &l->log, err));
+    STK_TRY(stk_event_log_open(l->context, l->path, &l->log, err));
     stk__text_add(&more, "\"locals\": {%s}, \"rank\": 0, \"world_size\": 1, \"label\": \"train\"",
                   locals ? locals : "");
-    stk_log_event(l->log, "run start", NULL, l->run_ns, STK_NO_DURATION,
-                  more.failed ? NULL : more.bytes);
-    stk_log_event(l->log, "setup start", NULL, l->run_ns, STK_NO_DURATION, NULL);
+    stk_event_log_write(l->log, "run start", NULL, l->run_ns, STK_NO_DURATION,
+                        more.failed ? NULL : more.bytes);
+    stk_event_log_write(l->log, "setup start", NULL, l->run_ns, STK_NO_DURATION, NULL);
     stk__text_release(&more);
     return STK_OK;
 }
 
-stk_status stk_training_log_create(stk_trainer *trainer, const stk_training_log_options *options,
-                                   stk_training_log **out, stk_error *err)
+stk_status stk_training_events_create(stk_trainer *trainer,
+                                      const stk_training_events_options *options,
+                                      stk_training_events **out, stk_error *err)
 {
-    stk_training_log_options o = {.struct_size = sizeof o};
+    stk_training_events_options o = {.struct_size = sizeof o};
 
     *out = NULL;
     STK_TRY(stk__context_check(stk_trainer_context(trainer), err));
     if (options)
-        STK_TRY(stk__sized_read(&o, sizeof o, options, "stk_training_log_options",
+        STK_TRY(stk__sized_read(&o, sizeof o, options, "stk_training_events_options",
                                 STK_STAGE_MEASURE, err));
     stk_status status = make(trainer, &o, out, err);
     if (status == STK_OK)
-        status = stk__training_log_begin(*out, o.locals, err);
+        status = stk__training_events_begin(*out, o.locals, err);
     /* Last: the trainer keeps what watches it. */
     if (status == STK_OK)
         status = watch(*out, err);
     if (status != STK_OK)
-        stk_training_log_destroy(out);
+        stk_training_events_destroy(out);
     return status;
 }
 
 /* The last epoch is over, and the training with it. */
-static void end_training(stk_training_log *l)
+static void end_training(stk_training_events *l)
 {
     stk_trainer_times times = {.struct_size = sizeof times};
     stk_usage usage = {.struct_size = sizeof usage};
@@ -418,7 +420,7 @@ static void end_training(stk_training_log *l)
     log_ledger(l, NULL, 0, &times);
 }
 
-static void add_figures(const stk_training_log *l, stk_figures *f)
+static void add_figures(const stk_training_events *l, stk_figures *f)
 {
     uint64_t epochs[EPOCHS], bytes[EPOCHS];
     const uint64_t n = STK_MIN(l->num_epochs, (uint64_t)EPOCHS);
@@ -432,8 +434,8 @@ static void add_figures(const stk_training_log *l, stk_figures *f)
     f->other_cores = l->other_cores;
 }
 
-void stk_training_log_judge(stk_training_log *l, const stk_loader_source *train,
-                            stk_figures *figures, stk_verdict *verdict)
+void stk_training_events_judge(stk_training_events *l, const stk_loader_source *train,
+                               stk_figures *figures, stk_verdict *verdict)
 {
     stk_figures f = {.struct_size = sizeof f};
     stk_verdict v = {.struct_size = sizeof v};
@@ -444,25 +446,25 @@ void stk_training_log_judge(stk_training_log *l, const stk_loader_source *train,
     stk_figures_of_trainer(l->watched, train, &f);
     add_figures(l, &f);
     stk_judge(&f, &v);
-    stk_log_verdict(l->log, &f);
+    stk_event_log_verdict(l->log, &f);
     if (figures)
         stk__sized_write(figures, &f);
     if (verdict)
         stk__sized_write(verdict, &v);
 }
 
-stk_status stk_training_log_end(stk_training_log *l, stk_error *err)
+stk_status stk_training_events_end(stk_training_events *l, stk_error *err)
 {
     STK_TRY(stk__context_check(l->context, err));
     if (!l->log)
         return STK_OK;
-    stk_log_event(l->log, "run end", NULL, 0, stk__now_ns() - l->run_ns, NULL);
-    return stk_log_close(&l->log, err);
+    stk_event_log_write(l->log, "run end", NULL, 0, stk__now_ns() - l->run_ns, NULL);
+    return stk_event_log_close(&l->log, err);
 }
 
-void stk_training_log_destroy(stk_training_log **log)
+void stk_training_events_destroy(stk_training_events **log)
 {
-    stk_training_log *l = log ? *log : NULL;
+    stk_training_events *l = log ? *log : NULL;
 
     if (!l)
         return;
@@ -472,8 +474,8 @@ void stk_training_log_destroy(stk_training_log **log)
         return;
     stk_error err;
     /* One that was not ended has told its failure. */
-    if (stk_log_close(&l->log, &err) != STK_OK)
-        stk__log(ctx, STK_LOG_WARNING, "%s", err.text);
+    if (stk_event_log_close(&l->log, &err) != STK_OK)
+        stk__message(ctx, STK_MESSAGE_WARNING, "%s", err.text);
     stk__free(ctx, l->path);
     stk__free(ctx, l);
     stk__context_unref(ctx);

@@ -16,7 +16,7 @@
 enum { THIN_SAMPLE, THIN_READ, THIN_BATCH, THIN_COUNT };
 static const char *const thin_names[THIN_COUNT] = {"get-batch", "read", "batch ready"};
 
-struct stk_log {
+struct stk_event_log {
     stk_context *ctx;
     stk__writer *writer;
     stk__probe probe;
@@ -57,7 +57,7 @@ static char *begin(char *at, const char *name)
     return put(at, "\"");
 }
 
-static char *put_time(const stk_log *log, char *at, uint64_t when_ns)
+static char *put_time(const stk_event_log *log, char *at, uint64_t when_ns)
 {
     int64_t since_us = ((int64_t)(when_ns - log->mono_base_ns)) / 1000;
 
@@ -85,7 +85,7 @@ static char *end(char *at)
 
 /* ---- Events */
 
-static void write_thinned(stk_log *log, uint64_t now_ns)
+static void write_thinned(stk_event_log *log, uint64_t now_ns)
 {
     char line[LINE_BYTES];
 
@@ -105,7 +105,7 @@ static void write_thinned(stk_log *log, uint64_t now_ns)
 }
 
 /* How many of `n` may be written; about once a second the count of the others is. */
-static uint64_t pass(stk_log *log, int kind, uint64_t n, uint64_t now_ns)
+static uint64_t pass(stk_event_log *log, int kind, uint64_t n, uint64_t now_ns)
 {
     uint64_t passed = stk__thinner_pass(&log->thinners[kind], n, now_ns);
     uint64_t last = atomic_load_explicit(&log->thinned_at_ns, memory_order_relaxed);
@@ -128,7 +128,7 @@ static char *put_sample_rest(char *at, const stk__event *event, uint64_t when_ns
     return end(at);
 }
 
-static void write_samples(stk_log *log, const stk__event *event)
+static void write_samples(stk_event_log *log, const stk__event *event)
 {
     char block[BLOCK_BYTES];
     char *at = block;
@@ -154,7 +154,7 @@ static void write_samples(stk_log *log, const stk__event *event)
         stk__writer_put(log->writer, block, (size_t)(at - block));
 }
 
-static void write_other(stk_log *log, const stk__event *event)
+static void write_other(stk_event_log *log, const stk__event *event)
 {
     char line[LINE_BYTES];
     char *at;
@@ -190,7 +190,7 @@ static void write_other(stk_log *log, const stk__event *event)
 
 static void on_event(void *user, const stk__event *event)
 {
-    const stk_log *log = user;
+    const stk_event_log *log = user;
 
     if (event->kind != STK__EVENT_BAD_SAMPLE && atomic_load(&log->summary))
         return;
@@ -204,16 +204,16 @@ static void on_event(void *user, const stk__event *event)
 static void write_system(void *user)
 {
     char members[STK__SYSTEM_MEMBERS];
-    stk_log *log = user;
+    stk_event_log *log = user;
     uint64_t now = stk__now_ns();
 
     stk__system_members(&log->system, now, members, sizeof members);
     if (atomic_load(&log->in_run) && !atomic_load(&log->summary))
-        stk_log_event(log, "system", NULL, now, STK_NO_DURATION, members);
+        stk_event_log_write(log, "system", NULL, now, STK_NO_DURATION, members);
 }
 
-void stk_log_event(stk_log *log, const char *name, const char *first, uint64_t when_ns,
-                   uint64_t duration_ns, const char *more)
+void stk_event_log_write(stk_event_log *log, const char *name, const char *first, uint64_t when_ns,
+                         uint64_t duration_ns, const char *more)
 {
     char small[LINE_BYTES];
 
@@ -235,8 +235,8 @@ void stk_log_event(stk_log *log, const char *name, const char *first, uint64_t w
         strlen(name) + (first ? strlen(first) : 0) + (more ? strlen(more) : 0) + LINE_BYTES / 2;
     char *line = size <= sizeof small ? small : stk__alloc(log->ctx, size);
     if (!line) {
-        stk__log(log->ctx, STK_LOG_WARNING, "no memory for the event \"%s\": it is not in the log",
-                 name);
+        stk__message(log->ctx, STK_MESSAGE_WARNING,
+                     "no memory for the event \"%s\": it is not in the log", name);
         return;
     }
     char *at = begin(line, name);
@@ -261,7 +261,7 @@ void stk_log_event(stk_log *log, const char *name, const char *first, uint64_t w
 
 #define VERDICT_LINE 8192 /* bytes of the members of one event */
 
-void stk_log_verdict(stk_log *log, const stk_figures *figures)
+void stk_event_log_verdict(stk_event_log *log, const stk_figures *figures)
 {
     stk_verdict verdict = {.struct_size = sizeof verdict};
     stk_figures f = {0};
@@ -271,17 +271,18 @@ void stk_log_verdict(stk_log *log, const stk_figures *figures)
     if (!log || f.steps == 0)
         return;
     stk_figures_format(&f, line, sizeof line);
-    stk_log_event(log, "figures", NULL, 0, STK_NO_DURATION, line);
+    stk_event_log_write(log, "figures", NULL, 0, STK_NO_DURATION, line);
     stk_judge(&f, &verdict);
     stk_verdict_format(&verdict, line, sizeof line);
-    stk_log_event(log, "verdict", NULL, 0, STK_NO_DURATION, line);
+    stk_event_log_write(log, "verdict", NULL, 0, STK_NO_DURATION, line);
 }
 
-stk_status stk_log_open(stk_context *context, const char *path, stk_log **out, stk_error *err)
+stk_status stk_event_log_open(stk_context *context, const char *path, stk_event_log **out,
+                              stk_error *err)
 {
     *out = NULL;
     STK_TRY(stk__context_check(context, err));
-    stk_log *log = stk__calloc(context, 1, sizeof *log);
+    stk_event_log *log = stk__calloc(context, 1, sizeof *log);
     if (!log)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_MEASURE, "no memory for the log");
     log->ctx = context;
@@ -314,17 +315,17 @@ stk_status stk_log_open(stk_context *context, const char *path, stk_log **out, s
     return STK_OK;
 }
 
-void stk_log_summarize(stk_log *log)
+void stk_event_log_summarize(stk_event_log *log)
 {
     if (log)
         atomic_store(&log->summary, true);
 }
 
-stk_status stk_log_close(stk_log **log_in_out, stk_error *err)
+stk_status stk_event_log_close(stk_event_log **log_in_out, stk_error *err)
 {
     if (!log_in_out || !*log_in_out)
         return STK_OK;
-    stk_log *log = *log_in_out;
+    stk_event_log *log = *log_in_out;
     stk_context *ctx = log->ctx;
 
     *log_in_out = NULL;
