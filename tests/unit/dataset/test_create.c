@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Datasets and devices that a program makes, with the public headers alone. */
+#include <stddef.h>
 #include <stdlib.h>
 
 #include "support/support.h"
@@ -128,6 +129,124 @@ static void below_a_view(void **state)
     assert_int_equal(closed, 1);
 }
 
+/* ---- Needs of another version ---- */
+
+enum { NEEDING = 30 };
+
+static void keep_open(stk_dataset *dataset)
+{
+    (void)dataset;
+}
+
+static size_t object_in_memory(stk_dataset *dataset, uint64_t object, stk_store **store, char *key,
+                               size_t size)
+{
+    (void)object;
+    *store = stk_dataset_self(dataset);
+    return (size_t)snprintf(key, size, "bytes");
+}
+
+/* What follows the members of an earlier version is the caller's own; a later one sets nothing that
+ * this does not know. */
+static stk_status add_need(stk_locator *to, size_t i, uint64_t index, uint32_t struct_size)
+{
+    struct {
+        stk_need need;
+        uint64_t more[2];
+    } theirs;
+
+    memset(&theirs, 0x5a, sizeof theirs);
+    theirs.need.struct_size = struct_size;
+    theirs.need.field = 0;
+    theirs.need.object = 0;
+    theirs.need.offset = index;
+    theirs.need.length = 1;
+    if (struct_size > sizeof theirs.need) {
+        memset(theirs.more, 0, sizeof theirs.more);
+        theirs.need.decoded = theirs.need.wanted = theirs.need.at = 0;
+        theirs.need.optional = theirs.need.in_place = false;
+    }
+    return to->add(to, i, &theirs.need);
+}
+
+static stk_status locate_shorter(stk_dataset *dataset, const uint64_t *indices, size_t n,
+                                 stk_locator *to, stk_error *err)
+{
+    stk_status status = STK_OK;
+
+    (void)dataset;
+    (void)err;
+    for (size_t i = 0; i < n && status == STK_OK; i++)
+        status = add_need(to, i, indices[i], offsetof(stk_need, decoded));
+    return status;
+}
+
+static stk_status locate_longer(stk_dataset *dataset, const uint64_t *indices, size_t n,
+                                stk_locator *to, stk_error *err)
+{
+    stk_status status = STK_OK;
+
+    (void)dataset;
+    (void)err;
+    for (size_t i = 0; i < n && status == STK_OK; i++)
+        status = add_need(to, i, indices[i], sizeof(stk_need) + 2 * sizeof(uint64_t));
+    return status;
+}
+
+static void prepare_needs(stk_dataset *dataset, stk_sample *samples, size_t n)
+{
+    (void)dataset;
+    for (size_t i = 0; i < n; i++) {
+        const stk_sample *sample = stk_sample_at(samples, i);
+
+        stk_sample_value(sample, 0)->data = sample->needs[0].data;
+    }
+}
+
+/* Of a need the library takes the members that the caller's struct_size covers, and no others. */
+static void needs_of_another_version(void **state)
+{
+    const stk_field field = {.struct_size = sizeof field, .name = "x", .dtype = STK_UINT8};
+    const stk_dataset_info info = {
+        .struct_size = sizeof info, .fields = &field, .num_fields = 1, .size = NEEDING};
+    stk_context *ctx = test_context();
+    stk_store *store = NULL;
+    uint8_t bytes[NEEDING];
+    stk_error err;
+
+    (void)state;
+    for (uint8_t i = 0; i < NEEDING; i++)
+        bytes[i] = (uint8_t)(3 * i + 1);
+    assert_ok(stk_store_open(ctx, "mem://needs", &store, NULL, 0, &err), &err);
+    assert_ok(stk_store_put(store, "bytes", bytes, sizeof bytes, NULL, &err), &err);
+    for (int longer = 0; longer < 2; longer++) {
+        const stk_dataset_ops ops = {.struct_size = sizeof ops,
+                                     .name = "needing",
+                                     .close = keep_open,
+                                     .locate = longer ? locate_longer : locate_shorter,
+                                     .object = object_in_memory,
+                                     .prepare = prepare_needs};
+        stk_tensor x = {.struct_size = sizeof x};
+        stk_dataset *dataset = NULL;
+        stk_loader_options options;
+        stk_loader *loader = NULL;
+        stk_batch *batch = NULL;
+
+        stk_loader_options_init(&options);
+        options.batch_size = NEEDING;
+        assert_ok(stk_dataset_create(ctx, &ops, store, &info, &dataset, &err), &err);
+        assert_ok(stk_loader_create(dataset, &options, &loader, &err), &err);
+        assert_ok(stk_loader_next(loader, -1, &batch, &err), &err);
+        assert_int_equal(stk_batch_find(batch, "x", &x), STK_OK);
+        assert_memory_equal(x.data, bytes, sizeof bytes);
+        stk_batch_release(&batch);
+        stk_loader_destroy(&loader);
+        stk_dataset_close(&dataset);
+    }
+    stk_store_close(&store);
+    stk_context_destroy(&ctx);
+}
+
 static void what_is_not_whole_is_refused(void **state)
 {
     const stk_field field = {.struct_size = sizeof field, .name = "x", .dtype = STK_UINT64};
@@ -177,6 +296,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_copy_of_what_was_said),
         cmocka_unit_test(below_a_view),
+        cmocka_unit_test(needs_of_another_version),
         cmocka_unit_test(what_is_not_whole_is_refused),
     };
 

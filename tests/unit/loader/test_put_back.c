@@ -6,6 +6,41 @@
  */
 #include "unit/loader/album.h"
 
+/* The next batch, asked for in calls that wait so long each. */
+static stk_batch *next_batch(stk_loader *loader, int64_t timeout_ms)
+{
+    stk_batch *batch = NULL;
+    stk_status status;
+    stk_error err;
+
+    do
+        status = stk_loader_next(loader, timeout_ms, &batch, &err);
+    while (status == STK_EAGAIN && timeout_ms >= 0);
+    assert_ok(status, &err);
+    return batch;
+}
+
+/* Batches of one sample each, in order. */
+static void check_in_order(stk_loader *loader, const album *a, uint64_t from, uint64_t to)
+{
+    for (uint64_t i = from; i < to; i++) {
+        stk_batch *batch = next_batch(loader, -1);
+
+        assert_int_equal(stk_batch_positions(batch)[0], i);
+        check_values(batch, a);
+        stk_batch_release(&batch);
+    }
+}
+
+static void close_world(album *a, stk_loader *loader, stk_context *ctx)
+{
+    stk_dataset *dataset = &a->head;
+
+    stk_loader_destroy(&loader);
+    stk_dataset_close(&dataset);
+    stk_context_destroy(&ctx);
+}
+
 /* ---- Moments ---- */
 
 /* The planner lacks memory, and nothing moves but the sample that waits. */
@@ -28,7 +63,6 @@ static void goes_on_from(const char *folder, uint64_t slow, uint64_t apart)
     sample samples[SAMPLES];
     stk_context *ctx = test_context();
     album *a = open_album(ctx, folder, samples, SAMPLES, false, 0);
-    stk_dataset *dataset = &a->head;
     stk_loader_options o = options_of(8 << 20);
     stk_batch *held[3] = {NULL}, *batch;
     stk_error err;
@@ -49,18 +83,11 @@ static void goes_on_from(const char *folder, uint64_t slow, uint64_t apart)
     const uint64_t reserve = pictures[samples[slow].kind].memory - loader->budget.decode_most;
     assert_in_range(reserve, 1, loader->budget.most_row);
     let_go(a);
-    for (uint64_t i = slow; i < SAMPLES; i++) {
-        assert_ok(stk_loader_next(loader, -1, &batch, &err), &err);
-        assert_int_equal(stk_batch_positions(batch)[0], i);
-        check_values(batch, a);
-        stk_batch_release(&batch);
-    }
+    check_in_order(loader, a, slow, SAMPLES);
     assert_true(loader->planner.late || apart < APART);
     stk_batch_release(&held[0]);
     stk_batch_release(&held[1]);
-    stk_loader_destroy(&loader);
-    stk_dataset_close(&dataset);
-    stk_context_destroy(&ctx);
+    close_world(a, loader, ctx);
 }
 
 static void a_row_put_back_wakes_the_planner(void **state)
@@ -88,10 +115,7 @@ static void a_row_is_put_back_within_a_round(void **state)
         samples[i] = (sample){.kind = i ? 0 : 3, .reads = i < GATE ? 0 : 200000};
     stk_context *ctx = test_context();
     album *a = open_album(ctx, folder, samples, SAMPLES, false, 0);
-    stk_dataset *dataset = &a->head;
     stk_loader_options o = options_of(8 << 20);
-    stk_batch *batch;
-    stk_error err;
     a->slow = 0;
     a->gate = GATE;
     a->apart = APART;
@@ -103,16 +127,9 @@ static void a_row_is_put_back_within_a_round(void **state)
     a->gated = loader;
     pthread_cond_broadcast(&a->open);
     pthread_mutex_unlock(&a->lock);
-    for (uint64_t i = 0; i < SAMPLES; i++) {
-        assert_ok(stk_loader_next(loader, -1, &batch, &err), &err);
-        assert_int_equal(stk_batch_positions(batch)[0], i);
-        check_values(batch, a);
-        stk_batch_release(&batch);
-    }
+    check_in_order(loader, a, 0, SAMPLES);
     assert_true(loader->planner.late);
-    stk_loader_destroy(&loader);
-    stk_dataset_close(&dataset);
-    stk_context_destroy(&ctx);
+    close_world(a, loader, ctx);
     test_folder_remove(folder);
 }
 
@@ -130,7 +147,6 @@ static void two_batches_that_are_held_are_too_many(void **state)
     for (int64_t workers = 0; workers < 3; workers++) {
         stk_context *ctx = test_context();
         album *a = open_album(ctx, folder, samples, SAMPLES, false, 0);
-        stk_dataset *dataset = &a->head;
         stk_loader_options o = options_of(8 << 20);
         stk_batch *held[2], *batch;
         stk_loader_stats stats = {.struct_size = sizeof stats};
@@ -149,20 +165,13 @@ static void two_batches_that_are_held_are_too_many(void **state)
                          "give back all but one with stk_batch_release()");
         assert_int_equal(loader->ring->pool.limit, limit);
         stk_batch_release(&held[1]);
-        for (uint64_t i = 2; i < SAMPLES; i++) {
-            assert_ok(stk_loader_next(loader, -1, &batch, &err), &err);
-            assert_int_equal(stk_batch_positions(batch)[0], i);
-            check_values(batch, a);
-            stk_batch_release(&batch);
-        }
+        check_in_order(loader, a, 2, SAMPLES);
         assert_true(loader->ring->pool.limit > limit);
         stk_loader_get_stats(loader, &stats);
         assert_true(stats.waits.parts_ns[STK_WAIT_MEMORY_BUDGET] > 0);
         assert_int_equal(stats.waits.parts_ns[STK_WAIT_EPOCH_TURN], 0);
         stk_batch_release(&held[0]);
-        stk_loader_destroy(&loader);
-        stk_dataset_close(&dataset);
-        stk_context_destroy(&ctx);
+        close_world(a, loader, ctx);
     }
     test_folder_remove(folder);
 }
@@ -176,41 +185,42 @@ static void count_divisions(void *user, stk_message_level level, const char *mes
     *(int *)user -= asked && !strstr(asked, " the 150 of prefetch_factor") ? 1000 : 0;
 }
 
-/* Each time that the budget is divided it is told beside what was asked for. */
+/* Each message about a divided budget names what was asked for, too. The budget is divided anew
+ * while the caller waits, whether its calls have no limit, a short one, or none left. */
 static void divisions_name_what_was_asked_for(void **state)
 {
     enum { SAMPLES = 128 };
+    static const int64_t timeouts[] = {-1, 1, 0};
     sample samples[SAMPLES];
     char folder[256];
-    stk_context_options options;
-    stk_context *ctx;
-    stk_error err;
-    int divisions = 0;
 
     (void)state;
     make_store(folder);
     for (int i = 0; i < SAMPLES; i++)
         samples[i] = (sample){.kind = 0, .reads = i == 2 ? 4400000 : i == 70 ? 5200000 : 0};
-    stk_context_options_init(&options);
-    options.on_message = count_divisions;
-    options.on_message_user = &divisions;
-    assert_ok(stk_context_create(&options, &ctx, &err), &err);
-    album *a = open_album(ctx, folder, samples, SAMPLES, false, 0);
-    stk_dataset *dataset = &a->head;
-    stk_loader_options o = options_of(8 << 20);
-    stk_batch *batch;
-    o.batch_size = 64;
-    o.num_workers = 1;
-    o.prefetch_factor = 150;
-    stk_loader *loader = open_loader(&a->head, &o);
-    for (int i = 0; i < 2; i++) {
-        assert_ok(stk_loader_next(loader, -1, &batch, &err), &err);
-        stk_batch_release(&batch);
+    for (size_t t = 0; t < sizeof timeouts / sizeof *timeouts; t++) {
+        stk_context_options options;
+        stk_context *ctx;
+        stk_error err;
+        int divisions = 0;
+
+        stk_context_options_init(&options);
+        options.on_message = count_divisions;
+        options.on_message_user = &divisions;
+        assert_ok(stk_context_create(&options, &ctx, &err), &err);
+        album *a = open_album(ctx, folder, samples, SAMPLES, false, 0);
+        stk_loader_options o = options_of(8 << 20);
+        o.batch_size = 64;
+        o.num_workers = 1;
+        o.prefetch_factor = 150;
+        stk_loader *loader = open_loader(&a->head, &o);
+        for (int i = 0; i < 2; i++) {
+            stk_batch *batch = next_batch(loader, timeouts[t]);
+            stk_batch_release(&batch);
+        }
+        assert_int_equal(divisions, 3);
+        close_world(a, loader, ctx);
     }
-    assert_int_equal(divisions, 3);
-    stk_loader_destroy(&loader);
-    stk_dataset_close(&dataset);
-    stk_context_destroy(&ctx);
     test_folder_remove(folder);
 }
 
@@ -229,7 +239,6 @@ static void held_values_are_too_many(void **state)
     for (int64_t workers = 1; workers < 3; workers++) {
         stk_context *ctx = test_context();
         album *a = open_album(ctx, folder, samples, SAMPLES, true, 0);
-        stk_dataset *dataset = &a->head;
         stk_loader_options o = options_of(8 << 20);
         stk_batch *held[SAMPLES], *batch;
         stk_status status;
@@ -249,9 +258,7 @@ static void held_values_are_too_many(void **state)
             check_values(held[i], a);
             stk_batch_release(&held[i]);
         }
-        stk_loader_destroy(&loader);
-        stk_dataset_close(&dataset);
-        stk_context_destroy(&ctx);
+        close_world(a, loader, ctx);
     }
     test_folder_remove(folder);
 }
@@ -273,22 +280,17 @@ static void a_substitute_has_no_reserve(void **state)
         stk_context *ctx = test_context();
         album *a = open_album(ctx, folder, samples, SAMPLES, false, 0);
         stk_loader_options o = options_of(8 << 20);
-        stk_batch *batch;
-        stk_error err;
         o.num_workers = workers;
         o.on_error = STK_ON_ERROR_REPLACE;
         stk_loader *loader = open_loader(&a->head, &o);
         const uint64_t reserve = pictures[DAMAGED + 1].memory - loader->budget.decode_most;
         assert_in_range(reserve, 1, loader->budget.most_row);
         assert_true(reserve + (5 << 20) > loader->budget.most_row);
-        assert_ok(stk_loader_next(loader, -1, &batch, &err), &err);
+        stk_batch *batch = next_batch(loader, -1);
         assert_int_equal(stk_batch_count(batch), 1);
         check_values(batch, a);
         stk_batch_release(&batch);
-        stk_loader_destroy(&loader);
-        stk_dataset *dataset = &a->head;
-        stk_dataset_close(&dataset);
-        stk_context_destroy(&ctx);
+        close_world(a, loader, ctx);
     }
     test_folder_remove(folder);
 }
@@ -308,8 +310,6 @@ static void no_picture_has_the_reserve_of_another(void **state)
         stk_context *ctx = test_context();
         album *a = open_album(ctx, folder, samples, 3, true, 20);
         stk_loader_options o = options_of(8 << 20);
-        stk_batch *batch;
-        stk_error err;
         /* Rows one by one, or all in one task. */
         a->head.cost_ns = cost ? 1e6 : 1;
         o.batch_size = 3;
@@ -320,15 +320,12 @@ static void no_picture_has_the_reserve_of_another(void **state)
         const uint64_t both = loader->budget.decode_most + loader->budget.most_row;
         assert_true(pictures[5].memory < both);
         assert_true(pictures[4].memory > both - samples[1].reads / 4 * 5 - 320);
-        assert_ok(stk_loader_next(loader, -1, &batch, &err), &err);
+        stk_batch *batch = next_batch(loader, -1);
         check_values(batch, a);
         assert_int_equal(stk_batch_count(batch), 2);
         assert_int_equal(stk_batch_positions(batch)[1], 2);
         stk_batch_release(&batch);
-        stk_loader_destroy(&loader);
-        stk_dataset *dataset = &a->head;
-        stk_dataset_close(&dataset);
-        stk_context_destroy(&ctx);
+        close_world(a, loader, ctx);
     }
     test_folder_remove(folder);
 }

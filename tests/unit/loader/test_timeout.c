@@ -103,8 +103,14 @@ static void test_in_pieces(void **state)
     set_up(&dataset, &ops, &field, 1, &loader);
     for (int round = 0; round < 2; round++) {
         const uint64_t since = stk__now_ns();
-        while ((status = stk_loader_next(loader, 1, &batch, &err)) == STK_EAGAIN)
-            continue;
+        uint64_t asked = 0;
+        while ((status = stk_loader_next(loader, 1, &batch, &err)) == STK_EAGAIN) {
+            /* The wait began with the first of these calls. */
+            assert_true(loader->asked_ns >= since);
+            assert_true(asked == 0 || asked == loader->asked_ns);
+            asked = loader->asked_ns;
+        }
+        assert_true(loader->asked_ns == 0);
         assert_fails(status, STK_ETIMEDOUT, &err, "timeout");
         assert_true(stk__now_ns() - since >= 20 * UINT64_C(1000000));
     }
