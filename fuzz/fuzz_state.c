@@ -141,8 +141,8 @@ static void model_checkpoint(stk_context *ctx, const char *text)
     self->dir = stk__strdup(ctx, FOLDER);
     FUZZ_CHECK(self->dir);
     load(ctx, ops, c, text);
-    FUZZ_CHECK(self->num_kept == 0 && !*stk__model_checkpoint_best(c) &&
-               !*stk__model_checkpoint_last(c));
+    FUZZ_CHECK(self->num_kept == 0 && !ops->checkpoint_path(c, STK_CHECKPOINT_BEST) &&
+               !ops->checkpoint_path(c, STK_CHECKPOINT_LAST));
     ops->destroy(c);
 }
 

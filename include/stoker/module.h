@@ -337,6 +337,24 @@ STK_API void stk_module_destroy(stk_module **module);
 
 /* ---- Callbacks ---- */
 
+/** What a callback does in place of one that the trainer would add by itself, or has to be known
+ * for: `roles` of its table. */
+enum {
+    STK_ROLE_SUMMARY = 1,    /**< shows the model's layers: no model_summary is added */
+    STK_ROLE_PROGRESS = 2,   /**< shows how far the run is: no progress_bar is added */
+    STK_ROLE_TIME_LIMIT = 4, /**< ends the run when its time is over: none for max_time is added */
+    STK_ROLE_CHECKPOINT = 8, /**< keeps the best and the newest: no model_checkpoint is added */
+    STK_ROLE_AVERAGE = 16    /**< puts a mean of each parameter into checkpoints: room is taken */
+};
+
+/** Which path checkpoint_path() is asked for. */
+typedef enum stk_checkpoint_which {
+    STK_CHECKPOINT_BEST = 0, /**< the file that ckpt_path "best" is */
+    STK_CHECKPOINT_LAST,     /**< the newest file */
+    STK_CHECKPOINT_FOLDER    /**< where it saves: ckpt_path "last" is looked for here first, and a
+                                  stopped run saves here */
+} stk_checkpoint_which;
+
 /**
  * What looks on and steps in. Outsiders may write one. All hooks are optional and run on the
  * trainer's thread.
@@ -362,6 +380,10 @@ typedef struct stk_callback_ops {
     STK_HOOK_LIST(STK_CALLBACK_MEMBER)
     STK_CALLBACK_HOOK_LIST(STK_CALLBACK_MEMBER)
 #undef STK_CALLBACK_MEMBER
+    uint32_t roles; /* STK_ROLE_SUMMARY, ...; 0: none */
+    /* (optional) A path of what it saves, valid until its next hook; NULL: none yet. The first
+     * callback that has this answers for the trainer. */
+    const char *(*checkpoint_path)(const stk_callback *self, stk_checkpoint_which which);
 } stk_callback_ops;
 
 /** Every callback begins with this; its create() fills it. */

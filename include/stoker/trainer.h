@@ -230,7 +230,7 @@ typedef struct stk_trainer_data {
 
 /**
  * Train. `ckpt_path` is a file, "last" (the newest complete and verified checkpoint below
- * default_root_dir), "best" (of this trainer's ModelCheckpoint) or NULL.
+ * default_root_dir), "best" (stk_trainer_best_model_path()) or NULL.
  *
  * @return STK_OK; STK_ECANCELED after stk_trainer_stop(), with a checkpoint written where those are
  * enabled; any other status is a failure, named in `err`.
@@ -342,7 +342,8 @@ STK_API uint64_t stk_trainer_num_batches(const stk_trainer *trainer, stk_phase p
 STK_API const stk_optimizers *stk_trainer_optimizers(const stk_trainer *trainer);
 /** Folder of the first logger's run, or default_root_dir. */
 STK_API const char *stk_trainer_log_dir(const stk_trainer *trainer);
-/** Best and last file of the first ModelCheckpoint; NULL: none. */
+/** Best and last file of the first callback that keeps checkpoints (`checkpoint_path` of its
+ * table); NULL: none. */
 STK_API const char *stk_trainer_best_model_path(const stk_trainer *trainer);
 STK_API const char *stk_trainer_last_model_path(const stk_trainer *trainer);
 /** Batches of an optimizer step from now on. From hooks. */

@@ -5,12 +5,24 @@
 #include "base/table.h"
 #include "train/trainer.h"
 
-static bool has_callback(const stk_trainer *t, const stk_callback_ops *ops)
+static bool has_role(const stk__hooks *hooks, uint32_t role)
 {
-    for (size_t i = 0; i < t->hooks.num_callbacks; i++)
-        if (t->hooks.callbacks[i].callback->ops == ops)
+    for (size_t i = 0; i < hooks->num_callbacks; i++)
+        if (hooks->callbacks[i].ops.roles & role)
             return true;
     return false;
+}
+
+const char *stk__callback_path(const stk__hooks *hooks, stk_checkpoint_which which)
+{
+    for (size_t i = 0; i < hooks->num_callbacks; i++) {
+        const stk__callback_entry *entry = &hooks->callbacks[i];
+        if (entry->ops.checkpoint_path) {
+            const char *path = entry->ops.checkpoint_path(entry->callback, which);
+            return path && *path ? path : NULL;
+        }
+    }
+    return NULL;
 }
 
 /* A key that no other callback has: "ema", "ema#2". */
@@ -111,23 +123,39 @@ stk_status stk_trainer_add_callback(stk_trainer *t, const stk_callback_ops *ops,
     return add_callback(t, ops, options, out, err);
 }
 
-/* What a trainer has unless it is told otherwise. */
+/* The callback that ends a run after max_time. */
+static stk_status add_timer(stk_trainer *t, stk_error *err)
+{
+    const stk_option_table *options = stk__callback_timer.options;
+    uint64_t room[8];
+
+    if (options->struct_size > sizeof room)
+        return stk__fail(err, STK_ELIMIT, STK_STAGE_TRAIN, "the options of timer are too many");
+    stk_options_init(options, room, sizeof room);
+    STK_TRY(stk_options_set(options, room, "duration", t->options.max_time, err));
+    return add_callback(t, &stk__callback_timer, room, NULL, err);
+}
+
+/* What a trainer has unless it is told otherwise, or has been given in their place. */
 stk_status stk__defaults_add(stk_trainer *t, stk_error *err)
 {
-    if (t->hooks.defaults_added)
-        return STK_OK;
-    if (t->settings.model_summary && t->ranks.strategy.rank == 0 &&
-        !has_callback(t, &stk__callback_model_summary))
-        STK_TRY(add_callback(t, &stk__callback_model_summary, NULL, NULL, err));
-    if (t->settings.progress_bar && t->ranks.strategy.rank == 0 &&
-        !has_callback(t, &stk__callback_progress_bar))
-        STK_TRY(add_callback(t, &stk__callback_progress_bar, NULL, NULL, err));
-    if (t->settings.max_time_ns && !has_callback(t, &stk__callback_timer)) {
-        const stk__timer_options o = {.struct_size = sizeof o, .duration = t->options.max_time};
-        STK_TRY(add_callback(t, &stk__callback_timer, &o, NULL, err));
-    }
-    if (t->settings.checkpointing && !has_callback(t, &stk__callback_model_checkpoint))
-        STK_TRY(add_callback(t, &stk__callback_model_checkpoint, NULL, NULL, err));
+    const stk__settings *s = &t->settings;
+    const bool first = t->ranks.strategy.rank == 0;
+    const struct {
+        uint32_t role;
+        bool wanted;
+        const stk_callback_ops *ops;
+    } defaults[] = {
+        {STK_ROLE_SUMMARY, s->model_summary && first, &stk__callback_model_summary},
+        {STK_ROLE_PROGRESS, s->progress_bar && first, &stk__callback_progress_bar},
+        {STK_ROLE_TIME_LIMIT, s->max_time_ns > 0, NULL},
+        {STK_ROLE_CHECKPOINT, s->checkpointing, &stk__callback_model_checkpoint},
+    };
+
+    for (size_t i = 0; i < STK_COUNT(defaults) && !t->hooks.defaults_added; i++)
+        if (defaults[i].wanted && !has_role(&t->hooks, defaults[i].role))
+            STK_TRY(defaults[i].ops ? add_callback(t, defaults[i].ops, NULL, NULL, err)
+                                    : add_timer(t, err));
     t->hooks.defaults_added = true;
     return STK_OK;
 }

@@ -46,6 +46,8 @@ typedef struct stk__hooks {
 /* Fill the rows for the task's module and callbacks. */
 stk_status stk__hooks_build(stk_trainer *t, stk_error *err);
 void stk__hooks_release(stk_trainer *t);
+/* A path of the first callback that saves under paths of its own; NULL: none. */
+const char *stk__callback_path(const stk__hooks *hooks, stk_checkpoint_which which);
 stk_status stk__hook_run(stk_trainer *t, const stk__hook_row *row, stk_error *err);
 
 #endif

@@ -47,11 +47,11 @@ bool stk_restorer_peek(const stk_restorer *restorer, const char *path, const cha
 static stk_status find_last(stk_trainer *t, char *path, size_t size, stk_error *err)
 {
     for (size_t i = 0; i < t->hooks.num_callbacks; i++) {
-        const stk_callback *callback = t->hooks.callbacks[i].callback;
-        const char *dir = callback->ops == &stk__callback_model_checkpoint
-                              ? stk__model_checkpoint_dir(callback)
-                              : "";
-        if (*dir && stk__checkpoint_newest(t->ctx, dir, path, size, err) == STK_OK)
+        const stk__callback_entry *entry = &t->hooks.callbacks[i];
+        const char *dir = entry->ops.checkpoint_path
+                              ? entry->ops.checkpoint_path(entry->callback, STK_CHECKPOINT_FOLDER)
+                              : NULL;
+        if (dir && *dir && stk__checkpoint_newest(t->ctx, dir, path, size, err) == STK_OK)
             return STK_OK;
     }
     stk_status status =

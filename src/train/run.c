@@ -247,21 +247,12 @@ static stk_status perform(stk_trainer *t, stk_error *err)
 
 /* ---- After ----------------------------------------------------------------------------------- */
 
-/* The folder of checkpoints: of the first ModelCheckpoint, else beside the logs. */
-static const char *checkpoint_folder(const stk_trainer *t)
-{
-    for (size_t i = 0; i < t->hooks.num_callbacks; i++)
-        if (t->hooks.callbacks[i].callback->ops == &stk__callback_model_checkpoint)
-            return stk__model_checkpoint_dir(t->hooks.callbacks[i].callback);
-    return "";
-}
-
 /* A stopped run leaves a checkpoint of where it stood. */
 static stk_status save_interrupted(stk_trainer *t, stk_error *err)
 {
-    const char *folder = checkpoint_folder(t);
+    const char *folder = stk__callback_path(&t->hooks, STK_CHECKPOINT_FOLDER);
 
-    if (t->at.task != STK_TASK_FIT || !t->settings.checkpointing || !*folder ||
+    if (t->at.task != STK_TASK_FIT || !t->settings.checkpointing || !folder ||
         t->loop.total_done == 0 || t->ranks.strategy.rank)
         return STK_OK;
     char *path = stk__format(t->ctx, "%s/interrupted.safetensors", folder);

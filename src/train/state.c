@@ -274,7 +274,7 @@ stk_status stk__state_reserve(stk_trainer *t, stk_error *err)
     if (t->loop.accumulate > 1)
         s.all += s.parameters;
     for (size_t i = 0; i < t->hooks.num_callbacks; i++)
-        if (t->hooks.callbacks[i].callback->ops == &stk__callback_ema)
+        if (t->hooks.callbacks[i].ops.roles & STK_ROLE_AVERAGE)
             s.all += s.parameters;
     return s.all ? stk__checkpoint_reserve(t->writer, s.all, err) : STK_OK;
 }

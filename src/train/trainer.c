@@ -332,24 +332,14 @@ const char *stk_trainer_log_dir(const stk_trainer *t)
     return t->logs.dir ? t->logs.dir : t->options.default_root_dir;
 }
 
-static const char *model_path(const stk_trainer *t, const char *(*path)(const stk_callback *))
-{
-    for (size_t i = 0; i < t->hooks.num_callbacks; i++)
-        if (t->hooks.callbacks[i].callback->ops == &stk__callback_model_checkpoint) {
-            const char *text = path(t->hooks.callbacks[i].callback);
-            return *text ? text : NULL;
-        }
-    return NULL;
-}
-
 const char *stk_trainer_best_model_path(const stk_trainer *t)
 {
-    return model_path(t, stk__model_checkpoint_best);
+    return stk__callback_path(&t->hooks, STK_CHECKPOINT_BEST);
 }
 
 const char *stk_trainer_last_model_path(const stk_trainer *t)
 {
-    return model_path(t, stk__model_checkpoint_last);
+    return stk__callback_path(&t->hooks, STK_CHECKPOINT_LAST);
 }
 
 void stk_trainer_set_accumulate(stk_trainer *t, uint64_t batches)

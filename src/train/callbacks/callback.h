@@ -35,17 +35,4 @@ extern const stk_callback_ops stk__callback_model_checkpoint, stk__callback_earl
     stk__callback_throughput, stk__callback_device_stats, stk__callback_progress_bar,
     stk__callback_model_summary, stk__callback_prediction_writer, stk__callback_on_exception;
 
-/* What the trainer adds by itself: the options of a timer, and the paths of a ModelCheckpoint, ""
- * where there is none. */
-typedef struct stk__timer_options {
-    uint32_t struct_size;
-    const char *duration; /* "DD:HH:MM:SS" */
-    int32_t interval;     /* 0: step, 1: epoch */
-    bool verbose;
-} stk__timer_options;
-
-const char *stk__model_checkpoint_best(const stk_callback *callback);
-const char *stk__model_checkpoint_last(const stk_callback *callback);
-const char *stk__model_checkpoint_dir(const stk_callback *callback);
-
 #endif

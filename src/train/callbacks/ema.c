@@ -235,4 +235,5 @@ const stk_callback_ops stk__callback_ema = {
     .on_validation_epoch_end = on_validation_epoch_end,
     .on_train_end = on_train_end,
     .on_exception = on_exception,
+    .roles = STK_ROLE_AVERAGE,
 };

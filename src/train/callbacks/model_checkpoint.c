@@ -361,25 +361,14 @@ static stk_status setup(stk_callback *callback, stk_trainer *t, const stk_moment
     return STK_OK;
 }
 
-const char *stk__model_checkpoint_best(const stk_callback *callback)
+static const char *checkpoint_path(const stk_callback *callback, stk_checkpoint_which which)
 {
     const stk__model_checkpoint *self = (const stk__model_checkpoint *)callback;
 
-    return self->best ? self->best : "";
-}
-
-const char *stk__model_checkpoint_last(const stk_callback *callback)
-{
-    const stk__model_checkpoint *self = (const stk__model_checkpoint *)callback;
-
-    return self->last ? self->last : "";
-}
-
-const char *stk__model_checkpoint_dir(const stk_callback *callback)
-{
-    const stk__model_checkpoint *self = (const stk__model_checkpoint *)callback;
-
-    return self->dir ? self->dir : self->dirpath ? self->dirpath : "";
+    return which == STK_CHECKPOINT_BEST   ? self->best
+           : which == STK_CHECKPOINT_LAST ? self->last
+           : self->dir                    ? self->dir
+                                          : self->dirpath;
 }
 
 /* All that was saved is on the disk. */
@@ -409,4 +398,6 @@ const stk_callback_ops stk__callback_model_checkpoint = {
     .on_train_epoch_end = on_train_epoch_end,
     .on_validation_end = on_validation_end,
     .on_exception = on_exception,
+    .roles = STK_ROLE_CHECKPOINT,
+    .checkpoint_path = checkpoint_path,
 };

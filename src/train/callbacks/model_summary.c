@@ -207,4 +207,5 @@ const stk_callback_ops stk__callback_model_summary = {
     .create = create,
     .destroy = destroy,
     .on_fit_start = on_fit_start,
+    .roles = STK_ROLE_SUMMARY,
 };

@@ -76,9 +76,12 @@ static void limits(void **state)
 
 static void no_time(bench *b, stk_trainer *t, void *user)
 {
-    const stk__timer_options o = {.struct_size = sizeof o, .duration = "00:00:00:00"};
+    const stk_callback_ops *ops = &stk__callback_timer;
+    uint64_t room[8];
 
-    assert_ok(stk_trainer_add_callback(t, &stk__callback_timer, &o, NULL, &b->err), &b->err);
+    stk_options_init(ops->options, room, sizeof room);
+    assert_ok(stk_options_set(ops->options, room, "duration", "00:00:00:00", &b->err), &b->err);
+    assert_ok(stk_trainer_add_callback(t, ops, room, NULL, &b->err), &b->err);
 }
 
 static void ends(void **state)

@@ -256,6 +256,111 @@ static void shared_folder(void **state)
     run_close(&r);
 }
 
+/* ---- An outsider's in its place ---------------------------------------------------------------
+ */
+
+/* Saves each epoch in a folder of its own; the first is the best. */
+typedef struct keeper {
+    stk_callback base;
+    char folder[300], best[400], last[400];
+} keeper;
+
+static stk_status keeper_create(stk_context *ctx, const void *options, stk_callback **out,
+                                stk_error *err);
+
+static void keeper_destroy(stk_callback *callback)
+{
+    free(callback);
+}
+
+static stk_status keeper_save(stk_callback *callback, stk_trainer *t, const stk_moment *at,
+                              stk_error *err)
+{
+    keeper *self = (keeper *)callback;
+
+    snprintf(self->last, sizeof self->last, "%s/own-%d.safetensors", self->folder, (int)at->epoch);
+    if (!*self->best)
+        memcpy(self->best, self->last, sizeof self->best);
+    return stk_trainer_save(t, self->last, false, NULL, err);
+}
+
+static const char *keeper_path(const stk_callback *callback, stk_checkpoint_which which)
+{
+    const keeper *self = (const keeper *)callback;
+
+    return which == STK_CHECKPOINT_BEST   ? self->best
+           : which == STK_CHECKPOINT_LAST ? self->last
+                                          : self->folder;
+}
+
+static const stk_callback_ops keeper_ops = {
+    .struct_size = sizeof keeper_ops,
+    .name = "keeper",
+    .doc = "saves",
+    .create = keeper_create,
+    .destroy = keeper_destroy,
+    .checkpoints = true,
+    .on_train_epoch_end = keeper_save,
+    .roles = STK_ROLE_CHECKPOINT | STK_ROLE_SUMMARY | STK_ROLE_PROGRESS | STK_ROLE_TIME_LIMIT,
+    .checkpoint_path = keeper_path,
+};
+
+static stk_status keeper_create(stk_context *ctx, const void *options, stk_callback **out,
+                                stk_error *err)
+{
+    keeper *self = calloc(1, sizeof *self);
+
+    assert_non_null(self);
+    self->base = (stk_callback){&keeper_ops, ctx};
+    *out = &self->base;
+    return STK_OK;
+}
+
+static void run_with_keeper(run *r, const char *folder)
+{
+    stk_callback *callback;
+
+    run_open(r, 3);
+    stk_trainer_destroy(&r->t);
+    /* All that a trainer adds by itself is wanted, and none of it added. */
+    r->b.options.enable_model_summary = STK_SWITCH_TRUE;
+    r->b.options.enable_progress_bar = STK_SWITCH_TRUE;
+    r->b.options.max_time = "10:00:00:00";
+    assert_ok(stk_trainer_create(r->b.ctx, &r->b.options, &r->t, &r->b.err), &r->b.err);
+    listen_to(r->t);
+    assert_ok(stk_trainer_add_callback(r->t, &keeper_ops, NULL, &callback, &r->b.err), &r->b.err);
+    snprintf(((keeper *)callback)->folder, sizeof r->dir, "%s", folder);
+}
+
+static void an_outsiders(void **state)
+{
+    char folder[256], path[400];
+    run r;
+
+    test_folder(folder);
+    run_with_keeper(&r, folder);
+    assert_null(stk_trainer_best_model_path(r.t));
+    assert_fails(stk_trainer_test(r.t, &r.m.base, &r.b.data, "best", &r.b.err), STK_EINVAL,
+                 &r.b.err, "has not saved");
+    r.m.stop_at = 25; /* in the third epoch */
+    assert_int_equal(stk_trainer_fit(r.t, &r.m.base, &r.b.data, NULL, &r.b.err), STK_ECANCELED);
+    assert_int_equal(r.t->hooks.num_callbacks, 1);
+    assert_string_equal(list(folder), "interrupted own-0 own-1");
+    snprintf(path, sizeof path, "%s/own-0.safetensors", folder);
+    assert_string_equal(stk_trainer_best_model_path(r.t), path);
+    snprintf(path, sizeof path, "%s/own-1.safetensors", folder);
+    assert_string_equal(stk_trainer_last_model_path(r.t), path);
+    stk_trainer_resume(r.t);
+    assert_ok(stk_trainer_test(r.t, &r.m.base, &r.b.data, "best", &r.b.err), &r.b.err);
+    run_close(&r);
+    /* In its folder "last" is found, although it does not lie below the root. */
+    run_with_keeper(&r, folder);
+    assert_ok(stk_trainer_fit(r.t, &r.m.base, &r.b.data, "last", &r.b.err), &r.b.err);
+    assert_int_equal(r.m.train_steps, 30 - 25);
+    run_close(&r);
+    test_folder_remove(folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -263,7 +368,7 @@ int main(void)
         cmocka_unit_test(when),          cmocka_unit_test(names),
         cmocka_unit_test(said_aloud),    cmocka_unit_test(refused),
         cmocka_unit_test(no_room),       cmocka_unit_test(two_at_once),
-        cmocka_unit_test(shared_folder),
+        cmocka_unit_test(shared_folder), cmocka_unit_test(an_outsiders),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
