@@ -30,23 +30,6 @@ extern const stk__codec_kernels
 
 const stk__codec_kernels *stk__codec_kernels_of(const stk_context *ctx);
 
-/* ---- CRC-32C tables, made at the first use (kernels.c) ---- */
-
-#define STK__CRC32C_SHIFT 1024 /* bytes that one look-up in shift[] stands for */
-
-typedef struct stk__crc32c_tables {
-    uint32_t slice[8][256];
-    uint32_t shift[4][256]; /* the register after STK__CRC32C_SHIFT bytes of zero, by its bytes */
-} stk__crc32c_tables;
-
-const stk__crc32c_tables *stk__crc32c_get(void);
-
-static inline uint32_t stk__crc32c_shift(const stk__crc32c_tables *t, uint32_t crc)
-{
-    return t->shift[0][crc & 255] ^ t->shift[1][crc >> 8 & 255] ^ t->shift[2][crc >> 16 & 255] ^
-           t->shift[3][crc >> 24];
-}
-
 /* Eight bytes as rows of bits -> as columns [Hacker's Delight 7-3], least bit first. */
 static inline uint64_t stk__turn_bits(uint64_t x)
 {

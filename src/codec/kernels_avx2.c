@@ -2,6 +2,8 @@
 /* The loops for AVX2; what a loop does not take goes to the one in C. */
 #include "codec/kernels.h"
 
+#include "base/crc32c.h"
+
 #include <immintrin.h>
 
 #define INLINE static inline __attribute__((always_inline))

@@ -1,32 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "train/loggers/event_file.h"
 
+#include "base/crc32c.h"
 #include "base/options.h"
 
 /* ---- Records ---- */
 
-uint32_t stk__event_crc32c(uint32_t crc, const void *data, size_t length)
-{
-    /* Of each half byte; the polynomial is 0x1edc6f41, its bits reversed. */
-    static const uint32_t halves[16] = {0x00000000, 0x105ec76f, 0x20bd8ede, 0x30e349b1,
-                                        0x417b1dbc, 0x5125dad3, 0x61c69362, 0x7198540d,
-                                        0x82f63b78, 0x92a8fc17, 0xa24bb5a6, 0xb21572c9,
-                                        0xc38d26c4, 0xd3d3e1ab, 0xe330a81a, 0xf36e6f75};
-    const uint8_t *at = data;
-
-    crc = ~crc;
-    for (size_t i = 0; i < length; i++) {
-        crc ^= at[i];
-        crc = halves[crc & 15] ^ crc >> 4;
-        crc = halves[crc & 15] ^ crc >> 4;
-    }
-    return ~crc;
-}
-
 /* A checksum that is stored with what it is of is masked, so that checksums of checksums differ. */
 static uint32_t masked(const void *data, size_t length)
 {
-    uint32_t crc = stk__event_crc32c(0, data, length);
+    uint32_t crc = stk__crc32c(0, data, length);
 
     return (crc >> 15 | crc << 17) + 0xa282ead8u;
 }

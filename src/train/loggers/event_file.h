@@ -7,9 +7,6 @@
 
 #include "base/bytes.h"
 
-/* CRC-32C (Castagnoli, RFC 3720 appendix B.4) of bytes after those that gave `crc` (0: none). */
-uint32_t stk__event_crc32c(uint32_t crc, const void *data, size_t length);
-
 /* Append a record with its length and checksums. All of these: false where there is no memory. */
 bool stk__event_record(stk__bytes *to, const void *message, size_t length);
 

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/crc32c.h"
 #include "support/support.h"
 #include "train/loggers/event_file.h"
 #include "train/loggers/log_queue.h"
@@ -15,32 +16,6 @@
 #include "train/loggers/run_folder.h"
 
 #define SCRIPT TESTS_DIR "/../scripts/check_tensorboard.py"
-
-/* RFC 3720, appendix B.4. */
-static void test_crc(void **state)
-{
-    static const uint8_t read_command[48] = {
-        0x01, 0xc0, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
-        0x00, 0x00, 0x00, 0x00, 0x14, 0x00, 0x00, 0x00, 0x00, 0x00, 0x04, 0x00,
-        0x00, 0x00, 0x00, 0x14, 0x00, 0x00, 0x00, 0x18, 0x28, 0x00, 0x00, 0x00,
-        0x00, 0x00, 0x00, 0x00, 0x02, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00};
-    uint8_t bytes[32];
-
-    memset(bytes, 0, sizeof bytes);
-    assert_int_equal(stk__event_crc32c(0, bytes, sizeof bytes), 0x8a9136aa);
-    memset(bytes, 0xff, sizeof bytes);
-    assert_int_equal(stk__event_crc32c(0, bytes, sizeof bytes), 0x62a8ab43);
-    for (int i = 0; i < 32; i++)
-        bytes[i] = (uint8_t)i;
-    assert_int_equal(stk__event_crc32c(0, bytes, sizeof bytes), 0x46dd794e);
-    /* In two parts. */
-    assert_int_equal(stk__event_crc32c(stk__event_crc32c(0, bytes, 5), bytes + 5, 27), 0x46dd794e);
-    for (int i = 0; i < 32; i++)
-        bytes[i] = (uint8_t)(31 - i);
-    assert_int_equal(stk__event_crc32c(0, bytes, sizeof bytes), 0x113fdb5c);
-    assert_int_equal(stk__event_crc32c(0, read_command, sizeof read_command), 0xd9963a56);
-    assert_int_equal(stk__event_crc32c(0, NULL, 0), 0);
-}
 
 /* One event, byte by byte [event.proto, summary.proto]. */
 static void test_event(void **state)
@@ -114,9 +89,9 @@ static void test_files(void **state)
             memcpy(&n, bytes + at, 8);
             memcpy(&crc[0], bytes + at + 8, 4);
             memcpy(&crc[1], bytes + at + 12 + n, 4);
-            wanted = stk__event_crc32c(0, bytes + at, 8);
+            wanted = stk__crc32c(0, bytes + at, 8);
             assert_int_equal(crc[0], (wanted >> 15 | wanted << 17) + 0xa282ead8u);
-            wanted = stk__event_crc32c(0, bytes + at + 12, n);
+            wanted = stk__crc32c(0, bytes + at + 12, n);
             assert_int_equal(crc[1], (wanted >> 15 | wanted << 17) + 0xa282ead8u);
             if (at == 0)
                 assert_memory_equal(bytes + 12 + 9,
@@ -201,7 +176,6 @@ static void test_read_back(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_crc),
         cmocka_unit_test(test_event),
         cmocka_unit_test(test_files),
         cmocka_unit_test(test_read_back),
