@@ -3,6 +3,8 @@
  * One process by itself has them already. */
 #include <math.h>
 
+#include <xxhash.h>
+
 #include "train/trainer.h"
 
 static bool is_epochs(const stk__metric_slot *slot, stk__metric_group group)
@@ -21,16 +23,15 @@ typedef bool which_slots(const stk__metric_slot *slot, stk__metric_group group);
 static stk_status check_names(stk_trainer *t, which_slots *which, stk__metric_group group,
                               stk_error *err)
 {
-    uint64_t hash = UINT64_C(14695981039346656037);
+    uint64_t hash = 0;
 
     for (size_t i = 0; i < t->metrics.num_slots; i++) {
         const stk__metric_slot *slot = &t->metrics.slots[i];
         if (!which(slot, group))
             continue;
-        for (const char *c = slot->key.name; *c; c++)
-            hash = (hash ^ (unsigned char)*c) * UINT64_C(1099511628211);
-        hash = (hash ^ slot->flags ^ ((uint64_t)slot->key.dataloader_idx << 32)) *
-               UINT64_C(1099511628211);
+        const uint64_t numbers[] = {slot->flags, slot->key.dataloader_idx};
+        hash = XXH3_64bits_withSeed(slot->key.name, strlen(slot->key.name), hash);
+        hash = XXH3_64bits_withSeed(numbers, sizeof numbers, hash);
     }
     return stk__same_everywhere(t, hash >> 12, "have logged metrics of different names", err);
 }

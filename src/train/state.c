@@ -21,23 +21,13 @@ static stk_status no_memory(stk_error *err)
     return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for the list of a checkpoint");
 }
 
-static bool grow(stk_context *ctx, void **array, size_t *room, size_t n, size_t size)
-{
-    if (n < *room)
-        return true;
-    void *more = stk__realloc(ctx, *array, (*room * 2 + 64) * size);
-    if (!more)
-        return false;
-    *array = more;
-    *room = *room * 2 + 64;
-    return true;
-}
-
 stk_status stk_saver_tensor(stk_saver *saver, const stk_state_tensor *tensor, stk_error *err)
 {
-    if (!grow(saver->ctx, (void **)&saver->tensors, &saver->tensor_room, saver->num_tensors,
-              sizeof *saver->tensors))
+    stk_state_tensor *tensors = stk__grow(saver->ctx, saver->tensors, &saver->tensor_room,
+                                          saver->num_tensors + 1, sizeof *tensors);
+    if (!tensors)
         return no_memory(err);
+    saver->tensors = tensors;
     stk_state_tensor *to = &saver->tensors[saver->num_tensors];
     *to = *tensor;
     to->name = stk__format(saver->ctx, "%s%s", saver->prefix, tensor->name);
@@ -49,9 +39,11 @@ stk_status stk_saver_tensor(stk_saver *saver, const stk_state_tensor *tensor, st
 
 stk_status stk_saver_text(stk_saver *saver, const char *name, const char *text, stk_error *err)
 {
-    if (!grow(saver->ctx, (void **)&saver->texts, &saver->text_room, saver->num_texts,
-              sizeof *saver->texts))
+    stk__checkpoint_text *texts =
+        stk__grow(saver->ctx, saver->texts, &saver->text_room, saver->num_texts + 1, sizeof *texts);
+    if (!texts)
         return no_memory(err);
+    saver->texts = texts;
     stk__checkpoint_text *to = &saver->texts[saver->num_texts];
     *to = (stk__checkpoint_text){stk__format(saver->ctx, "%s%s", saver->prefix, name),
                                  stk__strdup(saver->ctx, text)};
@@ -84,9 +76,11 @@ static stk_status bring_home(stk_saver *saver, stk_state_tensor *tensor, stk_err
 {
     if (saver->trainer->host_memory || tensor->bytes == 0)
         return STK_OK;
-    if (!grow(saver->ctx, (void **)&saver->copies, &saver->copy_room, saver->num_copies,
-              sizeof *saver->copies))
+    void **copies = stk__grow(saver->ctx, saver->copies, &saver->copy_room, saver->num_copies + 1,
+                              sizeof *copies);
+    if (!copies)
         return no_memory(err);
+    saver->copies = copies;
     void *copy = stk__alloc_buffer(saver->ctx, (size_t)tensor->bytes);
     if (!copy)
         return no_memory(err);

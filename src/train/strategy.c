@@ -5,6 +5,8 @@
 #include <math.h>
 #include <stdio.h>
 
+#include <xxhash.h>
+
 #include "base/sized.h"
 #include "base/table.h"
 #include "train/trainer.h"
@@ -134,24 +136,17 @@ stk_status stk__share_text(stk_trainer *t, char *text, size_t size, stk_error *e
     return STK_OK;
 }
 
-/* FNV-1a: the same module has the same number. */
-static uint64_t mix(uint64_t hash, const void *bytes, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        hash = (hash ^ ((const unsigned char *)bytes)[i]) * UINT64_C(1099511628211);
-    return hash;
-}
-
+/* The same module has the same number. */
 static stk_status hash_one(void *user, stk_state_kind kind, const stk_state_tensor *tensor,
                            stk_error *err)
 {
     uint64_t *hash = user;
     const int32_t type = tensor->dtype;
 
-    *hash = mix(*hash, tensor->name, strlen(tensor->name));
-    *hash = mix(*hash, &type, sizeof type);
-    *hash = mix(*hash, tensor->shape, tensor->rank * sizeof tensor->shape[0]);
-    *hash = mix(*hash, &tensor->bytes, sizeof tensor->bytes);
+    *hash = XXH3_64bits_withSeed(tensor->name, strlen(tensor->name), *hash);
+    *hash = XXH3_64bits_withSeed(&type, sizeof type, *hash);
+    *hash = XXH3_64bits_withSeed(tensor->shape, tensor->rank * sizeof tensor->shape[0], *hash);
+    *hash = XXH3_64bits_withSeed(&tensor->bytes, sizeof tensor->bytes, *hash);
     return STK_OK;
 }
 
@@ -168,7 +163,7 @@ static stk_status send_one(void *user, stk_state_kind kind, const stk_state_tens
 
 stk_status stk__share_state(stk_trainer *t, uint32_t kinds, stk_error *err)
 {
-    uint64_t hash = UINT64_C(14695981039346656037);
+    uint64_t hash = 0;
 
     if (stk__is_alone(t) || !t->ops.state)
         return STK_OK;

@@ -18,14 +18,11 @@ static stk_status no_memory(uint64_t bytes, stk_error *err)
 static stk_status add(stk__copy *copy, stk_state_kind kind, const stk_state_tensor *tensor,
                       stk_error *err)
 {
-    if (copy->n == copy->room) {
-        size_t room = copy->room * 2 + 16;
-        stk__copy_tensor *tensors = stk__realloc(copy->ctx, copy->tensors, room * sizeof *tensors);
-        if (!tensors)
-            return no_memory(room * sizeof *tensors, err);
-        copy->tensors = tensors;
-        copy->room = room;
-    }
+    stk__copy_tensor *tensors =
+        stk__grow(copy->ctx, copy->tensors, &copy->room, copy->n + 1, sizeof *tensors);
+    if (!tensors)
+        return no_memory((copy->n + 1) * sizeof *tensors, err);
+    copy->tensors = tensors;
     stk__copy_tensor *to = &copy->tensors[copy->n];
     *to = (stk__copy_tensor){.tensor = *tensor, .kind = kind};
     to->tensor.name = stk__strdup(copy->ctx, tensor->name);
