@@ -58,8 +58,9 @@ void stk__bench_files_drop(const char *spec);
 /* ---- Hashes (hash.c) ------------------------------------------------------------------------ */
 
 /* Tell the hashes of all rows of the loader's batches, in `epochs` epochs of `batches` (0: all). */
-stk_status stk__bench_hash_epochs(stk_loader *loader, uint64_t epochs, uint64_t batches,
-                                  const stk_bench_setting *setting, stk_error *err);
+stk_status stk__bench_hash_epochs(stk_context *ctx, stk_loader *loader, uint64_t epochs,
+                                  uint64_t batches, const stk_bench_setting *setting,
+                                  stk_error *err);
 
 /* ---- The ledger (ledger.c) ------------------------------------------------------------------ */
 

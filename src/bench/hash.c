@@ -4,8 +4,6 @@
 
 #include <xxhash.h>
 
-#define MAX_FIELDS 64
-
 /* Mix the bytes of row `i` of a field into a hash. */
 static void hash_row(XXH3_state_t *hash, const stk_tensor *tensor, uint64_t i)
 {
@@ -22,15 +20,15 @@ static void hash_row(XXH3_state_t *hash, const stk_tensor *tensor, uint64_t i)
     XXH3_64bits_update(hash, (const char *)tensor->data + i * item, item);
 }
 
-static stk_status hash_batch(const stk_batch *batch, uint32_t num_fields, XXH3_state_t *hash,
-                             const stk_bench_setting *setting, stk_error *err)
+/* `tensors` is room for those of all fields. */
+static stk_status hash_batch(const stk_batch *batch, stk_tensor *tensors, uint32_t num_fields,
+                             XXH3_state_t *hash, const stk_bench_setting *setting, stk_error *err)
 {
-    stk_tensor tensors[MAX_FIELDS], index = {.struct_size = sizeof index};
+    stk_tensor index = {.struct_size = sizeof index};
     const uint64_t *positions = stk_batch_positions(batch);
     uint64_t count = stk_batch_count(batch);
     stk_status status = STK_OK;
 
-    num_fields = STK_MIN(num_fields, MAX_FIELDS);
     for (uint32_t i = 0; i < num_fields && status == STK_OK; i++) {
         tensors[i].struct_size = sizeof *tensors;
         status = stk_batch_field(batch, i, &tensors[i]);
@@ -55,22 +53,24 @@ static stk_status hash_batch(const stk_batch *batch, uint32_t num_fields, XXH3_s
                      (unsigned long long)stk_batch_step(batch), stk_status_text(status));
 }
 
-stk_status stk__bench_hash_epochs(stk_loader *loader, uint64_t epochs, uint64_t batches,
-                                  const stk_bench_setting *setting, stk_error *err)
+stk_status stk__bench_hash_epochs(stk_context *ctx, stk_loader *loader, uint64_t epochs,
+                                  uint64_t batches, const stk_bench_setting *setting,
+                                  stk_error *err)
 {
     XXH3_state_t *hash = XXH3_createState();
     stk_status status = STK_OK;
     uint32_t num_fields;
 
-    if (!hash)
-        return stk__fail(err, STK_ENOMEM, STK_STAGE_MEASURE, "no memory for hashes");
     stk_loader_fields(loader, &num_fields);
+    stk_tensor *tensors = stk__calloc(ctx, num_fields, sizeof *tensors);
+    if (!hash || !tensors)
+        status = stk__fail(err, STK_ENOMEM, STK_STAGE_MEASURE, "no memory for hashes");
     for (uint64_t epoch = 0; status == STK_OK && epoch < epochs; epoch++) {
         stk_batch *batch = NULL;
         for (uint64_t i = 0; status == STK_OK && (!batches || i < batches); i++) {
             status = stk_loader_next(loader, -1, &batch, err);
             if (status == STK_OK)
-                status = hash_batch(batch, num_fields, hash, setting, err);
+                status = hash_batch(batch, tensors, num_fields, hash, setting, err);
             stk_batch_release(&batch);
         }
         if (status == STK_EOS)
@@ -78,6 +78,7 @@ stk_status stk__bench_hash_epochs(stk_loader *loader, uint64_t epochs, uint64_t 
         else if (status == STK_OK && epoch + 1 < epochs)
             status = stk_loader_set_epoch(loader, epoch + 1, err);
     }
+    stk__free(ctx, tensors);
     XXH3_freeState(hash);
     return status;
 }

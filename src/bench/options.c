@@ -24,8 +24,7 @@ static const stk_option rows[] = {
      "Batches of an epoch, after which the next begins; 0: all of them."},
     {"warmup", STK_OPTION_UINT, AT(warmup), "5", 0, 1e9, NULL, NULL,
      "Batches taken before the measured window; where num_epochs or num_batches is given, the run "
-     "begins anew "
-     "after them."},
+     "begins anew after them."},
     {"repeat", STK_OPTION_UINT, AT(repeat), "1", 1, 1000, NULL, NULL,
      "Measure every setting so many times, in turn; rows show the run of the median rate."},
     {"ranks", STK_OPTION_UINT, AT(ranks), "1", 1, STK_BENCH_MAX_RANKS, NULL, NULL,
@@ -37,8 +36,7 @@ static const stk_option rows[] = {
      "train_step_time 0.1."},
     {"ladder", STK_OPTION_BOOL, AT(ladder), "false", 0, 0, NULL, NULL,
      "Of several values do not measure all combinations: add one measure after the other, in the "
-     "order "
-     "given, and say what share each has in the speed-up."},
+     "order given, and say what share each has in the speed-up."},
     {"trace", STK_OPTION_STRING, AT(trace), NULL, 0, 0, NULL, "FILE",
      "Write a trace of workers, reads, batches and steps for ui.perfetto.dev; a further setting's "
      "goes to FILE.2, ..."},
@@ -48,8 +46,7 @@ static const stk_option rows[] = {
      "Ask the kernel to forget the dataset's files before each run (posix_fadvise)."},
     {"hash", STK_OPTION_STRING, AT(hash), NULL, 0, 0, NULL, "FILE",
      "Read the same batches once more, untimed, and write a line for each row: epoch, step, "
-     "position, index, hash "
-     "of its bytes; '-': standard output."},
+     "position, index, hash of its bytes; '-': standard output."},
 };
 
 const stk_option_table *stk_bench_option_table(void)

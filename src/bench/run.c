@@ -426,8 +426,8 @@ static stk_status hash_pass(stk__bench_run *run)
     again.epochs = run->options->num_epochs ? run->options->num_epochs : 1;
     STK_TRY(stk_loader_create(run->dataset, &again, &run->loader, err));
     stk__bench_publish(run->bench, run->loader);
-    return stk__bench_hash_epochs(run->loader, again.epochs, run->options->num_batches,
-                                  run->setting, err);
+    return stk__bench_hash_epochs(run->bench->ctx, run->loader, again.epochs,
+                                  run->options->num_batches, run->setting, err);
 }
 
 static stk_status measure(stk__bench_run *run)

@@ -55,8 +55,7 @@ static const stk_option options[] = {
      "place."},
     {"max_errors", STK_OPTION_STRING, AT(max_errors), "auto", 0, 0, NULL, "N|N%",
      "With on_error skip or replace: more bad samples in an epoch fail the run: a count, or a "
-     "share of the epoch's samples (100%: "
-     "no bound); auto: 1 %, at least batch_size."},
+     "share of the epoch's samples (100%: no bound); auto: 1 %, at least batch_size."},
     {"retries", STK_OPTION_INT, AT(retries), "3", 0, 100, NULL, "N",
      "More tries of a read whose failure may pass."},
     {"quarantine", STK_OPTION_STRING, AT(quarantine), NULL, 0, 0, NULL, "FILE",

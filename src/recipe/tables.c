@@ -19,8 +19,7 @@ static const stk_option_table *top_table(void)
          "Go on with this checkpoint; last: the newest that is whole below default_root_dir."},
         {"callbacks", STK_OPTION_STRING, TOP(callbacks), NULL, 0, 0, NULL, "LIST",
          "What looks on and steps in: 'early_stopping(monitor=val_loss), ema(0.99)'; in YAML also "
-         "a "
-         "list."},
+         "a list."},
         {"loggers", STK_OPTION_STRING, TOP(loggers), NULL, 0, 0, NULL, "LIST",
          "Where metrics go, with options: 'csv(name=first), tensorboard'."},
     };
@@ -109,8 +108,7 @@ static void derive_all(void)
         NULL,
         "LIST",
         "The layers, in PyTorch's words: 'flatten, linear(128), relu, linear(10)'; or a known "
-        "model: "
-        "mlp(128, 64, 10), lenet, resnet18(stem=cifar), resnet50. In YAML also a list."};
+        "model: mlp(128, 64, 10), lenet, resnet18(stem=cifar), resnet50. In YAML also a list."};
     static const stk_option groups = {"groups",
                                       STK_OPTION_STRING,
                                       offsetof(stk__recipe_optimizer, groups),
@@ -120,8 +118,8 @@ static void derive_all(void)
                                       NULL,
                                       "LIST",
                                       "Parameters with values of their own: "
-                                      "'*.bias(weight_decay=0), fc.*(lr=0.01)'. In YAML also "
-                                      "a list."};
+                                      "'*.bias(weight_decay=0), fc.*(lr=0.01)'. In YAML also a "
+                                      "list."};
 
     derive(&model, stk_model_option_table(), of_model, &layers, sizeof(stk__recipe_model));
     derive(&optimizer, stk_optimizer_option_table(), nothing, &groups,
