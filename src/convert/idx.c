@@ -20,6 +20,7 @@
 #define IDX_IMAGES 0x803u
 #define BATCH      1024
 
+/* Where the splits go. */
 typedef struct split_target {
     stk_store *store;
     bool overwrite; /* whether files of other data may be replaced */
@@ -29,8 +30,7 @@ typedef struct split_target {
 typedef struct split {
     stk_conversion *conversion;
     stk_dataset *dataset;
-    stk_store *target;
-    bool overwrite; /* whether files of other data may be replaced */
+    const split_target *to;
     char image_key[64], label_key[64];
     stk_put *images, *labels;   /* NULL: ended */
     int old_images, old_labels; /* files of these names that are there already; -1: none */
@@ -41,9 +41,11 @@ typedef struct split {
 /* The file that would be replaced, where it may not be. */
 static stk_status open_old(const split *s, const char *key, int *fd, stk_error *err)
 {
-    *fd = s->overwrite ? -1
-                       : openat(stk__file_root(s->target), key, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (*fd >= 0 || s->overwrite || errno == ENOENT)
+    *fd = -1;
+    if (s->to->overwrite)
+        return STK_OK;
+    *fd = openat(stk__file_root(s->to->store), key, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (*fd >= 0 || errno == ENOENT)
         return STK_OK;
     const int error = errno;
     return stk__fail_at(err, stk__status_of_errno(error), STK_STAGE_CONVERT, key, STK_NO_OFFSET,
@@ -90,13 +92,14 @@ static stk_status begin_files(split *s, const char *name, stk_error *err)
     snprintf(s->label_key, sizeof s->label_key, "%s-labels-idx1-ubyte", name);
     STK_TRY(open_old(s, s->image_key, &s->old_images, err));
     STK_TRY(open_old(s, s->label_key, &s->old_labels, err));
-    STK_TRY(stk__store_put_begin(s->target, s->image_key, &stk__store_call_none, &s->images, err));
-    return stk__store_put_begin(s->target, s->label_key, &stk__store_call_none, &s->labels, err);
+    stk_store *store = s->to->store;
+    STK_TRY(stk__store_put_begin(store, s->image_key, &stk__store_call_none, &s->images, err));
+    return stk__store_put_begin(store, s->label_key, &stk__store_call_none, &s->labels, err);
 }
 
 static stk_status commit_files(split *s, stk_error *err)
 {
-    stk_status status = stk__store_remove(s->target, s->label_key, err);
+    stk_status status = stk__store_remove(s->to->store, s->label_key, err);
 
     if (status == STK_ENOENT)
         stk_error_init(err);
@@ -198,12 +201,7 @@ static stk_status write_samples(split *s, stk_error *err)
 static stk_status convert_split(stk_conversion *c, stk_dataset *dataset, const split_target *to,
                                 const char *name, stk_conversion_report *report, stk_error *err)
 {
-    split s = {.conversion = c,
-               .dataset = dataset,
-               .target = to->store,
-               .overwrite = to->overwrite,
-               .old_images = -1,
-               .old_labels = -1};
+    split s = {.conversion = c, .dataset = dataset, .to = to, .old_images = -1, .old_labels = -1};
     const char *why;
 
     if (!idx_accepts(dataset, &why))
