@@ -23,7 +23,7 @@ struct bench_stream {
 /* Set loader options from the flags of the same names, where given. */
 static inline void bench_loader_options(int argc, char **argv, stk_loader_options *options)
 {
-    const stk_option_table *table = stk_loader_option_table();
+    const stk_option_table *table = stk_option_table_find("loader");
     stk_error err;
 
     for (size_t i = 0; i < table->count; i++) {

@@ -523,20 +523,6 @@ static int load_all(struct parser *p)
     return cli->config && status != STK_ENOMEM ? CLI_USAGE : code;
 }
 
-static void list_tables(struct cli *cli, const struct cli_usage *usage)
-{
-    bool context = false;
-    size_t n = 0;
-
-    for (size_t i = 0; usage->tables && usage->tables[i] && n < CLI_MAX_TABLES - 1; i++) {
-        cli->tables[n] = usage->tables[i]();
-        context |= cli->tables[n++] == stk_context_option_table();
-    }
-    if (!context)
-        cli->tables[n++] = stk_context_option_table();
-    cli->tables[n] = NULL;
-}
-
 /* --help before anything else, so that it works whatever else is wrong. */
 static bool wants_help(const struct cli *cli)
 {
@@ -554,7 +540,7 @@ int cli_parse(struct cli *cli, const struct cli_usage *usage)
 
     cli->usage = usage;
     cli->out = stdout;
-    list_tables(cli, usage);
+    cli_tables_list(cli, usage);
     if (cli->describe) {
         cli->describe(cli, out);
         return CLI_GOOD;

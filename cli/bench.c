@@ -12,8 +12,8 @@
 
 #define LOG_FOLDER "benchmark_logs"
 
-static cli_table_fn *const tables[] = {stk_bench_source_table, stk_loader_option_table,
-                                       stk_bench_option_table, stk_context_option_table, NULL};
+static const struct cli_options tables[] = {
+    {.name = "source"}, {.name = "loader"}, {.name = "bench"}, {.name = "context"}, {0}};
 
 static const struct cli_usage usage = {
     .name = "bench",
@@ -218,7 +218,8 @@ static int prepare_threads(struct cli *cli, const struct bench_plan *plan)
     int code = CLI_GO_ON;
 
     for (size_t i = 0; i < n && code == CLI_GO_ON && plan->recipes; i++) {
-        code = cli_apply(cli, stk_context_option_table(), bench_setting(plan, i).which, &process);
+        code = cli_apply(cli, stk_option_table_find("context"), bench_setting(plan, i).which,
+                         &process);
         cli_compute_environment(cli, process.compute_threads);
     }
     return code;

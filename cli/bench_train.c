@@ -38,7 +38,7 @@ struct bench_train {
 static stk_status set_data(struct cli *cli, const stk_bench_setting *setting,
                            const stk_loader_options *loader, stk_config *config, stk_error *err)
 {
-    const stk_option_table *table = train_loader_table();
+    const stk_option_table *table = stk_option_table_find("recipe.loader");
     stk_status status = STK_OK;
     const char *string;
     char key[128], text[1024];
@@ -106,9 +106,10 @@ static int load_config(struct cli *cli, const stk_bench_setting *setting,
     stk_status status = stk_config_create(cli->config_context, &recipe->config, &err);
     if (status == STK_OK)
         status = stk_config_load(recipe->config, cli_home(path), &err);
-    stk_options_init(stk_context_option_table(), &process, sizeof process);
+    stk_options_init(stk_option_table_find("context"), &process, sizeof process);
     if (status == STK_OK)
-        status = stk_config_apply(recipe->config, stk_context_option_table(), 0, &process, &err);
+        status =
+            stk_config_apply(recipe->config, stk_option_table_find("context"), 0, &process, &err);
     if (status == STK_OK)
         status = set_data(cli, setting, loader, recipe->config, &err);
     if (status != STK_OK) {

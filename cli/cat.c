@@ -56,7 +56,7 @@ static const struct cli_usage usage = {
                 "  stoker cat data.zarr/t2m --dump sha256\n"
                 "  stoker cat data.zarr/t2m --dump npy -o t2m.npy\n"
                 "  stoker cat 'tokens.bin?format=raw&dtype=uint16' --slice :10\n",
-    .tables = (cli_table_fn *const[]){cat_table, stk_array_option_table, NULL},
+    .tables = (const struct cli_options[]){{.own = cat_table}, {.name = "array"}, {0}},
     .max_args = 1,
 };
 
@@ -381,7 +381,7 @@ int cli_cat(struct cli *cli)
     if (code == CLI_GO_ON)
         code = cli_apply(cli, &table, 0, &options);
     if (code == CLI_GO_ON)
-        code = cli_apply(cli, stk_array_option_table(), 0, &how);
+        code = cli_apply(cli, stk_option_table_find("array"), 0, &how);
     if (code != CLI_GO_ON)
         return code;
     if ((cli->num_args != 0) == (options.array_path != NULL)) {

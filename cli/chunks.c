@@ -30,7 +30,7 @@ static const struct cli_usage usage = {
                 "  stoker chunks --window 64x64 --access block --shuffle-buffer 32 --extent "
                 "4096x4096 --html chunks.html\n"
                 "  stoker chunks data.zarr/t2m --window 4x64x64 --measure\n",
-    .tables = (cli_table_fn *const[]){chunks_option_table, NULL},
+    .tables = (const struct cli_options[]){{.own = chunks_option_table}, {0}},
     .max_args = 1,
 };
 

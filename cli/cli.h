@@ -40,8 +40,11 @@ enum cli_format { CLI_TABLE = 0, CLI_JSON, CLI_CSV };
 #define CLI_MAX_ARGS   64 /* positional arguments */
 #define CLI_MAX_TABLES 16 /* option tables of one command */
 
-/* Gives an option table, such as stk_loader_option_table(). */
-typedef const stk_option_table *cli_table_fn(void);
+/* An option table of a command: of the library, or its own. */
+struct cli_options {
+    const char *name;                     /* as stk_option_table_find() knows it, as "loader" */
+    const stk_option_table *(*own)(void); /* gives it; `name` is NULL */
+};
 
 /* What a command is and takes: feeds the parser and --help. */
 struct cli_usage {
@@ -51,10 +54,10 @@ struct cli_usage {
         *about; /* one or more paragraphs, ended by a line end: what it does, how to read it */
     const char *examples; /* runnable lines, each indented by two spaces and ended by a line end */
     const char *interrupted; /* what to do after an interrupt; NULL: run it again */
-    /* Option tables, NULL-ended. Their names are sections of the configuration: the option
-     * `num_workers` of the table `loader` is --num-workers or --loader.num-workers. A plain flag is
-     * looked up in their order. */
-    cli_table_fn *const *tables;
+    /* Option tables, ended by an empty one. Their names are sections of the configuration: the
+     * option `num_workers` of the table `loader` is --num-workers or --loader.num-workers. A plain
+     * flag is looked up in their order. */
+    const struct cli_options *tables;
     const char *first;         /* words that the first argument may be, as "a|b"; NULL: anything */
     size_t min_args, max_args; /* positional arguments, YAML files not counted */
     bool yaml;                 /* positional *.yaml and *.yml are configurations, like --config */
@@ -117,11 +120,19 @@ int cli_apply(struct cli *cli, const stk_option_table *table, uint64_t which, vo
 
 /* Print the help of a command. */
 void cli_help(const struct cli *cli, FILE *out);
+/* Print every option table of the library. */
+void cli_help_options(FILE *out);
+/* The lines of a table's --help, to be freed; NULL: no memory. */
+char *cli_options_text(const stk_option_table *table);
 /* The flags that commands have in common, as a table. */
 const stk_option_table *cli_common_table(const struct cli *cli);
 
 /* ---- Descriptions (flags.c, man.c) ------------------------------------------------------------
  */
+
+/* The table that one of a usage means; all of them, and the context's, become the command's. */
+const stk_option_table *cli_options_find(const struct cli_options *table);
+void cli_tables_list(struct cli *cli, const struct cli_usage *usage);
 
 #define CLI_FLAG 128 /* bytes of a flag without its value, with its end */
 

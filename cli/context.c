@@ -18,7 +18,7 @@ int cli_context(struct cli *cli, uint64_t which, stk_context **out)
     stk_error err;
 
     *out = NULL;
-    int code = cli_apply(cli, stk_context_option_table(), which, &options);
+    int code = cli_apply(cli, stk_option_table_find("context"), which, &options);
     if (code != CLI_GO_ON)
         return code;
     if (cli->context && !same_options(&options, &cli->context_options))

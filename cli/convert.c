@@ -32,8 +32,7 @@ static const struct cli_usage usage = {
                 "With pictures of yours in DIR:\n"
                 "  stoker convert images:DIR small --max-side 512 --quality 90\n",
     .interrupted = "run the same command again: what is complete is kept",
-    .tables =
-        (cli_table_fn *const[]){stk_convert_option_table, stk_convert_images_option_table, NULL},
+    .tables = (const struct cli_options[]){{.name = "convert"}, {.name = "images"}, {0}},
     .min_args = 2,
     .max_args = 2,
 };
@@ -191,8 +190,8 @@ static int refuse_options_of_others(struct cli *cli, const stk_converter *conver
 {
     char key[128];
 
-    for (cli_table_fn *const *table = usage.tables + 1; *table; table++) {
-        const stk_option_table *t = (*table)();
+    for (const struct cli_options *table = usage.tables + 1; table->name; table++) {
+        const stk_option_table *t = cli_options_find(table);
         for (size_t i = 0; t != converter->options && i < t->count; i++) {
             snprintf(key, sizeof key, "%s.%s", t->name, t->options[i].name);
             if (stk_config_count(cli->config, key) == 0)
@@ -215,9 +214,9 @@ static int run(struct cli *cli, stk_conversion *conversion)
 
     int code = refuse_options_of_others(cli, converter);
     if (code == CLI_GO_ON)
-        code = cli_apply(cli, stk_convert_option_table(), 0, &options);
+        code = cli_apply(cli, stk_option_table_find("convert"), 0, &options);
     if (code == CLI_GO_ON)
-        code = cli_apply(cli, stk_convert_images_option_table(), 0, &images);
+        code = cli_apply(cli, stk_option_table_find("images"), 0, &images);
     if (code != CLI_GO_ON)
         return code;
     cli_on_interrupt(cancel, conversion);

@@ -4,6 +4,27 @@
 
 #include "cli.h"
 
+const stk_option_table *cli_options_find(const struct cli_options *table)
+{
+    return table->own ? table->own() : stk_option_table_find(table->name);
+}
+
+void cli_tables_list(struct cli *cli, const struct cli_usage *usage)
+{
+    const stk_option_table *of_context = stk_option_table_find("context");
+    bool context = false;
+    size_t n = 0;
+
+    for (const struct cli_options *t = usage->tables;
+         t && (t->name || t->own) && n < CLI_MAX_TABLES - 1; t++)
+        cli->tables[n++] = cli_options_find(t);
+    for (size_t i = 0; i < n; i++)
+        context |= cli->tables[i] == of_context;
+    if (!context)
+        cli->tables[n++] = of_context;
+    cli->tables[n] = NULL;
+}
+
 /* A name with '-' where the table has '_'. */
 static void write_flag(char to[CLI_FLAG], const char *section, const char *name)
 {

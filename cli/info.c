@@ -247,10 +247,10 @@ static struct kind transform_at(const stk_context *context, size_t i)
 
 static struct kind layer_at(const stk_context *context, size_t i)
 {
-    const stk_option_table *table = stk_model_layer_table(i);
+    static const struct kind none;
+    const stk_layer_ops *ops = (const stk_layer_ops *)stk_driver_at(context, STK_DRIVER_LAYER, i);
 
-    (void)context;
-    return table ? (struct kind){table->name, table->doc, table} : (struct kind){0};
+    return KIND(ops);
 }
 
 static struct kind callback_at(const stk_context *context, size_t i)
@@ -412,7 +412,8 @@ static const struct cli_usage usage = {
                 "  stoker info digits: --sample 1000\n"
                 "  stoker info --store .\n",
     .tables =
-        (cli_table_fn *const[]){info_survey_table, stk_survey_option_table, info_store_table, NULL},
+        (const struct cli_options[]){
+            {.own = info_survey_table}, {.name = "survey"}, {.own = info_store_table}, {0}},
     .max_args = 1,
 };
 

@@ -50,9 +50,11 @@ bool cli_array_stored(stk_array *array, bool all, stk_array_stored *out)
 /* Whether an option is one of a table, or none of arrays and nearly one of the table. */
 static bool is_of(const stk_option_table *table, const char *name)
 {
+    const stk_option_table *arrays = stk_option_table_find("array");
+
     if (stk_options_find(table, name))
         return true;
-    for (size_t i = 0; i < table->count && !stk_options_find(stk_array_option_table(), name); i++)
+    for (size_t i = 0; i < table->count && !stk_options_find(arrays, name); i++)
         if (stk_nearest_name(name, &table->options[i].name, 1))
             return true;
     return false;
@@ -61,18 +63,16 @@ static bool is_of(const stk_option_table *table, const char *name)
 /* Whether the query has an option of datasets: then one is meant. */
 static bool asks_for_dataset(const stk_context *context, const char *spec)
 {
-    const stk_option_table *windows = stk_dataset_option_table();
+    const stk_option_table *any = stk_option_table_find("dataset"), *windows = any;
     const stk_driver_head *kind;
     char name[64];
 
-    for (size_t i = 0; (kind = stk_driver_at(context, STK_DRIVER_DATASET, i)); i++)
-        if (strcmp(kind->name, "array") == 0)
-            windows = ((const stk_dataset_ops *)kind)->options;
-    for (const char *at = strchr(spec, '?'); at && *at; at += strcspn(at, "&")) {
-        snprintf(name, sizeof name, "%.*s", (int)strcspn(at + 1, "=&"), at + 1);
-        if (is_of(windows, name) || is_of(stk_dataset_option_table(), name))
+    if (stk_driver_find(context, STK_DRIVER_DATASET, "array", &kind, NULL) == STK_OK)
+        windows = ((const stk_dataset_ops *)kind)->options;
+    for (const char *at = strchr(spec, '?'); at && *at++; at += strcspn(at, "&")) {
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(at, "=&"), at);
+        if (is_of(windows, name) || is_of(any, name))
             return true;
-        at++;
     }
     return false;
 }

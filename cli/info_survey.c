@@ -168,7 +168,7 @@ static void sort(struct lines *lines)
 
 int info_refuse_limits(struct cli *cli, const char *what)
 {
-    const stk_option_table *limits = stk_survey_option_table();
+    const stk_option_table *limits = stk_option_table_find("survey");
     char key[128];
 
     for (size_t i = 0; i < limits->count; i++) {
@@ -204,7 +204,7 @@ static int choose_limits(struct cli *cli, stk_survey_options *options)
     stk_survey_options limits;
 
     stk_survey_options_init(options);
-    int code = cli_apply(cli, stk_survey_option_table(), 0, &limits);
+    int code = cli_apply(cli, stk_option_table_find("survey"), 0, &limits);
     options->max_pixels = limits.max_pixels;
     options->max_blocks = limits.max_blocks;
     return code;

@@ -46,7 +46,8 @@ static void print_help(FILE *out)
     fputs("\n"
           "  stoker COMMAND --help   options of a command, and examples\n"
           "  stoker --version        version, and what it was built with\n"
-          "  stoker help --man       the manual page; with a COMMAND that of the command\n\n"
+          "  stoker help --man       the manual page; with a COMMAND that of the command\n"
+          "  stoker help options     the options of everything that the library makes\n\n"
           "Exit codes: 0 good, 1 failed, 2 wrong usage, 130 or 143 interrupted.\n",
           out);
 }
@@ -145,6 +146,10 @@ static int run_help(int argc, char **argv)
     const char *name = argc > 2 + man ? argv[2 + man] : NULL;
     const struct cli_command *command = name ? find_command(name) : NULL;
 
+    if (name && !man && strcmp(name, "options") == 0) {
+        cli_help_options(stdout);
+        return cli_output_close(&cli, true);
+    }
     if (name && !command)
         return run_other(name);
     if (!man)

@@ -69,21 +69,17 @@ static void print_options(FILE *out, const char *text)
 
 static void print_table(const struct cli *cli, const stk_option_table *table, FILE *out)
 {
-    char *text = NULL;
-    size_t size, length = strlen(table->doc);
-    FILE *lines = open_memstream(&text, &size);
+    const size_t length = strlen(table->doc);
+    char *text = cli_options_text(table);
 
-    if (!lines)
+    if (!text)
         return;
-    stk_options_help(table, lines);
-    if (fclose(lines) == 0) {
-        fputs(".SS ", out);
-        print_escaped(out, table->doc, length - (length && table->doc[length - 1] == '.'));
-        if (*table->name && table != cli_common_table(cli))
-            fprintf(out, " (in YAML: below \\(aq%s:\\(aq)", table->name);
-        fputc('\n', out);
-        print_options(out, text);
-    }
+    fputs(".SS ", out);
+    print_escaped(out, table->doc, length - (length && table->doc[length - 1] == '.'));
+    if (*table->name && table != cli_common_table(cli))
+        fprintf(out, " (in YAML: below \\(aq%s:\\(aq)", table->name);
+    fputc('\n', out);
+    print_options(out, text);
     free(text);
 }
 

@@ -37,8 +37,9 @@ static const stk_option_table *profiling_table(void)
     return &table;
 }
 
-static cli_table_fn *const tables[] = {profiling_table, stk_profile_option_table, train_top_table,
-                                       TRAIN_SECTIONS,  stk_context_option_table, NULL};
+static const struct cli_options tables[] = {{.own = profiling_table}, {.name = "profile"},
+                                            {.name = "recipe"},       TRAIN_SECTIONS,
+                                            {.name = "context"},      {0}};
 
 static const struct cli_usage usage = {
     .name = "profile",
@@ -184,9 +185,9 @@ static int read_options(struct run *run)
     run->file = find_file(cli);
     int code = cli_apply(cli, profiling_table(), 0, &run->options);
     if (code == CLI_GO_ON)
-        code = cli_apply(cli, stk_profile_option_table(), 0, &run->profiler);
+        code = cli_apply(cli, stk_option_table_find("profile"), 0, &run->profiler);
     if (code == CLI_GO_ON)
-        code = cli_apply(cli, stk_context_option_table(), 0, &process);
+        code = cli_apply(cli, stk_option_table_find("context"), 0, &process);
     if (code == CLI_GO_ON)
         code = make_folders(run);
     if (code == CLI_GO_ON)

@@ -45,7 +45,7 @@ static const struct cli_usage usage = {
     .examples = "  stoker report benchmark_logs/mnist.jsonl\n"
                 "  stoker report before.jsonl after.jsonl -o comparison.html\n"
                 "  stoker report run.log --format csv -o figures.csv\n",
-    .tables = (cli_table_fn *const[]){report_option_table, NULL},
+    .tables = (const struct cli_options[]){{.own = report_option_table}, {0}},
     .min_args = 1,
     .max_args = CLI_MAX_ARGS,
 };

@@ -10,8 +10,8 @@
 
 /* ---- Usage ----------------------------------------------------------------------------------- */
 
-static cli_table_fn *const tables[] = {train_top_table, TRAIN_SECTIONS, stk_context_option_table,
-                                       NULL};
+static const struct cli_options tables[] = {
+    {.name = "recipe"}, TRAIN_SECTIONS, {.name = "context"}, {0}};
 
 static const struct cli_usage train_usage = {
     .name = "train",
@@ -87,8 +87,8 @@ static const stk_option_table *writer_table(void)
     return writer_ops()->options;
 }
 
-static cli_table_fn *const predict_tables[] = {train_top_table, writer_table, TRAIN_SECTIONS,
-                                               stk_context_option_table, NULL};
+static const struct cli_options predict_tables[] = {
+    {.name = "recipe"}, {.own = writer_table}, TRAIN_SECTIONS, {.name = "context"}, {0}};
 
 static const struct cli_usage predict_usage = {
     .name = "predict",
@@ -135,7 +135,7 @@ static int prepare_threads(struct run *run)
 {
     stk_context_options process;
 
-    int code = cli_apply(run->cli, stk_context_option_table(), 0, &process);
+    int code = cli_apply(run->cli, stk_option_table_find("context"), 0, &process);
     if (code != CLI_GO_ON)
         return code;
     cli_compute_environment(run->cli, process.compute_threads);

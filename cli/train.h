@@ -9,19 +9,13 @@
 
 /* ---- Recipes (train_recipe.c) ---------------------------------------------------------------- */
 
-/* The sections of a training, one table each. */
-const stk_option_table *train_top_table(void);
-const stk_option_table *train_data_table(void);
-const stk_option_table *train_trainer_table(void);
-const stk_option_table *train_model_table(void);
-const stk_option_table *train_optimizer_table(void);
-const stk_option_table *train_schedule_table(void);
-const stk_option_table *train_module_table(void);
-const stk_option_table *train_loader_table(void);
-/* All but the first of them, for the list of a command's tables. */
+/* The sections of a training but for its first, for the list of a command's tables. */
 #define TRAIN_SECTIONS                                                                             \
-    train_data_table, train_trainer_table, train_model_table, train_optimizer_table,               \
-        train_schedule_table, train_module_table, train_loader_table
+    {.name = "recipe.data"}, {.name = "recipe.trainer"}, {.name = "recipe.model"},                 \
+        {.name = "recipe.optimizer"}, {.name = "recipe.lr_scheduler"}, {.name = "recipe.module"},  \
+    {                                                                                              \
+        .name = "recipe.loader"                                                                    \
+    }
 
 /* Put the home folder in the place of a '~' of specs. CLI_GO_ON, or the exit code after printing
  * the error. */

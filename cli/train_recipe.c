@@ -5,25 +5,6 @@
 
 #include <string.h>
 
-/* ---- Tables ---------------------------------------------------------------------------------- */
-
-enum { TOP, DATA, TRAINER, MODEL, OPTIMIZER, SCHEDULE, MODULE, LOADER };
-
-#define SECTION(name, i)                                                                           \
-    const stk_option_table *train_##name##_table(void)                                             \
-    {                                                                                              \
-        return stk_recipe_option_table(i);                                                         \
-    }
-
-SECTION(top, TOP)
-SECTION(data, DATA)
-SECTION(trainer, TRAINER)
-SECTION(model, MODEL)
-SECTION(optimizer, OPTIMIZER)
-SECTION(schedule, SCHEDULE)
-SECTION(module, MODULE)
-SECTION(loader, LOADER)
-
 /* ---- Console --------------------------------------------------------------------------------- */
 
 static void line(void *user, const char *text)
@@ -50,23 +31,22 @@ static int width(void *user)
 
 int train_home(struct cli *cli, stk_config *config)
 {
-    const stk_option_table *table;
+    const stk_option_table *data = stk_option_table_find("recipe.data");
     char key[128];
     stk_error err;
 
-    for (size_t t = 0; (table = stk_recipe_option_table(t)); t++)
-        for (size_t i = 0; i < table->count; i++) {
-            const char *metavar = table->options[i].metavar;
-            if (!metavar || strcmp(metavar, "SPEC") != 0)
-                continue;
-            snprintf(key, sizeof key, "%s.%s", table->name, table->options[i].name);
-            const char *given = stk_config_get(config, key, 0), *found = cli_home(given);
-            if (found == given)
-                continue;
-            stk_status status = stk_config_set(config, key, found, false, &err);
-            if (status != STK_OK)
-                return cli_fail(cli, status, &err);
-        }
+    for (size_t i = 0; i < data->count; i++) {
+        const char *metavar = data->options[i].metavar;
+        if (!metavar || strcmp(metavar, "SPEC") != 0)
+            continue;
+        snprintf(key, sizeof key, "%s.%s", data->name, data->options[i].name);
+        const char *given = stk_config_get(config, key, 0), *found = cli_home(given);
+        if (found == given)
+            continue;
+        stk_status status = stk_config_set(config, key, found, false, &err);
+        if (status != STK_OK)
+            return cli_fail(cli, status, &err);
+    }
     return CLI_GO_ON;
 }
 

@@ -118,7 +118,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     write_journal(data + 1, size - 1, data[0] % 2 == 0);
     stk_context *ctx = fuzz_context();
     uint64_t held = fuzz_held(ctx);
-    const stk_option_table *table = stk_convert_images_option_table();
+    const stk_option_table *table = stk_option_table_find("images");
     stk_convert_images_options options;
     stk_options_init(table, &options, sizeof options);
     const stk__journal_head head = {"images", "/from", table, &options};

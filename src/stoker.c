@@ -4,11 +4,15 @@
 
 #include "array/array.h"
 #include "base/base.h"
+#include "base/options.h"
 #include "base/registry.h"
+#include "bench/bench.h"
 #include "convert/convert.h"
 #include "dataset/dataset.h"
 #include "device/device.h"
+#include "loader/loader.h"
 #include "nn/nn.h"
+#include "recipe/recipe.h"
 #include "store/store.h"
 #include "train/train.h"
 #include "transform/transform.h"
@@ -70,4 +74,46 @@ const stk__drivers *stk__drivers_of(stk_driver_kind kind)
     };
 
     return &all[kind];
+}
+
+/* ---- Options --------------------------------------------------------------------------------- */
+
+const stk_option_table *stk_option_table_at(size_t i, const char **name)
+{
+    static const struct {
+        const char *name;
+        const stk_option_table *table;
+    } tables[] = {
+        {"context", &stk__context_option_table},
+        {"array", &stk__array_option_table},
+        {"dataset", &stk__dataset_option_table},
+        {"loader", &stk__loader_option_table},
+        {"model", &stk__model_option_table},
+        {"optimizer", &stk__optimizer_option_table},
+        {"lr_scheduler", &stk__schedule_option_table},
+        {"module", &stk__model_module_option_table},
+        {"trainer", &stk__trainer_option_table},
+        {"profile", &stk__profile_option_table},
+        {"convert", &stk__convert_option_table},
+        {"images", &stk__convert_images_option_table},
+        {"survey", &stk__survey_option_table},
+        {"source", &stk__bench_source_option_table},
+        {"bench", &stk__bench_option_table},
+    };
+
+    if (i >= STK_COUNT(tables))
+        return stk__recipe_option_table(i - STK_COUNT(tables), name);
+    *name = tables[i].name;
+    return tables[i].table;
+}
+
+const stk_option_table *stk_option_table_find(const char *name)
+{
+    const stk_option_table *table;
+    const char *found;
+
+    for (size_t i = 0; (table = stk_option_table_at(i, &found)); i++)
+        if (strcmp(name, found) == 0)
+            return table;
+    return NULL;
 }

@@ -33,10 +33,9 @@ typedef struct stk_array_options {
     bool allow_trailing;  /**< of npy and raw: ignore bytes behind the data */
 } stk_array_options;
 
-STK_API const stk_option_table *stk_array_option_table(void);
 static inline void stk_array_options_init(stk_array_options *options)
 {
-    stk_options_init(stk_array_option_table(), options, sizeof *options);
+    stk_options_init(stk_option_table_find("array"), options, sizeof *options);
 }
 
 /** What an array is. Lives as long as the array. */

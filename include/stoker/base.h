@@ -252,7 +252,8 @@ typedef enum stk_instructions {
     STK_INSTRUCTIONS_PLAIN    /**< plain C only */
 } stk_instructions;
 
-/** The table (stk_context_option_table()) has the first four; the others are the program's. */
+/** The table "context" (stk_option_table_find()) has the first four; the others are the program's.
+ */
 typedef struct stk_context_options {
     uint32_t struct_size;
     stk_io_engine io_engine;  /**< AUTO: io_uring, or threads where it is refused */

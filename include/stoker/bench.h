@@ -64,10 +64,9 @@ typedef struct stk_bench_options {
     double max_seconds; /**< 0: no limit */
 } stk_bench_options;
 
-STK_API const stk_option_table *stk_bench_option_table(void);
 static inline void stk_bench_options_init(stk_bench_options *options)
 {
-    stk_options_init(stk_bench_option_table(), options, sizeof *options);
+    stk_options_init(stk_option_table_find("bench"), options, sizeof *options);
 }
 
 /** The caller's own training step. */
@@ -186,8 +185,6 @@ typedef struct stk_bench_source {
     uint32_t struct_size;
     const char *dataset; /**< spec */
 } stk_bench_source;
-
-STK_API const stk_option_table *stk_bench_source_table(void);
 
 typedef struct stk_bench_plan_options {
     uint32_t struct_size;

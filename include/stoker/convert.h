@@ -39,10 +39,9 @@ typedef struct stk_convert_options {
     uint64_t max_blocks;    /**< of 8 x 8, of all scans of a JPEG: the work of decoding it */
 } stk_convert_options;
 
-STK_API const stk_option_table *stk_convert_option_table(void);
 static inline void stk_convert_options_init(stk_convert_options *options)
 {
-    stk_options_init(stk_convert_option_table(), options, sizeof *options);
+    stk_options_init(stk_option_table_find("convert"), options, sizeof *options);
 }
 
 /** Of the converter "images": a folder of pictures packed again. */
@@ -56,8 +55,6 @@ typedef struct stk_convert_images_options {
     bool upright;              /**< turn pictures by their EXIF orientation */
     bool keep_png;             /**< copy PNG files as they are */
 } stk_convert_images_options;
-
-STK_API const stk_option_table *stk_convert_images_option_table(void);
 
 /** What a conversion did. Counts are of the whole target, earlier interrupted runs included. */
 typedef struct stk_conversion_report {
@@ -155,11 +152,9 @@ typedef struct stk_survey_options {
     uint64_t max_blocks; /**< of 8 x 8, of all scans of a JPEG: the work of decoding it */
 } stk_survey_options;
 
-/** The limits of pictures among them. */
-STK_API const stk_option_table *stk_survey_option_table(void);
 static inline void stk_survey_options_init(stk_survey_options *options)
 {
-    stk_options_init(stk_survey_option_table(), options, sizeof *options);
+    stk_options_init(stk_option_table_find("survey"), options, sizeof *options);
     options->entropy_every = 16;
     options->num_workers = STK_AUTO;
 }

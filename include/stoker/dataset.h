@@ -229,9 +229,6 @@ STK_API STK_NODISCARD stk_status stk_dataset_describe(stk_dataset *dataset,
                                                                    const char *value),
                                                       void *user, stk_error *err);
 
-/** The options that the spec of every dataset takes, in addition to those of its kind. */
-STK_API const stk_option_table *stk_dataset_option_table(void);
-
 #ifdef __cplusplus
 }
 #endif

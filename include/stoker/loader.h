@@ -75,10 +75,9 @@ typedef struct stk_loader_options {
                                      outlives loader and batches; NULL: in plain memory */
 } stk_loader_options;
 
-STK_API const stk_option_table *stk_loader_option_table(void);
 static inline void stk_loader_options_init(stk_loader_options *options)
 {
-    stk_options_init(stk_loader_option_table(), options, sizeof *options);
+    stk_options_init(stk_option_table_find("loader"), options, sizeof *options);
 }
 
 /**

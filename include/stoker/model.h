@@ -52,9 +52,6 @@ STK_API STK_NODISCARD stk_status stk_model_builder_config(stk_model_builder *bui
 STK_API uint32_t stk_model_builder_shape(const stk_model_builder *builder,
                                          int64_t shape[STK_MAX_RANK]);
 
-/** Table `i` of the layers and known models with their arguments; NULL past the last. */
-STK_API const stk_option_table *stk_model_layer_table(size_t i);
-
 /* ---- Layers of others ---- */
 
 /** A parameter of a layer: it begins with draws from [start - bound, start + bound]. */
@@ -135,12 +132,9 @@ typedef struct stk_model_options {
     const char *layers;       /**< for the configuration: see stk_model_builder_config() */
 } stk_model_options;
 
-/** The described options, section "model". Precision, batch sizes, threads and seed are not among
- * them: they are the trainer's and the loader's. */
-STK_API const stk_option_table *stk_model_option_table(void);
 static inline void stk_model_options_init(stk_model_options *options)
 {
-    stk_options_init(stk_model_option_table(), options, sizeof *options);
+    stk_options_init(stk_option_table_find("model"), options, sizeof *options);
     options->batch_size = 64;
 }
 
@@ -283,11 +277,9 @@ typedef struct stk_parameter_group {
     double lr, weight_decay; /**< NaN: those of the optimizer */
 } stk_parameter_group;
 
-/** The described options, section "optimizer". */
-STK_API const stk_option_table *stk_optimizer_option_table(void);
 static inline void stk_optimizer_options_init(stk_optimizer_options *options)
 {
-    stk_options_init(stk_optimizer_option_table(), options, sizeof *options);
+    stk_options_init(stk_option_table_find("optimizer"), options, sizeof *options);
 }
 /** Bytes that an optimizer of these options keeps for a model. */
 STK_API uint64_t stk_optimizer_bytes(const stk_model *model, const stk_optimizer_options *options);
@@ -351,11 +343,9 @@ typedef struct stk_schedule {
     double warmup_start;
 } stk_schedule;
 
-/** The described options, section "lr_scheduler". */
-STK_API const stk_option_table *stk_schedule_option_table(void);
 static inline void stk_schedule_init(stk_schedule *schedule)
 {
-    stk_options_init(stk_schedule_option_table(), schedule, sizeof *schedule);
+    stk_options_init(stk_option_table_find("lr_scheduler"), schedule, sizeof *schedule);
 }
 /** Whether the values make sense together. Errors: STK_EINVAL. */
 STK_API STK_NODISCARD stk_status stk_schedule_check(const stk_schedule *schedule, stk_error *err);

@@ -3,8 +3,6 @@
 #ifndef STOKER_OPTIONS_H
 #define STOKER_OPTIONS_H
 
-#include <stdio.h>
-
 #include <stoker/base.h>
 
 #ifdef __cplusplus
@@ -47,12 +45,22 @@ typedef struct stk_option_table {
     size_t count;
 } stk_option_table;
 
+/**
+ * The table of a struct of the library, by name: "context" (stk_context_options), "array", "bench",
+ * "convert", "images" (stk_convert_images_options), "loader", "lr_scheduler" (stk_schedule),
+ * "model", "module" (stk_model_module_options), "optimizer", "profile", "source"
+ * (stk_bench_source), "survey", "trainer". "dataset" has what the spec of every dataset takes;
+ * "recipe" and "recipe.data", "recipe.model", ... have the sections of a training's configuration,
+ * the first those at its top. The options of drivers are in their tables: stk_driver_at(). NULL:
+ * there is none of that name. What is returned is constant. Any thread.
+ */
+STK_API const stk_option_table *stk_option_table_find(const char *name);
+/** Table `i` of them, and the name that finds it; NULL past the last. */
+STK_API const stk_option_table *stk_option_table_at(size_t i, const char **name);
+
 /** Fill a struct of `size` bytes with its defaults, and its first member (uint32_t struct_size)
  * with `size`: sizeof the struct as the caller knows it, or the table's struct_size. */
 STK_API void stk_options_init(const stk_option_table *table, void *options, size_t size);
-
-/** What a file or a command line may say of a context: fills a stk_context_options. */
-STK_API const stk_option_table *stk_context_option_table(void);
 
 /** Find an option by name ('-' and '_' alike); NULL if there is none. */
 STK_API const stk_option *stk_options_find(const stk_option_table *table, const char *name);
@@ -90,8 +98,8 @@ STK_API const char *stk_nearest_name(const char *wanted, const char *const *name
  */
 STK_API bool stk_nearest_path(const char *path, char *found, size_t size);
 
-/** Print the options of a table as the lines of a --help. */
-STK_API void stk_options_help(const stk_option_table *table, FILE *out);
+/** Write the options of a table as the lines of a --help. Returns the length, as snprintf(). */
+STK_API int stk_options_help(const stk_option_table *table, char *text, size_t size);
 
 /*
  * A configuration: YAML file and command line together. Keys are dotted paths

@@ -25,11 +25,9 @@ typedef struct stk_profile_options {
     uint64_t max_events;           /**< of a trace; later ones are counted, not kept */
 } stk_profile_options;
 
-/** The described options, section "profile". */
-STK_API const stk_option_table *stk_profile_option_table(void);
 static inline void stk_profile_options_init(stk_profile_options *options)
 {
-    stk_options_init(stk_profile_option_table(), options, sizeof *options);
+    stk_options_init(stk_option_table_find("profile"), options, sizeof *options);
 }
 
 typedef struct stk_profile stk_profile;

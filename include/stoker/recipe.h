@@ -12,9 +12,6 @@ extern "C" {
 
 /* ---- What a configuration says ---- */
 
-/** Section `i` of a training's configuration, NULL past the last: the run itself (its keys are at
- * the top), data, trainer, model, optimizer, lr_scheduler, module, loader. */
-STK_API const stk_option_table *stk_recipe_option_table(size_t i);
 /** The keys whose list in YAML is one value, as "model.layers"; NULL-ended. All others have one. */
 STK_API const char *const *stk_recipe_lists(void);
 /** Whether a list of a configuration, as "callbacks", has an item of a name. */

@@ -26,10 +26,9 @@ typedef struct stk_model_module_options {
     bool weights_strict; /**< its tensors have to be those of the model; else what fits is taken */
 } stk_model_module_options;
 
-STK_API const stk_option_table *stk_model_module_option_table(void);
 static inline void stk_model_module_options_init(stk_model_module_options *options)
 {
-    stk_options_init(stk_model_module_option_table(), options, sizeof *options);
+    stk_options_init(stk_option_table_find("module"), options, sizeof *options);
 }
 
 /** What a module is made of. Everything it points to outlives the module. */
@@ -129,10 +128,9 @@ typedef struct stk_trainer_options {
     uint64_t nan_limit;           /**< bad batches in a row that end the run all the same */
 } stk_trainer_options;
 
-STK_API const stk_option_table *stk_trainer_option_table(void);
 static inline void stk_trainer_options_init(stk_trainer_options *options)
 {
-    stk_options_init(stk_trainer_option_table(), options, sizeof *options);
+    stk_options_init(stk_option_table_find("trainer"), options, sizeof *options);
 }
 
 /**

@@ -26,6 +26,8 @@
 typedef struct stk__array_driver stk__array_driver;
 extern const stk__array_driver stk__array_zarr, stk__array_npy, stk__array_raw;
 
+extern const stk_option_table stk__array_option_table;
+
 /* The format that the end of a name tells and that is not read here; NULL: none. */
 const char *stk__array_foreign(const char *url);
 

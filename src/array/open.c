@@ -48,18 +48,13 @@ static const stk_option option_list[] = {
      "npy, raw: ignore bytes behind the data."},
 };
 
-static const stk_option_table option_table = {
+const stk_option_table stk__array_option_table = {
     .name = "array",
     .doc = "How an array is opened and read.",
     .struct_size = sizeof(stk_array_options),
     .options = option_list,
     .count = STK_COUNT(option_list),
 };
-
-const stk_option_table *stk_array_option_table(void)
-{
-    return &option_table;
-}
 
 /* Options as they are used: defaults filled in, those of no other format refused. */
 static stk_status settle(stk_context *ctx, stk_array_options *o, stk_error *err)
@@ -184,7 +179,7 @@ stk_status stk_array_open(stk_context *context, const char *url, const stk_array
     char *rest = stk__strdup(context, url);
     if (!rest)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_ARRAY, "no memory to open '%.200s'", url);
-    stk_status status = stk__spec_take(context, rest, &option_table, &o, &texts, err);
+    stk_status status = stk__spec_take(context, rest, &stk__array_option_table, &o, &texts, err);
     if (status == STK_OK)
         status = settle(context, &o, err);
     if (status == STK_OK)
@@ -194,7 +189,7 @@ stk_status stk_array_open(stk_context *context, const char *url, const stk_array
     if (status == STK_OK) /* the texts are the caller's */
         (*out)->options.dtype = (*out)->options.shape = NULL;
     else
-        stk__option_unknown_nearer(&option_table, err);
+        stk__option_unknown_nearer(&stk__array_option_table, err);
     stk_store_close(&store);
     stk__free(context, texts);
     stk__free(context, rest);

@@ -1,23 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a file or a command line may say of a context. */
-#include "base/base.h"
+#include "base/options.h"
 
 #define AT(member) offsetof(stk_context_options, member)
 
-const stk_option_table *stk_context_option_table(void)
-{
-    static const stk_option rows[] = {
-        {"compute_threads", STK_OPTION_UINT, AT(compute_threads), "0", 0, 65536, NULL, NULL,
-         "Cores kept for the training step; 0: one."},
-        {"memory_limit", STK_OPTION_SIZE, AT(memory_limit), "0", 0, 0, NULL, NULL,
-         "Memory the process may use; 0: what the machine and its control group allow."},
-        {"io_engine", STK_OPTION_ENUM, AT(io_engine), "auto", 0, 0, "auto|uring|threads", NULL,
-         "How files are read: io_uring or threads; auto: io_uring where it works."},
-        {"instructions", STK_OPTION_ENUM, AT(instructions), "all", 0, 0, "all|plain", NULL,
-         "Instruction sets used: all this machine has, or plain C only. The results are the same."},
-    };
-    static const stk_option_table table = {"context", "The process", sizeof(stk_context_options),
-                                           rows, STK_COUNT(rows)};
+static const stk_option rows[] = {
+    {"compute_threads", STK_OPTION_UINT, AT(compute_threads), "0", 0, 65536, NULL, NULL,
+     "Cores kept for the training step; 0: one."},
+    {"memory_limit", STK_OPTION_SIZE, AT(memory_limit), "0", 0, 0, NULL, NULL,
+     "Memory the process may use; 0: what the machine and its control group allow."},
+    {"io_engine", STK_OPTION_ENUM, AT(io_engine), "auto", 0, 0, "auto|uring|threads", NULL,
+     "How files are read: io_uring or threads; auto: io_uring where it works."},
+    {"instructions", STK_OPTION_ENUM, AT(instructions), "all", 0, 0, "all|plain", NULL,
+     "Instruction sets used: all this machine has, or plain C only. The results are the same."},
+};
 
-    return &table;
-}
+const stk_option_table stk__context_option_table = {
+    "context", "The process", sizeof(stk_context_options), rows, STK_COUNT(rows)};

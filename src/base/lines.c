@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/lines.h"
 
+#include <stdio.h>
+
 /* ---- Words ---- */
 
 bool stk__take(const char **at, char c)

@@ -443,45 +443,49 @@ static void format_notes(const stk_option *option, char *text, size_t size)
                  initial ? option->initial : "", initial && *allowed ? "; " : "", allowed);
 }
 
-/* Print words from column `column` on, breaking lines before HELP_WIDTH. `*at` is the column
+/* Add words from column `column` on, breaking lines before HELP_WIDTH. `*at` is the column
  * reached. */
-static void print_words(const char *text, size_t column, size_t *at, FILE *out)
+static void add_words(stk__text *out, const char *text, size_t column, size_t *at)
 {
     while (*text) {
         size_t length = strcspn(text, " ");
         if (*at > column && *at + 1 + length > HELP_WIDTH) {
-            fprintf(out, "\n%*s", (int)column, "");
+            stk__text_add(out, "\n%*s", (int)column, "");
             *at = column;
         } else if (*at > column) {
-            fputc(' ', out);
+            stk__text_put(out, " ", 1);
             (*at)++;
         }
-        fwrite(text, 1, length, out);
+        stk__text_put(out, text, length);
         *at += length;
         text += length;
         text += strspn(text, " ");
     }
 }
 
-void stk_options_help(const stk_option_table *table, FILE *out)
+int stk_options_help(const stk_option_table *table, char *text, size_t size)
 {
+    stk__text out = {.bytes = text, .room = size};
     char flag[2 * STK_OPTION_NAME], notes[640];
     size_t column = 0;
 
+    if (size)
+        *text = '\0';
     for (size_t i = 0; i < table->count; i++)
         column = STK_MAX(column, format_flag(&table->options[i], flag) + 5);
     column = STK_MIN(column, (size_t)HELP_COLUMN);
     for (size_t i = 0; i < table->count; i++) {
         const stk_option *option = &table->options[i];
         size_t length = format_flag(option, flag) + 2, at = column;
-        fprintf(out, "  %s", flag);
+        stk__text_add(&out, "  %s", flag);
         if (length + 3 > column)
-            fprintf(out, "\n%*s", (int)column, "");
+            stk__text_add(&out, "\n%*s", (int)column, "");
         else
-            fprintf(out, "%*s", (int)(column - length), "");
+            stk__text_add(&out, "%*s", (int)(column - length), "");
         format_notes(option, notes, sizeof notes);
-        print_words(option->doc, column, &at, out);
-        print_words(notes, column, &at, out);
-        fputc('\n', out);
+        add_words(&out, option->doc, column, &at);
+        add_words(&out, notes, column, &at);
+        stk__text_put(&out, "\n", 1);
     }
+    return (int)out.length;
 }

@@ -11,6 +11,8 @@
 #define STK_OPTION_MEANT 160 /* bytes of "; did you mean 'NAME'?", with its end */
 #define STK__PATH_MEANT  320 /* the same of a path */
 
+extern const stk_option_table stk__context_option_table;
+
 /* ---- Values (options_value.c) ---------------------------------------------------------------- */
 
 typedef enum stk__parsed { STK__PARSED, STK__PARSE_BAD, STK__PARSE_RANGE } stk__parsed;

@@ -7,6 +7,8 @@
 
 #include "base/base.h"
 
+extern const stk_option_table stk__bench_option_table, stk__bench_source_option_table;
+
 static inline double stk__bench_over(double a, double b)
 {
     return b > 0 ? a / b : 0;

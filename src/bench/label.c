@@ -48,11 +48,9 @@ static void tell_apart(const stk_config *config, const char *key, const char *te
 /* Table `i` of a plan, in the order of labels; NULL past the last. */
 static const stk_option_table *table_at(size_t i)
 {
-    static const stk_option_table *(*const tables[])(void) = {
-        stk_bench_source_table, stk_loader_option_table, stk_bench_option_table,
-        stk_context_option_table};
+    static const char *const names[] = {"source", "loader", "bench", "context"};
 
-    return i < STK_COUNT(tables) ? tables[i]() : NULL;
+    return i < STK_COUNT(names) ? stk_option_table_find(names[i]) : NULL;
 }
 
 static size_t values_of(const stk_bench_plan *plan, const stk_option_table *table, const char *name,
@@ -166,7 +164,8 @@ static void put_python(stk__text *out, const stk_option *option, const void *opt
 static void put_options(const stk_bench_plan *plan, const stk__bench_planned *setting,
                         stk__text *json, stk__text *python)
 {
-    const stk_option_table *bench = stk_bench_option_table(), *loader = stk_loader_option_table();
+    const stk_option_table *bench = &stk__bench_option_table,
+                           *loader = stk_option_table_find("loader");
 
     stk__text_add(json, "{\"dataset\": ");
     stk__text_add_json(json, setting->setting.dataset ? setting->setting.dataset : "");

@@ -49,15 +49,10 @@ static const stk_option rows[] = {
      "position, index, hash of its bytes; '-': standard output."},
 };
 
-const stk_option_table *stk_bench_option_table(void)
-{
-    static const stk_option_table table = {
-        .name = "bench",
-        .doc = "What to measure, and for how long",
-        .struct_size = sizeof(stk_bench_options),
-        .options = rows,
-        .count = STK_COUNT(rows),
-    };
-
-    return &table;
-}
+const stk_option_table stk__bench_option_table = {
+    .name = "bench",
+    .doc = "What to measure, and for how long",
+    .struct_size = sizeof(stk_bench_options),
+    .options = rows,
+    .count = STK_COUNT(rows),
+};

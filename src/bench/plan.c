@@ -14,28 +14,24 @@
 #define PUBLISHED_STEP    0.1
 #define PUBLISHED_WARMUP  1
 
-const stk_option_table *stk_bench_source_table(void)
-{
-    static const stk_option rows[] = {
-        {"dataset", STK_OPTION_STRING, offsetof(stk_bench_source, dataset), NULL, 0, 0, NULL,
-         "SPEC",
-         "What to read: 'digits:', 'mnist:DIR', 'npy:FILE', ...; a PATH where what lies there is "
-         "unambiguous."},
-    };
-    static const stk_option_table table = {
-        .name = "",
-        .doc = "The data",
-        .struct_size = sizeof(stk_bench_source),
-        .options = rows,
-        .count = STK_COUNT(rows),
-    };
+static const stk_option rows[] = {
+    {"dataset", STK_OPTION_STRING, offsetof(stk_bench_source, dataset), NULL, 0, 0, NULL, "SPEC",
+     "What to read: 'digits:', 'mnist:DIR', 'npy:FILE', ...; a PATH where what lies there is "
+     "unambiguous."},
+};
 
-    return &table;
-}
+const stk_option_table stk__bench_source_option_table = {
+    .name = "",
+    .doc = "The data",
+    .struct_size = sizeof(stk_bench_source),
+    .options = rows,
+    .count = STK_COUNT(rows),
+};
 
 static void apply_published(const stk_bench_plan *plan, stk__bench_planned *s)
 {
-    const stk_option_table *bench = stk_bench_option_table(), *loader = stk_loader_option_table();
+    const stk_option_table *bench = &stk__bench_option_table,
+                           *loader = stk_option_table_find("loader");
 
     if (!stk__bench_given(plan, bench, "num_epochs"))
         s->bench.num_epochs = PUBLISHED_EPOCHS;
@@ -62,15 +58,16 @@ static stk_status make_setting(const stk_bench_plan *plan, uint64_t which,
                                const stk_bench_plan_options *how, stk__bench_planned *s,
                                stk_error *err)
 {
-    const stk_option_table *sources = stk_bench_source_table();
+    const stk_option_table *sources = &stk__bench_source_option_table;
     stk_bench_source source;
 
     stk_options_init(sources, &source, sizeof source);
     stk_bench_options_init(&s->bench);
     stk_loader_options_init(&s->loader);
     STK_TRY(stk_config_apply(plan->config, sources, which, &source, err));
-    STK_TRY(stk_config_apply(plan->config, stk_bench_option_table(), which, &s->bench, err));
-    STK_TRY(stk_config_apply(plan->config, stk_loader_option_table(), which, &s->loader, err));
+    STK_TRY(stk_config_apply(plan->config, &stk__bench_option_table, which, &s->bench, err));
+    STK_TRY(
+        stk_config_apply(plan->config, stk_option_table_find("loader"), which, &s->loader, err));
     drop_idle_bound(plan, s);
     s->setting = (stk_bench_setting){.struct_size = sizeof s->setting,
                                      .dataset = source.dataset,
@@ -141,7 +138,7 @@ static stk_status fill(stk_bench_plan *plan, const stk_bench_plan_options *how, 
     stk_bench_options first;
 
     stk_bench_options_init(&first);
-    STK_TRY(stk_config_apply(plan->config, stk_bench_option_table(), 0, &first, err));
+    STK_TRY(stk_config_apply(plan->config, &stk__bench_option_table, 0, &first, err));
     const uint64_t n =
         first.ladder ? stk_config_rungs(plan->config) : stk_config_combinations(plan->config);
     if (n > STK_BENCH_MAX_SETTINGS)

@@ -39,18 +39,13 @@ static const stk_option options_list[] = {
     STK__IMAGE_LIMIT_OPTIONS(stk_convert_options),
 };
 
-static const stk_option_table options_table = {
+const stk_option_table stk__convert_option_table = {
     .name = "convert",
     .doc = "How it is converted.",
     .struct_size = sizeof(stk_convert_options),
     .options = options_list,
     .count = STK_COUNT(options_list),
 };
-
-const stk_option_table *stk_convert_option_table(void)
-{
-    return &options_table;
-}
 
 /* An option that does nothing is refused where somebody has set it. */
 static stk_status check_ignored(const stk__converter *converter, const stk_convert_options *options,
@@ -61,7 +56,7 @@ static stk_status check_ignored(const stk__converter *converter, const stk_conve
 
     stk_convert_options_init(&defaults);
     for (const char *const *name = converter->ignores; name && *name; name++) {
-        const stk_option *option = stk_options_find(&options_table, *name);
+        const stk_option *option = stk_options_find(&stk__convert_option_table, *name);
         stk_options_format(option, options, value, sizeof value);
         stk_options_format(option, &defaults, initial, sizeof initial);
         if (strcmp(value, initial) != 0)
@@ -212,7 +207,7 @@ stk_status stk_conversion_run(stk_conversion *conversion, const stk_convert_opti
     if (options)
         STK_TRY(
             stk__sized_read(&o, sizeof o, options, "stk_convert_options", STK_STAGE_CONVERT, err));
-    STK_TRY(check_range(&options_table, &o, err));
+    STK_TRY(check_range(&stk__convert_option_table, &o, err));
     STK_TRY(check_ignored(converter, &o, err));
     if (table) {
         stk_options_init(table, its, table->struct_size);

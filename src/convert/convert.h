@@ -36,6 +36,8 @@ typedef struct stk__converter {
 } stk__converter;
 
 extern const stk__converter stk__convert_images, stk__convert_idx;
+extern const stk_option_table stk__convert_option_table, stk__convert_images_option_table,
+    stk__survey_option_table;
 
 /* A field of a dataset by name; NULL when there is none. */
 const stk_field *stk__convert_field(const stk_dataset *dataset, const char *name);

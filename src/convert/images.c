@@ -45,18 +45,13 @@ static const stk_option own_list[] = {
      "Copy all PNG files as they are. Without it only those with a palette, alpha or 16 bits are."},
 };
 
-static const stk_option_table own_table = {
+const stk_option_table stk__convert_images_option_table = {
     .name = "images",
     .doc = "Pictures packed again.",
     .struct_size = sizeof(stk_convert_images_options),
     .options = own_list,
     .count = STK_COUNT(own_list),
 };
-
-const stk_option_table *stk_convert_images_option_table(void)
-{
-    return &own_table;
-}
 
 /* ---- Threads ------------------------------------------------------------------------------- */
 
@@ -372,7 +367,8 @@ static stk_status images_run(stk_conversion *conversion, const stk_convert_optio
     choose_memory(&run);
     char *folder;
     bool known = source_folder(&run, &folder);
-    run.head = (stk__journal_head){"images", folder ? folder : conversion->source, &own_table, own};
+    run.head = (stk__journal_head){"images", folder ? folder : conversion->source,
+                                   &stk__convert_images_option_table, own};
     run.done = stk__calloc(ctx, run.total, sizeof *run.done);
     run.waiting = stk__calloc(ctx, 2 * options->checkpoint, sizeof *run.waiting);
     stk_status status =
@@ -417,7 +413,7 @@ const stk__converter stk__convert_images = {
               .name = "images",
               .from = "images: (files of pictures)",
               .to = "a folder of JPEG files",
-              .options = &own_table},
+              .options = &stk__convert_images_option_table},
     .accepts = images_accepts,
     .run = images_run,
 };

@@ -64,16 +64,11 @@ typedef struct surveyor {
 
 static const stk_option option_list[] = {STK__IMAGE_LIMIT_OPTIONS(stk_survey_options)};
 
-static const stk_option_table option_table = {.name = "survey",
-                                              .doc = "Limits of pictures",
-                                              .struct_size = sizeof(stk_survey_options),
-                                              .options = option_list,
-                                              .count = STK_COUNT(option_list)};
-
-const stk_option_table *stk_survey_option_table(void)
-{
-    return &option_table;
-}
+const stk_option_table stk__survey_option_table = {.name = "survey",
+                                                   .doc = "Limits of pictures",
+                                                   .struct_size = sizeof(stk_survey_options),
+                                                   .options = option_list,
+                                                   .count = STK_COUNT(option_list)};
 
 /* ---- Looking at it --------------------------------------------------------------------------- */
 

@@ -10,6 +10,8 @@
 extern const stk_dataset_ops stk__dataset_digits, stk__dataset_mnist, stk__dataset_cifar10,
     stk__dataset_npy, stk__dataset_images, stk__dataset_synthetic, stk__dataset_array,
     stk__dataset_tokens;
+/* What the spec of every dataset takes (select.c). */
+extern const stk_option_table stk__dataset_option_table;
 /*
  * What the library knows of a dataset. Those built in have it as the first member of a struct of
  * their own, which their close() frees; the others are made by stk_dataset_create().

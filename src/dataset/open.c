@@ -252,7 +252,7 @@ stk_status stk_dataset_open(stk_context *context, const char *spec, stk_dataset 
     if (!kind && *rest == 0)
         return stk__fail(err, STK_EINVAL, STK_STAGE_DATASET,
                          "the spec of the dataset is empty; give one, as digits: or mnist:DIR");
-    stk_status status = take(context, rest, &stk__select_table, &general, err);
+    stk_status status = take(context, rest, &stk__dataset_option_table, &general, err);
     if (status == STK_OK && !kind)
         status = recognise(context, general.url, &kind, err);
     if (status == STK_OK)
@@ -266,7 +266,7 @@ stk_status stk_dataset_open(stk_context *context, const char *spec, stk_dataset 
         *out = dataset;
     } else {
         stk_dataset_close(&dataset);
-        stk__option_unknown_nearer(&stk__select_table, err);
+        stk__option_unknown_nearer(&stk__dataset_option_table, err);
     }
     release_taken(context, &general);
     return status;

@@ -23,14 +23,9 @@ static const stk_option select_options[] = {
      "Seed of the random split."},
 };
 
-const stk_option_table stk__select_table = {"dataset", "Options of every dataset.",
-                                            sizeof(stk__select_options), select_options,
-                                            STK_COUNT(select_options)};
-
-const stk_option_table *stk_dataset_option_table(void)
-{
-    return &stk__select_table;
-}
+const stk_option_table stk__dataset_option_table = {"dataset", "Options of every dataset.",
+                                                    sizeof(stk__select_options), select_options,
+                                                    STK_COUNT(select_options)};
 
 stk_status stk__refuse_query(const stk_option_table *table, const char *url, stk_error *err)
 {

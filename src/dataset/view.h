@@ -43,8 +43,6 @@ typedef struct stk__select_options {
     uint64_t part, split_seed;
 } stk__select_options;
 
-extern const stk_option_table stk__select_table;
-
 /* Wrap *dataset in what the options ask for: the index list first, then the range, then the split.
  * Blocks. */
 stk_status stk__select(stk_dataset **dataset, const stk__select_options *options, stk_error *err);

@@ -223,13 +223,13 @@ static stk_status open_variables(stk__window *w, const char *url, const char *va
     if (!rest)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_DATASET, "no memory to open '%.200s'", url);
     stk_array_options_init(o);
-    stk_status status = stk__spec_take(ctx, rest, stk_array_option_table(), o, &texts, err);
+    stk_status status = stk__spec_take(ctx, rest, &stk__array_option_table, o, &texts, err);
     if (status == STK_OK && variables)
         status = open_group(w, rest, variables, o, err);
     else if (status == STK_OK)
         status = open_either(w, rest, o, err);
     if (status != STK_OK)
-        stk__option_unknown_nearer(stk_array_option_table(), err);
+        stk__option_unknown_nearer(&stk__array_option_table, err);
     stk__free(ctx, texts);
     stk__free(ctx, rest);
     return status;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The life of a loader: making it, going to another place of the order, its figures, its end. */
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "base/sized.h"
 #include "loader/parts.h"

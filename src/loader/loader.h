@@ -6,4 +6,6 @@
 /* Other rooms use a loader as any program does; its parts are its own. */
 #include <stoker/loader.h>
 
+extern const stk_option_table stk__loader_option_table;
+
 #endif

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "loader/loader.h"
 #include "loader/parts.h"
 
 #define MOST_BUDGET    (UINT64_C(4) << 30) /* of the default */
@@ -192,7 +193,7 @@ static stk_status settle_options(stk_loader *loader, stk_error *err)
 
 stk_status stk__loader_options_check(const stk_loader_options *o, stk_error *err)
 {
-    const stk_option_table *table = stk_loader_option_table();
+    const stk_option_table *table = &stk__loader_option_table;
     stk_loader_options scratch;
     char text[64];
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The described options of the loader: names, defaults, ranges. */
-#include <stoker/loader.h>
+#include "loader/loader.h"
 
 #include "base/base.h"
 
@@ -68,15 +68,10 @@ static const stk_option options[] = {
      "What is done to each finished batch: \"mixup(0.2)\"."},
 };
 
-static const stk_option_table table = {
+const stk_option_table stk__loader_option_table = {
     .name = "loader",
     .doc = "How samples become batches.",
     .struct_size = sizeof(stk_loader_options),
     .options = options,
     .count = STK_COUNT(options),
 };
-
-const stk_option_table *stk_loader_option_table(void)
-{
-    return &table;
-}

@@ -164,8 +164,6 @@ static stk_status unknown_layer(const stk_context *ctx, const char *layer, stk_e
     stk__nearest nearest;
 
     stk__nearest_init(&nearest, layer);
-    for (size_t i = 0; stk_model_layer_table(i); i++)
-        stk__nearest_offer(&nearest, stk_model_layer_table(i)->name);
     for (size_t i = 0; stk_driver_at(ctx, STK_DRIVER_LAYER, i); i++)
         stk__nearest_offer(&nearest, stk_driver_at(ctx, STK_DRIVER_LAYER, i)->name);
     stk__option_show(shown, layer);
@@ -208,7 +206,8 @@ static stk_status add_own(stk__graph *graph, const stk__layer *layer, stk__item 
     stk__layer_options options;
     const char *from = stk__layer_from(item);
 
-    STK_TRY(stk__layer_options_read(item, layer->table, layer->places, layer->full, &options, err));
+    STK_TRY(
+        stk__layer_options_read(item, layer->options, layer->places, layer->full, &options, err));
     STK_TRY(begin_node(graph, layer->kind, item, from, out, err));
     STK_TRY(stk__layer_apply(&options, graph, *out, err));
     return (*out)->num_inputs < 2 || (*out)->inputs[1] < graph->num_nodes - 1
@@ -232,8 +231,9 @@ static stk_status add_outside(stk__graph *graph, const stk_layer_ops *ops, stk__
     return status;
 }
 
-static stk_status add_layer(stk__graph *graph, stk__item *item, stk_error *err)
+static stk_status add_item(stk_model_builder *builder, stk__item *item, stk_error *err)
 {
+    stk__graph *graph = &builder->graph;
     const void *driver =
         stk__driver_find(graph->context, STK_DRIVER_LAYER, item->name, strlen(item->name));
     stk__node *node;
@@ -242,6 +242,8 @@ static stk_status add_layer(stk__graph *graph, stk__item *item, stk_error *err)
     if (!driver)
         return unknown_layer(graph->context, item->name, err);
     const stk__layer *own = stk__layer_own(driver);
+    if (own && own->model)
+        return stk__named_add(builder, own, item, err);
     STK_TRY(own ? add_own(graph, own, item, &node, err)
                 : add_outside(graph, driver, item, &node, err));
     STK_TRY(stk__node_finish(graph, node, err));
@@ -269,11 +271,8 @@ stk_status stk_model_builder_add(stk_model_builder *builder, const char *text, s
 
     STK_TRY(stk__items_parse(graph->context, &stk__layer_items, text, &items, err));
     stk_status status = STK_OK;
-    for (uint32_t i = 0; i < items.count && status == STK_OK; i++) {
-        stk__item *item = &items.items[i];
-        status = stk__named_is(item->name) ? stk__named_add(builder, item, err)
-                                           : add_layer(graph, item, err);
-    }
+    for (uint32_t i = 0; i < items.count && status == STK_OK; i++)
+        status = add_item(builder, &items.items[i], err);
     stk__items_release(graph->context, &items);
     if (status != STK_OK)
         shrink(graph, nodes, params);

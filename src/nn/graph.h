@@ -106,9 +106,4 @@ const char *stk__kind_name(stk__kind kind);
 /* "conv2d", or what others call theirs. */
 const char *stk__node_kind(const stk__node *node);
 
-/* Known models (named.c): whether `item` is one, and what came of adding its layers. */
-bool stk__named_is(const char *layer);
-stk_status stk__named_add(stk_model_builder *builder, stk__item *item, stk_error *err);
-const stk_option_table *stk__named_table(size_t i);
-
 #endif

@@ -6,11 +6,6 @@
 
 #define OFFSET(member) offsetof(stk__layer_options, member)
 #define SIDE           0, (double)STK__MAX_SIDE
-#define TABLE(label, text, list)                                                                   \
-    {                                                                                              \
-        .name = label, .doc = text, .struct_size = sizeof(stk__layer_options), .options = list,    \
-        .count = STK_COUNT(list)                                                                   \
-    }
 
 #define KERNEL_OPTION                                                                              \
     {                                                                                              \
@@ -85,59 +80,52 @@ static const stk_option avg_pool2d_options[] = {KERNEL_OPTION,
 static const stk_option add_options[] = {{"other", STK_OPTION_STRING, OFFSET(other), NULL, 0, 0,
                                           NULL, "NAME", "The layer whose output is added."}};
 
-static const stk_option_table tables[] = {
-    TABLE("linear", "x W' + b", linear_options),
-    TABLE("conv2d", "Convolution of pictures", conv2d_options),
-    TABLE("batch_norm2d", "Batch normalization of channels", batch_norm2d_options),
-    TABLE("layer_norm", "Normalization of each row", layer_norm_options),
-    {.name = "relu", .doc = "max(x, 0)", .struct_size = sizeof(stk__layer_options)},
-    TABLE("gelu", "x times the normal distribution of x", gelu_options),
-    {.name = "silu", .doc = "x / (1 + exp(-x))", .struct_size = sizeof(stk__layer_options)},
-    TABLE("dropout", "Zeroes elements at random in training", dropout_options),
-    TABLE("max_pool2d", "Maximum of a window", max_pool2d_options),
-    TABLE("avg_pool2d", "Mean of a window", avg_pool2d_options),
-    {.name = "global_avg_pool2d",
-     .doc = "Mean of each channel: adaptive_avg_pool2d(1)",
-     .struct_size = sizeof(stk__layer_options)},
-    {.name = "flatten",
-     .doc = "All dimensions of a row in one",
-     .struct_size = sizeof(stk__layer_options)},
-    TABLE("add", "Sum with the output of an earlier layer", add_options),
-};
-
-#define LAYER(layer_name, number, layer_kind, layer_places, layer_full)                            \
+#define LIST(list) .options = list, .count = STK_COUNT(list)
+#define NONE       .count = 0
+#define LAYER(layer_name, text, list, layer_kind, layer_places, layer_full)                        \
     &(const stk__layer)                                                                            \
     {                                                                                              \
-        .struct_size = sizeof(stk__layer), .name = layer_name, .table = &tables[number],           \
+        .struct_size = sizeof(stk__layer), .name = layer_name, .doc = text,                        \
+        .options =                                                                                 \
+            &(const stk_option_table){                                                             \
+                .name = layer_name, .doc = text, .struct_size = sizeof(stk__layer_options), list}, \
         .kind = layer_kind, .places = layer_places, .full = layer_full                             \
     }
 
 const void *const stk__layers[] = {
-    LAYER("linear", 0, STK__LINEAR, "in_features out_features bias", 2),
-    LAYER("conv2d", 1, STK__CONV2D,
+    LAYER("linear", "x W' + b", LIST(linear_options), STK__LINEAR, "in_features out_features bias",
+          2),
+    LAYER("conv2d", "Convolution of pictures", LIST(conv2d_options), STK__CONV2D,
           "in_channels out_channels kernel_size stride padding dilation groups bias", 3),
-    LAYER("batch_norm2d", 2, STK__BATCH_NORM2D, "num_features eps momentum affine", 0),
-    LAYER("layer_norm", 3, STK__LAYER_NORM, "normalized_shape eps elementwise_affine", 0),
-    LAYER("relu", 4, STK__RELU, "", 0),
-    LAYER("gelu", 5, STK__GELU, "approximate", 0),
-    LAYER("silu", 6, STK__SILU, "", 0),
-    LAYER("dropout", 7, STK__DROPOUT, "p", 0),
-    LAYER("max_pool2d", 8, STK__MAX_POOL2D, "kernel_size stride padding", 0),
-    LAYER("avg_pool2d", 9, STK__AVG_POOL2D, "kernel_size stride padding count_include_pad", 0),
-    LAYER("global_avg_pool2d", 10, STK__GLOBAL_AVG_POOL2D, "", 0),
-    LAYER("flatten", 11, STK__FLATTEN, "", 0),
-    LAYER("add", 12, STK__ADD, "other", 0),
+    LAYER("batch_norm2d", "Batch normalization of channels", LIST(batch_norm2d_options),
+          STK__BATCH_NORM2D, "num_features eps momentum affine", 0),
+    LAYER("layer_norm", "Normalization of each row", LIST(layer_norm_options), STK__LAYER_NORM,
+          "normalized_shape eps elementwise_affine", 0),
+    LAYER("relu", "max(x, 0)", NONE, STK__RELU, "", 0),
+    LAYER("gelu", "x times the normal distribution of x", LIST(gelu_options), STK__GELU,
+          "approximate", 0),
+    LAYER("silu", "x / (1 + exp(-x))", NONE, STK__SILU, "", 0),
+    LAYER("dropout", "Zeroes elements at random in training", LIST(dropout_options), STK__DROPOUT,
+          "p", 0),
+    LAYER("max_pool2d", "Maximum of a window", LIST(max_pool2d_options), STK__MAX_POOL2D,
+          "kernel_size stride padding", 0),
+    LAYER("avg_pool2d", "Mean of a window", LIST(avg_pool2d_options), STK__AVG_POOL2D,
+          "kernel_size stride padding count_include_pad", 0),
+    LAYER("global_avg_pool2d", "Mean of each channel: adaptive_avg_pool2d(1)", NONE,
+          STK__GLOBAL_AVG_POOL2D, "", 0),
+    LAYER("flatten", "All dimensions of a row in one", NONE, STK__FLATTEN, "", 0),
+    LAYER("add", "Sum with the output of an earlier layer", LIST(add_options), STK__ADD, "other",
+          0),
+    &stk__named[0],
+    &stk__named[1],
+    &stk__named[2],
+    &stk__named[3],
     NULL};
-
-const stk_option_table *stk_model_layer_table(size_t i)
-{
-    return i < STK_COUNT(tables) ? &tables[i] : stk__named_table(i - STK_COUNT(tables));
-}
 
 const char *stk__kind_name(stk__kind kind)
 {
     for (const void *const *row = stk__layers; *row; row++)
-        if (((const stk__layer *)*row)->kind == kind)
+        if (((const stk__layer *)*row)->kind == kind && !((const stk__layer *)*row)->model)
             return ((const stk__layer *)*row)->name;
     return kind == STK__INPUT ? "input" : "output";
 }

@@ -19,14 +19,22 @@ typedef struct stk__layer_options {
     const char *other;
 } stk__layer_options;
 
+/* Begins as stk_layer_ops does, for those who list what there is. */
 typedef struct stk__layer {
     uint32_t struct_size;
-    const char *name;
-    const stk_option_table *table; /* of the same name */
+    const char *name, *doc;
+    const stk_option_table *options; /* of the same name */
+    bool model;                      /* a known model: no layer, but text of layers (named.c) */
     stk__kind kind;
     const char *places; /* arguments by place, parted by spaces */
     uint32_t full;      /* the number by place from which the first is given, too */
 } stk__layer;
+
+/* Known models, each on its own: what came of adding the layers of one. */
+#define STK__NAMED 4
+extern const stk__layer stk__named[STK__NAMED];
+stk_status stk__named_add(stk_model_builder *builder, const stk__layer *model, stk__item *item,
+                          stk_error *err);
 
 /* The layer of a driver's table; NULL: it is one of others. */
 const stk__layer *stk__layer_own(const void *table);

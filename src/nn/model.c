@@ -23,16 +23,11 @@ static const stk_option options[] = {
     {"freeze", STK_OPTION_STRING, OFFSET(freeze), NULL, 0, 0, NULL, "PATTERNS",
      "Parameters that do not learn: \"conv1.*, layer1.*\"."},
 };
-static const stk_option_table table = {.name = "model",
-                                       .doc = "The model's computation",
-                                       .struct_size = sizeof(stk_model_options),
-                                       .options = options,
-                                       .count = STK_COUNT(options)};
-
-const stk_option_table *stk_model_option_table(void)
-{
-    return &table;
-}
+const stk_option_table stk__model_option_table = {.name = "model",
+                                                  .doc = "The model's computation",
+                                                  .struct_size = sizeof(stk_model_options),
+                                                  .options = options,
+                                                  .count = STK_COUNT(options)};
 
 /* '*' is any text; at most the pattern's length of steps back for each character. */
 static bool glob(const char *pattern, size_t length, const char *text)

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "base/options.h"
-#include "nn/graph.h"
+#include "nn/layers.h"
 
 typedef struct named_options {
     uint32_t struct_size;
@@ -27,47 +27,35 @@ enum { STEM_IMAGENET, STEM_CIFAR };
             "imagenet: 7x7 convolution of stride 2 and max-pool; cifar: 3x3 convolution of "       \
             "stride 1."                                                                            \
     }
-#define TABLE(label, text, list)                                                                   \
-    {                                                                                              \
-        .name = label, .doc = text, .struct_size = sizeof(named_options), .options = list,         \
-        .count = STK_COUNT(list)                                                                   \
-    }
-
 static const stk_option mlp_options[] = {
     {"sizes", STK_OPTION_STRING, offsetof(named_options, sizes), NULL, 0, 0, NULL, "N",
      "Features of each layer, the last the number of classes: mlp(128, 64, 10)."}};
 static const stk_option lenet_options[] = {CLASSES_OPTION("10")};
 static const stk_option resnet_options[] = {CLASSES_OPTION("1000"), STEM_OPTION};
 
-static const stk_option_table tables[] = {
-    TABLE("mlp", "Known model: flatten, then linear layers with relu between them", mlp_options),
-    TABLE("lenet", "Known model: LeNet-5 with relu and max-pool", lenet_options),
-    TABLE("resnet18", "Known model: torchvision's ResNet-18", resnet_options),
-    TABLE("resnet50", "Known model: torchvision's ResNet-50", resnet_options),
+#define MODEL(label, text, list, by_place)                                                         \
+    {                                                                                              \
+        .struct_size = sizeof(stk__layer), .name = label, .doc = text,                             \
+        .options = &(const stk_option_table){.name = label,                                        \
+                                             .doc = text,                                          \
+                                             .struct_size = sizeof(named_options),                 \
+                                             .options = list,                                      \
+                                             .count = STK_COUNT(list)},                            \
+        .model = true, .places = by_place                                                          \
+    }
+
+enum { MLP, LENET, RESNET18, RESNET50 };
+
+const stk__layer stk__named[STK__NAMED] = {
+    [MLP] = MODEL("mlp", "Known model: flatten, then linear layers with relu between them",
+                  mlp_options, "sizes"),
+    [LENET] =
+        MODEL("lenet", "Known model: LeNet-5 with relu and max-pool", lenet_options, "num_classes"),
+    [RESNET18] = MODEL("resnet18", "Known model: torchvision's ResNet-18", resnet_options,
+                       "num_classes stem"),
+    [RESNET50] = MODEL("resnet50", "Known model: torchvision's ResNet-50", resnet_options,
+                       "num_classes stem"),
 };
-
-static const char *const places[] = {"sizes", "num_classes", "num_classes stem",
-                                     "num_classes stem"};
-
-const stk_option_table *stk__named_table(size_t i)
-{
-    return i < STK_COUNT(tables) ? &tables[i] : NULL;
-}
-
-static size_t find(const char *layer)
-{
-    size_t i = 0;
-
-    while (i < STK_COUNT(tables) &&
-           !stk__option_same(tables[i].name, strlen(tables[i].name), layer, strlen(layer)))
-        i++;
-    return i;
-}
-
-bool stk__named_is(const char *layer)
-{
-    return find(layer) < STK_COUNT(tables);
-}
 
 static stk_status add(stk_model_builder *builder, stk_error *err, const char *format, ...)
     STK_PRINTF(3, 4);
@@ -89,9 +77,10 @@ static stk_status add_mlp(stk_model_builder *builder, const stk__item *item, stk
 
     for (uint32_t i = 0; i < item->count; i++) {
         const char *name = item->arguments[i].name;
-        if (name && !stk_options_find(&tables[0], name))
-            return stk_options_set(
-                &tables[0], &(named_options){.struct_size = sizeof(named_options)}, name, "", err);
+        if (name && !stk_options_find(stk__named[MLP].options, name))
+            return stk_options_set(stk__named[MLP].options,
+                                   &(named_options){.struct_size = sizeof(named_options)}, name, "",
+                                   err);
         if (name)
             STK_TRY(stk__whole_read("mlp", "sizes", item->arguments[i].value, 1, STK__MAX_SIDE,
                                     sizes, STK_COUNT(sizes), &count, err));
@@ -187,20 +176,21 @@ static stk_status add_resnet(stk_model_builder *builder, const named_options *o,
     return STK_OK;
 }
 
-stk_status stk__named_add(stk_model_builder *builder, stk__item *item, stk_error *err)
+stk_status stk__named_add(stk_model_builder *builder, const stk__layer *model, stk__item *item,
+                          stk_error *err)
 {
     static const int basic[4] = {2, 2, 2, 2}, deep[4] = {3, 4, 6, 3};
-    size_t which = find(item->name);
+    const ptrdiff_t which = model - stk__named;
     named_options options;
 
     if (builder->graph.num_nodes > 1 || item->label || stk__layer_from(item))
         return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
                          "%s is a whole model: it stands alone, without a name and other layers",
-                         tables[which].name);
-    if (which == 0)
+                         model->name);
+    if (which == MLP)
         return add_mlp(builder, item, err);
-    STK_TRY(stk__item_options(item, &tables[which], places[which], &options, err));
-    if (which == 1)
+    STK_TRY(stk__item_options(item, model->options, model->places, &options, err));
+    if (which == LENET)
         return add_lenet(builder, &options, err);
-    return add_resnet(builder, &options, which == 2 ? basic : deep, which == 3, err);
+    return add_resnet(builder, &options, which == RESNET18 ? basic : deep, which == RESNET50, err);
 }

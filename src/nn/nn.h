@@ -9,6 +9,8 @@
 
 /* The drivers of layers, NULL-ended (layers.c), and whether a table of others is whole. */
 extern const void *const stk__layers[];
+extern const stk_option_table stk__model_option_table, stk__optimizer_option_table,
+    stk__schedule_option_table;
 stk_status stk__layer_kind_check(const void *ops, stk_error *err);
 
 /* What a module asks of a model besides. */

@@ -27,11 +27,12 @@ static const stk_option options[] = {
     {"eps", STK_OPTION_DOUBLE, OFFSET(eps), "1e-8", 0, 1, NULL, NULL,
      "Of adam: added to the root."},
 };
-static const stk_option_table table = {.name = "optimizer",
-                                       .doc = "How parameters follow their gradients",
-                                       .struct_size = sizeof(stk_optimizer_options),
-                                       .options = options,
-                                       .count = STK_COUNT(options)};
+const stk_option_table stk__optimizer_option_table = {.name = "optimizer",
+                                                      .doc =
+                                                          "How parameters follow their gradients",
+                                                      .struct_size = sizeof(stk_optimizer_options),
+                                                      .options = options,
+                                                      .count = STK_COUNT(options)};
 
 #define MAX_MOMENTS 2
 
@@ -57,11 +58,6 @@ struct stk_optimizer {
     size_t num_groups;
     char *memory; /* of all moments */
 };
-
-const stk_option_table *stk_optimizer_option_table(void)
-{
-    return &table;
-}
 
 static uint32_t moments_of(const stk_optimizer_options *o)
 {

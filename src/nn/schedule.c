@@ -50,16 +50,11 @@ static const stk_option options[] = {
     {"warmup_start", STK_OPTION_DOUBLE, OFFSET(warmup_start), "0.333333333333333", 0, 1, NULL, NULL,
      "Share of the learning rate at the first of them."},
 };
-static const stk_option_table table = {.name = "lr_scheduler",
-                                       .doc = "How the learning rate changes",
-                                       .struct_size = sizeof(stk_schedule),
-                                       .options = options,
-                                       .count = STK_COUNT(options)};
-
-const stk_option_table *stk_schedule_option_table(void)
-{
-    return &table;
-}
+const stk_option_table stk__schedule_option_table = {.name = "lr_scheduler",
+                                                     .doc = "How the learning rate changes",
+                                                     .struct_size = sizeof(stk_schedule),
+                                                     .options = options,
+                                                     .count = STK_COUNT(options)};
 
 /* Milestones at or before a step. */
 static uint32_t passed(const char *text, uint64_t step)

@@ -16,7 +16,7 @@ static bool is_word(const char *text, size_t length, const char *word)
 /* Options of a spec that choose some of its samples: those of another split are not meant. */
 static bool selects(const char *option, size_t length)
 {
-    const stk_option_table *every = stk_dataset_option_table();
+    const stk_option_table *every = stk_option_table_find("dataset");
 
     for (size_t i = 0; i < every->count; i++)
         if (is_word(option, length, every->options[i].name))

@@ -53,6 +53,9 @@ stk_status stk__recipe_read(stk_config *config, stk__recipe_settings *out, stk_e
 /* STK_EINVAL where a section says anything: `what` is the caller's. */
 stk_status stk__recipe_refuse(const stk_config *config, const stk_option_table *table,
                               const char *what, stk_error *err);
+/* Section `i` and the name of its table ("recipe.data"), where that is wanted; NULL past the last.
+ */
+const stk_option_table *stk__recipe_option_table(size_t i, const char **name);
 /* The tables of the sections that describe a model; NULL past the last. */
 const stk_option_table *stk__recipe_model_table(size_t i);
 /* All options as members in JSON, with the names of their sections: "loader.batch_size". */

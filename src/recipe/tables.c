@@ -12,56 +12,48 @@
 #define TOP(member)  offsetof(stk__recipe_top, member)
 #define DATA(member) offsetof(stk__recipe_data, member)
 
-static const stk_option_table *top_table(void)
-{
-    static const stk_option rows[] = {
-        {"ckpt_path", STK_OPTION_STRING, TOP(ckpt_path), NULL, 0, 0, NULL, "FILE|last|best",
-         "Go on with this checkpoint; last: the newest that is whole below default_root_dir."},
-        {"callbacks", STK_OPTION_STRING, TOP(callbacks), NULL, 0, 0, NULL, "LIST",
-         "What looks on and steps in: 'early_stopping(monitor=val_loss), ema(0.99)'; in YAML also "
-         "a list."},
-        {"loggers", STK_OPTION_STRING, TOP(loggers), NULL, 0, 0, NULL, "LIST",
-         "Where metrics go, with options: 'csv(name=first), tensorboard'."},
-    };
-    static const stk_option_table table = {.name = "",
+static const stk_option top_rows[] = {
+    {"ckpt_path", STK_OPTION_STRING, TOP(ckpt_path), NULL, 0, 0, NULL, "FILE|last|best",
+     "Go on with this checkpoint; last: the newest that is whole below default_root_dir."},
+    {"callbacks", STK_OPTION_STRING, TOP(callbacks), NULL, 0, 0, NULL, "LIST",
+     "What looks on and steps in: 'early_stopping(monitor=val_loss), ema(0.99)'; in YAML also "
+     "a list."},
+    {"loggers", STK_OPTION_STRING, TOP(loggers), NULL, 0, 0, NULL, "LIST",
+     "Where metrics go, with options: 'csv(name=first), tensorboard'."},
+};
+
+static const stk_option_table top_table = {.name = "",
                                            .doc = "The run",
                                            .struct_size = sizeof(stk__recipe_top),
-                                           .options = rows,
-                                           .count = STK_COUNT(rows)};
+                                           .options = top_rows,
+                                           .count = STK_COUNT(top_rows)};
 
-    return &table;
-}
+static const stk_option data_rows[] = {
+    {"dataset", STK_OPTION_STRING, DATA(dataset), NULL, 0, 0, NULL, "SPEC",
+     "What to train on: 'digits:', 'mnist:DIR', ...; a PATH where what lies there is "
+     "unambiguous."},
+    {"otherwise", STK_OPTION_STRING, DATA(otherwise), NULL, 0, 0, NULL, "SPEC",
+     "What to train on where `dataset` does not exist."},
+    {"val", STK_OPTION_STRING, DATA(val), NULL, 0, 0, NULL, "SPEC",
+     "Validation data; none: what val_split takes from the training data."},
+    {"val_split", STK_OPTION_STRING, DATA(val_split), "0", 0, 0, NULL, "N",
+     "Training samples kept for validation: 5000 are so many, 0.1 is a tenth, 0 none."},
+    {"split_seed", STK_OPTION_UINT, DATA(split_seed), "0", 0, 0, NULL, NULL,
+     "Which ones val_split takes."},
+    {"test", STK_OPTION_STRING, DATA(test), NULL, 0, 0, NULL, "SPEC",
+     "Test data; none: `dataset` with split=test, where it has that."},
+    {"predict", STK_OPTION_STRING, DATA(predict), NULL, 0, 0, NULL, "SPEC",
+     "Data that predict reads; none: the test data."},
+    {"eval_transforms", STK_OPTION_STRING, DATA(eval_transforms), NULL, 0, 0, NULL, "LIST",
+     "Transforms of validation, test and prediction; none: the loader's without the random "
+     "ones."},
+};
 
-static const stk_option_table *data_table(void)
-{
-    static const stk_option rows[] = {
-        {"dataset", STK_OPTION_STRING, DATA(dataset), NULL, 0, 0, NULL, "SPEC",
-         "What to train on: 'digits:', 'mnist:DIR', ...; a PATH where what lies there is "
-         "unambiguous."},
-        {"otherwise", STK_OPTION_STRING, DATA(otherwise), NULL, 0, 0, NULL, "SPEC",
-         "What to train on where `dataset` does not exist."},
-        {"val", STK_OPTION_STRING, DATA(val), NULL, 0, 0, NULL, "SPEC",
-         "Validation data; none: what val_split takes from the training data."},
-        {"val_split", STK_OPTION_STRING, DATA(val_split), "0", 0, 0, NULL, "N",
-         "Training samples kept for validation: 5000 are so many, 0.1 is a tenth, 0 none."},
-        {"split_seed", STK_OPTION_UINT, DATA(split_seed), "0", 0, 0, NULL, NULL,
-         "Which ones val_split takes."},
-        {"test", STK_OPTION_STRING, DATA(test), NULL, 0, 0, NULL, "SPEC",
-         "Test data; none: `dataset` with split=test, where it has that."},
-        {"predict", STK_OPTION_STRING, DATA(predict), NULL, 0, 0, NULL, "SPEC",
-         "Data that predict reads; none: the test data."},
-        {"eval_transforms", STK_OPTION_STRING, DATA(eval_transforms), NULL, 0, 0, NULL, "LIST",
-         "Transforms of validation, test and prediction; none: the loader's without the random "
-         "ones."},
-    };
-    static const stk_option_table table = {.name = "data",
-                                           .doc = "The data",
-                                           .struct_size = sizeof(stk__recipe_data),
-                                           .options = rows,
-                                           .count = STK_COUNT(rows)};
-
-    return &table;
-}
+static const stk_option_table data_table = {.name = "data",
+                                            .doc = "The data",
+                                            .struct_size = sizeof(stk__recipe_data),
+                                            .options = data_rows,
+                                            .count = STK_COUNT(data_rows)};
 
 /* A table with some of its rows left out, and one put in front. */
 typedef struct derived {
@@ -121,32 +113,40 @@ static void derive_all(void)
                                       "'*.bias(weight_decay=0), fc.*(lr=0.01)'. In YAML also a "
                                       "list."};
 
-    derive(&model, stk_model_option_table(), of_model, &layers, sizeof(stk__recipe_model));
-    derive(&optimizer, stk_optimizer_option_table(), nothing, &groups,
+    derive(&model, stk_option_table_find("model"), of_model, &layers, sizeof(stk__recipe_model));
+    derive(&optimizer, stk_option_table_find("optimizer"), nothing, &groups,
            sizeof(stk__recipe_optimizer));
-    derive(&loader, stk_loader_option_table(), of_loader, NULL, 0);
+    derive(&loader, stk_option_table_find("loader"), of_loader, NULL, 0);
 }
 
 enum { MODEL = 3, SECTIONS = 8 };
 
-const stk_option_table *stk_recipe_option_table(size_t i)
+const stk_option_table *stk__recipe_option_table(size_t i, const char **name)
 {
-    pthread_once(&once, derive_all);
-    const stk_option_table *const tables[SECTIONS] = {top_table(),
-                                                      data_table(),
-                                                      stk_trainer_option_table(),
-                                                      &model.table,
-                                                      &optimizer.table,
-                                                      stk_schedule_option_table(),
-                                                      stk_model_module_option_table(),
-                                                      &loader.table};
+    static const struct {
+        const char *name;
+        const stk_option_table *table; /* NULL: the library's, of the name after "recipe." */
+    } sections[SECTIONS] = {{"recipe", &top_table},
+                            {"recipe.data", &data_table},
+                            {"recipe.trainer", NULL},
+                            {"recipe.model", &model.table},
+                            {"recipe.optimizer", &optimizer.table},
+                            {"recipe.lr_scheduler", NULL},
+                            {"recipe.module", NULL},
+                            {"recipe.loader", &loader.table}};
 
-    return i < SECTIONS ? tables[i] : NULL;
+    if (i >= SECTIONS)
+        return NULL;
+    pthread_once(&once, derive_all);
+    if (name)
+        *name = sections[i].name;
+    return sections[i].table ? sections[i].table
+                             : stk_option_table_find(sections[i].name + strlen("recipe."));
 }
 
 const stk_option_table *stk__recipe_model_table(size_t i)
 {
-    return i < SECTIONS - MODEL - 1 ? stk_recipe_option_table(MODEL + i) : NULL;
+    return i < SECTIONS - MODEL - 1 ? stk__recipe_option_table(MODEL + i, NULL) : NULL;
 }
 
 const char *const *stk_recipe_lists(void)
@@ -198,7 +198,7 @@ static stk_status refuse_sweep(const stk_config *config, stk_error *err)
 stk_status stk__recipe_read(stk_config *config, stk__recipe_settings *out, stk_error *err)
 {
     for (size_t i = 0; i < SECTIONS; i++) {
-        const stk_option_table *table = stk_recipe_option_table(i);
+        const stk_option_table *table = stk__recipe_option_table(i, NULL);
         stk_options_init(table, section(out, i), table->struct_size);
         STK_TRY(stk_config_apply(config, table, 0, section(out, i), err));
     }
@@ -242,7 +242,7 @@ void stk__recipe_locals(const stk__recipe_settings *settings, const char *spec, 
     stk__text_add(out, "\"dataset\": ");
     stk__text_add_json(out, spec);
     for (size_t i = 0; i < SECTIONS; i++) {
-        const stk_option_table *table = stk_recipe_option_table(i);
+        const stk_option_table *table = stk__recipe_option_table(i, NULL);
         for (size_t k = 0; k < table->count; k++) {
             stk__text_add(out, ", \"%s%s%s\": ", table->name, *table->name ? "." : "",
                           table->options[k].name);

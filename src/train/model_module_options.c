@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a module takes from a batch, and when its schedule moves. */
+#include "train/train.h"
 #include "train/trainer.h"
 
 #include "base/sized.h"
@@ -23,16 +24,12 @@ static const stk_option options[] = {
      "Its tensors have to be those of the model; else what fits is taken."},
 };
 
-static const stk_option_table table = {.name = "module",
-                                       .doc = "What a model takes from a batch.",
-                                       .struct_size = sizeof(stk_model_module_options),
-                                       .options = options,
-                                       .count = STK_COUNT(options)};
-
-const stk_option_table *stk_model_module_option_table(void)
-{
-    return &table;
-}
+const stk_option_table stk__model_module_option_table = {.name = "module",
+                                                         .doc = "What a model takes from a batch.",
+                                                         .struct_size =
+                                                             sizeof(stk_model_module_options),
+                                                         .options = options,
+                                                         .count = STK_COUNT(options)};
 
 stk_status stk__model_parts_options(const stk_model_parts *parts, stk_model_options *model,
                                     stk_optimizer_options *optimizer, stk_schedule *schedule,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The described options of the trainer: names and defaults as Lightning's users know them. */
+#include "train/train.h"
 #include "train/trainer.h"
 
 #define AT(member) offsetof(stk_trainer_options, member)
@@ -91,15 +92,10 @@ static const stk_option options[] = {
      "So many such batches in a row stop the run all the same."},
 };
 
-static const stk_option_table table = {
+const stk_option_table stk__trainer_option_table = {
     .name = "trainer",
     .doc = "How a module is trained.",
     .struct_size = sizeof(stk_trainer_options),
     .options = options,
     .count = STK_COUNT(options),
 };
-
-const stk_option_table *stk_trainer_option_table(void)
-{
-    return &table;
-}

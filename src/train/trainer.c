@@ -6,6 +6,7 @@
 #include "base/options.h"
 #include "base/registry.h"
 #include "base/sized.h"
+#include "train/train.h"
 #include "train/trainer.h"
 
 /* ---- Console --------------------------------------------------------------------------------- */
@@ -84,7 +85,7 @@ void stk_trainer_set_profiler(stk_trainer *t, const stk_profiler *profiler)
 /* Copy every text of the options. */
 static stk_status copy_options(stk_trainer *t, const stk_trainer_options *options, stk_error *err)
 {
-    const stk_option_table *table = stk_trainer_option_table();
+    const stk_option_table *table = &stk__trainer_option_table;
     size_t n = 0;
 
     stk_trainer_options_init(&t->options);

@@ -94,7 +94,7 @@ static void arrays(stk_context *ctx, const char *folder)
     OK(stk_array_writer_write(writer, start, shape, values, &err));
     OK(stk_array_writer_finish(&writer, &err));
     stk_array_options_init(how);
-    set_all(stk_array_option_table(), how);
+    set_all(stk_option_table_find("array"), how);
     OK(stk_array_open(ctx, url, how, &array, &err));
     OK(stk_array_stored_count(array, stored, &err));
     OK(stk_array_stats_compute(array, NULL, NULL, stats, &err));
@@ -297,7 +297,7 @@ static void loaders(stk_dataset *dataset)
 
     stk_loader_options_init(options);
     CHECK(options->prefetch_factor >= 1);
-    set_all(stk_loader_option_table(), options);
+    set_all(stk_option_table_find("loader"), options);
     options->batch_size = 8;
     OK(stk_loader_create(dataset, options, &loader, &err));
     OK(stk_loader_next(loader, -1, &batch, &err));
@@ -325,7 +325,7 @@ static void plans(stk_context *ctx, const stk_bench_result *result, const stk_fi
     stk_bench_plan *plan = NULL;
     stk_config *config = NULL;
 
-    stk_options_init(stk_bench_source_table(), source, sizeof *source);
+    stk_options_init(stk_option_table_find("source"), source, sizeof *source);
     OK(stk_config_create(ctx, &config, &err));
     OK(stk_config_set(config, "dataset", "digits:", false, &err));
     OK(stk_bench_plan_create(ctx, config, how, &plan, &err));
@@ -352,7 +352,7 @@ static void measures(stk_context *ctx)
 
     stk_loader_options_init(loader);
     stk_bench_options_init(options);
-    set_all(stk_bench_option_table(), options);
+    set_all(stk_option_table_find("bench"), options);
     options->num_epochs = 3;
     options->train_step_time = 0;
     setting->dataset = "digits:?size=64";
@@ -413,7 +413,7 @@ static void pictures(stk_context *ctx, stk_dataset *dataset, const char *folder)
     OK(stk_survey_run(dataset, options, NULL, NULL, NULL, survey, &err));
     CHECK(survey->pictures == 64 && survey->struct_size == sizeof *survey);
     stk_convert_options_init(how);
-    set_all(stk_convert_option_table(), how);
+    set_all(stk_option_table_find("convert"), how);
     snprintf(to, sizeof to, "%s/idx", folder);
     OK(stk_conversion_create(ctx, "digits:?size=64", to, &conversion, &err));
     OK(stk_conversion_run(conversion, how, NULL, report, &err));
@@ -490,10 +490,10 @@ static void trains(stk_context *ctx, stk_dataset *dataset, const char *folder)
     OK(stk_schedule_check(schedule, &err));
     CHECK(stk_schedule_lr(schedule, 1, 0) > 0.9);
     stk_model_module_options_init(module_options);
-    set_all(stk_model_option_table(), model);
-    set_all(stk_optimizer_option_table(), optimizer);
-    set_all(stk_schedule_option_table(), schedule);
-    set_all(stk_model_module_option_table(), module_options);
+    set_all(stk_option_table_find("model"), model);
+    set_all(stk_option_table_find("optimizer"), optimizer);
+    set_all(stk_option_table_find("lr_scheduler"), schedule);
+    set_all(stk_option_table_find("module"), module_options);
     OK(stk_model_builder_create(ctx, shape, 3, &builder, &err));
     OK(stk_model_builder_add(builder, "flatten, linear(8), relu, linear(10)", &err));
     recipe->builder = builder;
@@ -502,7 +502,7 @@ static void trains(stk_context *ctx, stk_dataset *dataset, const char *folder)
     recipe->schedule = schedule;
     OK(stk_model_module_create(ctx, recipe, &module, &err));
     stk_trainer_options_init(options);
-    set_all(stk_trainer_option_table(), options);
+    set_all(stk_option_table_find("trainer"), options);
     options->max_epochs = 1;
     options->logger = "false";
     options->default_root_dir = folder;

@@ -30,16 +30,11 @@ static const stk_option options[] = {
      "Events that a trace keeps, 56 bytes each; later ones are only counted."},
 };
 
-const stk_option_table *stk_profile_option_table(void)
-{
-    static const stk_option_table table = {.name = "profile",
-                                           .doc = "Profilers",
-                                           .struct_size = sizeof(stk_profile_options),
-                                           .options = options,
-                                           .count = STK_COUNT(options)};
-
-    return &table;
-}
+const stk_option_table stk__profile_option_table = {.name = "profile",
+                                                    .doc = "Profilers",
+                                                    .struct_size = sizeof(stk_profile_options),
+                                                    .options = options,
+                                                    .count = STK_COUNT(options)};
 
 static stk_status refuse(stk_error *err, const char *option, const char *why)
 {

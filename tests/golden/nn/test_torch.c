@@ -166,7 +166,7 @@ static void check_loss(const json_t *item, int32_t precision, double tolerance)
 
     stk_error_init(&err);
     stk_model_options_init(&options);
-    assert_ok(stk_options_set(stk_model_option_table(), &options, "loss", name, &err), &err);
+    assert_ok(stk_options_set(stk_option_table_find("model"), &options, "loss", name, &err), &err);
     options.precision = precision;
     options.threads = 1;
     options.batch_size = 9;
@@ -230,7 +230,7 @@ static void check_optimizer(const json_t *item, int32_t precision, double tolera
     stk_model *model = model_make(ctx, "linear(5), relu, linear(4)", shape, 1, &options);
     model_set_weights(model);
     stk_optimizer_options_init(&o);
-    const stk_option_table *table = stk_optimizer_option_table();
+    const stk_option_table *table = stk_option_table_find("optimizer");
     assert_ok(stk_options_set(table, &o, "name", text(item, "name"), &err), &err);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const json_t *value = json_object_get(item, names[i]);
@@ -284,7 +284,7 @@ static void test_optimizers_float(void **state)
 
 static void make_schedule(const json_t *item, stk_schedule *s)
 {
-    const stk_option_table *table = stk_schedule_option_table();
+    const stk_option_table *table = stk_option_table_find("lr_scheduler");
     stk_error err;
 
     stk_error_init(&err);

@@ -19,7 +19,7 @@ static bool run(const char *spec, const char *to, const stk_converter *converter
     options.io_engine = STK_IO_THREADS;
     options.allocator = (stk_allocator){faulty_alloc, faulty_free, &f};
     stk_convert_options_init(&common);
-    stk_options_init(stk_convert_images_option_table(), &own, sizeof own);
+    stk_options_init(stk_option_table_find("images"), &own, sizeof own);
     if (converter->options) {
         common.num_workers = 0;
         common.checkpoint = 3;

@@ -81,7 +81,7 @@ static inline void tree_run_init(tree_run *run)
     memset(run, 0, sizeof *run);
     run->report.struct_size = sizeof run->report;
     stk_convert_options_init(&run->options);
-    stk_options_init(stk_convert_images_option_table(), &run->images, sizeof run->images);
+    stk_options_init(stk_option_table_find("images"), &run->images, sizeof run->images);
     run->options.num_workers = 0;
 }
 

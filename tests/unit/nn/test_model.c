@@ -540,7 +540,7 @@ static void test_config(void **state)
     assert_int_equal(stk_config_combinations(config), 1);
     stk_model_options options;
     stk_model_options_init(&options);
-    assert_ok(stk_config_apply(config, stk_model_option_table(), 0, &options, &err), &err);
+    assert_ok(stk_config_apply(config, stk_option_table_find("model"), 0, &options, &err), &err);
     assert_int_equal(options.batch_size, 64);
     assert_string_equal(options.layers, "linear(5), relu, linear(3)");
     assert_ok(stk_config_finish(config, &err), &err);

@@ -3,6 +3,7 @@
 #include "support/support.h"
 
 #include <math.h>
+#include <stdio.h>
 
 #include <stoker/model.h>
 #include <stoker/plugin.h>

@@ -197,8 +197,9 @@ static void test_section_of_context(void **state)
 
     made_load(&m, *state, DIGITS "context: {compute_threads: 1, memory_limit: 64MiB}\n");
     assert_fails(made_create(&m, NULL), STK_EINVAL, &m.err, "context");
-    stk_options_init(stk_context_option_table(), &options, sizeof options);
-    assert_ok(stk_config_apply(m.config, stk_context_option_table(), 0, &options, &m.err), &m.err);
+    stk_options_init(stk_option_table_find("context"), &options, sizeof options);
+    assert_ok(stk_config_apply(m.config, stk_option_table_find("context"), 0, &options, &m.err),
+              &m.err);
     assert_ok(stk_context_create(&options, &ctx, &m.err), &m.err);
     stk_context_cores(ctx, &cores);
     assert_int_equal(cores.compute, 1);
@@ -228,19 +229,20 @@ static void test_prepare_fails(void **state)
 
 static void test_tables(void **state)
 {
-    static const char *const names[] = {"",          "data",         "trainer", "model",
-                                        "optimizer", "lr_scheduler", "module",  "loader"};
+    static const char *const names[] = {
+        "recipe.",          "recipe.data",   "recipe.trainer",      "recipe.model",
+        "recipe.optimizer", "recipe.module", "recipe.lr_scheduler", "recipe.loader"};
     size_t n = 0;
 
     (void)state;
-    for (const stk_option_table *table; (table = stk_recipe_option_table(n)); n++) {
-        assert_true(n < 8);
-        assert_string_equal(table->name, names[n]);
+    for (const stk_option_table *table; n < 8; n++) {
+        table = stk_option_table_find(n ? names[n] : "recipe");
+        assert_non_null(table);
+        assert_string_equal(table->name, names[n] + strlen("recipe."));
         for (size_t i = 0; i < table->count; i++)
             for (size_t k = 0; k < i; k++)
                 assert_string_not_equal(table->options[i].name, table->options[k].name);
     }
-    assert_int_equal(n, 8);
     const char *const *lists = stk_recipe_lists();
     for (n = 0; lists[n]; n++)
         assert_true(strcmp(lists[n], "callbacks") == 0 || strcmp(lists[n], "loggers") == 0 ||

@@ -145,8 +145,9 @@ static stk_status open_loader(void *user, stk_loader **out, stk_error *err)
 static void set(bench *b, const char *name, const char *value)
 {
     if (name)
-        assert_ok(stk_options_set(stk_trainer_option_table(), &b->options, name, value, &b->err),
-                  &b->err);
+        assert_ok(
+            stk_options_set(stk_option_table_find("trainer"), &b->options, name, value, &b->err),
+            &b->err);
 }
 
 static void note_module(const tiny *m)
@@ -216,7 +217,7 @@ static void run(const struct effect *e, bool changed)
 
 static void each(void **state)
 {
-    const stk_option_table *table = stk_trainer_option_table();
+    const stk_option_table *table = stk_option_table_find("trainer");
     static char before[sizeof trace];
 
     for (size_t i = 0; i < table->count; i++) {

@@ -8,8 +8,8 @@ static void defaults(void **state)
     stk_trainer_options o;
     stk_error err;
 
-    assert_ok(stk__options_check(stk_trainer_option_table(), &err), &err);
-    assert_ok(stk__options_check(stk_model_module_option_table(), &err), &err);
+    assert_ok(stk__options_check(stk_option_table_find("trainer"), &err), &err);
+    assert_ok(stk__options_check(stk_option_table_find("module"), &err), &err);
     for (size_t i = 0; ((const stk_callback_ops *)stk_driver_at(NULL, STK_DRIVER_CALLBACK, i));
          i++) {
         assert_non_null(
@@ -85,7 +85,7 @@ static void refused(void **state)
     stk_context *ctx = test_context();
 
     for (size_t i = 0; i < STK_COUNT(cases); i++) {
-        const stk_option_table *table = stk_trainer_option_table();
+        const stk_option_table *table = stk_option_table_find("trainer");
         stk_trainer_options o;
         stk_trainer *t;
         stk_error err;
