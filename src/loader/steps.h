@@ -35,23 +35,23 @@ typedef struct stk__need_entry {
 typedef struct stk__row {
     uint64_t index, position;
     stk__need_entry *needs;
-    stk_slice *slices; /* parallel to needs: what prepare() reads */
+    stk_slice *slices;   /* parallel to needs: what prepare() reads */
+    const void *decoded; /* blob of the decoded cache, or NULL */
+    const char *reason;
+    uint64_t wanted, left; /* bytes, where they do not fit the budget, and what was left for them */
+    uint64_t reserve; /* bytes of the pool that decoding it wants beyond the room of decoding */
+    float cost;
+    stk_status status;
     uint32_t num_needs;
     uint32_t pending;      /* (L) units still to come */
+    uint32_t bad_need;     /* (L) the need that failed */
     uint16_t tries;        /* substitutes drawn */
     uint8_t stage;         /* of the failure */
-    uint32_t bad_need;     /* (L) the need that failed */
     bool bad;              /* a hole in the batch, or the failure of it */
     bool admitted;         /* the planner's: it asks for nothing any more */
     bool wants_substitute; /* (L) */
     bool located;          /* the planner's: the substitute was drawn */
-    stk_status status;
-    const char *reason;
-    const void *decoded; /* blob of the decoded cache, or NULL */
-    float cost;
-    uint64_t wanted, left; /* bytes, where they do not fit the budget, and what was left for them */
-    uint64_t reserve; /* bytes of the pool that decoding it wants beyond the room of decoding */
-    bool reserved;    /* (L) it has them */
+    bool reserved;         /* (L) it has its reserve */
 } stk__row;
 
 /* Needs of a row that got a substitute: those of the step are in use and cannot move. */

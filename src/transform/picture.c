@@ -158,8 +158,7 @@ void stk__frame_apply(const stk_transform *transform, const stk_transform_header
     stk__frame_of_plan(plan, &frame);
     stk__path_init(&path, extent.height, extent.width);
     stk__path_add(&path, &frame);
-    for (size_t i = 0; i < n; i++)
-        stk__pass_apply(&pass, in, &path, src[i], dst[i], scratch);
+    stk__pass_apply(&pass, in, &path, n, src, dst, scratch);
 }
 
 stk_status stk__fill_bits(double value, stk_dtype dtype, const char *who, uint64_t *out,

@@ -57,8 +57,7 @@ static void apply(const stk_transform *transform, const stk_transform_header *in
 
     stk__pass_init(&pass, stk__kernels_of(transform->context), in);
     pass.out_chw = ((const layout *)transform)->chw;
-    for (size_t i = 0; i < n; i++)
-        stk__pass_apply(&pass, in, NULL, src[i], dst[i], scratch);
+    stk__pass_apply(&pass, in, NULL, n, src, dst, scratch);
 }
 
 const stk_transform_ops stk__transform_layout = {

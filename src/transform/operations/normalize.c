@@ -227,8 +227,7 @@ static void apply(const stk_transform *transform, const stk_transform_header *in
     stk__pass_init(&pass, stk__kernels_of(transform->context), in);
     if (!stk__pass_add_affine(&pass, &self->of_u8, &self->of_f32))
         return; /* plan() has refused it */
-    for (size_t i = 0; i < n; i++)
-        stk__pass_apply(&pass, in, NULL, src[i], dst[i], scratch);
+    stk__pass_apply(&pass, in, NULL, n, src, dst, scratch);
 }
 
 static const stk_transform_affine *affine(const stk_transform *transform, stk_dtype from)

@@ -107,13 +107,11 @@ static void apply(const stk_transform *transform, const stk_transform_header *in
         return;
     stk__pass_init(&pass, stk__kernels_of(transform->context), in);
     pass.picture = false; /* each element by itself */
-    bool passes = stk__pass_add_unit(&pass);
-    for (size_t i = 0; i < n; i++) {
-        if (passes)
-            stk__pass_apply(&pass, in, NULL, src[i], dst[i], scratch);
-        else
+    if (stk__pass_add_unit(&pass))
+        stk__pass_apply(&pass, in, NULL, n, src, dst, scratch);
+    else
+        for (size_t i = 0; i < n; i++)
             convert(in->dtype, src[i], dst[i], elements);
-    }
 }
 
 const stk_transform_ops stk__transform_to_float = {

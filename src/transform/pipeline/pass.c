@@ -182,31 +182,60 @@ static void apply_strips(const stk__pass *pass, const stk__extent *in,
     }
 }
 
-void stk__pass_apply(const stk__pass *pass, const stk_transform_header *in,
-                     const stk__picture_path *path, const void *src, void *dst, void *scratch)
+/* What a pass goes over: the same for all samples of one size. */
+typedef struct area {
+    stk__extent extent; /* of a picture */
+    size_t pixels, channels;
+    bool moves; /* pixels change places */
+} area;
+
+static area measure(const stk__pass *pass, const stk_transform_header *in,
+                    const stk__picture_path *path)
 {
-    stk__extent extent = {1, 1, 1};
-    uint64_t elements = 0;
+    area a = {.extent = {1, 1, 1}, .channels = 1};
+    uint64_t elements;
 
     if (!pass->picture) {
-        if (stk__header_elements(in, &elements))
-            stk__pass_convert(pass, src, dst, elements, 1, elements, elements);
-        return;
+        a.pixels = stk__header_elements(in, &elements) ? elements : 0;
+        return a;
     }
-    if (stk__picture_extent(in, "", &extent, NULL) != STK_OK)
-        return; /* its plan has been refused */
-    size_t pixels = (size_t)extent.height * (size_t)extent.width,
-           channels = (size_t)extent.channels;
-    if (!path || stk__path_is_identity(path, extent.height, extent.width)) {
-        stk__pass_convert(pass, src, dst, pixels, channels, pixels, pixels);
-    } else if (stk__pass_keeps_values(pass) && pass->chw == pass->out_chw) {
-        size_t planes = pass->chw ? channels : 1,
-               plane = (size_t)path->height * (size_t)path->width;
+    if (stk__picture_extent(in, "", &a.extent, NULL) != STK_OK)
+        return a; /* its plan has been refused */
+    a.pixels = (size_t)a.extent.height * (size_t)a.extent.width;
+    a.channels = (size_t)a.extent.channels;
+    a.moves = path && !stk__path_is_identity(path, a.extent.height, a.extent.width);
+    return a;
+}
 
-        for (size_t c = 0; c < planes; c++)
-            gather(pass, path, (const char *)src + c * pixels * pass->item, (size_t)extent.width, 0,
-                   plane, channels / planes, (char *)dst + c * plane * pass->item);
-    } else {
-        apply_strips(pass, &extent, path, src, dst, scratch);
+/* Where pixels move and stay as they are. */
+static void gather_planes(const stk__pass *pass, const area *a, const stk__picture_path *path,
+                          const char *src, char *dst)
+{
+    const size_t planes = pass->chw ? a->channels : 1,
+                 plane = (size_t)path->height * (size_t)path->width;
+
+    for (size_t c = 0; c < planes; c++)
+        gather(pass, path, src + c * a->pixels * pass->item, (size_t)a->extent.width, 0, plane,
+               a->channels / planes, dst + c * plane * pass->item);
+}
+
+void stk__pass_apply(const stk__pass *pass, const stk_transform_header *in,
+                     const stk__picture_path *path, size_t n, const void *const *src,
+                     void *const *dst, void *scratch)
+{
+    const area a = measure(pass, in, path);
+    const bool gathers = stk__pass_keeps_values(pass) && pass->chw == pass->out_chw;
+    const size_t bytes = a.pixels * a.channels * pass->item;
+
+    for (size_t i = 0; i < n; i++) {
+        stk__prefetch(src, n, i, bytes);
+        if (!src[i])
+            continue;
+        if (!a.moves)
+            stk__pass_convert(pass, src[i], dst[i], a.pixels, a.channels, a.pixels, a.pixels);
+        else if (gathers)
+            gather_planes(pass, &a, path, src[i], dst[i]);
+        else
+            apply_strips(pass, &a.extent, path, src[i], dst[i], scratch);
     }
 }

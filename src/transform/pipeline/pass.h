@@ -38,11 +38,27 @@ bool stk__pass_keeps_values(const stk__pass *pass);
 /* `elements` elements of `item` bytes, with these bits each. */
 void stk__fill_elements(void *dst, size_t elements, uint32_t item, uint64_t bits);
 
+/* Samples of this many bytes at most are fetched into the processor's cache some samples ahead. */
+#define STK__PREFETCH_BYTES 4096
+#define STK__PREFETCH_AHEAD 2
+
+/* While sample i of n is worked on: fetch the start of one that comes soon. */
+static inline void stk__prefetch(const void *const *src, size_t n, size_t i, size_t bytes)
+{
+    i += STK__PREFETCH_AHEAD;
+    if (i >= n || !src[i])
+        return;
+    for (size_t at = 0; at < STK_MIN(bytes, STK__PREFETCH_BYTES); at += STK_CACHE_LINE)
+        __builtin_prefetch((const char *)src[i] + at, 0, 3);
+}
+
 /*
- * Do it for one sample. `in` has the sizes of this one. `path` NULL: no pixel moves. `scratch` is
- * STK__PASS_SCRATCH bytes, and may be NULL where nothing but pixels moves.
+ * Do it for n samples of the sizes in `in`; those whose source is NULL are left out. `path` NULL:
+ * no pixel moves. `scratch` is STK__PASS_SCRATCH bytes, and may be NULL where nothing but pixels
+ * moves.
  */
 void stk__pass_apply(const stk__pass *pass, const stk_transform_header *in,
-                     const stk__picture_path *path, const void *src, void *dst, void *scratch);
+                     const stk__picture_path *path, size_t n, const void *const *src,
+                     void *const *dst, void *scratch);
 
 #endif

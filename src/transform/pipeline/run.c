@@ -5,10 +5,6 @@
 #include "transform/pipeline/decode.h"
 #include "transform/pipeline/decoding.h"
 
-/* Samples of this many bytes at most are fetched into the cache some samples ahead. */
-#define PREFETCH_BYTES 4096
-#define PREFETCH_AHEAD 2
-
 /* One sample on its way. */
 typedef struct run {
     const stk__pipeline *pipeline;
@@ -58,7 +54,7 @@ static stk_status run_fused(run *r, const stk__group *group, const void *src, vo
 
     if (r->declared && !group->draws) {
         r->header = steps[group->count - 1].plan.out;
-        stk__pass_apply(&group->pass, &in, group->frames ? &path : NULL, src, dst, r->scratch);
+        stk__pass_apply(&group->pass, &in, group->frames ? &path : NULL, 1, &src, &dst, r->scratch);
         return STK_OK;
     }
     if (group->frames) {
@@ -79,7 +75,7 @@ static stk_status run_fused(run *r, const stk__group *group, const void *src, vo
             stk__path_add(&path, &frame);
         }
     }
-    stk__pass_apply(&group->pass, &in, group->frames ? &path : NULL, src, dst, r->scratch);
+    stk__pass_apply(&group->pass, &in, group->frames ? &path : NULL, 1, &src, &dst, r->scratch);
     return STK_OK;
 }
 
@@ -171,32 +167,7 @@ static size_t prefetch_bytes(const stk__pipeline *p)
 
     if (!stk__header_bytes(&p->in, &bytes))
         return 0;
-    return (size_t)STK_MIN(bytes, PREFETCH_BYTES);
-}
-
-/* Fetch the start of a sample that comes soon. */
-static inline void prefetch(const void *const *src, size_t n, size_t i, size_t bytes)
-{
-    i += PREFETCH_AHEAD;
-    if (i >= n || !src[i])
-        return;
-    for (size_t at = 0; at < bytes; at += STK_CACHE_LINE)
-        __builtin_prefetch((const char *)src[i] + at, 0, 3);
-}
-
-/* All samples alike and nothing drawn: one kernel after the other. */
-static void run_alike(const stk__pipeline *p, size_t n, const void *const *src, void *const *dst,
-                      void *scratch)
-{
-    const stk__group *group = &p->groups[0];
-    const stk__picture_path *path = group->frames ? &group->path : NULL;
-    size_t ahead = prefetch_bytes(p);
-
-    for (size_t i = 0; i < n; i++) {
-        prefetch(src, n, i, ahead);
-        if (src[i])
-            stk__pass_apply(&group->pass, &p->in, path, src[i], dst[i], scratch);
-    }
+    return (size_t)bytes;
 }
 
 static stk_status copy_sample(const stk_transform_header *header, const void *src, void *dst)
@@ -231,7 +202,8 @@ void stk__pipeline_run(const stk__pipeline *pipeline, uint64_t seed, size_t n,
 
     if (!headers && !pipeline->varies && pipeline->num_groups == 1 && groups[0].fused &&
         !groups[0].draws) {
-        run_alike(pipeline, n, src, dst, scratch);
+        stk__pass_apply(&groups[0].pass, &pipeline->in, groups[0].frames ? &groups[0].path : NULL,
+                        n, src, dst, scratch);
         return;
     }
     size_t ahead = prefetch_bytes(pipeline);
@@ -242,7 +214,7 @@ void stk__pipeline_run(const stk__pipeline *pipeline, uint64_t seed, size_t n,
                  .position = positions[i],
                  .scratch = scratch};
 
-        prefetch(src, n, i, ahead);
+        stk__prefetch(src, n, i, ahead);
         if (!src[i])
             continue;
         stk_status status = take_header(&r, headers ? &headers[i] : NULL);

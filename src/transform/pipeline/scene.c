@@ -365,7 +365,8 @@ static stk_status run_turned(stk__scene *scene, void *dst)
     if (status == STK_OK)
         status = turn_rows(&r, width, height, channels, out);
     if (status == STK_OK)
-        stk__pass_apply(&scene->group->pass, &upright, &scene->path, out, dst, scene->scratch);
+        stk__pass_apply(&scene->group->pass, &upright, &scene->path, 1, &(const void *){out}, &dst,
+                        scene->scratch);
     stk__decoding_end(scene->decoding);
     return status;
 }
