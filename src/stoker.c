@@ -24,7 +24,7 @@ static const void *const datasets[] = {
     &stk__dataset_npy,    &stk__dataset_array,     &stk__dataset_tokens,
     &stk__dataset_images, &stk__dataset_synthetic, NULL};
 
-/* In the order of stk_array_options.format. */
+/* Asked in this order. */
 static const void *const arrays[] = {&stk__array_zarr, &stk__array_npy, &stk__array_raw, NULL};
 
 static const void *const transforms[] = {
@@ -64,7 +64,7 @@ const stk__drivers *stk__drivers_of(stk_driver_kind kind)
     static const stk__drivers all[STK_DRIVER_KINDS] = {
         [STK_DRIVER_STORE] = {"store", stores, stk__store_kind_check},
         [STK_DRIVER_DATASET] = {"dataset", datasets, stk__dataset_kind_check},
-        [STK_DRIVER_ARRAY] = {"array format", arrays, NULL},
+        [STK_DRIVER_ARRAY] = {"array format", arrays, stk__array_kind_check},
         [STK_DRIVER_TRANSFORM] = {"transform", transforms, stk__transform_kind_check},
         [STK_DRIVER_LAYER] = {"layer", stk__layers, stk__layer_kind_check},
         [STK_DRIVER_DEVICE] = {"device", devices, stk__device_kind_check},

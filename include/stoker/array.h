@@ -18,7 +18,8 @@ typedef struct stk_array stk_array;
 /** How an array is opened. The texts are read during the call only. */
 typedef struct stk_array_options {
     uint32_t struct_size;
-    int32_t format;      /**< 0 auto (by content), 1 zarr, 2 npy, 3 raw */
+    const char *format;  /**< name of a driver: "zarr", "npy", "raw", or one of a plug-in; NULL or
+                            "auto": by content */
     int32_t missing;     /**< 0 fill, 1 error: what a chunk is that is not there */
     bool checksums;      /**< compare checksums of chunks and of shard indexes */
     int64_t num_threads; /**< that decode one read; STK_AUTO: the cores of preparation */
@@ -252,6 +253,96 @@ STK_API void stk_array_writer_abandon(stk_array_writer **writer);
  */
 STK_API STK_NODISCARD stk_status stk_group_consolidate(stk_context *context, const char *url,
                                                        const char *attributes, stk_error *err);
+
+/* ---- Formats ---- */
+
+/** What a format is asked to open. Everything in it is valid during the call only, but the store
+ * and its context, which live as long as the array. */
+typedef struct stk_array_opening {
+    uint32_t struct_size;
+    stk_store *store;                       /**< `store->context` is the context */
+    const char *key;                        /**< the object in it; "": a folder, the store's root */
+    const char *url;                        /**< as the caller named it, for messages */
+    const stk_array_options *array_options; /**< complete */
+    const void *options;                    /**< its own, complete; NULL: it has no table */
+} stk_array_opening;
+
+/**
+ * What a format says of an array. All of it is copied.
+ *
+ * How its values are read is one of three:
+ * - one run: `chunk_shape` is NULL, and the elements follow each other from byte `offset` of the
+ *   first object on;
+ * - located chunks: locate() of the format says where each chunk lies. They are fetched and decoded
+ *   as those of Zarr are, in parallel, neighbours together;
+ * - `reads_chunks`: read() of the format gives the elements of a chunk, by a library of its own.
+ */
+typedef struct stk_array_layout {
+    uint32_t struct_size;
+    const char *format;    /**< as stk_array_info shows it: "netcdf 4"; NULL: the driver's name */
+    const char *type_name; /**< NumPy's name or code: "float32", ">f4", "<M8[ns]", "S8", "V12" */
+    uint32_t rank;
+    const int64_t *shape;       /**< `rank` values, from 0 up */
+    const int64_t *chunk_shape; /**< `rank` values, from 1 up; NULL: one run */
+    const char *codecs; /**< of located chunks: the JSON list of codecs that a zarr.json of version
+                           3 has, without shards; it says the order of bytes. NULL: the elements as
+                           `type_name` says */
+    bool fortran;       /**< without codecs: the first dimension runs fastest */
+    bool reads_chunks;
+    uint64_t offset;                    /**< of one run */
+    const void *fill_value;             /**< one element, little endian; NULL: none is defined */
+    const char *const *dimension_names; /**< `rank` names, each may be NULL; NULL: none has one */
+    const char *attributes;             /**< a JSON object; NULL: none */
+    const char *const *objects; /**< keys of the objects that chunks lie in; NULL: the one that was
+                                   opened */
+    uint64_t num_objects;
+    void *state; /**< what locate(), read() and close() get */
+} stk_array_layout;
+
+/** Where a chunk lies. */
+typedef struct stk_array_place {
+    uint32_t struct_size;
+    uint64_t object;         /**< number in the layout's `objects`; 0 where there is one */
+    uint64_t offset, length; /**< bytes in it, at least 1 */
+} stk_array_place;
+
+/** A format of arrays: metadata -> where chunks lie, or what they hold. */
+typedef struct stk_array_format_ops {
+    uint32_t struct_size;
+    const char *name; /**< "hdf5": also the word of the option `format` */
+    const char *doc;  /**< one line */
+    /** (optional) Its own options, taken out of the query of an array's URL; NULL: none. */
+    const stk_option_table *options;
+    /** Whether it is one: 0 no, 1 perhaps, 2 surely. Reads little. Any thread. */
+    int (*recognise)(stk_store *store, const char *key);
+    /** Read the metadata and give the layout by one call of stk_array_lay_out(). Sizes and offsets
+     * of a layout are checked, so what a file claims may be passed on. Any thread. Blocks. */
+    stk_status (*open)(stk_array *array, const stk_array_opening *opening, stk_error *err);
+    /** (optional) Where chunk `chunk` lies, numbered in C order; false: it is absent, and reads as
+     * the fill value. Looks up what open() has read. Any number of threads; does not block. NULL:
+     * no layout of this format locates chunks. */
+    bool (*locate)(void *state, uint64_t chunk, stk_array_place *out);
+    /** (optional) Read the elements of a box, of a chunk cut at the array's end, into `out`: C
+     * order, `bytes` in all. STK_ENOENT: they are absent. Any number of threads, so a library that
+     * takes but one at a time is locked within; it blocks the thread that sends reads. NULL: no
+     * layout of this format reads chunks. */
+    stk_status (*read)(void *state, const int64_t *start, const int64_t *shape, void *out,
+                       uint64_t bytes, stk_error *err);
+    /** (optional) End what a layout's `state` is, once. NULL: nothing is to be ended. */
+    void (*close)(void *state);
+} stk_array_format_ops;
+
+/**
+ * Say what an array is; called once by open() of a format. On STK_OK `state` is the array's:
+ * close() gets it when the array ends, also when the rest of open() fails; else it stays the
+ * caller's.
+ *
+ * Errors: STK_EINVAL (the layout lacks something, named), STK_EFORMAT, STK_EKIND (a type or codec
+ * by name), STK_ELIMIT, STK_ETRUNCATED (one run that its object does not hold), STK_ENOMEM; those
+ * of the store. Thread: that of open().
+ */
+STK_API STK_NODISCARD stk_status stk_array_lay_out(stk_array *array, const stk_array_layout *layout,
+                                                   stk_error *err);
 
 #ifdef __cplusplus
 }

@@ -14,7 +14,7 @@ extern "C" {
 typedef enum stk_driver_kind {
     STK_DRIVER_STORE = 0, /**< stk_store_ops */
     STK_DRIVER_DATASET,   /**< stk_dataset_ops */
-    STK_DRIVER_ARRAY,     /**< a format of arrays; its table is not public */
+    STK_DRIVER_ARRAY,     /**< stk_array_format_ops */
     STK_DRIVER_TRANSFORM, /**< stk_transform_ops */
     STK_DRIVER_LAYER,     /**< stk_layer_ops; of built-in ones name, doc and options alone */
     STK_DRIVER_DEVICE,    /**< stk_device_ops */

@@ -22,9 +22,10 @@
 #define STK__ARRAY_UNKNOWN  UINT64_MAX /* a length that only the store knows: stat() the object */
 #define STK__ARRAY_FROM_END UINT64_MAX /* an offset: the last `length` bytes of the object */
 
-/* Formats: drivers of this room, found by content or by name (room.h). */
-typedef struct stk__array_driver stk__array_driver;
-extern const stk__array_driver stk__array_zarr, stk__array_npy, stk__array_raw;
+/* Formats, found by content or by name. */
+extern const stk_array_format_ops stk__array_zarr, stk__array_npy, stk__array_raw;
+/* Whether an outsider's table of a format is whole. (format.c) */
+stk_status stk__array_kind_check(const void *table, stk_error *err);
 
 extern const stk_option_table stk__array_option_table;
 

@@ -151,7 +151,9 @@ stk_status stk__array_finish(stk_array *a, stk_error *err)
         .order = a->order,
         .num_chunks = leaf->total,
         .bytes = a->bytes,
-        .num_objects = a->manifest == STK__MANIFEST_KEYS ? a->levels[0].total : 1,
+        .num_objects = a->manifest == STK__MANIFEST_ONE      ? 1
+                       : a->manifest == STK__MANIFEST_PLACES ? a->num_objects
+                                                             : a->levels[0].total,
     };
     return STK_OK;
 }
@@ -171,9 +173,9 @@ stk_status stk__array_name(stk_array *a, uint32_t dimension, const char *name, s
  * little in vain. A piece is read in part where less of it is wanted. */
 #define PIECE_BYTES 65536
 
-stk_status stk__array_one_object(stk_array *a, const char *key, uint64_t offset, bool fortran,
-                                 stk_error *err)
+stk_status stk__array_one_object(stk_array *a, uint64_t offset, bool fortran, stk_error *err)
 {
+    const char *key = a->object_key;
     int64_t stored[STK_ARRAY_MAX_RANK], piece[STK_ARRAY_MAX_RANK], strides[STK_ARRAY_MAX_RANK];
     stk__level *level = &a->levels[0];
     uint64_t bytes = a->type.itemsize;
@@ -211,9 +213,6 @@ stk_status stk__array_one_object(stk_array *a, const char *key, uint64_t offset,
     a->manifest = STK__MANIFEST_ONE;
     a->object_offset = offset;
     a->fortran = fortran;
-    a->object_key = stk__strdup(a->context, key);
-    if (!a->object_key)
-        return stk__array_no_memory(a, err);
     return STK_OK;
 }
 
@@ -271,11 +270,16 @@ void stk_array_close(stk_array **array)
     stk__json_drop(ctx, &a->attributes);
     stk__free(ctx, a->attributes_text);
     stk__free(ctx, a->fill);
-    stk__free(ctx, a->places);
+    for (uint64_t i = 0; a->objects && i < a->num_objects; i++)
+        stk__free(ctx, a->objects[i]);
+    stk__free(ctx, a->objects);
     stk__free(ctx, a->object_key);
     stk__free(ctx, a->metadata_key);
     stk__free(ctx, a->prefix);
     stk__shared_unref(a->shared);
+    if (a->owns_state && a->ops->close)
+        a->ops->close(a->state);
+    stk__shared_unref(a->home);
     pthread_mutex_destroy(&a->mutex);
     stk__free(ctx, a);
     stk__context_unref(ctx);

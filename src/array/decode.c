@@ -21,7 +21,8 @@ bool stk__array_is_copy(const stk_array *a)
 
 bool stk__array_is_plain(const stk_array *a)
 {
-    return stk__array_is_copy(a) && !(a->type.big_endian && a->type.swap_size > 1);
+    return a->manifest != STK__MANIFEST_READ && stk__array_is_copy(a) &&
+           !(a->type.big_endian && a->type.swap_size > 1);
 }
 
 bool stk__array_fills(const stk_array *a)
@@ -34,8 +35,10 @@ size_t stk__array_key(const stk_array *a, uint64_t object, char *key, size_t siz
     const stk__level *level = &a->levels[0];
     int64_t at[STK_ARRAY_MAX_RANK];
 
-    if (a->manifest != STK__MANIFEST_KEYS)
-        return (size_t)snprintf(key, size, "%s", a->object_key);
+    if (a->manifest == STK__MANIFEST_ONE || a->manifest == STK__MANIFEST_PLACES)
+        return (size_t)snprintf(key, size, "%s",
+                                a->objects && object < a->num_objects ? a->objects[object]
+                                                                      : a->object_key);
     for (uint32_t d = a->rank; d-- > 0;) {
         at[d] = (int64_t)(object % (uint64_t)level->count[d]);
         object /= (uint64_t)level->count[d];

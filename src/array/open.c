@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening by URL: options, the store, and the driver that knows what lies there. */
+/* Opening by URL: options, the store, and the format that knows what lies there. */
 #include <stdio.h>
 
 #include "array/room.h"
@@ -12,16 +12,14 @@
 #define MAX_MEMORY  (UINT64_C(1) << 30)
 #define MEMORY_PART 8 /* of what the process may use */
 
-enum { FORMAT_AUTO, FORMAT_ZARR, FORMAT_NPY, FORMAT_RAW };
-
-static const stk__array_driver *driver_at(const stk_context *ctx, size_t i)
+static const stk_array_format_ops *format_at(const stk_context *ctx, size_t i)
 {
-    return (const stk__array_driver *)stk_driver_at(ctx, STK_DRIVER_ARRAY, i);
+    return (const stk_array_format_ops *)stk_driver_at(ctx, STK_DRIVER_ARRAY, i);
 }
 
 static const stk_option option_list[] = {
-    {"format", STK_OPTION_ENUM, AT(format), "auto", 0, 0, "auto|zarr|npy|raw", NULL,
-     "How the array is stored; auto: by content."},
+    {"format", STK_OPTION_STRING, AT(format), "auto", 0, 0, NULL, "NAME",
+     "How the array is stored: zarr, npy, raw, or a format of a plug-in; auto: by content."},
     {"missing", STK_OPTION_ENUM, AT(missing), "fill", 0, 0, "fill|error", NULL,
      "A chunk that is not there: the fill value, as the format says, or an error, for data that "
      "must be complete."},
@@ -56,11 +54,27 @@ const stk_option_table stk__array_option_table = {
     .count = STK_COUNT(option_list),
 };
 
+/* The format that the options name; NULL: it is found by content. */
+static stk_status named(const stk_context *ctx, const stk_array_options *o,
+                        const stk_array_format_ops **out, stk_error *err)
+{
+    const stk_driver_head *driver = NULL;
+
+    *out = NULL;
+    if (!o->format || !*o->format || stk__option_same(o->format, strlen(o->format), "auto", 4))
+        return STK_OK;
+    STK_TRY(stk_driver_find(ctx, STK_DRIVER_ARRAY, o->format, &driver, err));
+    *out = (const stk_array_format_ops *)driver;
+    return STK_OK;
+}
+
 /* Options as they are used: defaults filled in, those of no other format refused. */
 static stk_status settle(stk_context *ctx, stk_array_options *o, stk_error *err)
 {
     stk_cores cores = {.struct_size = sizeof cores};
+    const stk_array_format_ops *format;
 
+    STK_TRY(named(ctx, o, &format, err));
     if (o->memory == 0)
         o->memory = STK_MIN(stk_context_memory_limit(ctx) / MEMORY_PART, MAX_MEMORY);
     if (o->num_threads == STK_AUTO) {
@@ -70,11 +84,11 @@ static stk_status settle(stk_context *ctx, stk_array_options *o, stk_error *err)
     const char *alone = o->dtype ? "dtype" : o->shape ? "shape" : o->offset ? "offset" : NULL;
     if (!alone && o->order != 0)
         alone = "order";
-    if (alone && o->format != FORMAT_RAW)
+    if (alone && format != &stk__array_raw)
         return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, alone, STK_NO_OFFSET,
                             "array.%s: it is for format=raw alone; the others say it themselves",
                             alone);
-    if (o->allow_trailing && o->format == FORMAT_ZARR)
+    if (o->allow_trailing && format == &stk__array_zarr)
         return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "allow_trailing", STK_NO_OFFSET,
                             "array.allow_trailing: it is for npy and raw files");
     return STK_OK;
@@ -102,35 +116,28 @@ const char *stk__array_foreign(const char *url)
 }
 
 static stk_status choose(stk_store *store, const char *key, const stk_array_options *o,
-                         const char *url, const stk__array_driver **out, stk_error *err)
+                         const char *url, const stk_array_format_ops **out, stk_error *err)
 {
-    const stk__array_driver *driver;
+    const stk_array_format_ops *format;
     int best = 0;
 
-    if (o->format != FORMAT_AUTO) {
-        *out = driver_at(store->context, (size_t)o->format - 1);
-        if ((o->format == FORMAT_ZARR) != !*key)
-            return stk__fail_at(err, STK_EINVAL, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
-                                o->format == FORMAT_ZARR
-                                    ? "'%.300s' is a file, and a Zarr array is a folder"
-                                    : "'%.300s' is a folder; name the file of the array",
-                                url);
+    STK_TRY(named(store->context, o, out, err));
+    if (*out)
         return STK_OK;
-    }
-    for (size_t i = 0; (driver = driver_at(store->context, i)); i++) {
-        int sure = driver->recognise(store, key);
+    for (size_t i = 0; (format = format_at(store->context, i)); i++) {
+        int sure = format->recognise(store, key);
         if (sure > best) {
             best = sure;
-            *out = driver;
+            *out = format;
         }
     }
     if (best)
         return STK_OK;
-    const char *format = *key ? stk__array_foreign(url) : NULL;
-    if (format)
+    const char *foreign = *key ? stk__array_foreign(url) : NULL;
+    if (foreign)
         return stk__fail_at(err, STK_ENOTSUP, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
                             "'%.300s': %s is not built in: write the array as Zarr or npy", url,
-                            format);
+                            foreign);
     return stk__fail_at(err, STK_EFORMAT, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
                         *key ? "'%.300s' is no npy file; say format=raw&dtype=TYPE&shape=NxN if it "
                                "holds nothing but elements"
@@ -140,9 +147,12 @@ static stk_status choose(stk_store *store, const char *key, const stk_array_opti
 }
 
 static stk_status open_in(stk_context *ctx, stk_store **store, const char *key, const char *url,
-                          const stk_array_options *o, stk_array **out, stk_error *err)
+                          const stk_array_options *o, const stk__own_options *own, stk_array **out,
+                          stk_error *err)
 {
-    const stk__array_driver *driver = NULL;
+    const stk_array_format_ops *format = NULL;
+    stk_array_opening opening = {
+        .struct_size = sizeof opening, .store = *store, .key = key, .url = url, .array_options = o};
 
     stk__shared_store *shared = stk__calloc(ctx, 1, sizeof *shared);
     if (!shared)
@@ -150,22 +160,43 @@ static stk_status open_in(stk_context *ctx, stk_store **store, const char *key, 
     shared->store = *store;
     *store = NULL;
     atomic_init(&shared->refs, 1);
-    stk_status status = choose(shared->store, key, o, url, &driver, err);
+    stk_status status = choose(shared->store, key, o, url, &format, err);
+    if (status == STK_OK)
+        status = stk__own_options_get(own, format, &opening.options, err);
     if (status == STK_OK)
         status = stk__array_create(ctx, shared, "", o, out, err);
     if (status == STK_OK)
-        status = driver->open(*out, key, err);
+        status = stk__array_open_with(*out, format, &opening, err);
     if (status != STK_OK)
         stk_array_close(out);
     stk__shared_unref(shared);
     return status;
 }
 
+/* The options and the store of a URL, whose query `rest` loses what is taken. */
+static stk_status open_url(stk_context *ctx, char *rest, const stk_array_options *o,
+                           stk_array **out, stk_error *err)
+{
+    char key[STK_MAX_OBJECT_KEY] = "";
+    const stk_array_format_ops *format;
+    stk__own_options *own = NULL;
+    stk_store *store = NULL;
+
+    stk_status status = named(ctx, o, &format, err);
+    if (status == STK_OK)
+        status = stk__own_options_take(ctx, rest, format, &own, err);
+    if (status == STK_OK)
+        status = stk_store_open(ctx, rest, &store, key, sizeof key, err);
+    if (status == STK_OK)
+        status = open_in(ctx, &store, key, rest, o, own, out, err);
+    stk_store_close(&store);
+    stk__own_options_free(ctx, &own);
+    return status;
+}
+
 stk_status stk_array_open(stk_context *context, const char *url, const stk_array_options *options,
                           stk_array **out, stk_error *err)
 {
-    char key[STK_MAX_OBJECT_KEY] = "";
-    stk_store *store = NULL;
     stk_array_options o;
     char *texts = NULL;
 
@@ -183,14 +214,11 @@ stk_status stk_array_open(stk_context *context, const char *url, const stk_array
     if (status == STK_OK)
         status = settle(context, &o, err);
     if (status == STK_OK)
-        status = stk_store_open(context, rest, &store, key, sizeof key, err);
-    if (status == STK_OK)
-        status = open_in(context, &store, key, rest, &o, out, err);
+        status = open_url(context, rest, &o, out, err);
     if (status == STK_OK) /* the texts are the caller's */
-        (*out)->options.dtype = (*out)->options.shape = NULL;
+        (*out)->options.dtype = (*out)->options.shape = (*out)->options.format = NULL;
     else
         stk__option_unknown_nearer(&stk__array_option_table, err);
-    stk_store_close(&store);
     stk__free(context, texts);
     stk__free(context, rest);
     return status;
@@ -209,14 +237,14 @@ stk_status stk__array_settle(stk_context *ctx, const stk_array_options *options,
 int stk__array_recognise(stk_context *ctx, const char *url)
 {
     char key[STK_MAX_OBJECT_KEY] = "";
-    const stk__array_driver *driver;
+    const stk_array_format_ops *format;
     stk_store *store = NULL;
     int best = 0;
 
     if (stk_store_open(ctx, url, &store, key, sizeof key, NULL) != STK_OK)
         return 0;
-    for (size_t i = 0; (driver = driver_at(ctx, i)); i++) {
-        int sure = driver->recognise(store, key);
+    for (size_t i = 0; (format = format_at(ctx, i)); i++) {
+        int sure = format->recognise(store, key);
         best = STK_MAX(best, sure);
     }
     stk_store_close(&store);

@@ -283,7 +283,8 @@ static bool may_be_absent(const stk__slot_read *s)
 {
     const stk_array *a = s->reading->array;
 
-    return a->manifest == STK__MANIFEST_KEYS && (a->num_levels == 1 || s->needs[0].level == 0);
+    return (a->manifest == STK__MANIFEST_KEYS || a->manifest == STK__MANIFEST_READ) &&
+           (a->num_levels == 1 || s->needs[0].level == 0);
 }
 
 /* What has a wrong checksum was perhaps damaged on the way: once more from the store. */

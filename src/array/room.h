@@ -9,6 +9,7 @@
 #define STK__ARRAY_MAX_LEVELS 4 /* shards in shards, and the chunks in them */
 #define STK__ARRAY_CODECS     256
 #define STK__ARRAY_IDLE       16 /* codec states kept from read to read */
+#define STK__ARRAY_FORMAT     64 /* bytes of what a format is called */
 
 /* ---- The grid ---- */
 
@@ -28,15 +29,12 @@ typedef struct stk__level {
 
 /* Where objects lie. */
 typedef enum stk__manifest {
-    STK__MANIFEST_KEYS, /* one object for each outermost chunk, its key made by a rule */
-    STK__MANIFEST_ONE,  /* all chunks one after the other in one object, as they are */
-    STK__MANIFEST_TABLE /* a table gives object, offset and length of each chunk */
+    STK__MANIFEST_KEYS,   /* one object for each outermost chunk, its key made by a rule */
+    STK__MANIFEST_ONE,    /* all chunks one after the other in one object, as they are */
+    STK__MANIFEST_PLACES, /* the format says object, offset and length of each chunk */
+    STK__MANIFEST_READ    /* each chunk is an object of a store that the format's read() is
+                             (chunk_store.c) */
 } stk__manifest;
-
-/* Where a chunk lies: an entry of a table, which a driver for a format with an index makes. */
-typedef struct stk__place {
-    uint64_t object, offset, length; /* offset STK__ARRAY_UNKNOWN: the chunk is absent */
-} stk__place;
 
 typedef struct stk__shared_store {
     stk_store *store;
@@ -57,7 +55,10 @@ struct stk_array {
     stk_array_info info;
     char *prefix; /* of all keys: "" or "a/b/" */
     char *metadata_key;
-    const char *format;
+    char format[STK__ARRAY_FORMAT];
+    const stk_array_format_ops *ops; /* that opened it, and its state */
+    void *state;
+    bool owns_state; /* close() of the format is called */
 
     stk__type type;
     uint32_t rank;
@@ -81,13 +82,15 @@ struct stk_array {
     stk__chain *chain;
 
     stk__manifest manifest;
-    char separator;         /* of KEYS */
-    bool key_c;             /* of KEYS: "c/" in front */
-    char *object_key;       /* of ONE */
-    uint64_t object_offset; /* of ONE: of the first chunk */
-    uint64_t object_size;   /* of ONE */
-    bool fortran;           /* of ONE: the first dimension runs fastest */
-    stk__place *places;     /* of TABLE: for each outermost chunk */
+    char separator;          /* of KEYS */
+    bool key_c;              /* of KEYS: "c/" in front */
+    char *object_key;        /* of all but KEYS: what was opened; "" a folder */
+    uint64_t object_offset;  /* of ONE: of the first chunk */
+    uint64_t object_size;    /* of ONE */
+    bool fortran;            /* of ONE: the first dimension runs fastest */
+    char **objects;          /* of PLACES: their keys; NULL: object_key alone */
+    uint64_t num_objects;    /* of PLACES */
+    stk__shared_store *home; /* of READ: where it was opened; NULL: `shared` */
 
     stk__index_cache *indexes;               /* has a lock of its own */
     pthread_mutex_t mutex;                   /* guards the rest */
@@ -109,16 +112,32 @@ stk_status stk__array_no_memory(const stk_array *a, stk_error *err);
 /* "(60000, 28, 28)" */
 void stk__array_shape_text(const int64_t *shape, uint32_t rank, char *text, size_t size);
 
-/* ---- Drivers ---- */
+/* What an array is called among formats: "zarr v3". */
+void stk__array_set_format(stk_array *a, const char *format);
 
-struct stk__array_driver {
-    uint32_t struct_size;
-    const char *name; /* as in the options: the format */
-    /* Whether it is one: 0 no, 1 perhaps, 2 surely. `key` is the object, or "" for a folder. */
-    int (*recognise)(stk_store *store, const char *key);
-    /* Fill an array whose context, store, options and prefix are set. */
-    stk_status (*open)(stk_array *a, const char *key, stk_error *err);
-};
+/* ---- Formats ---- */
+
+/* Open what lies under `key` by a format that was chosen; `a` has context, store and options.
+ * (format.c) */
+stk_status stk__array_open_with(stk_array *a, const stk_array_format_ops *ops,
+                                const stk_array_opening *opening, stk_error *err);
+/* Make `a` read its chunks by read() of its format. (chunk_store.c) */
+stk_status stk__array_read_by_format(stk_array *a, stk_error *err);
+/* The store in which it was opened. */
+stk_store *stk__array_home(const stk_array *a);
+
+/*
+ * Options of formats in the query of a URL. While the format is not known each table takes its own;
+ * once it is, those that no table or only those of others know are refused. (format_options.c)
+ */
+typedef struct stk__own_options stk__own_options;
+/* Take them out of `url`. `ops` NULL: those of every format. */
+stk_status stk__own_options_take(stk_context *ctx, char *url, const stk_array_format_ops *ops,
+                                 stk__own_options **out, stk_error *err);
+/* Those of a format, complete; NULL: it has no table. */
+stk_status stk__own_options_get(const stk__own_options *own, const stk_array_format_ops *ops,
+                                const void **out, stk_error *err);
+void stk__own_options_free(stk_context *ctx, stk__own_options **own);
 
 /* An array without its metadata; closed by stk_array_close(). `prefix` is taken over by copy. */
 stk_status stk__array_create(stk_context *ctx, stk__shared_store *shared, const char *prefix,
@@ -127,9 +146,8 @@ stk_status stk__array_create(stk_context *ctx, stk__shared_store *shared, const 
 stk_status stk__array_settle(stk_context *ctx, const stk_array_options *options,
                              stk_array_options *out, stk_error *err);
 
-/* Uncompressed data in one object, from `offset` on. */
-stk_status stk__array_one_object(stk_array *a, const char *key, uint64_t offset, bool fortran,
-                                 stk_error *err);
+/* Uncompressed data in one object, object_key, from `offset` on. */
+stk_status stk__array_one_object(stk_array *a, uint64_t offset, bool fortran, stk_error *err);
 
 /* ---- Shard indexes (index.c) ---- */
 

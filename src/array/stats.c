@@ -196,11 +196,11 @@ static stk_status place_of(stk_array *a, const char *folder, char *key, size_t s
     int length;
 
     if (folder) {
-        STK_TRY(stk_store_stat(stk__array_store(a), a->metadata_key, NULL, &info, err));
+        STK_TRY(stk_store_stat(stk__array_home(a), a->metadata_key, NULL, &info, err));
         uint64_t hash =
             XXH64(a->metadata_key, strlen(a->metadata_key), fingerprint(a) ^ info.identity);
         length = snprintf(key, size, "stats-%016llx.json", (unsigned long long)hash);
-    } else if (a->manifest == STK__MANIFEST_KEYS) {
+    } else if (a->manifest == STK__MANIFEST_KEYS || !*a->metadata_key) {
         length = snprintf(key, size, "%s" FILE_NAME, a->prefix);
     } else {
         const char *slash = strrchr(a->object_key, '/'), *name = slash ? slash + 1 : a->object_key;
@@ -291,7 +291,7 @@ stk_status stk_array_stats_load(stk_array *a, const char *folder, stk_array_stat
     if (folder)
         STK_TRY(stk_store_open(a->context, folder, &store, NULL, 0, err));
     stk_array_stats stats = {.struct_size = sizeof stats};
-    stk_status status = load_from(a, store ? store : stk__array_store(a), key, &stats, err);
+    stk_status status = load_from(a, store ? store : stk__array_home(a), key, &stats, err);
     if (status == STK_OK)
         stk__sized_write(out, &stats);
     stk_store_close(&store);
@@ -329,7 +329,7 @@ stk_status stk_array_stats_save(stk_array *a, const char *folder, const stk_arra
         folder ? stk__sink_open(a->context, folder, &store, prefix, sizeof prefix, err) : STK_OK;
     if (status == STK_OK) {
         snprintf(whole, sizeof whole, "%s%s", prefix, key);
-        status = stk__sink_put_json(store ? store : stk__array_store(a), whole, document, err);
+        status = stk__sink_put_json(store ? store : stk__array_home(a), whole, document, err);
     }
     stk_store_close(&store);
     json_decref(document);

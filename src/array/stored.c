@@ -133,15 +133,20 @@ static stk_status count_stored(stk_array *a, stk_array_stored *out, stk_error *e
         out->bytes = a->object_size - a->object_offset;
         out->values = a->bytes;
         return STK_OK;
+    case STK__MANIFEST_READ:
+        return stk__fail_at(err, STK_ENOTSUP, STK_STAGE_ARRAY, a->metadata_key, STK_NO_OFFSET,
+                            "%s: what is stored of the chunks is known to the format '%.64s' alone",
+                            a->metadata_key, a->ops->name);
     default:
         for (uint64_t i = 0; i < a->levels[0].total; i++) {
+            stk_array_place place = {.struct_size = sizeof place};
             counting c = {.array = a, .out = out};
             int64_t at[STK_ARRAY_MAX_RANK];
             uint64_t rest = i;
             for (uint32_t d = a->rank; d-- > 0; rest /= (uint64_t)a->levels[0].count[d])
                 at[d] = (int64_t)(rest % (uint64_t)a->levels[0].count[d]);
-            if (a->places[i].offset != STK__ARRAY_UNKNOWN)
-                add_object(&c, at, a->places[i].length);
+            if (a->ops->locate(a->state, i, &place))
+                add_object(&c, at, place.length);
         }
         return STK_OK;
     }

@@ -266,10 +266,37 @@ static void place_in_run(const stk__walk *w, stk__need *need)
     need->length = need->decode_size = bytes;
 }
 
+/* Where the format says that the chunk lies. */
+static stk_status place_by_format(const stk_array *a, stk__need *need, stk_error *err)
+{
+    stk_array_place place = {.struct_size = sizeof place};
+    uint64_t end;
+
+    need->object = 0;
+    if (!a->ops->locate(a->state, need->chunk, &place)) {
+        need->kind = STK__NEED_FILL;
+        return STK_OK;
+    }
+    if (place.object >= a->num_objects || place.length == 0 ||
+        !stk__add_size(place.offset, place.length, &end) || end > INT64_MAX)
+        return stk__fail_at(err, STK_EFORMAT, STK_STAGE_ARRAY, a->metadata_key, place.offset,
+                            "%s: chunk %llu would be %llu bytes at byte %llu of object %llu of "
+                            "%llu, as the format '%.64s' says; copy or write it again",
+                            a->metadata_key, (unsigned long long)need->chunk,
+                            (unsigned long long)place.length, (unsigned long long)place.offset,
+                            (unsigned long long)place.object, (unsigned long long)a->num_objects,
+                            a->ops->name);
+    need->object = place.object;
+    need->offset = place.offset;
+    need->length = place.length;
+    return STK_OK;
+}
+
 static stk_status leaf_need(stk__walk *w, stk__need *need, stk_error *err)
 {
     const stk_array *a = w->array;
-    bool in_part = a->manifest == STK__MANIFEST_ONE || stk__chain_is_copy(a->chain);
+    const bool in_part = a->manifest == STK__MANIFEST_ONE ||
+                         (a->manifest != STK__MANIFEST_READ && stk__chain_is_copy(a->chain));
 
     need->decode_size = a->chunk_bytes;
     if (a->manifest == STK__MANIFEST_ONE) {
@@ -279,16 +306,11 @@ static stk_status leaf_need(stk__walk *w, stk__need *need, stk_error *err)
             need->kind = STK__NEED_FILL;
             return STK_OK;
         }
-    } else if (a->manifest == STK__MANIFEST_TABLE) {
-        const stk__place *place = &a->places[need->chunk];
-        need->object = place->object;
-        need->offset = place->offset;
-        need->length = place->length;
-        if (place->offset == STK__ARRAY_UNKNOWN) {
-            need->kind = STK__NEED_FILL;
+    } else if (a->manifest == STK__MANIFEST_PLACES) {
+        STK_TRY(place_by_format(a, need, err));
+        if (need->kind == STK__NEED_FILL)
             return STK_OK;
-        }
-    } else if (in_part) {
+    } else if (in_part || a->manifest == STK__MANIFEST_READ) {
         need->length = a->chunk_bytes;
     }
     if (in_part && need->length != need->decode_size) {

@@ -177,12 +177,14 @@ static stk_status load_below(stk_array *a, const char *name, stk__json *out, boo
     return status;
 }
 
-static stk_status zarr_open(stk_array *a, const char *key, stk_error *err)
+static stk_status zarr_open(stk_array *a, const stk_array_opening *opening, stk_error *err)
 {
     stk__json metadata = {0}, attributes = {0};
     bool found = false, has_attributes = false;
 
-    (void)key;
+    if (*opening->key)
+        return stk__fail_at(err, STK_EINVAL, STK_STAGE_ARRAY, opening->key, STK_NO_OFFSET,
+                            "'%.300s' is a file, and a Zarr array is a folder", opening->url);
     stk_status status = load_below(a, STK__ZARR_V3, &metadata, &found, err);
     if (status == STK_OK && found) {
         status = stk__zarr_v3(a, metadata.value, a->metadata_key, err);
@@ -217,9 +219,10 @@ static int zarr_recognise(stk_store *store, const char *key)
     return !*key && (has(store, STK__ZARR_V3) || has(store, STK__ZARR_V2_ARRAY)) ? 2 : 0;
 }
 
-const stk__array_driver stk__array_zarr = {
-    .struct_size = sizeof(stk__array_driver),
+const stk_array_format_ops stk__array_zarr = {
+    .struct_size = sizeof(stk_array_format_ops),
     .name = "zarr",
+    .doc = "Zarr, versions 2 and 3, with shards",
     .recognise = zarr_recognise,
     .open = zarr_open,
 };

@@ -32,6 +32,8 @@ stk_status stk__zarr_integers(const json_t *list, const char *what, const char *
 /* A separator of chunk keys: '.' or '/'. NULL: `usual`. */
 stk_status stk__zarr_separator(const json_t *value, char usual, const char *key, char *out,
                                stk_error *err);
+/* The list of codecs of version 3: chain and levels of shards. The outermost level is there. */
+stk_status stk__zarr_codecs(stk_array *a, const json_t *codecs, const char *key, stk_error *err);
 /* The chain of the innermost chunks, whose dimension i is the array's axes[i]: strides do the rest.
  * `spec` says the codecs, the array all else. */
 stk_status stk__zarr_chain(stk_array *a, const uint32_t *axes, stk__chain_spec spec,

@@ -45,7 +45,7 @@ stk_status stk__zarr_v2(stk_array *a, const json_t *m, const json_t *attributes,
     if (json_integer_value(json_object_get(m, "zarr_format")) != 2)
         return stk__fail_at(err, STK_EKIND, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
                             "%s: 'zarr_format' is not 2", key);
-    a->format = "zarr v2";
+    stk__array_set_format(a, "zarr v2");
     if (!order || (strcmp(order, "C") != 0 && strcmp(order, "F") != 0))
         return stk__fail_at(err, STK_EFORMAT, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
                             "%s: 'order' is neither C nor F", key);

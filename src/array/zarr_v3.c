@@ -165,7 +165,7 @@ static stk_status add_shards(stk_array *a, const json_t *sharding, const uint32_
     return stk__level_init(a, inner, key, err);
 }
 
-static stk_status read_codecs(stk_array *a, const json_t *codecs, const char *key, stk_error *err)
+stk_status stk__zarr_codecs(stk_array *a, const json_t *codecs, const char *key, stk_error *err)
 {
     uint32_t axes[STK_ARRAY_MAX_RANK];
 
@@ -271,7 +271,7 @@ stk_status stk__zarr_v3(stk_array *a, const json_t *m, const char *key, stk_erro
         return refuse(key, "node_type", node, err);
     STK_TRY(stk__zarr_known(m, known, key, err));
     STK_TRY(check_transformers(json_object_get(m, "storage_transformers"), key, err));
-    a->format = "zarr v3";
+    stk__array_set_format(a, "zarr v3");
     STK_TRY(
         stk__zarr_integers(json_object_get(m, "shape"), "shape", key, 0, a->shape, &a->rank, err));
     STK_TRY(stk__type_v3(json_object_get(m, "data_type"), key, &a->type, err));
@@ -281,7 +281,7 @@ stk_status stk__zarr_v3(stk_array *a, const json_t *m, const char *key, stk_erro
         return stk__fail_at(err, STK_EFORMAT, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
                             "%s: 'fill_value' is missing", key);
     STK_TRY(stk__zarr_fill(a, json_object_get(m, "fill_value"), 3, key, err));
-    STK_TRY(read_codecs(a, json_object_get(m, "codecs"), key, err));
+    STK_TRY(stk__zarr_codecs(a, json_object_get(m, "codecs"), key, err));
     STK_TRY(read_names(a, json_object_get(m, "dimension_names"), key, err));
     STK_TRY(stk__zarr_attributes(a, json_object_get(m, "attributes"), key, err));
     return stk__array_finish(a, err);

@@ -205,7 +205,8 @@ static stk_status open_either(stk__window *w, const char *url, const stk_array_o
         return add_variable(w, "data", array, err);
     if (status == STK_EMISMATCH) /* the metadata of a group */
         return open_group(w, url, NULL, o, err);
-    if (status == STK_EFORMAT && o->format <= 1 && open_group(w, url, NULL, o, NULL) == STK_OK)
+    if (status == STK_EFORMAT && strcmp(o->format, "auto") == 0 &&
+        open_group(w, url, NULL, o, NULL) == STK_OK)
         return STK_OK;
     if (err)
         *err = first;

@@ -11,20 +11,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <stoker/stoker.h>
+#include "sizes.h"
 
-#define CHECK(condition)                                                                           \
-    ((condition) ? (void)0                                                                         \
-                 : (printf("%s:%d: %s: %s\n", __FILE__, __LINE__, #condition, err.text), exit(1)))
-#define OK(call)  CHECK((call) == STK_OK)
-#define NEW(type) ((type *)before_the_end(sizeof(type), 1))
-#define SIZED(type, name)                                                                          \
-    type *name = NEW(type);                                                                        \
-    name->struct_size = sizeof *name
+stk_error err;
 
-static stk_error err;
-
-static void *before_the_end(size_t size, size_t n)
+void *before_the_end(size_t size, size_t n)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE), room = (size * n + page - 1) / page * page;
     char *memory =
@@ -584,6 +575,7 @@ int main(int argc, char **argv)
     contexts(&ctx);
     OK(stk_dataset_open(ctx, "digits:?size=64", &dataset, &err));
     arrays(ctx, argv[1]);
+    sizes_drivers(ctx, argv[1]);
     trials(ctx, argv[1]);
     chunks();
     datasets(ctx);

@@ -54,6 +54,42 @@ hashes "npy:$work/data.npy" --batch-size 16 >twin.txt
 [ -s own.txt ] || fail "no hashes of the npy file"
 cmp own.txt twin.txt || fail "the store gives other bytes than the file has"
 
+# A format of arrays: by the library's reads and by its own, it has the values of its twin, whatever asks for them.
+python3 - <<'PYTHON'
+import struct
+height, width, side = 50, 37, 8
+with open("grid.tiles", "wb") as out:
+    out.write(b"TILES1\0\0" + struct.pack("<qqq", height, width, side))
+    for y in range(0, height, side):
+        for x in range(0, width, side):
+            for i in range(side):
+                out.write(struct.pack(f"<{side}h", *((y + i) * width + x + k for k in range(side))))
+head = "{'descr': '<i2', 'fortran_order': False, 'shape': (%d, %d), }" % (height, width)
+head += " " * (63 - (10 + len(head)) % 64) + "\n"
+with open("grid.npy", "wb") as out:
+    out.write(b"\x93NUMPY\x01\x00" + len(head).to_bytes(2, "little") + head.encode())
+    out.write(struct.pack(f"<{height * width}h", *range(height * width)))
+PYTHON
+"$stoker" cat grid.npy --dump sha256 --slice '3:50:2,1:' >twin.txt
+windows() { # SPEC: the hashes of all windows
+    "$stoker" bench "$1" --plugin ./outsider.so --num-epochs 1 --num-batches 6 --train-step-time 0 --num-workers 0 \
+        --shuffle false --batch-size 8 --hash - --quiet -o /dev/null 2>errors.txt
+    [ ! -s errors.txt ] || fail "windows of $1: $(cat errors.txt)"
+}
+windows "array:grid.npy?window=3x37&stride=1x37" >windows.txt
+[ "$(wc -l <windows.txt)" = 48 ] || fail "there are not 48 windows: $(wc -l <windows.txt)"
+for how in 'grid.tiles' 'grid.tiles?read=true' 'grid.tiles?format=tiles&read=true'; do
+    "$stoker" cat "$how" --plugin ./outsider.so --dump sha256 --slice '3:50:2,1:' >own.txt || fail "cat $how failed"
+    cmp own.txt twin.txt || fail "$how has other values than its twin"
+    mark='?'
+    case $how in *\?*) mark='&' ;; esac
+    windows "array:$how${mark}window=3x37&stride=1x37" >own.txt
+    cmp own.txt windows.txt || fail "$how gives other windows than its twin"
+    "$stoker" info "array:$how" --plugin ./outsider.so >out.txt || fail "info $how: $(cat out.txt)"
+    grep -q "tiles" out.txt || fail "info does not name the format: $(cat out.txt)"
+    "$stoker" chunks "array:$how" --plugin ./outsider.so --window 4x9 >out.txt 2>&1 || fail "chunks $how: $(cat out.txt)"
+done
+
 # A training that a configuration describes, with metrics in the plug-in's logger; the same by the built-in csv.
 cat >recipe.yaml <<'YAML'
 plugins: [outsider.so]
@@ -104,4 +140,4 @@ hashes ramp: --plugin ./acme.so >own.txt
 "${CC:-cc}" -std=c99 -shared -fPIC outsider.c "${flags[@]}" "${libs[@]}" -Wl,-rpath,"$(dirname "$PKG_CONFIG_PATH")" \
     -o linked.so
 "$stoker" info --plugin ./linked.so >out.txt 2>&1 || fail "a plug-in that names libstoker finds the command's: $(cat out.txt)"
-echo "a store, a dataset, a transform, a layer, a callback and a logger of a plug-in ran"
+echo "a store, a dataset, a transform, a layer, a callback, a logger and a format of arrays of a plug-in ran"

@@ -26,6 +26,11 @@ static stk_status add_transform(fixture *f, const void *ops, stk_error *err)
     return stk_driver_add(f->context, STK_DRIVER_TRANSFORM, ops, err);
 }
 
+static stk_status add_format(fixture *f, const void *ops, stk_error *err)
+{
+    return stk_driver_add(f->context, STK_DRIVER_ARRAY, ops, err);
+}
+
 static stk_status add_logger(fixture *f, const void *ops, stk_error *err)
 {
     return stk_trainer_add_logger(f->trainer, ops, NULL, err);
@@ -109,6 +114,11 @@ static const struct kind {
      sizeof(stk_transform_ops),
      {M(stk_transform_ops, create), M(stk_transform_ops, destroy), M(stk_transform_ops, plan),
       M(stk_transform_ops, apply)},
+     STK_OK},
+    {"stk_array_format_ops",
+     add_format,
+     sizeof(stk_array_format_ops),
+     {M(stk_array_format_ops, recognise), M(stk_array_format_ops, open)},
      STK_OK},
     {"stk_logger_ops",
      add_logger,
@@ -302,7 +312,7 @@ static stk_status make_transform(fixture *f, stk_error *err)
 
 static stk_status make_own_callback(fixture *f, stk_error *err)
 {
-    table ops = whole(&kinds[5]);
+    table ops = whole(&kinds[6]);
 
     set(&ops, offsetof(stk_callback_ops, create), (void (*)(void))give_status);
     return stk_trainer_add_callback(f->trainer, (const void *)&ops, NULL, NULL, err);
@@ -338,8 +348,9 @@ static void options_of_kinds_are_checked(void **state)
         size_t kind, offset;
     } cases[] = {{1, offsetof(stk_dataset_ops, options)},
                  {3, offsetof(stk_transform_ops, options)},
-                 {4, offsetof(stk_logger_ops, options)},
-                 {5, offsetof(stk_callback_ops, options)}};
+                 {4, offsetof(stk_array_format_ops, options)},
+                 {5, offsetof(stk_logger_ops, options)},
+                 {6, offsetof(stk_callback_ops, options)}};
     const stk_option_table *table_of_options = &unsound;
 
     for (size_t i = 0; i < STK_COUNT(cases); i++) {

@@ -178,11 +178,13 @@ static void call_arrays(world *w)
     stk_array_box box = {.start = start, .shape = shape};
     stk_array_writer *writer;
     stk_group *group;
+    const stk_array_layout layout = {.struct_size = sizeof layout};
     stk_array *array;
     float values[4] = {0};
 
     REFUSED(stk_array_open, w->ctx, w->path, NULL, &array, NULL);
     REFUSED(stk_array_describe, w->array, line, NULL, NULL);
+    REFUSED(stk_array_lay_out, w->array, &layout, NULL);
     stk_chunks_question question;
     stk_chunks_question_init(&question);
     const stk_chunks_trial trial = {.struct_size = sizeof trial};

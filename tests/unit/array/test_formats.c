@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Formats that an outsider adds: each way of a layout gives the values, and what lacks is named. */
+#include <stdlib.h>
+#include <string.h>
+
+#include <stoker/stoker.h>
+
+#include "support/support.h"
+
+/* An array of 7 x 5 numbers in chunks of 3 x 2, of which one is absent. */
+#define ROWS     7
+#define COLUMNS  5
+#define HIGH     3
+#define WIDE     2
+#define CHUNKS   9
+#define ABSENT   4
+#define FILL     77
+#define CHUNK_AT (ROWS * COLUMNS * 2) /* in the file: the run, then the chunks from the last on */
+#define CHUNK    (HIGH * WIDE * 2)
+
+static const int64_t shape[2] = {ROWS, COLUMNS}, chunk_shape[2] = {HIGH, WIDE};
+static const int16_t fill = FILL;
+static const char *const names[2] = {"y", NULL};
+static const char codecs[] = "[{\"name\": \"bytes\", \"configuration\": {\"endian\": \"big\"}}]";
+
+/* What open() of the format does next, and what it saw. */
+static struct {
+    stk_array_layout layout;
+    bool no_layout;
+    stk_status status; /* of open(), after the layout */
+    bool bad_place;
+    int64_t level; /* of its own option */
+    int opened, closed, reads;
+} toy;
+
+typedef struct toy_options {
+    uint32_t struct_size;
+    int64_t level;
+} toy_options;
+static const stk_option toy_list[] = {
+    {"level", STK_OPTION_INT, offsetof(toy_options, level), "3", 0, 9, NULL, "N", "Of a test."}};
+static const stk_option_table toy_table = {"toy", "Of a test.", sizeof(toy_options), toy_list, 1};
+
+static int16_t value_at(int64_t y, int64_t x)
+{
+    return (int16_t)(1000 + y * COLUMNS + x);
+}
+
+static int16_t seen_at(int64_t y, int64_t x, bool absent)
+{
+    return absent && y / HIGH * 3 + x / WIDE == ABSENT ? FILL : value_at(y, x);
+}
+
+static int toy_recognise(stk_store *store, const char *key)
+{
+    (void)store;
+    return strstr(key, ".toy") ? 2 : 0;
+}
+
+static stk_status toy_open(stk_array *array, const stk_array_opening *opening, stk_error *err)
+{
+    static int16_t state;
+
+    toy.opened++;
+    toy.level = ((const toy_options *)opening->options)->level;
+    toy.layout.state = &state;
+    if (!toy.no_layout) {
+        const stk_status status = stk_array_lay_out(array, &toy.layout, err);
+        if (status != STK_OK)
+            return status;
+    }
+    return toy.status;
+}
+
+static bool toy_locate(void *state, uint64_t chunk, stk_array_place *out)
+{
+    assert_non_null(state);
+    out->offset = CHUNK_AT + (CHUNKS - 1 - chunk) * CHUNK;
+    out->length = toy.bad_place ? 0 : CHUNK;
+    return chunk != ABSENT;
+}
+
+static stk_status toy_read(void *state, const int64_t *start, const int64_t *size, void *out,
+                           uint64_t bytes, stk_error *err)
+{
+    int16_t *to = out;
+
+    (void)state, (void)err;
+    __atomic_add_fetch(&toy.reads, 1, __ATOMIC_RELAXED);
+    assert_int_equal(bytes, size[0] * size[1] * 2);
+    if (start[0] / HIGH * 3 + start[1] / WIDE == ABSENT)
+        return STK_ENOENT;
+    for (int64_t y = 0; y < size[0]; y++)
+        for (int64_t x = 0; x < size[1]; x++)
+            *to++ = value_at(start[0] + y, start[1] + x);
+    return STK_OK;
+}
+
+static void toy_close(void *state)
+{
+    assert_non_null(state);
+    toy.closed++;
+}
+
+static const stk_array_format_ops toy_ops = {.struct_size = sizeof toy_ops,
+                                             .name = "toy",
+                                             .doc = "Of a test",
+                                             .options = &toy_table,
+                                             .recognise = toy_recognise,
+                                             .open = toy_open,
+                                             .locate = toy_locate,
+                                             .read = toy_read,
+                                             .close = toy_close};
+
+/* A context with the format, and a file with the values: a run, then chunks in big endian. */
+static stk_context *prepare(void)
+{
+    unsigned char file[CHUNK_AT + CHUNKS * CHUNK] = {0};
+    stk_context *ctx = test_context();
+    stk_store *store = NULL;
+    stk_error err;
+
+    memset(&toy, 0, sizeof toy);
+    toy.layout = (stk_array_layout){.struct_size = sizeof toy.layout,
+                                    .type_name = "int16",
+                                    .rank = 2,
+                                    .shape = shape,
+                                    .fill_value = &fill,
+                                    .dimension_names = names,
+                                    .attributes = "{\"units\": \"K\"}"};
+    for (int64_t y = 0; y < ROWS; y++)
+        for (int64_t x = 0; x < COLUMNS; x++) {
+            const int64_t chunk = CHUNKS - 1 - (y / HIGH * 3 + x / WIDE);
+            const int16_t value = value_at(y, x);
+            unsigned char *big = file + CHUNK_AT + chunk * CHUNK + (y % HIGH * WIDE + x % WIDE) * 2;
+            memcpy(file + (y * COLUMNS + x) * 2, &value, 2);
+            big[0] = (unsigned char)(value >> 8);
+            big[1] = (unsigned char)value;
+        }
+    assert_ok(stk_store_open(ctx, "mem://f", &store, NULL, 0, &err), &err);
+    assert_ok(stk_store_put(store, "a.toy", file, sizeof file, NULL, &err), &err);
+    stk_store_close(&store);
+    assert_ok(stk_driver_add(ctx, STK_DRIVER_ARRAY, &toy_ops, &err), &err);
+    return ctx;
+}
+
+enum way { RUN, CODED, PLAIN, READS, WAYS };
+
+static void set_way(enum way way)
+{
+    toy.layout.chunk_shape = way == RUN ? NULL : chunk_shape;
+    toy.layout.codecs = way == CODED ? codecs : NULL;
+    toy.layout.type_name = way == PLAIN ? ">i2" : "int16";
+    toy.layout.reads_chunks = way == READS;
+    toy.layout.format = way == READS ? "toy 2" : NULL;
+}
+
+/* Every box of a few steps has the values, in each of the ways. */
+static void reads_boxes(void **state)
+{
+    stk_context *ctx = prepare();
+    stk_error err;
+
+    for (enum way way = RUN; way < WAYS; way++) {
+        stk_array *a = NULL;
+        set_way(way);
+        assert_ok(stk_array_open(ctx, "mem://f/a.toy", NULL, &a, &err), &err);
+        const stk_array_info *info = stk_array_get_info(a);
+        assert_string_equal(info->format, way == READS ? "toy 2" : "toy");
+        assert_int_equal(info->dtype, STK_INT16);
+        assert_string_equal(info->dimension_names[0], "y");
+        assert_string_equal(stk_array_text(a, "units"), "K");
+        assert_int_equal(*(const int16_t *)info->fill_value, FILL);
+        for (int64_t y = 0; y < ROWS; y++)
+            for (int64_t x = 0; x < COLUMNS; x++)
+                for (int64_t step = 1; step < 4; step++) {
+                    int64_t start[2] = {y, x}, steps[2] = {step, 1};
+                    int64_t size[2] = {(ROWS - y - 1) / step + 1, COLUMNS - x};
+                    int16_t out[ROWS * COLUMNS];
+                    stk_array_box box = {start, size, steps};
+                    assert_ok(stk_array_read(a, &box, out, (uint64_t)(size[0] * size[1] * 2), NULL,
+                                             -1, &err),
+                              &err);
+                    for (int64_t i = 0; i < size[0]; i++)
+                        for (int64_t j = 0; j < size[1]; j++)
+                            assert_int_equal(out[i * size[1] + j],
+                                             seen_at(y + i * step, x + j, way != RUN));
+                }
+        assert_int_equal(toy.closed, way);
+        stk_array_close(&a);
+        assert_int_equal(toy.closed, way + 1);
+    }
+    assert_true(toy.reads > 0);
+    stk_context_destroy(&ctx);
+}
+
+/* Windows of such an array, through a loader. */
+static void gives_windows(void **state)
+{
+    stk_context *ctx = prepare();
+    stk_error err;
+
+    for (enum way way = RUN; way < WAYS; way++) {
+        stk_dataset *dataset = NULL;
+        stk_loader_options options;
+        stk_loader *loader = NULL;
+        stk_batch *batch = NULL;
+        int64_t rows = 0;
+        set_way(way);
+        assert_ok(
+            stk_dataset_open(ctx, "array:mem://f/a.toy?window=2x5&stride=1x5", &dataset, &err),
+            &err);
+        stk_loader_options_init(&options);
+        options.batch_size = 2;
+        options.num_workers = way % 2;
+        assert_ok(stk_loader_create(dataset, &options, &loader, &err), &err);
+        while (stk_loader_next(loader, -1, &batch, &err) == STK_OK) {
+            stk_tensor field = {.struct_size = sizeof field};
+            assert_ok(stk_batch_field(batch, 0, &field), &err);
+            const int16_t *values = field.data;
+            const int64_t n = (int64_t)stk_batch_count(batch);
+            for (int64_t k = 0; k < n; k++, rows++)
+                for (int64_t i = 0; i < 2 * COLUMNS; i++)
+                    assert_int_equal(values[k * 2 * COLUMNS + i],
+                                     seen_at(rows + i / COLUMNS, i % COLUMNS, way != RUN));
+            stk_batch_release(&batch);
+        }
+        assert_int_equal(rows, ROWS - 1);
+        stk_loader_destroy(&loader);
+        stk_dataset_close(&dataset);
+    }
+    assert_int_equal(toy.closed, toy.opened);
+    stk_context_destroy(&ctx);
+}
+
+/* Its own options are taken where the format is named and where it is found. */
+static void takes_options(void **state)
+{
+    static const char *const good[] = {"mem://f/a.toy?level=5", "mem://f/a.toy?format=toy&level=5",
+                                       "mem://f/a.toy?level=5&missing=fill"};
+    static const struct {
+        const char *url, *text;
+    } bad[] = {{"mem://f/a.toy?level=10", "level"},
+               {"mem://f/a.toy?levels=1", "levels"},
+               {"mem://f/a.toy?format=raw&dtype=i2&level=1", "level"},
+               {"mem://f/b.npy?level=1", "options of other formats than 'npy'"},
+               {"mem://f/a.toy?format=tay", "did you mean 'toy'"}};
+    static const char npy[] = "\x93NUMPY\x01\0\x36\0{'descr': '|u1', 'fortran_order': False, "
+                              "'shape': (1,)}\n\7";
+    stk_context *ctx = prepare();
+    stk_store *store = NULL;
+    stk_array *a = NULL;
+    stk_error err;
+
+    assert_ok(stk_store_open(ctx, "mem://f", &store, NULL, 0, &err), &err);
+    assert_ok(stk_store_put(store, "b.npy", npy, sizeof npy - 1, NULL, &err), &err);
+    stk_store_close(&store);
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        assert_ok(stk_array_open(ctx, good[i], NULL, &a, &err), &err);
+        assert_int_equal(toy.level, 5);
+        stk_array_close(&a);
+    }
+    assert_ok(stk_array_open(ctx, "mem://f/a.toy", NULL, &a, &err), &err);
+    assert_int_equal(toy.level, 3);
+    stk_array_close(&a);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_fails(stk_array_open(ctx, bad[i].url, NULL, &a, &err), STK_EINVAL, &err,
+                     bad[i].text);
+        assert_null(a);
+    }
+    stk_context_destroy(&ctx);
+}
+
+/* What a format gets wrong is named, nothing is left over, and its state is ended once or not. */
+static void refuses(void **state)
+{
+    static const int64_t zero[2] = {0, 1}, negative[2] = {-1, 1};
+    stk_context *ctx = prepare();
+    stk_array_layout good;
+    stk_array *a = NULL;
+    stk_error err;
+    int16_t value[ROWS * COLUMNS];
+
+#define FAILS(status, text)                                                                        \
+    do {                                                                                           \
+        assert_fails(stk_array_open(ctx, "mem://f/a.toy", NULL, &a, &err), status, &err, text);    \
+        assert_null(a);                                                                            \
+        assert_int_equal(toy.closed, 0);                                                           \
+        toy.layout = good;                                                                         \
+    } while (0)
+
+    set_way(CODED);
+    good = toy.layout;
+    toy.no_layout = true;
+    FAILS(STK_EINVAL, "of 'toy' gave STK_OK and no layout");
+    toy.status = STK_EOS;
+    FAILS(STK_EINVAL, "open() of the stk_array_format_ops of 'toy' gave STK_EOS");
+    toy.no_layout = false;
+    toy.status = STK_OK;
+    toy.layout.struct_size = 0;
+    FAILS(STK_EINVAL, "stk_array_layout");
+    toy.layout.type_name = NULL;
+    FAILS(STK_EINVAL, "lacks type_name");
+    toy.layout.type_name = "object";
+    FAILS(STK_EKIND, "'object'");
+    toy.layout.rank = 33;
+    FAILS(STK_ELIMIT, "33 dimensions");
+    toy.layout.shape = negative;
+    FAILS(STK_EFORMAT, "-1 elements");
+    toy.layout.chunk_shape = zero;
+    FAILS(STK_EFORMAT, "holds nothing");
+    toy.layout.codecs = "[{\"name\": \"pickle\"}]";
+    FAILS(STK_EKIND, "pickle");
+    toy.layout.codecs = "[";
+    FAILS(STK_EFORMAT, "a.toy");
+    toy.layout.fortran = true;
+    FAILS(STK_EINVAL, "has codecs");
+    toy.layout.reads_chunks = true;
+    FAILS(STK_EINVAL, "has codecs");
+    toy.layout.codecs = NULL;
+    toy.layout.chunk_shape = NULL;
+    toy.layout.reads_chunks = true;
+    FAILS(STK_EINVAL, "reads_chunks without read() or chunk_shape");
+    toy.layout.attributes = "[]";
+    FAILS(STK_EFORMAT, "attributes");
+    toy.layout.codecs = NULL;
+    toy.layout.chunk_shape = NULL;
+    toy.layout.offset = 1u << 20;
+    FAILS(STK_ETRUNCATED, "less than the elements");
+    /* The layout was taken: its state is ended by who has it. */
+    toy.status = STK_EFORMAT;
+    assert_int_equal(stk_array_open(ctx, "mem://f/a.toy", NULL, &a, &err), STK_EFORMAT);
+    assert_int_equal(toy.closed, 1);
+    /* A place that no object has. */
+    toy.status = STK_OK;
+    toy.bad_place = true;
+    assert_ok(stk_array_open(ctx, "mem://f/a.toy", NULL, &a, &err), &err);
+    assert_fails(stk_array_read(a, NULL, value, sizeof value, NULL, -1, &err), STK_EFORMAT, &err,
+                 "chunk 0 would be 0 bytes");
+    assert_fails(stk_array_lay_out(a, &good, &err), STK_EINVAL, &err, "called once");
+    stk_array_close(&a);
+    stk_context_destroy(&ctx);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(reads_boxes),
+                                       cmocka_unit_test(gives_windows),
+                                       cmocka_unit_test(takes_options), cmocka_unit_test(refuses)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
