@@ -6,10 +6,16 @@
 
 #include "cli.h"
 
+static bool same_text(const char *a, const char *b)
+{
+    return strcmp(a ? a : "", b ? b : "") == 0;
+}
+
 static bool same_options(const stk_context_options *a, const stk_context_options *b)
 {
     return a->io_engine == b->io_engine && a->compute_threads == b->compute_threads &&
-           a->memory_limit == b->memory_limit && a->instructions == b->instructions;
+           a->memory_limit == b->memory_limit && a->instructions == b->instructions &&
+           same_text(a->stores, b->stores);
 }
 
 int cli_context(struct cli *cli, uint64_t which, stk_context **out)

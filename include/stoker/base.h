@@ -252,8 +252,8 @@ typedef enum stk_instructions {
     STK_INSTRUCTIONS_PLAIN    /**< plain C only */
 } stk_instructions;
 
-/** The table "context" (stk_option_table_find()) has the first four; the others are the program's.
- */
+/** The table "context" (stk_option_table_find()) has the first four and `stores`; the others are
+ * the program's. */
 typedef struct stk_context_options {
     uint32_t struct_size;
     stk_io_engine io_engine;  /**< AUTO: io_uring, or threads where it is refused */
@@ -265,6 +265,11 @@ typedef struct stk_context_options {
     void *on_message_user;
     stk_progress_fn *progress; /**< NULL: none is shown */
     void *progress_user;
+    /** Options of stores: "PREFIX(option=value), PREFIX(option=value)", as
+     * "acme://data(timeout=5s, token=env:ACME_TOKEN)". A prefix is the name of a store, or how its
+     * URLs begin; where several match, later ones prevail, and the query of the URL over all. Is
+     * copied. NULL: none */
+    const char *stores;
 } stk_context_options;
 
 static inline void stk_context_options_init(stk_context_options *options)

@@ -20,7 +20,10 @@ typedef enum stk_option_type {
     STK_OPTION_RATE,   /**< double bytes per second: as SIZE with an optional "/s" */
     STK_OPTION_DURATION, /**< double seconds: "0.005", "5ms", "20us", "1m", "2h" */
     STK_OPTION_ENUM,     /**< int32_t: position of the word in `choices` ("a|b|c") */
-    STK_OPTION_STRING    /**< const char *: the text itself, which the caller keeps alive */
+    STK_OPTION_STRING,   /**< const char *: the text itself, which the caller keeps alive */
+    STK_OPTION_SECRET /**< const char *: a credential. Its text is "env:NAME", and the member what
+                         the environment variable NAME holds, until that is set anew; another
+                         text is refused. It is written as "***" and never part of a message */
 } stk_option_type;
 
 #define STK_AUTO (-1)

@@ -3,7 +3,7 @@
 #ifndef STOKER_STORE_H
 #define STOKER_STORE_H
 
-#include <stoker/base.h>
+#include <stoker/options.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -95,9 +95,16 @@ typedef struct stk_store_limits {
 typedef struct stk_store_ops {
     uint32_t struct_size; /* first, for ever */
     const char *name;     /* URL scheme */
-    /* `url` is whole, with its scheme. STK_ENOENT for one that names no folder: the folder above it
-     * is tried, and the last part is a key. */
-    stk_status (*open)(stk_context *ctx, const char *url, stk_store **out, stk_error *err);
+    /* (optional) What can be said of it by name; NULL: nothing, and the query of its URL is its
+     * own. A key of a query that the table does not have is refused, but for what a wrapper passes
+     * on. */
+    const stk_option_table *options;
+    /* `options` is the struct of the table, filled from `stores` of the context and from the query
+     * of the URL; strings in it are to be copied. `url` has its scheme, and of its query what the
+     * table does not have. STK_ENOENT for one that names no folder: the folder above it is tried,
+     * and the last part is a key. */
+    stk_status (*open)(stk_context *ctx, const char *url, const void *options, stk_store **out,
+                       stk_error *err);
     void (*close)(stk_store *store);
     /* On failure done() is not called and the caller keeps `read`; on success it is called exactly
      * once, also after cancel(), and perhaps before submit() returns. Any thread. Does not wait for
@@ -136,8 +143,9 @@ struct stk_store {
 /**
  * Open the store of a URL: `file:///DIR`, a plain path, `mem://NAME`, `slow+URL?latency=5ms`, ...
  * A URL that names a file opens its folder: `*key` (if not NULL) is the file's name in it, "" for a
- * folder; it is written into `key` of `key_size` bytes. Blocks. Errors: STK_ENOENT, STK_EACCES,
- * STK_ENOTSUP (unknown scheme), ...
+ * folder; it is written into `key` of `key_size` bytes. Its options are those of
+ * `stk_context_options.stores` and of the query; credentials in a URL are refused. Blocks. Errors:
+ * STK_ENOENT, STK_EACCES, STK_ENOTSUP (unknown scheme), STK_EINVAL (options, credentials), ...
  */
 STK_API STK_NODISCARD stk_status stk_store_open(stk_context *context, const char *url,
                                                 stk_store **out, char *key, size_t key_size,

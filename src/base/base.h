@@ -156,6 +156,8 @@ void stk__context_unref(stk_context *ctx);
 stk_status stk__context_check(const stk_context *ctx, stk_error *err);
 bool stk__context_forked(const stk_context *ctx);
 stk_io_engine stk__context_io_engine(const stk_context *ctx);
+/* What the option `stores` says; lives as long as the context. */
+const struct stk__items *stk__context_stores(const stk_context *ctx);
 bool stk__cpu_has_avx2(const stk_context *ctx);
 void stk__message(stk_context *ctx, stk_message_level level, const char *format, ...)
     STK_PRINTF(3, 4);

@@ -327,6 +327,14 @@ uint64_t stk_config_rung(const stk_config *config, uint64_t rung)
     return which;
 }
 
+stk_status stk__config_no_secrets(const stk_config *config, stk_error *err)
+{
+    for (size_t i = 0; i < config->count; i++)
+        for (size_t k = 0; k < config->entries[i].count; k++)
+            STK_TRY(stk__secret_refuse(config->entries[i].values[k].text, err));
+    return STK_OK;
+}
+
 /* Which value entry `which_entry` has in a combination: the last key varies fastest. */
 static size_t choice_of(const stk_config *config, size_t which_entry, uint64_t which)
 {

@@ -62,6 +62,8 @@ stk__entry *stk__config_find(const stk_config *config, const char *key);
 stk_status stk__config_put(stk_config *config, const char *key, const stk__config_place *place,
                            const stk__config_value *values, size_t count, uint64_t load,
                            stk_error *err);
+/* Refuse a value with a URL that has credentials, before any of them is logged. STK_EINVAL. */
+stk_status stk__config_no_secrets(const stk_config *config, stk_error *err);
 /* "file:line:column: ", or "" for the command line. */
 void stk__place_format(const stk__config_place *place, char *text, size_t size);
 /* Join a key below a prefix into `path` (STK_CONFIG_MAX_KEY), '-' as '_'. What is wrong with it, or

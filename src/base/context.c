@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/options.h"
 #include "base/probe.h"
 #include "base/sized.h"
 
@@ -19,6 +20,44 @@ static void count_fork(void)
 static void watch_forks(void)
 {
     pthread_atfork(NULL, NULL, count_fork);
+}
+
+#define MAX_STORES 64 /* items of the option `stores` */
+
+static const stk__items_kind stores_kind = {.stage = STK_STAGE_OPTIONS,
+                                            .list = "stores",
+                                            .item = "store",
+                                            .form = "PREFIX(option=value)",
+                                            .most = MAX_STORES,
+                                            .patterns = true,
+                                            .quiet = true};
+
+/* What is known without the drivers: no secret is written down. */
+static stk_status check_store(const stk__item *item, stk_error *err)
+{
+    STK_TRY(stk__secret_refuse(item->name, err));
+    for (uint32_t i = 0; i < item->count; i++) {
+        const stk__argument *a = &item->arguments[i];
+        if (!a->name)
+            return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "stores", STK_NO_OFFSET,
+                                "stores: an argument of '%.100s' has no name; write option=value",
+                                item->name);
+        if (stk__secret_name(a->name, strlen(a->name)) && !stk__secret_named(a->value))
+            return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "stores", STK_NO_OFFSET,
+                                "stores: %.60s of '%.100s' is a secret, which is not written down: "
+                                "give env:NAME, the name of an environment variable that holds it",
+                                a->name, item->name);
+    }
+    return STK_OK;
+}
+
+static stk_status take_stores(stk_context *ctx, const char *text, stk_error *err)
+{
+    stk_status status = stk__items_parse(ctx, &stores_kind, text, &ctx->stores, err);
+
+    for (uint32_t i = 0; i < ctx->stores.count && status == STK_OK; i++)
+        status = check_store(&ctx->stores.items[i], err);
+    return status;
 }
 
 stk_status stk_context_create(const stk_context_options *options, stk_context **out, stk_error *err)
@@ -38,6 +77,7 @@ stk_status stk_context_create(const stk_context_options *options, stk_context **
     if (!ctx)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_NONE, "no memory for a context");
     ctx->options = defaults;
+    ctx->options.stores = NULL;
     atomic_store(&ctx->references, 1);
     ctx->fork_generation = atomic_load(&fork_generation);
     pthread_rwlock_init(&ctx->probe_lock, NULL);
@@ -50,8 +90,11 @@ stk_status stk_context_create(const stk_context_options *options, stk_context **
 #if defined(__x86_64__)
     ctx->avx2 = defaults.instructions == STK_INSTRUCTIONS_ALL && __builtin_cpu_supports("avx2");
 #endif
+    const stk_status status = take_stores(ctx, defaults.stores, err);
+    if (status != STK_OK)
+        stk_context_destroy(&ctx);
     *out = ctx;
-    return STK_OK;
+    return status;
 }
 
 stk_context *stk__context_ref(stk_context *ctx)
@@ -69,6 +112,7 @@ void stk__context_unref(stk_context *ctx)
         return;
     if (ctx->slot.destroy)
         ctx->slot.destroy(ctx, ctx->slot.data);
+    stk__items_release(ctx, &ctx->stores);
     pthread_mutex_destroy(&ctx->slot_lock);
     pthread_mutex_destroy(&ctx->registry_lock);
     pthread_rwlock_destroy(&ctx->probe_lock);
@@ -122,6 +166,11 @@ stk_status stk__context_check(const stk_context *ctx, stk_error *err)
 stk_io_engine stk__context_io_engine(const stk_context *ctx)
 {
     return ctx->options.io_engine;
+}
+
+const stk__items *stk__context_stores(const stk_context *ctx)
+{
+    return &ctx->stores;
 }
 
 bool stk__cpu_has_avx2(const stk_context *ctx)

@@ -4,6 +4,7 @@
 #define STK_SRC_BASE_CONTEXT_H
 
 #include "base/base.h"
+#include "base/items.h"
 #include "base/probe.h"
 
 #define STK_MAX_PROBES   4
@@ -17,8 +18,9 @@ struct stk_context {
     atomic_uint_fast64_t bytes, peak_bytes;
     atomic_uint_fast64_t json_bytes; /* of `bytes`: claimed by json.c */
     atomic_uint references;
-    unsigned fork_generation; /* of the process that made it */
-    stk_context_options options;
+    unsigned fork_generation;    /* of the process that made it */
+    stk_context_options options; /* `stores` aside */
+    stk__items stores;           /* options of stores; constant */
     stk_cores cores;
     uint64_t memory_limit;
     bool avx2;

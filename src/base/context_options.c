@@ -13,6 +13,10 @@ static const stk_option rows[] = {
      "How files are read: io_uring or threads; auto: io_uring where it works."},
     {"instructions", STK_OPTION_ENUM, AT(instructions), "all", 0, 0, "all|plain", NULL,
      "Instruction sets used: all this machine has, or plain C only. The results are the same."},
+    {"stores", STK_OPTION_STRING, AT(stores), NULL, 0, 0, NULL, "LIST",
+     "Options of stores, as 'acme://data(timeout=5s, token=env:ACME_TOKEN)': the name of a store, "
+     "or "
+     "how its URLs begin; secrets as the name of an environment variable."},
 };
 
 const stk_option_table stk__context_option_table = {

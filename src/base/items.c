@@ -75,7 +75,9 @@ static stk_status refuse(const reading *r, const char *at, const char *what)
     char shown[STK_OPTION_SHOWN], where[STK_OPTION_SHOWN + 64] = "at the end of the text";
 
     stk__option_show(shown, at);
-    if (at < r->end)
+    if (kind->quiet && at < r->end)
+        snprintf(where, sizeof where, "at character %zu", (size_t)(at - r->begin) + 1);
+    else if (at < r->end)
         snprintf(where, sizeof where, "at character %zu, before \"%s\"",
                  (size_t)(at - r->begin) + 1, shown);
     return stk__fail_at(r->err, STK_EINVAL, kind->stage, kind->list, STK_NO_OFFSET,

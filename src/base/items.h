@@ -25,7 +25,8 @@ typedef struct stk__items_kind {
     const char *form; /* how one is written: "name(argument, option=value)" */
     uint32_t most;    /* items in a list */
     bool labels;      /* "label=" may come before a name */
-    bool patterns;    /* a name may be a pattern, as "layer1.*.bias" */
+    bool patterns;    /* a name may be a pattern, as "layer1.*.bias", or a URL */
+    bool quiet;       /* messages repeat nothing of the text, as it may hold secrets */
 } stk__items_kind;
 
 typedef struct stk__argument {

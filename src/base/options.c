@@ -218,6 +218,14 @@ static stk_status fail_value(const stk_option_table *table, const stk_option *op
     char shown[STK_OPTION_SHOWN], allowed[400], meant[STK_OPTION_MEANT];
     stk__nearest nearest;
 
+    if (option->type == STK_OPTION_SECRET)
+        return stk__fail_at(
+            err, STK_EINVAL, STK_STAGE_OPTIONS, option->name, STK_NO_OFFSET, "%s%s%s: %s",
+            table->name, *table->name ? "." : "", option->name,
+            why == STK__PARSE_RANGE
+                ? "the environment variable that it names is not set, or is empty"
+                : "a secret is not written down: give env:NAME, the name of an environment "
+                  "variable that holds it");
     stk__option_show(shown, text);
     stk__option_allowed(option, why == STK__PARSE_RANGE, allowed, sizeof allowed);
     stk__nearest_init(&nearest, text);
@@ -264,6 +272,7 @@ static size_t option_size(stk_option_type type)
     case STK_OPTION_ENUM:
         return sizeof(int32_t);
     case STK_OPTION_STRING:
+    case STK_OPTION_SECRET:
         return sizeof(const char *);
     }
     return 0;
@@ -355,6 +364,8 @@ static const char *defect_of(const stk_option_table *table, size_t which)
         return "it has choices it cannot have, or none";
     if (option->type == STK_OPTION_ENUM && !option->initial)
         return "it has no default";
+    if (option->type == STK_OPTION_SECRET && option->initial)
+        return "its default would be a secret that is written down";
     if (!(option->min <= option->max))
         return "its range is empty";
     if (!option->doc || !*option->doc)
@@ -410,6 +421,8 @@ static const char *metavar_of(const stk_option *option)
         return "TIME";
     case STK_OPTION_ENUM:
         return "WORD";
+    case STK_OPTION_SECRET:
+        return "env:NAME";
     case STK_OPTION_STRING:
         break;
     }

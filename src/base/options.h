@@ -48,6 +48,23 @@ const stk_option *stk__option_find(const stk_option_table *table, const char *na
 /* A member as a JSON value: stk_options_format_json() (options_json.c). */
 void stk__option_add_json(stk__text *out, const stk_option *option, const void *options);
 
+/* ---- Secrets (secret.c) ---------------------------------------------------------------------- */
+
+#define STK__SECRET_FROM  "env:" /* in front of the name of an environment variable */
+#define STK__SECRET_SHOWN "***"
+
+/* Whether a text names an environment variable and is no secret itself. */
+bool stk__secret_named(const char *text);
+/*
+ * Whether something of this name is a credential: it ends, but for case and what is neither letter
+ * nor digit, in password, passwd, secret, token, signature, sig, credential(s), apikey, accesskey,
+ * secretkey, privatekey or accesskeyid.
+ */
+bool stk__secret_name(const char *name, size_t length);
+/* Refuse a text with a URL that has credentials: a user before the host, a port that is no number,
+ * or a key of a query that is a secret's name. The message repeats none of them. STK_EINVAL. */
+stk_status stk__secret_refuse(const char *text, stk_error *err);
+
 /* ---- Messages (options.c) -------------------------------------------------------------------- */
 
 /* Copy a value for a message: cut to what fits, control bytes and broken UTF-8 as '?'. */

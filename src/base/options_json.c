@@ -23,7 +23,11 @@ void stk__option_add_json(stk__text *out, const stk_option *option, const void *
     memcpy(&known, options, sizeof known);
     if (option->type == STK_OPTION_STRING && stk__option_in(option, known))
         memcpy(&string, (const char *)options + option->offset, sizeof string);
-    if (option->type == STK_OPTION_STRING)
+    if (option->type == STK_OPTION_SECRET && stk__option_in(option, known))
+        memcpy(&string, (const char *)options + option->offset, sizeof string);
+    if (option->type == STK_OPTION_SECRET && string)
+        string = STK__SECRET_SHOWN;
+    if (option->type == STK_OPTION_STRING || option->type == STK_OPTION_SECRET)
         *value = 0;
     else if (option->type == STK_OPTION_SIZE || option->type == STK_OPTION_RATE ||
              option->type == STK_OPTION_DURATION)

@@ -318,6 +318,8 @@ static bool parse_any(const stk_option *option, const char *text, any_value *v)
         v->size = sizeof v->is.string;
         v->is.string = text;
         return true;
+    case STK_OPTION_SECRET:
+        return false;
     case STK_OPTION_INT:
         v->size = sizeof v->is.number;
         v->is.number = STK_AUTO;
@@ -349,11 +351,24 @@ static bool parse_any(const stk_option *option, const char *text, any_value *v)
     return false;
 }
 
+static stk__parsed parse_secret(const stk_option *option, void *options, const char *text)
+{
+    if (!stk__secret_named(text))
+        return STK__PARSE_BAD;
+    const char *value = getenv(text + strlen(STK__SECRET_FROM));
+    if (!value || !*value)
+        return STK__PARSE_RANGE;
+    memcpy((char *)options + option->offset, &value, sizeof value);
+    return STK__PARSED;
+}
+
 stk__parsed stk__option_parse(const stk_option *option, void *options, const char *text)
 {
     /* What no range is about passes it. */
     any_value value = {.ranged = option->min};
 
+    if (option->type == STK_OPTION_SECRET)
+        return parse_secret(option, options, text);
     if (!parse_any(option, text, &value))
         return STK__PARSE_BAD;
     if (!in_range(option, value.ranged))
@@ -455,6 +470,9 @@ int stk_options_format(const stk_option *option, const void *options, char *text
     case STK_OPTION_STRING:
         memcpy(&string, member, sizeof string);
         return snprintf(text, size, "%s", string ? string : "");
+    case STK_OPTION_SECRET:
+        memcpy(&string, member, sizeof string);
+        return snprintf(text, size, "%s", string ? STK__SECRET_SHOWN : "");
     case STK_OPTION_DOUBLE:
     case STK_OPTION_RATE:
     case STK_OPTION_DURATION:
@@ -529,6 +547,8 @@ static const char *kind_of(const stk_option *option)
         return "a duration such as 0.005, 5ms or 2m";
     case STK_OPTION_BOOL:
         return "true or false";
+    case STK_OPTION_SECRET:
+        return "the name of an environment variable, as env:NAME";
     case STK_OPTION_ENUM:
     case STK_OPTION_STRING:
         break;

@@ -37,6 +37,10 @@ static bool unescape(const char *from, size_t length, char *to)
 static stk_status take_one(const stk_option_table *table, const stk_option *option, void *options,
                            const char *value, size_t length, char *text, stk_error *err)
 {
+    if (option->type == STK_OPTION_SECRET)
+        return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, option->name, STK_NO_OFFSET,
+                            "%s.%s: a secret is no part of a URL, which is printed and logged",
+                            table->name, option->name);
     if (!value) {
         if (option->type != STK_OPTION_BOOL)
             return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, option->name, STK_NO_OFFSET,

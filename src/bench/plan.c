@@ -5,6 +5,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/config.h"
+#include "base/options.h"
 #include "base/sized.h"
 
 /* The published benchmark's values, where bench.published is set and the option is not. */
@@ -161,6 +163,7 @@ static stk_status fill(stk_bench_plan *plan, const stk_bench_plan_options *how, 
         s->setting.number = i + 1;
         s->setting.label = s->label;
         s->setting.measure = s->measure;
+        STK_TRY(stk__secret_refuse(s->setting.dataset ? s->setting.dataset : "", err));
         STK_TRY(stk__bench_describe(plan, s, err));
     }
     return STK_OK;
@@ -174,6 +177,7 @@ stk_status stk_bench_plan_create(stk_context *context, stk_config *config,
 
     *out = NULL;
     STK_TRY(stk__context_check(context, err));
+    STK_TRY(stk__config_no_secrets(config, err));
     if (options)
         STK_TRY(stk__sized_read(&how, sizeof how, options, "stk_bench_plan_options",
                                 STK_STAGE_OPTIONS, err));

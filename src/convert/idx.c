@@ -276,17 +276,10 @@ static stk_status fail_folder(const char *what, const char *path, stk_error *err
 /* The folder, made where it is missing, which is safe once the one above it is. */
 static stk_status open_target(stk_conversion *c, bool made, stk_store **out, stk_error *err)
 {
-    /* A path, also where its name looks like a URL. */
-    char *path = stk__format(c->context, "%s%s", *c->target == '/' ? "" : "./", c->target);
+    stk_status status = stk__file_open_folder(c->context, c->target, NULL, out, err);
 
-    if (!path)
-        return stk__fail(err, STK_ENOMEM, STK_STAGE_CONVERT, "no memory for the path %.200s",
-                         c->target);
-    stk_status status = stk__store_file.open(c->context, path, out, err);
-    stk__free(c->context, path);
-    STK_TRY(status);
-    if (!made)
-        return STK_OK;
+    if (status != STK_OK || !made)
+        return status;
     const int above = openat(stk__file_root(*out), "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (above < 0 || stk__sync(above) < 0)
         status = fail_folder("make safe", c->target, err);

@@ -248,6 +248,7 @@ stk_status stk_dataset_open(stk_context *context, const char *spec, stk_dataset 
                          "no context, no spec or no place for the dataset");
     *out = NULL;
     STK_TRY(stk__context_check(context, err));
+    STK_TRY(stk__secret_refuse(spec, err));
     const stk_dataset_ops *kind = named_kind(context, spec, &rest);
     if (!kind && *rest == 0)
         return stk__fail(err, STK_EINVAL, STK_STAGE_DATASET,

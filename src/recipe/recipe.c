@@ -94,6 +94,7 @@ static stk_status make_all(stk_recipe *r, stk_error *err)
 {
     const stk_option_table *table;
 
+    STK_TRY(stk__config_no_secrets(r->config, err));
     STK_TRY(stk__recipe_read(r->config, &r->settings, err));
     for (size_t i = 0; r->options.module && (table = stk__recipe_model_table(i)); i++)
         STK_TRY(stk__recipe_refuse(r->config, table, "the module", err));

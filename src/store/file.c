@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "base/options.h"
-#include "base/spec.h"
 #include "store/url.h"
 
 #define INLINE_MAX                                                                                 \
@@ -444,26 +443,6 @@ stk_status stk__file_path(const stk__url *url, const char *text, char *path, siz
     return STK_OK;
 }
 
-static stk_status take_options(stk_context *ctx, const stk__url *url, file_options *options,
-                               stk_error *err)
-{
-    char *texts = NULL;
-
-    stk_options_init(&file_option_table, options, sizeof *options);
-    if (!url->query)
-        return STK_OK;
-    char *query = stk__format(ctx, "file:?%s", url->query);
-    if (!query)
-        return stk__fail(err, STK_ENOMEM, STK_STAGE_STORE, "no memory for the options of a store");
-    stk_status status = stk__spec_take(ctx, query, &file_option_table, options, &texts, err);
-    const char *left = strchr(query, '?');
-    if (status == STK_OK && left && left[1])
-        status = stk__spec_unknown(&file_option_table, left + 1, err);
-    stk__free(ctx, texts);
-    stk__free(ctx, query);
-    return status;
-}
-
 static stk_status open_root(const char *path, int *root, stk_error *err)
 {
     do
@@ -526,18 +505,17 @@ stk_status stk__file_open_folder(stk_context *ctx, const char *path, const stk__
     return STK_OK;
 }
 
-static stk_status file_open(stk_context *ctx, const char *text, stk_store **out, stk_error *err)
+static stk_status file_open(stk_context *ctx, const char *text, const void *options,
+                            stk_store **out, stk_error *err)
 {
     char path[STK_MAX_OBJECT_KEY];
-    file_options options;
     stk__url url;
     int root;
 
     STK_TRY(stk__url_parse(ctx, text, &url, err));
-    STK_TRY(take_options(ctx, &url, &options, err));
     STK_TRY(stk__file_path(&url, text, path, sizeof path, err));
     STK_TRY(open_root(path, &root, err));
-    STK_TRY(make_store(ctx, path, root, &options, out, err));
+    STK_TRY(make_store(ctx, path, root, options, out, err));
     stk__file_store *store = (stk__file_store *)*out;
     /* One that was asked for by name and is refused is nothing that a read could answer for. */
     if (stk__context_io_engine(ctx) == STK_IO_URING) {
@@ -554,6 +532,7 @@ static stk_status file_open(stk_context *ctx, const char *text, stk_store **out,
 const stk_store_ops stk__store_file = {
     .struct_size = sizeof(stk_store_ops),
     .name = "file",
+    .options = &file_option_table,
     .open = file_open,
     .close = file_close,
     .submit = file_submit,

@@ -259,11 +259,13 @@ static void mem_close(stk_store *base)
     stk__context_unref(ctx);
 }
 
-static stk_status mem_open(stk_context *ctx, const char *text, stk_store **out, stk_error *err)
+static stk_status mem_open(stk_context *ctx, const char *text, const void *options, stk_store **out,
+                           stk_error *err)
 {
     char path[STK_MAX_OBJECT_KEY];
     stk__url url;
 
+    (void)options;
     *out = NULL;
     STK_TRY(stk__url_parse(ctx, text, &url, err));
     STK_TRY(stk__url_decode(url.path, url.path_length, path, sizeof path, err));

@@ -9,7 +9,6 @@
  */
 #include "store/slow.h"
 #include "base/options.h"
-#include "base/spec.h"
 #include "store/url.h"
 
 #define BLOCK_SLOTS 64 /* reads under way that the first block of slots serves */
@@ -514,41 +513,19 @@ static void slow_close(stk_store *base)
     stk__context_unref(ctx);
 }
 
-/* Open what is wrapped, after taking our options out of its URL. */
-static stk_status open_inner(stk_context *ctx, const char *text, stk__slow_options *options,
-                             stk_store **out, stk_error *err)
+static stk_status slow_open(stk_context *ctx, const char *text, const void *options,
+                            stk_store **out, stk_error *err)
 {
-    char *texts = NULL, *rest = NULL;
-    stk_status status = STK_OK;
+    stk_store *inner = NULL;
     stk__url url;
 
+    *out = NULL;
     STK_TRY(stk__url_parse(ctx, text, &url, err));
     if (!url.inner)
         return stk__fail(
             err, STK_EINVAL, STK_STAGE_STORE,
             "'%.200s' wraps nothing; write slow+URL, such as slow+file:///data?latency=20ms", text);
-    stk_options_init(&stk__slow_option_table, options, sizeof *options);
-    rest = stk__strdup(ctx, url.inner);
-    if (!rest)
-        return stk__fail(err, STK_ENOMEM, STK_STAGE_STORE, "no memory to open '%.200s'", text);
-    if (url.query)
-        status = stk__spec_take(ctx, rest, &stk__slow_option_table, options, &texts, err);
-    if (status == STK_OK)
-        status = stk__store_open_url(ctx, rest, out, err);
-    if (status != STK_OK)
-        stk__option_unknown_nearer(&stk__slow_option_table, err);
-    stk__free(ctx, texts);
-    stk__free(ctx, rest);
-    return status;
-}
-
-static stk_status slow_open(stk_context *ctx, const char *text, stk_store **out, stk_error *err)
-{
-    stk__slow_options options;
-    stk_store *inner = NULL;
-
-    *out = NULL;
-    STK_TRY(open_inner(ctx, text, &options, &inner, err));
+    STK_TRY(stk__store_open_url(ctx, url.inner, &inner, err));
     slow_store *store = stk__calloc(ctx, 1, sizeof *store);
     if (!store) {
         stk_store_close(&inner);
@@ -557,7 +534,7 @@ static stk_status slow_open(stk_context *ctx, const char *text, stk_store **out,
     store->base.ops = &stk__store_slow;
     store->base.context = stk__context_ref(ctx);
     store->inner = inner;
-    store->options = options;
+    store->options = *(const stk__slow_options *)options;
     pthread_mutex_init(&store->mutex, NULL);
     pthread_cond_init(&store->idle, NULL);
     stk__cond_init(&store->sooner);
@@ -573,6 +550,7 @@ static stk_status slow_open(stk_context *ctx, const char *text, stk_store **out,
 const stk_store_ops stk__store_slow = {
     .struct_size = sizeof(stk_store_ops),
     .name = "slow",
+    .options = &stk__slow_option_table,
     .open = slow_open,
     .close = slow_close,
     .submit = slow_submit,

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "base/options.h"
 #include "base/sized.h"
 #include "base/table.h"
 #include "store/url.h"
@@ -43,13 +44,20 @@ static const stk__table table = {.type = "stk_store_ops",
                                  .num_members = STK_COUNT(members),
                                  .stage = STK_STAGE_STORE};
 
-/* Open with a driver; an outsider's is held to what a store is. */
-static stk_status open_with(const stk_store_ops *driver, stk_context *ctx, const char *url,
+/* Open with the driver of a URL; an outsider's is held to what a store is. */
+static stk_status open_with(const stk__url *parsed, stk_context *ctx, const char *url,
                             stk_store **out, stk_error *err)
 {
+    const stk_store_ops *driver = parsed->driver;
+    stk__store_given given;
     stk_store *store = NULL;
-    stk_status status = driver->open(ctx, url, &store, err);
 
+    STK_TRY(stk__store_given_take(ctx, url, parsed, &given, err));
+    stk_status status = driver->open(ctx, given.url, given.options, &store, err);
+    stk__store_given_release(ctx, &given);
+    /* What a wrapper passes on may be an option of its own, mistyped. */
+    if (status != STK_OK && parsed->inner && STK__STORE_HAS(driver, options))
+        stk__option_unknown_nearer(driver->options, err);
     STK_TRY(stk__table_made(&table, driver->name, "open", status, store, err));
     STK_TRY(stk__table_check(&table, store->ops, err));
     if (!store->context)
@@ -66,7 +74,7 @@ stk_status stk__store_open_url(stk_context *ctx, const char *url, stk_store **ou
 
     *out = NULL;
     STK_TRY(stk__url_parse(ctx, url, &parsed, err));
-    return open_with(parsed.driver, ctx, url, out, err);
+    return open_with(&parsed, ctx, url, out, err);
 }
 
 /* STK_OK when `key` is an object of the store, STK_ENOENT when it is none. */
@@ -130,7 +138,7 @@ stk_status stk_store_open(stk_context *context, const char *url, stk_store **out
         key[0] = 0;
     STK_TRY(stk__context_check(context, err));
     STK_TRY(stk__url_parse(context, url, &parsed, err));
-    stk_status status = open_with(parsed.driver, context, url, out, err);
+    stk_status status = open_with(&parsed, context, url, out, err);
     if (status != STK_ENOENT || !key)
         return status;
     /* The first failure tells more, unless the second is of another kind. */
@@ -254,5 +262,7 @@ stk_status stk_store_list(stk_store *store, const char *prefix, const stk_store_
 
 stk_status stk__store_kind_check(const void *ops, stk_error *err)
 {
-    return stk__table_check(&table, ops, err);
+    STK_TRY(stk__table_check(&table, ops, err));
+    const stk_store_ops *driver = ops;
+    return STK__STORE_HAS(driver, options) ? stk__options_check(driver->options, err) : STK_OK;
 }

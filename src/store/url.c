@@ -35,7 +35,7 @@ static const stk_store_ops *find_driver(stk_context *ctx, const char *name, size
     return NULL;
 }
 
-static stk_status unknown_scheme(stk_context *ctx, const char *text, stk_error *err)
+stk_status stk__url_unknown(stk_context *ctx, const char *text, stk_error *err)
 {
     char known[200] = "", scheme[STK_OPTION_NAME], meant[STK_OPTION_MEANT];
     const stk_driver_head *driver;
@@ -72,6 +72,7 @@ stk_status stk__url_parse(stk_context *ctx, const char *text, stk__url *out, stk
     struct stat st;
 
     memset(out, 0, sizeof *out);
+    STK_TRY(stk__secret_refuse(text, err));
     while ((wrapper = find_wrapper(ctx, at, &rest))) {
         if (!out->driver) {
             out->driver = wrapper;
@@ -86,13 +87,13 @@ stk_status stk__url_parse(stk_context *ctx, const char *text, stk__url *out, stk
     if (length) {
         driver = find_driver(ctx, at, length);
         if (!driver && strncmp(at + length, "://", 3) == 0)
-            return unknown_scheme(ctx, text, err);
+            return stk__url_unknown(ctx, text, err);
     }
     out->plain = !driver;
     if (driver)
         at += length + 1;
     else if (!(driver = find_driver(ctx, "file", 4)))
-        return unknown_scheme(ctx, text, err);
+        return stk__url_unknown(ctx, text, err);
     if (!out->driver)
         out->driver = driver;
     out->path = at;

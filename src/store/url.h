@@ -32,6 +32,20 @@ stk_status stk__url_decode(const char *from, size_t length, char *to, size_t siz
 stk_status stk__file_path(const stk__url *url, const char *text, char *path, size_t size,
                           stk_error *err);
 
+/* Fail for a scheme that no store has. STK_ENOTSUP. */
+stk_status stk__url_unknown(stk_context *ctx, const char *text, stk_error *err);
+
+/* What a driver is opened with (options.c). */
+typedef struct stk__store_given {
+    void *options; /* of the driver's table; NULL: it has none */
+    char *url;     /* without the options that were taken */
+    char *texts;   /* that the options point into */
+} stk__store_given;
+
+stk_status stk__store_given_take(stk_context *ctx, const char *text, const stk__url *url,
+                                 stk__store_given *given, stk_error *err);
+void stk__store_given_release(stk_context *ctx, stk__store_given *given);
+
 /* Open by URL alone, as a wrapper opens what it wraps. */
 stk_status stk__store_open_url(stk_context *ctx, const char *url, stk_store **out, stk_error *err);
 

@@ -20,7 +20,8 @@ typedef struct faulty {
     stk_store *inner;
 } faulty;
 
-static stk_status faulty_open(stk_context *ctx, const char *url, stk_store **out, stk_error *err);
+static stk_status faulty_open(stk_context *ctx, const char *url, const void *options,
+                              stk_store **out, stk_error *err);
 
 static void faulty_close(stk_store *store)
 {
@@ -63,7 +64,8 @@ static const stk_store_ops faulty_ops = {.struct_size = sizeof faulty_ops,
                                          .cancel = faulty_cancel,
                                          .stat = faulty_stat};
 
-static stk_status faulty_open(stk_context *ctx, const char *url, stk_store **out, stk_error *err)
+static stk_status faulty_open(stk_context *ctx, const char *url, const void *options,
+                              stk_store **out, stk_error *err)
 {
     faulty *f = calloc(1, sizeof *f);
     char key[16];

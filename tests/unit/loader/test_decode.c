@@ -418,7 +418,8 @@ static stk_status turning_submit(stk_store *store, stk_read *read)
 
 static const stk_store_ops turning_ops;
 
-static stk_status turning_open(stk_context *ctx, const char *url, stk_store **out, stk_error *err)
+static stk_status turning_open(stk_context *ctx, const char *url, const void *options,
+                               stk_store **out, stk_error *err)
 {
     (void)url;
     stk_status status = faulty_open(ctx, "faulty://k", out, err);

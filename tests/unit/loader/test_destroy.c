@@ -51,7 +51,8 @@ static stk_read *held_take(const stk_read *wanted)
     return read;
 }
 
-static stk_status held_open(stk_context *ctx, const char *url, stk_store **out, stk_error *err)
+static stk_status held_open(stk_context *ctx, const char *url, const void *options, stk_store **out,
+                            stk_error *err)
 {
     extern const stk_store_ops held_ops;
 

@@ -165,11 +165,12 @@ static stk_status bucket_put(stk_store *store, const char *key, const stk_store_
 
 static stk_store_ops bucket;
 
-static stk_status bucket_open(stk_context *ctx, const char *url, stk_store **out, stk_error *err)
+static stk_status bucket_open(stk_context *ctx, const char *url, const void *options,
+                              stk_store **out, stk_error *err)
 {
     if (strcmp(url, "bucket://b/") != 0)
         return stk__fail(err, STK_ENOENT, STK_STAGE_STORE, "no bucket '%s'", url);
-    return stk__store_mem.open(ctx, "mem://b", out, err);
+    return stk__store_mem.open(ctx, "mem://b", NULL, out, err);
 }
 
 static void test_outsider(void **state)

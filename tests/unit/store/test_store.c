@@ -197,7 +197,8 @@ static void test_keys(void **state)
 
 /* ---- A store of the caller's own: the table as an older or smaller driver would fill it ---- */
 
-static stk_status own_open(stk_context *context, const char *url, stk_store **out, stk_error *err);
+static stk_status own_open(stk_context *context, const char *url, const void *options,
+                           stk_store **out, stk_error *err);
 
 static void own_close(stk_store *store)
 {
@@ -237,7 +238,8 @@ static stk_store_ops own_ops = {
     .limits = (void *)1,
 };
 
-static stk_status own_open(stk_context *context, const char *url, stk_store **out, stk_error *err)
+static stk_status own_open(stk_context *context, const char *url, const void *options,
+                           stk_store **out, stk_error *err)
 {
     (void)url, (void)err;
     *out = calloc(1, sizeof **out);
