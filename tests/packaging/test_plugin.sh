@@ -54,6 +54,40 @@ hashes "npy:$work/data.npy" --batch-size 16 >twin.txt
 [ -s own.txt ] || fail "no hashes of the npy file"
 cmp own.txt twin.txt || fail "the store gives other bytes than the file has"
 
+# Its options come by the URL, or by name for all URLs that begin alike; a secret by the environment alone.
+hashes "npy:echo://$work/data.npy?shift=1" --batch-size 16 >shifted.txt
+! cmp -s shifted.txt twin.txt || fail "the option of the store does nothing"
+hashes "npy:echo://$work/data.npy" --batch-size 16 --stores "echo://${work// /%20}(shift=3), echo(shift=1)" >own.txt
+cmp own.txt shifted.txt || fail "the option by name is not that of the URL"
+hashes "npy:echo://$work/data.npy?shift=0" --batch-size 16 --stores 'echo(shift=1)' >own.txt
+cmp own.txt twin.txt || fail "the query does not prevail"
+printf 'plugins: [outsider.so]\ncontext: {stores: "echo://guarded/(token=env:ECHO_TOKEN)"}\n' >guarded.yaml
+ECHO_TOKEN=sesame hashes "npy:echo://guarded$work/data.npy" --batch-size 16 --config guarded.yaml --allow-plugins >own.txt
+cmp own.txt twin.txt || fail "the token opens nothing"
+refused() { # words of the error, then arguments
+    words=$1
+    shift
+    if ECHO_TOKEN=wrong-hush "$stoker" bench "$@" --plugin ./outsider.so --num-epochs 1 --train-step-time 0 \
+        --log log.jsonl -o report.json >out.txt 2>&1; then
+        fail "not refused: $*"
+    fi
+    grep -q "$words" out.txt || fail "refused in other words than '$words': $(cat out.txt)"
+    ! grep -q hush out.txt log.jsonl report.json 2>/dev/null || fail "a secret is repeated: $*"
+    rm -f log.jsonl report.json
+}
+npy="npy:echo://$work/data.npy"
+refused "did you mean 'shift'" "$npy" --stores 'echo(shfit=1)'
+refused "did you mean 'shift'" "$npy?shfit=1"
+refused "did you mean 'echo'" "npy:$work/data.npy" --stores 'ecoh(shift=1)'
+refused "guard" "npy:echo://guarded$work/data.npy" --stores 'echo(token=env:ECHO_TOKEN)'
+refused "env:NAME" "$npy" --stores 'echo(token=hush)'
+refused "not set" "$npy" --stores 'echo(token=env:ECHO_NO_TOKEN)'
+refused "user or a password" "npy:echo://me:hush@host/data.npy"
+refused "user or a password" "echo://me:hu/sh@host/hush"
+refused "user or a password" "nostore://hush@host/data"
+refused "'X-Amz-Signature' in the query" "$npy?X-Amz-Signature=hush"
+refused "no part of a URL\|in the query" "$npy?token=hush"
+
 # A format of arrays: by the library's reads and by its own, it has the values of its twin, whatever asks for them.
 python3 - <<'PYTHON'
 import struct
@@ -89,39 +123,6 @@ for how in 'grid.tiles' 'grid.tiles?read=true' 'grid.tiles?format=tiles&read=tru
     grep -q "tiles" out.txt || fail "info does not name the format: $(cat out.txt)"
     "$stoker" chunks "array:$how" --plugin ./outsider.so --window 4x9 >out.txt 2>&1 || fail "chunks $how: $(cat out.txt)"
 done
-# Its options come by the URL, or by name for all URLs that begin alike; a secret by the environment alone.
-hashes "npy:echo://$work/data.npy?shift=1" --batch-size 16 >shifted.txt
-! cmp -s shifted.txt twin.txt || fail "the option of the store does nothing"
-hashes "npy:echo://$work/data.npy" --batch-size 16 --stores "echo://${work// /%20}(shift=3), echo(shift=1)" >own.txt
-cmp own.txt shifted.txt || fail "the option by name is not that of the URL"
-hashes "npy:echo://$work/data.npy?shift=0" --batch-size 16 --stores 'echo(shift=1)' >own.txt
-cmp own.txt twin.txt || fail "the query does not prevail"
-printf 'plugins: [outsider.so]\ncontext: {stores: "echo://guarded/(token=env:ECHO_TOKEN)"}\n' >guarded.yaml
-ECHO_TOKEN=sesame hashes "npy:echo://guarded$work/data.npy" --batch-size 16 --config guarded.yaml --allow-plugins >own.txt
-cmp own.txt twin.txt || fail "the token opens nothing"
-refused() { # words of the error, then arguments
-    words=$1
-    shift
-    if ECHO_TOKEN=wrong-hush "$stoker" bench "$@" --plugin ./outsider.so --num-epochs 1 --train-step-time 0 \
-        --log log.jsonl -o report.json >out.txt 2>&1; then
-        fail "not refused: $*"
-    fi
-    grep -q "$words" out.txt || fail "refused in other words than '$words': $(cat out.txt)"
-    ! grep -q hush out.txt log.jsonl report.json 2>/dev/null || fail "a secret is repeated: $*"
-    rm -f log.jsonl report.json
-}
-npy="npy:echo://$work/data.npy"
-refused "did you mean 'shift'" "$npy" --stores 'echo(shfit=1)'
-refused "did you mean 'shift'" "$npy?shfit=1"
-refused "did you mean 'echo'" "npy:$work/data.npy" --stores 'ecoh(shift=1)'
-refused "guard" "npy:echo://guarded$work/data.npy" --stores 'echo(token=env:ECHO_TOKEN)'
-refused "env:NAME" "$npy" --stores 'echo(token=hush)'
-refused "not set" "$npy" --stores 'echo(token=env:ECHO_NO_TOKEN)'
-refused "user or a password" "npy:echo://me:hush@host/data.npy"
-refused "user or a password" "echo://me:hu/sh@host/hush"
-refused "user or a password" "nostore://hush@host/data"
-refused "'X-Amz-Signature' in the query" "$npy?X-Amz-Signature=hush"
-refused "no part of a URL\|in the query" "$npy?token=hush"
 
 # A training that a configuration describes, with metrics in the plug-in's logger; the same by the built-in csv.
 cat >recipe.yaml <<'YAML'
