@@ -150,6 +150,22 @@ own = {(s, k): float(v) for s, k, v in (line.split() for line in open("run/plain
 assert own and own == rows, (own, rows)
 PYTHON
 
+# Logs and checkpoints go to the store of the plug-in as they go to a folder.
+mkdir away
+sed -e 's/, enable_checkpointing: false//' -e 's/loggers: .*/loggers: [csv, tensorboard]/' recipe.yaml >away.yaml
+for run in 0 1; do
+    "$stoker" train away.yaml --allow-plugins --default-root-dir "echo://${work// /%20}/away" >out.txt 2>&1 || fail "train away: $(cat out.txt)"
+    folder=away/lightning_logs/version_$run
+    [ -n "$(find "$folder" -name 'events.out.tfevents.*' -size +0)" ] || fail "no event file: $(find away)"
+    [ -n "$(find "$folder/checkpoints" -type f -size +0)" ] || fail "no checkpoint: $(find away)"
+    [ -s "$folder/hparams.yaml" ] || fail "no hyper-parameters: $(find away)"
+    python3 - "$csv" "$folder/metrics.csv" <<'PYTHON'
+import csv, sys
+a, b = (list(csv.DictReader(open(p))) for p in sys.argv[1:])
+assert len(a) == len(b) > 0 and [r["tally"] for r in a] == [r["tally"] for r in b], (a, b)
+PYTHON
+done
+
 # Layers of the plug-in, one after another, learn what the built-in ones do.
 for layer in dense linear; do
     sed -e "s/layers: .*/layers: [flatten, \"$layer(24)\", relu, \"$layer(8)\"]}/" -e 's/loggers: .*/loggers: [csv]/' recipe.yaml >"$layer.yaml"

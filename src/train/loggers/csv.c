@@ -18,6 +18,7 @@
 #include "base/durable.h"
 #include "base/files.h"
 #include "train/loggers/loggers.h"
+#include "train/loggers/mirror.h"
 #include "train/loggers/run_folder.h"
 
 #define WRITE_BYTES (64 * 1024)   /* lines are kept up to here */
@@ -34,6 +35,7 @@ typedef struct column {
 typedef struct csv_logger {
     stk_logger base;
     stk__run_folder run;
+    stk__mirror mirror; /* of the file, where the log goes to another store */
     char *path;
     int fd;
     column *columns; /* sorted by name */
@@ -423,6 +425,7 @@ static void csv_free(csv_logger *csv)
         stk__free(ctx, csv->columns[i].name);
     stk__free(ctx, csv->columns);
     stk__free(ctx, csv->path);
+    stk__mirror_drop(&csv->mirror);
     stk__bytes_release(&csv->lines);
     stk__bytes_release(&csv->name);
     stk__run_folder_release(ctx, &csv->run);
@@ -486,8 +489,10 @@ static stk_status csv_open(stk_context *ctx, const void *options, const char *ro
     stk_status status = stk__run_folder_open(ctx, options, root, &csv->run, &csv->base, err);
     if (status == STK_OK) {
         csv->path = stk__format(ctx, "%s/metrics.csv", csv->run.log_dir);
-        status = csv->path ? open_file(csv, err) : no_memory(err);
+        status = csv->path ? stk__mirror_take(ctx, &csv->path, &csv->mirror, err) : no_memory(err);
     }
+    if (status == STK_OK)
+        status = open_file(csv, err);
     if (status == STK_OK && csv->size > 0)
         status = continue_file(csv, err);
     if (status != STK_OK) {
@@ -504,6 +509,8 @@ static void csv_close(stk_logger *logger)
     stk_error err;
 
     stk_status status = write_lines(csv, &err);
+    if (status == STK_OK)
+        status = stk__mirror_close(&csv->mirror, &err);
     if (status != STK_OK)
         stk__message(logger->context, STK_MESSAGE_ERROR, "%s", err.text);
     csv_free(csv);
@@ -545,6 +552,7 @@ static stk_status csv_flush(stk_logger *logger, stk_error *err)
     csv_logger *csv = (csv_logger *)logger;
 
     STK_TRY(write_lines(csv, err));
+    stk__mirror_tick(&csv->mirror);
     /* Some disks say only now that they are full. */
     return stk__sync(csv->fd) == 0 ? STK_OK
                                    : stk__durable_fail(err, "make durable", csv->path, errno);

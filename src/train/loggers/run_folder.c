@@ -12,6 +12,7 @@
 
 #include "base/durable.h"
 #include "base/text.h"
+#include "train/loggers/mirror.h"
 
 #define MAX_VERSION INT64_C(1000000000)
 
@@ -81,6 +82,82 @@ static stk_status make_version(stk_context *ctx, const char *folder, stk__run_fo
                         "'%.300s' has no number left for a new version", folder);
 }
 
+/* ---- A folder of another store ---- */
+
+static stk_status note_version(void *user, const char *key, const stk_object_info *info)
+{
+    int64_t *highest = user;
+    char name[32];
+
+    snprintf(name, sizeof name, "%.*s", (int)STK_MIN(strcspn(key, "/"), sizeof name - 1), key);
+    *highest = STK_MAX(*highest, version_of(name));
+    return STK_OK;
+}
+
+static stk_status highest_elsewhere(stk_context *ctx, const char *folder, int64_t *highest,
+                                    stk_error *err)
+{
+    stk_store *store = NULL;
+    stk_error missing;
+
+    *highest = -1;
+    stk_status status = stk_store_open(ctx, folder, &store, NULL, 0, &missing);
+    if (status == STK_ENOENT)
+        return STK_OK;
+    if (status != STK_OK) {
+        if (err)
+            *err = missing;
+        return status;
+    }
+    status = stk_store_list(store, "", NULL, note_version, highest, err);
+    stk_store_close(&store);
+    return status;
+}
+
+/* The next version is claimed by its hparams.yaml: a put that replaces nothing says whether another
+ * process was faster. */
+static stk_status claim_version(stk_context *ctx, const char *folder, stk__run_folder *run,
+                                stk_error *err)
+{
+    const stk_store_call call = {.struct_size = sizeof call, .no_replace = true};
+    stk_status status = STK_EEXIST;
+    int64_t highest;
+
+    STK_TRY(highest_elsewhere(ctx, folder, &highest, err));
+    for (int64_t n = highest + 1; n < MAX_VERSION && status == STK_EEXIST; n++) {
+        stk_put *put;
+        stk__free(ctx, run->log_dir);
+        run->log_dir = stk__format(ctx, "%s/version_%" PRId64, folder, n);
+        char *path = run->log_dir ? stk__format(ctx, "%s/hparams.yaml", run->log_dir) : NULL;
+        if (!path)
+            return no_memory(err);
+        status = stk_put_open(ctx, path, &call, &put, err);
+        if (status == STK_OK)
+            status = put->ops->commit(put, err);
+        stk__free(ctx, path);
+        run->version = n;
+    }
+    return status;
+}
+
+/* The folder of version `n`, or of the next one. */
+static stk_status open_version(stk_context *ctx, const char *folder, int64_t n,
+                               stk__run_folder *out, stk_error *err)
+{
+    const bool elsewhere = stk__mirror_wanted(ctx, folder);
+
+    if (!elsewhere)
+        STK_TRY(stk__durable_path(ctx, NULL, folder, err));
+    if (n == STK_AUTO)
+        return elsewhere ? claim_version(ctx, folder, out, err)
+                         : make_version(ctx, folder, out, err);
+    out->version = n;
+    out->log_dir = stk__format(ctx, "%s/version_%" PRId64, folder, n);
+    if (!out->log_dir)
+        return no_memory(err);
+    return elsewhere ? STK_OK : stk__durable_path(ctx, NULL, out->log_dir, err);
+}
+
 stk_status stk__run_folder_open(stk_context *ctx, const stk__logger_options *options,
                                 const char *root, stk__run_folder *out, stk_logger *logger,
                                 stk_error *err)
@@ -102,14 +179,7 @@ stk_status stk__run_folder_open(stk_context *ctx, const stk__logger_options *opt
     stk_status status =
         out->save_dir && out->name && out->prefix && folder ? STK_OK : no_memory(err);
     if (status == STK_OK)
-        status = stk__durable_path(ctx, NULL, folder, err);
-    if (status == STK_OK && o->version == STK_AUTO) {
-        status = make_version(ctx, folder, out, err);
-    } else if (status == STK_OK) {
-        out->version = o->version;
-        out->log_dir = stk__format(ctx, "%s/version_%" PRId64, folder, o->version);
-        status = out->log_dir ? stk__durable_path(ctx, NULL, out->log_dir, err) : no_memory(err);
-    }
+        status = open_version(ctx, folder, o->version, out, err);
     stk__free(ctx, folder);
     if (status != STK_OK) {
         stk__run_folder_release(ctx, out);

@@ -14,6 +14,7 @@
 #include "base/files.h"
 #include "train/loggers/event_file.h"
 #include "train/loggers/loggers.h"
+#include "train/loggers/mirror.h"
 #include "train/loggers/run_folder.h"
 
 #define WRITE_BYTES (64 * 1024) /* records are kept up to here */
@@ -22,6 +23,7 @@
 typedef struct board_logger {
     stk_logger base;
     stk__run_folder run;
+    stk__mirror mirror; /* of the file, where the log goes to another store */
     char *path;
     int fd;
     uint64_t size; /* of the file: whole records */
@@ -70,6 +72,7 @@ static void board_free(board_logger *board)
     if (board->fd >= 0)
         close(board->fd);
     stk__free(ctx, board->path);
+    stk__mirror_drop(&board->mirror);
     stk__bytes_release(&board->records);
     stk__bytes_release(&board->message);
     stk__bytes_release(&board->name);
@@ -93,11 +96,14 @@ static stk_status create_file(board_logger *board, stk_error *err)
                                   (int)getpid(), atomic_fetch_add(&serial, 1));
         if (!board->path)
             return no_memory(err);
+        stk__mirror_drop(&board->mirror);
+        STK_TRY(stk__mirror_take(board->base.context, &board->path, &board->mirror, err));
         board->fd = open(board->path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
         if (board->fd < 0 && (errno != EEXIST || i == NAME_TRIES))
             return stk__durable_fail(err, "write", board->path, errno);
     }
-    STK_TRY(stk__durable_sync_path(board->run.log_dir, err));
+    if (!board->mirror.url)
+        STK_TRY(stk__durable_sync_path(board->run.log_dir, err));
     board->message.length = 0;
     if (!stk__event_begin(&board->message, stk__wall_seconds(), 0) ||
         !stk__proto_text(&board->message, STK__EVENT_FILE_VERSION, "brain.Event:2"))
@@ -134,6 +140,7 @@ static stk_status board_flush(stk_logger *logger, stk_error *err)
     board_logger *board = (board_logger *)logger;
 
     STK_TRY(write_records(board, err));
+    stk__mirror_tick(&board->mirror);
     /* Some disks say only now that they are full. */
     return stk__sync(board->fd) == 0 ? STK_OK
                                      : stk__durable_fail(err, "make durable", board->path, errno);
@@ -143,7 +150,10 @@ static void board_close(stk_logger *logger)
 {
     stk_error err;
 
-    if (board_flush(logger, &err) != STK_OK)
+    stk_status status = board_flush(logger, &err);
+    if (status == STK_OK)
+        status = stk__mirror_close(&((board_logger *)logger)->mirror, &err);
+    if (status != STK_OK)
         stk__message(logger->context, STK_MESSAGE_ERROR, "%s", err.text);
     board_free((board_logger *)logger);
 }

@@ -37,8 +37,8 @@ static inline void faulty_reset(void)
     faulty.hold = faulty.for_ever = false;
 }
 
-static inline stk_status faulty_open(stk_context *ctx, const char *url, stk_store **out,
-                                     stk_error *err)
+static inline stk_status faulty_open(stk_context *ctx, const char *url, const void *options,
+                                     stk_store **out, stk_error *err)
 {
     extern const stk_store_ops faulty_ops;
     char inner[300];

@@ -8,11 +8,11 @@
 enum { MOST = 64 };
 
 static const stk__items_kind plain = {
-    STK_STAGE_OPTIONS, "things", "thing", "name(key=value)", MOST, false, false};
+    STK_STAGE_OPTIONS, "things", "thing", "name(key=value)", MOST, false, false, false};
 static const stk__items_kind labelled = {
-    STK_STAGE_OPTIONS, "things", "thing", "name(key=value)", MOST, true, false};
+    STK_STAGE_OPTIONS, "things", "thing", "name(key=value)", MOST, true, false, false};
 static const stk__items_kind patterns = {
-    STK_STAGE_OPTIONS, "things", "thing", "name(key=value)", MOST, false, true};
+    STK_STAGE_OPTIONS, "things", "thing", "name(key=value)", MOST, false, true, false};
 
 static stk_context *context;
 

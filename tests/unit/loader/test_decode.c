@@ -422,7 +422,7 @@ static stk_status turning_open(stk_context *ctx, const char *url, const void *op
                                stk_store **out, stk_error *err)
 {
     (void)url;
-    stk_status status = faulty_open(ctx, "faulty://k", out, err);
+    stk_status status = faulty_open(ctx, "faulty://k", options, out, err);
     if (status == STK_OK)
         (*out)->ops = &turning_ops;
     return status;
