@@ -150,7 +150,8 @@ static int find_checkpoint(const struct run *run)
     const char *path = stk_config_get(run->cli->config, "ckpt_path", 0);
     char found[256];
 
-    if (!path || strcmp(path, "last") == 0 || strcmp(path, "best") == 0 || access(path, F_OK) == 0)
+    if (!path || strcmp(path, "last") == 0 || strcmp(path, "best") == 0 ||
+        access(path, F_OK) == 0 || strstr(path, "://"))
         return CLI_GO_ON;
     int error = errno;
     const char *meant = stk_nearest_name(path, words, 2);

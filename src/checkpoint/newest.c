@@ -7,6 +7,7 @@
 
 #include "base/durable.h"
 #include "base/files.h"
+#include "base/registry.h"
 #include "checkpoint/hash.h"
 #include "checkpoint/safetensors/safetensors.h"
 
@@ -203,9 +204,68 @@ static stk_status choose(search *s, const char *dir, char *path, size_t size)
                         "there is no checkpoint in '%.300s'", dir);
 }
 
+/* ---- Of another store ---- */
+
+typedef struct listing {
+    search *s;
+    stk_store *store;
+    const char *url; /* of the store */
+    int64_t version;
+    int depth;
+} listing;
+
+static stk_status look_at_key(void *user, const char *key, const stk_object_info *info)
+{
+    const listing *l = user;
+    const char *end = key + strlen(key);
+
+    while (end > key && end[-1] == '/')
+        end--;
+    const char *name = end;
+    while (name > key && name[-1] != '/')
+        name--;
+    if (info->is_folder) {
+        char folder[STK_MAX_OBJECT_KEY], number[24] = "";
+        listing below = *l;
+        snprintf(folder, sizeof folder, "%.*s", (int)(end - key), key);
+        if (strncmp(name, "version_", 8) == 0)
+            snprintf(number, sizeof number, "%.*s", (int)(end - name - 8), name + 8);
+        below.version = decimal(number) >= 0 ? decimal(number) : l->version;
+        return below.depth++ < MAX_DEPTH
+                   ? stk_store_list(l->store, folder, NULL, look_at_key, &below, l->s->err)
+                   : STK_OK;
+    }
+    if (!is_named_so(name))
+        return STK_OK;
+    const struct timespec time = {.tv_sec = info->mtime_ns / 1000000000,
+                                  .tv_nsec = info->mtime_ns % 1000000000};
+    const size_t length = strlen(l->url);
+    char *path = stk__format(l->s->ctx, "%s%s%s", l->url,
+                             length && l->url[length - 1] == '/' ? "" : "/", key);
+    return path ? add(l->s, path, l->version, &time) : no_memory(l->s);
+}
+
+/* What a store holds below a URL; nothing where there is no such folder. */
+static stk_status look_elsewhere(search *s, const char *url)
+{
+    stk_error missing;
+    listing l = {.s = s, .url = url, .version = -1};
+
+    stk_status status = stk_store_open(s->ctx, url, &l.store, NULL, 0, &missing);
+    if (status == STK_ENOENT)
+        return STK_OK;
+    if (status != STK_OK && s->err)
+        *s->err = missing;
+    if (status == STK_OK)
+        status = stk_store_list(l.store, "", NULL, look_at_key, &l, s->err);
+    stk_store_close(&l.store);
+    return status;
+}
+
 static stk_status find(search *s, const char *dir, char *path, size_t size)
 {
-    stk_status status = look_into(s, dir, -1, 0);
+    stk_status status =
+        stk__driver_names_store(s->ctx, dir) ? look_elsewhere(s, dir) : look_into(s, dir, -1, 0);
 
     if (status == STK_OK)
         status = choose(s, dir, path, size);

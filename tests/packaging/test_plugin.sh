@@ -154,7 +154,7 @@ PYTHON
 mkdir away
 sed -e 's/, enable_checkpointing: false//' -e 's/loggers: .*/loggers: [csv, tensorboard]/' recipe.yaml >away.yaml
 for run in 0 1; do
-    "$stoker" train away.yaml --allow-plugins --default-root-dir "echo://${work// /%20}/away" >out.txt 2>&1 || fail "train away: $(cat out.txt)"
+    "$stoker" train away.yaml --allow-plugins --default-root-dir "echo://$work/away" >out.txt 2>&1 || fail "train away: $(cat out.txt)"
     folder=away/lightning_logs/version_$run
     [ -n "$(find "$folder" -name 'events.out.tfevents.*' -size +0)" ] || fail "no event file: $(find away)"
     [ -n "$(find "$folder/checkpoints" -type f -size +0)" ] || fail "no checkpoint: $(find away)"
@@ -165,6 +165,18 @@ a, b = (list(csv.DictReader(open(p))) for p in sys.argv[1:])
 assert len(a) == len(b) > 0 and [r["tally"] for r in a] == [r["tally"] for r in b], (a, b)
 PYTHON
 done
+
+# A training goes on from the newest checkpoint of the store, and from one that is named by its URL.
+found=$(cd away && find lightning_logs/version_1/checkpoints -name 'epoch*' | sort | tail -1)
+for from in last "echo://$work/away/$found"; do
+    "$stoker" train away.yaml --allow-plugins --default-root-dir "echo://$work/away" --max-epochs 3 --ckpt-path "$from" \
+        >out.txt 2>&1 || fail "train from $from: $(cat out.txt)"
+    grep -q "checkpoint path at echo://.*/away/lightning_logs/version_" out.txt || fail "$from is not what it went on from: $(cat out.txt)"
+done
+if "$stoker" train away.yaml --allow-plugins --default-root-dir "echo://$work/away" --ckpt-path "echo:///none/x.ckpt" \
+    >out.txt 2>&1; then
+    fail "a checkpoint that is not there was gone on from"
+fi
 
 # Layers of the plug-in, one after another, learn what the built-in ones do.
 for layer in dense linear; do

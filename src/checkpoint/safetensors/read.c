@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/durable.h"
+#include "base/registry.h"
 #include "checkpoint/safetensors/safetensors.h"
 
 #define PIECE (UINT64_C(1) << 30) /* bytes of one read */
@@ -30,6 +31,12 @@ stk_status stk__safetensors_file_read(const stk__safetensors_file *file, const c
 {
     uint8_t *at = to;
 
+    for (uint64_t n; file->store && length > 0; length -= n) {
+        n = STK_MIN(length, PIECE);
+        STK_TRY(stk_store_read(file->store, file->key, offset, n, at, err));
+        at += n;
+        offset += n;
+    }
     while (length > 0) {
         ssize_t n = pread(file->fd, at, STK_MIN(length, PIECE), (off_t)offset);
         if (n < 0 && errno == EINTR)
@@ -43,6 +50,20 @@ stk_status stk__safetensors_file_read(const stk__safetensors_file *file, const c
         offset += (uint64_t)n;
         length -= (uint64_t)n;
     }
+    return STK_OK;
+}
+
+/* The same in a store. */
+static stk_status open_object(stk_context *ctx, const char *url, stk__safetensors_file *out,
+                              stk_error *err)
+{
+    stk_object_info info = {.struct_size = sizeof info};
+
+    STK_TRY(stk_store_open(ctx, url, &out->store, out->key, sizeof out->key, err));
+    if (!out->key[0])
+        return fail_format(url, err, "it is a folder");
+    STK_TRY(stk_store_stat(out->store, out->key, NULL, &info, err));
+    out->size = info.size;
     return STK_OK;
 }
 
@@ -107,7 +128,8 @@ stk_status stk__safetensors_file_open(stk_context *ctx, const char *path,
 
     *out = (stk__safetensors_file){.fd = -1};
     out->parsed.ctx = ctx;
-    stk_status status = open_regular(path, out, err);
+    stk_status status = stk__driver_names_store(ctx, path) ? open_object(ctx, path, out, err)
+                                                           : open_regular(path, out, err);
     if (status == STK_OK)
         status = read_length(out, path, &length, err);
     if (status != STK_OK)
@@ -208,6 +230,7 @@ void stk__safetensors_file_end(stk__safetensors_file *file)
     if (file->fd >= 0)
         close(file->fd);
     file->fd = -1;
+    stk_store_close(&file->store);
     stk__free(file->parsed.ctx, file->head);
     file->head = NULL;
 }

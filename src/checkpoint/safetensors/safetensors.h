@@ -9,6 +9,8 @@
 #ifndef STK_SRC_CHECKPOINT_SAFETENSORS_SAFETENSORS_H
 #define STK_SRC_CHECKPOINT_SAFETENSORS_SAFETENSORS_H
 
+#include <stoker/store.h>
+
 #include "base/text.h"
 #include "checkpoint/checkpoint.h"
 
@@ -44,7 +46,9 @@ const char *stk__safetensors_find_text(const stk__safetensors *file, const char 
 
 /* Bytes in front of the data: the length and the header. */
 typedef struct stk__safetensors_file {
-    int fd;
+    int fd;           /* -1: it is an object of a store, or closed */
+    stk_store *store; /* NULL: it is a file */
+    char key[STK_MAX_OBJECT_KEY];
     uint64_t size; /* of the file */
     uint8_t *head; /* the first `head_bytes` bytes, as they are in the file */
     uint64_t head_bytes;

@@ -15,14 +15,6 @@
 #define PIECE_BYTES ((size_t)1 << 20) /* of one write or read of the store */
 #define FOLDER      "/tmp/stoker-log-XXXXXX"
 
-bool stk__mirror_wanted(const stk_context *ctx, const char *path)
-{
-    const size_t scheme = strcspn(path, ":/+");
-
-    return path[scheme] && path[scheme] != '/' &&
-           (strstr(path, "://") || stk__driver_find(ctx, STK_DRIVER_STORE, path, scheme));
-}
-
 static stk_status no_memory(stk_error *err)
 {
     return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for a log");
@@ -154,7 +146,7 @@ stk_status stk__mirror_open(stk_context *ctx, const char *url, stk__mirror *out,
 
 stk_status stk__mirror_take(stk_context *ctx, char **path, stk__mirror *out, stk_error *err)
 {
-    if (!stk__mirror_wanted(ctx, *path))
+    if (!stk__driver_names_store(ctx, *path))
         return STK_OK;
     STK_TRY(stk__mirror_open(ctx, *path, out, err));
     char *local = stk__strdup(ctx, out->path);

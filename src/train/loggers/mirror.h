@@ -18,8 +18,6 @@ typedef struct stk__mirror {
     bool warned;     /* that it could not be */
 } stk__mirror;
 
-/* Whether a path is a URL, of a store that is no plain path. */
-bool stk__mirror_wanted(const stk_context *ctx, const char *path);
 /* Have a file for the object in a temporary folder; what the object holds already is in it. */
 stk_status stk__mirror_open(stk_context *ctx, const char *url, stk__mirror *out, stk_error *err);
 /* Put the file as it is, where that is due. A failure is a warning, once, and is tried again. */

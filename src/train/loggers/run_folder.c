@@ -11,8 +11,8 @@
 #include <stoker/store.h>
 
 #include "base/durable.h"
+#include "base/registry.h"
 #include "base/text.h"
-#include "train/loggers/mirror.h"
 
 #define MAX_VERSION INT64_C(1000000000)
 
@@ -144,7 +144,7 @@ static stk_status claim_version(stk_context *ctx, const char *folder, stk__run_f
 static stk_status open_version(stk_context *ctx, const char *folder, int64_t n,
                                stk__run_folder *out, stk_error *err)
 {
-    const bool elsewhere = stk__mirror_wanted(ctx, folder);
+    const bool elsewhere = stk__driver_names_store(ctx, folder);
 
     if (!elsewhere)
         STK_TRY(stk__durable_path(ctx, NULL, folder, err));

@@ -7,6 +7,7 @@
 #include <stoker/plugin.h>
 
 #include "base/options.h"
+#include "base/registry.h"
 #include "store/url.h"
 #include "support/support.h"
 #include "train/loggers/loggers.h"
@@ -98,13 +99,13 @@ static void paths(void **state)
     stk_context *ctx = make_context();
 
     (void)state;
-    assert_true(stk__mirror_wanted(ctx, "mem://a"));
-    assert_true(stk__mirror_wanted(ctx, "flaky://a"));
-    assert_true(stk__mirror_wanted(ctx, "slow+mem://a"));
-    assert_true(stk__mirror_wanted(ctx, "nostore://a"));
-    assert_false(stk__mirror_wanted(ctx, "logs"));
-    assert_false(stk__mirror_wanted(ctx, "/a/b:c"));
-    assert_false(stk__mirror_wanted(ctx, "a:b"));
+    assert_true(stk__driver_names_store(ctx, "mem://a"));
+    assert_true(stk__driver_names_store(ctx, "flaky://a"));
+    assert_true(stk__driver_names_store(ctx, "slow+mem://a"));
+    assert_true(stk__driver_names_store(ctx, "nostore://a"));
+    assert_false(stk__driver_names_store(ctx, "logs"));
+    assert_false(stk__driver_names_store(ctx, "/a/b:c"));
+    assert_false(stk__driver_names_store(ctx, "a:b"));
     stk_context_destroy(&ctx);
 }
 

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Checkpoints in another store than a local folder: found, verified and read through it. */
+#include <string.h>
+
+#include <stoker/store.h>
+
+#include "checkpoint/checkpoint.h"
+#include "support/support.h"
+
+static void save(stk_context *ctx, const char *path, const char *step)
+{
+    const float values[4] = {1, 2, 3, 4};
+    stk_state_tensor tensor = {.name = "w", .dtype = STK_FLOAT32, .rank = 1, .shape = {4}};
+    const stk__checkpoint_text text = {STK__CHECKPOINT_STEP, step};
+    stk__checkpoint_writer *writer = NULL;
+    stk_error err;
+
+    tensor.data = (void *)values;
+    tensor.bytes = sizeof values;
+    assert_ok(stk__checkpoint_writer_create(ctx, &writer, &err), &err);
+    assert_ok(stk__checkpoint_save(writer, path, &tensor, 1, &text, 1, NULL, 0, NULL, &err), &err);
+    assert_ok(stk__checkpoint_flush(writer, &err), &err);
+    stk__checkpoint_writer_destroy(&writer);
+}
+
+static void newest(void **state)
+{
+    stk_context *ctx = test_context();
+    stk__checkpoint *checkpoint = NULL;
+    stk_store *store = NULL;
+    char path[256];
+    stk_error err;
+
+    (void)state;
+    assert_fails(stk__checkpoint_newest(ctx, "mem://runs", path, sizeof path, &err), STK_ENOENT,
+                 &err, "no checkpoint");
+    save(ctx, "mem://runs/logs/version_9/checkpoints/a.ckpt", "70");
+    save(ctx, "mem://runs/logs/version_10/checkpoints/a.ckpt", "5");
+    save(ctx, "mem://runs/logs/version_10/checkpoints/b.ckpt", "6");
+    assert_ok(stk__checkpoint_newest(ctx, "mem://runs", path, sizeof path, &err), &err);
+    assert_string_equal(path, "mem://runs/logs/version_10/checkpoints/b.ckpt");
+    assert_ok(stk__checkpoint_open(ctx, path, &checkpoint, &err), &err);
+    assert_string_equal(stk__checkpoint_find_text(checkpoint, STK__CHECKPOINT_STEP), "6");
+    const float *values = stk__checkpoint_find(checkpoint, "w")->data;
+    assert_true(values[0] == 1 && values[3] == 4);
+    stk__checkpoint_close(&checkpoint);
+
+    /* One that is damaged is passed over. */
+    assert_ok(stk_store_open(ctx, "mem://runs", &store, NULL, 0, &err), &err);
+    assert_ok(stk_store_put(store, "logs/version_10/checkpoints/c.ckpt", "cut", 3, NULL, &err),
+              &err);
+    assert_ok(stk_store_put(store, "logs/version_10/checkpoints/b.ckpt", "cut", 3, NULL, &err),
+              &err);
+    stk_store_close(&store);
+    assert_ok(stk__checkpoint_newest(ctx, "mem://runs/logs", path, sizeof path, &err), &err);
+    assert_string_equal(path, "mem://runs/logs/version_10/checkpoints/a.ckpt");
+    assert_fails(stk__checkpoint_open(ctx, "mem://runs/none.ckpt", &checkpoint, &err), STK_ENOENT,
+                 &err, NULL);
+    assert_fails(stk__checkpoint_open(ctx, "mem://runs/logs", &checkpoint, &err), STK_EFORMAT, &err,
+                 "folder");
+    stk_context_destroy(&ctx);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(newest)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
