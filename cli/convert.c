@@ -21,6 +21,8 @@ static const struct cli_usage usage = {
         "  digits:, mnist:, npy: ...  Small pictures of one channel and their labels as IDX files, "
         "the format\n"
         "     -> a folder             of MNIST; the splits train and test where there are both.\n\n"
+        "A DST of 'NAME:PATH?option=value' is written by the converter of that name, of a plug-in "
+        "too, with\noptions of its own.\n\n"
         "A file has its name when it is complete and safe on the disk. A conversion of pictures "
         "that was\n"
         "stopped, by Ctrl-C, a kill or a full disk, goes on when the same command is run again: "
@@ -186,7 +188,7 @@ static void cancel(void *conversion)
 }
 
 /* An option of another converter would do nothing. */
-static int refuse_options_of_others(struct cli *cli, const stk_converter *converter)
+static int refuse_options_of_others(struct cli *cli, const stk_converter_ops *converter)
 {
     char key[128];
 
@@ -206,7 +208,7 @@ static int refuse_options_of_others(struct cli *cli, const stk_converter *conver
 
 static int run(struct cli *cli, stk_conversion *conversion)
 {
-    const stk_converter *converter = stk_conversion_converter(conversion);
+    const stk_converter_ops *converter = stk_conversion_converter(conversion);
     stk_convert_images_options images;
     stk_convert_options options;
     stk_conversion_report report = {.struct_size = sizeof report};
@@ -220,8 +222,9 @@ static int run(struct cli *cli, stk_conversion *conversion)
     if (code != CLI_GO_ON)
         return code;
     cli_on_interrupt(cancel, conversion);
-    stk_status status = stk_conversion_run(conversion, &options,
-                                           converter->options ? &images : NULL, &report, &err);
+    stk_status status = stk_conversion_run(
+        conversion, &options,
+        converter->options == stk_option_table_find("images") ? &images : NULL, &report, &err);
     cli_on_interrupt(NULL, NULL);
     cli_console_clear();
     if (status != STK_OK) {

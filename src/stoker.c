@@ -70,7 +70,7 @@ const stk__drivers *stk__drivers_of(stk_driver_kind kind)
         [STK_DRIVER_DEVICE] = {"device", devices, stk__device_kind_check},
         [STK_DRIVER_CALLBACK] = {"callback", callbacks, stk__callback_kind_check},
         [STK_DRIVER_LOGGER] = {"logger", loggers, stk__logger_kind_check},
-        [STK_DRIVER_CONVERTER] = {"converter", converters, NULL},
+        [STK_DRIVER_CONVERTER] = {"converter", converters, stk__converter_kind_check},
     };
 
     return &all[kind];

@@ -10,16 +10,6 @@
 extern "C" {
 #endif
 
-/** One way to convert, as a row of the table of all of them. */
-/** What a driver of the kind STK_DRIVER_CONVERTER begins with. */
-typedef struct stk_converter {
-    uint32_t struct_size;
-    const char *name;                /**< "images": also the name of its option table */
-    const char *from;                /**< what it reads: "images:DIR, photographs of any size" */
-    const char *to;                  /**< what it writes */
-    const stk_option_table *options; /**< its own, in addition to stk_convert_options; NULL: none */
-} stk_converter;
-
 typedef enum stk_convert_verify { STK_VERIFY_FULL = 0, STK_VERIFY_NONE } stk_convert_verify;
 
 /** What all converters share. One that does not heed an option refuses it by name when it is not
@@ -79,9 +69,46 @@ typedef struct stk_conversion_report {
 
 typedef struct stk_conversion stk_conversion;
 
+/** What a converter is asked to do. Valid during run(). */
+typedef struct stk_conversion_job stk_conversion_job;
+struct stk_conversion_job {
+    uint32_t struct_size;
+    stk_context *context;
+    stk_dataset *dataset; /**< `source`, opened; stays the conversion's */
+    const char *source;   /**< its spec */
+    const char *target;   /**< path or URL to write, without name and options of the converter */
+    const stk_convert_options *options; /**< complete, in range */
+    const void *own;                    /**< its own options, complete; NULL: it has no table */
+    /** Whether the caller wants an early end: then run() keeps what is complete and gives
+     * STK_ECANCELED. Any thread. */
+    bool (*canceled)(const stk_conversion_job *job);
+};
+
+/** A way to convert. */
+typedef struct stk_converter_ops {
+    uint32_t struct_size;
+    const char *name;                /**< "images": also the name of its option table */
+    const char *from;                /**< what it reads: "images:DIR, photographs of any size" */
+    const char *to;                  /**< what it writes */
+    const stk_option_table *options; /**< its own, in addition to stk_convert_options; NULL: none */
+    /** (optional) Endings of targets that it writes: "|.zarr|.zr|". NULL: a target without an
+     * ending that tells a form. */
+    const char *endings;
+    /** (optional) Names of the options of stk_convert_options that do nothing here, NULL-ended: one
+     * that is set is refused. NULL: it heeds all. */
+    const char *const *ignores;
+    /** Whether it reads such samples; where not, *why is the end of "SOURCE cannot be written as
+     * ...: it", a text that stays. */
+    bool (*accepts)(const stk_dataset *dataset, const char **why);
+    /** Convert. *report has its struct_size and zeros; progress is the converter's to tell. Blocks.
+     */
+    stk_status (*run)(const stk_conversion_job *job, stk_conversion_report *report, stk_error *err);
+} stk_converter_ops;
+
 /**
- * Open `source`, the spec of a dataset, and choose the converter by its kind and by the form of
- * `target`.
+ * Open `source`, the spec of a dataset, and choose the converter: the one that `target` names, as
+ * "NAME:PATH?option=value" with options of its own, else the first that writes what the ending of
+ * `target` tells and accepts the dataset.
  *
  * Ownership: *out is the caller's, ended with stk_conversion_destroy(). Thread: any. Blocks.
  * Errors: those of stk_dataset_open(); STK_ENOTSUP when there is no way from the one to the other,
@@ -91,12 +118,13 @@ STK_API STK_NODISCARD stk_status stk_conversion_create(stk_context *context, con
                                                        const char *target, stk_conversion **out,
                                                        stk_error *err);
 
-/** The converter that was chosen. Lives as long as the program. */
-STK_API const stk_converter *stk_conversion_converter(const stk_conversion *conversion);
+/** The converter that was chosen. */
+STK_API const stk_converter_ops *stk_conversion_converter(const stk_conversion *conversion);
 
 /**
  * Convert. `options` may be NULL for the defaults; `own` are the options of the converter's table,
- * NULL: their defaults. Progress goes to the context's sink, from the calling thread. Runs once.
+ * NULL: their defaults; those that the target has go before. Progress goes to the context's sink,
+ * from the calling thread. Runs once.
  *
  * What is complete stays, whatever happens: a failed, canceled or killed conversion goes on when
  * the same one is run again. *report (may be NULL) is filled on STK_OK.

@@ -20,7 +20,7 @@ typedef enum stk_driver_kind {
     STK_DRIVER_DEVICE,    /**< stk_device_ops */
     STK_DRIVER_CALLBACK,  /**< stk_callback_ops */
     STK_DRIVER_LOGGER,    /**< stk_logger_ops */
-    STK_DRIVER_CONVERTER, /**< its table is not public */
+    STK_DRIVER_CONVERTER, /**< stk_converter_ops */
     STK_DRIVER_KINDS
 } stk_driver_kind;
 
@@ -38,8 +38,7 @@ STK_API const char *stk_driver_kind_name(stk_driver_kind kind);
  * one is. The table is not copied: it stays as it is, and where it is, for the life of the context.
  *
  * Errors: STK_EINVAL (the table lacks something, named; its name is taken, or no name),
- * STK_ENOTSUP (drivers of this kind cannot be added), STK_ELIMIT, STK_EFORK. Thread: any; add it
- * before what uses it is opened.
+ * STK_ELIMIT, STK_EFORK. Thread: any; add it before what uses it is opened.
  */
 STK_API STK_NODISCARD stk_status stk_driver_add(stk_context *context, stk_driver_kind kind,
                                                 const void *table, stk_error *err);

@@ -113,10 +113,6 @@ static stk_status check_one(const stk_plugin_driver *driver, stk_error *err)
                          "there is no kind %d of drivers in stoker %s", (int)driver->kind,
                          stk_version());
     const stk__drivers *drivers = stk__drivers_of(driver->kind);
-    if (!drivers->check)
-        return stk__fail(err, STK_ENOTSUP, STK_STAGE_NONE,
-                         "a %s cannot be added: its table of functions is not public",
-                         drivers->word);
     STK_TRY(drivers->check(driver->table, err));
     const char *name = ((const stk_driver_head *)driver->table)->name;
     if (!good_name(name))

@@ -9,7 +9,7 @@
 typedef struct stk__drivers {
     const char *word;           /* "dataset" */
     const void *const *builtin; /* NULL-ended; each begins as a stk_driver_head */
-    /* Whether an outsider's table is whole; NULL: none can be added. */
+    /* Whether an outsider's table is whole. */
     stk_status (*check)(const void *table, stk_error *err);
 } stk__drivers;
 

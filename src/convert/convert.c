@@ -4,12 +4,55 @@
 
 #include <stdio.h>
 
+#include "base/options.h"
+#include "base/registry.h"
 #include "base/sized.h"
+#include "base/spec.h"
+#include "base/table.h"
 #include "codec/image/image.h"
 #include "dataset/dataset.h"
 
 #define VALUE_SHOWN 64
 #define LIST_SHOWN  400
+
+/* A conversion that was begun. */
+struct stk_conversion {
+    stk_conversion_job job; /* first; its context is held */
+    const stk_converter_ops *converter;
+    char *source, *target, *path; /* `path`: the target without name and options */
+    char *query;                  /* of the target: options of the converter; NULL: none */
+    stk_dataset *dataset;         /* `source`, opened */
+    atomic_bool canceled;
+    bool ran;
+};
+
+static const stk__member members[] = {STK__MEMBER(stk_converter_ops, accepts),
+                                      STK__MEMBER(stk_converter_ops, run)};
+static const stk__table kind = {.type = "stk_converter_ops",
+                                .least = sizeof(stk_converter_ops),
+                                .members = members,
+                                .num_members = STK_COUNT(members),
+                                .stage = STK_STAGE_CONVERT};
+
+stk_status stk__converter_kind_check(const void *ops, stk_error *err)
+{
+    const stk_converter_ops *converter = ops;
+
+    STK_TRY(stk__table_check(&kind, ops, err));
+    if (converter->options)
+        STK_TRY(stk__options_check(converter->options, err));
+    if (!converter->from || !converter->to)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_CONVERT,
+                         "the stk_converter_ops of '%.64s' lacks %s", converter->name,
+                         converter->from ? "to" : "from");
+    for (const char *const *name = converter->ignores; name && *name; name++)
+        if (!stk_options_find(&stk__convert_option_table, *name))
+            return stk__fail(err, STK_EINVAL, STK_STAGE_CONVERT,
+                             "the stk_converter_ops of '%.64s' ignores '%.64s', which is no option "
+                             "of stk_convert_options",
+                             converter->name, *name);
+    return STK_OK;
+}
 
 /* ---- Options ------------------------------------------------------------------------------- */
 
@@ -48,8 +91,8 @@ const stk_option_table stk__convert_option_table = {
 };
 
 /* An option that does nothing is refused where somebody has set it. */
-static stk_status check_ignored(const stk__converter *converter, const stk_convert_options *options,
-                                stk_error *err)
+static stk_status check_ignored(const stk_converter_ops *converter,
+                                const stk_convert_options *options, stk_error *err)
 {
     stk_convert_options defaults;
     char value[VALUE_SHOWN], initial[VALUE_SHOWN];
@@ -62,7 +105,7 @@ static stk_status check_ignored(const stk__converter *converter, const stk_conve
         if (strcmp(value, initial) != 0)
             return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
                              "the option %s does nothing where %s are written; leave it out", *name,
-                             converter->shown.to);
+                             converter->to);
     }
     return STK_OK;
 }
@@ -111,33 +154,92 @@ static bool ends_with(const char *target, const char *endings)
     return false;
 }
 
-static bool suits(const stk__converter *converter, const char *target)
+static const stk_converter_ops *converter_at(const stk_conversion *c, size_t i)
 {
-    return converter->endings ? ends_with(target, converter->endings)
-                              : !ends_with(target, file_endings);
+    return (const stk_converter_ops *)stk_driver_at(c->job.context, STK_DRIVER_CONVERTER, i);
+}
+
+/* Whether the ending of the target tells a form that is no folder: one that a converter writes, or
+ * one that a stranger would expect. */
+static bool tells_form(const stk_conversion *c)
+{
+    const stk_converter_ops *converter;
+
+    for (size_t i = 0; (converter = converter_at(c, i)); i++)
+        if (converter->endings && ends_with(c->target, converter->endings))
+            return true;
+    return ends_with(c->target, file_endings);
+}
+
+static bool suits(const stk_conversion *c, const stk_converter_ops *converter)
+{
+    return converter->endings ? ends_with(c->target, converter->endings) : !tells_form(c);
+}
+
+/* Take name and options of a converter off the target, where it begins with one. */
+static stk_status take_name(stk_conversion *c, stk_error *err)
+{
+    stk_context *ctx = c->job.context;
+    const size_t length = strcspn(c->target, ":/?");
+
+    c->path = c->target;
+    if (c->target[length] != ':')
+        return STK_OK;
+    c->converter = stk__driver_find(ctx, STK_DRIVER_CONVERTER, c->target, length);
+    if (!c->converter)
+        return STK_OK;
+    c->path = c->target + length + 1;
+    char *query = strchr(c->path, '?');
+    if (query) {
+        c->query = stk__strdup(ctx, query);
+        *query = 0;
+        if (!c->query)
+            return stk__fail(err, STK_ENOMEM, STK_STAGE_CONVERT,
+                             "no memory for the options of a conversion");
+    }
+    if (!*c->path)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
+                         "the target '%.200s' names no path; write it as %s:PATH", c->target,
+                         c->converter->name);
+    return STK_OK;
+}
+
+static bool accepts(const stk_converter_ops *converter, const stk_dataset *dataset,
+                    const char **why)
+{
+    *why = NULL;
+    const bool does = converter->accepts(dataset, why);
+    if (!*why)
+        *why = "has samples of another kind";
+    return does;
 }
 
 static stk_status choose(stk_conversion *c, stk_error *err)
 {
     char ways[LIST_SHOWN] = "";
     const char *why = NULL, *first = NULL, *form = NULL;
+    const stk_converter_ops *converter;
 
+    if (c->converter) {
+        if (accepts(c->converter, c->dataset, &why))
+            return STK_OK;
+        return stk__fail(err, STK_ENOTSUP, STK_STAGE_CONVERT,
+                         "%.120s cannot be written as %s: it %s. The converter %s reads %s",
+                         c->source, c->converter->to, why, c->converter->name, c->converter->from);
+    }
     /* Asked in the order of the registry. */
-    const stk__converter *converter;
-    for (size_t i = 0;
-         (converter = (const stk__converter *)stk_driver_at(c->context, STK_DRIVER_CONVERTER, i));
-         i++) {
+    for (size_t i = 0; (converter = converter_at(c, i)); i++) {
         size_t used = strlen(ways);
-        snprintf(ways + used, sizeof ways - used, "%s%s -> %s", used ? "; " : "",
-                 converter->shown.from, converter->shown.to);
-        if (!suits(converter, c->target))
+        snprintf(ways + used, sizeof ways - used, "%s%s -> %s", used ? "; " : "", converter->from,
+                 converter->to);
+        if (!suits(c, converter))
             continue;
-        if (converter->accepts(c->dataset, &why)) {
+        if (accepts(converter, c->dataset, &why)) {
             c->converter = converter;
             return STK_OK;
         }
         first = why;
-        form = converter->shown.to;
+        form = converter->to;
     }
     if (first)
         return stk__fail(err, STK_ENOTSUP, STK_STAGE_CONVERT,
@@ -148,7 +250,66 @@ static stk_status choose(stk_conversion *c, stk_error *err)
                      c->target, ways);
 }
 
+/* The converter's own options: the caller's, and over them those of the target. `out` has room for
+ * its table; *texts is freed after use. */
+static stk_status own_options(const stk_conversion *c, const void *theirs, void *out, char **texts,
+                              stk_error *err)
+{
+    const stk_option_table *own = c->converter->options;
+    stk_context *ctx = c->job.context;
+
+    *texts = NULL;
+    if (!own && c->query)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
+                         "the target has the options '%.160s', and the converter %s has none",
+                         c->query + 1, c->converter->name);
+    if (!own)
+        return STK_OK;
+    stk_options_init(own, out, own->struct_size);
+    if (theirs)
+        STK_TRY(stk__sized_read(out, own->struct_size, theirs, own->name, STK_STAGE_CONVERT, err));
+    if (!c->query)
+        return check_range(own, out, err);
+    char *rest = stk__strdup(ctx, c->query);
+    if (!rest)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_CONVERT,
+                         "no memory for the options of a conversion");
+    stk_status status = stk__spec_take(ctx, rest, own, out, texts, err);
+    if (status == STK_OK && *rest)
+        status = stk__spec_unknown(own, rest + 1, err);
+    stk__free(ctx, rest);
+    return status == STK_OK ? check_range(own, out, err) : status;
+}
+
 /* ---- Life ---------------------------------------------------------------------------------- */
+
+static bool is_canceled(const stk_conversion_job *job)
+{
+    const stk_conversion *c = (const stk_conversion *)job;
+
+    return atomic_load_explicit(&c->canceled, memory_order_relaxed);
+}
+
+/* The source, the converter and its options, of which a wrong one is told before anything is done.
+ */
+static stk_status open_source(stk_conversion *c, stk_error *err)
+{
+    char *texts;
+
+    STK_TRY(take_name(c, err));
+    STK_TRY(stk_dataset_open(c->job.context, c->source, &c->dataset, err));
+    STK_TRY(choose(c, err));
+    void *own = c->converter->options
+                    ? stk__calloc(c->job.context, 1, c->converter->options->struct_size)
+                    : NULL;
+    if (c->converter->options && !own)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_CONVERT,
+                         "no memory for the options of a conversion");
+    const stk_status status = own_options(c, NULL, own, &texts, err);
+    stk__free(c->job.context, texts);
+    stk__free(c->job.context, own);
+    return status;
+}
 
 stk_status stk_conversion_create(stk_context *context, const char *source, const char *target,
                                  stk_conversion **out, stk_error *err)
@@ -164,15 +325,13 @@ stk_status stk_conversion_create(stk_context *context, const char *source, const
     stk_conversion *c = stk__calloc(context, 1, sizeof *c);
     if (!c)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_CONVERT, "no memory for a conversion");
-    c->context = stk__context_ref(context);
+    c->job.context = stk__context_ref(context);
     c->source = stk__strdup(context, source);
     c->target = stk__strdup(context, target);
     stk_status status = c->source && c->target
-                            ? stk_dataset_open(context, source, &c->dataset, err)
+                            ? open_source(c, err)
                             : stk__fail(err, STK_ENOMEM, STK_STAGE_CONVERT,
                                         "no memory for the names of a conversion");
-    if (status == STK_OK)
-        status = choose(c, err);
     if (status == STK_OK)
         *out = c;
     else
@@ -180,27 +339,44 @@ stk_status stk_conversion_create(stk_context *context, const char *source, const
     return status;
 }
 
-const stk_converter *stk_conversion_converter(const stk_conversion *conversion)
+const stk_converter_ops *stk_conversion_converter(const stk_conversion *conversion)
 {
-    return &conversion->converter->shown;
+    return conversion->converter;
+}
+
+/* Run it with options that are complete. */
+static stk_status run(stk_conversion *c, const stk_convert_options *options, const void *own,
+                      stk_conversion_report *report, stk_error *err)
+{
+    c->job = (stk_conversion_job){.struct_size = sizeof c->job,
+                                  .context = c->job.context,
+                                  .dataset = c->dataset,
+                                  .source = c->source,
+                                  .target = c->path,
+                                  .options = options,
+                                  .own = own,
+                                  .canceled = is_canceled};
+    c->ran = true;
+    const stk_status status = c->converter->run(&c->job, report, err);
+    return stk__table_made(&kind, c->converter->name, "run", status, c, err);
 }
 
 stk_status stk_conversion_run(stk_conversion *conversion, const stk_convert_options *options,
                               const void *own, stk_conversion_report *report, stk_error *err)
 {
     stk_convert_options o;
-    _Alignas(8) char its[512]; /* no converter has more */
     stk_conversion_report done = {.struct_size = sizeof done};
+    char *texts = NULL;
 
     if (!conversion)
         return stk__fail(err, STK_EINVAL, STK_STAGE_CONVERT, "no conversion to run");
-    STK_TRY(stk__context_check(conversion->context, err));
+    stk_context *ctx = conversion->job.context;
+    STK_TRY(stk__context_check(ctx, err));
     if (conversion->ran)
         return stk__fail(err, STK_EINVAL, STK_STAGE_CONVERT,
                          "the conversion of %.200s has run already; create another one",
                          conversion->source);
-    const stk__converter *converter = conversion->converter;
-    const stk_option_table *table = converter->shown.options;
+    const stk_option_table *its = conversion->converter->options;
     if (report)
         STK_TRY(stk__sized_check(report, "stk_conversion_report", STK_STAGE_CONVERT, err));
     stk_convert_options_init(&o);
@@ -208,17 +384,17 @@ stk_status stk_conversion_run(stk_conversion *conversion, const stk_convert_opti
         STK_TRY(
             stk__sized_read(&o, sizeof o, options, "stk_convert_options", STK_STAGE_CONVERT, err));
     STK_TRY(check_range(&stk__convert_option_table, &o, err));
-    STK_TRY(check_ignored(converter, &o, err));
-    if (table) {
-        stk_options_init(table, its, table->struct_size);
-        if (own)
-            STK_TRY(
-                stk__sized_read(its, table->struct_size, own, table->name, STK_STAGE_CONVERT, err));
-        STK_TRY(check_range(table, its, err));
-    }
-    conversion->ran = true;
-    stk_status status = converter->run(conversion, &o, table ? its : NULL, &done, err);
-    if (report)
+    STK_TRY(check_ignored(conversion->converter, &o, err));
+    void *values = its ? stk__calloc(ctx, 1, its->struct_size) : NULL;
+    if (its && !values)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_CONVERT,
+                         "no memory for the options of a conversion");
+    stk_status status = own_options(conversion, own, values, &texts, err);
+    if (status == STK_OK)
+        status = run(conversion, &o, values, &done, err);
+    stk__free(ctx, texts);
+    stk__free(ctx, values);
+    if (report && conversion->ran)
         stk__sized_write(report, &done);
     return status;
 }
@@ -232,13 +408,14 @@ void stk_conversion_destroy(stk_conversion **conversion)
 {
     if (!conversion || !*conversion)
         return;
-    if (stk__context_forked((*conversion)->context)) {
+    if (stk__context_forked((*conversion)->job.context)) {
         *conversion = NULL;
         return;
     }
     stk_conversion *c = *conversion;
-    stk_context *ctx = c->context;
+    stk_context *ctx = c->job.context;
     stk_dataset_close(&c->dataset);
+    stk__free(ctx, c->query);
     stk__free(ctx, c->source);
     stk__free(ctx, c->target);
     stk__free(ctx, c);

@@ -28,7 +28,7 @@ typedef struct split_target {
 
 /* The two files of a split on their way. */
 typedef struct split {
-    stk_conversion *conversion;
+    const stk_conversion_job *job;
     stk_dataset *dataset;
     const split_target *to;
     char image_key[64], label_key[64];
@@ -82,7 +82,7 @@ static stk_status write_part(split *s, bool images, const void *bytes, size_t si
         return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, key, STK_NO_OFFSET,
                             "the target %.200s has a file %s of other data; choose a new folder, "
                             "or set overwrite to replace it",
-                            s->conversion->target, key);
+                            s->job->target, key);
     return put->ops->write(put, bytes, size, err);
 }
 
@@ -175,7 +175,7 @@ static stk_status write_group(split *s, const stk__samples *samples, size_t coun
 
 static stk_status write_samples(split *s, stk_error *err)
 {
-    stk_conversion *c = s->conversion;
+    const stk_conversion_job *c = s->job;
     stk__samples samples;
 
     STK_TRY(
@@ -183,7 +183,7 @@ static stk_status write_samples(split *s, stk_error *err)
     stk_status status = STK_OK;
     for (uint64_t done = 0; status == STK_OK && done < s->dataset->size;) {
         size_t count = (size_t)STK_MIN(BATCH, s->dataset->size - done);
-        if (atomic_load(&c->canceled)) {
+        if (c->canceled(c)) {
             status = stk__fail(err, STK_ECANCELED, STK_STAGE_CONVERT,
                                "the conversion to %.200s was stopped", c->target);
             break;
@@ -198,10 +198,11 @@ static stk_status write_samples(split *s, stk_error *err)
     return status;
 }
 
-static stk_status convert_split(stk_conversion *c, stk_dataset *dataset, const split_target *to,
-                                const char *name, stk_conversion_report *report, stk_error *err)
+static stk_status convert_split(const stk_conversion_job *c, stk_dataset *dataset,
+                                const split_target *to, const char *name,
+                                stk_conversion_report *report, stk_error *err)
 {
-    split s = {.conversion = c, .dataset = dataset, .to = to, .old_images = -1, .old_labels = -1};
+    split s = {.job = c, .dataset = dataset, .to = to, .old_images = -1, .old_labels = -1};
     const char *why;
 
     if (!idx_accepts(dataset, &why))
@@ -227,7 +228,8 @@ static stk_status convert_split(stk_conversion *c, stk_dataset *dataset, const s
 
 /* ---- Splits ---------------------------------------------------------------------------------- */
 
-static stk_status open_split(stk_conversion *c, const char *name, stk_dataset **out, stk_error *err)
+static stk_status open_split(const stk_conversion_job *c, const char *name, stk_dataset **out,
+                             stk_error *err)
 {
     char *spec = stk__format(c->context, "%s%csplit=%s", c->source,
                              strchr(c->source, '?') ? '&' : '?', name);
@@ -240,7 +242,7 @@ static stk_status open_split(stk_conversion *c, const char *name, stk_dataset **
 }
 
 /* Where the source has the splits train and test and names none, both are written. */
-static stk_status convert_splits(stk_conversion *c, const split_target *target,
+static stk_status convert_splits(const stk_conversion_job *c, const split_target *target,
                                  stk_conversion_report *report, stk_error *err)
 {
     static const char *const splits[][2] = {{"train", "train"}, {"test", "t10k"}};
@@ -274,7 +276,8 @@ static stk_status fail_folder(const char *what, const char *path, stk_error *err
 }
 
 /* The folder, made where it is missing, which is safe once the one above it is. */
-static stk_status open_target(stk_conversion *c, bool made, stk_store **out, stk_error *err)
+static stk_status open_target(const stk_conversion_job *c, bool made, stk_store **out,
+                              stk_error *err)
 {
     stk_status status = stk__file_open_folder(c->context, c->target, NULL, out, err);
 
@@ -288,11 +291,11 @@ static stk_status open_target(stk_conversion *c, bool made, stk_store **out, stk
     return status;
 }
 
-static stk_status idx_run(stk_conversion *c, const stk_convert_options *options, const void *own,
-                          stk_conversion_report *report, stk_error *err)
+static stk_status idx_run(const stk_conversion_job *c, stk_conversion_report *report,
+                          stk_error *err)
 {
     const bool made = mkdir(c->target, 0777) == 0;
-    split_target target = {.overwrite = options->overwrite};
+    split_target target = {.overwrite = c->options->overwrite};
 
     if (!made && errno != EEXIST)
         return fail_folder("make", c->target, err);
@@ -310,11 +313,11 @@ static const char *const ignored[] = {"num_workers", "memory_budget", "verify",
                                       "on_error",    "max_errors",    "checkpoint",
                                       "max_pixels",  "max_blocks",    NULL};
 
-const stk__converter stk__convert_idx = {
-    .shown = {.struct_size = sizeof(stk_converter),
-              .name = "idx",
-              .from = "small pictures of one channel with labels (digits:, mnist:, npy:)",
-              .to = "IDX files"},
+const stk_converter_ops stk__convert_idx = {
+    .struct_size = sizeof(stk_converter_ops),
+    .name = "idx",
+    .from = "small pictures of one channel with labels (digits:, mnist:, npy:)",
+    .to = "IDX files",
     .ignores = ignored,
     .accepts = idx_accepts,
     .run = idx_run,

@@ -80,7 +80,7 @@ static void show_progress(stk__images_run *run)
     pthread_mutex_lock(&run->lock);
     uint64_t finished = run->finished;
     pthread_mutex_unlock(&run->lock);
-    stk__progress(run->context, run->conversion->target, finished, run->total);
+    stk__progress(run->context, run->job->target, finished, run->total);
 }
 
 static void note_failure(stk__images_run *run, const stk_error *err)
@@ -248,7 +248,7 @@ static stk_status make_statement(stk__images_run *run, stk_error *err)
  * False: no memory. */
 static bool source_folder(stk__images_run *run, char **out)
 {
-    const char *spec = run->conversion->source, *path = spec;
+    const char *spec = run->job->source, *path = spec;
     char resolved[PATH_MAX];
 
     size_t name = strspn(spec, "abcdefghijklmnopqrstuvwxyz0123456789_");
@@ -296,10 +296,10 @@ static stk_status convert_all(stk__images_run *run, stk_error *err)
         if (err)
             *err = run->failure;
     }
-    if (status == STK_OK && atomic_load(&run->conversion->canceled))
+    if (status == STK_OK && run->job->canceled(run->job))
         status = stk__fail(err, STK_ECANCELED, STK_STAGE_CONVERT,
                            "the conversion to %.200s was stopped; run the same again to go on",
-                           run->conversion->target);
+                           run->job->target);
     if (status == STK_OK)
         status = stk__images_finish(run, names, err);
     if (status == STK_OK)
@@ -350,25 +350,26 @@ static void init_locks(stk__images_run *run)
     pthread_rwlockattr_destroy(&kind);
 }
 
-static stk_status images_run(stk_conversion *conversion, const stk_convert_options *options,
-                             const void *own, stk_conversion_report *report, stk_error *err)
+static stk_status images_run(const stk_conversion_job *job, stk_conversion_report *report,
+                             stk_error *err)
 {
-    stk_context *ctx = conversion->context;
-    stk__images_run run = {.conversion = conversion,
+    const stk_convert_options *options = job->options;
+    stk_context *ctx = job->context;
+    stk__images_run run = {.job = job,
                            .context = ctx,
-                           .dataset = conversion->dataset,
+                           .dataset = job->dataset,
                            .options = options,
-                           .own = own,
+                           .own = job->own,
                            .report = report,
                            .journal.fd = -1,
-                           .total = conversion->dataset->size};
+                           .total = job->dataset->size};
 
     init_locks(&run);
     choose_memory(&run);
     char *folder;
     bool known = source_folder(&run, &folder);
-    run.head = (stk__journal_head){"images", folder ? folder : conversion->source,
-                                   &stk__convert_images_option_table, own};
+    run.head = (stk__journal_head){"images", folder ? folder : job->source,
+                                   &stk__convert_images_option_table, job->own};
     run.done = stk__calloc(ctx, run.total, sizeof *run.done);
     run.waiting = stk__calloc(ctx, 2 * options->checkpoint, sizeof *run.waiting);
     stk_status status =
@@ -378,8 +379,7 @@ static stk_status images_run(stk_conversion *conversion, const stk_convert_optio
                         (unsigned long long)run.total);
     run.target.root = run.target.parts = -1;
     if (status == STK_OK)
-        status =
-            stk__target_open(ctx, conversion->target, folder, options->overwrite, &run.target, err);
+        status = stk__target_open(ctx, job->target, folder, options->overwrite, &run.target, err);
     if (status == STK_OK)
         status = convert_all(&run, err);
     stk__journal_close(&run.journal);
@@ -408,12 +408,12 @@ static bool images_accepts(const stk_dataset *dataset, const char **why)
     return true;
 }
 
-const stk__converter stk__convert_images = {
-    .shown = {.struct_size = sizeof(stk_converter),
-              .name = "images",
-              .from = "images: (files of pictures)",
-              .to = "a folder of JPEG files",
-              .options = &stk__convert_images_option_table},
+const stk_converter_ops stk__convert_images = {
+    .struct_size = sizeof(stk_converter_ops),
+    .name = "images",
+    .from = "images: (files of pictures)",
+    .to = "a folder of JPEG files",
+    .options = &stk__convert_images_option_table,
     .accepts = images_accepts,
     .run = images_run,
 };

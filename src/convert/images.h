@@ -28,7 +28,7 @@ typedef struct stk__old {
 
 /* The conversion of a folder of pictures, shared by its threads. */
 typedef struct stk__images_run {
-    stk_conversion *conversion;
+    const stk_conversion_job *job;
     stk_context *context;
     stk_dataset *dataset;
     const stk_convert_options *options;

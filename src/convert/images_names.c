@@ -66,7 +66,7 @@ stk_status stk__images_source(stk__images_run *run, uint64_t index, stk_store **
         return stk__fail(err, STK_EKIND, STK_STAGE_CONVERT,
                          "sample %llu of %.200s is not one file of its own, so there is nothing to "
                          "pack again",
-                         (unsigned long long)index, run->conversion->source);
+                         (unsigned long long)index, run->job->source);
     size_t length = dataset->ops->object(dataset, l.need.object, store, key, STK_MAX_OBJECT_KEY);
     if (length >= STK_MAX_OBJECT_KEY)
         return stk__fail_at(err, STK_ELIMIT, STK_STAGE_CONVERT, key, STK_NO_OFFSET,

@@ -291,7 +291,7 @@ static void process(task *t)
 
 bool stk__images_step(stk__images_run *run, stk__picture_worker *worker)
 {
-    if (atomic_load(&run->stop) || atomic_load(&run->conversion->canceled))
+    if (atomic_load(&run->stop) || run->job->canceled(run->job))
         return false;
     uint64_t index = atomic_fetch_add(&run->next, 1);
     if (index >= run->total)

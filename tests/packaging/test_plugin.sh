@@ -21,7 +21,7 @@ eval "flags=($(pkg-config --cflags stoker))"
 eval "libs=($(pkg-config --libs stoker))"
 cp "$source"/tests/packaging/plugin/*.c "$work"
 cd "$work"
-"${CC:-cc}" -std=c99 -Wall -Wextra -Wno-unused-parameter -Werror -shared -fPIC outsider.c "${flags[@]}" -o outsider.so
+"${CC:-cc}" -std=c99 -Wall -Wextra -Wno-unused-parameter -Werror -shared -fPIC outsider.c outsider_arrays.c "${flags[@]}" -o outsider.so
 
 # All that it brings is listed with the built-in ones.
 "$stoker" info --plugin ./outsider.so >list.txt
@@ -124,6 +124,18 @@ for how in 'grid.tiles' 'grid.tiles?read=true' 'grid.tiles?format=tiles&read=tru
     "$stoker" chunks "array:$how" --plugin ./outsider.so --window 4x9 >out.txt 2>&1 || fail "chunks $how: $(cat out.txt)"
 done
 
+# A converter: found by the ending of the target, and by its name, with an option of its own.
+"$stoker" convert blobs: by.lines --plugin ./outsider.so >out.txt 2>&1 || fail "convert: $(cat out.txt)"
+grep -q "512 samples" out.txt || fail "convert says: $(cat out.txt)"
+[ "$(wc -l <by.lines)" = 512 ] && [ "$(sed -n 2p by.lines)" = "label 5" ] || fail "by.lines has $(head -n 2 by.lines)"
+"$stoker" convert blobs: 'lines:by.txt?word=column' --plugin ./outsider.so >out.txt 2>&1 || fail "convert: $(cat out.txt)"
+sed 's/label/column/' by.lines | cmp - by.txt || fail "the target's option is not heeded"
+printf 'plugins: [outsider.so]\n' >listed.yaml
+"$stoker" convert blobs: listed.lines --config listed.yaml --allow-plugins >out.txt 2>&1 || fail "convert: $(cat out.txt)"
+cmp listed.lines by.lines
+! "$stoker" convert blobs: 'lines:by.txt?wort=column' --plugin ./outsider.so >out.txt 2>&1 || fail "an option that there is not was taken"
+grep -q "did you mean 'word'" out.txt || fail "convert says: $(cat out.txt)"
+
 # A training that a configuration describes, with metrics in the plug-in's logger; the same by the built-in csv.
 cat >recipe.yaml <<'YAML'
 plugins: [outsider.so]
@@ -199,7 +211,7 @@ hashes ramp: --plugin ./acme.so >own.txt
 [ -s own.txt ] || fail "no hashes of the documented plug-in"
 
 # One that was linked with the library calls the one of the command all the same.
-"${CC:-cc}" -std=c99 -shared -fPIC outsider.c "${flags[@]}" "${libs[@]}" -Wl,-rpath,"$(dirname "$PKG_CONFIG_PATH")" \
+"${CC:-cc}" -std=c99 -shared -fPIC outsider.c outsider_arrays.c "${flags[@]}" "${libs[@]}" -Wl,-rpath,"$(dirname "$PKG_CONFIG_PATH")" \
     -o linked.so
 "$stoker" info --plugin ./linked.so >out.txt 2>&1 || fail "a plug-in that names libstoker finds the command's: $(cat out.txt)"
-echo "a store, a dataset, a transform, a layer, a callback, a logger and a format of arrays of a plug-in ran"
+echo "a store, a dataset, a transform, a layer, a callback, a logger, a format of arrays and a converter of a plug-in ran"

@@ -3,7 +3,7 @@
  * A plug-in as a stranger writes it, with the installed headers alone: a store that hands reads on
  * to another one ("echo:///PATH"), a dataset of drawn pictures ("blobs:"), a transform that is
  * fused ("mirror", the twin of horizontal_flip(1)), a layer ("dense", the twin of linear), a
- * callback, a logger and a format of arrays ("tiles").
+ * callback, a logger, a format of arrays ("tiles") and a converter ("lines").
  */
 #include <math.h>
 #include <stdio.h>
@@ -453,105 +453,15 @@ static const stk_layer_ops dense_ops = {.struct_size = sizeof dense_ops,
                                         .forward = dense_forward,
                                         .backward = dense_backward};
 
-/* ---- A format of arrays: "TILES1", then height, width and side as int64, then square tiles of
- * int16 ---- */
+/* ---- outsider_arrays.c ---- */
 
-typedef struct tiles_options {
-    uint32_t struct_size;
-    bool read; /* by this plug-in instead of by the library */
-} tiles_options;
-
-static const stk_option tiles_list[] = {{"read", STK_OPTION_BOOL, offsetof(tiles_options, read),
-                                         "false", 0, 0, NULL, NULL, "Read tiles in the plug-in."}};
-static const stk_option_table tiles_table = {"tiles", "Tiles", sizeof(tiles_options), tiles_list,
-                                             1};
-
-typedef struct tiles_head {
-    char magic[8];
-    int64_t shape[2], side;
-} tiles_head;
-
-typedef struct tiles {
-    tiles_head head;
-    stk_store *store;
-    char key[256];
-} tiles;
-
-static int tiles_recognise(stk_store *store, const char *key)
-{
-    char magic[8];
-
-    if (!*key || stk_store_read(store, key, 0, sizeof magic, magic, NULL) != STK_OK)
-        return 0;
-    return memcmp(magic, "TILES1", 7) == 0 ? 2 : 0;
-}
-
-static stk_status tiles_open(stk_array *array, const stk_array_opening *opening, stk_error *err)
-{
-    stk_array_layout layout = {.struct_size = sizeof layout, .type_name = "int16", .rank = 2};
-    tiles *self = calloc(1, sizeof *self);
-    int64_t chunk[2];
-
-    if (!self)
-        return STK_ENOMEM;
-    stk_status status =
-        stk_store_read(opening->store, opening->key, 0, sizeof self->head, &self->head, err);
-    if (status == STK_OK) {
-        self->store = opening->store;
-        snprintf(self->key, sizeof self->key, "%s", opening->key);
-        chunk[0] = chunk[1] = self->head.side;
-        layout.shape = self->head.shape;
-        layout.chunk_shape = chunk;
-        layout.reads_chunks = ((const tiles_options *)opening->options)->read;
-        layout.state = self;
-        status = stk_array_lay_out(array, &layout, err);
-    }
-    if (status != STK_OK)
-        free(self);
-    return status;
-}
-
-static bool tiles_locate(void *state, uint64_t chunk, stk_array_place *out)
-{
-    const tiles *self = state;
-
-    out->length = (uint64_t)(self->head.side * self->head.side * 2);
-    out->offset = sizeof self->head + chunk * out->length;
-    return true;
-}
-
-static stk_status tiles_read(void *state, const int64_t *start, const int64_t *shape, void *out,
-                             uint64_t bytes, stk_error *err)
-{
-    const tiles *self = state;
-    const int64_t side = self->head.side, wide = (self->head.shape[1] + side - 1) / side;
-    const int64_t tile = start[0] / side * wide + start[1] / side;
-
-    for (int64_t y = 0; y < shape[0]; y++) {
-        const int64_t at = (int64_t)sizeof self->head + (tile * side * side + y * side) * 2;
-        const stk_status status =
-            stk_store_read(self->store, self->key, (uint64_t)at, (uint64_t)shape[1] * 2,
-                           (char *)out + y * shape[1] * 2, err);
-        if (status != STK_OK)
-            return status;
-    }
-    return STK_OK;
-}
-
-static const stk_array_format_ops tiles_ops = {.struct_size = sizeof tiles_ops,
-                                               .name = "tiles",
-                                               .doc = "Square tiles of int16 in one file",
-                                               .options = &tiles_table,
-                                               .recognise = tiles_recognise,
-                                               .open = tiles_open,
-                                               .locate = tiles_locate,
-                                               .read = tiles_read,
-                                               .close = free};
+extern const stk_array_format_ops tiles_ops;
+extern const stk_converter_ops lines_ops;
 
 static const stk_plugin_driver drivers[] = {
     {STK_DRIVER_STORE, &echo_ops},     {STK_DRIVER_LAYER, &dense_ops},
     {STK_DRIVER_DATASET, &blob_ops},   {STK_DRIVER_TRANSFORM, &mirror_ops},
     {STK_DRIVER_CALLBACK, &tally_ops}, {STK_DRIVER_LOGGER, &plain_ops},
-    {STK_DRIVER_ARRAY, &tiles_ops}};
+    {STK_DRIVER_ARRAY, &tiles_ops},    {STK_DRIVER_CONVERTER, &lines_ops}};
 
 STK_PLUGIN("outsider", "One of each, for the tests", drivers);

@@ -4,7 +4,7 @@
 #include "unit/convert/tree.h"
 
 /* One conversion. True when no allocation failed. */
-static bool run(const char *spec, const char *to, const stk_converter *converter, int64_t n,
+static bool run(const char *spec, const char *to, const stk_converter_ops *converter, int64_t n,
                 bool for_good, bool skip)
 {
     faults f = {n, for_good, 0};
@@ -58,8 +58,8 @@ static void test_pictures(void **state)
     tree_add(from, "rgb_8.png", "dog/rgb.png");
     test_write(from, "dog/broken.jpg", "broken", 6);
     snprintf(spec, sizeof spec, "images:%s?index=none", from);
-    const stk_converter *converter =
-        ((const stk_converter *)stk_driver_at(NULL, STK_DRIVER_CONVERTER, 0));
+    const stk_converter_ops *converter =
+        ((const stk_converter_ops *)stk_driver_at(NULL, STK_DRIVER_CONVERTER, 0));
     assert_true(run(spec, whole, converter, INT64_MAX, false, true));
     for (int for_good = 0; for_good < 2; for_good++) {
         int64_t n = 0;
@@ -87,8 +87,8 @@ static void test_pictures(void **state)
 
 static void test_idx(void **state)
 {
-    const stk_converter *converter =
-        ((const stk_converter *)stk_driver_at(NULL, STK_DRIVER_CONVERTER, 1));
+    const stk_converter_ops *converter =
+        ((const stk_converter_ops *)stk_driver_at(NULL, STK_DRIVER_CONVERTER, 1));
     char to[256];
 
     for (int for_good = 0; for_good < 2; for_good++) {

@@ -10,7 +10,7 @@
 #define TAKEN   5
 #define LONGER  6
 #define EMPTY   7
-#define PRIVATE 8
+#define OTHER   8
 #define NOTHING 9
 
 #if VARIANT != NOTHING
@@ -52,7 +52,7 @@ static const stk_dataset_ops second = DATASET(VARIANT == TWICE   ? "own"
 
 static const stk_plugin_driver drivers[] = {
     {STK_DRIVER_DATASET, &own},
-    {VARIANT == PRIVATE ? STK_DRIVER_CONVERTER : STK_DRIVER_DATASET, &second}};
+    {VARIANT == OTHER ? STK_DRIVER_CONVERTER : STK_DRIVER_DATASET, &second}};
 
 static const char *version_of_a_copy(void)
 {

@@ -60,7 +60,7 @@ static void refuses(void **state)
                 {"TWICE", STK_EINVAL, "'own' already"},
                 {"TAKEN", STK_EINVAL, "'digits' already"},
                 {"EMPTY", STK_EINVAL, "brings no driver"},
-                {"PRIVATE", STK_ENOTSUP, "a converter cannot be added"},
+                {"OTHER", STK_EINVAL, "stk_converter_ops"},
                 {"NOTHING", STK_EINVAL, "no symbol stk_plugin_entry"},
                 {"MISSING", STK_ENOENT, "No such file"}};
     stk_context *ctx = test_context();

@@ -31,6 +31,11 @@ static stk_status add_format(fixture *f, const void *ops, stk_error *err)
     return stk_driver_add(f->context, STK_DRIVER_ARRAY, ops, err);
 }
 
+static stk_status add_converter(fixture *f, const void *ops, stk_error *err)
+{
+    return stk_driver_add(f->context, STK_DRIVER_CONVERTER, ops, err);
+}
+
 static stk_status add_logger(fixture *f, const void *ops, stk_error *err)
 {
     return stk_trainer_add_logger(f->trainer, ops, NULL, err);
@@ -119,6 +124,12 @@ static const struct kind {
      add_format,
      sizeof(stk_array_format_ops),
      {M(stk_array_format_ops, recognise), M(stk_array_format_ops, open)},
+     STK_OK},
+    {"stk_converter_ops",
+     add_converter,
+     sizeof(stk_converter_ops),
+     {M(stk_converter_ops, accepts), M(stk_converter_ops, run), M(stk_converter_ops, from),
+      M(stk_converter_ops, to)},
      STK_OK},
     {"stk_logger_ops",
      add_logger,
@@ -312,7 +323,7 @@ static stk_status make_transform(fixture *f, stk_error *err)
 
 static stk_status make_own_callback(fixture *f, stk_error *err)
 {
-    table ops = whole(&kinds[6]);
+    table ops = whole(&kinds[7]);
 
     set(&ops, offsetof(stk_callback_ops, create), (void (*)(void))give_status);
     return stk_trainer_add_callback(f->trainer, (const void *)&ops, NULL, NULL, err);
@@ -346,11 +357,10 @@ static void options_of_kinds_are_checked(void **state)
 {
     static const struct {
         size_t kind, offset;
-    } cases[] = {{1, offsetof(stk_dataset_ops, options)},
-                 {3, offsetof(stk_transform_ops, options)},
-                 {4, offsetof(stk_array_format_ops, options)},
-                 {5, offsetof(stk_logger_ops, options)},
-                 {6, offsetof(stk_callback_ops, options)}};
+    } cases[] = {
+        {1, offsetof(stk_dataset_ops, options)},      {3, offsetof(stk_transform_ops, options)},
+        {4, offsetof(stk_array_format_ops, options)}, {5, offsetof(stk_converter_ops, options)},
+        {6, offsetof(stk_logger_ops, options)},       {7, offsetof(stk_callback_ops, options)}};
     const stk_option_table *table_of_options = &unsound;
 
     for (size_t i = 0; i < STK_COUNT(cases); i++) {
