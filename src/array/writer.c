@@ -22,15 +22,13 @@ struct stk_array_writer {
 static stk_status check_free(stk_store *store, const char *prefix, const char *url, stk_error *err)
 {
     static const char *const names[] = {STK__ZARR_V3, STK__ZARR_V2_ARRAY, STK__ZARR_V2_GROUP};
-    stk_object_info info = {.struct_size = sizeof info};
+    stk__presence is = STK__IS_NOTHING;
     char key[STK_MAX_OBJECT_KEY + 16];
 
     for (size_t i = 0; i < STK_COUNT(names); i++) {
         snprintf(key, sizeof key, "%s%s", prefix, names[i]);
-        stk_status status = stk_store_stat(store, key, NULL, &info, err);
-        if (status != STK_OK && status != STK_ENOENT)
-            return status;
-        if (status == STK_OK)
+        STK_TRY(stk__store_look(store, key, &is, err));
+        if (is != STK__IS_NOTHING)
             return stk__fail_at(err, STK_EINVAL, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
                                 "'%.200s' is an array or a group already; choose another name, or "
                                 "remove it first",

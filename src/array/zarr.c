@@ -209,9 +209,9 @@ static stk_status zarr_open(stk_array *a, const stk_array_opening *opening, stk_
 
 static bool has(stk_store *store, const char *key)
 {
-    stk_object_info info = {.struct_size = sizeof info};
+    stk__presence is = STK__IS_NOTHING;
 
-    return stk_store_stat(store, key, NULL, &info, NULL) == STK_OK && !info.is_folder;
+    return stk__store_look(store, key, &is, NULL) == STK_OK && is == STK__IS_OBJECT;
 }
 
 static int zarr_recognise(stk_store *store, const char *key)

@@ -121,7 +121,6 @@ static void suggest_kind(const stk_context *ctx, const char *url, size_t length,
 static stk_status nobody(stk_context *ctx, const char *url, const vote *v, stk_error *err)
 {
     char names[NAMES], key[STK_MAX_OBJECT_KEY];
-    stk_object_info info = {.struct_size = sizeof info};
     stk_store *store = NULL;
     size_t head = strcspn(url, ":/?");
 
@@ -133,8 +132,6 @@ static stk_status nobody(stk_context *ctx, const char *url, const vote *v, stk_e
     stk_error missing;
     stk_error_init(&missing);
     stk_status status = stk_store_open(ctx, url, &store, key, sizeof key, &missing);
-    if (status == STK_OK && key[0])
-        status = stk_store_stat(store, key, NULL, &info, &missing);
     stk_store_close(&store);
     kind_names(ctx, names);
     const stk_dataset_ops *kind;
