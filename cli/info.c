@@ -271,6 +271,38 @@ static struct kind logger_at(const stk_context *context, size_t i)
     return KIND(ops);
 }
 
+static struct kind array_at(const stk_context *context, size_t i)
+{
+    static const struct kind none;
+    const stk_array_format_ops *ops =
+        (const stk_array_format_ops *)stk_driver_at(context, STK_DRIVER_ARRAY, i);
+
+    return KIND(ops);
+}
+
+static struct kind converter_at(const stk_context *context, size_t i)
+{
+    const stk_converter_ops *ops =
+        (const stk_converter_ops *)stk_driver_at(context, STK_DRIVER_CONVERTER, i);
+
+    return ops ? (struct kind){ops->name, ops->to, ops->options} : (struct kind){0};
+}
+
+static struct kind device_at(const stk_context *context, size_t i)
+{
+    const stk_device_ops *ops =
+        (const stk_device_ops *)stk_driver_at(context, STK_DRIVER_DEVICE, i);
+
+    return ops ? (struct kind){ops->name, ops->doc, NULL} : (struct kind){0};
+}
+
+static struct kind store_at(const stk_context *context, size_t i)
+{
+    const stk_driver_head *head = stk_driver_at(context, STK_DRIVER_STORE, i);
+
+    return head ? (struct kind){head->name, NULL, NULL} : (struct kind){0};
+}
+
 /* What is listed, in this order. */
 static const struct group {
     const char *name, *plural, *title, *below;
@@ -290,6 +322,12 @@ static const struct group {
      callback_at},
     {"logger", "loggers", "\nLoggers of a training, as 'NAME(option=value), NAME':\n", "",
      logger_at},
+    {"store", "stores", "\nStores, as 'NAME://...':\n", "", store_at},
+    {"array", "arrays", "\nFormats of arrays, as 'array:URL?format=NAME&option=value':\n", "",
+     array_at},
+    {"converter", "converters", "\nConverters, as 'stoker convert SRC NAME:PATH?option=value':\n",
+     "", converter_at},
+    {"device", "devices", "\nDevices:\n", "", device_at},
 };
 
 #define NUM_GROUPS (sizeof groups / sizeof *groups)
@@ -404,7 +442,7 @@ static const struct cli_usage usage = {
         "each "
         "array.\n"
         "A FILE.safetensors or FILE.ckpt is a checkpoint: what it holds, and whether it is whole.\n"
-        "Without a SPEC it lists datasets, transforms, layers, callbacks and loggers with their "
+        "Without a SPEC it lists drivers of every kind with their "
         "options.\n",
     .examples = "  stoker info\n"
                 "  stoker info digits:\n"

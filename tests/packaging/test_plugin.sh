@@ -25,7 +25,7 @@ cd "$work"
 
 # All that it brings is listed with the built-in ones.
 "$stoker" info --plugin ./outsider.so >list.txt
-for name in blobs mirror tally plain; do
+for name in blobs mirror tally plain dense tiles lines echo; do
     grep -q "$name" list.txt || fail "info does not list $name"
 done
 
