@@ -27,9 +27,9 @@ static inline void bench_step(const struct bench_step *run, uint64_t number)
     stk_error err;
 
     bench_check(stk_model_forward(run->model, &batch, true, &result, &err), &err);
-    stk_model_zero_grad(run->model);
+    bench_check(stk_model_zero_grad(run->model, &err), &err);
     bench_check(stk_model_backward(run->model, 1, &err), &err);
-    stk_optimizer_step(run->optimizer);
+    bench_check(stk_optimizer_step(run->optimizer, &err), &err);
 }
 
 /* ---- A trainer's surroundings ---------------------------------------------------------------- */

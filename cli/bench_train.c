@@ -265,12 +265,11 @@ static stk_status step_on(struct bench_train *train, const stk_batch *batch, stk
                                   .target = target.data,
                                   .step = train->step++};
     status = stk_model_forward(train->model, &work, true, &result, err);
-    stk_model_zero_grad(train->model);
-    if (status == STK_OK && result.count)
-        status = stk_model_backward(train->model, 1, err);
     if (status == STK_OK)
-        stk_optimizer_step(train->optimizer);
-    return status;
+        status = stk_model_zero_grad(train->model, err);
+    if (status == STK_OK)
+        status = stk_model_backward(train->model, 1, err);
+    return status == STK_OK ? stk_optimizer_step(train->optimizer, err) : status;
 }
 
 static stk_status run(void *user, const stk_batch *batch, stk_error *err)

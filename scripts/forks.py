@@ -24,7 +24,7 @@ EXEMPT = [
     (r"stk_bench_cancel", "sets an atomic flag"),
     (r"stk_bench_plan_(count|get|row|judge|summary|saturation)", "reads memory of one thread"),
     (r"stk_model_builder_shape", "reads memory of one thread"),
-    (r"stk_model_(get_plan|get_layer|zero_grad|output|set_probe)", "memory of one thread"),
+    (r"stk_model_(get_plan|get_layer|set_probe)", "memory of one thread"),
     (r"stk_optimizer_(bytes|num_groups|[gs]et_lr|[gs]et_momentum|get_state)", "memory of one thread"),
     (r"stk_model_module_model", "reads a pointer"),
     (r"stk_(saver|restorer)_\w+", "lives within one call of a trainer, which is refused"),

@@ -30,6 +30,20 @@ typedef struct stk_state_tensor {
     uint64_t bytes;
 } stk_state_tensor;
 
+/**
+ * One number, where it was computed. Where `data` is not NULL it is one element of `dtype` in the
+ * memory of a device, made by the work that was given to the device's stream so far: nobody waits
+ * for it until its value is wanted.
+ */
+typedef struct stk_scalar {
+    double value; /**< where `data` is NULL */
+    const void *data;
+    /** In the same memory and of the same type: how many rows `data` is the mean of. With 0 it says
+     * nothing, and is left out of sums. NULL: the caller knows. */
+    const void *weight;
+    stk_dtype dtype;
+} stk_scalar;
+
 /** What a device is. */
 typedef struct stk_device_info {
     uint32_t struct_size;
@@ -75,10 +89,12 @@ typedef struct stk_device_ops {
     stk_status (*event_query)(stk_event *event, stk_error *err);
     /* Nanoseconds of the device's clock between two events that have passed. */
     stk_status (*event_elapsed)(stk_event *from, stk_event *to, uint64_t *ns, stk_error *err);
-    /* sums[0] = *value, sums[1] += weight x *value, sums[2] += weight: how a metric is kept on the
-     * device until somebody looks. `value` is one element of `dtype`, `sums` three doubles. */
-    stk_status (*fold)(stk_stream *stream, double *sums, const void *value, stk_dtype dtype,
-                       double weight, stk_error *err);
+    /* sums[0] = x, sums[1] += w x, sums[2] += w, sums[3] = w: how a metric is kept on the device
+     * until somebody looks. x is value->data, w value->weight or, where that is NULL, `weight`;
+     * where w is 0, sums[1] and sums[2] stay as they are whatever x is. `sums` are four doubles of
+     * the device. */
+    stk_status (*fold)(stk_stream *stream, double *sums, const stk_scalar *value, double weight,
+                       stk_error *err);
 } stk_device_ops;
 
 /**

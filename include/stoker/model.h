@@ -71,8 +71,9 @@ typedef struct stk_layer_shape {
 } stk_layer_shape;
 
 /**
- * One pass over a batch. All memory is the host's, dense, of `dtype`, [rows, ...]; pictures are
- * [height, width, channels] here, whatever the layout of the input.
+ * One pass over a batch. All memory is that of the model's device, which is the host's today;
+ * dense, of `dtype`, [rows, ...]; pictures are [height, width, channels] here, whatever the layout
+ * of the input.
  */
 typedef struct stk_layer_pass {
     uint32_t struct_size;
@@ -84,6 +85,7 @@ typedef struct stk_layer_pass {
     void *y;                                    /**< forward: to be filled; backward: NULL */
     const void *dy;                             /**< backward: gradient of the output */
     void *dx, *weight_gradient, *bias_gradient; /**< to be added to; NULL: not wanted */
+    stk_stream *stream; /**< of the device: the work is done in its order; NULL: before returning */
 } stk_layer_pass;
 
 /** A layer: the table of STK_DRIVER_LAYER. The functions are pure: what a layer remembers lies in
@@ -130,6 +132,7 @@ typedef struct stk_model_options {
     uint64_t seed;            /**< of initial weights and dropout */
     const char *freeze;       /**< patterns of parameters that do not learn: "conv1.*, bn1.*" */
     const char *layers;       /**< for the configuration: see stk_model_builder_config() */
+    stk_device *device;       /**< computes, and holds all memory; NULL: the processor */
 } stk_model_options;
 
 static inline void stk_model_options_init(stk_model_options *options)
@@ -144,7 +147,8 @@ static inline void stk_model_options_init(stk_model_options *options)
  * weights (PyTorch's distributions).
  *
  * `options` may be NULL for the defaults. Ownership: *out is the caller's. Errors: STK_EINVAL,
- * STK_ENOTSUP (precision, or built without oneDNN), STK_ENOMEM.
+ * STK_ENOTSUP (precision, a device whose memory is not the host's, or built without oneDNN),
+ * STK_ENOMEM.
  */
 STK_API STK_NODISCARD stk_status stk_model_create(const stk_model_builder *builder,
                                                   const stk_model_options *options, stk_model **out,
@@ -186,34 +190,48 @@ STK_API STK_NODISCARD stk_status stk_model_allocate(stk_model *model, stk_error 
 
 /* ---- Steps ---- */
 
+/*
+ * All of these give work to the stream of the model's device and return; on a processor the work is
+ * done then. A failure on a device may come out of a later call, at the latest where a value is
+ * wanted: stk_model_value(). Thread: one at a time.
+ */
+
 typedef struct stk_model_batch {
     uint32_t struct_size;
     uint32_t count;     /**< rows, at least 1 and at most the batch size of the mode */
     stk_dtype dtype;    /**< of `input`: STK_FLOAT32, or STK_FLOAT64 when 64-true */
-    const void *input;  /**< rows of the builder's shape; kept until the backward pass ends */
-    const void *target; /**< NULL: no loss, for predictions */
+    const void *input;  /**< rows of the builder's shape, in the memory of the device; kept until
+                             the backward pass ends */
+    const void *target; /**< there, too; NULL: no loss, for predictions */
     uint64_t step;      /**< what dropout draws from, with the seed and the layer */
 } stk_model_batch;
 
+/** Numbers of a forward pass, in the memory of the model's device until the next one. Their weight
+ * is `count`: rows of ignore_index do not count. */
 typedef struct stk_model_result {
     uint32_t struct_size;
-    double loss;            /**< mean over `count` rows; NaN when that is 0 */
-    uint64_t count;         /**< rows that count: all but those of ignore_index */
-    uint64_t correct;       /**< of cross-entropy: rows whose likeliest class is the label */
-    uint64_t correct_top_k; /**< the same for the `top_k` likeliest */
+    stk_scalar loss;           /**< mean over the rows that count; NaN when there are none */
+    stk_scalar count;          /**< rows that count */
+    stk_scalar accuracy;       /**< of cross-entropy: share whose likeliest class is the label */
+    stk_scalar accuracy_top_k; /**< the same for the `top_k` likeliest */
 } stk_model_result;
 
 /**
  * Compute outputs, loss and metrics. `training` keeps what stk_model_backward() needs and lets
  * batch norms learn their statistics.
  *
- * Thread: one at a time; uses `threads` OpenMP threads. Signals wait until the pass is over.
- * Allocates only when a number of rows is seen for the first time. Errors: STK_EINVAL naming row
- * and label outside of the classes.
+ * Uses `threads` OpenMP threads. Signals wait until the pass is over. Allocates only when a number
+ * of rows is seen for the first time. Errors: STK_EINVAL (the batch), STK_EFORMAT naming row and
+ * label outside of the classes.
  */
 STK_API STK_NODISCARD stk_status stk_model_forward(stk_model *model, const stk_model_batch *batch,
                                                    bool training, stk_model_result *result,
                                                    stk_error *err);
+
+/** The value of a number that the model gave: waits until the device has it. Errors: what the
+ * device says, also of work given before. */
+STK_API STK_NODISCARD stk_status stk_model_value(const stk_model *model, const stk_scalar *number,
+                                                 double *value, stk_error *err);
 
 /**
  * Add the gradients of scale * loss of the last training forward pass to the parameters' gradients
@@ -222,31 +240,38 @@ STK_API STK_NODISCARD stk_status stk_model_forward(stk_model *model, const stk_m
 STK_API STK_NODISCARD stk_status stk_model_backward(stk_model *model, double scale, stk_error *err);
 
 /** Forget the gradients. Costs nothing: the next backward pass writes instead of adding. */
-STK_API void stk_model_zero_grad(stk_model *model);
+STK_API STK_NODISCARD stk_status stk_model_zero_grad(stk_model *model, stk_error *err);
 
-/** Outputs of the last forward pass, [rows, ...] in C order; float32, or float64 when 64-true. */
-STK_API const void *stk_model_output(const stk_model *model);
+/** Outputs of the last forward pass, [rows, ...] in C order, in the memory of the device; float32,
+ * or float64 when 64-true. Errors: STK_EINVAL before the first. */
+STK_API STK_NODISCARD stk_status stk_model_output(const stk_model *model, stk_state_tensor *out,
+                                                  stk_error *err);
 
-/** Scale the gradients so that their joint L2 norm is at most `max_norm` (0: only measure); gives
- * the norm before. As torch.nn.utils.clip_grad_norm_. */
-STK_API double stk_model_clip_norm(stk_model *model, double max_norm);
+/** Scale the gradients so that their joint L2 norm is at most `max_norm` (0: only measure). `norm`
+ * (may be NULL) becomes the norm before, until the next call. As torch.nn.utils.clip_grad_norm_. */
+STK_API STK_NODISCARD stk_status stk_model_clip_norm(stk_model *model, double max_norm,
+                                                     stk_scalar *norm, stk_error *err);
 /** Bring each gradient into [-limit, limit]. */
-STK_API void stk_model_clip_value(stk_model *model, double limit);
+STK_API STK_NODISCARD stk_status stk_model_clip_value(stk_model *model, double limit,
+                                                      stk_error *err);
 
 /* ---- Weights ---- */
 
 /**
  * Parameter or running statistic `i` under its PyTorch name ("layer1.0.bn1.running_mean") and in
- * PyTorch's layout; false past the last. The memory may be read and written between steps and lives
- * as long as the model. Allocates on first use: false when there is no memory.
+ * PyTorch's layout; STK_EOS past the last. The memory is the device's, may be read and written
+ * between steps and lives as long as the model. Allocates on first use. Errors: STK_ENOMEM.
  */
-STK_API bool stk_model_get_state(stk_model *model, size_t i, stk_state_tensor *out);
-/** Gradient of that tensor; false where it has none. */
-STK_API bool stk_model_get_gradient(stk_model *model, size_t i, stk_state_tensor *out);
+STK_API STK_NODISCARD stk_status stk_model_get_state(stk_model *model, size_t i,
+                                                     stk_state_tensor *out, stk_error *err);
+/** Gradient of that tensor; STK_EOS where it has none. Likewise. */
+STK_API STK_NODISCARD stk_status stk_model_get_gradient(stk_model *model, size_t i,
+                                                        stk_state_tensor *out, stk_error *err);
 
 /**
- * Take tensors by name, converting between float types. With `strict` every tensor of the model
- * must be there and no other; without it, what matches is taken. *taken (may be NULL) counts.
+ * Take tensors of the host by name, converting between float types. With `strict` every tensor of
+ * the model must be there and no other; without it, what matches is taken. *taken (may be NULL)
+ * counts.
  *
  * Errors: STK_EMISMATCH naming the tensor and both shapes, the first missing or unexpected one;
  * then the model is as before.
@@ -298,8 +323,9 @@ STK_API STK_NODISCARD stk_status stk_optimizer_create(stk_model *model,
                                                       stk_error *err);
 STK_API void stk_optimizer_destroy(stk_optimizer **optimizer);
 
-/** Change the parameters by their gradients. Does nothing when there are none since zero_grad. */
-STK_API void stk_optimizer_step(stk_optimizer *optimizer);
+/** Change the parameters by their gradients, as the other calls of a step. Does nothing when there
+ * are none since stk_model_zero_grad(). */
+STK_API STK_NODISCARD stk_status stk_optimizer_step(stk_optimizer *optimizer, stk_error *err);
 STK_API size_t stk_optimizer_num_groups(const stk_optimizer *optimizer);
 STK_API double stk_optimizer_get_lr(const stk_optimizer *optimizer, size_t group);
 STK_API void stk_optimizer_set_lr(stk_optimizer *optimizer, size_t group, double lr);
@@ -310,7 +336,7 @@ STK_API void stk_optimizer_set_momentum(stk_optimizer *optimizer, double momentu
  * before a step, it is what the step continues from. */
 STK_API bool stk_optimizer_get_state(stk_optimizer *optimizer, size_t i, stk_state_tensor *out);
 
-/* ---- Schedules of the learning rate ---- */
+/* ---- Schedules of the learning rate: numbers of the host ---- */
 
 typedef enum stk_schedule_kind {
     STK_SCHEDULE_CONSTANT,

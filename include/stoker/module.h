@@ -87,21 +87,11 @@ typedef enum stk_phase {
     STK_PHASE_PREDICT
 } stk_phase;
 
-/**
- * One number of a module. Where `data` is not NULL it is one element of `dtype` in the memory of
- * the module's device, taken at this point of the device's stream: the host does not wait for it.
- */
-typedef struct stk_scalar {
-    double value;
-    const void *data;
-    stk_dtype dtype;
-} stk_scalar;
-
 /** What training_step() gives to backward(). */
 typedef struct stk_loss {
-    stk_scalar value;
-    void *handle; /**< the module's own */
-    bool skip;    /**< no backward and no optimizer step for this batch, as `return None` */
+    stk_scalar value; /**< with a weight of 0 the batch is left out, where the host sees it */
+    void *handle;     /**< the module's own */
+    bool skip;        /**< no backward and no optimizer step for this batch, as `return None` */
 } stk_loss;
 
 /** What a checkpoint is filled with, and what is taken out of one. */
@@ -221,7 +211,9 @@ typedef enum stk_state_kind {
     STK_STATE_WEIGHTS = 7 /**< what a prediction needs */
 } stk_state_kind;
 
-/** Takes one tensor; its bytes may be read and written until the next step. */
+/** Takes one tensor, whose bytes lie in the memory of the trainer's device and may be read and
+ * written until the next step: with stk_trainer_copy(), or directly where `host_memory` of
+ * stk_trainer_info says so. */
 typedef stk_status stk_state_visit(void *user, stk_state_kind kind, const stk_state_tensor *tensor,
                                    stk_error *err);
 
@@ -264,6 +256,8 @@ typedef struct stk_module_setup {
     uint64_t batch_size, eval_batch_size; /**< most rows of a batch; 0: none */
     const stk_field *fields;              /**< of a batch */
     uint32_t num_fields;
+    stk_device *device; /**< what it computes on, and the stream that its work is to go to, which */
+    stk_stream *stream; /**< the trainer's copies follow; valid until the trainer is destroyed */
 } stk_module_setup;
 
 typedef enum stk_clip { STK_CLIP_NORM = 0, STK_CLIP_VALUE } stk_clip;

@@ -135,14 +135,18 @@ static stk_status cpu_event_elapsed(stk_event *from, stk_event *to, uint64_t *ns
     return STK_OK;
 }
 
-static stk_status cpu_fold(stk_stream *stream, double *sums, const void *value, stk_dtype dtype,
-                           double weight, stk_error *err)
+static stk_status cpu_fold(stk_stream *stream, double *sums, const stk_scalar *value, double weight,
+                           stk_error *err)
 {
-    const double x = stk__element_as_double(value, dtype);
+    const double x = stk__element_as_double(value->data, value->dtype);
+    const double w = value->weight ? stk__element_as_double(value->weight, value->dtype) : weight;
 
     sums[0] = x;
-    sums[1] += weight * x;
-    sums[2] += weight;
+    sums[3] = w;
+    if (w == 0)
+        return STK_OK;
+    sums[1] += w * x;
+    sums[2] += w;
     return STK_OK;
 }
 

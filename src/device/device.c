@@ -50,7 +50,10 @@ stk_status stk_device_create(stk_context *context, const stk_device_ops *ops, vo
     if (!device)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_DEVICE, "no memory for a device of kind '%s'",
                          ops->name);
-    *device = (stk_device){.ops = ops, .context = stk__context_ref(context), .state = state};
+    device->ops = ops;
+    device->context = stk__context_ref(context);
+    device->state = state;
+    atomic_init(&device->users, 1);
     *out = device;
     return STK_OK;
 }
@@ -64,13 +67,23 @@ stk_status stk__device_open(stk_context *ctx, const stk_device_ops *ops, uint32_
                             stk_device **out, stk_error *err)
 {
     *out = NULL;
-    const stk_status status = ops->open(ctx, index, out, err);
+    stk_status status = ops->open(ctx, index, out, err);
     if (status > 0 || (status == STK_OK && !*out)) {
         stk__device_close(out);
         return stk__fail(err, STK_EINVAL, STK_STAGE_DEVICE, "open() of '%.64s' gave no device",
                          ops->name);
     }
+    if (status == STK_OK)
+        status = ops->stream_create(*out, &(*out)->stream, err);
+    if (status != STK_OK)
+        stk__device_close(out);
     return status;
+}
+
+stk_device *stk__device_ref(stk_device *device)
+{
+    atomic_fetch_add(&device->users, 1);
+    return device;
 }
 
 void stk__device_close(stk_device **device)
@@ -78,10 +91,32 @@ void stk__device_close(stk_device **device)
     stk_device *d = *device;
 
     *device = NULL;
-    if (!d)
+    if (!d || atomic_fetch_sub(&d->users, 1) > 1)
         return;
     stk_context *ctx = d->context;
+    if (d->stream)
+        d->ops->stream_destroy(d->stream);
     d->ops->close(d);
     stk__free(ctx, d);
     stk__context_unref(ctx);
+}
+
+bool stk__device_is_host(const stk_device *device)
+{
+    stk_device_info info = {.struct_size = sizeof info};
+
+    device->ops->info(device, &info);
+    return info.host_memory;
+}
+
+stk_status stk__device_value(const stk_device *device, const void *data, stk_dtype dtype,
+                             double *value, stk_error *err)
+{
+    unsigned char bytes[16] = {0};
+    const size_t size = STK_MIN(stk_dtype_size(dtype), sizeof bytes);
+
+    STK_TRY(device->ops->copy(device->stream, bytes, data, size, STK_COPY_DEVICE_TO_HOST, err));
+    STK_TRY(device->ops->stream_synchronize(device->stream, err));
+    *value = stk__element_as_double(bytes, dtype);
+    return STK_OK;
 }

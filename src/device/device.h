@@ -5,6 +5,8 @@
 
 #include <stoker/device.h>
 
+#include <stdatomic.h>
+
 #include "base/base.h"
 
 extern const stk_device_ops stk__device_cpu;
@@ -14,13 +16,22 @@ struct stk_device {
     const stk_device_ops *ops;
     stk_context *context; /* it has a share of it */
     void *state;
+    stk_stream *stream; /* of all that is computed on it, in order; NULL: not opened by us */
+    atomic_uint users;
 };
 
-/* Open device `index` of a driver; STK_EINVAL where its open() gives no device. */
+/* Open device `index` of a driver, with its stream; STK_EINVAL where its open() gives no device. */
 stk_status stk__device_open(stk_context *ctx, const stk_device_ops *ops, uint32_t index,
                             stk_device **out, stk_error *err);
-/* Close and set *device to NULL. Accepts NULL. */
+/* Another user of it: to be ended with stk__device_close(). */
+stk_device *stk__device_ref(stk_device *device);
+/* Set *device to NULL; the last user closes it. Accepts NULL. */
 void stk__device_close(stk_device **device);
+/* Whether the host reads and writes its memory in place. */
+bool stk__device_is_host(const stk_device *device);
+/* The value of a number of the device, when its stream has come there. */
+stk_status stk__device_value(const stk_device *device, const void *data, stk_dtype dtype,
+                             double *value, stk_error *err);
 
 /* Whether an outsider's table of an accelerator is whole. */
 stk_status stk__device_kind_check(const void *table, stk_error *err);

@@ -23,11 +23,11 @@ static stk_status count_rows(const struct stk_model *m, const int64_t *labels, u
 }
 
 static stk_status cross_entropy(struct stk_model *m, const char *output, const int64_t *labels,
-                                uint32_t rows, char *gradient, stk_model_result *result,
+                                uint32_t rows, char *gradient, stk__step_numbers *numbers,
                                 stk_error *err)
 {
     uint64_t classes = stk__node_count(&m->graph.nodes[m->graph.num_nodes - 1]), count;
-    uint64_t size = classes * m->backend->itemsize;
+    uint64_t size = classes * m->backend->itemsize, correct = 0, correct_top_k = 0;
     double loss = 0;
 
     STK_TRY(count_rows(m, labels, rows, classes, &count, err));
@@ -42,26 +42,27 @@ static stk_status cross_entropy(struct stk_model *m, const char *output, const i
             m->kernels->cross_entropy(dx, output + i * size, classes, (uint64_t)labels[i],
                                       m->options.label_smoothing, 1 / (double)count);
         loss += row.loss;
-        result->correct += row.above == 0;
-        result->correct_top_k += row.above < m->options.top_k;
+        correct += row.above == 0;
+        correct_top_k += row.above < m->options.top_k;
     }
-    result->count = count;
-    result->loss = count ? loss / (double)count : NAN;
+    *numbers = (stk__step_numbers){.loss = loss / (double)count,
+                                   .count = (double)count,
+                                   .accuracy = (double)correct / (double)count,
+                                   .accuracy_top_k = (double)correct_top_k / (double)count};
     return STK_OK;
 }
 
 stk_status stk__loss(struct stk_model *m, const void *output, const void *target, uint32_t rows,
-                     void *gradient, stk_model_result *result, stk_error *err)
+                     void *gradient, stk__step_numbers *numbers, stk_error *err)
 {
     uint64_t n = stk__node_count(&m->graph.nodes[m->graph.num_nodes - 1]) * rows;
     double share = 1 / (double)n;
 
     if (m->options.loss == STK_LOSS_CROSS_ENTROPY)
-        return cross_entropy(m, output, target, rows, gradient, result, err);
+        return cross_entropy(m, output, target, rows, gradient, numbers, err);
     double sum = m->options.loss == STK_LOSS_MSE
                      ? m->kernels->mse(gradient, output, target, n, share)
                      : m->kernels->bce(gradient, output, target, n, share);
-    result->count = rows;
-    result->loss = sum * share;
+    *numbers = (stk__step_numbers){.loss = sum * share, .count = rows};
     return STK_OK;
 }

@@ -186,6 +186,26 @@ static stk_status check(const struct stk_model *m, stk_error *err)
     return STK_OK;
 }
 
+/* Have the device for as long as the model lives, and room for its numbers there. */
+static stk_status take_device(struct stk_model *m, stk_error *err)
+{
+    stk_device *device = m->options.device;
+    void *numbers;
+
+    m->numbers = &m->own;
+    if (!device)
+        return STK_OK;
+    if (!stk__device_is_host(device))
+        return stk__fail(err, STK_ENOTSUP, STK_STAGE_TRAIN,
+                         "the layers of a model are computed on the processor, which cannot reach "
+                         "the memory of the device '%s': use accelerator cpu",
+                         device->ops->name);
+    STK_TRY(device->ops->alloc(device, sizeof *m->numbers, &numbers, err));
+    m->numbers = numbers;
+    m->device = stk__device_ref(device);
+    return STK_OK;
+}
+
 static stk_status build(struct stk_model *m, stk_error *err)
 {
     stk_model_options *o = &m->options;
@@ -194,6 +214,7 @@ static stk_status build(struct stk_model *m, stk_error *err)
     stk_cores cores = {.struct_size = sizeof cores};
 
     STK_TRY(check(m, err));
+    STK_TRY(take_device(m, err));
     STK_TRY(choose_backend(m, err));
     STK_TRY(freeze(m, o->freeze, err));
     o->freeze = NULL; /* the caller's text */
@@ -264,6 +285,9 @@ void stk_model_destroy(stk_model **model)
 #ifdef STK_WITH_ONEDNN
     stk__dnnl_destroy(ctx, &m->dnnl);
 #endif
+    if (m->device)
+        m->device->ops->free(m->device, m->numbers);
+    stk__device_close(&m->device);
     stk__free(ctx, m->weights);
     stk__free(ctx, m->gradients);
     stk__free(ctx, m->arena);

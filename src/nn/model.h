@@ -3,6 +3,7 @@
 #ifndef STK_SRC_NN_MODEL_H
 #define STK_SRC_NN_MODEL_H
 
+#include "device/device.h"
 #include "nn/nn.h"
 #include "nn/parallel.h"
 #include "nn/plan.h"
@@ -10,6 +11,11 @@
 #define STK__MAX_PLANS 6
 
 typedef struct stk__dnnl stk__dnnl; /* engine and stream (dnnl.c) */
+
+/* What a step comes to. The first four are a forward pass's, the last clipping's. */
+typedef struct stk__step_numbers {
+    double loss, count, accuracy, accuracy_top_k, norm;
+} stk__step_numbers;
 
 struct stk_model {
     stk__graph graph;
@@ -30,6 +36,8 @@ struct stk_model {
     stk__plan *current;
     stk_model_batch batch;
     bool awaits_backward;
+    stk_device *device; /* a user of it; NULL: the processor, with `own` as the numbers' memory */
+    stk__step_numbers own, *numbers; /* `numbers`: in the memory of the device */
     stk_model_probe_fn *probe;
     void *probe_user;
 };
@@ -68,7 +76,10 @@ void stk__model_init_weights(struct stk_model *model);
 /* Loss and metrics of the output; with `gradient` also its derivative, of the mean loss (loss.c).
  */
 stk_status stk__loss(struct stk_model *model, const void *output, const void *target, uint32_t rows,
-                     void *gradient, stk_model_result *result, stk_error *err);
+                     void *gradient, stk__step_numbers *numbers, stk_error *err);
+/* Bring `bytes` of numbers from `from` on into the memory of the device. */
+stk_status stk__model_put(struct stk_model *model, void *to, const void *from, size_t bytes,
+                          stk_error *err);
 
 /* Keys of Philox for the draws of models: not those of the data. */
 #define STK__NN_DROPOUT UINT32_C(0x44524f50)

@@ -265,12 +265,11 @@ static update update_of(const stk_optimizer *o, const slot *s)
     };
 }
 
-void stk_optimizer_step(stk_optimizer *o)
+stk_status stk_optimizer_step(stk_optimizer *o, stk_error *err)
 {
-    if (stk__context_forked(o->model->graph.context))
-        return;
+    STK_TRY(stk__context_check(o->model->graph.context, err));
     if (!o->model->has_gradients)
-        return;
+        return STK_OK;
     o->step++;
     const stk__compute before = stk__compute_begin(o->model->threads);
     for (size_t i = 0; i < o->num_slots; i++) {
@@ -279,6 +278,7 @@ void stk_optimizer_step(stk_optimizer *o)
                       STK__GRAIN, update_body, &u);
     }
     stk__compute_end(&before);
+    return STK_OK;
 }
 
 size_t stk_optimizer_num_groups(const stk_optimizer *o)
@@ -331,35 +331,41 @@ bool stk_optimizer_get_state(stk_optimizer *o, size_t i, stk_state_tensor *out)
 
 /* ---- Clipping ---- */
 
-double stk_model_clip_norm(stk_model *m, double max_norm)
+static double norm_of(const struct stk_model *m)
 {
-    if (stk__context_forked(m->graph.context))
-        return 0;
     double sum = 0;
 
-    if (!m->has_gradients)
-        return 0;
-    for (uint32_t i = 0; i < m->graph.num_params; i++) {
+    for (uint32_t i = 0; m->has_gradients && i < m->graph.num_params; i++) {
         const stk__param *p = &m->graph.params[i];
         if (p->trainable)
             sum += m->kernels->square_sum((char *)m->gradients + p->gradient, p->count);
     }
-    double norm = sqrt(sum), scale = max_norm / (norm + 1e-6);
-    for (uint32_t i = 0; max_norm > 0 && scale < 1 && i < m->graph.num_params; i++) {
+    return sqrt(sum);
+}
+
+stk_status stk_model_clip_norm(stk_model *m, double max_norm, stk_scalar *out, stk_error *err)
+{
+    STK_TRY(stk__context_check(m->graph.context, err));
+    const double norm = norm_of(m), scale = max_norm / (norm + 1e-6);
+    for (uint32_t i = 0; m->has_gradients && max_norm > 0 && scale < 1 && i < m->graph.num_params;
+         i++) {
         const stk__param *p = &m->graph.params[i];
         if (p->trainable)
             stk__scale(m, (char *)m->gradients + p->gradient, p->count, scale);
     }
-    return norm;
+    if (!out)
+        return STK_OK;
+    *out = (stk_scalar){.data = &m->numbers->norm, .dtype = STK_FLOAT64};
+    return stk__model_put(m, &m->numbers->norm, &norm, sizeof norm, err);
 }
 
-void stk_model_clip_value(stk_model *m, double limit)
+stk_status stk_model_clip_value(stk_model *m, double limit, stk_error *err)
 {
-    if (stk__context_forked(m->graph.context))
-        return;
+    STK_TRY(stk__context_check(m->graph.context, err));
     for (uint32_t i = 0; m->has_gradients && i < m->graph.num_params; i++) {
         const stk__param *p = &m->graph.params[i];
         if (p->trainable)
             m->kernels->clamp((char *)m->gradients + p->gradient, p->count, limit);
     }
+    return STK_OK;
 }

@@ -105,6 +105,46 @@ static stk_status forward(stk__plan *plan, stk_error *err)
     return STK_OK;
 }
 
+stk_status stk__model_put(struct stk_model *m, void *to, const void *from, size_t bytes,
+                          stk_error *err)
+{
+    if (m->device)
+        return m->device->ops->copy(m->device->stream, to, from, bytes, STK_COPY_HOST_TO_DEVICE,
+                                    err);
+    memcpy(to, from, bytes);
+    return STK_OK;
+}
+
+/* Where the numbers of a pass are; without a loss there are none. */
+static stk_model_result result_of(const struct stk_model *m, bool loss)
+{
+    const stk__step_numbers *n = m->numbers;
+    const stk_scalar none = {.value = NAN};
+    stk_model_result result = {.struct_size = sizeof result, .loss = none};
+
+    if (!loss)
+        return result;
+    result.loss = (stk_scalar){NAN, &n->loss, &n->count, STK_FLOAT64};
+    result.count = (stk_scalar){NAN, &n->count, NULL, STK_FLOAT64};
+    if (m->options.loss != STK_LOSS_CROSS_ENTROPY)
+        return result;
+    result.accuracy = (stk_scalar){NAN, &n->accuracy, &n->count, STK_FLOAT64};
+    result.accuracy_top_k = (stk_scalar){NAN, &n->accuracy_top_k, &n->count, STK_FLOAT64};
+    return result;
+}
+
+stk_status stk_model_value(const stk_model *m, const stk_scalar *number, double *value,
+                           stk_error *err)
+{
+    STK_TRY(stk__context_check(m->graph.context, err));
+    *value = number->value;
+    if (number->data && m->device)
+        return stk__device_value(m->device, number->data, number->dtype, value, err);
+    if (number->data)
+        *value = stk__element_as_double(number->data, number->dtype);
+    return STK_OK;
+}
+
 stk_status stk_model_forward(stk_model *m, const stk_model_batch *given, bool training,
                              stk_model_result *out, stk_error *err)
 {
@@ -125,12 +165,16 @@ stk_status stk_model_forward(stk_model *m, const stk_model_batch *given, bool tr
         m->current = plan;
         status = forward(plan, err);
     }
-    stk_model_result result = {.struct_size = sizeof result, .loss = NAN};
-    if (status == STK_OK && batch->target)
+    stk__step_numbers numbers;
+    const bool loss = status == STK_OK && batch->target;
+    if (loss)
         status = stk__loss(m, stk__at(plan, plan->output), batch->target, batch->count,
-                           training ? stk__at(plan, plan->loss_gradient) : NULL, &result, err);
-    stk__sized_write(out, &result);
+                           training ? stk__at(plan, plan->loss_gradient) : NULL, &numbers, err);
     stk__compute_end(&before);
+    if (loss && status == STK_OK)
+        status = stk__model_put(m, m->numbers, &numbers, offsetof(stk__step_numbers, norm), err);
+    const stk_model_result result = result_of(m, loss && status == STK_OK);
+    stk__sized_write(out, &result);
     m->awaits_backward = status == STK_OK && training;
     return status;
 }
@@ -165,9 +209,11 @@ stk_status stk_model_backward(stk_model *m, double scale, stk_error *err)
     return status;
 }
 
-void stk_model_zero_grad(stk_model *model)
+stk_status stk_model_zero_grad(stk_model *model, stk_error *err)
 {
+    STK_TRY(stk__context_check(model->graph.context, err));
     model->has_gradients = false;
+    return STK_OK;
 }
 
 uint64_t stk__model_row(const stk_model *model)
@@ -182,7 +228,23 @@ void stk__model_show_gradients(stk_model *model)
     model->has_gradients = true;
 }
 
-const void *stk_model_output(const stk_model *model)
+stk_status stk_model_output(const stk_model *m, stk_state_tensor *out, stk_error *err)
 {
-    return model->current ? stk__at(model->current, model->current->output) : NULL;
+    const stk__node *last = &m->graph.nodes[m->graph.num_nodes - 1];
+    const stk__plan *plan = m->current;
+
+    *out = (stk_state_tensor){0};
+    STK_TRY(stk__context_check(m->graph.context, err));
+    if (!plan)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
+                         "a model has outputs after its first forward pass");
+    const bool wide = m->backend->itemsize == sizeof(double);
+    *out = (stk_state_tensor){.name = "output",
+                              .dtype = wide ? STK_FLOAT64 : STK_FLOAT32,
+                              .rank = last->rank + 1,
+                              .shape = {plan->rows},
+                              .data = stk__at(plan, plan->output),
+                              .bytes = stk__node_count(last) * plan->rows * m->backend->itemsize};
+    memcpy(&out->shape[1], last->shape, last->rank * sizeof *last->shape);
+    return STK_OK;
 }

@@ -51,15 +51,15 @@ void stk__param_tensor(const struct stk_model *m, const stk__param *p, void *dat
     memcpy(out->shape, p->shape, p->rank * sizeof *p->shape);
 }
 
-bool stk_model_get_state(stk_model *m, size_t i, stk_state_tensor *out)
+stk_status stk_model_get_state(stk_model *m, size_t i, stk_state_tensor *out, stk_error *err)
 {
-    if (stk__context_forked(m->graph.context))
-        return false;
-    if (i >= m->graph.num_params || stk__model_need(m, false, NULL) != STK_OK)
-        return false;
+    STK_TRY(stk__context_check(m->graph.context, err));
+    if (i >= m->graph.num_params)
+        return STK_EOS;
+    STK_TRY(stk__model_need(m, false, err));
     const stk__param *p = &m->graph.params[i];
     stk__param_tensor(m, p, (char *)m->weights + p->offset, out);
-    return true;
+    return STK_OK;
 }
 
 bool stk__model_learns(const stk_model *m, size_t i)
@@ -67,15 +67,15 @@ bool stk__model_learns(const stk_model *m, size_t i)
     return i < m->graph.num_params && m->graph.params[i].trainable;
 }
 
-bool stk_model_get_gradient(stk_model *m, size_t i, stk_state_tensor *out)
+stk_status stk_model_get_gradient(stk_model *m, size_t i, stk_state_tensor *out, stk_error *err)
 {
-    if (stk__context_forked(m->graph.context))
-        return false;
-    if (!stk__model_learns(m, i) || stk__model_need(m, true, NULL) != STK_OK)
-        return false;
+    STK_TRY(stk__context_check(m->graph.context, err));
+    if (!stk__model_learns(m, i))
+        return STK_EOS;
+    STK_TRY(stk__model_need(m, true, err));
     const stk__param *p = &m->graph.params[i];
     stk__param_tensor(m, p, (char *)m->gradients + p->gradient, out);
-    return true;
+    return STK_OK;
 }
 
 static void shape_text(uint32_t rank, const int64_t *shape, char *text, size_t size)

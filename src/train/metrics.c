@@ -295,7 +295,7 @@ static void fold(stk__metric_slot *slot, double value, double weight)
 static stk_status move_to_device(stk_trainer *t, stk__metric_slot *slot, stk_error *err)
 {
     const stk_device_ops *ops = t->device->ops;
-    const double sums[3] = {slot->last, slot->sum, slot->weight};
+    const double sums[4] = {slot->last, slot->sum, slot->weight, slot->last_weight};
 
     if (slot->on_device)
         return STK_OK;
@@ -318,6 +318,9 @@ static stk_status move_to_device(stk_trainer *t, stk__metric_slot *slot, stk_err
 static stk_status fold_on_device(stk_trainer *t, stk__metric_slot *slot, const stk_scalar *scalar,
                                  double weight, stk_error *err)
 {
+    const bool sums = slot->flags & STK_REDUCE_SUM;
+    const stk_scalar alone = {.data = scalar->data, .dtype = scalar->dtype};
+
     if (slot->flags & (STK_REDUCE_MIN | STK_REDUCE_MAX))
         return stk__fail(err, STK_ENOTSUP, STK_STAGE_TRAIN,
                          "'%s' lies in the device's memory, where no least or greatest value is "
@@ -325,8 +328,8 @@ static stk_status fold_on_device(stk_trainer *t, stk__metric_slot *slot, const s
                          slot->key.name);
     STK_TRY(move_to_device(t, slot, err));
     slot->fresh = true;
-    return t->device->ops->fold(t->stream, slot->device_sums, scalar->data, scalar->dtype,
-                                slot->flags & STK_REDUCE_SUM ? 1 : weight, err);
+    return t->device->ops->fold(t->stream, slot->device_sums, sums ? &alone : scalar,
+                                sums ? 1 : weight, err);
 }
 
 static stk_status check_place(stk_trainer *t, const char *name, uint32_t flags, stk_error *err)
@@ -355,17 +358,22 @@ stk_status stk_trainer_log_scalar(stk_trainer *t, const char *name, const stk_sc
     if (!t->may_log || t->epoch_hook)
         STK_TRY(check_place(t, name, flags, err));
     STK_TRY(stk__metrics_slot(t, name, flags, &slot, err));
-    const double weight = batch_size    ? (double)batch_size
-                          : t->at.batch ? (double)stk_batch_count(t->at.batch)
-                                        : 1;
-    slot->last_weight = weight;
+    double weight = batch_size    ? (double)batch_size
+                    : t->at.batch ? (double)stk_batch_count(t->at.batch)
+                                  : 1;
     if (scalar->data && !t->host_memory)
         return fold_on_device(t, slot, scalar, weight, err);
     STK_TRY(stk__metrics_fetch(t, slot, err));
     slot->on_device = false;
+    if (scalar->data && scalar->weight)
+        weight = stk__element_as_double(scalar->weight, scalar->dtype);
+    /* A mean of no rows says nothing. */
+    if (weight == 0 && scalar->weight)
+        return STK_OK;
     const double value =
         scalar->data ? stk__element_as_double(scalar->data, scalar->dtype) : scalar->value;
     slot->last = value;
+    slot->last_weight = weight;
     slot->fresh = true;
     if (flags & STK_ON_EPOCH)
         fold(slot, value, weight);
@@ -385,7 +393,7 @@ stk_status stk_trainer_log(stk_trainer *t, const char *name, double value, uint3
 stk_status stk__metrics_fetch(stk_trainer *t, stk__metric_slot *slot, stk_error *err)
 {
     const stk_device_ops *ops = t->device->ops;
-    double sums[3];
+    double sums[4];
 
     if (!slot->on_device)
         return STK_OK;
@@ -395,6 +403,7 @@ stk_status stk__metrics_fetch(stk_trainer *t, stk__metric_slot *slot, stk_error 
     slot->last = sums[0];
     slot->sum = sums[1];
     slot->weight = sums[2];
+    slot->last_weight = sums[3];
     if (slot->flags & STK_ON_STEP)
         set_item(t, slot->step, slot->last);
     return STK_OK;

@@ -36,13 +36,12 @@ typedef struct stk__slot_key {
 typedef struct stk__metric_slot {
     stk__slot_key key;
     uint32_t flags;
-    int32_t plain, step, epoch; /* numbers of metrics; -1: none */
-    double last, sum, weight;   /* `sum` is the extreme for min and max */
-    double last_weight;         /* of `last` */
-    double all_sum, all_weight; /* of all ranks, when they were last published */
-    double *device_sums;        /* on a device whose memory the host cannot read; else NULL */
-    bool on_device;             /* the three are kept there, and here only when fetched */
-    bool fresh;                 /* logged on a step since the epoch began */
+    int32_t plain, step, epoch;            /* numbers of metrics; -1: none */
+    double last, sum, weight, last_weight; /* `sum` is the extreme for min and max */
+    double all_sum, all_weight;            /* of all ranks, when they were last published */
+    double *device_sums; /* on a device whose memory the host cannot read; else NULL */
+    bool on_device;      /* the four are kept there, and here only when fetched */
+    bool fresh;          /* logged on a step since the epoch began */
 } stk__metric_slot;
 
 typedef struct stk__metrics {

@@ -86,14 +86,16 @@ static stk_status copy_weights(stk_model *from, stk_model *to, stk_context *ctx,
     stk_state_tensor tensor;
     size_t n = 0;
 
-    while (stk_model_get_state(from, n, &tensor))
-        n++;
+    for (stk_status status; (status = stk_model_get_state(from, n, &tensor, err)) != STK_EOS; n++)
+        STK_TRY(status);
     stk_state_tensor *tensors = stk__calloc(ctx, n + 1, sizeof *tensors);
     if (!tensors)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for the weights' list");
-    for (size_t i = 0; i < n; i++)
-        stk_model_get_state(from, i, &tensors[i]);
-    stk_status status = stk_model_load(to, tensors, n, true, NULL, err);
+    stk_status status = STK_OK;
+    for (size_t i = 0; i < n && status == STK_OK; i++)
+        status = stk_model_get_state(from, i, &tensors[i], err);
+    if (status == STK_OK)
+        status = stk_model_load(to, tensors, n, true, NULL, err);
     stk__free(ctx, tensors);
     return status;
 }
@@ -111,9 +113,17 @@ static stk_status load_weights(const model_module *self, stk_model *model, stk_e
     return STK_OK;
 }
 
+static bool on_host(const stk_device *device)
+{
+    return !device || stk__device_is_host(device);
+}
+
 static bool fits(const model_module *self, const stk_model_options *o)
 {
+    /* Devices in the host's memory are one place. */
     return self->model && self->model_options.precision == o->precision &&
+           (self->model_options.device == o->device ||
+            (on_host(self->model_options.device) && on_host(o->device))) &&
            self->model_options.batch_size >= o->batch_size &&
            self->model_options.eval_batch_size >= o->eval_batch_size;
 }
@@ -131,6 +141,7 @@ static stk_status configure(stk_module *module, const stk_module_setup *setup, s
     o.eval_batch_size = STK_MAX(setup->eval_batch_size, (uint64_t)1);
     if (setup->has_seed)
         o.seed = setup->seed;
+    o.device = setup->device;
     if (fits(self, &o))
         return STK_OK;
     STK_TRY(stk_model_create(self->builder, &o, &model, err));
@@ -328,12 +339,10 @@ static stk_status training_step(stk_module *module, stk_trainer *t, const stk_mo
     if (loss->skip)
         return STK_OK;
     STK_TRY(forward(self, at, true, true, &result, err));
-    loss->value.value = result.loss;
-    /* Where no row counts there is nothing to learn. */
-    loss->skip = result.count == 0;
-    return loss->skip ? STK_OK
-                      : stk_trainer_log(t, "train_loss", result.loss, STK_ON_STEP | STK_PROG_BAR,
-                                        result.count, err);
+    /* Where no row counts there is nothing to learn: the weight of the loss says so. */
+    loss->value = result.loss;
+    return stk_trainer_log_scalar(t, "train_loss", &result.loss, STK_ON_STEP | STK_PROG_BAR, 0,
+                                  err);
 }
 
 static stk_status evaluate(stk_module *module, stk_trainer *t, const stk_moment *at,
@@ -346,18 +355,14 @@ static stk_status evaluate(stk_module *module, stk_trainer *t, const stk_moment 
     if (stk_batch_count(at->batch) == 0)
         return STK_OK;
     STK_TRY(forward(self, at, false, true, &result, err));
-    if (result.count == 0)
-        return STK_OK;
-    const double n = (double)result.count;
-    STK_TRY(stk_trainer_log(t, loss, result.loss, STK_ON_EPOCH | STK_PROG_BAR, result.count, err));
+    STK_TRY(stk_trainer_log_scalar(t, loss, &result.loss, STK_ON_EPOCH | STK_PROG_BAR, 0, err));
     if (self->model_options.loss != STK_LOSS_CROSS_ENTROPY)
         return STK_OK;
-    STK_TRY(stk_trainer_log(t, accuracy, (double)result.correct / n, STK_ON_EPOCH | STK_PROG_BAR,
-                            result.count, err));
+    STK_TRY(
+        stk_trainer_log_scalar(t, accuracy, &result.accuracy, STK_ON_EPOCH | STK_PROG_BAR, 0, err));
     if (self->model_options.top_k <= 1)
         return STK_OK;
-    return stk_trainer_log(t, top_k, (double)result.correct_top_k / n, STK_ON_EPOCH, result.count,
-                           err);
+    return stk_trainer_log_scalar(t, top_k, &result.accuracy_top_k, STK_ON_EPOCH, 0, err);
 }
 
 static stk_status validation_step(stk_module *module, stk_trainer *t, const stk_moment *at,
@@ -378,15 +383,18 @@ static stk_status predict_step(stk_module *module, stk_trainer *t, const stk_mom
     model_module *self = (model_module *)module;
     stk_model_result result = {.struct_size = sizeof result};
     const uint64_t count = stk_batch_count(at->batch);
+    stk_state_tensor output = {0};
 
-    if (count)
+    if (count) {
         STK_TRY(forward(self, at, false, false, &result, err));
+        STK_TRY(stk_model_output(self->model, &output, err));
+    }
     prediction->name = "prediction";
     prediction->dtype =
         self->model_options.precision == STK_PRECISION_64_TRUE ? STK_FLOAT64 : STK_FLOAT32;
     prediction->layout = STK_FIXED;
     prediction->rank = self->rank + 1;
-    prediction->data = count ? (void *)stk_model_output(self->model) : NULL;
+    prediction->data = output.data;
     prediction->shape[0] = (int64_t)count;
     memcpy(&prediction->shape[1], self->shape, self->rank * sizeof self->shape[0]);
     return STK_OK;
@@ -399,14 +407,12 @@ static stk_status backward(stk_module *module, const stk_loss *loss, double scal
 
 static stk_status optimizer_step(stk_module *module, const stk_moment *at, stk_error *err)
 {
-    stk_optimizer_step(((model_module *)module)->optimizer);
-    return STK_OK;
+    return stk_optimizer_step(((model_module *)module)->optimizer, err);
 }
 
 static stk_status optimizer_zero_grad(stk_module *module, const stk_moment *at, stk_error *err)
 {
-    stk_model_zero_grad(((model_module *)module)->model);
-    return STK_OK;
+    return stk_model_zero_grad(((model_module *)module)->model, err);
 }
 
 static stk_status clip_gradients(stk_module *module, double value, stk_clip algorithm,
@@ -414,11 +420,8 @@ static stk_status clip_gradients(stk_module *module, double value, stk_clip algo
 {
     model_module *self = (model_module *)module;
 
-    if (algorithm == STK_CLIP_VALUE)
-        stk_model_clip_value(self->model, value);
-    else
-        stk_model_clip_norm(self->model, value);
-    return STK_OK;
+    return algorithm == STK_CLIP_VALUE ? stk_model_clip_value(self->model, value, err)
+                                       : stk_model_clip_norm(self->model, value, NULL, err);
 }
 
 static void train(stk_module *module, bool mode)
@@ -439,14 +442,16 @@ static stk_status visit_weights(model_module *self, uint32_t kinds, stk_state_vi
 {
     stk_state_tensor tensor;
 
-    for (size_t i = 0; stk_model_get_state(self->model, i, &tensor); i++) {
+    for (size_t i = 0;; i++) {
+        const stk_status status = stk_model_get_state(self->model, i, &tensor, err);
+        if (status != STK_OK)
+            return status == STK_EOS ? STK_OK : status;
         const stk_state_kind kind = is_statistic(tensor.name)           ? STK_STATE_BUFFER
                                     : stk__model_learns(self->model, i) ? STK_STATE_PARAMETER
                                                                         : STK_STATE_FROZEN;
         if (kinds & kind)
             STK_TRY(visit(user, kind, &tensor, err));
     }
-    return STK_OK;
 }
 
 static stk_status visit_gradients(model_module *self, stk_state_visit *visit, void *user,
@@ -455,13 +460,17 @@ static stk_status visit_gradients(model_module *self, stk_state_visit *visit, vo
     stk_state_tensor tensor, gradient;
 
     stk__model_show_gradients(self->model);
-    for (size_t i = 0; stk_model_get_state(self->model, i, &tensor); i++) {
-        if (!stk_model_get_gradient(self->model, i, &gradient))
+    for (size_t i = 0;; i++) {
+        stk_status status = stk_model_get_state(self->model, i, &tensor, err);
+        if (status != STK_OK)
+            return status == STK_EOS ? STK_OK : status;
+        status = stk_model_get_gradient(self->model, i, &gradient, err);
+        if (status == STK_EOS)
             continue;
+        STK_TRY(status);
         gradient.name = tensor.name;
         STK_TRY(visit(user, STK_STATE_GRADIENT, &gradient, err));
     }
-    return STK_OK;
 }
 
 static stk_status visit_optimizer(model_module *self, stk_state_visit *visit, void *user,

@@ -8,18 +8,34 @@
 
 enum { KEPT = STK_STATE_WEIGHTS | STK_STATE_OPTIMIZER };
 
-double stk__scalar_now(stk_trainer *t, const stk_scalar *scalar)
+static stk_status number_now(const stk_trainer *t, const void *data, stk_dtype dtype, double *value,
+                             stk_error *err)
 {
-    unsigned char bytes[16] = {0};
-    const size_t size = STK_MIN(stk_dtype_size(scalar->dtype), sizeof bytes);
+    if (!t->host_memory)
+        return stk__device_value(t->device, data, dtype, value, err);
+    *value = stk__element_as_double(data, dtype);
+    return STK_OK;
+}
 
-    if (!scalar->data)
-        return scalar->value;
-    if (t->host_memory)
-        return stk__element_as_double(scalar->data, scalar->dtype);
-    if (stk_trainer_copy(t, bytes, scalar->data, size, STK_COPY_DEVICE_TO_HOST, NULL) != STK_OK)
-        return 0;
-    return stk__element_as_double(bytes, scalar->dtype);
+stk_status stk__loss_look(stk_trainer *t, double *loss, bool *bad, stk_error *err)
+{
+    const int32_t policy = t->options.nan_policy;
+    const stk_scalar *scalar = &t->loss.value;
+    double rows = 1;
+
+    *bad = false;
+    *loss = scalar->value;
+    if (t->loss.skip ||
+        (scalar->data && !t->host_memory && policy != STK_NAN_SKIP && policy != STK_NAN_REWIND))
+        return STK_OK;
+    if (scalar->data)
+        STK_TRY(number_now(t, scalar->data, scalar->dtype, loss, err));
+    *bad = !isfinite(*loss);
+    /* The mean of no rows is no number, too. */
+    if (*bad && scalar->data && scalar->weight)
+        STK_TRY(number_now(t, scalar->weight, scalar->dtype, &rows, err));
+    t->loss.skip = rows == 0;
+    return STK_OK;
 }
 
 void stk__batch_indices(const stk_batch *batch, char *text, size_t size)

@@ -128,6 +128,8 @@ static stk_status configure(stk_trainer *t, stk_error *err)
                                                                                : o->precision,
                               .deterministic = o->deterministic,
                               .training = t->at.task == STK_TASK_FIT || !o->inference_mode,
+                              .device = t->device,
+                              .stream = t->stream,
                               .has_seed = o->seed_everything >= 0,
                               .seed = o->seed_everything >= 0 ? (uint64_t)o->seed_everything : 0};
 

@@ -1,19 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One training batch: what Lightning's closure does, in its order. */
-#include <math.h>
-
 #include "train/trainer.h"
-
-static bool is_good(stk_trainer *t, double *loss)
-{
-    /* On a device that the host cannot read, looking would make the host wait: only the policies
-     * that have to decide before the step do. */
-    if (t->loss.value.data && !t->host_memory && t->options.nan_policy != STK_NAN_SKIP &&
-        t->options.nan_policy != STK_NAN_REWIND)
-        return true;
-    *loss = stk__scalar_now(t, &t->loss.value);
-    return isfinite(*loss);
-}
 
 static stk_status zero_grad(stk_trainer *t, stk_error *err)
 {
@@ -40,7 +27,8 @@ static stk_status closure(stk_trainer *t, stk_error *err)
     stk__action_end(t, STK__STRATEGY, "training_step");
     STK_TRY(status);
     t->at.loss = &t->loss;
-    bool bad = !t->loss.skip && !is_good(t, &loss);
+    bool bad;
+    STK_TRY(stk__loss_look(t, &loss, &bad, err));
     STK_TRY(stk__agree_batch(t, &t->loss.skip, &bad, &share, err));
     if (t->loss.skip)
         return STK_OK;

@@ -111,15 +111,13 @@ static stk_status open_device(stk_trainer *t, stk_error *err)
 {
     const char *name = strcmp(t->options.accelerator, "auto") == 0 ? "cpu" : t->options.accelerator;
     const stk_device_ops *ops = stk__driver_find(t->ctx, STK_DRIVER_DEVICE, name, strlen(name));
-    stk_device_info info;
 
     if (!ops)
         return stk__fail(err, STK_ENOTSUP, STK_STAGE_TRAIN, "this build has no accelerator '%s'",
                          name);
     STK_TRY(stk__device_open(t->ctx, ops, 0, &t->device, err));
-    STK_TRY(ops->stream_create(t->device, &t->stream, err));
-    ops->info(t->device, &info);
-    t->host_memory = info.host_memory;
+    t->stream = t->device->stream;
+    t->host_memory = stk__device_is_host(t->device);
     return STK_OK;
 }
 
@@ -176,8 +174,6 @@ void stk_trainer_destroy(stk_trainer **trainer)
     stk__metrics_release(t);
     if (t->device)
         stk__ranks_release(t);
-    if (t->stream)
-        t->device->ops->stream_destroy(t->stream);
     stk__device_close(&t->device);
     for (size_t i = 0; i < STK_COUNT(t->texts); i++)
         stk__free(ctx, t->texts[i]);

@@ -38,12 +38,12 @@ static stk_status train(stk_context *ctx, const char *layers, const int64_t *sha
         if (status == STK_OK)
             status = stk_model_backward(model, 1, err);
         if (status == STK_OK)
-            stk_optimizer_step(optimizer);
+            status = stk_optimizer_step(optimizer, err);
         if (status == STK_OK)
             status = stk_model_forward(model, &batch, false, &result, err);
     }
     if (status == STK_OK)
-        assert_true(stk_model_get_state(model, 0, &t));
+        assert_true(stk_model_get_state(model, 0, &t, NULL) == STK_OK);
     stk_optimizer_destroy(&optimizer);
     stk_model_destroy(&model);
     stk_model_builder_destroy(&builder);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The processor behind the table of devices. */
+#include <math.h>
+
 #include "base/registry.h"
 #include "device/device.h"
 #include "support/support.h"
@@ -42,11 +44,16 @@ static void the_table(void **state)
     assert_ok(ops->event_elapsed(a, b, &ns, &err), &err);
     assert_int_equal(((unsigned char *)there)[49], 7);
     assert_int_equal(((unsigned char *)there)[50], 9);
-    /* Last, sum and weight, of a value of any type. */
-    double sums[3] = {0};
-    assert_ok(ops->fold(stream, sums, &(float){1.5f}, STK_FLOAT32, 2, &err), &err);
-    assert_ok(ops->fold(stream, sums, &(int16_t){-4}, STK_INT16, 3, &err), &err);
-    assert_true(sums[0] == -4 && sums[1] == 1.5 * 2 - 4 * 3 && sums[2] == 5);
+    /* Last, sum and weights, of a value of any type; a mean of no rows adds nothing. */
+    double sums[4] = {0};
+    const stk_scalar values[] = {{.data = &(float){1.5f}, .dtype = STK_FLOAT32},
+                                 {.data = &(int16_t){-4}, &(int16_t){3}, STK_INT16},
+                                 {.data = &(double){NAN}, &(double){0}, STK_FLOAT64}};
+    assert_ok(ops->fold(stream, sums, &values[0], 2, &err), &err);
+    assert_ok(ops->fold(stream, sums, &values[1], 2, &err), &err);
+    assert_true(sums[0] == -4 && sums[3] == 3);
+    assert_ok(ops->fold(stream, sums, &values[2], 2, &err), &err);
+    assert_true(isnan(sums[0]) && sums[1] == 1.5 * 2 - 4 * 3 && sums[2] == 5 && sums[3] == 0);
     ops->event_destroy(a);
     ops->event_destroy(b);
     ops->stream_destroy(stream);

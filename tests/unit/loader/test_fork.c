@@ -211,6 +211,8 @@ static void call_models(world *w)
     stk_model_batch batch = {.struct_size = sizeof batch, .count = 1, .input = rows};
     stk_model_result result = {.struct_size = sizeof result};
     stk_state_tensor tensor;
+    stk_scalar number = {0};
+    double value;
     stk_model_builder *builder;
     stk_optimizer *optimizer;
     stk_model_parts recipe = {.struct_size = sizeof recipe, .builder = w->builder};
@@ -225,14 +227,17 @@ static void call_models(world *w)
     REFUSED(stk_model_allocate, w->model, NULL);
     REFUSED(stk_model_forward, w->model, &batch, true, &result, NULL);
     REFUSED(stk_model_backward, w->model, 1, NULL);
-    RETURNS(stk_model_clip_norm, true, w->model, 1);
-    RETURNS(stk_model_clip_value, true, w->model, 1);
-    NOTHING(stk_model_get_state, w->model, 0, &tensor);
-    NOTHING(stk_model_get_gradient, w->model, 0, &tensor);
+    REFUSED(stk_model_value, w->model, &number, &value, NULL);
+    REFUSED(stk_model_zero_grad, w->model, NULL);
+    REFUSED(stk_model_output, w->model, &tensor, NULL);
+    REFUSED(stk_model_clip_norm, w->model, 1, &number, NULL);
+    REFUSED(stk_model_clip_value, w->model, 1, NULL);
+    REFUSED(stk_model_get_state, w->model, 0, &tensor, NULL);
+    REFUSED(stk_model_get_gradient, w->model, 0, &tensor, NULL);
     REFUSED(stk_model_load, w->model, NULL, 0, false, NULL, NULL);
     REFUSED(stk_model_load_file, w->ctx, w->model, w->path, false, NULL, NULL);
     REFUSED(stk_optimizer_create, w->model, NULL, NULL, 0, &optimizer, NULL);
-    RETURNS(stk_optimizer_step, true, w->optimizer);
+    REFUSED(stk_optimizer_step, w->optimizer, NULL);
     RETURNS(stk_optimizer_destroy, !w->optimizer, &w->optimizer);
     RETURNS(stk_model_destroy, !w->model, &w->model);
 }

@@ -79,7 +79,7 @@ static inline void model_set_weights(stk_model *model)
     stk_state_tensor t;
     uint32_t stream = 0;
 
-    for (size_t i = 0; stk_model_get_state(model, i, &t); i++) {
+    for (size_t i = 0; stk_model_get_state(model, i, &t, NULL) == STK_OK; i++) {
         bool weight = ends_with(t.name, ".weight");
         if (!weight && !ends_with(t.name, ".bias"))
             continue;
@@ -117,8 +117,44 @@ static inline int64_t *make_labels(uint64_t n, int64_t classes, uint32_t step)
     return y;
 }
 
-static inline stk_model_result model_forward(stk_model *model, uint32_t rows, const float *x,
-                                             const void *target, bool training)
+/* The value of a number of the model's. */
+static inline double model_value(const stk_model *model, const stk_scalar *number)
+{
+    double value = NAN;
+    stk_error err;
+
+    stk_error_init(&err);
+    assert_ok(stk_model_value(model, number, &value, &err), &err);
+    return value;
+}
+
+/* What a forward pass came to, fetched. */
+typedef struct model_numbers {
+    double loss, count, accuracy, accuracy_top_k;
+} model_numbers;
+
+static inline void *model_output(const stk_model *model)
+{
+    stk_state_tensor output;
+    stk_error err;
+
+    stk_error_init(&err);
+    assert_ok(stk_model_output(model, &output, &err), &err);
+    return output.data;
+}
+
+static inline double model_clip_norm(stk_model *model, double max_norm)
+{
+    stk_scalar norm;
+    stk_error err;
+
+    stk_error_init(&err);
+    assert_ok(stk_model_clip_norm(model, max_norm, &norm, &err), &err);
+    return model_value(model, &norm);
+}
+
+static inline model_numbers model_forward(stk_model *model, uint32_t rows, const float *x,
+                                          const void *target, bool training)
 {
     const stk_model_batch batch = {.struct_size = sizeof batch,
                                    .count = rows,
@@ -130,7 +166,9 @@ static inline stk_model_result model_forward(stk_model *model, uint32_t rows, co
 
     stk_error_init(&err);
     assert_ok(stk_model_forward(model, &batch, training, &result, &err), &err);
-    return result;
+    return (model_numbers){model_value(model, &result.loss), model_value(model, &result.count),
+                           model_value(model, &result.accuracy),
+                           model_value(model, &result.accuracy_top_k)};
 }
 
 static inline void model_backward(stk_model *model, double scale)

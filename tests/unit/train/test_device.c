@@ -6,11 +6,12 @@
 
 #include "unit/train/tiny.h"
 
-enum { ROOM = 1 << 16 };
+enum { ROOM = 1 << 16, POOL = 1 << 15 /* from here on what the device allocates */ };
 
 /* The same bytes twice: as the module works on them, and as it shows them. */
 static char *inside, *shown;
-static uint64_t copies;
+static uint64_t copies, folds;
+static size_t used; /* of the pool */
 
 static void *reach(const void *at)
 {
@@ -31,6 +32,32 @@ static stk_status fill(stk_stream *stream, void *to, uint8_t byte, uint64_t byte
 {
     memset(reach(to), byte, bytes);
     return STK_OK;
+}
+
+static stk_status far_alloc(stk_device *device, uint64_t bytes, void **out, stk_error *err)
+{
+    *out = shown + POOL + used;
+    used += (size_t)(bytes + 255) / 256 * 256;
+    assert_true(used <= ROOM - POOL);
+    return STK_OK;
+}
+
+static void far_free(stk_device *device, void *memory)
+{
+    assert_true((char *)memory >= shown + POOL && (char *)memory < shown + ROOM);
+}
+
+static const stk_device_ops *near_ops;
+
+static stk_status far_fold(stk_stream *stream, double *sums, const stk_scalar *value, double weight,
+                           stk_error *err)
+{
+    stk_scalar here = *value;
+
+    folds++;
+    here.data = reach(value->data);
+    here.weight = value->weight ? reach(value->weight) : NULL;
+    return near_ops->fold(stream, reach(sums), &here, weight, err);
 }
 
 typedef struct showing {
@@ -64,13 +91,50 @@ static stk_status far_predict(stk_module *module, stk_trainer *trainer, const st
     return STK_OK;
 }
 
+/* What a step comes to stays on the device: a loss and the rows that it is the mean of. */
+static double *numbers_of(void)
+{
+    return (double *)(inside + POOL - 64);
+}
+
+static stk_status log_far(stk_trainer *t, const stk_scalar *loss, stk_error *err)
+{
+    STK_TRY(stk_trainer_log_scalar(t, "loss", loss, STK_ON_STEP | STK_ON_EPOCH, 0, err));
+    return stk_trainer_log_scalar(t, "sum", loss, STK_ON_EPOCH | STK_REDUCE_SUM, 0, err);
+}
+
+static stk_status far_step(stk_module *module, stk_trainer *t, const stk_moment *at, stk_loss *loss,
+                           stk_error *err)
+{
+    STK_TRY(tiny_training_step(module, t, at, loss, err));
+    numbers_of()[0] = loss->value.value;
+    numbers_of()[1] = (double)(1 + at->batch_idx % 3);
+    loss->value = (stk_scalar){NAN, shown + POOL - 64, shown + POOL - 56, STK_FLOAT64};
+    return log_far(t, &loss->value, err);
+}
+
+/* The same on the host. */
+static stk_status near_step(stk_module *module, stk_trainer *t, const stk_moment *at,
+                            stk_loss *loss, stk_error *err)
+{
+    static double rows;
+
+    STK_TRY(tiny_training_step(module, t, at, loss, err));
+    rows = (double)(1 + at->batch_idx % 3);
+    return log_far(t, &(stk_scalar){0, &((tiny *)module)->loss, &rows, STK_FLOAT64}, err);
+}
+
 static stk_device_ops far_ops;
 
 static void go_far(bench *b, stk_trainer *t, void *user)
 {
-    far_ops = *t->device->ops;
+    near_ops = t->device->ops;
+    far_ops = *near_ops;
+    far_ops.alloc = far_alloc;
+    far_ops.free = far_free;
     far_ops.copy = copy;
     far_ops.fill = fill;
+    far_ops.fold = far_fold;
     t->device->ops = &far_ops;
     t->host_memory = false;
 }
@@ -100,6 +164,7 @@ static tiny *far_tiny(void)
     shown = mmap(NULL, ROOM, PROT_NONE, MAP_SHARED, fd, 0);
     assert_true(inside != MAP_FAILED && shown != MAP_FAILED);
     close(fd);
+    used = 0;
     return (tiny *)inside;
 }
 
@@ -109,9 +174,16 @@ static void far_release(void)
     munmap(shown, ROOM);
 }
 
+static double metric(stk_trainer *t, const char *name)
+{
+    double value = NAN;
+
+    return stk_trainer_metric(t, name, &value) ? value : NAN;
+}
+
 /* A fit that is interrupted within an accumulation window's epoch and goes on from its file; what
  * it comes to. */
-static void fit(tiny *m, bool far, float weights[TINY_SIZE])
+static void fit(tiny *m, bool far, float weights[TINY_SIZE], double sums[2])
 {
     stk_trainer *t;
     bench b;
@@ -130,10 +202,13 @@ static void fit(tiny *m, bool far, float weights[TINY_SIZE])
         m->ops.optimizer_zero_grad = NULL;
         m->stop_at = again ? 0 : 13;
         m->nan_at = again ? 0 : 5;
+        m->ops.training_step = far ? far_step : near_step;
         if (far)
             m->ops.state = far_state;
         assert_int_equal(bench_fit(&b, m, again ? "last" : NULL, &t),
                          again ? STK_OK : STK_ECANCELED);
+        sums[0] = metric(t, "loss_epoch");
+        sums[1] = metric(t, "sum");
         stk_trainer_destroy(&t);
     }
     memcpy(weights, m->weight, sizeof m->weight);
@@ -143,13 +218,16 @@ static void fit(tiny *m, bool far, float weights[TINY_SIZE])
 static void the_same_as_the_host(void **state)
 {
     float here[TINY_SIZE], there[TINY_SIZE];
+    double sums[2], far_sums[2];
     tiny host;
 
-    fit(&host, false, here);
-    copies = 0;
-    fit(far_tiny(), true, there);
-    assert_true(copies > 0);
+    fit(&host, false, here, sums);
+    copies = folds = 0;
+    fit(far_tiny(), true, there, far_sums);
+    assert_true(copies > 0 && folds > 0);
     assert_memory_equal(here, there, sizeof here);
+    assert_memory_equal(sums, far_sums, sizeof sums);
+    assert_true(isfinite(sums[0]) && isfinite(sums[1]));
     far_release();
 }
 
@@ -208,11 +286,76 @@ static void predictions(void **state)
     far_release();
 }
 
+/* ---- A model of layers ----------------------------------------------------------------------- */
+
+typedef struct outcome {
+    double train_loss, val_loss, val_acc, val_acc_topk;
+} outcome;
+
+/* Some batches have no row that counts: their loss is no number, and has no weight. */
+static outcome learn(bool far, int32_t nan_policy)
+{
+    static const int64_t shape[] = {1, 28, 28};
+    stk_model_builder *builder;
+    stk_model_options model;
+    stk_module *module;
+    stk_trainer *t;
+    bench b;
+
+    bench_open(&b);
+    stk_dataset_close(&b.dataset);
+    assert_ok(stk_dataset_open(b.ctx, "digits:?split=test&subset=0:40", &b.dataset, &b.err),
+              &b.err);
+    b.train.dataset = b.val.dataset = b.dataset;
+    b.loader.batch_size = b.val_loader.batch_size = 1;
+    b.loader.transforms = b.val_loader.transforms = "layout(chw), to_float";
+    assert_ok(stk_model_builder_create(b.ctx, shape, 3, &builder, &b.err), &b.err);
+    assert_ok(stk_model_builder_add(builder, "flatten, linear(10)", &b.err), &b.err);
+    stk_model_options_init(&model);
+    model.top_k = 3;
+    model.ignore_index = 3;
+    const stk_model_parts parts = {
+        .struct_size = sizeof parts, .builder = builder, .model = &model};
+    assert_ok(stk_model_module_create(b.ctx, &parts, &module, &b.err), &b.err);
+    b.options.precision = "64-true";
+    b.options.max_epochs = 2;
+    b.options.gradient_clip_val = 0.5;
+    b.options.nan_policy = nan_policy;
+    b.options.log_every_n_steps = 7;
+    assert_ok(stk_trainer_create(b.ctx, &b.options, &t, &b.err), &b.err);
+    if (far)
+        go_far(&b, t, NULL);
+    assert_ok(stk_trainer_fit(t, module, &b.data, NULL, &b.err), &b.err);
+    const outcome out = {metric(t, "train_loss"), metric(t, "val_loss"), metric(t, "val_acc"),
+                         metric(t, "val_acc_topk")};
+    stk_module_destroy(&module);
+    stk_trainer_destroy(&t);
+    stk_model_builder_destroy(&builder);
+    bench_close(&b);
+    return out;
+}
+
+static void layers(void **state)
+{
+    const outcome here = learn(false, STK_NAN_SKIP);
+
+    assert_true(here.val_acc > 0.1 && here.val_acc_topk > here.val_acc && isfinite(here.val_loss));
+    /* A mean of no rows is no failure either. */
+    assert_true(isfinite(learn(false, STK_NAN_STOP).val_loss));
+    far_tiny();
+    copies = folds = 0;
+    const outcome there = learn(true, STK_NAN_SKIP);
+    assert_true(folds > 0);
+    assert_memory_equal(&there.val_loss, &here.val_loss, sizeof here - sizeof here.train_loss);
+    far_release();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_same_as_the_host),
         cmocka_unit_test(predictions),
+        cmocka_unit_test(layers),
     };
 
     return cmocka_run_group_tests_name("train/device", tests, NULL, NULL);
