@@ -347,8 +347,8 @@ STK_API const char *stk_trainer_last_model_path(const stk_trainer *trainer);
 /** Batches of an optimizer step from now on. From hooks. */
 STK_API void stk_trainer_set_accumulate(stk_trainer *trainer, uint64_t batches);
 /** Save a checkpoint of this moment at `path` in the background, then remove `replaces` (NULL:
- * none) once it is durable. From hooks. Errors: also those of checkpoints that were begun before.
- */
+ * none) once it is durable. From hooks, of all ranks together; rank 0 writes. Errors: also those
+ * of checkpoints that were begun before. */
 STK_API STK_NODISCARD stk_status stk_trainer_save(stk_trainer *trainer, const char *path,
                                                   bool weights_only, const char *replaces,
                                                   stk_error *err);

@@ -180,25 +180,47 @@ void stk__feeds_close(stk_trainer *t, stk_phase phase)
     *feeds = (stk__feeds){0};
 }
 
+/* The next batch of this rank, in time or not at all (STK_EAGAIN). */
+static stk_status wait_for_batch(stk__feed *feed, stk_batch **out, int *ends, stk_error *err)
+{
+    stk_status status;
+
+    /* The end of the epoch before may still be to be told; a second one is the last. */
+    do
+        status = stk_loader_next(feed->loader, LOOK_MS, out, err);
+    while (status == STK_EOS && (*ends)++ == 0);
+    if (status == STK_EOS)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
+                         "the loader has no more epochs: its option `epochs` has to be 0 or at "
+                         "least max_epochs");
+    return status;
+}
+
 stk_status stk__feed_next(stk_trainer *t, stk__feed *feed, stk_batch **out, stk_error *err)
 {
-    for (int ends = 0;;) {
-        stk_status status = stk_loader_next(feed->loader, LOOK_MS, out, err);
-        if (status == STK_OK)
+    stk_status status = STK_OK;
+    bool ready, stop;
+    int ends = 0;
+
+    *out = NULL;
+    for (;;) {
+        if (!*out)
+            status = wait_for_batch(feed, out, &ends, err);
+        if (status != STK_OK && status != STK_EAGAIN)
+            return status;
+        ready = status == STK_OK;
+        stop = atomic_load(&t->stop);
+        /* Of several ranks none begins a step alone, and none waits alone. */
+        status = stk__agree_ready(t, &ready, &stop, err);
+        if (status == STK_OK && ready)
             return STK_OK;
-        /* Of several ranks none leaves the others alone with a step. */
-        if (status == STK_EAGAIN && stk__is_alone(t) && atomic_load(&t->stop))
-            return stk__fail(err, STK_ECANCELED, STK_STAGE_TRAIN, "stopped while waiting for data");
-        if (status == STK_EAGAIN)
-            continue;
-        /* The end of the epoch before may still be to be told; a second one is the last. */
-        if (status == STK_EOS && ends++ == 0)
-            continue;
-        if (status == STK_EOS)
-            return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
-                             "the loader has no more epochs: its option `epochs` has to be 0 or at "
-                             "least max_epochs");
-        return status;
+        if (status == STK_OK && stop)
+            status =
+                stk__fail(err, STK_ECANCELED, STK_STAGE_TRAIN, "stopped while waiting for data");
+        if (status != STK_OK) {
+            stk_batch_release(out);
+            return status;
+        }
     }
 }
 

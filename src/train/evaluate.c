@@ -91,10 +91,10 @@ static stk_status one_loader(stk_trainer *t, stk_phase phase, stk__feed *feed,
     stk_status status = STK_OK;
 
     stk__show_begin(t, phase, 0, batches);
+    STK_TRY(stk__agree(t, err));
     STK_TRY(stk_loader_set_epoch(feed->loader, validates ? t->loop.val_runs : 0, err));
     for (uint64_t i = 0; i < batches && status == STK_OK; i++) {
         stk_batch *batch = NULL;
-        STK_TRY(stk__agree(t, err));
         if (stk__stop_asked(t))
             return stk__fail(err, STK_ECANCELED, STK_STAGE_TRAIN, "stopped in %s", hooks->name);
         stk__ledger_mark(&t->ledger, STK__PART_OTHER);

@@ -245,6 +245,7 @@ stk_status stk__fit(stk_trainer *t, stk_error *err)
     STK_TRY(resolve_val_check(t, err));
     STK_TRY(stk__hook(t, STK__HOOK_train_dataloader, err));
     say_short_log(t);
+    STK_TRY(stk__agree_hooks(t, err));
     STK_TRY(stk__nan_keep(t, err));
     t->val_last_ns = stk__now_ns();
     t->may_log = true;

@@ -332,6 +332,18 @@ static stk_status fold_on_device(stk_trainer *t, stk__metric_slot *slot, const s
                                 sums ? 1 : weight, err);
 }
 
+/* A mean of no rows says nothing; but other ranks may have some. */
+static stk_status no_rows(stk_trainer *t, stk__metric_slot *slot, stk_error *err)
+{
+    if (stk__is_alone(t))
+        return STK_OK;
+    STK_TRY(stk__metrics_fetch(t, slot, err));
+    slot->on_device = false;
+    slot->last_weight = 0;
+    slot->fresh = true;
+    return STK_OK;
+}
+
 static stk_status check_place(stk_trainer *t, const char *name, uint32_t flags, stk_error *err)
 {
     if (!t->may_log)
@@ -363,13 +375,12 @@ stk_status stk_trainer_log_scalar(stk_trainer *t, const char *name, const stk_sc
                                   : 1;
     if (scalar->data && !t->host_memory)
         return fold_on_device(t, slot, scalar, weight, err);
-    STK_TRY(stk__metrics_fetch(t, slot, err));
-    slot->on_device = false;
     if (scalar->data && scalar->weight)
         weight = stk__element_as_double(scalar->weight, scalar->dtype);
-    /* A mean of no rows says nothing. */
-    if (weight == 0 && scalar->weight)
-        return STK_OK;
+    if (weight == 0 && !(flags & STK_REDUCE_SUM))
+        return no_rows(t, slot, err);
+    STK_TRY(stk__metrics_fetch(t, slot, err));
+    slot->on_device = false;
     const double value =
         scalar->data ? stk__element_as_double(scalar->data, scalar->dtype) : scalar->value;
     slot->last = value;

@@ -75,6 +75,8 @@ stk_status stk__metrics_fetch(stk_trainer *t, stk__metric_slot *slot, stk_error 
 /* What a group's slots have come to over the ranks, and their last values of a step
  * (metrics_ranks.c). */
 stk_status stk__metrics_reduce(stk_trainer *t, stk__metric_group group, stk_error *err);
+/* The same of this rank alone. */
+stk_status stk__metrics_gather(stk_trainer *t, stk__metric_group group, stk_error *err);
 stk_status stk__metrics_reduce_step(stk_trainer *t, stk_error *err);
 /* Set metric `which` and, where it is another one, `plain`. */
 void stk__metric_publish(stk_trainer *t, int32_t which, int32_t plain, double value);
@@ -84,7 +86,9 @@ static inline bool stk__metric_logs_step(const stk__metric_slot *slot)
     return slot->key.group == STK__METRICS_TRAIN && (slot->flags & STK_ON_STEP) && slot->fresh &&
            !(slot->flags & STK_NO_LOGGER);
 }
-/* As lines of a checkpoint, and back (metrics_state.c). */
+/* As lines of a checkpoint, from what was reduced or gathered last, and back; what was restored is
+ * rank 0's part, the others go on from nothing (metrics_state.c). */
+void stk__metrics_leave_to_first(stk__metrics *metrics);
 stk_status stk__metrics_write(stk_trainer *t, stk__text *text, stk_error *err);
 stk_status stk__metrics_read_slot(void *trainer, const char *value, stk_error *err);
 stk_status stk__metrics_read_value(void *trainer, const char *value, stk_error *err);

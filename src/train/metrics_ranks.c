@@ -90,7 +90,7 @@ static stk_status combine_all(stk_trainer *t, which_slots *which, stk__metric_gr
     return status;
 }
 
-stk_status stk__metrics_reduce(stk_trainer *t, stk__metric_group group, stk_error *err)
+stk_status stk__metrics_gather(stk_trainer *t, stk__metric_group group, stk_error *err)
 {
     for (size_t i = 0; i < t->metrics.num_slots; i++) {
         stk__metric_slot *slot = &t->metrics.slots[i];
@@ -100,6 +100,12 @@ stk_status stk__metrics_reduce(stk_trainer *t, stk__metric_group group, stk_erro
         slot->all_sum = slot->sum;
         slot->all_weight = slot->weight;
     }
+    return STK_OK;
+}
+
+stk_status stk__metrics_reduce(stk_trainer *t, stk__metric_group group, stk_error *err)
+{
+    STK_TRY(stk__metrics_gather(t, group, err));
     return stk__is_alone(t) ? STK_OK : combine_all(t, is_epochs, group, err);
 }
 

@@ -16,20 +16,25 @@ static uint64_t bits_of(double value)
     return bits;
 }
 
+/* What the step logged: of all ranks, where they have put it together. */
+static double last_of(const stk_trainer *t, const stk__metric_slot *slot)
+{
+    return stk__is_alone(t) || !(slot->flags & STK_ON_STEP)
+               ? slot->last
+               : atomic_load(&t->metrics.items[slot->step]->value);
+}
+
 stk_status stk__metrics_write(stk_trainer *t, stk__text *text, stk_error *err)
 {
     const stk__metrics *m = &t->metrics;
 
     for (size_t i = 0; i < m->num_slots; i++) {
         stk__metric_slot *s = &m->slots[i];
-        if (s->key.group != STK__METRICS_TRAIN)
-            continue;
-        STK_TRY(stk__metrics_fetch(t, s, err));
-        if (s->weight > 0 || s->fresh)
+        if (s->key.group == STK__METRICS_TRAIN && (s->all_weight > 0 || s->fresh))
             stk__text_add(text,
                           "slot %" PRIu32 " %d %016" PRIx64 " %016" PRIx64 " %016" PRIx64 " %s\n",
-                          s->flags, s->fresh, bits_of(s->last), bits_of(s->sum), bits_of(s->weight),
-                          s->key.name);
+                          s->flags, s->fresh, bits_of(last_of(t, s)), bits_of(s->all_sum),
+                          bits_of(s->all_weight), s->key.name);
     }
     for (size_t i = 0; i < m->num_items; i++)
         if (atomic_load(&m->items[i]->set))
@@ -69,6 +74,7 @@ stk_status stk__metrics_read_slot(void *trainer, const char *value, stk_error *e
     slot->sum = sum;
     slot->weight = weight;
     slot->fresh = fresh;
+    slot->last_weight = fresh;
     /* The name is the text's, which goes. */
     slot->key.pointer = NULL;
     return STK_OK;
@@ -86,4 +92,11 @@ stk_status stk__metrics_read_value(void *trainer, const char *value, stk_error *
     return stk__metric_set(trainer, at, number, prog_bar)
                ? STK_OK
                : stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for the metric '%s'", at);
+}
+
+void stk__metrics_leave_to_first(stk__metrics *m)
+{
+    for (size_t i = 0; i < m->num_slots; i++)
+        if (m->slots[i].key.group == STK__METRICS_TRAIN)
+            m->slots[i].sum = m->slots[i].weight = m->slots[i].last_weight = 0;
 }

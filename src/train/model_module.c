@@ -337,7 +337,7 @@ static stk_status training_step(stk_module *module, stk_trainer *t, const stk_mo
 
     loss->skip = stk_batch_count(at->batch) == 0;
     if (loss->skip)
-        return STK_OK;
+        return stk_trainer_log(t, "train_loss", NAN, STK_ON_STEP | STK_PROG_BAR, 0, err);
     STK_TRY(forward(self, at, true, true, &result, err));
     /* Where no row counts there is nothing to learn: the weight of the loss says so. */
     loss->value = result.loss;
@@ -352,9 +352,9 @@ static stk_status evaluate(stk_module *module, stk_trainer *t, const stk_moment 
     model_module *self = (model_module *)module;
     stk_model_result result = {.struct_size = sizeof result};
 
-    if (stk_batch_count(at->batch) == 0)
-        return STK_OK;
-    STK_TRY(forward(self, at, false, true, &result, err));
+    /* Without rows it is logged that there are none: another rank may have some. */
+    if (stk_batch_count(at->batch))
+        STK_TRY(forward(self, at, false, true, &result, err));
     STK_TRY(stk_trainer_log_scalar(t, loss, &result.loss, STK_ON_EPOCH | STK_PROG_BAR, 0, err));
     if (self->model_options.loss != STK_LOSS_CROSS_ENTROPY)
         return STK_OK;

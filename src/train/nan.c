@@ -17,24 +17,24 @@ static stk_status number_now(const stk_trainer *t, const void *data, stk_dtype d
     return STK_OK;
 }
 
-stk_status stk__loss_look(stk_trainer *t, double *loss, bool *bad, stk_error *err)
+stk_status stk__loss_look(stk_trainer *t, double *loss, double *rows, bool *bad, stk_error *err)
 {
     const int32_t policy = t->options.nan_policy;
     const stk_scalar *scalar = &t->loss.value;
-    double rows = 1;
 
     *bad = false;
     *loss = scalar->value;
+    *rows = (double)stk_batch_count(t->at.batch);
     if (t->loss.skip ||
         (scalar->data && !t->host_memory && policy != STK_NAN_SKIP && policy != STK_NAN_REWIND))
         return STK_OK;
     if (scalar->data)
         STK_TRY(number_now(t, scalar->data, scalar->dtype, loss, err));
-    *bad = !isfinite(*loss);
+    if (scalar->data && scalar->weight)
+        STK_TRY(number_now(t, scalar->weight, scalar->dtype, rows, err));
     /* The mean of no rows is no number, too. */
-    if (*bad && scalar->data && scalar->weight)
-        STK_TRY(number_now(t, scalar->weight, scalar->dtype, &rows, err));
-    t->loss.skip = rows == 0;
+    t->loss.skip = *rows == 0;
+    *bad = !isfinite(*loss);
     return STK_OK;
 }
 

@@ -339,9 +339,9 @@ stk_status stk__state_load_loop(stk_trainer *t, stk_error *err)
     if (status != STK_OK)
         return in_checkpoint(t, status, err);
     warn_of_threads(t, threads);
-    /* The half-done means are rank 0's: the others go on from nothing. */
+    /* The half-done means are those of all ranks: the first goes on from them. */
     if (t->ranks.strategy.rank)
-        stk__metrics_reset(t, STK__METRICS_TRAIN, false);
+        stk__metrics_leave_to_first(&t->metrics);
     const char *state = stk__checkpoint_find_text(t->restart.checkpoint, STK__STATE_LOADER);
     if (t->loop.total_done && !state)
         return bad_loop(t, "loader", err);

@@ -253,14 +253,15 @@ static stk_status perform(stk_trainer *t, stk_error *err)
 static stk_status save_interrupted(stk_trainer *t, stk_error *err)
 {
     const char *folder = stk__callback_path(&t->hooks, STK_CHECKPOINT_FOLDER);
+    const bool together = t->ranks.stop; /* all ranks come here */
 
     if (t->at.task != STK_TASK_FIT || !t->settings.checkpointing || !folder ||
-        t->loop.total_done == 0 || t->ranks.strategy.rank)
+        t->loop.total_done == 0 || (t->ranks.strategy.rank && !together))
         return STK_OK;
     char *path = stk__format(t->ctx, "%s/interrupted.safetensors", folder);
     if (!path)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for a path");
-    stk_status status = stk__state_save(t, path, false, NULL, err);
+    stk_status status = stk__state_save(t, path, false, together, NULL, err);
     if (status == STK_OK)
         status = stk__checkpoint_flush(t->writer, err);
     if (status == STK_OK)

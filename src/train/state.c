@@ -218,7 +218,18 @@ static stk_status collect(stk_trainer *t, stk_saver *saver, bool weights_only, s
     return save_hooks(t, saver, err);
 }
 
-stk_status stk__state_save(stk_trainer *t, const char *path, bool weights_only,
+/* Gradients become their mean, from which each rank goes on: the mean at the end of the window
+ * stays what it would have been. */
+static stk_status put_together(stk_trainer *t, bool together, stk_error *err)
+{
+    if (!together || stk__is_alone(t))
+        return stk__metrics_gather(t, STK__METRICS_TRAIN, err);
+    STK_TRY(stk__metrics_reduce_step(t, err));
+    STK_TRY(stk__metrics_reduce(t, STK__METRICS_TRAIN, err));
+    return t->loop.window_open ? stk__reduce_gradients(t, err) : STK_OK;
+}
+
+stk_status stk__state_save(stk_trainer *t, const char *path, bool weights_only, bool together,
                            const char *replaces, stk_error *err)
 {
     stk_saver saver = {.ctx = t->ctx, .trainer = t, .prefix = ""};
@@ -229,7 +240,9 @@ stk_status stk__state_save(stk_trainer *t, const char *path, bool weights_only,
     stk__action(t, "", "save_checkpoint");
     /* All ranks hold the same; rank 0 writes it. */
     const bool writes = t->ranks.strategy.rank == 0;
-    stk_status status = !writes ? STK_OK : collect(t, &saver, weights_only, err);
+    stk_status status = weights_only ? STK_OK : put_together(t, together, err);
+    if (status == STK_OK && writes)
+        status = collect(t, &saver, weights_only, err);
     if (status == STK_OK && writes)
         status =
             stk__checkpoint_save(t->writer, path, saver.tensors, saver.num_tensors, saver.texts,
@@ -277,7 +290,8 @@ stk_status stk_trainer_save(stk_trainer *t, const char *path, bool weights_only,
                             const char *replaces, stk_error *err)
 {
     STK_TRY(stk__context_check(t->ctx, err));
-    STK_TRY(stk__state_save(t, path, weights_only, replaces, err));
+    /* Of a failure the other ranks may not know. */
+    STK_TRY(stk__state_save(t, path, weights_only, t->at.exception == NULL, replaces, err));
     return stk__checkpoint_poll(t->writer, err);
 }
 

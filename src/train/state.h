@@ -55,8 +55,9 @@ typedef struct stk__restart {
     bool within_epoch; /* and that in the middle of an epoch */
 } stk__restart;
 
-/* Save a checkpoint of this moment. */
-stk_status stk__state_save(stk_trainer *t, const char *path, bool weights_only,
+/* Save a checkpoint of this moment. `together`: all ranks are here, and what each has of its own
+ * (half-done means, gradients of an open window) is put together; else it is rank 0's. */
+stk_status stk__state_save(stk_trainer *t, const char *path, bool weights_only, bool together,
                            const char *replaces, stk_error *err);
 /* Have the memory of the checkpoints to come taken in the background: the first of them blocks no
  * longer than the others. */

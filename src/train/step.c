@@ -19,7 +19,8 @@ static stk_status zero_grad(stk_trainer *t, stk_error *err)
 /* Forward, loss, gradients, and what precedes the optimizer's step. */
 static stk_status closure(stk_trainer *t, stk_error *err)
 {
-    double loss = 0, share = 1;
+    double loss, rows, share;
+    bool bad;
 
     t->loss = (stk_loss){0};
     stk__action(t, STK__STRATEGY, "training_step");
@@ -27,9 +28,11 @@ static stk_status closure(stk_trainer *t, stk_error *err)
     stk__action_end(t, STK__STRATEGY, "training_step");
     STK_TRY(status);
     t->at.loss = &t->loss;
-    bool bad;
-    STK_TRY(stk__loss_look(t, &loss, &bad, err));
-    STK_TRY(stk__agree_batch(t, &t->loss.skip, &bad, &share, err));
+    STK_TRY(stk__loss_look(t, &loss, &rows, &bad, err));
+    /* A rank without rows takes part in the step of the others, with gradients of zero. */
+    const bool idle = t->loss.skip;
+    bad &= !idle;
+    STK_TRY(stk__agree_batch(t, rows, &t->loss.skip, &bad, &share, err));
     if (t->loss.skip)
         return STK_OK;
     if (bad) {
@@ -43,7 +46,8 @@ static stk_status closure(stk_trainer *t, stk_error *err)
         STK_TRY(zero_grad(t, err));
     STK_TRY(stk__hook(t, STK__HOOK_on_before_backward, err));
     stk__action(t, STK__STRATEGY, "backward");
-    status = t->ops.backward(t->module, &t->loss, share / (double)t->loop.accumulate, err);
+    if (!idle)
+        status = t->ops.backward(t->module, &t->loss, share / (double)t->loop.accumulate, err);
     stk__action_end(t, STK__STRATEGY, "backward");
     STK_TRY(status);
     STK_TRY(stk__hook(t, STK__HOOK_on_after_backward, err));
@@ -109,7 +113,8 @@ stk_status stk__train_batch(stk_trainer *t, stk_batch *batch, bool *skip_epoch, 
     if (status < 0)
         return status;
     double end = status == STK_EOS;
-    STK_TRY(stk__reduce(t, &end, 1, STK_COMBINE_MAX, err));
+    if (t->ranks.may_skip)
+        STK_TRY(stk__reduce(t, &end, 1, STK_COMBINE_MAX, err));
     *skip_epoch = end > 0;
     if (*skip_epoch) {
         stk__count(p, STK__PROCESSED, 1);

@@ -108,16 +108,37 @@ stk_status stk__agree(stk_trainer *t, stk_error *err)
     return STK_OK;
 }
 
-stk_status stk__agree_batch(stk_trainer *t, bool *skip, bool *bad, double *share, stk_error *err)
+stk_status stk__agree_hooks(stk_trainer *t, stk_error *err)
 {
-    const double rows = (double)stk_batch_count(t->at.batch);
-    double sums[3] = {*skip, *bad, rows};
+    double any = t->hooks.rows[STK__HOOK_on_train_batch_start].n > 0;
+
+    STK_TRY(stk__reduce(t, &any, 1, STK_COMBINE_MAX, err));
+    t->ranks.may_skip = any > 0;
+    return STK_OK;
+}
+
+stk_status stk__agree_ready(stk_trainer *t, bool *ready, bool *stop, stk_error *err)
+{
+    double values[2] = {!*ready, *stop};
+
+    if (stk__is_alone(t))
+        return STK_OK;
+    STK_TRY(stk__reduce(t, values, 2, STK_COMBINE_MAX, err));
+    *ready = values[0] == 0;
+    *stop = t->ranks.stop = values[1] > 0;
+    return STK_OK;
+}
+
+stk_status stk__agree_batch(stk_trainer *t, double rows, bool *skip, bool *bad, double *share,
+                            stk_error *err)
+{
+    double sums[3] = {*skip && rows > 0, *bad, rows};
 
     *share = 1;
     if (stk__is_alone(t))
         return STK_OK;
     STK_TRY(stk__reduce(t, sums, 3, STK_COMBINE_SUM, err));
-    *skip = sums[0] > 0;
+    *skip = sums[0] > 0 || sums[2] == 0;
     *bad = sums[1] > 0;
     *share = rows * (double)t->ranks.strategy.world_size / sums[2];
     return STK_OK;
@@ -183,7 +204,7 @@ stk_status stk__ranks_begin(stk_trainer *t, stk_error *err)
                          "the module %s has no state: its gradients cannot be those of %" PRIu64
                          " ranks",
                          t->ops.name, t->ranks.strategy.world_size);
-    t->ranks.stop = t->ranks.val_due = t->wish = false;
+    t->ranks.stop = t->ranks.val_due = t->ranks.may_skip = t->wish = false;
     return stk__same_everywhere(t, (uint64_t)t->at.task, "were asked for different tasks", err);
 }
 

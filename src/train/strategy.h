@@ -16,6 +16,7 @@ typedef struct stk__ranks {
     stk_strategy strategy;       /* in full size */
     bool stop;                   /* agreed: stk_trainer_stop() was called on a rank */
     bool val_due;                /* agreed: the time between validations is over */
+    bool may_skip;               /* agreed: a rank has hooks that may skip the rest of an epoch */
     stk__gradient_piece *pieces; /* room for the gradients of a step */
     size_t num_pieces, room;
     void *bucket; /* of the device: small gradients are reduced together in it */
@@ -30,9 +31,15 @@ stk_status stk__reduce(stk_trainer *t, double *values, size_t n, stk_combine op,
 stk_status stk__same_everywhere(stk_trainer *t, uint64_t number, const char *what, stk_error *err);
 /* Agree on whether to stop, to end early, and to validate. */
 stk_status stk__agree(stk_trainer *t, stk_error *err);
-/* Agree on a batch: whether one rank has no use for it, whether a loss is no number, and what the
- * mean of the rank's rows counts among the means of all. */
-stk_status stk__agree_batch(stk_trainer *t, bool *skip, bool *bad, double *share, stk_error *err);
+/* Agree on what the hooks of a fit may ask for, once. */
+stk_status stk__agree_hooks(stk_trainer *t, stk_error *err);
+/* Agree on whether all ranks have their batch, and whether one is to stop. */
+stk_status stk__agree_ready(stk_trainer *t, bool *ready, bool *stop, stk_error *err);
+/* Agree on a batch of which `rows` rows count here: whether a rank that has some has no use for it
+ * (or none has any), whether a loss is no number, and what the mean of the rank's rows counts among
+ * the means of all. */
+stk_status stk__agree_batch(stk_trainer *t, double rows, bool *skip, bool *bad, double *share,
+                            stk_error *err);
 /* The text that rank 0 has. */
 stk_status stk__share_text(stk_trainer *t, char *text, size_t size, stk_error *err);
 /* The module's tensors that rank 0 has; the ranks have to have the same module. */

@@ -150,10 +150,10 @@ stk_status stk__nan_met(stk_trainer *t, double loss, bool *leave, stk_error *err
 stk_status stk__nan_keep(stk_trainer *t, stk_error *err);
 /* "12, 7, 90 and 13 more" of the batch at hand. */
 void stk__batch_indices(const stk_batch *batch, char *text, size_t size);
-/* What the loss of the batch says, now: its value, and whether it is no number. Without rows that
- * count the batch is left out (`skip`). Where looking would make the host wait for a device, only
- * the policies that have to decide before the step look. */
-stk_status stk__loss_look(stk_trainer *t, double *loss, bool *bad, stk_error *err);
+/* What the loss of the batch says, now: its value, the rows that count in it, and whether it is no
+ * number. Without such rows the batch is left out (`skip`). Where looking would make the host wait
+ * for a device, only the policies that have to decide before the step look. */
+stk_status stk__loss_look(stk_trainer *t, double *loss, double *rows, bool *bad, stk_error *err);
 /* Show tensors of the module in memory that the host reads, and with `write` writes (gradients.c).
  */
 stk_status stk__host_state(stk_trainer *t, uint32_t kinds, bool write, stk_state_visit *visit,

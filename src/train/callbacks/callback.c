@@ -75,3 +75,12 @@ stk_trainer_info stk__callback_info(const stk_trainer *t)
     stk_trainer_get_info(t, &info);
     return info;
 }
+
+stk_status stk__callback_decide(stk_trainer *t, bool *yes, stk_error *err)
+{
+    double says = *yes && stk__callback_info(t).rank == 0;
+
+    STK_TRY(stk_trainer_reduce(t, &says, 1, STK_COMBINE_MAX, err));
+    *yes = says > 0;
+    return STK_OK;
+}

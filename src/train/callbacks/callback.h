@@ -23,6 +23,8 @@ void stk__callback_metric_names(stk_trainer *t, char *text, size_t size);
 /* Whether log_every_n_steps wants the step at hand logged. */
 bool stk__callback_logs(const stk_trainer *t, const stk_moment *at);
 stk_trainer_info stk__callback_info(const stk_trainer *t);
+/* What rank 0 says, for all: its clock and its values of a step are its own. */
+stk_status stk__callback_decide(stk_trainer *t, bool *yes, stk_error *err);
 
 /* "epoch=0-step=100" of a template with {name} and {name:02d} or {name:.2f} (filename.c).
  * STK_EINVAL: what is wrong with the template. */

@@ -182,17 +182,21 @@ static stk_status save_top_k(stk__model_checkpoint *self, stk_trainer *t, stk_er
 {
     const int64_t k = self->options.save_top_k;
     stk_error missing;
-    double score;
+    double score = NAN;
 
     if (k == 0)
         return STK_OK;
     if (!self->monitor)
         return save_newest(self, t, err);
-    if (!stk_trainer_metric(t, self->monitor, &score))
-        return no_metric(self, t, err ? err : &missing);
+    const bool found = stk_trainer_metric(t, self->monitor, &score);
     const size_t worst = stk__model_checkpoint_extreme(self, true);
-    if (k < 0 || self->num_kept < (size_t)k || is_better(self, score, self->kept[worst].score))
+    bool save = found && (k < 0 || self->num_kept < (size_t)k ||
+                          is_better(self, score, self->kept[worst].score));
+    STK_TRY(stk__callback_decide(t, &save, err));
+    if (save)
         return save_monitored(self, t, score, err);
+    if (!found)
+        return no_metric(self, t, err ? err : &missing);
     if (self->options.verbose)
         stk__callback_say(
             t, "Epoch %" PRIu64 ", global step %" PRIu64 ": '%s' was not in top %" PRId64,
@@ -266,6 +270,7 @@ static stk_status on_train_batch_end(stk_callback *callback, stk_trainer *t, con
     if (!due && self->interval_ns) {
         const uint64_t now = stk__now_ns();
         due = now - self->last_time_ns >= self->interval_ns;
+        STK_TRY(stk__callback_decide(t, &due, err));
         if (due)
             self->last_time_ns = now;
     }

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ranks with uneven shares of a batch, and one whose data are late: what they come to is what one
+ * process does, also where a run goes on with others. */
+#include "unit/train/line.h"
+
+/* ---- Uneven shares --------------------------------------------------------------------------- */
+
+static void reopen(run *one, const char *path)
+{
+    bench *b = &one->b;
+
+    stk_dataset_close(&b->dataset);
+    assert_ok(stk_dataset_open(b->ctx, path, &b->dataset, &b->err), &b->err);
+    b->train.dataset = b->val.dataset = b->dataset;
+}
+
+/* Steps of 12, 12, 12 and 1: ranks but the first have no row of the last. */
+static void a_row_too_many(run *one)
+{
+    reopen(one, "synthetic:?size=37&shape=2x2x1");
+}
+
+static void a_row(run *one)
+{
+    reopen(one, "synthetic:?size=1&shape=2x2x1");
+}
+
+static void rows_that_do_not_count(run *one)
+{
+    one->module.ignores = 3;
+}
+
+static void the_same_weights(prepare_fn *prepare, uint64_t steps, double rows)
+{
+    char one_folder[256], folder[256];
+    run alone[1], all[MAX_RANKS];
+    ranks shared;
+
+    test_folder(one_folder);
+    run_all(alone, 1, one_folder, NULL, prepare, &shared);
+    assert_ok(alone->status, &alone->err);
+    for (uint64_t world = 2; world <= MAX_RANKS; world++) {
+        test_folder(folder);
+        run_all(all, world, folder, NULL, prepare, &shared);
+        for (uint64_t i = 0; i < world; i++) {
+            assert_ok(all[i].status, &all[i].err);
+            assert_int_equal(all[i].module.updates, steps);
+            for (int k = 0; k < 2; k++)
+                assert_close(all[i].module.weights[k], alone->module.weights[k]);
+            assert_close(all[i].loss, alone->loss);
+            assert_close(all[i].rows, rows);
+            assert_close(all[i].val, alone->val);
+        }
+        test_folder_remove(folder);
+    }
+    test_folder_remove(one_folder);
+}
+
+static void uneven_shares(void **state)
+{
+    the_same_weights(a_row_too_many, 3 * STEPS, 37);
+    the_same_weights(a_row, 3, 1);
+    the_same_weights(rows_that_do_not_count, 3 * STEPS, 40 - 14);
+}
+
+/* ---- A stop while data are late -------------------------------------------------------------- */
+
+static void late_data(run *one)
+{
+    static const stk_dataset_ops ops = {
+        .struct_size = sizeof ops, .name = "gate", .close = gate_close, .prepare = gate_prepare};
+    const stk_field field = {.struct_size = sizeof field, .name = "x", .dtype = STK_UINT8};
+    const stk_dataset_info info = {
+        .struct_size = sizeof info, .fields = &field, .num_fields = 1, .size = 40};
+    bench *b = &one->b;
+
+    assert_ok(stk_dataset_create(b->ctx, &ops, &one->self.number, &info, &one->data, &b->err),
+              &b->err);
+    b->train.dataset = one->data;
+    b->loader.num_workers = 1;
+    b->loader.watchdog = 0;
+    b->options.max_epochs = 1;
+    b->options.accumulate_grad_batches = 4;
+}
+
+/* In the middle of an epoch and of a window: its means and gradients are those of all ranks, and
+ * others than these may go on from them. */
+static void stops_in_a_wait(void **state)
+{
+    char folder[256], one_folder[256];
+    run alone[1], all[MAX_RANKS];
+    ranks shared;
+
+    atomic_store(&gate.closed, false);
+    test_folder(one_folder);
+    run_all(alone, 1, one_folder, NULL, late_data, &shared);
+    assert_ok(alone->status, &alone->err);
+    assert_int_equal(alone->module.updates, 1);
+    for (uint64_t later = 1; later <= MAX_RANKS; later++) {
+        test_folder(folder);
+        atomic_store(&gate.prepared, 0);
+        atomic_store(&gate.closed, true);
+        run_all(all, 2, folder, NULL, late_data, &shared);
+        assert_false(atomic_load(&gate.late));
+        for (int i = 0; i < 2; i++) {
+            assert_fails(all[i].status, STK_ECANCELED, &all[i].err, "waiting for data");
+            assert_int_equal(all[i].module.steps, 2);
+        }
+        run_all(all, later, folder, "last", late_data, &shared);
+        for (uint64_t i = 0; i < later; i++) {
+            assert_ok(all[i].status, &all[i].err);
+            assert_int_equal(all[i].module.steps, 2);
+            for (int k = 0; k < 2; k++)
+                assert_close(all[i].module.weights[k], alone->module.weights[k]);
+            assert_close(all[i].loss, alone->loss);
+            assert_close(all[i].rows, 40);
+        }
+        test_folder_remove(folder);
+    }
+    test_folder_remove(one_folder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(uneven_shares),
+        cmocka_unit_test(stops_in_a_wait),
+    };
+
+    return cmocka_run_group_tests_name("train/ranks", tests, NULL, NULL);
+}
