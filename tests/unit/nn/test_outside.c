@@ -136,6 +136,10 @@ static void gradients(void **state)
     assert_ok(stk_driver_add(ctx, STK_DRIVER_LAYER, &scale, &err), &err);
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         stk_model *model = make(ctx, models[i], &err);
+        /* What was before zero_grad is forgotten. */
+        loss_of(model, true, &err);
+        assert_ok(stk_model_backward(model, 9, &err), &err);
+        assert_ok(stk_model_zero_grad(model, &err), &err);
         loss_of(model, true, &err);
         assert_ok(stk_model_backward(model, 0.25, &err), &err);
         loss_of(model, true, &err);

@@ -161,12 +161,45 @@ static void off_a_terminal(void **state)
     bench_close(&b);
 }
 
+/* The bar has what is done of the epoch, also where another run did it. */
+static stk_status look_at_the_bar(stk_module *module, stk_trainer *t, const stk_moment *at,
+                                  stk_error *err)
+{
+    uint64_t done, total;
+
+    stk_trainer_get_bar(t, STK_PHASE_TRAIN, &done, &total);
+    assert_int_equal(done, at->batch_idx);
+    assert_int_equal(total, 10);
+    return STK_OK;
+}
+
+static void goes_on_where_it_was(void **state)
+{
+    stk_trainer *t;
+    bench b;
+    tiny m;
+
+    bench_open(&b);
+    b.options.enable_checkpointing = STK_SWITCH_TRUE;
+    b.options.max_epochs = 2;
+    for (int again = 0; again < 2; again++) {
+        tiny_init(&m);
+        m.ops.on_train_batch_start = look_at_the_bar;
+        m.stop_at = again ? 0 : 13;
+        assert_int_equal(bench_fit(&b, &m, again ? "last" : NULL, &t),
+                         again ? STK_OK : STK_ECANCELED);
+        stk_trainer_destroy(&t);
+    }
+    assert_int_equal(m.train_steps, 7);
+    bench_close(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers),        cmocka_unit_test(lines),
         cmocka_unit_test(summary),        cmocka_unit_test(on_a_terminal),
-        cmocka_unit_test(off_a_terminal),
+        cmocka_unit_test(off_a_terminal), cmocka_unit_test(goes_on_where_it_was),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
