@@ -479,6 +479,43 @@ static void trainer_goes_first(void **state)
     bench_close(&b);
 }
 
+/* ---- Its end --------------------------------------------------------------------------------- */
+
+static void nothing(void *user, const char *owner, const char *what)
+{
+}
+
+/* How often it was removed, and how often because the trainer went. */
+static void count_removed(void *user, bool destroyed)
+{
+    int *counts = user;
+
+    counts[0]++;
+    counts[1] += destroyed;
+}
+
+/* A profiler hears of the end of its trainer: it may not use it any more. */
+static void a_trainer_that_goes(void **state)
+{
+    int counts[2] = {0};
+    const stk_profiler profiler = {.struct_size = sizeof profiler,
+                                   .start = nothing,
+                                   .stop = nothing,
+                                   .user = counts,
+                                   .removed = count_removed};
+    stk_trainer *t;
+    bench b;
+
+    bench_open(&b);
+    assert_ok(stk_trainer_create(b.ctx, &b.options, &t, &b.err), &b.err);
+    stk_trainer_set_profiler(t, &profiler);
+    stk_trainer_set_profiler(t, &profiler);
+    assert_true(counts[0] == 1 && counts[1] == 0);
+    stk_trainer_destroy(&t);
+    assert_true(counts[0] == 2 && counts[1] == 1);
+    bench_close(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -493,6 +530,7 @@ int main(void)
         cmocka_unit_test(refusals),
         cmocka_unit_test(no_folder),
         cmocka_unit_test(trainer_goes_first),
+        cmocka_unit_test(a_trainer_that_goes),
     };
 
     return cmocka_run_group_tests_name("train/profiler", tests, NULL, NULL);
