@@ -5,6 +5,7 @@
  * FILE the log goes there instead.
  */
 #include "bench.h"
+#include "measure/read.h"
 
 #include <inttypes.h>
 #include <stoker/report.h>
@@ -116,18 +117,18 @@ int main(int argc, char **argv)
     }
     if (stk_context_create(NULL, &ctx, &err) != STK_OK ||
         stk_report_create(ctx, &report, &err) != STK_OK ||
-        stk_report_begin(report, "made", &err) != STK_OK)
+        stk__report_begin(report, "made", &err) != STK_OK)
         bench_die("report", err.text);
     while (m.events < events) {
         put_piece(&m, events);
         double began = bench_now(), began_cpu = bench_cpu();
-        if (stk_report_feed(report, m.bytes, m.used, &err) != STK_OK)
+        if (stk__report_feed(report, m.bytes, m.used, &err) != STK_OK)
             bench_die("report", err.text);
         wall += bench_now() - began;
         cpu += bench_cpu() - began_cpu;
         bytes += m.used;
     }
-    if (stk_report_end(report, &err) != STK_OK)
+    if (stk__report_end(report, &err) != STK_OK)
         bench_die("report", err.text);
     const stk_report_run *run = stk_report_run_at(report, 0);
     if (!run || run->steps != m.batch)

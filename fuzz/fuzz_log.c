@@ -5,6 +5,7 @@
  * behind.
  */
 #include "fuzz_support.h"
+#include "measure/read.h"
 
 #include <math.h>
 
@@ -57,12 +58,12 @@ static struct counts read_in(stk_context *ctx, const uint8_t *data, size_t size,
     stk_error err;
 
     FUZZ_CHECK(stk_report_create(ctx, &report, &err) == STK_OK);
-    FUZZ_CHECK(stk_report_begin(report, "log", &err) == STK_OK);
+    FUZZ_CHECK(stk__report_begin(report, "log", &err) == STK_OK);
     stk_status status = STK_OK;
     for (size_t i = 0; i < size && status == STK_OK; i += piece)
-        status = stk_report_feed(report, data + i, size - i < piece ? size - i : piece, &err);
+        status = stk__report_feed(report, data + i, size - i < piece ? size - i : piece, &err);
     if (status == STK_OK)
-        status = stk_report_end(report, &err);
+        status = stk__report_end(report, &err);
     FUZZ_CHECK(status == STK_OK || (status == STK_EFORMAT && err.text[0]));
     counts.status = (uint64_t)status;
     if (status == STK_OK)

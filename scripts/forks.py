@@ -10,7 +10,7 @@ from pathlib import Path
 TEST = Path("tests/unit/loader/test_fork.c")
 # (pattern of names, why)
 EXEMPT = [
-    (r"stk_context_(create|cores|memory_limit|memory)", "makes one, or reads plain numbers"),
+    (r"stk_context_(create|cores|memory)", "makes one, or reads plain numbers"),
     (r"stk_array_(get_info|number|text|missing|box_bytes|value_text)", "reads what opening fixed"),
     (r"stk_group_(node|attributes|is_consolidated)", "reads what opening fixed"),
     (r"stk_(dataset|device)_(self|get_info)", "reads what creation fixed"),
@@ -19,8 +19,6 @@ EXEMPT = [
     (r"stk_config_\w+", "a table of texts in memory"),
     (r"stk_conversion_(converter|cancel)", "reads a constant; sets an atomic flag"),
     (r"stk_report_(cancel|files|file_at|runs|run_at|bars)", "sets an atomic flag; reads memory of one thread"),
-    (r"stk_event_log_summarize", "sets an atomic flag"),
-    (r"stk_counter_get", "reads atomic numbers"),
     (r"stk_bench_cancel", "sets an atomic flag"),
     (r"stk_bench_plan_(count|get|row|judge|summary|saturation)", "reads memory of one thread"),
     (r"stk_model_builder_shape", "reads memory of one thread"),
@@ -32,7 +30,6 @@ EXEMPT = [
     (r"stk_trainer_(context|get_options|current_epoch|global_step|metric|metric_at|num_batches|optimizers|log_dir|"
      r"get_console|get_info|moment|module_ops|get_bar|"
      r"best_model_path|last_model_path|get_progress)", "reads memory and atomic numbers"),
-    (r"stk_figures_of_trainer", "reads memory of one thread"),
     (r"stk_recipe_(has_item|get_parts)", "a table of texts in memory; reads what creation fixed"),
     (r"stk_profile_(get_action|get_layer|get_batch|file)", "reads memory of one thread"),
 ]

@@ -80,10 +80,6 @@ STK_API const stk_array_info *stk_array_get_info(const stk_array *array);
 STK_API bool stk_array_number(const stk_array *array, const char *name, double *out);
 /** An attribute that is a text; NULL: there is none. Lives as long as the array. */
 STK_API const char *stk_array_text(const stk_array *array, const char *name);
-/** The value that stands for "missing" among real numbers, as the elements have it: the attribute
- * `_FillValue` (a number, or base64 as xarray writes it) or `missing_value`. False: there is none,
- * or it is NaN, which is no value anyway. */
-STK_API bool stk_array_missing(const stk_array *array, double *out);
 /** Print what an array is, one "name: value" at a time. */
 STK_API STK_NODISCARD stk_status stk_array_describe(stk_array *array,
                                                     void (*line)(void *user, const char *name,

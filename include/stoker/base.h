@@ -132,8 +132,7 @@ typedef enum stk_wait {
     STK_WAIT_ROOM = 24 /* of arrays by part: parts may be added */
 } stk_wait;
 
-/** Name of a part, as "read_slot"; its plain words. Never NULL. Any thread. */
-STK_API const char *stk_wait_name(stk_wait part);
+/** A part in plain words. Never NULL. Any thread. */
 STK_API const char *stk_wait_text(stk_wait part);
 
 /** Waits of a consumer: nanoseconds that add up to `total_ns`. */
@@ -159,8 +158,6 @@ typedef enum stk_stage {
     STK_STAGE_CONVERT,
     STK_STAGE_MEASURE
 } stk_stage;
-
-STK_API const char *stk_stage_name(stk_stage stage);
 
 #define STK_NO_SAMPLE  UINT64_MAX
 #define STK_NO_OFFSET  UINT64_MAX
@@ -312,16 +309,6 @@ typedef struct stk_cores {
 } stk_cores;
 
 STK_API void stk_context_cores(const stk_context *context, stk_cores *out);
-
-/**
- * Workers for each of `ranks` processes that share `usable` cores: a rank's share of them, less
- * those it computes with. One core stays free at least, and two where the share is 16 or more: the
- * thread of the step, reads and the system want some. At least 1. Pure.
- */
-STK_API uint32_t stk_cores_workers(uint32_t usable, uint32_t compute, uint32_t ranks);
-
-/** Bytes this process may use: the least of physical memory, cgroup limits and `memory_limit`. */
-STK_API uint64_t stk_context_memory_limit(const stk_context *context);
 
 /** What Stoker itself has allocated through this context. Counters only grow. */
 typedef struct stk_memory_stats {

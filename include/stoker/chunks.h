@@ -40,8 +40,6 @@ typedef struct stk_chunks_store {
 /** The presets: disk, ssd, nfs, s3. Each is an assumption to be replaced by figures of one's own;
  * `basis` says which of them have a source. *count receives their number. */
 STK_API const stk_chunks_store *stk_chunks_stores(size_t *count);
-/** The preset of a name, or NULL. */
-STK_API const stk_chunks_store *stk_chunks_store_find(const char *name);
 
 /** Windows, array, access and store. Everything but rank, window and itemsize may stay as
  * stk_chunks_question_init() sets it. */
@@ -62,6 +60,8 @@ typedef struct stk_chunks_question {
 
 static inline void stk_chunks_question_init(stk_chunks_question *question)
 {
+    size_t n;
+
     memset(question, 0, sizeof *question);
     question->struct_size = sizeof *question;
     for (int i = 0; i < STK_MAX_RANK; i++)
@@ -70,7 +70,10 @@ static inline void stk_chunks_question_init(stk_chunks_question *question)
     question->ratio = 1;
     question->shuffle_buffer = 16;
     question->memory_budget = (uint64_t)1 << 30;
-    question->store = *stk_chunks_store_find("ssd");
+    const stk_chunks_store *presets = stk_chunks_stores(&n);
+    while (--n && strcmp(presets[n].name, "ssd") != 0)
+        ;
+    question->store = presets[n];
 }
 
 /** What one window touches, over all places where a window can begin, each as likely as the others.

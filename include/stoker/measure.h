@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Measuring: the event log, counters, statistics of waits, the verdict. */
+/* Measuring: the event log, statistics of waits, the verdict. */
 #ifndef STOKER_MEASURE_H
 #define STOKER_MEASURE_H
 
@@ -29,9 +29,6 @@ typedef struct stk_event_log stk_event_log;
  */
 STK_API STK_NODISCARD stk_status stk_event_log_open(stk_context *context, const char *path,
                                                     stk_event_log **out, stk_error *err);
-/** From here on leave out what there is much of: samples, reads, batches, the machine's load. Any
- * thread. `log` may be NULL. */
-STK_API void stk_event_log_summarize(stk_event_log *log);
 
 /**
  * Write what is buffered, stop listening and set *log to NULL. Accepts NULL.
@@ -58,67 +55,6 @@ STK_API void stk_event_log_write(stk_event_log *log, const char *name, const cha
  * "5e-05", "2.0"; "null" for what JSON cannot say). Returns its length. */
 STK_API int stk_number_format(double value, char text[32]);
 
-/* ---- Traces --------------------------------------------------------------------------------- */
-
-/*
- * A trace for ui.perfetto.dev and Chrome: workers, reads, batches in the making and steps, with an
- * arrow from the samples that completed a batch to the batch and on to its step.
- */
-typedef struct stk_trace stk_trace;
-
-/** Begin a trace in the new file `path` (one that is there is replaced), of every `every`-th batch
- * of an epoch and as many of the reads. Like stk_event_log_open() otherwise. */
-STK_API STK_NODISCARD stk_status stk_trace_open(stk_context *context, const char *path,
-                                                uint64_t every, stk_trace **out, stk_error *err);
-/** A step took a batch. Times of CLOCK_MONOTONIC in ns. `trace` may be NULL. */
-STK_API void stk_trace_step(stk_trace *trace, uint64_t epoch, uint64_t step, uint64_t start_ns,
-                            uint64_t end_ns);
-/** Write what is left and set *trace to NULL. Accepts NULL. */
-STK_API stk_status stk_trace_close(stk_trace **trace, stk_error *err);
-
-/* ---- Counters ------------------------------------------------------------------------------- */
-
-/** What happened in a context while a counter listened. Times are sums over threads, in
- * nanoseconds. */
-typedef struct stk_counts {
-    uint32_t struct_size;
-    uint64_t samples; /**< prepared; what the log calls get-batch */
-    uint64_t tasks;   /**< in so many pieces of work */
-    uint64_t task_ns;
-    uint64_t reads, read_bytes, read_failures, read_ns;
-    uint64_t batches;       /**< made ready */
-    uint64_t batch_samples; /**< real rows in them */
-    uint64_t bad_samples;
-} stk_counts;
-
-typedef struct stk_counter stk_counter;
-
-/** Begin to count. *out is the caller's, ended with stk_counter_close() before the context is
- * destroyed. */
-STK_API STK_NODISCARD stk_status stk_counter_open(stk_context *context, stk_counter **out,
-                                                  stk_error *err);
-/** What was counted so far. Any thread. */
-STK_API void stk_counter_get(const stk_counter *counter, stk_counts *out);
-/** Stop and set *counter to NULL. Accepts NULL. */
-STK_API void stk_counter_close(stk_counter **counter);
-
-/* ---- What the system says ------------------------------------------------------------------- */
-
-/** Of this process and its machine, since they were started. Counters only grow; 0 where the system
- * does not tell. */
-typedef struct stk_usage {
-    uint32_t struct_size;
-    uint32_t io_threads;      /**< threads of this process that do nothing but read */
-    uint64_t memory_bytes;    /**< anonymous and shared memory of this process, now */
-    uint64_t cpu_ns;          /**< CPU time of this process */
-    uint64_t machine_busy_ns; /**< CPU time of all processes of the machine */
-    uint64_t runnable_ns; /**< that the threads of this process that live wanted a core and had none
-                           */
-} stk_usage;
-
-/** Ask the system. Any thread. Blocks for some hundred microseconds, more with many threads. */
-STK_API void stk_usage_get(stk_usage *out);
-
 /* ---- Statistics ----------------------------------------------------------------------------- */
 
 /** Statistics of a list of durations in seconds. */
@@ -129,16 +65,6 @@ typedef struct stk_spread {
 
 /** Percentiles by linear interpolation, as NumPy's default. Sorts `values`. n = 0 gives zeros. */
 STK_API void stk_spread_of(double *values, uint64_t n, stk_spread *out);
-
-/**
- * The slope of memory that grows steadily over epochs, in bytes per epoch; 0 where it does not.
- *
- * `bytes[i]` was held at the end of epoch `epochs[i]`, in rising order. Steady: at least 5 values,
- * none below the one before, three quarters of the steps upwards, the later half growing at least
- * half as fast as the earlier, and a median of all pairwise slopes [Theil 1950, Sen 1968] of 64 KiB
- * or more. Memory that fills a cache and stays is none.
- */
-STK_API double stk_memory_slope(const uint64_t *epochs, const uint64_t *bytes, uint64_t n);
 
 /* ---- Stores --------------------------------------------------------------------------------- */
 
@@ -185,9 +111,6 @@ typedef struct stk_storage_answer {
     bool pack;         /**< samples in few large files pay */
 } stk_storage_answer;
 
-/** What answers with `latency` s alone, and does `overlap` times as many reads a second with many
- * under way (0: unknown). Pure. */
-STK_API stk_storage stk_storage_of(double latency, double overlap);
 /** Judge a store. Pure. */
 STK_API void stk_storage_judge(const stk_storage_figures *figures, stk_storage_answer *out);
 
@@ -338,28 +261,6 @@ typedef struct stk_verdict {
           */
 #define STK_JUDGE_ALIKE 0.98 /**< rates that are nearer than this are alike */
 
-/* Of stoker/loader.h and stoker/trainer.h. */
-struct stk_loader_stats;
-struct stk_loader_source;
-struct stk_trainer;
-
-/**
- * What a loader did between two looks at it, as figures: workers, reads, waits, pictures. The other
- * members of `figures`, whose struct_size is set, stay as they are. Pure.
- */
-STK_API void stk_figures_of_loader(const struct stk_loader_stats *then,
-                                   const struct stk_loader_stats *now, stk_figures *figures);
-/**
- * The last training of a trainer as figures, or the one at work so far; of what it does not know
- * (the step alone, memory, other programs) they say nothing. `train` is what it reads from, with
- * its dataset and options; NULL: unknown.
- *
- * Thread: the trainer's, in a hook, or when no task is at work. Blocks where the dataset is asked
- * which chunks would suit its samples better.
- */
-STK_API void stk_figures_of_trainer(const struct stk_trainer *trainer,
-                                    const struct stk_loader_source *train, stk_figures *figures);
-
 /** Judge one setting. Pure. */
 STK_API void stk_judge(const stk_figures *figures, stk_verdict *out);
 
@@ -370,33 +271,10 @@ typedef struct stk_sweep_point {
     double least, most; /**< of all its runs; equal to `samples_per_s` where there was one */
 } stk_sweep_point;
 
-/** Whether two rates are the same as far as was measured: within STK_JUDGE_ALIKE, or of ranges that
- * overlap. Pure. */
-STK_API bool stk_sweep_alike(const stk_sweep_point *a, const stk_sweep_point *b);
-/**
- * Judge one setting next to others of its sweep. What was measured is quoted and not predicted: the
- * advice is a value of `others` that gave more, or none where the one advised, or one on the way to
- * it, gave no more. Pure.
- *
- * `self` is the setting's own rate; its knob and value are not looked at.
- */
-STK_API void stk_judge_sweep(const stk_figures *figures, const stk_sweep_point *self,
-                             const stk_sweep_point *others, size_t n, stk_verdict *out);
-/** The first of `n` points of one option, in the order of their values, after which none gives
- * more; n where the last one does, or there are fewer than three. Pure. */
-STK_API size_t stk_sweep_saturation(const stk_sweep_point *points, size_t n);
-
-/** As members of a JSON object without its braces, for stk_event_log_write(): the events "figures"
- * and "verdict", and the member "wait" of "ledger" (seconds). Return the length, as snprintf(). */
-STK_API int stk_figures_format(const stk_figures *figures, char *text, size_t size);
+/** As members of a JSON object without its braces, for stk_event_log_write(): the event "verdict",
+ * and the member "wait" of "ledger" (seconds). Return the length, as snprintf(). */
 STK_API int stk_verdict_format(const stk_verdict *verdict, char *text, size_t size);
 STK_API int stk_waits_format(const stk_waits *waits, char *text, size_t size);
-
-/** The events "figures" and "verdict" of a run, as a report reads them; nothing of a run without
- * steps. `log` may be NULL. */
-STK_API void stk_event_log_verdict(stk_event_log *log, const stk_figures *figures);
-/** `waits` becomes what was waited since `earlier`, an earlier look at the same. Pure. */
-STK_API void stk_waits_subtract(stk_waits *waits, const stk_waits *earlier);
 
 #ifdef __cplusplus
 }

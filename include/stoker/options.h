@@ -136,11 +136,6 @@ STK_API const char *stk_config_get(const stk_config *config, const char *key, si
 
 /** Number of combinations of all keys with several values (1 without a sweep). */
 STK_API uint64_t stk_config_combinations(const stk_config *config);
-/** A ladder through them: from the first value of every key on, one key after the other goes
- * through its values and stays at the last. Its number of rungs, and the combination of one. */
-STK_API uint64_t stk_config_rungs(const stk_config *config);
-STK_API uint64_t stk_config_rung(const stk_config *config, uint64_t rung);
-
 /**
  * Fill a struct from the keys below `table->name`, as they are in combination `which`.
  * Every key below that name must be an option of the table. Errors: as stk_options_set(), with

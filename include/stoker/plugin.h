@@ -30,9 +30,6 @@ typedef struct stk_driver_head {
     const char *name;
 } stk_driver_head;
 
-/** Word for a kind, as "dataset"; NULL for a number that is none. Any thread. */
-STK_API const char *stk_driver_kind_name(stk_driver_kind kind);
-
 /**
  * Add a driver of the caller's own to a context: from then on it is found by its name as a built-in
  * one is. The table is not copied: it stays as it is, and where it is, for the life of the context.

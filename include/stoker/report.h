@@ -42,14 +42,6 @@ STK_API void stk_report_destroy(stk_report **report);
 STK_API STK_NODISCARD stk_status stk_report_read(stk_report *report, const char *path,
                                                  stk_error *err);
 
-/** The same from memory, piece by piece: begin a log, feed its bytes in pieces of any length, end
- * it. After a failure the report can only be destroyed. */
-STK_API STK_NODISCARD stk_status stk_report_begin(stk_report *report, const char *name,
-                                                  stk_error *err);
-STK_API STK_NODISCARD stk_status stk_report_feed(stk_report *report, const void *bytes, size_t n,
-                                                 stk_error *err);
-STK_API STK_NODISCARD stk_status stk_report_end(stk_report *report, stk_error *err);
-
 /** Make a read that runs, and later ones, end early. Async-signal-safe; any thread. */
 STK_API void stk_report_cancel(stk_report *report);
 
@@ -197,9 +189,6 @@ STK_API uint64_t stk_report_runs(const stk_report *report);
 STK_API const stk_report_run *stk_report_run_at(const stk_report *report, uint64_t i);
 /** All bars, by run, row, lane and start. Lives until the next log is read. */
 STK_API const stk_report_bar *stk_report_bars(stk_report *report, uint64_t *n);
-
-/** The value of a setting by its name, also below a section ("loader.batch_size"); NULL: none. */
-STK_API const char *stk_report_setting_of(const stk_report_run *run, const char *name);
 
 /* ---- Comparison ------------------------------------------------------------------------------ */
 

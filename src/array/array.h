@@ -133,4 +133,9 @@ stk_status stk__array_object_size(const stk_array *array, uint64_t object, uint6
 /* What recognises an array (0 no, 1 perhaps, 2 surely). Blocks. */
 int stk__array_recognise(stk_context *ctx, const char *url);
 
+/* The value that stands for "missing" among real numbers, as the elements have it: the attribute
+ * `_FillValue` (a number, or base64 as xarray writes it) or `missing_value`. False: there is none,
+ * or it is NaN, which is no value anyway. */
+bool stk__array_missing(const stk_array *array, double *out);
+
 #endif

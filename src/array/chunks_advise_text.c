@@ -53,14 +53,6 @@ const stk_chunks_store *stk_chunks_stores(size_t *count)
     return stores;
 }
 
-const stk_chunks_store *stk_chunks_store_find(const char *name)
-{
-    for (size_t i = 0; i < STK_COUNT(stores); i++)
-        if (strcmp(stores[i].name, name) == 0)
-            return &stores[i];
-    return NULL;
-}
-
 /* ---- Words ----------------------------------------------------------------------------------- */
 
 /* A text being written; what does not fit is cut. */

@@ -40,7 +40,7 @@ static stk_status group_check_path(const char *path, const char *key, stk_error 
 stk_status stk__group_add(stk_group *g, const char *path, bool is_array, stk__json metadata,
                           stk__json attributes, stk_error *err)
 {
-    const uint64_t most = stk_context_memory_limit(g->context) / STK__GROUP_PART;
+    const uint64_t most = stk__context_memory_limit(g->context) / STK__GROUP_PART;
     stk_status status = STK_OK;
     char *copy = NULL;
 

@@ -76,7 +76,7 @@ static stk_status settle(stk_context *ctx, stk_array_options *o, stk_error *err)
 
     STK_TRY(named(ctx, o, &format, err));
     if (o->memory == 0)
-        o->memory = STK_MIN(stk_context_memory_limit(ctx) / MEMORY_PART, MAX_MEMORY);
+        o->memory = STK_MIN(stk__context_memory_limit(ctx) / MEMORY_PART, MAX_MEMORY);
     if (o->num_threads == STK_AUTO) {
         stk_context_cores(ctx, &cores);
         o->num_threads = cores.usable;

@@ -161,7 +161,7 @@ stk_status stk_array_stats_compute(stk_array *a, bool (*stop)(void *user), void 
         return stk__fail_at(err, STK_EKIND, STK_STAGE_ARRAY, a->metadata_key, STK_NO_OFFSET,
                             "%s: values of %s have no mean; statistics are of real numbers",
                             a->metadata_key, a->type.name);
-    s.has_missing = stk_array_missing(a, &s.missing_value);
+    s.has_missing = stk__array_missing(a, &s.missing_value);
     STK_TRY(compute(a, stop, user, &s, err));
     stk_array_stats stats = {
         .struct_size = sizeof stats, .values = s.count, .nan = s.nan, .missing = s.missing};

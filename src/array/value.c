@@ -253,7 +253,7 @@ bool stk__array_numbers(const stk__type *type, const void *values, size_t count,
     return true;
 }
 
-bool stk_array_missing(const stk_array *a, double *out)
+bool stk__array_missing(const stk_array *a, double *out)
 {
     const char *const names[] = {"_FillValue", "missing_value"};
     unsigned char bytes[8] = {0};

@@ -173,4 +173,18 @@ stk_status stk__context_slot(stk_context *ctx,
                              stk_status (*use)(stk_context *ctx, stk__slot *slot, void *user),
                              void *user);
 
+/* Never NULL: the name of a part of a wait, as "read_slot"; of a room, as "dataset". */
+const char *stk__wait_name(stk_wait part);
+const char *stk__stage_name(stk_stage stage);
+
+/*
+ * Workers for each of `ranks` processes that share `usable` cores: a rank's share of them, less
+ * those it computes with. One core stays free at least, and two where the share is 16 or more: the
+ * thread of the step, reads and the system want some. At least 1. Pure.
+ */
+uint32_t stk__cores_workers(uint32_t usable, uint32_t compute, uint32_t ranks);
+
+/* Bytes this process may use: the least of physical memory, cgroup limits and `memory_limit`. */
+uint64_t stk__context_memory_limit(const stk_context *context);
+
 #endif

@@ -305,7 +305,7 @@ uint64_t stk_config_combinations(const stk_config *config)
     return product;
 }
 
-uint64_t stk_config_rungs(const stk_config *config)
+uint64_t stk__config_rungs(const stk_config *config)
 {
     uint64_t rungs = 1;
 
@@ -314,7 +314,7 @@ uint64_t stk_config_rungs(const stk_config *config)
     return rungs;
 }
 
-uint64_t stk_config_rung(const stk_config *config, uint64_t rung)
+uint64_t stk__config_rung(const stk_config *config, uint64_t rung)
 {
     uint64_t which = 0;
 

@@ -70,4 +70,10 @@ void stk__place_format(const stk__config_place *place, char *text, size_t size);
  * NULL. */
 const char *stk__config_join(char *path, size_t prefix, const char *key, size_t length);
 
+/* A ladder through the combinations: from the first value of every key on, one key after the other
+ * goes through its values and stays at the last. Its number of rungs, and the combination of one.
+ */
+uint64_t stk__config_rungs(const stk_config *config);
+uint64_t stk__config_rung(const stk_config *config, uint64_t rung);
+
 #endif

@@ -132,7 +132,7 @@ void stk_context_cores(const stk_context *context, stk_cores *out)
     stk__sized_write(out, &context->cores);
 }
 
-uint64_t stk_context_memory_limit(const stk_context *context)
+uint64_t stk__context_memory_limit(const stk_context *context)
 {
     return context->memory_limit;
 }

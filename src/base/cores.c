@@ -122,7 +122,7 @@ static void memory_v1(const char *folder, void *user)
 /* From so many cores on a second one stays free. */
 #define SECOND_FREE 16
 
-uint32_t stk_cores_workers(uint32_t usable, uint32_t compute, uint32_t ranks)
+uint32_t stk__cores_workers(uint32_t usable, uint32_t compute, uint32_t ranks)
 {
     const uint32_t share = usable / STK_MAX(ranks, 1u);
     const uint32_t kept = STK_MAX(compute, share >= SECOND_FREE ? 2u : 1u);
@@ -151,7 +151,7 @@ void stk__cores_find(const char *root, uint32_t compute, stk_cores *out)
     if (out->quota > 0 && out->quota < out->usable)
         out->usable = STK_MAX((uint32_t)(out->quota + 0.01), 1);
     out->compute = STK_MIN(compute ? compute : 1, out->usable);
-    out->preparation = stk_cores_workers(out->usable, out->compute, 1);
+    out->preparation = stk__cores_workers(out->usable, out->compute, 1);
     out->io = 1;
 }
 

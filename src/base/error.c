@@ -50,7 +50,7 @@ stk_fault stk_status_fault(stk_status status)
     return status > STK_OK ? STK_FAULT_NONE : STK_FAULT_CALLER;
 }
 
-const char *stk_stage_name(stk_stage stage)
+const char *stk__stage_name(stk_stage stage)
 {
     static const char *const names[] = {"",       "options", "store",     "codec",
                                         "array",  "dataset", "transform", "loader",

@@ -8,11 +8,6 @@
 
 #define NAMES_SHOWN 400 /* bytes of a list of names in a message */
 
-const char *stk_driver_kind_name(stk_driver_kind kind)
-{
-    return (unsigned)kind < STK_DRIVER_KINDS ? stk__drivers_of(kind)->word : NULL;
-}
-
 const stk_driver_head *stk_driver_at(const stk_context *context, stk_driver_kind kind, size_t i)
 {
     stk_context *c = (stk_context *)context; /* the lock alone is written */

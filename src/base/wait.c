@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/base.h"
 
-const char *stk_wait_name(stk_wait part)
+const char *stk__wait_name(stk_wait part)
 {
     static const char *const names[] = {
 #define NAME(NAME, name, text) #name,

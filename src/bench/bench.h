@@ -6,6 +6,7 @@
 #include <stoker/bench.h>
 
 #include "base/base.h"
+#include "measure/measure.h"
 
 extern const stk_option_table stk__bench_option_table, stk__bench_source_option_table;
 

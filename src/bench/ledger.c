@@ -43,7 +43,7 @@ void stk__bench_ledger_epoch(stk__bench_ledger *ledger, stk_event_log *log,
         ledger->waits = stats.waits;
         return;
     }
-    stk_waits_subtract(&stats.waits, &ledger->waits);
+    stk__waits_subtract(&stats.waits, &ledger->waits);
     const uint64_t wall_ns = now_ns - ledger->begin_ns;
     snprintf(first, sizeof first, "\"epoch\": %" PRIu64, epoch);
     write_ledger(log, first, now_ns, wall_ns, ledger->step_ns, &stats.waits);

@@ -107,7 +107,7 @@ void stk__bench_memory_stop(stk__bench_memory *memory, uint64_t *peak, double *s
     stk__thread_join(&memory->thread);
     sample(memory);
     *peak = memory->peak - memory->start;
-    *slope = stk_memory_slope(memory->epochs, memory->bytes, memory->seen);
+    *slope = stk__memory_slope(memory->epochs, memory->bytes, memory->seen);
     release(memory);
 }
 

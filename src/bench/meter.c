@@ -9,7 +9,7 @@ struct stk_meter {
     const stk_loader *loader;
     stk_loader_options options;
     stk_loader_stats begin;
-    stk_usage usage;
+    stk__usage usage;
     uint64_t begin_ns;
 };
 
@@ -30,8 +30,7 @@ stk_status stk_meter_open(stk_context *context, const stk_loader *loader,
     meter->loader = loader;
     meter->options = known;
     meter->begin.struct_size = sizeof meter->begin;
-    meter->usage.struct_size = sizeof meter->usage;
-    stk_usage_get(&meter->usage);
+    stk__usage_get(&meter->usage);
     stk_loader_get_stats(loader, &meter->begin);
     meter->begin_ns = stk__now_ns();
     *out = meter;
@@ -61,9 +60,9 @@ static void time_figures(const stk_meter *meter, const stk_waits *waits, stk_fig
  * `whole`: the process may use every core of the machine. */
 static void usage_figures(const stk_meter *meter, bool whole, stk_figures *f)
 {
-    stk_usage now = {.struct_size = sizeof now};
+    stk__usage now;
 
-    stk_usage_get(&now);
+    stk__usage_get(&now);
     const double own = stk__seconds(now.cpu_ns - meter->usage.cpu_ns),
                  all = stk__seconds(now.machine_busy_ns - meter->usage.machine_busy_ns);
     f->cpu_s = f->prepare_busy;
@@ -86,10 +85,10 @@ void stk_meter_get(const stk_meter *meter, stk_figures *out)
     }
     const bool whole = stk__figures_begin(meter->ctx, &meter->options, &f);
     stk_loader_get_stats(meter->loader, &now);
-    stk_figures_of_loader(&meter->begin, &now, &f);
+    stk__figures_of_loader(&meter->begin, &now, &f);
     stk__bench_picture_side(meter->loader, &f);
     f.peak_bytes = now.memory_peak;
-    stk_waits_subtract(&now.waits, &meter->begin.waits);
+    stk__waits_subtract(&now.waits, &meter->begin.waits);
     time_figures(meter, &now.waits, &f);
     usage_figures(meter, whole, &f);
     stk__sized_write(out, &f);

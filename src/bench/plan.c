@@ -142,7 +142,7 @@ static stk_status fill(stk_bench_plan *plan, const stk_bench_plan_options *how, 
     stk_bench_options_init(&first);
     STK_TRY(stk_config_apply(plan->config, &stk__bench_option_table, 0, &first, err));
     const uint64_t n =
-        first.ladder ? stk_config_rungs(plan->config) : stk_config_combinations(plan->config);
+        first.ladder ? stk__config_rungs(plan->config) : stk_config_combinations(plan->config);
     if (n > STK_BENCH_MAX_SETTINGS)
         return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
                          "%" PRIu64 " settings: %d at most; give fewer values", n,
@@ -153,7 +153,7 @@ static stk_status fill(stk_bench_plan *plan, const stk_bench_plan_options *how, 
         return stk__fail(err, STK_ENOMEM, STK_STAGE_MEASURE, "no memory for %" PRIu64 " settings",
                          n);
     for (uint64_t i = 0; i < n; i++)
-        STK_TRY(make_setting(plan, first.ladder ? stk_config_rung(plan->config, i) : i, how,
+        STK_TRY(make_setting(plan, first.ladder ? stk__config_rung(plan->config, i) : i, how,
                              &plan->settings[plan->count++], err));
     if (first.ladder)
         name_rungs(plan);

@@ -278,7 +278,7 @@ static bool alike(const stk_bench_plan *plan, size_t a, size_t b)
 
     stk__bench_rate(&plan->settings[a], &first);
     stk__bench_rate(&plan->settings[b], &second);
-    return stk_sweep_alike(&first, &second);
+    return stk__sweep_alike(&first, &second);
 }
 
 void stk_bench_plan_summary(const stk_bench_plan *plan, stk_bench_summary *out)

@@ -60,7 +60,7 @@ static stk_status open_log(stk__bench_run *run)
     if (more.failed)
         return fail(run, STK_ENOMEM, "no memory for the log");
     if (setting->log_summary)
-        stk_event_log_summarize(run->log);
+        stk__event_log_summarize(run->log);
     stk_event_log_write(run->log, "setup start", NULL, run->setup_ns, STK_NO_DURATION, NULL);
     return STK_OK;
 }
@@ -77,8 +77,8 @@ static stk_status open_trace(stk__bench_run *run)
         snprintf(path, sizeof path, "%s.%" PRIu64, run->options->trace, setting->number);
     else
         snprintf(path, sizeof path, "%s", run->options->trace);
-    return stk_trace_open(run->bench->ctx, path, run->options->trace_every, &run->trace,
-                          &run->result->error);
+    return stk__event_trace_open(run->bench->ctx, path, run->options->trace_every, &run->trace,
+                                 &run->result->error);
 }
 
 static stk_status open_data(stk__bench_run *run)
@@ -106,7 +106,7 @@ static void share(stk__bench_run *run)
     options->world_size = ranks;
     if (options->num_workers == STK_AUTO)
         options->num_workers =
-            stk_cores_workers(run->cores.usable, run->cores.compute, (uint32_t)ranks);
+            stk__cores_workers(run->cores.usable, run->cores.compute, (uint32_t)ranks);
 }
 
 /* The step, and how long it takes alone. */
@@ -147,7 +147,7 @@ static stk_status set_up(stk__bench_run *run)
     run->figures->cached_share = spec ? stk__bench_files_cached(ctx, spec) : -1;
     run->setup_ns = stk__now_ns();
     STK_TRY(open_log(run));
-    STK_TRY(stk_counter_open(ctx, &run->counter, err));
+    STK_TRY(stk__counter_open(ctx, &run->counter, err));
     STK_TRY(open_trace(run));
     STK_TRY(open_data(run));
     meet(run, 2);
@@ -276,8 +276,8 @@ static void measured_step(stk__bench_run *run, const stk_batch *batch, uint64_t 
     log_training(run, "training end", run->end_ns, run->end_ns - start);
     run->ledger.step_ns += run->end_ns - start;
     if (!run->kept)
-        stk_trace_step(run->trace, stk_batch_epoch(batch), stk_batch_step(batch), start,
-                       run->end_ns);
+        stk__event_trace_step(run->trace, stk_batch_epoch(batch), stk_batch_step(batch), start,
+                              run->end_ns);
     if (counted) {
         run->step_sum += stk__seconds(run->end_ns - start);
         run->steps++;
@@ -402,14 +402,14 @@ static void end_log(stk__bench_run *run)
     stk_bench_result *result = run->result;
     stk_error err;
 
-    if (stk_trace_close(&run->trace, &err) != STK_OK) {
+    if (stk__event_trace_close(&run->trace, &err) != STK_OK) {
         result->log_failed = true;
         stk__message(run->bench->ctx, STK_MESSAGE_ERROR, "%s", err.text);
     }
     if (!run->log)
         return;
     stk__bench_ledger_end(&run->ledger, run->log);
-    stk_event_log_verdict(run->log, run->figures);
+    stk__event_log_verdict(run->log, run->figures);
     stk_event_log_write(run->log, "run end", NULL, 0, stk__now_ns() - run->start_ns, NULL);
     if (stk_event_log_close(&run->log, &err) != STK_OK) {
         result->log_failed = true;
@@ -500,7 +500,7 @@ stk_status stk_bench_run(stk_bench *bench, stk_bench_result *out, stk_figures *f
         result.status = measure(&run);
     conclude(&run);
     result.interrupted = cancelled(&run);
-    stk_counter_close(&run.counter);
+    stk__counter_close(&run.counter);
     stk_dataset_close(&run.opened);
     stk__bench_step_destroy(run.step);
     if (run.waits)

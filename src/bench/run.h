@@ -26,8 +26,8 @@ typedef struct stk__bench_run {
     stk_cores cores;
     stk_loader_options loader_options;
     stk_event_log *log;
-    stk_counter *counter;
-    stk_trace *trace;
+    stk__counter *counter;
+    stk__event_trace *trace;
     stk_dataset *opened; /* by the run; NULL: `dataset` is the caller's */
     stk_dataset *dataset;
     stk_loader *loader;
@@ -58,8 +58,8 @@ typedef struct stk__bench_run {
     uint64_t window_ns, steps, samples;
     double step_sum;
     uint64_t cpu_ns, step_cpu_ns, allocations;
-    stk_usage usage;
-    stk_counts counts;
+    stk__usage usage;
+    stk__counts counts;
     stk_loader_stats stats;
 } stk__bench_run;
 

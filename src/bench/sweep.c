@@ -58,7 +58,7 @@ void stk_bench_plan_judge(const stk_bench_plan *plan, size_t i, stk_verdict *out
     }
     for (size_t k = 0; k < plan->count && others; k++)
         used += point_beside(plan, i, k, &others[used]);
-    stk_judge_sweep(run ? &run->judged : &none, &self, others, used, out);
+    stk__judge_sweep(run ? &run->judged : &none, &self, others, used, out);
     stk__free(plan->ctx, others);
 }
 
@@ -136,7 +136,7 @@ size_t stk_bench_plan_saturation(const stk_bench_plan *plan, size_t k, stk_sweep
             passed++ < k)
             continue;
         used = take_points(plan, summary.best, &own, all);
-        *from = stk_sweep_saturation(all, used);
+        *from = stk__sweep_saturation(all, used);
         memcpy(points, all, STK_MIN(used, room) * sizeof *points);
     }
     stk__free(plan->ctx, all);

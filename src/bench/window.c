@@ -17,15 +17,13 @@ void stk__bench_window_begin(stk__bench_run *run, uint64_t now)
 
     run->in_window = true;
     run->window_ns = now;
-    run->usage.struct_size = sizeof run->usage;
-    stk_usage_get(&run->usage);
+    stk__usage_get(&run->usage);
     run->cpu_ns = stk__process_cpu_ns();
     run->step_cpu_ns = stk__bench_step_cpu_ns(run->step);
     stk_context_memory(run->bench->ctx, &memory);
     run->allocations = memory.allocations;
-    run->counts.struct_size = sizeof run->counts;
     run->stats.struct_size = sizeof run->stats;
-    stk_counter_get(run->counter, &run->counts);
+    stk__counter_get(run->counter, &run->counts);
     if (run->loader)
         stk_loader_get_stats(run->loader, &run->stats);
 }
@@ -48,13 +46,13 @@ static bool is_undecoded(const stk_loader *loader)
 static void loader_figures(stk__bench_run *run, stk_figures *f)
 {
     stk_loader_stats now = {.struct_size = sizeof now};
-    stk_counts counts = {.struct_size = sizeof counts};
+    stk__counts counts;
     stk_bad_samples bad = {.struct_size = sizeof bad};
     stk_bench_result *result = run->result;
 
     stk_loader_get_stats(run->loader, &now);
-    stk_counter_get(run->counter, &counts);
-    stk_figures_of_loader(&run->stats, &now, f);
+    stk__counter_get(run->counter, &counts);
+    stk__figures_of_loader(&run->stats, &now, f);
     f->requests = counts.reads - run->counts.reads;
     f->read_seconds = stk__seconds(counts.read_ns - run->counts.read_ns);
     f->read_latency = stk__bench_over(f->read_seconds, (double)f->requests);
@@ -85,7 +83,7 @@ static void time_figures(stk__bench_run *run, stk_figures *f)
     f->epoch_turn = stk__bench_over(run->turns, (double)run->num_turns);
 }
 
-static void usage_figures(stk__bench_run *run, const stk_usage *now, stk_figures *f)
+static void usage_figures(stk__bench_run *run, const stk__usage *now, stk_figures *f)
 {
     const uint64_t step = stk__bench_step_cpu_ns(run->step) - run->step_cpu_ns;
     double own = stk__seconds(now->cpu_ns - run->cpu_ns);
@@ -106,9 +104,9 @@ void stk__bench_window_figures(stk__bench_run *run)
 {
     stk_figures *f = run->figures;
     stk_memory_stats memory = {.struct_size = sizeof memory};
-    stk_usage now = {.struct_size = sizeof now};
+    stk__usage now;
 
-    stk_usage_get(&now);
+    stk__usage_get(&now);
     stk_context_memory(run->bench->ctx, &memory);
     f->batch_size = run->loader_options.batch_size;
     f->usable_cores = run->cores.usable;
@@ -131,9 +129,9 @@ void stk__bench_window_figures(stk__bench_run *run)
 void stk__bench_window_check(stk__bench_run *run)
 {
     stk_bench_result *result = run->result;
-    stk_counts counts = {.struct_size = sizeof counts};
+    stk__counts counts;
 
-    stk_counter_get(run->counter, &counts);
+    stk__counter_get(run->counter, &counts);
     result->events = counts.samples;
     result->delivered = run->delivered;
     uint64_t tried = run->delivered + result->bad_samples;

@@ -222,7 +222,7 @@ static stk_status parse_lzma(stk__builder *b, const json_t *config, const stk__c
         STK_TRY(lzma_filter_of(b, json_array_get(filters, i), &step.u.lzma.filter[i]));
     step.u.lzma.filters = (int)count;
     step.u.lzma.memory = stk__lzma_memory(&step.u.lzma, b->size);
-    if (step.u.lzma.memory > stk_context_memory_limit(b->chain->context) / LZMA_PART)
+    if (step.u.lzma.memory > stk__context_memory_limit(b->chain->context) / LZMA_PART)
         return stk__chain_refuse(b, STK_ELIMIT,
                                  "its dictionary takes more than a quarter of memory_limit; raise "
                                  "that, or write the array with a lower preset");

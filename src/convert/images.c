@@ -310,7 +310,7 @@ static stk_status convert_all(stk__images_run *run, stk_error *err)
 
 static void choose_memory(stk__images_run *run)
 {
-    uint64_t limit = stk_context_memory_limit(run->context);
+    uint64_t limit = stk__context_memory_limit(run->context);
     stk_cores cores = {.struct_size = sizeof cores};
 
     stk_context_cores(run->context, &cores);

@@ -51,7 +51,7 @@ stk_status stk__samples_init(stk_dataset *dataset, size_t most, stk__samples *s,
     s->indices = stk__calloc(ctx, most, sizeof *s->indices);
     if (stk__mul_size(most, dataset->num_fields, &fields))
         s->values = stk__calloc(ctx, fields, sizeof *s->values);
-    if (stk__mul_size(most, bytes, &bytes) && bytes <= stk_context_memory_limit(ctx))
+    if (stk__mul_size(most, bytes, &bytes) && bytes <= stk__context_memory_limit(ctx))
         s->out = stk__alloc_buffer(ctx, bytes);
     if (s->samples && s->values && s->indices && s->out)
         return STK_OK;
@@ -88,7 +88,7 @@ static stk_status place_needs(stk__samples *s, stk_error *err)
     stk__free(ctx, s->bytes);
     stk__free(ctx, s->slices);
     s->bytes =
-        good && total <= stk_context_memory_limit(ctx) ? stk__alloc_buffer(ctx, total) : NULL;
+        good && total <= stk__context_memory_limit(ctx) ? stk__alloc_buffer(ctx, total) : NULL;
     s->slices = stk__calloc(ctx, s->num_needs, sizeof *s->slices);
     if (!s->bytes || !s->slices)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_CONVERT, "no memory for the bytes of %zu reads",

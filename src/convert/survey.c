@@ -437,7 +437,7 @@ static void conclude(const survey *run, stk_survey *out)
 /* What the survey may hold, and which pictures it takes. */
 static void choose_limits(survey *run)
 {
-    const uint64_t memory = stk_context_memory_limit(run->dataset->context);
+    const uint64_t memory = stk__context_memory_limit(run->dataset->context);
 
     stk__share_init(&run->files, memory / FILES_PART, "its file", "a quarter", "");
     stk__share_init(&run->decoding, memory / DECODE_PART, "decoding it", "half",

@@ -312,7 +312,7 @@ stk_status stk__window_manifest(stk__window *w, stk__window_variable *v,
     STK_TRY(check_requests(w, v, &need, err));
     const bool offsets = v->sharded || need.offset != 0 || need.length != STK__ARRAY_UNKNOWN;
     if (v->num_chunks > MOST_CHUNKS || !stk__mul_size(v->num_chunks, offsets ? 12 : 4, &bytes) ||
-        bytes > stk_context_memory_limit(ctx) / 4)
+        bytes > stk__context_memory_limit(ctx) / 4)
         return stk__fail(err, STK_ELIMIT, STK_STAGE_DATASET,
                          "windows touch %llu chunks, more than can be listed; set range, or use "
                          "larger chunks or shards",

@@ -198,7 +198,7 @@ static void quarantine(stk__bad *b, uint64_t epoch, const stk__bad_sample *bad, 
     stk__text_add(&text,
                   ", \"offset\": %" PRId64 ", \"stage\": \"%s\", \"status\": \"%s\", \"reason\": ",
                   bad->offset == STK_NO_OFFSET ? -1 : (int64_t)bad->offset,
-                  stk_stage_name((stk_stage)bad->stage), stk_status_name(bad->status));
+                  stk__stage_name((stk_stage)bad->stage), stk_status_name(bad->status));
     stk__text_add_json(&text, reason);
     stk__text_add(&text, ", \"action\": \"%s\"}\n", action);
     errno = ENOMEM;

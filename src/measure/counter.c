@@ -2,9 +2,8 @@
 #include "measure/measure.h"
 
 #include "base/probe.h"
-#include "base/sized.h"
 
-struct stk_counter {
+struct stk__counter {
     stk_context *ctx;
     stk__probe probe;
     atomic_uint_fast64_t samples, tasks, task_ns;
@@ -19,7 +18,7 @@ static void add(atomic_uint_fast64_t *counter, uint64_t value)
 
 static void on_event(void *user, const stk__event *event)
 {
-    stk_counter *c = user;
+    stk__counter *c = user;
 
     switch (event->kind) {
     case STK__EVENT_SAMPLE:
@@ -45,11 +44,11 @@ static void on_event(void *user, const stk__event *event)
     }
 }
 
-stk_status stk_counter_open(stk_context *context, stk_counter **out, stk_error *err)
+stk_status stk__counter_open(stk_context *context, stk__counter **out, stk_error *err)
 {
     *out = NULL;
     STK_TRY(stk__context_check(context, err));
-    stk_counter *c = stk__calloc(context, 1, sizeof *c);
+    stk__counter *c = stk__calloc(context, 1, sizeof *c);
     if (!c)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_MEASURE, "no memory for a counter");
     c->ctx = context;
@@ -71,10 +70,9 @@ static uint64_t get(const atomic_uint_fast64_t *counter)
     return atomic_load_explicit(counter, memory_order_relaxed);
 }
 
-void stk_counter_get(const stk_counter *c, stk_counts *out)
+void stk__counter_get(const stk__counter *c, stk__counts *out)
 {
-    const stk_counts counts = {
-        .struct_size = sizeof counts,
+    const stk__counts counts = {
         .samples = get(&c->samples),
         .tasks = get(&c->tasks),
         .task_ns = get(&c->task_ns),
@@ -87,14 +85,14 @@ void stk_counter_get(const stk_counter *c, stk_counts *out)
         .bad_samples = get(&c->bad_samples),
     };
 
-    stk__sized_write(out, &counts);
+    *out = counts;
 }
 
-void stk_counter_close(stk_counter **counter)
+void stk__counter_close(stk__counter **counter)
 {
     if (!counter || !*counter)
         return;
-    stk_counter *c = *counter;
+    stk__counter *c = *counter;
     stk_context *ctx = c->ctx;
 
     *counter = NULL;

@@ -261,7 +261,7 @@ void stk_event_log_write(stk_event_log *log, const char *name, const char *first
 
 #define VERDICT_LINE 8192 /* bytes of the members of one event */
 
-void stk_event_log_verdict(stk_event_log *log, const stk_figures *figures)
+void stk__event_log_verdict(stk_event_log *log, const stk_figures *figures)
 {
     stk_verdict verdict = {.struct_size = sizeof verdict};
     stk_figures f = {0};
@@ -270,7 +270,7 @@ void stk_event_log_verdict(stk_event_log *log, const stk_figures *figures)
     stk__sized_copy(&f, sizeof f, figures);
     if (!log || f.steps == 0)
         return;
-    stk_figures_format(&f, line, sizeof line);
+    stk__figures_format(&f, line, sizeof line);
     stk_event_log_write(log, "figures", NULL, 0, STK_NO_DURATION, line);
     stk_judge(&f, &verdict);
     stk_verdict_format(&verdict, line, sizeof line);
@@ -315,7 +315,7 @@ stk_status stk_event_log_open(stk_context *context, const char *path, stk_event_
     return STK_OK;
 }
 
-void stk_event_log_summarize(stk_event_log *log)
+void stk__event_log_summarize(stk_event_log *log)
 {
     if (log)
         atomic_store(&log->summary, true);

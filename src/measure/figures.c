@@ -118,7 +118,7 @@ static void put_string(stk__text *out, const char *name, const char *text)
     stk__text_add_json(out, text);
 }
 
-int stk_figures_format(const stk_figures *figures, char *text, size_t size)
+int stk__figures_format(const stk_figures *figures, char *text, size_t size)
 {
     stk__text out = {.bytes = text, .room = size};
     stk_figures known = {0};
@@ -171,11 +171,11 @@ int stk_waits_format(const stk_waits *waits, char *text, size_t size)
     stk__text out = {.bytes = text, .room = size};
 
     for (int i = 0; i < STK_WAIT_PARTS; i++)
-        put_real(&out, stk_wait_name((stk_wait)i), (double)waits->parts_ns[i] * 1e-9);
+        put_real(&out, stk__wait_name((stk_wait)i), (double)waits->parts_ns[i] * 1e-9);
     return (int)out.length;
 }
 
-void stk_waits_subtract(stk_waits *waits, const stk_waits *earlier)
+void stk__waits_subtract(stk_waits *waits, const stk_waits *earlier)
 {
     waits->batches -= earlier->batches;
     waits->total_ns -= earlier->total_ns;

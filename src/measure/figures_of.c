@@ -56,7 +56,7 @@ static void take_loader(stk_figures *f, const stk_loader_stats *then, const stk_
     f->budget_wait = stk__seconds(now->budget_wait_ns - then->budget_wait_ns);
     f->read_floor = now->read_latency_ns / 1e9;
     f->read_transfer_share = now->read_transfer_share;
-    stk_waits_subtract(&waits, &then->waits);
+    stk__waits_subtract(&waits, &then->waits);
     for (int i = 0; i < STK_WAIT_PARTS; i++)
         f->waits[i] = stk__seconds(waits.parts_ns[i]);
     f->requests = now->requests - then->requests;
@@ -69,8 +69,8 @@ static void take_loader(stk_figures *f, const stk_loader_stats *then, const stk_
     take_pictures(f, then, now);
 }
 
-void stk_figures_of_loader(const stk_loader_stats *then, const stk_loader_stats *now,
-                           stk_figures *figures)
+void stk__figures_of_loader(const stk_loader_stats *then, const stk_loader_stats *now,
+                            stk_figures *figures)
 {
     stk_loader_stats a = {0}, b = {0};
     stk_figures f = {0};
@@ -140,8 +140,8 @@ void stk__figures_advise_chunks(stk_dataset *dataset, stk_figures *f)
         f->chunks[0] = 0;
 }
 
-void stk_figures_of_trainer(const stk_trainer *trainer, const stk_loader_source *train,
-                            stk_figures *figures)
+void stk__figures_of_trainer(const stk_trainer *trainer, const stk_loader_source *train,
+                             stk_figures *figures)
 {
     const stk_trainer_options *options = stk_trainer_get_options(trainer);
     stk_trainer_times times = {.struct_size = sizeof times};

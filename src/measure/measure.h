@@ -94,4 +94,127 @@ bool stk__figures_begin(stk_context *ctx, const stk_loader_options *options, stk
 /* Where more was read or decoded of chunks than samples need: which chunks would suit them. */
 void stk__figures_advise_chunks(stk_dataset *dataset, stk_figures *figures);
 
+/* ---- The event log (event_log.c) ------------------------------------------------------------- */
+
+/* From here on leave out what there is much of: samples, reads, batches, the machine's load. Any
+ * thread. `log` may be NULL. */
+void stk__event_log_summarize(stk_event_log *log);
+/* The events "figures" and "verdict" of a run, as a report reads them; nothing of a run without
+ * steps. `log` may be NULL. */
+void stk__event_log_verdict(stk_event_log *log, const stk_figures *figures);
+/* The event "figures" without its braces. Returns the length, as snprintf(). */
+int stk__figures_format(const stk_figures *figures, char *text, size_t size);
+
+/* ---- Traces (trace.c) --------------------------------------------------------------------------
+ */
+
+/*
+ * A trace for ui.perfetto.dev and Chrome: workers, reads, batches in the making and steps, with an
+ * arrow from the samples that completed a batch to the batch and on to its step.
+ */
+typedef struct stk__event_trace stk__event_trace;
+
+/* Begin a trace in the new file `path` (one that is there is replaced), of every `every`-th batch
+ * of an epoch and as many of the reads. Like stk_event_log_open() otherwise. */
+stk_status stk__event_trace_open(stk_context *context, const char *path, uint64_t every,
+                                 stk__event_trace **out, stk_error *err);
+/* A step took a batch. Times of CLOCK_MONOTONIC in ns. `trace` may be NULL. */
+void stk__event_trace_step(stk__event_trace *trace, uint64_t epoch, uint64_t step,
+                           uint64_t start_ns, uint64_t end_ns);
+/* Write what is left and set *trace to NULL. Accepts NULL. */
+stk_status stk__event_trace_close(stk__event_trace **trace, stk_error *err);
+
+/* ---- Counters (counter.c)
+ * --------------------------------------------------------------------------- */
+
+/* What happened in a context while a counter listened. Times are sums over threads, in
+ * nanoseconds. */
+typedef struct stk__counts {
+    uint64_t samples; /* prepared; what the log calls get-batch */
+    uint64_t tasks;   /* in so many pieces of work */
+    uint64_t task_ns;
+    uint64_t reads, read_bytes, read_failures, read_ns;
+    uint64_t batches;       /* made ready */
+    uint64_t batch_samples; /* real rows in them */
+    uint64_t bad_samples;
+} stk__counts;
+
+typedef struct stk__counter stk__counter;
+
+/* Begin to count. *out is the caller's, ended with stk__counter_close() before the context is
+ * destroyed. */
+stk_status stk__counter_open(stk_context *context, stk__counter **out, stk_error *err);
+/* What was counted so far. Any thread. */
+void stk__counter_get(const stk__counter *counter, stk__counts *out);
+/* Stop and set *counter to NULL. Accepts NULL. */
+void stk__counter_close(stk__counter **counter);
+
+/* ---- What the system says (usage.c)
+ * --------------------------------------------------------------- */
+
+/* Of this process and its machine, since they were started. Counters only grow; 0 where the system
+ * does not tell. */
+typedef struct stk__usage {
+    uint32_t io_threads;      /* threads of this process that do nothing but read */
+    uint64_t memory_bytes;    /* anonymous and shared memory of this process, now */
+    uint64_t cpu_ns;          /* CPU time of this process */
+    uint64_t machine_busy_ns; /* CPU time of all processes of the machine */
+    uint64_t runnable_ns; /* that the threads of this process that live wanted a core and had none
+                           */
+} stk__usage;
+
+/* Ask the system. Any thread. Blocks for some hundred microseconds, more with many threads. */
+void stk__usage_get(stk__usage *out);
+
+/* ---- Statistics (spread.c) ------------------------------------------------------------------- */
+
+/*
+ * The slope of memory that grows steadily over epochs, in bytes per epoch; 0 where it does not.
+ *
+ * `bytes[i]` was held at the end of epoch `epochs[i]`, in rising order. Steady: at least 5 values,
+ * none below the one before, three quarters of the steps upwards, the later half growing at least
+ * half as fast as the earlier, and a median of all pairwise slopes [Theil 1950, Sen 1968] of 64 KiB
+ * or more. Memory that fills a cache and stays is none.
+ */
+double stk__memory_slope(const uint64_t *epochs, const uint64_t *bytes, uint64_t n);
+/* `waits` becomes what was waited since `earlier`, an earlier look at the same. Pure. */
+void stk__waits_subtract(stk_waits *waits, const stk_waits *earlier);
+
+/* ---- Figures and verdicts -------------------------------------------------------------------- */
+
+struct stk_loader_source;
+struct stk_trainer;
+
+/*
+ * What a loader did between two looks at it, as figures: workers, reads, waits, pictures. The other
+ * members of `figures`, whose struct_size is set, stay as they are. Pure.
+ */
+void stk__figures_of_loader(const struct stk_loader_stats *then, const struct stk_loader_stats *now,
+                            stk_figures *figures);
+/*
+ * The last training of a trainer as figures, or the one at work so far; of what it does not know
+ * (the step alone, memory, other programs) they say nothing. `train` is what it reads from, with
+ * its dataset and options; NULL: unknown.
+ *
+ * Thread: the trainer's, in a hook, or when no task is at work. Blocks where the dataset is asked
+ * which chunks would suit its samples better.
+ */
+void stk__figures_of_trainer(const struct stk_trainer *trainer,
+                             const struct stk_loader_source *train, stk_figures *figures);
+/* Whether two rates are the same as far as was measured: within STK_JUDGE_ALIKE, or of ranges that
+ * overlap. Pure. */
+bool stk__sweep_alike(const stk_sweep_point *a, const stk_sweep_point *b);
+/*
+ * Judge one setting next to others of its sweep. What was measured is quoted and not predicted: the
+ * advice is a value of `others` that gave more, or none where the one advised, or one on the way to
+ * it, gave no more. Pure.
+ *
+ * `self` is the setting's own rate; its knob and value are not looked at.
+ */
+void stk__judge_sweep(const stk_figures *figures, const stk_sweep_point *self,
+                      const stk_sweep_point *others, size_t n, stk_verdict *out);
+/* The first of `n` points of one option, in the order of their values, after which none gives
+ * more; n where the last one does, or there are fewer than three. Pure. */
+size_t stk__sweep_saturation(const stk_sweep_point *points, size_t n);
+
 #endif

@@ -193,4 +193,15 @@ void stk__run_logged(stk__run *run, const stk__log_line *line);
 /* The value that `share` of Student's t distribution lies below. */
 double stk__student_quantile(double share, double freedom);
 
+/* ---- Logs in pieces (report.c) --------------------------------------------------------------- */
+
+/* stk_report_read() from memory: begin a log, add its bytes in pieces of any length, end it. After
+ * a failure the report can only be destroyed. */
+stk_status stk__report_begin(stk_report *report, const char *name, stk_error *err);
+stk_status stk__report_feed(stk_report *report, const void *bytes, size_t n, stk_error *err);
+stk_status stk__report_end(stk_report *report, stk_error *err);
+
+/* The value of a setting by its name, also below a section ("loader.batch_size"); NULL: none. */
+const char *stk__report_setting_of(const stk_report_run *run, const char *name);
+
 #endif

@@ -53,7 +53,7 @@ static stk_status take_locals(stk_report *report, stk__run *run, const stk__json
     return STK_OK;
 }
 
-const char *stk_report_setting_of(const stk_report_run *run, const char *name)
+const char *stk__report_setting_of(const stk_report_run *run, const char *name)
 {
     for (uint64_t i = 0; i < run->num_settings; i++) {
         const char *key = run->settings[i].key;
@@ -67,7 +67,7 @@ const char *stk_report_setting_of(const stk_report_run *run, const char *name)
 /* A number of the settings; Python's True is 1, and what is not set has `unset`. */
 static double setting_number(const stk__run *run, const char *name, double unset)
 {
-    const char *value = stk_report_setting_of(&run->out, name);
+    const char *value = stk__report_setting_of(&run->out, name);
 
     if (!value)
         return unset;

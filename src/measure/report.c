@@ -183,7 +183,7 @@ static stk_status take_objects(stk_report *report, stk_error *err)
 
 /* ---- Logs ----------------------------------------------------------------------------------- */
 
-stk_status stk_report_begin(stk_report *report, const char *name, stk_error *err)
+stk_status stk__report_begin(stk_report *report, const char *name, stk_error *err)
 {
     STK_TRY(stk__context_check(report->ctx, err));
     if (report->reading)
@@ -235,7 +235,7 @@ static stk_status take_bytes(stk_report *report, size_t n, stk_error *err)
     return file->bytes > FOREIGN_BYTES && file->objects == 0 ? fail_foreign(report, err) : STK_OK;
 }
 
-stk_status stk_report_feed(stk_report *report, const void *bytes, size_t n, stk_error *err)
+stk_status stk__report_feed(stk_report *report, const void *bytes, size_t n, stk_error *err)
 {
     STK_TRY(stk__context_check(report->ctx, err));
     const char *at = bytes;
@@ -252,7 +252,7 @@ stk_status stk_report_feed(stk_report *report, const void *bytes, size_t n, stk_
     return STK_OK;
 }
 
-stk_status stk_report_end(stk_report *report, stk_error *err)
+stk_status stk__report_end(stk_report *report, stk_error *err)
 {
     STK_TRY(stk__context_check(report->ctx, err));
     stk_report_file *file = &report->files[report->num_files - 1];
@@ -338,7 +338,7 @@ static stk_status read_all(stk_report *report, int fd, const char *path, uint64_
         done += (uint64_t)n;
         stk__progress(report->ctx, "reading", done, STK_MAX(size, done));
     }
-    return stk_report_end(report, err);
+    return stk__report_end(report, err);
 }
 
 stk_status stk_report_read(stk_report *report, const char *path, stk_error *err)
@@ -350,7 +350,7 @@ stk_status stk_report_read(stk_report *report, const char *path, stk_error *err)
     int fd = input ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return fail_read(path, errno, err);
-    stk_status status = stk_report_begin(report, input ? "standard input" : path, err);
+    stk_status status = stk__report_begin(report, input ? "standard input" : path, err);
     if (status == STK_OK) {
         posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
         uint64_t size = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0;

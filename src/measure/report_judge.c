@@ -196,7 +196,7 @@ static bool take_waits(const stk__run *run, double waits[STK_WAIT_PARTS])
         int part = 0;
         if (strcmp(s->out.group, "ledger.wait") != 0)
             continue;
-        while (part < STK_WAIT_PARTS && strcmp(s->out.name, stk_wait_name((stk_wait)part)) != 0)
+        while (part < STK_WAIT_PARTS && strcmp(s->out.name, stk__wait_name((stk_wait)part)) != 0)
             part++;
         for (uint32_t k = 0; k < s->places.n && part < STK_WAIT_PARTS; k++)
             waits[part] += s->places.sum[k];
@@ -207,7 +207,7 @@ static bool take_waits(const stk__run *run, double waits[STK_WAIT_PARTS])
 
 static int64_t setting(const stk_report_run *run, const char *name)
 {
-    const char *text = stk_report_setting_of(run, name);
+    const char *text = stk__report_setting_of(run, name);
     int64_t value = 0;
 
     if (text) {

@@ -48,7 +48,7 @@ static double slope_between(const uint64_t *x, const uint64_t *y, uint64_t from,
     return x[to] > x[from] ? ((double)y[to] - (double)y[from]) / (double)(x[to] - x[from]) : 0;
 }
 
-double stk_memory_slope(const uint64_t *epochs, const uint64_t *bytes, uint64_t n)
+double stk__memory_slope(const uint64_t *epochs, const uint64_t *bytes, uint64_t n)
 {
     double slopes[SLOPE_POINTS * (SLOPE_POINTS - 1) / 2];
     uint64_t x[SLOPE_POINTS], y[SLOPE_POINTS];

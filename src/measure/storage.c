@@ -32,7 +32,7 @@ const char *stk_storage_name(stk_storage storage)
     return "unknown";
 }
 
-stk_storage stk_storage_of(double latency, double overlap)
+stk_storage stk__storage_of(double latency, double overlap)
 {
     if (!(latency > 0))
         return STK_STORAGE_UNKNOWN;
@@ -52,7 +52,7 @@ static void judge(const stk_storage_figures *f, stk_storage_answer *out)
     const double overlap = f->one_per_s > 0 ? f->many_per_s / f->one_per_s : 0;
 
     *out = (stk_storage_answer){
-        .struct_size = sizeof *out, .storage = stk_storage_of(f->latency, overlap), .io_depth = 1};
+        .struct_size = sizeof *out, .storage = stk__storage_of(f->latency, overlap), .io_depth = 1};
     while (out->io_depth < overlap && out->io_depth < f->many)
         out->io_depth *= 2;
     if (overlap >= FOLLOWS * (double)f->many)
@@ -92,7 +92,7 @@ void stk__verdict_say_store(const stk__case *v, bool queues, stk_verdict *out)
     if (queues)
         return;
     const stk_storage storage =
-        stk_storage_of(latency, under_way >= STK_STORAGE_OVERLAP ? rate * latency : 0);
+        stk__storage_of(latency, under_way >= STK_STORAGE_OVERLAP ? rate * latency : 0);
     if (storage != STK_STORAGE_UNKNOWN)
         stk__verdict_say(out, " It answers like %s.", stk_storage_name(storage));
 }

@@ -26,7 +26,7 @@ typedef struct task {
     uint64_t epoch, step, start_ns, end_ns;
 } task;
 
-struct stk_trace {
+struct stk__event_trace {
     stk_context *ctx;
     stk__probe probe;
     stk__writer *writer;
@@ -36,7 +36,7 @@ struct stk_trace {
     task tasks[LANES];
 };
 
-static bool kept(stk_trace *t, uint64_t step)
+static bool kept(stk__event_trace *t, uint64_t step)
 {
     return step % t->every == 0 && !atomic_load_explicit(&t->full, memory_order_relaxed);
 }
@@ -51,7 +51,7 @@ static stk__text begin(char line[LINE], const char *name, char phase, uint32_t l
     return text;
 }
 
-static void put(stk_trace *t, stk__text *text)
+static void put(stk__event_trace *t, stk__text *text)
 {
     stk__text_put(text, ",\n", 2);
     if (text->length >= LINE)
@@ -63,7 +63,7 @@ static void put(stk_trace *t, stk__text *text)
                      MOST_EVENTS);
 }
 
-static void put_span(stk_trace *t, const char *name, uint32_t lane, uint64_t start_ns,
+static void put_span(stk__event_trace *t, const char *name, uint32_t lane, uint64_t start_ns,
                      uint64_t end_ns, uint64_t epoch, uint64_t step, uint64_t count)
 {
     char line[LINE];
@@ -77,8 +77,8 @@ static void put_span(stk_trace *t, const char *name, uint32_t lane, uint64_t sta
 }
 
 /* One stop of the arrow of a batch: 's' begins, 't' goes on, 'f' ends it. */
-static void put_arrow(stk_trace *t, char phase, uint32_t lane, uint64_t when_ns, uint64_t epoch,
-                      uint64_t step)
+static void put_arrow(stk__event_trace *t, char phase, uint32_t lane, uint64_t when_ns,
+                      uint64_t epoch, uint64_t step)
 {
     char line[LINE];
     stk__text text = begin(line, "sample to batch to step", phase, lane, when_ns);
@@ -87,7 +87,7 @@ static void put_arrow(stk_trace *t, char phase, uint32_t lane, uint64_t when_ns,
     put(t, &text);
 }
 
-static void put_read(stk_trace *t, const stk__event *event)
+static void put_read(stk__event_trace *t, const stk__event *event)
 {
     const uint64_t id = atomic_fetch_add(&t->reads, 1);
     char line[LINE];
@@ -108,7 +108,7 @@ static uint32_t lane_of(const stk__event *event)
     return event->worker < LANES ? STK__LANE_WORKERS + event->worker : STK__LANE_STEP;
 }
 
-static void put_sample(stk_trace *t, const stk__event *event)
+static void put_sample(stk__event_trace *t, const stk__event *event)
 {
     if (event->worker < LANES) {
         t->tasks[event->worker] = (task){event->epoch, event->step, event->start_ns, event->end_ns};
@@ -118,7 +118,7 @@ static void put_sample(stk_trace *t, const stk__event *event)
              event->step, event->count);
 }
 
-static void put_batch(stk_trace *t, const stk__event *event)
+static void put_batch(stk__event_trace *t, const stk__event *event)
 {
     const uint32_t lane = STK__LANE_BATCHES + (uint32_t)(event->step / t->every % LANES);
 
@@ -135,7 +135,7 @@ static void put_batch(stk_trace *t, const stk__event *event)
 
 static void on_event(void *user, const stk__event *event)
 {
-    stk_trace *t = user;
+    stk__event_trace *t = user;
 
     if (event->kind == STK__EVENT_READ && event->start_ns) {
         put_read(t, event);
@@ -152,7 +152,8 @@ static void on_event(void *user, const stk__event *event)
                  event->step, event->count);
 }
 
-void stk_trace_step(stk_trace *t, uint64_t epoch, uint64_t step, uint64_t start_ns, uint64_t end_ns)
+void stk__event_trace_step(stk__event_trace *t, uint64_t epoch, uint64_t step, uint64_t start_ns,
+                           uint64_t end_ns)
 {
     if (!t || !kept(t, step) || end_ns < start_ns)
         return;
@@ -162,12 +163,12 @@ void stk_trace_step(stk_trace *t, uint64_t epoch, uint64_t step, uint64_t start_
     put_arrow(t, 'f', STK__LANE_STEP, start_ns, epoch, step);
 }
 
-stk_status stk_trace_open(stk_context *context, const char *path, uint64_t every, stk_trace **out,
-                          stk_error *err)
+stk_status stk__event_trace_open(stk_context *context, const char *path, uint64_t every,
+                                 stk__event_trace **out, stk_error *err)
 {
     *out = NULL;
     STK_TRY(stk__context_check(context, err));
-    stk_trace *t = stk__calloc(context, 1, sizeof *t);
+    stk__event_trace *t = stk__calloc(context, 1, sizeof *t);
     if (!t)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_MEASURE, "no memory for a trace");
     t->ctx = context;
@@ -206,7 +207,7 @@ static stk__text name_lane(char line[LINE], uint32_t lane, const char *name)
 }
 
 /* Of the lanes that were used, and the end of the list. */
-static void put_names(stk_trace *t)
+static void put_names(stk__event_trace *t)
 {
     char name[32], line[LINE];
     stk__text text;
@@ -226,11 +227,11 @@ static void put_names(stk_trace *t)
     stk__writer_put(t->writer, text.bytes, text.length);
 }
 
-stk_status stk_trace_close(stk_trace **trace, stk_error *err)
+stk_status stk__event_trace_close(stk__event_trace **trace, stk_error *err)
 {
     if (!trace || !*trace)
         return STK_OK;
-    stk_trace *t = *trace;
+    stk__event_trace *t = *trace;
     stk_context *ctx = t->ctx;
     *trace = NULL;
     if (!stk__context_forked(ctx)) {

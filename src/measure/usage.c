@@ -6,11 +6,10 @@
 #include <stdio.h>
 
 #include "base/context.h"
-#include "base/sized.h"
 
 #define READER "stk-io\n" /* what the threads that read are called */
 
-static void add_thread(const char *name, stk_usage *usage)
+static void add_thread(const char *name, stk__usage *usage)
 {
     char path[300], text[128];
     unsigned long long delay;
@@ -23,10 +22,10 @@ static void add_thread(const char *name, stk_usage *usage)
         usage->io_threads += strcmp(text, READER) == 0;
 }
 
-void stk_usage_get(stk_usage *out)
+void stk__usage_get(stk__usage *out)
 {
     static const stk__system here = {.root = ""};
-    stk_usage usage = {.struct_size = sizeof usage, .cpu_ns = stk__process_cpu_ns()};
+    stk__usage usage = {.cpu_ns = stk__process_cpu_ns()};
 
     usage.machine_busy_ns = stk__system_machine_ns(&here);
     usage.memory_bytes = stk__system_process_bytes(&here);
@@ -36,5 +35,5 @@ void stk_usage_get(stk_usage *out)
             add_thread(entry->d_name, &usage);
     if (tasks)
         closedir(tasks);
-    stk__sized_write(out, &usage);
+    *out = usage;
 }

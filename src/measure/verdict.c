@@ -113,8 +113,8 @@ double stk__gain_to(const stk__case *v, double step, double wait)
 /* Workers of a rank that the rule of thumb leaves; a step that sleeps computes elsewhere. */
 double stk__workers_advised(const stk__case *v)
 {
-    return (double)stk_cores_workers(v->f->usable_cores, v->f->spin ? v->f->compute_cores : 1,
-                                     (uint32_t)v->ranks);
+    return (double)stk__cores_workers(v->f->usable_cores, v->f->spin ? v->f->compute_cores : 1,
+                                      (uint32_t)v->ranks);
 }
 
 /* What of this loader wants a core, all ranks together; and how many of them the rule leaves. */
@@ -381,11 +381,11 @@ static void judge_case(const stk__case *v, stk_verdict *out)
 
 void stk_judge(const stk_figures *figures, stk_verdict *out)
 {
-    stk_judge_sweep(figures, NULL, NULL, 0, out);
+    stk__judge_sweep(figures, NULL, NULL, 0, out);
 }
 
-void stk_judge_sweep(const stk_figures *figures, const stk_sweep_point *self,
-                     const stk_sweep_point *others, size_t n, stk_verdict *out)
+void stk__judge_sweep(const stk_figures *figures, const stk_sweep_point *self,
+                      const stk_sweep_point *others, size_t n, stk_verdict *out)
 {
     stk_figures known = {0};
     stk_verdict verdict = {.struct_size = sizeof verdict};

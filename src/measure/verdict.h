@@ -67,4 +67,8 @@ bool stk__sweep_settle(const stk__case *v, stk_verdict *out);
 /* One that costs much next to another limit. */
 void stk__beside_remark(const stk__case *v, stk_verdict *out);
 
+/* What answers with `latency` s alone, and does `overlap` times as many reads a second with many
+ * under way (0: unknown). Pure. */
+stk_storage stk__storage_of(double latency, double overlap);
+
 #endif

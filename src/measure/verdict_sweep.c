@@ -11,7 +11,7 @@
 
 #define LEAST_POINTS 3 /* that tell where a sweep saturates */
 
-bool stk_sweep_alike(const stk_sweep_point *a, const stk_sweep_point *b)
+bool stk__sweep_alike(const stk_sweep_point *a, const stk_sweep_point *b)
 {
     const double less = STK_MIN(a->samples_per_s, b->samples_per_s),
                  more = STK_MAX(a->samples_per_s, b->samples_per_s);
@@ -21,7 +21,7 @@ bool stk_sweep_alike(const stk_sweep_point *a, const stk_sweep_point *b)
 
 static bool is_more(const stk_sweep_point *a, const stk_sweep_point *than)
 {
-    return a->samples_per_s > than->samples_per_s && !stk_sweep_alike(a, than);
+    return a->samples_per_s > than->samples_per_s && !stk__sweep_alike(a, than);
 }
 
 /* NaN for what is no number. */
@@ -104,7 +104,7 @@ bool stk__sweep_settle(const stk__case *v, stk_verdict *out)
     return true;
 }
 
-size_t stk_sweep_saturation(const stk_sweep_point *points, size_t n)
+size_t stk__sweep_saturation(const stk_sweep_point *points, size_t n)
 {
     size_t from = 0;
 

@@ -2,6 +2,7 @@
 /* Lists of "name(argument, option=value)": callbacks, loggers, groups of parameters. */
 #include "base/config.h"
 #include "base/options.h"
+#include "base/registry.h"
 #include "recipe/recipe.h"
 
 const stk__items_kind stk__recipe_callbacks = {.stage = STK_STAGE_OPTIONS,
@@ -50,7 +51,7 @@ static stk_status find_driver(stk_context *ctx, stk_driver_kind kind, const char
     if (status != STK_EINVAL || !err)
         return status;
     memcpy(text, err->text, sizeof text);
-    return stk__fail(err, status, STK_STAGE_OPTIONS, "%ss: %.600s", stk_driver_kind_name(kind),
+    return stk__fail(err, status, STK_STAGE_OPTIONS, "%ss: %.600s", stk__drivers_of(kind)->word,
                      text);
 }
 

@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "base/sized.h"
+#include "measure/measure.h"
 #include "recipe/recipe.h"
 
 #define LINE 4096
@@ -52,7 +53,7 @@ static void subtract(stk_trainer_times *now, const stk_trainer_times *then)
     now->checkpoint -= then->checkpoint;
     now->other -= then->other;
     now->steps -= then->steps;
-    stk_waits_subtract(&now->waits, &then->waits);
+    stk__waits_subtract(&now->waits, &then->waits);
 }
 
 static void log_ledger(stk_training_events *l, const char *first, uint64_t now_ns,
@@ -96,7 +97,7 @@ static void end_epoch(stk_training_events *l)
 {
     const uint64_t now = stk__now_ns();
     stk_trainer_times times = {.struct_size = sizeof times};
-    stk_usage usage = {.struct_size = sizeof usage};
+    stk__usage usage;
     char first[48];
 
     if (!l->epoch_ns)
@@ -104,7 +105,7 @@ static void end_epoch(stk_training_events *l)
     const uint64_t took = now - l->epoch_ns;
     l->epoch_ns = 0;
     l->epochs[l->num_epochs % EPOCHS] = l->epoch;
-    stk_usage_get(&usage);
+    stk__usage_get(&usage);
     l->bytes[l->num_epochs % EPOCHS] = usage.memory_bytes;
     l->io_threads = usage.io_threads;
     l->num_epochs++;
@@ -129,13 +130,13 @@ static stk_status on_train_start(stk_callback *self, stk_trainer *t, const stk_m
                                  stk_error *err)
 {
     stk_training_events *l = log_of(self);
-    stk_usage usage = {.struct_size = sizeof usage};
+    stk__usage usage;
 
     (void)at, (void)err;
     l->trainer = t;
     l->step.struct_size = l->from.struct_size = sizeof l->step;
     l->train_ns = stk__now_ns();
-    stk_usage_get(&usage);
+    stk__usage_get(&usage);
     l->cpu_ns = usage.cpu_ns;
     l->machine_ns = usage.machine_busy_ns;
     stk_trainer_get_times(t, &l->step);
@@ -403,12 +404,12 @@ stk_status stk_training_events_create(stk_trainer *trainer,
 static void end_training(stk_training_events *l)
 {
     stk_trainer_times times = {.struct_size = sizeof times};
-    stk_usage usage = {.struct_size = sizeof usage};
+    stk__usage usage;
 
     if (!l->trainer)
         return;
     end_epoch(l);
-    stk_usage_get(&usage);
+    stk__usage_get(&usage);
     const double own = stk__seconds(usage.cpu_ns - l->cpu_ns),
                  all = stk__seconds(usage.machine_busy_ns - l->machine_ns),
                  took = stk__seconds(stk__now_ns() - l->train_ns);
@@ -429,7 +430,7 @@ static void add_figures(const stk_training_events *l, stk_figures *f)
         epochs[i] = l->epochs[(l->num_epochs - n + i) % EPOCHS];
         bytes[i] = l->bytes[(l->num_epochs - n + i) % EPOCHS];
     }
-    f->leak_bytes_per_epoch = stk_memory_slope(epochs, bytes, n);
+    f->leak_bytes_per_epoch = stk__memory_slope(epochs, bytes, n);
     f->io_threads = l->io_threads;
     f->other_cores = l->other_cores;
 }
@@ -443,10 +444,10 @@ void stk_training_events_judge(stk_training_events *l, const stk_loader_source *
     if (stk__context_forked(l->context))
         return;
     end_training(l);
-    stk_figures_of_trainer(l->watched, train, &f);
+    stk__figures_of_trainer(l->watched, train, &f);
     add_figures(l, &f);
     stk_judge(&f, &v);
-    stk_event_log_verdict(l->log, &f);
+    stk__event_log_verdict(l->log, &f);
     if (figures)
         stk__sized_write(figures, &f);
     if (verdict)

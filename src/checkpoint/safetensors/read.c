@@ -203,7 +203,7 @@ stk_status stk__safetensors_file_load(stk__safetensors_file *file, const char *p
                                       uint8_t **moved, stk_error *err)
 {
     stk_context *ctx = file->parsed.ctx;
-    uint64_t bytes = file->parsed.data_bytes, limit = stk_context_memory_limit(ctx);
+    uint64_t bytes = file->parsed.data_bytes, limit = stk__context_memory_limit(ctx);
 
     *data = *moved = NULL;
     if (bytes > limit)

@@ -102,7 +102,7 @@ static void emit(struct writer *w, const char *name, const char *more)
 
     int n =
         snprintf(line, sizeof line, "{\"event\": \"%s\", \"time\": %.6f%s}\n", name, w->now, more);
-    assert_ok(stk_report_feed(w->report, line, (size_t)n, &err), &err);
+    assert_ok(stk__report_feed(w->report, line, (size_t)n, &err), &err);
 }
 
 /* A batch of 4 samples, loaded one after the other in the time of its wait. */
@@ -177,9 +177,9 @@ static void test_fig2(void **state)
 
     assert_non_null(waits);
     assert_ok(stk_report_create(ctx, &w.report, &err), &err);
-    assert_ok(stk_report_begin(w.report, "fig2", &err), &err);
+    assert_ok(stk__report_begin(w.report, "fig2", &err), &err);
     write_fig2(&w, waits);
-    assert_ok(stk_report_end(w.report, &err), &err);
+    assert_ok(stk__report_end(w.report, &err), &err);
     fclose(waits);
     const stk_report_run *run = stk_report_run_at(w.report, 0);
     /* The published log has as many lines. */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/base.h"
 #include "base/probe.h"
 #include "loader/parts.h"
 #include "store/trend.h"
@@ -284,9 +285,9 @@ static void test_pipelines(void **state)
 static void test_names(void **state)
 {
     (void)state;
-    assert_string_equal(stk_wait_name(STK_WAIT_READ_SLOT), "read_slot");
+    assert_string_equal(stk__wait_name(STK_WAIT_READ_SLOT), "read_slot");
     assert_string_equal(stk_wait_text(STK_WAIT_TRANSFORM), "transforms");
-    assert_string_equal(stk_wait_name(STK_WAIT_PARTS), "unknown");
+    assert_string_equal(stk__wait_name(STK_WAIT_PARTS), "unknown");
 }
 
 int main(void)

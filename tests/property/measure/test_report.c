@@ -15,6 +15,7 @@
 #include <stoker/report.h>
 
 #include "base/base.h"
+#include "measure/read.h"
 
 enum { ROUNDS = 300, MOST_EVENTS = 400, EVENT_BYTES = 160, NEAR = 20 };
 
@@ -148,12 +149,12 @@ static void test_defects(void **state)
         make(l);
         write_log(l);
         assert_ok(stk_report_create(ctx, &report, &err), &err);
-        assert_ok(stk_report_begin(report, "log", &err), &err);
+        assert_ok(stk__report_begin(report, "log", &err), &err);
         for (size_t at = 0, n; at < l->length; at += n) {
             n = least(1 + draw(draw(2) ? 30 : 3000), l->length - at);
-            assert_ok(stk_report_feed(report, l->text + at, n, &err), &err);
+            assert_ok(stk__report_feed(report, l->text + at, n, &err), &err);
         }
-        assert_ok(stk_report_end(report, &err), &err);
+        assert_ok(stk__report_end(report, &err), &err);
         check(l, report);
         stk_report_destroy(&report);
         stk_context_destroy(&ctx);

@@ -6,10 +6,11 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "measure/measure.h"
 #include "support/faults.h"
 #include "support/support.h"
 
-static stk_status take_all(stk_dataset *dataset, stk_trace *trace, stk_error *err)
+static stk_status take_all(stk_dataset *dataset, stk__event_trace *trace, stk_error *err)
 {
     stk_loader *loader = NULL;
     stk_loader_options o;
@@ -22,7 +23,8 @@ static stk_status take_all(stk_dataset *dataset, stk_trace *trace, stk_error *er
     stk_status status = stk_loader_create(dataset, &o, &loader, err);
     while (status == STK_OK && (status = stk_loader_next(loader, -1, &batch, err)) == STK_OK) {
         const uint64_t now = stk__now_ns();
-        stk_trace_step(trace, stk_batch_epoch(batch), stk_batch_step(batch), now, now + 1000);
+        stk__event_trace_step(trace, stk_batch_epoch(batch), stk_batch_step(batch), now,
+                              now + 1000);
         stk_batch_release(&batch);
     }
     stk_loader_destroy(&loader);
@@ -49,7 +51,7 @@ static bool run(const char *path, int64_t n, bool for_good)
     stk_context_options options;
     stk_context *ctx = NULL;
     stk_dataset *dataset = NULL;
-    stk_trace *trace = NULL;
+    stk__event_trace *trace = NULL;
     stk_error err, close_err;
 
     stk_context_options_init(&options);
@@ -59,12 +61,12 @@ static bool run(const char *path, int64_t n, bool for_good)
     if (status == STK_OK)
         status = stk_dataset_open(ctx, "synthetic:mem://x?size=48&read_bytes=100", &dataset, &err);
     if (status == STK_OK)
-        status = stk_trace_open(ctx, path, 2, &trace, &err);
+        status = stk__event_trace_open(ctx, path, 2, &trace, &err);
     if (status == STK_OK)
         status = take_all(dataset, trace, &err);
     stk_dataset_close(&dataset);
     const bool traced = trace;
-    const stk_status closed = stk_trace_close(&trace, &close_err);
+    const stk_status closed = stk__event_trace_close(&trace, &close_err);
     assert_null(trace);
     if (closed != STK_OK)
         assert_int_equal(closed, STK_ENOMEM);
@@ -100,16 +102,16 @@ static void test_full_disk(void **state)
 {
     stk_context *ctx = test_context();
     stk_dataset *dataset;
-    stk_trace *trace;
+    stk__event_trace *trace;
     stk_error err;
 
     (void)state;
     assert_ok(stk_dataset_open(ctx, "synthetic:mem://x?size=48&read_bytes=100", &dataset, &err),
               &err);
-    assert_ok(stk_trace_open(ctx, "/dev/full", 1, &trace, &err), &err);
+    assert_ok(stk__event_trace_open(ctx, "/dev/full", 1, &trace, &err), &err);
     assert_ok(take_all(dataset, trace, &err), &err);
     stk_dataset_close(&dataset);
-    assert_fails(stk_trace_close(&trace, &err), STK_ENOSPC, &err, "/dev/full");
+    assert_fails(stk__event_trace_close(&trace, &err), STK_ENOSPC, &err, "/dev/full");
     assert_null(trace);
     stk_context_destroy(&ctx);
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "array/array.h"
 #include "array/room.h"
 #include "support/support.h"
 
@@ -173,7 +174,7 @@ static void test_stats(void **state)
     put(ctx, "s/3", "beyond the array", 4);
     put(ctx, "s/0.0", "of another rank", 4);
     stk_array *a = make(ctx, "s", "<f4", "10", "4", "{\"_FillValue\":9}");
-    assert_true(stk_array_missing(a, &missing));
+    assert_true(stk__array_missing(a, &missing));
     near(missing, 9);
     assert_ok(stk_array_stored_count(a, &stored, &err), &err);
     assert_int_equal(stored.objects, 3);
@@ -194,7 +195,7 @@ static void test_stats(void **state)
     const int8_t small[4] = {-128, 127, 0, 1};
     put(ctx, "i/0", small, 4);
     a = make(ctx, "i", "|i1", "4", "4", NULL);
-    assert_false(stk_array_missing(a, &missing));
+    assert_false(stk__array_missing(a, &missing));
     assert_ok(stk_array_stats_compute(a, NULL, NULL, &stats, &err), &err);
     near(stats.mean, 0);
     near(stats.min, -128);
@@ -206,7 +207,7 @@ static void test_stats(void **state)
     stk_array_close(&a);
     /* Nothing but missing values; xarray's way to write a fill value; more boxes than one. */
     a = make(ctx, "n", "<f4", "9", "2", "{\"_FillValue\":\"AAAAAAAAAAA=\"}");
-    assert_true(stk_array_missing(a, &missing));
+    assert_true(stk__array_missing(a, &missing));
     near(missing, 0);
     assert_ok(stk_array_stats_compute(a, NULL, NULL, &stats, &err), &err);
     assert_int_equal(stats.values, 0);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/config.h"
 #include "config_fixture.h"
 #include "support/faults.h"
 
@@ -83,12 +84,12 @@ static void test_rungs(void **state)
     fixture *f = *state;
 
     loads(f, "loader: {seed: 3}\n");
-    assert_int_equal(stk_config_rungs(f->config), 1);
-    assert_int_equal(stk_config_rung(f->config, 0), 0);
+    assert_int_equal(stk__config_rungs(f->config), 1);
+    assert_int_equal(stk__config_rung(f->config, 0), 0);
     loads(f, "loader:\n  num_workers: [0, 1, 2]\n  shuffle: [none, full]\n  batch_size: [8, 16]\n");
-    assert_int_equal(stk_config_rungs(f->config), 5);
+    assert_int_equal(stk__config_rungs(f->config), 5);
     for (uint64_t i = 0; i < 5; i++) {
-        const uint64_t which = stk_config_rung(f->config, i);
+        const uint64_t which = stk__config_rung(f->config, i);
         char text[80], wanted[80];
         snprintf(wanted, sizeof wanted, "%s %s %s", rungs[i].workers, rungs[i].shuffle,
                  rungs[i].size);
@@ -98,8 +99,8 @@ static void test_rungs(void **state)
         assert_string_equal(text, wanted);
     }
     /* Beyond the last rung it stays there. */
-    assert_int_equal(stk_config_rung(f->config, 5), stk_config_combinations(f->config) - 1);
-    assert_int_equal(stk_config_rung(f->config, UINT64_MAX),
+    assert_int_equal(stk__config_rung(f->config, 5), stk_config_combinations(f->config) - 1);
+    assert_int_equal(stk__config_rung(f->config, UINT64_MAX),
                      stk_config_combinations(f->config) - 1);
 }
 

@@ -7,6 +7,7 @@
 #include <stoker/bench.h>
 
 #include "base/base.h"
+#include "measure/measure.h"
 
 static stk_context *ctx;
 static stk_loader_options options;
@@ -136,7 +137,7 @@ static void test_counts(void **state)
     now.depth = 8;
     then.waits.parts_ns[STK_WAIT_DECODE] = 1000;
     now.waits.parts_ns[STK_WAIT_DECODE] = 2000001000;
-    stk_figures_of_loader(&then, &now, &f);
+    stk__figures_of_loader(&then, &now, &f);
     assert_true(f.prepare_busy == 2 && f.read_seconds == 0.5 && f.read_latency == 0.1);
     assert_int_equal(f.read_failures, 3);
     assert_int_equal(f.requests, 5);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "measure/measure.h"
 #include "store/store.h"
 #include "support/support.h"
 
@@ -36,8 +37,8 @@ typedef struct world {
     stk_recipe *recipe;
     stk_config *config;
     stk_event_log *log;
-    stk_trace *trace;
-    stk_counter *counter;
+    stk__event_trace *trace;
+    stk__counter *counter;
     stk_meter *meter;
     stk_bench *bench;
     stk_bench_plan *plan;
@@ -188,8 +189,8 @@ static void make_world(world *w)
     assert_ok(stk_dataset_open(w->ctx, "digits:?size=200", &w->dataset, &err), &err);
     assert_ok(stk_conversion_create(w->ctx, "digits:?size=10", w->out, &w->conversion, &err), &err);
     assert_ok(stk_event_log_open(w->ctx, w->path, &w->log, &err), &err);
-    assert_ok(stk_trace_open(w->ctx, trace, 1, &w->trace, &err), &err);
-    assert_ok(stk_counter_open(w->ctx, &w->counter, &err), &err);
+    assert_ok(stk__event_trace_open(w->ctx, trace, 1, &w->trace, &err), &err);
+    assert_ok(stk__counter_open(w->ctx, &w->counter, &err), &err);
     const stk_bench_setting setting = {.struct_size = sizeof setting, .dataset = "digits:"};
     assert_ok(stk_bench_create(w->ctx, &setting, &w->bench, &err), &err);
     assert_ok(stk_report_create(w->ctx, &w->report, &err), &err);
@@ -228,10 +229,10 @@ static void end_world(world *w)
     stk_loader_destroy(&w->loader);
     stk_conversion_destroy(&w->conversion);
     stk_report_destroy(&w->report);
-    stk_counter_close(&w->counter);
+    stk__counter_close(&w->counter);
     stk_meter_close(&w->meter);
     stk_bench_destroy(&w->bench);
-    assert_ok(stk_trace_close(&w->trace, &err), &err);
+    assert_ok(stk__event_trace_close(&w->trace, &err), &err);
     assert_ok(stk_event_log_close(&w->log, &err), &err);
     stk_dataset_close(&w->dataset);
     stk_store_close(&w->store);

@@ -12,6 +12,8 @@
 #include <unistd.h>
 
 #include "fork_world.h"
+#include "measure/measure.h"
+#include "measure/read.h"
 
 #include <stoker/checkpoint.h>
 
@@ -59,8 +61,8 @@ static void call_stores(world *w)
     stk_device *made_device;
     void *tensor = NULL;
     stk_loader_description described = {.struct_size = sizeof described};
-    stk_counter *counter;
-    stk_trace *trace;
+    stk__counter *counter;
+    stk__event_trace *trace;
     stk_report *report;
     stk_event_log *log;
     stk_conversion *conversion;
@@ -100,10 +102,10 @@ static void call_stores(world *w)
     REFUSED(stk_event_log_open, w->ctx, w->path, &log, NULL);
     RETURNS(stk_event_log_write, true, w->log, "x", NULL, 0, STK_NO_DURATION, NULL);
     const stk_figures figures = {.struct_size = sizeof figures, .steps = 1};
-    RETURNS(stk_event_log_verdict, true, w->log, &figures);
-    REFUSED(stk_trace_open, w->ctx, w->path, 1, &trace, NULL);
-    RETURNS(stk_trace_step, true, w->trace, 0, 0, 1, 2);
-    REFUSED(stk_counter_open, w->ctx, &counter, NULL);
+    RETURNS(stk__event_log_verdict, true, w->log, &figures);
+    REFUSED(stk__event_trace_open, w->ctx, w->path, 1, &trace, NULL);
+    RETURNS(stk__event_trace_step, true, w->trace, 0, 0, 1, 2);
+    REFUSED(stk__counter_open, w->ctx, &counter, NULL);
     const stk_loader_options loader = {.struct_size = sizeof loader};
     stk_figures measured = {.struct_size = sizeof measured, .steps = 1, .bytes_decoded = 1};
     stk_bench_setting setting = {.struct_size = sizeof setting, .dataset = "digits:"};
@@ -119,9 +121,9 @@ static void call_stores(world *w)
     REFUSED(stk_bench_plan_add, w->plan, 0, 0, &result, &measured, NULL);
     REFUSED(stk_report_create, w->ctx, &report, NULL);
     REFUSED(stk_report_read, w->report, w->path, NULL);
-    REFUSED(stk_report_begin, w->report, "x", NULL);
-    REFUSED(stk_report_feed, w->report, "x", 1, NULL);
-    REFUSED(stk_report_end, w->report, NULL);
+    REFUSED(stk__report_begin, w->report, "x", NULL);
+    REFUSED(stk__report_feed, w->report, "x", 1, NULL);
+    REFUSED(stk__report_end, w->report, NULL);
     const stk_report_comparison *all;
     REFUSED(stk_report_compare, w->report, &all, NULL);
     stk_storage_figures storage = {.struct_size = sizeof storage};
@@ -309,8 +311,8 @@ static void call_ends(world *w)
     RETURNS(stk_conversion_destroy, !w->conversion, &w->conversion);
     RETURNS(stk_report_destroy, !w->report, &w->report);
     RETURNS(stk_event_log_close, !w->log, &w->log, NULL);
-    RETURNS(stk_trace_close, !w->trace, &w->trace, NULL);
-    RETURNS(stk_counter_close, !w->counter, &w->counter);
+    RETURNS(stk__event_trace_close, !w->trace, &w->trace, NULL);
+    RETURNS(stk__counter_close, !w->counter, &w->counter);
     RETURNS(stk_meter_close, !w->meter, &w->meter);
     RETURNS(stk_bench_destroy, !w->bench, &w->bench);
     RETURNS(stk_bench_plan_destroy, !w->plan, &w->plan);

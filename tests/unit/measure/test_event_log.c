@@ -268,14 +268,14 @@ static void test_thinning_is_said(void **state)
 {
     stk_context *ctx = test_context();
     stk_event_log *log;
-    stk_counter *counter;
+    stk__counter *counter;
     stk_error err;
     uint64_t now = stk__now_ns();
     struct tally tally = {0};
     size_t whole, broken;
 
     assert_ok(stk_event_log_open(ctx, path, &log, &err), &err);
-    assert_ok(stk_counter_open(ctx, &counter, &err), &err);
+    assert_ok(stk__counter_open(ctx, &counter, &err), &err);
     for (uint64_t i = 0; i < 400; i++) {
         stk__event event = {.kind = STK__EVENT_SAMPLE,
                             .start_ns = now,
@@ -284,9 +284,9 @@ static void test_thinning_is_said(void **state)
                             .count = 512};
         stk__emit(ctx, &event);
     }
-    stk_counts counts = {.struct_size = sizeof counts};
-    stk_counter_get(counter, &counts);
-    stk_counter_close(&counter);
+    stk__counts counts;
+    stk__counter_get(counter, &counts);
+    stk__counter_close(&counter);
     assert_ok(stk_event_log_close(&log, &err), &err);
     count_lines(path, &whole, &broken, tally_line, &tally);
     assert_int_equal(broken, 0);
@@ -373,13 +373,13 @@ static void test_each_allocation_may_fail(void **state)
     assert_ok(stk_context_create(&options, &ctx, &err), &err);
     for (stk_status status = STK_ENOMEM; status == STK_ENOMEM; n++) {
         stk_event_log *log;
-        stk_counter *counter = NULL;
+        stk__counter *counter = NULL;
         f.left = n;
         status = stk_event_log_open(ctx, path, &log, &err);
         if (status == STK_OK)
-            status = stk_counter_open(ctx, &counter, &err);
+            status = stk__counter_open(ctx, &counter, &err);
         assert_true(status == STK_OK || (status == STK_ENOMEM && strstr(err.text, "no memory")));
-        stk_counter_close(&counter);
+        stk__counter_close(&counter);
         assert_ok(stk_event_log_close(&log, &err), &err);
         assert_false(stk__probed(ctx));
     }

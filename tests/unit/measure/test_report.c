@@ -30,10 +30,10 @@ static stk_status take(const char *text, size_t piece)
 {
     size_t n = strlen(text);
 
-    stk_status status = stk_report_begin(report, "log", &err);
+    stk_status status = stk__report_begin(report, "log", &err);
     for (size_t i = 0; i < n && status == STK_OK; i += piece)
-        status = stk_report_feed(report, text + i, STK_MIN(piece, n - i), &err);
-    return status == STK_OK ? stk_report_end(report, &err) : status;
+        status = stk__report_feed(report, text + i, STK_MIN(piece, n - i), &err);
+    return status == STK_OK ? stk__report_end(report, &err) : status;
 }
 
 #define RUN      "{\"event\": \"run start\", \"time\": 100.0, \"locals\": {\"batch_size\": 8}}\n"
@@ -216,17 +216,17 @@ static void test_bars(void **state)
     uint64_t n, count = 0;
     char line[160];
 
-    assert_ok(stk_report_begin(report, "log", &err), &err);
-    assert_ok(stk_report_feed(report, RUN, strlen(RUN), &err), &err);
+    assert_ok(stk__report_begin(report, "log", &err), &err);
+    assert_ok(stk__report_feed(report, RUN, strlen(RUN), &err), &err);
     for (int i = 0; i < 300000; i++) {
         int length = snprintf(line, sizeof line,
                               "{\"event\": \"get-batch end\", \"time\": %.3f, \"pid\": %d, "
                               "\"duration\": 0.25}\n",
                               101 + i * 0.5, i % 3);
         sum += 0.25;
-        assert_ok(stk_report_feed(report, line, (size_t)length, &err), &err);
+        assert_ok(stk__report_feed(report, line, (size_t)length, &err), &err);
     }
-    assert_ok(stk_report_end(report, &err), &err);
+    assert_ok(stk__report_end(report, &err), &err);
     const stk_report_bar *bars = stk_report_bars(report, &n);
     assert_true(n > 1000 && n <= STK__BARS_KEPT);
     for (uint64_t i = 0; i < n; i++) {

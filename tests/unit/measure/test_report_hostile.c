@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "measure/measure.h"
 #include "measure/read.h"
 
 #define STEPS 40
@@ -42,7 +43,7 @@ static void write_log(FILE *out, bool figures)
                 "{\"event\": \"ledger\", \"epoch\": %d, \"time\": 102.3, \"duration\": 1.8, "
                 "\"wait\": {\"storage_latency\": 0.3, \"worker\": 0.01}}\n",
                 i);
-    stk_figures_format(&f, line, sizeof line);
+    stk__figures_format(&f, line, sizeof line);
     if (figures)
         fprintf(out, "{\"event\": \"figures\", \"time\": 102.4, %s}\n", line);
     fputs("{\"event\": \"run end\", \"time\": 102.5, \"duration\": 2.5}\n", out);
@@ -56,9 +57,9 @@ static stk_verdict read_log(const char *text, size_t size)
     stk_error err;
 
     assert_ok(stk_report_create(ctx, &report, &err), &err);
-    assert_ok(stk_report_begin(report, "log", &err), &err);
-    assert_ok(stk_report_feed(report, text, size, &err), &err);
-    assert_ok(stk_report_end(report, &err), &err);
+    assert_ok(stk__report_begin(report, "log", &err), &err);
+    assert_ok(stk__report_feed(report, text, size, &err), &err);
+    assert_ok(stk__report_end(report, &err), &err);
     assert_int_equal(stk_report_runs(report), 1);
     verdict = *stk_report_run_at(report, 0)->verdict;
     stk_report_destroy(&report);

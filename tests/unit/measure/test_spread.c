@@ -46,7 +46,7 @@ static double slope(const uint64_t *bytes, uint64_t n)
 
     for (uint64_t i = 0; i < n; i++)
         epochs[i] = i;
-    return stk_memory_slope(epochs, bytes, n);
+    return stk__memory_slope(epochs, bytes, n);
 }
 
 static void test_leaks(void **state)
@@ -67,7 +67,7 @@ static void test_leaks(void **state)
     uint64_t apart[] = {0, 10, 20, 30, 40, 50};
     for (int i = 0; i < 6; i++)
         bytes[i] = (uint64_t)i * 10 * MIB;
-    assert_true(fabs(stk_memory_slope(apart, bytes, 6) - 1.0 * MIB) < 1);
+    assert_true(fabs(stk__memory_slope(apart, bytes, 6) - 1.0 * MIB) < 1);
 }
 
 static void test_no_leaks(void **state)

@@ -3,6 +3,7 @@
 #include "support/support.h"
 
 #include "base/base.h"
+#include "measure/verdict.h"
 
 static void test_kinds(void **state)
 {
@@ -27,7 +28,7 @@ static void test_kinds(void **state)
 
     (void)state;
     for (size_t i = 0; i < STK_COUNT(rows); i++)
-        assert_int_equal(stk_storage_of(rows[i].latency, rows[i].overlap), rows[i].storage);
+        assert_int_equal(stk__storage_of(rows[i].latency, rows[i].overlap), rows[i].storage);
     assert_string_equal(stk_storage_name(STK_STORAGE_DISK), "a hard disk");
     assert_string_equal(stk_storage_name((stk_storage)77), "unknown");
 }
@@ -87,7 +88,7 @@ static void test_workers(void **state)
 
     (void)state;
     for (size_t i = 0; i < STK_COUNT(rows); i++) {
-        const uint32_t workers = stk_cores_workers(rows[i].usable, rows[i].compute, rows[i].ranks);
+        const uint32_t workers = stk__cores_workers(rows[i].usable, rows[i].compute, rows[i].ranks);
         assert_int_equal(workers, rows[i].workers);
         /* Never more threads than cores, but where there are fewer cores than ranks. */
         assert_true(rows[i].usable < 2 * rows[i].ranks || workers * rows[i].ranks < rows[i].usable);

@@ -166,15 +166,15 @@ static uint64_t turn(void)
 
 static void test_usage(void **state)
 {
-    stk_usage before = {.struct_size = sizeof before}, after = {.struct_size = sizeof after};
+    stk__usage before, after;
 
-    stk_usage_get(&before);
+    stk__usage_get(&before);
     uint64_t x = turn();
     char *held = malloc(HELD);
     assert_non_null(held);
     for (size_t i = 0; i < HELD; i += 4096)
         ((volatile char *)held)[i] = (char)x;
-    stk_usage_get(&after);
+    stk__usage_get(&after);
     assert_true(after.cpu_ns > before.cpu_ns && after.machine_busy_ns >= before.machine_busy_ns);
     assert_true(after.memory_bytes >= before.memory_bytes + HELD / 2);
     assert_true(after.runnable_ns >= before.runnable_ns);

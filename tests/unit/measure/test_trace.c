@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "measure/measure.h"
 #include "support/support.h"
 
 #define BATCHES 12
@@ -36,14 +37,14 @@ static void run(const char *path)
     stk_loader_options o;
     stk_dataset *dataset;
     stk_loader *loader;
-    stk_trace *trace;
+    stk__event_trace *trace;
     stk_batch *batch;
     stk_error err;
 
     assert_ok(stk_dataset_open(ctx, "synthetic:slow+mem://x?size=96&read_bytes=100&latency=100us",
                                &dataset, &err),
               &err);
-    assert_ok(stk_trace_open(ctx, path, EVERY, &trace, &err), &err);
+    assert_ok(stk__event_trace_open(ctx, path, EVERY, &trace, &err), &err);
     stk_loader_options_init(&o);
     o.batch_size = 96 / BATCHES;
     o.num_workers = 2;
@@ -51,14 +52,15 @@ static void run(const char *path)
     assert_ok(stk_loader_create(dataset, &o, &loader, &err), &err);
     while (stk_loader_next(loader, -1, &batch, &err) == STK_OK) {
         uint64_t now = stk__now_ns();
-        stk_trace_step(trace, stk_batch_epoch(batch), stk_batch_step(batch), now, now + 1000);
+        stk__event_trace_step(trace, stk_batch_epoch(batch), stk_batch_step(batch), now,
+                              now + 1000);
         stk_batch_release(&batch);
     }
     stk_loader_destroy(&loader);
     stk_dataset_close(&dataset);
-    assert_ok(stk_trace_close(&trace, &err), &err);
+    assert_ok(stk__event_trace_close(&trace, &err), &err);
     assert_null(trace);
-    assert_ok(stk_trace_close(&trace, &err), &err);
+    assert_ok(stk__event_trace_close(&trace, &err), &err);
     stk_context_destroy(&ctx);
 }
 
@@ -93,11 +95,11 @@ static void test_whole(void **state)
 static void test_not_writable(void **state)
 {
     stk_context *ctx = test_context();
-    stk_trace *trace;
+    stk__event_trace *trace;
     stk_error err;
 
     (void)state;
-    assert_fails(stk_trace_open(ctx, "/nowhere/t.json", 1, &trace, &err), STK_ENOENT, &err,
+    assert_fails(stk__event_trace_open(ctx, "/nowhere/t.json", 1, &trace, &err), STK_ENOENT, &err,
                  "/nowhere/t.json");
     assert_null(trace);
     stk_context_destroy(&ctx);

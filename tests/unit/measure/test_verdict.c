@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Planted figures on both sides of each threshold. */
+#include "measure/measure.h"
 #include "unit/measure/planted.h"
 
 static void test_decode(void **state)
@@ -480,11 +481,11 @@ static void test_format(void **state)
 
     (void)state;
     wait_for(&f, STK_WAIT_RETRY, 0.5);
-    int n = stk_figures_format(&f, text, sizeof text);
+    int n = stk__figures_format(&f, text, sizeof text);
     assert_int_equal(n, strlen(text));
     assert_non_null(strstr(text, "\"wait_retry\": 15.0"));
     assert_non_null(strstr(text, "\"pin_memory\": false"));
-    assert_int_equal(stk_figures_format(&f, part, sizeof part), n);
+    assert_int_equal(stk__figures_format(&f, part, sizeof part), n);
     stk_verdict v = judge(&f);
     n = stk_verdict_format(&v, text, sizeof text);
     assert_int_equal(n, strlen(text));

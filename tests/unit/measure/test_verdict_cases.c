@@ -10,6 +10,8 @@
 #include <stdlib.h>
 
 #include "measure/figures.h"
+#include "measure/measure.h"
+#include "measure/read.h"
 
 /* ---- The cases ------------------------------------------------------------------------------- */
 
@@ -321,7 +323,7 @@ static void feed(stk_report *report, const char *text)
 {
     stk_error err;
 
-    assert_ok(stk_report_feed(report, text, strlen(text), &err), &err);
+    assert_ok(stk__report_feed(report, text, strlen(text), &err), &err);
 }
 
 /* The report judges what it reads of the figures: none of them may be lost on the way. */
@@ -337,14 +339,14 @@ static void test_report(void **state)
 
         rows[i].plant(&f);
         assert_ok(stk_report_create(ctx, &report, &err), &err);
-        assert_ok(stk_report_begin(report, "log", &err), &err);
+        assert_ok(stk__report_begin(report, "log", &err), &err);
         feed(report, "{\"event\": \"run start\", \"time\": 1, \"time_ns\": 1, \"pid\": 7}\n"
                      "{\"event\": \"figures\", \"time\": 2, ");
-        assert_in_range(stk_figures_format(&f, text, sizeof text), 1, sizeof text - 1);
+        assert_in_range(stk__figures_format(&f, text, sizeof text), 1, sizeof text - 1);
         feed(report, text);
         feed(report, ", \"time_ns\": 2, \"pid\": 7}\n"
                      "{\"event\": \"run end\", \"time\": 3, \"time_ns\": 3, \"pid\": 7}\n");
-        assert_ok(stk_report_end(report, &err), &err);
+        assert_ok(stk__report_end(report, &err), &err);
         const stk_verdict direct = judge(&f);
         const stk_verdict *read = stk_report_run_at(report, 0)->verdict;
         check(&rows[i], read);
@@ -377,7 +379,7 @@ static void test_cut_log(void **state)
         char line[512];
 
         assert_ok(stk_report_create(ctx, &report, &err), &err);
-        assert_ok(stk_report_begin(report, "log", &err), &err);
+        assert_ok(stk__report_begin(report, "log", &err), &err);
         feed(report, "{\"event\": \"run start\", \"time\": 0, \"locals\": {\"num_workers\": 2, "
                      "\"io_depth\": 8, \"prefetch_factor\": 2, \"memory_budget\": 1000}}\n"
                      "{\"event\": \"epoch start\", \"epoch\": 0, \"time\": 1}\n");
@@ -394,7 +396,7 @@ static void test_cut_log(void **state)
                  "\"wait\": {\"%s\": 6.5, \"decode\": 0.5, \"other\": 0.5}}\n{\"event\": \"traini",
                  parts[i].part);
         feed(report, line);
-        assert_ok(stk_report_end(report, &err), &err);
+        assert_ok(stk__report_end(report, &err), &err);
         const stk_verdict *v = stk_report_run_at(report, 0)->verdict;
         assert_int_equal(v->limit, parts[i].limit);
         assert_non_null(strstr(v->text, parts[i].says));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is promised beside what was measured, and what is not said of too little. */
+#include "measure/measure.h"
 #include "unit/measure/planted.h"
 
 static stk_sweep_point point(const char *value, double rate)
@@ -24,7 +25,7 @@ static void test_measured_is_quoted(void **state)
     stk_judge(&f, &v);
     assert_true(v.gain > 3.9 && strstr(v.text, "Set num_workers to 3"));
     /* Nothing that was measured gave more: no advice, and no promise. */
-    stk_judge_sweep(&f, &self, others, 3, &v);
+    stk__judge_sweep(&f, &self, others, 3, &v);
     assert_int_equal(v.limit, STK_LIMIT_ONE_CORE);
     assert_string_equal(v.knob, "");
     assert_true(v.gain == 1);
@@ -33,25 +34,25 @@ static void test_measured_is_quoted(void **state)
                                    "this sweep: 1440 samples/s, no more than the 1600 here."));
     /* What gave more is quoted, whatever would have been promised. */
     others[1] = point("2", 2000);
-    stk_judge_sweep(&f, &self, others, 3, &v);
+    stk__judge_sweep(&f, &self, others, 3, &v);
     assert_string_equal(v.value, "2");
     assert_true(v.gain > 1.2499 && v.gain < 1.2501);
     assert_non_null(strstr(v.text, "measured in this sweep, 2000 samples/s instead of 1600"));
     /* Not where the runs of the two overlap. */
     others[1].least = 1500;
     others[1].most = 2100;
-    stk_judge_sweep(&f, &self, others, 3, &v);
+    stk__judge_sweep(&f, &self, others, 3, &v);
     assert_string_equal(v.knob, "");
     /* Settings of another option say nothing. */
     for (int i = 0; i < 3; i++)
         snprintf(others[i].knob, sizeof others[i].knob, "io_depth");
-    stk_judge_sweep(&f, &self, others, 3, &v);
+    stk__judge_sweep(&f, &self, others, 3, &v);
     assert_string_equal(v.value, "3");
     /* Fewer than the setting has say nothing of more. */
     f.num_workers = 1;
     f.prepare_busy = f.cpu_s = f.wall;
     others[0] = point("0", 800);
-    stk_judge_sweep(&f, &self, others, 1, &v);
+    stk__judge_sweep(&f, &self, others, 1, &v);
     assert_int_equal(v.limit, STK_LIMIT_WORKERS);
     assert_string_equal(v.value, "3");
 }
@@ -69,19 +70,19 @@ static void test_more_was_measured(void **state)
     (void)state;
     f.num_workers = 4;
     f.prepare_busy = f.cpu_s = 4 * f.wall;
-    stk_judge_sweep(&f, &self, &same, 1, &v);
+    stk__judge_sweep(&f, &self, &same, 1, &v);
     assert_int_equal(v.limit, STK_LIMIT_CORES);
     assert_non_null(strstr(v.text, none));
     assert_null(strstr(v.text, "Set num_workers"));
-    stk_judge_sweep(&f, &self, &more, 1, &v);
+    stk__judge_sweep(&f, &self, &more, 1, &v);
     assert_null(strstr(v.text, none));
     assert_non_null(strstr(v.text, quoted));
     assert_string_equal(v.value, "8");
     f = plant(0.010, 0.0001);
-    stk_judge_sweep(&f, &self, &same, 1, &v);
+    stk__judge_sweep(&f, &self, &same, 1, &v);
     assert_int_equal(v.limit, STK_LIMIT_STEP);
     assert_non_null(strstr(v.text, bound));
-    stk_judge_sweep(&f, &self, &more, 1, &v);
+    stk__judge_sweep(&f, &self, &more, 1, &v);
     assert_null(strstr(v.text, bound));
     assert_non_null(strstr(v.text, quoted));
 }
@@ -94,13 +95,13 @@ static void test_saturation(void **state)
     stk_sweep_point wide[] = {point("0", 100), point("1", 200), point("2", 240)};
 
     (void)state;
-    assert_int_equal(stk_sweep_saturation(rising, 3), 3);
-    assert_int_equal(stk_sweep_saturation(rising, 2), 2);
-    assert_int_equal(stk_sweep_saturation(flat, 5), 1);
-    assert_int_equal(stk_sweep_saturation(wide, 3), 3);
+    assert_int_equal(stk__sweep_saturation(rising, 3), 3);
+    assert_int_equal(stk__sweep_saturation(rising, 2), 2);
+    assert_int_equal(stk__sweep_saturation(flat, 5), 1);
+    assert_int_equal(stk__sweep_saturation(wide, 3), 3);
     wide[1].most = 245;
     wide[2].least = 190;
-    assert_int_equal(stk_sweep_saturation(wide, 3), 1);
+    assert_int_equal(stk__sweep_saturation(wide, 3), 1);
 }
 
 /* No advice gets more out of the cores than they have. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a configuration says wrongly is refused in words that name it. */
+#include "base/base.h"
 #include "unit/recipe/recipes.h"
 
 #define NONE 0 /* tasks: fit and test */
@@ -203,7 +204,7 @@ static void test_section_of_context(void **state)
     assert_ok(stk_context_create(&options, &ctx, &m.err), &m.err);
     stk_context_cores(ctx, &cores);
     assert_int_equal(cores.compute, 1);
-    assert_true(stk_context_memory_limit(ctx) <= UINT64_C(64) << 20);
+    assert_true(stk__context_memory_limit(ctx) <= UINT64_C(64) << 20);
     assert_ok(made_create(&m, NULL), &m.err);
     made_release(&m);
     stk_context_destroy(&ctx);

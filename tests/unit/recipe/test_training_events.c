@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The event log of a training, of a recipe and of a trainer made by hand; figures and verdict. */
+#include "measure/measure.h"
 #include "unit/recipe/recipes.h"
 
 #include <jansson.h>
@@ -107,7 +108,7 @@ static void test_no_file(void **state)
     made_load(&m, *state, DIGITS);
     assert_ok(made_create(&m, NULL), &m.err);
     assert_ok(stk_trainer_fit(m.parts.trainer, m.parts.module, m.parts.data, NULL, &m.err), &m.err);
-    stk_figures_of_trainer(m.parts.trainer, m.parts.data->train, &live);
+    stk__figures_of_trainer(m.parts.trainer, m.parts.data->train, &live);
     stk_training_events_judge(m.parts.log, m.parts.data->train, &figures, NULL);
     assert_int_equal(figures.steps, live.steps);
     assert_true(figures.wall == live.wall);
@@ -189,7 +190,7 @@ static void test_of_loader(void **state)
     now.waits.parts_ns[STK_WAIT_DECODE] += 2000000000;
     now.stages[STK_LOADER_PREPARE].busy_ns += 1500000000;
     now.stages[STK_LOADER_READ].failures = 2;
-    stk_figures_of_loader(&then, &now, &f);
+    stk__figures_of_loader(&then, &now, &f);
     assert_int_equal(f.bytes_read, 250);
     assert_int_equal(f.num_workers, 3);
     assert_int_equal(f.io_depth, 9);
