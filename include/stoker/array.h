@@ -134,10 +134,9 @@ typedef struct stk_array_stored {
 STK_API STK_NODISCARD stk_status stk_array_stored_count(stk_array *array, stk_array_stored *out,
                                                         stk_error *err);
 
-/** What the values of an array are like. NaN and stk_array_missing() are counted and left out of
- * the rest. Values are those stored: `scale_factor`
- * and `add_offset` are not applied (mean and std of the scaled ones: mean * scale + offset, std *
- * |scale|). */
+/** What the values of an array are like. NaN and the value that stands for a missing one are
+ * counted and left out of the rest. Values are those stored: `scale_factor` and `add_offset` are
+ * not applied (mean and std of the scaled ones: mean * scale + offset, std * |scale|). */
 typedef struct stk_array_stats {
     uint32_t struct_size;
     uint64_t values; /**< elements that mean, std, min and max are over */

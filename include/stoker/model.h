@@ -43,11 +43,6 @@ STK_API void stk_model_builder_destroy(stk_model_builder **builder);
 STK_API STK_NODISCARD stk_status stk_model_builder_add(stk_model_builder *builder, const char *text,
                                                        stk_error *err);
 
-/** Add what `model.layers` (a text, or a list of texts, which becomes one) of a configuration says.
- * To be called before stk_config_apply(), which would take a list for a sweep. */
-STK_API STK_NODISCARD stk_status stk_model_builder_config(stk_model_builder *builder,
-                                                          stk_config *config, stk_error *err);
-
 /** Shape, without the batch, of what the last layer gives. Returns the rank. */
 STK_API uint32_t stk_model_builder_shape(const stk_model_builder *builder,
                                          int64_t shape[STK_MAX_RANK]);
@@ -131,7 +126,7 @@ typedef struct stk_model_options {
     uint64_t threads;         /**< 0: the context's compute share */
     uint64_t seed;            /**< of initial weights and dropout */
     const char *freeze;       /**< patterns of parameters that do not learn: "conv1.*, bn1.*" */
-    const char *layers;       /**< for the configuration: see stk_model_builder_config() */
+    const char *layers;       /**< of the configuration; a model is made of its builder */
     stk_device *device;       /**< computes, and holds all memory; NULL: the processor */
 } stk_model_options;
 
@@ -184,9 +179,6 @@ typedef struct stk_model_layer {
 
 /** Layer `i` in the order of computation; false past the last. */
 STK_API bool stk_model_get_layer(const stk_model *model, size_t i, stk_model_layer *out);
-
-/** Allocate now instead of at the first use. Errors: STK_ENOMEM. */
-STK_API STK_NODISCARD stk_status stk_model_allocate(stk_model *model, stk_error *err);
 
 /* ---- Steps ---- */
 
@@ -247,14 +239,6 @@ STK_API STK_NODISCARD stk_status stk_model_zero_grad(stk_model *model, stk_error
 STK_API STK_NODISCARD stk_status stk_model_output(const stk_model *model, stk_state_tensor *out,
                                                   stk_error *err);
 
-/** Scale the gradients so that their joint L2 norm is at most `max_norm` (0: only measure). `norm`
- * (may be NULL) becomes the norm before, until the next call. As torch.nn.utils.clip_grad_norm_. */
-STK_API STK_NODISCARD stk_status stk_model_clip_norm(stk_model *model, double max_norm,
-                                                     stk_scalar *norm, stk_error *err);
-/** Bring each gradient into [-limit, limit]. */
-STK_API STK_NODISCARD stk_status stk_model_clip_value(stk_model *model, double limit,
-                                                      stk_error *err);
-
 /* ---- Weights ---- */
 
 /**
@@ -264,22 +248,6 @@ STK_API STK_NODISCARD stk_status stk_model_clip_value(stk_model *model, double l
  */
 STK_API STK_NODISCARD stk_status stk_model_get_state(stk_model *model, size_t i,
                                                      stk_state_tensor *out, stk_error *err);
-/** Gradient of that tensor; STK_EOS where it has none. Likewise. */
-STK_API STK_NODISCARD stk_status stk_model_get_gradient(stk_model *model, size_t i,
-                                                        stk_state_tensor *out, stk_error *err);
-
-/**
- * Take tensors of the host by name, converting between float types. With `strict` every tensor of
- * the model must be there and no other; without it, what matches is taken. *taken (may be NULL)
- * counts.
- *
- * Errors: STK_EMISMATCH naming the tensor and both shapes, the first missing or unexpected one;
- * then the model is as before.
- */
-STK_API STK_NODISCARD stk_status stk_model_load(stk_model *model, const stk_state_tensor *tensors,
-                                                size_t n, bool strict, size_t *taken,
-                                                stk_error *err);
-
 /* ---- Optimizers ---- */
 
 typedef struct stk_optimizer stk_optimizer;
@@ -306,8 +274,6 @@ static inline void stk_optimizer_options_init(stk_optimizer_options *options)
 {
     stk_options_init(stk_option_table_find("optimizer"), options, sizeof *options);
 }
-/** Bytes that an optimizer of these options keeps for a model. */
-STK_API uint64_t stk_optimizer_bytes(const stk_model *model, const stk_optimizer_options *options);
 
 /**
  * Make an optimizer of the parameters that learn. Group 0 has what no pattern matches; group i
@@ -329,9 +295,6 @@ STK_API STK_NODISCARD stk_status stk_optimizer_step(stk_optimizer *optimizer, st
 STK_API size_t stk_optimizer_num_groups(const stk_optimizer *optimizer);
 STK_API double stk_optimizer_get_lr(const stk_optimizer *optimizer, size_t group);
 STK_API void stk_optimizer_set_lr(stk_optimizer *optimizer, size_t group, double lr);
-/** Momentum of SGD, beta1 of Adam: what one_cycle moves. */
-STK_API double stk_optimizer_get_momentum(const stk_optimizer *optimizer);
-STK_API void stk_optimizer_set_momentum(stk_optimizer *optimizer, double momentum);
 /** Tensor `i` of its state ("fc.weight.exp_avg", and "step", int64); false past the last. Written
  * before a step, it is what the step continues from. */
 STK_API bool stk_optimizer_get_state(stk_optimizer *optimizer, size_t i, stk_state_tensor *out);
@@ -373,30 +336,6 @@ static inline void stk_schedule_init(stk_schedule *schedule)
 {
     stk_options_init(stk_option_table_find("lr_scheduler"), schedule, sizeof *schedule);
 }
-/** Whether the values make sense together. Errors: STK_EINVAL. */
-STK_API STK_NODISCARD stk_status stk_schedule_check(const stk_schedule *schedule, stk_error *err);
-
-/**
- * Learning rate at step `step` (from 0) of a group whose own is `lr`: PyTorch's value after `step`
- * calls of scheduler.step(). After a warm-up the schedule begins at its own step 0. For
- * STK_SCHEDULE_PLATEAU that is the warm-up alone.
- */
-STK_API double stk_schedule_lr(const stk_schedule *schedule, double lr, uint64_t step);
-/** Momentum of one_cycle between 0.85 and 0.95; `momentum` for all others. */
-STK_API double stk_schedule_momentum(const stk_schedule *schedule, double momentum, uint64_t step);
-
-/** What reduce-on-plateau remembers; plain memory, kept in checkpoints. */
-typedef struct stk_plateau {
-    double best;  /**< NaN: nothing yet */
-    double scale; /**< multiply the learning rate by it; at least min_lr */
-    uint64_t bad, cooldown;
-} stk_plateau;
-
-STK_API void stk_plateau_init(stk_plateau *plateau);
-/** Tell it a value of the monitored metric. Gives true when `scale` has changed. */
-STK_API bool stk_plateau_step(stk_plateau *plateau, const stk_schedule *schedule, double metric);
-/** The learning rate now of a group whose own is `lr`. */
-STK_API double stk_plateau_lr(const stk_plateau *plateau, const stk_schedule *schedule, double lr);
 
 /* ---- Timing of layers ---- */
 

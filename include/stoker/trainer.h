@@ -386,8 +386,6 @@ STK_API void stk_trainer_get_times(const stk_trainer *trainer, stk_trainer_times
  * zeros where there was none. Likewise. */
 STK_API void stk_trainer_get_loader_stats(const stk_trainer *trainer, stk_loader_stats *begin,
                                           stk_loader_stats *end);
-/** The same as one paragraph. Returns the length, as snprintf(). */
-STK_API int stk_trainer_times_format(const stk_trainer_times *times, char *text, size_t size);
 
 #ifdef __cplusplus
 }

@@ -279,40 +279,6 @@ stk_status stk_model_builder_add(stk_model_builder *builder, const char *text, s
     return status;
 }
 
-/* A list of layers is one model and not a sweep over models: make one text of it. */
-static stk_status join(stk_config *config, stk__entry *entry, stk_error *err)
-{
-    size_t size = 1, length = 0;
-
-    for (size_t i = 0; i < entry->count; i++)
-        size += strlen(entry->values[i].text) + 2;
-    char *text = stk__config_alloc(config, size);
-    if (!text)
-        return no_memory(err);
-    text[0] = '\0';
-    for (size_t i = 0; i < entry->count; i++)
-        length += (size_t)snprintf(text + length, size - length, "%s%s", i ? ", " : "",
-                                   entry->values[i].text);
-    entry->values[0].text = text;
-    entry->count = 1;
-    return STK_OK;
-}
-
-stk_status stk_model_builder_config(stk_model_builder *builder, stk_config *config, stk_error *err)
-{
-    STK_TRY(stk__context_check(builder->graph.context, err));
-    stk__entry *entry = stk__config_find(config, "model.layers");
-
-    if (!entry || entry->count == 0)
-        return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
-                         "model.layers is not set: give the layers, or a known model such as "
-                         "\"mlp(128, 64, 10)\"");
-    entry->used = true;
-    if (entry->count > 1)
-        STK_TRY(join(config, entry, err));
-    return stk_model_builder_add(builder, entry->values[0].text, err);
-}
-
 uint32_t stk_model_builder_shape(const stk_model_builder *builder, int64_t shape[STK_MAX_RANK])
 {
     const stk__node *last = &builder->graph.nodes[builder->graph.num_nodes - 1];

@@ -24,4 +24,63 @@ uint64_t stk__model_row(const struct stk_model *model);
  * into them counts. */
 void stk__model_show_gradients(struct stk_model *model);
 
+/* Allocate now instead of at the first use. Errors: STK_ENOMEM. */
+stk_status stk__model_allocate(stk_model *model, stk_error *err);
+
+/* Scale the gradients so that their joint L2 norm is at most `max_norm` (0: only measure). `norm`
+ * (may be NULL) becomes the norm before, until the next call. As torch.nn.utils.clip_grad_norm_. */
+stk_status stk__model_clip_norm(stk_model *model, double max_norm, stk_scalar *norm,
+                                stk_error *err);
+/* Bring each gradient into [-limit, limit]. */
+stk_status stk__model_clip_value(stk_model *model, double limit, stk_error *err);
+
+/* Gradient of that tensor, in the memory of the device; STK_EOS where it has none. */
+stk_status stk__model_get_gradient(stk_model *model, size_t i, stk_state_tensor *out,
+                                   stk_error *err);
+
+/*
+ * Take tensors of the host by name, converting between float types. With `strict` every tensor of
+ * the model must be there and no other; without it, what matches is taken. *taken (may be NULL)
+ * counts.
+ *
+ * Errors: STK_EMISMATCH naming the tensor and both shapes, the first missing or unexpected one;
+ * then the model is as before.
+ */
+stk_status stk__model_load(stk_model *model, const stk_state_tensor *tensors, size_t n, bool strict,
+                           size_t *taken, stk_error *err);
+
+/* Bytes that an optimizer of these options keeps for a model. */
+uint64_t stk__optimizer_bytes(const stk_model *model, const stk_optimizer_options *options);
+
+/* Momentum of SGD, beta1 of Adam: what one_cycle moves. */
+double stk__optimizer_get_momentum(const stk_optimizer *optimizer);
+
+void stk__optimizer_set_momentum(stk_optimizer *optimizer, double momentum);
+
+/* Whether the values make sense together. Errors: STK_EINVAL. */
+stk_status stk__schedule_check(const stk_schedule *schedule, stk_error *err);
+
+/*
+ * Learning rate at step `step` (from 0) of a group whose own is `lr`: PyTorch's value after `step`
+ * calls of scheduler.step(). After a warm-up the schedule begins at its own step 0. For
+ * STK_SCHEDULE_PLATEAU that is the warm-up alone.
+ */
+double stk__schedule_lr(const stk_schedule *schedule, double lr, uint64_t step);
+
+/* Momentum of one_cycle between 0.85 and 0.95; `momentum` for all others. */
+double stk__schedule_momentum(const stk_schedule *schedule, double momentum, uint64_t step);
+
+/* What reduce-on-plateau remembers; plain memory, kept in checkpoints. */
+typedef struct stk__plateau {
+    double best;  /* NaN: nothing yet */
+    double scale; /* multiply the learning rate by it; at least min_lr */
+    uint64_t bad, cooldown;
+} stk__plateau;
+
+void stk__plateau_init(stk__plateau *plateau);
+/* Tell it a value of the monitored metric. Gives true when `scale` has changed. */
+bool stk__plateau_step(stk__plateau *plateau, const stk_schedule *schedule, double metric);
+/* The learning rate now of a group whose own is `lr`. */
+double stk__plateau_lr(const stk__plateau *plateau, const stk_schedule *schedule, double lr);
+
 #endif

@@ -69,7 +69,7 @@ static uint64_t bytes_of(const stk_model *model, const stk_optimizer_options *o)
     return model->gradient_bytes * moments_of(o);
 }
 
-uint64_t stk_optimizer_bytes(const stk_model *model, const stk_optimizer_options *given)
+uint64_t stk__optimizer_bytes(const stk_model *model, const stk_optimizer_options *given)
 {
     stk_optimizer_options known;
 
@@ -297,13 +297,13 @@ void stk_optimizer_set_lr(stk_optimizer *o, size_t number, double lr)
         o->groups[number].lr = lr;
 }
 
-double stk_optimizer_get_momentum(const stk_optimizer *o)
+double stk__optimizer_get_momentum(const stk_optimizer *o)
 {
     return o->options.name == STK_SGD ? o->options.momentum : o->options.beta1;
 }
 
 /* An SGD without memory for a momentum stays one. */
-void stk_optimizer_set_momentum(stk_optimizer *o, double momentum)
+void stk__optimizer_set_momentum(stk_optimizer *o, double momentum)
 {
     if (o->options.name == STK_SGD)
         o->options.momentum = o->num_moments ? momentum : 0;
@@ -343,7 +343,7 @@ static double norm_of(const struct stk_model *m)
     return sqrt(sum);
 }
 
-stk_status stk_model_clip_norm(stk_model *m, double max_norm, stk_scalar *out, stk_error *err)
+stk_status stk__model_clip_norm(stk_model *m, double max_norm, stk_scalar *out, stk_error *err)
 {
     STK_TRY(stk__context_check(m->graph.context, err));
     const double norm = norm_of(m), scale = max_norm / (norm + 1e-6);
@@ -359,7 +359,7 @@ stk_status stk_model_clip_norm(stk_model *m, double max_norm, stk_scalar *out, s
     return stk__model_put(m, &m->numbers->norm, &norm, sizeof norm, err);
 }
 
-stk_status stk_model_clip_value(stk_model *m, double limit, stk_error *err)
+stk_status stk__model_clip_value(stk_model *m, double limit, stk_error *err)
 {
     STK_TRY(stk__context_check(m->graph.context, err));
     for (uint32_t i = 0; m->has_gradients && i < m->graph.num_params; i++) {

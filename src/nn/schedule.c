@@ -80,7 +80,7 @@ static stk_schedule known_of(const stk_schedule *given)
     return known;
 }
 
-stk_status stk_schedule_check(const stk_schedule *given, stk_error *err)
+stk_status stk__schedule_check(const stk_schedule *given, stk_error *err)
 {
     const stk_schedule known = known_of(given), *s = &known;
     int64_t at[STK_MAX_MILESTONES];
@@ -142,7 +142,7 @@ static double plain(const stk_schedule *s, double lr, uint64_t step)
     }
 }
 
-double stk_schedule_lr(const stk_schedule *given, double lr, uint64_t step)
+double stk__schedule_lr(const stk_schedule *given, double lr, uint64_t step)
 {
     const stk_schedule known = known_of(given), *s = &known;
 
@@ -153,7 +153,7 @@ double stk_schedule_lr(const stk_schedule *given, double lr, uint64_t step)
     return plain(s, lr, 0) * (s->warmup_start + (1 - s->warmup_start) * share);
 }
 
-double stk_schedule_momentum(const stk_schedule *given, double momentum, uint64_t step)
+double stk__schedule_momentum(const stk_schedule *given, double momentum, uint64_t step)
 {
     const stk_schedule known = known_of(given), *s = &known;
 
@@ -162,12 +162,12 @@ double stk_schedule_momentum(const stk_schedule *given, double momentum, uint64_
     return cycle(s, 0.95, 0.85, 0.95, step < s->warmup_steps ? 0 : step - s->warmup_steps);
 }
 
-void stk_plateau_init(stk_plateau *plateau)
+void stk__plateau_init(stk__plateau *plateau)
 {
-    *plateau = (stk_plateau){.best = NAN, .scale = 1};
+    *plateau = (stk__plateau){.best = NAN, .scale = 1};
 }
 
-bool stk_plateau_step(stk_plateau *p, const stk_schedule *given, double metric)
+bool stk__plateau_step(stk__plateau *p, const stk_schedule *given, double metric)
 {
     const stk_schedule known = known_of(given), *s = &known;
 
@@ -190,7 +190,7 @@ bool stk_plateau_step(stk_plateau *p, const stk_schedule *given, double metric)
     return true;
 }
 
-double stk_plateau_lr(const stk_plateau *p, const stk_schedule *given, double lr)
+double stk__plateau_lr(const stk__plateau *p, const stk_schedule *given, double lr)
 {
     const stk_schedule known = known_of(given), *s = &known;
 

@@ -67,7 +67,7 @@ bool stk__model_learns(const stk_model *m, size_t i)
     return i < m->graph.num_params && m->graph.params[i].trainable;
 }
 
-stk_status stk_model_get_gradient(stk_model *m, size_t i, stk_state_tensor *out, stk_error *err)
+stk_status stk__model_get_gradient(stk_model *m, size_t i, stk_state_tensor *out, stk_error *err)
 {
     STK_TRY(stk__context_check(m->graph.context, err));
     if (!stk__model_learns(m, i))
@@ -151,8 +151,8 @@ static const stk_state_tensor *find_tensor(const stk_state_tensor *tensors, size
     return NULL;
 }
 
-stk_status stk_model_load(stk_model *m, const stk_state_tensor *tensors, size_t n, bool strict,
-                          size_t *taken, stk_error *err)
+stk_status stk__model_load(stk_model *m, const stk_state_tensor *tensors, size_t n, bool strict,
+                           size_t *taken, stk_error *err)
 {
     STK_TRY(stk__context_check(m->graph.context, err));
     const stk__graph *g = &m->graph;

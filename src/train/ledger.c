@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/sized.h"
+#include "train/ledger.h"
 #include "train/trainer.h"
 
 void stk__ledger_begin(stk__ledger *ledger)
@@ -137,7 +138,7 @@ static void say_waits(const stk_trainer_times *times, char *text, size_t size)
         snprintf(text + used, size - used, ".");
 }
 
-int stk_trainer_times_format(const stk_trainer_times *given, char *text, size_t size)
+int stk__trainer_times_format(const stk_trainer_times *given, char *text, size_t size)
 {
     stk_trainer_times known = {0}, *times = &known;
 

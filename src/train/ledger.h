@@ -43,4 +43,7 @@ void stk__ledger_look(const stk_trainer *t, stk_loader_stats *out);
 /* The loader of training is about to be made anew: what it counted stays counted. */
 void stk__ledger_carry(stk_trainer *t);
 
+/* Times as one paragraph. Returns the length, as snprintf(). */
+int stk__trainer_times_format(const stk_trainer_times *times, char *text, size_t size);
+
 #endif

@@ -25,7 +25,7 @@ typedef struct model_module {
     stk_lr_scheduler scheduler;
     double base_lr[MAX_GROUPS], base_momentum;
     int64_t schedule_steps; /* calls of the schedule */
-    stk_plateau plateau;
+    stk__plateau plateau;
     uint32_t input, target; /* numbers of fields */
     bool has_target, training;
     int64_t shape[STK_MAX_RANK]; /* of an output */
@@ -95,7 +95,7 @@ static stk_status copy_weights(stk_model *from, stk_model *to, stk_context *ctx,
     for (size_t i = 0; i < n && status == STK_OK; i++)
         status = stk_model_get_state(from, i, &tensors[i], err);
     if (status == STK_OK)
-        status = stk_model_load(to, tensors, n, true, NULL, err);
+        status = stk__model_load(to, tensors, n, true, NULL, err);
     stk__free(ctx, tensors);
     return status;
 }
@@ -180,7 +180,7 @@ static stk_status span_schedule(model_module *self, stk_trainer *t, stk_error *e
         if (*length > s->warmup_steps && s->name == STK_SCHEDULE_COSINE)
             *length -= s->warmup_steps;
     }
-    return stk_schedule_check(s, err);
+    return stk__schedule_check(s, err);
 }
 
 static void apply_schedule(model_module *self)
@@ -189,14 +189,14 @@ static void apply_schedule(model_module *self)
     const size_t n = STK_MIN(stk_optimizer_num_groups(self->optimizer), (size_t)MAX_GROUPS);
 
     for (size_t g = 0; g < n; g++) {
-        double lr = stk_schedule_lr(&self->schedule, self->base_lr[g], step);
+        double lr = stk__schedule_lr(&self->schedule, self->base_lr[g], step);
         if (self->schedule.name == STK_SCHEDULE_PLATEAU)
-            lr = stk_plateau_lr(&self->plateau, &self->schedule, lr);
+            lr = stk__plateau_lr(&self->plateau, &self->schedule, lr);
         stk_optimizer_set_lr(self->optimizer, g, lr);
     }
     if (self->schedule.name == STK_SCHEDULE_ONE_CYCLE)
-        stk_optimizer_set_momentum(
-            self->optimizer, stk_schedule_momentum(&self->schedule, self->base_momentum, step));
+        stk__optimizer_set_momentum(
+            self->optimizer, stk__schedule_momentum(&self->schedule, self->base_momentum, step));
 }
 
 static stk_status configure_optimizers(stk_module *module, stk_trainer *t, stk_optimizers *out,
@@ -215,9 +215,9 @@ static stk_status configure_optimizers(stk_module *module, stk_trainer *t, stk_o
     const size_t n = stk_optimizer_num_groups(self->optimizer);
     for (size_t g = 0; g < n; g++)
         self->base_lr[g] = stk_optimizer_get_lr(self->optimizer, g);
-    self->base_momentum = stk_optimizer_get_momentum(self->optimizer);
+    self->base_momentum = stk__optimizer_get_momentum(self->optimizer);
     self->schedule_steps = 0;
-    stk_plateau_init(&self->plateau);
+    stk__plateau_init(&self->plateau);
     apply_schedule(self);
     const bool plateau = self->schedule.name == STK_SCHEDULE_PLATEAU;
     self->scheduler = (stk_lr_scheduler){.every_step = self->options.interval == 0 && !plateau,
@@ -242,7 +242,7 @@ static stk_status lr_scheduler_step(stk_module *module, uint32_t which, const do
 
     self->schedule_steps++;
     if (metric)
-        stk_plateau_step(&self->plateau, &self->schedule, *metric);
+        stk__plateau_step(&self->plateau, &self->schedule, *metric);
     apply_schedule(self);
     return STK_OK;
 }
@@ -256,7 +256,7 @@ static bool get_option(const stk_module *module, uint32_t group, const char *nam
     if (strcmp(name, "lr") == 0)
         *value = stk_optimizer_get_lr(self->optimizer, group);
     else if (strcmp(name, "momentum") == 0)
-        *value = stk_optimizer_get_momentum(self->optimizer);
+        *value = stk__optimizer_get_momentum(self->optimizer);
     else
         return false;
     return true;
@@ -420,8 +420,8 @@ static stk_status clip_gradients(stk_module *module, double value, stk_clip algo
 {
     model_module *self = (model_module *)module;
 
-    return algorithm == STK_CLIP_VALUE ? stk_model_clip_value(self->model, value, err)
-                                       : stk_model_clip_norm(self->model, value, NULL, err);
+    return algorithm == STK_CLIP_VALUE ? stk__model_clip_value(self->model, value, err)
+                                       : stk__model_clip_norm(self->model, value, NULL, err);
 }
 
 static void train(stk_module *module, bool mode)
@@ -464,7 +464,7 @@ static stk_status visit_gradients(model_module *self, stk_state_visit *visit, vo
         stk_status status = stk_model_get_state(self->model, i, &tensor, err);
         if (status != STK_OK)
             return status == STK_EOS ? STK_OK : status;
-        status = stk_model_get_gradient(self->model, i, &gradient, err);
+        status = stk__model_get_gradient(self->model, i, &gradient, err);
         if (status == STK_EOS)
             continue;
         STK_TRY(status);
@@ -535,7 +535,7 @@ static uint64_t memory(const stk_module *module)
         return 0;
     stk_model_get_plan(self->model, &plan);
     return plan.peak_bytes +
-           (self->optimizer ? stk_optimizer_bytes(self->model, &self->optimizer_options) : 0);
+           (self->optimizer ? stk__optimizer_bytes(self->model, &self->optimizer_options) : 0);
 }
 
 static const stk_module_ops ops = {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Weights of a safetensors file, also one of Python's or a checkpoint, into a model. */
 #include "checkpoint/safetensors/safetensors.h"
+#include "nn/nn.h"
 #include "train/trainer.h"
 
 static bool is_own(const char *name)
@@ -30,7 +31,7 @@ stk_status stk_model_load_file(stk_context *ctx, stk_model *model, const char *p
     for (size_t i = 0; i < file.parsed.num_tensors; i++)
         if (!is_own(file.parsed.tensors[i].name))
             tensors[n++] = file.parsed.tensors[i];
-    status = stk_model_load(model, tensors, n, strict, taken, err);
+    status = stk__model_load(model, tensors, n, strict, taken, err);
 out:
     stk__free(ctx, tensors);
     stk__free(ctx, data);

@@ -5,6 +5,7 @@
 
 #include "base/sized.h"
 #include "base/table.h"
+#include "train/ledger.h"
 #include "train/trainer.h"
 
 /* ---- Before ---------------------------------------------------------------------------------- */
@@ -347,7 +348,7 @@ static void say_times(stk_trainer *t)
     stk_trainer_get_times(t, &times);
     if (times.steps == 0) /* nothing was trained that time could be divided over */
         return;
-    stk_trainer_times_format(&times, text, sizeof text);
+    stk__trainer_times_format(&times, text, sizeof text);
     stk__say(t, "%s", text);
 }
 

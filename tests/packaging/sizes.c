@@ -448,7 +448,6 @@ static void trains(stk_context *ctx, stk_dataset *dataset, const char *folder)
     stk_callback *watcher = NULL;
     stk_trainer *trainer = NULL;
     stk_module *module = NULL;
-    char text[1024];
 
     stk_loader_options_init(loader);
     loader->batch_size = 16;
@@ -468,8 +467,6 @@ static void trains(stk_context *ctx, stk_dataset *dataset, const char *folder)
     stk_schedule_init(schedule);
     schedule->name = STK_SCHEDULE_COSINE;
     schedule->t_max = 8;
-    OK(stk_schedule_check(schedule, &err));
-    CHECK(stk_schedule_lr(schedule, 1, 0) > 0.9);
     stk_model_module_options_init(module_options);
     set_all(stk_option_table_find("model"), model);
     set_all(stk_option_table_find("optimizer"), optimizer);
@@ -500,11 +497,9 @@ static void trains(stk_context *ctx, stk_dataset *dataset, const char *folder)
     stk_trainer_get_loader_stats(trainer, begin, end);
     CHECK(*(int *)watcher == 1 && times->wall > 0 && progress->struct_size == sizeof *progress);
     CHECK(end->memory_budget > 0 && times->struct_size == sizeof *times);
-    CHECK(stk_trainer_times_format(times, text, sizeof text) > 0);
     stk_model *made = stk_model_module_model(module);
     stk_model_get_plan(made, plan);
     CHECK(stk_model_get_layer(made, 0, layer) && layer->struct_size == sizeof *layer);
-    CHECK(stk_optimizer_bytes(made, optimizer) > 0);
     stk_trainer_destroy(&trainer);
     stk_module_destroy(&module);
     stk_model_builder_destroy(&builder);

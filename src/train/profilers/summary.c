@@ -13,17 +13,6 @@ const char *stk_profile_part_name(stk_profile_part part)
     return part >= 0 && part < STK_PROFILE_PARTS ? names[part] : "unknown";
 }
 
-double stk_profile_part_seconds(const stk_profile_batch *b, stk_profile_part part)
-{
-    const uint64_t ns = part == STK_PROFILE_DATA       ? b->data
-                        : part == STK_PROFILE_FORWARD  ? b->forward
-                        : part == STK_PROFILE_BACKWARD ? b->backward
-                        : part == STK_PROFILE_OTHER    ? b->other
-                                                    : b->data + b->forward + b->backward + b->other;
-
-    return stk__seconds(ns);
-}
-
 /* ---- The diagnosis --------------------------------------------------------------------------- */
 
 /* The layer that takes most of forward and backward; its share of all layers. */

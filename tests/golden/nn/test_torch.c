@@ -3,6 +3,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
+#include "nn/nn.h"
 #include "unit/nn/models.h"
 
 #define ROWS 5
@@ -94,7 +95,7 @@ static void check_state(stk_model *model, const json_t *expected, bool gradients
             continue;
         seen++;
         if (gradients)
-            assert_true(stk_model_get_gradient(model, i, &t, NULL) == STK_OK);
+            assert_true(stk__model_get_gradient(model, i, &t, NULL) == STK_OK);
         check_summary(t.name, &t, value, tolerance);
     }
     assert_int_equal(seen, json_object_size(expected));
@@ -299,7 +300,7 @@ static void make_schedule(const json_t *item, stk_schedule *s)
                                   json_is_string(value) ? json_string_value(value) : shown, &err),
                   &err);
     }
-    assert_ok(stk_schedule_check(s, &err), &err);
+    assert_ok(stk__schedule_check(s, &err), &err);
 }
 
 static void test_schedules(void **state)
@@ -311,17 +312,17 @@ static void test_schedules(void **state)
     {
         const json_t *metrics = json_object_get(item, "metrics");
         stk_schedule s;
-        stk_plateau plateau;
+        stk__plateau plateau;
         make_schedule(item, &s);
-        stk_plateau_init(&plateau);
+        stk__plateau_init(&plateau);
         json_array_foreach(json_object_get(item, "lr"), step, lr)
         {
-            double is = stk_schedule_lr(&s, 0.3, step);
+            double is = stk__schedule_lr(&s, 0.3, step);
             if (metrics) {
-                stk_plateau_step(&plateau, &s, json_number_value(json_array_get(metrics, step)));
-                is = stk_plateau_lr(&plateau, &s, 0.3);
+                stk__plateau_step(&plateau, &s, json_number_value(json_array_get(metrics, step)));
+                is = stk__plateau_lr(&plateau, &s, 0.3);
             } else {
-                near("momentum", stk_schedule_momentum(&s, 0.9, step),
+                near("momentum", stk__schedule_momentum(&s, 0.9, step),
                      json_number_value(json_array_get(json_object_get(item, "momentum"), step)), 0,
                      1e-12);
             }

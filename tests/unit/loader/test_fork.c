@@ -14,6 +14,7 @@
 #include "fork_world.h"
 #include "measure/measure.h"
 #include "measure/read.h"
+#include "nn/nn.h"
 
 #include <stoker/checkpoint.h>
 
@@ -223,20 +224,19 @@ static void call_models(world *w)
 
     REFUSED(stk_model_builder_create, w->ctx, shape, 1, &builder, NULL);
     REFUSED(stk_model_builder_add, w->builder, "relu", NULL);
-    REFUSED(stk_model_builder_config, w->builder, NULL, NULL);
     REFUSED(stk_model_module_create, w->ctx, &recipe, &module, NULL);
     REFUSED(stk_model_create, w->builder, NULL, &model, NULL);
-    REFUSED(stk_model_allocate, w->model, NULL);
+    REFUSED(stk__model_allocate, w->model, NULL);
     REFUSED(stk_model_forward, w->model, &batch, true, &result, NULL);
     REFUSED(stk_model_backward, w->model, 1, NULL);
     REFUSED(stk_model_value, w->model, &number, &value, NULL);
     REFUSED(stk_model_zero_grad, w->model, NULL);
     REFUSED(stk_model_output, w->model, &tensor, NULL);
-    REFUSED(stk_model_clip_norm, w->model, 1, &number, NULL);
-    REFUSED(stk_model_clip_value, w->model, 1, NULL);
+    REFUSED(stk__model_clip_norm, w->model, 1, &number, NULL);
+    REFUSED(stk__model_clip_value, w->model, 1, NULL);
     REFUSED(stk_model_get_state, w->model, 0, &tensor, NULL);
-    REFUSED(stk_model_get_gradient, w->model, 0, &tensor, NULL);
-    REFUSED(stk_model_load, w->model, NULL, 0, false, NULL, NULL);
+    REFUSED(stk__model_get_gradient, w->model, 0, &tensor, NULL);
+    REFUSED(stk__model_load, w->model, NULL, 0, false, NULL, NULL);
     REFUSED(stk_model_load_file, w->ctx, w->model, w->path, false, NULL, NULL);
     REFUSED(stk_optimizer_create, w->model, NULL, NULL, 0, &optimizer, NULL);
     REFUSED(stk_optimizer_step, w->optimizer, NULL);

@@ -149,7 +149,7 @@ static inline double model_clip_norm(stk_model *model, double max_norm)
     stk_error err;
 
     stk_error_init(&err);
-    assert_ok(stk_model_clip_norm(model, max_norm, &norm, &err), &err);
+    assert_ok(stk__model_clip_norm(model, max_norm, &norm, &err), &err);
     return model_value(model, &norm);
 }
 

@@ -2,6 +2,7 @@
 /* Gradients of every layer and loss against finite differences, in double. */
 #include <stdio.h>
 
+#include "nn/nn.h"
 #include "unit/nn/models.h"
 
 #define ROWS 3
@@ -144,7 +145,7 @@ static void check_subject(const subject *s)
     assert_int_equal(stk_model_zero_grad(model, NULL), STK_OK);
     model_backward(model, 1);
     for (size_t i = 0; stk_model_get_state(model, i, &t, NULL) == STK_OK; i++) {
-        if (!stk_model_get_gradient(model, i, &g, NULL) == STK_OK)
+        if (!stk__model_get_gradient(model, i, &g, NULL) == STK_OK)
             continue;
         for (uint64_t k = 0; k < tensor_count(&t); k += 1 + tensor_count(&t) / 17) {
             double is = tensor_get(&g, k), should = slope(model, &t, k, x, target);
@@ -176,7 +177,7 @@ static void test_accumulation(void **state)
             model_forward(model, ROWS, x, target, true);
             model_backward(model, pass ? 0.5 : 1);
             for (size_t k = 0; k < 64; k++) {
-                if (!stk_model_get_gradient(model, k, &g, NULL) == STK_OK)
+                if (!stk__model_get_gradient(model, k, &g, NULL) == STK_OK)
                     continue;
                 double value = tensor_get(&g, tensor_count(&g) / 2);
                 if (pass == 0)
@@ -205,7 +206,7 @@ static void test_freeze(void **state)
     model_forward(whole, ROWS, x, target, true);
     model_backward(whole, 1);
     for (size_t i = 0; i < 6; i++)
-        assert_true(stk_model_get_gradient(whole, i, &g[i], NULL) == STK_OK);
+        assert_true(stk__model_get_gradient(whole, i, &g[i], NULL) == STK_OK);
     for (size_t p = 0; p < sizeof patterns / sizeof *patterns; p++) {
         float *same;
         void *labels;
@@ -215,7 +216,7 @@ static void test_freeze(void **state)
         model_forward(model, ROWS, x, target, true);
         model_backward(model, 1);
         for (size_t i = 0; i < 6; i++) {
-            if (!stk_model_get_gradient(model, i, &part, NULL) == STK_OK)
+            if (!stk__model_get_gradient(model, i, &part, NULL) == STK_OK)
                 continue;
             learning++;
             assert_memory_equal(part.data, g[i].data, part.bytes);
@@ -285,19 +286,19 @@ static void test_clip_value(void **state)
         for (uint64_t i = 0; i < 8 * 6; i++)
             x[i] = (float)(place_hash(1000, i) * 2 - 1);
         /* Without gradients there is nothing to bound. */
-        assert_int_equal(stk_model_clip_value(model, limit, NULL), STK_OK);
+        assert_int_equal(stk__model_clip_value(model, limit, NULL), STK_OK);
         model_forward(model, 8, x, labels, true);
         model_backward(model, 1);
         for (size_t i = 0; i < 4; i++) {
-            if (!stk_model_get_gradient(model, i, &g, NULL) == STK_OK)
+            if (!stk__model_get_gradient(model, i, &g, NULL) == STK_OK)
                 continue;
             for (uint64_t k = 0; k < tensor_count(&g); k++)
                 kept[i][k] = tensor_get(&g, k);
         }
-        assert_false(stk_model_get_gradient(model, 1, &g, NULL) == STK_OK);
-        assert_int_equal(stk_model_clip_value(model, limit, NULL), STK_OK);
+        assert_false(stk__model_get_gradient(model, 1, &g, NULL) == STK_OK);
+        assert_int_equal(stk__model_clip_value(model, limit, NULL), STK_OK);
         for (size_t i = 0; i < 4; i++) {
-            if (!stk_model_get_gradient(model, i, &g, NULL) == STK_OK)
+            if (!stk__model_get_gradient(model, i, &g, NULL) == STK_OK)
                 continue;
             for (uint64_t k = 0; k < tensor_count(&g); k++) {
                 double wanted = fmax(fmin(kept[i][k], limit), -limit);

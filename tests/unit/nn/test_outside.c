@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Layers of others: checked as they are added, and right in every place of a model. */
+#include "nn/nn.h"
 #include "support/support.h"
 
 #include <math.h>
@@ -146,7 +147,7 @@ static void gradients(void **state)
         assert_ok(stk_model_backward(model, 0.75, &err), &err);
         stk_state_tensor tensor, gradient;
         for (size_t k = 0; stk_model_get_state(model, k, &tensor, NULL) == STK_OK; k++) {
-            assert_true(stk_model_get_gradient(model, k, &gradient, NULL) == STK_OK);
+            assert_true(stk__model_get_gradient(model, k, &gradient, NULL) == STK_OK);
             double *values = tensor.data;
             for (uint64_t e = 0; e < tensor.bytes / sizeof *values; e++) {
                 const double kept = values[e], h = 1e-6;

@@ -2,6 +2,7 @@
 /* The loop: how often what is called, and each option that says so. */
 #include <pthread.h>
 
+#include "train/ledger.h"
 #include "unit/train/tiny.h"
 
 static void one_epoch(void **state)
@@ -395,7 +396,7 @@ static void times_add_up(void **state)
         waited += times.waits.parts_ns[i];
     assert_true(waited == times.data_wait && times.waits.total_ns == waited);
     assert_true(times.waits.batches >= times.steps);
-    assert_true(stk_trainer_times_format(&times, text, sizeof text) > 0);
+    assert_true(stk__trainer_times_format(&times, text, sizeof text) > 0);
     assert_non_null(strstr(text, "10 training batches"));
     stk_trainer_destroy(&t);
     bench_close(&b);
