@@ -53,8 +53,14 @@ typedef struct stk_model_parts {
 STK_API STK_NODISCARD stk_status stk_model_module_create(stk_context *context,
                                                          const stk_model_parts *parts,
                                                          stk_module **out, stk_error *err);
-/** Take the weights of a safetensors file (Python's, torchvision's, a checkpoint of ours) as
- * stk_model_load() does. Blocks. */
+/**
+ * Take the weights of a safetensors file (Python's, torchvision's, a checkpoint of ours) by name,
+ * converting between float types. With `strict` every tensor of the model must be there and no
+ * other; without it, what matches is taken. *taken (may be NULL) counts. Blocks.
+ *
+ * Errors: those of the file; STK_EMISMATCH naming the tensor and both shapes, the first missing or
+ * unexpected one: then the model is as before.
+ */
 STK_API STK_NODISCARD stk_status stk_model_load_file(stk_context *context, stk_model *model,
                                                      const char *path, bool strict, size_t *taken,
                                                      stk_error *err);
