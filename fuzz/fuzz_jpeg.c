@@ -24,7 +24,7 @@ static void without_vectors(const uint8_t *data, size_t size, stk_status expecte
     if (!plain)
         FUZZ_CHECK(stk_context_create(&options, &plain, NULL) == STK_OK);
     FUZZ_CHECK(stk__image_decoder_create(plain, &limits, 3, &decoder, NULL) == STK_OK);
-    stk__image_decoder_by(decoder, STK__JPEG_BY_BASELINE);
+    decoder->by = STK__JPEG_BY_BASELINE;
     FUZZ_CHECK(fuzz_decode(decoder, data, size, NULL, 1, 5, &own) == expected && own == hash);
     stk__image_decoder_destroy(&decoder);
 }
@@ -50,11 +50,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (decoder) {
         stk_status status = stk__image_entropy_time(decoder, data, size, &ns, &reason);
         FUZZ_CHECK(fuzz_sound(status, reason));
-        stk__image_decoder_by(decoder, STK__JPEG_BY_BASELINE);
+        decoder->by = STK__JPEG_BY_BASELINE;
         status = fuzz_decode(decoder, data, size, NULL, 1, 0, &own);
         without_vectors(data, size, status, own);
         bool impossible = has_impossible_code(decoder, data, size);
-        stk__image_decoder_by(decoder, STK__JPEG_BY_LIBRARY);
+        decoder->by = STK__JPEG_BY_LIBRARY;
         stk_status library = fuzz_decode(decoder, data, size, NULL, 1, 0, &other);
         FUZZ_CHECK((status == STK_OK) == (library == STK_OK) || (status != STK_OK && impossible));
     }

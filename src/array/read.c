@@ -14,7 +14,8 @@
 #define NEAR_READ   (UINT64_C(1) << 19) /* bytes of one request */
 #define NEAR_FLIGHT (UINT64_C(2) << 20) /* for each thread */
 
-void stk__reading_fail(stk__reading *r, stk_status status, const stk_error *err)
+/* Remember the first failure and wake everybody. */
+static void reading_fail(stk__reading *r, stk_status status, const stk_error *err)
 {
     pthread_mutex_lock(&r->mutex);
     if (r->status == STK_OK) {
@@ -62,7 +63,7 @@ static void use(stk__reader *reader, stk__slot_read *slot)
     pthread_mutex_unlock(&r->mutex);
     stk_status status = stk__slot_use(reader, slot, &err);
     if (status != STK_OK)
-        stk__reading_fail(r, status, &err);
+        reading_fail(r, status, &err);
     pthread_mutex_lock(&r->mutex);
     give_back_locked(r, slot);
     /* Others wait only for the end, or for room in flight. */
@@ -85,7 +86,7 @@ static void send(stk__reading *r)
         slot ? stk__slot_send(slot, &request, &err)
              : stk__fail(&err, STK_ENOMEM, STK_STAGE_ARRAY, "no memory to read chunks of an array");
     if (status != STK_OK)
-        stk__reading_fail(r, status, &err);
+        reading_fail(r, status, &err);
     pthread_mutex_lock(&r->mutex);
     r->sending--;
     if (r->sending == 0 && r->next_request == r->num_requests)
@@ -105,7 +106,7 @@ static void plan(stk__reading *r)
     pthread_mutex_unlock(&r->mutex);
     stk_status status = stk__reading_plan(r, &num_requests, &err);
     if (status != STK_OK)
-        stk__reading_fail(r, status, &err);
+        reading_fail(r, status, &err);
     pthread_mutex_lock(&r->mutex);
     r->num_requests = num_requests;
     r->planning = false;

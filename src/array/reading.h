@@ -87,8 +87,6 @@ typedef struct stk__reader {
     unsigned char *scratch; /* for one decoded chunk */
 } stk__reader;
 
-/* Remember the first failure and wake everybody. */
-void stk__reading_fail(stk__reading *r, stk_status status, const stk_error *err);
 /* Plan what the first walk needs, and do at once what asks for no read. The requests are in
  * r->requests, *num_requests of them. (read_plan.c) */
 stk_status stk__reading_plan(stk__reading *r, size_t *num_requests, stk_error *err);

@@ -50,11 +50,6 @@ void stk__aio_destroy(stk__aio **aio)
     *aio = NULL;
 }
 
-stk_io_engine stk__aio_engine(const stk__aio *aio)
-{
-    return aio->ops->engine;
-}
-
 stk_status stk__aio_submit(stk__aio *aio, stk__aio_read *read)
 {
     uint64_t end;

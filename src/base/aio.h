@@ -33,8 +33,6 @@ stk_status stk__aio_create(stk_context *ctx, stk_io_engine engine, uint32_t dept
 /* Cancels what waits, waits for what is in the kernel, joins. Every done() has run when it returns.
  */
 void stk__aio_destroy(stk__aio **aio);
-/* The engine in use. */
-stk_io_engine stk__aio_engine(const stk__aio *aio);
 /* Any thread; never waits for storage. On failure done() is not called. */
 stk_status stk__aio_submit(stk__aio *aio, stk__aio_read *read);
 /* Ask for an early done(STK_ECANCELED). A read that is past stopping completes. Any thread. */

@@ -291,6 +291,15 @@ int stk__durable_write(stk__durable *file, const void *data, size_t length)
     return 0;
 }
 
+/* fsync() of a folder: names made in it since are safe. */
+static int durable_sync(const stk__file_calls *calls, int folder)
+{
+    calls = calls ? calls : &stk__file_calls_system;
+    /* Some file systems have none for folders and keep them safe by themselves. */
+    return calls->fsync(calls->user, folder) < 0 && errno != EINVAL && errno != EOPNOTSUPP ? errno
+                                                                                           : 0;
+}
+
 /* All steps but the last clean-up; `temporary` is empty once the file has its name. */
 static int make_durable(stk__durable *file, const char *name)
 {
@@ -313,7 +322,7 @@ static int make_durable(stk__durable *file, const char *name)
     if (error)
         return fail(file, closed ? "give its name to" : "make durable", error);
     file->temporary[0] = 0;
-    error = stk__durable_sync(calls, file->folder);
+    error = durable_sync(calls, file->folder);
     return error ? fail(file, "make durable the folder of", error) : 0;
 }
 
@@ -339,21 +348,13 @@ void stk__durable_abandon(stk__durable *file)
 
 /* ---- Other names, removal, folders ----------------------------------------------------------- */
 
-int stk__durable_sync(const stk__file_calls *calls, int folder)
-{
-    calls = calls ? calls : &stk__file_calls_system;
-    /* Some file systems have none for folders and keep them safe by themselves. */
-    return calls->fsync(calls->user, folder) < 0 && errno != EINVAL && errno != EOPNOTSUPP ? errno
-                                                                                           : 0;
-}
-
 stk_status stk__durable_sync_path(const char *folder, stk_error *err)
 {
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
     if (fd < 0)
         return stk__durable_fail(err, "open the folder", folder, errno);
-    int error = stk__durable_sync(NULL, fd);
+    int error = durable_sync(NULL, fd);
     close(fd);
     return error ? stk__durable_fail(err, "make durable the folder", folder, error) : STK_OK;
 }
@@ -386,7 +387,7 @@ int stk__durable_link(const stk__file_calls *calls, int from_folder, const char 
         error = calls->link(calls->user, from_folder, from, folder, name) < 0 ? errno : 0;
     for (int i = 0; i < TRIES && error == EEXIST && !keep; i++)
         error = link_once(calls, from_folder, from, folder, name);
-    return error ? error : stk__durable_sync(calls, folder);
+    return error ? error : durable_sync(calls, folder);
 }
 
 int stk__durable_remove(const stk__file_calls *calls, int folder, const char *name)
@@ -394,7 +395,7 @@ int stk__durable_remove(const stk__file_calls *calls, int folder, const char *na
     calls = calls ? calls : &stk__file_calls_system;
     if (calls->unlink(calls->user, folder, name) < 0)
         return errno;
-    return stk__durable_sync(calls, folder);
+    return durable_sync(calls, folder);
 }
 
 int stk__durable_folder(const stk__file_calls *calls, int parent, const char *name)
@@ -402,7 +403,7 @@ int stk__durable_folder(const stk__file_calls *calls, int parent, const char *na
     calls = calls ? calls : &stk__file_calls_system;
     if (calls->mkdir(calls->user, parent, name, 0777) < 0 && errno != EEXIST)
         return errno;
-    return stk__durable_sync(calls, parent);
+    return durable_sync(calls, parent);
 }
 
 /* Make one folder of a path, whose parent is there, and sync that. */

@@ -66,8 +66,6 @@ int stk__durable_folder(const stk__file_calls *calls, int parent, const char *na
 /* The same of a path with all folders on the way. Fills `err`. */
 stk_status stk__durable_path(stk_context *ctx, const stk__file_calls *calls, const char *path,
                              stk_error *err);
-/* fsync() of a folder: names made in it since are safe. */
-int stk__durable_sync(const stk__file_calls *calls, int folder);
 stk_status stk__durable_sync_path(const char *folder, stk_error *err);
 
 /* Remove from an open folder the unfinished files of processes that are gone. What cannot be

@@ -116,7 +116,8 @@ static bool ring_full_locked(const stk__workers *w)
     return w->ring->num_free == 0;
 }
 
-bool stk__work_left_locked(const stk__workers *w)
+/* Whether there is a row to take, a unit to decode or a step to plan. (L) held. */
+static bool work_left_locked(const stk__workers *w)
 {
     return stk__can_plan_locked(w->planner) || stk__decode_left_locked(w->units) ||
            stk__steps_ready_locked(w->steps) != UINT64_MAX;
@@ -125,7 +126,7 @@ bool stk__work_left_locked(const stk__workers *w)
 /* Whoever finds work wakes the next if there is more. (L) held. */
 static void wake_next_locked(const stk__workers *w)
 {
-    if (stk__work_left_locked(w))
+    if (work_left_locked(w))
         pthread_cond_signal(&w->ring->work);
 }
 

@@ -103,8 +103,6 @@ void stk__workers_join(stk__workers *workers);
 bool stk__task_take_locked(stk__worker *worker);
 /* Prepare the task at hand, account for it. (L) free; held at the end. */
 void stk__task_run(stk__worker *worker);
-/* Whether there is a row to take, a unit to decode or a step to plan. (L) held. */
-bool stk__work_left_locked(const stk__workers *workers);
 /* A piece of work in the consumer's thread; false: there is none for it. `own`: dataset and
  * transforms are built in. (L) held; let go inside. */
 bool stk__consumer_help_locked(stk__workers *workers, bool own);

@@ -119,10 +119,9 @@ void stk__fetcher_add(stk__fetcher *fetcher, stk__transfer *list);
 void stk__fetcher_pump(stk__fetcher *fetcher);
 /* When the next retry or deadline is due; UINT64_MAX: none is known. */
 uint64_t stk__fetcher_due(stk__fetcher *fetcher);
-/* End a transfer with STK_ECANCELED, unless its bytes come first. What was not sent ends within the
- * call; what is under way when its store says so. One that has ended is left alone. */
-void stk__fetcher_cancel(stk__fetcher *fetcher, stk__transfer *transfer);
-/* The same for all that were added and, until it is called with false, for all that are. */
+/* End all transfers that were added and, until it is called with false, all that are, with
+ * STK_ECANCELED, unless their bytes come first. What was not sent ends within the call; what is
+ * under way when its store says so. */
 void stk__fetcher_stop(stk__fetcher *fetcher, bool stop);
 
 void stk__fetcher_stats(stk__fetcher *fetcher, stk__fetch_stats *out);

@@ -290,18 +290,6 @@ static void stop_late_locked(stk__fetcher *f, uint64_t now)
     ask_locked(f);
 }
 
-void stk__fetcher_cancel(stk__fetcher *f, stk__transfer *t)
-{
-    pthread_mutex_lock(&f->mutex);
-    for (stk__piece *piece = t->pending ? &t->piece : NULL, *next; piece; piece = next) {
-        next = piece->next_of_transfer;
-        stop_locked(f, piece, false);
-    }
-    ask_locked(f);
-    run_locked(f);
-    pthread_mutex_unlock(&f->mutex);
-}
-
 static void stop_list_locked(stk__fetcher *f, const stk__piece_list *list)
 {
     for (stk__piece *piece = list->first, *next; piece; piece = next) {

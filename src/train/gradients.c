@@ -35,8 +35,9 @@ static stk_status stage_one(void *user, stk_state_kind kind, const stk_state_ten
     return status;
 }
 
-stk_status stk__host_state(stk_trainer *t, uint32_t kinds, bool write, stk_state_visit *visit,
-                           void *user, stk_error *err)
+/* Show tensors of the module in memory that the host reads, and with `write` writes. */
+static stk_status host_state(stk_trainer *t, uint32_t kinds, bool write, stk_state_visit *visit,
+                             void *user, stk_error *err)
 {
     staging s = {t, visit, user, write};
 
@@ -144,13 +145,13 @@ stk_status stk__clip(stk_trainer *t, stk_error *err)
         return t->ops.clip_gradients(t->module, o->gradient_clip_val,
                                      (stk_clip)o->gradient_clip_algorithm, err);
     if (o->gradient_clip_algorithm == STK_CLIP_VALUE)
-        return stk__host_state(t, STK_STATE_GRADIENT, true, bound_one, &c, err);
-    STK_TRY(stk__host_state(t, STK_STATE_GRADIENT, false, sum_one, &c, err));
+        return host_state(t, STK_STATE_GRADIENT, true, bound_one, &c, err);
+    STK_TRY(host_state(t, STK_STATE_GRADIENT, false, sum_one, &c, err));
     /* The bound over the norm, as torch.nn.utils.clip_grad_norm_ has it. */
     c.scale = o->gradient_clip_val / (sqrt(c.sum_of_squares) + 1e-6);
     if (c.scale >= 1)
         return STK_OK;
-    return stk__host_state(t, STK_STATE_GRADIENT, true, scale_one, &c, err);
+    return host_state(t, STK_STATE_GRADIENT, true, scale_one, &c, err);
 }
 
 static stk_status look_at_one(void *user, stk_state_kind kind, const stk_state_tensor *tensor,
@@ -180,7 +181,7 @@ stk_status stk__find_not_finite(stk_trainer *t, uint32_t kinds, const char *when
     if (!t->ops.state)
         return STK_OK;
     stk_error_init(&found);
-    stk_status status = stk__host_state(t, kinds, false, look_at_one, NULL, &found);
+    stk_status status = host_state(t, kinds, false, look_at_one, NULL, &found);
     if (status == STK_OK)
         return STK_OK;
     stk__batch_indices(t->at.batch, samples, sizeof samples);

@@ -40,7 +40,7 @@ static stk_status no_memory(const char *name, stk_error *err)
 
 /* ---- Metrics: values under names ------------------------------------------------------------- */
 
-stk__metric *stk__metric_find(stk_trainer *t, const char *name)
+static stk__metric *metric_find(stk_trainer *t, const char *name)
 {
     for (size_t i = 0; i < t->metrics.num_items; i++)
         if (strcmp(t->metrics.items[i]->name, name) == 0)
@@ -129,7 +129,7 @@ bool stk__metric_set(stk_trainer *t, const char *name, double value, bool prog_b
 
 bool stk_trainer_metric(stk_trainer *t, const char *name, double *value)
 {
-    const stk__metric *item = stk__metric_find(t, name);
+    const stk__metric *item = metric_find(t, name);
 
     if (!item || !atomic_load_explicit(&item->set, memory_order_relaxed))
         return false;

@@ -154,10 +154,6 @@ void stk__batch_indices(const stk_batch *batch, char *text, size_t size);
  * number. Without such rows the batch is left out (`skip`). Where looking would make the host wait
  * for a device, only the policies that have to decide before the step look. */
 stk_status stk__loss_look(stk_trainer *t, double *loss, double *rows, bool *bad, stk_error *err);
-/* Show tensors of the module in memory that the host reads, and with `write` writes (gradients.c).
- */
-stk_status stk__host_state(stk_trainer *t, uint32_t kinds, bool write, stk_state_visit *visit,
-                           void *user, stk_error *err);
 /* Summary, bar, checkpoint and timer, as the options want them (hooks.c). */
 stk_status stk__defaults_add(stk_trainer *t, stk_error *err);
 

@@ -5,19 +5,6 @@
 #define STRIP_BYTES (256u << 10) /* a strip stays within a second-level cache */
 #define KEPT_BYTES  (4u << 20)   /* buffers beyond this are not kept from picture to picture */
 
-struct stk__image_decoder {
-    stk_context *context;
-    stk__image_limits limits;
-    uint32_t pixel_bytes;
-    stk__jpeg_by by;
-    stk__jpeg *jpeg; /* made when the first picture of its kind comes */
-    stk__png *png;
-    stk__image_info info;
-    stk__image_region region;
-    uint32_t next; /* row of the region that comes next */
-    enum { IDLE, ACTIVE, DONE } state;
-};
-
 uint32_t stk__image_strip_rows(uint64_t stride)
 {
     uint64_t rows = STRIP_BYTES / STK_MAX(stride, 1);
@@ -72,11 +59,11 @@ void stk__image_decoder_end(stk__image_decoder *decoder)
 {
     stk__image_decoder *d = decoder;
 
-    if (d->state == ACTIVE && d->info.format == STK__IMAGE_JPEG)
+    if (d->state == STK__DECODER_ACTIVE && d->info.format == STK__IMAGE_JPEG)
         stk__jpeg_end(d->jpeg);
-    else if (d->state == ACTIVE)
+    else if (d->state == STK__DECODER_ACTIVE)
         stk__png_end(d->png);
-    d->state = IDLE;
+    d->state = STK__DECODER_IDLE;
 }
 
 void stk__image_decoder_destroy(stk__image_decoder **decoder)
@@ -90,11 +77,6 @@ void stk__image_decoder_destroy(stk__image_decoder **decoder)
     stk__png_destroy(&d->png);
     stk__free(d->context, d);
     *decoder = NULL;
-}
-
-const stk__image_info *stk__image_decoder_info(const stk__image_decoder *decoder)
-{
-    return &decoder->info;
 }
 
 /* Read the header and make sure that there is a decoder for the format. */
@@ -117,11 +99,6 @@ static stk_status open_picture(stk__image_decoder *decoder, const void *data, ui
     if (decoder->jpeg)
         stk__jpeg_set_by(decoder->jpeg, decoder->by);
     return STK_OK;
-}
-
-void stk__image_decoder_by(stk__image_decoder *decoder, stk__jpeg_by by)
-{
-    decoder->by = by;
 }
 
 /* Whether a picture can be given as values of one byte, as it stores them. */
@@ -195,7 +172,7 @@ stk_status stk__image_decoder_begin(stk__image_decoder *decoder, const void *dat
         status =
             stk__png_begin(decoder->png, data, length, info, &header.png, &decoder->region, reason);
     STK_TRY(status);
-    decoder->state = ACTIVE;
+    decoder->state = STK__DECODER_ACTIVE;
     *region = decoder->region;
     return STK_OK;
 }
@@ -208,12 +185,12 @@ stk_status stk__image_decoder_rows(stk__image_decoder *decoder, uint32_t most,
     stk_status status;
 
     *reason = "";
-    if (decoder->state == DONE || (decoder->state == ACTIVE && !left)) {
+    if (decoder->state == STK__DECODER_DONE || (decoder->state == STK__DECODER_ACTIVE && !left)) {
         stk__image_decoder_end(decoder);
-        decoder->state = DONE;
+        decoder->state = STK__DECODER_DONE;
         return STK_EOS;
     }
-    if (decoder->state != ACTIVE)
+    if (decoder->state != STK__DECODER_ACTIVE)
         return stk__image_refuse(reason, STK_EINVAL, "no picture is being decoded; begin one");
     wanted = STK_MIN(wanted, STK__IMAGE_STRIP_ROWS);
     if (decoder->info.format == STK__IMAGE_JPEG)

@@ -179,8 +179,6 @@ void stk__image_decoder_destroy(stk__image_decoder **decoder);
 stk_status stk__image_decoder_begin(stk__image_decoder *decoder, const void *data, uint64_t length,
                                     const stk__image_box *box, uint32_t scale,
                                     stk__image_region *region, const char **reason);
-/* The header of the picture begun. Valid until the next begin. */
-const stk__image_info *stk__image_decoder_info(const stk__image_decoder *decoder);
 
 /*
  * Give the next strip of at most `most` rows (0: as many as suit the decoder; it may give fewer in

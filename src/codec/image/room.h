@@ -91,9 +91,6 @@ typedef enum stk__jpeg_by {
     STK__JPEG_BY_LIBRARY
 } stk__jpeg_by;
 
-/* For tests, from the next picture on. */
-void stk__image_decoder_by(stk__image_decoder *decoder, stk__jpeg_by by);
-
 /* ---- Decoders, behind decoder.c
  * ------------------------------------------------------------------ */
 
@@ -111,6 +108,19 @@ void stk__image_buffer_trim(stk_context *ctx, stk__image_buffer *buffer);
 
 typedef struct stk__jpeg stk__jpeg;
 typedef struct stk__png stk__png;
+
+struct stk__image_decoder {
+    stk_context *context;
+    stk__image_limits limits;
+    uint32_t pixel_bytes;
+    stk__jpeg_by by; /* from the next picture on; only tests say who */
+    stk__jpeg *jpeg; /* made when the first picture of its kind comes */
+    stk__png *png;
+    stk__image_info info;
+    stk__image_region region;
+    uint32_t next; /* row of the region that comes next */
+    enum { STK__DECODER_IDLE, STK__DECODER_ACTIVE, STK__DECODER_DONE } state;
+};
 
 stk_status stk__jpeg_create(stk_context *ctx, const stk__image_limits *limits, uint32_t pixel_bytes,
                             stk__jpeg **out);

@@ -13,7 +13,7 @@
  * This is torchvision's adjust_hue() of tensors with its terms collected; the results differ by 1
  * level at most, where its float32 and ours fall on two sides of an integer.
  */
-void stk__hue_pixel(const uint8_t *src, uint8_t *dst, float sixths)
+static void hue_pixel(const uint8_t *src, uint8_t *dst, float sixths)
 {
     int r = src[0], g = src[1], b = src[2];
     int high = STK_MAX(r, STK_MAX(g, b)), low = STK_MIN(r, STK_MIN(g, b)), range = high - low;
@@ -90,7 +90,7 @@ static void smooth(const uint8_t *above, const uint8_t *at, const uint8_t *below
 static void hue(const uint8_t *src, uint8_t *dst, size_t pixels, float sixths)
 {
     for (size_t i = 0; i < 3 * pixels; i += 3)
-        stk__hue_pixel(src + i, dst + i, sixths);
+        hue_pixel(src + i, dst + i, sixths);
 }
 
 const stk__colour_kernels stk__colour_kernels_c = {

@@ -74,8 +74,6 @@ stk__smooth_loop(const uint8_t *above, const uint8_t *at, const uint8_t *below,
 /* What torchvision multiplies a value of [0, 1] by before it drops the fraction, over 255. */
 #define STK__HUE_SCALE (255.999f / 255.0f)
 
-void stk__hue_pixel(const uint8_t *src, uint8_t *dst, float sixths);
-
 /* ---- Whole pictures; `channels` is 1 or 3 ---- */
 
 /* Pillow's ImageEnhance.Contrast: a blend with the mean luma, rounded. */

@@ -139,7 +139,7 @@ INLINE __m256i pick(__m256i table, __m256i corner, __m256i low, __m256i middle, 
     return _mm256_castps_si256(x);
 }
 
-/* The same steps as stk__hue_pixel(). */
+/* The same steps as hue_pixel() of colour.c. */
 INLINE rgb turn(rgb x, __m256 sixths)
 {
     const int high_bit = INT32_MIN, middle_bit = 1 << 30;

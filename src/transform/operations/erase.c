@@ -81,7 +81,8 @@ void stk__erase_fill(const stk_transform_header *header, const stk__erased_box *
             }
 }
 
-void stk__normals(const uint32_t words[4], float out[4])
+/* Normal numbers of four words (Box and Muller), the same on every machine. */
+static void draw_normals(const uint32_t words[4], float out[4])
 {
     for (int i = 0; i < 4; i += 2) {
         double radius = sqrt(-2.0 * stk__ln(((double)words[i] + 0.5) * 0x1p-32)), sine, cosine;
@@ -100,7 +101,7 @@ static void noise_block(uint64_t block, const uint32_t key[2], bool is_float, ui
 
     stk__philox(counter, key, out);
     if (is_float) {
-        stk__normals(out, normals);
+        draw_normals(out, normals);
         memcpy(out, normals, sizeof normals);
     } else {
         for (int i = 0; i < 4; i++)

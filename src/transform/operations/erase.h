@@ -32,7 +32,5 @@ void stk__erase_fill(const stk_transform_header *header, const stk__erased_box *
  */
 void stk__erase_noise(const stk_transform_header *header, const stk__erased_box *box,
                       const uint32_t key[2], void *picture);
-/* Normal numbers of four words (Box and Muller), the same on every machine. */
-void stk__normals(const uint32_t words[4], float out[4]);
 
 #endif

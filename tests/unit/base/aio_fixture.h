@@ -132,7 +132,7 @@ static inline stk__aio *engine_of(fixture *f, uint32_t depth)
         skip();
     }
     assert_ok(status, &err);
-    assert_int_equal(stk__aio_engine(aio), f->engine);
+    assert_int_equal(aio->ops->engine, f->engine);
     return aio;
 }
 

@@ -186,7 +186,7 @@ static int child_without_uring(int *step)
         return 2;
     if (stk__aio_create(context, STK_IO_AUTO, 4, &aio, &err) != STK_OK)
         return 3;
-    if (stk__aio_engine(aio) != STK_IO_THREADS)
+    if (aio->ops->engine != STK_IO_THREADS)
         return 4;
     stk__aio_destroy(&aio);
     stk_context_destroy(&context);

@@ -148,7 +148,7 @@ static inline picture tree_decode(stk_context *ctx, const bytes *b)
     status = stk__image_decoder_begin(decoder, b->data, b->size, NULL, 1, &region, &reason);
     if (status != STK_OK)
         fail_msg("%s", reason);
-    p.info = *stk__image_decoder_info(decoder);
+    assert_int_equal(stk__image_peek(b->data, b->size, NULL, &p.info, &reason), STK_OK);
     if (p.info.format == STK__IMAGE_JPEG)
         stk__jpeg_read_markers(b->data, b->size, &p.markers);
     p.size = (size_t)region.width * region.height * 3;

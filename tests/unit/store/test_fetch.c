@@ -416,8 +416,9 @@ static void test_deadline(void **state)
     assert_failed(&jobs[1], STK_ETIMEDOUT);
     assert_int_equal(jobs[2].calls, 0);
     assert_int_equal(stk__fetcher_due(w.fetcher), UINT64_MAX);
-    stk__fetcher_cancel(w.fetcher, &jobs[2].t);
+    stk__fetcher_stop(w.fetcher, true);
     assert_failed(&jobs[2], STK_ECANCELED);
+    stk__fetcher_stop(w.fetcher, false);
 
     /* No try begins behind it: the failure that is known tells more. */
     w.store.script = fail_some;
@@ -456,10 +457,6 @@ static void test_cancel(void **state)
     job_add(&w, &jobs[2], "c", 0, 10, 0); /* one piece under way, one waits */
     job_add(&w, &jobs[3], "d", 0, 10, 0); /* not added alone: all wait */
     stk__fetcher_pump(w.fetcher);
-    stk__fetcher_cancel(w.fetcher, &jobs[2].t);
-    assert_failed(&jobs[2], STK_ECANCELED);
-    assert_int_equal(w.ended, 1);
-    stk__fetcher_cancel(w.fetcher, &jobs[2].t); /* has ended: nothing */
     scripted_release(&w.store, 0);
     stk__fetcher_stop(w.fetcher, true);
     job_add(&w, &jobs[4], "e", 0, 50, 0); /* while it is stopped */
@@ -469,6 +466,7 @@ static void test_cancel(void **state)
     assert_int_equal(w.ended, 5);
     assert_failed(&jobs[0], STK_ECANCELED);
     assert_failed(&jobs[1], STK_ECANCELED);
+    assert_failed(&jobs[2], STK_ECANCELED);
     assert_failed(&jobs[3], STK_ECANCELED);
     w.store.script = NULL; /* and it goes on */
     job_add(&w, &jobs[4], "e", 0, 50, 0);
@@ -489,7 +487,8 @@ static void test_canceled_is_final(void **state)
     stk__fetcher_pump(w.fetcher);
     stk_read *read = w.store.held[0];
     w.store.num_held = 0; /* cancel() finds nothing; then it fails by itself */
-    stk__fetcher_cancel(w.fetcher, &j.t);
+    stk__fetcher_stop(w.fetcher, true);
+    stk__fetcher_stop(w.fetcher, false);
     assert_int_equal(j.calls, 0);
     assert_int_equal(w.store.cancels, 1);
     scripted_end(&w.store, read, STK_EIO);

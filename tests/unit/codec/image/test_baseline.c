@@ -16,8 +16,8 @@ static int set_up(void **state)
     p->ctx = test_context();
     p->own = make_decoder(p->ctx, 3);
     p->library = make_decoder(p->ctx, 3);
-    stk__image_decoder_by(p->own, STK__JPEG_BY_BASELINE);
-    stk__image_decoder_by(p->library, STK__JPEG_BY_LIBRARY);
+    p->own->by = STK__JPEG_BY_BASELINE;
+    p->library->by = STK__JPEG_BY_LIBRARY;
     *state = p;
     return 0;
 }

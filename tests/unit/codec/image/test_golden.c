@@ -106,7 +106,7 @@ static void check_other_ways(stk_context *ctx, const golden *g, const bytes *pic
     for (int i = 0; i < 2; i++) {
         stk__image_decoder *decoder = make_decoder(i ? ctx : plain, 3);
         raster r;
-        stk__image_decoder_by(decoder, i ? STK__JPEG_BY_LIBRARY : STK__JPEG_BY_BASELINE);
+        decoder->by = i ? STK__JPEG_BY_LIBRARY : STK__JPEG_BY_BASELINE;
         assert_int_equal(decode_box(decoder, picture, NULL, 1, 0, 3, &region, &r, &reason), STK_OK);
         if (sum_of(&r) != g->stored)
             fail_msg("%s: other pixels %s", g->name, i ? "through libjpeg" : "without vectors");
