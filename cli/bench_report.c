@@ -235,7 +235,7 @@ static void print_undecoded(FILE *out, size_t width, const struct bench_rows *ro
         }
 }
 
-/* A slow store that nobody asked slows nothing; a rung of a ladder that ends that is its point. */
+/* A slow store without a request slows nothing; a rung of a ladder that ends that is its point. */
 static void print_unasked(FILE *out, size_t width, const struct bench_rows *rows)
 {
     for (size_t i = 0; i < rows->n; i++)

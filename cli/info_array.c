@@ -55,7 +55,7 @@ static bool stop(void *user)
     return cli_interrupted() != 0;
 }
 
-/* Statistics: kept ones, or new ones, which are kept. A failure other than "none" is told. */
+/* Statistics: kept ones, or new ones, which are kept. A failure other than "none" is reported. */
 static stk_status find_stats(const struct survey *survey, struct found *f, stk_error *err)
 {
     char folder[PATH_MAX];

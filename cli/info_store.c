@@ -92,8 +92,8 @@ int info_store(struct cli *cli, stk_context *context, const char *url, struct li
     lines_free(&tests);
     if (status == STK_OK)
         conclude(&figures, lines);
-    lines_add(
-        lines, "note",
-        "files in the page cache cost no disk: drop it first, or take files that nobody read");
+    lines_add(lines, "note",
+              "files in the page cache cost no disk: drop it first, or take files that were not "
+              "read yet");
     return cli_interrupted() ? cli_interrupted() : CLI_GOOD;
 }

@@ -40,7 +40,7 @@ static void end_in_words(void)
         "('ulimit -v', 'ulimit -d', other programs), or take a smaller batch_size or model; "
         "a training goes on from its last checkpoint with --ckpt-path last\n";
 
-    /* Where nobody can be told either, the exit code says it. */
+    /* Where no message can be written either, the exit code says it. */
     if (write(STDERR_FILENO, words, sizeof words - 1) < 0)
         _exit(CLI_FAILED);
     _exit(CLI_FAILED);

@@ -222,7 +222,7 @@ static inline void stk_array_writer_options_init(stk_array_writer_options *optio
 
 /**
  * Begin an array in the folder `url`, which is made. Its metadata is written by finish, after all
- * chunks: until then nobody takes it for complete. Errors: STK_EINVAL names the option, or says
+ * chunks: until then no reader takes it for complete. Errors: STK_EINVAL names the option, or says
  * that there is a node of that name already.
  */
 STK_API STK_NODISCARD stk_status stk_array_writer_create(stk_context *context, const char *url,

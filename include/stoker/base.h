@@ -61,7 +61,8 @@ typedef enum stk_fault {
     X(STK_EAGAIN, 2, NONE, "nothing yet, the time given has passed")                               \
     /* The caller's doing. */                                                                      \
     X(STK_EINVAL, -1, CALLER, "invalid argument")                                                  \
-    /* By this machine, this build or this driver; data that nobody reads is STK_EKIND. */         \
+    /* By this machine, this build or this driver; data of a kind that is not read is STK_EKIND.   \
+     */                                                                                            \
     X(STK_ENOTSUP, -2, CALLER, "not supported")                                                    \
     X(STK_EMISMATCH, -3, CALLER, "state or data of something else")                                \
     X(STK_EBUSY, -4, CALLER, "all of it is in use")                                                \

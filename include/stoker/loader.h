@@ -34,7 +34,7 @@ typedef enum stk_cache_mode {
  * (src/loader/options.c). */
 typedef struct stk_loader_options {
     uint32_t struct_size;
-    /* Order: these, the seed and the size of the dataset decide which sample stands where. */
+    /* Order: these, the seed and the size of the dataset decide which sample is where. */
     uint64_t batch_size;        /**< samples of a batch of this rank */
     uint64_t global_batch_size; /**< samples of a step over all ranks; 0: batch_size x world_size */
     int32_t shuffle;            /**< stk_shuffle */
@@ -216,9 +216,9 @@ STK_API void stk_loader_get_state(const stk_loader *loader, stk_loader_state *ou
 STK_API STK_NODISCARD stk_status stk_loader_restore(stk_loader *loader,
                                                     const stk_loader_state *state, stk_error *err);
 /**
- * Whether a state is one of this loader's order and values, wherever it stands: for one that begins
- * an epoch after it. Errors: STK_EMISMATCH naming what differs; where `on_state_mismatch` is to
- * warn that is a message, and the answer STK_OK. Thread: any.
+ * Whether a state is one of this loader's order and values, at whatever step it is: for one that
+ * begins an epoch after it. Errors: STK_EMISMATCH naming what differs; where `on_state_mismatch` is
+ * to warn that is a message, and the answer STK_OK. Thread: any.
  */
 STK_API STK_NODISCARD stk_status stk_loader_compare(const stk_loader *loader,
                                                     const stk_loader_state *state, stk_error *err);

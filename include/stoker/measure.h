@@ -187,7 +187,7 @@ typedef enum stk_limit {
     STK_LIMIT_LATENCY,     /**< of storage: too few reads under way */
     STK_LIMIT_BANDWIDTH,   /**< of storage: too many bytes */
     STK_LIMIT_SMALL_READS, /**< latency with all reads under way that there may be */
-    STK_LIMIT_OVER_READ,   /**< bandwidth or cores spent on bytes that nobody asked for */
+    STK_LIMIT_OVER_READ,   /**< bandwidth or cores spent on bytes that were not asked for */
     STK_LIMIT_RETRIES,     /**< reads fail and are tried again */
     STK_LIMIT_BUDGET,      /**< memory_budget is full */
     STK_LIMIT_STRAGGLERS,  /**< batches are finished behind one that is not */

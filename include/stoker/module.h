@@ -99,7 +99,7 @@ typedef struct stk_saver stk_saver;
 typedef struct stk_restorer stk_restorer;
 
 /**
- * Where the trainer stands. Every step and hook of a module and a callback gets it; it belongs to
+ * Where the trainer is. Every step and hook of a module and a callback gets it; it belongs to
  * the trainer and is valid during the call.
  */
 typedef struct stk_moment {

@@ -35,7 +35,7 @@ typedef struct stk_option {
     const char *initial; /**< default, as text; NULL: zero bytes (none) */
     double min, max;     /**< range of numbers, both inclusive; equal: no limit */
     const char *choices; /**< words of ENUM, or "auto" for an INT that knows it; else NULL */
-    const char *metavar; /**< what stands for the value in --help ("N", "DIR", "SECONDS"); NULL:
+    const char *metavar; /**< the word for the value in --help ("N", "DIR", "SECONDS"); NULL:
                             from the type */
     const char *doc;     /**< one or two sentences; the unit */
 } stk_option;
@@ -120,7 +120,7 @@ STK_API void stk_config_destroy(stk_config **config);
  * column. Blocks. */
 STK_API STK_NODISCARD stk_status stk_config_load(stk_config *config, const char *path,
                                                  stk_error *err);
-/** The same from memory; `name` stands for the file in messages. */
+/** The same from memory; `name` names the file in messages. */
 STK_API STK_NODISCARD stk_status stk_config_load_text(stk_config *config, const char *name,
                                                       const char *text, size_t length,
                                                       stk_error *err);
@@ -144,7 +144,7 @@ STK_API uint64_t stk_config_combinations(const stk_config *config);
 STK_API STK_NODISCARD stk_status stk_config_apply(stk_config *config, const stk_option_table *table,
                                                   uint64_t which, void *options, stk_error *err);
 
-/** After all applies: refuse the first key that nobody took, naming the nearest that exists. */
+/** After all applies: refuse the first key that no table took, naming the nearest that exists. */
 STK_API STK_NODISCARD stk_status stk_config_finish(const stk_config *config, stk_error *err);
 
 #ifdef __cplusplus

@@ -122,7 +122,7 @@ STK_API STK_NODISCARD stk_status stk_plugin_load(stk_context *context, const cha
  * Load the plug-ins that a configuration lists under its key `plugins`; paths in a file are
  * relative to that file. None listed: STK_OK. A file from elsewhere that lists plug-ins runs code,
  * so `allowed` says whether the user wants that; without it a listed one is STK_EINVAL, which names
- * it and its place. A configuration whose list nobody took is refused by stk_config_finish().
+ * it and its place. A configuration whose list was not loaded is refused by stk_config_finish().
  *
  * Errors, thread: as stk_plugin_load().
  */

@@ -91,7 +91,7 @@ typedef struct stk_recipe stk_recipe;
  * trainer is made before the data, and the model last.
  *
  * Keys of sections that are not a training's are refused, unless the caller has applied their
- * tables (stk_config_apply()), as that of the context. A '~' stands for nothing: whoever knows the
+ * tables (stk_config_apply()), as that of the context. A '~' means none: whoever knows the
  * home folder sets the key anew.
  *
  * Ownership: *out is the caller's, ended with stk_recipe_destroy(); the context, `config` and what

@@ -15,7 +15,7 @@ extern "C" {
  * of the published Python benchmark, whose lines may hold several objects, be empty, or be out of
  * the order of time. What cannot be read is counted in bytes and left out. Memory is bounded
  * whatever the length: beyond what is kept exactly, percentiles are within 2 %, and bars that lie
- * close together become one that says how many it stands for.
+ * close together become one that says of how many it is.
  *
  * Events whose name is not known are counted; with a "duration" they are bars of their own name,
  * otherwise their numbers are series over time, so that new events need no new reader.

@@ -178,7 +178,7 @@ STK_API STK_NODISCARD stk_status stk_store_put(stk_store *store, const char *key
 /**
  * Begin to write the object of a URL or path, piece by piece: `(*out)->ops` has write(), and
  * commit() or abandon(), which ends it. The folder of a local file is made where it is missing; a
- * plain path is taken as it stands. `call` as in stk_store_put(). Thread: any, one at a time.
+ * plain path is taken literally. `call` as in stk_store_put(). Thread: any, one at a time.
  * Blocks. Errors: as stk_store_put() and stk_store_open().
  */
 STK_API STK_NODISCARD stk_status stk_put_open(stk_context *context, const char *url,

@@ -312,7 +312,7 @@ typedef struct stk_trainer_info {
 } stk_trainer_info;
 STK_API void stk_trainer_get_info(const stk_trainer *trainer, stk_trainer_info *out);
 
-/** Where the trainer stands: what hooks are given, for those that are called without it. Valid
+/** Where the trainer is: what hooks are given, for those that are called without it. Valid
  * while the trainer lives; on its thread. */
 STK_API const stk_moment *stk_trainer_moment(const stk_trainer *trainer);
 /** The table of the module at work in full size: what its own is too short for is NULL. On the

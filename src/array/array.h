@@ -86,7 +86,7 @@ stk_status stk__walk_split(const stk__walk *walk, stk__walk **out);
 
 /*
  * Give the bytes of an INDEX need, checked and kept in the array's cache; `walk` (may be NULL),
- * that stands there, keeps it as long as it needs it. `object_size`: bytes of the object, or
+ * at that place, keeps it as long as it needs it. `object_size`: bytes of the object, or
  * STK__ARRAY_UNKNOWN. A shard that is proven to be absent has `data` NULL. Errors: STK_ECHECKSUM,
  * STK_EFORMAT (entries outside the shard or overlapping), STK_ENOMEM.
  */

@@ -159,7 +159,7 @@ typedef struct stk__shard_index {
 
 stk_status stk__index_cache_create(stk_context *ctx, uint64_t limit, stk__index_cache **out);
 void stk__index_cache_destroy(stk__index_cache **cache);
-/* Let a walk that stands at a shard have its index; takes over the reference. (walk.c) */
+/* Give a walk that is at a shard its index; takes over the reference. (walk.c) */
 void stk__walk_enter(stk__walk *walk, stk__shard_index *index);
 /* A reference, or NULL. */
 stk__shard_index *stk__index_get(const stk_array *a, uint32_t level, uint64_t chunk);

@@ -28,7 +28,7 @@ typedef struct uring_aio {
     stk__aio_list running; /* these, too, are guarded by the pool's mutex, up to `canceling` */
     uint32_t num_running;
     bool broken;        /* the kernel refuses the ring for good: threads read what is queued */
-    bool asleep;        /* the reaper may be in the kernel and nobody has written wake_fd yet */
+    bool asleep;        /* the reaper may be in the kernel and wake_fd is not written yet */
     bool canceling;     /* a running read has been told to stop and the kernel not yet */
     stk__thread reaper; /* the rest is the reaper's own */
     struct io_uring ring;
@@ -191,7 +191,7 @@ static void complete_locked(uring_aio *aio, stk__aio_read *read, int result, out
             hand_on_locked(aio, read, out);
             return;
         }
-        /* A read that nobody told to stop was interrupted, or found the kernel short of something,
+        /* A read that was not to stop was interrupted, or found the kernel short of something,
          * which may last: try again. */
         if ((result > 0 || result == -EINTR || read->retries++ < MAX_RETRIES) && prepare(aio, read))
             return;
@@ -323,7 +323,7 @@ static void reap(void *argument)
             reap_locked(aio, &out);
         }
         if (any(&out)) {
-            /* The kernel gets its next reads before anybody is told, so that it never idles
+            /* The kernel gets its next reads before done() is called, so that it never idles
              * meanwhile. */
             start_locked(aio);
             pthread_mutex_unlock(&aio->pool.mutex);

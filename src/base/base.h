@@ -105,7 +105,7 @@ uint64_t stk__process_cpu_ns(void);
 /* Sleep until a monotonic time or until *cancel becomes true (checked every 20 ms; NULL: never). */
 void stk__sleep_until(uint64_t when_ns, const atomic_bool *cancel);
 
-/* What threads of oneDNN and others that are built on OpenMP are told for when there is nothing to
+/* What threads of oneDNN and others that are built on OpenMP do when there is nothing to
  * do, so that they leave the workers their cores. It is read when a process starts. */
 #define STK__COMPUTE_ENVIRONMENT "OMP_WAIT_POLICY=passive"
 

@@ -294,7 +294,7 @@ size_t stk__config_choices(const stk__entry *entry)
     return strcmp(entry->key, STK__CONFIG_PLUGINS) ? STK_MAX((size_t)1, entry->count) : 1;
 }
 
-/* UINT64_MAX where the product is larger than that: nobody counts so far. */
+/* UINT64_MAX where the product is larger than that. */
 uint64_t stk_config_combinations(const stk_config *config)
 {
     uint64_t product = 1;

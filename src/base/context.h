@@ -25,7 +25,7 @@ struct stk_context {
     uint64_t memory_limit;
     bool avx2;
 
-    atomic_uint num_probes;      /* lets the hot path see that nobody listens */
+    atomic_uint num_probes;      /* lets the hot path see that there is none */
     pthread_rwlock_t probe_lock; /* guards probes[] */
     stk__probe probes[STK_MAX_PROBES];
 
@@ -44,7 +44,8 @@ void stk__context_memory_free(stk_context *ctx);
 /* Count memory that a library takes past the allocator; negative: that it gave back. */
 void stk__memory_note(stk_context *ctx, int64_t bytes);
 
-/* Cores and memory of this process: affinity mask, cgroup v1 and v2 (cores.c). `root` stands for
+/* Cores and memory of this process: affinity mask, cgroup v1 and v2 (cores.c). `root` takes the
+ * place of
  * "/" in tests. */
 void stk__cores_find(const char *root, uint32_t compute, stk_cores *out);
 uint64_t stk__memory_find(const char *root);

@@ -24,7 +24,7 @@ bool stk__read_small(const char *path, char *text, size_t size)
     return true;
 }
 
-/* The path of this process in a hierarchy: "" stands for v2, else the controller's name of v1. */
+/* The path of this process in a hierarchy: "" means v2, else the controller's name of v1. */
 static bool cgroup_path(const char *root, const char *controller, char *path, size_t size)
 {
     char file[512], text[4096], *line = text;

@@ -19,7 +19,7 @@
 
 #include "base/options.h"
 
-#define TRIES 64                   /* for a temporary name that nobody has */
+#define TRIES 64                   /* for a temporary name that is free */
 #define PIECE (UINT64_C(16) << 20) /* bytes of one write */
 
 /* ---- The system's calls ---------------------------------------------------------------------- */
@@ -117,7 +117,7 @@ bool stk__is_temporary(const char *name)
     return strncmp(name, STK__TEMPORARY, sizeof STK__TEMPORARY - 1) == 0;
 }
 
-/* A name that nobody has, most probably. */
+/* A name that is free, most probably. */
 static void draw_name(char name[NAME_MAX + 1])
 {
     static atomic_uint serial;
@@ -220,7 +220,7 @@ static int open_temporary(stk__durable *file)
     return EEXIST;
 }
 
-/* The same under the name that stands for `name`: EEXIST where that is taken. */
+/* The same under the temporary name of `name`: EEXIST where that is taken. */
 static int open_named(stk__durable *file, const char *name)
 {
     int error = EEXIST;

@@ -20,7 +20,7 @@ int stk__remove_folder_path(const char *path);
 
 /* ---- Files that are being written (durable.c) ---- */
 
-#define STK__TEMPORARY ".stoker-put-" /* how their names begin: nobody takes them for anything */
+#define STK__TEMPORARY ".stoker-put-" /* how their names begin: no reader takes them for data */
 
 bool stk__is_temporary(const char *name);
 /* fsync() of a file or folder, and syncfs(). One that was interrupted has lost nothing and is

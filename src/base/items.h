@@ -65,7 +65,7 @@ void stk__items_release(stk_context *ctx, stk__items *items);
 stk_status stk__item_options(const stk__item *item, const stk_option_table *table,
                              const char *places, void *options, stk_error *err);
 
-/* Bytes of a text up to the first of the characters `stops` that stands outside of brackets and
+/* Bytes of a text up to the first of the characters `stops` outside of brackets and
  * quotes; `length` where there is none. SIZE_MAX, with what is wrong and where, when brackets or
  * quotes do not pair. A closing bracket among the stops need not pair. */
 typedef struct stk__unpaired {

@@ -5,7 +5,7 @@
 
 #include "base/context.h"
 
-#define MARK        '\x01' /* in front of a text that stands for a word or number */
+#define MARK        '\x01' /* in front of a text that means a word or number */
 #define MARK_QUOTED "\"\\u0001"
 #define MAX_DIGITS  18 /* digits of an integer that surely fits int64 */
 

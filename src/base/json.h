@@ -40,7 +40,7 @@ void stk__json_drop(stk_context *ctx, stk__json *json);
 /* Most bytes of text that are worth reading here. */
 uint64_t stk__json_most(const stk_context *ctx);
 
-/* The word or number that a text stands for; NULL: it is a text. */
+/* The word or number that a text means; NULL: it is a text. */
 const char *stk__json_special(const json_t *value);
 /* The text of a value, as it was written (NaN and large integers too); NULL: no memory. */
 char *stk__json_text(stk_context *ctx, const json_t *value, bool indent);

@@ -65,7 +65,7 @@ void stk__json_skip_blanks(stk__json_cursor *cursor);
 /* At an opening quote: what is between it and the closing one, and behind which the cursor is then;
  * escapes stay as they are. False: no string, or (`more`) it does not end. */
 bool stk__json_take_string(stk__json_cursor *cursor, const char **text, size_t *length);
-/* The character that stands behind a backslash of such a string; moves *at behind it. 0: half of a
+/* The character behind a backslash of such a string; moves *at behind it. 0: half of a
  * surrogate pair, or NUL: no character that a text can have. */
 uint32_t stk__json_unescape(const char **at, const char *end);
 /* A character as UTF-8; returns the length. An escape is never shorter. */

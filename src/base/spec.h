@@ -13,7 +13,7 @@
  */
 stk_status stk__spec_take(stk_context *ctx, char *url, const stk_option_table *table, void *options,
                           char **texts, stk_error *err);
-/* Fail for the first option of a query that nobody has taken; the table names the nearest. */
+/* Fail for the first option of a query that no table has taken; the table names the nearest. */
 stk_status stk__spec_unknown(const stk_option_table *table, const char *query, stk_error *err);
 
 #endif

@@ -92,7 +92,7 @@ static stk_status open_data(stk__bench_run *run)
     return status;
 }
 
-/* What a rank takes of the samples and, unless it is told, of the cores. */
+/* What a rank takes of the samples and, unless it is given, of the cores. */
 static void share(stk__bench_run *run)
 {
     stk_loader_options *options = &run->loader_options;

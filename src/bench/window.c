@@ -5,7 +5,7 @@
  * As published, a wait is the time from the end of a step to the start of the next one. The first
  * step of the window has no wait of its own: N steps give N - 1 waits, and the figures are those of
  * the time between the end of the first step and the end of the last, which is N - 1 waits and N -
- * 1 steps. The first batch of the run is told apart.
+ * 1 steps. The first batch of the run is reported by itself.
  */
 #include "bench/run.h"
 

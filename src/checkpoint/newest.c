@@ -66,7 +66,7 @@ static void skip(search *s, const stk_error *why)
     stk__message(s->ctx, STK_MESSAGE_WARNING, "skipped a checkpoint: %s", why->text);
 }
 
-/* Look at the header of a file and note what it says; a damaged one is told and skipped. Takes
+/* Look at the header of a file and note what it says; a damaged one is reported and skipped. Takes
  * `path`. */
 static stk_status add(search *s, char *path, int64_t version, const struct timespec *time)
 {

@@ -131,7 +131,7 @@ struct stk__codec_step {
             uint32_t keep_bits, bits, size;
         } bitround;
         struct {
-            uint8_t padding; /* where the count of padding bits stands: 0, 's' or 'e' */
+            uint8_t padding; /* where the count of padding bits is: 0, 's' or 'e' */
             bool msb_first;
             uint64_t count; /* elements */
         } packbits;

@@ -94,7 +94,7 @@ stk_status stk__zstd_decode(stk__codec_state *state, const void *in, uint64_t le
 }
 
 /*
- * Input is fed in the pieces that the decoder asks for (a header, a block), so that it works
+ * Input is given in the pieces that the decoder asks for (a header, a block), so that it works
  * straight from the input into the output and stops after the block that holds the last byte
  * wanted.
  */

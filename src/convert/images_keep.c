@@ -114,7 +114,7 @@ stk_status stk__images_resume(stk__images_run *run, const stk__images_names *nam
 
 /* ---- Checkpoints ----------------------------------------------------------------------------- */
 
-/* Names, then lines of the journal: a line stands for a file that has its name, durably. */
+/* Names, then lines of the journal: a line means that the file has its name, durably. */
 static stk_status name_and_note(stk__images_run *run, const stk__waiting *w, stk_error *err)
 {
     char key[STK_MAX_OBJECT_KEY], name[STK_MAX_OBJECT_KEY];

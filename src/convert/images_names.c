@@ -162,7 +162,7 @@ static bool future_name(stk__images_run *run, uint64_t index, char name[STK_MAX_
     return told;
 }
 
-/* Sample `i` may get the name that the slot stands for; so may, or will, another one. */
+/* Sample `i` may get the name of the slot; so may, or will, another one. */
 static stk_status check_pair(stk__images_run *run, uint64_t i, const char *wanted, slot *s,
                              stk_error *err)
 {

@@ -19,7 +19,7 @@
  *
  * "old" are files of an earlier conversion that may have no place in this one: at its end they are
  * removed where nothing of their name was written and they still have that size. Bytes that would
- * end a word are %XX. A whole line that is no such line was written by nobody: it is refused.
+ * end a word are %XX. A whole line that is no such line is damage: it is refused.
  */
 
 typedef enum stk__done_kind {

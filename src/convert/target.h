@@ -13,7 +13,7 @@
 /*
  * The folder being written. Parts are files without a name of their own yet, told by number. A
  * group of them is made safe by one syncfs() of the file system, then gets its names, which a
- * second makes safe; so a name stands for a whole file after any kill or power cut, and a line of
+ * second makes safe; so a name is that of a whole file after any kill or power cut, and a line of
  * the journal for a name.
  */
 typedef struct stk__target {

@@ -162,7 +162,8 @@ static stk_status save(const place *at, const stk__images_table *table, stk_erro
     return status;
 }
 
-/* A folder that nobody may write to is left alone, also by a user whom permissions do not bind. */
+/* A folder without permission to write is left alone, also by a user whom permissions do not bind.
+ */
 static bool is_read_only(const place *at)
 {
     struct stat st;

@@ -49,7 +49,7 @@ stk_status stk__object_map(stk_store *store, stk__object *object, stk_error *err
     if (size != object->size)
         return stk__fail_at(err, STK_ECHANGED, STK_STAGE_DATASET, object->key, STK_NO_OFFSET,
                             "%s changed from %llu to %llu bytes while it was opened; open it "
-                            "again when nobody writes it",
+                            "again when no program writes it",
                             object->key, (unsigned long long)object->size,
                             (unsigned long long)size);
     object->data = data;

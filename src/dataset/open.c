@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * From a spec to a dataset. `NAME:URL?name=value&...` where NAME is a kind; anything else is a path
- * or URL whose kind is told by what lies there. Options are taken out of the query by the tables,
+ * or URL whose kind follows from what is there. Options are taken out of the query by the tables,
  * those of every dataset first, then the kind's own; what stays is the store's.
  */
 #include <stdio.h>

@@ -107,7 +107,7 @@ static stk_status add_chunks(const stk__window *w, const stk__window_part *part,
         const numbers n = number_chunk(v, &c);
         /* The last piece of a row of chunks without gaps may be short. An empty object is asked for
          * a byte, which it does not have. What was there when the dataset was opened is not
-         * optional; only of pieces whose size follows from the shape nobody asked. */
+         * optional; only of pieces whose size follows from the shape it was not asked. */
         const bool run = v->fixed && v->offsets && !v->sharded;
         stk_need need = {.object = v->first_object + n.object,
                          .offset = v->offsets ? v->offsets[n.place] : 0,
@@ -390,7 +390,7 @@ static stk_status window_describe(stk_dataset *dataset,
     return STK_OK;
 }
 
-/* Arrays of many samples to a file are the kind npy's, where nobody says another. */
+/* Arrays of many samples to a file are the kind npy's, where no other is given. */
 static int window_recognise(stk_context *ctx, const char *url)
 {
     char key[STK_MAX_OBJECT_KEY] = "";

@@ -28,7 +28,7 @@ void stk__row_plan_again_locked(stk__planner *p, stk__row *row)
     row->wants_substitute = true;
     p->num_replace++;
     p->again = true;
-    /* It may need no buffer, and nobody else may have one to give back. */
+    /* It may need no buffer, and no other row may have one to give back. */
     p->ring->full = false;
     pthread_cond_signal(&p->ring->work);
 }

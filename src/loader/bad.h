@@ -44,7 +44,7 @@ typedef struct stk__bad {
 
 /* Note a bad sample of a step. The ring's lock held. */
 void stk__bad_note_locked(stk__step *step, uint32_t row, bool replaced);
-/* Free notes that nobody judges. */
+/* Free notes that are not judged. */
 void stk__bad_free(stk_context *ctx, stk__bad_sample *list);
 
 /* The options max_errors and quarantine; the members before `path` are filled in. */

@@ -242,7 +242,7 @@ static stk__shares divide_rest(const stk__budget *b)
     if (b->caches && out.cache < LEAST_CACHE) {
         out.cache = 0;
         stk__message(b->ctx, STK_MESSAGE_WARNING,
-                     "memory_budget %" PRIu64 " holds no cache beside the %" PRIu64
+                     "memory_budget %" PRIu64 " holds no cache in addition to the %" PRIu64
                      " bytes that samples want",
                      b->bytes, share);
     }

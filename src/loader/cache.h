@@ -20,7 +20,8 @@ void stk__cache_prefetch(const stk__cache *cache, uint64_t a, uint64_t b);
  * key. Any thread. */
 void stk__cache_put(stk__cache *cache, uint64_t a, uint64_t b, const stk_slice *parts, size_t n);
 uint64_t stk__cache_bytes(stk__cache *cache);
-/* Forget all and keep to a smaller limit from now on; nobody may look into the cache meanwhile. */
+/* Forget all and keep to a smaller limit from now on; no thread may look into the cache meanwhile.
+ */
 void stk__cache_shrink(stk__cache *cache, uint64_t limit);
 
 #endif

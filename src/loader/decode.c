@@ -106,7 +106,7 @@ stk__unit *stk__decode_take_locked(stk__units *units)
     return unit;
 }
 
-/* A checksum that does not match is told by the origin once more before it counts. (L) held. */
+/* A checksum that does not match is read from the origin once more before it counts. (L) held. */
 static bool read_again_locked(stk__unit *unit, stk_status status)
 {
     const stk__bundle *bundle = unit->bundle;

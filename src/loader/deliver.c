@@ -101,7 +101,7 @@ static uint64_t after_ns(uint64_t start, uint64_t ns)
     return ns > UINT64_MAX - start ? UINT64_MAX : start + ns;
 }
 
-/* When the consumer is to hear who is stuck; UINT64_MAX: never. */
+/* When the consumer gets a message about who is stuck; UINT64_MAX: never. */
 static uint64_t next_watch(const stk_loader *loader)
 {
     return loader->options.watchdog > 0

@@ -142,7 +142,7 @@ static stk_status place_of(const stk_loader *loader, const stk_loader_state *sta
     if (state->step > steps || !stk__mul_size(state->epoch, steps, serial) ||
         !stk__add_size(*serial, state->step, serial) || *serial > INT64_MAX)
         return stk__fail(err, STK_EMISMATCH, STK_STAGE_LOADER,
-                         "the state stands at step %" PRIu64 " of epoch %" PRIu64
+                         "the state is at step %" PRIu64 " of epoch %" PRIu64
                          "; an epoch has %" PRIu64 " steps",
                          state->step, state->epoch, steps);
     return STK_OK;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Locating: what stands in a step and what it needs, before anything is read. */
+/* Locating: what is in a step and what it needs, before anything is read. */
 #include "base/random.h"
 #include "loader/planner.h"
 
@@ -90,7 +90,7 @@ static void collect_bytes(stk_locator *seam, size_t i, uint32_t field, uint64_t 
                                   ring->columns[k].ragged] = bytes;
 }
 
-/* A substitute's turn is that of the sample it stands for. */
+/* A substitute's turn is that of the sample it replaces. */
 static void keep_cost(stk_locator *seam, size_t i, double nanoseconds)
 {
     (void)seam;
@@ -167,7 +167,7 @@ static stk_status add_length(stk_locator *seam, size_t i, const stk_need *need)
     return STK_OK;
 }
 
-/* The room of a sample that the cache has is what it would be without: which ones fit beside it
+/* The room of a sample that the cache has is what it would be without: which ones fit with it
  * must not depend on the cache. */
 static void bound_decoded(stk__planner *p, stk__step *step, uint32_t r)
 {
@@ -236,7 +236,7 @@ static uint32_t find_decoded(stk__planner *p, stk__step *step)
     return n;
 }
 
-/* A substitute takes the room of the sample it stands for: let each row have that of the largest.
+/* A substitute takes the room of the sample it replaces: let each row have that of the largest.
  */
 static void even_bounds(const stk__planner *p, stk__step *step, uint64_t most)
 {

@@ -184,7 +184,7 @@ static uint64_t samples_before(const stk__order_epoch *view, uint64_t place)
     return place * view->order->block_size - (place > view->short_place ? deficit(view->order) : 0);
 }
 
-/* The place of a sample of the line, and where in its block it stands. */
+/* The place of a sample of the line, and where in its block it is. */
 static uint64_t place_of(const stk__order_epoch *view, uint64_t sample, uint64_t *within)
 {
     if (sample >= samples_before(view, view->short_place + 1))

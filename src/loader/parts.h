@@ -17,8 +17,8 @@
 #include "loader/units.h"
 #include "loader/workers.h"
 
-/* Each part guards its own members, as its header says; the parts point at each other. What stands
- * here beside them is the consumer's: one thread at a time is in a call of the loader. */
+/* Each part guards its own members, as its header says; the parts point at each other. What is
+ * here besides is the consumer's: one thread at a time is in a call of the loader. */
 struct stk_loader {
     stk_context *ctx;
     stk_dataset *dataset;

@@ -344,7 +344,7 @@ void stk__plan_round_locked(stk__planner *p)
     p->shown.cache_hits = p->cache_hits;
     p->shown.cache_misses = p->cache_misses;
     p->shown.positions = p->epoch.evaluated;
-    /* With no buffer out nobody would ever come to say that one is back. */
+    /* With no buffer out no thread would ever give one back. */
     if (atomic_load(&p->ring->pool.used) == 0 && !p->wanted)
         p->ring->full = false;
     /* It is a later row that has no room, or one that was put back before others were. */

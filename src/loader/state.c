@@ -34,7 +34,7 @@ static uint64_t hash_transforms(const stk_loader_options *o)
         for (const char *c = texts[i] ? texts[i] : ""; *c; c++)
             if (*c != ' ' && *c != '\t' && *c != '\n')
                 hash = XXH3_64bits_withSeed(c, 1, hash);
-        /* What stands in the one list does not count as standing in the other. */
+        /* What is in the one list does not count as being in the other. */
         hash = texts[i] && *texts[i] ? hash ^ (uint64_t)(i + 1) << 62 : hash;
     }
     return hash;
@@ -90,7 +90,7 @@ static const char *parse_number(const char *at, const char *name, uint64_t *valu
     return errno ? NULL : end;
 }
 
-/* The check of all that stands before it, and a line end or none. */
+/* The check of all before it, and a line end or none. */
 static bool check_end(const char *text, const char *at)
 {
     static const char name[] = " check=";

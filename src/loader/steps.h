@@ -105,7 +105,7 @@ struct stk__steps {
     uint64_t passed;      /* (L) steps before it are admitted: it may lag behind */
     uint64_t limit;       /* (L) serial not to plan past */
     bool draining;        /* (L) no new work: a reset or the end is near */
-    uint32_t tasks;       /* (L) threads at work on steps, beside the planner */
+    uint32_t tasks;       /* (L) threads at work on steps, without the planner */
 };
 
 static inline stk__step *stk__step_at(const stk__steps *steps, uint64_t serial)

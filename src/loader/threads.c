@@ -154,7 +154,7 @@ void stk__loader_reset(stk_loader *loader, uint64_t serial)
     stk__stall_cold_locked(&loader->stalls);
     pthread_mutex_unlock(&ring->lock);
 
-    /* Still draining: nobody begins anything before what is left is free. */
+    /* Still draining: no thread begins anything before what is left is free. */
     stk__spent_free(&loader->units, &spent);
     for (uint64_t s = first; s < end; s++)
         clear_step(&loader->planner, stk__step_at(steps, s));

@@ -106,7 +106,7 @@ void stk__units_destroy(stk__units *units);
 
 stk__bundle *stk__bundle_new(stk__units *units);
 void stk__bundle_free(stk__bundle *bundle);
-/* A unit of a bundle that nobody sees yet, for a need of a row of the step `serial`; NULL: no
+/* A unit of a bundle that is not published yet, for a need of a row of the step `serial`; NULL: no
  * memory. `data`: its bytes, or where they are read to. */
 stk__unit *stk__unit_new(stk__bundle *bundle, const stk_need *need, const void *data,
                          uint64_t serial);

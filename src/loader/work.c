@@ -8,7 +8,7 @@
 #include "base/probe.h"
 #include "loader/workers.h"
 
-#define TASK_NS 100e3 /* long beside the cost of handing out a task, short beside a step */
+#define TASK_NS 100e3 /* long against the cost of handing out a task, short against a step */
 /* Of tasks with rows cheaper than this, one in so many is divided into kinds of work by stamps. */
 #define TIMED_ROW_NS 4e3
 #define TIMED_TASKS  16

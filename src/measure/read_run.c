@@ -401,7 +401,7 @@ static stk_status mend_clock(stk_report *report, stk__run *run, double *time)
     file->clock_back += back;
     run->shift += back;
     *time += back;
-    /* How long the step or wait was that the change lies in, nobody knows. */
+    /* How long the step or wait was that the change is in is not known. */
     run->end = NAN;
     return STK_OK;
 }

@@ -360,7 +360,7 @@ static void make_rungs(stk__comparison *c)
             add_rung(c, g, first_run(c, g)->measure, speed);
     }
     shown->ladder = shown->num_rungs > 1;
-    /* Settings that nobody called a ladder may still be read as one. */
+    /* Settings that were not measured as a ladder may still be read as one. */
     if (!shown->ladder) {
         shown->num_rungs = 0;
         for (uint64_t i = 0; i < shown->num_groups && shown->num_groups > 2; i++)

@@ -12,7 +12,7 @@
 
 typedef enum cause { STORAGE, WORK, BUDGET, ORDERING, TURN, CAUSES } cause;
 
-/* To which cause a part belongs; parts that are nobody's fault: CAUSES. */
+/* To which cause a part belongs; parts without a cause: CAUSES. */
 static const uint8_t cause_of[STK_WAIT_PARTS] = {
     [STK_WAIT_READ_SLOT] = STORAGE,
     [STK_WAIT_STORAGE_LATENCY] = STORAGE,
@@ -251,7 +251,7 @@ static const struct rule {
     [TURN] = {STK_LIMIT_TURN, judge_turn},
 };
 
-/* Reads that do not fill io_depth while planning stands still could have come earlier: what they
+/* Reads that do not fill io_depth while planning waits could have come earlier: what they
  * are waited for is the budget's. */
 static void blame_budget(const stk__case *v, double seconds[CAUSES])
 {

@@ -185,7 +185,7 @@ stk_status stk__named_add(stk_model_builder *builder, const stk__layer *model, s
 
     if (builder->graph.num_nodes > 1 || item->label || stk__layer_from(item))
         return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
-                         "%s is a whole model: it stands alone, without a name and other layers",
+                         "%s is a whole model: it is used alone, without a name and other layers",
                          model->name);
     if (which == MLP)
         return add_mlp(builder, item, err);

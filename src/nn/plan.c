@@ -9,7 +9,7 @@
 /* Of each node, while a plan is made. */
 typedef struct note {
     uint32_t consumers, last_consumer;
-    bool single;    /* nobody else sees its memory but its one consumer */
+    bool single;    /* its one consumer alone reads its memory */
     bool wanted;    /* its gradient is */
     bool exclusive; /* the memory of its gradient may be changed by its own backward pass */
     uint32_t gradient;

@@ -17,7 +17,7 @@ typedef struct stk__buffer {
 
 /* How a node's gradient reaches one of its inputs. */
 typedef enum stk__flow {
-    STK__FLOW_NONE,  /* nobody needs it */
+    STK__FLOW_NONE,  /* not needed */
     STK__FLOW_WRITE, /* the first to arrive */
     STK__FLOW_ADD,   /* later ones */
     STK__FLOW_ALIAS  /* it is the same memory */

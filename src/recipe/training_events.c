@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The event log of a training: the names and fields of `stoker bench`, so that `stoker report`
- * reads both. A callback that stands before all others takes the times of the trainer's ledger at
+ * reads both. A callback in front of all others takes the times of the trainer's ledger at
  * the end of each step; nothing is timed a second time.
  *
  * An epoch ends where the next begins, or the training: its checkpoint is part of it.
@@ -83,7 +83,7 @@ static void log_ledger(stk_training_events *l, const char *first, uint64_t now_n
     stk_event_log_write(l->log, "ledger", first, now_ns, t->wall, line);
 }
 
-/* A checkpoint is told once its time is known: at the next look at the times. */
+/* A checkpoint is logged once its time is known: at the next look at the times. */
 static void log_saved(stk_training_events *l, const stk_trainer_times *now)
 {
     const uint64_t took = now->checkpoint - l->step.checkpoint;
@@ -251,7 +251,7 @@ static stk_status on_validation_end(stk_callback *self, stk_trainer *t, const st
     return STK_OK;
 }
 
-/* A task begins: of a test its time is told. */
+/* A task begins: of a test its time is logged. */
 static stk_status setup(stk_callback *self, stk_trainer *t, const stk_moment *at, stk_error *err)
 {
     (void)t, (void)err;
@@ -300,7 +300,7 @@ static const stk_callback_ops watcher_ops = {.struct_size = sizeof watcher_ops,
                                              .on_sanity_check_start = on_sanity_check_start,
                                              .on_sanity_check_end = on_sanity_check_end,
                                              .on_save_checkpoint = on_save_checkpoint};
-/* Without a file nobody is called for a step. */
+/* Without a file nothing is called for a step. */
 static const stk_callback_ops quiet_ops = {.struct_size = sizeof quiet_ops,
                                            .name = "event_log",
                                            .doc = "notes what the verdict wants",

@@ -141,7 +141,7 @@ static void free_slot_locked(stk__file_store *store, stk__file_slot *slot)
     store->free_slots = slot;
 }
 
-/* The read has ended; its slot is free once nobody looks at it to cancel it. */
+/* The read has ended; its slot is free once no cancel() looks at it. */
 static void leave_slot_locked(stk__file_store *store, stk__file_slot *slot)
 {
     slot->read->driver[0] = NULL;
@@ -152,7 +152,7 @@ static void leave_slot_locked(stk__file_store *store, stk__file_slot *slot)
 /* Cancel the read of a slot on which this thread has counted itself in `cancelers`. */
 static void cancel_slot(stk__file_store *store, stk__file_slot *slot)
 {
-    /* The engine exists and stands still: the slot has been submitted to it. */
+    /* The engine exists and does not change: the slot has been submitted to it. */
     stk__aio_cancel(store->engine, &slot->aio);
     pthread_mutex_lock(&store->mutex);
     slot->cancelers--;

@@ -33,7 +33,7 @@ struct slow_slot {
     bool running;      /* the inner read has not ended */
     bool late;         /* its time came while it was running: it ends with the inner read */
     bool submitted, stop; /* known to the inner store; to be canceled */
-    bool taken;           /* a thread is telling the caller: nobody else may touch `outer` */
+    bool taken;           /* a thread is calling done(): no other may touch `outer` */
     uint32_t cancelers;   /* threads that look at `inner` to cancel it: not to be used again */
 };
 

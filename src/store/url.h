@@ -8,8 +8,8 @@
 /*
  * [wrapper+]...[scheme:]path[?query]
  *
- * Without a scheme it is a plain path, which is taken as it stands: '%' means itself, and so does
- * '?' where a file of that name exists. In all others %XX stands for a byte.
+ * Without a scheme it is a plain path, which is taken literally: '%' means itself, and so does
+ * '?' where a file of that name exists. In all others %XX is a byte.
  */
 typedef struct stk__url {
     const stk_store_ops *driver; /* of the outermost wrapper, or of the scheme */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The callbacks of a trainer: what its owner adds, and what it has unless it is told otherwise. */
+/* The callbacks of a trainer: what its owner adds, and what it has by default. */
 #include "base/options.h"
 #include "base/sized.h"
 #include "base/table.h"
@@ -136,7 +136,7 @@ static stk_status add_timer(stk_trainer *t, stk_error *err)
     return add_callback(t, &stk__callback_timer, room, NULL, err);
 }
 
-/* What a trainer has unless it is told otherwise, or has been given in their place. */
+/* What a trainer has by default, unless others were given in their place. */
 stk_status stk__defaults_add(stk_trainer *t, stk_error *err)
 {
     const stk__settings *s = &t->settings;

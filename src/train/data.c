@@ -235,7 +235,7 @@ stk_status stk__feed_compare(stk_trainer *t, stk_error *err)
     if (status == STK_OK)
         return STK_OK;
     return stk__fail_at(err, status, STK_STAGE_TRAIN, t->restart.path, STK_NO_OFFSET,
-                        "the checkpoint '%.300s' stands at the beginning of an epoch: %.500s "
+                        "the checkpoint '%.300s' is at the beginning of an epoch: %.500s "
                         "(on_state_mismatch: warn begins it as the loader is now)",
                         t->restart.path, differs.text);
 }

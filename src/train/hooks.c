@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who is called when: rows of calls, made once for each task, so that a hook nobody has costs a
- * branch. */
+/* Who is called when: rows of calls, made once for each task, so that a hook without a callback
+ * costs a branch. */
 #include <stdio.h>
 
 #include "train/trainer.h"
 
-/* Where a hook stands in the tables; SIZE_MAX: that table has none of it. */
+/* Where a hook is in the tables; SIZE_MAX: that table has none of it. */
 static const struct {
     size_t callback, module;
 } places[STK__HOOKS] = {

@@ -66,7 +66,7 @@ stk_status stk__metrics_flush(stk_trainer *t, stk__metric_group group, int64_t s
                               stk_error *err);
 /* Hand the step's values to the loggers. */
 stk_status stk__metrics_log_step(stk_trainer *t, int64_t step, stk_error *err);
-/* The slot of a name where `t->at` stands, made if need be. */
+/* The slot of a name at `t->at`, made if need be. */
 stk_status stk__metrics_slot(stk_trainer *t, const char *name, uint32_t flags,
                              stk__metric_slot **out, stk_error *err);
 /* Bring the sums of a slot home from the device: the one place where the host waits for them. */

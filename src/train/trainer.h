@@ -81,7 +81,7 @@ static inline bool stk__stop_asked(const stk_trainer *t)
     return stk__is_alone(t) ? atomic_load_explicit(&t->stop, memory_order_relaxed) : t->ranks.stop;
 }
 
-/* A hook; costs a load and a branch where nobody listens. */
+/* A hook; costs a load and a branch where no callback has it. */
 static inline stk_status stk__hook(stk_trainer *t, enum stk__hook_id id, stk_error *err)
 {
     return t->hooks.rows[id].n ? stk__hook_run(t, &t->hooks.rows[id], err) : STK_OK;

@@ -27,7 +27,7 @@ bool stk__header_elements(const stk_transform_header *header, uint64_t *out);
 bool stk__header_bytes(const stk_transform_header *header, uint64_t *out);
 bool stk__header_varies(const stk_transform_header *header);
 bool stk__header_same(const stk_transform_header *a, const stk_transform_header *b);
-/* Whether `header` is one of those that `declared` stands for: the same, or where that varies (-1)
+/* Whether `header` is one of those that `declared` covers: the same, or where that varies (-1)
  * any size. */
 bool stk__header_suits(const stk_transform_header *header, const stk_transform_header *declared);
 /* "uint8[28, 28, 1] hwc" */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The entropy decoder in C, and what feeds it. */
+/* The entropy decoder in C, and what gives it bytes. */
 #include "codec/image/entropy_loops.h"
 
 #define STUFFING 0x00

@@ -34,7 +34,7 @@ static inline uint32_t stk__coefficient_place(uint32_t row, uint32_t column)
  * that one; an end of block (STK__AC_END more) nowhere. */
 extern const uint8_t stk__places[256];
 
-/* Where the reading of codes stands. */
+/* The state of the reading of codes. */
 typedef struct stk__bits {
     uint64_t bits;       /* what comes next, from the highest bit on */
     uint64_t ahead;      /* the eight bytes at `next` */

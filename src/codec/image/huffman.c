@@ -88,7 +88,7 @@ static void make_singles(singles *s, const stk__huffman_spec *spec)
                 }
                 continue;
             }
-            /* Values of `size` bits: the lower half of them stands for the negative ones. */
+            /* Values of `size` bits: the lower half of them are the negative ones. */
             for (uint32_t bits = 0; bits < 1u << size; bits++) {
                 int32_t value = (int32_t)bits - (bits < half ? (int32_t)(2 * half) - 1 : 0);
                 end = at + (1u << (STK__AC_BITS - all));

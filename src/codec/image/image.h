@@ -16,7 +16,7 @@
  *   - an index beyond a palette's end is black;
  *   - CMYK and YCCK are taken as inverted (Adobe's convention, with the marker or without), and
  *     become R = clip(K - round(K (255 - C) / 255)) and so on.
- * Gamma, colour profiles and EXIF orientation are not applied; the orientation is told.
+ * Gamma, colour profiles and EXIF orientation are not applied; the orientation is reported.
  *
  * Units: pixels of the picture as stored unless "scaled" is said. Scaled pixel (i, j) of a decode
  * at 1/d covers the stored pixels [d i, d i + d) x [d j, d j + d); the scaled picture is ceil(width

@@ -24,7 +24,7 @@ static inline uint32_t stk__be32(const uint8_t *p)
 
 /* What both decoders of JPEG say. */
 #define STK__JPEG_HIT_MARKER                                                                       \
-    "corrupt JPEG data: a marker stands where pixels should be; copy or download it again"
+    "corrupt JPEG data: a marker is where pixels should be; copy or download it again"
 #define STK__JPEG_BAD_CODE                                                                         \
     "corrupt JPEG data: an impossible code among the pixels; copy or download it again"
 #define STK__JPEG_RESYNC                                                                           \
@@ -62,10 +62,10 @@ stk_status stk__jpeg_peek(const uint8_t *data, uint64_t length, stk__image_info 
                           stk__jpeg_header *header, const char **reason);
 stk_status stk__png_peek(const uint8_t *data, uint64_t length, stk__image_info *info,
                          stk__png_header *header, const char **reason);
-/* Whether an end marker stands anywhere from `scan` on. */
+/* Whether there is an end marker anywhere from `scan` on. */
 bool stk__jpeg_has_end(const uint8_t *data, uint64_t length, uint64_t scan);
 
-/* One chunk of a PNG: where its length field stands, what it holds, where the next one begins. */
+/* One chunk of a PNG: where its length field is, what it holds, where the next one begins. */
 typedef struct stk__png_chunk {
     uint64_t at, next;
     uint32_t length;     /* of its data */

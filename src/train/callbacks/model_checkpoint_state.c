@@ -13,7 +13,7 @@
 
 static const stk_option options[] = {
     {"dirpath", STK_OPTION_STRING, AT(dirpath), NULL, 0, 0, NULL, "DIR",
-     "Where checkpoints go; else `checkpoints` beside the logs, or below default_root_dir."},
+     "Where checkpoints go; else `checkpoints` next to the logs, or below default_root_dir."},
     {"filename", STK_OPTION_STRING, AT(filename), "{epoch}-{step}", 0, 0, NULL, "TEMPLATE",
      "Name of a checkpoint: \"{epoch:02d}-{val_loss:.2f}\"."},
     {"monitor", STK_OPTION_STRING, AT(monitor), NULL, 0, 0, NULL, "METRIC",

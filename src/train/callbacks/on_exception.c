@@ -16,7 +16,7 @@ typedef struct on_exception_checkpoint {
 
 static const stk_option options[] = {
     {"dirpath", STK_OPTION_STRING, AT(dirpath), NULL, 0, 0, NULL, "DIR",
-     "Where it goes; else beside the logs."},
+     "Where it goes; else next to the logs."},
     {"filename", STK_OPTION_STRING, AT(filename), "on_exception", 0, 0, NULL, "NAME",
      "Its name, without the extension."},
 };

@@ -105,7 +105,7 @@ static stk_status next_line(reader *r, const char *path, const char **line, size
     return STK_OK;
 }
 
-/* Take a cell from a line that ends with '\n': *cell is its text as it stands, quotes included.
+/* Take a cell from a line that ends with '\n': *cell is its text as written, quotes included.
  * False after the last. */
 static bool next_cell(const char **at, const char *end, const char **cell, size_t *length)
 {

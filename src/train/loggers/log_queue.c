@@ -2,7 +2,7 @@
 /*
  * Blocks of records, each ready to be handed to a logger as it lies: a call copies its names and
  * values behind the last record and returns. The thread looks for work every TICK_NS, so that a
- * call wakes nobody; only a full block, a flush and the end do.
+ * call wakes no thread; only a full block, a flush and the end do.
  */
 #include "train/loggers/log_queue.h"
 

@@ -2,7 +2,7 @@
 /*
  * The advanced profiler: below each action a table of all that was called in it, laid out as
  * Lightning's and Python's [lightning/pytorch/profilers/advanced.py, pstats.py]; then the layers.
- * What is called there is a call or a layer, and stands in braces as Python's functions without a
+ * What is called there is a call or a layer, and is in braces as Python's functions without a
  * file do. Columns are as wide as Python's; their digits are as many as fit.
  */
 #include "train/profilers/profiler.h"

@@ -62,7 +62,7 @@ static size_t advise(const stk_profile *profile, const stk_profile_summary *s, c
     if (data >= STK_JUDGE_WAIT && end.workers == 0)
         n = snprintf(text, size,
                      " Preparing the data limits: num_workers is 0, so that samples are prepared "
-                     "between the steps. With num_workers 1 they are prepared beside them, for up "
+                     "between the steps. With num_workers 1 they are prepared during them, for up "
                      "to %.2f times the rate; 'stoker bench --step train:%s' measures it.",
                      1 / (1 - data), config);
     else if (data >= STK_JUDGE_WAIT)

@@ -47,7 +47,7 @@ static void on_event(void *user, const stk__event *from)
     default:
         return;
     }
-    /* Where nobody listened as it began, it has no stamps. */
+    /* Where no probe was set as it began, it has no stamps. */
     if (event.start_ns && event.end_ns >= event.start_ns)
         stk__trace_add(user, &event);
 }
@@ -81,7 +81,7 @@ void stk__trace_listen(stk_profile *p)
 
 void stk__trace_stop(stk_profile *p)
 {
-    /* From its return on nobody writes a slot. */
+    /* From its return on no thread writes a slot. */
     if (p->trace.listening)
         stk__probe_remove(p->ctx, &p->trace.probe);
     p->trace.listening = false;

@@ -182,7 +182,7 @@ void stk__equalize_table(const uint8_t *src, size_t pixels, uint32_t channels, u
 
         while (last > 0 && !counts[c][last])
             last--;
-        /* The pixels of the brightest value do not count; a step of 0 also stands for one value. */
+        /* The pixels of the brightest value do not count; a step of 0 also means one value. */
         uint64_t step = (pixels - counts[c][last]) / 255, n = step / 2;
         for (int i = 0; i < 256; i++) {
             table[c][i] = (uint8_t)(step ? STK_MIN(n / step, 255) : (uint64_t)i);

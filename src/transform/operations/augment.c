@@ -8,7 +8,7 @@
 #define TRANSLATE_SHARE (150.0 / 331.0)
 
 /* Element `i` of torch.linspace(first, last, steps) in float32: from both ends to the middle, with
- * a fused multiply-add, which double stands for. */
+ * a fused multiply-add, here done in double. */
 static float linspace(double first, double last, int64_t i, int64_t steps)
 {
     float from = (float)first, to = (float)last, step = (to - from) / (float)(steps - 1);

@@ -58,7 +58,7 @@ static stk_status plan(const stk_transform *transform, const stk_transform_heade
     (void)draws;
     if (!in->encoded)
         return stk__fail(err, STK_EINVAL, STK_STAGE_TRANSFORM,
-                         "decode: takes encoded pictures, as those of images:, and stands first");
+                         "decode: takes encoded pictures, as those of images:, and comes first");
     *out = (stk_transform_plan){.out = *in};
     out->out.encoded = false;
     return STK_OK;

@@ -34,7 +34,7 @@ typedef struct stk__group {
 struct stk__pipeline {
     stk_context *context;
     stk_transform_header in, out;
-    bool varies; /* `in` stands for samples of many sizes */
+    bool varies; /* `in` is that of samples of many sizes */
     stk__transform_step *steps;
     stk__group *groups;
     uint32_t num_steps, num_groups;

@@ -21,7 +21,7 @@ typedef struct stk__across {
     uint32_t pixels, groups;
     uint32_t bits;   /* the weights of a pixel sum to 1 << bits */
     bool half_group; /* the last two weights of the last group are 0 everywhere, and not read */
-    const uint32_t *start; /* byte of a row at which the first tap of a pixel stands */
+    const uint32_t *start; /* byte of a row of the first tap of a pixel */
     const int16_t *weights;
 } stk__across;
 

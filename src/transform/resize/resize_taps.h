@@ -6,7 +6,7 @@
 #include "transform/resize/resize.h"
 
 /* One direction of a resampling. Places are counted from pixel `low`, as after a crop, so that they
- * are rounded alike wherever the box stands. */
+ * are rounded alike wherever the box is. */
 typedef struct stk__axis {
     stk__filter filter;
     uint32_t low, length; /* the pixels that count: [low, low + length) */
@@ -25,7 +25,7 @@ void stk__axis_range(const stk__axis *axis, uint32_t i, uint32_t *first, uint32_
 void stk__axis_weights(const stk__axis *axis, uint32_t i, uint32_t first, uint32_t end,
                        int16_t *weights);
 
-/* NEAREST: where the walk over the input stands for pixel 0 of the result, and then each step. */
+/* NEAREST: where the walk over the input is for pixel 0 of the result, and then each step. */
 double stk__axis_walk(const stk__axis *axis, uint32_t i);
 /* The input pixel of a place of the walk. */
 uint32_t stk__axis_nearest(const stk__axis *axis, double at);
