@@ -38,7 +38,7 @@ void stk_config_destroy(stk_config **config)
 
 /* ---- Keeping --------------------------------------------------------------------------------- */
 
-void *stk__config_alloc(stk_config *config, size_t size)
+static void *allocate(stk_config *config, size_t size)
 {
     uint64_t total;
 
@@ -54,7 +54,7 @@ void *stk__config_alloc(stk_config *config, size_t size)
 
 char *stk__config_copy(stk_config *config, const char *text, size_t length)
 {
-    char *copy = stk__config_alloc(config, length + 1);
+    char *copy = allocate(config, length + 1);
 
     if (!copy)
         return NULL;
@@ -103,7 +103,7 @@ stk_status stk__config_put(stk_config *config, const char *key, const stk__confi
         return stk__fail(err, STK_ELIMIT, STK_STAGE_OPTIONS, "%s: more than %d keys", key,
                          STK_CONFIG_MAX_KEYS);
     if (count) {
-        kept = stk__config_alloc(config, count * sizeof *kept);
+        kept = allocate(config, count * sizeof *kept);
         if (!kept)
             goto no_memory;
         memcpy(kept, values, count * sizeof *kept);

@@ -53,9 +53,8 @@ struct stk_config {
     uint64_t loads;
 };
 
-/* `size` bytes that live as long as the configuration; NULL when there are none. */
-void *stk__config_alloc(stk_config *config, size_t size);
-/* The same for a copy of `length` bytes, with an end. */
+/* A copy of `length` bytes, with an end, that lives as long as the configuration; NULL when there
+ * is no memory. */
 char *stk__config_copy(stk_config *config, const char *text, size_t length);
 stk__entry *stk__config_find(const stk_config *config, const char *key);
 /* Set a key to `count` values (copied; their texts are not). Errors: STK_ENOMEM, STK_ELIMIT. */

@@ -354,12 +354,6 @@ stk_status stk__model_need(stk_model *m, bool gradients, stk_error *err)
                      (unsigned long long)m->summary.peak_bytes);
 }
 
-stk_status stk__model_allocate(stk_model *m, stk_error *err)
-{
-    STK_TRY(stk__context_check(m->graph.context, err));
-    return stk__model_need(m, true, err);
-}
-
 void stk_model_set_probe(stk_model *model, stk_model_probe_fn *probe, void *user)
 {
     model->probe = probe;

@@ -226,7 +226,6 @@ static void call_models(world *w)
     REFUSED(stk_model_builder_add, w->builder, "relu", NULL);
     REFUSED(stk_model_module_create, w->ctx, &recipe, &module, NULL);
     REFUSED(stk_model_create, w->builder, NULL, &model, NULL);
-    REFUSED(stk__model_allocate, w->model, NULL);
     REFUSED(stk_model_forward, w->model, &batch, true, &result, NULL);
     REFUSED(stk_model_backward, w->model, 1, NULL);
     REFUSED(stk_model_value, w->model, &number, &value, NULL);
