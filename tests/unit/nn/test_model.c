@@ -75,7 +75,7 @@ static void test_bad_layers(void **state)
     refuse(row, 1, "resnet18(10)", "pictures");
     refuse(row, 1, "mlp", "mlp(128, 64, 10)");
     refuse(row, 1, "mlp(0)", "mlp: sizes \"0\" is out of range: 1..1.67772e+07");
-    refuse(row, 1, "mlp(3), relu, mlp(4)", "stands alone");
+    refuse(row, 1, "mlp(3), relu, mlp(4)", "is used alone");
     refuse(picture, 3, "linear(10)", "put flatten between");
     refuse(picture, 3, "conv2d(4, 31)", "not smaller than its window");
     refuse(picture, 3, "conv2d(4, 3, groups=2)", "groups do not divide");
