@@ -199,7 +199,7 @@ static int refuse_options_of_others(struct cli *cli, const stk_converter_ops *co
             if (stk_config_count(cli->config, key) == 0)
                 continue;
             cli_error("the option %s does nothing where %s are written; leave it out",
-                      t->options[i].name, converter->to);
+                      t->options[i].name, converter->doc);
             return CLI_USAGE;
         }
     }

@@ -219,115 +219,31 @@ static int describe_checkpoint(struct cli *cli, stk_context *context, const char
 
 /* ---- What there is --------------------------------------------------------------------------- */
 
-/* A kind of thing, as the lists show it. */
-struct kind {
-    const char *name, *doc;
-    const stk_option_table *options;
-};
-
-#define KIND(found) ((found) ? (struct kind){(found)->name, (found)->doc, (found)->options} : none)
-
-static struct kind dataset_at(const stk_context *context, size_t i)
-{
-    static const struct kind none;
-    const stk_dataset_ops *ops =
-        (const stk_dataset_ops *)stk_driver_at(context, STK_DRIVER_DATASET, i);
-
-    return KIND(ops);
-}
-
-static struct kind transform_at(const stk_context *context, size_t i)
-{
-    static const struct kind none;
-    const stk_transform_ops *ops =
-        (const stk_transform_ops *)stk_driver_at(context, STK_DRIVER_TRANSFORM, i);
-
-    return KIND(ops);
-}
-
-static struct kind layer_at(const stk_context *context, size_t i)
-{
-    static const struct kind none;
-    const stk_layer_ops *ops = (const stk_layer_ops *)stk_driver_at(context, STK_DRIVER_LAYER, i);
-
-    return KIND(ops);
-}
-
-static struct kind callback_at(const stk_context *context, size_t i)
-{
-    static const struct kind none;
-    const stk_callback_ops *ops =
-        (const stk_callback_ops *)stk_driver_at(context, STK_DRIVER_CALLBACK, i);
-
-    return KIND(ops);
-}
-
-static struct kind logger_at(const stk_context *context, size_t i)
-{
-    static const struct kind none;
-    const stk_logger_ops *ops =
-        (const stk_logger_ops *)stk_driver_at(context, STK_DRIVER_LOGGER, i);
-
-    return KIND(ops);
-}
-
-static struct kind array_at(const stk_context *context, size_t i)
-{
-    static const struct kind none;
-    const stk_array_format_ops *ops =
-        (const stk_array_format_ops *)stk_driver_at(context, STK_DRIVER_ARRAY, i);
-
-    return KIND(ops);
-}
-
-static struct kind converter_at(const stk_context *context, size_t i)
-{
-    const stk_converter_ops *ops =
-        (const stk_converter_ops *)stk_driver_at(context, STK_DRIVER_CONVERTER, i);
-
-    return ops ? (struct kind){ops->name, ops->to, ops->options} : (struct kind){0};
-}
-
-static struct kind device_at(const stk_context *context, size_t i)
-{
-    const stk_device_ops *ops =
-        (const stk_device_ops *)stk_driver_at(context, STK_DRIVER_DEVICE, i);
-
-    return ops ? (struct kind){ops->name, ops->doc, NULL} : (struct kind){0};
-}
-
-static struct kind store_at(const stk_context *context, size_t i)
-{
-    const stk_driver_head *head = stk_driver_at(context, STK_DRIVER_STORE, i);
-
-    return head ? (struct kind){head->name, NULL, NULL} : (struct kind){0};
-}
-
 /* What is listed, in this order. */
 static const struct group {
+    stk_driver_kind kind;
     const char *name, *plural, *title, *below;
-    struct kind (*at)(const stk_context *context, size_t i);
 } groups[] = {
-    {"dataset", "datasets", "Datasets, as 'NAME:PATH?option=value&option=value':\n",
+    {STK_DRIVER_DATASET, "dataset", "datasets",
+     "Datasets, as 'NAME:PATH?option=value&option=value':\n",
      "  any dataset  also takes indices=FILE, subset=A:B, random_split=0.8,0.2, part=N and "
      "split_seed=N.\n"
      "\nA PATH may be a URL: file:///DIR, mem://NAME, or slow+file:///DIR?latency=5ms for "
-     "trials.\n",
-     dataset_at},
-    {"transform", "transforms", "\nTransforms, as 'NAME(value, option=value), NAME':\n", "",
-     transform_at},
-    {"layer", "layers", "\nLayers and known models, as 'NAME(value, option=value), NAME':\n", "",
-     layer_at},
-    {"callback", "callbacks", "\nCallbacks of a training, as 'NAME(option=value), NAME':\n", "",
-     callback_at},
-    {"logger", "loggers", "\nLoggers of a training, as 'NAME(option=value), NAME':\n", "",
-     logger_at},
-    {"store", "stores", "\nStores, as 'NAME://...':\n", "", store_at},
-    {"array", "arrays", "\nFormats of arrays, as 'array:URL?format=NAME&option=value':\n", "",
-     array_at},
-    {"converter", "converters", "\nConverters, as 'stoker convert SRC NAME:PATH?option=value':\n",
-     "", converter_at},
-    {"device", "devices", "\nDevices:\n", "", device_at},
+     "trials.\n"},
+    {STK_DRIVER_TRANSFORM, "transform", "transforms",
+     "\nTransforms, as 'NAME(value, option=value), NAME':\n", ""},
+    {STK_DRIVER_LAYER, "layer", "layers",
+     "\nLayers and known models, as 'NAME(value, option=value), NAME':\n", ""},
+    {STK_DRIVER_CALLBACK, "callback", "callbacks",
+     "\nCallbacks of a training, as 'NAME(option=value), NAME':\n", ""},
+    {STK_DRIVER_LOGGER, "logger", "loggers",
+     "\nLoggers of a training, as 'NAME(option=value), NAME':\n", ""},
+    {STK_DRIVER_STORE, "store", "stores", "\nStores, as 'NAME://...':\n", ""},
+    {STK_DRIVER_ARRAY, "array", "arrays",
+     "\nFormats of arrays, as 'array:URL?format=NAME&option=value':\n", ""},
+    {STK_DRIVER_CONVERTER, "converter", "converters",
+     "\nConverters, as 'stoker convert SRC NAME:PATH?option=value':\n", ""},
+    {STK_DRIVER_DEVICE, "device", "devices", "\nDevices:\n", ""},
 };
 
 #define NUM_GROUPS (sizeof groups / sizeof *groups)
@@ -345,17 +261,17 @@ static void list_options(const stk_option_table *table, FILE *out)
 
 static void list_table(const stk_context *context, FILE *out)
 {
-    struct kind kind;
+    const stk_driver_head *driver;
 
     for (size_t g = 0; g < NUM_GROUPS; g++) {
         const struct group *group = &groups[g];
-        const bool spec = group->at == dataset_at;
+        const bool spec = group->kind == STK_DRIVER_DATASET;
         fputs(group->title, out);
-        for (size_t i = 0; (kind = group->at(context, i)).name; i++) {
+        for (size_t i = 0; (driver = stk_driver_at(context, group->kind, i)); i++) {
             char name[80];
-            snprintf(name, sizeof name, "%s%s", kind.name, spec ? ":" : "");
-            fprintf(out, "  %-*s %s\n", spec ? 12 : 16, name, kind.doc ? kind.doc : "");
-            list_options(kind.options, out);
+            snprintf(name, sizeof name, "%s%s", driver->name, spec ? ":" : "");
+            fprintf(out, "  %-*s %s\n", spec ? 12 : 16, name, driver->doc ? driver->doc : "");
+            list_options(driver->options, out);
         }
         fputs(group->below, out);
     }
@@ -385,17 +301,17 @@ static void list_json_options(const stk_option_table *table, FILE *out)
 
 static void list_json(const stk_context *context, FILE *out)
 {
-    struct kind kind;
+    const stk_driver_head *driver;
 
     for (size_t g = 0; g < NUM_GROUPS; g++) {
         fprintf(out, "%s\"%s\": [", g ? ",\n " : "{", groups[g].plural);
-        for (size_t i = 0; (kind = groups[g].at(context, i)).name; i++) {
+        for (size_t i = 0; (driver = stk_driver_at(context, groups[g].kind, i)); i++) {
             fputs(i ? ",\n  {\"name\": " : "\n  {\"name\": ", out);
-            cli_json_string(out, kind.name);
+            cli_json_string(out, driver->name);
             fputs(", \"doc\": ", out);
-            cli_json_string(out, kind.doc ? kind.doc : "");
+            cli_json_string(out, driver->doc ? driver->doc : "");
             fputs(",\n   \"options\": ", out);
-            list_json_options(kind.options, out);
+            list_json_options(driver->options, out);
             fputs("}", out);
         }
         fputs("]", out);
@@ -405,17 +321,17 @@ static void list_json(const stk_context *context, FILE *out)
 
 static void list_csv(const stk_context *context, FILE *out)
 {
-    struct kind kind;
+    const stk_driver_head *driver;
 
     fputs("kind,name,option,default,doc\n", out);
     for (size_t g = 0; g < NUM_GROUPS; g++)
-        for (size_t i = 0; (kind = groups[g].at(context, i)).name; i++) {
-            fprintf(out, "%s,%s,,,", groups[g].name, kind.name);
-            cli_csv_string(out, kind.doc ? kind.doc : "");
+        for (size_t i = 0; (driver = stk_driver_at(context, groups[g].kind, i)); i++) {
+            fprintf(out, "%s,%s,,,", groups[g].name, driver->name);
+            cli_csv_string(out, driver->doc ? driver->doc : "");
             fputc('\n', out);
-            for (size_t k = 0; kind.options && k < kind.options->count; k++) {
-                const stk_option *option = &kind.options->options[k];
-                fprintf(out, "%s,%s,%s,", groups[g].name, kind.name, option->name);
+            for (size_t k = 0; driver->options && k < driver->options->count; k++) {
+                const stk_option *option = &driver->options->options[k];
+                fprintf(out, "%s,%s,%s,", groups[g].name, driver->name, option->name);
                 cli_csv_string(out, option->initial ? option->initial : "");
                 fputc(',', out);
                 cli_csv_string(out, option->doc);

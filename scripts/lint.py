@@ -5,6 +5,7 @@
     lint.py ROOT      prints FILE:LINE: what is wrong and the remedy; exit code 1 if there is anything
 """
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import readers
 
 MAX_FILE_LINES = 600
 MAX_HEADER_LINES = 250
+MAX_BYTES = 300_000
 MAX_FUNCTION_LINES = 150
 MAX_COMPLEXITY = 25
 
@@ -239,6 +241,21 @@ def check_file(root, path):
                 problem(path, 1, "the first line of a seam header is its arrow: /* key, range -> bytes */")
 
 
+def check_kept(root):
+    """What git keeps is text of a readable size, but for pictures of the report and what scripts make for tests."""
+    listed = subprocess.run(["git", "-C", root, "ls-files", "-z"], capture_output=True, check=False)
+    for name in filter(None, listed.stdout.decode().split("\0")):
+        path = root / name
+        if not path.is_file():
+            continue
+        size = path.stat().st_size
+        if size > MAX_BYTES:
+            problem(Path(name), 1, f"{size} bytes, more than {MAX_BYTES}: git keeps no large files")
+        made = name.startswith(("tests/golden/", "docs/report/")) or "corpus" in path.parts
+        if not made and b"\0" in path.read_bytes()[:MAX_BYTES]:
+            problem(Path(name), 1, "is no text: binary files are in tests/golden, docs/report and corpora alone")
+
+
 def main():
     root = Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
     files = []
@@ -256,6 +273,7 @@ def main():
     for folder in sorted(p for p in (root / "src").iterdir() if p.is_dir() and any(p.rglob("*.c"))):
         if not (folder / f"{folder.name}.h").exists():
             problem(folder.relative_to(root), 1, f"no seam header {folder.name}.h")
+    check_kept(root)
     mutants.check(root, problem)
     names.check(root, problem, strip)
     forks.check(root, problem)

@@ -59,6 +59,26 @@ static const void *const loggers[] = {&stk__logger_csv, &stk__logger_tensorboard
 /* Asked in this order. */
 static const void *const converters[] = {&stk__convert_images, &stk__convert_idx, NULL};
 
+/* Each table begins as stk_driver_head says. */
+#define BEGINS(type, member)                                                                       \
+    _Static_assert(offsetof(type, member) == offsetof(stk_driver_head, member),                    \
+                   #type "." #member " is where the head has it")
+#define BEGINS_AS_A_DRIVER(type)                                                                   \
+    BEGINS(type, struct_size);                                                                     \
+    BEGINS(type, name);                                                                            \
+    BEGINS(type, doc);                                                                             \
+    BEGINS(type, options)
+
+BEGINS_AS_A_DRIVER(stk_store_ops);
+BEGINS_AS_A_DRIVER(stk_dataset_ops);
+BEGINS_AS_A_DRIVER(stk_array_format_ops);
+BEGINS_AS_A_DRIVER(stk_transform_ops);
+BEGINS_AS_A_DRIVER(stk_layer_ops);
+BEGINS_AS_A_DRIVER(stk_device_ops);
+BEGINS_AS_A_DRIVER(stk_callback_ops);
+BEGINS_AS_A_DRIVER(stk_logger_ops);
+BEGINS_AS_A_DRIVER(stk_converter_ops);
+
 const stk__drivers *stk__drivers_of(stk_driver_kind kind)
 {
     static const stk__drivers all[STK_DRIVER_KINDS] = {

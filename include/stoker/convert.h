@@ -88,9 +88,9 @@ struct stk_conversion_job {
 typedef struct stk_converter_ops {
     uint32_t struct_size;
     const char *name;                /**< "images": also the name of its option table */
-    const char *from;                /**< what it reads: "images:DIR, photographs of any size" */
-    const char *to;                  /**< what it writes */
+    const char *doc;                 /**< what it writes: "a folder of JPEG files" */
     const stk_option_table *options; /**< its own, in addition to stk_convert_options; NULL: none */
+    const char *from;                /**< what it reads: "images:DIR, photographs of any size" */
     /** (optional) Endings of targets that it writes: "|.zarr|.zr|". NULL: a target without an
      * ending that tells a form. */
     const char *endings;

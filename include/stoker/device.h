@@ -3,7 +3,7 @@
 #ifndef STOKER_DEVICE_H
 #define STOKER_DEVICE_H
 
-#include <stoker/base.h>
+#include <stoker/options.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -61,6 +61,7 @@ typedef struct stk_device_ops {
     uint32_t struct_size; /* first, for ever */
     const char *name;     /* the accelerator: "cpu" */
     const char *doc;
+    const stk_option_table *options; /* NULL: devices take no options */
     /* Devices there are; 0: none, or no driver. */
     uint32_t (*count)(void);
     /* Ends with stk_device_create(). */

@@ -28,6 +28,8 @@ typedef enum stk_driver_kind {
 typedef struct stk_driver_head {
     uint32_t struct_size;
     const char *name;
+    const char *doc;                 /**< one line for `stoker info`; NULL: none */
+    const stk_option_table *options; /**< what may be said of it by name; NULL: nothing */
 } stk_driver_head;
 
 /**

@@ -95,6 +95,7 @@ typedef struct stk_store_limits {
 typedef struct stk_store_ops {
     uint32_t struct_size; /* first, for ever */
     const char *name;     /* URL scheme */
+    const char *doc;      /* one line for `stoker info` */
     /* (optional) What can be said of it by name; NULL: nothing, and the query of its URL is its
      * own. A key of a query that the table does not have is refused, but for what a wrapper passes
      * on. */

@@ -41,10 +41,10 @@ stk_status stk__converter_kind_check(const void *ops, stk_error *err)
     STK_TRY(stk__table_check(&kind, ops, err));
     if (converter->options)
         STK_TRY(stk__options_check(converter->options, err));
-    if (!converter->from || !converter->to)
+    if (!converter->from || !converter->doc)
         return stk__fail(err, STK_EINVAL, STK_STAGE_CONVERT,
                          "the stk_converter_ops of '%.64s' lacks %s", converter->name,
-                         converter->from ? "to" : "from");
+                         converter->from ? "doc" : "from");
     for (const char *const *name = converter->ignores; name && *name; name++)
         if (!stk_options_find(&stk__convert_option_table, *name))
             return stk__fail(err, STK_EINVAL, STK_STAGE_CONVERT,
@@ -105,7 +105,7 @@ static stk_status check_ignored(const stk_converter_ops *converter,
         if (strcmp(value, initial) != 0)
             return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
                              "the option %s does nothing where %s are written; leave it out", *name,
-                             converter->to);
+                             converter->doc);
     }
     return STK_OK;
 }
@@ -225,13 +225,13 @@ static stk_status choose(stk_conversion *c, stk_error *err)
             return STK_OK;
         return stk__fail(err, STK_ENOTSUP, STK_STAGE_CONVERT,
                          "%.120s cannot be written as %s: it %s. The converter %s reads %s",
-                         c->source, c->converter->to, why, c->converter->name, c->converter->from);
+                         c->source, c->converter->doc, why, c->converter->name, c->converter->from);
     }
     /* Asked in the order of the registry. */
     for (size_t i = 0; (converter = converter_at(c, i)); i++) {
         size_t used = strlen(ways);
         snprintf(ways + used, sizeof ways - used, "%s%s -> %s", used ? "; " : "", converter->from,
-                 converter->to);
+                 converter->doc);
         if (!suits(c, converter))
             continue;
         if (accepts(converter, c->dataset, &why)) {
@@ -239,7 +239,7 @@ static stk_status choose(stk_conversion *c, stk_error *err)
             return STK_OK;
         }
         first = why;
-        form = converter->to;
+        form = converter->doc;
     }
     if (first)
         return stk__fail(err, STK_ENOTSUP, STK_STAGE_CONVERT,

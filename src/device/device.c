@@ -35,7 +35,13 @@ stk_status stk__device_kind_check(const void *ops, stk_error *err)
                                      .num_members = STK_COUNT(members),
                                      .stage = STK_STAGE_DEVICE};
 
-    return stk__table_check(&table, ops, err);
+    STK_TRY(stk__table_check(&table, ops, err));
+    const stk_device_ops *device = ops;
+    if (device->options)
+        return stk__fail(err, STK_ENOTSUP, STK_STAGE_DEVICE,
+                         "the stk_device_ops of '%.64s' has options, which devices do not take yet",
+                         device->name);
+    return STK_OK;
 }
 
 stk_status stk_device_create(stk_context *context, const stk_device_ops *ops, void *state,

@@ -532,6 +532,7 @@ static stk_status file_open(stk_context *ctx, const char *text, const void *opti
 const stk_store_ops stk__store_file = {
     .struct_size = sizeof(stk_store_ops),
     .name = "file",
+    .doc = "a folder, which is also meant by a path without a scheme",
     .options = &file_option_table,
     .open = file_open,
     .close = file_close,

@@ -326,6 +326,7 @@ static void mem_limits(stk_store *store, stk_store_limits *out)
 const stk_store_ops stk__store_mem = {
     .struct_size = sizeof(stk_store_ops),
     .name = "mem",
+    .doc = "memory of this process, by name",
     .open = mem_open,
     .close = mem_close,
     .submit = mem_submit,

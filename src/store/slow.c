@@ -550,6 +550,7 @@ static stk_status slow_open(stk_context *ctx, const char *text, const void *opti
 const stk_store_ops stk__store_slow = {
     .struct_size = sizeof(stk_store_ops),
     .name = "slow",
+    .doc = "another store with latency and bandwidth of choice, for trials",
     .options = &stk__slow_option_table,
     .open = slow_open,
     .close = slow_close,

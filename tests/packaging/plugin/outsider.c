@@ -146,6 +146,7 @@ static stk_status echo_remove(stk_store *store, const char *key, const stk_store
 
 static const stk_store_ops echo_ops = {.struct_size = sizeof echo_ops,
                                        .name = "echo",
+                                       .doc = "another store, as it is",
                                        .options = &echo_table,
                                        .open = echo_open,
                                        .close = echo_close,

@@ -176,7 +176,7 @@ static stk_status lines_run(const stk_conversion_job *job, stk_conversion_report
 const stk_converter_ops lines_ops = {.struct_size = sizeof lines_ops,
                                      .name = "lines",
                                      .from = "anything with labels",
-                                     .to = "lines of a text",
+                                     .doc = "lines of a text",
                                      .options = &lines_table,
                                      .endings = "|.lines|",
                                      .accepts = lines_accepts,

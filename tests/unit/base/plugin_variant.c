@@ -54,7 +54,7 @@ static const stk_plugin_driver drivers[] = {
     {STK_DRIVER_DATASET, &own},
     {VARIANT == OTHER ? STK_DRIVER_CONVERTER : STK_DRIVER_DATASET, &second}};
 
-static const char *version_of_a_copy(void)
+static const char *other_version(void)
 {
     return "9.9.9";
 }
@@ -63,7 +63,7 @@ STK_API const stk_plugin stk_plugin_entry;
 STK_API const stk_plugin stk_plugin_entry = {
     .struct_size = VARIANT == SMALL ? 8 : sizeof(stk_plugin),
     .interface_version = VARIANT == LATER ? STK_PLUGIN_INTERFACE + 1 : STK_PLUGIN_INTERFACE,
-    .library = VARIANT == COPY ? version_of_a_copy : stk_version,
+    .library = VARIANT == COPY ? other_version : stk_version,
     .name = "variant",
     .doc = "of a test",
     .drivers = drivers,

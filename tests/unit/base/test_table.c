@@ -129,7 +129,7 @@ static const struct kind {
      add_converter,
      sizeof(stk_converter_ops),
      {M(stk_converter_ops, accepts), M(stk_converter_ops, run), M(stk_converter_ops, from),
-      M(stk_converter_ops, to)},
+      M(stk_converter_ops, doc)},
      STK_OK},
     {"stk_logger_ops",
      add_logger,

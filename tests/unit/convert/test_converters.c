@@ -55,7 +55,7 @@ static stk_status run(const stk_conversion_job *job, stk_conversion_report *repo
 static const stk_converter_ops with_options = {.struct_size = sizeof with_options,
                                                .name = "own",
                                                .from = "all",
-                                               .to = "nothing",
+                                               .doc = "nothing",
                                                .options = &own_table,
                                                .endings = "|.own|",
                                                .ignores = ignored,
@@ -64,7 +64,7 @@ static const stk_converter_ops with_options = {.struct_size = sizeof with_option
 static const stk_converter_ops without = {.struct_size = sizeof without,
                                           .name = "bare",
                                           .from = "all",
-                                          .to = "nothing",
+                                          .doc = "nothing",
                                           .endings = "|.bare|",
                                           .accepts = accepts,
                                           .run = run};

@@ -66,10 +66,28 @@ static void the_table(void **state)
     stk_context_destroy(&ctx);
 }
 
+/* Options of a device would be read by nothing. */
+static void a_device_with_options(void **state)
+{
+    static const stk_option_table table = {.name = "other", .doc = "Of another device."};
+    stk_context *ctx = test_context();
+    stk_device_ops ops = *(const stk_device_ops *)stk_driver_at(NULL, STK_DRIVER_DEVICE, 0);
+    stk_error err;
+
+    (void)state;
+    ops.name = "other";
+    ops.options = &table;
+    assert_fails(stk_driver_add(ctx, STK_DRIVER_DEVICE, &ops, &err), STK_ENOTSUP, &err, "options");
+    ops.options = NULL;
+    assert_ok(stk_driver_add(ctx, STK_DRIVER_DEVICE, &ops, &err), &err);
+    stk_context_destroy(&ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_table),
+        cmocka_unit_test(a_device_with_options),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
