@@ -96,11 +96,6 @@ static uint64_t after(uint64_t start, double seconds)
     return ns >= 9e18 ? UINT64_MAX : (uint64_t)ns;
 }
 
-static uint64_t after_ns(uint64_t start, uint64_t ns)
-{
-    return ns > UINT64_MAX - start ? UINT64_MAX : start + ns;
-}
-
 /* When the consumer gets a message about who is stuck; UINT64_MAX: never. */
 static uint64_t next_watch(const stk_loader *loader)
 {
@@ -144,8 +139,8 @@ static stk_status wait_locked(stk_loader *loader, uint64_t deadline, stk_error *
             continue;
         }
         const uint64_t until = STK_MIN(STK_MIN(deadline, limit), next_watch(loader));
-        stk__ring_wait_locked(loader->ring, STK_MIN(STK_MIN(until, loader->reads.due_ns),
-                                                    after_ns(now, loader->look_ns)));
+        stk__ring_wait_locked(loader->ring,
+                              STK_MIN(STK_MIN(until, loader->reads.due_ns), now + loader->look_ns));
     }
 }
 

@@ -242,6 +242,16 @@ static void batch_returned_locked(void *steps)
     stk__steps_attach_locked(steps);
 }
 
+/* Reads are due earlier: whoever does the work sleeps until then at most. */
+static void reads_sooner_locked(void *user)
+{
+    stk__ring *ring = user;
+
+    pthread_cond_broadcast(&ring->work);
+    if (ring->alone)
+        stk__ring_wake_locked(ring);
+}
+
 /* The slabs, the records of steps, and what knows of both. */
 static stk_status make_ring(stk_loader *loader, stk_error *err)
 {
@@ -257,10 +267,11 @@ static stk_status make_ring(stk_loader *loader, stk_error *err)
     loader->own = stk__calls_are_own(ring, loader->dataset);
     loader->stalls.alone = ring->alone;
     loader->stalls.cold = STK_WAIT_STARTUP;
-    STK_TRY(stk__reads_init(&loader->reads, loader->ctx, &ring->lock, &ring->work,
+    loader->reads =
+        (stk__reads){.lock = &ring->lock, .sooner_locked = reads_sooner_locked, .user = ring};
+    STK_TRY(stk__reads_init(&loader->reads, loader->ctx,
                             loader->options.io_depth == STK_AUTO ? 0 : b->io_depth,
                             (uint32_t)loader->options.retries, loader->options.seed));
-    loader->reads.woken = ring->alone ? &ring->woken : NULL;
     STK_TRY(stk__steps_init(&loader->steps, ring, b->now.steps, b->row_room));
     loader->steps.horizon = stk__budget_horizon(b);
     ring->returned_locked = batch_returned_locked;

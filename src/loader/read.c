@@ -35,9 +35,7 @@ static void on_sooner(void *user, uint64_t due_ns)
     pthread_mutex_lock(reads->lock);
     if (due_ns < reads->due_ns) {
         reads->due_ns = due_ns;
-        pthread_cond_broadcast(reads->work);
-        if (reads->woken)
-            sem_post(reads->woken);
+        reads->sooner_locked(reads->user);
     }
     pthread_mutex_unlock(reads->lock);
 }
@@ -148,8 +146,8 @@ size_t stk__reads_describe(const stk__reads *reads, char *text, size_t size)
 
 /* ---- Its life ---- */
 
-stk_status stk__reads_init(stk__reads *reads, stk_context *ctx, pthread_mutex_t *lock,
-                           pthread_cond_t *work, uint32_t depth, uint32_t retries, uint64_t seed)
+stk_status stk__reads_init(stk__reads *reads, stk_context *ctx, uint32_t depth, uint32_t retries,
+                           uint64_t seed)
 {
     const stk__fetcher_options options = {.depth = depth,
                                           .retries = retries,
@@ -159,7 +157,7 @@ stk_status stk__reads_init(stk__reads *reads, stk_context *ctx, pthread_mutex_t 
                                           .user = reads,
                                           .measures = true};
 
-    *reads = (stk__reads){.lock = lock, .work = work, .due_ns = UINT64_MAX};
+    reads->due_ns = UINT64_MAX;
     STK_TRY(stk__fetcher_create(ctx, &options, &reads->fetcher));
     stk__cond_init(&reads->ended);
     return STK_OK;

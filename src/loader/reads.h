@@ -14,7 +14,7 @@
  * Invariants: a range that was queued is called once, also when reads are stopped, with
  * STK_ECANCELED then; the lock is never held while the fetcher or a store is called.
  *
- * The lock is given to stk__reads_init(); (L) marks what it guards.
+ * The lock is its owner's, as is waking threads; (L) marks what the lock guards.
  */
 
 /* A range that is wanted in memory. Lives until it was called. */
@@ -36,18 +36,19 @@ typedef struct stk__read_figures {
 typedef struct stk__reads {
     stk__fetcher *fetcher;
     pthread_mutex_t *lock; /* (L) */
-    pthread_cond_t *work;  /* of the threads that sleep until there is something to do */
-    sem_t *woken;          /* of the consumer that does their work; NULL: there are such threads */
-    pthread_cond_t ended;  /* nothing is pending */
-    uint32_t pending;      /* (L) ranges that are queued or under way */
-    uint64_t due_ns;       /* (L) stk__reads_pump() is to be called then; UINT64_MAX: it is not */
+    /* due_ns became earlier: who sleeps until then is to be woken. Called with (L) held. */
+    void (*sooner_locked)(void *user);
+    void *user;
+    pthread_cond_t ended; /* nothing is pending */
+    uint32_t pending;     /* (L) ranges that are queued or under way */
+    uint64_t due_ns;      /* (L) stk__reads_pump() is to be called then; UINT64_MAX: it is not */
     stk__range *queued, *last_queued; /* (L) for the fetcher */
 } stk__reads;
 
-/* `depth`: reads under way at each store; 0: as many as serve it well. `work`: all are woken when
- * due_ns becomes earlier. */
-stk_status stk__reads_init(stk__reads *reads, stk_context *ctx, pthread_mutex_t *lock,
-                           pthread_cond_t *work, uint32_t depth, uint32_t retries, uint64_t seed);
+/* `depth`: reads under way at each store; 0: as many as serve it well. Lock, sooner_locked and user
+ * are set. */
+stk_status stk__reads_init(stk__reads *reads, stk_context *ctx, uint32_t depth, uint32_t retries,
+                           uint64_t seed);
 /* Nothing is pending. */
 void stk__reads_destroy(stk__reads *reads);
 

@@ -278,7 +278,7 @@ void stk__ring_room_locked(stk__ring *ring)
     if (!ring->full)
         return;
     ring->full = false;
-    pthread_cond_signal(&ring->work);
+    stk__ring_work_locked(ring);
 }
 
 void stk__ring_unref(stk__ring *ring)
@@ -305,7 +305,7 @@ static void give_back(stk_batch *b)
         ring->full = false;
     if (ring->returned_locked) {
         ring->returned_locked(ring->user);
-        pthread_cond_signal(&ring->work);
+        stk__ring_work_locked(ring);
     }
     bool last = --ring->references == 0;
     pthread_mutex_unlock(&ring->lock);

@@ -71,6 +71,11 @@ static void prepare(stk_dataset *dataset, stk_sample *samples, size_t n)
     (void)n;
 }
 
+static void sooner(void *user)
+{
+    pthread_cond_broadcast(&((bench *)user)->ring->work);
+}
+
 static const stk_store_ops store_ops = {
     .struct_size = sizeof store_ops, .name = "kept", .submit = submit};
 
@@ -100,8 +105,8 @@ static void set_up_ragged(bench *b, uint64_t shared, uint64_t pool, uint64_t rag
     b->budget = (stk__budget){.most_row = pool, .most_ragged = pool / 4};
     assert_int_equal(stk__steps_init(&b->steps, b->ring, 8, ROWS), STK_OK);
     b->steps.limit = UINT64_MAX;
-    assert_int_equal(stk__reads_init(&b->in, ctx, &b->ring->lock, &b->ring->work, MOST, 0, 1),
-                     STK_OK);
+    b->in = (stk__reads){.lock = &b->ring->lock, .sooner_locked = sooner, .user = b};
+    assert_int_equal(stk__reads_init(&b->in, ctx, MOST, 0, 1), STK_OK);
     b->units = (stk__units){.ctx = ctx,
                             .dataset = &b->dataset,
                             .ring = b->ring,

@@ -80,6 +80,7 @@ typedef struct noted {
 typedef struct bench {
     pthread_mutex_t lock;
     pthread_cond_t work;
+    uint32_t sooner; /* so often reads became due earlier */
     stk__reads reads;
     script store;
 } bench;
@@ -95,14 +96,22 @@ static void arrived(stk__range *range, stk_status status)
         stk__reads_queue_first_locked(&n->bench->reads, &n->then->range);
 }
 
+static void sooner(void *user)
+{
+    bench *b = user;
+
+    assert_int_not_equal(pthread_mutex_trylock(&b->lock), 0); /* it is held */
+    b->sooner++;
+    pthread_cond_broadcast(&b->work);
+}
+
 static void setup(bench *b, uint32_t depth, uint32_t retries)
 {
     *b = (bench){.store.head = {.ops = &ops, .context = test_context()}};
     pthread_mutex_init(&b->lock, NULL);
     stk__cond_init(&b->work);
-    assert_int_equal(
-        stk__reads_init(&b->reads, b->store.head.context, &b->lock, &b->work, depth, retries, 1),
-        STK_OK);
+    b->reads = (stk__reads){.lock = &b->lock, .sooner_locked = sooner, .user = b};
+    assert_int_equal(stk__reads_init(&b->reads, b->store.head.context, depth, retries, 1), STK_OK);
 }
 
 static void teardown(bench *b)
@@ -190,6 +199,7 @@ static void test_retries(void **state)
     for (uint32_t i = 0; i < 3; i++) {
         assert_int_equal(often.calls, 0);
         answer(&b.store, i, STK_EIO);
+        assert_int_equal(b.sooner, STK_MIN(i + 1, 2u));
         pthread_mutex_lock(&b.lock);
         while (i < 2 && b.store.submitted == i + 1) {
             assert_int_not_equal(b.reads.due_ns, UINT64_MAX);

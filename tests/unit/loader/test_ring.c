@@ -133,6 +133,49 @@ static void test_round(void **state)
     stk_context_destroy(&ctx);
 }
 
+static int posts(stk__ring *ring)
+{
+    int value = -1;
+
+    assert_int_equal(sem_getvalue(&ring->woken, &value), 0);
+    return value;
+}
+
+/* Without workers the consumer does all work: one that waits is woken by what comes back on another
+ * thread, once. With workers only batches are its business. */
+static void test_the_consumer_is_woken(void **state)
+{
+    stk_context *ctx = test_context();
+    int back = 0;
+
+    (void)state;
+    for (int alone = 0; alone < 2; alone++) {
+        stk__ring *ring = make(ctx);
+        ring->alone = alone;
+        ring->returned_locked = returned;
+        ring->user = &back;
+        pthread_mutex_lock(&ring->lock);
+        stk_batch *batch = stk__ring_take_locked(ring), *other = stk__ring_take_locked(ring);
+        stk__ring_hold_locked(ring, batch);
+        stk__ring_hold_locked(ring, other);
+        pthread_mutex_unlock(&ring->lock);
+        stk_batch_release(&other); /* it does not wait */
+        assert_int_equal(posts(ring), 0);
+        ring->waits = true;
+        stk_batch_release(&batch);
+        assert_int_equal(posts(ring), alone);
+        assert_int_equal(ring->waits, !alone);
+        ring->waits = ring->full = true;
+        pthread_mutex_lock(&ring->lock);
+        stk__ring_room_locked(ring);
+        stk__ring_room_locked(ring);
+        pthread_mutex_unlock(&ring->lock);
+        assert_int_equal(posts(ring), 2 * alone);
+        stk__ring_unref(ring);
+    }
+    stk_context_destroy(&ctx);
+}
+
 /* Ragged values go back to the pool with their batch, and tell whoever waits for memory. */
 static void test_ragged_values(void **state)
 {
@@ -172,9 +215,9 @@ static void test_ragged_values(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_names), cmocka_unit_test(test_columns),
-                                       cmocka_unit_test(test_round),
-                                       cmocka_unit_test(test_ragged_values)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_names), cmocka_unit_test(test_columns), cmocka_unit_test(test_round),
+        cmocka_unit_test(test_the_consumer_is_woken), cmocka_unit_test(test_ragged_values)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
