@@ -57,16 +57,16 @@ struct stk_dlpack_versioned {
 };
 
 /**
- * Field `i` of a batch as a DLPack tensor, without a copy. `major` is the version of the
- * specification that the taker knows: 0 gives a stk_dlpack, 1 a stk_dlpack_versioned. A FIXED field
- * has the shape [count, shape...]; of a RAGGED or BYTES one it is all values in a row, which the
- * offsets of stk_batch_field() part.
+ * Field `i` of a batch that is held, as a DLPack tensor, without a copy. `major` is the version of
+ * the specification that the taker knows: 0 gives a stk_dlpack, 1 a stk_dlpack_versioned. A FIXED
+ * field has the shape [count, shape...]; of a RAGGED or BYTES one it is all values in a row, which
+ * the offsets of stk_batch_field() part.
  *
  * Ownership: *out is the caller's, or whose it is handed to, and is ended by its `deleter`, once,
  * on any thread, also after the loader is gone. Each holds the memory of the batch: that comes back
  * to the loader when the batch is released and all its tensors are deleted. `deleter` does nothing
- * in a child of fork(). Thread: any. Does not block. Errors: STK_EINVAL (no such field, or the
- * batch is not held), STK_ENOTSUP (`major`, or a type that DLPack lacks), STK_ENOMEM.
+ * in a child of fork(). Thread: any. Does not block. Errors: STK_EINVAL (no such field),
+ * STK_ENOTSUP (`major`), STK_ENOMEM.
  */
 STK_API STK_NODISCARD stk_status stk_batch_dlpack(const stk_batch *batch, uint32_t i,
                                                   uint32_t major, void **out, stk_error *err);

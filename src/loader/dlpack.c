@@ -14,7 +14,7 @@ typedef struct exported {
     int64_t shape[STK_MAX_RANK + 1], strides[STK_MAX_RANK + 1];
 } exported;
 
-static bool type_of(stk_dtype dtype, stk_dlpack_tensor *out)
+static void set_type(stk_dtype dtype, stk_dlpack_tensor *out)
 {
     static const uint8_t codes[STK_DTYPE_COUNT] = {
         [STK_BOOL] = STK_DLPACK_BOOL,         [STK_UINT8] = STK_DLPACK_UINT,
@@ -25,14 +25,10 @@ static bool type_of(stk_dtype dtype, stk_dlpack_tensor *out)
         [STK_BFLOAT16] = STK_DLPACK_BFLOAT,   [STK_FLOAT32] = STK_DLPACK_FLOAT,
         [STK_FLOAT64] = STK_DLPACK_FLOAT,     [STK_COMPLEX64] = STK_DLPACK_COMPLEX,
         [STK_COMPLEX128] = STK_DLPACK_COMPLEX};
-    const size_t size = stk_dtype_size(dtype);
 
-    if (!size)
-        return false;
     out->code = codes[dtype];
-    out->bits = (uint8_t)(8 * size);
+    out->bits = (uint8_t)(8 * stk_dtype_size(dtype));
     out->lanes = 1;
-    return true;
 }
 
 /* The tensor of a field: compact, in C order; without memory where it has no element. */
@@ -49,6 +45,7 @@ static void describe(exported *e, const stk_tensor *from, stk_dlpack_tensor *to)
         stride *= e->shape[d];
         empty |= e->shape[d] == 0;
     }
+    set_type(from->dtype, to);
     to->data = empty ? NULL : from->data;
     to->device_type = STK_DLPACK_CPU;
     to->ndim = (int32_t)from->rank;
@@ -82,7 +79,6 @@ stk_status stk_batch_dlpack(const stk_batch *batch, uint32_t i, uint32_t major, 
 {
     stk_batch *b = (stk_batch *)batch; /* its count of users is written, nothing else */
     stk_tensor from = {.struct_size = sizeof from};
-    stk_dlpack_tensor to = {0};
 
     *out = NULL;
     stk_context *ctx = b->ring->ctx;
@@ -92,18 +88,12 @@ stk_status stk_batch_dlpack(const stk_batch *batch, uint32_t i, uint32_t major, 
                          "DLPack of version %u is not known: ask for 1 or 0", major);
     if (stk_batch_field(batch, i, &from) != STK_OK)
         return stk__fail(err, STK_EINVAL, STK_STAGE_LOADER, "a batch has no field %u", i);
-    if (!type_of(from.dtype, &to))
-        return stk__fail(err, STK_ENOTSUP, STK_STAGE_LOADER, "DLPack lacks the type of field '%s'",
-                         from.name);
     exported *e = stk__calloc(ctx, 1, sizeof *e);
     if (!e)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_LOADER, "no memory for a DLPack tensor");
-    if (!stk__batch_share(b)) {
-        stk__free(ctx, e);
-        return stk__fail(err, STK_EINVAL, STK_STAGE_LOADER,
-                         "this batch is not held: it was given back before");
-    }
+    stk__batch_share(b);
     e->batch = b;
+    stk_dlpack_tensor to = {0};
     describe(e, &from, &to);
     if (major)
         e->as.versioned = (stk_dlpack_versioned){

@@ -339,13 +339,11 @@ void stk_batch_release(stk_batch **batch)
         give_back(b);
 }
 
-bool stk__batch_share(stk_batch *batch)
+void stk__batch_share(stk_batch *batch)
 {
     pthread_mutex_lock(&batch->ring->lock);
-    const bool is_held = batch->held;
-    batch->tensors += is_held;
+    batch->tensors++;
     pthread_mutex_unlock(&batch->ring->lock);
-    return is_held;
 }
 
 void stk__batch_unshare(stk_batch *batch)

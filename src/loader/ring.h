@@ -98,8 +98,8 @@ stk_batch *stk__ring_take_locked(stk__ring *ring);
 void stk__ring_give_locked(stk__ring *ring, stk_batch *slab);
 /* The consumer holds it from now on. (L) held. */
 void stk__ring_hold_locked(stk__ring *ring, stk_batch *slab);
-/* One more user of the memory of a batch; false where it is not held. (L) free. */
-bool stk__batch_share(stk_batch *batch);
+/* One more user of the memory of a batch that is held. (L) free. */
+void stk__batch_share(stk_batch *batch);
 /* One less; frees the ring when it was the last of all. (L) free. */
 void stk__batch_unshare(stk_batch *batch);
 /* Wait for a batch, for a cancel, or until a time. One thread; (L) held, free meanwhile. */
