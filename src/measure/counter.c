@@ -6,9 +6,7 @@
 struct stk__counter {
     stk_context *ctx;
     stk__probe probe;
-    atomic_uint_fast64_t samples, tasks, task_ns;
-    atomic_uint_fast64_t reads, read_bytes, read_failures, read_ns;
-    atomic_uint_fast64_t batches, batch_samples, bad_samples;
+    atomic_uint_fast64_t samples, reads, read_ns;
 };
 
 static void add(atomic_uint_fast64_t *counter, uint64_t value)
@@ -20,27 +18,11 @@ static void on_event(void *user, const stk__event *event)
 {
     stk__counter *c = user;
 
-    switch (event->kind) {
-    case STK__EVENT_SAMPLE:
+    if (event->kind == STK__EVENT_SAMPLE) {
         add(&c->samples, event->count);
-        add(&c->tasks, 1);
-        add(&c->task_ns, event->end_ns - event->start_ns);
-        break;
-    case STK__EVENT_READ:
+    } else if (event->kind == STK__EVENT_READ) {
         add(&c->reads, 1);
-        add(&c->read_bytes, event->bytes);
-        add(&c->read_failures, event->status != STK_OK);
         add(&c->read_ns, event->end_ns - event->start_ns);
-        break;
-    case STK__EVENT_BATCH:
-        add(&c->batches, 1);
-        add(&c->batch_samples, event->count);
-        break;
-    case STK__EVENT_BAD_SAMPLE:
-        add(&c->bad_samples, 1);
-        break;
-    default:
-        break;
     }
 }
 
@@ -72,20 +54,8 @@ static uint64_t get(const atomic_uint_fast64_t *counter)
 
 void stk__counter_get(const stk__counter *c, stk__counts *out)
 {
-    const stk__counts counts = {
-        .samples = get(&c->samples),
-        .tasks = get(&c->tasks),
-        .task_ns = get(&c->task_ns),
-        .reads = get(&c->reads),
-        .read_bytes = get(&c->read_bytes),
-        .read_failures = get(&c->read_failures),
-        .read_ns = get(&c->read_ns),
-        .batches = get(&c->batches),
-        .batch_samples = get(&c->batch_samples),
-        .bad_samples = get(&c->bad_samples),
-    };
-
-    *out = counts;
+    *out = (stk__counts){
+        .samples = get(&c->samples), .reads = get(&c->reads), .read_ns = get(&c->read_ns)};
 }
 
 void stk__counter_close(stk__counter **counter)

@@ -131,12 +131,7 @@ stk_status stk__event_trace_close(stk__event_trace **trace, stk_error *err);
  * nanoseconds. */
 typedef struct stk__counts {
     uint64_t samples; /* prepared; what the log calls get-batch */
-    uint64_t tasks;   /* in so many pieces of work */
-    uint64_t task_ns;
-    uint64_t reads, read_bytes, read_failures, read_ns;
-    uint64_t batches;       /* made ready */
-    uint64_t batch_samples; /* real rows in them */
-    uint64_t bad_samples;
+    uint64_t reads, read_ns;
 } stk__counts;
 
 typedef struct stk__counter stk__counter;
