@@ -36,6 +36,20 @@ static stk_status begin(stk_dataset *dataset, const stk_loader_options *options,
     return STK_OK;
 }
 
+/* A failure that has no words yet gets some. */
+static stk_status explain(const stk_loader *loader, stk_status status, stk_error *err)
+{
+    if (status == STK_OK || !err || err->status != STK_OK)
+        return status;
+    if (status == STK_ENOMEM)
+        return stk__fail(err, status, STK_STAGE_LOADER,
+                         "no memory for a loader of %u workers and batches of %" PRIu64,
+                         loader->budget.workers, loader->budget.row_room);
+    return stk__fail(err, status, STK_STAGE_LOADER,
+                     "the dataset could not begin the work of a thread (worker_open): %s",
+                     stk_status_text(status));
+}
+
 stk_status stk_loader_describe(stk_dataset *dataset, const stk_loader_options *options,
                                stk_loader_description *out, stk_field *fields, uint32_t room,
                                stk_error *err)
@@ -47,9 +61,7 @@ stk_status stk_loader_describe(stk_dataset *dataset, const stk_loader_options *o
     if (room)
         STK_TRY(stk__sized_check(fields, "stk_field", STK_STAGE_LOADER, err));
     STK_TRY(begin(dataset, options, &loader, err));
-    const stk_status status = stk__loader_outline(loader, err);
-    if (status == STK_ENOMEM && err && err->status == STK_OK)
-        stk__fail(err, STK_ENOMEM, STK_STAGE_LOADER, "no memory to describe a loader");
+    const stk_status status = explain(loader, stk__loader_outline(loader, err), err);
     const uint32_t num = loader->num_columns;
     if (status == STK_OK) {
         found.num_fields = num;
@@ -58,7 +70,7 @@ stk_status stk_loader_describe(stk_dataset *dataset, const stk_loader_options *o
         stk__sized_write(out, &found);
     }
     for (uint32_t i = 0; status == STK_OK && i < STK_MIN(num, room); i++) {
-        stk_field *field = (stk_field *)(void *)((char *)fields + (size_t)i * fields->struct_size);
+        stk_field *field = (stk_field *)stk_field_at(fields, i);
         field->struct_size = fields->struct_size;
         stk__sized_write(field, &loader->columns[i].field);
     }
@@ -73,15 +85,7 @@ stk_status stk_loader_create(stk_dataset *dataset, const stk_loader_options *opt
 
     *out = NULL;
     STK_TRY(begin(dataset, options, &loader, err));
-    stk_status status = stk__loader_build(loader, err);
-    if (status == STK_ENOMEM && err && err->status == STK_OK)
-        stk__fail(err, STK_ENOMEM, STK_STAGE_LOADER,
-                  "no memory for a loader of %u workers and batches of %" PRIu64,
-                  loader->budget.workers, loader->budget.row_room);
-    else if (status != STK_OK && err && err->status == STK_OK)
-        stk__fail(err, status, STK_STAGE_LOADER,
-                  "the dataset could not begin the work of a thread (worker_open): %s",
-                  stk_status_text(status));
+    stk_status status = explain(loader, stk__loader_build(loader, err), err);
     if (status == STK_OK) {
         status = stk__loader_start(loader, err);
         /* The threads that did start have planned. */
