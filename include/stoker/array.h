@@ -282,7 +282,7 @@ typedef struct stk_array_layout {
     const char *codecs; /**< of located chunks: the JSON list of codecs that a zarr.json of version
                            3 has, without shards; it says the order of bytes. NULL: the elements as
                            `type_name` says */
-    bool fortran;       /**< without codecs: the first dimension runs fastest */
+    bool fortran;       /**< without codecs and reads_chunks: the first dimension runs fastest */
     bool reads_chunks;
     uint64_t offset;                    /**< of one run */
     const void *fill_value;             /**< one element, little endian; NULL: none is defined */

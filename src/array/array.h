@@ -100,6 +100,9 @@ stk_status stk__array_load_indexes(stk_array *array, const stk__box *box, uint64
 /* The store, and the key of an object. Returns its length, as snprintf(). */
 stk_store *stk__array_store(const stk_array *array);
 size_t stk__array_key(const stk_array *array, uint64_t object, char *key, size_t size);
+/* Whether the format says where each chunk lies; else the number of its object follows from its
+ * place in the grid, or there is one object. */
+bool stk__array_is_located(const stk_array *array);
 /* Whether a chunk that the store has proven not to have (STK_ENOENT) becomes fill value. */
 bool stk__array_fills(const stk_array *array);
 
@@ -130,6 +133,8 @@ void stk__array_strides(uint32_t rank, const int64_t *shape, uint64_t itemsize, 
 stk_status stk__array_object_size(const stk_array *array, uint64_t object, uint64_t *size,
                                   stk_error *err);
 
+/* Whether options name no format, so that it is found by content. */
+bool stk__array_by_content(const stk_array_options *options);
 /* What recognises an array (0 no, 1 perhaps, 2 surely). Blocks. */
 int stk__array_recognise(stk_context *ctx, const char *url);
 

@@ -3,8 +3,9 @@
  * Chunks that a format reads by itself, as a store: its objects are the chunks, named by their
  * coordinates ("0.3.1"), so that everything which reads arrays reads them in the same way.
  *
- * A read ends within submit(), on the thread that sends it. One of a part of a chunk, as a planner
- * may make of large ones, reads the chunk whole and keeps it for the parts that follow.
+ * A read ends within submit(), on the thread that sends it. One of a part of a chunk reads the
+ * chunk whole and keeps it for the parts that follow. This store asks for no such reads: the limit
+ * that cuts large chunks is the one that read.c puts on what a reading has in flight.
  */
 #include <stdlib.h>
 
@@ -23,8 +24,8 @@ typedef struct chunk_store {
     stk_store base;
     const stk_array *array; /* which outlives it */
     pthread_mutex_t mutex;  /* guards the rest */
-    uint64_t held;          /* number of the chunk in `chunk` */
-    unsigned char *chunk;   /* NULL: none was read in part */
+    uint64_t held;          /* number of the chunk in `chunk`, or NO_CHUNK */
+    unsigned char *chunk;   /* NULL: none was read in part, or a thread has taken it */
 } chunk_store;
 
 /* The coordinates of a name. */
@@ -102,26 +103,50 @@ static stk_status read_chunk(const stk_array *a, const int64_t *at, uint64_t num
     return status;
 }
 
+/* The kept chunk, which is then this thread's alone; NULL: there is none, or another has it. */
+static unsigned char *take_chunk(chunk_store *s, uint64_t *held)
+{
+    pthread_mutex_lock(&s->mutex);
+    unsigned char *chunk = s->chunk;
+    *held = s->held;
+    s->chunk = NULL;
+    s->held = NO_CHUNK;
+    pthread_mutex_unlock(&s->mutex);
+    return chunk;
+}
+
+/* Keep a chunk that is known in place of one that is not; the other one is freed. */
+static void give_chunk(chunk_store *s, unsigned char *chunk, uint64_t number)
+{
+    unsigned char *other = chunk;
+
+    pthread_mutex_lock(&s->mutex);
+    if (!s->chunk || number != NO_CHUNK) {
+        other = s->chunk;
+        s->chunk = chunk;
+        s->held = number;
+    }
+    pthread_mutex_unlock(&s->mutex);
+    stk__free(s->array->context, other);
+}
+
 static stk_status read_part(chunk_store *s, const int64_t *at, uint64_t number,
                             const stk_read *read)
 {
     const stk_array *a = s->array;
     stk_status status = STK_OK;
+    uint64_t held = NO_CHUNK;
 
-    pthread_mutex_lock(&s->mutex);
-    if (!s->chunk)
-        s->chunk = stk__alloc_buffer(a->context, a->chunk_bytes);
-    if (!s->chunk)
-        status = STK_ENOMEM;
-    else if (s->held != number) {
-        s->held = NO_CHUNK;
-        status = read_chunk(a, at, number, s->chunk);
-        if (status == STK_OK)
-            s->held = number;
-    }
+    unsigned char *chunk = take_chunk(s, &held);
+    if (!chunk)
+        chunk = stk__alloc_buffer(a->context, a->chunk_bytes);
+    if (!chunk)
+        return STK_ENOMEM;
+    if (held != number)
+        status = read_chunk(a, at, number, chunk);
     if (status == STK_OK)
-        memcpy(read->data, s->chunk + read->offset, read->length);
-    pthread_mutex_unlock(&s->mutex);
+        memcpy(read->data, chunk + read->offset, read->length);
+    give_chunk(s, chunk, status == STK_OK ? number : NO_CHUNK);
     return status;
 }
 

@@ -30,6 +30,11 @@ bool stk__array_fills(const stk_array *a)
     return a->options.missing == 0;
 }
 
+bool stk__array_is_located(const stk_array *a)
+{
+    return a->manifest == STK__MANIFEST_PLACES;
+}
+
 size_t stk__array_key(const stk_array *a, uint64_t object, char *key, size_t size)
 {
     const stk__level *level = &a->levels[0];

@@ -85,8 +85,13 @@ static stk_status check(const stk_array *a, const stk_array_layout *l, stk_error
         return lacks(a, "has chunks, and the format neither locate() nor reads_chunks", err);
     if (l->codecs && (l->reads_chunks || !l->chunk_shape || l->fortran))
         return lacks(a, "has codecs, which are of located chunks that are not fortran", err);
+    if (l->reads_chunks && l->fortran)
+        return lacks(a, "is fortran, and read() gives C order", err);
     if (l->objects ? !l->num_objects || l->num_objects > MOST_OBJECTS : !*a->metadata_key)
         return lacks(a, "names no object, and a folder was opened", err);
+    for (uint64_t i = 0; l->objects && i < l->num_objects; i++)
+        if (!l->objects[i])
+            return lacks(a, "has an object without a key", err);
     return STK_OK;
 }
 

@@ -54,6 +54,11 @@ const stk_option_table stk__array_option_table = {
     .count = STK_COUNT(option_list),
 };
 
+bool stk__array_by_content(const stk_array_options *o)
+{
+    return !o->format || !*o->format || stk__option_same(o->format, strlen(o->format), "auto", 4);
+}
+
 /* The format that the options name; NULL: it is found by content. */
 static stk_status named(const stk_context *ctx, const stk_array_options *o,
                         const stk_array_format_ops **out, stk_error *err)
@@ -61,20 +66,22 @@ static stk_status named(const stk_context *ctx, const stk_array_options *o,
     const stk_driver_head *driver = NULL;
 
     *out = NULL;
-    if (!o->format || !*o->format || stk__option_same(o->format, strlen(o->format), "auto", 4))
+    if (stk__array_by_content(o))
         return STK_OK;
     STK_TRY(stk_driver_find(ctx, STK_DRIVER_ARRAY, o->format, &driver, err));
     *out = (const stk_array_format_ops *)driver;
     return STK_OK;
 }
 
-/* Options as they are used: defaults filled in, those of no other format refused. */
-static stk_status settle(stk_context *ctx, stk_array_options *o, stk_error *err)
+/* Options as they are used: defaults filled in, those of no other format refused; and the format
+ * that they name, or NULL. */
+static stk_status settle(stk_context *ctx, stk_array_options *o, const stk_array_format_ops **out,
+                         stk_error *err)
 {
     stk_cores cores = {.struct_size = sizeof cores};
-    const stk_array_format_ops *format;
 
-    STK_TRY(named(ctx, o, &format, err));
+    STK_TRY(named(ctx, o, out, err));
+    const stk_array_format_ops *format = *out;
     if (o->memory == 0)
         o->memory = STK_MIN(stk__context_memory_limit(ctx) / MEMORY_PART, MAX_MEMORY);
     if (o->num_threads == STK_AUTO) {
@@ -115,24 +122,26 @@ const char *stk__array_foreign(const char *url)
     return NULL;
 }
 
-static stk_status choose(stk_store *store, const char *key, const stk_array_options *o,
-                         const char *url, const stk_array_format_ops **out, stk_error *err)
+/* The format that is surest to know what lies there, and how sure it is; 0 and NULL: none. */
+static int best_format(stk_store *store, const char *key, const stk_array_format_ops **out)
 {
     const stk_array_format_ops *format;
     int best = 0;
 
-    STK_TRY(named(store->context, o, out, err));
-    if (*out)
-        return STK_OK;
+    *out = NULL;
     for (size_t i = 0; (format = format_at(store->context, i)); i++) {
-        int sure = format->recognise(store, key);
+        const int sure = format->recognise(store, key);
         if (sure > best) {
             best = sure;
             *out = format;
         }
     }
-    if (best)
-        return STK_OK;
+    return best;
+}
+
+/* No format knows it. */
+static stk_status unknown(const char *url, const char *key, stk_error *err)
+{
     const char *foreign = *key ? stk__array_foreign(url) : NULL;
     if (foreign)
         return stk__fail_at(err, STK_ENOTSUP, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
@@ -147,10 +156,9 @@ static stk_status choose(stk_store *store, const char *key, const stk_array_opti
 }
 
 static stk_status open_in(stk_context *ctx, stk_store **store, const char *key, const char *url,
-                          const stk_array_options *o, const stk__own_options *own, stk_array **out,
-                          stk_error *err)
+                          const stk_array_options *o, const stk__own_options *own,
+                          const stk_array_format_ops *format, stk_array **out, stk_error *err)
 {
-    const stk_array_format_ops *format = NULL;
     stk_array_opening opening = {
         .struct_size = sizeof opening, .store = *store, .key = key, .url = url, .array_options = o};
 
@@ -160,7 +168,9 @@ static stk_status open_in(stk_context *ctx, stk_store **store, const char *key, 
     shared->store = *store;
     *store = NULL;
     atomic_init(&shared->refs, 1);
-    stk_status status = choose(shared->store, key, o, url, &format, err);
+    stk_status status = STK_OK;
+    if (!format && !best_format(shared->store, key, &format))
+        status = unknown(url, key, err);
     if (status == STK_OK)
         status = stk__own_options_get(own, format, &opening.options, err);
     if (status == STK_OK)
@@ -173,22 +183,20 @@ static stk_status open_in(stk_context *ctx, stk_store **store, const char *key, 
     return status;
 }
 
-/* The options and the store of a URL, whose query `rest` loses what is taken. */
+/* The options and the store of a URL, whose query `rest` loses what is taken. `format` NULL: it is
+ * found by content. */
 static stk_status open_url(stk_context *ctx, char *rest, const stk_array_options *o,
-                           stk_array **out, stk_error *err)
+                           const stk_array_format_ops *format, stk_array **out, stk_error *err)
 {
     char key[STK_MAX_OBJECT_KEY] = "";
-    const stk_array_format_ops *format;
     stk__own_options *own = NULL;
     stk_store *store = NULL;
 
-    stk_status status = named(ctx, o, &format, err);
-    if (status == STK_OK)
-        status = stk__own_options_take(ctx, rest, format, &own, err);
+    stk_status status = stk__own_options_take(ctx, rest, format, &own, err);
     if (status == STK_OK)
         status = stk_store_open(ctx, rest, &store, key, sizeof key, err);
     if (status == STK_OK)
-        status = open_in(ctx, &store, key, rest, o, own, out, err);
+        status = open_in(ctx, &store, key, rest, o, own, format, out, err);
     stk_store_close(&store);
     stk__own_options_free(ctx, &own);
     return status;
@@ -197,6 +205,7 @@ static stk_status open_url(stk_context *ctx, char *rest, const stk_array_options
 stk_status stk_array_open(stk_context *context, const char *url, const stk_array_options *options,
                           stk_array **out, stk_error *err)
 {
+    const stk_array_format_ops *format = NULL;
     stk_array_options o;
     char *texts = NULL;
 
@@ -212,9 +221,9 @@ stk_status stk_array_open(stk_context *context, const char *url, const stk_array
         return stk__fail(err, STK_ENOMEM, STK_STAGE_ARRAY, "no memory to open '%.200s'", url);
     stk_status status = stk__spec_take(context, rest, &stk__array_option_table, &o, &texts, err);
     if (status == STK_OK)
-        status = settle(context, &o, err);
+        status = settle(context, &o, &format, err);
     if (status == STK_OK)
-        status = open_url(context, rest, &o, out, err);
+        status = open_url(context, rest, &o, format, out, err);
     if (status == STK_OK) /* the texts are the caller's */
         (*out)->options.dtype = (*out)->options.shape = (*out)->options.format = NULL;
     else
@@ -227,11 +236,13 @@ stk_status stk_array_open(stk_context *context, const char *url, const stk_array
 stk_status stk__array_settle(stk_context *ctx, const stk_array_options *options,
                              stk_array_options *out, stk_error *err)
 {
+    const stk_array_format_ops *format;
+
     stk_array_options_init(out);
     if (options)
         STK_TRY(
             stk__sized_read(out, sizeof *out, options, "stk_array_options", STK_STAGE_ARRAY, err));
-    return settle(ctx, out, err);
+    return settle(ctx, out, &format, err);
 }
 
 int stk__array_recognise(stk_context *ctx, const char *url)
@@ -239,14 +250,10 @@ int stk__array_recognise(stk_context *ctx, const char *url)
     char key[STK_MAX_OBJECT_KEY] = "";
     const stk_array_format_ops *format;
     stk_store *store = NULL;
-    int best = 0;
 
     if (stk_store_open(ctx, url, &store, key, sizeof key, NULL) != STK_OK)
         return 0;
-    for (size_t i = 0; (format = format_at(ctx, i)); i++) {
-        int sure = format->recognise(store, key);
-        best = STK_MAX(best, sure);
-    }
+    const int best = best_format(store, key, &format);
     stk_store_close(&store);
     return best;
 }

@@ -63,7 +63,9 @@ static numbers number_chunk(const stk__window_variable *v, const cut *c)
         n.object =
             n.object * (uint64_t)((size - 1) / shard + 1) + (uint64_t)(c->at[d] * chunk / shard);
     }
-    if (v->one_object)
+    if (v->objects)
+        n.object = v->objects[n.place];
+    else if (v->num_objects == 1)
         n.object = 0;
     return n;
 }
@@ -349,6 +351,7 @@ static void window_close(stk_dataset *dataset)
         stk_array_close(&w->variables[i].array);
         stk__free(ctx, w->variables[i].lengths);
         stk__free(ctx, w->variables[i].offsets);
+        stk__free(ctx, w->variables[i].objects);
     }
     stk_group_close(&w->group);
     stk__free(ctx, w);

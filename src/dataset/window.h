@@ -61,12 +61,12 @@ typedef struct stk__window_variable {
     bool fixed;                      /* chunks are stored as they are, but for the order of bytes */
     bool prefix;                     /* decoding may end early */
     bool sharded;
-    bool one_object; /* all its chunks lie in object 0 */
     uint64_t chunk_bytes;
     int64_t low[STK__WINDOW_DIMS], count[STK__WINDOW_DIMS]; /* chunks that windows touch */
     uint64_t num_chunks;
     uint32_t *lengths;     /* of each of them, encoded; NULL: plain */
     uint64_t *offsets;     /* NULL: 0 */
+    uint32_t *objects;     /* that they lie in; NULL: number_chunk() computes it */
     uint64_t first_object; /* its objects in the dataset's numbers */
     uint64_t num_objects;
     /* value * scale + offset; elements equal to `missing` are NaN */

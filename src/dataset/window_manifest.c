@@ -23,25 +23,19 @@ static void chunks_box(const stk__window_variable *v, const int64_t *low, const 
     }
 }
 
-/* Place in the manifest of a chunk of the array, and the object that is its own where each shard,
- * or chunk without shards, has one. */
-static uint64_t place_of(const stk__window_variable *v, uint64_t chunk, uint64_t *object)
+/* Place in the manifest of a chunk of the array. */
+static uint64_t place_of(const stk__window_variable *v, uint64_t chunk)
 {
     int64_t at[STK__WINDOW_DIMS];
     uint64_t place = 0;
 
-    *object = 0;
     for (uint32_t d = v->info->rank; d-- > 0;) {
         uint64_t count = (uint64_t)((v->info->shape[d] - 1) / v->info->chunk_shape[d] + 1);
         at[d] = (int64_t)(chunk % count) - v->low[d];
         chunk /= count;
     }
-    for (uint32_t d = 0; d < v->info->rank; d++) {
-        int64_t shard = v->info->shard_shape[d];
+    for (uint32_t d = 0; d < v->info->rank; d++)
         place = place * (uint64_t)v->count[d] + (uint64_t)at[d];
-        *object = *object * (uint64_t)((v->info->shape[d] - 1) / shard + 1) +
-                  (uint64_t)((at[d] + v->low[d]) * v->info->chunk_shape[d] / shard);
-    }
     return place;
 }
 
@@ -58,8 +52,7 @@ static stk_status missing_chunk(const stk__window_variable *v, const stk__need *
 
 static stk_status note_need(stk__window_variable *v, const stk__need *need, stk_error *err)
 {
-    uint64_t own;
-    const uint64_t place = place_of(v, need->chunk, &own);
+    const uint64_t place = place_of(v, need->chunk);
 
     if (need->kind == STK__NEED_FILL) {
         if (!stk__array_fills(v->array))
@@ -72,16 +65,12 @@ static stk_status note_need(stk__window_variable *v, const stk__need *need, stk_
                          "chunk %llu has %llu bytes; windows are cut out of chunks of less than "
                          "4 GiB",
                          (unsigned long long)need->chunk, (unsigned long long)need->length);
-    /* Locating computes the object of a chunk. */
-    if (need->object != own && need->object != 0)
-        return stk__fail(err, STK_EKIND, STK_STAGE_DATASET,
-                         "the chunks of '%s' lie in several files by no rule", v->name);
-    if (v->one_object && need->object != 0) /* told by the walk, before threads ask for sizes */
-        v->one_object = false;
     v->lengths[place] =
         need->length == STK__ARRAY_UNKNOWN ? STK__WINDOW_UNKNOWN : (uint32_t)need->length;
     if (v->offsets)
         v->offsets[place] = need->offset;
+    if (v->objects)
+        v->objects[place] = (uint32_t)need->object;
     return STK_OK;
 }
 
@@ -272,7 +261,8 @@ static stk_status check_requests(const stk__window *w, const stk__window_variabl
     const uint64_t most = w->options.max_requests;
     uint64_t requests = 1; /* at most num_chunks */
 
-    if (!v->sharded && first->kind == STK__NEED_BYTES && first->length != STK__ARRAY_UNKNOWN)
+    if (stk__array_is_located(v->array) ||
+        (!v->sharded && first->kind == STK__NEED_BYTES && first->length != STK__ARRAY_UNKNOWN))
         return STK_OK;
     for (uint32_t d = 0; d < v->info->rank; d++) {
         const int64_t in = v->sharded ? v->info->shard_shape[d] / v->info->chunk_shape[d] : 1;
@@ -310,8 +300,14 @@ stk_status stk__window_manifest(stk__window *w, stk__window_variable *v,
     if (v->plain)
         return STK_OK;
     STK_TRY(check_requests(w, v, &need, err));
-    const bool offsets = v->sharded || need.offset != 0 || need.length != STK__ARRAY_UNKNOWN;
-    if (v->num_chunks > MOST_CHUNKS || !stk__mul_size(v->num_chunks, offsets ? 12 : 4, &bytes) ||
+    /* The first chunk may be absent, and then has no offset and no object. */
+    const bool located = stk__array_is_located(v->array);
+    const bool objects = located && v->num_objects > 1;
+    const bool offsets =
+        v->sharded || located || need.offset != 0 || need.length != STK__ARRAY_UNKNOWN;
+    const uint64_t each = sizeof *v->lengths + (offsets ? sizeof *v->offsets : 0) +
+                          (objects ? sizeof *v->objects : 0);
+    if (v->num_chunks > MOST_CHUNKS || !stk__mul_size(v->num_chunks, each, &bytes) ||
         bytes > stk__context_memory_limit(ctx) / 4)
         return stk__fail(err, STK_ELIMIT, STK_STAGE_DATASET,
                          "windows touch %llu chunks, more than can be listed; set range, or use "
@@ -320,12 +316,13 @@ stk_status stk__window_manifest(stk__window *w, stk__window_variable *v,
     v->lengths = stk__alloc(ctx, v->num_chunks * sizeof *v->lengths);
     if (offsets)
         v->offsets = stk__calloc(ctx, v->num_chunks, sizeof *v->offsets);
-    if (!v->lengths || (offsets && !v->offsets))
+    if (objects)
+        v->objects = stk__calloc(ctx, v->num_chunks, sizeof *v->objects);
+    if (!v->lengths || (offsets && !v->offsets) || (objects && !v->objects))
         return stk__fail(err, STK_ENOMEM, STK_STAGE_DATASET, "no memory to list %llu chunks",
                          (unsigned long long)v->num_chunks);
     for (uint64_t i = 0; i < v->num_chunks; i++)
         v->lengths[i] = STK__WINDOW_UNKNOWN;
-    v->one_object = true;
     STK_TRY(v->sharded ? walk_shards(v, options->index_cache / 2, err) : walk_box(v, &box, err));
     return ask_sizes(v, err);
 }

@@ -205,7 +205,7 @@ static stk_status open_either(stk__window *w, const char *url, const stk_array_o
         return add_variable(w, "data", array, err);
     if (status == STK_EMISMATCH) /* the metadata of a group */
         return open_group(w, url, NULL, o, err);
-    if (status == STK_EFORMAT && strcmp(o->format, "auto") == 0 &&
+    if (status == STK_EFORMAT && stk__array_by_content(o) &&
         open_group(w, url, NULL, o, NULL) == STK_OK)
         return STK_OK;
     if (err)
@@ -510,10 +510,8 @@ static stk_status open_all(stk__window *w, const char *url, const stk__window_op
     STK_TRY(make_fields(w, err));
     for (uint32_t i = 0; i < w->num_variables; i++) {
         stk__window_variable *v = &w->variables[i];
+        v->num_objects = v->info->num_objects;
         STK_TRY(stk__window_manifest(w, v, &array_options, err));
-        v->num_objects = 1; /* at most */
-        for (uint32_t d = 0; d < v->info->rank; d++)
-            v->num_objects *= (uint64_t)((v->info->shape[d] - 1) / v->info->shard_shape[d] + 1);
         v->prefix = !v->plain && !v->fixed && v->info->order == 'C' &&
                     stk__chain_has_prefix(stk__array_chain(v->array));
         v->first_object = objects;

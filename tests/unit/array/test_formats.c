@@ -1,26 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Formats that an outsider adds: each way of a layout gives the values, and what lacks is named. */
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <stoker/stoker.h>
 
 #include "support/support.h"
 
 /* An array of 7 x 5 numbers in chunks of 3 x 2, of which one is absent. */
-#define ROWS     7
-#define COLUMNS  5
-#define HIGH     3
-#define WIDE     2
-#define CHUNKS   9
-#define ABSENT   4
-#define FILL     77
-#define CHUNK_AT (ROWS * COLUMNS * 2) /* in the file: the run, then the chunks from the last on */
-#define CHUNK    (HIGH * WIDE * 2)
+#define ROWS    7
+#define COLUMNS 5
+#define HIGH    3
+#define WIDE    2
+#define CHUNKS  9
+#define FILL    77
+#define CHUNK   (HIGH * WIDE * 2)
+/* In the file: the run, then the chunks from the last on, then each column by column. */
+#define CHUNK_AT  (ROWS * COLUMNS * 2)
+#define COLUMN_AT (CHUNK_AT + CHUNKS * CHUNK)
+#define FILE_SIZE (COLUMN_AT + CHUNKS * CHUNK)
 
 static const int64_t shape[2] = {ROWS, COLUMNS}, chunk_shape[2] = {HIGH, WIDE};
 static const int16_t fill = FILL;
 static const char *const names[2] = {"y", NULL};
+static const char *const halves[2] = {"even.toy", "odd.toy"};
 static const char codecs[] = "[{\"name\": \"bytes\", \"configuration\": {\"endian\": \"big\"}}]";
 
 /* What open() of the format does next, and what it saw. */
@@ -29,9 +34,31 @@ static struct {
     bool no_layout;
     stk_status status; /* of open(), after the layout */
     bool bad_place;
-    int64_t level; /* of its own option */
+    uint64_t absent; /* a chunk */
+    int64_t level;   /* of its own option */
     int opened, closed, reads;
+    int wanted, met; /* read() goes on once `wanted` calls are in it; guarded by `meeting` */
 } toy;
+
+static pthread_mutex_t meeting = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t all_met = PTHREAD_COND_INITIALIZER;
+
+/* Wait until `wanted` threads are here at the same time; a minute at most. */
+static bool meet(void)
+{
+    struct timespec until;
+    bool met = true;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 60;
+    pthread_mutex_lock(&meeting);
+    toy.met++;
+    pthread_cond_broadcast(&all_met);
+    while (toy.met < toy.wanted && met)
+        met = pthread_cond_timedwait(&all_met, &meeting, &until) == 0;
+    pthread_mutex_unlock(&meeting);
+    return met;
+}
 
 typedef struct toy_options {
     uint32_t struct_size;
@@ -48,7 +75,7 @@ static int16_t value_at(int64_t y, int64_t x)
 
 static int16_t seen_at(int64_t y, int64_t x, bool absent)
 {
-    return absent && y / HIGH * 3 + x / WIDE == ABSENT ? FILL : value_at(y, x);
+    return absent && y / HIGH * 3 + x / WIDE == (int64_t)toy.absent ? FILL : value_at(y, x);
 }
 
 static int toy_recognise(stk_store *store, const char *key)
@@ -75,9 +102,10 @@ static stk_status toy_open(stk_array *array, const stk_array_opening *opening, s
 static bool toy_locate(void *state, uint64_t chunk, stk_array_place *out)
 {
     assert_non_null(state);
-    out->offset = CHUNK_AT + (CHUNKS - 1 - chunk) * CHUNK;
+    out->object = toy.layout.objects ? chunk % 2 : 0;
+    out->offset = (toy.layout.fortran ? COLUMN_AT : CHUNK_AT) + (CHUNKS - 1 - chunk) * CHUNK;
     out->length = toy.bad_place ? 0 : CHUNK;
-    return chunk != ABSENT;
+    return chunk != toy.absent;
 }
 
 static stk_status toy_read(void *state, const int64_t *start, const int64_t *size, void *out,
@@ -88,7 +116,9 @@ static stk_status toy_read(void *state, const int64_t *start, const int64_t *siz
     (void)state, (void)err;
     __atomic_add_fetch(&toy.reads, 1, __ATOMIC_RELAXED);
     assert_int_equal(bytes, size[0] * size[1] * 2);
-    if (start[0] / HIGH * 3 + start[1] / WIDE == ABSENT)
+    if (!meet())
+        return STK_EFORMAT;
+    if (start[0] / HIGH * 3 + start[1] / WIDE == (int64_t)toy.absent)
         return STK_ENOENT;
     for (int64_t y = 0; y < size[0]; y++)
         for (int64_t x = 0; x < size[1]; x++)
@@ -112,15 +142,30 @@ static const stk_array_format_ops toy_ops = {.struct_size = sizeof toy_ops,
                                              .read = toy_read,
                                              .close = toy_close};
 
-/* A context with the format, and a file with the values: a run, then chunks in big endian. */
+/* The file without the chunks of the other half. */
+static void put_half(stk_store *store, const unsigned char *whole, uint64_t half)
+{
+    unsigned char file[FILE_SIZE];
+    stk_error err;
+
+    memcpy(file, whole, sizeof file);
+    for (uint64_t chunk = 0; chunk < CHUNKS; chunk++)
+        if (chunk % 2 != half)
+            memset(file + CHUNK_AT + (CHUNKS - 1 - chunk) * CHUNK, 0xee, CHUNK);
+    assert_ok(stk_store_put(store, halves[half], file, sizeof file, NULL, &err), &err);
+}
+
+/* A context with the format, and a file with the values: a run, then chunks in big endian, then
+ * those in little endian. */
 static stk_context *prepare(void)
 {
-    unsigned char file[CHUNK_AT + CHUNKS * CHUNK] = {0};
+    unsigned char file[FILE_SIZE] = {0};
     stk_context *ctx = test_context();
     stk_store *store = NULL;
     stk_error err;
 
     memset(&toy, 0, sizeof toy);
+    toy.absent = 4;
     toy.layout = (stk_array_layout){.struct_size = sizeof toy.layout,
                                     .type_name = "int16",
                                     .rank = 2,
@@ -136,21 +181,27 @@ static stk_context *prepare(void)
             memcpy(file + (y * COLUMNS + x) * 2, &value, 2);
             big[0] = (unsigned char)(value >> 8);
             big[1] = (unsigned char)value;
+            memcpy(file + COLUMN_AT + chunk * CHUNK + (x % WIDE * HIGH + y % HIGH) * 2, &value, 2);
         }
     assert_ok(stk_store_open(ctx, "mem://f", &store, NULL, 0, &err), &err);
     assert_ok(stk_store_put(store, "a.toy", file, sizeof file, NULL, &err), &err);
+    put_half(store, file, 0);
+    put_half(store, file, 1);
     stk_store_close(&store);
     assert_ok(stk_driver_add(ctx, STK_DRIVER_ARRAY, &toy_ops, &err), &err);
     return ctx;
 }
 
-enum way { RUN, CODED, PLAIN, READS, WAYS };
+enum way { RUN, CODED, PLAIN, SPLIT, SPLIT_CODED, FORTRAN, READS, WAYS };
 
 static void set_way(enum way way)
 {
     toy.layout.chunk_shape = way == RUN ? NULL : chunk_shape;
-    toy.layout.codecs = way == CODED ? codecs : NULL;
-    toy.layout.type_name = way == PLAIN ? ">i2" : "int16";
+    toy.layout.codecs = way == CODED || way == SPLIT_CODED ? codecs : NULL;
+    toy.layout.type_name = way == PLAIN || way == SPLIT ? ">i2" : "int16";
+    toy.layout.objects = way == SPLIT || way == SPLIT_CODED ? halves : NULL;
+    toy.layout.num_objects = 2;
+    toy.layout.fortran = way == FORTRAN;
     toy.layout.reads_chunks = way == READS;
     toy.layout.format = way == READS ? "toy 2" : NULL;
 }
@@ -194,18 +245,20 @@ static void reads_boxes(void **state)
     stk_context_destroy(&ctx);
 }
 
-/* Windows of such an array, through a loader. */
+/* Windows of such an array, through a loader; also where the first of all chunks is absent. */
 static void gives_windows(void **state)
 {
     stk_context *ctx = prepare();
     stk_error err;
 
-    for (enum way way = RUN; way < WAYS; way++) {
+    for (int turn = 0; turn < 2 * WAYS; turn++) {
+        const enum way way = turn / 2;
         stk_dataset *dataset = NULL;
         stk_loader_options options;
         stk_loader *loader = NULL;
         stk_batch *batch = NULL;
         int64_t rows = 0;
+        toy.absent = turn % 2 ? 0 : 4;
         set_way(way);
         assert_ok(
             stk_dataset_open(ctx, "array:mem://f/a.toy?window=2x5&stride=1x5", &dataset, &err),
@@ -230,6 +283,47 @@ static void gives_windows(void **state)
         stk_dataset_close(&dataset);
     }
     assert_int_equal(toy.closed, toy.opened);
+    stk_context_destroy(&ctx);
+}
+
+static stk_status read_corner(stk_array *a, int64_t chunk)
+{
+    const int64_t start[2] = {chunk / 3 * HIGH, chunk % 3 * WIDE}, size[2] = {HIGH, WIDE};
+    int16_t out[HIGH * WIDE];
+    stk_error err;
+
+    const stk_status status =
+        stk_array_read(a, &(stk_array_box){start, size, NULL}, out, sizeof out, NULL, -1, &err);
+    for (int64_t i = 0; status == STK_OK && i < HIGH * WIDE; i++)
+        assert_int_equal(out[i], value_at(start[0] + i / WIDE, start[1] + i % WIDE));
+    return status;
+}
+
+static void *read_first(void *array)
+{
+    return read_corner(array, 0) == STK_OK ? array : NULL;
+}
+
+/* A chunk that is read in parts is read once, and read() runs in several threads at once. */
+static void reads_parts(void **state)
+{
+    stk_context *ctx = prepare();
+    stk_array *a = NULL;
+    pthread_t thread;
+    void *same = NULL;
+    stk_error err;
+
+    set_way(READS);
+    assert_ok(stk_array_open(ctx, "mem://f/a.toy?num_threads=1&memory=17", NULL, &a, &err), &err);
+    assert_int_equal(read_corner(a, 1), STK_OK);
+    assert_int_equal(toy.reads, 1);
+    toy.wanted = toy.met + 2;
+    assert_int_equal(pthread_create(&thread, NULL, read_first, a), 0);
+    const stk_status status = read_corner(a, 3);
+    pthread_join(thread, &same);
+    assert_int_equal(status, STK_OK);
+    assert_ptr_equal(same, a);
+    stk_array_close(&a);
     stk_context_destroy(&ctx);
 }
 
@@ -275,6 +369,7 @@ static void takes_options(void **state)
 static void refuses(void **state)
 {
     static const int64_t zero[2] = {0, 1}, negative[2] = {-1, 1};
+    static const char *const lacking[2] = {"a.toy", NULL};
     stk_context *ctx = prepare();
     stk_array_layout good;
     stk_array *a = NULL;
@@ -321,6 +416,13 @@ static void refuses(void **state)
     toy.layout.chunk_shape = NULL;
     toy.layout.reads_chunks = true;
     FAILS(STK_EINVAL, "reads_chunks without read() or chunk_shape");
+    toy.layout.codecs = NULL;
+    toy.layout.reads_chunks = true;
+    toy.layout.fortran = true;
+    FAILS(STK_EINVAL, "is fortran, and read() gives C order");
+    toy.layout.objects = lacking;
+    toy.layout.num_objects = 2;
+    FAILS(STK_EINVAL, "has an object without a key");
     toy.layout.attributes = "[]";
     FAILS(STK_EFORMAT, "attributes");
     toy.layout.codecs = NULL;
@@ -344,9 +446,9 @@ static void refuses(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(reads_boxes),
-                                       cmocka_unit_test(gives_windows),
-                                       cmocka_unit_test(takes_options), cmocka_unit_test(refuses)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reads_boxes), cmocka_unit_test(gives_windows),
+        cmocka_unit_test(reads_parts), cmocka_unit_test(takes_options), cmocka_unit_test(refuses)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

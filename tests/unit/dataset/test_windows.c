@@ -188,6 +188,37 @@ static void test_variables(void **state)
     stk_context_destroy(&ctx);
 }
 
+/* However "found by content" is written, the folder is a group. */
+static void test_group_by_content(void **state)
+{
+    static const char group[] = "{\"zarr_format\": 2}";
+    static const char array[] = "{\"zarr_format\": 2, \"shape\": [4], \"chunks\": [4], \"dtype\": "
+                                "\"<f4\", \"compressor\": null, \"fill_value\": 3, \"order\": "
+                                "\"C\", \"filters\": null}";
+    static const char *const found[] = {"", "&format", "&format=", "&format=AUTO", "&format=auto"};
+    stk_context *ctx = test_context();
+    stk_store *store = NULL;
+    stk_error err;
+
+    (void)state;
+    assert_ok(stk_store_open(ctx, "mem://v2", &store, NULL, 0, &err), &err);
+    assert_ok(stk_store_put(store, ".zgroup", group, sizeof group - 1, NULL, &err), &err);
+    assert_ok(stk_store_put(store, "t/.zarray", array, sizeof array - 1, NULL, &err), &err);
+    stk_store_close(&store);
+    for (size_t i = 0; i < sizeof found / sizeof *found; i++) {
+        stk_dataset *d = NULL;
+        char url[100];
+        snprintf(url, sizeof url, "array:mem://v2?window=2%s", found[i]);
+        if (strcmp(found[i], "&format") == 0) {
+            assert_fails(stk_dataset_open(ctx, url, &d, &err), STK_EINVAL, &err, "format");
+            continue;
+        }
+        assert_ok(stk_dataset_open(ctx, url, &d, &err), &err);
+        stk_dataset_close(&d);
+    }
+    stk_context_destroy(&ctx);
+}
+
 /* ---- Values ---- */
 
 static double some_missing(int64_t place)
@@ -553,7 +584,7 @@ int main(void)
         cmocka_unit_test(test_vanished_chunks), cmocka_unit_test(test_claims),
         cmocka_unit_test(test_one_advice),      cmocka_unit_test(test_halves),
         cmocka_unit_test(test_normalized),      cmocka_unit_test(test_advised_chunks),
-        cmocka_unit_test(test_refused_size),
+        cmocka_unit_test(test_refused_size),    cmocka_unit_test(test_group_by_content),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
