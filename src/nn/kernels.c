@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The loops of float in C: what every other version must give, bit for bit. */
 #define REAL    float
-#define EXP     expf
-#define ERF     erff
-#define TANH    tanhf
 #define SQRT    sqrtf
 #define KERNELS stk__nn_kernels_c
+#include "nn/kernels_math.h"
+
 #include "nn/kernels_loops.h"
 
 const stk__nn_kernels *stk__nn_kernels_of(const stk_context *ctx)

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The same loops, vectorized by the compiler for AVX2: no sum changes its order. */
 #define REAL    float
-#define EXP     expf
-#define ERF     erff
-#define TANH    tanhf
 #define SQRT    sqrtf
 #define KERNELS stk__nn_kernels_avx2
+#include "nn/kernels_math.h"
+
 #include "nn/kernels_loops.h"

@@ -119,20 +119,87 @@ static void relu_backward(void *to, const void *from, const void *value, uint64_
         }
 }
 
-#define ROOT_HALF    0.70710678118654752440
-#define ROOT_2_PI    0.79788456080286535588 /* sqrt(2 / pi) */
-#define ROOT_HALF_PI 0.39894228040143267794 /* 1 / sqrt(2 pi) */
-#define TANH_CUBE    0.044715
+#define ROOT_2_PI 0.79788456080286535588 /* sqrt(2 / pi) */
+#define TANH_CUBE 0.044715
+#define FAR       40 /* from here on the functions are 0 and x: there is one bit of them */
+
+/* Of both; a NaN stays one. */
+static inline REAL least(REAL x, REAL limit)
+{
+    return x > limit ? limit : x;
+}
+
+static inline REAL within(REAL x, REAL limit)
+{
+    REAL v = least(x, limit);
+
+    return v < -limit ? -limit : v;
+}
+
+/* x times the share of the normal distribution below x. */
+static inline REAL gelu_of(REAL x)
+{
+    REAL density, t = magnitude(x), half = (REAL)0.5;
+
+    return half * x + half * t - least(t, FAR) * normal_above(t, &density);
+}
+
+static inline REAL gelu_slope(REAL x)
+{
+    REAL density, t = magnitude(x), above = normal_above(t, &density);
+
+    above -= least(t, FAR) * density;
+    return x < 0 ? above : 1 - above;
+}
+
+/* 0.5 (1 + tanh u) is sigmoid(2 u). */
+static inline REAL gelu_tanh_of(REAL x)
+{
+    REAL rest;
+
+    return x * sigmoid(2 * (REAL)ROOT_2_PI * (x + (REAL)TANH_CUBE * x * x * x), &rest);
+}
+
+static inline REAL gelu_tanh_slope(REAL x)
+{
+    REAL v = within(x, FAR), rest;
+    REAL share = sigmoid(2 * (REAL)ROOT_2_PI * (v + (REAL)TANH_CUBE * v * v * v), &rest);
+    REAL inner = 2 * (REAL)ROOT_2_PI * (1 + 3 * (REAL)TANH_CUBE * v * v);
+
+    return share + v * share * rest * inner;
+}
+
+static inline REAL silu_of(REAL x)
+{
+    REAL rest;
+
+    return x * sigmoid(x, &rest);
+}
+
+static inline REAL silu_slope(REAL x)
+{
+    REAL rest, share = sigmoid(x, &rest);
+
+    return share * (1 + within(x, 1000) * rest);
+}
+
+#define FORWARD(function) SAFE for (uint64_t i = 0; i < n; i++) y[i] = function(x[i]);
+/* dx = dy slope(x), or added to it. */
+#define BACKWARD(slope)                                                                            \
+    if (adds)                                                                                      \
+        SAFE for (uint64_t i = 0; i < n; i++) dx[i] += dy[i] * slope(x[i]);                        \
+    else                                                                                           \
+        SAFE for (uint64_t i = 0; i < n; i++) dx[i] = dy[i] * slope(x[i]);
 
 static void gelu(void *to, const void *from, uint64_t n, bool approximate)
 {
     REAL *y = to;
     const REAL *x = from;
 
-    for (uint64_t i = 0; i < n; i++) {
-        REAL v = x[i];
-        REAL inner = (REAL)ROOT_2_PI * (v + (REAL)TANH_CUBE * v * v * v);
-        y[i] = (REAL)0.5 * v * (1 + (approximate ? TANH(inner) : ERF(v * (REAL)ROOT_HALF)));
+    if (approximate) {
+        FORWARD(gelu_tanh_of)
+    } else {
+        FORWARD(gelu_of)
     }
 }
 
@@ -142,18 +209,10 @@ static void gelu_backward(void *to, const void *from, const void *value, uint64_
     REAL *dx = to;
     const REAL *dy = from, *x = value;
 
-    for (uint64_t i = 0; i < n; i++) {
-        REAL v = x[i], slope;
-        if (approximate) {
-            REAL t = TANH((REAL)ROOT_2_PI * (v + (REAL)TANH_CUBE * v * v * v));
-            REAL inner = (REAL)ROOT_2_PI * (1 + 3 * (REAL)TANH_CUBE * v * v);
-            slope = (REAL)0.5 * (1 + t) + (REAL)0.5 * v * (1 - t * t) * inner;
-        } else {
-            slope = (REAL)0.5 * (1 + ERF(v * (REAL)ROOT_HALF)) +
-                    v * (REAL)ROOT_HALF_PI * EXP((REAL)-0.5 * v * v);
-        }
-        REAL g = dy[i] * slope;
-        dx[i] = adds ? dx[i] + g : g;
+    if (approximate) {
+        BACKWARD(gelu_tanh_slope)
+    } else {
+        BACKWARD(gelu_slope)
     }
 }
 
@@ -162,8 +221,7 @@ static void silu(void *to, const void *from, uint64_t n)
     REAL *y = to;
     const REAL *x = from;
 
-    for (uint64_t i = 0; i < n; i++)
-        y[i] = x[i] / (1 + EXP(-x[i]));
+    FORWARD(silu_of)
 }
 
 static void silu_backward(void *to, const void *from, const void *value, uint64_t n, bool adds)
@@ -171,12 +229,11 @@ static void silu_backward(void *to, const void *from, const void *value, uint64_
     REAL *dx = to;
     const REAL *dy = from, *x = value;
 
-    for (uint64_t i = 0; i < n; i++) {
-        REAL s = 1 / (1 + EXP(-x[i]));
-        REAL g = dy[i] * s * (1 + x[i] * (1 - s));
-        dx[i] = adds ? dx[i] + g : g;
-    }
+    BACKWARD(silu_slope)
 }
+
+#undef FORWARD
+#undef BACKWARD
 
 static void mask(void *to, const void *from, const uint8_t *keep, uint64_t n, double factor,
                  bool adds)

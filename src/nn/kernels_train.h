@@ -18,7 +18,7 @@ static stk__row_loss cross_entropy(void *to, const void *from, uint64_t classes,
         result.above += !(x[k] <= x[label]) || (x[k] == x[label] && k < label);
     }
     for (uint64_t k = 0; k < classes; k++) {
-        REAL e = EXP(x[k] - most);
+        REAL e = exponential(x[k] - most);
         total += (double)e;
         sum_x += (double)x[k];
         if (dx)
