@@ -127,7 +127,8 @@ STK_API const stk_converter_ops *stk_conversion_converter(const stk_conversion *
  * from the calling thread. Runs once.
  *
  * What is complete stays, whatever happens: a failed, canceled or killed conversion goes on when
- * the same one is run again. *report (may be NULL) is filled on STK_OK.
+ * the same one is run again. *report (may be NULL) is filled once the converter has run, also where
+ * that failed; before, it is as it was.
  *
  * Thread: one caller. Blocks until the end. Errors: STK_EINVAL (an option or folder, named),
  * STK_EMISMATCH (the target was begun with other options), STK_EBUSY (somebody else writes there),

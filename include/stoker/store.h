@@ -65,8 +65,8 @@ typedef struct stk_store_call {
     void *user;
     uint64_t length; /**< put: bytes that will be written, so that room can be set aside; 0:
                           unknown */
-    bool no_replace; /**< put, copy: STK_EEXIST where the object is there already, or is being
-                          written by another such call, at once or at commit */
+    bool no_replace; /**< put: STK_EEXIST where the object is there already, or is being written by
+                          another such call, at once or at commit */
 } stk_store_call;
 
 /** An object being written: nothing is visible before commit, which is durable when it returns. The

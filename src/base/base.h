@@ -144,8 +144,6 @@ void stk__thread_join(stk__thread *thread);
 void stk__cond_init(pthread_cond_t *cond);
 /* Wait until signalled or until a monotonic time (UINT64_MAX: no limit); false when the time has
  * passed. */
-/* The same for a semaphore, which a signal handler may post; a signal ends it early. */
-void stk__semaphore_wait_until(sem_t *semaphore, uint64_t when_ns);
 bool stk__cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t when_ns);
 
 /* ---- Context (context.c) ---- */

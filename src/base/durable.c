@@ -378,14 +378,12 @@ static int link_once(const stk__file_calls *calls, int from_folder, const char *
 }
 
 int stk__durable_link(const stk__file_calls *calls, int from_folder, const char *from, int folder,
-                      const char *name, bool keep)
+                      const char *name)
 {
     int error = EEXIST;
 
     calls = calls ? calls : &stk__file_calls_system;
-    if (keep)
-        error = calls->link(calls->user, from_folder, from, folder, name) < 0 ? errno : 0;
-    for (int i = 0; i < TRIES && error == EEXIST && !keep; i++)
+    for (int i = 0; i < TRIES && error == EEXIST; i++)
         error = link_once(calls, from_folder, from, folder, name);
     return error ? error : durable_sync(calls, folder);
 }

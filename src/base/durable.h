@@ -58,7 +58,7 @@ void stk__durable_abandon(stk__durable *file);
 /* Have `name` be another name of the file `from`, atomically and durably. EPERM, EXDEV, EMLINK,
  * ENOSYS or EOPNOTSUPP where the file system has no hard links. */
 int stk__durable_link(const stk__file_calls *calls, int from_folder, const char *from, int folder,
-                      const char *name, bool keep);
+                      const char *name);
 /* Remove a file durably. */
 int stk__durable_remove(const stk__file_calls *calls, int folder, const char *name);
 /* Make a folder in `parent` durably; one that is there is well. */

@@ -69,17 +69,6 @@ void stk__cond_init(pthread_cond_t *cond)
     pthread_condattr_destroy(&attributes);
 }
 
-void stk__semaphore_wait_until(sem_t *semaphore, uint64_t when_ns)
-{
-    struct timespec t = {.tv_sec = (time_t)(when_ns / 1000000000u),
-                         .tv_nsec = (long)(when_ns % 1000000000u)};
-
-    if (when_ns == UINT64_MAX)
-        sem_wait(semaphore);
-    else
-        sem_clockwait(semaphore, CLOCK_MONOTONIC, &t);
-}
-
 bool stk__cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t when_ns)
 {
     if (when_ns == UINT64_MAX) {

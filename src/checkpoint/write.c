@@ -132,7 +132,7 @@ static stk_status run_job(stk__checkpoint_writer *writer, const job *j, stk_erro
     case JOB_LINK:
         if (writer->save_failed)
             return STK_OK;
-        return stk__url_copy(&writer->place, j->path, j->others[0], false, err);
+        return stk__url_copy(&writer->place, j->path, j->others[0], err);
     }
     return STK_OK;
 }

@@ -54,6 +54,12 @@ stk_status stk__converter_kind_check(const void *ops, stk_error *err)
     return STK_OK;
 }
 
+static stk_status no_memory(stk_error *err)
+{
+    return stk__fail(err, STK_ENOMEM, STK_STAGE_CONVERT,
+                     "no memory for the options of a conversion");
+}
+
 /* ---- Options ------------------------------------------------------------------------------- */
 
 #define AT(member) offsetof(stk_convert_options, member)
@@ -111,21 +117,25 @@ static stk_status check_ignored(const stk_converter_ops *converter,
 }
 
 /* Numbers that a caller in C may have set beyond their range. */
-static stk_status check_range(const stk_option_table *table, const void *options, stk_error *err)
+static stk_status check_range(stk_context *ctx, const stk_option_table *table, const void *options,
+                              stk_error *err)
 {
-    for (size_t i = 0; i < table->count; i++) {
-        char value[VALUE_SHOWN];
+    stk_status status = STK_OK;
+    char value[VALUE_SHOWN];
+
+    void *copy = stk__alloc(ctx, table->struct_size);
+    if (!copy)
+        return no_memory(err);
+    memcpy(copy, options, table->struct_size);
+    for (size_t i = 0; i < table->count && status == STK_OK; i++) {
         const stk_option *option = &table->options[i];
-        if (option->type == STK_OPTION_STRING)
+        if (option->type == STK_OPTION_STRING || option->type == STK_OPTION_SECRET)
             continue;
-        _Alignas(8) char copy[512];
-        if (table->struct_size > sizeof copy)
-            return STK_OK;
-        memcpy(copy, options, table->struct_size);
         stk_options_format(option, options, value, sizeof value);
-        STK_TRY(stk_options_set(table, copy, option->name, value, err));
+        status = stk_options_set(table, copy, option->name, value, err);
     }
-    return STK_OK;
+    stk__free(ctx, copy);
+    return status;
 }
 
 /* ---- Choosing -------------------------------------------------------------------------------- */
@@ -194,8 +204,7 @@ static stk_status take_name(stk_conversion *c, stk_error *err)
         c->query = stk__strdup(ctx, query);
         *query = 0;
         if (!c->query)
-            return stk__fail(err, STK_ENOMEM, STK_STAGE_CONVERT,
-                             "no memory for the options of a conversion");
+            return no_memory(err);
     }
     if (!*c->path)
         return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
@@ -250,35 +259,66 @@ static stk_status choose(stk_conversion *c, stk_error *err)
                      c->target, ways);
 }
 
-/* The converter's own options: the caller's, and over them those of the target. `out` has room for
- * its table; *texts is freed after use. */
-static stk_status own_options(const stk_conversion *c, const void *theirs, void *out, char **texts,
-                              stk_error *err)
+/* The converter's own options. */
+typedef struct own_options {
+    void *values; /* of its table; NULL: it has none */
+    char *texts;  /* that they point into */
+} own_options;
+
+static void own_release(stk_context *ctx, own_options *own)
 {
-    const stk_option_table *own = c->converter->options;
+    stk__free(ctx, own->values);
+    stk__free(ctx, own->texts);
+    *own = (own_options){0};
+}
+
+/* What the target says of them. */
+static stk_status take_query(const stk_conversion *c, own_options *out, stk_error *err)
+{
+    const stk_option_table *table = c->converter->options;
     stk_context *ctx = c->job.context;
 
-    *texts = NULL;
-    if (!own && c->query)
+    if (!c->query)
+        return STK_OK;
+    char *rest = stk__strdup(ctx, c->query);
+    if (!rest)
+        return no_memory(err);
+    stk_status status = stk__spec_take(ctx, rest, table, out->values, &out->texts, err);
+    if (status == STK_OK && *rest)
+        status = stk__spec_unknown(table, rest + 1, err);
+    stk__free(ctx, rest);
+    return status;
+}
+
+/* The caller's, and over them those of the target. */
+static stk_status own_take(const stk_conversion *c, const void *theirs, own_options *out,
+                           stk_error *err)
+{
+    const stk_option_table *table = c->converter->options;
+    stk_context *ctx = c->job.context;
+    stk_status status = STK_OK;
+
+    *out = (own_options){0};
+    if (!table && c->query)
         return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
                          "the target has the options '%.160s', and the converter %s has none",
                          c->query + 1, c->converter->name);
-    if (!own)
+    if (!table)
         return STK_OK;
-    stk_options_init(own, out, own->struct_size);
+    out->values = stk__calloc(ctx, 1, table->struct_size);
+    if (!out->values)
+        return no_memory(err);
+    stk_options_init(table, out->values, table->struct_size);
     if (theirs)
-        STK_TRY(stk__sized_read(out, own->struct_size, theirs, own->name, STK_STAGE_CONVERT, err));
-    if (!c->query)
-        return check_range(own, out, err);
-    char *rest = stk__strdup(ctx, c->query);
-    if (!rest)
-        return stk__fail(err, STK_ENOMEM, STK_STAGE_CONVERT,
-                         "no memory for the options of a conversion");
-    stk_status status = stk__spec_take(ctx, rest, own, out, texts, err);
-    if (status == STK_OK && *rest)
-        status = stk__spec_unknown(own, rest + 1, err);
-    stk__free(ctx, rest);
-    return status == STK_OK ? check_range(own, out, err) : status;
+        status = stk__sized_read(out->values, table->struct_size, theirs, table->name,
+                                 STK_STAGE_CONVERT, err);
+    if (status == STK_OK)
+        status = take_query(c, out, err);
+    if (status == STK_OK)
+        status = check_range(ctx, table, out->values, err);
+    if (status != STK_OK)
+        own_release(ctx, out);
+    return status;
 }
 
 /* ---- Life ---------------------------------------------------------------------------------- */
@@ -294,21 +334,14 @@ static bool is_canceled(const stk_conversion_job *job)
  */
 static stk_status open_source(stk_conversion *c, stk_error *err)
 {
-    char *texts;
+    own_options own;
 
     STK_TRY(take_name(c, err));
     STK_TRY(stk_dataset_open(c->job.context, c->source, &c->dataset, err));
     STK_TRY(choose(c, err));
-    void *own = c->converter->options
-                    ? stk__calloc(c->job.context, 1, c->converter->options->struct_size)
-                    : NULL;
-    if (c->converter->options && !own)
-        return stk__fail(err, STK_ENOMEM, STK_STAGE_CONVERT,
-                         "no memory for the options of a conversion");
-    const stk_status status = own_options(c, NULL, own, &texts, err);
-    stk__free(c->job.context, texts);
-    stk__free(c->job.context, own);
-    return status;
+    STK_TRY(own_take(c, NULL, &own, err));
+    own_release(c->job.context, &own);
+    return STK_OK;
 }
 
 stk_status stk_conversion_create(stk_context *context, const char *source, const char *target,
@@ -366,7 +399,7 @@ stk_status stk_conversion_run(stk_conversion *conversion, const stk_convert_opti
 {
     stk_convert_options o;
     stk_conversion_report done = {.struct_size = sizeof done};
-    char *texts = NULL;
+    own_options its;
 
     if (!conversion)
         return stk__fail(err, STK_EINVAL, STK_STAGE_CONVERT, "no conversion to run");
@@ -376,25 +409,18 @@ stk_status stk_conversion_run(stk_conversion *conversion, const stk_convert_opti
         return stk__fail(err, STK_EINVAL, STK_STAGE_CONVERT,
                          "the conversion of %.200s has run already; create another one",
                          conversion->source);
-    const stk_option_table *its = conversion->converter->options;
     if (report)
         STK_TRY(stk__sized_check(report, "stk_conversion_report", STK_STAGE_CONVERT, err));
     stk_convert_options_init(&o);
     if (options)
         STK_TRY(
             stk__sized_read(&o, sizeof o, options, "stk_convert_options", STK_STAGE_CONVERT, err));
-    STK_TRY(check_range(&stk__convert_option_table, &o, err));
+    STK_TRY(check_range(ctx, &stk__convert_option_table, &o, err));
     STK_TRY(check_ignored(conversion->converter, &o, err));
-    void *values = its ? stk__calloc(ctx, 1, its->struct_size) : NULL;
-    if (its && !values)
-        return stk__fail(err, STK_ENOMEM, STK_STAGE_CONVERT,
-                         "no memory for the options of a conversion");
-    stk_status status = own_options(conversion, own, values, &texts, err);
-    if (status == STK_OK)
-        status = run(conversion, &o, values, &done, err);
-    stk__free(ctx, texts);
-    stk__free(ctx, values);
-    if (report && conversion->ran)
+    STK_TRY(own_take(conversion, own, &its, err));
+    const stk_status status = run(conversion, &o, its.values, &done, err);
+    own_release(ctx, &its);
+    if (report)
         stk__sized_write(report, &done);
     return status;
 }

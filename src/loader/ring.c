@@ -256,11 +256,24 @@ void stk__ring_work_locked(stk__ring *ring)
         stk__ring_wake_locked(ring);
 }
 
+/* Until it is posted, which a signal handler may do, or until a monotonic time (UINT64_MAX: no
+ * limit); a signal ends it early. */
+static void await(sem_t *semaphore, uint64_t until_ns)
+{
+    struct timespec t = {.tv_sec = (time_t)(until_ns / 1000000000u),
+                         .tv_nsec = (long)(until_ns % 1000000000u)};
+
+    if (until_ns == UINT64_MAX)
+        sem_wait(semaphore);
+    else
+        sem_clockwait(semaphore, CLOCK_MONOTONIC, &t);
+}
+
 void stk__ring_wait_locked(stk__ring *ring, uint64_t until)
 {
     ring->waits = true;
     pthread_mutex_unlock(&ring->lock);
-    stk__semaphore_wait_until(&ring->woken, until);
+    await(&ring->woken, until);
     pthread_mutex_lock(&ring->lock);
     ring->waits = false;
 }

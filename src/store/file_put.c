@@ -266,8 +266,7 @@ stk_status stk__file_copy(stk_store *base, const char *from, const char *to,
         return status;
     int folder = folder_of(store, to, to_copy, true, &to_name, "write", &status, err);
     if (folder >= 0) {
-        int error = stk__durable_link(store->calls, from_folder, from_name, folder, to_name,
-                                      call->no_replace);
+        int error = stk__durable_link(store->calls, from_folder, from_name, folder, to_name);
         if (no_links(error))
             status = stk__fail_at(err, STK_ENOTSUP, STK_STAGE_STORE, to, STK_NO_OFFSET,
                                   "the file system of '%.200s' has no hard links", to);

@@ -358,14 +358,12 @@ static const char *key_beside(const char *from, const char *to)
     return from + folder;
 }
 
-stk_status stk__url_copy(stk__put_place *place, const char *from, const char *to, bool no_replace,
-                         stk_error *err)
+stk_status stk__url_copy(stk__put_place *place, const char *from, const char *to, stk_error *err)
 {
-    stk_store_call call = stk__store_call_none;
+    const stk_store_call *call = &stk__store_call_none;
     const char *beside = key_beside(from, to);
     stk_status status;
 
-    call.no_replace = no_replace;
     STK_TRY(stk__put_place_open(place, to, err));
     /* The store may be that of a folder further up: then the key begins with the others. */
     const char *slash = strrchr(place->key, '/');
@@ -374,12 +372,12 @@ stk_status stk__url_copy(stk__put_place *place, const char *from, const char *to
     if (beside && *beside && stk__key_check(beside, NULL) == STK_OK &&
         (size_t)above + strlen(beside) < sizeof key) {
         snprintf(key, sizeof key, "%.*s%s", above, place->key, beside);
-        status = copy_in(place->store, key, place->key, &call, err);
+        status = copy_in(place->store, key, place->key, call, err);
     } else {
         stk__put_place other = {.context = place->context, .calls = place->calls};
         status = stk__put_place_open(&other, from, err);
         if (status == STK_OK)
-            status = read_and_put(other.store, other.key, place->store, place->key, &call, err);
+            status = read_and_put(other.store, other.key, place->store, place->key, call, err);
         stk__put_place_close(&other);
     }
     stk__put_place_rest(place);

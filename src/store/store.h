@@ -66,8 +66,7 @@ void stk__put_place_close(stk__put_place *place);
 
 /* Have `to` be the same bytes as `from`: another name where both lie in one folder that has names,
  * else a copy. */
-stk_status stk__url_copy(stk__put_place *place, const char *from, const char *to, bool no_replace,
-                         stk_error *err);
+stk_status stk__url_copy(stk__put_place *place, const char *from, const char *to, stk_error *err);
 /* Remove an object; one that is not there is removed. */
 stk_status stk__url_remove(stk__put_place *place, const char *url, stk_error *err);
 

@@ -69,7 +69,7 @@ static stk_status copy_on(stk_context *ctx, const stk__file_calls *calls, const 
                           const char *b, stk_error *err)
 {
     stk__put_place place = {.context = ctx, .calls = calls};
-    stk_status status = stk__url_copy(&place, a, b, false, err);
+    stk_status status = stk__url_copy(&place, a, b, err);
 
     stk__put_place_close(&place);
     return status;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Converters that an outsider adds: how one is chosen, and what is refused. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <stoker/stoker.h>
@@ -19,12 +20,15 @@ typedef struct own_options {
     uint32_t struct_size;
     const char *word;
     int64_t level;
+    const char *key;
+    char room[600]; /* no table is too long to be checked */
 } own_options;
 
 static const stk_option own_list[] = {
     {"word", STK_OPTION_STRING, offsetof(own_options, word), "none", 0, 0, NULL, "TEXT", "Of it."},
-    {"level", STK_OPTION_INT, offsetof(own_options, level), "1", 0, 9, NULL, "N", "Of it."}};
-static const stk_option_table own_table = {"own", "Of a test.", sizeof(own_options), own_list, 2};
+    {"level", STK_OPTION_INT, offsetof(own_options, level), "1", 0, 9, NULL, "N", "Of it."},
+    {"key", STK_OPTION_SECRET, offsetof(own_options, key), NULL, 0, 0, NULL, "env:NAME", "Of it."}};
+static const stk_option_table own_table = {"own", "Of a test.", sizeof(own_options), own_list, 3};
 static const char *const ignored[] = {"verify", NULL};
 
 static bool accepts(const stk_dataset *dataset, const char **why)
@@ -126,6 +130,9 @@ static void is_chosen(void **state)
         assert_int_equal(own.checkpoint, 3);
     }
     assert_int_equal(own.runs, sizeof rows / sizeof *rows);
+    setenv("STOKER_TEST_KEY", "hidden", 1);
+    assert_ok(stk_options_set(&own_table, &given, "key", "env:STOKER_TEST_KEY", &err), &err);
+    assert_ok(convert(ctx, "a.own", &given, &err), &err);
     stk_context_destroy(&ctx);
 }
 
@@ -141,6 +148,7 @@ static void is_refused(void **state)
                 {"bare:b?level=1", "has none"}};
     stk_context *ctx = prepare();
     stk_converter_ops bad = with_options;
+    own_options given;
     stk_error err;
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
@@ -150,8 +158,11 @@ static void is_refused(void **state)
     assert_fails(convert(ctx, "a.own", NULL, &err), STK_ENOTSUP, &err, "it is of a test");
     own.why = "";
     assert_fails(convert(ctx, "a.own", NULL, &err), STK_ENOTSUP, &err, "samples of another kind");
-    assert_int_equal(own.runs, 0);
     own.why = NULL;
+    stk_options_init(&own_table, &given, sizeof given);
+    given.level = 10;
+    assert_fails(convert(ctx, "a.own", &given, &err), STK_EINVAL, &err, "level");
+    assert_int_equal(own.runs, 0);
     own.status = STK_EOS;
     assert_fails(convert(ctx, "a.own", NULL, &err), STK_EINVAL, &err, "gave STK_EOS");
     /* Names that are taken, and options that there are not. */
