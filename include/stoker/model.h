@@ -80,7 +80,6 @@ typedef struct stk_layer_pass {
     void *y;                                    /**< forward: to be filled; backward: NULL */
     const void *dy;                             /**< backward: gradient of the output */
     void *dx, *weight_gradient, *bias_gradient; /**< to be added to; NULL: not wanted */
-    stk_stream *stream; /**< of the device: the work is done in its order; NULL: before returning */
 } stk_layer_pass;
 
 /** A layer: the table of STK_DRIVER_LAYER. The functions are pure: what a layer remembers lies in

@@ -116,14 +116,14 @@ typedef enum stk_profile_part {
 /** "data", "forward", ... Never NULL. */
 STK_API const char *stk_profile_part_name(stk_profile_part part);
 
-/** Seconds of a part of a batch. */
+/** Seconds of a part of a batch; 0 for what is none. */
 static inline double stk_profile_part_seconds(const stk_profile_batch *batch, stk_profile_part part)
 {
     const uint64_t ns[STK_PROFILE_PARTS] = {
         batch->data, batch->forward, batch->backward, batch->other,
         batch->data + batch->forward + batch->backward + batch->other};
 
-    return (double)ns[part] * 1e-9;
+    return part < STK_PROFILE_PARTS ? (double)ns[part] * 1e-9 : 0;
 }
 
 /** Where the time of the batches went. */

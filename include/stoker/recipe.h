@@ -21,7 +21,7 @@ STK_API bool stk_recipe_has_item(stk_config *config, const char *key, const char
 
 /**
  * Looks on at a training: memory at the end of each epoch, the load of the machine, and, where a
- * file is named, its events, as `stoker bench` writes them and stk_report_open() reads them.
+ * file is named, its events, as `stoker bench` writes them and stk_report_read() reads them.
  */
 typedef struct stk_training_events stk_training_events;
 

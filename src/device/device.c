@@ -59,7 +59,6 @@ stk_status stk_device_create(stk_context *context, const stk_device_ops *ops, vo
     device->ops = ops;
     device->context = stk__context_ref(context);
     device->state = state;
-    atomic_init(&device->users, 1);
     *out = device;
     return STK_OK;
 }
@@ -86,18 +85,12 @@ stk_status stk__device_open(stk_context *ctx, const stk_device_ops *ops, uint32_
     return status;
 }
 
-stk_device *stk__device_ref(stk_device *device)
-{
-    atomic_fetch_add(&device->users, 1);
-    return device;
-}
-
 void stk__device_close(stk_device **device)
 {
     stk_device *d = *device;
 
     *device = NULL;
-    if (!d || atomic_fetch_sub(&d->users, 1) > 1)
+    if (!d)
         return;
     stk_context *ctx = d->context;
     if (d->stream)

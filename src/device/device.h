@@ -5,8 +5,6 @@
 
 #include <stoker/device.h>
 
-#include <stdatomic.h>
-
 #include "base/base.h"
 
 extern const stk_device_ops stk__device_cpu;
@@ -17,15 +15,12 @@ struct stk_device {
     stk_context *context; /* it has a share of it */
     void *state;
     stk_stream *stream; /* of all that is computed on it, in order; NULL: not opened by us */
-    atomic_uint users;
 };
 
 /* Open device `index` of a driver, with its stream; STK_EINVAL where its open() gives no device. */
 stk_status stk__device_open(stk_context *ctx, const stk_device_ops *ops, uint32_t index,
                             stk_device **out, stk_error *err);
-/* Another user of it: to be ended with stk__device_close(). */
-stk_device *stk__device_ref(stk_device *device);
-/* Set *device to NULL; the last user closes it. Accepts NULL. */
+/* Close it and set *device to NULL. Accepts NULL. */
 void stk__device_close(stk_device **device);
 /* Whether the host reads and writes its memory in place. */
 bool stk__device_is_host(const stk_device *device);

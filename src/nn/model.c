@@ -186,24 +186,14 @@ static stk_status check(const struct stk_model *m, stk_error *err)
     return STK_OK;
 }
 
-/* Have the device for as long as the model lives, and room for its numbers there. */
-static stk_status take_device(struct stk_model *m, stk_error *err)
+static stk_status check_device(const stk_device *device, stk_error *err)
 {
-    stk_device *device = m->options.device;
-    void *numbers;
-
-    m->numbers = &m->own;
-    if (!device)
+    if (!device || stk__device_is_host(device))
         return STK_OK;
-    if (!stk__device_is_host(device))
-        return stk__fail(err, STK_ENOTSUP, STK_STAGE_TRAIN,
-                         "the layers of a model are computed on the processor, which cannot reach "
-                         "the memory of the device '%s': use accelerator cpu",
-                         device->ops->name);
-    STK_TRY(device->ops->alloc(device, sizeof *m->numbers, &numbers, err));
-    m->numbers = numbers;
-    m->device = stk__device_ref(device);
-    return STK_OK;
+    return stk__fail(err, STK_ENOTSUP, STK_STAGE_TRAIN,
+                     "the layers of a model are computed on the processor, which cannot reach "
+                     "the memory of the device '%s': use accelerator cpu",
+                     device->ops->name);
 }
 
 static stk_status build(struct stk_model *m, stk_error *err)
@@ -214,7 +204,7 @@ static stk_status build(struct stk_model *m, stk_error *err)
     stk_cores cores = {.struct_size = sizeof cores};
 
     STK_TRY(check(m, err));
-    STK_TRY(take_device(m, err));
+    STK_TRY(check_device(o->device, err));
     STK_TRY(choose_backend(m, err));
     STK_TRY(freeze(m, o->freeze, err));
     o->freeze = NULL; /* the caller's text */
@@ -249,18 +239,18 @@ stk_status stk_model_create(const stk_model_builder *builder, const stk_model_op
                             stk_model **out, stk_error *err)
 {
     stk_context *ctx = builder->graph.context;
+    stk_model_options o;
 
     *out = NULL;
     STK_TRY(stk__context_check(ctx, err));
+    stk_model_options_init(&o);
+    if (given)
+        STK_TRY(stk__sized_read(&o, sizeof o, given, "stk_model_options", STK_STAGE_TRAIN, err));
     struct stk_model *m = stk__calloc(ctx, 1, sizeof *m);
     if (!m)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for a model");
-    stk_model_options_init(&m->options);
-    stk_status status = given ? stk__sized_read(&m->options, sizeof m->options, given,
-                                                "stk_model_options", STK_STAGE_TRAIN, err)
-                              : STK_OK;
-    if (status == STK_OK)
-        status = stk__graph_copy(&builder->graph, &m->graph, err);
+    m->options = o;
+    stk_status status = stk__graph_copy(&builder->graph, &m->graph, err);
     if (status == STK_OK)
         status = build(m, err);
     if (status != STK_OK)
@@ -285,9 +275,6 @@ void stk_model_destroy(stk_model **model)
 #ifdef STK_WITH_ONEDNN
     stk__dnnl_destroy(ctx, &m->dnnl);
 #endif
-    if (m->device)
-        m->device->ops->free(m->device, m->numbers);
-    stk__device_close(&m->device);
     stk__free(ctx, m->weights);
     stk__free(ctx, m->gradients);
     stk__free(ctx, m->arena);

@@ -12,9 +12,9 @@
 
 typedef struct stk__dnnl stk__dnnl; /* engine and stream (dnnl.c) */
 
-/* What a step comes to. The first four are a forward pass's, the last clipping's. */
+/* What a forward pass comes to. */
 typedef struct stk__step_numbers {
-    double loss, count, accuracy, accuracy_top_k, norm;
+    double loss, count, accuracy, accuracy_top_k;
 } stk__step_numbers;
 
 struct stk_model {
@@ -36,8 +36,7 @@ struct stk_model {
     stk__plan *current;
     stk_model_batch batch;
     bool awaits_backward;
-    stk_device *device; /* a user of it; NULL: the processor, with `own` as the numbers' memory */
-    stk__step_numbers own, *numbers; /* `numbers`: in the memory of the device */
+    stk__step_numbers numbers; /* of the last forward pass with a loss */
     stk_model_probe_fn *probe;
     void *probe_user;
 };
@@ -51,7 +50,10 @@ static inline void *stk__at(const stk__plan *plan, uint32_t buffer)
                                     : (char *)plan->model->arena + plan->buffers[buffer].offset;
 }
 
-/* Memory of a node's parameter of a role; NULL when it has none. */
+/* A node's parameter of a role; NULL when it has none. */
+const stk__param *stk__param_of(const struct stk_model *model, const stk__node *node,
+                                stk__role role);
+/* Its memory. */
 void *stk__weight(const struct stk_model *model, const stk__node *node, stk__role role);
 /* The same of its gradient; NULL also when it does not learn. */
 void *stk__gradient(const struct stk_model *model, const stk__node *node, stk__role role);
@@ -77,9 +79,6 @@ void stk__model_init_weights(struct stk_model *model);
  */
 stk_status stk__loss(struct stk_model *model, const void *output, const void *target, uint32_t rows,
                      void *gradient, stk__step_numbers *numbers, stk_error *err);
-/* Bring `bytes` of numbers from `from` on into the memory of the device. */
-stk_status stk__model_put(struct stk_model *model, void *to, const void *from, size_t bytes,
-                          stk_error *err);
 
 /* Keys of Philox for the draws of models: not those of the data. */
 #define STK__NN_DROPOUT UINT32_C(0x44524f50)

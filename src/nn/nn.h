@@ -24,10 +24,9 @@ uint64_t stk__model_row(const struct stk_model *model);
  * into them counts. */
 void stk__model_show_gradients(struct stk_model *model);
 
-/* Scale the gradients so that their joint L2 norm is at most `max_norm` (0: only measure). `norm`
- * (may be NULL) becomes the norm before, until the next call. As torch.nn.utils.clip_grad_norm_. */
-stk_status stk__model_clip_norm(stk_model *model, double max_norm, stk_scalar *norm,
-                                stk_error *err);
+/* Scale the gradients so that their joint L2 norm is at most `max_norm`, as
+ * torch.nn.utils.clip_grad_norm_. */
+stk_status stk__model_clip_norm(stk_model *model, double max_norm, stk_error *err);
 /* Bring each gradient into [-limit, limit]. */
 stk_status stk__model_clip_value(stk_model *model, double limit, stk_error *err);
 

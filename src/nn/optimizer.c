@@ -343,20 +343,16 @@ static double norm_of(const struct stk_model *m)
     return sqrt(sum);
 }
 
-stk_status stk__model_clip_norm(stk_model *m, double max_norm, stk_scalar *out, stk_error *err)
+stk_status stk__model_clip_norm(stk_model *m, double max_norm, stk_error *err)
 {
     STK_TRY(stk__context_check(m->graph.context, err));
-    const double norm = norm_of(m), scale = max_norm / (norm + 1e-6);
-    for (uint32_t i = 0; m->has_gradients && max_norm > 0 && scale < 1 && i < m->graph.num_params;
-         i++) {
+    const double scale = max_norm / (norm_of(m) + 1e-6);
+    for (uint32_t i = 0; m->has_gradients && scale < 1 && i < m->graph.num_params; i++) {
         const stk__param *p = &m->graph.params[i];
         if (p->trainable)
             stk__scale(m, (char *)m->gradients + p->gradient, p->count, scale);
     }
-    if (!out)
-        return STK_OK;
-    *out = (stk_scalar){.data = &m->numbers->norm, .dtype = STK_FLOAT64};
-    return stk__model_put(m, &m->numbers->norm, &norm, sizeof norm, err);
+    return STK_OK;
 }
 
 stk_status stk__model_clip_value(stk_model *m, double limit, stk_error *err)

@@ -176,11 +176,8 @@ static void *gradient_of(const struct stk_model *m, const stk__node *node, stk__
 {
     void *gradient = stk__gradient(m, node, role);
 
-    for (uint32_t i = 0; gradient && !m->has_gradients && i < node->num_params; i++) {
-        const stk__param *param = &m->graph.params[node->first_param + i];
-        if (param->role == role)
-            memset(gradient, 0, (size_t)param->count * m->backend->itemsize);
-    }
+    if (gradient && !m->has_gradients)
+        memset(gradient, 0, (size_t)stk__param_of(m, node, role)->count * m->backend->itemsize);
     return gradient;
 }
 

@@ -17,8 +17,6 @@ struct stk__outside {
     char **texts; /* of the options, one for each; NULL where it is none */
 };
 
-/* Whether a table is whole (stk_driver_add()). */
-stk_status stk__layer_kind_check(const void *ops, stk_error *err);
 /* A layer with the arguments of an item. */
 stk_status stk__outside_create(stk_context *ctx, const stk_layer_ops *ops, const stk__item *item,
                                stk__outside **out, stk_error *err);

@@ -105,20 +105,10 @@ static stk_status forward(stk__plan *plan, stk_error *err)
     return STK_OK;
 }
 
-stk_status stk__model_put(struct stk_model *m, void *to, const void *from, size_t bytes,
-                          stk_error *err)
-{
-    if (m->device)
-        return m->device->ops->copy(m->device->stream, to, from, bytes, STK_COPY_HOST_TO_DEVICE,
-                                    err);
-    memcpy(to, from, bytes);
-    return STK_OK;
-}
-
 /* Where the numbers of a pass are; without a loss there are none. */
 static stk_model_result result_of(const struct stk_model *m, bool loss)
 {
-    const stk__step_numbers *n = m->numbers;
+    const stk__step_numbers *n = &m->numbers;
     const stk_scalar none = {.value = NAN};
     stk_model_result result = {.struct_size = sizeof result, .loss = none};
 
@@ -138,8 +128,6 @@ stk_status stk_model_value(const stk_model *m, const stk_scalar *number, double 
 {
     STK_TRY(stk__context_check(m->graph.context, err));
     *value = number->value;
-    if (number->data && m->device)
-        return stk__device_value(m->device, number->data, number->dtype, value, err);
     if (number->data)
         *value = stk__element_as_double(number->data, number->dtype);
     return STK_OK;
@@ -165,14 +153,11 @@ stk_status stk_model_forward(stk_model *m, const stk_model_batch *given, bool tr
         m->current = plan;
         status = forward(plan, err);
     }
-    stk__step_numbers numbers;
     const bool loss = status == STK_OK && batch->target;
     if (loss)
         status = stk__loss(m, stk__at(plan, plan->output), batch->target, batch->count,
-                           training ? stk__at(plan, plan->loss_gradient) : NULL, &numbers, err);
+                           training ? stk__at(plan, plan->loss_gradient) : NULL, &m->numbers, err);
     stk__compute_end(&before);
-    if (loss && status == STK_OK)
-        status = stk__model_put(m, m->numbers, &numbers, offsetof(stk__step_numbers, norm), err);
     const stk_model_result result = result_of(m, loss && status == STK_OK);
     stk__sized_write(out, &result);
     m->awaits_backward = status == STK_OK && training;

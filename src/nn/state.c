@@ -4,7 +4,7 @@
 
 #include "nn/model.h"
 
-static const stk__param *find_role(const struct stk_model *m, const stk__node *node, stk__role role)
+const stk__param *stk__param_of(const struct stk_model *m, const stk__node *node, stk__role role)
 {
     for (uint32_t i = 0; i < node->num_params; i++) {
         const stk__param *p = &m->graph.params[node->first_param + i];
@@ -16,21 +16,21 @@ static const stk__param *find_role(const struct stk_model *m, const stk__node *n
 
 void *stk__weight(const struct stk_model *m, const stk__node *node, stk__role role)
 {
-    const stk__param *p = find_role(m, node, role);
+    const stk__param *p = stk__param_of(m, node, role);
 
     return p ? (char *)m->weights + p->offset : NULL;
 }
 
 bool stk__learns(const struct stk_model *m, const stk__node *node, stk__role role)
 {
-    const stk__param *p = find_role(m, node, role);
+    const stk__param *p = stk__param_of(m, node, role);
 
     return p && p->trainable;
 }
 
 void *stk__gradient(const struct stk_model *m, const stk__node *node, stk__role role)
 {
-    const stk__param *p = find_role(m, node, role);
+    const stk__param *p = stk__param_of(m, node, role);
 
     return p && p->trainable ? (char *)m->gradients + p->gradient : NULL;
 }

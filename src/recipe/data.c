@@ -241,7 +241,6 @@ static void close_own(stk_dataset **set, const stk_dataset *given)
 
 void stk__recipe_close(stk__recipe_sets *sets)
 {
-    stk__free(sets->context, sets->field_name);
     close_own(&sets->train, sets->given->train);
     close_own(&sets->val, sets->given->val);
     close_own(&sets->test, sets->given->test);

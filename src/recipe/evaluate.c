@@ -122,36 +122,29 @@ static bool is_float(stk_dtype dtype)
 }
 
 /* The field that a model takes from the batches of a dataset; STK_ENOENT without words: none. Its
- * name is a copy, as a loader's goes with it: that of the first one that was found. */
-static stk_status find_field(stk__recipe_sets *sets, stk_dataset *dataset,
+ * name lives as long as the dataset. */
+static stk_status find_field(const stk__recipe_sets *sets, stk_dataset *dataset,
                              const stk_loader_options *options, const char *input, stk_field *out,
                              stk_error *err)
 {
-    stk_loader_options quiet = *options;
-    stk_loader *loader = NULL;
-    uint32_t n;
-    bool found = false;
+    stk_loader_description made = {.struct_size = sizeof made};
 
-    quiet.num_workers = 0;
-    STK_TRY(stk_loader_create(dataset, &quiet, &loader, err));
-    const stk_field *fields = stk_loader_fields(loader, &n);
-    for (uint32_t i = 0; i < n && !found; i++) {
-        const stk_field *field = stk_field_at(fields, i);
-
-        found = input ? strcmp(field->name, input) == 0 : is_float(field->dtype);
-        if (!found)
+    STK_TRY(stk_loader_describe(dataset, options, &made, NULL, 0, err));
+    stk_field *fields = stk__calloc(sets->context, made.num_fields, sizeof *fields);
+    if (!fields)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_OPTIONS, "no memory for the fields");
+    fields[0].struct_size = sizeof *fields;
+    stk_status status = stk_loader_describe(dataset, options, &made, fields, made.num_fields, err);
+    if (status == STK_OK)
+        status = STK_ENOENT;
+    for (uint32_t i = 0; i < made.num_fields && status == STK_ENOENT; i++) {
+        if (input ? strcmp(fields[i].name, input) != 0 : !is_float(fields[i].dtype))
             continue;
-        *out = *field;
-        if (!sets->field_name)
-            sets->field_name = stk__strdup(sets->context, field->name);
-        out->name = sets->field_name;
+        *out = fields[i];
+        status = STK_OK;
     }
-    stk_loader_destroy(&loader);
-    if (found && !sets->field_name)
-        return stk__fail(err, STK_ENOMEM, STK_STAGE_OPTIONS, "no memory for the name of a field");
-    if (!found)
-        stk_error_init(err);
-    return found ? STK_OK : STK_ENOENT;
+    stk__free(sets->context, fields);
+    return status;
 }
 
 static bool same_shape(const stk_field *a, const stk_field *b)

@@ -90,7 +90,6 @@ typedef struct stk__recipe_sets {
     stk_loader_options eval;            /* of the others */
     char *eval_transforms;              /* theirs, where it was made here */
     stk_field field;                    /* that the model takes, after the transforms */
-    char *field_name;                   /* its name */
 } stk__recipe_sets;
 
 /* Open what `tasks` asks for. */

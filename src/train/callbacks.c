@@ -89,14 +89,11 @@ static stk_status add_callback(stk_trainer *t, const stk_callback_ops *ops, cons
         stk_options_init(ops->options, room, sizeof room);
         options = room;
     }
-    if (t->hooks.num_callbacks == t->hooks.room) {
-        size_t more = t->hooks.room * 2 + 16;
-        stk__callback_entry *list = stk__realloc(t->ctx, t->hooks.callbacks, more * sizeof *list);
-        if (!list)
-            return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for a callback");
-        t->hooks.callbacks = list;
-        t->hooks.room = more;
-    }
+    stk__callback_entry *list = stk__grow(t->ctx, t->hooks.callbacks, &t->hooks.room,
+                                          t->hooks.num_callbacks + 1, sizeof *list);
+    if (!list)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for a callback");
+    t->hooks.callbacks = list;
     stk__callback_entry *entry = &t->hooks.callbacks[t->hooks.num_callbacks];
     *entry = (stk__callback_entry){0};
     stk__sized_copy(&entry->ops, sizeof entry->ops, ops);
@@ -126,14 +123,11 @@ stk_status stk_trainer_add_callback(stk_trainer *t, const stk_callback_ops *ops,
 /* The callback that ends a run after max_time. */
 static stk_status add_timer(stk_trainer *t, stk_error *err)
 {
-    const stk_option_table *options = stk__callback_timer.options;
-    uint64_t room[8];
+    stk__timer_options options;
 
-    if (options->struct_size > sizeof room)
-        return stk__fail(err, STK_ELIMIT, STK_STAGE_TRAIN, "the options of timer are too many");
-    stk_options_init(options, room, sizeof room);
-    STK_TRY(stk_options_set(options, room, "duration", t->options.max_time, err));
-    return add_callback(t, &stk__callback_timer, room, NULL, err);
+    stk_options_init(stk__callback_timer.options, &options, sizeof options);
+    options.duration = t->options.max_time;
+    return add_callback(t, &stk__callback_timer, &options, NULL, err);
 }
 
 /* What a trainer has by default, unless others were given in their place. */

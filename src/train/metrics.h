@@ -88,7 +88,7 @@ static inline bool stk__metric_logs_step(const stk__metric_slot *slot)
 /* As lines of a checkpoint, from what was reduced or gathered last, and back; what was restored is
  * rank 0's part, the others go on from nothing (metrics_state.c). */
 void stk__metrics_leave_to_first(stk__metrics *metrics);
-stk_status stk__metrics_write(stk_trainer *t, stk__text *text, stk_error *err);
+void stk__metrics_write(const stk_trainer *t, stk__text *text);
 stk_status stk__metrics_read_slot(void *trainer, const char *value, stk_error *err);
 stk_status stk__metrics_read_value(void *trainer, const char *value, stk_error *err);
 /* Set a metric without logging it. */

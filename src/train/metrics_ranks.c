@@ -33,7 +33,7 @@ static stk_status check_names(stk_trainer *t, which_slots *which, stk__metric_gr
         hash = XXH3_64bits_withSeed(slot->key.name, strlen(slot->key.name), hash);
         hash = XXH3_64bits_withSeed(numbers, sizeof numbers, hash);
     }
-    return stk__same_everywhere(t, hash >> 12, "have logged metrics of different names", err);
+    return stk__same_everywhere(t, hash, "have logged metrics of different names", err);
 }
 
 static stk_combine way_of(const stk__metric_slot *slot)

@@ -24,12 +24,12 @@ static double last_of(const stk_trainer *t, const stk__metric_slot *slot)
                : atomic_load(&t->metrics.items[slot->step]->value);
 }
 
-stk_status stk__metrics_write(stk_trainer *t, stk__text *text, stk_error *err)
+void stk__metrics_write(const stk_trainer *t, stk__text *text)
 {
     const stk__metrics *m = &t->metrics;
 
     for (size_t i = 0; i < m->num_slots; i++) {
-        stk__metric_slot *s = &m->slots[i];
+        const stk__metric_slot *s = &m->slots[i];
         if (s->key.group == STK__METRICS_TRAIN && (s->all_weight > 0 || s->fresh))
             stk__text_add(text,
                           "slot %" PRIu32 " %d %016" PRIx64 " %016" PRIx64 " %016" PRIx64 " %s\n",
@@ -40,7 +40,6 @@ stk_status stk__metrics_write(stk_trainer *t, stk__text *text, stk_error *err)
         if (atomic_load(&m->items[i]->set))
             stk__text_add(text, "value %d %016" PRIx64 " %s\n", m->items[i]->prog_bar,
                           bits_of(atomic_load(&m->items[i]->value)), m->items[i]->name);
-    return STK_OK;
 }
 
 static stk_status damaged(const char *value, stk_error *err)

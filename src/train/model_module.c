@@ -113,17 +113,11 @@ static stk_status load_weights(const model_module *self, stk_model *model, stk_e
     return STK_OK;
 }
 
-static bool on_host(const stk_device *device)
-{
-    return !device || stk__device_is_host(device);
-}
-
 static bool fits(const model_module *self, const stk_model_options *o)
 {
-    /* Devices in the host's memory are one place. */
-    return self->model && self->model_options.precision == o->precision &&
-           (self->model_options.device == o->device ||
-            (on_host(self->model_options.device) && on_host(o->device))) &&
+    /* A model lies in the host's memory; another device refuses it, as it is made. */
+    return self->model && (!o->device || stk__device_is_host(o->device)) &&
+           self->model_options.precision == o->precision &&
            self->model_options.batch_size >= o->batch_size &&
            self->model_options.eval_batch_size >= o->eval_batch_size;
 }
@@ -421,7 +415,7 @@ static stk_status clip_gradients(stk_module *module, double value, stk_clip algo
     model_module *self = (model_module *)module;
 
     return algorithm == STK_CLIP_VALUE ? stk__model_clip_value(self->model, value, err)
-                                       : stk__model_clip_norm(self->model, value, NULL, err);
+                                       : stk__model_clip_norm(self->model, value, err);
 }
 
 static void train(stk_module *module, bool mode)

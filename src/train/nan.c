@@ -25,8 +25,10 @@ stk_status stk__loss_look(stk_trainer *t, double *loss, double *rows, bool *bad,
     *bad = false;
     *loss = scalar->value;
     *rows = (double)stk_batch_count(t->at.batch);
-    if (t->loss.skip ||
-        (scalar->data && !t->host_memory && policy != STK_NAN_SKIP && policy != STK_NAN_REWIND))
+    const bool waits = scalar->data && !t->host_memory;
+    const bool decides = policy == STK_NAN_SKIP || policy == STK_NAN_REWIND;
+    const bool shares = !stk__is_alone(t) && scalar->weight;
+    if (t->loss.skip || (waits && !decides && !shares))
         return STK_OK;
     if (scalar->data)
         STK_TRY(number_now(t, scalar->data, scalar->dtype, loss, err));

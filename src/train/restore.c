@@ -46,14 +46,10 @@ bool stk_restorer_peek(const stk_restorer *restorer, const char *path, const cha
 /* Where this run would save, which may lie elsewhere; then everything below the root. */
 static stk_status find_last(stk_trainer *t, char *path, size_t size, stk_error *err)
 {
-    for (size_t i = 0; i < t->hooks.num_callbacks; i++) {
-        const stk__callback_entry *entry = &t->hooks.callbacks[i];
-        const char *dir = entry->ops.checkpoint_path
-                              ? entry->ops.checkpoint_path(entry->callback, STK_CHECKPOINT_FOLDER)
-                              : NULL;
-        if (dir && *dir && stk__checkpoint_newest(t->ctx, dir, path, size, err) == STK_OK)
-            return STK_OK;
-    }
+    const char *dir = stk__callback_path(&t->hooks, STK_CHECKPOINT_FOLDER);
+
+    if (dir && stk__checkpoint_newest(t->ctx, dir, path, size, err) == STK_OK)
+        return STK_OK;
     stk_status status =
         t->at.task == STK_TASK_FIT
             ? stk__checkpoint_go_on(t->ctx, t->options.default_root_dir, path, size, err)

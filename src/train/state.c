@@ -138,9 +138,9 @@ static stk_status save_loop(stk_trainer *t, stk_saver *saver, stk_error *err)
         stk__text_add(&text, "\n");
     }
     saver->prefix = STK__CHECKPOINT_OWN;
-    stk_status status = stk__metrics_write(t, &text, err);
-    if (status == STK_OK)
-        status = text.failed ? no_memory(err) : stk_saver_text(saver, "loops", text.bytes, err);
+    stk__metrics_write(t, &text);
+    const stk_status status =
+        text.failed ? no_memory(err) : stk_saver_text(saver, "loops", text.bytes, err);
     stk__text_release(&text);
     return status;
 }

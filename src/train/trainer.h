@@ -152,9 +152,10 @@ stk_status stk__nan_keep(stk_trainer *t, stk_error *err);
 void stk__batch_indices(const stk_batch *batch, char *text, size_t size);
 /* What the loss of the batch says, now: its value, the rows that count in it, and whether it is no
  * number. Without such rows the batch is left out (`skip`). Where looking would make the host wait
- * for a device, only the policies that have to decide before the step look. */
+ * for a device, it is done only where something is decided before the step: by the policies that
+ * leave a batch out, and by several ranks, which share it by the rows that count. */
 stk_status stk__loss_look(stk_trainer *t, double *loss, double *rows, bool *bad, stk_error *err);
-/* Summary, bar, checkpoint and timer, as the options want them (hooks.c). */
+/* Summary, bar, checkpoint and timer, as the options want them (callbacks.c). */
 stk_status stk__defaults_add(stk_trainer *t, stk_error *err);
 
 #endif

@@ -32,6 +32,13 @@ stk_status stk__filename_format(stk_trainer *t, const char *format, bool insert_
                                 size_t size, stk_error *err);
 stk_status stk__filename_check(const char *format, stk_error *err);
 
+typedef struct stk__timer_options {
+    uint32_t struct_size;
+    const char *duration; /* "DD:HH:MM:SS" */
+    int32_t interval;     /* 0: step, 1: epoch */
+    bool verbose;
+} stk__timer_options;
+
 extern const stk_callback_ops stk__callback_model_checkpoint, stk__callback_early_stopping,
     stk__callback_lr_monitor, stk__callback_timer, stk__callback_ema, stk__callback_accumulation,
     stk__callback_throughput, stk__callback_device_stats, stk__callback_progress_bar,

@@ -7,7 +7,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <unistd.h>
 
 #define EXTENSION ".safetensors"
 
@@ -32,14 +31,12 @@ static void release_claims(stk__model_checkpoint *self)
 /* Whether a new name is free, and from now on this training's: another one in the same folder, also
  * of another process, finds it taken while its file is being written. What cannot be claimed for
  * another reason counts as free: the save will tell. */
-static bool claim(stk__model_checkpoint *self, const stk_trainer *t, const char *path)
+static bool claim(stk__model_checkpoint *self, const char *path)
 {
     const stk_store_call call = {.struct_size = sizeof call, .no_replace = true};
     stk__claim *to = NULL;
     stk_put *put = NULL;
 
-    if (stk__callback_info(t).rank)
-        return access(path, F_OK) != 0;
     if (stk_put_open(self->base.context, path, &call, &put, NULL) == STK_EEXIST)
         return false;
     for (size_t i = 0; i < STK__CLAIMS && put && !to; i++)
@@ -52,22 +49,37 @@ static bool claim(stk__model_checkpoint *self, const stk_trainer *t, const char 
     return true;
 }
 
-/* The first free of "name", "name-v1", ...; `going` is about to be replaced and counts as free. */
-static char *free_path(stk__model_checkpoint *self, const stk_trainer *t, const char *name,
-                       const char *going)
+static char *version_path(const stk__model_checkpoint *self, const char *name, uint64_t version)
 {
     stk_context *ctx = self->base.context;
-    char *path = stk__format(ctx, "%s/%s" EXTENSION, self->dir, name);
 
-    for (int version = 1; path && self->options.enable_version_counter; version++) {
-        if (going && strcmp(path, going) == 0)
-            break;
-        if (!is_mine(self, path) && claim(self, t, path))
-            break;
-        stk__free(ctx, path);
-        path = stk__format(ctx, "%s/%s-v%d" EXTENSION, self->dir, name, version);
+    return version ? stk__format(ctx, "%s/%s-v%" PRIu64 EXTENSION, self->dir, name, version)
+                   : stk__format(ctx, "%s/%s" EXTENSION, self->dir, name);
+}
+
+/* The first free of "name", "name-v1", ...; `going` is about to be replaced and counts as free.
+ * Rank 0 looks, and where the others save, too (`together`), they have the name that it found. */
+static stk_status free_path(stk__model_checkpoint *self, stk_trainer *t, const char *name,
+                            const char *going, bool together, char **out, stk_error *err)
+{
+    const bool counts = self->options.enable_version_counter;
+    double version = 0;
+
+    *out = version_path(self, name, 0);
+    while (*out && counts && !stk__callback_info(t).rank && !(going && strcmp(*out, going) == 0) &&
+           (is_mine(self, *out) || !claim(self, *out))) {
+        stk__free(self->base.context, *out);
+        *out = version_path(self, name, (uint64_t)++version);
     }
-    return path;
+    if (!*out)
+        return stk__callback_no_memory("model_checkpoint", err);
+    if (!counts || !together || stk__callback_info(t).world_size == 1)
+        return STK_OK;
+    stk__free(self->base.context, *out);
+    *out = NULL;
+    STK_TRY(stk_trainer_reduce(t, &version, 1, STK_COMBINE_MAX, err));
+    *out = version_path(self, name, (uint64_t)version);
+    return *out ? STK_OK : stk__callback_no_memory("model_checkpoint", err);
 }
 
 static stk_status path_of(stk__model_checkpoint *self, stk_trainer *t, const char *prefix,
@@ -79,8 +91,8 @@ static stk_status path_of(stk__model_checkpoint *self, stk_trainer *t, const cha
     memcpy(name, prefix, used);
     STK_TRY(stk__filename_format(t, self->filename, self->options.auto_insert_metric_name,
                                  name + used, sizeof name - used, err));
-    *out = free_path(self, t, name, going);
-    return *out ? STK_OK : stk__callback_no_memory("model_checkpoint", err);
+    /* Of a failure the other ranks may not know. */
+    return free_path(self, t, name, going, !used, out, err);
 }
 
 /* ---- Saving ---------------------------------------------------------------------------------- */
@@ -206,13 +218,13 @@ static stk_status save_top_k(stk__model_checkpoint *self, stk_trainer *t, stk_er
 
 /* The name of the newest, before anything is saved: `last` may become another name of a checkpoint,
  * which is to know of it. */
-static stk_status name_last(stk__model_checkpoint *self, const stk_trainer *t, stk_error *err)
+static stk_status name_last(stk__model_checkpoint *self, stk_trainer *t, stk_error *err)
 {
+    char *path;
+
     if (!self->options.save_last)
         return STK_OK;
-    char *path = free_path(self, t, "last", self->last);
-    if (!path)
-        return stk__callback_no_memory("model_checkpoint", err);
+    STK_TRY(free_path(self, t, "last", self->last, true, &path, err));
     stk__free(self->base.context, self->last);
     self->last = path;
     return STK_OK;

@@ -164,16 +164,13 @@ stk_status stk__model_checkpoint_set(stk__model_checkpoint *self, char **to, con
 stk_status stk__model_checkpoint_keep(stk__model_checkpoint *self, char *path, double score,
                                       stk_error *err)
 {
-    if (self->num_kept == self->room) {
-        size_t room = self->room * 2 + 8;
-        stk__kept *kept = stk__realloc(self->base.context, self->kept, room * sizeof *kept);
-        if (!kept) {
-            stk__free(self->base.context, path);
-            return stk__callback_no_memory("model_checkpoint", err);
-        }
-        self->kept = kept;
-        self->room = room;
+    stk__kept *kept =
+        stk__grow(self->base.context, self->kept, &self->room, self->num_kept + 1, sizeof *kept);
+    if (!kept) {
+        stk__free(self->base.context, path);
+        return stk__callback_no_memory("model_checkpoint", err);
     }
+    self->kept = kept;
     self->kept[self->num_kept++] = (stk__kept){path, score};
     return STK_OK;
 }

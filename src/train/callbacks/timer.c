@@ -6,21 +6,14 @@
 #include "base/options.h"
 #include "train/callbacks/callback.h"
 
-typedef struct timer_options {
-    uint32_t struct_size;
-    const char *duration; /* "DD:HH:MM:SS" */
-    int32_t interval;     /* 0: step, 1: epoch */
-    bool verbose;
-} timer_options;
-
 typedef struct timer {
     stk_callback base;
-    timer_options options;
+    stk__timer_options options;
     uint64_t duration_ns, begin_ns, before_ns; /* `before`: trained in earlier runs */
     bool over;                                 /* the trainer was told so in this run */
 } timer;
 
-#define AT(member) offsetof(timer_options, member)
+#define AT(member) offsetof(stk__timer_options, member)
 
 static const stk_option options[] = {
     {"duration", STK_OPTION_STRING, AT(duration), NULL, 0, 0, NULL, "DD:HH:MM:SS",
@@ -33,13 +26,13 @@ static const stk_option options[] = {
 
 static const stk_option_table table = {.name = "timer",
                                        .doc = "Ends training when its time is over.",
-                                       .struct_size = sizeof(timer_options),
+                                       .struct_size = sizeof(stk__timer_options),
                                        .options = options,
                                        .count = STK_COUNT(options)};
 
 static stk_status create(stk_context *ctx, const void *given, stk_callback **out, stk_error *err)
 {
-    const timer_options *o = given;
+    const stk__timer_options *o = given;
     uint64_t duration;
 
     if (!o->duration || !*o->duration)

@@ -231,7 +231,7 @@ static void call_models(world *w)
     REFUSED(stk_model_value, w->model, &number, &value, NULL);
     REFUSED(stk_model_zero_grad, w->model, NULL);
     REFUSED(stk_model_output, w->model, &tensor, NULL);
-    REFUSED(stk__model_clip_norm, w->model, 1, &number, NULL);
+    REFUSED(stk__model_clip_norm, w->model, 1, NULL);
     REFUSED(stk__model_clip_value, w->model, 1, NULL);
     REFUSED(stk_model_get_state, w->model, 0, &tensor, NULL);
     REFUSED(stk__model_get_gradient, w->model, 0, &tensor, NULL);

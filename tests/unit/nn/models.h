@@ -144,14 +144,29 @@ static inline void *model_output(const stk_model *model)
     return output.data;
 }
 
-static inline double model_clip_norm(stk_model *model, double max_norm)
+/* The gradient of tensor `i` of the state; false where it does not learn. */
+static inline bool model_gradient(stk_model *model, size_t i, stk_state_tensor *out)
 {
-    stk_scalar norm;
     stk_error err;
 
     stk_error_init(&err);
-    assert_ok(stk__model_clip_norm(model, max_norm, &norm, &err), &err);
-    return model_value(model, &norm);
+    const stk_status status = stk__model_get_gradient(model, i, out, &err);
+    if (status != STK_EOS)
+        assert_ok(status, &err);
+    return status == STK_OK;
+}
+
+/* The joint L2 norm of the gradients. */
+static inline double model_norm(stk_model *model)
+{
+    stk_state_tensor tensor, gradient;
+    double sum = 0;
+
+    for (size_t i = 0; stk_model_get_state(model, i, &tensor, NULL) == STK_OK; i++)
+        for (uint64_t k = 0; model_gradient(model, i, &gradient) && k < tensor_count(&gradient);
+             k++)
+            sum += tensor_get(&gradient, k) * tensor_get(&gradient, k);
+    return sqrt(sum);
 }
 
 static inline model_numbers model_forward(stk_model *model, uint32_t rows, const float *x,

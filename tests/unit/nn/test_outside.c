@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Layers of others: checked as they are added, and right in every place of a model. */
-#include "nn/nn.h"
-#include "support/support.h"
-
-#include <math.h>
 #include <stdio.h>
 
-#include <stoker/model.h>
+#include "unit/nn/models.h"
 #include <stoker/plugin.h>
 
 typedef struct scale_options {
@@ -86,42 +82,35 @@ static const stk_layer_ops odd = {.struct_size = sizeof odd,
                                   .forward = scale_forward,
                                   .backward = scale_backward};
 
-static stk_model *make(stk_context *ctx, const char *layers, stk_error *err)
+static stk_model *make(stk_context *ctx, const char *layers)
 {
-    stk_model_builder *builder;
     stk_model_options options;
     const int64_t shape[] = {3};
-    stk_model *model;
 
     stk_model_options_init(&options);
     options.precision = STK_PRECISION_64_TRUE;
     options.loss = STK_LOSS_MSE;
     options.batch_size = 2;
     options.seed = 7;
-    assert_ok(stk_model_builder_create(ctx, shape, 1, &builder, err), err);
-    assert_ok(stk_model_builder_add(builder, layers, err), err);
-    assert_ok(stk_model_create(builder, &options, &model, err), err);
-    stk_model_builder_destroy(&builder);
-    return model;
+    return model_make(ctx, layers, shape, 1, &options);
 }
 
 static const double input[6] = {1, 2, 3, -1, 0.5, 2};
 static const double target[6] = {0.5, 0, 1, 1, 0, -1};
+static const stk_model_batch batch = {.struct_size = sizeof batch,
+                                      .count = 2,
+                                      .dtype = STK_FLOAT64,
+                                      .input = input,
+                                      .target = target};
 
-static double loss_of(stk_model *model, bool training, stk_error *err)
+static double loss_of(stk_model *model, bool training)
 {
-    const stk_model_batch batch = {.struct_size = sizeof batch,
-                                   .count = 2,
-                                   .dtype = STK_FLOAT64,
-                                   .input = input,
-                                   .target = target};
     stk_model_result result = {.struct_size = sizeof result};
+    stk_error err;
 
-    assert_ok(stk_model_forward(model, &batch, training, &result, err), err);
-    double loss = 0;
-
-    assert_ok(stk_model_value(model, &result.loss, &loss, err), err);
-    return loss;
+    stk_error_init(&err);
+    assert_ok(stk_model_forward(model, &batch, training, &result, &err), &err);
+    return model_value(model, &result.loss);
 }
 
 /* Against differences, with a second reader of its input, a sum behind it, and two passes added. */
@@ -136,25 +125,25 @@ static void gradients(void **state)
 
     assert_ok(stk_driver_add(ctx, STK_DRIVER_LAYER, &scale, &err), &err);
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
-        stk_model *model = make(ctx, models[i], &err);
+        stk_model *model = make(ctx, models[i]);
         /* What was before zero_grad is forgotten. */
-        loss_of(model, true, &err);
+        loss_of(model, true);
         assert_ok(stk_model_backward(model, 9, &err), &err);
         assert_ok(stk_model_zero_grad(model, &err), &err);
-        loss_of(model, true, &err);
+        loss_of(model, true);
         assert_ok(stk_model_backward(model, 0.25, &err), &err);
-        loss_of(model, true, &err);
+        loss_of(model, true);
         assert_ok(stk_model_backward(model, 0.75, &err), &err);
         stk_state_tensor tensor, gradient;
         for (size_t k = 0; stk_model_get_state(model, k, &tensor, NULL) == STK_OK; k++) {
-            assert_true(stk__model_get_gradient(model, k, &gradient, NULL) == STK_OK);
+            assert_true(model_gradient(model, k, &gradient));
             double *values = tensor.data;
             for (uint64_t e = 0; e < tensor.bytes / sizeof *values; e++) {
                 const double kept = values[e], h = 1e-6;
                 values[e] = kept + h;
-                const double above = loss_of(model, false, &err);
+                const double above = loss_of(model, false);
                 values[e] = kept - h;
-                const double below = loss_of(model, false, &err);
+                const double below = loss_of(model, false);
                 values[e] = kept;
                 assert_true(fabs((above - below) / (2 * h) - ((double *)gradient.data)[e]) < 1e-6);
             }
@@ -171,7 +160,7 @@ static void starts(void **state)
     stk_error err;
 
     assert_ok(stk_driver_add(ctx, STK_DRIVER_LAYER, &scale, &err), &err);
-    stk_model *model = make(ctx, "first=scale(0.5, label=\"a text\")", &err);
+    stk_model *model = make(ctx, "first=scale(0.5, label=\"a text\")");
     assert_string_equal(seen, "a text");
     assert_true(stk_model_get_state(model, 0, &tensor, NULL) == STK_OK);
     assert_string_equal(tensor.name, "first.weight");
@@ -203,12 +192,7 @@ static void refused(void **state)
     assert_fails(stk_model_builder_add(builder, "scale, scale(from=nowhere)", &err), STK_EINVAL,
                  &err, "nowhere");
     stk_model_builder_destroy(&builder);
-    stk_model *model = make(ctx, "scale", &err);
-    const stk_model_batch batch = {.struct_size = sizeof batch,
-                                   .count = 2,
-                                   .dtype = STK_FLOAT64,
-                                   .input = input,
-                                   .target = target};
+    stk_model *model = make(ctx, "scale");
     stk_model_result result = {.struct_size = sizeof result};
     answers = STK_EOS;
     assert_fails(stk_model_forward(model, &batch, true, &result, &err), STK_EINVAL, &err,

@@ -230,20 +230,25 @@ static void test_prepare_fails(void **state)
 
 static void test_tables(void **state)
 {
-    static const char *const names[] = {
-        "recipe.",          "recipe.data",   "recipe.trainer",      "recipe.model",
-        "recipe.optimizer", "recipe.module", "recipe.lr_scheduler", "recipe.loader"};
+    static const char *const names[] = {"recipe",        "recipe.data",      "recipe.trainer",
+                                        "recipe.model",  "recipe.optimizer", "recipe.lr_scheduler",
+                                        "recipe.module", "recipe.loader"};
+    const stk_option_table *table;
+    const char *found;
     size_t n = 0;
 
     (void)state;
-    for (const stk_option_table *table; n < 8; n++) {
-        table = stk_option_table_find(n ? names[n] : "recipe");
-        assert_non_null(table);
-        assert_string_equal(table->name, names[n] + strlen("recipe."));
+    for (size_t at = 0; (table = stk_option_table_at(at, &found)); at++) {
+        if (strncmp(found, "recipe", strlen("recipe")) != 0)
+            continue;
+        assert_true(n < sizeof names / sizeof *names);
+        assert_string_equal(found, names[n++]);
+        assert_true(stk_option_table_find(found) == table);
         for (size_t i = 0; i < table->count; i++)
             for (size_t k = 0; k < i; k++)
                 assert_string_not_equal(table->options[i].name, table->options[k].name);
     }
+    assert_int_equal(n, sizeof names / sizeof *names);
     const char *const *lists = stk_recipe_lists();
     for (n = 0; lists[n]; n++)
         assert_true(strcmp(lists[n], "callbacks") == 0 || strcmp(lists[n], "loggers") == 0 ||

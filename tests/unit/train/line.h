@@ -108,6 +108,7 @@ typedef struct line {
     uint64_t rank, steps, updates, nan_at, skip_at, stop_at, wish_at, fail_at;
     double loss, rows; /* of this step */
     uint64_t ignores;  /* indices that it divides do not count; 0: all count */
+    bool far;          /* the host reaches what the device holds by its copies alone */
 } line;
 
 static inline stk_status log_line(const line *self, stk_trainer *t, stk_error *err)
@@ -115,6 +116,8 @@ static inline stk_status log_line(const line *self, stk_trainer *t, stk_error *e
     const stk_scalar loss = {.data = &self->loss, .weight = &self->rows, .dtype = STK_FLOAT64};
 
     STK_TRY(stk_trainer_log(t, "rows", self->rows, STK_ON_EPOCH | STK_REDUCE_SUM, 0, err));
+    if (self->far) /* no extremes are kept there */
+        return stk_trainer_log_scalar(t, "train_loss", &loss, STK_ON_STEP | STK_ON_EPOCH, 0, err);
     STK_TRY(stk_trainer_log_scalar(t, "least", &loss, STK_ON_EPOCH | STK_REDUCE_MIN, 0, err));
     STK_TRY(stk_trainer_log_scalar(t, "most", &loss, STK_ON_EPOCH | STK_REDUCE_MAX, 0, err));
     return stk_trainer_log_scalar(t, "train_loss", &loss, STK_ON_STEP | STK_ON_EPOCH, 0, err);
@@ -290,6 +293,7 @@ static inline void *run_rank(void *argument)
     one->status = stk_trainer_create(b->ctx, &b->options, &one->t, &one->err);
     if (one->status != STK_OK)
         return NULL;
+    one->t->host_memory &= !one->module.far;
     stk_trainer_set_console(one->t, &console);
     if (one->self.number == 0)
         atomic_store(&gate.first, one->t);

@@ -77,12 +77,11 @@ static void limits(void **state)
 
 static void no_time(bench *b, stk_trainer *t, void *user)
 {
-    const stk_callback_ops *ops = &stk__callback_timer;
-    uint64_t room[8];
+    stk__timer_options options;
 
-    stk_options_init(ops->options, room, sizeof room);
-    assert_ok(stk_options_set(ops->options, room, "duration", "00:00:00:00", &b->err), &b->err);
-    assert_ok(stk_trainer_add_callback(t, ops, room, NULL, &b->err), &b->err);
+    stk_options_init(stk__callback_timer.options, &options, sizeof options);
+    options.duration = "00:00:00:00";
+    assert_ok(stk_trainer_add_callback(t, &stk__callback_timer, &options, NULL, &b->err), &b->err);
 }
 
 static void ends(void **state)

@@ -30,6 +30,12 @@ static void rows_that_do_not_count(run *one)
     one->module.ignores = 3;
 }
 
+static void rows_that_do_not_count_far(run *one)
+{
+    rows_that_do_not_count(one);
+    one->module.far = true;
+}
+
 static void the_same_weights(prepare_fn *prepare, uint64_t steps, double rows)
 {
     char one_folder[256], folder[256];
@@ -61,6 +67,40 @@ static void uneven_shares(void **state)
     the_same_weights(a_row_too_many, 3 * STEPS, 37);
     the_same_weights(a_row, 3, 1);
     the_same_weights(rows_that_do_not_count, 3 * STEPS, 40 - 14);
+    the_same_weights(rows_that_do_not_count_far, 3 * STEPS, 40 - 14);
+}
+
+/* ---- Names of checkpoints -------------------------------------------------------------------- */
+
+static void without_logs(run *one)
+{
+    one->b.options.logger = "false";
+}
+
+/* Another process is writing a file of the name that this run would take, which no look at the
+ * folder shows: all ranks save under the name that is found instead. */
+static void the_same_name(void **state)
+{
+    const stk_store_call call = {.struct_size = sizeof call, .no_replace = true};
+    char folder[256], path[400];
+    run all[MAX_RANKS];
+    ranks shared;
+    stk_put *put;
+    stk_error err;
+
+    stk_context *ctx = test_context();
+    test_folder(folder);
+    snprintf(path, sizeof path, "%s/checkpoints/epoch=2-step=12.safetensors", folder);
+    assert_ok(stk_put_open(ctx, path, &call, &put, &err), &err);
+    run_all(all, MAX_RANKS, folder, NULL, without_logs, &shared);
+    put->ops->abandon(put);
+    snprintf(path, sizeof path, "%s/checkpoints/epoch=2-step=12-v1.safetensors", folder);
+    for (size_t i = 0; i < MAX_RANKS; i++) {
+        assert_ok(all[i].status, &all[i].err);
+        assert_string_equal(all[i].best, path);
+    }
+    test_folder_remove(folder);
+    stk_context_destroy(&ctx);
 }
 
 /* ---- A stop while data are late -------------------------------------------------------------- */
@@ -124,6 +164,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(uneven_shares),
+        cmocka_unit_test(the_same_name),
         cmocka_unit_test(stops_in_a_wait),
     };
 
