@@ -2,8 +2,8 @@
 /* Losses and metrics of a batch of outputs, with the derivative of the mean. */
 #include <math.h>
 
-#include "nn/kernels.h"
-#include "nn/model.h"
+#include "nn/ops.h"
+#include "nn/parallel.h"
 
 static stk_status count_rows(const struct stk_model *m, const int64_t *labels, uint32_t rows,
                              uint64_t classes, uint64_t *count, stk_error *err)
@@ -22,33 +22,68 @@ static stk_status count_rows(const struct stk_model *m, const int64_t *labels, u
     return STK_OK;
 }
 
-static stk_status cross_entropy(struct stk_model *m, const char *output, const int64_t *labels,
-                                uint32_t rows, char *gradient, stk__step_numbers *numbers,
-                                stk_error *err)
-{
-    uint64_t classes = stk__node_count(&m->graph.nodes[m->graph.num_nodes - 1]), count;
-    uint64_t size = classes * m->backend->itemsize, correct = 0, correct_top_k = 0;
-    double loss = 0;
+#define MAX_PARTS 64 /* threads at most: each has its sums on the stack */
 
-    STK_TRY(count_rows(m, labels, rows, classes, &count, err));
-    for (uint32_t i = 0; i < rows; i++) {
-        char *dx = gradient ? gradient + i * size : NULL;
-        if (labels[i] == m->options.ignore_index) {
+/* The rows of a batch, in parts. */
+typedef struct rows_of {
+    const struct stk_model *m;
+    const char *output;
+    char *gradient; /* may be NULL */
+    const int64_t *labels;
+    uint64_t classes;
+    double share;
+    struct part {
+        double loss;
+        uint64_t correct, correct_top_k;
+    } parts[MAX_PARTS];
+} rows_of;
+
+static void rows_body(void *argument, uint64_t from, uint64_t to, uint32_t part)
+{
+    rows_of *r = argument;
+    const stk_model_options *o = &r->m->options;
+    const uint64_t size = r->classes * r->m->backend->itemsize;
+    struct part sums = {0};
+
+    for (uint64_t i = from; i < to; i++) {
+        char *dx = r->gradient ? r->gradient + i * size : NULL;
+        if (r->labels[i] == o->ignore_index) {
             if (dx)
                 memset(dx, 0, size);
             continue;
         }
         stk__row_loss row =
-            m->kernels->cross_entropy(dx, output + i * size, classes, (uint64_t)labels[i],
-                                      m->options.label_smoothing, 1 / (double)count);
-        loss += row.loss;
-        correct += row.above == 0;
-        correct_top_k += row.above < m->options.top_k;
+            r->m->kernels->cross_entropy(dx, r->output + i * size, r->classes,
+                                         (uint64_t)r->labels[i], o->label_smoothing, r->share);
+        sums.loss += row.loss;
+        sums.correct += row.above == 0;
+        sums.correct_top_k += row.above < o->top_k;
     }
-    *numbers = (stk__step_numbers){.loss = loss / (double)count,
+    r->parts[part] = sums;
+}
+
+static stk_status cross_entropy(struct stk_model *m, const char *output, const int64_t *labels,
+                                uint32_t rows, char *gradient, stk__step_numbers *numbers,
+                                stk_error *err)
+{
+    rows_of r = {m, output, gradient, labels,
+                 .classes = stk__node_count(&m->graph.nodes[m->graph.num_nodes - 1])};
+    uint64_t count;
+
+    STK_TRY(count_rows(m, labels, rows, r.classes, &count, err));
+    r.share = 1 / (double)count;
+    uint32_t parts = stk__parallel(STK_MIN(m->threads, MAX_PARTS), rows,
+                                   STK_MAX(STK__GRAIN / r.classes, 1u), rows_body, &r);
+    for (uint32_t i = 1; i < parts; i++) {
+        r.parts[0].loss += r.parts[i].loss;
+        r.parts[0].correct += r.parts[i].correct;
+        r.parts[0].correct_top_k += r.parts[i].correct_top_k;
+    }
+    const struct part sums = r.parts[0];
+    *numbers = (stk__step_numbers){.loss = sums.loss / (double)count,
                                    .count = (double)count,
-                                   .accuracy = (double)correct / (double)count,
-                                   .accuracy_top_k = (double)correct_top_k / (double)count};
+                                   .accuracy = (double)sums.correct / (double)count,
+                                   .accuracy_top_k = (double)sums.correct_top_k / (double)count};
     return STK_OK;
 }
 

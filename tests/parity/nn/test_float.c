@@ -165,6 +165,48 @@ static void test_threads(void **state)
     }
 }
 
+/* Rows of a loss in parts: the sums of all, and of those alone that count. */
+static void test_threads_of_rows(void **state)
+{
+    enum { N = 9, CLASSES = 9000 };
+    const int64_t shape[] = {CLASSES};
+    float *x = make_data((uint64_t)N * CLASSES, 3);
+    int64_t labels[N];
+
+    if (!have_float())
+        skip();
+    for (int i = 0; i < N; i++)
+        labels[i] = i % 4 == 1 ? -100 : i * 991 + 17;
+    for (uint32_t threads = 1; threads < 5; threads += 3) {
+        stk_model_options options;
+        stk_model_options_init(&options);
+        options.batch_size = N;
+        options.threads = threads;
+        options.label_smoothing = 0.1;
+        options.top_k = 4000;
+        stk_model *model = model_make(ctx, "flatten", shape, 1, &options);
+        const stk_model_batch batch = {.struct_size = sizeof batch,
+                                       .count = N,
+                                       .input = x,
+                                       .dtype = STK_FLOAT32,
+                                       .target = labels};
+        double values[4];
+        stk_model_result r = {.struct_size = sizeof r};
+        assert_int_equal(stk_model_forward(model, &batch, false, &r, NULL), STK_OK);
+        const stk_scalar *const numbers[] = {&r.loss, &r.count, &r.accuracy, &r.accuracy_top_k};
+        for (int i = 0; i < 4; i++)
+            assert_int_equal(stk_model_value(model, numbers[i], &values[i], NULL), STK_OK);
+        static double first[4];
+        if (threads == 1)
+            memcpy(first, values, sizeof first);
+        assert_true(values[1] == 7 && values[3] > 0 && values[3] < 1);
+        for (int i = 0; i < 4; i++)
+            assert_true(fabs(values[i] - first[i]) <= 1e-12 * fabs(first[i]));
+        stk_model_destroy(&model);
+    }
+    free(x);
+}
+
 #ifdef STK_WITH_AVX2
 enum { COLS = 37, LINES = 71, N = COLS * LINES };
 
@@ -258,8 +300,11 @@ static void test_vector_loops(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_float),        cmocka_unit_test(test_short_batch),
-        cmocka_unit_test(test_bf16),         cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_float),
+        cmocka_unit_test(test_short_batch),
+        cmocka_unit_test(test_bf16),
+        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_threads_of_rows),
 #ifdef STK_WITH_AVX2
         cmocka_unit_test(test_vector_loops),
 #endif

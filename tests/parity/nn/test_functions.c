@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GELU and SiLU of floats against libm in double, over all exponents; vector loops against C. */
+/* GELU, SiLU and cross-entropy of floats against libm in double; vector loops against C. */
 #include <math.h>
 
 #include "nn/kernels.h"
@@ -196,6 +196,68 @@ static void test_special(void **state)
     }
 }
 
+/* Classes likelier than the label, or as likely and before it. */
+static uint32_t rank_of(const float *row, size_t classes, size_t label)
+{
+    uint32_t rank = 0;
+
+    for (size_t k = 0; k < classes; k++)
+        rank += row[k] > row[label] || (row[k] == row[label] && k < label);
+    return rank;
+}
+
+static void one_row(size_t classes, size_t label, double smoothing)
+{
+    static double wide[BLOCK], slopes[BLOCK];
+
+    for (size_t i = 0; i < classes; i++) {
+        x[i] = (float)(i * 7919 % 1013) * 0.02f - 9; /* many are alike */
+        wide[i] = (double)x[i];
+    }
+    stk__row_loss got = stk__nn_kernels_c.cross_entropy(y[0], x, classes, label, smoothing, 0.25);
+    stk__row_loss want =
+        stk__nn_kernels_double.cross_entropy(slopes, wide, classes, label, smoothing, 0.25);
+    if (!(fabs(got.loss - want.loss) <= 1e-6) || got.above != rank_of(x, classes, label))
+        fail_msg("%zu classes: loss %.9g, not %.9g; rank %u", classes, got.loss, want.loss,
+                 got.above);
+    for (size_t i = 0; i < classes; i++)
+        if (!(fabs((double)y[0][i] - slopes[i]) <= 1e-7))
+            fail_msg("%zu classes: the slope of %zu is off", classes, i);
+    stk__row_loss same = stk__nn_kernels_c.cross_entropy(NULL, x, classes, label, smoothing, 1);
+    assert_true(same.loss == got.loss && same.above == got.above);
+#ifdef STK_WITH_AVX2
+    if (!__builtin_cpu_supports("avx2"))
+        return;
+    same = stk__nn_kernels_avx2.cross_entropy(y[1], x, classes, label, smoothing, 0.25);
+    assert_true(same.loss == got.loss && same.above == got.above);
+    assert_memory_equal(y[0], y[1], classes * sizeof **y);
+#endif
+}
+
+static void test_cross_entropy(void **state)
+{
+    for (size_t classes = 1; classes < 90; classes++)
+        for (size_t label = 0; label < classes; label += 1 + classes / 5)
+            one_row(classes, label, label % 2 ? 0.1 : 0);
+    one_row(20000, 19999, 0);
+    one_row(20011, 3, 0.2);
+}
+
+/* A NaN anywhere is a loss of NaN; what is masked by -infinity has neither share nor slope. */
+static void test_cross_entropy_special(void **state)
+{
+    for (size_t at = 0; at < 37; at++) {
+        for (size_t i = 0; i < 37; i++)
+            x[i] = (float)(i % 5);
+        x[at] = NAN;
+        assert_true(isnan(stk__nn_kernels_c.cross_entropy(NULL, x, 37, 5, 0, 1).loss));
+        x[at] = -INFINITY;
+        size_t label = at == 5 ? 6 : 5;
+        assert_true(isfinite(stk__nn_kernels_c.cross_entropy(y[0], x, 37, label, 0, 1).loss));
+        assert_true(y[0][at] == 0);
+    }
+}
+
 #ifdef STK_WITH_AVX2
 static void same(const char *what, size_t n)
 {
@@ -255,11 +317,10 @@ static void test_tails(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_accuracy),
-        cmocka_unit_test(test_special),
+        cmocka_unit_test(test_accuracy),      cmocka_unit_test(test_special),
+        cmocka_unit_test(test_cross_entropy), cmocka_unit_test(test_cross_entropy_special),
 #ifdef STK_WITH_AVX2
-        cmocka_unit_test(test_vectors),
-        cmocka_unit_test(test_tails),
+        cmocka_unit_test(test_vectors),       cmocka_unit_test(test_tails),
 #endif
     };
 
