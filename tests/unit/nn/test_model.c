@@ -358,6 +358,7 @@ static void test_initial_weights(void **state)
             double should = sqrt(2.0 / (double)(t.shape[0] * t.shape[2] * t.shape[3]));
             assert_true(fabs(deviation / should - 1) < 5 / sqrt(n));
             assert_true(fabs(sum / n) < 5 * should / sqrt(n));
+            assert_true(tensor_get(&t, 0) != tensor_get(&t, 1));
         } else if (strcmp(t.name, "fc.weight") == 0) {
             double bound = 1 / sqrt(512.0);
             assert_true(most <= bound && most > 0.99 * bound);
@@ -372,6 +373,15 @@ static void test_initial_weights(void **state)
     assert_true(stk_model_get_state(model, 0, &a, NULL) == STK_OK &&
                 stk_model_get_state(other, 0, &b, NULL) == STK_OK);
     assert_memory_not_equal(a.data, b.data, a.bytes);
+    stk_model_destroy(&other);
+    /* Threads draw the same numbers. */
+    options = defaults();
+    options.threads = 3;
+    other = model_make(ctx, "resnet18(10, cifar)", colour, 3, &options);
+    for (size_t i = 0; stk_model_get_state(model, i, &a, NULL) == STK_OK; i++) {
+        assert_true(stk_model_get_state(other, i, &b, NULL) == STK_OK);
+        assert_memory_equal(a.data, b.data, a.bytes);
+    }
     stk_model_destroy(&model);
     stk_model_destroy(&other);
 }
