@@ -115,8 +115,8 @@ static inline stk_value *stk_sample_value(const stk_sample *sample, uint32_t i)
 
 /**
  * The seam between storage and training: index -> needs, bytes -> sample. Outsiders may write one.
- * `locate` and `prepare` take many samples at once and run on any thread, several at a time; they
- * allocate nothing that the memory budget should know of and do not wait for storage.
+ * `locate` and `prepare` take many samples at once. They and `object` run on any thread, several at
+ * a time; they allocate nothing that the memory budget should know of and do not wait for storage.
  */
 typedef struct stk_dataset_ops {
     uint32_t struct_size; /* first, for ever */

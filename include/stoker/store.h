@@ -133,6 +133,11 @@ typedef struct stk_store_ops {
      * or STK_ENOTSUP: it is read and put. */
     stk_status (*copy)(stk_store *store, const char *from, const char *to,
                        const stk_store_call *call, stk_error *err);
+    /* (optional) Give a range whose bytes are in memory, as those of a file that was read before.
+     * Any failure: they cannot be had without waiting, `data` holds whatever, and submit() is asked
+     * for them. Does not wait. Any thread. NULL: never. */
+    stk_status (*read_now)(stk_store *store, const char *key, uint64_t offset, uint64_t length,
+                           void *data);
 } stk_store_ops;
 
 /** Every store begins with this. */

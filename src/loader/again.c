@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows that are admitted a second time: pictures that are larger than was known, and substitutes.
- */
+/* Rows that are admitted a second time: pictures that are larger than was known, bytes that could
+ * not be had at once, and substitutes. */
 #include "loader/planner.h"
 
 bool stk__planner_quiet_locked(const stk__planner *p)
@@ -47,6 +47,14 @@ bool stk__row_put_back_locked(stk__planner *p, stk__row *row)
     row->located = true;
     stk__row_plan_again_locked(p, row);
     return true;
+}
+
+void stk__row_read_late_locked(stk__planner *p, stk__row *row)
+{
+    row->now = false;
+    row->late = row->located = true;
+    row->status = STK_OK;
+    stk__row_plan_again_locked(p, row);
 }
 
 void stk__row_reserve(stk__planner *p, stk__row *row)

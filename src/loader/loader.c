@@ -259,11 +259,12 @@ static void take_stats(stk_loader *l, stk_loader_stats *out)
         out->ready += stk__step_at(&l->steps, serial)->complete;
     out->stages[STK_LOADER_ORDER] = (stk_stage_stats){
         .name = "order", .items = l->planner.shown.rows, .busy_ns = l->planner.shown.busy_ns};
-    out->stages[STK_LOADER_READ] = (stk_stage_stats){.name = "read",
-                                                     .items = reads.requests,
-                                                     .bytes = reads.request_bytes,
-                                                     .failures = reads.failures,
-                                                     .busy_ns = reads.busy_ns};
+    out->stages[STK_LOADER_READ] =
+        (stk_stage_stats){.name = "read",
+                          .items = reads.requests + l->workers.reads,
+                          .bytes = reads.request_bytes + l->workers.read_bytes,
+                          .failures = reads.failures,
+                          .busy_ns = reads.busy_ns + l->workers.read_ns};
     out->stages[STK_LOADER_PREPARE] =
         (stk_stage_stats){.name = "prepare",
                           .items = l->workers.prepared,
@@ -274,9 +275,9 @@ static void take_stats(stk_loader *l, stk_loader_stats *out)
                           .wait_out_ns = l->workers.wait_out_ns};
     out->stages[STK_LOADER_DELIVER] = (stk_stage_stats){
         .name = "deliver", .items = l->delivered, .wait_in_ns = l->stalls.waits.total_ns};
-    out->requests = reads.requests;
-    out->request_bytes = reads.request_bytes;
-    out->needed_bytes = units->needed_bytes;
+    out->requests = out->stages[STK_LOADER_READ].items;
+    out->request_bytes = out->stages[STK_LOADER_READ].bytes;
+    out->needed_bytes = units->needed_bytes + l->workers.read_bytes;
     out->cache_hits = l->planner.shown.cache_hits;
     out->cache_misses = l->planner.shown.cache_misses;
     out->bad_samples = l->bad.counts.samples;

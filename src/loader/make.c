@@ -6,9 +6,10 @@
 #include "loader/loader.h"
 #include "loader/parts.h"
 
-#define MOST_BUDGET    (UINT64_C(4) << 30) /* of the default */
-#define MOST_STAGING   (UINT64_C(4) << 20) /* of a worker, where it holds more than a sample */
-#define FIRST_GUESS_NS 10e3                /* of preparing a sample of which nothing is known */
+#define MOST_BUDGET      (UINT64_C(4) << 30)  /* of the default */
+#define MOST_STAGING     (UINT64_C(4) << 20)  /* of a worker, where it holds more than a sample */
+#define LEAST_BUDGET_NOW (UINT64_C(16) << 20) /* with which tasks read */
+#define FIRST_GUESS_NS   10e3                 /* of preparing a sample of which nothing is known */
 
 /* ---- What a batch is ---- */
 
@@ -211,10 +212,20 @@ stk_status stk__loader_options_check(const stk_loader_options *o, stk_error *err
 
 /* ---- The parts ---- */
 
+/* Whether a worker is to have memory for what its tasks read: a small budget is for what all
+ * samples need. */
+static bool reads_now(const stk_loader *loader)
+{
+    const stk_dataset_ops *ops = loader->dataset->ops;
+
+    return ops->locate && !ops->decode && loader->options.memory_budget >= LEAST_BUDGET_NOW;
+}
+
 /* What there is to divide, and what has to be paid of it; then each part's share. */
 static stk_status make_budget(stk_loader *loader, stk_error *err)
 {
     const stk__column *columns = loader->columns;
+    stk__workers *w = &loader->workers;
     const uint32_t n = loader->num_columns;
     stk__budget *b = &loader->budget;
     const stk_loader_options *o = &loader->options;
@@ -224,7 +235,6 @@ static stk_status make_budget(stk_loader *loader, stk_error *err)
     b->order = &loader->order;
     b->bytes = o->memory_budget;
     b->slab = stk__slab_bytes(columns, n, b->row_room) + 4 * STK_CACHE_LINE;
-    b->worker = stk__worker_bytes(&loader->workers);
     b->fixed = sizeof *loader + sizeof(stk__ring) + stk__fetcher_bytes() +
                loader->finisher.scratch_bytes + loader->dataset->held_bytes +
                n * (2 * sizeof *columns + sizeof(stk_field) + sizeof(stk__batch_field));
@@ -233,6 +243,14 @@ static stk_status make_budget(stk_loader *loader, stk_error *err)
     b->decodes = loader->workers.decodes;
     b->caches = o->cache != STK_CACHE_NONE;
     b->caches_decoded = o->cache == STK_CACHE_DECODED;
+    if (reads_now(loader)) {
+        w->now_bytes = STK__NOW_BYTES;
+        b->worker = stk__worker_bytes(w);
+        if (stk__budget_divide(b, NULL) == STK_OK)
+            return STK_OK;
+        w->now_bytes = 0;
+    }
+    b->worker = stk__worker_bytes(w);
     return stk__budget_divide(b, err);
 }
 
@@ -298,17 +316,19 @@ static stk_status make_planner(stk_loader *loader)
     u->keeping = &loader->keeping;
     u->whole =
         o->shuffle != STK_SHUFFLE_FULL || (loader->keeping.cache && o->cache == STK_CACHE_DECODED);
-    loader->planner = (stk__planner){.ctx = loader->ctx,
-                                     .dataset = loader->dataset,
-                                     .order = &loader->order,
-                                     .budget = &loader->budget,
-                                     .keeping = &loader->keeping,
-                                     .ring = loader->ring,
-                                     .steps = &loader->steps,
-                                     .units = u,
-                                     .reads = &loader->reads,
-                                     .stalls = &loader->stalls,
-                                     .replaces = o->on_error == STK_ON_ERROR_REPLACE};
+    loader->planner =
+        (stk__planner){.ctx = loader->ctx,
+                       .dataset = loader->dataset,
+                       .order = &loader->order,
+                       .budget = &loader->budget,
+                       .keeping = &loader->keeping,
+                       .ring = loader->ring,
+                       .steps = &loader->steps,
+                       .units = u,
+                       .reads = &loader->reads,
+                       .stalls = &loader->stalls,
+                       .replaces = o->on_error == STK_ON_ERROR_REPLACE,
+                       .near.may = loader->workers.now_bytes && !loader->keeping.cache};
     return stk__planner_init(&loader->planner);
 }
 

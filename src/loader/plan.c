@@ -78,7 +78,8 @@ static void ready_at_once(stk__planner *p, stk__step *step)
             p->cache_misses += !cached && ranges;
             all = all && cached;
         }
-        row->admitted = all || row->status != STK_OK;
+        row->now = !all && stk__row_is_near(p, row);
+        row->admitted = all || row->now || row->status != STK_OK;
         if (row->admitted)
             stk__row_ready_locked(step, r);
     }
@@ -92,7 +93,7 @@ static void wait_for_room_locked(stk__planner *p, const stk__row *row, uint64_t 
 
     if (whole > p->ring->pool.limit)
         p->wanted = STK_MAX(p->wanted, whole);
-    p->waits_late |= row->reserve != 0;
+    p->waits_late |= row->reserve != 0 || row->late;
     p->ring->full = true;
     stk__stall_starve_locked(p->stalls);
 }
@@ -191,7 +192,7 @@ static bool take_reserve(stk__planner *p, stk__row *row)
     if (!row->reserve)
         return true;
     pthread_mutex_lock(&p->ring->lock);
-    const bool fits = !p->reserving && stk__pool_fits(&p->ring->pool, row->reserve);
+    const bool fits = !p->reserving && stk__pool_fits(&p->ring->pool, p->round.cost + row->reserve);
     if (!fits)
         wait_for_room_locked(p, row, row_cost_locked(p, row));
     pthread_mutex_unlock(&p->ring->lock);
@@ -290,10 +291,11 @@ static bool next_step(stk__planner *p)
 }
 
 /* False: a row that was put back, or a substitute, has no room. */
-static bool plan_round(stk__planner *p, bool substitutes)
+static bool plan_round(stk__planner *p, uint32_t substitutes)
 {
-    if (substitutes && !plan_substitute(p))
-        return false;
+    for (; substitutes && p->round.num < ROUND_WANTS; substitutes--)
+        if (!plan_substitute(p))
+            return false;
     while (p->round.num < ROUND_WANTS) {
         bool fresh = p->admit_serial == p->steps->located_end;
         if (fresh && !next_step(p))
@@ -311,7 +313,7 @@ static bool plan_round(stk__planner *p, bool substitutes)
 
 void stk__plan_round_locked(stk__planner *p)
 {
-    const bool substitutes = p->num_replace != 0;
+    const uint32_t substitutes = p->num_replace;
     stk__spent spent = {0};
     stk__call call;
 
@@ -320,6 +322,7 @@ void stk__plan_round_locked(stk__planner *p)
     p->since_ns = start;
     p->wanted = 0;
     p->waits_late = p->again = false;
+    stk__near_judge_locked(p);
     stk__stall_round_locked(p->stalls);
     pthread_mutex_unlock(&p->ring->lock);
     stk__call_begin(&call, p->ring);

@@ -43,6 +43,24 @@ typedef struct stk__round {
     uint32_t seen_room; /* a power of two */
 } stk__round;
 
+/*
+ * Rows that their tasks read (now.c). As long as storage hardly ever lets anybody wait, as files in
+ * memory do not, a row that wants one small range is ready as soon as it is located: its task reads
+ * by read_now() of the store, right before it prepares the row, with neither a unit nor a buffer of
+ * the pool. Whatever is not had at once is put back, and so read as all others are; where that is
+ * more than a few rows in many, so are those that follow, until storage was calm for a while.
+ */
+enum { STK__NOW_BYTES = 32768 }; /* of ranges that a task holds at a time */
+
+typedef struct stk__near {
+    bool may;                /* the loader has use for it; fixed */
+    bool now;                /* tasks read; the planner's, as the next four */
+    uint64_t served, waited; /* ranges as of the last round */
+    uint64_t calm;           /* ranges in a row that hardly ever waited */
+    uint32_t relapses;       /* so often it was too slow after that */
+    uint64_t tried, missed;  /* (L) rows lately, and those that were not had */
+} stk__near;
+
 typedef struct stk__planner {
     stk_context *ctx;
     stk_dataset *dataset;
@@ -72,6 +90,7 @@ typedef struct stk__planner {
     bool waits_late;       /* (L) a row that was put back waits for what later rows may hold */
     bool again;            /* (L) a row came to be one of those in the round at hand */
     bool reserving;        /* (L) a row has its reserve: one at a time */
+    stk__near near;
 } stk__planner;
 
 /* The first members are filled in. STK_ENOMEM; stk__planner_destroy() is due even then. */
@@ -99,11 +118,20 @@ void stk__row_measure(const stk__planner *planner, stk__row *row, uint64_t wante
 void stk__row_plan_again_locked(stk__planner *planner, stk__row *row);
 /* If the bytes it wants can be had the row is put back. (L) held. */
 bool stk__row_put_back_locked(stk__planner *planner, stk__row *row);
+/* The task of a row could not have its bytes at once: it is put back. (L) held. */
+void stk__row_read_late_locked(stk__planner *planner, stk__row *row);
 /* Take the reserve of a row, for which the pool has room; or give it back, if the row has it, and
  * tell the planner. (L) free. */
 void stk__row_reserve(stk__planner *planner, stk__row *row);
 void stk__row_return(stk__planner *planner, stk__row *row);
 void stk__row_unreserve(stk__planner *planner, stk__row *row);
+
+/* ---- Rows that their tasks read (now.c) ---- */
+
+/* Whether tasks shall read, as of what came of reads since the last round. (L) held. */
+void stk__near_judge_locked(stk__planner *planner);
+/* Whether the task of a row shall read it. */
+bool stk__row_is_near(const stk__planner *planner, const stk__row *row);
 
 /* ---- Within (round.c, locate.c) ---- */
 

@@ -17,6 +17,8 @@ static void on_ended(void *user, stk__transfer *list)
         stk__range *range = (stk__range *)list;
         next = list->next;
         reads->pending--;
+        reads->served++;
+        reads->waited += !list->at_once;
         range->arrived_locked(range, list->status);
     }
     if (reads->pending == 0)

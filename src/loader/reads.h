@@ -39,9 +39,10 @@ typedef struct stk__reads {
     /* due_ns became earlier: who sleeps until then is to be woken. Called with (L) held. */
     void (*sooner_locked)(void *user);
     void *user;
-    pthread_cond_t ended; /* nothing is pending */
-    uint32_t pending;     /* (L) ranges that are queued or under way */
-    uint64_t due_ns;      /* (L) stk__reads_pump() is to be called then; UINT64_MAX: it is not */
+    pthread_cond_t ended;    /* nothing is pending */
+    uint32_t pending;        /* (L) ranges that are queued or under way */
+    uint64_t served, waited; /* (L) ranges so far, and of them those that were not had at once */
+    uint64_t due_ns;         /* (L) stk__reads_pump() is to be called then; UINT64_MAX: it is not */
     stk__range *queued, *last_queued; /* (L) for the fetcher */
 } stk__reads;
 

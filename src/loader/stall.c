@@ -6,7 +6,7 @@
  *
  *   planned .. [memory] .. queued .. [slot] .. sent .. [retry, latency, transfer] .. arrived ..
  *   [worker] .. [decode of what rows share] .. [worker] ..
- *   start .. [decode, transform, collate] .. end .. [collate] .. complete .. got
+ *   start .. [transfer, decode, transform, collate] .. end .. [collate] .. complete .. got
  *
  * From the moment that a later batch was complete the wait is ordering's. What the first batch
  * after a start or a jump waits for is the start itself; what one waits for that the budget was
@@ -106,11 +106,13 @@ static uint64_t pass(walk *w, stk_wait part, uint64_t until)
 /* Likewise on several, in proportion. */
 static void pass_work(walk *w, const double work[STK__WORK_PARTS], uint64_t until)
 {
-    const double sum = work[0] + work[1] + work[2];
+    const double sum = work[0] + work[1] + work[2] + work[3];
     const uint64_t from = w->at, ns = STK_MIN(STK_MAX(until, from), w->end) - from;
 
     if (sum > 0) {
-        pass(w, STK_WAIT_DECODE, from + (uint64_t)((double)ns * (work[STK__WORK_DECODE] / sum)));
+        pass(w, STK_WAIT_STORAGE_TRANSFER,
+             from + (uint64_t)((double)ns * (work[STK__WORK_READ] / sum)));
+        pass(w, STK_WAIT_DECODE, w->at + (uint64_t)((double)ns * (work[STK__WORK_DECODE] / sum)));
         pass(w, STK_WAIT_TRANSFORM,
              w->at + (uint64_t)((double)ns * (work[STK__WORK_TRANSFORM] / sum)));
     }

@@ -7,7 +7,7 @@
 
 #include "base/base.h"
 
-enum { STK__WORK_DECODE, STK__WORK_TRANSFORM, STK__WORK_COLLATE, STK__WORK_PARTS };
+enum { STK__WORK_READ, STK__WORK_DECODE, STK__WORK_TRANSFORM, STK__WORK_COLLATE, STK__WORK_PARTS };
 
 /* The way of the row that completed a step: stamps, 0 where it needed no such thing. */
 typedef struct stk__path {

@@ -52,6 +52,8 @@ typedef struct stk__row {
     bool wants_substitute; /* (L) */
     bool located;          /* the planner's: the substitute was drawn */
     bool reserved;         /* (L) it has its reserve */
+    bool now;              /* its task reads its only need; still set behind that: it could not */
+    bool late;             /* (L) and then it was put back */
 } stk__row;
 
 /* Needs of a row that got a substitute: those of the step are in use and cannot move. */

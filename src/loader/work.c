@@ -387,6 +387,10 @@ static void settle_rows_locked(stk__worker *worker)
             continue;
         }
         step->has_holes = true;
+        if (row->now) {
+            stk__row_read_late_locked(w->planner, row);
+            continue;
+        }
         if (row->reason == stk__decode_too_large && stk__row_put_back_locked(w->planner, row))
             continue;
         bool replace = w->replaces && stk_status_fault(row->status) == STK_FAULT_SAMPLE &&
@@ -457,7 +461,8 @@ static void count_task_locked(stk__worker *worker, uint64_t start, uint64_t end)
 
     w->mean_row_ns += (each - w->mean_row_ns) * (w->prepared ? 0.1 : 1.0);
     w->prepared += worker->num_rows;
-    w->prepare_busy_ns += end - start;
+    w->prepare_busy_ns += end - start - STK_MIN(worker->now.ns, end - start);
+    stk__now_count_locked(worker);
     count_decoding_locked(worker);
     for (int k = 0; worker->timed && k < STK__WORK_PARTS; k++)
         worker->all_work[k] += worker->work[k];
@@ -477,8 +482,12 @@ void stk__task_run(stk__worker *worker)
     worker->num_bad = 0;
     worker->mark_ns = start;
     memset(worker->work, 0, sizeof worker->work);
-    for (uint32_t i = 0; i < worker->num_rows; i += w->prepare_rows)
-        prepare_rows(worker, worker->rows + i, STK_MIN(worker->num_rows - i, w->prepare_rows));
+    for (uint32_t i = 0, n; i < worker->num_rows; i += n) {
+        n = stk__now_read(worker, worker->rows + i, STK_MIN(worker->num_rows - i, w->prepare_rows));
+        if (worker->now.data)
+            divide_work(worker, STK__WORK_READ);
+        prepare_rows(worker, worker->rows + i, n);
+    }
     uint64_t end = stk__now_ns();
     stk__doing_end(&worker->doing);
     stk__call_end(&call);

@@ -17,7 +17,8 @@ uint64_t stk__worker_bytes(const stk__workers *w)
 {
     return STK__PREPARE_ROWS * (sizeof(stk_sample) + w->dataset->num_fields * sizeof(stk_value) +
                                 4 * sizeof(void *)) +
-           w->prepare_rows * w->staging_row + w->scratch_bytes + w->dataset->worker_bytes + 4096;
+           w->prepare_rows * w->staging_row + w->scratch_bytes + w->now_bytes +
+           w->dataset->worker_bytes + 4096;
 }
 
 static stk_status init_worker(stk__worker *worker, stk__workers *team, uint32_t number)
@@ -37,6 +38,8 @@ static stk_status init_worker(stk__worker *worker, stk__workers *team, uint32_t 
     worker->blob = stk__calloc(ctx, fields + 1, sizeof *worker->blob);
     worker->staging = stk__alloc_buffer(ctx, team->prepare_rows * team->staging_row);
     worker->scratch = stk__alloc_buffer(ctx, team->scratch_bytes);
+    if (team->now_bytes)
+        worker->now.data = stk__alloc_buffer(ctx, team->now_bytes);
     if (team->dataset->ops->worker_open)
         STK_TRY(stk__dataset_failure(team->dataset->ops->worker_open(team->dataset, &worker->state),
                                      &(const char *){NULL}));
@@ -44,7 +47,8 @@ static stk_status init_worker(stk__worker *worker, stk__workers *team, uint32_t 
         STK_TRY(stk__decoding_create(ctx, &team->decode_room, &worker->decoding));
     return worker->samples && worker->values && worker->sources && worker->targets &&
                    worker->run_positions && worker->run_epochs && worker->blob_head &&
-                   worker->blob && worker->staging && worker->scratch
+                   worker->blob && worker->staging && worker->scratch &&
+                   (worker->now.data || !team->now_bytes)
                ? STK_OK
                : STK_ENOMEM;
 }
@@ -64,6 +68,7 @@ static void release_worker(stk__worker *worker)
     stk__free(ctx, worker->blob);
     stk__free(ctx, worker->staging);
     stk__free(ctx, worker->scratch);
+    stk__free(ctx, worker->now.data);
     stk__decoding_destroy(&worker->decoding);
     if (worker->state)
         worker->team->dataset->ops->worker_close(worker->team->dataset, worker->state);

@@ -19,6 +19,15 @@ enum { STK__TASK_ROWS = 512, STK__PREPARE_ROWS = 32 };
 
 typedef struct stk__workers stk__workers;
 
+/* What a worker reads itself (now.c). */
+typedef struct stk__now {
+    char *data;                        /* STK__NOW_BYTES; NULL: it never does */
+    uint64_t object;                   /* that was read last: */
+    stk_store *store;                  /* NULL: none was */
+    char key[256];                     /* a longer one is not read here */
+    uint64_t reads, missed, bytes, ns; /* of the task at hand */
+} stk__now;
+
 typedef struct stk__worker {
     stk__workers *team;
     uint32_t number; /* UINT32_MAX: the consumer's thread */
@@ -49,6 +58,7 @@ typedef struct stk__worker {
     uint64_t *blob_head; /* sizes of the fields of a decoded sample */
     stk_slice *blob;
     void *state; /* of the dataset */
+    stk__now now;
     stk__doing doing;
 } stk__worker;
 
@@ -67,6 +77,7 @@ struct stk__workers {
     bool decodes;         /* some column does; the room is made */
     uint64_t staging_row; /* bytes of one sample before the transforms */
     uint64_t scratch_bytes;
+    uint64_t now_bytes;    /* of what a worker reads itself at a time; 0: it never does */
     uint32_t prepare_rows; /* samples that the dataset prepares at a time */
     stk__decode_room decode_room;
     stk__worker *each;
@@ -76,9 +87,10 @@ struct stk__workers {
     stk__worker self;       /* the consumer's */
     uint64_t near_until_ns; /* until then the consumer helps with its first batch alone */
     double mean_row_ns;     /* (L) running mean of preparing a row */
-    uint64_t prepared, prepare_busy_ns; /* (L) */
-    uint64_t wait_in_ns, wait_out_ns;   /* (L) of all workers */
-    stk__decode_times decode;           /* (L) of all workers */
+    uint64_t prepared, prepare_busy_ns;  /* (L) */
+    uint64_t reads, read_bytes, read_ns; /* (L) by the workers themselves */
+    uint64_t wait_in_ns, wait_out_ns;    /* (L) of all workers */
+    stk__decode_times decode;            /* (L) of all workers */
 };
 
 /* Bytes that a worker takes. */
@@ -103,6 +115,11 @@ void stk__workers_join(stk__workers *workers);
 bool stk__task_take_locked(stk__worker *worker);
 /* Prepare the task at hand, account for it. (L) free; held at the end. */
 void stk__task_run(stk__worker *worker);
+/* Read the rows of a task that it has to read itself; of `most` as many as there is room for at a
+ * time, which it returns. What cannot be had at once has the status STK_EAGAIN. (L) free. */
+uint32_t stk__now_read(stk__worker *worker, const uint32_t *rows, uint32_t most);
+/* What the task read is counted. (L) held. */
+void stk__now_count_locked(stk__worker *worker);
 /* A piece of work in the consumer's thread; false: there is none for it. `own`: dataset and
  * transforms are built in. (L) held; let go inside. */
 bool stk__consumer_help_locked(stk__workers *workers, bool own);

@@ -3,6 +3,8 @@
 #include <stdio.h>
 
 #include "store/fetch_room.h"
+#include "store/store.h"
+#include "store/url.h"
 
 /* ---- Adding ---- */
 
@@ -34,6 +36,7 @@ static stk__source *source_locked(stk__fetcher *f, stk_store *store)
     }
     made->fetcher = f;
     made->store = store;
+    made->reads_now = STK__STORE_HAS(store->ops, read_now);
     made->max_read = limits.max_read;
     if (f->options.max_read && (!limits.max_read || f->options.max_read < limits.max_read))
         made->max_read = f->options.max_read;
@@ -110,6 +113,7 @@ void stk__fetcher_add(stk__fetcher *f, stk__transfer *list)
         next = t->next;
         t->system_error = 0;
         t->got = t->length;
+        t->at_once = true;
         t->added_ns = now;
         t->first_ns = t->sent_ns = t->ended_ns = 0;
         t->tries = 0;

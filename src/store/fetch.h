@@ -59,6 +59,7 @@ struct stk__transfer {
     /* Filled in when it has ended. */
     stk_status status;    /* STK_OK, or that of the first piece in the range that failed */
     int32_t system_error; /* errno or protocol status behind a failure; 0: none */
+    bool at_once;         /* all of it came within calls of the store, which knows read_now() */
     uint64_t got;         /* bytes at the start of `data` that were read */
     uint64_t added_ns;    /* from here on of the piece that ended last: */
     uint64_t first_ns, sent_ns, ended_ns; /* first try, last try (0: never sent), end */

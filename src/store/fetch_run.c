@@ -371,6 +371,8 @@ static void send_locked(stk__fetcher *f, stk__piece *piece)
     }
     pthread_mutex_lock(&f->mutex);
     const bool stop = piece->stop;
+    piece->transfer->at_once &=
+        source->reads_now && atomic_load(&piece->gate) == ENDED && piece->outcome == STK_OK;
     let_go_locked(f, piece);
     if (stop)
         ask_locked(f);

@@ -71,17 +71,21 @@ static const stk_option_table file_option_table = {
 static void slot_done(stk__aio_read *aio_read, stk_status status, int system_error);
 static void resume_waiting(stk__file_store *store);
 
+static void drop(stk__file_store *store, stk__file_entry *entry)
+{
+    pthread_mutex_lock(&store->mutex);
+    int fd = stk__file_drop_locked(store, entry);
+    pthread_mutex_unlock(&store->mutex);
+    if (fd >= 0)
+        close(fd);
+}
+
 /* Give up a pin, and tell how the read ended. */
 static void finish(stk__file_store *store, stk_read *read, stk__file_entry *entry,
                    stk_status status, int system_error)
 {
-    if (entry) {
-        pthread_mutex_lock(&store->mutex);
-        int fd = stk__file_drop_locked(store, entry);
-        pthread_mutex_unlock(&store->mutex);
-        if (fd >= 0)
-            close(fd);
-    }
+    if (entry)
+        drop(store, entry);
     read->system_error = system_error;
     read->done(read, status);
 }
@@ -243,21 +247,39 @@ static int find_mode(int fd)
 }
 
 /* Try to read all of it without waiting. */
-static bool read_inline(stk__file_entry *entry, stk_read *read)
+static bool read_inline(stk__file_entry *entry, uint64_t offset, uint64_t length, void *data)
 {
-    struct iovec part = {.iov_base = read->data, .iov_len = (size_t)read->length};
+    struct iovec part = {.iov_base = data, .iov_len = (size_t)length};
     int mode = atomic_load_explicit(&entry->mode, memory_order_relaxed);
     ssize_t n;
 
-    if ((read->length > INLINE_MAX && !read->needed_next) || mode == STK__FILE_ENGINE)
+    if (mode == STK__FILE_ENGINE)
         return false;
     if (mode == STK__FILE_MEMORY)
-        return pread(entry->fd, read->data, (size_t)read->length, (off_t)read->offset) ==
-               (ssize_t)read->length;
-    n = preadv2(entry->fd, &part, 1, (off_t)read->offset, RWF_NOWAIT);
+        return pread(entry->fd, data, (size_t)length, (off_t)offset) == (ssize_t)length;
+    n = preadv2(entry->fd, &part, 1, (off_t)offset, RWF_NOWAIT);
     if (n < 0 && (errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL))
         atomic_store_explicit(&entry->mode, find_mode(entry->fd), memory_order_relaxed);
-    return n == (ssize_t)read->length;
+    return n == (ssize_t)length;
+}
+
+/* Files that are open, as those that were read lately; opening one may wait. */
+static stk_status file_read_now(stk_store *base, const char *key, uint64_t offset, uint64_t length,
+                                void *data)
+{
+    stk__file_store *store = (stk__file_store *)base;
+    uint64_t end;
+
+    if (!stk__add_size(offset, length, &end) || end > INT64_MAX)
+        return STK_EINVAL;
+    stk__file_entry *entry = stk__file_take_open(store, key);
+    if (!entry)
+        return STK_EAGAIN;
+    const bool read = read_inline(entry, offset, length, data);
+    drop(store, entry);
+    if (atomic_load_explicit(&store->num_waiting, memory_order_relaxed))
+        resume_waiting(store);
+    return read ? STK_OK : STK_EAGAIN;
 }
 
 /* Start a read; whatever happens, it ends by done(). */
@@ -269,7 +291,8 @@ static void start(stk__file_store *store, stk_read *read)
 
     if (status == STK_EAGAIN)
         return;
-    if (status == STK_OK && read_inline(entry, read)) {
+    if (status == STK_OK && (read->length <= INLINE_MAX || read->needed_next) &&
+        read_inline(entry, read->offset, read->length, read->data)) {
         finish(store, read, entry, STK_OK, 0);
         return;
     }
@@ -544,4 +567,5 @@ const stk_store_ops stk__store_file = {
     .remove = stk__file_remove,
     .map = stk__file_map_object,
     .copy = stk__file_copy,
+    .read_now = file_read_now,
 };

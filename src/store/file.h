@@ -84,6 +84,8 @@ void stk__file_cache_release(stk__file_store *store);
  */
 stk_status stk__file_take(stk__file_store *store, stk_read *read, stk__file_entry **out,
                           int *system_error);
+/* Pin the file of a key if it is open already; else NULL. */
+stk__file_entry *stk__file_take_open(stk__file_store *store, const char *key);
 /* Give up a pin. Returns a descriptor to close once the mutex is free, or -1. */
 int stk__file_drop_locked(stk__file_store *store, stk__file_entry *entry);
 /* Whether a waiting read could get a descriptor. */

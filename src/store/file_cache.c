@@ -337,6 +337,18 @@ stk_status stk__file_take(stk__file_store *store, stk_read *read, stk__file_entr
     }
 }
 
+stk__file_entry *stk__file_take_open(stk__file_store *store, const char *key)
+{
+    pthread_mutex_lock(&store->mutex);
+    stk__file_entry *entry = store->newest;
+    if (entry && strcmp(entry->key, key) != 0)
+        entry = find_locked(store, key, hash_of(key));
+    if (entry)
+        pin_locked(store, entry);
+    pthread_mutex_unlock(&store->mutex);
+    return entry;
+}
+
 void stk__file_forget(stk__file_store *store, const char *key, const struct stat *st)
 {
     uint64_t hash = hash_of(key);

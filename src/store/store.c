@@ -34,6 +34,13 @@ void stk__store_limits(stk_store *store, stk_store_limits *out)
     out->io_depth = STK_MAX(out->io_depth, 1u);
 }
 
+bool stk__store_read_now(stk_store *store, const char *key, uint64_t offset, uint64_t length,
+                         void *data)
+{
+    return STK__STORE_HAS(store->ops, read_now) &&
+           store->ops->read_now(store, key, offset, length, data) == STK_OK;
+}
+
 static const stk__member members[] = {
     STK__MEMBER(stk_store_ops, open), STK__MEMBER(stk_store_ops, close),
     STK__MEMBER(stk_store_ops, submit), STK__MEMBER(stk_store_ops, cancel),

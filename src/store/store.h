@@ -16,6 +16,11 @@ stk_status stk__store_kind_check(const void *table, stk_error *err);
 /* Limits of a store, filled also where its driver says nothing. */
 void stk__store_limits(stk_store *store, stk_store_limits *out);
 
+/* A range that can be had without waiting; false: it is to be asked for by a fetcher, and `data`
+ * holds whatever. (store.c) */
+bool stk__store_read_now(stk_store *store, const char *key, uint64_t offset, uint64_t length,
+                         void *data);
+
 /* ---- Calls that wait (store.c) ---- */
 
 extern const stk_store_call stk__store_call_none;

@@ -112,16 +112,16 @@ static void test_planted_way(void **state)
                              .transfer = 0.25,
                              .start_ns = 860,
                              .end_ns = 960,
-                             .work = {3, 1, 1}};
+                             .work = {1, 2, 1, 1}};
     step->complete_ns = 1000;
     stk__stall_settle_locked(&p->stalls, &p->window, step, 100, 1007);
     assert_int_equal(parts[STK_WAIT_MEMORY_BUDGET], 200);
     assert_int_equal(parts[STK_WAIT_READ_SLOT], 30);
     assert_int_equal(parts[STK_WAIT_RETRY], 50);
     assert_int_equal(parts[STK_WAIT_STORAGE_LATENCY], 300);
-    assert_int_equal(parts[STK_WAIT_STORAGE_TRANSFER], 100);
+    assert_int_equal(parts[STK_WAIT_STORAGE_TRANSFER], 100 + 20);
     assert_int_equal(parts[STK_WAIT_WORKER], 10 + 70);
-    assert_int_equal(parts[STK_WAIT_DECODE], 60);
+    assert_int_equal(parts[STK_WAIT_DECODE], 40);
     assert_int_equal(parts[STK_WAIT_TRANSFORM], 20);
     assert_int_equal(parts[STK_WAIT_COLLATE], 20 + 40);
     assert_int_equal(parts[STK_WAIT_OTHER], 7);

@@ -60,7 +60,7 @@ static void prepare(const recipe *r, batch *b, uint64_t *free_at)
                               .arrived_ns = arrived,
                               .start_ns = start,
                               .end_ns = end,
-                              .work = {1, 1, 0}};
+                              .work = {[STK__WORK_DECODE] = 1, [STK__WORK_TRANSFORM] = 1}};
     }
 }
 

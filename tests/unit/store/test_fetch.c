@@ -497,6 +497,56 @@ static void test_canceled_is_final(void **state)
     close_world(&w);
 }
 
+static act late_behind(scripted *s, const stk_read *read, uint32_t n, stk_status *status)
+{
+    return n ? ACT_LATE : ACT_NOW;
+}
+
+static act fails_first(scripted *s, const stk_read *read, uint32_t n, stk_status *status)
+{
+    *status = n ? STK_OK : STK_EIO;
+    return ACT_NOW;
+}
+
+static stk_status no_bytes_now(stk_store *store, const char *key, uint64_t offset, uint64_t length,
+                               void *data)
+{
+    return STK_EAGAIN;
+}
+
+/* A transfer of a store that reads without waiting where it can says whether all of it came so. */
+static void what_came_at_once(void **state)
+{
+    static const struct {
+        act (*script)(scripted *s, const stk_read *read, uint32_t n, stk_status *status);
+        bool knows, at_once;
+    } cases[] = {{NULL, true, true},
+                 {NULL, false, false},
+                 {late, true, false},
+                 {late_behind, true, false},
+                 {fails_first, true, false}};
+    stk_store_ops ops = scripted_ops;
+    world w;
+    job j;
+
+    for (size_t i = 0; i < STK_COUNT(cases); i++) {
+        open_world(&w, *state, 4, 30, 1);
+        ops.read_now = cases[i].knows ? no_bytes_now : NULL;
+        w.store.base.ops = &ops;
+        w.store.script = cases[i].script;
+        job_add(&w, &j, "x", 10, 50, 0); /* two reads */
+        stk__fetcher_pump(w.fetcher);
+        while (scripted_release(&w.store, 0))
+            ;
+        if (stk__fetcher_due(w.fetcher) != UINT64_MAX)
+            w.now = stk__fetcher_due(w.fetcher);
+        stk__fetcher_pump(w.fetcher);
+        assert_bytes(&j);
+        assert_int_equal(j.t.at_once, cases[i].at_once);
+        close_world(&w);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -514,6 +564,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_cancel, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_canceled_is_final, test_context_open,
                                         test_context_close),
+        cmocka_unit_test_setup_teardown(what_came_at_once, test_context_open, test_context_close),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
