@@ -50,7 +50,8 @@ static bool asks_for_dataset(const stk_context *context, const char *spec)
 
 bool info_is_array(stk_context *context, const char *spec)
 {
-    static const char *const names[] = {"zarr.json", ".zarray", ".zgroup", ".zmetadata"};
+    static const char *const groups[] = {".zgroup", ".zmetadata"};
+    const stk_array_format_ops *format = NULL;
     stk_object_info info = {.struct_size = sizeof info};
     const char *query = strchr(spec, '?');
     stk_store *store = NULL;
@@ -68,9 +69,11 @@ bool info_is_array(stk_context *context, const char *spec)
     }
     /* Options in the query may be the array's, and the store knows none of them. */
     char *url = query ? strndup(spec, (size_t)(query - spec)) : strdup(spec);
-    if (url && stk_store_open(context, url, &store, key, sizeof key, NULL) == STK_OK && !*key)
-        for (size_t i = 0; i < sizeof names / sizeof *names && !is; i++)
-            is = stk_store_stat(store, names[i], NULL, &info, NULL) == STK_OK && !info.is_folder;
+    if (url && stk_array_recognise(context, url, &format) == 2)
+        is = strcmp(format->name, "npy") != 0; /* one file is the dataset's of the same name */
+    else if (url && stk_store_open(context, url, &store, key, sizeof key, NULL) == STK_OK && !*key)
+        for (size_t i = 0; i < sizeof groups / sizeof *groups && !is; i++)
+            is = stk_store_stat(store, groups[i], NULL, &info, NULL) == STK_OK && !info.is_folder;
     stk_store_close(&store);
     free(url);
     return is;

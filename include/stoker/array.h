@@ -63,8 +63,10 @@ typedef struct stk_array_info {
 
 /**
  * Open the array of a URL in any store: a Zarr array (the folder that holds its zarr.json or
- * .zarray), an npy file, or with format=raw any file. Options in the URL's query
- * ("data.zarr/t2m?missing=error") go before those of `options`, which may be NULL. Blocks.
+ * .zarray), an npy file, or with format=raw any file. The longest prefix of the path that is an
+ * object is opened, and what follows is found in it by a format that takes it ("a.h5/group/t2m").
+ * Options in the URL's query ("data.zarr/t2m?missing=error") go before those of `options`, which
+ * may be NULL. Blocks.
  *
  * Ownership: *out is the caller's, ended with stk_array_close(). Errors name object, value, remedy:
  * STK_ENOENT, STK_EFORMAT, STK_EKIND (a type, codec or extension by name), STK_ELIMIT, ...
@@ -255,9 +257,10 @@ STK_API STK_NODISCARD stk_status stk_group_consolidate(stk_context *context, con
  * and its context, which live as long as the array. */
 typedef struct stk_array_opening {
     uint32_t struct_size;
-    stk_store *store;                       /**< `store->context` is the context */
-    const char *key;                        /**< the object in it; "": a folder, the store's root */
-    const char *url;                        /**< as the caller named it, for messages */
+    stk_store *store; /**< `store->context` is the context */
+    const char *key;  /**< the object in it; "": a folder, the store's root */
+    const char *url;  /**< as the caller named it, for messages */
+    const char *rest; /**< the way on below `key`: "group/t2m" of "a.h5/group/t2m"; "": none */
     const stk_array_options *array_options; /**< complete */
     const void *options;                    /**< its own, complete; NULL: it has no table */
 } stk_array_opening;
@@ -308,6 +311,9 @@ typedef struct stk_array_format_ops {
     const char *doc;  /**< one line */
     /** (optional) Its own options, taken out of the query of an array's URL; NULL: none. */
     const stk_option_table *options;
+    /** An object of this format may hold several arrays, found by `rest` of what is opened. False:
+     * such a path is refused. */
+    bool takes_rest;
     /** Whether it is one: 0 no, 1 perhaps, 2 surely. Reads little. Any thread. */
     int (*recognise)(stk_store *store, const char *key);
     /** Read the metadata and give the layout by one call of stk_array_lay_out(). Sizes and offsets
@@ -338,6 +344,13 @@ typedef struct stk_array_format_ops {
  */
 STK_API STK_NODISCARD stk_status stk_array_lay_out(stk_array *array, const stk_array_layout *layout,
                                                    stk_error *err);
+
+/**
+ * Which format recognises what is at a URL, as stk_array_open() would find it: 0 none, 1 perhaps,
+ * 2 surely one of its arrays. *format (may be NULL) is its table; NULL: none. Blocks. Any thread.
+ */
+STK_API int stk_array_recognise(stk_context *context, const char *url,
+                                const stk_array_format_ops **format);
 
 #ifdef __cplusplus
 }

@@ -135,8 +135,6 @@ stk_status stk__array_object_size(const stk_array *array, uint64_t object, uint6
 
 /* Whether options name no format, so that it is found by content. */
 bool stk__array_by_content(const stk_array_options *options);
-/* What recognises an array (0 no, 1 perhaps, 2 surely). Blocks. */
-int stk__array_recognise(stk_context *ctx, const char *url);
 
 /* The value that stands for "missing" among real numbers, as the elements have it: the attribute
  * `_FillValue` (a number, or base64 as xarray writes it) or `missing_value`. False: there is none,

@@ -276,6 +276,7 @@ void stk_array_close(stk_array **array)
     stk__free(ctx, a->object_key);
     stk__free(ctx, a->metadata_key);
     stk__free(ctx, a->prefix);
+    stk__free(ctx, a->rest);
     stk__shared_unref(a->shared);
     if (a->owns_state && a->ops->close)
         a->ops->close(a->state);

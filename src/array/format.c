@@ -45,7 +45,9 @@ stk_status stk__array_open_with(stk_array *a, const stk_array_format_ops *ops,
 {
     a->ops = ops;
     a->metadata_key = stk__strdup(a->context, opening->key);
-    if (!a->metadata_key)
+    if (*opening->rest)
+        a->rest = stk__strdup(a->context, opening->rest);
+    if (!a->metadata_key || (*opening->rest && !a->rest))
         return stk__array_no_memory(a, err);
     stk_status status = ops->open(a, opening, err);
     STK_TRY(stk__table_made(&table, ops->name, "open", status, a, err));

@@ -155,82 +155,111 @@ static stk_status unknown(const char *url, const char *key, stk_error *err)
                         url);
 }
 
-static stk_status open_in(stk_context *ctx, stk_store **store, const char *key, const char *url,
-                          const stk_array_options *o, const stk__own_options *own,
-                          const stk_array_format_ops *format, stk_array **out, stk_error *err)
-{
-    stk_array_opening opening = {
-        .struct_size = sizeof opening, .store = *store, .key = key, .url = url, .array_options = o};
+/* What a URL says of an array, and the store that it is in. */
+typedef struct source {
+    char *url; /* whose query has lost what is said here */
+    char *texts;
+    stk_array_options options; /* whose texts are in `texts` */
+    stk__own_options *own;
+    stk_store *store;
+    const stk_array_format_ops *format; /* NULL: none is named, and none recognises it */
+    int sure;                           /* as recognise() of the format says; named: 2 */
+    char key[STK_MAX_OBJECT_KEY], rest[STK_MAX_OBJECT_KEY];
+} source;
 
+static void source_release(stk_context *ctx, source *s)
+{
+    stk_store_close(&s->store);
+    stk__own_options_free(ctx, &s->own);
+    stk__free(ctx, s->texts);
+    stk__free(ctx, s->url);
+}
+
+/* Find what a URL names, by options that have their defaults; released also on failure. */
+static stk_status source_find(stk_context *ctx, const char *url, source *s, stk_error *err)
+{
+    s->url = stk__strdup(ctx, url);
+    if (!s->url)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_ARRAY, "no memory to open '%.200s'", url);
+    STK_TRY(stk__spec_take(ctx, s->url, &stk__array_option_table, &s->options, &s->texts, err));
+    STK_TRY(settle(ctx, &s->options, &s->format, err));
+    STK_TRY(stk__own_options_take(ctx, s->url, s->format, &s->own, err));
+    STK_TRY(stk__store_split(ctx, s->url, &s->store, s->key, sizeof s->key, s->rest, sizeof s->rest,
+                             err));
+    s->sure = s->format ? 2 : best_format(s->store, s->key, &s->format);
+    if (!s->format && !*s->rest)
+        return unknown(s->url, s->key, err);
+    if (*s->rest && !(s->format && s->format->takes_rest))
+        return stk__store_no_rest(s->url, s->key, s->rest, err);
+    return STK_OK;
+}
+
+static stk_status open_source(stk_context *ctx, source *s, stk_array **out, stk_error *err)
+{
+    stk_array_opening opening = {.struct_size = sizeof opening,
+                                 .store = s->store,
+                                 .key = s->key,
+                                 .url = s->url,
+                                 .rest = s->rest,
+                                 .array_options = &s->options};
+
+    STK_TRY(stk__own_options_get(s->own, s->format, &opening.options, err));
     stk__shared_store *shared = stk__calloc(ctx, 1, sizeof *shared);
     if (!shared)
-        return stk__fail(err, STK_ENOMEM, STK_STAGE_ARRAY, "no memory to open '%.200s'", url);
-    shared->store = *store;
-    *store = NULL;
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_ARRAY, "no memory to open '%.200s'", s->url);
+    shared->store = s->store;
+    s->store = NULL;
     atomic_init(&shared->refs, 1);
-    stk_status status = STK_OK;
-    if (!format && !best_format(shared->store, key, &format))
-        status = unknown(url, key, err);
+    stk_status status = stk__array_create(ctx, shared, "", &s->options, out, err);
     if (status == STK_OK)
-        status = stk__own_options_get(own, format, &opening.options, err);
-    if (status == STK_OK)
-        status = stk__array_create(ctx, shared, "", o, out, err);
-    if (status == STK_OK)
-        status = stk__array_open_with(*out, format, &opening, err);
+        status = stk__array_open_with(*out, s->format, &opening, err);
     if (status != STK_OK)
         stk_array_close(out);
     stk__shared_unref(shared);
     return status;
 }
 
-/* The options and the store of a URL, whose query `rest` loses what is taken. `format` NULL: it is
- * found by content. */
-static stk_status open_url(stk_context *ctx, char *rest, const stk_array_options *o,
-                           const stk_array_format_ops *format, stk_array **out, stk_error *err)
-{
-    char key[STK_MAX_OBJECT_KEY] = "";
-    stk__own_options *own = NULL;
-    stk_store *store = NULL;
-
-    stk_status status = stk__own_options_take(ctx, rest, format, &own, err);
-    if (status == STK_OK)
-        status = stk_store_open(ctx, rest, &store, key, sizeof key, err);
-    if (status == STK_OK)
-        status = open_in(ctx, &store, key, rest, o, own, format, out, err);
-    stk_store_close(&store);
-    stk__own_options_free(ctx, &own);
-    return status;
-}
-
 stk_status stk_array_open(stk_context *context, const char *url, const stk_array_options *options,
                           stk_array **out, stk_error *err)
 {
-    const stk_array_format_ops *format = NULL;
-    stk_array_options o;
-    char *texts = NULL;
+    source s = {0};
 
     if (!context || !url || !out)
         return stk__fail(err, STK_EINVAL, STK_STAGE_ARRAY, "stk_array_open: an argument is NULL");
     *out = NULL;
     STK_TRY(stk__context_check(context, err));
-    stk_array_options_init(&o);
+    stk_array_options_init(&s.options);
     if (options)
-        STK_TRY(stk__sized_read(&o, sizeof o, options, "stk_array_options", STK_STAGE_ARRAY, err));
-    char *rest = stk__strdup(context, url);
-    if (!rest)
-        return stk__fail(err, STK_ENOMEM, STK_STAGE_ARRAY, "no memory to open '%.200s'", url);
-    stk_status status = stk__spec_take(context, rest, &stk__array_option_table, &o, &texts, err);
+        STK_TRY(stk__sized_read(&s.options, sizeof s.options, options, "stk_array_options",
+                                STK_STAGE_ARRAY, err));
+    stk_status status = source_find(context, url, &s, err);
     if (status == STK_OK)
-        status = settle(context, &o, &format, err);
-    if (status == STK_OK)
-        status = open_url(context, rest, &o, format, out, err);
+        status = open_source(context, &s, out, err);
     if (status == STK_OK) /* the texts are the caller's */
         (*out)->options.dtype = (*out)->options.shape = (*out)->options.format = NULL;
     else
         stk__option_unknown_nearer(&stk__array_option_table, err);
-    stk__free(context, texts);
-    stk__free(context, rest);
+    source_release(context, &s);
     return status;
+}
+
+int stk_array_recognise(stk_context *context, const char *url, const stk_array_format_ops **format)
+{
+    const stk_array_format_ops *found = NULL;
+    source s = {0};
+    int sure = 0;
+
+    if (context && url && stk__context_check(context, NULL) == STK_OK) {
+        stk_array_options_init(&s.options);
+        if (source_find(context, url, &s, NULL) == STK_OK) {
+            found = s.format;
+            sure = s.sure;
+        }
+        source_release(context, &s);
+    }
+    if (format)
+        *format = found;
+    return sure;
 }
 
 stk_status stk__array_settle(stk_context *ctx, const stk_array_options *options,
@@ -243,19 +272,6 @@ stk_status stk__array_settle(stk_context *ctx, const stk_array_options *options,
         STK_TRY(
             stk__sized_read(out, sizeof *out, options, "stk_array_options", STK_STAGE_ARRAY, err));
     return settle(ctx, out, &format, err);
-}
-
-int stk__array_recognise(stk_context *ctx, const char *url)
-{
-    char key[STK_MAX_OBJECT_KEY] = "";
-    const stk_array_format_ops *format;
-    stk_store *store = NULL;
-
-    if (stk_store_open(ctx, url, &store, key, sizeof key, NULL) != STK_OK)
-        return 0;
-    const int best = best_format(store, key, &format);
-    stk_store_close(&store);
-    return best;
 }
 
 /* ---- Asking ---- */

@@ -53,6 +53,7 @@ struct stk_array {
     stk_array_options options;
     stk_array_info info;
     char *prefix; /* of all keys: "" or "a/b/" */
+    char *rest;   /* the way on below the object that was opened; NULL: none */
     char *metadata_key;
     char format[STK__ARRAY_FORMAT];
     const stk_array_format_ops *ops; /* that opened it, and its state */

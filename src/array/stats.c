@@ -186,6 +186,8 @@ static uint64_t fingerprint(const stk_array *a)
         hash = XXH64(texts[i], strlen(texts[i]) + 1, hash);
     hash = XXH64(a->shape, a->rank * sizeof a->shape[0], hash);
     hash = XXH64(a->levels[a->num_levels - 1].shape, a->rank * sizeof a->shape[0], hash);
+    if (a->rest) /* of several arrays in one object */
+        hash = XXH64(a->rest, strlen(a->rest) + 1, hash);
     return XXH64(a->fill, a->type.itemsize, hash);
 }
 
@@ -204,8 +206,12 @@ static stk_status place_of(stk_array *a, const char *folder, char *key, size_t s
         length = snprintf(key, size, "%s" FILE_NAME, a->prefix);
     } else {
         const char *slash = strrchr(a->object_key, '/'), *name = slash ? slash + 1 : a->object_key;
-        length = snprintf(key, size, "%.*s.%s" FILE_NAME, (int)(name - a->object_key),
-                          a->object_key, name);
+        char of[24] = "";
+        if (a->rest)
+            snprintf(of, sizeof of, "-%016llx",
+                     (unsigned long long)XXH64(a->rest, strlen(a->rest), 0));
+        length = snprintf(key, size, "%.*s.%s%s" FILE_NAME, (int)(name - a->object_key),
+                          a->object_key, name, of);
     }
     if (length < 0 || (size_t)length >= size)
         return stk__fail_at(err, STK_ELIMIT, STK_STAGE_ARRAY, a->metadata_key, STK_NO_OFFSET,

@@ -393,16 +393,13 @@ static stk_status window_describe(stk_dataset *dataset,
     return STK_OK;
 }
 
-/* Arrays of many samples to a file are the kind npy's, where no other is given. */
+/* npy files are the kind npy's, where no other is given; what a raw file holds, an option says. */
 static int window_recognise(stk_context *ctx, const char *url)
 {
-    char key[STK_MAX_OBJECT_KEY] = "";
-    stk_store *store = NULL;
+    const stk_array_format_ops *format;
+    const int sure = stk_array_recognise(ctx, url, &format);
 
-    if (stk_store_open(ctx, url, &store, key, sizeof key, NULL) != STK_OK)
-        return 0;
-    stk_store_close(&store);
-    return key[0] ? 0 : stk__array_recognise(ctx, url);
+    return format == &stk__array_npy || format == &stk__array_raw ? 0 : sure;
 }
 
 const stk_dataset_ops stk__dataset_array = {

@@ -84,58 +84,10 @@ stk_status stk__store_open_url(stk_context *ctx, const char *url, stk_store **ou
     return open_with(&parsed, ctx, url, out, err);
 }
 
-/* STK_OK when `key` is an object of the store, STK_ENOENT when it is none. */
-static stk_status holds(stk_store *store, const char *key, stk_error *err)
-{
-    stk__presence is = STK__IS_NOTHING;
-
-    if (stk__key_check(key, NULL) != STK_OK)
-        return STK_ENOENT;
-    STK_TRY(stk__store_look(store, key, &is, err));
-    return is == STK__IS_OBJECT ? STK_OK : STK_ENOENT;
-}
-
-/* The URL names no folder: try its folder, with the last part of the path as the key. */
-static stk_status open_folder_of(stk_context *ctx, const char *url, const stk__url *parsed,
-                                 stk_store **out, char *key, size_t key_size, stk_error *err)
-{
-    size_t cut = parsed->path_length;
-
-    while (cut > 0 && parsed->path[cut - 1] != '/')
-        cut--;
-    const char *name = parsed->path + cut;
-    size_t name_length = parsed->path_length - cut;
-    if (name_length == 0)
-        return STK_ENOENT;
-    if (parsed->plain && name_length < key_size) {
-        memcpy(key, name, name_length);
-        key[name_length] = 0;
-    } else if (parsed->plain) {
-        return stk__fail(err, STK_EINVAL, STK_STAGE_STORE, "the name of '%.200s' is too long", url);
-    } else {
-        STK_TRY(stk__url_decode(name, name_length, key, key_size, err));
-    }
-    /* "dir/name?q" -> "dir/?q"; "name" -> "."; the root keeps its slash. */
-    char *folder = stk__format(ctx, "%.*s%s%s%s", (int)(name - url), url, cut == 0 ? "." : "",
-                               parsed->query ? "?" : "", parsed->query ? parsed->query : "");
-    if (!folder)
-        return stk__fail(err, STK_ENOMEM, STK_STAGE_STORE, "no memory to open '%.200s'", url);
-    stk_status status = stk__store_open_url(ctx, folder, out, err);
-    stk__free(ctx, folder);
-    if (status == STK_OK)
-        status = stk__file_name(*out, key, err);
-    if (status == STK_OK)
-        status = holds(*out, key, err);
-    if (status != STK_OK)
-        stk_store_close(out);
-    return status;
-}
-
 stk_status stk_store_open(stk_context *context, const char *url, stk_store **out, char *key,
                           size_t key_size, stk_error *err)
 {
-    stk_error second;
-    stk__url parsed;
+    char rest[STK_MAX_OBJECT_KEY];
 
     if (!context || !url || !out || (key && key_size == 0))
         return stk__fail(err, STK_EINVAL, STK_STAGE_STORE,
@@ -144,20 +96,12 @@ stk_status stk_store_open(stk_context *context, const char *url, stk_store **out
     if (key)
         key[0] = 0;
     STK_TRY(stk__context_check(context, err));
-    STK_TRY(stk__url_parse(context, url, &parsed, err));
-    stk_status status = open_with(&parsed, context, url, out, err);
-    if (status != STK_ENOENT || !key)
-        return status;
-    /* The first failure tells more, unless the second is of another kind. */
-    stk_error_init(&second);
-    status = open_folder_of(context, url, &parsed, out, key, key_size, &second);
-    if (status == STK_OK)
+    STK_TRY(stk__store_split(context, url, out, key, key_size, rest, sizeof rest, err));
+    if (!*rest)
         return STK_OK;
+    const stk_status status = stk__store_no_rest(url, key, rest, err);
+    stk_store_close(out);
     key[0] = 0;
-    if (status == STK_ENOENT || second.status != status)
-        return STK_ENOENT;
-    if (err)
-        *err = second;
     return status;
 }
 

@@ -37,6 +37,16 @@ stk_status stk__store_call_check(const stk_store_call *call, const char *key, st
 typedef enum stk__presence { STK__IS_NOTHING, STK__IS_OBJECT, STK__IS_FOLDER } stk__presence;
 stk_status stk__store_look(stk_store *store, const char *key, stk__presence *out, stk_error *err);
 
+/*
+ * As stk_store_open(), of the longest prefix of the path that is a folder or an object. `rest` is
+ * the way on below an object, without slashes at its ends: "a/b" of "data.h5/a/b", where data.h5 is
+ * one; "" where the whole was opened. `key` NULL: folders alone, and no rest.
+ */
+stk_status stk__store_split(stk_context *ctx, const char *url, stk_store **out, char *key,
+                            size_t key_size, char *rest, size_t rest_size, stk_error *err);
+/* STK_ENOENT for a rest that its reader does not take. */
+stk_status stk__store_no_rest(const char *url, const char *key, const char *rest, stk_error *err);
+
 /* ---- Writing (put.c): the one way to write whole objects ---- */
 
 /* Begin one; then its own write, and commit or abandon. `call` (never NULL) lives until then. */

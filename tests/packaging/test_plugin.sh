@@ -92,12 +92,22 @@ refused "no part of a URL\|in the query" "$npy?token=hush"
 python3 - <<'PYTHON'
 import struct
 height, width, side = 50, 37, 8
-with open("grid.tiles", "wb") as out:
-    out.write(b"TILES1\0\0" + struct.pack("<qqq", height, width, side))
+def tiles(plus):
+    data = b"TILES1\0\0" + struct.pack("<qqq", height, width, side)
     for y in range(0, height, side):
         for x in range(0, width, side):
             for i in range(side):
-                out.write(struct.pack(f"<{side}h", *((y + i) * width + x + k for k in range(side))))
+                data += struct.pack(f"<{side}h", *((y + i) * width + x + k + plus for k in range(side)))
+    return data
+with open("grid.tiles", "wb") as out:
+    out.write(tiles(0))
+with open("two.tiles", "wb") as out: # the array that is wanted is the second one
+    names, parts, at = ["a", "deep/b"], [tiles(1000), tiles(0)], 16 + 2 * 32
+    out.write(b"TILES2\0\0" + struct.pack("<q", 2))
+    for name, part in zip(names, parts):
+        out.write(name.encode().ljust(24, b"\0") + struct.pack("<q", at))
+        at += len(part)
+    out.write(b"".join(parts))
 head = "{'descr': '<i2', 'fortran_order': False, 'shape': (%d, %d), }" % (height, width)
 head += " " * (63 - (10 + len(head)) % 64) + "\n"
 with open("grid.npy", "wb") as out:
@@ -112,17 +122,32 @@ windows() { # SPEC: the hashes of all windows
 }
 windows "array:grid.npy?window=3x37&stride=1x37" >windows.txt
 [ "$(wc -l <windows.txt)" = 48 ] || fail "there are not 48 windows: $(wc -l <windows.txt)"
-for how in 'grid.tiles' 'grid.tiles?read=true' 'grid.tiles?format=tiles&read=true'; do
+for how in 'grid.tiles' 'grid.tiles?read=true' 'grid.tiles?format=tiles&read=true' 'two.tiles/deep/b' 'two.tiles/deep/b?read=true' \
+    'slow+two.tiles/deep/b?latency=0'; do
     "$stoker" cat "$how" --plugin ./outsider.so --dump sha256 --slice '3:50:2,1:' >own.txt || fail "cat $how failed"
     cmp own.txt twin.txt || fail "$how has other values than its twin"
     mark='?'
     case $how in *\?*) mark='&' ;; esac
     windows "array:$how${mark}window=3x37&stride=1x37" >own.txt
     cmp own.txt windows.txt || fail "$how gives other windows than its twin"
-    "$stoker" info "array:$how" --plugin ./outsider.so >out.txt || fail "info $how: $(cat out.txt)"
-    grep -q "tiles" out.txt || fail "info does not name the format: $(cat out.txt)"
+    for prefix in array: ''; do
+        "$stoker" info "$prefix$how" --plugin ./outsider.so >out.txt || fail "info $prefix$how: $(cat out.txt)"
+        grep -q "^format  *tiles" out.txt || fail "info of $prefix$how does not name the format: $(cat out.txt)"
+    done
     "$stoker" chunks "array:$how" --plugin ./outsider.so --window 4x9 >out.txt 2>&1 || fail "chunks $how: $(cat out.txt)"
 done
+
+# Other ways below a file are refused by name: an array that it does not hold, a format that holds one alone, a dataset.
+for how in 'array:two.tiles/deep/c' 'array:grid.tiles/deep' 'array:grid.npy/deep' 'npy:grid.npy/deep' 'grid.npy/deep'; do
+    ! "$stoker" info "$how" --plugin ./outsider.so >out.txt 2>&1 || fail "$how was opened: $(cat out.txt)"
+    grep -q "grid.npy.*'deep'\|tiles.*'deep" out.txt || fail "$how is refused in other words: $(cat out.txt)"
+done
+# Statistics of two arrays in one file are two.
+"$stoker" info two.tiles/a --stats all --plugin ./outsider.so >out.txt || fail "statistics of a: $(cat out.txt)"
+grep -q "min  *1000" out.txt || fail "statistics of a: $(cat out.txt)"
+"$stoker" info two.tiles/deep/b --stats all --plugin ./outsider.so >out.txt || fail "statistics of b: $(cat out.txt)"
+"$stoker" info two.tiles/a --plugin ./outsider.so >out.txt || fail "kept statistics of a: $(cat out.txt)"
+grep -q "min  *1000" out.txt || fail "statistics of a were lost: $(cat out.txt)"
 
 # A converter: found by the ending of the target, and by its name, with an option of its own.
 "$stoker" convert blobs: by.lines --plugin ./outsider.so >out.txt 2>&1 || fail "convert: $(cat out.txt)"

@@ -10,7 +10,8 @@ extern const stk_array_format_ops tiles_ops;
 extern const stk_converter_ops lines_ops;
 
 /* ---- A format of arrays: "TILES1", then height, width and side as int64, then square tiles of
- * int16 ---- */
+ * int16; or several of them in one file: "TILES2", their number as int64, and of each the name and
+ * where it begins ---- */
 
 typedef struct tiles_options {
     uint32_t struct_size;
@@ -27,8 +28,14 @@ typedef struct tiles_head {
     int64_t shape[2], side;
 } tiles_head;
 
+typedef struct tiles_entry {
+    char name[24];
+    int64_t at;
+} tiles_entry;
+
 typedef struct tiles {
     tiles_head head;
+    int64_t at; /* of the head in the file */
     stk_store *store;
     char key[256];
 } tiles;
@@ -39,7 +46,40 @@ static int tiles_recognise(stk_store *store, const char *key)
 
     if (!*key || stk_store_read(store, key, 0, sizeof magic, magic, NULL) != STK_OK)
         return 0;
-    return memcmp(magic, "TILES1", 7) == 0 ? 2 : 0;
+    return memcmp(magic, "TILES1", 7) == 0 || memcmp(magic, "TILES2", 7) == 0 ? 2 : 0;
+}
+
+/* Find the array that the path names below the file. */
+static stk_status tiles_find(const stk_array_opening *opening, tiles *self, stk_error *err)
+{
+    struct {
+        char magic[8];
+        int64_t count;
+    } start;
+    tiles_entry entry;
+
+    self->at = 0;
+    stk_status status =
+        stk_store_read(opening->store, opening->key, 0, sizeof start, &start, err);
+    if (status != STK_OK || (memcmp(start.magic, "TILES1", 7) == 0 && !*opening->rest))
+        return status;
+    for (int64_t i = 0; memcmp(start.magic, "TILES2", 7) == 0 && i < start.count; i++) {
+        status = stk_store_read(opening->store, opening->key,
+                                sizeof start + (uint64_t)i * sizeof entry, sizeof entry, &entry,
+                                err);
+        if (status != STK_OK)
+            return status;
+        entry.name[sizeof entry.name - 1] = 0;
+        self->at = entry.at;
+        if (strcmp(entry.name, opening->rest) == 0)
+            return STK_OK;
+    }
+    if (err) {
+        err->status = STK_ENOENT;
+        snprintf(err->text, sizeof err->text, "%s holds no tiles '%s'", opening->key,
+                 opening->rest);
+    }
+    return STK_ENOENT;
 }
 
 static stk_status tiles_open(stk_array *array, const stk_array_opening *opening, stk_error *err)
@@ -50,8 +90,10 @@ static stk_status tiles_open(stk_array *array, const stk_array_opening *opening,
 
     if (!self)
         return STK_ENOMEM;
-    stk_status status =
-        stk_store_read(opening->store, opening->key, 0, sizeof self->head, &self->head, err);
+    stk_status status = tiles_find(opening, self, err);
+    if (status == STK_OK)
+        status = stk_store_read(opening->store, opening->key, (uint64_t)self->at,
+                                sizeof self->head, &self->head, err);
     if (status == STK_OK) {
         self->store = opening->store;
         snprintf(self->key, sizeof self->key, "%s", opening->key);
@@ -72,7 +114,7 @@ static bool tiles_locate(void *state, uint64_t chunk, stk_array_place *out)
     const tiles *self = state;
 
     out->length = (uint64_t)(self->head.side * self->head.side * 2);
-    out->offset = sizeof self->head + chunk * out->length;
+    out->offset = (uint64_t)self->at + sizeof self->head + chunk * out->length;
     return true;
 }
 
@@ -84,7 +126,8 @@ static stk_status tiles_read(void *state, const int64_t *start, const int64_t *s
     const int64_t tile = start[0] / side * wide + start[1] / side;
 
     for (int64_t y = 0; y < shape[0]; y++) {
-        const int64_t at = (int64_t)sizeof self->head + (tile * side * side + y * side) * 2;
+        const int64_t at =
+            self->at + (int64_t)sizeof self->head + (tile * side * side + y * side) * 2;
         const stk_status status =
             stk_store_read(self->store, self->key, (uint64_t)at, (uint64_t)shape[1] * 2,
                            (char *)out + y * shape[1] * 2, err);
@@ -98,6 +141,7 @@ const stk_array_format_ops tiles_ops = {.struct_size = sizeof tiles_ops,
                                         .name = "tiles",
                                         .doc = "Square tiles of int16 in one file",
                                         .options = &tiles_table,
+                                        .takes_rest = true,
                                         .recognise = tiles_recognise,
                                         .open = tiles_open,
                                         .locate = tiles_locate,

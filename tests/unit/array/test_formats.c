@@ -36,6 +36,7 @@ static struct {
     bool bad_place;
     uint64_t absent; /* a chunk */
     int64_t level;   /* of its own option */
+    char key[40], rest[40];
     int opened, closed, reads;
     int wanted, met; /* read() goes on once `wanted` calls are in it; guarded by `meeting` */
 } toy;
@@ -90,6 +91,8 @@ static stk_status toy_open(stk_array *array, const stk_array_opening *opening, s
 
     toy.opened++;
     toy.level = ((const toy_options *)opening->options)->level;
+    snprintf(toy.key, sizeof toy.key, "%s", opening->key);
+    snprintf(toy.rest, sizeof toy.rest, "%s", opening->rest);
     toy.layout.state = &state;
     if (!toy.no_layout) {
         const stk_status status = stk_array_lay_out(array, &toy.layout, err);
@@ -136,6 +139,7 @@ static const stk_array_format_ops toy_ops = {.struct_size = sizeof toy_ops,
                                              .name = "toy",
                                              .doc = "Of a test",
                                              .options = &toy_table,
+                                             .takes_rest = true,
                                              .recognise = toy_recognise,
                                              .open = toy_open,
                                              .locate = toy_locate,
@@ -365,6 +369,73 @@ static void takes_options(void **state)
     stk_context_destroy(&ctx);
 }
 
+/* The way on below an object is given to a format that takes it, and refused for any other. */
+static void takes_rest(void **state)
+{
+    stk_context *ctx = prepare();
+    const stk_array_format_ops *format;
+    stk_dataset *dataset = NULL;
+    stk_store *store = NULL;
+    stk_array *a = NULL;
+    stk_error err;
+
+    assert_ok(stk_store_open(ctx, "mem://f", &store, NULL, 0, &err), &err);
+    assert_ok(stk_store_put(store, "b.bin", "01234567", 8, NULL, &err), &err);
+    stk_store_close(&store);
+    set_way(CODED);
+    assert_ok(stk_array_open(ctx, "mem://f/a.toy/deep/b?level=5", NULL, &a, &err), &err);
+    assert_string_equal(toy.key, "a.toy");
+    assert_string_equal(toy.rest, "deep/b");
+    assert_int_equal(toy.level, 5);
+    stk_array_close(&a);
+    assert_ok(stk_array_open(ctx, "mem://f/a.toy", NULL, &a, &err), &err);
+    assert_string_equal(toy.rest, "");
+    stk_array_close(&a);
+    assert_ok(stk_dataset_open(ctx, "array:mem://f/a.toy/b?window=2x5", &dataset, &err), &err);
+    assert_string_equal(toy.rest, "b");
+    stk_dataset_close(&dataset);
+    assert_int_equal(stk_array_recognise(ctx, "mem://f/a.toy/b?level=2", &format), 2);
+    assert_ptr_equal(format, &toy_ops);
+    assert_int_equal(stk_array_recognise(ctx, "mem://f/b.bin", &format), 0);
+    assert_null(format);
+    assert_int_equal(stk_array_recognise(ctx, "mem://f/b.bin/b", &format), 0);
+    assert_int_equal(stk_array_recognise(NULL, "mem://f/a.toy", NULL), 0);
+    static const char *const refused[] = {
+        "mem://f/b.bin/deep/b", "mem://f/b.bin/deep/b?format=raw&dtype=u1",
+        "mem://f/b.bin/deep/b?format=npy", "mem://f/b.bin/deep/b?format=zarr"};
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        assert_fails(stk_array_open(ctx, refused[i], NULL, &a, &err), STK_ENOENT, &err,
+                     "'b.bin' is an object and no folder, and nothing opens 'deep/b' in it");
+    stk_context_destroy(&ctx);
+}
+
+/* Statistics of an array are not taken for those of another one in the same object. */
+static void keeps_statistics(void **state)
+{
+    static const char *const folders[] = {NULL, "mem://statistics"};
+    stk_context *ctx = prepare();
+    stk_array *arrays[2] = {NULL};
+    stk_error err;
+
+    set_way(RUN);
+    assert_ok(stk_array_open(ctx, "mem://f/a.toy/a", NULL, &arrays[0], &err), &err);
+    assert_ok(stk_array_open(ctx, "mem://f/a.toy/b", NULL, &arrays[1], &err), &err);
+    for (size_t i = 0; i < 2; i++) {
+        stk_array_stats stats = {.struct_size = sizeof stats}, kept = stats;
+        assert_ok(stk_array_stats_compute(arrays[0], NULL, NULL, &stats, &err), &err);
+        assert_ok(stk_array_stats_save(arrays[0], folders[i], &stats, &err), &err);
+        assert_fails(stk_array_stats_load(arrays[1], folders[i], &kept, &err), STK_ENOENT, &err,
+                     "");
+        stats.mean++;
+        assert_ok(stk_array_stats_save(arrays[1], folders[i], &stats, &err), &err);
+        assert_ok(stk_array_stats_load(arrays[0], folders[i], &kept, &err), &err);
+        assert_true(kept.mean == stats.mean - 1);
+    }
+    stk_array_close(&arrays[0]);
+    stk_array_close(&arrays[1]);
+    stk_context_destroy(&ctx);
+}
+
 /* What a format gets wrong is named, nothing is left over, and its state is ended once or not. */
 static void refuses(void **state)
 {
@@ -447,8 +518,10 @@ static void refuses(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_boxes), cmocka_unit_test(gives_windows),
-        cmocka_unit_test(reads_parts), cmocka_unit_test(takes_options), cmocka_unit_test(refuses)};
+        cmocka_unit_test(reads_boxes),      cmocka_unit_test(gives_windows),
+        cmocka_unit_test(reads_parts),      cmocka_unit_test(takes_rest),
+        cmocka_unit_test(keeps_statistics), cmocka_unit_test(takes_options),
+        cmocka_unit_test(refuses)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

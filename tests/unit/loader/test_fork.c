@@ -186,6 +186,8 @@ static void call_arrays(world *w)
     float values[4] = {0};
 
     REFUSED(stk_array_open, w->ctx, w->path, NULL, &array, NULL);
+    const stk_array_format_ops *format = NULL;
+    RETURNS(stk_array_recognise, !format, w->ctx, w->path, &format);
     REFUSED(stk_array_describe, w->array, line, NULL, NULL);
     REFUSED(stk_array_lay_out, w->array, &layout, NULL);
     stk_chunks_question question;
