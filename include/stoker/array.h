@@ -319,16 +319,18 @@ typedef struct stk_array_format_ops {
     /** Read the metadata and give the layout by one call of stk_array_lay_out(). Sizes and offsets
      * of a layout are checked, so what a file claims may be passed on. Any thread. Blocks. */
     stk_status (*open)(stk_array *array, const stk_array_opening *opening, stk_error *err);
-    /** (optional) Where chunk `chunk` lies, numbered in C order; false: it is absent, and reads as
-     * the fill value. Looks up what open() has read. Any number of threads; does not block. NULL:
-     * no layout of this format locates chunks. */
-    bool (*locate)(void *state, uint64_t chunk, stk_array_place *out);
+    /** (optional) Where chunk `chunk` lies, numbered in C order. STK_ENOENT: it is absent, and
+     * reads as the fill value; any other failure ends the read, or the opening of windows, with it.
+     * Looks up what open() has read. Any number of threads; does not block. NULL: no layout of this
+     * format locates chunks. */
+    stk_status (*locate)(void *state, uint64_t chunk, stk_array_place *out, stk_error *err);
     /** (optional) Read the elements of a box, of a chunk cut at the array's end, into `out`: C
      * order, `bytes` in all. STK_ENOENT: they are absent. Any number of threads, so a library that
-     * takes but one at a time is locked within; it blocks the thread that sends reads. NULL: no
-     * layout of this format reads chunks. */
-    stk_status (*read)(void *state, const int64_t *start, const int64_t *shape, void *out,
-                       uint64_t bytes, stk_error *err);
+     * takes but one at a time is locked within; it blocks the thread that sends reads, so one that
+     * takes long looks at the deadline of `call` and asks `call->canceled`. NULL: no layout of this
+     * format reads chunks. */
+    stk_status (*read)(void *state, const int64_t *start, const int64_t *shape,
+                       const stk_store_call *call, void *out, uint64_t bytes, stk_error *err);
     /** (optional) End what a layout's `state` is, once. NULL: nothing is to be ended. */
     void (*close)(void *state);
 } stk_array_format_ops;

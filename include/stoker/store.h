@@ -37,6 +37,9 @@ struct stk_read {
      */
     bool up_to;
     uint64_t got; /**< out: bytes in `data`; `length` beforehand */
+    /** Whether it shall end early, for a driver that does the work within submit(), where cancel()
+     * does not reach it; asked now and then, on the thread of submit(). NULL: never. */
+    bool (*canceled)(const stk_read *read);
 };
 
 /** What is known of an object. Two reads of the same identity give the same bytes. */

@@ -62,24 +62,38 @@ static bool cut(const stk_array *a, const int64_t *at, stk__box *box)
     return whole;
 }
 
-/* Call read() of the format, whose failure is told where nobody gets its text. */
-static stk_status call(const stk_array *a, const stk__box *box, void *out, uint64_t bytes)
+static bool is_canceled(void *user)
 {
+    const stk_read *read = user;
+
+    return read->canceled && read->canceled(read);
+}
+
+/* Call read() of the format on behalf of `read`. A read of a store has a status alone, so that the
+ * text of a failure becomes a message. */
+static stk_status call(const stk_array *a, const stk__box *box, stk_read *read, void *out,
+                       uint64_t bytes)
+{
+    const stk_store_call wishes = {.struct_size = sizeof wishes,
+                                   .deadline_ns = read->deadline_ns,
+                                   .canceled = is_canceled,
+                                   .user = read};
     stk_error err;
 
     stk_error_init(&err);
-    stk_status status = a->ops->read(a->state, box->start, box->shape, out, bytes, &err);
+    stk_status status = a->ops->read(a->state, box->start, box->shape, &wishes, out, bytes, &err);
     if (status > 0)
         status = stk__fail(&err, STK_EINVAL, STK_STAGE_ARRAY,
                            "read() of the stk_array_format_ops of '%.64s' gave %s, which is an "
                            "answer: it has to give STK_OK or a failure",
                            a->ops->name, stk_status_name(status));
-    if (status != STK_OK && status != STK_ENOENT && *err.text)
+    if (status != STK_OK && status != STK_ENOENT && status != STK_ECANCELED && *err.text)
         stk__message(a->context, STK_MESSAGE_WARNING, "%s: %s", a->metadata_key, err.text);
     return status;
 }
 
-static stk_status read_chunk(const stk_array *a, const int64_t *at, uint64_t number, void *out)
+static stk_status read_chunk(const stk_array *a, const int64_t *at, uint64_t number, stk_read *read,
+                             void *out)
 {
     const stk__need need = {.chunk = number, .decode_size = a->chunk_bytes};
     int64_t strides[STK_ARRAY_MAX_RANK];
@@ -87,13 +101,13 @@ static stk_status read_chunk(const stk_array *a, const int64_t *at, uint64_t num
     stk__box box;
 
     if (cut(a, at, &box))
-        return call(a, &box, out, a->chunk_bytes);
+        return call(a, &box, read, out, a->chunk_bytes);
     if (!stk__shape_bytes(box.shape, a->rank, a->type.itemsize, &bytes))
         return STK_ELIMIT;
     unsigned char *part = stk__alloc_buffer(a->context, bytes);
     if (!part)
         return STK_ENOMEM;
-    const stk_status status = call(a, &box, part, bytes);
+    const stk_status status = call(a, &box, read, part, bytes);
     if (status == STK_OK) {
         memset(out, 0, a->chunk_bytes);
         stk__array_strides(a->rank, box.shape, a->type.itemsize, strides);
@@ -130,8 +144,7 @@ static void give_chunk(chunk_store *s, unsigned char *chunk, uint64_t number)
     stk__free(s->array->context, other);
 }
 
-static stk_status read_part(chunk_store *s, const int64_t *at, uint64_t number,
-                            const stk_read *read)
+static stk_status read_part(chunk_store *s, const int64_t *at, uint64_t number, stk_read *read)
 {
     const stk_array *a = s->array;
     stk_status status = STK_OK;
@@ -143,7 +156,7 @@ static stk_status read_part(chunk_store *s, const int64_t *at, uint64_t number,
     if (!chunk)
         return STK_ENOMEM;
     if (held != number)
-        status = read_chunk(a, at, number, chunk);
+        status = read_chunk(a, at, number, read, chunk);
     if (status == STK_OK)
         memcpy(read->data, chunk + read->offset, read->length);
     give_chunk(s, chunk, status == STK_OK ? number : NO_CHUNK);
@@ -166,7 +179,7 @@ static stk_status chunk_submit(stk_store *store, stk_read *read)
     else if (length < read->length && !read->up_to)
         status = STK_ETRUNCATED;
     else if (read->offset == 0 && length == size)
-        status = read_chunk(s->array, at, number, read->data);
+        status = read_chunk(s->array, at, number, read, read->data);
     else if (length)
         status = read_part(s, at, number, read);
     if (read->up_to)
@@ -175,6 +188,7 @@ static stk_status chunk_submit(stk_store *store, stk_read *read)
     return STK_OK;
 }
 
+/* Every read has ended within submit(), and asks there whether it is canceled. */
 static void chunk_cancel(stk_store *store, stk_read *read)
 {
     (void)store, (void)read;

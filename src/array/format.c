@@ -59,6 +59,21 @@ stk_status stk__array_open_with(stk_array *a, const stk_array_format_ops *ops,
     return STK_OK;
 }
 
+stk_status stk__array_locate(const stk_array *a, uint64_t chunk, stk_array_place *out,
+                             stk_error *err)
+{
+    stk_error own;
+
+    stk_error_init(&own);
+    const stk_status status = a->ops->locate(a->state, chunk, out, &own);
+    if (status == STK_OK || status == STK_ENOENT)
+        return status;
+    return stk__fail_at(
+        err, status > 0 ? STK_EINVAL : status, STK_STAGE_ARRAY, a->metadata_key, STK_NO_OFFSET,
+        "%s: where chunk %llu lies the format '%.64s' does not say: %s", a->metadata_key,
+        (unsigned long long)chunk, a->ops->name, *own.text ? own.text : stk_status_text(status));
+}
+
 /* ---- A layout ---- */
 
 static stk_status lacks(const stk_array *a, const char *what, stk_error *err)

@@ -219,6 +219,16 @@ void stk_array_cancel(stk_array *array)
     pthread_mutex_unlock(&array->mutex);
 }
 
+static bool is_stopped(void *reading)
+{
+    stk__reading *r = reading;
+
+    pthread_mutex_lock(&r->mutex);
+    const bool stopped = ends_early_locked(r);
+    pthread_mutex_unlock(&r->mutex);
+    return stopped;
+}
+
 static stk_status run(stk__reading *r, uint32_t threads, stk_error *err)
 {
     stk_context *ctx = r->array->context;
@@ -333,6 +343,7 @@ static stk_status read_box(stk_array *a, const stk__box *box, uint64_t bytes, vo
                                           .retries = STK__FETCH_RETRIES,
                                           .ended = stk__slots_ended,
                                           .sooner = note_due,
+                                          .canceled = is_stopped,
                                           .user = r};
     stk_status status = stk__fetcher_create(a->context, &options, &r->fetcher);
     if (status == STK_OK) {

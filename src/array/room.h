@@ -121,6 +121,9 @@ void stk__array_set_format(stk_array *a, const char *format);
  * (format.c) */
 stk_status stk__array_open_with(stk_array *a, const stk_array_format_ops *ops,
                                 const stk_array_opening *opening, stk_error *err);
+/* Call locate() of its format; STK_ENOENT: the chunk is absent. (format.c) */
+stk_status stk__array_locate(const stk_array *a, uint64_t chunk, stk_array_place *out,
+                             stk_error *err);
 /* Make `a` read its chunks by read() of its format. (chunk_store.c) */
 stk_status stk__array_read_by_format(stk_array *a, stk_error *err);
 /* The store in which it was opened. */

@@ -145,8 +145,11 @@ static stk_status count_stored(stk_array *a, stk_array_stored *out, stk_error *e
             uint64_t rest = i;
             for (uint32_t d = a->rank; d-- > 0; rest /= (uint64_t)a->levels[0].count[d])
                 at[d] = (int64_t)(rest % (uint64_t)a->levels[0].count[d]);
-            if (a->ops->locate(a->state, i, &place))
+            const stk_status status = stk__array_locate(a, i, &place, err);
+            if (status == STK_OK)
                 add_object(&c, at, place.length);
+            else if (status != STK_ENOENT)
+                return status;
         }
         return STK_OK;
     }

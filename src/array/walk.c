@@ -273,10 +273,12 @@ static stk_status place_by_format(const stk_array *a, stk__need *need, stk_error
     uint64_t end;
 
     need->object = 0;
-    if (!a->ops->locate(a->state, need->chunk, &place)) {
+    const stk_status status = stk__array_locate(a, need->chunk, &place, err);
+    if (status == STK_ENOENT) {
         need->kind = STK__NEED_FILL;
         return STK_OK;
     }
+    STK_TRY(status);
     if (place.object >= a->num_objects || place.length == 0 ||
         !stk__add_size(place.offset, place.length, &end) || end > INT64_MAX)
         return stk__fail_at(err, STK_EFORMAT, STK_STAGE_ARRAY, a->metadata_key, place.offset,

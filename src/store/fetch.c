@@ -75,6 +75,7 @@ static void fill_piece(stk__piece *piece, stk__transfer *t, stk__source *source,
                              .deadline_ns = t->deadline_ns,
                              .needed_next = t->needed_next,
                              .up_to = t->up_to,
+                             .canceled = stk__piece_canceled,
                              .done = stk__piece_done,
                              .user = piece};
 }

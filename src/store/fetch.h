@@ -93,6 +93,9 @@ typedef struct stk__fetcher_options {
     /* (optional) stk__fetcher_due() is earlier than it was: who sleeps until then sleeps too long.
      * No lock is held. NULL: whoever sleeps looks often enough. */
     void (*sooner)(void *user, uint64_t due_ns);
+    /* (optional) Whether all transfers shall end early, for reads that are done within submit() of
+     * their store, on the thread that sends. No lock is held. NULL: stk__fetcher_stop() says so. */
+    bool (*canceled)(void *user);
     void *user;
     bool measures; /* each read that ends is an event of the context, and times are estimated */
 } stk__fetcher_options;

@@ -55,6 +55,7 @@ static inline uint64_t stk__fetcher_stamp(const stk__fetcher *f)
 
 /* A read of a store has ended. (fetch_run.c) */
 void stk__piece_done(stk_read *read, stk_status status);
+bool stk__piece_canceled(const stk_read *read);
 /* Queue a piece for a slot of its store. (fetch_run.c) */
 void stk__piece_wait_locked(stk__fetcher *f, stk__piece *piece);
 /* All its pieces have ended, or none was made. (fetch_run.c) */

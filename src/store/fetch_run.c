@@ -231,6 +231,17 @@ void stk__piece_done(stk_read *read, stk_status status)
 
 /* ---- Canceling ---- */
 
+bool stk__piece_canceled(const stk_read *read)
+{
+    const stk__piece *piece = read->user;
+    stk__fetcher *f = piece->source->fetcher;
+
+    pthread_mutex_lock(&f->mutex);
+    const bool stop = piece->stop;
+    pthread_mutex_unlock(&f->mutex);
+    return stop || (f->options.canceled && f->options.canceled(f->options.user));
+}
+
 /* Ask stores to cancel what shall end early; what a thread is just submitting, that thread asks
  * for. Lets the lock go. */
 static void ask_locked(stk__fetcher *f)

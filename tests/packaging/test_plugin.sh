@@ -132,7 +132,7 @@ for how in 'grid.tiles' 'grid.tiles?read=true' 'grid.tiles?format=tiles&read=tru
     cmp own.txt windows.txt || fail "$how gives other windows than its twin"
     for prefix in array: ''; do
         "$stoker" info "$prefix$how" --plugin ./outsider.so >out.txt || fail "info $prefix$how: $(cat out.txt)"
-        grep -q "^format  *tiles" out.txt || fail "info of $prefix$how does not name the format: $(cat out.txt)"
+        grep -q "^format: *tiles" out.txt || fail "info of $prefix$how does not name the format: $(cat out.txt)"
     done
     "$stoker" chunks "array:$how" --plugin ./outsider.so --window 4x9 >out.txt 2>&1 || fail "chunks $how: $(cat out.txt)"
 done
@@ -144,10 +144,10 @@ for how in 'array:two.tiles/deep/c' 'array:grid.tiles/deep' 'array:grid.npy/deep
 done
 # Statistics of two arrays in one file are two.
 "$stoker" info two.tiles/a --stats all --plugin ./outsider.so >out.txt || fail "statistics of a: $(cat out.txt)"
-grep -q "min  *1000" out.txt || fail "statistics of a: $(cat out.txt)"
+grep -q "min[a-z:, ]* 1000" out.txt || fail "statistics of a: $(cat out.txt)"
 "$stoker" info two.tiles/deep/b --stats all --plugin ./outsider.so >out.txt || fail "statistics of b: $(cat out.txt)"
 "$stoker" info two.tiles/a --plugin ./outsider.so >out.txt || fail "kept statistics of a: $(cat out.txt)"
-grep -q "min  *1000" out.txt || fail "statistics of a were lost: $(cat out.txt)"
+grep -q "min[a-z:, ]* 1000" out.txt || fail "statistics of a were lost: $(cat out.txt)"
 
 # A converter: found by the ending of the target, and by its name, with an option of its own.
 "$stoker" convert blobs: by.lines --plugin ./outsider.so >out.txt 2>&1 || fail "convert: $(cat out.txt)"

@@ -59,14 +59,13 @@ static stk_status tiles_find(const stk_array_opening *opening, tiles *self, stk_
     tiles_entry entry;
 
     self->at = 0;
-    stk_status status =
-        stk_store_read(opening->store, opening->key, 0, sizeof start, &start, err);
+    stk_status status = stk_store_read(opening->store, opening->key, 0, sizeof start, &start, err);
     if (status != STK_OK || (memcmp(start.magic, "TILES1", 7) == 0 && !*opening->rest))
         return status;
     for (int64_t i = 0; memcmp(start.magic, "TILES2", 7) == 0 && i < start.count; i++) {
-        status = stk_store_read(opening->store, opening->key,
-                                sizeof start + (uint64_t)i * sizeof entry, sizeof entry, &entry,
-                                err);
+        status =
+            stk_store_read(opening->store, opening->key, sizeof start + (uint64_t)i * sizeof entry,
+                           sizeof entry, &entry, err);
         if (status != STK_OK)
             return status;
         entry.name[sizeof entry.name - 1] = 0;
@@ -92,8 +91,8 @@ static stk_status tiles_open(stk_array *array, const stk_array_opening *opening,
         return STK_ENOMEM;
     stk_status status = tiles_find(opening, self, err);
     if (status == STK_OK)
-        status = stk_store_read(opening->store, opening->key, (uint64_t)self->at,
-                                sizeof self->head, &self->head, err);
+        status = stk_store_read(opening->store, opening->key, (uint64_t)self->at, sizeof self->head,
+                                &self->head, err);
     if (status == STK_OK) {
         self->store = opening->store;
         snprintf(self->key, sizeof self->key, "%s", opening->key);
@@ -109,23 +108,25 @@ static stk_status tiles_open(stk_array *array, const stk_array_opening *opening,
     return status;
 }
 
-static bool tiles_locate(void *state, uint64_t chunk, stk_array_place *out)
+static stk_status tiles_locate(void *state, uint64_t chunk, stk_array_place *out, stk_error *err)
 {
     const tiles *self = state;
 
     out->length = (uint64_t)(self->head.side * self->head.side * 2);
     out->offset = (uint64_t)self->at + sizeof self->head + chunk * out->length;
-    return true;
+    return STK_OK;
 }
 
-static stk_status tiles_read(void *state, const int64_t *start, const int64_t *shape, void *out,
-                             uint64_t bytes, stk_error *err)
+static stk_status tiles_read(void *state, const int64_t *start, const int64_t *shape,
+                             const stk_store_call *call, void *out, uint64_t bytes, stk_error *err)
 {
     const tiles *self = state;
     const int64_t side = self->head.side, wide = (self->head.shape[1] + side - 1) / side;
     const int64_t tile = start[0] / side * wide + start[1] / side;
 
     for (int64_t y = 0; y < shape[0]; y++) {
+        if (call->canceled && call->canceled(call->user))
+            return STK_ECANCELED;
         const int64_t at =
             self->at + (int64_t)sizeof self->head + (tile * side * side + y * side) * 2;
         const stk_status status =

@@ -39,6 +39,8 @@ static struct {
     char key[40], rest[40];
     int opened, closed, reads;
     int wanted, met; /* read() goes on once `wanted` calls are in it; guarded by `meeting` */
+    bool hangs;      /* read() ends when it is canceled */
+    stk_status lost; /* of locate(); STK_OK: it knows */
 } toy;
 
 static pthread_mutex_t meeting = PTHREAD_MUTEX_INITIALIZER;
@@ -102,17 +104,19 @@ static stk_status toy_open(stk_array *array, const stk_array_opening *opening, s
     return toy.status;
 }
 
-static bool toy_locate(void *state, uint64_t chunk, stk_array_place *out)
+static stk_status toy_locate(void *state, uint64_t chunk, stk_array_place *out, stk_error *err)
 {
     assert_non_null(state);
     out->object = toy.layout.objects ? chunk % 2 : 0;
     out->offset = (toy.layout.fortran ? COLUMN_AT : CHUNK_AT) + (CHUNKS - 1 - chunk) * CHUNK;
     out->length = toy.bad_place ? 0 : CHUNK;
-    return chunk != toy.absent;
+    if (toy.lost != STK_OK)
+        snprintf(err->text, sizeof err->text, "the index is torn");
+    return toy.lost != STK_OK ? toy.lost : chunk == toy.absent ? STK_ENOENT : STK_OK;
 }
 
-static stk_status toy_read(void *state, const int64_t *start, const int64_t *size, void *out,
-                           uint64_t bytes, stk_error *err)
+static stk_status toy_read(void *state, const int64_t *start, const int64_t *size,
+                           const stk_store_call *call, void *out, uint64_t bytes, stk_error *err)
 {
     int16_t *to = out;
 
@@ -121,6 +125,9 @@ static stk_status toy_read(void *state, const int64_t *start, const int64_t *siz
     assert_int_equal(bytes, size[0] * size[1] * 2);
     if (!meet())
         return STK_EFORMAT;
+    while (toy.hangs)
+        if (call->canceled(call->user))
+            return STK_ECANCELED;
     if (start[0] / HIGH * 3 + start[1] / WIDE == (int64_t)toy.absent)
         return STK_ENOENT;
     for (int64_t y = 0; y < size[0]; y++)
@@ -331,6 +338,48 @@ static void reads_parts(void **state)
     stk_context_destroy(&ctx);
 }
 
+static void *cancel_soon(void *array)
+{
+    (void)meet();
+    stk_array_cancel(array);
+    return NULL;
+}
+
+/* A read() that takes long is told to end: by stk_array_cancel(), a deadline, and the loader. */
+static void ends_reads(void **state)
+{
+    stk_context *ctx = prepare();
+    stk_dataset *dataset = NULL;
+    stk_loader_options options;
+    stk_loader *loader = NULL;
+    int16_t out[ROWS * COLUMNS];
+    stk_batch *batch = NULL;
+    stk_array *a = NULL;
+    pthread_t thread;
+    stk_error err;
+
+    set_way(READS);
+    toy.hangs = true;
+    toy.wanted = 2;
+    assert_ok(stk_array_open(ctx, "mem://f/a.toy?num_threads=1", NULL, &a, &err), &err);
+    assert_int_equal(pthread_create(&thread, NULL, cancel_soon, a), 0);
+    assert_fails(stk_array_read(a, NULL, out, sizeof out, NULL, -1, &err), STK_ECANCELED, &err,
+                 "cancel");
+    pthread_join(thread, NULL);
+    assert_fails(stk_array_read(a, NULL, out, sizeof out, NULL, 1, &err), STK_ETIMEDOUT, &err, "");
+    stk_array_close(&a);
+    assert_ok(stk_dataset_open(ctx, "array:mem://f/a.toy?window=2x5", &dataset, &err), &err);
+    stk_loader_options_init(&options);
+    options.num_workers = 1;
+    toy.wanted = toy.met + 2;
+    assert_ok(stk_loader_create(dataset, &options, &loader, &err), &err);
+    assert_int_equal(stk_loader_next(loader, 0, &batch, &err), STK_EAGAIN);
+    assert_true(meet());
+    stk_loader_destroy(&loader);
+    stk_dataset_close(&dataset);
+    stk_context_destroy(&ctx);
+}
+
 /* Its own options are taken where the format is named and where it is found. */
 static void takes_options(void **state)
 {
@@ -511,6 +560,18 @@ static void refuses(void **state)
     assert_fails(stk_array_read(a, NULL, value, sizeof value, NULL, -1, &err), STK_EFORMAT, &err,
                  "chunk 0 would be 0 bytes");
     assert_fails(stk_array_lay_out(a, &good, &err), STK_EINVAL, &err, "called once");
+    /* A place that the format cannot say is no absent chunk. */
+    toy.lost = STK_ECHECKSUM;
+    assert_fails(stk_array_read(a, NULL, value, sizeof value, NULL, -1, &err), STK_ECHECKSUM, &err,
+                 "where chunk 0 lies the format 'toy' does not say: the index is torn");
+    stk_array_stored stored = {.struct_size = sizeof stored};
+    assert_fails(stk_array_stored_count(a, &stored, &err), STK_ECHECKSUM, &err, "torn");
+    stk_dataset *dataset = NULL;
+    assert_fails(stk_dataset_open(ctx, "array:mem://f/a.toy?window=2x5", &dataset, &err),
+                 STK_ECHECKSUM, &err, "torn");
+    toy.lost = STK_EOS;
+    assert_fails(stk_array_read(a, NULL, value, sizeof value, NULL, -1, &err), STK_EINVAL, &err,
+                 "chunk 0");
     stk_array_close(&a);
     stk_context_destroy(&ctx);
 }
@@ -518,10 +579,10 @@ static void refuses(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_boxes),      cmocka_unit_test(gives_windows),
-        cmocka_unit_test(reads_parts),      cmocka_unit_test(takes_rest),
-        cmocka_unit_test(keeps_statistics), cmocka_unit_test(takes_options),
-        cmocka_unit_test(refuses)};
+        cmocka_unit_test(reads_boxes),   cmocka_unit_test(gives_windows),
+        cmocka_unit_test(reads_parts),   cmocka_unit_test(takes_rest),
+        cmocka_unit_test(ends_reads),    cmocka_unit_test(keeps_statistics),
+        cmocka_unit_test(takes_options), cmocka_unit_test(refuses)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
