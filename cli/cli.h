@@ -124,6 +124,8 @@ void cli_help(const struct cli *cli, FILE *out);
 void cli_help_options(FILE *out);
 /* The lines of a table's --help, to be freed; NULL: no memory. */
 char *cli_options_text(const stk_option_table *table);
+/* Bytes of a table's doc that are its title: without the point at its end. */
+size_t cli_title_length(const stk_option_table *table);
 /* The flags that commands have in common, as a table. */
 const stk_option_table *cli_common_table(const struct cli *cli);
 

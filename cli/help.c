@@ -15,6 +15,13 @@ char *cli_options_text(const stk_option_table *table)
     return text;
 }
 
+size_t cli_title_length(const stk_option_table *table)
+{
+    const size_t length = strlen(table->doc);
+
+    return length - (length && table->doc[length - 1] == '.');
+}
+
 static void print_options(const stk_option_table *table, FILE *out)
 {
     char *text = cli_options_text(table);
@@ -26,10 +33,7 @@ static void print_options(const stk_option_table *table, FILE *out)
 
 static void print_table(const struct cli *cli, const stk_option_table *table, FILE *out)
 {
-    size_t length = strlen(table->doc);
-    bool point = length && table->doc[length - 1] == '.';
-
-    fprintf(out, "\n%.*s", (int)(length - point), table->doc);
+    fprintf(out, "\n%.*s", (int)cli_title_length(table), table->doc);
     if (*table->name && table != cli_common_table(cli))
         fprintf(out, " (in YAML: below '%s:')", table->name);
     fputs(":\n", out);
@@ -74,9 +78,8 @@ void cli_help_options(FILE *out)
     for (size_t i = 0; (table = stk_option_table_at(i, &name)); i++) {
         if (is_again(i))
             continue;
-        const size_t length = strlen(table->doc);
-        fprintf(out, "%s%s: %.*s\n", i ? "\n" : "", name,
-                (int)(length - (length && table->doc[length - 1] == '.')), table->doc);
+        fprintf(out, "%s%s: %.*s\n", i ? "\n" : "", name, (int)cli_title_length(table),
+                table->doc);
         print_options(table, out);
     }
 }

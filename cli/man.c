@@ -69,13 +69,12 @@ static void print_options(FILE *out, const char *text)
 
 static void print_table(const struct cli *cli, const stk_option_table *table, FILE *out)
 {
-    const size_t length = strlen(table->doc);
     char *text = cli_options_text(table);
 
     if (!text)
         return;
     fputs(".SS ", out);
-    print_escaped(out, table->doc, length - (length && table->doc[length - 1] == '.'));
+    print_escaped(out, table->doc, cli_title_length(table));
     if (*table->name && table != cli_common_table(cli))
         fprintf(out, " (in YAML: below \\(aq%s:\\(aq)", table->name);
     fputc('\n', out);
