@@ -27,14 +27,14 @@ static const stk__member members[] = {MEMBER(count),
                                       MEMBER(event_elapsed),
                                       MEMBER(fold)};
 
+static const stk__table table = {.type = "stk_device_ops",
+                                 .least = sizeof(stk_device_ops),
+                                 .members = members,
+                                 .num_members = STK_COUNT(members),
+                                 .stage = STK_STAGE_DEVICE};
+
 stk_status stk__device_kind_check(const void *ops, stk_error *err)
 {
-    static const stk__table table = {.type = "stk_device_ops",
-                                     .least = sizeof(stk_device_ops),
-                                     .members = members,
-                                     .num_members = STK_COUNT(members),
-                                     .stage = STK_STAGE_DEVICE};
-
     STK_TRY(stk__table_check(&table, ops, err));
     const stk_device_ops *device = ops;
     if (device->options)
@@ -73,11 +73,7 @@ stk_status stk__device_open(stk_context *ctx, const stk_device_ops *ops, uint32_
 {
     *out = NULL;
     stk_status status = ops->open(ctx, index, out, err);
-    if (status > 0 || (status == STK_OK && !*out)) {
-        stk__device_close(out);
-        return stk__fail(err, STK_EINVAL, STK_STAGE_DEVICE, "open() of '%.64s' gave no device",
-                         ops->name);
-    }
+    status = stk__table_made(&table, ops->name, "open", status, *out, err);
     if (status == STK_OK)
         status = ops->stream_create(*out, &(*out)->stream, err);
     if (status != STK_OK)

@@ -146,7 +146,7 @@ static stk_status share_names(stk_trainer *t, stk_error *err)
 
 stk_status stk__loggers_open(stk_trainer *t, stk_error *err)
 {
-    stk_logger *loggers[STK__MAX_LOGGERS];
+    stk_logger *loggers[STK__MAX_LOGGERS] = {0};
     size_t n = 0;
 
     if (t->logs.queue || !t->settings.logging || t->ranks.strategy.rank)

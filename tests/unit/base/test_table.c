@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/table.h"
+#include "device/device.h"
 
 #include "support/support.h"
 
@@ -34,6 +35,16 @@ static stk_status add_format(fixture *f, const void *ops, stk_error *err)
 static stk_status add_converter(fixture *f, const void *ops, stk_error *err)
 {
     return stk_driver_add(f->context, STK_DRIVER_CONVERTER, ops, err);
+}
+
+static stk_status add_device(fixture *f, const void *ops, stk_error *err)
+{
+    return stk_driver_add(f->context, STK_DRIVER_DEVICE, ops, err);
+}
+
+static stk_status add_layer(fixture *f, const void *ops, stk_error *err)
+{
+    return stk_driver_add(f->context, STK_DRIVER_LAYER, ops, err);
 }
 
 static stk_status add_logger(fixture *f, const void *ops, stk_error *err)
@@ -93,7 +104,7 @@ static const struct kind {
     struct {
         const char *name;
         size_t offset;
-    } required[8];
+    } required[24];
     stk_status whole;
 } kinds[] = {
     {"stk_store_ops",
@@ -152,6 +163,35 @@ static const struct kind {
      sizeof(stk_module_ops),
      {M(stk_module_ops, validation_step)},
      STK_EINVAL},
+    {"stk_device_ops",
+     add_device,
+     sizeof(stk_device_ops),
+     {M(stk_device_ops, count),
+      M(stk_device_ops, open),
+      M(stk_device_ops, close),
+      M(stk_device_ops, info),
+      M(stk_device_ops, alloc),
+      M(stk_device_ops, free),
+      M(stk_device_ops, alloc_host),
+      M(stk_device_ops, free_host),
+      M(stk_device_ops, stream_create),
+      M(stk_device_ops, stream_destroy),
+      M(stk_device_ops, stream_synchronize),
+      M(stk_device_ops, copy),
+      M(stk_device_ops, fill),
+      M(stk_device_ops, event_create),
+      M(stk_device_ops, event_destroy),
+      M(stk_device_ops, event_record),
+      M(stk_device_ops, stream_wait),
+      M(stk_device_ops, event_query),
+      M(stk_device_ops, event_elapsed),
+      M(stk_device_ops, fold)},
+     STK_OK},
+    {"stk_layer_ops",
+     add_layer,
+     sizeof(stk_layer_ops),
+     {M(stk_layer_ops, shape), M(stk_layer_ops, forward), M(stk_layer_ops, backward)},
+     STK_OK},
     {"stk_module_ops", test, sizeof(stk_module_ops), {M(stk_module_ops, test_step)}, STK_EINVAL},
     {"stk_module_ops",
      predict,
@@ -269,10 +309,19 @@ static stk_status give_status(void)
     return answer;
 }
 
+static const struct kind *kind_of(const char *type)
+{
+    for (size_t i = 0; i < STK_COUNT(kinds); i++)
+        if (strcmp(kinds[i].type, type) == 0)
+            return &kinds[i];
+    fail_msg("no kind %s", type);
+    return NULL;
+}
+
 /* Open or create with success and nothing, and with an answer in place of a status. */
 static stk_status make_store(fixture *f, stk_error *err)
 {
-    static const struct kind *k = &kinds[0];
+    const struct kind *k = kind_of("stk_store_ops");
     static table ops;
     stk_store *store = NULL;
 
@@ -286,7 +335,7 @@ static stk_status make_store(fixture *f, stk_error *err)
 
 static stk_status make_dataset(fixture *f, stk_error *err)
 {
-    static const struct kind *k = &kinds[1];
+    const struct kind *k = kind_of("stk_dataset_ops");
     static table ops;
     stk_dataset *dataset = NULL;
 
@@ -302,7 +351,7 @@ static stk_status make_dataset(fixture *f, stk_error *err)
 
 static stk_status make_transform(fixture *f, stk_error *err)
 {
-    static const struct kind *k = &kinds[3];
+    const struct kind *k = kind_of("stk_transform_ops");
     static table ops;
     stk_dataset *digits = NULL;
     stk_loader *loader = NULL;
@@ -323,16 +372,48 @@ static stk_status make_transform(fixture *f, stk_error *err)
 
 static stk_status make_own_callback(fixture *f, stk_error *err)
 {
-    table ops = whole(&kinds[7]);
+    table ops = whole(kind_of("stk_callback_ops"));
 
     set(&ops, offsetof(stk_callback_ops, create), (void (*)(void))give_status);
     return stk_trainer_add_callback(f->trainer, (const void *)&ops, NULL, NULL, err);
 }
 
+static stk_status make_device(fixture *f, stk_error *err)
+{
+    table ops = whole(kind_of("stk_device_ops"));
+    stk_device *device = NULL;
+
+    set(&ops, offsetof(stk_device_ops, open), (void (*)(void))give_status);
+    stk_status status = stk__device_open(f->context, (const void *)&ops, 0, &device, err);
+    assert_null(device);
+    return status;
+}
+
+/* Loggers are opened when something is asked of the trainer. */
+static stk_status make_logger(fixture *f, stk_error *err)
+{
+    table ops = whole(kind_of("stk_logger_ops")), steps = whole(kind_of("stk_module_ops"));
+    stk_module module = {.ops = (const void *)&steps};
+    stk_loader_options options;
+    stk_dataset *digits = NULL;
+
+    set(&steps, offsetof(stk_module_ops, test_step), never);
+    set(&ops, offsetof(stk_logger_ops, open), (void (*)(void))give_status);
+    assert_int_equal(add_logger(f, &ops, err), STK_OK);
+    assert_int_equal(stk_dataset_open(f->context, "digits:", &digits, err), STK_OK);
+    stk_loader_options_init(&options);
+    const stk_loader_source source = {
+        .struct_size = sizeof source, .dataset = digits, .options = &options};
+    const stk_trainer_data data = {.struct_size = sizeof data, .test = &source, .num_test = 1};
+    stk_status status = stk_trainer_test(f->trainer, &module, &data, NULL, err);
+    stk_dataset_close(&digits);
+    return status;
+}
+
 static void what_is_given_is_checked(void **state)
 {
-    stk_status (*const make[])(fixture * f, stk_error * err) = {make_store, make_dataset,
-                                                                make_transform, make_own_callback};
+    stk_status (*const make[])(fixture * f, stk_error * err) = {
+        make_store, make_dataset, make_transform, make_own_callback, make_device, make_logger};
 
     for (size_t i = 0; i < STK_COUNT(make); i++)
         for (int k = 0; k < 2; k++) {
@@ -341,7 +422,7 @@ static void what_is_given_is_checked(void **state)
 
             set_up(&f);
             answer = k ? STK_EOS : STK_OK;
-            assert_int_equal(make[i](&f, &err), STK_EINVAL);
+            assert_fails(make[i](&f, &err), STK_EINVAL, &err, "");
             assert_non_null(strstr(err.text, k ? "STK_EOS" : i == 1 ? "no dataset" : "nothing"));
             stk_trainer_destroy(&f.trainer);
             stk_context_destroy(&f.context);
@@ -356,15 +437,19 @@ static const stk_option_table unsound = {
 static void options_of_kinds_are_checked(void **state)
 {
     static const struct {
-        size_t kind, offset;
-    } cases[] = {
-        {1, offsetof(stk_dataset_ops, options)},      {3, offsetof(stk_transform_ops, options)},
-        {4, offsetof(stk_array_format_ops, options)}, {5, offsetof(stk_converter_ops, options)},
-        {6, offsetof(stk_logger_ops, options)},       {7, offsetof(stk_callback_ops, options)}};
+        const char *type;
+        size_t offset;
+    } cases[] = {{"stk_dataset_ops", offsetof(stk_dataset_ops, options)},
+                 {"stk_transform_ops", offsetof(stk_transform_ops, options)},
+                 {"stk_array_format_ops", offsetof(stk_array_format_ops, options)},
+                 {"stk_converter_ops", offsetof(stk_converter_ops, options)},
+                 {"stk_logger_ops", offsetof(stk_logger_ops, options)},
+                 {"stk_callback_ops", offsetof(stk_callback_ops, options)},
+                 {"stk_layer_ops", offsetof(stk_layer_ops, options)}};
     const stk_option_table *table_of_options = &unsound;
 
     for (size_t i = 0; i < STK_COUNT(cases); i++) {
-        const struct kind *k = &kinds[cases[i].kind];
+        const struct kind *k = kind_of(cases[i].type);
         table ops = whole(k);
         stk_error err;
         fixture f;
