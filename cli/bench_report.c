@@ -40,8 +40,13 @@ static void put(struct cli_table_row *row, size_t *column, double value)
     cli_short_number(row->cells[(*column)++], CLI_TABLE_CELL, value);
 }
 
+/* 0 is "-", and what would be rounded to 0 is not. */
 static void put_bytes(struct cli_table_row *row, size_t *column, double bytes)
 {
+    if (bytes < 0.005 * MIB) {
+        snprintf(row->cells[(*column)++], CLI_TABLE_CELL, bytes > 0 ? "<0.01" : "-");
+        return;
+    }
     put(row, column, bytes / MIB);
 }
 
@@ -143,6 +148,9 @@ static void print_machine(FILE *out, size_t width, const struct bench_row *row)
             " Before the first run %.0f %% of the dataset's files were in the page cache%s.",
             100 * f->cached_share,
             f->cached_share > 0.5 ? ": the disk was hardly asked (--drop-cache)" : "");
+    if (f->bytes_read == 0)
+        used += snprintf(text + used, sizeof text - (size_t)used,
+                         " Nothing was read while it was measured: the samples come from memory.");
     snprintf(text + used, sizeof text - (size_t)used,
              " After warm-up Stoker allocated %.3f times a step; its peak was %.1f MiB of a budget "
              "of %.0f MiB.",

@@ -442,6 +442,10 @@ static stk_status measure(stk__bench_run *run)
     stk_event_log_write(run->log, "setup end", NULL, now, now - run->setup_ns, NULL);
     if (status == STK_OK && !cancelled(run))
         status = train(run);
+    if (status == STK_OK && !cancelled(run) && run->steps == 0)
+        return fail(run, STK_EINVAL,
+                    "the run was one batch, and what is measured begins after the first: more "
+                    "batches or epochs, a smaller batch_size, or a longer max_seconds");
     return status;
 }
 

@@ -389,6 +389,11 @@ static void test_words(void **state)
     assert_int_equal(measure(), STK_EINVAL);
     assert_string_equal(err.text,
                         "the loader gave no batch to measure: more epochs, or less warmup");
+    reset();
+    setting.dataset = "digits:?size=10";
+    options.num_epochs = 1;
+    assert_int_equal(measure(), STK_EINVAL);
+    assert_non_null(strstr(err.text, "the run was one batch"));
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
