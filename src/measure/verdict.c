@@ -203,10 +203,12 @@ static bool judge_step(const stk__case *v, stk_verdict *out)
     if (v->lost >= STK_JUDGE_WAIT)
         return false;
     out->limit = STK_LIMIT_STEP;
+    /* Where the rest is more than the steps, too few steps to judge it or many small parts. */
+    const bool most = v->step >= v->beside;
     stk__verdict_say(
         out,
-        "The step is the limit: it ran %.1f %% of the time and waited %.1f %%. The loader keeps "
-        "up; %s more than %.2fx.",
+        "%s ran %.1f %% of the time and waited %.1f %%. The loader keeps up; %s more than %.2fx.",
+        most ? "The step is the limit: it" : "The step does not wait for data: it",
         100 * ratio(v->step, v->step + v->wait + v->beside), 100 * v->lost,
         stk__sweep_better(v, "") ? "only shorter steps, as others in this sweep had, can give"
                                  : "no setting of it can give",

@@ -54,6 +54,21 @@ static void test_step_threshold(void **state)
     assert_int_not_equal(judge(&above).limit, STK_LIMIT_STEP);
 }
 
+/* Two steps, which are a hundredth of the time: nothing is the limit by so few. */
+static void test_few_steps(void **state)
+{
+    stk_figures f = plant(0.010, 0);
+
+    (void)state;
+    assert_non_null(strstr(judge(&f).text, "The step is the limit"));
+    f.validation_s = 2 * f.wall;
+    f.steps = 2;
+    const char *text = judge(&f).text;
+    assert_null(strstr(text, "is the limit"));
+    assert_non_null(strstr(text, "does not wait for data"));
+    assert_non_null(strstr(text, "validation"));
+}
+
 static void test_one_core(void **state)
 {
     stk_figures f = plant(0.010, 0.030);
@@ -519,6 +534,7 @@ int main(void)
         cmocka_unit_test(test_format),
         cmocka_unit_test(test_decode),
         cmocka_unit_test(test_step_threshold),
+        cmocka_unit_test(test_few_steps),
         cmocka_unit_test(test_one_core),
         cmocka_unit_test(test_read_alone),
         cmocka_unit_test(test_one_core_on_slow_storage),
