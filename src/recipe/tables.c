@@ -195,6 +195,25 @@ static stk_status refuse_sweep(const stk_config *config, stk_error *err)
     return STK_OK;
 }
 
+/* What only a schedule looks at, where there is none. */
+static stk_status refuse_unscheduled(const stk_config *config, const stk_schedule *schedule,
+                                     stk_error *err)
+{
+    static const struct {
+        const char *key, *without;
+        bool plateau;
+    } rows[] = {{"module.monitor", "the schedule reduce_on_plateau (lr_scheduler.name)", true},
+                {"module.frequency", "a schedule (lr_scheduler.name)", false}};
+    const bool none = schedule->name == STK_SCHEDULE_CONSTANT && schedule->warmup_steps == 0;
+
+    for (size_t i = 0; i < STK_COUNT(rows); i++)
+        if (stk_config_count(config, rows[i].key) &&
+            (rows[i].plateau ? schedule->name != STK_SCHEDULE_PLATEAU : none))
+            return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, rows[i].key, STK_NO_OFFSET,
+                                "%s: it has no effect without %s", rows[i].key, rows[i].without);
+    return STK_OK;
+}
+
 stk_status stk__recipe_read(stk_config *config, stk__recipe_settings *out, stk_error *err)
 {
     for (size_t i = 0; i < SECTIONS; i++) {
@@ -204,6 +223,7 @@ stk_status stk__recipe_read(stk_config *config, stk__recipe_settings *out, stk_e
     }
     STK_TRY(stk_config_finish(config, err));
     STK_TRY(refuse_sweep(config, err));
+    STK_TRY(refuse_unscheduled(config, &out->schedule, err));
     out->model.options.struct_size = sizeof out->model.options;
     out->optimizer.options.struct_size = sizeof out->optimizer.options;
     /* Sizes and layout of samples are known later; what the trainer decides has its defaults. */
