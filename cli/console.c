@@ -172,9 +172,12 @@ void cli_console_log(void *user, stk_message_level level, const char *message)
 
 bool cli_is_usage(stk_status status, const stk_error *err)
 {
-    bool options = err->status == status && err->stage == STK_STAGE_OPTIONS;
+    const bool own = err->status == status;
+    const bool options = own && err->stage == STK_STAGE_OPTIONS && status != STK_ENOMEM;
+    /* A scheme that this build has no store for, or what a store cannot do. */
+    const bool store = own && err->stage == STK_STAGE_STORE && status == STK_ENOTSUP;
 
-    return status == STK_EINVAL || (options && status != STK_ENOMEM);
+    return status == STK_EINVAL || options || store;
 }
 
 int cli_fail(struct cli *cli, stk_status status, const stk_error *err)

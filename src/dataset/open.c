@@ -142,7 +142,7 @@ static stk_status nobody(stk_context *ctx, const char *url, const vote *v, stk_e
                 "there is no file or folder '%s'; for the kind of dataset write '%s:'", url, url);
     if (status == STK_ENOMEM)
         return stk__fail(err, status, STK_STAGE_DATASET, "no memory to open '%.200s'", url);
-    if (status != STK_OK && url[head] == ':' && head > 0) {
+    if (status != STK_OK && url[head] == ':' && head > 0 && strncmp(url + head, "://", 3) != 0) {
         char meant[100];
         suggest_kind(ctx, url, head, meant, sizeof meant);
         return stk__fail_at(

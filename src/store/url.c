@@ -49,8 +49,8 @@ stk_status stk__url_unknown(stk_context *ctx, const char *text, stk_error *err)
     stk__driver_names(ctx, STK_DRIVER_STORE, ", ", known, sizeof known);
     return stk__fail_at(
         err, STK_ENOTSUP, STK_STAGE_STORE, text, STK_NO_OFFSET,
-        "no store for '%.200s': its scheme is not one of %s; a plain path needs none%s", text,
-        known, stk__nearest_said(&nearest, meant));
+        "this build has no store '%s' for '%.200s'; it has %s, and a path alone needs none%s",
+        scheme, text, known, stk__nearest_said(&nearest, meant));
 }
 
 /* The driver of "name+rest", or NULL. */
