@@ -187,6 +187,8 @@ static stk_status take_item(reading *r, stk__item *item, char **at, char **end)
     *item = (stk__item){.kind = kind, .arguments = r->out->arguments};
     if (kind->labels)
         take_label(item, &c);
+    if (*c == '[')
+        return refuse(r, c, "leave out the square brackets around the list");
     if (!begins_name(*c, kind->patterns))
         return refuse_item(r, c, "expected the name of a ", "");
     item->name = c;
