@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Installs into a folder, moves the folder, and builds and runs every example against it: with pkg-config (shared),
-# and with find_package (shared and static).
+# and with find_package (shared and static); so the programs of docs/c.md.
 #   test_install.sh SOURCE_FOLDER BUILD_FOLDER
 set -euo pipefail
 source=$1
@@ -50,6 +50,29 @@ for example in "$source"/examples/*.c; do
 done
 [ "$ran" -ge 3 ]
 
+# The programs of docs/c.md say what the page shows, and its project builds.
+guide="$work/guide"
+mkdir "$guide" "$guide/project"
+awk -v to="$guide" '
+    /^```c$/ { getline; name = $2; out = to "/" name; on = 1; print >out; next }
+    /^```cmake$/ { out = to "/project/CMakeLists.txt"; on = 1; next }
+    /^```$/ { if (on) { on = 0; close(out) } else { out = to "/" name ".says"; on = 1; printf "" >out }; next }
+    on { print >out }' "$source/docs/c.md"
+awk '/^```c$/ { on = 1; next } /^```$/ { on = 0 } on' "$source/docs/plugins.md" >"$guide/plugin"
+"${CC:-cc}" -shared -fPIC -x c "$guide/plugin" "${flags[@]}" -o "$guide/acme.so"
+shown=0
+for program in "$guide"/*.c; do
+    "${CC:-cc}" -std=c99 -Wall -Wextra -Werror -pedantic "$program" "${flags[@]}" -o "$program.run"
+    (cd "$guide" && LD_LIBRARY_PATH=$libdir "$program.run" >"$program.out")
+    diff "$program.says" "$program.out"
+    shown=$((shown + 1))
+done
+[ "$shown" = "$(grep -c '^```c$' "$source/docs/c.md")" ] && [ "$shown" -ge 5 ]
+cp "$guide/read.c" "$guide/project"
+cmake -S "$guide/project" -B "$guide/project/build" -G Ninja -DCMAKE_PREFIX_PATH="$prefix" >"$guide/cmake.log" &&
+    ninja -C "$guide/project/build" >>"$guide/cmake.log" || { cat "$guide/cmake.log" >&2; exit 1; }
+"$guide/project/build/read" | diff "$guide/read.c.says" -
+
 mkdir "$work/project"
 cat >"$work/project/CMakeLists.txt" <<TEXT
 cmake_minimum_required(VERSION 3.25)
@@ -74,4 +97,4 @@ for example in "$source"/examples/*.c; do
         cmp "$work/$name.out" "$work/$program.cmake.out"
     done
 done
-echo "$ran examples built and run with pkg-config, find_package, shared and static"
+echo "$shown programs of docs/c.md and $ran examples built and run with pkg-config, find_package, shared and static"
