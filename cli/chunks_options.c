@@ -32,7 +32,7 @@ static const stk_option rows[] = {
     {"memory_budget", STK_OPTION_SIZE, AT(memory_budget), "1GiB", 1, 0x1p60, NULL, "SIZE",
      "Decoded chunks that may be kept in memory."},
     {"store", STK_OPTION_STRING, AT(store), "ssd", 0, 0, NULL, "NAME",
-     "Recommend chunks for a store: disk, ssd, nfs or s3, with the figures that follow in place of "
+     "Recommend chunks for a store: ssd, disk, nfs or s3, with the figures that follow in place of "
      "its own."},
     {"latency", STK_OPTION_STRING, AT(latency), NULL, 0, 0, NULL, "TIME[..TIME]",
      "Time until the first byte of a request, or the range it lies in: 20ms..200ms."},

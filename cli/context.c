@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The context of a command, made from its options when it is first asked for. */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,6 +17,18 @@ static bool same_options(const stk_context_options *a, const stk_context_options
     return a->io_engine == b->io_engine && a->compute_threads == b->compute_threads &&
            a->memory_limit == b->memory_limit && a->instructions == b->instructions &&
            same_text(a->stores, b->stores);
+}
+
+/* As many cores are kept for the step as there are. */
+static void warn_of_cores(const stk_context *context, uint64_t wanted)
+{
+    stk_cores cores = {.struct_size = sizeof cores};
+
+    stk_context_cores(context, &cores);
+    if (wanted > cores.usable)
+        cli_warning("compute_threads: %" PRIu64
+                    " are more than the %u usable core%s: the step gets %u",
+                    wanted, cores.usable, cores.usable == 1 ? "" : "s", cores.compute);
 }
 
 int cli_context(struct cli *cli, uint64_t which, stk_context **out)
@@ -41,6 +54,7 @@ int cli_context(struct cli *cli, uint64_t which, stk_context **out)
         if (status != STK_OK)
             return cli_fail(cli, status, &err);
         cli->context_options = options;
+        warn_of_cores(cli->context, options.compute_threads);
     }
     *out = cli->context;
     return CLI_GO_ON;

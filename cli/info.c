@@ -248,6 +248,18 @@ static const struct group {
 
 #define NUM_GROUPS (sizeof groups / sizeof *groups)
 
+/* The name of the plug-in that brought a driver; NULL: it is built in. */
+static const char *brought_by(const stk_context *context, const stk_driver_head *driver)
+{
+    const stk_plugin *plugin;
+
+    for (size_t i = 0; (plugin = stk_plugin_at(context, i)); i++)
+        for (size_t k = 0; k < plugin->num_drivers; k++)
+            if (plugin->drivers[k].table == driver)
+                return plugin->name;
+    return NULL;
+}
+
 /* The options of a kind in the notation of a spec ("name=DEFAULT"), below its line. */
 static void list_options(const stk_option_table *table, FILE *out)
 {
@@ -268,9 +280,13 @@ static void list_table(const stk_context *context, FILE *out)
         const bool spec = group->kind == STK_DRIVER_DATASET;
         fputs(group->title, out);
         for (size_t i = 0; (driver = stk_driver_at(context, group->kind, i)); i++) {
+            const char *plugin = brought_by(context, driver);
             char name[80];
             snprintf(name, sizeof name, "%s%s", driver->name, spec ? ":" : "");
-            fprintf(out, "  %-*s %s\n", spec ? 12 : 16, name, driver->doc ? driver->doc : "");
+            fprintf(out, "  %-*s %s", spec ? 12 : 16, name, driver->doc ? driver->doc : "");
+            if (plugin)
+                fprintf(out, " (plug-in %s)", plugin);
+            fputc('\n', out);
             list_options(driver->options, out);
         }
         fputs(group->below, out);
@@ -278,6 +294,14 @@ static void list_table(const stk_context *context, FILE *out)
     fputs("\n'stoker info SPEC' describes one dataset, 'stoker info FILE.safetensors' a "
           "checkpoint.\n",
           out);
+}
+
+static void json_text(const char *text, FILE *out)
+{
+    if (text)
+        cli_json_string(out, text);
+    else
+        fputs("null", out);
 }
 
 static void list_json_options(const stk_option_table *table, FILE *out)
@@ -288,10 +312,7 @@ static void list_json_options(const stk_option_table *table, FILE *out)
         fputs(i ? ", {\"name\": " : "{\"name\": ", out);
         cli_json_string(out, option->name);
         fputs(", \"default\": ", out);
-        if (option->initial)
-            cli_json_string(out, option->initial);
-        else
-            fputs("null", out);
+        json_text(option->initial, out);
         fputs(", \"doc\": ", out);
         cli_json_string(out, option->doc);
         fputs("}", out);
@@ -310,6 +331,8 @@ static void list_json(const stk_context *context, FILE *out)
             cli_json_string(out, driver->name);
             fputs(", \"doc\": ", out);
             cli_json_string(out, driver->doc ? driver->doc : "");
+            fputs(", \"plugin\": ", out);
+            json_text(brought_by(context, driver), out);
             fputs(",\n   \"options\": ", out);
             list_json_options(driver->options, out);
             fputs("}", out);
@@ -319,23 +342,31 @@ static void list_json(const stk_context *context, FILE *out)
     fputs("}\n", out);
 }
 
+static void csv_end(const char *plugin, FILE *out)
+{
+    fputc(',', out);
+    cli_csv_string(out, plugin ? plugin : "");
+    fputc('\n', out);
+}
+
 static void list_csv(const stk_context *context, FILE *out)
 {
     const stk_driver_head *driver;
 
-    fputs("kind,name,option,default,doc\n", out);
+    fputs("kind,name,option,default,doc,plugin\n", out);
     for (size_t g = 0; g < NUM_GROUPS; g++)
         for (size_t i = 0; (driver = stk_driver_at(context, groups[g].kind, i)); i++) {
+            const char *plugin = brought_by(context, driver);
             fprintf(out, "%s,%s,,,", groups[g].name, driver->name);
             cli_csv_string(out, driver->doc ? driver->doc : "");
-            fputc('\n', out);
+            csv_end(plugin, out);
             for (size_t k = 0; driver->options && k < driver->options->count; k++) {
                 const stk_option *option = &driver->options->options[k];
                 fprintf(out, "%s,%s,%s,", groups[g].name, driver->name, option->name);
                 cli_csv_string(out, option->initial ? option->initial : "");
                 fputc(',', out);
                 cli_csv_string(out, option->doc);
-                fputc('\n', out);
+                csv_end(plugin, out);
             }
         }
 }
@@ -358,8 +389,10 @@ static const struct cli_usage usage = {
         "each "
         "array.\n"
         "A FILE.safetensors or FILE.ckpt is a checkpoint: what it holds, and whether it is whole.\n"
-        "Without a SPEC it lists drivers of every kind with their "
-        "options.\n",
+        "Without a SPEC it lists what there is with its options: datasets, transforms, layers, "
+        "callbacks, loggers,\n"
+        "stores, formats of arrays, converters and devices; those of a --plugin are marked with "
+        "its name.\n",
     .examples = "  stoker info\n"
                 "  stoker info digits:\n"
                 "  stoker info 'digits:?subset=0:1000' --format json\n"

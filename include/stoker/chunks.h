@@ -37,7 +37,7 @@ typedef struct stk_chunks_store {
     const char *basis;          /**< where the figures come from, one sentence; may be NULL */
 } stk_chunks_store;
 
-/** The presets: disk, ssd, nfs, s3. Each is an assumption to be replaced by figures of one's own;
+/** The presets, the default first: ssd, disk, nfs, s3. Each is an assumption to be replaced by figures of one's own;
  * `basis` says which of them have a source. *count receives their number. */
 STK_API const stk_chunks_store *stk_chunks_stores(size_t *count);
 
@@ -51,7 +51,7 @@ typedef struct stk_chunks_question {
     int64_t stride[STK_MAX_RANK]; /**< windows begin at its multiples; 1 */
     uint64_t itemsize;            /**< bytes of an element */
     double ratio;                 /**< decoded bytes / stored bytes; 1 */
-    stk_chunks_store store;       /**< the preset ssd */
+    stk_chunks_store store;       /**< the first preset, ssd */
     stk_chunks_access access;
     uint64_t shuffle_buffer; /**< BLOCK: blocks mixed at a time; 16 */
     uint64_t memory_budget;  /**< bytes of decoded chunks that may be kept; 1 GiB */
@@ -60,7 +60,7 @@ typedef struct stk_chunks_question {
 
 static inline void stk_chunks_question_init(stk_chunks_question *question)
 {
-    size_t n;
+    size_t count;
 
     memset(question, 0, sizeof *question);
     question->struct_size = sizeof *question;
@@ -70,10 +70,7 @@ static inline void stk_chunks_question_init(stk_chunks_question *question)
     question->ratio = 1;
     question->shuffle_buffer = 16;
     question->memory_budget = (uint64_t)1 << 30;
-    const stk_chunks_store *presets = stk_chunks_stores(&n);
-    while (--n && strcmp(presets[n].name, "ssd") != 0)
-        ;
-    question->store = presets[n];
+    question->store = stk_chunks_stores(&count)[0];
 }
 
 /** What one window touches, over all places where a window can begin, each as likely as the others.

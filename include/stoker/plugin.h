@@ -120,6 +120,10 @@ typedef struct stk_plugin {
 STK_API STK_NODISCARD stk_status stk_plugin_load(stk_context *context, const char *path,
                                                  stk_error *err);
 
+/** Plug-in `i` of a context, in the order of loading; NULL past the end, and in a child of fork().
+ * Its `drivers` are the tables that stk_driver_at() gives. Any thread. */
+STK_API const stk_plugin *stk_plugin_at(const stk_context *context, size_t i);
+
 /**
  * Load the plug-ins that a configuration lists under its key `plugins`; paths in a file are
  * relative to that file. None listed: STK_OK. A file from elsewhere that lists plug-ins runs code,

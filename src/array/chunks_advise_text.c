@@ -17,20 +17,21 @@
  * 7,200 a minute is 4.17 ms, a seek 4 to 12 ms. S3: first byte 100 to 200 ms, 85 to 90 MB/s for
  * each request [Amazon S3 performance guidelines]; 32 requests in flight [TensorStore]; 0.0004
  * dollars for 1,000 GET requests [Amazon S3 prices, Standard, us-east-1]. All else is assumed.
+ * The first is the default.
  */
 static const stk_chunks_store stores[] = {
-    {1,
-     {8 * MS, 12 * MS, 16 * MS},
-     {100 * MB, 200 * MB, 250 * MB},
-     0,
-     "disk",
-     "one arm at 7,200 turns a minute: half a turn is 4.17 ms; seek and bandwidth are assumed"},
     {32,
      {60 * US, 100 * US, 250 * US},
      {0.5 * GB, 3 * GB, 7 * GB},
      0,
      "ssd",
      "assumed: SATA to NVMe, read at random"},
+    {1,
+     {8 * MS, 12 * MS, 16 * MS},
+     {100 * MB, 200 * MB, 250 * MB},
+     0,
+     "disk",
+     "one arm at 7,200 turns a minute: half a turn is 4.17 ms; seek and bandwidth are assumed"},
     {8,
      {0.3 * MS, 1 * MS, 5 * MS},
      {110 * MB, 500 * MB, 1.1 * GB},

@@ -27,6 +27,20 @@ const stk_driver_head *stk_driver_at(const stk_context *context, stk_driver_kind
     return found;
 }
 
+const stk_plugin *stk_plugin_at(const stk_context *context, size_t i)
+{
+    stk_context *c = (stk_context *)context; /* the lock alone is written */
+    const stk_plugin *found = NULL;
+
+    if (!c || stk__context_forked(c))
+        return NULL;
+    pthread_mutex_lock(&c->registry_lock);
+    if (i < c->num_plugins)
+        found = c->plugins[i];
+    pthread_mutex_unlock(&c->registry_lock);
+    return found;
+}
+
 const void *stk__driver_find(const stk_context *ctx, stk_driver_kind kind, const char *name,
                              size_t length)
 {

@@ -26,8 +26,16 @@ cd "$work"
 # All that it brings is listed with the built-in ones.
 "$stoker" info --plugin ./outsider.so >list.txt
 for name in blobs mirror tally plain dense tiles lines echo; do
-    grep -q "$name" list.txt || fail "info does not list $name"
+    grep -qE "^  $name:? .*\(plug-in outsider\)$" list.txt || fail "info does not list $name as the plug-in's"
 done
+[ "$(grep -c '(plug-in' list.txt)" = 8 ] || fail "info marks others: $(grep '(plug-in' list.txt)"
+"$stoker" info --plugin ./outsider.so --format json | python3 -c '
+import json, sys
+lists = json.load(sys.stdin)
+own = sorted(x["name"] for kind in lists.values() for x in kind if x["plugin"] == "outsider")
+assert own == sorted("blobs mirror tally plain dense tiles lines echo".split()), own
+assert len(lists) == 9 and all(x["plugin"] in (None, "outsider") for kind in lists.values() for x in kind)'
+"$stoker" info --plugin ./outsider.so --format csv | grep -q '^store,echo,,,.*,outsider$' || fail "the csv names no plug-in"
 
 # The fused transform gives the samples of its twin; its apply() would give others.
 hashes() {

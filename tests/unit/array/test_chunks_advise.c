@@ -274,8 +274,11 @@ static void test_words(void **state)
 static void test_stores(void **state)
 {
     static const char *const names[] = {"disk", "ssd", "nfs", "s3"};
+    stk_chunks_question q;
 
     (void)state;
+    stk_chunks_question_init(&q);
+    assert_string_equal(q.store.name, "ssd");
     for (int i = 0; i < 4; i++) {
         stk_chunks_store s = preset(names[i]);
         assert_true(s.concurrency > 0 && s.basis != NULL);

@@ -42,9 +42,12 @@ static void takes_all(void **state)
         assert_ok(stk_plugin_load(ctx, path, &err), &err);
         assert_int_equal(datasets(ctx), before + 2);
         assert_int_equal(datasets(other), before);
+        assert_null(stk_plugin_at(other, 0));
         assert_ok(stk_plugin_load(other, path, &err), &err);
         stk_context_destroy(&ctx);
         assert_int_equal(datasets(other), before + 2);
+        assert_string_equal(stk_plugin_at(other, 0)->name, "variant");
+        assert_null(stk_plugin_at(other, 1));
         stk_context_destroy(&other);
     }
 }

@@ -74,6 +74,7 @@ static void call_stores(world *w)
     const stk_driver_head *driver;
     REFUSED(stk_driver_find, w->ctx, STK_DRIVER_STORE, "file", &driver, NULL);
     NOTHING(stk_driver_at, w->ctx, STK_DRIVER_STORE, 0);
+    NOTHING(stk_plugin_at, w->ctx, 0);
     REFUSED(stk_plugin_load, w->ctx, "no.so", NULL);
     REFUSED(stk_plugin_load_listed, w->ctx, w->config, true, NULL);
     REFUSED(stk_driver_add, w->ctx, STK_DRIVER_STORE, &store, NULL);
