@@ -23,7 +23,7 @@ static const struct cli_usage train_usage = {
         "(safetensors) go below\n"
         "--default-root-dir, as lightning_logs/version_N. Options have the names, meanings and "
         "defaults of PyTorch\n"
-        "Lightning. Every one of them may stand in the YAML file below the name of its section, "
+        "Lightning. Every one of them may be in the YAML file, below the name of its section, "
         "and is a flag, which\n"
         "wins: 'trainer: {max_epochs: 2}' is --max-epochs 2 or --trainer.max-epochs 2.\n"
         "--log FILE appends every event to FILE, for 'stoker report FILE'.\n"
@@ -123,7 +123,8 @@ struct run {
         double value;
     } metrics[MAX_METRICS]; /* of all its tasks, the last value of each */
     size_t num_metrics;
-    uint64_t evaluated; /* samples of the last test or validation */
+    uint64_t evaluated;    /* samples of the last test, validation or prediction */
+    char output_dir[4096]; /* of predictions; "": a writer of the configuration's decides */
 };
 
 static void stop(void *trainer)
@@ -461,6 +462,8 @@ static int add_writer(struct run *run)
     }
     int code = cli_apply(cli, ops->options, 0, options);
     if (code == CLI_GO_ON) {
+        stk_options_format(stk_options_find(ops->options, "output_dir"), options, run->output_dir,
+                           sizeof run->output_dir);
         stk_status status = stk_trainer_add_callback(run->parts.trainer, ops, options, NULL, &err);
         if (status != STK_OK)
             code = cli_fail(cli, status, &err);
@@ -480,6 +483,9 @@ int cli_predict(struct cli *cli)
         code = evaluate(&run, stk_trainer_predict);
     if (code == CLI_GOOD && run.parts.trainer && cli->format != CLI_TABLE)
         put_result(&run);
+    else if (code == CLI_GOOD && *run.output_dir && !cli->quiet)
+        fprintf(cli->out, "Predictions of %" PRIu64 " samples: %s\n", run.evaluated,
+                run.output_dir);
     run_release(&run);
     return code;
 }
