@@ -186,6 +186,25 @@ static bool suits(const stk_conversion *c, const stk_converter_ops *converter)
     return converter->endings ? ends_with(c->target, converter->endings) : !tells_form(c);
 }
 
+/* A target that begins nearly as a converter does is no path that was meant. */
+static stk_status refuse_slip(const stk_conversion *c, size_t length, stk_error *err)
+{
+    char name[STK_OPTION_NAME], meant[STK_OPTION_MEANT];
+    const stk_converter_ops *converter;
+    stk__nearest nearest;
+
+    snprintf(name, sizeof name, "%.*s", (int)STK_MIN(length, sizeof name - 1), c->target);
+    stk__nearest_init(&nearest, name);
+    for (size_t i = 0; (converter = converter_at(c, i)); i++)
+        stk__nearest_offer(&nearest, converter->name);
+    if (!*stk__nearest_said(&nearest, meant))
+        return STK_OK;
+    return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
+                     "the target '%.200s': there is no converter '%s'%s; a path of that name is "
+                     "written ./%.200s",
+                     c->target, name, meant, c->target);
+}
+
 /* Take name and options of a converter off the target, where it begins with one. */
 static stk_status take_name(stk_conversion *c, stk_error *err)
 {
@@ -197,7 +216,7 @@ static stk_status take_name(stk_conversion *c, stk_error *err)
         return STK_OK;
     c->converter = stk__driver_find(ctx, STK_DRIVER_CONVERTER, c->target, length);
     if (!c->converter)
-        return STK_OK;
+        return refuse_slip(c, length, err);
     c->path = c->target + length + 1;
     char *query = strchr(c->path, '?');
     if (query) {
