@@ -92,7 +92,7 @@ static bool is_text_switch(const stk_option *option)
            strcmp(option->initial, "false") == 0;
 }
 
-/* What may stand without a value: a bool, and a choice that begins with "none" or "false" and so
+/* What may come without a value: a bool, and a choice that begins with "none" or "false" and so
  * takes yes and no. */
 static bool is_switch(const stk_option *option)
 {

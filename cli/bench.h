@@ -38,7 +38,7 @@ struct bench_result {
 /* Memory shared by the ranks of a run. */
 struct bench_meeting {
     atomic_uint arrived[4]; /* processes at each meeting point */
-    atomic_bool broken;     /* one is gone: nobody waits any more */
+    atomic_bool broken;     /* one is gone: none waits any more */
 };
 
 /* One process of a run. */

@@ -47,7 +47,7 @@ void bench_fail(struct bench_result *result, stk_status status, const char *text
     snprintf(result->run.error.text, sizeof result->run.error.text, "%s", text);
 }
 
-/* The hashes lie in a file until the ranks are merged. */
+/* The hashes are in a file until the ranks are merged. */
 static void end_hashes(FILE *hashes, struct bench_result *result)
 {
     if (!hashes || (fflush(hashes) == 0 && !ferror(hashes)))

@@ -17,7 +17,7 @@ static const struct cli_usage usage = {
         "chunks a window\n"
         "touches, wherever it begins, and the bytes to fetch, as chunks are fetched whole. The "
         "recommendation is\n"
-        "the shape that loses least against the best one wherever in its ranges the store lies; "
+        "the shape that loses least against the best one wherever in its ranges the store is; "
         "its figures are\n"
         "a model's: requests x latency / io_depth + bytes / bandwidth + decoding + copying.\n\n"
         "Of an ARRAY ('data.zarr/t2m', 'array:URL') shape, data type, codec ratio and present "

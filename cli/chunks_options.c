@@ -35,7 +35,7 @@ static const stk_option rows[] = {
      "Recommend chunks for a store: ssd, disk, nfs or s3, with the figures that follow in place of "
      "its own."},
     {"latency", STK_OPTION_STRING, AT(latency), NULL, 0, 0, NULL, "TIME[..TIME]",
-     "Time until the first byte of a request, or the range it lies in: 20ms..200ms."},
+     "Time until the first byte of a request, or the range it is in: 20ms..200ms."},
     {"bandwidth", STK_OPTION_STRING, AT(bandwidth), NULL, 0, 0, NULL, "RATE[..RATE]",
      "Bytes a second of all requests together: 100MB/s..1GB/s."},
     {"io_depth", STK_OPTION_UINT, AT(io_depth), "0", 0, 65536, NULL, "N",

@@ -46,7 +46,7 @@ struct cli_options {
     const stk_option_table *(*own)(void); /* gives it; `name` is NULL */
 };
 
-/* What a command is and takes: feeds the parser and --help. */
+/* What a command is and takes: for the parser and --help. */
 struct cli_usage {
     const char *name;     /* "bench" */
     const char *synopsis; /* what follows the name: "[SETTINGS.yaml] [options]" */
@@ -162,7 +162,7 @@ const char *cli_array_url(const char *spec);
 /* An array that cannot be opened: cli_fail(), or that a dataset was named. */
 int cli_array_fail(struct cli *cli, const stk_context *context, const char *spec, stk_status status,
                    const stk_error *err);
-/* What lies in the store for an array, if listing it takes not too long, or `all` is wanted. False:
+/* What is in the store for an array, if listing it takes not too long, or `all` is wanted. False:
  * it was not counted. (info_array.c) */
 bool cli_array_stored(stk_array *array, bool all, stk_array_stored *out);
 
@@ -182,8 +182,8 @@ void cli_release(struct cli *cli);
 /*
  * Have the threads of the computation wait without spinning, so that workers get their cores. Their
  * library reads the environment before main(): where more than one thread computes and the user has
- * not said how they wait, the process begins anew with it. Call after cli_parse(), before a context
- * is made. (context.c)
+ * not said how they wait, the process begins again with it. Call after cli_parse(), before a
+ * context is made. (context.c)
  */
 void cli_compute_environment(struct cli *cli, uint64_t threads);
 
@@ -266,7 +266,7 @@ void cli_progress_line(char *text, size_t size, int width, const char *what, uin
 
 /* Say once that the process may have little address space, before libraries end it for that. */
 void cli_memory_warn(void);
-/* What a C++ library throws, and nobody catches, ends the command in words and with CLI_FAILED. */
+/* What a C++ library throws, and nothing catches, ends the command in words and with CLI_FAILED. */
 void cli_memory_name(void);
 
 /* CLOCK_MONOTONIC in ns (console.c). */

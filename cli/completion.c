@@ -23,7 +23,7 @@ static const struct cli_usage usage = {
 
 #define WORDS 512 /* bytes of the words of a value */
 
-/* What can stand for a value. */
+/* What can be given as a value. */
 struct value {
     char words[WORDS]; /* with blanks between */
     bool file, spec;   /* the path of something; a dataset */

@@ -144,7 +144,7 @@ static void print_pictures(struct cli *cli, const stk_conversion_report *r)
     print_count(out, "copied byte for byte", r->copied - r->kept_png);
     print_count(out, "PNG kept as it is", r->kept_png);
     print_count(out, "rewritten as baseline, without loss", r->rewritten);
-    print_count(out, "encoded anew", r->encoded);
+    print_count(out, "encoded again", r->encoded);
     print_count(out, "named twice in the source, written once", r->repeated);
     print_count(out, "broken and left out", r->skipped);
     print_count(out, "of all these, done by an earlier run", r->resumed);

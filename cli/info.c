@@ -377,15 +377,15 @@ static const struct cli_usage usage = {
     .name = "info",
     .synopsis = "[SPEC | ARRAY | CHECKPOINT] [options]",
     .about =
-        "Describes a dataset: its samples, their fields, where they lie. A SPEC is 'digits:', "
+        "Describes a dataset: its samples, their fields, where they are. A SPEC is 'digits:', "
         "'mnist:DIR',\n"
-        "'npy:FILE?labels=FILE', ..., or a plain PATH where what lies there is unambiguous.\n"
+        "'npy:FILE?labels=FILE', ..., or a plain PATH where what it names is unambiguous.\n"
         "Of encoded pictures it also reads some: sizes, formats, mean and std, counts by class, "
         "broken "
         "files.\n"
         "An ARRAY is the folder or URL of a Zarr array or group, or 'array:URL' (npy, raw): types, "
         "shapes, chunks,\n"
-        "codecs, what lies in the store; with --stats all mean, std, min, max and NaN share of "
+        "codecs, what is in the store; with --stats all mean, std, min, max and NaN share of "
         "each "
         "array.\n"
         "A FILE.safetensors or FILE.ckpt is a checkpoint: what it holds, and whether it is whole.\n"

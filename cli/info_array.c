@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What arrays and groups are, for `stoker info`: shapes, chunks, codecs, what lies in the store,
+ * What arrays and groups are, for `stoker info`: shapes, chunks, codecs, what is in the store,
  * and statistics of the values. These are kept next to the array; where that cannot be written, in
  * the user's cache.
  */
@@ -207,7 +207,7 @@ static void stats_row(struct cli_table_row *row, size_t c, const stk_array_stats
         snprintf(row->cells[c], CLI_TABLE_CELL, "%.3g %%", 100 * nan_share(s));
 }
 
-/* Indented below the groups it lies in, which have rows of their own. */
+/* Indented below the groups it is in, which have rows of their own. */
 static void tree_name(char text[CLI_TABLE_CELL], const char *path)
 {
     const char *name = path;

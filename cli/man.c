@@ -130,7 +130,7 @@ void cli_man_all(FILE *out)
 
     const struct cli_command *commands = cli_commands(&n);
     print_title(out, "");
-    fputs(".SH NAME\nstoker \\- feed training data to accelerators, and train\n"
+    fputs(".SH NAME\nstoker \\- load training data for accelerators, and train\n"
           ".SH SYNOPSIS\n.B stoker\nCOMMAND [options]\n"
           ".SH DESCRIPTION\nStoker keeps accelerators fed: it reads training data, prepares it in "
           "worker threads, and says where the time goes.\n.SH COMMANDS\n",

@@ -175,7 +175,7 @@ void cli_remove_folder(const char *path)
     rmdir(path);
 }
 
-/* End the text and what lies below it; errno is that of the first failure. */
+/* End the text and what is below it; errno is that of the first failure. */
 static bool flush_text(struct cli *cli, FILE *file)
 {
     bool good = fflush(cli->out) == 0 && !ferror(cli->out);

@@ -45,7 +45,7 @@ void report_ladder_json(const struct report_view *view, FILE *out);
 
 /* ---- report_html.c, report_data.c ---- */
 void report_write_page(const struct report_view *view, FILE *out);
-/* What the charts are drawn from, as JSON that may stand in a script. */
+/* What the charts are drawn from, as JSON that a script may hold. */
 void report_write_data(const struct report_view *view, FILE *out);
 /* "1.38 s", "12.5 %", "3.2"; "-" for what is unknown. */
 void report_put_seconds(FILE *out, double value);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether the files of a dataset lie in the page cache: a run from there says nothing about the
+/* Whether the files of a dataset are in the page cache: a run from there says nothing about the
  * disk. */
 #include "bench/bench.h"
 

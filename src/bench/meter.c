@@ -37,7 +37,7 @@ stk_status stk_meter_open(stk_context *context, const stk_loader *loader,
     return STK_OK;
 }
 
-/* The time of the loop: waits, as the loader knows them, and what lies between them. */
+/* The time of the loop: waits, as the loader knows them, and what is between them. */
 static void time_figures(const stk_meter *meter, const stk_waits *waits, stk_figures *f)
 {
     const double steps = (double)waits->batches;

@@ -24,7 +24,7 @@ static const stk_option rows[] = {
      "Batches of an epoch, after which the next begins; 0: all of them."},
     {"warmup", STK_OPTION_UINT, AT(warmup), "5", 0, 1e9, NULL, NULL,
      "Batches taken before the measured window; where num_epochs or num_batches is given, the run "
-     "begins anew after them."},
+     "begins again after them."},
     {"repeat", STK_OPTION_UINT, AT(repeat), "1", 1, 1000, NULL, NULL,
      "Measure every setting so many times, in turn; rows show the run of the median rate."},
     {"ranks", STK_OPTION_UINT, AT(ranks), "1", 1, STK_BENCH_MAX_RANKS, NULL, NULL,

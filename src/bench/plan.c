@@ -18,7 +18,7 @@
 
 static const stk_option rows[] = {
     {"dataset", STK_OPTION_STRING, offsetof(stk_bench_source, dataset), NULL, 0, 0, NULL, "SPEC",
-     "What to read: 'digits:', 'mnist:DIR', 'npy:FILE', ...; a PATH where what lies there is "
+     "What to read: 'digits:', 'mnist:DIR', 'npy:FILE', ...; a PATH where what it names is "
      "unambiguous."},
 };
 

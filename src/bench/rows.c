@@ -45,7 +45,7 @@ static void add_result(stk_bench_result *sum, const stk_bench_result *one)
     sum->delivered += one->delivered;
     sum->discarded_most += one->discarded_most;
     sum->bad_samples += one->bad_samples;
-    /* Those of the first rank that has some stand for all. */
+    /* Those of the first rank that has some are shown. */
     if (!*sum->bad)
         memcpy(sum->bad, one->bad, sizeof sum->bad);
     sum->stoker_peak_bytes += one->stoker_peak_bytes;

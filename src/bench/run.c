@@ -345,7 +345,7 @@ static stk_status train(stk__bench_run *run)
 }
 
 /* Batches before the window, with the end of an epoch that is all warm-up. Where the run is to have
- * exact epochs, it begins anew after them, without steps here. */
+ * exact epochs, it begins again after them, without steps here. */
 static stk_status warm_up(stk__bench_run *run)
 {
     bool anew = run->options->num_epochs || run->options->num_batches, last = false;

@@ -52,7 +52,7 @@ static stk_status read_header(frame *f, stk__codec_pass *pass)
     uint32_t both = FLAG_SHUFFLE | FLAG_BITS; /* blosc 2 marks its longer header so */
     if (in[0] >= VERSION_BLOSC2 || (f->flags & both) == both)
         return stk__pass_fail(pass, STK_EKIND,
-                              "it is a frame of blosc 2, which is not read; write the array anew "
+                              "it is a frame of blosc 2, which is not read; write the array again "
                               "with blosc 1 or zstd");
     if (f->size > pass->capacity)
         return stk__pass_fail(pass, STK_EFORMAT, reasons.longer);

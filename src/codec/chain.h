@@ -82,7 +82,7 @@ bool stk__chain_has_prefix(const stk__chain *chain);
 uint64_t stk__chain_bound(const stk__chain *chain);
 /* Most bytes that decode and encode take of a state's scratch memory for this chain. */
 uint64_t stk__chain_scratch(const stk__chain *chain);
-/* Of it: what lies between the steps, which is taken as a whole. */
+/* Of it: what is between the steps, which is taken as a whole. */
 uint64_t stk__chain_stages(const stk__chain *chain);
 /* Most bytes that the libraries hold for one thread, to decode: 1 MiB, of bz2 4 MiB, of lzma what
  * its configuration asks for, at most 128 MiB. */

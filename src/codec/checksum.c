@@ -2,7 +2,7 @@
 /*
  * Checksums of 4 bytes, little endian, before or after the bytes: CRC-32C [RFC 3720], CRC-32
  * [RFC 1952], Adler-32 [RFC 1950], Fletcher-32 in HDF5's variant [HDF5 H5checksum.c]. Decoding
- * gives the bytes where they lie.
+ * gives the bytes where they are.
  */
 #include <libdeflate.h>
 

@@ -8,7 +8,7 @@
 
 /* ---- gzip [RFC 1952, RFC 1951] (gzip.c) ------------------------------------------------------ */
 
-/* Most bytes that one byte of deflate can become. A size beyond this is a lie. */
+/* Most bytes that one byte of deflate can become. A size beyond this is forged. */
 #define STK_DEFLATE_RATIO 1032
 
 /* A gzip file being inflated. One thread at a time. */

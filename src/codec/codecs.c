@@ -502,21 +502,22 @@ static const struct {
 } refused[] = {
     {"pickle",
      "pickled objects are never read, since reading them runs the code in them; write the "
-     "array anew with numbers or texts of fixed length"},
-    {"json2", "objects are not read; write the array anew with numbers or texts of fixed length"},
-    {"json", "objects are not read; write the array anew with numbers or texts of fixed length"},
-    {"msgpack", "objects are not read; write the array anew with numbers or texts of fixed length"},
+     "array again with numbers or texts of fixed length"},
+    {"json2", "objects are not read; write the array again with numbers or texts of fixed length"},
+    {"json", "objects are not read; write the array again with numbers or texts of fixed length"},
+    {"msgpack",
+     "objects are not read; write the array again with numbers or texts of fixed length"},
     {"msgpack2",
-     "objects are not read; write the array anew with numbers or texts of fixed length"},
+     "objects are not read; write the array again with numbers or texts of fixed length"},
     {"vlen-utf8", "texts of varying length are not read; write them with fixed length"},
     {"vlen-bytes", "elements of varying length are not read; write them with fixed length"},
     {"vlen-array", "elements of varying length are not read; write them with fixed length"},
     {"categorize", "texts of varying length are not read; write their numbers"},
-    {"pcodec", "is not built in; write the array anew with zstd"},
-    {"pco", "is not built in; write the array anew with zstd"},
-    {"zfpy", "is not built in; write the array anew with bitround and zstd"},
-    {"zfp", "is not built in; write the array anew with bitround and zstd"},
-    {"sharding_indexed", "may stand only as the one codec of an array, or inside another such one"},
+    {"pcodec", "is not built in; write the array again with zstd"},
+    {"pco", "is not built in; write the array again with zstd"},
+    {"zfpy", "is not built in; write the array again with bitround and zstd"},
+    {"zfp", "is not built in; write the array again with bitround and zstd"},
+    {"sharding_indexed", "may be only the one codec of an array, or inside another such one"},
 };
 
 /* "numcodecs.zstd" of zarr-python, the URIs of zarrs: what is at the end is the id. */
@@ -561,5 +562,5 @@ stk_status stk__codec_parse(stk__builder *b, bool v3, const char *name, const js
         return STK_OK;
     }
     return stk__chain_refuse(b, STK_EKIND,
-                             "is not known; write the array anew with zstd, blosc, lz4 or gzip");
+                             "is not known; write the array again with zstd, blosc, lz4 or gzip");
 }

@@ -49,7 +49,7 @@ typedef struct stk__builder {
 stk_status stk__chain_parse(stk__builder *b);
 /* Append a step, with its sizes. */
 stk_status stk__chain_push(stk__builder *b, const stk__codec_step *step);
-/* See the elements as numbers of `item` bytes. Where theirs are of another size they lie in a row
+/* See the elements as numbers of `item` bytes. Where theirs are of another size they are in a row
  * from here on (v2, as NumPy's view), or are refused (v3, whose codecs keep the shape). */
 stk_status stk__chain_view(stk__builder *b, uint32_t item);
 /* What follows sees bytes in a row. */

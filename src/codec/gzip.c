@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inflates gzip files that lie in memory, with a bound on what comes out. */
+/* Inflates gzip files that are in memory, with a bound on what comes out. */
 #include "codec/codec.h"
 
 #include <libdeflate.h>

@@ -37,12 +37,12 @@ static stk_status failed(stk__codec_pass *pass, lzma_ret code)
     case LZMA_MEMLIMIT_ERROR:
         return stk__pass_fail(pass, STK_ELIMIT,
                               "its lzma dictionary is larger than the preset in the metadata asks "
-                              "for, or 128 MiB; write it anew with that preset");
+                              "for, or 128 MiB; write it again with that preset");
     case LZMA_BUF_ERROR:
         return stk__pass_fail(pass, STK_ETRUNCATED, reasons.truncated);
     case LZMA_OPTIONS_ERROR:
         return stk__pass_fail(pass, STK_EKIND,
-                              "its lzma filters are not known to this liblzma; write it anew with "
+                              "its lzma filters are not known to this liblzma; write it again with "
                               "a preset");
     default:
         return stk__pass_fail(pass, STK_EFORMAT, reasons.damaged);

@@ -6,7 +6,7 @@
 #include "base/base.h"
 #include "codec/chain.h"
 
-/* Where a codec may stand in a v3 list: decoded elements, their bytes, or bytes of any kind. */
+/* Where a codec may be in a v3 list: decoded elements, their bytes, or bytes of any kind. */
 typedef enum stk__codec_kind {
     STK__ARRAY_ARRAY,
     STK__ARRAY_BYTES,
@@ -38,7 +38,7 @@ typedef struct stk__reasons {
     const char *truncated, *damaged, *longer, *checksum, *memory;
 } stk__reasons;
 
-#define STK__REASON_ENDING "; fetch the object again, or write it anew"
+#define STK__REASON_ENDING "; fetch the object again, or write it again"
 #define STK__REASONS(name)                                                                         \
     {                                                                                              \
         .truncated = "the " name " data ends too early" STK__REASON_ENDING,                        \

@@ -224,7 +224,7 @@ static stk_status fail_foreign(const stk_report *report, stk_error *err)
                         file->name, (unsigned long long)file->bytes, what);
 }
 
-/* Bytes that stand in the scanner's room. */
+/* Bytes that are in the scanner's room. */
 static stk_status take_bytes(stk_report *report, size_t n, stk_error *err)
 {
     stk_report_file *file = &report->files[report->num_files - 1];

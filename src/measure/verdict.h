@@ -21,7 +21,7 @@ typedef enum stk__beside {
 typedef struct stk__case {
     const stk_figures *f;
     double step, wait; /* of one step, seconds */
-    double beside;     /* what the training thread does besides, likewise */
+    double beside;     /* what the training thread does in addition, likewise */
     double lost;       /* share of the wall time in waits */
     double workers;    /* threads of one rank */
     double ranks;

@@ -14,7 +14,7 @@ static double ratio(double a, double b)
 
 /* Pictures are cut and resized from this many times the side they are delivered with, */
 #define PACKED_SIDE 2.0
-/* and packing them anew is worth it where it leaves no more than this share of the pixels. */
+/* and packing them again is worth it where it leaves no more than this share of the pixels. */
 #define PACKED_PIXELS 0.7
 
 /* The side that pictures may be packed with; 0: that would not help, or it is not known. */

@@ -196,7 +196,7 @@ static void judge_budget(const stk__case *v, stk_verdict *out)
 
     out->limit = STK_LIMIT_BUDGET;
     stk__verdict_say(out,
-                     "The memory budget is the limit: planning stands still %.0f %% of the time "
+                     "The memory budget is the limit: planning waits %.0f %% of the time "
                      "because %.0f MiB are full.",
                      100 * STK_MIN(1.0, ratio(f->budget_wait, f->wall)),
                      (double)f->budget_bytes / MIB);

@@ -158,7 +158,7 @@ stk_status stk__image_decoder_begin(stk__image_decoder *decoder, const void *dat
         box = &all;
     if (!box_lies_within(box, info))
         return stk__image_refuse(reason, STK_EINVAL,
-                                 "the box to decode does not lie within the picture; ask for one "
+                                 "the box to decode is not within the picture; ask for one "
                                  "that does");
     if (scale != 1 && scale != 2 && scale != 4 && scale != STK__IMAGE_MAX_SCALE)
         return stk__image_refuse(reason, STK_EINVAL,

@@ -237,7 +237,7 @@ stk_status stk__jpeg_peek(const uint8_t *data, uint64_t length, stk__image_info 
         if (marker == TEM || (marker >= RST0 && marker <= RST7))
             continue;
         if (marker == 0 || marker == SOI || marker == EOI)
-            return damaged(reason, "the JPEG header has a marker where none may stand; copy or "
+            return damaged(reason, "the JPEG header has a marker where none may be; copy or "
                                    "download it again");
         if (length - at < 2)
             return ends_early(reason);

@@ -37,7 +37,7 @@ bool stk__erase_box(int64_t height, int64_t width, const double scale[2], const 
     return false;
 }
 
-/* How a picture lies in memory, in elements. */
+/* How a picture is laid out in memory, in elements. */
 typedef struct lay {
     int64_t row, column, channel, channels;
 } lay;
@@ -67,7 +67,7 @@ void stk__erase_fill(const stk_transform_header *header, const stk__erased_box *
     const lay l = lay_of(header);
     bool is_float = header->dtype == STK_FLOAT32;
 
-    /* The channels of a pixel, or the pixels of a channel, lie side by side. */
+    /* The channels of a pixel, or the pixels of a channel, are side by side. */
     for (int64_t outer = 0; outer < (header->chw ? l.channels : 1); outer++)
         for (int64_t y = box->top; y < box->top + box->height; y++)
             for (int64_t x = box->left; x < box->left + box->width; x++) {

@@ -147,7 +147,7 @@ static stk_status measure(stk__pipeline *p, stk_error *err)
         if (!stk__header_bytes(&last->plan.out, &bytes) || bytes > INT64_MAX / 4)
             return stk__fail(
                 err, STK_ENOTSUP, STK_STAGE_TRANSFORM,
-                "%s: cannot stand before %s where the size of its result varies: put %s before %s",
+                "%s: cannot come before %s where the size of its result varies: put %s before %s",
                 last->ops->name, p->steps[p->groups[g + 1].first].ops->name, size_fixer(p, last),
                 last->ops->name);
         p->room[g % 2] = STK_MAX(p->room[g % 2], stk__round_up(bytes + STK_TAIL, STK_CACHE_LINE));

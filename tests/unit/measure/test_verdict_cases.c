@@ -259,7 +259,7 @@ static const struct row {
     {over_decode, STK_LIMIT_OVER_READ, "", "", "7.0 bytes of chunks"},
     {advised_chunks, STK_LIMIT_OVER_READ, "chunks", "8x64x64", "Set chunks to 8x64x64: up to "},
     {retries, STK_LIMIT_RETRIES, "", "", "tried again"},
-    {budget, STK_LIMIT_BUDGET, "memory_budget", "134217728", "stands still 70 % of the time"},
+    {budget, STK_LIMIT_BUDGET, "memory_budget", "134217728", "waits 70 % of the time"},
     {stragglers, STK_LIMIT_STRAGGLERS, "prefetch_factor", "4", "Stragglers"},
     {turn, STK_LIMIT_TURN, "persistent_workers", "true", "turn of the epoch"},
     {oversubscribed, STK_LIMIT_OVERSUBSCRIBED, "num_workers", "18",
