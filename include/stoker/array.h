@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arrays: n-dimensional data in chunks, wherever it lies and however it is stored. */
+/* Arrays: n-dimensional data in chunks, wherever and however it is stored. */
 #ifndef STOKER_ARRAY_H
 #define STOKER_ARRAY_H
 
@@ -49,8 +49,7 @@ typedef struct stk_array_info {
     uint32_t rank;
     const int64_t *shape;       /**< `rank` values */
     const int64_t *chunk_shape; /**< of what is decoded at a time */
-    const int64_t
-        *shard_shape; /**< of what lies in one object; that of the chunks without shards */
+    const int64_t *shard_shape; /**< of what is in one object; that of the chunks without shards */
     const char *const *dimension_names; /**< `rank` names, each may be NULL; NULL: none has one */
     const void *fill_value; /**< `itemsize` bytes; NULL: not defined, and read as zeros */
     const char *attributes; /**< a JSON object */
@@ -58,7 +57,7 @@ typedef struct stk_array_info {
     char order;             /**< how elements of a chunk are stored: 'C', 'F', or 'T' (other) */
     uint64_t num_chunks;
     uint64_t bytes;       /**< of all elements */
-    uint64_t num_objects; /**< of the store that chunks or shards may lie in */
+    uint64_t num_objects; /**< of the store that chunks or shards may be in */
 } stk_array_info;
 
 /**
@@ -95,7 +94,7 @@ typedef struct stk_array_box {
     const int64_t *step;  /**< distance of neighbours, at least 1; NULL: 1 */
 } stk_array_box;
 
-/** Bytes that a box holds in C order. Errors: STK_EINVAL: it does not lie within the array. */
+/** Bytes that a box holds in C order. Errors: STK_EINVAL: it is not within the array. */
 STK_API STK_NODISCARD stk_status stk_array_box_bytes(const stk_array *array,
                                                      const stk_array_box *box, uint64_t *bytes,
                                                      stk_error *err);
@@ -104,7 +103,7 @@ STK_API STK_NODISCARD stk_status stk_array_box_bytes(const stk_array *array,
  * Read a box (NULL: all) into `out`, which has `out_bytes`. Each chunk is fetched and decoded once,
  * in parallel; neighbouring ranges are fetched together. Without `strides` the elements come in C
  * order and `out_bytes` must be the bytes of the box; with them (bytes between neighbours of each
- * dimension, from 0 up) all must lie within `out_bytes`.
+ * dimension, from 0 up) all must be within `out_bytes`.
  *
  * Blocks up to `timeout_ms` (-1: no limit). Any number of threads. After a failure what is in
  * `out` means nothing. Errors: STK_EINVAL, STK_ETIMEDOUT, STK_ECANCELED, those of the store, and
@@ -123,7 +122,7 @@ STK_API void stk_array_cancel(stk_array *array);
 STK_API size_t stk_array_value_text(const stk_array *array, const void *value, char *text,
                                     size_t size);
 
-/** What lies in the store for an array. */
+/** What is in the store for an array. */
 typedef struct stk_array_stored {
     uint32_t struct_size;
     uint64_t objects; /**< chunks or shards that are there */
@@ -159,7 +158,7 @@ STK_API STK_NODISCARD stk_status stk_array_stats_compute(stk_array *array, bool 
  * Statistics that were kept: in `.stoker-stats.json` next to the chunks (`folder` NULL; of a file
  * `x.npy` it is `.x.npy.stoker-stats.json`), or in a folder of many arrays' statistics. They count
  * only while type, shape, chunks, codecs and attributes are those they were made of; that the
- * values were not written anew since is the caller's to know. Errors: STK_ENOENT: there are none.
+ * values were not written again since is the caller's to know. Errors: STK_ENOENT: there are none.
  */
 STK_API STK_NODISCARD stk_status stk_array_stats_load(stk_array *array, const char *folder,
                                                       stk_array_stats *out, stk_error *err);
@@ -244,7 +243,7 @@ STK_API STK_NODISCARD stk_status stk_array_writer_finish(stk_array_writer **writ
 STK_API void stk_array_writer_abandon(stk_array_writer **writer);
 
 /**
- * Write the metadata of a group over all nodes that lie below it, consolidated, so that one read
+ * Write the metadata of a group over all nodes that are below it, consolidated, so that one read
  * opens them all. `attributes` is a JSON object; NULL: those it has, or none. Groups between that
  * have no metadata get some. Blocks.
  */
@@ -271,7 +270,7 @@ typedef struct stk_array_opening {
  * How its values are read is one of three:
  * - one run: `chunk_shape` is NULL, and the elements follow each other from byte `offset` of the
  *   first object on;
- * - located chunks: locate() of the format says where each chunk lies. They are fetched and decoded
+ * - located chunks: locate() of the format says where each chunk is. They are fetched and decoded
  *   as those of Zarr are, in parallel, neighbours together;
  * - `reads_chunks`: read() of the format gives the elements of a chunk, by a library of its own.
  */
@@ -291,20 +290,20 @@ typedef struct stk_array_layout {
     const void *fill_value;             /**< one element, little endian; NULL: none is defined */
     const char *const *dimension_names; /**< `rank` names, each may be NULL; NULL: none has one */
     const char *attributes;             /**< a JSON object; NULL: none */
-    const char *const *objects; /**< keys of the objects that chunks lie in; NULL: the one that was
+    const char *const *objects; /**< keys of the objects that chunks are in; NULL: the one that was
                                    opened */
     uint64_t num_objects;
     void *state; /**< what locate(), read() and close() get */
 } stk_array_layout;
 
-/** Where a chunk lies. */
+/** Where a chunk is. */
 typedef struct stk_array_place {
     uint32_t struct_size;
     uint64_t object;         /**< number in the layout's `objects`; 0 where there is one */
     uint64_t offset, length; /**< bytes in it, at least 1 */
 } stk_array_place;
 
-/** A format of arrays: metadata -> where chunks lie, or what they hold. */
+/** A format of arrays: metadata -> where chunks are, or what they hold. */
 typedef struct stk_array_format_ops {
     uint32_t struct_size;
     const char *name; /**< "hdf5": also the word of the option `format` */
@@ -319,7 +318,7 @@ typedef struct stk_array_format_ops {
     /** Read the metadata and give the layout by one call of stk_array_lay_out(). Sizes and offsets
      * of a layout are checked, so what a file claims may be passed on. Any thread. Blocks. */
     stk_status (*open)(stk_array *array, const stk_array_opening *opening, stk_error *err);
-    /** (optional) Where chunk `chunk` lies, numbered in C order. STK_ENOENT: it is absent, and
+    /** (optional) Where chunk `chunk` is, numbered in C order. STK_ENOENT: it is absent, and
      * reads as the fill value; any other failure ends the read, or the opening of windows, with it.
      * Looks up what open() has read. Any number of threads; does not block. NULL: no layout of this
      * format locates chunks. */

@@ -31,7 +31,7 @@ extern "C" {
 
 /*
  * Structs of the interface. One that begins with `uint32_t struct_size` may get members at its end
- * in later versions: whoever allocates it sets struct_size to its size before a call (an init
+ * in later versions: who allocates it sets struct_size to its size before a call (an init
  * function does, or `stk_cores cores = {.struct_size = sizeof cores}`), and the library reads and
  * writes no more of it than that. A struct without it never changes.
  */

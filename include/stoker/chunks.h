@@ -37,8 +37,8 @@ typedef struct stk_chunks_store {
     const char *basis;          /**< where the figures come from, one sentence; may be NULL */
 } stk_chunks_store;
 
-/** The presets, the default first: ssd, disk, nfs, s3. Each is an assumption to be replaced by figures of one's own;
- * `basis` says which of them have a source. *count receives their number. */
+/** The presets, the default first: ssd, disk, nfs, s3. Each is an assumption to be replaced by
+ * figures of one's own; `basis` says which of them have a source. *count receives their number. */
 STK_API const stk_chunks_store *stk_chunks_stores(size_t *count);
 
 /** Windows, array, access and store. Everything but rank, window and itemsize may stay as

@@ -12,7 +12,7 @@ extern "C" {
 
 typedef enum stk_convert_verify { STK_VERIFY_FULL = 0, STK_VERIFY_NONE } stk_convert_verify;
 
-/** What all converters share. One that does not heed an option refuses it by name when it is not
+/** What all converters share. One that ignores an option refuses it by name when it is not
  * at its default. */
 typedef struct stk_convert_options {
     uint32_t struct_size;
@@ -52,7 +52,7 @@ typedef struct stk_conversion_report {
     uint64_t total;     /**< samples of the source */
     uint64_t copied;    /**< as they were, byte for byte */
     uint64_t rewritten; /**< stored in another way without loss (progressive -> baseline) */
-    uint64_t encoded;   /**< encoded anew */
+    uint64_t encoded;   /**< encoded again */
     uint64_t kept_png;  /**< of `copied`: PNG files that JPEG cannot hold */
     uint64_t repeated;  /**< samples whose file another sample has named already */
     uint64_t skipped;   /**< broken sources left out */
@@ -95,7 +95,7 @@ typedef struct stk_converter_ops {
      * ending that tells a form. */
     const char *endings;
     /** (optional) Names of the options of stk_convert_options that do nothing here, NULL-ended: one
-     * that is set is refused. NULL: it heeds all. */
+     * that is set is refused. NULL: it takes all. */
     const char *const *ignores;
     /** Whether it reads such samples; where not, *why is the end of "SOURCE cannot be written as
      * ...: it", a text that stays. */
@@ -131,8 +131,8 @@ STK_API const stk_converter_ops *stk_conversion_converter(const stk_conversion *
  * that failed; before, it is as it was.
  *
  * Thread: one caller. Blocks until the end. Errors: STK_EINVAL (an option or folder, named),
- * STK_EMISMATCH (the target was begun with other options), STK_EBUSY (somebody else writes there),
- * STK_ENOSPC, STK_EACCES, STK_ECANCELED, the failure of a source with on_error fail,
+ * STK_EMISMATCH (the target was begun with other options), STK_EBUSY (another process writes
+ * there), STK_ENOSPC, STK_EACCES, STK_ECANCELED, the failure of a source with on_error fail,
  * STK_EBADSAMPLES (with on_error skip: more are broken than max_errors allows, or all), ...
  */
 STK_API STK_NODISCARD stk_status stk_conversion_run(stk_conversion *conversion,

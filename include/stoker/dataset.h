@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Datasets: numbered samples with named fields, and where their bytes lie. */
+/* Datasets: numbered samples with named fields, and where their bytes are. */
 #ifndef STOKER_DATASET_H
 #define STOKER_DATASET_H
 
@@ -17,7 +17,7 @@ typedef struct stk_dataset stk_dataset;
 typedef enum stk_layout { STK_FIXED = 0, STK_RAGGED, STK_BYTES } stk_layout;
 
 /*
- * Fields and samples travel in arrays, whose entries lie as far apart as the struct_size of the
+ * Fields and samples travel in arrays, whose entries are as far apart as the struct_size of the
  * first says: they are reached by stk_field_at() and stk_sample_at(), so that they can grow.
  */
 
@@ -199,7 +199,7 @@ STK_API void stk_dataset_get_info(const stk_dataset *dataset, stk_dataset_info *
 
 /**
  * Open a dataset from its spec: `digits:`, `mnist:DIR`, `npy:FILE?labels=FILE`, ... or a plain PATH
- * where what lies there is unambiguous. Options follow a '?', as `name=value&name=value`: those of
+ * where what is there is unambiguous. Options follow a '?', as `name=value&name=value`: those of
  * the dataset, of every dataset
  * (`subset`, `indices`, `random_split`, `part`, `split_seed`) and of the store. Blocks.
  * Ownership: *out is the caller's, ended with stk_dataset_close(). Errors name the thing, the

@@ -32,8 +32,8 @@ typedef struct stk_state_tensor {
 
 /**
  * One number, where it was computed. Where `data` is not NULL it is one element of `dtype` in the
- * memory of a device, made by the work that was given to the device's stream so far: nobody waits
- * for it until its value is wanted.
+ * memory of a device, made by the work that was given to the device's stream so far: no caller
+ * waits for it until its value is wanted.
  */
 typedef struct stk_scalar {
     double value; /**< where `data` is NULL */
@@ -91,7 +91,7 @@ typedef struct stk_device_ops {
     /* Nanoseconds of the device's clock between two events that have passed. */
     stk_status (*event_elapsed)(stk_event *from, stk_event *to, uint64_t *ns, stk_error *err);
     /* sums[0] = x, sums[1] += w x, sums[2] += w, sums[3] = w: how a metric is kept on the device
-     * until somebody looks. x is value->data, w value->weight or, where that is NULL, `weight`;
+     * until it is read. x is value->data, w value->weight or, where that is NULL, `weight`;
      * where w is 0, sums[1] and sums[2] stay as they are whatever x is. `sums` are four doubles of
      * the device. */
     stk_status (*fold)(stk_stream *stream, double *sums, const stk_scalar *value, double weight,

@@ -71,7 +71,7 @@ typedef struct stk_loader_options {
     /* Transforms. */
     const char *transforms;       /**< "random_crop(28, padding=4), normalize(mnist)"; NULL: none */
     const char *batch_transforms; /**< "mixup(0.2)"; NULL: none */
-    struct stk_device *device;    /**< batches lie in host memory of this device (alloc_host), which
+    struct stk_device *device;    /**< batches are in host memory of this device (alloc_host), which
                                      outlives loader and batches; NULL: in plain memory */
 } stk_loader_options;
 
@@ -281,7 +281,7 @@ typedef struct stk_loader_stats {
         chunk_bytes_decoded;  /**< bytes that came out; beyond those of the samples: over-read */
     uint64_t chunk_decode_ns; /**< sum over threads */
     stk_waits waits; /**< of stk_loader_next(); entropy decoding is in `decode`: see stk_survey */
-    uint64_t budget_wait_ns; /**< that planning stood still for want of memory_budget */
+    uint64_t budget_wait_ns; /**< that planning waited for room in memory_budget */
     /* Of a read, fitted over all of them: latency_ns + bytes under way * ns_per_byte. */
     double read_latency_ns, read_ns_per_byte;
     double read_transfer_share; /**< of a mean read, the part that grows with the bytes */

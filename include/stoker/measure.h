@@ -152,7 +152,7 @@ typedef struct stk_figures {
     double waits[STK_WAIT_ROOM]; /**< of the window, what they were for; all 0: unknown */
     double other_cores;          /**< kept busy by other programs */
     double runnable_s;           /**< that threads wanted a core and had none; 0: unknown */
-    double budget_wait;          /**< planning stood still for want of memory_budget, s */
+    double budget_wait;          /**< planning waited for room in memory_budget, s */
     double read_transfer_share;  /**< of a mean read, what grows with the bytes under way */
     double read_floor;           /**< the rest of it, s: the latency of the store */
     uint64_t bytes_needed;       /**< of bytes_read, what the samples asked for */

@@ -34,7 +34,7 @@ STK_API void stk_model_builder_destroy(stk_model_builder **builder);
  * An item is [name=]layer(arguments). A layer without a name gets its number, as in
  * torch.nn.Sequential. `from=NAME` takes the output of an earlier layer instead, and
  * `add(NAME)` adds one. Sizes of inputs may be left out, and are checked where they are given
- * (`linear(784, 128)`, `conv2d(3, 64, 3)`). In place of all layers a known model may stand:
+ * (`linear(784, 128)`, `conv2d(3, 64, 3)`). In place of all layers a known model may come:
  * `mlp(128, 64, 10)`, `lenet(num_classes=10)`, `resnet18(num_classes=10, stem=cifar)`, `resnet50`.
  * Shapes are checked here, and both sides are named where they do not meet.
  *
@@ -82,7 +82,7 @@ typedef struct stk_layer_pass {
     void *dx, *weight_gradient, *bias_gradient; /**< to be added to; NULL: not wanted */
 } stk_layer_pass;
 
-/** A layer: the table of STK_DRIVER_LAYER. The functions are pure: what a layer remembers lies in
+/** A layer: the table of STK_DRIVER_LAYER. The functions are pure: what a layer remembers is in
  * its parameters. */
 typedef struct stk_layer_ops {
     uint32_t struct_size; /* first, for ever */

@@ -59,7 +59,7 @@ typedef struct stk_logger_ops {
 struct stk_logger {
     const stk_logger_ops *ops;
     stk_context *context;
-    const char *log_dir;  /**< where its files and the checkpoints of the run lie:
+    const char *log_dir;  /**< where its files and the checkpoints of the run are:
                              <save_dir>/<name>/version_<n>;  NULL: nowhere */
     const char *save_dir; /**< "lightning_logs" of `root` unless said otherwise */
     const char *run_name; /**< NULL: none */
@@ -211,7 +211,7 @@ typedef enum stk_state_kind {
     STK_STATE_WEIGHTS = 7 /**< what a prediction needs */
 } stk_state_kind;
 
-/** Takes one tensor, whose bytes lie in the memory of the trainer's device and may be read and
+/** Takes one tensor, whose bytes are in the memory of the trainer's device and may be read and
  * written until the next step: with stk_trainer_copy(), or directly where `host_memory` of
  * stk_trainer_info says so. */
 typedef stk_status stk_state_visit(void *user, stk_state_kind kind, const stk_state_tensor *tensor,

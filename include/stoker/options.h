@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Described options: one table per struct feeds C, YAML, command line, --help and the manual. */
+/* Described options: one table per struct serves C, YAML, command line, --help and the manual. */
 #ifndef STOKER_OPTIONS_H
 #define STOKER_OPTIONS_H
 
@@ -22,7 +22,7 @@ typedef enum stk_option_type {
     STK_OPTION_ENUM,     /**< int32_t: position of the word in `choices` ("a|b|c") */
     STK_OPTION_STRING,   /**< const char *: the text itself, which the caller keeps alive */
     STK_OPTION_SECRET /**< const char *: a credential. Its text is "env:NAME", and the member what
-                         the environment variable NAME holds, until that is set anew; another
+                         the environment variable NAME holds, until that is set again; another
                          text is refused. It is written as "***" and never part of a message */
 } stk_option_type;
 
@@ -71,14 +71,14 @@ STK_API const stk_option *stk_options_find(const stk_option_table *table, const 
 /**
  * Set one option from text.
  * Errors: STK_EINVAL naming table, option, value and what is allowed; for an unknown name the
- * nearest known one; an option that lies beyond the caller's struct_size. Ownership: the text of a
+ * nearest known one; an option that is beyond the caller's struct_size. Ownership: the text of a
  * STRING is not copied; it has to outlive the struct.
  */
 STK_API STK_NODISCARD stk_status stk_options_set(const stk_option_table *table, void *options,
                                                  const char *name, const char *text,
                                                  stk_error *err);
 
-/** Write the value of one option as text that stk_options_set() reads back; nothing where it lies
+/** Write the value of one option as text that stk_options_set() reads back; nothing where it is
  * beyond the struct's struct_size. Returns the length, as snprintf(). */
 STK_API int stk_options_format(const stk_option *option, const void *options, char *text,
                                size_t size);

@@ -47,7 +47,7 @@ STK_API STK_NODISCARD stk_status stk_profile_create(stk_trainer *trainer,
                                                     stk_profile **out, stk_error *err);
 
 /**
- * Write what was recorded of the task that ended, and begin anew. A task of another kind (a test
+ * Write what was recorded of the task that ended, and begin again. A task of another kind (a test
  * after a fit) does so by itself.
  *
  * Blocks. Errors: those of the files; STK_EINVAL where actions did not nest (started twice, stopped

@@ -33,7 +33,7 @@ typedef struct stk_training_events_options {
 } stk_training_events_options;
 
 /**
- * Begin to look on. Callbacks that were added before are told as parts of the steps, so call it
+ * Begin to look on. Callbacks that were added before are counted as parts of the steps, so call it
  * first.
  *
  * Ownership: *out is the caller's and outlives the trainer. Thread: as the trainer's. Blocks.
@@ -91,8 +91,8 @@ typedef struct stk_recipe stk_recipe;
  * trainer is made before the data, and the model last.
  *
  * Keys of sections that are not a training's are refused, unless the caller has applied their
- * tables (stk_config_apply()), as that of the context. A '~' means none: whoever knows the
- * home folder sets the key anew.
+ * tables (stk_config_apply()), as that of the context. A '~' means none: who knows the
+ * home folder sets the key again.
  *
  * Ownership: *out is the caller's, ended with stk_recipe_destroy(); the context, `config` and what
  * `options` (may be NULL) points to outlive it. Thread: one at a time. Blocks.

@@ -14,7 +14,7 @@ extern "C" {
  * A log is a stream of JSON objects with a member "event": those of stk_event_log_open(), and those
  * of the published Python benchmark, whose lines may hold several objects, be empty, or be out of
  * the order of time. What cannot be read is counted in bytes and left out. Memory is bounded
- * whatever the length: beyond what is kept exactly, percentiles are within 2 %, and bars that lie
+ * whatever the length: beyond what is kept exactly, percentiles are within 2 %, and bars that are
  * close together become one that says of how many it is.
  *
  * Events whose name is not known are counted; with a "duration" they are bars of their own name,
@@ -24,7 +24,7 @@ typedef struct stk_report stk_report;
 
 #define STK_REPORT_NAME 48 /* bytes of the name of an event or series, with its end */
 #define STK_REPORT_BINS 99 /* of the histogram, as the published notebook draws it */
-#define STK_REPORT_TAIL 24 /* bins of what lies beyond */
+#define STK_REPORT_TAIL 24 /* bins of what is beyond */
 
 /** Make an empty report. *out is the caller's, ended with stk_report_destroy() before the context.
  */

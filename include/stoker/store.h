@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stores: bytes by key and range, wherever they lie. */
+/* Stores: bytes by key and range, wherever they are. */
 #ifndef STOKER_STORE_H
 #define STOKER_STORE_H
 
@@ -89,7 +89,7 @@ struct stk_put {
 /** What the read planner should know of a store. */
 typedef struct stk_store_limits {
     uint32_t struct_size;
-    uint64_t coalesce_gap; /**< bytes worth reading in vain to save a request */
+    uint64_t coalesce_gap; /**< bytes worth reading unused to save a request */
     uint64_t max_read;     /**< bytes of one request at most; larger ones are split; 0: no limit */
     uint32_t io_depth;     /**< concurrent requests that serve it well */
 } stk_store_limits;
@@ -127,7 +127,7 @@ typedef struct stk_store_ops {
                       stk_error *err);
     stk_status (*remove)(stk_store *store, const char *key, const stk_store_call *call,
                          stk_error *err);
-    /* (optional) The whole object where it already lies in memory, for as long as the store is
+    /* (optional) The whole object where it already is in memory, for as long as the store is
      * open; STK_ENOTSUP where it does not. NULL: never. Readable for 64 bytes beyond its end. */
     stk_status (*map)(stk_store *store, const char *key, const void **data, uint64_t *size);
     /* (optional) NULL: the limits of a local file. */
@@ -170,7 +170,7 @@ STK_API STK_NODISCARD stk_status stk_store_read(stk_store *store, const char *ke
 STK_API STK_NODISCARD stk_status stk_store_stat(stk_store *store, const char *key,
                                                 const stk_store_call *call, stk_object_info *out,
                                                 stk_error *err);
-/** List what lies below a prefix ("" for all), folders included, one level. `call` NULL: it may
+/** List what is below a prefix ("" for all), folders included, one level. `call` NULL: it may
  * take an hour. Blocks. */
 STK_API STK_NODISCARD stk_status stk_store_list(stk_store *store, const char *prefix,
                                                 const stk_store_call *call, stk_list_fn *each,

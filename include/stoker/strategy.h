@@ -19,7 +19,7 @@ typedef enum stk_combine {
 
 /**
  * One rank of several. All ranks make the same calls in the same order, each from the thread of its
- * trainer. `stream` says where the memory lies: the host's with NULL, and the call returns when all
+ * trainer. `stream` says where the memory is: the host's with NULL, and the call returns when all
  * is done; else the memory is the device's, and the work is done in the order of the stream.
  *
  * Errors of the calls: what the network says; STK_ECANCELED is none of them.

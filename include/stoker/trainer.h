@@ -86,7 +86,7 @@ typedef struct stk_console {
 
 /* ---- The trainer ---- */
 
-/** A word that stands for yes or no, or leaves it to the others. */
+/** A word that means yes or no, or leaves it to the others. */
 typedef enum stk_switch { STK_SWITCH_AUTO = 0, STK_SWITCH_FALSE, STK_SWITCH_TRUE } stk_switch;
 typedef enum stk_nan_policy {
     STK_NAN_STOP = 0, /**< end the run, naming the samples of the batch */
@@ -282,7 +282,7 @@ enum {
 STK_API STK_NODISCARD stk_status stk_trainer_log(stk_trainer *trainer, const char *name,
                                                  double value, uint32_t flags, uint64_t batch_size,
                                                  stk_error *err);
-/** The same for a number that may lie on the device. */
+/** The same for a number that may be on the device. */
 STK_API STK_NODISCARD stk_status stk_trainer_log_scalar(stk_trainer *trainer, const char *name,
                                                         const stk_scalar *value, uint32_t flags,
                                                         uint64_t batch_size, stk_error *err);

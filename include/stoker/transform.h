@@ -11,7 +11,7 @@ extern "C" {
 
 typedef struct stk_transform stk_transform;
 
-/** What the elements of a picture are and how they lie; of other values, `rank` and `shape` alone.
+/** What the elements of a picture are and their order; of other values, `rank` and `shape` alone.
  */
 typedef struct stk_transform_header {
     stk_dtype dtype;
@@ -28,8 +28,8 @@ typedef struct stk_transform_header {
 /** What one application of a transform will do, decided from the header and the draws alone. */
 typedef struct stk_transform_plan {
     stk_transform_header out; /**< of the result */
-    uint64_t scratch;   /**< bytes of scratch memory apply() wants, besides input and output */
-    double cost_ns;     /**< roughly */
+    uint64_t scratch; /**< bytes of scratch memory apply() wants, in addition to input and output */
+    double cost_ns;   /**< roughly */
     int64_t params[12]; /**< the transform's own: box, angle, ... */
 } stk_transform_plan;
 
@@ -41,11 +41,11 @@ typedef enum stk_transform_role {
     STK_ROLE_ALONE = 0, /**< nothing that a pass can do */
     /** Moves pixels of a picture: the result is a box of it. stk_transform_plan.params are top,
      * left, height and width of the box, whether its columns and its rows are reversed (1, 0),
-     * whether it reaches outside, and the bits of the element that lies there. */
+     * whether it reaches outside, and the bits of the element that is there. */
     STK_ROLE_FRAME,
     STK_ROLE_UNIT,   /**< float32: uint8 divided by 255, float32 as it is */
     STK_ROLE_AFFINE, /**< float32: scale x element + shift, of its channel; with affine() */
-    STK_ROLE_LAYOUT  /**< stk_transform_plan.out.chw says in which order the result lies */
+    STK_ROLE_LAYOUT  /**< stk_transform_plan.out.chw says in which order the result is */
 } stk_transform_role;
 
 /** Scale and shift of each channel, or with a `count` of 1 of all. With more channels both arrays
