@@ -200,9 +200,9 @@ static stk_status refuse_slip(const stk_conversion *c, size_t length, stk_error 
     if (!*stk__nearest_said(&nearest, meant))
         return STK_OK;
     return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
-                     "the target '%.200s': there is no converter '%s'%s; a path of that name is "
-                     "written ./%.200s",
-                     c->target, name, meant, c->target);
+                     "the target '%.200s': there is no converter '%s', and a path of that name is "
+                     "written ./%.200s%s",
+                     c->target, name, c->target, meant);
 }
 
 /* Take name and options of a converter off the target, where it begins with one. */
