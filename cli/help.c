@@ -78,8 +78,7 @@ void cli_help_options(FILE *out)
     for (size_t i = 0; (table = stk_option_table_at(i, &name)); i++) {
         if (is_again(i))
             continue;
-        fprintf(out, "%s%s: %.*s\n", i ? "\n" : "", name, (int)cli_title_length(table),
-                table->doc);
+        fprintf(out, "%s%s: %.*s\n", i ? "\n" : "", name, (int)cli_title_length(table), table->doc);
         print_options(table, out);
     }
 }
