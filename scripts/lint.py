@@ -51,7 +51,7 @@ OWN = {"array": {"chunks"}, "loader": {"dlpack"}, "bench": {"array", "chunks", "
 # Folders whose files could be an outsider's: base, what is public, and the folder itself.
 OUTSIDERS = {"train/callbacks", "train/loggers", "train/profilers"}
 # Public headers that rooms take as a program does: figures are of a loader and a trainer, and a profile is summed up as figures are.
-TAKES = {"measure": {"dataset", "loader", "trainer"}, "train": {"measure", "loader"}}
+TAKES = {"measure": {"dataset", "loader", "store", "trainer"}, "train": {"measure", "loader"}}
 # Rooms on top: of the others they take the public headers, as a program does.
 ON_TOP = {"recipe"}
 PUBLIC_ONLY = ("cli", "examples", "python")

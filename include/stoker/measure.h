@@ -21,7 +21,8 @@ extern "C" {
 typedef struct stk_event_log stk_event_log;
 
 /**
- * Open (append) the log at `path` and listen to the context.
+ * Open (append) the log at `path` and listen to the context. A URL of another store is written to
+ * a temporary file and put whole about every 30 s and at the close, as stk_mirror_open() says.
  *
  * Ownership: *out is the caller's, ended with stk_event_log_close() before the context is
  * destroyed. Thread: any. Blocks. Errors: STK_EACCES, STK_ENOENT, STK_ENOSPC, ... of the file;

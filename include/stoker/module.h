@@ -43,7 +43,7 @@ typedef struct stk_logger_ops {
      * default_root_dir. Blocks. */
     stk_status (*open)(stk_context *ctx, const void *options, const char *root, stk_logger **out,
                        stk_error *err);
-    /* Ends it: all is written. */
+    /* Ends it: all is written. A failure that finalize() has not given is a message. */
     void (*close)(stk_logger *logger);
     /* Values of one moment. `step` is the trainer's step, `wall_time` seconds since 1970. */
     stk_status (*log_metrics)(stk_logger *logger, const stk_metric *metrics, size_t n, int64_t step,
@@ -53,6 +53,9 @@ typedef struct stk_logger_ops {
                                   stk_error *err);
     /* (optional) Have what was logged so far reach the disk. */
     stk_status (*flush)(stk_logger *logger, stk_error *err);
+    /* (optional) The end of a task, more of which may follow: what was logged is safe where it
+     * belongs when this returns. A failure is the task's. NULL: flush(). */
+    stk_status (*finalize)(stk_logger *logger, stk_error *err);
 } stk_logger_ops;
 
 /** Every logger begins with this; its open() fills it. */

@@ -194,6 +194,33 @@ STK_API STK_NODISCARD stk_status stk_put_open(stk_context *context, const char *
                                               const stk_store_call *call, stk_put **out,
                                               stk_error *err);
 
+/** A local file that grows, as a log does, whose bytes an object of a store is to have. */
+typedef struct stk_mirror stk_mirror;
+
+/**
+ * Have a file for the object of a URL: of a path or file: URL that file itself, which need not be
+ * there; for every other store a temporary one, which begins with what the object holds already.
+ *
+ * Ownership: *out is the caller's, ended with stk_mirror_close(). Thread: any, one at a time.
+ * Blocks. Errors: those of stk_store_open() and of reading; STK_EINVAL for the URL of a folder.
+ */
+STK_API STK_NODISCARD stk_status stk_mirror_open(stk_context *context, const char *url,
+                                                 stk_mirror **out, stk_error *err);
+/** The path of the file, while the mirror is open. */
+STK_API const char *stk_mirror_path(const stk_mirror *mirror);
+/**
+ * Put the file as it is, whole, where it has grown: at once with `now`; else where the last time is
+ * 30 s ago, and a failure is then a warning, once, and tried again. Does nothing for a local file.
+ * Blocks. Errors: as stk_store_put().
+ */
+STK_API STK_NODISCARD stk_status stk_mirror_flush(stk_mirror *mirror, bool now, stk_error *err);
+/**
+ * Put it for the last time where it has grown, remove the temporary file, and set *mirror to NULL.
+ * Where that fails the file stays, and a message says where. Accepts NULL. Errors: as
+ * stk_store_put().
+ */
+STK_API stk_status stk_mirror_close(stk_mirror **mirror, stk_error *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -201,11 +201,3 @@ stk_status stk_driver_add(stk_context *context, stk_driver_kind kind, const void
     STK_TRY(stk__context_check(context, err));
     return stk__drivers_add(context, NULL, &driver, 1, err);
 }
-
-bool stk__driver_names_store(const stk_context *ctx, const char *path)
-{
-    const size_t scheme = strcspn(path, ":/+");
-
-    return path[scheme] && path[scheme] != '/' &&
-           (strstr(path, "://") || stk__driver_find(ctx, STK_DRIVER_STORE, path, scheme));
-}

@@ -18,8 +18,6 @@ const stk__drivers *stk__drivers_of(stk_driver_kind kind);
 /* The driver whose name are these `length` bytes, as stk_driver_find() does; NULL: none. */
 const void *stk__driver_find(const stk_context *ctx, stk_driver_kind kind, const char *name,
                              size_t length);
-/* Whether a path is a URL of a store, also of one that nobody knows, and no plain path. */
-bool stk__driver_names_store(const stk_context *ctx, const char *path);
 bool stk__driver_is_builtin(stk_driver_kind kind, const void *table);
 /* The names of a kind with a text between them, cut to what fits. */
 void stk__driver_names(const stk_context *ctx, stk_driver_kind kind, const char *between,

@@ -6,6 +6,7 @@
 #include <sched.h>
 
 #include "base/sized.h"
+#include "base/url.h"
 
 void stk__bench_publish(stk_bench *bench, stk_loader *loader)
 {
@@ -30,6 +31,11 @@ static stk_status check(const stk_bench *bench, stk_error *err)
                          "bench.ranks: %" PRIu64 " set rank and world_size themselves: leave those "
                          "of the loader out",
                          options->ranks);
+    if (options->ranks > 1 && s->log && stk__url_elsewhere(bench->ctx, s->log))
+        return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
+                         "the log '%.200s' is one object, which %" PRIu64
+                         " ranks cannot all write; give a local file",
+                         s->log, options->ranks);
     if (s->rank >= STK_MAX(options->ranks, 1))
         return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS, "rank %" PRIu64 " of %" PRIu64,
                          s->rank, options->ranks);

@@ -7,7 +7,7 @@
 
 #include "base/durable.h"
 #include "base/files.h"
-#include "base/registry.h"
+#include "base/url.h"
 #include "checkpoint/hash.h"
 #include "checkpoint/safetensors/safetensors.h"
 
@@ -47,6 +47,14 @@ static int64_t decimal(const char *text)
     return *end || errno ? -1 : value;
 }
 
+/* The number in "version_<n>"; `otherwise` for another name. */
+static int64_t version_of(const char *name, int64_t otherwise)
+{
+    const int64_t number = strncmp(name, "version_", 8) == 0 ? decimal(name + 8) : -1;
+
+    return number >= 0 ? number : otherwise;
+}
+
 static bool is_named_so(const char *name)
 {
     static const char *const endings[] = {".ckpt", ".safetensors"};
@@ -66,6 +74,13 @@ static void skip(search *s, const stk_error *why)
     stk__message(s->ctx, STK_MESSAGE_WARNING, "skipped a checkpoint: %s", why->text);
 }
 
+/* Whether a checkpoint is passed over for a failure: what is damaged or gone stays so. All else may
+ * pass, and to go on from an older one then would lose work that is safe. */
+static bool is_lost(stk_status status)
+{
+    return stk_status_fault(status) == STK_FAULT_SAMPLE && status != STK_EACCES;
+}
+
 /* Look at the header of a file and note what it says; a damaged one is reported and skipped. Takes
  * `path`. */
 static stk_status add(search *s, char *path, int64_t version, const struct timespec *time)
@@ -75,7 +90,7 @@ static stk_status add(search *s, char *path, int64_t version, const struct times
 
     stk_status status = stk__safetensors_file_open(s->ctx, path, &file, &why);
     if (status != STK_OK) {
-        if (status == STK_ENOMEM) {
+        if (!is_lost(status)) {
             if (s->err)
                 *s->err = why;
         } else {
@@ -122,9 +137,8 @@ static stk_status look_at(search *s, const char *folder, const struct dirent *en
     stk_status status = STK_OK;
     /* Links to folders are not followed: they can lead around in circles. */
     if (lstat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
-        int64_t number = strncmp(name, "version_", 8) == 0 ? decimal(name + 8) : -1;
         if (depth < MAX_DEPTH)
-            status = look_into(s, path, number >= 0 ? number : version, depth + 1);
+            status = look_into(s, path, version_of(name, version), depth + 1);
     } else if (is_named_so(name) && stat(path, &st) == 0 && S_ISREG(st.st_mode)) {
         return add(s, path, version, &st.st_mtim);
     }
@@ -180,7 +194,7 @@ static stk_status choose(search *s, const char *dir, char *path, size_t size)
         qsort(s->found, s->count, sizeof *s->found, compare);
     for (size_t i = 0; i < s->count; i++) {
         stk_status status = stk__checkpoint_verify(s->ctx, s->found[i].path, &why);
-        if (status == STK_ENOMEM) {
+        if (status != STK_OK && !is_lost(status)) {
             if (s->err)
                 *s->err = why;
             return status;
@@ -214,58 +228,67 @@ typedef struct listing {
     int depth;
 } listing;
 
+static stk_status look_below(const listing *l, const char *folder);
+
 static stk_status look_at_key(void *user, const char *key, const stk_object_info *info)
 {
     const listing *l = user;
-    const char *end = key + strlen(key);
+    char own[STK_MAX_OBJECT_KEY];
+    size_t length = strlen(key);
 
-    while (end > key && end[-1] == '/')
-        end--;
-    const char *name = end;
-    while (name > key && name[-1] != '/')
-        name--;
+    while (length > 0 && key[length - 1] == '/')
+        length--;
+    snprintf(own, sizeof own, "%.*s", (int)length, key);
+    const char *slash = strrchr(own, '/'), *name = slash ? slash + 1 : own;
     if (info->is_folder) {
-        char folder[STK_MAX_OBJECT_KEY], number[24] = "";
         listing below = *l;
-        snprintf(folder, sizeof folder, "%.*s", (int)(end - key), key);
-        if (strncmp(name, "version_", 8) == 0)
-            snprintf(number, sizeof number, "%.*s", (int)(end - name - 8), name + 8);
-        below.version = decimal(number) >= 0 ? decimal(number) : l->version;
-        return below.depth++ < MAX_DEPTH
-                   ? stk_store_list(l->store, folder, NULL, look_at_key, &below, l->s->err)
-                   : STK_OK;
+        below.version = version_of(name, l->version);
+        return below.depth++ < MAX_DEPTH ? look_below(&below, own) : STK_OK;
     }
     if (!is_named_so(name))
         return STK_OK;
     const struct timespec time = {.tv_sec = info->mtime_ns / 1000000000,
                                   .tv_nsec = info->mtime_ns % 1000000000};
-    const size_t length = strlen(l->url);
-    char *path = stk__format(l->s->ctx, "%s%s%s", l->url,
-                             length && l->url[length - 1] == '/' ? "" : "/", key);
+    char *path = stk__url_below(l->s->ctx, l->url, own);
     return path ? add(l->s, path, l->version, &time) : no_memory(l->s);
+}
+
+/* A folder that is not there, or not any more, holds nothing. */
+static stk_status look_below(const listing *l, const char *folder)
+{
+    const stk_status status =
+        stk_store_list(l->store, folder, NULL, look_at_key, (void *)l, l->s->err);
+
+    return status == STK_ENOENT ? STK_OK : status;
 }
 
 /* What a store holds below a URL; nothing where there is no such folder. */
 static stk_status look_elsewhere(search *s, const char *url)
 {
-    stk_error missing;
     listing l = {.s = s, .url = url, .version = -1};
 
-    stk_status status = stk_store_open(s->ctx, url, &l.store, NULL, 0, &missing);
-    if (status == STK_ENOENT)
-        return STK_OK;
-    if (status != STK_OK && s->err)
-        *s->err = missing;
+    stk_status status = stk_store_open(s->ctx, url, &l.store, NULL, 0, s->err);
     if (status == STK_OK)
-        status = stk_store_list(l.store, "", NULL, look_at_key, &l, s->err);
+        status = look_below(&l, "");
     stk_store_close(&l.store);
+    return status == STK_ENOENT ? STK_OK : status;
+}
+
+static stk_status look(search *s, const char *dir)
+{
+    char *path = NULL;
+
+    if (stk__url_elsewhere(s->ctx, dir))
+        return look_elsewhere(s, dir);
+    STK_TRY(stk__url_local(s->ctx, dir, &path, s->err));
+    const stk_status status = look_into(s, path, -1, 0);
+    stk__free(s->ctx, path);
     return status;
 }
 
 static stk_status find(search *s, const char *dir, char *path, size_t size)
 {
-    stk_status status =
-        stk__driver_names_store(s->ctx, dir) ? look_elsewhere(s, dir) : look_into(s, dir, -1, 0);
+    stk_status status = look(s, dir);
 
     if (status == STK_OK)
         status = choose(s, dir, path, size);

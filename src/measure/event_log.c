@@ -295,7 +295,7 @@ stk_status stk_event_log_open(stk_context *context, const char *path, stk_event_
     stk__put_uint(log->pid, (uint64_t)getpid());
     for (int i = 0; i < THIN_COUNT; i++)
         stk__thinner_init(&log->thinners[i], EVENTS_PER_SECOND);
-    stk_status status = stk__writer_open(context, path, &log->writer, err);
+    stk_status status = stk__writer_open(context, path, false, &log->writer, err);
     if (status != STK_OK) {
         stk__free(context, log);
         return status;

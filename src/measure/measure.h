@@ -46,7 +46,8 @@ uint64_t stk__thinner_take(stk__thinner *thinner);
  */
 typedef struct stk__writer stk__writer;
 
-stk_status stk__writer_open(stk_context *ctx, const char *path, stk__writer **out, stk_error *err);
+stk_status stk__writer_open(stk_context *ctx, const char *path, bool anew, stk__writer **out,
+                            stk_error *err);
 /* Writes what is left, joins, frees. The status of the first failure; the file ends with a whole
  * line. */
 stk_status stk__writer_close(stk__writer **writer, stk_error *err);

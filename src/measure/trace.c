@@ -7,10 +7,8 @@
  */
 #include "measure/measure.h"
 
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <unistd.h>
 
 #include "base/chrome.h"
 #include "base/probe.h"
@@ -173,11 +171,8 @@ stk_status stk__event_trace_open(stk_context *context, const char *path, uint64_
         return stk__fail(err, STK_ENOMEM, STK_STAGE_MEASURE, "no memory for a trace");
     t->ctx = context;
     t->every = STK_MAX(every, (uint64_t)1);
-    /* What is there is of another run; that it cannot be written is said by the writer. */
-    const int old = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
-    if (old >= 0)
-        close(old);
-    stk_status status = stk__writer_open(context, path, &t->writer, err);
+    /* What is there is of another run. */
+    stk_status status = stk__writer_open(context, path, true, &t->writer, err);
     if (status != STK_OK) {
         stk__free(context, t);
         return status;

@@ -7,6 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <stoker/store.h>
+
 #define SLOTS          16
 #define SLOT_BYTES     (32 * 1024)
 #define FLUSH_EVERY_NS UINT64_C(250000000)
@@ -21,6 +23,7 @@ typedef struct slot {
 
 struct stk__writer {
     stk_context *ctx;
+    stk_mirror *mirror; /* of the file, which another store may be to have; the flusher's */
     int fd;
     size_t piece; /* longest append that is atomic: PIPE_BUF for a pipe, anything for a file */
     bool regular; /* a file whose end may be cut */
@@ -89,6 +92,7 @@ static void flusher_run(void *argument)
 {
     stk__writer *writer = argument;
     bool closing = false;
+    stk_error err;
 
     while (!closing) {
         uint64_t when = stk__now_ns() + FLUSH_EVERY_NS;
@@ -102,6 +106,9 @@ static void flusher_run(void *argument)
         if (tick)
             tick(user);
         stk__writer_flush(writer);
+        /* One that fails in between is a warning of its own. */
+        if (!closing && stk_mirror_flush(writer->mirror, false, &err) != STK_OK)
+            return;
     }
 }
 
@@ -190,13 +197,32 @@ static void writer_free(stk__writer *writer)
         pthread_mutex_destroy(&writer->lock);
         pthread_cond_destroy(&writer->wake);
     }
+    stk_mirror_close(&writer->mirror, NULL);
     stk__free(writer->ctx, writer->memory);
     stk__free(writer->ctx, writer);
 }
 
-stk_status stk__writer_open(stk_context *ctx, const char *path, stk__writer **out, stk_error *err)
+/* Open the file: 0 or errno. Reading is for the last line alone; what cannot be read (a pipe) is
+ * written all the same. */
+static int open_file(stk__writer *writer, bool anew)
 {
+    const int flags = O_APPEND | O_CREAT | O_CLOEXEC | (anew ? O_TRUNC : 0);
+    const char *path = stk_mirror_path(writer->mirror);
     struct stat st;
+
+    writer->fd = open(path, O_RDWR | flags, 0666);
+    if (writer->fd < 0)
+        writer->fd = open(path, O_WRONLY | flags, 0666);
+    if (writer->fd < 0 || fstat(writer->fd, &st) != 0)
+        return errno;
+    writer->regular = S_ISREG(st.st_mode);
+    writer->piece = writer->regular ? SIZE_MAX : PIPE_BUF;
+    return 0;
+}
+
+stk_status stk__writer_open(stk_context *ctx, const char *path, bool anew, stk__writer **out,
+                            stk_error *err)
+{
 
     *out = NULL;
     stk__writer *writer = stk__calloc(ctx, 1, sizeof *writer);
@@ -208,17 +234,15 @@ stk_status stk__writer_open(stk_context *ctx, const char *path, stk__writer **ou
     for (int i = 0; i < SLOTS; i++)
         pthread_mutex_init(&writer->slots[i].lock, NULL);
     stk__copy_tail(writer->path, sizeof writer->path, path);
-    /* Reading is for the last line alone; what cannot be read (a pipe) is written all the same. */
-    writer->fd = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
-    if (writer->fd < 0)
-        writer->fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
-    if (writer->fd < 0 || fstat(writer->fd, &st) != 0) {
-        stk_status status = fail_open(path, errno, err);
+    writer->fd = -1;
+    stk_status status = stk_mirror_open(ctx, path, &writer->mirror, err);
+    const int error = status == STK_OK ? open_file(writer, anew) : 0;
+    if (error)
+        status = fail_open(path, error, err);
+    if (status != STK_OK) {
         writer_free(writer);
         return status;
     }
-    writer->regular = S_ISREG(st.st_mode);
-    writer->piece = writer->regular ? SIZE_MAX : PIPE_BUF;
     writer->memory = stk__calloc(ctx, SLOTS, SLOT_BYTES);
     if (!writer->memory) {
         writer_free(writer);
@@ -227,8 +251,7 @@ stk_status stk__writer_open(stk_context *ctx, const char *path, stk__writer **ou
     }
     for (int i = 0; i < SLOTS; i++)
         writer->slots[i].lines = writer->memory + (size_t)i * SLOT_BYTES;
-    stk_status status =
-        stk__thread_start(ctx, &writer->flusher, "stk-log", flusher_run, writer, err);
+    status = stk__thread_start(ctx, &writer->flusher, "stk-log", flusher_run, writer, err);
     if (status != STK_OK) {
         writer_free(writer);
         return status;
@@ -241,6 +264,7 @@ stk_status stk__writer_close(stk__writer **writer_in_out, stk_error *err)
 {
     stk__writer *writer = *writer_in_out;
     stk_status status = STK_OK;
+    stk_error own;
 
     *writer_in_out = NULL;
     if (stk__context_forked(writer->ctx)) {
@@ -260,6 +284,12 @@ stk_status stk__writer_close(stk__writer **writer_in_out, stk_error *err)
     if (close(writer->fd) != 0 && !error && errno != EINTR)
         error = errno;
     writer->fd = -1;
+    const stk_status put = stk_mirror_close(&writer->mirror, &own);
+    if (put != STK_OK && !error) {
+        status = put;
+        if (err)
+            *err = own;
+    }
     if (error) {
         const char *text = strerrordesc_np(error);
         status = stk__fail_at(err, stk__status_of_errno(error), STK_STAGE_MEASURE, writer->path,

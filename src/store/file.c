@@ -437,35 +437,6 @@ static void file_close(stk_store *base)
     release(store);
 }
 
-/* The path that a URL means, into `path`. */
-stk_status stk__file_path(const stk__url *url, const char *text, char *path, size_t size,
-                          stk_error *err)
-{
-    const char *from = url->path;
-    size_t length = url->path_length;
-
-    if (!url->plain && strncmp(from, "//", 2) == 0) {
-        const char *slash = memchr(from + 2, '/', length - 2);
-        size_t host = slash ? (size_t)(slash - from) - 2 : length - 2;
-        if (!slash || (host && !(host == 9 && memcmp(from + 2, "localhost", 9) == 0)))
-            return stk__fail(
-                err, STK_EINVAL, STK_STAGE_STORE,
-                "'%.200s' names the machine '%.*s'; write file:///FOLDER with three slashes, "
-                "or the plain path",
-                text, (int)STK_MIN(host, 100u), from + 2);
-        from = slash;
-        length -= host + 2;
-    }
-    if (!url->plain)
-        return stk__url_decode(from, length, path, size, err);
-    if (length >= size)
-        return stk__fail(err, STK_EINVAL, STK_STAGE_STORE,
-                         "the path '%.100s...' is longer than %zu bytes", text, size - 1);
-    memcpy(path, from, length);
-    path[length] = 0;
-    return STK_OK;
-}
-
 static stk_status open_root(const char *path, int *root, stk_error *err)
 {
     do
@@ -536,7 +507,7 @@ static stk_status file_open(stk_context *ctx, const char *text, const void *opti
     int root;
 
     STK_TRY(stk__url_parse(ctx, text, &url, err));
-    STK_TRY(stk__file_path(&url, text, path, sizeof path, err));
+    STK_TRY(stk__url_path(&url, text, path, sizeof path, err));
     STK_TRY(open_root(path, &root, err));
     STK_TRY(make_store(ctx, path, root, options, out, err));
     stk__file_store *store = (stk__file_store *)*out;

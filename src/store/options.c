@@ -8,15 +8,16 @@
 #include "base/spec.h"
 #include "store/url.h"
 
-/* The driver that an item of `stores` is about: by name, or by the scheme of its prefix. */
+/* The driver that an item of `stores` is about: by its name, or by the scheme of its prefix. */
 static stk_status driver_of(stk_context *ctx, const stk__item *item, const stk_store_ops **out,
-                            stk_error *err)
+                            bool *by_name, stk_error *err)
 {
     const char *prefix = item->name;
     stk__url url;
 
-    *out = stk__driver_find(ctx, STK_DRIVER_STORE, prefix, strlen(prefix));
-    if (*out)
+    *out = stk__url_driver(ctx, prefix, strlen(prefix));
+    *by_name = *out != NULL;
+    if (*by_name)
         return STK_OK;
     if (!strpbrk(prefix, ":/"))
         return stk__url_unknown(ctx, prefix, err);
@@ -25,13 +26,11 @@ static stk_status driver_of(stk_context *ctx, const stk__item *item, const stk_s
     return STK_OK;
 }
 
-/* Whether the item is about a URL of the driver: a prefix ends where a part of the URL does. */
-static bool is_about(const stk__item *item, const stk_store_ops *driver, const char *url)
+/* Whether a prefix is one of a URL: it ends where a part of the URL does. */
+static bool is_about(const stk__item *item, const char *url)
 {
     const size_t length = strlen(item->name);
 
-    if (strcmp(item->name, driver->name) == 0)
-        return true;
     if (strncmp(url, item->name, length) != 0)
         return false;
     return strchr("/:+", item->name[length - 1]) || !url[length] || strchr("/?", url[length]);
@@ -47,16 +46,17 @@ static stk_status take_items(stk_context *ctx, const stk_store_ops *driver, cons
     for (uint32_t i = 0; i < stores->count; i++) {
         const stk__item *item = &stores->items[i];
         const stk_store_ops *of = NULL;
+        bool by_name;
 
-        STK_TRY(driver_of(ctx, item, &of, err));
+        STK_TRY(driver_of(ctx, item, &of, &by_name, err));
         const stk_option_table *table = STK__STORE_HAS(of, options) ? of->options : NULL;
         void *scratch = stk__calloc(ctx, 1, table ? table->struct_size : 1);
         if (!scratch)
             return stk__fail(err, STK_ENOMEM, STK_STAGE_STORE, "no memory for options of stores");
         stk_status status = stk__item_options(item, table, "", scratch, err);
         stk__free(ctx, scratch);
-        for (uint32_t k = 0;
-             k < item->count && status == STK_OK && of == driver && is_about(item, driver, url);
+        for (uint32_t k = 0; k < item->count && status == STK_OK && of == driver &&
+                             (by_name || is_about(item, url));
              k++)
             status = stk_options_set(table, options, item->arguments[k].name,
                                      item->arguments[k].value, err);
@@ -87,8 +87,8 @@ void stk__store_given_release(stk_context *ctx, stk__store_given *given)
 stk_status stk__store_given_take(stk_context *ctx, const char *text, const stk__url *url,
                                  stk__store_given *given, stk_error *err)
 {
-    const stk_option_table *table =
-        STK__STORE_HAS(url->driver, options) ? url->driver->options : NULL;
+    const stk_store_ops *driver = url->driver;
+    const stk_option_table *table = STK__STORE_HAS(driver, options) ? driver->options : NULL;
 
     *given = (stk__store_given){0};
     given->url = stk__strdup(ctx, text);
@@ -100,7 +100,7 @@ stk_status stk__store_given_take(stk_context *ctx, const char *text, const stk__
     }
     if (table)
         stk_options_init(table, given->options, table->struct_size);
-    stk_status status = take_items(ctx, url->driver, text, given->options, err);
+    stk_status status = take_items(ctx, driver, text, given->options, err);
     if (status == STK_OK && table)
         status = take_query(ctx, url, given, table, err);
     if (status != STK_OK)

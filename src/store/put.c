@@ -156,7 +156,7 @@ static stk_status open_local(stk__put_place *place, const char *url, const stk__
 {
     char path[STK_MAX_OBJECT_KEY];
 
-    STK_TRY(stk__file_path(parsed, url, path, sizeof path, err));
+    STK_TRY(stk__url_path(parsed, url, path, sizeof path, err));
     char *slash = strrchr(path, '/');
     const char *name = slash ? slash + 1 : path;
     memcpy(place->key, name, strlen(name) + 1);
@@ -322,6 +322,9 @@ static stk_status read_and_put(stk_store *from, const char *from_key, stk_store 
     stk_put *put = NULL;
 
     STK_TRY(stk_store_stat(from, from_key, NULL, &info, err));
+    if (info.is_folder)
+        return stk__fail_at(err, STK_EINVAL, STK_STAGE_STORE, from_key, STK_NO_OFFSET,
+                            "'%.300s' is a folder; name an object in it", from_key);
     own.length = info.size;
     STK_TRY(stk__store_put_begin(to, to_key, &own, &put, err));
     stk_status status = copy_bytes(from, from_key, put, info.size, err);

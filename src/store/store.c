@@ -215,5 +215,10 @@ stk_status stk__store_kind_check(const void *ops, stk_error *err)
 {
     STK_TRY(stk__table_check(&table, ops, err));
     const stk_store_ops *driver = ops;
+    if (strpbrk(driver->name, "_"))
+        return stk__fail(err, STK_EINVAL, STK_STAGE_STORE,
+                         "'%.64s' is no name of a store: it is the scheme of URLs, which has no "
+                         "'_'",
+                         driver->name);
     return STK__STORE_HAS(driver, options) ? stk__options_check(driver->options, err) : STK_OK;
 }

@@ -47,9 +47,11 @@ bool stk_restorer_peek(const stk_restorer *restorer, const char *path, const cha
 static stk_status find_last(stk_trainer *t, char *path, size_t size, stk_error *err)
 {
     const char *dir = stk__callback_path(&t->hooks, STK_CHECKPOINT_FOLDER);
+    const stk_status there =
+        dir ? stk__checkpoint_newest(t->ctx, dir, path, size, err) : STK_ENOENT;
 
-    if (dir && stk__checkpoint_newest(t->ctx, dir, path, size, err) == STK_OK)
-        return STK_OK;
+    if (there != STK_ENOENT)
+        return there;
     stk_status status =
         t->at.task == STK_TASK_FIT
             ? stk__checkpoint_go_on(t->ctx, t->options.default_root_dir, path, size, err)

@@ -6,6 +6,7 @@
 #include "base/options.h"
 #include "base/registry.h"
 #include "base/sized.h"
+#include "base/url.h"
 #include "train/train.h"
 #include "train/trainer.h"
 
@@ -100,7 +101,11 @@ static stk_status copy_options(stk_trainer *t, const stk_trainer_options *option
             *text = table->options[i].initial;
         if (!*text)
             continue;
-        if (n == STK_COUNT(t->texts) || !(t->texts[n] = stk__strdup(t->ctx, *text)))
+        if (n < STK_COUNT(t->texts) && text == &t->options.default_root_dir)
+            STK_TRY(stk__url_local(t->ctx, *text, &t->texts[n], err));
+        else if (n < STK_COUNT(t->texts))
+            t->texts[n] = stk__strdup(t->ctx, *text);
+        if (n == STK_COUNT(t->texts) || !t->texts[n])
             return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for a trainer");
         *text = t->texts[n++];
     }

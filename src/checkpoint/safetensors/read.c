@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/durable.h"
-#include "base/registry.h"
+#include "base/url.h"
 #include "checkpoint/safetensors/safetensors.h"
 
 #define PIECE (UINT64_C(1) << 30) /* bytes of one read */
@@ -83,6 +83,17 @@ static stk_status open_regular(const char *path, stk__safetensors_file *out, stk
     return STK_OK;
 }
 
+static stk_status open_local(stk_context *ctx, const char *path, stk__safetensors_file *out,
+                             stk_error *err)
+{
+    char *local;
+
+    STK_TRY(stk__url_local(ctx, path, &local, err));
+    const stk_status status = open_regular(local, out, err);
+    stk__free(ctx, local);
+    return status;
+}
+
 /* The length in front, with what other files that bear such names look like. */
 static stk_status read_length(stk__safetensors_file *out, const char *path, uint64_t *length,
                               stk_error *err)
@@ -128,8 +139,8 @@ stk_status stk__safetensors_file_open(stk_context *ctx, const char *path,
 
     *out = (stk__safetensors_file){.fd = -1};
     out->parsed.ctx = ctx;
-    stk_status status = stk__driver_names_store(ctx, path) ? open_object(ctx, path, out, err)
-                                                           : open_regular(path, out, err);
+    stk_status status = stk__url_elsewhere(ctx, path) ? open_object(ctx, path, out, err)
+                                                      : open_local(ctx, path, out, err);
     if (status == STK_OK)
         status = read_length(out, path, &length, err);
     if (status != STK_OK)

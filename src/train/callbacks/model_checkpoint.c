@@ -8,6 +8,8 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/url.h"
+
 #define EXTENSION ".safetensors"
 
 /* ---- Names ----------------------------------------------------------------------------------- */
@@ -53,8 +55,11 @@ static char *version_path(const stk__model_checkpoint *self, const char *name, u
 {
     stk_context *ctx = self->base.context;
 
-    return version ? stk__format(ctx, "%s/%s-v%" PRIu64 EXTENSION, self->dir, name, version)
-                   : stk__format(ctx, "%s/%s" EXTENSION, self->dir, name);
+    char *file = version ? stk__format(ctx, "%s-v%" PRIu64 EXTENSION, name, version)
+                         : stk__format(ctx, "%s" EXTENSION, name);
+    char *path = file ? stk__url_below(ctx, self->dir, file) : NULL;
+    stk__free(ctx, file);
+    return path;
 }
 
 /* The first free of "name", "name-v1", ...; `going` is about to be replaced and counts as free.
@@ -365,9 +370,10 @@ static stk_status setup(stk_callback *callback, stk_trainer *t, const stk_moment
 
     if (at->task != STK_TASK_FIT || self->dir)
         return STK_OK;
-    self->dir = self->dirpath
-                    ? stk__strdup(callback->context, self->dirpath)
-                    : stk__format(callback->context, "%s/checkpoints", stk_trainer_log_dir(t));
+    if (self->dirpath)
+        STK_TRY(stk__url_local(callback->context, self->dirpath, &self->dir, err));
+    else
+        self->dir = stk__url_below(callback->context, stk_trainer_log_dir(t), "checkpoints");
     if (!self->dir)
         return stk__callback_no_memory("model_checkpoint", err);
     if (strchr(self->dir, '\n'))

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* OnExceptionCheckpoint: saves what there is when a run fails. */
+#include "base/url.h"
 #include "train/callbacks/callback.h"
 
 typedef struct on_exception_options {
@@ -61,13 +62,17 @@ static stk_status on_exception(stk_callback *callback, stk_trainer *t, const stk
     /* A run that was stopped has saved already. */
     if (at->task != STK_TASK_FIT || at->exception->status == STK_ECANCELED)
         return STK_OK;
-    char *path = stk__format(callback->context, "%s/%s.safetensors",
-                             self->dirpath ? self->dirpath : stk_trainer_log_dir(t),
-                             self->filename ? self->filename : "on_exception");
+    stk_context *ctx = callback->context;
+    char *name =
+        stk__format(ctx, "%s.safetensors", self->filename ? self->filename : "on_exception");
+    char *path =
+        name ? stk__url_below(ctx, self->dirpath ? self->dirpath : stk_trainer_log_dir(t), name)
+             : NULL;
+    stk__free(ctx, name);
     if (!path)
         return stk__callback_no_memory("on_exception", err);
     stk_status status = stk_trainer_save(t, path, false, NULL, err);
-    stk__free(callback->context, path);
+    stk__free(ctx, path);
     return status;
 }
 

@@ -5,6 +5,7 @@
 
 #include <stoker/store.h>
 
+#include "base/url.h"
 #include "train/callbacks/callback.h"
 
 enum { HEAD = 128, ALIGN = 64 };
@@ -112,7 +113,7 @@ static stk_status write_file(writer *self, const char *name, const stk_tensor *t
     if (!length)
         return stk__fail(err, STK_ENOTSUP, STK_STAGE_TRAIN, "prediction_writer: npy has no type %s",
                          stk_dtype_name(tensor->dtype));
-    char *path = stk__format(ctx, "%s/%s.npy", self->dir, name);
+    char *path = stk__url_below(ctx, self->dir, name);
     if (!path)
         return stk__callback_no_memory("prediction_writer", err);
     call.length = length + bytes;
@@ -134,7 +135,7 @@ static stk_status write_rows(writer *self, stk_error *err)
 
     if (!self->count)
         return STK_OK;
-    snprintf(name, sizeof name, "predictions_%" PRIu32 "%s", self->loader, self->of_rank);
+    snprintf(name, sizeof name, "predictions_%" PRIu32 "%s.npy", self->loader, self->of_rank);
     stk_status status =
         write_file(self, name, &self->shape, self->count, self->rows, self->bytes, err);
     self->count = self->bytes = 0;
@@ -193,8 +194,8 @@ static stk_status on_predict_batch_end(stk_callback *callback, stk_trainer *t, c
         return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
                          "prediction_writer: the module's prediction has no sound shape");
     if (!self->by_epoch) {
-        snprintf(name, sizeof name, "predictions_%" PRIu32 "_%06" PRIu64 "%s", at->dataloader_idx,
-                 at->batch_idx, self->of_rank);
+        snprintf(name, sizeof name, "predictions_%" PRIu32 "_%06" PRIu64 "%s.npy",
+                 at->dataloader_idx, at->batch_idx, self->of_rank);
         if (stk__callback_info(t).host_memory)
             return write_file(self, name, p, (uint64_t)p->shape[0], p->data, bytes, err);
         STK_TRY(gather(self, t, p, bytes, err));

@@ -17,8 +17,8 @@
 #include "base/decimal.h"
 #include "base/durable.h"
 #include "base/files.h"
+#include "base/url.h"
 #include "train/loggers/loggers.h"
-#include "train/loggers/mirror.h"
 #include "train/loggers/run_folder.h"
 
 #define WRITE_BYTES (64 * 1024)   /* lines are kept up to here */
@@ -35,8 +35,8 @@ typedef struct column {
 typedef struct csv_logger {
     stk_logger base;
     stk__run_folder run;
-    stk__mirror mirror; /* of the file, where the log goes to another store */
-    char *path;
+    stk_mirror *mirror; /* of the file, which another store may be to have */
+    const char *path;   /* the mirror's */
     int fd;
     column *columns; /* sorted by name */
     size_t num_columns, column_room;
@@ -418,14 +418,15 @@ static bool put_line(csv_logger *csv, int64_t step)
 static void csv_free(csv_logger *csv)
 {
     stk_context *ctx = csv->base.context;
+    stk_error err;
 
     if (csv->fd >= 0)
         close(csv->fd);
     for (size_t i = 0; i < csv->num_columns; i++)
         stk__free(ctx, csv->columns[i].name);
     stk__free(ctx, csv->columns);
-    stk__free(ctx, csv->path);
-    stk__mirror_drop(&csv->mirror);
+    if (stk_mirror_close(&csv->mirror, &err) != STK_OK)
+        stk__message(ctx, STK_MESSAGE_ERROR, "%s", err.text);
     stk__bytes_release(&csv->lines);
     stk__bytes_release(&csv->name);
     stk__run_folder_release(ctx, &csv->run);
@@ -488,11 +489,14 @@ static stk_status csv_open(stk_context *ctx, const void *options, const char *ro
     csv->fd = -1;
     stk_status status = stk__run_folder_open(ctx, options, root, &csv->run, &csv->base, err);
     if (status == STK_OK) {
-        csv->path = stk__format(ctx, "%s/metrics.csv", csv->run.log_dir);
-        status = csv->path ? stk__mirror_take(ctx, &csv->path, &csv->mirror, err) : no_memory(err);
+        char *url = stk__url_below(ctx, csv->run.log_dir, "metrics.csv");
+        status = url ? stk_mirror_open(ctx, url, &csv->mirror, err) : no_memory(err);
+        stk__free(ctx, url);
     }
-    if (status == STK_OK)
+    if (status == STK_OK) {
+        csv->path = stk_mirror_path(csv->mirror);
         status = open_file(csv, err);
+    }
     if (status == STK_OK && csv->size > 0)
         status = continue_file(csv, err);
     if (status != STK_OK) {
@@ -508,10 +512,7 @@ static void csv_close(stk_logger *logger)
     csv_logger *csv = (csv_logger *)logger;
     stk_error err;
 
-    stk_status status = write_lines(csv, &err);
-    if (status == STK_OK)
-        status = stk__mirror_close(&csv->mirror, &err);
-    if (status != STK_OK)
+    if (write_lines(csv, &err) != STK_OK)
         stk__message(logger->context, STK_MESSAGE_ERROR, "%s", err.text);
     csv_free(csv);
 }
@@ -552,10 +553,16 @@ static stk_status csv_flush(stk_logger *logger, stk_error *err)
     csv_logger *csv = (csv_logger *)logger;
 
     STK_TRY(write_lines(csv, err));
-    stk__mirror_tick(&csv->mirror);
+    STK_TRY(stk_mirror_flush(csv->mirror, false, err));
     /* Some disks say only now that they are full. */
     return stk__sync(csv->fd) == 0 ? STK_OK
                                    : stk__durable_fail(err, "make durable", csv->path, errno);
+}
+
+static stk_status csv_finalize(stk_logger *logger, stk_error *err)
+{
+    STK_TRY(csv_flush(logger, err));
+    return stk_mirror_flush(((csv_logger *)logger)->mirror, true, err);
 }
 
 static const stk_option_table table = {
@@ -576,4 +583,5 @@ const stk_logger_ops stk__logger_csv = {
     .log_metrics = csv_log_metrics,
     .log_hyperparams = csv_log_hyperparams,
     .flush = csv_flush,
+    .finalize = csv_finalize,
 };

@@ -11,7 +11,8 @@
 #define BLOCK_BYTES  (UINT64_C(64) << 10)
 #define MAX_BYTES    (UINT64_C(64) << 20) /* of blocks that wait; then calls wait */
 #define TICK_NS      UINT64_C(100000000)
-#define FLUSH_NS     UINT64_C(2000000000) /* how long a written line may stay in a logger */
+#define FLUSH_NS     UINT64_C(2000000000)  /* how long a written line may stay in a logger */
+#define IDLE_NS      UINT64_C(10000000000) /* between flushes while nothing is logged */
 #define STUCK_NS     UINT64_C(60000000000)
 #define TELL_NS      UINT64_C(10000000000) /* between words about a logger that is waited for */
 #define SPARE_BLOCKS 4                     /* kept for the next lines */
@@ -74,7 +75,17 @@ static void give_up(stk__log_queue *queue, size_t i, const stk_error *err)
     pthread_mutex_unlock(&queue->lock);
 }
 
-static void call_logger(stk__log_queue *queue, size_t i, const record *r)
+/* What is called where there is no line to write. */
+static stk_status flush_logger(stk_logger *logger, bool finalize, stk_error *err)
+{
+    const stk_logger_ops *ops = logger->ops;
+
+    if (finalize && ops->struct_size >= sizeof *ops && ops->finalize)
+        return ops->finalize(logger, err);
+    return ops->flush ? ops->flush(logger, err) : STK_OK;
+}
+
+static void call_logger(stk__log_queue *queue, size_t i, const record *r, bool finalize)
 {
     stk_logger *logger = queue->loggers[i];
     const stk_logger_ops *ops = logger->ops;
@@ -84,7 +95,7 @@ static void call_logger(stk__log_queue *queue, size_t i, const record *r)
     stk_error_init(&err);
     atomic_store_explicit(&queue->calling, (int)i, memory_order_relaxed);
     if (!r)
-        status = ops->flush ? ops->flush(logger, &err) : STK_OK;
+        status = flush_logger(logger, finalize, &err);
     else if (!r->hyperparams)
         status = ops->log_metrics(logger, (const stk_metric *)(r + 1), r->n, r->step, r->wall_time,
                                   &err);
@@ -95,19 +106,19 @@ static void call_logger(stk__log_queue *queue, size_t i, const record *r)
         give_up(queue, i, &err);
 }
 
-/* `r` NULL: flush. */
-static void call_loggers(stk__log_queue *queue, const record *r)
+/* `r` NULL: flush, or finalize. */
+static void call_loggers(stk__log_queue *queue, const record *r, bool finalize)
 {
     for (size_t i = 0; i < queue->num_loggers; i++)
         if (!queue->broken[i])
-            call_logger(queue, i, r);
+            call_logger(queue, i, r, finalize);
 }
 
 static void write_block(stk__log_queue *queue, const block *b)
 {
     for (size_t at = 0; at < b->used;) {
         const record *r = (const record *)(b->bytes + at);
-        call_loggers(queue, r);
+        call_loggers(queue, r, false);
         at += r->bytes;
     }
 }
@@ -141,10 +152,18 @@ static void write_one_locked(stk__log_queue *queue)
     pthread_cond_broadcast(&queue->done);
 }
 
+/* A logger may hold back what it has written, as one that puts it elsewhere at intervals: it is
+ * called also while nothing is logged. */
+bool stk__log_queue_due(uint64_t dirty_since, uint64_t flushed_at, uint64_t now)
+{
+    return (dirty_since && now - dirty_since > FLUSH_NS) || now - flushed_at > IDLE_NS;
+}
+
 static void queue_run(void *argument)
 {
     stk__log_queue *queue = argument;
     uint64_t dirty_since = 0; /* when the first line since the last flush was written; 0: none */
+    uint64_t flushed_at = stk__now_ns();
 
     stk__thread_background();
     pthread_mutex_lock(&queue->lock);
@@ -161,12 +180,13 @@ static void queue_run(void *argument)
             dirty_since = dirty_since ? dirty_since : stk__now_ns();
         }
         bool wanted = flushes != queue->flushes_done && queue->written >= flush_at;
-        bool old = dirty_since && stk__now_ns() - dirty_since > FLUSH_NS;
+        bool old = stk__log_queue_due(dirty_since, flushed_at, stk__now_ns());
         bool last = closing && !queue->first;
         if (wanted || old || (last && dirty_since)) {
             pthread_mutex_unlock(&queue->lock);
-            call_loggers(queue, NULL);
+            call_loggers(queue, NULL, wanted);
             dirty_since = 0;
+            flushed_at = stk__now_ns();
             pthread_mutex_lock(&queue->lock);
             if (wanted)
                 queue->flushes_done = flushes;

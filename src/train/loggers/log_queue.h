@@ -23,7 +23,10 @@ stk_status stk__log_queue_metrics(stk__log_queue *queue, const stk_metric *metri
                                   int64_t step, stk_error *err);
 stk_status stk__log_queue_hyperparams(stk__log_queue *queue, const stk_hparam *params, size_t n,
                                       stk_error *err);
-/* Wait until all that was given before is written and flushed; the first failure of a logger that
+/* Whether loggers are flushed `now`: the first line since the last flush was written at
+ * `dirty_since` (0: none was), the last flush was at `flushed_at`. */
+bool stk__log_queue_due(uint64_t dirty_since, uint64_t flushed_at, uint64_t now);
+/* Wait until all that was given before is written and finalized; the first failure of a logger that
  * was not told yet. */
 stk_status stk__log_queue_flush(stk__log_queue *queue, stk_error *err);
 /* Time that calls have waited for room, with that of one that waits now. */

@@ -11,8 +11,8 @@
 #include <stoker/store.h>
 
 #include "base/durable.h"
-#include "base/registry.h"
 #include "base/text.h"
+#include "base/url.h"
 
 #define MAX_VERSION INT64_C(1000000000)
 
@@ -62,24 +62,37 @@ static int64_t highest_version(const char *folder)
     return highest;
 }
 
+static stk_status fail_full(const char *folder, stk_error *err)
+{
+    return stk__fail_at(err, STK_ELIMIT, STK_STAGE_TRAIN, folder, STK_NO_OFFSET,
+                        "'%.300s' has no number left for a new version", folder);
+}
+
+/* The folder version_N; false: no memory. */
+static bool name_version(stk_context *ctx, const char *folder, int64_t n, stk__run_folder *run)
+{
+    char name[32];
+
+    snprintf(name, sizeof name, "version_%" PRId64, n);
+    stk__free(ctx, run->log_dir);
+    run->log_dir = stk__url_below(ctx, folder, name);
+    run->version = n;
+    return run->log_dir != NULL;
+}
+
 /* The next version: mkdir() says whether another process was faster. */
 static stk_status make_version(stk_context *ctx, const char *folder, stk__run_folder *run,
                                stk_error *err)
 {
     for (int64_t n = highest_version(folder) + 1; n < MAX_VERSION; n++) {
-        stk__free(ctx, run->log_dir);
-        run->log_dir = stk__format(ctx, "%s/version_%" PRId64, folder, n);
-        if (!run->log_dir)
+        if (!name_version(ctx, folder, n, run))
             return no_memory(err);
-        if (mkdir(run->log_dir, 0777) == 0) {
-            run->version = n;
+        if (mkdir(run->log_dir, 0777) == 0)
             return stk__durable_sync_path(folder, err);
-        }
         if (errno != EEXIST)
             return stk__durable_fail(err, "make the folder", run->log_dir, errno);
     }
-    return stk__fail_at(err, STK_ELIMIT, STK_STAGE_TRAIN, folder, STK_NO_OFFSET,
-                        "'%.300s' has no number left for a new version", folder);
+    return fail_full(folder, err);
 }
 
 /* ---- A folder of another store ---- */
@@ -94,24 +107,18 @@ static stk_status note_version(void *user, const char *key, const stk_object_inf
     return STK_OK;
 }
 
+/* A folder that is not there has none. */
 static stk_status highest_elsewhere(stk_context *ctx, const char *folder, int64_t *highest,
                                     stk_error *err)
 {
     stk_store *store = NULL;
-    stk_error missing;
 
     *highest = -1;
-    stk_status status = stk_store_open(ctx, folder, &store, NULL, 0, &missing);
-    if (status == STK_ENOENT)
-        return STK_OK;
-    if (status != STK_OK) {
-        if (err)
-            *err = missing;
-        return status;
-    }
-    status = stk_store_list(store, "", NULL, note_version, highest, err);
+    stk_status status = stk_store_open(ctx, folder, &store, NULL, 0, err);
+    if (status == STK_OK)
+        status = stk_store_list(store, "", NULL, note_version, highest, err);
     stk_store_close(&store);
-    return status;
+    return status == STK_ENOENT ? STK_OK : status;
 }
 
 /* The next version is claimed by its hparams.yaml: a put that replaces nothing says whether another
@@ -126,34 +133,31 @@ static stk_status claim_version(stk_context *ctx, const char *folder, stk__run_f
     STK_TRY(highest_elsewhere(ctx, folder, &highest, err));
     for (int64_t n = highest + 1; n < MAX_VERSION && status == STK_EEXIST; n++) {
         stk_put *put;
-        stk__free(ctx, run->log_dir);
-        run->log_dir = stk__format(ctx, "%s/version_%" PRId64, folder, n);
-        char *path = run->log_dir ? stk__format(ctx, "%s/hparams.yaml", run->log_dir) : NULL;
+        char *path = name_version(ctx, folder, n, run)
+                         ? stk__url_below(ctx, run->log_dir, "hparams.yaml")
+                         : NULL;
         if (!path)
             return no_memory(err);
         status = stk_put_open(ctx, path, &call, &put, err);
         if (status == STK_OK)
             status = put->ops->commit(put, err);
         stk__free(ctx, path);
-        run->version = n;
     }
-    return status;
+    return status == STK_EEXIST ? fail_full(folder, err) : status;
 }
 
 /* The folder of version `n`, or of the next one. */
 static stk_status open_version(stk_context *ctx, const char *folder, int64_t n,
                                stk__run_folder *out, stk_error *err)
 {
-    const bool elsewhere = stk__driver_names_store(ctx, folder);
+    const bool elsewhere = stk__url_elsewhere(ctx, folder);
 
     if (!elsewhere)
         STK_TRY(stk__durable_path(ctx, NULL, folder, err));
     if (n == STK_AUTO)
         return elsewhere ? claim_version(ctx, folder, out, err)
                          : make_version(ctx, folder, out, err);
-    out->version = n;
-    out->log_dir = stk__format(ctx, "%s/version_%" PRId64, folder, n);
-    if (!out->log_dir)
+    if (!name_version(ctx, folder, n, out))
         return no_memory(err);
     return elsewhere ? STK_OK : stk__durable_path(ctx, NULL, out->log_dir, err);
 }
@@ -171,13 +175,15 @@ stk_status stk__run_folder_open(stk_context *ctx, const stk__logger_options *opt
     const char *name = o->name ? o->name : "";
 
     *out = (stk__run_folder){.version = -1};
-    out->save_dir = stk__strdup(ctx, save_dir);
+    stk_status status = stk__url_local(ctx, save_dir, &out->save_dir, err);
     out->name = stk__strdup(ctx, name);
     out->prefix =
         o->prefix && o->prefix[0] ? stk__format(ctx, "%s-", o->prefix) : stk__strdup(ctx, "");
-    char *folder = name[0] ? stk__format(ctx, "%s/%s", save_dir, name) : stk__strdup(ctx, save_dir);
-    stk_status status =
-        out->save_dir && out->name && out->prefix && folder ? STK_OK : no_memory(err);
+    char *folder = !out->save_dir ? NULL
+                   : name[0]      ? stk__url_below(ctx, out->save_dir, name)
+                                  : stk__strdup(ctx, out->save_dir);
+    if (status == STK_OK && !(out->name && out->prefix && folder))
+        status = no_memory(err);
     if (status == STK_OK)
         status = open_version(ctx, folder, o->version, out, err);
     stk__free(ctx, folder);
@@ -254,7 +260,7 @@ stk_status stk__hparams_write(stk_context *ctx, const char *log_dir, const stk_h
         put_scalar(&text, params[i].value);
         stk__text_add(&text, "\n");
     }
-    char *path = stk__format(ctx, "%s/hparams.yaml", log_dir);
+    char *path = stk__url_below(ctx, log_dir, "hparams.yaml");
     stk_status status = !text.failed && path ? STK_OK : no_memory(err);
     if (status == STK_OK)
         status = put_text(ctx, path, &text, err);

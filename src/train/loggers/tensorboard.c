@@ -9,12 +9,14 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include <stoker/store.h>
+
 #include "base/bytes.h"
 #include "base/durable.h"
 #include "base/files.h"
+#include "base/url.h"
 #include "train/loggers/event_file.h"
 #include "train/loggers/loggers.h"
-#include "train/loggers/mirror.h"
 #include "train/loggers/run_folder.h"
 
 #define WRITE_BYTES (64 * 1024) /* records are kept up to here */
@@ -23,8 +25,8 @@
 typedef struct board_logger {
     stk_logger base;
     stk__run_folder run;
-    stk__mirror mirror; /* of the file, where the log goes to another store */
-    char *path;
+    stk_mirror *mirror; /* of the file, which another store may be to have */
+    const char *path;   /* the mirror's */
     int fd;
     uint64_t size; /* of the file: whole records */
     stk__bytes records, message, name;
@@ -68,11 +70,12 @@ static stk_status put_record(board_logger *board, stk_error *err)
 static void board_free(board_logger *board)
 {
     stk_context *ctx = board->base.context;
+    stk_error err;
 
     if (board->fd >= 0)
         close(board->fd);
-    stk__free(ctx, board->path);
-    stk__mirror_drop(&board->mirror);
+    if (stk_mirror_close(&board->mirror, &err) != STK_OK)
+        stk__message(ctx, STK_MESSAGE_ERROR, "%s", err.text);
     stk__bytes_release(&board->records);
     stk__bytes_release(&board->message);
     stk__bytes_release(&board->name);
@@ -84,25 +87,26 @@ static void board_free(board_logger *board)
 static stk_status create_file(board_logger *board, stk_error *err)
 {
     static atomic_uint serial;
-    char host[256];
+    stk_context *ctx = board->base.context;
+    char host[256], name[400];
 
     if (gethostname(host, sizeof host - 1) < 0 || !host[0] || strchr(host, '/'))
         memcpy(host, "localhost", 10);
     host[sizeof host - 1] = 0;
     for (int i = 0; board->fd < 0; i++) {
-        stk__free(board->base.context, board->path);
-        board->path = stk__format(board->base.context, "%s/events.out.tfevents.%010lld.%s.%d.%u",
-                                  board->run.log_dir, (long long)stk__wall_seconds(), host,
-                                  (int)getpid(), atomic_fetch_add(&serial, 1));
-        if (!board->path)
-            return no_memory(err);
-        stk__mirror_drop(&board->mirror);
-        STK_TRY(stk__mirror_take(board->base.context, &board->path, &board->mirror, err));
+        snprintf(name, sizeof name, "events.out.tfevents.%010lld.%s.%d.%u",
+                 (long long)stk__wall_seconds(), host, (int)getpid(), atomic_fetch_add(&serial, 1));
+        STK_TRY(stk_mirror_close(&board->mirror, err));
+        char *url = stk__url_below(ctx, board->run.log_dir, name);
+        stk_status status = url ? stk_mirror_open(ctx, url, &board->mirror, err) : no_memory(err);
+        stk__free(ctx, url);
+        STK_TRY(status);
+        board->path = stk_mirror_path(board->mirror);
         board->fd = open(board->path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
         if (board->fd < 0 && (errno != EEXIST || i == NAME_TRIES))
             return stk__durable_fail(err, "write", board->path, errno);
     }
-    if (!board->mirror.url)
+    if (!stk__url_elsewhere(ctx, board->run.log_dir))
         STK_TRY(stk__durable_sync_path(board->run.log_dir, err));
     board->message.length = 0;
     if (!stk__event_begin(&board->message, stk__wall_seconds(), 0) ||
@@ -140,22 +144,26 @@ static stk_status board_flush(stk_logger *logger, stk_error *err)
     board_logger *board = (board_logger *)logger;
 
     STK_TRY(write_records(board, err));
-    stk__mirror_tick(&board->mirror);
+    STK_TRY(stk_mirror_flush(board->mirror, false, err));
     /* Some disks say only now that they are full. */
     return stk__sync(board->fd) == 0 ? STK_OK
                                      : stk__durable_fail(err, "make durable", board->path, errno);
 }
 
+static stk_status board_finalize(stk_logger *logger, stk_error *err)
+{
+    STK_TRY(board_flush(logger, err));
+    return stk_mirror_flush(((board_logger *)logger)->mirror, true, err);
+}
+
 static void board_close(stk_logger *logger)
 {
+    board_logger *board = (board_logger *)logger;
     stk_error err;
 
-    stk_status status = board_flush(logger, &err);
-    if (status == STK_OK)
-        status = stk__mirror_close(&((board_logger *)logger)->mirror, &err);
-    if (status != STK_OK)
+    if (write_records(board, &err) != STK_OK)
         stk__message(logger->context, STK_MESSAGE_ERROR, "%s", err.text);
-    board_free((board_logger *)logger);
+    board_free(board);
 }
 
 static stk_status board_log_metrics(stk_logger *logger, const stk_metric *metrics, size_t n,
@@ -214,4 +222,5 @@ const stk_logger_ops stk__logger_tensorboard = {
     .log_metrics = board_log_metrics,
     .log_hyperparams = board_log_hyperparams,
     .flush = board_flush,
+    .finalize = board_finalize,
 };

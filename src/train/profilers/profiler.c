@@ -9,6 +9,7 @@
 
 #include "base/options.h"
 #include "base/sized.h"
+#include "base/url.h"
 
 /* ---- Options --------------------------------------------------------------------------------- */
 
@@ -248,7 +249,7 @@ static char *path_of(const stk_profile *p, uint32_t kind)
     for (char *c = name; c && *c; c++)
         if (strchr("/\\:*?\"<>|", *c) || (unsigned char)*c < 0x20)
             *c = '_';
-    char *path = name ? stk__format(p->ctx, "%s/%s", dirpath, name) : NULL;
+    char *path = name ? stk__url_below(p->ctx, dirpath, name) : NULL;
     stk__free(p->ctx, name);
     return path;
 }

@@ -365,6 +365,10 @@ static void test_words(void **state)
     loader.world_size = 2;
     refused("bench.ranks: 2 set rank and world_size themselves: leave those of the loader out");
     options.ranks = 2;
+    setting.log = "mem://logs/a";
+    refused("the log 'mem://logs/a' is one object, which 2 ranks cannot all write; give a local "
+            "file");
+    options.ranks = 2;
     setting.rank = 2;
     refused("rank 2 of 2");
     options.step = "train:x.yaml";

@@ -5,6 +5,7 @@
 #include <stoker/store.h>
 
 #include "checkpoint/checkpoint.h"
+#include "store/store.h"
 #include "support/support.h"
 
 static void save(stk_context *ctx, const char *path, const char *step)
@@ -61,9 +62,67 @@ static void newest(void **state)
     stk_context_destroy(&ctx);
 }
 
+/* ---- A store that fails to read for a while ---- */
+
+static stk_status failure;
+static stk_store_ops flaky;
+
+static stk_status flaky_open(stk_context *ctx, const char *url, const void *options,
+                             stk_store **out, stk_error *err)
+{
+    char inner[256];
+
+    (void)options;
+    snprintf(inner, sizeof inner, "mem%s", url + strlen("flaky"));
+    stk_status status = stk__store_mem.open(ctx, inner, NULL, out, err);
+    if (status == STK_OK)
+        (*out)->ops = &flaky;
+    return status;
+}
+
+static stk_status flaky_stat(stk_store *store, const char *key, const stk_store_call *call,
+                             stk_object_info *out, stk_error *err)
+{
+    if (failure && strstr(key, "b.ckpt"))
+        return stk__fail(err, failure, STK_STAGE_STORE, "not now");
+    return stk__store_mem.stat(store, key, call, out, err);
+}
+
+/* What may pass ends the search: an older checkpoint is none to go on from. What is gone does not.
+ */
+static void storage_fails(void **state)
+{
+    static const stk_status ends[] = {STK_EIO, STK_EACCES, STK_ETIMEDOUT, STK_ECANCELED};
+    stk_context *ctx = test_context();
+    char path[256];
+    stk_error err;
+
+    (void)state;
+    flaky = stk__store_mem;
+    flaky.name = "flaky";
+    flaky.open = flaky_open;
+    flaky.stat = flaky_stat;
+    assert_ok(stk_driver_add(ctx, STK_DRIVER_STORE, &flaky, &err), &err);
+    save(ctx, "mem://runs/logs/version_0/a.ckpt", "5");
+    save(ctx, "mem://runs/logs/version_0/b.ckpt", "6");
+    for (size_t i = 0; i < STK_COUNT(ends); i++) {
+        failure = ends[i];
+        assert_fails(stk__checkpoint_newest(ctx, "flaky://runs", path, sizeof path, &err), ends[i],
+                     &err, "not now");
+    }
+    failure = STK_ETRUNCATED;
+    assert_ok(stk__checkpoint_newest(ctx, "flaky://runs", path, sizeof path, &err), &err);
+    assert_string_equal(path, "flaky://runs/logs/version_0/a.ckpt");
+    failure = STK_OK;
+    assert_ok(stk__checkpoint_newest(ctx, "slow+flaky://runs?latency=0", path, sizeof path, &err),
+              &err);
+    assert_string_equal(path, "slow+flaky://runs/logs/version_0/b.ckpt?latency=0");
+    stk_context_destroy(&ctx);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(newest)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(newest), cmocka_unit_test(storage_fails)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

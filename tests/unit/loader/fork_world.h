@@ -37,6 +37,7 @@ typedef struct world {
     stk_recipe *recipe;
     stk_config *config;
     stk_event_log *log;
+    stk_mirror *mirror;
     stk__event_trace *trace;
     stk__counter *counter;
     stk_meter *meter;
@@ -189,6 +190,7 @@ static void make_world(world *w)
     assert_ok(stk_dataset_open(w->ctx, "digits:?size=200", &w->dataset, &err), &err);
     assert_ok(stk_conversion_create(w->ctx, "digits:?size=10", w->out, &w->conversion, &err), &err);
     assert_ok(stk_event_log_open(w->ctx, w->path, &w->log, &err), &err);
+    assert_ok(stk_mirror_open(w->ctx, "mem://fork/log", &w->mirror, &err), &err);
     assert_ok(stk__event_trace_open(w->ctx, trace, 1, &w->trace, &err), &err);
     assert_ok(stk__counter_open(w->ctx, &w->counter, &err), &err);
     const stk_bench_setting setting = {.struct_size = sizeof setting, .dataset = "digits:"};
@@ -234,6 +236,7 @@ static void end_world(world *w)
     stk_bench_destroy(&w->bench);
     assert_ok(stk__event_trace_close(&w->trace, &err), &err);
     assert_ok(stk_event_log_close(&w->log, &err), &err);
+    assert_ok(stk_mirror_close(&w->mirror, &err), &err);
     stk_dataset_close(&w->dataset);
     stk_store_close(&w->store);
     stk_context_destroy(&w->ctx);

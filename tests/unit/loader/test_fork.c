@@ -56,6 +56,7 @@ static void call_stores(world *w)
     stk_transform_ops transform = {.struct_size = sizeof transform};
     stk_object_info info = {.struct_size = sizeof info};
     stk_put *put;
+    stk_mirror *mirror;
     stk_store *opened;
     const stk_dataset_info dataset_info = {.struct_size = sizeof dataset_info};
     stk_dataset *made;
@@ -86,6 +87,9 @@ static void call_stores(world *w)
     REFUSED(stk_store_list, w->store, "", NULL, each, NULL, NULL);
     REFUSED(stk_store_put, w->store, "g", "x", 1, NULL, NULL);
     REFUSED(stk_put_open, w->ctx, "mem://fork/put", NULL, &put, NULL);
+    REFUSED(stk_mirror_open, w->ctx, "mem://fork/log", &mirror, NULL);
+    REFUSED(stk_mirror_flush, w->mirror, true, NULL);
+    RETURNS(stk_mirror_path, true, w->mirror);
     REFUSED(stk_dataset_open, w->ctx, "digits:", &made, NULL);
     REFUSED(stk_batch_dlpack, w->batch, 0, 0, &tensor, NULL);
     REFUSED(stk_loader_describe, w->dataset, NULL, &described, NULL, 0, NULL);
@@ -313,6 +317,7 @@ static void call_ends(world *w)
     RETURNS(stk_conversion_destroy, !w->conversion, &w->conversion);
     RETURNS(stk_report_destroy, !w->report, &w->report);
     RETURNS(stk_event_log_close, !w->log, &w->log, NULL);
+    RETURNS(stk_mirror_close, !w->mirror, &w->mirror, NULL);
     RETURNS(stk__event_trace_close, !w->trace, &w->trace, NULL);
     RETURNS(stk__counter_close, !w->counter, &w->counter);
     RETURNS(stk_meter_close, !w->meter, &w->meter);

@@ -12,6 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <stoker/store.h>
+
 #include "base/probe.h"
 #include "measure/measure.h"
 
@@ -382,8 +384,8 @@ static void test_each_allocation_may_fail(void **state)
         assert_ok(stk_event_log_close(&log, &err), &err);
         assert_false(stk__probed(ctx));
     }
-    /* The log, its writer, its buffers, the counter. */
-    assert_int_equal(n - 1, 4);
+    /* The log, its writer, the writer's mirror, path and buffers, the counter. */
+    assert_int_equal(n - 1, 6);
     stk_context_destroy(&ctx);
 }
 
@@ -435,6 +437,52 @@ static void test_long_lines_and_null(void **state)
     stk_context_destroy(&ctx);
 }
 
+/* The text of an object of memory, with an end; the caller's. */
+static char *object_text(stk_context *ctx, const char *key)
+{
+    stk_object_info info = {.struct_size = sizeof info};
+    stk_store *store = NULL;
+    stk_error err;
+
+    assert_ok(stk_store_open(ctx, "mem://logs", &store, NULL, 0, &err), &err);
+    assert_ok(stk_store_stat(store, key, NULL, &info, &err), &err);
+    char *text = calloc(1, info.size + 1);
+    assert_non_null(text);
+    assert_ok(stk_store_read(store, key, 0, info.size, text, &err), &err);
+    stk_store_close(&store);
+    return text;
+}
+
+/* A log of another store is there once it is closed, and is gone on with; a trace begins anew. */
+static void test_elsewhere(void **state)
+{
+    stk_context *ctx = test_context();
+    stk__event_trace *trace = NULL;
+    stk_event_log *log = NULL;
+    stk_error err;
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        assert_ok(stk_event_log_open(ctx, "mem://logs/run.jsonl", &log, &err), &err);
+        stk_event_log_write(log, i ? "second" : "first", NULL, 0, STK_NO_DURATION, NULL);
+        assert_ok(stk_event_log_close(&log, &err), &err);
+        assert_ok(stk__event_trace_open(ctx, "mem://logs/run.trace", 1, &trace, &err), &err);
+        assert_ok(stk__event_trace_close(&trace, &err), &err);
+    }
+    char *text = object_text(ctx, "run.jsonl");
+    const char *first = strstr(text, "\"first\""), *second = strstr(text, "\"second\"");
+    assert_true(first && second && first < second);
+    free(text);
+    text = object_text(ctx, "run.trace");
+    assert_int_equal(text[0], '[');
+    assert_null(strchr(text + 1, '['));
+    free(text);
+    assert_fails(stk_event_log_open(ctx, "nostore://a/b", &log, &err), STK_ENOTSUP, &err,
+                 "nostore");
+    assert_null(log);
+    stk_context_destroy(&ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -449,6 +497,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_each_allocation_may_fail, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_forked_child_writes_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_long_lines_and_null, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_elsewhere, set_up, tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

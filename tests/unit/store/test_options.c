@@ -152,6 +152,8 @@ static void test_refused(void **state)
         {"seen(parts=1, parts=2)", "seen://a", "given twice"},
         {"mem(parts=1)", "mem://a", "takes no arguments"},
         {"sene(parts=1)", "seen://a", "did you mean 'seen'"},
+        {"Seen(parts=3)", "seen://a", "did you mean 'seen'"},
+        {"se-en(parts=3)", "seen://a", "did you mean 'seen'"},
         {"sene://x(parts=1)", "seen://a", "did you mean 'seen'"},
         {NULL, "seen://a?prats=1", "did you mean 'parts'"},
         {NULL, "slow+seen://a?latncy=0", "did you mean 'latency'"},
@@ -198,6 +200,10 @@ static void test_tables(void **state)
     ops.options = &wrong;
     assert_fails(stk_driver_add(context, STK_DRIVER_STORE, &ops, &err), STK_EINTERNAL, &err,
                  "snake_case");
+    /* A name is the scheme of URLs. */
+    ops = seen_ops;
+    ops.name = "seen_too";
+    assert_fails(stk_driver_add(context, STK_DRIVER_STORE, &ops, &err), STK_EINVAL, &err, "'_'");
     stk_context_destroy(&context);
 }
 

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Logs in another store than a local folder: put at intervals and at the end. */
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <stoker/plugin.h>
 
 #include "base/options.h"
-#include "base/registry.h"
-#include "store/url.h"
+#include "base/url.h"
+#include "store/mirror.h"
 #include "support/support.h"
 #include "train/loggers/loggers.h"
-#include "train/loggers/mirror.h"
 #include "train/loggers/run_folder.h"
 
 /* The store of memory, whose put fails as often as is said here. */
@@ -85,9 +86,9 @@ static bool get(stk_context *ctx, const char *url, char *text, size_t size)
     return true;
 }
 
-static void append(const stk__mirror *m, const char *text)
+static void append(const stk_mirror *m, const char *text)
 {
-    FILE *f = fopen(m->path, "ab");
+    FILE *f = fopen(stk_mirror_path(m), "ab");
 
     assert_non_null(f);
     fputs(text, f);
@@ -96,16 +97,40 @@ static void append(const stk__mirror *m, const char *text)
 
 static void paths(void **state)
 {
+    static const struct {
+        const char *url, *below; /* NULL: not elsewhere */
+        bool elsewhere;
+    } rows[] = {
+        {"mem://a", "mem://a/50%25 of %3F", true},
+        {"mem://a/", "mem://a/50%25 of %3F", true},
+        {"flaky://a?x=1", "flaky://a/50%25 of %3F?x=1", true},
+        {"slow+mem://a/b?latency=1ms", "slow+mem://a/b/50%25 of %3F?latency=1ms", true},
+        {"slow+/a/b?latency=1ms", "slow+/a/b/50% of ??latency=1ms", true},
+        {"nostore://a", "nostore://a/50%25 of %3F", true},
+        {"file:///a", "file:///a/50%25 of %3F", false},
+        {"logs", "logs/50% of ?", false},
+        {"logs?", "logs?/50% of ?", false},
+        {"/a/b:c", "/a/b:c/50% of ?", false},
+        {"a:b", "a:b/50% of ?", false},
+        {"Mem:a", "Mem:a/50% of ?", false},
+    };
     stk_context *ctx = make_context();
+    char *path = NULL;
+    stk_error err;
 
     (void)state;
-    assert_true(stk__driver_names_store(ctx, "mem://a"));
-    assert_true(stk__driver_names_store(ctx, "flaky://a"));
-    assert_true(stk__driver_names_store(ctx, "slow+mem://a"));
-    assert_true(stk__driver_names_store(ctx, "nostore://a"));
-    assert_false(stk__driver_names_store(ctx, "logs"));
-    assert_false(stk__driver_names_store(ctx, "/a/b:c"));
-    assert_false(stk__driver_names_store(ctx, "a:b"));
+    for (size_t i = 0; i < STK_COUNT(rows); i++) {
+        assert_int_equal(stk__url_elsewhere(ctx, rows[i].url), rows[i].elsewhere);
+        path = stk__url_below(ctx, rows[i].url, "50% of ?");
+        assert_string_equal(path, rows[i].below);
+        stk__free(ctx, path);
+    }
+    assert_ok(stk__url_local(ctx, "file:///a%20b", &path, &err), &err);
+    assert_string_equal(path, "/a b");
+    stk__free(ctx, path);
+    assert_ok(stk__url_local(ctx, "mem://a%20b", &path, &err), &err);
+    assert_string_equal(path, "mem://a%20b");
+    stk__free(ctx, path);
     stk_context_destroy(&ctx);
 }
 
@@ -113,46 +138,80 @@ static void intervals(void **state)
 {
     stk_context *ctx = make_context();
     char text[64], folder[64];
-    stk__mirror m;
+    stk_mirror *m;
     stk_error err;
 
     (void)state;
-    assert_ok(stk__mirror_open(ctx, "flaky://a/run/log.txt", &m, &err), &err);
-    snprintf(folder, sizeof folder, "%s", m.folder);
-    append(&m, "one\n");
-    stk__mirror_tick(&m);
+    assert_ok(stk_mirror_open(ctx, "flaky://a/run/log.txt", &m, &err), &err);
+    snprintf(folder, sizeof folder, "%s", m->folder);
+    append(m, "one\n");
+    assert_ok(stk_mirror_flush(m, false, &err), &err);
     assert_false(get(ctx, "mem://a/run/log.txt", text, sizeof text));
     /* Two intervals fail: one warning, and each is tried again. */
     failures = 2;
     for (int i = 0; i < 2; i++) {
-        m.due_ns = 0;
-        stk__mirror_tick(&m);
-        assert_true(m.due_ns > stk__now_ns());
+        m->due_ns = 0;
+        assert_ok(stk_mirror_flush(m, false, &err), &err);
+        assert_true(m->due_ns > stk__now_ns());
     }
     assert_int_equal(failures, 0);
     assert_int_equal(warnings, 1);
     assert_false(get(ctx, "mem://a/run/log.txt", text, sizeof text));
-    m.due_ns = 0;
-    stk__mirror_tick(&m);
+    m->due_ns = 0;
+    assert_ok(stk_mirror_flush(m, false, &err), &err);
     assert_true(get(ctx, "mem://a/run/log.txt", text, sizeof text));
     assert_string_equal(text, "one\n");
-    append(&m, "two\n");
-    assert_ok(stk__mirror_close(&m, &err), &err);
+    /* What has not grown is not put again; what has, is at once where that is asked for. */
+    failures = 1;
+    m->due_ns = 0;
+    assert_ok(stk_mirror_flush(m, true, &err), &err);
+    append(m, "two\n");
+    assert_fails(stk_mirror_flush(m, true, &err), STK_EIO, &err, "not now");
+    assert_ok(stk_mirror_flush(m, true, &err), &err);
     assert_true(get(ctx, "mem://a/run/log.txt", text, sizeof text));
     assert_string_equal(text, "one\ntwo\n");
+    failures = 1;
+    assert_ok(stk_mirror_close(&m, &err), &err);
+    assert_null(m);
+    assert_int_equal(failures, 1);
+    failures = 0;
     assert_int_not_equal(access(folder, F_OK), 0);
 
     /* One that is there is gone on with; where the end fails, the file stays and that is said. */
-    assert_ok(stk__mirror_open(ctx, "flaky://a/run/log.txt", &m, &err), &err);
-    append(&m, "three\n");
-    snprintf(text, sizeof text, "%s", m.path);
-    snprintf(folder, sizeof folder, "%s", m.folder);
+    assert_ok(stk_mirror_open(ctx, "flaky://a/run/log.txt", &m, &err), &err);
+    append(m, "three\n");
+    snprintf(text, sizeof text, "%s", m->path);
+    snprintf(folder, sizeof folder, "%s", m->folder);
     failures = 1;
-    assert_fails(stk__mirror_close(&m, &err), STK_EIO, &err, "not now");
+    assert_fails(stk_mirror_close(&m, &err), STK_EIO, &err, "not now");
     assert_int_equal(warnings, 2);
     assert_int_equal(access(text, F_OK), 0);
     assert_int_equal(unlink(text), 0);
     assert_int_equal(rmdir(folder), 0);
+    assert_fails(stk_mirror_open(ctx, "mem://a/run", &m, &err), STK_EINVAL, &err, "is a folder");
+    assert_null(m);
+    assert_ok(stk_mirror_close(&m, &err), &err);
+    stk_context_destroy(&ctx);
+}
+
+/* A path is the file itself, also as a URL. */
+static void local(void **state)
+{
+    stk_context *ctx = make_context();
+    char folder[256], url[300];
+    stk_mirror *m;
+    stk_error err;
+
+    (void)state;
+    test_folder(folder);
+    snprintf(url, sizeof url, "file://%s/log", folder);
+    assert_ok(stk_mirror_open(ctx, url, &m, &err), &err);
+    assert_string_equal(stk_mirror_path(m), url + strlen("file://"));
+    append(m, "one\n");
+    assert_ok(stk_mirror_flush(m, true, &err), &err);
+    assert_ok(stk_mirror_close(&m, &err), &err);
+    assert_int_equal(access(url + strlen("file://"), F_OK), 0);
+    test_folder_remove(folder);
     stk_context_destroy(&ctx);
 }
 
@@ -205,10 +264,94 @@ static void loggers(void **state)
     stk_context_destroy(&ctx);
 }
 
+/* The end of a task says that a log could not be put; close() puts what is there in any case. */
+static void ends(void **state)
+{
+    const stk_logger_ops *const kinds[] = {&stk__logger_csv, &stk__logger_tensorboard};
+    const stk_metric metric = {"loss", 0.5};
+    stk_context *ctx = make_context();
+    char text[1024];
+    stk_error err;
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        stk__logger_options options;
+        stk_logger *logger = NULL;
+        stk_options_init(kinds[i]->options, &options, sizeof options);
+        options.version = 7;
+        assert_ok(kinds[i]->open(ctx, &options, "flaky://ends", &logger, &err), &err);
+        assert_ok(logger->ops->log_metrics(logger, &metric, 1, 0, 0, &err), &err);
+        failures = 1;
+        assert_fails(logger->ops->finalize(logger, &err), STK_EIO, &err, "not now");
+        assert_ok(logger->ops->finalize(logger, &err), &err);
+        assert_ok(logger->ops->log_metrics(logger, &metric, 1, 1, 0, &err), &err);
+        logger->ops->close(logger);
+    }
+    assert_true(get(ctx, "mem://ends/lightning_logs/version_7/metrics.csv", text, sizeof text));
+    assert_string_equal(text, "loss,step\n0.5,0\n0.5,1\n");
+    stk_context_destroy(&ctx);
+}
+
+/* Lines that the disk refuses do not take those with them that it has. */
+static void full_disk(void **state)
+{
+    const stk_metric metric = {"loss", 0.5};
+    stk_context *ctx = make_context();
+    struct rlimit before, full;
+    char text[1024];
+    stk_error err;
+
+    (void)state;
+    stk_logger *logger = open_logger(ctx, &stk__logger_csv, 3);
+    assert_ok(logger->ops->log_metrics(logger, &metric, 1, 0, 0, &err), &err);
+    assert_ok(logger->ops->flush(logger, &err), &err);
+    assert_ok(logger->ops->log_metrics(logger, &metric, 1, 1, 0, &err), &err);
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    full = before;
+    full.rlim_cur = strlen("loss,step\n0.5,0\n");
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &full), 0);
+    logger->ops->close(logger);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_true(get(ctx, "mem://logs/lightning_logs/version_3/metrics.csv", text, sizeof text));
+    assert_string_equal(text, "loss,step\n0.5,0\n");
+    stk_context_destroy(&ctx);
+}
+
+/* Options of a URL stay at its end, and the last number is the last. */
+static void folders(void **state)
+{
+    stk_context *ctx = make_context();
+    stk__run_folder run;
+    stk_logger logger;
+    char text[64];
+    stk_put *put;
+    stk_error err;
+
+    (void)state;
+    const stk__logger_options options = {
+        .struct_size = sizeof options, .name = "a", .version = STK_AUTO};
+    const char *const root = "slow+mem://runs?latency=0";
+    for (int i = 0; i < 2; i++) {
+        assert_ok(stk__run_folder_open(ctx, &options, root, &run, &logger, &err), &err);
+        assert_string_equal(run.log_dir, i ? "slow+mem://runs/a/version_1?latency=0"
+                                           : "slow+mem://runs/a/version_0?latency=0");
+        stk__run_folder_release(ctx, &run);
+    }
+    assert_true(get(ctx, "mem://runs/a/version_1/hparams.yaml", text, sizeof text));
+    assert_ok(stk_put_open(ctx, "mem://runs/a/version_999999999/x", NULL, &put, &err), &err);
+    assert_ok(put->ops->commit(put, &err), &err);
+    assert_fails(stk__run_folder_open(ctx, &options, root, &run, &logger, &err), STK_ELIMIT, &err,
+                 "no number left");
+    stk_context_destroy(&ctx);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(paths), cmocka_unit_test(intervals),
-                                       cmocka_unit_test(loggers)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(paths),   cmocka_unit_test(intervals),
+                                       cmocka_unit_test(loggers), cmocka_unit_test(local),
+                                       cmocka_unit_test(ends),    cmocka_unit_test(full_disk),
+                                       cmocka_unit_test(folders)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

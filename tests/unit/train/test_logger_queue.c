@@ -401,12 +401,28 @@ static void test_none(void **state)
     stk_context_destroy(&ctx);
 }
 
+/* Loggers are flushed 2 s after a line, and every 10 s while none comes. */
+static void due(void **state)
+{
+    const uint64_t s = 1000000000;
+
+    (void)state;
+    assert_false(stk__log_queue_due(100 * s, 99 * s, 102 * s));
+    assert_true(stk__log_queue_due(100 * s, 99 * s, 102 * s + 1));
+    assert_false(stk__log_queue_due(0, 100 * s, 110 * s));
+    assert_true(stk__log_queue_due(0, 100 * s, 110 * s + 1));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_arrive),     cmocka_unit_test(test_slow_logger),
-        cmocka_unit_test(test_full),           cmocka_unit_test(test_too_much),
-        cmocka_unit_test(test_failing_logger), cmocka_unit_test(test_threads),
+        cmocka_unit_test(due),
+        cmocka_unit_test(test_all_arrive),
+        cmocka_unit_test(test_slow_logger),
+        cmocka_unit_test(test_full),
+        cmocka_unit_test(test_too_much),
+        cmocka_unit_test(test_failing_logger),
+        cmocka_unit_test(test_threads),
         cmocka_unit_test(test_none),
     };
 
