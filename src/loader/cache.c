@@ -182,15 +182,14 @@ static char *carve_locked(stk__cache *cache, uint64_t size)
     return blob;
 }
 
-void stk__cache_put(stk__cache *cache, uint64_t a, uint64_t b, const stk_slice *parts, size_t n)
+/* A new entry of a key, to be published with its blob; NULL: there is one, or no room. */
+static entry *add_entry(stk__cache *cache, uint64_t a, uint64_t b, uint64_t size, char **out)
 {
-    uint64_t size = 0, i = hash(a, b);
+    uint64_t i = hash(a, b);
     char *blob = NULL;
 
-    for (size_t k = 0; k < n; k++)
-        size += parts[k].size;
     if (size > cache->limit)
-        return;
+        return NULL;
     pthread_mutex_lock(&cache->lock);
     if (cache->entries < cache->most_entries) {
         while (cache->table[i & cache->mask].b != NO_KEY &&
@@ -204,15 +203,54 @@ void stk__cache_put(stk__cache *cache, uint64_t a, uint64_t b, const stk_slice *
         }
     }
     pthread_mutex_unlock(&cache->lock);
-    if (!blob)
-        return;
-    char *to = blob;
+    *out = blob;
+    return blob ? &cache->table[i & cache->mask] : NULL;
+}
+
+static uint64_t size_of(const stk_slice *parts, size_t n)
+{
+    uint64_t size = 0;
+
+    for (size_t k = 0; k < n; k++)
+        size += parts[k].size;
+    return size;
+}
+
+/* Write the parts one behind the other, and where each is. */
+static void fill(char *to, const stk_slice *parts, size_t n, stk_slice *where)
+{
     for (size_t k = 0; k < n; k++) {
-        memcpy(to, parts[k].data, parts[k].size);
+        if (where)
+            where[k] = (stk_slice){.data = parts[k].data ? to : NULL, .size = parts[k].size};
+        if (parts[k].size)
+            memcpy(to, parts[k].data, parts[k].size);
         to += parts[k].size;
     }
     memset(to, 0, STK_TAIL);
-    atomic_store_explicit(&cache->table[i & cache->mask].blob, blob, memory_order_release);
+}
+
+void stk__cache_put(stk__cache *cache, uint64_t a, uint64_t b, const stk_slice *parts, size_t n)
+{
+    char *blob;
+    entry *e = add_entry(cache, a, b, size_of(parts, n), &blob);
+
+    if (!e)
+        return;
+    fill(blob, parts, n, NULL);
+    atomic_store_explicit(&e->blob, blob, memory_order_release);
+}
+
+void stk__cache_put_slices(stk__cache *cache, uint64_t a, uint64_t b, const stk_slice *parts,
+                           size_t n)
+{
+    const uint64_t head = n * sizeof *parts;
+    char *blob;
+    entry *e = add_entry(cache, a, b, head + size_of(parts, n), &blob);
+
+    if (!e)
+        return;
+    fill(blob + head, parts, n, (stk_slice *)(void *)blob);
+    atomic_store_explicit(&e->blob, blob, memory_order_release);
 }
 
 uint64_t stk__cache_bytes(stk__cache *cache)

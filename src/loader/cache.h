@@ -19,6 +19,10 @@ void stk__cache_prefetch(const stk__cache *cache, uint64_t a, uint64_t b);
 /* Keep the parts, one behind the other, as the blob of a key; nothing when it is full or has the
  * key. Any thread. */
 void stk__cache_put(stk__cache *cache, uint64_t a, uint64_t b, const stk_slice *parts, size_t n);
+/* The same, and the blob begins with `n` slices that say where in it each part is; one without
+ * bytes at all (NULL) stays so. */
+void stk__cache_put_slices(stk__cache *cache, uint64_t a, uint64_t b, const stk_slice *parts,
+                           size_t n);
 uint64_t stk__cache_bytes(stk__cache *cache);
 /* Forget all and keep to a smaller limit from now on; no thread may look into the cache meanwhile.
  */

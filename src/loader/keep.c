@@ -3,14 +3,12 @@
 
 bool stk__keeps_samples(const stk__keeping *k)
 {
-    return k->cache && !k->encoded && !k->decodes;
+    return k->cache && !k->ranges;
 }
 
 bool stk__keeps_need(const stk__keeping *k, uint64_t decoded)
 {
-    if (!k->cache)
-        return false;
-    return k->encoded ? !decoded : k->decodes;
+    return k->cache && k->ranges && !(k->encoded && decoded);
 }
 
 bool stk__kept_need(const stk__keeping *k, const stk_need *need, stk_slice *slice)

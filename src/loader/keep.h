@@ -7,17 +7,18 @@
 #include "loader/cache.h"
 
 /*
- * It keeps what was read, or what became of it: samples by their index, or where the dataset
- * decodes ranges, those by object and offset. Fixed but for the cache itself, which has a lock of
- * its own.
+ * It keeps what was read, or what became of it: all needs or all fields of a sample by its index,
+ * or where samples share ranges, those by object and offset. Fixed but for the cache itself, which
+ * has a lock of its own.
  */
 typedef struct stk__keeping {
     stk__cache *cache; /* NULL: none */
     bool encoded;      /* as it was read */
-    bool decodes;      /* the dataset has decode() */
+    bool ranges;       /* samples share what it keeps: the dataset decodes ranges, or neighbouring
+                          samples need the same */
 } stk__keeping;
 
-/* Whether the cache keeps samples as they were decoded. */
+/* Whether the cache keeps samples: their needs where it keeps what was read, else their fields. */
 bool stk__keeps_samples(const stk__keeping *keeping);
 /* Whether the cache is for needs that are decoded to so many bytes, 0: that are not. */
 bool stk__keeps_need(const stk__keeping *keeping, uint64_t decoded);

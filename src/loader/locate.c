@@ -137,8 +137,10 @@ static void tie_needs(const stk__planner *p, stk__step *step)
     for (uint32_t r = 0; r < step->num_rows; r++) {
         stk__row *row = &step->rows[r];
         uint64_t bytes = 0;
-        row->needs = row->num_needs ? step->needs + at : NULL;
-        row->slices = row->num_needs ? step->slices + at : NULL;
+        if (row->num_needs) { /* else the cache may have given it slices */
+            row->needs = step->needs + at;
+            row->slices = step->slices + at;
+        }
         at += row->num_needs;
         bound_reads(p->budget, row);
         for (uint32_t i = 0; i < row->num_needs; i++)
@@ -169,7 +171,7 @@ static stk_status add_length(stk_locator *seam, size_t i, const stk_need *need)
 
 /* The room of a sample that the cache has is what it would be without: which ones fit with it
  * must not depend on the cache. */
-static void bound_decoded(stk__planner *p, stk__step *step, uint32_t r)
+static void bound_kept(stk__planner *p, stk__step *step, uint32_t r)
 {
     const uint32_t ragged = p->ring->num_ragged;
     collector c = {.seam = {.add = add_length, .cost = keep_cost, .bytes = collect_bytes},
@@ -211,23 +213,36 @@ static void begin_step(stk__planner *p, stk__step *step, uint64_t serial)
         step->ragged_bound[i] = UINT64_MAX;
 }
 
-/* Rows that the decoded cache has; the indices of the others stay in step->indices, their rows in
- * the map. */
-static uint32_t find_decoded(stk__planner *p, stk__step *step)
+/* Whether the cache has a sample: its fields, or its needs. */
+static bool find_sample(const stk__keeping *keeping, stk__row *row)
 {
-    const bool decoded = stk__keeps_samples(p->keeping);
+    uint64_t size;
+    const void *blob = stk__cache_get(keeping->cache, 0, row->index, &size);
+
+    if (keeping->encoded)
+        row->slices = (stk_slice *)blob;
+    else
+        row->decoded = blob;
+    return blob;
+}
+
+/* Rows that the cache has; the indices of the others stay in step->indices, their rows in the map.
+ */
+static uint32_t find_kept(stk__planner *p, stk__step *step)
+{
+    const bool samples =
+        stk__keeps_samples(p->keeping) && (!p->keeping->encoded || p->dataset->ops->locate);
     uint32_t n = 0;
 
+    for (uint32_t r = 0; samples && r < step->num_rows; r++)
+        stk__cache_prefetch(p->keeping->cache, 0, step->indices[r]);
     for (uint32_t r = 0; r < step->num_rows; r++) {
-        uint64_t size;
-        if (decoded) {
-            step->rows[r].decoded = stk__cache_get(p->keeping->cache, 0, step->indices[r], &size);
-            p->cache_hits += step->rows[r].decoded != NULL;
-            p->cache_misses += step->rows[r].decoded == NULL;
-        }
-        if (step->rows[r].decoded) {
+        const bool kept = samples && find_sample(p->keeping, &step->rows[r]);
+        p->cache_hits += kept;
+        p->cache_misses += samples && !kept;
+        if (kept) {
             if (p->ring->num_ragged && p->dataset->ops->locate)
-                bound_decoded(p, step, r);
+                bound_kept(p, step, r);
             continue;
         }
         p->map[n] = r;
@@ -289,7 +304,7 @@ void stk__step_locate(stk__planner *p, stk__step *step, uint64_t serial)
 
     begin_step(p, step, serial);
     p->rows += step->num_rows;
-    uint32_t n = find_decoded(p, step);
+    uint32_t n = find_kept(p, step);
     if (p->dataset->ops->locate && n)
         status = p->dataset->ops->locate(p->dataset, step->indices, n, &c.seam, NULL);
     const char *reason = NULL;

@@ -297,13 +297,41 @@ static stk_status make_ring(stk_loader *loader, stk_error *err)
     return STK_OK;
 }
 
+/* The ranges of the first sample, and whether the second needs one of them. */
+typedef struct sharing {
+    stk_locator seam;
+    stk_need first[8];
+    uint32_t num;
+    bool found;
+} sharing;
+
+static stk_status find_shared(stk_locator *seam, size_t i, const stk_need *need)
+{
+    sharing *s = (sharing *)seam;
+
+    if (i == 0 && s->num < STK_COUNT(s->first))
+        s->first[s->num++] = *need;
+    for (uint32_t k = 0; i && k < s->num; k++)
+        s->found |= s->first[k].object == need->object && s->first[k].offset == need->offset;
+    return STK_OK;
+}
+
+/* Whether neighbouring samples need the same range: the cache then keeps it once. */
+static bool samples_share(stk_dataset *dataset)
+{
+    sharing s = {.seam = stk__locator_of_needs(find_shared)};
+
+    return dataset->ops->locate && dataset->size > 1 &&
+           dataset->ops->locate(dataset, (uint64_t[]){0, 1}, 2, &s.seam, NULL) == STK_OK && s.found;
+}
+
 static stk_status make_planner(stk_loader *loader)
 {
     const stk_loader_options *o = &loader->options;
     const bool decodes = loader->dataset->ops->decode != NULL;
 
     loader->keeping.encoded = o->cache == STK_CACHE_ENCODED;
-    loader->keeping.decodes = decodes;
+    loader->keeping.ranges = decodes || (loader->keeping.encoded && samples_share(loader->dataset));
     if (loader->budget.now.cache)
         STK_TRY(stk__cache_create(loader->ctx, loader->budget.now.cache,
                                   stk__budget_blobs(&loader->budget), &loader->keeping.cache));

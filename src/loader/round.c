@@ -239,7 +239,7 @@ bool stk__round_send(stk__planner *planner)
     stk__round *round = &planner->round;
     store_limits limits = {.dataset = planner->dataset, .gaps = true};
 
-    if (round->num && planner->keeping->cache && planner->keeping->decodes)
+    if (round->num && planner->keeping->cache && planner->keeping->ranges)
         from_cache(planner);
     if (round->num == 0)
         return false;

@@ -187,7 +187,7 @@ static void prepare_values(stk__worker *worker, const uint32_t *rows, uint32_t n
 static void check_rows(stk__worker *worker, const uint32_t *rows, uint32_t n)
 {
     const stk__workers *w = worker->team;
-    const bool keep = stk__keeps_samples(w->keeping);
+    const bool keep = stk__keeps_samples(w->keeping) && !w->keeping->encoded;
     uint32_t m = 0;
 
     for (uint32_t i = 0; i < n; i++) {
@@ -283,11 +283,17 @@ static void place_indices(stk__worker *worker, const uint32_t *rows, uint32_t n,
 }
 
 /* Offer what was read for these rows to the cache. */
-static void keep_units(const stk__workers *w, const stk__step *step, const uint32_t *rows,
+static void keep_needs(const stk__workers *w, const stk__step *step, const uint32_t *rows,
                        uint32_t n)
 {
+    const bool samples = stk__keeps_samples(w->keeping);
+
     for (uint32_t i = 0; i < n; i++) {
         const stk__row *row = &step->rows[rows[i]];
+        if (samples && row->status == STK_OK && row->num_needs)
+            stk__cache_put_slices(w->keeping->cache, 0, row->index, row->slices, row->num_needs);
+        if (samples)
+            continue;
         for (uint32_t k = 0; row->status == STK_OK && k < row->num_needs; k++) {
             stk__unit *unit = row->needs[k].unit;
             /* What was decoded was kept then. */
@@ -326,8 +332,8 @@ static void prepare_rows(stk__worker *worker, const uint32_t *rows, uint32_t n)
         } else if (ring->columns[c].source == STK__COLUMN_INDEX) {
             place_indices(worker, rows, n, c);
         }
-    if (w->keeping->cache && !stk__keeps_samples(w->keeping))
-        keep_units(w, worker->step, rows, n);
+    if (w->keeping->cache && (w->keeping->encoded || w->keeping->ranges))
+        keep_needs(w, worker->step, rows, n);
     divide_work(worker, STK__WORK_COLLATE);
 }
 

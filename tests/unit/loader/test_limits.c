@@ -88,6 +88,27 @@ static void caches_spare_the_work(void **state)
     stk_context_destroy(&ctx);
 }
 
+/* What was read is kept once, also where many samples need it. */
+static void shared_ranges_are_kept_once(void **state)
+{
+    stk_context *ctx = test_context();
+    counting_options c = {.size = 6400, .url = "mem://counting", .shared = 32};
+    stk_dataset *dataset = counting_open(ctx, &c);
+    stk_loader_options o = base_options();
+    stk_loader_stats stats = {.struct_size = sizeof stats};
+
+    o.epochs = 3;
+    o.cache = STK_CACHE_ENCODED;
+    stk_loader *loader = open_loader(dataset, &o);
+    drain(loader, 3, false, NULL);
+    stk_loader_get_stats(loader, &stats);
+    assert_true(stats.cache_hits >= 6400);
+    assert_in_range(stats.cache_bytes, 6400 * COUNTING_BYTES, 4 << 20); /* not 32 times that */
+    stk_loader_destroy(&loader);
+    stk_dataset_close(&dataset);
+    stk_context_destroy(&ctx);
+}
+
 static void the_budget_is_kept(void **state)
 {
     stk_context *ctx = test_context();
@@ -306,6 +327,7 @@ int main(void)
         cmocka_unit_test(holding_every_batch_is_busy),
         cmocka_unit_test(shared_ranges_are_read_once),
         cmocka_unit_test(caches_spare_the_work),
+        cmocka_unit_test(shared_ranges_are_kept_once),
         cmocka_unit_test(the_budget_is_kept),
         cmocka_unit_test(the_budget_that_is_named_is_enough),
         cmocka_unit_test(a_steady_run_allocates_nothing),
