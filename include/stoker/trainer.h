@@ -56,10 +56,11 @@ STK_API STK_NODISCARD stk_status stk_model_module_create(stk_context *context,
 /**
  * Take the weights of a safetensors file (Python's, torchvision's, a checkpoint of ours) by name,
  * converting between float types. With `strict` every tensor of the model must be there and no
- * other; without it, what matches is taken. *taken (may be NULL) counts. Blocks.
+ * other; without it, what fits is taken, and what is left is named in the context's log with both
+ * shapes. *taken (may be NULL) counts. Blocks.
  *
- * Errors: those of the file; STK_EMISMATCH naming the tensor and both shapes, the first missing or
- * unexpected one: then the model is as before.
+ * Errors: those of the file; STK_EMISMATCH naming the first tensors that do not fit, with both
+ * shapes: then the model is as before.
  */
 STK_API STK_NODISCARD stk_status stk_model_load_file(stk_context *context, stk_model *model,
                                                      const char *path, bool strict, size_t *taken,

@@ -59,6 +59,8 @@ void *stk__weight(const struct stk_model *model, const stk__node *node, stk__rol
 void *stk__gradient(const struct stk_model *model, const stk__node *node, stk__role role);
 /* Whether a node's parameter learns. */
 bool stk__learns(const struct stk_model *model, const stk__node *node, stk__role role);
+/* Type of its elements. */
+stk_dtype stk__param_dtype(const struct stk_model *model, const stk__param *param);
 /* The tensor of a parameter's shape at `data`. */
 void stk__param_tensor(const struct stk_model *model, const stk__param *param, void *data,
                        stk_state_tensor *out);

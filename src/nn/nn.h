@@ -36,11 +36,12 @@ stk_status stk__model_get_gradient(stk_model *model, size_t i, stk_state_tensor 
 
 /*
  * Take tensors of the host by name, converting between float types. With `strict` every tensor of
- * the model must be there and no other; without it, what matches is taken. *taken (may be NULL)
+ * the model must be there and no other, but for counts of batches, which old files lack; without
+ * it, what fits is taken, and what does not is told in the context's log. *taken (may be NULL)
  * counts.
  *
- * Errors: STK_EMISMATCH naming the tensor and both shapes, the first missing or unexpected one;
- * then the model is as before.
+ * Errors: STK_EMISMATCH naming the first tensors that do not fit, with both shapes; then the model
+ * is as before.
  */
 stk_status stk__model_load(stk_model *model, const stk_state_tensor *tensors, size_t n, bool strict,
                            size_t *taken, stk_error *err);

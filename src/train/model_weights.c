@@ -32,6 +32,12 @@ stk_status stk_model_load_file(stk_context *ctx, stk_model *model, const char *p
         if (!is_own(file.parsed.tensors[i].name))
             tensors[n++] = file.parsed.tensors[i];
     status = stk__model_load(model, tensors, n, strict, taken, err);
+    if (status == STK_EMISMATCH && err) {
+        char why[STK_ERROR_TEXT];
+        memcpy(why, err->text, sizeof why);
+        stk__fail_at(err, status, STK_STAGE_TRAIN, path, STK_NO_OFFSET, "'%.120s': %.510s", path,
+                     why);
+    }
 out:
     stk__free(ctx, tensors);
     stk__free(ctx, data);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Descriptions, plans, weights by name, steps, dropout, probes, and what is refused. */
+/* Descriptions, plans, steps, dropout, probes, and what is refused. */
 #include <stdio.h>
 
 #include "nn/nn.h"
@@ -291,51 +291,6 @@ static void test_metrics(void **state)
     stk_model_destroy(&model);
 }
 
-static void test_load(void **state)
-{
-    stk_model_options options = defaults();
-    stk_model *from = model_make(ctx, "linear(5), relu, linear(3)", row, 1, &options);
-    options.precision = STK_PRECISION_64_TRUE;
-    stk_model *to = model_make(ctx, "linear(5), relu, linear(3)", row, 1, &options);
-    stk_state_tensor t[5], mine;
-    size_t taken = 0;
-
-    for (size_t i = 0; i < 4; i++)
-        assert_true(stk_model_get_state(from, i, &t[i], NULL) == STK_OK);
-    assert_ok(stk__model_load(to, t, 4, true, &taken, &err), &err);
-    assert_int_equal(taken, 4);
-    for (size_t i = 0; i < 4; i++) {
-        assert_true(stk_model_get_state(to, i, &mine, NULL) == STK_OK);
-        for (uint64_t k = 0; k < tensor_count(&mine); k++)
-            assert_true(tensor_get(&mine, k) == tensor_get(&t[i], k));
-    }
-    assert_fails(stk__model_load(to, t, 3, true, NULL, &err), STK_EMISMATCH, &err, "'2.bias'");
-    assert_ok(stk__model_load(to, t, 3, false, &taken, &err), &err);
-    assert_int_equal(taken, 3);
-    t[4] = t[0];
-    t[4].name = "head.weight";
-    assert_fails(stk__model_load(to, t, 5, true, NULL, &err), STK_EMISMATCH, &err, "'head.weight'");
-    assert_ok(stk__model_load(to, t, 5, false, &taken, &err), &err);
-    int64_t before = t[2].shape[0];
-    t[2].shape[0] = 7;
-    assert_fails(stk__model_load(to, t, 4, false, NULL, &err), STK_EMISMATCH, &err,
-                 "'2.weight' is [7, 5], but the model's is [3, 5]");
-    t[2].shape[0] = before;
-    uint16_t halves[15];
-    for (int i = 0; i < 15; i++)
-        halves[i] = (uint16_t)(0x3c00 + i * 64); /* 1 + i / 16 */
-    stk_state_tensor half = t[2];
-    half.dtype = STK_FLOAT16;
-    half.data = halves;
-    half.bytes = sizeof halves;
-    assert_ok(stk__model_load(to, &half, 1, false, &taken, &err), &err);
-    assert_true(stk_model_get_state(to, 2, &mine, NULL) == STK_OK);
-    for (int i = 0; i < 15; i++)
-        assert_true(tensor_get(&mine, (uint64_t)i) == 1 + i / 16.0);
-    stk_model_destroy(&from);
-    stk_model_destroy(&to);
-}
-
 /* The distributions of PyTorch's initial weights, by their bounds and deviations. */
 static void test_initial_weights(void **state)
 {
@@ -570,11 +525,11 @@ static void test_bad_optimizers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_bad_layers),        TEST(test_hostile_sizes), TEST(test_bad_options),
-        TEST(test_bad_batches),       TEST(test_named),         TEST(test_no_allocation),
-        TEST(test_metrics),           TEST(test_load),          TEST(test_initial_weights),
-        TEST(test_dropout),           TEST(test_input_layout),  TEST(test_probe),
-        TEST(test_lonely_batch_norm), TEST(test_nan_shows),     TEST(test_bad_optimizers),
+        TEST(test_bad_layers),   TEST(test_hostile_sizes),   TEST(test_bad_options),
+        TEST(test_bad_batches),  TEST(test_named),           TEST(test_no_allocation),
+        TEST(test_metrics),      TEST(test_initial_weights), TEST(test_dropout),
+        TEST(test_input_layout), TEST(test_probe),           TEST(test_lonely_batch_norm),
+        TEST(test_nan_shows),    TEST(test_bad_optimizers),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

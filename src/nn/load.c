@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Weights into a model, by name. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/text.h"
+#include "nn/model.h"
+
+#define MOST_NAMED  4  /* differences in an error */
+#define MOST_LISTED 32 /* messages about tensors that are left */
+
+/* A tensor that is offered, and what became of it. */
+typedef struct offer {
+    const stk_state_tensor *tensor;
+    bool wanted; /* the model has a parameter of its name */
+} offer;
+
+/* Offers, sorted by name, and what does not fit together. */
+typedef struct loading {
+    struct stk_model *model;
+    offer *offers;
+    size_t num_offers;
+    bool strict;
+    uint64_t differences;
+    stk__text text; /* of an error: the first of them */
+} loading;
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const offer *)a)->tensor->name, ((const offer *)b)->tensor->name);
+}
+
+static offer *find(const loading *l, const char *name)
+{
+    const stk_state_tensor tensor = {.name = name};
+    const offer key = {.tensor = &tensor};
+
+    return l->num_offers ? bsearch(&key, l->offers, l->num_offers, sizeof key, by_name) : NULL;
+}
+
+static void shape_text(uint32_t rank, const int64_t *shape, char *bytes, size_t size)
+{
+    stk__text text = {.bytes = bytes, .room = size};
+
+    stk__text_add(&text, "[");
+    for (uint32_t i = 0; i < rank; i++)
+        stk__text_add(&text, "%s%" PRId64, i ? ", " : "", shape[i]);
+    stk__text_add(&text, "]");
+}
+
+/* Something does not fit: of a strict load the first ones are named in its error, else each is a
+ * message. */
+static void differs(loading *l, const char *what)
+{
+    stk_context *ctx = l->model->graph.context;
+
+    l->differences++;
+    if (l->strict && l->differences <= MOST_NAMED)
+        stk__text_add(&l->text, "%s%s", l->differences > 1 ? "; " : "", what);
+    else if (!l->strict && l->differences <= MOST_LISTED)
+        stk__message(ctx, STK_MESSAGE_WARNING, "weights: %s", what);
+}
+
+static bool is_float(stk_dtype dtype)
+{
+    return dtype == STK_FLOAT32 || dtype == STK_FLOAT64 || dtype == STK_BFLOAT16 ||
+           dtype == STK_FLOAT16;
+}
+
+/* Why a tensor cannot become a parameter; false: it can. */
+static bool unfit(const struct stk_model *m, const stk__param *p, const stk_state_tensor *t,
+                  char *why, size_t size)
+{
+    stk__text text = {.bytes = why, .room = size};
+    const bool integer = stk__param_dtype(m, p) == STK_INT64;
+    char mine[128], theirs[128];
+
+    /* A count may come as [1]. */
+    bool same = t->rank == p->rank && memcmp(t->shape, p->shape, p->rank * sizeof *p->shape) == 0;
+    if (p->role == STK__NUM_BATCHES)
+        same = t->bytes == sizeof(int64_t);
+    shape_text(p->rank, p->shape, mine, sizeof mine);
+    shape_text(t->rank, t->shape, theirs, sizeof theirs);
+    if (!same)
+        stk__text_add(&text, "'%.128s' is %s, but the model's is %s", p->name, theirs, mine);
+    else if (integer ? t->dtype != STK_INT64 : !is_float(t->dtype))
+        stk__text_add(&text, "'%.128s' is of type %s, not %s", p->name, stk_dtype_name(t->dtype),
+                      stk_dtype_name(stk__param_dtype(m, p)));
+    else if (t->bytes != p->count * stk_dtype_size(t->dtype))
+        stk__text_add(&text, "'%.128s' has %" PRIu64 " bytes, which is not its shape's", p->name,
+                      t->bytes);
+    return text.length > 0;
+}
+
+/* Look at what the model has: in `fits` those that can be taken. */
+static size_t look(loading *l, const stk_state_tensor **fits)
+{
+    const stk__graph *g = &l->model->graph;
+    char why[512];
+    size_t count = 0;
+
+    for (uint32_t i = 0; i < g->num_params; i++) {
+        const stk__param *p = &g->params[i];
+        stk__text text = {.bytes = why, .room = sizeof why};
+        offer *o = find(l, p->name);
+        if (o)
+            o->wanted = true;
+        if (o && !unfit(l->model, p, o->tensor, why, sizeof why)) {
+            fits[i] = o->tensor;
+            count++;
+            continue;
+        }
+        /* PyTorch takes files without counts of batches, too: those of its first versions. */
+        if (!o && p->role == STK__NUM_BATCHES)
+            continue;
+        if (!o) {
+            char mine[128];
+            shape_text(p->rank, p->shape, mine, sizeof mine);
+            stk__text_add(&text, "'%.128s' %s, which the model has, is not there", p->name, mine);
+        }
+        differs(l, why);
+    }
+    for (size_t i = 0; i < l->num_offers; i++) {
+        const stk_state_tensor *t = l->offers[i].tensor;
+        stk__text text = {.bytes = why, .room = sizeof why};
+        char theirs[128];
+        if (l->offers[i].wanted)
+            continue;
+        shape_text(t->rank, t->shape, theirs, sizeof theirs);
+        stk__text_add(&text, "'%.128s' %s is not in the model", t->name, theirs);
+        differs(l, why);
+    }
+    return count;
+}
+
+static void take(struct stk_model *m, const stk__param *p, const stk_state_tensor *t)
+{
+    void *to = (char *)m->weights + p->offset;
+
+    if (t->dtype == stk__param_dtype(m, p)) {
+        memmove(to, t->data, t->bytes);
+        return;
+    }
+    const size_t size = stk_dtype_size(t->dtype);
+    for (uint64_t i = 0; i < p->count; i++) {
+        double x = stk__element_as_double((const char *)t->data + i * size, t->dtype);
+        if (stk__param_dtype(m, p) == STK_FLOAT64)
+            ((double *)to)[i] = x;
+        else
+            ((float *)to)[i] = (float)x;
+    }
+}
+
+/* What a strict load says, and the summary of one that is not. */
+static stk_status conclude(const loading *l, size_t count, stk_error *err)
+{
+    const stk__graph *g = &l->model->graph;
+    char more[48] = "";
+
+    if (l->strict && l->differences > MOST_NAMED)
+        snprintf(more, sizeof more, "; and %" PRIu64 " more", l->differences - MOST_NAMED);
+    if (l->strict && l->differences)
+        return stk__fail(err, STK_EMISMATCH, STK_STAGE_TRAIN,
+                         "these are the weights of another model: %.360s%s; take those that fit "
+                         "with weights_strict: false (--no-weights-strict)",
+                         l->text.bytes, more);
+    if (!l->strict && l->differences > MOST_LISTED)
+        stk__message(g->context, STK_MESSAGE_WARNING, "weights: %" PRIu64 " more are not listed",
+                     l->differences - MOST_LISTED);
+    if (!l->strict)
+        stk__message(g->context, STK_MESSAGE_INFO,
+                     "weights: %zu of the model's %" PRIu32
+                     " tensors are taken, the others keep their initial values",
+                     count, g->num_params);
+    return STK_OK;
+}
+
+stk_status stk__model_load(stk_model *m, const stk_state_tensor *tensors, size_t n, bool strict,
+                           size_t *taken, stk_error *err)
+{
+    STK_TRY(stk__context_check(m->graph.context, err));
+    stk_context *ctx = m->graph.context;
+    const stk__graph *g = &m->graph;
+    char named[360];
+    loading l = {.model = m,
+                 .num_offers = n,
+                 .strict = strict,
+                 .text = {.bytes = named, .room = sizeof named}};
+
+    STK_TRY(stk__model_need(m, false, err));
+    l.offers = stk__calloc(ctx, (uint64_t)n + 1, sizeof *l.offers);
+    const stk_state_tensor **fits = stk__calloc(ctx, (uint64_t)g->num_params + 1, sizeof *fits);
+    stk_status status = STK_ENOMEM;
+    if (!l.offers || !fits) {
+        stk__fail(err, status, STK_STAGE_TRAIN, "no memory for the list of weights");
+        goto out;
+    }
+    for (size_t i = 0; i < n; i++)
+        l.offers[i].tensor = &tensors[i];
+    qsort(l.offers, n, sizeof *l.offers, by_name);
+    /* First look at all, then take: a failure leaves the model as it was. */
+    const size_t count = look(&l, fits);
+    status = conclude(&l, count, err);
+    for (uint32_t i = 0; i < g->num_params && status == STK_OK; i++)
+        if (fits[i])
+            take(m, &g->params[i], fits[i]);
+    if (taken && status == STK_OK)
+        *taken = count;
+out:
+    stk__free(ctx, l.offers);
+    stk__free(ctx, fits);
+    return status;
+}
