@@ -74,7 +74,8 @@ static void take_options(const stk_loader_options *from, stk_loader_options *to)
 static int find_data(struct cli *cli, stk_bench_setting *setting, stk_loader_options *loader,
                      struct bench_recipe *recipe)
 {
-    const stk_recipe_options options = {.struct_size = sizeof options, .tasks = STK_RECIPE_MODEL};
+    const stk_recipe_options options = {
+        .struct_size = sizeof options, .tasks = STK_RECIPE_MODEL, .home = cli_home_folder()};
     stk_recipe_parts parts = {.struct_size = sizeof parts};
     stk_context *context = NULL;
     stk_recipe *made = NULL;
@@ -116,7 +117,7 @@ static int load_config(struct cli *cli, const stk_bench_setting *setting,
         cli_fail(cli, status, &err);
         return CLI_USAGE;
     }
-    return train_home(cli, recipe->config);
+    return CLI_GO_ON;
 }
 
 /* "trian:a.yaml", or "a.yaml" alone. */
@@ -316,7 +317,8 @@ stk_status bench_train_create(struct cli *cli, stk_context *context,
                               const struct bench_recipe *recipe, uint64_t batch_size,
                               struct bench_train **out, stk_error *err)
 {
-    const stk_recipe_options options = {.struct_size = sizeof options, .tasks = STK_RECIPE_MODEL};
+    const stk_recipe_options options = {
+        .struct_size = sizeof options, .tasks = STK_RECIPE_MODEL, .home = cli_home_folder()};
     stk_recipe_parts parts = {.struct_size = sizeof parts};
     struct bench_train *train = calloc(1, sizeof *train);
 

@@ -157,6 +157,8 @@ void cli_man_all(FILE *out);
 /* A spec or path with the home folder in the place of a '~' that begins its path
  * ("images:~/train"). Lives as long as the command. (home.c) */
 const char *cli_home(const char *text);
+/* The home folder; NULL: none is known. */
+const char *cli_home_folder(void);
 /* The URL of an array, or of a dataset of an array ("array:URL"). (info_array.c) */
 const char *cli_array_url(const char *spec);
 /* An array that cannot be opened: cli_fail(), or that a dataset was named. */

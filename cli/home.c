@@ -21,11 +21,18 @@ static const char *find_tilde(const char *text)
     return NULL;
 }
 
+const char *cli_home_folder(void)
+{
+    const char *home = getenv("HOME");
+
+    return home && *home == '/' ? home : NULL;
+}
+
 const char *cli_home(const char *text)
 {
-    const char *home = getenv("HOME"), *tilde = text ? find_tilde(text) : NULL;
+    const char *home = cli_home_folder(), *tilde = text ? find_tilde(text) : NULL;
 
-    if (!tilde || !home || *home != '/')
+    if (!tilde || !home)
         return text;
     size_t before = (size_t)(tilde - text), length = strlen(home);
     struct kept *made = malloc(sizeof *made + before + length + strlen(tilde));

@@ -76,6 +76,8 @@ static void print_version(FILE *out)
 
 static const struct cli_command *find_command(const char *name)
 {
+    if (strcmp(name, "fit") == 0) /* Lightning's word for it */
+        name = "train";
     for (size_t i = 0; i < NUM_COMMANDS; i++)
         if (strcmp(commands[i].name, name) == 0)
             return &commands[i];

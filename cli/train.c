@@ -124,6 +124,7 @@ struct run {
     } metrics[MAX_METRICS]; /* of all its tasks, the last value of each */
     size_t num_metrics;
     uint64_t evaluated;    /* samples of the last test, validation or prediction */
+    bool tested_best;      /* on the best checkpoint, not the weights as training left them */
     char output_dir[4096]; /* of predictions; "": a writer of the configuration's decides */
 };
 
@@ -248,10 +249,12 @@ static void put_json(struct run *run, FILE *out)
         {"wall", t->wall},       {"data_wait", t->data_wait},   {"transfer", t->transfer},
         {"step", t->step},       {"validation", t->validation}, {"callbacks", t->callbacks},
         {"logging", t->logging}, {"checkpoint", t->checkpoint}, {"other", t->other}};
+    const char *best = stk_trainer_best_model_path(run->parts.trainer);
     const char *const paths[][2] = {
         {"log_dir", stk_trainer_log_dir(run->parts.trainer)},
-        {"best_model_path", stk_trainer_best_model_path(run->parts.trainer)},
-        {"last_model_path", stk_trainer_last_model_path(run->parts.trainer)}};
+        {"best_model_path", best},
+        {"last_model_path", stk_trainer_last_model_path(run->parts.trainer)},
+        {"tested_model_path", run->tested_best ? best : NULL}};
 
     fputs("{\n  \"dataset\": ", out);
     cli_json_string(out, run->parts.dataset);
@@ -330,7 +333,7 @@ static void put_text(struct run *run, FILE *out)
     else if (parts->data->num_val)
         put_figures(run, "Validation", "val", parts->val_dataset, out);
     if (best)
-        fprintf(out, "Checkpoint: %s\n", best);
+        fprintf(out, "Checkpoint%s: %s\n", run->tested_best ? " tested" : "", best);
     if (run->times.steps && !run->cli->quiet)
         fprintf(out, "Data: %s\n", run->verdict.text);
 }
@@ -358,13 +361,22 @@ static void judge(struct run *run)
     stk_training_events_judge(run->parts.log, run->parts.data->train, NULL, &run->verdict);
 }
 
+/* Where a metric chooses the best checkpoint, what is printed at the end is of that. */
 static stk_status test_trained(struct run *run, stk_error *err)
 {
+    const stk_recipe_parts *parts = &run->parts;
     stk_trainer_times times = {.struct_size = sizeof times};
+    double score;
 
+    run->tested_best = stk_trainer_best_model_score(parts->trainer, &score);
+    if (!parts->data->num_test && !(run->tested_best && parts->data->num_val))
+        return STK_OK;
+    const char *path = run->tested_best ? "best" : NULL;
     stk_status status =
-        stk_trainer_test(run->parts.trainer, run->parts.module, run->parts.data, NULL, err);
-    stk_trainer_get_times(run->parts.trainer, &times);
+        parts->data->num_test
+            ? stk_trainer_test(parts->trainer, parts->module, parts->data, path, err)
+            : stk_trainer_validate(parts->trainer, parts->module, parts->data, path, err);
+    stk_trainer_get_times(parts->trainer, &times);
     run->evaluated = times.samples;
     keep_metrics(run);
     return status;
@@ -382,8 +394,7 @@ int cli_train(struct cli *cli)
                                         run.parts.ckpt_path, &err);
     judge(&run);
     keep_metrics(&run);
-    if (status == STK_OK && run.parts.data->num_test &&
-        !stk_trainer_get_options(run.parts.trainer)->barebones)
+    if (status == STK_OK && !stk_trainer_get_options(run.parts.trainer)->barebones)
         status = test_trained(&run, &err);
     code = status == STK_OK ? CLI_GOOD : cli_fail(cli, status, &err);
     if (stk_training_events_end(run.parts.log, &err) != STK_OK) {
@@ -411,7 +422,7 @@ static int evaluate(struct run *run, task_fn *task)
     stk_trainer_get_times(run->parts.trainer, &run->times);
     run->evaluated = run->times.samples;
     keep_metrics(run);
-    if (status == STK_ENOENT && strcmp(ckpt, "last") == 0) {
+    if (status == STK_ENOENT && (strcmp(ckpt, "last") == 0 || strcmp(ckpt, "best") == 0)) {
         cli_error("%s: 'stoker train' with the same configuration makes one; or give --ckpt-path "
                   "FILE",
                   err.text);

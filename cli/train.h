@@ -17,11 +17,8 @@
         .name = "recipe.loader"                                                                    \
     }
 
-/* Put the home folder in the place of a '~' of specs. CLI_GO_ON, or the exit code after printing
- * the error. */
-int train_home(struct cli *cli, stk_config *config);
-/* Make a recipe of the command's configuration; options->console is set to the command's. Exit
- * codes as above. */
+/* Make a recipe of the command's configuration; options->console and `home` are set to the
+ * command's. CLI_GO_ON, or the exit code after printing the error. */
 int train_recipe(struct cli *cli, stk_context *context, stk_recipe_options *options,
                  stk_recipe **out, stk_recipe_parts *parts);
 

@@ -29,27 +29,6 @@ static int width(void *user)
 
 /* ---- Recipes --------------------------------------------------------------------------------- */
 
-int train_home(struct cli *cli, stk_config *config)
-{
-    const stk_option_table *data = stk_option_table_find("recipe.data");
-    char key[128];
-    stk_error err;
-
-    for (size_t i = 0; i < data->count; i++) {
-        const char *metavar = data->options[i].metavar;
-        if (!metavar || strcmp(metavar, "SPEC") != 0)
-            continue;
-        snprintf(key, sizeof key, "%s.%s", data->name, data->options[i].name);
-        const char *given = stk_config_get(config, key, 0), *found = cli_home(given);
-        if (found == given)
-            continue;
-        stk_status status = stk_config_set(config, key, found, false, &err);
-        if (status != STK_OK)
-            return cli_fail(cli, status, &err);
-    }
-    return CLI_GO_ON;
-}
-
 int train_recipe(struct cli *cli, stk_context *context, stk_recipe_options *options,
                  stk_recipe **out, stk_recipe_parts *parts)
 {
@@ -60,10 +39,8 @@ int train_recipe(struct cli *cli, stk_context *context, stk_recipe_options *opti
                                  .user = cli};
     stk_error err;
 
-    int code = train_home(cli, cli->config);
-    if (code != CLI_GO_ON)
-        return code;
     options->console = &console;
+    options->home = cli_home_folder();
     stk_status status = stk_recipe_create(context, cli->config, options, out, &err);
     if (status != STK_OK)
         return cli_fail(cli, status, &err);

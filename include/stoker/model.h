@@ -256,7 +256,7 @@ typedef enum stk_optimizer_kind { STK_SGD, STK_ADAM, STK_ADAMW } stk_optimizer_k
 typedef struct stk_optimizer_options {
     uint32_t struct_size;
     int32_t name; /**< stk_optimizer_kind */
-    double lr;    /**< negative: the kind's default in PyTorch (0.001) */
+    double lr;    /**< at least 0 */
     double momentum, dampening;
     bool nesterov;
     double weight_decay; /**< negative: the kind's default in PyTorch (0; AdamW 0.01) */

@@ -340,8 +340,7 @@ enum {
     STK_ROLE_SUMMARY = 1,    /**< shows the model's layers: no model_summary is added */
     STK_ROLE_PROGRESS = 2,   /**< shows how far the run is: no progress_bar is added */
     STK_ROLE_TIME_LIMIT = 4, /**< ends the run when its time is over: none for max_time is added */
-    STK_ROLE_CHECKPOINT = 8, /**< keeps the best and the newest: no model_checkpoint is added */
-    STK_ROLE_AVERAGE = 16    /**< puts a mean of each parameter into checkpoints: room is taken */
+    STK_ROLE_CHECKPOINT = 8  /**< keeps the best and the newest: no model_checkpoint is added */
 };
 
 /** Which path checkpoint_path() is asked for. */
@@ -381,6 +380,14 @@ typedef struct stk_callback_ops {
     /* (optional) A path of what it saves, valid until its next hook; NULL: none yet. The first
      * callback that has this answers for the trainer. */
     const char *(*checkpoint_path)(const stk_callback *self, stk_checkpoint_which which);
+    /* (optional) The mean of the parameter of a name, which validation uses in its place: in memory
+     * of the host, of its type and shape, valid until the next hook; NULL: none yet. Checkpoints
+     * have it under the plain name; the parameter itself is for state_dict() to keep. One callback
+     * of a trainer has this. */
+    void *(*average)(stk_callback *self, const char *parameter);
+    /* (optional) What the best file of checkpoint_path() scored by the metric that chose it; false:
+     * none is saved, or no metric chooses. */
+    bool (*checkpoint_score)(const stk_callback *self, double *score);
 } stk_callback_ops;
 
 /** Every callback begins with this; its create() fills it. */

@@ -82,6 +82,7 @@ typedef struct stk_recipe_options {
     stk_module *module;
     /** In place of data.dataset (and data.val_split), data.val, data.test, data.predict. */
     stk_dataset *train, *val, *test, *predict;
+    const char *home; /**< folder that the "~/" of specs means, "images:~/train"; NULL: none */
 } stk_recipe_options;
 
 typedef struct stk_recipe stk_recipe;
@@ -91,8 +92,7 @@ typedef struct stk_recipe stk_recipe;
  * trainer is made before the data, and the model last.
  *
  * Keys of sections that are not a training's are refused, unless the caller has applied their
- * tables (stk_config_apply()), as that of the context. A '~' means none: who knows the
- * home folder sets the key again.
+ * tables (stk_config_apply()), as that of the context.
  *
  * Ownership: *out is the caller's, ended with stk_recipe_destroy(); the context, `config` and what
  * `options` (may be NULL) points to outlive it. Thread: one at a time. Blocks.

@@ -235,7 +235,8 @@ typedef struct stk_trainer_data {
 
 /**
  * Train. `ckpt_path` is a file, "last" (the newest complete and verified checkpoint below
- * default_root_dir), "best" (stk_trainer_best_model_path()) or NULL.
+ * default_root_dir), "best" (stk_trainer_best_model_path(), or that of the newest
+ * run where this trainer has saved none) or NULL.
  *
  * @return STK_OK; STK_ECANCELED after stk_trainer_stop(), with a checkpoint written where those are
  * enabled; any other status is a failure, named in `err`.
@@ -351,6 +352,9 @@ STK_API const char *stk_trainer_log_dir(const stk_trainer *trainer);
  * table); NULL: none. */
 STK_API const char *stk_trainer_best_model_path(const stk_trainer *trainer);
 STK_API const char *stk_trainer_last_model_path(const stk_trainer *trainer);
+/** What the best scored by the metric that is monitored; false: none was saved, or nothing is
+ * monitored, and the best is the newest. */
+STK_API bool stk_trainer_best_model_score(const stk_trainer *trainer, double *score);
 /** Batches of an optimizer step from now on. From hooks. */
 STK_API void stk_trainer_set_accumulate(stk_trainer *trainer, uint64_t batches);
 /** Save a checkpoint of this moment at `path` in the background, then remove `replaces` (NULL:

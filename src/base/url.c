@@ -197,3 +197,18 @@ char *stk__url_below(stk_context *ctx, const char *url, const char *key)
     memcpy(out + used, rest, strlen(rest) + 1);
     return out;
 }
+
+const char *stk__url_name(const stk_context *ctx, const char *url, size_t *length)
+{
+    stk__url parts;
+
+    stk__url_scan(ctx, url, &parts);
+    const bool literal = parts.plain && !parts.inner;
+    const char *const begin = literal ? url : parts.path;
+    const char *const end = literal ? url + strlen(url) : begin + parts.path_length;
+    const char *name = end;
+    while (name > begin && name[-1] != '/')
+        name--;
+    *length = (size_t)(end - name);
+    return name;
+}

@@ -41,5 +41,7 @@ bool stk__url_elsewhere(const stk_context *ctx, const char *text);
 stk_status stk__url_local(stk_context *ctx, const char *text, char **out, stk_error *err);
 /* The URL or path of a key in the folder `url`; NULL: no memory. */
 char *stk__url_below(stk_context *ctx, const char *url, const char *key);
+/* The last name of a path or URL, as it is written there; *length of it, without a query. */
+const char *stk__url_name(const stk_context *ctx, const char *url, size_t *length);
 
 #endif

@@ -11,8 +11,7 @@
 
 static const stk_option options[] = {
     {"name", STK_OPTION_ENUM, OFFSET(name), "adam", 0, 0, "sgd|adam|adamw", NULL, "Optimizer."},
-    {"lr", STK_OPTION_DOUBLE, OFFSET(lr), "-1", -1, 1e6, NULL, NULL,
-     "Learning rate; negative: PyTorch's default, 0.001."},
+    {"lr", STK_OPTION_DOUBLE, OFFSET(lr), "0.001", 0, 1e6, NULL, NULL, "Learning rate."},
     {"momentum", STK_OPTION_DOUBLE, OFFSET(momentum), "0", 0, 1, NULL, NULL, "Of sgd."},
     {"dampening", STK_OPTION_DOUBLE, OFFSET(dampening), "0", 0, 1, NULL, NULL,
      "Of the momentum of sgd."},
@@ -79,10 +78,30 @@ uint64_t stk__optimizer_bytes(const stk_model *model, const stk_optimizer_option
     return bytes_of(model, &known);
 }
 
+static bool is_rate(double lr)
+{
+    return isfinite(lr) && lr >= 0;
+}
+
+static stk_status check_groups(const stk_parameter_group *groups, size_t n, stk_error *err)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!isnan(groups[i].lr) && !is_rate(groups[i].lr))
+            return stk__fail(
+                err, STK_EINVAL, STK_STAGE_OPTIONS,
+                "optimizer: the learning rate of the group \"%s\" is %g; one is finite "
+                "and at least 0",
+                groups[i].pattern, groups[i].lr);
+    return STK_OK;
+}
+
 static stk_status check(const stk_optimizer_options *o, stk_error *err)
 {
     bool sgd = o->name == STK_SGD;
 
+    if (!is_rate(o->lr))
+        return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
+                         "optimizer: a learning rate is finite and at least 0, not %g", o->lr);
     if (!sgd && (o->momentum != 0 || o->dampening != 0 || o->nesterov))
         return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
                          "optimizer: momentum, dampening and nesterov have an effect with sgd "
@@ -161,13 +180,12 @@ stk_status stk_optimizer_create(stk_model *model, const stk_optimizer_options *g
         STK_TRY(stk__sized_read(&known, sizeof known, given, "stk_optimizer_options",
                                 STK_STAGE_TRAIN, err));
     STK_TRY(check(&known, err));
+    STK_TRY(check_groups(groups, num_groups, err));
     stk_optimizer *o = stk__calloc(ctx, 1, sizeof *o);
     if (!o)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for an optimizer");
     o->model = model;
     o->options = known;
-    if (o->options.lr < 0)
-        o->options.lr = 1e-3;
     if (o->options.weight_decay < 0)
         o->options.weight_decay = o->options.name == STK_ADAMW ? 0.01 : 0;
     o->num_moments = moments_of(&known);

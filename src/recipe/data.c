@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/config.h"
 #include "base/options.h"
 #include "recipe/recipe.h"
 
@@ -53,24 +54,51 @@ static bool test_spec(const char *spec, char *out, size_t size)
     return true;
 }
 
-/* The training data, or `otherwise` where it is not there. */
+/* Where a path begins with "~/": at the beginning, or behind the ':' of a prefix; NULL: nowhere. */
+static const char *find_tilde(const char *spec)
+{
+    for (const char *p = spec; *p && *p != '?' && *p != '/'; p++)
+        if (p[0] == '~' && (p[1] == '/' || !p[1]) && (p == spec || p[-1] == ':'))
+            return p;
+    return NULL;
+}
+
+stk_status stk__recipe_home(stk_config *config, const char *home, stk__recipe_data *data,
+                            stk_error *err)
+{
+    const char **const specs[] = {&data->dataset, &data->otherwise, &data->val, &data->test,
+                                  &data->predict};
+
+    for (size_t i = 0; i < STK_COUNT(specs); i++) {
+        const char *const spec = *specs[i], *const tilde = spec ? find_tilde(spec) : NULL;
+        if (!tilde)
+            continue;
+        char *made =
+            stk__format(config->context, "%.*s%s%s", (int)(tilde - spec), spec, home, tilde + 1);
+        *specs[i] = made ? stk__config_copy(config, made, strlen(made)) : NULL;
+        stk__free(config->context, made);
+        if (!*specs[i])
+            return stk__fail(err, STK_ENOMEM, STK_STAGE_OPTIONS, "no memory for the spec %.200s",
+                             spec);
+    }
+    return STK_OK;
+}
+
+/* The training data, or `otherwise` where that of a file is not there: whoever names data apart
+ * from the file wants these and no other. */
 static stk_status open_first(stk__recipe_sets *sets, const stk__recipe_data *data, stk_error *err)
 {
     const char *first = data->dataset ? data->dataset : data->otherwise;
-    char line[512];
 
     snprintf(sets->spec, sizeof sets->spec, "%s", first);
     stk_status status = stk_dataset_open(sets->context, first, &sets->train, err);
-    if (status != STK_ENOENT || !data->otherwise || !data->dataset)
+    if (status != STK_ENOENT || !data->otherwise || !data->dataset || sets->given_apart)
         return status;
     snprintf(sets->spec, sizeof sets->spec, "%s", data->otherwise);
     STK_TRY(stk_dataset_open(sets->context, data->otherwise, &sets->train, err));
-    snprintf(line, sizeof line, "There is no %.200s: the data is %.200s instead (data.otherwise)",
-             data->dataset, sets->spec);
-    if (sets->console && sets->console->line)
-        sets->console->line(sets->console->user, line);
-    else
-        stk__message(sets->context, STK_MESSAGE_INFO, "%s", line);
+    stk__message(sets->context, STK_MESSAGE_WARNING,
+                 "There is no %.200s: the data is %.200s instead (data.otherwise)", data->dataset,
+                 sets->spec);
     return STK_OK;
 }
 

@@ -96,10 +96,14 @@ static stk_status make_all(stk_recipe *r, stk_error *err)
 
     STK_TRY(stk__config_no_secrets(r->config, err));
     STK_TRY(stk__recipe_read(r->config, &r->settings, err));
+    if (r->options.home)
+        STK_TRY(stk__recipe_home(r->config, r->options.home, &r->settings.data, err));
     for (size_t i = 0; r->options.module && (table = stk__recipe_model_table(i)); i++)
         STK_TRY(stk__recipe_refuse(r->config, table, "the module", err));
     /* What is wrong with the trainer's options is said before any data is looked at. */
     STK_TRY(make_trainer(r, err));
+    const stk__entry *dataset = stk__config_find(r->config, "data.dataset");
+    r->sets.given_apart = dataset && dataset->count && !dataset->values[0].place.source;
     STK_TRY(stk__recipe_open(&r->sets, &r->settings, r->options.tasks, err));
     STK_TRY(begin_log(r, err));
     if (!r->options.module)
@@ -129,9 +133,9 @@ stk_status stk_recipe_create(stk_context *context, stk_config *config,
         r->options.tasks = STK_RECIPE_FIT | STK_RECIPE_TEST;
     r->sets.context = r->made.context = context;
     r->sets.given = &r->options;
-    r->sets.console = o.console;
     stk_status status = make_all(r, err);
-    r->options.console = r->sets.console = NULL; /* the trainer has its own */
+    r->options.console = NULL; /* the trainer has its own */
+    r->options.home = NULL;
     if (status != STK_OK)
         stk_recipe_destroy(&r);
     *out = r;

@@ -82,7 +82,7 @@ stk_status stk__recipe_add_loggers(stk_config *config, stk_trainer *trainer, stk
 typedef struct stk__recipe_sets {
     stk_context *context;
     const stk_recipe_options *given;
-    const stk_console *console;
+    bool given_apart; /* data.dataset was set by a flag or a call, not in a file */
     stk_dataset *train, *val, *test, *predict;
     char spec[STK_MAX_OBJECT_KEY];      /* of the training data, as it came out */
     char test_spec[STK_MAX_OBJECT_KEY]; /* of the test data */
@@ -92,6 +92,9 @@ typedef struct stk__recipe_sets {
     stk_field field;                    /* that the model takes, after the transforms */
 } stk__recipe_sets;
 
+/* Put a folder in the place of the '~' of specs. */
+stk_status stk__recipe_home(stk_config *config, const char *home, stk__recipe_data *data,
+                            stk_error *err);
 /* Open what `tasks` asks for. */
 stk_status stk__recipe_open(stk__recipe_sets *sets, const stk__recipe_settings *settings,
                             uint32_t tasks, stk_error *err);

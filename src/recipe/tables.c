@@ -33,7 +33,8 @@ static const stk_option data_rows[] = {
      "What to train on: 'digits:', 'mnist:DIR', ...; a PATH where what lies there is "
      "unambiguous."},
     {"otherwise", STK_OPTION_STRING, DATA(otherwise), NULL, 0, 0, NULL, "SPEC",
-     "What to train on where `dataset` does not exist."},
+     "What to train on where the `dataset` of a file does not exist; one that is given as a flag "
+     "has to."},
     {"val", STK_OPTION_STRING, DATA(val), NULL, 0, 0, NULL, "SPEC",
      "Validation data; none: what val_split takes from the training data."},
     {"val_split", STK_OPTION_STRING, DATA(val_split), "0", 0, 0, NULL, "N",

@@ -13,16 +13,37 @@ static bool has_role(const stk__hooks *hooks, uint32_t role)
     return false;
 }
 
+static bool averages(const stk__hooks *hooks)
+{
+    for (size_t i = 0; i < hooks->num_callbacks; i++)
+        if (hooks->callbacks[i].ops.average)
+            return true;
+    return false;
+}
+
+/* The first that keeps checkpoints; NULL: none does. */
+static const stk__callback_entry *keeper_of(const stk__hooks *hooks)
+{
+    for (size_t i = 0; i < hooks->num_callbacks; i++)
+        if (hooks->callbacks[i].ops.checkpoint_path)
+            return &hooks->callbacks[i];
+    return NULL;
+}
+
 const char *stk__callback_path(const stk__hooks *hooks, stk_checkpoint_which which)
 {
-    for (size_t i = 0; i < hooks->num_callbacks; i++) {
-        const stk__callback_entry *entry = &hooks->callbacks[i];
-        if (entry->ops.checkpoint_path) {
-            const char *path = entry->ops.checkpoint_path(entry->callback, which);
-            return path && *path ? path : NULL;
-        }
-    }
-    return NULL;
+    const stk__callback_entry *keeper = keeper_of(hooks);
+    const char *path = keeper ? keeper->ops.checkpoint_path(keeper->callback, which) : NULL;
+
+    return path && *path ? path : NULL;
+}
+
+bool stk__callback_score(const stk__hooks *hooks, double *score)
+{
+    const stk__callback_entry *keeper = keeper_of(hooks);
+
+    return keeper && keeper->ops.checkpoint_score &&
+           keeper->ops.checkpoint_score(keeper->callback, score);
 }
 
 /* A key that no other callback has: "ema", "ema#2". */
@@ -97,6 +118,11 @@ static stk_status add_callback(stk_trainer *t, const stk_callback_ops *ops, cons
     stk__callback_entry *entry = &t->hooks.callbacks[t->hooks.num_callbacks];
     *entry = (stk__callback_entry){0};
     stk__sized_copy(&entry->ops, sizeof entry->ops, ops);
+    if (entry->ops.average && averages(&t->hooks))
+        return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
+                         "the callback '%s' averages the parameters, and another one does already: "
+                         "a checkpoint has room for one mean of each",
+                         ops->name);
     stk_status status = ops->create(t->ctx, options, &entry->callback, err);
     STK_TRY(stk__table_made(&table, ops->name, "create", status, entry->callback, err));
     entry->key = unique_key(t, ops, entry->callback);

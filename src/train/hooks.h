@@ -48,6 +48,8 @@ stk_status stk__hooks_build(stk_trainer *t, stk_error *err);
 void stk__hooks_release(stk_trainer *t);
 /* A path of the first callback that saves under paths of its own; NULL: none. */
 const char *stk__callback_path(const stk__hooks *hooks, stk_checkpoint_which which);
+/* What the best of those scored; false: nothing is monitored, or none was saved. */
+bool stk__callback_score(const stk__hooks *hooks, double *score);
 stk_status stk__hook_run(stk_trainer *t, const stk__hook_row *row, stk_error *err);
 
 #endif

@@ -439,6 +439,14 @@ void stk__metrics_reset(stk_trainer *t, stk__metric_group group, bool published)
     }
 }
 
+void stk__metrics_forget(stk_trainer *t)
+{
+    for (int group = 0; group < STK__METRICS_GROUPS; group++)
+        stk__metrics_reset(t, (stk__metric_group)group, false);
+    for (size_t i = 0; i < t->metrics.num_items; i++)
+        atomic_store(&t->metrics.items[i]->set, false);
+}
+
 static bool has_epoch_value(const stk__metric_slot *slot, stk__metric_group group)
 {
     return slot->key.group == group && (slot->flags & STK_ON_EPOCH) && slot->all_weight > 0;

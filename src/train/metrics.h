@@ -57,8 +57,10 @@ typedef struct stk__metrics {
 
 stk_status stk__metrics_init(stk_trainer *t);
 void stk__metrics_release(stk_trainer *t);
-/* Forget what was logged: of one group, or of all. */
+/* Forget what was logged in one group. */
 void stk__metrics_reset(stk_trainer *t, stk__metric_group group, bool published);
+/* Forget all of it, also what was handed to the loggers as lines. */
+void stk__metrics_forget(stk_trainer *t);
 /* Set the epoch's values of a group from what was logged so far. */
 stk_status stk__metrics_publish(stk_trainer *t, stk__metric_group group, stk_error *err);
 /* The same, hand them to the loggers, begin anew. */

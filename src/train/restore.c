@@ -3,6 +3,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/files.h"
+#include "base/url.h"
 #include "checkpoint/safetensors/safetensors.h"
 #include "train/trainer.h"
 
@@ -44,7 +46,7 @@ bool stk_restorer_peek(const stk_restorer *restorer, const char *path, const cha
 /* ---- Which ----------------------------------------------------------------------------------- */
 
 /* Where this run would save, which may lie elsewhere; then everything below the root. */
-static stk_status find_last(stk_trainer *t, char *path, size_t size, stk_error *err)
+static stk_status find_newest(stk_trainer *t, bool goes_on, char *path, size_t size, stk_error *err)
 {
     const char *dir = stk__callback_path(&t->hooks, STK_CHECKPOINT_FOLDER);
     const stk_status there =
@@ -52,10 +54,13 @@ static stk_status find_last(stk_trainer *t, char *path, size_t size, stk_error *
 
     if (there != STK_ENOENT)
         return there;
-    stk_status status =
-        t->at.task == STK_TASK_FIT
-            ? stk__checkpoint_go_on(t->ctx, t->options.default_root_dir, path, size, err)
-            : stk__checkpoint_newest(t->ctx, t->options.default_root_dir, path, size, err);
+    return goes_on ? stk__checkpoint_go_on(t->ctx, t->options.default_root_dir, path, size, err)
+                   : stk__checkpoint_newest(t->ctx, t->options.default_root_dir, path, size, err);
+}
+
+static stk_status find_last(stk_trainer *t, char *path, size_t size, stk_error *err)
+{
+    stk_status status = find_newest(t, t->at.task == STK_TASK_FIT, path, size, err);
 
     if (status != STK_ENOENT || t->at.task != STK_TASK_FIT)
         return status;
@@ -66,6 +71,28 @@ static stk_status find_last(stk_trainer *t, char *path, size_t size, stk_error *
     return STK_OK;
 }
 
+/* The best of the newest run: each checkpoint has its name, and is in the same folder. */
+static stk_status find_best(stk_trainer *t, char *path, size_t size, stk_error *err)
+{
+    const stk_restorer restorer = {.ctx = t->ctx, .prefix = ""};
+    char best[512], newest[STK_MAX_OBJECT_KEY];
+    size_t length;
+
+    STK_TRY(find_newest(t, false, newest, sizeof newest, err));
+    if (!stk_restorer_peek(&restorer, newest, STK__STATE_BEST, best, sizeof best) ||
+        !stk__is_plain_name(best))
+        return stk__fail_at(err, STK_ENOENT, STK_STAGE_TRAIN, newest, STK_NO_OFFSET,
+                            "ckpt_path 'best': the newest checkpoint, '%s', does not say which one "
+                            "is the best; give the path of one, or 'last'",
+                            newest);
+    const char *name = stk__url_name(t->ctx, newest, &length);
+    const int used =
+        snprintf(path, size, "%.*s%s%s", (int)(name - newest), newest, best, name + length);
+    return used >= 0 && (size_t)used < size
+               ? STK_OK
+               : stk__fail(err, STK_ELIMIT, STK_STAGE_TRAIN, "the path of '%s' is too long", best);
+}
+
 static stk_status find_path(stk_trainer *t, const char *ckpt_path, char *path, size_t size,
                             stk_error *err)
 {
@@ -74,9 +101,7 @@ static stk_status find_path(stk_trainer *t, const char *ckpt_path, char *path, s
     if (strcmp(ckpt_path, "best") == 0) {
         const char *best = stk_trainer_best_model_path(t);
         if (!best)
-            return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
-                             "ckpt_path 'best': this trainer has not saved a checkpoint; give the "
-                             "path of one, or 'last'");
+            return find_best(t, path, size, err);
         snprintf(path, size, "%s", best);
         /* It may still be on its way to the disk. */
         return stk__checkpoint_flush(t->writer, err);

@@ -95,8 +95,7 @@ static stk_status take_module(stk_trainer *t, stk_task task, stk_module *module,
     }
     t->optimizers = (stk_optimizers){.struct_size = sizeof t->optimizers};
     t->restart.restarted = t->restart.within_epoch = t->epoch_hook = t->may_log = false;
-    for (int group = 0; group < STK__METRICS_GROUPS; group++)
-        stk__metrics_reset(t, (stk__metric_group)group, true);
+    stk__metrics_forget(t);
     STK_TRY(check_module(t, err));
     return check_data(t, err);
 }

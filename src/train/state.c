@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/url.h"
 #include "train/trainer.h"
 
 /* Progress that a checkpoint holds, by name. */
@@ -91,6 +92,17 @@ static stk_status bring_home(stk_saver *saver, stk_state_tensor *tensor, stk_err
     return STK_OK;
 }
 
+/* What a callback has validated in the place of a parameter; NULL: nothing. */
+static void *mean_of(const stk_trainer *t, const char *name)
+{
+    for (size_t i = 0; i < t->hooks.num_callbacks; i++) {
+        const stk__callback_entry *entry = &t->hooks.callbacks[i];
+        if (entry->ops.average)
+            return entry->ops.average(entry->callback, name);
+    }
+    return NULL;
+}
+
 static stk_status save_one(void *user, stk_state_kind kind, const stk_state_tensor *tensor,
                            stk_error *err)
 {
@@ -107,7 +119,11 @@ static stk_status save_one(void *user, stk_state_kind kind, const stk_state_tens
             " are the trainer's",
             tensor->name);
     stk_state_tensor home = *tensor;
-    STK_TRY(bring_home(saver, &home, err));
+    void *mean = kind == STK_STATE_PARAMETER ? mean_of(saver->trainer, tensor->name) : NULL;
+    if (mean)
+        home.data = mean;
+    else
+        STK_TRY(bring_home(saver, &home, err));
     return stk_saver_tensor(saver, &home, err);
 }
 
@@ -147,9 +163,16 @@ static stk_status save_loop(stk_trainer *t, stk_saver *saver, stk_error *err)
 
 static stk_status save_heads(stk_trainer *t, stk_saver *saver, stk_error *err)
 {
+    const char *best = stk__callback_path(&t->hooks, STK_CHECKPOINT_BEST);
     char text[32], state[512];
 
     saver->prefix = "";
+    if (best) {
+        size_t length;
+        const char *name = stk__url_name(t->ctx, best, &length);
+        snprintf(state, sizeof state, "%.*s", (int)length, name);
+        STK_TRY(stk_saver_text(saver, STK__STATE_BEST, state, err));
+    }
     snprintf(text, sizeof text, "%" PRIu64, t->loop.epoch);
     STK_TRY(stk_saver_text(saver, STK__CHECKPOINT_EPOCH, text, err));
     snprintf(text, sizeof text, "%" PRIu64, t->loop.global_step);
@@ -281,7 +304,7 @@ stk_status stk__state_reserve(stk_trainer *t, stk_error *err)
     if (t->loop.accumulate > 1)
         s.all += s.parameters;
     for (size_t i = 0; i < t->hooks.num_callbacks; i++)
-        if (t->hooks.callbacks[i].ops.roles & STK_ROLE_AVERAGE)
+        if (t->hooks.callbacks[i].ops.average)
             s.all += s.parameters;
     return s.all ? stk__checkpoint_reserve(t->writer, s.all, err) : STK_OK;
 }

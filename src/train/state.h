@@ -14,6 +14,7 @@
 #define STK__STATE_GRADIENT  STK__CHECKPOINT_OWN "gradient."
 #define STK__STATE_CALLBACK  STK__CHECKPOINT_OWN "callback."
 #define STK__STATE_MODULE    STK__CHECKPOINT_OWN "module."
+#define STK__STATE_BEST      STK__CHECKPOINT_OWN "best" /* name of the best one, in the folder */
 
 struct stk_saver {
     stk_context *ctx;

@@ -344,6 +344,11 @@ const char *stk_trainer_last_model_path(const stk_trainer *t)
     return stk__callback_path(&t->hooks, STK_CHECKPOINT_LAST);
 }
 
+bool stk_trainer_best_model_score(const stk_trainer *t, double *score)
+{
+    return stk__callback_score(&t->hooks, score);
+}
+
 void stk_trainer_set_accumulate(stk_trainer *t, uint64_t batches)
 {
     t->loop.accumulate = STK_MAX(batches, (uint64_t)1);

@@ -17,6 +17,7 @@ typedef struct ema {
     stk__copy mean, own; /* `own`: the model's while it has the means */
     stk_trainer *trainer;
     bool begun, swapped;
+    bool resumed;    /* `own` is what a checkpoint kept, and the model has the means */
     uint64_t latest; /* step of the last update */
 } ema;
 
@@ -62,13 +63,26 @@ static void destroy(stk_callback *callback)
 
 /* ---- In a checkpoint ------------------------------------------------------------------------- */
 
-static stk_status state_dict(stk_callback *callback, stk_saver *to, stk_error *err)
+/* The checkpoint has it under the parameter's own name. */
+static void *average(stk_callback *callback, const char *parameter)
 {
     const ema *self = (const ema *)callback;
-    stk__text text = {.ctx = callback->context};
 
     for (size_t i = 0; i < self->mean.n && self->begun; i++)
-        STK_TRY(stk_saver_tensor(to, &self->mean.tensors[i].tensor, err));
+        if (strcmp(self->mean.tensors[i].tensor.name, parameter) == 0)
+            return self->mean.tensors[i].tensor.data;
+    return NULL;
+}
+
+static stk_status state_dict(stk_callback *callback, stk_saver *to, stk_error *err)
+{
+    ema *self = (ema *)callback;
+    stk__text text = {.ctx = callback->context};
+
+    if (self->begun && !self->swapped)
+        STK_TRY(stk__copy_take(&self->own, self->trainer, STK_STATE_PARAMETER, err));
+    for (size_t i = 0; i < self->own.n && self->begun; i++)
+        STK_TRY(stk_saver_tensor(to, &self->own.tensors[i].tensor, err));
     stk__text_add(&text, "begun %d\nlatest %" PRIu64 "\n", self->begun, self->latest);
     return stk__callback_save_text(to, &text, err);
 }
@@ -89,16 +103,16 @@ static stk_status load_state_dict(stk_callback *callback, const stk_restorer *fr
         stk__lines_read(callback->context, "the state of ema", text, lines, STK_COUNT(lines), err));
     if (!begun)
         return STK_OK;
-    self->begun = true;
+    self->begun = self->resumed = true;
     /* The module is made and not yet loaded: it says names and sizes. */
-    STK_TRY(stk__copy_take(&self->mean, self->trainer, STK_STATE_PARAMETER, err));
-    for (size_t i = 0; i < self->mean.n; i++) {
-        stk_state_tensor *to = &self->mean.tensors[i].tensor;
+    STK_TRY(stk__copy_take(&self->own, self->trainer, STK_STATE_PARAMETER, err));
+    for (size_t i = 0; i < self->own.n; i++) {
+        stk_state_tensor *to = &self->own.tensors[i].tensor;
         const stk_state_tensor *tensor = stk_restorer_tensor(from, to->name);
         if (!tensor || tensor->bytes != to->bytes || tensor->dtype != to->dtype)
             return stk__fail(err, STK_EMISMATCH, STK_STAGE_TRAIN,
-                             "the checkpoint has no fitting mean of '%s': it is one of another "
-                             "model",
+                             "the checkpoint keeps no fitting '%s' below its mean: it is one of "
+                             "another model",
                              to->name);
         if (to->bytes)
             memcpy(to->data, tensor->data, (size_t)to->bytes);
@@ -162,6 +176,19 @@ static stk_status on_train_batch_end(stk_callback *callback, stk_trainer *t, con
     return STK_OK;
 }
 
+/* The model has been loaded by now, with the means. */
+static stk_status on_fit_start(stk_callback *callback, stk_trainer *t, const stk_moment *at,
+                               stk_error *err)
+{
+    ema *self = (ema *)callback;
+
+    if (!self->resumed)
+        return STK_OK;
+    self->resumed = false;
+    STK_TRY(stk__copy_take(&self->mean, t, STK_STATE_PARAMETER, err));
+    return stk__copy_put(&self->own, t, STK_STATE_PARAMETER, err);
+}
+
 static stk_status on_validation_epoch_start(stk_callback *callback, stk_trainer *t,
                                             const stk_moment *at, stk_error *err)
 {
@@ -210,7 +237,7 @@ static stk_status setup(stk_callback *callback, stk_trainer *t, const stk_moment
     if (at->task != STK_TASK_FIT)
         return STK_OK;
     self->trainer = t;
-    self->begun = self->swapped = false;
+    self->begun = self->swapped = self->resumed = false;
     self->latest = 0;
     stk__copy_release(&self->mean);
     stk__copy_release(&self->own);
@@ -230,10 +257,11 @@ const stk_callback_ops stk__callback_ema = {
     .state_dict = state_dict,
     .load_state_dict = load_state_dict,
     .setup = setup,
+    .on_fit_start = on_fit_start,
     .on_train_batch_end = on_train_batch_end,
     .on_validation_epoch_start = on_validation_epoch_start,
     .on_validation_epoch_end = on_validation_epoch_end,
     .on_train_end = on_train_end,
     .on_exception = on_exception,
-    .roles = STK_ROLE_AVERAGE,
+    .average = average,
 };

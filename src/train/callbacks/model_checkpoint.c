@@ -394,6 +394,14 @@ static const char *checkpoint_path(const stk_callback *callback, stk_checkpoint_
                                           : self->dirpath;
 }
 
+static bool checkpoint_score(const stk_callback *callback, double *score)
+{
+    const stk__model_checkpoint *self = (const stk__model_checkpoint *)callback;
+
+    *score = self->best_score;
+    return self->monitor && self->best;
+}
+
 /* All that was saved is on the disk. */
 static stk_status teardown(stk_callback *callback, stk_trainer *t, const stk_moment *at,
                            stk_error *err)
@@ -423,4 +431,5 @@ const stk_callback_ops stk__callback_model_checkpoint = {
     .on_exception = on_exception,
     .roles = STK_ROLE_CHECKPOINT,
     .checkpoint_path = checkpoint_path,
+    .checkpoint_score = checkpoint_score,
 };

@@ -20,7 +20,7 @@ typedef struct summary {
 
 static const stk_option options[] = {
     {"max_depth", STK_OPTION_INT, offsetof(summary_options, max_depth), "1", -1, 100, NULL, "N",
-     "Layers within layers to show; -1: all, 0: the sums alone."},
+     "Layers within layers to show; -1: all, 0: no summary."},
 };
 
 static const stk_option_table table = {.name = "model_summary",
@@ -177,6 +177,8 @@ static stk_status on_fit_start(stk_callback *callback, stk_trainer *t, const stk
     const stk_module_ops *ops = stk_trainer_module_ops(t);
     sums s = {0};
 
+    if (self->max_depth == 0)
+        return STK_OK;
     if (ops->state)
         STK_TRY(
             ops->state(at->module, STK_STATE_PARAMETER | STK_STATE_FROZEN, add_tensor, &s, err));

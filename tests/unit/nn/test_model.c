@@ -509,6 +509,19 @@ static void test_bad_optimizers(void **state)
     assert_fails(stk_optimizer_create(model, &o, NULL, 0, &optimizer, &err), STK_EINVAL, &err,
                  "nesterov needs");
     o.nesterov = false;
+    const double rates[] = {-1, NAN, INFINITY};
+    stk_parameter_group fast = {"0.*", -1, NAN};
+    assert_fails(stk_optimizer_create(model, &o, &fast, 1, &optimizer, &err), STK_EINVAL, &err,
+                 "the group \"0.*\" is -1");
+    for (int i = 0; i < 3; i++) {
+        stk_optimizer_options bad = o;
+        bad.lr = rates[i];
+        assert_fails(stk_optimizer_create(model, &bad, NULL, 0, &optimizer, &err), STK_EINVAL, &err,
+                     "at least 0");
+        stk_schedule_init(&s);
+        s.max_lr = rates[i];
+        assert_fails(stk__schedule_check(&s, &err), STK_EINVAL, &err, "at least 0");
+    }
     assert_fails(stk_optimizer_create(model, &o, &group, 1, &optimizer, &err), STK_EINVAL, &err,
                  "\"fc.*\"");
     stk_schedule_init(&s);

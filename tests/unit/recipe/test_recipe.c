@@ -343,27 +343,44 @@ static void test_own_callback(void **state)
     made_release(&m);
 }
 
-/* ---- Data that is not there ------------------------------------------------------------------ */
-
-static void keep_line(void *user, const char *text)
+/* The home folder takes the place of the '~' of a file's specs, which stay those of a file. */
+static void test_home(void **state)
 {
-    snprintf(user, 256, "%s", text);
-}
-
-static void test_otherwise(void **state)
-{
-    char said[256] = "";
-    const stk_console console = {.struct_size = sizeof console, .line = keep_line, .user = said};
-    const stk_recipe_options options = {.struct_size = sizeof options, .console = &console};
+    static const char more[] =
+        "data: {dataset: 'mnist:~/none', otherwise: 'digits:?size=96&subset=0:50'}\n";
+    const stk_recipe_options options = {.struct_size = sizeof options, .home = "/nonexistent/home"};
     made m;
 
     made_load(&m, *state, DIGITS);
-    made_set(&m, "data.dataset", "mnist:/nonexistent");
-    made_set(&m, "data.otherwise", "digits:?size=96");
+    made_set(&m, "data.val_split", "0");
+    assert_ok(stk_config_load_text(m.config, "more.yaml", more, strlen(more), &m.err), &m.err);
+    made_set(&m, "data.val", "mnist:~/val?split=test");
+    assert_fails(made_create(&m, &options), STK_ENOENT, &m.err, "/nonexistent/home/val");
+    made_set(&m, "data.val", "digits:?size=7");
     assert_ok(made_create(&m, &options), &m.err);
+    assert_string_equal(m.parts.dataset, "digits:?size=96&subset=0:50");
+    stk_recipe_destroy(&m.recipe);
+    made_set(&m, "data.dataset", "mnist:~/none");
+    assert_fails(made_create(&m, &options), STK_ENOENT, &m.err, "/nonexistent/home/none");
+    made_release(&m);
+}
+
+/* ---- Data that is not there ------------------------------------------------------------------ */
+
+static void test_otherwise(void **state)
+{
+    static const char more[] =
+        "data: {dataset: 'mnist:/nonexistent', otherwise: 'digits:?size=96'}\n";
+    made m;
+
+    made_load(&m, *state, DIGITS);
+    assert_ok(stk_config_load_text(m.config, "more.yaml", more, strlen(more), &m.err), &m.err);
+    assert_ok(made_create(&m, NULL), &m.err);
     assert_string_equal(m.parts.dataset, "digits:?size=96");
-    assert_string_equal(said, "There is no mnist:/nonexistent: the data is digits:?size=96 instead "
-                              "(data.otherwise)");
+    stk_recipe_destroy(&m.recipe);
+    /* Never in place of one that was given apart from the file. */
+    made_set(&m, "data.dataset", "mnist:/neither");
+    assert_fails(made_create(&m, NULL), STK_ENOENT, &m.err, "/neither");
     made_release(&m);
 }
 
@@ -392,6 +409,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_own_data, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_own_module, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_own_callback, test_context_open, test_context_close),
+        cmocka_unit_test_setup_teardown(test_home, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_otherwise, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_split_of_test, test_context_open, test_context_close),
     };

@@ -159,6 +159,94 @@ static void ema(void **state)
     bench_close(&b);
 }
 
+static double val_of(stk_trainer *t)
+{
+    double value = NAN;
+
+    return stk_trainer_metric(t, "val_loss", &value) ? value : NAN;
+}
+
+static stk_status weigh(stk_module *module, stk_trainer *t, const stk_moment *at, stk_error *err)
+{
+    const tiny *m = (const tiny *)module;
+
+    return stk_trainer_log(t, "val_loss", m->weight[0] + m->weight[5], 0, 0, err);
+}
+
+/* What was validated is what the checkpoint has under plain names; the parameters that are trained
+ * are the callback's. */
+static void ema_in_checkpoints(void **state)
+{
+    bench b;
+    tiny m;
+    stk_trainer *t;
+    stk__checkpoint *file;
+    float last[TINY_SIZE];
+
+    bench_open(&b);
+    b.options.enable_checkpointing = STK_SWITCH_TRUE;
+    tiny_init(&m);
+    m.ops.optimizer_step = trace_step;
+    m.ops.validation_step = weigh;
+    num_trace = 0;
+    assert_ok(stk_trainer_create(b.ctx, &b.options, &t, &b.err), &b.err);
+    add(&b, t, &stk__callback_ema, "decay", "0.75", NULL);
+    assert_fails(stk_trainer_add_callback(t, &stk__callback_ema, NULL, NULL, &b.err), STK_EINVAL,
+                 &b.err, "one mean of each");
+    assert_ok(stk_trainer_fit(t, &m.base, &b.data, NULL, &b.err), &b.err);
+    const double val = val_of(t);
+    memcpy(last, trace[num_trace - 1], sizeof last);
+    assert_ok(stk__checkpoint_open(b.ctx, stk_trainer_best_model_path(t), &file, &b.err), &b.err);
+    assert_memory_equal(stk__checkpoint_find(file, "layer.weight")->data, m.weight,
+                        sizeof m.weight);
+    assert_memory_equal(stk__checkpoint_find(file, "stoker.callback.ema.layer.weight")->data, last,
+                        sizeof last);
+    stk__checkpoint_close(&file);
+    stk_trainer_destroy(&t);
+    /* Another process finds it, and sees what was printed. */
+    tiny_init(&m);
+    m.ops.validation_step = weigh;
+    assert_ok(stk_trainer_create(b.ctx, &b.options, &t, &b.err), &b.err);
+    assert_ok(stk_trainer_validate(t, &m.base, &b.data, "best", &b.err), &b.err);
+    assert_true(val_of(t) == val);
+    stk_trainer_destroy(&t);
+    bench_close(&b);
+}
+
+static stk_status log_rate(stk_module *module, stk_trainer *t, const stk_moment *at, stk_loss *loss,
+                           stk_error *err)
+{
+    const stk_metric rate = {"lr-SGD", 0.01};
+
+    STK_TRY(stk_trainer_log_metrics(t, &rate, 1, err));
+    return tiny_training_step(module, t, at, loss, err);
+}
+
+/* A task has no metrics of the one before, however they were logged. */
+static void nothing_stale(void **state)
+{
+    bench b;
+    tiny m;
+    stk_trainer *t;
+    stk_metric metric;
+    double value;
+
+    bench_open(&b);
+    tiny_init(&m);
+    m.ops.training_step = log_rate;
+    assert_ok(stk_trainer_create(b.ctx, &b.options, &t, &b.err), &b.err);
+    assert_ok(stk_trainer_fit(t, &m.base, &b.data, NULL, &b.err), &b.err);
+    assert_true(stk_trainer_metric(t, "lr-SGD", &value) && value == 0.01);
+    assert_ok(stk_trainer_test(t, &m.base, &b.data, NULL, &b.err), &b.err);
+    assert_true(stk_trainer_metric_at(t, 0, &metric));
+    assert_string_equal(metric.name, "test_loss");
+    assert_false(stk_trainer_metric_at(t, 1, &metric));
+    /* There is no run whose best it could be. */
+    assert_int_equal(stk_trainer_test(t, &m.base, &b.data, "best", &b.err), STK_ENOENT);
+    stk_trainer_destroy(&t);
+    bench_close(&b);
+}
+
 static void accumulation_schedule(void **state)
 {
     bench b;
@@ -363,6 +451,8 @@ int main(void)
         cmocka_unit_test(early_stopping_refuses),
         cmocka_unit_test(early_stopping_waits),
         cmocka_unit_test(ema),
+        cmocka_unit_test(ema_in_checkpoints),
+        cmocka_unit_test(nothing_stale),
         cmocka_unit_test(accumulation_schedule),
         cmocka_unit_test(schedules),
         cmocka_unit_test(monitors),

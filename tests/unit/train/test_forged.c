@@ -178,6 +178,33 @@ static void damaged_states(void **state)
     bench_close(&f.b);
 }
 
+/* The best of the newest run has a plain name in its folder. */
+static void best_elsewhere(void **state)
+{
+    forgery f;
+    char best[400], honest[400];
+    stk_trainer *t;
+    tiny m;
+
+    set_up(&f, best);
+    snprintf(honest, sizeof honest, "%s/honest.safetensors", f.b.folder);
+    assert_int_equal(rename(best, honest), 0);
+    for (int i = 0; i < 2; i++) {
+        forge(&f.b, honest, best, "stoker.best",
+              i ? "../honest.safetensors" : strrchr(best, '/') + 1);
+        tiny_init(&m);
+        assert_ok(stk_trainer_create(f.b.ctx, &f.b.options, &t, &f.b.err), &f.b.err);
+        prepare(&f.b, t, &f);
+        if (i)
+            assert_fails(stk_trainer_validate(t, &m.base, &f.b.data, "best", &f.b.err), STK_ENOENT,
+                         &f.b.err, "does not say which one is the best");
+        else
+            assert_ok(stk_trainer_validate(t, &m.base, &f.b.data, "best", &f.b.err), &f.b.err);
+        stk_trainer_destroy(&t);
+    }
+    bench_close(&f.b);
+}
+
 static void prepare_timer(bench *b, stk_trainer *t, void *user)
 {
     prepare(b, t, user);
@@ -214,9 +241,9 @@ static void time_used_up(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(files_of_others),
-                                       cmocka_unit_test(time_used_up),
-                                       cmocka_unit_test(damaged_states)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(files_of_others), cmocka_unit_test(best_elsewhere),
+        cmocka_unit_test(time_used_up), cmocka_unit_test(damaged_states)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -117,12 +117,16 @@ static void paths(void **state)
     stk_context *ctx = make_context();
     char *path = NULL;
     stk_error err;
+    size_t length;
 
     (void)state;
     for (size_t i = 0; i < STK_COUNT(rows); i++) {
         assert_int_equal(stk__url_elsewhere(ctx, rows[i].url), rows[i].elsewhere);
         path = stk__url_below(ctx, rows[i].url, "50% of ?");
         assert_string_equal(path, rows[i].below);
+        const char *name = stk__url_name(ctx, path, &length);
+        assert_memory_equal(name, "50%", 3);
+        assert_true(name[length] == 0 || name[length] == '?');
         stk__free(ctx, path);
     }
     assert_ok(stk__url_local(ctx, "file:///a%20b", &path, &err), &err);

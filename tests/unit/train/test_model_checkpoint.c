@@ -91,6 +91,7 @@ static void by_default(void **state)
 {
     run r;
     char dir[400], path[500];
+    double score;
 
     run_open(&r, 3);
     run_fit(&r);
@@ -99,6 +100,23 @@ static void by_default(void **state)
     snprintf(path, sizeof path, "%s/epoch=2-step=30.safetensors", dir);
     assert_string_equal(stk_trainer_best_model_path(r.t), path);
     assert_null(stk_trainer_last_model_path(r.t));
+    /* The newest: no metric has chosen it. */
+    assert_false(stk_trainer_best_model_score(r.t, &score));
+    run_close(&r);
+}
+
+static void scored(void **state)
+{
+    static const double values[16] = {5, 3, 4};
+    double score = 0;
+    run r;
+
+    memcpy(series, values, sizeof series);
+    run_open(&r, 3);
+    add(&r.b, r.t, &stk__callback_model_checkpoint, "dirpath", r.dir, "monitor", "val_loss", NULL);
+    assert_false(stk_trainer_best_model_score(r.t, &score));
+    run_fit(&r);
+    assert_true(stk_trainer_best_model_score(r.t, &score) && score == 3);
     run_close(&r);
 }
 
@@ -340,8 +358,8 @@ static void an_outsiders(void **state)
     test_folder(folder);
     run_with_keeper(&r, folder);
     assert_null(stk_trainer_best_model_path(r.t));
-    assert_fails(stk_trainer_test(r.t, &r.m.base, &r.b.data, "best", &r.b.err), STK_EINVAL,
-                 &r.b.err, "has not saved");
+    assert_fails(stk_trainer_test(r.t, &r.m.base, &r.b.data, "best", &r.b.err), STK_ENOENT,
+                 &r.b.err, "there is no checkpoint in");
     r.m.stop_at = 25; /* in the third epoch */
     assert_int_equal(stk_trainer_fit(r.t, &r.m.base, &r.b.data, NULL, &r.b.err), STK_ECANCELED);
     assert_int_equal(r.t->hooks.num_callbacks, 1);
@@ -364,11 +382,12 @@ static void an_outsiders(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(by_default),    cmocka_unit_test(the_best),
-        cmocka_unit_test(when),          cmocka_unit_test(names),
-        cmocka_unit_test(said_aloud),    cmocka_unit_test(refused),
-        cmocka_unit_test(no_room),       cmocka_unit_test(two_at_once),
-        cmocka_unit_test(shared_folder), cmocka_unit_test(an_outsiders),
+        cmocka_unit_test(by_default),   cmocka_unit_test(scored),
+        cmocka_unit_test(the_best),     cmocka_unit_test(when),
+        cmocka_unit_test(names),        cmocka_unit_test(said_aloud),
+        cmocka_unit_test(refused),      cmocka_unit_test(no_room),
+        cmocka_unit_test(two_at_once),  cmocka_unit_test(shared_folder),
+        cmocka_unit_test(an_outsiders),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -275,8 +275,8 @@ static void what_is_refused(void **state)
     m.stop_at = 2;
     assert_ok(stk_trainer_create(b.ctx, &b.options, &t, &b.err), &b.err);
     assert_ok(stk_trainer_validate(t, &m.base, &b.data, path, &b.err), &b.err);
-    assert_fails(stk_trainer_test(t, &m.base, &b.data, "best", &b.err), STK_EINVAL, &b.err,
-                 "not saved");
+    /* It is that of the run before. */
+    assert_ok(stk_trainer_test(t, &m.base, &b.data, "best", &b.err), &b.err);
     stk_trainer_destroy(&t);
     tiny_init(&m);
     assert_fails(bench_fit(&b, &m, "/nowhere/x.safetensors", &t), STK_ENOENT, &b.err, "/nowhere");
