@@ -12,7 +12,7 @@
 
 struct profile_options {
     uint32_t struct_size;
-    uint64_t steps, warmup_steps;
+    uint64_t steps;
     const char *output_dir;
 };
 
@@ -22,9 +22,7 @@ static const stk_option_table *profiling_table(void)
 {
     static const stk_option rows[] = {
         {"steps", STK_OPTION_UINT, AT(steps), "100", 1, 1e6, NULL, "N",
-         "Optimizer steps to measure."},
-        {"warmup_steps", STK_OPTION_UINT, AT(warmup_steps), "10", 0, 1e6, NULL, "N",
-         "Steps before them, which the breakdown leaves out."},
+         "Optimizer steps to measure, behind those of warmup_steps."},
         {"output_dir", STK_OPTION_STRING, AT(output_dir), "output/profiler", 0, 0, NULL, "DIR",
          "Folder that gets one of the name of the configuration."},
     };
@@ -149,7 +147,7 @@ static int set_trainer(struct run *run)
 {
     struct cli *cli = run->cli;
     char steps[32];
-    snprintf(steps, sizeof steps, "%" PRIu64, run->options.steps + run->options.warmup_steps);
+    snprintf(steps, sizeof steps, "%" PRIu64, run->options.steps + run->profiler.warmup_steps);
     const struct {
         const char *key, *text;
         bool wins; /* over the configuration */
@@ -255,7 +253,7 @@ static int report(struct run *run)
     stk_error err;
 
     stk_status summed = stk_profile_summarize(
-        run->profile, run->options.warmup_steps * trainer->accumulate_grad_batches, run->file,
+        run->profile, run->profiler.warmup_steps * trainer->accumulate_grad_batches, run->file,
         &found.summary, &err);
     if (summed != STK_OK)
         return cli_fail(run->cli, summed, &err);

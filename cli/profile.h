@@ -8,7 +8,8 @@
 
 #include "cli.h"
 
-#define PROFILE_PATH 4096
+#define PROFILE_PATH   4096
+#define PROFILE_LAYERS 12 /* that are printed */
 
 struct profile_found {
     stk_profile_summary summary;

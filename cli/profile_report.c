@@ -58,7 +58,8 @@ static void put_layers(const stk_profile *profile, const struct profile_found *f
 
     (void)found;
     fputs("name,type,forward_calls,forward_s,forward_gflop_per_s,forward_gb_per_s,backward_calls,"
-          "backward_s,backward_gflop_per_s,backward_gb_per_s\n",
+          "backward_s,backward_gflop_per_s,backward_gb_per_s,forward_left_out,backward_left_out,"
+          "forward_median_s,backward_median_s,share\n",
           out);
     for (size_t i = 0; stk_profile_get_layer(profile, i, &layer); i++) {
         cli_csv_string(out, layer.name);
@@ -66,7 +67,9 @@ static void put_layers(const stk_profile *profile, const struct profile_found *f
         cli_csv_string(out, layer.kind);
         put_pass(&layer.forward, out);
         put_pass(&layer.backward, out);
-        fputc('\n', out);
+        fprintf(out, ",%" PRIu64 ",%" PRIu64 ",%.9f,%.9f,%.6f\n", layer.forward_left_out,
+                layer.backward_left_out, (double)layer.forward_median_ns * 1e-9,
+                (double)layer.backward_median_ns * 1e-9, layer.share);
     }
 }
 
@@ -174,7 +177,54 @@ static void print_wrapped(const char *text, FILE *out)
     }
 }
 
-static void print_table(const stk_profile_summary *s, FILE *out)
+/* The layers that take most, the first of them first. */
+static size_t sort_layers(const stk_profile *profile, stk_profile_layer most[PROFILE_LAYERS])
+{
+    stk_profile_layer layer = {.struct_size = sizeof layer};
+    size_t n = 0, k;
+
+    for (size_t i = 0; stk_profile_get_layer(profile, i, &layer); i++) {
+        if (layer.forward.calls + layer.backward.calls == 0)
+            continue;
+        for (k = n; k && most[k - 1].share < layer.share; k--)
+            if (k < PROFILE_LAYERS)
+                most[k] = most[k - 1];
+        if (k < PROFILE_LAYERS)
+            most[k] = layer;
+        n += n < PROFILE_LAYERS;
+    }
+    return n;
+}
+
+static void print_mean(const stk_profile_pass *pass, FILE *out)
+{
+    if (pass->calls)
+        fprintf(out, " %12.1f", (double)pass->ns * 1e-3 / (double)pass->calls);
+    else
+        fprintf(out, " %12s", "-");
+}
+
+static void print_layers(const stk_profile *profile, FILE *out)
+{
+    stk_profile_layer layers[PROFILE_LAYERS];
+    const size_t n = sort_layers(profile, layers);
+
+    if (n)
+        fprintf(out, "%-22s %-14s %8s %12s %12s %8s\n", "layer", "type", "calls", "forward us",
+                "backward us", "share");
+    for (size_t i = 0; i < n; i++) {
+        const stk_profile_layer *layer = &layers[i];
+        fprintf(out, "%-22s %-14s %8" PRIu64, layer->name, layer->kind,
+                layer->forward.calls + layer->backward.calls);
+        print_mean(&layer->forward, out);
+        print_mean(&layer->backward, out);
+        fprintf(out, " %6.1f %%\n", 100 * layer->share);
+    }
+    if (n)
+        fputc('\n', out);
+}
+
+static void print_table(const stk_profile *profile, const stk_profile_summary *s, FILE *out)
 {
     fprintf(out, "%-10s %12s %12s %12s %12s %8s\n", "part", "mean us", "median us", "p95 us",
             "max us", "share");
@@ -185,6 +235,7 @@ static void print_table(const stk_profile_summary *s, FILE *out)
                 p->p95 * 1e6, p->max * 1e6, 100 * s->share[i]);
     }
     fputc('\n', out);
+    print_layers(profile, out);
     print_wrapped(s->text, out);
 }
 
@@ -195,5 +246,5 @@ void profile_print(struct cli *cli, const stk_profile *profile, const struct pro
     else if (cli->format == CLI_CSV)
         put_batches(profile, found, cli->out);
     else
-        print_table(&found->summary, cli->out);
+        print_table(profile, &found->summary, cli->out);
 }

@@ -339,7 +339,7 @@ static inline void stk_schedule_init(stk_schedule *schedule)
 /* ---- Timing of layers ---- */
 
 /** Called after each layer's pass; `flops` and `bytes` (touched at least) are of the whole batch.
- */
+ * The loss comes as the layer behind the last. */
 typedef void stk_model_probe_fn(void *user, size_t layer, bool backward, uint64_t start_ns,
                                 uint64_t end_ns, uint64_t flops, uint64_t bytes);
 

@@ -23,6 +23,8 @@ typedef struct stk_profile_options {
     double line_count_restriction; /**< rows of each table of `advanced`: above 1 so many, up to 1
                                         this share of them */
     uint64_t max_events;           /**< of a trace; later ones are counted, not kept */
+    uint64_t warmup_steps;         /**< optimizer steps at the beginning that the times of layers
+                                        leave out; the first one always is */
 } stk_profile_options;
 
 static inline void stk_profile_options_init(stk_profile_options *options)
@@ -78,14 +80,23 @@ typedef struct stk_profile_pass {
     uint64_t calls, ns, flops, bytes;
 } stk_profile_pass;
 
+/**
+ * A layer, in the training batches that count: not those of the first `warmup_steps` optimizer
+ * steps (at least one), nor the first of each number of rows, in which memory is allocated and code
+ * generated. Of a task without training all batches but those first ones count.
+ */
 typedef struct stk_profile_layer {
     uint32_t struct_size;
     const char *name, *kind; /**< live until the profile is closed */
     stk_profile_pass forward, backward;
+    uint64_t forward_left_out, backward_left_out;   /**< calls that do not count */
+    uint64_t forward_median_ns, backward_median_ns; /**< of the last 64 calls that count */
+    double share; /**< of the time of these batches, with what they were waited for */
 } stk_profile_layer;
 
-/** Layer `i` of a model of ours in the order of computation; one that another one does has no
- * calls. False past the last. */
+/** Layer `i` of a model of ours in the order of computation, then its loss and its optimizer (both
+ * named so, with forward calls alone where there is no backward pass). One that another one does
+ * has no calls. False past the last. */
 STK_API bool stk_profile_get_layer(const stk_profile *profile, size_t i, stk_profile_layer *out);
 
 /**

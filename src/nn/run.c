@@ -89,6 +89,17 @@ static void tell(const stk__plan *plan, const stk__plan_step *step, bool backwar
              step->node->flops * plan->rows * passes, step_bytes(plan, step) * passes);
 }
 
+/* The loss: the layer behind the last. It reads the output and writes its gradient. */
+static void tell_loss(const stk__plan *plan, bool backward, uint64_t start)
+{
+    const struct stk_model *m = plan->model;
+    const stk__graph *g = &m->graph;
+    const uint64_t count = stk__node_count(&g->nodes[g->num_nodes - 1]) * plan->rows;
+
+    m->probe(m->probe_user, g->num_nodes - 2, backward, start, stk__now_ns(), 0,
+             2 * count * m->backend->itemsize);
+}
+
 static stk_status forward(stk__plan *plan, stk_error *err)
 {
     struct stk_model *m = plan->model;
@@ -154,9 +165,12 @@ stk_status stk_model_forward(stk_model *m, const stk_model_batch *given, bool tr
         status = forward(plan, err);
     }
     const bool loss = status == STK_OK && batch->target;
+    const uint64_t start = m->probe ? stk__now_ns() : 0;
     if (loss)
         status = stk__loss(m, stk__at(plan, plan->output), batch->target, batch->count,
                            training ? stk__at(plan, plan->loss_gradient) : NULL, &m->numbers, err);
+    if (loss && m->probe)
+        tell_loss(plan, false, start);
     stk__compute_end(&before);
     const stk_model_result result = result_of(m, loss && status == STK_OK);
     stk__sized_write(out, &result);
@@ -175,8 +189,11 @@ stk_status stk_model_backward(stk_model *m, double scale, stk_error *err)
                          "a backward pass needs a training forward pass before it");
     m->awaits_backward = false;
     const stk__compute before = stk__compute_begin(m->threads);
+    const uint64_t begin = m->probe ? stk__now_ns() : 0;
     stk__scale(m, stk__at(plan, plan->loss_gradient),
                stk__node_count(&m->graph.nodes[m->graph.num_nodes - 1]) * plan->rows, scale);
+    if (m->probe)
+        tell_loss(plan, true, begin);
     for (uint32_t i = m->graph.num_nodes - 1; i > 0 && status == STK_OK; i--) {
         stk__plan_step *step = &plan->steps[i];
         if (!step->backward)

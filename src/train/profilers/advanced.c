@@ -117,51 +117,6 @@ static void put_action(const stk_profile *p, stk__text *out, uint32_t entry, row
     stk__text_add(out, "\n\n");
 }
 
-static void put_pass(stk__text *out, const stk_profile_pass *pass)
-{
-    const double ns = (double)pass->ns;
-
-    if (pass->calls == 0) {
-        stk__text_add(out, "  %9s  %10s  %9s  %8s", "-", "-", "-", "-");
-        return;
-    }
-    stk__text_add(out, "  %9" PRIu64 "  %10.2f", pass->calls, ns * 1e-3 / (double)pass->calls);
-    if (pass->flops && ns > 0)
-        stk__text_add(out, "  %9.2f", (double)pass->flops / ns);
-    else
-        stk__text_add(out, "  %9s", "-");
-    stk__text_add(out, "  %8.2f", ns > 0 ? (double)pass->bytes / ns : 0);
-}
-
-/* Layers in the order of computation; one that is done by the layer before it has no passes. */
-static void put_layers(const stk_profile *p, stk__text *out)
-{
-    int name = (int)strlen("name"), kind = (int)strlen("type");
-    char dashes[2 * 80 + 1];
-
-    if (p->num_layers == 0)
-        return;
-    for (size_t i = 0; i < p->num_layers; i++) {
-        name = STK_MAX(name, (int)strlen(p->layers[i].name));
-        kind = STK_MAX(kind, (int)strlen(p->layers[i].kind));
-    }
-    memset(dashes, '-', sizeof dashes - 1);
-    dashes[sizeof dashes - 1] = 0;
-    stk__text_add(out, "Layers, forward and backward\n");
-    stk__text_add(out, "  %-*s  %-*s  %9s  %10s  %9s  %8s  %9s  %10s  %9s  %8s\n", name, "name",
-                  kind, "type", "forwards", "us/forward", "GFLOP/s", "GB/s", "backwards",
-                  "us/backw.", "GFLOP/s", "GB/s");
-    stk__text_add(out, "  %.*s\n", (int)STK_MIN((size_t)(name + kind) + 90, sizeof dashes - 1),
-                  dashes);
-    for (size_t i = 0; i < p->num_layers; i++) {
-        const stk__profile_layer *layer = &p->layers[i];
-        stk__text_add(out, "  %-*s  %-*s", name, layer->name, kind, layer->kind);
-        put_pass(out, &layer->passes[0]);
-        put_pass(out, &layer->passes[1]);
-        stk__text_add(out, "\n");
-    }
-}
-
 void stk__profile_advanced(const stk_profile *p, stk__text *out)
 {
     row *rows = stk__calloc(p->ctx, p->num_entries + 1, sizeof *rows);
@@ -172,7 +127,7 @@ void stk__profile_advanced(const stk_profile *p, stk__text *out)
     for (size_t i = 0; rows && places && i < p->num_entries; i++)
         if (p->entries[i].calls && p->entries[i].layer == UINT32_MAX)
             put_action(p, out, (uint32_t)i, rows, places);
-    put_layers(p, out);
+    stk__profile_table(p, out);
     stk__free(p->ctx, rows);
     stk__free(p->ctx, places);
 }

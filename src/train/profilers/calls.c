@@ -10,15 +10,23 @@ static bool same(const stk__profile_entry *entry, const char *owner, const char 
 
 static enum stk__profile_role role_of(const char *owner, const char *what)
 {
+    static const struct {
+        const char *what;
+        enum stk__profile_role role;
+    } steps[] = {{"training_step", STK__ROLE_FORWARD},    {"backward", STK__ROLE_BACKWARD},
+                 {"optimizer_step", STK__ROLE_OPTIMIZER}, {"validation_step", STK__ROLE_EVALUATE},
+                 {"test_step", STK__ROLE_EVALUATE},       {"predict_step", STK__ROLE_EVALUATE}};
+
     if (!*owner && strcmp(what, "[_TrainingEpochLoop].train_dataloader_next") == 0)
         return STK__ROLE_NEXT;
     if (!*owner && strcmp(what, "run_training_batch") == 0)
         return STK__ROLE_BATCH;
     if (strcmp(owner, STK__PROFILE_STRATEGY) != 0)
         return STK__ROLE_NONE;
-    return strcmp(what, "training_step") == 0 ? STK__ROLE_FORWARD
-           : strcmp(what, "backward") == 0    ? STK__ROLE_BACKWARD
-                                              : STK__ROLE_NONE;
+    for (size_t i = 0; i < STK_COUNT(steps); i++)
+        if (strcmp(what, steps[i].what) == 0)
+            return steps[i].role;
+    return STK__ROLE_NONE;
 }
 
 static void release_entry(stk_context *ctx, stk__profile_entry *entry)
@@ -221,8 +229,7 @@ void stk__profile_start(void *user, const char *owner, const char *what)
             p->begin_ns = p->task_begin_ns;
         p->task = task;
     }
-    if (p->kinds & (STK__PROFILE_ADVANCED | STK__PROFILE_TRACE))
-        stk__profile_layers_watch(p);
+    stk__profile_layers_watch(p);
     if (p->depth == STK__PROFILE_DEPTH) {
         stk__profile_trouble(p, STK_EINVAL, "actions of a profile are nested too deeply");
         return;
@@ -230,6 +237,8 @@ void stk__profile_start(void *user, const char *owner, const char *what)
     const uint32_t call = find_child(p, top_of(p), owner, what);
     if (call && p->entries[p->calls[call].entry].running++)
         stk__profile_trouble(p, STK_EINVAL, "an action of a profile was started twice");
+    if (call)
+        stk__profile_steady_start(p, p->entries[p->calls[call].entry].role);
     p->frames[p->depth++] = (stk__profile_frame){.call = call, .start_ns = stk__now_ns()};
 }
 
@@ -245,8 +254,10 @@ static void pop(stk_profile *p, uint64_t end)
     stk__profile_entry *entry = &p->entries[number];
     entry->running--;
     count(p, frame->call, end - frame->start_ns);
-    if (entry->role != STK__ROLE_NONE)
+    if (entry->role != STK__ROLE_NONE) {
         break_down(p, entry->role, frame->start_ns, end);
+        stk__profile_steady_stop(p, entry->role, end - frame->start_ns);
+    }
     if (!(p->kinds & STK__PROFILE_TRACE))
         return;
     stk__trace_event event = {
@@ -298,4 +309,5 @@ void stk__profile_calls_reset(stk_profile *p)
     p->entry_room = p->call_room = p->batch_room = 0;
     p->depth = 0;
     p->next_ns = 0;
+    p->steady = (stk__profile_steady){0};
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Passes over the layers of a model, as its probe tells them. */
+/* Passes over the layers of a model, as its probe tells them; its loss and its optimizer. */
+#include <stdlib.h>
+
+#include "base/sized.h"
 #include "train/profilers/profiler.h"
 
 static const char *const ways[] = {"forward", "backward"};
@@ -11,27 +14,45 @@ static void release_layer(stk_context *ctx, stk__profile_layer *layer)
     stk__free(ctx, layer->owner);
 }
 
-static bool add_layer(stk_profile *p, const stk_model *model)
+static bool add_layer(stk_profile *p, const char *name, const char *kind)
 {
     const size_t i = p->num_layers;
-    stk_model_layer from = {.struct_size = sizeof from};
 
-    if (!stk_model_get_layer(model, i, &from))
-        return false;
     stk__profile_layer *list = stk__realloc(p->ctx, p->layers, (i + 1) * sizeof *list);
     if (!list)
         return false;
     p->layers = list;
-    list[i] =
-        (stk__profile_layer){.name = stk__strdup(p->ctx, from.name),
-                             .kind = stk__strdup(p->ctx, from.kind),
-                             .owner = stk__format(p->ctx, "[Layer]%s (%s)", from.name, from.kind)};
+    list[i] = (stk__profile_layer){.name = stk__strdup(p->ctx, name),
+                                   .kind = stk__strdup(p->ctx, kind),
+                                   .owner = stk__format(p->ctx, "[Layer]%s (%s)", name, kind)};
     if (!list[i].name || !list[i].kind || !list[i].owner) {
         release_layer(p->ctx, &list[i]);
         return false;
     }
     p->num_layers++;
     return true;
+}
+
+static void release_layers(stk_profile *p)
+{
+    for (size_t i = 0; i < p->num_layers; i++)
+        release_layer(p->ctx, &p->layers[i]);
+    stk__free(p->ctx, p->layers);
+    p->layers = NULL;
+    p->num_layers = 0;
+}
+
+static void count(const stk_profile *p, stk__profile_counts *counts, uint64_t ns, uint64_t flops,
+                  uint64_t bytes)
+{
+    if (!p->steady.counting) {
+        counts->left_out++;
+        return;
+    }
+    counts->recent[counts->pass.calls++ % STK__PROFILE_RECENT] = ns;
+    counts->pass.ns += ns;
+    counts->pass.flops += flops;
+    counts->pass.bytes += bytes;
 }
 
 /* Between two passes of one call: the call is the trainer's action that is at work. */
@@ -43,11 +64,7 @@ static void on_pass(void *user, size_t number, bool backward, uint64_t start_ns,
     if (number >= p->num_layers)
         return;
     stk__profile_layer *layer = &p->layers[number];
-    stk_profile_pass *pass = &layer->passes[backward];
-    pass->calls++;
-    pass->ns += end_ns - start_ns;
-    pass->flops += flops;
-    pass->bytes += bytes;
+    count(p, &layer->passes[backward], end_ns - start_ns, flops, bytes);
     const uint32_t call = stk__profile_add(p, layer->owner, ways[backward], start_ns, end_ns);
     if (!call)
         return;
@@ -65,10 +82,27 @@ static void on_pass(void *user, size_t number, bool backward, uint64_t start_ns,
     stk__trace_add(p, &event);
 }
 
+void stk__profile_optimizer(stk_profile *p, uint64_t ns)
+{
+    if (p->num_layers)
+        count(p, &p->layers[p->num_layers - 1].passes[0], ns, 0, p->optimizer_bytes);
+}
+
+static bool add_layers(stk_profile *p, const stk_model *model)
+{
+    stk_model_layer layer = {.struct_size = sizeof layer};
+    bool good = true;
+
+    while (good && stk_model_get_layer(model, p->num_layers, &layer))
+        good = add_layer(p, layer.name, layer.kind);
+    return good && add_layer(p, "loss", "loss") && add_layer(p, "optimizer", "optimizer");
+}
+
 void stk__profile_layers_watch(stk_profile *p)
 {
     const stk_module *module = stk_trainer_moment(p->trainer)->module;
     stk_model *model = module ? stk_model_module_model(module) : NULL;
+    stk_model_plan plan = {.struct_size = sizeof plan};
 
     if (model == p->model)
         return;
@@ -76,13 +110,20 @@ void stk__profile_layers_watch(stk_profile *p)
     if (!model)
         return;
     /* A module that is made anew for other batches has the same layers. */
-    stk_model_layer layer = {.struct_size = sizeof layer};
-    while (stk_model_get_layer(model, p->num_layers, &layer))
-        if (!add_layer(p, model)) {
-            stk__profile_trouble(p, STK_ENOMEM, "no memory for the layers of a profile");
-            break;
-        }
+    if (p->num_layers == 0 && !add_layers(p, model)) {
+        release_layers(p);
+        stk__profile_trouble(p, STK_ENOMEM, "no memory for the layers of a profile");
+    }
+    /* Weights are read and written, gradients read. */
+    stk_model_get_plan(model, &plan);
+    p->optimizer_bytes = 3 * plan.gradient_bytes;
     stk_model_set_probe(model, on_pass, p);
+}
+
+void stk__profile_layers_reset(stk_profile *p)
+{
+    for (size_t i = 0; i < p->num_layers; i++)
+        memset(p->layers[i].passes, 0, sizeof p->layers[i].passes);
 }
 
 void stk__profile_layers_release(stk_profile *p)
@@ -93,9 +134,50 @@ void stk__profile_layers_release(stk_profile *p)
     if (model && model == p->model)
         stk_model_set_probe(model, NULL, NULL);
     p->model = NULL;
-    for (size_t i = 0; i < p->num_layers; i++)
-        release_layer(p->ctx, &p->layers[i]);
-    stk__free(p->ctx, p->layers);
-    p->layers = NULL;
-    p->num_layers = 0;
+    release_layers(p);
+}
+
+/* ---- Looking --------------------------------------------------------------------------------- */
+
+static int compare(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* Of the last calls, so that a few that were disturbed make no difference. */
+static uint64_t median_of(const stk__profile_counts *counts)
+{
+    const size_t n = (size_t)STK_MIN(counts->pass.calls, (uint64_t)STK__PROFILE_RECENT);
+    uint64_t sorted[STK__PROFILE_RECENT];
+
+    if (n == 0)
+        return 0;
+    memcpy(sorted, counts->recent, n * sizeof *sorted);
+    qsort(sorted, n, sizeof *sorted, compare);
+    return sorted[n / 2];
+}
+
+bool stk_profile_get_layer(const stk_profile *p, size_t i, stk_profile_layer *out)
+{
+    const uint64_t whole = p->steady.ns[STK_PROFILE_TOTAL];
+
+    if (i >= p->num_layers)
+        return false;
+    const stk__profile_layer *layer = &p->layers[i];
+    const stk__profile_counts *f = &layer->passes[0], *b = &layer->passes[1];
+    const stk_profile_layer found = {
+        .struct_size = sizeof found,
+        .name = layer->name,
+        .kind = layer->kind,
+        .forward = f->pass,
+        .backward = b->pass,
+        .forward_left_out = f->left_out,
+        .backward_left_out = b->left_out,
+        .forward_median_ns = median_of(f),
+        .backward_median_ns = median_of(b),
+        .share = whole ? (double)(f->pass.ns + b->pass.ns) / (double)whole : 0};
+    stk__sized_write(out, &found);
+    return true;
 }

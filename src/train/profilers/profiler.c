@@ -29,6 +29,9 @@ static const stk_option options[] = {
      "N", "Rows of each table of advanced: above 1 so many, up to 1 this share of them."},
     {"max_events", STK_OPTION_UINT, AT(max_events), "100000", 1, 1e8, NULL, "N",
      "Events that a trace keeps, 56 bytes each; later ones are only counted."},
+    {"warmup_steps", STK_OPTION_UINT, AT(warmup_steps), "10", 0, 1e6, NULL, "N",
+     "Optimizer steps at the beginning that times of batches and layers leave out; of layers at "
+     "least one."},
 };
 
 const stk_option_table stk__profile_option_table = {.name = "profile",
@@ -332,8 +335,7 @@ stk_status stk_profile_finish(stk_profile *p, stk_error *err)
     }
     stk_error_init(&p->trouble);
     stk__profile_calls_reset(p);
-    for (size_t i = 0; i < p->num_layers; i++)
-        memset(p->layers[i].passes, 0, sizeof p->layers[i].passes);
+    stk__profile_layers_reset(p);
     p->task = STK_TASK_NONE;
     stk__trace_listen(p);
     return status;
@@ -368,20 +370,6 @@ bool stk_profile_get_action(const stk_profile *p, size_t i, stk_profile_action *
                                 .calls = entry->calls,
                                 .total_ns = entry->total_ns,
                                 .own_ns = entry->own_ns};
-    return true;
-}
-
-bool stk_profile_get_layer(const stk_profile *p, size_t i, stk_profile_layer *out)
-{
-    if (i >= p->num_layers)
-        return false;
-    const stk__profile_layer *layer = &p->layers[i];
-    const stk_profile_layer found = {.struct_size = sizeof found,
-                                     .name = layer->name,
-                                     .kind = layer->kind,
-                                     .forward = layer->passes[0],
-                                     .backward = layer->passes[1]};
-    stk__sized_write(out, &found);
     return true;
 }
 

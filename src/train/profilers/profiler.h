@@ -14,8 +14,10 @@
 #define STK__PROFILE_STRATEGY "[Strategy]SingleDeviceStrategy"
 
 enum {
-    STK__PROFILE_DEPTH = 64,   /* calls within each other */
-    STK__PROFILE_CALLS = 16384 /* places in the tree; more are none of ours */
+    STK__PROFILE_DEPTH = 64,    /* calls within each other */
+    STK__PROFILE_CALLS = 16384, /* places in the tree; more are none of ours */
+    STK__PROFILE_RECENT = 64,   /* calls whose median is known */
+    STK__PROFILE_SIZES = 16     /* numbers of rows of a batch that are told apart */
 };
 
 enum { STK__PROFILE_SIMPLE = 1, STK__PROFILE_ADVANCED = 2, STK__PROFILE_TRACE = 4 };
@@ -26,7 +28,9 @@ enum stk__profile_role {
     STK__ROLE_NEXT,
     STK__ROLE_BATCH,
     STK__ROLE_FORWARD,
-    STK__ROLE_BACKWARD
+    STK__ROLE_BACKWARD,
+    STK__ROLE_OPTIMIZER,
+    STK__ROLE_EVALUATE
 };
 
 /* An action under its whole name. */
@@ -53,11 +57,28 @@ typedef struct stk__profile_frame {
     uint64_t start_ns;
 } stk__profile_frame;
 
+/* Calls of one pass of a layer. */
+typedef struct stk__profile_counts {
+    stk_profile_pass pass;                /* those that count */
+    uint64_t left_out;                    /* the others */
+    uint64_t recent[STK__PROFILE_RECENT]; /* ns of the last that count, in a ring */
+} stk__profile_counts;
+
+/* A layer of the model; behind them the loss and the optimizer. */
 typedef struct stk__profile_layer {
     char *name, *kind;
     char *owner; /* "[Layer]conv1 (Conv2d)" */
-    stk_profile_pass passes[2];
+    stk__profile_counts passes[2];
 } stk__profile_layer;
+
+/* Which batches count for the times of layers, and what those took. */
+typedef struct stk__profile_steady {
+    bool counting;  /* the batch at hand does */
+    uint64_t steps; /* of the optimizer, so far */
+    uint64_t rows[STK__PROFILE_SIZES], num_rows;
+    uint64_t batches, left_out;
+    uint64_t ns[STK_PROFILE_PARTS];
+} stk__profile_steady;
 
 /* One event of a trace. */
 enum stk__trace_kind {
@@ -98,8 +119,10 @@ struct stk_profile {
     stk__profile_frame frames[STK__PROFILE_DEPTH];
     uint32_t depth;
     stk__profile_layer *layers;
-    size_t num_layers;
-    stk_model *model; /* that the probe is in; only ever compared */
+    size_t num_layers;        /* with the loss and the optimizer; 0: there is no model */
+    stk_model *model;         /* that the probe is in; only ever compared */
+    uint64_t optimizer_bytes; /* that a step touches at least */
+    stk__profile_steady steady;
 
     stk_task task; /* of what is recorded; STK_TASK_NONE: nothing yet */
     uint64_t begin_ns, last_ns, task_begin_ns;
@@ -123,7 +146,7 @@ uint64_t stk__profile_rank(const stk_profile *p);
 /* Nanoseconds of the task. */
 uint64_t stk__profile_span(const stk_profile *p);
 
-/* The tree (profiler_calls.c). */
+/* The tree (calls.c). */
 void stk__profile_start(void *user, const char *owner, const char *what);
 void stk__profile_stop(void *user, const char *owner, const char *what);
 /* A call that began and ended. Its place; 0 where there is none. */
@@ -131,17 +154,26 @@ uint32_t stk__profile_add(stk_profile *p, const char *owner, const char *what, u
                           uint64_t end_ns);
 void stk__profile_calls_reset(stk_profile *p);
 
-/* Layers of a model (profiler_layers.c). */
+/* Layers of a model, its loss and optimizer (layers.c). */
 void stk__profile_layers_watch(stk_profile *p);
+void stk__profile_layers_reset(stk_profile *p);
 void stk__profile_layers_release(stk_profile *p);
+/* A step of the optimizer. */
+void stk__profile_optimizer(stk_profile *p, uint64_t ns);
 
-/* Tables (profiler_simple.c, profiler_advanced.c). */
+/* Which batches count (steady.c). An action of a role begins or ends. */
+void stk__profile_steady_start(stk_profile *p, enum stk__profile_role role);
+void stk__profile_steady_stop(stk_profile *p, enum stk__profile_role role, uint64_t ns);
+
+/* Tables (simple.c, advanced.c, table.c). */
 void stk__profile_simple(const stk_profile *p, stk__text *out);
 void stk__profile_advanced(const stk_profile *p, stk__text *out);
+/* Layers by the time they take, then by their types; nothing where there is no model. */
+void stk__profile_table(const stk_profile *p, stk__text *out);
 /* Python's format(value, ".5"). */
 void stk__profile_number(double value, char text[32]);
 
-/* The trace (profiler_trace.c, profiler_trace_write.c). */
+/* The trace (trace.c, trace_write.c). */
 stk_status stk__trace_open(stk_profile *p, stk_error *err);
 void stk__trace_listen(stk_profile *p);
 void stk__trace_stop(stk_profile *p);

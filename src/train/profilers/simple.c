@@ -158,5 +158,6 @@ void stk__profile_simple(const stk_profile *p, stk__text *out)
             put_short(out, rows, n, width);
     }
     stk__text_add(out, "\n");
+    stk__profile_table(p, out);
     stk__free(p->ctx, rows);
 }

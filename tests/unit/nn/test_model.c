@@ -450,7 +450,7 @@ static void test_nan_shows(void **state)
 }
 
 typedef struct seen {
-    uint32_t calls[2];
+    uint32_t calls[2], losses[2];
     uint64_t flops;
 } seen;
 
@@ -459,8 +459,11 @@ static void probe(void *user, size_t layer, bool backward, uint64_t start, uint6
 {
     seen *s = user;
 
-    assert_true(end >= start && bytes > 0 && layer < 6);
-    s->calls[backward]++;
+    assert_true(end >= start && bytes > 0 && layer <= 6);
+    if (layer == 6)
+        s->losses[backward]++;
+    else
+        s->calls[backward]++;
     s->flops += flops;
 }
 
@@ -480,6 +483,8 @@ static void test_probe(void **state)
     /* The relus are done by the layers before them, flatten is nothing. */
     assert_int_equal(s.calls[0], 3);
     assert_int_equal(s.calls[1], 3);
+    /* The loss comes behind the last of six. */
+    assert_true(s.losses[0] == 1 && s.losses[1] == 1);
     assert_int_equal(plan.forward_flops, 2 * (784 * 128 + 128 * 64 + 64 * 10));
     assert_int_equal(s.flops, 8 * plan.step_flops);
     stk_model_set_probe(model, NULL, NULL);

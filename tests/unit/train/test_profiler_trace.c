@@ -288,43 +288,122 @@ static void bounded(void **state)
     run_close(&r);
 }
 
+/* One row of the layers; `skipped` steps do not count. */
+static void check_layer(const stk_profile_layer *layer, size_t i, uint64_t skipped)
+{
+    static const char *const names[] = {"0", "first", "2", "3", "loss", "optimizer"};
+    static const uint64_t products[] = {0, 784 * 32, 0, 32 * 10, 0, 0};
+    const uint64_t calls = STEPS - skipped, left_out = skipped;
+    const bool backward = i < 5;
+
+    assert_string_equal(layer->name, names[i]);
+    if (i == 0 || i == 2) { /* done by others */
+        assert_int_equal(layer->forward.calls + layer->backward.calls, 0);
+        return;
+    }
+    assert_int_equal(layer->forward.calls, calls);
+    assert_int_equal(layer->backward.calls, backward ? calls : 0);
+    /* Three batches of validation do not count; the optimizer has no part in them. */
+    assert_int_equal(layer->forward_left_out, left_out + (backward ? 3 : 0));
+    assert_int_equal(layer->backward_left_out, backward ? left_out : 0);
+    assert_int_equal(layer->forward.flops, 2 * products[i] * ROWS * calls);
+    /* The first layer passes no gradient on. */
+    assert_int_equal(layer->backward.flops, 2 * products[i] * ROWS * calls * (i == 1 ? 1 : 2));
+    assert_true(layer->forward.ns > 0 && layer->forward.bytes > 0);
+    assert_true(layer->forward_median_ns > 0 && layer->forward_median_ns <= layer->forward.ns);
+    assert_true(layer->share > 0 && layer->share < 1);
+}
+
+/* The first step is left out at least, and as many as asked for; the table says so. */
 static void layers(void **state)
 {
-    static const char *const names[] = {"0", "first", "2", "3"};
-    static const uint64_t products[] = {0, 784 * 32, 0, 32 * 10};
-    stk_profile_options o;
+    static const uint64_t warmups[][2] = {{0, 1}, {3, 3}};
     stk_profile_layer layer = {.struct_size = sizeof layer};
+    stk_profile_options o;
     run r;
 
-    profile_options(&o, "advanced", NULL, NULL);
-    run_open(&r, &o);
-    for (size_t i = 0; i < STK_COUNT(names); i++) {
-        assert_true(stk_profile_get_layer(r.profile, i, &layer));
-        assert_string_equal(layer.name, names[i]);
-        if (!products[i])
-            continue;
-        assert_int_equal(layer.forward.calls, STEPS + 3);
-        assert_int_equal(layer.backward.calls, STEPS);
-        assert_int_equal(layer.forward.flops, 2 * products[i] * ROWS * (STEPS + 3));
-        /* The first layer passes no gradient on. */
-        assert_int_equal(layer.backward.flops, 2 * products[i] * ROWS * STEPS * (i == 1 ? 1 : 2));
-        assert_true(layer.forward.ns > 0 && layer.forward.bytes > 0);
+    for (size_t k = 0; k < STK_COUNT(warmups); k++) {
+        double share = 0;
+        size_t i = 0;
+        profile_options(&o, k ? "simple" : "advanced", NULL, NULL);
+        o.warmup_steps = warmups[k][0];
+        run_open(&r, &o);
+        for (; stk_profile_get_layer(r.profile, i, &layer); i++) {
+            check_layer(&layer, i, warmups[k][1]);
+            share += layer.share;
+        }
+        assert_int_equal(i, 6);
+        assert_true(share < 1);
+        *said = 0;
+        assert_ok(stk_profile_finish(r.profile, &r.b.err), &r.b.err);
+        assert_non_null(
+            strstr(said, k ? "  4 batches. 3 are left out" : "  6 batches. 1 are left "));
+        assert_non_null(strstr(said, "\n  optimizer "));
+        assert_non_null(strstr(said, "\n  waiting for data "));
+        assert_non_null(strstr(said, "\nBy type\n"));
+        if (k == 0) {
+            assert_non_null(strstr(said, "{[Layer]first (linear).backward}"));
+            assert_null(strstr(said, "Profile stats for: [Layer]"));
+        }
+        /* What is recorded next begins anew. */
+        assert_true(stk_profile_get_layer(r.profile, 1, &layer));
+        assert_int_equal(layer.forward.calls + layer.forward_left_out, 0);
+        /* Closed, the model has no probe left: it can be used, and nobody listens. */
+        run_close(&r);
     }
-    assert_false(stk_profile_get_layer(r.profile, STK_COUNT(names), &layer));
+}
+
+/* Two of the nine columns of numbers at the end of a row; false: it is no row. */
+static bool read_row(char *row, double *own, double *percent)
+{
+    char *words[16], *rest;
+    size_t n = 0;
+
+    for (char *word = strtok_r(row, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
+        assert_true(n < STK_COUNT(words));
+        words[n++] = word;
+    }
+    if (n < 10)
+        return false;
+    *own = strtod(words[n - 9], NULL);
+    *percent = strtod(words[n - 8], NULL);
+    return true;
+}
+
+/* Rows of the table are sorted by the time each takes itself, and are the whole. */
+static void table(void **state)
+{
+    double last = 1e9, sum = 0, own, percent;
+    stk_profile_options o;
+    char *rest, *line;
+    size_t n = 0;
+    run r;
+
+    profile_options(&o, "simple", NULL, NULL);
+    o.warmup_steps = 2;
+    run_open(&r, &o);
     *said = 0;
     assert_ok(stk_profile_finish(r.profile, &r.b.err), &r.b.err);
-    assert_non_null(strstr(said, "{[Layer]first (linear).backward}"));
-    assert_null(strstr(said, "Profile stats for: [Layer]"));
-    assert_non_null(strstr(said, "GFLOP/s"));
-    /* Closed, the model has no probe left: it can be used, and nobody listens. */
+    line = strstr(said, "self ms");
+    assert_non_null(line);
+    assert_non_null(strtok_r(line, "\n", &rest)); /* the head, and dashes below it */
+    assert_non_null(strtok_r(NULL, "\n", &rest));
+    while ((line = strtok_r(NULL, "\n", &rest)) && read_row(line, &own, &percent)) {
+        assert_true(own <= last);
+        last = own;
+        sum += percent;
+        n++;
+    }
+    assert_true(n >= 7);
+    assert_true(fabs(sum - 100) < 0.2);
     run_close(&r);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(trace),
-                                       cmocka_unit_test(reads_and_bad_samples),
-                                       cmocka_unit_test(bounded), cmocka_unit_test(layers)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(trace), cmocka_unit_test(reads_and_bad_samples), cmocka_unit_test(bounded),
+        cmocka_unit_test(layers), cmocka_unit_test(table)};
 
     return cmocka_run_group_tests_name("train/profiler_trace", tests, NULL, NULL);
 }
