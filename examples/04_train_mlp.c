@@ -17,6 +17,7 @@ int main(void)
     stk_model_options model;
     stk_optimizer_options optimizer;
     stk_schedule schedule;
+    stk_model_module_options fields;
     double accuracy = 0;
     stk_error err;
 
@@ -41,6 +42,8 @@ int main(void)
     optimizer.lr = 2e-3;
     stk_schedule_init(&schedule);
     schedule.name = STK_SCHEDULE_COSINE;
+    stk_model_module_options_init(&fields);
+    fields.interval = 0; /* the schedule moves after optimizer steps; else after epochs */
     if (stk_model_builder_create(context, shape, 3, &builder, &err) ||
         stk_model_builder_add(builder, "flatten, linear(64), relu, linear(10)", &err))
         goto out;
@@ -48,7 +51,8 @@ int main(void)
                                    .builder = builder,
                                    .model = &model,
                                    .optimizer = &optimizer,
-                                   .schedule = &schedule};
+                                   .schedule = &schedule,
+                                   .options = &fields};
     if (stk_model_module_create(context, &parts, &module, &err))
         goto out;
     /* How it is trained. */

@@ -307,7 +307,9 @@ typedef enum stk_schedule_kind {
     STK_SCHEDULE_EXPONENTIAL,
     STK_SCHEDULE_COSINE,
     STK_SCHEDULE_ONE_CYCLE,
-    STK_SCHEDULE_PLATEAU
+    STK_SCHEDULE_PLATEAU,
+    STK_SCHEDULE_LINEAR,
+    STK_SCHEDULE_POLYNOMIAL
 } stk_schedule_kind;
 
 #define STK_MAX_MILESTONES 16
@@ -329,6 +331,9 @@ typedef struct stk_schedule {
     uint64_t patience, cooldown;                    /**< plateau */
     uint64_t warmup_steps; /**< before any of them: linear, from lr * warmup_start on */
     double warmup_start;
+    uint64_t total_iters;            /**< linear, polynomial */
+    double start_factor, end_factor; /**< linear */
+    double power;                    /**< polynomial: lr * (1 - step / total_iters)^power */
 } stk_schedule;
 
 static inline void stk_schedule_init(stk_schedule *schedule)

@@ -19,8 +19,8 @@ typedef struct stk_model_module_options {
     uint32_t struct_size;
     const char *input;   /**< field of a batch that the model takes; NULL: the first with floats */
     const char *target;  /**< field its loss compares with; NULL: "label" */
-    int32_t interval;    /**< of the schedule: 0 after each optimizer step, 1 after each epoch */
-    uint64_t frequency;  /**< of those */
+    int32_t interval;    /**< of the schedule: 0 after optimizer steps, 1 after epochs (default) */
+    uint64_t frequency;  /**< of epochs, or of batches within one, as Lightning counts */
     const char *monitor; /**< what reduce_on_plateau looks at; NULL: "val_loss" */
     const char *weights; /**< safetensors file whose weights it begins with; NULL: none */
     bool weights_strict; /**< its tensors have to be those of the model; else what fits is taken */
@@ -46,7 +46,7 @@ typedef struct stk_model_parts {
 /**
  * A model of Stoker's layers as a module. It logs train_loss on steps, and val_loss and test_loss;
  * with cross-entropy val_acc and test_acc, and with top_k above 1 val_acc_topk and test_acc_topk. A
- * schedule whose number of steps is 0 spans the whole training.
+ * schedule whose number of steps is 0 spans the whole training, behind its warm-up.
  *
  * Ownership: *out is the caller's, ended with stk_module_destroy(). Errors: STK_EINVAL, STK_ENOMEM.
  */
@@ -355,8 +355,10 @@ STK_API const char *stk_trainer_last_model_path(const stk_trainer *trainer);
 /** What the best scored by the metric that is monitored; false: none was saved, or nothing is
  * monitored, and the best is the newest. */
 STK_API bool stk_trainer_best_model_score(const stk_trainer *trainer, double *score);
-/** Batches of an optimizer step from now on. From hooks. */
-STK_API void stk_trainer_set_accumulate(stk_trainer *trainer, uint64_t batches);
+/** Batches of an optimizer step from epoch `epoch` (from 0) on, until that of a later call. From
+ * hooks. What `setup` says counts where a schedule spans the training. At most 64 epochs that are
+ * not over: false. */
+STK_API bool stk_trainer_set_accumulate(stk_trainer *trainer, uint64_t epoch, uint64_t batches);
 /** Save a checkpoint of this moment at `path` in the background, then remove `replaces` (NULL:
  * none) once it is durable. From hooks, of all ranks together; rank 0 writes. Errors: also those
  * of checkpoints that were begun before. */

@@ -57,6 +57,10 @@ void stk__optimizer_set_momentum(stk_optimizer *optimizer, double momentum);
 /* Whether the values make sense together. Errors: STK_EINVAL. */
 stk_status stk__schedule_check(const stk_schedule *schedule, stk_error *err);
 
+/* Give a schedule without a length of its own that of the training: it takes `length` values
+ * (stk__schedule_length()), those of the warm-up included. 0: unknown. */
+void stk__schedule_span(stk_schedule *schedule, uint64_t length);
+
 /*
  * Learning rate at step `step` (from 0) of a group whose own is `lr`: PyTorch's value after `step`
  * calls of scheduler.step(). After a warm-up the schedule begins at its own step 0. For

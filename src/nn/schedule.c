@@ -11,8 +11,8 @@
 
 static const stk_option options[] = {
     {"name", STK_OPTION_ENUM, OFFSET(name), "constant", 0, 0,
-     "constant|step|multi_step|exponential|cosine|one_cycle|reduce_on_plateau", NULL,
-     "How the learning rate changes."},
+     "constant|step|multi_step|exponential|cosine|one_cycle|reduce_on_plateau|linear|polynomial",
+     NULL, "How the learning rate changes. Its steps are epochs, or what module.interval says."},
     {"step_size", STK_OPTION_UINT, OFFSET(step_size), "30", COUNT, NULL, NULL,
      "Of step: steps until it is multiplied by gamma."},
     {"gamma", STK_OPTION_DOUBLE, OFFSET(gamma), "0.1", 0, 1e6, NULL, NULL,
@@ -20,11 +20,11 @@ static const stk_option options[] = {
     {"milestones", STK_OPTION_STRING, OFFSET(milestones), NULL, 0, 0, NULL, "N",
      "Of multi_step: the steps at which it is multiplied by gamma, \"30, 80\"."},
     {"t_max", STK_OPTION_UINT, OFFSET(t_max), "0", COUNT, NULL, NULL,
-     "Of cosine: steps until eta_min is reached."},
+     "Of cosine: steps until eta_min is reached; 0: those of the training."},
     {"eta_min", STK_OPTION_DOUBLE, OFFSET(eta_min), "0", 0, 1e6, NULL, NULL,
      "Of cosine: the least learning rate."},
     {"total_steps", STK_OPTION_UINT, OFFSET(total_steps), "0", COUNT, NULL, NULL,
-     "Of one_cycle: all its steps."},
+     "Of one_cycle: all its steps; 0: those of the training."},
     {"max_lr", STK_OPTION_DOUBLE, OFFSET(max_lr), "0", 0, 1e6, NULL, NULL,
      "Of one_cycle: the highest learning rate; 0: the optimizer's."},
     {"pct_start", STK_OPTION_DOUBLE, OFFSET(pct_start), "0.3", 0, 1, NULL, NULL,
@@ -49,6 +49,14 @@ static const stk_option options[] = {
      "Steps in which the learning rate first rises linearly."},
     {"warmup_start", STK_OPTION_DOUBLE, OFFSET(warmup_start), "0.333333333333333", 0, 1, NULL, NULL,
      "Share of the learning rate at the first of them."},
+    {"total_iters", STK_OPTION_UINT, OFFSET(total_iters), "0", COUNT, NULL, NULL,
+     "Of linear and polynomial: steps in which it changes; 0: those of the training."},
+    {"start_factor", STK_OPTION_DOUBLE, OFFSET(start_factor), "0.333333333333333", 0, 1e6, NULL,
+     NULL, "Of linear: what it is multiplied by at first."},
+    {"end_factor", STK_OPTION_DOUBLE, OFFSET(end_factor), "1", 0, 1e6, NULL, NULL,
+     "Of linear: what it is multiplied by in the end."},
+    {"power", STK_OPTION_DOUBLE, OFFSET(power), "1", 0, 1e3, NULL, NULL,
+     "Of polynomial: the exponent of the share of steps that is left."},
 };
 const stk_option_table stk__schedule_option_table = {.name = "lr_scheduler",
                                                      .doc = "How the learning rate changes",
@@ -95,9 +103,12 @@ stk_status stk__schedule_check(const stk_schedule *given, stk_error *err)
     if (s->name == STK_SCHEDULE_STEP && s->step_size == 0)
         needs = "step needs a step_size above 0";
     else if (s->name == STK_SCHEDULE_COSINE && s->t_max == 0)
-        needs = "cosine needs its t_max";
-    else if (s->name == STK_SCHEDULE_ONE_CYCLE && s->total_steps < 2)
-        needs = "one_cycle needs its total_steps, at least 2";
+        needs = "cosine needs its t_max, where the training has no end of its own";
+    else if (s->name == STK_SCHEDULE_ONE_CYCLE && s->total_steps == 0)
+        needs = "one_cycle needs its total_steps, where the training has no end of its own";
+    else if ((s->name == STK_SCHEDULE_LINEAR || s->name == STK_SCHEDULE_POLYNOMIAL) &&
+             s->total_iters == 0)
+        needs = "linear and polynomial need total_iters, where the training has no end of its own";
     else if (s->name == STK_SCHEDULE_MULTI_STEP && !s->milestones)
         needs = "multi_step needs its milestones";
     else if (s->name == STK_SCHEDULE_PLATEAU && s->factor >= 1)
@@ -110,6 +121,18 @@ stk_status stk__schedule_check(const stk_schedule *given, stk_error *err)
         return STK_OK;
     return stk__whole_read("lr_scheduler", "milestones", s->milestones, 0, INT64_C(1) << 53, at,
                            STK_MAX_MILESTONES, &count, err);
+}
+
+void stk__schedule_span(stk_schedule *s, uint64_t length)
+{
+    uint64_t *own = s->name == STK_SCHEDULE_COSINE      ? &s->t_max
+                    : s->name == STK_SCHEDULE_ONE_CYCLE ? &s->total_steps
+                    : s->name == STK_SCHEDULE_LINEAR || s->name == STK_SCHEDULE_POLYNOMIAL
+                        ? &s->total_iters
+                        : NULL;
+
+    if (own && *own == 0 && length)
+        *own = length > s->warmup_steps ? length - s->warmup_steps : 1;
 }
 
 static double anneal(double from, double to, double share)
@@ -128,6 +151,11 @@ static double cycle(const stk_schedule *s, double low, double high, double last,
     return anneal(high, last, (at - top) / (end - top));
 }
 
+static double share_of(const stk_schedule *s, uint64_t step)
+{
+    return step < s->total_iters ? (double)step / (double)s->total_iters : 1;
+}
+
 static double plain(const stk_schedule *s, double lr, uint64_t step)
 {
     double high = s->max_lr > 0 ? s->max_lr : lr, low = high / s->div_factor;
@@ -144,6 +172,10 @@ static double plain(const stk_schedule *s, double lr, uint64_t step)
                (lr - s->eta_min) * (1 + cos(PI * (double)step / (double)STK_MAX(s->t_max, 1u))) / 2;
     case STK_SCHEDULE_ONE_CYCLE:
         return cycle(s, low, high, low / s->final_div_factor, step);
+    case STK_SCHEDULE_LINEAR:
+        return lr * (s->start_factor * (1 - share_of(s, step)) + s->end_factor * share_of(s, step));
+    case STK_SCHEDULE_POLYNOMIAL:
+        return lr * pow(1 - share_of(s, step), s->power);
     default:
         return lr;
     }
@@ -156,8 +188,10 @@ double stk__schedule_lr(const stk_schedule *given, double lr, uint64_t step)
     if (step >= s->warmup_steps)
         return plain(s, lr, step - s->warmup_steps);
     double share = (double)step / (double)s->warmup_steps;
-    /* Towards the first value of what follows. */
-    return plain(s, lr, 0) * (s->warmup_start + (1 - s->warmup_start) * share);
+    /* Up to the group's rate, as PyTorch's SequentialLR; one_cycle makes its lowest that. */
+    if (s->name == STK_SCHEDULE_ONE_CYCLE)
+        lr = (s->max_lr > 0 ? s->max_lr : lr) / s->div_factor;
+    return lr * (s->warmup_start + (1 - s->warmup_start) * share);
 }
 
 double stk__schedule_momentum(const stk_schedule *given, double momentum, uint64_t step)
@@ -178,9 +212,11 @@ bool stk__plateau_step(stk__plateau *p, const stk_schedule *given, double metric
 {
     const stk_schedule known = known_of(given), *s = &known;
 
-    /* PyTorch's relative threshold. */
-    bool better = isnan(p->best) || (s->mode == 0 ? metric < p->best * (1 - s->threshold)
-                                                  : metric > p->best * (1 + s->threshold));
+    /* PyTorch's relative threshold; the first value is compared with the worst there is. */
+    const double worst = s->mode == 0 ? INFINITY : -INFINITY;
+    const double best = isnan(p->best) ? worst : p->best;
+    const bool better =
+        s->mode == 0 ? metric < best * (1 - s->threshold) : metric > best * (1 + s->threshold);
 
     if (better)
         p->best = metric;

@@ -12,8 +12,7 @@ bool stk__can_stop_early(const stk_trainer *t)
 
 static bool steps_reached(const stk_trainer *t)
 {
-    const int64_t max =
-        t->settings.fast_dev_run ? (int64_t)t->settings.fast_dev_run : t->options.max_steps;
+    const int64_t max = t->settings.max_steps;
 
     return max >= 0 && t->loop.global_step >= (uint64_t)max;
 }

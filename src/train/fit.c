@@ -55,8 +55,7 @@ static stk_status sanity_check(stk_trainer *t, stk_error *err)
 
 static bool steps_reached(stk_trainer *t)
 {
-    const bool dev = t->settings.fast_dev_run > 0;
-    const int64_t max = dev ? (int64_t)t->settings.fast_dev_run : t->options.max_steps;
+    const int64_t max = t->settings.max_steps;
 
     if (max < 0 || t->loop.global_step < (uint64_t)max)
         return false;
@@ -117,6 +116,7 @@ static stk_status epoch_start(stk_trainer *t, stk_error *err)
     t->loop.done = 0;
     t->loop.point = STK__POINT_NEXT;
     t->loop.cut = false;
+    t->loop.accumulate = stk__accumulate_at(t, epoch);
     t->progress.train_batches.current = (stk_progress_count){0};
     stk__metrics_reset(t, STK__METRICS_TRAIN, false);
     stk__count(&t->progress.epochs, STK__READY, 1);
@@ -156,9 +156,10 @@ static stk_status epoch_end(stk_trainer *t, stk_error *err)
     t->epoch_hook = false;
     STK_TRY(status);
     stk__ledger_mark(&t->ledger, STK__PART_CALLBACKS);
+    STK_TRY(stk__metrics_flush(t, STK__METRICS_TRAIN, step < 0 ? 0 : step, err));
+    /* A plateau sees what the hooks logged. */
     if (t->at.last_batch)
         STK_TRY(stk__schedule(t, false, true, err));
-    STK_TRY(stk__metrics_flush(t, STK__METRICS_TRAIN, step < 0 ? 0 : step, err));
     stk__ledger_mark(&t->ledger, STK__PART_LOGGING);
     stk__count(&t->progress.epochs, STK__COMPLETED, 1);
     t->loop.point = STK__POINT_EPOCH;

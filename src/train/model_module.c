@@ -155,28 +155,6 @@ static stk_status configure(stk_module *module, const stk_module_setup *setup, s
     return STK_OK;
 }
 
-/* A schedule without a length spans the training. */
-static stk_status span_schedule(model_module *self, stk_trainer *t, stk_error *err)
-{
-    const stk_trainer_options *o = stk_trainer_get_options(t);
-    stk_schedule *s = &self->schedule;
-    uint64_t *length = s->name == STK_SCHEDULE_COSINE      ? &s->t_max
-                       : s->name == STK_SCHEDULE_ONE_CYCLE ? &s->total_steps
-                                                           : NULL;
-    const uint64_t batches = stk_trainer_num_batches(t, STK_PHASE_TRAIN, 0);
-    const uint64_t steps = (batches + o->accumulate_grad_batches - 1) / o->accumulate_grad_batches;
-
-    if (length && *length == 0) {
-        if (o->max_steps >= 0 && self->options.interval == 0)
-            *length = (uint64_t)o->max_steps;
-        else if (o->max_epochs > 0)
-            *length = (uint64_t)o->max_epochs * (self->options.interval ? 1 : steps);
-        if (*length > s->warmup_steps && s->name == STK_SCHEDULE_COSINE)
-            *length -= s->warmup_steps;
-    }
-    return stk__schedule_check(s, err);
-}
-
 static void apply_schedule(model_module *self)
 {
     const uint64_t step = (uint64_t)self->schedule_steps;
@@ -202,7 +180,10 @@ static stk_status configure_optimizers(stk_module *module, stk_trainer *t, stk_o
     if (self->num_groups >= MAX_GROUPS)
         return stk__fail(err, STK_ELIMIT, STK_STAGE_TRAIN, "%d groups of parameters are the most",
                          MAX_GROUPS - 1);
-    STK_TRY(span_schedule(self, t, err));
+    const bool every_step = self->options.interval == 0;
+    stk__schedule_span(&self->schedule,
+                       stk__schedule_length(t, every_step, self->options.frequency));
+    STK_TRY(stk__schedule_check(&self->schedule, err));
     stk_optimizer_destroy(&self->optimizer);
     STK_TRY(stk_optimizer_create(self->model, &self->optimizer_options, self->groups,
                                  self->num_groups, &self->optimizer, err));
@@ -214,7 +195,7 @@ static stk_status configure_optimizers(stk_module *module, stk_trainer *t, stk_o
     stk__plateau_init(&self->plateau);
     apply_schedule(self);
     const bool plateau = self->schedule.name == STK_SCHEDULE_PLATEAU;
-    self->scheduler = (stk_lr_scheduler){.every_step = self->options.interval == 0 && !plateau,
+    self->scheduler = (stk_lr_scheduler){.every_step = every_step,
                                          .frequency = self->options.frequency,
                                          .reduce_on_plateau = plateau,
                                          .monitor = self->options.monitor,

@@ -173,6 +173,7 @@ static stk_status parse_overfit(const stk_trainer_options *o, stk__settings *s, 
 static stk_status check_ends(const stk_trainer_options *o, stk__settings *s, stk_error *err)
 {
     s->max_epochs = o->max_epochs ? o->max_epochs : o->max_steps >= 0 || s->max_time_ns ? -1 : 1000;
+    s->max_steps = o->max_steps;
     if (s->max_epochs >= 0 && o->min_epochs > (uint64_t)s->max_epochs)
         return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "min_epochs", STK_NO_OFFSET,
                             "trainer.min_epochs: %" PRIu64 " is more than max_epochs, %" PRId64,
@@ -195,6 +196,7 @@ static void apply_fast_dev_run(stk__settings *s)
     s->check_val_every_n_epoch = 1;
     s->num_sanity_val_steps = 0;
     s->max_epochs = 1;
+    s->max_steps = (int64_t)s->fast_dev_run;
     s->logging = s->checkpointing = false;
 }
 

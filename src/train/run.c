@@ -91,6 +91,7 @@ static stk_status take_module(stk_trainer *t, stk_task task, stk_module *module,
     t->at = (stk_moment){.struct_size = sizeof t->at, .task = task, .module = module};
     if (task == STK_TASK_FIT) {
         t->loop = (stk__loop){.accumulate = t->options.accumulate_grad_batches};
+        t->num_accumulates = 0;
         t->progress = (stk_trainer_progress){.struct_size = sizeof t->progress};
     }
     t->optimizers = (stk_optimizers){.struct_size = sizeof t->optimizers};

@@ -28,6 +28,7 @@ typedef struct stk__settings {
     uint64_t fast_dev_run; /* batches; 0: off */
     uint64_t max_time_ns;  /* 0: none */
     int64_t max_epochs;    /* -1: without end */
+    int64_t max_steps;     /* of the optimizer; -1: as many as the epochs have */
     uint64_t check_val_every_n_epoch;
     int64_t num_sanity_val_steps;
     bool checkpointing, progress_bar, model_summary, logging;

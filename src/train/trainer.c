@@ -349,11 +349,6 @@ bool stk_trainer_best_model_score(const stk_trainer *t, double *score)
     return stk__callback_score(&t->hooks, score);
 }
 
-void stk_trainer_set_accumulate(stk_trainer *t, uint64_t batches)
-{
-    t->loop.accumulate = STK_MAX(batches, (uint64_t)1);
-}
-
 void stk_trainer_get_progress(const stk_trainer *t, stk_trainer_progress *out)
 {
     stk_trainer_progress progress = t->progress;

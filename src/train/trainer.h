@@ -23,6 +23,13 @@ typedef struct stk__shown {
     atomic_uint_fast64_t done, total;
 } stk__shown;
 
+enum { STK__MAX_ACCUMULATES = 64 };
+
+/* From an epoch on, so many batches make a step of the optimizer. */
+typedef struct stk__accumulate {
+    uint64_t epoch, batches;
+} stk__accumulate;
+
 enum { STK__PHASES = STK_PHASE_PREDICT + 1 };
 
 struct stk_trainer {
@@ -57,6 +64,8 @@ struct stk_trainer {
     uint64_t val_check_batch; /* 0: by time */
     uint64_t val_last_ns;     /* the last validation, for the interval in time */
     stk__loop loop;
+    stk__accumulate accumulates[STK__MAX_ACCUMULATES]; /* by epoch; before them the option's */
+    uint32_t num_accumulates;
     stk_loader_state loader_state; /* after the last batch taken */
     stk_trainer_progress progress;
     stk__metrics metrics;
@@ -135,6 +144,11 @@ stk_status stk__run(stk_trainer *t, stk_task task, stk_module *module, const stk
 stk_status stk__fit(stk_trainer *t, stk_error *err);
 stk_status stk__epoch_run(stk_trainer *t, stk_error *err);
 stk_status stk__train_batch(stk_trainer *t, stk_batch *batch, bool *skip_epoch, stk_error *err);
+/* Values that a schedule has while the optimizer steps: its moves before the last step, and 1.
+ * 0: the training has no end of its own (schedule.c). */
+uint64_t stk__schedule_length(const stk_trainer *t, bool every_step, uint64_t frequency);
+/* Batches of an optimizer step in an epoch. */
+uint64_t stk__accumulate_at(const stk_trainer *t, uint64_t epoch);
 /* Schedules that are due. */
 stk_status stk__schedule(stk_trainer *t, bool every_step, bool plateau, stk_error *err);
 bool stk__can_stop_early(const stk_trainer *t);

@@ -27,6 +27,7 @@ static const char config[] =
     "         transforms: 'random_crop(28, padding=2), normalize(mnist)'}\n"
     "model: {layers: [flatten, linear(48), relu, dropout(0.2), linear(10)]}\n"
     "lr_scheduler: {name: cosine}\n"
+    "module: {interval: step}\n"
     "trainer: {max_epochs: 8, seed_everything: 7, accumulate_grad_batches: 3, limit_test_batches: "
     "1,\n"
     "          log_every_n_steps: 1}\n"

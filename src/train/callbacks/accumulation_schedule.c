@@ -83,24 +83,20 @@ static void destroy(stk_callback *callback)
 static stk_status setup(stk_callback *callback, stk_trainer *t, const stk_moment *at,
                         stk_error *err)
 {
+    const schedule *self = (const schedule *)callback;
+
+    for (size_t i = 0; i < self->n; i++)
+        if (!stk_trainer_set_accumulate(t, self->changes[i].epoch, self->changes[i].batches))
+            return stk__fail(err, STK_ELIMIT, STK_STAGE_OPTIONS,
+                             "accumulation_schedule: with those of others, %zu changes are more "
+                             "than a trainer takes",
+                             self->n);
     if (stk_trainer_get_options(t)->accumulate_grad_batches == 1)
         return STK_OK;
     return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "accumulate_grad_batches",
                         STK_NO_OFFSET,
                         "trainer.accumulate_grad_batches: the callback accumulation_schedule sets "
                         "it; leave it at 1");
-}
-
-static stk_status on_train_epoch_start(stk_callback *callback, stk_trainer *t, const stk_moment *at,
-                                       stk_error *err)
-{
-    const schedule *self = (const schedule *)callback;
-    uint64_t batches = 1;
-
-    for (size_t i = 0; i < self->n && self->changes[i].epoch <= at->epoch; i++)
-        batches = self->changes[i].batches;
-    stk_trainer_set_accumulate(t, batches);
-    return STK_OK;
 }
 
 const stk_callback_ops stk__callback_accumulation = {
@@ -111,5 +107,4 @@ const stk_callback_ops stk__callback_accumulation = {
     .create = create,
     .destroy = destroy,
     .setup = setup,
-    .on_train_epoch_start = on_train_epoch_start,
 };
