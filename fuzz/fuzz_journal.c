@@ -108,7 +108,9 @@ static stk_status old(void *user, const char *name, uint64_t size, stk_error *er
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    stk__target target;
+    stk_convert_options common;
+    stk__journal journal;
+    stk__target *target;
     bool fresh;
     stk_error err;
 
@@ -122,11 +124,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     stk_convert_images_options options;
     stk_options_init(table, &options, sizeof options);
     const stk__journal_head head = {"images", "/from", table, &options};
-    const stk__journal_lines lines = {done, old, &target};
-    FUZZ_CHECK(stk__target_open(ctx, root, NULL, true, &target, &err) == STK_OK);
+    stk_convert_options_init(&common);
+    common.overwrite = true;
+    const stk_conversion_job job = {.struct_size = sizeof job,
+                                    .context = ctx,
+                                    .source = "images:/from",
+                                    .target = root,
+                                    .options = &common};
+    FUZZ_CHECK(stk__target_open(&job, &target, &err) == STK_OK);
+    FUZZ_CHECK(stk__journal_open(&job, &journal, &err) == STK_OK);
+    const stk__journal_lines lines = {done, old, target};
     stk_error_init(&err);
-    stk_status status = stk__journal_read(&target, &head, true, &lines, &fresh, &err);
+    stk_status status = stk__journal_read(&job, &journal, &head, &lines, &fresh, &err);
     FUZZ_CHECK(status == STK_OK || (err.text[0] && status != STK_EINTERNAL));
+    stk__journal_close(&journal);
     stk__target_close(&target);
     check();
     FUZZ_CHECK(fuzz_held(ctx) == held);

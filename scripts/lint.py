@@ -83,7 +83,7 @@ EXCEPTIONS = {("src/base/memory.c", name) for name in ALLOCATOR} | {("src/base/j
                                                                     # A secret is named by its environment variable.
                                                                     ("src/base/options_value.c", "getenv"),
                                                                     # Pictures get their names in groups, made safe by two syncfs().
-                                                                    ("src/convert/target.c", "renameat")}
+                                                                    ("src/convert/target_folder.c", "renameat")}
 EXCEPTIONS |= {("src/base/durable.c", name) for name in ("fsync", "syncfs", "renameat", "renameat2", "linkat")}
 
 CODE = {".c", ".h", ".py", ".sh", ".cmake", ".cu", ".cuh", ".in", ".map"}

@@ -9,6 +9,7 @@
 #include "base/sized.h"
 #include "base/spec.h"
 #include "base/table.h"
+#include "base/url.h"
 #include "codec/image/image.h"
 #include "dataset/dataset.h"
 
@@ -20,7 +21,7 @@ struct stk_conversion {
     stk_conversion_job job; /* first; its context is held */
     const stk_converter_ops *converter;
     char *source, *target, *path; /* `path`: the target without name and options */
-    char *query;                  /* of the target: options of the converter; NULL: none */
+    char *query;                  /* behind a name: options, as in "?option=value"; NULL: none */
     stk_dataset *dataset;         /* `source`, opened */
     atomic_bool canceled;
     bool ran;
@@ -153,15 +154,19 @@ const stk_field *stk__convert_field(const stk_dataset *dataset, const char *name
 static const char file_endings[] =
     "|.zarr|.nc|.nc4|.h5|.hdf5|.npy|.npz|.tar|.squashfs|.sqsh|.sqfs|.tfrecord|.parquet|.beton|";
 
-static bool ends_with(const char *target, const char *endings)
+static bool ends_with(const stk_conversion *c, const char *endings)
 {
-    const char *slash = strrchr(target, '/'), *dot = strrchr(slash ? slash + 1 : target, '.');
-    size_t length = dot ? strlen(dot) : 0;
+    char ending[16];
+    stk__url url;
 
-    for (const char *at = endings; dot && (at = strstr(at, dot)); at += length)
-        if (at > endings && at[-1] == '|' && at[length] == '|')
-            return true;
-    return false;
+    stk__url_scan(c->job.context, c->path, &url);
+    const char *end = url.path + url.path_length, *dot = end;
+    while (dot > url.path && dot[-1] != '/' && *dot != '.')
+        dot--;
+    if (dot == end || *dot != '.' || (size_t)(end - dot) + 3 > sizeof ending)
+        return false;
+    snprintf(ending, sizeof ending, "|%.*s|", (int)(end - dot), dot);
+    return strstr(endings, ending);
 }
 
 static const stk_converter_ops *converter_at(const stk_conversion *c, size_t i)
@@ -176,14 +181,14 @@ static bool tells_form(const stk_conversion *c)
     const stk_converter_ops *converter;
 
     for (size_t i = 0; (converter = converter_at(c, i)); i++)
-        if (converter->endings && ends_with(c->target, converter->endings))
+        if (converter->endings && ends_with(c, converter->endings))
             return true;
-    return ends_with(c->target, file_endings);
+    return ends_with(c, file_endings);
 }
 
 static bool suits(const stk_conversion *c, const stk_converter_ops *converter)
 {
-    return converter->endings ? ends_with(c->target, converter->endings) : !tells_form(c);
+    return converter->endings ? ends_with(c, converter->endings) : !tells_form(c);
 }
 
 /* A target that begins nearly as a converter does is no path that was meant. */
@@ -210,18 +215,21 @@ static stk_status take_name(stk_conversion *c, stk_error *err)
 {
     stk_context *ctx = c->job.context;
     const size_t length = strcspn(c->target, ":/?");
+    stk__url url;
 
     c->path = c->target;
     if (c->target[length] != ':')
         return STK_OK;
     c->converter = stk__driver_find(ctx, STK_DRIVER_CONVERTER, c->target, length);
-    if (!c->converter)
-        return refuse_slip(c, length, err);
+    if (!c->converter) {
+        stk__url_scan(ctx, c->target, &url);
+        return url.plain && !url.inner ? refuse_slip(c, length, err) : STK_OK;
+    }
     c->path = c->target + length + 1;
-    char *query = strchr(c->path, '?');
-    if (query) {
-        c->query = stk__strdup(ctx, query);
-        *query = 0;
+    stk__url_scan(ctx, c->path, &url);
+    if (url.query) {
+        c->query = stk__strdup(ctx, url.query - 1);
+        c->path[url.query - 1 - c->path] = 0;
         if (!c->query)
             return no_memory(err);
     }
@@ -282,31 +290,36 @@ static stk_status choose(stk_conversion *c, stk_error *err)
 typedef struct own_options {
     void *values; /* of its table; NULL: it has none */
     char *texts;  /* that they point into */
+    char *target; /* the path, with what its store is to have of the query */
 } own_options;
 
 static void own_release(stk_context *ctx, own_options *own)
 {
     stk__free(ctx, own->values);
     stk__free(ctx, own->texts);
+    stk__free(ctx, own->target);
     *own = (own_options){0};
 }
 
-/* What the target says of them. */
+/* What the target says of them; the rest of its query is for its store, where it has one. */
 static stk_status take_query(const stk_conversion *c, own_options *out, stk_error *err)
 {
     const stk_option_table *table = c->converter->options;
     stk_context *ctx = c->job.context;
 
-    if (!c->query)
-        return STK_OK;
-    char *rest = stk__strdup(ctx, c->query);
-    if (!rest)
+    out->target = stk__format(ctx, "%s%s", c->path, c->query ? c->query : "");
+    if (!out->target)
         return no_memory(err);
-    stk_status status = stk__spec_take(ctx, rest, table, out->values, &out->texts, err);
-    if (status == STK_OK && *rest)
-        status = stk__spec_unknown(table, rest + 1, err);
-    stk__free(ctx, rest);
-    return status;
+    char *rest = out->target + strlen(c->path);
+    if (table && *rest)
+        STK_TRY(stk__spec_take(ctx, rest, table, out->values, &out->texts, err));
+    if (!*rest || stk__url_elsewhere(ctx, c->path))
+        return STK_OK;
+    if (table)
+        return stk__spec_unknown(table, rest + 1, err);
+    return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
+                     "the target has the options '%.160s', and the converter %s has none", rest + 1,
+                     c->converter->name);
 }
 
 /* The caller's, and over them those of the target. */
@@ -318,22 +331,18 @@ static stk_status own_take(const stk_conversion *c, const void *theirs, own_opti
     stk_status status = STK_OK;
 
     *out = (own_options){0};
-    if (!table && c->query)
-        return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
-                         "the target has the options '%.160s', and the converter %s has none",
-                         c->query + 1, c->converter->name);
-    if (!table)
-        return STK_OK;
-    out->values = stk__calloc(ctx, 1, table->struct_size);
-    if (!out->values)
-        return no_memory(err);
-    stk_options_init(table, out->values, table->struct_size);
-    if (theirs)
+    if (table) {
+        out->values = stk__calloc(ctx, 1, table->struct_size);
+        if (!out->values)
+            return no_memory(err);
+        stk_options_init(table, out->values, table->struct_size);
+    }
+    if (table && theirs)
         status = stk__sized_read(out->values, table->struct_size, theirs, table->name,
                                  STK_STAGE_CONVERT, err);
     if (status == STK_OK)
         status = take_query(c, out, err);
-    if (status == STK_OK)
+    if (status == STK_OK && table)
         status = check_range(ctx, table, out->values, err);
     if (status != STK_OK)
         own_release(ctx, out);
@@ -397,16 +406,16 @@ const stk_converter_ops *stk_conversion_converter(const stk_conversion *conversi
 }
 
 /* Run it with options that are complete. */
-static stk_status run(stk_conversion *c, const stk_convert_options *options, const void *own,
+static stk_status run(stk_conversion *c, const stk_convert_options *options, const own_options *own,
                       stk_conversion_report *report, stk_error *err)
 {
     c->job = (stk_conversion_job){.struct_size = sizeof c->job,
                                   .context = c->job.context,
                                   .dataset = c->dataset,
                                   .source = c->source,
-                                  .target = c->path,
+                                  .target = own->target,
                                   .options = options,
-                                  .own = own,
+                                  .own = own->values,
                                   .canceled = is_canceled};
     c->ran = true;
     const stk_status status = c->converter->run(&c->job, report, err);
@@ -437,7 +446,7 @@ stk_status stk_conversion_run(stk_conversion *conversion, const stk_convert_opti
     STK_TRY(check_range(ctx, &stk__convert_option_table, &o, err));
     STK_TRY(check_ignored(conversion->converter, &o, err));
     STK_TRY(own_take(conversion, own, &its, err));
-    const stk_status status = run(conversion, &o, its.values, &done, err);
+    const stk_status status = run(conversion, &o, &its, &done, err);
     own_release(ctx, &its);
     if (report)
         stk__sized_write(report, &done);

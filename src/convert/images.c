@@ -244,36 +244,6 @@ static stk_status make_statement(stk__images_run *run, stk_error *err)
 
 /* ---- The run --------------------------------------------------------------------------------- */
 
-/* The local folder that a spec reads, as far as its text tells; NULL: none, or one cannot tell.
- * False: no memory. */
-static bool source_folder(stk__images_run *run, char **out)
-{
-    const char *spec = run->job->source, *path = spec;
-    char resolved[PATH_MAX];
-
-    size_t name = strspn(spec, "abcdefghijklmnopqrstuvwxyz0123456789_");
-    if (spec[name] == ':')
-        path = spec + name + 1;
-    const char *scheme = strstr(path, "file:");
-    if (scheme && (scheme == path || scheme[-1] == '+'))
-        path = strncmp(scheme, "file://", 7) == 0 ? scheme + 7 : scheme + 5;
-    char *copy = stk__strdup(run->context, path);
-    *out = NULL;
-    if (!copy)
-        return false;
-    /* A '?' may belong to the name. */
-    bool found = realpath(copy, resolved);
-    char *query = strrchr(copy, '?');
-    if (!found && query) {
-        *query = 0;
-        found = realpath(copy, resolved);
-    }
-    stk__free(run->context, copy);
-    if (found)
-        *out = stk__strdup(run->context, resolved);
-    return !found || *out;
-}
-
 static stk_status convert_all(stk__images_run *run, stk_error *err)
 {
     stk__images_names *names = NULL;
@@ -283,7 +253,9 @@ static stk_status convert_all(stk__images_run *run, stk_error *err)
     stk_status status = stk__images_names_create(run, &names, err);
 
     if (status == STK_OK)
-        status = stk__target_begin(&run->target, err);
+        status = run->target->ops->begin(run->target, err);
+    if (status == STK_OK)
+        status = stk__journal_open(run->job, &run->journal, err);
     if (status == STK_OK)
         status = stk__images_resume(run, names, err);
     if (status == STK_OK)
@@ -291,12 +263,13 @@ static stk_status convert_all(stk__images_run *run, stk_error *err)
     /* What is complete is kept, however it ended. */
     if (run->num_waiting)
         checkpoint(run);
-    if (status == STK_OK && run->failure.status != STK_OK) {
-        status = run->failure.status;
+    const stk_status failure = run->failure.status;
+    if (status == STK_OK && failure != STK_OK && failure != STK_ECANCELED) {
+        status = failure;
         if (err)
             *err = run->failure;
     }
-    if (status == STK_OK && run->job->canceled(run->job))
+    if (status == STK_OK && (failure == STK_ECANCELED || run->job->canceled(run->job)))
         status = stk__fail(err, STK_ECANCELED, STK_STAGE_CONVERT,
                            "the conversion to %.200s was stopped; run the same again to go on",
                            run->job->target);
@@ -366,26 +339,23 @@ static stk_status images_run(const stk_conversion_job *job, stk_conversion_repor
 
     init_locks(&run);
     choose_memory(&run);
-    char *folder;
-    bool known = source_folder(&run, &folder);
-    run.head = (stk__journal_head){"images", folder ? folder : job->source,
+    char folder[PATH_MAX];
+    const bool local = stk__convert_folder(ctx, stk__convert_source(job), folder);
+    run.head = (stk__journal_head){"images", local ? folder : job->source,
                                    &stk__convert_images_option_table, job->own};
     run.done = stk__calloc(ctx, run.total, sizeof *run.done);
     run.waiting = stk__calloc(ctx, 2 * options->checkpoint, sizeof *run.waiting);
-    stk_status status =
-        known && run.done && run.waiting
-            ? STK_OK
-            : stk__fail(err, STK_ENOMEM, STK_STAGE_CONVERT, "no memory for a list of %llu pictures",
-                        (unsigned long long)run.total);
-    run.target.root = run.target.parts = -1;
+    stk_status status = run.done && run.waiting ? STK_OK
+                                                : stk__fail(err, STK_ENOMEM, STK_STAGE_CONVERT,
+                                                            "no memory for a list of %llu pictures",
+                                                            (unsigned long long)run.total);
     if (status == STK_OK)
-        status = stk__target_open(ctx, job->target, folder, options->overwrite, &run.target, err);
+        status = stk__target_open(job, &run.target, err);
     if (status == STK_OK)
         status = convert_all(&run, err);
     stk__journal_close(&run.journal);
     stk__target_close(&run.target);
     release(&run);
-    stk__free(ctx, folder);
     pthread_rwlock_destroy(&run.all_memory);
     pthread_cond_destroy(&run.changed);
     pthread_mutex_destroy(&run.lock);

@@ -34,7 +34,7 @@ typedef struct stk__images_run {
     const stk_convert_options *options;
     const stk_convert_images_options *own;
     stk_conversion_report *report;
-    stk__target target;
+    stk__target *target;
     stk__journal journal;
     stk__journal_head head;
     uint64_t total, budget, share; /* share: bytes that each worker may hold without asking */

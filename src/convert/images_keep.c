@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is kept of a conversion of pictures from run to run: journal, checkpoints, leftovers. */
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
-#include "base/files.h"
+#include "base/url.h"
 #include "convert/images.h"
 
 /* ---- Earlier runs ---------------------------------------------------------------------------- */
@@ -86,8 +83,7 @@ static stk_status write_journal(stk__images_run *run, bool with_old, stk_error *
     char key[STK_MAX_OBJECT_KEY];
     stk_store *store;
 
-    stk__journal_close(&run->journal);
-    STK_TRY(stk__journal_create(&run->target, &run->head, &run->journal, err));
+    STK_TRY(stk__journal_begin(&run->journal, &run->head, err));
     for (uint64_t i = 0; with_old && i < run->num_old; i++)
         STK_TRY(stk__journal_old(&run->journal, run->old[i].name, run->old[i].size, err));
     for (uint64_t i = 0; i < run->total; i++) {
@@ -105,8 +101,7 @@ stk_status stk__images_resume(stk__images_run *run, const stk__images_names *nam
     stk__journal_lines lines = {resume_done, resume_old, &r};
     bool fresh;
 
-    STK_TRY(
-        stk__journal_read(&run->target, &run->head, run->options->overwrite, &lines, &fresh, err));
+    STK_TRY(stk__journal_read(run->job, &run->journal, &run->head, &lines, &fresh, err));
     if (fresh)
         STK_TRY(forget_done(run, err));
     return write_journal(run, true, err);
@@ -122,7 +117,7 @@ static stk_status name_and_note(stk__images_run *run, const stk__waiting *w, stk
 
     STK_TRY(stk__images_source(run, w->index, &store, key, err));
     STK_TRY(stk__images_name(key, w->done.renamed, name, err));
-    STK_TRY(stk__target_name(&run->target, w->index, name, err));
+    STK_TRY(stk__target_name(run->target, w->index, name, err));
     STK_TRY(stk__journal_done(&run->journal, key, &w->done, err));
     run->done[w->index] = w->done;
     return STK_OK;
@@ -149,7 +144,7 @@ static stk_status take_waiting(stk__images_run *run, stk__waiting **out, uint64_
 /* A line that outlived its name would have an earlier file of that name and size taken for this. */
 static stk_status make_notes_safe(stk__images_run *run, stk_error *err)
 {
-    STK_TRY(stk__target_sync(&run->target, err));
+    STK_TRY(run->target->ops->sync(run->target, err));
     return stk__journal_sync(&run->journal, err);
 }
 
@@ -161,13 +156,13 @@ stk_status stk__images_checkpoint(stk__images_run *run, stk_error *err)
     STK_TRY(take_waiting(run, &waiting, &count, err));
     if (!count)
         return STK_OK;
-    stk_status status = stk__target_sync(&run->target, err);
+    stk_status status = run->target->ops->sync(run->target, err);
     while (status == STK_OK && named < count) {
         status = name_and_note(run, &waiting[named], err);
         named += status == STK_OK;
     }
     for (uint64_t i = named; i < count; i++)
-        stk__target_drop(&run->target, waiting[i].index);
+        run->target->ops->drop(run->target, waiting[i].index);
     stk__free(run->context, waiting);
     if (status == STK_OK)
         return make_notes_safe(run, err);
@@ -187,35 +182,74 @@ static int by_index(const void *a, const void *b)
     return (x->index > y->index) - (x->index < y->index);
 }
 
+static stk_status put_errors(stk__images_run *run, const char *url, stk_error *err)
+{
+    stk_status status = STK_OK;
+    stk_put *put;
+
+    STK_TRY(stk_put_open(run->context, url, NULL, &put, err));
+    for (uint64_t i = 0; status == STK_OK && i < run->num_left_out; i++)
+        status = put->ops->write(put, run->left_out[i].text, strlen(run->left_out[i].text), err);
+    if (status == STK_OK)
+        return put->ops->commit(put, err);
+    put->ops->abandon(put);
+    return status;
+}
+
 /* The list of sources left out, or none. */
 static stk_status write_errors(stk__images_run *run, stk_error *err)
 {
-    const stk__target *target = &run->target;
+    char *url = stk__url_below(run->context, run->job->target, STK__TARGET_ERRORS);
+    stk_status status = STK_OK;
+    uint64_t size;
 
-    if (!run->num_left_out)
-        return stk__target_remove_own(target, STK__TARGET_ERRORS, err);
-    qsort(run->left_out, run->num_left_out, sizeof *run->left_out, by_index);
-    int fd = stk__target_open_own(target, STK__TARGET_ERRORS ".new", O_WRONLY | O_CREAT | O_TRUNC);
-    bool good = fd >= 0;
-    for (uint64_t i = 0; good && i < run->num_left_out; i++)
-        good = stk__target_put(fd, run->left_out[i].text, strlen(run->left_out[i].text));
-    good = good && stk__sync(fd) == 0;
-    stk_status status = good ? STK_OK : stk__target_fail(target, "write", STK__TARGET_ERRORS, err);
-    if (fd >= 0)
-        close(fd);
-    snprintf(run->report->errors_path, sizeof run->report->errors_path, "%s/%s", target->path,
-             STK__TARGET_ERRORS);
-    return status == STK_OK ? stk__target_replace_own(target, STK__TARGET_ERRORS, err) : status;
+    if (!url)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_CONVERT, "no memory for a list of errors");
+    if (run->num_left_out) {
+        qsort(run->left_out, run->num_left_out, sizeof *run->left_out, by_index);
+        snprintf(run->report->errors_path, sizeof run->report->errors_path, "%s", url);
+        status = put_errors(run, url, err);
+    } else if (run->target->ops->size(run->target, STK__TARGET_ERRORS, &size)) {
+        status = run->target->ops->remove(run->target, STK__TARGET_ERRORS, err);
+        /* Where nothing is removed it becomes empty. */
+        if (status == STK_ENOTSUP)
+            status = put_errors(run, url, err);
+    }
+    stk__free(run->context, url);
+    return status;
+}
+
+/* Files of an earlier conversion of whose names none was written. */
+static stk_status remove_old(stk__images_run *run, const stk__images_names *names, stk_error *err)
+{
+    uint64_t left = 0;
+    stk_error why;
+
+    for (uint64_t i = 0; i < run->num_old; i++) {
+        const stk__old *old = &run->old[i];
+        if (stk__images_names_taken(run, names, old->name))
+            continue;
+        const stk_status status = stk__target_remove(run->target, old->name, old->size, &why);
+        left += status == STK_ENOTSUP;
+        if (status != STK_OK && status != STK_ENOTSUP) {
+            if (err)
+                *err = why;
+            return status;
+        }
+    }
+    if (left)
+        stk__message(run->context, STK_MESSAGE_WARNING,
+                     "%llu files of an earlier conversion stay: %s", (unsigned long long)left,
+                     why.text);
+    return STK_OK;
 }
 
 stk_status stk__images_finish(stk__images_run *run, const stk__images_names *names, stk_error *err)
 {
-    for (uint64_t i = 0; i < run->num_old; i++)
-        if (!stk__images_names_taken(run, names, run->old[i].name))
-            STK_TRY(stk__target_remove(&run->target, run->old[i].name, run->old[i].size, err));
+    STK_TRY(remove_old(run, names, err));
     /* The journal is to forget only what is gone for good. */
-    STK_TRY(stk__target_sync(&run->target, err));
-    run->target.kept = true;
+    STK_TRY(run->target->ops->sync(run->target, err));
+    atomic_store(&run->target->kept, true);
     STK_TRY(write_errors(run, err));
     return write_journal(run, false, err);
 }

@@ -42,19 +42,6 @@ static void take_bytes(stk_locator *self, size_t i, uint32_t field, uint64_t byt
 {
 }
 
-/* A key that may be a path below another folder: no empty part, no ".", no "..". */
-static bool stays_below(const char *key)
-{
-    for (const char *part = key;; part = strchr(part, '/') + 1) {
-        size_t length = strcspn(part, "/");
-        if (length == 0 || (length == 1 && part[0] == '.') ||
-            (length == 2 && part[0] == '.' && part[1] == '.'))
-            return false;
-        if (!part[length])
-            return true;
-    }
-}
-
 stk_status stk__images_source(stk__images_run *run, uint64_t index, stk_store **store,
                               char key[STK_MAX_OBJECT_KEY], stk_error *err)
 {
@@ -72,12 +59,7 @@ stk_status stk__images_source(stk__images_run *run, uint64_t index, stk_store **
         return stk__fail_at(err, STK_ELIMIT, STK_STAGE_CONVERT, key, STK_NO_OFFSET,
                             "a path of %zu bytes is too long; at most %d", length,
                             STK_MAX_OBJECT_KEY - 1);
-    if (!stays_below(key) || strncmp(key, STK__TARGET_OWN, strlen(STK__TARGET_OWN)) == 0)
-        return stk__fail_at(err, STK_EINVAL, STK_STAGE_CONVERT, key, STK_NO_OFFSET,
-                            "'%.300s' cannot be a file of the target; take it out of the source, "
-                            "or rename it",
-                            key);
-    return STK_OK;
+    return stk__target_check_name(key, err);
 }
 
 /* ---- Results --------------------------------------------------------------------------------- */

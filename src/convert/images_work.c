@@ -67,7 +67,7 @@ static bool is_done(const task *t, const stk__done *done)
 
     return done->source_size == t->info.size && done->mtime_ns == t->info.mtime_ns &&
            stk__images_name(t->key, done->renamed, name, NULL) == STK_OK &&
-           stk__target_size(&t->run->target, name, &size) && size == done->size;
+           stk__target_size(t->run->target, name, &size) && size == done->size;
 }
 
 /* Memory beyond a share is asked for before it is taken. */
@@ -112,8 +112,11 @@ static outcome convert(task *t, const uint8_t *data, stk__done *done, stk_error 
                         .kind = (uint8_t)result.kind,
                         .renamed =
                             result.kind == STK__DONE_ENCODED && !stk__images_has_jpeg_name(t->key)};
-    status =
-        stk__target_write(&run->target, t->index, result.data, result.size, t->worker->verify, err);
+    char name[STK_MAX_OBJECT_KEY];
+    status = stk__images_name(t->key, done->renamed, name, err);
+    if (status == STK_OK)
+        status = stk__target_write(run->target, t->index, name, result.data, result.size,
+                                   t->worker->verify, err);
     stk__free(run->context, result.owned);
     return status == STK_OK ? FINE : FAILED;
 }

@@ -8,16 +8,17 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/files.h"
+#include "base/durable.h"
 #include "base/lines.h"
+#include "base/url.h"
 #include "dataset/dataset.h"
 
 #define FIRST_LINE  "stoker-convert 1"
 #define MAX_WORD    (3 * STK_MAX_OBJECT_KEY)
 #define MAX_LINE    (MAX_WORD + 256)
-#define FLUSH_BYTES (256u << 10)
 #define VALUE_SHOWN 64
 #define READ_BYTES  (64u << 10)
+#define FILE_FLAGS  (O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
 
 /* ---- Words --------------------------------------------------------------------------------- */
 
@@ -65,28 +66,25 @@ static bool unword(char *word)
 
 /* ---- Writing ------------------------------------------------------------------------------- */
 
-static stk_status flush(stk__journal *journal, stk_error *err)
+static stk_status fail_file(const stk__journal *journal, const char *verb, stk_error *err)
 {
-    bool good = stk__target_put(journal->fd, journal->lines, journal->used);
+    const stk_status status = stk__durable_fail(err, verb, stk_mirror_path(journal->mirror), errno);
 
-    journal->used = 0;
-    return good ? STK_OK : stk__target_fail(journal->target, "write", STK__TARGET_JOURNAL, err);
+    if (err)
+        err->stage = STK_STAGE_CONVERT;
+    return status;
 }
 
 /* Add a line, its checksum and its end. */
 static stk_status add_line(stk__journal *journal, const char *line, stk_error *err)
 {
-    size_t length = strlen(line);
+    const size_t length = strlen(line);
+    char end[16];
 
-    uint8_t *lines = stk__grow(journal->target->context, journal->lines, &journal->room,
-                               journal->used + length + 32, 1);
-    if (!lines)
-        return stk__fail(err, STK_ENOMEM, STK_STAGE_CONVERT, "no memory for the journal");
-    journal->lines = lines;
-    int n = snprintf((char *)journal->lines + journal->used, journal->room - journal->used,
-                     "%s %08x\n", line, (unsigned)stk__fingerprint(0, line, length));
-    journal->used += (uint64_t)n;
-    return STK_OK;
+    snprintf(end, sizeof end, " %08x\n", (unsigned)stk__fingerprint(0, line, length));
+    if (stk__bytes_put(&journal->lines, line, length) && stk__bytes_text(&journal->lines, end))
+        return STK_OK;
+    return stk__fail(err, STK_ENOMEM, STK_STAGE_CONVERT, "no memory for the journal");
 }
 
 stk_status stk__journal_done(stk__journal *journal, const char *key, const stk__done *done,
@@ -111,10 +109,11 @@ stk_status stk__journal_old(stk__journal *journal, const char *name, uint64_t si
     return add_line(journal, line, err);
 }
 
-static stk_status write_head(stk__journal *journal, const stk__journal_head *head, stk_error *err)
+stk_status stk__journal_begin(stk__journal *journal, const stk__journal_head *head, stk_error *err)
 {
     char line[MAX_LINE], value[VALUE_SHOWN];
 
+    journal->lines.length = 0;
     STK_TRY(add_line(journal, FIRST_LINE, err));
     int n = snprintf(line, sizeof line, "source %s ", head->kind);
     stk__journal_word(head->source, line + n);
@@ -127,31 +126,52 @@ static stk_status write_head(stk__journal *journal, const stk__journal_head *hea
     return STK_OK;
 }
 
-stk_status stk__journal_create(const stk__target *target, const stk__journal_head *head,
-                               stk__journal *journal, stk_error *err)
+/* The file anew, whole. */
+static stk_status put_lines(stk__journal *journal, stk_error *err)
 {
-    *journal = (stk__journal){.target = target};
-    journal->fd = stk__target_open_own(target, STK__TARGET_JOURNAL ".new",
-                                       O_WRONLY | O_CREAT | O_TRUNC | O_APPEND);
-    if (journal->fd < 0)
-        return stk__target_fail(target, "write to the folder", target->path, err);
-    return write_head(journal, head, err);
-}
+    stk_put *put;
 
-stk_status stk__journal_sync(stk__journal *journal, stk_error *err)
-{
-    STK_TRY(flush(journal, err));
-    return stk__sync(journal->fd) == 0
-               ? STK_OK
-               : stk__target_fail(journal->target, "make safe", STK__TARGET_JOURNAL, err);
+    STK_TRY(stk_put_open(journal->lines.ctx, stk_mirror_path(journal->mirror), NULL, &put, err));
+    stk_status status = put->ops->write(put, journal->lines.data, journal->lines.length, err);
+    if (status == STK_OK)
+        return put->ops->commit(put, err);
+    put->ops->abandon(put);
+    return status;
 }
 
 stk_status stk__journal_commit(stk__journal *journal, stk_error *err)
 {
-    STK_TRY(flush(journal, err));
+    if (journal->fd >= 0)
+        close(journal->fd);
+    journal->fd = -1;
+    STK_TRY(put_lines(journal, err));
+    journal->lines.length = 0;
+    journal->fd = open(stk_mirror_path(journal->mirror), O_WRONLY | O_APPEND | FILE_FLAGS);
+    if (journal->fd < 0)
+        return fail_file(journal, "write", err);
+    return stk_mirror_flush(journal->mirror, true, err);
+}
+
+stk_status stk__journal_sync(stk__journal *journal, stk_error *err)
+{
+    if (stk__bytes_write(&journal->lines, journal->fd) != 0)
+        return fail_file(journal, "write", err);
     if (stk__sync(journal->fd) != 0)
-        return stk__target_fail(journal->target, "make safe", STK__TARGET_JOURNAL, err);
-    return stk__target_replace_own(journal->target, STK__TARGET_JOURNAL, err);
+        return fail_file(journal, "make durable", err);
+    return stk_mirror_flush(journal->mirror, false, err);
+}
+
+stk_status stk__journal_open(const stk_conversion_job *job, stk__journal *journal, stk_error *err)
+{
+    stk_context *ctx = job->context;
+    char *url = stk__url_below(ctx, job->target, STK__TARGET_JOURNAL);
+
+    *journal = (stk__journal){.fd = -1, .lines.ctx = ctx};
+    if (!url)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_CONVERT, "no memory for the journal");
+    const stk_status status = stk_mirror_open(ctx, url, &journal->mirror, err);
+    stk__free(ctx, url);
+    return status;
 }
 
 void stk__journal_close(stk__journal *journal)
@@ -159,19 +179,20 @@ void stk__journal_close(stk__journal *journal)
     if (journal->fd >= 0)
         close(journal->fd);
     journal->fd = -1;
-    if (journal->target)
-        stk__free(journal->target->context, journal->lines);
-    journal->lines = NULL;
+    if (journal->mirror)
+        stk__bytes_release(&journal->lines);
+    /* What fails is a message, and the run had ended before. */
+    (void)stk_mirror_close(&journal->mirror, NULL);
 }
 
 /* ---- Reading ------------------------------------------------------------------------------- */
 
 typedef struct reader {
-    const stk__target *target;
+    const stk_conversion_job *job;
     const stk__journal_head *head;
     const stk__journal_lines *lines;
     int fd;
-    bool overwrite, fresh;
+    bool fresh;
     uint64_t number;   /* of the line */
     uint8_t *buffer;   /* READ_BYTES */
     size_t at, filled; /* in `buffer` */
@@ -244,7 +265,7 @@ static stk_status refuse_line(const reader *r, stk_error *err)
                         "the journal " STK__TARGET_JOURNAL
                         " of the target %.200s has a line %llu that no conversion writes; choose "
                         "another folder, or remove that file to have everything done anew",
-                        r->target->path, (unsigned long long)r->number);
+                        r->job->target, (unsigned long long)r->number);
 }
 
 /* A number and the blank behind it. */
@@ -319,12 +340,12 @@ static stk_status judge(reader *r, stk_error *err)
     if (!*r->different)
         return STK_OK;
     r->fresh = true;
-    if (r->overwrite)
+    if (r->job->options->overwrite)
         return STK_OK;
     return stk__fail(err, STK_EMISMATCH, STK_STAGE_OPTIONS,
                      "the target %.160s was begun as a conversion %.400s; run that one, choose "
                      "another folder, or set overwrite to do it anew",
-                     r->target->path, r->different);
+                     r->job->target, r->different);
 }
 
 static stk_status read_lines(reader *r, stk_error *err)
@@ -349,24 +370,23 @@ static stk_status read_lines(reader *r, stk_error *err)
     return judged ? STK_OK : judge(r, err);
 }
 
-stk_status stk__journal_read(const stk__target *target, const stk__journal_head *head,
-                             bool overwrite, const stk__journal_lines *lines, bool *fresh,
-                             stk_error *err)
+stk_status stk__journal_read(const stk_conversion_job *job, const stk__journal *journal,
+                             const stk__journal_head *head, const stk__journal_lines *lines,
+                             bool *fresh, stk_error *err)
 {
+    stk_context *ctx = job->context;
     stk_status status = STK_OK;
 
     *fresh = false;
-    int fd = stk__target_open_own(target, STK__TARGET_JOURNAL, O_RDONLY);
+    int fd = open(stk_mirror_path(journal->mirror), O_RDONLY | FILE_FLAGS);
     if (fd < 0)
-        return errno == ENOENT ? STK_OK
-                               : stk__target_fail(target, "read", STK__TARGET_JOURNAL, err);
-    reader *r = stk__calloc(target->context, 1, sizeof *r);
-    uint8_t *buffer = stk__alloc(target->context, READ_BYTES);
+        return errno == ENOENT ? STK_OK : fail_file(journal, "read", err);
+    reader *r = stk__calloc(ctx, 1, sizeof *r);
+    uint8_t *buffer = stk__alloc(ctx, READ_BYTES);
     if (r && buffer) {
-        r->target = target;
+        r->job = job;
         r->head = head;
         r->lines = lines;
-        r->overwrite = overwrite;
         r->fd = fd;
         r->buffer = buffer;
         status = read_lines(r, err);
@@ -374,8 +394,8 @@ stk_status stk__journal_read(const stk__target *target, const stk__journal_head 
     } else {
         status = stk__fail(err, STK_ENOMEM, STK_STAGE_CONVERT, "no memory to read the journal");
     }
-    stk__free(target->context, buffer);
-    stk__free(target->context, r);
+    stk__free(ctx, buffer);
+    stk__free(ctx, r);
     close(fd);
     return status;
 }

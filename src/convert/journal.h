@@ -3,13 +3,15 @@
 #ifndef STK_SRC_CONVERT_JOURNAL_H
 #define STK_SRC_CONVERT_JOURNAL_H
 
+#include "base/bytes.h"
 #include "convert/target.h"
 
 /*
  * The journal is text: a head that says what is converted and how, then a line for each finished
  * file, appended when the file has its name, durably, and before anybody relies on it. Every line
  * ends in a checksum. A torn last line is what a kill leaves: reading ends there, and the file is
- * done again.
+ * done again. In another store than a local folder it is a mirror, put at its beginning, at most
+ * every 30 s, and at its end: what is in no line that was put is done again.
  *
  *     stoker-convert 1
  *     source images /data/train
@@ -57,31 +59,30 @@ typedef struct stk__journal_lines {
     void *user;
 } stk__journal_lines;
 
-/*
- * Read the journal of a target. A head that differs is STK_EMISMATCH, naming what differs, unless
- * `overwrite`; then *fresh is set: what is done there is not done in this conversion.
- */
-stk_status stk__journal_read(const stk__target *target, const stk__journal_head *head,
-                             bool overwrite, const stk__journal_lines *lines, bool *fresh,
-                             stk_error *err);
-
-/* A journal that is written. */
+/* The journal of a target. */
 typedef struct stk__journal {
-    const stk__target *target;
-    int fd;         /* -1: closed */
-    uint8_t *lines; /* not written yet */
-    uint64_t used, room;
+    stk_mirror *mirror; /* NULL: closed */
+    int fd;             /* lines are appended; -1: it was not begun */
+    stk__bytes lines;   /* not written yet */
 } stk__journal;
 
-/* Begin a new journal next to the old one; stk__journal_commit() puts it in its place, durably, and
- * later lines are appended. stk__journal_close() after a failure as well. */
-stk_status stk__journal_create(const stk__target *target, const stk__journal_head *head,
-                               stk__journal *journal, stk_error *err);
+/* Of the target of a job; it need not be there. stk__journal_close() after a failure as well. */
+stk_status stk__journal_open(const stk_conversion_job *job, stk__journal *journal, stk_error *err);
+/*
+ * Read what is there. A head that differs is STK_EMISMATCH, naming what differs, unless the job has
+ * overwrite; then *fresh is set: what is done there is not done in this conversion.
+ */
+stk_status stk__journal_read(const stk_conversion_job *job, const stk__journal *journal,
+                             const stk__journal_head *head, const stk__journal_lines *lines,
+                             bool *fresh, stk_error *err);
+/* Begin anew: stk__journal_commit() puts the lines since in the place of what is there, durably,
+ * and later ones are appended. */
+stk_status stk__journal_begin(stk__journal *journal, const stk__journal_head *head, stk_error *err);
 stk_status stk__journal_done(stk__journal *journal, const char *key, const stk__done *done,
                              stk_error *err);
 stk_status stk__journal_old(stk__journal *journal, const char *name, uint64_t size, stk_error *err);
 stk_status stk__journal_commit(stk__journal *journal, stk_error *err);
-/* Write the lines added since, and make them safe. */
+/* Append the lines added since, and make them safe. */
 stk_status stk__journal_sync(stk__journal *journal, stk_error *err);
 void stk__journal_close(stk__journal *journal);
 

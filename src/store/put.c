@@ -11,6 +11,11 @@
 
 #define COPY_BYTES ((size_t)4 << 20) /* of one read */
 
+/* What a put may take, and for each byte in addition: 256 KiB/s is less than any storage gives that
+ * a training could be run from. */
+#define PUT_PATIENCE_NS  UINT64_C(120000000000)
+#define PUT_NS_FOR_BYTES (UINT64_C(1000000000) / (256 << 10))
+
 /* ---- By key ---------------------------------------------------------------------------------- */
 
 static const stk__member members[] = {STK__MEMBER(stk_put_ops, write),
@@ -61,6 +66,14 @@ void stk__store_put_abandon(stk_put **put)
     if (*put)
         (*put)->ops->abandon(*put);
     *put = NULL;
+}
+
+uint64_t stk__store_put_deadline(uint64_t length)
+{
+    const uint64_t most = UINT64_MAX / 4;
+
+    return stk__now_ns() + PUT_PATIENCE_NS +
+           STK_MIN(length, most / PUT_NS_FOR_BYTES) * PUT_NS_FOR_BYTES;
 }
 
 stk_status stk_store_put(stk_store *store, const char *key, const void *data, uint64_t length,
@@ -201,6 +214,30 @@ stk_status stk__put_place_open(stk__put_place *place, const char *url, stk_error
     return STK_OK;
 }
 
+stk_status stk__put_folder_open(stk_context *ctx, const char *url, stk_store **out, char *prefix,
+                                stk_error *err)
+{
+    stk__put_place place = {.context = ctx};
+    stk__url parsed;
+
+    *out = NULL;
+    STK_TRY(stk__url_parse(ctx, url, &parsed, err));
+    char *below = stk__url_below(ctx, url, "x");
+    if (!below)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_STORE, "no memory to write '%.200s'", url);
+    const stk_status status = stk__put_place_open(&place, below, err);
+    stk__free(ctx, below);
+    if (status == STK_OK) {
+        const size_t length = strlen(place.key) - 1;
+        memcpy(prefix, place.key, length);
+        prefix[length] = 0;
+        *out = place.store;
+        place.store = NULL;
+    }
+    stk__put_place_close(&place);
+    return status;
+}
+
 /* ---- By URL ---------------------------------------------------------------------------------- */
 
 /* A put with the store that it goes to, and what the caller wished. */
@@ -326,6 +363,8 @@ static stk_status read_and_put(stk_store *from, const char *from_key, stk_store 
         return stk__fail_at(err, STK_EINVAL, STK_STAGE_STORE, from_key, STK_NO_OFFSET,
                             "'%.300s' is a folder; name an object in it", from_key);
     own.length = info.size;
+    if (!own.deadline_ns)
+        own.deadline_ns = stk__store_put_deadline(info.size);
     STK_TRY(stk__store_put_begin(to, to_key, &own, &put, err));
     stk_status status = copy_bytes(from, from_key, put, info.size, err);
     if (status == STK_OK)

@@ -54,6 +54,8 @@ stk_status stk__store_put_begin(stk_store *store, const char *key, const stk_sto
                                 stk_put **out, stk_error *err);
 /* Ends it and sets it to NULL, also on failure. */
 stk_status stk__store_put_commit(stk_put **put, stk_error *err);
+/* By when a put of so many bytes is to have ended, so that storage that hangs is named. */
+uint64_t stk__store_put_deadline(uint64_t length);
 /* Ends it without a trace and sets it to NULL. Accepts NULL. */
 void stk__store_put_abandon(stk_put **put);
 /* One that is not there is STK_ENOENT. */
@@ -78,6 +80,11 @@ stk_status stk__put_place_open(stk__put_place *place, const char *url, stk_error
 /* Nothing more is written now: a local folder is closed, as it may be moved meanwhile. */
 void stk__put_place_rest(stk__put_place *place);
 void stk__put_place_close(stk__put_place *place);
+
+/* Open the store in which the keys of a folder of another store begin with `prefix`, of
+ * STK_MAX_OBJECT_KEY bytes: "" or one that ends in '/'. The folder need not be there. */
+stk_status stk__put_folder_open(stk_context *ctx, const char *url, stk_store **out, char *prefix,
+                                stk_error *err);
 
 /* Have `to` be the same bytes as `from`: another name where both lie in one folder that has names,
  * else a copy. */

@@ -115,7 +115,9 @@ static void is_chosen(void **state)
                 {"own:b?word=x%26y&level=3", "b", "x&y3", true},
                 {"own:b?level=3", "b", "hers3", true},
                 {"c.own", "c.own", "hers5", true},
-                {"bare:mem://x/y", "mem://x/y", "-0", false}};
+                {"own:slow+b?latency=1ms&level=3&x=1", "slow+b?latency=1ms&x=1", "none3", false},
+                {"slow+file:a.own?latency=1ms", "slow+file:a.own?latency=1ms", "none1", false},
+                {"bare:mem://x/y?z=1", "mem://x/y?z=1", "-0", false}};
     stk_context *ctx = prepare();
     own_options given;
     stk_error err;

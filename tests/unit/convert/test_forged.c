@@ -121,7 +121,7 @@ static void strange_lines(void **state)
 /* Links in the target, in the place of a class, of a file, of files of our own. */
 static void links(void **state)
 {
-    static const char *const own[] = {".stoker-convert.new", ".stoker-convert-parts"};
+    static const char *const own[] = {".stoker-convert", ".stoker-convert-parts"};
     char path[600];
     folders f;
     tree_run run;
@@ -165,26 +165,29 @@ static void names(void **state)
         "../x.jpg", "/x.jpg",          "a/../../x.jpg",          "..", "", "a//b.jpg", "./x.jpg",
         "a/",       ".stoker-convert", ".stoker-convert-parts/0"};
     stk_context *ctx = test_context();
-    stk__target target;
+    stk__target *target;
     folders f;
     stk_error err;
     uint64_t size;
 
     set_up(&f);
-    assert_ok(stk__target_open(ctx, f.to, NULL, false, &target, &err), &err);
-    assert_ok(stk__target_begin(&target, &err), &err);
-    assert_ok(stk__target_write(&target, 0, "data", 4, true, &err), &err);
+    const stk_conversion_job job = tree_job(ctx, f.to);
+    assert_ok(stk__target_open(&job, &target, &err), &err);
+    assert_ok(target->ops->begin(target, &err), &err);
+    assert_ok(stk__target_write(target, 0, "a/x.jpg", "data", 4, true, &err), &err);
     for (size_t i = 0; i < STK_COUNT(bad); i++) {
-        assert_fails(stk__target_name(&target, 0, bad[i], &err), STK_EINVAL, &err, bad[i]);
-        assert_false(stk__target_size(&target, bad[i], &size));
-        assert_ok(stk__target_remove(&target, bad[i], 4, &err), &err);
+        assert_fails(stk__target_write(target, 1, bad[i], "data", 4, true, &err), STK_EINVAL, &err,
+                     bad[i]);
+        assert_fails(stk__target_name(target, 0, bad[i], &err), STK_EINVAL, &err, bad[i]);
+        assert_false(stk__target_size(target, bad[i], &size));
+        assert_ok(stk__target_remove(target, bad[i], 4, &err), &err);
     }
     assert_false(there(f.base, "x.jpg"));
-    assert_ok(stk__target_name(&target, 0, "a/x.jpg", &err), &err);
-    assert_true(stk__target_size(&target, "a/x.jpg", &size) && size == 4);
-    assert_ok(stk__target_remove(&target, "a/x.jpg", 5, &err), &err);
+    assert_ok(stk__target_name(target, 0, "a/x.jpg", &err), &err);
+    assert_true(stk__target_size(target, "a/x.jpg", &size) && size == 4);
+    assert_ok(stk__target_remove(target, "a/x.jpg", 5, &err), &err);
     assert_true(there(f.to, "a/x.jpg"));
-    assert_ok(stk__target_remove(&target, "a/x.jpg", 4, &err), &err);
+    assert_ok(stk__target_remove(target, "a/x.jpg", 4, &err), &err);
     assert_false(there(f.to, "a/x.jpg"));
     stk__target_close(&target);
     test_folder_remove(f.base);

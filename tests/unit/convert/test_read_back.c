@@ -64,19 +64,20 @@ int close(int fd)
 static void test_interrupted_close(void **state)
 {
     stk_context *ctx = test_context();
-    stk__target target;
+    stk__target *target;
     char folder[256];
     uint64_t size = 0;
     stk_error err;
 
     test_folder(folder);
-    assert_ok(stk__target_open(ctx, folder, NULL, false, &target, &err), &err);
-    assert_ok(stk__target_begin(&target, &err), &err);
+    const stk_conversion_job job = tree_job(ctx, folder);
+    assert_ok(stk__target_open(&job, &target, &err), &err);
+    assert_ok(target->ops->begin(target, &err), &err);
     atomic_store(&interrupted, true);
-    assert_ok(stk__target_write(&target, 0, "bytes", 5, false, &err), &err);
+    assert_ok(stk__target_write(target, 0, "whole", "bytes", 5, false, &err), &err);
     assert_false(atomic_load(&interrupted));
-    assert_ok(stk__target_name(&target, 0, "whole", &err), &err);
-    assert_true(stk__target_size(&target, "whole", &size) && size == 5);
+    assert_ok(stk__target_name(target, 0, "whole", &err), &err);
+    assert_true(stk__target_size(target, "whole", &size) && size == 5);
     stk__target_close(&target);
     test_folder_remove(folder);
     stk_context_destroy(&ctx);
@@ -86,29 +87,30 @@ static void test_read_back(void **state)
 {
     static const int faults[] = {SOUND, INTERRUPTED, WRONG_LAST, SHORT};
     stk_context *ctx = test_context();
-    stk__target target;
+    stk__target *target;
     char folder[256], data[BYTES];
     stk_error err;
 
     test_folder(folder);
     for (size_t i = 0; i < sizeof data; i++)
         data[i] = (char)(i * 7 + i / 256);
-    assert_ok(stk__target_open(ctx, folder, NULL, false, &target, &err), &err);
-    assert_ok(stk__target_begin(&target, &err), &err);
+    const stk_conversion_job job = tree_job(ctx, folder);
+    assert_ok(stk__target_open(&job, &target, &err), &err);
+    assert_ok(target->ops->begin(target, &err), &err);
     for (uint64_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
         atomic_store(&disk, faults[i]);
-        stk_status status = stk__target_write(&target, i, data, sizeof data, true, &err);
+        stk_status status = stk__target_write(target, i, "bad", data, sizeof data, true, &err);
         if (faults[i] == WRONG_LAST || faults[i] == SHORT) {
             uint64_t size;
             assert_fails(status, STK_EIO, &err, "read back");
             /* Nothing of it is left that could get a name. */
-            assert_int_not_equal(stk__target_name(&target, i, "bad", &err), STK_OK);
-            assert_false(stk__target_size(&target, "bad", &size));
+            assert_int_not_equal(stk__target_name(target, i, "bad", &err), STK_OK);
+            assert_false(stk__target_size(target, "bad", &size));
         } else {
             assert_ok(status, &err);
         }
         /* Nobody asks the disk where nothing is checked. */
-        assert_ok(stk__target_write(&target, 10 + i, data, sizeof data, false, &err), &err);
+        assert_ok(stk__target_write(target, 10 + i, "bad", data, sizeof data, false, &err), &err);
     }
     atomic_store(&disk, SOUND);
     stk__target_close(&target);

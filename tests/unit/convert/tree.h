@@ -74,6 +74,7 @@ typedef struct tree_run {
     void (*progress)(void *user, uint64_t done); /* NULL: nothing */
     void *user;
     stk_conversion *conversion; /* while it runs */
+    const stk_store_ops *store; /* of the context; NULL: none */
 } tree_run;
 
 static inline void tree_run_init(tree_run *run)
@@ -85,6 +86,26 @@ static inline void tree_run_init(tree_run *run)
     run->options.num_workers = 0;
 }
 
+static inline bool tree_goes_on(const stk_conversion_job *job)
+{
+    (void)job;
+    return false;
+}
+
+/* A job that writes into `to`, for what is tested below a conversion. */
+static inline stk_conversion_job tree_job(stk_context *ctx, const char *to)
+{
+    static stk_convert_options options;
+
+    stk_convert_options_init(&options);
+    return (stk_conversion_job){.struct_size = sizeof(stk_conversion_job),
+                                .context = ctx,
+                                .source = "images:/nowhere",
+                                .target = to,
+                                .options = &options,
+                                .canceled = tree_goes_on};
+}
+
 static inline void tree_progress(void *user, const char *what, uint64_t done, uint64_t total)
 {
     tree_run *run = user;
@@ -93,7 +114,7 @@ static inline void tree_progress(void *user, const char *what, uint64_t done, ui
         run->progress(run->user, done);
 }
 
-/* Convert images:`from` into `to` in a context of its own. */
+/* Convert images:`from` into `to` in a context of its own, which may have a store of a test. */
 static inline stk_status tree_convert(tree_run *run, const char *from, const char *to,
                                       stk_error *err)
 {
@@ -106,6 +127,8 @@ static inline stk_status tree_convert(tree_run *run, const char *from, const cha
     options.progress = tree_progress;
     options.progress_user = run;
     assert_ok(stk_context_create(&options, &ctx, err), err);
+    if (run->store)
+        assert_ok(stk_driver_add(ctx, STK_DRIVER_STORE, run->store, err), err);
     snprintf(spec, sizeof spec, "images:%s?index=none", from);
     stk_status status = stk_conversion_create(ctx, spec, to, &run->conversion, err);
     if (status == STK_OK)
