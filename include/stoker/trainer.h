@@ -107,7 +107,7 @@ typedef struct stk_trainer_options {
     uint64_t num_nodes;       /**< 1 */
     const char *precision;    /**< "32-true", "64-true", "bf16-mixed" */
     const char *fast_dev_run; /**< "false", "true" (1 batch) or a number of batches */
-    int64_t max_epochs;       /**< -1: without end; 0: 1000 unless max_steps or max_time is set */
+    int64_t max_epochs;       /**< -1: without end; -2: 1000 unless max_steps or max_time is set */
     uint64_t min_epochs;      /**< 0: none */
     int64_t max_steps;        /**< optimizer steps; -1: no limit */
     uint64_t min_steps;       /**< 0: none */

@@ -18,8 +18,8 @@ static const stk_option options[] = {
      "Type of the numbers: 32-true, 64-true, bf16-mixed."},
     {"fast_dev_run", STK_OPTION_STRING, AT(fast_dev_run), "false", 0, 0, NULL, "N",
      "Try everything with so many batches (true: 1), without logs and checkpoints."},
-    {"max_epochs", STK_OPTION_INT, AT(max_epochs), "0", -1, 1e15, NULL, "N",
-     "Epochs to train; -1: without end; 0: 1000, or without end where max_steps or max_time says "
+    {"max_epochs", STK_OPTION_INT, AT(max_epochs), "-2", -2, 1e15, NULL, "N",
+     "Epochs to train; -1: without end; -2: 1000, or without end where max_steps or max_time says "
      "when to stop."},
     {"min_epochs", STK_OPTION_UINT, AT(min_epochs), "0", 0, 1e15, NULL, "N",
      "Epochs to train at least, whatever wants to stop earlier; 0: none."},

@@ -172,7 +172,9 @@ static stk_status parse_overfit(const stk_trainer_options *o, stk__settings *s, 
 
 static stk_status check_ends(const stk_trainer_options *o, stk__settings *s, stk_error *err)
 {
-    s->max_epochs = o->max_epochs ? o->max_epochs : o->max_steps >= 0 || s->max_time_ns ? -1 : 1000;
+    s->max_epochs = o->max_epochs >= -1                   ? o->max_epochs
+                    : o->max_steps >= 0 || s->max_time_ns ? -1
+                                                          : 1000;
     s->max_steps = o->max_steps;
     if (s->max_epochs >= 0 && o->min_epochs > (uint64_t)s->max_epochs)
         return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "min_epochs", STK_NO_OFFSET,

@@ -20,7 +20,7 @@ typedef struct summary {
 
 static const stk_option options[] = {
     {"max_depth", STK_OPTION_INT, offsetof(summary_options, max_depth), "1", -1, 100, NULL, "N",
-     "Layers within layers to show; -1: all, 0: no summary."},
+     "Parts of the model to show: 1 'layer1', 2 'layer1.0' as well; -1: all, 0: no summary."},
 };
 
 static const stk_option_table table = {.name = "model_summary",
@@ -77,17 +77,25 @@ static stk_status add_tensor(void *user, stk_state_kind kind, const stk_state_te
     return STK_OK;
 }
 
-static void fill_row(char cells[COLUMNS][CELL], const stk_layer *layer)
+/* A line of the table: a layer, or what has the same first names ("layer1" of "layer1.0.conv1"). */
+typedef struct row {
+    char name[CELL], type[CELL];
+    double parameters, flops;
+    bool training, evaluating;
+} row;
+
+static void fill_row(char cells[COLUMNS][CELL], const row *r)
 {
-    snprintf(cells[0], CELL, "%.60s", layer->name ? layer->name : "");
-    snprintf(cells[1], CELL, "%.60s", layer->type ? layer->type : "");
-    put_count(cells[2], CELL, (double)layer->parameters);
-    snprintf(cells[3], CELL, "%s", layer->training ? "train" : "eval");
-    put_count(cells[4], CELL, layer->flops);
+    snprintf(cells[0], CELL, "%s", r->name);
+    snprintf(cells[1], CELL, "%s", r->type);
+    put_count(cells[2], CELL, r->parameters);
+    snprintf(cells[3], CELL, "%s", !r->evaluating ? "train" : r->training ? "mixed" : "eval");
+    put_count(cells[4], CELL, r->flops);
 }
 
 typedef struct layout {
     int widths[COLUMNS], number;
+    uint64_t rows;
 } layout;
 
 static void widen(layout *l, char cells[COLUMNS][CELL])
@@ -120,45 +128,150 @@ static void print_rule(stk_trainer *t, const layout *l)
     stk__callback_say(t, "%s", line);
 }
 
-static bool shown(const summary *self, const stk_layer *layer)
+/* ---- Layers and what they are parts of ------------------------------------------------------- */
+
+static const char *name_of(const stk_layer *layer)
 {
-    return self->max_depth < 0 || (int64_t)layer->depth <= self->max_depth;
+    return layer->name ? layer->name : "";
+}
+
+/* Length of the first `depth` names of a dotted one; 0: there are not more than that. */
+static size_t prefix_length(const char *name, int64_t depth)
+{
+    const char *end = strchr(name, '.');
+
+    for (int64_t i = 1; i < depth && end; i++)
+        end = strchr(end + 1, '.');
+    return end ? (size_t)(end - name) : 0;
+}
+
+static bool is_within(const char *name, const char *prefix, size_t length)
+{
+    return strncmp(name, prefix, length) == 0 && (name[length] == '.' || name[length] == 0);
+}
+
+static void add_layer(row *r, const stk_layer *layer)
+{
+    r->parameters += (double)layer->parameters;
+    r->flops += layer->flops;
+    r->training |= layer->training;
+    r->evaluating |= !layer->training;
+}
+
+typedef void each_row(void *user, const row *r);
+
+typedef struct walk {
+    const stk_module_ops *ops;
+    const stk_module *module;
+    int64_t most; /* names of a row */
+    each_row *each;
+    void *user;
+} walk;
+
+/* From layer `i` on all that is within the first `length` bytes of its name. */
+static void walk_part(const walk *w, size_t i, const char *name, size_t length)
+{
+    stk_layer layer;
+    size_t layers = 0;
+    row r = {.parameters = 0};
+
+    for (; layer = (stk_layer){0}, w->ops->layer(w->module, i, &layer); i++, layers++) {
+        if (!is_within(name_of(&layer), name, length))
+            break;
+        add_layer(&r, &layer);
+    }
+    snprintf(r.name, sizeof r.name, "%.*s", (int)STK_MIN(length, (size_t)60), name);
+    snprintf(r.type, sizeof r.type, "%zu layers", layers);
+    w->each(w->user, &r);
+}
+
+/* What layer `i` is a part of, where it is the first of that, and the layer itself. */
+static void walk_layer(const walk *w, size_t i, const stk_layer *layer, const char *before)
+{
+    const char *name = name_of(layer);
+    row r = {.parameters = 0};
+    size_t length;
+
+    for (int64_t depth = 1; depth <= w->most; depth++) {
+        if ((length = prefix_length(name, depth)) == 0)
+            break;
+        if (!before || !is_within(before, name, length))
+            walk_part(w, i, name, length);
+    }
+    if (prefix_length(name, w->most) || (int64_t)layer->depth > w->most)
+        return;
+    add_layer(&r, layer);
+    snprintf(r.name, sizeof r.name, "%.60s", name);
+    snprintf(r.type, sizeof r.type, "%.60s", layer->type ? layer->type : "");
+    w->each(w->user, &r);
+}
+
+static void walk_all(const walk *w)
+{
+    char before[256];
+    stk_layer layer;
+
+    for (size_t i = 0; layer = (stk_layer){0}, w->ops->layer(w->module, i, &layer); i++) {
+        walk_layer(w, i, &layer, i ? before : NULL);
+        snprintf(before, sizeof before, "%s", name_of(&layer));
+    }
+}
+
+/* ---- The table ------------------------------------------------------------------------------- */
+
+static void measure_row(void *user, const row *r)
+{
+    char cells[COLUMNS][CELL];
+    layout *l = user;
+
+    fill_row(cells, r);
+    widen(l, cells);
+    l->rows++;
+}
+
+typedef struct printing {
+    stk_trainer *trainer;
+    const layout *layout;
+    uint64_t next;
+} printing;
+
+static void print_next(void *user, const row *r)
+{
+    char cells[COLUMNS][CELL], number[24];
+    printing *p = user;
+
+    snprintf(number, sizeof number, "%" PRIu64, p->next++);
+    fill_row(cells, r);
+    print_row(p->trainer, p->layout, number, cells);
 }
 
 static void print_table(const summary *self, stk_trainer *t, sums *s)
 {
-    const stk_module_ops *ops = stk_trainer_module_ops(t);
-    const stk_module *module = stk_trainer_moment(t)->module;
-    char cells[COLUMNS][CELL] = {"Name", "Type", "Params", "Mode", "FLOPs"}, number[16];
-    stk_layer layer;
+    char cells[COLUMNS][CELL] = {"Name", "Type", "Params", "Mode", "FLOPs"}, number[24];
     layout l = {.number = 1};
-    uint64_t rows = 0;
+    printing p = {.trainer = t, .layout = &l};
+    stk_layer layer;
+    walk w = {.ops = stk_trainer_module_ops(t),
+              .module = stk_trainer_moment(t)->module,
+              .most = self->max_depth < 0 ? INT64_MAX : self->max_depth,
+              .each = measure_row,
+              .user = &l};
 
-    widen(&l, cells);
-    for (size_t i = 0; layer = (stk_layer){0}, ops->layer(module, i, &layer); i++) {
-        char row[COLUMNS][CELL];
+    for (size_t i = 0; layer = (stk_layer){0}, w.ops->layer(w.module, i, &layer); i++) {
         s->training += layer.training;
         s->evaluating += !layer.training;
         s->flops += layer.depth <= 1 ? layer.flops : 0;
-        if (!shown(self, &layer))
-            continue;
-        fill_row(row, &layer);
-        widen(&l, row);
-        rows++;
     }
-    if (rows == 0)
+    widen(&l, cells);
+    walk_all(&w);
+    if (l.rows == 0)
         return;
-    l.number = snprintf(number, sizeof number, "%" PRIu64, rows - 1);
+    l.number = snprintf(number, sizeof number, "%" PRIu64, l.rows - 1);
     print_row(t, &l, "", cells);
     print_rule(t, &l);
-    rows = 0;
-    for (size_t i = 0; layer = (stk_layer){0}, ops->layer(module, i, &layer); i++) {
-        if (!shown(self, &layer))
-            continue;
-        snprintf(number, sizeof number, "%" PRIu64, rows++);
-        fill_row(cells, &layer);
-        print_row(t, &l, number, cells);
-    }
+    w.each = print_next;
+    w.user = &p;
+    walk_all(&w);
     print_rule(t, &l);
 }
 

@@ -90,10 +90,13 @@ static void ends(void **state)
     tiny m;
 
     bench_open(&b);
-    b.options.max_epochs = 0;
+    b.options.max_epochs = -2;
     b.options.max_steps = 23;
     bench_train(&b, &m);
     assert_int_equal(m.optimizer_steps, 23);
+    b.options.max_epochs = 0;
+    bench_train(&b, &m);
+    assert_int_equal(m.train_steps, 0);
     b.options.max_epochs = 2;
     bench_train(&b, &m);
     assert_int_equal(m.optimizer_steps, 20);
