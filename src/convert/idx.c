@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/files.h"
+#include "base/url.h"
 #include "convert/samples.h"
 #include "dataset/dataset.h"
 #include "store/store.h"
@@ -23,51 +24,59 @@
 /* Where the splits go. */
 typedef struct split_target {
     stk_store *store;
-    bool overwrite; /* whether files of other data may be replaced */
+    char prefix[STK_MAX_OBJECT_KEY]; /* of its keys */
+    bool overwrite;                  /* whether files of other data may be replaced */
 } split_target;
+
+/* What is there already of a file. */
+typedef struct old_file {
+    bool there;
+    uint64_t at; /* bytes of it that were compared */
+} old_file;
 
 /* The two files of a split on their way. */
 typedef struct split {
     const stk_conversion_job *job;
     stk_dataset *dataset;
     const split_target *to;
-    char image_key[64], label_key[64];
-    stk_put *images, *labels;   /* NULL: ended */
-    int old_images, old_labels; /* files of these names that are there already; -1: none */
+    char image_key[STK_MAX_OBJECT_KEY], label_key[STK_MAX_OBJECT_KEY];
+    stk_put *images, *labels; /* NULL: ended */
+    old_file old_images, old_labels;
 } split;
 
 /* ---- Files ----------------------------------------------------------------------------------- */
 
-/* The file that would be replaced, where it may not be. */
-static stk_status open_old(const split *s, const char *key, int *fd, stk_error *err)
+/* Look for the file that would be replaced, where it may not be. */
+static stk_status find_old(const split *s, const char *key, old_file *old, stk_error *err)
 {
-    *fd = -1;
-    if (s->to->overwrite)
-        return STK_OK;
-    *fd = openat(stk__file_root(s->to->store), key, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (*fd >= 0 || errno == ENOENT)
-        return STK_OK;
-    const int error = errno;
-    return stk__fail_at(err, stk__status_of_errno(error), STK_STAGE_CONVERT, key, STK_NO_OFFSET,
-                        "could not look at the '%s' that is there: %s; choose a new folder", key,
-                        strerror(error));
+    stk__presence is = STK__IS_NOTHING;
+
+    if (!s->to->overwrite)
+        STK_TRY(stk__store_look(s->to->store, key, &is, err));
+    old->there = is != STK__IS_NOTHING;
+    return STK_OK;
 }
 
-/* Whether the next `size` bytes of a file that is there are these. */
-static bool holds(int fd, const uint8_t *bytes, size_t size)
+/* Whether its next `size` bytes are these. */
+static stk_status holds(const split *s, const char *key, old_file *old, const uint8_t *bytes,
+                        size_t size, bool *same, stk_error *err)
 {
-    uint8_t old[4096];
+    uint8_t is[4096];
+    stk_error own;
 
-    while (size > 0) {
-        ssize_t got = read(fd, old, STK_MIN(size, sizeof old));
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0 || memcmp(old, bytes, (size_t)got) != 0)
-            return false;
-        bytes += got;
-        size -= (size_t)got;
+    *same = true;
+    for (size_t n; *same && size > 0; bytes += n, size -= n) {
+        n = STK_MIN(size, sizeof is);
+        const stk_status status = stk_store_read(s->to->store, key, old->at, n, is, &own);
+        if (status != STK_OK && stk_status_fault(status) != STK_FAULT_SAMPLE) {
+            if (err)
+                *err = own;
+            return status;
+        }
+        *same = status == STK_OK && memcmp(is, bytes, n) == 0;
+        old->at += n;
     }
-    return true;
+    return STK_OK;
 }
 
 /* A file that is there may be written again, but not replaced by another: it may be the data of
@@ -75,10 +84,13 @@ static bool holds(int fd, const uint8_t *bytes, size_t size)
 static stk_status write_part(split *s, bool images, const void *bytes, size_t size, stk_error *err)
 {
     stk_put *put = images ? s->images : s->labels;
-    const int old = images ? s->old_images : s->old_labels;
+    old_file *old = images ? &s->old_images : &s->old_labels;
     const char *key = images ? s->image_key : s->label_key;
 
-    if (old >= 0 && !holds(old, bytes, size))
+    bool same = true;
+    if (old->there)
+        STK_TRY(holds(s, key, old, bytes, size, &same, err));
+    if (!same)
         return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, key, STK_NO_OFFSET,
                             "the target %.200s has a file %s of other data; choose a new folder, "
                             "or set overwrite to replace it",
@@ -88,10 +100,14 @@ static stk_status write_part(split *s, bool images, const void *bytes, size_t si
 
 static stk_status begin_files(split *s, const char *name, stk_error *err)
 {
-    snprintf(s->image_key, sizeof s->image_key, "%s-images-idx3-ubyte", name);
-    snprintf(s->label_key, sizeof s->label_key, "%s-labels-idx1-ubyte", name);
-    STK_TRY(open_old(s, s->image_key, &s->old_images, err));
-    STK_TRY(open_old(s, s->label_key, &s->old_labels, err));
+    char file[64];
+
+    snprintf(file, sizeof file, "%s-images-idx3-ubyte", name);
+    STK_TRY(stk__key_below(s->to->prefix, file, s->image_key, err));
+    snprintf(file, sizeof file, "%s-labels-idx1-ubyte", name);
+    STK_TRY(stk__key_below(s->to->prefix, file, s->label_key, err));
+    STK_TRY(find_old(s, s->image_key, &s->old_images, err));
+    STK_TRY(find_old(s, s->label_key, &s->old_labels, err));
     stk_store *store = s->to->store;
     STK_TRY(stk__store_put_begin(store, s->image_key, &stk__store_call_none, &s->images, err));
     return stk__store_put_begin(store, s->label_key, &stk__store_call_none, &s->labels, err);
@@ -99,12 +115,11 @@ static stk_status begin_files(split *s, const char *name, stk_error *err)
 
 static stk_status commit_files(split *s, stk_error *err)
 {
-    stk_status status = stk__store_remove(s->to->store, s->label_key, err);
+    stk__presence labels;
 
-    if (status == STK_ENOENT)
-        stk_error_init(err);
-    else
-        STK_TRY(status);
+    STK_TRY(stk__store_look(s->to->store, s->label_key, &labels, err));
+    if (labels != STK__IS_NOTHING)
+        STK_TRY(stk__store_remove(s->to->store, s->label_key, err));
     STK_TRY(stk__store_put_commit(&s->images, err));
     return stk__store_put_commit(&s->labels, err);
 }
@@ -202,7 +217,7 @@ static stk_status convert_split(const stk_conversion_job *c, stk_dataset *datase
                                 const split_target *to, const char *name,
                                 stk_conversion_report *report, stk_error *err)
 {
-    split s = {.job = c, .dataset = dataset, .to = to, .old_images = -1, .old_labels = -1};
+    split s = {.job = c, .dataset = dataset, .to = to};
     const char *why;
 
     if (!idx_accepts(dataset, &why))
@@ -217,10 +232,6 @@ static stk_status convert_split(const stk_conversion_job *c, stk_dataset *datase
         status = commit_files(&s, err);
     stk__store_put_abandon(&s.images);
     stk__store_put_abandon(&s.labels);
-    if (s.old_images >= 0)
-        close(s.old_images);
-    if (s.old_labels >= 0)
-        close(s.old_labels);
     report->total += status == STK_OK ? dataset->size : 0;
     report->encoded = report->total;
     return status;
@@ -275,37 +286,58 @@ static stk_status fail_folder(const char *what, const char *path, stk_error *err
                         "could not %s the folder %.300s: %s", what, path, strerror(error));
 }
 
-/* The folder, made where it is missing, which is safe once the one above it is. */
-static stk_status open_target(const stk_conversion_job *c, bool made, stk_store **out,
-                              stk_error *err)
+/* A new folder is safe once the one above it is. */
+static stk_status sync_above(const stk_store *store, const char *path, stk_error *err)
 {
-    stk_status status = stk__file_open_folder(c->context, c->target, NULL, out, err);
+    stk_status status = STK_OK;
 
-    if (status != STK_OK || !made)
-        return status;
-    const int above = openat(stk__file_root(*out), "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const int above = openat(stk__file_root(store), "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (above < 0 || stk__sync(above) < 0)
-        status = fail_folder("make safe", c->target, err);
+        status = fail_folder("make safe", path, err);
     if (above >= 0)
         close(above);
     return status;
 }
 
+/* A local folder, made where it is missing. */
+static stk_status into_folder(const stk_conversion_job *c, const char *path, split_target *target,
+                              stk_conversion_report *report, stk_error *err)
+{
+    const bool made = mkdir(path, 0777) == 0;
+
+    if (!made && errno != EEXIST)
+        return fail_folder("make", path, err);
+    stk_status status = stk__file_open_folder(c->context, path, NULL, &target->store, err);
+    if (status == STK_OK && made)
+        status = sync_above(target->store, path, err);
+    if (status == STK_OK)
+        status = convert_splits(c, target, report, err);
+    /* A folder with one split done is worth keeping: only an empty one goes. */
+    if (status != STK_OK && made)
+        stk__remove_folder_path(path);
+    return status;
+}
+
+static stk_status into_store(const stk_conversion_job *c, split_target *target,
+                             stk_conversion_report *report, stk_error *err)
+{
+    STK_TRY(stk__put_folder_open(c->context, c->target, &target->store, target->prefix, err));
+    return convert_splits(c, target, report, err);
+}
+
 static stk_status idx_run(const stk_conversion_job *c, stk_conversion_report *report,
                           stk_error *err)
 {
-    const bool made = mkdir(c->target, 0777) == 0;
     split_target target = {.overwrite = c->options->overwrite};
+    char *path = NULL;
 
-    if (!made && errno != EEXIST)
-        return fail_folder("make", c->target, err);
-    stk_status status = open_target(c, made, &target.store, err);
+    stk_status status = stk__url_local(c->context, c->target, &path, err);
     if (status == STK_OK)
-        status = convert_splits(c, &target, report, err);
+        status = stk__url_elsewhere(c->context, c->target)
+                     ? into_store(c, &target, report, err)
+                     : into_folder(c, path, &target, report, err);
     stk_store_close(&target.store);
-    /* A folder with one split done is worth keeping: only an empty one goes. */
-    if (status != STK_OK && made)
-        stk__remove_folder_path(c->target);
+    stk__free(c->context, path);
     return status;
 }
 

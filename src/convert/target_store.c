@@ -38,17 +38,6 @@ static stk_store_call call_of(const store_target *t, uint64_t length)
                             .user = (void *)t->base.job};
 }
 
-static stk_status key_of(const store_target *t, const char *name, char key[STK_MAX_OBJECT_KEY],
-                         stk_error *err)
-{
-    if (strlen(t->prefix) + strlen(name) >= STK_MAX_OBJECT_KEY)
-        return stk__fail_at(err, STK_ELIMIT, STK_STAGE_CONVERT, name, STK_NO_OFFSET,
-                            "the path of '%.300s' in the target is longer than %d bytes", name,
-                            STK_MAX_OBJECT_KEY - 1);
-    stpcpy(stpcpy(key, t->prefix), name);
-    return STK_OK;
-}
-
 /* ---- Files ----------------------------------------------------------------------------------- */
 
 static stk_status nothing(stk__target *target, stk_error *err)
@@ -95,7 +84,7 @@ static stk_status store_write(stk__target *target, uint64_t number, const char *
     char key[STK_MAX_OBJECT_KEY];
 
     (void)number;
-    STK_TRY(key_of(t, name, key, err));
+    STK_TRY(stk__key_below(t->prefix, name, key, err));
     const stk_store_call call = call_of(t, size);
     STK_TRY(stk_store_put(t->store, key, data, size, &call, err));
     /* What is there is found again by its journal. */
@@ -120,7 +109,7 @@ static bool store_size(stk__target *target, const char *name, uint64_t *size)
     stk_object_info info = {.struct_size = sizeof info};
     char key[STK_MAX_OBJECT_KEY];
 
-    if (key_of(of(target), name, key, NULL) != STK_OK ||
+    if (stk__key_below(of(target)->prefix, name, key, NULL) != STK_OK ||
         stk_store_stat(of(target)->store, key, NULL, &info, NULL) != STK_OK || info.is_folder)
         return false;
     *size = info.size;
@@ -131,7 +120,7 @@ static stk_status store_remove(stk__target *target, const char *name, stk_error 
 {
     char key[STK_MAX_OBJECT_KEY];
 
-    STK_TRY(key_of(of(target), name, key, err));
+    STK_TRY(stk__key_below(of(target)->prefix, name, key, err));
     return stk__store_remove(of(target)->store, key, err);
 }
 
@@ -165,7 +154,7 @@ static stk_status look(store_target *t, stk_error *err)
     stk__presence journal;
     stk_error own;
 
-    STK_TRY(key_of(t, STK__TARGET_JOURNAL, key, err));
+    STK_TRY(stk__key_below(t->prefix, STK__TARGET_JOURNAL, key, err));
     STK_TRY(stk__store_look(t->store, key, &journal, err));
     t->base.has_journal = journal == STK__IS_OBJECT;
     if (t->base.has_journal || t->base.job->options->overwrite)

@@ -118,6 +118,9 @@ stk_status stk__file_name(stk_store *store, const char *key, stk_error *err);
  * shorter than STK_MAX_OBJECT_KEY. The empty key is the root itself. (url.c)
  */
 stk_status stk__key_check(const char *key, stk_error *err);
+/* prefix + name, where a key holds both. */
+stk_status stk__key_below(const char *prefix, const char *name, char key[STK_MAX_OBJECT_KEY],
+                          stk_error *err);
 
 /* ---- The pure read planner (plan.c): no I/O, no clock, no allocation but the arrays given ---- */
 

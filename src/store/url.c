@@ -55,3 +55,13 @@ stk_status stk__key_check(const char *key, stk_error *err)
     }
     return STK_OK;
 }
+
+stk_status stk__key_below(const char *prefix, const char *name, char key[STK_MAX_OBJECT_KEY],
+                          stk_error *err)
+{
+    if (snprintf(key, STK_MAX_OBJECT_KEY, "%s%s", prefix, name) < STK_MAX_OBJECT_KEY)
+        return STK_OK;
+    return stk__fail_at(err, STK_ELIMIT, STK_STAGE_STORE, name, STK_NO_OFFSET,
+                        "the key of '%.200s' below '%.200s' is longer than %d bytes", name, prefix,
+                        STK_MAX_OBJECT_KEY - 1);
+}

@@ -143,12 +143,36 @@ static void test_leaves_nothing(void **state)
     stk_context_destroy(&ctx);
 }
 
+/* Into a store that is no folder, where what is there is not replaced either. */
+static void test_elsewhere(void **state)
+{
+    stk_convert_options options;
+    stk_error err;
+    stk_context *ctx = test_context();
+
+    assert_ok(convert(ctx, "digits:?size=50", "mem://a/b", NULL, NULL, &err), &err);
+    same_samples(ctx, "digits:?size=50", "mnist:mem://a/b");
+    assert_ok(convert(ctx, "digits:?size=50", "idx:slow+mem://a/b?latency=0", NULL, NULL, &err),
+              &err);
+    assert_fails(convert(ctx, "digits:?size=50&seed=1", "mem://a/b", NULL, NULL, &err), STK_EINVAL,
+                 &err, "of other data");
+    same_samples(ctx, "digits:?size=50", "mnist:mem://a/b");
+    stk_convert_options_init(&options);
+    options.overwrite = true;
+    assert_ok(convert(ctx, "digits:?size=50&seed=1", "mem://a/b", &options, NULL, &err), &err);
+    same_samples(ctx, "digits:?size=50&seed=1&split=test", "mnist:mem://a/b?split=test");
+    assert_fails(convert(ctx, "digits:?size=50", "idx:mem://a/b?level=1", NULL, NULL, &err),
+                 STK_EINVAL, &err, "level");
+    stk_context_destroy(&ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_leaves_nothing),
         cmocka_unit_test(test_round_trip),
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_elsewhere),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
