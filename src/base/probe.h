@@ -32,6 +32,7 @@ struct stk__event {
     uint32_t worker; /* number of the worker; UINT32_MAX: the caller's thread */
     uint64_t start_ns, end_ns;
     uint64_t epoch, step, position, index, count, bytes;
+    const void *loader;      /* tells loaders apart, only ever compared; NULL: of none */
     const uint64_t *indices; /* of SAMPLE: `count` of them, valid during the call; else NULL */
 };
 

@@ -276,7 +276,8 @@ static void tell(stk__bad *b, const stk_batch *batch, const stk__bad_sample *lis
                             .worker = UINT32_MAX,
                             .epoch = batch->epoch,
                             .position = bad->position,
-                            .index = bad->index};
+                            .index = bad->index,
+                            .loader = b->ring};
         stk__emit(b->ctx, &event);
         if (b->file >= 0)
             quarantine(b, batch->epoch, bad, fails ? "fail" : bad->replaced ? "replace" : "skip");

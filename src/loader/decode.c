@@ -139,7 +139,10 @@ void stk__decode_run(stk__unit *unit, uint32_t worker, void *state, stk__doing *
                            .decoded = unit->decoded_size,
                            .wanted = unit->wanted,
                            .optional = unit->optional};
-    stk__event event = {.kind = STK__EVENT_DECODE, .worker = worker, .start_ns = stk__now_ns()};
+    stk__event event = {.kind = STK__EVENT_DECODE,
+                        .worker = worker,
+                        .start_ns = stk__now_ns(),
+                        .loader = units->ring};
     const char *reason = NULL;
     stk__spent spent = {0};
     stk__call call;

@@ -236,7 +236,8 @@ stk_status stk_loader_next(stk_loader *loader, int64_t timeout_ms, stk_batch **o
                         .end_ns = end,
                         .epoch = batch->epoch,
                         .step = batch->step,
-                        .count = batch->count};
+                        .count = batch->count,
+                        .loader = loader->ring};
     stk__emit(loader->ctx, &event);
     if (num_bad)
         status = stk__bad_settle(&loader->bad, batch, bad, num_bad, err);

@@ -122,7 +122,8 @@ void stk__step_finish_locked(stk__finisher *f, stk__step *step, uint32_t worker)
                         .end_ns = stk__stamp(),
                         .epoch = step->epoch,
                         .step = step->step,
-                        .count = slab->count};
+                        .count = slab->count,
+                        .loader = ring};
     stk__emit(f->ctx, &event);
     pthread_mutex_lock(&ring->lock);
     step->complete = true;

@@ -63,7 +63,10 @@ static bool read_need(stk__worker *worker, const stk_need *need, char *to)
 {
     stk_context *ctx = worker->team->ctx;
     const bool probed = stk__probed(ctx);
-    stk__event event = {.kind = STK__EVENT_READ, .worker = UINT32_MAX, .bytes = need->length};
+    stk__event event = {.kind = STK__EVENT_READ,
+                        .worker = UINT32_MAX,
+                        .bytes = need->length,
+                        .loader = worker->team->ring};
 
     if (!name_object(worker, need->object))
         return false;

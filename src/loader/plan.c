@@ -332,7 +332,8 @@ void stk__plan_round_locked(stk__planner *p)
                         .worker = UINT32_MAX,
                         .start_ns = start,
                         .end_ns = stk__stamp(),
-                        .count = p->rows - rows};
+                        .count = p->rows - rows,
+                        .loader = p->ring};
     stk__emit(p->ctx, &event);
     if (sent)
         stk__reads_pump(p->reads);

@@ -157,7 +157,8 @@ stk_status stk__reads_init(stk__reads *reads, stk_context *ctx, uint32_t depth, 
                                           .ended = on_ended,
                                           .sooner = on_sooner,
                                           .user = reads,
-                                          .measures = true};
+                                          .measures = true,
+                                          .loader = reads->user};
 
     reads->due_ns = UINT64_MAX;
     STK_TRY(stk__fetcher_create(ctx, &options, &reads->fetcher));

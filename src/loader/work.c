@@ -455,7 +455,8 @@ static void emit_task(stk__worker *worker, uint64_t start, uint64_t end)
                         .position = step->rows[worker->rows[0]].position,
                         .index = worker->indices[0],
                         .count = worker->num_rows,
-                        .indices = worker->indices};
+                        .indices = worker->indices,
+                        .loader = worker->team->ring};
     stk__emit(ctx, &event);
 }
 

@@ -98,6 +98,7 @@ typedef struct stk__fetcher_options {
     bool (*canceled)(void *user);
     void *user;
     bool measures; /* each read that ends is an event of the context, and times are estimated */
+    const void *loader; /* of these events */
 } stk__fetcher_options;
 
 typedef struct stk__fetch_stats {

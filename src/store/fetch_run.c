@@ -203,7 +203,8 @@ static void note_end(stk__piece *piece, stk_status status)
                               .worker = UINT32_MAX,
                               .start_ns = piece->sent_ns,
                               .end_ns = piece->ended_ns,
-                              .bytes = piece->read.length};
+                              .bytes = piece->read.length,
+                              .loader = f->options.loader};
     stk__emit(f->ctx, &event);
 }
 

@@ -3,6 +3,7 @@
 #ifndef STK_SRC_TRAIN_PROFILERS_PROFILER_H
 #define STK_SRC_TRAIN_PROFILERS_PROFILER_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include <stoker/profiler.h>
@@ -17,6 +18,7 @@ enum {
     STK__PROFILE_DEPTH = 64,    /* calls within each other */
     STK__PROFILE_CALLS = 16384, /* places in the tree; more are none of ours */
     STK__PROFILE_RECENT = 64,   /* calls whose median is known */
+    STK__TRACE_LOADERS = 16,    /* loaders that have lanes of their own */
     STK__PROFILE_SIZES = 16     /* numbers of rows of a batch that are told apart */
 };
 
@@ -93,8 +95,17 @@ enum stk__trace_kind {
 
 typedef struct stk__trace_event {
     uint64_t start_ns, end_ns, a, b, c;
-    uint32_t kind, lane; /* `lane`: worker, entry */
+    uint16_t kind,
+        loader;    /* `loader`: number of a loader that is at work; STK__TRACE_LOADERS: none */
+    uint32_t lane; /* worker, entry */
 } stk__trace_event;
+
+/* A loader that was heard of. What it is for is known when it has delivered a batch. */
+typedef struct stk__trace_loader {
+    _Atomic(const void *) loader;
+    atomic_uint_fast32_t phase; /* stk_phase; 0: not known */
+    uint32_t dataloader_idx;    /* set before `phase` */
+} stk__trace_loader;
 
 typedef struct stk__trace {
     stk__trace_event *events;
@@ -102,6 +113,8 @@ typedef struct stk__trace {
     atomic_size_t count; /* that happened; those beyond `room` are lost */
     stk__probe probe;
     bool listening;
+    pthread_t trainer; /* its thread */
+    stk__trace_loader loaders[STK__TRACE_LOADERS];
 } stk__trace;
 
 struct stk_profile {

@@ -11,10 +11,43 @@ void stk__trace_add(stk_profile *p, const stk__trace_event *event)
         p->trace.events[slot] = *event;
 }
 
+/* The number of a loader. Any thread: whoever meets it first takes the next place. */
+static uint16_t number_of(stk__trace *trace, const void *loader)
+{
+    uint16_t i = 0;
+
+    for (; loader && i < STK__TRACE_LOADERS; i++) {
+        const void *there = atomic_load(&trace->loaders[i].loader);
+        if (there == loader ||
+            (!there && atomic_compare_exchange_strong(&trace->loaders[i].loader, &there, loader)) ||
+            there == loader)
+            return i;
+    }
+    return STK__TRACE_LOADERS;
+}
+
+/* A loader delivers to the trainer: what it is for is what the trainer is at. */
+static void name_loader(stk_profile *p, uint16_t number)
+{
+    const stk_moment *at;
+
+    if (number == STK__TRACE_LOADERS || !pthread_equal(pthread_self(), p->trace.trainer))
+        return;
+    stk__trace_loader *loader = &p->trace.loaders[number];
+    if (atomic_load(&loader->phase))
+        return;
+    at = stk_trainer_moment(p->trainer);
+    loader->dataloader_idx = at->dataloader_idx;
+    atomic_store(&loader->phase, (uint_fast32_t)at->phase);
+}
+
 /* What the rooms below say. Any thread. */
 static void on_event(void *user, const stk__event *from)
 {
-    stk__trace_event event = {.start_ns = from->start_ns, .end_ns = from->end_ns};
+    stk_profile *p = user;
+    stk__trace_event event = {.start_ns = from->start_ns,
+                              .end_ns = from->end_ns,
+                              .loader = number_of(&p->trace, from->loader)};
 
     switch (from->kind) {
     case STK__EVENT_SAMPLE:
@@ -33,6 +66,8 @@ static void on_event(void *user, const stk__event *from)
     case STK__EVENT_BATCH:
     case STK__EVENT_DELIVER:
         event.kind = from->kind == STK__EVENT_BATCH ? STK__TRACE_BATCH : STK__TRACE_DELIVER;
+        if (from->kind == STK__EVENT_DELIVER)
+            name_loader(p, event.loader);
         event.a = from->epoch;
         event.b = from->step;
         event.c = from->count;
@@ -49,7 +84,7 @@ static void on_event(void *user, const stk__event *from)
     }
     /* Where no probe was set as it began, it has no stamps. */
     if (event.start_ns && event.end_ns >= event.start_ns)
-        stk__trace_add(user, &event);
+        stk__trace_add(p, &event);
 }
 
 stk_status stk__trace_open(stk_profile *p, stk_error *err)
@@ -74,6 +109,11 @@ void stk__trace_listen(stk_profile *p)
     if (!p->trace.events)
         return;
     atomic_store(&p->trace.count, 0);
+    p->trace.trainer = pthread_self();
+    for (size_t i = 0; i < STK__TRACE_LOADERS; i++) {
+        atomic_store(&p->trace.loaders[i].loader, NULL);
+        atomic_store(&p->trace.loaders[i].phase, 0);
+    }
     p->trace.listening = stk__probe_add(p->ctx, &p->trace.probe) == STK_OK;
     if (!p->trace.listening)
         stk__profile_trouble(p, STK_EBUSY, "a trace has no workers: too many listeners");

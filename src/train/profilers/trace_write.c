@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A trace as a file for Chrome and Perfetto. The process is the rank. The lane of steps is the
- * trainer's with its layers; batches in the making and reads, which overlap, share a lane only
- * where they do not. Times are since the first event.
+ * trainer's with its layers. Each loader has lanes of its own: its workers, and batches in the
+ * making and reads, which overlap, and share a lane only where they do not. Times are since the
+ * first event.
  */
 #include "train/profilers/profiler.h"
 
@@ -14,7 +15,22 @@
 
 #include "base/chrome.h"
 
-enum { LANES = 512, FLUSH = 1 << 16 };
+enum {
+    LANES = 512,
+    FLUSH = 1 << 16,
+    LOADER = 10000 /* lanes from those of one loader to the next */
+};
+
+/* Lanes of what overlaps: when each is free. */
+typedef struct free_lanes {
+    uint64_t ends[LANES];
+    uint32_t used;
+} free_lanes;
+
+typedef struct lanes {
+    free_lanes batches, reads;
+    bool workers[LANES];
+} lanes;
 
 typedef struct writer {
     const stk_profile *p;
@@ -25,8 +41,7 @@ typedef struct writer {
     const stk__trace_event **joins; /* batches and steps, by their numbers */
     size_t num_joins;
     uint64_t zero_ns;
-    uint32_t num_batch_lanes, num_read_lanes;
-    bool workers[LANES];
+    lanes *loaders; /* STK__TRACE_LOADERS, and one of events that name none */
     bool comma;
 } writer;
 
@@ -104,14 +119,19 @@ static void put_layer(writer *w, const stk__trace_event *event)
     stk__text_add(&w->text, "}}");
 }
 
+static uint32_t lane_of(const stk__trace_event *event, uint32_t kind, uint32_t lane)
+{
+    return event->loader * LOADER + kind + lane;
+}
+
 static void put_sample(writer *w, const stk__trace_event *event)
 {
     const bool worker = event->lane < LANES;
 
     if (worker)
-        w->workers[event->lane] = true;
-    begin_span(w, "prepare", "sample", worker ? STK__LANE_WORKERS + event->lane : STK__LANE_STEP,
-               event);
+        w->loaders[event->loader].workers[event->lane] = true;
+    begin_span(w, "prepare", "sample",
+               worker ? lane_of(event, STK__LANE_WORKERS, event->lane) : STK__LANE_STEP, event);
     stk__text_add(&w->text,
                   ",\"args\":{\"epoch\":%" PRIu64 ",\"position\":%" PRIu64 ",\"samples\":%" PRIu64
                   "}}",
@@ -130,21 +150,23 @@ static void put_bad(writer *w, const stk__trace_event *event)
 }
 
 /* The lowest lane that is free when an event begins. */
-static uint32_t take_lane(uint64_t ends[LANES], uint32_t *lanes, const stk__trace_event *event)
+static uint32_t take_lane(free_lanes *of, const stk__trace_event *event)
 {
     uint32_t lane = 0;
 
-    while (lane < *lanes && ends[lane] > event->start_ns)
+    while (lane < of->used && of->ends[lane] > event->start_ns)
         lane++;
     lane = STK_MIN(lane, (uint32_t)LANES - 1);
-    *lanes = STK_MAX(*lanes, lane + 1);
-    ends[lane] = event->end_ns;
+    of->used = STK_MAX(of->used, lane + 1);
+    of->ends[lane] = event->end_ns;
     return lane;
 }
 
-static void put_read(writer *w, const stk__trace_event *event, uint32_t lane)
+static void put_read(writer *w, const stk__trace_event *event)
 {
-    begin_span(w, "read", "read", STK__LANE_READS + lane, event);
+    const uint32_t lane = take_lane(&w->loaders[event->loader].reads, event);
+
+    begin_span(w, "read", "read", lane_of(event, STK__LANE_READS, lane), event);
     stk__text_add(&w->text,
                   ",\"args\":{\"bytes\":%" PRIu64 ",\"samples\":%" PRIu64 ",\"status\":", event->a,
                   event->b);
@@ -175,13 +197,22 @@ static int compare_numbers(const void *a, const void *b)
     return (x->start_ns > y->start_ns) - (x->start_ns < y->start_ns);
 }
 
+/* Whether it is of a loader of the phase; the loaders of others make batches of the same numbers.
+ */
+static bool is_of(const writer *w, const stk__trace_event *event, stk_phase phase)
+{
+    return event->loader < STK__TRACE_LOADERS &&
+           atomic_load(&w->p->trace.loaders[event->loader].phase) == (uint_fast32_t)phase;
+}
+
 static stk_status find_joins(writer *w, stk_error *err)
 {
     w->joins = stk__calloc(w->p->ctx, w->n + 1, sizeof *w->joins);
     if (!w->joins)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory to write a trace");
     for (size_t i = 0; i < w->n; i++)
-        if (w->events[i]->kind == STK__TRACE_BATCH || is_step(w, w->events[i]))
+        if (is_step(w, w->events[i]) ||
+            (w->events[i]->kind == STK__TRACE_BATCH && is_of(w, w->events[i], STK_PHASE_TRAIN)))
             w->joins[w->num_joins++] = w->events[i];
     qsort(w->joins, w->num_joins, sizeof *w->joins, compare_numbers);
     return STK_OK;
@@ -192,8 +223,7 @@ static bool same_numbers(const stk__trace_event *x, const stk__trace_event *y)
     return x->a == y->a && x->b == y->b && x->c == y->c;
 }
 
-/* The step that took a batch. Loaders of validation make batches of the same numbers: where two fit
- * there is none. */
+/* The step that took a batch of training; where two fit there is none. */
 static const stk__trace_event *find_step(const writer *w, const stk__trace_event *made)
 {
     const stk__trace_event *found = NULL;
@@ -217,16 +247,19 @@ static const stk__trace_event *find_step(const writer *w, const stk__trace_event
     return found;
 }
 
-static void put_batch(writer *w, const stk__trace_event *event, uint32_t lane, uint64_t *arrow)
+static void put_batch(writer *w, const stk__trace_event *event, uint64_t *arrow)
 {
-    begin_span(w, "batch", "batch", STK__LANE_BATCHES + lane, event);
+    const uint32_t lane =
+        lane_of(event, STK__LANE_BATCHES, take_lane(&w->loaders[event->loader].batches, event));
+
+    begin_span(w, "batch", "batch", lane, event);
     stk__chrome_batch(&w->text, event->a, event->b, event->c);
     stk__text_add(&w->text, "}");
-    const stk__trace_event *step = find_step(w, event);
+    const stk__trace_event *step = is_of(w, event, STK_PHASE_TRAIN) ? find_step(w, event) : NULL;
     if (!step)
         return;
     const uint64_t id = ++*arrow;
-    begin(w, "batch to step", "flow", 's', STK__LANE_BATCHES + lane, event->start_ns);
+    begin(w, "batch to step", "flow", 's', lane, event->start_ns);
     stk__text_add(&w->text, ",\"id\":%" PRIu64 "}", id);
     begin(w, "batch to step", "flow", 'f', STK__LANE_STEP, step->start_ns);
     stk__text_add(&w->text, ",\"bp\":\"e\",\"id\":%" PRIu64 "}", id);
@@ -248,9 +281,30 @@ static int compare_changes(const void *a, const void *b)
     return y->by - x->by;
 }
 
-/* Batches that are ready and wait for the trainer, of all loaders. */
-static stk_status put_ready(writer *w, stk_error *err)
+/* "validation 1: worker 0": what a loader is for goes before the names of its lanes. */
+static void name_of(const writer *w, size_t loader, const char *what, char *out, size_t size)
 {
+    static const char *const phases[] = {[STK_PHASE_TRAIN] = "training",
+                                         [STK_PHASE_SANITY] = "validation",
+                                         [STK_PHASE_VALIDATE] = "validation",
+                                         [STK_PHASE_TEST] = "test",
+                                         [STK_PHASE_PREDICT] = "prediction"};
+    const stk__trace_loader *of = loader < STK__TRACE_LOADERS ? &w->p->trace.loaders[loader] : NULL;
+    const uint_fast32_t phase = of ? atomic_load(&of->phase) : 0;
+
+    if (phase == 0 || phase >= STK_COUNT(phases))
+        snprintf(out, size, "%s", what);
+    else if (of->dataloader_idx)
+        snprintf(out, size, "%s %" PRIu32 ": %s", phases[phase], of->dataloader_idx, what);
+    else
+        snprintf(out, size, "%s: %s", phases[phase], what);
+}
+
+/* Batches of a loader that are ready and wait for the trainer. */
+static stk_status put_ready(writer *w, size_t loader, stk_error *err)
+{
+    char name[64];
+
     change *changes = stk__calloc(w->p->ctx, w->n + 1, sizeof *changes);
     stk_status status = STK_OK;
     int64_t ready = 0;
@@ -258,14 +312,16 @@ static stk_status put_ready(writer *w, stk_error *err)
 
     if (!changes)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory to write a trace");
+    name_of(w, loader, "batches ready", name, sizeof name);
     for (size_t i = 0; i < w->n; i++)
-        if (w->events[i]->kind == STK__TRACE_BATCH || w->events[i]->kind == STK__TRACE_DELIVER)
+        if (w->events[i]->loader == loader &&
+            (w->events[i]->kind == STK__TRACE_BATCH || w->events[i]->kind == STK__TRACE_DELIVER))
             changes[n++] =
                 (change){w->events[i]->end_ns, w->events[i]->kind == STK__TRACE_BATCH ? 1 : -1};
     qsort(changes, n, sizeof *changes, compare_changes);
     for (size_t i = 0; i < n && status == STK_OK; i++) {
         ready = STK_MAX(ready + changes[i].by, (int64_t)0);
-        begin(w, "batches ready", "loader", 'C', STK__LANE_STEP, changes[i].when_ns);
+        begin(w, name, "loader", 'C', STK__LANE_STEP, changes[i].when_ns);
         stk__text_add(&w->text, ",\"args\":{\"batches\":%" PRId64 "}}", ready);
         status = flush(w, FLUSH, err);
     }
@@ -288,7 +344,7 @@ static int compare_events(const void *a, const void *b)
 
 static stk_status put_events(writer *w, stk_error *err)
 {
-    uint64_t batch_ends[LANES] = {0}, read_ends[LANES] = {0}, arrow = 0;
+    uint64_t arrow = 0;
 
     for (size_t i = 0; i < w->n; i++) {
         const stk__trace_event *event = w->events[i];
@@ -303,10 +359,10 @@ static stk_status put_events(writer *w, stk_error *err)
             put_sample(w, event);
             break;
         case STK__TRACE_READ:
-            put_read(w, event, take_lane(read_ends, &w->num_read_lanes, event));
+            put_read(w, event);
             break;
         case STK__TRACE_BATCH:
-            put_batch(w, event, take_lane(batch_ends, &w->num_batch_lanes, event), &arrow);
+            put_batch(w, event, &arrow);
             break;
         case STK__TRACE_BAD:
             put_bad(w, event);
@@ -316,7 +372,19 @@ static stk_status put_events(writer *w, stk_error *err)
         }
         STK_TRY(flush(w, FLUSH, err));
     }
-    return put_ready(w, err);
+    for (size_t i = 0; i <= STK__TRACE_LOADERS; i++)
+        if (w->loaders[i].batches.used)
+            STK_TRY(put_ready(w, i, err));
+    return STK_OK;
+}
+
+static void put_lane(writer *w, size_t loader, uint32_t kind, uint32_t lane, const char *what)
+{
+    char text[32], name[64];
+
+    snprintf(text, sizeof text, "%s %" PRIu32, what, lane);
+    name_of(w, loader, text, name, sizeof name);
+    put_name(w, "thread_name", (uint32_t)loader * LOADER + kind + lane, name);
 }
 
 static void put_names(writer *w)
@@ -326,16 +394,15 @@ static void put_names(writer *w)
     snprintf(name, sizeof name, "stoker, rank %" PRIu64, stk__profile_rank(w->p));
     put_name(w, "process_name", STK__LANE_STEP, name);
     put_name(w, "thread_name", STK__LANE_STEP, "trainer");
-    for (uint32_t i = 0; i < LANES; i++) {
-        snprintf(name, sizeof name, "worker %" PRIu32, i);
-        if (w->workers[i])
-            put_name(w, "thread_name", STK__LANE_WORKERS + i, name);
-        snprintf(name, sizeof name, "batches %" PRIu32, i);
-        if (i < w->num_batch_lanes)
-            put_name(w, "thread_name", STK__LANE_BATCHES + i, name);
-        snprintf(name, sizeof name, "reads %" PRIu32, i);
-        if (i < w->num_read_lanes)
-            put_name(w, "thread_name", STK__LANE_READS + i, name);
+    for (size_t k = 0; k <= STK__TRACE_LOADERS; k++) {
+        const lanes *of = &w->loaders[k];
+        for (uint32_t i = 0; i < LANES; i++)
+            if (of->workers[i])
+                put_lane(w, k, STK__LANE_WORKERS, i, "worker");
+        for (uint32_t i = 0; i < of->batches.used; i++)
+            put_lane(w, k, STK__LANE_BATCHES, i, "batches");
+        for (uint32_t i = 0; i < of->reads.used; i++)
+            put_lane(w, k, STK__LANE_READS, i, "reads");
     }
 }
 
@@ -358,8 +425,12 @@ stk_status stk__trace_write(const stk_profile *p, const char *path, stk_error *e
     writer w = {.p = p, .text = {.ctx = p->ctx}, .n = STK_MIN(happened, p->trace.room)};
 
     w.events = stk__calloc(p->ctx, w.n + 1, sizeof *w.events);
-    if (!w.events)
+    w.loaders = stk__calloc(p->ctx, STK__TRACE_LOADERS + 1, sizeof *w.loaders);
+    if (!w.events || !w.loaders) {
+        stk__free(p->ctx, w.events);
+        stk__free(p->ctx, w.loaders);
         return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory to write a trace");
+    }
     for (size_t i = 0; i < w.n; i++)
         w.events[i] = &p->trace.events[i];
     qsort(w.events, w.n, sizeof *w.events, compare_events);
@@ -374,6 +445,7 @@ stk_status stk__trace_write(const stk_profile *p, const char *path, stk_error *e
     }
     stk__text_release(&w.text);
     stk__free(p->ctx, w.joins);
+    stk__free(p->ctx, w.loaders);
     stk__free(p->ctx, w.events);
     return status;
 }
