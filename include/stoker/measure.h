@@ -173,6 +173,9 @@ typedef struct stk_figures {
     uint64_t picture_pixels; /**< decoded in `pictures`, at the scale of the decode; 0: unknown */
     uint64_t picture_side;   /**< of a picture as it is delivered, the longer one; 0: unknown */
     uint64_t max_epochs;     /**< that are to be trained; 0: unknown, or without end */
+    uint64_t
+        optimizer_steps;   /**< where `steps` batches accumulate gradients; 0: each has its own */
+    double optimizer_time; /**< of one of them, s, in the step of its last batch */
 } stk_figures;
 
 /** What limits a setting. */

@@ -393,6 +393,7 @@ typedef struct stk_trainer_times {
     uint64_t steps, samples; /**< training batches and their rows */
     stk_waits waits;         /**< of training, what `data_wait` was for; the parts add up to it */
     uint64_t begin;          /**< when it began, in nanoseconds of CLOCK_MONOTONIC; 0: never */
+    uint64_t optimizer_steps, optimizer; /**< where batches accumulate, and their part of `step` */
 } stk_trainer_times;
 STK_API void stk_trainer_get_times(const stk_trainer *trainer, stk_trainer_times *out);
 /** What the loader of training had counted when the last task began, and when it ended, or so far;

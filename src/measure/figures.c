@@ -84,6 +84,8 @@ const stk__figure stk__figures[] = {
     FIGURE("checkpoint_s", checkpoint_s, SECONDS),
     FIGURE("val_every", val_every, COUNT),
     FIGURE("log_every", log_every, COUNT),
+    FIGURE("optimizer_steps", optimizer_steps, COUNT),
+    FIGURE("optimizer_time", optimizer_time, SECONDS),
     FIGURE("io_threads", io_threads, CORES),
     FIGURE("chunks", chunks, TEXT),
     FIGURE("bad_samples", bad_samples, COUNT),

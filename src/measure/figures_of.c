@@ -110,6 +110,10 @@ static void take_times(stk_figures *f, const stk_trainer_times *times)
     f->checkpoint_s = stk__seconds(times->checkpoint);
     for (int i = 0; i < STK_WAIT_PARTS; i++)
         f->waits[i] = stk__seconds(times->waits.parts_ns[i]);
+    if (times->optimizer_steps) {
+        f->optimizer_steps = times->optimizer_steps;
+        f->optimizer_time = stk__seconds(times->optimizer) / (double)times->optimizer_steps;
+    }
     if (times->steps == 0 || f->wall <= 0)
         return;
     f->step_time = stk__seconds(times->step) / steps;

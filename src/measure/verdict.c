@@ -326,6 +326,11 @@ static void say_remarks(const stk_figures *f, stk_verdict *out)
 {
     if (f->pin_memory && !f->device)
         stk__verdict_say(out, " pin_memory cannot help: nothing is copied to a device.");
+    if (f->optimizer_steps && f->optimizer_steps < f->steps)
+        stk__verdict_say(out,
+                         " The optimizer steps after every %.3g batches on average and takes %.3g "
+                         "ms of the last one's step: that batch is longer by design.",
+                         (double)f->steps / (double)f->optimizer_steps, MS * f->optimizer_time);
     if (f->leak_bytes_per_epoch > 0)
         stk__verdict_say(out, " Memory grows by %.1f MiB every epoch without end: a leak.",
                          f->leak_bytes_per_epoch / (1024.0 * 1024.0));

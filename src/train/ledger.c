@@ -107,7 +107,9 @@ void stk_trainer_get_times(const stk_trainer *t, stk_trainer_times *out)
                                .other = parts[STK__PART_OTHER],
                                .steps = t->ledger.steps,
                                .samples = t->ledger.samples,
-                               .begin = t->ledger.begin_ns};
+                               .begin = t->ledger.begin_ns,
+                               .optimizer_steps = t->ledger.optimizer_steps,
+                               .optimizer = t->ledger.optimizer_ns};
     for (size_t i = 0; i < STK__PARTS; i++)
         times.wall += parts[i];
     divide_waits(&t->ledger, &end.waits, times.data_wait, &times.waits);
@@ -151,7 +153,7 @@ int stk__trainer_times_format(const stk_trainer_times *given, char *text, size_t
                  {"callbacks", times->callbacks},    {"logging", times->logging},
                  {"checkpoints", times->checkpoint}, {"everything else", times->other}};
     const double wall = STK_MAX((double)times->wall, 1.0), seconds = wall * 1e-9;
-    char list[512] = "", waits[600];
+    char list[512] = "", waits[600], windows[64] = "";
     size_t used = 0;
 
     for (size_t i = 0; i < STK_COUNT(parts); i++) {
@@ -163,11 +165,15 @@ int stk__trainer_times_format(const stk_trainer_times *given, char *text, size_t
         used = STK_MIN(used, sizeof list - 1);
     }
     say_waits(times, waits, sizeof waits);
+    if (times->optimizer_steps)
+        snprintf(windows, sizeof windows, ", %llu steps of the optimizer",
+                 (unsigned long long)times->optimizer_steps);
     if (times->steps == 0)
         return snprintf(text, size, "Of %.2f s: %s.", seconds, list);
-    return snprintf(text, size,
-                    "%.2f s for %llu training batches (%.0f samples/s over all, %.1f us a batch in "
-                    "the step). Of the time: %s.%s",
-                    seconds, (unsigned long long)times->steps, (double)times->samples / seconds,
-                    (double)times->step * 1e-3 / (double)times->steps, list, waits);
+    return snprintf(
+        text, size,
+        "%.2f s for %llu training batches%s (%.0f samples/s over all, %.1f us a batch in "
+        "the step). Of the time: %s.%s",
+        seconds, (unsigned long long)times->steps, windows, (double)times->samples / seconds,
+        (double)times->step * 1e-3 / (double)times->steps, list, waits);
 }

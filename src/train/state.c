@@ -301,7 +301,7 @@ stk_status stk__state_reserve(stk_trainer *t, stk_error *err)
         return STK_OK;
     STK_TRY(t->ops.state(t->module, STK_STATE_WEIGHTS | STK_STATE_OPTIMIZER, add_size, &s, err));
     /* Within a window of accumulation the gradients are saved, too. */
-    if (t->loop.accumulate > 1 || t->num_accumulates)
+    if (t->loop.accumulate > 1 || stk__accumulates(t))
         s.all += s.parameters;
     for (size_t i = 0; i < t->hooks.num_callbacks; i++)
         if (t->hooks.callbacks[i].ops.average)

@@ -124,8 +124,14 @@ stk_status stk__train_batch(stk_trainer *t, stk_batch *batch, bool *skip_epoch, 
     if (t->hooks.rows[STK__HOOK_on_train_batch_start].n)
         stk__ledger_mark(&t->ledger, STK__PART_CALLBACKS);
     STK_TRY(closure(t, err));
-    if (t->at.steps && loop->window_open)
+    if (t->at.steps && loop->window_open) {
+        const uint64_t from = stk__accumulates(t) ? stk__now_ns() : 0;
         STK_TRY(optimizer_step(t, err));
+        if (from) {
+            t->ledger.optimizer_ns += stk__now_ns() - from;
+            t->ledger.optimizer_steps++;
+        }
+    }
     if (t->at.last_batch)
         STK_TRY(stk__schedule(t, false, false, err));
     stk__count(p, STK__PROCESSED, 1);

@@ -147,6 +147,11 @@ stk_status stk__train_batch(stk_trainer *t, stk_batch *batch, bool *skip_epoch, 
 /* Values that a schedule has while the optimizer steps: its moves before the last step, and 1.
  * 0: the training has no end of its own (schedule.c). */
 uint64_t stk__schedule_length(const stk_trainer *t, bool every_step, uint64_t frequency);
+/* Some epoch may have several batches to a step of the optimizer. */
+static inline bool stk__accumulates(const stk_trainer *t)
+{
+    return t->options.accumulate_grad_batches > 1 || t->num_accumulates;
+}
 /* Batches of an optimizer step in an epoch. */
 uint64_t stk__accumulate_at(const stk_trainer *t, uint64_t epoch);
 /* Schedules that are due. */

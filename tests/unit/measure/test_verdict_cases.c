@@ -196,6 +196,13 @@ static void growing(stk_figures *f)
     f->leak_bytes_per_epoch = 5 * 1024 * 1024;
 }
 
+static void accumulating(stk_figures *f)
+{
+    step(f);
+    f->optimizer_steps = f->steps / 4;
+    f->optimizer_time = 0.003;
+}
+
 /* Half of the time is a trainer's own. */
 static void beside(stk_figures *f)
 {
@@ -270,6 +277,8 @@ static const struct row {
     {stretched, STK_LIMIT_STEP, "", "", "the step takes 1.40x the time it takes alone"},
     {pinned, STK_LIMIT_STEP, "", "", "pin_memory cannot help"},
     {growing, STK_LIMIT_STEP, "", "", "5.0 MiB every epoch"},
+    {accumulating, STK_LIMIT_STEP, "", "",
+     "every 4 batches on average and takes 3 ms of the last one's step"},
     {validation, STK_LIMIT_VALIDATION, "check_val_every_n_epoch", "2",
      "Validation takes 50.0 % of the time"},
     {callbacks, STK_LIMIT_CALLBACKS, "callbacks", "", "Callbacks take 50.0 % of the time"},

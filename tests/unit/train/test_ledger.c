@@ -24,6 +24,9 @@ static void nap(enum stk__part part)
         first_nap_ns = from;
 }
 
+static uint64_t slept_optimizer; /* at least */
+static stk_status optimizer(stk_module *module, const stk_moment *at, stk_error *err);
+
 static stk_status step(stk_module *module, stk_trainer *trainer, const stk_moment *at,
                        stk_loss *loss, stk_error *err)
 {
@@ -139,6 +142,7 @@ static void fit(bench *b, stk_trainer_times *times)
     tiny_init(&m);
     m.ops.training_step = step;
     m.ops.validation_step = validation;
+    m.ops.optimizer_step = optimizer;
     m.ops.on_before_batch_transfer = transfer;
     assert_ok(stk_trainer_create(b->ctx, &b->options, &t, &b->err), &b->err);
     add_slow(b, t, NULL);
@@ -174,6 +178,35 @@ static void parts_hold_what_was_done(void **state)
     assert_true(times.checkpoint >= slept[STK__PART_CHECKPOINT]);
     assert_true(slept[STK__PART_CHECKPOINT] >= (EPOCHS + 1) * NAP_US * UINT64_C(1000));
     assert_true(times.validation <= times.wall - times.step - times.checkpoint);
+    bench_close(&b);
+}
+
+static stk_status optimizer(stk_module *module, const stk_moment *at, stk_error *err)
+{
+    nap(STK__PART_STEP);
+    slept_optimizer += NAP_US * UINT64_C(1000);
+    return tiny_optimizer_step(module, at, err);
+}
+
+/* Where batches accumulate, the optimizer's steps are counted and are a part of the step's time. */
+static void accumulation_is_told(void **state)
+{
+    stk_trainer_times times = {.struct_size = sizeof times};
+    char text[1200];
+    bench b;
+
+    bench_open(&b);
+    b.options.max_epochs = EPOCHS;
+    fit(&b, &times);
+    assert_true(times.optimizer_steps == 0 && times.optimizer == 0);
+    b.options.accumulate_grad_batches = 4;
+    slept_optimizer = 0;
+    fit(&b, &times);
+    assert_int_equal(times.optimizer_steps, EPOCHS * 3);
+    assert_true(slept_optimizer == times.optimizer_steps * NAP_US * UINT64_C(1000));
+    assert_true(times.optimizer >= slept_optimizer && times.optimizer < times.step);
+    stk__trainer_times_format(&times, text, sizeof text);
+    assert_non_null(strstr(text, "30 training batches, 9 steps of the optimizer ("));
     bench_close(&b);
 }
 
@@ -224,6 +257,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_hold_what_was_done),
+        cmocka_unit_test(accumulation_is_told),
         cmocka_unit_test(reloaded_loaders_are_counted_on),
         cmocka_unit_test(marks_conserve_time),
     };
