@@ -183,7 +183,7 @@ static int describe(struct cli *cli, stk_context *context, const char *spec)
 /* A file of tensors by its name: no dataset has such a one. */
 static bool is_checkpoint(const char *path)
 {
-    static const char *const endings[] = {".ckpt", ".safetensors"};
+    static const char *const endings[] = {".ckpt", ".safetensors", ".pth", ".pt"};
     size_t length = strlen(path);
 
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
@@ -388,7 +388,8 @@ static const struct cli_usage usage = {
         "codecs, what is in the store; with --stats all mean, std, min, max and NaN share of "
         "each "
         "array.\n"
-        "A FILE.safetensors or FILE.ckpt is a checkpoint: what it holds, and whether it is whole.\n"
+        "A FILE.safetensors or FILE.ckpt is a checkpoint: what it holds, and whether it is whole;\n"
+        "a FILE.pth or FILE.pt holds weights of torch.save, of which nothing is run.\n"
         "Without a SPEC it lists what there is with its options: datasets, transforms, layers, "
         "callbacks, loggers,\n"
         "stores, formats of arrays, converters and devices; those of a --plugin are marked with "

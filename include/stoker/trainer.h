@@ -22,7 +22,7 @@ typedef struct stk_model_module_options {
     int32_t interval;    /**< of the schedule: 0 after optimizer steps, 1 after epochs (default) */
     uint64_t frequency;  /**< of epochs, or of batches within one, as Lightning counts */
     const char *monitor; /**< what reduce_on_plateau looks at; NULL: "val_loss" */
-    const char *weights; /**< safetensors file whose weights it begins with; NULL: none */
+    const char *weights; /**< file whose weights it begins with; NULL: none */
     bool weights_strict; /**< its tensors have to be those of the model; else what fits is taken */
 } stk_model_module_options;
 
@@ -54,10 +54,10 @@ STK_API STK_NODISCARD stk_status stk_model_module_create(stk_context *context,
                                                          const stk_model_parts *parts,
                                                          stk_module **out, stk_error *err);
 /**
- * Take the weights of a safetensors file (Python's, torchvision's, a checkpoint of ours) by name,
- * converting between float types. With `strict` every tensor of the model must be there and no
- * other; without it, what fits is taken, and what is left is named in the context's log with both
- * shapes. *taken (may be NULL) counts. Blocks.
+ * Take the weights of a file by name, converting between float types: safetensors (Python's, a
+ * checkpoint of ours), or torch.save()'s of tensors alone, of which nothing is run. With `strict`
+ * every tensor of the model must be there and no other; without it, what fits is taken, and what is
+ * left is named in the context's log with both shapes. *taken (may be NULL) counts. Blocks.
  *
  * Errors: those of the file; STK_EMISMATCH naming the first tensors that do not fit, with both
  * shapes: then the model is as before.

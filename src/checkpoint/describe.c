@@ -4,6 +4,7 @@
 
 #include "checkpoint/hash.h"
 #include "checkpoint/safetensors/safetensors.h"
+#include "checkpoint/weights/weights.h"
 
 #define SHOWN_TEXT    80 /* bytes of a text that is shown whole */
 #define SHOWN_TENSORS 64 /* tensors that are listed one by one */
@@ -56,14 +57,14 @@ static void text_lines(line_fn *line, void *user, const stk__safetensors *s)
     }
 }
 
-static void describe(line_fn *line, void *user, const char *path, const stk__safetensors_file *file,
-                     bool ours)
+/* Numbers of the tensors, and the first of them one by one. */
+static void tensor_lines(line_fn *line, void *user, const stk_state_tensor *tensors, size_t n,
+                         uint64_t file_bytes)
 {
-    const stk__safetensors *s = &file->parsed;
     uint64_t parameters = 0, bytes = 0, own_bytes = 0;
 
-    for (size_t i = 0; i < s->num_tensors; i++) {
-        const stk_state_tensor *t = &s->tensors[i];
+    for (size_t i = 0; i < n; i++) {
+        const stk_state_tensor *t = &tensors[i];
         if (is_own(t->name)) {
             own_bytes += t->bytes;
         } else {
@@ -71,30 +72,56 @@ static void describe(line_fn *line, void *user, const char *path, const stk__saf
             bytes += t->bytes;
         }
     }
+    number_line(line, user, "parameters", parameters);
+    if (file_bytes)
+        number_line(line, user, "bytes", file_bytes);
+    number_line(line, user, "bytes_of_model", bytes);
+    number_line(line, user, "bytes_of_state", own_bytes);
+    number_line(line, user, "tensors", n);
+    for (size_t i = 0, shown = 0; i < n && shown < SHOWN_TENSORS; i++) {
+        if (is_own(tensors[i].name))
+            continue;
+        tensor_line(line, user, &tensors[i]);
+        shown++;
+    }
+}
+
+static void describe(line_fn *line, void *user, const char *path, const stk__safetensors_file *file,
+                     bool ours)
+{
     line(user, "checkpoint", path);
     line(user, "format", "safetensors");
     line(user, "verified",
          ours ? "yes, every byte" : "no: weights alone, without a hash of their own");
-    text_lines(line, user, s);
-    number_line(line, user, "parameters", parameters);
-    number_line(line, user, "bytes", file->size);
-    number_line(line, user, "bytes_of_model", bytes);
-    number_line(line, user, "bytes_of_state", own_bytes);
-    number_line(line, user, "tensors", s->num_tensors);
-    for (size_t i = 0, shown = 0; i < s->num_tensors && shown < SHOWN_TENSORS; i++) {
-        if (is_own(s->tensors[i].name))
-            continue;
-        tensor_line(line, user, &s->tensors[i]);
-        shown++;
-    }
+    text_lines(line, user, &file->parsed);
+    tensor_lines(line, user, file->parsed.tensors, file->parsed.num_tensors, file->source.size);
+}
+
+/* Of torch.save(): tensors alone, else it is refused. */
+static stk_status describe_pth(stk_context *ctx, const char *path, line_fn *line, void *user,
+                               stk_error *err)
+{
+    stk__pth pth;
+
+    STK_TRY(stk__pth_load(ctx, path, &pth, err));
+    line(user, "checkpoint", path);
+    line(user, "format", "pth");
+    line(user, "verified", "yes, every tensor by its checksum");
+    tensor_lines(line, user, pth.tensors, pth.num_tensors, 0);
+    stk__pth_release(&pth);
+    return STK_OK;
 }
 
 stk_status stk_checkpoint_describe(stk_context *ctx, const char *path, line_fn *line, void *user,
                                    stk_error *err)
 {
     stk__safetensors_file file;
+    bool pth = false;
 
     STK_TRY(stk__context_check(ctx, err));
+    STK_TRY(stk__weights_look(ctx, path, &pth, err));
+    if (pth)
+        return describe_pth(ctx, path, line, user, err);
     STK_TRY(stk__safetensors_file_open(ctx, path, &file, err));
     bool ours = stk__safetensors_find_text(&file.parsed, STK__CHECKPOINT_HASH) != NULL;
     stk_status status = ours ? stk__checkpoint_verify(ctx, path, err) : STK_OK;

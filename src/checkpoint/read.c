@@ -51,7 +51,7 @@ stk_status stk__checkpoint_open(stk_context *ctx, const char *path, stk__checkpo
         return stk__fail_at(err, STK_ENOMEM, STK_STAGE_TRAIN, path, STK_NO_OFFSET,
                             "no memory for the checkpoint '%.300s'", path);
     c->ctx = ctx;
-    c->file.fd = -1;
+    c->file.source.fd = -1;
     stk_status status = open_hashed(ctx, path, &c->file, &hash, &digits_at, err);
     if (status == STK_OK)
         status = stk__safetensors_file_load(&c->file, path, &c->data, &c->moved, err);
@@ -112,9 +112,9 @@ static stk_status hash_data(stk_context *ctx, const stk__safetensors_file *file,
     if (!piece)
         return stk__fail_at(err, STK_ENOMEM, STK_STAGE_TRAIN, path, STK_NO_OFFSET,
                             "no memory to verify '%.300s'", path);
-    for (uint64_t at = file->head_bytes; at < file->size && status == STK_OK;) {
-        uint64_t length = STK_MIN(file->size - at, VERIFY_BYTES);
-        status = stk__safetensors_file_read(file, path, at, piece, length, err);
+    for (uint64_t at = file->head_bytes; at < file->source.size && status == STK_OK;) {
+        uint64_t length = STK_MIN(file->source.size - at, VERIFY_BYTES);
+        status = stk__checkpoint_source_read(&file->source, path, at, piece, length, err);
         if (status == STK_OK)
             stk__hash_update(hash, piece, length);
         at += length;

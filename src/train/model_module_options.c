@@ -19,7 +19,7 @@ static const stk_option options[] = {
     {"monitor", STK_OPTION_STRING, AT(monitor), "val_loss", 0, 0, NULL, "METRIC",
      "What reduce_on_plateau looks at."},
     {"weights", STK_OPTION_STRING, AT(weights), NULL, 0, 0, NULL, "FILE",
-     "Safetensors file whose weights it begins with."},
+     "File whose weights it begins with: safetensors, or torch.save's of tensors alone."},
     {"weights_strict", STK_OPTION_BOOL, AT(weights_strict), "true", 0, 0, NULL, NULL,
      "Its tensors have to be those of the model; else what fits is taken."},
 };

@@ -5,7 +5,7 @@
 #   tests/cli/run.sh [--update] BINARY [FILE.test...]
 #
 # A transcript has lines "$ COMMAND", each followed by the output (both streams) and a line "-> CODE". A command runs in
-# a fresh folder for each file, with `stoker` in the PATH. --update writes what was said into the files.
+# a fresh folder for each file, with `stoker` in the PATH and this folder's parent as $TESTS. --update writes what was said into the files.
 set -u
 
 update=no
@@ -29,8 +29,9 @@ ln -s "$binary" "$work/bin/stoker"
 PATH=$work/bin:$PATH
 TERM=dumb
 LC_ALL=C
+TESTS=$(dirname "$here")
 unset NO_COLOR
-export PATH TERM LC_ALL
+export PATH TERM LC_ALL TESTS
 
 failed=0
 for file in "$@"; do

@@ -7,6 +7,7 @@ import gzip
 import json
 import lzma
 import struct
+import zipfile
 import zlib
 from pathlib import Path
 
@@ -279,10 +280,63 @@ def safetensors_that_claims(folder):
     return ["info a.safetensors", "info b.safetensors", "train --dataset digits: --ckpt-path a.safetensors"]
 
 
+def torch_zip(path, pickle, entries=()):
+    with zipfile.ZipFile(path, "w") as z:
+        z.writestr("a/data.pkl", pickle)
+        for name, data in entries:
+            z.writestr(name, data)
+
+
+def torch_tensor(sizes, steps, key=b"0"):
+    def tuple_of(numbers):
+        return b"(" + b"".join(b"\x8a\x08" + struct.pack("<q", n) for n in numbers) + b"t"
+
+    return (b"ctorch._utils\n_rebuild_tensor_v2\n((U\7storagectorch\nFloatStorage\nU" + bytes([len(key)]) + key + b"U\3cpuK\1tQK\0" +
+            tuple_of(sizes) + tuple_of(steps) + b"\x89ccollections\nOrderedDict\n)RtR")
+
+
+TRAIN = "train --dataset digits:?size=64 --transforms to_float --layers flatten,linear(10) --max-steps 1 --weights "
+
+
+@case
+def pth_with_code(folder):
+    torch_zip(folder / "a.pth", b"\x80\2cos\nsystem\nU\x14echo changed > victim\x85R.")
+    torch_zip(folder / "b.pth", b"\x80\2cposix\nsystem\nU\x17echo changed > ../victim\x85R.")
+    torch_zip(folder / "c.pth", b"\x80\2cbuiltins\neval\nU\x03exit()\x85R.")
+    return [TRAIN + "a.pth", TRAIN + "b.pth", TRAIN + "c.pth"]
+
+
+@case
+def pth_that_claims(folder):
+    data = [("a/data/0", b"\0\0\0\0")]
+    torch_zip(folder / "a.pth", b"\x80\2}U\1a" + torch_tensor([1 << 20, 1 << 20], [0, 0]) + b"s.", data)
+    torch_zip(folder / "b.pth", b"\x80\2}U\1a" + torch_tensor([1 << 62, 1 << 62], [1 << 62, 1]) + b"s.", data)
+    many = b"".join(b"U\4%04d" % i + torch_tensor([1 << 17], [0]) for i in range(9999))
+    torch_zip(folder / "c.pth", b"\x80\2}(" + many + b"u.", data)
+    torch_zip(folder / "d.pth", b"\x80\2" + b"]" * (8 << 20))
+    torch_zip(folder / "e.pth", b"\x80\2" + b"(" * (8 << 20))
+    torch_zip(folder / "f.pth", b"\x80\2Nr\xff\xff\xff\x7f.")
+    torch_zip(folder / "g.pth", b"\x80\2]q\0" + b"h\0a" * (2 << 20) + b".")
+    return [TRAIN + name + ".pth" for name in "abcdefg"]
+
+
+@case
+def zips_that_claim(folder):
+    torch_zip(folder / "a.pth", b"\x80\2}.", [(f"a/data/{i}", b"") for i in range(60000)])
+    whole = (folder / "a.pth").read_bytes()
+    end = whole.rindex(b"PK\5\6")
+    (folder / "b.pth").write_bytes(whole[:end + 10] + b"\xff" * 10 + whole[end + 20:])
+    locator = b"PK\6\7" + struct.pack("<IQI", 0, len(whole) - 100, 1)
+    (folder / "c.pth").write_bytes(whole[:end] + locator + whole[end:])
+    (folder / "d.pth").write_bytes(b"PK\3\4" + b"PK\5\6" * 20000)
+    return [TRAIN + name + ".pth" for name in "abcd"]
+
+
 # Where an input of a fuzz target stands as a file, and what reads it there.
 CORPORA = {
     "jpeg": ("p/a/1.jpg", PICTURES[:2]), "png": ("p/a/1.png", PICTURES[:2]), "npy": ("a.npy", ["cat a.npy", "info npy:a.npy"]),
     "log": ("a.log", ["report a.log"]), "safetensors": ("a.safetensors", ["info a.safetensors"]),
+    "pth": ("a.pth", [TRAIN + "a.pth"]),
     "options": ("a.yaml", ["train --config a.yaml", "bench --config a.yaml"]),
     "zarr_v3": ("a.zarr/zarr.json", ARRAY[:2]), "zarr_v2": ("a.zarr/.zarray", ARRAY[:2]),
     "zarr_group": ("a.zarr/zarr.json", ["info a.zarr"]), "zarr_shard": ("a.zarr/c/0/0", ["info a.zarr"]),

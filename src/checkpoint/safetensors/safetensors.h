@@ -9,10 +9,9 @@
 #ifndef STK_SRC_CHECKPOINT_SAFETENSORS_SAFETENSORS_H
 #define STK_SRC_CHECKPOINT_SAFETENSORS_SAFETENSORS_H
 
-#include <stoker/store.h>
-
 #include "base/text.h"
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/source.h"
 
 #define STK__SAFETENSORS_MAX_HEADER UINT64_C(100000000) /* bytes of JSON, as in the reference */
 #define STK__SAFETENSORS_REMEDY     "; copy it again, or use an earlier checkpoint" /* damage */
@@ -46,10 +45,7 @@ const char *stk__safetensors_find_text(const stk__safetensors *file, const char 
 
 /* Bytes in front of the data: the length and the header. */
 typedef struct stk__safetensors_file {
-    int fd;           /* -1: it is an object of a store, or closed */
-    stk_store *store; /* NULL: it is a file */
-    char key[STK_MAX_OBJECT_KEY];
-    uint64_t size; /* of the file */
+    stk__checkpoint_source source;
     uint8_t *head; /* the first `head_bytes` bytes, as they are in the file */
     uint64_t head_bytes;
     stk__safetensors parsed;
@@ -62,9 +58,6 @@ stk_status stk__safetensors_file_open(stk_context *ctx, const char *path,
  * *moved, may be NULL) are to be freed with stk__free(). */
 stk_status stk__safetensors_file_load(stk__safetensors_file *file, const char *path, uint8_t **data,
                                       uint8_t **moved, stk_error *err);
-/* Read a range of the file. */
-stk_status stk__safetensors_file_read(const stk__safetensors_file *file, const char *path,
-                                      uint64_t offset, void *to, uint64_t length, stk_error *err);
 /* Nothing more will be read: only `parsed` stays. */
 void stk__safetensors_file_end(stk__safetensors_file *file);
 void stk__safetensors_file_close(stk__safetensors_file *file);

@@ -1,0 +1,103 @@
+/* a file of torch.save -> tensors */
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * torch.save() writes a zip of stored entries [APPNOTE.TXT of PKWARE]: NAME/data.pkl is a pickle of
+ * protocol 2 or 3 [Python's pickletools] that describes the objects, NAME/data/KEY the bytes of
+ * each storage, NAME/byteorder "little" or "big". The pickle is read by a machine that makes
+ * tensors and plain containers and nothing else: it looks up no name and calls nothing. Not
+ * supported: other objects (refused by name), compressed entries, big-endian files, the format
+ * before torch 1.6, float8, quantized and sparse tensors, ranks above STK_MAX_RANK.
+ */
+#ifndef STK_SRC_CHECKPOINT_PTH_PTH_H
+#define STK_SRC_CHECKPOINT_PTH_PTH_H
+
+#include <stoker/device.h>
+
+#include "checkpoint/source.h"
+
+#define STK__PTH_MAX_DIRECTORY (UINT64_C(64) << 20)  /* bytes of the zip's list of entries */
+#define STK__PTH_MAX_PICKLE    (UINT64_C(100) << 20) /* bytes of data.pkl */
+#define STK__PTH_MAX_VALUES    (1u << 22)            /* objects that it makes, and its memo */
+#define STK__PTH_MAX_STACK     (1u << 20)            /* objects and marks on its stack */
+#define STK__PTH_MAX_NAME      256                   /* bytes of "module.name" */
+
+#define STK__PTH_SHOWN 100 /* bytes of a name in a message, and its end */
+
+/* A text of the file in a message: what is not ASCII becomes '?'. */
+const char *stk__pth_show(const char *text, size_t length, char out[STK__PTH_SHOWN]);
+
+/* ---- A zip of stored entries (zip.c) ---- */
+
+typedef struct stk__zip_entry {
+    const char *name; /* not ended by 0 */
+    uint32_t length, crc;
+    uint64_t header, size; /* where its own header is; bytes of its data */
+} stk__zip_entry;
+
+typedef struct stk__zip {
+    stk_context *ctx;
+    uint8_t *directory;      /* has the names */
+    stk__zip_entry *entries; /* sorted by name */
+    size_t num_entries;
+} stk__zip;
+
+/* Read the list of entries. Errors: STK_ETRUNCATED, STK_EFORMAT, STK_EKIND (compressed, encrypted),
+ * STK_ELIMIT, STK_ENOMEM. */
+stk_status stk__zip_open(stk_context *ctx, const stk__checkpoint_source *source, const char *path,
+                         stk__zip *out, stk_error *err);
+/* NULL: there is none of this name. */
+const stk__zip_entry *stk__zip_find(const stk__zip *zip, const char *name, size_t length);
+/* Read all bytes of an entry; STK_ECHECKSUM where they are not those that were written. */
+stk_status stk__zip_read(const stk__checkpoint_source *source, const char *path,
+                         const stk__zip_entry *entry, void *to, stk_error *err);
+void stk__zip_release(stk__zip *zip);
+
+/* ---- A pickle of tensors (pickle.c, and objects.c what its objects mean) ---- */
+
+/* A text within the pickle. */
+typedef struct stk__pth_text {
+    const char *at; /* not ended by 0 */
+    uint32_t length;
+} stk__pth_text;
+
+typedef struct stk__pth_tensor {
+    stk__pth_text name, key; /* `key`: of its storage */
+    stk_dtype dtype;
+    uint32_t rank;
+    uint64_t offset, shape[STK_MAX_RANK], stride[STK_MAX_RANK]; /* elements of the storage */
+    uint64_t storage_bytes;                                     /* as the pickle says */
+} stk__pth_tensor;
+
+typedef struct stk__pth_tensors {
+    stk__pth_tensor *all;
+    size_t count;
+} stk__pth_tensors;
+
+/*
+ * The tensors of the dictionary that a pickle is, or of the one that it holds as "state_dict",
+ * "model_state_dict" or "model". `bytes` are theirs, too, and stay the caller's. *out is to be
+ * freed with stk__free(). Errors: STK_EKIND naming an object that is no tensor; STK_EFORMAT,
+ * STK_ELIMIT, STK_ENOMEM.
+ */
+stk_status stk__pth_pickle_parse(stk_context *ctx, const uint8_t *bytes, size_t length,
+                                 const char *path, stk__pth_tensors *out, stk_error *err);
+
+/* ---- A whole file (read.c) ---- */
+
+typedef struct stk__pth {
+    stk_context *ctx;
+    stk_state_tensor *tensors;
+    size_t num_tensors;
+    char *names;
+    void **blocks; /* memory of the tensors */
+    size_t num_blocks;
+} stk__pth;
+
+/* Whether a file that begins with these bytes may be one. */
+bool stk__pth_begins(const uint8_t first[4]);
+/* Read the tensors into memory, dense and in C order. On failure *out is empty. Errors:
+ * STK_EBUDGET, and as above. */
+stk_status stk__pth_load(stk_context *ctx, const char *path, stk__pth *out, stk_error *err);
+void stk__pth_release(stk__pth *pth);
+
+#endif

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "checkpoint/weights/weights.h"
+
+static bool is_own(const char *name)
+{
+    return strncmp(name, STK__CHECKPOINT_OWN, strlen(STK__CHECKPOINT_OWN)) == 0;
+}
+
+stk_status stk__weights_look(stk_context *ctx, const char *path, bool *pth, stk_error *err)
+{
+    uint8_t first[4] = {0};
+    stk__checkpoint_source source;
+
+    STK_TRY(stk__checkpoint_source_open(ctx, path, "a file of weights", &source, err));
+    stk_status status = STK_OK;
+    if (source.size >= sizeof first)
+        status = stk__checkpoint_source_read(&source, path, 0, first, sizeof first, err);
+    *pth = stk__pth_begins(first);
+    stk__checkpoint_source_close(&source);
+    return status;
+}
+
+static stk_status load_safetensors(stk__weights *w, const char *path, stk_error *err)
+{
+    STK_TRY(stk__safetensors_file_open(w->ctx, path, &w->file, err));
+    STK_TRY(stk__safetensors_file_load(&w->file, path, &w->data, &w->moved, err));
+    stk__safetensors_file_end(&w->file);
+    stk__safetensors *s = &w->file.parsed;
+    w->tensors = stk__calloc(w->ctx, s->num_tensors + 1, sizeof *w->tensors);
+    if (!w->tensors)
+        return stk__fail_at(err, STK_ENOMEM, STK_STAGE_TRAIN, path, STK_NO_OFFSET,
+                            "no memory for the list of weights");
+    for (size_t i = 0; i < s->num_tensors; i++)
+        if (!is_own(s->tensors[i].name))
+            w->tensors[w->num_tensors++] = s->tensors[i];
+    return STK_OK;
+}
+
+stk_status stk__weights_load(stk_context *ctx, const char *path, stk__weights *out, stk_error *err)
+{
+    bool pth = false;
+
+    *out = (stk__weights){.ctx = ctx, .pth.ctx = ctx, .format = "safetensors"};
+    out->file = (stk__safetensors_file){.source.fd = -1, .parsed.ctx = ctx};
+    STK_TRY(stk__weights_look(ctx, path, &pth, err));
+    if (!pth) {
+        const stk_status status = load_safetensors(out, path, err);
+        if (status != STK_OK)
+            stk__weights_release(out);
+        return status;
+    }
+    STK_TRY(stk__pth_load(ctx, path, &out->pth, err));
+    out->format = "pth";
+    out->tensors = out->pth.tensors;
+    out->num_tensors = out->pth.num_tensors;
+    return STK_OK;
+}
+
+void stk__weights_release(stk__weights *w)
+{
+    if (w->tensors != w->pth.tensors)
+        stk__free(w->ctx, w->tensors);
+    stk__pth_release(&w->pth);
+    stk__safetensors_file_close(&w->file);
+    stk__free(w->ctx, w->data);
+    stk__free(w->ctx, w->moved);
+    *w = (stk__weights){.ctx = w->ctx, .pth.ctx = w->ctx};
+    w->file.source.fd = -1;
+}

@@ -1,0 +1,26 @@
+/* a file of weights, in any format -> tensors by name */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef STK_SRC_CHECKPOINT_WEIGHTS_WEIGHTS_H
+#define STK_SRC_CHECKPOINT_WEIGHTS_WEIGHTS_H
+
+#include "checkpoint/pth/pth.h"
+#include "checkpoint/safetensors/safetensors.h"
+
+typedef struct stk__weights {
+    stk_context *ctx;
+    stk_state_tensor *tensors; /* of the model alone: not what is a checkpoint's own */
+    size_t num_tensors;
+    const char *format; /* "safetensors" or "pth" */
+    stk__pth pth;
+    stk__safetensors_file file;
+    uint8_t *data, *moved;
+} stk__weights;
+
+/* Whether the first bytes of a file are those of torch.save(). */
+stk_status stk__weights_look(stk_context *ctx, const char *path, bool *pth, stk_error *err);
+/* Read all weights of a safetensors file or of one of torch.save() into memory; their bytes say
+ * which it is. On failure *out is empty. Blocks. */
+stk_status stk__weights_load(stk_context *ctx, const char *path, stk__weights *out, stk_error *err);
+void stk__weights_release(stk__weights *weights);
+
+#endif
