@@ -26,6 +26,7 @@ struct bench_train {
     stk_optimizer *optimizer;
     char input[32], target[32];
     uint64_t rows, row_bytes, step;
+    uint64_t target_elements; /* of a row */
     double *lr;     /* of each group, while noise is not to change the weights; NULL: it is over */
     float *samples; /* made up, to measure the step alone */
     void *targets;
@@ -228,8 +229,10 @@ static bool make_samples(struct bench_train *train, const stk_model_parts *recip
     for (uint32_t i = 0; i < rank; i++)
         outputs *= (uint64_t)shape[i];
     bool labels = recipe->model->loss == STK_LOSS_CROSS_ENTROPY;
-    size_t row = labels ? sizeof(int64_t) : outputs * sizeof(float);
-    train->targets = calloc(train->rows, row);
+    uint64_t classes = labels && shape[0] > 0 ? (uint64_t)shape[0] : 1;
+    train->target_elements = outputs / classes;
+    size_t size = labels ? sizeof(int64_t) : sizeof(float);
+    train->targets = calloc(train->rows * train->target_elements, size);
     train->samples = aligned_alloc(64, (train->rows * train->row_bytes + 63) / 64 * 64);
     if (!train->targets || !train->samples)
         return false;
@@ -237,9 +240,19 @@ static bool make_samples(struct bench_train *train, const stk_model_parts *recip
         state = state * UINT64_C(6364136223846793005) + 1;
         train->samples[i] = (float)(int32_t)(state >> 32) / 2147483648.0f;
     }
-    for (uint64_t i = 0; i < train->rows && labels && outputs; i++)
-        ((int64_t *)train->targets)[i] = (int64_t)(i % outputs);
+    for (uint64_t i = 0; i < train->rows * train->target_elements && labels; i++)
+        ((int64_t *)train->targets)[i] = (int64_t)(i % classes);
     return true;
+}
+
+/* Whether a target has a number, or a class, for each of the model's. */
+static bool fits(const struct bench_train *train, const stk_tensor *target)
+{
+    uint64_t elements = 1;
+
+    for (uint32_t i = 1; i < target->rank; i++)
+        elements *= (uint64_t)target->shape[i];
+    return target->layout == STK_FIXED && elements == train->target_elements;
 }
 
 /* Forward, backward and optimizer step on a batch, or on noise where it is NULL. */
@@ -259,12 +272,15 @@ static stk_status step_on(struct bench_train *train, const stk_batch *batch, stk
         status = stk_batch_find(batch, train->target, &target);
     if (status != STK_OK)
         return fail(err, status, "the batches have no field for the target of the step's model");
+    if (batch && !fits(train, &target))
+        return fail(err, STK_EINVAL, "the target of the batches has not the shape of the outputs");
     const stk_model_batch work = {.struct_size = sizeof work,
                                   .count = (uint32_t)rows,
                                   .dtype = input.dtype,
                                   .input = input.data,
                                   .target = target.data,
-                                  .step = train->step++};
+                                  .step = train->step++,
+                                  .target_dtype = target.dtype};
     status = stk_model_forward(train->model, &work, true, &result, err);
     if (status == STK_OK)
         status = stk_model_zero_grad(train->model, err);
@@ -303,7 +319,8 @@ static stk_status make_model(stk_context *context, const stk_recipe_parts *parts
                          .user = train};
     train->row_bytes = stk_field_bytes(parts->input);
     snprintf(train->input, sizeof train->input, "%s", parts->input->name);
-    snprintf(train->target, sizeof train->target, "%s", recipe->options->target);
+    snprintf(train->target, sizeof train->target, "%s",
+             recipe->options->target ? recipe->options->target : "");
     stk_status status = stk_model_create(recipe->builder, &model, &train->model, err);
     if (status == STK_OK)
         status = stk_optimizer_create(train->model, recipe->optimizer, recipe->groups,

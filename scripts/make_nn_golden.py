@@ -153,20 +153,39 @@ def ops():
     return out
 
 
+LOSSES = [("cross_entropy", {}), ("cross_entropy", {"label_smoothing": 0.1}),
+          ("cross_entropy", {"label_smoothing": 0.2, "ignore_index": 1}), ("mse", {}), ("bce_with_logits", {}),
+          ("l1", {}), ("huber", {}), ("huber", {"delta": 0.3}), ("smooth_l1", {"delta": 0.4}),
+          ("mse", {"masked": True}), ("l1", {"masked": True}), ("huber", {"delta": 0.3, "masked": True}),
+          ("smooth_l1", {"delta": 0.4, "masked": True}), ("bce_with_logits", {"masked": True}),
+          ("cross_entropy", {"picture": True}), ("cross_entropy", {"picture": True, "ignore_index": 2}),
+          ("cross_entropy", {"picture": True, "ignore_index": 0, "label_smoothing": 0.1}), ("l1", {"picture": True, "masked": True})]
+
+
 def losses():
+    functions = {"mse": nn.functional.mse_loss, "bce_with_logits": nn.functional.binary_cross_entropy_with_logits,
+                 "l1": nn.functional.l1_loss, "huber": nn.functional.huber_loss, "smooth_l1": nn.functional.smooth_l1_loss}
     out = []
-    for name, options in [("cross_entropy", {}), ("cross_entropy", {"label_smoothing": 0.1}),
-                          ("cross_entropy", {"label_smoothing": 0.2, "ignore_index": 1}), ("mse", {}),
-                          ("bce_with_logits", {})]:
-        model = Net([L(6, 4)]).double()
+    for name, options in LOSSES:
+        picture = "picture" in options
+        model = Net([C(6, 4, 3, padding=1)] if picture else [L(6, 4)]).double()
         set_weights(model)
-        y = model(data((9, 6)) * 4)
+        # 9 x 13 places: more than one block of the loops, and the last not a whole one.
+        y = model(data((9, 6, 9, 13) if picture else (9, 6)) * 4)
+        given = {k: v for k, v in options.items() if k in ("label_smoothing", "ignore_index")}
         if name == "cross_entropy":
-            loss = nn.functional.cross_entropy(y, labels(9, 4), **options)
-        elif name == "mse":
-            loss = nn.functional.mse_loss(y, data(y.shape, step=7))
+            target = labels(y.numel() // 4, 4).reshape(y[:, 0].shape)
+            loss = nn.functional.cross_entropy(y, target, **given)
         else:
-            loss = nn.functional.binary_cross_entropy_with_logits(y, (data(y.shape, step=7) + 1) / 2)
+            target = data(y.shape, step=7)
+            if name == "bce_with_logits":
+                target = (target + 1) / 2
+            if "delta" in options:
+                given = {"beta" if name == "smooth_l1" else "delta": options["delta"]}
+            if "masked" in options:
+                valid = labels(y.numel(), 3, 5).reshape(y.shape) > 0
+                y, target = y[valid], target[valid]
+            loss = functions[name](y, target, **given)
         loss.backward()
         out.append({"loss": name, **options, "value": loss.item(),
                     "gradients": {n: summary(p.grad) for n, p in model.named_parameters()}})

@@ -30,7 +30,6 @@ FOR_TESTS = {
     "stk__storage_of": "the table of kinds, at its bounds",
     "stk__student_quantile": "held against a published table",
     "stk__warp_rotation": "what a kernel is run with in parity",
-    "stk__widen_c": "the definition that the vector version is held against",
 }
 
 

@@ -107,15 +107,18 @@ typedef enum stk_precision {
 } stk_precision;
 
 typedef enum stk_loss_kind {
-    STK_LOSS_CROSS_ENTROPY,  /**< target: int64 [N] */
-    STK_LOSS_MSE,            /**< target: float32, of the output's shape */
-    STK_LOSS_BCE_WITH_LOGITS /**< target: float32, of the output's shape */
+    STK_LOSS_CROSS_ENTROPY, /**< output [N, C, ...], target: classes [N, ...], integers */
+    STK_LOSS_MSE,           /**< target of this and the others: numbers, of the output's shape */
+    STK_LOSS_BCE_WITH_LOGITS,
+    STK_LOSS_L1,
+    STK_LOSS_HUBER,    /**< d^2 / 2 where |d| <= delta, else delta (|d| - delta / 2) */
+    STK_LOSS_SMOOTH_L1 /**< huber / delta */
 } stk_loss_kind;
 
 typedef struct stk_model_options {
     uint32_t struct_size;
     int32_t precision;    /**< stk_precision */
-    int32_t loss;         /**< stk_loss_kind; the mean over the batch */
+    int32_t loss;         /**< stk_loss_kind; the mean over what counts of the batch */
     int32_t input_layout; /**< of pictures: 0 [C, H, W], 1 [H, W, C] */
     double label_smoothing;
     int64_t ignore_index;     /**< label of rows that do not count */
@@ -127,6 +130,7 @@ typedef struct stk_model_options {
     const char *freeze;       /**< patterns of parameters that do not learn: "conv1.*, bn1.*" */
     const char *layers;       /**< of the configuration; a model is made of its builder */
     stk_device *device;       /**< computes, and holds all memory; NULL: the processor */
+    double delta;             /**< of huber and smooth_l1 */
 } stk_model_options;
 
 static inline void stk_model_options_init(stk_model_options *options)
@@ -195,14 +199,20 @@ typedef struct stk_model_batch {
                              the backward pass ends */
     const void *target; /**< there, too; NULL: no loss, for predictions */
     uint64_t step;      /**< what dropout draws from, with the seed and the layer */
+    stk_dtype target_dtype; /**< of cross_entropy an integer, else any; STK_DTYPE_NONE: int64, and
+                                 float32 */
+    const uint8_t *target_mask; /**< where the target counts: not 0, an element for each of its;
+                                     NULL: everywhere */
 } stk_model_batch;
 
 /** Numbers of a forward pass, in the memory of the model's device until the next one. Their weight
- * is `count`: rows of ignore_index do not count. */
+ * is `count`: rows, or places, of ignore_index and those without a value do not count. */
 typedef struct stk_model_result {
     uint32_t struct_size;
-    stk_scalar loss;           /**< mean over the rows that count; NaN when there are none */
-    stk_scalar count;          /**< rows that count */
+    stk_scalar loss;           /**< mean over what counts; when nothing does, NaN of cross_entropy
+                                    (as in PyTorch), 0 of the others */
+    stk_scalar count;          /**< rows that count; of [N, C, ...] places; where a part of the
+                                    elements counts, the same share of the rows */
     stk_scalar accuracy;       /**< of cross-entropy: share whose likeliest class is the label */
     stk_scalar accuracy_top_k; /**< the same for the `top_k` likeliest */
 } stk_model_result;

@@ -18,7 +18,7 @@ extern "C" {
 typedef struct stk_model_module_options {
     uint32_t struct_size;
     const char *input;   /**< field of a batch that the model takes; NULL: the first with floats */
-    const char *target;  /**< field its loss compares with; NULL: "label" */
+    const char *target;  /**< field its loss compares with; NULL: label, target or mask */
     int32_t interval;    /**< of the schedule: 0 after optimizer steps, 1 after epochs (default) */
     uint64_t frequency;  /**< of epochs, or of batches within one, as Lightning counts */
     const char *monitor; /**< what reduce_on_plateau looks at; NULL: "val_loss" */

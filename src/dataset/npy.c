@@ -2,7 +2,10 @@
 /* npy: samples along the first axis of a NumPy file; a folder of files is npy_folder.c. */
 #include "dataset/npy.h"
 
+#include <math.h>
 #include <stdio.h>
+
+#include "dataset/widen.h"
 
 #define HEAD_GUESS  4096u /* bytes read first: the header of nearly every file */
 #define PIECE       4096u /* bytes of labels widened at a time */
@@ -10,7 +13,9 @@
 
 static const stk_option npy_option_list[] = {
     {"labels", STK_OPTION_STRING, offsetof(stk__npy_options, labels), NULL, 0, 0, NULL, "FILE",
-     "File of one integer for each sample; without a '/' in it, next to the data."},
+     "File of one entry for each sample, integers or floats of any shape; without a '/' in it, "
+     "next "
+     "to the data."},
     {"allow_trailing", STK_OPTION_BOOL, offsetof(stk__npy_options, allow_trailing), "false", 0, 0,
      NULL, NULL, "Accept files that are longer than their header says."},
     {"memory", STK_OPTION_BOOL, offsetof(stk__npy_options, memory), "false", 0, 0, NULL, NULL,
@@ -28,7 +33,8 @@ typedef struct npy {
     stk__object file;
     stk__npy_header header;
     uint64_t sample_bytes;
-    int64_t *labels; /* one for each sample; NULL: none */
+    void *labels;                      /* one for each sample, of fields[1]; NULL: none */
+    uint64_t label_count, label_bytes; /* elements of all; bytes of one sample's */
 } npy;
 
 stk_status stk__npy_read_header(stk_store *store, const stk__object *object, bool trailing,
@@ -72,61 +78,70 @@ stk_field stk__npy_field(stk_dtype dtype, const int64_t *shape, uint32_t rank)
 /* ---- Labels -----------------------------------------------------------------------------------
  */
 
-/* Widen `n` integers to int64; *bad is the first that does not fit, or `n`. */
-static void widen(const unsigned char *from, stk_dtype dtype, size_t n, int64_t *to, size_t *bad)
+/* Integers become int64 and float16 float32; float32 and float64 stay. */
+static stk_dtype label_type(stk_dtype dtype)
 {
-    *bad = n;
-#define WIDEN(kind, type)                                                                          \
-    case kind:                                                                                     \
-        for (size_t i = 0; i < n; i++) {                                                           \
-            type v;                                                                                \
-            memcpy(&v, from + i * sizeof v, sizeof v);                                             \
-            to[i] = (int64_t)v;                                                                    \
-        }                                                                                          \
-        break
-    switch (dtype) {
-        WIDEN(STK_BOOL, uint8_t);
-        WIDEN(STK_UINT8, uint8_t);
-        WIDEN(STK_INT8, int8_t);
-        WIDEN(STK_UINT16, uint16_t);
-        WIDEN(STK_INT16, int16_t);
-        WIDEN(STK_UINT32, uint32_t);
-        WIDEN(STK_INT32, int32_t);
-        WIDEN(STK_UINT64, uint64_t);
-        WIDEN(STK_INT64, int64_t);
-    default:
-        *bad = 0;
-        return;
-    }
-#undef WIDEN
-    for (size_t i = 0; dtype == STK_UINT64 && i < n; i++)
-        if (to[i] < 0) {
-            *bad = i;
-            return;
-        }
+    if (dtype >= STK_BOOL && dtype <= STK_INT64)
+        return STK_INT64;
+    if (dtype == STK_FLOAT16 || dtype == STK_FLOAT32)
+        return STK_FLOAT32;
+    return dtype == STK_FLOAT64 ? STK_FLOAT64 : STK_DTYPE_NONE;
 }
 
-/* One integer for each sample: of rank 1, or with further dimensions of 1. */
-static stk_status check_labels(const npy *d, const stk__object *file, const stk__npy_header *h,
+/* Bring `n` labels into their field's type; the first that does not fit, or `n`. */
+static size_t convert_labels(const unsigned char *from, stk_dtype dtype, size_t n, void *to)
+{
+    const bool unsigned64 = dtype == STK_UINT64;
+    stk__dataset_widen_fn *widen = stk__widen_c(unsigned64 ? STK_INT64 : dtype);
+    float *floats = to;
+
+    if (widen)
+        widen(from, n, to);
+    else if (dtype == STK_FLOAT16)
+        for (size_t i = 0; i < n; i++)
+            floats[i] = (float)stk__element_as_double(from + i * sizeof(uint16_t), dtype);
+    else
+        memcpy(to, from, n * stk_dtype_size(dtype));
+    for (size_t i = 0; unsigned64 && i < n; i++)
+        if (((const int64_t *)to)[i] < 0)
+            return i;
+    return n;
+}
+
+/* One entry for each sample, of integers or floats; further dimensions of 1 are left out. */
+static stk_status check_labels(npy *d, const stk__object *file, const stk__npy_header *h,
                                stk_error *err)
 {
     char shape[256];
-    bool flat = h->rank >= 1;
-    uint64_t count = (uint64_t)d->header.shape[0];
+    bool flat = true;
+    const int64_t scalar[] = {-1};
+    int64_t ended[STK_MAX_RANK + 1];
+    const uint64_t count = (uint64_t)d->header.shape[0];
 
-    for (uint32_t i = 1; i < h->rank; i++)
-        flat = flat && h->shape[i] == 1;
     stk__npy_shape_text(h->shape, h->rank, shape, sizeof shape);
-    if (h->dtype < STK_BOOL || h->dtype > STK_INT64)
+    if (label_type(h->dtype) == STK_DTYPE_NONE)
         return stk__fail_at(err, STK_EFORMAT, STK_STAGE_DATASET, file->key, 0,
-                            "the labels in %s are %s; they have to be integers: save them with "
-                            "astype(numpy.int64)",
+                            "the labels in %s are %s; they have to be integers or floats",
                             file->key, stk_dtype_name(h->dtype));
-    if (!flat || (uint64_t)h->shape[0] != count)
+    if (h->rank < 1 || (uint64_t)h->shape[0] != count)
         return stk__fail_at(err, STK_EFORMAT, STK_STAGE_DATASET, file->key, 0,
                             "the labels in %s are of shape %s and %s has %llu samples: one label "
                             "for each is needed",
                             file->key, shape, d->file.key, (unsigned long long)count);
+    if (h->bytes == 0 || (h->fortran && h->rank > 1))
+        return stk__fail_at(err, STK_EFORMAT, STK_STAGE_DATASET, file->key, 0,
+                            "the labels in %s are of shape %s%s", file->key, shape,
+                            h->bytes ? " and in Fortran order, in which no label lies in one "
+                                       "piece; save them with numpy.ascontiguousarray()"
+                                     : " and hold nothing");
+    for (uint32_t i = 1; i < h->rank; i++) {
+        flat = flat && h->shape[i] == 1;
+        ended[i - 1] = h->shape[i];
+    }
+    ended[h->rank - 1] = -1;
+    d->fields[1] = stk__field("label", label_type(h->dtype), flat ? scalar : ended, false);
+    d->label_bytes = stk_field_bytes(&d->fields[1]);
+    d->label_count = h->bytes / stk_dtype_size(h->dtype);
     return STK_OK;
 }
 
@@ -134,12 +149,12 @@ static stk_status read_labels(npy *d, stk_store *store, stk__object *file, const
                               stk_error *err)
 {
     stk_context *ctx = d->base.context;
-    uint64_t count = (uint64_t)h->shape[0];
+    const uint64_t count = d->label_count;
     uint64_t bytes = 0;
-    size_t size = stk_dtype_size(h->dtype);
+    const size_t size = stk_dtype_size(h->dtype), kept = stk_dtype_size(d->fields[1].dtype);
     unsigned char piece[PIECE];
 
-    if (!stk__mul_size(count, sizeof *d->labels, &bytes) || bytes > stk__memory_left(ctx))
+    if (!stk__mul_size(count, kept, &bytes) || bytes > stk__memory_left(ctx))
         return stk__fail_at(err, STK_ELIMIT, STK_STAGE_DATASET, file->key, STK_NO_OFFSET,
                             "%llu labels do not fit what is left of memory_limit",
                             (unsigned long long)count);
@@ -149,12 +164,11 @@ static stk_status read_labels(npy *d, stk_store *store, stk__object *file, const
         return stk__fail_at(err, STK_ENOMEM, STK_STAGE_DATASET, file->key, STK_NO_OFFSET,
                             "no memory for %llu labels", (unsigned long long)count);
     for (uint64_t at = 0; at < count;) {
-        size_t n = (size_t)STK_MIN(count - at, sizeof piece / size);
-        size_t bad = n;
+        const size_t n = (size_t)STK_MIN(count - at, sizeof piece / size);
         STK_TRY(stk__object_read(store, file, h->offset + at * size, n * size, piece, err));
         if (h->swap)
             stk__npy_swap(piece, piece, n * size, h->swap);
-        widen(piece, h->dtype, n, d->labels + at, &bad);
+        const size_t bad = convert_labels(piece, h->dtype, n, (char *)d->labels + at * kept);
         if (bad < n)
             return stk__fail_at(err, STK_EFORMAT, STK_STAGE_DATASET, file->key,
                                 h->offset + (at + bad) * size,
@@ -256,14 +270,13 @@ static void fill_head(npy *d, uint64_t print)
     uint64_t count = (uint64_t)h->shape[0];
 
     d->fields[0] = stk__npy_field(h->dtype, h->shape + 1, h->rank - 1);
-    d->fields[1] = stk__field("label", STK_INT64, (const int64_t[]){-1}, false);
     stk__dataset_init(&d->base, &stk__dataset_npy, d->base.context, count, d->fields,
                       d->labels ? 2 : 1);
     if (d->labels)
-        print = stk__fingerprint(print, d->labels, count * sizeof *d->labels);
+        print = stk__fingerprint(print, d->labels, count * d->label_bytes);
     d->base.fingerprint = stk__fingerprint(d->base.fingerprint, &print, sizeof print);
     d->base.block_size = STK_MAX(BLOCK_BYTES / d->sample_bytes, 1);
-    d->base.held_bytes = stk__object_held(&d->file) + (d->labels ? count * sizeof *d->labels : 0);
+    d->base.held_bytes = stk__object_held(&d->file) + count * d->label_bytes;
     d->base.cost_ns = 100 + (h->swap ? 0.2 * (double)d->sample_bytes : 0);
 }
 
@@ -365,9 +378,8 @@ static void npy_prepare(stk_dataset *dataset, stk_sample *samples, size_t n)
         s->values[0].size = bytes;
         if (!d->labels)
             continue;
-        memcpy(s->values[1].out, &d->labels[s->index], sizeof *d->labels);
-        s->values[1].data = s->values[1].out;
-        s->values[1].size = sizeof *d->labels;
+        s->values[1].data = (const char *)d->labels + s->index * d->label_bytes;
+        s->values[1].size = d->label_bytes;
     }
 }
 
@@ -390,12 +402,18 @@ static stk_status npy_describe(stk_dataset *dataset,
         line(user, "labels", "none (labels=FILE gives them)");
         return STK_OK;
     }
-    int64_t least = d->labels[0], most = d->labels[0];
-    for (uint64_t i = 1; i < d->base.size; i++) {
-        least = STK_MIN(least, d->labels[i]);
-        most = STK_MAX(most, d->labels[i]);
+    const stk_dtype dtype = d->fields[1].dtype;
+    const size_t size = stk_dtype_size(dtype);
+    double least = INFINITY, most = -INFINITY;
+    for (uint64_t i = 0; i < d->label_count; i++) {
+        const double value = stk__element_as_double((const char *)d->labels + i * size, dtype);
+        least = STK_MIN(value, least);
+        most = STK_MAX(value, most);
     }
-    snprintf(text, sizeof text, "%lld to %lld", (long long)least, (long long)most);
+    if (dtype == STK_INT64)
+        snprintf(text, sizeof text, "%.0f to %.0f", least, most);
+    else
+        snprintf(text, sizeof text, "%s, %g to %g", stk_dtype_name(dtype), least, most);
     line(user, "labels", text);
     return STK_OK;
 }

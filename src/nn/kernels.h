@@ -18,6 +18,21 @@ typedef struct stk__row_loss {
     uint32_t above; /* classes likelier than the label, or as likely and before it */
 } stk__row_loss;
 
+#define STK__PLACES 64 /* at most, of a call of cross_entropy_places() */
+
+/* What a loss of elements compares. Targets are of the outputs' type; where `valid` has 0 an
+ * element does not count, whatever it holds. */
+typedef struct stk__compared {
+    const void *x, *target;
+    const uint8_t *valid; /* NULL: all count */
+    uint64_t n;
+    double factor; /* of the derivative */
+    double delta;  /* of huber: where the parabola ends */
+} stk__compared;
+
+/* The sum of the losses; dx (may be NULL) gets the derivative of each times `factor`. */
+typedef double stk__element_loss(void *dx, const stk__compared *c);
+
 /* Step sizes of Adam at one step, from doubles. */
 typedef struct stk__adam {
     double beta1, beta2, eps, weight_decay, decay; /* decay: AdamW's factor; else 1 */
@@ -86,8 +101,12 @@ typedef struct stk__nn_kernels {
     /* dx (may be NULL) gets the derivative times `factor`. */
     stk__row_loss (*cross_entropy)(void *dx, const void *x, uint64_t classes, uint64_t label,
                                    double smoothing, double factor);
-    double (*mse)(void *dx, const void *x, const float *target, uint64_t n, double factor);
-    double (*bce)(void *dx, const void *x, const float *target, uint64_t n, double factor);
+    /* The same of `n` places next to each other, at most STK__PLACES; class k of them begins at
+     * x[k * stride]. A place whose label is negative does not count: its derivative is 0. */
+    void (*cross_entropy_places)(void *dx, const void *x, uint64_t classes, uint64_t stride,
+                                 uint32_t n, const int64_t *labels, double smoothing, double factor,
+                                 stk__row_loss *out);
+    stk__element_loss *mse, *l1, *huber, *bce;
     void (*sgd)(void *w, const void *g, void *momentum, uint64_t n, const stk__sgd *o);
     void (*adam)(void *w, const void *g, void *m, void *v, uint64_t n, const stk__adam *o);
 } stk__nn_kernels;

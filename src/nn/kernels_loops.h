@@ -433,6 +433,7 @@ static void layer_norm_backward(void *to, double *dw, double *db, const void *fr
     }
 }
 
+#include "nn/kernels_loss.h"
 #include "nn/kernels_pool.h"
 #include "nn/kernels_train.h"
 
@@ -465,7 +466,10 @@ const stk__nn_kernels KERNELS = {
     .avg_pool = avg_pool,
     .avg_pool_backward = avg_pool_backward,
     .cross_entropy = cross_entropy,
+    .cross_entropy_places = cross_entropy_places,
     .mse = mse,
+    .l1 = l1,
+    .huber = huber,
     .bce = bce,
     .sgd = sgd,
     .adam = adam,

@@ -11,13 +11,16 @@ static const stk_option options[] = {
     {"layers", STK_OPTION_STRING, OFFSET(layers), NULL, 0, 0, NULL, "LAYERS",
      "The layers in PyTorch's words, or a known model: \"mlp(128, 64, 10)\"."},
     {"loss", STK_OPTION_ENUM, OFFSET(loss), "cross_entropy", 0, 0,
-     "cross_entropy|mse|bce_with_logits", NULL, "Loss; the mean over the batch."},
+     "cross_entropy|mse|bce_with_logits|l1|huber|smooth_l1", NULL,
+     "Loss; the mean over what counts of the batch."},
+    {"delta", STK_OPTION_DOUBLE, OFFSET(delta), "1", 0, 1e30, NULL, NULL,
+     "Where the parabola of huber ends; of smooth_l1 it is PyTorch's beta."},
     {"input_layout", STK_OPTION_ENUM, OFFSET(input_layout), "chw", 0, 0, "chw|hwc", NULL,
      "Layout of pictures in the batches."},
     {"label_smoothing", STK_OPTION_DOUBLE, OFFSET(label_smoothing), "0", 0, 1, NULL, NULL,
      "Share of the target that cross_entropy spreads over all classes."},
     {"ignore_index", STK_OPTION_INT, OFFSET(ignore_index), "-100", 0, 0, NULL, NULL,
-     "Label of samples that cross_entropy leaves out."},
+     "Label that cross_entropy leaves out, of samples or of places of a mask."},
     {"top_k", STK_OPTION_UINT, OFFSET(top_k), "0", 0, 1000, NULL, "K",
      "Also report how often the label is among the K likeliest classes; 0: do not."},
     {"freeze", STK_OPTION_STRING, OFFSET(freeze), NULL, 0, 0, NULL, "PATTERNS",
@@ -163,20 +166,19 @@ static stk_status check(const struct stk_model *m, stk_error *err)
     const stk_model_options *o = &m->options;
     const stk__node *last = &m->graph.nodes[m->graph.num_nodes - 1];
     bool classes = o->loss == STK_LOSS_CROSS_ENTROPY;
-    char shape[96];
 
     if (m->graph.num_nodes == 1)
         return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS, "the model has no layers");
-    stk__shape_format(last, shape, sizeof shape);
-    if (classes && last->rank != 1)
-        return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
-                         "cross_entropy takes [N, classes], but '%s' gives %s: end the model with "
-                         "flatten and linear",
-                         last->name, shape);
     if (!classes && (o->label_smoothing != 0 || o->top_k != 0))
         return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
                          "%s has an effect with loss cross_entropy only",
                          o->top_k ? "top_k" : "label_smoothing");
+    if (o->delta != 1 && o->loss != STK_LOSS_HUBER && o->loss != STK_LOSS_SMOOTH_L1)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
+                         "delta has an effect with loss huber or smooth_l1 only");
+    if (!(o->delta > 0))
+        return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
+                         "delta is greater than 0: without a parabola the loss is l1");
     if (o->top_k > (uint64_t)last->shape[0] && classes)
         return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
                          "top_k is %llu, but '%s' gives %lld classes", (unsigned long long)o->top_k,

@@ -77,10 +77,15 @@ bool stk__pattern_match(const char *patterns, const char *name);
 /* Initial weights (init.c). */
 void stk__model_init_weights(struct stk_model *model);
 
-/* Loss and metrics of the output; with `gradient` also its derivative, of the mean loss (loss.c).
+/* Loss and metrics of the output against the batch's target; with `gradient` also its derivative,
+ * of the mean loss (loss.c).
  */
-stk_status stk__loss(struct stk_model *model, const void *output, const void *target, uint32_t rows,
-                     void *gradient, stk__step_numbers *numbers, stk_error *err);
+stk_status stk__loss(struct stk_model *model, const void *output, void *gradient,
+                     stk__step_numbers *numbers, stk_error *err);
+/* The same of the losses that compare elements (loss_elements.c). */
+void stk__loss_of_elements(struct stk_model *model, const void *output, void *gradient,
+                           stk__step_numbers *numbers);
+#define STK__LOSS_PARTS 64 /* threads of a loss at most: each has its sums on the stack */
 
 /* Keys of Philox for the draws of models: not those of the data. */
 #define STK__NN_DROPOUT UINT32_C(0x44524f50)

@@ -20,6 +20,8 @@ stk_status stk__model_need(struct stk_model *model, bool gradients, stk_error *e
 bool stk__model_learns(const struct stk_model *model, size_t i);
 /* Elements of one row of its input. */
 uint64_t stk__model_row(const struct stk_model *model);
+/* Whether targets of a type are what a loss (stk_loss_kind) compares with. */
+bool stk__loss_takes(int32_t loss, stk_dtype dtype);
 /* Gradients that the model has given up become zeros, so that they can be read, and what is written
  * into them counts. */
 void stk__model_show_gradients(struct stk_model *model);

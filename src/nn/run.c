@@ -59,6 +59,10 @@ static stk_status check_batch(const struct stk_model *m, const stk_model_batch *
                          stk_dtype_name(batch->dtype));
     if (training && !batch->target)
         return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN, "a training step needs a target");
+    if (batch->target && !stk__loss_takes(m->options.loss, batch->target_dtype))
+        return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN, "the loss takes %s, not %s",
+                         m->options.loss == STK_LOSS_CROSS_ENTROPY ? "integers" : "numbers",
+                         stk_dtype_name(batch->target_dtype));
     return STK_OK;
 }
 
@@ -167,7 +171,7 @@ stk_status stk_model_forward(stk_model *m, const stk_model_batch *given, bool tr
     const bool loss = status == STK_OK && batch->target;
     const uint64_t start = m->probe ? stk__now_ns() : 0;
     if (loss)
-        status = stk__loss(m, stk__at(plan, plan->output), batch->target, batch->count,
+        status = stk__loss(m, stk__at(plan, plan->output),
                            training ? stk__at(plan, plan->loss_gradient) : NULL, &m->numbers, err);
     if (loss && m->probe)
         tell_loss(plan, false, start);

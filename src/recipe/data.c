@@ -236,9 +236,6 @@ static stk_status open_all(stk__recipe_sets *sets, const stk__recipe_data *data,
 stk_status stk__recipe_open(stk__recipe_sets *sets, const stk__recipe_settings *settings,
                             uint32_t tasks, stk_error *err)
 {
-    const char *input =
-        settings->module.input && *settings->module.input ? settings->module.input : NULL;
-
     sets->loader = settings->loader;
     STK_TRY(open_all(sets, &settings->data, tasks, err));
     STK_TRY(stk__recipe_make_eval(sets, settings, err));
@@ -256,7 +253,7 @@ stk_status stk__recipe_open(stk__recipe_sets *sets, const stk__recipe_settings *
     for (size_t i = 0; i < STK_COUNT(checked) && !sets->given->module; i++)
         if (checked[i].dataset)
             STK_TRY(stk__recipe_check_field(sets, checked[i].dataset, checked[i].evaluated,
-                                            checked[i].what, input, err));
+                                            checked[i].what, &settings->module, err));
     return STK_OK;
 }
 

@@ -121,11 +121,49 @@ static bool is_float(stk_dtype dtype)
     return dtype == STK_FLOAT32 || dtype == STK_FLOAT64;
 }
 
+/* The field of a name among `n`; NULL: there is none. */
+static const stk_field *named(const stk_field *fields, uint32_t n, const char *name)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (strcmp(fields[i].name, name) == 0)
+            return &fields[i];
+    return NULL;
+}
+
+/* What the loss compares with, as the module finds it: the field that is named, or a usual one. */
+static const stk_field *target_of(const stk_field *fields, uint32_t n,
+                                  const stk_model_module_options *module)
+{
+    static const char *const usual[] = {"label", "target", "mask"};
+    const stk_field *found = NULL;
+
+    if (module->target && *module->target)
+        return named(fields, n, module->target);
+    for (size_t i = 0; i < STK_COUNT(usual) && !found; i++)
+        found = named(fields, n, usual[i]);
+    return found;
+}
+
+/* The field that the model takes: the one that is named, or the first with floats, and that which
+ * the loss compares with only where there is no other. */
+static const stk_field *input_of(const stk_field *fields, uint32_t n, const stk_field *target,
+                                 const stk_model_module_options *module)
+{
+    const stk_field *found = NULL;
+
+    if (module->input && *module->input)
+        return named(fields, n, module->input);
+    for (uint32_t i = 0; i < n; i++)
+        if (is_float(fields[i].dtype) && (!found || found == target))
+            found = &fields[i];
+    return found;
+}
+
 /* The field that a model takes from the batches of a dataset; STK_ENOENT without words: none. Its
  * name lives as long as the dataset. */
-static stk_status find_field(const stk__recipe_sets *sets, stk_dataset *dataset,
-                             const stk_loader_options *options, const char *input, stk_field *out,
-                             stk_error *err)
+static stk_status find_field(stk__recipe_sets *sets, stk_dataset *dataset,
+                             const stk_loader_options *options,
+                             const stk_model_module_options *module, stk_field *out, stk_error *err)
 {
     stk_loader_description made = {.struct_size = sizeof made};
 
@@ -135,13 +173,15 @@ static stk_status find_field(const stk__recipe_sets *sets, stk_dataset *dataset,
         return stk__fail(err, STK_ENOMEM, STK_STAGE_OPTIONS, "no memory for the fields");
     fields[0].struct_size = sizeof *fields;
     stk_status status = stk_loader_describe(dataset, options, &made, fields, made.num_fields, err);
-    if (status == STK_OK)
-        status = STK_ENOENT;
-    for (uint32_t i = 0; i < made.num_fields && status == STK_ENOENT; i++) {
-        if (input ? strcmp(fields[i].name, input) != 0 : !is_float(fields[i].dtype))
-            continue;
-        *out = fields[i];
-        status = STK_OK;
+    if (status == STK_OK) {
+        const stk_field *target = target_of(fields, made.num_fields, module);
+        const stk_field *input = input_of(fields, made.num_fields, target, module);
+        if (target)
+            sets->target = target->name;
+        if (input)
+            *out = *input;
+        else
+            status = STK_ENOENT;
     }
     stk__free(sets->context, fields);
     return status;
@@ -157,12 +197,14 @@ static bool same_shape(const stk_field *a, const stk_field *b)
 }
 
 stk_status stk__recipe_check_field(stk__recipe_sets *sets, stk_dataset *dataset, bool evaluated,
-                                   const char *what, const char *input, stk_error *err)
+                                   const char *what, const stk_model_module_options *module,
+                                   stk_error *err)
 {
+    const char *input = module->input && *module->input ? module->input : NULL;
     stk_field field;
 
     stk_status status =
-        find_field(sets, dataset, evaluated ? &sets->eval : &sets->loader, input, &field, err);
+        find_field(sets, dataset, evaluated ? &sets->eval : &sets->loader, module, &field, err);
     if (status == STK_ENOENT && input)
         return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "module.input", STK_NO_OFFSET,
                             "module.input: the batches have no field '%.60s'; 'stoker info' lists "

@@ -105,6 +105,8 @@ static stk_status make_all(stk_recipe *r, stk_error *err)
     const stk__entry *dataset = stk__config_find(r->config, "data.dataset");
     r->sets.given_apart = dataset && dataset->count && !dataset->values[0].place.source;
     STK_TRY(stk__recipe_open(&r->sets, &r->settings, r->options.tasks, err));
+    if (r->sets.target)
+        r->settings.module.target = r->sets.target;
     STK_TRY(begin_log(r, err));
     if (!r->options.module)
         STK_TRY(

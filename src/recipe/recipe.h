@@ -90,6 +90,7 @@ typedef struct stk__recipe_sets {
     stk_loader_options eval;            /* of the others */
     char *eval_transforms;              /* theirs, where it was made here */
     stk_field field;                    /* that the model takes, after the transforms */
+    const char *target;                 /* field that its loss compares with; NULL: none */
 } stk__recipe_sets;
 
 /* Put a folder in the place of the '~' of specs. */
@@ -104,7 +105,8 @@ stk_status stk__recipe_make_eval(stk__recipe_sets *sets, const stk__recipe_setti
                                  stk_error *err);
 /* Samples of validation and test have to be what the model is made for. */
 stk_status stk__recipe_check_field(stk__recipe_sets *sets, stk_dataset *dataset, bool evaluated,
-                                   const char *what, const char *input, stk_error *err);
+                                   const char *what, const stk_model_module_options *module,
+                                   stk_error *err);
 
 /* ---- Models (model.c) ------------------------------------------------------------------------ */
 

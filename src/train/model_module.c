@@ -6,6 +6,7 @@
 
 #include "base/sized.h"
 #include "nn/nn.h"
+#include "train/model_fields.h"
 #include "train/trainer.h"
 
 enum { MAX_GROUPS = 64 };
@@ -26,10 +27,8 @@ typedef struct model_module {
     double base_lr[MAX_GROUPS], base_momentum;
     int64_t schedule_steps; /* calls of the schedule */
     stk__plateau plateau;
-    uint32_t input, target; /* numbers of fields */
-    bool has_target, training;
-    int64_t shape[STK_MAX_RANK]; /* of an output */
-    uint32_t rank;
+    stk__model_fields fields;
+    bool training;
 } model_module;
 
 /* ---- Making ---------------------------------------------------------------------------------- */
@@ -44,34 +43,6 @@ static void destroy(stk_module *module)
 }
 
 /* ---- Configuring ----------------------------------------------------------------------------- */
-
-static stk_status find_fields(model_module *self, const stk_module_setup *setup, stk_error *err)
-{
-    const char *input = self->options.input && *self->options.input ? self->options.input : NULL;
-    bool found = false;
-
-    self->has_target = false;
-    for (uint32_t i = 0; i < setup->num_fields; i++) {
-        const stk_field *f = stk_field_at(setup->fields, i);
-        const bool floats = f->dtype == STK_FLOAT32 || f->dtype == STK_FLOAT64;
-        if (!found && (input ? strcmp(f->name, input) == 0 : floats)) {
-            found = true;
-            self->input = i;
-        }
-        if (strcmp(f->name, self->options.target) == 0) {
-            self->has_target = true;
-            self->target = i;
-        }
-    }
-    if (found)
-        return STK_OK;
-    if (input)
-        return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
-                         "module.input: the batches have no field '%s'", input);
-    return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
-                     "the batches have no field of floats for the model; end the transforms with "
-                     "to_float or normalize");
-}
 
 static int32_t precision_of(const char *name)
 {
@@ -128,7 +99,7 @@ static stk_status configure(stk_module *module, const stk_module_setup *setup, s
     stk_model_options o = self->model_options;
     stk_model *model = NULL;
 
-    STK_TRY(find_fields(self, setup, err));
+    STK_TRY(stk__model_fields_find(&self->fields, &self->options, setup, err));
     o.precision = precision_of(setup->precision);
     /* Where nothing is trained, one row is room enough for gradients. */
     o.batch_size = setup->training && setup->batch_size ? setup->batch_size : 1;
@@ -251,56 +222,13 @@ static bool set_option(stk_module *module, uint32_t group, const char *name, dou
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
 
-/* What the model or the loss reads of a batch has to be there, and of its type. */
-static stk_status check_rows(const stk_tensor *t, stk_dtype dtype, uint64_t wanted,
-                             const char *option, const char *who, stk_error *err)
-{
-    uint64_t elements = 1;
-
-    for (uint32_t i = 1; i < t->rank; i++)
-        elements *= (uint64_t)t->shape[i];
-    if (t->layout == STK_FIXED && t->dtype == dtype && elements == wanted)
-        return STK_OK;
-    return stk__fail(
-        err, STK_EINVAL, STK_STAGE_OPTIONS,
-        "%s takes %" PRIu64 " of %s a row, but the field '%s' (%s) has %" PRIu64 " of %s", who,
-        wanted, stk_dtype_name(dtype), t->name, option, elements, stk_dtype_name(t->dtype));
-}
-
-static stk_status check_target(const model_module *self, const stk_tensor *target, stk_error *err)
-{
-    const bool classes = self->model_options.loss == STK_LOSS_CROSS_ENTROPY;
-    uint64_t wanted = 1;
-
-    for (uint32_t i = 0; i < self->rank && !classes; i++)
-        wanted *= (uint64_t)self->shape[i];
-    return check_rows(target, classes ? STK_INT64 : STK_FLOAT32, wanted, "module.target",
-                      classes ? "the loss cross_entropy" : "the model's loss", err);
-}
-
 static stk_status forward(model_module *self, const stk_moment *at, bool training, bool targets,
                           stk_model_result *result, stk_error *err)
 {
-    stk_tensor input = {.struct_size = sizeof input}, target = {.struct_size = sizeof target};
+    stk_model_batch batch = {.struct_size = sizeof batch, .step = at->total_batch};
 
-    STK_TRY(stk_batch_field(at->batch, self->input, &input));
-    /* Its type is the model's to judge. */
-    STK_TRY(check_rows(&input, input.dtype, stk__model_row(self->model), "module.input",
-                       "the model", err));
-    if (targets) {
-        if (!self->has_target)
-            return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
-                             "the batches have no field '%s' to compare with (module.target)",
-                             self->options.target);
-        STK_TRY(stk_batch_field(at->batch, self->target, &target));
-        STK_TRY(check_target(self, &target, err));
-    }
-    const stk_model_batch batch = {.struct_size = sizeof batch,
-                                   .count = (uint32_t)stk_batch_count(at->batch),
-                                   .dtype = input.dtype,
-                                   .input = input.data,
-                                   .target = target.data,
-                                   .step = at->total_batch};
+    STK_TRY(stk__model_fields_take(&self->fields, self->model, self->model_options.loss, at->batch,
+                                   targets, &batch, err));
     return stk_model_forward(self->model, &batch, training, result, err);
 }
 
@@ -368,10 +296,11 @@ static stk_status predict_step(stk_module *module, stk_trainer *t, const stk_mom
     prediction->dtype =
         self->model_options.precision == STK_PRECISION_64_TRUE ? STK_FLOAT64 : STK_FLOAT32;
     prediction->layout = STK_FIXED;
-    prediction->rank = self->rank + 1;
+    prediction->rank = self->fields.rank + 1;
     prediction->data = output.data;
     prediction->shape[0] = (int64_t)count;
-    memcpy(&prediction->shape[1], self->shape, self->rank * sizeof self->shape[0]);
+    memcpy(&prediction->shape[1], self->fields.shape,
+           self->fields.rank * sizeof self->fields.shape[0]);
     return STK_OK;
 }
 
@@ -562,7 +491,7 @@ stk_status stk_model_module_create(stk_context *ctx, const stk_model_parts *give
         stk__free(ctx, self);
         return status;
     }
-    self->rank = stk_model_builder_shape(parts->builder, self->shape);
+    self->fields.rank = stk_model_builder_shape(parts->builder, self->fields.shape);
     *out = &self->base;
     return STK_OK;
 }

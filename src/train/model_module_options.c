@@ -10,8 +10,9 @@
 static const stk_option options[] = {
     {"input", STK_OPTION_STRING, AT(input), NULL, 0, 0, NULL, "FIELD",
      "Field of a batch that the model takes; none: the first with floats."},
-    {"target", STK_OPTION_STRING, AT(target), "label", 0, 0, NULL, "FIELD",
-     "Field that the loss compares with."},
+    {"target", STK_OPTION_STRING, AT(target), NULL, 0, 0, NULL, "FIELD",
+     "Field that the loss compares with; none: label, target or mask, the first that is there. "
+     "Where a field of its name with _mask has 0, values do not count."},
     {"interval", STK_OPTION_ENUM, AT(interval), "epoch", 0, 0, "step|epoch", NULL,
      "The schedule of the learning rate moves after epochs, or after optimizer steps."},
     {"frequency", STK_OPTION_UINT, AT(frequency), "1", 1, 1e15, NULL, "N",

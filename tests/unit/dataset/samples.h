@@ -101,7 +101,8 @@ static inline samples *samples_read(stk_dataset *d, const uint64_t *indices, siz
         if (s->values[2 * i].data != s->data[i])
             memcpy(s->data[i], s->values[2 * i].data, bytes);
         if (d->num_fields > 1 && s->values[2 * i + 1].data != &s->label[i])
-            memcpy(&s->label[i], s->values[2 * i + 1].data, 8);
+            memcpy(&s->label[i], s->values[2 * i + 1].data,
+                   STK_MIN(s->values[2 * i + 1].size, sizeof s->label[i]));
     }
     return s;
 }

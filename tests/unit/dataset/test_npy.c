@@ -205,9 +205,9 @@ static void test_refused(void **state)
         {"hollow", "", STK_EFORMAT, "(3, 0)"},
         {"absent", "", STK_ENOENT, "absent"},
         {"little_int32", "?labels=labels_short.npy", STK_EFORMAT, "(4,)"},
-        {"little_int32", "?labels=labels_float.npy", STK_EFORMAT, "float32"},
+        {"little_int32", "?labels=little_complex64.npy", STK_EFORMAT, "complex64"},
+        {"little_int32", "?labels=scalar.npy", STK_EFORMAT, "of shape ()"},
         {"little_int32", "?labels=labels_huge.npy", STK_EFORMAT, "label 4"},
-        {"little_int32", "?labels=little_int32.npy", STK_EFORMAT, "(5, 3)"},
         {"little_int32", "?labels=absent.npy", STK_ENOENT, "absent.npy"},
         {"little_int32", "?labels=" GOLDEN "absent.npy", STK_ENOENT, "absent.npy"},
     };
@@ -242,6 +242,51 @@ static void check_labels(stk_context *ctx, const char *query, int64_t scale, int
         assert_int_equal(s->label[i], scale == 1 ? i % 3 : i * scale + add);
     samples_free(s);
     stk_dataset_close(&d);
+}
+
+/* Labels of any type and shape are the values of their file. */
+static void check_same(stk_context *ctx, const char *file, stk_dtype dtype)
+{
+    stk_dataset *d = NULL, *alone = NULL;
+    char query[80];
+    stk_error err;
+
+    snprintf(query, sizeof query, "?labels=%s.npy", file);
+    assert_ok(open_golden(ctx, "little_uint8", query, &d, &err), &err);
+    assert_ok(open_golden(ctx, file, "", &alone, &err), &err);
+    const stk_field *label = &d->fields[1], *value = &alone->fields[0];
+    assert_int_equal(label->dtype, dtype);
+    assert_int_equal(label->rank, value->rank);
+    const size_t n = stk_field_bytes(label) / stk_dtype_size(dtype);
+    samples *s = samples_range(d, 0, d->size), *t = samples_range(alone, 0, alone->size);
+    for (uint64_t i = 0; i < d->size; i++) {
+        assert_int_equal(s->values[2 * i + 1].size, stk_field_bytes(label));
+        for (size_t k = 0; k < n; k++)
+            assert_true(stk__element_as_double((const char *)s->values[2 * i + 1].data +
+                                                   k * stk_dtype_size(dtype),
+                                               dtype) ==
+                        stk__element_as_double(t->data[i] + k * stk_dtype_size(value->dtype),
+                                               value->dtype));
+    }
+    samples_free(s);
+    samples_free(t);
+    stk_dataset_close(&d);
+    stk_dataset_close(&alone);
+}
+
+static void test_labels_of_any_type(void **state)
+{
+    stk_context *ctx = test_context();
+
+    check_same(ctx, "little_float16", STK_FLOAT32);
+    check_same(ctx, "big_float16", STK_FLOAT32);
+    check_same(ctx, "big_float32", STK_FLOAT32);
+    check_same(ctx, "little_float64", STK_FLOAT64);
+    check_same(ctx, "big_float64", STK_FLOAT64);
+    check_same(ctx, "little_int32", STK_INT64);
+    check_same(ctx, "big_uint16", STK_INT64);
+    check_same(ctx, "labels_float", STK_FLOAT32);
+    stk_context_destroy(&ctx);
 }
 
 static void test_labels(void **state)
@@ -511,10 +556,15 @@ static void test_mapped(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_types),   cmocka_unit_test(test_forms),
-        cmocka_unit_test(test_refused), cmocka_unit_test(test_labels),
-        cmocka_unit_test(test_grammar), cmocka_unit_test(test_preamble),
-        cmocka_unit_test(test_lengths), cmocka_unit_test(test_fingerprint),
+        cmocka_unit_test(test_types),
+        cmocka_unit_test(test_forms),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_labels),
+        cmocka_unit_test(test_labels_of_any_type),
+        cmocka_unit_test(test_grammar),
+        cmocka_unit_test(test_preamble),
+        cmocka_unit_test(test_lengths),
+        cmocka_unit_test(test_fingerprint),
         cmocka_unit_test(test_mapped),
     };
 

@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Write tests/golden/train/regression: small data sets, the weights a training begins with, and what PyTorch comes to.
+
+usage: make_regression_golden.py FOLDER
+
+Each case is two epochs of SGD over the same 48 samples in their order, 20 a batch (the last one is shorter), then a
+validation over the same samples: the means of its losses weigh every sample alike.
+"""
+import json
+import pathlib
+import sys
+
+import numpy as np
+import torch
+from safetensors.numpy import save_file
+from torch import nn
+
+SAMPLES, BATCH, EPOCHS, LR = 48, 20, 2, 0.05
+LOSSES = {"mse": nn.functional.mse_loss, "l1": nn.functional.l1_loss,
+          "huber": lambda y, t: nn.functional.huber_loss(y, t, delta=0.5),
+          "smooth_l1": lambda y, t: nn.functional.smooth_l1_loss(y, t, beta=0.5)}
+TARGETS = ["float16", "float32", "float64", "int32"]
+
+
+def net(outputs, weights):
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, outputs)).double()
+    model.load_state_dict({k: torch.from_numpy(v.astype(np.float64)) for k, v in weights.items()})
+    return model
+
+
+def train(x, y, loss_of, weights):
+    outputs = 1 if y.dim() == 1 else y[0].numel()
+    model = net(outputs, weights)
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR)
+    loss = lambda rows: loss_of(model(x[rows]).reshape(y[rows].shape), y[rows])
+    for _ in range(EPOCHS):
+        for first in range(0, SAMPLES, BATCH):
+            optimizer.zero_grad()
+            loss(slice(first, first + BATCH)).backward()
+            optimizer.step()
+    with torch.no_grad():
+        return loss(slice(0, SAMPLES)).item()
+
+
+def main(folder):
+    folder = pathlib.Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    r = np.random.default_rng(7)
+    x = r.normal(size=(SAMPLES, 4)).astype(np.float32)
+    y = x @ r.normal(size=(4, 3)) + 0.1 * r.normal(size=(SAMPLES, 3))
+    np.save(folder / "x.npy", x)
+    cases = []
+    for outputs in (1, 3):
+        weights = {"0.weight": r.normal(size=(8, 4)) / 2, "0.bias": r.normal(size=8) / 2,
+                   "2.weight": r.normal(size=(outputs, 8)) / 3, "2.bias": r.normal(size=outputs) / 3}
+        weights = {k: v.astype(np.float32) for k, v in weights.items()}
+        save_file(weights, folder / f"weights_{outputs}.safetensors")
+        for dtype in TARGETS:
+            target = (y[:, 0] if outputs == 1 else y).astype(dtype)
+            name = f"{dtype}_{outputs}.npy"
+            np.save(folder / name, target)
+            for loss, function in LOSSES.items():
+                value = train(torch.from_numpy(x.astype(np.float64)), torch.from_numpy(target.astype(np.float64)),
+                              function, weights)
+                cases.append({"labels": name, "outputs": outputs, "loss": loss, "val_loss": value})
+    (folder / "golden.json").write_text(json.dumps(cases, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
