@@ -56,6 +56,9 @@ double stk__optimizer_get_momentum(const stk_optimizer *optimizer);
 
 void stk__optimizer_set_momentum(stk_optimizer *optimizer, double momentum);
 
+/* Of a group of parameters that there is. */
+double stk__optimizer_get_weight_decay(const stk_optimizer *optimizer, size_t group);
+
 /* Whether the values make sense together. Errors: STK_EINVAL. */
 stk_status stk__schedule_check(const stk_schedule *schedule, stk_error *err);
 

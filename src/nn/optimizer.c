@@ -320,6 +320,11 @@ double stk__optimizer_get_momentum(const stk_optimizer *o)
     return o->options.name == STK_SGD ? o->options.momentum : o->options.beta1;
 }
 
+double stk__optimizer_get_weight_decay(const stk_optimizer *o, size_t which)
+{
+    return o->groups[which].weight_decay;
+}
+
 /* An SGD without memory for a momentum stays one. */
 void stk__optimizer_set_momentum(stk_optimizer *o, double momentum)
 {

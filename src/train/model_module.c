@@ -203,6 +203,8 @@ static bool get_option(const stk_module *module, uint32_t group, const char *nam
         *value = stk_optimizer_get_lr(self->optimizer, group);
     else if (strcmp(name, "momentum") == 0)
         *value = stk__optimizer_get_momentum(self->optimizer);
+    else if (strcmp(name, "weight_decay") == 0)
+        *value = stk__optimizer_get_weight_decay(self->optimizer, group);
     else
         return false;
     return true;

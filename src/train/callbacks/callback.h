@@ -42,6 +42,7 @@ typedef struct stk__timer_options {
 extern const stk_callback_ops stk__callback_model_checkpoint, stk__callback_early_stopping,
     stk__callback_lr_monitor, stk__callback_timer, stk__callback_ema, stk__callback_accumulation,
     stk__callback_throughput, stk__callback_device_stats, stk__callback_progress_bar,
-    stk__callback_model_summary, stk__callback_prediction_writer, stk__callback_on_exception;
+    stk__callback_model_summary, stk__callback_prediction_writer, stk__callback_on_exception,
+    stk__callback_spike_detection;
 
 #endif

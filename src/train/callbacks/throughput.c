@@ -7,9 +7,10 @@
 typedef struct throughput_options {
     uint32_t struct_size;
     uint64_t window_size;
+    double available_flops;
 } throughput_options;
 
-/* One batch of the window: when it ended, and all samples up to then. */
+/* One batch of the window: when it ended, without validation, and all samples up to then. */
 typedef struct mark {
     uint64_t ns, samples;
 } mark;
@@ -20,12 +21,17 @@ typedef struct throughput {
     mark *marks; /* ring of window + 1 */
     uint64_t n;  /* marks put so far */
     uint64_t begin_ns, samples;
-    double flops; /* of one sample, forward and backward; 0: unknown */
+    uint64_t validation_ns, validated_ns; /* when one began, and what all have taken */
+    double available;                     /* of a rank, a second; 0: unknown */
+    double flops;                         /* of one sample, forward and backward; 0: unknown */
 } throughput;
 
 static const stk_option options[] = {
     {"window_size", STK_OPTION_UINT, offsetof(throughput_options, window_size), "100", 1, 1000000,
      NULL, "N", "Batches the rates are taken over."},
+    {"available_flops", STK_OPTION_DOUBLE, offsetof(throughput_options, available_flops), "0", 0,
+     1e21, NULL, "N",
+     "Operations a second that the machine of a rank can do at most, for device/mfu; 0: unknown."},
 };
 
 static const stk_option_table table = {.name = "throughput",
@@ -40,6 +46,7 @@ static stk_status create(stk_context *ctx, const void *given, stk_callback **out
 
     if (self) {
         self->window = ((const throughput_options *)given)->window_size;
+        self->available = ((const throughput_options *)given)->available_flops;
         self->marks = stk__calloc(ctx, (size_t)self->window + 1, sizeof *self->marks);
     }
     if (!self || !self->marks) {
@@ -63,7 +70,7 @@ static stk_status on_train_start(stk_callback *callback, stk_trainer *t, const s
     const stk_module_ops *ops = stk_trainer_module_ops(t);
     stk_layer layer;
 
-    self->n = self->samples = 0;
+    self->n = self->samples = self->validated_ns = 0;
     self->flops = 0;
     for (size_t i = 0; ops->layer && ops->layer(at->module, i, &layer); i++)
         if (layer.depth <= 1)
@@ -73,14 +80,17 @@ static stk_status on_train_start(stk_callback *callback, stk_trainer *t, const s
     return STK_OK;
 }
 
+/* "train/samples_per_sec" of all ranks, "train/device/samples_per_sec" of one. */
 static stk_status log_rates(throughput *self, stk_trainer *t, stk_error *err)
 {
     const uint64_t span = STK_MIN(self->n - 1, self->window);
     const mark *last = &self->marks[(self->n - 1) % (self->window + 1)];
     const mark *first = &self->marks[(self->n - 1 - span) % (self->window + 1)];
     const double seconds = (double)(last->ns - first->ns) * 1e-9;
-    double samples[] = {(double)(last->samples - first->samples), (double)last->samples};
-    stk_metric line[8];
+    const double own = (double)(last->samples - first->samples);
+    const double ranks = (double)stk__callback_info(t).world_size;
+    double samples[] = {own, (double)last->samples};
+    stk_metric line[12];
     size_t n = 0;
 
     STK_TRY(stk_trainer_reduce(t, samples, STK_COUNT(samples), STK_COMBINE_SUM, err));
@@ -88,10 +98,17 @@ static stk_status log_rates(throughput *self, stk_trainer *t, stk_error *err)
     line[n++] = (stk_metric){"train/batches", (double)(self->n - 1)};
     line[n++] = (stk_metric){"train/samples", samples[1]};
     if (seconds > 0) {
-        line[n++] = (stk_metric){"train/batches_per_sec", (double)span / seconds};
+        line[n++] = (stk_metric){"train/batches_per_sec", (double)span * ranks / seconds};
         line[n++] = (stk_metric){"train/samples_per_sec", samples[0] / seconds};
-        if (self->flops > 0)
-            line[n++] = (stk_metric){"train/flops_per_sec", samples[0] * self->flops / seconds};
+        line[n++] = (stk_metric){"train/device/batches_per_sec", (double)span / seconds};
+        line[n++] = (stk_metric){"train/device/samples_per_sec", own / seconds};
+    }
+    if (seconds > 0 && self->flops > 0) {
+        const double flops = own * self->flops / seconds;
+        line[n++] = (stk_metric){"train/flops_per_sec", samples[0] * self->flops / seconds};
+        line[n++] = (stk_metric){"train/device/flops_per_sec", flops};
+        if (self->available > 0)
+            line[n++] = (stk_metric){"train/device/mfu", flops / self->available};
     }
     return stk_trainer_log_metrics(t, line, n, err);
 }
@@ -102,9 +119,26 @@ static stk_status on_train_batch_end(stk_callback *callback, stk_trainer *t, con
     throughput *self = (throughput *)callback;
 
     self->samples += at->batch ? stk_batch_count(at->batch) : 0;
-    self->marks[self->n % (self->window + 1)] = (mark){stk__now_ns(), self->samples};
+    self->marks[self->n % (self->window + 1)] =
+        (mark){stk__now_ns() - self->validated_ns, self->samples};
     self->n++;
     return at->steps && stk__callback_logs(t, at) ? log_rates(self, t, err) : STK_OK;
+}
+
+static stk_status on_validation_start(stk_callback *callback, stk_trainer *t, const stk_moment *at,
+                                      stk_error *err)
+{
+    ((throughput *)callback)->validation_ns = stk__now_ns();
+    return STK_OK;
+}
+
+static stk_status on_validation_end(stk_callback *callback, stk_trainer *t, const stk_moment *at,
+                                    stk_error *err)
+{
+    throughput *self = (throughput *)callback;
+
+    self->validated_ns += stk__now_ns() - self->validation_ns;
+    return STK_OK;
 }
 
 const stk_callback_ops stk__callback_throughput = {
@@ -116,4 +150,6 @@ const stk_callback_ops stk__callback_throughput = {
     .destroy = destroy,
     .on_train_start = on_train_start,
     .on_train_batch_end = on_train_batch_end,
+    .on_validation_start = on_validation_start,
+    .on_validation_end = on_validation_end,
 };

@@ -351,6 +351,92 @@ static void monitors(void **state)
     bench_close(&b);
 }
 
+/* The share of the peak is that of the operations of a sample, three times its forward pass. */
+static bool one_layer(const stk_module *module, size_t i, stk_layer *out)
+{
+    *out = (stk_layer){.name = "layer", .type = "Tiny", .flops = 1000, .depth = 1};
+    return i == 0;
+}
+
+static void throughput_of_a_rank(void **state)
+{
+    double all, own, flops, share;
+    bench b;
+    tiny m;
+    stk_trainer *t;
+
+    bench_open(&b);
+    tiny_init(&m);
+    m.ops.layer = one_layer;
+    b.options.logger = "csv";
+    b.options.log_every_n_steps = 5;
+    assert_ok(stk_trainer_create(b.ctx, &b.options, &t, &b.err), &b.err);
+    add(&b, t, &stk__callback_throughput, "window_size", "5", "available_flops", "2e9", NULL);
+    assert_ok(stk_trainer_fit(t, &m.base, &b.data, NULL, &b.err), &b.err);
+    assert_true(stk_trainer_metric(t, "train/samples_per_sec", &all));
+    assert_true(stk_trainer_metric(t, "train/device/samples_per_sec", &own) && own == all);
+    assert_true(stk_trainer_metric(t, "train/device/flops_per_sec", &flops));
+    assert_true(fabs(flops / (own * 3000) - 1) < 1e-9);
+    assert_true(stk_trainer_metric(t, "train/device/mfu", &share));
+    assert_true(fabs(share / (flops / 2e9) - 1) < 1e-9);
+    stk_trainer_destroy(&t);
+    bench_close(&b);
+}
+
+static stk_status train_series(stk_module *module, stk_trainer *trainer, const stk_moment *at,
+                               stk_loss *loss, stk_error *err)
+{
+    *loss = (stk_loss){.value = {.value = 1}};
+    return stk_trainer_log(trainer, "train_loss", series[at->batch_idx], STK_ON_STEP, 0, err);
+}
+
+/* The batches at which Lightning 2.6 raises. */
+static void spikes(void **state)
+{
+    static const struct {
+        double losses[10];
+        const char *name, *value, *other, *other_value;
+        int64_t batch; /* -1: none */
+    } cases[] = {
+        {{8, 7, 6.5, 6.6, 6.4, 18, 30, 1}, NULL, NULL, NULL, NULL, 6},
+        {{8, 7, 6.5, 6.6, 6.4, 18, 30, 1}, "rtol", "1", NULL, NULL, 5},
+        {{8, 7, NAN, 1}, NULL, NULL, NULL, NULL, 2},
+        {{8, 7, NAN, 1}, "finite_only", "false", NULL, NULL, -1},
+        {{1, 4, 9, 9, 40, 1}, "window", "2", "rtol", "1.5", 1},
+        {{5, 4, 4.5, 9}, "atol", "6", "rtol", "0", -1},
+        {{5, 4, 4.5, 11}, "atol", "6", "rtol", "0", 3},
+        {{1, 2, 3, -5}, "mode", "max", NULL, NULL, 3},
+        {{40, 1, 30, 90}, "warmup", "3", NULL, NULL, 3},
+    };
+    bench b;
+    tiny m;
+    stk_trainer *t;
+    char said_at[40];
+
+    bench_open(&b);
+    for (size_t i = 0; i < STK_COUNT(cases); i++) {
+        tiny_init(&m);
+        m.ops.training_step = train_series;
+        memcpy(series, cases[i].losses, sizeof cases[i].losses);
+        assert_ok(stk_trainer_create(b.ctx, &b.options, &t, &b.err), &b.err);
+        add(&b, t, &stk__callback_spike_detection, cases[i].name, cases[i].value, cases[i].other,
+            cases[i].other_value, NULL);
+        const stk_status status = stk_trainer_fit(t, &m.base, &b.data, NULL, &b.err);
+        assert_int_equal(status, cases[i].batch < 0 ? STK_OK : STK_EFORMAT);
+        snprintf(said_at, sizeof said_at, "in batch %d of epoch 0", (int)cases[i].batch);
+        if (status != STK_OK && !strstr(b.err.text, said_at))
+            fail_msg("case %zu: %s", i, b.err.text);
+        stk_trainer_destroy(&t);
+    }
+    tiny_init(&m);
+    assert_ok(stk_trainer_create(b.ctx, &b.options, &t, &b.err), &b.err);
+    add(&b, t, &stk__callback_spike_detection, "monitor", "nothing", NULL);
+    assert_fails(stk_trainer_fit(t, &m.base, &b.data, NULL, &b.err), STK_EINVAL, &b.err,
+                 "'nothing' is not logged after a batch");
+    stk_trainer_destroy(&t);
+    bench_close(&b);
+}
+
 /* ---- Writers --------------------------------------------------------------------------------- */
 
 static size_t read_all(const char *folder, const char *name, char *out, size_t size)
@@ -456,6 +542,8 @@ int main(void)
         cmocka_unit_test(accumulation_schedule),
         cmocka_unit_test(schedules),
         cmocka_unit_test(monitors),
+        cmocka_unit_test(throughput_of_a_rank),
+        cmocka_unit_test(spikes),
         cmocka_unit_test(prediction_writer),
         cmocka_unit_test(on_exception),
         cmocka_unit_test(refused_tables),

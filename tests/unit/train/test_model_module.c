@@ -236,6 +236,7 @@ static void options_after(run *r, double *lr, double *momentum)
     assert_ok(stk_trainer_fit(t, module, &b->data, NULL, &b->err), &b->err);
     assert_true(module->ops->get_option(module, 0, "lr", lr));
     assert_true(module->ops->get_option(module, 0, "momentum", momentum));
+    assert_true(module->ops->get_option(module, 0, "weight_decay", &value) && value == 0.25);
     /* Another rate: what the schedule starts from. */
     assert_true(module->ops->set_option(module, 0, "lr", 0.5));
     assert_true(module->ops->get_option(module, 0, "lr", &value));
@@ -257,6 +258,7 @@ static void cycles_momentum(void **state)
     run_open(&r);
     r.schedule.name = STK_SCHEDULE_ONE_CYCLE;
     r.schedule.total_steps = 30;
+    r.optimizer.weight_decay = 0.25;
     r.schedule.max_lr = 0.02;
     options_after(&r, &lr, &momentum); /* adam: its beta1 */
     assert_true(fabs(momentum - wanted) < 1e-12);
