@@ -5,7 +5,8 @@
 usage: make_regression_golden.py FOLDER
 
 Each case is two epochs of SGD over the same 48 samples in their order, 20 a batch (the last one is shorter), then a
-validation over the same samples: the means of its losses weigh every sample alike.
+validation over the same samples: the means of its losses weigh every sample alike. Of windows with a mask, 4 a batch,
+only values count that are there; one batch has none.
 """
 import json
 import pathlib
@@ -24,7 +25,7 @@ TARGETS = ["float16", "float32", "float64", "int32"]
 
 
 def net(outputs, weights):
-    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, outputs)).double()
+    model = nn.Sequential(nn.Flatten(), nn.Linear(weights["1.weight"].shape[1], 8), nn.ReLU(), nn.Linear(8, outputs)).double()
     model.load_state_dict({k: torch.from_numpy(v.astype(np.float64)) for k, v in weights.items()})
     return model
 
@@ -43,6 +44,31 @@ def train(x, y, loss_of, weights):
         return loss(slice(0, SAMPLES)).item()
 
 
+MASKED = {"mse": lambda d: d ** 2, "l1": torch.abs,
+          "huber": lambda d: torch.where(d.abs() <= 0.5, d ** 2 / 2, 0.5 * (d.abs() - 0.25))}
+
+
+def train_masked(series, kind, weights):
+    """Three steps in, the next out; what is missing is 0 among the inputs, and does not count in the target."""
+    windows = series.unfold(0, 4, 1).transpose(1, 2)
+    x, y = windows[:, :3].nan_to_num(0.0), windows[:, 3]
+    model = net(3, weights)
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR)
+
+    def loss(rows):
+        valid = ~y[rows].isnan()
+        errors = MASKED[kind](model(x[rows]) - y[rows].nan_to_num(0.0))
+        return (errors * valid).sum() / max(int(valid.sum()), 1)
+
+    for _ in range(EPOCHS):
+        for first in range(0, len(x), 4):
+            optimizer.zero_grad()
+            loss(slice(first, first + 4)).backward()
+            optimizer.step()
+    with torch.no_grad():
+        return loss(slice(0, len(x))).item()
+
+
 def main(folder):
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -52,8 +78,8 @@ def main(folder):
     np.save(folder / "x.npy", x)
     cases = []
     for outputs in (1, 3):
-        weights = {"0.weight": r.normal(size=(8, 4)) / 2, "0.bias": r.normal(size=8) / 2,
-                   "2.weight": r.normal(size=(outputs, 8)) / 3, "2.bias": r.normal(size=outputs) / 3}
+        weights = {"1.weight": r.normal(size=(8, 4)) / 2, "1.bias": r.normal(size=8) / 2,
+                   "3.weight": r.normal(size=(outputs, 8)) / 3, "3.bias": r.normal(size=outputs) / 3}
         weights = {k: v.astype(np.float32) for k, v in weights.items()}
         save_file(weights, folder / f"weights_{outputs}.safetensors")
         for dtype in TARGETS:
@@ -63,7 +89,20 @@ def main(folder):
             for loss, function in LOSSES.items():
                 value = train(torch.from_numpy(x.astype(np.float64)), torch.from_numpy(target.astype(np.float64)),
                               function, weights)
-                cases.append({"labels": name, "outputs": outputs, "loss": loss, "val_loss": value})
+                cases.append({"dataset": ["npy:", "x.npy?labels=" + name], "outputs": outputs, "batch": BATCH,
+                              "weights": f"weights_{outputs}.safetensors", "loss": loss, "val_loss": value})
+    series = r.normal(size=(43, 3)).astype(np.float32)
+    series[r.random(series.shape) < 0.2] = np.nan
+    series[15:19] = np.nan  # the targets of windows 12 to 15: one batch
+    np.save(folder / "series.npy", series)
+    weights = {"1.weight": r.normal(size=(8, 9)) / 3, "1.bias": r.normal(size=8) / 2, "3.weight": r.normal(size=(3, 8)) / 3,
+               "3.bias": r.normal(size=3) / 3}
+    weights = {k: v.astype(np.float32) for k, v in weights.items()}
+    save_file(weights, folder / "weights_series.safetensors")
+    for loss in MASKED:
+        value = train_masked(torch.from_numpy(series.astype(np.float64)), loss, weights)
+        cases.append({"dataset": ["array:", "series.npy?input=3&target=1&time=0&stride=0:1&nan=mask"], "outputs": 3,
+                      "batch": 4, "weights": "weights_series.safetensors", "loss": loss, "val_loss": value})
     (folder / "golden.json").write_text(json.dumps(cases, indent=1) + "\n")
 
 
