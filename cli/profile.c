@@ -24,7 +24,7 @@ static const stk_option_table *profiling_table(void)
         {"steps", STK_OPTION_UINT, AT(steps), "100", 1, 1e6, NULL, "N",
          "Optimizer steps to measure, behind those of warmup_steps."},
         {"output_dir", STK_OPTION_STRING, AT(output_dir), "output/profiler", 0, 0, NULL, "DIR",
-         "Folder that gets one of the name of the configuration."},
+         "Folder, or URL of one, that gets one of the name of the configuration."},
     };
     static const stk_option_table table = {.name = "profiling",
                                            .doc = "What to run",
@@ -111,6 +111,12 @@ static int make_folders(struct run *run)
     const char *name = run->file ? run->file : "default";
     const char *slash = strrchr(name, '/');
 
+    if (strchr(run->options.output_dir, '?')) {
+        cli_error("profiling.output_dir: '%s' has a query; options of a store are given by "
+                  "--stores, and the name of a folder here has no '?'",
+                  run->options.output_dir);
+        return CLI_USAGE;
+    }
     name = slash ? slash + 1 : name;
     size_t length = strlen(name) - (ends_with(name, ".yaml") ? 5 : ends_with(name, ".yml") ? 4 : 0);
     int n = snprintf(run->folder, sizeof run->folder, "%s/%.*s", cli_home(run->options.output_dir),
@@ -257,7 +263,7 @@ static int report(struct run *run)
         &found.summary, &err);
     if (summed != STK_OK)
         return cli_fail(run->cli, summed, &err);
-    int code = profile_write_files(run->cli, run->profile, &found, run->folder);
+    int code = profile_write_files(run->cli, run->context, run->profile, &found, run->folder);
     if (code != CLI_GO_ON)
         return code;
     profile_print(run->cli, run->profile, &found);

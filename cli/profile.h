@@ -16,9 +16,9 @@ struct profile_found {
     uint64_t batch_size;
 };
 
-/* Write timing_summary.yaml, timing_results.csv and layers.csv into a folder that is made.
- * CLI_GO_ON, or the exit code after printing the error. */
-int profile_write_files(struct cli *cli, const stk_profile *profile,
+/* Write timing_summary.yaml, timing_results.csv and layers.csv into a folder of any store, a local
+ * one is made. CLI_GO_ON, or the exit code after printing the error. */
+int profile_write_files(struct cli *cli, stk_context *context, const stk_profile *profile,
                         const struct profile_found *found, const char *folder);
 /* What is printed: the breakdown and the diagnosis, in the format asked for. */
 void profile_print(struct cli *cli, const stk_profile *profile, const struct profile_found *found);

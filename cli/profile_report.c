@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a profile found -> files, a table, a paragraph. */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+
+#include <stoker/store.h>
 
 #include "profile.h"
 
@@ -73,62 +73,58 @@ static void put_layers(const stk_profile *profile, const struct profile_found *f
     }
 }
 
-static int make_folder(const char *folder)
-{
-    char path[PROFILE_PATH];
-
-    snprintf(path, sizeof path, "%s", folder);
-    for (char *c = path + 1;; c++) {
-        if (*c && *c != '/')
-            continue;
-        const char was = *c;
-        *c = 0;
-        if (mkdir(path, 0777) != 0 && errno != EEXIST) {
-            cli_error("cannot make the folder '%s': %s; choose another --output-dir", path,
-                      strerror(errno));
-            return CLI_FAILED;
-        }
-        if (!was)
-            return CLI_GO_ON;
-        *c = was;
-    }
-}
-
 typedef void put_fn(const stk_profile *profile, const struct profile_found *found, FILE *out);
 
 /* A file gets its name when all of it is written. */
-static int write_one(const char *folder, const char *name, put_fn *put, const stk_profile *profile,
-                     const struct profile_found *found)
+static stk_status put_bytes(stk_context *context, const char *path, const char *data, size_t size,
+                            stk_error *err)
 {
-    char path[PROFILE_PATH + 64], partial[PROFILE_PATH + 80];
+    stk_put *put;
 
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    snprintf(partial, sizeof partial, "%s.part", path);
-    FILE *out = fopen(partial, "w");
-    if (out)
-        put(profile, found, out);
-    bool good = out && !ferror(out);
-    if (out && fclose(out) != 0)
-        good = false;
-    if (good && rename(partial, path) == 0)
-        return CLI_GO_ON;
-    cli_error("cannot write '%s': %s; choose another --output-dir", path, strerror(errno));
-    if (out)
-        cli_remove_partial(partial);
-    return CLI_FAILED;
+    stk_status status = stk_put_open(context, path, NULL, &put, err);
+    if (status != STK_OK)
+        return status;
+    status = put->ops->write(put, data, size, err);
+    if (status == STK_OK)
+        return put->ops->commit(put, err);
+    put->ops->abandon(put);
+    return status;
 }
 
-int profile_write_files(struct cli *cli, const stk_profile *profile,
+static int write_one(struct cli *cli, stk_context *context, const char *folder, const char *name,
+                     put_fn *put, const stk_profile *profile, const struct profile_found *found)
+{
+    char path[PROFILE_PATH + 64], *data = NULL;
+    size_t size = 0;
+    stk_error err;
+
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *out = open_memstream(&data, &size);
+    if (out)
+        put(profile, found, out);
+    if (!out || fclose(out) != 0) {
+        cli_error("no memory to write '%s'", path);
+        free(data);
+        return CLI_FAILED;
+    }
+    const stk_status status = put_bytes(context, path, data, size, &err);
+    free(data);
+    return status == STK_OK ? CLI_GO_ON : cli_fail(cli, status, &err);
+}
+
+int profile_write_files(struct cli *cli, stk_context *context, const stk_profile *profile,
                         const struct profile_found *found, const char *folder)
 {
-    (void)cli;
-    int code = make_folder(folder);
-    if (code == CLI_GO_ON)
-        code = write_one(folder, "timing_summary.yaml", put_summary, profile, found);
-    if (code == CLI_GO_ON)
-        code = write_one(folder, "timing_results.csv", put_batches, profile, found);
-    if (code == CLI_GO_ON)
-        code = write_one(folder, "layers.csv", put_layers, profile, found);
+    static const struct {
+        const char *name;
+        put_fn *put;
+    } files[] = {{"timing_summary.yaml", put_summary},
+                 {"timing_results.csv", put_batches},
+                 {"layers.csv", put_layers}};
+    int code = CLI_GO_ON;
+
+    for (size_t i = 0; code == CLI_GO_ON && i < sizeof files / sizeof *files; i++)
+        code = write_one(cli, context, folder, files[i].name, files[i].put, profile, found);
     return code;
 }
 

@@ -34,7 +34,7 @@ static stk_status make_parents(stk_group *g, const char *path, stk_error *err)
         json_t *document = new_group();
         if (!document)
             return no_memory(err);
-        stk_status status = stk__sink_put_json(g->shared->store, key, document, err);
+        stk_status status = stk__array_put_json(g->shared->store, key, document, err);
         key[length] = 0;
         if (status == STK_OK)
             status =
@@ -65,7 +65,7 @@ static stk_status write_group(stk_group *g, json_t *attributes, stk_error *err)
     if (!all)
         return no_memory(err);
     if (status == STK_OK)
-        status = stk__sink_put_json(g->shared->store, STK__ZARR_V3, all, err);
+        status = stk__array_put_json(g->shared->store, STK__ZARR_V3, all, err);
     json_decref(all);
     return status;
 }
@@ -79,12 +79,12 @@ static stk_status make_group(stk_context *ctx, const char *url, stk_error *err)
     json_t *document = new_group();
     if (!document)
         return no_memory(err);
-    stk_status status = stk__sink_open(ctx, url, &store, prefix, sizeof prefix, err);
+    stk_status status = stk__put_folder_open(ctx, url, &store, prefix, err);
     if (status == STK_OK) {
         size_t length = strlen(prefix);
         memcpy(key, prefix, length);
         memcpy(key + length, STK__ZARR_V3, sizeof STK__ZARR_V3);
-        status = stk__sink_put_json(store, key, document, err);
+        status = stk__array_put_json(store, key, document, err);
     }
     stk_store_close(&store);
     json_decref(document);

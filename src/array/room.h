@@ -185,13 +185,9 @@ void stk__array_copy_large(const stk_array *a, const stk__box *box, const stk__n
 /* The reverse of stk__array_copy(): what lies in the box goes to its place in a whole chunk. */
 void stk__array_gather(const stk_array *a, const stk__box *box, const stk__need *need,
                        const void *data, const int64_t *strides, void *chunk);
-/* Open the folder of a URL, or the nearest above it that is there; `prefix` (of `size` bytes) is
- * the way from it to the folder, "" or "a/b/". (sink.c) */
-stk_status stk__sink_open(stk_context *ctx, const char *url, stk_store **out, char *prefix,
-                          size_t size, stk_error *err);
-/* Write JSON under a key. */
-stk_status stk__sink_put_json(stk_store *store, const char *key, const json_t *value,
-                              stk_error *err);
+/* Write JSON under a key. (put_json.c) */
+stk_status stk__array_put_json(stk_store *store, const char *key, const json_t *value,
+                               stk_error *err);
 
 /* ---- Codec states ---- */
 

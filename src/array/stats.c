@@ -332,10 +332,10 @@ stk_status stk_array_stats_save(stk_array *a, const char *folder, const stk_arra
     if (!document)
         return stk__array_no_memory(a, err);
     stk_status status =
-        folder ? stk__sink_open(a->context, folder, &store, prefix, sizeof prefix, err) : STK_OK;
+        folder ? stk__put_folder_open(a->context, folder, &store, prefix, err) : STK_OK;
     if (status == STK_OK) {
         snprintf(whole, sizeof whole, "%s%s", prefix, key);
-        status = stk__sink_put_json(store ? store : stk__array_home(a), whole, document, err);
+        status = stk__array_put_json(store ? store : stk__array_home(a), whole, document, err);
     }
     stk_store_close(&store);
     json_decref(document);

@@ -93,7 +93,7 @@ stk_status stk_array_writer_create(stk_context *context, const char *url,
     STK_TRY(
         stk__sized_read(&o, sizeof o, options, "stk_array_writer_options", STK_STAGE_ARRAY, err));
     STK_TRY(stk__writer_metadata(context, &o, &metadata, err));
-    stk_status status = stk__sink_open(context, url, &store, prefix, sizeof prefix, err);
+    stk_status status = stk__put_folder_open(context, url, &store, prefix, err);
     if (status == STK_OK)
         status = check_free(store, prefix, url, err);
     if (status == STK_OK)
@@ -129,8 +129,8 @@ stk_status stk_array_writer_finish(stk_array_writer **writer, stk_error *err)
                          "stk_array_writer_finish: the writer is NULL");
     stk_status status = stk__context_check(w->context, err);
     if (status == STK_OK)
-        status = stk__sink_put_json(stk__array_store(w->array), w->array->metadata_key, w->metadata,
-                                    err);
+        status = stk__array_put_json(stk__array_store(w->array), w->array->metadata_key,
+                                     w->metadata, err);
     stk_array_writer_abandon(writer);
     return status;
 }

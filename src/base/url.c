@@ -83,6 +83,13 @@ void stk__url_scan(const stk_context *ctx, const char *text, stk__url *out)
     }
 }
 
+const char *stk__url_unwrap(const stk_context *ctx, const char *text, stk__url *out)
+{
+    for (stk__url_scan(ctx, text, out); out->inner; stk__url_scan(ctx, text, out))
+        text = out->inner;
+    return text;
+}
+
 static int hex_digit(char c)
 {
     if (c >= '0' && c <= '9')

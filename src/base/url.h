@@ -27,6 +27,8 @@ typedef struct stk__url {
 /* The store of this name, as it is written; NULL: there is none. */
 const void *stk__url_driver(const stk_context *ctx, const char *name, size_t length);
 void stk__url_scan(const stk_context *ctx, const char *text, stk__url *out);
+/* The same of what the innermost wrapper wraps, which is returned: a part of `text`. */
+const char *stk__url_unwrap(const stk_context *ctx, const char *text, stk__url *out);
 
 /* `length` bytes with %XX undone, into `to` with an end. STK_EINVAL: a broken escape, a zero byte,
  * or too long. */

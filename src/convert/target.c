@@ -16,20 +16,12 @@
 
 /* ---- The folder that is read ----------------------------------------------------------------- */
 
-/* A URL without its wrappers, taken apart. */
-static const char *unwrap(stk_context *ctx, const char *text, stk__url *url)
-{
-    for (stk__url_scan(ctx, text, url); url->inner; stk__url_scan(ctx, text, url))
-        text = url->inner;
-    return text;
-}
-
 bool stk__convert_folder(stk_context *ctx, const char *text, char *path)
 {
     char local[STK_MAX_OBJECT_KEY];
     stk__url url;
 
-    text = unwrap(ctx, text, &url);
+    text = stk__url_unwrap(ctx, text, &url);
     return url.local && stk__url_path(&url, text, local, sizeof local, NULL) == STK_OK &&
            realpath(local, path);
 }
@@ -108,8 +100,8 @@ static const char *meet_urls(stk_context *ctx, const char *source, const char *t
 {
     stk__url from, to;
 
-    source = unwrap(ctx, source, &from);
-    target = unwrap(ctx, target, &to);
+    source = stk__url_unwrap(ctx, source, &from);
+    target = stk__url_unwrap(ctx, target, &to);
     const size_t from_end = path_end(source, &from), to_end = path_end(target, &to);
     if (strncmp(source, target, STK_MIN(from_end, to_end)) != 0)
         return NULL;
@@ -126,7 +118,7 @@ static stk_status check_apart(const stk_conversion_job *job, stk_error *err)
     const char *wrong = NULL, *to;
     stk__url url;
 
-    to = unwrap(job->context, job->target, &url);
+    to = stk__url_unwrap(job->context, job->target, &url);
     if (!stk__convert_folder(job->context, stk__convert_source(job), source))
         wrong = meet_urls(job->context, stk__convert_source(job), job->target);
     else if (url.local && stk__url_path(&url, to, target, sizeof target, NULL) == STK_OK)

@@ -142,20 +142,25 @@ static stk_status open_longest(stk__put_place *place, const char *url, const stk
     const char *path = parsed->path;
     size_t cut = parsed->path_length;
     stk_status status = STK_ENOENT;
+    stk__url innermost;
 
-    while (status == STK_ENOENT && cut > 0) {
+    stk__url_unwrap(place->context, url, &innermost);
+    for (bool ended = false; status == STK_ENOENT && !ended;) {
         while (cut > 0 && path[cut - 1] != '/')
             cut--;
-        if (cut == 0)
+        /* Of a relative path the last is the folder that the process is in. */
+        ended = cut == 0;
+        if (ended && !innermost.local)
             break;
         STK_TRY(take_key(place, parsed, path + cut, parsed->path_length - cut, err));
-        char *folder = stk__format(place->context, "%.*s%s%s", (int)(path + cut - url), url,
-                                   parsed->query ? "?" : "", parsed->query ? parsed->query : "");
+        char *folder = stk__format(place->context, "%.*s%s%s%s", (int)(path + cut - url), url,
+                                   ended ? "." : "", parsed->query ? "?" : "",
+                                   parsed->query ? parsed->query : "");
         if (!folder)
             return stk__fail(err, STK_ENOMEM, STK_STAGE_STORE, "no memory to write '%.200s'", url);
         status = stk__store_open_url(place->context, folder, &place->store, err);
         stk__free(place->context, folder);
-        cut--;
+        cut -= !ended;
     }
     if (status == STK_ENOENT)
         return stk__fail_at(err, STK_ENOENT, STK_STAGE_STORE, url, STK_NO_OFFSET,

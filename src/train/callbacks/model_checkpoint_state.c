@@ -7,6 +7,7 @@
 
 #include "base/files.h"
 #include "base/options.h"
+#include "base/url.h"
 #include "train/callbacks/model_checkpoint.h"
 
 #define AT(member) offsetof(stk__model_checkpoint_options, member)
@@ -217,6 +218,42 @@ static bool is_of(const stk__model_checkpoint *self, const char *state)
            strncmp(state + 8, self->dir, length) == 0 && state[8 + length] == '\n';
 }
 
+/* Whether a path or URL is that of a plain name in the folder that checkpoints go to. */
+static bool is_in_folder(const stk__model_checkpoint *self, const char *path)
+{
+    stk_context *ctx = self->base.context;
+    char name[STK_MAX_OBJECT_KEY];
+    stk__url url;
+    size_t length;
+
+    const char *written = stk__url_name(ctx, path, &length);
+    stk__url_scan(ctx, path, &url);
+    if (url.plain)
+        snprintf(name, sizeof name, "%.*s", (int)length, written);
+    else if (stk__url_decode(written, length, name, sizeof name, NULL) != STK_OK)
+        return false;
+    char *same = stk__is_plain_name(name) ? stk__url_below(ctx, self->dir, name) : NULL;
+    const bool in = same && strcmp(same, path) == 0;
+    stk__free(ctx, same);
+    return in;
+}
+
+/* Whether it is an object, of a local folder a file and no link. */
+static bool is_object(stk_context *ctx, const char *path)
+{
+    stk_object_info info = {.struct_size = sizeof info};
+    char key[STK_MAX_OBJECT_KEY];
+    stk_store *store = NULL;
+    struct stat st;
+
+    if (!stk__url_elsewhere(ctx, path))
+        return lstat(path, &st) == 0 && S_ISREG(st.st_mode);
+    const bool is = stk_store_open(ctx, path, &store, key, sizeof key, NULL) == STK_OK &&
+                    stk_store_stat(store, key, NULL, &info, NULL) == STK_OK && !info.is_folder;
+    stk_store_close(&store);
+    return is;
+}
+
 /*
  * Whether a path that a checkpoint told is this run's to replace and to remove: a plain name in the
  * folder that checkpoints go to, of a checkpoint that the same callback of a run has put there.
@@ -224,11 +261,8 @@ static bool is_of(const stk__model_checkpoint *self, const char *state)
 static bool is_own(const stk__model_checkpoint *self, const stk_restorer *from, const char *path)
 {
     char text[STK_MAX_OBJECT_KEY];
-    const size_t length = strlen(self->dir);
-    struct stat st;
 
-    return strncmp(path, self->dir, length) == 0 && path[length] == '/' &&
-           stk__is_plain_name(path + length + 1) && lstat(path, &st) == 0 && S_ISREG(st.st_mode) &&
+    return is_in_folder(self, path) && is_object(self->base.context, path) &&
            stk_restorer_peek(from, path, "state", text, sizeof text) && is_of(self, text);
 }
 

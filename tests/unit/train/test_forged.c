@@ -13,6 +13,7 @@
 typedef struct forgery {
     bench b;
     char dir[300], path[400]; /* checkpoints go to `dir`; the forged one is `path` */
+    char url[340];            /* what the callback is told of `dir`; empty: itself */
 } forgery;
 
 /* Write the checkpoint `from` anew as `to`, with another text under `key`; NULL: without it. */
@@ -57,7 +58,9 @@ static void forge(bench *b, const char *from, const char *to, const char *key, c
 
 static void prepare(bench *b, stk_trainer *t, void *user)
 {
-    add(b, t, &stk__callback_model_checkpoint, "dirpath", ((forgery *)user)->dir, NULL);
+    const forgery *f = user;
+
+    add(b, t, &stk__callback_model_checkpoint, "dirpath", *f->url ? f->url : f->dir, NULL);
 }
 
 /* A run of one epoch whose checkpoint can be forged. */
@@ -68,6 +71,7 @@ static void set_up(forgery *f, char best[400])
 
     bench_open(&f->b);
     snprintf(f->dir, sizeof f->dir, "%s/kept", f->b.folder);
+    *f->url = 0;
     snprintf(f->path, sizeof f->path, "%s/forged.safetensors", f->b.folder);
     f->b.options.enable_checkpointing = STK_SWITCH_TRUE;
     f->b.prepare = prepare;
@@ -142,6 +146,48 @@ static void files_of_others(void **state)
     snprintf(inside, sizeof inside, "%s/own.safetensors", f.dir);
     forge(&f.b, honest, inside, "stoker.loops", "x 1\n");
     assert_false(survives(&f, honest, f.dir, inside, inside));
+    bench_close(&f.b);
+}
+
+/* The same of a folder of another store, whose URL has a query. */
+static void files_elsewhere(void **state)
+{
+    static const struct {
+        const char *head, *name, *query;
+        bool own;
+    } rows[] = {
+        {"slow+file:", "kept/own.safetensors", "?latency=0", true},
+        {"slow+file:", "kept/a%25b.safetensors", "?latency=0", true},
+        {"slow+file:", "kept/own.safetensors", "", false},
+        {"slow+", "kept/own.safetensors", "?latency=0", false},
+        {"", "kept/own.safetensors", "", false},
+        {"slow+file:", "kept/../own.safetensors", "?latency=0", false},
+        {"slow+file:", "kept/%2e%2e%2fown.safetensors", "?latency=0", false},
+        {"slow+file:", "kept/ow%6e.safetensors", "?latency=0", false},
+        {"slow+file:", "kept/inner/own.safetensors", "?latency=0", false},
+        {"slow+file:", "kept/none.safetensors", "?latency=0", false},
+    };
+    static const char *const files[] = {"own", "kept/own", "kept/a%b", "kept/inner/own"};
+    char best[400], honest[400], victim[4][400], named[800];
+    forgery f;
+
+    set_up(&f, best);
+    snprintf(f.url, sizeof f.url, "slow+file:%s?latency=0", f.dir);
+    snprintf(honest, sizeof honest, "%s/honest.safetensors", f.b.folder);
+    assert_int_equal(rename(best, honest), 0);
+    for (size_t i = 0; i < STK_COUNT(rows); i++) {
+        for (size_t k = 0; k < STK_COUNT(files); k++) {
+            char text[500];
+            snprintf(victim[k], sizeof victim[k], "%s/%s.safetensors", f.b.folder, files[k]);
+            snprintf(text, sizeof text, "dirpath %s\n", f.url);
+            forge(&f.b, honest, victim[k], STATE, text);
+        }
+        snprintf(named, sizeof named, "%s%s/%s%s", rows[i].head, f.b.folder, rows[i].name,
+                 rows[i].query);
+        const bool second = strstr(named, "%25") != NULL;
+        assert_int_equal(survives(&f, honest, f.url, named, victim[second ? 2 : 1]), !rows[i].own);
+        assert_true(there(victim[0]) && there(victim[3]));
+    }
     bench_close(&f.b);
 }
 
@@ -242,8 +288,9 @@ static void time_used_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(files_of_others), cmocka_unit_test(best_elsewhere),
-        cmocka_unit_test(time_used_up), cmocka_unit_test(damaged_states)};
+        cmocka_unit_test(files_of_others), cmocka_unit_test(files_elsewhere),
+        cmocka_unit_test(best_elsewhere), cmocka_unit_test(time_used_up),
+        cmocka_unit_test(damaged_states)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
