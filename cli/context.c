@@ -72,7 +72,10 @@ stk_status cli_plugins(struct cli *cli, stk_context *context, stk_config *config
 
 void cli_compute_environment(struct cli *cli, uint64_t threads)
 {
-    if (threads < 2 || getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT") || cli_interrupted())
+    /* 0: the model decides, later. */
+    if (threads == 1 || sysconf(_SC_NPROCESSORS_ONLN) < 2)
+        return;
+    if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT") || cli_interrupted())
         return;
     if (setenv("OMP_WAIT_POLICY", "passive", 1) != 0)
         return;

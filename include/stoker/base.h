@@ -254,8 +254,10 @@ typedef enum stk_instructions {
  * the program's. */
 typedef struct stk_context_options {
     uint32_t struct_size;
-    stk_io_engine io_engine;  /**< AUTO: io_uring, or threads where it is refused */
-    uint64_t compute_threads; /**< cores kept for the training step; 0: one */
+    stk_io_engine io_engine; /**< AUTO: io_uring, or threads where it is refused */
+    /** Threads of the training step, whose cores are kept for it. 0: a model takes as many as it
+     * has work for, and one core is kept. */
+    uint64_t compute_threads;
     uint64_t memory_limit; /**< bytes the process may use; 0: found out (cgroup, physical memory) */
     stk_instructions instructions;
     stk_allocator allocator;    /**< all NULL: the C library's */
@@ -304,7 +306,7 @@ typedef struct stk_cores {
     uint32_t affinity;    /**< cores in the affinity mask */
     double quota;         /**< cores of the cgroup quota; 0: none */
     uint32_t usable;      /**< whole cores this process can keep busy; at least 1 */
-    uint32_t compute;     /**< kept for the training step */
+    uint32_t compute;     /**< that the training step computes on */
     uint32_t preparation; /**< left for workers: what num_workers `auto` takes; at least 1 */
     uint32_t io;          /**< threads of the I/O engine, which mostly sleep */
 } stk_cores;

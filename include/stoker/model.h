@@ -125,7 +125,7 @@ typedef struct stk_model_options {
     uint64_t top_k;           /**< also count rows whose label is among the k likeliest */
     uint64_t batch_size;      /**< rows of a step; a shorter last batch gets a plan of its own */
     uint64_t eval_batch_size; /**< 0: batch_size */
-    uint64_t threads;         /**< 0: the context's compute share */
+    uint64_t threads;         /**< 0: those of the context (compute_threads) */
     uint64_t seed;            /**< of initial weights and dropout */
     const char *freeze;       /**< patterns of parameters that do not learn: "conv1.*, bn1.*" */
     const char *layers;       /**< of the configuration; a model is made of its builder */

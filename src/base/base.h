@@ -176,6 +176,13 @@ const char *stk__wait_name(stk_wait part);
 const char *stk__stage_name(stk_stage stage);
 
 /*
+ * Threads that a model computes on which has work for `wanted`: compute_threads, or, where that is
+ * left to the run, as many as wanted, usable cores at most. stk_context_cores() tells the most that
+ * any model got. *chosen: it was left to the run. Any thread.
+ */
+uint32_t stk__context_model_threads(stk_context *ctx, uint32_t wanted, bool *chosen);
+
+/*
  * Workers for each of `ranks` processes that share `usable` cores: a rank's share of them, less
  * those it computes with. One core stays free at least, and two where the share is 16 or more: the
  * thread of the step, reads and the system want some. At least 1. Pure.

@@ -129,7 +129,22 @@ void stk_context_destroy(stk_context **context)
 
 void stk_context_cores(const stk_context *context, stk_cores *out)
 {
-    stk__sized_write(out, &context->cores);
+    stk_cores cores = context->cores;
+
+    cores.compute = STK_MAX(cores.compute, atomic_load(&context->model_threads));
+    stk__sized_write(out, &cores);
+}
+
+uint32_t stk__context_model_threads(stk_context *ctx, uint32_t wanted, bool *chosen)
+{
+    *chosen = ctx->options.compute_threads == 0;
+    if (!*chosen)
+        return ctx->cores.compute;
+    const unsigned threads = STK_MIN(STK_MAX(wanted, 1), ctx->cores.usable);
+    unsigned most = atomic_load(&ctx->model_threads);
+    while (most < threads && !atomic_compare_exchange_weak(&ctx->model_threads, &most, threads)) {
+    }
+    return threads;
 }
 
 uint64_t stk__context_memory_limit(const stk_context *context)

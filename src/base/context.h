@@ -22,6 +22,7 @@ struct stk_context {
     stk_context_options options; /* `stores` aside */
     stk__items stores;           /* options of stores; constant */
     stk_cores cores;
+    atomic_uint model_threads; /* cores.compute where models chose more */
     uint64_t memory_limit;
     bool avx2;
 

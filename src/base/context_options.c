@@ -6,7 +6,9 @@
 
 static const stk_option rows[] = {
     {"compute_threads", STK_OPTION_UINT, AT(compute_threads), "0", 0, 65536, NULL, NULL,
-     "Cores kept for the training step; 0: one."},
+     "Threads of the training step, whose cores the workers leave free; 0: as many as its model "
+     "has "
+     "work for, on cores shared with the workers."},
     {"memory_limit", STK_OPTION_SIZE, AT(memory_limit), "0", 0, 0, NULL, NULL,
      "Memory the process may use; 0: what the machine and its control group allow."},
     {"io_engine", STK_OPTION_ENUM, AT(io_engine), "auto", 0, 0, "auto|uring|threads", NULL,

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Models: options, parameters and their memory, what they need. */
-#include "nn/model.h"
+#include <inttypes.h>
+
 #include "base/sized.h"
 #include "nn/dnnl.h"
 #include "nn/kernels.h"
+#include "nn/model.h"
 
 #define OFFSET(member) offsetof(stk_model_options, member)
 
@@ -198,12 +200,36 @@ static stk_status check_device(const stk_device *device, stk_error *err)
                      device->ops->name);
 }
 
+/* A thread more has to have this much of a step for itself, some milliseconds, or waking it and
+ * waiting for it costs more than it gives. */
+#define FLOPS_OF_A_THREAD 2e8
+
+static uint32_t choose_threads(const struct stk_model *m)
+{
+    double flops = 0;
+    bool chosen;
+
+    if (m->options.threads > 0)
+        return (uint32_t)m->options.threads;
+    for (uint32_t i = 1; i < m->graph.num_nodes; i++)
+        flops += (double)m->graph.nodes[i].flops;
+    /* The backward pass makes two products of each one forward. */
+    flops *= 3 * (double)m->options.batch_size;
+    const uint32_t threads = stk__context_model_threads(
+        m->graph.context, (uint32_t)STK_MIN(flops / FLOPS_OF_A_THREAD, UINT32_MAX), &chosen);
+    if (chosen && threads > 1)
+        stk__message(m->graph.context, STK_MESSAGE_INFO,
+                     "The model computes on %" PRIu32
+                     " threads (compute_threads sets another number).",
+                     threads);
+    return threads;
+}
+
 static stk_status build(struct stk_model *m, stk_error *err)
 {
     stk_model_options *o = &m->options;
     stk__plan *plan;
     stk__node *output;
-    stk_cores cores = {.struct_size = sizeof cores};
 
     STK_TRY(check(m, err));
     STK_TRY(check_device(o->device, err));
@@ -216,8 +242,7 @@ static stk_status build(struct stk_model *m, stk_error *err)
     memcpy(output->shape, last.shape, sizeof output->shape);
     if (o->eval_batch_size == 0)
         o->eval_batch_size = o->batch_size;
-    stk_context_cores(m->graph.context, &cores);
-    m->threads = (uint32_t)(o->threads ? o->threads : STK_MAX(cores.compute, 1u));
+    m->threads = choose_threads(m);
     place_params(m);
     const stk__compute before = stk__compute_begin(m->threads);
     stk_status status = stk__model_plan(m, (uint32_t)o->batch_size, true, &plan, err);

@@ -47,6 +47,39 @@ static void refuse(const int64_t *shape, uint32_t rank, const char *layers, cons
     stk_model_builder_destroy(&builder);
 }
 
+/* A step of little work is for one thread, one of much for all cores, unless the program says. */
+static void test_threads(void **state)
+{
+    static const struct {
+        const char *layers;
+        uint64_t given;
+        uint32_t most;
+    } cases[] = {{"linear(5)", 0, 1},
+                 {"linear(100000), linear(100)", 0, 2},
+                 {"linear(100000), linear(100)", 1, 1}};
+    const stk_model_options defaults_of = defaults();
+
+    for (size_t i = 0; i < STK_COUNT(cases); i++) {
+        stk_context_options own;
+        stk_model_options options = defaults_of;
+        stk_cores cores = {.struct_size = sizeof cores};
+        stk_context *context;
+        stk_context_options_init(&own);
+        own.compute_threads = cases[i].given;
+        options.threads = 0;
+        assert_ok(stk_context_create(&own, &context, &err), &err);
+        stk_context_cores(context, &cores);
+        assert_int_equal(cores.compute, 1);
+        const uint32_t workers = cores.preparation;
+        stk_model *model = model_make(context, cases[i].layers, row, 1, &options);
+        stk_context_cores(context, &cores);
+        assert_int_equal(cores.compute, STK_MIN(cores.usable, cases[i].most));
+        assert_int_equal(cores.preparation, workers);
+        stk_model_destroy(&model);
+        stk_context_destroy(&context);
+    }
+}
+
 static void test_bad_layers(void **state)
 {
     refuse(row, 1, "linear(5), linaer(4)", "did you mean 'linear'?");
@@ -543,11 +576,11 @@ static void test_bad_optimizers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_bad_layers),   TEST(test_hostile_sizes),   TEST(test_bad_options),
-        TEST(test_bad_batches),  TEST(test_named),           TEST(test_no_allocation),
-        TEST(test_metrics),      TEST(test_initial_weights), TEST(test_dropout),
-        TEST(test_input_layout), TEST(test_probe),           TEST(test_lonely_batch_norm),
-        TEST(test_nan_shows),    TEST(test_bad_optimizers),
+        TEST(test_threads),           TEST(test_bad_layers),   TEST(test_hostile_sizes),
+        TEST(test_bad_options),       TEST(test_bad_batches),  TEST(test_named),
+        TEST(test_no_allocation),     TEST(test_metrics),      TEST(test_initial_weights),
+        TEST(test_dropout),           TEST(test_input_layout), TEST(test_probe),
+        TEST(test_lonely_batch_norm), TEST(test_nan_shows),    TEST(test_bad_optimizers),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
