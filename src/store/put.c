@@ -230,8 +230,10 @@ stk_status stk__put_folder_open(stk_context *ctx, const char *url, stk_store **o
     char *below = stk__url_below(ctx, url, "x");
     if (!below)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_STORE, "no memory to write '%.200s'", url);
-    const stk_status status = stk__put_place_open(&place, below, err);
+    stk_status status = stk__put_place_open(&place, below, err);
     stk__free(ctx, below);
+    if (status == STK_OK && !STK__STORE_HAS(place.store->ops, put))
+        status = read_only(place.store, url, err);
     if (status == STK_OK) {
         const size_t length = strlen(place.key) - 1;
         memcpy(prefix, place.key, length);

@@ -224,13 +224,35 @@ static void is_stopped(void **state)
     test_folder_remove(f.base);
 }
 
+/* The file of a mirror has no end in a process that is killed: it is removed here. */
+static void remove_mirrors(void)
+{
+    DIR *open_files = opendir("/proc/self/fd");
+    char path[400], *slash;
+
+    for (struct dirent *entry; open_files && (entry = readdir(open_files));) {
+        const ssize_t n = readlinkat(dirfd(open_files), entry->d_name, path, sizeof path - 1);
+        if (n <= 0)
+            continue;
+        path[n] = 0;
+        slash = strrchr(path, '/');
+        if (slash && strncmp(path, "/tmp/stoker-log-", 16) == 0) {
+            unlink(path);
+            *slash = 0;
+            rmdir(path);
+        }
+    }
+}
+
 static int step_s; /* by which the clock goes on at each file */
 
 static void exit_at(void *user, uint64_t done)
 {
     atomic_fetch_add(&ahead, step_s);
-    if (done == *(uint64_t *)user)
+    if (done == *(uint64_t *)user) {
+        remove_mirrors();
         _exit(KILLED);
+    }
 }
 
 /* The journal is put every 30 s; what came after is done again. */
