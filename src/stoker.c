@@ -53,6 +53,7 @@ static const void *const callbacks[] = {&stk__callback_model_checkpoint,
                                         &stk__callback_prediction_writer,
                                         &stk__callback_on_exception,
                                         &stk__callback_spike_detection,
+                                        &stk__callback_lr_find,
                                         NULL};
 
 static const void *const loggers[] = {&stk__logger_csv, &stk__logger_tensorboard, NULL};

@@ -344,6 +344,8 @@ STK_API bool stk_trainer_metric_at(stk_trainer *trainer, size_t i, stk_metric *o
  * `dataloader_idx` UINT32_MAX: of all loaders of the phase. */
 STK_API uint64_t stk_trainer_num_batches(const stk_trainer *trainer, stk_phase phase,
                                          uint32_t dataloader_idx);
+/** What the task at work was given. On the trainer's thread, within a task. */
+STK_API const stk_trainer_data *stk_trainer_get_data(const stk_trainer *trainer);
 /** What configure_optimizers() said; zeros before. */
 STK_API const stk_optimizers *stk_trainer_optimizers(const stk_trainer *trainer);
 /** Folder of the first logger's run, or default_root_dir. */

@@ -19,7 +19,7 @@ typedef struct model_module {
     stk_optimizer_options optimizer_options;
     const stk_parameter_group *groups;
     size_t num_groups;
-    stk_schedule schedule;
+    stk_schedule asked, schedule; /* as given, and with the length that it has in the training */
     stk_model_module_options options;
     stk_model *model;
     stk_optimizer *optimizer;
@@ -152,6 +152,7 @@ static stk_status configure_optimizers(stk_module *module, stk_trainer *t, stk_o
         return stk__fail(err, STK_ELIMIT, STK_STAGE_TRAIN, "%d groups of parameters are the most",
                          MAX_GROUPS - 1);
     const bool every_step = self->options.interval == 0;
+    self->schedule = self->asked;
     stk__schedule_span(&self->schedule,
                        stk__schedule_length(t, every_step, self->options.frequency));
     STK_TRY(stk__schedule_check(&self->schedule, err));
@@ -486,9 +487,8 @@ stk_status stk_model_module_create(stk_context *ctx, const stk_model_parts *give
     self->builder = parts->builder;
     self->groups = parts->groups;
     self->num_groups = parts->num_groups;
-    stk_status status =
-        stk__model_parts_options(parts, &self->model_options, &self->optimizer_options,
-                                 &self->schedule, &self->options, err);
+    stk_status status = stk__model_parts_options(
+        parts, &self->model_options, &self->optimizer_options, &self->asked, &self->options, err);
     if (status != STK_OK) {
         stk__free(ctx, self);
         return status;

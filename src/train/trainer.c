@@ -324,6 +324,11 @@ uint64_t stk_trainer_num_batches(const stk_trainer *t, stk_phase phase, uint32_t
     return dataloader_idx < feeds->n ? feeds->feeds[dataloader_idx].batches : 0;
 }
 
+const stk_trainer_data *stk_trainer_get_data(const stk_trainer *t)
+{
+    return &t->data_copy;
+}
+
 const stk_optimizers *stk_trainer_optimizers(const stk_trainer *t)
 {
     return &t->optimizers;

@@ -406,6 +406,7 @@ static void spikes(void **state)
         {{5, 4, 4.5, 9}, "atol", "6", "rtol", "0", -1},
         {{5, 4, 4.5, 11}, "atol", "6", "rtol", "0", 3},
         {{1, 2, 3, -5}, "mode", "max", NULL, NULL, 3},
+        {{8, 7, 8, -30}, NULL, NULL, NULL, NULL, -1},
         {{40, 1, 30, 90}, "warmup", "3", NULL, NULL, 3},
     };
     bench b;

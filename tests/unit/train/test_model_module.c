@@ -298,6 +298,29 @@ static void spans_the_training(void **state)
     run_close(&r);
 }
 
+/* Each training of a module has the length of its schedule from its own trainer. */
+static void spans_each_training(void **state)
+{
+    stk_module *module;
+    stk_trainer *t;
+    double lr;
+    run r;
+
+    run_open(&r);
+    bench *b = &r.b;
+    r.schedule.name = STK_SCHEDULE_COSINE;
+    r.module_options.interval = 1;
+    assert_ok(stk_model_module_create(b->ctx, &r.recipe, &module, &b->err), &b->err);
+    for (b->options.max_epochs = 2; b->options.max_epochs <= 4; b->options.max_epochs += 2) {
+        assert_ok(stk_trainer_create(b->ctx, &b->options, &t, &b->err), &b->err);
+        assert_ok(stk_trainer_fit(t, module, &b->data, NULL, &b->err), &b->err);
+        assert_true(module->ops->get_option(module, 0, "lr", &lr) && lr == 0);
+        stk_trainer_destroy(&t);
+    }
+    stk_module_destroy(&module);
+    run_close(&r);
+}
+
 static void other_tasks(void **state)
 {
     run r;
@@ -444,6 +467,7 @@ int main(void)
         cmocka_unit_test(plateau_goes_on),
         cmocka_unit_test(goes_on_within_a_window),
         cmocka_unit_test(spans_the_training),
+        cmocka_unit_test(spans_each_training),
         cmocka_unit_test(other_tasks),
         cmocka_unit_test(batches_that_do_not_fit),
         cmocka_unit_test(clips),
