@@ -170,6 +170,32 @@ cmp listed.lines by.lines
 ! "$stoker" convert blobs: 'lines:by.txt?wort=column' --plugin ./outsider.so >out.txt 2>&1 || fail "an option that there is not was taken"
 grep -q "did you mean 'word'" out.txt || fail "convert says: $(cat out.txt)"
 
+# Into the store of the plug-in go the files of a local conversion, of pictures with their journal.
+python3 - <<'PYTHON'
+import os, struct, zlib
+def png(path, side, value):
+    chunk = lambda kind, data: struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    rows = (b"\0" + bytes([value]) * side) * side
+    with open(path, "wb") as out:
+        out.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 0, 0, 0, 0))
+                  + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+for name in ("a", "b"):
+    os.makedirs("pictures/" + name)
+    for i in range(3):
+        png(f"pictures/{name}/{i}.png", 8 + i, 40 * i)
+PYTHON
+to_store() { # source, target: done, and then found done
+    "$stoker" convert "$1" here -q || fail "convert $1"
+    for how in done resumed; do
+        "$stoker" convert "$1" "$2" --plugin ./outsider.so -q >out.txt 2>&1 || fail "convert $1 to $2: $(cat out.txt)"
+        diff -r here bucket/there || fail "$1 through the store differs, $how"
+    done
+    rm -r here bucket
+}
+to_store images:pictures "echo://$work/bucket/there"
+to_store images:pictures "images:echo://$work/bucket/there?quality=90&shift=0"
+to_store 'digits:?size=20' "idx:echo://$work/bucket/there"
+
 # A training that a configuration describes, with metrics in the plug-in's logger; the same by the built-in csv.
 cat >recipe.yaml <<'YAML'
 plugins: [outsider.so]
