@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "info.h"
 #include "train.h"
 
 /* ---- Usage ----------------------------------------------------------------------------------- */
@@ -76,7 +77,7 @@ struct run {
     stk_recipe_parts parts;
     stk_profile *profile;
     const char *file; /* the first YAML file of the command line; NULL: none */
-    char folder[PROFILE_PATH], logs[PROFILE_PATH + 32];
+    char folder[PROFILE_PATH], logs[PROFILE_PATH + 32], cache[PROFILE_PATH];
 };
 
 static void stop(void *trainer)
@@ -129,9 +130,13 @@ static int make_folders(struct run *run)
     return CLI_GO_ON;
 }
 
-/* All three into one folder, unless told otherwise. */
+/* All three into one folder, unless told otherwise; what is measured of the machine is kept where
+ * what was measured of datasets is. */
 static void set_profilers(struct run *run)
 {
+    if (!run->profiler.machine_dir)
+        run->profiler.machine_dir =
+            info_cache_folder(run->cache, sizeof run->cache) ? run->cache : run->folder;
     if (!run->profiler.profiler)
         run->profiler.profiler = "simple,advanced,trace";
     if (!run->profiler.dirpath)

@@ -59,7 +59,8 @@ static void put_layers(const stk_profile *profile, const struct profile_found *f
     (void)found;
     fputs("name,type,forward_calls,forward_s,forward_gflop_per_s,forward_gb_per_s,backward_calls,"
           "backward_s,backward_gflop_per_s,backward_gb_per_s,forward_left_out,backward_left_out,"
-          "forward_median_s,backward_median_s,share\n",
+          "forward_median_s,backward_median_s,share,forward_bound,forward_of_peak,backward_bound,"
+          "backward_of_peak\n",
           out);
     for (size_t i = 0; stk_profile_get_layer(profile, i, &layer); i++) {
         cli_csv_string(out, layer.name);
@@ -67,9 +68,12 @@ static void put_layers(const stk_profile *profile, const struct profile_found *f
         cli_csv_string(out, layer.kind);
         put_pass(&layer.forward, out);
         put_pass(&layer.backward, out);
-        fprintf(out, ",%" PRIu64 ",%" PRIu64 ",%.9f,%.9f,%.6f\n", layer.forward_left_out,
-                layer.backward_left_out, (double)layer.forward_median_ns * 1e-9,
-                (double)layer.backward_median_ns * 1e-9, layer.share);
+        fprintf(out, ",%" PRIu64 ",%" PRIu64 ",%.9f,%.9f,%.6f,%s,%.4f,%s,%.4f\n",
+                layer.forward_left_out, layer.backward_left_out,
+                (double)layer.forward_median_ns * 1e-9, (double)layer.backward_median_ns * 1e-9,
+                layer.share, stk_profile_bound_name(layer.forward_roof.bound),
+                layer.forward_roof.of_peak, stk_profile_bound_name(layer.backward_roof.bound),
+                layer.backward_roof.of_peak);
     }
 }
 
@@ -151,6 +155,11 @@ static void print_json(const struct profile_found *found, FILE *out)
         cli_json_number(out, s->share[i]);
         fputs("}", out);
     }
+    fputs(",\n  \"peaks\": {\"flops_per_s\": ", out);
+    cli_json_number(out, s->peak_flops_per_s);
+    fputs(", \"bytes_per_s\": ", out);
+    cli_json_number(out, s->peak_bytes_per_s);
+    fprintf(out, ", \"threads\": %" PRIu32 "}", s->peak_threads);
     fputs(",\n  \"diagnosis\": ", out);
     cli_json_string(out, s->text);
     fputs("\n}\n", out);
@@ -200,22 +209,35 @@ static void print_mean(const stk_profile_pass *pass, FILE *out)
         fprintf(out, " %12s", "-");
 }
 
-static void print_layers(const stk_profile *profile, FILE *out)
+static void print_layers(const stk_profile *profile, const stk_profile_summary *s, FILE *out)
 {
     stk_profile_layer layers[PROFILE_LAYERS];
     const size_t n = sort_layers(profile, layers);
 
     if (n)
-        fprintf(out, "%-22s %-14s %8s %12s %12s %8s\n", "layer", "type", "calls", "forward us",
-                "backward us", "share");
+        fprintf(out, "%-22s %-14s %8s %12s %12s %8s %9s %7s %8s %8s\n", "layer", "type", "calls",
+                "forward us", "backward us", "share", "GFLOP/s", "GB/s", "bound", "of peak");
     for (size_t i = 0; i < n; i++) {
         const stk_profile_layer *layer = &layers[i];
         fprintf(out, "%-22s %-14s %8" PRIu64, layer->name, layer->kind,
                 layer->forward.calls + layer->backward.calls);
         print_mean(&layer->forward, out);
         print_mean(&layer->backward, out);
-        fprintf(out, " %6.1f %%\n", 100 * layer->share);
+        fprintf(out, " %6.1f %%", 100 * layer->share);
+        if (layer->roof.flops_per_s > 0)
+            fprintf(out, " %9.2f", layer->roof.flops_per_s * 1e-9);
+        else
+            fprintf(out, " %9s", "-");
+        fprintf(out, " %7.2f %8s", layer->roof.bytes_per_s * 1e-9,
+                stk_profile_bound_name(layer->roof.bound));
+        if (layer->roof.bound)
+            fprintf(out, " %6.1f %%\n", 100 * layer->roof.of_peak);
+        else
+            fprintf(out, " %8s\n", "-");
     }
+    if (n && s->peak_flops_per_s > 0)
+        fprintf(out, "peaks at compute_threads %" PRIu32 ": %.1f GFLOP/s, %.1f GB/s\n",
+                s->peak_threads, s->peak_flops_per_s * 1e-9, s->peak_bytes_per_s * 1e-9);
     if (n)
         fputc('\n', out);
 }
@@ -231,7 +253,7 @@ static void print_table(const stk_profile *profile, const stk_profile_summary *s
                 p->p95 * 1e6, p->max * 1e6, 100 * s->share[i]);
     }
     fputc('\n', out);
-    print_layers(profile, out);
+    print_layers(profile, s, out);
     print_wrapped(s->text, out);
 }
 

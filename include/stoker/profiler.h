@@ -25,6 +25,10 @@ typedef struct stk_profile_options {
     uint64_t max_events;           /**< of a trace; later ones are counted, not kept */
     uint64_t warmup_steps;         /**< optimizer steps at the beginning that the times of layers
                                         leave out; the first one always is */
+    /** Local folder that keeps the measured peaks of the machine, for the roofline of layers: those
+     * of this processor, version, precision and number of threads are taken, or measured when the
+     * profile is made (some tenths of a second). NULL: there is no roofline. */
+    const char *machine_dir;
 } stk_profile_options;
 
 static inline void stk_profile_options_init(stk_profile_options *options)
@@ -80,6 +84,28 @@ typedef struct stk_profile_pass {
     uint64_t calls, ns, flops, bytes;
 } stk_profile_pass;
 
+/** What bounds the rate of a layer: the part that would take longer at the machine's peaks. */
+typedef enum stk_profile_bound {
+    STK_PROFILE_BOUND_UNKNOWN, /**< no calls, or no peaks */
+    STK_PROFILE_BOUND_COMPUTE, /**< its products */
+    STK_PROFILE_BOUND_MEMORY   /**< the bytes that it touches */
+} stk_profile_bound;
+
+/** "compute", "memory", "-". Never NULL. */
+STK_API const char *stk_profile_bound_name(int32_t bound);
+
+/**
+ * Where some calls are below the roof of the machine [Williams, Waterman, Patterson 2009].
+ * `of_peak` is the time that they would take at the peak of what bounds them, over the time they
+ * took: 1 is the peak; above 1 their bytes came from a cache, not from memory.
+ */
+typedef struct stk_profile_roof {
+    double flops_per_s, bytes_per_s; /**< that were reached */
+    double of_peak;                  /**< 0: unknown */
+    int32_t bound;                   /**< stk_profile_bound */
+    int32_t reserved;
+} stk_profile_roof;
+
 /**
  * A layer, in the training batches that count: not those of the first `warmup_steps` optimizer
  * steps (at least one), nor the first of each number of rows, in which memory is allocated and code
@@ -92,6 +118,7 @@ typedef struct stk_profile_layer {
     uint64_t forward_left_out, backward_left_out;   /**< calls that do not count */
     uint64_t forward_median_ns, backward_median_ns; /**< of the last 64 calls that count */
     double share; /**< of the time of these batches, with what they were waited for */
+    stk_profile_roof forward_roof, backward_roof, roof; /**< `roof`: of both */
 } stk_profile_layer;
 
 /** Layer `i` of a model of ours in the order of computation, then its loss and its optimizer (both
@@ -146,6 +173,8 @@ typedef struct stk_profile_summary {
     stk_spread parts[STK_PROFILE_PARTS]; /**< seconds of a batch */
     double share[STK_PROFILE_PARTS];     /**< of the time of all */
     char text[2048];                     /**< what limits, and what to change: one paragraph */
+    double peak_flops_per_s, peak_bytes_per_s; /**< of the machine; 0: unknown */
+    uint32_t peak_threads;                     /**< that reach them together */
 } stk_profile_summary;
 
 /**

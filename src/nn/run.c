@@ -193,10 +193,11 @@ stk_status stk_model_backward(stk_model *m, double scale, stk_error *err)
                          "a backward pass needs a training forward pass before it");
     m->awaits_backward = false;
     const stk__compute before = stk__compute_begin(m->threads);
-    const uint64_t begin = m->probe ? stk__now_ns() : 0;
+    const bool told = m->probe && scale != 1; /* else nothing is done */
+    const uint64_t begin = told ? stk__now_ns() : 0;
     stk__scale(m, stk__at(plan, plan->loss_gradient),
                stk__node_count(&m->graph.nodes[m->graph.num_nodes - 1]) * plan->rows, scale);
-    if (m->probe)
+    if (told)
         tell_loss(plan, true, begin);
     for (uint32_t i = m->graph.num_nodes - 1; i > 0 && status == STK_OK; i--) {
         stk__plan_step *step = &plan->steps[i];

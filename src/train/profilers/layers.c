@@ -159,6 +159,55 @@ static uint64_t median_of(const stk__profile_counts *counts)
     return sorted[n / 2];
 }
 
+const char *stk_profile_bound_name(int32_t bound)
+{
+    return bound == STK_PROFILE_BOUND_COMPUTE  ? "compute"
+           : bound == STK_PROFILE_BOUND_MEMORY ? "memory"
+                                               : "-";
+}
+
+double stk__profile_peak_flops(const stk_profile *p)
+{
+    double most = p->peaks.flops_per_s;
+
+    /* What a layer reaches can be reached. */
+    for (size_t i = 0; i < 2 * p->num_layers && most > 0; i++) {
+        const stk_profile_pass *pass = &p->layers[i / 2].passes[i % 2].pass;
+        if (pass->ns)
+            most = STK_MAX(most, (double)pass->flops / (double)pass->ns * 1e9);
+    }
+    return most;
+}
+
+/* Of forward, backward or both calls; each is bound by one of its own. */
+static stk_profile_roof roof_of(const stk_profile *p, const stk_profile_pass *passes, size_t n)
+{
+    const double peak_flops = stk__profile_peak_flops(p), peak_bytes = p->peaks.bytes_per_s;
+    double compute = 0, memory = 0, ideal = 0, flops = 0, bytes = 0, took = 0;
+    stk_profile_roof roof = {0};
+
+    for (size_t i = 0; i < n; i++) {
+        flops += (double)passes[i].flops;
+        bytes += (double)passes[i].bytes;
+        took += (double)passes[i].ns * 1e-9;
+        if (!(peak_flops > 0) || !(peak_bytes > 0))
+            continue;
+        const double c = (double)passes[i].flops / peak_flops,
+                     m = (double)passes[i].bytes / peak_bytes;
+        compute += c > m ? c : 0;
+        memory += c > m ? 0 : m;
+        ideal += STK_MAX(c, m);
+    }
+    if (!(took > 0))
+        return roof;
+    roof.flops_per_s = flops / took;
+    roof.bytes_per_s = bytes / took;
+    roof.of_peak = ideal / took;
+    if (ideal > 0)
+        roof.bound = compute > memory ? STK_PROFILE_BOUND_COMPUTE : STK_PROFILE_BOUND_MEMORY;
+    return roof;
+}
+
 bool stk_profile_get_layer(const stk_profile *p, size_t i, stk_profile_layer *out)
 {
     const uint64_t whole = p->steady.ns[STK_PROFILE_TOTAL];
@@ -177,7 +226,10 @@ bool stk_profile_get_layer(const stk_profile *p, size_t i, stk_profile_layer *ou
         .backward_left_out = b->left_out,
         .forward_median_ns = median_of(f),
         .backward_median_ns = median_of(b),
-        .share = whole ? (double)(f->pass.ns + b->pass.ns) / (double)whole : 0};
+        .share = whole ? (double)(f->pass.ns + b->pass.ns) / (double)whole : 0,
+        .forward_roof = roof_of(p, &f->pass, 1),
+        .backward_roof = roof_of(p, &b->pass, 1),
+        .roof = roof_of(p, (const stk_profile_pass[]){f->pass, b->pass}, 2)};
     stk__sized_write(out, &found);
     return true;
 }

@@ -32,6 +32,9 @@ static const stk_option options[] = {
     {"warmup_steps", STK_OPTION_UINT, AT(warmup_steps), "10", 0, 1e6, NULL, "N",
      "Optimizer steps at the beginning that times of batches and layers leave out; of layers at "
      "least one."},
+    {"machine_dir", STK_OPTION_STRING, AT(machine_dir), NULL, 0, 0, NULL, "DIR",
+     "Folder that keeps the measured peaks of the machine, for the roofline of layers; none: "
+     "there is no roofline."},
 };
 
 const stk_option_table stk__profile_option_table = {.name = "profile",
@@ -143,6 +146,18 @@ static void removed(void *user, bool destroyed)
         p->trainer = NULL;
 }
 
+/* Without them there is no roofline; all else is as well. */
+static void find_peaks(stk_profile *p)
+{
+    stk_error err;
+
+    stk__peaks_key_of(p->ctx, stk_trainer_get_options(p->trainer)->precision, &p->peaks_key);
+    if (stk__peaks_find(p->ctx, p->options.machine_dir, &p->peaks_key, &p->peaks, &err) == STK_OK)
+        return;
+    p->peaks = (stk__peaks){0};
+    stk__message(p->ctx, STK_MESSAGE_WARNING, "a profile without a roofline: %s", err.text);
+}
+
 stk_status stk_profile_create(stk_trainer *trainer, const stk_profile_options *given,
                               stk_profile **out, stk_error *err)
 {
@@ -166,7 +181,7 @@ stk_status stk_profile_create(stk_trainer *trainer, const stk_profile_options *g
         return status;
     }
     if (!copy_text(p, 0, &p->options.profiler) || !copy_text(p, 1, &p->options.dirpath) ||
-        !copy_text(p, 2, &p->options.filename))
+        !copy_text(p, 2, &p->options.filename) || !copy_text(p, 3, &p->options.machine_dir))
         status = stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for a profile");
     if (status == STK_OK)
         status = parse_kinds(p->options.profiler, &p->kinds, err);
@@ -177,6 +192,8 @@ stk_status stk_profile_create(stk_trainer *trainer, const stk_profile_options *g
         status = stk__fail(err, STK_EBUSY, STK_STAGE_TRAIN, "the trainer is at work already");
     if (status == STK_OK && p->kinds & STK__PROFILE_TRACE)
         status = stk__trace_open(p, err);
+    if (status == STK_OK && p->options.machine_dir)
+        find_peaks(p);
     if (status != STK_OK) {
         release(p);
         return status;

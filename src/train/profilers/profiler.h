@@ -11,6 +11,7 @@
 #include "base/base.h"
 #include "base/probe.h"
 #include "base/text.h"
+#include "train/profilers/peaks.h"
 
 #define STK__PROFILE_STRATEGY "[Strategy]SingleDeviceStrategy"
 
@@ -123,7 +124,7 @@ struct stk_profile {
     bool installed;
     stk_profile_options options;
     uint32_t kinds;
-    char *texts[3];
+    char *texts[4];
 
     stk__profile_entry *entries;
     size_t num_entries, entry_room;
@@ -136,6 +137,8 @@ struct stk_profile {
     stk_model *model;         /* that the probe is in; only ever compared */
     uint64_t optimizer_bytes; /* that a step touches at least */
     stk__profile_steady steady;
+    stk__peaks_key peaks_key;
+    stk__peaks peaks; /* 0: unknown */
 
     stk_task task; /* of what is recorded; STK_TASK_NONE: nothing yet */
     uint64_t begin_ns, last_ns, task_begin_ns;
@@ -171,6 +174,8 @@ void stk__profile_calls_reset(stk_profile *p);
 void stk__profile_layers_watch(stk_profile *p);
 void stk__profile_layers_reset(stk_profile *p);
 void stk__profile_layers_release(stk_profile *p);
+/* The most products a second: the machine's peak, or what a layer reached beyond it. */
+double stk__profile_peak_flops(const stk_profile *p);
 /* A step of the optimizer. */
 void stk__profile_optimizer(stk_profile *p, uint64_t ns);
 

@@ -2,7 +2,7 @@
 /*
  * Where the time of the batches that count went: each layer, the loss, the optimizer, and what is
  * around them, by the time each takes itself, as the table of key averages of PyTorch's profiler;
- * then the same by type.
+ * then the same by type, and what each reaches of the machine's peaks.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -185,6 +185,57 @@ static void put_rows(const stk_profile *p, stk__text *out, const row *rows, size
     }
 }
 
+static void put_roof(stk__text *out, const stk_profile_roof *roof)
+{
+    if (!(roof->bytes_per_s > 0)) {
+        stk__text_add(out, "  %8s  %7s  %7s  %6s", "-", "-", "-", "-");
+        return;
+    }
+    if (roof->flops_per_s > 0)
+        stk__text_add(out, "  %8.2f", roof->flops_per_s * 1e-9);
+    else
+        stk__text_add(out, "  %8s", "-");
+    stk__text_add(out, "  %7.2f  %7s", roof->bytes_per_s * 1e-9,
+                  stk_profile_bound_name(roof->bound));
+    if (roof->bound)
+        stk__text_add(out, "  %6.1f", 100 * roof->of_peak);
+    else
+        stk__text_add(out, "  %6s", "-");
+}
+
+/* In the order of computation. */
+static void put_roofline(const stk_profile *p, stk__text *out)
+{
+    stk_profile_layer layer = {.struct_size = sizeof layer};
+    int name = (int)strlen("name");
+
+    for (size_t i = 0; i < p->num_layers; i++)
+        name = STK_MAX(name, (int)strlen(p->layers[i].name));
+    stk__text_add(out, "\nRates, and their share of what the machine reaches at most\n");
+    if (p->peaks.flops_per_s > 0)
+        stk__text_add(
+            out,
+            "  Peaks at compute_threads %" PRIu32 ", %s: %.1f GFLOP/s, %.1f GB/s. A layer of fewer "
+            "than %.1f FLOP for each byte is bound by memory.\n",
+            p->peaks_key.threads, p->peaks_key.precision, stk__profile_peak_flops(p) * 1e-9,
+            p->peaks.bytes_per_s * 1e-9, stk__profile_peak_flops(p) / p->peaks.bytes_per_s);
+    stk__text_add(out, "\n  %-*s  %8s  %7s  %7s  %6s  %8s  %7s  %7s  %6s\n", name, "name",
+                  "GFLOP/s", "GB/s", "bound", "% of", "GFLOP/s", "GB/s", "bound", "% of");
+    stk__text_add(out, "  %-*s  %8s  %7s  %7s  %6s  %8s  %7s  %7s  %6s\n", name, "", "forward", "",
+                  "", "peak", "backward", "", "", "peak");
+    for (int i = 0; i < name + 74; i++)
+        stk__text_add(out, i < 2 ? " " : "-");
+    stk__text_add(out, "\n");
+    for (size_t i = 0; stk_profile_get_layer(p, i, &layer); i++) {
+        if (layer.forward.calls + layer.backward.calls == 0)
+            continue;
+        stk__text_add(out, "  %-*s", name, layer.name);
+        put_roof(out, &layer.forward_roof);
+        put_roof(out, &layer.backward_roof);
+        stk__text_add(out, "\n");
+    }
+}
+
 void stk__profile_table(const stk_profile *p, stk__text *out)
 {
     const size_t room = p->num_layers + STK_PROFILE_PARTS;
@@ -202,8 +253,10 @@ void stk__profile_table(const stk_profile *p, stk__text *out)
     if (num)
         qsort(types, num, sizeof *types, compare);
     put_rows(p, out, rows, n);
-    if (num)
+    if (num) {
         put_types(p, out, types, num);
+        put_roofline(p, out);
+    }
     stk__text_add(out, "\n");
     stk__free(p->ctx, rows);
 }

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The rates that this machine reaches at best, with as many threads as a training computes with:
+ * products by large layers of the library itself, in the precision of the training, and memory by
+ * STREAM's triad [McCalpin 1995]. Of each the best of some runs counts: other programs only make a
+ * run slower.
+ */
+#include "train/profilers/peaks.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/context.h"
+
+#define RUNS        25                  /* short ones: one of them is not disturbed */
+#define LONG_RUN    UINT64_C(100000000) /* ns; after so many no further run begins */
+#define SIDE        512u                /* of the linear layer: rows, inputs and outputs */
+#define SIDE_DOUBLE 128u                /* likewise, by plain C */
+#define CHANNELS    64                  /* of the convolution */
+#define PLACES      28                  /* each way */
+#define PICTURES    8u
+#define TRIAD_LEAST (UINT64_C(16) << 20) /* bytes of an array: the largest cache, but */
+#define TRIAD_MOST  (UINT64_C(128) << 20)
+
+/* ---- Products -------------------------------------------------------------------------------- */
+
+static void on_pass(void *user, size_t layer, bool backward, uint64_t start_ns, uint64_t end_ns,
+                    uint64_t flops, uint64_t bytes)
+{
+    double *best = user;
+
+    (void)layer, (void)backward, (void)bytes;
+    if (end_ns > start_ns)
+        *best = STK_MAX(*best, (double)flops / (double)(end_ns - start_ns) * 1e9);
+}
+
+static stk_status run_model(stk_context *ctx, stk_model *model, uint32_t rows, uint64_t elements,
+                            double *best, stk_error *err)
+{
+    float *input = stk__alloc_buffer(ctx, rows * elements * sizeof *input);
+    const stk_model_batch batch = {
+        .struct_size = sizeof batch, .count = rows, .dtype = STK_FLOAT32, .input = input};
+    stk_model_result result = {.struct_size = sizeof result};
+    const uint64_t start = stk__now_ns();
+    stk_status status = STK_OK;
+
+    if (!input)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory to measure products");
+    for (uint64_t i = 0; i < rows * elements; i++)
+        input[i] = 1;
+    /* The first run generates code; it can only be slower. */
+    stk_model_set_probe(model, on_pass, best);
+    for (int i = 0; i <= RUNS && status == STK_OK; i++)
+        if (i < 2 || stk__now_ns() - start < LONG_RUN)
+            status = stk_model_forward(model, &batch, false, &result, err);
+    stk__free(ctx, input);
+    return status;
+}
+
+/* The best rate of a layer on rows of a shape. */
+static stk_status measure_layer(stk_context *ctx, const char *layer, const int64_t *shape,
+                                uint32_t rank, uint32_t rows, const char *precision, double *best,
+                                stk_error *err)
+{
+    stk_model_builder *builder = NULL;
+    stk_model_options options;
+    stk_model *model = NULL;
+    uint64_t elements = 1;
+
+    for (uint32_t i = 0; i < rank; i++)
+        elements *= (uint64_t)shape[i];
+    stk_model_options_init(&options);
+    options.batch_size = options.eval_batch_size = rows;
+    options.loss = STK_LOSS_MSE; /* takes any shape; none is computed */
+    options.precision = strcmp(precision, "64-true") == 0      ? STK_PRECISION_64_TRUE
+                        : strcmp(precision, "bf16-mixed") == 0 ? STK_PRECISION_BF16_MIXED
+                                                               : STK_PRECISION_32_TRUE;
+    stk_status status = stk_model_builder_create(ctx, shape, rank, &builder, err);
+    if (status == STK_OK)
+        status = stk_model_builder_add(builder, layer, err);
+    if (status == STK_OK)
+        status = stk_model_create(builder, &options, &model, err);
+    if (status == STK_OK)
+        status = run_model(ctx, model, rows, elements, best, err);
+    stk_model_destroy(&model);
+    stk_model_builder_destroy(&builder);
+    return status;
+}
+
+static stk_status measure_products(stk_context *ctx, const char *precision, double *best,
+                                   stk_error *err)
+{
+    const bool wide = strcmp(precision, "64-true") == 0;
+    const uint32_t side = wide ? SIDE_DOUBLE : SIDE;
+    const int64_t row[] = {side}, picture[] = {CHANNELS, PLACES, PLACES};
+    char text[64];
+
+    snprintf(text, sizeof text, "linear(%u, bias=false)", side);
+    STK_TRY(measure_layer(ctx, text, row, 1, side, precision, best, err));
+    if (wide)
+        return STK_OK;
+    snprintf(text, sizeof text, "conv2d(%d, 3, padding=1, bias=false)", CHANNELS);
+    return measure_layer(ctx, text, picture, 3, PICTURES, precision, best, err);
+}
+
+/* ---- Memory ---------------------------------------------------------------------------------- */
+
+/* The part of a thread. */
+typedef struct triad {
+    stk__thread thread;
+    double *a;
+    const double *b, *c;
+    uint64_t from, to;
+} triad;
+
+static void triad_run(void *argument)
+{
+    const triad *t = argument;
+    double *restrict a = t->a;
+    const double *restrict b = t->b, *restrict c = t->c;
+
+    for (uint64_t i = t->from; i < t->to; i++)
+        a[i] = b[i] + 3 * c[i];
+}
+
+/* All parts at once; the calling thread does the first. */
+static stk_status triad_all(stk_context *ctx, triad *parts, uint32_t n, stk_error *err)
+{
+    stk_status status = STK_OK;
+    uint32_t started = 1;
+
+    for (; started < n && status == STK_OK; started++)
+        status = stk__thread_start(ctx, &parts[started].thread, "stk-triad", triad_run,
+                                   &parts[started], err);
+    triad_run(&parts[0]);
+    for (uint32_t i = 1; i < started; i++)
+        stk__thread_join(&parts[i].thread);
+    return status;
+}
+
+static uint64_t array_bytes(void)
+{
+    long cache = 0;
+
+#ifdef _SC_LEVEL3_CACHE_SIZE
+    cache = STK_MAX(sysconf(_SC_LEVEL3_CACHE_SIZE), 0L);
+#endif
+    return STK_MIN(STK_MAX((uint64_t)cache, TRIAD_LEAST), TRIAD_MOST);
+}
+
+static stk_status measure_memory(stk_context *ctx, uint32_t threads, double *best, stk_error *err)
+{
+    const uint64_t bytes = array_bytes(), n = bytes / sizeof(double);
+    double *room = stk__alloc_buffer(ctx, 3 * bytes);
+    triad *parts = stk__calloc(ctx, threads, sizeof *parts);
+    stk_status status = STK_OK;
+
+    if (!room || !parts)
+        status = stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory to measure memory");
+    for (uint32_t i = 0; i < threads && status == STK_OK; i++)
+        parts[i] = (triad){.a = room,
+                           .b = room + n,
+                           .c = room + 2 * n,
+                           .from = n * i / threads,
+                           .to = n * (i + 1) / threads};
+    if (status == STK_OK)
+        memset(room, 0, 3 * bytes);
+    const uint64_t begin = stk__now_ns();
+    for (int i = 0; i < RUNS && status == STK_OK; i++) {
+        const uint64_t start = stk__now_ns();
+        if (i > 1 && start - begin > LONG_RUN)
+            break;
+        status = triad_all(ctx, parts, threads, err);
+        const uint64_t took = STK_MAX(stk__now_ns() - start, (uint64_t)1);
+        *best = STK_MAX(*best, 3 * (double)bytes / (double)took * 1e9);
+    }
+    stk__free(ctx, parts);
+    stk__free(ctx, room);
+    return status;
+}
+
+/* ---- Both ------------------------------------------------------------------------------------ */
+
+static stk_status measure(stk_context *ctx, const stk__peaks_key *key, stk__peaks *out,
+                          stk_error *err)
+{
+    *out = (stk__peaks){0};
+    STK_TRY(measure_products(ctx, key->precision, &out->flops_per_s, err));
+    return measure_memory(ctx, key->threads, &out->bytes_per_s, err);
+}
+
+stk_status stk__peaks_find(stk_context *ctx, const char *folder, const stk__peaks_key *key,
+                           stk__peaks *out, stk_error *err)
+{
+    char *path = stk__peaks_path(ctx, folder, key), text[STK__PEAKS_FILE];
+
+    const bool kept = path && stk__read_small(path, text, sizeof text) &&
+                      stk__peaks_parse(ctx, text, strlen(text), key, out);
+    stk__free(ctx, path);
+    if (kept)
+        return STK_OK;
+    STK_TRY(measure(ctx, key, out, err));
+    stk__peaks_keep(ctx, folder, key, out);
+    return STK_OK;
+}
