@@ -13,7 +13,19 @@
 #define LOG_FOLDER "benchmark_logs"
 
 static const struct cli_options tables[] = {
-    {.name = "source"}, {.name = "loader"}, {.name = "bench"}, {.name = "context"}, {0}};
+    {.name = "source"},
+    {.name = "loader"},
+    {.name = "bench"},
+    {.name = "context"},
+    /* Of a whole training; a plain flag is first one of those above. */
+    {.name = "recipe"},
+    {.name = "recipe.data"},
+    {.name = "recipe.trainer"},
+    {.name = "recipe.model"},
+    {.name = "recipe.optimizer"},
+    {.name = "recipe.lr_scheduler"},
+    {.name = "recipe.module"},
+    {0}};
 
 static const struct cli_usage usage = {
     .name = "bench",
@@ -93,6 +105,16 @@ static int find_log(struct cli *cli, char path[BENCH_PATH])
     strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", &local);
     snprintf(path, BENCH_PATH, "%s/%s.log", LOG_FOLDER, stamp);
     return CLI_GO_ON;
+}
+
+/* Whole trainings write none. CLI_GO_ON, or an exit code. */
+static int refuse_log(const struct cli *cli)
+{
+    if (!cli->log || strcmp(cli->log, "none") == 0)
+        return CLI_GO_ON;
+    cli_error("--log: whole trainings (bench.step fit:) write no event log; 'stoker train --log "
+              "FILE' writes that of one");
+    return CLI_USAGE;
 }
 
 static FILE *open_hash(const stk_bench_setting *setting, size_t settings)
@@ -308,7 +330,7 @@ int cli_bench(struct cli *cli)
     if (code == CLI_GO_ON)
         code = prepare_threads(cli, &b.plan);
     if (code == CLI_GO_ON)
-        code = find_log(cli, b.log);
+        code = bench_recipe_fit(b.plan.recipes) ? refuse_log(cli) : find_log(cli, b.log);
     if (code == CLI_GO_ON) {
         log_made = *b.log && !cli->log && access(b.log, F_OK) != 0;
         b.settings = stk_bench_plan_count(b.plan.settings);

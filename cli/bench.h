@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include "cli.h"
+#include "table.h"
 
 #define BENCH_PATH 4096
 
@@ -53,6 +54,9 @@ struct bench_task {
 
 /* Measure, in a process of its own. */
 void bench_run(struct bench_task *task, struct bench_result *result);
+/* The same of a whole training (bench_fit.c). */
+void bench_fit(struct bench_task *task, stk_context *context, stk_config *config,
+               struct bench_result *result);
 /* A result that says why there is none. */
 void bench_fail(struct bench_result *result, stk_status status, const char *text);
 
@@ -73,6 +77,10 @@ int bench_recipe_make(struct cli *cli, stk_bench_setting *setting, stk_loader_op
                       stk_bench_options *bench, struct bench_recipe **recipes);
 /* That of a combination of the configuration; NULL: its step is simulated. */
 const struct bench_recipe *bench_recipe_of(const struct bench_recipe *recipes, uint64_t which);
+/* The configuration of a whole training; NULL: the step is of another kind. */
+stk_config *bench_recipe_fit(const struct bench_recipe *recipe);
+/* Without one: refuse what would be of a training. CLI_GO_ON, or the exit code. */
+int bench_recipe_check(struct cli *cli);
 void bench_recipe_free(struct bench_recipe *recipes);
 /* The model of a recipe, with its optimizer. */
 stk_status bench_train_create(struct cli *cli, stk_context *context,
@@ -117,6 +125,15 @@ void bench_csv(FILE *out, const struct bench_rows *rows);
 void bench_ledger_print(FILE *out, size_t width, const struct bench_row *row);
 /* A line for each option of which more gives no more: from which value on (bench_sweep.c). */
 void bench_sweep_print(FILE *out, size_t width, const struct bench_rows *rows);
+/* The tables of whole trainings, and what they say together (bench_trainings.c). */
+void bench_trainings_print(FILE *out, size_t width, const struct bench_rows *rows, bool quiet);
+/* Cells for accuracy, in %, and memory, in MiB; "-" where there is none. */
+void bench_training_cells(const struct bench_row *row, char accuracy[CLI_TABLE_CELL],
+                          char peak[CLI_TABLE_CELL]);
+/* Mean seconds of an epoch; NaN: there was none. */
+double bench_training_epoch(const stk_bench_training *training);
+/* Their lists as members of a row in JSON; nothing of a row that is none. */
+void bench_trainings_json(FILE *out, const struct bench_row *row);
 /* What each rung of a ladder gave (bench_ladder.c); nothing where it is none. */
 void bench_ladder_print(FILE *out, size_t width, const struct bench_rows *rows);
 /* The table of what one picture costs (bench_cost.c); nothing where none was decoded. */

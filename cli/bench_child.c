@@ -73,6 +73,10 @@ void bench_run(struct bench_task *task, struct bench_result *result)
     bench_fail(result, STK_EINVAL, "no context could be made; the message above says why");
     if (cli_context(task->cli, setting->which, &context) != CLI_GO_ON)
         return;
+    if (bench_recipe_fit(recipe)) {
+        bench_fit(task, context, bench_recipe_fit(recipe), result);
+        return;
+    }
     stk_error_init(&err);
     if (recipe)
         status = bench_train_create(task->cli, context, recipe, setting->loader->batch_size, &train,

@@ -3,6 +3,7 @@
 #include "bench.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 /* ---- JSON and CSV --------------------------------------------------------------------------- */
@@ -15,7 +16,30 @@ struct figure {
 
 #define FIGURES 64
 
-static size_t list_figures(const struct bench_row *row, struct figure *list)
+/* Of a whole training, behind the others. */
+static size_t list_training(const struct bench_row *row, struct figure *list)
+{
+    const stk_bench_training *t = &row->row.result->training;
+    const uint64_t last = t->epochs < STK_BENCH_EPOCHS ? t->epochs : STK_BENCH_EPOCHS;
+    const struct figure all[] = {
+        {"total_seconds", t->seconds},
+        {"epochs", (double)t->epochs},
+        {"epoch_seconds_mean", bench_training_epoch(t)},
+        {"epoch_loss_last", last ? t->loss[last - 1] : NAN},
+        {"accuracy", t->accuracy},
+        {"evaluated_loss", t->evaluated_loss},
+        {"speed_up", row->row.speed_up},
+        {"speed_up_least", row->row.speed_up_least},
+        {"speed_up_most", row->row.speed_up_most},
+        {"pairs", (double)row->row.pairs},
+        {"peak_rss_bytes", (double)t->peak_bytes},
+    };
+
+    memcpy(list, all, sizeof all);
+    return sizeof all / sizeof *all;
+}
+
+static size_t list_figures(const struct bench_row *row, bool trainings, struct figure *list)
 {
     const stk_bench_result *r = row->row.result;
     const stk_figures *f = row->row.figures;
@@ -65,9 +89,9 @@ static size_t list_figures(const struct bench_row *row, struct figure *list)
     };
     size_t n = sizeof all / sizeof *all;
 
-    _Static_assert(sizeof all / sizeof *all <= FIGURES, "room for all figures");
+    _Static_assert(sizeof all / sizeof *all + 11 <= FIGURES, "room for all figures");
     memcpy(list, all, sizeof all);
-    return n;
+    return trainings ? n + list_training(row, list + n) : n;
 }
 
 static void json_member(FILE *out, const char *name, const char *text)
@@ -91,7 +115,7 @@ static void json_rung(FILE *out, const struct bench_row *row)
     cli_json_number(out, row->row.share);
 }
 
-static void json_row(FILE *out, const char *log, const struct bench_row *row)
+static void json_row(FILE *out, const struct bench_rows *rows, const struct bench_row *row)
 {
     const stk_bench_result *result = row->row.result;
     struct figure list[FIGURES];
@@ -102,12 +126,13 @@ static void json_row(FILE *out, const char *log, const struct bench_row *row)
     json_member(out, "error", result->status < 0 ? result->error.text : NULL);
     fprintf(out, ", \"check\": \"%s\", \"options\": %s", result->check_failed ? "failed" : "good",
             row->setting.options_json);
-    size_t figures = row->row.ended ? list_figures(row, list) : 0;
+    size_t figures = row->row.ended ? list_figures(row, rows->summary.trainings, list) : 0;
     for (size_t k = 0; k < figures; k++) {
         fprintf(out, ", \"%s\": ", list[k].name);
         cli_json_number(out, list[k].value);
     }
     json_rung(out, row);
+    bench_trainings_json(out, row);
     if (row->row.ended) {
         json_member(out, "limit", stk_limit_name(row->verdict.limit));
         json_member(out, "knob", row->verdict.knob);
@@ -121,7 +146,7 @@ static void json_row(FILE *out, const char *log, const struct bench_row *row)
         json_member(out, "verdict", row->verdict.text);
     }
     json_member(out, "bad", result->bad);
-    json_member(out, "log", result->log_written ? log : NULL);
+    json_member(out, "log", result->log_written ? rows->log : NULL);
     fputc('}', out);
 }
 
@@ -131,14 +156,16 @@ void bench_json(FILE *out, const struct bench_rows *rows)
 
     fputs("{\"settings\": [\n", out);
     for (size_t i = 0; i < rows->n; i++) {
-        json_row(out, rows->log, &rows->rows[i]);
+        json_row(out, rows, &rows->rows[i]);
         fputs(i + 1 < rows->n ? ",\n" : "\n", out);
     }
     fputs("]", out);
     json_member(out, "best", best < rows->n ? rows->rows[best].setting.label : NULL);
     json_member(out, "baseline", base < rows->n ? rows->rows[base].setting.label : NULL);
     if (best < rows->n) {
-        fputs(", \"speed_up_samples_per_s_without_setup\": ", out);
+        fputs(rows->summary.trainings ? ", \"speed_up_total_seconds\": "
+                                      : ", \"speed_up_samples_per_s_without_setup\": ",
+              out);
         cli_json_number(out, rows->summary.speed_up);
     }
     fputs("}\n", out);
@@ -147,7 +174,7 @@ void bench_json(FILE *out, const struct bench_rows *rows)
 void bench_csv(FILE *out, const struct bench_rows *rows)
 {
     struct figure list[FIGURES];
-    size_t figures = list_figures(&rows->rows[0], list);
+    size_t figures = list_figures(&rows->rows[0], rows->summary.trainings, list);
 
     fputs("label,status", out);
     for (size_t k = 0; k < figures; k++)
@@ -158,7 +185,7 @@ void bench_csv(FILE *out, const struct bench_rows *rows)
         const bool ended = row->row.ended;
         cli_csv_string(out, row->setting.label);
         fprintf(out, ",%s", stk_status_name(row->row.result->status));
-        list_figures(row, list);
+        list_figures(row, rows->summary.trainings, list);
         for (size_t k = 0; k < figures; k++) {
             char number[32] = "";
             if (ended)

@@ -30,8 +30,8 @@ static stk_status adjust(void *user, stk_bench_setting *setting, stk_loader_opti
 
     (void)err;
     setting->dataset = cli_home(cli->num_args ? cli->args[0] : setting->dataset);
-    if (bench->step)
-        plan->code = bench_recipe_make(cli, setting, loader, bench, &plan->recipes);
+    plan->code = bench->step ? bench_recipe_make(cli, setting, loader, bench, &plan->recipes)
+                             : bench_recipe_check(cli);
     if (plan->code == CLI_GO_ON)
         plan->code = check(setting, loader, bench);
     return plan->code == CLI_GO_ON ? STK_OK : STK_EINVAL;

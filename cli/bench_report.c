@@ -319,6 +319,10 @@ static void print_title(struct cli *cli, FILE *out, const stk_bench_setting *set
     if (!varies(cli, "loader.batch_size"))
         fprintf(out, "batch_size %" PRIu64 ", ", setting->loader->batch_size);
     cli_short_number(step, sizeof step, MS * bench->train_step_time);
+    if (bench->step && strncmp(bench->step, "fit:", 4) == 0) {
+        fprintf(out, "the whole training of %s\n\n", bench->step + 4);
+        return;
+    }
     if (bench->step) {
         fprintf(out, "the step of %s, ", bench->step);
     } else if (!varies(cli, "bench.train_step_time") && !varies(cli, "bench.spin")) {
@@ -381,6 +385,25 @@ static void print_words(struct cli *cli, FILE *out, const struct bench_rows *row
     print_log(cli, out, rows);
 }
 
+/* Of whole trainings: waits, steps and cores are the loader's and the trainer's own matter. */
+static void print_trainings(struct cli *cli, FILE *out, const struct bench_rows *rows)
+{
+    const size_t width = cli_terminal_width(out);
+    const struct bench_row *best = row_of(rows, rows->summary.best),
+                           *base = row_of(rows, rows->summary.baseline);
+
+    bench_trainings_print(out, width, rows, cli->quiet);
+    print_failures(out, width, rows);
+    print_disturbance(out, width, rows);
+    if (base)
+        print_verdict(out, width, "Baseline", base);
+    if (best && best != base)
+        print_verdict(out, width, "Fastest", best);
+    bench_ladder_print(out, width, rows);
+    print_bad(out, width, rows);
+    print_log(cli, out, rows);
+}
+
 void bench_report(struct cli *cli, FILE *out, const struct bench_rows *rows)
 {
     if (rows->n == 0)
@@ -392,7 +415,11 @@ void bench_report(struct cli *cli, FILE *out, const struct bench_rows *rows)
     } else {
         if (!cli->quiet)
             print_title(cli, out, &rows->rows[0].setting);
-        print_table(out, rows);
-        print_words(cli, out, rows);
+        if (rows->summary.trainings) {
+            print_trainings(cli, out, rows);
+        } else {
+            print_table(out, rows);
+            print_words(cli, out, rows);
+        }
     }
 }

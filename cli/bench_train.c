@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The real step: forward, backward and optimizer step of the model of a training's configuration,
- * on the batches of the setting. What the setting does not say of data and loader is the
- * training's.
+ * on the batches of the setting; or the whole training (bench_fit.c). What the setting does not say
+ * is the training's.
  */
 #include "bench.h"
 
@@ -12,8 +12,10 @@
 #include "train.h"
 
 #define PREFIX "train:"
+#define FIT    "fit:"
 
 struct bench_recipe {
+    bool fit;       /* the whole training is measured */
     uint64_t which; /* combination of the configuration that it is of */
     struct bench_recipe *next;
     stk_config *config;
@@ -33,30 +35,54 @@ struct bench_train {
     stk_bench_step self;
 };
 
+static int refuse(const char *key, const char *why)
+{
+    cli_error("%s: it has no effect on %s; leave it out", key, why);
+    return CLI_USAGE;
+}
+
+static stk_status fail(stk_error *err, stk_status status, const char *text)
+{
+    stk_error_init(err);
+    err->status = status;
+    snprintf(err->text, sizeof err->text, "%s", text);
+    return status;
+}
+
 /* ---- The configuration ----------------------------------------------------------------------- */
 
-/* What the setting says of data and loader wins over the training's configuration. */
-static stk_status set_data(struct cli *cli, const stk_bench_setting *setting,
-                           const stk_loader_options *loader, stk_config *config, stk_error *err)
+/* What the bench says of the options of a table wins over the training's configuration; `options`
+ * is the struct of it as it is in the setting. */
+static stk_status set_table(struct cli *cli, const stk_option_table *table, const void *options,
+                            stk_config *config, stk_error *err)
 {
-    const stk_option_table *table = stk_option_table_find("recipe.loader");
     stk_status status = STK_OK;
     const char *string;
     char key[128], text[1024];
 
-    if (setting->dataset)
-        status = stk_config_set(config, "data.dataset", setting->dataset, false, err);
     for (size_t i = 0; i < table->count && status == STK_OK; i++) {
         const stk_option *option = &table->options[i];
-        snprintf(key, sizeof key, "%s.%s", table->name, option->name);
+        snprintf(key, sizeof key, "%s%s%s", table->name, *table->name ? "." : "", option->name);
         if (stk_config_count(cli->config, key) == 0)
             continue;
-        stk_options_format(option, loader, text, sizeof text);
-        memcpy(&string, (const char *)loader + option->offset, sizeof string);
+        stk_options_format(option, options, text, sizeof text);
+        memcpy(&string, (const char *)options + option->offset, sizeof string);
         status = stk_config_set(config, key, option->type == STK_OPTION_STRING ? string : text,
                                 false, err);
     }
     return status;
+}
+
+static stk_status set_data(struct cli *cli, const stk_bench_setting *setting,
+                           const stk_loader_options *loader, stk_config *config, stk_error *err)
+{
+    stk_status status = STK_OK;
+
+    if (setting->dataset)
+        status = stk_config_set(config, "data.dataset", setting->dataset, false, err);
+    return status == STK_OK
+               ? set_table(cli, stk_option_table_find("recipe.loader"), loader, config, err)
+               : status;
 }
 
 /* All but what is of a run, and in no file: the place among ranks, and how long it goes. */
@@ -70,6 +96,16 @@ static void take_options(const stk_loader_options *from, stk_loader_options *to)
     to->epochs = run.epochs;
 }
 
+/* Data that stand in for others are looked for once. */
+static stk_status keep_data(struct bench_recipe *recipe, stk_error *err)
+{
+    const char *given = stk_config_get(recipe->config, "data.dataset", 0);
+
+    if (given && strcmp(given, recipe->spec) == 0)
+        return STK_OK;
+    return stk_config_set(recipe->config, "data.dataset", recipe->spec, false, err);
+}
+
 /* Data and loader as they came out, found in a context of its own: nothing may be open where
  * processes begin. */
 static int find_data(struct cli *cli, stk_bench_setting *setting, stk_loader_options *loader,
@@ -78,11 +114,16 @@ static int find_data(struct cli *cli, stk_bench_setting *setting, stk_loader_opt
     const stk_recipe_options options = {
         .struct_size = sizeof options, .tasks = STK_RECIPE_MODEL, .home = cli_home_folder()};
     stk_recipe_parts parts = {.struct_size = sizeof parts};
+    stk_context_options process;
     stk_context *context = NULL;
     stk_recipe *made = NULL;
     stk_error err;
 
-    stk_status status = stk_context_create(NULL, &context, &err);
+    stk_options_init(stk_option_table_find("context"), &process, sizeof process);
+    /* What is said of the data is said once. */
+    process.on_message = recipe->next ? NULL : cli_console_log;
+    process.on_message_user = cli;
+    stk_status status = stk_context_create(&process, &context, &err);
     if (status == STK_OK)
         status = cli_plugins(cli, context, recipe->config, &err);
     if (status == STK_OK)
@@ -92,10 +133,35 @@ static int find_data(struct cli *cli, stk_bench_setting *setting, stk_loader_opt
         snprintf(recipe->spec, sizeof recipe->spec, "%s", parts.dataset);
         setting->dataset = recipe->spec;
         take_options(parts.data->train->options, loader);
+        status = keep_data(recipe, &err);
     }
     stk_recipe_destroy(&made);
     stk_context_destroy(&context);
     return status == STK_OK ? CLI_GO_ON : cli_fail(cli, status, &err);
+}
+
+/* The sections of a training, but for its loader. */
+static const char *const sections[] = {
+    "recipe",           "recipe.data",         "recipe.trainer", "recipe.model",
+    "recipe.optimizer", "recipe.lr_scheduler", "recipe.module",  NULL};
+
+/* What the bench says of them. */
+static stk_status set_sections(struct cli *cli, uint64_t which, stk_config *config, stk_error *err)
+{
+    stk_status status = STK_OK;
+
+    for (size_t i = 0; sections[i] && status == STK_OK; i++) {
+        const stk_option_table *table = stk_option_table_find(sections[i]);
+        void *options = malloc(table->struct_size);
+        if (!options)
+            return fail(err, STK_ENOMEM, "no memory for the options");
+        stk_options_init(table, options, table->struct_size);
+        status = stk_config_apply(cli->config, table, which, options, err);
+        if (status == STK_OK)
+            status = set_table(cli, table, options, config, err);
+        free(options);
+    }
+    return status;
 }
 
 static int load_config(struct cli *cli, const stk_bench_setting *setting,
@@ -114,6 +180,8 @@ static int load_config(struct cli *cli, const stk_bench_setting *setting,
             stk_config_apply(recipe->config, stk_option_table_find("context"), 0, &process, &err);
     if (status == STK_OK)
         status = set_data(cli, setting, loader, recipe->config, &err);
+    if (status == STK_OK && recipe->fit)
+        status = set_sections(cli, setting->which, recipe->config, &err);
     if (status != STK_OK) {
         cli_fail(cli, status, &err);
         return CLI_USAGE;
@@ -124,43 +192,92 @@ static int load_config(struct cli *cli, const stk_bench_setting *setting,
 /* "trian:a.yaml", or "a.yaml" alone. */
 static void fail_step(const char *step)
 {
-    static const char *const words[] = {"train"};
+    static const char *const words[] = {"train", "fit"};
     char word[16];
     const char *rest = strchr(step, ':');
     size_t length = rest ? (size_t)(rest - step) : 0;
 
     snprintf(word, sizeof word, "%.*s", (int)(length < sizeof word ? length : 0), step);
-    if (rest && rest[1] && stk_nearest_name(word, words, 1))
-        cli_error("bench.step: '%.100s' is no step; did you mean '" PREFIX "%.100s'?", step,
+    const char *meant = rest && rest[1] ? stk_nearest_name(word, words, 2) : NULL;
+    if (meant)
+        cli_error("bench.step: '%.100s' is no step; did you mean '%s:%.100s'?", step, meant,
                   rest + 1);
     else
-        cli_error("bench.step: '%.100s' is no step; leave it out, or give train:CONFIG.yaml", step);
+        cli_error("bench.step: '%.100s' is no step; leave it out, or give train:CONFIG.yaml or "
+                  "fit:CONFIG.yaml",
+                  step);
+}
+
+/* What a whole training does not look at. */
+static int check_fit(struct cli *cli)
+{
+    static const char *const taken[] = {"step", "repeat", "ladder", NULL};
+    static const char *const idle[] = {"loader.rank", "loader.world_size", "loader.epochs", NULL};
+    const stk_option_table *bench = stk_option_table_find("bench");
+    char key[128];
+
+    for (size_t i = 0; idle[i]; i++)
+        if (stk_config_count(cli->config, idle[i]))
+            return refuse(idle[i], "a whole training (bench.step fit:)");
+    for (size_t i = 0; i < bench->count; i++) {
+        const char *name = bench->options[i].name;
+        size_t k = 0;
+        while (taken[k] && strcmp(taken[k], name) != 0)
+            k++;
+        snprintf(key, sizeof key, "bench.%s", name);
+        if (!taken[k] && stk_config_count(cli->config, key))
+            return refuse(key, strcmp(name, "num_epochs") == 0
+                                   ? "a whole training (trainer.max_epochs has)"
+                               : strcmp(name, "num_batches") == 0
+                                   ? "a whole training (trainer.limit_train_batches has)"
+                                   : "a whole training (bench.step fit:)");
+    }
+    return CLI_GO_ON;
+}
+
+int bench_recipe_check(struct cli *cli)
+{
+    char key[128];
+
+    for (size_t i = 0; sections[i]; i++) {
+        const stk_option_table *table = stk_option_table_find(sections[i]);
+        for (size_t k = 0; k < table->count; k++) {
+            snprintf(key, sizeof key, "%s%s%s", table->name, *table->name ? "." : "",
+                     table->options[k].name);
+            if (stk_config_count(cli->config, key))
+                return refuse(key, "anything but a whole training (bench.step fit:CONFIG.yaml)");
+        }
+    }
+    return CLI_GO_ON;
 }
 
 int bench_recipe_make(struct cli *cli, stk_bench_setting *setting, stk_loader_options *loader,
                       stk_bench_options *bench, struct bench_recipe **recipes)
 {
-    const char *path = bench->step;
+    const bool fit = strncmp(bench->step, FIT, strlen(FIT)) == 0;
+    const char *path = bench->step + strlen(fit ? FIT : PREFIX);
 
-    if (strncmp(path, PREFIX, strlen(PREFIX)) != 0 || !path[strlen(PREFIX)]) {
-        fail_step(path);
+    if ((!fit && strncmp(bench->step, PREFIX, strlen(PREFIX)) != 0) || !*path) {
+        fail_step(bench->step);
         return CLI_USAGE;
     }
-    if (stk_config_count(cli->config, "bench.train_step_time") ||
-        stk_config_count(cli->config, "bench.spin")) {
-        cli_error("bench.%s: it has no effect on a real step (bench.step); leave it out",
-                  stk_config_count(cli->config, "bench.spin") ? "spin" : "train_step_time");
-        return CLI_USAGE;
-    }
+    int code = fit ? check_fit(cli) : bench_recipe_check(cli);
+    if (code != CLI_GO_ON)
+        return code;
+    if (stk_config_count(cli->config, "bench.spin"))
+        return refuse("bench.spin", "a real step (bench.step)");
+    if (stk_config_count(cli->config, "bench.train_step_time"))
+        return refuse("bench.train_step_time", "a real step (bench.step)");
     struct bench_recipe *recipe = calloc(1, sizeof *recipe);
     if (!recipe) {
         cli_error("no memory for the step");
         return CLI_FAILED;
     }
+    recipe->fit = fit;
     recipe->which = setting->which;
     recipe->next = *recipes;
     *recipes = recipe;
-    int code = load_config(cli, setting, loader, path + strlen(PREFIX), recipe);
+    code = load_config(cli, setting, loader, path, recipe);
     if (code == CLI_GO_ON)
         code = find_data(cli, setting, loader, recipe);
     /* It computes, and takes what it takes. */
@@ -176,6 +293,11 @@ const struct bench_recipe *bench_recipe_of(const struct bench_recipe *recipes, u
     return recipes;
 }
 
+stk_config *bench_recipe_fit(const struct bench_recipe *recipe)
+{
+    return recipe && recipe->fit ? recipe->config : NULL;
+}
+
 void bench_recipe_free(struct bench_recipe *recipes)
 {
     while (recipes) {
@@ -187,14 +309,6 @@ void bench_recipe_free(struct bench_recipe *recipes)
 }
 
 /* ---- The model ------------------------------------------------------------------------------- */
-
-static stk_status fail(stk_error *err, stk_status status, const char *text)
-{
-    stk_error_init(err);
-    err->status = status;
-    snprintf(err->text, sizeof err->text, "%s", text);
-    return status;
-}
 
 /* Steps on noise must not learn it: gradients that vanish take another time than real ones. */
 static bool hold_weights(struct bench_train *train)

@@ -46,7 +46,7 @@ typedef struct stk_bench_options {
     uint32_t struct_size;
     uint64_t num_epochs;    /**< 0: as many as the time asks for */
     uint64_t num_batches;   /**< of an epoch; 0: all */
-    const char *step;       /**< name of a real step; NULL: simulated */
+    const char *step;       /**< name of a real step or of a training; NULL: simulated */
     double train_step_time; /**< of the simulated step */
     bool spin;              /**< it computes instead of sleeping */
     bool ceiling;           /**< a plan adds settings whose data are free */
@@ -120,6 +120,23 @@ typedef struct stk_bench_setting {
 
 /* ---- One run -------------------------------------------------------------------------------- */
 
+#define STK_BENCH_EPOCHS 128 /* of a training, whose figures are kept: the first ones */
+
+/** What a whole training took and came to. Numbers that are not known are NaN. */
+typedef struct stk_bench_training {
+    double seconds;  /**< from its begin to its end, with validation and checkpoints; the making of
+                        data and model before it and the test after it are left out. 0: the run was
+                        no training */
+    uint64_t epochs; /**< that were begun */
+    uint64_t steps;  /**< training batches */
+    /** Of each epoch: seconds, with what follows its last step; the mean loss of its samples. */
+    double epoch_seconds[STK_BENCH_EPOCHS], loss[STK_BENCH_EPOCHS];
+    double accuracy, evaluated_loss; /**< of what it came to: on test data, or where there are none
+                                        on validation data */
+    bool tested;                     /**< on test data */
+    uint64_t peak_bytes;             /**< most memory that the process had resident */
+} stk_bench_training;
+
 /** What came of a run in addition to its figures. Plain memory without pointers, so that it can be
  * sent from a process to another of the same program. */
 typedef struct stk_bench_result {
@@ -135,7 +152,8 @@ typedef struct stk_bench_result {
     uint64_t stoker_peak_bytes; /**< of Stoker's own allocations */
     bool undecoded;             /**< batches hold pictures as they are stored */
     bool interrupted, check_failed, log_failed, log_written;
-    char bad[1024];       /**< "12 bad samples: ..."; empty: none */
+    stk_bench_training training; /**< what was measured, where its `seconds` are not 0 */
+    char bad[1024];              /**< "12 bad samples: ..."; empty: none */
     char environment[64]; /**< "OMP_WAIT_POLICY=passive": to be set before a process starts whose
                              step computes on several threads, else they keep their cores busy
                              between steps and take them from the workers; empty: nothing */
@@ -233,9 +251,17 @@ typedef struct stk_bench_row {
     const stk_bench_result *result; /**< of all ranks of the run with the median rate; NULL: none */
     const stk_figures *figures;     /**< likewise: rates summed, waits of the slowest */
     const stk_figures *judged;      /**< of its slowest rank, with the rate of all */
-    double least, most;             /**< samples/s over the runs */
+    double least, most;             /**< samples/s over the runs; of trainings, those a second */
     double factor, share; /**< of a ladder: the rate over that of the rung before, and which share
                              of the whole speed-up that is; NaN: there is none */
+    /** As fast as the baseline: the median, the least and the most over pairs of runs, the n-th of
+     * this setting with the n-th of the baseline, which ran next to each other. NaN: none. */
+    double speed_up, speed_up_least, speed_up_most;
+    uint64_t pairs;
+    bool other_losses; /**< a training: a run of it had losses that differ from those of the first
+                          run of the baseline, of a ladder of the rung before, in any bit of any
+                          epoch that both have */
+    bool uneven;       /**< a training: its own runs had different losses */
 } stk_bench_row;
 
 /** Row of setting `i`; it lives until the next stk_bench_plan_add(). */
@@ -254,6 +280,7 @@ typedef struct stk_bench_summary {
     double ladder;      /**< of the last rung over that of the first; NaN: no ladder */
     double other_cores; /**< most that other programs kept busy, where that is known */
     uint32_t num_broken; /**< settings whose self-check failed */
+    bool trainings; /**< runs were trainings: rates are of trainings a second, not of samples */
 } stk_bench_summary;
 
 STK_API void stk_bench_plan_summary(const stk_bench_plan *plan, stk_bench_summary *out);

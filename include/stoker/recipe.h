@@ -3,6 +3,7 @@
 #ifndef STOKER_RECIPE_H
 #define STOKER_RECIPE_H
 
+#include <stoker/bench.h>
 #include <stoker/measure.h>
 #include <stoker/trainer.h>
 
@@ -124,6 +125,19 @@ typedef struct stk_recipe_parts {
 } stk_recipe_parts;
 
 STK_API void stk_recipe_get_parts(const stk_recipe *recipe, stk_recipe_parts *out);
+
+/**
+ * The training of a recipe, and the test behind it, as one run of a plan (stk_bench_plan_add()):
+ * what it took and what it came to. Like every run it measures the whole process, and is to have
+ * one by itself. stk_trainer_stop() ends it early.
+ *
+ * @return the status of the result, which holds what was measured until then.
+ *
+ * Thread: one caller at a time, once for each recipe. Blocks. Errors: STK_EINVAL (the recipe is not
+ * for STK_RECIPE_FIT), those of the training and the test; STK_ECANCELED.
+ */
+STK_API stk_status stk_recipe_measure(stk_recipe *recipe, stk_bench_result *result,
+                                      stk_figures *figures, stk_error *err);
 
 #ifdef __cplusplus
 }

@@ -48,7 +48,11 @@ static void tell_apart(const stk_config *config, const char *key, const char *te
 /* Table `i` of a plan, in the order of labels; NULL past the last. */
 static const stk_option_table *table_at(size_t i)
 {
-    static const char *const names[] = {"source", "loader", "bench", "context"};
+    static const char *const names[] = {"source", "loader", "bench", "context",
+                                        /* Sections of a training, where it is what is measured. */
+                                        "recipe.data", "recipe.trainer", "recipe.model",
+                                        "recipe.optimizer", "recipe.lr_scheduler", "recipe.module",
+                                        "recipe"};
 
     return i < STK_COUNT(names) ? stk_option_table_find(names[i]) : NULL;
 }

@@ -62,5 +62,18 @@ const stk__bench_outcome *stk__bench_shown(const stk__bench_planned *setting);
 bool stk__bench_measured(const stk__bench_planned *setting);
 /* The rates of a setting. */
 void stk__bench_rate(const stk__bench_planned *setting, stk_sweep_point *point);
+/* Of one run: samples a second, or trainings a second. */
+double stk__bench_speed(const stk__bench_outcome *run);
+/* Whether a run came to figures. */
+bool stk__bench_ended_well(const stk__bench_outcome *run);
+/* What speed-ups are measured against: the first setting without workers, else the first one. */
+size_t stk__bench_baseline(const stk_bench_plan *plan);
+
+/* ---- Trainings (trainings.c) ---------------------------------------------------------------- */
+
+/* The speed-up of a setting over the baseline, over their runs in pairs. */
+void stk__bench_pair_runs(const stk_bench_plan *plan, size_t i, stk_bench_row *row);
+/* Whether the losses are those of the baseline, and of each other. */
+void stk__bench_compare_losses(const stk_bench_plan *plan, size_t i, stk_bench_row *row);
 
 #endif

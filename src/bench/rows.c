@@ -56,9 +56,16 @@ static void add_result(stk_bench_result *sum, const stk_bench_result *one)
 
 /* ---- Runs of a setting ---------------------------------------------------------------------- */
 
-static bool ended_well(const stk__bench_outcome *run)
+bool stk__bench_ended_well(const stk__bench_outcome *run)
 {
     return run->sum.steps > 0 && (run->result.status == STK_OK || run->result.interrupted);
+}
+
+double stk__bench_speed(const stk__bench_outcome *run)
+{
+    const double seconds = run->result.training.seconds;
+
+    return seconds > 0 ? 1 / seconds : run->sum.samples_per_s;
 }
 
 /* The run of the median rate is shown; one that failed only where all did. */
@@ -67,8 +74,8 @@ static void choose(stk__bench_planned *s)
     s->good = 0;
     s->shown = 0;
     for (size_t i = 0; i < s->num_runs; i++) {
-        const double rate = s->runs[i].sum.samples_per_s;
-        if (!ended_well(&s->runs[i]))
+        const double rate = stk__bench_speed(&s->runs[i]);
+        if (!stk__bench_ended_well(&s->runs[i]))
             continue;
         s->least = s->good ? STK_MIN(s->least, rate) : rate;
         s->most = s->good ? STK_MAX(s->most, rate) : rate;
@@ -77,10 +84,12 @@ static void choose(stk__bench_planned *s)
     for (size_t i = 0; i < s->num_runs && s->good; i++) {
         size_t below = 0;
         for (size_t k = 0; k < s->num_runs; k++) {
-            const double mine = s->runs[i].sum.samples_per_s, other = s->runs[k].sum.samples_per_s;
-            below += ended_well(&s->runs[k]) && (other < mine || (other == mine && k < i));
+            const double mine = stk__bench_speed(&s->runs[i]),
+                         other = stk__bench_speed(&s->runs[k]);
+            below +=
+                stk__bench_ended_well(&s->runs[k]) && (other < mine || (other == mine && k < i));
         }
-        if (ended_well(&s->runs[i]) && below == (s->good - 1) / 2)
+        if (stk__bench_ended_well(&s->runs[i]) && below == (s->good - 1) / 2)
             s->shown = i;
     }
 }
@@ -89,7 +98,7 @@ static double rate_of(const stk__bench_planned *setting)
 {
     const stk__bench_outcome *run = stk__bench_shown(setting);
 
-    return run ? run->sum.samples_per_s : 0;
+    return run ? stk__bench_speed(run) : 0;
 }
 
 static void note_ceiling(stk__bench_planned *setting, double rate)
@@ -223,7 +232,12 @@ static void climb(const stk_bench_plan *plan, size_t i, stk_bench_row *row)
 
 void stk_bench_plan_row(const stk_bench_plan *plan, size_t i, stk_bench_row *out)
 {
-    stk_bench_row row = {.struct_size = sizeof row, .factor = NAN, .share = NAN};
+    stk_bench_row row = {.struct_size = sizeof row,
+                         .factor = NAN,
+                         .share = NAN,
+                         .speed_up = NAN,
+                         .speed_up_least = NAN,
+                         .speed_up_most = NAN};
 
     if (i < plan->count) {
         const stk__bench_planned *s = &plan->settings[i];
@@ -236,14 +250,15 @@ void stk_bench_plan_row(const stk_bench_plan *plan, size_t i, stk_bench_row *out
         row.least = s->least;
         row.most = s->most;
         climb(plan, i, &row);
+        stk__bench_pair_runs(plan, i, &row);
+        stk__bench_compare_losses(plan, i, &row);
     }
     stk__sized_write(out, &row);
 }
 
 /* ---- The rows together ---------------------------------------------------------------------- */
 
-/* What speed-ups are measured against: the first setting without workers, else the first one. */
-static size_t baseline(const stk_bench_plan *plan)
+size_t stk__bench_baseline(const stk_bench_plan *plan)
 {
     size_t first = STK_BENCH_NONE;
 
@@ -286,7 +301,7 @@ void stk_bench_plan_summary(const stk_bench_plan *plan, stk_bench_summary *out)
     stk_bench_summary s = {.struct_size = sizeof s,
                            .best = extreme(plan, true),
                            .worst = extreme(plan, false),
-                           .baseline = baseline(plan),
+                           .baseline = stk__bench_baseline(plan),
                            .ladder = exp(whole(plan))};
 
     for (size_t i = 0; i < plan->count; i++) {
@@ -294,6 +309,7 @@ void stk_bench_plan_summary(const stk_bench_plan *plan, stk_bench_summary *out)
         if (!ended(&plan->settings[i]))
             continue;
         s.num_broken += run->result.check_failed;
+        s.trainings |= run->result.training.seconds > 0;
         /* Which cores others keep busy is not known where only some are this process's. */
         if (run->sum.usable_cores == run->result.cores_online)
             s.other_cores = STK_MAX(s.other_cores, run->result.other_cores);

@@ -24,12 +24,14 @@ static const stk__bench_knob *differs_in_one(const stk_bench_plan *plan, size_t 
     return found;
 }
 
-/* Setting `k` as a point next to setting `i`. Rungs and ceilings have no neighbours. */
+/* Setting `k` as a point next to setting `i`. Rungs, ceilings and trainings, whose rates are none
+ * of samples, have no neighbours. */
 static bool point_beside(const stk_bench_plan *plan, size_t i, size_t k, stk_sweep_point *point)
 {
     const stk__bench_planned *a = &plan->settings[i], *b = &plan->settings[k];
 
-    if (i == k || !stk__bench_measured(b) || a->setting.free_data || a->setting.rung)
+    if (i == k || !stk__bench_measured(b) || a->setting.free_data || a->setting.rung ||
+        stk__bench_shown(b)->result.training.seconds > 0)
         return false;
     const stk__bench_knob *knob = differs_in_one(plan, i, k);
     if (!knob || strlen(knob->name) >= sizeof point->knob ||

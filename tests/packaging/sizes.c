@@ -513,6 +513,7 @@ static void recipes(stk_context *ctx, const char *folder)
     SIZED(stk_recipe_options, options);
     SIZED(stk_recipe_parts, parts);
     SIZED(stk_training_events_options, log_options);
+    SIZED(stk_bench_result, result);
     SIZED(stk_figures, figures);
     SIZED(stk_verdict, verdict);
     stk_profile_options *profile_options = NEW(stk_profile_options);
@@ -547,6 +548,12 @@ static void recipes(stk_context *ctx, const char *folder)
     OK(stk_training_events_end(log, &err));
     stk_recipe_destroy(&recipe);
     stk_training_events_destroy(&log);
+    options->tasks = STK_RECIPE_FIT | STK_RECIPE_TEST;
+    OK(stk_recipe_create(ctx, config, options, &recipe, &err));
+    OK(stk_recipe_measure(recipe, result, figures, &err));
+    CHECK(result->training.epochs == 1 && result->training.steps == 4);
+    CHECK(result->struct_size == sizeof *result);
+    stk_recipe_destroy(&recipe);
     stk_config_destroy(&config);
 }
 

@@ -356,14 +356,94 @@ static void test_words(void **state)
     plan_end(&p);
 }
 
+/* A training of two epochs in so many seconds. */
+static void add_training(planned *p, size_t i, double seconds, double loss)
+{
+    stk_bench_result result = {.struct_size = sizeof result, .status = STK_OK};
+    stk_figures f = rate_of(1000, 0);
+    stk_error err;
+
+    result.training = (stk_bench_training){.seconds = seconds, .epochs = 2, .accuracy = 0.5};
+    result.training.loss[0] = 1;
+    result.training.loss[1] = loss;
+    assert_ok(stk_bench_plan_add(p->plan, i, 0, &result, &f, &err), &err);
+}
+
+/* Each run is compared with the baseline's of the same round, whatever the machine does between
+ * rounds; time counts, not samples a second. */
+static void test_trainings(void **state)
+{
+    planned p = plan_of("loader: {num_workers: [0, 2, 4]}\nbench: {repeat: 3}\n", NULL);
+    stk_sweep_point points[4];
+    size_t from;
+
+    (void)state;
+    for (int round = 0; round < 3; round++) {
+        const double slow = round == 1 ? 4 : 1;
+        add_training(&p, 0, 10 * slow, 0.5);
+        add_training(&p, 1, (round == 2 ? 4 : 5) * slow, 0.5);
+        add_training(&p, 2, 8 * slow, round == 2 ? 0.25 : 0.5);
+    }
+    stk_bench_row row = row_of(&p, 1);
+    assert_int_equal(row.pairs, 3);
+    assert_float_equal(row.speed_up, 2, 1e-12);
+    assert_float_equal(row.speed_up_least, 2, 1e-12);
+    assert_float_equal(row.speed_up_most, 2.5, 1e-12);
+    assert_float_equal(row.least, 1 / 20.0, 1e-12);
+    assert_float_equal(row.most, 1 / 4.0, 1e-12);
+    assert_float_equal(row.result->training.seconds, 5, 0);
+    assert_false(row.other_losses || row.uneven);
+    row = row_of(&p, 0);
+    assert_true(row.speed_up == 1 && row.speed_up_least == 1 && row.speed_up_most == 1);
+    row = row_of(&p, 2);
+    assert_true(row.other_losses && row.uneven);
+    const stk_bench_summary s = summary_of(&p);
+    assert_true(s.trainings && s.best == 1 && s.baseline == 0 && s.worst == 0);
+    assert_float_equal(s.speed_up, 2, 1e-12);
+    /* Their rates are none of samples, so no text quotes them. */
+    assert_int_equal(stk_bench_plan_saturation(p.plan, 0, points, 4, &from), 0);
+    plan_end(&p);
+}
+
+/* Sections of a training may vary, and a rung is compared with the one before. */
+static void test_ladder_of_trainings(void **state)
+{
+    planned p = plan_of("bench: {ladder: true}\n"
+                        "trainer: {precision: [32-true, 64-true], max_epochs: [4, 2]}\n"
+                        "callbacks: ['', 'early_stopping(monitor=val_loss)']\n",
+                        NULL);
+
+    (void)state;
+    assert_int_equal(stk_bench_plan_count(p.plan), 4);
+    assert_string_equal(setting_of(&p, 1).measure, "precision=64-true");
+    assert_string_equal(setting_of(&p, 2).measure, "max_epochs=2");
+    assert_string_equal(setting_of(&p, 3).measure, "callbacks=early_stopping(monitor=val_loss)");
+    add_training(&p, 0, 16, 0.5);
+    add_training(&p, 1, 8, 0.25);
+    add_training(&p, 2, 8, 0.25);
+    add_training(&p, 3, 4, 0.25);
+    stk_bench_row row = row_of(&p, 1);
+    assert_true(row.other_losses);
+    assert_float_equal(row.share, 0.5, 1e-12);
+    row = row_of(&p, 2);
+    assert_false(row.other_losses);
+    assert_float_equal(row.factor, 1, 1e-12);
+    row = row_of(&p, 3);
+    assert_float_equal(row.share, 0.5, 1e-12);
+    assert_float_equal(row.speed_up, 4, 1e-12);
+    assert_float_equal(summary_of(&p).ladder, 4, 1e-12);
+    plan_end(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_settings), cmocka_unit_test(test_idle_bound),
-        cmocka_unit_test(test_adjust),   cmocka_unit_test(test_ranks),
-        cmocka_unit_test(test_repeats),  cmocka_unit_test(test_ladder),
-        cmocka_unit_test(test_sweep),    cmocka_unit_test(test_auto),
-        cmocka_unit_test(test_alike),    cmocka_unit_test(test_words),
+        cmocka_unit_test(test_settings),  cmocka_unit_test(test_idle_bound),
+        cmocka_unit_test(test_adjust),    cmocka_unit_test(test_ranks),
+        cmocka_unit_test(test_repeats),   cmocka_unit_test(test_ladder),
+        cmocka_unit_test(test_sweep),     cmocka_unit_test(test_auto),
+        cmocka_unit_test(test_alike),     cmocka_unit_test(test_words),
+        cmocka_unit_test(test_trainings), cmocka_unit_test(test_ladder_of_trainings),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whole trainings next to each other: time, losses, accuracy, memory. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench.h"
+#include "table.h"
+
+#define MIB (1024.0 * 1024.0)
+/* Epochs whose losses are in the table; the others are in JSON. */
+#define SHOWN 8
+
+static const stk_bench_training *training_of(const struct bench_row *row)
+{
+    const stk_bench_result *result = row->row.ended ? row->row.result : NULL;
+
+    return result && result->training.seconds > 0 ? &result->training : NULL;
+}
+
+static uint64_t kept(const stk_bench_training *t)
+{
+    return t->epochs < STK_BENCH_EPOCHS ? t->epochs : STK_BENCH_EPOCHS;
+}
+
+double bench_training_epoch(const stk_bench_training *t)
+{
+    const uint64_t n = kept(t);
+    double sum = 0;
+
+    for (uint64_t i = 0; i < n; i++)
+        sum += t->epoch_seconds[i];
+    return n ? sum / (double)n : NAN;
+}
+
+/* ---- Tables ---------------------------------------------------------------------------------- */
+
+void bench_training_cells(const struct bench_row *row, char accuracy[CLI_TABLE_CELL],
+                          char peak[CLI_TABLE_CELL])
+{
+    const stk_bench_training *t = training_of(row);
+
+    snprintf(accuracy, CLI_TABLE_CELL, "-");
+    snprintf(peak, CLI_TABLE_CELL, "-");
+    if (t && isfinite(t->accuracy))
+        snprintf(accuracy, CLI_TABLE_CELL, "%.2f", 100 * t->accuracy);
+    if (t && t->peak_bytes)
+        snprintf(peak, CLI_TABLE_CELL, "%.0f", (double)t->peak_bytes / MIB);
+}
+
+static void fill(struct cli_table_row *row, const struct bench_row *from, bool repeats)
+{
+    const stk_bench_training *t = training_of(from);
+    size_t c = 0;
+
+    snprintf(row->cells[c++], CLI_TABLE_CELL, "%.60s", from->setting.label);
+    if (!t) {
+        snprintf(row->note, sizeof row->note, "%s",
+                 from->row.result->status >= 0 || from->row.result->status == STK_ECANCELED
+                     ? "interrupted"
+                     : "failed, see below");
+        return;
+    }
+    snprintf(row->cells[c++], CLI_TABLE_CELL, "%.2f", t->seconds);
+    if (repeats)
+        snprintf(row->cells[c++], CLI_TABLE_CELL, "%.2f-%.2f", 1 / from->row.most,
+                 1 / from->row.least);
+    snprintf(row->cells[c++], CLI_TABLE_CELL, "%" PRIu64, t->epochs);
+    snprintf(row->cells[c++], CLI_TABLE_CELL, "%.2f", bench_training_epoch(t));
+    snprintf(row->cells[c++], CLI_TABLE_CELL, "%.2f", from->row.speed_up);
+    if (repeats)
+        snprintf(row->cells[c++], CLI_TABLE_CELL, "%.2f-%.2f", from->row.speed_up_least,
+                 from->row.speed_up_most);
+    bench_training_cells(from, row->cells[c], row->cells[c + 1]);
+}
+
+static bool any_repeats(const struct bench_rows *rows)
+{
+    bool repeats = false;
+
+    for (size_t i = 0; i < rows->n; i++)
+        repeats |= rows->rows[i].row.pairs > 1;
+    return repeats;
+}
+
+static void print_times(FILE *out, size_t width, const struct bench_rows *rows)
+{
+    const bool repeats = any_repeats(rows);
+    struct cli_table table = {0};
+
+    cli_table_column(&table, "setting", "");
+    cli_table_column(&table, "total", "s");
+    if (repeats)
+        cli_table_column(&table, "of all", "runs");
+    cli_table_column(&table, "epochs", "");
+    cli_table_column(&table, "an epoch", "s");
+    cli_table_column(&table, "speed-up", "x");
+    if (repeats)
+        cli_table_column(&table, "of all", "pairs");
+    cli_table_column(&table, "accuracy", "%");
+    cli_table_column(&table, "peak", "MiB");
+    for (size_t i = 0; i < rows->n; i++) {
+        struct cli_table_row *row = cli_table_row(&table);
+        if (row)
+            fill(row, &rows->rows[i], repeats);
+    }
+    cli_table_print(&table, width, out);
+    cli_table_free(&table);
+}
+
+static void print_losses(FILE *out, size_t width, const struct bench_rows *rows)
+{
+    struct cli_table table = {0};
+    uint64_t most = 0;
+    char head[32];
+
+    for (size_t i = 0; i < rows->n; i++)
+        if (training_of(&rows->rows[i]) && kept(training_of(&rows->rows[i])) > most)
+            most = kept(training_of(&rows->rows[i]));
+    const uint64_t shown = most < SHOWN ? most : SHOWN;
+    fprintf(out, "\nMean training loss of each epoch%s:\n",
+            most > shown ? ", of the first ones (--format json has all)" : "");
+    cli_table_column(&table, "setting", "");
+    for (uint64_t e = 0; e < shown; e++) {
+        snprintf(head, sizeof head, "%" PRIu64, e + 1);
+        cli_table_column(&table, "epoch", head);
+    }
+    for (size_t i = 0; i < rows->n; i++) {
+        const stk_bench_training *t = training_of(&rows->rows[i]);
+        struct cli_table_row *row = t ? cli_table_row(&table) : NULL;
+        if (!row)
+            continue;
+        snprintf(row->cells[0], CLI_TABLE_CELL, "%.60s", rows->rows[i].setting.label);
+        for (uint64_t e = 0; e < shown; e++)
+            snprintf(row->cells[e + 1], CLI_TABLE_CELL,
+                     e < kept(t) && isfinite(t->loss[e]) ? "%.6f" : "-", t->loss[e]);
+    }
+    cli_table_print(&table, width, out);
+    cli_table_free(&table);
+}
+
+/* ---- Words ----------------------------------------------------------------------------------- */
+
+/* Labels of the rows with a mark, parted by commas. */
+static size_t list(const struct bench_rows *rows, bool uneven, char *text, size_t size)
+{
+    size_t found = 0, used = 0;
+
+    *text = 0;
+    for (size_t i = 0; i < rows->n; i++) {
+        const stk_bench_row *row = &rows->rows[i].row;
+        if (!(uneven ? row->uneven : row->other_losses))
+            continue;
+        found++;
+        if (used < size)
+            used += (size_t)snprintf(text + used, size - used, "%s%s", found > 1 ? ", " : "",
+                                     rows->rows[i].setting.label);
+    }
+    return found;
+}
+
+static void print_same(FILE *out, size_t width, const struct bench_rows *rows)
+{
+    char names[1024], text[1400];
+
+    if (list(rows, true, names, sizeof names)) {
+        snprintf(text, sizeof text,
+                 "The losses differ between runs of the same setting: %s. Their times are of "
+                 "different work.",
+                 names);
+        cli_paragraph(out, width, 0, text);
+    }
+    const struct bench_row *base = &rows->rows[rows->summary.baseline];
+    if (list(rows, false, names, sizeof names))
+        snprintf(text, sizeof text,
+                 "Losses other than those of %s: %s. What only prepares data (num_workers, "
+                 "pin_memory, ...) never changes them; precision, batch size, accumulation and the "
+                 "data do.",
+                 base->setting.rung ? "the row before" : base->setting.label, names);
+    else
+        snprintf(text, sizeof text, "The losses are the same in all rows%s, bit for bit.",
+                 any_repeats(rows) ? " and runs" : "");
+    cli_paragraph(out, width, 0, text);
+}
+
+/* How sure the ratios are: the median of a distribution is outside of n values of it with
+ * probability 2 / 2^n. */
+static void print_pairs(FILE *out, size_t width, const struct bench_rows *rows)
+{
+    uint64_t pairs = UINT64_MAX;
+    char text[512];
+
+    for (size_t i = 0; i < rows->n; i++)
+        if (rows->rows[i].row.pairs && rows->rows[i].row.pairs < pairs)
+            pairs = rows->rows[i].row.pairs;
+    if (pairs < 2 || pairs == UINT64_MAX)
+        snprintf(text, sizeof text,
+                 "One run of each: a speed-up without a spread says little; --repeat 5 gives one.");
+    else
+        snprintf(text, sizeof text,
+                 "Speed-up: the median over %" PRIu64
+                 " pairs of runs, each against the run of %s in the same round, and the least and "
+                 "the most of them, between which the true median is with %.0f %%. Where 1.00 is "
+                 "between them, no difference was measured.",
+                 pairs, rows->rows[rows->summary.baseline].setting.label,
+                 100 * (1 - exp2(1 - (double)pairs)));
+    cli_paragraph(out, width, 0, text);
+}
+
+static void print_evaluated(FILE *out, size_t width, const struct bench_rows *rows)
+{
+    bool tested = false;
+
+    for (size_t i = 0; i < rows->n; i++)
+        tested |= training_of(&rows->rows[i]) && training_of(&rows->rows[i])->tested;
+    cli_paragraph(out, width, 0,
+                  tested ? "Total: the training with its validation, without opening data before "
+                           "it and the test after it. Accuracy: of the test data. Peak: most "
+                           "resident memory of the process."
+                         : "Total: the training with its validation, without opening data before "
+                           "it. Accuracy: of the validation data. Peak: most resident memory of "
+                           "the process.");
+}
+
+void bench_trainings_print(FILE *out, size_t width, const struct bench_rows *rows, bool quiet)
+{
+    print_times(out, width, rows);
+    if (rows->summary.baseline >= rows->n)
+        return;
+    print_losses(out, width, rows);
+    fputc('\n', out);
+    if (!quiet)
+        print_evaluated(out, width, rows);
+    print_same(out, width, rows);
+    if (rows->n > 1)
+        print_pairs(out, width, rows);
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------ */
+
+static void json_list(FILE *out, const char *name, const double *values, uint64_t n)
+{
+    fprintf(out, ", \"%s\": [", name);
+    for (uint64_t i = 0; i < n; i++) {
+        fputs(i ? ", " : "", out);
+        cli_json_number(out, values[i]);
+    }
+    fputc(']', out);
+}
+
+void bench_trainings_json(FILE *out, const struct bench_row *row)
+{
+    const stk_bench_training *t = training_of(row);
+
+    if (!t)
+        return;
+    json_list(out, "epoch_seconds", t->epoch_seconds, kept(t));
+    json_list(out, "epoch_loss", t->loss, kept(t));
+    fprintf(out, ", \"evaluated_on\": \"%s\", \"same_losses\": %s",
+            t->tested ? "test" : "validation",
+            row->row.other_losses || row->row.uneven ? "false" : "true");
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Runs against those of the baseline: how much faster, and whether a training came to the same. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "bench/plan.h"
+
+static int by_size(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+
+    return x < y ? -1 : x > y;
+}
+
+void stk__bench_pair_runs(const stk_bench_plan *plan, size_t i, stk_bench_row *row)
+{
+    const size_t base = stk__bench_baseline(plan);
+    const stk__bench_planned *mine = &plan->settings[i];
+
+    if (base == STK_BENCH_NONE || mine->setting.free_data)
+        return;
+    const stk__bench_planned *other = &plan->settings[base];
+    const size_t n = STK_MIN(mine->num_runs, other->num_runs);
+    double *ratios = stk__calloc(plan->ctx, n + 1, sizeof *ratios);
+    uint64_t used = 0;
+    for (size_t k = 0; k < n && ratios; k++)
+        if (stk__bench_ended_well(&mine->runs[k]) && stk__bench_ended_well(&other->runs[k]) &&
+            stk__bench_speed(&other->runs[k]) > 0)
+            ratios[used++] = stk__bench_speed(&mine->runs[k]) / stk__bench_speed(&other->runs[k]);
+    if (used) {
+        qsort(ratios, used, sizeof *ratios, by_size);
+        row->pairs = used;
+        row->speed_up = (ratios[(used - 1) / 2] + ratios[used / 2]) / 2;
+        row->speed_up_least = ratios[0];
+        row->speed_up_most = ratios[used - 1];
+    }
+    stk__free(plan->ctx, ratios);
+}
+
+/* In the epochs that both have: a training may end early. */
+static bool same_losses(const stk_bench_training *a, const stk_bench_training *b)
+{
+    const uint64_t n = STK_MIN(STK_MIN(a->epochs, b->epochs), (uint64_t)STK_BENCH_EPOCHS);
+
+    return memcmp(a->loss, b->loss, n * sizeof *a->loss) == 0;
+}
+
+/* The first run of a setting that ended well; NULL: none was a training. */
+static const stk_bench_training *first_of(const stk__bench_planned *setting)
+{
+    for (size_t k = 0; k < setting->num_runs; k++)
+        if (stk__bench_ended_well(&setting->runs[k]) &&
+            setting->runs[k].result.training.seconds > 0)
+            return &setting->runs[k].result.training;
+    return NULL;
+}
+
+/* What the losses of setting `i` are compared with: of a rung, those of the one before that came to
+ * some; else those of the baseline. */
+static const stk_bench_training *reference(const stk_bench_plan *plan, size_t i)
+{
+    const size_t base = stk__bench_baseline(plan);
+    const stk_bench_training *found = NULL;
+
+    if (!plan->settings[i].setting.rung)
+        return base == STK_BENCH_NONE ? NULL : first_of(&plan->settings[base]);
+    while (i-- > 0 && !found)
+        found = first_of(&plan->settings[i]);
+    return found;
+}
+
+void stk__bench_compare_losses(const stk_bench_plan *plan, size_t i, stk_bench_row *row)
+{
+    const stk__bench_planned *s = &plan->settings[i];
+    const stk_bench_training *first = first_of(s), *wanted = reference(plan, i);
+
+    for (size_t k = 0; k < s->num_runs && first; k++) {
+        if (!stk__bench_ended_well(&s->runs[k]))
+            continue;
+        row->uneven |= !same_losses(first, &s->runs[k].result.training);
+        row->other_losses |= wanted && !same_losses(wanted, &s->runs[k].result.training);
+    }
+}

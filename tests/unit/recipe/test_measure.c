@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A whole training as a run of a plan: its losses and accuracy are those of the steps and of the
+ * test. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "unit/recipe/recipes.h"
+
+#define EPOCHS 2
+
+/* What a callback of the test's own sees of every step. */
+typedef struct seen {
+    stk_callback base; /* first */
+    struct sums {
+        double loss[EPOCHS], rows[EPOCHS];
+        bool stop; /* after the first step of the second epoch */
+    } * sums;
+} seen;
+
+static stk_status on_train_batch_end(stk_callback *self, stk_trainer *t, const stk_moment *at,
+                                     stk_error *err)
+{
+    struct sums *sums = ((seen *)self)->sums;
+    double loss;
+
+    (void)err;
+    assert_true(at->epoch < EPOCHS && stk_trainer_metric(t, "train_loss", &loss));
+    sums->loss[at->epoch] += loss * (double)stk_batch_count(at->batch);
+    sums->rows[at->epoch] += (double)stk_batch_count(at->batch);
+    if (sums->stop && at->epoch == 1)
+        stk_trainer_stop(t);
+    return STK_OK;
+}
+
+static stk_status create(stk_context *ctx, const void *options, stk_callback **out, stk_error *err);
+
+static void destroy(stk_callback *callback)
+{
+    free(callback);
+}
+
+static const stk_callback_ops ops = {.struct_size = sizeof ops,
+                                     .name = "seen",
+                                     .doc = "adds up losses",
+                                     .create = create,
+                                     .destroy = destroy,
+                                     .on_train_batch_end = on_train_batch_end};
+
+static stk_status create(stk_context *ctx, const void *options, stk_callback **out, stk_error *err)
+{
+    seen *made = calloc(1, sizeof *made);
+
+    (void)err;
+    assert_non_null(made);
+    made->base = (stk_callback){&ops, ctx};
+    made->sums = (struct sums *)options;
+    *out = &made->base;
+    return STK_OK;
+}
+
+/* The rows of an epoch are in batches of 24, 24 and 16: each counts by its rows. */
+static void test_measures(void **state)
+{
+    stk_bench_result result = {.struct_size = sizeof result};
+    stk_figures figures = {.struct_size = sizeof figures};
+    struct sums sums = {0};
+    double accuracy;
+    made m;
+
+    made_load(&m, *state, DIGITS);
+    made_set(&m, "loader.batch_size", "24");
+    assert_ok(made_create(&m, NULL), &m.err);
+    assert_ok(stk_trainer_add_callback(m.parts.trainer, &ops, &sums, NULL, &m.err), &m.err);
+    assert_ok(stk_recipe_measure(m.recipe, &result, &figures, &m.err), &m.err);
+    const stk_bench_training *t = &result.training;
+    assert_int_equal(result.status, STK_OK);
+    assert_false(result.interrupted);
+    assert_true(t->epochs == EPOCHS && result.epochs == EPOCHS && t->steps == 6);
+    assert_int_equal(figures.steps, 6);
+    assert_true(t->peak_bytes > 1 << 20);
+    double seconds = 0;
+    for (int e = 0; e < EPOCHS; e++) {
+        assert_float_equal(sums.rows[e], 64, 0);
+        assert_float_equal(t->loss[e], sums.loss[e] / sums.rows[e], 1e-12);
+        assert_true(t->epoch_seconds[e] > 0);
+        seconds += t->epoch_seconds[e];
+    }
+    assert_true(t->loss[1] < t->loss[0] && seconds <= t->seconds);
+    assert_true(t->tested);
+    assert_true(stk_trainer_metric(m.parts.trainer, "test_acc", &accuracy));
+    assert_true(accuracy == t->accuracy && t->evaluated_loss > 0);
+    made_release(&m);
+}
+
+/* Without test data the accuracy is of the last validation. */
+static void test_validates(void **state)
+{
+    stk_bench_result result = {.struct_size = sizeof result};
+    stk_figures figures = {.struct_size = sizeof figures};
+    const stk_recipe_options options = {.struct_size = sizeof options, .tasks = STK_RECIPE_FIT};
+    double accuracy;
+    made m;
+
+    made_load(&m, *state, DIGITS);
+    assert_ok(made_create(&m, &options), &m.err);
+    assert_ok(stk_recipe_measure(m.recipe, &result, &figures, &m.err), &m.err);
+    assert_true(stk_trainer_metric(m.parts.trainer, "val_acc", &accuracy));
+    assert_true(!result.training.tested && result.training.accuracy == accuracy);
+    made_release(&m);
+}
+
+/* One that is ended early has what it came to so far. */
+static void test_interrupted(void **state)
+{
+    stk_bench_result result = {.struct_size = sizeof result};
+    stk_figures figures = {.struct_size = sizeof figures};
+    struct sums sums = {.stop = true};
+    made m;
+
+    made_load(&m, *state, DIGITS);
+    assert_ok(made_create(&m, NULL), &m.err);
+    assert_ok(stk_trainer_add_callback(m.parts.trainer, &ops, &sums, NULL, &m.err), &m.err);
+    assert_int_equal(stk_recipe_measure(m.recipe, &result, &figures, &m.err), STK_ECANCELED);
+    assert_true(result.interrupted && result.status == STK_ECANCELED);
+    assert_true(result.training.epochs == 2 && result.training.steps == 5);
+    assert_float_equal(result.training.loss[1], sums.loss[1] / sums.rows[1], 1e-12);
+    assert_true(isnan(result.training.accuracy));
+    made_release(&m);
+}
+
+static void test_refuses(void **state)
+{
+    stk_bench_result result = {.struct_size = sizeof result};
+    stk_figures figures = {.struct_size = sizeof figures};
+    const stk_recipe_options options = {.struct_size = sizeof options, .tasks = STK_RECIPE_TEST};
+    made m;
+
+    made_load(&m, *state, DIGITS);
+    assert_ok(made_create(&m, &options), &m.err);
+    assert_int_equal(stk_recipe_measure(m.recipe, &result, &figures, &m.err), STK_EINVAL);
+    assert_non_null(strstr(m.err.text, "STK_RECIPE_FIT"));
+    made_release(&m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_measures, test_context_open, test_context_close),
+        cmocka_unit_test_setup_teardown(test_validates, test_context_open, test_context_close),
+        cmocka_unit_test_setup_teardown(test_interrupted, test_context_open, test_context_close),
+        cmocka_unit_test_setup_teardown(test_refuses, test_context_open, test_context_close),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
