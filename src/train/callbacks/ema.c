@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* EMA: a running mean of the parameters, used in validation and put into the model at the end. */
+/* EMAWeightAveraging and WeightAveraging: a running mean of the parameters, or that of all that
+ * were looked at; used in validation and put into the model at the end. */
 #include <inttypes.h>
 
 #include "train/callbacks/callback.h"
@@ -8,6 +9,7 @@
 typedef struct ema_options {
     uint32_t struct_size;
     double decay;
+    int32_t interval; /* of weight_averaging: step, epoch */
     uint64_t update_every_n_steps, update_starting_at_step, update_starting_at_epoch;
 } ema_options;
 
@@ -19,20 +21,44 @@ typedef struct ema {
     bool begun, swapped;
     bool resumed;    /* `own` is what a checkpoint kept, and the model has the means */
     uint64_t latest; /* step of the last update */
+    uint64_t updates;
 } ema;
 
 #define AT(member) offsetof(ema_options, member)
 
-static const stk_option options[] = {
-    {"decay", STK_OPTION_DOUBLE, AT(decay), "0.999", 0, 1, NULL, "X",
-     "Share of the mean that stays at each update."},
-    {"update_every_n_steps", STK_OPTION_UINT, AT(update_every_n_steps), "1", 1, 1e15, NULL, "N",
-     "Optimizer steps between two updates."},
-    {"update_starting_at_step", STK_OPTION_UINT, AT(update_starting_at_step), "0", 0, 1e15, NULL,
-     "N", "No updates before this step."},
-    {"update_starting_at_epoch", STK_OPTION_UINT, AT(update_starting_at_epoch), "0", 0, 1e15, NULL,
-     "N", "No updates before this epoch."},
-};
+/* Of both. Steps and epochs count from 0, as Lightning's. */
+#define UPDATES                                                                                    \
+    {"update_every_n_steps",                                                                       \
+     STK_OPTION_UINT,                                                                              \
+     AT(update_every_n_steps),                                                                     \
+     "1",                                                                                          \
+     1,                                                                                            \
+     1e15,                                                                                         \
+     NULL,                                                                                         \
+     "N",                                                                                          \
+     "Optimizer steps between two updates."},                                                      \
+        {"update_starting_at_step",                                                                \
+         STK_OPTION_UINT,                                                                          \
+         AT(update_starting_at_step),                                                              \
+         "0",                                                                                      \
+         0,                                                                                        \
+         1e15,                                                                                     \
+         NULL,                                                                                     \
+         "N",                                                                                      \
+         "No updates before this step."},                                                          \
+    {                                                                                              \
+        "update_starting_at_epoch", STK_OPTION_UINT, AT(update_starting_at_epoch), "0", 0, 1e15,   \
+            NULL, "N", "No updates before this epoch."                                             \
+    }
+
+static const stk_option options[] = {{"decay", STK_OPTION_DOUBLE, AT(decay), "0.999", 0, 1, NULL,
+                                      "X", "Share of the mean that stays at each update."},
+                                     UPDATES};
+
+static const stk_option mean_options[] = {
+    {"interval", STK_OPTION_ENUM, AT(interval), "step", 0, 0, "step|epoch", NULL,
+     "What is averaged: the weights after optimizer steps, or those at the ends of epochs."},
+    UPDATES};
 
 static const stk_option_table table = {.name = "ema",
                                        .doc = "Keeps a running mean of the parameters.",
@@ -40,16 +66,39 @@ static const stk_option_table table = {.name = "ema",
                                        .options = options,
                                        .count = STK_COUNT(options)};
 
-static stk_status create(stk_context *ctx, const void *given, stk_callback **out, stk_error *err)
+static const stk_option_table mean_table = {.name = "weight_averaging",
+                                            .doc = "Keeps the mean of all parameters there were.",
+                                            .struct_size = sizeof(ema_options),
+                                            .options = mean_options,
+                                            .count = STK_COUNT(mean_options)};
+
+static stk_status create_as(const stk_callback_ops *ops, stk_context *ctx, const void *given,
+                            stk_callback **out, stk_error *err)
 {
-    ema *self = stk__callback_new(ctx, &stk__callback_ema, sizeof *self);
+    ema *self = stk__callback_new(ctx, ops, sizeof *self);
 
     if (!self)
-        return stk__callback_no_memory("ema", err);
+        return stk__callback_no_memory(ops->name, err);
     self->options = *(const ema_options *)given;
     self->mean.ctx = self->own.ctx = ctx;
     *out = &self->base;
     return STK_OK;
+}
+
+static stk_status create(stk_context *ctx, const void *given, stk_callback **out, stk_error *err)
+{
+    return create_as(&stk__callback_ema, ctx, given, out, err);
+}
+
+static stk_status create_mean(stk_context *ctx, const void *given, stk_callback **out,
+                              stk_error *err)
+{
+    return create_as(&stk__callback_weight_averaging, ctx, given, out, err);
+}
+
+static bool is_mean(const ema *self)
+{
+    return self->base.ops == &stk__callback_weight_averaging;
 }
 
 static void destroy(stk_callback *callback)
@@ -83,7 +132,8 @@ static stk_status state_dict(stk_callback *callback, stk_saver *to, stk_error *e
         STK_TRY(stk__copy_take(&self->own, self->trainer, STK_STATE_PARAMETER, err));
     for (size_t i = 0; i < self->own.n && self->begun; i++)
         STK_TRY(stk_saver_tensor(to, &self->own.tensors[i].tensor, err));
-    stk__text_add(&text, "begun %d\nlatest %" PRIu64 "\n", self->begun, self->latest);
+    stk__text_add(&text, "begun %d\nlatest %" PRIu64 "\nupdates %" PRIu64 "\n", self->begun,
+                  self->latest, self->updates);
     return stk__callback_save_text(to, &text, err);
 }
 
@@ -95,12 +145,13 @@ static stk_status load_state_dict(stk_callback *callback, const stk_restorer *fr
     const stk__line lines[] = {
         {"begun", STK__LINE_UINT, .to = &begun, .most = 1},
         {"latest", STK__LINE_UINT, .to = &self->latest},
+        {"updates", STK__LINE_UINT, .to = &self->updates},
     };
 
     if (!text)
         return STK_OK;
-    STK_TRY(
-        stk__lines_read(callback->context, "the state of ema", text, lines, STK_COUNT(lines), err));
+    STK_TRY(stk__lines_read(callback->context, "the state of the means", text, lines,
+                            STK_COUNT(lines), err));
     if (!begun)
         return STK_OK;
     self->begun = self->resumed = true;
@@ -125,7 +176,7 @@ static stk_status load_state_dict(stk_callback *callback, const stk_restorer *fr
 typedef struct averaging {
     const stk__copy *mean;
     size_t next;
-    double decay;
+    double rest; /* share of the new values */
 } averaging;
 
 static stk_status average_one(void *user, stk_state_kind kind, const stk_state_tensor *tensor,
@@ -135,45 +186,67 @@ static stk_status average_one(void *user, stk_state_kind kind, const stk_state_t
     void *mean = a->mean->tensors[a->next++].tensor.data;
 
     if (tensor->dtype == STK_FLOAT32) {
-        const float *x = tensor->data, rest = (float)(1 - a->decay);
+        const float *x = tensor->data, rest = (float)a->rest;
         float *m = mean;
         for (uint64_t i = 0; i < tensor->bytes / sizeof *x; i++)
             m[i] += rest * (x[i] - m[i]);
     } else if (tensor->dtype == STK_FLOAT64) {
-        const double *x = tensor->data, rest = 1 - a->decay;
+        const double *x = tensor->data, rest = a->rest;
         double *m = mean;
         for (uint64_t i = 0; i < tensor->bytes / sizeof *x; i++)
             m[i] += rest * (x[i] - m[i]);
     } else {
         return stk__fail(err, STK_ENOTSUP, STK_STAGE_TRAIN,
-                         "ema: parameters of type %s ('%s') cannot be averaged",
+                         "parameters of type %s ('%s') cannot be averaged",
                          stk_dtype_name(tensor->dtype), tensor->name);
     }
     return STK_OK;
 }
 
-static stk_status on_train_batch_end(stk_callback *callback, stk_trainer *t, const stk_moment *at,
-                                     stk_error *err)
+static stk_status update(ema *self, stk_trainer *t, uint64_t step, stk_error *err)
 {
-    ema *self = (ema *)callback;
-    const ema_options *o = &self->options;
-    const uint64_t step = at->global_step;
-
-    if (step <= self->latest || step < o->update_starting_at_step ||
-        at->epoch < o->update_starting_at_epoch || step % o->update_every_n_steps)
-        return STK_OK;
     self->latest = step;
+    self->updates++;
     if (!self->begun) {
         self->begun = true;
         return stk__copy_take(&self->mean, t, STK_STATE_PARAMETER, err);
     }
-    averaging a = {.mean = &self->mean, .decay = o->decay};
+    averaging a = {.mean = &self->mean,
+                   .rest = is_mean(self) ? 1 / (double)self->updates : 1 - self->options.decay};
     if (stk__callback_info(t).host_memory)
         return stk__copy_visit(t, STK_STATE_PARAMETER, average_one, &a, err);
     STK_TRY(stk__copy_take(&self->own, t, STK_STATE_PARAMETER, err));
     for (size_t i = 0; i < self->own.n; i++)
         STK_TRY(average_one(&a, STK_STATE_PARAMETER, &self->own.tensors[i].tensor, err));
     return STK_OK;
+}
+
+/* There were steps since the last update, and the options want one. */
+static bool is_due(const ema *self, const stk_moment *at)
+{
+    return at->global_step > self->latest &&
+           at->global_step > self->options.update_starting_at_step &&
+           at->epoch >= self->options.update_starting_at_epoch;
+}
+
+static stk_status on_train_batch_end(stk_callback *callback, stk_trainer *t, const stk_moment *at,
+                                     stk_error *err)
+{
+    ema *self = (ema *)callback;
+
+    if (self->options.interval || !is_due(self, at) ||
+        (at->global_step - 1) % self->options.update_every_n_steps)
+        return STK_OK;
+    return update(self, t, at->global_step, err);
+}
+
+static stk_status on_train_epoch_end(stk_callback *callback, stk_trainer *t, const stk_moment *at,
+                                     stk_error *err)
+{
+    ema *self = (ema *)callback;
+
+    return self->options.interval && is_due(self, at) ? update(self, t, at->global_step, err)
+                                                      : STK_OK;
 }
 
 /* The model has been loaded by now, with the means. */
@@ -238,30 +311,35 @@ static stk_status setup(stk_callback *callback, stk_trainer *t, const stk_moment
         return STK_OK;
     self->trainer = t;
     self->begun = self->swapped = self->resumed = false;
-    self->latest = 0;
+    self->latest = self->updates = 0;
     stk__copy_release(&self->mean);
     stk__copy_release(&self->own);
     return stk_trainer_module_ops(t)->state
                ? STK_OK
                : stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
-                           "ema: the module has no state, so there is nothing to average");
+                           "%s: the module has no state, so there is nothing to average",
+                           callback->ops->name);
 }
 
+/* What both are, but for their names, options and create(). */
+#define AVERAGING                                                                                  \
+    .struct_size = sizeof(stk_callback_ops), .destroy = destroy, .state_dict = state_dict,         \
+    .load_state_dict = load_state_dict, .setup = setup, .on_fit_start = on_fit_start,              \
+    .on_train_batch_end = on_train_batch_end,                                                      \
+    .on_validation_epoch_start = on_validation_epoch_start,                                        \
+    .on_validation_epoch_end = on_validation_epoch_end, .on_train_end = on_train_end,              \
+    .on_exception = on_exception, .average = average
+
 const stk_callback_ops stk__callback_ema = {
-    .struct_size = sizeof(stk_callback_ops),
-    .name = "ema",
-    .doc = "keeps a running mean of the parameters",
-    .options = &table,
-    .create = create,
-    .destroy = destroy,
-    .state_dict = state_dict,
-    .load_state_dict = load_state_dict,
-    .setup = setup,
-    .on_fit_start = on_fit_start,
-    .on_train_batch_end = on_train_batch_end,
-    .on_validation_epoch_start = on_validation_epoch_start,
-    .on_validation_epoch_end = on_validation_epoch_end,
-    .on_train_end = on_train_end,
-    .on_exception = on_exception,
-    .average = average,
+    AVERAGING,         .name = "ema",    .doc = "keeps a running mean of the parameters",
+    .options = &table, .create = create,
+};
+
+const stk_callback_ops stk__callback_weight_averaging = {
+    AVERAGING,
+    .name = "weight_averaging",
+    .doc = "keeps the mean of all parameters there were",
+    .options = &mean_table,
+    .create = create_mean,
+    .on_train_epoch_end = on_train_epoch_end,
 };

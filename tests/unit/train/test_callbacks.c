@@ -175,6 +175,44 @@ static stk_status weigh(stk_module *module, stk_trainer *t, const stk_moment *at
 
 /* What was validated is what the checkpoint has under plain names; the parameters that are trained
  * are the callback's. */
+/* The mean of what was looked at, and when that is. */
+static void weight_averaging(void **state)
+{
+    static const struct {
+        const char *name, *value, *other, *other_value;
+        uint8_t steps[20], n;
+    } cases[] = {
+        {"update_starting_at_step", "15", NULL, NULL, {15, 16, 17, 18, 19}, 5},
+        {"update_every_n_steps", "6", "update_starting_at_step", "2", {6, 12, 18}, 3},
+        {"interval", "epoch", NULL, NULL, {9, 19}, 2},
+        {"interval", "epoch", "update_starting_at_epoch", "1", {19}, 1},
+    };
+    bench b;
+    tiny m;
+    stk_trainer *t;
+
+    bench_open(&b);
+    b.options.max_epochs = 2;
+    for (size_t c = 0; c < STK_COUNT(cases); c++) {
+        double mean[TINY_SIZE] = {0};
+        tiny_init(&m);
+        m.ops.optimizer_step = trace_step;
+        num_trace = 0;
+        assert_ok(stk_trainer_create(b.ctx, &b.options, &t, &b.err), &b.err);
+        add(&b, t, &stk__callback_weight_averaging, cases[c].name, cases[c].value, cases[c].other,
+            cases[c].other_value, NULL);
+        assert_ok(stk_trainer_fit(t, &m.base, &b.data, NULL, &b.err), &b.err);
+        assert_int_equal(num_trace, 20);
+        for (int k = 0; k < cases[c].n; k++)
+            for (int i = 0; i < TINY_SIZE; i++)
+                mean[i] += (double)trace[cases[c].steps[k]][i] / cases[c].n;
+        for (int i = 0; i < TINY_SIZE; i++)
+            assert_true(fabs(mean[i] - m.weight[i]) < 1e-6);
+        stk_trainer_destroy(&t);
+    }
+    bench_close(&b);
+}
+
 static void ema_in_checkpoints(void **state)
 {
     bench b;
@@ -538,6 +576,7 @@ int main(void)
         cmocka_unit_test(early_stopping_refuses),
         cmocka_unit_test(early_stopping_waits),
         cmocka_unit_test(ema),
+        cmocka_unit_test(weight_averaging),
         cmocka_unit_test(ema_in_checkpoints),
         cmocka_unit_test(nothing_stale),
         cmocka_unit_test(accumulation_schedule),
