@@ -302,20 +302,31 @@ static void put_csv(struct run *run, FILE *out)
             stk_trainer_global_step(run->parts.trainer), (double)run->times.wall * 1e-9);
 }
 
-/* "Test loss 0.0869, accuracy 97.33 % on 10000 samples of SPEC." */
+/* "Test loss 0.0869, accuracy 97.33 % on 10000 samples of SPEC."; formats are those of the table.
+ */
 static void put_figures(const struct run *run, const char *what, const char *short_name,
                         const char *spec, FILE *out)
 {
-    char loss_name[16], accuracy_name[16];
-    double loss, accuracy;
+    static const struct {
+        const char *name, *format;
+        double scale;
+    } shown[] = {{"acc", ", accuracy %.2f %%", 100},
+                 {"f1", ", F1 %.4f", 1},
+                 {"mae", ", MAE %.4g", 1},
+                 {"rmse", ", RMSE %.4g", 1},
+                 {"r2", ", R2 %.4f", 1}};
+    char name[32];
+    double value;
 
-    snprintf(loss_name, sizeof loss_name, "%s_loss", short_name);
-    snprintf(accuracy_name, sizeof accuracy_name, "%s_acc", short_name);
-    if (!find_metric(run, loss_name, &loss))
+    snprintf(name, sizeof name, "%s_loss", short_name);
+    if (!find_metric(run, name, &value))
         return;
-    fprintf(out, "%s loss %.4f", what, loss);
-    if (find_metric(run, accuracy_name, &accuracy))
-        fprintf(out, ", accuracy %.2f %%", 100 * accuracy);
+    fprintf(out, "%s loss %.4f", what, value);
+    for (size_t i = 0; i < sizeof shown / sizeof *shown; i++) {
+        snprintf(name, sizeof name, "%s_%s", short_name, shown[i].name);
+        if (find_metric(run, name, &value))
+            fprintf(out, shown[i].format, shown[i].scale * value);
+    }
     if (run->evaluated)
         fprintf(out, " on %" PRIu64 " samples of %s.\n", run->evaluated, spec);
     else

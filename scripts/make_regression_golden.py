@@ -6,7 +6,7 @@ usage: make_regression_golden.py FOLDER
 
 Each case is two epochs of SGD over the same 48 samples in their order, 20 a batch (the last one is shorter), then a
 validation over the same samples: the means of its losses weigh every sample alike. Of windows with a mask, 4 a batch,
-only values count that are there; one batch has none.
+only values count that are there; one batch has none. metrics.json has what torchmetrics gives before any training.
 """
 import json
 import pathlib
@@ -14,7 +14,8 @@ import sys
 
 import numpy as np
 import torch
-from safetensors.numpy import save_file
+import torchmetrics
+from safetensors.numpy import load_file, save_file
 from torch import nn
 
 SAMPLES, BATCH, EPOCHS, LR = 48, 20, 2, 0.05
@@ -69,6 +70,45 @@ def train_masked(series, kind, weights):
         return loss(slice(0, len(x))).item()
 
 
+def metrics(folder, x, y, r):
+    """What torchmetrics gives for models that are not trained, over all samples at once."""
+    cases = []
+    rows = torch.from_numpy(x.astype(np.float64))
+
+    def case(dataset, outputs, weights, loss, values, **more):
+        cases.append({"dataset": dataset, "outputs": outputs, "weights": weights, "loss": loss, "metrics": values, **more})
+
+    for outputs in (1, 3):
+        target = torch.from_numpy(y[:, :outputs].astype(np.float32).astype(np.float64)).squeeze(1)
+        weights = load_file(folder / f"weights_{outputs}.safetensors")
+        with torch.no_grad():
+            given = net(outputs, weights)(rows).reshape(target.shape)
+        of = {"mae": torchmetrics.MeanAbsoluteError(), "rmse": torchmetrics.MeanSquaredError(squared=False),
+              "r2": torchmetrics.R2Score()}
+        case(["npy:", f"x.npy?labels=float32_{outputs}.npy"], outputs, f"weights_{outputs}.safetensors", "l1",
+             {k: m.double()(given, target).item() for k, m in of.items()})
+    # Six classes: one is neither there nor predicted, and there are labels that do not count.
+    weights = {"1.weight": r.normal(size=(8, 4)), "1.bias": r.normal(size=8), "3.weight": r.normal(size=(6, 8)),
+               "3.bias": np.array([1.5, -1, 2, 0, -2, -50.0])}
+    weights = {k: v.astype(np.float32) for k, v in weights.items()}
+    save_file(weights, folder / "weights_6.safetensors")
+    labels = np.minimum(r.integers(0, 7, SAMPLES), 4).astype(np.int32)
+    with torch.no_grad():
+        given = net(6, weights)(rows)
+    labels = np.where(r.random(SAMPLES) < 0.5, given.argmax(1).numpy(), labels).astype(np.int32)
+    np.save(folder / "classes.npy", labels)
+    target = torch.from_numpy(labels.astype(np.int64))
+    for ignored in (-100, 2):
+        to = {"num_classes": 6, "ignore_index": ignored}
+        of = {"acc": torchmetrics.classification.MulticlassAccuracy(average="micro", **to),
+              "f1": torchmetrics.classification.MulticlassF1Score(average="macro", **to),
+              "f1_micro": torchmetrics.classification.MulticlassF1Score(average="micro", **to)}
+        matrix = torchmetrics.classification.MulticlassConfusionMatrix(**to)(given, target)
+        case(["npy:", "x.npy?labels=classes.npy"], 6, "weights_6.safetensors", "cross_entropy",
+             {k: m(given, target).item() for k, m in of.items()}, ignore_index=ignored, matrix=matrix.tolist())
+    (folder / "metrics.json").write_text(json.dumps(cases, indent=1) + "\n")
+
+
 def main(folder):
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -103,6 +143,7 @@ def main(folder):
         value = train_masked(torch.from_numpy(series.astype(np.float64)), loss, weights)
         cases.append({"dataset": ["array:", "series.npy?input=3&target=1&time=0&stride=0:1&nan=mask"], "outputs": 3,
                       "batch": 4, "weights": "weights_series.safetensors", "loss": loss, "val_loss": value})
+    metrics(folder, x, y, r)
     (folder / "golden.json").write_text(json.dumps(cases, indent=1) + "\n")
 
 

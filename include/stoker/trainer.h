@@ -24,6 +24,7 @@ typedef struct stk_model_module_options {
     const char *monitor; /**< what reduce_on_plateau looks at; NULL: "val_loss" */
     const char *weights; /**< file whose weights it begins with; NULL: none */
     bool weights_strict; /**< its tensors have to be those of the model; else what fits is taken */
+    const char *metrics; /**< of validation and test: "accuracy, f1"; NULL: those of the loss */
 } stk_model_module_options;
 
 static inline void stk_model_module_options_init(stk_model_module_options *options)

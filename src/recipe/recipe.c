@@ -90,12 +90,31 @@ static void make_data(stk_recipe *r)
                                  .num_predict = r->predict.dataset != NULL};
 }
 
+/* A list of metrics is the text of its entries. */
+static stk_status join_metrics(stk_recipe *r, stk_error *err)
+{
+    stk__text text = {.ctx = r->context};
+    const char *one;
+
+    for (size_t i = 0; (one = stk_config_get(r->config, "module.metrics", i)); i++)
+        stk__text_add(&text, "%s%s", i ? ", " : "", one);
+    if (text.failed) {
+        stk__text_release(&text);
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_OPTIONS, "no memory for module.metrics");
+    }
+    r->metrics = text.bytes;
+    if (r->metrics)
+        r->settings.module.metrics = r->metrics;
+    return STK_OK;
+}
+
 static stk_status make_all(stk_recipe *r, stk_error *err)
 {
     const stk_option_table *table;
 
     STK_TRY(stk__config_no_secrets(r->config, err));
     STK_TRY(stk__recipe_read(r->config, &r->settings, err));
+    STK_TRY(join_metrics(r, err));
     if (r->options.home)
         STK_TRY(stk__recipe_home(r->config, r->options.home, &r->settings.data, err));
     for (size_t i = 0; r->options.module && (table = stk__recipe_model_table(i)); i++)
@@ -158,6 +177,7 @@ void stk_recipe_destroy(stk_recipe **recipe)
     stk__recipe_release(&r->made);
     stk__recipe_close(&r->sets);
     stk_training_events_destroy(&r->log);
+    stk__free(context, r->metrics);
     stk__free(context, r);
     stk__context_unref(context);
 }

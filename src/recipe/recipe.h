@@ -144,6 +144,7 @@ struct stk_recipe {
     stk_config *config;
     stk_recipe_options options;
     stk__recipe_settings settings;
+    char *metrics; /* module.metrics, where it was a list */
     stk__recipe_sets sets;
     stk__recipe_made made;
     stk_training_events *log;

@@ -152,8 +152,8 @@ const stk_option_table *stk__recipe_model_table(size_t i)
 
 const char *const *stk_recipe_lists(void)
 {
-    static const char *const keys[] = {"callbacks", "loggers", "model.layers", "optimizer.groups",
-                                       NULL};
+    static const char *const keys[] = {"callbacks",      "loggers",          "model.layers",
+                                       "module.metrics", "optimizer.groups", NULL};
 
     return keys;
 }

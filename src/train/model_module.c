@@ -6,7 +6,7 @@
 
 #include "base/sized.h"
 #include "nn/nn.h"
-#include "train/model_fields.h"
+#include "train/model_metrics.h"
 #include "train/trainer.h"
 
 enum { MAX_GROUPS = 64 };
@@ -28,6 +28,7 @@ typedef struct model_module {
     int64_t schedule_steps; /* calls of the schedule */
     stk__plateau plateau;
     stk__model_fields fields;
+    stk__model_metrics metrics;
     bool training;
 } model_module;
 
@@ -39,6 +40,7 @@ static void destroy(stk_module *module)
 
     stk_optimizer_destroy(&self->optimizer);
     stk_model_destroy(&self->model);
+    stk__model_metrics_release(&self->metrics);
     stk__free(self->ctx, self);
 }
 
@@ -225,30 +227,42 @@ static bool set_option(stk_module *module, uint32_t group, const char *name, dou
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
 
+/* `batch` becomes what the model took. */
 static stk_status forward(model_module *self, const stk_moment *at, bool training, bool targets,
-                          stk_model_result *result, stk_error *err)
+                          stk_model_batch *batch, stk_model_result *result, stk_error *err)
 {
-    stk_model_batch batch = {.struct_size = sizeof batch, .step = at->total_batch};
-
+    *batch = (stk_model_batch){.struct_size = sizeof *batch, .step = at->total_batch};
     STK_TRY(stk__model_fields_take(&self->fields, self->model, self->model_options.loss, at->batch,
-                                   targets, &batch, err));
-    return stk_model_forward(self->model, &batch, training, result, err);
+                                   targets, batch, err));
+    return stk_model_forward(self->model, batch, training, result, err);
+}
+
+/* What counts of a step is said by the weights of its loss and accuracy. */
+static stk_status log_training(model_module *self, stk_trainer *t, const stk_model_result *result,
+                               stk_error *err)
+{
+    STK_TRY(
+        stk_trainer_log_scalar(t, "train_loss", &result->loss, STK_ON_STEP | STK_PROG_BAR, 0, err));
+    if (!stk__model_metrics_has(&self->metrics, STK__METRIC_ACCURACY))
+        return STK_OK;
+    return stk_trainer_log_scalar(t, "train_acc", &result->accuracy, STK_ON_EPOCH, 0, err);
 }
 
 static stk_status training_step(stk_module *module, stk_trainer *t, const stk_moment *at,
                                 stk_loss *loss, stk_error *err)
 {
     model_module *self = (model_module *)module;
-    stk_model_result result = {.struct_size = sizeof result};
+    stk_model_result result = {
+        .struct_size = sizeof result, .loss = {.value = NAN}, .accuracy = {.value = NAN}};
+    stk_model_batch batch;
 
     loss->skip = stk_batch_count(at->batch) == 0;
     if (loss->skip)
-        return stk_trainer_log(t, "train_loss", NAN, STK_ON_STEP | STK_PROG_BAR, 0, err);
-    STK_TRY(forward(self, at, true, true, &result, err));
+        return log_training(self, t, &result, err);
+    STK_TRY(forward(self, at, true, true, &batch, &result, err));
     /* Where no row counts there is nothing to learn: the weight of the loss says so. */
     loss->value = result.loss;
-    return stk_trainer_log_scalar(t, "train_loss", &result.loss, STK_ON_STEP | STK_PROG_BAR, 0,
-                                  err);
+    return log_training(self, t, &result, err);
 }
 
 static stk_status evaluate(stk_module *module, stk_trainer *t, const stk_moment *at,
@@ -257,18 +271,22 @@ static stk_status evaluate(stk_module *module, stk_trainer *t, const stk_moment 
 {
     model_module *self = (model_module *)module;
     stk_model_result result = {.struct_size = sizeof result};
+    stk_state_tensor output = {0};
+    stk_model_batch batch;
+    const bool rows = stk_batch_count(at->batch) > 0;
 
     /* Without rows it is logged that there are none: another rank may have some. */
-    if (stk_batch_count(at->batch))
-        STK_TRY(forward(self, at, false, true, &result, err));
+    if (rows) {
+        STK_TRY(forward(self, at, false, true, &batch, &result, err));
+        STK_TRY(stk_model_output(self->model, &output, err));
+    }
     STK_TRY(stk_trainer_log_scalar(t, loss, &result.loss, STK_ON_EPOCH | STK_PROG_BAR, 0, err));
-    if (self->model_options.loss != STK_LOSS_CROSS_ENTROPY)
-        return STK_OK;
-    STK_TRY(
-        stk_trainer_log_scalar(t, accuracy, &result.accuracy, STK_ON_EPOCH | STK_PROG_BAR, 0, err));
-    if (self->model_options.top_k <= 1)
-        return STK_OK;
-    return stk_trainer_log_scalar(t, top_k, &result.accuracy_top_k, STK_ON_EPOCH, 0, err);
+    if (stk__model_metrics_has(&self->metrics, STK__METRIC_ACCURACY))
+        STK_TRY(stk_trainer_log_scalar(t, accuracy, &result.accuracy, STK_ON_EPOCH | STK_PROG_BAR,
+                                       0, err));
+    if (self->model_options.top_k > 1)
+        STK_TRY(stk_trainer_log_scalar(t, top_k, &result.accuracy_top_k, STK_ON_EPOCH, 0, err));
+    return stk__model_metrics_take(&self->metrics, t, at, &batch, rows ? &output : NULL, err);
 }
 
 static stk_status validation_step(stk_module *module, stk_trainer *t, const stk_moment *at,
@@ -290,9 +308,10 @@ static stk_status predict_step(stk_module *module, stk_trainer *t, const stk_mom
     stk_model_result result = {.struct_size = sizeof result};
     const uint64_t count = stk_batch_count(at->batch);
     stk_state_tensor output = {0};
+    stk_model_batch batch;
 
     if (count) {
-        STK_TRY(forward(self, at, false, false, &result, err));
+        STK_TRY(forward(self, at, false, false, &batch, &result, err));
         STK_TRY(stk_model_output(self->model, &output, err));
     }
     prediction->name = "prediction";
@@ -482,20 +501,22 @@ stk_status stk_model_module_create(stk_context *ctx, const stk_model_parts *give
     if (!self)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for a module");
     self->base.ops = &ops;
-    self->ctx = ctx;
+    self->ctx = self->metrics.ctx = ctx;
     self->training = true;
     self->builder = parts->builder;
     self->groups = parts->groups;
     self->num_groups = parts->num_groups;
     stk_status status = stk__model_parts_options(
         parts, &self->model_options, &self->optimizer_options, &self->asked, &self->options, err);
-    if (status != STK_OK) {
-        stk__free(ctx, self);
-        return status;
-    }
     self->fields.rank = stk_model_builder_shape(parts->builder, self->fields.shape);
-    *out = &self->base;
-    return STK_OK;
+    if (status == STK_OK)
+        status = stk__model_metrics_init(&self->metrics, ctx, self->options.metrics,
+                                         &self->model_options, &self->fields, err);
+    if (status == STK_OK)
+        *out = &self->base;
+    else
+        destroy(&self->base);
+    return status;
 }
 
 stk_model *stk_model_module_model(const stk_module *module)

@@ -23,6 +23,10 @@ static const stk_option options[] = {
      "File whose weights it begins with: safetensors, or torch.save's of tensors alone."},
     {"weights_strict", STK_OPTION_BOOL, AT(weights_strict), "true", 0, 0, NULL, NULL,
      "Its tensors have to be those of the model; else what fits is taken."},
+    {"metrics", STK_OPTION_STRING, AT(metrics), NULL, 0, 0, NULL, "LIST",
+     "Of validation and test, over all rows: accuracy, f1 (macro), f1_micro, confusion_matrix; "
+     "mae, "
+     "rmse, r2; or none. Without it accuracy, also of training, or mae and rmse."},
 };
 
 const stk_option_table stk__model_module_option_table = {.name = "module",
