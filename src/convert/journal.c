@@ -179,9 +179,18 @@ void stk__journal_close(stk__journal *journal)
     if (journal->fd >= 0)
         close(journal->fd);
     journal->fd = -1;
-    if (journal->mirror)
-        stk__bytes_release(&journal->lines);
-    /* What fails is a message, and the run had ended before. */
+    if (!journal->mirror)
+        return;
+    stk_context *ctx = journal->lines.ctx;
+    stk_error err;
+    stk__bytes_release(&journal->lines);
+    /* Of use to this folder alone: nothing of it is kept elsewhere. */
+    if (stk_mirror_flush(journal->mirror, true, &err) != STK_OK) {
+        stk__message(ctx, STK_MESSAGE_WARNING,
+                     "what was converted after the journal was put last is done again: %s",
+                     err.text);
+        stk__mirror_drop(&journal->mirror);
+    }
     (void)stk_mirror_close(&journal->mirror, NULL);
 }
 

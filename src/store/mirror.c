@@ -132,6 +132,14 @@ stk_status stk_mirror_flush(stk_mirror *mirror, bool now, stk_error *err)
     return STK_OK;
 }
 
+void stk__mirror_drop(stk_mirror **mirror)
+{
+    if ((*mirror)->url)
+        remove_file(*mirror);
+    forget(*mirror);
+    *mirror = NULL;
+}
+
 stk_status stk_mirror_close(stk_mirror **mirror, stk_error *err)
 {
     stk_status status = STK_OK;

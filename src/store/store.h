@@ -61,6 +61,9 @@ void stk__store_put_abandon(stk_put **put);
 /* One that is not there is STK_ENOENT. */
 stk_status stk__store_remove(stk_store *store, const char *key, stk_error *err);
 
+/* End one without a last put and set it to NULL; its temporary file goes. (mirror.c) */
+void stk__mirror_drop(stk_mirror **mirror);
+
 struct stk__file_calls; /* base/durable.h */
 
 /*

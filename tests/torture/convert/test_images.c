@@ -44,10 +44,11 @@ static bool run(const char *spec, const char *to, const stk_converter_ops *conve
     return f.left > 0 || (status == STK_OK && f.left == 0);
 }
 
-/* Each time into what the last ones left; the end is what an undisturbed conversion writes. */
-static void test_pictures(void **state)
+/* Each time into what the last ones left, every `step`-th allocation; the end is what an
+ * undisturbed conversion writes. Targets are `head` and a folder. */
+static void convert_pictures(const char *head, int64_t step)
 {
-    char from[256], to[256], whole[256], spec[400];
+    char from[256], to[256], whole[256], spec[400], target[300];
 
     test_folder(from);
     test_folder(whole);
@@ -64,11 +65,13 @@ static void test_pictures(void **state)
     for (int for_good = 0; for_good < 2; for_good++) {
         int64_t n = 0;
         test_folder(to);
+        snprintf(target, sizeof target, "%s%s", head, to);
         /* Begin anew each time, so that every allocation of a whole run fails once. */
-        while (!run(spec, to, converter, n, for_good, true)) {
+        while (!run(spec, target, converter, n, for_good, true)) {
             test_folder_remove(to);
             test_folder(to);
-            n++;
+            snprintf(target, sizeof target, "%s%s", head, to);
+            n += step;
             assert_true(n < 100000);
         }
         assert_in_range(n, 50, 100000);
@@ -76,13 +79,24 @@ static void test_pictures(void **state)
         test_folder_remove(to);
         /* And go on from what is left by each. */
         test_folder(to);
-        for (n = 0; !run(spec, to, converter, n, for_good, true); n += 7)
+        snprintf(target, sizeof target, "%s%s", head, to);
+        for (n = 0; !run(spec, target, converter, n, for_good, true); n += 7 * step)
             assert_true(n < 100000);
         tree_equal(whole, to);
         test_folder_remove(to);
     }
     test_folder_remove(from);
     test_folder_remove(whole);
+}
+
+static void test_pictures(void **state)
+{
+    convert_pictures("", 1);
+}
+
+static void test_pictures_to_a_store(void **state)
+{
+    convert_pictures("slow+file:", 3);
 }
 
 static void test_idx(void **state)
@@ -107,6 +121,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pictures),
+        cmocka_unit_test(test_pictures_to_a_store),
         cmocka_unit_test(test_idx),
     };
 

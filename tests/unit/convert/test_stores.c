@@ -3,7 +3,7 @@
  * becomes what a local conversion writes. */
 #include "tree.h"
 
-#include <dirent.h>
+#include <errno.h>
 #include <stdatomic.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -19,6 +19,7 @@
 
 static atomic_int num_puts, fails_at, canceled_at; /* 0: none */
 static atomic_bool cuts, patient; /* the last byte is lost; a put had no deadline */
+static bool for_good;             /* all puts after that fail, too */
 static tree_run *canceled_run;
 static stk_store_ops remote;
 
@@ -30,6 +31,31 @@ int clock_gettime(clockid_t id, struct timespec *t)
 
     t->tv_sec += atomic_load(&ahead);
     return result;
+}
+
+static char mirrored[64]; /* the folder of the last mirror */
+
+char *mkdtemp(char *pattern)
+{
+    static unsigned number;
+    char *end = pattern + strlen(pattern) - 6;
+
+    do
+        snprintf(end, 7, "%06x", (unsigned)(getpid() * 1000 + ++number) & 0xffffff);
+    while (mkdir(pattern, 0700) != 0 && errno == EEXIST);
+    if (strstr(pattern, "stoker-log"))
+        snprintf(mirrored, sizeof mirrored, "%s", pattern);
+    return pattern;
+}
+
+/* In a process that is killed it has no end. */
+static void remove_mirror(void)
+{
+    char path[80];
+
+    snprintf(path, sizeof path, "%s/log", mirrored);
+    unlink(path);
+    rmdir(mirrored);
 }
 
 static stk_status remote_open(stk_context *ctx, const char *url, const void *options,
@@ -58,7 +84,7 @@ static stk_status remote_put(stk_store *store, const char *key, const stk_store_
 
     if (!call->deadline_ns || call->deadline_ns > stk__now_ns() + UINT64_C(200000000000))
         atomic_store(&patient, true);
-    if (n == atomic_load(&fails_at))
+    if (n == atomic_load(&fails_at) || (for_good && atomic_load(&fails_at) && n > fails_at))
         return stk__fail(err, STK_EIO, STK_STAGE_STORE, "not now");
     if (n == atomic_load(&canceled_at))
         stk_conversion_cancel(canceled_run->conversion);
@@ -195,6 +221,18 @@ static void a_put_fails(void **state)
         assert_int_equal(run.report.resumed, n < PUTS ? STK_MAX(n - 2, 0) : TREE_FILES);
         assert_whole(&f);
         remove_target(&f);
+        /* The same where all that follow fail: the journal is not put, nor left elsewhere. */
+        for_good = true;
+        atomic_store(&num_puts, 0);
+        atomic_store(&fails_at, n);
+        assert_fails(tree_convert(&run, f.from, f.url, &err), STK_EIO, &err, "not now");
+        for_good = false;
+        atomic_store(&fails_at, 0);
+        assert_int_equal(access(mirrored, F_OK), -1);
+        assert_ok(tree_convert(&run, f.from, f.url, &err), &err);
+        assert_int_equal(run.report.resumed, 0);
+        assert_whole(&f);
+        remove_target(&f);
     }
     test_folder_remove(f.base);
 }
@@ -224,33 +262,13 @@ static void is_stopped(void **state)
     test_folder_remove(f.base);
 }
 
-/* The file of a mirror has no end in a process that is killed: it is removed here. */
-static void remove_mirrors(void)
-{
-    DIR *open_files = opendir("/proc/self/fd");
-    char path[400], *slash;
-
-    for (struct dirent *entry; open_files && (entry = readdir(open_files));) {
-        const ssize_t n = readlinkat(dirfd(open_files), entry->d_name, path, sizeof path - 1);
-        if (n <= 0)
-            continue;
-        path[n] = 0;
-        slash = strrchr(path, '/');
-        if (slash && strncmp(path, "/tmp/stoker-log-", 16) == 0) {
-            unlink(path);
-            *slash = 0;
-            rmdir(path);
-        }
-    }
-}
-
 static int step_s; /* by which the clock goes on at each file */
 
 static void exit_at(void *user, uint64_t done)
 {
     atomic_fetch_add(&ahead, step_s);
     if (done == *(uint64_t *)user) {
-        remove_mirrors();
+        remove_mirror();
         _exit(KILLED);
     }
 }
