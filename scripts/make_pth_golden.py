@@ -83,6 +83,12 @@ def rewritten(folder, name, change, compression=zipfile.ZIP_STORED):
                 new.writestr(entry.replace("archive", name), data)
 
 
+def steps_around(pickle):
+    """Sizes (2, 2), and steps whose last element is the highest number of 64 bits."""
+    most = b"\x8a\x08" + b"\xff" * 7 + b"\x7f"
+    return pickle.replace(b"K\0K\2\x85", b"K\1K\2K\2\x86").replace(b"K\1\x85", most * 2 + b"\x86")
+
+
 class Evil:
     def __reduce__(self):
         return os.system, ("echo this must never run",)
@@ -99,10 +105,13 @@ def bad(folder):
     torch.save({"a": torch.zeros(1, 1, 1, 1, 1, 1, 1, 1, 1)}, folder / "rank9.pth")
     torch.save({"a": torch.ones(1).expand(1 << 20, 1 << 20)}, folder / "expanded.pth")
     torch.save({"a": torch.ones(2)}, folder / "protocol4.pth", pickle_protocol=4)
+    torch.save({"a": torch.ones(2, dtype=torch.complex64).conj()}, folder / "conj.pth")
+    torch.save({"a": torch.ones(2, dtype=torch.complex64).conj().imag}, folder / "neg.pth")
     rewritten(folder, "deflated", lambda name, data: data, zipfile.ZIP_DEFLATED)
     rewritten(folder, "big_endian", lambda name, data: b"big" if name == "byteorder" else data)
     rewritten(folder, "lost", lambda name, data: None if name == "data/0" else data)
     rewritten(folder, "short", lambda name, data: data[:-1] if name == "data/0" else data)
+    rewritten(folder, "wraps", lambda name, data: steps_around(data) if name == "data.pkl" else data)
     rewritten(folder, "other_zip", lambda name, data: None if name == "data.pkl" else data)
     torch.save({"a": torch.ones(2), "b": torch.ones(3)}, folder / "damaged.pth")
     whole = bytearray((folder / "damaged.pth").read_bytes())

@@ -287,11 +287,11 @@ def torch_zip(path, pickle, entries=()):
             z.writestr(name, data)
 
 
-def torch_tensor(sizes, steps, key=b"0"):
+def torch_tensor(sizes, steps, key=b"0", offset=0):
     def tuple_of(numbers):
         return b"(" + b"".join(b"\x8a\x08" + struct.pack("<q", n) for n in numbers) + b"t"
 
-    return (b"ctorch._utils\n_rebuild_tensor_v2\n((U\7storagectorch\nFloatStorage\nU" + bytes([len(key)]) + key + b"U\3cpuK\1tQK\0" +
+    return (b"ctorch._utils\n_rebuild_tensor_v2\n((U\7storagectorch\nFloatStorage\nU" + bytes([len(key)]) + key + b"U\3cpuK\1tQK" + bytes([offset]) +
             tuple_of(sizes) + tuple_of(steps) + b"\x89ccollections\nOrderedDict\n)RtR")
 
 
@@ -317,7 +317,9 @@ def pth_that_claims(folder):
     torch_zip(folder / "e.pth", b"\x80\2" + b"(" * (8 << 20))
     torch_zip(folder / "f.pth", b"\x80\2Nr\xff\xff\xff\x7f.")
     torch_zip(folder / "g.pth", b"\x80\2]q\0" + b"h\0a" * (2 << 20) + b".")
-    return [TRAIN + name + ".pth" for name in "abcdefg"]
+    most = (1 << 63) - 1
+    torch_zip(folder / "h.pth", b"\x80\2}U\1a" + torch_tensor([2, 2], [most, most], offset=1) + b"s.", data)
+    return [TRAIN + name + ".pth" for name in "abcdefgh"]
 
 
 @case

@@ -37,7 +37,7 @@ typedef struct stk__pth_value {
         struct {
             uint32_t first, last, count; /* cells; a dictionary has keys and values in turn */
         } items;
-        uint32_t index; /* of a tensor; of a storage: of its tuple */
+        uint32_t index; /* of a tensor, made by `global`, or a storage: of its tuple */
     };
 } stk__pth_value;
 
@@ -54,9 +54,8 @@ typedef struct stk__pth_machine {
     stk__pth_value *values;
     stk__pth_cell *cells;
     uint32_t *stack, *marks, *memo;
-    stk__pth_tensor *tensors;
-    uint32_t num_values, num_cells, num_stack, num_marks, num_tensors;
-    size_t value_room, cell_room, stack_room, mark_room, memo_room, tensor_room;
+    uint32_t num_values, num_cells, num_stack, num_marks;
+    size_t value_room, cell_room, stack_room, mark_room, memo_room;
 } stk__pth_machine;
 
 stk_status stk__pth_fail(stk__pth_machine *m, stk_status status, const char *format, ...)

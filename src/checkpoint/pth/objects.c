@@ -102,16 +102,26 @@ static bool take_sides(const stk__pth_machine *m, const stk__pth_value *tuple,
     return true;
 }
 
-/* (storage, offset, sizes, steps, requires_grad, hooks[, metadata]); v3 has the type before the
- * metadata. */
-static stk_status rebuild(stk__pth_machine *m, bool v3, const stk__pth_value *t, uint32_t *out)
+/* Torch's metadata of a tensor: {} or None, or what has to be done to the elements when they are
+ * read. */
+static bool is_plain(const stk__pth_value *metadata)
 {
+    return !metadata || metadata->kind == STK__PTH_NONE ||
+           (metadata->kind == STK__PTH_DICT && metadata->items.count == 0);
+}
+
+/* (storage, offset, sizes, steps, requires_grad, hooks[, metadata]); v3 has the type before the
+ * metadata. The name stays as it is. */
+static stk_status rebuild(stk__pth_machine *m, const stk__pth_value *tensor, stk__pth_tensor *out)
+{
+    const bool v3 = tensor->global == STK__PTH_TENSOR_V3;
+    const stk__pth_value *t = &m->values[tensor->index];
     const stk__pth_value *storage = item(m, t, 0, STK__PTH_STORAGE);
     const stk__pth_value *offset = item(m, t, 1, STK__PTH_INT);
     const stk__pth_value *sizes = item(m, t, 2, STK__PTH_TUPLE);
     const stk__pth_value *steps = item(m, t, 3, STK__PTH_TUPLE);
     const stk__pth_value *type = v3 ? item(m, t, 6, STK__PTH_GLOBAL) : NULL;
-    uint64_t size;
+    char shown[STK__PTH_SHOWN];
 
     if (!storage || !offset || offset->number < 0 || !sizes || !steps ||
         sizes->items.count != steps->items.count || (v3 && !type) ||
@@ -121,29 +131,25 @@ static stk_status rebuild(stk__pth_machine *m, bool v3, const stk__pth_value *t,
         return stk__pth_fail(m, STK_EKIND,
                              "has a tensor of %" PRIu32 " dimensions; %d are the most",
                              sizes->items.count, STK_MAX_RANK);
+    if (!is_plain(stk__pth_item(m, t, v3 ? 7 : 6)))
+        return stk__pth_fail(m, STK_EKIND,
+                             "has the tensor '%s' conjugated or negated: save "
+                             "tensor.resolve_conj().resolve_neg()",
+                             stk__pth_show(out->name.at, out->name.length, shown));
     const stk__pth_value *id = &m->values[storage->index];
     const stk__pth_value *class = item(m, id, 1, STK__PTH_GLOBAL);
-    stk__pth_tensor tensor = {.key = stk__pth_item(m, id, 2)->text,
-                              .dtype = type ? type->dtype : class->dtype,
-                              .rank = sizes->items.count,
-                              .offset = (uint64_t)offset->number,
-                              .storage_bytes = (uint64_t)stk__pth_item(m, id, 4)->number};
-    if (class->dtype != STK_DTYPE_NONE) {
-        size = stk_dtype_size(class->dtype);
-        if (!stk__mul_size(tensor.storage_bytes, size, &tensor.storage_bytes))
-            return no_tensor(m);
-    }
-    if (tensor.dtype == STK_DTYPE_NONE || !take_sides(m, sizes, tensor.shape) ||
-        !take_sides(m, steps, tensor.stride))
+    out->key = stk__pth_item(m, id, 2)->text;
+    out->dtype = type ? type->dtype : class->dtype;
+    out->rank = sizes->items.count;
+    out->offset = (uint64_t)offset->number;
+    out->storage_bytes = (uint64_t)stk__pth_item(m, id, 4)->number;
+    if (class->dtype != STK_DTYPE_NONE &&
+        !stk__mul_size(out->storage_bytes, stk_dtype_size(class->dtype), &out->storage_bytes))
         return no_tensor(m);
-    stk__pth_tensor *grown =
-        stk__grow(m->ctx, m->tensors, &m->tensor_room, (uint64_t)m->num_tensors + 1, sizeof *grown);
-    if (!grown)
-        return stk__pth_fail(m, STK_ENOMEM, "has more tensors than there is memory for");
-    m->tensors = grown;
-    m->tensors[m->num_tensors] = tensor;
-    return stk__pth_make(m, (stk__pth_value){.kind = STK__PTH_TENSOR, .index = m->num_tensors++},
-                         out);
+    if (out->dtype == STK_DTYPE_NONE || !take_sides(m, sizes, out->shape) ||
+        !take_sides(m, steps, out->stride))
+        return no_tensor(m);
+    return STK_OK;
 }
 
 stk_status stk__pth_reduce(stk__pth_machine *m, uint32_t global, uint32_t arguments, uint32_t *out)
@@ -159,7 +165,9 @@ stk_status stk__pth_reduce(stk__pth_machine *m, uint32_t global, uint32_t argume
         return stk__pth_make(m, (stk__pth_value){.kind = STK__PTH_DICT}, out);
     case STK__PTH_TENSOR_V2:
     case STK__PTH_TENSOR_V3:
-        return rebuild(m, of->global == STK__PTH_TENSOR_V3, t, out);
+        return stk__pth_make(
+            m, (stk__pth_value){.kind = STK__PTH_TENSOR, .global = of->global, .index = arguments},
+            out);
     case STK__PTH_PARAMETER: /* (tensor, requires_grad, hooks) */
         if (!item(m, t, 0, STK__PTH_TENSOR))
             return no_tensor(m);
@@ -233,8 +241,9 @@ static stk_status take(stk__pth_machine *m, const stk__pth_value *dict, stk__pth
         if (memchr(name.at, 0, name.length) || !stk__utf8_valid(name.at, name.length))
             return stk__pth_fail(m, STK_EFORMAT, "has a tensor whose name '%s' is no text",
                                  stk__pth_show(name.at, name.length, shown));
-        out->all[out->count] = m->tensors[v->index];
-        out->all[out->count++].name = name;
+        out->all[out->count].name = name;
+        STK_TRY(rebuild(m, v, &out->all[out->count]));
+        out->count++;
     }
     return check_names(m, out);
 }
@@ -253,6 +262,9 @@ stk_status stk__pth_select(stk__pth_machine *m, uint32_t root, stk__pth_tensors 
     }
     if (inner)
         dict = inner;
+    if (dict->items.count / 2 > STK__PTH_MAX_TENSORS)
+        return stk__pth_fail(m, STK_ELIMIT, "has more than %" PRIu32 " tensors",
+                             STK__PTH_MAX_TENSORS);
     out->all = stk__calloc(m->ctx, (uint64_t)dict->items.count / 2 + 1, sizeof *out->all);
     if (!out->all)
         return stk__pth_fail(m, STK_ENOMEM, "has more tensors than there is memory for");

@@ -452,6 +452,5 @@ stk_status stk__pth_pickle_parse(stk_context *ctx, const uint8_t *bytes, size_t 
     stk__free(ctx, m.stack);
     stk__free(ctx, m.marks);
     stk__free(ctx, m.memo);
-    stk__free(ctx, m.tensors);
     return status;
 }

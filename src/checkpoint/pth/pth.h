@@ -19,6 +19,7 @@
 #define STK__PTH_MAX_PICKLE    (UINT64_C(100) << 20) /* bytes of data.pkl */
 #define STK__PTH_MAX_VALUES    (1u << 22)            /* objects that it makes, and its memo */
 #define STK__PTH_MAX_STACK     (1u << 20)            /* objects and marks on its stack */
+#define STK__PTH_MAX_TENSORS   (1u << 18)            /* of the dictionary that is taken */
 #define STK__PTH_MAX_NAME      256                   /* bytes of "module.name" */
 
 #define STK__PTH_SHOWN 100 /* bytes of a name in a message, and its end */

@@ -60,6 +60,11 @@ static stk_status find_folder(reading *r, const stk__zip_entry **pickle)
                             "'%.300s' is a zip but not of torch.save: it has %s data.pkl", r->path,
                             found ? "more than one" : "no");
     r->folder = (*pickle)->length - strlen("data.pkl");
+    if (r->folder > STK__PTH_MAX_NAME)
+        return stk__fail_at(r->err, STK_EKIND, STK_STAGE_TRAIN, r->path, STK_NO_OFFSET,
+                            "'%.300s' has its data.pkl in a folder whose name has more than %d "
+                            "bytes",
+                            r->path, STK__PTH_MAX_NAME);
     r->name = stk__alloc(r->ctx, r->folder + STK__PTH_MAX_NAME + 16);
     if (!r->name)
         return no_memory(r, r->folder);
@@ -160,7 +165,8 @@ static stk_status look(reading *r, const stk__pth_tensor *t, stk_state_tensor *t
     for (uint32_t i = 0; i < t->rank; i++)
         to->shape[i] = (int64_t)t->shape[i];
     if (!measure(t, &out->count, &last) || !stk__mul_size(out->count, size, &to->bytes) ||
-        to->bytes > INT64_MAX || (out->count && !stk__mul_size(last + 1, size, &end)))
+        to->bytes > INT64_MAX ||
+        (out->count && (!stk__add_size(last, 1, &end) || !stk__mul_size(end, size, &end))))
         return fail_tensor(r, t, STK_EFORMAT, "has more elements than any file");
     out->entry = find_entry(r, "data/", t->key);
     if (!out->entry)

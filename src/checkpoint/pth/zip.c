@@ -92,6 +92,8 @@ static stk_status find_directory(stk_context *ctx, const stk__checkpoint_source 
         return no_memory(path, err);
     stk_status status =
         stk__checkpoint_source_read(source, path, source->size - bytes, tail, bytes, err);
+    if (status != STK_OK)
+        at = 0;
     while (at >= END_BYTES && !(number(tail + at - END_BYTES, 4) == END_SIGN &&
                                 number(tail + at - 2, 2) == bytes - at))
         at--;
