@@ -99,10 +99,8 @@ static stk_status done(void *user, const char *key, const stk__done *d, stk_erro
 
 static stk_status old(void *user, const char *name, uint64_t size, stk_error *err)
 {
-    uint64_t is;
-
     FUZZ_CHECK(*name);
-    (void)stk__target_size(user, name, &is);
+    (void)stk__target_has(user, name, size);
     return stk__target_remove(user, name, size, err);
 }
 

@@ -28,10 +28,13 @@ typedef struct split_target {
     bool overwrite;                  /* whether files of other data may be replaced */
 } split_target;
 
+#define HELD ((uint64_t)1 << 20) /* bytes of a file that are read to be compared */
+
 /* What is there already of a file. */
 typedef struct old_file {
     bool there;
-    uint64_t at; /* bytes of it that were compared */
+    uint64_t size, at; /* bytes of it, and those that were compared */
+    uint8_t *held;     /* the HELD of them that `at` is in */
 } old_file;
 
 /* The two files of a split on their way. */
@@ -40,6 +43,7 @@ typedef struct split {
     stk_dataset *dataset;
     const split_target *to;
     char image_key[STK_MAX_OBJECT_KEY], label_key[STK_MAX_OBJECT_KEY];
+    stk_store_call call;      /* of both puts */
     stk_put *images, *labels; /* NULL: ended */
     old_file old_images, old_labels;
 } split;
@@ -49,32 +53,34 @@ typedef struct split {
 /* Look for the file that would be replaced, where it may not be. */
 static stk_status find_old(const split *s, const char *key, old_file *old, stk_error *err)
 {
+    stk_object_info info = {.struct_size = sizeof info};
     stk__presence is = STK__IS_NOTHING;
 
     if (!s->to->overwrite)
         STK_TRY(stk__store_look(s->to->store, key, &is, err));
     old->there = is != STK__IS_NOTHING;
-    return STK_OK;
+    if (!old->there)
+        return STK_OK;
+    STK_TRY(stk_store_stat(s->to->store, key, NULL, &info, err));
+    old->size = info.size;
+    old->held = stk__alloc(s->job->context, STK_MIN(STK_MAX(info.size, 1), HELD));
+    return old->held ? STK_OK
+                     : stk__fail(err, STK_ENOMEM, STK_STAGE_CONVERT,
+                                 "no memory to compare '%.200s' with what is there", key);
 }
 
 /* Whether its next `size` bytes are these. */
 static stk_status holds(const split *s, const char *key, old_file *old, const uint8_t *bytes,
                         size_t size, bool *same, stk_error *err)
 {
-    uint8_t is[4096];
-    stk_error own;
-
-    *same = true;
-    for (size_t n; *same && size > 0; bytes += n, size -= n) {
-        n = STK_MIN(size, sizeof is);
-        const stk_status status = stk_store_read(s->to->store, key, old->at, n, is, &own);
-        if (status != STK_OK && stk_status_fault(status) != STK_FAULT_SAMPLE) {
-            if (err)
-                *err = own;
-            return status;
-        }
-        *same = status == STK_OK && memcmp(is, bytes, n) == 0;
-        old->at += n;
+    *same = size <= old->size - old->at;
+    for (size_t n; *same && size > 0; bytes += n, size -= n, old->at += n) {
+        const uint64_t within = old->at % HELD;
+        if (within == 0)
+            STK_TRY(stk_store_read(s->to->store, key, old->at, STK_MIN(old->size - old->at, HELD),
+                                   old->held, err));
+        n = (size_t)STK_MIN(size, HELD - within);
+        *same = memcmp(old->held + within, bytes, n) == 0;
     }
     return STK_OK;
 }
@@ -98,6 +104,13 @@ static stk_status write_part(split *s, bool images, const void *bytes, size_t si
     return put->ops->write(put, bytes, size, err);
 }
 
+static bool is_canceled(void *user)
+{
+    const stk_conversion_job *job = user;
+
+    return job->canceled(job);
+}
+
 static stk_status begin_files(split *s, const char *name, stk_error *err)
 {
     char file[64];
@@ -108,9 +121,11 @@ static stk_status begin_files(split *s, const char *name, stk_error *err)
     STK_TRY(stk__key_below(s->to->prefix, file, s->label_key, err));
     STK_TRY(find_old(s, s->image_key, &s->old_images, err));
     STK_TRY(find_old(s, s->label_key, &s->old_labels, err));
-    stk_store *store = s->to->store;
-    STK_TRY(stk__store_put_begin(store, s->image_key, &stk__store_call_none, &s->images, err));
-    return stk__store_put_begin(store, s->label_key, &stk__store_call_none, &s->labels, err);
+    /* How long the samples take is not known; whoever waits may cancel. */
+    s->call = (stk_store_call){
+        .struct_size = sizeof s->call, .canceled = is_canceled, .user = (void *)s->job};
+    STK_TRY(stk__store_put_begin(s->to->store, s->image_key, &s->call, &s->images, err));
+    return stk__store_put_begin(s->to->store, s->label_key, &s->call, &s->labels, err);
 }
 
 static stk_status commit_files(split *s, stk_error *err)
@@ -198,12 +213,7 @@ static stk_status write_samples(split *s, stk_error *err)
     stk_status status = STK_OK;
     for (uint64_t done = 0; status == STK_OK && done < s->dataset->size;) {
         size_t count = (size_t)STK_MIN(BATCH, s->dataset->size - done);
-        if (c->canceled(c)) {
-            status = stk__fail(err, STK_ECANCELED, STK_STAGE_CONVERT,
-                               "the conversion to %.200s was stopped", c->target);
-            break;
-        }
-        status = stk__samples_take(&samples, done, count, err);
+        status = c->canceled(c) ? STK_ECANCELED : stk__samples_take(&samples, done, count, err);
         if (status == STK_OK)
             status = write_group(s, &samples, count, err);
         done += count;
@@ -232,6 +242,11 @@ static stk_status convert_split(const stk_conversion_job *c, stk_dataset *datase
         status = commit_files(&s, err);
     stk__store_put_abandon(&s.images);
     stk__store_put_abandon(&s.labels);
+    if (status == STK_ECANCELED)
+        stk__fail(err, status, STK_STAGE_CONVERT, "the conversion to %.200s was stopped",
+                  c->target);
+    stk__free(c->context, s.old_images.held);
+    stk__free(c->context, s.old_labels.held);
     report->total += status == STK_OK ? dataset->size : 0;
     report->encoded = report->total;
     return status;

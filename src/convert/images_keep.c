@@ -184,10 +184,15 @@ static int by_index(const void *a, const void *b)
 
 static stk_status put_errors(stk__images_run *run, const char *url, stk_error *err)
 {
+    stk_store_call call = {.struct_size = sizeof call};
     stk_status status = STK_OK;
+    uint64_t bytes = 0;
     stk_put *put;
 
-    STK_TRY(stk_put_open(run->context, url, NULL, &put, err));
+    for (uint64_t i = 0; i < run->num_left_out; i++)
+        bytes += strlen(run->left_out[i].text);
+    call.deadline_ns = stk__store_put_deadline(bytes);
+    STK_TRY(stk_put_open(run->context, url, &call, &put, err));
     for (uint64_t i = 0; status == STK_OK && i < run->num_left_out; i++)
         status = put->ops->write(put, run->left_out[i].text, strlen(run->left_out[i].text), err);
     if (status == STK_OK)
@@ -196,12 +201,30 @@ static stk_status put_errors(stk__images_run *run, const char *url, stk_error *e
     return status;
 }
 
+static stk_status remove_errors(stk__images_run *run, const char *url, stk_error *err)
+{
+    stk__target *to = run->target;
+    stk_error own;
+    uint64_t size;
+
+    stk_status status = to->ops->size(to, STK__TARGET_ERRORS, &size, &own);
+    if (status == STK_OK)
+        status = to->ops->remove(to, STK__TARGET_ERRORS, &own);
+    else if (status == STK_ENOENT)
+        return STK_OK;
+    /* Where nothing is removed it becomes empty. */
+    if (status == STK_ENOTSUP)
+        return put_errors(run, url, err);
+    if (status != STK_OK && err)
+        *err = own;
+    return status;
+}
+
 /* The list of sources left out, or none. */
 static stk_status write_errors(stk__images_run *run, stk_error *err)
 {
     char *url = stk__url_below(run->context, run->job->target, STK__TARGET_ERRORS);
-    stk_status status = STK_OK;
-    uint64_t size;
+    stk_status status;
 
     if (!url)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_CONVERT, "no memory for a list of errors");
@@ -209,11 +232,8 @@ static stk_status write_errors(stk__images_run *run, stk_error *err)
         qsort(run->left_out, run->num_left_out, sizeof *run->left_out, by_index);
         snprintf(run->report->errors_path, sizeof run->report->errors_path, "%s", url);
         status = put_errors(run, url, err);
-    } else if (run->target->ops->size(run->target, STK__TARGET_ERRORS, &size)) {
-        status = run->target->ops->remove(run->target, STK__TARGET_ERRORS, err);
-        /* Where nothing is removed it becomes empty. */
-        if (status == STK_ENOTSUP)
-            status = put_errors(run, url, err);
+    } else {
+        status = remove_errors(run, url, err);
     }
     stk__free(run->context, url);
     return status;

@@ -63,11 +63,10 @@ typedef struct task {
 static bool is_done(const task *t, const stk__done *done)
 {
     char name[STK_MAX_OBJECT_KEY];
-    uint64_t size;
 
     return done->source_size == t->info.size && done->mtime_ns == t->info.mtime_ns &&
            stk__images_name(t->key, done->renamed, name, NULL) == STK_OK &&
-           stk__target_size(t->run->target, name, &size) && size == done->size;
+           stk__target_has(t->run->target, name, done->size);
 }
 
 /* Memory beyond a share is asked for before it is taken. */

@@ -73,9 +73,12 @@ static const char *meet_folders(const char *source, char *target)
         return NULL;
     while (stat(target, &to) != 0) {
         char *slash = strrchr(target, '/');
-        if (!slash || slash == target)
+        if (strcmp(target, ".") == 0 || strcmp(target, "/") == 0)
             return NULL;
-        *slash = 0;
+        if (slash)
+            slash[slash == target] = 0;
+        else
+            memcpy(target, ".", 2);
         there = false;
     }
     if (there && same_file(&from, &to))
@@ -206,18 +209,27 @@ stk_status stk__target_name(stk__target *target, uint64_t number, const char *na
     return STK_OK;
 }
 
-bool stk__target_size(stk__target *target, const char *name, uint64_t *size)
+bool stk__target_has(stk__target *target, const char *name, uint64_t size)
 {
-    return is_plain(name) && target->ops->size(target, name, size);
+    uint64_t is;
+
+    return is_plain(name) && target->ops->size(target, name, &is, NULL) == STK_OK && is == size;
 }
 
 stk_status stk__target_remove(stk__target *target, const char *name, uint64_t size, stk_error *err)
 {
+    stk_error own;
     uint64_t is;
 
-    if (!stk__target_size(target, name, &is) || is != size)
+    const stk_status status =
+        is_plain(name) ? target->ops->size(target, name, &is, &own) : STK_ENOENT;
+    if (status == STK_ENOENT || (status == STK_OK && is != size))
         return STK_OK;
-    return target->ops->remove(target, name, err);
+    if (status == STK_OK)
+        return target->ops->remove(target, name, err);
+    if (err)
+        *err = own;
+    return status;
 }
 
 stk_status stk__target_fail_check(const stk__target *target, stk_error *err)

@@ -28,7 +28,8 @@ typedef struct stk__target_ops {
     /* One that is written gets no name. */
     void (*drop)(stk__target *target, uint64_t number);
     stk_status (*sync)(stk__target *target, stk_error *err);
-    bool (*size)(stk__target *target, const char *name, uint64_t *size);
+    /* Of a file; STK_ENOENT: it is not there, or is none. */
+    stk_status (*size)(stk__target *target, const char *name, uint64_t *size, stk_error *err);
     /* Of a file that is there. */
     stk_status (*remove)(stk__target *target, const char *name, stk_error *err);
     void (*close)(stk__target *target);
@@ -64,8 +65,8 @@ stk_status stk__target_check_name(const char *name, stk_error *err);
 stk_status stk__target_write(stk__target *target, uint64_t number, const char *name,
                              const void *data, uint64_t size, bool check, stk_error *err);
 stk_status stk__target_name(stk__target *target, uint64_t number, const char *name, stk_error *err);
-/* Size of a file that is there; false: it is not, or is none. */
-bool stk__target_size(stk__target *target, const char *name, uint64_t *size);
+/* Whether a file is there and has this size, as far as can be told. */
+bool stk__target_has(stk__target *target, const char *name, uint64_t size);
 /* Remove a picture that an earlier conversion wrote: a file of `size` bytes. What is not there, or
  * is something else, is left alone. STK_ENOTSUP: the target's store removes nothing. */
 stk_status stk__target_remove(stk__target *target, const char *name, uint64_t size, stk_error *err);

@@ -227,20 +227,26 @@ static stk_status folder_name(stk__target *target, uint64_t number, const char *
     return status;
 }
 
-static bool folder_size(stk__target *target, const char *name, uint64_t *size)
+static stk_status folder_size(stk__target *target, const char *name, uint64_t *size, stk_error *err)
 {
     char path[STK_MAX_OBJECT_KEY];
     const char *last;
     struct stat st;
 
     int fd = open_folder(of(target), name, false, path, &last);
-    if (fd < 0)
-        return false;
-    const bool there = fstatat(fd, last, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode);
-    if (there)
+    const bool found = fd >= 0 && fstatat(fd, last, &st, AT_SYMLINK_NOFOLLOW) == 0;
+    const int error = errno;
+    if (fd >= 0)
+        close(fd);
+    if (found) {
         *size = (uint64_t)st.st_size;
-    close(fd);
-    return there;
+        return S_ISREG(st.st_mode) ? STK_OK : STK_ENOENT;
+    }
+    /* Nothing is below a file, and no name leads through a link. */
+    if (error == ENOENT || error == ENOTDIR || error == ELOOP)
+        return STK_ENOENT;
+    errno = error;
+    return fail(of(target), "look at", name, err);
 }
 
 static stk_status folder_remove(stk__target *target, const char *name, stk_error *err)

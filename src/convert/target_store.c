@@ -14,6 +14,7 @@
 typedef struct store_target {
     stk__target base;
     stk_store *store;
+    bool begun;                      /* a journal without anything in it may be ours */
     char prefix[STK_MAX_OBJECT_KEY]; /* of its keys; empty, or with '/' at its end */
 } store_target;
 
@@ -39,6 +40,13 @@ static stk_store_call call_of(const store_target *t, uint64_t length)
 }
 
 /* ---- Files ----------------------------------------------------------------------------------- */
+
+static stk_status store_begin(stk__target *target, stk_error *err)
+{
+    (void)err;
+    of(target)->begun = true;
+    return STK_OK;
+}
 
 static stk_status nothing(stk__target *target, stk_error *err)
 {
@@ -104,16 +112,15 @@ static void store_drop(stk__target *target, uint64_t number)
     (void)target, (void)number;
 }
 
-static bool store_size(stk__target *target, const char *name, uint64_t *size)
+static stk_status store_size(stk__target *target, const char *name, uint64_t *size, stk_error *err)
 {
     stk_object_info info = {.struct_size = sizeof info};
     char key[STK_MAX_OBJECT_KEY];
 
-    if (stk__key_below(of(target)->prefix, name, key, NULL) != STK_OK ||
-        stk_store_stat(of(target)->store, key, NULL, &info, NULL) != STK_OK || info.is_folder)
-        return false;
+    STK_TRY(stk__key_below(of(target)->prefix, name, key, err));
+    STK_TRY(stk_store_stat(of(target)->store, key, NULL, &info, err));
     *size = info.size;
-    return true;
+    return info.is_folder ? STK_ENOENT : STK_OK;
 }
 
 static stk_status store_remove(stk__target *target, const char *name, stk_error *err)
@@ -130,7 +137,7 @@ static void store_close(stk__target *target)
 {
     store_target *t = of(target);
 
-    if (t->store && !target->has_journal && !atomic_load(&target->kept))
+    if (t->begun && !target->has_journal && !atomic_load(&target->kept))
         (void)store_remove(target, STK__TARGET_JOURNAL, NULL);
     stk_store_close(&t->store);
     stk__free(target->job->context, t);
@@ -175,7 +182,7 @@ static stk_status look(store_target *t, stk_error *err)
 }
 
 static const stk__target_ops store_ops = {
-    .begin = nothing,
+    .begin = store_begin,
     .write = store_write,
     .name = store_name,
     .drop = store_drop,

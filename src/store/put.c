@@ -102,7 +102,9 @@ stk_status stk__store_remove(stk_store *store, const char *key, stk_error *err)
         return stk__fail_at(err, STK_ENOTSUP, STK_STAGE_STORE, key, STK_NO_OFFSET,
                             "a store of the kind '%s' cannot remove '%.200s'", store->ops->name,
                             key);
-    return store->ops->remove(store, key, &stk__store_call_none, err);
+    const stk_store_call call = {.struct_size = sizeof call,
+                                 .deadline_ns = stk__store_put_deadline(0)};
+    return store->ops->remove(store, key, &call, err);
 }
 
 /* ---- Places ---------------------------------------------------------------------------------- */

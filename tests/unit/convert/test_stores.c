@@ -237,6 +237,44 @@ static void a_put_fails(void **state)
     test_folder_remove(f.base);
 }
 
+static const char *lost; /* how the key ends that is not found out about; NULL: none */
+
+static stk_status remote_stat(stk_store *store, const char *key, const stk_store_call *call,
+                              stk_object_info *out, stk_error *err)
+{
+    const size_t length = strlen(key), end = lost ? strlen(lost) : 0;
+
+    if (lost && length >= end && strcmp(key + length - end, lost) == 0)
+        return stk__fail(err, STK_EIO, STK_STAGE_STORE, "no answer");
+    return stk__store_file.stat(store, key, call, out, err);
+}
+
+/* A store that does not answer whether something is there does not make it lost. */
+static void a_look_fails(void **state)
+{
+    folders f;
+    tree_run run;
+    stk_error err;
+
+    make_folders(&f, &run);
+    remote.stat = remote_stat;
+    run.images.keep_png = true;
+    assert_ok(tree_convert(&run, f.from, f.url, &err), &err);
+    lost = ".stoker-convert";
+    assert_fails(tree_convert(&run, f.from, f.url, &err), STK_EIO, &err, "no answer");
+    assert_true(is_there(&f, ".stoker-convert"));
+    /* A file of an earlier conversion that is to go is not forgotten. */
+    run.images.keep_png = false;
+    run.options.overwrite = true;
+    lost = "rgb.png";
+    assert_fails(tree_convert(&run, f.from, f.url, &err), STK_EIO, &err, "no answer");
+    lost = NULL;
+    assert_ok(tree_convert(&run, f.from, f.url, &err), &err);
+    assert_false(is_there(&f, "cat/rgb.png"));
+    assert_whole(&f);
+    test_folder_remove(f.base);
+}
+
 /* The end of the caller's patience is no failure of the store. */
 static void is_stopped(void **state)
 {
@@ -355,7 +393,11 @@ static void is_refused(void **state)
     snprintf(url, sizeof url, "slow+file:%s/cat/in?latency=0", f.from);
     assert_fails(tree_convert(&run, f.from, url, &err), STK_EINVAL, &err, "lies in the folder");
     snprintf(url, sizeof url, "slow+%s/../from?latency=0", f.from);
-    assert_int_not_equal(tree_convert(&run, f.from, url, &err), STK_OK);
+    assert_fails(tree_convert(&run, f.from, url, &err), STK_EINVAL, &err, "is the folder");
+    assert_int_equal(chdir(f.from), 0);
+    assert_fails(tree_convert(&run, f.from, "slow+file:new?latency=0", &err), STK_EINVAL, &err,
+                 "lies in the folder");
+    assert_int_equal(chdir("/"), 0);
     run.options.overwrite = false;
     /* What is there and no conversion began. */
     test_write(f.base, "bucket/a b/to/notes", "x", 1);
@@ -439,10 +481,11 @@ static void broken_sources(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(into_a_store),  cmocka_unit_test(a_put_fails),
-        cmocka_unit_test(is_stopped),    cmocka_unit_test(is_killed),
-        cmocka_unit_test(is_read_back),  cmocka_unit_test(is_refused),
-        cmocka_unit_test(other_options), cmocka_unit_test(broken_sources),
+        cmocka_unit_test(into_a_store),   cmocka_unit_test(a_look_fails),
+        cmocka_unit_test(a_put_fails),    cmocka_unit_test(is_stopped),
+        cmocka_unit_test(is_killed),      cmocka_unit_test(is_read_back),
+        cmocka_unit_test(is_refused),     cmocka_unit_test(other_options),
+        cmocka_unit_test(broken_sources),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
