@@ -319,8 +319,9 @@ static void print_title(struct cli *cli, FILE *out, const stk_bench_setting *set
     if (!varies(cli, "loader.batch_size"))
         fprintf(out, "batch_size %" PRIu64 ", ", setting->loader->batch_size);
     cli_short_number(step, sizeof step, MS * bench->train_step_time);
-    if (bench->step && strncmp(bench->step, "fit:", 4) == 0) {
-        fprintf(out, "the whole training of %s\n\n", bench->step + 4);
+    if (bench->step && strncmp(bench->step, "fit", 3) == 0) {
+        fprintf(out, "whole trainings%s%s\n\n", bench->step[3] ? " of " : "",
+                bench->step + 3 + (bench->step[3] == ':'));
         return;
     }
     if (bench->step) {

@@ -12,7 +12,7 @@
 #include "train.h"
 
 #define PREFIX "train:"
-#define FIT    "fit:"
+#define FIT    "fit"
 
 struct bench_recipe {
     bool fit;       /* the whole training is measured */
@@ -164,6 +164,7 @@ static stk_status set_sections(struct cli *cli, uint64_t which, stk_config *conf
     return status;
 }
 
+/* `path` NULL: all of it is in the bench's own configuration. */
 static int load_config(struct cli *cli, const stk_bench_setting *setting,
                        const stk_loader_options *loader, const char *path,
                        struct bench_recipe *recipe)
@@ -172,7 +173,7 @@ static int load_config(struct cli *cli, const stk_bench_setting *setting,
     stk_error err;
 
     stk_status status = stk_config_create(cli->config_context, &recipe->config, &err);
-    if (status == STK_OK)
+    if (status == STK_OK && path)
         status = stk_config_load(recipe->config, cli_home(path), &err);
     stk_options_init(stk_option_table_find("context"), &process, sizeof process);
     if (status == STK_OK)
@@ -254,10 +255,11 @@ int bench_recipe_check(struct cli *cli)
 int bench_recipe_make(struct cli *cli, stk_bench_setting *setting, stk_loader_options *loader,
                       stk_bench_options *bench, struct bench_recipe **recipes)
 {
-    const bool fit = strncmp(bench->step, FIT, strlen(FIT)) == 0;
-    const char *path = bench->step + strlen(fit ? FIT : PREFIX);
+    const bool alone = strcmp(bench->step, FIT) == 0;
+    const bool fit = alone || strncmp(bench->step, FIT ":", strlen(FIT ":")) == 0;
+    const char *path = alone ? NULL : bench->step + strlen(fit ? FIT ":" : PREFIX);
 
-    if ((!fit && strncmp(bench->step, PREFIX, strlen(PREFIX)) != 0) || !*path) {
+    if ((!fit && strncmp(bench->step, PREFIX, strlen(PREFIX)) != 0) || (path && !*path)) {
         fail_step(bench->step);
         return CLI_USAGE;
     }

@@ -8,7 +8,7 @@ static const stk_option rows[] = {
     {"step", STK_OPTION_STRING, AT(step), NULL, 0, 0, NULL, "KIND:CONFIG",
      "train: the real training step of this configuration instead of a simulated one; fit: its "
      "whole training, with epochs, losses and accuracy. What the setting does not say is the "
-     "configuration's."},
+     "configuration's; 'fit' alone: all of it is in the setting."},
     {"train_step_time", STK_OPTION_DURATION, AT(train_step_time), "0.01", 0, 3600, NULL, NULL,
      "Length of the simulated training step, in seconds; 0: none."},
     {"spin", STK_OPTION_BOOL, AT(spin), "false", 0, 0, NULL, NULL,
