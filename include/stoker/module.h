@@ -246,6 +246,8 @@ typedef struct stk_layer {
     double flops;                   /**< of one sample, forward; 0: unknown */
     bool training;                  /**< in train mode */
     uint32_t depth;                 /**< 1: of the model itself */
+    uint32_t rank;                  /**< of its output, without the batch; 0: unknown */
+    int64_t shape[STK_MAX_RANK];
 } stk_layer;
 
 /** How a module is to compute. */

@@ -448,7 +448,9 @@ static bool layer(const stk_module *module, size_t i, stk_layer *out)
                        .trainable = l.trainable,
                        .flops = (double)l.forward_flops,
                        .training = self->training,
-                       .depth = 1};
+                       .depth = 1,
+                       .rank = l.rank};
+    memcpy(out->shape, l.shape, sizeof out->shape);
     return true;
 }
 

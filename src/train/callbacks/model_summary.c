@@ -6,7 +6,7 @@
 
 #include "train/callbacks/callback.h"
 
-enum { COLUMNS = 5, CELL = 96 };
+enum { COLUMNS = 6, CELL = 96 };
 
 typedef struct summary_options {
     uint32_t struct_size;
@@ -79,7 +79,7 @@ static stk_status add_tensor(void *user, stk_state_kind kind, const stk_state_te
 
 /* A line of the table: a layer, or what has the same first names ("layer1" of "layer1.0.conv1"). */
 typedef struct row {
-    char name[CELL], type[CELL];
+    char name[CELL], type[CELL], shape[CELL]; /* `shape`: of the last output; "" unknown */
     double parameters, flops;
     bool training, evaluating;
 } row;
@@ -91,10 +91,12 @@ static void fill_row(char cells[COLUMNS][CELL], const row *r)
     put_count(cells[2], CELL, r->parameters);
     snprintf(cells[3], CELL, "%s", !r->evaluating ? "train" : r->training ? "mixed" : "eval");
     put_count(cells[4], CELL, r->flops);
+    snprintf(cells[5], CELL, "%s", r->shape);
 }
 
 typedef struct layout {
     int widths[COLUMNS], number;
+    int columns; /* without that of shapes where no layer knows its own */
     uint64_t rows;
 } layout;
 
@@ -110,7 +112,7 @@ static void print_row(stk_trainer *t, const layout *l, const char *number,
     char line[COLUMNS * CELL + 64];
     size_t used = (size_t)snprintf(line, sizeof line, "%-*s", l->number, number);
 
-    for (int i = 0; i < COLUMNS && used < sizeof line; i++)
+    for (int i = 0; i < l->columns && used < sizeof line; i++)
         used +=
             (size_t)snprintf(line + used, sizeof line - used, " | %-*s", l->widths[i], cells[i]);
     stk__callback_say(t, "%s", line);
@@ -121,7 +123,7 @@ static void print_rule(stk_trainer *t, const layout *l)
     char line[COLUMNS * CELL + 64];
     int width = l->number;
 
-    for (int i = 0; i < COLUMNS; i++)
+    for (int i = 0; i < l->columns; i++)
         width += 3 + l->widths[i];
     memset(line, '-', (size_t)width);
     line[width] = 0;
@@ -150,8 +152,20 @@ static bool is_within(const char *name, const char *prefix, size_t length)
     return strncmp(name, prefix, length) == 0 && (name[length] == '.' || name[length] == 0);
 }
 
+/* "[N, 64, 16, 16]" */
+static void put_shape(char *text, size_t size, const stk_layer *layer)
+{
+    size_t used = (size_t)snprintf(text, size, layer->rank ? "[N" : "");
+
+    for (uint32_t i = 0; i < STK_MIN(layer->rank, (uint32_t)STK_MAX_RANK) && used < size - 24; i++)
+        used += (size_t)snprintf(text + used, size - used, ", %" PRId64, layer->shape[i]);
+    if (layer->rank)
+        snprintf(text + used, size - used, "]");
+}
+
 static void add_layer(row *r, const stk_layer *layer)
 {
+    put_shape(r->shape, sizeof r->shape, layer);
     r->parameters += (double)layer->parameters;
     r->flops += layer->flops;
     r->training |= layer->training;
@@ -247,8 +261,9 @@ static void print_next(void *user, const row *r)
 
 static void print_table(const summary *self, stk_trainer *t, sums *s)
 {
-    char cells[COLUMNS][CELL] = {"Name", "Type", "Params", "Mode", "FLOPs"}, number[24];
-    layout l = {.number = 1};
+    char cells[COLUMNS][CELL] = {"Name", "Type", "Params", "Mode", "FLOPs", "Out sizes"};
+    char number[24];
+    layout l = {.number = 1, .columns = COLUMNS - 1};
     printing p = {.trainer = t, .layout = &l};
     stk_layer layer;
     walk w = {.ops = stk_trainer_module_ops(t),
@@ -261,6 +276,7 @@ static void print_table(const summary *self, stk_trainer *t, sums *s)
         s->training += layer.training;
         s->evaluating += !layer.training;
         s->flops += layer.depth <= 1 ? layer.flops : 0;
+        l.columns = layer.rank ? COLUMNS : l.columns;
     }
     widen(&l, cells);
     walk_all(&w);
