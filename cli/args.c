@@ -30,7 +30,7 @@ struct common {
     uint32_t struct_size;
     int32_t format;
     const char *output, *log, *config, *plugin;
-    bool quiet, help, allow_plugins;
+    bool quiet, help, allow_plugins, print_config;
 };
 
 static const stk_option common_rows[] = {
@@ -41,7 +41,8 @@ static const stk_option common_rows[] = {
     {"quiet", STK_OPTION_BOOL, offsetof(struct common, quiet), NULL, 0, 0, NULL, NULL,
      "No progress and no remarks; warnings and errors stay. Short: -q."},
     {"config", STK_OPTION_STRING, offsetof(struct common, config), NULL, 0, 0, NULL, "FILE",
-     "Read options from a YAML file; flags win over it, and a later file over an earlier one."},
+     "Read options from a YAML file (-: standard input); flags win over it, and a later file over "
+     "an earlier one."},
     {"plugin", STK_OPTION_STRING, offsetof(struct common, plugin), NULL, 0, 0, NULL, "FILE",
      "Load a plug-in, a shared object whose datasets, stores, transforms, callbacks, ... are then "
      "found by name. It is code that runs with your rights. May be given several times."},
@@ -49,7 +50,9 @@ static const stk_option common_rows[] = {
      NULL, "Load the plug-ins, too, that configuration files list under `plugins`."},
     {"help", STK_OPTION_BOOL, offsetof(struct common, help), NULL, 0, 0, NULL, NULL,
      "Print this text. Short: -h."},
-    /* Last: of commands that write events. */
+    /* Last: of commands that read configurations, and of those of them that write events. */
+    {"print_config", STK_OPTION_BOOL, offsetof(struct common, print_config), NULL, 0, 0, NULL, NULL,
+     "Print the configuration, files and flags together, as YAML, and do nothing else."},
     {"log", STK_OPTION_STRING, offsetof(struct common, log), NULL, 0, 0, NULL, "FILE",
      "Append every event to FILE, as JSON lines."},
 };
@@ -59,10 +62,12 @@ const stk_option_table *cli_common_table(const struct cli *cli)
     enum { ALL = sizeof common_rows / sizeof *common_rows };
     static const stk_option_table with_log = {"", "Common options", sizeof(struct common),
                                               common_rows, ALL},
+                                  with_config = {"", "Common options", sizeof(struct common),
+                                                 common_rows, ALL - 1},
                                   without = {"", "Common options", sizeof(struct common),
-                                             common_rows, ALL - 1};
+                                             common_rows, ALL - 2};
 
-    return cli->usage->logs ? &with_log : &without;
+    return cli->usage->logs ? &with_log : cli->usage->yaml ? &with_config : &without;
 }
 
 /* ---- Names ----------------------------------------------------------------------------------- */
@@ -392,7 +397,8 @@ static int take_positional(struct parser *p, const char *argument, const stk_opt
                  strchr(argument, '='));
         return fail_usage(cli, text);
     }
-    if (cli->usage->yaml && (ends_with(argument, ".yaml") || ends_with(argument, ".yml"))) {
+    if (cli->usage->yaml && (strcmp(argument, "-") == 0 || ends_with(argument, ".yaml") ||
+                             ends_with(argument, ".yml"))) {
         p->files[p->num_files++] = argument;
         return CLI_GO_ON;
     }
@@ -467,6 +473,7 @@ static int set_flags(struct parser *p)
     cli->log = common.log;
     cli->quiet = common.quiet;
     cli->allow_plugins = common.allow_plugins;
+    cli->print_config = common.print_config;
     stk_status status = cli_plugins(cli, cli->config_context, cli->config, &err);
     return status == STK_OK ? CLI_GO_ON : cli_fail(cli, status, &err);
 }
@@ -516,7 +523,7 @@ static int load_all(struct parser *p)
     if (status == STK_OK)
         status = stk_config_create(cli->config_context, &cli->config, &err);
     for (size_t i = 0; i < p->num_files && status == STK_OK; i++)
-        status = stk_config_load(cli->config, p->files[i], &err);
+        status = cli_config_load(cli->config, p->files[i], &err);
     if (status == STK_OK)
         return set_flags(p);
     int code = cli_fail(cli, status, &err);
@@ -569,6 +576,8 @@ int cli_parse(struct cli *cli, const struct cli_usage *usage)
         code = check_all(cli);
     if (code == CLI_GO_ON)
         code = cli_output_open(cli);
+    if (code == CLI_GO_ON && cli->print_config)
+        code = cli_config_print(cli);
 out:
     free(p.files);
     free(p.flags);

@@ -60,9 +60,9 @@ struct cli_usage {
     const struct cli_options *tables;
     const char *first;         /* words that the first argument may be, as "a|b"; NULL: anything */
     size_t min_args, max_args; /* positional arguments, YAML files not counted */
-    bool yaml;                 /* positional *.yaml and *.yml are configurations, like --config */
-    bool logs;                 /* --log is one of its flags */
-    bool sweep;                /* "0,1,2" gives an option several values; YAML lists likewise */
+    bool yaml;  /* positional *.yaml, *.yml and - are configurations, like --config */
+    bool logs;  /* --log is one of its flags */
+    bool sweep; /* "0,1,2" gives an option several values; YAML lists likewise */
 };
 
 /* A row of the table of commands (main.c). */
@@ -91,7 +91,7 @@ struct cli {
     bool quiet;
     const char **plugins; /* of --plugin, in their order */
     size_t num_plugins;
-    bool allow_plugins;
+    bool allow_plugins, print_config;
     const char *args[CLI_MAX_ARGS]; /* positional arguments */
     size_t num_args;
     const struct cli_usage *usage;
@@ -113,6 +113,11 @@ struct cli {
  * tables. Prints the help or what is wrong. CLI_GO_ON, or the exit code to return.
  */
 int cli_parse(struct cli *cli, const struct cli_usage *usage);
+
+/* Read a configuration, "-" from standard input. (config.c) */
+stk_status cli_config_load(stk_config *config, const char *path, stk_error *err);
+/* Print that of the command, checked. Exit codes: CLI_GOOD, or as above. */
+int cli_config_print(struct cli *cli);
 
 /* Fill a struct from its table for combination `which`. CLI_GO_ON, or the exit code after printing
  * the error. */

@@ -144,6 +144,16 @@ STK_API uint64_t stk_config_combinations(const stk_config *config);
 STK_API STK_NODISCARD stk_status stk_config_apply(stk_config *config, const stk_option_table *table,
                                                   uint64_t which, void *options, stk_error *err);
 
+/** A line of a configuration, without its end; valid during the call. */
+typedef void stk_config_line(void *user, const char *line);
+/**
+ * What is set of the tables that were applied, as YAML that is read as the same configuration:
+ * values in the form of their options, in the order of the tables, after the version of the
+ * library, of which an older one refuses it (STK_ENOTSUP). Secrets are not shown.
+ */
+STK_API STK_NODISCARD stk_status stk_config_write(const stk_config *config, stk_config_line *line,
+                                                  void *user, stk_error *err);
+
 /** After all applies: refuse the first key that no table took, naming the nearest that exists. */
 STK_API STK_NODISCARD stk_status stk_config_finish(const stk_config *config, stk_error *err);
 

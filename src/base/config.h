@@ -4,6 +4,7 @@
 #define STK_SRC_BASE_CONFIG_H
 
 #include "base/base.h"
+#include "base/text.h"
 
 /* Bounds of what a file may ask for: beyond them it is refused. */
 #define STK_CONFIG_MAX_FILE   (4u << 20) /* bytes */
@@ -61,6 +62,10 @@ stk__entry *stk__config_find(const stk_config *config, const char *key);
 stk_status stk__config_put(stk_config *config, const char *key, const stk__config_place *place,
                            const stk__config_value *values, size_t count, uint64_t load,
                            stk_error *err);
+/* Refuse what a later version wrote: what it says may not be what is meant here. STK_ENOTSUP. */
+stk_status stk__config_check_version(const stk_config *config, stk_error *err);
+/* The text of stk_config_write(). */
+stk_status stk__config_format(const stk_config *config, stk__text *out, stk_error *err);
 /* Refuse a value with a URL that has credentials, before any of them is logged. STK_EINVAL. */
 stk_status stk__config_no_secrets(const stk_config *config, stk_error *err);
 /* "file:line:column: ", or "" for the command line. */

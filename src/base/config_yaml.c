@@ -328,6 +328,8 @@ stk_status stk_config_load_text(stk_config *config, const char *name, const char
     yaml_parser_set_encoding(&r.parser, YAML_UTF8_ENCODING);
     yaml_parser_set_input_string(&r.parser, (const unsigned char *)r.text, r.length);
     stk_status status = read_stream(&r);
+    if (status == STK_OK)
+        status = stk__config_check_version(config, err);
     if (r.has_event)
         yaml_event_delete(&r.event);
     yaml_parser_delete(&r.parser);

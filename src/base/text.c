@@ -90,6 +90,31 @@ void stk__text_add_json(stk__text *text, const char *string)
     stk__text_put(text, "\"", 1);
 }
 
+/* Whether a text means itself in YAML without quotes, or is a number or word that is to be read as
+ * one. */
+static bool is_plain(const char *string)
+{
+    static const char marks[] = "_./+-", *const others[] = {"",     "-",    "---", "...",
+                                                            "null", "Null", "NULL"};
+
+    for (size_t i = 0; i < STK_COUNT(others); i++)
+        if (strcmp(string, others[i]) == 0)
+            return false;
+    for (const char *c = string; *c; c++)
+        if (!(*c >= 'a' && *c <= 'z') && !(*c >= 'A' && *c <= 'Z') && !(*c >= '0' && *c <= '9') &&
+            !strchr(marks, *c))
+            return false;
+    return true;
+}
+
+void stk__text_add_yaml(stk__text *text, const char *string)
+{
+    if (is_plain(string))
+        stk__text_put(text, string, strlen(string));
+    else
+        stk__text_add_json(text, string);
+}
+
 void stk__text_add_thousandths(stk__text *text, uint64_t value)
 {
     stk__text_add(text, "%" PRIu64 ".%03u", value / 1000, (unsigned)(value % 1000));

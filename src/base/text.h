@@ -21,6 +21,8 @@ void stk__text_add(stk__text *text, const char *format, ...) STK_PRINTF(2, 3);
 void stk__text_put(stk__text *text, const char *bytes, size_t length);
 /* A JSON string, which YAML reads as well; bytes that are not UTF-8 become '?'. */
 void stk__text_add_json(stk__text *text, const char *string);
+/* A scalar of YAML: as it is, or as a JSON string where it would be read as something else. */
+void stk__text_add_yaml(stk__text *text, const char *string);
 /* Thousandths as a decimal, in any locale: microseconds of nanoseconds. */
 void stk__text_add_thousandths(stk__text *text, uint64_t value);
 /* "key value" with the bits of a number, as stk__lines_read() reads them. */

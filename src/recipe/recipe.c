@@ -13,13 +13,19 @@ static stk_status of_options(stk_status status, stk_error *err)
     return status;
 }
 
+/* What a run goes on from and the code that it loads are none of it. */
+static bool is_hparam(const char *key)
+{
+    return strchr(key, '.') || strcmp(key, "callbacks") == 0 || strcmp(key, "loggers") == 0;
+}
+
 /* Every option that was given is a hyper-parameter for the loggers. */
 static stk_status add_hparams(stk_recipe *r, stk_error *err)
 {
     for (size_t i = 0; i < r->config->count; i++) {
         const stk__entry *entry = &r->config->entries[i];
         stk__text value = {.ctx = r->context};
-        if (entry->count == 0 || !strchr(entry->key, '.'))
+        if (entry->count == 0 || !is_hparam(entry->key))
             continue;
         for (size_t k = 0; k < entry->count; k++)
             stk__text_add(&value, "%s%s", k ? ", " : "", entry->values[k].text);
@@ -49,6 +55,8 @@ static stk_status make_trainer(stk_recipe *r, stk_error *err)
         STK_TRY(of_options(o->prepare(o->user, r->trainer, err), err));
     STK_TRY(stk__recipe_add_callbacks(r->config, r->trainer, err));
     STK_TRY(stk__recipe_add_loggers(r->config, r->trainer, err));
+    if (o->tasks & STK_RECIPE_FIT)
+        STK_TRY(stk__recipe_save_config(r->config, r->trainer, err));
     return add_hparams(r, err);
 }
 

@@ -77,6 +77,9 @@ stk_status stk__recipe_items(stk_config *config, const stk__items_kind *kind,
 stk_status stk__recipe_add_callbacks(stk_config *config, stk_trainer *trainer, stk_error *err);
 stk_status stk__recipe_add_loggers(stk_config *config, stk_trainer *trainer, stk_error *err);
 
+/* Have a training write its configuration into the folder of its run (saved_config.c). */
+stk_status stk__recipe_save_config(const stk_config *config, stk_trainer *trainer, stk_error *err);
+
 /* ---- Data (data.c, evaluate.c) --------------------------------------------------------------- */
 
 typedef struct stk__recipe_sets {

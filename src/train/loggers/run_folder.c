@@ -209,31 +209,6 @@ void stk__run_folder_release(stk_context *ctx, stk__run_folder *run)
 
 /* ---- hparams.yaml ---- */
 
-/* Whether a text means itself in YAML without quotes, or is a number or word that is to be read as
- * one. */
-static bool is_plain(const char *text)
-{
-    static const char marks[] = "_./+-";
-
-    if (!text[0] || (text[0] == '-' && !text[1]) || strcmp(text, "---") == 0)
-        return false;
-    for (const char *c = text; *c; c++)
-        if (!(*c >= 'a' && *c <= 'z') && !(*c >= 'A' && *c <= 'Z') && !(*c >= '0' && *c <= '9') &&
-            !strchr(marks, *c))
-            return false;
-    return true;
-}
-
-/* A name or value; in double quotes, where a JSON string is one of YAML, if it would not be read
- * back without. */
-static void put_scalar(stk__text *to, const char *text)
-{
-    if (is_plain(text))
-        stk__text_add(to, "%s", text);
-    else
-        stk__text_add_json(to, text);
-}
-
 static stk_status put_text(stk_context *ctx, const char *path, const stk__text *text,
                            stk_error *err)
 {
@@ -255,9 +230,9 @@ stk_status stk__hparams_write(stk_context *ctx, const char *log_dir, const stk_h
     if (n == 0)
         stk__text_add(&text, "{}\n");
     for (size_t i = 0; i < n; i++) {
-        put_scalar(&text, params[i].name);
+        stk__text_add_yaml(&text, params[i].name);
         stk__text_add(&text, ": ");
-        put_scalar(&text, params[i].value);
+        stk__text_add_yaml(&text, params[i].value);
         stk__text_add(&text, "\n");
     }
     char *path = stk__url_below(ctx, log_dir, "hparams.yaml");

@@ -225,6 +225,13 @@ static void test_top_table(void **state)
 
 /* ---- Each allocation fails in turn ----------------------------------------------------------- */
 
+static void keep_line(void *user, const char *line)
+{
+    char *to = user;
+
+    snprintf(to + strlen(to), 2048 - strlen(to), "%s\n", line);
+}
+
 static stk_status whole_life(stk_context *context, stk_error *err)
 {
     static const char text[] =
@@ -246,8 +253,72 @@ static stk_status whole_life(stk_context *context, stk_error *err)
         status = stk_config_apply(config, &bench_table, 5, &b, err);
     if (status == STK_OK)
         status = stk_config_finish(config, err);
+    char written[2048] = "";
+    if (status == STK_OK)
+        status = stk_config_write(config, keep_line, written, err);
     stk_config_destroy(&config);
     return status;
+}
+
+/* Values in one form, sections in the order of the tables; read again it is the same text. */
+static void test_written(void **state)
+{
+    static const char expected[] = "stoker_version: 0.1.0\n"
+                                   "plugins:\n"
+                                   "  - a.so\n"
+                                   "  - \"b c.so\"\n"
+                                   "loader:\n"
+                                   "  num_workers:\n"
+                                   "    - 0\n"
+                                   "    - auto\n"
+                                   "  batch_size: 4\n"
+                                   "  transforms: \"null\"\n"
+                                   "bench:\n"
+                                   "  dataset: \"a: \\\"x\\\" #\"\n";
+    fixture *f = *state;
+    loader_options o;
+    bench_options b;
+    char text[2048] = "", again[2048] = "";
+
+    loads(f, "bench: {dataset: 'a: \"x\" #'}\nplugins: [a.so, b c.so]\n"
+             "loader: {num_workers: [00, Auto], batch_size: 04, shuffle: ~, transforms: 'null'}\n");
+    for (int i = 0; i < 2; i++) {
+        stk_options_init(&loader_table, &o, sizeof o);
+        stk_options_init(&bench_table, &b, sizeof b);
+        assert_ok(stk_config_apply(f->config, &loader_table, 0, &o, &f->err), &f->err);
+        assert_ok(stk_config_apply(f->config, &bench_table, 0, &b, &f->err), &f->err);
+        assert_ok(stk_config_write(f->config, keep_line, i ? again : text, &f->err), &f->err);
+        if (i)
+            break;
+        assert_string_equal(text, expected);
+        stk_config_destroy(&f->config);
+        assert_ok(stk_config_create(f->context, &f->config, &f->err), &f->err);
+        loads(f, text);
+    }
+    assert_string_equal(text, again);
+}
+
+static void test_version(void **state)
+{
+    static const char *const texts[][2] = {
+        {"stoker_version: 0.1.1", "run.yaml:1:17: stoker_version: the configuration was written"},
+        {"stoker_version: 1.0.0", "written by stoker 1.0.0"},
+        {"stoker_version: 0.1", "'0.1' is no version"},
+        {"stoker_version: 0.1.0.0", "no version"},
+        {"stoker_version: [0.1.0, 0.1.0]", "no version"},
+        {"stoker_version: 0.1.-1", "no version"},
+        {"stoker_version: 0.1.", "no version"},
+        {"stoker_version: 0.100000.0", "no version"}};
+    fixture *f = *state;
+
+    for (size_t i = 0; i < STK_COUNT(texts); i++)
+        assert_fails(
+            stk_config_load_text(f->config, "run.yaml", texts[i][0], strlen(texts[i][0]), &f->err),
+            i < 2 ? STK_ENOTSUP : STK_EINVAL, &f->err, texts[i][1]);
+    loads(f, "stoker_version: 0.1.0\n");
+    assert_ok(stk_config_finish(f->config, &f->err), &f->err);
+    loads(f, "stoker_version: 0.0.99999\n");
+    loads(f, "stoker_version: ~\n");
 }
 
 static void test_failing_memory(void **state)
@@ -290,6 +361,8 @@ int main(void)
         TEST(test_command_line_has_no_place),
         TEST(test_finish_names_what_nobody_took),
         TEST(test_top_table),
+        TEST(test_written),
+        TEST(test_version),
         cmocka_unit_test(test_failing_memory),
     };
 
