@@ -196,6 +196,20 @@ static bool same_shape(const stk_field *a, const stk_field *b)
     return same;
 }
 
+/* Where only evaluations are asked for, the model is that of training all the same: it has the
+ * shape that the loader's own transforms give. */
+static void field_of_training(stk__recipe_sets *sets, stk_dataset *dataset,
+                              const stk_model_module_options *module)
+{
+    stk_error ignored; /* other data may not take them: the evaluation's own are looked at next */
+    stk_field field;
+
+    stk_error_init(&ignored);
+    if (sets->eval_transforms &&
+        find_field(sets, dataset, &sets->loader, module, &field, &ignored) == STK_OK)
+        sets->field = field;
+}
+
 stk_status stk__recipe_check_field(stk__recipe_sets *sets, stk_dataset *dataset, bool evaluated,
                                    const char *what, const stk_model_module_options *module,
                                    stk_error *err)
@@ -219,6 +233,8 @@ stk_status stk__recipe_check_field(stk__recipe_sets *sets, stk_dataset *dataset,
         return STK_EINVAL;
     if (status != STK_OK)
         return status;
+    if (!sets->field.name && evaluated)
+        field_of_training(sets, dataset, module);
     if (!sets->field.name)
         sets->field = field;
     if (same_shape(&field, &sets->field))

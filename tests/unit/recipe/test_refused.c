@@ -82,6 +82,11 @@ static const struct refused {
      "the validation data: random transforms are left out there, and with them the crop that gave "
      "pictures their size: give data.eval_transforms: \"resize(16), center_crop(14), "
      "normalize(mnist)\""},
+    /* Also where nothing is trained: the model is that of the training. */
+    {STK_RECIPE_TEST, "loader: {transforms: 'random_crop(20), normalize(mnist)'}\n", STK_EINVAL,
+     "give data.eval_transforms: \"center_crop(20), normalize(mnist)\""},
+    {STK_RECIPE_VALIDATE, "loader: {transforms: 'random_crop(20), normalize(mnist)'}\n", STK_EINVAL,
+     "give data.eval_transforms: \"center_crop(20), normalize(mnist)\""},
     {NONE, "model: {layers: [flatten, linear(9)]}\n", STK_EINVAL,
      "the data has 10 classes, but the model gives 9: the last of model.layers has to be "
      "linear(10)"},
@@ -253,8 +258,9 @@ static void test_tables(void **state)
     for (n = 0; lists[n]; n++)
         assert_true(strcmp(lists[n], "callbacks") == 0 || strcmp(lists[n], "loggers") == 0 ||
                     strcmp(lists[n], "model.layers") == 0 ||
+                    strcmp(lists[n], "module.metrics") == 0 ||
                     strcmp(lists[n], "optimizer.groups") == 0);
-    assert_int_equal(n, 4);
+    assert_int_equal(n, 5);
 }
 
 int main(void)
