@@ -124,10 +124,10 @@ static void place_params(struct stk_model *m)
 }
 
 /* FLOPs of a step: a layer's backward pass costs its forward pass for each gradient it makes. */
-static void count_flops(struct stk_model *m)
+static void count_flops(struct stk_model *m, const stk__plan *plan)
 {
     for (uint32_t i = 1; i < m->graph.num_nodes; i++) {
-        const stk__plan_step *step = &m->plans[0]->steps[i];
+        const stk__plan_step *step = &plan->steps[i];
         uint64_t flops = step->node->flops, passes = 1;
         if (step->backward)
             passes += (step->flow[0] != STK__FLOW_NONE) + stk__learns(m, step->node, STK__WEIGHT);
@@ -204,25 +204,40 @@ static stk_status check_device(const stk_device *device, stk_error *err)
  * waiting for it costs more than it gives. */
 #define FLOPS_OF_A_THREAD 2e8
 
-static uint32_t choose_threads(const struct stk_model *m)
+/* Training and evaluation each have their own, so that an evaluation adds up in the same order
+ * whatever the training was. */
+static void choose_threads(struct stk_model *m)
 {
+    const double rows[2] = {(double)m->options.eval_batch_size,
+                            3 * (double)m->options.batch_size}; /* backward: two products more */
     double flops = 0;
-    bool chosen;
+    bool chosen = false;
 
-    if (m->options.threads > 0)
-        return (uint32_t)m->options.threads;
     for (uint32_t i = 1; i < m->graph.num_nodes; i++)
         flops += (double)m->graph.nodes[i].flops;
-    /* The backward pass makes two products of each one forward. */
-    flops *= 3 * (double)m->options.batch_size;
-    const uint32_t threads = stk__context_model_threads(
-        m->graph.context, (uint32_t)STK_MIN(flops / FLOPS_OF_A_THREAD, UINT32_MAX), &chosen);
-    if (chosen && threads > 1)
+    for (int training = 0; training < 2; training++) {
+        const double wanted = STK_MIN(flops * rows[training] / FLOPS_OF_A_THREAD, UINT32_MAX);
+        m->threads_of[training] =
+            m->options.threads > 0
+                ? (uint32_t)m->options.threads
+                : stk__context_model_threads(m->graph.context, (uint32_t)wanted, &chosen);
+    }
+    m->threads = m->threads_of[true];
+    if (chosen && m->threads > 1)
         stk__message(m->graph.context, STK_MESSAGE_INFO,
                      "The model computes on %" PRIu32
                      " threads (compute_threads sets another number).",
-                     threads);
-    return threads;
+                     m->threads);
+}
+
+static stk_status first_plan(struct stk_model *m, uint64_t rows, bool training, stk__plan **out,
+                             stk_error *err)
+{
+    m->threads = m->threads_of[training];
+    const stk__compute before = stk__compute_begin(m->threads);
+    const stk_status status = stk__model_plan(m, (uint32_t)rows, training, out, err);
+    stk__compute_end(&before);
+    return status;
 }
 
 static stk_status build(struct stk_model *m, stk_error *err)
@@ -242,18 +257,12 @@ static stk_status build(struct stk_model *m, stk_error *err)
     memcpy(output->shape, last.shape, sizeof output->shape);
     if (o->eval_batch_size == 0)
         o->eval_batch_size = o->batch_size;
-    m->threads = choose_threads(m);
+    choose_threads(m);
     place_params(m);
-    const stk__compute before = stk__compute_begin(m->threads);
-    stk_status status = stk__model_plan(m, (uint32_t)o->batch_size, true, &plan, err);
-    if (status == STK_OK) {
-        m->summary.train_bytes = plan->bytes;
-        count_flops(m);
-        status = stk__model_plan(m, (uint32_t)o->eval_batch_size, false, &plan, err);
-    }
-    stk__compute_end(&before);
-    if (status != STK_OK)
-        return status;
+    STK_TRY(first_plan(m, o->batch_size, true, &plan, err));
+    m->summary.train_bytes = plan->bytes;
+    count_flops(m, plan);
+    STK_TRY(first_plan(m, o->eval_batch_size, false, &plan, err));
     m->summary.eval_bytes = plan->bytes;
     m->summary.parameter_bytes = m->weight_bytes;
     m->summary.gradient_bytes = m->gradient_bytes;

@@ -24,7 +24,8 @@ struct stk_model {
     const struct stk__nn_kernels *kernels;
     bool bf16; /* inputs and outputs of products are rounded to bfloat16 */
     bool bf16_native;
-    uint32_t threads;
+    uint32_t threads;       /* of the pass at hand */
+    uint32_t threads_of[2]; /* of evaluation, of training */
     stk__dnnl *dnnl;
     void *weights, *gradients, *arena;
     uint64_t weight_bytes, gradient_bytes, arena_bytes;

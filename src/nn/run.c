@@ -161,6 +161,7 @@ stk_status stk_model_forward(stk_model *m, const stk_model_batch *given, bool tr
     STK_TRY(stk__sized_check(out, "stk_model_result", STK_STAGE_TRAIN, err));
     STK_TRY(check_batch(m, batch, training, err));
     STK_TRY(stk__model_need(m, training, err));
+    m->threads = m->threads_of[training];
     const stk__compute before = stk__compute_begin(m->threads);
     status = stk__model_plan(m, batch->count, training, &plan, err);
     if (status == STK_OK) {

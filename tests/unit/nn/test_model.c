@@ -52,11 +52,13 @@ static void test_threads(void **state)
 {
     static const struct {
         const char *layers;
-        uint64_t given;
+        uint64_t given, rows, eval_rows;
         uint32_t most;
-    } cases[] = {{"linear(5)", 0, 1},
-                 {"linear(100000), linear(100)", 0, 2},
-                 {"linear(100000), linear(100)", 1, 1}};
+    } cases[] = {{"linear(5)", 0, 8, 8, 1},
+                 {"linear(100000), linear(100)", 0, 8, 8, 2},
+                 {"linear(100000), linear(100)", 0, 1, 24, 2},
+                 {"linear(100000), linear(100)", 0, 1, 8, 1},
+                 {"linear(100000), linear(100)", 1, 8, 8, 1}};
     const stk_model_options defaults_of = defaults();
 
     for (size_t i = 0; i < STK_COUNT(cases); i++) {
@@ -67,6 +69,8 @@ static void test_threads(void **state)
         stk_context_options_init(&own);
         own.compute_threads = cases[i].given;
         options.threads = 0;
+        options.batch_size = cases[i].rows;
+        options.eval_batch_size = cases[i].eval_rows;
         assert_ok(stk_context_create(&own, &context, &err), &err);
         stk_context_cores(context, &cores);
         assert_int_equal(cores.compute, 1);
