@@ -24,7 +24,7 @@ typedef struct piece {
 static void put(FILE *f, uint64_t value, unsigned bytes)
 {
     for (unsigned i = 0; i < bytes; i++)
-        fputc((int)(value >> 8 * i & 0xff), f);
+        fputc((int)(i < 8 ? value >> 8 * i & 0xff : 0), f);
 }
 
 /* What both records of an entry have. */

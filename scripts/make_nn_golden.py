@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Write tests/golden/nn/golden.json with torch and torchvision: what their layers, losses, optimizers and schedules give.
+"""Write tests/golden/nn/golden.json and finetuning.json with torch and torchvision: what their layers, losses, optimizers and schedules give.
 
 usage: make_nn_golden.py FOLDER
 
@@ -306,10 +306,63 @@ def runs():
             for text, model, shape, steps, batch, lr, classes, fixed in cases]
 
 
+def backbone_rates(epochs, lr, gamma, unfreeze, ratio, multiplier):
+    """Rates of head and backbone at each epoch: StepLR(1, gamma), and BackboneFinetuning of Lightning."""
+    rates, backbone = [], None
+    for epoch in range(epochs):
+        head = lr * gamma ** epoch
+        if epoch == unfreeze:
+            backbone = head * ratio
+        elif epoch > unfreeze:
+            backbone = min(multiplier * backbone, head)
+        rates.append((head, backbone))
+    return rates
+
+
+def finetuning():
+    """A torchvision ResNet-18 whose backbone is frozen at first, its batch norms in eval mode; float64."""
+    out = []
+    for name, options in [("adam", {"lr": 1e-3, "weight_decay": 0.01}), ("sgd", {"lr": 0.01, "momentum": 0.9})]:
+        model = torchvision.models.resnet18(num_classes=5).double().train()
+        set_weights(model)
+        head = list(model.fc.parameters())
+        backbone = [p for n, p in model.named_parameters() if not n.startswith("fc.")]
+        norms = [m for m in model.modules() if isinstance(m, nn.BatchNorm2d)]
+        kind = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}[name]
+        opt = kind(head, **options)
+        for p in backbone:
+            p.requires_grad_(False)
+        for m in norms:
+            m.eval()
+        case = {"name": name, **options, "gamma": 0.5, "unfreeze": 1, "ratio": 0.1, "multiplier": 2, "losses": [],
+                "rates": backbone_rates(4, options["lr"], 0.5, 1, 0.1, 2)}
+        x, y = data((8, 3, 32, 32)), labels(8, 5)
+        for epoch, (lr, own) in enumerate(case["rates"]):
+            if epoch == case["unfreeze"]:
+                for p in backbone:
+                    p.requires_grad_(True)
+                for m in norms:
+                    m.train()
+                opt.add_param_group({"params": backbone})
+            opt.param_groups[0]["lr"] = lr
+            if own is not None:
+                opt.param_groups[1]["lr"] = own
+            for at in (0, 4):
+                opt.zero_grad()
+                loss = nn.functional.cross_entropy(model(x[at:at + 4]), y[at:at + 4])
+                loss.backward()
+                opt.step()
+                case["losses"].append(loss.item())
+        case["weights"] = {n: summary(p) for n, p in model.state_dict().items() if n.startswith(("fc.", "conv1", "bn1.", "layer4.1"))}
+        out.append(case)
+    return out
+
+
 def main(folder):
     torch.set_num_threads(1)
     golden = {"ops": ops(), "losses": losses(), "optimizers": optimizers(), "schedules": schedules(), "runs": runs()}
     (pathlib.Path(folder) / "golden.json").write_text(json.dumps(golden, indent=1) + "\n")
+    (pathlib.Path(folder) / "finetuning.json").write_text(json.dumps(finetuning(), indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -324,6 +324,14 @@ typedef struct stk_module_ops {
     STK_HOOK_LIST(STK_MODULE_MEMBER)
     STK_MODULE_HOOK_LIST(STK_MODULE_MEMBER)
 #undef STK_MODULE_MEMBER
+    /* (optional) NULL: its parameters cannot be frozen. Have the parameters whose names match
+     * `patterns` ("layer1.*, bn1.*") not learn, where `lr` is negative, or learn in a group of
+     * their own at the rate `lr`, which no schedule changes; batch norms that do not learn leave
+     * their statistics. Between steps, and from a setup hook on: what does not learn when training
+     * begins is in no group until a call has it learn. Later calls for the same text change the
+     * rate. With `norms` false its batch norms do not learn in either case. */
+    stk_status (*set_learning)(stk_module *self, const char *patterns, bool norms, double lr,
+                               stk_error *err);
 } stk_module_ops;
 
 /** Every module begins with this. */

@@ -59,6 +59,7 @@ stk_status stk__graph_add_param(stk__graph *graph, uint32_t node, stk__role role
     *param = (stk__param){.node = node, .role = role, .rank = rank};
     param->count = count / sizeof(double);
     param->trainable = role <= STK__BIAS;
+    param->gradient = STK__NO_GRADIENT;
     memcpy(param->shape, shape, rank * sizeof *shape);
     param->name = stk__format(graph->context, "%s.%s", graph->nodes[node].name, role_names[role]);
     if (!param->name)

@@ -10,7 +10,8 @@
 
 #define STK__MAX_NODES     4096
 #define STK__MAX_NODE_NAME 128
-#define STK__NODE_RANK     3                  /* of a value, without the batch */
+#define STK__NODE_RANK     3 /* of a value, without the batch */
+#define STK__NO_GRADIENT   UINT64_MAX
 #define STK__MAX_SIDE      (INT64_C(1) << 24) /* of anything a layer is asked for */
 
 typedef enum stk__kind {
@@ -70,9 +71,12 @@ typedef struct stk__param {
     uint32_t rank;
     int64_t shape[4];
     uint64_t count;
-    uint64_t offset; /* bytes, in the weights */
-    bool trainable;
-    uint64_t gradient; /* bytes, in the gradients; of trainable ones */
+    uint64_t offset;   /* bytes, in the weights */
+    bool frozen;       /* for good: model.freeze */
+    bool trainable;    /* learns now; a running statistic never does */
+    bool asleep;       /* does not, but may later */
+    bool fixed;        /* a running statistic that training reads and does not change */
+    uint64_t gradient; /* bytes, in the gradients; of those that learn or have */
 } stk__param;
 
 typedef struct stk__graph {

@@ -34,75 +34,6 @@ const stk_option_table stk__model_option_table = {.name = "model",
                                                   .options = options,
                                                   .count = STK_COUNT(options)};
 
-/* '*' is any text; at most the pattern's length of steps back for each character. */
-static bool glob(const char *pattern, size_t length, const char *text)
-{
-    const char *end = pattern + length, *star = NULL, *again = NULL;
-
-    while (*text) {
-        if (pattern < end && *pattern == '*') {
-            star = ++pattern;
-            again = text;
-        } else if (pattern < end && *pattern == *text) {
-            pattern++;
-            text++;
-        } else if (star) {
-            pattern = star;
-            text = ++again;
-        } else {
-            return false;
-        }
-    }
-    while (pattern < end && *pattern == '*')
-        pattern++;
-    return pattern == end;
-}
-
-/* The next pattern of a list and its length; 0 at the end. */
-static size_t next_pattern(const char **list, const char **pattern)
-{
-    *list += strspn(*list, ", \t");
-    *pattern = *list;
-    size_t length = strcspn(*list, ", \t");
-    *list += length;
-    return length;
-}
-
-bool stk__pattern_match(const char *patterns, const char *name)
-{
-    const char *pattern;
-    size_t length;
-
-    while (patterns && (length = next_pattern(&patterns, &pattern)))
-        if (glob(pattern, length, name))
-            return true;
-    return false;
-}
-
-static stk_status freeze(struct stk_model *m, const char *patterns, stk_error *err)
-{
-    const char *list = patterns, *pattern;
-    size_t length;
-
-    while (list && (length = next_pattern(&list, &pattern))) {
-        bool found = false;
-        for (uint32_t i = 0; i < m->graph.num_params; i++) {
-            stk__param *p = &m->graph.params[i];
-            if (!glob(pattern, length, p->name))
-                continue;
-            found = true;
-            p->trainable = false;
-        }
-        if (!found)
-            return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
-                             "freeze: no parameter matches \"%.*s\"; names are as '%s'",
-                             (int)length, pattern,
-                             m->graph.num_params ? m->graph.params[0].name : "(none)");
-    }
-    return STK_OK;
-}
-
-/* Places of the parameters in the weights, and of those that learn in the gradients. */
 static void place_params(struct stk_model *m)
 {
     stk__graph *g = &m->graph;
@@ -110,22 +41,17 @@ static void place_params(struct stk_model *m)
     for (uint32_t i = 0; i < g->num_params; i++) {
         stk__param *p = &g->params[i];
         uint32_t size = p->role == STK__NUM_BATCHES ? sizeof(int64_t) : m->backend->itemsize;
-        uint64_t bytes = stk__round_up(p->count * size, STK_CACHE_LINE);
         p->offset = m->weight_bytes;
-        m->weight_bytes += bytes;
+        m->weight_bytes += stk__round_up(p->count * size, STK_CACHE_LINE);
         if (p->role <= STK__BIAS)
             m->summary.parameters += p->count;
-        if (!p->trainable)
-            continue;
-        p->gradient = m->gradient_bytes;
-        m->gradient_bytes += bytes;
-        m->summary.trainable += p->count;
     }
 }
 
 /* FLOPs of a step: a layer's backward pass costs its forward pass for each gradient it makes. */
 static void count_flops(struct stk_model *m, const stk__plan *plan)
 {
+    m->summary.forward_flops = m->summary.step_flops = 0;
     for (uint32_t i = 1; i < m->graph.num_nodes; i++) {
         const stk__plan_step *step = &plan->steps[i];
         uint64_t flops = step->node->flops, passes = 1;
@@ -240,16 +166,31 @@ static stk_status first_plan(struct stk_model *m, uint64_t rows, bool training, 
     return status;
 }
 
+stk_status stk__model_plans(struct stk_model *m, stk_error *err)
+{
+    stk__plan *plan;
+
+    STK_TRY(first_plan(m, m->options.batch_size, true, &plan, err));
+    m->summary.train_bytes = plan->bytes;
+    count_flops(m, plan);
+    STK_TRY(first_plan(m, m->options.eval_batch_size, false, &plan, err));
+    m->summary.eval_bytes = plan->bytes;
+    m->summary.parameter_bytes = m->weight_bytes;
+    m->summary.gradient_bytes = m->gradient_bytes;
+    m->summary.peak_bytes = m->weight_bytes + m->gradient_bytes +
+                            STK_MAX(m->summary.train_bytes, m->summary.eval_bytes);
+    return STK_OK;
+}
+
 static stk_status build(struct stk_model *m, stk_error *err)
 {
     stk_model_options *o = &m->options;
-    stk__plan *plan;
     stk__node *output;
 
     STK_TRY(check(m, err));
     STK_TRY(check_device(o->device, err));
     STK_TRY(choose_backend(m, err));
-    STK_TRY(freeze(m, o->freeze, err));
+    STK_TRY(stk__model_freeze(m, o->freeze, err));
     o->freeze = NULL; /* the caller's text */
     const stk__node last = m->graph.nodes[m->graph.num_nodes - 1];
     STK_TRY(stk__graph_add_node(&m->graph, STK__OUTPUT, "(output)", &output, err));
@@ -259,16 +200,8 @@ static stk_status build(struct stk_model *m, stk_error *err)
         o->eval_batch_size = o->batch_size;
     choose_threads(m);
     place_params(m);
-    STK_TRY(first_plan(m, o->batch_size, true, &plan, err));
-    m->summary.train_bytes = plan->bytes;
-    count_flops(m, plan);
-    STK_TRY(first_plan(m, o->eval_batch_size, false, &plan, err));
-    m->summary.eval_bytes = plan->bytes;
-    m->summary.parameter_bytes = m->weight_bytes;
-    m->summary.gradient_bytes = m->gradient_bytes;
-    m->summary.peak_bytes = m->weight_bytes + m->gradient_bytes +
-                            STK_MAX(m->summary.train_bytes, m->summary.eval_bytes);
-    return STK_OK;
+    stk__gradients_place(m);
+    return stk__model_plans(m, err);
 }
 
 stk_status stk_model_create(const stk_model_builder *builder, const stk_model_options *given,
@@ -340,7 +273,7 @@ bool stk_model_get_layer(const stk_model *model, size_t i, stk_model_layer *out)
                              .kind = stk__node_kind(node),
                              .rank = node->rank,
                              .forward_flops = node->flops,
-                             .fused = model->plans[0]->steps[i + 1].absent};
+                             .fused = model->plans[0] && model->plans[0]->steps[i + 1].absent};
     memcpy(layer.shape, node->shape, node->rank * sizeof *node->shape);
     for (uint32_t k = 0; k < node->num_params; k++) {
         const stk__param *p = &g->params[node->first_param + k];

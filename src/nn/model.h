@@ -72,6 +72,15 @@ void stk__pass_on(stk__plan *plan, stk__plan_step *step, uint32_t k);
 /* Pick or make the plan of a number of rows. */
 stk_status stk__model_plan(struct stk_model *model, uint32_t rows, bool training, stk__plan **out,
                            stk_error *err);
+/* Plans of whole batches of both modes, and what the summary says of them. */
+stk_status stk__model_plans(struct stk_model *model, stk_error *err);
+/* Freeze the parameters of a pattern list for good; running statistics that match stay as they are
+ * (freeze.c). */
+stk_status stk__model_freeze(struct stk_model *model, const char *patterns, stk_error *err);
+/* Give each that learns its place in the gradients. */
+void stk__gradients_place(struct stk_model *model);
+/* Whether a batch norm computes with its running statistics in training, too. */
+bool stk__is_fixed(const struct stk_model *model, const stk__node *node);
 /* Whether a pattern list ("a.*, b") matches a name. */
 bool stk__pattern_match(const char *patterns, const char *name);
 

@@ -16,8 +16,18 @@ stk_status stk__layer_kind_check(const void *ops, stk_error *err);
 /* What a module asks of a model besides. */
 /* Have the memory of a pass; of gradients only where it is asked for: an evaluation has none. */
 stk_status stk__model_need(struct stk_model *model, bool gradients, stk_error *err);
-/* Whether tensor `i` of its state learns. */
-bool stk__model_learns(const struct stk_model *model, size_t i);
+/* Whether tensor `i` of its state learns now, or stk__model_set_learning() has it wait. */
+bool stk__model_may_learn(const struct stk_model *model, size_t i);
+/*
+ * Have the parameters of a pattern list learn, or not, between steps: those that do not have no
+ * gradients, and batch norms whose running statistics match compute with them and leave them. With
+ * `norms` false batch norms stay so for good. What model.freeze has frozen stays so. Those that
+ * begin to learn are in no group of an optimizer yet: stk__optimizer_admit().
+ *
+ * Errors: STK_EINVAL, a pattern that matches nothing; STK_ENOMEM.
+ */
+stk_status stk__model_set_learning(struct stk_model *model, const char *patterns, bool learns,
+                                   bool norms, stk_error *err);
 /* Elements of one row of its input. */
 uint64_t stk__model_row(const struct stk_model *model);
 /* Whether targets of a type are what a loss (stk_loss_kind) compares with. */
@@ -50,6 +60,12 @@ stk_status stk__model_load(stk_model *model, const stk_state_tensor *tensors, si
 
 /* Bytes that an optimizer of these options keeps for a model. */
 uint64_t stk__optimizer_bytes(const stk_model *model, const stk_optimizer_options *options);
+
+/* `n` more groups, which have no parameters yet. */
+stk_status stk__optimizer_spare(stk_optimizer *optimizer, size_t n, stk_error *err);
+/* Have the parameters that learn and are in no group be in group `group`, their moments zero and
+ * their steps counted from now on, as add_param_group() of PyTorch. */
+stk_status stk__optimizer_admit(stk_optimizer *optimizer, size_t group, stk_error *err);
 
 /* Momentum of SGD, beta1 of Adam: what one_cycle moves. */
 double stk__optimizer_get_momentum(const stk_optimizer *optimizer);

@@ -51,7 +51,8 @@ static stk_status batch_norm_plan(stk__plan *plan, stk__plan_step *step, stk_err
                              err));
     if (!plan->training)
         return STK_OK;
-    STK_TRY(stk__plan_buffer(plan, part, parts, start, start, &step->scratch, err));
+    if (!stk__is_fixed(plan->model, step->node))
+        STK_TRY(stk__plan_buffer(plan, part, parts, start, start, &step->scratch, err));
     return step->backward
                ? stk__plan_buffer(plan, part, parts, end, end, &step->backward_scratch, err)
                : STK_OK;
@@ -152,13 +153,14 @@ static stk_status batch_norm_forward(stk__plan *plan, stk__plan_step *step, stk_
 {
     norm n = norm_of(plan, step, step->scratch);
     uint32_t threads = plan->model->threads;
+    const bool learns = plan->training && !stk__is_fixed(plan->model, step->node);
 
-    if (plan->training && n.rows < 2)
+    if (learns && n.rows < 2)
         return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
                          "layer '%s' (batch_norm2d) needs more than one value of each channel to "
                          "train: use a bigger batch, or drop the last one",
                          step->node->name);
-    if (plan->training) {
+    if (learns) {
         double *mean = (double *)(void *)n.room, *variance = mean + n.cols;
         join_moments(&n, stk__parallel(threads, n.rows, grain(n.cols), moments_body, &n));
         for (uint64_t c = 0; c < n.cols; c++)
@@ -171,8 +173,10 @@ static stk_status batch_norm_forward(stk__plan *plan, stk__plan_step *step, stk_
         const void *w = stk__weight(plan->model, step->node, STK__WEIGHT);
         const void *b = stk__weight(plan->model, step->node, STK__BIAS);
         for (uint64_t c = 0; c < n.cols; c++) {
-            double scale = 1 / sqrt(get(plan, variance, c) + step->node->eps);
-            scale = w ? scale * get(plan, w, c) : scale;
+            double inverse = 1 / sqrt(get(plan, variance, c) + step->node->eps);
+            double scale = w ? inverse * get(plan, w, c) : inverse;
+            put(plan, n.mean, c, get(plan, mean, c));
+            put(plan, n.p, c, inverse);
             put(plan, n.scale, c, scale);
             put(plan, n.shift, c, (b ? get(plan, b, c) : 0) - get(plan, mean, c) * scale);
         }
@@ -208,6 +212,8 @@ static stk_status batch_norm_backward(stk__plan *plan, stk__plan_step *step, stk
     const struct stk_model *m = plan->model;
     double *a = (double *)(void *)n.room, *b = a + n.cols;
     uint32_t parts = stk__parallel(m->threads, n.rows, grain(n.cols), sums_body, &n);
+    /* Statistics that are not of the batch do not depend on it. */
+    const double depends = stk__is_fixed(m, step->node) ? 0 : 1;
 
     for (uint32_t i = 1; i < parts; i++) {
         const double *other = (const double *)(const void *)(n.room + i * n.part_bytes);
@@ -216,7 +222,7 @@ static stk_status batch_norm_backward(stk__plan *plan, stk__plan_step *step, stk
     }
     for (uint64_t c = 0; c < n.cols; c++) {
         double inverse = get(plan, n.p, c), scale = get(plan, n.scale, c);
-        double share = scale / (double)n.rows;
+        double share = depends * scale / (double)n.rows;
         put(plan, n.p, c, share * a[c]);
         put(plan, n.q, c, share * inverse * inverse * b[c]);
         b[c] *= inverse;

@@ -55,7 +55,10 @@ struct stk_optimizer {
     size_t num_slots;
     group *groups;
     size_t num_groups;
-    char *memory; /* of all moments */
+    int64_t *begun;        /* of each group: steps that were done before its first */
+    size_t spare;          /* groups that stk__optimizer_spare() gave */
+    char *memory;          /* of all moments */
+    uint64_t moment_bytes; /* of one of them of all parameters */
 };
 
 static uint32_t moments_of(const stk_optimizer_options *o)
@@ -156,7 +159,9 @@ static stk_status place(stk_optimizer *o, stk_error *err)
         for (uint32_t k = 0; k < o->num_moments; k++) {
             slot *s = &o->slots[i];
             const stk__param *p = &o->model->graph.params[s->param];
-            s->moments[k] = o->memory + k * o->model->gradient_bytes + p->gradient;
+            s->moments[k] = o->memory + k * o->moment_bytes + p->gradient;
+            if (s->names[k])
+                continue;
             s->names[k] =
                 stk__format(ctx, "%s.%s", p->name, suffixes[o->options.name != STK_SGD][k]);
             if (!s->names[k])
@@ -191,9 +196,11 @@ stk_status stk_optimizer_create(stk_model *model, const stk_optimizer_options *g
     o->num_moments = moments_of(&known);
     o->num_groups = num_groups + 1;
     o->groups = stk__calloc(ctx, o->num_groups, sizeof *o->groups);
+    o->begun = stk__calloc(ctx, o->num_groups, sizeof *o->begun);
+    o->moment_bytes = model->gradient_bytes;
     o->slots = stk__calloc(ctx, STK_MAX(model->graph.num_params, 1u), sizeof *o->slots);
     o->memory = stk__alloc_buffer(ctx, STK_MAX(bytes_of(model, &known), 1u));
-    if (!o->groups || !o->slots || !o->memory) {
+    if (!o->groups || !o->begun || !o->slots || !o->memory) {
         status = stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for an optimizer");
         goto out;
     }
@@ -215,6 +222,65 @@ out:
     return status;
 }
 
+stk_status stk__optimizer_spare(stk_optimizer *o, size_t n, stk_error *err)
+{
+    stk_context *ctx = o->model->graph.context;
+    const size_t all = o->num_groups + n;
+
+    STK_TRY(stk__context_check(ctx, err));
+    group *groups = stk__realloc(ctx, o->groups, all * sizeof *groups);
+    o->groups = groups ? groups : o->groups;
+    int64_t *begun = groups ? stk__realloc(ctx, o->begun, all * sizeof *begun) : NULL;
+    if (!begun)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for an optimizer");
+    o->begun = begun;
+    for (; o->num_groups < all; o->num_groups++, o->spare++) {
+        o->groups[o->num_groups] = (group){o->options.lr, o->options.weight_decay};
+        o->begun[o->num_groups] = 0;
+    }
+    return STK_OK;
+}
+
+static bool has_slot(const stk_optimizer *o, uint32_t param)
+{
+    for (size_t i = 0; i < o->num_slots; i++)
+        if (o->slots[i].param == param)
+            return true;
+    return false;
+}
+
+/* Moments of all that have a place in the gradients, each with what it had. */
+static stk_status grow(stk_optimizer *o, stk_error *err)
+{
+    stk_context *ctx = o->model->graph.context;
+    const uint64_t bytes = o->num_moments * o->model->gradient_bytes;
+
+    char *grown = stk__alloc_buffer(ctx, STK_MAX(bytes, 1u));
+    if (!grown)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for an optimizer");
+    memset(grown, 0, bytes);
+    for (uint32_t k = 0; k < o->num_moments; k++)
+        memcpy(grown + k * o->model->gradient_bytes, o->memory + k * o->moment_bytes,
+               o->moment_bytes);
+    stk__free(ctx, o->memory);
+    o->memory = grown;
+    o->moment_bytes = o->model->gradient_bytes;
+    return STK_OK;
+}
+
+stk_status stk__optimizer_admit(stk_optimizer *o, size_t number, stk_error *err)
+{
+    const stk__graph *g = &o->model->graph;
+
+    STK_TRY(stk__context_check(g->context, err));
+    STK_TRY(grow(o, err));
+    for (uint32_t i = 0; i < g->num_params; i++)
+        if (g->params[i].trainable && !has_slot(o, i))
+            o->slots[o->num_slots++] = (slot){.param = i, .group = (uint32_t)number};
+    o->begun[number] = o->step;
+    return place(o, err);
+}
+
 void stk_optimizer_destroy(stk_optimizer **optimizer)
 {
     stk_optimizer *o = *optimizer;
@@ -231,6 +297,7 @@ void stk_optimizer_destroy(stk_optimizer **optimizer)
             stk__free(ctx, o->slots[i].names[k]);
     stk__free(ctx, o->slots);
     stk__free(ctx, o->groups);
+    stk__free(ctx, o->begun);
     stk__free(ctx, o->memory);
     stk__free(ctx, o);
     *optimizer = NULL;
@@ -264,7 +331,8 @@ static update update_of(const stk_optimizer *o, const slot *s)
     const stk__param *p = &o->model->graph.params[s->param];
     const group *g = &o->groups[s->group];
     bool decoupled = x->name == STK_ADAMW;
-    double t = (double)o->step;
+    const int64_t step = o->step - o->begun[s->group];
+    double t = (double)step;
 
     return (update){
         .kernels = o->model->kernels,
@@ -272,7 +340,7 @@ static update update_of(const stk_optimizer *o, const slot *s)
         .g = (char *)o->model->gradients + p->gradient,
         .moments = {s->moments[0], s->moments[1]},
         .is_sgd = x->name == STK_SGD,
-        .sgd = {g->lr, x->momentum, x->dampening, g->weight_decay, x->nesterov, o->step == 1},
+        .sgd = {g->lr, x->momentum, x->dampening, g->weight_decay, x->nesterov, step == 1},
         .adam = {.beta1 = x->beta1,
                  .beta2 = x->beta2,
                  .eps = x->eps,
@@ -338,11 +406,20 @@ bool stk_optimizer_get_state(stk_optimizer *o, size_t i, stk_state_tensor *out)
 {
     size_t moments = o->num_slots * o->num_moments;
 
-    if (i > moments)
+    if (i > moments + (o->spare > 0))
         return false;
     if (i == moments) {
         *out = (stk_state_tensor){
             .name = "step", .dtype = STK_INT64, .data = &o->step, .bytes = sizeof o->step};
+        return true;
+    }
+    if (i > moments) {
+        *out = (stk_state_tensor){.name = "begun",
+                                  .dtype = STK_INT64,
+                                  .rank = 1,
+                                  .shape = {(int64_t)o->num_groups},
+                                  .data = o->begun,
+                                  .bytes = o->num_groups * sizeof *o->begun};
         return true;
     }
     const slot *s = &o->slots[i / o->num_moments];

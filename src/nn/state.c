@@ -26,6 +26,13 @@ bool stk__learns(const struct stk_model *m, const stk__node *node, stk__role rol
     return p && p->trainable;
 }
 
+bool stk__is_fixed(const struct stk_model *m, const stk__node *node)
+{
+    const stk__param *p = stk__param_of(m, node, STK__RUNNING_MEAN);
+
+    return p && p->fixed;
+}
+
 void *stk__gradient(const struct stk_model *m, const stk__node *node, stk__role role)
 {
     const stk__param *p = stk__param_of(m, node, role);
@@ -60,15 +67,10 @@ stk_status stk_model_get_state(stk_model *m, size_t i, stk_state_tensor *out, st
     return STK_OK;
 }
 
-bool stk__model_learns(const stk_model *m, size_t i)
-{
-    return i < m->graph.num_params && m->graph.params[i].trainable;
-}
-
 stk_status stk__model_get_gradient(stk_model *m, size_t i, stk_state_tensor *out, stk_error *err)
 {
     STK_TRY(stk__context_check(m->graph.context, err));
-    if (!stk__model_learns(m, i))
+    if (i >= m->graph.num_params || !m->graph.params[i].trainable)
         return STK_EOS;
     STK_TRY(stk__model_need(m, true, err));
     const stk__param *p = &m->graph.params[i];

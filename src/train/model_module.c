@@ -7,30 +7,10 @@
 #include "base/sized.h"
 #include "nn/nn.h"
 #include "train/model_metrics.h"
+#include "train/model_module.h"
 #include "train/trainer.h"
 
-enum { MAX_GROUPS = 64 };
-
-typedef struct model_module {
-    stk_module base;
-    stk_context *ctx;
-    const stk_model_builder *builder;
-    stk_model_options model_options;
-    stk_optimizer_options optimizer_options;
-    const stk_parameter_group *groups;
-    size_t num_groups;
-    stk_schedule asked, schedule; /* as given, and with the length that it has in the training */
-    stk_model_module_options options;
-    stk_model *model;
-    stk_optimizer *optimizer;
-    stk_lr_scheduler scheduler;
-    double base_lr[MAX_GROUPS], base_momentum;
-    int64_t schedule_steps; /* calls of the schedule */
-    stk__plateau plateau;
-    stk__model_fields fields;
-    stk__model_metrics metrics;
-    bool training;
-} model_module;
+typedef stk__model_module model_module;
 
 /* ---- Making ---------------------------------------------------------------------------------- */
 
@@ -41,6 +21,8 @@ static void destroy(stk_module *module)
     stk_optimizer_destroy(&self->optimizer);
     stk_model_destroy(&self->model);
     stk__model_metrics_release(&self->metrics);
+    for (size_t i = 0; i < self->num_parts; i++)
+        stk__free(self->ctx, self->parts[i].patterns);
     stk__free(self->ctx, self);
 }
 
@@ -109,6 +91,7 @@ static stk_status configure(stk_module *module, const stk_module_setup *setup, s
     if (setup->has_seed)
         o.seed = setup->seed;
     o.device = setup->device;
+    self->ready = false;
     if (fits(self, &o))
         return STK_OK;
     STK_TRY(stk_model_create(self->builder, &o, &model, err));
@@ -117,6 +100,8 @@ static stk_status configure(stk_module *module, const stk_module_setup *setup, s
         status = copy_weights(self->model, model, self->ctx, err);
     else if (self->options.weights && *self->options.weights)
         status = load_weights(self, model, err);
+    if (status == STK_OK)
+        status = stk__module_freeze_parts(self, model, err);
     if (status != STK_OK) {
         stk_model_destroy(&model);
         return status;
@@ -131,9 +116,8 @@ static stk_status configure(stk_module *module, const stk_module_setup *setup, s
 static void apply_schedule(model_module *self)
 {
     const uint64_t step = (uint64_t)self->schedule_steps;
-    const size_t n = STK_MIN(stk_optimizer_num_groups(self->optimizer), (size_t)MAX_GROUPS);
 
-    for (size_t g = 0; g < n; g++) {
+    for (size_t g = 0; g < self->scheduled; g++) {
         double lr = stk__schedule_lr(&self->schedule, self->base_lr[g], step);
         if (self->schedule.name == STK_SCHEDULE_PLATEAU)
             lr = stk__plateau_lr(&self->plateau, &self->schedule, lr);
@@ -150,9 +134,9 @@ static stk_status configure_optimizers(stk_module *module, stk_trainer *t, stk_o
     static const char *const names[] = {"SGD", "Adam", "AdamW"};
     model_module *self = (model_module *)module;
 
-    if (self->num_groups >= MAX_GROUPS)
+    if (self->num_groups + STK__MODULE_PARTS >= STK__MODULE_GROUPS)
         return stk__fail(err, STK_ELIMIT, STK_STAGE_TRAIN, "%d groups of parameters are the most",
-                         MAX_GROUPS - 1);
+                         STK__MODULE_GROUPS - STK__MODULE_PARTS - 1);
     const bool every_step = self->options.interval == 0;
     self->schedule = self->asked;
     stk__schedule_span(&self->schedule,
@@ -161,13 +145,20 @@ static stk_status configure_optimizers(stk_module *module, stk_trainer *t, stk_o
     stk_optimizer_destroy(&self->optimizer);
     STK_TRY(stk_optimizer_create(self->model, &self->optimizer_options, self->groups,
                                  self->num_groups, &self->optimizer, err));
-    const size_t n = stk_optimizer_num_groups(self->optimizer);
-    for (size_t g = 0; g < n; g++)
+    self->scheduled = stk_optimizer_num_groups(self->optimizer);
+    for (size_t g = 0; g < self->scheduled; g++)
         self->base_lr[g] = stk_optimizer_get_lr(self->optimizer, g);
     self->base_momentum = stk__optimizer_get_momentum(self->optimizer);
     self->schedule_steps = 0;
     stk__plateau_init(&self->plateau);
     apply_schedule(self);
+    if (self->num_parts)
+        STK_TRY(stk__optimizer_spare(self->optimizer, self->num_parts, err));
+    self->ready = true;
+    /* Those of a checkpoint learn already. */
+    for (size_t i = 0; i < self->num_parts; i++)
+        if (self->parts[i].learns)
+            STK_TRY(stk__module_wake(self, i, err));
     const bool plateau = self->schedule.name == STK_SCHEDULE_PLATEAU;
     self->scheduler = (stk_lr_scheduler){.every_step = every_step,
                                          .frequency = self->options.frequency,
@@ -177,7 +168,7 @@ static stk_status configure_optimizers(stk_module *module, stk_trainer *t, stk_o
     *out = (stk_optimizers){
         .struct_size = sizeof *out,
         .name = names[STK_MIN((size_t)self->optimizer_options.name, STK_COUNT(names) - 1)],
-        .num_groups = (uint32_t)n,
+        .num_groups = (uint32_t)stk_optimizer_num_groups(self->optimizer),
         .schedulers = &self->scheduler,
         .num_schedulers =
             self->schedule.name != STK_SCHEDULE_CONSTANT || self->schedule.warmup_steps > 0};
@@ -200,7 +191,7 @@ static bool get_option(const stk_module *module, uint32_t group, const char *nam
 {
     const model_module *self = (const model_module *)module;
 
-    if (!self->optimizer || group >= stk_optimizer_num_groups(self->optimizer))
+    if (!stk__module_has_group(self, group))
         return false;
     if (strcmp(name, "lr") == 0)
         *value = stk_optimizer_get_lr(self->optimizer, group);
@@ -217,9 +208,12 @@ static bool set_option(stk_module *module, uint32_t group, const char *name, dou
 {
     model_module *self = (model_module *)module;
 
-    if (!self->optimizer || group >= stk_optimizer_num_groups(self->optimizer) ||
-        strcmp(name, "lr") != 0)
+    if (!stk__module_has_group(self, group) || strcmp(name, "lr") != 0)
         return false;
+    if (group >= self->scheduled) {
+        stk_optimizer_set_lr(self->optimizer, group, value);
+        return true;
+    }
     self->base_lr[group] = value;
     apply_schedule(self);
     return true;
@@ -372,9 +366,9 @@ static stk_status visit_weights(model_module *self, uint32_t kinds, stk_state_vi
         const stk_status status = stk_model_get_state(self->model, i, &tensor, err);
         if (status != STK_OK)
             return status == STK_EOS ? STK_OK : status;
-        const stk_state_kind kind = is_statistic(tensor.name)           ? STK_STATE_BUFFER
-                                    : stk__model_learns(self->model, i) ? STK_STATE_PARAMETER
-                                                                        : STK_STATE_FROZEN;
+        const stk_state_kind kind = is_statistic(tensor.name)              ? STK_STATE_BUFFER
+                                    : stk__model_may_learn(self->model, i) ? STK_STATE_PARAMETER
+                                                                           : STK_STATE_FROZEN;
         if (kinds & kind)
             STK_TRY(visit(user, kind, &tensor, err));
     }
@@ -487,6 +481,7 @@ static const stk_module_ops ops = {
     .layer = layer,
     .memory = memory,
     .destroy = destroy,
+    .set_learning = stk__module_set_learning,
 };
 
 stk_status stk_model_module_create(stk_context *ctx, const stk_model_parts *given, stk_module **out,

@@ -43,6 +43,7 @@ extern const stk_callback_ops stk__callback_model_checkpoint, stk__callback_earl
     stk__callback_lr_monitor, stk__callback_timer, stk__callback_ema, stk__callback_accumulation,
     stk__callback_throughput, stk__callback_device_stats, stk__callback_progress_bar,
     stk__callback_model_summary, stk__callback_prediction_writer, stk__callback_on_exception,
-    stk__callback_spike_detection, stk__callback_lr_find, stk__callback_weight_averaging;
+    stk__callback_spike_detection, stk__callback_lr_find, stk__callback_weight_averaging,
+    stk__callback_backbone_finetuning;
 
 #endif

@@ -134,11 +134,11 @@ static double slope(stk_model *model, const stk_state_tensor *t, uint64_t i, con
     return (high - low) / (2 * STEP);
 }
 
-static void check_subject(const subject *s)
+static void check_subject(const subject *s, const char *freeze)
 {
     float *x;
     void *target;
-    stk_model *model = open_subject(s, &x, &target, NULL);
+    stk_model *model = open_subject(s, &x, &target, freeze);
     stk_state_tensor t, g;
 
     model_forward(model, ROWS, x, target, true);
@@ -161,7 +161,22 @@ static void check_subject(const subject *s)
 static void test_finite_differences(void **state)
 {
     for (size_t i = 0; i < sizeof subjects / sizeof *subjects; i++)
-        check_subject(&subjects[i]);
+        check_subject(&subjects[i], NULL);
+}
+
+/* A batch norm with fixed statistics: below it gradients flow, its own factors may learn. */
+static void test_fixed_norms(void **state)
+{
+    static const subject s = {
+        "conv2d(3, 2), n=batch_norm2d, relu, conv2d(2, 1), m=batch_norm2d(affine=false)",
+        {2, 4, 4},
+        3,
+        STK_LOSS_MSE,
+        0};
+
+    check_subject(&s, "n.*, m.*");
+    check_subject(&s, "n.running_*, m.running_*");
+    check_subject(&s, "n.running_*, n.weight");
 }
 
 /* Two passes without zero_grad add up, whatever the layer. */
@@ -319,6 +334,7 @@ int main(void)
         cmocka_unit_test(test_finite_differences),
         cmocka_unit_test(test_accumulation),
         cmocka_unit_test(test_freeze),
+        cmocka_unit_test(test_fixed_norms),
         cmocka_unit_test(test_evaluation_has_none),
         cmocka_unit_test(test_clip_value),
     };

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which parameters learn: patterns of names, gradients for those that do. */
+#include "nn/model.h"
+
+/* '*' is any text; at most the pattern's length of steps back for each character. */
+static bool glob(const char *pattern, size_t length, const char *text)
+{
+    const char *end = pattern + length, *star = NULL, *again = NULL;
+
+    while (*text) {
+        if (pattern < end && *pattern == '*') {
+            star = ++pattern;
+            again = text;
+        } else if (pattern < end && *pattern == *text) {
+            pattern++;
+            text++;
+        } else if (star) {
+            pattern = star;
+            text = ++again;
+        } else {
+            return false;
+        }
+    }
+    while (pattern < end && *pattern == '*')
+        pattern++;
+    return pattern == end;
+}
+
+/* The next pattern of a list and its length; 0 at the end. */
+static size_t next_pattern(const char **list, const char **pattern)
+{
+    *list += strspn(*list, ", \t");
+    *pattern = *list;
+    size_t length = strcspn(*list, ", \t");
+    *list += length;
+    return length;
+}
+
+bool stk__pattern_match(const char *patterns, const char *name)
+{
+    const char *pattern;
+    size_t length;
+
+    while (patterns && (length = next_pattern(&patterns, &pattern)))
+        if (glob(pattern, length, name))
+            return true;
+    return false;
+}
+
+static bool is_norm(const struct stk_model *m, const stk__param *p)
+{
+    return m->graph.nodes[p->node].kind == STK__BATCH_NORM2D;
+}
+
+/* What a pattern list does to each that it matches. */
+typedef struct change {
+    bool frozen; /* for good */
+    bool learns; /* else */
+    bool norms;  /* batch norms as well */
+} change;
+
+static void apply(const struct stk_model *m, stk__param *p, const change *c)
+{
+    const bool kept = c->frozen || (!c->norms && is_norm(m, p));
+
+    if (p->frozen)
+        return;
+    p->frozen = c->frozen;
+    if (p->role > STK__BIAS) {
+        p->fixed = kept || !c->learns;
+        return;
+    }
+    p->trainable = c->learns && !kept;
+    p->asleep = !c->learns && !kept;
+}
+
+static stk_status change_all(struct stk_model *m, const char *patterns, const char *option,
+                             const change *c, stk_error *err)
+{
+    const char *list = patterns, *pattern;
+    size_t length;
+
+    while (list && (length = next_pattern(&list, &pattern))) {
+        bool found = false;
+        for (uint32_t i = 0; i < m->graph.num_params; i++) {
+            if (!glob(pattern, length, m->graph.params[i].name))
+                continue;
+            found = true;
+            apply(m, &m->graph.params[i], c);
+        }
+        if (!found)
+            return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
+                             "%s: no parameter matches \"%.*s\"; names are as '%s'", option,
+                             (int)length, pattern,
+                             m->graph.num_params ? m->graph.params[0].name : "(none)");
+    }
+    return STK_OK;
+}
+
+stk_status stk__model_freeze(struct stk_model *m, const char *patterns, stk_error *err)
+{
+    return change_all(m, patterns, "freeze", &(change){.frozen = true}, err);
+}
+
+/* Those that had a place keep it, so that an optimizer's memory stays where it is. */
+void stk__gradients_place(struct stk_model *m)
+{
+    m->summary.trainable = 0;
+    for (uint32_t i = 0; i < m->graph.num_params; i++) {
+        stk__param *p = &m->graph.params[i];
+        if (!p->trainable)
+            continue;
+        m->summary.trainable += p->count;
+        if (p->gradient != STK__NO_GRADIENT)
+            continue;
+        p->gradient = m->gradient_bytes;
+        m->gradient_bytes += stk__round_up(p->count * m->backend->itemsize, STK_CACHE_LINE);
+    }
+}
+
+/* More memory of gradients; what is there stays. */
+static stk_status grow(struct stk_model *m, uint64_t before, stk_error *err)
+{
+    if (!m->gradients || m->gradient_bytes == before)
+        return STK_OK;
+    char *grown = stk__alloc_buffer(m->graph.context, m->gradient_bytes);
+    if (!grown)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for gradients");
+    memcpy(grown, m->gradients, before);
+    memset(grown + before, 0, m->gradient_bytes - before);
+    stk__free(m->graph.context, m->gradients);
+    m->gradients = grown;
+    return STK_OK;
+}
+
+stk_status stk__model_set_learning(stk_model *m, const char *patterns, bool learns, bool norms,
+                                   stk_error *err)
+{
+    STK_TRY(stk__context_check(m->graph.context, err));
+    const uint64_t before = m->gradient_bytes;
+
+    STK_TRY(change_all(m, patterns, "pattern", &(change){.learns = learns, .norms = norms}, err));
+    stk__gradients_place(m);
+    STK_TRY(grow(m, before, err));
+    m->current = NULL;
+    m->awaits_backward = false;
+    for (size_t i = 0; i < STK__MAX_PLANS; i++)
+        stk__plan_destroy(&m->plans[i]);
+    return stk__model_plans(m, err);
+}
+
+bool stk__model_may_learn(const stk_model *m, size_t i)
+{
+    return i < m->graph.num_params && (m->graph.params[i].trainable || m->graph.params[i].asleep);
+}

@@ -1,0 +1,55 @@
+/* the state of a model of layers as a module */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef STK_SRC_TRAIN_MODEL_MODULE_H
+#define STK_SRC_TRAIN_MODEL_MODULE_H
+
+#include "nn/nn.h"
+#include "train/model_metrics.h"
+#include "train/train.h"
+
+enum { STK__MODULE_GROUPS = 64, STK__MODULE_PARTS = 16 };
+
+/* Parameters that begin to learn later. */
+typedef struct stk__module_part {
+    char *patterns;
+    bool norms, learns;
+    double lr; /* of its group */
+} stk__module_part;
+
+typedef struct stk__model_module {
+    stk_module base;
+    stk_context *ctx;
+    const stk_model_builder *builder;
+    stk_model_options model_options;
+    stk_optimizer_options optimizer_options;
+    const stk_parameter_group *groups;
+    size_t num_groups;
+    stk_schedule asked, schedule; /* as given, and with the length that it has in the training */
+    stk_model_module_options options;
+    stk_model *model;
+    stk_optimizer *optimizer;
+    stk_lr_scheduler scheduler;
+    double base_lr[STK__MODULE_GROUPS], base_momentum;
+    stk__module_part parts[STK__MODULE_PARTS];
+    size_t num_parts;
+    size_t scheduled;       /* groups that the schedule moves; those of the parts follow */
+    bool ready;             /* the optimizer is that of this training */
+    int64_t schedule_steps; /* calls of the schedule */
+    stk__plateau plateau;
+    stk__model_fields fields;
+    stk__model_metrics metrics;
+    bool training;
+} stk__model_module;
+
+/* Parts that learn later (model_module_parts.c): have none of them learn. */
+stk_status stk__module_freeze_parts(const stk__model_module *self, stk_model *model,
+                                    stk_error *err);
+/* Have part `i` learn in the group of its own. */
+stk_status stk__module_wake(stk__model_module *self, size_t i, stk_error *err);
+/* set_learning() of the module. */
+stk_status stk__module_set_learning(stk_module *module, const char *patterns, bool norms, double lr,
+                                    stk_error *err);
+/* Whether a group has parameters that learn. */
+bool stk__module_has_group(const stk__model_module *self, uint32_t group);
+
+#endif
