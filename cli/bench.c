@@ -83,8 +83,9 @@ static void numbered(const char *path, const stk_bench_setting *setting, size_t 
         snprintf(out, BENCH_PATH, "%s", path);
 }
 
-/* --log FILE, or a file of our own naming; empty: none. CLI_GO_ON, or an exit code. */
-static int find_log(struct cli *cli, char path[BENCH_PATH])
+/* --log FILE, or a file of our own naming; empty: none, as of whole trainings, which know no short
+ * one. CLI_GO_ON, or an exit code. */
+static int find_log(struct cli *cli, bool trainings, char path[BENCH_PATH])
 {
     char stamp[64];
     time_t now = time(NULL);
@@ -96,6 +97,8 @@ static int find_log(struct cli *cli, char path[BENCH_PATH])
             snprintf(path, BENCH_PATH, "%s", cli->log);
         return CLI_GO_ON;
     }
+    if (trainings)
+        return CLI_GO_ON;
     if (mkdir(LOG_FOLDER, 0777) != 0 && errno != EEXIST) {
         cli_warning("no log: could not make the folder %s: %s; --log FILE names another place",
                     LOG_FOLDER, strerror(errno));
@@ -105,16 +108,6 @@ static int find_log(struct cli *cli, char path[BENCH_PATH])
     strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", &local);
     snprintf(path, BENCH_PATH, "%s/%s.log", LOG_FOLDER, stamp);
     return CLI_GO_ON;
-}
-
-/* Whole trainings write none. CLI_GO_ON, or an exit code. */
-static int refuse_log(const struct cli *cli)
-{
-    if (!cli->log || strcmp(cli->log, "none") == 0)
-        return CLI_GO_ON;
-    cli_error("--log: whole trainings (bench.step fit:) write no event log; 'stoker train --log "
-              "FILE' writes that of one");
-    return CLI_USAGE;
 }
 
 static FILE *open_hash(const stk_bench_setting *setting, size_t settings)
@@ -330,7 +323,7 @@ int cli_bench(struct cli *cli)
     if (code == CLI_GO_ON)
         code = prepare_threads(cli, &b.plan);
     if (code == CLI_GO_ON)
-        code = bench_recipe_fit(b.plan.recipes) ? refuse_log(cli) : find_log(cli, b.log);
+        code = find_log(cli, bench_recipe_fit(b.plan.recipes) != NULL, b.log);
     if (code == CLI_GO_ON) {
         log_made = *b.log && !cli->log && access(b.log, F_OK) != 0;
         b.settings = stk_bench_plan_count(b.plan.settings);

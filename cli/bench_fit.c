@@ -2,6 +2,9 @@
 /* A whole training as one run, in a process of its own. */
 #include "bench.h"
 
+#include <inttypes.h>
+#include <stdlib.h>
+
 #include "train.h"
 
 /* The table says what came of it, not each line of the trainer. */
@@ -24,14 +27,29 @@ static void stop(void *trainer)
     stk_trainer_stop(trainer);
 }
 
+/* What the log says of the setting and of the run; NULL: there is no log, or no memory. */
+static char *about_of(const stk_bench_setting *setting)
+{
+    char *text = NULL;
+
+    if (!setting->log ||
+        asprintf(&text, "%s, \"repeat\": %" PRIu64, setting->about, setting->repeat) < 0)
+        return NULL;
+    return text;
+}
+
 void bench_fit(struct bench_task *task, stk_context *context, stk_config *config,
                struct bench_result *result)
 {
     const stk_console console = {
         .struct_size = sizeof console, .line = no_line, .progress = progress, .user = task};
+    char *about = about_of(&task->setting);
     const stk_recipe_options options = {.struct_size = sizeof options,
                                         .tasks = STK_RECIPE_FIT | STK_RECIPE_TEST,
                                         .console = &console,
+                                        .log = about ? task->setting.log : NULL,
+                                        .log_about = about,
+                                        .begin_ns = cli_now_ns(),
                                         .home = cli_home_folder()};
     stk_recipe_parts parts = {.struct_size = sizeof parts};
     stk_recipe *recipe = NULL;
@@ -52,4 +70,5 @@ void bench_fit(struct bench_task *task, stk_context *context, stk_config *config
         result->run.error = err;
     }
     stk_recipe_destroy(&recipe);
+    free(about);
 }

@@ -41,6 +41,8 @@ void report_seconds(char *text, size_t size, double value);
 /* A table on a terminal, one of the page, a list in JSON; nothing where there is no ladder. */
 void report_ladder_print(const struct report_view *view, FILE *out, size_t width);
 void report_ladder_page(const struct report_view *view, FILE *out);
+/* The table of whole trainings; nothing where there are none. */
+void report_trainings_page(const struct report_view *view, FILE *out);
 void report_ladder_json(const struct report_view *view, FILE *out);
 
 /* ---- report_html.c, report_data.c ---- */

@@ -229,7 +229,7 @@ static void put_groups(const struct report_view *view, FILE *out)
 
 static void put_rungs(const struct report_view *view, FILE *out)
 {
-    fputs(",\"rungs\":[", out);
+    fprintf(out, ",\"trainings\":%s,\"rungs\":[", view->all->trainings ? "true" : "false");
     for (uint64_t i = 0; i < view->all->num_rungs && view->all->ladder; i++) {
         const stk_report_rung *rung = view->all->rungs[i];
         fputs(i ? ",{\"name\":" : "{\"name\":", out);

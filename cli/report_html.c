@@ -351,6 +351,7 @@ static void put_health(const struct report_view *view, FILE *out)
 void report_write_page(const struct report_view *view, FILE *out)
 {
     put_head(view, out);
+    report_trainings_page(view, out);
     if (view->all->ladder)
         report_ladder_page(view, out);
     put_comparison(view, out);

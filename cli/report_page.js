@@ -393,10 +393,12 @@ const barTexts = {
 // Each measure from the rate before to the rate with it. On a logarithmic axis lengths are shares of the speed-up.
 function ladder(place) {
     const rungs = data.rungs, rates = rungs.map(r => r.speed), narrowest = Math.min(...rates) / 1.5;
-    const f = figure("What each measure adds", "from the samples a second before it to those with it; equal factors are equally long");
-    const said = r => r.factor === null ? `${number(r.speed)}/s` :
+    const what = data.trainings ? "trainings" : "samples";
+    const speed = r => data.trainings ? `${number(1 / r.speed)} s` : `${number(r.speed)} samples/s`;
+    const f = figure("What each measure adds", `from the ${what} a second before it to those with it; equal factors are equally long`);
+    const said = r => r.factor === null ? speed(r) :
         `×${number(r.factor)}` + (r.share === null ? "" : `, ${(Math.round(100 * r.share) || 0)} %`);
-    plot(f, "Measures one after the other: " + rungs.map(r => `${r.name}: ${number(r.speed)} samples/s`).join("; ") + ".", {
+    plot(f, "Measures one after the other: " + rungs.map(r => `${r.name}: ${speed(r)}`).join("; ") + ".", {
         type: "bar", plugins: [barTexts],
         data: {
             labels: rungs.map(r => short(r.name)),
@@ -409,14 +411,14 @@ function ladder(place) {
             indexAxis: "y",
             scales: {
                 x: {
-                    ...axis({ text: number, title: "samples a second, logarithmic", min: narrowest }), type: "logarithmic",
+                    ...axis({ text: number, title: `${what} a second, logarithmic`, min: narrowest }), type: "logarithmic",
                     afterBuildTicks: scale => { scale.ticks = scale.ticks.filter(round(scale)); }
                 },
                 y: axis({ type: "category", bare: true, offset: true, skip: false, most: 60 })
             },
             plugins: {
                 ...noKey, texts: { list: rungs.map(said) },
-                ...tips(items => rungs[items[0].dataIndex].name, item => `${number(rungs[item.dataIndex].speed)} samples/s, ${said(rungs[item.dataIndex])}`)
+                ...tips(items => rungs[items[0].dataIndex].name, item => `${speed(rungs[item.dataIndex])}, ${said(rungs[item.dataIndex])}`)
             }
         }
     }, 5 + 2.2 * rungs.length);

@@ -79,6 +79,9 @@ typedef struct stk_recipe_options {
     void *user;
     const char *log;   /**< file of the event log (stk_training_events_options.path) */
     uint64_t begin_ns; /**< of the run, likewise */
+    /** Members in JSON, without braces, of the log's event "run start" in place of the options and
+     * the label "train"; NULL: those. */
+    const char *log_about;
     /** In place of a model: the sections model, optimizer, lr_scheduler and module stay empty. */
     stk_module *module;
     /** In place of data.dataset (and data.val_split), data.val, data.test, data.predict. */

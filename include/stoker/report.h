@@ -178,6 +178,10 @@ typedef struct stk_report_run {
     const stk_verdict *verdict;
     bool verdict_logged; /**< the program that wrote the log gave it, or its figures */
 
+    double training_seconds, training_loss; /**< of a whole training (stk_recipe_measure()), and the
+                                               mean loss of its last epoch */
+    double accuracy, peak_bytes; /**< that it came to; most resident memory of its process */
+
     int64_t rung;                /**< of a ladder, from 1 */
     const char *measure;         /**< what it adds to the rung before; never NULL, may be empty */
     double steady_samples_per_s; /**< as the writer measured it, without what went before the end of
@@ -218,7 +222,9 @@ typedef struct stk_report_group {
     const uint64_t *runs; /**< numbers of `count` runs; of several ranks the first */
     uint64_t count;
     double wait, per_step, total; /**< means over the runs, s */
-    double rate;                  /**< samples/s, or steps/s where that is not known */
+    double training; /**< seconds of the whole training, the median over the runs; NaN: none */
+    double speed_up; /**< of the first group's training over this one; NaN: none */
+    double rate;     /**< samples/s, or steps/s where that is not known */
     double busy_share;
 } stk_report_group;
 
@@ -236,7 +242,7 @@ typedef struct stk_report_rung {
     uint32_t struct_size;
     const stk_report_group *group;
     const char *name; /**< what it adds: the measure of a ladder, or the setting's own name */
-    double speed;     /**< samples a second of a ladder; else steps, waits included */
+    double speed;     /**< samples a second of a ladder, or trainings; else steps, waits included */
     double factor;    /**< as fast as the one before; NaN: it is the first */
     double share;     /**< of what first and last differ by; NaN: next to nothing */
 } stk_report_rung;
@@ -254,6 +260,7 @@ typedef struct stk_report_comparison {
     uint64_t unmatched;                  /**< settings that the first log has not */
     const stk_report_rung *const *rungs; /**< of one log */
     uint64_t num_rungs;                  /**< 0: the settings are no series */
+    bool trainings;                      /**< settings are whole trainings, speeds are of those */
     bool ladder;                         /**< they were measured as one: stoker bench --ladder */
 } stk_report_comparison;
 

@@ -11,7 +11,7 @@ static const char *const known[] = {"get-batch start", "get-batch end", "trainin
                                     "setup start",     "setup end",     "run start",
                                     "run end",         "read",          "batch ready",
                                     "bad sample",      "thinned",       "ledger",
-                                    "verdict",         "figures"};
+                                    "verdict",         "figures",       "trained"};
 
 enum {
     GET_START,
@@ -31,6 +31,7 @@ enum {
     LEDGER,
     VERDICT,
     FIGURES,
+    TRAINED,
     OTHER
 };
 
@@ -75,6 +76,8 @@ stk_status stk__run_create(stk_report *report, const stk__log_line *start, stk__
     run->out.headless = event_of(start->name) != RUN_START;
     run->out.batch_size = run->out.num_workers = NAN;
     run->out.first_wait = run->out.setup = run->out.total = NAN;
+    run->out.training_seconds = run->out.training_loss = NAN;
+    run->out.accuracy = run->out.peak_bytes = NAN;
     run->notebook_end = run->end = run->step_began = run->epoch_start = NAN;
     run->steps.width = run->waits.width = run->gets.width = PLACE_WIDTH;
     run->figures.struct_size = sizeof run->figures;
@@ -463,6 +466,7 @@ static stk_status side_event(stk_report *report, stk__run *run, int event,
                    : stk__run_series(report, run, line, "ledger", (double)line->epoch, true);
     case VERDICT:
     case FIGURES:
+    case TRAINED:
         stk__run_logged(run, line);
         return STK_OK;
     case OTHER:

@@ -92,10 +92,46 @@ static bool same_setting(const stk_report_run *a, const stk_report_run *b)
            (*a->label || same_text(a->data_params, b->data_params));
 }
 
+typedef double figure_fn(const stk_report_run *run);
+
 /* Of several ranks the first counts for all: they take their steps together. */
 static bool counts(const stk_report_run *run)
 {
     return run->rank <= 0;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* The median of the figures of the runs, of two the lower; NaN: unknown. */
+static double median(const stk__comparison *c, const stk_report_group *g, figure_fn *figure)
+{
+    double values[MAX_REPEATS];
+    uint64_t n = 0;
+
+    for (uint64_t i = 0; i < STK_MIN(g->count, MAX_REPEATS); i++) {
+        const double value = figure(run_at(c, g->runs[i]));
+        if (isfinite(value))
+            values[n++] = value;
+    }
+    if (n == 0)
+        return NAN;
+    qsort(values, n, sizeof *values, by_value);
+    return values[(n - 1) / 2];
+}
+
+static double figure_training(const stk_report_run *run)
+{
+    return 1 / run->training_seconds;
+}
+
+static double figure_rate(const stk_report_run *run)
+{
+    return run->steady_samples_per_s;
 }
 
 static void average(const stk__comparison *c, stk_report_group *g)
@@ -110,6 +146,8 @@ static void average(const stk__comparison *c, stk_report_group *g)
         g->rate += (isfinite(run->samples_per_s) ? run->samples_per_s : run->steps_per_s) / n;
         g->busy_share += run->busy_share / n;
     }
+    g->training = 1 / median(c, g, figure_training);
+    g->speed_up = (c->shown.num_groups ? c->shown_groups[0] : g)->training / g->training;
 }
 
 /* The group that run `first` begins: it and all later runs of its setting. */
@@ -158,13 +196,13 @@ static void make_groups(stk__comparison *c)
     for (uint64_t i = 0; i < stk_report_runs(c->report); i++)
         if (counts(run_at(c, i)) && !is_grouped(c, run_at(c, i)))
             add_group(c, i, &runs);
+    for (uint64_t i = 0; i < c->shown.num_groups; i++)
+        c->shown.trainings |= isfinite(c->shown_groups[i]->training);
     if (c->shown.num_groups)
         qsort(c->by_wait, c->shown.num_groups, sizeof(const stk_report_group *), by_wait);
 }
 
 /* ---- Pairs ----------------------------------------------------------------------------------- */
-
-typedef double figure_fn(const stk_report_run *run);
 
 static double figure_per_step(const stk_report_run *run)
 {
@@ -310,30 +348,6 @@ static void make_pairs(stk__comparison *c)
 
 /* ---- Ladders --------------------------------------------------------------------------------- */
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-/* Samples a second of the run of the median rate, as `stoker bench` shows them; NaN: unknown. */
-static double steady(const stk__comparison *c, const stk_report_group *g)
-{
-    double rates[MAX_REPEATS];
-    uint64_t n = 0;
-
-    for (uint64_t i = 0; i < STK_MIN(g->count, MAX_REPEATS); i++) {
-        const double rate = run_at(c, g->runs[i])->steady_samples_per_s;
-        if (isfinite(rate))
-            rates[n++] = rate;
-    }
-    if (n == 0)
-        return NAN;
-    qsort(rates, n, sizeof *rates, by_value);
-    return rates[(n - 1) / 2];
-}
-
 static void add_rung(stk__comparison *c, const stk_report_group *g, const char *name, double speed)
 {
     stk_report_rung *rung = &c->rungs[c->shown.num_rungs];
@@ -355,7 +369,8 @@ static void make_rungs(stk__comparison *c)
         return;
     for (uint64_t i = 0; i < shown->num_groups; i++) {
         const stk_report_group *g = c->shown_groups[i];
-        const double speed = steady(c, g);
+        /* Of the run of the median rate, as `stoker bench` shows them. */
+        const double speed = shown->trainings ? 1 / g->training : median(c, g, figure_rate);
         if (first_run(c, g)->rung > 0 && isfinite(speed))
             add_rung(c, g, first_run(c, g)->measure, speed);
     }

@@ -73,10 +73,26 @@ static double take_real(const stk__log_line *line, const char *key, stk__json_ra
     return unset;
 }
 
+/* What a whole training came to; a length of 0 is none. */
+static void take_training(stk_report_run *run, const stk__log_line *line)
+{
+    const double seconds = take_real(line, "seconds", STK__RANGE_DURATION, NAN);
+
+    run->training_seconds = seconds > 0 ? seconds : NAN;
+    run->training_loss = take_real(line, "loss", STK__RANGE_ANY, NAN);
+    run->accuracy = take_real(line, "accuracy", STK__RANGE_SHARE, NAN);
+    run->peak_bytes = take_real(line, "peak_bytes", STK__RANGE_COUNT, NAN);
+}
+
 void stk__run_logged(stk__run *run, const stk__log_line *line)
 {
     stk_verdict *v = &run->verdict;
     char limit[32] = "";
+
+    if (strcmp(line->name, "trained") == 0) {
+        take_training(&run->out, line);
+        return;
+    }
 
     if (strcmp(line->name, "figures") == 0) {
         take_figures(run, line);

@@ -5,12 +5,14 @@
  * rule of `stoker train`: the best checkpoint where a metric chooses one, else the last weights.
  */
 #include <math.h>
+#include <stdio.h>
 #include <sys/resource.h>
 
 #include "base/sized.h"
 #include "recipe/recipe.h"
 
 typedef struct stk__recipe_watch {
+    stk_training_events *log;
     stk_bench_training training;
     uint64_t epoch_ns; /* begin of the epoch at work; 0: none */
     double loss, rows; /* of it: sum over rows, and their number */
@@ -27,13 +29,18 @@ static void end_epoch(stk__recipe_watch *w)
 {
     stk_bench_training *t = &w->training;
     const uint64_t now = stk__now_ns(), i = t->epochs;
+    const double loss = w->rows > 0 ? w->loss / w->rows : NAN;
+    char number[32], members[48];
 
     if (!w->epoch_ns)
         return;
     if (i < STK_BENCH_EPOCHS) {
         t->epoch_seconds[i] = stk__seconds(now - w->epoch_ns);
-        t->loss[i] = w->rows > 0 ? w->loss / w->rows : NAN;
+        t->loss[i] = loss;
     }
+    stk_number_format(loss, number);
+    snprintf(members, sizeof members, "\"loss\": %s", number);
+    stk__training_events_note(w->log, "training epoch", members);
     t->epochs++;
     w->epoch_ns = 0;
     w->loss = w->rows = 0;
@@ -162,6 +169,30 @@ static void take_training(stk_recipe *r, stk__recipe_watch *w, stk_bench_result 
     result->log_written = r->options.log != NULL;
 }
 
+/* For the report. */
+static void log_trained(const stk_recipe *r, const stk_bench_training *t)
+{
+    const uint64_t kept = STK_MIN(t->epochs, (uint64_t)STK_BENCH_EPOCHS);
+    const struct {
+        const char *name;
+        double value;
+    } all[] = {{"seconds", t->seconds},
+               {"loss", kept ? t->loss[kept - 1] : NAN},
+               {"accuracy", t->accuracy},
+               {"evaluated_loss", t->evaluated_loss},
+               {"peak_bytes", (double)t->peak_bytes}};
+    char line[512], number[32];
+    size_t used =
+        (size_t)snprintf(line, sizeof line, "\"tested\": %s", t->tested ? "true" : "false");
+
+    for (size_t i = 0; i < STK_COUNT(all); i++) {
+        stk_number_format(all[i].value, number);
+        used +=
+            (size_t)snprintf(line + used, sizeof line - used, ", \"%s\": %s", all[i].name, number);
+    }
+    stk__training_events_note(r->log, "trained", line);
+}
+
 static stk_status measure(stk_recipe *r, stk__recipe_watch *w, stk_bench_result *result,
                           stk_figures *figures)
 {
@@ -175,6 +206,7 @@ static stk_status measure(stk_recipe *r, stk__recipe_watch *w, stk_bench_result 
     result->interrupted = status == STK_ECANCELED;
     if (status == STK_OK && !stk_trainer_get_options(r->trainer)->barebones)
         status = evaluate(r, parts.module, &w->training, err);
+    log_trained(r, &w->training);
     if (stk_training_events_end(r->log, status == STK_OK ? err : NULL) != STK_OK)
         result->log_failed = true;
     result->training = w->training;
@@ -186,7 +218,8 @@ stk_status stk_recipe_measure(stk_recipe *recipe, stk_bench_result *out, stk_fig
 {
     stk_bench_result result = {.struct_size = sizeof result};
     stk_figures f = {.struct_size = sizeof f};
-    stk__recipe_watch watch = {.training = {.accuracy = NAN, .evaluated_loss = NAN}};
+    stk__recipe_watch watch = {.log = recipe->log,
+                               .training = {.accuracy = NAN, .evaluated_loss = NAN}};
 
     STK_TRY(stk__context_check(recipe->context, err));
     STK_TRY(stk__sized_check(out, "stk_bench_result", STK_STAGE_MEASURE, err));

@@ -69,7 +69,7 @@ static stk_status begin_log(stk_recipe *r, stk_error *err)
     stk__recipe_locals(&r->settings, r->sets.spec, &locals);
     stk_status status =
         locals.failed ? stk__fail(err, STK_ENOMEM, STK_STAGE_OPTIONS, "no memory for the event log")
-                      : stk__training_events_begin(r->log, locals.bytes, err);
+                      : stk__training_events_begin(r->log, locals.bytes, r->options.log_about, err);
     stk__text_release(&locals);
     return status;
 }

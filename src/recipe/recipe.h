@@ -138,7 +138,11 @@ void stk__recipe_release(stk__recipe_made *made);
 stk_status stk__training_events_watch(stk_trainer *trainer,
                                       const stk_training_events_options *options,
                                       stk_training_events **out, stk_error *err);
-stk_status stk__training_events_begin(stk_training_events *log, const char *locals, stk_error *err);
+/* With `about` in place of the options (stk_recipe_options.log_about), or NULL. */
+stk_status stk__training_events_begin(stk_training_events *log, const char *locals,
+                                      const char *about, stk_error *err);
+/* One more event, where there is a file. */
+void stk__training_events_note(stk_training_events *log, const char *name, const char *members);
 
 /* ---- A recipe -------------------------------------------------------------------------------- */
 

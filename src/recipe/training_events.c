@@ -362,15 +362,19 @@ stk_status stk__training_events_watch(stk_trainer *trainer,
     return status;
 }
 
-stk_status stk__training_events_begin(stk_training_events *l, const char *locals, stk_error *err)
+stk_status stk__training_events_begin(stk_training_events *l, const char *locals, const char *about,
+                                      stk_error *err)
 {
     stk__text more = {.ctx = l->context};
 
     if (!l->path)
         return STK_OK;
     STK_TRY(stk_event_log_open(l->context, l->path, &l->log, err));
-    stk__text_add(&more, "\"locals\": {%s}, \"rank\": 0, \"world_size\": 1, \"label\": \"train\"",
-                  locals ? locals : "");
+    if (about)
+        stk__text_add(&more, "%s", about);
+    else
+        stk__text_add(&more, "\"locals\": {%s}, \"label\": \"train\"", locals ? locals : "");
+    stk__text_add(&more, ", \"rank\": 0, \"world_size\": 1");
     stk_event_log_write(l->log, "run start", NULL, l->run_ns, STK_NO_DURATION,
                         more.failed ? NULL : more.bytes);
     stk_event_log_write(l->log, "setup start", NULL, l->run_ns, STK_NO_DURATION, NULL);
@@ -391,13 +395,19 @@ stk_status stk_training_events_create(stk_trainer *trainer,
                                 STK_STAGE_MEASURE, err));
     stk_status status = make(trainer, &o, out, err);
     if (status == STK_OK)
-        status = stk__training_events_begin(*out, o.locals, err);
+        status = stk__training_events_begin(*out, o.locals, NULL, err);
     /* Last: the trainer keeps what watches it. */
     if (status == STK_OK)
         status = watch(*out, err);
     if (status != STK_OK)
         stk_training_events_destroy(out);
     return status;
+}
+
+void stk__training_events_note(stk_training_events *l, const char *name, const char *members)
+{
+    if (l->log)
+        stk_event_log_write(l->log, name, NULL, 0, STK_NO_DURATION, members);
 }
 
 /* The last epoch is over, and the training with it. */

@@ -209,6 +209,33 @@ static void test_rungs(void **state)
     assert_true(isnan(run_at(1)->steady_samples_per_s));
 }
 
+/* What a whole training came to; what is no number is unknown. */
+static void test_trained(void **state)
+{
+    const char log[] =
+        "{\"event\": \"run start\", \"time\": 1, \"label\": \"a\"}\n"
+        "{\"event\": \"training epoch\", \"time\": 2, \"loss\": 0.5}\n"
+        "{\"event\": \"trained\", \"time\": 3, \"tested\": true, \"seconds\": 8, \"loss\": 0.25, "
+        "\"accuracy\": 0.75, \"peak_bytes\": 1048576}\n"
+        "{\"event\": \"run start\", \"time\": 4, \"label\": \"b\"}\n"
+        "{\"event\": \"trained\", \"time\": 5, \"seconds\": 4, \"loss\": null, \"accuracy\": 2}\n"
+        "{\"event\": \"run start\", \"time\": 6, \"label\": \"c\"}\n"
+        "{\"event\": \"trained\", \"time\": 7, \"seconds\": 0}\n";
+    const stk_report_comparison *all;
+
+    (void)state;
+    assert_ok(take(log, 40), &err);
+    const stk_report_run *a = run_at(0), *b = run_at(1);
+    assert_true(a->training_seconds == 8 && a->training_loss == 0.25 && a->accuracy == 0.75);
+    assert_true(a->peak_bytes == 1048576);
+    assert_true(b->training_seconds == 4 && isnan(b->training_loss) && isnan(b->accuracy));
+    assert_true(isnan(run_at(2)->training_seconds));
+    assert_ok(stk_report_compare(report, &all, &err), &err);
+    assert_true(all->trainings && all->num_groups == 3);
+    assert_true(all->groups[1]->training == 4 && all->groups[1]->speed_up == 2);
+    assert_true(isnan(all->groups[2]->speed_up));
+}
+
 /* Many bars: in bounds, in order, and nothing of their time is lost. */
 static void test_bars(void **state)
 {
@@ -366,7 +393,7 @@ int main(void)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
         TEST(test_pieces),  TEST(test_refused), TEST(test_clock),  TEST(test_ranks),
         TEST(test_generic), TEST(test_rungs),   TEST(test_bars),   TEST(test_sketch),
-        TEST(test_compare), TEST(test_groups),  TEST(test_blocks),
+        TEST(test_compare), TEST(test_groups),  TEST(test_blocks), TEST(test_trained),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
