@@ -20,7 +20,7 @@ typedef struct stk__recipe_watch {
 
 typedef struct watcher {
     stk_callback base; /* first */
-    stk__recipe_watch *watch;
+    stk__recipe_watch watch;
 } watcher;
 
 /* ---- Epochs ---------------------------------------------------------------------------------- */
@@ -49,7 +49,7 @@ static void end_epoch(stk__recipe_watch *w)
 static stk_status on_train_epoch_start(stk_callback *self, stk_trainer *t, const stk_moment *at,
                                        stk_error *err)
 {
-    stk__recipe_watch *w = ((watcher *)self)->watch;
+    stk__recipe_watch *w = &((watcher *)self)->watch;
 
     (void)t, (void)at, (void)err;
     end_epoch(w);
@@ -71,7 +71,7 @@ static stk_status look(stk_trainer *t, const void *data, stk_dtype dtype, double
 static stk_status on_train_batch_end(stk_callback *self, stk_trainer *t, const stk_moment *at,
                                      stk_error *err)
 {
-    stk__recipe_watch *w = ((watcher *)self)->watch;
+    stk__recipe_watch *w = &((watcher *)self)->watch;
 
     if (!at->loss || at->loss->skip)
         return STK_OK;
@@ -109,11 +109,11 @@ static stk_status watcher_create(stk_context *ctx, const void *options, stk_call
 {
     watcher *made = stk__calloc(ctx, 1, sizeof *made);
 
+    (void)options;
     *out = (stk_callback *)made;
     if (!made)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_MEASURE, "no memory for the figures");
     made->base = (stk_callback){&watcher_ops, ctx};
-    made->watch = (stk__recipe_watch *)options;
     return STK_OK;
 }
 
@@ -193,14 +193,17 @@ static void log_trained(const stk_recipe *r, const stk_bench_training *t)
     stk__training_events_note(r->log, "trained", line);
 }
 
-static stk_status measure(stk_recipe *r, stk__recipe_watch *w, stk_bench_result *result,
-                          stk_figures *figures)
+static stk_status measure(stk_recipe *r, stk_bench_result *result, stk_figures *figures)
 {
     stk_error *err = &result->error;
     stk_recipe_parts parts = {.struct_size = sizeof parts};
+    stk_callback *callback;
 
     stk_recipe_get_parts(r, &parts);
-    STK_TRY(stk_trainer_add_callback(r->trainer, &watcher_ops, w, NULL, err));
+    STK_TRY(stk_trainer_add_callback(r->trainer, &watcher_ops, NULL, &callback, err));
+    stk__recipe_watch *w = &((watcher *)callback)->watch;
+    w->log = r->log;
+    w->training.accuracy = w->training.evaluated_loss = NAN;
     stk_status status = stk_trainer_fit(r->trainer, parts.module, &r->data, parts.ckpt_path, err);
     take_training(r, w, result, figures);
     result->interrupted = status == STK_ECANCELED;
@@ -218,8 +221,6 @@ stk_status stk_recipe_measure(stk_recipe *recipe, stk_bench_result *out, stk_fig
 {
     stk_bench_result result = {.struct_size = sizeof result};
     stk_figures f = {.struct_size = sizeof f};
-    stk__recipe_watch watch = {.log = recipe->log,
-                               .training = {.accuracy = NAN, .evaluated_loss = NAN}};
 
     STK_TRY(stk__context_check(recipe->context, err));
     STK_TRY(stk__sized_check(out, "stk_bench_result", STK_STAGE_MEASURE, err));
@@ -228,7 +229,7 @@ stk_status stk_recipe_measure(stk_recipe *recipe, stk_bench_result *out, stk_fig
         return stk__fail(err, STK_EINVAL, STK_STAGE_MEASURE,
                          "the recipe is not for a training; its tasks need STK_RECIPE_FIT");
     stk_error_init(&result.error);
-    result.status = measure(recipe, &watch, &result, &f);
+    result.status = measure(recipe, &result, &f);
     if (result.status != STK_OK && err)
         *err = result.error;
     stk__sized_write(out, &result);

@@ -89,6 +89,9 @@ static void test_measures(void **state)
     assert_true(t->tested);
     assert_true(stk_trainer_metric(m.parts.trainer, "test_acc", &accuracy));
     assert_true(accuracy == t->accuracy && t->evaluated_loss > 0);
+    /* What looked on lives as long as the trainer, which may train again. */
+    sums = (struct sums){0};
+    assert_ok(stk_trainer_fit(m.parts.trainer, m.parts.module, m.parts.data, NULL, &m.err), &m.err);
     made_release(&m);
 }
 
