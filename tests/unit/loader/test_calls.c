@@ -18,7 +18,7 @@ typedef struct fixture {
     stk_dataset_ops ops;
     stk_field field;
     stk_loader *loader;
-    int64_t hangs_at, calls_at, bad_at;
+    int64_t hangs_at, hangs_too, calls_at, bad_at;
     stk_status bad, located, decoded;
     stk_store *store;         /* of those that decode */
     atomic_bool hangs, go_on; /* it is there; it may end */
@@ -67,7 +67,7 @@ static void prepare(stk_dataset *dataset, stk_sample *samples, size_t n)
         atomic_fetch_add(&f->by_consumer, 1);
     for (size_t i = 0; i < n; i++) {
         memcpy(samples[i].values[0].out, &samples[i].index, sizeof samples[i].index);
-        if ((int64_t)samples[i].index == f->hangs_at) {
+        if ((int64_t)samples[i].index == f->hangs_at || (int64_t)samples[i].index == f->hangs_too) {
             atomic_store(&f->hangs, true);
             wait_for(&f->go_on);
         }
@@ -119,7 +119,7 @@ static void set_up(fixture *f)
     stk_context_options o;
     stk_context *ctx;
 
-    *f = (fixture){.hangs_at = NEVER, .calls_at = NEVER, .bad_at = NEVER};
+    *f = (fixture){.hangs_at = NEVER, .hangs_too = NEVER, .calls_at = NEVER, .bad_at = NEVER};
     f->ops = (stk_dataset_ops){.struct_size = sizeof f->ops,
                                .name = "foreign",
                                .doc = "For tests.",
@@ -189,6 +189,45 @@ static void timeout_holds(void **state)
         assert_int_equal(drain(&f, &err), STK_EOS);
         tear_down(&f);
     }
+}
+
+/* Whether one message has both parts, in either order. */
+static bool logged_together(fixture *f, const char *one, const char *other)
+{
+    bool found = false;
+
+    pthread_mutex_lock(&f->lock);
+    for (const char *line = f->log; !found && *line; line += strcspn(line, "\n") + 1) {
+        const size_t length = strcspn(line, "\n");
+        const char *a = strstr(line, one), *b = strstr(line, other);
+        found = a && b && a < line + length && b < line + length;
+        if (!line[length])
+            break;
+    }
+    pthread_mutex_unlock(&f->lock);
+    return found;
+}
+
+/* All that are stuck are in one message. */
+static void each_that_hangs_is_named(void **state)
+{
+    fixture f;
+    stk_error err;
+
+    set_up(&f);
+    f.hangs_at = 7 * BATCH;
+    f.hangs_too = 8 * BATCH;
+    open_loader(&f, 2, 0.2, 0.02);
+    for (int i = 0; i < 50 && !logged_together(&f, "sample 112 for", "sample 128 for"); i++) {
+        pthread_mutex_lock(&f.lock);
+        *f.log = 0;
+        pthread_mutex_unlock(&f.lock);
+        assert_int_equal(drain(&f, &err), STK_ETIMEDOUT);
+    }
+    assert_true(logged_together(&f, "sample 112 for", "sample 128 for"));
+    atomic_store(&f.go_on, true);
+    assert_int_equal(drain(&f, &err), STK_EOS);
+    tear_down(&f);
 }
 
 /* Without workers nothing can end the call, but it is named while it lasts. */
@@ -461,6 +500,7 @@ int main(void)
         cmocka_unit_test(timeout_holds),
         cmocka_unit_test(a_hang_in_the_callers_thread_is_named),
         cmocka_unit_test(cancel_wakes_a_consumer),
+        cmocka_unit_test(each_that_hangs_is_named),
         cmocka_unit_test(stuck_workers_are_abandoned),
         cmocka_unit_test(no_calls_back),
         cmocka_unit_test(answers_are_no_failures),
