@@ -312,6 +312,7 @@ typedef struct stk_trainer_info {
     int64_t max_epochs;        /**< -1: without end */
     uint64_t rank, world_size; /**< of the processes that train together: this one, and all */
     const char *version;       /**< of the first logger's run, as "3"; NULL: none yet */
+    bool stopping;             /**< stk_trainer_stop() was called */
 } stk_trainer_info;
 STK_API void stk_trainer_get_info(const stk_trainer *trainer, stk_trainer_info *out);
 

@@ -139,7 +139,8 @@ static const stk_field *target_of(const stk_field *fields, uint32_t n,
 
     if (module->target && *module->target)
         return named(fields, n, module->target);
-    for (size_t i = 0; i < STK_COUNT(usual) && !found; i++)
+    const size_t count = STK_COUNT(usual) - (named(fields, n, "data") != NULL);
+    for (size_t i = 0; i < count && !found; i++)
         found = named(fields, n, usual[i]);
     return found;
 }

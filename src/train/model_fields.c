@@ -24,11 +24,14 @@ static bool find_field(const stk_module_setup *setup, const char *name, uint32_t
 static void find_target(stk__model_fields *self, const char *given, const stk_module_setup *setup)
 {
     static const char *const usual[] = {"label", "target", "mask"};
+    uint32_t data;
     char mask[256];
 
     snprintf(self->wanted, sizeof self->wanted, "%s", given && *given ? given : usual[0]);
     self->has_target = given && *given && find_field(setup, given, &self->target);
-    for (size_t i = 0; i < STK_COUNT(usual) && !(given && *given) && !self->has_target; i++)
+    /* Next to "data" a "mask" says which of its values are there. */
+    const size_t n = STK_COUNT(usual) - find_field(setup, "data", &data);
+    for (size_t i = 0; i < n && !(given && *given) && !self->has_target; i++)
         self->has_target = find_field(setup, usual[i], &self->target);
     self->has_mask = false;
     if (!self->has_target)

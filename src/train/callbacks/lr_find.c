@@ -132,6 +132,7 @@ typedef struct search {
     double *lr, *loss;
     size_t n;
     double mean, best;
+    const stk_trainer *outer;
 } search;
 
 /* Of a step, from 0; Lightning leaves out the second. */
@@ -209,6 +210,8 @@ static stk_status after_search_batch(stk_callback *callback, stk_trainer *t, con
     const double threshold = self->options.early_stop_threshold;
     if (threshold > 0 && step > 1 && smoothed > threshold * self->best)
         stk_trainer_should_stop(t);
+    if (stk__callback_info(self->outer).stopping)
+        stk_trainer_stop(t);
     if (smoothed < self->best || step == 1)
         self->best = smoothed;
     self->loss[self->n++] = smoothed;
@@ -302,8 +305,10 @@ static stk_status run_search(const lr_find *self, stk_trainer *t, stk_module *mo
     STK_TRY(stk_trainer_create(self->base.context, &o, &inner, err));
     stk_trainer_set_console(inner, &console);
     stk_status status = stk_trainer_add_callback(inner, &search_ops, &self->options, &added, err);
-    if (status == STK_OK)
+    if (status == STK_OK) {
+        ((search *)added)->outer = t;
         status = stk_trainer_fit(inner, module, &data, NULL, err);
+    }
     if (status == STK_OK) {
         search *s = (search *)added;
         if (s->n < self->options.num_training)
@@ -370,6 +375,9 @@ static stk_status on_fit_start(stk_callback *callback, stk_trainer *t, const stk
         return STK_OK;
     }
     STK_TRY(check(t, err));
+    /* A training that goes on has the optimizer of before. */
+    if (isnan(self->found) && stk_trainer_global_step(t) > 0)
+        return STK_OK;
     if (isnan(self->found)) {
         STK_TRY(search_and_restore(self, t, at->module, &found, err));
         if (!found) {

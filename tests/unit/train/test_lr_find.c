@@ -87,6 +87,37 @@ static void suggests_as_lightning(void **state)
     bench_close(&b);
 }
 
+static stk_trainer *stopped;
+
+static stk_status stop_step(stk_module *module, stk_trainer *t, const stk_moment *at,
+                            stk_loss *loss, stk_error *err)
+{
+    if (tried == 4)
+        stk_trainer_stop(stopped);
+    return series_step(module, t, at, loss, err);
+}
+
+/* A stop of the training is one of its search. */
+static void is_stopped(void **state)
+{
+    bench b;
+    tiny m;
+
+    bench_open(&b);
+    tiny_init(&m);
+    m.ops.training_step = stop_step;
+    m.ops.set_option = set_option;
+    m.ops.get_option = get_option;
+    rate = 0.25;
+    tried = nan_at = 0;
+    assert_ok(stk_trainer_create(b.ctx, &b.options, &stopped, &b.err), &b.err);
+    add(&b, stopped, &stk__callback_lr_find, "num_training", "30", NULL);
+    assert_int_equal(stk_trainer_fit(stopped, &m.base, &b.data, NULL, &b.err), STK_ECANCELED);
+    assert_int_equal(tried, 5);
+    stk_trainer_destroy(&stopped);
+    bench_close(&b);
+}
+
 /* ---- What is left of it ---------------------------------------------------------------------- */
 
 /* A model on digits, and what a test varies. */
@@ -213,6 +244,27 @@ static void as_with_the_rate_given(void **state)
     }
 }
 
+/* A training that goes on is not begun anew by a search that found nothing before. */
+static void searches_once(void **state)
+{
+    char path[400];
+    outcome whole, resumed;
+    rig r;
+
+    rig_open(&r);
+    r.rates = "5";
+    r.b.options.enable_checkpointing = STK_SWITCH_TRUE;
+    r.b.options.default_root_dir = r.b.folder;
+    assert_ok(fit(&r, NULL, &whole), &r.b.err);
+    r.b.options.max_epochs = 2;
+    assert_ok(fit(&r, NULL, &resumed), &r.b.err);
+    r.b.options.max_epochs = 4;
+    snprintf(path, sizeof path, "%s/checkpoints/epoch=1-step=20.safetensors", r.b.folder);
+    assert_ok(fit(&r, path, &resumed), &r.b.err);
+    assert_memory_equal(&resumed, &whole, sizeof whole);
+    rig_close(&r);
+}
+
 static void refuses(void **state)
 {
     stk_callback *out;
@@ -248,6 +300,8 @@ int main(void)
         cmocka_unit_test(suggests_as_lightning),
         cmocka_unit_test(as_with_the_rate_given),
         cmocka_unit_test(refuses),
+        cmocka_unit_test(is_stopped),
+        cmocka_unit_test(searches_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
