@@ -227,13 +227,16 @@ static void rows_are_the_same_however_they_are_read(void **state)
 {
     stk_context *ctx = *state;
     static const struct {
-        uint64_t miss, lost;
-    } kinds[] = {{0, 0}, {900, 0}, {3, 0}, {1, 0}, {0, 600}, {700, 701}};
+        uint64_t miss, lost, batch_size; /* 0: that of the others */
+    } kinds[] = {{0, 0, 0}, {900, 0, 0}, {3, 0, 0},    {900, 0, 1},
+                 {1, 0, 0}, {0, 600, 0}, {700, 701, 0}};
 
     for (size_t k = 0; k < STK_COUNT(kinds); k++)
         for (int64_t workers = 0; workers < 3; workers++) {
             stk_loader_options o = options(workers);
             ready_store plain = make_store(ctx, false), now = make_store(ctx, true);
+            if (kinds[k].batch_size)
+                o.batch_size = kinds[k].batch_size;
             plain.lost_every = now.lost_every = kinds[k].lost;
             now.miss_every = kinds[k].miss;
             run a = run_of(ctx, &plain, &o), b = run_of(ctx, &now, &o);
