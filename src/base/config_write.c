@@ -80,12 +80,30 @@ static void put_entry(stk__text *out, const stk__entry *entry, const char *name,
     stk__text_add(out, "\n");
 }
 
+/* The entry of an option, however its key is written; the last one counts, as where it is applied.
+ */
+static const stk__entry *find_entry(const stk_config *config, const stk_option_table *table,
+                                    const char *name)
+{
+    const size_t length = strlen(table->name), begin = length ? length + 1 : 0;
+    const stk__entry *found = NULL;
+
+    for (size_t i = 0; i < config->count; i++) {
+        const char *key = config->entries[i].key;
+        if (length && (strncmp(key, table->name, length) != 0 || key[length] != '.'))
+            continue;
+        if (config->entries[i].count && stk_options_find(table, key + begin) &&
+            strcmp(stk_options_find(table, key + begin)->name, name) == 0)
+            found = &config->entries[i];
+    }
+    return found;
+}
+
 /* What is set of a table, in its order. */
 static stk_status put_table(const stk_config *config, const stk_option_table *table, stk__text *out,
                             stk_error *err)
 {
     void *options = stk__calloc(config->context, 1, table->struct_size);
-    char key[STK_CONFIG_MAX_KEY];
     bool any = false;
 
     if (!options)
@@ -94,9 +112,8 @@ static stk_status put_table(const stk_config *config, const stk_option_table *ta
     stk_options_init(table, options, table->struct_size);
     for (size_t i = 0; i < table->count; i++) {
         const char *name = table->options[i].name;
-        snprintf(key, sizeof key, "%s%s%s", table->name, *table->name ? "." : "", name);
-        const stk__entry *entry = stk__config_find(config, key);
-        if (!entry || !entry->count)
+        const stk__entry *entry = find_entry(config, table, name);
+        if (!entry)
             continue;
         if (!any && *table->name)
             stk__text_add(out, "%s:\n", table->name);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * YAML 1.1 through the event parser of libyaml: nested maps of scalars and of lists of scalars. Not
- * read, and refused by name: aliases, tags, lists in lists, maps in lists, keys that are no
- * scalars, several documents.
+ * read, and refused by name: aliases, tags, lists in lists, keys that are no scalars, several
+ * documents, and maps in lists but for {class_path: NAME, init_args: {OPTION: VALUE}}, which is
+ * "name(option=value)". As a map of a section that is its `name`, and its options.
  */
 #include "base/config.h"
 
@@ -34,6 +35,7 @@ typedef struct reader {
     size_t depth;
     char path[STK_CONFIG_MAX_KEY];
     stk__config_place key_place; /* of the last part of the path */
+    bool of_class;               /* the value is a class's name */
     stk__config_value *values;   /* of the list being read */
     size_t capacity;
     section *sections; /* STK_CONFIG_MAX_KEYS at most */
@@ -154,6 +156,17 @@ static stk_status take_scalar(reader *r, stk__config_value *out)
     return out->text ? STK_OK : fail_memory(r);
 }
 
+/* A class in the words of names here. */
+static stk_status take_class(reader *r, stk__config_value *out)
+{
+    char name[128];
+
+    STK_TRY(take_scalar(r, out));
+    stk__class_name(out->text, name, sizeof name);
+    out->text = stk__config_copy(r->config, name, strlen(name));
+    return out->text ? STK_OK : fail_memory(r);
+}
+
 /* The value of the key in `path`: a scalar was met. */
 static stk_status read_value(reader *r)
 {
@@ -161,14 +174,129 @@ static stk_status read_value(reader *r)
 
     if (is_null(&r->event) && !r->event.data.scalar.tag)
         return stk__config_put(r->config, r->path, &r->key_place, NULL, 0, r->load, r->err);
-    STK_TRY(take_scalar(r, &value));
+    STK_TRY(r->of_class ? take_class(r, &value) : take_scalar(r, &value));
     return stk__config_put(r->config, r->path, &r->key_place, &value, 1, r->load, r->err);
+}
+
+/* ---- Classes --------------------------------------------------------------------------------- */
+
+#define CLASS_PATH "class_path"
+#define INIT_ARGS  "init_args"
+
+static bool is_key(const yaml_event_t *event, const char *key)
+{
+    return event->type == YAML_SCALAR_EVENT &&
+           strcmp((const char *)event->data.scalar.value, key) == 0;
+}
+
+/* "option=value" of the pair looked at; values that are not plain stand in quotes. */
+static stk_status read_argument(reader *r, stk__text *arguments)
+{
+    stk__config_value key, value;
+
+    if (r->event.type != YAML_SCALAR_EVENT)
+        return fail_here(r, STK_EFORMAT, "a key is a plain word, no list and no map", r->path);
+    STK_TRY(take_scalar(r, &key));
+    STK_TRY(next(r));
+    if (r->event.type != YAML_SCALAR_EVENT)
+        return fail_here(r, STK_EFORMAT, "an option of a class is a plain value, no list, no map",
+                         key.text);
+    if (is_null(&r->event))
+        return STK_OK;
+    STK_TRY(take_scalar(r, &value));
+    const char *quote = !strpbrk(value.text, "'\",()[]{}= ") && *value.text ? ""
+                        : strchr(value.text, '"')                           ? "'"
+                                                                            : "\"";
+    if (*quote && strchr(value.text, *quote))
+        return fail_here(r, STK_EFORMAT, "a value has both kinds of quotes in it", value.text);
+    stk__text_add(arguments, "%s%s=%s%s%s", arguments->length ? ", " : "", key.text, quote,
+                  value.text, quote);
+    return STK_OK;
+}
+
+static stk_status read_arguments(reader *r, stk__text *arguments)
+{
+    STK_TRY(next(r));
+    if (r->event.type == YAML_SCALAR_EVENT && is_null(&r->event))
+        return STK_OK;
+    if (r->event.type != YAML_MAPPING_START_EVENT)
+        return fail_here(r, STK_EFORMAT, INIT_ARGS " is a map of options", r->path);
+    for (;;) {
+        STK_TRY(next(r));
+        if (r->event.type == YAML_MAPPING_END_EVENT)
+            return STK_OK;
+        STK_TRY(read_argument(r, arguments));
+    }
+}
+
+static stk_status read_class(reader *r, stk__text *arguments, stk__config_value *out)
+{
+    *out = (stk__config_value){.place = place_here(r)};
+    for (;;) {
+        STK_TRY(next(r));
+        if (r->event.type == YAML_MAPPING_END_EVENT)
+            break;
+        if (is_key(&r->event, CLASS_PATH) && !out->text) {
+            STK_TRY(next(r));
+            if (r->event.type != YAML_SCALAR_EVENT)
+                return fail_here(r, STK_EFORMAT, CLASS_PATH " is a name", r->path);
+            STK_TRY(take_class(r, out));
+        } else if (is_key(&r->event, INIT_ARGS) && !arguments->length) {
+            STK_TRY(read_arguments(r, arguments));
+        } else {
+            return fail_here(r, STK_EFORMAT,
+                             "a map in a list is {class_path: NAME, init_args: {OPTION: VALUE}}",
+                             r->path);
+        }
+    }
+    if (!out->text)
+        return fail_here(r, STK_EFORMAT, "a map in a list has no class_path", r->path);
+    return STK_OK;
+}
+
+/* A map in a list was met: "name(option=value)". */
+static stk_status read_item(reader *r, stk__config_value *out)
+{
+    stk__text arguments = {.ctx = r->config->context};
+
+    stk_status status = read_class(r, &arguments, out);
+    if (status == STK_OK && arguments.length) {
+        stk__text item = {.ctx = r->config->context};
+        stk__text_add(&item, "%s(%s)", out->text, arguments.bytes);
+        out->text = item.failed ? NULL : stk__config_copy(r->config, item.bytes, item.length);
+        status = out->text && !arguments.failed ? STK_OK : fail_memory(r);
+        stk__text_release(&item);
+    }
+    stk__text_release(&arguments);
+    return status;
+}
+
+/* Lightning's place of callbacks, and of loggers that are more than names. */
+static bool is_logger(const reader *r)
+{
+    return strcmp(r->path, "trainer.logger") == 0;
+}
+
+static const char *list_key(const reader *r, bool items)
+{
+    return strcmp(r->path, "trainer.callbacks") == 0 ? "callbacks"
+           : items && is_logger(r)                   ? "loggers"
+                                                     : r->path;
+}
+
+static stk_status read_logger(reader *r)
+{
+    stk__config_value value;
+
+    STK_TRY(read_item(r, &value));
+    return stk__config_put(r->config, "loggers", &r->key_place, &value, 1, r->load, r->err);
 }
 
 /* The value of the key in `path`: a list began. */
 static stk_status read_list(reader *r)
 {
     size_t count = 0;
+    bool items = false;
 
     if (r->event.data.sequence_start.tag)
         return fail_here(r, STK_EFORMAT,
@@ -180,10 +308,12 @@ static stk_status read_list(reader *r)
         if (r->event.type == YAML_ALIAS_EVENT)
             return fail_here(r, STK_EFORMAT,
                              "an alias ('*...') is not supported; write the value again", r->path);
-        if (r->event.type != YAML_SCALAR_EVENT)
+        const bool item = r->event.type == YAML_MAPPING_START_EVENT;
+        items |= item;
+        if (!item && r->event.type != YAML_SCALAR_EVENT)
             return fail_here(r, STK_EFORMAT, "a list holds plain values only, no lists and no maps",
                              r->path);
-        if (is_null(&r->event))
+        if (!item && is_null(&r->event))
             return fail_here(r, STK_EFORMAT, "a value of the list is empty", r->path);
         if (count == STK_CONFIG_MAX_VALUES)
             return fail_here(r, STK_ELIMIT, "more than 65536 values", r->path);
@@ -192,11 +322,12 @@ static stk_status read_list(reader *r)
         if (!values)
             return fail_memory(r);
         r->values = values;
-        STK_TRY(take_scalar(r, &r->values[count]));
+        STK_TRY(item ? read_item(r, &r->values[count]) : take_scalar(r, &r->values[count]));
     }
     if (count == 0)
         return fail_here(r, STK_EFORMAT, "the list is empty; give at least one value", r->path);
-    return stk__config_put(r->config, r->path, &r->key_place, r->values, count, r->load, r->err);
+    return stk__config_put(r->config, list_key(r, items), &r->key_place, r->values, count, r->load,
+                           r->err);
 }
 
 /* Refuse a key that this text has set before; another file's is replaced. */
@@ -237,6 +368,21 @@ static stk_status begin_map(reader *r)
     return STK_OK;
 }
 
+/* Lightning's form of a section. True: the key names a map whose keys
+ * are those of the section itself. */
+static bool translate(reader *r)
+{
+    const size_t prefix = r->lengths[r->depth];
+
+    r->of_class = prefix && is_key(&r->event, CLASS_PATH);
+    if (r->of_class)
+        snprintf(r->path + prefix, sizeof r->path - prefix, ".name");
+    if (!prefix || !is_key(&r->event, INIT_ARGS))
+        return false;
+    r->path[prefix] = 0;
+    return true;
+}
+
 /* The key looked at joins the path of the map that it is in. */
 static stk_status read_key(reader *r)
 {
@@ -253,7 +399,7 @@ static stk_status read_key(reader *r)
     if (what)
         return fail_here(r, STK_EFORMAT, what, (const char *)r->event.data.scalar.value);
     r->key_place = place_here(r);
-    return check_new(r);
+    return translate(r) ? STK_OK : check_new(r);
 }
 
 /* From the first event of the root map to its end. No recursion: depth is a number that is checked.
@@ -278,7 +424,7 @@ static stk_status read_maps(reader *r)
             STK_TRY(read_list(r));
             break;
         case YAML_MAPPING_START_EVENT:
-            STK_TRY(begin_map(r));
+            STK_TRY(is_logger(r) ? read_logger(r) : begin_map(r));
             break;
         default:
             return fail_here(r, STK_EFORMAT,

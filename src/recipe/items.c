@@ -45,8 +45,12 @@ stk_status stk__recipe_items(stk_config *config, const stk__items_kind *kind,
 static stk_status find_driver(stk_context *ctx, stk_driver_kind kind, const char *name,
                               const stk_driver_head **out, stk_error *err)
 {
-    char text[STK_ERROR_TEXT];
+    char text[STK_ERROR_TEXT], class[128];
 
+    if (*name >= 'A' && *name <= 'Z') {
+        stk__class_name(name, class, sizeof class);
+        name = class;
+    }
     stk_status status = stk_driver_find(ctx, kind, name, out, err);
     if (status != STK_EINVAL || !err)
         return status;

@@ -281,7 +281,7 @@ static void test_written(void **state)
     char text[2048] = "", again[2048] = "";
 
     loads(f, "bench: {dataset: 'a: \"x\" #'}\nplugins: [a.so, b c.so]\n"
-             "loader: {num_workers: [00, Auto], batch_size: 04, shuffle: ~, transforms: 'null'}\n");
+             "loader: {num_workers: [00, Auto], batch_size: 04, shuffle: ~, Transforms: 'null'}\n");
     for (int i = 0; i < 2; i++) {
         stk_options_init(&loader_table, &o, sizeof o);
         stk_options_init(&bench_table, &b, sizeof b);

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Names of classes of PyTorch and Lightning, as their configurations have them -> names here. */
+#include <stdio.h>
+
+#include "base/config.h"
+#include "base/options.h"
+
+/* Those that are not the same words with underscores. */
+static const char *const names[][2] = {
+    {"LearningRateMonitor", "lr_monitor"},
+    {"LearningRateFinder", "lr_find"},
+    {"EMAWeightAveraging", "ema"},
+    {"DeviceStatsMonitor", "device_stats"},
+    {"ThroughputMonitor", "throughput"},
+    {"GradientAccumulationScheduler", "accumulation_schedule"},
+    {"TQDMProgressBar", "progress_bar"},
+    {"RichProgressBar", "progress_bar"},
+    {"RichModelSummary", "model_summary"},
+    {"OnExceptionCheckpoint", "on_exception"},
+    {"BasePredictionWriter", "prediction_writer"},
+    {"CSVLogger", "csv"},
+    {"TensorBoardLogger", "tensorboard"},
+    {"SGD", "sgd"},
+    {"AdamW", "adamw"},
+    {"StepLR", "step"},
+    {"MultiStepLR", "multi_step"},
+    {"ExponentialLR", "exponential"},
+    {"CosineAnnealingLR", "cosine"},
+    {"OneCycleLR", "one_cycle"},
+    {"ReduceLROnPlateau", "reduce_on_plateau"},
+};
+
+void stk__class_name(const char *path, char *out, size_t size)
+{
+    const char *dot = strrchr(path, '.'), *name = dot ? dot + 1 : path;
+    size_t used = 0;
+
+    for (size_t i = 0; i < STK_COUNT(names); i++)
+        if (strcmp(names[i][0], name) == 0) {
+            snprintf(out, size, "%s", names[i][1]);
+            return;
+        }
+    for (const char *c = name; *c && used + 3 < size; c++) {
+        const bool upper = *c >= 'A' && *c <= 'Z';
+        if (upper && c > name && c[-1] >= 'a' && c[-1] <= 'z')
+            out[used++] = '_';
+        out[used++] = upper ? (char)(*c - 'A' + 'a') : *c;
+    }
+    out[used] = 0;
+}

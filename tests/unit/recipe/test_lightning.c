@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Configurations in Lightning's form mean what the same ones in this library's words do. */
+#include "unit/recipe/recipes.h"
+
+static void keep_line(void *user, const char *line)
+{
+    char *to = user;
+
+    snprintf(to + strlen(to), 8192 - strlen(to), "%s\n", line);
+}
+
+/* What was read and found good, as one text. */
+static void read_file(stk_context *ctx, const char *name, const char *form, char text[8192])
+{
+    char path[512];
+    made m = {.ctx = ctx};
+
+    snprintf(path, sizeof path, TESTS_DIR "/golden/lightning/%s%s.yaml", name, form);
+    assert_ok(stk_config_create(ctx, &m.config, &m.err), &m.err);
+    assert_ok(stk_config_load(m.config, path, &m.err), &m.err);
+    assert_ok(made_create(&m, NULL), &m.err);
+    *text = 0;
+    assert_ok(stk_config_write(m.config, keep_line, text, &m.err), &m.err);
+    made_release(&m);
+}
+
+static void test_forms(void **state)
+{
+    static const char *const names[] = {
+        "early_stopping", "full_paths",   "checkpoints", "csv_logger", "two_loggers",
+        "sgd_step",       "adamw_cosine", "plateau",     "watched",    "names_alone"};
+    static char theirs[8192], ours[8192];
+
+    for (size_t i = 0; i < STK_COUNT(names); i++) {
+        read_file(*state, names[i], ".lightning", theirs);
+        read_file(*state, names[i], "", ours);
+        if (strcmp(theirs, ours) != 0)
+            fail_msg("%s: %s\n%s", names[i], theirs, ours);
+        assert_null(strstr(ours, "class_path"));
+    }
+}
+
+static void test_refused(void **state)
+{
+    static const char *const texts[][2] = {
+        {"callbacks: [{class_path: EarlyStoping}]\n", "did you mean 'early_stopping'?"},
+        {"callbacks: [{class_path: lightning.pytorch.callbacks.EarlyStopping,\n"
+         "             init_args: {montor: val_loss}}]\n",
+         "did you mean 'monitor'?"},
+        {"optimizer: {class_path: torch.optim.AdamV, init_args: {lr: 0.1}}\n",
+         "did you mean 'adam"},
+        {"optimizer: {class_path: torch.optim.Adam, init_args: {rate: 0.1}}\n",
+         "unknown option 'rate'"},
+        {"callbacks: [{init_args: {monitor: x}}]\n", "has no class_path"},
+        {"callbacks: [{class_path: X, args: {monitor: x}}]\n", "a map in a list is"},
+        {"callbacks: [{class_path: X, class_path: Y}]\n", "a map in a list is"},
+        {"callbacks: [{class_path: [X]}]\n", "class_path is a name"},
+        {"callbacks: [{class_path: X, init_args: [a]}]\n", "init_args is a map"},
+        {"callbacks: [{class_path: X, init_args: {a: [1]}}]\n", "is a plain value"},
+        {"callbacks: [{class_path: X, init_args: {a: {b: 1}}}]\n", "is a plain value"},
+        {"callbacks: [{class_path: X, init_args: {[a]: 1}}]\n", "a key is a plain word"},
+        {"callbacks: [{class_path: X, init_args: {a: '\"''('}}]\n", "both kinds of quotes"},
+        {"callbacks: [{class_path: X, init_args: {a: &b 1}}, *b]\n", "an alias"},
+    };
+    made m;
+
+    for (size_t i = 0; i < STK_COUNT(texts); i++) {
+        made_load(&m, *state, DIGITS);
+        stk_status status =
+            stk_config_load_text(m.config, "more.yaml", texts[i][0], strlen(texts[i][0]), &m.err);
+        if (status == STK_OK)
+            status = made_create(&m, NULL);
+        if (!strstr(m.err.text, texts[i][1]))
+            fail_msg("%s: %s", texts[i][0], m.err.text);
+        assert_true(status == STK_EINVAL || status == STK_EFORMAT);
+        made_release(&m);
+    }
+}
+
+/* The name of a class is that of what it is here, wherever a list is written as a text. */
+static void test_class_in_text(void **state)
+{
+    made m;
+
+    made_load(&m, *state, DIGITS);
+    made_set(&m, "callbacks", "EarlyStopping(monitor=val_loss), LearningRateMonitor");
+    assert_ok(made_create(&m, NULL), &m.err);
+    made_release(&m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_forms, test_context_open, test_context_close),
+        cmocka_unit_test_setup_teardown(test_refused, test_context_open, test_context_close),
+        cmocka_unit_test_setup_teardown(test_class_in_text, test_context_open, test_context_close),
+    };
+
+    return cmocka_run_group_tests_name("recipe/lightning", tests, NULL, NULL);
+}
