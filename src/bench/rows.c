@@ -58,7 +58,10 @@ static void add_result(stk_bench_result *sum, const stk_bench_result *one)
 
 bool stk__bench_ended_well(const stk__bench_outcome *run)
 {
-    return run->sum.steps > 0 && (run->result.status == STK_OK || run->result.interrupted);
+    /* A part of a training has a time that compares with none. */
+    const bool part = run->result.interrupted && run->result.training.seconds <= 0;
+
+    return run->sum.steps > 0 && (run->result.status == STK_OK || part);
 }
 
 double stk__bench_speed(const stk__bench_outcome *run)

@@ -356,13 +356,15 @@ static void test_words(void **state)
     plan_end(&p);
 }
 
-/* A training of two epochs in so many seconds. */
+/* A training of two epochs in so many seconds; with a loss below 0 it was interrupted. */
 static void add_training(planned *p, size_t i, double seconds, double loss)
 {
     stk_bench_result result = {.struct_size = sizeof result, .status = STK_OK};
     stk_figures f = rate_of(1000, 0);
     stk_error err;
 
+    result.interrupted = loss < 0;
+    result.status = loss < 0 ? STK_ECANCELED : STK_OK;
     result.training = (stk_bench_training){.seconds = seconds, .epochs = 2, .accuracy = 0.5};
     result.training.loss[0] = 1;
     result.training.loss[1] = loss;
@@ -397,6 +399,9 @@ static void test_trainings(void **state)
     assert_true(row.speed_up == 1 && row.speed_up_least == 1 && row.speed_up_most == 1);
     row = row_of(&p, 2);
     assert_true(row.other_losses && row.uneven);
+    /* One that was interrupted took no time to compare. */
+    add_training(&p, 1, 1, -1);
+    assert_true(row_of(&p, 1).pairs == 3 && row_of(&p, 1).runs == 3);
     const stk_bench_summary s = summary_of(&p);
     assert_true(s.trainings && s.best == 1 && s.baseline == 0 && s.worst == 0);
     assert_float_equal(s.speed_up, 2, 1e-12);
