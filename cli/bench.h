@@ -68,8 +68,6 @@ void bench_fork(struct bench_task *task, FILE *hash, struct bench_result *result
 
 /* ---- The real step (bench_train.c) ---------------------------------------------------------- */
 
-struct bench_train;
-
 /* Read the configuration that bench.step names, and take from it what the setting does not say of
  * data and loader. It is put in front of `recipes`. CLI_GO_ON, or the exit code after printing the
  * error. */
@@ -82,13 +80,11 @@ stk_config *bench_recipe_fit(const struct bench_recipe *recipe);
 /* Without one: refuse what would be of a training. CLI_GO_ON, or the exit code. */
 int bench_recipe_check(struct cli *cli);
 void bench_recipe_free(struct bench_recipe *recipes);
-/* The model of a recipe, with its optimizer. */
+/* The step of its model: forward, backward and optimizer step, on a batch or on noise. It lives as
+ * long as *out, which the caller destroys, after a failure as well. */
 stk_status bench_train_create(struct cli *cli, stk_context *context,
                               const struct bench_recipe *recipe, uint64_t batch_size,
-                              struct bench_train **out, stk_error *err);
-void bench_train_destroy(struct bench_train *train);
-/* Forward, backward and optimizer step, on a batch or on noise. It lives as long as `train`. */
-const stk_bench_step *bench_train_step(const struct bench_train *train);
+                              stk_recipe **out, const stk_bench_step **step, stk_error *err);
 
 /* ---- Hashes (bench_hash.c) ------------------------------------------------------------------ */
 

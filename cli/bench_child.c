@@ -62,7 +62,7 @@ void bench_run(struct bench_task *task, struct bench_result *result)
 {
     stk_bench_setting *setting = &task->setting;
     const struct bench_recipe *recipe = bench_recipe_of(task->plan->recipes, setting->which);
-    struct bench_train *train = NULL;
+    stk_recipe *train = NULL;
     stk_context *context;
     stk_bench *bench = NULL;
     stk_status status = STK_OK;
@@ -80,8 +80,7 @@ void bench_run(struct bench_task *task, struct bench_result *result)
     stk_error_init(&err);
     if (recipe)
         status = bench_train_create(task->cli, context, recipe, setting->loader->batch_size, &train,
-                                    &err);
-    setting->step = train ? bench_train_step(train) : NULL;
+                                    &setting->step, &err);
     setting->meet = meet;
     setting->meet_user = task;
     setting->hash = task->hashes ? keep_hash : NULL;
@@ -98,5 +97,5 @@ void bench_run(struct bench_task *task, struct bench_result *result)
         result->run.error = err;
     }
     stk_bench_destroy(&bench);
-    bench_train_destroy(train);
+    stk_recipe_destroy(&train);
 }

@@ -22,19 +22,6 @@ struct bench_recipe {
     char spec[BENCH_PATH]; /* of the data */
 };
 
-struct bench_train {
-    stk_recipe *recipe; /* describes the model */
-    stk_model *model;
-    stk_optimizer *optimizer;
-    char input[32], target[32];
-    uint64_t rows, row_bytes, step;
-    uint64_t target_elements; /* of a row */
-    double *lr;     /* of each group, while noise is not to change the weights; NULL: it is over */
-    float *samples; /* made up, to measure the step alone */
-    void *targets;
-    stk_bench_step self;
-};
-
 static int refuse(const char *key, const char *why)
 {
     cli_error("%s: it has no effect on %s; leave it out", key, why);
@@ -312,182 +299,16 @@ void bench_recipe_free(struct bench_recipe *recipes)
 
 /* ---- The model ------------------------------------------------------------------------------- */
 
-/* Steps on noise must not learn it: gradients that vanish take another time than real ones. */
-static bool hold_weights(struct bench_train *train)
-{
-    size_t n = stk_optimizer_num_groups(train->optimizer);
-
-    train->lr = calloc(n, sizeof *train->lr);
-    for (size_t i = 0; i < n && train->lr; i++) {
-        train->lr[i] = stk_optimizer_get_lr(train->optimizer, i);
-        stk_optimizer_set_lr(train->optimizer, i, 0);
-    }
-    return train->lr != NULL;
-}
-
-static void let_learn(struct bench_train *train)
-{
-    size_t n = stk_optimizer_num_groups(train->optimizer);
-
-    for (size_t i = 0; i < n && train->lr; i++)
-        stk_optimizer_set_lr(train->optimizer, i, train->lr[i]);
-    free(train->lr);
-    train->lr = NULL;
-}
-
-/* A batch of noise, with targets that every loss takes. */
-static bool make_samples(struct bench_train *train, const stk_model_parts *recipe)
-{
-    int64_t shape[STK_MAX_RANK];
-    uint32_t rank = stk_model_builder_shape(recipe->builder, shape);
-    uint64_t outputs = 1, state = 1;
-
-    for (uint32_t i = 0; i < rank; i++)
-        outputs *= (uint64_t)shape[i];
-    bool labels = recipe->model->loss == STK_LOSS_CROSS_ENTROPY;
-    uint64_t classes = labels && shape[0] > 0 ? (uint64_t)shape[0] : 1;
-    train->target_elements = outputs / classes;
-    size_t size = labels ? sizeof(int64_t) : sizeof(float);
-    train->targets = calloc(train->rows * train->target_elements, size);
-    train->samples = aligned_alloc(64, (train->rows * train->row_bytes + 63) / 64 * 64);
-    if (!train->targets || !train->samples)
-        return false;
-    for (uint64_t i = 0; i < train->rows * train->row_bytes / sizeof(float); i++) {
-        state = state * UINT64_C(6364136223846793005) + 1;
-        train->samples[i] = (float)(int32_t)(state >> 32) / 2147483648.0f;
-    }
-    for (uint64_t i = 0; i < train->rows * train->target_elements && labels; i++)
-        ((int64_t *)train->targets)[i] = (int64_t)(i % classes);
-    return true;
-}
-
-/* Whether a target has a number, or a class, for each of the model's. */
-static bool fits(const struct bench_train *train, const stk_tensor *target)
-{
-    uint64_t elements = 1;
-
-    for (uint32_t i = 1; i < target->rank; i++)
-        elements *= (uint64_t)target->shape[i];
-    return target->layout == STK_FIXED && elements == train->target_elements;
-}
-
-/* Forward, backward and optimizer step on a batch, or on noise where it is NULL. */
-static stk_status step_on(struct bench_train *train, const stk_batch *batch, stk_error *err)
-{
-    stk_tensor input = {.struct_size = sizeof input, .dtype = STK_FLOAT32, .data = train->samples};
-    stk_tensor target = {.struct_size = sizeof target, .data = train->targets};
-    stk_model_result result = {.struct_size = sizeof result};
-    uint64_t rows = batch ? stk_batch_count(batch) : train->rows;
-
-    if (rows == 0)
-        return STK_OK;
-    if (batch)
-        let_learn(train);
-    stk_status status = batch ? stk_batch_find(batch, train->input, &input) : STK_OK;
-    if (status == STK_OK && batch)
-        status = stk_batch_find(batch, train->target, &target);
-    if (status != STK_OK)
-        return fail(err, status, "the batches have no field for the target of the step's model");
-    if (batch && !fits(train, &target))
-        return fail(err, STK_EINVAL, "the target of the batches has not the shape of the outputs");
-    const stk_model_batch work = {.struct_size = sizeof work,
-                                  .count = (uint32_t)rows,
-                                  .dtype = input.dtype,
-                                  .input = input.data,
-                                  .target = target.data,
-                                  .step = train->step++,
-                                  .target_dtype = target.dtype};
-    status = stk_model_forward(train->model, &work, true, &result, err);
-    if (status == STK_OK)
-        status = stk_model_zero_grad(train->model, err);
-    if (status == STK_OK)
-        status = stk_model_backward(train->model, 1, err);
-    return status == STK_OK ? stk_optimizer_step(train->optimizer, err) : status;
-}
-
-static stk_status run(void *user, const stk_batch *batch, stk_error *err)
-{
-    return step_on(user, batch, err);
-}
-
-static stk_status run_alone(void *user, stk_error *err)
-{
-    return step_on(user, NULL, err);
-}
-
-static stk_status make_model(stk_context *context, const stk_recipe_parts *parts,
-                             struct bench_train *train, stk_error *err)
-{
-    const stk_model_parts *recipe = parts->model;
-    const char *precision = stk_trainer_get_options(parts->trainer)->precision;
-    stk_model_options model = *recipe->model;
-    stk_cores cores = {.struct_size = sizeof cores};
-
-    model.batch_size = train->rows;
-    if (strncmp(precision, "bf16", 4) == 0)
-        model.precision = STK_PRECISION_BF16_MIXED;
-    stk_context_cores(context, &cores);
-    train->self =
-        (stk_bench_step){.struct_size = sizeof train->self,
-                         .threads = model.threads ? (uint32_t)model.threads : cores.compute,
-                         .run = run,
-                         .run_alone = run_alone,
-                         .user = train};
-    train->row_bytes = stk_field_bytes(parts->input);
-    snprintf(train->input, sizeof train->input, "%s", parts->input->name);
-    snprintf(train->target, sizeof train->target, "%s",
-             recipe->options->target ? recipe->options->target : "");
-    stk_status status = stk_model_create(recipe->builder, &model, &train->model, err);
-    if (status == STK_OK)
-        status = stk_optimizer_create(train->model, recipe->optimizer, recipe->groups,
-                                      recipe->num_groups, &train->optimizer, err);
-    if (status == STK_OK && (!make_samples(train, recipe) || !hold_weights(train)))
-        status = fail(err, STK_ENOMEM, "no memory for a batch of the step");
-    return status;
-}
-
 stk_status bench_train_create(struct cli *cli, stk_context *context,
                               const struct bench_recipe *recipe, uint64_t batch_size,
-                              struct bench_train **out, stk_error *err)
+                              stk_recipe **out, const stk_bench_step **step, stk_error *err)
 {
     const stk_recipe_options options = {
         .struct_size = sizeof options, .tasks = STK_RECIPE_MODEL, .home = cli_home_folder()};
-    stk_recipe_parts parts = {.struct_size = sizeof parts};
-    struct bench_train *train = calloc(1, sizeof *train);
 
     *out = NULL;
-    if (!train)
-        return fail(err, STK_ENOMEM, "no memory for the step");
-    train->rows = batch_size;
     stk_status status = cli_plugins(cli, context, recipe->config, err);
     if (status == STK_OK)
-        status = stk_recipe_create(context, recipe->config, &options, &train->recipe, err);
-    if (status == STK_OK) {
-        stk_recipe_get_parts(train->recipe, &parts);
-        status = make_model(context, &parts, train, err);
-    }
-    if (status != STK_OK) {
-        bench_train_destroy(train);
-        return status;
-    }
-    *out = train;
-    return STK_OK;
-}
-
-void bench_train_destroy(struct bench_train *train)
-{
-    if (!train)
-        return;
-    stk_optimizer_destroy(&train->optimizer);
-    stk_model_destroy(&train->model);
-    stk_recipe_destroy(&train->recipe);
-    free(train->samples);
-    free(train->targets);
-    free(train->lr);
-    free(train);
-}
-
-const stk_bench_step *bench_train_step(const struct bench_train *train)
-{
-    return &train->self;
+        status = stk_recipe_create(context, recipe->config, &options, out, err);
+    return status == STK_OK ? stk_recipe_step(*out, batch_size, step, err) : status;
 }

@@ -49,7 +49,7 @@ void bench_training_cells(const struct bench_row *row, char accuracy[CLI_TABLE_C
         snprintf(peak, CLI_TABLE_CELL, "%.0f", (double)t->peak_bytes / MIB);
 }
 
-static void fill(struct cli_table_row *row, const struct bench_row *from, bool repeats)
+static void fill_training(struct cli_table_row *row, const struct bench_row *from, bool repeats)
 {
     const stk_bench_training *t = training_of(from);
     size_t c = 0;
@@ -103,7 +103,7 @@ static void print_times(FILE *out, size_t width, const struct bench_rows *rows)
     for (size_t i = 0; i < rows->n; i++) {
         struct cli_table_row *row = cli_table_row(&table);
         if (row)
-            fill(row, &rows->rows[i], repeats);
+            fill_training(row, &rows->rows[i], repeats);
     }
     cli_table_print(&table, width, out);
     cli_table_free(&table);

@@ -142,6 +142,17 @@ STK_API void stk_recipe_get_parts(const stk_recipe *recipe, stk_recipe_parts *ou
 STK_API stk_status stk_recipe_measure(stk_recipe *recipe, stk_bench_result *result,
                                       stk_figures *figures, stk_error *err);
 
+/**
+ * The step of a recipe's model of layers for a bench: forward, backward and optimizer step on
+ * batches of at most `batch_size` rows, or on noise, which it learns nothing from. The model is one
+ * of its own.
+ *
+ * Ownership: *out lives as long as the recipe, and is used by one thread at a time. Once for each
+ * recipe. Blocks. Errors: STK_EINVAL (no model of layers), those of making a model; STK_ENOMEM.
+ */
+STK_API STK_NODISCARD stk_status stk_recipe_step(stk_recipe *recipe, uint64_t batch_size,
+                                                 const stk_bench_step **out, stk_error *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -181,6 +181,7 @@ void stk_recipe_destroy(stk_recipe **recipe)
     stk_context *context = r->context;
     if (stk__context_forked(context))
         return;
+    stk__recipe_step_destroy(&r->step);
     stk_trainer_destroy(&r->trainer);
     stk__recipe_release(&r->made);
     stk__recipe_close(&r->sets);

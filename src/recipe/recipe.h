@@ -146,6 +146,10 @@ void stk__training_events_note(stk_training_events *log, const char *name, const
 
 /* ---- A recipe -------------------------------------------------------------------------------- */
 
+/* The real step of its model (step.c). */
+typedef struct stk__recipe_step stk__recipe_step;
+void stk__recipe_step_destroy(stk__recipe_step **step);
+
 struct stk_recipe {
     stk_context *context;
     stk_config *config;
@@ -158,6 +162,7 @@ struct stk_recipe {
     stk_trainer *trainer;
     stk_loader_source train, val, test, predict;
     stk_trainer_data data;
+    stk__recipe_step *step; /* NULL: nobody asked for it */
 };
 
 #endif

@@ -13,6 +13,7 @@
 #include "../../cli/bench_ledger.c"
 #include "../../cli/bench_report.c"
 #include "../../cli/bench_sweep.c"
+#include "../../cli/bench_trainings.c"
 #include "../../cli/output.c"
 #include "../../cli/table.c"
 #include "../../cli/text.c"

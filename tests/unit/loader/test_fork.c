@@ -260,6 +260,7 @@ static void call_trainer(world *w)
     stk_training_events *training_events;
     stk_bench_result run = {.struct_size = sizeof run};
     stk_figures of_run = {.struct_size = sizeof of_run};
+    const stk_bench_step *bench_step;
     stk_recipe *recipe;
     stk_loader_stats begin = {.struct_size = sizeof begin}, end = {.struct_size = sizeof end};
     stk_trainer *trainer;
@@ -299,6 +300,7 @@ static void call_trainer(world *w)
     RETURNS(stk_training_events_destroy, !w->training_events, &w->training_events);
     REFUSED(stk_recipe_create, w->ctx, w->config, NULL, &recipe, NULL);
     REFUSED(stk_recipe_measure, w->recipe, &run, &of_run, NULL);
+    REFUSED(stk_recipe_step, w->recipe, 1, &bench_step, NULL);
     RETURNS(stk_recipe_destroy, !w->recipe, &w->recipe);
     REFUSED(stk_profile_create, w->trainer, NULL, &profile, NULL);
     REFUSED(stk_profile_summarize, w->profile, 0, NULL, &summary, NULL);
