@@ -140,6 +140,12 @@ stk_status stk__model_set_learning(stk_model *m, const char *patterns, bool lear
     const uint64_t before = m->gradient_bytes;
 
     STK_TRY(change_all(m, patterns, "pattern", &(change){.learns = learns, .norms = norms}, err));
+    /* Nobody has seen the places yet: those that do not learn are given none. */
+    if (!learns && !m->gradients) {
+        m->gradient_bytes = 0;
+        for (uint32_t i = 0; i < m->graph.num_params; i++)
+            m->graph.params[i].gradient = STK__NO_GRADIENT;
+    }
     stk__gradients_place(m);
     STK_TRY(grow(m, before, err));
     m->current = NULL;
