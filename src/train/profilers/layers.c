@@ -98,6 +98,20 @@ static bool add_layers(stk_profile *p, const stk_model *model)
     return good && add_layer(p, "loss", "loss") && add_layer(p, "optimizer", "optimizer");
 }
 
+/* Without them there is no roofline; all else is as well. */
+static void find_peaks(stk_profile *p)
+{
+    stk_error err;
+
+    if (!p->options.machine_dir)
+        return;
+    stk__peaks_key_of(p->ctx, stk_trainer_get_options(p->trainer)->precision, &p->peaks_key);
+    if (stk__peaks_find(p->ctx, p->options.machine_dir, &p->peaks_key, &p->peaks, &err) == STK_OK)
+        return;
+    p->peaks = (stk__peaks){0};
+    stk__message(p->ctx, STK_MESSAGE_WARNING, "a profile without a roofline: %s", err.text);
+}
+
 void stk__profile_layers_watch(stk_profile *p)
 {
     const stk_module *module = stk_trainer_moment(p->trainer)->module;
@@ -109,6 +123,9 @@ void stk__profile_layers_watch(stk_profile *p)
     p->model = model;
     if (!model)
         return;
+    /* Now it is known on how many threads the model computes. */
+    if (!p->peaks_key.version)
+        find_peaks(p);
     /* A module that is made anew for other batches has the same layers. */
     if (p->num_layers == 0 && !add_layers(p, model)) {
         release_layers(p);

@@ -58,10 +58,16 @@ static stk_status run_model(stk_context *ctx, stk_model *model, uint32_t rows, u
     return status;
 }
 
+/* "64-true", or "64". */
+static bool is_wide(const stk__peaks_key *key)
+{
+    return strncmp(key->precision, "64", 2) == 0;
+}
+
 /* The best rate of a layer on rows of a shape. */
 static stk_status measure_layer(stk_context *ctx, const char *layer, const int64_t *shape,
-                                uint32_t rank, uint32_t rows, const char *precision, double *best,
-                                stk_error *err)
+                                uint32_t rank, uint32_t rows, const stk__peaks_key *key,
+                                double *best, stk_error *err)
 {
     stk_model_builder *builder = NULL;
     stk_model_options options;
@@ -73,9 +79,10 @@ static stk_status measure_layer(stk_context *ctx, const char *layer, const int64
     stk_model_options_init(&options);
     options.batch_size = options.eval_batch_size = rows;
     options.loss = STK_LOSS_MSE; /* takes any shape; none is computed */
-    options.precision = strcmp(precision, "64-true") == 0      ? STK_PRECISION_64_TRUE
-                        : strcmp(precision, "bf16-mixed") == 0 ? STK_PRECISION_BF16_MIXED
-                                                               : STK_PRECISION_32_TRUE;
+    options.threads = key->threads;
+    options.precision = is_wide(key)                              ? STK_PRECISION_64_TRUE
+                        : strncmp(key->precision, "bf16", 4) == 0 ? STK_PRECISION_BF16_MIXED
+                                                                  : STK_PRECISION_32_TRUE;
     stk_status status = stk_model_builder_create(ctx, shape, rank, &builder, err);
     if (status == STK_OK)
         status = stk_model_builder_add(builder, layer, err);
@@ -88,10 +95,10 @@ static stk_status measure_layer(stk_context *ctx, const char *layer, const int64
     return status;
 }
 
-static stk_status measure_products(stk_context *ctx, const char *precision, double *best,
+static stk_status measure_products(stk_context *ctx, const stk__peaks_key *key, double *best,
                                    stk_error *err)
 {
-    const bool wide = strcmp(precision, "64-true") == 0;
+    const bool wide = is_wide(key);
     const uint32_t side = wide ? SIDE_DOUBLE : SIDE;
     const int64_t row[] = {side}, picture[] = {CHANNELS, PLACES, PLACES};
     char text[64];
@@ -99,11 +106,11 @@ static stk_status measure_products(stk_context *ctx, const char *precision, doub
     /* Long runs reach more, short ones are less often disturbed. */
     for (uint32_t part = 1; part <= SHORT; part *= SHORT) {
         snprintf(text, sizeof text, "linear(%u, bias=false)", side);
-        STK_TRY(measure_layer(ctx, text, row, 1, side / part, precision, best, err));
+        STK_TRY(measure_layer(ctx, text, row, 1, side / part, key, best, err));
         if (wide)
             continue;
         snprintf(text, sizeof text, "conv2d(%d, 3, padding=1, bias=false)", CHANNELS);
-        STK_TRY(measure_layer(ctx, text, picture, 3, PICTURES / part, precision, best, err));
+        STK_TRY(measure_layer(ctx, text, picture, 3, PICTURES / part, key, best, err));
     }
     return STK_OK;
 }
@@ -190,7 +197,7 @@ static stk_status measure(stk_context *ctx, const stk__peaks_key *key, stk__peak
                           stk_error *err)
 {
     *out = (stk__peaks){0};
-    STK_TRY(measure_products(ctx, key->precision, &out->flops_per_s, err));
+    STK_TRY(measure_products(ctx, key, &out->flops_per_s, err));
     return measure_memory(ctx, key->threads, &out->bytes_per_s, err);
 }
 

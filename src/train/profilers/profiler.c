@@ -146,18 +146,6 @@ static void removed(void *user, bool destroyed)
         p->trainer = NULL;
 }
 
-/* Without them there is no roofline; all else is as well. */
-static void find_peaks(stk_profile *p)
-{
-    stk_error err;
-
-    stk__peaks_key_of(p->ctx, stk_trainer_get_options(p->trainer)->precision, &p->peaks_key);
-    if (stk__peaks_find(p->ctx, p->options.machine_dir, &p->peaks_key, &p->peaks, &err) == STK_OK)
-        return;
-    p->peaks = (stk__peaks){0};
-    stk__message(p->ctx, STK_MESSAGE_WARNING, "a profile without a roofline: %s", err.text);
-}
-
 stk_status stk_profile_create(stk_trainer *trainer, const stk_profile_options *given,
                               stk_profile **out, stk_error *err)
 {
@@ -192,8 +180,6 @@ stk_status stk_profile_create(stk_trainer *trainer, const stk_profile_options *g
         status = stk__fail(err, STK_EBUSY, STK_STAGE_TRAIN, "the trainer is at work already");
     if (status == STK_OK && p->kinds & STK__PROFILE_TRACE)
         status = stk__trace_open(p, err);
-    if (status == STK_OK && p->options.machine_dir)
-        find_peaks(p);
     if (status != STK_OK) {
         release(p);
         return status;
