@@ -137,6 +137,7 @@ int cli_report(struct cli *cli)
     struct report_options options;
     stk_context *context;
     stk_error err;
+    size_t length;
 
     int code = cli_parse(cli, &usage);
     if (code != CLI_GO_ON)
@@ -156,6 +157,8 @@ int cli_report(struct cli *cli)
     cli_console_clear();
     if (status == STK_OK)
         status = stk_report_compare(view.report, &view.all, &err);
+    if (status == STK_OK)
+        status = stk_report_charts(view.report, &view.charts, &length, &err);
     view.runs = stk_report_runs(view.report);
     view.files = stk_report_files(view.report);
     code = status == STK_OK ? write_results(&view, &options) : cli_fail(cli, status, &err);

@@ -17,6 +17,7 @@ struct report_view {
     stk_report *report;
     uint64_t runs, files;
     const stk_report_comparison *all; /* settings, pairs, ladder */
+    const char *charts;               /* what those of the page are drawn from, as JSON */
 };
 
 /* A figure of a run, by name. */
@@ -45,10 +46,8 @@ void report_ladder_page(const struct report_view *view, FILE *out);
 void report_trainings_page(const struct report_view *view, FILE *out);
 void report_ladder_json(const struct report_view *view, FILE *out);
 
-/* ---- report_html.c, report_data.c ---- */
+/* ---- report_html.c ---- */
 void report_write_page(const struct report_view *view, FILE *out);
-/* What the charts are drawn from, as JSON that a script may hold. */
-void report_write_data(const struct report_view *view, FILE *out);
 /* "1.38 s", "12.5 %", "3.2"; "-" for what is unknown. */
 void report_put_seconds(FILE *out, double value);
 void report_put_share(FILE *out, double value);

@@ -363,7 +363,7 @@ void report_write_page(const struct report_view *view, FILE *out)
             "</main>\n<footer class=\"soft\"><p>Made by stoker %s report. This page needs nothing "
             "but itself.</p></footer>\n<script type=\"application/json\" id=\"data\">",
             stk_version());
-    report_write_data(view, out);
+    fputs(view->charts, out);
     fprintf(out, "</script>\n<script>\n%s</script>\n", chart_min_js);
     fprintf(out, "<script>\n%s</script>\n<script>\n%s</script>\n</body>\n</html>\n",
             report_gantt_js, report_page_js);

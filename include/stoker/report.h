@@ -276,6 +276,17 @@ STK_API STK_NODISCARD stk_status stk_report_compare(stk_report *report,
                                                     const stk_report_comparison **out,
                                                     stk_error *err);
 
+/**
+ * What the charts of the runs and settings are drawn from, as one JSON object of ASCII that can be
+ * embedded in a script of a page: bars in microseconds, packed; histograms; places over time.
+ *
+ * The logs have been compared (stk_report_compare()) since the last was read. *json, of *length
+ * bytes and an end, lives until the next log is read, the next call, or the end of the report.
+ * Thread: one at a time. Errors: STK_EINVAL (not compared), STK_ENOMEM, STK_EFORK.
+ */
+STK_API STK_NODISCARD stk_status stk_report_charts(stk_report *report, const char **json,
+                                                   size_t *length, stk_error *err);
+
 #ifdef __cplusplus
 }
 #endif

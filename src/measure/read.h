@@ -6,6 +6,7 @@
 #include <stoker/report.h>
 
 #include "base/json_scan.h"
+#include "base/text.h"
 #include "measure/kept.h"
 
 /* ---- Numbers of a log ----------------------------------------------------------------------- */
@@ -140,6 +141,8 @@ typedef struct stk__log_line {
 typedef struct stk__comparison stk__comparison;
 
 void stk__comparison_destroy(stk_context *ctx, stk__comparison *comparison);
+/* What the caller of stk_report_compare() has; NULL for none. */
+const stk_report_comparison *stk__comparison_shown(const stk__comparison *comparison);
 /* Compare positive values of two kinds (report_compare.c); values that are not above 0, or one
  * alone, leave the ratio without an interval. Pure. */
 void stk__ratio_of(const double *a, uint64_t n_a, const double *b, uint64_t n_b, stk_ratio *out);
@@ -160,6 +163,7 @@ struct stk_report {
     bool reading;
     stk__log_object object;
     stk__comparison *comparison; /* NULL: none was asked for */
+    stk__text charts;            /* likewise empty */
 };
 
 stk_status stk__run_create(stk_report *report, const stk__log_line *start, stk__run **out);

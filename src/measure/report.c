@@ -32,6 +32,7 @@ stk_status stk_report_create(stk_context *context, stk_report **out, stk_error *
     report->exact_left = STK__EXACT_MAX;
     report->series_left = STK__SERIES_ALL;
     report->bars.reach = -1;
+    report->charts.ctx = context;
     atomic_init(&report->canceled, false);
     report->scanner.buffer = stk__alloc(context, STK__SCAN_ROOM);
     if (!report->scanner.buffer) {
@@ -57,6 +58,7 @@ void stk_report_destroy(stk_report **report_in_out)
     for (uint64_t i = 0; i < report->num_files; i++)
         stk__free(ctx, (char *)report->files[i].name);
     stk__comparison_destroy(ctx, report->comparison);
+    stk__text_release(&report->charts);
     stk__free(ctx, report->runs);
     stk__free(ctx, report->files);
     stk__free(ctx, report->bars.bars);
@@ -202,6 +204,9 @@ stk_status stk__report_begin(stk_report *report, const char *name, stk_error *er
     report->scanner = (stk__scanner){.buffer = report->scanner.buffer, .fresh = true};
     report->last = NULL;
     report->reading = true;
+    /* It is not of all runs any more. */
+    stk__comparison_destroy(report->ctx, report->comparison);
+    report->comparison = NULL;
     return STK_OK;
 }
 

@@ -412,6 +412,11 @@ void stk__comparison_destroy(stk_context *ctx, stk__comparison *c)
     stk__free(ctx, c);
 }
 
+const stk_report_comparison *stk__comparison_shown(const stk__comparison *c)
+{
+    return c ? &c->shown : NULL;
+}
+
 static stk__comparison *comparison_create(const stk_report *report)
 {
     const uint64_t n = STK_MAX(stk_report_runs(report), 1);

@@ -132,6 +132,9 @@ static void call_stores(world *w)
     REFUSED(stk__report_end, w->report, NULL);
     const stk_report_comparison *all;
     REFUSED(stk_report_compare, w->report, &all, NULL);
+    const char *charts;
+    size_t length;
+    REFUSED(stk_report_charts, w->report, &charts, &length, NULL);
     stk_storage_figures storage = {.struct_size = sizeof storage};
     REFUSED(stk_storage_measure, w->ctx, "mem://x", NULL, &storage, NULL);
 }

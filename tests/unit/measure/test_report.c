@@ -372,6 +372,29 @@ static void test_groups(void **state)
     assert_non_null(strstr(all->pairs[0]->text, "takes the time of"));
 }
 
+/* The charts' numbers: a script may hold them, and bars are as they were read. */
+static void test_charts(void **state)
+{
+    const stk_report_comparison *all;
+    const char *json;
+    size_t length;
+
+    assert_int_equal(stk_report_charts(report, &json, &length, &err), STK_EINVAL);
+    assert_null(json);
+    assert_ok(take(STEPS("</script>\xc3\xa9\xf0\x9f\x98\x80\xff", "102.5", "103.0", "103.0"), 4096),
+              &err);
+    assert_ok(stk_report_compare(report, &all, &err), &err);
+    assert_ok(stk_report_charts(report, &json, &length, &err), &err);
+    assert_int_equal(length, strlen(json));
+    assert_non_null(strstr(json, "\"name\":\"\\u003c/script\\u003e\\u00e9\\ud83d\\ude00\\ufffd\""));
+    /* Two steps: at 0 and 2.5 s, each 0.5 s long: 0, 2 x 500000, 2500000, 2 x 500000 as varints. */
+    assert_non_null(strstr(json, "{\"n\":2,\"d\":\"AMCEPaDLmAHAhD0=\"}"));
+    assert_non_null(strstr(json, "\"length\":3,"));
+    /* Another log is not compared yet. */
+    assert_ok(take(STEPS("b", "101.0", "101.5", "101.5"), 4096), &err);
+    assert_int_equal(stk_report_charts(report, &json, &length, &err), STK_EINVAL);
+}
+
 /* Blocks hold all full ones of equal size, at least half of the most. */
 static void test_blocks(void **state)
 {
@@ -394,6 +417,7 @@ int main(void)
         TEST(test_pieces),  TEST(test_refused), TEST(test_clock),  TEST(test_ranks),
         TEST(test_generic), TEST(test_rungs),   TEST(test_bars),   TEST(test_sketch),
         TEST(test_compare), TEST(test_groups),  TEST(test_blocks), TEST(test_trained),
+        TEST(test_charts),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
