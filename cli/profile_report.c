@@ -79,22 +79,6 @@ static void put_layers(const stk_profile *profile, const struct profile_found *f
 
 typedef void put_fn(const stk_profile *profile, const struct profile_found *found, FILE *out);
 
-/* A file gets its name when all of it is written. */
-static stk_status put_bytes(stk_context *context, const char *path, const char *data, size_t size,
-                            stk_error *err)
-{
-    stk_put *put;
-
-    stk_status status = stk_put_open(context, path, NULL, &put, err);
-    if (status != STK_OK)
-        return status;
-    status = put->ops->write(put, data, size, err);
-    if (status == STK_OK)
-        return put->ops->commit(put, err);
-    put->ops->abandon(put);
-    return status;
-}
-
 static int write_one(struct cli *cli, stk_context *context, const char *folder, const char *name,
                      put_fn *put, const stk_profile *profile, const struct profile_found *found)
 {
@@ -111,7 +95,7 @@ static int write_one(struct cli *cli, stk_context *context, const char *folder, 
         free(data);
         return CLI_FAILED;
     }
-    const stk_status status = put_bytes(context, path, data, size, &err);
+    const stk_status status = stk_put_bytes(context, path, data, size, NULL, &err);
     free(data);
     return status == STK_OK ? CLI_GO_ON : cli_fail(cli, status, &err);
 }

@@ -193,6 +193,14 @@ STK_API STK_NODISCARD stk_status stk_store_put(stk_store *store, const char *key
 STK_API STK_NODISCARD stk_status stk_put_open(stk_context *context, const char *url,
                                               const stk_store_call *call, stk_put **out,
                                               stk_error *err);
+/**
+ * The same of bytes that are all there: durable when this returns STK_OK, else what was there
+ * before is untouched. `data` may be NULL where `size` is 0. Thread: any. Blocks. Errors: as
+ * stk_put_open().
+ */
+STK_API STK_NODISCARD stk_status stk_put_bytes(stk_context *context, const char *url,
+                                               const void *data, size_t size,
+                                               const stk_store_call *call, stk_error *err);
 
 /** A local file that grows, as a log does, whose bytes an object of a store is to have. */
 typedef struct stk_mirror stk_mirror;

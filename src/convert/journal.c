@@ -126,25 +126,13 @@ stk_status stk__journal_begin(stk__journal *journal, const stk__journal_head *he
     return STK_OK;
 }
 
-/* The file anew, whole. */
-static stk_status put_lines(stk__journal *journal, stk_error *err)
-{
-    stk_put *put;
-
-    STK_TRY(stk_put_open(journal->lines.ctx, stk_mirror_path(journal->mirror), NULL, &put, err));
-    stk_status status = put->ops->write(put, journal->lines.data, journal->lines.length, err);
-    if (status == STK_OK)
-        return put->ops->commit(put, err);
-    put->ops->abandon(put);
-    return status;
-}
-
 stk_status stk__journal_commit(stk__journal *journal, stk_error *err)
 {
     if (journal->fd >= 0)
         close(journal->fd);
     journal->fd = -1;
-    STK_TRY(put_lines(journal, err));
+    STK_TRY(stk_put_bytes(journal->lines.ctx, stk_mirror_path(journal->mirror), journal->lines.data,
+                          journal->lines.length, NULL, err));
     journal->lines.length = 0;
     journal->fd = open(stk_mirror_path(journal->mirror), O_WRONLY | O_APPEND | FILE_FLAGS);
     if (journal->fd < 0)

@@ -19,18 +19,6 @@ static void destroy(stk_callback *callback)
 
 static stk_status create(stk_context *ctx, const void *config, stk_callback **out, stk_error *err);
 
-static stk_status put(stk_context *ctx, const char *path, const stk__text *text, stk_error *err)
-{
-    stk_put *to;
-
-    STK_TRY(stk_put_open(ctx, path, NULL, &to, err));
-    stk_status status = to->ops->write(to, text->bytes, text->length, err);
-    if (status == STK_OK)
-        return to->ops->commit(to, err);
-    to->ops->abandon(to);
-    return status;
-}
-
 /* Where nothing is logged the run has no folder. */
 static stk_status setup(stk_callback *callback, stk_trainer *t, const stk_moment *at,
                         stk_error *err)
@@ -45,7 +33,8 @@ static stk_status setup(stk_callback *callback, stk_trainer *t, const stk_moment
     char *path = stk__url_below(callback->context, dir, "config.yaml");
     if (!path)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for a path");
-    stk_status status = put(callback->context, path, &self->text, err);
+    stk_status status =
+        stk_put_bytes(callback->context, path, self->text.bytes, self->text.length, NULL, err);
     stk__free(callback->context, path);
     return status;
 }

@@ -325,6 +325,24 @@ stk_status stk_put_open(stk_context *context, const char *url, const stk_store_c
     return STK_OK;
 }
 
+stk_status stk_put_bytes(stk_context *context, const char *url, const void *data, size_t size,
+                         const stk_store_call *call, stk_error *err)
+{
+    stk_store_call own;
+    stk_put *put;
+
+    if (!data && size)
+        return stk__fail(err, STK_EINVAL, STK_STAGE_STORE, "stk_put_bytes: an argument is NULL");
+    STK_TRY(stk__store_call_take(call, 0, &own, err));
+    own.length = size;
+    STK_TRY(stk_put_open(context, url, &own, &put, err));
+    stk_status status = put->ops->write(put, size ? data : "", size, err);
+    if (status == STK_OK)
+        return put->ops->commit(put, err);
+    put->ops->abandon(put);
+    return status;
+}
+
 stk_status stk__url_remove(stk__put_place *place, const char *url, stk_error *err)
 {
     stk_error own;

@@ -132,15 +132,12 @@ static stk_status claim_version(stk_context *ctx, const char *folder, stk__run_f
 
     STK_TRY(highest_elsewhere(ctx, folder, &highest, err));
     for (int64_t n = highest + 1; n < MAX_VERSION && status == STK_EEXIST; n++) {
-        stk_put *put;
         char *path = name_version(ctx, folder, n, run)
                          ? stk__url_below(ctx, run->log_dir, "hparams.yaml")
                          : NULL;
         if (!path)
             return no_memory(err);
-        status = stk_put_open(ctx, path, &call, &put, err);
-        if (status == STK_OK)
-            status = put->ops->commit(put, err);
+        status = stk_put_bytes(ctx, path, NULL, 0, &call, err);
         stk__free(ctx, path);
     }
     return status == STK_EEXIST ? fail_full(folder, err) : status;
@@ -209,19 +206,6 @@ void stk__run_folder_release(stk_context *ctx, stk__run_folder *run)
 
 /* ---- hparams.yaml ---- */
 
-static stk_status put_text(stk_context *ctx, const char *path, const stk__text *text,
-                           stk_error *err)
-{
-    stk_put *put;
-
-    STK_TRY(stk_put_open(ctx, path, NULL, &put, err));
-    stk_status status = put->ops->write(put, text->bytes, text->length, err);
-    if (status == STK_OK)
-        return put->ops->commit(put, err);
-    put->ops->abandon(put);
-    return status;
-}
-
 stk_status stk__hparams_write(stk_context *ctx, const char *log_dir, const stk_hparam *params,
                               size_t n, stk_error *err)
 {
@@ -238,7 +222,7 @@ stk_status stk__hparams_write(stk_context *ctx, const char *log_dir, const stk_h
     char *path = stk__url_below(ctx, log_dir, "hparams.yaml");
     stk_status status = !text.failed && path ? STK_OK : no_memory(err);
     if (status == STK_OK)
-        status = put_text(ctx, path, &text, err);
+        status = stk_put_bytes(ctx, path, text.bytes, text.length, NULL, err);
     stk__free(ctx, path);
     stk__text_release(&text);
     return status;

@@ -124,7 +124,6 @@ void stk__peaks_keep(stk_context *ctx, const char *folder, const stk__peaks_key 
 {
     char *path = stk__peaks_path(ctx, folder, key);
     stk__text text = {.ctx = ctx};
-    stk_put *put;
     stk_error err;
 
     if (!sound(peaks->flops_per_s) || !sound(peaks->bytes_per_s)) {
@@ -135,12 +134,9 @@ void stk__peaks_keep(stk_context *ctx, const char *folder, const stk__peaks_key 
                   key->precision, key->threads);
     stk__text_add_double(&text, "flops_per_s", peaks->flops_per_s);
     stk__text_add_double(&text, "bytes_per_s", peaks->bytes_per_s);
-    if (path && !text.failed && stk_put_open(ctx, path, NULL, &put, &err) == STK_OK) {
-        if (put->ops->write(put, text.bytes, text.length, &err) != STK_OK)
-            put->ops->abandon(put);
-        else if (put->ops->commit(put, &err) != STK_OK)
-            stk_error_init(&err);
-    }
+    if (path && !text.failed &&
+        stk_put_bytes(ctx, path, text.bytes, text.length, NULL, &err) != STK_OK)
+        stk_error_init(&err);
     stk__text_release(&text);
     stk__free(ctx, path);
 }

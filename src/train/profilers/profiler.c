@@ -260,26 +260,14 @@ static char *path_of(const stk_profile *p, uint32_t kind)
     return path;
 }
 
-static stk_status write_text(stk_profile *p, const char *path, const stk__text *text,
-                             stk_error *err)
-{
-    stk_put *put;
-
-    STK_TRY(stk_put_open(p->ctx, path, NULL, &put, err));
-    stk_status status = put->ops->write(put, text->bytes, text->length, err);
-    if (status == STK_OK)
-        return put->ops->commit(put, err);
-    put->ops->abandon(put);
-    return status;
-}
-
 static stk_status write_file(stk_profile *p, uint32_t kind, const stk__text *text, stk_error *err)
 {
     char *path = path_of(p, kind);
 
     if (!path)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for the path of a profile");
-    stk_status status = text ? write_text(p, path, text, err) : stk__trace_write(p, path, err);
+    stk_status status = text ? stk_put_bytes(p->ctx, path, text->bytes, text->length, NULL, err)
+                             : stk__trace_write(p, path, err);
     if (status == STK_OK)
         p->files[p->num_files++] = path;
     else

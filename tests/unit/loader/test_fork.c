@@ -87,6 +87,7 @@ static void call_stores(world *w)
     REFUSED(stk_store_list, w->store, "", NULL, each, NULL, NULL);
     REFUSED(stk_store_put, w->store, "g", "x", 1, NULL, NULL);
     REFUSED(stk_put_open, w->ctx, "mem://fork/put", NULL, &put, NULL);
+    REFUSED(stk_put_bytes, w->ctx, "mem://fork/put", "x", 1, NULL, NULL);
     REFUSED(stk_mirror_open, w->ctx, "mem://fork/log", &mirror, NULL);
     REFUSED(stk_mirror_flush, w->mirror, true, NULL);
     RETURNS(stk_mirror_path, true, w->mirror);

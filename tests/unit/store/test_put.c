@@ -216,13 +216,36 @@ static void test_outsider(void **state)
     stk_context_destroy(&ctx);
 }
 
+/* Bytes that are all there, by URL. */
+static void test_bytes(void **state)
+{
+    stk_context *ctx = NULL;
+    stk_store *store = NULL;
+    stk_object_info info = {.struct_size = sizeof info};
+    stk_error err;
+
+    assert_ok(stk_context_create(NULL, &ctx, &err), &err);
+    assert_ok(stk_put_bytes(ctx, "mem://bytes/runs/a", "whole", 5, NULL, &err), &err);
+    assert_ok(stk_put_bytes(ctx, "mem://bytes/runs/none", NULL, 0, &keep, &err), &err);
+    assert_fails(stk_put_bytes(ctx, "mem://bytes/runs/a", "other", 5, &keep, &err), STK_EEXIST,
+                 &err, "a");
+    assert_fails(stk_put_bytes(ctx, "mem://bytes/b", NULL, 1, NULL, &err), STK_EINVAL, &err,
+                 "stk_put_bytes: an argument is NULL");
+    assert_fails(stk_put_bytes(ctx, NULL, "x", 1, NULL, &err), STK_EINVAL, &err, "NULL");
+    assert_ok(stk_store_open(ctx, "mem://bytes", &store, NULL, 0, &err), &err);
+    check_text(store, "runs/a", "whole");
+    assert_ok(stk_store_stat(store, "runs/none", NULL, &info, &err), &err);
+    assert_int_equal(info.size, 0);
+    stk_store_close(&store);
+    stk_context_destroy(&ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_replace),
-        cmocka_unit_test(test_killed),
-        cmocka_unit_test(test_canceled),
-        cmocka_unit_test(test_outsider),
+        cmocka_unit_test(test_no_replace), cmocka_unit_test(test_killed),
+        cmocka_unit_test(test_canceled),   cmocka_unit_test(test_outsider),
+        cmocka_unit_test(test_bytes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
