@@ -47,6 +47,13 @@ stk_status stk__model_fields_find(stk__model_fields *self, const stk_model_modul
 {
     const char *input = options->input && *options->input ? options->input : NULL;
 
+    uint32_t mixed;
+
+    /* A loss of one label would learn that of the picture which is under the other. */
+    if (setup->training && find_field(setup, "label_mixed", &mixed))
+        return stk__fail(err, STK_ENOTSUP, STK_STAGE_TRAIN,
+                         "loader.batch_transforms: pictures that mixup or cutmix makes have two "
+                         "labels, and the losses of a model of layers take one; leave it out");
     bool found = input && find_field(setup, input, &self->input);
 
     find_target(self, options->target, setup);

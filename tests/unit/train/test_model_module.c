@@ -390,6 +390,9 @@ static void batches_that_do_not_fit(void **state)
     r.module_options.target = "image";
     assert_fails(fit(&r, 3, NULL, &o), STK_EINVAL, &b->err, "takes classes of shape [] a row");
     r.module_options.target = "label";
+    b->loader.batch_transforms = "mixup(0.2)";
+    assert_fails(fit(&r, -1, NULL, &o), STK_ENOTSUP, &b->err, "have two labels");
+    b->loader.batch_transforms = NULL;
     b->val_loader.transforms = "center_crop(20), layout(chw), to_float";
     assert_fails(fit(&r, -1, NULL, &o), STK_EINVAL, &b->err, "784 numbers a row");
     run_close(&r);
