@@ -9,6 +9,8 @@
 #include "info.h"
 #include "train.h"
 
+#define PROFILE_PATH 4096
+
 /* ---- Usage ----------------------------------------------------------------------------------- */
 
 struct profile_options {
@@ -257,22 +259,21 @@ static int fit(struct run *run)
 
 static int report(struct run *run)
 {
-    const stk_loader_options *loader = run->parts.data->train->options;
     const stk_trainer_options *trainer = stk_trainer_get_options(run->parts.trainer);
-    struct profile_found found = {.summary.struct_size = sizeof found.summary,
-                                  .batch_size = loader->batch_size};
+    stk_profile_summary summary = {.struct_size = sizeof summary};
     stk_error err;
 
-    stk_status summed = stk_profile_summarize(
+    stk_status status = stk_profile_summarize(
         run->profile, run->profiler.warmup_steps * trainer->accumulate_grad_batches, run->file,
-        &found.summary, &err);
-    if (summed != STK_OK)
-        return cli_fail(run->cli, summed, &err);
-    int code = profile_write_files(run->cli, run->context, run->profile, &found, run->folder);
+        &summary, &err);
+    if (status == STK_OK)
+        status = stk_profile_write_files(run->profile, &summary, run->folder, &err);
+    if (status != STK_OK)
+        return cli_fail(run->cli, status, &err);
+    const int code = profile_print(run->cli, run->profile, &summary);
     if (code != CLI_GO_ON)
         return code;
-    profile_print(run->cli, run->profile, &found);
-    stk_status status = stk_profile_finish(run->profile, &err);
+    status = stk_profile_finish(run->profile, &err);
     if (status != STK_OK)
         return cli_fail(run->cli, status, &err);
     if (run->cli->format == CLI_TABLE) {

@@ -127,6 +127,15 @@ typedef struct stk_profile_layer {
 STK_API bool stk_profile_get_layer(const stk_profile *profile, size_t i, stk_profile_layer *out);
 
 /**
+ * The layers that take most, of those that have calls: up to `room` numbers for
+ * stk_profile_get_layer(), that of the most time first. *count is how many there are in `order`.
+ * Errors: STK_ENOMEM.
+ */
+STK_API STK_NODISCARD stk_status stk_profile_sort_layers(const stk_profile *profile, size_t *order,
+                                                         size_t room, size_t *count,
+                                                         stk_error *err);
+
+/**
  * Where the time of one training batch went, in nanoseconds, from asking for the batch to the end
  * of its step. `other` is the optimizer, the hooks and all else, so that the four parts are the
  * whole.
@@ -175,6 +184,7 @@ typedef struct stk_profile_summary {
     char text[2048];                     /**< what limits, and what to change: one paragraph */
     double peak_flops_per_s, peak_bytes_per_s; /**< of the machine; 0: unknown */
     uint32_t peak_threads;                     /**< that reach them together */
+    uint64_t batch_size;                       /**< of the training's loader */
 } stk_profile_summary;
 
 /**
@@ -187,6 +197,35 @@ typedef struct stk_profile_summary {
 STK_API STK_NODISCARD stk_status stk_profile_summarize(const stk_profile *profile, uint64_t warmup,
                                                        const char *config, stk_profile_summary *out,
                                                        stk_error *err);
+
+/** What a profile gives as files. */
+typedef enum stk_profile_result {
+    STK_PROFILE_TIMING_SUMMARY = 0, /**< timing_summary.yaml: the summary */
+    STK_PROFILE_TIMING_RESULTS,     /**< timing_results.csv: a row for each batch; those of the
+                                         warm-up are marked */
+    STK_PROFILE_LAYERS,             /**< layers.csv: a row for each layer, as
+                                         stk_profile_get_layer() gives them */
+    STK_PROFILE_RESULTS
+} stk_profile_result;
+
+/**
+ * One of them as a text, as snprintf(): what does not fit into `size` bytes is cut. `summary` is
+ * that of stk_profile_summarize(). Times are in seconds, the point is a point in any locale.
+ *
+ * @return its length without the end; -1 for what is none.
+ */
+STK_API int stk_profile_format(const stk_profile *profile, const stk_profile_summary *summary,
+                               stk_profile_result which, char *text, size_t size);
+
+/**
+ * Write all of them into a folder, or URL of one; a local folder is made where it is missing. Each
+ * file is there whole or not at all.
+ *
+ * Thread: the trainer's, when no task is at work. Blocks. Errors: as stk_put_bytes(); STK_ENOMEM.
+ */
+STK_API STK_NODISCARD stk_status stk_profile_write_files(const stk_profile *profile,
+                                                         const stk_profile_summary *summary,
+                                                         const char *folder, stk_error *err);
 
 /** Path of the file that the last stk_profile_finish() wrote as its `i`-th; NULL past the last. */
 STK_API const char *stk_profile_file(const stk_profile *profile, size_t i);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/text.h"
 
+#include <float.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -113,6 +115,33 @@ void stk__text_add_yaml(stk__text *text, const char *string)
         stk__text_put(text, string, strlen(string));
     else
         stk__text_add_json(text, string);
+}
+
+void stk__text_add_csv(stk__text *text, const char *string)
+{
+    if (!string[strcspn(string, ",\"\r\n")]) {
+        stk__text_put(text, string, strlen(string));
+        return;
+    }
+    stk__text_put(text, "\"", 1);
+    for (const char *c = string; *c; c++)
+        stk__text_put(text, *c == '"' ? "\"\"" : c, *c == '"' ? 2 : 1);
+    stk__text_put(text, "\"", 1);
+}
+
+void stk__text_add_fixed(stk__text *text, double value, int decimals)
+{
+    char digits[DBL_MAX_10_EXP + 64];
+    const size_t length = (size_t)snprintf(digits, sizeof digits, "%.*f", decimals, value);
+
+    if (!isfinite(value) || decimals == 0) {
+        stk__text_put(text, digits, length);
+        return;
+    }
+    /* The point of a locale may be of several bytes. */
+    stk__text_put(text, digits, strspn(digits, "-0123456789"));
+    stk__text_put(text, ".", 1);
+    stk__text_put(text, digits + length - (size_t)decimals, (size_t)decimals);
 }
 
 void stk__text_add_thousandths(stk__text *text, uint64_t value)

@@ -23,6 +23,10 @@ void stk__text_put(stk__text *text, const char *bytes, size_t length);
 void stk__text_add_json(stk__text *text, const char *string);
 /* A scalar of YAML: as it is, or as a JSON string where it would be read as something else. */
 void stk__text_add_yaml(stk__text *text, const char *string);
+/* A cell of CSV (RFC 4180): in quotes where it has to be. */
+void stk__text_add_csv(stk__text *text, const char *string);
+/* "%.*f", in any locale. */
+void stk__text_add_fixed(stk__text *text, double value, int decimals);
 /* Thousandths as a decimal, in any locale: microseconds of nanoseconds. */
 void stk__text_add_thousandths(stk__text *text, uint64_t value);
 /* "key value" with the bits of a number, as stk__lines_read() reads them. */

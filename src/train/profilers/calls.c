@@ -171,6 +171,17 @@ static void keep_batch(stk_profile *p)
     p->batches[p->num_batches++] = p->batch;
 }
 
+/* What the loader was asked for, or else the most rows that it gave. */
+static void note_batch_size(stk_profile *p)
+{
+    const stk_loader_source *source = stk_trainer_get_data(p->trainer)->train;
+
+    if (source && source->options)
+        p->batch_size = source->options->batch_size;
+    else
+        p->batch_size = STK_MAX(p->batch_size, p->batch.samples);
+}
+
 /* The breakdown of the batch at hand goes on, or is complete. */
 static void break_down(stk_profile *p, enum stk__profile_role role, uint64_t start, uint64_t end)
 {
@@ -195,6 +206,7 @@ static void break_down(stk_profile *p, enum stk__profile_role role, uint64_t sta
         b->batch_idx = at->batch_idx;
         b->samples = stk_batch_count(at->batch);
         b->other = end - p->next_ns - STK_MIN(b->data + b->forward + b->backward, end - p->next_ns);
+        note_batch_size(p);
         keep_batch(p);
         p->next_ns = 0;
         break;
@@ -308,6 +320,6 @@ void stk__profile_calls_reset(stk_profile *p)
     p->batches = NULL;
     p->entry_room = p->call_room = p->batch_room = 0;
     p->depth = 0;
-    p->next_ns = 0;
+    p->next_ns = p->batch_size = 0;
     p->steady = (stk__profile_steady){0};
 }

@@ -146,6 +146,7 @@ struct stk_profile {
     stk_profile_batch *batches, batch; /* `batch`: at hand */
     size_t num_batches, batch_room;
     uint64_t next_ns; /* when it was asked for */
+    uint64_t batch_size;
 
     stk__trace trace;
     stk_error trouble; /* the first; status 0: none */

@@ -210,6 +210,7 @@ stk_status stk_profile_summarize(const stk_profile *profile, uint64_t warmup, co
         summary.share[part] = summary.parts[part].sum / whole;
     summary.peak_flops_per_s = stk__profile_peak_flops(profile);
     summary.peak_bytes_per_s = profile->peaks.bytes_per_s;
+    summary.batch_size = profile->batch_size;
     summary.peak_threads = profile->peaks_key.threads;
     summary.samples_per_s = whole > 0 ? (double)summary.samples / whole : 0;
     diagnose(profile, &summary, config ? config : "CONFIG.yaml", summary.text, sizeof summary.text);

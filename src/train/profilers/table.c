@@ -26,6 +26,12 @@ static int compare(const void *a, const void *b)
     return (x->order > y->order) - (x->order < y->order);
 }
 
+static void sort_rows(row *rows, size_t n)
+{
+    if (n)
+        qsort(rows, n, sizeof *rows, compare);
+}
+
 static void add_pass(stk_profile_pass *to, const stk_profile_pass *from)
 {
     to->calls += from->calls;
@@ -248,10 +254,8 @@ void stk__profile_table(const stk_profile *p, stk__text *out)
         return;
     row *types = rows + room;
     const size_t n = gather(p, rows), num = by_type(rows, n, types);
-    if (n)
-        qsort(rows, n, sizeof *rows, compare);
-    if (num)
-        qsort(types, num, sizeof *types, compare);
+    sort_rows(rows, n);
+    sort_rows(types, num);
     put_rows(p, out, rows, n);
     if (num) {
         put_types(p, out, types, num);
@@ -259,4 +263,21 @@ void stk__profile_table(const stk_profile *p, stk__text *out)
     }
     stk__text_add(out, "\n");
     stk__free(p->ctx, rows);
+}
+
+stk_status stk_profile_sort_layers(const stk_profile *p, size_t *order, size_t room, size_t *count,
+                                   stk_error *err)
+{
+    *count = 0;
+    STK_TRY(stk__context_check(p->ctx, err));
+    row *rows = stk__calloc(p->ctx, p->num_layers + STK_PROFILE_PARTS, sizeof *rows);
+    if (!rows)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory to sort the layers");
+    const size_t n = gather(p, rows);
+    sort_rows(rows, n);
+    for (size_t i = 0; i < n && *count < room; i++)
+        if (rows[i].order < p->num_layers)
+            order[(*count)++] = rows[i].order;
+    stk__free(p->ctx, rows);
+    return STK_OK;
 }

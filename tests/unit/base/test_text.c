@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Texts that grow and texts in given room, JSON strings, and events of a trace. */
+#include <float.h>
 #include <jansson.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/chrome.h"
@@ -139,12 +141,38 @@ static void test_chrome(void **state)
     stk_context_destroy(&ctx);
 }
 
+/* Cells of CSV, and decimals of which so many are kept. */
+static void test_cells(void **state)
+{
+    char bytes[512];
+    stk__text text = {.bytes = bytes, .room = sizeof bytes};
+
+    stk__text_add_csv(&text, "plain text");
+    stk__text_put(&text, ",", 1);
+    stk__text_add_csv(&text, "a,b");
+    stk__text_put(&text, ",", 1);
+    stk__text_add_csv(&text, "say \"so\"\n");
+    assert_string_equal(bytes, "plain text,\"a,b\",\"say \"\"so\"\"\n\"");
+    text.length = 0;
+    stk__text_add_fixed(&text, -1234.56789, 3);
+    stk__text_put(&text, " ", 1);
+    stk__text_add_fixed(&text, 0, 9);
+    stk__text_put(&text, " ", 1);
+    stk__text_add_fixed(&text, 2.5, 0);
+    stk__text_put(&text, " ", 1);
+    stk__text_add_fixed(&text, (double)INFINITY, 2);
+    assert_string_equal(bytes, "-1234.568 0.000000000 2 inf");
+    text.length = 0;
+    stk__text_add_fixed(&text, -DBL_MAX, 9);
+    assert_int_equal(text.length, 1 + 309 + 10);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_grows),     cmocka_unit_test(test_given_room),
         cmocka_unit_test(test_no_memory), cmocka_unit_test(test_json),
-        cmocka_unit_test(test_chrome),
+        cmocka_unit_test(test_chrome),    cmocka_unit_test(test_cells),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -257,6 +257,7 @@ static void call_models(world *w)
 static void call_trainer(world *w)
 {
     stk_profile_summary summary = {.struct_size = sizeof summary};
+    size_t order[1];
     stk_trainer_data data = {.struct_size = sizeof data};
     const stk_scalar scalar = {.value = 1};
     stk_trainer_options options;
@@ -308,6 +309,9 @@ static void call_trainer(world *w)
     RETURNS(stk_recipe_destroy, !w->recipe, &w->recipe);
     REFUSED(stk_profile_create, w->trainer, NULL, &profile, NULL);
     REFUSED(stk_profile_summarize, w->profile, 0, NULL, &summary, NULL);
+    REFUSED(stk_profile_sort_layers, w->profile, order, 1, order, NULL);
+    REFUSED(stk_profile_write_files, w->profile, &summary, w->folder, NULL);
+    RETURNS(stk_profile_format, true, w->profile, &summary, STK_PROFILE_LAYERS, NULL, 0);
     REFUSED(stk_profile_finish, w->profile, NULL);
     REFUSED(stk_profile_close, &w->profile, NULL);
     RETURNS(stk_trainer_destroy, !w->trainer, &w->trainer);

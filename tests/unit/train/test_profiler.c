@@ -361,6 +361,49 @@ static void assert_sums_up(const stk_profile *p, uint64_t data, uint64_t forward
                  "only 20 batches were trained, and the first 20 are left out");
 }
 
+/* Each file is the text, whole; a text is cut to its room. */
+static void assert_files(const stk_profile *p, const char *folder)
+{
+    static const char *const names[] = {"timing_summary.yaml", "timing_results.csv", "layers.csv"};
+    static const char *const begins[] = {
+        "# Where the time of a training batch goes, in seconds.\nbatches: 18\n"
+        "warmup_batches: 2\nbatch_size: 4\nsamples_per_s: ",
+        "epoch,batch,samples,warmup,data_s,forward_s,backward_s,other_s,total_s\n0,0,4,1,0.",
+        "name,type,forward_calls,"};
+    stk_profile_summary s = {.struct_size = sizeof s};
+    char path[400], below[300], cut[32];
+    stk_error err;
+
+    assert_ok(stk_profile_summarize(p, 2, NULL, &s, &err), &err);
+    assert_int_equal(s.batch_size, 4);
+    snprintf(below, sizeof below, "%s/a/b", folder);
+    assert_ok(stk_profile_write_files(p, &s, below, &err), &err);
+    for (int i = 0; i < STK_PROFILE_RESULTS; i++) {
+        const stk_profile_result which = (stk_profile_result)i;
+        const int length = stk_profile_format(p, &s, which, NULL, 0);
+        char *whole = malloc((size_t)length + 1);
+        snprintf(path, sizeof path, "%s/%s", below, names[i]);
+        char *text = read_text(path);
+        assert_non_null(whole);
+        assert_int_equal(stk_profile_format(p, &s, which, whole, (size_t)length + 1), length);
+        assert_string_equal(text, whole);
+        assert_int_equal(strlen(whole), length);
+        assert_memory_equal(text, begins[i], strlen(begins[i]));
+        assert_int_equal(stk_profile_format(p, &s, which, cut, sizeof cut), length);
+        assert_int_equal(strlen(cut), sizeof cut - 1);
+        assert_memory_equal(cut, whole, sizeof cut - 1);
+        if (which == STK_PROFILE_TIMING_RESULTS)
+            assert_true(strstr(text, "\n0,1,4,1,") && strstr(text, "\n0,2,4,0,") &&
+                        strstr(text, "\n1,9,4,0,"));
+        free(whole);
+        free(text);
+    }
+    assert_int_equal(stk_profile_format(p, &s, STK_PROFILE_RESULTS, NULL, 0), -1);
+    s.struct_size = 0;
+    assert_fails(stk_profile_write_files(p, &s, below, &err), STK_EINVAL, &err,
+                 "stk_profile_summary");
+}
+
 static void batches(void **state)
 {
     stk_profile_options o;
@@ -385,6 +428,7 @@ static void batches(void **state)
     }
     assert_int_equal(n, 20);
     assert_sums_up(p, data, forward);
+    assert_files(p, b.folder);
     for (size_t i = 0; stk_profile_get_action(p, i, &next); i++)
         if (strstr(next.name, "train_dataloader_next"))
             break;

@@ -153,6 +153,33 @@ static void check_roof(const stk_profile_roof *roof, const stk_profile_pass *pas
                      compute > memory ? STK_PROFILE_BOUND_COMPUTE : STK_PROFILE_BOUND_MEMORY);
 }
 
+static uint64_t time_of(const stk_profile *p, size_t i)
+{
+    stk_profile_layer layer = {.struct_size = sizeof layer};
+
+    assert_true(stk_profile_get_layer(p, i, &layer));
+    assert_true(layer.forward.calls + layer.backward.calls > 0);
+    return layer.forward.ns + layer.backward.ns;
+}
+
+/* All that have calls, the longest first; of less room the first of these. */
+static void check_sorted(const stk_profile *p)
+{
+    stk_profile_layer layer = {.struct_size = sizeof layer};
+    size_t order[16], first, n, count, called = 0;
+    stk_error err;
+
+    for (size_t i = 0; stk_profile_get_layer(p, i, &layer); i++)
+        called += layer.forward.calls + layer.backward.calls > 0;
+    assert_ok(stk_profile_sort_layers(p, order, STK_COUNT(order), &n, &err), &err);
+    assert_int_equal(n, called);
+    assert_true(n >= 3);
+    for (size_t i = 1; i < n; i++)
+        assert_true(time_of(p, order[i - 1]) >= time_of(p, order[i]) && order[i - 1] != order[i]);
+    assert_ok(stk_profile_sort_layers(p, &first, 1, &count, &err), &err);
+    assert_true(count == 1 && first == order[0]);
+}
+
 /* Each pass is bound by what would take longer at the peaks, and its share is of that. A layer
  * that is faster than the peak that was kept is the peak. */
 static void roofline(void **state)
@@ -182,6 +209,7 @@ static void roofline(void **state)
                                                : k == 0 || !products    ? STK_PROFILE_BOUND_MEMORY
                                                                      : STK_PROFILE_BOUND_COMPUTE);
         }
+        check_sorted(p);
         if (k == 2)
             assert_float_equal(best, 1, 1e-9);
         *said = 0;
