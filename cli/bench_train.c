@@ -28,38 +28,9 @@ static int refuse(const char *key, const char *why)
     return CLI_USAGE;
 }
 
-static stk_status fail(stk_error *err, stk_status status, const char *text)
-{
-    stk_error_init(err);
-    err->status = status;
-    snprintf(err->text, sizeof err->text, "%s", text);
-    return status;
-}
-
 /* ---- The configuration ----------------------------------------------------------------------- */
 
-/* What the bench says of the options of a table wins over the training's configuration; `options`
- * is the struct of it as it is in the setting. */
-static stk_status set_table(struct cli *cli, const stk_option_table *table, const void *options,
-                            stk_config *config, stk_error *err)
-{
-    stk_status status = STK_OK;
-    const char *string;
-    char key[128], text[1024];
-
-    for (size_t i = 0; i < table->count && status == STK_OK; i++) {
-        const stk_option *option = &table->options[i];
-        snprintf(key, sizeof key, "%s%s%s", table->name, *table->name ? "." : "", option->name);
-        if (stk_config_count(cli->config, key) == 0)
-            continue;
-        stk_options_format(option, options, text, sizeof text);
-        memcpy(&string, (const char *)options + option->offset, sizeof string);
-        status = stk_config_set(config, key, option->type == STK_OPTION_STRING ? string : text,
-                                false, err);
-    }
-    return status;
-}
-
+/* What the bench says of data and loader wins over the training's configuration. */
 static stk_status set_data(struct cli *cli, const stk_bench_setting *setting,
                            const stk_loader_options *loader, stk_config *config, stk_error *err)
 {
@@ -68,7 +39,8 @@ static stk_status set_data(struct cli *cli, const stk_bench_setting *setting,
     if (setting->dataset)
         status = stk_config_set(config, "data.dataset", setting->dataset, false, err);
     return status == STK_OK
-               ? set_table(cli, stk_option_table_find("recipe.loader"), loader, config, err)
+               ? stk_config_merge(config, cli->config, stk_option_table_find("recipe.loader"),
+                                  setting->which, loader, err)
                : status;
 }
 
@@ -137,17 +109,9 @@ static stk_status set_sections(struct cli *cli, uint64_t which, stk_config *conf
 {
     stk_status status = STK_OK;
 
-    for (size_t i = 0; sections[i] && status == STK_OK; i++) {
-        const stk_option_table *table = stk_option_table_find(sections[i]);
-        void *options = malloc(table->struct_size);
-        if (!options)
-            return fail(err, STK_ENOMEM, "no memory for the options");
-        stk_options_init(table, options, table->struct_size);
-        status = stk_config_apply(cli->config, table, which, options, err);
-        if (status == STK_OK)
-            status = set_table(cli, table, options, config, err);
-        free(options);
-    }
+    for (size_t i = 0; sections[i] && status == STK_OK; i++)
+        status = stk_config_merge(config, cli->config, stk_option_table_find(sections[i]), which,
+                                  NULL, err);
     return status;
 }
 

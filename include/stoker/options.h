@@ -144,6 +144,16 @@ STK_API uint64_t stk_config_combinations(const stk_config *config);
 STK_API STK_NODISCARD stk_status stk_config_apply(stk_config *config, const stk_option_table *table,
                                                   uint64_t which, void *options, stk_error *err);
 
+/**
+ * What `from` says of the options of a table wins over what `into` says of them: each that is set
+ * in `from` is set in `into`, to one value, that of combination `which`; or, where `options` is not
+ * NULL, to the value in that struct of the table, which the caller made of `from`.
+ * Errors: those of stk_config_apply() and stk_config_set(); `into` may have some of them then.
+ */
+STK_API STK_NODISCARD stk_status stk_config_merge(stk_config *into, stk_config *from,
+                                                  const stk_option_table *table, uint64_t which,
+                                                  const void *options, stk_error *err);
+
 /** A line of a configuration, without its end; valid during the call. */
 typedef void stk_config_line(void *user, const char *line);
 /**

@@ -7,6 +7,8 @@
 #include "base/items.h"
 #include "base/options.h"
 
+#define MAX_MERGED 1024 /* bytes of a value that is no string, with its end */
+
 stk_status stk_config_create(stk_context *context, stk_config **out, stk_error *err)
 {
     *out = NULL;
@@ -421,6 +423,46 @@ stk_status stk_config_apply(stk_config *config, const stk_option_table *table, u
         }
     }
     return STK_OK;
+}
+
+static stk_status merge(stk_config *into, const stk_config *from, const stk_option_table *table,
+                        const void *options, stk_error *err)
+{
+    char key[STK_CONFIG_MAX_KEY], text[MAX_MERGED];
+    const char *string;
+
+    for (size_t i = 0; i < table->count; i++) {
+        const stk_option *option = &table->options[i];
+        snprintf(key, sizeof key, "%s%s%s", table->name, *table->name ? "." : "", option->name);
+        if (stk_config_count(from, key) == 0)
+            continue;
+        /* A string as it is, without the quotes of a form to be read. */
+        if (option->type == STK_OPTION_STRING) {
+            memcpy(&string, (const char *)options + option->offset, sizeof string);
+        } else {
+            stk_options_format(option, options, text, sizeof text);
+            string = text;
+        }
+        STK_TRY(stk_config_set(into, key, string ? string : "", false, err));
+    }
+    return STK_OK;
+}
+
+stk_status stk_config_merge(stk_config *into, stk_config *from, const stk_option_table *table,
+                            uint64_t which, const void *options, stk_error *err)
+{
+    if (options)
+        return merge(into, from, table, options, err);
+    void *chosen = stk__alloc(into->context, table->struct_size);
+    if (!chosen)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_OPTIONS, "no memory for the options of %s",
+                         table->name);
+    stk_options_init(table, chosen, table->struct_size);
+    stk_status status = stk_config_apply(from, table, which, chosen, err);
+    if (status == STK_OK)
+        status = merge(into, from, table, chosen, err);
+    stk__free(into->context, chosen);
+    return status;
 }
 
 /* The option most like a key: of any section where the option's name is right, else by edit

@@ -17,7 +17,10 @@ static bool run(const char *const *logs, int64_t n, bool for_good)
     stk_context *ctx = NULL;
     stk_report *report = NULL;
     stk_error err;
+    const stk_report_comparison *all;
+    const char *charts;
     uint64_t bars;
+    size_t length;
 
     stk_context_options_init(&options);
     options.allocator = (stk_allocator){faulty_alloc, faulty_free, &f};
@@ -27,6 +30,10 @@ static bool run(const char *const *logs, int64_t n, bool for_good)
         status = stk_report_create(ctx, &report, &err);
     for (int i = 0; logs[i] && status == STK_OK; i++)
         status = stk_report_read(report, logs[i], &err);
+    if (status == STK_OK)
+        status = stk_report_compare(report, &all, &err);
+    if (status == STK_OK)
+        status = stk_report_charts(report, &charts, &length, &err);
     if (status == STK_OK) {
         /* A list of values that could not grow is counted in buckets; steps are all there. */
         const stk_report_run *first = stk_report_run_at(report, 0);

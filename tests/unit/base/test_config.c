@@ -151,6 +151,44 @@ static void test_apply_errors(void **state)
                  &f->err, "empty");
 }
 
+/* What is set in one configuration wins in the other; all else stays, with its sweep. */
+static void test_merge(void **state)
+{
+    fixture *f = *state;
+    stk_config *into;
+    loader_options o;
+
+    assert_ok(stk_config_create(f->context, &into, &f->err), &f->err);
+    assert_ok(stk_config_set(into, "loader.batch_size", "7", false, &f->err), &f->err);
+    assert_ok(stk_config_set(into, "loader.shuffle", "block", false, &f->err), &f->err);
+    assert_ok(stk_config_set(into, "bench.dataset", "x", false, &f->err), &f->err);
+    loads(f, "loader:\n  batch_size: [32, 64]\n  transforms: 'a, b'\n  drop_last:\n"
+             "bench:\n  dataset: y\n");
+    assert_ok(stk_config_merge(into, f->config, &loader_table, 1, NULL, &f->err), &f->err);
+    assert_int_equal(stk_config_count(into, "loader.batch_size"), 1);
+    assert_string_equal(stk_config_get(into, "loader.batch_size", 0), "64");
+    assert_string_equal(stk_config_get(into, "loader.transforms", 0), "a, b");
+    assert_string_equal(stk_config_get(into, "loader.shuffle", 0), "block");
+    assert_int_equal(stk_config_count(into, "loader.drop_last"), 0);
+    assert_int_equal(stk_config_count(into, "loader.num_workers"), 0);
+    assert_string_equal(stk_config_get(into, "bench.dataset", 0), "x");
+    /* Values of a struct, for what is set. */
+    stk_options_init(&loader_table, &o, sizeof o);
+    o.batch_size = 5;
+    o.num_workers = 3;
+    o.transforms = "c";
+    assert_ok(stk_config_merge(into, f->config, &loader_table, 0, &o, &f->err), &f->err);
+    assert_string_equal(stk_config_get(into, "loader.batch_size", 0), "5");
+    assert_string_equal(stk_config_get(into, "loader.transforms", 0), "c");
+    assert_int_equal(stk_config_count(into, "loader.num_workers"), 0);
+    /* Any value of the sweep that is wrong is said, with its place. */
+    loads(f, "loader:\n  batch_size: [32, many]\n");
+    assert_fails(stk_config_merge(into, f->config, &loader_table, 0, NULL, &f->err), STK_EINVAL,
+                 &f->err, "run.yaml:2:20: loader.batch_size: 'many'");
+    assert_string_equal(stk_config_get(into, "loader.batch_size", 0), "5");
+    stk_config_destroy(&into);
+}
+
 static void test_null_of_unknown_option(void **state)
 {
     fixture *f = *state;
@@ -256,6 +294,8 @@ static stk_status whole_life(stk_context *context, stk_error *err)
     char written[2048] = "";
     if (status == STK_OK)
         status = stk_config_write(config, keep_line, written, err);
+    if (status == STK_OK)
+        status = stk_config_merge(config, config, &loader_table, 5, NULL, err);
     stk_config_destroy(&config);
     return status;
 }
@@ -357,6 +397,7 @@ int main(void)
         TEST(test_combinations),
         TEST(test_rungs),
         TEST(test_apply_errors),
+        TEST(test_merge),
         TEST(test_null_of_unknown_option),
         TEST(test_command_line_has_no_place),
         TEST(test_finish_names_what_nobody_took),
