@@ -135,14 +135,15 @@ static void add(bench *b, stk_trainer *t, const json_t *item)
                                         "multiplier", "pattern"};
     static const char *const keys[] = {"unfreeze", "ratio", "multiplier"};
     const stk_callback_ops *ops = &stk__callback_backbone_finetuning;
+    char values[4][64] = {[3] = "conv1.*, bn1.*, layer*"}; /* live as long as the options */
     uint64_t room[64];
 
     stk_options_init(ops->options, room, sizeof room);
     for (size_t i = 0; i < STK_COUNT(names); i++) {
-        char value[64] = "conv1.*, bn1.*, layer*";
         if (i < STK_COUNT(keys))
-            snprintf(value, sizeof value, "%g", json_number_value(json_object_get(item, keys[i])));
-        assert_ok(stk_options_set(ops->options, room, names[i], value, &b->err), &b->err);
+            snprintf(values[i], sizeof values[i], "%g",
+                     json_number_value(json_object_get(item, keys[i])));
+        assert_ok(stk_options_set(ops->options, room, names[i], values[i], &b->err), &b->err);
     }
     assert_ok(stk_trainer_add_callback(t, ops, room, NULL, &b->err), &b->err);
     assert_ok(stk_trainer_add_callback(t, &look_ops, NULL, NULL, &b->err), &b->err);
