@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A mirror of a store that hangs: its close ends, says so, and the file stays. */
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -9,13 +10,13 @@
 #include "store/mirror.h"
 #include "support/support.h"
 
-static int64_t ahead; /* seconds that the clock of this process is ahead */
+static atomic_llong ahead; /* seconds that the clock of this process is ahead */
 
 int clock_gettime(clockid_t id, struct timespec *t)
 {
     const int result = (int)syscall(SYS_clock_gettime, id, t);
 
-    t->tv_sec += ahead;
+    t->tv_sec += atomic_load(&ahead);
     return result;
 }
 
@@ -41,7 +42,7 @@ static stk_status commit_late(stk_put *put, stk_error *err)
 {
     assert_true(wanted->deadline_ns > 0);
     while (stk__store_call_check(wanted, "log", NULL) == STK_OK)
-        ahead++;
+        atomic_fetch_add(&ahead, 1);
     put->ops->abandon(put);
     return stk__store_call_check(wanted, "log", err);
 }
@@ -94,9 +95,9 @@ static void closes(void **state)
             write_bytes(m, 1 << 20);
         snprintf(path, sizeof path, "%s", stk_mirror_path(m));
         snprintf(folder, sizeof folder, "%s", m->folder);
-        const int64_t before = ahead;
+        const long long before = atomic_load(&ahead);
         assert_fails(stk_mirror_close(&m, &err), STK_ETIMEDOUT, &err, "longer than it was given");
-        assert_in_range(ahead - before, rows[i].least_s, rows[i].most_s);
+        assert_in_range(atomic_load(&ahead) - before, rows[i].least_s, rows[i].most_s);
         assert_null(m);
         assert_int_equal(stk__remove_path(path), 0);
         assert_int_equal(stk__remove_folder_path(folder), 0);
