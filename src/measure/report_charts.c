@@ -299,7 +299,8 @@ stk_status stk_report_charts(stk_report *report, const char **json, size_t *leng
         while (at < n && bars[at].run == i)
             at++;
         put(out, i ? ",\n" : "\n");
-        put_run(&report->runs[i]->out, all->names[i], out, bars + from, at - from);
+        /* A log without batches has no bars at all. */
+        put_run(&report->runs[i]->out, all->names[i], out, n ? bars + from : NULL, at - from);
     }
     put(out, "]}");
     if (out->failed)
