@@ -12,15 +12,6 @@ static struct kept {
     char text[];
 } * kept;
 
-/* Where a path begins with "~/": at the beginning, or behind the ':' of a prefix; NULL: nowhere. */
-static const char *find_tilde(const char *text)
-{
-    for (const char *p = text; *p && *p != '?' && *p != '/'; p++)
-        if (p[0] == '~' && (p[1] == '/' || !p[1]) && (p == text || p[-1] == ':'))
-            return p;
-    return NULL;
-}
-
 const char *cli_home_folder(void)
 {
     const char *home = getenv("HOME");
@@ -30,17 +21,13 @@ const char *cli_home_folder(void)
 
 const char *cli_home(const char *text)
 {
-    const char *home = cli_home_folder(), *tilde = text ? find_tilde(text) : NULL;
+    const char *home = cli_home_folder();
+    const size_t length = text && home ? stk_home_path(text, home, NULL, 0) : 0;
 
-    if (!tilde || !home)
-        return text;
-    size_t before = (size_t)(tilde - text), length = strlen(home);
-    struct kept *made = malloc(sizeof *made + before + length + strlen(tilde));
+    struct kept *made = length ? malloc(sizeof *made + length + 1) : NULL;
     if (!made)
         return text;
-    memcpy(made->text, text, before);
-    memcpy(made->text + before, home, length);
-    memcpy(made->text + before + length, tilde + 1, strlen(tilde));
+    stk_home_path(text, home, made->text, length + 1);
     made->next = kept;
     kept = made;
     return made->text;

@@ -372,22 +372,16 @@ static void judge(struct run *run)
     stk_training_events_judge(run->parts.log, run->parts.data->train, NULL, &run->verdict);
 }
 
-/* Where a metric chooses the best checkpoint, what is printed at the end is of that. */
 static stk_status test_trained(struct run *run, stk_error *err)
 {
-    const stk_recipe_parts *parts = &run->parts;
+    stk_recipe_tested tested = {.struct_size = sizeof tested};
     stk_trainer_times times = {.struct_size = sizeof times};
-    double score;
 
-    run->tested_best = stk_trainer_best_model_score(parts->trainer, &score);
-    if (!parts->data->num_test && !(run->tested_best && parts->data->num_val))
-        return STK_OK;
-    const char *path = run->tested_best ? "best" : NULL;
-    stk_status status =
-        parts->data->num_test
-            ? stk_trainer_test(parts->trainer, parts->module, parts->data, path, err)
-            : stk_trainer_validate(parts->trainer, parts->module, parts->data, path, err);
-    stk_trainer_get_times(parts->trainer, &times);
+    const stk_status status = stk_recipe_test(run->recipe, &tested, err);
+    run->tested_best = tested.best;
+    if (!tested.again)
+        return status;
+    stk_trainer_get_times(run->parts.trainer, &times);
     run->evaluated = times.samples;
     keep_metrics(run);
     return status;

@@ -106,6 +106,13 @@ typedef enum stk_precision {
     STK_PRECISION_16_MIXED /**< refused on a CPU */
 } stk_precision;
 
+/** The precision that a trainer's word means: "64-true" or "64", "bf16-mixed" or "bf16",
+ * "16-mixed" or "16"; 32-true of any other word and of NULL. Thread-safe. */
+STK_API stk_precision stk_precision_of(const char *word);
+
+/** Its word, "32-true" where there is no such precision. Static. */
+STK_API const char *stk_precision_name(int32_t precision);
+
 typedef enum stk_loss_kind {
     STK_LOSS_CROSS_ENTROPY, /**< output [N, C, ...], target: classes [N, ...], integers */
     STK_LOSS_MSE,           /**< target of this and the others: numbers, of the output's shape */

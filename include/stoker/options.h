@@ -101,6 +101,13 @@ STK_API const char *stk_nearest_name(const char *wanted, const char *const *name
  */
 STK_API bool stk_nearest_path(const char *path, char *found, size_t size);
 
+/**
+ * Put a home folder in the place of the tilde with which a path begins, also behind the ':' of a
+ * prefix ("images:~/train"). Returns the length, as snprintf(); 0: there is none, and `out` is as
+ * it was. Pure.
+ */
+STK_API size_t stk_home_path(const char *text, const char *home, char *out, size_t size);
+
 /** Write the options of a table as the lines of a --help. Returns the length, as snprintf(). */
 STK_API int stk_options_help(const stk_option_table *table, char *text, size_t size);
 

@@ -129,6 +129,24 @@ typedef struct stk_recipe_parts {
 
 STK_API void stk_recipe_get_parts(const stk_recipe *recipe, stk_recipe_parts *out);
 
+/** What the test behind a training was. */
+typedef struct stk_recipe_tested {
+    uint32_t struct_size;
+    bool best;  /**< of the best checkpoint, as a metric chooses one; else of the last weights */
+    bool test;  /**< on the test data; else on those of validation */
+    bool again; /**< something was computed: without test data and a best checkpoint the last
+                     validation of the training says it already */
+} stk_recipe_tested;
+
+/**
+ * What is tested behind the training of a recipe: its best checkpoint where a metric chooses one,
+ * on the test data where there are some, else on those of validation.
+ *
+ * Thread: one caller at a time. Blocks. Errors: those of stk_trainer_test().
+ */
+STK_API STK_NODISCARD stk_status stk_recipe_test(stk_recipe *recipe, stk_recipe_tested *out,
+                                                 stk_error *err);
+
 /**
  * The training of a recipe, and the test behind it, as one run of a plan (stk_bench_plan_add()):
  * what it took and what it came to. Like every run it measures the whole process, and is to have

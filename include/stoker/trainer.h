@@ -32,6 +32,21 @@ static inline void stk_model_module_options_init(stk_model_module_options *optio
     stk_options_init(stk_option_table_find("module"), options, sizeof *options);
 }
 
+/** Numbers of the fields of a batch that a module of layers reads; -1: there is none. */
+typedef struct stk_model_fields {
+    uint32_t struct_size;
+    int64_t input;  /**< the one that is named, or the first of float32 or float64; the target only
+                         where there is no other */
+    int64_t target; /**< the one that is named, or "label", "target" or "mask"; next to "data" a
+                         "mask" says which of its values are there, and is none */
+    int64_t mask;   /**< of the target: "NAME_mask", of "data" "mask"; of uint8 */
+} stk_model_fields;
+
+/** Find them by the names of the options, or the usual ones, among an array of fields
+ * (stk_field_at()). Pure. */
+STK_API void stk_model_fields_find(const stk_field *fields, uint32_t num_fields,
+                                   const stk_model_module_options *options, stk_model_fields *out);
+
 /** What a module is made of. Everything it points to outlives the module. */
 typedef struct stk_model_parts {
     uint32_t struct_size;
@@ -327,6 +342,12 @@ STK_API const stk_module_ops *stk_trainer_module_ops(const stk_trainer *trainer)
 STK_API STK_NODISCARD stk_status stk_trainer_copy(stk_trainer *trainer, void *to, const void *from,
                                                   uint64_t bytes, stk_copy_kind kind,
                                                   stk_error *err);
+
+/** A number and its weight, wherever they are; what it does not have stays as it was. Waits for the
+ * device. On the trainer's thread. `weight` may be NULL. Errors: those of the device. */
+STK_API STK_NODISCARD stk_status stk_trainer_read_scalar(stk_trainer *trainer,
+                                                         const stk_scalar *number, double *value,
+                                                         double *weight, stk_error *err);
 
 /** Batches of the loop of a phase that are done, and all of them. Any thread. */
 STK_API void stk_trainer_get_bar(const stk_trainer *trainer, stk_phase phase, uint64_t *done,

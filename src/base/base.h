@@ -95,6 +95,8 @@ static inline uint64_t stk__round_up(uint64_t value, uint64_t multiple)
 double stk__half_to_double(uint16_t half);
 /* One element at any address; NaN for a type that is no real number. */
 double stk__element_as_double(const void *value, stk_dtype dtype);
+/* Real numbers with a fraction. */
+bool stk__dtype_is_float(stk_dtype dtype);
 
 /* ---- Clock (clock.c) ---- */
 

@@ -71,6 +71,12 @@ double stk__half_to_double(uint16_t half)
     return x;
 }
 
+bool stk__dtype_is_float(stk_dtype dtype)
+{
+    return dtype == STK_FLOAT16 || dtype == STK_BFLOAT16 || dtype == STK_FLOAT32 ||
+           dtype == STK_FLOAT64;
+}
+
 double stk__element_as_double(const void *value, stk_dtype dtype)
 {
     union {

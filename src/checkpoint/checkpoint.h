@@ -20,6 +20,10 @@
 /* Names of texts and tensors that begin so are no parameters of the model: optimizer, averages, ...
  */
 #define STK__CHECKPOINT_OWN "stoker."
+static inline bool stk__checkpoint_is_own(const char *name)
+{
+    return strncmp(name, STK__CHECKPOINT_OWN, strlen(STK__CHECKPOINT_OWN)) == 0;
+}
 
 /* ---- Writing (checkpoint_write.c) ---- */
 

@@ -11,15 +11,10 @@
 
 typedef void line_fn(void *user, const char *name, const char *value);
 
-static bool is_own(const char *name)
+/* Of a parameter, real or complex. */
+static bool is_number(stk_dtype dtype)
 {
-    return strncmp(name, STK__CHECKPOINT_OWN, strlen(STK__CHECKPOINT_OWN)) == 0;
-}
-
-static bool is_float(stk_dtype dtype)
-{
-    return dtype == STK_FLOAT16 || dtype == STK_BFLOAT16 || dtype == STK_FLOAT32 ||
-           dtype == STK_FLOAT64 || dtype == STK_COMPLEX64;
+    return stk__dtype_is_float(dtype) || dtype == STK_COMPLEX64 || dtype == STK_COMPLEX128;
 }
 
 static void number_line(line_fn *line, void *user, const char *name, uint64_t value)
@@ -65,10 +60,10 @@ static void tensor_lines(line_fn *line, void *user, const stk_state_tensor *tens
 
     for (size_t i = 0; i < n; i++) {
         const stk_state_tensor *t = &tensors[i];
-        if (is_own(t->name)) {
+        if (stk__checkpoint_is_own(t->name)) {
             own_bytes += t->bytes;
         } else {
-            parameters += is_float(t->dtype) ? t->bytes / stk_dtype_size(t->dtype) : 0;
+            parameters += is_number(t->dtype) ? t->bytes / stk_dtype_size(t->dtype) : 0;
             bytes += t->bytes;
         }
     }
@@ -79,7 +74,7 @@ static void tensor_lines(line_fn *line, void *user, const stk_state_tensor *tens
     number_line(line, user, "bytes_of_state", own_bytes);
     number_line(line, user, "tensors", n);
     for (size_t i = 0, shown = 0; i < n && shown < SHOWN_TENSORS; i++) {
-        if (is_own(tensors[i].name))
+        if (stk__checkpoint_is_own(tensors[i].name))
             continue;
         tensor_line(line, user, &tensors[i]);
         shown++;

@@ -62,12 +62,6 @@ static void differs(loading *l, const char *what)
         stk__message(ctx, STK_MESSAGE_WARNING, "weights: %s", what);
 }
 
-static bool is_float(stk_dtype dtype)
-{
-    return dtype == STK_FLOAT32 || dtype == STK_FLOAT64 || dtype == STK_BFLOAT16 ||
-           dtype == STK_FLOAT16;
-}
-
 /* Why a tensor cannot become a parameter; false: it can. */
 static bool unfit(const struct stk_model *m, const stk__param *p, const stk_state_tensor *t,
                   char *why, size_t size)
@@ -84,7 +78,7 @@ static bool unfit(const struct stk_model *m, const stk__param *p, const stk_stat
     shape_text(t->rank, t->shape, theirs, sizeof theirs);
     if (!same)
         stk__text_add(&text, "'%.128s' is %s, but the model's is %s", p->name, theirs, mine);
-    else if (integer ? t->dtype != STK_INT64 : !is_float(t->dtype))
+    else if (integer ? t->dtype != STK_INT64 : !stk__dtype_is_float(t->dtype))
         stk__text_add(&text, "'%.128s' is of type %s, not %s", p->name, stk_dtype_name(t->dtype),
                       stk_dtype_name(stk__param_dtype(m, p)));
     else if (t->bytes != p->count * stk_dtype_size(t->dtype))

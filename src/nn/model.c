@@ -34,6 +34,27 @@ const stk_option_table stk__model_option_table = {.name = "model",
                                                   .options = options,
                                                   .count = STK_COUNT(options)};
 
+static const struct {
+    const char *name, *short_name;
+} precisions[] = {[STK_PRECISION_32_TRUE] = {"32-true", "32"},
+                  [STK_PRECISION_64_TRUE] = {"64-true", "64"},
+                  [STK_PRECISION_BF16_MIXED] = {"bf16-mixed", "bf16"},
+                  [STK_PRECISION_16_MIXED] = {"16-mixed", "16"}};
+
+stk_precision stk_precision_of(const char *word)
+{
+    for (uint32_t i = 0; word && i < STK_COUNT(precisions); i++)
+        if (strcmp(word, precisions[i].name) == 0 || strcmp(word, precisions[i].short_name) == 0)
+            return (stk_precision)i;
+    return STK_PRECISION_32_TRUE;
+}
+
+const char *stk_precision_name(int32_t precision)
+{
+    return precisions[precision > 0 && precision < (int32_t)STK_COUNT(precisions) ? precision : 0]
+        .name;
+}
+
 static void place_params(struct stk_model *m)
 {
     stk__graph *g = &m->graph;

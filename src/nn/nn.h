@@ -3,6 +3,8 @@
 #ifndef STK_SRC_NN_NN_H
 #define STK_SRC_NN_NN_H
 
+#include <math.h>
+
 #include <stoker/model.h>
 
 #include "base/base.h"
@@ -12,6 +14,12 @@ extern const void *const stk__layers[];
 extern const stk_option_table stk__model_option_table, stk__optimizer_option_table,
     stk__schedule_option_table;
 stk_status stk__layer_kind_check(const void *ops, stk_error *err);
+
+/* A learning rate. */
+static inline bool stk__is_rate(double lr)
+{
+    return isfinite(lr) && lr >= 0;
+}
 
 /* What a module asks of a model besides. */
 /* Have the memory of a pass; of gradients only where it is asked for: an evaluation has none. */

@@ -81,15 +81,10 @@ uint64_t stk__optimizer_bytes(const stk_model *model, const stk_optimizer_option
     return bytes_of(model, &known);
 }
 
-static bool is_rate(double lr)
-{
-    return isfinite(lr) && lr >= 0;
-}
-
 static stk_status check_groups(const stk_parameter_group *groups, size_t n, stk_error *err)
 {
     for (size_t i = 0; i < n; i++)
-        if (!isnan(groups[i].lr) && !is_rate(groups[i].lr))
+        if (!isnan(groups[i].lr) && !stk__is_rate(groups[i].lr))
             return stk__fail(
                 err, STK_EINVAL, STK_STAGE_OPTIONS,
                 "optimizer: the learning rate of the group \"%s\" is %g; one is finite "
@@ -102,7 +97,7 @@ static stk_status check(const stk_optimizer_options *o, stk_error *err)
 {
     bool sgd = o->name == STK_SGD;
 
-    if (!is_rate(o->lr))
+    if (!stk__is_rate(o->lr))
         return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
                          "optimizer: a learning rate is finite and at least 0, not %g", o->lr);
     if (!sgd && (o->momentum != 0 || o->dampening != 0 || o->nesterov))

@@ -88,11 +88,6 @@ static stk_schedule known_of(const stk_schedule *given)
     return known;
 }
 
-static bool is_rate(double lr)
-{
-    return isfinite(lr) && lr >= 0;
-}
-
 stk_status stk__schedule_check(const stk_schedule *given, stk_error *err)
 {
     const stk_schedule known = known_of(given), *s = &known;
@@ -113,7 +108,7 @@ stk_status stk__schedule_check(const stk_schedule *given, stk_error *err)
         needs = "multi_step needs its milestones";
     else if (s->name == STK_SCHEDULE_PLATEAU && s->factor >= 1)
         needs = "reduce_on_plateau needs a factor below 1";
-    else if (!is_rate(s->max_lr) || !is_rate(s->eta_min) || !is_rate(s->min_lr))
+    else if (!stk__is_rate(s->max_lr) || !stk__is_rate(s->eta_min) || !stk__is_rate(s->min_lr))
         needs = "max_lr, eta_min and min_lr are finite and at least 0";
     if (needs)
         return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS, "lr_scheduler: %s", needs);

@@ -54,15 +54,6 @@ static bool test_spec(const char *spec, char *out, size_t size)
     return true;
 }
 
-/* Where a path begins with "~/": at the beginning, or behind the ':' of a prefix; NULL: nowhere. */
-static const char *find_tilde(const char *spec)
-{
-    for (const char *p = spec; *p && *p != '?' && *p != '/'; p++)
-        if (p[0] == '~' && (p[1] == '/' || !p[1]) && (p == spec || p[-1] == ':'))
-            return p;
-    return NULL;
-}
-
 stk_status stk__recipe_home(stk_config *config, const char *home, stk__recipe_data *data,
                             stk_error *err)
 {
@@ -70,12 +61,14 @@ stk_status stk__recipe_home(stk_config *config, const char *home, stk__recipe_da
                                   &data->predict};
 
     for (size_t i = 0; i < STK_COUNT(specs); i++) {
-        const char *const spec = *specs[i], *const tilde = spec ? find_tilde(spec) : NULL;
-        if (!tilde)
+        const char *const spec = *specs[i];
+        const size_t length = spec ? stk_home_path(spec, home, NULL, 0) : 0;
+        if (!length)
             continue;
-        char *made =
-            stk__format(config->context, "%.*s%s%s", (int)(tilde - spec), spec, home, tilde + 1);
-        *specs[i] = made ? stk__config_copy(config, made, strlen(made)) : NULL;
+        char *made = stk__alloc(config->context, length + 1);
+        if (made)
+            stk_home_path(spec, home, made, length + 1);
+        *specs[i] = made ? stk__config_copy(config, made, length) : NULL;
         stk__free(config->context, made);
         if (!*specs[i])
             return stk__fail(err, STK_ENOMEM, STK_STAGE_OPTIONS, "no memory for the spec %.200s",

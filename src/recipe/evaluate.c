@@ -116,50 +116,6 @@ stk_status stk__recipe_make_eval(stk__recipe_sets *sets, const stk__recipe_setti
 
 /* ---- What a model takes ---------------------------------------------------------------------- */
 
-static bool is_float(stk_dtype dtype)
-{
-    return dtype == STK_FLOAT32 || dtype == STK_FLOAT64;
-}
-
-/* The field of a name among `n`; NULL: there is none. */
-static const stk_field *named(const stk_field *fields, uint32_t n, const char *name)
-{
-    for (uint32_t i = 0; i < n; i++)
-        if (strcmp(fields[i].name, name) == 0)
-            return &fields[i];
-    return NULL;
-}
-
-/* What the loss compares with, as the module finds it: the field that is named, or a usual one. */
-static const stk_field *target_of(const stk_field *fields, uint32_t n,
-                                  const stk_model_module_options *module)
-{
-    static const char *const usual[] = {"label", "target", "mask"};
-    const stk_field *found = NULL;
-
-    if (module->target && *module->target)
-        return named(fields, n, module->target);
-    const size_t count = STK_COUNT(usual) - (named(fields, n, "data") != NULL);
-    for (size_t i = 0; i < count && !found; i++)
-        found = named(fields, n, usual[i]);
-    return found;
-}
-
-/* The field that the model takes: the one that is named, or the first with floats, and that which
- * the loss compares with only where there is no other. */
-static const stk_field *input_of(const stk_field *fields, uint32_t n, const stk_field *target,
-                                 const stk_model_module_options *module)
-{
-    const stk_field *found = NULL;
-
-    if (module->input && *module->input)
-        return named(fields, n, module->input);
-    for (uint32_t i = 0; i < n; i++)
-        if (is_float(fields[i].dtype) && (!found || found == target))
-            found = &fields[i];
-    return found;
-}
-
 /* The field that a model takes from the batches of a dataset; STK_ENOENT without words: none. Its
  * name lives as long as the dataset. */
 static stk_status find_field(stk__recipe_sets *sets, stk_dataset *dataset,
@@ -175,12 +131,15 @@ static stk_status find_field(stk__recipe_sets *sets, stk_dataset *dataset,
     fields[0].struct_size = sizeof *fields;
     stk_status status = stk_loader_describe(dataset, options, &made, fields, made.num_fields, err);
     if (status == STK_OK) {
-        const stk_field *target = target_of(fields, made.num_fields, module);
-        const stk_field *input = input_of(fields, made.num_fields, target, module);
-        if (target)
-            sets->target = target->name;
-        if (input)
-            *out = *input;
+        stk_model_fields at = {.struct_size = sizeof at};
+        stk_model_fields_find(fields, made.num_fields, module, &at);
+        /* The first dataset that is looked at is that of the training. */
+        if (at.target >= 0 && !sets->target)
+            sets->target = fields[at.target].name;
+        if (at.mask >= 0 && !sets->mask)
+            sets->mask = fields[at.mask].name;
+        if (at.input >= 0)
+            *out = fields[at.input];
         else
             status = STK_ENOENT;
     }

@@ -57,17 +57,6 @@ static stk_status on_train_epoch_start(stk_callback *self, stk_trainer *t, const
     return STK_OK;
 }
 
-/* A number that may be on the device. */
-static stk_status look(stk_trainer *t, const void *data, stk_dtype dtype, double *value,
-                       stk_error *err)
-{
-    uint64_t bytes = 0;
-
-    STK_TRY(stk_trainer_copy(t, &bytes, data, stk_dtype_size(dtype), STK_COPY_DEVICE_TO_HOST, err));
-    *value = stk__element_as_double(&bytes, dtype);
-    return STK_OK;
-}
-
 static stk_status on_train_batch_end(stk_callback *self, stk_trainer *t, const stk_moment *at,
                                      stk_error *err)
 {
@@ -76,11 +65,8 @@ static stk_status on_train_batch_end(stk_callback *self, stk_trainer *t, const s
     if (!at->loss || at->loss->skip)
         return STK_OK;
     const stk_scalar *scalar = &at->loss->value;
-    double loss = scalar->value, rows = at->batch ? (double)stk_batch_count(at->batch) : 0;
-    if (scalar->data)
-        STK_TRY(look(t, scalar->data, scalar->dtype, &loss, err));
-    if (scalar->data && scalar->weight)
-        STK_TRY(look(t, scalar->weight, scalar->dtype, &rows, err));
+    double loss, rows = at->batch ? (double)stk_batch_count(at->batch) : 0;
+    STK_TRY(stk_trainer_read_scalar(t, scalar, &loss, &rows, err));
     if (rows > 0) {
         w->loss += loss * rows;
         w->rows += rows;
@@ -127,23 +113,39 @@ static void take_metrics(stk_recipe *r, const char *accuracy, const char *loss,
     (void)stk_trainer_metric(r->trainer, loss, &t->evaluated_loss);
 }
 
-/* The last validation of the training, unless there are test data or a best checkpoint. */
-static stk_status evaluate(stk_recipe *r, stk_module *module, stk_bench_training *t, stk_error *err)
+stk_status stk_recipe_test(stk_recipe *recipe, stk_recipe_tested *out, stk_error *err)
 {
+    stk_recipe_tested tested = {.struct_size = sizeof tested};
+    stk_recipe_parts parts = {.struct_size = sizeof parts};
     double score;
-    const char *best = stk_trainer_best_model_score(r->trainer, &score) ? "best" : NULL;
+
+    STK_TRY(stk__context_check(recipe->context, err));
+    STK_TRY(stk__sized_check(out, "stk_recipe_tested", STK_STAGE_TRAIN, err));
+    stk_recipe_get_parts(recipe, &parts);
+    tested.best = stk_trainer_best_model_score(recipe->trainer, &score);
+    tested.test = recipe->data.num_test > 0;
+    tested.again = tested.test || (tested.best && recipe->data.num_val);
+    const char *path = tested.best ? "best" : NULL;
+    stk_status status = STK_OK;
+    if (tested.test)
+        status = stk_trainer_test(recipe->trainer, parts.module, &recipe->data, path, err);
+    else if (tested.again)
+        status = stk_trainer_validate(recipe->trainer, parts.module, &recipe->data, path, err);
+    stk__sized_write(out, &tested);
+    return status;
+}
+
+static stk_status evaluate(stk_recipe *r, stk_bench_training *t, stk_error *err)
+{
+    stk_recipe_tested tested = {.struct_size = sizeof tested};
 
     take_metrics(r, "val_acc", "val_loss", t);
-    t->tested = r->data.num_test > 0;
-    if (t->tested)
-        STK_TRY(stk_trainer_test(r->trainer, module, &r->data, best, err));
-    else if (best && r->data.num_val)
-        STK_TRY(stk_trainer_validate(r->trainer, module, &r->data, best, err));
-    if (t->tested)
-        take_metrics(r, "test_acc", "test_loss", t);
-    else if (best && r->data.num_val)
-        take_metrics(r, "val_acc", "val_loss", t);
-    return STK_OK;
+    const stk_status status = stk_recipe_test(r, &tested, err);
+    t->tested = tested.test;
+    if (status == STK_OK && tested.again)
+        take_metrics(r, tested.test ? "test_acc" : "val_acc",
+                     tested.test ? "test_loss" : "val_loss", t);
+    return status;
 }
 
 static void take_training(stk_recipe *r, stk__recipe_watch *w, stk_bench_result *result,
@@ -208,7 +210,7 @@ static stk_status measure(stk_recipe *r, stk_bench_result *result, stk_figures *
     take_training(r, w, result, figures);
     result->interrupted = status == STK_ECANCELED;
     if (status == STK_OK && !stk_trainer_get_options(r->trainer)->barebones)
-        status = evaluate(r, parts.module, &w->training, err);
+        status = evaluate(r, &w->training, err);
     log_trained(r, &w->training);
     if (stk_training_events_end(r->log, status == STK_OK ? err : NULL) != STK_OK)
         result->log_failed = true;

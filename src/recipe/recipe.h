@@ -94,6 +94,7 @@ typedef struct stk__recipe_sets {
     char *eval_transforms;              /* theirs, where it was made here */
     stk_field field;                    /* that the model takes, after the transforms */
     const char *target;                 /* field that its loss compares with; NULL: none */
+    const char *mask;                   /* field of where the target counts; NULL: everywhere */
 } stk__recipe_sets;
 
 /* Put a folder in the place of the '~' of specs. */

@@ -10,7 +10,7 @@ struct stk__recipe_step {
     stk_context *context;
     stk_model *model;
     stk_optimizer *optimizer;
-    char input[64], target[64], mask[80]; /* names of fields */
+    const char *input, *target, *mask; /* names of fields, of the recipe's datasets; NULL: none */
     uint64_t rows, row_bytes, step;
     uint64_t target_elements; /* of a row */
     double *lr;     /* of each group, while noise is not to change the weights; NULL: it is over */
@@ -87,7 +87,7 @@ static stk_status take(const stk__recipe_step *s, const stk_batch *batch, stk_mo
 
     stk_status status = stk_batch_find(batch, s->input, &input);
     if (status == STK_OK)
-        status = stk_batch_find(batch, s->target, &target);
+        status = s->target ? stk_batch_find(batch, s->target, &target) : STK_ENOENT;
     if (status != STK_OK)
         return stk__fail(err, status, STK_STAGE_MEASURE,
                          "the batches have no field for the target of the step's model");
@@ -99,8 +99,10 @@ static stk_status take(const stk__recipe_step *s, const stk_batch *batch, stk_mo
     out->input = input.data;
     out->target = target.data;
     out->target_dtype = target.dtype;
-    if (stk_batch_find(batch, s->mask, &mask) == STK_OK && mask.dtype == STK_UINT8)
-        out->target_mask = mask.data;
+    if (!s->mask)
+        return STK_OK;
+    STK_TRY(stk_batch_find(batch, s->mask, &mask));
+    out->target_mask = mask.data;
     return STK_OK;
 }
 
@@ -138,19 +140,6 @@ static stk_status run_alone(void *user, stk_error *err)
     return compute(user, &work, err);
 }
 
-/* The mask of values next to a target, as a module of layers finds it. */
-static void name_fields(stk__recipe_step *s, const stk_recipe_parts *parts)
-{
-    const char *target = parts->model->options->target;
-
-    snprintf(s->input, sizeof s->input, "%s", parts->input->name);
-    snprintf(s->target, sizeof s->target, "%s", target ? target : "");
-    if (strcmp(s->target, "data") == 0)
-        snprintf(s->mask, sizeof s->mask, "mask");
-    else
-        snprintf(s->mask, sizeof s->mask, "%s_mask", s->target);
-}
-
 static stk_status make(stk_recipe *r, stk__recipe_step *s, stk_error *err)
 {
     stk_recipe_parts parts = {.struct_size = sizeof parts};
@@ -162,10 +151,11 @@ static stk_status make(stk_recipe *r, stk__recipe_step *s, stk_error *err)
     const stk_model_parts *of = parts.model;
     stk_model_options model = *of->model;
     model.batch_size = s->rows;
-    if (strncmp(r->settings.trainer.precision, "bf16", 4) == 0)
-        model.precision = STK_PRECISION_BF16_MIXED;
+    model.precision = stk_precision_of(r->settings.trainer.precision);
     s->row_bytes = stk_field_bytes(parts.input);
-    name_fields(s, &parts);
+    s->input = parts.input->name;
+    s->target = r->sets.target;
+    s->mask = r->sets.mask;
     STK_TRY(stk_model_create(of->builder, &model, &s->model, err));
     STK_TRY(stk_optimizer_create(s->model, of->optimizer, of->groups, of->num_groups, &s->optimizer,
                                  err));

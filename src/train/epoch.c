@@ -10,7 +10,7 @@ bool stk__can_stop_early(const stk_trainer *t)
     return t->loop.epoch >= t->options.min_epochs && t->loop.global_step >= t->options.min_steps;
 }
 
-static bool steps_reached(const stk_trainer *t)
+bool stk__steps_reached(const stk_trainer *t)
 {
     const int64_t max = t->settings.max_steps;
 
@@ -140,7 +140,7 @@ static stk_status one_batch(stk_trainer *t, bool *end, stk_error *err)
         *end = loop->done >= t->train.feeds[0].batches;
         if (*end)
             return STK_OK;
-        *end = loop->cut = steps_reached(t) || (t->should_stop && stk__can_stop_early(t));
+        *end = loop->cut = stk__steps_reached(t) || (t->should_stop && stk__can_stop_early(t));
         if (*end)
             return STK_OK;
         if (stk__stop_asked(t) && !loop->window_open)

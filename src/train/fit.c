@@ -53,20 +53,13 @@ static stk_status sanity_check(stk_trainer *t, stk_error *err)
     return STK_OK;
 }
 
-static bool steps_reached(stk_trainer *t)
-{
-    const int64_t max = t->settings.max_steps;
-
-    if (max < 0 || t->loop.global_step < (uint64_t)max)
-        return false;
-    stk__say(t, "`Trainer.fit` stopped: `max_steps=%" PRId64 "` reached.", max);
-    return true;
-}
-
 static bool done(stk_trainer *t)
 {
-    if (steps_reached(t))
+    if (stk__steps_reached(t)) {
+        stk__say(t, "`Trainer.fit` stopped: `max_steps=%" PRId64 "` reached.",
+                 t->settings.max_steps);
         return true;
+    }
     if (t->settings.max_epochs >= 0 && t->loop.epoch >= (uint64_t)t->settings.max_epochs) {
         stk__say(t, "`Trainer.fit` stopped: `max_epochs=%" PRId64 "` reached.",
                  t->settings.max_epochs);

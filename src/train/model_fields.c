@@ -5,72 +5,98 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "base/base.h"
+#include "base/sized.h"
 #include "nn/nn.h"
 
 /* ---- Where they are -------------------------------------------------------------------------- */
 
-static bool find_field(const stk_module_setup *setup, const char *name, uint32_t *out)
+static int64_t find(const stk_field *fields, uint32_t n, const char *name)
 {
-    for (uint32_t i = 0; i < setup->num_fields; i++)
-        if (strcmp(stk_field_at(setup->fields, i)->name, name) == 0) {
-            *out = i;
-            return true;
-        }
-    return false;
+    for (uint32_t i = 0; i < n; i++)
+        if (strcmp(stk_field_at(fields, i)->name, name) == 0)
+            return i;
+    return -1;
 }
 
-/* What the loss compares with, and the mask of its values where a dataset gives one. */
-static void find_target(stk__model_fields *self, const char *given, const stk_module_setup *setup)
+static int64_t find_target(const stk_field *fields, uint32_t n, const char *given)
 {
     static const char *const usual[] = {"label", "target", "mask"};
-    uint32_t data;
-    char mask[256];
+    const size_t count = STK_COUNT(usual) - (find(fields, n, "data") >= 0);
+    int64_t found = given && *given ? find(fields, n, given) : -1;
 
-    snprintf(self->wanted, sizeof self->wanted, "%s", given && *given ? given : usual[0]);
-    self->has_target = given && *given && find_field(setup, given, &self->target);
-    /* Next to "data" a "mask" says which of its values are there. */
-    const size_t n = STK_COUNT(usual) - find_field(setup, "data", &data);
-    for (size_t i = 0; i < n && !(given && *given) && !self->has_target; i++)
-        self->has_target = find_field(setup, usual[i], &self->target);
-    self->has_mask = false;
-    if (!self->has_target)
-        return;
-    const char *name = stk_field_at(setup->fields, self->target)->name;
-    snprintf(mask, sizeof mask, "%s_mask", name);
-    self->has_mask = find_field(setup, strcmp(name, "data") == 0 ? "mask" : mask, &self->mask) &&
-                     stk_field_at(setup->fields, self->mask)->dtype == STK_UINT8;
+    for (size_t i = 0; i < count && !(given && *given) && found < 0; i++)
+        found = find(fields, n, usual[i]);
+    return found;
+}
+
+static bool is_mask_of(const char *name, const char *of)
+{
+    const size_t length = strlen(of);
+
+    if (strcmp(of, "data") == 0)
+        return strcmp(name, "mask") == 0;
+    return strncmp(name, of, length) == 0 && strcmp(name + length, "_mask") == 0;
+}
+
+static int64_t find_mask(const stk_field *fields, uint32_t n, int64_t target)
+{
+    for (uint32_t i = 0; i < n && target >= 0; i++) {
+        const stk_field *f = stk_field_at(fields, i);
+        if (f->dtype == STK_UINT8 &&
+            is_mask_of(f->name, stk_field_at(fields, (uint32_t)target)->name))
+            return i;
+    }
+    return -1;
+}
+
+static int64_t find_input(const stk_field *fields, uint32_t n, const char *given, int64_t target)
+{
+    int64_t found = -1;
+
+    if (given && *given)
+        return find(fields, n, given);
+    for (uint32_t i = 0; i < n; i++) {
+        const stk_dtype dtype = stk_field_at(fields, i)->dtype;
+        if ((dtype == STK_FLOAT32 || dtype == STK_FLOAT64) && (found < 0 || found == target))
+            found = i;
+    }
+    return found;
+}
+
+void stk_model_fields_find(const stk_field *fields, uint32_t n,
+                           const stk_model_module_options *options, stk_model_fields *out)
+{
+    stk_model_module_options known;
+    stk_model_fields found = {.struct_size = sizeof found};
+
+    stk_model_module_options_init(&known);
+    if (options && stk__sized_read(&known, sizeof known, options, "stk_model_module_options",
+                                   STK_STAGE_TRAIN, NULL) != STK_OK)
+        stk_model_module_options_init(&known);
+    found.target = find_target(fields, n, known.target);
+    found.mask = find_mask(fields, n, found.target);
+    found.input = find_input(fields, n, known.input, found.target);
+    stk__sized_write(out, &found);
 }
 
 stk_status stk__model_fields_find(stk__model_fields *self, const stk_model_module_options *options,
                                   const stk_module_setup *setup, stk_error *err)
 {
-    const char *input = options->input && *options->input ? options->input : NULL;
-
-    uint32_t mixed;
+    const char *target = options->target && *options->target ? options->target : "label";
 
     /* A loss of one label would learn that of the picture which is under the other. */
-    if (setup->training && find_field(setup, "label_mixed", &mixed))
+    if (setup->training && find(setup->fields, setup->num_fields, "label_mixed") >= 0)
         return stk__fail(err, STK_ENOTSUP, STK_STAGE_TRAIN,
                          "loader.batch_transforms: pictures that mixup or cutmix makes have two "
                          "labels, and the losses of a model of layers take one; leave it out");
-    bool found = input && find_field(setup, input, &self->input);
-
-    find_target(self, options->target, setup);
-    /* The first with floats, and what the loss compares with only where there is no other. */
-    for (uint32_t i = 0; i < setup->num_fields && !input; i++) {
-        const stk_field *f = stk_field_at(setup->fields, i);
-        const bool compared = self->has_target && self->input == self->target;
-        if ((f->dtype != STK_FLOAT32 && f->dtype != STK_FLOAT64) || (found && !compared))
-            continue;
-        self->input = i;
-        found = true;
-    }
-    if (found)
+    snprintf(self->wanted, sizeof self->wanted, "%s", target);
+    self->at.struct_size = sizeof self->at;
+    stk_model_fields_find(setup->fields, setup->num_fields, options, &self->at);
+    if (self->at.input >= 0)
         return STK_OK;
-    if (input)
+    if (options->input && *options->input)
         return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
-                         "module.input: the batches have no field '%s'", input);
+                         "module.input: the batches have no field '%s'", options->input);
     return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
                      "the batches have no field of floats for the model; end the transforms with "
                      "to_float or normalize");
@@ -134,17 +160,17 @@ static stk_status take_target(const stk__model_fields *self, int32_t loss, const
 {
     stk_tensor target = {.struct_size = sizeof target}, mask = {.struct_size = sizeof mask};
 
-    if (!self->has_target)
+    if (self->at.target < 0)
         return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
                          "the batches have no field '%s' to compare with (module.target)",
                          self->wanted);
-    STK_TRY(stk_batch_field(batch, self->target, &target));
+    STK_TRY(stk_batch_field(batch, (uint32_t)self->at.target, &target));
     STK_TRY(check_target(self, loss, &target, err));
     out->target = target.data;
     out->target_dtype = target.dtype;
-    if (!self->has_mask)
+    if (self->at.mask < 0)
         return STK_OK;
-    STK_TRY(stk_batch_field(batch, self->mask, &mask));
+    STK_TRY(stk_batch_field(batch, (uint32_t)self->at.mask, &mask));
     STK_TRY(check_target(self, loss, &mask, err));
     out->target_mask = mask.data;
     return STK_OK;
@@ -156,7 +182,7 @@ stk_status stk__model_fields_take(const stk__model_fields *self, const stk_model
 {
     stk_tensor input = {.struct_size = sizeof input};
 
-    STK_TRY(stk_batch_field(batch, self->input, &input));
+    STK_TRY(stk_batch_field(batch, (uint32_t)self->at.input, &input));
     STK_TRY(check_input(&input, stk__model_row(model), err));
     out->count = (uint32_t)stk_batch_count(batch);
     out->dtype = input.dtype; /* is the model's to judge */

@@ -7,8 +7,7 @@
 
 /* Where input, target and mask are among the fields, and what the model gives. */
 typedef struct stk__model_fields {
-    uint32_t input, target, mask; /* numbers of fields */
-    bool has_target, has_mask;
+    stk_model_fields at;
     char wanted[64];             /* name of the target, for messages */
     int64_t shape[STK_MAX_RANK]; /* of an output, without the batch */
     uint32_t rank;

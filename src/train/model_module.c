@@ -28,13 +28,6 @@ static void destroy(stk_module *module)
 
 /* ---- Configuring ----------------------------------------------------------------------------- */
 
-static int32_t precision_of(const char *name)
-{
-    return strcmp(name, "64-true") == 0      ? STK_PRECISION_64_TRUE
-           : strcmp(name, "bf16-mixed") == 0 ? STK_PRECISION_BF16_MIXED
-                                             : STK_PRECISION_32_TRUE;
-}
-
 /* Take the weights of the model that there was. */
 static stk_status copy_weights(stk_model *from, stk_model *to, stk_context *ctx, stk_error *err)
 {
@@ -84,7 +77,7 @@ static stk_status configure(stk_module *module, const stk_module_setup *setup, s
     stk_model *model = NULL;
 
     STK_TRY(stk__model_fields_find(&self->fields, &self->options, setup, err));
-    o.precision = precision_of(setup->precision);
+    o.precision = stk_precision_of(setup->precision);
     /* Where nothing is trained, one row is room enough for gradients. */
     o.batch_size = setup->training && setup->batch_size ? setup->batch_size : 1;
     o.eval_batch_size = STK_MAX(setup->eval_batch_size, (uint64_t)1);

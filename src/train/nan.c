@@ -17,6 +17,19 @@ static stk_status number_now(const stk_trainer *t, const void *data, stk_dtype d
     return STK_OK;
 }
 
+stk_status stk_trainer_read_scalar(stk_trainer *t, const stk_scalar *number, double *value,
+                                   double *weight, stk_error *err)
+{
+    if (!number->data) {
+        *value = number->value;
+        return STK_OK;
+    }
+    STK_TRY(stk__context_check(t->ctx, err));
+    STK_TRY(number_now(t, number->data, number->dtype, value, err));
+    return number->weight && weight ? number_now(t, number->weight, number->dtype, weight, err)
+                                    : STK_OK;
+}
+
 stk_status stk__loss_look(stk_trainer *t, double *loss, double *rows, bool *bad, stk_error *err)
 {
     const int32_t policy = t->options.nan_policy;
@@ -30,10 +43,7 @@ stk_status stk__loss_look(stk_trainer *t, double *loss, double *rows, bool *bad,
     const bool shares = !stk__is_alone(t) && scalar->weight;
     if (t->loss.skip || (waits && !decides && !shares))
         return STK_OK;
-    if (scalar->data)
-        STK_TRY(number_now(t, scalar->data, scalar->dtype, loss, err));
-    if (scalar->data && scalar->weight)
-        STK_TRY(number_now(t, scalar->weight, scalar->dtype, rows, err));
+    STK_TRY(stk_trainer_read_scalar(t, scalar, loss, rows, err));
     /* The mean of no rows is no number, too. */
     t->loss.skip = *rows == 0;
     *bad = !isfinite(*loss);

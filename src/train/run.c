@@ -121,12 +121,9 @@ static stk_status configure(stk_trainer *t, stk_error *err)
     const stk_trainer_options *o = &t->options;
     const stk__feeds *own = stk__feeds_of(t, phase_of(t->at.task));
     const uint64_t world = t->ranks.strategy.world_size;
-    const bool plain = strcmp(o->precision, "32-true") == 0 || strcmp(o->precision, "32") == 0;
+    const stk_precision precision = stk_precision_of(o->precision);
     stk_module_setup setup = {.struct_size = sizeof setup,
-                              .precision = strcmp(o->precision, "64") == 0     ? "64-true"
-                                           : strcmp(o->precision, "bf16") == 0 ? "bf16-mixed"
-                                           : plain                             ? "32-true"
-                                                                               : o->precision,
+                              .precision = stk_precision_name(precision),
                               .deterministic = o->deterministic,
                               .training = t->at.task == STK_TASK_FIT || !o->inference_mode,
                               .device = t->device,
@@ -134,7 +131,7 @@ static stk_status configure(stk_trainer *t, stk_error *err)
                               .has_seed = o->seed_everything >= 0,
                               .seed = o->seed_everything >= 0 ? (uint64_t)o->seed_everything : 0};
 
-    if (!t->ops.configure && !plain)
+    if (!t->ops.configure && precision != STK_PRECISION_32_TRUE)
         return stk__fail_at(err, STK_ENOTSUP, STK_STAGE_OPTIONS, "precision", STK_NO_OFFSET,
                             "trainer.precision: the module %s computes in its own way; '%s' has "
                             "no effect on it",
@@ -193,8 +190,7 @@ static void say_machine(stk_trainer *t)
         stk__say(t, "Seed set to %" PRId64, t->options.seed_everything);
     if (t->options.barebones)
         return;
-    if (strcmp(t->options.precision, "bf16-mixed") == 0 ||
-        strcmp(t->options.precision, "bf16") == 0)
+    if (stk_precision_of(t->options.precision) == STK_PRECISION_BF16_MIXED)
         stk__say(t, "Using bfloat16 Automatic Mixed Precision (AMP)");
     stk__say(t, "GPU available: False, used: False");
     stk__say(t, "TPU available: False, using: 0 TPU cores");

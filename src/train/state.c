@@ -111,8 +111,7 @@ static stk_status save_one(void *user, stk_state_kind kind, const stk_state_tens
     saver->prefix = kind == STK_STATE_OPTIMIZER  ? STK__STATE_OPTIMIZER
                     : kind == STK_STATE_GRADIENT ? STK__STATE_GRADIENT
                                                  : "";
-    if (!*saver->prefix &&
-        strncmp(tensor->name, STK__CHECKPOINT_OWN, strlen(STK__CHECKPOINT_OWN)) == 0)
+    if (!*saver->prefix && stk__checkpoint_is_own(tensor->name))
         return stk__fail(
             err, STK_EINVAL, STK_STAGE_TRAIN,
             "a parameter may not be named '%s': names that begin with " STK__CHECKPOINT_OWN

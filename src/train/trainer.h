@@ -157,6 +157,8 @@ uint64_t stk__accumulate_at(const stk_trainer *t, uint64_t epoch);
 /* Schedules that are due. */
 stk_status stk__schedule(stk_trainer *t, bool every_step, bool plateau, stk_error *err);
 bool stk__can_stop_early(const stk_trainer *t);
+/* max_steps are done. */
+bool stk__steps_reached(const stk_trainer *t);
 /* A loop without training (evaluate.c): STK_PHASE_SANITY, VALIDATE, TEST, PREDICT. */
 stk_status stk__evaluate(stk_trainer *t, stk_phase phase, stk_error *err);
 /* Gradients: zero, clip, look for what is not finite (gradients.c). */

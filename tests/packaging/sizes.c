@@ -444,6 +444,8 @@ static void trains(stk_context *ctx, stk_dataset *dataset, const char *folder)
     SIZED(stk_loader_stats, end);
     SIZED(stk_model_plan, plan);
     SIZED(stk_model_layer, layer);
+    SIZED(stk_model_fields, found);
+    SIZED(stk_dataset_info, info);
     stk_model_builder *builder = NULL;
     stk_callback *watcher = NULL;
     stk_trainer *trainer = NULL;
@@ -479,6 +481,9 @@ static void trains(stk_context *ctx, stk_dataset *dataset, const char *folder)
     recipe->optimizer = optimizer;
     recipe->schedule = schedule;
     OK(stk_model_module_create(ctx, recipe, &module, &err));
+    stk_dataset_get_info(dataset, info);
+    stk_model_fields_find(info->fields, info->num_fields, module_options, found);
+    CHECK(found->input == -1 && found->target == 1 && found->struct_size == sizeof *found);
     stk_trainer_options_init(options);
     set_all(stk_option_table_find("trainer"), options);
     options->max_epochs = 1;
@@ -512,6 +517,7 @@ static void recipes(stk_context *ctx, const char *folder)
                         "trainer: {max_epochs: 1, logger: 'false', enable_checkpointing: false}\n";
     SIZED(stk_recipe_options, options);
     SIZED(stk_recipe_parts, parts);
+    SIZED(stk_recipe_tested, tested);
     SIZED(stk_training_events_options, log_options);
     SIZED(stk_bench_result, result);
     SIZED(stk_figures, figures);
@@ -539,6 +545,8 @@ static void recipes(stk_context *ctx, const char *folder)
     profile_options->filename = "sizes";
     OK(stk_profile_create(parts->trainer, profile_options, &profile, &err));
     OK(stk_trainer_fit(parts->trainer, parts->module, parts->data, NULL, &err));
+    OK(stk_recipe_test(recipe, tested, &err));
+    CHECK(tested->struct_size == sizeof *tested);
     OK(stk_profile_summarize(profile, 1, NULL, summary, &err));
     CHECK(summary->batches == 3 && summary->struct_size == sizeof *summary);
     OK(stk_profile_close(&profile, &err));

@@ -5,6 +5,8 @@
 
 #include "checkpoint/pth/pth.h"
 
+#define STK__PTH_REMEDY "; save the weights alone, torch.save(model.state_dict(), FILE)"
+
 typedef enum stk__pth_kind {
     STK__PTH_NONE, /* also numbers with a fraction, which say nothing here */
     STK__PTH_BOOL,

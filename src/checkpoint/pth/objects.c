@@ -6,8 +6,6 @@
 #include "base/bytes.h"
 #include "checkpoint/pth/machine.h"
 
-#define SAVE_ALONE "; save the weights alone, torch.save(model.state_dict(), FILE)"
-
 static const struct {
     const char *module, *name;
     stk__pth_global global;
@@ -54,7 +52,7 @@ stk_status stk__pth_find_global(stk__pth_machine *m, stk__pth_text module, stk__
         }
     return stk__pth_fail(m, STK_EKIND,
                          "holds more than tensors: it names '%s.%s', which is neither looked up "
-                         "nor run" SAVE_ALONE,
+                         "nor run" STK__PTH_REMEDY,
                          stk__pth_show(module.at, module.length, a),
                          stk__pth_show(name.at, name.length, b));
 }
@@ -195,14 +193,6 @@ static const stk__pth_value *find(const stk__pth_machine *m, const stk__pth_valu
     return NULL;
 }
 
-static int by_name(const void *a, const void *b)
-{
-    const stk__pth_text *x = a, *y = b;
-    const int order = memcmp(x->at, y->at, STK_MIN(x->length, y->length));
-
-    return order ? order : (x->length > y->length) - (x->length < y->length);
-}
-
 /* No file has one name twice. */
 static stk_status check_names(stk__pth_machine *m, const stk__pth_tensors *tensors)
 {
@@ -214,9 +204,9 @@ static stk_status check_names(stk__pth_machine *m, const stk__pth_tensors *tenso
         return stk__pth_fail(m, STK_ENOMEM, "has more tensors than there is memory for");
     for (size_t i = 0; i < tensors->count; i++)
         names[i] = tensors->all[i].name;
-    qsort(names, tensors->count, sizeof *names, by_name);
+    qsort(names, tensors->count, sizeof *names, stk__pth_text_compare);
     for (size_t i = 1; i < tensors->count && status == STK_OK; i++)
-        if (by_name(&names[i - 1], &names[i]) == 0)
+        if (stk__pth_text_compare(&names[i - 1], &names[i]) == 0)
             status = stk__pth_fail(m, STK_EFORMAT, "has two tensors '%s'",
                                    stk__pth_show(names[i].at, names[i].length, shown));
     stk__free(m->ctx, names);
@@ -236,7 +226,7 @@ static stk_status take(stk__pth_machine *m, const stk__pth_value *dict, stk__pth
         const stk__pth_text name = k->kind == STK__PTH_TEXT ? k->text : (stk__pth_text){"", 0};
         if (v->kind != STK__PTH_TENSOR || name.length == 0)
             return stk__pth_fail(m, STK_EKIND,
-                                 "has '%s' among its weights, which is no tensor" SAVE_ALONE,
+                                 "has '%s' among its weights, which is no tensor" STK__PTH_REMEDY,
                                  stk__pth_show(name.at, name.length, shown));
         if (memchr(name.at, 0, name.length) || !stk__utf8_valid(name.at, name.length))
             return stk__pth_fail(m, STK_EFORMAT, "has a tensor whose name '%s' is no text",
@@ -254,7 +244,7 @@ stk_status stk__pth_select(stk__pth_machine *m, uint32_t root, stk__pth_tensors 
     const stk__pth_value *dict = &m->values[root], *inner = NULL;
 
     if (dict->kind != STK__PTH_DICT)
-        return stk__pth_fail(m, STK_EKIND, "is no dictionary of tensors" SAVE_ALONE);
+        return stk__pth_fail(m, STK_EKIND, "is no dictionary of tensors" STK__PTH_REMEDY);
     for (size_t i = 0; i < STK_COUNT(keys) && !inner; i++) {
         inner = find(m, dict, keys[i]);
         if (inner && inner->kind != STK__PTH_DICT)

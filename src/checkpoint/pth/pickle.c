@@ -412,11 +412,10 @@ static stk_status run_op(stk__pth_machine *m, uint8_t op)
     case 'b':
         return object_op(m, op);
     default:
-        return stk__pth_fail(
-            m, STK_EKIND,
-            "holds more than tensors: its pickle has the opcode 0x%02x, which is "
-            "not run; save the weights alone, torch.save(model.state_dict(), FILE)",
-            op);
+        return stk__pth_fail(m, STK_EKIND,
+                             "holds more than tensors: its pickle has the opcode 0x%02x, which is "
+                             "not run" STK__PTH_REMEDY,
+                             op);
     }
 }
 

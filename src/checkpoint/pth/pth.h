@@ -27,11 +27,20 @@
 /* A text of the file in a message: what is not ASCII becomes '?'. */
 const char *stk__pth_show(const char *text, size_t length, char out[STK__PTH_SHOWN]);
 
+/* A text within the file. */
+typedef struct stk__pth_text {
+    const char *at; /* not ended by 0 */
+    uint32_t length;
+} stk__pth_text;
+
+/* By bytes, as qsort() and bsearch() want it: of texts, or of what begins with one. */
+int stk__pth_text_compare(const void *a, const void *b);
+
 /* ---- A zip of stored entries (zip.c) ---- */
 
 typedef struct stk__zip_entry {
-    const char *name; /* not ended by 0 */
-    uint32_t length, crc;
+    stk__pth_text name;
+    uint32_t crc;
     uint64_t header, size; /* where its own header is; bytes of its data */
 } stk__zip_entry;
 
@@ -54,12 +63,6 @@ stk_status stk__zip_read(const stk__checkpoint_source *source, const char *path,
 void stk__zip_release(stk__zip *zip);
 
 /* ---- A pickle of tensors (pickle.c, and objects.c what its objects mean) ---- */
-
-/* A text within the pickle. */
-typedef struct stk__pth_text {
-    const char *at; /* not ended by 0 */
-    uint32_t length;
-} stk__pth_text;
 
 typedef struct stk__pth_tensor {
     stk__pth_text name, key; /* `key`: of its storage */

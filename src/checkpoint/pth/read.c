@@ -40,7 +40,8 @@ static bool ends_with(const stk__zip_entry *e, const char *end)
 {
     const size_t length = strlen(end);
 
-    return e->length >= length && memcmp(e->name + e->length - length, end, length) == 0;
+    return e->name.length >= length &&
+           memcmp(e->name.at + e->name.length - length, end, length) == 0;
 }
 
 /* The folder of the file: the one that has data.pkl. */
@@ -59,7 +60,7 @@ static stk_status find_folder(reading *r, const stk__zip_entry **pickle)
         return stk__fail_at(r->err, STK_EKIND, STK_STAGE_TRAIN, r->path, STK_NO_OFFSET,
                             "'%.300s' is a zip but not of torch.save: it has %s data.pkl", r->path,
                             found ? "more than one" : "no");
-    r->folder = (*pickle)->length - strlen("data.pkl");
+    r->folder = (*pickle)->name.length - strlen("data.pkl");
     if (r->folder > STK__PTH_MAX_NAME)
         return stk__fail_at(r->err, STK_EKIND, STK_STAGE_TRAIN, r->path, STK_NO_OFFSET,
                             "'%.300s' has its data.pkl in a folder whose name has more than %d "
@@ -68,7 +69,7 @@ static stk_status find_folder(reading *r, const stk__zip_entry **pickle)
     r->name = stk__alloc(r->ctx, r->folder + STK__PTH_MAX_NAME + 16);
     if (!r->name)
         return no_memory(r, r->folder);
-    memcpy(r->name, (*pickle)->name, r->folder);
+    memcpy(r->name, (*pickle)->name.at, r->folder);
     return STK_OK;
 }
 

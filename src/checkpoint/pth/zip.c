@@ -163,8 +163,7 @@ static stk_status take_entry(const uint8_t *at, uint64_t left, const char *path,
     *bytes = ENTRY_BYTES + name + extra + number(at + 32, 2);
     if (*bytes > left)
         return damaged(path, "an entry of its list is none", err);
-    *out = (stk__zip_entry){.name = (const char *)at + ENTRY_BYTES,
-                            .length = (uint32_t)name,
+    *out = (stk__zip_entry){.name = {(const char *)at + ENTRY_BYTES, (uint32_t)name},
                             .crc = (uint32_t)number(at + 16, 4),
                             .size = number(at + 24, 4),
                             .header = number(at + 42, 4)};
@@ -178,10 +177,10 @@ static stk_status take_entry(const uint8_t *at, uint64_t left, const char *path,
     return STK_OK;
 }
 
-static int by_name(const void *a, const void *b)
+int stk__pth_text_compare(const void *a, const void *b)
 {
-    const stk__zip_entry *x = a, *y = b;
-    const int order = memcmp(x->name, y->name, STK_MIN(x->length, y->length));
+    const stk__pth_text *x = a, *y = b;
+    const int order = memcmp(x->at, y->at, STK_MIN(x->length, y->length));
 
     return order ? order : (x->length > y->length) - (x->length < y->length);
 }
@@ -198,9 +197,9 @@ static stk_status take_entries(stk__zip *zip, const place *list, uint64_t file_b
         if (!stk__add_size(all, entry->size, &all) || all > file_bytes)
             return damaged(path, "its entries overlap, or are not within it", err);
     }
-    qsort(zip->entries, zip->num_entries, sizeof *zip->entries, by_name);
+    qsort(zip->entries, zip->num_entries, sizeof *zip->entries, stk__pth_text_compare);
     for (size_t i = 1; i < zip->num_entries; i++)
-        if (by_name(&zip->entries[i - 1], &zip->entries[i]) == 0)
+        if (stk__pth_text_compare(&zip->entries[i - 1], &zip->entries[i]) == 0)
             return damaged(path, "two entries have one name", err);
     return STK_OK;
 }
@@ -227,11 +226,11 @@ stk_status stk__zip_open(stk_context *ctx, const stk__checkpoint_source *source,
 
 const stk__zip_entry *stk__zip_find(const stk__zip *zip, const char *name, size_t length)
 {
-    const stk__zip_entry key = {.name = name, .length = (uint32_t)length};
+    const stk__zip_entry key = {.name = {name, (uint32_t)length}};
 
     if (zip->num_entries == 0 || length > UINT32_MAX)
         return NULL;
-    return bsearch(&key, zip->entries, zip->num_entries, sizeof key, by_name);
+    return bsearch(&key, zip->entries, zip->num_entries, sizeof key, stk__pth_text_compare);
 }
 
 stk_status stk__zip_read(const stk__checkpoint_source *source, const char *path,
@@ -252,7 +251,7 @@ stk_status stk__zip_read(const stk__checkpoint_source *source, const char *path,
     return stk__fail_at(
         err, STK_ECHECKSUM, STK_STAGE_TRAIN, path, at,
         "'%.300s' is damaged: the entry '%s' is not what was written; copy it again", path,
-        stk__pth_show(entry->name, entry->length, name));
+        stk__pth_show(entry->name.at, entry->name.length, name));
 }
 
 void stk__zip_release(stk__zip *zip)

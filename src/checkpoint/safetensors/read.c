@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 
+#include "checkpoint/pth/pth.h"
 #include "checkpoint/safetensors/safetensors.h"
 
 static stk_status fail_format(const char *path, stk_error *err, const char *what)
@@ -36,7 +37,7 @@ static stk_status read_length(stk__safetensors_file *out, const char *path, uint
     *length = 0;
     for (int i = 7; i >= 0; i--)
         *length = *length << 8 | first[i];
-    if (memcmp(first, "PK\3\4", 4) == 0)
+    if (stk__pth_begins(first))
         return fail_other(path, err,
                           "it is a zip file, as PyTorch's are, which give weights "
                           "(module.weights) and not the state of a run");

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "checkpoint/weights/weights.h"
 
-static bool is_own(const char *name)
-{
-    return strncmp(name, STK__CHECKPOINT_OWN, strlen(STK__CHECKPOINT_OWN)) == 0;
-}
-
 stk_status stk__weights_look(stk_context *ctx, const char *path, bool *pth, stk_error *err)
 {
     uint8_t first[4] = {0};
@@ -31,7 +26,7 @@ static stk_status load_safetensors(stk__weights *w, const char *path, stk_error 
         return stk__fail_at(err, STK_ENOMEM, STK_STAGE_TRAIN, path, STK_NO_OFFSET,
                             "no memory for the list of weights");
     for (size_t i = 0; i < s->num_tensors; i++)
-        if (!is_own(s->tensors[i].name))
+        if (!stk__checkpoint_is_own(s->tensors[i].name))
             w->tensors[w->num_tensors++] = s->tensors[i];
     return STK_OK;
 }

@@ -178,32 +178,17 @@ static stk_status on_search_batch(stk_callback *callback, stk_trainer *t, const 
                     self->lr[self->n], err);
 }
 
-static stk_status loss_of(stk_trainer *t, const stk_loss *loss, double *out, stk_error *err)
-{
-    const stk_scalar *value = &loss->value;
-    uint64_t room = 0;
-
-    *out = value->value;
-    if (loss->skip)
-        *out = NAN;
-    else if (value->data)
-        STK_TRY(stk_trainer_copy(t, &room, value->data, stk_dtype_size(value->dtype),
-                                 STK_COPY_DEVICE_TO_HOST, err));
-    if (!loss->skip && value->data)
-        *out = stk__element_as_double(&room, value->dtype);
-    return STK_OK;
-}
-
 /* Lightning's: a running mean, and the end where it is far above the best. */
 static stk_status after_search_batch(stk_callback *callback, stk_trainer *t, const stk_moment *at,
                                      stk_error *err)
 {
     search *self = (search *)callback;
-    double loss;
+    double loss = NAN;
 
     if (!at->steps || self->n == self->options.num_training)
         return STK_OK;
-    STK_TRY(loss_of(t, at->loss, &loss, err));
+    if (!at->loss->skip)
+        STK_TRY(stk_trainer_read_scalar(t, &at->loss->value, &loss, NULL, err));
     const uint64_t step = self->n + 1;
     self->mean = SMOOTHING * self->mean + (1 - SMOOTHING) * loss;
     const double smoothed = self->mean / (1 - pow(SMOOTHING, (double)(step + 1)));

@@ -58,12 +58,6 @@ static stk_status run_model(stk_context *ctx, stk_model *model, uint32_t rows, u
     return status;
 }
 
-/* "64-true", or "64". */
-static bool is_wide(const stk__peaks_key *key)
-{
-    return strncmp(key->precision, "64", 2) == 0;
-}
-
 /* The best rate of a layer on rows of a shape. */
 static stk_status measure_layer(stk_context *ctx, const char *layer, const int64_t *shape,
                                 uint32_t rank, uint32_t rows, const stk__peaks_key *key,
@@ -80,9 +74,7 @@ static stk_status measure_layer(stk_context *ctx, const char *layer, const int64
     options.batch_size = options.eval_batch_size = rows;
     options.loss = STK_LOSS_MSE; /* takes any shape; none is computed */
     options.threads = key->threads;
-    options.precision = is_wide(key)                              ? STK_PRECISION_64_TRUE
-                        : strncmp(key->precision, "bf16", 4) == 0 ? STK_PRECISION_BF16_MIXED
-                                                                  : STK_PRECISION_32_TRUE;
+    options.precision = stk_precision_of(key->precision);
     stk_status status = stk_model_builder_create(ctx, shape, rank, &builder, err);
     if (status == STK_OK)
         status = stk_model_builder_add(builder, layer, err);
@@ -98,7 +90,7 @@ static stk_status measure_layer(stk_context *ctx, const char *layer, const int64
 static stk_status measure_products(stk_context *ctx, const stk__peaks_key *key, double *best,
                                    stk_error *err)
 {
-    const bool wide = is_wide(key);
+    const bool wide = stk_precision_of(key->precision) == STK_PRECISION_64_TRUE;
     const uint32_t side = wide ? SIDE_DOUBLE : SIDE;
     const int64_t row[] = {side}, picture[] = {CHANNELS, PLACES, PLACES};
     char text[64];

@@ -259,7 +259,8 @@ static void call_trainer(world *w)
     stk_profile_summary summary = {.struct_size = sizeof summary};
     size_t order[1];
     stk_trainer_data data = {.struct_size = sizeof data};
-    const stk_scalar scalar = {.value = 1};
+    double number = 1;
+    const stk_scalar scalar = {.value = 1}, far = {.data = &number, .dtype = STK_FLOAT64};
     stk_trainer_options options;
     stk_trainer_times times = {.struct_size = sizeof times};
     stk_training_events *training_events;
@@ -271,7 +272,7 @@ static void call_trainer(world *w)
     stk_trainer *trainer;
     stk_metric metric = {"a", 1};
     const stk_strategy strategy = {.struct_size = sizeof strategy};
-    double number = 1;
+    stk_recipe_tested tested = {.struct_size = sizeof tested};
     stk_profile *profile;
 
     stk_trainer_options_init(&options);
@@ -294,6 +295,7 @@ static void call_trainer(world *w)
     REFUSED(stk_trainer_log_metrics, w->trainer, &metric, 1, NULL);
     REFUSED(stk_trainer_save, w->trainer, w->path, false, NULL, NULL);
     REFUSED(stk_trainer_link, w->trainer, w->path, w->path, NULL);
+    REFUSED(stk_trainer_read_scalar, w->trainer, &far, &number, NULL, NULL);
     REFUSED(stk_trainer_copy, w->trainer, &metric, &scalar, sizeof metric, STK_COPY_DEVICE_TO_HOST,
             NULL);
     RETURNS(stk_trainer_bar_metric, true, w->trainer, 0, &metric);
@@ -305,6 +307,7 @@ static void call_trainer(world *w)
     RETURNS(stk_training_events_destroy, !w->training_events, &w->training_events);
     REFUSED(stk_recipe_create, w->ctx, w->config, NULL, &recipe, NULL);
     REFUSED(stk_recipe_measure, w->recipe, &run, &of_run, NULL);
+    REFUSED(stk_recipe_test, w->recipe, &tested, NULL);
     REFUSED(stk_recipe_step, w->recipe, 1, &bench_step, NULL);
     RETURNS(stk_recipe_destroy, !w->recipe, &w->recipe);
     REFUSED(stk_profile_create, w->trainer, NULL, &profile, NULL);
