@@ -84,6 +84,16 @@ static inline bool stk__add_size(uint64_t a, uint64_t b, uint64_t *out)
 /* Product of a shape and an element size; false when negative or beyond INT64_MAX. */
 bool stk__shape_bytes(const int64_t *shape, uint32_t rank, uint64_t itemsize, uint64_t *out);
 
+/* An unsigned number of at most 8 bytes, the least significant first, at any address. */
+static inline uint64_t stk__little_endian(const uint8_t *at, unsigned bytes)
+{
+    uint64_t n = 0;
+
+    while (bytes-- > 0)
+        n = n << 8 | at[bytes];
+    return n;
+}
+
 static inline uint64_t stk__round_up(uint64_t value, uint64_t multiple)
 {
     return (value + multiple - 1) / multiple * multiple;

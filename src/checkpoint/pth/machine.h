@@ -8,8 +8,7 @@
 #define STK__PTH_REMEDY "; save the weights alone, torch.save(model.state_dict(), FILE)"
 
 typedef enum stk__pth_kind {
-    STK__PTH_NONE, /* also numbers with a fraction, which say nothing here */
-    STK__PTH_BOOL,
+    STK__PTH_NONE, /* also truths and numbers with a fraction, which say nothing here */
     STK__PTH_INT,
     STK__PTH_TEXT,
     STK__PTH_TUPLE,

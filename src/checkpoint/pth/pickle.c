@@ -194,9 +194,7 @@ static stk_status take_number(stk__pth_machine *m, unsigned bytes, uint64_t *out
     const uint8_t *at = NULL;
 
     STK_TRY(take(m, bytes, &at));
-    *out = 0;
-    while (bytes-- > 0)
-        *out = *out << 8 | at[bytes];
+    *out = stk__little_endian(at, bytes);
     return STK_OK;
 }
 
@@ -350,10 +348,9 @@ static stk_status plain_op(stk__pth_machine *m, uint8_t op, bool *known)
     *known = true;
     switch (op) {
     case 'N':
-        return push_number(m, STK__PTH_NONE, 0);
     case 0x88: /* NEWTRUE, NEWFALSE */
     case 0x89:
-        return push_number(m, STK__PTH_BOOL, op == 0x88);
+        return push_number(m, STK__PTH_NONE, 0);
     case ')':
         return push_new(m, (stk__pth_value){.kind = STK__PTH_TUPLE});
     case ']':

@@ -121,21 +121,18 @@ static stk_status read_pickle(reading *r)
 
 /* ---- Tensors ---- */
 
-/* Number of elements and the place of the last; false: they are beyond any storage. */
-static bool measure(const stk__pth_tensor *t, uint64_t *count, uint64_t *last)
+/* Where in its storage, in bytes, the last element ends of a tensor that has any; false: beyond any
+ * storage. */
+static bool find_end(const stk__pth_tensor *t, size_t size, uint64_t *end)
 {
     uint64_t reach;
 
-    *count = 1;
-    *last = t->offset;
-    for (uint32_t i = 0; i < t->rank; i++) {
-        if (!stk__mul_size(*count, t->shape[i], count))
+    *end = t->offset;
+    for (uint32_t i = 0; i < t->rank; i++)
+        if (!stk__mul_size(t->shape[i] - 1, t->stride[i], &reach) ||
+            !stk__add_size(*end, reach, end))
             return false;
-        if (t->shape[i] > 1 && (!stk__mul_size(t->shape[i] - 1, t->stride[i], &reach) ||
-                                !stk__add_size(*last, reach, last)))
-            return false;
-    }
-    return true;
+    return stk__add_size(*end, 1, end) && stk__mul_size(*end, size, end);
 }
 
 static bool is_dense(const stk__pth_tensor *t)
@@ -151,7 +148,6 @@ static bool is_dense(const stk__pth_tensor *t)
 /* What it takes to load a tensor. */
 typedef struct need {
     const stk__zip_entry *entry; /* of its storage */
-    uint64_t count;
     bool copied;
 } need;
 
@@ -159,22 +155,21 @@ typedef struct need {
 static stk_status look(reading *r, const stk__pth_tensor *t, stk_state_tensor *to, need *out)
 {
     const size_t size = stk_dtype_size(t->dtype);
-    uint64_t last, end = 0;
+    uint64_t end = 0;
 
     to->dtype = t->dtype;
     to->rank = t->rank;
     for (uint32_t i = 0; i < t->rank; i++)
         to->shape[i] = (int64_t)t->shape[i];
-    if (!measure(t, &out->count, &last) || !stk__mul_size(out->count, size, &to->bytes) ||
-        to->bytes > INT64_MAX ||
-        (out->count && (!stk__add_size(last, 1, &end) || !stk__mul_size(end, size, &end))))
+    if (!stk__shape_bytes(to->shape, to->rank, size, &to->bytes) ||
+        (to->bytes && !find_end(t, size, &end)))
         return fail_tensor(r, t, STK_EFORMAT, "has more elements than any file");
     out->entry = find_entry(r, "data/", t->key);
     if (!out->entry)
         return fail_tensor(r, t, STK_EFORMAT, "has no bytes");
     if (out->entry->size < t->storage_bytes || out->entry->size < end)
         return fail_tensor(r, t, STK_EFORMAT, "goes beyond the bytes of its storage");
-    out->copied = out->count > 0 && !is_dense(t);
+    out->copied = to->bytes && !is_dense(t);
     return STK_OK;
 }
 
@@ -213,13 +208,13 @@ static stk_status take_block(const reading *r, uint64_t bytes, stk__pth *out, vo
 }
 
 /* Copy the elements in C order: the last dimension in runs, an odometer over the others. */
-static void gather(const stk__pth_tensor *t, const uint8_t *from, uint64_t count, size_t size,
-                   uint8_t *to)
+static void gather(const stk__pth_tensor *t, const uint8_t *from, size_t size, uint8_t *to,
+                   uint64_t bytes)
 {
     uint64_t at[STK_MAX_RANK] = {0}, place = t->offset;
     const uint32_t last = t->rank - 1;
 
-    for (uint64_t done = 0; done < count; done += t->shape[last]) {
+    for (const uint8_t *end = to + bytes; to < end;) {
         for (uint64_t i = 0; i < t->shape[last]; i++, to += size)
             memcpy(to, from + (place + i * t->stride[last]) * size, size);
         for (uint32_t k = last; k-- > 0;) {
@@ -243,11 +238,11 @@ static stk_status load_tensor(reading *r, const stk__pth_tensor *t, const need *
         STK_TRY(stk__zip_read(&r->source, r->path, n->entry, *storage, r->err));
     }
     if (!n->copied) {
-        to->data = (uint8_t *)*storage + (n->count ? t->offset * size : 0);
+        to->data = (uint8_t *)*storage + (to->bytes ? t->offset * size : 0);
         return STK_OK;
     }
     STK_TRY(take_block(r, to->bytes, out, &to->data));
-    gather(t, *storage, n->count, size, to->data);
+    gather(t, *storage, size, to->data, to->bytes);
     return STK_OK;
 }
 

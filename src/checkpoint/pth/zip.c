@@ -21,15 +21,6 @@ enum {
 #define LOCAL_SIGN   UINT32_C(0x04034b50)
 #define EXTRA_64     1 /* number of the extra field with sizes of 64 bits [4.5.3] */
 
-static uint64_t number(const uint8_t *at, unsigned bytes)
-{
-    uint64_t n = 0;
-
-    while (bytes-- > 0)
-        n = n << 8 | at[bytes];
-    return n;
-}
-
 const char *stk__pth_show(const char *text, size_t length, char out[STK__PTH_SHOWN])
 {
     const size_t n = STK_MIN(length, (size_t)STK__PTH_SHOWN - 1);
@@ -67,16 +58,17 @@ static stk_status read_end64(const stk__checkpoint_source *source, const char *p
         return STK_OK;
     STK_TRY(stk__checkpoint_source_read(source, path, end_at - LOCATOR_BYTES, locator,
                                         sizeof locator, err));
-    if (number(locator, 4) != LOCATOR_SIGN)
+    if (stk__little_endian(locator, 4) != LOCATOR_SIGN)
         return STK_OK;
-    const uint64_t at = number(locator + 8, 8);
+    const uint64_t at = stk__little_endian(locator + 8, 8);
     if (source->size < END64_BYTES || at > source->size - END64_BYTES)
         return damaged(path, "its end is not where it says", err);
     STK_TRY(stk__checkpoint_source_read(source, path, at, end, sizeof end, err));
-    if (number(end, 4) != END64_SIGN)
+    if (stk__little_endian(end, 4) != END64_SIGN)
         return damaged(path, "its end is not where it says", err);
-    *out = (place){
-        .offset = number(end + 48, 8), .bytes = number(end + 40, 8), .count = number(end + 32, 8)};
+    *out = (place){.offset = stk__little_endian(end + 48, 8),
+                   .bytes = stk__little_endian(end + 40, 8),
+                   .count = stk__little_endian(end + 32, 8)};
     return STK_OK;
 }
 
@@ -94,8 +86,8 @@ static stk_status find_directory(stk_context *ctx, const stk__checkpoint_source 
         stk__checkpoint_source_read(source, path, source->size - bytes, tail, bytes, err);
     if (status != STK_OK)
         at = 0;
-    while (at >= END_BYTES && !(number(tail + at - END_BYTES, 4) == END_SIGN &&
-                                number(tail + at - 2, 2) == bytes - at))
+    while (at >= END_BYTES && !(stk__little_endian(tail + at - END_BYTES, 4) == END_SIGN &&
+                                stk__little_endian(tail + at - 2, 2) == bytes - at))
         at--;
     if (status == STK_OK && at < END_BYTES) {
         status = stk__fail_at(err, STK_ETRUNCATED, STK_STAGE_TRAIN, path, source->size,
@@ -104,9 +96,9 @@ static stk_status find_directory(stk_context *ctx, const stk__checkpoint_source 
                               path);
     } else if (status == STK_OK) {
         const uint8_t *end = tail + at - END_BYTES;
-        *out = (place){.offset = number(end + 16, 4),
-                       .bytes = number(end + 12, 4),
-                       .count = number(end + 10, 2)};
+        *out = (place){.offset = stk__little_endian(end + 16, 4),
+                       .bytes = stk__little_endian(end + 12, 4),
+                       .count = stk__little_endian(end + 10, 2)};
         status = read_end64(source, path, source->size - bytes + at - END_BYTES, out, err);
     }
     stk__free(ctx, tail);
@@ -131,8 +123,8 @@ static bool take_64(const uint8_t *extra, uint64_t length, uint64_t *size, uint6
     uint64_t *const wanted[] = {size, stored, header};
 
     for (uint64_t bytes; length >= 4; extra += bytes, length -= bytes) {
-        const uint64_t kind = number(extra, 2);
-        bytes = number(extra + 2, 2) + 4;
+        const uint64_t kind = stk__little_endian(extra, 2);
+        bytes = stk__little_endian(extra + 2, 2) + 4;
         if (bytes > length)
             return false;
         if (kind != EXTRA_64)
@@ -143,7 +135,7 @@ static bool take_64(const uint8_t *extra, uint64_t length, uint64_t *size, uint6
                 continue;
             if (end - at < 8)
                 return false;
-            *wanted[i] = number(at, 8);
+            *wanted[i] = stk__little_endian(at, 8);
             at += 8;
         }
         return true;
@@ -155,21 +147,22 @@ static bool take_64(const uint8_t *extra, uint64_t length, uint64_t *size, uint6
 static stk_status take_entry(const uint8_t *at, uint64_t left, const char *path,
                              stk__zip_entry *out, uint64_t *bytes, stk_error *err)
 {
-    if (left < ENTRY_BYTES || number(at, 4) != ENTRY_SIGN)
+    if (left < ENTRY_BYTES || stk__little_endian(at, 4) != ENTRY_SIGN)
         return damaged(path, "an entry of its list is none", err);
-    const uint64_t name = number(at + 28, 2), extra = number(at + 30, 2);
-    uint64_t stored = number(at + 20, 4);
+    const uint64_t name = stk__little_endian(at + 28, 2), extra = stk__little_endian(at + 30, 2);
+    uint64_t stored = stk__little_endian(at + 20, 4);
 
-    *bytes = ENTRY_BYTES + name + extra + number(at + 32, 2);
+    *bytes = ENTRY_BYTES + name + extra + stk__little_endian(at + 32, 2);
     if (*bytes > left)
         return damaged(path, "an entry of its list is none", err);
     *out = (stk__zip_entry){.name = {(const char *)at + ENTRY_BYTES, (uint32_t)name},
-                            .crc = (uint32_t)number(at + 16, 4),
-                            .size = number(at + 24, 4),
-                            .header = number(at + 42, 4)};
+                            .crc = (uint32_t)stk__little_endian(at + 16, 4),
+                            .size = stk__little_endian(at + 24, 4),
+                            .header = stk__little_endian(at + 42, 4)};
     if (!take_64(at + ENTRY_BYTES + name, extra, &out->size, &stored, &out->header))
         return damaged(path, "an entry has no size", err);
-    if ((number(at + 8, 2) & 1) || number(at + 10, 2) != 0 || stored != out->size)
+    if ((stk__little_endian(at + 8, 2) & 1) || stk__little_endian(at + 10, 2) != 0 ||
+        stored != out->size)
         return stk__fail_at(err, STK_EKIND, STK_STAGE_TRAIN, path, STK_NO_OFFSET,
                             "'%.300s' is a zip with compressed or encrypted entries, which "
                             "torch.save does not write: save it again with torch",
@@ -242,8 +235,10 @@ stk_status stk__zip_read(const stk__checkpoint_source *source, const char *path,
     if (source->size < LOCAL_BYTES || entry->header > source->size - LOCAL_BYTES)
         return damaged(path, "an entry is not within it", err);
     STK_TRY(stk__checkpoint_source_read(source, path, entry->header, local, sizeof local, err));
-    const uint64_t at = entry->header + LOCAL_BYTES + number(local + 26, 2) + number(local + 28, 2);
-    if (number(local, 4) != LOCAL_SIGN || at > source->size || entry->size > source->size - at)
+    const uint64_t at = entry->header + LOCAL_BYTES + stk__little_endian(local + 26, 2) +
+                        stk__little_endian(local + 28, 2);
+    if (stk__little_endian(local, 4) != LOCAL_SIGN || at > source->size ||
+        entry->size > source->size - at)
         return damaged(path, "an entry is not where its list says", err);
     STK_TRY(stk__checkpoint_source_read(source, path, at, to, entry->size, err));
     if (libdeflate_crc32(0, to, (size_t)entry->size) == entry->crc)

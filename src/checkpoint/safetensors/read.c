@@ -34,9 +34,7 @@ static stk_status read_length(stk__safetensors_file *out, const char *path, uint
                             " bytes: too few for a safetensors file" STK__SAFETENSORS_REMEDY,
                             path, out->source.size);
     STK_TRY(stk__checkpoint_source_read(&out->source, path, 0, first, sizeof first, err));
-    *length = 0;
-    for (int i = 7; i >= 0; i--)
-        *length = *length << 8 | first[i];
+    *length = stk__little_endian(first, sizeof first);
     if (stk__pth_begins(first))
         return fail_other(path, err,
                           "it is a zip file, as PyTorch's are, which give weights "

@@ -35,7 +35,7 @@ stk_status stk__weights_load(stk_context *ctx, const char *path, stk__weights *o
 {
     bool pth = false;
 
-    *out = (stk__weights){.ctx = ctx, .pth.ctx = ctx, .format = "safetensors"};
+    *out = (stk__weights){.ctx = ctx, .pth.ctx = ctx};
     out->file = (stk__safetensors_file){.source.fd = -1, .parsed.ctx = ctx};
     STK_TRY(stk__weights_look(ctx, path, &pth, err));
     if (!pth) {
@@ -45,7 +45,6 @@ stk_status stk__weights_load(stk_context *ctx, const char *path, stk__weights *o
         return status;
     }
     STK_TRY(stk__pth_load(ctx, path, &out->pth, err));
-    out->format = "pth";
     out->tensors = out->pth.tensors;
     out->num_tensors = out->pth.num_tensors;
     return STK_OK;

@@ -10,7 +10,6 @@ typedef struct stk__weights {
     stk_context *ctx;
     stk_state_tensor *tensors; /* of the model alone: not what is a checkpoint's own */
     size_t num_tensors;
-    const char *format; /* "safetensors" or "pth" */
     stk__pth pth;
     stk__safetensors_file file;
     uint8_t *data, *moved;

@@ -48,20 +48,12 @@ static const stk_state_tensor *find(const stk__weights *w, const char *name)
     return NULL;
 }
 
-static void check_file(const char *name)
+/* Our reading of torch's file, and the tensors that torch loads from it. */
+static void assert_same(const stk__weights *ours, const stk__weights *theirs)
 {
-    char path[512];
-    stk__weights ours, theirs;
-
-    snprintf(path, sizeof path, GOLDEN "%s.pth", name);
-    assert_ok(stk__weights_load(ctx, path, &ours, &err), &err);
-    assert_string_equal(ours.format, "pth");
-    snprintf(path, sizeof path, GOLDEN "%s.safetensors", name);
-    assert_ok(stk__weights_load(ctx, path, &theirs, &err), &err);
-    assert_string_equal(theirs.format, "safetensors");
-    assert_int_equal(ours.num_tensors, theirs.num_tensors);
-    for (size_t i = 0; i < ours.num_tensors; i++) {
-        const stk_state_tensor *a = &ours.tensors[i], *b = find(&theirs, a->name);
+    assert_int_equal(ours->num_tensors, theirs->num_tensors);
+    for (size_t i = 0; i < ours->num_tensors; i++) {
+        const stk_state_tensor *a = &ours->tensors[i], *b = find(theirs, a->name);
         assert_int_equal(a->dtype, b->dtype);
         assert_int_equal(a->rank, b->rank);
         assert_memory_equal(a->shape, b->shape, sizeof a->shape);
@@ -69,6 +61,20 @@ static void check_file(const char *name)
         assert_true((uintptr_t)a->data % stk_dtype_size(a->dtype) == 0);
         assert_memory_equal(a->data, b->data, a->bytes);
     }
+}
+
+static void check_file(const char *name)
+{
+    char path[512];
+    stk__weights ours, theirs;
+
+    snprintf(path, sizeof path, GOLDEN "%s.pth", name);
+    assert_ok(stk__weights_load(ctx, path, &ours, &err), &err);
+    assert_ptr_equal(ours.tensors, ours.pth.tensors);
+    snprintf(path, sizeof path, GOLDEN "%s.safetensors", name);
+    assert_ok(stk__weights_load(ctx, path, &theirs, &err), &err);
+    assert_null(theirs.pth.tensors);
+    assert_same(&ours, &theirs);
     stk__weights_release(&ours);
     stk__weights_release(&theirs);
 }
@@ -135,8 +141,9 @@ static void test_damage(void **state)
 {
     size_t size;
     char path[64];
-    stk__weights w;
+    stk__weights w, right;
 
+    assert_ok(stk__weights_load(ctx, GOLDEN "strided.safetensors", &right, &err), &err);
     uint8_t *whole = read_file(GOLDEN "strided.pth", &size);
     const int fd = memfd_create("pth", MFD_CLOEXEC);
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
@@ -149,13 +156,12 @@ static void test_damage(void **state)
     for (size_t i = 0; i < size; i++) {
         const uint8_t other = whole[i] ^ 0x41;
         assert_int_equal(pwrite(fd, &other, 1, (off_t)i), 1);
-        if (stk__weights_load(ctx, path, &w, &err) == STK_OK) {
-            assert_int_equal(w.num_tensors, 10);
-            assert_int_equal(find(&w, "base")->bytes, 480);
-        }
+        if (stk__weights_load(ctx, path, &w, &err) == STK_OK)
+            assert_same(&w, &right);
         stk__weights_release(&w);
         assert_int_equal(pwrite(fd, &whole[i], 1, (off_t)i), 1);
     }
+    stk__weights_release(&right);
     close(fd);
     free(whole);
 }
