@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "profile.h"
+#include "table.h"
 
 #define SHOWN_LAYERS 12
 
@@ -35,23 +36,6 @@ static void print_json(const stk_profile_summary *s, FILE *out)
     fputs(",\n  \"diagnosis\": ", out);
     cli_json_string(out, s->text);
     fputs("\n}\n", out);
-}
-
-/* Lines of at most 100 columns. */
-static void print_wrapped(const char *text, FILE *out)
-{
-    while (*text) {
-        size_t length = strlen(text), cut = length;
-        if (length > 100) {
-            cut = 100;
-            while (cut && text[cut] != ' ')
-                cut--;
-            cut = cut ? cut : 100;
-        }
-        fprintf(out, "%.*s\n", (int)cut, text);
-        text += cut;
-        text += *text == ' ';
-    }
 }
 
 static void print_mean(const stk_profile_pass *pass, FILE *out)
@@ -111,7 +95,7 @@ static stk_status print_table(const stk_profile *profile, const stk_profile_summ
     }
     fputc('\n', out);
     const stk_status status = print_layers(profile, s, out, err);
-    print_wrapped(s->text, out);
+    cli_paragraph(out, cli_terminal_width(out), 0, s->text);
     return status;
 }
 

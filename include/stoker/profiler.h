@@ -27,7 +27,7 @@ typedef struct stk_profile_options {
                                         leave out; the first one always is */
     /** Local folder that keeps the measured peaks of the machine, for the roofline of layers: those
      * of this processor, version, precision and number of threads are taken, or measured when the
-     * profile is made (some tenths of a second). NULL: there is no roofline. */
+     * profile is summed up or finished (some tenths of a second). NULL: there is no roofline. */
     const char *machine_dir;
 } stk_profile_options;
 
@@ -54,7 +54,8 @@ STK_API STK_NODISCARD stk_status stk_profile_create(stk_trainer *trainer,
 
 /**
  * Write what was recorded of the task that ended, and begin again. A task of another kind (a test
- * after a fit) does so by itself.
+ * after a fit) does so by itself. Where layers were timed, the peaks of the machine are found first
+ * (`machine_dir`).
  *
  * Blocks. Errors: those of the files; STK_EINVAL where actions did not nest (started twice, stopped
  * without a start), after writing; STK_ENOMEM where not everything could be recorded.
@@ -103,7 +104,6 @@ typedef struct stk_profile_roof {
     double flops_per_s, bytes_per_s; /**< that were reached */
     double of_peak;                  /**< 0: unknown */
     int32_t bound;                   /**< stk_profile_bound */
-    int32_t reserved;
 } stk_profile_roof;
 
 /**
@@ -189,12 +189,13 @@ typedef struct stk_profile_summary {
 
 /**
  * Sum up what was recorded, without the first `warmup` batches. `config` names the configuration in
- * the advice; NULL: "CONFIG.yaml".
+ * the advice; NULL: "CONFIG.yaml". Layers have shares of the machine's peaks (`machine_dir`) from
+ * then on.
  *
- * Thread: the trainer's, when no task is at work. Errors: STK_ENOENT (no batch is left),
- * STK_ENOMEM.
+ * Thread: the trainer's, when no task is at work. Blocks while peaks are measured. Errors:
+ * STK_ENOENT (no batch is left), STK_ENOMEM.
  */
-STK_API STK_NODISCARD stk_status stk_profile_summarize(const stk_profile *profile, uint64_t warmup,
+STK_API STK_NODISCARD stk_status stk_profile_summarize(stk_profile *profile, uint64_t warmup,
                                                        const char *config, stk_profile_summary *out,
                                                        stk_error *err);
 

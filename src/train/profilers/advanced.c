@@ -125,7 +125,7 @@ void stk__profile_advanced(const stk_profile *p, stk__text *out)
     out->failed = out->failed || !rows || !places;
     stk__text_add(out, "%s Profiler Report\n", stk__profile_stage(p, true));
     for (size_t i = 0; rows && places && i < p->num_entries; i++)
-        if (p->entries[i].calls && p->entries[i].layer == UINT32_MAX)
+        if (p->entries[i].calls && !p->entries[i].layer)
             put_action(p, out, (uint32_t)i, rows, places);
     stk__profile_table(p, out);
     stk__free(p->ctx, rows);

@@ -42,19 +42,15 @@ static uint32_t find_entry(stk_profile *p, const char *owner, const char *what)
     for (size_t i = 0; i < p->num_entries; i++)
         if (same(&p->entries[i], owner, what))
             return (uint32_t)i;
-    if (p->num_entries == p->entry_room) {
-        const size_t room = p->entry_room * 2 + 64;
-        stk__profile_entry *list = stk__realloc(p->ctx, p->entries, room * sizeof *list);
-        if (!list)
-            return UINT32_MAX;
-        p->entries = list;
-        p->entry_room = room;
-    }
+    stk__profile_entry *list =
+        stk__grow(p->ctx, p->entries, &p->entry_room, p->num_entries + 1, sizeof *list);
+    if (!list)
+        return UINT32_MAX;
+    p->entries = list;
     stk__profile_entry entry = {.owner = stk__strdup(p->ctx, owner),
                                 .what = stk__strdup(p->ctx, what),
                                 .name =
                                     stk__format(p->ctx, "%s%s%s", owner, *owner ? "." : "", what),
-                                .layer = UINT32_MAX,
                                 .role = role_of(owner, what)};
     if (!entry.owner || !entry.what || !entry.name) {
         release_entry(p->ctx, &entry);

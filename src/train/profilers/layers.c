@@ -18,7 +18,7 @@ static bool add_layer(stk_profile *p, const char *name, const char *kind)
 {
     const size_t i = p->num_layers;
 
-    stk__profile_layer *list = stk__realloc(p->ctx, p->layers, (i + 1) * sizeof *list);
+    stk__profile_layer *list = stk__grow(p->ctx, p->layers, &p->layer_room, i + 1, sizeof *list);
     if (!list)
         return false;
     p->layers = list;
@@ -39,7 +39,7 @@ static void release_layers(stk_profile *p)
         release_layer(p->ctx, &p->layers[i]);
     stk__free(p->ctx, p->layers);
     p->layers = NULL;
-    p->num_layers = 0;
+    p->num_layers = p->layer_room = 0;
 }
 
 static void count(const stk_profile *p, stk__profile_counts *counts, uint64_t ns, uint64_t flops,
@@ -69,8 +69,7 @@ static void on_pass(void *user, size_t number, bool backward, uint64_t start_ns,
     if (!call)
         return;
     const uint32_t entry = p->calls[call].entry;
-    p->entries[entry].layer = (uint32_t)number;
-    p->entries[entry].backward = backward;
+    p->entries[entry].layer = true;
     if (!(p->kinds & STK__PROFILE_TRACE))
         return;
     const stk__trace_event event = {.start_ns = start_ns,
@@ -98,18 +97,24 @@ static bool add_layers(stk_profile *p, const stk_model *model)
     return good && add_layer(p, "loss", "loss") && add_layer(p, "optimizer", "optimizer");
 }
 
-/* Without them there is no roofline; all else is as well. */
-static void find_peaks(stk_profile *p)
+void stk__profile_find_peaks(stk_profile *p)
 {
     stk_error err;
 
-    if (!p->options.machine_dir)
+    if (!p->options.machine_dir || p->num_layers == 0)
         return;
-    stk__peaks_key_of(p->ctx, stk_trainer_get_options(p->trainer)->precision, &p->peaks_key);
-    if (stk__peaks_find(p->ctx, p->options.machine_dir, &p->peaks_key, &p->peaks, &err) == STK_OK)
-        return;
-    p->peaks = (stk__peaks){0};
-    stk__message(p->ctx, STK_MESSAGE_WARNING, "a profile without a roofline: %s", err.text);
+    if (!p->sought_peaks &&
+        stk__peaks_find(p->ctx, p->options.machine_dir, &p->peaks_key, &p->peaks, &err) != STK_OK) {
+        p->peaks = (stk__peaks){0};
+        stk__message(p->ctx, STK_MESSAGE_WARNING, "a profile without a roofline: %s", err.text);
+    }
+    p->sought_peaks = true;
+    for (size_t i = 0; i < 2 * p->num_layers && p->peaks.flops_per_s > 0; i++) {
+        const stk_profile_pass *pass = &p->layers[i / 2].passes[i % 2].pass;
+        if (pass->ns)
+            p->peaks.flops_per_s =
+                STK_MAX(p->peaks.flops_per_s, (double)pass->flops / (double)pass->ns * 1e9);
+    }
 }
 
 void stk__profile_layers_watch(stk_profile *p)
@@ -125,7 +130,7 @@ void stk__profile_layers_watch(stk_profile *p)
         return;
     /* Now it is known on how many threads the model computes. */
     if (!p->peaks_key.version)
-        find_peaks(p);
+        stk__peaks_key_of(p->ctx, stk_trainer_get_options(p->trainer)->precision, &p->peaks_key);
     /* A module that is made anew for other batches has the same layers. */
     if (p->num_layers == 0 && !add_layers(p, model)) {
         release_layers(p);
@@ -183,23 +188,10 @@ const char *stk_profile_bound_name(int32_t bound)
                                                : "-";
 }
 
-double stk__profile_peak_flops(const stk_profile *p)
-{
-    double most = p->peaks.flops_per_s;
-
-    /* What a layer reaches can be reached. */
-    for (size_t i = 0; i < 2 * p->num_layers && most > 0; i++) {
-        const stk_profile_pass *pass = &p->layers[i / 2].passes[i % 2].pass;
-        if (pass->ns)
-            most = STK_MAX(most, (double)pass->flops / (double)pass->ns * 1e9);
-    }
-    return most;
-}
-
 /* Of forward, backward or both calls; each is bound by one of its own. */
 static stk_profile_roof roof_of(const stk_profile *p, const stk_profile_pass *passes, size_t n)
 {
-    const double peak_flops = stk__profile_peak_flops(p), peak_bytes = p->peaks.bytes_per_s;
+    const double peak_flops = p->peaks.flops_per_s, peak_bytes = p->peaks.bytes_per_s;
     double compute = 0, memory = 0, ideal = 0, flops = 0, bytes = 0, took = 0;
     stk_profile_roof roof = {0};
 

@@ -193,15 +193,21 @@ static stk_status measure(stk_context *ctx, const stk__peaks_key *key, stk__peak
     return measure_memory(ctx, key->threads, &out->bytes_per_s, err);
 }
 
-stk_status stk__peaks_find(stk_context *ctx, const char *folder, const stk__peaks_key *key,
-                           stk__peaks *out, stk_error *err)
+static bool find_kept(stk_context *ctx, const char *folder, const stk__peaks_key *key,
+                      stk__peaks *out)
 {
     char *path = stk__peaks_path(ctx, folder, key), text[STK__PEAKS_FILE];
 
     const bool kept = path && stk__read_small(path, text, sizeof text) &&
                       stk__peaks_parse(ctx, text, strlen(text), key, out);
     stk__free(ctx, path);
-    if (kept)
+    return kept;
+}
+
+stk_status stk__peaks_find(stk_context *ctx, const char *folder, const stk__peaks_key *key,
+                           stk__peaks *out, stk_error *err)
+{
+    if (find_kept(ctx, folder, key, out))
         return STK_OK;
     STK_TRY(measure(ctx, key, out, err));
     stk__peaks_keep(ctx, folder, key, out);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Peaks of a machine, kept in a folder: one small text for each kind of machine and of training. */
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <sys/utsname.h>
@@ -7,6 +8,7 @@
 #include <stoker/store.h>
 
 #include "base/context.h"
+#include "base/crc32c.h"
 #include "base/lines.h"
 #include "base/text.h"
 #include "base/url.h"
@@ -57,7 +59,7 @@ void stk__peaks_key_of(stk_context *ctx, const char *precision, stk__peaks_key *
     stk_context_cores(ctx, &cores);
     name_cpu(cpu, sizeof cpu);
     *out = (stk__peaks_key){.version = stk_version(),
-                            .precision = precision ? precision : "32-true",
+                            .precision = stk_precision_name(stk_precision_of(precision)),
                             .threads = STK_MAX(cores.compute, 1u)};
     snprintf(out->cpu, sizeof out->cpu, "%s, %u cores", cpu, cores.usable);
     for (char *c = out->cpu; *c; c++)
@@ -108,14 +110,11 @@ bool stk__peaks_parse(stk_context *ctx, const char *text, size_t length, const s
 /* The name tells machines that share a folder apart. */
 char *stk__peaks_path(stk_context *ctx, const char *folder, const stk__peaks_key *key)
 {
-    uint64_t hash = UINT64_C(14695981039346656037); /* FNV-1a */
-    char name[64];
+    const uint32_t cpu = stk__crc32c(0, (const uint8_t *)key->cpu, strlen(key->cpu));
+    char name[128];
 
-    for (const char *c = key->cpu; *c; c++)
-        hash = (hash ^ (unsigned char)*c) * UINT64_C(1099511628211);
-    for (const char *c = key->precision; *c; c++)
-        hash = (hash ^ (unsigned char)*c) * UINT64_C(1099511628211);
-    snprintf(name, sizeof name, "peaks-%016llx-%u", (unsigned long long)hash, key->threads);
+    snprintf(name, sizeof name, "peaks-%08" PRIx32 "-%.60s-%" PRIu32, cpu, key->precision,
+             key->threads);
     return stk__url_below(ctx, folder, name);
 }
 

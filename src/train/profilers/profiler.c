@@ -312,6 +312,8 @@ stk_status stk_profile_finish(stk_profile *p, stk_error *err)
         for (size_t i = 0; i < p->num_files; i++)
             stk__free(p->ctx, p->files[i]);
         p->num_files = 0;
+        if (p->kinds & (STK__PROFILE_SIMPLE | STK__PROFILE_ADVANCED))
+            stk__profile_find_peaks(p);
         status = put_table(p, STK__PROFILE_SIMPLE, err);
         more = put_table(p, STK__PROFILE_ADVANCED, status == STK_OK ? err : &own);
         status = status == STK_OK ? more : status;

@@ -42,8 +42,7 @@ typedef struct stk__profile_entry {
     char *name;         /* "owner.what" */
     uint64_t calls, total_ns, own_ns;
     uint32_t running; /* calls that have not ended */
-    uint32_t layer;   /* number of the layer; UINT32_MAX: none */
-    bool backward;    /* of a layer */
+    bool layer;       /* a pass of one */
     enum stk__profile_role role;
 } stk__profile_entry;
 
@@ -133,12 +132,13 @@ struct stk_profile {
     stk__profile_frame frames[STK__PROFILE_DEPTH];
     uint32_t depth;
     stk__profile_layer *layers;
-    size_t num_layers;        /* with the loss and the optimizer; 0: there is no model */
-    stk_model *model;         /* that the probe is in; only ever compared */
-    uint64_t optimizer_bytes; /* that a step touches at least */
+    size_t num_layers, layer_room; /* with the loss and the optimizer; 0: there is no model */
+    stk_model *model;              /* that the probe is in; only ever compared */
+    uint64_t optimizer_bytes;      /* that a step touches at least */
     stk__profile_steady steady;
-    stk__peaks_key peaks_key;
-    stk__peaks peaks; /* 0: unknown */
+    stk__peaks_key peaks_key; /* set when a model is seen */
+    stk__peaks peaks;         /* 0: unknown */
+    bool sought_peaks;        /* they were found, or cannot be */
 
     stk_task task; /* of what is recorded; STK_TASK_NONE: nothing yet */
     uint64_t begin_ns, last_ns, task_begin_ns;
@@ -175,8 +175,12 @@ void stk__profile_calls_reset(stk_profile *p);
 void stk__profile_layers_watch(stk_profile *p);
 void stk__profile_layers_reset(stk_profile *p);
 void stk__profile_layers_release(stk_profile *p);
-/* The most products a second: the machine's peak, or what a layer reached beyond it. */
-double stk__profile_peak_flops(const stk_profile *p);
+/*
+ * Take or measure the machine's peaks for what was recorded, where a model was; a layer with more
+ * products a second is the peak. When no task is at work: a loader that reads ahead would take
+ * cores and memory from what is measured.
+ */
+void stk__profile_find_peaks(stk_profile *p);
 /* A step of the optimizer. */
 void stk__profile_optimizer(stk_profile *p, uint64_t ns);
 

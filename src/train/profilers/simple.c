@@ -140,7 +140,7 @@ void stk__profile_simple(const stk_profile *p, stk__text *out)
     stk__text_add(out, "%s Profiler Report\n", stk__profile_stage(p, true));
     for (size_t i = 0; rows && i < p->num_entries; i++) {
         const stk__profile_entry *entry = &p->entries[i];
-        if (entry->layer != UINT32_MAX || entry->calls == 0)
+        if (entry->layer || entry->calls == 0)
             continue;
         const double total = (double)entry->total_ns * 1e-9;
         rows[n++] = (row){.entry = entry,

@@ -197,7 +197,7 @@ static stk_status count(const stk_profile *profile, uint64_t warmup, stk_profile
     return STK_OK;
 }
 
-stk_status stk_profile_summarize(const stk_profile *profile, uint64_t warmup, const char *config,
+stk_status stk_profile_summarize(stk_profile *profile, uint64_t warmup, const char *config,
                                  stk_profile_summary *out, stk_error *err)
 {
     stk_profile_summary summary = {.struct_size = sizeof summary, .warmup = warmup};
@@ -205,10 +205,11 @@ stk_status stk_profile_summarize(const stk_profile *profile, uint64_t warmup, co
     STK_TRY(stk__context_check(profile->ctx, err));
     STK_TRY(stk__sized_check(out, "stk_profile_summary", STK_STAGE_TRAIN, err));
     STK_TRY(count(profile, warmup, &summary, err));
+    stk__profile_find_peaks(profile);
     const double whole = summary.parts[STK_PROFILE_TOTAL].sum;
     for (int part = 0; part < STK_PROFILE_PARTS && whole > 0; part++)
         summary.share[part] = summary.parts[part].sum / whole;
-    summary.peak_flops_per_s = stk__profile_peak_flops(profile);
+    summary.peak_flops_per_s = profile->peaks.flops_per_s;
     summary.peak_bytes_per_s = profile->peaks.bytes_per_s;
     summary.batch_size = profile->batch_size;
     summary.peak_threads = profile->peaks_key.threads;

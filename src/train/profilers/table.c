@@ -219,12 +219,12 @@ static void put_roofline(const stk_profile *p, stk__text *out)
         name = STK_MAX(name, (int)strlen(p->layers[i].name));
     stk__text_add(out, "\nRates, and their share of what the machine reaches at most\n");
     if (p->peaks.flops_per_s > 0)
-        stk__text_add(
-            out,
-            "  Peaks at compute_threads %" PRIu32 ", %s: %.1f GFLOP/s, %.1f GB/s. A layer of fewer "
-            "than %.1f FLOP for each byte is bound by memory.\n",
-            p->peaks_key.threads, p->peaks_key.precision, stk__profile_peak_flops(p) * 1e-9,
-            p->peaks.bytes_per_s * 1e-9, stk__profile_peak_flops(p) / p->peaks.bytes_per_s);
+        stk__text_add(out,
+                      "  Peaks at compute_threads %" PRIu32
+                      ", %s: %.1f GFLOP/s, %.1f GB/s. A layer of fewer "
+                      "than %.1f FLOP for each byte is bound by memory.\n",
+                      p->peaks_key.threads, p->peaks_key.precision, p->peaks.flops_per_s * 1e-9,
+                      p->peaks.bytes_per_s * 1e-9, p->peaks.flops_per_s / p->peaks.bytes_per_s);
     stk__text_add(out, "\n  %-*s  %8s  %7s  %7s  %6s  %8s  %7s  %7s  %6s\n", name, "name",
                   "GFLOP/s", "GB/s", "bound", "% of", "GFLOP/s", "GB/s", "bound", "% of");
     stk__text_add(out, "  %-*s  %8s  %7s  %7s  %6s  %8s  %7s  %7s  %6s\n", name, "", "forward", "",

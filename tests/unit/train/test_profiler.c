@@ -336,7 +336,7 @@ static void stages(void **state)
 }
 
 /* The summary is that of the batches, its shares are a whole, and it can leave out the first. */
-static void assert_sums_up(const stk_profile *p, uint64_t data, uint64_t forward)
+static void assert_sums_up(stk_profile *p, uint64_t data, uint64_t forward)
 {
     stk_profile_summary s = {.struct_size = sizeof s}, rest = {.struct_size = sizeof rest};
     stk_profile_batch first;
@@ -362,7 +362,7 @@ static void assert_sums_up(const stk_profile *p, uint64_t data, uint64_t forward
 }
 
 /* Each file is the text, whole; a text is cut to its room. */
-static void assert_files(const stk_profile *p, const char *folder)
+static void assert_files(stk_profile *p, const char *folder)
 {
     static const char *const names[] = {"timing_summary.yaml", "timing_results.csv", "layers.csv"};
     static const char *const begins[] = {

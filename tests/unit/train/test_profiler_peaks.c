@@ -89,12 +89,19 @@ static void refused(void **state)
 
     bench_open(&b);
     const stk__peaks_key key = key_of(&b);
+    stk__peaks_key others[4] = {key, key, key, key};
+    others[0].version = "0.0.9";
+    others[1].cpu[0] ^= 1;
+    others[2].precision = "bf16-mixed";
+    others[3].threads++;
     for (size_t i = 0; i < STK_COUNT(cases); i++) {
         snprintf(text, sizeof text,
                  "version %s\ncpu %s\nprecision %s\nthreads %u\nflops_per_s %s\nbytes_per_s %s\n%s",
                  key.version, key.cpu, key.precision, key.threads, cases[i].flops, cases[i].bytes,
                  cases[i].more);
         assert_int_equal(parses(&b, &key, text), cases[i].good);
+        for (size_t k = 0; k < STK_COUNT(others); k++)
+            assert_false(parses(&b, &others[k], text));
         text[strlen(text) - 1] = 0;
         assert_false(parses(&b, &key, text));
     }
@@ -104,16 +111,19 @@ static void refused(void **state)
 
 /* ---- The roofline ---------------------------------------------------------------------------- */
 
-/* A fit of a model under a profile that takes these peaks; both are the caller's. */
-static void fit(bench *b, const stk__peaks *peaks, stk_trainer **t, stk_module **module,
-                stk_model_builder **builder, stk_profile **p)
+/* A fit of a model under a profile that takes these peaks (NULL: none are kept); all that is made
+ * is the caller's. */
+static void fit(bench *b, const char *profiler, const stk__peaks *peaks, stk_trainer **t,
+                stk_module **module, stk_model_builder **builder, stk_profile **p)
 {
     static const int64_t shape[] = {1, 28, 28};
     stk_profile_options o;
 
     bench_open(b);
-    const stk__peaks_key key = key_of(b);
-    stk__peaks_keep(b->ctx, b->folder, &key, peaks);
+    if (peaks) {
+        const stk__peaks_key key = key_of(b);
+        stk__peaks_keep(b->ctx, b->folder, &key, peaks);
+    }
     stk_dataset_close(&b->dataset);
     assert_ok(stk_dataset_open(b->ctx, "digits:?split=test&subset=0:200", &b->dataset, &b->err),
               &b->err);
@@ -129,7 +139,7 @@ static void fit(bench *b, const stk__peaks *peaks, stk_trainer **t, stk_module *
     assert_ok(stk_model_module_create(b->ctx, &recipe, module, &b->err), &b->err);
     assert_ok(stk_trainer_create(b->ctx, &b->options, t, &b->err), &b->err);
     listen_to(*t);
-    profile_options(&o, "simple", NULL, NULL);
+    profile_options(&o, profiler, NULL, NULL);
     o.warmup_steps = 2;
     o.machine_dir = b->folder;
     assert_ok(stk_profile_create(*t, &o, p, &b->err), &b->err);
@@ -195,7 +205,7 @@ static void roofline(void **state)
         stk_trainer *t;
         double best = 0;
         bench b;
-        fit(&b, &cases[k], &t, &module, &builder, &p);
+        fit(&b, "simple", &cases[k], &t, &module, &builder, &p);
         assert_ok(stk_profile_summarize(p, 0, NULL, &s, &b.err), &b.err);
         assert_true(s.peak_bytes_per_s == cases[k].bytes_per_s && s.peak_threads >= 1);
         assert_true(k == 2 ? s.peak_flops_per_s > 1e6 : s.peak_flops_per_s == cases[k].flops_per_s);
@@ -223,10 +233,52 @@ static void roofline(void **state)
     }
 }
 
+static bool is_kept(bench *b)
+{
+    const stk__peaks_key key = key_of(b);
+    char *path = stk__peaks_path(b->ctx, b->folder, &key);
+    const bool there = access(path, R_OK) == 0;
+
+    stk__free(b->ctx, path);
+    return there;
+}
+
+/* In a task a loader may read ahead, on the cores that are measured: peaks are found behind it, and
+ * only for those who show them. */
+static void measured_behind_the_task(void **state)
+{
+    static const struct {
+        const char *profiler;
+        bool summarize, measured;
+    } cases[] = {{"simple", true, true}, {"advanced", false, true}, {"trace", false, false}};
+    stk_profile_summary s = {.struct_size = sizeof s};
+
+    for (size_t i = 0; i < STK_COUNT(cases); i++) {
+        stk_model_builder *builder;
+        stk_module *module;
+        stk_trainer *t;
+        stk_profile *p;
+        bench b;
+        fit(&b, cases[i].profiler, NULL, &t, &module, &builder, &p);
+        assert_false(is_kept(&b));
+        if (cases[i].summarize)
+            assert_ok(stk_profile_summarize(p, 0, NULL, &s, &b.err), &b.err);
+        else
+            assert_ok(stk_profile_finish(p, &b.err), &b.err);
+        assert_int_equal(is_kept(&b), cases[i].measured);
+        assert_ok(stk_profile_close(&p, &b.err), &b.err);
+        stk_trainer_destroy(&t);
+        stk_module_destroy(&module);
+        stk_model_builder_destroy(&builder);
+        bench_close(&b);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(believed), cmocka_unit_test(refused),
-                                       cmocka_unit_test(roofline)};
+                                       cmocka_unit_test(roofline),
+                                       cmocka_unit_test(measured_behind_the_task)};
 
     return cmocka_run_group_tests_name("train/profiler_peaks", tests, NULL, NULL);
 }
