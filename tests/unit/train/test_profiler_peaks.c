@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Peaks of the machine: which are believed; what layers reach of them. */
+#include <unistd.h>
+
 #include "base/text.h"
 #include "unit/train/profiles.h"
 
