@@ -69,13 +69,27 @@ static void write_zip(FILE *f, const piece *pieces, size_t n)
     put(f, 0, 2);
 }
 
-static void load(stk_context *ctx, const char *path)
+/* Without the bytes: the same tensors, or refused as well, unless memory is what it lacks. */
+static void verify(stk_context *ctx, const stk__checkpoint_source *source, const char *path,
+                   stk_status loaded, size_t tensors)
+{
+    stk__pth pth;
+
+    const stk_status status = stk__pth_verify(ctx, source, path, &pth, NULL);
+    FUZZ_CHECK(status == loaded || loaded == STK_EBUDGET || loaded == STK_ENOMEM);
+    FUZZ_CHECK(status != STK_OK || loaded != STK_OK || pth.num_tensors == tensors);
+    stk__pth_release(&pth);
+}
+
+static void load(stk_context *ctx, const stk__checkpoint_source *source, const char *path)
 {
     stk__pth pth;
     stk_error err;
 
     stk_error_init(&err);
-    if (stk__pth_load(ctx, path, &pth, &err) != STK_OK) {
+    const stk_status status = stk__pth_load(ctx, source, path, &pth, &err);
+    verify(ctx, source, path, status, pth.num_tensors);
+    if (status != STK_OK) {
         FUZZ_CHECK(err.status != STK_OK && err.status != STK_EINTERNAL && err.text[0]);
         FUZZ_CHECK(pth.num_tensors == 0 && !pth.tensors);
         return;
@@ -115,7 +129,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     FUZZ_CHECK(fflush(f) == 0);
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     uint64_t held = fuzz_held(ctx);
-    load(ctx, path);
+    stk__checkpoint_source source;
+    FUZZ_CHECK(stk__checkpoint_source_open(ctx, path, "a file", &source, NULL) == STK_OK);
+    load(ctx, &source, path);
+    stk__checkpoint_source_close(&source);
     FUZZ_CHECK(fuzz_held(ctx) == held);
     fclose(f);
     stk_context_destroy(&ctx);

@@ -3,7 +3,6 @@
 #include <stdio.h>
 
 #include "checkpoint/hash.h"
-#include "checkpoint/safetensors/safetensors.h"
 #include "checkpoint/weights/weights.h"
 
 #define SHOWN_TEXT    80 /* bytes of a text that is shown whole */
@@ -93,12 +92,12 @@ static void describe(line_fn *line, void *user, const char *path, const stk__saf
 }
 
 /* Of torch.save(): tensors alone, else it is refused. */
-static stk_status describe_pth(stk_context *ctx, const char *path, line_fn *line, void *user,
-                               stk_error *err)
+static stk_status describe_pth(stk_context *ctx, const stk__checkpoint_source *source,
+                               const char *path, line_fn *line, void *user, stk_error *err)
 {
     stk__pth pth;
 
-    STK_TRY(stk__pth_load(ctx, path, &pth, err));
+    STK_TRY(stk__pth_verify(ctx, source, path, &pth, err));
     line(user, "checkpoint", path);
     line(user, "format", "pth");
     line(user, "verified", "yes, every tensor by its checksum");
@@ -107,21 +106,30 @@ static stk_status describe_pth(stk_context *ctx, const char *path, line_fn *line
     return STK_OK;
 }
 
-stk_status stk_checkpoint_describe(stk_context *ctx, const char *path, line_fn *line, void *user,
-                                   stk_error *err)
+static stk_status describe_safetensors(stk_context *ctx, stk__checkpoint_source *source,
+                                       const char *path, line_fn *line, void *user, stk_error *err)
 {
     stk__safetensors_file file;
-    bool pth = false;
 
-    STK_TRY(stk__context_check(ctx, err));
-    STK_TRY(stk__weights_look(ctx, path, &pth, err));
-    if (pth)
-        return describe_pth(ctx, path, line, user, err);
-    STK_TRY(stk__safetensors_file_open(ctx, path, &file, err));
-    bool ours = stk__safetensors_find_text(&file.parsed, STK__CHECKPOINT_HASH) != NULL;
-    stk_status status = ours ? stk__checkpoint_verify(ctx, path, err) : STK_OK;
+    STK_TRY(stk__safetensors_file_take(ctx, source, path, &file, err));
+    const bool ours = stk__safetensors_find_text(&file.parsed, STK__CHECKPOINT_HASH) != NULL;
+    const stk_status status = ours ? stk__checkpoint_verify_file(ctx, &file, path, err) : STK_OK;
     if (status == STK_OK)
         describe(line, user, path, &file, ours);
     stk__safetensors_file_close(&file);
+    return status;
+}
+
+stk_status stk_checkpoint_describe(stk_context *ctx, const char *path, line_fn *line, void *user,
+                                   stk_error *err)
+{
+    stk__checkpoint_source source;
+    bool pth = false;
+
+    STK_TRY(stk__context_check(ctx, err));
+    STK_TRY(stk__weights_open(ctx, path, &source, &pth, err));
+    const stk_status status = pth ? describe_pth(ctx, &source, path, line, user, err)
+                                  : describe_safetensors(ctx, &source, path, line, user, err);
+    stk__checkpoint_source_close(&source);
     return status;
 }

@@ -3,7 +3,7 @@
 #ifndef STK_SRC_CHECKPOINT_HASH_H
 #define STK_SRC_CHECKPOINT_HASH_H
 
-#include "checkpoint/checkpoint.h"
+#include "checkpoint/safetensors/safetensors.h"
 
 /*
  * XXH3-128 of the whole file, with the digits of the hash itself as '0': so every byte counts,
@@ -23,5 +23,9 @@ void stk__hash_digits(const stk__hash *hash, char digits[STK__HASH_DIGITS + 1]);
 
 /* Begin with the head of a file and find the digits in it; STK_ENOENT: it has none. */
 stk_status stk__hash_head(stk__hash *hash, const void *head, size_t length, size_t *digits_at);
+
+/* stk__checkpoint_verify() of a file that is open (read.c). */
+stk_status stk__checkpoint_verify_file(stk_context *ctx, const stk__safetensors_file *file,
+                                       const char *path, stk_error *err);
 
 #endif

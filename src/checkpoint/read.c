@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "checkpoint/hash.h"
-#include "checkpoint/safetensors/safetensors.h"
-
-#define VERIFY_BYTES (UINT64_C(4) << 20) /* of one read */
 
 struct stk__checkpoint {
     stk_context *ctx;
@@ -10,14 +7,12 @@ struct stk__checkpoint {
     uint8_t *data, *moved;
 };
 
-/* Open a file and begin its hash; STK_EFORMAT for a safetensors file of another writer. */
-static stk_status open_hashed(stk_context *ctx, const char *path, stk__safetensors_file *file,
-                              stk__hash *hash, size_t *digits_at, stk_error *err)
+/* Begin the hash of a file; STK_EFORMAT for a safetensors file of another writer. */
+static stk_status hash_begin(const stk__safetensors_file *file, const char *path, stk__hash *hash,
+                             size_t *digits_at, stk_error *err)
 {
-    STK_TRY(stk__safetensors_file_open(ctx, path, file, err));
     if (stk__hash_head(hash, file->head, file->head_bytes, digits_at) == STK_OK)
         return STK_OK;
-    stk__safetensors_file_close(file);
     return stk__fail_at(err, STK_EFORMAT, STK_STAGE_TRAIN, path, STK_NO_OFFSET,
                         "'%.300s' is a safetensors file but no checkpoint of Stoker, or another "
                         "program has written it anew: it can give weights, not the state of a run",
@@ -52,7 +47,9 @@ stk_status stk__checkpoint_open(stk_context *ctx, const char *path, stk__checkpo
                             "no memory for the checkpoint '%.300s'", path);
     c->ctx = ctx;
     c->file.source.fd = -1;
-    stk_status status = open_hashed(ctx, path, &c->file, &hash, &digits_at, err);
+    stk_status status = stk__safetensors_file_open(ctx, path, &c->file, err);
+    if (status == STK_OK)
+        status = hash_begin(&c->file, path, &hash, &digits_at, err);
     if (status == STK_OK)
         status = stk__safetensors_file_load(&c->file, path, &c->data, &c->moved, err);
     if (status == STK_OK) {
@@ -108,12 +105,12 @@ static stk_status hash_data(stk_context *ctx, const stk__safetensors_file *file,
 {
     stk_status status = STK_OK;
 
-    uint8_t *piece = stk__alloc_buffer(ctx, VERIFY_BYTES);
+    uint8_t *piece = stk__alloc_buffer(ctx, STK__VERIFY_BYTES);
     if (!piece)
         return stk__fail_at(err, STK_ENOMEM, STK_STAGE_TRAIN, path, STK_NO_OFFSET,
                             "no memory to verify '%.300s'", path);
     for (uint64_t at = file->head_bytes; at < file->source.size && status == STK_OK;) {
-        uint64_t length = STK_MIN(file->source.size - at, VERIFY_BYTES);
+        uint64_t length = STK_MIN(file->source.size - at, STK__VERIFY_BYTES);
         status = stk__checkpoint_source_read(&file->source, path, at, piece, length, err);
         if (status == STK_OK)
             stk__hash_update(hash, piece, length);
@@ -123,16 +120,23 @@ static stk_status hash_data(stk_context *ctx, const stk__safetensors_file *file,
     return status;
 }
 
-stk_status stk__checkpoint_verify(stk_context *ctx, const char *path, stk_error *err)
+stk_status stk__checkpoint_verify_file(stk_context *ctx, const stk__safetensors_file *file,
+                                       const char *path, stk_error *err)
 {
-    stk__safetensors_file file;
     size_t digits_at = 0;
     stk__hash hash;
 
-    STK_TRY(open_hashed(ctx, path, &file, &hash, &digits_at, err));
-    stk_status status = hash_data(ctx, &file, path, &hash, err);
-    if (status == STK_OK)
-        status = check_digits(&file, &hash, digits_at, path, err);
+    STK_TRY(hash_begin(file, path, &hash, &digits_at, err));
+    STK_TRY(hash_data(ctx, file, path, &hash, err));
+    return check_digits(file, &hash, digits_at, path, err);
+}
+
+stk_status stk__checkpoint_verify(stk_context *ctx, const char *path, stk_error *err)
+{
+    stk__safetensors_file file;
+
+    STK_TRY(stk__safetensors_file_open(ctx, path, &file, err));
+    const stk_status status = stk__checkpoint_verify_file(ctx, &file, path, err);
     stk__safetensors_file_close(&file);
     return status;
 }

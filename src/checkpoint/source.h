@@ -7,6 +7,8 @@
 
 #include "base/base.h"
 
+#define STK__VERIFY_BYTES (UINT64_C(4) << 20) /* of one read of what is verified and not kept */
+
 /* A file, or an object of a store. */
 typedef struct stk__checkpoint_source {
     int fd;           /* -1: it is an object of a store, or closed */

@@ -57,9 +57,10 @@ stk_status stk__zip_open(stk_context *ctx, const stk__checkpoint_source *source,
                          stk__zip *out, stk_error *err);
 /* NULL: there is none of this name. */
 const stk__zip_entry *stk__zip_find(const stk__zip *zip, const char *name, size_t length);
-/* Read all bytes of an entry; STK_ECHECKSUM where they are not those that were written. */
+/* Read all bytes of an entry, `room` at a time, each time to `to`: with room for all they are there
+ * in the end. STK_ECHECKSUM where they are not those that were written. */
 stk_status stk__zip_read(const stk__checkpoint_source *source, const char *path,
-                         const stk__zip_entry *entry, void *to, stk_error *err);
+                         const stk__zip_entry *entry, void *to, uint64_t room, stk_error *err);
 void stk__zip_release(stk__zip *zip);
 
 /* ---- A pickle of tensors (pickle.c, and objects.c what its objects mean) ---- */
@@ -99,9 +100,13 @@ typedef struct stk__pth {
 
 /* Whether a file that begins with these bytes may be one. */
 bool stk__pth_begins(const uint8_t first[4]);
-/* Read the tensors into memory, dense and in C order. On failure *out is empty. Errors:
- * STK_EBUDGET, and as above. */
-stk_status stk__pth_load(stk_context *ctx, const char *path, stk__pth *out, stk_error *err);
+/* Read the tensors of an open file into memory, dense and in C order. On failure *out is empty.
+ * Errors: STK_EBUDGET, and as above. */
+stk_status stk__pth_load(stk_context *ctx, const stk__checkpoint_source *source, const char *path,
+                         stk__pth *out, stk_error *err);
+/* The same without keeping their bytes, which are verified: `data` of each is NULL. */
+stk_status stk__pth_verify(stk_context *ctx, const stk__checkpoint_source *source, const char *path,
+                           stk__pth *out, stk_error *err);
 void stk__pth_release(stk__pth *pth);
 
 #endif

@@ -9,7 +9,7 @@ typedef struct reading {
     stk_context *ctx;
     const char *path;
     stk_error *err;
-    stk__checkpoint_source source;
+    const stk__checkpoint_source *source;
     stk__zip zip;
     uint8_t *pickle;
     char *name;      /* of an entry: the folder and room for a key */
@@ -92,7 +92,7 @@ static stk_status check_order(reading *r)
     if (!e)
         return STK_OK;
     if (e->size == sizeof order)
-        STK_TRY(stk__zip_read(&r->source, r->path, e, order, r->err));
+        STK_TRY(stk__zip_read(r->source, r->path, e, order, sizeof order, r->err));
     if (memcmp(order, "little", sizeof order) == 0)
         return STK_OK;
     return stk__fail_at(r->err, STK_EKIND, STK_STAGE_TRAIN, r->path, STK_NO_OFFSET,
@@ -115,7 +115,7 @@ static stk_status read_pickle(reading *r)
     r->pickle = stk__alloc(r->ctx, e->size + 1);
     if (!r->pickle)
         return no_memory(r, e->size);
-    STK_TRY(stk__zip_read(&r->source, r->path, e, r->pickle, r->err));
+    STK_TRY(stk__zip_read(r->source, r->path, e, r->pickle, e->size, r->err));
     return stk__pth_pickle_parse(r->ctx, r->pickle, (size_t)e->size, r->path, &r->tensors, r->err);
 }
 
@@ -235,7 +235,7 @@ static stk_status load_tensor(reading *r, const stk__pth_tensor *t, const need *
 
     if (!*storage) {
         STK_TRY(take_block(r, n->entry->size, out, storage));
-        STK_TRY(stk__zip_read(&r->source, r->path, n->entry, *storage, r->err));
+        STK_TRY(stk__zip_read(r->source, r->path, n->entry, *storage, n->entry->size, r->err));
     }
     if (!n->copied) {
         to->data = (uint8_t *)*storage + (to->bytes ? t->offset * size : 0);
@@ -246,7 +246,34 @@ static stk_status load_tensor(reading *r, const stk__pth_tensor *t, const need *
     return STK_OK;
 }
 
-static stk_status load_tensors(reading *r, need *needs, stk__pth *out)
+static stk_status load_all(reading *r, const need *needs, stk__pth *out)
+{
+    STK_TRY(check_memory(r, needs, out->tensors));
+    for (size_t i = 0; i < r->tensors.count; i++)
+        STK_TRY(load_tensor(r, &r->tensors.all[i], &needs[i], out, &out->tensors[i]));
+    return STK_OK;
+}
+
+/* Each storage once. */
+static stk_status verify_all(reading *r, const need *needs)
+{
+    stk_status status = STK_OK;
+
+    void *piece = stk__alloc_buffer(r->ctx, STK__VERIFY_BYTES);
+    if (!piece)
+        return no_memory(r, STK__VERIFY_BYTES);
+    for (size_t i = 0; i < r->tensors.count && status == STK_OK; i++) {
+        const stk__zip_entry *e = needs[i].entry;
+        void **storage = &r->storages[e - r->zip.entries];
+        if (!*storage)
+            status = stk__zip_read(r->source, r->path, e, piece, STK__VERIFY_BYTES, r->err);
+        *storage = piece;
+    }
+    stk__free(r->ctx, piece);
+    return status;
+}
+
+static stk_status take_tensors(reading *r, bool keep, need *needs, stk__pth *out)
 {
     char *name = out->names;
 
@@ -257,14 +284,12 @@ static stk_status load_tensors(reading *r, need *needs, stk__pth *out)
         name += t->name.length + 1;
         STK_TRY(look(r, t, &out->tensors[i], &needs[i]));
     }
-    STK_TRY(check_memory(r, needs, out->tensors));
-    for (size_t i = 0; i < r->tensors.count; i++)
-        STK_TRY(load_tensor(r, &r->tensors.all[i], &needs[i], out, &out->tensors[i]));
+    STK_TRY(keep ? load_all(r, needs, out) : verify_all(r, needs));
     out->num_tensors = r->tensors.count;
     return STK_OK;
 }
 
-static stk_status load(reading *r, stk__pth *out)
+static stk_status take_state(reading *r, bool keep, stk__pth *out)
 {
     const size_t n = r->tensors.count;
     uint64_t names = 0;
@@ -277,7 +302,7 @@ static stk_status load(reading *r, stk__pth *out)
     r->storages = stk__calloc(r->ctx, r->zip.num_entries + 1, sizeof *r->storages);
     need *needs = stk__calloc(r->ctx, n + 1, sizeof *needs);
     const bool room = out->tensors && out->names && out->blocks && r->storages && needs;
-    const stk_status status = room ? load_tensors(r, needs, out) : no_memory(r, names);
+    const stk_status status = room ? take_tensors(r, keep, needs, out) : no_memory(r, names);
     stk__free(r->ctx, needs);
     return status;
 }
@@ -287,18 +312,16 @@ bool stk__pth_begins(const uint8_t first[4])
     return memcmp(first, "PK\3\4", 4) == 0;
 }
 
-stk_status stk__pth_load(stk_context *ctx, const char *path, stk__pth *out, stk_error *err)
+static stk_status read_file(reading r, bool keep, stk__pth *out)
 {
-    reading r = {.ctx = ctx, .path = path, .err = err};
+    stk_context *ctx = r.ctx;
 
     *out = (stk__pth){.ctx = ctx};
-    STK_TRY(stk__checkpoint_source_open(ctx, path, "a file of torch.save", &r.source, err));
-    stk_status status = stk__zip_open(ctx, &r.source, path, &r.zip, err);
+    stk_status status = stk__zip_open(ctx, r.source, r.path, &r.zip, r.err);
     if (status == STK_OK)
         status = read_pickle(&r);
     if (status == STK_OK)
-        status = load(&r, out);
-    stk__checkpoint_source_close(&r.source);
+        status = take_state(&r, keep, out);
     stk__zip_release(&r.zip);
     stk__free(ctx, r.pickle);
     stk__free(ctx, r.name);
@@ -307,6 +330,18 @@ stk_status stk__pth_load(stk_context *ctx, const char *path, stk__pth *out, stk_
     if (status != STK_OK)
         stk__pth_release(out);
     return status;
+}
+
+stk_status stk__pth_load(stk_context *ctx, const stk__checkpoint_source *source, const char *path,
+                         stk__pth *out, stk_error *err)
+{
+    return read_file((reading){.ctx = ctx, .path = path, .err = err, .source = source}, true, out);
+}
+
+stk_status stk__pth_verify(stk_context *ctx, const stk__checkpoint_source *source, const char *path,
+                           stk__pth *out, stk_error *err)
+{
+    return read_file((reading){.ctx = ctx, .path = path, .err = err, .source = source}, false, out);
 }
 
 void stk__pth_release(stk__pth *pth)

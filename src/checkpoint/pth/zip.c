@@ -227,10 +227,11 @@ const stk__zip_entry *stk__zip_find(const stk__zip *zip, const char *name, size_
 }
 
 stk_status stk__zip_read(const stk__checkpoint_source *source, const char *path,
-                         const stk__zip_entry *entry, void *to, stk_error *err)
+                         const stk__zip_entry *entry, void *to, uint64_t room, stk_error *err)
 {
     uint8_t local[LOCAL_BYTES];
     char name[STK__PTH_SHOWN];
+    uint32_t crc = 0;
 
     if (source->size < LOCAL_BYTES || entry->header > source->size - LOCAL_BYTES)
         return damaged(path, "an entry is not within it", err);
@@ -240,8 +241,12 @@ stk_status stk__zip_read(const stk__checkpoint_source *source, const char *path,
     if (stk__little_endian(local, 4) != LOCAL_SIGN || at > source->size ||
         entry->size > source->size - at)
         return damaged(path, "an entry is not where its list says", err);
-    STK_TRY(stk__checkpoint_source_read(source, path, at, to, entry->size, err));
-    if (libdeflate_crc32(0, to, (size_t)entry->size) == entry->crc)
+    for (uint64_t n, done = 0; done < entry->size; done += n) {
+        n = STK_MIN(entry->size - done, room);
+        STK_TRY(stk__checkpoint_source_read(source, path, at + done, to, n, err));
+        crc = libdeflate_crc32(crc, to, (size_t)n);
+    }
+    if (crc == entry->crc)
         return STK_OK;
     return stk__fail_at(
         err, STK_ECHECKSUM, STK_STAGE_TRAIN, path, at,

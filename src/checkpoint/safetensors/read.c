@@ -60,15 +60,22 @@ static stk_status read_length(stk__safetensors_file *out, const char *path, uint
 stk_status stk__safetensors_file_open(stk_context *ctx, const char *path,
                                       stk__safetensors_file *out, stk_error *err)
 {
+    stk__checkpoint_source source;
+
+    *out = (stk__safetensors_file){.source.fd = -1, .parsed.ctx = ctx};
+    STK_TRY(stk__checkpoint_source_open(ctx, path, "a safetensors file", &source, err));
+    return stk__safetensors_file_take(ctx, &source, path, out, err);
+}
+
+stk_status stk__safetensors_file_take(stk_context *ctx, stk__checkpoint_source *source,
+                                      const char *path, stk__safetensors_file *out, stk_error *err)
+{
     uint64_t length = 0;
     char *json = NULL;
 
-    *out = (stk__safetensors_file){.source.fd = -1};
-    out->parsed.ctx = ctx;
-    stk_status status =
-        stk__checkpoint_source_open(ctx, path, "a safetensors file", &out->source, err);
-    if (status == STK_OK)
-        status = read_length(out, path, &length, err);
+    *out = (stk__safetensors_file){.source = *source, .parsed.ctx = ctx};
+    *source = (stk__checkpoint_source){.fd = -1};
+    stk_status status = read_length(out, path, &length, err);
     if (status != STK_OK)
         goto out;
     out->head_bytes = length + 8;

@@ -54,6 +54,9 @@ typedef struct stk__safetensors_file {
 /* Open a file and parse its header; that the file holds all its data is checked. */
 stk_status stk__safetensors_file_open(stk_context *ctx, const char *path,
                                       stk__safetensors_file *out, stk_error *err);
+/* The same of one that is open: `source` is taken, and closed on failure. */
+stk_status stk__safetensors_file_take(stk_context *ctx, stk__checkpoint_source *source,
+                                      const char *path, stk__safetensors_file *out, stk_error *err);
 /* Read all data into one block and set the tensors' pointers, aligned for their types. *data (and
  * *moved, may be NULL) are to be freed with stk__free(). */
 stk_status stk__safetensors_file_load(stk__safetensors_file *file, const char *path, uint8_t **data,

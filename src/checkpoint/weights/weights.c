@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "checkpoint/weights/weights.h"
 
-stk_status stk__weights_look(stk_context *ctx, const char *path, bool *pth, stk_error *err)
+stk_status stk__weights_open(stk_context *ctx, const char *path, stk__checkpoint_source *out,
+                             bool *pth, stk_error *err)
 {
     uint8_t first[4] = {0};
-    stk__checkpoint_source source;
 
-    STK_TRY(stk__checkpoint_source_open(ctx, path, "a file of weights", &source, err));
+    STK_TRY(stk__checkpoint_source_open(ctx, path, "a file of weights", out, err));
     stk_status status = STK_OK;
-    if (source.size >= sizeof first)
-        status = stk__checkpoint_source_read(&source, path, 0, first, sizeof first, err);
+    if (out->size >= sizeof first)
+        status = stk__checkpoint_source_read(out, path, 0, first, sizeof first, err);
     *pth = stk__pth_begins(first);
-    stk__checkpoint_source_close(&source);
+    if (status != STK_OK)
+        stk__checkpoint_source_close(out);
     return status;
 }
 
-static stk_status load_safetensors(stk__weights *w, const char *path, stk_error *err)
+static stk_status load_safetensors(stk__weights *w, stk__checkpoint_source *source,
+                                   const char *path, stk_error *err)
 {
-    STK_TRY(stk__safetensors_file_open(w->ctx, path, &w->file, err));
+    STK_TRY(stk__safetensors_file_take(w->ctx, source, path, &w->file, err));
     STK_TRY(stk__safetensors_file_load(&w->file, path, &w->data, &w->moved, err));
-    stk__safetensors_file_end(&w->file);
     stk__safetensors *s = &w->file.parsed;
     w->tensors = stk__calloc(w->ctx, s->num_tensors + 1, sizeof *w->tensors);
     if (!w->tensors)
@@ -28,26 +29,33 @@ static stk_status load_safetensors(stk__weights *w, const char *path, stk_error 
     for (size_t i = 0; i < s->num_tensors; i++)
         if (!stk__checkpoint_is_own(s->tensors[i].name))
             w->tensors[w->num_tensors++] = s->tensors[i];
+    stk__safetensors_file_end(&w->file);
+    return STK_OK;
+}
+
+static stk_status load_pth(stk__weights *w, const stk__checkpoint_source *source, const char *path,
+                           stk_error *err)
+{
+    STK_TRY(stk__pth_load(w->ctx, source, path, &w->pth, err));
+    w->tensors = w->pth.tensors;
+    w->num_tensors = w->pth.num_tensors;
     return STK_OK;
 }
 
 stk_status stk__weights_load(stk_context *ctx, const char *path, stk__weights *out, stk_error *err)
 {
+    stk__checkpoint_source source;
     bool pth = false;
 
     *out = (stk__weights){.ctx = ctx, .pth.ctx = ctx};
     out->file = (stk__safetensors_file){.source.fd = -1, .parsed.ctx = ctx};
-    STK_TRY(stk__weights_look(ctx, path, &pth, err));
-    if (!pth) {
-        const stk_status status = load_safetensors(out, path, err);
-        if (status != STK_OK)
-            stk__weights_release(out);
-        return status;
-    }
-    STK_TRY(stk__pth_load(ctx, path, &out->pth, err));
-    out->tensors = out->pth.tensors;
-    out->num_tensors = out->pth.num_tensors;
-    return STK_OK;
+    STK_TRY(stk__weights_open(ctx, path, &source, &pth, err));
+    const stk_status status =
+        pth ? load_pth(out, &source, path, err) : load_safetensors(out, &source, path, err);
+    stk__checkpoint_source_close(&source);
+    if (status != STK_OK)
+        stk__weights_release(out);
+    return status;
 }
 
 void stk__weights_release(stk__weights *w)

@@ -15,8 +15,9 @@ typedef struct stk__weights {
     uint8_t *data, *moved;
 } stk__weights;
 
-/* Whether the first bytes of a file are those of torch.save(). */
-stk_status stk__weights_look(stk_context *ctx, const char *path, bool *pth, stk_error *err);
+/* Open a file of weights; *pth: its first bytes are those of torch.save(). */
+stk_status stk__weights_open(stk_context *ctx, const char *path, stk__checkpoint_source *out,
+                             bool *pth, stk_error *err);
 /* Read all weights of a safetensors file or of one of torch.save() into memory; their bytes say
  * which it is. On failure *out is empty. Blocks. */
 stk_status stk__weights_load(stk_context *ctx, const char *path, stk__weights *out, stk_error *err);

@@ -166,6 +166,24 @@ static void test_damage(void **state)
     free(whole);
 }
 
+static void note_tensor(void *user, const char *name, const char *value)
+{
+    if (strcmp(name, "a") == 0)
+        snprintf(user, 64, "%s", value);
+}
+
+/* A file is described without its tensors in memory, and every byte of them is read. */
+static void test_described(void **state)
+{
+    char shape[64] = "";
+
+    assert_ok(stk_checkpoint_describe(ctx, GOLDEN "bad/expanded.pth", note_tensor, shape, &err),
+              &err);
+    assert_string_equal(shape, "float32 [1048576, 1048576]");
+    assert_fails(stk_checkpoint_describe(ctx, GOLDEN "bad/damaged.pth", note_tensor, shape, &err),
+                 STK_ECHECKSUM, &err, "the entry 'damaged/data/1' is not what was written");
+}
+
 /* The n-th allocation fails: said so, and nothing is left behind. */
 static void test_no_memory(void **state)
 {
@@ -199,7 +217,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_types),       cmocka_unit_test(test_strided),
         cmocka_unit_test(test_state_dicts), cmocka_unit_test(test_bad),
-        cmocka_unit_test(test_damage),      cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_damage),      cmocka_unit_test(test_described),
+        cmocka_unit_test(test_no_memory),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
