@@ -13,6 +13,7 @@
 
 #include "base/items.h"
 #include "base/text.h"
+#include "base/url.h"
 #include "train/trainer.h"
 
 enum {
@@ -304,24 +305,29 @@ static void write_matrix(const stk__model_metrics *m, stk__text *text)
     stk__text_add(text, "\n");
 }
 
-/* A file of the run, of the last evaluation of its kind. */
-static stk_status keep_matrix(const stk__model_metrics *m, stk_trainer *t, const char *name,
+/* A file of the run, of the last evaluation of its kind; one of each loader where there are more,
+ * which are told apart as their metrics are. */
+static stk_status keep_matrix(const stk__model_metrics *m, stk_trainer *t, const stk_moment *at,
                               stk_error *err)
 {
     const char *folder = stk_trainer_log_dir(t);
+    char name[80], loader[40] = "";
     stk__text text = {.ctx = m->ctx};
-    stk_store *store = NULL;
 
     if (!folder)
         return STK_OK;
+    if (stk__feeds_of(t, at->phase)->n > 1)
+        snprintf(loader, sizeof loader, "_dataloader_idx_%" PRIu32, at->dataloader_idx);
+    snprintf(name, sizeof name, "confusion_matrix_%s%s.csv",
+             at->phase == STK_PHASE_TEST ? "test" : "val", loader);
+    char *path = stk__url_below(m->ctx, folder, name);
     write_matrix(m, &text);
-    stk_status status = text.failed ? stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN,
-                                                "no memory for the confusion matrix")
-                                    : stk_store_open(m->ctx, folder, &store, NULL, 0, err);
-    if (status == STK_OK)
-        status = stk_store_put(store, name, text.bytes, text.length, NULL, err);
-    stk_store_close(&store);
+    stk_status status =
+        path && !text.failed
+            ? stk_put_bytes(m->ctx, path, text.bytes, text.length, NULL, err)
+            : stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for the confusion matrix");
     stk__text_release(&text);
+    stk__free(m->ctx, path);
     return status;
 }
 
@@ -364,7 +370,7 @@ static stk_status log_all(stk__model_metrics *m, stk_trainer *t, const stk_momen
         return STK_OK;
     if (test)
         print_matrix(m, t);
-    return keep_matrix(m, t, test ? "confusion_matrix_test.csv" : "confusion_matrix_val.csv", err);
+    return keep_matrix(m, t, at, err);
 }
 
 stk_status stk__model_metrics_take(stk__model_metrics *m, stk_trainer *t, const stk_moment *at,

@@ -2,7 +2,6 @@
 /* BackboneFinetuning: a part of the model begins to learn later, at rates of its own. */
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 
 #include "train/callbacks/callback.h"
 
@@ -59,18 +58,6 @@ static void destroy(stk_callback *callback)
     stk__free(callback->context, callback);
 }
 
-/* The rate of the option; NaN: none was given. */
-static bool read_rate(const char *text, double *out)
-{
-    char *end;
-
-    *out = NAN;
-    if (!text || !*text)
-        return true;
-    *out = strtod(text, &end);
-    return *end == 0 && end != text && isfinite(*out) && *out >= 0;
-}
-
 static stk_status create(stk_context *ctx, const void *given, stk_callback **out, stk_error *err)
 {
     const finetuning_options *o = given;
@@ -80,7 +67,7 @@ static stk_status create(stk_context *ctx, const void *given, stk_callback **out
         return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "pattern", STK_NO_OFFSET,
                             "backbone_finetuning.pattern: it has to be given, as \"layer*, "
                             "conv1.*, bn1.*\"");
-    if (!read_rate(o->backbone_initial_lr, &initial))
+    if (!stk__callback_number(o->backbone_initial_lr, &initial) || initial < 0)
         return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "backbone_initial_lr",
                             STK_NO_OFFSET,
                             "backbone_finetuning.backbone_initial_lr: it takes a rate, at least 0");

@@ -2,8 +2,11 @@
 /* What the built-in callbacks share. */
 #include "train/callbacks/callback.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+
+#include "base/options.h"
 
 void *stk__callback_new(stk_context *ctx, const stk_callback_ops *ops, size_t size)
 {
@@ -26,6 +29,16 @@ bool stk__callback_text(stk_context *ctx, const char *text, char **out)
         return true;
     *out = stk__strdup(ctx, text);
     return *out != NULL;
+}
+
+bool stk__callback_number(const char *text, double *out)
+{
+    const char *end;
+
+    *out = NAN;
+    if (!text || !*text)
+        return true;
+    return stk__option_number(text, out, &end) && !*end;
 }
 
 stk_status stk__callback_save_text(stk_saver *to, stk__text *text, stk_error *err)

@@ -14,6 +14,8 @@ void *stk__callback_new(stk_context *ctx, const stk_callback_ops *ops, size_t si
 stk_status stk__callback_no_memory(const char *name, stk_error *err);
 /* Copy a text of the options, which may be NULL; false: no memory. */
 bool stk__callback_text(stk_context *ctx, const char *text, char **out);
+/* The number of an option that may be left out; NaN: it is. False: the text is no finite number. */
+bool stk__callback_number(const char *text, double *out);
 /* Put "key value" lines into a checkpoint as `state`; releases the text. */
 stk_status stk__callback_save_text(stk_saver *to, stk__text *text, stk_error *err);
 /* A line of the console. */

@@ -3,7 +3,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "train/callbacks/callback.h"
 
@@ -70,17 +69,6 @@ static const stk_option_table table = {.name = "early_stopping",
                                        .options = options,
                                        .count = STK_COUNT(options)};
 
-static bool read_threshold(const char *text, double *out)
-{
-    char *end;
-
-    *out = NAN;
-    if (!text || !*text)
-        return true;
-    *out = strtod(text, &end);
-    return *end == 0 && end != text && isfinite(*out);
-}
-
 static void destroy(stk_callback *callback)
 {
     stk__free(callback->context, ((early_stopping *)callback)->monitor);
@@ -95,8 +83,8 @@ static stk_status create(stk_context *ctx, const void *given, stk_callback **out
     if (!o->monitor || !*o->monitor)
         return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "monitor", STK_NO_OFFSET,
                             "early_stopping.monitor: it has to be given, as val_loss");
-    if (!read_threshold(o->stopping_threshold, &stopping) ||
-        !read_threshold(o->divergence_threshold, &divergence))
+    if (!stk__callback_number(o->stopping_threshold, &stopping) ||
+        !stk__callback_number(o->divergence_threshold, &divergence))
         return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "stopping_threshold", STK_NO_OFFSET,
                             "early_stopping: stopping_threshold and divergence_threshold take a "
                             "number");

@@ -20,7 +20,9 @@ typedef struct lr_find_options {
 typedef struct lr_find {
     stk_callback base;
     lr_find_options options;
-    double found; /* NaN: none yet */
+    double found;    /* NaN: none yet */
+    uint64_t groups; /* whose rate that is: those that there were, as parts that begin to learn
+                        later have rates of their own */
 } lr_find;
 
 #define AT(member) offsetof(lr_find_options, member)
@@ -66,17 +68,21 @@ static void destroy(stk_callback *callback)
 
 static stk_status state_dict(stk_callback *callback, stk_saver *to, stk_error *err)
 {
+    const lr_find *self = (const lr_find *)callback;
     stk__text text = {.ctx = callback->context};
 
-    stk__text_add_double(&text, "found", ((const lr_find *)callback)->found);
+    stk__text_add_double(&text, "found", self->found);
+    stk__text_add(&text, "groups %" PRIu64 "\n", self->groups);
     return stk__callback_save_text(to, &text, err);
 }
 
 static stk_status load_state_dict(stk_callback *callback, const stk_restorer *from, stk_error *err)
 {
+    lr_find *self = (lr_find *)callback;
     const char *text = stk_restorer_text(from, "state");
     const stk__line lines[] = {
-        {"found", STK__LINE_DOUBLE, .to = &((lr_find *)callback)->found},
+        {"found", STK__LINE_DOUBLE, .to = &self->found},
+        {"groups", STK__LINE_UINT, .to = &self->groups},
     };
 
     return text ? stk__lines_read(callback->context, "the state of lr_find", text, lines,
@@ -149,20 +155,24 @@ static double rate_of(const lr_find_options *o, uint64_t step)
 static stk_status set_rate(const stk_module_ops *ops, stk_module *module, uint32_t groups,
                            double lr, stk_error *err)
 {
-    for (uint32_t g = 0; g < STK_MAX(groups, 1u); g++) {
+    const bool has_options = ops->set_option && ops->get_option;
+    bool any = false;
+
+    for (uint32_t g = 0; g < STK_MAX(groups, 1u) && has_options; g++) {
         double zero = 0, one = 0;
-        if (!ops->set_option || !ops->get_option || !ops->set_option(module, g, "lr", 0) ||
-            !ops->get_option(module, g, "lr", &zero) || !ops->set_option(module, g, "lr", 1) ||
-            !ops->get_option(module, g, "lr", &one))
-            return stk__fail(err, STK_ENOTSUP, STK_STAGE_TRAIN,
-                             "lr_find: the module has no learning rate that can be set");
+        /* A group without a rate is of a part that does not learn yet. */
+        if (!ops->set_option(module, g, "lr", 0) || !ops->get_option(module, g, "lr", &zero) ||
+            !ops->set_option(module, g, "lr", 1) || !ops->get_option(module, g, "lr", &one))
+            continue;
         if (one == zero)
             return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
                              "lr_find: the schedule does not start from the optimizer's rate "
                              "(one_cycle with a max_lr of its own: leave that out)");
-        ops->set_option(module, g, "lr", (lr - zero) / (one - zero));
+        any |= ops->set_option(module, g, "lr", (lr - zero) / (one - zero));
     }
-    return STK_OK;
+    return any ? STK_OK
+               : stk__fail(err, STK_ENOTSUP, STK_STAGE_TRAIN,
+                           "lr_find: the module has no learning rate that can be set");
 }
 
 static stk_status on_search_batch(stk_callback *callback, stk_trainer *t, const stk_moment *at,
@@ -351,8 +361,10 @@ static stk_status on_fit_start(stk_callback *callback, stk_trainer *t, const stk
                                stk_error *err)
 {
     lr_find *self = (lr_find *)callback;
-    const uint32_t groups = stk_trainer_optimizers(t)->num_groups;
+    const stk_module_ops *ops = stk_trainer_module_ops(t);
+    const uint32_t groups = STK_MAX(stk_trainer_optimizers(t)->num_groups, 1u);
     bool found = true;
+    double lr;
 
     if (stk__callback_info(t).fast_dev_run) {
         stk__message(callback->context, STK_MESSAGE_WARNING,
@@ -373,9 +385,12 @@ static stk_status on_fit_start(stk_callback *callback, stk_trainer *t, const stk
             return STK_OK;
         }
         stk__callback_say(t, "Learning rate set to %.17g", self->found);
+        for (uint32_t g = 0; g < groups; g++)
+            if (ops->get_option(at->module, g, "lr", &lr))
+                self->groups = g + 1;
     }
-    for (uint32_t g = 0; g < STK_MAX(groups, 1u); g++)
-        stk_trainer_module_ops(t)->set_option(at->module, g, "lr", self->found);
+    for (uint32_t g = 0; g < STK_MIN(groups, self->groups); g++)
+        ops->set_option(at->module, g, "lr", self->found);
     return STK_OK;
 }
 

@@ -12,10 +12,12 @@
 
 #define AT(member) offsetof(stk__model_checkpoint_options, member)
 
+#define FILENAME "{epoch}-{step}"
+
 static const stk_option options[] = {
     {"dirpath", STK_OPTION_STRING, AT(dirpath), NULL, 0, 0, NULL, "DIR",
      "Where checkpoints go; else `checkpoints` next to the logs, or below default_root_dir."},
-    {"filename", STK_OPTION_STRING, AT(filename), "{epoch}-{step}", 0, 0, NULL, "TEMPLATE",
+    {"filename", STK_OPTION_STRING, AT(filename), FILENAME, 0, 0, NULL, "TEMPLATE",
      "Name of a checkpoint: \"{epoch:02d}-{val_loss:.2f}\"."},
     {"monitor", STK_OPTION_STRING, AT(monitor), NULL, 0, 0, NULL, "METRIC",
      "What says which checkpoints are the best; none: the newest is."},
@@ -55,6 +57,12 @@ const stk_option_table stk__model_checkpoint_table = {
 
 /* ---- Making ---------------------------------------------------------------------------------- */
 
+/* Lightning's `null` is the default. */
+static const char *filename_of(const stk__model_checkpoint_options *o)
+{
+    return o->filename && *o->filename ? o->filename : FILENAME;
+}
+
 static stk_status check(const stk__model_checkpoint_options *o, stk_error *err)
 {
     const int triggers = (o->every_n_train_steps > 0) + (o->every_n_epochs > 0) +
@@ -75,7 +83,7 @@ static stk_status check(const stk__model_checkpoint_options *o, stk_error *err)
     if ((!o->monitor || !*o->monitor) && o->mode == 1)
         return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "mode", STK_NO_OFFSET,
                             "model_checkpoint.mode: it has no effect without `monitor`");
-    return stk__filename_check(o->filename, err);
+    return stk__filename_check(filename_of(o), err);
 }
 
 stk_status stk__model_checkpoint_create(stk_context *ctx, const void *given, stk_callback **out,
@@ -99,7 +107,7 @@ stk_status stk__model_checkpoint_create(stk_context *ctx, const void *given, stk
                                                                           : 0;
     self->best_score = self->current_score = o->mode ? -INFINITY : INFINITY;
     if (!stk__callback_text(ctx, o->dirpath, &self->dirpath) ||
-        !stk__callback_text(ctx, o->filename, &self->filename) ||
+        !stk__callback_text(ctx, filename_of(o), &self->filename) ||
         !stk__callback_text(ctx, o->monitor, &self->monitor)) {
         stk__model_checkpoint_destroy(&self->base);
         return stk__callback_no_memory("model_checkpoint", err);

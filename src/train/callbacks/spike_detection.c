@@ -60,8 +60,11 @@ static void destroy(stk_callback *callback)
 static stk_status create(stk_context *ctx, const void *given, stk_callback **out, stk_error *err)
 {
     const spike_options *o = given;
-    spike *self = stk__callback_new(ctx, &stk__callback_spike_detection, sizeof *self);
 
+    if (!o->monitor || !*o->monitor)
+        return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "monitor", STK_NO_OFFSET,
+                            "spike_detection.monitor: it has to be given, as train_loss");
+    spike *self = stk__callback_new(ctx, &stk__callback_spike_detection, sizeof *self);
     if (!self || !stk__callback_text(ctx, o->monitor, &self->monitor)) {
         stk__free(ctx, self);
         return stk__callback_no_memory("spike_detection", err);

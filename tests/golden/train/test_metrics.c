@@ -3,6 +3,7 @@
  * size, are those of torchmetrics over all rows (make_regression_golden.py). */
 #include <jansson.h>
 #include <math.h>
+#include <stdlib.h>
 
 #include "unit/recipe/recipes.h"
 #include "unit/train/ranks.h"
@@ -160,11 +161,63 @@ static void test_ranks(void **state)
     check(3);
 }
 
+/* ---- Several loaders ------------------------------------------------------------------------- */
+
+/* The rows that the file of a matrix counts; -1: there is none. */
+static int rows_of(const char *folder, const char *name)
+{
+    char path[1024], line[256];
+    int rows = 0;
+
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "r");
+    if (!file)
+        return -1;
+    assert_non_null(fgets(line, sizeof line, file));
+    while (fgets(line, sizeof line, file))
+        for (const char *c = strchr(line, ','); c; c = strchr(c + 1, ','))
+            rows += atoi(c + 1);
+    fclose(file);
+    return rows;
+}
+
+/* Each has a file of its own, told apart as the metrics are. */
+static void test_loaders(void **state)
+{
+    const stk_recipe_options options = {.struct_size = sizeof options,
+                                        .tasks = STK_RECIPE_VALIDATE | STK_RECIPE_TEST};
+    stk_context *ctx = test_context();
+    char root[256];
+    made m;
+
+    test_folder(root);
+    made_load(&m, ctx, DIGITS);
+    made_set(&m, "trainer.default_root_dir", root);
+    made_set(&m, "trainer.logger", "csv");
+    made_set(&m, "module.metrics", "confusion_matrix");
+    assert_ok(made_create(&m, &options), &m.err);
+    const stk_loader_source both[] = {m.parts.data->val[0], m.parts.data->test[0]};
+    const stk_trainer_data data = {
+        .struct_size = sizeof data, .val = both, .num_val = 2, .test = both + 1, .num_test = 1};
+    stk_trainer *t = m.parts.trainer;
+    assert_ok(stk_trainer_validate(t, m.parts.module, &data, NULL, &m.err), &m.err);
+    const char *folder = stk_trainer_log_dir(t);
+    assert_int_equal(rows_of(folder, "confusion_matrix_val_dataloader_idx_0.csv"), 32);
+    assert_int_equal(rows_of(folder, "confusion_matrix_val_dataloader_idx_1.csv"), 48);
+    assert_int_equal(rows_of(folder, "confusion_matrix_val.csv"), -1);
+    assert_ok(stk_trainer_test(t, m.parts.module, &data, NULL, &m.err), &m.err);
+    assert_int_equal(rows_of(folder, "confusion_matrix_test.csv"), 48);
+    made_release(&m);
+    stk_context_destroy(&ctx);
+    test_folder_remove(root);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_alone),
         cmocka_unit_test(test_ranks),
+        cmocka_unit_test(test_loaders),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

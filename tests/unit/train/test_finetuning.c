@@ -18,6 +18,7 @@ typedef struct run {
     stk_model_module_options module_options;
     words finetuning[3]; /* callbacks */
     const stk_callback_ops *also;
+    bool searches;        /* for the rate */
     char *end[MAX_STATE]; /* tensors at the end, and their names */
     char names[MAX_STATE][64];
     size_t sizes[MAX_STATE], count;
@@ -78,6 +79,17 @@ static void add(bench *b, stk_trainer *t, words given)
     assert_ok(stk_trainer_add_callback(t, ops, room, NULL, &b->err), &b->err);
 }
 
+static stk_status add_search(stk_trainer *t, stk_error *err)
+{
+    const stk_option_table *table = stk__callback_lr_find.options;
+    uint64_t room[64];
+
+    stk_options_init(table, room, table->struct_size);
+    STK_TRY(stk_options_set(table, room, "num_training", "20", err));
+    STK_TRY(stk_options_set(table, room, "min_lr", "1e-5", err));
+    return stk_trainer_add_callback(t, &stk__callback_lr_find, room, NULL, err);
+}
+
 static stk_status fit(run *r, int64_t max_steps, const char *from)
 {
     bench *b = &r->b;
@@ -96,6 +108,8 @@ static stk_status fit(run *r, int64_t max_steps, const char *from)
     assert_ok(stk_trainer_create(b->ctx, &b->options, &t, &b->err), &b->err);
     for (size_t i = 0; i < STK_COUNT(r->finetuning) && r->finetuning[i]; i++)
         add(b, t, r->finetuning[i]);
+    if (r->searches)
+        assert_ok(add_search(t, &b->err), &b->err);
     if (r->also)
         assert_ok(stk_trainer_add_callback(t, r->also, NULL, NULL, &b->err), &b->err);
     const stk_status status = stk_trainer_fit(t, module, &b->data, from, &b->err);
@@ -215,6 +229,15 @@ static void test_rates(void **state)
     run_close(&r);
 }
 
+static void check_ends(const run *a, const run *b, const char *what)
+{
+    assert_int_equal(a->count, b->count);
+    for (size_t i = 0; i < a->count; i++)
+        if (memcmp(a->end[i], b->end[i], a->sizes[i]))
+            fail_msg("'%s' differs: %s", a->names[i], what);
+    assert_memory_equal(a->rates, b->rates, sizeof a->rates);
+}
+
 /* Two parts, the later one first, with averages: stopped after each step it goes on bit for bit. */
 static void test_goes_on(void **state)
 {
@@ -245,11 +268,8 @@ static void test_goes_on(void **state)
                 resumed.b.options.default_root_dir = root;
                 assert_ok(fit(&resumed, steps, NULL), &resumed.b.err);
                 assert_ok(fit(&resumed, -1, "last"), &resumed.b.err);
-                for (size_t i = 0; i < straight.count; i++)
-                    if (memcmp(straight.end[i], resumed.end[i], straight.sizes[i]))
-                        fail_msg("'%s' differs in a run that goes on after %lld steps",
-                                 straight.names[i], (long long)steps);
-                assert_memory_equal(straight.rates, resumed.rates, sizeof straight.rates);
+                snprintf(root, sizeof root, "after %lld steps", (long long)steps);
+                check_ends(&straight, &resumed, root);
             }
         }
         run_close(&straight);
@@ -261,6 +281,40 @@ static void refuse(run *r, words given, stk_status status, const char *part)
 {
     r->finetuning[0] = given;
     assert_fails(fit(r, -1, NULL), status, &r->b.err, part);
+}
+
+/* ---- With a rate that is searched for -------------------------------------------------------- */
+
+/* The head's rate is what is found, the backbone's a share of that; as in a training that is given
+ * the rate, and so in one that goes on from where the backbone learns, or does not yet. */
+static void test_searched(void **state)
+{
+    run searched, given, resumed;
+
+    run_open(&searched);
+    run_open(&given);
+    run_open(&resumed);
+    searched.finetuning[0] = given.finetuning[0] = resumed.finetuning[0] = whole;
+    searched.searches = resumed.searches = true;
+    assert_ok(fit(&searched, -1, NULL), &searched.b.err);
+    assert_true(searched.rates[0] != given.optimizer.lr);
+    given.optimizer.lr = searched.rates[0];
+    assert_ok(fit(&given, -1, NULL), &given.b.err);
+    check_ends(&given, &searched, "a searched rate");
+    /* 0.1 of the model's at epoch 2, twice that at epoch 3. */
+    assert_true(fabs(searched.rates[1] / searched.rates[0] - 0.2) < 1e-12);
+    resumed.b.options.enable_checkpointing = STK_SWITCH_TRUE;
+    for (int64_t steps = 1; steps < EPOCHS * STEPS_OF_EPOCH; steps += 3) {
+        char root[300];
+        snprintf(root, sizeof root, "%s/%lld", resumed.b.folder, (long long)steps);
+        resumed.b.options.default_root_dir = root;
+        assert_ok(fit(&resumed, steps, NULL), &resumed.b.err);
+        assert_ok(fit(&resumed, -1, "last"), &resumed.b.err);
+        check_ends(&searched, &resumed, "a searched rate that goes on");
+    }
+    run_close(&searched);
+    run_close(&given);
+    run_close(&resumed);
 }
 
 static void test_refused(void **state)
@@ -303,9 +357,8 @@ static void test_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_frozen),
-        cmocka_unit_test(test_rates),
-        cmocka_unit_test(test_goes_on),
+        cmocka_unit_test(test_frozen),  cmocka_unit_test(test_rates),
+        cmocka_unit_test(test_goes_on), cmocka_unit_test(test_searched),
         cmocka_unit_test(test_refused),
     };
 

@@ -34,6 +34,14 @@ static stk_status series_step(stk_module *module, stk_trainer *t, const stk_mome
     return STK_OK;
 }
 
+/* A new optimizer has the rate that it was configured with. */
+static stk_status new_optimizer(stk_module *module, stk_trainer *t, stk_optimizers *out,
+                                stk_error *err)
+{
+    rate = 0.25;
+    return tiny_configure_optimizers(module, t, out, err);
+}
+
 /* Ends the fit behind the search. */
 static stk_status stop_here(stk_module *module, stk_trainer *t, const stk_moment *at,
                             stk_error *err)
@@ -70,7 +78,7 @@ static void suggests_as_lightning(void **state)
         m.ops.set_option = set_option;
         m.ops.get_option = get_option;
         m.ops.on_train_start = stop_here;
-        rate = 0.25;
+        m.ops.configure_optimizers = new_optimizer;
         tried = 0;
         nan_at = cases[c].nan;
         assert_ok(stk_trainer_create(b.ctx, &b.options, &t, &b.err), &b.err);
@@ -80,10 +88,34 @@ static void suggests_as_lightning(void **state)
         assert_int_equal(tried, cases[c].steps);
         assert_true(rates[0] == 1e-4 && fabs(rates[1] / cases[c].second - 1) < 1e-12);
         assert_true(fabs(rates[tried - 1] / cases[c].last - 1) < 1e-12);
-        if (cases[c].found > 0)
-            assert_true(fabs(rate / cases[c].found - 1) < 1e-12);
+        /* The rate of the module, where there is no suggestion. */
+        assert_true(fabs(rate / (cases[c].found > 0 ? cases[c].found : 0.25) - 1) < 1e-12);
         stk_trainer_destroy(&t);
     }
+    bench_close(&b);
+}
+
+static bool set_nothing(stk_module *module, uint32_t group, const char *name, double value)
+{
+    return false;
+}
+
+/* A group without a rate is left out; a module without any is refused. */
+static void no_rate(void **state)
+{
+    stk_trainer *t;
+    bench b;
+    tiny m;
+
+    bench_open(&b);
+    tiny_init(&m);
+    m.ops.set_option = set_nothing;
+    m.ops.get_option = get_option;
+    assert_ok(stk_trainer_create(b.ctx, &b.options, &t, &b.err), &b.err);
+    add(&b, t, &stk__callback_lr_find, "num_training", "30", NULL);
+    assert_fails(stk_trainer_fit(t, &m.base, &b.data, NULL, &b.err), STK_ENOTSUP, &b.err,
+                 "the module has no learning rate that can be set");
+    stk_trainer_destroy(&t);
     bench_close(&b);
 }
 
@@ -301,6 +333,7 @@ int main(void)
         cmocka_unit_test(as_with_the_rate_given),
         cmocka_unit_test(refuses),
         cmocka_unit_test(is_stopped),
+        cmocka_unit_test(no_rate),
         cmocka_unit_test(searches_once),
     };
 

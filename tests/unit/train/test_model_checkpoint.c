@@ -153,6 +153,7 @@ static void names(void **state)
     RUN(1, "epoch=00-val_loss=0.32", "filename", "{epoch:02d}-{val_loss:.2f}");
     RUN(1, "00-0.322-0", "filename", "{epoch:02d}-{val_loss:.3f}-{nothing:d}",
         "auto_insert_metric_name", "false");
+    RUN(1, "epoch=0-step=10", "filename", "");
     RUN(3, "same", "filename", "same");
     RUN(3, "same same-v1 same-v2", "filename", "same", "save_top_k", "-1");
     RUN(3, "same", "filename", "same", "save_top_k", "-1", "enable_version_counter", "false");
