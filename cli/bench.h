@@ -68,6 +68,11 @@ void bench_fork(struct bench_task *task, FILE *hash, struct bench_result *result
 
 /* ---- The real step (bench_train.c) ---------------------------------------------------------- */
 
+enum bench_step { BENCH_SIMULATED, BENCH_TRAIN, BENCH_FIT, BENCH_UNKNOWN };
+/* What bench.step ("train:a.yaml", "fit:a.yaml", "fit", NULL) names, and its configuration; NULL:
+ * none. */
+enum bench_step bench_step_of(const char *step, const char **config);
+
 /* Read the configuration that bench.step names, and take from it what the setting does not say of
  * data and loader. It is put in front of `recipes`. CLI_GO_ON, or the exit code after printing the
  * error. */
@@ -126,8 +131,6 @@ void bench_trainings_print(FILE *out, size_t width, const struct bench_rows *row
 /* Cells for accuracy, in %, and memory, in MiB; "-" where there is none. */
 void bench_training_cells(const struct bench_row *row, char accuracy[CLI_TABLE_CELL],
                           char peak[CLI_TABLE_CELL]);
-/* Mean seconds of an epoch; NaN: there was none. */
-double bench_training_epoch(const stk_bench_training *training);
 /* Their lists as members of a row in JSON; nothing of a row that is none. */
 void bench_trainings_json(FILE *out, const struct bench_row *row);
 /* What each rung of a ladder gave (bench_ladder.c); nothing where it is none. */

@@ -14,18 +14,18 @@ struct figure {
     double value;
 };
 
+/* Of a run of any kind; of a training as many more. */
 #define FIGURES 64
 
 /* Of a whole training, behind the others. */
 static size_t list_training(const struct bench_row *row, struct figure *list)
 {
     const stk_bench_training *t = &row->row.result->training;
-    const uint64_t last = t->epochs < STK_BENCH_EPOCHS ? t->epochs : STK_BENCH_EPOCHS;
     const struct figure all[] = {
         {"total_seconds", t->seconds},
         {"epochs", (double)t->epochs},
-        {"epoch_seconds_mean", bench_training_epoch(t)},
-        {"epoch_loss_last", last ? t->loss[last - 1] : NAN},
+        {"epoch_seconds_mean", t->epoch_mean},
+        {"epoch_loss_last", t->last_loss},
         {"accuracy", t->accuracy},
         {"evaluated_loss", t->evaluated_loss},
         {"speed_up", row->row.speed_up},
@@ -35,6 +35,7 @@ static size_t list_training(const struct bench_row *row, struct figure *list)
         {"peak_rss_bytes", (double)t->peak_bytes},
     };
 
+    _Static_assert(sizeof all / sizeof *all <= FIGURES, "room for all figures");
     memcpy(list, all, sizeof all);
     return sizeof all / sizeof *all;
 }
@@ -89,7 +90,7 @@ static size_t list_figures(const struct bench_row *row, bool trainings, struct f
     };
     size_t n = sizeof all / sizeof *all;
 
-    _Static_assert(sizeof all / sizeof *all + 11 <= FIGURES, "room for all figures");
+    _Static_assert(sizeof all / sizeof *all <= FIGURES, "room for all figures");
     memcpy(list, all, sizeof all);
     return trainings ? n + list_training(row, list + n) : n;
 }
@@ -118,7 +119,7 @@ static void json_rung(FILE *out, const struct bench_row *row)
 static void json_row(FILE *out, const struct bench_rows *rows, const struct bench_row *row)
 {
     const stk_bench_result *result = row->row.result;
-    struct figure list[FIGURES];
+    struct figure list[2 * FIGURES];
 
     fputs("{\"label\": ", out);
     cli_json_string(out, row->setting.label);
@@ -166,14 +167,15 @@ void bench_json(FILE *out, const struct bench_rows *rows)
         fputs(rows->summary.trainings ? ", \"speed_up_total_seconds\": "
                                       : ", \"speed_up_samples_per_s_without_setup\": ",
               out);
-        cli_json_number(out, rows->summary.speed_up);
+        cli_json_number(out, rows->summary.trainings ? rows->rows[best].row.speed_up
+                                                     : rows->summary.speed_up);
     }
     fputs("}\n", out);
 }
 
 void bench_csv(FILE *out, const struct bench_rows *rows)
 {
-    struct figure list[FIGURES];
+    struct figure list[2 * FIGURES];
     size_t figures = list_figures(&rows->rows[0], rows->summary.trainings, list);
 
     fputs("label,status", out);

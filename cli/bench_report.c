@@ -170,10 +170,10 @@ static void print_disturbance(FILE *out, size_t width, const struct bench_rows *
     if (most < DISTURBED)
         return;
     snprintf(text, sizeof text,
-             "Other programs kept up to %.1f of the %u cores busy meanwhile: stretch, waits and "
-             "rates are theirs, too. "
+             "Other programs kept up to %.1f of the %u cores busy meanwhile: %s are theirs, too. "
              "Measure again on an idle machine before you act on this.",
-             most, rows->rows[0].row.result->cores_online);
+             most, rows->rows[0].row.result->cores_online,
+             rows->summary.trainings ? "times" : "stretch, waits and rates");
     cli_paragraph(out, width, 0, text);
 }
 
@@ -312,6 +312,8 @@ static bool varies(struct cli *cli, const char *key)
 static void print_title(struct cli *cli, FILE *out, const stk_bench_setting *setting)
 {
     const stk_bench_options *bench = setting->bench;
+    const char *config;
+    const enum bench_step kind = bench_step_of(bench->step, &config);
     char step[32];
 
     if (!varies(cli, "dataset"))
@@ -319,14 +321,16 @@ static void print_title(struct cli *cli, FILE *out, const stk_bench_setting *set
     if (!varies(cli, "loader.batch_size"))
         fprintf(out, "batch_size %" PRIu64 ", ", setting->loader->batch_size);
     cli_short_number(step, sizeof step, MS * bench->train_step_time);
-    if (bench->step && strncmp(bench->step, "fit", 3) == 0) {
-        fprintf(out, "whole trainings%s%s\n\n", bench->step[3] ? " of " : "",
-                bench->step + 3 + (bench->step[3] == ':'));
+    if (varies(cli, "bench.step"))
+        config = NULL;
+    if (kind == BENCH_FIT) {
+        fprintf(out, "whole trainings%s%s\n\n", config ? " of " : "", config ? config : "");
         return;
     }
-    if (bench->step) {
-        fprintf(out, "the step of %s, ", bench->step);
-    } else if (!varies(cli, "bench.train_step_time") && !varies(cli, "bench.spin")) {
+    if (config) {
+        fprintf(out, "the step of %s, ", config);
+    } else if (kind == BENCH_SIMULATED && !varies(cli, "bench.train_step_time") &&
+               !varies(cli, "bench.spin")) {
         if (bench->train_step_time > 0)
             fprintf(out, "a step of %s ms that %s, ", step, bench->spin ? "computes" : "sleeps");
         else

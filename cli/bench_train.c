@@ -11,9 +11,6 @@
 
 #include "train.h"
 
-#define PREFIX "train:"
-#define FIT    "fit"
-
 struct bench_recipe {
     bool fit;       /* the whole training is measured */
     uint64_t which; /* combination of the configuration that it is of */
@@ -99,19 +96,21 @@ static int find_data(struct cli *cli, stk_bench_setting *setting, stk_loader_opt
     return status == STK_OK ? CLI_GO_ON : cli_fail(cli, status, &err);
 }
 
-/* The sections of a training, but for its loader. */
-static const char *const sections[] = {
-    "recipe",           "recipe.data",         "recipe.trainer", "recipe.model",
-    "recipe.optimizer", "recipe.lr_scheduler", "recipe.module",  NULL};
+/* Whether a table of the command is a section of a training. Its loader is the bench's. */
+static bool is_section(const struct cli_options *table)
+{
+    return table->name && strncmp(table->name, "recipe", strlen("recipe")) == 0;
+}
 
 /* What the bench says of them. */
 static stk_status set_sections(struct cli *cli, uint64_t which, stk_config *config, stk_error *err)
 {
     stk_status status = STK_OK;
 
-    for (size_t i = 0; sections[i] && status == STK_OK; i++)
-        status = stk_config_merge(config, cli->config, stk_option_table_find(sections[i]), which,
-                                  NULL, err);
+    for (const struct cli_options *t = cli->usage->tables; t->name && status == STK_OK; t++)
+        if (is_section(t))
+            status = stk_config_merge(config, cli->config, stk_option_table_find(t->name), which,
+                                      NULL, err);
     return status;
 }
 
@@ -139,6 +138,19 @@ static int load_config(struct cli *cli, const stk_bench_setting *setting,
         return CLI_USAGE;
     }
     return CLI_GO_ON;
+}
+
+enum bench_step bench_step_of(const char *step, const char **config)
+{
+    const char *colon = step ? strchr(step, ':') : NULL;
+    const bool named = colon && colon[1];
+
+    *config = named ? colon + 1 : NULL;
+    if (!step)
+        return BENCH_SIMULATED;
+    if (strcmp(step, "fit") == 0 || (named && strncmp(step, "fit:", strlen("fit:")) == 0))
+        return BENCH_FIT;
+    return named && strncmp(step, "train:", strlen("train:")) == 0 ? BENCH_TRAIN : BENCH_UNKNOWN;
 }
 
 /* "trian:a.yaml", or "a.yaml" alone. */
@@ -191,9 +203,9 @@ int bench_recipe_check(struct cli *cli)
 {
     char key[128];
 
-    for (size_t i = 0; sections[i]; i++) {
-        const stk_option_table *table = stk_option_table_find(sections[i]);
-        for (size_t k = 0; k < table->count; k++) {
+    for (const struct cli_options *t = cli->usage->tables; t->name; t++) {
+        const stk_option_table *table = stk_option_table_find(t->name);
+        for (size_t k = 0; is_section(t) && k < table->count; k++) {
             snprintf(key, sizeof key, "%s%s%s", table->name, *table->name ? "." : "",
                      table->options[k].name);
             if (stk_config_count(cli->config, key))
@@ -206,12 +218,17 @@ int bench_recipe_check(struct cli *cli)
 int bench_recipe_make(struct cli *cli, stk_bench_setting *setting, stk_loader_options *loader,
                       stk_bench_options *bench, struct bench_recipe **recipes)
 {
-    const bool alone = strcmp(bench->step, FIT) == 0;
-    const bool fit = alone || strncmp(bench->step, FIT ":", strlen(FIT ":")) == 0;
-    const char *path = alone ? NULL : bench->step + strlen(fit ? FIT ":" : PREFIX);
+    const char *path;
+    const enum bench_step kind = bench_step_of(bench->step, &path);
+    const bool fit = kind == BENCH_FIT;
 
-    if ((!fit && strncmp(bench->step, PREFIX, strlen(PREFIX)) != 0) || (path && !*path)) {
+    if (kind == BENCH_UNKNOWN) {
         fail_step(bench->step);
+        return CLI_USAGE;
+    }
+    if (*recipes && (*recipes)->fit != fit) {
+        cli_error("bench.step: whole trainings (fit:) and single steps (train:) have no figure in "
+                  "common; give them to a bench each");
         return CLI_USAGE;
     }
     int code = fit ? check_fit(cli) : bench_recipe_check(cli);

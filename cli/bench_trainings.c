@@ -9,29 +9,14 @@
 #include "table.h"
 
 #define MIB (1024.0 * 1024.0)
-/* Epochs whose losses are in the table; the others are in JSON. */
-#define SHOWN 8
+/* Epochs whose losses are in the table; JSON has more. */
+#define SHOWN 10
 
 static const stk_bench_training *training_of(const struct bench_row *row)
 {
     const stk_bench_result *result = row->row.ended ? row->row.result : NULL;
 
     return result && result->training.seconds > 0 ? &result->training : NULL;
-}
-
-static uint64_t kept(const stk_bench_training *t)
-{
-    return t->epochs < STK_BENCH_EPOCHS ? t->epochs : STK_BENCH_EPOCHS;
-}
-
-double bench_training_epoch(const stk_bench_training *t)
-{
-    const uint64_t n = kept(t);
-    double sum = 0;
-
-    for (uint64_t i = 0; i < n; i++)
-        sum += t->epoch_seconds[i];
-    return n ? sum / (double)n : NAN;
 }
 
 /* ---- Tables ---------------------------------------------------------------------------------- */
@@ -49,6 +34,15 @@ void bench_training_cells(const struct bench_row *row, char accuracy[CLI_TABLE_C
         snprintf(peak, CLI_TABLE_CELL, "%.0f", (double)t->peak_bytes / MIB);
 }
 
+static void put_range(char cell[CLI_TABLE_CELL], double from, double to)
+{
+    char least[24], most[24];
+
+    cli_short_number(least, sizeof least, from);
+    cli_short_number(most, sizeof most, to);
+    snprintf(cell, CLI_TABLE_CELL, "%s-%s", least, most);
+}
+
 static void fill_training(struct cli_table_row *row, const struct bench_row *from, bool repeats)
 {
     const stk_bench_training *t = training_of(from);
@@ -62,12 +56,11 @@ static void fill_training(struct cli_table_row *row, const struct bench_row *fro
                      : "failed, see below");
         return;
     }
-    snprintf(row->cells[c++], CLI_TABLE_CELL, "%.2f", t->seconds);
+    cli_short_number(row->cells[c++], CLI_TABLE_CELL, t->seconds);
     if (repeats)
-        snprintf(row->cells[c++], CLI_TABLE_CELL, "%.2f-%.2f", 1 / from->row.most,
-                 1 / from->row.least);
+        put_range(row->cells[c++], 1 / from->row.most, 1 / from->row.least);
     snprintf(row->cells[c++], CLI_TABLE_CELL, "%" PRIu64, t->epochs);
-    snprintf(row->cells[c++], CLI_TABLE_CELL, "%.2f", bench_training_epoch(t));
+    cli_short_number(row->cells[c++], CLI_TABLE_CELL, t->epoch_mean);
     snprintf(row->cells[c++], CLI_TABLE_CELL, "%.2f", from->row.speed_up);
     if (repeats)
         snprintf(row->cells[c++], CLI_TABLE_CELL, "%.2f-%.2f", from->row.speed_up_least,
@@ -109,6 +102,11 @@ static void print_times(FILE *out, size_t width, const struct bench_rows *rows)
     cli_table_free(&table);
 }
 
+static void put_loss(struct cli_table_row *row, size_t column, double loss)
+{
+    snprintf(row->cells[column], CLI_TABLE_CELL, isfinite(loss) ? "%.6f" : "-", loss);
+}
+
 static void print_losses(FILE *out, size_t width, const struct bench_rows *rows)
 {
     struct cli_table table = {0};
@@ -116,16 +114,18 @@ static void print_losses(FILE *out, size_t width, const struct bench_rows *rows)
     char head[32];
 
     for (size_t i = 0; i < rows->n; i++)
-        if (training_of(&rows->rows[i]) && kept(training_of(&rows->rows[i])) > most)
-            most = kept(training_of(&rows->rows[i]));
+        if (training_of(&rows->rows[i]) && training_of(&rows->rows[i])->epochs > most)
+            most = training_of(&rows->rows[i])->epochs;
     const uint64_t shown = most < SHOWN ? most : SHOWN;
     fprintf(out, "\nMean training loss of each epoch%s:\n",
-            most > shown ? ", of the first ones (--format json has all)" : "");
+            most > shown ? ", of the first ones and of the last (--format json has more)" : "");
     cli_table_column(&table, "setting", "");
     for (uint64_t e = 0; e < shown; e++) {
         snprintf(head, sizeof head, "%" PRIu64, e + 1);
         cli_table_column(&table, "epoch", head);
     }
+    if (most > shown)
+        cli_table_column(&table, "last", "epoch");
     for (size_t i = 0; i < rows->n; i++) {
         const stk_bench_training *t = training_of(&rows->rows[i]);
         struct cli_table_row *row = t ? cli_table_row(&table) : NULL;
@@ -133,8 +133,9 @@ static void print_losses(FILE *out, size_t width, const struct bench_rows *rows)
             continue;
         snprintf(row->cells[0], CLI_TABLE_CELL, "%.60s", rows->rows[i].setting.label);
         for (uint64_t e = 0; e < shown; e++)
-            snprintf(row->cells[e + 1], CLI_TABLE_CELL,
-                     e < kept(t) && isfinite(t->loss[e]) ? "%.6f" : "-", t->loss[e]);
+            put_loss(row, e + 1, e < t->epochs ? t->loss[e] : NAN);
+        if (most > shown)
+            put_loss(row, shown + 1, t->last_loss);
     }
     cli_table_print(&table, width, out);
     cli_table_free(&table);
@@ -184,17 +185,16 @@ static void print_same(FILE *out, size_t width, const struct bench_rows *rows)
     cli_paragraph(out, width, 0, text);
 }
 
-/* How sure the ratios are: the median of a distribution is outside of n values of it with
- * probability 2 / 2^n. */
+/* How sure the ratios are. */
 static void print_pairs(FILE *out, size_t width, const struct bench_rows *rows)
 {
-    uint64_t pairs = UINT64_MAX;
+    const stk_bench_row *least = NULL;
     char text[512];
 
     for (size_t i = 0; i < rows->n; i++)
-        if (rows->rows[i].row.pairs && rows->rows[i].row.pairs < pairs)
-            pairs = rows->rows[i].row.pairs;
-    if (pairs < 2 || pairs == UINT64_MAX)
+        if (rows->rows[i].row.pairs && (!least || rows->rows[i].row.pairs < least->pairs))
+            least = &rows->rows[i].row;
+    if (!least || least->sureness <= 0)
         snprintf(text, sizeof text,
                  "One run of each: a speed-up without a spread says little; --repeat 5 gives one.");
     else
@@ -203,8 +203,8 @@ static void print_pairs(FILE *out, size_t width, const struct bench_rows *rows)
                  " pairs of runs, each against the run of %s in the same round, and the least and "
                  "the most of them, between which the true median is with %.0f %%. Where 1.00 is "
                  "between them, no difference was measured.",
-                 pairs, rows->rows[rows->summary.baseline].setting.label,
-                 100 * (1 - exp2(1 - (double)pairs)));
+                 least->pairs, rows->rows[rows->summary.baseline].setting.label,
+                 100 * least->sureness);
     cli_paragraph(out, width, 0, text);
 }
 
@@ -255,8 +255,9 @@ void bench_trainings_json(FILE *out, const struct bench_row *row)
 
     if (!t)
         return;
-    json_list(out, "epoch_seconds", t->epoch_seconds, kept(t));
-    json_list(out, "epoch_loss", t->loss, kept(t));
+    const uint64_t kept = t->epochs < STK_BENCH_EPOCHS ? t->epochs : STK_BENCH_EPOCHS;
+    json_list(out, "epoch_seconds", t->epoch_seconds, kept);
+    json_list(out, "epoch_loss", t->loss, kept);
     fprintf(out, ", \"evaluated_on\": \"%s\", \"same_losses\": %s",
             t->tested ? "test" : "validation",
             row->row.other_losses || row->row.uneven ? "false" : "true");

@@ -80,16 +80,30 @@ static char *page_beside(const char *log)
     return name;
 }
 
-static int write_page_to(const struct report_view *view, const char *path)
+/* Its charts are made for it alone. */
+static int write_page(struct report_view *view, FILE *out)
+{
+    stk_error err;
+    size_t length;
+
+    const stk_status status = stk_report_charts(view->report, &view->charts, &length, &err);
+    if (status != STK_OK)
+        return cli_fail(view->cli, status, &err);
+    report_write_page(view, out);
+    return CLI_GOOD;
+}
+
+static int write_page_to(struct report_view *view, const char *path)
 {
     struct cli file = {.out_path = path, .quiet = view->cli->quiet};
 
     int code = cli_output_open(&file);
     if (code != CLI_GO_ON)
         return code;
-    report_write_page(view, file.out);
+    code = write_page(view, file.out);
     fflush(cli_output_raw(view->cli)); /* the table is before what is said of the page */
-    return cli_output_close(&file, true);
+    const int closed = cli_output_close(&file, code == CLI_GOOD);
+    return code == CLI_GOOD ? closed : code;
 }
 
 /* The figures on standard output, where -o takes the page. */
@@ -105,14 +119,14 @@ static int print_beside(const struct report_view *view)
 }
 
 /* -o FILE.html is the page; else --html says where it goes. */
-static int write_results(const struct report_view *view, const struct report_options *options)
+static int write_results(struct report_view *view, const struct report_options *options)
 {
     struct cli *cli = view->cli;
     bool page = cli->format == CLI_TABLE && cli->out_path &&
                 (ends_in(cli->out_path, ".html") || ends_in(cli->out_path, ".htm"));
     if (page) {
-        report_write_page(view, cli->out);
-        return cli->quiet ? CLI_GOOD : print_beside(view);
+        const int code = write_page(view, cli->out);
+        return code != CLI_GOOD || cli->quiet ? code : print_beside(view);
     }
     report_print(view, cli->out);
     if (options->html && strcmp(options->html, "none") == 0)
@@ -137,7 +151,6 @@ int cli_report(struct cli *cli)
     struct report_options options;
     stk_context *context;
     stk_error err;
-    size_t length;
 
     int code = cli_parse(cli, &usage);
     if (code != CLI_GO_ON)
@@ -157,8 +170,6 @@ int cli_report(struct cli *cli)
     cli_console_clear();
     if (status == STK_OK)
         status = stk_report_compare(view.report, &view.all, &err);
-    if (status == STK_OK)
-        status = stk_report_charts(view.report, &view.charts, &length, &err);
     view.runs = stk_report_runs(view.report);
     view.files = stk_report_files(view.report);
     code = status == STK_OK ? write_results(&view, &options) : cli_fail(cli, status, &err);

@@ -49,6 +49,11 @@ size_t report_figures(const struct report_view *view, const stk_report_run *run,
         {"read_seconds", run->read_seconds},
         {"read_failures", (double)run->read_failures},
         {"bad_samples", (double)run->bad_samples},
+        {"training_seconds", run->training_seconds},
+        {"training_loss", run->training_loss},
+        {"accuracy", run->accuracy},
+        {"evaluated_loss", run->evaluated_loss},
+        {"peak_bytes", run->peak_bytes},
         {"dropped_bytes_of_log", (double)file->dropped_bytes},
     };
 

@@ -128,8 +128,9 @@ typedef struct stk_bench_training {
                         data and model before it and the test after it are left out. 0: the run was
                         no training */
     uint64_t epochs; /**< that were begun */
-    uint64_t steps;  /**< training batches */
-    /** Of each epoch: seconds, with what follows its last step; the mean loss of its samples. */
+    double epoch_mean; /**< mean seconds of an epoch, with what follows its last step */
+    double last_loss;  /**< mean loss of the samples of the last epoch */
+    /** The same of each epoch, of the first STK_BENCH_EPOCHS ones. */
     double epoch_seconds[STK_BENCH_EPOCHS], loss[STK_BENCH_EPOCHS];
     double accuracy, evaluated_loss; /**< of what it came to: on test data, or where there are none
                                         on validation data */
@@ -258,6 +259,8 @@ typedef struct stk_bench_row {
      * this setting with the n-th of the baseline, which ran next to each other. NaN: none. */
     double speed_up, speed_up_least, speed_up_most;
     uint64_t pairs;
+    double sureness;   /**< probability that the true median of such ratios is between the least and
+                          the most: of n pairs 1 - 2 / 2^n; 0 of less than 2 */
     bool other_losses; /**< a training: a run of it had losses that differ from those of the first
                           run of the baseline, of a ladder of the rung before, in any bit of any
                           epoch that both have */

@@ -180,7 +180,9 @@ typedef struct stk_report_run {
 
     double training_seconds, training_loss; /**< of a whole training (stk_recipe_measure()), and the
                                                mean loss of its last epoch */
-    double accuracy, peak_bytes; /**< that it came to; most resident memory of its process */
+    double accuracy, evaluated_loss; /**< that it came to, of test data, or of validation data */
+    bool tested;                     /**< of test data */
+    double peak_bytes;               /**< most resident memory of its process */
 
     int64_t rung;                /**< of a ladder, from 1 */
     const char *measure;         /**< what it adds to the rung before; never NULL, may be empty */

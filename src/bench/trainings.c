@@ -1,16 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs against those of the baseline: how much faster, and whether a training came to the same. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "bench/plan.h"
-
-static int by_size(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-
-    return x < y ? -1 : x > y;
-}
 
 void stk__bench_pair_runs(const stk_bench_plan *plan, size_t i, stk_bench_row *row)
 {
@@ -28,21 +20,25 @@ void stk__bench_pair_runs(const stk_bench_plan *plan, size_t i, stk_bench_row *r
             stk__bench_speed(&other->runs[k]) > 0)
             ratios[used++] = stk__bench_speed(&mine->runs[k]) / stk__bench_speed(&other->runs[k]);
     if (used) {
-        qsort(ratios, used, sizeof *ratios, by_size);
+        stk_spread spread;
+        stk_spread_of(ratios, used, &spread);
         row->pairs = used;
-        row->speed_up = (ratios[(used - 1) / 2] + ratios[used / 2]) / 2;
-        row->speed_up_least = ratios[0];
-        row->speed_up_most = ratios[used - 1];
+        row->speed_up = spread.p50;
+        row->speed_up_least = spread.min;
+        row->speed_up_most = spread.max;
+        row->sureness = 1 - exp2(1 - (double)used);
     }
     stk__free(plan->ctx, ratios);
 }
 
-/* In the epochs that both have: a training may end early. */
+/* In the epochs that both have, of those that are kept: a training may end early. */
 static bool same_losses(const stk_bench_training *a, const stk_bench_training *b)
 {
     const uint64_t n = STK_MIN(STK_MIN(a->epochs, b->epochs), (uint64_t)STK_BENCH_EPOCHS);
+    const bool same_last =
+        a->epochs != b->epochs || memcmp(&a->last_loss, &b->last_loss, sizeof a->last_loss) == 0;
 
-    return memcmp(a->loss, b->loss, n * sizeof *a->loss) == 0;
+    return same_last && memcmp(a->loss, b->loss, n * sizeof *a->loss) == 0;
 }
 
 /* The first run of a setting that ended well; NULL: none was a training. */

@@ -6,12 +6,12 @@
 
 #define PLACE_WIDTH 0.01 /* seconds at first */
 
-static const char *const known[] = {"get-batch start", "get-batch end", "training start",
-                                    "training end",    "epoch start",   "epoch end",
-                                    "setup start",     "setup end",     "run start",
-                                    "run end",         "read",          "batch ready",
-                                    "bad sample",      "thinned",       "ledger",
-                                    "verdict",         "figures",       "trained"};
+static const char *const known[] = {
+    "get-batch start", "get-batch end", "training start", "training end",
+    "epoch start",     "epoch end",     "setup start",    "setup end",
+    "run start",       "run end",       "read",           "batch ready",
+    "bad sample",      "thinned",       "ledger",         "verdict",
+    "figures",         "trained",       "training epoch"};
 
 enum {
     GET_START,
@@ -32,6 +32,7 @@ enum {
     VERDICT,
     FIGURES,
     TRAINED,
+    TRAINING_EPOCH,
     OTHER
 };
 
@@ -77,7 +78,7 @@ stk_status stk__run_create(stk_report *report, const stk__log_line *start, stk__
     run->out.batch_size = run->out.num_workers = NAN;
     run->out.first_wait = run->out.setup = run->out.total = NAN;
     run->out.training_seconds = run->out.training_loss = NAN;
-    run->out.accuracy = run->out.peak_bytes = NAN;
+    run->out.accuracy = run->out.evaluated_loss = run->out.peak_bytes = NAN;
     run->notebook_end = run->end = run->step_began = run->epoch_start = NAN;
     run->steps.width = run->waits.width = run->gets.width = PLACE_WIDTH;
     run->figures.struct_size = sizeof run->figures;
@@ -469,6 +470,8 @@ static stk_status side_event(stk_report *report, stk__run *run, int event,
     case TRAINED:
         stk__run_logged(run, line);
         return STK_OK;
+    case TRAINING_EPOCH:
+        return stk__run_series(report, run, line, line->name, time, false);
     case OTHER:
         return other_event(report, run, line, time);
     default:

@@ -76,10 +76,13 @@ static double take_real(const stk__log_line *line, const char *key, stk__json_ra
 /* What a whole training came to; a length of 0 is none. */
 static void take_training(stk_report_run *run, const stk__log_line *line)
 {
+    const stk__json_member *tested = stk__line_find(line, "tested");
     const double seconds = take_real(line, "seconds", STK__RANGE_DURATION, NAN);
 
     run->training_seconds = seconds > 0 ? seconds : NAN;
     run->training_loss = take_real(line, "loss", STK__RANGE_ANY, NAN);
+    run->evaluated_loss = take_real(line, "evaluated_loss", STK__RANGE_ANY, NAN);
+    run->tested = tested && tested->kind == STK__JSON_TRUE;
     run->accuracy = take_real(line, "accuracy", STK__RANGE_SHARE, NAN);
     run->peak_bytes = take_real(line, "peak_bytes", STK__RANGE_COUNT, NAN);
 }

@@ -16,6 +16,7 @@ typedef struct stk__recipe_watch {
     stk_bench_training training;
     uint64_t epoch_ns; /* begin of the epoch at work; 0: none */
     double loss, rows; /* of it: sum over rows, and their number */
+    double seconds;    /* of the epochs before */
 } stk__recipe_watch;
 
 typedef struct watcher {
@@ -34,6 +35,9 @@ static void end_epoch(stk__recipe_watch *w)
 
     if (!w->epoch_ns)
         return;
+    w->seconds += stk__seconds(now - w->epoch_ns);
+    t->epoch_mean = w->seconds / (double)(i + 1);
+    t->last_loss = loss;
     if (i < STK_BENCH_EPOCHS) {
         t->epoch_seconds[i] = stk__seconds(now - w->epoch_ns);
         t->loss[i] = loss;
@@ -159,7 +163,6 @@ static void take_training(stk_recipe *r, stk__recipe_watch *w, stk_bench_result 
     stk_trainer_get_times(r->trainer, &times);
     stk_context_cores(r->context, &cores);
     w->training.seconds = stk__seconds(times.wall);
-    w->training.steps = times.steps;
     if (getrusage(RUSAGE_SELF, &usage) == 0)
         w->training.peak_bytes = (uint64_t)usage.ru_maxrss * 1024;
     stk_training_events_judge(r->log, &r->train, figures, NULL);
@@ -174,12 +177,11 @@ static void take_training(stk_recipe *r, stk__recipe_watch *w, stk_bench_result 
 /* For the report. */
 static void log_trained(const stk_recipe *r, const stk_bench_training *t)
 {
-    const uint64_t kept = STK_MIN(t->epochs, (uint64_t)STK_BENCH_EPOCHS);
     const struct {
         const char *name;
         double value;
     } all[] = {{"seconds", t->seconds},
-               {"loss", kept ? t->loss[kept - 1] : NAN},
+               {"loss", t->last_loss},
                {"accuracy", t->accuracy},
                {"evaluated_loss", t->evaluated_loss},
                {"peak_bytes", (double)t->peak_bytes}};
@@ -206,6 +208,7 @@ static stk_status measure(stk_recipe *r, stk_bench_result *result, stk_figures *
     stk__recipe_watch *w = &((watcher *)callback)->watch;
     w->log = r->log;
     w->training.accuracy = w->training.evaluated_loss = NAN;
+    w->training.epoch_mean = w->training.last_loss = NAN;
     stk_status status = stk_trainer_fit(r->trainer, parts.module, &r->data, parts.ckpt_path, err);
     take_training(r, w, result, figures);
     result->interrupted = status == STK_ECANCELED;

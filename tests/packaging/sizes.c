@@ -559,7 +559,7 @@ static void recipes(stk_context *ctx, const char *folder)
     options->tasks = STK_RECIPE_FIT | STK_RECIPE_TEST;
     OK(stk_recipe_create(ctx, config, options, &recipe, &err));
     OK(stk_recipe_measure(recipe, result, figures, &err));
-    CHECK(result->training.epochs == 1 && result->training.steps == 4);
+    CHECK(result->training.epochs == 1 && result->training.epoch_mean > 0);
     CHECK(result->struct_size == sizeof *result);
     stk_recipe_destroy(&recipe);
     stk_config_destroy(&config);

@@ -367,7 +367,7 @@ static void add_training(planned *p, size_t i, double seconds, double loss)
     result.status = loss < 0 ? STK_ECANCELED : STK_OK;
     result.training = (stk_bench_training){.seconds = seconds, .epochs = 2, .accuracy = 0.5};
     result.training.loss[0] = 1;
-    result.training.loss[1] = loss;
+    result.training.loss[1] = result.training.last_loss = loss;
     assert_ok(stk_bench_plan_add(p->plan, i, 0, &result, &f, &err), &err);
 }
 
@@ -376,10 +376,14 @@ static void add_training(planned *p, size_t i, double seconds, double loss)
 static void test_trainings(void **state)
 {
     planned p = plan_of("loader: {num_workers: [0, 2, 4]}\nbench: {repeat: 3}\n", NULL);
+    stk_bench_result result = {.struct_size = sizeof result};
+    const stk_figures f = rate_of(1000, 0);
     stk_sweep_point points[4];
+    stk_error err;
     size_t from;
 
     (void)state;
+    result.training = (stk_bench_training){.seconds = 5, .epochs = 2, .loss = {1, 0.5}};
     for (int round = 0; round < 3; round++) {
         const double slow = round == 1 ? 4 : 1;
         add_training(&p, 0, 10 * slow, 0.5);
@@ -391,6 +395,7 @@ static void test_trainings(void **state)
     assert_float_equal(row.speed_up, 2, 1e-12);
     assert_float_equal(row.speed_up_least, 2, 1e-12);
     assert_float_equal(row.speed_up_most, 2.5, 1e-12);
+    assert_float_equal(row.sureness, 0.75, 1e-12);
     assert_float_equal(row.least, 1 / 20.0, 1e-12);
     assert_float_equal(row.most, 1 / 4.0, 1e-12);
     assert_float_equal(row.result->training.seconds, 5, 0);
@@ -405,6 +410,12 @@ static void test_trainings(void **state)
     const stk_bench_summary s = summary_of(&p);
     assert_true(s.trainings && s.best == 1 && s.baseline == 0 && s.worst == 0);
     assert_float_equal(s.speed_up, 2, 1e-12);
+    /* A loss that differs after the epochs that are kept. */
+    add_training(&p, 1, 5, 0.5);
+    assert_false(row_of(&p, 1).uneven);
+    result.training.last_loss = 0.25;
+    assert_ok(stk_bench_plan_add(p.plan, 1, 0, &result, &f, &err), &err);
+    assert_true(row_of(&p, 1).uneven);
     /* Their rates are none of samples, so no text quotes them. */
     assert_int_equal(stk_bench_plan_saturation(p.plan, 0, points, 4, &from), 0);
     plan_end(&p);

@@ -216,7 +216,7 @@ static void test_trained(void **state)
         "{\"event\": \"run start\", \"time\": 1, \"label\": \"a\"}\n"
         "{\"event\": \"training epoch\", \"time\": 2, \"loss\": 0.5}\n"
         "{\"event\": \"trained\", \"time\": 3, \"tested\": true, \"seconds\": 8, \"loss\": 0.25, "
-        "\"accuracy\": 0.75, \"peak_bytes\": 1048576}\n"
+        "\"accuracy\": 0.75, \"evaluated_loss\": 0.125, \"peak_bytes\": 1048576}\n"
         "{\"event\": \"run start\", \"time\": 4, \"label\": \"b\"}\n"
         "{\"event\": \"trained\", \"time\": 5, \"seconds\": 4, \"loss\": null, \"accuracy\": 2}\n"
         "{\"event\": \"run start\", \"time\": 6, \"label\": \"c\"}\n"
@@ -227,7 +227,12 @@ static void test_trained(void **state)
     assert_ok(take(log, 40), &err);
     const stk_report_run *a = run_at(0), *b = run_at(1);
     assert_true(a->training_seconds == 8 && a->training_loss == 0.25 && a->accuracy == 0.75);
-    assert_true(a->peak_bytes == 1048576);
+    assert_true(a->peak_bytes == 1048576 && a->tested && a->evaluated_loss == 0.125);
+    assert_true(!b->tested && isnan(b->evaluated_loss));
+    /* All of its events are known. */
+    for (uint64_t i = 0; i < a->num_counts; i++)
+        assert_true(a->counts[i].known);
+    assert_int_equal(a->num_counts, 3);
     assert_true(b->training_seconds == 4 && isnan(b->training_loss) && isnan(b->accuracy));
     assert_true(isnan(run_at(2)->training_seconds));
     assert_ok(stk_report_compare(report, &all, &err), &err);

@@ -12,7 +12,8 @@
 typedef struct seen {
     stk_callback base; /* first */
     struct sums {
-        double loss[EPOCHS], rows[EPOCHS];
+        double loss[EPOCHS], rows[EPOCHS]; /* of the first epochs */
+        double last;
         bool stop; /* after the first step of the second epoch */
     } * sums;
 } seen;
@@ -24,7 +25,10 @@ static stk_status on_train_batch_end(stk_callback *self, stk_trainer *t, const s
     double loss;
 
     (void)err;
-    assert_true(at->epoch < EPOCHS && stk_trainer_metric(t, "train_loss", &loss));
+    assert_true(stk_trainer_metric(t, "train_loss", &loss));
+    sums->last = loss;
+    if (at->epoch >= EPOCHS)
+        return STK_OK;
     sums->loss[at->epoch] += loss * (double)stk_batch_count(at->batch);
     sums->rows[at->epoch] += (double)stk_batch_count(at->batch);
     if (sums->stop && at->epoch == 1)
@@ -75,7 +79,7 @@ static void test_measures(void **state)
     const stk_bench_training *t = &result.training;
     assert_int_equal(result.status, STK_OK);
     assert_false(result.interrupted);
-    assert_true(t->epochs == EPOCHS && result.epochs == EPOCHS && t->steps == 6);
+    assert_true(t->epochs == EPOCHS && result.epochs == EPOCHS);
     assert_int_equal(figures.steps, 6);
     assert_true(t->peak_bytes > 1 << 20);
     double seconds = 0;
@@ -86,12 +90,36 @@ static void test_measures(void **state)
         seconds += t->epoch_seconds[e];
     }
     assert_true(t->loss[1] < t->loss[0] && seconds <= t->seconds);
+    assert_true(t->last_loss == t->loss[1]);
+    assert_float_equal(t->epoch_mean, seconds / EPOCHS, 1e-12);
     assert_true(t->tested);
     assert_true(stk_trainer_metric(m.parts.trainer, "test_acc", &accuracy));
     assert_true(accuracy == t->accuracy && t->evaluated_loss > 0);
     /* What looked on lives as long as the trainer, which may train again. */
     sums = (struct sums){0};
     assert_ok(stk_trainer_fit(m.parts.trainer, m.parts.module, m.parts.data, NULL, &m.err), &m.err);
+    made_release(&m);
+}
+
+/* The figures of the first epochs are kept; the last loss is of the last one all the same. */
+static void test_many_epochs(void **state)
+{
+    stk_bench_result result = {.struct_size = sizeof result};
+    stk_figures figures = {.struct_size = sizeof figures};
+    const stk_bench_training *t = &result.training;
+    struct sums sums = {0};
+    made m;
+
+    made_load(&m, *state, DIGITS);
+    made_set(&m, "trainer.max_epochs", "131");
+    made_set(&m, "trainer.limit_train_batches", "1");
+    made_set(&m, "trainer.limit_val_batches", "0");
+    assert_ok(made_create(&m, NULL), &m.err);
+    assert_ok(stk_trainer_add_callback(m.parts.trainer, &ops, &sums, NULL, &m.err), &m.err);
+    assert_ok(stk_recipe_measure(m.recipe, &result, &figures, &m.err), &m.err);
+    assert_true(t->epochs == 131 && t->last_loss == sums.last);
+    assert_true(t->last_loss < t->loss[STK_BENCH_EPOCHS - 1]);
+    assert_true(t->epoch_mean > 0 && t->epoch_mean <= t->seconds / 131);
     made_release(&m);
 }
 
@@ -125,7 +153,7 @@ static void test_interrupted(void **state)
     assert_ok(stk_trainer_add_callback(m.parts.trainer, &ops, &sums, NULL, &m.err), &m.err);
     assert_int_equal(stk_recipe_measure(m.recipe, &result, &figures, &m.err), STK_ECANCELED);
     assert_true(result.interrupted && result.status == STK_ECANCELED);
-    assert_true(result.training.epochs == 2 && result.training.steps == 5);
+    assert_true(result.training.epochs == 2 && figures.steps == 5);
     assert_float_equal(result.training.loss[1], sums.loss[1] / sums.rows[1], 1e-12);
     assert_true(isnan(result.training.accuracy));
     made_release(&m);
@@ -149,6 +177,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_measures, test_context_open, test_context_close),
+        cmocka_unit_test_setup_teardown(test_many_epochs, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_validates, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_interrupted, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_refuses, test_context_open, test_context_close),
