@@ -332,6 +332,11 @@ typedef struct stk_module_ops {
      * rate. With `norms` false its batch norms do not learn in either case. */
     stk_status (*set_learning)(stk_module *self, const char *patterns, bool norms, double lr,
                                stk_error *err);
+    /* (optional) Name `i` of what it logs in `phase` (STK_PHASE_TRAIN, VALIDATE or TEST) and the
+     * flags of stk_trainer_log(), in full; NULL past the last. Asked before the first step, after
+     * configure_optimizers(): a metric that is monitored and that nothing logs is refused there.
+     * NULL: not known before it is logged; such a metric fails where it is looked at first. */
+    const char *(*logs)(const stk_module *self, stk_phase phase, size_t i, uint32_t *flags);
 } stk_module_ops;
 
 /** Every module begins with this. */
@@ -350,7 +355,8 @@ enum {
     STK_ROLE_SUMMARY = 1,    /**< shows the model's layers: no model_summary is added */
     STK_ROLE_PROGRESS = 2,   /**< shows how far the run is: no progress_bar is added */
     STK_ROLE_TIME_LIMIT = 4, /**< ends the run when its time is over: none for max_time is added */
-    STK_ROLE_CHECKPOINT = 8  /**< keeps the best and the newest: no model_checkpoint is added */
+    STK_ROLE_CHECKPOINT = 8, /**< keeps the best and the newest: no model_checkpoint is added */
+    STK_ROLE_NO_METRICS = 16 /**< logs no metric, ever: it needs no `logs` */
 };
 
 /** Which path checkpoint_path() is asked for. */
@@ -398,6 +404,14 @@ typedef struct stk_callback_ops {
     /* (optional) What the best file of checkpoint_path() scored by the metric that chose it; false:
      * none is saved, or no metric chooses. */
     bool (*checkpoint_score)(const stk_callback *self, double *score);
+    /* (optional) Name `i` of the metrics that it may log in training, valid until the next call;
+     * NULL past the last. Asked when `logs` of the module is. Without it a callback may log any,
+     * unless STK_ROLE_NO_METRICS is among its roles. */
+    const char *(*logs)(stk_callback *self, stk_trainer *trainer, size_t i);
+    /* (optional) The metric that it decides on and cannot do without: training does not begin where
+     * nothing logs it. NULL: none. `*flags`, 0 before, becomes STK_ON_STEP where it looks after
+     * each batch, which wants a metric of training that is logged there. */
+    const char *(*monitored)(const stk_callback *self, uint32_t *flags);
 } stk_callback_ops;
 
 /** Every callback begins with this; its create() fills it. */

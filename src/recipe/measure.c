@@ -92,7 +92,8 @@ static const stk_callback_ops watcher_ops = {.struct_size = sizeof watcher_ops,
                                              .create = watcher_create,
                                              .destroy = watcher_destroy,
                                              .on_train_epoch_start = on_train_epoch_start,
-                                             .on_train_batch_end = on_train_batch_end};
+                                             .on_train_batch_end = on_train_batch_end,
+                                             .roles = STK_ROLE_NO_METRICS};
 
 static stk_status watcher_create(stk_context *ctx, const void *options, stk_callback **out,
                                  stk_error *err)

@@ -44,7 +44,8 @@ static const stk_callback_ops ops = {.struct_size = sizeof ops,
                                      .doc = "writes config.yaml",
                                      .create = create,
                                      .destroy = destroy,
-                                     .setup = setup};
+                                     .setup = setup,
+                                     .roles = STK_ROLE_NO_METRICS};
 
 /* In the place of options it is given the configuration. */
 static stk_status create(stk_context *ctx, const void *config, stk_callback **out, stk_error *err)

@@ -299,7 +299,8 @@ static const stk_callback_ops watcher_ops = {.struct_size = sizeof watcher_ops,
                                              .on_validation_end = on_validation_end,
                                              .on_sanity_check_start = on_sanity_check_start,
                                              .on_sanity_check_end = on_sanity_check_end,
-                                             .on_save_checkpoint = on_save_checkpoint};
+                                             .on_save_checkpoint = on_save_checkpoint,
+                                             .roles = STK_ROLE_NO_METRICS};
 /* Without a file nothing is called for a step. */
 static const stk_callback_ops quiet_ops = {.struct_size = sizeof quiet_ops,
                                            .name = "event_log",
@@ -307,7 +308,8 @@ static const stk_callback_ops quiet_ops = {.struct_size = sizeof quiet_ops,
                                            .create = watcher_create,
                                            .destroy = watcher_destroy,
                                            .on_train_start = on_train_start,
-                                           .on_train_epoch_start = on_train_epoch_start};
+                                           .on_train_epoch_start = on_train_epoch_start,
+                                           .roles = STK_ROLE_NO_METRICS};
 
 static stk_status watcher_create(stk_context *ctx, const void *options, stk_callback **out,
                                  stk_error *err)

@@ -230,6 +230,7 @@ stk_status stk__fit(stk_trainer *t, stk_error *err)
 {
     t->should_stop = t->wish = false;
     t->bad_batches = 0;
+    STK_TRY(stk__monitors_check(t, err));
     STK_TRY(sanity_check(t, err));
     t->at.phase = STK_PHASE_TRAIN;
     if (t->train.feeds[0].batches == 0) {

@@ -186,19 +186,30 @@ static uint32_t full_flags(const stk_trainer *t, uint32_t flags)
     return flags | (t->at.phase == STK_PHASE_TRAIN && !t->epoch_hook ? STK_ON_STEP : STK_ON_EPOCH);
 }
 
+const char *stk__metric_form(const char *name, int form, int64_t loader,
+                             char text[STK__METRIC_FORM_NAME])
+{
+    static const char *const suffixes[STK__METRIC_FORMS] = {"", "_step", "_epoch"};
+    char of[40] = "";
+
+    if (loader >= 0)
+        snprintf(of, sizeof of, "/dataloader_idx_%" PRId64, loader);
+    snprintf(text, STK__METRIC_FORM_NAME, "%.*s%s%s", MAX_NAME, name, suffixes[form], of);
+    return text;
+}
+
 /* Make the metrics of a slot: "name", and "name_step" and "name_epoch" where it is both. */
 static bool name_items(stk_trainer *t, stk__metric_slot *slot, bool many_loaders)
 {
     const bool bar = slot->flags & STK_PROG_BAR;
-    const bool both = (slot->flags & STK_ON_STEP) && (slot->flags & STK_ON_EPOCH);
-    char loader[40] = "", name[512];
-    const char *suffixes[3] = {"", "_step", "_epoch"};
-    int32_t items[3] = {-1, -1, -1};
+    const int forms = stk__metric_forms(slot->flags);
+    const bool both = forms > 1;
+    char name[STK__METRIC_FORM_NAME];
+    int32_t items[STK__METRIC_FORMS] = {-1, -1, -1};
 
-    if (many_loaders)
-        snprintf(loader, sizeof loader, "/dataloader_idx_%" PRIu32, slot->key.dataloader_idx);
-    for (int i = 0; i < (both ? 3 : 1); i++) {
-        snprintf(name, sizeof name, "%s%s%s", slot->key.name, suffixes[i], loader);
+    for (int i = 0; i < forms; i++) {
+        stk__metric_form(slot->key.name, i, many_loaders ? (int64_t)slot->key.dataloader_idx : -1,
+                         name);
         items[i] = item_of(t, name, bar && (i > 0 || !both));
         if (items[i] < 0)
             return false;

@@ -93,6 +93,15 @@ void stk__metrics_leave_to_first(stk__metrics *metrics);
 void stk__metrics_write(const stk_trainer *t, stk__text *text);
 stk_status stk__metrics_read_slot(void *trainer, const char *value, stk_error *err);
 stk_status stk__metrics_read_value(void *trainer, const char *value, stk_error *err);
+/* Forms of a name that is logged: 0 plain, 1 and 2 where it is logged on a step and on an epoch. */
+enum { STK__METRIC_FORMS = 3, STK__METRIC_FORM_NAME = 512 };
+static inline int stk__metric_forms(uint32_t flags)
+{
+    return (flags & STK_ON_STEP) && (flags & STK_ON_EPOCH) ? STK__METRIC_FORMS : 1;
+}
+/* One of them; `loader` >= 0: of one of several loaders. Gives `text`. */
+const char *stk__metric_form(const char *name, int form, int64_t loader,
+                             char text[STK__METRIC_FORM_NAME]);
 /* Set a metric without logging it. */
 bool stk__metric_set(stk_trainer *t, const char *name, double value, bool prog_bar);
 

@@ -122,6 +122,14 @@ void stk__model_metrics_release(stk__model_metrics *m)
     m->columns = NULL;
 }
 
+const char *stk__model_metrics_name(const stk__model_metrics *m, bool test, size_t i)
+{
+    for (uint32_t k = 0; k < STK__METRIC_COUNT; k++)
+        if (stk__model_metrics_has(m, k) && known[k].val && i-- == 0)
+            return test ? known[k].test : known[k].val;
+    return NULL;
+}
+
 /* ---- Counting -------------------------------------------------------------------------------- */
 
 static bool counts(const stk_model_batch *batch, uint64_t i)

@@ -44,6 +44,8 @@ static inline bool stk__model_metrics_has(const stk__model_metrics *metrics, stk
 {
     return metrics->wanted >> one & 1;
 }
+/* Name `i` of those that are logged here, of an evaluation; NULL past the last. */
+const char *stk__model_metrics_name(const stk__model_metrics *metrics, bool test, size_t i);
 /* Count a batch of an evaluation (without rows where `output` is NULL), and log the metrics behind
  * the last one of its loader: all ranks come here with each. */
 stk_status stk__model_metrics_take(stk__model_metrics *metrics, stk_trainer *t,

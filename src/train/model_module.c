@@ -288,6 +288,25 @@ static stk_status test_step(stk_module *module, stk_trainer *t, const stk_moment
     return evaluate(module, t, at, "test_loss", "test_acc", "test_acc_topk", err);
 }
 
+/* What log_training() and evaluate() log. */
+static const char *logs(const stk_module *module, stk_phase phase, size_t i, uint32_t *flags)
+{
+    const model_module *self = (const model_module *)module;
+    const bool training = phase == STK_PHASE_TRAIN, test = phase == STK_PHASE_TEST;
+    const char *names[3];
+    size_t n = 0;
+
+    names[n++] = training ? "train_loss" : test ? "test_loss" : "val_loss";
+    if (stk__model_metrics_has(&self->metrics, STK__METRIC_ACCURACY))
+        names[n++] = training ? "train_acc" : test ? "test_acc" : "val_acc";
+    if (!training && self->model_options.top_k > 1)
+        names[n++] = test ? "test_acc_topk" : "val_acc_topk";
+    *flags = training && i == 0 ? STK_ON_STEP : STK_ON_EPOCH;
+    if (i < n)
+        return names[i];
+    return training ? NULL : stk__model_metrics_name(&self->metrics, test, i - n);
+}
+
 static stk_status predict_step(stk_module *module, stk_trainer *t, const stk_moment *at,
                                stk_tensor *prediction, stk_error *err)
 {
@@ -475,6 +494,7 @@ static const stk_module_ops ops = {
     .memory = memory,
     .destroy = destroy,
     .set_learning = stk__module_set_learning,
+    .logs = logs,
 };
 
 stk_status stk_model_module_create(stk_context *ctx, const stk_model_parts *given, stk_module **out,

@@ -176,6 +176,8 @@ void stk__batch_indices(const stk_batch *batch, char *text, size_t size);
  * for a device, it is done only where something is decided before the step: by the policies that
  * leave a batch out, and by several ranks, which share it by the rows that count. */
 stk_status stk__loss_look(stk_trainer *t, double *loss, double *rows, bool *bad, stk_error *err);
+/* Refuse a metric that a callback or a schedule monitors and nothing logs (monitors.c). */
+stk_status stk__monitors_check(stk_trainer *t, stk_error *err);
 /* Summary, bar, checkpoint and timer, as the options want them (callbacks.c). */
 stk_status stk__defaults_add(stk_trainer *t, stk_error *err);
 

@@ -107,4 +107,5 @@ const stk_callback_ops stk__callback_accumulation = {
     .create = create,
     .destroy = destroy,
     .setup = setup,
+    .roles = STK_ROLE_NO_METRICS,
 };

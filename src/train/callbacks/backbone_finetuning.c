@@ -199,4 +199,5 @@ const stk_callback_ops stk__callback_backbone_finetuning = {
     .setup = setup,
     .on_train_epoch_start = on_train_epoch_start,
     .on_load_checkpoint = on_load_checkpoint,
+    .roles = STK_ROLE_NO_METRICS,
 };

@@ -91,7 +91,7 @@ static double kib_of(const char *text, const char *name)
 }
 
 static stk_status log_now(device_stats *self, stk_trainer *t, const stk_moment *at,
-                          const char *names[3], stk_error *err)
+                          const char *const line_names[3], stk_error *err)
 {
     char text[4096];
 
@@ -102,31 +102,35 @@ static stk_status log_now(device_stats *self, stk_trainer *t, const stk_moment *
     const double total = kib_of(text, "MemTotal:"), there = kib_of(text, "MemAvailable:");
     const double swap = kib_of(text, "SwapTotal:"), swap_free = kib_of(text, "SwapFree:");
     const stk_metric line[3] = {
-        {names[0], cpu_percent(self)},
-        {names[1], total > 0 ? 100 * (total - there) / total : 0},
-        {names[2], swap > 0 ? 100 * (swap - swap_free) / swap : 0},
+        {line_names[0], cpu_percent(self)},
+        {line_names[1], total > 0 ? 100 * (total - there) / total : 0},
+        {line_names[2], swap > 0 ? 100 * (swap - swap_free) / swap : 0},
     };
     return stk_trainer_log_metrics(t, line, 3, err);
 }
 
+static const char *const names[6] = {"DeviceStatsMonitor.on_train_batch_start/cpu_percent",
+                                     "DeviceStatsMonitor.on_train_batch_start/cpu_vm_percent",
+                                     "DeviceStatsMonitor.on_train_batch_start/cpu_swap_percent",
+                                     "DeviceStatsMonitor.on_train_batch_end/cpu_percent",
+                                     "DeviceStatsMonitor.on_train_batch_end/cpu_vm_percent",
+                                     "DeviceStatsMonitor.on_train_batch_end/cpu_swap_percent"};
+
 static stk_status on_train_batch_start(stk_callback *callback, stk_trainer *t, const stk_moment *at,
                                        stk_error *err)
 {
-    static const char *names[3] = {"DeviceStatsMonitor.on_train_batch_start/cpu_percent",
-                                   "DeviceStatsMonitor.on_train_batch_start/cpu_vm_percent",
-                                   "DeviceStatsMonitor.on_train_batch_start/cpu_swap_percent"};
-
     return log_now((device_stats *)callback, t, at, names, err);
 }
 
 static stk_status on_train_batch_end(stk_callback *callback, stk_trainer *t, const stk_moment *at,
                                      stk_error *err)
 {
-    static const char *names[3] = {"DeviceStatsMonitor.on_train_batch_end/cpu_percent",
-                                   "DeviceStatsMonitor.on_train_batch_end/cpu_vm_percent",
-                                   "DeviceStatsMonitor.on_train_batch_end/cpu_swap_percent"};
+    return at->steps ? log_now((device_stats *)callback, t, at, names + 3, err) : STK_OK;
+}
 
-    return at->steps ? log_now((device_stats *)callback, t, at, names, err) : STK_OK;
+static const char *logs(stk_callback *callback, stk_trainer *t, size_t i)
+{
+    return i < STK_COUNT(names) ? names[i] : NULL;
 }
 
 const stk_callback_ops stk__callback_device_stats = {
@@ -138,4 +142,5 @@ const stk_callback_ops stk__callback_device_stats = {
     .destroy = destroy,
     .on_train_batch_start = on_train_batch_start,
     .on_train_batch_end = on_train_batch_end,
+    .logs = logs,
 };

@@ -255,6 +255,13 @@ static stk_status on_validation_end(stk_callback *callback, stk_trainer *t, cons
     return self->at_train_epoch_end ? STK_OK : check(self, t, at, err);
 }
 
+static const char *monitored(const stk_callback *callback, uint32_t *flags)
+{
+    const early_stopping *self = (const early_stopping *)callback;
+
+    return self->options.strict ? self->monitor : NULL;
+}
+
 const stk_callback_ops stk__callback_early_stopping = {
     .struct_size = sizeof(stk_callback_ops),
     .name = "early_stopping",
@@ -269,4 +276,6 @@ const stk_callback_ops stk__callback_early_stopping = {
     .setup = setup,
     .on_train_epoch_end = on_train_epoch_end,
     .on_validation_end = on_validation_end,
+    .roles = STK_ROLE_NO_METRICS,
+    .monitored = monitored,
 };

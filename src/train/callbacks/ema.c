@@ -332,7 +332,7 @@ static stk_status setup(stk_callback *callback, stk_trainer *t, const stk_moment
 
 const stk_callback_ops stk__callback_ema = {
     AVERAGING,         .name = "ema",    .doc = "keeps a running mean of the parameters",
-    .options = &table, .create = create,
+    .options = &table, .create = create, .roles = STK_ROLE_NO_METRICS,
 };
 
 const stk_callback_ops stk__callback_weight_averaging = {
@@ -342,4 +342,5 @@ const stk_callback_ops stk__callback_weight_averaging = {
     .options = &mean_table,
     .create = create_mean,
     .on_train_epoch_end = on_train_epoch_end,
+    .roles = STK_ROLE_NO_METRICS,
 };

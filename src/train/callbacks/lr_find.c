@@ -404,4 +404,5 @@ const stk_callback_ops stk__callback_lr_find = {
     .state_dict = state_dict,
     .load_state_dict = load_state_dict,
     .on_fit_start = on_fit_start,
+    .roles = STK_ROLE_NO_METRICS,
 };

@@ -73,42 +73,58 @@ static size_t add(lr_monitor *self, stk_metric *line, size_t n, const char *name
     return n + 1;
 }
 
+/* With `all`, also those of a group that does not learn yet. */
 static size_t add_group(lr_monitor *self, stk_trainer *t, const char *base, uint32_t group,
-                        stk_metric *line, size_t n)
+                        bool all, stk_metric *line, size_t n)
 {
     static const char *const options_of[] = {"lr", "momentum", "weight_decay"};
     static const char *const suffixes[] = {"", "-momentum", "-weight_decay"};
     const bool wanted[] = {true, self->options.log_momentum, self->options.log_weight_decay};
     char name[NAME], part[24] = "";
-    double value;
+    double value = 0;
 
     if (stk_trainer_optimizers(t)->num_groups > 1)
         snprintf(part, sizeof part, "/pg%" PRIu32, group + 1);
     for (size_t i = 0; i < STK_COUNT(wanted); i++) {
         snprintf(name, sizeof name, "%.100s%s%s", base, suffixes[i], part);
-        if (wanted[i] && stk_trainer_module_ops(t)->get_option(stk_trainer_moment(t)->module, group,
-                                                               options_of[i], &value))
+        if (wanted[i] && (stk_trainer_module_ops(t)->get_option(stk_trainer_moment(t)->module,
+                                                                group, options_of[i], &value) ||
+                          all))
             n = add(self, line, n, name, value);
     }
     return n;
 }
 
-static stk_status log_now(lr_monitor *self, stk_trainer *t, stk_error *err)
+static size_t line_of(lr_monitor *self, stk_trainer *t, bool all, stk_metric line[MAX_LINE])
 {
     const stk_optimizers *o = stk_trainer_optimizers(t);
-    stk_metric line[MAX_LINE];
     char base[NAME];
     size_t n = 0;
 
     if (!stk_trainer_module_ops(t)->get_option)
-        return STK_OK;
+        return 0;
     snprintf(base, sizeof base, "lr-%.100s", o->name ? o->name : "optimizer");
     for (uint32_t i = 0; i < o->num_schedulers; i++)
         if (o->schedulers[i].name)
             snprintf(base, sizeof base, "%.120s", o->schedulers[i].name);
     for (uint32_t group = 0; group < STK_MAX(o->num_groups, 1u); group++)
-        n = add_group(self, t, base, group, line, n);
-    return stk_trainer_log_metrics(t, line, n, err);
+        n = add_group(self, t, base, group, all, line, n);
+    return n;
+}
+
+static stk_status log_now(lr_monitor *self, stk_trainer *t, stk_error *err)
+{
+    stk_metric line[MAX_LINE];
+    const size_t n = line_of(self, t, false, line);
+
+    return n ? stk_trainer_log_metrics(t, line, n, err) : STK_OK;
+}
+
+static const char *logs(stk_callback *callback, stk_trainer *t, size_t i)
+{
+    stk_metric line[MAX_LINE];
+
+    return i < line_of((lr_monitor *)callback, t, true, line) ? line[i].name : NULL;
 }
 
 static bool moves(const stk_trainer *t, bool every_step)
@@ -153,4 +169,5 @@ const stk_callback_ops stk__callback_lr_monitor = {
     .on_train_start = on_train_start,
     .on_train_batch_start = on_train_batch_start,
     .on_train_epoch_start = on_train_epoch_start,
+    .logs = logs,
 };

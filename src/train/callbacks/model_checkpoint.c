@@ -402,6 +402,13 @@ static bool checkpoint_score(const stk_callback *callback, double *score)
     return self->monitor && self->best;
 }
 
+static const char *monitored(const stk_callback *callback, uint32_t *flags)
+{
+    const stk__model_checkpoint *self = (const stk__model_checkpoint *)callback;
+
+    return self->options.save_top_k ? self->monitor : NULL;
+}
+
 /* All that was saved is on the disk. */
 static stk_status teardown(stk_callback *callback, stk_trainer *t, const stk_moment *at,
                            stk_error *err)
@@ -429,7 +436,8 @@ const stk_callback_ops stk__callback_model_checkpoint = {
     .on_train_epoch_end = on_train_epoch_end,
     .on_validation_end = on_validation_end,
     .on_exception = on_exception,
-    .roles = STK_ROLE_CHECKPOINT,
+    .roles = STK_ROLE_CHECKPOINT | STK_ROLE_NO_METRICS,
     .checkpoint_path = checkpoint_path,
     .checkpoint_score = checkpoint_score,
+    .monitored = monitored,
 };

@@ -338,5 +338,5 @@ const stk_callback_ops stk__callback_model_summary = {
     .create = create,
     .destroy = destroy,
     .on_fit_start = on_fit_start,
-    .roles = STK_ROLE_SUMMARY,
+    .roles = STK_ROLE_SUMMARY | STK_ROLE_NO_METRICS,
 };

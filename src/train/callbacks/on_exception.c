@@ -85,4 +85,5 @@ const stk_callback_ops stk__callback_on_exception = {
     .destroy = destroy,
     .checkpoints = true,
     .on_exception = on_exception,
+    .roles = STK_ROLE_NO_METRICS,
 };

@@ -239,4 +239,5 @@ const stk_callback_ops stk__callback_prediction_writer = {
     .on_predict_epoch_start = on_predict_epoch_start,
     .on_predict_batch_end = on_predict_batch_end,
     .on_predict_epoch_end = on_predict_epoch_end,
+    .roles = STK_ROLE_NO_METRICS,
 };

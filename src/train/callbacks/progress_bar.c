@@ -319,5 +319,5 @@ const stk_callback_ops stk__callback_progress_bar = {
     .on_predict_start = on_evaluation_start,
     .on_predict_batch_start = on_loader,
     .on_predict_end = on_evaluation_end,
-    .roles = STK_ROLE_PROGRESS,
+    .roles = STK_ROLE_PROGRESS | STK_ROLE_NO_METRICS,
 };

@@ -169,6 +169,12 @@ static stk_status on_train_batch_end(stk_callback *callback, stk_trainer *t, con
     return STK_OK;
 }
 
+static const char *monitored(const stk_callback *callback, uint32_t *flags)
+{
+    *flags = STK_ON_STEP;
+    return ((const spike *)callback)->monitor;
+}
+
 const stk_callback_ops stk__callback_spike_detection = {
     .struct_size = sizeof(stk_callback_ops),
     .name = "spike_detection",
@@ -179,4 +185,6 @@ const stk_callback_ops stk__callback_spike_detection = {
     .state_dict = state_dict,
     .load_state_dict = load_state_dict,
     .on_train_batch_end = on_train_batch_end,
+    .roles = STK_ROLE_NO_METRICS,
+    .monitored = monitored,
 };

@@ -141,6 +141,24 @@ static stk_status on_validation_end(stk_callback *callback, stk_trainer *t, cons
     return STK_OK;
 }
 
+static const char *logs(stk_callback *callback, stk_trainer *t, size_t i)
+{
+    static const char *const names[] = {
+        "train/time",
+        "train/batches",
+        "train/samples",
+        "train/batches_per_sec",
+        "train/samples_per_sec",
+        "train/device/batches_per_sec",
+        "train/device/samples_per_sec",
+        "train/flops_per_sec",
+        "train/device/flops_per_sec",
+        "train/device/mfu",
+    };
+
+    return i < STK_COUNT(names) ? names[i] : NULL;
+}
+
 const stk_callback_ops stk__callback_throughput = {
     .struct_size = sizeof(stk_callback_ops),
     .name = "throughput",
@@ -152,4 +170,5 @@ const stk_callback_ops stk__callback_throughput = {
     .on_train_batch_end = on_train_batch_end,
     .on_validation_start = on_validation_start,
     .on_validation_end = on_validation_end,
+    .logs = logs,
 };

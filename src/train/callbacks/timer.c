@@ -134,5 +134,5 @@ const stk_callback_ops stk__callback_timer = {
     .on_train_start = on_train_start,
     .on_train_batch_end = on_train_batch_end,
     .on_train_epoch_end = on_train_epoch_end,
-    .roles = STK_ROLE_TIME_LIMIT,
+    .roles = STK_ROLE_TIME_LIMIT | STK_ROLE_NO_METRICS,
 };
