@@ -94,6 +94,9 @@ class Tree:
                 word = os.path.relpath(word, self.build) if os.path.isabs(word) else word
                 # With a shared library the links by which it is found.
                 wanted |= {x for x in self.outputs if word == x or (".so" in x and word.startswith(x + "."))}
+            # A test that is given the build itself installs it.
+            if str(self.build) in self.commands[test]:
+                wanted |= {x for x in self.outputs if x in ("stoker", "stoker_share") or x.startswith("libstoker.")}
             source = mutants.source_of(self.folder, test)
             if source is None or source.suffix != ".c" or "test_binary(" in source.read_text():
                 wanted |= {"stoker"} | {x for x in self.outputs if re.fullmatch(r"tests/\w+\.so", x)}
