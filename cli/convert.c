@@ -20,7 +20,10 @@ static const struct cli_usage usage = {
         "                             PNG becomes JPEG unless it has a palette, alpha or 16 bits.\n"
         "  digits:, mnist:, npy: ...  Small pictures of one channel and their labels as IDX files, "
         "the format\n"
-        "     -> a folder             of MNIST; the splits train and test where there are both.\n\n"
+        "     -> a folder             of MNIST; the splits train and test where there are both.\n"
+        "  a checkpoint, .pth, .pt    The weights of a model alone, as PyTorch's load_state_dict() "
+        "takes them.\n"
+        "     -> NAME.safetensors\n\n"
         "A DST of 'NAME:PATH?option=value' is written by the converter of that name, of a plug-in "
         "too, with\noptions of its own. DST may be "
         "the URL of a folder in any store that can be written.\n\n"
@@ -32,8 +35,9 @@ static const struct cli_usage usage = {
     .examples = "  stoker convert digits: digits\n"
                 "  stoker convert 'digits:?split=test&size=1000' digits-test\n"
                 "\n"
-                "With pictures of yours in DIR:\n"
-                "  stoker convert images:DIR small --max-side 512 --quality 90\n",
+                "With pictures of yours in DIR, and a training that has ended:\n"
+                "  stoker convert images:DIR small --max-side 512 --quality 90\n"
+                "  stoker convert last.safetensors weights.safetensors\n",
     .interrupted = "run the same command again: what is complete is kept",
     .tables = (const struct cli_options[]){{.name = "convert"}, {.name = "images"}, {0}},
     .min_args = 2,
@@ -188,19 +192,20 @@ static void cancel(void *conversion)
     stk_conversion_cancel(conversion);
 }
 
-/* An option of another converter would do nothing. */
-static int refuse_options_of_others(struct cli *cli, const stk_converter_ops *converter)
+/* An option of another conversion would do nothing. `all`: those that most share, too. */
+static int refuse_options_of_others(struct cli *cli, const stk_option_table *own, bool all,
+                                    const char *what)
 {
     char key[128];
 
-    for (const struct cli_options *table = usage.tables + 1; table->name; table++) {
+    for (const struct cli_options *table = usage.tables + !all; table->name; table++) {
         const stk_option_table *t = cli_options_find(table);
-        for (size_t i = 0; t != converter->options && i < t->count; i++) {
+        for (size_t i = 0; t != own && i < t->count; i++) {
             snprintf(key, sizeof key, "%s.%s", t->name, t->options[i].name);
-            if (stk_config_count(cli->config, key) == 0)
+            if (stk_config_count(cli->config, key) == 0 || strcmp(key, "convert.overwrite") == 0)
                 continue;
             cli_error("the option %s does nothing where %s are written; leave it out",
-                      t->options[i].name, converter->doc);
+                      t->options[i].name, what);
             return CLI_USAGE;
         }
     }
@@ -215,7 +220,7 @@ static int run(struct cli *cli, stk_conversion *conversion)
     stk_conversion_report report = {.struct_size = sizeof report};
     stk_error err;
 
-    int code = refuse_options_of_others(cli, converter);
+    int code = refuse_options_of_others(cli, converter->options, false, converter->doc);
     if (code == CLI_GO_ON)
         code = cli_apply(cli, stk_option_table_find("convert"), 0, &options);
     if (code == CLI_GO_ON)
@@ -236,6 +241,35 @@ static int run(struct cli *cli, stk_conversion *conversion)
     return CLI_GOOD;
 }
 
+static int run_weights(struct cli *cli, stk_context *context)
+{
+    stk_weights_options options = {.struct_size = sizeof options};
+    stk_convert_options shared;
+    size_t written = 0;
+    stk_error err;
+
+    int code = refuse_options_of_others(cli, NULL, true, "weights");
+    if (code == CLI_GO_ON)
+        code = cli_apply(cli, stk_option_table_find("convert"), 0, &shared);
+    if (code != CLI_GO_ON)
+        return code;
+    options.overwrite = shared.overwrite;
+    stk_status status = stk_weights_convert(context, cli_home(cli->args[0]), cli_home(cli->args[1]),
+                                            &options, &written, &err);
+    if (status != STK_OK)
+        return cli_fail(cli, status, &err);
+    if (cli->format == CLI_JSON) {
+        fputs("{\"target\": ", cli->out);
+        cli_json_string(cli->out, cli->args[1]);
+        fprintf(cli->out, ", \"tensors\": %zu}\n", written);
+    } else if (cli->format == CLI_CSV) {
+        fprintf(cli->out, "tensors\n%zu\n", written);
+    } else if (!cli->quiet || cli->out_path) {
+        fprintf(cli->out, "%s: %zu tensors\n", cli->args[1], written);
+    }
+    return CLI_GOOD;
+}
+
 int cli_convert(struct cli *cli)
 {
     stk_conversion *conversion = NULL;
@@ -248,6 +282,8 @@ int cli_convert(struct cli *cli)
     if (code != CLI_GO_ON)
         return code;
     cli_signals_ignore_pipe();
+    if (cli_is_weights(cli->args[0]) || cli_is_weights(cli->args[1]))
+        return run_weights(cli, context);
     stk_status status = stk_conversion_create(context, cli_home(cli->args[0]),
                                               cli_home(cli->args[1]), &conversion, &err);
     code = status == STK_OK ? run(cli, conversion) : cli_fail(cli, status, &err);

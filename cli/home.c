@@ -32,3 +32,16 @@ const char *cli_home(const char *text)
     kept = made;
     return made->text;
 }
+
+bool cli_is_weights(const char *path)
+{
+    static const char *const endings[] = {".ckpt", ".safetensors", ".pth", ".pt"};
+    size_t length = strlen(path);
+
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        size_t n = strlen(endings[i]);
+        if (length > n && strcmp(path + length - n, endings[i]) == 0)
+            return true;
+    }
+    return false;
+}

@@ -180,20 +180,6 @@ static int describe(struct cli *cli, stk_context *context, const char *spec)
 
 /* ---- One checkpoint -------------------------------------------------------------------------- */
 
-/* A file of tensors by its name: no dataset has such a one. */
-static bool is_checkpoint(const char *path)
-{
-    static const char *const endings[] = {".ckpt", ".safetensors", ".pth", ".pt"};
-    size_t length = strlen(path);
-
-    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
-        size_t n = strlen(endings[i]);
-        if (length > n && strcmp(path + length - n, endings[i]) == 0)
-            return true;
-    }
-    return false;
-}
-
 static int describe_checkpoint(struct cli *cli, stk_context *context, const char *path)
 {
     struct lines lines = {0};
@@ -441,7 +427,7 @@ int cli_info(struct cli *cli)
         return CLI_USAGE;
     }
     const char *spec = cli->num_args ? cli_home(cli->args[0]) : NULL;
-    const bool checkpoint = spec && is_checkpoint(spec);
+    const bool checkpoint = spec && cli_is_weights(spec);
     const bool array = spec && !store.store && !checkpoint && info_is_array(context, spec);
     if (!spec || store.store || checkpoint || array)
         code = info_refuse_limits(cli, !spec         ? "a list of what there is"

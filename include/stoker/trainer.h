@@ -81,6 +81,26 @@ STK_API STK_NODISCARD stk_status stk_model_module_create(stk_context *context,
 STK_API STK_NODISCARD stk_status stk_model_load_file(stk_context *context, stk_model *model,
                                                      const char *path, bool strict, size_t *taken,
                                                      stk_error *err);
+/** Of stk_weights_convert(); zeros are the defaults. */
+typedef struct stk_weights_options {
+    uint32_t struct_size;
+    bool overwrite; /**< replace a file that is there */
+} stk_weights_options;
+
+/**
+ * Write the weights of a file as another: `from` is what stk_model_load_file() reads, `to` a path
+ * or URL that ends with ".safetensors". Tensors keep names, types and shapes; what a checkpoint has
+ * for a training to go on stays behind. A checkpoint of ours is verified first. The file has its
+ * name when it is whole and durable. `options` may be NULL. *written (may be NULL) counts tensors.
+ * Thread: any. Blocks.
+ *
+ * Errors: those of the files; STK_EINVAL (an ending that says no format), STK_EEXIST (`to` is
+ * there, without `overwrite`), STK_ECHECKSUM (a damaged checkpoint).
+ */
+STK_API STK_NODISCARD stk_status stk_weights_convert(stk_context *context, const char *from,
+                                                     const char *to,
+                                                     const stk_weights_options *options,
+                                                     size_t *written, stk_error *err);
 /** The model inside; NULL before a task has configured it. */
 STK_API stk_model *stk_model_module_model(const stk_module *module);
 

@@ -33,6 +33,8 @@ for class in class other; do cp "$(find "$source/tests/golden/images" -name '*.j
 for log in benchmark_logs/mnist.jsonl before.jsonl after.jsonl run.log; do
     stoker bench digits: --train-step-time 0 --log $log -q > log.out || exit 1
 done
+stoker train --dataset 'digits:?size=64' --test 'digits:?split=test&size=64' --transforms to_float --layers 'flatten, linear(10)' \
+    --max-steps 1 --default-root-dir run -q > log.out 2>&1 && cp run/*/*/*/*.safetensors last.safetensors || exit 1
 
 failed=0 ran=0
 for command in train $(stoker --help | sed -n 's/^  \([a-z]*\)  .*/\1/p'); do

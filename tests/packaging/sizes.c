@@ -445,6 +445,7 @@ static void trains(stk_context *ctx, stk_dataset *dataset, const char *folder)
     SIZED(stk_model_plan, plan);
     SIZED(stk_model_layer, layer);
     SIZED(stk_model_fields, found);
+    SIZED(stk_weights_options, weights);
     SIZED(stk_dataset_info, info);
     stk_model_builder *builder = NULL;
     stk_callback *watcher = NULL;
@@ -484,6 +485,8 @@ static void trains(stk_context *ctx, stk_dataset *dataset, const char *folder)
     stk_dataset_get_info(dataset, info);
     stk_model_fields_find(info->fields, info->num_fields, module_options, found);
     CHECK(found->input == -1 && found->target == 1 && found->struct_size == sizeof *found);
+    CHECK(stk_weights_convert(ctx, "none.pth", "none.safetensors", weights, NULL, &err) ==
+          STK_ENOENT);
     stk_trainer_options_init(options);
     set_all(stk_option_table_find("trainer"), options);
     options->max_epochs = 1;

@@ -1,4 +1,4 @@
-/* a file of weights, in any format -> tensors by name */
+/* a file of weights, in any format -> tensors by name, and back as safetensors */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef STK_SRC_CHECKPOINT_WEIGHTS_WEIGHTS_H
 #define STK_SRC_CHECKPOINT_WEIGHTS_WEIGHTS_H
@@ -22,5 +22,9 @@ stk_status stk__weights_open(stk_context *ctx, const char *path, stk__checkpoint
  * which it is. On failure *out is empty. Blocks. */
 stk_status stk__weights_load(stk_context *ctx, const char *path, stk__weights *out, stk_error *err);
 void stk__weights_release(stk__weights *weights);
+/* Write tensors, and nothing else, as a safetensors file that Python's readers take for PyTorch's.
+ * Committing the put is the caller's. */
+stk_status stk__weights_write(stk_context *ctx, stk_put *put, const stk_state_tensor *tensors,
+                              size_t n, stk_error *err);
 
 #endif

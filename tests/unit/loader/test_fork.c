@@ -248,6 +248,7 @@ static void call_models(world *w)
     REFUSED(stk__model_get_gradient, w->model, 0, &tensor, NULL);
     REFUSED(stk__model_load, w->model, NULL, 0, false, NULL, NULL);
     REFUSED(stk_model_load_file, w->ctx, w->model, w->path, false, NULL, NULL);
+    REFUSED(stk_weights_convert, w->ctx, w->path, "out.safetensors", NULL, NULL, NULL);
     REFUSED(stk_optimizer_create, w->model, NULL, NULL, 0, &optimizer, NULL);
     REFUSED(stk_optimizer_step, w->optimizer, NULL);
     RETURNS(stk_optimizer_destroy, !w->optimizer, &w->optimizer);
