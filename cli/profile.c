@@ -169,6 +169,7 @@ static int set_trainer(struct run *run)
                   {"trainer.max_time", "", true},
                   {"trainer.min_epochs", "0", true},
                   {"trainer.min_steps", "0", true},
+                  {"trainer.profiler", "none", true},
                   {"trainer.num_sanity_val_steps", "0", false},
                   {"trainer.enable_checkpointing", "false", false},
                   {"trainer.default_root_dir", run->folder, false}};

@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#include "info.h"
+
 /* ---- Console --------------------------------------------------------------------------------- */
 
 static void line(void *user, const char *text)
@@ -37,8 +39,10 @@ int train_recipe(struct cli *cli, stk_context *context, stk_recipe_options *opti
                                  .bar = cli_console_terminal() && !cli->quiet ? bar : NULL,
                                  .width = width,
                                  .user = cli};
+    char machine[4096];
     stk_error err;
 
+    options->machine_dir = info_cache_folder(machine, sizeof machine) ? machine : NULL;
     options->console = &console;
     options->home = cli_home_folder();
     stk_status status = stk_recipe_create(context, cli->config, options, out, &err);

@@ -29,6 +29,10 @@ typedef struct stk_profile_options {
      * of this processor, version, precision and number of threads are taken, or measured when the
      * profile is summed up or finished (some tenths of a second). NULL: there is no roofline. */
     const char *machine_dir;
+    /** Each task that ends is reported by itself, as by Lightning's Trainer: what
+     * stk_profile_finish() gives, and behind a fit the diagnosis, to the console, and the files of
+     * stk_profile_write_files(), in `dirpath`. Of one that fails nothing is. No option by name. */
+    bool each_task;
 } stk_profile_options;
 
 static inline void stk_profile_options_init(stk_profile_options *options)

@@ -87,6 +87,9 @@ typedef struct stk_recipe_options {
     /** In place of data.dataset (and data.val_split), data.val, data.test, data.predict. */
     stk_dataset *train, *val, *test, *predict;
     const char *home; /**< folder that the "~/" of specs means, "images:~/train"; NULL: none */
+    /** Folder that keeps the measured peaks of the machine, for trainer.profiler
+     * (stk_profile_options.machine_dir); NULL: none. */
+    const char *machine_dir;
 } stk_recipe_options;
 
 typedef struct stk_recipe stk_recipe;

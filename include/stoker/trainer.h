@@ -209,6 +209,9 @@ typedef struct stk_profiler {
     /** (optional) It is installed no longer: another takes its place, or the trainer is destroyed.
      */
     void (*removed)(void *user, bool destroyed);
+    /** (optional) A task is over, with a status, and its loaders are closed. A failure is the
+     * task's, where that was none. Not for a task that was refused before its first action. */
+    stk_status (*ended)(void *user, stk_status status, stk_error *err);
 } stk_profiler;
 
 /** Install a profiler, copied; NULL removes it. Not while a task is at work. */

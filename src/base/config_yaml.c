@@ -271,25 +271,28 @@ static stk_status read_item(reader *r, stk__config_value *out)
     return status;
 }
 
-/* Lightning's place of callbacks, and of loggers that are more than names. */
-static bool is_logger(const reader *r)
+/* Where Lightning has one class, which is an item here: the key of that; NULL: elsewhere. */
+static const char *item_key(const reader *r)
 {
-    return strcmp(r->path, "trainer.logger") == 0;
+    return strcmp(r->path, "trainer.logger") == 0     ? "loggers"
+           : strcmp(r->path, "trainer.profiler") == 0 ? "trainer.profiler"
+                                                      : NULL;
 }
 
+/* Lightning's place of callbacks, and of loggers that are more than names. */
 static const char *list_key(const reader *r, bool items)
 {
-    return strcmp(r->path, "trainer.callbacks") == 0 ? "callbacks"
-           : items && is_logger(r)                   ? "loggers"
-                                                     : r->path;
+    const char *key = items ? item_key(r) : NULL;
+
+    return strcmp(r->path, "trainer.callbacks") == 0 ? "callbacks" : key ? key : r->path;
 }
 
-static stk_status read_logger(reader *r)
+static stk_status read_one_item(reader *r)
 {
     stk__config_value value;
 
     STK_TRY(read_item(r, &value));
-    return stk__config_put(r->config, "loggers", &r->key_place, &value, 1, r->load, r->err);
+    return stk__config_put(r->config, item_key(r), &r->key_place, &value, 1, r->load, r->err);
 }
 
 /* The value of the key in `path`: a list began. */
@@ -424,7 +427,7 @@ static stk_status read_maps(reader *r)
             STK_TRY(read_list(r));
             break;
         case YAML_MAPPING_START_EVENT:
-            STK_TRY(is_logger(r) ? read_logger(r) : begin_map(r));
+            STK_TRY(item_key(r) ? read_one_item(r) : begin_map(r));
             break;
         default:
             return fail_here(r, STK_EFORMAT,

@@ -45,12 +45,13 @@ static stk_status make_trainer(stk_recipe *r, stk_error *err)
     const stk_training_events_options log = {
         .struct_size = sizeof log, .path = o->log, .begin_ns = o->begin_ns};
 
-    STK_TRY(
-        of_options(stk_trainer_create(r->context, &r->settings.trainer, &r->trainer, err), err));
+    STK_TRY(of_options(
+        stk_trainer_create(r->context, &r->settings.trainer.options, &r->trainer, err), err));
     if (o->console)
         stk_trainer_set_console(r->trainer, o->console);
     if (o->tasks & STK_RECIPE_FIT)
         STK_TRY(stk__training_events_watch(r->trainer, &log, &r->log, err));
+    STK_TRY(stk__recipe_add_profiler(r, err));
     if (o->prepare)
         STK_TRY(of_options(o->prepare(o->user, r->trainer, err), err));
     STK_TRY(stk__recipe_add_callbacks(r->config, r->trainer, err));
@@ -164,7 +165,7 @@ stk_status stk_recipe_create(stk_context *context, stk_config *config,
     r->sets.given = &r->options;
     stk_status status = make_all(r, err);
     r->options.console = NULL; /* the trainer has its own */
-    r->options.home = NULL;
+    r->options.home = r->options.machine_dir = NULL;
     if (status != STK_OK)
         stk_recipe_destroy(&r);
     *out = r;
@@ -182,6 +183,7 @@ void stk_recipe_destroy(stk_recipe **recipe)
     if (stk__context_forked(context))
         return;
     stk__recipe_step_destroy(&r->step);
+    stk_profile_close(&r->profile, NULL);
     stk_trainer_destroy(&r->trainer);
     stk__recipe_release(&r->made);
     stk__recipe_close(&r->sets);

@@ -3,6 +3,7 @@
 #ifndef STK_SRC_RECIPE_H
 #define STK_SRC_RECIPE_H
 
+#include <stoker/profiler.h>
 #include <stoker/recipe.h>
 
 #include "base/items.h"
@@ -31,6 +32,12 @@ typedef struct stk__recipe_model {
     const char *layers;
 } stk__recipe_model;
 
+/* The section `trainer`, likewise with what times it. */
+typedef struct stk__recipe_trainer {
+    stk_trainer_options options;
+    const char *profiler;
+} stk__recipe_trainer;
+
 /* The section `optimizer`, likewise with the list `groups`. */
 typedef struct stk__recipe_optimizer {
     stk_optimizer_options options;
@@ -43,7 +50,7 @@ typedef struct stk__recipe_settings {
     stk__recipe_model model;
     stk__recipe_optimizer optimizer;
     stk_loader_options loader;
-    stk_trainer_options trainer;
+    stk__recipe_trainer trainer;
     stk_schedule schedule;
     stk_model_module_options module;
 } stk__recipe_settings;
@@ -58,6 +65,8 @@ stk_status stk__recipe_refuse(const stk_config *config, const stk_option_table *
 const stk_option_table *stk__recipe_option_table(size_t i, const char **name);
 /* The tables of the sections that describe a model; NULL past the last. */
 const stk_option_table *stk__recipe_model_table(size_t i);
+/* What a profiler of trainer.profiler takes. */
+const stk_option_table *stk__recipe_profiler_table(void);
 /* All options as members in JSON, with the names of their sections: "loader.batch_size". */
 void stk__recipe_locals(const stk__recipe_settings *settings, const char *spec, stk__text *out);
 
@@ -151,6 +160,9 @@ void stk__training_events_note(stk_training_events *log, const char *name, const
 typedef struct stk__recipe_step stk__recipe_step;
 void stk__recipe_step_destroy(stk__recipe_step **step);
 
+/* trainer.profiler -> a profile of the trainer's tasks (profiler.c). */
+stk_status stk__recipe_add_profiler(stk_recipe *recipe, stk_error *err);
+
 struct stk_recipe {
     stk_context *context;
     stk_config *config;
@@ -161,6 +173,7 @@ struct stk_recipe {
     stk__recipe_made made;
     stk_training_events *log;
     stk_trainer *trainer;
+    stk_profile *profile; /* NULL: nothing is timed */
     stk_loader_source train, val, test, predict;
     stk_trainer_data data;
     stk__recipe_step *step; /* NULL: nobody asked for it */

@@ -151,7 +151,7 @@ static stk_status make(stk_recipe *r, stk__recipe_step *s, stk_error *err)
     const stk_model_parts *of = parts.model;
     stk_model_options model = *of->model;
     model.batch_size = s->rows;
-    model.precision = stk_precision_of(r->settings.trainer.precision);
+    model.precision = stk_precision_of(r->settings.trainer.options.precision);
     s->row_bytes = stk_field_bytes(parts.input);
     s->input = parts.input->name;
     s->target = r->sets.target;

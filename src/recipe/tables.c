@@ -63,7 +63,7 @@ typedef struct derived {
 } derived;
 
 /* Made once, and constant from then on. */
-static derived model, optimizer, loader;
+static derived trainer, profiler, model, optimizer, loader;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void derive(derived *to, const stk_option_table *from, const char *const *without,
@@ -90,7 +90,19 @@ static void derive_all(void)
     static const char *const of_model[] = {"precision", "batch_size", "eval_batch_size", "layers",
                                            NULL};
     static const char *const of_loader[] = {"rank", "world_size", "epochs", NULL};
+    static const char *const of_profile[] = {"profiler", NULL};
     static const char *const nothing[] = {NULL};
+    static const stk_option profilers = {
+        "profiler",
+        STK_OPTION_STRING,
+        offsetof(stk__recipe_trainer, profiler),
+        NULL,
+        0,
+        0,
+        NULL,
+        "LIST",
+        "What tells, when a task is over, where its time went: simple, advanced, pytorch (a "
+        "trace), or several, with options: 'simple(filename=perf), pytorch'; none: nothing."};
     static const stk_option layers = {
         "layers",
         STK_OPTION_STRING,
@@ -114,6 +126,10 @@ static void derive_all(void)
                                       "'*.bias(weight_decay=0), fc.*(lr=0.01)'. In YAML also a "
                                       "list."};
 
+    derive(&trainer, stk_option_table_find("trainer"), nothing, &profilers,
+           sizeof(stk__recipe_trainer));
+    derive(&profiler, stk_option_table_find("profile"), of_profile, NULL, 0);
+    profiler.table.name = "trainer.profiler";
     derive(&model, stk_option_table_find("model"), of_model, &layers, sizeof(stk__recipe_model));
     derive(&optimizer, stk_option_table_find("optimizer"), nothing, &groups,
            sizeof(stk__recipe_optimizer));
@@ -129,7 +145,7 @@ const stk_option_table *stk__recipe_option_table(size_t i, const char **name)
         const stk_option_table *table; /* NULL: the library's, of the name after "recipe." */
     } sections[SECTIONS] = {{"recipe", &top_table},
                             {"recipe.data", &data_table},
-                            {"recipe.trainer", NULL},
+                            {"recipe.trainer", &trainer.table},
                             {"recipe.model", &model.table},
                             {"recipe.optimizer", &optimizer.table},
                             {"recipe.lr_scheduler", NULL},
@@ -143,6 +159,12 @@ const stk_option_table *stk__recipe_option_table(size_t i, const char **name)
         *name = sections[i].name;
     return sections[i].table ? sections[i].table
                              : stk_option_table_find(sections[i].name + strlen("recipe."));
+}
+
+const stk_option_table *stk__recipe_profiler_table(void)
+{
+    pthread_once(&once, derive_all);
+    return &profiler.table;
 }
 
 const stk_option_table *stk__recipe_model_table(size_t i)
@@ -225,6 +247,7 @@ stk_status stk__recipe_read(stk_config *config, stk__recipe_settings *out, stk_e
     STK_TRY(stk_config_finish(config, err));
     STK_TRY(refuse_sweep(config, err));
     STK_TRY(refuse_unscheduled(config, &out->schedule, err));
+    out->trainer.options.struct_size = sizeof out->trainer.options;
     out->model.options.struct_size = sizeof out->model.options;
     out->optimizer.options.struct_size = sizeof out->optimizer.options;
     /* Sizes and layout of samples are known later; what the trainer decides has its defaults. */

@@ -334,6 +334,23 @@ static void clean_up(stk_trainer *t)
     t->running = false;
 }
 
+/* The first failure is the task's. */
+static stk_status end_profile(const stk_trainer *t, stk_status status, stk_error *err)
+{
+    stk_error own;
+
+    if (!t->profiled || !t->profiler.ended)
+        return status;
+    stk_error_init(&own);
+    const stk_status ended = t->profiler.ended(t->profiler.user, status, &own);
+    if (ended != STK_OK && status != STK_OK)
+        stk__message(t->ctx, STK_MESSAGE_ERROR, "%s", own.text);
+    if (ended == STK_OK || status != STK_OK)
+        return status;
+    *err = own;
+    return ended;
+}
+
 static void say_times(stk_trainer *t)
 {
     stk_trainer_times times = {.struct_size = sizeof times};
@@ -378,5 +395,5 @@ stk_status stk__run(stk_trainer *t, stk_task task, stk_module *module, const stk
     status = stk__ranks_end(t, together, status, err);
     clean_up(t);
     say_times(t);
-    return status;
+    return end_profile(t, status, err);
 }

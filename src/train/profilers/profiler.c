@@ -146,6 +146,9 @@ static void removed(void *user, bool destroyed)
         p->trainer = NULL;
 }
 
+/* The trainer's task is over. */
+static stk_status ended(void *user, stk_status status, stk_error *err);
+
 stk_status stk_profile_create(stk_trainer *trainer, const stk_profile_options *given,
                               stk_profile **out, stk_error *err)
 {
@@ -188,7 +191,8 @@ stk_status stk_profile_create(stk_trainer *trainer, const stk_profile_options *g
                                    .start = stk__profile_start,
                                    .stop = stk__profile_stop,
                                    .user = p,
-                                   .removed = removed};
+                                   .removed = removed,
+                                   .ended = ended};
     stk_trainer_set_profiler(trainer, &profiler);
     p->installed = true;
     *out = p;
@@ -234,13 +238,17 @@ uint64_t stk__profile_span(const stk_profile *p)
     return end > p->begin_ns ? end - p->begin_ns : 0;
 }
 
+static const char *folder_of(const stk_profile *p)
+{
+    return p->options.dirpath ? p->options.dirpath : stk_trainer_log_dir(p->trainer);
+}
+
 /* Two tables of one name would be one file: where both are asked for, their names say which. */
 static char *path_of(const stk_profile *p, uint32_t kind)
 {
     const bool both = (p->kinds & (STK__PROFILE_SIMPLE | STK__PROFILE_ADVANCED)) ==
                       (STK__PROFILE_SIMPLE | STK__PROFILE_ADVANCED);
     const char *filename = p->options.filename ? p->options.filename : "";
-    const char *dirpath = p->options.dirpath ? p->options.dirpath : stk_trainer_log_dir(p->trainer);
     const char *which = kind == STK__PROFILE_TRACE || !both ? ""
                         : kind == STK__PROFILE_SIMPLE       ? "simple_"
                                                             : "advanced_";
@@ -255,7 +263,7 @@ static char *path_of(const stk_profile *p, uint32_t kind)
     for (char *c = name; c && *c; c++)
         if (strchr("/\\:*?\"<>|", *c) || (unsigned char)*c < 0x20)
             *c = '_';
-    char *path = name ? stk__url_below(p->ctx, dirpath, name) : NULL;
+    char *path = name ? stk__url_below(p->ctx, folder_of(p), name) : NULL;
     stk__free(p->ctx, name);
     return path;
 }
@@ -275,10 +283,33 @@ static stk_status write_file(stk_profile *p, uint32_t kind, const stk__text *tex
     return status;
 }
 
-/* A table goes to its file, or line by line to the console. */
-static stk_status put_table(stk_profile *p, uint32_t kind, stk_error *err)
+/* Lines to the console, which has no tabs. */
+static void say(const stk_profile *p, const char *text)
 {
     const stk_console *console = stk_trainer_get_console(p->trainer);
+    stk__text line = {.ctx = p->ctx};
+    int column = 0;
+
+    for (; *text; text++) {
+        if (*text == '\n') {
+            console->line(console->user, line.length ? line.bytes : "");
+            line.length = 0;
+            column = 0;
+            continue;
+        }
+        column += ((unsigned char)*text & 0xc0) != 0x80;
+        if (*text == '\t')
+            for (stk__text_put(&line, " ", 1); column % 8; column++)
+                stk__text_put(&line, " ", 1);
+        else
+            stk__text_put(&line, text, 1);
+    }
+    stk__text_release(&line);
+}
+
+/* A table goes to its file, or to the console. */
+static stk_status put_table(stk_profile *p, uint32_t kind, stk_error *err)
+{
     stk__text text = {.ctx = p->ctx};
     stk_status status = STK_OK;
 
@@ -290,13 +321,20 @@ static stk_status put_table(stk_profile *p, uint32_t kind, stk_error *err)
     else if (p->options.filename)
         status = write_file(p, kind, &text, err);
     else
-        for (char *line = text.bytes, *end; *line; line = end) {
-            end = line + strcspn(line, "\n");
-            end += *end ? (*end = 0, 1) : 0;
-            console->line(console->user, line);
-        }
+        say(p, text.bytes);
     stk__text_release(&text);
     return status;
+}
+
+/* What was recorded is forgotten. */
+static void begin_again(stk_profile *p)
+{
+    stk__trace_stop(p);
+    stk_error_init(&p->trouble);
+    stk__profile_calls_reset(p);
+    stk__profile_layers_reset(p);
+    p->task = STK_TASK_NONE;
+    stk__trace_listen(p);
 }
 
 stk_status stk_profile_finish(stk_profile *p, stk_error *err)
@@ -326,12 +364,46 @@ stk_status stk_profile_finish(stk_profile *p, stk_error *err)
         *err = p->trouble;
         status = err->status;
     }
-    stk_error_init(&p->trouble);
-    stk__profile_calls_reset(p);
-    stk__profile_layers_reset(p);
-    p->task = STK_TASK_NONE;
-    stk__trace_listen(p);
+    begin_again(p);
     return status;
+}
+
+/* Of the batches behind the warm-up, where there are some. */
+static stk_status sum_up_fit(stk_profile *p, stk_profile_summary *out, stk_error *err)
+{
+    const stk_trainer_options *o = stk_trainer_get_options(p->trainer);
+    const uint64_t warmup = p->options.warmup_steps * o->accumulate_grad_batches;
+
+    if (p->task != STK_TASK_FIT || p->num_batches == 0)
+        return STK_OK;
+    STK_TRY(stk_profile_summarize(p, p->num_batches > warmup ? warmup : 0, NULL, out, err));
+    return stk__profile_rank(p) ? STK_OK : stk_profile_write_files(p, out, folder_of(p), err);
+}
+
+static stk_status ended(void *user, stk_status status, stk_error *err)
+{
+    stk_profile_summary summary = {.struct_size = sizeof summary};
+    stk_profile *p = user;
+    stk__text text = {.ctx = p->ctx};
+    stk_error own;
+
+    if (!p->options.each_task || p->task == STK_TASK_NONE)
+        return STK_OK;
+    if (status != STK_OK && status != STK_ECANCELED) {
+        begin_again(p);
+        return STK_OK;
+    }
+    status = sum_up_fit(p, &summary, err);
+    const stk_status more = stk_profile_finish(p, status == STK_OK ? err : &own);
+    if (*summary.text)
+        stk__text_add(&text,
+                      "%s\nProfile: timing_summary.yaml, timing_results.csv and layers.csv in %s\n",
+                      summary.text, folder_of(p));
+    for (size_t i = 0; i < p->num_files; i++)
+        stk__text_add(&text, "Profile: %s\n", p->files[i]);
+    say(p, text.length && !text.failed ? text.bytes : "");
+    stk__text_release(&text);
+    return status == STK_OK ? more : status;
 }
 
 stk_status stk_profile_close(stk_profile **profile, stk_error *err)

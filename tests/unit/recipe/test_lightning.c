@@ -27,8 +27,8 @@ static void read_file(stk_context *ctx, const char *name, const char *form, char
 static void test_forms(void **state)
 {
     static const char *const names[] = {
-        "early_stopping", "full_paths",   "checkpoints", "csv_logger", "two_loggers",
-        "sgd_step",       "adamw_cosine", "plateau",     "watched",    "names_alone"};
+        "early_stopping", "full_paths", "checkpoints", "csv_logger",  "two_loggers", "sgd_step",
+        "adamw_cosine",   "plateau",    "watched",     "names_alone", "profiled"};
     static char theirs[8192], ours[8192];
 
     for (size_t i = 0; i < STK_COUNT(names); i++) {
@@ -51,6 +51,17 @@ static void test_refused(void **state)
          "did you mean 'adam"},
         {"optimizer: {class_path: torch.optim.Adam, init_args: {rate: 0.1}}\n",
          "unknown option 'rate'"},
+        {"trainer: {profiler: {class_path: SimpelProfiler}}\n",
+         "it takes simple | advanced | pytorch | trace | none"},
+        {"trainer: {profiler: {class_path: SimpleProfiler, init_args: {extnded: false}}}\n",
+         "trainer.profiler: unknown option 'extnded'; did you mean 'extended'?"},
+        {"trainer: {profiler: simpel}\n",
+         "trainer.profiler: there is no profiler 'simpel'; it takes simple | advanced | pytorch | "
+         "trace | none; did you mean 'simple'?"},
+        {"trainer: {profiler: advanced(3)}\n", "'3' has no name"},
+        {"trainer: {profiler: 'simple(max_events=5)'}\n",
+         "trainer.profiler.max_events: it has no effect without the profiler trace"},
+        {"trainer: {profiler: [simple, trace]}\n", "a training takes one"},
         {"callbacks: [{init_args: {monitor: x}}]\n", "has no class_path"},
         {"callbacks: [{class_path: X, args: {monitor: x}}]\n", "a map in a list is"},
         {"callbacks: [{class_path: X, class_path: Y}]\n", "a map in a list is"},
@@ -77,6 +88,58 @@ static void test_refused(void **state)
     }
 }
 
+typedef struct heard {
+    char text[16384];
+} heard;
+
+static void hear(void *user, const char *line)
+{
+    heard *to = user;
+    const size_t used = strlen(to->text);
+
+    snprintf(to->text + used, sizeof to->text - used, "%s\n", line);
+}
+
+/* Each name of a profiler makes one; its report comes with the end of the fit. */
+static void test_profilers(void **state)
+{
+    static const struct {
+        const char *name, *said; /* NULL: nothing of a profile */
+    } cases[] = {{"simple", "FIT Profiler Report\n"},
+                 {"SimpleProfiler(extended=false)", "Mean duration (s)"},
+                 {"advanced", "Profile stats for: "},
+                 {"AdvancedProfiler", "Profile stats for: "},
+                 {"pytorch", ".pt.trace.json"},
+                 {"PyTorchProfiler(filename=seen)", "/fit-seen-0."},
+                 {"simple, trace(max_events=100)", ".pt.trace.json"},
+                 {"none", NULL},
+                 {"null", NULL},
+                 {"", NULL},
+                 {"PassThroughProfiler", NULL}};
+    static heard said;
+    const stk_console console = {.struct_size = sizeof console, .line = hear, .user = &said};
+    const stk_recipe_options options = {
+        .struct_size = sizeof options, .tasks = STK_RECIPE_FIT, .console = &console};
+    char folder[256];
+    made m;
+
+    for (size_t i = 0; i < STK_COUNT(cases); i++) {
+        test_folder(folder);
+        made_load(&m, *state, DIGITS);
+        made_set(&m, "trainer.profiler", cases[i].name);
+        made_set(&m, "trainer.default_root_dir", folder);
+        *said.text = 0;
+        assert_ok(made_create(&m, &options), &m.err);
+        assert_ok(stk_trainer_fit(m.parts.trainer, m.parts.module, m.parts.data, NULL, &m.err),
+                  &m.err);
+        assert_int_equal(strstr(said.text, "A batch takes ") != NULL, cases[i].said != NULL);
+        if (cases[i].said && !strstr(said.text, cases[i].said))
+            fail_msg("%s: %s", cases[i].name, said.text);
+        made_release(&m);
+        test_folder_remove(folder);
+    }
+}
+
 /* The name of a class is that of what it is here, wherever a list is written as a text. */
 static void test_class_in_text(void **state)
 {
@@ -93,6 +156,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_forms, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_refused, test_context_open, test_context_close),
+        cmocka_unit_test_setup_teardown(test_profilers, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_class_in_text, test_context_open, test_context_close),
     };
 

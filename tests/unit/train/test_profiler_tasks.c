@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A profile that reports each task of a trainer by itself. */
+#include <unistd.h>
+
+#include "unit/train/profiles.h"
+
+/* Each task is reported as it ends, whole or stopped; of one that failed nothing is. */
+static void each_task(void **state)
+{
+    static const struct {
+        uint64_t stop_at, fail_at;
+        const char *below; /* the folder, below the bench's */
+        stk_status status;
+        bool reported;
+    } cases[] = {{0, 0, "a", STK_OK, true},
+                 {5, 0, "b", STK_ECANCELED, true},
+                 {0, 5, "c", STK_EIO, false},
+                 {0, 0, "file/d", STK_ENOENT, true}};
+    stk_profile_options o;
+    stk_trainer *t;
+    stk_profile *p;
+    char dir[300], path[400];
+    bench b;
+    tiny m;
+
+    for (size_t i = 0; i < STK_COUNT(cases); i++) {
+        bench_open(&b);
+        snprintf(path, sizeof path, "%s/file", b.folder);
+        assert_ok(stk_put_bytes(b.ctx, path, "x", 1, NULL, &b.err), &b.err);
+        snprintf(dir, sizeof dir, "%s/%s", b.folder, cases[i].below);
+        profile_options(&o, "simple, trace", dir, NULL);
+        o.each_task = true;
+        tiny_init(&m);
+        m.stop_at = cases[i].stop_at;
+        m.fail_at = cases[i].fail_at;
+        assert_ok(stk_trainer_create(b.ctx, &b.options, &t, &b.err), &b.err);
+        listen_to(t);
+        assert_ok(stk_profile_create(t, &o, &p, &b.err), &b.err);
+        assert_int_equal(stk_trainer_fit(t, &m.base, &b.data, NULL, &b.err), cases[i].status);
+        assert_int_equal(strstr(said, "FIT Profiler Report") != NULL, cases[i].reported);
+        assert_int_equal(strstr(said, "A batch takes ") != NULL, cases[i].reported);
+        snprintf(path, sizeof path, "%s/layers.csv", dir);
+        assert_int_equal(access(path, R_OK) == 0,
+                         cases[i].reported && cases[i].status != STK_ENOENT);
+        if (cases[i].status == STK_OK) {
+            assert_non_null(strstr(said, "Profile: timing_summary.yaml, "));
+            assert_non_null(strstr(said, stk_profile_file(p, 0)));
+            *said = 0;
+            assert_ok(stk_trainer_test(t, &m.base, &b.data, NULL, &b.err), &b.err);
+            assert_non_null(strstr(said, "TEST Profiler Report"));
+            assert_null(strstr(said, "A batch takes "));
+        }
+        *said = 0;
+        assert_ok(stk_profile_close(&p, &b.err), &b.err);
+        assert_string_equal(said, "");
+        stk_trainer_destroy(&t);
+        bench_close(&b);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(each_task)};
+
+    return cmocka_run_group_tests_name("train/profiler_tasks", tests, NULL, NULL);
+}
