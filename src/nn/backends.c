@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What computes each layer, for each back end: they differ in the products alone. */
 #include "nn/ops.h"
+#include "nn/winograd.h"
 
 #define SHARED                                                                                     \
     [STK__INPUT] = &stk__ops_input, [STK__BATCH_NORM2D] = &stk__ops_batch_norm,                    \
@@ -25,3 +26,12 @@ const stk_backend stk__backend_cpu = {
     .ops = {SHARED, [STK__LINEAR] = &stk__ops_linear_cpu, [STK__CONV2D] = &stk__ops_conv_cpu},
 };
 #endif
+
+const stk__ops *stk__ops_of(const stk__plan *plan, const stk__plan_step *step)
+{
+#if defined(STK_WITH_ONEDNN) && defined(STK_WITH_AVX2)
+    if (stk__winograd_takes(plan, step))
+        return &stk__ops_conv_winograd;
+#endif
+    return plan->model->backend->ops[step->node->kind];
+}

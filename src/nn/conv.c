@@ -325,5 +325,6 @@ static stk_status conv_backward(stk__plan *plan, stk__plan_step *step, stk_error
     return STK_OK;
 }
 
-const stk__ops stk__ops_conv_cpu = {conv_plan, conv_forward, conv_backward, conv_release};
+const stk__ops stk__ops_conv_cpu = {
+    .plan = conv_plan, .forward = conv_forward, .backward = conv_backward, .release = conv_release};
 #endif

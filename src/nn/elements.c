@@ -270,7 +270,8 @@ static stk_status output_backward(stk__plan *plan, stk__plan_step *step, stk_err
     return STK_OK;
 }
 
-const stk__ops stk__ops_output = {output_plan, output_forward, output_backward, NULL};
+const stk__ops stk__ops_output = {
+    .plan = output_plan, .forward = output_forward, .backward = output_backward};
 
 /* ---- Functions of an element ---- */
 
@@ -386,7 +387,8 @@ static stk_status dropout_backward(stk__plan *plan, stk__plan_step *step, stk_er
     return backward(plan, step, STK__NO_BUFFER, dropout_back);
 }
 
-const stk__ops stk__ops_dropout = {dropout_plan, dropout_forward, dropout_backward, NULL};
+const stk__ops stk__ops_dropout = {
+    .plan = dropout_plan, .forward = dropout_forward, .backward = dropout_backward};
 
 static void dropout_mask(uint8_t *mask, uint64_t from, uint64_t to, double p, uint64_t seed,
                          uint64_t step, uint32_t layer)

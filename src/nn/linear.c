@@ -104,5 +104,6 @@ static stk_status linear_backward(stk__plan *plan, stk__plan_step *step, stk_err
                      stk__at(plan, step->dx[0]), err);
 }
 
-const stk__ops stk__ops_linear_cpu = {linear_plan, linear_forward, linear_backward, NULL};
+const stk__ops stk__ops_linear_cpu = {
+    .plan = linear_plan, .forward = linear_forward, .backward = linear_backward};
 #endif

@@ -234,8 +234,8 @@ static stk_status batch_norm_backward(stk__plan *plan, stk__plan_step *step, stk
     return STK_OK;
 }
 
-const stk__ops stk__ops_batch_norm = {batch_norm_plan, batch_norm_forward, batch_norm_backward,
-                                      NULL};
+const stk__ops stk__ops_batch_norm = {
+    .plan = batch_norm_plan, .forward = batch_norm_forward, .backward = batch_norm_backward};
 
 /* ---- Layer norm ---- */
 
@@ -305,5 +305,5 @@ static stk_status layer_norm_backward(stk__plan *plan, stk__plan_step *step, stk
     return STK_OK;
 }
 
-const stk__ops stk__ops_layer_norm = {layer_norm_plan, layer_norm_forward, layer_norm_backward,
-                                      NULL};
+const stk__ops stk__ops_layer_norm = {
+    .plan = layer_norm_plan, .forward = layer_norm_forward, .backward = layer_norm_backward};

@@ -14,6 +14,9 @@ extern const stk__ops stk__ops_input, stk__ops_output, stk__ops_relu, stk__ops_g
 extern const stk__ops stk__ops_linear_reference, stk__ops_conv_reference;
 #ifdef STK_WITH_ONEDNN
 extern const stk__ops stk__ops_linear_cpu, stk__ops_conv_cpu;
+#ifdef STK_WITH_AVX2
+extern const stk__ops stk__ops_conv_winograd;
+#endif
 #endif
 
 #define STK__GRAIN 16384 /* elements that are worth a thread */

@@ -278,12 +278,11 @@ static stk_status place_gradients(stk__plan *plan, note *notes, stk_error *err)
 /* Ask the back end for what it needs at each step. */
 static stk_status place_work(stk__plan *plan, stk_error *err)
 {
-    const stk_backend *backend = plan->model->backend;
-
     for (uint32_t i = 0; i < node_count(plan); i++) {
         stk__plan_step *step = &plan->steps[i];
-        if (!step->absent && backend->ops[step->node->kind]->plan)
-            STK_TRY(backend->ops[step->node->kind]->plan(plan, step, err));
+        step->ops = stk__ops_of(plan, step);
+        if (!step->absent && step->ops->plan)
+            STK_TRY(step->ops->plan(plan, step, err));
     }
     return STK_OK;
 }
@@ -373,7 +372,7 @@ void stk__plan_destroy(stk__plan **plan)
     for (uint32_t i = 0; p->steps && i < node_count(p); i++) {
         stk__plan_step *step = &p->steps[i];
         if (step->own)
-            p->model->backend->ops[step->node->kind]->release(p, step);
+            step->ops->release(p, step);
     }
     stk__free(ctx, p->steps);
     stk__free(ctx, p->buffers);

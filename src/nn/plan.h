@@ -34,10 +34,11 @@ typedef struct stk__plan_step {
     uint32_t work;    /* what the backward pass needs besides; STK__NO_BUFFER: nothing */
     uint32_t scratch; /* of the forward pass */
     uint32_t backward_scratch;
-    bool relu;     /* the relu after it is done here */
-    bool absent;   /* a view, or done by the node before */
-    bool backward; /* anything to do in the backward pass */
-    void *own;     /* of the back end */
+    bool relu;                  /* the relu after it is done here */
+    bool absent;                /* a view, or done by the node before */
+    bool backward;              /* anything to do in the backward pass */
+    const struct stk__ops *ops; /* what computes it */
+    void *own;                  /* of that */
 } stk__plan_step;
 
 typedef struct stk__plan {
@@ -70,6 +71,8 @@ typedef struct stk__ops {
     stk_status (*forward)(stk__plan *plan, stk__plan_step *step, stk_error *err);
     stk_status (*backward)(stk__plan *plan, stk__plan_step *step, stk_error *err);
     void (*release)(stk__plan *plan, stk__plan_step *step); /* of `own` */
+    /* (optional) FLOPs of a pass, where they are fewer than the layer's; else NULL. */
+    uint64_t (*flops)(const stk__plan *plan, const stk__plan_step *step);
 } stk__ops;
 
 struct stk_backend {
@@ -77,6 +80,9 @@ struct stk_backend {
     uint32_t itemsize; /* of an element: float or double */
     const stk__ops *ops[STK__KIND_COUNT];
 };
+
+/* What computes a step. */
+const stk__ops *stk__ops_of(const stk__plan *plan, const stk__plan_step *step);
 
 extern const stk_backend stk__backend_reference; /* double, as PyTorch lays out */
 #ifdef STK_WITH_ONEDNN

@@ -132,5 +132,6 @@ static stk_status avg_backward(stk__plan *plan, stk__plan_step *step, stk_error 
     return step->flow[0] == STK__FLOW_NONE ? STK_OK : run(plan, step, avg_back);
 }
 
-const stk__ops stk__ops_max_pool = {max_plan, max_forward, max_backward, NULL};
+const stk__ops stk__ops_max_pool = {
+    .plan = max_plan, .forward = max_forward, .backward = max_backward};
 const stk__ops stk__ops_avg_pool = {.forward = avg_forward, .backward = avg_backward};

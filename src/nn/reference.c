@@ -65,7 +65,8 @@ static stk_status linear_backward(stk__plan *plan, stk__plan_step *step, stk_err
     return STK_OK;
 }
 
-const stk__ops stk__ops_linear_reference = {bias_plan, linear_forward, linear_backward, NULL};
+const stk__ops stk__ops_linear_reference = {
+    .plan = bias_plan, .forward = linear_forward, .backward = linear_backward};
 
 /* ---- Convolution ---- */
 
@@ -169,4 +170,5 @@ static stk_status conv_backward(stk__plan *plan, stk__plan_step *step, stk_error
     return STK_OK;
 }
 
-const stk__ops stk__ops_conv_reference = {bias_plan, conv_forward, conv_backward, NULL};
+const stk__ops stk__ops_conv_reference = {
+    .plan = bias_plan, .forward = conv_forward, .backward = conv_backward};

@@ -83,14 +83,16 @@ static void tell(const stk__plan *plan, const stk__plan_step *step, bool backwar
 {
     const struct stk_model *m = plan->model;
     size_t layer = (size_t)(step - plan->steps);
+    const uint64_t flops =
+        step->ops->flops ? step->ops->flops(plan, step) : step->node->flops * plan->rows;
     uint64_t passes = 1;
 
     if (step->node->kind == STK__INPUT || step->node->kind == STK__OUTPUT)
         return;
     if (backward)
         passes = (step->flow[0] != STK__FLOW_NONE) + stk__learns(m, step->node, STK__WEIGHT);
-    m->probe(m->probe_user, layer - 1, backward, start, stk__now_ns(),
-             step->node->flops * plan->rows * passes, step_bytes(plan, step) * passes);
+    m->probe(m->probe_user, layer - 1, backward, start, stk__now_ns(), flops * passes,
+             step_bytes(plan, step) * passes);
 }
 
 /* The loss: the layer behind the last. It reads the output and writes its gradient. */
@@ -113,7 +115,7 @@ static stk_status forward(stk__plan *plan, stk_error *err)
         if (step->absent)
             continue;
         uint64_t start = m->probe ? stk__now_ns() : 0;
-        STK_TRY(m->backend->ops[step->node->kind]->forward(plan, step, err));
+        STK_TRY(step->ops->forward(plan, step, err));
         if (m->probe)
             tell(plan, step, false, start);
     }
@@ -208,7 +210,7 @@ stk_status stk_model_backward(stk_model *m, double scale, stk_error *err)
         if (step->absent)
             stk__pass_on(plan, step, 0);
         else
-            status = m->backend->ops[step->node->kind]->backward(plan, step, err);
+            status = step->ops->backward(plan, step, err);
         if (m->probe && !step->absent)
             tell(plan, step, true, start);
     }

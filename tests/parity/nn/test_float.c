@@ -48,6 +48,18 @@ static const subject subjects[] = {
      "add(r), relu, b=conv2d(16, 1), add(a), relu, flatten, linear(10)",
      {4, 8, 8},
      3},
+    {"conv2d(16, 3, padding=1), relu, a=conv2d(48, 3, padding=1, bias=false), conv2d(48, 3, "
+     "padding=1), add(a), relu, conv2d(32, 3, padding=1), flatten, linear(4)",
+     {32, 9, 7},
+     3},
+    {"conv2d(16, 3, padding=1), batch_norm2d, relu, conv2d(16, 3, padding=1)", {16, 18, 12}, 3},
+    {"conv2d(16, 3, padding=1), relu, conv2d(32, 3, padding=1)", {16, 1, 2}, 3},
+    {"conv2d(16, 3), relu, conv2d(32, 3, dilation=2, padding=2), conv2d(16, 3, stride=2, "
+     "padding=1), "
+     "conv2d(32, 3, groups=2, padding=1), conv2d(16, 3, padding=1x0), conv2d(24, 3, padding=1), "
+     "conv2d(16, 3, padding=1)",
+     {16, 13, 11},
+     3},
 };
 
 /* Gradients and loss of one step. */
