@@ -396,10 +396,10 @@ typedef struct stk_callback_ops {
     /* (optional) A path of what it saves, valid until its next hook; NULL: none yet. The first
      * callback that has this answers for the trainer. */
     const char *(*checkpoint_path)(const stk_callback *self, stk_checkpoint_which which);
-    /* (optional) The mean of the parameter of a name, which validation uses in its place: in memory
-     * of the host, of its type and shape, valid until the next hook; NULL: none yet. Checkpoints
-     * have it under the plain name; the parameter itself is for state_dict() to keep. One callback
-     * of a trainer has this. */
+    /* (optional) The mean of the parameter or buffer of a name, which validation uses in its place:
+     * in memory of the host, of its type and shape, valid until the next hook; NULL: none yet.
+     * Checkpoints have it under the plain name; the tensor itself is for state_dict() to keep. One
+     * callback of a trainer has this. */
     void *(*average)(stk_callback *self, const char *parameter);
     /* (optional) What the best file of checkpoint_path() scored by the metric that chose it; false:
      * none is saved, or no metric chooses. */

@@ -148,6 +148,10 @@ static stk_status all_loaders(stk_trainer *t, stk_phase phase, const loop_hooks 
     t->may_log = phase != STK_PHASE_PREDICT;
     STK_TRY(stk__hook(t, hooks->start, err));
     STK_TRY(stk__hook(t, hooks->epoch_start, err));
+    /* Every rank has learnt running statistics, or means of them, of its own rows: those of rank 0
+     * count. */
+    if (t->at.task == STK_TASK_FIT)
+        STK_TRY(stk__share_state(t, STK_STATE_BUFFER, err));
     for (uint32_t i = 0; i < feeds->n && status == STK_OK; i++) {
         t->at.dataloader_idx = i;
         status = one_loader(t, phase, &feeds->feeds[i], hooks, err);
@@ -183,9 +187,6 @@ stk_status stk__evaluate(stk_trainer *t, stk_phase phase, stk_error *err)
     const bool in_fit = t->at.task == STK_TASK_FIT, may_log = t->may_log;
 
     t->at.phase = phase;
-    /* Every rank has learnt running statistics of its own rows: those of rank 0 count. */
-    if (in_fit)
-        STK_TRY(stk__share_state(t, STK_STATE_BUFFER, err));
     progress_of(t, phase)->current = (stk_progress_count){0};
     if (t->ops.train)
         t->ops.train(t->module, false);

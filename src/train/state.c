@@ -118,7 +118,8 @@ static stk_status save_one(void *user, stk_state_kind kind, const stk_state_tens
             " are the trainer's",
             tensor->name);
     stk_state_tensor home = *tensor;
-    void *mean = kind == STK_STATE_PARAMETER ? mean_of(saver->trainer, tensor->name) : NULL;
+    const bool averaged = kind == STK_STATE_PARAMETER || kind == STK_STATE_BUFFER;
+    void *mean = averaged ? mean_of(saver->trainer, tensor->name) : NULL;
     if (mean)
         home.data = mean;
     else
@@ -279,7 +280,7 @@ stk_status stk__state_save(stk_trainer *t, const char *path, bool weights_only, 
 }
 
 typedef struct sizes {
-    uint64_t all, parameters;
+    uint64_t all, parameters, buffers;
 } sizes;
 
 static stk_status add_size(void *user, stk_state_kind kind, const stk_state_tensor *tensor,
@@ -289,6 +290,7 @@ static stk_status add_size(void *user, stk_state_kind kind, const stk_state_tens
 
     s->all += tensor->bytes;
     s->parameters += kind == STK_STATE_PARAMETER ? tensor->bytes : 0;
+    s->buffers += kind == STK_STATE_BUFFER ? tensor->bytes : 0;
     return STK_OK;
 }
 
@@ -304,7 +306,7 @@ stk_status stk__state_reserve(stk_trainer *t, stk_error *err)
         s.all += s.parameters;
     for (size_t i = 0; i < t->hooks.num_callbacks; i++)
         if (t->hooks.callbacks[i].ops.average)
-            s.all += s.parameters;
+            s.all += s.parameters + s.buffers;
     return s.all ? stk__checkpoint_reserve(t->writer, s.all, err) : STK_OK;
 }
 

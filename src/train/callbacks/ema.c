@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* EMAWeightAveraging and WeightAveraging: a running mean of the parameters, or that of all that
- * were looked at; used in validation and put into the model at the end. */
+/* EMAWeightAveraging and WeightAveraging: a running mean of the parameters and buffers, or that of
+ * all that were looked at; used in validation and put into the model at the end. */
 #include <inttypes.h>
 
 #include "train/callbacks/callback.h"
@@ -10,7 +10,9 @@ typedef struct ema_options {
     uint32_t struct_size;
     double decay;
     int32_t interval; /* of weight_averaging: step, epoch */
-    uint64_t update_every_n_steps, update_starting_at_step, update_starting_at_epoch;
+    uint64_t update_every_n_steps, update_starting_at_step;
+    int64_t update_starting_at_epoch; /* -1: none */
+    bool use_buffers;
 } ema_options;
 
 typedef struct ema {
@@ -23,6 +25,9 @@ typedef struct ema {
     uint64_t latest; /* step of the last update */
     uint64_t updates;
 } ema;
+
+/* What has a mean. */
+enum { AVERAGED = STK_STATE_PARAMETER | STK_STATE_BUFFER };
 
 #define AT(member) offsetof(ema_options, member)
 
@@ -46,9 +51,18 @@ typedef struct ema {
          NULL,                                                                                     \
          "N",                                                                                      \
          "No updates before this step."},                                                          \
+        {"update_starting_at_epoch",                                                               \
+         STK_OPTION_INT,                                                                           \
+         AT(update_starting_at_epoch),                                                             \
+         "-1",                                                                                     \
+         -1,                                                                                       \
+         1e15,                                                                                     \
+         NULL,                                                                                     \
+         "N",                                                                                      \
+         "An update at the end of each epoch, too, from this one on; -1: none."},                  \
     {                                                                                              \
-        "update_starting_at_epoch", STK_OPTION_UINT, AT(update_starting_at_epoch), "0", 0, 1e15,   \
-            NULL, "N", "No updates before this epoch."                                             \
+        "use_buffers", STK_OPTION_BOOL, AT(use_buffers), "true", 0, 0, NULL, NULL,                 \
+            "The running statistics are means, too; else those of the latest update."              \
     }
 
 static const stk_option options[] = {{"decay", STK_OPTION_DOUBLE, AT(decay), "0.999", 0, 1, NULL,
@@ -61,13 +75,13 @@ static const stk_option mean_options[] = {
     UPDATES};
 
 static const stk_option_table table = {.name = "ema",
-                                       .doc = "Keeps a running mean of the parameters.",
+                                       .doc = "Keeps a running mean of the weights.",
                                        .struct_size = sizeof(ema_options),
                                        .options = options,
                                        .count = STK_COUNT(options)};
 
 static const stk_option_table mean_table = {.name = "weight_averaging",
-                                            .doc = "Keeps the mean of all parameters there were.",
+                                            .doc = "Keeps the mean of all weights there were.",
                                             .struct_size = sizeof(ema_options),
                                             .options = mean_options,
                                             .count = STK_COUNT(mean_options)};
@@ -129,7 +143,7 @@ static stk_status state_dict(stk_callback *callback, stk_saver *to, stk_error *e
     stk__text text = {.ctx = callback->context};
 
     if (self->begun && !self->swapped)
-        STK_TRY(stk__copy_take(&self->own, self->trainer, STK_STATE_PARAMETER, err));
+        STK_TRY(stk__copy_take(&self->own, self->trainer, AVERAGED, err));
     for (size_t i = 0; i < self->own.n && self->begun; i++)
         STK_TRY(stk_saver_tensor(to, &self->own.tensors[i].tensor, err));
     stk__text_add(&text, "begun %d\nlatest %" PRIu64 "\nupdates %" PRIu64 "\n", self->begun,
@@ -156,7 +170,7 @@ static stk_status load_state_dict(stk_callback *callback, const stk_restorer *fr
         return STK_OK;
     self->begun = self->resumed = true;
     /* The module is made and not yet loaded: it says names and sizes. */
-    STK_TRY(stk__copy_take(&self->own, self->trainer, STK_STATE_PARAMETER, err));
+    STK_TRY(stk__copy_take(&self->own, self->trainer, AVERAGED, err));
     for (size_t i = 0; i < self->own.n; i++) {
         stk_state_tensor *to = &self->own.tensors[i].tensor;
         const stk_state_tensor *tensor = stk_restorer_tensor(from, to->name);
@@ -177,7 +191,15 @@ typedef struct averaging {
     const stk__copy *mean;
     size_t next;
     double rest; /* share of the new values */
+    bool use_buffers;
 } averaging;
+
+/* Counts of batches and the like have no mean: they are the latest. */
+static bool has_mean(const averaging *a, stk_state_kind kind, const stk_state_tensor *tensor)
+{
+    return kind == STK_STATE_PARAMETER ||
+           (a->use_buffers && (tensor->dtype == STK_FLOAT32 || tensor->dtype == STK_FLOAT64));
+}
 
 static stk_status average_one(void *user, stk_state_kind kind, const stk_state_tensor *tensor,
                               stk_error *err)
@@ -185,7 +207,10 @@ static stk_status average_one(void *user, stk_state_kind kind, const stk_state_t
     averaging *a = user;
     void *mean = a->mean->tensors[a->next++].tensor.data;
 
-    if (tensor->dtype == STK_FLOAT32) {
+    if (!has_mean(a, kind, tensor)) {
+        if (tensor->bytes)
+            memcpy(mean, tensor->data, (size_t)tensor->bytes);
+    } else if (tensor->dtype == STK_FLOAT32) {
         const float *x = tensor->data, rest = (float)a->rest;
         float *m = mean;
         for (uint64_t i = 0; i < tensor->bytes / sizeof *x; i++)
@@ -209,24 +234,34 @@ static stk_status update(ema *self, stk_trainer *t, uint64_t step, stk_error *er
     self->updates++;
     if (!self->begun) {
         self->begun = true;
-        return stk__copy_take(&self->mean, t, STK_STATE_PARAMETER, err);
+        return stk__copy_take(&self->mean, t, AVERAGED, err);
     }
     averaging a = {.mean = &self->mean,
-                   .rest = is_mean(self) ? 1 / (double)self->updates : 1 - self->options.decay};
+                   .rest = is_mean(self) ? 1 / (double)self->updates : 1 - self->options.decay,
+                   .use_buffers = self->options.use_buffers};
     if (stk__callback_info(t).host_memory)
-        return stk__copy_visit(t, STK_STATE_PARAMETER, average_one, &a, err);
-    STK_TRY(stk__copy_take(&self->own, t, STK_STATE_PARAMETER, err));
+        return stk__copy_visit(t, AVERAGED, average_one, &a, err);
+    STK_TRY(stk__copy_take(&self->own, t, AVERAGED, err));
     for (size_t i = 0; i < self->own.n; i++)
-        STK_TRY(average_one(&a, STK_STATE_PARAMETER, &self->own.tensors[i].tensor, err));
+        STK_TRY(average_one(&a, self->own.tensors[i].kind, &self->own.tensors[i].tensor, err));
     return STK_OK;
 }
 
-/* There were steps since the last update, and the options want one. */
+/* There was a step since the last update, and the options want one of it. */
 static bool is_due(const ema *self, const stk_moment *at)
 {
     return at->global_step > self->latest &&
            at->global_step > self->options.update_starting_at_step &&
-           at->epoch >= self->options.update_starting_at_epoch;
+           (at->global_step - 1) % self->options.update_every_n_steps == 0;
+}
+
+/* The end of an epoch, besides the updates of steps. Its validation follows and so looks at what is
+ * kept and left; Lightning makes the same update behind that validation. */
+static bool ends_epoch(const ema *self, const stk_moment *at)
+{
+    const int64_t from = self->options.update_starting_at_epoch;
+
+    return at->last_batch && (self->options.interval || from >= 0) && (int64_t)at->epoch >= from;
 }
 
 static stk_status on_train_batch_end(stk_callback *callback, stk_trainer *t, const stk_moment *at,
@@ -234,19 +269,9 @@ static stk_status on_train_batch_end(stk_callback *callback, stk_trainer *t, con
 {
     ema *self = (ema *)callback;
 
-    if (self->options.interval || !is_due(self, at) ||
-        (at->global_step - 1) % self->options.update_every_n_steps)
-        return STK_OK;
-    return update(self, t, at->global_step, err);
-}
-
-static stk_status on_train_epoch_end(stk_callback *callback, stk_trainer *t, const stk_moment *at,
-                                     stk_error *err)
-{
-    ema *self = (ema *)callback;
-
-    return self->options.interval && is_due(self, at) ? update(self, t, at->global_step, err)
-                                                      : STK_OK;
+    if (!self->options.interval && is_due(self, at))
+        STK_TRY(update(self, t, at->global_step, err));
+    return ends_epoch(self, at) ? update(self, t, at->global_step, err) : STK_OK;
 }
 
 /* The model has been loaded by now, with the means. */
@@ -258,8 +283,8 @@ static stk_status on_fit_start(stk_callback *callback, stk_trainer *t, const stk
     if (!self->resumed)
         return STK_OK;
     self->resumed = false;
-    STK_TRY(stk__copy_take(&self->mean, t, STK_STATE_PARAMETER, err));
-    return stk__copy_put(&self->own, t, STK_STATE_PARAMETER, err);
+    STK_TRY(stk__copy_take(&self->mean, t, AVERAGED, err));
+    return stk__copy_put(&self->own, t, AVERAGED, err);
 }
 
 static stk_status on_validation_epoch_start(stk_callback *callback, stk_trainer *t,
@@ -269,9 +294,9 @@ static stk_status on_validation_epoch_start(stk_callback *callback, stk_trainer 
 
     if (!self->begun || at->task != STK_TASK_FIT)
         return STK_OK;
-    STK_TRY(stk__copy_take(&self->own, t, STK_STATE_PARAMETER, err));
+    STK_TRY(stk__copy_take(&self->own, t, AVERAGED, err));
     self->swapped = true;
-    return stk__copy_put(&self->mean, t, STK_STATE_PARAMETER, err);
+    return stk__copy_put(&self->mean, t, AVERAGED, err);
 }
 
 static stk_status swap_back(ema *self, stk_trainer *t, stk_error *err)
@@ -279,7 +304,7 @@ static stk_status swap_back(ema *self, stk_trainer *t, stk_error *err)
     if (!self->swapped)
         return STK_OK;
     self->swapped = false;
-    return stk__copy_put(&self->own, t, STK_STATE_PARAMETER, err);
+    return stk__copy_put(&self->own, t, AVERAGED, err);
 }
 
 static stk_status on_validation_epoch_end(stk_callback *callback, stk_trainer *t,
@@ -299,7 +324,7 @@ static stk_status on_train_end(stk_callback *callback, stk_trainer *t, const stk
 {
     ema *self = (ema *)callback;
 
-    return self->begun ? stk__copy_put(&self->mean, t, STK_STATE_PARAMETER, err) : STK_OK;
+    return self->begun ? stk__copy_put(&self->mean, t, AVERAGED, err) : STK_OK;
 }
 
 static stk_status setup(stk_callback *callback, stk_trainer *t, const stk_moment *at,
@@ -331,16 +356,15 @@ static stk_status setup(stk_callback *callback, stk_trainer *t, const stk_moment
     .on_exception = on_exception, .average = average
 
 const stk_callback_ops stk__callback_ema = {
-    AVERAGING,         .name = "ema",    .doc = "keeps a running mean of the parameters",
+    AVERAGING,         .name = "ema",    .doc = "keeps a running mean of the weights",
     .options = &table, .create = create, .roles = STK_ROLE_NO_METRICS,
 };
 
 const stk_callback_ops stk__callback_weight_averaging = {
     AVERAGING,
     .name = "weight_averaging",
-    .doc = "keeps the mean of all parameters there were",
+    .doc = "keeps the mean of all weights there were",
     .options = &mean_table,
     .create = create_mean,
-    .on_train_epoch_end = on_train_epoch_end,
     .roles = STK_ROLE_NO_METRICS,
 };

@@ -33,15 +33,23 @@ typedef struct drawn {
 static void draw_config(draw *d, drawn *out)
 {
     static const char *const models[] = {
-        "flatten, 'linear(12), relu', linear(10)",
-        "flatten, linear(12), relu, dropout(0.3), linear(10)",
-        "'conv2d(3, 3)', batch_norm2d, relu, global_avg_pool2d, flatten, linear(10)"};
+        "flatten, 'a=linear(12), relu', linear(10)",
+        "flatten, a=linear(12), relu, dropout(0.3), linear(10)",
+        "'a=conv2d(3, 3), an=batch_norm2d', relu, global_avg_pool2d, flatten, linear(10)"};
     static const char *const optimizers[] = {"name: sgd, momentum: 0.9, lr: 0.02",
                                              "name: adam, lr: 0.01", "name: adamw, lr: 0.005"};
     static const char *const schedules[] = {
-        "constant", "step, step_size: 3", "exponential, gamma: 0.9",
-        "cosine",   "one_cycle",          "reduce_on_plateau, patience: 0",
+        "constant",
+        "step, step_size: 3",
+        "exponential, gamma: 0.9",
+        "cosine",
+        "one_cycle",
+        "reduce_on_plateau, patience: 0",
+        "linear",
+        "polynomial, power: 2",
     };
+    enum { CONSTANT = 0, PLATEAU = 5 };
+    static const char *const intervals[] = {"epoch", "step", "step, frequency: 2"};
 #ifdef STK_WITH_ONEDNN
     static const char *const precisions[] = {"32-true", "bf16-mixed", "64-true"};
 #else
@@ -50,10 +58,21 @@ static void draw_config(draw *d, drawn *out)
     static const char *const kept[] = {"monitor=val_loss", "monitor=val_acc, mode=max",
                                        "monitor=val_loss, save_top_k=2, save_last=true",
                                        "every_n_train_steps=3", "save_last=link"};
-    static const char *const more[] = {"", "'ema(0.8)', ", "'ema(0.5, update_every_n_steps=2)', ",
+    static const char *const more[] = {"",
+                                       "'ema(0.8)', ",
+                                       "'ema(0.5, update_every_n_steps=2)', ",
                                        "'early_stopping(monitor=val_loss, patience=1)', ",
-                                       "'ema(0.9)', 'early_stopping(monitor=val_acc, mode=max)', "};
-    const uint32_t which = below(d, 5);
+                                       "'ema(0.9)', 'early_stopping(monitor=val_acc, mode=max)', ",
+                                       "'ema(0.7, update_starting_at_epoch=1)', ",
+                                       "'weight_averaging', ",
+                                       "'weight_averaging(interval=epoch)', "};
+    static const char *const parts[] = {
+        "", "", "'backbone_finetuning(pattern=a*, unfreeze_backbone_at_epoch=1)', "};
+    const uint32_t which = below(d, 5), schedule = below(d, STK_COUNT(schedules));
+    const bool warms_up = below(d, 3) == 0;
+    /* A schedule of a metric moves where that is there, and one that is none does not move. */
+    const uint32_t interval =
+        schedule == PLATEAU || (schedule == CONSTANT && !warms_up) ? 0 : below(d, 3);
 
     out->named = which == 0 || which == 2;
     out->to_the_end = which == 4;
@@ -62,15 +81,17 @@ static void draw_config(draw *d, drawn *out)
         "data: {dataset: 'digits:?size=128', val_split: 32, test: 'digits:?split=test&size=48'}\n"
         "loader: {batch_size: 16, num_workers: 0, shuffle: true, seed: %u,\n"
         "         transforms: to_float}\n"
-        "model: {layers: [%s]}\noptimizer: {%s}\nlr_scheduler: {name: %s}\n"
+        "model: {layers: [%s]}\noptimizer: {%s}\nlr_scheduler: {name: %s%s}\n"
+        "module: {interval: %s}\n"
         "trainer: {max_epochs: %u, precision: %s, seed_everything: %u, logger: 'false',\n"
         "          accumulate_grad_batches: %u, gradient_clip_val: %s,\n"
         "          num_sanity_val_steps: %u, enable_progress_bar: false,\n"
         "          enable_model_summary: false}\n"
-        "callbacks: [%s'model_checkpoint(dirpath=@/kept, %s%s)']\n",
-        below(d, 9), PICK(d, models), PICK(d, optimizers), PICK(d, schedules), 2 + below(d, 3),
+        "callbacks: [%s%s'model_checkpoint(dirpath=@/kept, %s%s)']\n",
+        below(d, 9), PICK(d, models), PICK(d, optimizers), schedules[schedule],
+        warms_up ? ", warmup_steps: 2" : "", intervals[interval], 2 + below(d, 3),
         PICK(d, precisions), below(d, 1000), 1 + below(d, 2), below(d, 2) ? "0.5" : "0",
-        below(d, 3), PICK(d, more), kept[which],
+        below(d, 3), PICK(d, more), PICK(d, parts), kept[which],
         out->named ? ", filename=\"{epoch}-{step}-{val_loss:.12f}\"" : "");
 }
 
@@ -227,7 +248,8 @@ static void one_draw(uint64_t number)
     if (c.named) {
         const char *value = strstr(straight.path, "val_loss=");
         assert_non_null(value);
-        assert_true(fabs(strtod(value + strlen("val_loss="), NULL) - straight.val) <= 1e-11);
+        if (!(fabs(strtod(value + strlen("val_loss="), NULL) - straight.val) <= 1e-11))
+            fail_msg("%s gives %.17g; of:\n%s", straight.path, straight.val, c.text);
     }
     look_again(&c, folder, &straight, straight.path);
     look_again(&c, folder, &straight, "best");
