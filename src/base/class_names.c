@@ -34,16 +34,11 @@ static const char *const names[][2] = {
     {"ReduceLROnPlateau", "reduce_on_plateau"},
 };
 
-void stk__class_name(const char *path, char *out, size_t size)
+/* "EarlyStopping" -> "early_stopping" */
+static void words_of(const char *name, char *out, size_t size)
 {
-    const char *dot = strrchr(path, '.'), *name = dot ? dot + 1 : path;
     size_t used = 0;
 
-    for (size_t i = 0; i < STK_COUNT(names); i++)
-        if (strcmp(names[i][0], name) == 0) {
-            snprintf(out, size, "%s", names[i][1]);
-            return;
-        }
     for (const char *c = name; *c && used + 3 < size; c++) {
         const bool upper = *c >= 'A' && *c <= 'Z';
         if (upper && c > name && c[-1] >= 'a' && c[-1] <= 'z')
@@ -51,4 +46,26 @@ void stk__class_name(const char *path, char *out, size_t size)
         out[used++] = upper ? (char)(*c - 'A' + 'a') : *c;
     }
     out[used] = 0;
+}
+
+void stk__class_name(const char *path, char *out, size_t size)
+{
+    const char *dot = strrchr(path, '.'), *name = dot ? dot + 1 : path;
+
+    for (size_t i = 0; i < STK_COUNT(names); i++)
+        if (strcmp(names[i][0], name) == 0) {
+            snprintf(out, size, "%s", names[i][1]);
+            return;
+        }
+    words_of(name, out, size);
+}
+
+bool stk__class_words(const char *name, size_t *i, char *out, size_t size)
+{
+    while (*i < STK_COUNT(names) && strcmp(names[*i][1], name) != 0)
+        ++*i;
+    if (*i == STK_COUNT(names))
+        return false;
+    words_of(names[(*i)++][0], out, size);
+    return true;
 }

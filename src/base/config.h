@@ -62,6 +62,11 @@ stk__entry *stk__config_find(const stk_config *config, const char *key);
 stk_status stk__config_put(stk_config *config, const char *key, const stk__config_place *place,
                            const stk__config_value *values, size_t count, uint64_t load,
                            stk_error *err);
+/* The same, as a file has it: lists of PyTorch's that are another thing here become that
+ * (config_lists.c). Also STK_EINVAL. */
+stk_status stk__config_put_list(stk_config *config, const char *key, const stk__config_place *place,
+                                const stk__config_value *values, size_t count, uint64_t load,
+                                stk_error *err);
 /* "lightning.pytorch.callbacks.EarlyStopping" -> "early_stopping": the class alone, in the words of
  * names here (class_names.c). */
 void stk__class_name(const char *path, char *out, size_t size);

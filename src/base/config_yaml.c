@@ -173,9 +173,9 @@ static stk_status read_value(reader *r)
     stk__config_value value;
 
     if (is_null(&r->event) && !r->event.data.scalar.tag)
-        return stk__config_put(r->config, r->path, &r->key_place, NULL, 0, r->load, r->err);
+        return stk__config_put_list(r->config, r->path, &r->key_place, NULL, 0, r->load, r->err);
     STK_TRY(r->of_class ? take_class(r, &value) : take_scalar(r, &value));
-    return stk__config_put(r->config, r->path, &r->key_place, &value, 1, r->load, r->err);
+    return stk__config_put_list(r->config, r->path, &r->key_place, &value, 1, r->load, r->err);
 }
 
 /* ---- Classes --------------------------------------------------------------------------------- */
@@ -189,6 +189,32 @@ static bool is_key(const yaml_event_t *event, const char *key)
            strcmp((const char *)event->data.scalar.value, key) == 0;
 }
 
+/* The map of epochs of GradientAccumulationScheduler: "0:8, 4:4". */
+static stk_status read_epochs(reader *r, stk__text *arguments, const char *key)
+{
+    stk__config_value epoch, batches;
+    size_t count = 0;
+
+    stk__text_add(arguments, "%s%s=\"", arguments->length ? ", " : "", key);
+    for (;; count++) {
+        STK_TRY(next(r));
+        if (r->event.type == YAML_MAPPING_END_EVENT)
+            break;
+        if (r->event.type != YAML_SCALAR_EVENT)
+            return fail_here(r, STK_EFORMAT, "a key is a plain word, no list and no map", key);
+        STK_TRY(take_scalar(r, &epoch));
+        STK_TRY(next(r));
+        if (r->event.type != YAML_SCALAR_EVENT)
+            return fail_here(r, STK_EFORMAT, "an epoch has a number of batches", key);
+        STK_TRY(take_scalar(r, &batches));
+        if (strchr(epoch.text, '"') || strchr(batches.text, '"'))
+            return fail_here(r, STK_EFORMAT, "an epoch has a number of batches", key);
+        stk__text_add(arguments, "%s%s:%s", count ? ", " : "", epoch.text, batches.text);
+    }
+    stk__text_add(arguments, "\"");
+    return STK_OK;
+}
+
 /* "option=value" of the pair looked at; values that are not plain stand in quotes. */
 static stk_status read_argument(reader *r, stk__text *arguments)
 {
@@ -198,6 +224,8 @@ static stk_status read_argument(reader *r, stk__text *arguments)
         return fail_here(r, STK_EFORMAT, "a key is a plain word, no list and no map", r->path);
     STK_TRY(take_scalar(r, &key));
     STK_TRY(next(r));
+    if (r->event.type == YAML_MAPPING_START_EVENT && strcmp(key.text, "scheduling") == 0)
+        return read_epochs(r, arguments, key.text);
     if (r->event.type != YAML_SCALAR_EVENT)
         return fail_here(r, STK_EFORMAT, "an option of a class is a plain value, no list, no map",
                          key.text);
@@ -274,7 +302,8 @@ static stk_status read_item(reader *r, stk__config_value *out)
 /* Where Lightning has one class, which is an item here: the key of that; NULL: elsewhere. */
 static const char *item_key(const reader *r)
 {
-    return strcmp(r->path, "trainer.logger") == 0     ? "loggers"
+    return strcmp(r->path, "trainer.callbacks") == 0  ? "callbacks"
+           : strcmp(r->path, "trainer.logger") == 0   ? "loggers"
            : strcmp(r->path, "trainer.profiler") == 0 ? "trainer.profiler"
                                                       : NULL;
 }
@@ -282,9 +311,9 @@ static const char *item_key(const reader *r)
 /* Lightning's place of callbacks, and of loggers that are more than names. */
 static const char *list_key(const reader *r, bool items)
 {
-    const char *key = items ? item_key(r) : NULL;
+    const char *key = item_key(r);
 
-    return strcmp(r->path, "trainer.callbacks") == 0 ? "callbacks" : key ? key : r->path;
+    return key && (items || strcmp(key, "callbacks") == 0) ? key : r->path;
 }
 
 static stk_status read_one_item(reader *r)
@@ -329,8 +358,8 @@ static stk_status read_list(reader *r)
     }
     if (count == 0)
         return fail_here(r, STK_EFORMAT, "the list is empty; give at least one value", r->path);
-    return stk__config_put(r->config, list_key(r, items), &r->key_place, r->values, count, r->load,
-                           r->err);
+    return stk__config_put_list(r->config, list_key(r, items), &r->key_place, r->values, count,
+                                r->load, r->err);
 }
 
 /* Refuse a key that this text has set before; another file's is replaced. */
@@ -371,19 +400,36 @@ static stk_status begin_map(reader *r)
     return STK_OK;
 }
 
-/* Lightning's form of a section. True: the key names a map whose keys
- * are those of the section itself. */
-static bool translate(reader *r)
+/* A class where none has a name here. */
+static stk_status refuse_class(reader *r, const char *of)
+{
+    return fail_here(
+        r, STK_EINVAL,
+        strcmp(of, "model") == 0
+            ? "a model is no class of Python's here, but a list of layers: model.layers"
+        : strcmp(of, "data") == 0
+            ? "data are no class of Python's here, but a dataset: data.dataset"
+            : "no class is known here; one can be the optimizer, the lr_scheduler, "
+              "the profiler, and each of trainer.callbacks and trainer.logger",
+        of);
+}
+
+/* Lightning's form of a section. `*inner`: the key names a map whose keys are those of the section
+ * itself. */
+static stk_status translate(reader *r, bool *inner)
 {
     const size_t prefix = r->lengths[r->depth];
 
+    *inner = prefix && is_key(&r->event, INIT_ARGS);
     r->of_class = prefix && is_key(&r->event, CLASS_PATH);
+    if (!r->of_class && !*inner)
+        return STK_OK;
+    r->path[prefix] = 0;
+    if (strcmp(r->path, "optimizer") != 0 && strcmp(r->path, "lr_scheduler") != 0)
+        return refuse_class(r, r->path);
     if (r->of_class)
         snprintf(r->path + prefix, sizeof r->path - prefix, ".name");
-    if (!prefix || !is_key(&r->event, INIT_ARGS))
-        return false;
-    r->path[prefix] = 0;
-    return true;
+    return STK_OK;
 }
 
 /* The key looked at joins the path of the map that it is in. */
@@ -401,8 +447,10 @@ static stk_status read_key(reader *r)
                          r->event.data.scalar.length);
     if (what)
         return fail_here(r, STK_EFORMAT, what, (const char *)r->event.data.scalar.value);
+    bool inner;
     r->key_place = place_here(r);
-    return translate(r) ? STK_OK : check_new(r);
+    STK_TRY(translate(r, &inner));
+    return inner ? STK_OK : check_new(r);
 }
 
 /* From the first event of the root map to its end. No recursion: depth is a number that is checked.

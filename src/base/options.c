@@ -78,21 +78,36 @@ void stk__nearest_init(stk__nearest *nearest, const char *wanted)
     *nearest = (stk__nearest){.wanted = wanted, .distance = SIZE_MAX};
 }
 
-void stk__nearest_offer(stk__nearest *nearest, const char *name)
+/* Found as `name` where what is wanted is near `spelt`. */
+static void offer_as(stk__nearest *nearest, const char *spelt, const char *name)
 {
-    size_t wanted = strlen(nearest->wanted), length = strlen(name);
-    size_t distance = edit_distance(nearest->wanted, name);
+    size_t wanted = strlen(nearest->wanted), length = strlen(spelt);
+    size_t distance = edit_distance(nearest->wanted, spelt);
     /* Of a short word one letter is wrong, or anything is like it. */
     size_t most = wanted < 4 ? 1 : STK_MAX((size_t)2, wanted / 3);
 
     /* One that only lacks its end is near at any length: "--prefetch". */
     if (wanted >= 3 && length < STK_OPTION_NAME && wanted < length &&
-        stk__option_same(nearest->wanted, wanted, name, wanted))
+        stk__option_same(nearest->wanted, wanted, spelt, wanted))
         distance = STK_MIN(distance, most);
     if (distance >= nearest->distance || distance > most)
         return;
     nearest->distance = distance;
-    memcpy(nearest->found, name, length + 1);
+    snprintf(nearest->found, sizeof nearest->found, "%s", name);
+}
+
+void stk__nearest_offer(stk__nearest *nearest, const char *name)
+{
+    offer_as(nearest, name, name);
+}
+
+void stk__nearest_offer_class(stk__nearest *nearest, const char *name)
+{
+    char words[STK_OPTION_NAME];
+
+    stk__nearest_offer(nearest, name);
+    for (size_t i = 0; stk__class_words(name, &i, words, sizeof words);)
+        offer_as(nearest, words, name);
 }
 
 void stk__nearest_offer_words(stk__nearest *nearest, const char *words)
@@ -105,7 +120,7 @@ void stk__nearest_offer_words(stk__nearest *nearest, const char *words)
         if (length < sizeof name) {
             memcpy(name, word, length);
             name[length] = 0;
-            stk__nearest_offer(nearest, name);
+            stk__nearest_offer_class(nearest, name);
         }
 }
 

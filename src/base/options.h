@@ -79,7 +79,12 @@ typedef struct stk__nearest {
 
 void stk__nearest_init(stk__nearest *nearest, const char *wanted);
 void stk__nearest_offer(stk__nearest *nearest, const char *name);
-/* Every word of "a|b|c". */
+/* The words of a class of PyTorch or Lightning that is `name` here: "csvlogger" of csv
+ * (class_names.c). *i counts from 0; false past the last. */
+bool stk__class_words(const char *name, size_t *i, char *out, size_t size);
+/* The same, also by the classes of PyTorch and Lightning that are it. */
+void stk__nearest_offer_class(stk__nearest *nearest, const char *name);
+/* Every word of "a|b|c", likewise. */
 void stk__nearest_offer_words(stk__nearest *nearest, const char *words);
 /* "; did you mean 'NAME'?", or nothing where none is near. Gives `text`. */
 const char *stk__nearest_said(const stk__nearest *nearest, char text[STK_OPTION_MEANT]);

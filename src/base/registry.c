@@ -92,7 +92,7 @@ stk_status stk_driver_find(const stk_context *context, stk_driver_kind kind, con
     stk__option_show(shown, name);
     stk__nearest_init(&nearest, name);
     for (size_t i = 0; (driver = stk_driver_at(context, kind, i)); i++)
-        stk__nearest_offer(&nearest, driver->name);
+        stk__nearest_offer_class(&nearest, driver->name);
     if (*stk__nearest_said(&nearest, meant))
         return stk__fail(err, STK_EINVAL, STK_STAGE_NONE, "there is no %s '%s'%s", word, shown,
                          meant);

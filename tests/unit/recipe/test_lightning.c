@@ -27,8 +27,9 @@ static void read_file(stk_context *ctx, const char *name, const char *form, char
 static void test_forms(void **state)
 {
     static const char *const names[] = {
-        "early_stopping", "full_paths", "checkpoints", "csv_logger",  "two_loggers", "sgd_step",
-        "adamw_cosine",   "plateau",    "watched",     "names_alone", "profiled"};
+        "early_stopping", "full_paths",   "checkpoints",  "csv_logger", "two_loggers",
+        "sgd_step",       "adamw_cosine", "plateau",      "watched",    "names_alone",
+        "adam_betas",     "multi_step",   "accumulation", "profiled"};
     static char theirs[8192], ours[8192];
 
     for (size_t i = 0; i < STK_COUNT(names); i++) {
@@ -72,6 +73,41 @@ static void test_refused(void **state)
         {"callbacks: [{class_path: X, init_args: {[a]: 1}}]\n", "a key is a plain word"},
         {"callbacks: [{class_path: X, init_args: {a: '\"''('}}]\n", "both kinds of quotes"},
         {"callbacks: [{class_path: X, init_args: {a: &b 1}}, *b]\n", "an alias"},
+        /* Lists that are something else here. */
+        {"optimizer: {betas: [0.9]}\n", "optimizer.betas: it takes a list of two numbers"},
+        {"optimizer: {betas: [0.9, 0.99, 0.999]}\n", "a list of two numbers"},
+        {"optimizer: {betas: 0.9}\n", "a list of two numbers"},
+        {"optimizer: {betas: [0.9, x]}\n", "optimizer.beta2: 'x' is not allowed"},
+        {"optimizer: {betas: [0.9, 1.5]}\n", "optimizer.beta2: '1.5' is out of range"},
+        {"optimizer: {beta1: 0.8, betas: [0.9, 0.99]}\n", "are given already"},
+        {"optimizer: {betas: [0.9, 0.99], beta1: 0.8}\n", "the key is there twice"},
+        {"lr_scheduler: {name: multi_step, milestones: [30, 60.5]}\n",
+         "milestones: '60.5' is no whole number of steps"},
+        {"lr_scheduler: {name: multi_step, milestones: [x]}\n", "'x' is no whole number"},
+        {"lr_scheduler: {name: multi_step, milestones: ['3, 6', '9']}\n", "a list of 2 values"},
+        {"callbacks: [{class_path: GradientAccumulationScheduler,\n"
+         "             init_args: {scheduling: {a: 2}}}]\n",
+         "accumulation_schedule.scheduling: it takes rising epochs"},
+        {"callbacks: [{class_path: GradientAccumulationScheduler,\n"
+         "             init_args: {scheduling: {0: [2]}}}]\n",
+         "an epoch has a number of batches"},
+        {"callbacks: [{class_path: GradientAccumulationScheduler,\n"
+         "             init_args: {scheduling: {'\"': 2}}}]\n",
+         "an epoch has a number of batches"},
+        /* Classes that are not known: the nearest name, by the class's own name too. */
+        {"trainer: {callbacks: [{class_path: LearningRateMonitr}]}\n",
+         "there is no callback 'learning_rate_monitr'; did you mean 'lr_monitor'?"},
+        {"trainer: {logger: {class_path: lightning.pytorch.loggers.CVSLogger}}\n",
+         "there is no logger 'cvslogger'; did you mean 'csv'?"},
+        {"trainer: {logger: [{class_path: TensorBordLogger}]}\n", "did you mean 'tensorboard'?"},
+        {"lr_scheduler: {class_path: torch.optim.lr_scheduler.CosineAnealingLR}\n",
+         "did you mean 'cosine'?"},
+        {"optimizer: {class_path: torch.optim.SGDD}\n", "did you mean 'sgd'?"},
+        {"model: {class_path: my.Net, init_args: {width: 3}}\n", "a list of layers: model.layers"},
+        {"data: {class_path: my.MNIST}\n", "but a dataset: data.dataset"},
+        {"trainer: {strategy: {class_path: DDPStrategy}}\n",
+         "trainer.strategy: no class is known here"},
+        {"trainer: {strategy: {init_args: {a: 1}}}\n", "trainer.strategy: no class is known here"},
     };
     made m;
 
@@ -151,12 +187,34 @@ static void test_class_in_text(void **state)
     made_release(&m);
 }
 
+/* What comes later says so for one of the two. */
+static void test_betas_by_parts(void **state)
+{
+    static const char *const later[] = {"optimizer: {beta1: 0.8}\n",
+                                        "optimizer: {betas: [0.8, 0.7]}\n"};
+    static char text[8192];
+
+    for (size_t i = 0; i < STK_COUNT(later); i++) {
+        made m;
+        made_load(&m, *state, DIGITS "optimizer: {betas: [0.95, 0.98]}\n");
+        assert_ok(stk_config_load_text(m.config, "more.yaml", later[i], strlen(later[i]), &m.err),
+                  &m.err);
+        assert_ok(made_create(&m, NULL), &m.err);
+        *text = 0;
+        assert_ok(stk_config_write(m.config, keep_line, text, &m.err), &m.err);
+        assert_non_null(strstr(text, "beta1: 0.8\n"));
+        assert_non_null(strstr(text, i ? "beta2: 0.7\n" : "beta2: 0.98\n"));
+        made_release(&m);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_forms, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_refused, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_profilers, test_context_open, test_context_close),
+        cmocka_unit_test_setup_teardown(test_betas_by_parts, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_class_in_text, test_context_open, test_context_close),
     };
 
