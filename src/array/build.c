@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "array/room.h"
+#include "base/text.h"
 
 /* A level is bounded, so that numbers of chunks stay far from the ends of their type. */
 #define MAX_CHUNKS (UINT64_C(1) << 60)
@@ -13,16 +14,6 @@ stk_status stk__array_no_memory(const stk_array *a, stk_error *err)
 {
     return stk__fail_at(err, STK_ENOMEM, STK_STAGE_ARRAY, a->metadata_key, STK_NO_OFFSET,
                         "no memory to open the array %.200s", a->prefix ? a->prefix : "");
-}
-
-void stk__array_shape_text(const int64_t *shape, uint32_t rank, char *text, size_t size)
-{
-    size_t at = (size_t)snprintf(text, size, "(");
-
-    for (uint32_t i = 0; i < rank && at < size; i++)
-        at += (size_t)snprintf(text + at, size - at, "%s%lld", i ? ", " : "", (long long)shape[i]);
-    if (at < size)
-        snprintf(text + at, size - at, rank == 1 ? ",)" : ")");
 }
 
 /* ---- The store ---- */
@@ -56,7 +47,7 @@ stk_status stk__level_init(const stk_array *a, stk__level *level, const char *ke
     level->total = 1;
     for (uint32_t d = 0; d < a->rank; d++) {
         if (level->shape[d] < 1) {
-            stk__array_shape_text(level->shape, a->rank, text, sizeof text);
+            stk__shape_tuple(level->shape, a->rank, text, sizeof text);
             return stk__fail_at(err, STK_EFORMAT, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
                                 "%s: a chunk of the shape %s holds nothing; each dimension takes "
                                 "at least 1",
@@ -65,7 +56,7 @@ stk_status stk__level_init(const stk_array *a, stk__level *level, const char *ke
         level->count[d] = divide_up(a->shape[d], level->shape[d]);
         if (!stk__mul_size(level->total, (uint64_t)level->count[d], &level->total) ||
             level->total > MAX_CHUNKS) {
-            stk__array_shape_text(a->shape, a->rank, text, sizeof text);
+            stk__shape_tuple(a->shape, a->rank, text, sizeof text);
             return stk__fail_at(err, STK_ELIMIT, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
                                 "%s: an array of the shape %s has more chunks than can be numbered",
                                 key, text);
@@ -115,7 +106,7 @@ stk_status stk__array_finish(stk_array *a, stk_error *err)
     char text[256];
 
     if (!stk__shape_bytes(a->shape, a->rank, a->type.itemsize, &a->bytes)) {
-        stk__array_shape_text(a->shape, a->rank, text, sizeof text);
+        stk__shape_tuple(a->shape, a->rank, text, sizeof text);
         return stk__fail_at(err, STK_ELIMIT, STK_STAGE_ARRAY, a->metadata_key, STK_NO_OFFSET,
                             "%s: an array of the shape %s of %s has more bytes than can be",
                             a->metadata_key, text, a->type.name);

@@ -7,6 +7,7 @@
 #include "base/options.h"
 #include "base/sized.h"
 #include "base/spec.h"
+#include "base/text.h"
 
 #define AT(member)  offsetof(stk_array_options, member)
 #define MAX_MEMORY  (UINT64_C(1) << 30)
@@ -330,7 +331,7 @@ stk_status stk_array_describe(stk_array *a,
     const stk__level *leaf = &a->levels[a->num_levels - 1];
     line(user, "format", a->format);
     line(user, "dtype", a->type.name);
-    stk__array_shape_text(a->shape, a->rank, text, sizeof text);
+    stk__shape_tuple(a->shape, a->rank, text, sizeof text);
     line(user, "shape", text);
     snprintf(text, sizeof text, "%llu", (unsigned long long)a->bytes);
     line(user, "bytes", text);
@@ -339,12 +340,12 @@ stk_status stk_array_describe(stk_array *a,
         line(user, "dimensions", text);
     }
     if (a->manifest != STK__MANIFEST_ONE) {
-        stk__array_shape_text(leaf->shape, a->rank, text, sizeof text);
+        stk__shape_tuple(leaf->shape, a->rank, text, sizeof text);
         line(user, "chunks", text);
         snprintf(text, sizeof text, "%llu", (unsigned long long)leaf->total);
         line(user, "number of chunks", text);
         if (a->num_levels > 1) {
-            stk__array_shape_text(a->levels[0].shape, a->rank, text, sizeof text);
+            stk__shape_tuple(a->levels[0].shape, a->rank, text, sizeof text);
             line(user, "shards", text);
             snprintf(text, sizeof text, "%llu", (unsigned long long)a->levels[0].total);
             line(user, "number of shards", text);

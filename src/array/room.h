@@ -109,8 +109,6 @@ stk_status stk__array_finish(stk_array *a, stk_error *err);
 /* Set a dimension's name, copied. */
 stk_status stk__array_name(stk_array *a, uint32_t dimension, const char *name, stk_error *err);
 stk_status stk__array_no_memory(const stk_array *a, stk_error *err);
-/* "(60000, 28, 28)" */
-void stk__array_shape_text(const int64_t *shape, uint32_t rank, char *text, size_t size);
 
 /* What an array is called among formats: "zarr v3". */
 void stk__array_set_format(stk_array *a, const char *format);

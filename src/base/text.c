@@ -92,6 +92,28 @@ void stk__text_add_json(stk__text *text, const char *string)
     stk__text_put(text, "\"", 1);
 }
 
+static void add_sides(stk__text *text, const int64_t *shape, uint32_t rank)
+{
+    for (uint32_t i = 0; i < rank; i++)
+        stk__text_add(text, i ? ", %" PRId64 : "%" PRId64, shape[i]);
+}
+
+void stk__text_add_shape(stk__text *text, const int64_t *shape, uint32_t rank, bool rows)
+{
+    stk__text_add(text, rows ? rank ? "[N, " : "[N" : "[");
+    add_sides(text, shape, rank);
+    stk__text_add(text, "]");
+}
+
+void stk__shape_tuple(const int64_t *shape, uint32_t rank, char *bytes, size_t size)
+{
+    stk__text text = {.bytes = bytes, .room = size};
+
+    stk__text_add(&text, "(");
+    add_sides(&text, shape, rank);
+    stk__text_add(&text, rank == 1 ? ",)" : ")");
+}
+
 /* Whether a text means itself in YAML without quotes, or is a number or word that is to be read as
  * one. */
 static bool is_plain(const char *string)

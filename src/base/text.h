@@ -29,6 +29,10 @@ void stk__text_add_csv(stk__text *text, const char *string);
 void stk__text_add_fixed(stk__text *text, double value, int decimals);
 /* Thousandths as a decimal, in any locale: microseconds of nanoseconds. */
 void stk__text_add_thousandths(stk__text *text, uint64_t value);
+/* A shape as PyTorch shows it, "[2, 3]"; with `rows`, of any number of them, "[N, 2, 3]". */
+void stk__text_add_shape(stk__text *text, const int64_t *shape, uint32_t rank, bool rows);
+/* The same as NumPy shows it, "(2, 3)" or "(2,)", cut where it does not fit. */
+void stk__shape_tuple(const int64_t *shape, uint32_t rank, char *text, size_t size);
 /* "key value" with the bits of a number, as stk__lines_read() reads them. */
 void stk__text_add_double(stk__text *text, const char *key, double value);
 void stk__text_release(stk__text *text);

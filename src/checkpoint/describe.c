@@ -26,14 +26,12 @@ static void number_line(line_fn *line, void *user, const char *name, uint64_t va
 
 static void tensor_line(line_fn *line, void *user, const stk_state_tensor *t)
 {
-    char text[256];
-    int at = snprintf(text, sizeof text, "%s [", stk_dtype_name(t->dtype));
+    char bytes[256];
+    stk__text text = {.bytes = bytes, .room = sizeof bytes};
 
-    for (uint32_t i = 0; i < t->rank; i++)
-        at +=
-            snprintf(text + at, sizeof text - (size_t)at, "%s%" PRId64, i ? ", " : "", t->shape[i]);
-    snprintf(text + at, sizeof text - (size_t)at, "]");
-    line(user, t->name, text);
+    stk__text_add(&text, "%s ", stk_dtype_name(t->dtype));
+    stk__text_add_shape(&text, t->shape, t->rank, false);
+    line(user, t->name, bytes);
 }
 
 /* Texts: the short ones whole, of the others how long they are. */

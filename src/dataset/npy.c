@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/text.h"
 #include "dataset/widen.h"
 
 #define HEAD_GUESS  4096u /* bytes read first: the header of nearly every file */
@@ -118,7 +119,7 @@ static stk_status check_labels(npy *d, const stk__object *file, const stk__npy_h
     int64_t ended[STK_MAX_RANK + 1];
     const uint64_t count = (uint64_t)d->header.shape[0];
 
-    stk__npy_shape_text(h->shape, h->rank, shape, sizeof shape);
+    stk__shape_tuple(h->shape, h->rank, shape, sizeof shape);
     if (label_type(h->dtype) == STK_DTYPE_NONE)
         return stk__fail_at(err, STK_EFORMAT, STK_STAGE_DATASET, file->key, 0,
                             "the labels in %s are %s; they have to be integers or floats",
@@ -234,7 +235,7 @@ static stk_status check_shape(const npy *d, stk_error *err)
     const char *key = d->file.key;
     char shape[256];
 
-    stk__npy_shape_text(h->shape, h->rank, shape, sizeof shape);
+    stk__shape_tuple(h->shape, h->rank, shape, sizeof shape);
     if (h->rank == 0)
         return stk__fail_at(err, STK_EFORMAT, STK_STAGE_DATASET, key, 0,
                             "%s is a single number: samples lie along the first axis, and it has "
@@ -392,7 +393,7 @@ static stk_status npy_describe(stk_dataset *dataset,
     char text[256];
 
     line(user, "file", d->file.key);
-    stk__npy_shape_text(h->shape, h->rank, text, sizeof text);
+    stk__shape_tuple(h->shape, h->rank, text, sizeof text);
     line(user, "array", text);
     line(user, "dtype", stk_dtype_name(h->dtype));
     if (stk_dtype_size(h->dtype) > 1)

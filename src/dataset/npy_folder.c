@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/text.h"
+
 #define MAX_FILES      (UINT64_C(1) << 27)
 #define NAME_MAX_BYTES 255u
 
@@ -428,7 +430,7 @@ static stk_status folder_describe(stk_dataset *dataset,
     line(user, "files", text);
     file_key(d, 0, key, sizeof key);
     line(user, "first file", key);
-    stk__npy_shape_text(d->header.shape, d->header.rank, text, sizeof text);
+    stk__shape_tuple(d->header.shape, d->header.rank, text, sizeof text);
     line(user, "array", text);
     line(user, "dtype", stk_dtype_name(d->header.dtype));
     if (d->classes.count)

@@ -3,6 +3,7 @@
  */
 #include <stdio.h>
 
+#include "base/text.h"
 #include "dataset/npy.h"
 #include "dataset/widen.h"
 
@@ -71,7 +72,7 @@ static stk_status open_npy(tokens *t, uint64_t *print, stk_error *err)
     char shape[256];
 
     STK_TRY(stk__npy_read_header(t->store, &t->file, false, &h, print, err));
-    stk__npy_shape_text(h.shape, h.rank, shape, sizeof shape);
+    stk__shape_tuple(h.shape, h.rank, shape, sizeof shape);
     if (h.rank != 1)
         return stk__fail_at(err, STK_EFORMAT, STK_STAGE_DATASET, t->file.key, 0,
                             "tokens: %s is of shape %s; tokens lie in one dimension", t->file.key,

@@ -39,16 +39,6 @@ static offer *find(const loading *l, const char *name)
     return l->num_offers ? bsearch(&key, l->offers, l->num_offers, sizeof key, by_name) : NULL;
 }
 
-static void shape_text(uint32_t rank, const int64_t *shape, char *bytes, size_t size)
-{
-    stk__text text = {.bytes = bytes, .room = size};
-
-    stk__text_add(&text, "[");
-    for (uint32_t i = 0; i < rank; i++)
-        stk__text_add(&text, "%s%" PRId64, i ? ", " : "", shape[i]);
-    stk__text_add(&text, "]");
-}
-
 /* Something does not fit: of a strict load the first ones are named in its error, else each is a
  * message. */
 static void differs(loading *l, const char *what)
@@ -68,22 +58,23 @@ static bool unfit(const struct stk_model *m, const stk__param *p, const stk_stat
 {
     stk__text text = {.bytes = why, .room = size};
     const bool integer = stk__param_dtype(m, p) == STK_INT64;
-    char mine[128], theirs[128];
 
     /* A count may come as [1]. */
     bool same = t->rank == p->rank && memcmp(t->shape, p->shape, p->rank * sizeof *p->shape) == 0;
     if (p->role == STK__NUM_BATCHES)
         same = t->bytes == sizeof(int64_t);
-    shape_text(p->rank, p->shape, mine, sizeof mine);
-    shape_text(t->rank, t->shape, theirs, sizeof theirs);
-    if (!same)
-        stk__text_add(&text, "'%.128s' is %s, but the model's is %s", p->name, theirs, mine);
-    else if (integer ? t->dtype != STK_INT64 : !stk__dtype_is_float(t->dtype))
+    if (!same) {
+        stk__text_add(&text, "'%.128s' is ", p->name);
+        stk__text_add_shape(&text, t->shape, t->rank, false);
+        stk__text_add(&text, ", but the model's is ");
+        stk__text_add_shape(&text, p->shape, p->rank, false);
+    } else if (integer ? t->dtype != STK_INT64 : !stk__dtype_is_float(t->dtype)) {
         stk__text_add(&text, "'%.128s' is of type %s, not %s", p->name, stk_dtype_name(t->dtype),
                       stk_dtype_name(stk__param_dtype(m, p)));
-    else if (t->bytes != p->count * stk_dtype_size(t->dtype))
+    } else if (t->bytes != p->count * stk_dtype_size(t->dtype)) {
         stk__text_add(&text, "'%.128s' has %" PRIu64 " bytes, which is not its shape's", p->name,
                       t->bytes);
+    }
     return text.length > 0;
 }
 
@@ -109,20 +100,20 @@ static size_t look(loading *l, const stk_state_tensor **fits)
         if (!o && p->role == STK__NUM_BATCHES)
             continue;
         if (!o) {
-            char mine[128];
-            shape_text(p->rank, p->shape, mine, sizeof mine);
-            stk__text_add(&text, "'%.128s' %s, which the model has, is not there", p->name, mine);
+            stk__text_add(&text, "'%.128s' ", p->name);
+            stk__text_add_shape(&text, p->shape, p->rank, false);
+            stk__text_add(&text, ", which the model has, is not there");
         }
         differs(l, why);
     }
     for (size_t i = 0; i < l->num_offers; i++) {
         const stk_state_tensor *t = l->offers[i].tensor;
         stk__text text = {.bytes = why, .room = sizeof why};
-        char theirs[128];
         if (l->offers[i].wanted)
             continue;
-        shape_text(t->rank, t->shape, theirs, sizeof theirs);
-        stk__text_add(&text, "'%.128s' %s is not in the model", t->name, theirs);
+        stk__text_add(&text, "'%.128s' ", t->name);
+        stk__text_add_shape(&text, t->shape, t->rank, false);
+        stk__text_add(&text, " is not in the model");
         differs(l, why);
     }
     return count;

@@ -15,13 +15,9 @@ uint64_t stk__node_count(const stk__node *node)
 
 void stk__shape_format(const stk__node *node, char *text, size_t size)
 {
-    size_t length = (size_t)snprintf(text, size, "[N");
+    stk__text out = {.bytes = text, .room = size};
 
-    for (uint32_t i = 0; i < node->rank && length < size; i++)
-        length +=
-            (size_t)snprintf(text + length, size - length, ", %lld", (long long)node->shape[i]);
-    if (length < size)
-        snprintf(text + length, size - length, "]");
+    stk__text_add_shape(&out, node->shape, node->rank, true);
 }
 
 static stk_status mismatch(const stk__node *node, const stk__node *from, const char *takes,

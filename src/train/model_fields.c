@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/sized.h"
+#include "base/text.h"
 #include "nn/nn.h"
 
 /* ---- Where they are -------------------------------------------------------------------------- */
@@ -121,13 +122,14 @@ static stk_status check_input(const stk_tensor *t, uint64_t wanted, stk_error *e
 /* Sides of a row, without those of 1: "[3, 4]". */
 static const char *sides_text(const int64_t *shape, uint32_t rank, char text[96])
 {
-    size_t used = (size_t)snprintf(text, 96, "[");
+    stk__text out = {.bytes = text, .room = 96};
+    int64_t sides[STK_MAX_RANK];
+    uint32_t count = 0;
 
     for (uint32_t i = 0; i < rank; i++)
-        if (shape[i] != 1 && used < 96 - 24)
-            used += (size_t)snprintf(text + used, 96 - used, "%s%" PRId64, used > 1 ? ", " : "",
-                                     shape[i]);
-    snprintf(text + used, 96 - used, "]");
+        if (shape[i] != 1)
+            sides[count++] = shape[i];
+    stk__text_add_shape(&out, sides, count, false);
     return text;
 }
 

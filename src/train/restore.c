@@ -210,12 +210,10 @@ typedef struct loading {
 
 static void shape_text(const stk_state_tensor *tensor, char *text, size_t size)
 {
-    size_t used = (size_t)snprintf(text, size, "%s[", stk_dtype_name(tensor->dtype));
+    stk__text out = {.bytes = text, .room = size};
 
-    for (uint32_t i = 0; i < tensor->rank && used + 24 < size; i++)
-        used += (size_t)snprintf(text + used, size - used, "%s%" PRId64, i ? ", " : "",
-                                 tensor->shape[i]);
-    snprintf(text + used, size - used, "]");
+    stk__text_add(&out, "%s", stk_dtype_name(tensor->dtype));
+    stk__text_add_shape(&out, tensor->shape, tensor->rank, false);
 }
 
 static bool same_shape(const stk_state_tensor *a, const stk_state_tensor *b)

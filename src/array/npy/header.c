@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include "base/text.h"
+
 #define DESCR_MAX 64 /* bytes of a type's name */
 
 /* A place in the text of the header. */
@@ -261,7 +263,7 @@ stk_status stk__npy_parse(const void *data, uint64_t length, uint64_t file_size,
     memset(out, 0, sizeof *out);
     cursor c = {text + fixed, text + fixed, text + length, fixed, key, err};
     STK_TRY(read_dictionary(&c, out));
-    stk__npy_shape_text(out->shape, out->rank, shape, sizeof shape);
+    stk__shape_tuple(out->shape, out->rank, shape, sizeof shape);
     out->offset = length;
     if (!stk__shape_bytes(out->shape, out->rank, stk_dtype_size(out->dtype), &out->bytes) ||
         !stk__add_size(out->offset, out->bytes, &end))
@@ -316,13 +318,4 @@ void stk__npy_swap(const void *from, void *to, uint64_t bytes, uint32_t group)
             v = __builtin_bswap64(v);
             memcpy(t + i, &v, sizeof v);
         }
-}
-
-void stk__npy_shape_text(const int64_t *shape, uint32_t rank, char *text, size_t size)
-{
-    size_t at = (size_t)snprintf(text, size, "(");
-    for (uint32_t i = 0; i < rank && at < size; i++)
-        at += (size_t)snprintf(text + at, size - at, "%s%lld", i ? ", " : "", (long long)shape[i]);
-    if (at < size)
-        snprintf(text + at, size - at, rank == 1 ? ",)" : ")");
 }

@@ -50,7 +50,4 @@ bool stk__npy_same(const stk__npy_header *a, const stk__npy_header *b);
 /* Copy `bytes` with each group of `group` bytes (2, 4 or 8) reversed. */
 void stk__npy_swap(const void *from, void *to, uint64_t bytes, uint32_t group);
 
-/* The shape as text, "(60000, 28, 28)". */
-void stk__npy_shape_text(const int64_t *shape, uint32_t rank, char *text, size_t size);
-
 #endif

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/text.h"
 #include "train/callbacks/callback.h"
 
 enum { COLUMNS = 6, CELL = 96 };
@@ -155,12 +156,11 @@ static bool is_within(const char *name, const char *prefix, size_t length)
 /* "[N, 64, 16, 16]" */
 static void put_shape(char *text, size_t size, const stk_layer *layer)
 {
-    size_t used = (size_t)snprintf(text, size, layer->rank ? "[N" : "");
+    stk__text out = {.bytes = text, .room = size};
 
-    for (uint32_t i = 0; i < STK_MIN(layer->rank, (uint32_t)STK_MAX_RANK) && used < size - 24; i++)
-        used += (size_t)snprintf(text + used, size - used, ", %" PRId64, layer->shape[i]);
+    *text = 0;
     if (layer->rank)
-        snprintf(text + used, size - used, "]");
+        stk__text_add_shape(&out, layer->shape, STK_MIN(layer->rank, (uint32_t)STK_MAX_RANK), true);
 }
 
 static void add_layer(row *r, const stk_layer *layer)

@@ -167,12 +167,35 @@ static void test_cells(void **state)
     assert_int_equal(text.length, 1 + 309 + 10);
 }
 
+static void test_shapes(void **state)
+{
+    static const int64_t shape[] = {64, 3, 224};
+    char bytes[64];
+
+    for (uint32_t rank = 0; rank <= 3; rank++) {
+        static const char *const plain[] = {"[]", "[64]", "[64, 3]", "[64, 3, 224]"};
+        static const char *const rows[] = {"[N]", "[N, 64]", "[N, 64, 3]", "[N, 64, 3, 224]"};
+        static const char *const tuples[] = {"()", "(64,)", "(64, 3)", "(64, 3, 224)"};
+        stk__text text = {.bytes = bytes, .room = sizeof bytes};
+        stk__text_add_shape(&text, shape, rank, false);
+        assert_string_equal(bytes, plain[rank]);
+        text.length = 0;
+        stk__text_add_shape(&text, shape, rank, true);
+        assert_string_equal(bytes, rows[rank]);
+        stk__shape_tuple(shape, rank, bytes, sizeof bytes);
+        assert_string_equal(bytes, tuples[rank]);
+    }
+    stk__shape_tuple(shape, 3, bytes, 6);
+    assert_string_equal(bytes, "(64, ");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_grows),     cmocka_unit_test(test_given_room),
         cmocka_unit_test(test_no_memory), cmocka_unit_test(test_json),
         cmocka_unit_test(test_chrome),    cmocka_unit_test(test_cells),
+        cmocka_unit_test(test_shapes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
