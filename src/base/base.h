@@ -105,6 +105,8 @@ static inline uint64_t stk__round_up(uint64_t value, uint64_t multiple)
 double stk__half_to_double(uint16_t half);
 /* One element at any address; NaN for a type that is no real number. */
 double stk__element_as_double(const void *value, stk_dtype dtype);
+/* Copy `n` elements, as STK_FLOAT32 or STK_FLOAT64 where they are of another type. */
+void stk__elements_to(void *to, stk_dtype type, const void *from, stk_dtype from_type, uint64_t n);
 /* Real numbers with a fraction. */
 bool stk__dtype_is_float(stk_dtype dtype);
 

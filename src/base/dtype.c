@@ -124,3 +124,20 @@ double stk__element_as_double(const void *value, stk_dtype dtype)
         return NAN;
     }
 }
+
+void stk__elements_to(void *to, stk_dtype type, const void *from, stk_dtype from_type, uint64_t n)
+{
+    const size_t size = stk_dtype_size(from_type);
+    const char *at = from;
+    double *wide = to;
+    float *narrow = to;
+
+    if (type == from_type)
+        memmove(to, from, n * size);
+    else if (type == STK_FLOAT64)
+        for (uint64_t i = 0; i < n; i++)
+            wide[i] = stk__element_as_double(at + i * size, from_type);
+    else
+        for (uint64_t i = 0; i < n; i++)
+            narrow[i] = (float)stk__element_as_double(at + i * size, from_type);
+}

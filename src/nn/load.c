@@ -119,24 +119,6 @@ static size_t look(loading *l, const stk_state_tensor **fits)
     return count;
 }
 
-static void take(struct stk_model *m, const stk__param *p, const stk_state_tensor *t)
-{
-    void *to = (char *)m->weights + p->offset;
-
-    if (t->dtype == stk__param_dtype(m, p)) {
-        memmove(to, t->data, t->bytes);
-        return;
-    }
-    const size_t size = stk_dtype_size(t->dtype);
-    for (uint64_t i = 0; i < p->count; i++) {
-        double x = stk__element_as_double((const char *)t->data + i * size, t->dtype);
-        if (stk__param_dtype(m, p) == STK_FLOAT64)
-            ((double *)to)[i] = x;
-        else
-            ((float *)to)[i] = (float)x;
-    }
-}
-
 /* What a strict load says, and the summary of one that is not. */
 static stk_status conclude(const loading *l, size_t count, stk_error *err)
 {
@@ -189,7 +171,9 @@ stk_status stk__model_load(stk_model *m, const stk_state_tensor *tensors, size_t
     status = conclude(&l, count, err);
     for (uint32_t i = 0; i < g->num_params && status == STK_OK; i++)
         if (fits[i])
-            take(m, &g->params[i], fits[i]);
+            stk__elements_to((char *)m->weights + g->params[i].offset,
+                             stk__param_dtype(m, &g->params[i]), fits[i]->data, fits[i]->dtype,
+                             g->params[i].count);
     if (taken && status == STK_OK)
         *taken = count;
 out:

@@ -37,16 +37,11 @@ static const void *targets_of(const elements *e, uint64_t from, uint64_t n, doub
 {
     const size_t size = stk_dtype_size(e->dtype);
     const char *at = e->target + from * size;
-    const bool wide = e->m->backend->itemsize == sizeof(double);
+    const stk_dtype own = e->m->backend->itemsize == sizeof(double) ? STK_FLOAT64 : STK_FLOAT32;
 
-    if (e->dtype == (wide ? STK_FLOAT64 : STK_FLOAT32))
+    if (e->dtype == own)
         return at;
-    if (wide)
-        for (uint64_t i = 0; i < n; i++)
-            room[i] = stk__element_as_double(at + i * size, e->dtype);
-    else
-        for (uint64_t i = 0; i < n; i++)
-            ((float *)(void *)room)[i] = (float)stk__element_as_double(at + i * size, e->dtype);
+    stk__elements_to(room, own, at, e->dtype, n);
     return room;
 }
 

@@ -73,12 +73,32 @@ static void names(void **state)
     assert_string_equal(stk_dtype_name(STK_DTYPE_COUNT), "unknown");
 }
 
+/* Of one type they are copied as they are, else their values are. */
+static void copies(void **state)
+{
+    const float from[] = {1.5f, -2, 3.25f, 1e30f};
+    const int64_t whole[] = {7, -9};
+    double wide[4], same[2];
+    float narrow[4];
+
+    stk__elements_to(narrow, STK_FLOAT32, from, STK_FLOAT32, 4);
+    assert_memory_equal(narrow, from, sizeof from);
+    stk__elements_to(same, STK_INT64, whole, STK_INT64, 2);
+    assert_memory_equal(same, whole, sizeof whole);
+    stk__elements_to(wide, STK_FLOAT64, from, STK_FLOAT32, 4);
+    for (int i = 0; i < 4; i++)
+        assert_true(wide[i] == (double)from[i]);
+    stk__elements_to(narrow, STK_FLOAT32, whole, STK_INT64, 2);
+    assert_true(narrow[0] == 7 && narrow[1] == -9);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(elements),
         cmocka_unit_test(halves),
         cmocka_unit_test(names),
+        cmocka_unit_test(copies),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
