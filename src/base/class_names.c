@@ -24,7 +24,6 @@ static const char *const names[][2] = {
     {"AdvancedProfiler", "advanced"},
     {"PyTorchProfiler", "pytorch"},
     {"PassThroughProfiler", "none"},
-    {"SGD", "sgd"},
     {"AdamW", "adamw"},
     {"StepLR", "step"},
     {"MultiStepLR", "multi_step"},

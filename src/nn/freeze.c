@@ -65,13 +65,12 @@ static void apply(const struct stk_model *m, stk__param *p, const change *c)
 
     if (p->frozen)
         return;
-    p->frozen = c->frozen;
+    p->frozen = kept;
     if (p->role > STK__BIAS) {
         p->fixed = kept || !c->learns;
         return;
     }
     p->trainable = c->learns && !kept;
-    p->asleep = !c->learns && !kept;
 }
 
 static stk_status change_all(struct stk_model *m, const char *patterns, const char *option,
@@ -157,5 +156,7 @@ stk_status stk__model_set_learning(stk_model *m, const char *patterns, bool lear
 
 bool stk__model_may_learn(const stk_model *m, size_t i)
 {
-    return i < m->graph.num_params && (m->graph.params[i].trainable || m->graph.params[i].asleep);
+    const stk__param *p = i < m->graph.num_params ? &m->graph.params[i] : NULL;
+
+    return p && p->role <= STK__BIAS && !p->frozen;
 }

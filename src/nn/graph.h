@@ -72,9 +72,8 @@ typedef struct stk__param {
     int64_t shape[4];
     uint64_t count;
     uint64_t offset;   /* bytes, in the weights */
-    bool frozen;       /* for good: model.freeze */
+    bool frozen;       /* for good: model.freeze, norms that stay as they are */
     bool trainable;    /* learns now; a running statistic never does */
-    bool asleep;       /* does not, but may later */
     bool fixed;        /* a running statistic that training reads and does not change */
     uint64_t gradient; /* bytes, in the gradients; of those that learn or have */
 } stk__param;

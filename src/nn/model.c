@@ -169,12 +169,11 @@ static void choose_threads(struct stk_model *m)
                 ? (uint32_t)m->options.threads
                 : stk__context_model_threads(m->graph.context, (uint32_t)wanted, &chosen);
     }
-    m->threads = m->threads_of[true];
-    if (chosen && m->threads > 1)
+    if (chosen && m->threads_of[true] > 1)
         stk__message(m->graph.context, STK_MESSAGE_INFO,
                      "The model computes on %" PRIu32
                      " threads (compute_threads sets another number).",
-                     m->threads);
+                     m->threads_of[true]);
 }
 
 static stk_status first_plan(struct stk_model *m, uint64_t rows, bool training, stk__plan **out,

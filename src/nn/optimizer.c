@@ -56,7 +56,7 @@ struct stk_optimizer {
     group *groups;
     size_t num_groups;
     int64_t *begun;        /* of each group: steps that were done before its first */
-    size_t spare;          /* groups that stk__optimizer_spare() gave */
+    bool has_spare;        /* groups that stk__optimizer_spare() gave */
     char *memory;          /* of all moments */
     uint64_t moment_bytes; /* of one of them of all parameters */
 };
@@ -229,10 +229,11 @@ stk_status stk__optimizer_spare(stk_optimizer *o, size_t n, stk_error *err)
     if (!begun)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for an optimizer");
     o->begun = begun;
-    for (; o->num_groups < all; o->num_groups++, o->spare++) {
+    for (; o->num_groups < all; o->num_groups++) {
         o->groups[o->num_groups] = (group){o->options.lr, o->options.weight_decay};
         o->begun[o->num_groups] = 0;
     }
+    o->has_spare |= n > 0;
     return STK_OK;
 }
 
@@ -250,6 +251,8 @@ static stk_status grow(stk_optimizer *o, stk_error *err)
     stk_context *ctx = o->model->graph.context;
     const uint64_t bytes = o->num_moments * o->model->gradient_bytes;
 
+    if (o->moment_bytes == o->model->gradient_bytes)
+        return STK_OK;
     char *grown = stk__alloc_buffer(ctx, STK_MAX(bytes, 1u));
     if (!grown)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for an optimizer");
@@ -401,7 +404,7 @@ bool stk_optimizer_get_state(stk_optimizer *o, size_t i, stk_state_tensor *out)
 {
     size_t moments = o->num_slots * o->num_moments;
 
-    if (i > moments + (o->spare > 0))
+    if (i > moments + o->has_spare)
         return false;
     if (i == moments) {
         *out = (stk_state_tensor){

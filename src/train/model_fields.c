@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/options.h"
 #include "base/sized.h"
 #include "base/text.h"
 #include "nn/nn.h"
@@ -137,20 +138,21 @@ static const char *sides_text(const int64_t *shape, uint32_t rank, char text[96]
 static stk_status check_target(const stk__model_fields *self, int32_t loss,
                                const stk_tensor *target, stk_error *err)
 {
-    static const char *const losses[] = {"cross_entropy", "mse",      "bce_with_logits", "l1",
-                                         "huber",         "smooth_l1"};
     const bool classes = loss == STK_LOSS_CROSS_ENTROPY;
     char wanted[96], has[96];
+    const char *name;
 
     sides_text(self->shape + classes, self->rank - classes, wanted);
     sides_text(target->shape + 1, target->rank - 1, has);
     if (target->layout == STK_FIXED && stk__loss_takes(loss, target->dtype) &&
         strcmp(wanted, has) == 0)
         return STK_OK;
+    const stk_option *option = stk_options_find(&stk__model_option_table, "loss");
+    const size_t length = stk__option_choice(option->choices, (size_t)loss, &name);
     return stk__fail(err, STK_EINVAL, STK_STAGE_OPTIONS,
-                     "the loss %s takes %s of shape %s a row, but the field '%s' (module.target) "
+                     "the loss %.*s takes %s of shape %s a row, but the field '%s' (module.target) "
                      "has %s of shape %s%s",
-                     losses[loss], classes ? "classes" : "numbers", wanted, target->name,
+                     (int)length, name, classes ? "classes" : "numbers", wanted, target->name,
                      stk_dtype_name(target->dtype), has,
                      classes && self->rank > 1 && strcmp(has, "[]") == 0
                          ? ": end the model with flatten and linear, for one class a row"
