@@ -56,6 +56,22 @@ awk -F, 'at && $at + 0 > 0 { asked = 1 }
     echo 'the first bench of the README does not ask its store'
     failed=1
 }
+# The regression learns from files of numbers, and runs without them.
+val_loss() {
+    stoker train regression.yaml --default-root-dir numbers --format json -q "$@" 2> log.out |
+        sed -n 's/.*"val_loss": \([0-9.e+-]*\).*/\1/p'
+}
+sed -e 's/size=20000/size=500/' "$source/examples/regression.yaml" > regression.yaml
+cp "$source/tests/golden/train/regression/x.npy" x.npy
+cp "$source/tests/golden/train/regression/float32_1.npy" y.npy
+first=$(val_loss --max-epochs 1)
+awk "BEGIN { exit !(${first:-0} > 0 && $(val_loss --max-epochs 60) < 0.7 * ${first:-0}) }" || {
+    echo "examples/regression.yaml does not learn: $first"
+    cat log.out
+    failed=1
+}
+rm x.npy y.npy
+[ -n "$(val_loss --max-epochs 1)" ] || { echo 'examples/regression.yaml does not run without its files'; cat log.out; failed=1; }
 echo "$ran examples"
 [ $ran -gt 30 ] || failed=1
 exit $failed

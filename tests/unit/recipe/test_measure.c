@@ -140,6 +140,117 @@ static void test_validates(void **state)
     made_release(&m);
 }
 
+/* ---- The best checkpoint --------------------------------------------------------------------- */
+
+/* The best of a training is that of its first epoch here, as the largest loss is. */
+static void load_best(made *m, stk_context *ctx, const char *folder, bool test)
+{
+    const stk_recipe_options options = {.struct_size = sizeof options,
+                                        .tasks = STK_RECIPE_FIT | (test ? STK_RECIPE_TEST : 0)};
+
+    made_load(m, ctx, DIGITS);
+    made_set(m, "trainer.enable_checkpointing", "true");
+    made_set(m, "trainer.default_root_dir", folder);
+    made_set(m, "callbacks", "model_checkpoint(monitor=val_loss, mode=max)");
+    assert_ok(made_create(m, &options), &m->err);
+}
+
+static double metric(const made *m, const char *name)
+{
+    double value = NAN;
+
+    assert_true(stk_trainer_metric(m->parts.trainer, name, &value));
+    return value;
+}
+
+/* What is tested is its file, on the test data where there are some, else on those of validation;
+ * the last weights give another loss. */
+static void test_best(void **state)
+{
+    char folder[256];
+
+    for (int test = 0; test < 2; test++) {
+        const char *loss = test ? "test_loss" : "val_loss";
+        stk_recipe_tested tested = {.struct_size = sizeof tested};
+        made m;
+
+        test_folder(folder);
+        load_best(&m, *state, folder, test);
+        const stk_recipe_parts *p = &m.parts;
+        assert_ok(stk_trainer_fit(p->trainer, p->module, p->data, NULL, &m.err), &m.err);
+        const double last = metric(&m, "val_loss");
+        double score;
+        assert_true(stk_trainer_best_model_score(p->trainer, &score) && score > last);
+        assert_ok(stk_recipe_test(m.recipe, &tested, &m.err), &m.err);
+        assert_true(tested.best && tested.again && tested.test == test);
+        const double is = metric(&m, loss);
+        assert_true(test || is == score);
+        /* In a trainer that has made none of it. */
+        char path[1024];
+        snprintf(path, sizeof path, "%s", stk_trainer_best_model_path(p->trainer));
+        made_release(&m);
+        load_best(&m, *state, folder, test);
+        p = &m.parts;
+        assert_ok((test ? stk_trainer_test : stk_trainer_validate)(p->trainer, p->module, p->data,
+                                                                   path, &m.err),
+                  &m.err);
+        assert_true(metric(&m, loss) == is);
+        made_release(&m);
+        test_folder_remove(folder);
+    }
+}
+
+/* A run of a plan has the figures of that checkpoint, too. */
+static void test_measures_the_best(void **state)
+{
+    stk_bench_result result = {.struct_size = sizeof result};
+    stk_figures figures = {.struct_size = sizeof figures};
+    char folder[256];
+    double score;
+    made m;
+
+    test_folder(folder);
+    load_best(&m, *state, folder, false);
+    assert_ok(stk_recipe_measure(m.recipe, &result, &figures, &m.err), &m.err);
+    assert_true(stk_trainer_best_model_score(m.parts.trainer, &score));
+    assert_true(!result.training.tested && result.training.evaluated_loss == score);
+    made_release(&m);
+    test_folder_remove(folder);
+}
+
+/* ---- The step of a bench --------------------------------------------------------------------- */
+
+/* In double precision it takes samples of doubles; a model of floats refuses them. */
+static void test_step_of_doubles(void **state)
+{
+    static const char of_points[] = "loader: {batch_size: 10, num_workers: 0}\n"
+                                    "model: {layers: 'linear(2)'}\n"
+                                    "trainer: {precision: 64-true, logger: 'false'}\n";
+    stk_recipe_options options = {.struct_size = sizeof options, .tasks = STK_RECIPE_MODEL};
+    stk_loader_options loader_options;
+    const stk_bench_step *step;
+    stk_loader *loader;
+    stk_batch *batch;
+    points train;
+    made m;
+
+    points_init(&train, *state, 20);
+    options.train = &train.base;
+    made_load(&m, *state, of_points);
+    assert_ok(made_create(&m, &options), &m.err);
+    assert_ok(stk_recipe_step(m.recipe, 10, &step, &m.err), &m.err);
+    stk_loader_options_init(&loader_options);
+    loader_options.batch_size = 10;
+    loader_options.num_workers = 0;
+    assert_ok(stk_loader_create(&train.base, &loader_options, &loader, &m.err), &m.err);
+    assert_ok(stk_loader_next(loader, -1, &batch, &m.err), &m.err);
+    assert_ok(step->run_alone(step->user, &m.err), &m.err);
+    assert_ok(step->run(step->user, batch, &m.err), &m.err);
+    stk_batch_release(&batch);
+    stk_loader_destroy(&loader);
+    made_release(&m);
+}
+
 /* One that is ended early has what it came to so far. */
 static void test_interrupted(void **state)
 {
@@ -179,6 +290,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_measures, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_many_epochs, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_validates, test_context_open, test_context_close),
+        cmocka_unit_test_setup_teardown(test_best, test_context_open, test_context_close),
+        cmocka_unit_test_setup_teardown(test_measures_the_best, test_context_open,
+                                        test_context_close),
+        cmocka_unit_test_setup_teardown(test_step_of_doubles, test_context_open,
+                                        test_context_close),
         cmocka_unit_test_setup_teardown(test_interrupted, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_refuses, test_context_open, test_context_close),
     };
