@@ -367,13 +367,6 @@ static int take_short(struct parser *p, const char *argument)
     return CLI_GO_ON;
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t a = strlen(text), b = strlen(end);
-
-    return a >= b && strcmp(text + a - b, end) == 0;
-}
-
 /* Whether "num_workers=2" lacks the dashes of a flag. */
 static bool lacks_dashes(const struct cli *cli, const char *argument, char flag[CLI_FLAG])
 {
@@ -397,8 +390,8 @@ static int take_positional(struct parser *p, const char *argument, const stk_opt
                  strchr(argument, '='));
         return fail_usage(cli, text);
     }
-    if (cli->usage->yaml && (strcmp(argument, "-") == 0 || ends_with(argument, ".yaml") ||
-                             ends_with(argument, ".yml"))) {
+    if (cli->usage->yaml && (strcmp(argument, "-") == 0 || cli_ends_with(argument, ".yaml") ||
+                             cli_ends_with(argument, ".yml"))) {
         p->files[p->num_files++] = argument;
         return CLI_GO_ON;
     }

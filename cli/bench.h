@@ -118,6 +118,8 @@ struct bench_rows {
 bool bench_rows_make(const struct bench_plan *plan, size_t begun, const char *log,
                      struct bench_rows *rows);
 void bench_report(struct cli *cli, FILE *out, const struct bench_rows *rows);
+/* Begin the row of a table with its label; NULL where it has no figures, which it says. */
+struct cli_table_row *bench_row_begin(struct cli_table *table, const struct bench_row *from);
 /* The same as objects and lists (bench_json.c). */
 void bench_json(FILE *out, const struct bench_rows *rows);
 void bench_csv(FILE *out, const struct bench_rows *rows);
@@ -129,8 +131,7 @@ void bench_sweep_print(FILE *out, size_t width, const struct bench_rows *rows);
 /* The tables of whole trainings, and what they say together (bench_trainings.c). */
 void bench_trainings_print(FILE *out, size_t width, const struct bench_rows *rows, bool quiet);
 /* Cells for accuracy, in %, and memory, in MiB; "-" where there is none. */
-void bench_training_cells(const struct bench_row *row, char accuracy[CLI_TABLE_CELL],
-                          char peak[CLI_TABLE_CELL]);
+void bench_training_cells(struct cli_table_row *row, const struct bench_row *from);
 /* Their lists as members of a row in JSON; nothing of a row that is none. */
 void bench_trainings_json(FILE *out, const struct bench_row *row);
 /* What each rung of a ladder gave (bench_ladder.c); nothing where it is none. */

@@ -95,13 +95,10 @@ static size_t list_figures(const struct bench_row *row, bool trainings, struct f
     return trainings ? n + list_training(row, list + n) : n;
 }
 
-static void json_member(FILE *out, const char *name, const char *text)
+/* NULL where it is empty, which is null in JSON. */
+static const char *some(const char *text)
 {
-    fprintf(out, ", \"%s\": ", name);
-    if (text && *text)
-        cli_json_string(out, text);
-    else
-        fputs("null", out);
+    return *text ? text : NULL;
 }
 
 static void json_rung(FILE *out, const struct bench_row *row)
@@ -110,10 +107,8 @@ static void json_rung(FILE *out, const struct bench_row *row)
         return;
     fprintf(out, ", \"rung\": %" PRIu64 ", \"measure\": ", row->setting.rung);
     cli_json_string(out, row->setting.measure);
-    fputs(", \"factor\": ", out);
-    cli_json_number(out, row->row.factor);
-    fputs(", \"share\": ", out);
-    cli_json_number(out, row->row.share);
+    cli_json_member_number(out, "factor", row->row.factor);
+    cli_json_member_number(out, "share", row->row.share);
 }
 
 static void json_row(FILE *out, const struct bench_rows *rows, const struct bench_row *row)
@@ -124,30 +119,26 @@ static void json_row(FILE *out, const struct bench_rows *rows, const struct benc
     fputs("{\"label\": ", out);
     cli_json_string(out, row->setting.label);
     fprintf(out, ", \"status\": \"%s\"", stk_status_name(result->status));
-    json_member(out, "error", result->status < 0 ? result->error.text : NULL);
+    cli_json_member_text(out, "error", result->status < 0 ? some(result->error.text) : NULL);
     fprintf(out, ", \"check\": \"%s\", \"options\": %s", result->check_failed ? "failed" : "good",
             row->setting.options_json);
     size_t figures = row->row.ended ? list_figures(row, rows->summary.trainings, list) : 0;
     for (size_t k = 0; k < figures; k++) {
-        fprintf(out, ", \"%s\": ", list[k].name);
-        cli_json_number(out, list[k].value);
+        cli_json_member_number(out, list[k].name, list[k].value);
     }
     json_rung(out, row);
     bench_trainings_json(out, row);
     if (row->row.ended) {
-        json_member(out, "limit", stk_limit_name(row->verdict.limit));
-        json_member(out, "knob", row->verdict.knob);
-        json_member(out, "value", row->verdict.value);
-        fputs(", \"gain\": ", out);
-        cli_json_number(out, row->verdict.gain);
-        fputs(", \"lost_share\": ", out);
-        cli_json_number(out, row->verdict.lost_share);
-        fputs(", \"limit_share\": ", out);
-        cli_json_number(out, row->verdict.limit_share);
-        json_member(out, "verdict", row->verdict.text);
+        cli_json_member_text(out, "limit", stk_limit_name(row->verdict.limit));
+        cli_json_member_text(out, "knob", some(row->verdict.knob));
+        cli_json_member_text(out, "value", some(row->verdict.value));
+        cli_json_member_number(out, "gain", row->verdict.gain);
+        cli_json_member_number(out, "lost_share", row->verdict.lost_share);
+        cli_json_member_number(out, "limit_share", row->verdict.limit_share);
+        cli_json_member_text(out, "verdict", some(row->verdict.text));
     }
-    json_member(out, "bad", result->bad);
-    json_member(out, "log", result->log_written ? rows->log : NULL);
+    cli_json_member_text(out, "bad", some(result->bad));
+    cli_json_member_text(out, "log", result->log_written ? rows->log : NULL);
     fputc('}', out);
 }
 
@@ -161,8 +152,8 @@ void bench_json(FILE *out, const struct bench_rows *rows)
         fputs(i + 1 < rows->n ? ",\n" : "\n", out);
     }
     fputs("]", out);
-    json_member(out, "best", best < rows->n ? rows->rows[best].setting.label : NULL);
-    json_member(out, "baseline", base < rows->n ? rows->rows[base].setting.label : NULL);
+    cli_json_member_text(out, "best", best < rows->n ? rows->rows[best].setting.label : NULL);
+    cli_json_member_text(out, "baseline", base < rows->n ? rows->rows[base].setting.label : NULL);
     if (best < rows->n) {
         fputs(rows->summary.trainings ? ", \"speed_up_total_seconds\": "
                                       : ", \"speed_up_samples_per_s_without_setup\": ",

@@ -30,23 +30,20 @@ void bench_ladder_print(FILE *out, size_t width, const struct bench_rows *rows)
     cli_table_column(&table, "limit", "then");
     for (size_t i = 0; i < rows->n; i++) {
         const struct bench_row *from = &rows->rows[i];
-        struct cli_table_row *row = is_rung(from) ? cli_table_row(&table) : NULL;
+        struct cli_table_row *row =
+            is_rung(from) ? cli_table_begin(&table, from->setting.measure) : NULL;
         if (!row)
             continue;
-        const double share = from->row.share;
-        snprintf(row->cells[0], CLI_TABLE_CELL, "%.60s", from->setting.measure);
         if (trainings)
-            snprintf(row->cells[1], CLI_TABLE_CELL, "%.2f", from->row.result->training.seconds);
+            cli_table_number(row, from->row.result->training.seconds);
         else
-            snprintf(row->cells[1], CLI_TABLE_CELL, "%.0f", from->row.figures->samples_per_s);
-        snprintf(row->cells[2], CLI_TABLE_CELL, "%.2f",
-                 isfinite(from->row.factor) ? from->row.factor : 1);
-        snprintf(row->cells[3], CLI_TABLE_CELL, isfinite(share) ? "%.0f" : "-",
-                 round(100 * share) + 0.0); /* no "-0" */
+            cli_table_put(row, "%.0f", from->row.figures->samples_per_s);
+        cli_table_put(row, "%.2f", isfinite(from->row.factor) ? from->row.factor : 1);
+        cli_table_put(row, isfinite(from->row.share) ? "%.0f" : "-",
+                      round(100 * from->row.share) + 0.0); /* no "-0" */
         if (trainings)
-            bench_training_cells(from, row->cells[4], row->cells[5]);
-        snprintf(row->cells[trainings ? 6 : 4], CLI_TABLE_CELL, "%s",
-                 stk_limit_name(from->verdict.limit));
+            bench_training_cells(row, from);
+        cli_table_put(row, "%s", stk_limit_name(from->verdict.limit));
     }
     cli_table_print(&table, width, out);
     cli_table_free(&table);

@@ -2,6 +2,7 @@
 #include "bench.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,53 +36,48 @@ static const struct bench_row *row_of(const struct bench_rows *rows, size_t i)
 
 /* ---- Table ---------------------------------------------------------------------------------- */
 
-static void put(struct cli_table_row *row, size_t *column, double value)
+struct cli_table_row *bench_row_begin(struct cli_table *table, const struct bench_row *from)
 {
-    cli_short_number(row->cells[(*column)++], CLI_TABLE_CELL, value);
+    const stk_status status = from->row.result->status;
+    struct cli_table_row *row = cli_table_begin(table, from->setting.label);
+
+    if (row && !from->row.ended)
+        snprintf(row->note, sizeof row->note, "%s",
+                 status >= 0 || status == STK_ECANCELED ? "interrupted" : "failed, see below");
+    return from->row.ended ? row : NULL;
 }
 
 /* 0 is "-", and what would be rounded to 0 is not. */
-static void put_bytes(struct cli_table_row *row, size_t *column, double bytes)
+static void put_bytes(struct cli_table_row *row, double bytes)
 {
-    if (bytes < 0.005 * MIB) {
-        snprintf(row->cells[(*column)++], CLI_TABLE_CELL, bytes > 0 ? "<0.01" : "-");
-        return;
-    }
-    put(row, column, bytes / MIB);
+    if (bytes < 0.005 * MIB)
+        cli_table_put(row, bytes > 0 ? "<0.01" : "-");
+    else
+        cli_table_number(row, bytes / MIB);
 }
 
 static void fill(struct cli_table_row *row, const struct bench_row *from, bool repeats)
 {
     const stk_figures *f = from->row.figures;
-    size_t c = 0;
 
-    snprintf(row->cells[c++], CLI_TABLE_CELL, "%.60s", from->setting.label);
-    if (!from->row.ended) {
-        snprintf(row->note, sizeof row->note, "%s",
-                 from->row.result->status >= 0 || from->row.result->status == STK_ECANCELED
-                     ? "interrupted"
-                     : "failed, see below");
+    if (!row)
         return;
-    }
-    put(row, &c, f->samples_per_s);
+    cli_table_number(row, f->samples_per_s);
     if (repeats)
-        snprintf(row->cells[c++], CLI_TABLE_CELL, "%.0f-%.0f", from->row.least, from->row.most);
-    put(row, &c, MS * f->wait.mean);
-    put(row, &c, MS * f->wait.p50);
-    put(row, &c, MS * f->wait.p95);
-    put(row, &c, MS * f->wait.p99);
-    put(row, &c, MS * f->wait.max);
-    put(row, &c, MS * f->first_wait);
-    snprintf(row->cells[c++], CLI_TABLE_CELL, "%.1f", 100 * f->step_share);
-    if (f->epoch_turn > 0)
-        put(row, &c, MS * f->epoch_turn);
-    else
-        snprintf(row->cells[c++], CLI_TABLE_CELL, "-");
-    put(row, &c, f->step_stretch);
-    put(row, &c, f->cpu_s_per_1000);
-    put_bytes(row, &c, (double)f->peak_bytes);
-    put_bytes(row, &c, (double)f->bytes_read);
-    snprintf(row->cells[c++], CLI_TABLE_CELL, "%" PRIu64, f->steps);
+        cli_table_put(row, "%.0f-%.0f", from->row.least, from->row.most);
+    cli_table_number(row, MS * f->wait.mean);
+    cli_table_number(row, MS * f->wait.p50);
+    cli_table_number(row, MS * f->wait.p95);
+    cli_table_number(row, MS * f->wait.p99);
+    cli_table_number(row, MS * f->wait.max);
+    cli_table_number(row, MS * f->first_wait);
+    cli_table_put(row, "%.1f", 100 * f->step_share);
+    cli_table_number(row, f->epoch_turn > 0 ? MS * f->epoch_turn : NAN);
+    cli_table_number(row, f->step_stretch);
+    cli_table_number(row, f->cpu_s_per_1000);
+    put_bytes(row, (double)f->peak_bytes);
+    put_bytes(row, (double)f->bytes_read);
+    cli_table_put(row, "%" PRIu64, f->steps);
 }
 
 static void print_table(FILE *out, const struct bench_rows *rows)
@@ -108,11 +104,8 @@ static void print_table(FILE *out, const struct bench_rows *rows)
     cli_table_column(&table, "peak", "MiB");
     cli_table_column(&table, "read", "MiB");
     cli_table_column(&table, "steps", "");
-    for (size_t i = 0; i < rows->n; i++) {
-        struct cli_table_row *row = cli_table_row(&table);
-        if (row)
-            fill(row, &rows->rows[i], repeats);
-    }
+    for (size_t i = 0; i < rows->n; i++)
+        fill(bench_row_begin(&table, &rows->rows[i]), &rows->rows[i], repeats);
     cli_table_print(&table, cli_terminal_width(out), out);
     cli_table_free(&table);
 }

@@ -21,51 +21,29 @@ static const stk_bench_training *training_of(const struct bench_row *row)
 
 /* ---- Tables ---------------------------------------------------------------------------------- */
 
-void bench_training_cells(const struct bench_row *row, char accuracy[CLI_TABLE_CELL],
-                          char peak[CLI_TABLE_CELL])
+void bench_training_cells(struct cli_table_row *row, const struct bench_row *from)
 {
-    const stk_bench_training *t = training_of(row);
+    const stk_bench_training *t = training_of(from);
 
-    snprintf(accuracy, CLI_TABLE_CELL, "-");
-    snprintf(peak, CLI_TABLE_CELL, "-");
-    if (t && isfinite(t->accuracy))
-        snprintf(accuracy, CLI_TABLE_CELL, "%.2f", 100 * t->accuracy);
-    if (t && t->peak_bytes)
-        snprintf(peak, CLI_TABLE_CELL, "%.0f", (double)t->peak_bytes / MIB);
-}
-
-static void put_range(char cell[CLI_TABLE_CELL], double from, double to)
-{
-    char least[24], most[24];
-
-    cli_short_number(least, sizeof least, from);
-    cli_short_number(most, sizeof most, to);
-    snprintf(cell, CLI_TABLE_CELL, "%s-%s", least, most);
+    cli_table_put(row, t && isfinite(t->accuracy) ? "%.2f" : "-", t ? 100 * t->accuracy : 0);
+    cli_table_put(row, t && t->peak_bytes ? "%.0f" : "-", t ? (double)t->peak_bytes / MIB : 0);
 }
 
 static void fill_training(struct cli_table_row *row, const struct bench_row *from, bool repeats)
 {
     const stk_bench_training *t = training_of(from);
-    size_t c = 0;
 
-    snprintf(row->cells[c++], CLI_TABLE_CELL, "%.60s", from->setting.label);
-    if (!t) {
-        snprintf(row->note, sizeof row->note, "%s",
-                 from->row.result->status >= 0 || from->row.result->status == STK_ECANCELED
-                     ? "interrupted"
-                     : "failed, see below");
+    if (!t)
         return;
-    }
-    cli_short_number(row->cells[c++], CLI_TABLE_CELL, t->seconds);
+    cli_table_number(row, t->seconds);
     if (repeats)
-        put_range(row->cells[c++], 1 / from->row.most, 1 / from->row.least);
-    snprintf(row->cells[c++], CLI_TABLE_CELL, "%" PRIu64, t->epochs);
-    cli_short_number(row->cells[c++], CLI_TABLE_CELL, t->epoch_mean);
-    snprintf(row->cells[c++], CLI_TABLE_CELL, "%.2f", from->row.speed_up);
+        cli_table_range(row, 1 / from->row.most, 1 / from->row.least);
+    cli_table_put(row, "%" PRIu64, t->epochs);
+    cli_table_number(row, t->epoch_mean);
+    cli_table_put(row, "%.2f", from->row.speed_up);
     if (repeats)
-        snprintf(row->cells[c++], CLI_TABLE_CELL, "%.2f-%.2f", from->row.speed_up_least,
-                 from->row.speed_up_most);
-    bench_training_cells(from, row->cells[c], row->cells[c + 1]);
+        cli_table_put(row, "%.2f-%.2f", from->row.speed_up_least, from->row.speed_up_most);
+    bench_training_cells(row, from);
 }
 
 static bool any_repeats(const struct bench_rows *rows)
@@ -93,18 +71,10 @@ static void print_times(FILE *out, size_t width, const struct bench_rows *rows)
         cli_table_column(&table, "of all", "pairs");
     cli_table_column(&table, "accuracy", "%");
     cli_table_column(&table, "peak", "MiB");
-    for (size_t i = 0; i < rows->n; i++) {
-        struct cli_table_row *row = cli_table_row(&table);
-        if (row)
-            fill_training(row, &rows->rows[i], repeats);
-    }
+    for (size_t i = 0; i < rows->n; i++)
+        fill_training(bench_row_begin(&table, &rows->rows[i]), &rows->rows[i], repeats);
     cli_table_print(&table, width, out);
     cli_table_free(&table);
-}
-
-static void put_loss(struct cli_table_row *row, size_t column, double loss)
-{
-    snprintf(row->cells[column], CLI_TABLE_CELL, isfinite(loss) ? "%.6f" : "-", loss);
 }
 
 static void print_losses(FILE *out, size_t width, const struct bench_rows *rows)
@@ -128,14 +98,11 @@ static void print_losses(FILE *out, size_t width, const struct bench_rows *rows)
         cli_table_column(&table, "last", "epoch");
     for (size_t i = 0; i < rows->n; i++) {
         const stk_bench_training *t = training_of(&rows->rows[i]);
-        struct cli_table_row *row = t ? cli_table_row(&table) : NULL;
-        if (!row)
-            continue;
-        snprintf(row->cells[0], CLI_TABLE_CELL, "%.60s", rows->rows[i].setting.label);
-        for (uint64_t e = 0; e < shown; e++)
-            put_loss(row, e + 1, e < t->epochs ? t->loss[e] : NAN);
-        if (most > shown)
-            put_loss(row, shown + 1, t->last_loss);
+        struct cli_table_row *row = t ? bench_row_begin(&table, &rows->rows[i]) : NULL;
+        for (uint64_t e = 0; e < shown && t; e++)
+            cli_table_put(row, e < t->epochs && isfinite(t->loss[e]) ? "%.6f" : "-", t->loss[e]);
+        if (most > shown && t)
+            cli_table_put(row, isfinite(t->last_loss) ? "%.6f" : "-", t->last_loss);
     }
     cli_table_print(&table, width, out);
     cli_table_free(&table);

@@ -198,6 +198,8 @@ void cli_compute_environment(struct cli *cli, uint64_t threads);
 
 /* ---- Foreign text (text.c) ------------------------------------------------------------------- */
 
+/* Whether a text, such as a path, ends so, and is not that alone. */
+bool cli_ends_with(const char *text, const char *end);
 /* Replace each character of a line that steers a terminal, and what is no UTF-8, by '?'. The new
  * length, which is no greater. */
 size_t cli_text_clean(char *text);
@@ -229,6 +231,9 @@ void cli_json_string(FILE *out, const char *text);
 void cli_html_string(FILE *out, const char *text);
 /* A number as JSON: null where it is not finite. */
 void cli_json_number(FILE *out, double value);
+/* Member of an object that is not its first; a text of NULL is null. */
+void cli_json_member_text(FILE *out, const char *name, const char *text);
+void cli_json_member_number(FILE *out, const char *name, double value);
 /* The value of an option. */
 void cli_json_option(FILE *out, const stk_option *option, const void *options);
 /* Text as one CSV value (RFC 4180): quoted where it must be. */

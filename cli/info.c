@@ -282,14 +282,6 @@ static void list_table(const stk_context *context, FILE *out)
           out);
 }
 
-static void json_text(const char *text, FILE *out)
-{
-    if (text)
-        cli_json_string(out, text);
-    else
-        fputs("null", out);
-}
-
 static void list_json_options(const stk_option_table *table, FILE *out)
 {
     fputs("[", out);
@@ -297,10 +289,8 @@ static void list_json_options(const stk_option_table *table, FILE *out)
         const stk_option *option = &table->options[i];
         fputs(i ? ", {\"name\": " : "{\"name\": ", out);
         cli_json_string(out, option->name);
-        fputs(", \"default\": ", out);
-        json_text(option->initial, out);
-        fputs(", \"doc\": ", out);
-        cli_json_string(out, option->doc);
+        cli_json_member_text(out, "default", option->initial);
+        cli_json_member_text(out, "doc", option->doc);
         fputs("}", out);
     }
     fputs("]", out);
@@ -315,10 +305,8 @@ static void list_json(const stk_context *context, FILE *out)
         for (size_t i = 0; (driver = stk_driver_at(context, groups[g].kind, i)); i++) {
             fputs(i ? ",\n  {\"name\": " : "\n  {\"name\": ", out);
             cli_json_string(out, driver->name);
-            fputs(", \"doc\": ", out);
-            cli_json_string(out, driver->doc ? driver->doc : "");
-            fputs(", \"plugin\": ", out);
-            json_text(brought_by(context, driver), out);
+            cli_json_member_text(out, "doc", driver->doc ? driver->doc : "");
+            cli_json_member_text(out, "plugin", brought_by(context, driver));
             fputs(",\n   \"options\": ", out);
             list_json_options(driver->options, out);
             fputs("}", out);

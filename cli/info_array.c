@@ -338,12 +338,6 @@ static void json_shape(const char *name, const int64_t *shape, uint32_t rank, FI
     fputc(']', out);
 }
 
-static void json_member(const char *name, double value, FILE *out)
-{
-    fprintf(out, ", \"%s\": ", name);
-    cli_json_number(out, value);
-}
-
 /* A JSON text as it is, but for the words that Python writes and JSON does not know: null. */
 static void json_attributes(const char *text, FILE *out)
 {
@@ -394,7 +388,7 @@ static void json_array(const struct found *f, FILE *out)
     if (f->counted) {
         fprintf(out, ", \"stored_objects\": %" PRIu64 ", \"stored_bytes\": %" PRIu64,
                 f->stored.objects, f->stored.bytes);
-        json_member("ratio", ratio_of(f), out);
+        cli_json_member_number(out, "ratio", ratio_of(f));
     }
     fputs(", \"attributes\": ", out);
     json_attributes(info->attributes, out);
@@ -403,10 +397,10 @@ static void json_array(const struct found *f, FILE *out)
     fprintf(out,
             ", \"stats\": {\"values\": %" PRIu64 ", \"nan\": %" PRIu64 ", \"missing\": %" PRIu64,
             f->stats.values, f->stats.nan, f->stats.missing);
-    json_member("mean", f->stats.mean, out);
-    json_member("std", f->stats.std, out);
-    json_member("min", f->stats.min, out);
-    json_member("max", f->stats.max, out);
+    cli_json_member_number(out, "mean", f->stats.mean);
+    cli_json_member_number(out, "std", f->stats.std);
+    cli_json_member_number(out, "min", f->stats.min);
+    cli_json_member_number(out, "max", f->stats.max);
     fputc('}', out);
 }
 
@@ -429,8 +423,7 @@ static void print_json_survey(const struct survey *survey, FILE *out)
         cli_json_string(out, f->path);
         fprintf(out, ", \"type\": \"%s\"", f->is_array ? "array" : "group");
         if (f->problem) {
-            fputs(", \"problem\": ", out);
-            cli_json_string(out, f->problem);
+            cli_json_member_text(out, "problem", f->problem);
         } else if (f->is_array) {
             json_array(f, out);
         }

@@ -408,8 +408,7 @@ static void json_files(const char *name, const struct lines *files, FILE *out)
     for (size_t i = 0; i < files->count; i++) {
         fputs(i ? ",\n      {\"key\": " : "\n      {\"key\": ", out);
         cli_json_string(out, files->line[i].name);
-        fputs(", \"reason\": ", out);
-        cli_json_string(out, files->line[i].value);
+        cli_json_member_text(out, "reason", files->line[i].value);
         fputs("}", out);
     }
     fputs("]", out);
@@ -431,8 +430,7 @@ void info_survey_json(const struct info_survey *survey, const stk_dataset_info *
             s->pictures, about->size, s->broken, s->unread, s->bytes, s->jpeg, s->jpeg_progressive,
             s->png, s->grey, s->turned, s->min_width, s->min_height, s->max_width, s->max_height);
     cli_json_number(out, s->mean_width);
-    fputs(", \"mean_height\": ", out);
-    cli_json_number(out, s->mean_height);
+    cli_json_member_number(out, "mean_height", s->mean_height);
     fputs(",\n    \"shorter_sides\": [", out);
     for (size_t i = 0; i < STK_SURVEY_SIDES; i++)
         fprintf(out, "%s%" PRIu64, i ? ", " : "", s->sides[i]);

@@ -60,6 +60,21 @@ void cli_json_number(FILE *out, double value)
     fputs(text, out);
 }
 
+void cli_json_member_text(FILE *out, const char *name, const char *text)
+{
+    fprintf(out, ", \"%s\": ", name);
+    if (text)
+        cli_json_string(out, text);
+    else
+        fputs("null", out);
+}
+
+void cli_json_member_number(FILE *out, const char *name, double value)
+{
+    fprintf(out, ", \"%s\": ", name);
+    cli_json_number(out, value);
+}
+
 void cli_json_option(FILE *out, const stk_option *option, const void *options)
 {
     const int length = stk_options_format_json(option, options, NULL, 0);

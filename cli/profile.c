@@ -87,13 +87,6 @@ static void stop(void *trainer)
     stk_trainer_stop(trainer);
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t length = strlen(text), tail = strlen(end);
-
-    return length > tail && strcmp(text + length - tail, end) == 0;
-}
-
 /* The configuration whose name the results get. */
 static const char *find_file(const struct cli *cli)
 {
@@ -103,7 +96,7 @@ static const char *find_file(const struct cli *cli)
             return text + 9;
         if (strcmp(text, "--config") == 0)
             return i + 1 < cli->argc ? cli->argv[i + 1] : NULL;
-        if (*text != '-' && (ends_with(text, ".yaml") || ends_with(text, ".yml")))
+        if (*text != '-' && (cli_ends_with(text, ".yaml") || cli_ends_with(text, ".yml")))
             return text;
     }
     return NULL;
@@ -121,7 +114,9 @@ static int make_folders(struct run *run)
         return CLI_USAGE;
     }
     name = slash ? slash + 1 : name;
-    size_t length = strlen(name) - (ends_with(name, ".yaml") ? 5 : ends_with(name, ".yml") ? 4 : 0);
+    size_t length = strlen(name) - (cli_ends_with(name, ".yaml")  ? 5
+                                    : cli_ends_with(name, ".yml") ? 4
+                                                                  : 0);
     int n = snprintf(run->folder, sizeof run->folder, "%s/%.*s", cli_home(run->options.output_dir),
                      (int)length, name);
     if (n < 0 || (size_t)n >= sizeof run->folder) {

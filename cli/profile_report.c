@@ -20,18 +20,14 @@ static void print_json(const stk_profile_summary *s, FILE *out)
         const stk_spread *p = &s->parts[i];
         fprintf(out, ",\n  \"%s\": {\"mean\": ", stk_profile_part_name((stk_profile_part)i));
         cli_json_number(out, p->mean);
-        fputs(", \"p50\": ", out);
-        cli_json_number(out, p->p50);
-        fputs(", \"p95\": ", out);
-        cli_json_number(out, p->p95);
-        fputs(", \"share\": ", out);
-        cli_json_number(out, s->share[i]);
+        cli_json_member_number(out, "p50", p->p50);
+        cli_json_member_number(out, "p95", p->p95);
+        cli_json_member_number(out, "share", s->share[i]);
         fputs("}", out);
     }
     fputs(",\n  \"peaks\": {\"flops_per_s\": ", out);
     cli_json_number(out, s->peak_flops_per_s);
-    fputs(", \"bytes_per_s\": ", out);
-    cli_json_number(out, s->peak_bytes_per_s);
+    cli_json_member_number(out, "bytes_per_s", s->peak_bytes_per_s);
     fprintf(out, ", \"threads\": %" PRIu32 "}", s->peak_threads);
     fputs(",\n  \"diagnosis\": ", out);
     cli_json_string(out, s->text);

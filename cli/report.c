@@ -57,13 +57,6 @@ static void cancel(void *report)
 
 /* ---- The page -------------------------------------------------------------------------------- */
 
-static bool ends_in(const char *text, const char *end)
-{
-    size_t n = strlen(text), m = strlen(end);
-
-    return n > m && strcmp(text + n - m, end) == 0;
-}
-
 /* "benchmark_logs/run.jsonl" -> "benchmark_logs/run.html"; to be freed. */
 static char *page_beside(const char *log)
 {
@@ -76,7 +69,7 @@ static char *page_beside(const char *log)
     /* A log of that name is not written over. */
     if (name)
         snprintf(name, size, "%.*s%s", (int)stem, path,
-                 ends_in(path, ".html") ? ".report.html" : ".html");
+                 cli_ends_with(path, ".html") ? ".report.html" : ".html");
     return name;
 }
 
@@ -123,7 +116,7 @@ static int write_results(struct report_view *view, const struct report_options *
 {
     struct cli *cli = view->cli;
     bool page = cli->format == CLI_TABLE && cli->out_path &&
-                (ends_in(cli->out_path, ".html") || ends_in(cli->out_path, ".htm"));
+                (cli_ends_with(cli->out_path, ".html") || cli_ends_with(cli->out_path, ".htm"));
     if (page) {
         const int code = write_page(view, cli->out);
         return code != CLI_GOOD || cli->quiet ? code : print_beside(view);

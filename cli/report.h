@@ -6,6 +6,7 @@
 #include <stoker/report.h>
 
 #include "cli.h"
+#include "table.h"
 
 struct report_options {
     uint32_t struct_size;
@@ -31,22 +32,25 @@ struct report_figure {
 /* ---- report_figures.c ---- */
 size_t report_figures(const struct report_view *view, const stk_report_run *run,
                       struct report_figure *out);
-/* What to know of the logs themselves: one line each; `each` is called with it. */
-void report_health(const struct report_view *view, uint64_t file,
-                   void (*each)(void *user, const char *line), void *user);
 void report_print(const struct report_view *view, FILE *out);
 /* "1.38 s", "5.1 ms"; "-" for what is unknown. */
 void report_seconds(char *text, size_t size, double value);
+/* The same as a cell; a share as "12.5 %". */
+void report_cell_seconds(struct cli_table_row *row, double value);
+void report_cell_share(struct cli_table_row *row, double share);
 
 /* ---- report_ladder.c ---- */
 /* A table on a terminal, one of the page, a list in JSON; nothing where there is no ladder. */
 void report_ladder_print(const struct report_view *view, FILE *out, size_t width);
 void report_ladder_page(const struct report_view *view, FILE *out);
-/* The table of whole trainings; nothing where there are none. */
+/* The table of whole trainings, of which there are some. */
+void report_trainings_print(const struct report_view *view, FILE *out, size_t width);
 void report_trainings_page(const struct report_view *view, FILE *out);
 void report_ladder_json(const struct report_view *view, FILE *out);
 
 /* ---- report_html.c ---- */
+/* The same table on the page; of a row with a link the first cell leads to that run. */
+void report_table_page(const struct cli_table *table, const char *name, FILE *out);
 void report_write_page(const struct report_view *view, FILE *out);
 /* "1.38 s", "12.5 %", "3.2"; "-" for what is unknown. */
 void report_put_seconds(FILE *out, double value);

@@ -74,102 +74,7 @@ void report_seconds(char *text, size_t size, double value)
     snprintf(text, size, "%s %s", number, by == 1 ? "s" : by == 1e3 ? "ms" : "\xc2\xb5s");
 }
 
-/* ---- The logs themselves --------------------------------------------------------------------- */
-
-static void health_of_reading(const stk_report_file *f, void (*each)(void *, const char *),
-                              void *user)
-{
-    char line[256];
-
-    if (f->dropped_bytes) {
-        snprintf(line, sizeof line,
-                 "%" PRIu64 " bytes in %" PRIu64 " place%s are no JSON object and were left out%s.",
-                 f->dropped_bytes, f->dropped_pieces, f->dropped_pieces == 1 ? "" : "s",
-                 f->truncated ? "; the log ends inside an object" : "");
-        each(user, line);
-    }
-    if (f->notebook_lost) {
-        snprintf(line, sizeof line,
-                 "%" PRIu64 " events share a line with others: all were read here; a reader of one "
-                 "object a line loses them.",
-                 f->notebook_lost);
-        each(user, line);
-    }
-    if (f->foreign) {
-        snprintf(line, sizeof line, "%" PRIu64 " JSON objects have no \"event\".", f->foreign);
-        each(user, line);
-    }
-    if (f->bad_times) {
-        snprintf(line, sizeof line, "%" PRIu64 " events have no usable time.", f->bad_times);
-        each(user, line);
-    }
-    if (f->clock_steps) {
-        snprintf(line, sizeof line,
-                 "The clock went back %" PRIu64
-                 " time%s, by %.6g s in all: what follows was moved, "
-                 "and the waits across are not counted.",
-                 f->clock_steps, f->clock_steps == 1 ? "" : "s", f->clock_back);
-        each(user, line);
-    }
-    if (f->runs_left_out) {
-        snprintf(line, sizeof line, "%" PRIu64 " runs beyond the first 1,000 were left out.",
-                 f->runs_left_out);
-        each(user, line);
-    }
-}
-
-static void health_of_run(const struct report_view *view, uint64_t i,
-                          void (*each)(void *, const char *), void *user)
-{
-    const stk_report_run *run = stk_report_run_at(view->report, i);
-    const char *name = view->all->names[i];
-    char line[512];
-
-    if (run->headless) {
-        snprintf(line, sizeof line, "%s lacks its \"run start\": time begins with its first event.",
-                 name);
-        each(user, line);
-    }
-    if (!run->ended) {
-        snprintf(line, sizeof line,
-                 "%s lacks its \"run end\": it was interrupted, or the log is not complete.", name);
-        each(user, line);
-    }
-    if (isfinite(run->expected_starts) && run->get_starts &&
-        run->expected_starts != (double)run->get_starts) {
-        snprintf(line, sizeof line,
-                 "%s has %" PRIu64 " samples where the program asks for %.0f: the data ended "
-                 "early, or events are missing.",
-                 name, run->get_starts, run->expected_starts);
-        each(user, line);
-    }
-    if (run->epochs_left_out || run->series_left_out) {
-        snprintf(line, sizeof line,
-                 "%s has more epochs or series than are kept; totals count them all.", name);
-        each(user, line);
-    }
-}
-
-void report_health(const struct report_view *view, uint64_t i,
-                   void (*each)(void *user, const char *line), void *user)
-{
-    const stk_report_file *f = stk_report_file_at(view->report, i);
-
-    health_of_reading(f, each, user);
-    for (uint64_t k = 0; k < f->runs && k < 20; k++)
-        health_of_run(view, f->first_run + k, each, user);
-}
-
 /* ---- JSON ------------------------------------------------------------------------------------ */
-
-static void json_text(FILE *out, const char *name, const char *value)
-{
-    fprintf(out, ", \"%s\": ", name);
-    if (value)
-        cli_json_string(out, value);
-    else
-        fputs("null", out);
-}
 
 static bool begins_group(const stk_report_run *run, uint64_t k)
 {
@@ -215,8 +120,8 @@ static void json_run(const struct report_view *view, FILE *out, uint64_t i)
 
     fputs("{\"name\": ", out);
     cli_json_string(out, view->all->names[i]);
-    json_text(out, "log", stk_report_file_at(view->report, run->file)->name);
-    json_text(out, "label", run->label);
+    cli_json_member_text(out, "log", stk_report_file_at(view->report, run->file)->name);
+    cli_json_member_text(out, "label", run->label);
     fprintf(out,
             ", \"published\": %s, \"ended\": %s, \"exact\": %s, \"repeat\": %" PRId64
             ", \"rank\": %" PRId64,
@@ -224,13 +129,17 @@ static void json_run(const struct report_view *view, FILE *out, uint64_t i)
             run->exact ? "true" : "false", run->repeat, run->rank);
     size_t n = report_figures(view, run, list);
     for (size_t k = 0; k < n; k++) {
-        fprintf(out, ", \"%s\": ", list[k].name);
-        cli_json_number(out, list[k].value);
+        cli_json_member_number(out, list[k].name, list[k].value);
     }
     fputs(", \"epoch_durations\": [", out);
     for (uint64_t k = 0; k < run->num_epochs; k++) {
         fputs(k ? ", " : "", out);
         cli_json_number(out, run->epochs[k].duration >= 0 ? run->epochs[k].duration : NAN);
+    }
+    fputs("], \"epoch_losses\": [", out);
+    for (uint64_t k = 0; k < run->num_epochs && isfinite(run->training_seconds); k++) {
+        fputs(k ? ", " : "", out);
+        cli_json_number(out, run->epochs[k].loss);
     }
     fputs("], \"events\": {", out);
     for (uint64_t k = 0; k < run->num_counts; k++) {
@@ -249,11 +158,10 @@ static void json_run(const struct report_view *view, FILE *out, uint64_t i)
     }
     fprintf(out, "}, \"limit\": \"%s\", \"lost_share\": ", stk_limit_name(run->verdict->limit));
     cli_json_number(out, run->verdict->lost_share);
-    json_text(out, "knob", run->verdict->knob);
-    json_text(out, "value", run->verdict->value);
-    fputs(", \"gain\": ", out);
-    cli_json_number(out, run->verdict->gain);
-    json_text(out, "verdict", run->verdict->text);
+    cli_json_member_text(out, "knob", run->verdict->knob);
+    cli_json_member_text(out, "value", run->verdict->value);
+    cli_json_member_number(out, "gain", run->verdict->gain);
+    cli_json_member_text(out, "verdict", run->verdict->text);
     fputc('}', out);
 }
 
@@ -263,12 +171,9 @@ static void json_ratio(FILE *out, const char *name, const stk_ratio *r)
 
     fprintf(out, ", \"%s\": {\"ratio\": ", name);
     cli_json_number(out, r->ratio);
-    fputs(", \"low\": ", out);
-    cli_json_number(out, r->low);
-    fputs(", \"high\": ", out);
-    cli_json_number(out, r->high);
-    fputs(", \"p\": ", out);
-    cli_json_number(out, r->p);
+    cli_json_member_number(out, "low", r->low);
+    cli_json_member_number(out, "high", r->high);
+    cli_json_member_number(out, "p", r->p);
     fprintf(out, ", \"from\": \"%s\", \"n_a\": %" PRIu64 ", \"n_b\": %" PRIu64 ", \"real\": %s}",
             sure[r->sureness], r->n_a, r->n_b, r->real ? "true" : "false");
 }
@@ -299,11 +204,11 @@ static void print_json(const struct report_view *view, FILE *out)
         const stk_report_pair *pair = view->all->pairs[i];
         fputs(i ? ",\n{\"a\": " : "\n{\"a\": ", out);
         cli_json_string(out, pair->a->name);
-        json_text(out, "b", pair->b->name);
+        cli_json_member_text(out, "b", pair->b->name);
         json_ratio(out, "seconds_per_step", pair->per_step);
         json_ratio(out, "wait_mean", pair->wait);
         json_ratio(out, "total", pair->total);
-        json_text(out, "text", pair->text);
+        cli_json_member_text(out, "text", pair->text);
         fputc('}', out);
     }
     fputs("]}\n", out);
@@ -345,9 +250,17 @@ static void print_csv(const struct report_view *view, FILE *out)
 
 /* ---- Table ----------------------------------------------------------------------------------- */
 
-static void cell_seconds(struct cli_table_row *row, size_t column, double value)
+void report_cell_seconds(struct cli_table_row *row, double value)
 {
-    report_seconds(row->cells[column], sizeof row->cells[column], value);
+    char text[48];
+
+    report_seconds(text, sizeof text, value);
+    cli_table_put(row, "%s", text);
+}
+
+void report_cell_share(struct cli_table_row *row, double share)
+{
+    cli_table_put(row, isfinite(share) ? "%.1f %%" : "-", round(1000 * share) / 10 + 0.0);
 }
 
 static void print_runs(const struct report_view *view, FILE *out, size_t width)
@@ -362,28 +275,21 @@ static void print_runs(const struct report_view *view, FILE *out, size_t width)
         cli_table_column(&table, heads[i][0], heads[i][1]);
     for (uint64_t i = 0; i < view->runs; i++) {
         const stk_report_run *run = stk_report_run_at(view->report, i);
-        struct cli_table_row *row = cli_table_row(&table);
-        if (!row)
-            break;
-        snprintf(row->cells[0], sizeof row->cells[0], "%.60s", view->all->names[i]);
+        struct cli_table_row *row = cli_table_begin(&table, view->all->names[i]);
         bool any = run->wait.n > 0;
-        cell_seconds(row, 1, any ? run->wait.mean : NAN);
-        cell_seconds(row, 2, run->wait_notebook.n ? run->wait_notebook.mean : NAN);
-        cell_seconds(row, 3, any ? run->wait.p50 : NAN);
-        cell_seconds(row, 4, any ? run->wait.p95 : NAN);
-        cell_seconds(row, 5, any ? run->wait.max : NAN);
-        cell_seconds(row, 6, run->step_mean);
-        snprintf(row->cells[7], sizeof row->cells[7], isfinite(run->busy_share) ? "%.1f %%" : "-",
-                 100 * run->busy_share);
-        if (isfinite(run->samples_per_s))
-            cli_short_number(row->cells[8], sizeof row->cells[8], run->samples_per_s);
-        else
-            snprintf(row->cells[8], sizeof row->cells[8], "-");
-        snprintf(row->cells[9], sizeof row->cells[9], "%" PRIu64, run->steps);
-        snprintf(row->cells[10], sizeof row->cells[10], "%" PRIu64, run->num_epochs);
-        cell_seconds(row, 11, run->total);
-        cell_seconds(row, 12, run->setup);
-        cell_seconds(row, 13, run->get_batch.n ? run->get_batch.mean : NAN);
+        report_cell_seconds(row, any ? run->wait.mean : NAN);
+        report_cell_seconds(row, run->wait_notebook.n ? run->wait_notebook.mean : NAN);
+        report_cell_seconds(row, any ? run->wait.p50 : NAN);
+        report_cell_seconds(row, any ? run->wait.p95 : NAN);
+        report_cell_seconds(row, any ? run->wait.max : NAN);
+        report_cell_seconds(row, run->step_mean);
+        report_cell_share(row, run->busy_share);
+        cli_table_number(row, run->samples_per_s);
+        cli_table_put(row, "%" PRIu64, run->steps);
+        cli_table_put(row, "%" PRIu64, run->num_epochs);
+        report_cell_seconds(row, run->total);
+        report_cell_seconds(row, run->setup);
+        report_cell_seconds(row, run->get_batch.n ? run->get_batch.mean : NAN);
     }
     cli_table_print(&table, width, out);
     cli_table_free(&table);
@@ -395,7 +301,7 @@ struct lines {
     const char *log;
 };
 
-static void print_health(void *user, const char *line)
+static void print_note(void *user, const char *line)
 {
     const struct lines *l = user;
     char text[768];
@@ -411,6 +317,8 @@ static void print_table(const struct report_view *view, FILE *out)
     size_t width = cli_terminal_width(out);
     char text[1400];
 
+    if (view->all->trainings)
+        report_trainings_print(view, out, width);
     print_runs(view, out, width);
     if (view->all->ladder)
         report_ladder_print(view, out, width);
@@ -424,7 +332,8 @@ static void print_table(const struct report_view *view, FILE *out)
         fputc('\n', out);
         cli_paragraph(out, width, 0, text);
     }
-    for (uint64_t i = 0; i < view->all->num_pairs; i++) {
+    /* Of trainings the table has the speed-ups. */
+    for (uint64_t i = 0; i < view->all->num_pairs && !view->all->trainings; i++) {
         fputc('\n', out);
         cli_paragraph(out, width, 0, view->all->pairs[i]->text);
     }
@@ -438,7 +347,7 @@ static void print_table(const struct report_view *view, FILE *out)
     }
     for (uint64_t i = 0; i < view->files; i++) {
         struct lines lines = {out, width, stk_report_file_at(view->report, i)->name};
-        report_health(view, i, print_health, &lines);
+        stk_report_notes(view->report, i, print_note, &lines);
     }
 }
 

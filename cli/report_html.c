@@ -38,6 +38,29 @@ void report_put_amount(FILE *out, double value)
         fprintf(out, "%.3g", value);
 }
 
+void report_table_page(const struct cli_table *table, const char *name, FILE *out)
+{
+    fprintf(out, "<div class=\"scroll\" tabindex=\"0\"><table class=\"%s\">\n<thead><tr>", name);
+    for (size_t c = 0; c < table->columns; c++)
+        fprintf(out, "<th scope=\"col\">%s %s</th>", table->heads[c][0], table->heads[c][1]);
+    fputs("</tr></thead>\n<tbody>\n", out);
+    for (size_t i = 0; i < table->rows; i++) {
+        const struct cli_table_row *row = &table->row[i];
+        fputs("<tr>", out);
+        for (size_t c = 0; c < row->used; c++) {
+            const bool link = c == 0 && row->link;
+            fputs("<td>", out);
+            if (link)
+                fprintf(out, "<a href=\"#run-%" PRIu64 "\" data-run=\"%" PRIu64 "\">",
+                        row->link - 1, row->link - 1);
+            cli_html_string(out, c == 0 && row->name ? row->name : row->cells[c]);
+            fputs(link ? "</a></td>" : "</td>", out);
+        }
+        fputs("</tr>\n", out);
+    }
+    fputs("</tbody></table></div>\n", out);
+}
+
 /* ---- The head -------------------------------------------------------------------------------- */
 
 static void put_head(const struct report_view *view, FILE *out)
@@ -63,25 +86,22 @@ static void put_head(const struct report_view *view, FILE *out)
 
 /* ---- Comparison ------------------------------------------------------------------------------ */
 
-static void put_group(const struct report_view *view, FILE *out, const stk_report_group *g,
-                      bool best)
+static void put_group(const struct report_view *view, struct cli_table *table,
+                      const stk_report_group *g)
 {
     const stk_report_run *run = stk_report_run_at(view->report, g->runs[0]);
+    struct cli_table_row *row = cli_table_begin(table, g->name);
 
-    fprintf(out, "<tr%s><td><a href=\"#run-%" PRIu64 "\" data-run=\"%" PRIu64 "\">",
-            best ? " class=\"best\"" : "", g->runs[0], g->runs[0]);
-    cli_html_string(out, g->name);
-    fprintf(out, "</a></td><td>%" PRIu64 "</td><td>", g->count);
-    report_put_seconds(out, g->wait);
-    fputs("</td><td>", out);
-    report_put_seconds(out, g->per_step);
-    fputs("</td><td>", out);
-    report_put_amount(out, g->rate);
-    fputs("</td><td>", out);
-    report_put_share(out, g->busy_share);
-    fputs("</td><td>", out);
-    report_put_seconds(out, g->total);
-    fprintf(out, "</td><td>%s</td></tr>\n", stk_limit_name(run->verdict->limit));
+    if (!row)
+        return;
+    row->link = g->runs[0] + 1;
+    cli_table_put(row, "%" PRIu64, g->count);
+    report_cell_seconds(row, g->wait);
+    report_cell_seconds(row, g->per_step);
+    cli_table_number(row, g->rate);
+    report_cell_share(row, g->busy_share);
+    report_cell_seconds(row, g->total);
+    cli_table_put(row, "%s", stk_limit_name(run->verdict->limit));
 }
 
 static void put_ratio(FILE *out, const stk_ratio *r)
@@ -133,18 +153,19 @@ static void put_pairs(const struct report_view *view, FILE *out)
 
 static void put_comparison(const struct report_view *view, FILE *out)
 {
+    static const char *const heads[] = {"setting",   "runs",     "mean wait", "step and wait",
+                                        "samples/s", "step ran", "whole run", "limit"};
+    struct cli_table table = {0};
+
     if (view->all->num_groups < 2)
         return;
-    fputs("<section>\n<h2>Settings by their wait</h2>\n<div id=\"compared\"></div>\n<div "
-          "class=\"scroll\" tabindex=\"0\">"
-          "<table>\n<thead><tr><th scope=\"col\">setting</th><th scope=\"col\">runs</th><th "
-          "scope=\"col\">mean wait</th><th scope=\"col\">step and wait</th>"
-          "<th scope=\"col\">samples/s</th><th scope=\"col\">step ran</th><th scope=\"col\">whole "
-          "run</th><th scope=\"col\">limit</th></tr></thead>\n<tbody>\n",
-          out);
+    fputs("<section>\n<h2>Settings by their wait</h2>\n<div id=\"compared\"></div>\n", out);
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+        cli_table_column(&table, heads[i], "");
     for (uint64_t i = 0; i < view->all->num_groups; i++)
-        put_group(view, out, view->all->by_wait[i], i == 0);
-    fputs("</tbody></table></div>\n", out);
+        put_group(view, &table, view->all->by_wait[i]);
+    report_table_page(&table, "settings-by-wait", out);
+    cli_table_free(&table);
     if (!view->all->ladder)
         report_ladder_page(view, out);
     if (view->all->num_pairs)
@@ -182,26 +203,30 @@ static void put_cards(FILE *out, const stk_report_run *run)
 
 static void put_epochs(FILE *out, const stk_report_run *run)
 {
+    static const char *const heads[] = {"epoch",    "duration",   "steps",    "waits",
+                                        "of steps", "first wait", "mean loss"};
+    const bool losses = isfinite(run->training_seconds);
+    struct cli_table table = {0};
+
     if (run->num_epochs == 0)
         return;
-    fputs("<details open><summary>Epochs</summary><div class=\"scroll\" tabindex=\"0\"><table>"
-          "<thead><tr><th scope=\"col\">epoch</th><th scope=\"col\">duration</th><th "
-          "scope=\"col\">steps</th><th scope=\"col\">waits</th><th scope=\"col\">of steps</th><th "
-          "scope=\"col\">first wait</th></tr></thead><tbody>\n",
-          out);
+    for (size_t i = 0; i < sizeof heads / sizeof *heads - !losses; i++)
+        cli_table_column(&table, heads[i], "");
     for (uint64_t i = 0; i < run->num_epochs && i < 200; i++) {
         const stk_report_epoch *e = &run->epochs[i];
-        fprintf(out, "<tr><td>%" PRId64 "</td><td>", e->number < 0 ? (int64_t)i : e->number);
-        report_put_seconds(out, e->duration >= 0 ? e->duration : NAN);
-        fprintf(out, "</td><td>%" PRIu64 "</td><td>", e->steps);
-        report_put_seconds(out, e->wait);
-        fputs("</td><td>", out);
-        report_put_seconds(out, e->step);
-        fputs("</td><td>", out);
-        report_put_seconds(out, e->first_wait >= 0 ? e->first_wait : NAN);
-        fputs("</td></tr>\n", out);
+        struct cli_table_row *row = cli_table_row(&table);
+        cli_table_put(row, "%" PRId64, e->number < 0 ? (int64_t)i : e->number);
+        report_cell_seconds(row, e->duration >= 0 ? e->duration : NAN);
+        cli_table_put(row, "%" PRIu64, e->steps);
+        report_cell_seconds(row, e->wait);
+        report_cell_seconds(row, e->step);
+        report_cell_seconds(row, e->first_wait >= 0 ? e->first_wait : NAN);
+        if (losses)
+            cli_table_put(row, isfinite(e->loss) ? "%.6f" : "-", e->loss);
     }
-    fputs("</tbody></table></div>", out);
+    fputs("<details open><summary>Epochs</summary>", out);
+    report_table_page(&table, "epochs", out);
+    cli_table_free(&table);
     if (run->num_epochs > 200)
         fprintf(out, "<p class=\"soft\">The first 200 of %" PRIu64 ".</p>", run->num_epochs);
     fputs("</details>\n", out);
@@ -321,28 +346,28 @@ static void put_picker(const struct report_view *view, FILE *out)
     fputs("</select></nav>\n", out);
 }
 
-struct health {
+struct notes {
     FILE *out;
     bool any;
 };
 
-static void put_health_line(void *user, const char *line)
+static void put_note(void *user, const char *line)
 {
-    struct health *h = user;
+    struct notes *n = user;
 
-    fputs(h->any ? "<li>" : "<section>\n<h2>About the log</h2>\n<ul>\n<li>", h->out);
-    h->any = true;
-    cli_html_string(h->out, line);
-    fputs("</li>\n", h->out);
+    fputs(n->any ? "<li>" : "<section>\n<h2>About the log</h2>\n<ul>\n<li>", n->out);
+    n->any = true;
+    cli_html_string(n->out, line);
+    fputs("</li>\n", n->out);
 }
 
-static void put_health(const struct report_view *view, FILE *out)
+static void put_notes(const struct report_view *view, FILE *out)
 {
-    struct health health = {out, false};
+    struct notes notes = {out, false};
 
     for (uint64_t i = 0; i < view->files; i++)
-        report_health(view, i, put_health_line, &health);
-    if (health.any)
+        stk_report_notes(view->report, i, put_note, &notes);
+    if (notes.any)
         fputs("</ul>\n</section>\n", out);
 }
 
@@ -351,14 +376,15 @@ static void put_health(const struct report_view *view, FILE *out)
 void report_write_page(const struct report_view *view, FILE *out)
 {
     put_head(view, out);
-    report_trainings_page(view, out);
+    if (view->all->trainings)
+        report_trainings_page(view, out);
     if (view->all->ladder)
         report_ladder_page(view, out);
     put_comparison(view, out);
     put_picker(view, out);
     for (uint64_t i = 0; i < view->runs; i++)
         put_run(view, out, i);
-    put_health(view, out);
+    put_notes(view, out);
     fprintf(out,
             "</main>\n<footer class=\"soft\"><p>Made by stoker %s report. This page needs nothing "
             "but itself.</p></footer>\n<script type=\"application/json\" id=\"data\">",

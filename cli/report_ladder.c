@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Settings in the order of the log, and what each adds to the one before: table, JSON, page. */
+/* Settings as a ladder, and whole trainings: tables for a terminal and for the page, a list in
+ * JSON. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -8,47 +9,103 @@
 #include "report.h"
 #include "table.h"
 
-static double whole(const struct report_view *view)
+#define MIB (1024.0 * 1024.0)
+
+static const stk_report_run *run_of(const struct report_view *view, uint64_t i)
 {
-    return view->all->rungs[view->all->num_rungs - 1]->speed / view->all->rungs[0]->speed;
+    return stk_report_run_at(view->report, i);
 }
 
 static const char *limit_of(const struct report_view *view, const stk_report_rung *rung)
 {
-    return stk_limit_name(stk_report_run_at(view->report, rung->group->runs[0])->verdict->limit);
+    return stk_limit_name(run_of(view, rung->group->runs[0])->verdict->limit);
 }
 
-/* ---- Table ----------------------------------------------------------------------------------- */
+/* Accuracy and memory of the run of a training that is shown. */
+static void put_training(struct cli_table_row *row, const stk_report_run *run)
+{
+    cli_table_put(row, isfinite(run->accuracy) ? "%.2f" : "-", 100 * run->accuracy);
+    cli_table_put(row, isfinite(run->peak_bytes) ? "%.0f" : "-", run->peak_bytes / MIB);
+}
+
+/* ---- One measure after the other --------------------------------------------------------------
+ */
+
+static void put_rung(const struct report_view *view, struct cli_table *table,
+                     const stk_report_rung *rung)
+{
+    struct cli_table_row *row = cli_table_begin(table, rung->name);
+    char seconds[48];
+
+    if (!row)
+        return;
+    row->link = rung->group->runs[0] + 1;
+    report_seconds(seconds, sizeof seconds, rung->group->per_step);
+    if (!view->all->ladder)
+        cli_table_put(row, "%s", seconds);
+    else
+        cli_table_number(row, view->all->trainings ? rung->group->training : rung->speed);
+    cli_table_put(row, "%.2f", isfinite(rung->factor) ? rung->factor : 1);
+    cli_table_put(row, isfinite(rung->share) ? "%.0f %%" : "-",
+                  round(100 * rung->share) + 0.0); /* no "-0" */
+    if (view->all->trainings)
+        put_training(row, run_of(view, rung->group->trained));
+    cli_table_put(row, "%s", limit_of(view, rung));
+}
+
+static struct cli_table ladder_of(const struct report_view *view)
+{
+    const bool ladder = view->all->ladder, trainings = view->all->trainings;
+    struct cli_table table = {0};
+
+    cli_table_column(&table, ladder ? "measure" : "setting", "");
+    if (ladder)
+        cli_table_column(&table, trainings ? "total" : "samples", trainings ? "s" : "/s");
+    else
+        cli_table_column(&table, "step", "and wait");
+    cli_table_column(&table, "factor", "x");
+    cli_table_column(&table, "share of the", "speed-up");
+    if (trainings) {
+        cli_table_column(&table, "accuracy", "%");
+        cli_table_column(&table, "peak", "MiB");
+    }
+    cli_table_column(&table, "limit", "then");
+    for (uint64_t i = 0; i < view->all->num_rungs; i++)
+        put_rung(view, &table, view->all->rungs[i]);
+    return table;
+}
 
 void report_ladder_print(const struct report_view *view, FILE *out, size_t width)
 {
-    const bool trainings = view->all->trainings;
-    const char *const heads[][2] = {{"measure", ""},
-                                    {trainings ? "total" : "samples", trainings ? "s" : "/s"},
-                                    {"factor", "x"},
-                                    {"share of the", "speed-up"},
-                                    {"limit", "then"}};
-    struct cli_table table = {0};
+    struct cli_table table = ladder_of(view);
 
-    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
-        cli_table_column(&table, heads[i][0], heads[i][1]);
-    for (uint64_t i = 0; i < view->all->num_rungs; i++) {
-        const stk_report_rung *rung = view->all->rungs[i];
-        struct cli_table_row *row = cli_table_row(&table);
-        if (!row)
-            break;
-        snprintf(row->cells[0], sizeof row->cells[0], "%.60s", rung->name);
-        if (trainings)
-            snprintf(row->cells[1], sizeof row->cells[1], "%.2f", rung->group->training);
-        else
-            snprintf(row->cells[1], sizeof row->cells[1], "%.0f", rung->speed);
-        snprintf(row->cells[2], sizeof row->cells[2], "%.2f", i ? rung->factor : 1);
-        snprintf(row->cells[3], sizeof row->cells[3], isfinite(rung->share) ? "%.0f %%" : "-",
-                 round(100 * rung->share) + 0.0); /* no "-0" */
-        snprintf(row->cells[4], sizeof row->cells[4], "%s", limit_of(view, rung));
-    }
-    fprintf(out, "\nOne measure after the other, %.2fx in all:\n", whole(view));
+    fprintf(out, "\nOne measure after the other, %.2fx in all:\n", view->all->whole);
     cli_table_print(&table, width, out);
+    cli_table_free(&table);
+}
+
+void report_ladder_page(const struct report_view *view, FILE *out)
+{
+    struct cli_table table = ladder_of(view);
+
+    if (view->all->ladder)
+        fprintf(out,
+                "<section>\n<h2>One measure after the other: %.2fx in all</h2>\n"
+                "<p class=\"soft\">%s. Factors multiply, so "
+                "shares are of logarithms: they add up to the whole.</p>\n<div id=\"ladder\">"
+                "</div>\n",
+                view->all->whole,
+                view->all->trainings ? "Seconds of the whole training"
+                                     : "Samples a second in the steady state");
+    else if (view->all->num_rungs)
+        fputs("<h3>One after the other</h3>\n<p class=\"soft\">How many times as fast each setting "
+              "is as the one before it in the log, by a step with its wait. Shares are of the "
+              "logarithm of the factor from the first to the last.</p>\n",
+              out);
+    if (view->all->num_rungs)
+        report_table_page(&table, "rungs", out);
+    if (view->all->ladder)
+        fputs("</section>\n", out);
     cli_table_free(&table);
 }
 
@@ -60,116 +117,94 @@ void report_ladder_json(const struct report_view *view, FILE *out)
         const stk_report_rung *rung = view->all->rungs[i];
         fputs(i ? ",\n{\"name\": " : "\n{\"name\": ", out);
         cli_json_string(out, rung->group->name);
-        fputs(", \"measure\": ", out);
-        if (view->all->ladder)
-            cli_json_string(out, rung->name);
-        else
-            fputs("null", out);
-        fputs(", \"samples_per_s\": ", out);
-        cli_json_number(out, view->all->ladder && !view->all->trainings ? rung->speed : NAN);
-        fputs(", \"total_seconds\": ", out);
-        cli_json_number(out, rung->group->training);
-        fputs(", \"seconds_per_step\": ", out);
-        cli_json_number(out, rung->group->per_step);
-        fputs(", \"factor\": ", out);
-        cli_json_number(out, rung->factor);
-        fputs(", \"share\": ", out);
-        cli_json_number(out, rung->share);
+        cli_json_member_text(out, "measure", view->all->ladder ? rung->name : NULL);
+        cli_json_member_number(out, "samples_per_s",
+                               view->all->ladder && !view->all->trainings ? rung->speed : NAN);
+        cli_json_member_number(out, "total_seconds", rung->group->training);
+        cli_json_member_number(out, "seconds_per_step", rung->group->per_step);
+        cli_json_member_number(out, "speed_up", rung->group->speed_up);
+        cli_json_member_number(out, "factor", rung->factor);
+        cli_json_member_number(out, "share", rung->share);
         fprintf(out, ", \"limit\": \"%s\"}", limit_of(view, rung));
     }
 }
 
-/* ---- Page ------------------------------------------------------------------------------------ */
-
-static void put_head(const struct report_view *view, FILE *out)
-{
-    if (view->all->ladder)
-        fprintf(out,
-                "<section>\n<h2>One measure after the other: %.3gx in all</h2>\n"
-                "<p class=\"soft\">%s. Factors multiply, so "
-                "shares are of logarithms: they add up to the whole.</p>\n<div id=\"ladder\">"
-                "</div>\n",
-                whole(view),
-                view->all->trainings ? "Seconds of the whole training"
-                                     : "Samples a second in the steady state");
-    else
-        fputs("<h3>One after the other</h3>\n<p class=\"soft\">What each setting adds to the one "
-              "before it in the log, by a step with its wait. Shares are of the logarithm of the "
-              "factor from the first to the last.</p>\n",
-              out);
-    fprintf(out,
-            "<div class=\"scroll\" tabindex=\"0\"><table>\n<thead><tr><th scope=\"col\">%s</th>"
-            "<th scope=\"col\">%s</th><th scope=\"col\">%s</th>"
-            "<th scope=\"col\">share</th><th scope=\"col\">limit then</th></tr></thead>\n<tbody>\n",
-            view->all->ladder ? "measure" : "setting",
-            !view->all->ladder     ? "step and wait"
-            : view->all->trainings ? "total"
-                                   : "samples/s",
-            view->all->ladder ? "factor" : "as fast as the one before");
-}
-
-void report_ladder_page(const struct report_view *view, FILE *out)
-{
-    if (view->all->num_rungs == 0)
-        return;
-    put_head(view, out);
-    for (uint64_t i = 0; i < view->all->num_rungs; i++) {
-        const stk_report_rung *rung = view->all->rungs[i];
-        const uint64_t run = rung->group->runs[0];
-        fprintf(out,
-                "<tr data-rung=\"%" PRIu64 "\"><td><a href=\"#run-%" PRIu64 "\" data-run=\"%" PRIu64
-                "\">",
-                i, run, run);
-        cli_html_string(out, rung->name);
-        fputs("</a></td><td>", out);
-        if (view->all->ladder && view->all->trainings)
-            report_put_seconds(out, rung->group->training);
-        else if (view->all->ladder)
-            report_put_amount(out, rung->speed);
-        else
-            report_put_seconds(out, rung->group->per_step);
-        fputs("</td><td>", out);
-        report_put_amount(out, rung->factor);
-        fputs("</td><td>", out);
-        report_put_share(out, rung->share);
-        fprintf(out, "</td><td>%s</td></tr>\n", limit_of(view, rung));
-    }
-    fputs("</tbody></table></div>\n", out);
-    if (view->all->ladder)
-        fputs("</section>\n", out);
-}
-
 /* ---- Whole trainings ------------------------------------------------------------------------- */
+
+static void put_group(const struct report_view *view, struct cli_table *table,
+                      const stk_report_group *g)
+{
+    struct cli_table_row *row = cli_table_begin(table, g->name);
+    const stk_report_run *run = run_of(view, g->trained);
+
+    if (!row)
+        return;
+    row->link = g->trained + 1;
+    cli_table_put(row, "%" PRIu64, g->count);
+    cli_table_number(row, g->training);
+    cli_table_range(row, g->training_least, g->training_most);
+    cli_table_put(row, "%" PRIu64, run->num_epochs);
+    cli_table_number(row, run->num_epochs ? run->epochs_total / (double)run->num_epochs : NAN);
+    cli_table_put(row, isfinite(g->speed_up) ? "%.2f" : "-", g->speed_up);
+    cli_table_put(row, g->pairs ? "%.2f-%.2f" : "-", g->speed_up_least, g->speed_up_most);
+    cli_table_put(row, isfinite(run->training_loss) ? "%.6f" : "-", run->training_loss);
+    put_training(row, run);
+}
+
+/* What its columns are. */
+static void describe(const struct report_view *view, char *text, size_t size)
+{
+    bool tested = false;
+
+    for (uint64_t i = 0; i < view->all->num_groups; i++)
+        tested |= run_of(view, view->all->groups[i]->trained)->tested;
+    snprintf(text, size,
+             "The run of the median time is shown; speed-ups are over the runs of %s in the same "
+             "rounds. Loss: the mean of the last epoch. Accuracy: of the %s data. Peak: most "
+             "resident memory.",
+             view->all->baseline->name, tested ? "test" : "validation");
+}
+
+static struct cli_table trainings_of(const struct report_view *view)
+{
+    static const char *const heads[][2] = {
+        {"setting", ""}, {"runs", ""},      {"total", "s"},    {"of all", "runs"},
+        {"epochs", ""},  {"an epoch", "s"}, {"speed-up", "x"}, {"of all", "pairs"},
+        {"loss", ""},    {"accuracy", "%"}, {"peak", "MiB"}};
+    struct cli_table table = {0};
+
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+        cli_table_column(&table, heads[i][0], heads[i][1]);
+    for (uint64_t i = 0; i < view->all->num_groups; i++)
+        put_group(view, &table, view->all->groups[i]);
+    return table;
+}
+
+void report_trainings_print(const struct report_view *view, FILE *out, size_t width)
+{
+    struct cli_table table = trainings_of(view);
+    char text[768];
+
+    describe(view, text, sizeof text);
+    cli_table_print(&table, width, out);
+    fputc('\n', out);
+    if (!view->cli->quiet) {
+        cli_paragraph(out, width, 0, text);
+        fputc('\n', out);
+    }
+    cli_table_free(&table);
+}
 
 void report_trainings_page(const struct report_view *view, FILE *out)
 {
-    if (!view->all->trainings)
-        return;
-    fputs(
-        "<section>\n<h2>Whole trainings</h2>\n<p class=\"soft\">Total and speed-up over the first: "
-        "of the run of the median time. Loss: the mean of the last epoch; accuracy: of test data, "
-        "else of validation data. Memory: most that the process had resident.</p>\n<div "
-        "class=\"scroll\" tabindex=\"0\"><table>\n<thead><tr><th scope=\"col\">setting</th>"
-        "<th scope=\"col\">runs</th><th scope=\"col\">total</th><th scope=\"col\">epochs</th>"
-        "<th scope=\"col\">speed-up</th><th scope=\"col\">loss</th><th scope=\"col\">accuracy"
-        "</th><th scope=\"col\">memory, MiB</th></tr></thead>\n<tbody>\n",
-        out);
-    for (uint64_t i = 0; i < view->all->num_groups; i++) {
-        const stk_report_group *g = view->all->groups[i];
-        const stk_report_run *run = stk_report_run_at(view->report, g->runs[0]);
-        fputs("<tr><td>", out);
-        cli_html_string(out, g->name);
-        fprintf(out, "</td><td>%" PRIu64 "</td><td>", g->count);
-        report_put_seconds(out, g->training);
-        fprintf(out, "</td><td>%" PRIu64 "</td><td>", run->num_epochs);
-        report_put_amount(out, g->speed_up);
-        fputs("</td><td>", out);
-        report_put_amount(out, run->training_loss);
-        fputs("</td><td>", out);
-        report_put_share(out, run->accuracy);
-        fputs("</td><td>", out);
-        report_put_amount(out, run->peak_bytes / (1024.0 * 1024.0));
-        fputs("</td></tr>\n", out);
-    }
-    fputs("</tbody></table></div>\n</section>\n", out);
+    struct cli_table table = trainings_of(view);
+    char text[768];
+
+    describe(view, text, sizeof text);
+    fputs("<section>\n<h2>Whole trainings</h2>\n<p class=\"soft\">", out);
+    cli_html_string(out, text);
+    fputs("</p>\n", out);
+    report_table_page(&table, "trainings", out);
+    fputs("</section>\n", out);
+    cli_table_free(&table);
 }

@@ -4,6 +4,7 @@
 #include "cli.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,6 +36,45 @@ struct cli_table_row *cli_table_row(struct cli_table *table)
     struct cli_table_row *row = &table->row[table->rows++];
     memset(row, 0, sizeof *row);
     return row;
+}
+
+struct cli_table_row *cli_table_begin(struct cli_table *table, const char *name)
+{
+    struct cli_table_row *row = cli_table_row(table);
+
+    cli_table_put(row, "%.60s", name);
+    if (row)
+        row->name = name;
+    return row;
+}
+
+void cli_table_put(struct cli_table_row *row, const char *format, ...)
+{
+    va_list arguments;
+
+    if (!row || row->used == CLI_TABLE_COLUMNS)
+        return;
+    va_start(arguments, format);
+    vsnprintf(row->cells[row->used++], CLI_TABLE_CELL, format, arguments);
+    va_end(arguments);
+}
+
+void cli_table_number(struct cli_table_row *row, double value)
+{
+    char text[CLI_TABLE_CELL] = "-";
+
+    if (isfinite(value))
+        cli_short_number(text, sizeof text, value);
+    cli_table_put(row, "%s", text);
+}
+
+void cli_table_range(struct cli_table_row *row, double least, double most)
+{
+    char from[24], to[24];
+
+    cli_short_number(from, sizeof from, least);
+    cli_short_number(to, sizeof to, most);
+    cli_table_put(row, "%s-%s", from, to);
 }
 
 /* Characters of a UTF-8 text: bytes that do not continue one. */

@@ -4,7 +4,10 @@
 #define STK_CLI_TABLE_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
+
+#include <stoker/base.h>
 
 #define CLI_TABLE_COLUMNS 24
 #define CLI_TABLE_CELL    64
@@ -18,12 +21,22 @@ struct cli_table {
 
 struct cli_table_row {
     char cells[CLI_TABLE_COLUMNS][CLI_TABLE_CELL];
-    char note[512]; /* in the place of the other cells; empty: none */
+    size_t used;      /* cells that were put */
+    char note[512];   /* in the place of the other cells; empty: none */
+    const char *name; /* the first cell at its full length, for a page; NULL: it is */
+    uint64_t link;    /* what a page leads to from it, from 1; 0: nothing */
 };
 
 void cli_table_column(struct cli_table *table, const char *head, const char *unit);
 /* A new row, empty; NULL when there is no memory. */
 struct cli_table_row *cli_table_row(struct cli_table *table);
+/* The same with its first cell, which is cut after 60 bytes; `name` outlives the table. */
+struct cli_table_row *cli_table_begin(struct cli_table *table, const char *name);
+/* Put the next cell: a text; a number as cli_short_number() has it, "-" where it is not finite; the
+ * least and the most. Nothing where `row` is NULL. */
+void cli_table_put(struct cli_table_row *row, const char *format, ...) STK_PRINTF(2, 3);
+void cli_table_number(struct cli_table_row *row, double value);
+void cli_table_range(struct cli_table_row *row, double least, double most);
 /* Print it, at most `width` characters wide where it can be: more columns follow below, the first
  * one repeated. 0: no limit. */
 void cli_table_print(const struct cli_table *table, size_t width, FILE *out);

@@ -82,6 +82,13 @@ static size_t clean(const char *from, size_t n, bool lines, char *to, size_t *le
     return at;
 }
 
+bool cli_ends_with(const char *text, const char *end)
+{
+    const size_t length = strlen(text), tail = strlen(end);
+
+    return length > tail && strcmp(text + length - tail, end) == 0;
+}
+
 size_t cli_text_clean(char *text)
 {
     const size_t n = strlen(text);

@@ -137,15 +137,15 @@ SCROLL = """(() => { const c = document.querySelector('article:not([hidden]) can
 
 def check_ladder(browser, rungs):
     """What is wrong with the measures on the page: the rows of the table, the bars of the chart."""
-    rows = browser.value("[...document.querySelectorAll('[data-rung]')].map(r => [...r.cells].map(c => c.textContent))")
+    rows = browser.value("[...document.querySelectorAll('.rungs tbody tr')].map(r => [...r.cells].map(c => c.textContent))")
     bars = browser.value("charts.filter(c => c.canvas.ariaLabel.startsWith('Measures')).map(c => c.config.data.datasets[0].data)[0]")
     then, problems = None, []
     for rung, row, bar in zip(rungs, rows, bars or [], strict=True):
         rate, factor = rung["samples_per_s"], rung["factor"]
-        share = "-" if rung["share"] is None else f"{round(100 * rung['share'], 1) + 0.0:.1f} %"
+        share = "-" if rung["share"] is None else f"{round(100 * rung['share']) + 0.0:.0f} %"
         if row[0] != rung["measure"] or row[3] != share or row[4] != rung["limit"]:
             problems.append(f"{row} stands for {rung}")
-        if abs(float(row[1]) / rate - 1) > 5e-3 or (row[2] != "-" if factor is None else abs(float(row[2]) / factor - 1) > 5e-3):
+        if abs(float(row[1]) / rate - 1) > 5e-3 or abs(float(row[2]) - (1 if factor is None else factor)) > 5.1e-3:
             problems.append(f"{row}: {rate} samples/s and the factor {factor} in the log")
         if abs(bar[1] / rate - 1) > 1e-5 or then and abs(bar[0] / then - 1) > 1e-5:
             problems.append(f"a bar from {bar[0]} to {bar[1]}, in the log from {then} to {rate}")

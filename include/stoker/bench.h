@@ -253,8 +253,9 @@ typedef struct stk_bench_row {
     const stk_figures *figures;     /**< likewise: rates summed, waits of the slowest */
     const stk_figures *judged;      /**< of its slowest rank, with the rate of all */
     double least, most;             /**< samples/s over the runs; of trainings, those a second */
-    double factor, share; /**< of a ladder: the rate over that of the rung before, and which share
-                             of the whole speed-up that is; NaN: there is none */
+    double factor, share; /**< of a ladder: the rate over that of the rung before (of trainings the
+                             speed-up over that one's), and which share of the whole speed-up that
+                             is; NaN: there is none */
     /** As fast as the baseline: the median, the least and the most over pairs of runs, the n-th of
      * this setting with the n-th of the baseline, which ran next to each other. NaN: none. */
     double speed_up, speed_up_least, speed_up_most;

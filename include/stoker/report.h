@@ -67,6 +67,14 @@ STK_API uint64_t stk_report_files(const stk_report *report);
 /** File `i`; NULL past the end. Lives as long as the report. */
 STK_API const stk_report_file *stk_report_file_at(const stk_report *report, uint64_t i);
 
+/**
+ * Tell `each` what to know of log `i` itself, a line each, which lives during the call: what of it
+ * could not be read, a clock that was set back, runs that lack their begin or end. Runs have the
+ * names of stk_report_compare(), where that was called before. Thread: one at a time.
+ */
+STK_API void stk_report_notes(const stk_report *report, uint64_t i,
+                              void (*each)(void *user, const char *line), void *user);
+
 typedef struct stk_report_setting {
     const char *key, *value; /**< as text; UTF-8 is not checked */
 } stk_report_setting;
@@ -77,6 +85,7 @@ typedef struct stk_report_epoch {
     uint64_t steps;
     double wait, step; /**< sums over its steps, s */
     double first_wait; /**< of its first batch; < 0: unknown */
+    double loss;       /**< of a whole training: the mean of its samples; NaN: unknown */
 } stk_report_epoch;
 
 typedef struct stk_report_count {
@@ -224,9 +233,15 @@ typedef struct stk_report_group {
     const uint64_t *runs; /**< numbers of `count` runs; of several ranks the first */
     uint64_t count;
     double wait, per_step, total; /**< means over the runs, s */
-    double training; /**< seconds of the whole training, the median over the runs; NaN: none */
-    double speed_up; /**< of the first group's training over this one; NaN: none */
-    double rate;     /**< samples/s, or steps/s where that is not known */
+    /** Seconds of the whole training: the median over the runs, the least and the most; NaN: none.
+     */
+    double training, training_least, training_most;
+    uint64_t trained; /**< the run of that median; without trainings the first */
+    /** As fast as the baseline: the median, the least and the most over `pairs` of runs, the n-th
+     * of this setting with the n-th of the baseline. NaN: none. */
+    double speed_up, speed_up_least, speed_up_most;
+    uint64_t pairs;
+    double rate; /**< samples/s, or steps/s where that is not known */
     double busy_share;
 } stk_report_group;
 
@@ -262,7 +277,9 @@ typedef struct stk_report_comparison {
     uint64_t unmatched;                  /**< settings that the first log has not */
     const stk_report_rung *const *rungs; /**< of one log */
     uint64_t num_rungs;                  /**< 0: the settings are no series */
+    double whole;                        /**< the last rung is so many times as fast as the first */
     bool trainings;                      /**< settings are whole trainings, speeds are of those */
+    const stk_report_group *baseline;    /**< of trainings: without workers, else the first */
     bool ladder;                         /**< they were measured as one: stoker bench --ladder */
 } stk_report_comparison;
 

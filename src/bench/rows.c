@@ -195,24 +195,37 @@ void stk__bench_rate(const stk__bench_planned *setting, stk_sweep_point *point)
 
 /* ---- Ladders -------------------------------------------------------------------------------- */
 
-static bool is_rung(const stk__bench_planned *setting)
+/* How fast a setting is. Of trainings over the baseline, by pairs of runs, as its row has it: so
+ * the factors of all rungs come to the speed-up of the last. */
+static double pace(const stk_bench_plan *plan, size_t i)
 {
-    return ended(setting) && setting->setting.rung > 0 && rate_of(setting) > 0;
+    const stk__bench_outcome *run = stk__bench_shown(&plan->settings[i]);
+    stk_bench_row row = {.speed_up = NAN};
+
+    if (!run || run->result.training.seconds <= 0)
+        return rate_of(&plan->settings[i]);
+    stk__bench_pair_runs(plan, i, &row);
+    return row.speed_up;
+}
+
+static bool is_rung(const stk_bench_plan *plan, size_t i)
+{
+    return ended(&plan->settings[i]) && plan->settings[i].setting.rung > 0 && pace(plan, i) > 0;
 }
 
 /* Factors multiply, so their logarithms are what adds up: that of the whole ladder. NaN: no ladder.
  */
 static double whole(const stk_bench_plan *plan)
 {
-    const stk__bench_planned *first = NULL, *last = NULL;
+    size_t first = STK_BENCH_NONE, last = STK_BENCH_NONE;
 
     for (size_t i = 0; i < plan->count; i++) {
-        if (!is_rung(&plan->settings[i]))
+        if (!is_rung(plan, i))
             continue;
-        first = first ? first : &plan->settings[i];
-        last = &plan->settings[i];
+        first = first == STK_BENCH_NONE ? i : first;
+        last = i;
     }
-    return first == last ? NAN : log(rate_of(last) / rate_of(first));
+    return first == last ? (double)NAN : log(pace(plan, last) / pace(plan, first));
 }
 
 /* What row `i` gave over the rung before that was measured, and its share of the whole. */
@@ -222,13 +235,13 @@ static void climb(const stk_bench_plan *plan, size_t i, stk_bench_row *row)
     size_t k = i;
 
     row->factor = row->share = NAN;
-    if (!is_rung(&plan->settings[i]))
+    if (!is_rung(plan, i))
         return;
-    while (k > 0 && !is_rung(&plan->settings[k - 1]))
+    while (k > 0 && !is_rung(plan, k - 1))
         k--;
     if (k == 0)
         return;
-    row->factor = rate_of(&plan->settings[i]) / rate_of(&plan->settings[k - 1]);
+    row->factor = pace(plan, i) / pace(plan, k - 1);
     if (fabs(all) > log(LITTLE))
         row->share = log(row->factor) / all;
 }

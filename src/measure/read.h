@@ -116,6 +116,8 @@ typedef struct stk__run {
     stk__places steps, waits, gets; /* over time */
     stk_report_epoch *epochs;
     uint64_t epochs_room;
+    double *losses; /* of a whole training: of each epoch */
+    uint64_t num_losses, losses_room;
     stk_report_count *counts;
     char (*row_names)[STK_REPORT_NAME];
     uint64_t lanes[STK__LANES_MAX]; /* keys of workers */

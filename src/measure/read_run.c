@@ -110,6 +110,7 @@ void stk__run_free(stk_report *report, stk__run *run)
     stk__free(ctx, run->series_out);
     stk__settings_free(report, run);
     stk__free(ctx, run->epochs);
+    stk__free(ctx, run->losses);
     stk__free(ctx, run->counts);
     stk__free(ctx, run->row_names);
     stk__free(ctx, run->heap);
@@ -436,6 +437,25 @@ static stk_status other_event(stk_report *report, stk__run *run, const stk__log_
     return stk__run_series(report, run, line, line->name, time, false);
 }
 
+/* Epochs of a whole training end in their order. */
+static stk_status add_loss(stk_report *report, stk__run *run, const stk__log_line *line)
+{
+    const stk__json_member *m = stk__line_find(line, "loss");
+
+    if (run->num_losses == STK__EPOCHS_MAX)
+        return STK_OK;
+    double *losses =
+        stk__grow(report->ctx, run->losses, &run->losses_room, run->num_losses + 1, sizeof *losses);
+    if (!losses)
+        return STK_ENOMEM;
+    run->losses = losses;
+    losses[run->num_losses] = NAN;
+    if (m)
+        (void)stk__json_member_real(m, STK__RANGE_ANY, &losses[run->num_losses]);
+    run->num_losses++;
+    return STK_OK;
+}
+
 static stk_status side_event(stk_report *report, stk__run *run, int event,
                              const stk__log_line *line, double time)
 {
@@ -471,6 +491,7 @@ static stk_status side_event(stk_report *report, stk__run *run, int event,
         stk__run_logged(run, line);
         return STK_OK;
     case TRAINING_EPOCH:
+        STK_TRY(add_loss(report, run, line));
         return stk__run_series(report, run, line, line->name, time, false);
     case OTHER:
         return other_event(report, run, line, time);

@@ -19,7 +19,8 @@ static void time_figures(stk__run *run)
     out->epochs = run->epochs;
     out->epochs_total = 0;
     for (uint64_t i = 0; i < out->num_epochs; i++) {
-        const stk_report_epoch *epoch = &run->epochs[i];
+        stk_report_epoch *epoch = &run->epochs[i];
+        epoch->loss = i < run->num_losses ? run->losses[i] : (double)NAN;
         if (epoch->duration >= 0)
             out->epochs_total += epoch->duration;
         else if (i + 1 == out->num_epochs)

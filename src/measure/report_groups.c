@@ -34,6 +34,7 @@ struct stk__comparison {
     group *groups;
     pair *pairs;
     stk_report_rung *rungs;
+    double first_pace, last_pace; /* of the rungs */
     const stk_report_group **shown_groups, **by_wait;
     const stk_report_pair **shown_pairs;
     const stk_report_rung **shown_rungs;
@@ -100,17 +101,11 @@ static bool counts(const stk_report_run *run)
     return run->rank <= 0;
 }
 
-static int by_value(const void *a, const void *b)
+/* The figures of the runs that have one, sorted. */
+static uint64_t sorted(const stk__comparison *c, const stk_report_group *g, figure_fn *figure,
+                       double values[MAX_REPEATS])
 {
-    const double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-/* The median of the figures of the runs, of two the lower; NaN: unknown. */
-static double median(const stk__comparison *c, const stk_report_group *g, figure_fn *figure)
-{
-    double values[MAX_REPEATS];
+    stk_spread spread;
     uint64_t n = 0;
 
     for (uint64_t i = 0; i < STK_MIN(g->count, MAX_REPEATS); i++) {
@@ -118,15 +113,13 @@ static double median(const stk__comparison *c, const stk_report_group *g, figure
         if (isfinite(value))
             values[n++] = value;
     }
-    if (n == 0)
-        return NAN;
-    qsort(values, n, sizeof *values, by_value);
-    return values[(n - 1) / 2];
+    stk_spread_of(values, n, &spread);
+    return n;
 }
 
 static double figure_training(const stk_report_run *run)
 {
-    return 1 / run->training_seconds;
+    return run->training_seconds;
 }
 
 static double figure_rate(const stk_report_run *run)
@@ -146,8 +139,61 @@ static void average(const stk__comparison *c, stk_report_group *g)
         g->rate += (isfinite(run->samples_per_s) ? run->samples_per_s : run->steps_per_s) / n;
         g->busy_share += run->busy_share / n;
     }
-    g->training = 1 / median(c, g, figure_training);
-    g->speed_up = (c->shown.num_groups ? c->shown_groups[0] : g)->training / g->training;
+}
+
+/* Whole trainings: the run of the median rate is shown, of two the slower. */
+static void take_trainings(const stk__comparison *c, stk_report_group *g)
+{
+    double values[MAX_REPEATS];
+    const uint64_t n = sorted(c, g, figure_training, values);
+
+    g->training = n ? values[n / 2] : (double)NAN;
+    g->training_least = n ? values[0] : (double)NAN;
+    g->training_most = n ? values[n - 1] : (double)NAN;
+    g->trained = g->runs[0];
+    for (uint64_t i = g->count; i-- > 0;)
+        if (run_at(c, g->runs[i])->training_seconds == g->training)
+            g->trained = g->runs[i];
+}
+
+/* Each run over that of the baseline in the same round. */
+static void pair_trainings(const stk__comparison *c, stk_report_group *g)
+{
+    const stk_report_group *base = c->shown.baseline;
+    double ratios[MAX_REPEATS];
+    stk_spread spread;
+
+    g->speed_up = g->speed_up_least = g->speed_up_most = NAN;
+    for (uint64_t i = 0; i < STK_MIN(STK_MIN(g->count, base->count), MAX_REPEATS); i++) {
+        /* Of trainings a second, so that it is the bench's to the last digit. */
+        const double ratio = 1 / figure_training(run_at(c, g->runs[i])) /
+                             (1 / figure_training(run_at(c, base->runs[i])));
+        if (isfinite(ratio))
+            ratios[g->pairs++] = ratio;
+    }
+    stk_spread_of(ratios, g->pairs, &spread);
+    if (g->pairs) {
+        g->speed_up = spread.p50;
+        g->speed_up_least = spread.min;
+        g->speed_up_most = spread.max;
+    }
+}
+
+static void compare_trainings(stk__comparison *c)
+{
+    stk_report_comparison *shown = &c->shown;
+
+    for (uint64_t i = shown->num_groups; i-- > 0;) {
+        take_trainings(c, &c->groups[i].shown);
+        if (!isfinite(c->groups[i].shown.training))
+            continue;
+        shown->trainings = true;
+        if (!shown->baseline || first_run(c, shown->baseline)->num_workers != 0 ||
+            first_run(c, &c->groups[i].shown)->num_workers == 0)
+            shown->baseline = &c->groups[i].shown;
+    }
+    for (uint64_t i = 0; i < shown->num_groups && shown->baseline; i++)
+        pair_trainings(c, &c->groups[i].shown);
 }
 
 /* The group that run `first` begins: it and all later runs of its setting. */
@@ -196,8 +242,7 @@ static void make_groups(stk__comparison *c)
     for (uint64_t i = 0; i < stk_report_runs(c->report); i++)
         if (counts(run_at(c, i)) && !is_grouped(c, run_at(c, i)))
             add_group(c, i, &runs);
-    for (uint64_t i = 0; i < c->shown.num_groups; i++)
-        c->shown.trainings |= isfinite(c->shown_groups[i]->training);
+    compare_trainings(c);
     if (c->shown.num_groups)
         qsort(c->by_wait, c->shown.num_groups, sizeof(const stk_report_group *), by_wait);
 }
@@ -348,31 +393,38 @@ static void make_pairs(stk__comparison *c)
 
 /* ---- Ladders --------------------------------------------------------------------------------- */
 
-static void add_rung(stk__comparison *c, const stk_report_group *g, const char *name, double speed)
+/* `pace`: what factors are of. */
+static void add_rung(stk__comparison *c, const stk_report_group *g, const char *name, double speed,
+                     double pace)
 {
-    stk_report_rung *rung = &c->rungs[c->shown.num_rungs];
+    stk_report_comparison *shown = &c->shown;
+    stk_report_rung *rung = &c->rungs[shown->num_rungs];
 
-    *rung = (stk_report_rung){.struct_size = sizeof *rung,
-                              .group = g,
-                              .name = name,
-                              .speed = speed,
-                              .factor = c->shown.num_rungs ? speed / rung[-1].speed : (double)NAN,
-                              .share = NAN};
-    c->shown_rungs[c->shown.num_rungs++] = rung;
+    *rung = (stk_report_rung){
+        .struct_size = sizeof *rung, .group = g, .name = name, .speed = speed, .share = NAN};
+    rung->factor = shown->num_rungs ? pace / c->last_pace : (double)NAN;
+    c->first_pace = shown->num_rungs ? c->first_pace : pace;
+    c->last_pace = pace;
+    shown->whole = c->last_pace / c->first_pace;
+    c->shown_rungs[shown->num_rungs++] = rung;
 }
 
 static void make_rungs(stk__comparison *c)
 {
     stk_report_comparison *shown = &c->shown;
+    double values[MAX_REPEATS];
 
     if (stk_report_files(c->report) != 1)
         return;
     for (uint64_t i = 0; i < shown->num_groups; i++) {
         const stk_report_group *g = c->shown_groups[i];
         /* Of the run of the median rate, as `stoker bench` shows them. */
-        const double speed = shown->trainings ? 1 / g->training : median(c, g, figure_rate);
-        if (first_run(c, g)->rung > 0 && isfinite(speed))
-            add_rung(c, g, first_run(c, g)->measure, speed);
+        const uint64_t n = sorted(c, g, figure_rate, values);
+        const double rate = n ? values[(n - 1) / 2] : (double)NAN,
+                     speed = shown->trainings ? 1 / g->training : rate,
+                     pace = shown->trainings ? g->speed_up : rate;
+        if (first_run(c, g)->rung > 0 && isfinite(speed) && isfinite(pace))
+            add_rung(c, g, first_run(c, g)->measure, speed, pace);
     }
     shown->ladder = shown->num_rungs > 1;
     /* Settings that were not measured as a ladder may still be read as one. */
@@ -380,14 +432,12 @@ static void make_rungs(stk__comparison *c)
         shown->num_rungs = 0;
         for (uint64_t i = 0; i < shown->num_groups && shown->num_groups > 2; i++)
             add_rung(c, c->shown_groups[i], c->shown_groups[i]->name,
-                     1 / c->shown_groups[i]->per_step);
+                     1 / c->shown_groups[i]->per_step, 1 / c->shown_groups[i]->per_step);
     }
     /* Factors multiply, so that shares are of the logarithm of the whole factor: they add up. */
-    for (uint64_t i = 1; i < shown->num_rungs; i++) {
-        const double all = log(c->rungs[shown->num_rungs - 1].speed / c->rungs[0].speed);
-        if (fabs(all) > log(LITTLE))
-            c->rungs[i].share = log(c->rungs[i].factor) / all;
-    }
+    for (uint64_t i = 1; i < shown->num_rungs; i++)
+        if (fabs(log(shown->whole)) > log(LITTLE))
+            c->rungs[i].share = log(c->rungs[i].factor) / log(shown->whole);
 }
 
 /* ---- The whole ------------------------------------------------------------------------------- */

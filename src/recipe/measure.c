@@ -215,7 +215,9 @@ static stk_status measure(stk_recipe *r, stk_bench_result *result, stk_figures *
     result->interrupted = status == STK_ECANCELED;
     if (status == STK_OK && !stk_trainer_get_options(r->trainer)->barebones)
         status = evaluate(r, &w->training, err);
-    log_trained(r, &w->training);
+    /* A part of a training has a time that compares with none. */
+    if (status == STK_OK)
+        log_trained(r, &w->training);
     if (stk_training_events_end(r->log, status == STK_OK ? err : NULL) != STK_OK)
         result->log_failed = true;
     result->training = w->training;

@@ -241,6 +241,50 @@ static void test_trained(void **state)
     assert_true(isnan(all->groups[2]->speed_up));
 }
 
+static void note(void *user, const char *line)
+{
+    char *text = user;
+
+    snprintf(text + strlen(text), 256 - strlen(text), "%s|", line);
+}
+
+/* Each run is compared with the baseline's of the same round; the baseline has no workers, wherever
+ * it is. */
+static void test_rounds(void **state)
+{
+    static const double seconds[3][2] = {{4, 8}, {4, 4}, {2, 6}};
+    const stk_report_comparison *all;
+    char log[4096] = "", notes[256] = "";
+
+    (void)state;
+    for (int k = 0; k < 3; k++)
+        for (int i = 0; i < 2; i++)
+            snprintf(log + strlen(log), sizeof log - strlen(log),
+                     "{\"event\": \"run start\", \"time\": %d, \"label\": \"%s\", \"locals\": "
+                     "{\"num_workers\": %d}}\n"
+                     "{\"event\": \"epoch start\", \"epoch\": 0, \"time\": %d}\n"
+                     "{\"event\": \"training epoch\", \"time\": %d, \"loss\": 0.5}\n"
+                     "{\"event\": \"trained\", \"time\": %d, \"seconds\": %g}\n%s",
+                     100 * k + 10 * i, i ? "none" : "two", i ? 0 : 2, 100 * k + 10 * i + 1,
+                     100 * k + 10 * i + 2, 100 * k + 10 * i + 3, seconds[k][i],
+                     k ? "{\"event\": \"run end\", \"time\": 500}\n" : "");
+    assert_ok(take(log, 64), &err);
+    assert_ok(stk_report_compare(report, &all, &err), &err);
+    assert_true(all->trainings && all->num_groups == 2);
+    const stk_report_group *two = all->groups[0], *none = all->groups[1];
+    assert_ptr_equal(all->baseline, none);
+    assert_true(none->training == 6 && none->trained == 5 && none->speed_up == 1);
+    assert_true(two->training == 4 && two->training_least == 2 && two->training_most == 4);
+    assert_true(two->trained == 0 && two->pairs == 3);
+    assert_true(two->speed_up == 2 && two->speed_up_least == 1 && two->speed_up_most == 3);
+    assert_true(run_at(0)->num_epochs == 1 && run_at(0)->epochs[0].loss == 0.5);
+    stk_report_notes(report, 0, note, notes);
+    assert_non_null(strstr(notes, "two lacks its \"run end\""));
+    *notes = 0;
+    stk_report_notes(report, 1, note, notes);
+    assert_string_equal(notes, "");
+}
+
 /* Many bars: in bounds, in order, and nothing of their time is lost. */
 static void test_bars(void **state)
 {
@@ -422,7 +466,7 @@ int main(void)
         TEST(test_pieces),  TEST(test_refused), TEST(test_clock),  TEST(test_ranks),
         TEST(test_generic), TEST(test_rungs),   TEST(test_bars),   TEST(test_sketch),
         TEST(test_compare), TEST(test_groups),  TEST(test_blocks), TEST(test_trained),
-        TEST(test_charts),
+        TEST(test_rounds),  TEST(test_charts),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
