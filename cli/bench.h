@@ -68,11 +68,6 @@ void bench_fork(struct bench_task *task, FILE *hash, struct bench_result *result
 
 /* ---- The real step (bench_train.c) ---------------------------------------------------------- */
 
-enum bench_step { BENCH_SIMULATED, BENCH_TRAIN, BENCH_FIT, BENCH_UNKNOWN };
-/* What bench.step ("train:a.yaml", "fit:a.yaml", "fit", NULL) names, and its configuration; NULL:
- * none. */
-enum bench_step bench_step_of(const char *step, const char **config);
-
 /* Read the configuration that bench.step names, and take from it what the setting does not say of
  * data and loader. It is put in front of `recipes`. CLI_GO_ON, or the exit code after printing the
  * error. */
@@ -104,6 +99,11 @@ struct bench_row {
     stk_bench_row row;
     stk_verdict verdict;
 };
+
+enum bench_step { BENCH_SIMULATED, BENCH_TRAIN, BENCH_FIT, BENCH_UNKNOWN };
+/* What bench.step ("train:a.yaml", "fit:a.yaml", "fit", NULL) names, and its configuration; NULL:
+ * none. */
+enum bench_step bench_step_of(const char *step, const char **config);
 
 /* All of them that were begun. */
 struct bench_rows {

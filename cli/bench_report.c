@@ -301,6 +301,19 @@ static bool varies(struct cli *cli, const char *key)
     return stk_config_count(cli->config, key) > 1;
 }
 
+enum bench_step bench_step_of(const char *step, const char **config)
+{
+    const char *colon = step ? strchr(step, ':') : NULL;
+    const bool named = colon && colon[1];
+
+    *config = named ? colon + 1 : NULL;
+    if (!step)
+        return BENCH_SIMULATED;
+    if (strcmp(step, "fit") == 0 || (named && strncmp(step, "fit:", strlen("fit:")) == 0))
+        return BENCH_FIT;
+    return named && strncmp(step, "train:", strlen("train:")) == 0 ? BENCH_TRAIN : BENCH_UNKNOWN;
+}
+
 /* What all rows have in common: the title of the table. */
 static void print_title(struct cli *cli, FILE *out, const stk_bench_setting *setting)
 {

@@ -140,19 +140,6 @@ static int load_config(struct cli *cli, const stk_bench_setting *setting,
     return CLI_GO_ON;
 }
 
-enum bench_step bench_step_of(const char *step, const char **config)
-{
-    const char *colon = step ? strchr(step, ':') : NULL;
-    const bool named = colon && colon[1];
-
-    *config = named ? colon + 1 : NULL;
-    if (!step)
-        return BENCH_SIMULATED;
-    if (strcmp(step, "fit") == 0 || (named && strncmp(step, "fit:", strlen("fit:")) == 0))
-        return BENCH_FIT;
-    return named && strncmp(step, "train:", strlen("train:")) == 0 ? BENCH_TRAIN : BENCH_UNKNOWN;
-}
-
 /* "trian:a.yaml", or "a.yaml" alone. */
 static void fail_step(const char *step)
 {

@@ -36,12 +36,9 @@ const char *cli_home(const char *text)
 bool cli_is_weights(const char *path)
 {
     static const char *const endings[] = {".ckpt", ".safetensors", ".pth", ".pt"};
-    size_t length = strlen(path);
 
-    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
-        size_t n = strlen(endings[i]);
-        if (length > n && strcmp(path + length - n, endings[i]) == 0)
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+        if (cli_ends_with(path, endings[i]))
             return true;
-    }
     return false;
 }
