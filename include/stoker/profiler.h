@@ -203,6 +203,16 @@ STK_API STK_NODISCARD stk_status stk_profile_summarize(stk_profile *profile, uin
                                                        const char *config, stk_profile_summary *out,
                                                        stk_error *err);
 
+/**
+ * The measured peaks of this machine that a profile has kept in `folder` (its `machine_dir`), for a
+ * precision ("32-true") and for as many threads as a model of the context computes with.
+ *
+ * Blocks for two small files. Errors: STK_ENOENT: none are kept for them.
+ */
+STK_API STK_NODISCARD stk_status stk_profile_kept_peaks(stk_context *context, const char *folder,
+                                                        const char *precision, double *flops_per_s,
+                                                        double *bytes_per_s, stk_error *err);
+
 /** What a profile gives as files. */
 typedef enum stk_profile_result {
     STK_PROFILE_TIMING_SUMMARY = 0, /**< timing_summary.yaml: the summary */

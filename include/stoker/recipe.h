@@ -88,7 +88,8 @@ typedef struct stk_recipe_options {
     stk_dataset *train, *val, *test, *predict;
     const char *home; /**< folder that the "~/" of specs means, "images:~/train"; NULL: none */
     /** Folder that keeps the measured peaks of the machine, for trainer.profiler
-     * (stk_profile_options.machine_dir); NULL: none. */
+     * (stk_profile_options.machine_dir) and the option `machine_dir` of callbacks that is not
+     * given; NULL: none. */
     const char *machine_dir;
 } stk_recipe_options;
 

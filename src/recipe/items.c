@@ -77,10 +77,18 @@ bool stk_recipe_has_item(stk_config *config, const char *key, const char *name)
     return stk__recipe_items(config, &kind, is_named, &name, NULL) == STK_OK && !name;
 }
 
+/* Where the items of a list go. */
+typedef struct target {
+    stk_trainer *trainer;
+    const char *machine_dir; /* stk_recipe_options.machine_dir */
+} target;
+
 /* The struct of a table, filled from an item: NULL where it takes no options. */
-static stk_status make_options(stk_context *ctx, const stk__item *item,
+static stk_status make_options(const target *to, const stk__item *item,
                                const stk_option_table *table, void **out, stk_error *err)
 {
+    stk_context *ctx = stk_trainer_context(to->trainer);
+
     *out = NULL;
     if (!table)
         return stk__item_options(item, NULL, NULL, NULL, err);
@@ -89,6 +97,12 @@ static stk_status make_options(stk_context *ctx, const stk__item *item,
         return stk__fail(err, STK_ENOMEM, STK_STAGE_OPTIONS, "no memory for the options of %.60s",
                          item->name);
     stk_status status = stk__item_options(item, table, NULL, *out, err);
+    /* What is measured of the machine is looked for where the caller keeps it. */
+    const stk_option *dir = stk_options_find(table, "machine_dir");
+    if (status == STK_OK && dir && to->machine_dir) {
+        const char **value = (const char **)((char *)*out + dir->offset);
+        *value = *value ? *value : to->machine_dir;
+    }
     if (status != STK_OK) {
         stk__free(ctx, *out);
         *out = NULL;
@@ -96,40 +110,46 @@ static stk_status make_options(stk_context *ctx, const stk__item *item,
     return status;
 }
 
-static stk_status add_callback(const stk__item *item, void *trainer, stk_error *err)
+static stk_status add_callback(const stk__item *item, void *user, stk_error *err)
 {
-    stk_context *ctx = stk_trainer_context(trainer);
+    const target *to = user;
+    stk_context *ctx = stk_trainer_context(to->trainer);
     const stk_driver_head *driver;
     void *options;
 
     STK_TRY(find_driver(ctx, STK_DRIVER_CALLBACK, item->name, &driver, err));
     const stk_callback_ops *ops = (const stk_callback_ops *)driver;
-    STK_TRY(make_options(ctx, item, ops->options, &options, err));
-    stk_status status = stk_trainer_add_callback(trainer, ops, options, NULL, err);
+    STK_TRY(make_options(to, item, ops->options, &options, err));
+    stk_status status = stk_trainer_add_callback(to->trainer, ops, options, NULL, err);
     stk__free(ctx, options);
     return status;
 }
 
-static stk_status add_logger(const stk__item *item, void *trainer, stk_error *err)
+static stk_status add_logger(const stk__item *item, void *user, stk_error *err)
 {
-    stk_context *ctx = stk_trainer_context(trainer);
+    const target *to = user;
+    stk_context *ctx = stk_trainer_context(to->trainer);
     const stk_driver_head *driver;
     void *options;
 
     STK_TRY(find_driver(ctx, STK_DRIVER_LOGGER, item->name, &driver, err));
     const stk_logger_ops *ops = (const stk_logger_ops *)driver;
-    STK_TRY(make_options(ctx, item, ops->options, &options, err));
-    stk_status status = stk_trainer_add_logger(trainer, ops, options, err);
+    STK_TRY(make_options(to, item, ops->options, &options, err));
+    stk_status status = stk_trainer_add_logger(to->trainer, ops, options, err);
     stk__free(ctx, options);
     return status;
 }
 
-stk_status stk__recipe_add_callbacks(stk_config *config, stk_trainer *trainer, stk_error *err)
+stk_status stk__recipe_add_callbacks(const stk_recipe *r, stk_error *err)
 {
-    return stk__recipe_items(config, &stk__recipe_callbacks, add_callback, trainer, err);
+    target to = {r->trainer, r->options.machine_dir};
+
+    return stk__recipe_items(r->config, &stk__recipe_callbacks, add_callback, &to, err);
 }
 
-stk_status stk__recipe_add_loggers(stk_config *config, stk_trainer *trainer, stk_error *err)
+stk_status stk__recipe_add_loggers(const stk_recipe *r, stk_error *err)
 {
-    return stk__recipe_items(config, &stk__recipe_loggers, add_logger, trainer, err);
+    target to = {r->trainer, r->options.machine_dir};
+
+    return stk__recipe_items(r->config, &stk__recipe_loggers, add_logger, &to, err);
 }

@@ -54,8 +54,8 @@ static stk_status make_trainer(stk_recipe *r, stk_error *err)
     STK_TRY(stk__recipe_add_profiler(r, err));
     if (o->prepare)
         STK_TRY(of_options(o->prepare(o->user, r->trainer, err), err));
-    STK_TRY(stk__recipe_add_callbacks(r->config, r->trainer, err));
-    STK_TRY(stk__recipe_add_loggers(r->config, r->trainer, err));
+    STK_TRY(stk__recipe_add_callbacks(r, err));
+    STK_TRY(stk__recipe_add_loggers(r, err));
     if (o->tasks & STK_RECIPE_FIT)
         STK_TRY(stk__recipe_save_config(r->config, r->trainer, err));
     return add_hparams(r, err);

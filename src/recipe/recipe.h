@@ -83,8 +83,8 @@ typedef stk_status stk__recipe_each(const stk__item *item, void *user, stk_error
 stk_status stk__recipe_items(stk_config *config, const stk__items_kind *kind,
                              stk__recipe_each *each, void *user, stk_error *err);
 /* Callbacks and loggers of the configuration -> the trainer. */
-stk_status stk__recipe_add_callbacks(stk_config *config, stk_trainer *trainer, stk_error *err);
-stk_status stk__recipe_add_loggers(stk_config *config, stk_trainer *trainer, stk_error *err);
+stk_status stk__recipe_add_callbacks(const stk_recipe *recipe, stk_error *err);
+stk_status stk__recipe_add_loggers(const stk_recipe *recipe, stk_error *err);
 
 /* Have a training write its configuration into the folder of its run (saved_config.c). */
 stk_status stk__recipe_save_config(const stk_config *config, stk_trainer *trainer, stk_error *err);

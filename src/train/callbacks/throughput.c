@@ -2,12 +2,15 @@
 /* ThroughputMonitor: batches, samples and operations per second over the last batches. */
 #include <inttypes.h>
 
+#include <stoker/profiler.h>
+
 #include "train/callbacks/callback.h"
 
 typedef struct throughput_options {
     uint32_t struct_size;
     uint64_t window_size;
     double available_flops;
+    const char *machine_dir;
 } throughput_options;
 
 /* One batch of the window: when it ended, without validation, and all samples up to then. */
@@ -22,6 +25,8 @@ typedef struct throughput {
     uint64_t n;  /* marks put so far */
     uint64_t begin_ns, samples;
     uint64_t validation_ns, validated_ns; /* when one began, and what all have taken */
+    double given;                         /* available_flops */
+    char *machine_dir;                    /* NULL: none */
     double available;                     /* of a rank, a second; 0: unknown */
     double flops;                         /* of one sample, forward and backward; 0: unknown */
 } throughput;
@@ -31,7 +36,10 @@ static const stk_option options[] = {
      NULL, "N", "Batches the rates are taken over."},
     {"available_flops", STK_OPTION_DOUBLE, offsetof(throughput_options, available_flops), "0", 0,
      1e21, NULL, "N",
-     "Operations a second that the machine of a rank can do at most, for device/mfu; 0: unknown."},
+     "Operations a second that the machine of a rank can do at most, for device/mfu; 0: the peak "
+     "that a profile has measured on it, where there was one."},
+    {"machine_dir", STK_OPTION_STRING, offsetof(throughput_options, machine_dir), NULL, 0, 0, NULL,
+     "DIR", "Folder that keeps that peak; none: that of the command."},
 };
 
 static const stk_option_table table = {.name = "throughput",
@@ -40,27 +48,44 @@ static const stk_option_table table = {.name = "throughput",
                                        .options = options,
                                        .count = STK_COUNT(options)};
 
+static void destroy(stk_callback *callback)
+{
+    stk__free(callback->context, ((throughput *)callback)->marks);
+    stk__free(callback->context, ((throughput *)callback)->machine_dir);
+    stk__free(callback->context, callback);
+}
+
 static stk_status create(stk_context *ctx, const void *given, stk_callback **out, stk_error *err)
 {
     throughput *self = stk__callback_new(ctx, &stk__callback_throughput, sizeof *self);
+    const throughput_options *o = given;
 
     if (self) {
-        self->window = ((const throughput_options *)given)->window_size;
-        self->available = ((const throughput_options *)given)->available_flops;
+        self->window = o->window_size;
+        self->given = o->available_flops;
+        self->machine_dir = o->machine_dir ? stk__strdup(ctx, o->machine_dir) : NULL;
         self->marks = stk__calloc(ctx, (size_t)self->window + 1, sizeof *self->marks);
     }
-    if (!self || !self->marks) {
-        stk__free(ctx, self);
+    if (!self || !self->marks || (o->machine_dir && !self->machine_dir)) {
+        if (self)
+            destroy(&self->base);
         return stk__callback_no_memory("throughput", err);
     }
     *out = &self->base;
     return STK_OK;
 }
 
-static void destroy(stk_callback *callback)
+/* Looked up, never measured: a training does not wait for it. */
+static double available_flops(const throughput *self, stk_trainer *t)
 {
-    stk__free(callback->context, ((throughput *)callback)->marks);
-    stk__free(callback->context, callback);
+    double flops, bytes;
+
+    if (self->given > 0 || !self->machine_dir)
+        return self->given;
+    const stk_status status =
+        stk_profile_kept_peaks(self->base.context, self->machine_dir,
+                               stk_trainer_get_options(t)->precision, &flops, &bytes, NULL);
+    return status == STK_OK ? flops : 0;
 }
 
 static stk_status on_train_start(stk_callback *callback, stk_trainer *t, const stk_moment *at,
@@ -75,6 +100,7 @@ static stk_status on_train_start(stk_callback *callback, stk_trainer *t, const s
     for (size_t i = 0; ops->layer && ops->layer(at->module, i, &layer); i++)
         if (layer.depth <= 1)
             self->flops += 3 * layer.flops; /* backward is twice the forward pass */
+    self->available = available_flops(self, t);
     self->begin_ns = stk__now_ns();
     self->marks[self->n++] = (mark){self->begin_ns, 0};
     return STK_OK;

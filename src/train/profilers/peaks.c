@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include <stoker/profiler.h>
+
 #include "base/context.h"
 
 #define RUNS        25                 /* short ones: one of them is not disturbed */
@@ -202,6 +204,24 @@ static bool find_kept(stk_context *ctx, const char *folder, const stk__peaks_key
                       stk__peaks_parse(ctx, text, strlen(text), key, out);
     stk__free(ctx, path);
     return kept;
+}
+
+stk_status stk_profile_kept_peaks(stk_context *ctx, const char *folder, const char *precision,
+                                  double *flops_per_s, double *bytes_per_s, stk_error *err)
+{
+    stk__peaks_key key;
+    stk__peaks peaks;
+
+    STK_TRY(stk__context_check(ctx, err));
+    stk__peaks_key_of(ctx, precision, &key);
+    if (!find_kept(ctx, folder, &key, &peaks))
+        return stk__fail(err, STK_ENOENT, STK_STAGE_TRAIN,
+                         "no peaks of this machine for %s and compute_threads %u are kept in "
+                         "'%.200s'",
+                         key.precision, key.threads, folder);
+    *flops_per_s = peaks.flops_per_s;
+    *bytes_per_s = peaks.bytes_per_s;
+    return STK_OK;
 }
 
 stk_status stk__peaks_find(stk_context *ctx, const char *folder, const stk__peaks_key *key,

@@ -313,6 +313,7 @@ static void call_trainer(world *w)
     RETURNS(stk_recipe_destroy, !w->recipe, &w->recipe);
     REFUSED(stk_profile_create, w->trainer, NULL, &profile, NULL);
     REFUSED(stk_profile_summarize, w->profile, 0, NULL, &summary, NULL);
+    REFUSED(stk_profile_kept_peaks, w->ctx, w->folder, NULL, &number, &number, NULL);
     REFUSED(stk_profile_sort_layers, w->profile, order, 1, order, NULL);
     REFUSED(stk_profile_write_files, w->profile, &summary, w->folder, NULL);
     RETURNS(stk_profile_format, true, w->profile, &summary, STK_PROFILE_LAYERS, NULL, 0);

@@ -276,11 +276,75 @@ static void measured_behind_the_task(void **state)
     }
 }
 
+static bool one_layer(const stk_module *module, size_t i, stk_layer *out)
+{
+    *out = (stk_layer){.name = "layer", .type = "Tiny", .flops = 1000, .depth = 1};
+    return i == 0;
+}
+
+/* Operations a second are divided by what the option says, else by the peak that is kept; where
+ * there is neither no share is logged. */
+static void share_of_the_kept_peak(void **state)
+{
+    static const struct {
+        const char *available;
+        bool kept;
+        double divisor; /* 0: no share */
+    } cases[] = {{"2e9", true, 2e9}, {"0", true, 5e8}, {"0", false, 0}};
+    static const stk__peaks peaks = {5e8, 1e9};
+    double flops, share;
+    stk_trainer *t;
+    bench b;
+    tiny m;
+
+    for (size_t i = 0; i < STK_COUNT(cases); i++) {
+        bench_open(&b);
+        tiny_init(&m);
+        m.ops.layer = one_layer;
+        b.options.logger = "csv";
+        b.options.log_every_n_steps = 5;
+        const stk__peaks_key key = key_of(&b);
+        if (cases[i].kept)
+            stk__peaks_keep(b.ctx, b.folder, &key, &peaks);
+        assert_ok(stk_trainer_create(b.ctx, &b.options, &t, &b.err), &b.err);
+        add(&b, t, &stk__callback_throughput, "available_flops", cases[i].available, "machine_dir",
+            b.folder, NULL);
+        assert_ok(stk_trainer_fit(t, &m.base, &b.data, NULL, &b.err), &b.err);
+        assert_true(stk_trainer_metric(t, "train/device/flops_per_sec", &flops) && flops > 0);
+        assert_int_equal(stk_trainer_metric(t, "train/device/mfu", &share), cases[i].divisor > 0);
+        if (cases[i].divisor > 0)
+            assert_float_equal(share, flops / cases[i].divisor, 1e-9 * share);
+        stk_trainer_destroy(&t);
+        bench_close(&b);
+    }
+}
+
+/* What another program may ask: the same peaks, or that there are none. */
+static void asked_for(void **state)
+{
+    double flops, bytes;
+    bench b;
+
+    bench_open(&b);
+    const stk__peaks_key key = key_of(&b);
+    assert_fails(stk_profile_kept_peaks(b.ctx, b.folder, "32-true", &flops, &bytes, &b.err),
+                 STK_ENOENT, &b.err, "no peaks of this machine for 32-true and compute_threads ");
+    stk__peaks_keep(b.ctx, b.folder, &key, &planted);
+    assert_ok(stk_profile_kept_peaks(b.ctx, b.folder, "32", &flops, &bytes, &b.err), &b.err);
+    assert_same(&(const stk__peaks){flops, bytes});
+    assert_fails(stk_profile_kept_peaks(b.ctx, b.folder, "bf16-mixed", &flops, &bytes, &b.err),
+                 STK_ENOENT, &b.err, "for bf16-mixed");
+    bench_close(&b);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(believed), cmocka_unit_test(refused),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(believed),
+                                       cmocka_unit_test(refused),
                                        cmocka_unit_test(roofline),
-                                       cmocka_unit_test(measured_behind_the_task)};
+                                       cmocka_unit_test(measured_behind_the_task),
+                                       cmocka_unit_test(share_of_the_kept_peak),
+                                       cmocka_unit_test(asked_for)};
 
     return cmocka_run_group_tests_name("train/profiler_peaks", tests, NULL, NULL);
 }
