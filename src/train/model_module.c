@@ -150,7 +150,7 @@ static stk_status configure_optimizers(stk_module *module, stk_trainer *t, stk_o
     self->ready = true;
     /* Those of a checkpoint learn already. */
     for (size_t i = 0; i < self->num_parts; i++)
-        if (self->parts[i].learns)
+        if (self->parts[i].lr >= 0)
             STK_TRY(stk__module_wake(self, i, err));
     const bool plateau = self->schedule.name == STK_SCHEDULE_PLATEAU;
     self->scheduler = (stk_lr_scheduler){.every_step = every_step,

@@ -12,8 +12,8 @@ enum { STK__MODULE_GROUPS = 64, STK__MODULE_PARTS = 16 };
 /* Parameters that begin to learn later. */
 typedef struct stk__module_part {
     char *patterns;
-    bool norms, learns;
-    double lr; /* of its group */
+    bool norms;
+    double lr; /* of its group; negative: they do not learn yet */
 } stk__module_part;
 
 typedef struct stk__model_module {

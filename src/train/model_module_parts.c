@@ -35,7 +35,8 @@ static stk_status find_part(stk__model_module *self, const char *patterns, bool 
                          "training begins",
                          STK__MODULE_PARTS);
     *out = &self->parts[self->num_parts];
-    **out = (stk__module_part){.patterns = stk__strdup(self->ctx, patterns), .norms = norms};
+    **out =
+        (stk__module_part){.patterns = stk__strdup(self->ctx, patterns), .norms = norms, .lr = -1};
     if (!(*out)->patterns)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for a pattern");
     self->num_parts++;
@@ -52,12 +53,11 @@ stk_status stk__module_set_learning(stk_module *module, const char *patterns, bo
     if (lr < 0)
         self->ready = false;
     STK_TRY(find_part(self, patterns, norms, &p, err));
-    const bool learned = p->learns;
+    const bool learned = p->lr >= 0;
     const size_t i = (size_t)(p - self->parts);
     p->lr = lr;
     p->norms = norms;
-    p->learns = lr >= 0;
-    if (!p->learns)
+    if (!(lr >= 0))
         return self->model ? stk__model_set_learning(self->model, patterns, false, norms, err)
                            : STK_OK;
     if (!self->ready) /* it begins with the optimizer */
@@ -73,5 +73,5 @@ bool stk__module_has_group(const stk__model_module *self, uint32_t group)
 {
     if (!self->optimizer || group >= stk_optimizer_num_groups(self->optimizer))
         return false;
-    return group < self->scheduled || self->parts[group - self->scheduled].learns;
+    return group < self->scheduled || self->parts[group - self->scheduled].lr >= 0;
 }

@@ -14,13 +14,14 @@ typedef struct finetuning_options {
     bool should_align, train_bn, verbose;
 } finetuning_options;
 
+#define FROZEN (-1.0)
+
 typedef struct finetuning {
     stk_callback base;
     finetuning_options options;
     char *pattern;
     double initial; /* NaN: a share of the model's */
-    bool learns;
-    double lr;      /* of the backbone */
+    double lr;      /* of the backbone; FROZEN: it does not learn */
     uint64_t epoch; /* that the rate is of */
     char key[200];
 } finetuning;
@@ -78,6 +79,7 @@ static stk_status create(stk_context *ctx, const void *given, stk_callback **out
     }
     self->options = *o;
     self->initial = initial;
+    self->lr = FROZEN;
     stk__text key = {.bytes = self->key, .room = sizeof self->key};
     stk__text_add(&key, "backbone_finetuning(%s)", o->pattern);
     *out = &self->base;
@@ -111,8 +113,7 @@ static stk_status setup(stk_callback *callback, stk_trainer *t, const stk_moment
                             "trainer.nan_policy rewind and the callback backbone_finetuning "
                             "contradict each other: the state that it goes back to may be one of "
                             "fewer parameters that learn; use skip");
-    self->learns = false;
-    return set(self, t, -1, err);
+    return set(self, t, FROZEN, err);
 }
 
 /* The model's rate; a module that says none is asked for a rate of the backbone's own. */
@@ -133,17 +134,17 @@ static stk_status on_train_epoch_start(stk_callback *callback, stk_trainer *t, c
     const finetuning_options *o = &self->options;
     double model, lr;
 
-    if (at->epoch < o->unfreeze_backbone_at_epoch || (self->learns && at->epoch <= self->epoch))
+    if (at->epoch < o->unfreeze_backbone_at_epoch ||
+        (self->lr != FROZEN && at->epoch <= self->epoch))
         return STK_OK;
     STK_TRY(model_rate(t, &model, err));
-    if (!self->learns) {
+    if (self->lr == FROZEN) {
         lr = isnan(self->initial) ? model * o->backbone_initial_ratio_lr : self->initial;
     } else {
         lr = o->multiplier * self->lr;
         if (o->should_align && lr > model)
             lr = model;
     }
-    self->learns = true;
     self->epoch = at->epoch;
     if (o->verbose)
         stk__callback_say(t, "Current lr: %.12g, Backbone lr: %.12g", model, lr);
@@ -155,8 +156,8 @@ static stk_status state_dict(stk_callback *callback, stk_saver *to, stk_error *e
     const finetuning *self = (const finetuning *)callback;
     stk__text text = {.ctx = callback->context};
 
-    stk__text_add(&text, "learns %d\nepoch %" PRIu64 "\n", self->learns, self->epoch);
-    stk__text_add_double(&text, "lr", self->learns ? self->lr : 0);
+    stk__text_add(&text, "epoch %" PRIu64 "\n", self->epoch);
+    stk__text_add_double(&text, "lr", self->lr);
     return stk__callback_save_text(to, &text, err);
 }
 
@@ -166,10 +167,8 @@ static stk_status on_load_checkpoint(stk_callback *callback, stk_trainer *t, con
 {
     finetuning *self = (finetuning *)callback;
     const char *text = stk_restorer_text(at->restorer, "state");
-    uint64_t learns = 0;
-    double lr = 0;
+    double lr = FROZEN;
     const stk__line lines[] = {
-        {"learns", STK__LINE_UINT, .to = &learns, .most = 1},
         {"epoch", STK__LINE_UINT, .to = &self->epoch},
         {"lr", STK__LINE_DOUBLE, .to = &lr},
     };
@@ -178,8 +177,7 @@ static stk_status on_load_checkpoint(stk_callback *callback, stk_trainer *t, con
         return STK_OK;
     STK_TRY(stk__lines_read(callback->context, "the state of backbone_finetuning", text, lines,
                             STK_COUNT(lines), err));
-    self->learns = learns;
-    if (!learns)
+    if (lr == FROZEN) /* as setup has it */
         return STK_OK;
     if (!isfinite(lr) || lr < 0)
         return stk__fail(err, STK_EFORMAT, STK_STAGE_TRAIN,

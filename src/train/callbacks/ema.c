@@ -20,10 +20,10 @@ typedef struct ema {
     ema_options options;
     stk__copy mean, own; /* `own`: the model's while it has the means */
     stk_trainer *trainer;
-    bool begun, swapped;
-    bool resumed;    /* `own` is what a checkpoint kept, and the model has the means */
-    uint64_t latest; /* step of the last update */
-    uint64_t updates;
+    bool swapped;
+    bool resumed;     /* `own` is what a checkpoint kept, and the model has the means */
+    uint64_t latest;  /* step of the last update */
+    uint64_t updates; /* 0: there are no means yet */
 } ema;
 
 /* What has a mean. */
@@ -131,7 +131,7 @@ static void *average(stk_callback *callback, const char *parameter)
 {
     const ema *self = (const ema *)callback;
 
-    for (size_t i = 0; i < self->mean.n && self->begun; i++)
+    for (size_t i = 0; i < self->mean.n; i++)
         if (strcmp(self->mean.tensors[i].tensor.name, parameter) == 0)
             return self->mean.tensors[i].tensor.data;
     return NULL;
@@ -142,12 +142,11 @@ static stk_status state_dict(stk_callback *callback, stk_saver *to, stk_error *e
     ema *self = (ema *)callback;
     stk__text text = {.ctx = callback->context};
 
-    if (self->begun && !self->swapped)
+    if (self->updates && !self->swapped)
         STK_TRY(stk__copy_take(&self->own, self->trainer, AVERAGED, err));
-    for (size_t i = 0; i < self->own.n && self->begun; i++)
+    for (size_t i = 0; i < self->own.n && self->updates; i++)
         STK_TRY(stk_saver_tensor(to, &self->own.tensors[i].tensor, err));
-    stk__text_add(&text, "begun %d\nlatest %" PRIu64 "\nupdates %" PRIu64 "\n", self->begun,
-                  self->latest, self->updates);
+    stk__text_add(&text, "latest %" PRIu64 "\nupdates %" PRIu64 "\n", self->latest, self->updates);
     return stk__callback_save_text(to, &text, err);
 }
 
@@ -155,9 +154,7 @@ static stk_status load_state_dict(stk_callback *callback, const stk_restorer *fr
 {
     ema *self = (ema *)callback;
     const char *text = stk_restorer_text(from, "state");
-    uint64_t begun = 0;
     const stk__line lines[] = {
-        {"begun", STK__LINE_UINT, .to = &begun, .most = 1},
         {"latest", STK__LINE_UINT, .to = &self->latest},
         {"updates", STK__LINE_UINT, .to = &self->updates},
     };
@@ -166,9 +163,9 @@ static stk_status load_state_dict(stk_callback *callback, const stk_restorer *fr
         return STK_OK;
     STK_TRY(stk__lines_read(callback->context, "the state of the means", text, lines,
                             STK_COUNT(lines), err));
-    if (!begun)
+    if (!self->updates)
         return STK_OK;
-    self->begun = self->resumed = true;
+    self->resumed = true;
     /* The module is made and not yet loaded: it says names and sizes. */
     STK_TRY(stk__copy_take(&self->own, self->trainer, AVERAGED, err));
     for (size_t i = 0; i < self->own.n; i++) {
@@ -231,11 +228,8 @@ static stk_status average_one(void *user, stk_state_kind kind, const stk_state_t
 static stk_status update(ema *self, stk_trainer *t, uint64_t step, stk_error *err)
 {
     self->latest = step;
-    self->updates++;
-    if (!self->begun) {
-        self->begun = true;
+    if (self->updates++ == 0)
         return stk__copy_take(&self->mean, t, AVERAGED, err);
-    }
     averaging a = {.mean = &self->mean,
                    .rest = is_mean(self) ? 1 / (double)self->updates : 1 - self->options.decay,
                    .use_buffers = self->options.use_buffers};
@@ -292,7 +286,7 @@ static stk_status on_validation_epoch_start(stk_callback *callback, stk_trainer 
 {
     ema *self = (ema *)callback;
 
-    if (!self->begun || at->task != STK_TASK_FIT)
+    if (!self->updates || at->task != STK_TASK_FIT)
         return STK_OK;
     STK_TRY(stk__copy_take(&self->own, t, AVERAGED, err));
     self->swapped = true;
@@ -324,7 +318,7 @@ static stk_status on_train_end(stk_callback *callback, stk_trainer *t, const stk
 {
     ema *self = (ema *)callback;
 
-    return self->begun ? stk__copy_put(&self->mean, t, AVERAGED, err) : STK_OK;
+    return self->updates ? stk__copy_put(&self->mean, t, AVERAGED, err) : STK_OK;
 }
 
 static stk_status setup(stk_callback *callback, stk_trainer *t, const stk_moment *at,
@@ -335,7 +329,7 @@ static stk_status setup(stk_callback *callback, stk_trainer *t, const stk_moment
     if (at->task != STK_TASK_FIT)
         return STK_OK;
     self->trainer = t;
-    self->begun = self->swapped = self->resumed = false;
+    self->swapped = self->resumed = false;
     self->latest = self->updates = 0;
     stk__copy_release(&self->mean);
     stk__copy_release(&self->own);
