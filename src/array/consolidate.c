@@ -73,19 +73,17 @@ static stk_status write_group(stk_group *g, json_t *attributes, stk_error *err)
 /* A folder that is no group yet becomes one. */
 static stk_status make_group(stk_context *ctx, const char *url, stk_error *err)
 {
-    char prefix[STK_MAX_OBJECT_KEY], key[STK_MAX_OBJECT_KEY + 16];
+    char prefix[STK_MAX_OBJECT_KEY], key[STK_MAX_OBJECT_KEY];
     stk_store *store = NULL;
 
     json_t *document = new_group();
     if (!document)
         return no_memory(err);
     stk_status status = stk__put_folder_open(ctx, url, &store, prefix, err);
-    if (status == STK_OK) {
-        size_t length = strlen(prefix);
-        memcpy(key, prefix, length);
-        memcpy(key + length, STK__ZARR_V3, sizeof STK__ZARR_V3);
+    if (status == STK_OK)
+        status = stk__key_below(prefix, STK__ZARR_V3, key, err);
+    if (status == STK_OK)
         status = stk__array_put_json(store, key, document, err);
-    }
     stk_store_close(&store);
     json_decref(document);
     return status;

@@ -312,7 +312,7 @@ static json_t *number(double x)
 stk_status stk_array_stats_save(stk_array *a, const char *folder, const stk_array_stats *given,
                                 stk_error *err)
 {
-    char key[STK_MAX_OBJECT_KEY], prefix[STK_MAX_OBJECT_KEY] = "", whole[2 * STK_MAX_OBJECT_KEY];
+    char key[STK_MAX_OBJECT_KEY], prefix[STK_MAX_OBJECT_KEY] = "", whole[STK_MAX_OBJECT_KEY];
     stk_store *store = NULL;
     char print[20];
 
@@ -333,10 +333,10 @@ stk_status stk_array_stats_save(stk_array *a, const char *folder, const stk_arra
         return stk__array_no_memory(a, err);
     stk_status status =
         folder ? stk__put_folder_open(a->context, folder, &store, prefix, err) : STK_OK;
-    if (status == STK_OK) {
-        snprintf(whole, sizeof whole, "%s%s", prefix, key);
+    if (status == STK_OK)
+        status = stk__key_below(prefix, key, whole, err);
+    if (status == STK_OK)
         status = stk__array_put_json(store ? store : stk__array_home(a), whole, document, err);
-    }
     stk_store_close(&store);
     json_decref(document);
     return status;

@@ -23,10 +23,10 @@ static stk_status check_free(stk_store *store, const char *prefix, const char *u
 {
     static const char *const names[] = {STK__ZARR_V3, STK__ZARR_V2_ARRAY, STK__ZARR_V2_GROUP};
     stk__presence is = STK__IS_NOTHING;
-    char key[STK_MAX_OBJECT_KEY + 16];
+    char key[STK_MAX_OBJECT_KEY];
 
     for (size_t i = 0; i < STK_COUNT(names); i++) {
-        snprintf(key, sizeof key, "%s%s", prefix, names[i]);
+        STK_TRY(stk__key_below(prefix, names[i], key, err));
         STK_TRY(stk__store_look(store, key, &is, err));
         if (is != STK__IS_NOTHING)
             return stk__fail_at(err, STK_EINVAL, STK_STAGE_ARRAY, key, STK_NO_OFFSET,
