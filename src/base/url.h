@@ -30,8 +30,8 @@ void stk__url_scan(const stk_context *ctx, const char *text, stk__url *out);
 /* The same of what the innermost wrapper wraps, which is returned: a part of `text`. */
 const char *stk__url_unwrap(const stk_context *ctx, const char *text, stk__url *out);
 
-/* `length` bytes with %XX undone, into `to` with an end. STK_EINVAL: a broken escape, a zero byte,
- * or too long. */
+/* `length` bytes with %XX undone, into `to`, which may be `from`, with an end. STK_EINVAL: a broken
+ * escape, a zero byte, or too long. */
 stk_status stk__url_decode(const char *from, size_t length, char *to, size_t size, stk_error *err);
 /* The path that the URL of a local folder or file means, into `path`. */
 stk_status stk__url_path(const stk__url *url, const char *text, char *path, size_t size,

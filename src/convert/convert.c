@@ -141,6 +141,13 @@ static stk_status check_range(stk_context *ctx, const stk_option_table *table, c
 
 /* ---- Choosing -------------------------------------------------------------------------------- */
 
+bool stk__convert_canceled(void *user)
+{
+    const stk_conversion_job *job = user;
+
+    return job->canceled(job);
+}
+
 const stk_field *stk__convert_field(const stk_dataset *dataset, const char *name)
 {
     for (uint32_t i = 0; i < dataset->num_fields; i++)

@@ -15,6 +15,9 @@ extern const stk_option_table stk__convert_option_table, stk__convert_images_opt
 /* Whether an outsider's table of a converter is whole. */
 stk_status stk__converter_kind_check(const void *table, stk_error *err);
 
+/* `canceled` of a call to a store whose `user` is a stk_conversion_job. */
+bool stk__convert_canceled(void *job);
+
 /* A field of a dataset by name; NULL when there is none. */
 const stk_field *stk__convert_field(const stk_dataset *dataset, const char *name);
 

@@ -4,12 +4,9 @@
  * split is there once its labels are: they go first where they are replaced, and come last, so that
  * no kill or power cut leaves labels next to the pictures of others.
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/files.h"
 #include "base/url.h"
@@ -32,9 +29,8 @@ typedef struct split_target {
 
 /* What is there already of a file. */
 typedef struct old_file {
-    bool there;
     uint64_t size, at; /* bytes of it, and those that were compared */
-    uint8_t *held;     /* the HELD of them that `at` is in */
+    uint8_t *held;     /* the HELD of them that `at` is in; NULL: nothing is there */
 } old_file;
 
 /* The two files of a split on their way. */
@@ -54,14 +50,18 @@ typedef struct split {
 static stk_status find_old(const split *s, const char *key, old_file *old, stk_error *err)
 {
     stk_object_info info = {.struct_size = sizeof info};
-    stk__presence is = STK__IS_NOTHING;
+    stk_error own;
 
-    if (!s->to->overwrite)
-        STK_TRY(stk__store_look(s->to->store, key, &is, err));
-    old->there = is != STK__IS_NOTHING;
-    if (!old->there)
+    if (s->to->overwrite)
         return STK_OK;
-    STK_TRY(stk_store_stat(s->to->store, key, NULL, &info, err));
+    const stk_status status = stk_store_stat(s->to->store, key, NULL, &info, &own);
+    if (status == STK_ENOENT)
+        return STK_OK;
+    if (status != STK_OK) {
+        if (err)
+            *err = own;
+        return status;
+    }
     old->size = info.size;
     old->held = stk__alloc(s->job->context, STK_MIN(STK_MAX(info.size, 1), HELD));
     return old->held ? STK_OK
@@ -94,7 +94,7 @@ static stk_status write_part(split *s, bool images, const void *bytes, size_t si
     const char *key = images ? s->image_key : s->label_key;
 
     bool same = true;
-    if (old->there)
+    if (old->held)
         STK_TRY(holds(s, key, old, bytes, size, &same, err));
     if (!same)
         return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, key, STK_NO_OFFSET,
@@ -102,13 +102,6 @@ static stk_status write_part(split *s, bool images, const void *bytes, size_t si
                             "or set overwrite to replace it",
                             s->job->target, key);
     return put->ops->write(put, bytes, size, err);
-}
-
-static bool is_canceled(void *user)
-{
-    const stk_conversion_job *job = user;
-
-    return job->canceled(job);
 }
 
 static stk_status begin_files(split *s, const char *name, stk_error *err)
@@ -123,7 +116,7 @@ static stk_status begin_files(split *s, const char *name, stk_error *err)
     STK_TRY(find_old(s, s->label_key, &s->old_labels, err));
     /* How long the samples take is not known; whoever waits may cancel. */
     s->call = (stk_store_call){
-        .struct_size = sizeof s->call, .canceled = is_canceled, .user = (void *)s->job};
+        .struct_size = sizeof s->call, .canceled = stk__convert_canceled, .user = (void *)s->job};
     STK_TRY(stk__store_put_begin(s->to->store, s->image_key, &s->call, &s->images, err));
     return stk__store_put_begin(s->to->store, s->label_key, &s->call, &s->labels, err);
 }
@@ -293,65 +286,23 @@ static stk_status convert_splits(const stk_conversion_job *c, const split_target
                          report, err);
 }
 
-static stk_status fail_folder(const char *what, const char *path, stk_error *err)
-{
-    const int error = errno;
-
-    return stk__fail_at(err, stk__status_of_errno(error), STK_STAGE_CONVERT, path, STK_NO_OFFSET,
-                        "could not %s the folder %.300s: %s", what, path, strerror(error));
-}
-
-/* A new folder is safe once the one above it is. */
-static stk_status sync_above(const stk_store *store, const char *path, stk_error *err)
-{
-    stk_status status = STK_OK;
-
-    const int above = openat(stk__file_root(store), "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (above < 0 || stk__sync(above) < 0)
-        status = fail_folder("make safe", path, err);
-    if (above >= 0)
-        close(above);
-    return status;
-}
-
-/* A local folder, made where it is missing. */
-static stk_status into_folder(const stk_conversion_job *c, const char *path, split_target *target,
-                              stk_conversion_report *report, stk_error *err)
-{
-    const bool made = mkdir(path, 0777) == 0;
-
-    if (!made && errno != EEXIST)
-        return fail_folder("make", path, err);
-    stk_status status = stk__file_open_folder(c->context, path, NULL, &target->store, err);
-    if (status == STK_OK && made)
-        status = sync_above(target->store, path, err);
-    if (status == STK_OK)
-        status = convert_splits(c, target, report, err);
-    /* A folder with one split done is worth keeping: only an empty one goes. */
-    if (status != STK_OK && made)
-        stk__remove_folder_path(path);
-    return status;
-}
-
-static stk_status into_store(const stk_conversion_job *c, split_target *target,
-                             stk_conversion_report *report, stk_error *err)
-{
-    STK_TRY(stk__put_folder_open(c->context, c->target, &target->store, target->prefix, err));
-    return convert_splits(c, target, report, err);
-}
-
 static stk_status idx_run(const stk_conversion_job *c, stk_conversion_report *report,
                           stk_error *err)
 {
     split_target target = {.overwrite = c->options->overwrite};
-    char *path = NULL;
+    struct stat st;
+    char *path;
 
-    stk_status status = stk__url_local(c->context, c->target, &path, err);
+    STK_TRY(stk__url_local(c->context, c->target, &path, err));
+    const bool fresh = !stk__url_elsewhere(c->context, c->target) && stat(path, &st) != 0;
+    stk_status status =
+        stk__put_folder_open(c->context, c->target, &target.store, target.prefix, err);
     if (status == STK_OK)
-        status = stk__url_elsewhere(c->context, c->target)
-                     ? into_store(c, &target, report, err)
-                     : into_folder(c, path, &target, report, err);
+        status = convert_splits(c, &target, report, err);
     stk_store_close(&target.store);
+    /* A folder with one split done is worth keeping: only an empty one goes. */
+    if (status != STK_OK && fresh)
+        stk__remove_folder_path(path);
     stk__free(c->context, path);
     return status;
 }

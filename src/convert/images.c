@@ -341,8 +341,8 @@ static stk_status images_run(const stk_conversion_job *job, stk_conversion_repor
     choose_memory(&run);
     char folder[PATH_MAX];
     const bool local = stk__convert_folder(ctx, stk__convert_source(job), folder);
-    run.head = (stk__journal_head){"images", local ? folder : job->source,
-                                   &stk__convert_images_option_table, job->own};
+    run.head = (stk__journal_head){local ? folder : job->source, &stk__convert_images_option_table,
+                                   job->own};
     run.done = stk__calloc(ctx, run.total, sizeof *run.done);
     run.waiting = stk__calloc(ctx, 2 * options->checkpoint, sizeof *run.waiting);
     stk_status status = run.done && run.waiting ? STK_OK

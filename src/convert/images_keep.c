@@ -184,20 +184,15 @@ static int by_index(const void *a, const void *b)
 
 static stk_status put_errors(stk__images_run *run, const char *url, stk_error *err)
 {
-    stk_store_call call = {.struct_size = sizeof call};
-    stk_status status = STK_OK;
-    uint64_t bytes = 0;
-    stk_put *put;
+    stk__bytes texts = {.ctx = run->context};
+    bool good = true;
 
     for (uint64_t i = 0; i < run->num_left_out; i++)
-        bytes += strlen(run->left_out[i].text);
-    call.deadline_ns = stk__store_put_deadline(bytes);
-    STK_TRY(stk_put_open(run->context, url, &call, &put, err));
-    for (uint64_t i = 0; status == STK_OK && i < run->num_left_out; i++)
-        status = put->ops->write(put, run->left_out[i].text, strlen(run->left_out[i].text), err);
-    if (status == STK_OK)
-        return put->ops->commit(put, err);
-    put->ops->abandon(put);
+        good = good && stk__bytes_text(&texts, run->left_out[i].text);
+    const stk_status status =
+        good ? stk_put_bytes(run->context, url, texts.data, texts.length, NULL, err)
+             : stk__fail(err, STK_ENOMEM, STK_STAGE_CONVERT, "no memory for a list of errors");
+    stk__bytes_release(&texts);
     return status;
 }
 

@@ -14,6 +14,7 @@
 #include "dataset/dataset.h"
 
 #define FIRST_LINE  "stoker-convert 1"
+#define KIND        "images" /* of what is converted: no other has a journal */
 #define MAX_WORD    (3 * STK_MAX_OBJECT_KEY)
 #define MAX_LINE    (MAX_WORD + 256)
 #define VALUE_SHOWN 64
@@ -39,29 +40,10 @@ void stk__journal_word(const char *name, char *out)
     *out = 0;
 }
 
-static int hex(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* Undo it in place; false where it is no such word, or too long. */
 static bool unword(char *word)
 {
-    char *out = word;
-
-    for (const char *p = word; *p; p++) {
-        int value = (unsigned char)*p;
-        if (*p == '%') {
-            int high = hex(p[1]), low = high < 0 ? -1 : hex(p[2]);
-            value = low < 0 ? 0 : high << 4 | low;
-            p += 2;
-        }
-        if (!value)
-            return false;
-        *out++ = (char)value;
-    }
-    *out = 0;
-    return out > word && out - word < STK_MAX_OBJECT_KEY;
+    return *word && stk__url_decode(word, strlen(word), word, STK_MAX_OBJECT_KEY, NULL) == STK_OK;
 }
 
 /* ---- Writing ------------------------------------------------------------------------------- */
@@ -115,7 +97,7 @@ stk_status stk__journal_begin(stk__journal *journal, const stk__journal_head *he
 
     journal->lines.length = 0;
     STK_TRY(add_line(journal, FIRST_LINE, err));
-    int n = snprintf(line, sizeof line, "source %s ", head->kind);
+    int n = snprintf(line, sizeof line, "source " KIND " ");
     stk__journal_word(head->source, line + n);
     STK_TRY(add_line(journal, line, err));
     for (size_t i = 0; i < head->table->count; i++) {
@@ -233,7 +215,7 @@ static void check_source(reader *r, const char *rest)
 {
     char expected[MAX_LINE];
 
-    int n = snprintf(expected, sizeof expected, "%s ", r->head->kind);
+    int n = snprintf(expected, sizeof expected, KIND " ");
     stk__journal_word(r->head->source, expected + n);
     if (strcmp(rest, expected) != 0 && !*r->different)
         snprintf(r->different, sizeof r->different, "of %.200s and not of %.200s",

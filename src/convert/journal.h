@@ -47,7 +47,7 @@ typedef struct stk__done {
 
 /* The head of a journal. */
 typedef struct stk__journal_head {
-    const char *kind, *source;
+    const char *source;
     const stk_option_table *table; /* options that decide what is written */
     const void *options;
 } stk__journal_head;

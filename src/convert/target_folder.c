@@ -55,9 +55,9 @@ static stk_status fail(const folder_target *t, const char *verb, const char *nam
     else if (error == ENOTDIR || error == ELOOP)
         remedy = "; a link or a file lies where a folder belongs, and links are not followed";
     return stk__fail_at(err, error == EDQUOT ? STK_ENOSPC : stk__status_of_errno(error),
-                        STK_STAGE_CONVERT, name, STK_NO_OFFSET, "could not %s %s%s%s: %s%s", verb,
-                        *name == '/' || name == t->path ? "" : "the target's file ", shown, "",
-                        strerror(error), remedy);
+                        STK_STAGE_CONVERT, name, STK_NO_OFFSET, "could not %s %s%s: %s%s", verb,
+                        name == t->path ? "" : "the target's file ", shown, strerror(error),
+                        remedy);
 }
 
 /* ---- Parts --------------------------------------------------------------------------------- */

@@ -23,19 +23,12 @@ static store_target *of(stk__target *target)
     return (store_target *)target;
 }
 
-static bool is_canceled(void *user)
-{
-    const stk_conversion_job *job = user;
-
-    return job->canceled(job);
-}
-
 /* What is wished of a put of so many bytes. */
 static stk_store_call call_of(const store_target *t, uint64_t length)
 {
     return (stk_store_call){.struct_size = sizeof(stk_store_call),
                             .deadline_ns = stk__store_put_deadline(length),
-                            .canceled = is_canceled,
+                            .canceled = stk__convert_canceled,
                             .user = (void *)t->base.job};
 }
 
