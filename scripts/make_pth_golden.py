@@ -63,6 +63,12 @@ def checkpoint():
             "lr_schedulers": [{"last_epoch": -1, "big": -(1 << 70)}], "hparams_name": "kwargs", "hyper_parameters": {"width": 3}}
 
 
+def attribute():
+    """The same of a module that has its model as an attribute, `self.model`."""
+    saved = checkpoint()
+    return saved | {"state_dict": {f"model.{k}": v for k, v in saved["state_dict"].items()}}
+
+
 def tensors(saved):
     return {k: v.detach().clone().contiguous() for k, v in saved.get("state_dict", saved).items()}
 
@@ -128,6 +134,7 @@ def main():
     save(folder, "strided", strided())
     save(folder, "model", model())
     save(folder, "checkpoint", checkpoint())
+    save(folder, "attribute", attribute())
     save(folder, "protocol3", collections.OrderedDict(every_type()), pickle_protocol=3)
     save(folder, "empty", {})
     bad(folder / "bad")

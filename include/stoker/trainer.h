@@ -73,7 +73,9 @@ STK_API STK_NODISCARD stk_status stk_model_module_create(stk_context *context,
  * Take the weights of a file by name, converting between float types: safetensors (Python's, a
  * checkpoint of ours), or torch.save()'s of tensors alone, of which nothing is run. With `strict`
  * every tensor of the model must be there and no other; without it, what fits is taken, and what is
- * left is named in the context's log with both shapes. *taken (may be NULL) counts. Blocks.
+ * left is named in the context's log with both shapes. Where the model has none of the names, but
+ * some without what all begin with ("model." of a Lightning module), that is taken off and said.
+ * *taken (may be NULL) counts. Blocks.
  *
  * Errors: those of the file; STK_EMISMATCH naming the first tensors that do not fit, with both
  * shapes: then the model is as before.

@@ -9,11 +9,13 @@
 
 #define MOST_NAMED  4  /* differences in an error */
 #define MOST_LISTED 32 /* messages about tensors that are left */
+#define MOST_PARTS  8  /* of what all names begin with: "model.backbone." has two */
 
 /* A tensor that is offered, and what became of it. */
 typedef struct offer {
     const stk_state_tensor *tensor;
-    bool wanted; /* the model has a parameter of its name */
+    const char *name; /* its own, without what all names of the file begin with */
+    bool wanted;      /* the model has a parameter of its name */
 } offer;
 
 /* Offers, sorted by name, and what does not fit together. */
@@ -28,13 +30,12 @@ typedef struct loading {
 
 static int by_name(const void *a, const void *b)
 {
-    return strcmp(((const offer *)a)->tensor->name, ((const offer *)b)->tensor->name);
+    return strcmp(((const offer *)a)->name, ((const offer *)b)->name);
 }
 
 static offer *find(const loading *l, const char *name)
 {
-    const stk_state_tensor tensor = {.name = name};
-    const offer key = {.tensor = &tensor};
+    const offer key = {.name = name};
 
     return l->num_offers ? bsearch(&key, l->offers, l->num_offers, sizeof key, by_name) : NULL;
 }
@@ -78,6 +79,64 @@ static bool unfit(const struct stk_model *m, const stk__param *p, const stk_stat
     return text.length > 0;
 }
 
+/* ---- What all names begin with --------------------------------------------------------------- */
+
+static size_t count_wanted(const loading *l)
+{
+    const stk__graph *g = &l->model->graph;
+    size_t count = 0;
+
+    for (uint32_t i = 0; i < g->num_params; i++)
+        count += find(l, g->params[i].name) != NULL;
+    return count;
+}
+
+static void skip(loading *l, size_t bytes)
+{
+    for (size_t i = 0; i < l->num_offers; i++)
+        l->offers[i].name = l->offers[i].tensor->name + bytes;
+}
+
+/* Bytes that the first and the last name share, and with them all between. */
+static size_t shared(const loading *l)
+{
+    const char *first = l->offers[0].name, *last = l->offers[l->num_offers - 1].name;
+    size_t n = 0;
+
+    while (first[n] && first[n] == last[n])
+        n++;
+    return n;
+}
+
+/* A module of Lightning has its model as an attribute: "model.conv1.weight". Where the model has
+ * none of the names, but some without what all begin with, that is taken off. The order by name
+ * stays the same. */
+static void take_off_prefix(loading *l)
+{
+    const size_t end = l->num_offers && count_wanted(l) == 0 ? shared(l) : 0;
+    const char *name = end ? l->offers[0].tensor->name : NULL;
+    size_t best = 0, most = 0, parts = 0;
+
+    for (size_t bytes = 1; bytes <= end && parts < MOST_PARTS; bytes++) {
+        if (name[bytes - 1] != '.')
+            continue;
+        parts++;
+        skip(l, bytes);
+        const size_t wanted = count_wanted(l);
+        if (wanted > most) {
+            most = wanted;
+            best = bytes;
+        }
+    }
+    if (!end)
+        return;
+    skip(l, best);
+    if (best)
+        stk__message(l->model->graph.context, STK_MESSAGE_INFO,
+                     "weights: all names of the file begin with '%.*s', which is taken off",
+                     (int)STK_MIN(best, (size_t)128), name);
+}
+
 /* Look at what the model has: in `fits` those that can be taken. */
 static size_t look(loading *l, const stk_state_tensor **fits)
 {
@@ -111,7 +170,7 @@ static size_t look(loading *l, const stk_state_tensor **fits)
         stk__text text = {.bytes = why, .room = sizeof why};
         if (l->offers[i].wanted)
             continue;
-        stk__text_add(&text, "'%.128s' ", t->name);
+        stk__text_add(&text, "'%.128s' ", l->offers[i].name);
         stk__text_add_shape(&text, t->shape, t->rank, false);
         stk__text_add(&text, " is not in the model");
         differs(l, why);
@@ -164,8 +223,9 @@ stk_status stk__model_load(stk_model *m, const stk_state_tensor *tensors, size_t
         goto out;
     }
     for (size_t i = 0; i < n; i++)
-        l.offers[i].tensor = &tensors[i];
+        l.offers[i] = (offer){.tensor = &tensors[i], .name = tensors[i].name};
     qsort(l.offers, n, sizeof *l.offers, by_name);
+    take_off_prefix(&l);
     /* First look at all, then take: a failure leaves the model as it was. */
     const size_t count = look(&l, fits);
     status = conclude(&l, count, err);

@@ -95,6 +95,7 @@ static void test_state_dicts(void **state)
 {
     check_file("model");
     check_file("checkpoint");
+    check_file("attribute");
 }
 
 static const struct {

@@ -92,6 +92,129 @@ static void test_load_what_fits(void **state)
     stk_context_destroy(&loud);
 }
 
+static stk_context *loud_context(void)
+{
+    stk_context_options c;
+    stk_context *loud;
+
+    stk_context_options_init(&c);
+    c.on_message = tell;
+    assert_int_equal(stk_context_create(&c, &loud, &err), STK_OK);
+    *told = 0;
+    return loud;
+}
+
+/* What all names begin with is taken off and told, where the model has none of them with it. */
+static void test_load_of_an_attribute(void **state)
+{
+    static const char *const files[][5] = {
+        {"model.0.weight", "model.0.bias", "model.2.weight", "model.2.bias", "model."},
+        {"net.model.0.weight", "net.model.0.bias", "net.model.2.weight", "net.model.2.bias",
+         "net.model."},
+        {"0.0.weight", "0.0.bias", "0.2.weight", "0.2.bias", "0."},
+        /* Not all names, and no whole part of them. */
+        {"model.0.weight", "model.0.bias", "net.2.weight", "net.2.bias", NULL},
+        {"model0.weight", "model0.bias", "model2.weight", "model2.bias", NULL},
+        /* Nine attributes deep. */
+        {"a.b.c.d.e.f.g.h.i.0.weight", "a.b.c.d.e.f.g.h.i.0.bias", "a.b.c.d.e.f.g.h.i.2.weight",
+         "a.b.c.d.e.f.g.h.i.2.bias", NULL},
+    };
+    stk_model_options options = defaults();
+    stk_context *loud = loud_context();
+    options.precision = STK_PRECISION_64_TRUE;
+    stk_model *from = model_make(loud, "linear(5), relu, linear(3)", row, 1, &options);
+    char line[128];
+
+    for (size_t i = 0; i < STK_COUNT(files); i++) {
+        stk_state_tensor t[4], mine;
+        size_t taken = 0;
+        options.seed = 7 + i;
+        stk_model *to = model_make(loud, "linear(5), relu, linear(3)", row, 1, &options);
+        for (size_t k = 0; k < 4; k++) {
+            assert_true(stk_model_get_state(from, k, &t[k], NULL) == STK_OK);
+            t[k].name = files[i][k];
+        }
+        *told = 0;
+        const stk_status status = stk__model_load(to, t, 4, true, &taken, &err);
+        assert_int_equal(status, files[i][4] ? STK_OK : STK_EMISMATCH);
+        snprintf(line, sizeof line,
+                 "weights: all names of the file begin with '%s', which is taken off\n",
+                 files[i][4] ? files[i][4] : "");
+        assert_string_equal(told, files[i][4] ? line : "");
+        assert_int_equal(taken, files[i][4] ? 4 : 0);
+        for (size_t k = 0; k < taken; k++) {
+            assert_true(stk_model_get_state(to, k, &mine, NULL) == STK_OK);
+            assert_memory_equal(mine.data, t[k].data, mine.bytes);
+        }
+        stk_model_destroy(&to);
+    }
+    /* What differs is named as the model has it; one name that fits keeps all as they are. */
+    stk_state_tensor t[4];
+    stk_model *to = model_make(loud, "linear(5), relu, linear(4)", row, 1, &options);
+    for (size_t k = 0; k < 4; k++) {
+        assert_true(stk_model_get_state(from, k, &t[k], NULL) == STK_OK);
+        t[k].name = files[0][k];
+    }
+    assert_fails(stk__model_load(to, t, 4, true, NULL, &err), STK_EMISMATCH, &err,
+                 "another model: '2.weight' is [3, 5], but the model's is [4, 5]");
+    t[0].name = "0.weight";
+    *told = 0;
+    assert_fails(stk__model_load(to, t, 4, true, NULL, &err), STK_EMISMATCH, &err,
+                 "'0.bias' [5], which the model has, is not there");
+    assert_string_equal(told, "");
+    stk_model_destroy(&to);
+    /* A part of a model, whose names without their beginning are another part's. */
+    to = model_make(loud, "linear(6), a.0=linear(5)", row, 1, &options);
+    stk_state_tensor first, second;
+    assert_true(stk_model_get_state(to, 0, &first, NULL) == STK_OK);
+    assert_true(stk_model_get_state(to, 2, &second, NULL) == STK_OK);
+    const double before = tensor_get(&first, 0);
+    assert_true(stk_model_get_state(from, 0, &t[0], NULL) == STK_OK);
+    t[0].name = "a.0.weight";
+    assert_ok(stk__model_load(to, t, 1, false, NULL, &err), &err);
+    assert_true(tensor_get(&first, 0) == before);
+    assert_true(tensor_get(&second, 0) == tensor_get(&t[0], 0));
+    stk_model_destroy(&to);
+    stk_model_destroy(&from);
+    stk_context_destroy(&loud);
+}
+
+/* The same of a checkpoint of Lightning, and of one whose module is the model itself. */
+static void test_load_of_lightning(void **state)
+{
+    static const int64_t picture[3] = {3, 4, 4};
+    stk_model_options options = defaults();
+    stk_context *loud = loud_context();
+    stk_model *models[2];
+
+    options.precision = STK_PRECISION_64_TRUE;
+    options.loss = STK_LOSS_MSE;
+    for (int i = 0; i < 2; i++) {
+        size_t taken = 0;
+        options.seed = 1 + (uint64_t)i;
+        models[i] = model_make(loud, "conv2d(4, 3), batch_norm2d, flatten, linear(2)", picture, 3,
+                               &options);
+        assert_ok(stk_model_load_file(loud, models[i],
+                                      i ? TESTS_DIR "/golden/pth/attribute.pth"
+                                        : TESTS_DIR "/golden/pth/checkpoint.pth",
+                                      true, &taken, &err),
+                  &err);
+        assert_int_equal(taken, 9);
+        assert_string_equal(told, i ? "weights: all names of the file begin with 'model.', which "
+                                      "is taken off\n"
+                                    : "");
+    }
+    for (size_t k = 0; k < 9; k++) {
+        stk_state_tensor a, b;
+        assert_true(stk_model_get_state(models[0], k, &a, NULL) == STK_OK);
+        assert_true(stk_model_get_state(models[1], k, &b, NULL) == STK_OK);
+        assert_memory_equal(a.data, b.data, a.bytes);
+    }
+    stk_model_destroy(&models[0]);
+    stk_model_destroy(&models[1]);
+    stk_context_destroy(&loud);
+}
+
 /* Files of PyTorch's first versions have no counts of batches. */
 static void test_load_without_counts(void **state)
 {
@@ -157,8 +280,9 @@ static void test_load(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {TEST(test_load), TEST(test_load_what_fits),
-                                       TEST(test_load_without_counts)};
+    const struct CMUnitTest tests[] = {
+        TEST(test_load), TEST(test_load_what_fits), TEST(test_load_without_counts),
+        TEST(test_load_of_an_attribute), TEST(test_load_of_lightning)};
 
     return cmocka_run_group_tests(tests, setup, teardown);
 }
