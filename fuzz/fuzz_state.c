@@ -56,7 +56,7 @@ static stk_state_tensor parameter = {"w", STK_FLOAT32, 2, {2, 2}, values, BYTES}
 static stk_status show_parameter(stk_module *module, uint32_t kinds, stk_state_visit *visit,
                                  void *user, stk_error *err)
 {
-    FUZZ_CHECK(module && kinds == STK_STATE_PARAMETER);
+    FUZZ_CHECK(module && kinds == (STK_STATE_PARAMETER | STK_STATE_BUFFER));
     return visit(user, STK_STATE_PARAMETER, &parameter, err);
 }
 
@@ -175,7 +175,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(text, data + 1, size - 1);
     stk_context *ctx = fuzz_context();
     uint64_t held = fuzz_held(ctx);
-    switch (data[0] % 5) {
+    switch (data[0] % 6) {
     case 0:
         loops(ctx, text);
         break;
@@ -188,8 +188,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     case 3:
         model_checkpoint(ctx, text);
         break;
-    default:
+    case 4:
         ema(ctx, text);
+        break;
+    default:
+        callback(ctx, &stk__callback_lr_find, NULL, NULL, text);
     }
     FUZZ_CHECK(fuzz_held(ctx) == held);
     stk_context_destroy(&ctx);

@@ -85,9 +85,14 @@ static stk_status load_state_dict(stk_callback *callback, const stk_restorer *fr
         {"groups", STK__LINE_UINT, .to = &self->groups},
     };
 
-    return text ? stk__lines_read(callback->context, "the state of lr_find", text, lines,
-                                  STK_COUNT(lines), err)
-                : STK_OK;
+    if (!text)
+        return STK_OK;
+    STK_TRY(stk__lines_read(callback->context, "the state of lr_find", text, lines,
+                            STK_COUNT(lines), err));
+    return isnan(self->found) || (isfinite(self->found) && self->found > 0)
+               ? STK_OK
+               : stk__fail(err, STK_EFORMAT, STK_STAGE_TRAIN,
+                           "the state of lr_find has a rate that is none");
 }
 
 /* ---- The suggestion -------------------------------------------------------------------------- */

@@ -285,12 +285,63 @@ static void time_used_up(void **state)
     bench_close(&f.b);
 }
 
+static bool set_option(stk_module *module, uint32_t group, const char *name, double value)
+{
+    ((tiny *)module)->lr = (float)value;
+    return true;
+}
+
+static void prepare_search(bench *b, stk_trainer *t, void *user)
+{
+    prepare(b, t, user);
+    add(b, t, &stk__callback_lr_find, "num_training", "5", NULL);
+}
+
+/* A rate that no search finds is refused, as one that is given is. */
+static void rates(void **state)
+{
+    static const struct {
+        const char *text;
+        stk_status status;
+    } cases[] = {{"found 3f50624dd2f1a9fc\ngroups 1\n", STK_OK},
+                 {"found bf50624dd2f1a9fc\ngroups 1\n", STK_EFORMAT},
+                 {"found 0000000000000000\ngroups 1\n", STK_EFORMAT},
+                 {"found 7ff0000000000000\ngroups 1\n", STK_EFORMAT}};
+    forgery f;
+    char best[400], honest[400];
+    stk_trainer *t;
+    tiny m;
+
+    set_up(&f, best);
+    f.b.prepare = prepare_search;
+    tiny_init(&m);
+    m.ops.set_option = set_option;
+    assert_ok(bench_fit(&f.b, &m, NULL, &t), &f.b.err);
+    snprintf(honest, sizeof honest, "%s/honest.safetensors", f.b.folder);
+    assert_int_equal(rename(stk_trainer_best_model_path(t), honest), 0);
+    stk_trainer_destroy(&t);
+    f.b.options.max_epochs = 2;
+    for (size_t i = 0; i < STK_COUNT(cases); i++) {
+        forge(&f.b, honest, f.path, "stoker.callback.lr_find.state", cases[i].text);
+        tiny_init(&m);
+        m.ops.set_option = set_option;
+        if (cases[i].status == STK_OK)
+            assert_ok(bench_fit(&f.b, &m, f.path, &t), &f.b.err);
+        else
+            assert_fails(bench_fit(&f.b, &m, f.path, &t), cases[i].status, &f.b.err,
+                         "a rate that is none");
+        assert_true(cases[i].status != STK_OK || m.lr == 0.001f);
+        stk_trainer_destroy(&t);
+    }
+    bench_close(&f.b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(files_of_others), cmocka_unit_test(files_elsewhere),
-        cmocka_unit_test(best_elsewhere), cmocka_unit_test(time_used_up),
-        cmocka_unit_test(damaged_states)};
+        cmocka_unit_test(best_elsewhere),  cmocka_unit_test(time_used_up),
+        cmocka_unit_test(damaged_states),  cmocka_unit_test(rates)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
