@@ -164,7 +164,7 @@ void cli_man_all(FILE *out);
 const char *cli_home(const char *text);
 /* The home folder; NULL: none is known. */
 const char *cli_home_folder(void);
-/* Whether a path is a file of weights by its ending: no dataset has such a one. */
+/* Whether a path is a file of weights or a model by its ending: no dataset has such a one. */
 bool cli_is_weights(const char *path);
 /* The URL of an array, or of a dataset of an array ("array:URL"). (info_array.c) */
 const char *cli_array_url(const char *spec);

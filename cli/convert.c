@@ -23,7 +23,11 @@ static const struct cli_usage usage = {
         "     -> a folder             of MNIST; the splits train and test where there are both.\n"
         "  a checkpoint, .pth, .pt    The weights of a model alone, as PyTorch's load_state_dict() "
         "takes them.\n"
-        "     -> NAME.safetensors\n\n"
+        "     -> NAME.safetensors\n"
+        "     -> NAME.onnx            The model as others run it; --layers and --input-shape say "
+        "what "
+        "it is\n"
+        "                             where the file is no checkpoint of Stoker.\n\n"
         "A DST of 'NAME:PATH?option=value' is written by the converter of that name, of a plug-in "
         "too, with\noptions of its own. DST may be "
         "the URL of a folder in any store that can be written.\n\n"
@@ -37,9 +41,12 @@ static const struct cli_usage usage = {
                 "\n"
                 "With pictures of yours in DIR, and a training that has ended:\n"
                 "  stoker convert images:DIR small --max-side 512 --quality 90\n"
-                "  stoker convert last.safetensors weights.safetensors\n",
+                "  stoker convert last.safetensors weights.safetensors\n"
+                "  stoker convert last.safetensors model.onnx\n",
     .interrupted = "run the same command again: what is complete is kept",
-    .tables = (const struct cli_options[]){{.name = "convert"}, {.name = "images"}, {0}},
+    .tables =
+        (const struct cli_options[]){
+            {.name = "convert"}, {.name = "images"}, {.name = "weights"}, {0}},
     .min_args = 2,
     .max_args = 2,
 };
@@ -243,14 +250,17 @@ static int run(struct cli *cli, stk_conversion *conversion)
 
 static int run_weights(struct cli *cli, stk_context *context)
 {
-    stk_weights_options options = {.struct_size = sizeof options};
+    const stk_option_table *table = stk_option_table_find("weights");
+    stk_weights_options options;
     stk_convert_options shared;
     size_t written = 0;
     stk_error err;
 
-    int code = refuse_options_of_others(cli, NULL, true, "weights");
+    int code = refuse_options_of_others(cli, table, true, "weights");
     if (code == CLI_GO_ON)
         code = cli_apply(cli, stk_option_table_find("convert"), 0, &shared);
+    if (code == CLI_GO_ON)
+        code = cli_apply(cli, table, 0, &options);
     if (code != CLI_GO_ON)
         return code;
     options.overwrite = shared.overwrite;

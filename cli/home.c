@@ -35,7 +35,7 @@ const char *cli_home(const char *text)
 
 bool cli_is_weights(const char *path)
 {
-    static const char *const endings[] = {".ckpt", ".safetensors", ".pth", ".pt"};
+    static const char *const endings[] = {".ckpt", ".safetensors", ".pth", ".pt", ".onnx"};
 
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
         if (cli_ends_with(path, endings[i]))

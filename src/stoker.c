@@ -120,6 +120,7 @@ const stk_option_table *stk_option_table_at(size_t i, const char **name)
         {"profile", &stk__profile_option_table},
         {"convert", &stk__convert_option_table},
         {"images", &stk__convert_images_option_table},
+        {"weights", &stk__weights_option_table},
         {"survey", &stk__survey_option_table},
         {"source", &stk__bench_source_option_table},
         {"bench", &stk__bench_option_table},

@@ -85,6 +85,7 @@ void stk__graph_release(stk__graph *graph)
         stk__outside_release(graph->nodes[i].outside);
     stk__free(graph->context, graph->params);
     stk__free(graph->context, graph->nodes);
+    stk__free(graph->context, graph->text);
     stk__context_unref(graph->context);
     *graph = (stk__graph){0};
 }
@@ -96,7 +97,8 @@ stk_status stk__graph_copy(const stk__graph *from, stk__graph *to, stk_error *er
                        .params_capacity = from->num_params};
     to->nodes = stk__calloc(to->context, STK_MAX(from->num_nodes, 1u), sizeof *to->nodes);
     to->params = stk__calloc(to->context, STK_MAX(from->num_params, 1u), sizeof *to->params);
-    if (!to->nodes || !to->params)
+    to->text = from->text ? stk__strdup(to->context, from->text) : NULL;
+    if (!to->nodes || !to->params || (from->text && !to->text))
         return no_memory(err);
     memcpy(to->nodes, from->nodes, from->num_nodes * sizeof *to->nodes);
     to->num_nodes = from->num_nodes;
@@ -263,6 +265,19 @@ static void shrink(stk__graph *graph, uint32_t nodes, uint32_t params)
         stk__outside_release(graph->nodes[--graph->num_nodes].outside);
 }
 
+/* What was added reads as one text. */
+static stk_status keep_text(stk__graph *graph, const char *text, stk_error *err)
+{
+    char *whole = graph->text ? stk__format(graph->context, "%s, %s", graph->text, text)
+                              : stk__strdup(graph->context, text);
+
+    if (!whole)
+        return no_memory(err);
+    stk__free(graph->context, graph->text);
+    graph->text = whole;
+    return STK_OK;
+}
+
 stk_status stk_model_builder_add(stk_model_builder *builder, const char *text, stk_error *err)
 {
     STK_TRY(stk__context_check(builder->graph.context, err));
@@ -274,6 +289,8 @@ stk_status stk_model_builder_add(stk_model_builder *builder, const char *text, s
     stk_status status = STK_OK;
     for (uint32_t i = 0; i < items.count && status == STK_OK; i++)
         status = add_item(builder, &items.items[i], err);
+    if (status == STK_OK && items.count > 0)
+        status = keep_text(graph, text, err);
     stk__items_release(graph->context, &items);
     if (status != STK_OK)
         shrink(graph, nodes, params);

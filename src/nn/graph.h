@@ -84,6 +84,7 @@ typedef struct stk__graph {
     stk__param *params;
     uint32_t num_nodes, num_params;
     size_t capacity, params_capacity;
+    char *text; /* that it was described by; NULL: nothing yet */
 } stk__graph;
 
 struct stk_model_builder {
@@ -105,6 +106,15 @@ uint64_t stk__node_count(const stk__node *node);
 void stk__shape_format(const stk__node *node, char *text, size_t size);
 /* Complete a node whose kind, name, inputs and arguments are set: shape, parameters, FLOPs. */
 stk_status stk__node_finish(stk__graph *graph, stk__node *node, stk_error *err);
+/*
+ * The tensor of each parameter, by name and shape: fits[i], which comes zeroed, stays NULL where
+ * there is none. `real` is the type of the parameters, into which other floats can be brought, and
+ * `remedy` ends the error of a strict match (load.c).
+ */
+stk_status stk__weights_match(const stk__graph *graph, stk_dtype real,
+                              const stk_state_tensor *tensors, size_t n, bool strict,
+                              const char *remedy, const stk_state_tensor **fits, size_t *count,
+                              stk_error *err);
 const char *stk__kind_name(stk__kind kind);
 /* "conv2d", or what others call theirs. */
 const char *stk__node_kind(const stk__node *node);

@@ -20,7 +20,9 @@ typedef struct offer {
 
 /* Offers, sorted by name, and what does not fit together. */
 typedef struct loading {
-    struct stk_model *model;
+    const stk__graph *graph;
+    stk_dtype real;     /* of its parameters */
+    const char *remedy; /* of a strict load that fails */
     offer *offers;
     size_t num_offers;
     bool strict;
@@ -44,7 +46,7 @@ static offer *find(const loading *l, const char *name)
  * message. */
 static void differs(loading *l, const char *what)
 {
-    stk_context *ctx = l->model->graph.context;
+    stk_context *ctx = l->graph->context;
 
     l->differences++;
     if (l->strict && l->differences <= MOST_NAMED)
@@ -54,11 +56,11 @@ static void differs(loading *l, const char *what)
 }
 
 /* Why a tensor cannot become a parameter; false: it can. */
-static bool unfit(const struct stk_model *m, const stk__param *p, const stk_state_tensor *t,
-                  char *why, size_t size)
+static bool unfit(const stk__param *p, stk_dtype real, const stk_state_tensor *t, char *why,
+                  size_t size)
 {
     stk__text text = {.bytes = why, .room = size};
-    const bool integer = stk__param_dtype(m, p) == STK_INT64;
+    const bool integer = p->role == STK__NUM_BATCHES;
 
     /* A count may come as [1]. */
     bool same = t->rank == p->rank && memcmp(t->shape, p->shape, p->rank * sizeof *p->shape) == 0;
@@ -71,7 +73,7 @@ static bool unfit(const struct stk_model *m, const stk__param *p, const stk_stat
         stk__text_add_shape(&text, p->shape, p->rank, false);
     } else if (integer ? t->dtype != STK_INT64 : !stk__dtype_is_float(t->dtype)) {
         stk__text_add(&text, "'%.128s' is of type %s, not %s", p->name, stk_dtype_name(t->dtype),
-                      stk_dtype_name(stk__param_dtype(m, p)));
+                      stk_dtype_name(integer ? STK_INT64 : real));
     } else if (t->bytes != p->count * stk_dtype_size(t->dtype)) {
         stk__text_add(&text, "'%.128s' has %" PRIu64 " bytes, which is not its shape's", p->name,
                       t->bytes);
@@ -83,7 +85,7 @@ static bool unfit(const struct stk_model *m, const stk__param *p, const stk_stat
 
 static size_t count_wanted(const loading *l)
 {
-    const stk__graph *g = &l->model->graph;
+    const stk__graph *g = l->graph;
     size_t count = 0;
 
     for (uint32_t i = 0; i < g->num_params; i++)
@@ -132,7 +134,7 @@ static void take_off_prefix(loading *l)
         return;
     skip(l, best);
     if (best)
-        stk__message(l->model->graph.context, STK_MESSAGE_INFO,
+        stk__message(l->graph->context, STK_MESSAGE_INFO,
                      "weights: all names of the file begin with '%.*s', which is taken off",
                      (int)STK_MIN(best, (size_t)128), name);
 }
@@ -140,7 +142,7 @@ static void take_off_prefix(loading *l)
 /* Look at what the model has: in `fits` those that can be taken. */
 static size_t look(loading *l, const stk_state_tensor **fits)
 {
-    const stk__graph *g = &l->model->graph;
+    const stk__graph *g = l->graph;
     char why[512];
     size_t count = 0;
 
@@ -150,7 +152,7 @@ static size_t look(loading *l, const stk_state_tensor **fits)
         offer *o = find(l, p->name);
         if (o)
             o->wanted = true;
-        if (o && !unfit(l->model, p, o->tensor, why, sizeof why)) {
+        if (o && !unfit(p, l->real, o->tensor, why, sizeof why)) {
             fits[i] = o->tensor;
             count++;
             continue;
@@ -178,19 +180,23 @@ static size_t look(loading *l, const stk_state_tensor **fits)
     return count;
 }
 
+static stk_status no_memory(stk_error *err)
+{
+    return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for the list of weights");
+}
+
 /* What a strict load says, and the summary of one that is not. */
 static stk_status conclude(const loading *l, size_t count, stk_error *err)
 {
-    const stk__graph *g = &l->model->graph;
+    const stk__graph *g = l->graph;
     char more[48] = "";
 
     if (l->strict && l->differences > MOST_NAMED)
         snprintf(more, sizeof more, "; and %" PRIu64 " more", l->differences - MOST_NAMED);
     if (l->strict && l->differences)
         return stk__fail(err, STK_EMISMATCH, STK_STAGE_TRAIN,
-                         "these are the weights of another model: %.360s%s; take those that fit "
-                         "with weights_strict: false (--no-weights-strict)",
-                         l->text.bytes, more);
+                         "these are the weights of another model: %.360s%s; %s", l->text.bytes,
+                         more, l->remedy);
     if (!l->strict && l->differences > MOST_LISTED)
         stk__message(g->context, STK_MESSAGE_WARNING, "weights: %" PRIu64 " more are not listed",
                      l->differences - MOST_LISTED);
@@ -202,33 +208,50 @@ static stk_status conclude(const loading *l, size_t count, stk_error *err)
     return STK_OK;
 }
 
+stk_status stk__weights_match(const stk__graph *graph, stk_dtype real,
+                              const stk_state_tensor *tensors, size_t n, bool strict,
+                              const char *remedy, const stk_state_tensor **fits, size_t *count,
+                              stk_error *err)
+{
+    stk_context *ctx = graph->context;
+    char named[360];
+    loading l = {.graph = graph,
+                 .real = real,
+                 .remedy = remedy,
+                 .num_offers = n,
+                 .strict = strict,
+                 .text = {.bytes = named, .room = sizeof named}};
+
+    l.offers = stk__calloc(ctx, (uint64_t)n + 1, sizeof *l.offers);
+    if (!l.offers)
+        return no_memory(err);
+    for (size_t i = 0; i < n; i++)
+        l.offers[i] = (offer){.tensor = &tensors[i], .name = tensors[i].name};
+    qsort(l.offers, n, sizeof *l.offers, by_name);
+    take_off_prefix(&l);
+    *count = look(&l, fits);
+    const stk_status status = conclude(&l, *count, err);
+    stk__free(ctx, l.offers);
+    return status;
+}
+
 stk_status stk__model_load(stk_model *m, const stk_state_tensor *tensors, size_t n, bool strict,
                            size_t *taken, stk_error *err)
 {
     STK_TRY(stk__context_check(m->graph.context, err));
     stk_context *ctx = m->graph.context;
     const stk__graph *g = &m->graph;
-    char named[360];
-    loading l = {.model = m,
-                 .num_offers = n,
-                 .strict = strict,
-                 .text = {.bytes = named, .room = sizeof named}};
+    const stk_dtype real = m->backend->itemsize == sizeof(double) ? STK_FLOAT64 : STK_FLOAT32;
+    size_t count = 0;
 
     STK_TRY(stk__model_need(m, false, err));
-    l.offers = stk__calloc(ctx, (uint64_t)n + 1, sizeof *l.offers);
     const stk_state_tensor **fits = stk__calloc(ctx, (uint64_t)g->num_params + 1, sizeof *fits);
-    stk_status status = STK_ENOMEM;
-    if (!l.offers || !fits) {
-        stk__fail(err, status, STK_STAGE_TRAIN, "no memory for the list of weights");
-        goto out;
-    }
-    for (size_t i = 0; i < n; i++)
-        l.offers[i] = (offer){.tensor = &tensors[i], .name = tensors[i].name};
-    qsort(l.offers, n, sizeof *l.offers, by_name);
-    take_off_prefix(&l);
+    if (!fits)
+        return no_memory(err);
     /* First look at all, then take: a failure leaves the model as it was. */
-    const size_t count = look(&l, fits);
-    status = conclude(&l, count, err);
+    const stk_status status = stk__weights_match(
+        g, real, tensors, n, strict,
+        "take those that fit with weights_strict: false (--no-weights-strict)", fits, &count, err);
     for (uint32_t i = 0; i < g->num_params && status == STK_OK; i++)
         if (fits[i])
             stk__elements_to((char *)m->weights + g->params[i].offset,
@@ -236,8 +259,6 @@ stk_status stk__model_load(stk_model *m, const stk_state_tensor *tensors, size_t
                              g->params[i].count);
     if (taken && status == STK_OK)
         *taken = count;
-out:
-    stk__free(ctx, l.offers);
     stk__free(ctx, fits);
     return status;
 }

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 
 #include "base/sized.h"
+#include "base/text.h"
 #include "nn/dnnl.h"
 #include "nn/kernels.h"
 #include "nn/model.h"
@@ -302,6 +303,16 @@ bool stk_model_get_layer(const stk_model *model, size_t i, stk_model_layer *out)
     }
     stk__sized_write(out, &layer);
     return true;
+}
+
+const char *stk__model_text(const stk_model *m, char input[STK__INPUT_TEXT])
+{
+    const stk__node *node = &m->graph.nodes[0];
+    stk__text text = {.bytes = input, .room = STK__INPUT_TEXT};
+
+    for (uint32_t i = 0; i < node->rank; i++)
+        stk__text_add(&text, "%s%lld", i ? "x" : "", (long long)node->shape[i]);
+    return m->graph.text ? m->graph.text : "";
 }
 
 stk_status stk__model_need(stk_model *m, bool gradients, stk_error *err)

@@ -439,6 +439,20 @@ static stk_status state(stk_module *module, uint32_t kinds, stk_state_visit *vis
     return kinds & STK_STATE_GRADIENT ? visit_gradients(self, visit, user, err) : STK_OK;
 }
 
+/* What the model is, for those who have the file alone. */
+static stk_status on_save_checkpoint(stk_module *module, stk_trainer *t, const stk_moment *at,
+                                     stk_error *err)
+{
+    const model_module *self = (const model_module *)module;
+    char input[STK__INPUT_TEXT];
+
+    if (!self->model)
+        return STK_OK;
+    const char *layers = stk__model_text(self->model, input);
+    STK_TRY(stk_saver_text(at->saver, "layers", layers, err));
+    return stk_saver_text(at->saver, "input_shape", input, err);
+}
+
 /* ---- The summary ----------------------------------------------------------------------------- */
 
 static bool layer(const stk_module *module, size_t i, stk_layer *out)
@@ -494,6 +508,7 @@ static const stk_module_ops ops = {
     .memory = memory,
     .destroy = destroy,
     .set_learning = stk__module_set_learning,
+    .on_save_checkpoint = on_save_checkpoint,
     .logs = logs,
 };
 

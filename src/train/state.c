@@ -210,7 +210,8 @@ const char *stk__state_prefix(const stk_trainer *t, const stk_callback *callback
     return prefix;
 }
 
-static stk_status save_hooks(stk_trainer *t, stk_saver *saver, stk_error *err)
+/* As in Lightning, weights alone are saved with what the module adds, without the callbacks. */
+static stk_status save_hooks(stk_trainer *t, stk_saver *saver, bool weights_only, stk_error *err)
 {
     const stk__hook_row *row = &t->hooks.rows[STK__HOOK_on_save_checkpoint];
     char prefix[300];
@@ -219,6 +220,8 @@ static stk_status save_hooks(stk_trainer *t, stk_saver *saver, stk_error *err)
     t->at.saver = saver;
     for (uint32_t i = 0; i < row->n && status >= 0; i++) {
         const stk__hook_row one = {.calls = &row->calls[i], .n = 1};
+        if (weights_only && one.calls->callback)
+            continue;
         saver->prefix = stk__state_prefix(t, one.calls->callback, prefix, sizeof prefix);
         status = stk__hook_run(t, &one, err);
     }
@@ -235,10 +238,10 @@ static stk_status collect(stk_trainer *t, stk_saver *saver, bool weights_only, s
                                  (!weights_only && t->loop.window_open ? STK_STATE_GRADIENT : 0),
                              save_one, saver, err));
     if (weights_only)
-        return STK_OK;
+        return save_hooks(t, saver, true, err);
     STK_TRY(save_loop(t, saver, err));
     STK_TRY(save_callbacks(t, saver, err));
-    return save_hooks(t, saver, err);
+    return save_hooks(t, saver, false, err);
 }
 
 /* Gradients become their mean, from which each rank goes on: the mean at the end of the window

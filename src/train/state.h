@@ -14,6 +14,8 @@
 #define STK__STATE_GRADIENT  STK__CHECKPOINT_OWN "gradient."
 #define STK__STATE_CALLBACK  STK__CHECKPOINT_OWN "callback."
 #define STK__STATE_MODULE    STK__CHECKPOINT_OWN "module."
+#define STK__STATE_LAYERS    STK__STATE_MODULE "layers"      /* text of a model's layers */
+#define STK__STATE_INPUT     STK__STATE_MODULE "input_shape" /* of a sample: "3x224x224" */
 #define STK__STATE_BEST      STK__CHECKPOINT_OWN "best" /* name of the best one, in the folder */
 
 struct stk_saver {

@@ -8,7 +8,7 @@
 #include "train/loggers/loggers.h"
 
 extern const stk_option_table stk__trainer_option_table, stk__model_module_option_table,
-    stk__profile_option_table;
+    stk__profile_option_table, stk__weights_option_table;
 
 /* Whether a table, the room's own or an outsider's, is whole. */
 stk_status stk__callback_kind_check(const void *ops, stk_error *err);

@@ -1,8 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Weights of a file, also one of Python's or a checkpoint, -> a file for other programs. */
+#include "base/numbers.h"
+#include "base/options.h"
 #include "base/sized.h"
 #include "checkpoint/weights/weights.h"
+#include "nn/nn.h"
+#include "train/train.h"
 #include "train/trainer.h"
+
+#define AT(member) offsetof(stk_weights_options, member)
+
+static const stk_option options_list[] = {
+    {"layers", STK_OPTION_STRING, AT(layers), NULL, 0, 0, NULL, "LAYERS",
+     "For ONNX: the model's layers, as model.layers of its training; a checkpoint knows them."},
+    {"input_shape", STK_OPTION_STRING, AT(input_shape), NULL, 0, 0, NULL, "CxHxW",
+     "For ONNX: the shape of a sample without the batch, as 3x224x224; a checkpoint knows it."},
+};
+
+const stk_option_table stk__weights_option_table = {
+    .name = "weights",
+    .doc = "Weights for other programs",
+    .struct_size = sizeof(stk_weights_options),
+    .options = options_list,
+    .count = STK_COUNT(options_list),
+};
+
+typedef struct conversion {
+    stk_context *ctx;
+    const char *from, *to;
+    stk_weights_options options;
+    stk__weights weights;
+} conversion;
 
 static bool ends_with(const char *text, const char *end)
 {
@@ -12,59 +40,141 @@ static bool ends_with(const char *text, const char *end)
 }
 
 /* Read them; a checkpoint of ours only if every byte is as it was written. */
-static stk_status load(stk_context *ctx, const char *from, stk__weights *out, stk_error *err)
+static stk_status load(conversion *c, stk_error *err)
 {
-    STK_TRY(stk__weights_load(ctx, from, out, err));
-    stk_status status = STK_OK;
-    if (stk__safetensors_find_text(&out->file.parsed, STK__CHECKPOINT_HASH))
-        status = stk__checkpoint_verify(ctx, from, err);
-    if (status == STK_OK && out->num_tensors == 0)
-        status = stk__fail_at(err, STK_EMISMATCH, STK_STAGE_TRAIN, from, STK_NO_OFFSET,
-                              "'%.300s' has no weights", from);
+    STK_TRY(stk__weights_load(c->ctx, c->from, &c->weights, err));
+    if (stk__safetensors_find_text(&c->weights.file.parsed, STK__CHECKPOINT_HASH))
+        STK_TRY(stk__checkpoint_verify(c->ctx, c->from, err));
+    return STK_OK;
+}
+
+/* ---- ONNX ------------------------------------------------------------------------------------ */
+
+/* What was given, or else what the file says. */
+static stk_status described(const conversion *c, const char *given, const char *name,
+                            const char *option, const char *example, const char **out,
+                            stk_error *err)
+{
+    *out = given ? given : stk__safetensors_find_text(&c->weights.file.parsed, name);
+    if (*out)
+        return STK_OK;
+    return stk__fail_at(
+        err, STK_EINVAL, STK_STAGE_OPTIONS, c->from, STK_NO_OFFSET,
+        "'%.200s' does not say what model its weights are of, which ONNX needs: set "
+        "%s, as %s",
+        c->from, option, example);
+}
+
+/* The description of the model that the weights are of. */
+static stk_status describe(const conversion *c, stk_model_builder **out, stk_error *err)
+{
+    const char *layers, *input;
+    double sides[STK_MAX_RANK];
+    int64_t shape[STK_MAX_RANK];
+    uint32_t rank;
+
+    STK_TRY(described(c, c->options.layers, STK__STATE_LAYERS, "layers (--layers)",
+                      "model.layers of its training says or 'resnet18(num_classes=10)'", &layers,
+                      err));
+    STK_TRY(described(c, c->options.input_shape, STK__STATE_INPUT, "input_shape (--input-shape)",
+                      "3x224x224", &input, err));
+    const stk__numbers numbers = {.stage = STK_STAGE_OPTIONS,
+                                  .who = "weights",
+                                  .argument = "input_shape",
+                                  .text = input,
+                                  .min = 1,
+                                  .max = INT32_MAX,
+                                  .whole = true,
+                                  .by_x = true};
+    STK_TRY(stk__numbers_read(&numbers, sides, STK_MAX_RANK, &rank, err));
+    for (uint32_t i = 0; i < rank; i++)
+        shape[i] = (int64_t)sides[i];
+    STK_TRY(stk_model_builder_create(c->ctx, shape, rank, out, err));
+    const stk_status status = stk_model_builder_add(*out, layers, err);
     if (status != STK_OK)
-        stk__weights_release(out);
+        stk_model_builder_destroy(out);
     return status;
 }
 
-static stk_status write_weights(stk_context *ctx, const stk__weights *weights, const char *to,
-                                const stk_weights_options *options, stk_error *err)
+static stk_status put_piece(void *user, const void *data, size_t length, stk_error *err)
 {
-    const stk_store_call call = {.struct_size = sizeof call, .no_replace = !options->overwrite};
+    stk_put *put = user;
+
+    return put->ops->write(put, data, length, err);
+}
+
+/* ---- Files ----------------------------------------------------------------------------------- */
+
+static stk_status write_file(const conversion *c, const stk_model_builder *model, stk_error *err)
+{
+    const stk_store_call call = {.struct_size = sizeof call, .no_replace = !c->options.overwrite};
+    const stk__weights *w = &c->weights;
     stk_put *put;
 
-    STK_TRY(stk_put_open(ctx, to, &call, &put, err));
+    STK_TRY(stk_put_open(c->ctx, c->to, &call, &put, err));
     const stk_status status =
-        stk__weights_write(ctx, put, weights->tensors, weights->num_tensors, err);
+        model ? stk__onnx_write(model, w->tensors, w->num_tensors, put_piece, put, err)
+              : stk__weights_write(c->ctx, put, w->tensors, w->num_tensors, err);
     if (status == STK_OK)
         return put->ops->commit(put, err);
     put->ops->abandon(put);
     return status;
 }
 
+/* An option of the model does nothing where the weights are all that is written. */
+static stk_status refuse(const char *value, const char *option, stk_error *err)
+{
+    if (!value)
+        return STK_OK;
+    return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, option, STK_NO_OFFSET,
+                        "%s does nothing where weights are written alone; leave it out", option);
+}
+
+static stk_status convert(conversion *c, stk_error *err)
+{
+    const bool onnx = ends_with(c->to, ".onnx");
+    stk_model_builder *model = NULL;
+
+    if (!onnx && !ends_with(c->to, ".safetensors"))
+        return stk__fail_at(err, STK_EINVAL, STK_STAGE_TRAIN, c->to, STK_NO_OFFSET,
+                            "weights are written as a file NAME.safetensors, and a model as "
+                            "NAME.onnx; '%.200s' is neither",
+                            c->to);
+    if (!onnx) {
+        STK_TRY(refuse(c->options.layers, "weights.layers", err));
+        STK_TRY(refuse(c->options.input_shape, "weights.input_shape", err));
+    }
+    STK_TRY(load(c, err));
+    if (!onnx && c->weights.num_tensors == 0)
+        return stk__fail_at(err, STK_EMISMATCH, STK_STAGE_TRAIN, c->from, STK_NO_OFFSET,
+                            "'%.300s' has no weights", c->from);
+    if (onnx)
+        STK_TRY(describe(c, &model, err));
+    const stk_status status = write_file(c, model, err);
+    stk_model_builder_destroy(&model);
+    if (status == STK_EEXIST)
+        return stk__fail_at(err, status, STK_STAGE_TRAIN, c->to, STK_NO_OFFSET,
+                            "'%.300s' exists already: choose another name, or set overwrite to "
+                            "replace it",
+                            c->to);
+    return status;
+}
+
 stk_status stk_weights_convert(stk_context *ctx, const char *from, const char *to,
                                const stk_weights_options *given, size_t *written, stk_error *err)
 {
-    stk_weights_options options = {.struct_size = sizeof options};
-    stk__weights weights;
+    conversion c = {.ctx = ctx, .from = from, .to = to, .weights.pth.ctx = ctx};
 
     stk_error_init(err);
     STK_TRY(stk__context_check(ctx, err));
+    stk_weights_options_init(&c.options);
     if (given)
-        STK_TRY(stk__sized_read(&options, sizeof options, given, "stk_weights_options",
+        STK_TRY(stk__sized_read(&c.options, sizeof c.options, given, "stk_weights_options",
                                 STK_STAGE_TRAIN, err));
-    if (!ends_with(to, ".safetensors"))
-        return stk__fail_at(err, STK_EINVAL, STK_STAGE_TRAIN, to, STK_NO_OFFSET,
-                            "weights are written as a file NAME.safetensors, which '%.200s' is not",
-                            to);
-    STK_TRY(load(ctx, from, &weights, err));
-    const stk_status status = write_weights(ctx, &weights, to, &options, err);
+    c.weights = (stk__weights){.ctx = ctx, .pth.ctx = ctx, .file.source.fd = -1};
+    const stk_status status = convert(&c, err);
     if (status == STK_OK && written)
-        *written = weights.num_tensors;
-    stk__weights_release(&weights);
-    if (status == STK_EEXIST)
-        return stk__fail_at(err, status, STK_STAGE_TRAIN, to, STK_NO_OFFSET,
-                            "'%.300s' exists already: choose another name, or set overwrite to "
-                            "replace it",
-                            to);
+        *written = c.weights.num_tensors;
+    stk__weights_release(&c.weights);
     return status;
 }

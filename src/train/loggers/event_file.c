@@ -31,87 +31,6 @@ bool stk__event_record(stk__bytes *to, const void *message, size_t length)
            stk__bytes_put(to, tail, sizeof tail);
 }
 
-/* ---- Messages ---- */
-
-enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5 };
-
-static size_t varint(uint8_t to[10], uint64_t value)
-{
-    size_t n = 0;
-
-    while (value >= 0x80) {
-        to[n++] = (uint8_t)(value | 0x80);
-        value >>= 7;
-    }
-    to[n++] = (uint8_t)value;
-    return n;
-}
-
-static bool put_varint(stk__bytes *to, uint64_t value)
-{
-    uint8_t bytes[10];
-
-    return stk__bytes_put(to, bytes, varint(bytes, value));
-}
-
-static bool put_key(stk__bytes *to, unsigned field, unsigned wire)
-{
-    return put_varint(to, field << 3 | wire);
-}
-
-static bool put_number(stk__bytes *to, unsigned field, uint64_t value)
-{
-    return put_key(to, field, WIRE_VARINT) && put_varint(to, value);
-}
-
-static bool put_double(stk__bytes *to, unsigned field, double value)
-{
-    uint8_t bytes[8];
-    uint64_t bits;
-
-    memcpy(&bits, &value, sizeof bits);
-    little_endian(bytes, bits, 8);
-    return put_key(to, field, WIRE_64) && stk__bytes_put(to, bytes, sizeof bytes);
-}
-
-static bool put_float(stk__bytes *to, unsigned field, float value)
-{
-    uint8_t bytes[4];
-    uint32_t bits;
-
-    memcpy(&bits, &value, sizeof bits);
-    little_endian(bytes, bits, 4);
-    return put_key(to, field, WIRE_32) && stk__bytes_put(to, bytes, sizeof bytes);
-}
-
-bool stk__proto_text(stk__bytes *to, unsigned field, const char *text)
-{
-    size_t begun = stk__proto_begin(to, field);
-
-    return begun && stk__bytes_clean(to, text) && stk__proto_end(to, begun);
-}
-
-size_t stk__proto_begin(stk__bytes *to, unsigned field)
-{
-    return put_key(to, field, WIRE_BYTES) ? to->length : 0;
-}
-
-/* The length is known now: what was put moves behind it. */
-bool stk__proto_end(stk__bytes *to, size_t begun)
-{
-    uint8_t bytes[10];
-
-    if (begun == 0)
-        return false;
-    size_t length = to->length - begun, n = varint(bytes, length);
-    if (!stk__bytes_reserve(to, n))
-        return false;
-    memmove(to->data + begun + n, to->data + begun, length);
-    memcpy(to->data + begun, bytes, n);
-    to->length += n;
-    return true;
-}
-
 /* ---- Event, Summary ---- */
 
 enum { EVENT_WALL_TIME = 1, EVENT_STEP = 2 };
@@ -125,16 +44,16 @@ enum { MAP_KEY = 1, MAP_VALUE = 2, PROTO_NUMBER = 2, PROTO_STRING = 3 };
 
 bool stk__event_begin(stk__bytes *to, double wall_time, int64_t step)
 {
-    return put_double(to, EVENT_WALL_TIME, wall_time) &&
-           (step == 0 || put_number(to, EVENT_STEP, (uint64_t)step));
+    return stk__proto_double(to, EVENT_WALL_TIME, wall_time) &&
+           (step == 0 || stk__proto_number(to, EVENT_STEP, (uint64_t)step));
 }
 
 bool stk__event_scalar(stk__bytes *to, const char *tag, double value)
 {
     size_t v = stk__proto_begin(to, SUMMARY_VALUE);
 
-    return v && stk__proto_text(to, VALUE_TAG, tag) && put_float(to, VALUE_SIMPLE, (float)value) &&
-           stk__proto_end(to, v);
+    return v && stk__proto_text(to, VALUE_TAG, tag) &&
+           stk__proto_float(to, VALUE_SIMPLE, (float)value) && stk__proto_end(to, v);
 }
 
 /* The plug-in that shows a value; `content` is begun and left open for the caller to fill. */
@@ -191,11 +110,11 @@ bool stk__event_hparams_table(stk__bytes *to, const stk_hparam *params, size_t n
         !begin_plugin(to, "text", &metadata, &plugin) || !end_plugin(to, metadata, plugin))
         return false;
     tensor = stk__proto_begin(to, VALUE_TENSOR);
-    if (!tensor || !put_number(to, TENSOR_DTYPE, DTYPE_STRING))
+    if (!tensor || !stk__proto_number(to, TENSOR_DTYPE, DTYPE_STRING))
         return false;
     shape = stk__proto_begin(to, TENSOR_SHAPE);
     dim = shape ? stk__proto_begin(to, SHAPE_DIM) : 0;
-    if (!dim || !put_number(to, DIM_SIZE, 1) || !stk__proto_end(to, dim) ||
+    if (!dim || !stk__proto_number(to, DIM_SIZE, 1) || !stk__proto_end(to, dim) ||
         !stk__proto_end(to, shape))
         return false;
     text = stk__proto_begin(to, TENSOR_STRING);
@@ -213,7 +132,7 @@ static bool put_hparam(stk__bytes *to, const stk_hparam *param)
         return false;
     size_t value = stk__proto_begin(to, MAP_VALUE);
     if (!value || !(stk__option_number(param->value, &number, &end) && !*end
-                        ? put_double(to, PROTO_NUMBER, number)
+                        ? stk__proto_double(to, PROTO_NUMBER, number)
                         : stk__proto_text(to, PROTO_STRING, param->value)))
         return false;
     return stk__proto_end(to, value) && stk__proto_end(to, entry);
@@ -236,7 +155,8 @@ bool stk__event_hparams_session(stk__bytes *to, const stk_hparam *params, size_t
         return false;
     for (size_t i = 0; i < n && good; i++)
         good = put_hparam(to, &params[i]);
-    return good && put_double(to, SESSION_START_TIME, start_time) && stk__proto_end(to, session) &&
-           stk__proto_end(to, content) && end_plugin(to, metadata, plugin) &&
-           stk__proto_end(to, value) && stk__proto_end(to, summary);
+    return good && stk__proto_double(to, SESSION_START_TIME, start_time) &&
+           stk__proto_end(to, session) && stk__proto_end(to, content) &&
+           end_plugin(to, metadata, plugin) && stk__proto_end(to, value) &&
+           stk__proto_end(to, summary);
 }

@@ -5,7 +5,7 @@
 
 #include <stoker/trainer.h>
 
-#include "base/bytes.h"
+#include "base/proto.h"
 
 /* Append a record with its length and checksums. All of these: false where there is no memory. */
 bool stk__event_record(stk__bytes *to, const void *message, size_t length);
@@ -13,13 +13,6 @@ bool stk__event_record(stk__bytes *to, const void *message, size_t length);
 /* Fields of Event. */
 #define STK__EVENT_FILE_VERSION 3
 #define STK__EVENT_SUMMARY      5
-
-/* A text or bytes as a field of a message. */
-bool stk__proto_text(stk__bytes *to, unsigned field, const char *text);
-/* A message within the message: what is put between them. The number that begin gives goes to end;
- * 0: no memory. */
-size_t stk__proto_begin(stk__bytes *to, unsigned field);
-bool stk__proto_end(stk__bytes *to, size_t begun);
 
 /* Time and step of an Event. */
 bool stk__event_begin(stk__bytes *to, double wall_time, int64_t step);
