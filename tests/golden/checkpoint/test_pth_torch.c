@@ -9,6 +9,7 @@
 #include "checkpoint/weights/weights.h"
 #include "support/faults.h"
 #include "support/support.h"
+#include "support/text.h"
 
 #define GOLDEN TESTS_DIR "/golden/pth/"
 
@@ -25,18 +26,6 @@ static int teardown(void **state)
 {
     stk_context_destroy(&ctx);
     return 0;
-}
-
-static uint8_t *read_file(const char *path, size_t *size)
-{
-    FILE *f = fopen(path, "rb");
-    uint8_t *bytes = malloc(1 << 16);
-
-    assert_true(f && bytes);
-    *size = fread(bytes, 1, 1 << 16, f);
-    assert_true(*size < 1 << 16);
-    fclose(f);
-    return bytes;
 }
 
 static const stk_state_tensor *find(const stk__weights *w, const char *name)
@@ -145,7 +134,7 @@ static void test_damage(void **state)
     stk__weights w, right;
 
     assert_ok(stk__weights_load(ctx, GOLDEN "strided.safetensors", &right, &err), &err);
-    uint8_t *whole = read_file(GOLDEN "strided.pth", &size);
+    uint8_t *whole = test_load(GOLDEN "strided.pth", &size);
     const int fd = memfd_create("pth", MFD_CLOEXEC);
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     for (size_t i = 0; i < size; i++) {

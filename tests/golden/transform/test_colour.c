@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "support/support.h"
+#include "support/text.h"
 #include "transform/kernels/blur.h"
 #include "transform/operations/augment.h"
 #include "transform/operations/erase.h"
@@ -21,15 +22,11 @@ static const stk__canvas canvas = {
 static void *read_golden(const char *name, size_t bytes)
 {
     char path[512];
-    unsigned char *data = malloc(bytes);
+    size_t size = 0;
 
     snprintf(path, sizeof path, "%s/golden/transform/%s", TESTS_DIR, name);
-    FILE *file = fopen(path, "rb");
-    assert_non_null(file);
-    assert_non_null(data);
-    assert_int_equal(fread(data, 1, bytes, file), bytes);
-    assert_int_equal(fgetc(file), EOF);
-    fclose(file);
+    void *data = test_load(path, &size);
+    assert_int_equal(size, bytes);
     return data;
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "support/support.h"
+#include "support/text.h"
 #include "transform/pipeline/decode.h"
 
 struct picture_case {
@@ -23,15 +24,8 @@ static unsigned char *read_file(const char *folder, const char *name, size_t *si
     char path[512];
 
     snprintf(path, sizeof path, "%s/golden/%s/%s", TESTS_DIR, folder, name);
-    FILE *file = fopen(path, "rb");
-    assert_non_null(file);
-    fseek(file, 0, SEEK_END);
-    *size = (size_t)ftell(file);
-    rewind(file);
-    unsigned char *data = calloc(1, *size + STK_TAIL);
+    unsigned char *data = test_load(path, size);
     assert_non_null(data);
-    assert_int_equal(fread(data, 1, *size, file), *size);
-    fclose(file);
     return data;
 }
 

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "support/support.h"
+#include "support/text.h"
 
 #define MAX_PATH   1024
 #define MAX_CODECS 32
@@ -70,19 +71,9 @@ static const struct fixture {
 
 static bytes slurp(const char *path)
 {
-    bytes b = {NULL, 0};
-    FILE *f = fopen(path, "rb");
+    bytes b = {0};
 
-    if (!f)
-        return b;
-    fseek(f, 0, SEEK_END);
-    b.size = (size_t)ftell(f);
-    rewind(f);
-    b.data = malloc(b.size + 1);
-    assert_non_null(b.data);
-    assert_int_equal(fread(b.data, 1, b.size, f), b.size);
-    b.data[b.size] = 0;
-    fclose(f);
+    b.data = test_load(path, &b.size);
     return b;
 }
 

@@ -7,6 +7,7 @@
 
 #include "support/faults.h"
 #include "support/support.h"
+#include "support/text.h"
 
 enum { SIDE = 16, ROW = SIDE * SIDE * 3 };
 
@@ -15,14 +16,13 @@ static faults fault = {.left = FAULTS_NONE};
 static void copy_golden(const char *folder, const char *name, const char *to)
 {
     char path[600];
-    static char data[1 << 16];
+    size_t size = 0;
 
     snprintf(path, sizeof path, "%s/golden/images/%s", TESTS_DIR, name);
-    FILE *file = fopen(path, "rb");
-    assert_non_null(file);
-    size_t size = fread(data, 1, sizeof data, file);
-    fclose(file);
+    void *data = test_load(path, &size);
+    assert_non_null(data);
     test_write(folder, to, data, size);
+    free(data);
 }
 
 /* One run; adds what was delivered to `rows` by position. The status that ended it. */

@@ -2,6 +2,7 @@
 #include "base/config.h"
 #include "config_fixture.h"
 #include "support/faults.h"
+#include "support/text.h"
 
 static void set_values(fixture *f, const char *text, size_t count, const char *const *expected)
 {
@@ -263,13 +264,6 @@ static void test_top_table(void **state)
 
 /* ---- Each allocation fails in turn ----------------------------------------------------------- */
 
-static void keep_line(void *user, const char *line)
-{
-    char *to = user;
-
-    snprintf(to + strlen(to), 2048 - strlen(to), "%s\n", line);
-}
-
 static stk_status whole_life(stk_context *context, stk_error *err)
 {
     static const char text[] =
@@ -293,7 +287,7 @@ static stk_status whole_life(stk_context *context, stk_error *err)
         status = stk_config_finish(config, err);
     char written[2048] = "";
     if (status == STK_OK)
-        status = stk_config_write(config, keep_line, written, err);
+        status = stk_config_write(config, test_keep_line, written, err);
     if (status == STK_OK)
         status = stk_config_merge(config, config, &loader_table, 5, NULL, err);
     stk_config_destroy(&config);
@@ -327,7 +321,7 @@ static void test_written(void **state)
         stk_options_init(&bench_table, &b, sizeof b);
         assert_ok(stk_config_apply(f->config, &loader_table, 0, &o, &f->err), &f->err);
         assert_ok(stk_config_apply(f->config, &bench_table, 0, &b, &f->err), &f->err);
-        assert_ok(stk_config_write(f->config, keep_line, i ? again : text, &f->err), &f->err);
+        assert_ok(stk_config_write(f->config, test_keep_line, i ? again : text, &f->err), &f->err);
         if (i)
             break;
         assert_string_equal(text, expected);

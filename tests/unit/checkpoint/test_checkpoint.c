@@ -7,6 +7,7 @@
 
 #include "base/files.h"
 #include "state.h"
+#include "support/text.h"
 
 stk_status stk_checkpoint_describe(stk_context *ctx, const char *path,
                                    void (*line)(void *user, const char *name, const char *value),
@@ -75,19 +76,6 @@ static void test_link(void **state)
     stk_context_destroy(&ctx);
 }
 
-static uint8_t *slurp(const char *path, size_t *length)
-{
-    struct stat st;
-
-    assert_int_equal(stat(path, &st), 0);
-    uint8_t *bytes = malloc((size_t)st.st_size);
-    FILE *f = fopen(path, "rb");
-    assert_true(bytes && f);
-    *length = fread(bytes, 1, (size_t)st.st_size, f);
-    fclose(f);
-    return bytes;
-}
-
 /* A new file: writing over one makes some file systems wait for the disk. */
 static void rewrite(const char *folder, const uint8_t *bytes, size_t length)
 {
@@ -112,7 +100,7 @@ static void test_damage(void **state)
     snprintf(path, sizeof path, "%s/x.ckpt", folder);
     save(writer, path, 7, NULL, 0);
     stk__checkpoint_writer_destroy(&writer);
-    uint8_t *bytes = slurp(path, &length);
+    uint8_t *bytes = test_load(path, &length);
     for (size_t i = 0; i < length; i += i < 700 ? 1 : 37) {
         bytes[i] ^= (uint8_t)(1u << (i % 8));
         rewrite(folder, bytes, length);
@@ -154,7 +142,7 @@ static void test_other_files(void **state)
     save(writer, a, 1, NULL, 0);
     save(writer, b, 2, NULL, 0);
     stk__checkpoint_writer_destroy(&writer);
-    uint8_t *x = slurp(a, &la), *y = slurp(b, &lb);
+    uint8_t *x = test_load(a, &la), *y = test_load(b, &lb);
     assert_int_equal(la, lb);
     memcpy(y, x, la / 2);
     test_write(folder, "b.ckpt", y, lb);
@@ -210,7 +198,7 @@ static void test_newest(void **state)
                  "too long");
     /* The newest is damaged in its data: it is named, and the one before is taken. */
     snprintf(path, sizeof path, "%s/%s", folder, files[2].name);
-    uint8_t *bytes = slurp(path, &length);
+    uint8_t *bytes = test_load(path, &length);
     bytes[length - 1] ^= 1;
     test_write(folder, files[2].name, bytes, length);
     assert_ok(stk__checkpoint_newest(ctx, folder, found, sizeof found, &err), &err);
@@ -329,7 +317,7 @@ static void test_describe(void **state)
     assert_non_null(strstr(l.text, "\nlayer.weight=float32 [100, 10]\n"));
     assert_non_null(strstr(l.text, "\nlayer.count=int64 []\n"));
     assert_null(strstr(l.text, "stoker."));
-    uint8_t *bytes = slurp(path, &length);
+    uint8_t *bytes = test_load(path, &length);
     bytes[length - 1] ^= 1;
     test_write(folder, "a.ckpt", bytes, length);
     free(bytes);

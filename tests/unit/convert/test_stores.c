@@ -4,13 +4,11 @@
 #include "tree.h"
 
 #include <errno.h>
-#include <stdatomic.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 
 #include "base/url.h"
 #include "store/store.h"
+#include "support/clock.h"
 
 #define KILLED 42
 #define PUTS   (TREE_FILES + 2) /* with the first and the last of the journal */
@@ -22,16 +20,6 @@ static atomic_bool cuts, patient; /* the last byte is lost; a put had no deadlin
 static bool for_good;             /* all puts after that fail, too */
 static tree_run *canceled_run;
 static stk_store_ops remote;
-
-static atomic_llong ahead; /* seconds that the clock of this process is ahead */
-
-int clock_gettime(clockid_t id, struct timespec *t)
-{
-    const int result = (int)syscall(SYS_clock_gettime, id, t);
-
-    t->tv_sec += atomic_load(&ahead);
-    return result;
-}
 
 static char mirrored[64]; /* the folder of the last mirror */
 

@@ -13,6 +13,7 @@
 #include "codec/image/encode/encode.h"
 #include "codec/image/image.h"
 #include "support/support.h"
+#include "support/text.h"
 
 typedef struct bytes {
     uint8_t *data;
@@ -26,16 +27,7 @@ static inline bytes tree_load(const char *folder, const char *name)
     bytes b = {0};
 
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *f = fopen(path, "rb");
-    if (!f)
-        return b;
-    fseek(f, 0, SEEK_END);
-    b.size = (size_t)ftell(f);
-    rewind(f);
-    b.data = calloc(1, b.size + 64);
-    assert_non_null(b.data);
-    assert_int_equal(fread(b.data, 1, b.size, f), b.size);
-    fclose(f);
+    b.data = test_load(path, &b.size);
     return b;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* images: the index of a tree: when it is used, when not, and what it may hold. */
 #include "images.h"
+#include "support/text.h"
 
 #include <time.h>
 #include <xxhash.h>
@@ -202,18 +203,6 @@ static void test_read_only(void **state)
     stk_context_destroy(&ctx);
 }
 
-static unsigned char *read_all(const char *path, size_t *size)
-{
-    unsigned char *data = malloc(65536);
-    FILE *f = fopen(path, "rb");
-
-    assert_non_null(f);
-    assert_non_null(data);
-    *size = fread(data, 1, 65536, f);
-    fclose(f);
-    return data;
-}
-
 /* Cut, changed, emptied, something else: each time the tree is listed and the index mended. */
 static void test_damaged(void **state)
 {
@@ -228,7 +217,7 @@ static void test_damaged(void **state)
     stk_dataset_close(&d);
     check_open(ctx, folder, "", "written", 4);
     snprintf(path, sizeof path, "%s/.stoker-index", folder);
-    unsigned char *good = read_all(path, &size);
+    unsigned char *good = test_load(path, &size);
     for (size_t i = 0; i <= size + 1; i += 1 + i / 40) {
         unsigned char *bad = malloc(size + 1);
         assert_non_null(bad);
@@ -280,7 +269,7 @@ static void test_hostile(void **state)
     make_tree(folder);
     check_open(ctx, folder, "", "written", 4);
     snprintf(path, sizeof path, "%s/.stoker-index", folder);
-    unsigned char *good = read_all(path, &size);
+    unsigned char *good = test_load(path, &size);
     unsigned char *bad = malloc(size);
     assert_non_null(bad);
     stk_context_memory(ctx, &before);

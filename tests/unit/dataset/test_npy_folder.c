@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "samples.h"
+#include "support/text.h"
 
 #define GOLDEN TESTS_DIR "/golden/npy/"
 
@@ -24,12 +25,8 @@ static unsigned char *golden(const char *name, size_t *size)
     char path[1024];
 
     snprintf(path, sizeof path, GOLDEN "%s.npy", name);
-    FILE *f = fopen(path, "rb");
-    assert_non_null(f);
-    unsigned char *data = malloc(4096);
+    unsigned char *data = test_load(path, size);
     assert_non_null(data);
-    *size = fread(data, 1, 4096, f);
-    fclose(f);
     return data;
 }
 

@@ -8,6 +8,7 @@
 
 #include "dataset/dataset.h"
 #include "support/support.h"
+#include "support/text.h"
 
 enum { SIDE = 24, PIXELS = SIDE * SIDE, MOST = 128 };
 
@@ -20,15 +21,8 @@ static unsigned char *read_golden(const char *name, size_t *size)
     char path[600];
 
     snprintf(path, sizeof path, "%s/golden/images/%s", TESTS_DIR, name);
-    FILE *file = fopen(path, "rb");
-    assert_non_null(file);
-    fseek(file, 0, SEEK_END);
-    *size = (size_t)ftell(file);
-    rewind(file);
-    unsigned char *data = malloc(*size + 1);
+    unsigned char *data = test_load(path, size);
     assert_non_null(data);
-    assert_int_equal(fread(data, 1, *size, file), *size);
-    fclose(file);
     return data;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "support/faults.h"
 #include "support/support.h"
+#include "support/text.h"
 
 #include <fcntl.h>
 #include <jansson.h>
@@ -78,18 +79,6 @@ static void assert_leads(const char *line, const char *const *keys)
     }
 }
 
-static char *read_all(void)
-{
-    FILE *f = fopen(path, "r");
-    char *text = calloc(1, 1 << 20);
-
-    assert_non_null(f);
-    assert_non_null(text);
-    fread(text, 1, (1 << 20) - 1, f);
-    fclose(f);
-    return text;
-}
-
 static void test_fields(void **state)
 {
     stk_context *ctx = test_context();
@@ -117,7 +106,7 @@ static void test_fields(void **state)
     /* Closed: nobody listens. */
     assert_false(stk__probed(ctx));
 
-    char *text = read_all();
+    char *text = test_load(path, NULL);
     char *lines[16] = {0};
     int n = 0;
     for (char *line = strtok(text, "\n"); line && n < 16; line = strtok(NULL, "\n"))
@@ -154,7 +143,7 @@ static void test_time_is_the_wall_clock(void **state)
     stk_event_log_write(log, "setup start", NULL, 0, STK_NO_DURATION, NULL);
     assert_ok(stk_event_log_close(&log, &err), &err);
     double after = stk__wall_seconds();
-    char *text = read_all();
+    char *text = test_load(path, NULL);
     json_t *object = json_loads(text, 0, NULL);
     double time = json_real_value(json_object_get(object, "time"));
     assert_true(time >= before - 1e-3 && time <= after + 1e-3);

@@ -7,20 +7,10 @@
 #include "base/base.h"
 #include "measure/measure.h"
 #include "support/support.h"
+#include "support/text.h"
 
 #define BATCHES 12
 #define EVERY   3
-
-static char *read_all(const char *path)
-{
-    FILE *f = fopen(path, "r");
-    char *text = calloc(1, 1 << 20);
-
-    assert_non_null(f);
-    assert_true(fread(text, 1, (1 << 20) - 1, f) > 0);
-    fclose(f);
-    return text;
-}
 
 static size_t count(const char *text, const char *what)
 {
@@ -73,7 +63,7 @@ static void test_whole(void **state)
     snprintf(path, sizeof path, "%s/t.json", folder);
     for (int again = 0; again < 2; again++) {
         run(path);
-        char *text = read_all(path);
+        char *text = test_load(path, NULL);
         size_t length = strlen(text);
         assert_true(strncmp(text, "[\n{", 3) == 0 && strcmp(text + length - 4, "}\n]\n") == 0);
         assert_int_equal(count(text, "\"name\":\"step\",\"cat\""), BATCHES / EVERY);

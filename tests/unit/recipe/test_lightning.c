@@ -1,16 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Configurations in Lightning's form mean what the same ones in this library's words do. */
+#include "support/text.h"
 #include "unit/recipe/recipes.h"
 
-static void keep_line(void *user, const char *line)
-{
-    char *to = user;
-
-    snprintf(to + strlen(to), 8192 - strlen(to), "%s\n", line);
-}
-
 /* What was read and found good, as one text. */
-static void read_file(stk_context *ctx, const char *name, const char *form, char text[8192])
+static void read_file(stk_context *ctx, const char *name, const char *form, char text[TEST_LINES])
 {
     char path[512];
     made m = {.ctx = ctx};
@@ -20,7 +14,7 @@ static void read_file(stk_context *ctx, const char *name, const char *form, char
     assert_ok(stk_config_load(m.config, path, &m.err), &m.err);
     assert_ok(made_create(&m, NULL), &m.err);
     *text = 0;
-    assert_ok(stk_config_write(m.config, keep_line, text, &m.err), &m.err);
+    assert_ok(stk_config_write(m.config, test_keep_line, text, &m.err), &m.err);
     made_release(&m);
 }
 
@@ -192,7 +186,7 @@ static void test_betas_by_parts(void **state)
 {
     static const char *const later[] = {"optimizer: {beta1: 0.8}\n",
                                         "optimizer: {betas: [0.8, 0.7]}\n"};
-    static char text[8192];
+    static char text[TEST_LINES];
 
     for (size_t i = 0; i < STK_COUNT(later); i++) {
         made m;
@@ -201,7 +195,7 @@ static void test_betas_by_parts(void **state)
                   &m.err);
         assert_ok(made_create(&m, NULL), &m.err);
         *text = 0;
-        assert_ok(stk_config_write(m.config, keep_line, text, &m.err), &m.err);
+        assert_ok(stk_config_write(m.config, test_keep_line, text, &m.err), &m.err);
         assert_non_null(strstr(text, "beta1: 0.8\n"));
         assert_non_null(strstr(text, i ? "beta2: 0.7\n" : "beta2: 0.98\n"));
         made_release(&m);

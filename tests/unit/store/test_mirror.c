@@ -1,24 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A mirror of a store that hangs: its close ends, says so, and the file stays. */
-#include <stdatomic.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "base/files.h"
 #include "store/mirror.h"
+#include "support/clock.h"
 #include "support/support.h"
-
-static atomic_llong ahead; /* seconds that the clock of this process is ahead */
-
-int clock_gettime(clockid_t id, struct timespec *t)
-{
-    const int result = (int)syscall(SYS_clock_gettime, id, t);
-
-    t->tv_sec += atomic_load(&ahead);
-    return result;
-}
 
 static stk_store_ops hanging;
 static stk_put_ops slow_put;

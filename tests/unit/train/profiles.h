@@ -3,6 +3,7 @@
 #ifndef STK_TESTS_UNIT_TRAIN_PROFILES_H
 #define STK_TESTS_UNIT_TRAIN_PROFILES_H
 
+#include "support/text.h"
 #include "train/profilers/profiler.h"
 #include "unit/train/said.h"
 
@@ -26,18 +27,12 @@ static inline void profile_options(stk_profile_options *o, const char *profiler,
     o->filename = filename;
 }
 
-/* All of a file; the caller frees it. */
+/* All of a file that is not empty; the caller frees it. */
 static inline char *read_text(const char *path)
 {
-    FILE *in = fopen(path, "rb");
-    size_t used = 0;
-    char *text = calloc(1, 1 << 24);
+    char *text = test_load(path, NULL);
 
-    assert_non_null(in);
-    assert_non_null(text);
-    used = fread(text, 1, (1 << 24) - 1, in);
-    assert_true(used > 0 && used < (1 << 24) - 1);
-    fclose(in);
+    assert_true(text && *text);
     return text;
 }
 

@@ -7,6 +7,7 @@
 
 #include <unistd.h>
 
+#include "support/text.h"
 #include "unit/train/recorder.h"
 #include "unit/train/tiny.h"
 
@@ -39,15 +40,13 @@ static stk_status fit(bench *b, const char *from, bool record)
 /* What it links with is what its text names. */
 static void needs_no_layers(void **state)
 {
-    char text[8192], folder[256];
-    FILE *f = fopen(TESTS_DIR "/../examples/05_custom_step.c", "r");
+    char *text = test_load(TESTS_DIR "/../examples/05_custom_step.c", NULL), folder[256];
 
-    assert_non_null(f);
-    text[fread(text, 1, sizeof text - 1, f)] = 0;
-    fclose(f);
+    assert_non_null(text);
     assert_non_null(strstr(text, "stk_trainer_fit"));
     assert_null(strstr(text, "stk_model"));
     assert_null(strstr(text, "stk_optimizer_"));
+    free(text);
     /* It logs into the folder that it runs in. */
     assert_int_equal(chdir(test_folder(folder)), 0);
     assert_int_equal(example_main(), 0);

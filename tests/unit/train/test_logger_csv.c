@@ -16,6 +16,7 @@
 #include "base/bytes.h"
 #include "base/options.h"
 #include "support/support.h"
+#include "support/text.h"
 #include "train/loggers/log_queue.h"
 #include "train/loggers/loggers.h"
 #include "train/loggers/run_folder.h"
@@ -43,14 +44,13 @@ static void log_line(stk_logger *logger, int64_t step, const stk_metric *metrics
 
 static void check_text(const char *folder, const char *name, const char *wanted)
 {
-    char path[1024], text[8192];
+    char path[1024];
 
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *f = fopen(path, "rb");
-    assert_non_null(f);
-    text[fread(text, 1, sizeof text - 1, f)] = 0;
-    fclose(f);
+    char *text = test_load(path, NULL);
+    assert_non_null(text);
     assert_string_equal(text, wanted);
+    free(text);
 }
 
 #define LOG(logger, step, ...)                                                                     \

@@ -7,21 +7,14 @@
 #include <dirent.h>
 
 #include "scene.h"
+#include "support/text.h"
 
 static void load(stk_context *ctx, const char *path, picture *p)
 {
-    FILE *file = fopen(path, "rb");
-
     *p = (picture){0};
     snprintf(p->name, sizeof p->name, "%.299s", path);
-    assert_non_null(file);
-    fseek(file, 0, SEEK_END);
-    p->size = (size_t)ftell(file);
-    rewind(file);
-    p->file = calloc(1, p->size + STK_TAIL);
+    p->file = test_load(path, &p->size);
     assert_non_null(p->file);
-    assert_int_equal(fread(p->file, 1, p->size, file), p->size);
-    fclose(file);
     fill_pixels(ctx, p);
 }
 

@@ -12,6 +12,7 @@
 #include <jpeglib.h>
 
 #include "support/support.h"
+#include "support/text.h"
 
 typedef struct bytes {
     uint8_t *data;
@@ -26,18 +27,11 @@ typedef struct raster {
 
 static inline bytes load(const char *path)
 {
-    FILE *f = fopen(path, "rb");
     bytes b = {0};
 
-    if (!f)
+    b.data = test_load(path, &b.size);
+    if (!b.data)
         fail_msg("%s cannot be opened", path);
-    fseek(f, 0, SEEK_END);
-    b.size = (size_t)ftell(f);
-    rewind(f);
-    b.data = malloc(b.size + 1);
-    assert_non_null(b.data);
-    assert_int_equal(fread(b.data, 1, b.size, f), b.size);
-    fclose(f);
     return b;
 }
 
