@@ -147,6 +147,7 @@ STK_API STK_NODISCARD stk_status stk_profile_sort_layers(const stk_profile *prof
 typedef struct stk_profile_batch {
     uint64_t epoch, batch_idx, samples;
     uint64_t data, forward, backward, other;
+    uint64_t optimizer_steps; /**< in it; 0 where batches accumulate and this one ends no window */
 } stk_profile_batch;
 
 #define STK_PROFILE_MAX_BATCHES 1000000 /* later ones are not kept one by one */

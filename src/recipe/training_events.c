@@ -53,6 +53,8 @@ static void subtract(stk_trainer_times *now, const stk_trainer_times *then)
     now->checkpoint -= then->checkpoint;
     now->other -= then->other;
     now->steps -= then->steps;
+    now->optimizer_steps -= then->optimizer_steps;
+    now->optimizer -= then->optimizer;
     stk__waits_subtract(&now->waits, &then->waits);
 }
 
@@ -199,6 +201,9 @@ static stk_status on_train_batch_end(stk_callback *self, stk_trainer *t, const s
     stk_event_log_write(l->log, "training start", first, now - part.step, STK_NO_DURATION, more);
     snprintf(more, sizeof more, "\"epoch\": %" PRIu64, at->epoch);
     stk_event_log_write(l->log, "training end", first, now, part.step, more);
+    /* Where batches accumulate: the batch that ends a window is longer by this. */
+    if (part.optimizer_steps)
+        stk_event_log_write(l->log, "optimizer step", first, now, part.optimizer, more);
     return STK_OK;
 }
 

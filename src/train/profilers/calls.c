@@ -195,6 +195,9 @@ static void break_down(stk_profile *p, enum stk__profile_role role, uint64_t sta
     case STK__ROLE_BACKWARD:
         b->backward += end - start;
         break;
+    case STK__ROLE_OPTIMIZER:
+        b->optimizer_steps++;
+        break;
     case STK__ROLE_BATCH:
         if (!at->batch || !p->next_ns)
             break;

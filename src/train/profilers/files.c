@@ -54,13 +54,14 @@ static void put_batches(const stk_profile *profile, const stk_profile_summary *s
 {
     stk_profile_batch b;
 
-    stk__text_add(out, "epoch,batch,samples,warmup,data_s,forward_s,backward_s,other_s,total_s\n");
+    stk__text_add(out, "epoch,batch,samples,warmup,data_s,forward_s,backward_s,other_s,total_s,"
+                       "optimizer_steps\n");
     for (uint64_t i = 0; stk_profile_get_batch(profile, i, &b); i++) {
         stk__text_add(out, "%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%d", b.epoch, b.batch_idx,
                       b.samples, i < s->warmup);
         for (int part = 0; part < STK_PROFILE_PARTS; part++)
             put_cell(out, stk_profile_part_seconds(&b, (stk_profile_part)part), 9);
-        stk__text_add(out, "\n");
+        stk__text_add(out, ",%" PRIu64 "\n", b.optimizer_steps);
     }
 }
 

@@ -98,6 +98,30 @@ static void test_recipe(void **state)
     made_release(&m);
 }
 
+/* Where batches accumulate, those whose end has a step of the optimizer are marked. */
+static void test_accumulation(void **state)
+{
+    const stk_recipe_options options = {
+        .struct_size = sizeof options, .tasks = STK_RECIPE_FIT, .log = path};
+    char events[4096];
+    json_t *first;
+    made m;
+
+    made_load(&m, *state, DIGITS);
+    made_set(&m, "trainer.accumulate_grad_batches", "2");
+    made_set(&m, "trainer.max_epochs", "1");
+    made_set(&m, "trainer.num_sanity_val_steps", "0");
+    assert_ok(made_create(&m, &options), &m.err);
+    assert_ok(stk_trainer_fit(m.parts.trainer, m.parts.module, m.parts.data, NULL, &m.err), &m.err);
+    assert_ok(stk_training_events_end(m.parts.log, &m.err), &m.err);
+    read_events(events, sizeof events, &first);
+    assert_non_null(strstr(events, "epoch start; training start; training end; training start; "
+                                   "training end; optimizer step; training start; training end; "
+                                   "training start; training end; optimizer step; validation"));
+    json_decref(first);
+    made_release(&m);
+}
+
 /* Without a file the same figures, and no file. */
 static void test_no_file(void **state)
 {
@@ -205,6 +229,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_recipe, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_accumulation, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_no_file, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_by_hand, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_fails_late, set_up, tear_down),

@@ -310,37 +310,6 @@ static void misuse(void **state)
     bench_close(&b);
 }
 
-/* A fit and a test are two stages with a file each. */
-static void stages(void **state)
-{
-    stk_profile_options o;
-    stk_profile_action action;
-    stk_trainer *t;
-    stk_profile *p;
-    char path[300];
-    bench b;
-    tiny m;
-
-    bench_open(&b);
-    profile_options(&o, "simple", b.folder, "perf");
-    profile_fit(&b, &m, &o, &t, &p);
-    assert_ok(stk_trainer_test(t, &m.base, &b.data, NULL, &b.err), &b.err);
-    snprintf(path, sizeof path, "%s/fit-perf-0.txt", b.folder);
-    char *text = read_text(path);
-    assert_non_null(strstr(text, "training_step"));
-    free(text);
-    for (size_t i = 0; stk_profile_get_action(p, i, &action); i++)
-        assert_null(strstr(action.name, "training_step"));
-    assert_ok(stk_profile_close(&p, &b.err), &b.err);
-    snprintf(path, sizeof path, "%s/test-perf-0.txt", b.folder);
-    text = read_text(path);
-    assert_non_null(strstr(text, "TEST Profiler Report"));
-    assert_non_null(strstr(text, "test_step"));
-    free(text);
-    stk_trainer_destroy(&t);
-    bench_close(&b);
-}
-
 /* The summary is that of the batches, its shares are a whole, and it can leave out the first. */
 static void assert_sums_up(stk_profile *p, uint64_t data, uint64_t forward)
 {
@@ -374,7 +343,8 @@ static void assert_files(stk_profile *p, const char *folder)
     static const char *const begins[] = {
         "# Where the time of a training batch goes, in seconds.\nbatches: 18\n"
         "warmup_batches: 2\nbatch_size: 4\nsamples_per_s: ",
-        "epoch,batch,samples,warmup,data_s,forward_s,backward_s,other_s,total_s\n0,0,4,1,0.",
+        "epoch,batch,samples,warmup,data_s,forward_s,backward_s,other_s,total_s,"
+        "optimizer_steps\n0,0,4,1,0.",
         "name,type,forward_calls,"};
     stk_profile_summary s = {.struct_size = sizeof s};
     char path[400], below[300], cut[32];
@@ -575,7 +545,7 @@ int main(void)
         cmocka_unit_test(advanced),
         cmocka_unit_test(nests),
         cmocka_unit_test(misuse),
-        cmocka_unit_test(stages),
+
         cmocka_unit_test(batches),
         cmocka_unit_test(refusals),
         cmocka_unit_test(no_folder),

@@ -1,8 +1,63 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A profile that reports each task of a trainer by itself. */
+/* Tasks of a trainer in a profile: a file each, or a report by itself; batches that end a window.
+ */
 #include <unistd.h>
 
 #include "unit/train/profiles.h"
+
+/* A fit and a test are two stages with a file each. */
+static void stages(void **state)
+{
+    stk_profile_options o;
+    stk_profile_action action;
+    stk_trainer *t;
+    stk_profile *p;
+    char path[300];
+    bench b;
+    tiny m;
+
+    bench_open(&b);
+    profile_options(&o, "simple", b.folder, "perf");
+    profile_fit(&b, &m, &o, &t, &p);
+    assert_ok(stk_trainer_test(t, &m.base, &b.data, NULL, &b.err), &b.err);
+    snprintf(path, sizeof path, "%s/fit-perf-0.txt", b.folder);
+    char *text = read_text(path);
+    assert_non_null(strstr(text, "training_step"));
+    free(text);
+    for (size_t i = 0; stk_profile_get_action(p, i, &action); i++)
+        assert_null(strstr(action.name, "training_step"));
+    assert_ok(stk_profile_close(&p, &b.err), &b.err);
+    snprintf(path, sizeof path, "%s/test-perf-0.txt", b.folder);
+    text = read_text(path);
+    assert_non_null(strstr(text, "TEST Profiler Report"));
+    assert_non_null(strstr(text, "test_step"));
+    free(text);
+    stk_trainer_destroy(&t);
+    bench_close(&b);
+}
+
+/* Where batches accumulate, those that end a window are marked: each third, and the last. */
+static void windows(void **state)
+{
+    stk_profile_options o;
+    stk_profile_batch batch;
+    stk_trainer *t;
+    stk_profile *p;
+    uint64_t n = 0;
+    bench b;
+    tiny m;
+
+    bench_open(&b);
+    b.options.accumulate_grad_batches = 3;
+    profile_options(&o, "simple", NULL, NULL);
+    profile_fit(&b, &m, &o, &t, &p);
+    for (; stk_profile_get_batch(p, n, &batch); n++)
+        assert_int_equal(batch.optimizer_steps, n % 3 == 2 || n == 9);
+    assert_int_equal(n, 10);
+    assert_ok(stk_profile_close(&p, &b.err), &b.err);
+    stk_trainer_destroy(&t);
+    bench_close(&b);
+}
 
 /* Each task is reported as it ends, whole or stopped; of one that failed nothing is. */
 static void each_task(void **state)
@@ -60,7 +115,8 @@ static void each_task(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(each_task)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(stages), cmocka_unit_test(windows),
+                                       cmocka_unit_test(each_task)};
 
     return cmocka_run_group_tests_name("train/profiler_tasks", tests, NULL, NULL);
 }
