@@ -89,6 +89,8 @@ const stk_state_tensor *stk__checkpoint_tensor(const stk__checkpoint *checkpoint
 /* NULL: there is none. */
 const stk_state_tensor *stk__checkpoint_find(const stk__checkpoint *checkpoint, const char *name);
 const char *stk__checkpoint_find_text(const stk__checkpoint *checkpoint, const char *name);
+/* Name of text `i`; NULL past the last. */
+const char *stk__checkpoint_text_name(const stk__checkpoint *checkpoint, size_t i);
 /* Read and verify a file without keeping it in memory. */
 stk_status stk__checkpoint_verify(stk_context *ctx, const char *path, stk_error *err);
 

@@ -99,6 +99,13 @@ const char *stk__checkpoint_find_text(const stk__checkpoint *checkpoint, const c
     return stk__safetensors_find_text(&checkpoint->file.parsed, name);
 }
 
+const char *stk__checkpoint_text_name(const stk__checkpoint *checkpoint, size_t i)
+{
+    const stk__safetensors *parsed = &checkpoint->file.parsed;
+
+    return i < parsed->num_texts ? parsed->texts[i].name : NULL;
+}
+
 /* Read the data of an open file, piece by piece, into the hash. */
 static stk_status hash_data(stk_context *ctx, const stk__safetensors_file *file, const char *path,
                             stk__hash *hash, stk_error *err)

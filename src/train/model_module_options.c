@@ -7,6 +7,8 @@
 
 #define AT(member) offsetof(stk_model_module_options, member)
 
+#define MONITOR "val_loss"
+
 static const stk_option options[] = {
     {"input", STK_OPTION_STRING, AT(input), NULL, 0, 0, NULL, "FIELD",
      "Field of a batch that the model takes; none: the first with floats."},
@@ -17,7 +19,7 @@ static const stk_option options[] = {
      "The schedule of the learning rate moves after epochs, or after optimizer steps."},
     {"frequency", STK_OPTION_UINT, AT(frequency), "1", 1, 1e15, NULL, "N",
      "It moves after each Nth of them; of steps: where the batch is an Nth of its epoch."},
-    {"monitor", STK_OPTION_STRING, AT(monitor), "val_loss", 0, 0, NULL, "METRIC",
+    {"monitor", STK_OPTION_STRING, AT(monitor), MONITOR, 0, 0, NULL, "METRIC",
      "What reduce_on_plateau looks at."},
     {"weights", STK_OPTION_STRING, AT(weights), NULL, 0, 0, NULL, "FILE",
      "File whose weights it begins with: safetensors, or torch.save's of tensors alone."},
@@ -60,5 +62,7 @@ stk_status stk__model_parts_options(const stk_model_parts *parts, stk_model_opti
         if (all[i].given)
             STK_TRY(stk__sized_read(all[i].own, all[i].size, all[i].given, all[i].type,
                                     STK_STAGE_TRAIN, err));
+    if (!module->monitor)
+        module->monitor = MONITOR;
     return STK_OK;
 }

@@ -179,6 +179,37 @@ static stk_status load_hooks(stk_trainer *t, bool of_module, stk_error *err)
     return status < 0 ? status : STK_OK;
 }
 
+/* Whether a callback of this run has a key of `length` bytes. */
+static bool has_key(const stk_trainer *t, const char *key, size_t length)
+{
+    for (size_t i = 0; i < t->hooks.num_callbacks; i++)
+        if (strlen(t->hooks.callbacks[i].key) == length &&
+            memcmp(t->hooks.callbacks[i].key, key, length) == 0)
+            return true;
+    return false;
+}
+
+/* What compares a metric has its name in its key: of another name it begins anew, and that is said,
+ * as by Lightning. */
+static void warn_of_left(stk_trainer *t)
+{
+    static const char end[] = ".state";
+    const size_t skip = strlen(STK__STATE_CALLBACK), cut = sizeof end - 1;
+    const char *name;
+
+    for (size_t i = 0; (name = stk__checkpoint_text_name(t->restart.checkpoint, i)); i++) {
+        const size_t length = strlen(name);
+        if (length <= skip + cut || strncmp(name, STK__STATE_CALLBACK, skip) != 0 ||
+            strcmp(name + length - cut, end) != 0 || !strstr(name, "(monitor="))
+            continue;
+        if (!has_key(t, name + skip, length - skip - cut))
+            stk__message(t->ctx, STK_MESSAGE_WARNING,
+                         "the checkpoint holds the state of the callback %.*s, which this run does "
+                         "not have: what monitors another metric begins anew",
+                         (int)STK_MIN(length - skip - cut, (size_t)200), name + skip);
+    }
+}
+
 stk_status stk__state_load_callbacks(stk_trainer *t, stk_error *err)
 {
     char prefix[300];
@@ -198,6 +229,8 @@ stk_status stk__state_load_callbacks(stk_trainer *t, stk_error *err)
         if (status < 0)
             return in_checkpoint(t, status, err);
     }
+    if (t->restart.restarted)
+        warn_of_left(t);
     return STK_OK;
 }
 

@@ -21,6 +21,7 @@ typedef struct spike {
     stk_callback base;
     spike_options options;
     char *monitor;
+    char key[180];
     double values[MAX_WINDOW]; /* ring of the last ones */
     uint64_t n;                /* put so far */
     double last;
@@ -70,11 +71,19 @@ static stk_status create(stk_context *ctx, const void *given, stk_callback **out
         return stk__callback_no_memory("spike_detection", err);
     }
     self->options = *o;
+    snprintf(self->key, sizeof self->key, "spike_detection(monitor=%.120s,mode=%s)", o->monitor,
+             o->mode ? "max" : "min");
     *out = &self->base;
     return STK_OK;
 }
 
 /* ---- In a checkpoint ------------------------------------------------------------------------- */
+
+/* Values of another metric are not gone on with. */
+static const char *state_key(const stk_callback *callback)
+{
+    return ((const spike *)callback)->key;
+}
 
 static stk_status state_dict(stk_callback *callback, stk_saver *to, stk_error *err)
 {
@@ -182,6 +191,7 @@ const stk_callback_ops stk__callback_spike_detection = {
     .options = &table,
     .create = create,
     .destroy = destroy,
+    .state_key = state_key,
     .state_dict = state_dict,
     .load_state_dict = load_state_dict,
     .on_train_batch_end = on_train_batch_end,

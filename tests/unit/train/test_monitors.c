@@ -241,6 +241,102 @@ static void test_names(void **state)
     }
 }
 
+/* ---- Going on with another monitor ----------------------------------------------------------- */
+
+static char warned[4096];
+
+static void keep_warning(void *user, stk_message_level level, const char *message)
+{
+    const size_t used = strlen(warned);
+
+    if (level == STK_MESSAGE_WARNING)
+        snprintf(warned + used, sizeof warned - used, "%s\n", message);
+}
+
+/* Train up to epoch `max_epochs`, in a folder, from a checkpoint or anew. */
+static stk_status go_on(stk_context *ctx, const char *folder, const char *from,
+                        const char *max_epochs, const char *const settings[][2], stk_error *err)
+{
+    made m;
+
+    made_load(&m, ctx, DIGITS);
+    made_set(&m, "trainer.enable_checkpointing", "auto");
+    made_set(&m, "trainer.default_root_dir", folder);
+    made_set(&m, "trainer.max_epochs", max_epochs);
+    for (size_t i = 0; settings[i][0]; i++)
+        made_set(&m, settings[i][0], settings[i][1]);
+    assert_ok(made_create(&m, NULL), &m.err);
+    *warned = 0;
+    const stk_status status =
+        stk_trainer_fit(m.parts.trainer, m.parts.module, m.parts.data, from, &m.err);
+    *err = m.err;
+    made_release(&m);
+    return status;
+}
+
+static void test_another_monitor(void **state)
+{
+    static const char one[] = "early_stopping(monitor=val_loss), spike_detection, "
+                              "model_checkpoint(save_last=true)";
+    static const char other[] = "early_stopping(monitor=val_acc, mode=max), "
+                                "spike_detection(monitor=train_loss, mode=max), "
+                                "model_checkpoint(save_last=true)";
+    stk_context_options c;
+    stk_context *ctx;
+    stk_error err;
+    char folder[256], last[320];
+
+    stk_context_options_init(&c);
+    c.on_message = keep_warning;
+    assert_int_equal(stk_context_create(&c, &ctx, &err), STK_OK);
+    test_folder(folder);
+    snprintf(last, sizeof last, "%s/checkpoints/last.safetensors", folder);
+    assert_ok(go_on(ctx, folder, NULL, "1", SETTINGS({"callbacks", one}), &err), &err);
+    assert_ok(go_on(ctx, folder, last, "2", SETTINGS({"callbacks", one}), &err), &err);
+    assert_null(strstr(warned, "holds the state"));
+    assert_ok(go_on(ctx, folder, last, "3", SETTINGS({"callbacks", other}), &err), &err);
+    assert_non_null(strstr(warned, "the checkpoint holds the state of the callback "
+                                   "early_stopping(monitor=val_loss,mode=min), which this run does "
+                                   "not have: what monitors another metric begins anew\n"));
+    assert_non_null(strstr(warned, "spike_detection(monitor=train_loss,mode=min), which"));
+    assert_null(strstr(warned, "model_checkpoint("));
+    test_folder_remove(folder);
+    stk_context_destroy(&ctx);
+}
+
+#define PLATEAU                                                                                    \
+    {"callbacks", "model_checkpoint(save_last=true)"},                                             \
+    {                                                                                              \
+        "lr_scheduler.name", "reduce_on_plateau"                                                   \
+    }
+
+/* The best of a plateau is of one metric, and of one direction. */
+static void test_plateau_of_another_metric(void **state)
+{
+    char folder[256], last[320];
+    stk_error err;
+
+    test_folder(folder);
+    snprintf(last, sizeof last, "%s/checkpoints/last.safetensors", folder);
+    assert_ok(go_on(*state, folder, NULL, "1", SETTINGS(PLATEAU), &err), &err);
+    assert_ok(go_on(*state, folder, last, "2", SETTINGS(PLATEAU), &err), &err);
+    assert_fails(
+        go_on(*state, folder, last, "3", SETTINGS(PLATEAU, {"module.monitor", "val_acc"}), &err),
+        STK_EMISMATCH, &err,
+        "module.monitor: reduce_on_plateau compares 'val_acc' (min) here, and 'val_loss' (min) in "
+        "the checkpoint");
+    assert_fails(
+        go_on(*state, folder, last, "3", SETTINGS(PLATEAU, {"lr_scheduler.mode", "max"}), &err),
+        STK_EMISMATCH, &err, "compares 'val_loss' (max) here");
+    /* Another schedule compares nothing. */
+    assert_ok(go_on(*state, folder, last, "3",
+                    SETTINGS({"callbacks", "model_checkpoint(save_last=true)"},
+                             {"lr_scheduler.name", "step"}),
+                    &err),
+              &err);
+    test_folder_remove(folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -250,6 +346,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_accepted, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_outsider, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_names, test_context_open, test_context_close),
+        cmocka_unit_test(test_another_monitor),
+        cmocka_unit_test_setup_teardown(test_plateau_of_another_metric, test_context_open,
+                                        test_context_close),
     };
 
     return cmocka_run_group_tests_name("train/monitors", tests, NULL, NULL);
