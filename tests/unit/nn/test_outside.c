@@ -153,6 +153,31 @@ static void gradients(void **state)
     stk_context_destroy(&ctx);
 }
 
+static stk_status never(void *user, const void *data, size_t length, stk_error *err)
+{
+    fail_msg("something was written");
+    return STK_OK;
+}
+
+/* ONNX has no operator for it, which is said before anything is written. */
+static void exported(void **state)
+{
+    stk_context *ctx = test_context();
+    const int64_t shape[] = {3};
+    float values[3] = {1, 2, 3};
+    const stk_state_tensor weight = {"b.weight", STK_FLOAT32, 1, {3}, values, sizeof values};
+    stk_model_builder *builder;
+    stk_error err;
+
+    assert_ok(stk_driver_add(ctx, STK_DRIVER_LAYER, &scale, &err), &err);
+    assert_ok(stk_model_builder_create(ctx, shape, 1, &builder, &err), &err);
+    assert_ok(stk_model_builder_add(builder, "relu, b=scale(0.5)", &err), &err);
+    assert_fails(stk__onnx_write(builder, &weight, 1, never, NULL, &err), STK_ENOTSUP, &err,
+                 "layer 'b' (scale) is a plug-in's");
+    stk_model_builder_destroy(&builder);
+    stk_context_destroy(&ctx);
+}
+
 static void starts(void **state)
 {
     stk_context *ctx = test_context();
@@ -209,6 +234,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients),
         cmocka_unit_test(starts),
+        cmocka_unit_test(exported),
         cmocka_unit_test(refused),
     };
 
