@@ -148,7 +148,9 @@ static void test_accepted(void **state)
                               {"trainer.enable_checkpointing", "auto"},
                               {"trainer.default_root_dir", "monitors_kept"}));
     /* It would be logged, and is not in a run without its batches. */
-    accepted(*state, SETTINGS({"callbacks", "early_stopping(monitor=val_loss, strict=false)"},
+    accepted(*state, SETTINGS({"callbacks", "model_checkpoint(monitor=val_loss)"},
+                              {"trainer.enable_checkpointing", "auto"},
+                              {"trainer.default_root_dir", "monitors_kept"},
                               {"trainer.limit_val_batches", "0"}));
     accepted(*state, SETTINGS({"callbacks", "throughput, early_stopping(monitor=train/samples)"},
                               {"trainer.log_every_n_steps", "1"}));
