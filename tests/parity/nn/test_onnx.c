@@ -47,13 +47,24 @@ static const struct {
     {"resnet18(num_classes=10)", "3x64x64"},
     {"resnet18(num_classes=10, stem=cifar)", "3x32x32"},
     {"resnet50(num_classes=7)", "3x32x32"},
-    /* examples/mnist.yaml, regression.yaml, cifar10.yaml. */
+    /* examples/mnist.yaml, regression.yaml, tenfold.yaml, cifar10.yaml. */
     {"flatten, linear(128), relu, linear(64), relu, linear(10)", "1x28x28"},
-    {"linear(32), relu, linear(1)", "8"},
-    {"conv2d(16, 3, padding=1, bias=false), batch_norm2d, a=relu, conv2d(16, 3, padding=1, "
-     "bias=false), batch_norm2d, add(a), relu, max_pool2d(2), conv2d(32, 3, padding=1), relu, "
-     "global_avg_pool2d, flatten, dropout(0.2), linear(10)",
+    {"flatten, linear(64), relu, linear(64), relu, linear(1)", "8"},
+    {"conv2d(16, 3, padding=1), relu, max_pool2d(2), conv2d(32, 3, padding=1), relu, "
+     "max_pool2d(2), flatten, linear(10)",
+     "1x28x28"},
+    {"conv2d(16, 3, padding=1, bias=false), batch_norm2d, in1=relu, "
+     "conv2d(16, 3, padding=1, bias=false), batch_norm2d, relu, "
+     "conv2d(16, 3, padding=1, bias=false), batch_norm2d, add(in1), in2=relu, "
+     "conv2d(32, 3, stride=2, padding=1, bias=false), batch_norm2d, relu, "
+     "conv2d(32, 3, padding=1, bias=false), out2=batch_norm2d, "
+     "conv2d(32, 1, stride=2, bias=false, from=in2), batch_norm2d, add(out2), in3=relu, "
+     "conv2d(64, 3, stride=2, padding=1, bias=false), batch_norm2d, relu, "
+     "conv2d(64, 3, padding=1, bias=false), out3=batch_norm2d, "
+     "conv2d(64, 1, stride=2, bias=false, from=in3), batch_norm2d, add(out3), relu, "
+     "global_avg_pool2d, flatten, linear(10)",
      "3x32x32"},
+    /* Rows of features, with a residual. */
     {"x=linear(8), n=layer_norm, linear(16), gelu, dropout(0.1), linear(8), add(x), layer_norm, "
      "flatten, linear(3)",
      "6x5"},
