@@ -319,6 +319,7 @@ int cli_bench(struct cli *cli)
     int code = cli_parse(cli, &usage);
     if (code != CLI_GO_ON)
         return code;
+    cli_console_once(cli);
     code = bench_plan_make(cli, &b.plan);
     if (code == CLI_GO_ON)
         code = prepare_threads(cli, &b.plan);

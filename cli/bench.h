@@ -111,6 +111,7 @@ struct bench_rows {
     struct bench_row *rows;
     size_t n;
     stk_bench_summary summary;
+    bool repeats;    /* some setting has several runs */
     const char *log; /* path; "": none */
 };
 
@@ -130,8 +131,6 @@ void bench_ledger_print(FILE *out, size_t width, const struct bench_row *row);
 void bench_sweep_print(FILE *out, size_t width, const struct bench_rows *rows);
 /* The tables of whole trainings, and what they say together (bench_trainings.c). */
 void bench_trainings_print(FILE *out, size_t width, const struct bench_rows *rows, bool quiet);
-/* Cells for accuracy, in %, and memory, in MiB; "-" where there is none. */
-void bench_training_cells(struct cli_table_row *row, const struct bench_row *from);
 /* Their lists as members of a row in JSON; nothing of a row that is none. */
 void bench_trainings_json(FILE *out, const struct bench_row *row);
 /* What each rung of a ladder gave (bench_ladder.c); nothing where it is none. */

@@ -19,15 +19,8 @@ void bench_ladder_print(FILE *out, size_t width, const struct bench_rows *rows)
     if (isnan(all))
         return;
     fprintf(out, "\nOne measure after the other, %.2fx in all:\n", all);
-    cli_table_column(&table, "measure", "");
-    cli_table_column(&table, trainings ? "total" : "samples", trainings ? "s" : "/s");
-    cli_table_column(&table, "factor", "x");
-    cli_table_column(&table, "share of the", "speed-up %");
-    if (trainings) {
-        cli_table_column(&table, "accuracy", "%");
-        cli_table_column(&table, "peak", "MiB");
-    }
-    cli_table_column(&table, "limit", "then");
+    cli_ladder_columns(&table, "measure", trainings ? "total" : "samples", trainings ? "s" : "/s",
+                       trainings);
     for (size_t i = 0; i < rows->n; i++) {
         const struct bench_row *from = &rows->rows[i];
         struct cli_table_row *row =
@@ -38,11 +31,10 @@ void bench_ladder_print(FILE *out, size_t width, const struct bench_rows *rows)
             cli_table_number(row, from->row.result->training.seconds);
         else
             cli_table_put(row, "%.0f", from->row.figures->samples_per_s);
-        cli_table_put(row, "%.2f", isfinite(from->row.factor) ? from->row.factor : 1);
-        cli_table_put(row, isfinite(from->row.share) ? "%.0f" : "-",
-                      round(100 * from->row.share) + 0.0); /* no "-0" */
+        cli_ladder_cells(row, from->row.factor, from->row.share);
         if (trainings)
-            bench_training_cells(row, from);
+            cli_training_cells(row, from->row.result->training.accuracy,
+                               (double)from->row.result->training.peak_bytes);
         cli_table_put(row, "%s", stk_limit_name(from->verdict.limit));
     }
     cli_table_print(&table, width, out);

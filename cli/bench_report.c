@@ -25,6 +25,7 @@ bool bench_rows_make(const struct bench_plan *plan, size_t begun, const char *lo
         row->verdict.struct_size = sizeof row->verdict;
         stk_bench_plan_row(plan->settings, i, &row->row);
         stk_bench_plan_judge(plan->settings, i, &row->verdict);
+        rows->repeats |= row->row.runs > 1;
     }
     return rows->rows != NULL;
 }
@@ -83,13 +84,10 @@ static void fill(struct cli_table_row *row, const struct bench_row *from, bool r
 static void print_table(FILE *out, const struct bench_rows *rows)
 {
     struct cli_table table = {0};
-    bool repeats = false;
 
-    for (size_t i = 0; i < rows->n; i++)
-        repeats |= rows->rows[i].row.runs > 1;
     cli_table_column(&table, "setting", "");
     cli_table_column(&table, "samples", "/s");
-    if (repeats)
+    if (rows->repeats)
         cli_table_column(&table, "of all", "runs");
     cli_table_column(&table, "wait", "mean ms");
     cli_table_column(&table, "p50", "ms");
@@ -105,7 +103,7 @@ static void print_table(FILE *out, const struct bench_rows *rows)
     cli_table_column(&table, "read", "MiB");
     cli_table_column(&table, "steps", "");
     for (size_t i = 0; i < rows->n; i++)
-        fill(bench_row_begin(&table, &rows->rows[i]), &rows->rows[i], repeats);
+        fill(bench_row_begin(&table, &rows->rows[i]), &rows->rows[i], rows->repeats);
     cli_table_print(&table, cli_terminal_width(out), out);
     cli_table_free(&table);
 }

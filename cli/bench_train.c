@@ -76,8 +76,7 @@ static int find_data(struct cli *cli, stk_bench_setting *setting, stk_loader_opt
     stk_error err;
 
     stk_options_init(stk_option_table_find("context"), &process, sizeof process);
-    /* What is said of the data is said once. */
-    process.on_message = recipe->next ? NULL : cli_console_log;
+    process.on_message = cli_console_log;
     process.on_message_user = cli;
     stk_status status = stk_context_create(&process, &context, &err);
     if (status == STK_OK)

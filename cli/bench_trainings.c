@@ -8,7 +8,6 @@
 #include "bench.h"
 #include "table.h"
 
-#define MIB (1024.0 * 1024.0)
 /* Epochs whose losses are in the table; JSON has more. */
 #define SHOWN 10
 
@@ -20,14 +19,6 @@ static const stk_bench_training *training_of(const struct bench_row *row)
 }
 
 /* ---- Tables ---------------------------------------------------------------------------------- */
-
-void bench_training_cells(struct cli_table_row *row, const struct bench_row *from)
-{
-    const stk_bench_training *t = training_of(from);
-
-    cli_table_put(row, t && isfinite(t->accuracy) ? "%.2f" : "-", t ? 100 * t->accuracy : 0);
-    cli_table_put(row, t && t->peak_bytes ? "%.0f" : "-", t ? (double)t->peak_bytes / MIB : 0);
-}
 
 static void fill_training(struct cli_table_row *row, const struct bench_row *from, bool repeats)
 {
@@ -43,36 +34,26 @@ static void fill_training(struct cli_table_row *row, const struct bench_row *fro
     cli_table_put(row, "%.2f", from->row.speed_up);
     if (repeats)
         cli_table_put(row, "%.2f-%.2f", from->row.speed_up_least, from->row.speed_up_most);
-    bench_training_cells(row, from);
-}
-
-static bool any_repeats(const struct bench_rows *rows)
-{
-    bool repeats = false;
-
-    for (size_t i = 0; i < rows->n; i++)
-        repeats |= rows->rows[i].row.pairs > 1;
-    return repeats;
+    cli_training_cells(row, t->accuracy, (double)t->peak_bytes);
 }
 
 static void print_times(FILE *out, size_t width, const struct bench_rows *rows)
 {
-    const bool repeats = any_repeats(rows);
     struct cli_table table = {0};
 
     cli_table_column(&table, "setting", "");
     cli_table_column(&table, "total", "s");
-    if (repeats)
+    if (rows->repeats)
         cli_table_column(&table, "of all", "runs");
     cli_table_column(&table, "epochs", "");
     cli_table_column(&table, "an epoch", "s");
     cli_table_column(&table, "speed-up", "x");
-    if (repeats)
+    if (rows->repeats)
         cli_table_column(&table, "of all", "pairs");
     cli_table_column(&table, "accuracy", "%");
     cli_table_column(&table, "peak", "MiB");
     for (size_t i = 0; i < rows->n; i++)
-        fill_training(bench_row_begin(&table, &rows->rows[i]), &rows->rows[i], repeats);
+        fill_training(bench_row_begin(&table, &rows->rows[i]), &rows->rows[i], rows->repeats);
     cli_table_print(&table, width, out);
     cli_table_free(&table);
 }
@@ -148,7 +129,7 @@ static void print_same(FILE *out, size_t width, const struct bench_rows *rows)
                  base->setting.rung ? "the row before" : base->setting.label, names);
     else
         snprintf(text, sizeof text, "The losses are the same in all rows%s, bit for bit.",
-                 any_repeats(rows) ? " and runs" : "");
+                 rows->repeats ? " and runs" : "");
     cli_paragraph(out, width, 0, text);
 }
 
@@ -178,16 +159,15 @@ static void print_pairs(FILE *out, size_t width, const struct bench_rows *rows)
 static void print_evaluated(FILE *out, size_t width, const struct bench_rows *rows)
 {
     bool tested = false;
+    char text[256];
 
     for (size_t i = 0; i < rows->n; i++)
         tested |= training_of(&rows->rows[i]) && training_of(&rows->rows[i])->tested;
-    cli_paragraph(out, width, 0,
-                  tested ? "Total: the training with its validation, without opening data before "
-                           "it and the test after it. Accuracy: of the test data. Peak: most "
-                           "resident memory of the process."
-                         : "Total: the training with its validation, without opening data before "
-                           "it. Accuracy: of the validation data. Peak: most resident memory of "
-                           "the process.");
+    snprintf(text, sizeof text,
+             "Total: the training with its validation, without opening data before it%s. Accuracy: "
+             "of the %s data. Peak: most resident memory of the process.",
+             tested ? " and the test after it" : "", tested ? "test" : "validation");
+    cli_paragraph(out, width, 0, text);
 }
 
 void bench_trainings_print(FILE *out, size_t width, const struct bench_rows *rows, bool quiet)

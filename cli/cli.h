@@ -103,7 +103,8 @@ struct cli {
     uint64_t which;                                     /* combination that cli_apply() took last */
     const char *out_path;                               /* of -o; NULL: standard output */
     FILE *out_below;                                    /* where cli->out writes */
-    char *out_partial; /* where it is written until it is complete; NULL: in place */
+    struct cli_said *said; /* messages that were shown, by hash; NULL: they may come again */
+    char *out_partial;     /* where it is written until it is complete; NULL: in place */
 };
 
 /* ---- Arguments (args.c, help.c) ----------------------------------------------------------- */
@@ -255,6 +256,8 @@ void cli_remove_folder(const char *path);
 /* The sinks of a context, writing to standard error. `user` is the struct cli. Any thread. */
 void cli_console_log(void *user, stk_message_level level, const char *message);
 void cli_console_progress(void *user, const char *what, uint64_t done, uint64_t total);
+/* From here on show equal messages of contexts once, in this process and those that it forks. */
+void cli_console_once(struct cli *cli);
 /* Remove the progress bar, before writing to the terminal. */
 void cli_console_clear(void);
 /* A line as it is, without the name of the program in front. */

@@ -2,9 +2,11 @@
 /* Messages and progress on standard error. */
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -160,12 +162,42 @@ void cli_warning(const char *format, ...)
     print_line("stoker: ", "warning: ", text);
 }
 
+struct cli_said {
+    atomic_uint_least64_t hashes[64]; /* 0: none; what comes when it is full is shown */
+};
+
+void cli_console_once(struct cli *cli)
+{
+    void *said =
+        mmap(NULL, sizeof *cli->said, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+    cli->said = said == MAP_FAILED ? NULL : said;
+}
+
+static bool is_new(struct cli_said *said, const char *message)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
+
+    for (; *message; message++)
+        hash = (hash ^ (unsigned char)*message) * UINT64_C(0x100000001b3);
+    for (size_t i = 0; i < sizeof said->hashes / sizeof *said->hashes; i++) {
+        uint64_t found = 0;
+        if (atomic_compare_exchange_strong(&said->hashes[i], &found, hash))
+            return true;
+        if (found == hash)
+            return false;
+    }
+    return true;
+}
+
 void cli_console_log(void *user, stk_message_level level, const char *message)
 {
     static const char *const heads[] = {"debug: ", "", "warning: ", "error: "};
     const struct cli *cli = user;
 
     if (level == STK_MESSAGE_DEBUG || (level == STK_MESSAGE_INFO && cli->quiet))
+        return;
+    if (cli->said && !is_new(cli->said, message))
         return;
     print_line("stoker: ", heads[level], message);
 }

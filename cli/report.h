@@ -52,6 +52,8 @@ void report_ladder_json(const struct report_view *view, FILE *out);
 /* The same table on the page; of a row with a link the first cell leads to that run. */
 void report_table_page(const struct cli_table *table, const char *name, FILE *out);
 void report_write_page(const struct report_view *view, FILE *out);
+/* A text between two pieces of the page. */
+void report_put_text(FILE *out, const char *before, const char *text, const char *after);
 /* "1.38 s", "12.5 %", "3.2"; "-" for what is unknown. */
 void report_put_seconds(FILE *out, double value);
 void report_put_share(FILE *out, double value);

@@ -38,6 +38,19 @@ void report_put_amount(FILE *out, double value)
         fprintf(out, "%.3g", value);
 }
 
+void report_put_text(FILE *out, const char *before, const char *text, const char *after)
+{
+    fputs(before, out);
+    cli_html_string(out, text);
+    fputs(after, out);
+}
+
+static void put_heads(struct cli_table *table, const char *const *heads, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        cli_table_column(table, heads[i], "");
+}
+
 void report_table_page(const struct cli_table *table, const char *name, FILE *out)
 {
     fprintf(out, "<div class=\"scroll\" tabindex=\"0\"><table class=\"%s\">\n<thead><tr>", name);
@@ -104,50 +117,42 @@ static void put_group(const struct report_view *view, struct cli_table *table,
     cli_table_put(row, "%s", stk_limit_name(run->verdict->limit));
 }
 
-static void put_ratio(FILE *out, const stk_ratio *r)
+static void put_ratio(struct cli_table_row *row, const stk_ratio *r)
 {
-    if (!isfinite(r->ratio))
-        fputs("<td>-</td>", out);
-    else if (!isfinite(r->low))
-        fprintf(out, "<td>%.3g</td>", r->ratio);
+    if (isfinite(r->low))
+        cli_table_put(row, "%.3g (%.3g to %.3g)", r->ratio, r->low, r->high);
     else
-        fprintf(out, "<td>%.3g <span class=\"soft\">(%.3g to %.3g)</span></td>", r->ratio, r->low,
-                r->high);
+        cli_table_put(row, isfinite(r->ratio) ? "%.3g" : "-", r->ratio);
 }
 
 static void put_pairs(const struct report_view *view, FILE *out)
 {
     static const char *const sure[] = {"too few runs", "one run each", "repeated runs"};
+    static const char *const heads[] = {"setting",   "step and wait", "mean wait",
+                                        "whole run", "from",          "real?"};
+    struct cli_table table = {0};
 
-    fputs("<h3>Against the first</h3>\n<p class=\"soft\">Ratios, below 1 is better. Intervals of "
-          "95 %: Welch's test on logarithms over repeated runs; with one run each over blocks of "
-          "steps within them, which says nothing of how runs differ.</p>\n<div class=\"scroll\" "
-          "tabindex=\"0\"><table class=\"pairs\">\n"
-          "<thead><tr><th scope=\"col\">setting</th><th scope=\"col\">step and wait</th><th "
-          "scope=\"col\">mean wait</th><th scope=\"col\">whole run</th><th scope=\"col\">from</th>"
-          "<th scope=\"col\">real?</th></tr></thead>\n<tbody>\n",
-          out);
+    put_heads(&table, heads, sizeof heads / sizeof *heads);
     for (uint64_t i = 0; i < view->all->num_pairs; i++) {
         const stk_report_pair *p = view->all->pairs[i];
-        const stk_ratio *r = p->per_step;
-        fputs("<tr><td>", out);
-        cli_html_string(out, p->b->name);
-        fputs(" / ", out);
-        cli_html_string(out, p->a->name);
-        fputs("</td>", out);
-        put_ratio(out, r);
-        put_ratio(out, p->wait);
-        put_ratio(out, p->total);
-        fprintf(out, "<td>%s</td><td>%s</td></tr>\n", sure[r->sureness],
-                r->sureness == STK_SURE_NOT ? "not known"
-                : r->real                   ? "yes"
-                                            : "may be chance");
+        struct cli_table_row *row = cli_table_begin(&table, p->b->name);
+        put_ratio(row, p->per_step);
+        put_ratio(row, p->wait);
+        put_ratio(row, p->total);
+        cli_table_put(row, "%s", sure[p->per_step->sureness]);
+        cli_table_put(row, "%s",
+                      p->per_step->sureness == STK_SURE_NOT ? "not known"
+                      : p->per_step->real                   ? "yes"
+                                                            : "may be chance");
     }
-    fputs("</tbody></table></div>\n", out);
+    fputs("<h3>Against the first</h3>\n<p class=\"soft\">Ratios, below 1 is better. Intervals of "
+          "95 %: Welch's test on logarithms over repeated runs; with one run each over blocks of "
+          "steps within them, which says nothing of how runs differ.</p>\n",
+          out);
+    report_table_page(&table, "pairs", out);
+    cli_table_free(&table);
     for (uint64_t i = 0; i < view->all->num_pairs; i++) {
-        fputs("<p>", out);
-        cli_html_string(out, view->all->pairs[i]->text);
-        fputs("</p>\n", out);
+        report_put_text(out, "<p>", view->all->pairs[i]->text, "</p>\n");
     }
 }
 
@@ -160,8 +165,7 @@ static void put_comparison(const struct report_view *view, FILE *out)
     if (view->all->num_groups < 2)
         return;
     fputs("<section>\n<h2>Settings by their wait</h2>\n<div id=\"compared\"></div>\n", out);
-    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
-        cli_table_column(&table, heads[i], "");
+    put_heads(&table, heads, sizeof heads / sizeof *heads);
     for (uint64_t i = 0; i < view->all->num_groups; i++)
         put_group(view, &table, view->all->by_wait[i]);
     report_table_page(&table, "settings-by-wait", out);
@@ -210,8 +214,7 @@ static void put_epochs(FILE *out, const stk_report_run *run)
 
     if (run->num_epochs == 0)
         return;
-    for (size_t i = 0; i < sizeof heads / sizeof *heads - !losses; i++)
-        cli_table_column(&table, heads[i], "");
+    put_heads(&table, heads, sizeof heads / sizeof *heads - !losses);
     for (uint64_t i = 0; i < run->num_epochs && i < 200; i++) {
         const stk_report_epoch *e = &run->epochs[i];
         struct cli_table_row *row = cli_table_row(&table);
@@ -276,15 +279,11 @@ static void put_settings(FILE *out, const stk_report_run *run)
         return;
     fputs("<details><summary>Settings</summary>", out);
     if (run->data_params) {
-        fputs("<p class=\"soft\">Given: ", out);
-        cli_html_string(out, run->data_params);
-        fputs("</p>", out);
+        report_put_text(out, "<p class=\"soft\">Given: ", run->data_params, "</p>");
     }
     fputs("<dl class=\"settings\">\n", out);
     for (uint64_t i = 0; i < run->num_settings; i++) {
-        fputs("<div><dt>", out);
-        cli_html_string(out, run->settings[i].key);
-        fputs("</dt><dd>", out);
+        report_put_text(out, "<div><dt>", run->settings[i].key, "</dt><dd>");
         cli_html_string(out, run->settings[i].value);
         fputs("</dd></div>\n", out);
     }
@@ -310,9 +309,7 @@ static void put_run(const struct report_view *view, FILE *out, uint64_t i)
         fprintf(out, "%srepeat %" PRId64, *when ? ", " : "", run->repeat);
     if (run->rank >= 0 && run->world_size > 1)
         fprintf(out, ", rank %" PRId64 " of %" PRId64, run->rank, run->world_size);
-    fputs("</p>\n<p class=\"verdict\">", out);
-    cli_html_string(out, run->verdict->text);
-    fputs("</p>\n", out);
+    report_put_text(out, "</p>\n<p class=\"verdict\">", run->verdict->text, "</p>\n");
     put_cards(out, run);
     fputs("<noscript><p>The charts need JavaScript; every figure is below.</p></noscript>\n"
           "<div class=\"charts\"></div>\n",

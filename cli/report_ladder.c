@@ -9,8 +9,6 @@
 #include "report.h"
 #include "table.h"
 
-#define MIB (1024.0 * 1024.0)
-
 static const stk_report_run *run_of(const struct report_view *view, uint64_t i)
 {
     return stk_report_run_at(view->report, i);
@@ -21,35 +19,25 @@ static const char *limit_of(const struct report_view *view, const stk_report_run
     return stk_limit_name(run_of(view, rung->group->runs[0])->verdict->limit);
 }
 
-/* Accuracy and memory of the run of a training that is shown. */
-static void put_training(struct cli_table_row *row, const stk_report_run *run)
-{
-    cli_table_put(row, isfinite(run->accuracy) ? "%.2f" : "-", 100 * run->accuracy);
-    cli_table_put(row, isfinite(run->peak_bytes) ? "%.0f" : "-", run->peak_bytes / MIB);
-}
-
 /* ---- One measure after the other --------------------------------------------------------------
  */
 
 static void put_rung(const struct report_view *view, struct cli_table *table,
                      const stk_report_rung *rung)
 {
+    const stk_report_run *run = run_of(view, rung->group->trained);
     struct cli_table_row *row = cli_table_begin(table, rung->name);
-    char seconds[48];
 
     if (!row)
         return;
     row->link = rung->group->runs[0] + 1;
-    report_seconds(seconds, sizeof seconds, rung->group->per_step);
     if (!view->all->ladder)
-        cli_table_put(row, "%s", seconds);
+        report_cell_seconds(row, rung->group->per_step);
     else
         cli_table_number(row, view->all->trainings ? rung->group->training : rung->speed);
-    cli_table_put(row, "%.2f", isfinite(rung->factor) ? rung->factor : 1);
-    cli_table_put(row, isfinite(rung->share) ? "%.0f %%" : "-",
-                  round(100 * rung->share) + 0.0); /* no "-0" */
+    cli_ladder_cells(row, rung->factor, rung->share);
     if (view->all->trainings)
-        put_training(row, run_of(view, rung->group->trained));
+        cli_training_cells(row, run->accuracy, run->peak_bytes);
     cli_table_put(row, "%s", limit_of(view, rung));
 }
 
@@ -58,18 +46,14 @@ static struct cli_table ladder_of(const struct report_view *view)
     const bool ladder = view->all->ladder, trainings = view->all->trainings;
     struct cli_table table = {0};
 
-    cli_table_column(&table, ladder ? "measure" : "setting", "");
-    if (ladder)
-        cli_table_column(&table, trainings ? "total" : "samples", trainings ? "s" : "/s");
-    else
-        cli_table_column(&table, "step", "and wait");
-    cli_table_column(&table, "factor", "x");
-    cli_table_column(&table, "share of the", "speed-up");
-    if (trainings) {
-        cli_table_column(&table, "accuracy", "%");
-        cli_table_column(&table, "peak", "MiB");
-    }
-    cli_table_column(&table, "limit", "then");
+    cli_ladder_columns(&table, ladder ? "measure" : "setting",
+                       trainings ? "total"
+                       : ladder  ? "samples"
+                                 : "step",
+                       trainings ? "s"
+                       : ladder  ? "/s"
+                                 : "and wait",
+                       trainings);
     for (uint64_t i = 0; i < view->all->num_rungs; i++)
         put_rung(view, &table, view->all->rungs[i]);
     return table;
@@ -148,7 +132,7 @@ static void put_group(const struct report_view *view, struct cli_table *table,
     cli_table_put(row, isfinite(g->speed_up) ? "%.2f" : "-", g->speed_up);
     cli_table_put(row, g->pairs ? "%.2f-%.2f" : "-", g->speed_up_least, g->speed_up_most);
     cli_table_put(row, isfinite(run->training_loss) ? "%.6f" : "-", run->training_loss);
-    put_training(row, run);
+    cli_training_cells(row, run->accuracy, run->peak_bytes);
 }
 
 /* What its columns are. */
@@ -201,9 +185,7 @@ void report_trainings_page(const struct report_view *view, FILE *out)
     char text[768];
 
     describe(view, text, sizeof text);
-    fputs("<section>\n<h2>Whole trainings</h2>\n<p class=\"soft\">", out);
-    cli_html_string(out, text);
-    fputs("</p>\n", out);
+    report_put_text(out, "<section>\n<h2>Whole trainings</h2>\n<p class=\"soft\">", text, "</p>\n");
     report_table_page(&table, "trainings", out);
     fputs("</section>\n", out);
     cli_table_free(&table);

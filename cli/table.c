@@ -77,6 +77,32 @@ void cli_table_range(struct cli_table_row *row, double least, double most)
     cli_table_put(row, "%s-%s", from, to);
 }
 
+void cli_ladder_columns(struct cli_table *table, const char *name, const char *figure,
+                        const char *unit, bool trainings)
+{
+    cli_table_column(table, name, "");
+    cli_table_column(table, figure, unit);
+    cli_table_column(table, "factor", "x");
+    cli_table_column(table, "share of the", "speed-up");
+    if (trainings) {
+        cli_table_column(table, "accuracy", "%");
+        cli_table_column(table, "peak", "MiB");
+    }
+    cli_table_column(table, "limit", "then");
+}
+
+void cli_ladder_cells(struct cli_table_row *row, double factor, double share)
+{
+    cli_table_put(row, "%.2f", isfinite(factor) ? factor : 1);
+    cli_table_put(row, isfinite(share) ? "%.0f %%" : "-", round(100 * share) + 0.0); /* no "-0" */
+}
+
+void cli_training_cells(struct cli_table_row *row, double accuracy, double peak_bytes)
+{
+    cli_table_put(row, isfinite(accuracy) ? "%.2f" : "-", 100 * accuracy);
+    cli_table_put(row, peak_bytes > 0 ? "%.0f" : "-", peak_bytes / (1024 * 1024));
+}
+
 /* Characters of a UTF-8 text: bytes that do not continue one. */
 static size_t text_width(const char *text)
 {

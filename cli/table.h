@@ -37,6 +37,12 @@ struct cli_table_row *cli_table_begin(struct cli_table *table, const char *name)
 void cli_table_put(struct cli_table_row *row, const char *format, ...) STK_PRINTF(2, 3);
 void cli_table_number(struct cli_table_row *row, double value);
 void cli_table_range(struct cli_table_row *row, double least, double most);
+/* What ladders have in common: their columns; what a rung gave, in cells; of a training what it
+ * came to. `figure` is that of a rung. */
+void cli_ladder_columns(struct cli_table *table, const char *name, const char *figure,
+                        const char *unit, bool trainings);
+void cli_ladder_cells(struct cli_table_row *row, double factor, double share);
+void cli_training_cells(struct cli_table_row *row, double accuracy, double peak_bytes);
 /* Print it, at most `width` characters wide where it can be: more columns follow below, the first
  * one repeated. 0: no limit. */
 void cli_table_print(const struct cli_table *table, size_t width, FILE *out);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Exact counts of one axis, in a time that grows with the logarithm of its sides. */
 #include "array/chunks_advise.h"
+#include "base/gcd.h"
 
 /*
  * Euclid's algorithm on the lattice points below the line [AtCoder Library, math.hpp, floor_sum].
@@ -44,16 +45,6 @@ static uint64_t in_tail(const offsets *o, uint64_t positions, uint64_t tail)
                       stk__chunks_floor_sum(positions, o->chunk, o->stride, 0));
 }
 
-static uint64_t gcd(uint64_t a, uint64_t b)
-{
-    while (b) {
-        uint64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 /* Chunks that any window touches: those from the first to the last where windows leave no gap, else
  * the sum over windows less what two neighbours share. */
 static uint64_t count_distinct(const offsets *o, uint64_t window, uint64_t stride, uint64_t last,
@@ -76,7 +67,7 @@ void stk__chunks_axis_count(int64_t window, int64_t chunk, int64_t extent, int64
     if (extent) {
         o.positions = ((uint64_t)extent - w) / s + 1;
     } else {
-        o.period = gcd(s, c);
+        o.period = stk__gcd(s, c);
         o.positions = c / o.period;
     }
     uint64_t last = extent ? (o.positions - 1) * s : 0;

@@ -156,7 +156,7 @@ void stk__text_add_fixed(stk__text *text, double value, int decimals)
     char digits[DBL_MAX_10_EXP + 64];
     const size_t length = (size_t)snprintf(digits, sizeof digits, "%.*f", decimals, value);
 
-    if (!isfinite(value) || decimals == 0) {
+    if (!isfinite(value)) {
         stk__text_put(text, digits, length);
         return;
     }

@@ -25,7 +25,7 @@ void stk__text_add_json(stk__text *text, const char *string);
 void stk__text_add_yaml(stk__text *text, const char *string);
 /* A cell of CSV (RFC 4180): in quotes where it has to be. */
 void stk__text_add_csv(stk__text *text, const char *string);
-/* "%.*f", in any locale. */
+/* "%.*f" of one decimal or more, in any locale. */
 void stk__text_add_fixed(stk__text *text, double value, int decimals);
 /* Thousandths as a decimal, in any locale: microseconds of nanoseconds. */
 void stk__text_add_thousandths(stk__text *text, uint64_t value);

@@ -4,21 +4,12 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/gcd.h"
 #include "base/random.h"
 #include "dataset/view.h"
 
 /* Fractions whose sum differs from 1 by less than this are meant to be everything. */
 #define WHOLE_TOLERANCE 1e-6
-
-static uint64_t common_divisor(uint64_t a, uint64_t b)
-{
-    while (b) {
-        uint64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
 
 static stk_status check_dataset(stk_dataset **dataset, stk_error *err)
 {
@@ -52,7 +43,7 @@ stk_status stk_dataset_range(stk_dataset **dataset, uint64_t first, uint64_t end
     /* The largest blocks that lie within one block of the inner dataset: its own where the range
      * begins with one. */
     uint64_t block = STK_MAX((*dataset)->block_size, 1);
-    view->base.block_size = common_divisor(block, first % block);
+    view->base.block_size = stk__gcd(block, first % block);
     view->base.fingerprint = stk__fingerprint(view->base.fingerprint, &first, sizeof first);
     view->base.fingerprint = stk__fingerprint(view->base.fingerprint, &end, sizeof end);
     snprintf(view->text, sizeof view->text, "%" PRIu64 ":%" PRIu64 " of %" PRIu64, first, end,

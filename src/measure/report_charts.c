@@ -69,6 +69,20 @@ static void put_number(stk__text *out, double value)
     }
 }
 
+/* A member of an object that is not its first. */
+static void put_member(stk__text *out, const char *key, double value)
+{
+    stk__text_add(out, ",\"%s\":", key);
+    put_number(out, value);
+}
+
+/* The next object of a list, which begins with a text. */
+static void put_first(stk__text *out, bool next, const char *key, const char *value)
+{
+    stk__text_add(out, "%s{\"%s\":", next ? "," : "", key);
+    put_string(out, value);
+}
+
 /* ---- Bars: varints as base64 ---------------------------------------------------------------- */
 
 /* Three bytes at a time become four letters. */
@@ -143,8 +157,7 @@ static void put_bars(stk__text *out, const stk_report_run *run, const stk_report
     put(out, "\"rows\":[");
     for (uint64_t i = 0; i < n;) {
         uint64_t row = bars[i].row;
-        put(out, i ? ",{\"name\":" : "{\"name\":");
-        put_string(out, run->rows[row] ? run->rows[row] : "");
+        put_first(out, i > 0, "name", run->rows[row] ? run->rows[row] : "");
         put(out, ",\"lanes\":[");
         for (bool next = false; i < n && bars[i].row == row; next = true) {
             uint64_t from = i;
@@ -181,10 +194,8 @@ static void put_histogram(stk__text *out, const stk_report_run *run)
 
     put(out, "\"hist\":{\"edge\":");
     put_number(out, h->edge);
-    put(out, ",\"most\":");
-    put_number(out, h->most);
-    put(out, ",\"mean\":");
-    put_number(out, run->wait.n ? run->wait.mean : 0);
+    put_member(out, "most", h->most);
+    put_member(out, "mean", run->wait.n ? run->wait.mean : 0);
     stk__text_add(out, ",\"beyond\":%" PRIu64 ",\"exact\":%s,\"bins\":[", h->beyond,
                   h->exact ? "true" : "false");
     for (int i = 0; i < STK_REPORT_BINS; i++)
@@ -200,8 +211,7 @@ static void put_series(stk__text *out, const stk_report_run *run)
     put(out, "\"series\":[");
     for (uint64_t i = 0; i < run->num_series; i++) {
         const stk_report_series *s = &run->series[i];
-        put(out, i ? ",{\"group\":" : "{\"group\":");
-        put_string(out, s->group);
+        put_first(out, i > 0, "group", s->group);
         put(out, ",\"name\":");
         put_string(out, s->name);
         stk__text_add(out, ",\"ledger\":%s,", s->ledger ? "true" : "false");
@@ -222,12 +232,9 @@ static void put_run(const stk_report_run *run, const char *name, stk__text *out,
     }
     put(out, "{\"name\":");
     put_string(out, name);
-    put(out, ",\"first\":");
-    put_number(out, first);
-    put(out, ",\"length\":");
-    put_number(out, last);
-    put(out, ",\"batch\":");
-    put_number(out, run->batch_size);
+    put_member(out, "first", first);
+    put_member(out, "length", last);
+    put_member(out, "batch", run->batch_size);
     put(out, ",");
     put_bars(out, run, bars, n, first);
     put(out, ",");
@@ -246,12 +253,9 @@ static void put_groups(const stk_report_comparison *all, stk__text *out)
     put(out, "{\"groups\":[");
     for (uint64_t i = 0; i < all->num_groups && i < GROUPS_DRAWN; i++) {
         const stk_report_group *g = all->by_wait[i];
-        put(out, i ? ",{\"name\":" : "{\"name\":");
-        put_string(out, g->name);
-        put(out, ",\"wait\":");
-        put_number(out, g->wait);
-        put(out, ",\"per_step\":");
-        put_number(out, g->per_step);
+        put_first(out, i > 0, "name", g->name);
+        put_member(out, "wait", g->wait);
+        put_member(out, "per_step", g->per_step);
         put(out, "}");
     }
     stk__text_add(out, "],\"groups_left\":%" PRIu64,
@@ -263,14 +267,10 @@ static void put_rungs(const stk_report_comparison *all, stk__text *out)
     stk__text_add(out, ",\"trainings\":%s,\"rungs\":[", all->trainings ? "true" : "false");
     for (uint64_t i = 0; i < all->num_rungs && all->ladder; i++) {
         const stk_report_rung *rung = all->rungs[i];
-        put(out, i ? ",{\"name\":" : "{\"name\":");
-        put_string(out, rung->name);
-        put(out, ",\"speed\":");
-        put_number(out, rung->speed);
-        put(out, ",\"factor\":");
-        put_number(out, rung->factor);
-        put(out, ",\"share\":");
-        put_number(out, rung->share);
+        put_first(out, i > 0, "name", rung->name);
+        put_member(out, "speed", rung->speed);
+        put_member(out, "factor", rung->factor);
+        put_member(out, "share", rung->share);
         put(out, "}");
     }
     put(out, "]");

@@ -2,6 +2,7 @@
 /* Schedules: which are due, what plateaus look at, and how long one is that spans the training. */
 #include <inttypes.h>
 
+#include "base/gcd.h"
 #include "train/trainer.h"
 
 static stk_status no_metric(stk_trainer *t, const stk_lr_scheduler *scheduler, stk_error *err)
@@ -103,11 +104,6 @@ static uint64_t times(uint64_t a, uint64_t b)
     return a && b > MOST / a ? MOST : a * b;
 }
 
-static uint64_t divisor(uint64_t a, uint64_t b)
-{
-    return b ? divisor(b, a % b) : a;
-}
-
 /* Epochs of one training with the same number of batches to a step. */
 typedef struct stretch {
     uint64_t batches, accumulate, frequency;
@@ -129,7 +125,7 @@ static uint64_t batch_of(const stretch *s, uint64_t step)
 static uint64_t moves_of(const stretch *s, uint64_t steps)
 {
     const uint64_t whole = STK_MIN(steps, s->batches / s->accumulate);
-    const uint64_t every = s->frequency / divisor(s->accumulate, s->frequency);
+    const uint64_t every = s->frequency / stk__gcd(s->accumulate, s->frequency);
 
     return whole / every + (steps > whole && s->batches % s->frequency == 0);
 }

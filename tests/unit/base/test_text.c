@@ -158,10 +158,10 @@ static void test_cells(void **state)
     stk__text_put(&text, " ", 1);
     stk__text_add_fixed(&text, 0, 9);
     stk__text_put(&text, " ", 1);
-    stk__text_add_fixed(&text, 2.5, 0);
+    stk__text_add_fixed(&text, 2.25, 1);
     stk__text_put(&text, " ", 1);
     stk__text_add_fixed(&text, (double)INFINITY, 2);
-    assert_string_equal(bytes, "-1234.568 0.000000000 2 inf");
+    assert_string_equal(bytes, "-1234.568 0.000000000 2.2 inf");
     text.length = 0;
     stk__text_add_fixed(&text, -DBL_MAX, 9);
     assert_int_equal(text.length, 1 + 309 + 10);
