@@ -95,9 +95,12 @@ STK_API STK_NODISCARD stk_status stk_loader_create(stk_dataset *dataset,
 /** What a loader would deliver. */
 typedef struct stk_loader_description {
     uint32_t struct_size;
-    uint32_t num_fields; /**< of a batch */
-    uint64_t steps;      /**< of an epoch: batches of this rank */
-    uint64_t rows;       /**< of a full batch of this rank */
+    uint32_t num_fields;    /**< of a batch */
+    uint64_t steps;         /**< of an epoch: batches of this rank */
+    uint64_t rows;          /**< of a full batch of this rank */
+    uint64_t memory_budget; /**< bytes that the option comes to */
+    uint64_t memory_bytes;  /**< that it holds at most of them, or needs at least where they are too
+                                 few, with what the dataset keeps in memory */
 } stk_loader_description;
 
 /**

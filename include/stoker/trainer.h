@@ -303,6 +303,14 @@ typedef struct stk_trainer_data {
 STK_API STK_NODISCARD stk_status stk_trainer_fit(stk_trainer *trainer, stk_module *module,
                                                  const stk_trainer_data *data,
                                                  const char *ckpt_path, stk_error *err);
+/**
+ * Where the data of a checkpoint is, which a training would go on from: `ckpt_path` as for
+ * stk_trainer_fit(). Nothing is changed.
+ *
+ * Thread: as a task. Blocks. Errors: STK_ENOENT (there is none, or it says nothing of data).
+ */
+STK_API STK_NODISCARD stk_status stk_trainer_peek(stk_trainer *trainer, const char *ckpt_path,
+                                                  stk_loader_state *out, stk_error *err);
 STK_API STK_NODISCARD stk_status stk_trainer_validate(stk_trainer *trainer, stk_module *module,
                                                       const stk_trainer_data *data,
                                                       const char *ckpt_path, stk_error *err);

@@ -205,5 +205,8 @@ uint32_t stk__cores_workers(uint32_t usable, uint32_t compute, uint32_t ranks);
 
 /* Bytes this process may use: the least of physical memory, cgroup limits and `memory_limit`. */
 uint64_t stk__context_memory_limit(const stk_context *context);
+/* Bytes that something large may still take: what is left of that limit, and an eighth less than
+ * the system has left, as others take some, too. */
+uint64_t stk__context_memory_room(const stk_context *context);
 
 #endif

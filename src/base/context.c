@@ -152,6 +152,13 @@ uint64_t stk__context_memory_limit(const stk_context *context)
     return context->memory_limit;
 }
 
+uint64_t stk__context_memory_room(const stk_context *context)
+{
+    const uint64_t system = stk__memory_room("");
+
+    return STK_MIN(stk__memory_left(context), system - system / 8);
+}
+
 void stk_context_memory(const stk_context *context, stk_memory_stats *out)
 {
     const stk_memory_stats stats = {

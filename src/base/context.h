@@ -50,6 +50,9 @@ void stk__memory_note(stk_context *ctx, int64_t bytes);
  * "/" in tests. */
 void stk__cores_find(const char *root, uint32_t compute, stk_cores *out);
 uint64_t stk__memory_find(const char *root);
+/* Bytes that the system has left for this process: what it calls available, and its limits of
+ * address space and data (RLIMIT_AS, RLIMIT_DATA). UINT64_MAX where it says nothing. */
+uint64_t stk__memory_room(const char *root);
 /* The path of a file of the nearest cgroup of this process that has it: `v2` of the unified
  * hierarchy, else `v1` of `controller`; "" where there is none. */
 void stk__cgroup_file(const char *root, const char *controller, const char *v2, const char *v1,

@@ -6,6 +6,8 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #define MOST_CPUS 8192
@@ -197,5 +199,34 @@ uint64_t stk__memory_find(const char *root)
         each_cgroup(root, "/sys/fs/cgroup", path, memory_v2, &least);
     if (cgroup_path(root, "memory", path, sizeof path))
         each_cgroup(root, "/sys/fs/cgroup/memory", path, memory_v1, &least);
+    return least;
+}
+
+static void take_less(int resource, uint64_t used, uint64_t *least)
+{
+    struct rlimit limit;
+
+    if (getrlimit(resource, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+        *least = STK_MIN(*least, limit.rlim_cur > used ? limit.rlim_cur - used : 0);
+}
+
+uint64_t stk__memory_room(const char *root)
+{
+    char path[512], text[4096];
+    const uint64_t page = (uint64_t)STK_MAX(sysconf(_SC_PAGESIZE), 1);
+    unsigned long long total = 0, data = 0;
+    uint64_t least = UINT64_MAX;
+
+    snprintf(path, sizeof path, "%s/proc/meminfo", root);
+    const char *line =
+        stk__read_small(path, text, sizeof text) ? strstr(text, "MemAvailable:") : NULL;
+    if (line)
+        least = strtoull(line + strlen("MemAvailable:"), NULL, 10) * 1024;
+    snprintf(path, sizeof path, "%s/proc/self/statm", root);
+    if (stk__read_small(path, text, sizeof text) &&
+        sscanf(text, "%llu %*u %*u %*u %*u %llu", &total, &data) == 2) {
+        take_less(RLIMIT_AS, total * page, &least);
+        take_less(RLIMIT_DATA, data * page, &least);
+    }
     return least;
 }

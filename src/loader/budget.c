@@ -198,7 +198,7 @@ static uint64_t take_workers(const stk__budget *b, uint64_t room, stk__shares *o
     if (wanted <= 1)
         return 0;
     out->workers = (uint32_t)STK_MIN(wanted - 1, room / STK_MAX(each, 1)) + 1;
-    if (out->workers < wanted)
+    if (out->workers < wanted && !b->silent)
         stk__message(b->ctx, STK_MESSAGE_WARNING,
                      "memory_budget %" PRIu64 " holds %u workers instead of %u, at %" PRIu64
                      " bytes each",
@@ -212,7 +212,7 @@ static uint64_t take_steps(const stk__budget *b, uint64_t room, stk__shares *out
     const uint64_t batch = b->slab + b->step;
 
     out->slabs = 2 + (uint32_t)STK_MIN(b->now.slabs - UINT64_C(2), room / batch);
-    if (out->slabs < b->now.slabs)
+    if (out->slabs < b->now.slabs && !b->silent)
         stk__message(b->ctx, STK_MESSAGE_INFO,
                      "memory_budget %" PRIu64
                      " holds %u batches ahead instead of the %u of prefetch_factor",
@@ -241,10 +241,11 @@ static stk__shares divide_rest(const stk__budget *b)
         out.cache = b->reads ? STK_MIN((b->rest - used) / 4 * 3, spare - used) : spare - used;
     if (b->caches && out.cache < LEAST_CACHE) {
         out.cache = 0;
-        stk__message(b->ctx, STK_MESSAGE_WARNING,
-                     "memory_budget %" PRIu64 " holds no cache in addition to the %" PRIu64
-                     " bytes that samples want",
-                     b->bytes, share);
+        if (!b->silent)
+            stk__message(b->ctx, STK_MESSAGE_WARNING,
+                         "memory_budget %" PRIu64 " holds no cache in addition to the %" PRIu64
+                         " bytes that samples want",
+                         b->bytes, share);
     }
     out.pool = b->reads ? b->rest - used - out.cache : 0;
     return out;
@@ -277,6 +278,11 @@ stk_status stk__budget_divide(stk__budget *b, stk_error *err)
         b->ragged && b->rest > 4 * RAGGED_HEAD ? (b->rest / 4 - RAGGED_HEAD) / 5 * 4 : 0;
     b->now = divide_rest(b);
     return STK_OK;
+}
+
+uint64_t stk__budget_bytes(stk__budget *b)
+{
+    return b->now.fixed ? b->now.fixed + b->now.pool + b->now.cache : least_budget(b);
 }
 
 stk__shares stk__budget_widen(stk__budget *b, uint64_t wanted)

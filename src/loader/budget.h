@@ -30,6 +30,7 @@ typedef struct stk__budget {
     uint32_t io_depth, ragged;    /* concurrent reads; fields that are not FIXED */
     bool decodes;                 /* pictures, in a transform */
     bool caches, caches_decoded;
+    bool silent; /* it is only asked what it comes to */
     /* Made of it: */
     uint64_t step;           /* bytes of a record */
     uint64_t row, most_read; /* the least and most that the reads of a probed sample take */
@@ -44,6 +45,8 @@ typedef struct stk__budget {
 
 /* Divide the budget: fills in the second part. STK_EBUDGET names a budget that is enough. */
 stk_status stk__budget_divide(stk__budget *budget, stk_error *err);
+/* Bytes of what was divided; where there were too few, those that are needed. */
+uint64_t stk__budget_bytes(stk__budget *budget);
 /* How to divide it anew, with `wanted` bytes for the pool, at most all that is beyond the base. */
 stk__shares stk__budget_widen(stk__budget *budget, uint64_t wanted);
 /* How far ahead steps are planned: enough to keep all reads going, and a shuffle buffer of blocks

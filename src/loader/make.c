@@ -401,19 +401,27 @@ static stk_status make_bad(stk_loader *loader, stk_error *err)
 
 stk_status stk__loader_outline(stk_loader *loader, stk_error *err)
 {
-    loader->workers.dataset = loader->dataset;
+    stk__workers *w = &loader->workers;
+
+    w->dataset = loader->dataset;
+    w->prepare_rows = STK__PREPARE_ROWS;
     STK_TRY(settle_options(loader, err));
-    return make_columns(loader, err);
+    STK_TRY(make_columns(loader, err));
+    while (w->prepare_rows > 1 && w->prepare_rows * w->staging_row > MOST_STAGING)
+        w->prepare_rows /= 2;
+    return STK_OK;
+}
+
+uint64_t stk__loader_need(stk_loader *loader)
+{
+    loader->budget.silent = true;
+    (void)make_budget(loader, NULL);
+    return stk__budget_bytes(&loader->budget);
 }
 
 stk_status stk__loader_build(stk_loader *loader, stk_error *err)
 {
-    stk__workers *w = &loader->workers;
-
-    w->prepare_rows = STK__PREPARE_ROWS;
     STK_TRY(stk__loader_outline(loader, err));
-    while (w->prepare_rows > 1 && w->prepare_rows * w->staging_row > MOST_STAGING)
-        w->prepare_rows /= 2;
     STK_TRY(make_budget(loader, err));
     STK_TRY(make_ring(loader, err));
     STK_TRY(make_planner(loader));

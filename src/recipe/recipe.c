@@ -55,8 +55,13 @@ static stk_status make_trainer(stk_recipe *r, stk_error *err)
     if (o->prepare)
         STK_TRY(of_options(o->prepare(o->user, r->trainer, err), err));
     STK_TRY(stk__recipe_add_callbacks(r, err));
-    STK_TRY(stk__recipe_add_loggers(r, err));
-    if (o->tasks & STK_RECIPE_FIT)
+    return stk__recipe_add_loggers(r, err);
+}
+
+/* The configuration as it came out, for the folder of the run and the loggers. */
+static stk_status keep_config(stk_recipe *r, stk_error *err)
+{
+    if (r->options.tasks & STK_RECIPE_FIT)
         STK_TRY(stk__recipe_save_config(r->config, r->trainer, err));
     return add_hparams(r, err);
 }
@@ -135,10 +140,12 @@ static stk_status make_all(stk_recipe *r, stk_error *err)
     STK_TRY(stk__recipe_open(&r->sets, &r->settings, r->options.tasks, err));
     if (r->sets.target)
         r->settings.module.target = r->sets.target;
-    STK_TRY(begin_log(r, err));
     if (!r->options.module)
         STK_TRY(
             of_options(stk__recipe_make(&r->made, r->config, &r->settings, &r->sets, err), err));
+    STK_TRY(stk__recipe_find_batch_size(r, err));
+    STK_TRY(keep_config(r, err));
+    STK_TRY(begin_log(r, err));
     make_data(r);
     return STK_OK;
 }

@@ -44,6 +44,21 @@ typedef struct stk__recipe_optimizer {
     const char *groups;
 } stk__recipe_optimizer;
 
+/* How a batch size is found, as Lightning's BatchSizeFinder has it. */
+typedef struct stk__recipe_finder {
+    uint32_t struct_size;
+    int32_t mode;                  /* of init_val and its doubles, or of all numbers */
+    uint64_t init_val, max_trials; /* the first, and how often it may double */
+    uint64_t steps_per_trial;      /* of the check */
+    int32_t batch_arg_name;        /* there is one */
+} stk__recipe_finder;
+
+/* What is found before the training (auto.c). Until then it has its default. */
+typedef struct stk__recipe_auto {
+    bool batch_size; /* loader.batch_size */
+    stk__recipe_finder finder;
+} stk__recipe_auto;
+
 typedef struct stk__recipe_settings {
     stk__recipe_top top;
     stk__recipe_data data;
@@ -53,6 +68,7 @@ typedef struct stk__recipe_settings {
     stk__recipe_trainer trainer;
     stk_schedule schedule;
     stk_model_module_options module;
+    stk__recipe_auto search;
 } stk__recipe_settings;
 
 /* Read and check all sections, and that nothing else is left. */
@@ -139,6 +155,14 @@ stk_status stk__recipe_make(stk__recipe_made *made, stk_config *config,
                             const stk__recipe_settings *settings, const stk__recipe_sets *sets,
                             stk_error *err);
 void stk__recipe_release(stk__recipe_made *made);
+
+/* ---- What is found before the training (auto.c) ---------------------------------------------- */
+
+/* Take what is `auto` out of what was read, and the callback that says the same out of its list. */
+stk_status stk__recipe_read_auto(stk_config *config, stk__recipe_settings *settings,
+                                 stk_error *err);
+/* Find the batch size, and put it into the configuration, the settings and the loaders. */
+stk_status stk__recipe_find_batch_size(stk_recipe *r, stk_error *err);
 
 /* ---- The event log (training_events.c) ----------------------------------------------------------
  */

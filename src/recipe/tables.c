@@ -84,6 +84,17 @@ static void derive(derived *to, const stk_option_table *from, const char *const 
     to->table.options = to->rows;
 }
 
+/* A row that knows `auto`, too (auto.c). */
+static void allow_auto(derived *d, const char *name, stk_option_type type, const char *doc)
+{
+    for (size_t i = 0; i < d->table.count; i++)
+        if (strcmp(d->rows[i].name, name) == 0) {
+            d->rows[i].type = type;
+            d->rows[i].choices = "auto";
+            d->rows[i].doc = doc;
+        }
+}
+
 static void derive_all(void)
 {
     /* The trainer and the loaders decide these; layers may be a list here. */
@@ -134,6 +145,10 @@ static void derive_all(void)
     derive(&optimizer, stk_option_table_find("optimizer"), nothing, &groups,
            sizeof(stk__recipe_optimizer));
     derive(&loader, stk_option_table_find("loader"), of_loader, NULL, 0);
+    allow_auto(
+        &loader, "batch_size", STK_OPTION_INT,
+        "Samples of a batch of this rank; auto: the largest power of two whose training fits "
+        "memory and leaves an epoch 32 steps.");
 }
 
 enum { MODEL = 3, SECTIONS = 8 };
@@ -261,7 +276,7 @@ stk_status stk__recipe_read(stk_config *config, stk__recipe_settings *out, stk_e
     out->loader.rank = loader_options.rank;
     out->loader.world_size = loader_options.world_size;
     out->loader.epochs = loader_options.epochs;
-    return STK_OK;
+    return stk__recipe_read_auto(config, out, err);
 }
 
 stk_status stk__recipe_refuse(const stk_config *config, const stk_option_table *table,

@@ -110,6 +110,21 @@ static stk_status find_path(stk_trainer *t, const char *ckpt_path, char *path, s
     return STK_OK;
 }
 
+stk_status stk_trainer_peek(stk_trainer *t, const char *ckpt_path, stk_loader_state *out,
+                            stk_error *err)
+{
+    const stk_restorer restorer = {.ctx = t->ctx, .prefix = ""};
+    char path[STK_MAX_OBJECT_KEY], state[512];
+
+    STK_TRY(stk__context_check(t->ctx, err));
+    STK_TRY(strcmp(ckpt_path, "last") == 0 ? find_newest(t, false, path, sizeof path, err)
+                                           : find_path(t, ckpt_path, path, sizeof path, err));
+    if (!stk_restorer_peek(&restorer, path, STK__STATE_LOADER, state, sizeof state))
+        return stk__fail_at(err, STK_ENOENT, STK_STAGE_TRAIN, path, STK_NO_OFFSET,
+                            "'%s' says nothing of data: training cannot go on from it", path);
+    return stk_loader_state_parse(state, out, err);
+}
+
 stk_status stk__state_open(stk_trainer *t, const char *ckpt_path, stk_error *err)
 {
     char path[STK_MAX_OBJECT_KEY];

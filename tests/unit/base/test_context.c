@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -209,6 +210,38 @@ static void cores_and_memory_of_cgroups(void **state)
     test_folder_remove(root);
 }
 
+/* What the system has left, and the limits of this process. */
+static void room_of_memory(void **state)
+{
+    static const char text[] = "MemTotal:  9000 kB\nMemFree:  10 kB\nMemAvailable:    2048 kB\n";
+    struct rlimit before, less;
+    char root[256];
+
+    test_folder(root);
+    assert_true(stk__memory_room(root) == UINT64_MAX);
+    test_write(root, "proc/meminfo", text, sizeof text - 1);
+    assert_true(stk__memory_room(root) == 2048 * 1024);
+    test_write(root, "proc/self/statm", "3000 20 30 4 0 1000 0\n", 22);
+    assert_true(stk__memory_room(root) == 2048 * 1024);
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    assert_int_equal(getrlimit(RLIMIT_DATA, &before), 0);
+    less = before;
+    less.rlim_cur = 1100 * page;
+    assert_int_equal(setrlimit(RLIMIT_DATA, &less), 0);
+    const uint64_t room = stk__memory_room(root);
+    test_write(root, "proc/self/statm", "3000 20 30 4 0 1200 0\n", 22);
+    const uint64_t none = stk__memory_room(root);
+    assert_int_equal(setrlimit(RLIMIT_DATA, &before), 0);
+    assert_true(room == 100 * page);
+    assert_true(none == 0);
+    test_folder_remove(root);
+    /* A context takes seven eighths of it, and no more than its own limit leaves. */
+    stk_context *ctx = test_context();
+    assert_true(stk__context_memory_room(ctx) <= stk__memory_left(ctx));
+    assert_true(stk__context_memory_room(ctx) > 0);
+    stk_context_destroy(&ctx);
+}
+
 /* What the groups above allow bounds those below, in either direction, and in v1 as in v2. */
 static void nested_groups_bound_each_other(void **state)
 {
@@ -337,6 +370,7 @@ int main(void)
         cmocka_unit_test(lists_grow),
         cmocka_unit_test(errors_say_what_they_are),
         cmocka_unit_test(each_status_has_one_fault),
+        cmocka_unit_test(room_of_memory),
         cmocka_unit_test(cores_and_memory_of_cgroups),
         cmocka_unit_test(nested_groups_bound_each_other),
         cmocka_unit_test(nested_memory_bounds),

@@ -57,6 +57,49 @@ static void as_the_loader_says(void **state)
     check(&options);
 }
 
+/* Without reads a loader takes what it has been said to, and one with too little is refused. */
+static void memory_is_exact(void **state)
+{
+    stk_loader_description found = {.struct_size = sizeof found};
+    stk_memory_stats held = {.struct_size = sizeof held};
+    stk_context *ctx = test_context();
+    stk_loader_options options;
+    stk_dataset *dataset = NULL;
+    stk_loader *loader = NULL;
+    stk_batch *batch = NULL;
+    stk_error err;
+
+    assert_ok(stk_dataset_open(ctx, "digits:?size=5000", &dataset, &err), &err);
+    stk_loader_options_init(&options);
+    options.batch_size = 1000;
+    options.num_workers = 2;
+    options.transforms = "normalize(mnist)";
+    stk_context_memory(ctx, &held);
+    const uint64_t before = held.bytes;
+    assert_ok(stk_loader_describe(dataset, &options, &found, NULL, 0, &err), &err);
+    assert_ok(stk_loader_create(dataset, &options, &loader, &err), &err);
+    assert_ok(stk_loader_next(loader, -1, &batch, &err), &err);
+    stk_context_memory(ctx, &held);
+    const double took = (double)(held.bytes - before);
+    assert_true(took > 5 * 1000 * 784 * 4);
+    if (took > 1.01 * (double)found.memory_bytes || took < 0.98 * (double)found.memory_bytes)
+        fail_msg("it takes %.0f of %llu", took, (unsigned long long)found.memory_bytes);
+    stk_batch_release(&batch);
+    stk_loader_destroy(&loader);
+    /* The least is what two batches and a worker need. */
+    options.memory_budget = 1 << 20;
+    assert_ok(stk_loader_describe(dataset, &options, &found, NULL, 0, &err), &err);
+    assert_int_equal(found.memory_budget, 1 << 20);
+    assert_true(found.memory_bytes > found.memory_budget);
+    options.memory_budget = found.memory_bytes - 1;
+    assert_int_equal(stk_loader_create(dataset, &options, &loader, &err), STK_EBUDGET);
+    options.memory_budget = found.memory_bytes;
+    assert_ok(stk_loader_create(dataset, &options, &loader, &err), &err);
+    stk_loader_destroy(&loader);
+    stk_dataset_close(&dataset);
+    stk_context_destroy(&ctx);
+}
+
 static void what_is_asked_for(void **state)
 {
     stk_loader_description found = {.struct_size = sizeof found}, unset = {0};
@@ -89,6 +132,7 @@ static void what_is_asked_for(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(as_the_loader_says),
+                                       cmocka_unit_test(memory_is_exact),
                                        cmocka_unit_test(what_is_asked_for)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -294,6 +294,7 @@ static void call_trainer(world *w)
     REFUSED(stk_trainer_set_strategy, w->trainer, &strategy, NULL);
     REFUSED(stk_trainer_reduce, w->trainer, &number, 1, STK_COMBINE_SUM, NULL);
     REFUSED(stk_trainer_log_metrics, w->trainer, &metric, 1, NULL);
+    REFUSED(stk_trainer_peek, w->trainer, w->path, &w->state, NULL);
     REFUSED(stk_trainer_save, w->trainer, w->path, false, NULL, NULL);
     REFUSED(stk_trainer_link, w->trainer, w->path, w->path, NULL);
     REFUSED(stk_trainer_read_scalar, w->trainer, &far, &number, NULL, NULL);

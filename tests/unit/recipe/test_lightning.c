@@ -23,7 +23,7 @@ static void test_forms(void **state)
     static const char *const names[] = {
         "early_stopping", "full_paths",   "checkpoints",  "csv_logger", "two_loggers",
         "sgd_step",       "adamw_cosine", "plateau",      "watched",    "names_alone",
-        "adam_betas",     "multi_step",   "accumulation", "profiled"};
+        "adam_betas",     "multi_step",   "accumulation", "profiled",   "batch_size"};
     static char theirs[8192], ours[8192];
 
     for (size_t i = 0; i < STK_COUNT(names); i++) {
