@@ -191,25 +191,36 @@ static stk_status loader_bytes(stk_dataset *dataset, const stk_loader_options *o
     return STK_OK;
 }
 
+static stk_status model_bytes(const search *s, uint64_t rows, uint64_t eval, uint64_t *bytes,
+                              stk_error *err)
+{
+    stk_model_options options = s->model;
+    stk_model_plan plan = {.struct_size = sizeof plan};
+    stk_model *model = NULL;
+
+    options.batch_size = rows;
+    options.eval_batch_size = eval;
+    STK_TRY(stk_model_create(s->r->made.builder, &options, &model, err));
+    stk_model_get_plan(model, &plan);
+    stk_model_destroy(&model);
+    *bytes += plan.peak_bytes;
+    return STK_OK;
+}
+
 /* Whether a training with batches of `rows` fits; STK_EBUDGET says what it needs. */
 static stk_status try_rows(const search *s, uint64_t rows, stk_error *err)
 {
     const stk_recipe *r = s->r;
     const uint64_t given = r->settings.trainer.options.val_batch_size;
-    const uint64_t eval = !r->sets.val ? 1 : given ? given : rows;
-    stk_model_options options = s->model;
-    stk_model_plan plan = {.struct_size = sizeof plan};
-    stk_model *model = NULL;
+    const uint64_t larger = given ? given : rows, eval = r->sets.val ? larger : 1;
     uint64_t bytes = s->fixed;
 
     STK_TRY(loader_bytes(r->sets.train, &r->sets.loader, rows, &bytes, err));
     STK_TRY(loader_bytes(r->sets.val, &r->sets.eval, eval, &bytes, err));
-    options.batch_size = rows;
-    options.eval_batch_size = eval;
-    STK_TRY(stk_model_create(r->made.builder, &options, &model, err));
-    stk_model_get_plan(model, &plan);
-    stk_model_destroy(&model);
-    bytes += plan.peak_bytes;
+    STK_TRY(model_bytes(s, rows, eval, &bytes, err));
+    /* Where nothing was validated, the test has room for its rows made next to the training's. */
+    if (!r->sets.val && r->sets.test)
+        STK_TRY(model_bytes(s, 1, larger, &bytes, err));
     return bytes <= s->room ? STK_OK : too_large(rows, bytes, s->room, "", err);
 }
 

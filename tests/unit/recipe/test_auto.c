@@ -69,7 +69,7 @@ static uint64_t chosen_of(const made *m)
     return m->parts.data->train->options->batch_size;
 }
 
-/* What is chosen with so many bytes; 0: nothing. `more` is set on top. */
+/* What is chosen with so many bytes; 0: nothing. A key, or a text, is set on top. */
 static uint64_t choose(room *r, uint64_t limit, const char *key, const char *text)
 {
     stk_context *ctx = context_of(r, limit);
@@ -80,6 +80,8 @@ static uint64_t choose(room *r, uint64_t limit, const char *key, const char *tex
     made_load(&m, ctx, LARGE);
     if (key)
         made_set(&m, key, text);
+    else if (text)
+        assert_ok(stk_config_load_text(m.config, "more.yaml", text, strlen(text), &m.err), &m.err);
     if (made_create(&m, NULL) == STK_OK)
         rows = chosen_of(&m);
     else
@@ -142,6 +144,8 @@ static void test_exact(void **state)
             low = middle;
     }
     assert_int_equal(choose(&r, high, NULL, NULL), 1024);
+    /* A test without validation takes room of its own. */
+    assert_int_equal(choose(&r, high, NULL, "data: {val: }\ntrainer: {val_batch_size: 0}\n"), 512);
     assert_int_equal(choose(&r, low, NULL, NULL), 512);
     assert_said(&r, "batch_size: auto is 512: 1024 would need ");
     stk_context *ctx = context_of(&r, high);
