@@ -84,12 +84,12 @@ static void derive(derived *to, const stk_option_table *from, const char *const 
     to->table.options = to->rows;
 }
 
-/* A row that knows `auto`, too (auto.c). */
-static void allow_auto(derived *d, const char *name, stk_option_type type, const char *doc)
+/* A number that knows `auto`, too (auto.c). */
+static void allow_auto(derived *d, const char *name, const char *doc)
 {
     for (size_t i = 0; i < d->table.count; i++)
         if (strcmp(d->rows[i].name, name) == 0) {
-            d->rows[i].type = type;
+            d->rows[i].type = STK_OPTION_INT;
             d->rows[i].choices = "auto";
             d->rows[i].doc = doc;
         }
@@ -146,7 +146,7 @@ static void derive_all(void)
            sizeof(stk__recipe_optimizer));
     derive(&loader, stk_option_table_find("loader"), of_loader, NULL, 0);
     allow_auto(
-        &loader, "batch_size", STK_OPTION_INT,
+        &loader, "batch_size",
         "Samples of a batch of this rank; auto: the largest power of two whose training fits "
         "memory and leaves an epoch 32 steps.");
 }
