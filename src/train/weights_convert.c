@@ -39,15 +39,6 @@ static bool ends_with(const char *text, const char *end)
     return length > of_end && strcmp(text + length - of_end, end) == 0;
 }
 
-/* Read them; a checkpoint of ours only if every byte is as it was written. */
-static stk_status load(conversion *c, stk_error *err)
-{
-    STK_TRY(stk__weights_load(c->ctx, c->from, &c->weights, err));
-    if (stk__safetensors_find_text(&c->weights.file.parsed, STK__CHECKPOINT_HASH))
-        STK_TRY(stk__checkpoint_verify(c->ctx, c->from, err));
-    return STK_OK;
-}
-
 /* ---- ONNX ------------------------------------------------------------------------------------ */
 
 /* What was given, or else what the file says. */
@@ -144,7 +135,7 @@ static stk_status convert(conversion *c, stk_error *err)
         STK_TRY(refuse(c->options.layers, "weights.layers", err));
         STK_TRY(refuse(c->options.input_shape, "weights.input_shape", err));
     }
-    STK_TRY(load(c, err));
+    STK_TRY(stk__weights_load(c->ctx, c->from, &c->weights, err));
     if (!onnx && c->weights.num_tensors == 0)
         return stk__fail_at(err, STK_EMISMATCH, STK_STAGE_TRAIN, c->from, STK_NO_OFFSET,
                             "'%.300s' has no weights", c->from);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "checkpoint/weights/weights.h"
 
+#include "checkpoint/hash.h"
+
 stk_status stk__weights_open(stk_context *ctx, const char *path, stk__checkpoint_source *out,
                              bool *pth, stk_error *err)
 {
@@ -16,10 +18,13 @@ stk_status stk__weights_open(stk_context *ctx, const char *path, stk__checkpoint
     return status;
 }
 
+/* A checkpoint of ours counts only if every byte is as it was written. */
 static stk_status load_safetensors(stk__weights *w, stk__checkpoint_source *source,
                                    const char *path, stk_error *err)
 {
     STK_TRY(stk__safetensors_file_take(w->ctx, source, path, &w->file, err));
+    if (stk__safetensors_find_text(&w->file.parsed, STK__CHECKPOINT_HASH))
+        STK_TRY(stk__checkpoint_verify_file(w->ctx, &w->file, path, err));
     STK_TRY(stk__safetensors_file_load(&w->file, path, &w->data, &w->moved, err));
     stk__safetensors *s = &w->file.parsed;
     w->tensors = stk__calloc(w->ctx, s->num_tensors + 1, sizeof *w->tensors);

@@ -19,7 +19,7 @@ typedef struct stk__weights {
 stk_status stk__weights_open(stk_context *ctx, const char *path, stk__checkpoint_source *out,
                              bool *pth, stk_error *err);
 /* Read all weights of a safetensors file or of one of torch.save() into memory; their bytes say
- * which it is. On failure *out is empty. Blocks. */
+ * which it is. A checkpoint of ours is verified. On failure *out is empty. Blocks. */
 stk_status stk__weights_load(stk_context *ctx, const char *path, stk__weights *out, stk_error *err);
 void stk__weights_release(stk__weights *weights);
 /* Write tensors, and nothing else, as a safetensors file that Python's readers take for PyTorch's.

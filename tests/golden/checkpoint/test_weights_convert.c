@@ -137,6 +137,9 @@ static void test_damaged(void **state)
     assert_fails(stk_weights_convert(ctx, from, to, NULL, NULL, &err), STK_ECHECKSUM, &err,
                  "is damaged");
     assert_null(fopen(to, "rb"));
+    /* For a model to begin with, neither. */
+    stk__weights w;
+    assert_fails(stk__weights_load(ctx, from, &w, &err), STK_ECHECKSUM, &err, "is damaged");
 }
 
 static void test_refused(void **state)
