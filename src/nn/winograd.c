@@ -33,7 +33,8 @@ bool stk__winograd_takes(const stk__plan *plan, const stk__plan_step *step)
     for (int i = 0; i < 2; i++)
         if (n->kernel[i] != 3 || n->stride[i] != 1 || n->dilation[i] != 1 || n->padding[i] != 1)
             return false;
-    return n->in % PANEL == 0 && n->out % PANEL == 0;
+    /* A row or column of one pixel has less to gain than the transforms cost. */
+    return n->in % PANEL == 0 && n->out % PANEL == 0 && n->shape[1] > 1 && n->shape[2] > 1;
 }
 
 /* One pass over all tiles. */
@@ -58,7 +59,7 @@ static uint64_t tiles_of(const stk__winograd *s)
 
 static uint64_t filter_room(const stk__node *n)
 {
-    return (uint64_t)n->in * (uint64_t)n->out * POINTS;
+    return stk__winograd_step((uint64_t)n->in, (uint64_t)n->out) * POINTS;
 }
 
 static stk__winograd_tiles tiles_in(float *room, uint64_t channels, uint64_t chunk)
@@ -132,7 +133,7 @@ static void run(const stk__plan *plan, pass *p)
 {
     const uint32_t threads = plan->model->threads;
 
-    p->room = p->u + p->filter.in * p->filter.out * POINTS;
+    p->room = p->u + stk__winograd_step(p->filter.in, p->filter.out) * POINTS;
     stk__parallel(threads, p->filter.out / PANEL, 1, filter_body, p);
     stk__parallel(threads, tiles_of(&p->pictures), CHUNK / 4, pass_body, p);
 }
@@ -243,7 +244,7 @@ static uint64_t winograd_flops(const stk__plan *plan, const stk__plan_step *step
 {
     const stk__winograd s = pictures_of(plan, step);
 
-    return 2 * tiles_of(&s) * filter_room(step->node);
+    return 2 * tiles_of(&s) * (uint64_t)step->node->in * (uint64_t)step->node->out * POINTS;
 }
 
 const stk__ops stk__ops_conv_winograd = {.plan = winograd_plan,
@@ -251,9 +252,4 @@ const stk__ops stk__ops_conv_winograd = {.plan = winograd_plan,
                                          .backward = winograd_backward,
                                          .flops = winograd_flops};
 
-#else
-bool stk__winograd_takes(const stk__plan *plan, const stk__plan_step *step)
-{
-    return false;
-}
 #endif

@@ -9,6 +9,12 @@
 #define STK__WINOGRAD_PANEL  16 /* channels that are computed at once */
 #define STK__WINOGRAD_PAD    16 /* floats between points: no power of two from one to the next */
 
+/* Floats from a point of transformed weights to the next. */
+static inline uint64_t stk__winograd_step(uint64_t in, uint64_t out)
+{
+    return in * out + STK__WINOGRAD_PAD;
+}
+
 /* Pictures [rows, height, width, channels]; tiles are counted through all of them. */
 typedef struct stk__winograd {
     uint64_t rows, height, width;
@@ -45,9 +51,10 @@ void stk__winograd_results(float *y, const stk__winograd_tiles *m, const stk__wi
 /* Gradients of results, in panels. */
 void stk__winograd_gradients(const stk__winograd_tiles *w, const float *dy, const stk__winograd *s,
                              uint64_t from, uint64_t to, uint64_t first);
-/* Panels [from, to) of the outputs: u is [POINTS][out / PANEL][in][PANEL]. */
+/* Panels [from, to) of the outputs: u is [POINTS][step], a
+ * point holds [out / PANEL][in][PANEL]. */
 void stk__winograd_filter_in(float *u, const stk__winograd_filter *f, uint64_t from, uint64_t to);
-/* The same backward: du is [POINTS][in][out], dw as PyTorch has it. */
+/* The same backward: a point of du holds [in][out], dw is as PyTorch has it. */
 void stk__winograd_filter_out(float *dw, const float *du, uint64_t in, uint64_t out, bool add,
                               uint64_t from, uint64_t to);
 /* m = v u of the first n tiles. */
@@ -56,10 +63,10 @@ void stk__winograd_products(const stk__winograd_tiles *m, const stk__winograd_ti
 /* du = (add: +=) v' w over the first n tiles; [from, to) of POINTS * (w's channels / PANEL). */
 void stk__winograd_sums(float *du, const stk__winograd_tiles *v, const stk__winograd_tiles *w,
                         uint64_t n, bool add, uint64_t from, uint64_t to);
-#endif
 
 /* Whether a convolution is done here. It does not depend on the number of rows: a sample has the
  * same bits in every batch. */
 bool stk__winograd_takes(const stk__plan *plan, const stk__plan_step *step);
+#endif
 
 #endif

@@ -4,8 +4,6 @@
 
 #include "nn/winograd.h"
 
-#pragma GCC target("avx2,fma")
-
 enum { LANES = 8, PANEL = STK__WINOGRAD_PANEL, ROWS = 6 };
 
 #define INLINE static inline __attribute__((always_inline))
@@ -181,7 +179,7 @@ INLINE void weight_line(vector to[4], vector a, vector b, vector c)
 
 void stk__winograd_filter_in(float *u, const stk__winograd_filter *f, uint64_t from, uint64_t to)
 {
-    const uint64_t stride = f->in * f->out;
+    const uint64_t stride = stk__winograd_step(f->in, f->out);
 
     for (uint64_t panel = from; panel < to; panel++)
         for (uint64_t in = 0; in < f->in; in++) {
@@ -223,6 +221,8 @@ INLINE void gradient_line(vector to[3], const vector u[4])
 void stk__winograd_filter_out(float *dw, const float *du, uint64_t in, uint64_t out, bool add,
                               uint64_t from, uint64_t to)
 {
+    const uint64_t step = stk__winograd_step(in, out);
+
     for (uint64_t o = from * PANEL; o < to * PANEL; o += LANES)
         for (uint64_t c = 0; c < in; c++) {
             vector t[4][3], line[3];
@@ -230,7 +230,7 @@ void stk__winograd_filter_out(float *dw, const float *du, uint64_t in, uint64_t 
             for (int i = 0; i < 4; i++) {
                 vector u[4];
                 for (int j = 0; j < 4; j++)
-                    u[j] = _mm256_loadu_ps(du + ((uint64_t)(4 * i + j) * in + c) * out + o);
+                    u[j] = _mm256_loadu_ps(du + (uint64_t)(4 * i + j) * step + c * out + o);
                 gradient_line(t[i], u);
             }
             for (int j = 0; j < 3; j++) {
@@ -317,7 +317,7 @@ void stk__winograd_products(const stk__winograd_tiles *m, const stk__winograd_ti
     for (uint64_t point = 0; point < STK__WINOGRAD_POINTS; point++)
         for (uint64_t o = 0; o < out; o += PANEL) {
             const factors f = {.a = v->values + point * v->stride,
-                               .b = u + (point * out + o) * in,
+                               .b = u + point * stk__winograd_step(in, out) + o * in,
                                .c = m->values + point * m->stride + o,
                                .a_row = in,
                                .a_step = 1,
@@ -336,7 +336,7 @@ void stk__winograd_sums(float *du, const stk__winograd_tiles *v, const stk__wino
         const uint64_t point = i / panels, panel = i % panels;
         const factors f = {.a = v->values + point * v->stride,
                            .b = w->values + point * w->stride + panel * w->room * PANEL,
-                           .c = du + point * in * out + panel * PANEL,
+                           .c = du + point * stk__winograd_step(in, out) + panel * PANEL,
                            .a_row = 1,
                            .a_step = in,
                            .c_row = out,

@@ -99,7 +99,7 @@ static stk_status make_options(const target *to, const stk__item *item,
     stk_status status = stk__item_options(item, table, NULL, *out, err);
     /* What is measured of the machine is looked for where the caller keeps it. */
     const stk_option *dir = stk_options_find(table, "machine_dir");
-    if (status == STK_OK && dir && to->machine_dir) {
+    if (status == STK_OK && dir && dir->type == STK_OPTION_STRING && to->machine_dir) {
         const char **value = (const char **)((char *)*out + dir->offset);
         *value = *value ? *value : to->machine_dir;
     }

@@ -65,7 +65,7 @@ static stk_status create(stk_recipe *r, const asked *a, stk_error *err)
     char text[STK_ERROR_TEXT];
 
     const stk_status status = stk_profile_create(r->trainer, &a->options, &r->profile, err);
-    if (status == STK_OK || strncmp(err->text, own, strlen(own)) != 0)
+    if (status == STK_OK || !err || strncmp(err->text, own, strlen(own)) != 0)
         return status;
     memcpy(text, err->text, sizeof text);
     return stk__fail_at(

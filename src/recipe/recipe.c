@@ -140,12 +140,17 @@ static stk_status make_all(stk_recipe *r, stk_error *err)
     STK_TRY(stk__recipe_open(&r->sets, &r->settings, r->options.tasks, err));
     if (r->sets.target)
         r->settings.module.target = r->sets.target;
+    /* A log begins with the options of the run: with a batch size that is found, behind that. */
+    const bool searches = r->settings.search.batch_size;
+    if (!searches)
+        STK_TRY(begin_log(r, err));
     if (!r->options.module)
         STK_TRY(
             of_options(stk__recipe_make(&r->made, r->config, &r->settings, &r->sets, err), err));
     STK_TRY(stk__recipe_find_batch_size(r, err));
     STK_TRY(keep_config(r, err));
-    STK_TRY(begin_log(r, err));
+    if (searches)
+        STK_TRY(begin_log(r, err));
     make_data(r);
     return STK_OK;
 }

@@ -33,14 +33,17 @@ static void offer(search *s, const char *name, bool on_step)
 static void offer_phase(search *s, const stk_trainer *t, stk_phase phase, uint32_t loaders)
 {
     char text[STK__METRIC_FORM_NAME];
-    uint32_t flags = 0;
     const char *name;
 
-    for (size_t i = 0; (name = t->ops.logs(t->module, phase, i, &flags)); i++)
+    for (size_t i = 0;; i++) {
+        uint32_t flags = 0;
+        if (!(name = t->ops.logs(t->module, phase, i, &flags)))
+            break;
         for (uint32_t k = 0; k < loaders; k++)
             for (int form = 0; form < stk__metric_forms(flags); form++)
                 offer(s, stk__metric_form(name, form, loaders > 1 ? (int64_t)k : -1, text),
                       phase == STK_PHASE_TRAIN && (flags & STK_ON_STEP) && form < 2);
+    }
 }
 
 static void offer_all(search *s, stk_trainer *t)

@@ -154,7 +154,7 @@ static stk_status convert(conversion *c, stk_error *err)
 stk_status stk_weights_convert(stk_context *ctx, const char *from, const char *to,
                                const stk_weights_options *given, size_t *written, stk_error *err)
 {
-    conversion c = {.ctx = ctx, .from = from, .to = to, .weights.pth.ctx = ctx};
+    conversion c = {.ctx = ctx, .from = from, .to = to};
 
     stk_error_init(err);
     STK_TRY(stk__context_check(ctx, err));

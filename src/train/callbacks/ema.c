@@ -249,13 +249,13 @@ static bool is_due(const ema *self, const stk_moment *at)
            (at->global_step - 1) % self->options.update_every_n_steps == 0;
 }
 
-/* The end of an epoch, besides the updates of steps. Its validation follows and so looks at what is
- * kept and left; Lightning makes the same update behind that validation. */
-static bool ends_epoch(const ema *self, const stk_moment *at)
+/* There is an update at the end of this epoch, besides those of steps. Its validation follows and
+ * so looks at what is kept and left; Lightning makes the same update behind that validation. */
+static bool wants_epoch(const ema *self, const stk_moment *at)
 {
     const int64_t from = self->options.update_starting_at_epoch;
 
-    return at->last_batch && (self->options.interval || from >= 0) && (int64_t)at->epoch >= from;
+    return (self->options.interval || from >= 0) && (int64_t)at->epoch >= from;
 }
 
 static stk_status on_train_batch_end(stk_callback *callback, stk_trainer *t, const stk_moment *at,
@@ -265,7 +265,18 @@ static stk_status on_train_batch_end(stk_callback *callback, stk_trainer *t, con
 
     if (!self->options.interval && is_due(self, at))
         STK_TRY(update(self, t, at->global_step, err));
-    return ends_epoch(self, at) ? update(self, t, at->global_step, err) : STK_OK;
+    return at->last_batch && wants_epoch(self, at) ? update(self, t, at->global_step, err) : STK_OK;
+}
+
+/* An epoch that max_steps or a stop cut short had no last batch. */
+static stk_status on_train_epoch_end(stk_callback *callback, stk_trainer *t, const stk_moment *at,
+                                     stk_error *err)
+{
+    ema *self = (ema *)callback;
+
+    return at->global_step > self->latest && wants_epoch(self, at)
+               ? update(self, t, at->global_step, err)
+               : STK_OK;
 }
 
 /* The model has been loaded by now, with the means. */
@@ -344,7 +355,7 @@ static stk_status setup(stk_callback *callback, stk_trainer *t, const stk_moment
 #define AVERAGING                                                                                  \
     .struct_size = sizeof(stk_callback_ops), .destroy = destroy, .state_dict = state_dict,         \
     .load_state_dict = load_state_dict, .setup = setup, .on_fit_start = on_fit_start,              \
-    .on_train_batch_end = on_train_batch_end,                                                      \
+    .on_train_batch_end = on_train_batch_end, .on_train_epoch_end = on_train_epoch_end,            \
     .on_validation_epoch_start = on_validation_epoch_start,                                        \
     .on_validation_epoch_end = on_validation_epoch_end, .on_train_end = on_train_end,              \
     .on_exception = on_exception, .average = average

@@ -202,17 +202,21 @@ static stk_status after_search_batch(stk_callback *callback, stk_trainer *t, con
 
     if (!at->steps || self->n == self->options.num_training)
         return STK_OK;
-    if (!at->loss->skip)
-        STK_TRY(stk_trainer_read_scalar(t, &at->loss->value, &loss, NULL, err));
+    if (stk__callback_info(self->outer).stopping)
+        stk_trainer_stop(t);
+    /* A batch without a loss is no part of the mean. */
+    if (at->loss->skip) {
+        self->loss[self->n++] = NAN;
+        return STK_OK;
+    }
+    STK_TRY(stk_trainer_read_scalar(t, &at->loss->value, &loss, NULL, err));
     const uint64_t step = self->n + 1;
     self->mean = SMOOTHING * self->mean + (1 - SMOOTHING) * loss;
     const double smoothed = self->mean / (1 - pow(SMOOTHING, (double)(step + 1)));
     const double threshold = self->options.early_stop_threshold;
     if (threshold > 0 && step > 1 && smoothed > threshold * self->best)
         stk_trainer_should_stop(t);
-    if (stk__callback_info(self->outer).stopping)
-        stk_trainer_stop(t);
-    if (smoothed < self->best || step == 1)
+    if (smoothed < self->best || isnan(self->best))
         self->best = smoothed;
     self->loss[self->n++] = smoothed;
     return STK_OK;
@@ -248,6 +252,7 @@ static stk_status search_create(stk_context *ctx, const void *given, stk_callbac
     if (!self)
         return stk__callback_no_memory("lr_find", err);
     self->options = *o;
+    self->best = NAN;
     self->lr = stk__calloc(ctx, (size_t)o->num_training, sizeof *self->lr);
     self->loss = stk__calloc(ctx, (size_t)o->num_training, sizeof *self->loss);
     if (!self->lr || !self->loss) {

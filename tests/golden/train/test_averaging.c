@@ -93,6 +93,59 @@ static void test_lightning(void **state)
     stk_context_destroy(&ctx);
 }
 
+/* ---- An epoch that is cut short ---------------------------------------------------------------
+ */
+
+enum { NUMBERS = 64 };
+
+/* What the parameters are after so many steps of 6 an epoch. */
+static size_t after(stk_context *ctx, int steps, const char *callback, double *out)
+{
+    stk_state_tensor tensor;
+    char text[TEXT];
+    size_t n = 0;
+    made m;
+
+    snprintf(text, sizeof text,
+             "data: {dataset: 'npy:" FOLDER "x.npy?labels=y.npy'}\n"
+             "loader: {num_workers: 0, batch_size: 4}\n"
+             "model: {layers: ['conv2d(3, 2)', 'relu, flatten', linear(1)], loss: mse}\n"
+             "optimizer: {name: sgd, lr: 0.05, momentum: 0}\n"
+             "trainer: {max_steps: %d, precision: 64-true, logger: 'false', seed_everything: 1,\n"
+             "          enable_checkpointing: false, enable_progress_bar: false,\n"
+             "          enable_model_summary: false}\n"
+             "callbacks: [%s]\n",
+             steps, callback);
+    made_load(&m, ctx, text);
+    assert_ok(made_create(&m, NULL), &m.err);
+    assert_ok(stk_trainer_fit(m.parts.trainer, m.parts.module, m.parts.data, NULL, &m.err), &m.err);
+    stk_model *model = stk_model_module_model(m.parts.module);
+    for (size_t i = 0; stk_model_get_state(model, i, &tensor, NULL) == STK_OK; i++) {
+        const size_t count = tensor.bytes / sizeof *out;
+        assert_true(n + count <= NUMBERS);
+        memcpy(out + n, tensor.data, tensor.bytes);
+        n += count;
+    }
+    made_release(&m);
+    return n;
+}
+
+/* What is left is the mean of the end of the first epoch and of where max_steps cut the second. */
+static void test_cut_epoch(void **state)
+{
+    double first[NUMBERS], last[NUMBERS], mean[NUMBERS];
+    stk_context *ctx = test_context();
+
+    const size_t n = after(ctx, 6, "device_stats()", first);
+    assert_int_equal(after(ctx, 10, "device_stats()", last), n);
+    assert_int_equal(after(ctx, 10, "weight_averaging(interval=epoch)", mean), n);
+    for (size_t i = 0; i < n; i++)
+        if (!(fabs(mean[i] - (first[i] + last[i]) / 2) <= least))
+            fail_msg("%zu is %.17g, not the mean of %.17g and %.17g", i, mean[i], first[i],
+                     last[i]);
+    stk_context_destroy(&ctx);
+}
+
 /* ---- Several ranks --------------------------------------------------------------------------- */
 
 typedef struct work {
@@ -179,6 +232,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lightning),
+        cmocka_unit_test(test_cut_epoch),
         cmocka_unit_test(test_ranks),
     };
 

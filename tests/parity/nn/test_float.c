@@ -54,6 +54,7 @@ static const subject subjects[] = {
      3},
     {"conv2d(16, 3, padding=1), batch_norm2d, relu, conv2d(16, 3, padding=1)", {16, 18, 12}, 3},
     {"conv2d(16, 3, padding=1), relu, conv2d(32, 3, padding=1)", {16, 1, 2}, 3},
+    {"conv2d(16, 3, padding=1), relu, conv2d(32, 3, padding=1)", {16, 2, 3}, 3},
     {"conv2d(16, 3), relu, conv2d(32, 3, dilation=2, padding=2), conv2d(16, 3, stride=2, "
      "padding=1), "
      "conv2d(32, 3, groups=2, padding=1), conv2d(16, 3, padding=1x0), conv2d(24, 3, padding=1), "
