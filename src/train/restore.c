@@ -3,8 +3,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/best.h"
 #include "base/files.h"
-#include "base/url.h"
 #include "checkpoint/safetensors/safetensors.h"
 #include "train/trainer.h"
 
@@ -71,26 +71,25 @@ static stk_status find_last(stk_trainer *t, char *path, size_t size, stk_error *
     return STK_OK;
 }
 
-/* The best of the newest run: each checkpoint has its name, and is in the same folder. */
+/* The best of the newest run, which may be one of the run that it goes on with. */
 static stk_status find_best(stk_trainer *t, char *path, size_t size, stk_error *err)
 {
     const stk_restorer restorer = {.ctx = t->ctx, .prefix = ""};
-    char best[512], newest[STK_MAX_OBJECT_KEY];
-    size_t length;
+    char told[STK_MAX_OBJECT_KEY], newest[STK_MAX_OBJECT_KEY], *best = NULL;
 
     STK_TRY(find_newest(t, false, newest, sizeof newest, err));
-    if (!stk_restorer_peek(&restorer, newest, STK__STATE_BEST, best, sizeof best) ||
-        !stk__is_plain_name(best))
+    if (stk_restorer_peek(&restorer, newest, STK__STATE_BEST, told, sizeof told))
+        best = stk__best_found(t->ctx, newest, told);
+    if (!best)
         return stk__fail_at(err, STK_ENOENT, STK_STAGE_TRAIN, newest, STK_NO_OFFSET,
                             "ckpt_path 'best': the newest checkpoint, '%s', does not say which one "
                             "is the best; give the path of one, or 'last'",
                             newest);
-    const char *name = stk__url_name(t->ctx, newest, &length);
-    const int used =
-        snprintf(path, size, "%.*s%s%s", (int)(name - newest), newest, best, name + length);
+    const int used = snprintf(path, size, "%s", best);
+    stk__free(t->ctx, best);
     return used >= 0 && (size_t)used < size
                ? STK_OK
-               : stk__fail(err, STK_ELIMIT, STK_STAGE_TRAIN, "the path of '%s' is too long", best);
+               : stk__fail(err, STK_ELIMIT, STK_STAGE_TRAIN, "the path of '%s' is too long", told);
 }
 
 static stk_status find_path(stk_trainer *t, const char *ckpt_path, char *path, size_t size,

@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "base/url.h"
+#include "base/best.h"
 #include "train/trainer.h"
 
 /* Progress that a checkpoint holds, by name. */
@@ -161,18 +161,16 @@ static stk_status save_loop(stk_trainer *t, stk_saver *saver, stk_error *err)
     return status;
 }
 
-static stk_status save_heads(stk_trainer *t, stk_saver *saver, stk_error *err)
+static stk_status save_heads(stk_trainer *t, stk_saver *saver, const char *path, stk_error *err)
 {
     const char *best = stk__callback_path(&t->hooks, STK_CHECKPOINT_BEST);
     char text[32], state[512];
 
     saver->prefix = "";
-    if (best) {
-        size_t length;
-        const char *name = stk__url_name(t->ctx, best, &length);
-        snprintf(state, sizeof state, "%.*s", (int)length, name);
-        STK_TRY(stk_saver_text(saver, STK__STATE_BEST, state, err));
-    }
+    char *told = best ? stk__best_told(t->ctx, path, best) : NULL;
+    const stk_status status = told ? stk_saver_text(saver, STK__STATE_BEST, told, err) : STK_OK;
+    stk__free(t->ctx, told);
+    STK_TRY(status);
     snprintf(text, sizeof text, "%" PRIu64, t->loop.epoch);
     STK_TRY(stk_saver_text(saver, STK__CHECKPOINT_EPOCH, text, err));
     snprintf(text, sizeof text, "%" PRIu64, t->loop.global_step);
@@ -229,9 +227,10 @@ static stk_status save_hooks(stk_trainer *t, stk_saver *saver, bool weights_only
     return status < 0 ? status : STK_OK;
 }
 
-static stk_status collect(stk_trainer *t, stk_saver *saver, bool weights_only, stk_error *err)
+static stk_status collect(stk_trainer *t, stk_saver *saver, const char *path, bool weights_only,
+                          stk_error *err)
 {
-    STK_TRY(save_heads(t, saver, err));
+    STK_TRY(save_heads(t, saver, path, err));
     if (t->ops.state)
         STK_TRY(t->ops.state(t->module,
                              STK_STATE_WEIGHTS | (weights_only ? 0 : STK_STATE_OPTIMIZER) |
@@ -268,7 +267,7 @@ stk_status stk__state_save(stk_trainer *t, const char *path, bool weights_only, 
     const bool writes = t->ranks.strategy.rank == 0;
     stk_status status = weights_only ? STK_OK : put_together(t, together, err);
     if (status == STK_OK && writes)
-        status = collect(t, &saver, weights_only, err);
+        status = collect(t, &saver, path, weights_only, err);
     if (status == STK_OK && writes)
         status =
             stk__checkpoint_save(t->writer, path, saver.tensors, saver.num_tensors, saver.texts,

@@ -16,7 +16,7 @@
 #define STK__STATE_MODULE    STK__CHECKPOINT_OWN "module."
 #define STK__STATE_LAYERS    STK__STATE_MODULE "layers"      /* text of a model's layers */
 #define STK__STATE_INPUT     STK__STATE_MODULE "input_shape" /* of a sample: "3x224x224" */
-#define STK__STATE_BEST      STK__CHECKPOINT_OWN "best" /* name of the best one, in the folder */
+#define STK__STATE_BEST      STK__CHECKPOINT_OWN "best"      /* where the best one is: best.h */
 
 struct stk_saver {
     stk_context *ctx;

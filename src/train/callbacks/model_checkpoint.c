@@ -119,10 +119,12 @@ static stk_status save(stk__model_checkpoint *self, stk_trainer *t, const char *
 /* Without a monitor the newest is the best. */
 static stk_status save_newest(stk__model_checkpoint *self, stk_trainer *t, stk_error *err)
 {
-    char *path, *before = self->best, *going = self->options.save_top_k == 1 ? before : NULL;
+    char *path, *before = self->best;
+    char *going = self->options.save_top_k == 1 && !self->inherited ? before : NULL;
 
     STK_TRY(path_of(self, t, "", going, &path, err));
     self->best = path;
+    self->inherited = false;
     stk_status status = save(self, t, path, going, err);
     stk__free(self->base.context, before);
     return status;
@@ -162,8 +164,11 @@ static stk_status save_monitored(stk__model_checkpoint *self, stk_trainer *t, do
     }
     if (status == STK_OK) {
         const stk__kept *best = &self->kept[stk__model_checkpoint_extreme(self, false)];
-        self->best_score = best->score;
-        status = stk__model_checkpoint_set(self, &self->best, best->path, err);
+        self->inherited = self->inherited && !is_better(self, best->score, self->best_score);
+        if (!self->inherited) {
+            self->best_score = best->score;
+            status = stk__model_checkpoint_set(self, &self->best, best->path, err);
+        }
     }
     if (status == STK_OK && self->options.verbose)
         stk__callback_say(t,

@@ -47,6 +47,7 @@ typedef struct stk__model_checkpoint {
     size_t num_kept, room;
     char *dir; /* in use */
     char *best, *last, *last_saved;
+    bool inherited; /* `best` is of the run that this one goes on with, and stays */
     double best_score, current_score;
     uint64_t last_step_saved;
     stk__claim claims[STK__CLAIMS];

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-#include "base/files.h"
+#include "base/best.h"
 #include "base/options.h"
 #include "base/url.h"
 #include "train/callbacks/model_checkpoint.h"
@@ -217,33 +217,13 @@ stk_status stk__model_checkpoint_state(stk_callback *callback, stk_saver *to, st
     return stk__callback_save_text(to, &text, err);
 }
 
-/* Whether the state of a callback is one that keeps its checkpoints in this run's folder. */
-static bool is_of(const stk__model_checkpoint *self, const char *state)
+/* Whether the state of a callback is one that keeps its checkpoints in a folder. */
+static bool is_of(const char *dir, const char *state)
 {
-    const size_t length = self->dir ? strlen(self->dir) : 0;
+    const size_t length = dir ? strlen(dir) : 0;
 
-    return length && strncmp(state, "dirpath ", 8) == 0 &&
-           strncmp(state + 8, self->dir, length) == 0 && state[8 + length] == '\n';
-}
-
-/* Whether a path or URL is that of a plain name in the folder that checkpoints go to. */
-static bool is_in_folder(const stk__model_checkpoint *self, const char *path)
-{
-    stk_context *ctx = self->base.context;
-    char name[STK_MAX_OBJECT_KEY];
-    stk__url url;
-    size_t length;
-
-    const char *written = stk__url_name(ctx, path, &length);
-    stk__url_scan(ctx, path, &url);
-    if (url.plain)
-        snprintf(name, sizeof name, "%.*s", (int)length, written);
-    else if (stk__url_decode(written, length, name, sizeof name, NULL) != STK_OK)
-        return false;
-    char *same = stk__is_plain_name(name) ? stk__url_below(ctx, self->dir, name) : NULL;
-    const bool in = same && strcmp(same, path) == 0;
-    stk__free(ctx, same);
-    return in;
+    return length && strncmp(state, "dirpath ", 8) == 0 && strncmp(state + 8, dir, length) == 0 &&
+           state[8 + length] == '\n';
 }
 
 /* Whether it is an object, of a local folder a file and no link. */
@@ -262,16 +242,39 @@ static bool is_object(stk_context *ctx, const char *path)
     return is;
 }
 
+/* Whether it is a checkpoint that the same callback has put into that folder. */
+static bool is_kept_in(const stk__model_checkpoint *self, const stk_restorer *from, const char *dir,
+                       const char *path)
+{
+    char text[STK_MAX_OBJECT_KEY];
+
+    return is_object(self->base.context, path) &&
+           stk_restorer_peek(from, path, "state", text, sizeof text) && is_of(dir, text);
+}
+
 /*
  * Whether a path that a checkpoint told is this run's to replace and to remove: a plain name in the
  * folder that checkpoints go to, of a checkpoint that the same callback of a run has put there.
  */
 static bool is_own(const stk__model_checkpoint *self, const stk_restorer *from, const char *path)
 {
-    char text[STK_MAX_OBJECT_KEY];
+    return stk__best_in(self->base.context, self->dir, path) &&
+           is_kept_in(self, from, self->dir, path);
+}
 
-    return is_in_folder(self, path) && is_object(self->base.context, path) &&
-           stk_restorer_peek(from, path, "state", text, sizeof text) && is_of(self, text);
+/* Whether it is the best of the run that this one goes on with, in that run's folder: to be used,
+ * and never to be replaced or removed. A dirpath that was given is this run's own choice. */
+static bool is_inherited(const stk__model_checkpoint *self, const stk_restorer *from,
+                         const char *path)
+{
+    stk_context *ctx = self->base.context;
+
+    if (self->dirpath || !stk__best_of_sibling(ctx, self->dir, path))
+        return false;
+    char *dir = stk__best_folder(ctx, path);
+    const bool is = is_kept_in(self, from, dir, path);
+    stk__free(ctx, dir);
+    return is;
 }
 
 typedef struct loading {
@@ -326,15 +329,23 @@ stk_status stk__model_checkpoint_load(stk_callback *callback, const stk_restorer
 
     if (!text)
         return STK_OK;
-    l.same = is_of(self, text);
+    l.same = is_of(self->dir, text);
     stk_status status =
         stk__lines_read(ctx, "the state of model_checkpoint", text, lines, STK_COUNT(lines), err);
     if (status == STK_OK && l.same) {
         self->best_score = best_score;
         self->current_score = current_score;
         take_own(&l, &self->best, &best);
+        self->inherited &= best != NULL;
         take_own(&l, &self->last, &last);
-    } else if (status == STK_OK && *dir) {
+    }
+    if (status == STK_OK && best && is_inherited(self, from, best)) {
+        stk__free(ctx, self->best);
+        self->best = best;
+        self->best_score = best_score;
+        self->inherited = true;
+        best = NULL;
+    } else if (status == STK_OK && !l.same && *dir) {
         /* The best of the other folder is not this run's to remove. */
         stk__message(ctx, STK_MESSAGE_DEBUG,
                      "checkpoints were kept in '%s' and go to '%s' now: those there are left alone",

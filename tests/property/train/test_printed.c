@@ -69,7 +69,7 @@ static void draw_config(draw *d, drawn *out)
     static const char *const parts[] = {
         "", "", "'backbone_finetuning(pattern=a*, unfreeze_backbone_at_epoch=1)', "};
     const uint32_t which = below(d, 5), schedule = below(d, STK_COUNT(schedules));
-    const bool warms_up = below(d, 3) == 0;
+    const bool warms_up = below(d, 3) == 0, versions = below(d, 2);
     /* A schedule of a metric moves where that is there, and one that is none does not move. */
     const uint32_t interval =
         schedule == PLATEAU || (schedule == CONSTANT && !warms_up) ? 0 : below(d, 3);
@@ -83,15 +83,16 @@ static void draw_config(draw *d, drawn *out)
         "         transforms: to_float}\n"
         "model: {layers: [%s]}\noptimizer: {%s}\nlr_scheduler: {name: %s%s}\n"
         "module: {interval: %s}\n"
-        "trainer: {max_epochs: %u, precision: %s, seed_everything: %u, logger: 'false',\n"
+        "trainer: {max_epochs: %u, precision: %s, seed_everything: %u, logger: '%s',\n"
         "          accumulate_grad_batches: %u, gradient_clip_val: %s,\n"
         "          num_sanity_val_steps: %u, enable_progress_bar: false,\n"
         "          enable_model_summary: false}\n"
-        "callbacks: [%s%s'model_checkpoint(dirpath=@/kept, %s%s)']\n",
+        "callbacks: [%s%s'model_checkpoint(%s%s%s)']\n",
         below(d, 9), PICK(d, models), PICK(d, optimizers), schedules[schedule],
         warms_up ? ", warmup_steps: 2" : "", intervals[interval], 2 + below(d, 3),
-        PICK(d, precisions), below(d, 1000), 1 + below(d, 2), below(d, 2) ? "0.5" : "0",
-        below(d, 3), PICK(d, more), PICK(d, parts), kept[which],
+        PICK(d, precisions), below(d, 1000), versions ? "csv" : "false", 1 + below(d, 2),
+        below(d, 2) ? "0.5" : "0", below(d, 3), PICK(d, more), PICK(d, parts),
+        versions ? "" : "dirpath=@/kept, ", kept[which],
         out->named ? ", filename=\"{epoch}-{step}-{val_loss:.12f}\"" : "");
 }
 
@@ -258,6 +259,7 @@ static void one_draw(uint64_t number)
     train(ctx, &c, other, &resumed);
     assert_string_equal(strrchr(straight.path, '/'), strrchr(resumed.path, '/'));
     same(&c, &straight, &resumed);
+    look_again(&c, other, &straight, "best");
     stk_context_destroy(&ctx);
     test_folder_remove(folder);
     test_folder_remove(other);

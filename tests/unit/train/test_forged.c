@@ -224,7 +224,7 @@ static void damaged_states(void **state)
     bench_close(&f.b);
 }
 
-/* The best of the newest run has a plain name in its folder. */
+/* The best of the newest run has a plain name in its folder, or lies in that of another run. */
 static void best_elsewhere(void **state)
 {
     forgery f;
@@ -235,9 +235,15 @@ static void best_elsewhere(void **state)
     set_up(&f, best);
     snprintf(honest, sizeof honest, "%s/honest.safetensors", f.b.folder);
     assert_int_equal(rename(best, honest), 0);
-    for (int i = 0; i < 2; i++) {
-        forge(&f.b, honest, best, "stoker.best",
-              i ? "../honest.safetensors" : strrchr(best, '/') + 1);
+    /* From the folder of all runs on, which is the one above, a folder of a run is named. */
+    static const char *const told[] = {NULL,
+                                       "../honest.safetensors",
+                                       "../a/honest.safetensors",
+                                       "a/../honest.safetensors",
+                                       "a/b/c/honest.safetensors",
+                                       "a/b/.."};
+    for (size_t i = 0; i < STK_COUNT(told); i++) {
+        forge(&f.b, honest, best, "stoker.best", i ? told[i] : strrchr(best, '/') + 1);
         tiny_init(&m);
         assert_ok(stk_trainer_create(f.b.ctx, &f.b.options, &t, &f.b.err), &f.b.err);
         prepare(&f.b, t, &f);

@@ -254,6 +254,86 @@ static void two_at_once(void **state)
     run_close(&r);
 }
 
+/* Go on with a run, in a folder of the next version; `path` is the best then, and its score. */
+static double next_version(run *r, uint64_t epochs, const char *monitor, char path[700])
+{
+    double score = NAN;
+
+    stk_trainer_destroy(&r->t);
+    r->b.options.max_epochs = (int64_t)epochs;
+    r->b.options.logger = "csv";
+    tiny_init(&r->m);
+    r->m.ops.validation_step = log_series;
+    assert_ok(stk_trainer_create(r->b.ctx, &r->b.options, &r->t, &r->b.err), &r->b.err);
+    listen_to(r->t);
+    add(&r->b, r->t, &stk__callback_model_checkpoint, "save_last", "true",
+        monitor ? "monitor" : NULL, monitor, NULL);
+    assert_ok(stk_trainer_fit(r->t, &r->m.base, &r->b.data, "last", &r->b.err), &r->b.err);
+    snprintf(path, 700, "%s", stk_trainer_best_model_path(r->t) + strlen(r->b.folder));
+    assert_int_equal(stk_trainer_best_model_score(r->t, &score), monitor != NULL);
+    return score;
+}
+
+static void expect_found(run *r, const char *path)
+{
+    stk_trainer *t;
+
+    r->b.options.logger = "false";
+    assert_ok(stk_trainer_create(r->b.ctx, &r->b.options, &t, &r->b.err), &r->b.err);
+    listen_to(t);
+    assert_ok(stk_trainer_validate(t, &r->m.base, &r->b.data, "best", &r->b.err), &r->b.err);
+    if (!strstr(said, path))
+        fail_msg("no %s in %s", path, said);
+    stk_trainer_destroy(&t);
+}
+
+/* What goes on has a folder of its own, and the best of both is the best; that of the other one is
+ * not replaced. */
+static void inherited(void **state)
+{
+#define BELOW(version, name) "/lightning_logs/version_" #version "/checkpoints/" name ".safetensors"
+    static const double values[16] = {5, 1, 4, 3, 0.5, 9};
+    char path[700], file[700], folder[400];
+    run r;
+
+    memcpy(series, values, sizeof series);
+    run_open(&r, 2);
+    assert_true(next_version(&r, 2, "val_loss", path) == 1);
+    assert_string_equal(path, BELOW(0, "epoch=1-step=20"));
+    /* Nothing is left to do; then two that are worse. */
+    for (uint64_t epochs = 2; epochs < 5; epochs += 2) {
+        assert_true(next_version(&r, epochs, "val_loss", path) == 1);
+        assert_string_equal(path, BELOW(0, "epoch=1-step=20"));
+        expect_found(&r, BELOW(0, "epoch=1-step=20"));
+    }
+    snprintf(folder, sizeof folder, "%s/lightning_logs/version_2/checkpoints", r.b.folder);
+    assert_string_equal(list(folder), "epoch=3-step=40 last");
+    /* From a folder that does not have the best itself; then a better one. */
+    assert_true(next_version(&r, 4, "val_loss", path) == 1);
+    assert_true(next_version(&r, 6, "val_loss", path) == 0.5);
+    assert_string_equal(path, BELOW(4, "epoch=4-step=50"));
+    expect_found(&r, BELOW(4, "epoch=4-step=50"));
+    snprintf(folder, sizeof folder, "%s/lightning_logs/version_0/checkpoints", r.b.folder);
+    assert_string_equal(list(folder), "epoch=1-step=20 last");
+    /* One that is gone does not count. */
+    snprintf(file, sizeof file, "%s" BELOW(4, "epoch=4-step=50"), r.b.folder);
+    assert_int_equal(remove(file), 0);
+    assert_true(next_version(&r, 7, "val_loss", path) == 0);
+    assert_string_equal(path, BELOW(5, "epoch=6-step=70"));
+    run_close(&r);
+    /* Without a monitor it is the newest. */
+    run_open(&r, 2);
+    next_version(&r, 2, NULL, path);
+    next_version(&r, 2, NULL, path);
+    assert_string_equal(path, BELOW(0, "epoch=1-step=20"));
+    next_version(&r, 3, NULL, path);
+    assert_string_equal(path, BELOW(2, "epoch=2-step=30"));
+    snprintf(folder, sizeof folder, "%s/lightning_logs/version_0/checkpoints", r.b.folder);
+    assert_string_equal(list(folder), "epoch=1-step=20 last");
+    run_close(&r);
+#undef BELOW
+}
+
 /* A name that another training is writing is taken, also while no file has it yet. */
 static void shared_folder(void **state)
 {
@@ -388,7 +468,7 @@ int main(void)
         cmocka_unit_test(names),        cmocka_unit_test(said_aloud),
         cmocka_unit_test(refused),      cmocka_unit_test(no_room),
         cmocka_unit_test(two_at_once),  cmocka_unit_test(shared_folder),
-        cmocka_unit_test(an_outsiders),
+        cmocka_unit_test(an_outsiders), cmocka_unit_test(inherited),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
