@@ -124,7 +124,7 @@ struct run {
     } metrics[MAX_METRICS]; /* of all its tasks, the last value of each */
     size_t num_metrics;
     uint64_t evaluated;    /* samples of the last test, validation or prediction */
-    bool tested_best;      /* on the best checkpoint, not the weights as training left them */
+    const char *tested;    /* file that has the weights tested; NULL: none has */
     char output_dir[4096]; /* of predictions; "": a writer of the configuration's decides */
 };
 
@@ -249,12 +249,11 @@ static void put_json(struct run *run, FILE *out)
         {"wall", t->wall},       {"data_wait", t->data_wait},   {"transfer", t->transfer},
         {"step", t->step},       {"validation", t->validation}, {"callbacks", t->callbacks},
         {"logging", t->logging}, {"checkpoint", t->checkpoint}, {"other", t->other}};
-    const char *best = stk_trainer_best_model_path(run->parts.trainer);
     const char *const paths[][2] = {
         {"log_dir", stk_trainer_log_dir(run->parts.trainer)},
-        {"best_model_path", best},
+        {"best_model_path", stk_trainer_best_model_path(run->parts.trainer)},
         {"last_model_path", stk_trainer_last_model_path(run->parts.trainer)},
-        {"tested_model_path", run->tested_best ? best : NULL}};
+        {"tested_model_path", run->tested}};
 
     fputs("{\n  \"dataset\": ", out);
     cli_json_string(out, run->parts.dataset);
@@ -302,8 +301,7 @@ static void put_csv(struct run *run, FILE *out)
             stk_trainer_global_step(run->parts.trainer), (double)run->times.wall * 1e-9);
 }
 
-/* "Test loss 0.0869, accuracy 97.33 % on 10000 samples of SPEC."; formats are those of the table.
- */
+/* "Test loss 0.0869, accuracy 97.33 % on 10000 samples of SPEC."; formats are the table's. */
 static void put_figures(const struct run *run, const char *what, const char *short_name,
                         const char *spec, FILE *out)
 {
@@ -336,15 +334,18 @@ static void put_figures(const struct run *run, const char *what, const char *sho
 /* One line for each thing that one wants to know after hours. */
 static void put_text(struct run *run, FILE *out)
 {
-    const char *best = stk_trainer_best_model_path(run->parts.trainer);
     const stk_recipe_parts *parts = &run->parts;
 
     if (parts->data->num_test)
         put_figures(run, "Test", "test", parts->test_dataset, out);
     else if (parts->data->num_val)
         put_figures(run, "Validation", "val", parts->val_dataset, out);
-    if (best)
-        fprintf(out, "Checkpoint%s: %s\n", run->tested_best ? " tested" : "", best);
+    if (run->tested)
+        fprintf(out, "Checkpoint tested: %s\n", run->tested);
+    else if (stk_trainer_best_model_path(parts->trainer))
+        fputs("The weights tested are the last ones, which no checkpoint has: "
+              "model_checkpoint(save_last=true, save_on_train_epoch_end=true) saves them\n",
+              out);
     if (run->times.steps && !run->cli->quiet)
         fprintf(out, "Data: %s\n", run->verdict.text);
 }
@@ -378,7 +379,7 @@ static stk_status test_trained(struct run *run, stk_error *err)
     stk_trainer_times times = {.struct_size = sizeof times};
 
     const stk_status status = stk_recipe_test(run->recipe, &tested, err);
-    run->tested_best = tested.best;
+    run->tested = tested.path;
     if (!tested.again)
         return status;
     stk_trainer_get_times(run->parts.trainer, &times);

@@ -138,8 +138,10 @@ typedef struct stk_recipe_tested {
     uint32_t struct_size;
     bool best;  /**< of the best checkpoint, as a metric chooses one; else of the last weights */
     bool test;  /**< on the test data; else on those of validation */
-    bool again; /**< something was computed: without test data and a best checkpoint the last
-                     validation of the training says it already */
+    bool again; /**< something was computed: without test data and a best checkpoint a validation of
+                     the last weights within the training says it already */
+    const char *path; /**< the newest file that has the weights tested, valid until the trainer
+                         saves again; NULL: no checkpoint has them */
 } stk_recipe_tested;
 
 /**

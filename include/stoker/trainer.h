@@ -425,6 +425,11 @@ STK_API const char *stk_trainer_log_dir(const stk_trainer *trainer);
  * table); NULL: none. */
 STK_API const char *stk_trainer_best_model_path(const stk_trainer *trainer);
 STK_API const char *stk_trainer_last_model_path(const stk_trainer *trainer);
+/** The newest file that has the weights as training left them, valid until the next save; NULL:
+ * none has. */
+STK_API const char *stk_trainer_present_model_path(const stk_trainer *trainer);
+/** Whether the weights have been trained on since the last validation within training. */
+STK_API bool stk_trainer_is_ahead(const stk_trainer *trainer);
 /** What the best scored by the metric that is monitored; false: none was saved, or nothing is
  * monitored, and the best is the newest. */
 STK_API bool stk_trainer_best_model_score(const stk_trainer *trainer, double *score);

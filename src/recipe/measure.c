@@ -129,7 +129,10 @@ stk_status stk_recipe_test(stk_recipe *recipe, stk_recipe_tested *out, stk_error
     stk_recipe_get_parts(recipe, &parts);
     tested.best = stk_trainer_best_model_score(recipe->trainer, &score);
     tested.test = recipe->data.num_test > 0;
-    tested.again = tested.test || (tested.best && recipe->data.num_val);
+    const bool validates = tested.best || stk_trainer_is_ahead(recipe->trainer);
+    tested.again = tested.test || (validates && recipe->data.num_val);
+    tested.path = tested.best ? stk_trainer_best_model_path(recipe->trainer)
+                              : stk_trainer_present_model_path(recipe->trainer);
     const char *path = tested.best ? "best" : NULL;
     stk_status status = STK_OK;
     if (tested.test)

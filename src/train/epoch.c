@@ -60,6 +60,7 @@ static stk_status validate(stk_trainer *t, stk_error *err)
     stk_status status = stk__evaluate(t, STK_PHASE_VALIDATE, err);
     stk__ledger_mark(&t->ledger, STK__PART_VALIDATION);
     t->ledger.depth--;
+    t->validated = t->progress.train_batches.total.ready;
     t->val_last_ns = t->ledger.last_ns;
     t->at.phase = STK_PHASE_TRAIN;
     t->at.batch_idx = t->loop.done - 1;

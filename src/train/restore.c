@@ -129,6 +129,10 @@ stk_status stk__state_open(stk_trainer *t, const char *ckpt_path, stk_error *err
     char path[STK_MAX_OBJECT_KEY];
 
     t->restart.restarted = t->restart.within_epoch = false;
+    if (t->at.task == STK_TASK_FIT) {
+        STK_TRY(stk__state_note(t, NULL, err));
+        t->validated = UINT64_MAX;
+    }
     if (!ckpt_path)
         return STK_OK;
     *path = 0;
@@ -407,6 +411,7 @@ stk_status stk__state_load_loop(stk_trainer *t, stk_error *err)
     if (status != STK_OK)
         return in_checkpoint(t, status, err);
     warn_of_threads(t, threads);
+    STK_TRY(stk__state_note(t, t->restart.path, err));
     /* The half-done means are those of all ranks: the first goes on from them. */
     if (t->ranks.strategy.rank)
         stk__metrics_leave_to_first(&t->metrics);

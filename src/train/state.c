@@ -312,18 +312,42 @@ stk_status stk__state_reserve(stk_trainer *t, stk_error *err)
     return s.all ? stk__checkpoint_reserve(t->writer, s.all, err) : STK_OK;
 }
 
+stk_status stk__state_note(stk_trainer *t, const char *path, stk_error *err)
+{
+    char *kept = path ? stk__strdup(t->ctx, path) : NULL;
+
+    stk__free(t->ctx, t->saved.path);
+    t->saved = (stk__saved){kept, t->progress.train_batches.total.ready};
+    return kept || !path ? STK_OK
+                         : stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for a path");
+}
+
+const char *stk_trainer_present_model_path(const stk_trainer *t)
+{
+    return t->saved.batches == t->progress.train_batches.total.ready ? t->saved.path : NULL;
+}
+
+bool stk_trainer_is_ahead(const stk_trainer *t)
+{
+    return t->validated < t->progress.train_batches.total.ready;
+}
+
 stk_status stk_trainer_save(stk_trainer *t, const char *path, bool weights_only,
                             const char *replaces, stk_error *err)
 {
     STK_TRY(stk__context_check(t->ctx, err));
     /* Of a failure the other ranks may not know. */
     STK_TRY(stk__state_save(t, path, weights_only, t->at.exception == NULL, replaces, err));
+    STK_TRY(stk__state_note(t, path, err));
     return stk__checkpoint_poll(t->writer, err);
 }
 
 stk_status stk_trainer_link(stk_trainer *t, const char *target, const char *path, stk_error *err)
 {
     STK_TRY(stk__context_check(t->ctx, err));
+    const char *saved = stk_trainer_present_model_path(t);
+    if (saved && strcmp(saved, target) == 0)
+        STK_TRY(stk__state_note(t, path, err));
     if (t->ranks.strategy.rank)
         return STK_OK;
     return stk__checkpoint_link(t->writer, target, path, err);

@@ -50,6 +50,16 @@ stk_status stk__loops_read(stk_trainer *t, const char *text, uint64_t *threads, 
 const char *stk__state_prefix(const stk_trainer *t, const stk_callback *callback, char *prefix,
                               size_t size);
 
+/* A file that has the weights as they were when so many training batches had begun: no step and no
+ * running statistics are without one. */
+typedef struct stk__saved {
+    char *path; /* NULL: none */
+    uint64_t batches;
+} stk__saved;
+
+/* The weights of this moment are in the file at `path`; NULL: in none. */
+stk_status stk__state_note(stk_trainer *t, const char *path, stk_error *err);
+
 /* The checkpoint that the task at hand goes on from. */
 typedef struct stk__restart {
     stk__checkpoint *checkpoint; /* while it is taken in */

@@ -184,6 +184,7 @@ void stk_trainer_destroy(stk_trainer **trainer)
         stk__free(ctx, t->texts[i]);
     stk__free(ctx, t->hooks.callbacks);
     stk__free(ctx, t->restart.path);
+    stk__free(ctx, t->saved.path);
     stk__free(ctx, t);
     stk__context_unref(ctx);
 }

@@ -74,6 +74,8 @@ struct stk_trainer {
     stk__ledger ledger;
     stk__shown shown[STK__PHASES];
     stk__restart restart;
+    stk__saved saved;
+    uint64_t validated;   /* likewise, by the latest validation within training; UINT64_MAX: none */
     uint64_t bad_batches; /* in a row */
     stk__copy good;       /* to rewind to */
 };

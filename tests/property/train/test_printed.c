@@ -184,6 +184,22 @@ static void evaluate(made *m, const char *path, printed *out)
     assert_true(isfinite(out->test));
 }
 
+/* The file that is named has the weights tested, if one is named. */
+static void what_was_tested(made *m, const drawn *c)
+{
+    stk_recipe_tested tested = {.struct_size = sizeof tested};
+    printed again;
+
+    assert_ok(stk_recipe_test(m->recipe, &tested, &m->err), &m->err);
+    const double loss = metric_of(m, "test_loss");
+    assert_true(tested.path || !(c->to_the_end || c->named || tested.best));
+    if (!tested.path)
+        return;
+    evaluate(m, tested.path, &again);
+    if (memcmp(&again.test, &loss, sizeof loss))
+        fail_msg("%s: %.17g in place of %.17g; of:\n%s", tested.path, again.test, loss, c->text);
+}
+
 /* Train, from the newest checkpoint where there is one; what is said of the best at the end. */
 static void train(stk_context *ctx, const drawn *c, const char *folder, printed *out)
 {
@@ -196,6 +212,7 @@ static void train(stk_context *ctx, const drawn *c, const char *folder, printed 
     const stk_recipe_parts *p = &m.parts;
     assert_ok(stk_trainer_fit(p->trainer, p->module, p->data, p->ckpt_path, &m.err), &m.err);
     snprintf(out->path, sizeof out->path, "%s", stk_trainer_best_model_path(p->trainer));
+    what_was_tested(&m, c);
     if (c->to_the_end)
         evaluate(&m, NULL, &left);
     evaluate(&m, "best", out);

@@ -218,6 +218,54 @@ static void test_measures_the_best(void **state)
     test_folder_remove(folder);
 }
 
+/* A file is named as that of the last weights where it has them, and `last` where that is saved. */
+static void test_last(void **state)
+{
+    static const struct {
+        const char *callback, *every, *name; /* NULL: no file has them */
+        bool test, again;
+    } cases[] = {
+        {"model_checkpoint", "1", "epoch=2-step=12.safetensors", true, true},
+        {"model_checkpoint", "2", NULL, true, true},
+        {"model_checkpoint(every_n_epochs=2)", "1", NULL, true, true},
+        {"model_checkpoint(every_n_train_steps=5)", "1", NULL, true, true},
+        {"model_checkpoint(every_n_train_steps=3)", "1", "epoch=2-step=12.safetensors", true, true},
+        {"model_checkpoint(save_last=true)", "1", "last.safetensors", true, true},
+        {"model_checkpoint(save_last=link)", "2", NULL, true, true},
+        {"model_checkpoint(save_last=true, save_on_train_epoch_end=true)", "2", "last.safetensors",
+         true, true},
+        {"model_checkpoint", "1", "epoch=2-step=12.safetensors", false, false},
+        {"model_checkpoint", "2", NULL, false, true}, /* the validation was of others */
+    };
+    char folder[256];
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const stk_recipe_options options = {.struct_size = sizeof options,
+                                            .tasks = STK_RECIPE_FIT |
+                                                     (cases[i].test ? STK_RECIPE_TEST : 0)};
+        stk_recipe_tested tested = {.struct_size = sizeof tested};
+        made m;
+
+        test_folder(folder);
+        made_load(&m, *state, DIGITS);
+        made_set(&m, "trainer.enable_checkpointing", "true");
+        made_set(&m, "trainer.default_root_dir", folder);
+        made_set(&m, "trainer.max_epochs", "3");
+        made_set(&m, "trainer.check_val_every_n_epoch", cases[i].every);
+        made_set(&m, "callbacks", cases[i].callback);
+        assert_ok(made_create(&m, &options), &m.err);
+        const stk_recipe_parts *p = &m.parts;
+        assert_ok(stk_trainer_fit(p->trainer, p->module, p->data, NULL, &m.err), &m.err);
+        assert_ok(stk_recipe_test(m.recipe, &tested, &m.err), &m.err);
+        assert_true(!tested.best && tested.again == cases[i].again);
+        assert_int_equal(tested.path != NULL, cases[i].name != NULL);
+        if (tested.path)
+            assert_string_equal(strrchr(tested.path, '/') + 1, cases[i].name);
+        made_release(&m);
+        test_folder_remove(folder);
+    }
+}
+
 /* ---- The step of a bench --------------------------------------------------------------------- */
 
 /* In double precision it takes samples of doubles; a model of floats refuses them. */
@@ -291,6 +339,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_many_epochs, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_validates, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_best, test_context_open, test_context_close),
+        cmocka_unit_test_setup_teardown(test_last, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_measures_the_best, test_context_open,
                                         test_context_close),
         cmocka_unit_test_setup_teardown(test_step_of_doubles, test_context_open,
