@@ -290,9 +290,10 @@ typedef struct stk_trainer_data {
 } stk_trainer_data;
 
 /**
- * Train. `ckpt_path` is a file, "last" (the newest complete and verified checkpoint below
- * default_root_dir), "best" (stk_trainer_best_model_path(), or that of the newest
- * run where this trainer has saved none) or NULL.
+ * Train. `ckpt_path` is a file, "last" (the newest complete and verified checkpoint of this run,
+ * or of those with the same default_root_dir and name of the first logger), "best"
+ * (stk_trainer_best_model_path(), or that of the newest run where this trainer has saved none) or
+ * NULL.
  *
  * @return STK_OK; STK_ECANCELED after stk_trainer_stop(), with a checkpoint written where those are
  * enabled; any other status is a failure, named in `err`.

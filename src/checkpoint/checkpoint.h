@@ -101,9 +101,13 @@ stk_status stk__checkpoint_verify(stk_context *ctx, const char *path, stk_error 
  */
 stk_status stk__checkpoint_newest(stk_context *ctx, const char *dir, char *path, size_t size,
                                   stk_error *err);
-/* The same for a run that will go on from it: what killed runs left unfinished below folders
- * version_<n> is removed, as this run writes into a folder of its own. */
-stk_status stk__checkpoint_go_on(stk_context *ctx, const char *dir, char *path, size_t size,
-                                 stk_error *err);
+/*
+ * The newest, in the same way, of the runs whose folders version_<n> lie in `runs`, and of those
+ * without such a folder, which save below `other` and come after the highest version where their
+ * last checkpoint is older. `goes_on`: what killed runs left unfinished in folders version_<n> is
+ * removed, as the run that goes on writes into a folder of its own.
+ */
+stk_status stk__checkpoint_newest_run(stk_context *ctx, const char *runs, const char *other,
+                                      bool goes_on, char *path, size_t size, stk_error *err);
 
 #endif

@@ -26,7 +26,8 @@ typedef struct search {
     candidate *found;
     size_t count, room;
     uint64_t skipped;
-    bool sweeps; /* remove what killed runs left unfinished */
+    bool numbered; /* only folders version_<n> are looked into */
+    bool sweeps;   /* remove what killed runs left unfinished */
     stk_error *err;
 } search;
 
@@ -137,9 +138,11 @@ static stk_status look_at(search *s, const char *folder, const struct dirent *en
     stk_status status = STK_OK;
     /* Links to folders are not followed: they can lead around in circles. */
     if (lstat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
-        if (depth < MAX_DEPTH)
-            status = look_into(s, path, version_of(name, version), depth + 1);
-    } else if (is_named_so(name) && stat(path, &st) == 0 && S_ISREG(st.st_mode)) {
+        version = version_of(name, version);
+        if (depth < MAX_DEPTH && (version >= 0 || !s->numbered))
+            status = look_into(s, path, version, depth + 1);
+    } else if (is_named_so(name) && (version >= 0 || !s->numbered) && stat(path, &st) == 0 &&
+               S_ISREG(st.st_mode)) {
         return add(s, path, version, &st.st_mtim);
     }
     stk__free(s->ctx, path);
@@ -169,25 +172,49 @@ static stk_status look_into(search *s, const char *folder, int64_t version, int 
     return status;
 }
 
+/* Above 0: `a` is the later. */
+static int compare_times(const struct timespec *a, const struct timespec *b)
+{
+    return a->tv_sec != b->tv_sec ? (a->tv_sec > b->tv_sec ? 1 : -1)
+                                  : (a->tv_nsec > b->tv_nsec) - (a->tv_nsec < b->tv_nsec);
+}
+
 /* Newest first. */
 static int compare(const void *a, const void *b)
 {
     const candidate *x = a, *y = b;
+    const int later = compare_times(&x->time, &y->time);
 
     if (x->version != y->version)
         return x->version > y->version ? -1 : 1;
     if (x->step != y->step)
         return x->step > y->step ? -1 : 1;
-    if (x->time.tv_sec != y->time.tv_sec)
-        return x->time.tv_sec > y->time.tv_sec ? -1 : 1;
-    if (x->time.tv_nsec != y->time.tv_nsec)
-        return x->time.tv_nsec > y->time.tv_nsec ? -1 : 1;
-    return strcmp(x->path, y->path);
+    return later ? -later : strcmp(x->path, y->path);
+}
+
+/* Runs without a folder version_<n> have no number that says when they were: they are newer than
+ * all others where their last checkpoint is younger than the last of the highest version. */
+static void number_the_others(search *s)
+{
+    const candidate *others = NULL, *highest = NULL;
+
+    for (size_t i = 0; i < s->count; i++) {
+        const candidate *c = &s->found[i], **last = c->version < 0 ? &others : &highest;
+        if (!*last || c->version > (*last)->version ||
+            (c->version == (*last)->version && compare_times(&c->time, &(*last)->time) > 0))
+            *last = c;
+    }
+    if (!others || !highest || compare_times(&others->time, &highest->time) <= 0)
+        return;
+    for (size_t i = 0; i < s->count; i++)
+        if (s->found[i].version < 0)
+            s->found[i].version = INT64_MAX;
 }
 
 /* The first that verifies. */
-static stk_status choose(search *s, const char *dir, char *path, size_t size)
+static stk_status choose(search *s, const char *dir, const char *other, char *path, size_t size)
 {
+    const char *const sep = other ? "' or '" : "", *const also = other ? other : "";
     stk_error why;
 
     if (s->count)
@@ -211,11 +238,11 @@ static stk_status choose(search *s, const char *dir, char *path, size_t size)
     }
     if (s->skipped)
         return stk__fail_at(s->err, STK_ENOENT, STK_STAGE_TRAIN, dir, STK_NO_OFFSET,
-                            "no checkpoint in '%.300s' can be used: %llu were found and are "
-                            "damaged",
-                            dir, (unsigned long long)s->skipped);
+                            "no checkpoint in '%.200s%s%.200s' can be used: %llu were found and "
+                            "are damaged",
+                            dir, sep, also, (unsigned long long)s->skipped);
     return stk__fail_at(s->err, STK_ENOENT, STK_STAGE_TRAIN, dir, STK_NO_OFFSET,
-                        "there is no checkpoint in '%.300s'", dir);
+                        "there is no checkpoint in '%.200s%s%.200s'", dir, sep, also);
 }
 
 /* ---- Of another store ---- */
@@ -243,9 +270,11 @@ static stk_status look_at_key(void *user, const char *key, const stk_object_info
     if (info->is_folder) {
         listing below = *l;
         below.version = version_of(name, l->version);
-        return below.depth++ < MAX_DEPTH ? look_below(&below, own) : STK_OK;
+        return below.depth++ < MAX_DEPTH && (below.version >= 0 || !l->s->numbered)
+                   ? look_below(&below, own)
+                   : STK_OK;
     }
-    if (!is_named_so(name))
+    if (!is_named_so(name) || (l->version < 0 && l->s->numbered))
         return STK_OK;
     const struct timespec time = {.tv_sec = info->mtime_ns / 1000000000,
                                   .tv_nsec = info->mtime_ns % 1000000000};
@@ -286,12 +315,17 @@ static stk_status look(search *s, const char *dir)
     return status;
 }
 
-static stk_status find(search *s, const char *dir, char *path, size_t size)
+static stk_status find(search *s, const char *dir, const char *other, char *path, size_t size)
 {
     stk_status status = look(s, dir);
 
+    if (status == STK_OK && other) {
+        s->numbered = false;
+        status = look(s, other);
+        number_the_others(s);
+    }
     if (status == STK_OK)
-        status = choose(s, dir, path, size);
+        status = choose(s, dir, other, path, size);
     for (size_t i = 0; i < s->count; i++)
         stk__free(s->ctx, s->found[i].path);
     stk__free(s->ctx, s->found);
@@ -301,11 +335,13 @@ static stk_status find(search *s, const char *dir, char *path, size_t size)
 stk_status stk__checkpoint_newest(stk_context *ctx, const char *dir, char *path, size_t size,
                                   stk_error *err)
 {
-    return find(&(search){.ctx = ctx, .err = err}, dir, path, size);
+    return find(&(search){.ctx = ctx, .err = err}, dir, NULL, path, size);
 }
 
-stk_status stk__checkpoint_go_on(stk_context *ctx, const char *dir, char *path, size_t size,
-                                 stk_error *err)
+stk_status stk__checkpoint_newest_run(stk_context *ctx, const char *runs, const char *other,
+                                      bool goes_on, char *path, size_t size, stk_error *err)
 {
-    return find(&(search){.ctx = ctx, .sweeps = true, .err = err}, dir, path, size);
+    search s = {.ctx = ctx, .numbered = true, .sweeps = goes_on, .err = err};
+
+    return find(&s, runs, other, path, size);
 }

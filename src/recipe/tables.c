@@ -14,7 +14,8 @@
 
 static const stk_option top_rows[] = {
     {"ckpt_path", STK_OPTION_STRING, TOP(ckpt_path), NULL, 0, 0, NULL, "FILE|last|best",
-     "Go on with this checkpoint; last: the newest that is whole below default_root_dir."},
+     "Go on with this checkpoint; last: the newest that is whole of the runs with this root and "
+     "logger."},
     {"callbacks", STK_OPTION_STRING, TOP(callbacks), NULL, 0, 0, NULL, "LIST",
      "What looks on and steps in: 'early_stopping(monitor=val_loss), ema(0.99)'; in YAML also "
      "a list."},

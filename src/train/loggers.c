@@ -6,6 +6,7 @@
 #include "base/options.h"
 #include "base/registry.h"
 #include "base/table.h"
+#include "train/loggers/run_folder.h"
 #include "train/trainer.h"
 
 static const stk__member members[] = {STK__MEMBER(stk_logger_ops, open),
@@ -165,6 +166,22 @@ stk_status stk__loggers_open(stk_trainer *t, stk_error *err)
         status =
             stk__log_queue_hyperparams(t->logs.queue, t->logs.hparams, t->logs.num_hparams, err);
     return status == STK_OK ? share_names(t, err) : status;
+}
+
+stk_status stk__loggers_runs(const stk_trainer *t, char **out, stk_error *err)
+{
+    const stk__logger_entry *first = t->logs.num_loggers ? &t->logs.loggers[0] : NULL;
+    const char *names = t->options.logger;
+    /* "auto", "true" and "false" are names of none. */
+    const stk_logger_ops *ops =
+        first ? first->ops
+              : stk__driver_find(t->ctx, STK_DRIVER_LOGGER, names, strcspn(names, ","));
+
+    *out = NULL;
+    if (ops && !(ops->options && ops->options->options == stk__logger_option_list))
+        return STK_OK;
+    return stk__run_folder_runs(t->ctx, first ? first->options : NULL, t->options.default_root_dir,
+                                out, err);
 }
 
 stk_status stk__log_line(stk_trainer *t, const stk_metric *metrics, size_t n, int64_t step,

@@ -28,6 +28,9 @@ typedef struct stk__logs {
 stk_status stk__loggers_check(const stk_context *ctx, const char *names, stk_error *err);
 /* Open them, once. */
 stk_status stk__loggers_open(stk_trainer *t, stk_error *err);
+/* The folder in which the first of them makes the folders of runs, opened or not, that of the
+ * defaults where nothing is logged; *out is the caller's. NULL: a logger of others, who knows. */
+stk_status stk__loggers_runs(const stk_trainer *t, char **out, stk_error *err);
 void stk__loggers_release(stk_context *ctx, stk__logs *logs);
 stk_status stk__log_line(stk_trainer *t, const stk_metric *metrics, size_t n, int64_t step,
                          stk_error *err);

@@ -5,6 +5,7 @@
 
 #include "base/best.h"
 #include "base/files.h"
+#include "base/url.h"
 #include "checkpoint/safetensors/safetensors.h"
 #include "train/trainer.h"
 
@@ -45,28 +46,39 @@ bool stk_restorer_peek(const stk_restorer *restorer, const char *path, const cha
 
 /* ---- Which ----------------------------------------------------------------------------------- */
 
-/* Where this run would save, which may lie elsewhere; then everything below the root. */
+/* Where this run saves; then the runs beside it, of the same root and the same logger. A logger of
+ * others may have its folders anywhere below the root. */
 static stk_status find_newest(stk_trainer *t, bool goes_on, char *path, size_t size, stk_error *err)
 {
-    const char *dir = stk__callback_path(&t->hooks, STK_CHECKPOINT_FOLDER);
-    const stk_status there =
-        dir ? stk__checkpoint_newest(t->ctx, dir, path, size, err) : STK_ENOENT;
+    const char *saves = stk__callback_path(&t->hooks, STK_CHECKPOINT_FOLDER);
+    const char *own = saves ? saves : t->logs.dir, *root = t->options.default_root_dir;
+    char *runs = NULL, *other = NULL;
 
-    if (there != STK_ENOENT)
-        return there;
-    return goes_on ? stk__checkpoint_go_on(t->ctx, t->options.default_root_dir, path, size, err)
-                   : stk__checkpoint_newest(t->ctx, t->options.default_root_dir, path, size, err);
+    stk_status status = own ? stk__checkpoint_newest(t->ctx, own, path, size, err) : STK_ENOENT;
+    if (status != STK_ENOENT)
+        return status;
+    STK_TRY(stk__loggers_runs(t, &runs, err));
+    if (!runs)
+        return stk__checkpoint_newest(t->ctx, root, path, size, err);
+    other = stk__url_below(t->ctx, root, "checkpoints");
+    status = other ? stk__checkpoint_newest_run(t->ctx, runs, other, goes_on, path, size, err)
+                   : stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for a path");
+    stk__free(t->ctx, runs);
+    stk__free(t->ctx, other);
+    return status;
 }
 
 static stk_status find_last(stk_trainer *t, char *path, size_t size, stk_error *err)
 {
-    stk_status status = find_newest(t, t->at.task == STK_TASK_FIT, path, size, err);
+    stk_error why;
+    stk_status status = find_newest(t, t->at.task == STK_TASK_FIT, path, size, &why);
 
-    if (status != STK_ENOENT || t->at.task != STK_TASK_FIT)
+    if (status != STK_ENOENT || t->at.task != STK_TASK_FIT) {
+        if (status != STK_OK && err)
+            *err = why;
         return status;
-    stk__message(t->ctx, STK_MESSAGE_WARNING,
-                 "There is no whole checkpoint below '%s' yet: training begins anew",
-                 t->options.default_root_dir);
+    }
+    stk__message(t->ctx, STK_MESSAGE_WARNING, "%s: training begins anew", why.text);
     *path = 0;
     return STK_OK;
 }

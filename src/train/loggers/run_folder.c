@@ -159,27 +159,46 @@ static stk_status open_version(stk_context *ctx, const char *folder, int64_t n,
     return elsewhere ? STK_OK : stk__durable_path(ctx, NULL, out->log_dir, err);
 }
 
+static const stk__logger_options defaults = {
+    .struct_size = sizeof defaults, .name = "lightning_logs", .version = STK_AUTO};
+
+/* The folder of the folders of runs, in save_dir. */
+static stk_status name_runs(stk_context *ctx, const stk__logger_options *o, const char *root,
+                            char **save_dir, char **runs, stk_error *err)
+{
+    const char *dir = o->save_dir && o->save_dir[0] ? o->save_dir : root && root[0] ? root : ".";
+
+    *runs = NULL;
+    STK_TRY(stk__url_local(ctx, dir, save_dir, err));
+    *runs = o->name && o->name[0] ? stk__url_below(ctx, *save_dir, o->name)
+                                  : stk__strdup(ctx, *save_dir);
+    return *runs ? STK_OK : no_memory(err);
+}
+
+stk_status stk__run_folder_runs(stk_context *ctx, const stk__logger_options *options,
+                                const char *root, char **out, stk_error *err)
+{
+    char *save_dir = NULL;
+
+    const stk_status status =
+        name_runs(ctx, options ? options : &defaults, root, &save_dir, out, err);
+    stk__free(ctx, save_dir);
+    return status;
+}
+
 stk_status stk__run_folder_open(stk_context *ctx, const stk__logger_options *options,
                                 const char *root, stk__run_folder *out, stk_logger *logger,
                                 stk_error *err)
 {
-    static const stk__logger_options defaults = {
-        .struct_size = sizeof defaults, .name = "lightning_logs", .version = STK_AUTO};
     const stk__logger_options *o = options ? options : &defaults;
-    const char *save_dir = o->save_dir && o->save_dir[0] ? o->save_dir
-                           : root && root[0]             ? root
-                                                         : ".";
-    const char *name = o->name ? o->name : "";
+    char *folder;
 
     *out = (stk__run_folder){.version = -1};
-    stk_status status = stk__url_local(ctx, save_dir, &out->save_dir, err);
-    out->name = stk__strdup(ctx, name);
+    stk_status status = name_runs(ctx, o, root, &out->save_dir, &folder, err);
+    out->name = stk__strdup(ctx, o->name ? o->name : "");
     out->prefix =
         o->prefix && o->prefix[0] ? stk__format(ctx, "%s-", o->prefix) : stk__strdup(ctx, "");
-    char *folder = !out->save_dir ? NULL
-                   : name[0]      ? stk__url_below(ctx, out->save_dir, name)
-                                  : stk__strdup(ctx, out->save_dir);
-    if (status == STK_OK && !(out->name && out->prefix && folder))
+    if (status == STK_OK && !(out->name && out->prefix))
         status = no_memory(err);
     if (status == STK_OK)
         status = open_version(ctx, folder, o->version, out, err);

@@ -29,6 +29,10 @@ typedef struct stk__run_folder {
 stk_status stk__run_folder_open(stk_context *ctx, const stk__logger_options *options,
                                 const char *root, stk__run_folder *out, stk_logger *logger,
                                 stk_error *err);
+/* The folder in which the folders of runs are made, <save_dir>/<name>; nothing is made. *out is the
+ * caller's. */
+stk_status stk__run_folder_runs(stk_context *ctx, const stk__logger_options *options,
+                                const char *root, char **out, stk_error *err);
 void stk__run_folder_release(stk_context *ctx, stk__run_folder *run);
 
 /* Write hparams.yaml into the folder of a run, durably. */

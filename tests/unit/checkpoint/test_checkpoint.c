@@ -160,6 +160,13 @@ static void test_other_files(void **state)
     stk_context_destroy(&ctx);
 }
 
+static void set_time(const char *path, time_t seconds)
+{
+    const struct timespec times[2] = {{.tv_sec = seconds}, {.tv_sec = seconds}};
+
+    assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+}
+
 static void test_newest(void **state)
 {
     messages said = {0};
@@ -224,6 +231,54 @@ static void test_newest(void **state)
     stk_context_destroy(&ctx);
 }
 
+/* The newest of the runs of one folder: none of another run below it, and one without a number
+ * where it is younger than the last of the highest. */
+static void test_newest_run(void **state)
+{
+    static const struct {
+        const char *name;
+        int step;
+        time_t time;
+    } files[] = {{"B/version_0/checkpoints/a.ckpt", 40, 5000},
+                 {"B/version_1/checkpoints/a.ckpt", 10, 1000},
+                 {"B/version_1/checkpoints/b.ckpt", 20, 2000},
+                 {"B/c.ckpt", 90, 9000},
+                 {"B/other/version_7/checkpoints/a.ckpt", 91, 9000},
+                 {"A/version_8/checkpoints/a.ckpt", 92, 9000},
+                 {"checkpoints/a.ckpt", 7, 1500},
+                 {"checkpoints/b.ckpt", 8, 1400}};
+    static const struct {
+        time_t time; /* of the run without a number */
+        int step;
+    } expected[] = {{1500, 20}, {2000, 20}, {2001, 8}};
+    stk_context *ctx = test_context();
+    stk__checkpoint_writer *writer = quick_writer(ctx);
+    char folder[256], runs[300], other[300], path[400], found[400];
+    stk_error err;
+
+    test_folder(folder);
+    snprintf(runs, sizeof runs, "%s/B", folder);
+    snprintf(other, sizeof other, "%s/checkpoints", folder);
+    assert_fails(stk__checkpoint_newest_run(ctx, runs, other, false, found, sizeof found, &err),
+                 STK_ENOENT, &err, "/B' or '");
+    for (size_t i = 0; i < STK_COUNT(files); i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, files[i].name);
+        save(writer, path, files[i].step, NULL, 0);
+        assert_ok(stk__checkpoint_flush(writer, &err), &err);
+        set_time(path, files[i].time);
+    }
+    for (size_t i = 0; i < STK_COUNT(expected); i++) {
+        snprintf(path, sizeof path, "%s/checkpoints/a.ckpt", folder);
+        set_time(path, expected[i].time);
+        assert_ok(stk__checkpoint_newest_run(ctx, runs, other, false, found, sizeof found, &err),
+                  &err);
+        check(ctx, found, expected[i].step);
+    }
+    stk__checkpoint_writer_destroy(&writer);
+    test_folder_remove(folder);
+    stk_context_destroy(&ctx);
+}
+
 /* A run that goes on removes what killed ones left unfinished, in folders of runs; not what is
  * being written, and nothing of others. */
 static void test_unfinished(void **state)
@@ -232,19 +287,20 @@ static void test_unfinished(void **state)
         "version_0/checkpoints/.stoker-put-00000001", "version_1/.stoker-put-00000002",
         "version_1/checkpoints/.stoker-put-00000003", "data/.stoker-put-00000004"};
     stk_context *ctx = test_context();
-    char folder[256], path[300], found[300];
+    char folder[256], other[300], path[300], found[300];
     stk_error err;
 
     test_folder(folder);
+    snprintf(other, sizeof other, "%s/data", folder);
     for (size_t i = 0; i < STK_COUNT(names); i++)
         test_write(folder, names[i], "half", 4);
     snprintf(path, sizeof path, "%s/%s", folder, names[2]);
     const int written = open(path, O_RDONLY);
     assert_int_equal(flock(written, LOCK_EX | LOCK_NB), 0);
     for (int goes_on = 0; goes_on < 2; goes_on++) {
-        assert_int_equal((goes_on ? stk__checkpoint_go_on
-                                  : stk__checkpoint_newest)(ctx, folder, found, sizeof found, &err),
-                         STK_ENOENT);
+        assert_int_equal(
+            stk__checkpoint_newest_run(ctx, folder, other, goes_on, found, sizeof found, &err),
+            STK_ENOENT);
         for (size_t i = 0; i < STK_COUNT(names); i++) {
             snprintf(path, sizeof path, "%s/%s", folder, names[i]);
             assert_int_equal(access(path, F_OK) == 0, !goes_on || i >= 2);
@@ -331,8 +387,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip), cmocka_unit_test(test_link),
         cmocka_unit_test(test_damage),     cmocka_unit_test(test_other_files),
-        cmocka_unit_test(test_newest),     cmocka_unit_test(test_unfinished),
-        cmocka_unit_test(test_bad_state),  cmocka_unit_test(test_describe),
+        cmocka_unit_test(test_newest),     cmocka_unit_test(test_newest_run),
+        cmocka_unit_test(test_unfinished), cmocka_unit_test(test_bad_state),
+        cmocka_unit_test(test_describe),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

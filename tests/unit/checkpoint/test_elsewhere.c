@@ -46,6 +46,15 @@ static void newest(void **state)
     assert_true(values[0] == 1 && values[3] == 4);
     stk__checkpoint_close(&checkpoint);
 
+    /* Of the runs of one folder: no other's below it. */
+    save(ctx, "mem://many/logs/x.ckpt", "98");
+    save(ctx, "mem://many/logs/own/version_99/checkpoints/a.ckpt", "99");
+    save(ctx, "mem://many/logs/version_1/checkpoints/a.ckpt", "3");
+    assert_ok(stk__checkpoint_newest_run(ctx, "mem://many/logs", "mem://many/checkpoints", true,
+                                         path, sizeof path, &err),
+              &err);
+    assert_string_equal(path, "mem://many/logs/version_1/checkpoints/a.ckpt");
+
     /* One that is damaged is passed over. */
     assert_ok(stk_store_open(ctx, "mem://runs", &store, NULL, 0, &err), &err);
     assert_ok(stk_store_put(store, "logs/version_10/checkpoints/c.ckpt", "cut", 3, NULL, &err),
