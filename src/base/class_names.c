@@ -47,6 +47,47 @@ static void words_of(const char *name, char *out, size_t size)
     out[used] = 0;
 }
 
+const char *stk__class_item_key(const char *path)
+{
+    return strcmp(path, "trainer.callbacks") == 0  ? "callbacks"
+           : strcmp(path, "trainer.logger") == 0   ? "loggers"
+           : strcmp(path, "trainer.profiler") == 0 ? "trainer.profiler"
+                                                   : NULL;
+}
+
+bool stk__class_has_items(const char *path)
+{
+    return stk__class_item_key(path) || strcmp(path, "callbacks") == 0 ||
+           strcmp(path, "loggers") == 0;
+}
+
+bool stk__class_has_package(const char *path)
+{
+    static const char *const packages[] = {"lightning.", "pytorch_lightning.", "torch."};
+    const size_t length = strspn(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                       "0123456789_.");
+
+    for (size_t i = 0; i < STK_COUNT(packages) && !path[length]; i++)
+        if (strncmp(path, packages[i], strlen(packages[i])) == 0)
+            return true;
+    return false;
+}
+
+const char *stk__class_refused(const char *path)
+{
+    const char *last = strrchr(path, '.'), *name = last ? last + 1 : path;
+
+    if (!*name)
+        return "class_path is empty; it is the name of a class";
+    if (last && !stk__class_has_package(path))
+        return "a class of another package than lightning, pytorch_lightning and torch is not "
+               "known here; a built-in one is the name alone, other code is a plug-in";
+    if (strcmp(name, "StochasticWeightAveraging") == 0)
+        return "there is no StochasticWeightAveraging here; WeightAveraging keeps the mean of the "
+               "weights, with the learning rate as the schedule has it";
+    return NULL;
+}
+
 void stk__class_name(const char *path, char *out, size_t size)
 {
     const char *dot = strrchr(path, '.'), *name = dot ? dot + 1 : path;

@@ -400,15 +400,12 @@ stk_status stk_config_apply(stk_config *config, const stk_option_table *table, u
     for (size_t i = 0; i < config->count; i++) {
         stk__entry *entry = &config->entries[i];
         const char *name = name_below(table, entry->key);
-        /* "loader:" with nothing below it is a section without keys. */
-        if (entry->count == 0 && strcmp(entry->key, table->name) == 0)
-            entry->used = true;
         /* At the top, what is no option of this table may be another's: stk_config_finish() looks.
          */
         if (!name || (!*table->name && !stk_options_find(table, name)))
             continue;
         entry->used = true;
-        if (!stk_options_find(table, name)) {
+        if (!stk_options_find(table, name) && entry->count) {
             stk_status status = stk_options_set(table, options, name, "", err);
             return err ? fail_placed(&entry->place, err) : status;
         }
@@ -494,8 +491,8 @@ stk_status stk_config_finish(const stk_config *config, stk_error *err)
 
     for (size_t i = 0; i < config->count; i++) {
         const stk__entry *entry = &config->entries[i];
-        if (entry->used)
-            continue;
+        if (entry->used || !entry->count)
+            continue; /* null gives nothing, also to an option that is Lightning's alone */
         find_nearest(config, entry->key, &nearest);
         stk__option_show(shown, entry->key);
         stk__place_format(&entry->place, where, sizeof where);

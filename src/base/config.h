@@ -70,6 +70,14 @@ stk_status stk__config_put_list(stk_config *config, const char *key, const stk__
 /* "lightning.pytorch.callbacks.EarlyStopping" -> "early_stopping": the class alone, in the words of
  * names here (class_names.c). */
 void stk__class_name(const char *path, char *out, size_t size);
+/* Where Lightning has one class, which is an item here: the key of that; NULL: elsewhere. */
+const char *stk__class_item_key(const char *path);
+/* Whether the items of a list may be classes. */
+bool stk__class_has_items(const char *path);
+/* Whether a text is a name with the package of Lightning's or PyTorch's in front of it. */
+bool stk__class_has_package(const char *path);
+/* What is wrong with the name of a class, in words; NULL: nothing yet. */
+const char *stk__class_refused(const char *path);
 /* Refuse what a later version wrote: what it says may not be what is meant here. STK_ENOTSUP. */
 stk_status stk__config_check_version(const stk_config *config, stk_error *err);
 /* The text of stk_config_write(). */

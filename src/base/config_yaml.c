@@ -162,9 +162,22 @@ static stk_status take_class(reader *r, stk__config_value *out)
     char name[128];
 
     STK_TRY(take_scalar(r, out));
+    const char *refused = stk__class_refused(out->text);
+    if (refused)
+        return fail_here(r, STK_EINVAL, refused, *out->text ? out->text : r->path);
     stk__class_name(out->text, name, sizeof name);
     out->text = stk__config_copy(r->config, name, strlen(name));
     return out->text ? STK_OK : fail_memory(r);
+}
+
+#define SEED "trainer.seed_everything"
+
+/* Lightning's place of callbacks, and of loggers that are more than names. */
+static const char *list_key(const reader *r, bool items)
+{
+    const char *key = stk__class_item_key(r->path);
+
+    return key && (items || strcmp(key, "callbacks") == 0) ? key : r->path;
 }
 
 /* The value of the key in `path`: a scalar was met. */
@@ -172,10 +185,13 @@ static stk_status read_value(reader *r)
 {
     stk__config_value value;
 
+    const char *key = list_key(r, false);
     if (is_null(&r->event) && !r->event.data.scalar.tag)
-        return stk__config_put_list(r->config, r->path, &r->key_place, NULL, 0, r->load, r->err);
+        return stk__config_put_list(r->config, key, &r->key_place, NULL, 0, r->load, r->err);
     STK_TRY(r->of_class ? take_class(r, &value) : take_scalar(r, &value));
-    return stk__config_put_list(r->config, r->path, &r->key_place, &value, 1, r->load, r->err);
+    if (strcmp(key, SEED) == 0 && strcmp(value.text, "true") == 0)
+        return fail_here(r, STK_EINVAL, "a seed is a number here; Lightning's true draws one", key);
+    return stk__config_put_list(r->config, key, &r->key_place, &value, 1, r->load, r->err);
 }
 
 /* ---- Classes --------------------------------------------------------------------------------- */
@@ -299,29 +315,13 @@ static stk_status read_item(reader *r, stk__config_value *out)
     return status;
 }
 
-/* Where Lightning has one class, which is an item here: the key of that; NULL: elsewhere. */
-static const char *item_key(const reader *r)
-{
-    return strcmp(r->path, "trainer.callbacks") == 0  ? "callbacks"
-           : strcmp(r->path, "trainer.logger") == 0   ? "loggers"
-           : strcmp(r->path, "trainer.profiler") == 0 ? "trainer.profiler"
-                                                      : NULL;
-}
-
-/* Lightning's place of callbacks, and of loggers that are more than names. */
-static const char *list_key(const reader *r, bool items)
-{
-    const char *key = item_key(r);
-
-    return key && (items || strcmp(key, "callbacks") == 0) ? key : r->path;
-}
-
 static stk_status read_one_item(reader *r)
 {
     stk__config_value value;
 
     STK_TRY(read_item(r, &value));
-    return stk__config_put(r->config, item_key(r), &r->key_place, &value, 1, r->load, r->err);
+    return stk__config_put(r->config, stk__class_item_key(r->path), &r->key_place, &value, 1,
+                           r->load, r->err);
 }
 
 /* The value of the key in `path`: a list began. */
@@ -354,9 +354,14 @@ static stk_status read_list(reader *r)
         if (!values)
             return fail_memory(r);
         r->values = values;
-        STK_TRY(item ? read_item(r, &r->values[count]) : take_scalar(r, &r->values[count]));
+        const bool class = !item && stk__class_has_items(r->path) &&
+                           stk__class_has_package((const char *)r->event.data.scalar.value);
+        items |= class;
+        STK_TRY(item    ? read_item(r, &r->values[count])
+                : class ? take_class(r, &r->values[count])
+                        : take_scalar(r, &r->values[count]));
     }
-    if (count == 0)
+    if (count == 0 && strcmp(list_key(r, false), "callbacks") != 0)
         return fail_here(r, STK_EFORMAT, "the list is empty; give at least one value", r->path);
     return stk__config_put_list(r->config, list_key(r, items), &r->key_place, r->values, count,
                                 r->load, r->err);
@@ -420,6 +425,9 @@ static stk_status translate(reader *r, bool *inner)
 {
     const size_t prefix = r->lengths[r->depth];
 
+    /* LightningCLI has it beside the trainer. */
+    if (strcmp(r->path, "seed_everything") == 0)
+        snprintf(r->path, sizeof r->path, SEED);
     *inner = prefix && is_key(&r->event, INIT_ARGS);
     r->of_class = prefix && is_key(&r->event, CLASS_PATH);
     if (!r->of_class && !*inner)
@@ -475,7 +483,7 @@ static stk_status read_maps(reader *r)
             STK_TRY(read_list(r));
             break;
         case YAML_MAPPING_START_EVENT:
-            STK_TRY(item_key(r) ? read_one_item(r) : begin_map(r));
+            STK_TRY(stk__class_item_key(r->path) ? read_one_item(r) : begin_map(r));
             break;
         default:
             return fail_here(r, STK_EFORMAT,

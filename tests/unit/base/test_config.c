@@ -196,7 +196,11 @@ static void test_null_of_unknown_option(void **state)
     loader_options o;
 
     stk_options_init(&loader_table, &o, sizeof o);
-    loads(f, "loader:\n  shufle:\n");
+    /* Another program's that is not given, as in a file that it saved. */
+    loads(f, "loader:\n  shufle:\nplugins: null\n");
+    assert_ok(stk_config_apply(f->config, &loader_table, 0, &o, &f->err), &f->err);
+    assert_ok(stk_config_finish(f->config, &f->err), &f->err);
+    loads(f, "loader:\n  shufle: ''\n");
     assert_fails(stk_config_apply(f->config, &loader_table, 0, &o, &f->err), STK_EINVAL, &f->err,
                  "did you mean 'shuffle'?");
 }

@@ -21,9 +21,9 @@ static void read_file(stk_context *ctx, const char *name, const char *form, char
 static void test_forms(void **state)
 {
     static const char *const names[] = {
-        "early_stopping", "full_paths",   "checkpoints",  "csv_logger", "two_loggers",
-        "sgd_step",       "adamw_cosine", "plateau",      "watched",    "names_alone",
-        "adam_betas",     "multi_step",   "accumulation", "profiled",   "batch_size"};
+        "early_stopping", "full_paths", "checkpoints", "csv_logger",  "two_loggers", "sgd_step",
+        "adamw_cosine",   "plateau",    "watched",     "names_alone", "adam_betas",  "multi_step",
+        "accumulation",   "profiled",   "batch_size",  "saved",       "saved_none"};
     static char theirs[8192], ours[8192];
 
     for (size_t i = 0; i < STK_COUNT(names); i++) {
@@ -97,6 +97,24 @@ static void test_refused(void **state)
         {"lr_scheduler: {class_path: torch.optim.lr_scheduler.CosineAnealingLR}\n",
          "did you mean 'cosine'?"},
         {"optimizer: {class_path: torch.optim.SGDD}\n", "did you mean 'sgd'?"},
+        {"trainer: {callbacks: [{class_path: ''}]}\n", "trainer.callbacks: class_path is empty"},
+        {"optimizer: {class_path: torch.}\n", "torch.: class_path is empty"},
+        {"trainer: {callbacks: [{class_path: my.pkg.EarlyStopping}]}\n",
+         "my.pkg.EarlyStopping: a class of another package than lightning"},
+        {"trainer: {callbacks: [{class_path: lightnings.EarlyStopping}]}\n", "another package"},
+        {"trainer: {callbacks: [{class_path: lightning.pytorch.callbacks.\n"
+         "                       StochasticWeightAveraging, init_args: {swa_lrs: 0.1}}]}\n",
+         "another package"}, /* a plain text over two lines has a blank in it */
+        {"callbacks: [{class_path: StochasticWeightAveraging, init_args: {swa_lrs: 0.1}}]\n",
+         "WeightAveraging keeps the mean of the weights"},
+        {"callbacks: [lightning.pytorch.callbacks.EarlyStoping]\n",
+         "did you mean 'early_stopping'?"},
+        {"trainer: {callbacks: true}\n", "there is no callback 'true'"},
+        {"loggers: []\n", "loggers: the list is empty"},
+        {"seed_everything: true\n",
+         "trainer.seed_everything: a seed is a number here; Lightning's true draws one"},
+        {"seed_everything: 1\ntrainer: {seed_everything: 2}\n", "the key is there twice"},
+        {"trainer: {plugins: ''}\n", "unknown option 'plugins'"},
         {"model: {class_path: my.Net, init_args: {width: 3}}\n", "a list of layers: model.layers"},
         {"data: {class_path: my.MNIST}\n", "but a dataset: data.dataset"},
         {"trainer: {strategy: {class_path: DDPStrategy}}\n",
