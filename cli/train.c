@@ -50,10 +50,8 @@ static const struct cli_usage train_usage = {
 static const struct cli_usage validate_usage = {
     .name = "validate",
     .synopsis = "[CONFIG.yaml] [options]",
-    .about = "Measures a trained model on the validation data of its configuration. The weights "
-             "come from --ckpt-path,\n"
-             "a file or 'last', the newest whole checkpoint below --default-root-dir, which is the "
-             "default.\n",
+    .about = "Measures a trained model on the validation data of its configuration. The weights\n"
+             "are those of --ckpt-path, a file or 'last' (the newest; default), or of --weights.\n",
     .examples = "  stoker validate examples/mnist.yaml\n"
                 "  stoker validate examples/mnist.yaml --ckpt-path last --format json\n",
     .tables = tables,
@@ -63,10 +61,8 @@ static const struct cli_usage validate_usage = {
 static const struct cli_usage test_usage = {
     .name = "test",
     .synopsis = "[CONFIG.yaml] [options]",
-    .about = "Measures a trained model on the test data of its configuration. The weights come "
-             "from --ckpt-path,\n"
-             "a file or 'last', the newest whole checkpoint below --default-root-dir, which is the "
-             "default.\n",
+    .about = "Measures a trained model on the test data of its configuration. The weights\n"
+             "are those of --ckpt-path, a file or 'last' (the newest; default), or of --weights.\n",
     .examples = "  stoker test examples/mnist.yaml\n"
                 "  stoker test examples/mnist.yaml --dataset digits: --val-batch-size 1000\n",
     .tables = tables,
@@ -93,13 +89,10 @@ static const struct cli_options predict_tables[] = {
 static const struct cli_usage predict_usage = {
     .name = "predict",
     .synopsis = "[CONFIG.yaml] [options]",
-    .about =
-        "Writes what a trained model gives for data.predict, or for the test data, as npy "
-        "files into --output-dir:\n"
-        "one for each batch, or with --write-interval epoch one for all. The weights come from "
-        "--ckpt-path, a file or\n"
-        "'last', the newest whole checkpoint below --default-root-dir, which is the "
-        "default.\n",
+    .about = "Writes what a trained model gives for data.predict, or for the test data, as npy "
+             "files into --output-dir:\n"
+             "one for each batch, or with --write-interval epoch one for all. The weights\n"
+             "are those of --ckpt-path, a file or 'last' (the newest; default), or of --weights.\n",
     .examples =
         "  stoker predict examples/mnist.yaml --output-dir out --write-interval epoch\n"
         "  stoker predict examples/mnist.yaml --predict 'digits:?split=test&subset=0:100'\n",
@@ -420,17 +413,24 @@ typedef stk_status task_fn(stk_trainer *trainer, stk_module *module, const stk_t
 /* A task that looks at a trained model. */
 static int evaluate(struct run *run, task_fn *task)
 {
-    const char *ckpt = run->parts.ckpt_path ? run->parts.ckpt_path : "last";
+    const char *weights = stk_config_get(run->cli->config, "module.weights", 0);
+    const char *ckpt = run->parts.ckpt_path;
     stk_error err;
 
+    if (!weights || !*weights)
+        ckpt = ckpt ? ckpt : "last";
+    else if (ckpt)
+        cli_warning("weights: those of the checkpoint (ckpt_path), not those of '%s'", weights);
+    else
+        cli_console_log(run->cli, STK_MESSAGE_INFO,
+                        "weights: those of module.weights (--ckpt-path last: a checkpoint's)");
     stk_status status = task(run->parts.trainer, run->parts.module, run->parts.data, ckpt, &err);
     run->times.struct_size = sizeof run->times;
     stk_trainer_get_times(run->parts.trainer, &run->times);
     run->evaluated = run->times.samples;
     keep_metrics(run);
-    if (status == STK_ENOENT && (strcmp(ckpt, "last") == 0 || strcmp(ckpt, "best") == 0)) {
-        cli_error("%s: 'stoker train' with the same configuration makes one; or give --ckpt-path "
-                  "FILE",
+    if (status == STK_ENOENT && ckpt && (strcmp(ckpt, "last") == 0 || strcmp(ckpt, "best") == 0)) {
+        cli_error("%s: 'stoker train' of this configuration makes one; or give --ckpt-path FILE",
                   err.text);
         return CLI_FAILED;
     }
