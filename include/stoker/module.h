@@ -394,7 +394,8 @@ typedef struct stk_callback_ops {
 #undef STK_CALLBACK_MEMBER
     uint32_t roles; /* STK_ROLE_SUMMARY, ...; 0: none */
     /* (optional) A path of what it saves, valid until its next hook; NULL: none yet. The first
-     * callback that has this answers for the trainer. */
+     * callback that has this answers for the trainer; which is the best, the first of them that
+     * has a metric that is monitored(). */
     const char *(*checkpoint_path)(const stk_callback *self, stk_checkpoint_which which);
     /* (optional) The mean of the parameter or buffer of a name, which validation uses in its place:
      * in memory of the host, of its type and shape, valid until the next hook; NULL: none yet.

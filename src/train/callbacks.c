@@ -30,9 +30,23 @@ static const stk__callback_entry *keeper_of(const stk__hooks *hooks)
     return NULL;
 }
 
+/* Whose best is the best: the first that compares a metric, else the first. */
+static const stk__callback_entry *judge_of(const stk__hooks *hooks)
+{
+    for (size_t i = 0; i < hooks->num_callbacks; i++) {
+        const stk__callback_entry *entry = &hooks->callbacks[i];
+        uint32_t flags = 0;
+        if (entry->ops.checkpoint_path && entry->ops.monitored &&
+            entry->ops.monitored(entry->callback, &flags))
+            return entry;
+    }
+    return keeper_of(hooks);
+}
+
 const char *stk__callback_path(const stk__hooks *hooks, stk_checkpoint_which which)
 {
-    const stk__callback_entry *keeper = keeper_of(hooks);
+    const stk__callback_entry *keeper =
+        which == STK_CHECKPOINT_BEST ? judge_of(hooks) : keeper_of(hooks);
     const char *path = keeper ? keeper->ops.checkpoint_path(keeper->callback, which) : NULL;
 
     return path && *path ? path : NULL;
@@ -40,7 +54,7 @@ const char *stk__callback_path(const stk__hooks *hooks, stk_checkpoint_which whi
 
 bool stk__callback_score(const stk__hooks *hooks, double *score)
 {
-    const stk__callback_entry *keeper = keeper_of(hooks);
+    const stk__callback_entry *keeper = judge_of(hooks);
 
     return keeper && keeper->ops.checkpoint_score &&
            keeper->ops.checkpoint_score(keeper->callback, score);

@@ -334,6 +334,27 @@ static void inherited(void **state)
 #undef BELOW
 }
 
+/* One that compares a metric says which is the best, also behind one that does not. */
+static void behind_another(void **state)
+{
+    static const double values[16] = {5, 1, 4};
+    double score = 0;
+    run r;
+
+    memcpy(series, values, sizeof series);
+    run_open(&r, 3);
+    add(&r.b, r.t, &stk__callback_model_checkpoint, "every_n_train_steps", "8", "save_last", "true",
+        NULL);
+    add(&r.b, r.t, &stk__callback_model_checkpoint, "monitor", "val_loss", "filename",
+        "best-{epoch}", NULL);
+    run_fit(&r);
+    assert_true(stk_trainer_best_model_score(r.t, &score) && score == 1);
+    assert_non_null(strstr(stk_trainer_best_model_path(r.t), "/best-epoch=1.safetensors"));
+    assert_non_null(strstr(stk_trainer_last_model_path(r.t), "/last.safetensors"));
+    expect_found(&r, "/best-epoch=1.safetensors");
+    run_close(&r);
+}
+
 /* A name that another training is writing is taken, also while no file has it yet. */
 static void shared_folder(void **state)
 {
@@ -463,12 +484,13 @@ static void an_outsiders(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(by_default),   cmocka_unit_test(scored),
-        cmocka_unit_test(the_best),     cmocka_unit_test(when),
-        cmocka_unit_test(names),        cmocka_unit_test(said_aloud),
-        cmocka_unit_test(refused),      cmocka_unit_test(no_room),
-        cmocka_unit_test(two_at_once),  cmocka_unit_test(shared_folder),
-        cmocka_unit_test(an_outsiders), cmocka_unit_test(inherited),
+        cmocka_unit_test(by_default),     cmocka_unit_test(scored),
+        cmocka_unit_test(the_best),       cmocka_unit_test(when),
+        cmocka_unit_test(names),          cmocka_unit_test(said_aloud),
+        cmocka_unit_test(refused),        cmocka_unit_test(no_room),
+        cmocka_unit_test(two_at_once),    cmocka_unit_test(shared_folder),
+        cmocka_unit_test(an_outsiders),   cmocka_unit_test(inherited),
+        cmocka_unit_test(behind_another),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
