@@ -4,6 +4,8 @@
 #include <math.h>
 #include <stdio.h>
 
+#include <stoker/measure.h>
+
 #include "train/callbacks/callback.h"
 
 typedef struct early_stopping_options {
@@ -34,8 +36,9 @@ typedef struct early_stopping {
     double best;
     uint64_t wait_count, stopped_epoch;
     stopping_reason reason;
-    bool at_train_epoch_end;
+    bool at_train_epoch_end, same_rules; /* of the checkpoint and of this run */
     char key[200];
+    char rules[200]; /* what it stops by, for a checkpoint */
 } early_stopping;
 
 #define AT(member) offsetof(early_stopping_options, member)
@@ -79,6 +82,7 @@ static stk_status create(stk_context *ctx, const void *given, stk_callback **out
 {
     const early_stopping_options *o = given;
     double stopping, divergence;
+    char numbers[3][32];
 
     if (!o->monitor || !*o->monitor)
         return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "monitor", STK_NO_OFFSET,
@@ -99,6 +103,12 @@ static stk_status create(stk_context *ctx, const void *given, stk_callback **out
     self->best = o->mode ? -INFINITY : INFINITY;
     snprintf(self->key, sizeof self->key, "early_stopping(monitor=%.120s,mode=%s)", o->monitor,
              o->mode ? "max" : "min");
+    stk_number_format(o->min_delta, numbers[0]);
+    stk_number_format(stopping, numbers[1]);
+    stk_number_format(divergence, numbers[2]);
+    snprintf(self->rules, sizeof self->rules,
+             "min_delta=%s,patience=%" PRIu64 ",check_finite=%d,stopping=%s,divergence=%s",
+             numbers[0], o->patience, o->check_finite, numbers[1], numbers[2]);
     *out = &self->base;
     return STK_OK;
 }
@@ -116,7 +126,17 @@ static stk_status state_dict(stk_callback *callback, stk_saver *to, stk_error *e
     stk__text_add(&text, "wait_count %" PRIu64 "\nstopped_epoch %" PRIu64 "\nreason %d\n",
                   self->wait_count, self->stopped_epoch, self->reason);
     stk__text_add_double(&text, "best_score", self->best);
+    stk__text_add(&text, "rules %s\n", self->rules);
     return stk__callback_save_text(to, &text, err);
+}
+
+/* Of a checkpoint that has them. */
+static stk_status compare_rules(void *user, const char *value, stk_error *err)
+{
+    early_stopping *self = user;
+
+    self->same_rules = strcmp(value, self->rules) == 0;
+    return STK_OK;
 }
 
 static stk_status load_state_dict(stk_callback *callback, const stk_restorer *from, stk_error *err)
@@ -129,13 +149,17 @@ static stk_status load_state_dict(stk_callback *callback, const stk_restorer *fr
         {"stopped_epoch", STK__LINE_UINT, .to = &self->stopped_epoch},
         {"reason", STK__LINE_UINT, .to = &reason, .most = NON_FINITE_METRIC},
         {"best_score", STK__LINE_DOUBLE, .to = &self->best},
+        {"rules", STK__LINE_EACH, .to = self, .each = compare_rules},
     };
+
+    self->same_rules = false;
 
     if (!text)
         return STK_OK;
     STK_TRY(stk__lines_read(callback->context, "the state of early_stopping", text, lines,
                             STK_COUNT(lines), err));
-    self->reason = (stopping_reason)reason;
+    /* By other rules it is not stopped yet. */
+    self->reason = self->same_rules ? (stopping_reason)reason : NOT_STOPPED;
     return STK_OK;
 }
 
@@ -218,9 +242,10 @@ static stk_status check(early_stopping *self, stk_trainer *t, const stk_moment *
                          "Early stopping found no metric `%s`; there are %s", self->monitor, text);
         return STK_OK;
     }
-    self->reason = judge(self, current, text, sizeof text);
-    if (self->reason != NOT_STOPPED) {
+    const stopping_reason reason = judge(self, current, text, sizeof text);
+    if (reason != NOT_STOPPED) {
         stk_trainer_should_stop(t);
+        self->reason = reason;
         self->stopped_epoch = at->epoch;
     }
     if (*text && self->options.verbose)
@@ -234,8 +259,26 @@ static stk_status setup(stk_callback *callback, stk_trainer *t, const stk_moment
     early_stopping *self = (early_stopping *)callback;
     const int32_t want = self->options.check_on_train_epoch_end;
 
+    /* What a checkpoint says of it is read later. */
+    self->reason = NOT_STOPPED;
     self->at_train_epoch_end = want == STK_SWITCH_AUTO ? stk__callback_info(t).validates_each_epoch
                                                        : want == STK_SWITCH_TRUE;
+    return STK_OK;
+}
+
+/* A run that was stopped does not go on when it is started again. */
+static stk_status on_train_start(stk_callback *callback, stk_trainer *t, const stk_moment *at,
+                                 stk_error *err)
+{
+    const early_stopping *self = (const early_stopping *)callback;
+
+    if (self->reason == NOT_STOPPED)
+        return STK_OK;
+    stk__message(callback->context, STK_MESSAGE_INFO,
+                 "early_stopping (monitor '%s') has stopped this run in epoch %" PRIu64
+                 ": to train on, change its options or leave it out",
+                 self->monitor, self->stopped_epoch);
+    stk_trainer_should_stop(t);
     return STK_OK;
 }
 
@@ -274,6 +317,7 @@ const stk_callback_ops stk__callback_early_stopping = {
     .load_state_dict = load_state_dict,
     .monitors = true,
     .setup = setup,
+    .on_train_start = on_train_start,
     .on_train_epoch_end = on_train_epoch_end,
     .on_validation_end = on_validation_end,
     .roles = STK_ROLE_NO_METRICS,

@@ -277,6 +277,9 @@ static void one_draw(uint64_t number)
     assert_string_equal(strrchr(straight.path, '/'), strrchr(resumed.path, '/'));
     same(&c, &straight, &resumed);
     look_again(&c, other, &straight, "best");
+    /* The same line again. */
+    train(ctx, &c, other, &resumed);
+    same(&c, &straight, &resumed);
     stk_context_destroy(&ctx);
     test_folder_remove(folder);
     test_folder_remove(other);

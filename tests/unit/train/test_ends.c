@@ -92,9 +92,12 @@ static stk_status log_series(stk_module *module, stk_trainer *t, const stk_momen
     return stk_trainer_log(t, "val_loss", series[at->epoch], 0, 0, err);
 }
 
+static const char *patience = "4", *threshold;
+
 static void prepare(bench *b, stk_trainer *t, void *user)
 {
-    add(b, t, &stk__callback_early_stopping, "monitor", "val_loss", "patience", "4", NULL);
+    add(b, t, &stk__callback_early_stopping, "monitor", "val_loss", "patience", patience,
+        threshold ? "stopping_threshold" : NULL, threshold, NULL);
     add(b, t, &stk__callback_model_checkpoint, "dirpath", user, "monitor", "val_loss", "save_last",
         "true", NULL);
 }
@@ -167,12 +170,91 @@ static void states_go_on(void **state)
     }
 }
 
+/* Steps that one more start of a training makes, which goes on from its last checkpoint. */
+static uint64_t started_again(bench *b, const char *last)
+{
+    stk_trainer *t;
+    tiny m;
+
+    tiny_init(&m);
+    m.ops.validation_step = log_series;
+    assert_ok(bench_fit(b, &m, last, &t), &b->err);
+    stk_trainer_destroy(&t);
+    return m.train_steps;
+}
+
+/* What early stopping has ended does not train on, unless it is to stop by other rules. */
+static void stays_stopped(void **state)
+{
+    static const double values[16] = {5, 3, 1, 4, 4, 4, 4, 4, 4, 4};
+    char dir[300], last[400];
+    bench b;
+
+    memcpy(series, values, sizeof series);
+    bench_open(&b);
+    b.options.enable_checkpointing = STK_SWITCH_TRUE;
+    snprintf(dir, sizeof dir, "%s/kept", b.folder);
+    snprintf(last, sizeof last, "%s/last.safetensors", dir);
+    b.prepare = prepare;
+    b.user = dir;
+    b.options.max_epochs = 16;
+    assert_int_equal(started_again(&b, NULL), 7 * 10);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(started_again(&b, last), 0);
+    patience = "6";
+    assert_int_equal(started_again(&b, last), 2 * 10);
+    assert_int_equal(started_again(&b, last), 0);
+    patience = "4";
+    threshold = "3.5";
+    assert_int_equal(started_again(&b, NULL), 2 * 10);
+    snprintf(last, sizeof last, "%s/last-v1.safetensors", dir);
+    assert_int_equal(started_again(&b, last), 0);
+    bench_close(&b);
+    threshold = NULL;
+}
+
+/* Also where training had to go on until min_epochs, and the metric became better. A training that
+ * begins anew with the same trainer is not stopped. */
+static void asked_to_stop(void **state)
+{
+    static const double values[16] = {1, 2, 2, 0.5, 0.4, 0.3, 0.2, 0.1};
+    char dir[300], last[400];
+    stk_trainer *t;
+    bench b;
+    tiny m;
+
+    memcpy(series, values, sizeof series);
+    bench_open(&b);
+    b.options.enable_checkpointing = STK_SWITCH_TRUE;
+    snprintf(dir, sizeof dir, "%s/kept", b.folder);
+    snprintf(last, sizeof last, "%s/last.safetensors", dir);
+    b.prepare = prepare;
+    b.user = dir;
+    patience = "2";
+    b.options.min_epochs = 5;
+    b.options.max_epochs = 8;
+    b.options.max_steps = 40;
+    assert_int_equal(started_again(&b, NULL), 4 * 10);
+    b.options.max_steps = -1;
+    assert_int_equal(started_again(&b, last), 10);
+    tiny_init(&m);
+    m.ops.validation_step = log_series;
+    b.options.min_epochs = 0;
+    assert_ok(bench_fit(&b, &m, NULL, &t), &b.err);
+    assert_int_equal(m.train_steps, 3 * 10);
+    assert_ok(stk_trainer_fit(t, &m.base, &b.data, NULL, &b.err), &b.err);
+    assert_true(m.train_steps > 3 * 10);
+    stk_trainer_destroy(&t);
+    bench_close(&b);
+    patience = "4";
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(full_disk),
-        cmocka_unit_test(bad_samples),
-        cmocka_unit_test(states_go_on),
+        cmocka_unit_test(full_disk),     cmocka_unit_test(bad_samples),
+        cmocka_unit_test(states_go_on),  cmocka_unit_test(stays_stopped),
+        cmocka_unit_test(asked_to_stop),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
