@@ -107,7 +107,8 @@ static inline void set_item(stk_trainer *t, int32_t which, double value)
 {
     stk__metric *item = t->metrics.items[which];
 
-    atomic_store_explicit(&item->value, value, memory_order_relaxed);
+    /* The sign of what is no number says nothing, and would be printed: "-nan". */
+    atomic_store_explicit(&item->value, isnan(value) ? NAN : value, memory_order_relaxed);
     atomic_store_explicit(&item->set, true, memory_order_relaxed);
 }
 

@@ -131,6 +131,41 @@ static void reductions(void **state)
     bench_close(&b);
 }
 
+static stk_status log_none(stk_module *module, stk_trainer *t, const stk_moment *at, stk_loss *loss,
+                           stk_error *err)
+{
+    return stk_trainer_log(t, "none", copysign(NAN, -1), STK_ON_STEP | STK_ON_EPOCH, 0, err);
+}
+
+/* What is no number is printed as "nan", whatever its sign. */
+static void no_number_has_a_sign(void **state)
+{
+    bench b;
+    tiny m;
+    stk_trainer *t;
+    double value;
+    size_t seen = 0;
+
+    bench_open(&b);
+    tiny_init(&m);
+    m.ops.training_step = log_none;
+    b.options.logger = "auto";
+    b.options.max_epochs = 1;
+    b.options.limit_val_batches = "0";
+    b.prepare = add_logger;
+    assert_ok(bench_fit(&b, &m, NULL, &t), &b.err);
+    assert_true(stk_trainer_metric(t, "none", &value) && isnan(value) && !signbit(value));
+    for (size_t i = 0; i < num_lines; i++)
+        for (size_t k = 0; k < lines[i].n; k++)
+            if (isnan(lines[i].values[k])) {
+                assert_false(signbit(lines[i].values[k]));
+                seen++;
+            }
+    assert_true(seen > 0);
+    stk_trainer_destroy(&t);
+    bench_close(&b);
+}
+
 static void validation_is_weighted_by_rows(void **state)
 {
     bench b;
@@ -418,6 +453,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reductions),
+        cmocka_unit_test(no_number_has_a_sign),
         cmocka_unit_test(validation_is_weighted_by_rows),
         cmocka_unit_test(folders_of_runs),
         cmocka_unit_test(several_loaders),
