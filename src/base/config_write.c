@@ -99,6 +99,16 @@ static const stk__entry *find_entry(const stk_config *config, const stk_option_t
     return found;
 }
 
+/* What takes the place of a file's dataset, where that was given apart: what is written is a file,
+ * and would have it take the place of the one that was given. */
+static bool is_idle(const stk_config *config, const stk__entry *entry)
+{
+    const stk__entry *dataset = stk__config_find(config, "data.dataset");
+
+    return strcmp(entry->key, "data.otherwise") == 0 && dataset && dataset->count &&
+           !dataset->values[0].place.source;
+}
+
 /* What is set of a table, in its order. */
 static stk_status put_table(const stk_config *config, const stk_option_table *table, stk__text *out,
                             stk_error *err)
@@ -113,7 +123,7 @@ static stk_status put_table(const stk_config *config, const stk_option_table *ta
     for (size_t i = 0; i < table->count; i++) {
         const char *name = table->options[i].name;
         const stk__entry *entry = find_entry(config, table, name);
-        if (!entry)
+        if (!entry || is_idle(config, entry))
             continue;
         if (!any && *table->name)
             stk__text_add(out, "%s:\n", table->name);
