@@ -42,6 +42,10 @@ static stk_status add_item(const stk__item *item, void *user, stk_error *err)
     else
         snprintf(name, sizeof name, "%s", item->name);
     const char *profiler = profiler_of(name);
+    if (strcmp(name, "true") == 0)
+        return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "profiler", STK_NO_OFFSET,
+                            "trainer.profiler: 'true' says not which one; it takes simple | "
+                            "advanced | pytorch | trace | none");
     if (!profiler)
         return stk__option_no_word("trainer.profiler", "profiler", item->name, strlen(item->name),
                                    "simple|advanced|pytorch|trace|none", err);

@@ -53,6 +53,7 @@ static void test_refused(void **state)
         {"trainer: {profiler: simpel}\n",
          "trainer.profiler: there is no profiler 'simpel'; it takes simple | advanced | pytorch | "
          "trace | none; did you mean 'simple'?"},
+        {"trainer: {profiler: true}\n", "trainer.profiler: 'true' says not which one"},
         {"trainer: {profiler: advanced(3)}\n", "'3' has no name"},
         {"trainer: {profiler: 'simple(max_events=5)'}\n",
          "trainer.profiler.max_events: it has no effect without the profiler trace"},
