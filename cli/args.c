@@ -457,6 +457,8 @@ static int set_flags(struct parser *p)
             snprintf(key, sizeof key, "%s%s%s", flag->table->name, *flag->table->name ? "." : "",
                      flag->option->name);
             status = stk_config_set(cli->config, key, flag->text, sweep, &err);
+            if (strcmp(key, "module.weights") == 0)
+                cli->weights = flag->text;
         }
         if (status != STK_OK)
             return cli_fail(cli, status, &err);

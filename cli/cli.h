@@ -86,8 +86,9 @@ struct cli {
     /* Filled by cli_parse(). Keys are "table.option"; every value of every key has been checked. */
     stk_config *config;
     enum cli_format format;
-    FILE *out;       /* standard output, or the new content of -o FILE, as text: see text.c */
-    const char *log; /* --log FILE, or NULL */
+    FILE *out;           /* standard output, or the new content of -o FILE, as text: see text.c */
+    const char *log;     /* --log FILE, or NULL */
+    const char *weights; /* --weights FILE, where it was a flag, or NULL */
     bool quiet;
     const char **plugins; /* of --plugin, in their order */
     size_t num_plugins;

@@ -413,7 +413,7 @@ typedef stk_status task_fn(stk_trainer *trainer, stk_module *module, const stk_t
 /* A task that looks at a trained model. */
 static int evaluate(struct run *run, task_fn *task)
 {
-    const char *weights = stk_config_get(run->cli->config, "module.weights", 0);
+    const char *weights = run->cli->weights; /* those of a file are where a training began */
     const char *ckpt = run->parts.ckpt_path;
     stk_error err;
 
