@@ -96,8 +96,9 @@ stk_status stk__checkpoint_verify(stk_context *ctx, const char *path, stk_error 
 
 /*
  * The path of the newest complete and verified checkpoint (*.ckpt, *.safetensors) in `dir` and the
- * folders below it: that of the highest folder version_<n>, then of the highest step, then the
- * youngest. Damaged ones are named in the context's log as skipped. STK_ENOENT where there is none.
+ * folders below it: that of the highest folder version_<n>, and there of the highest step; without
+ * such folders, which runs then share, the youngest. Damaged ones are named in the context's log as
+ * skipped. STK_ENOENT where there is none.
  */
 stk_status stk__checkpoint_newest(stk_context *ctx, const char *dir, char *path, size_t size,
                                   stk_error *err);

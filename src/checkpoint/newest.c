@@ -13,12 +13,16 @@
 
 #define MAX_DEPTH 8 /* folders below the one given */
 
+/* In place of a version, of what lies in no such folder: */
+#define NO_VERSION  (-1)
+#define NEWEST_RUNS INT64_MAX /* younger than what the highest version has */
+
 /* A file that may be the newest checkpoint. */
 typedef struct candidate {
     char *path;
-    int64_t version; /* of the folder version_<n> it lies in; -1: none */
+    int64_t version; /* of the folder version_<n> it lies in; or one of those below */
     int64_t step;
-    struct timespec time; /* of its last change: only to tell apart what has the same step */
+    struct timespec time; /* of its last change */
 } candidate;
 
 typedef struct search {
@@ -179,17 +183,19 @@ static int compare_times(const struct timespec *a, const struct timespec *b)
                                   : (a->tv_nsec > b->tv_nsec) - (a->tv_nsec < b->tv_nsec);
 }
 
-/* Newest first. */
+/* Newest first. A folder version_<n> is of one run, whose steps count up, whatever a copy has made
+ * of the times. Elsewhere runs follow each other in one folder, and the times tell them apart. */
 static int compare(const void *a, const void *b)
 {
     const candidate *x = a, *y = b;
-    const int later = compare_times(&x->time, &y->time);
+    const bool one_run = x->version != NO_VERSION && x->version != NEWEST_RUNS;
+    const int later = compare_times(&x->time, &y->time),
+              further = (x->step > y->step) - (x->step < y->step);
 
     if (x->version != y->version)
         return x->version > y->version ? -1 : 1;
-    if (x->step != y->step)
-        return x->step > y->step ? -1 : 1;
-    return later ? -later : strcmp(x->path, y->path);
+    const int first = one_run ? further : later, second = one_run ? later : further;
+    return first ? -first : second ? -second : strcmp(x->path, y->path);
 }
 
 /* Runs without a folder version_<n> have no number that says when they were: they are newer than
@@ -199,7 +205,7 @@ static void number_the_others(search *s)
     const candidate *others = NULL, *highest = NULL;
 
     for (size_t i = 0; i < s->count; i++) {
-        const candidate *c = &s->found[i], **last = c->version < 0 ? &others : &highest;
+        const candidate *c = &s->found[i], **last = c->version == NO_VERSION ? &others : &highest;
         if (!*last || c->version > (*last)->version ||
             (c->version == (*last)->version && compare_times(&c->time, &(*last)->time) > 0))
             *last = c;
@@ -207,8 +213,8 @@ static void number_the_others(search *s)
     if (!others || !highest || compare_times(&others->time, &highest->time) <= 0)
         return;
     for (size_t i = 0; i < s->count; i++)
-        if (s->found[i].version < 0)
-            s->found[i].version = INT64_MAX;
+        if (s->found[i].version == NO_VERSION)
+            s->found[i].version = NEWEST_RUNS;
 }
 
 /* The first that verifies. */
@@ -294,7 +300,7 @@ static stk_status look_below(const listing *l, const char *folder)
 /* What a store holds below a URL; nothing where there is no such folder. */
 static stk_status look_elsewhere(search *s, const char *url)
 {
-    listing l = {.s = s, .url = url, .version = -1};
+    listing l = {.s = s, .url = url, .version = NO_VERSION};
 
     stk_status status = stk_store_open(s->ctx, url, &l.store, NULL, 0, s->err);
     if (status == STK_OK)
@@ -310,7 +316,7 @@ static stk_status look(search *s, const char *dir)
     if (stk__url_elsewhere(s->ctx, dir))
         return look_elsewhere(s, dir);
     STK_TRY(stk__url_local(s->ctx, dir, &path, s->err));
-    const stk_status status = look_into(s, path, -1, 0);
+    const stk_status status = look_into(s, path, NO_VERSION, 0);
     stk__free(s->ctx, path);
     return status;
 }

@@ -250,7 +250,7 @@ static void test_newest_run(void **state)
     static const struct {
         time_t time; /* of the run without a number */
         int step;
-    } expected[] = {{1500, 20}, {2000, 20}, {2001, 8}};
+    } expected[] = {{1500, 20}, {2000, 20}, {2001, 7}};
     stk_context *ctx = test_context();
     stk__checkpoint_writer *writer = quick_writer(ctx);
     char folder[256], runs[300], other[300], path[400], found[400];
@@ -274,6 +274,36 @@ static void test_newest_run(void **state)
                   &err);
         check(ctx, found, expected[i].step);
     }
+    stk__checkpoint_writer_destroy(&writer);
+    test_folder_remove(folder);
+    stk_context_destroy(&ctx);
+}
+
+/* Runs that share a folder: a long one, then a short one, whose two saves of one step are as old as
+ * the system's clock can tell. */
+static void test_newest_of_shared(void **state)
+{
+    static const struct {
+        const char *name;
+        int step;
+        time_t time;
+    } files[] = {{"epoch=2-step=12.ckpt", 12, 1000},
+                 {"epoch=0-step=4.ckpt", 4, 2000},
+                 {"epoch=0-step=3.ckpt", 3, 2000}};
+    stk_context *ctx = test_context();
+    stk__checkpoint_writer *writer = quick_writer(ctx);
+    char folder[256], path[400], found[400];
+    stk_error err;
+
+    test_folder(folder);
+    for (size_t i = 0; i < STK_COUNT(files); i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, files[i].name);
+        save(writer, path, files[i].step, NULL, 0);
+        assert_ok(stk__checkpoint_flush(writer, &err), &err);
+        set_time(path, files[i].time);
+    }
+    assert_ok(stk__checkpoint_newest(ctx, folder, found, sizeof found, &err), &err);
+    check(ctx, found, 4);
     stk__checkpoint_writer_destroy(&writer);
     test_folder_remove(folder);
     stk_context_destroy(&ctx);
@@ -385,11 +415,11 @@ static void test_describe(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip), cmocka_unit_test(test_link),
-        cmocka_unit_test(test_damage),     cmocka_unit_test(test_other_files),
-        cmocka_unit_test(test_newest),     cmocka_unit_test(test_newest_run),
-        cmocka_unit_test(test_unfinished), cmocka_unit_test(test_bad_state),
-        cmocka_unit_test(test_describe),
+        cmocka_unit_test(test_round_trip),       cmocka_unit_test(test_link),
+        cmocka_unit_test(test_damage),           cmocka_unit_test(test_other_files),
+        cmocka_unit_test(test_newest),           cmocka_unit_test(test_newest_run),
+        cmocka_unit_test(test_newest_of_shared), cmocka_unit_test(test_unfinished),
+        cmocka_unit_test(test_bad_state),        cmocka_unit_test(test_describe),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
