@@ -3,8 +3,10 @@
  * Layers and losses by themselves; layers.py runs this and PyTorch alternately.
  *   --work gelu, gelu_tanh, silu   forward and backward over `size` floats
  *   --work cross_entropy           loss and gradient of `rows` rows of `size` classes
+ *   --work linear, linear_bf16     steps of three linear layers of 1,024, in float or bf16-mixed
  *   --work resnet18                steps of batches of `rows`: the first, with the model's making,
- * and a later one Prints one JSON object: medians of milliseconds, of the clock or, with --clock
+ *                                  and a later one
+ * Prints one JSON object: medians of milliseconds, of the clock or, with --clock
  * cpu, of the processors' time of all threads.
  */
 #include "nn/kernels.h"
@@ -116,7 +118,7 @@ static void elements_once(void *user)
 /* ---- Models ---------------------------------------------------------------------------------- */
 
 static stk_model *model_of(stk_context *context, const char *layers, const int64_t *shape,
-                           uint32_t rank, uint32_t threads, uint32_t rows)
+                           uint32_t rank, uint32_t threads, uint32_t rows, int32_t precision)
 {
     stk_model_options options;
     stk_model_builder *builder;
@@ -129,6 +131,7 @@ static stk_model *model_of(stk_context *context, const char *layers, const int64
     options.batch_size = rows;
     options.threads = threads;
     options.input_layout = rank == 3;
+    options.precision = precision;
     bench_check(stk_model_create(builder, &options, &model, &err), &err);
     stk_model_builder_destroy(&builder);
     return model;
@@ -174,18 +177,23 @@ int main(int argc, char **argv)
     if (strcmp(work, "cross_entropy") == 0) {
         const int64_t shape[] = {(int64_t)size};
         run.input = numbers(rows * size);
-        run.model = model_of(context, "flatten", shape, 1, threads, rows);
+        run.model = model_of(context, "flatten", shape, 1, threads, rows, STK_PRECISION_32_TRUE);
         printf(", \"ms\": %.4f}\n", time_of(loss_once, &run, seconds));
-    } else if (strcmp(work, "resnet18") == 0) {
-        static const int64_t shape[] = {3, 32, 32};
+    } else if (strcmp(work, "resnet18") == 0 || strncmp(work, "linear", 6) == 0) {
+        static const int64_t picture[] = {3, 32, 32}, row[] = {1024};
+        const bool pictures = strcmp(work, "resnet18") == 0;
+        const bool bf16 = strcmp(work, "linear_bf16") == 0;
         stk_optimizer_options options;
         stk_optimizer_options_init(&options);
         options.name = STK_SGD;
         options.momentum = 0.9;
-        run.input = numbers(rows * UINT64_C(3072));
+        run.input = numbers(rows * (pictures ? UINT64_C(3072) : UINT64_C(1024)));
         const double began = now();
-        run.model =
-            model_of(context, "resnet18(num_classes=10, stem=cifar)", shape, 3, threads, rows);
+        run.model = model_of(context,
+                             pictures ? "resnet18(num_classes=10, stem=cifar)"
+                                      : "linear(1024), relu, linear(1024), relu, linear(1024)",
+                             pictures ? picture : row, pictures ? 3 : 1, threads, rows,
+                             bf16 ? STK_PRECISION_BF16_MIXED : STK_PRECISION_32_TRUE);
         bench_check(stk_optimizer_create(run.model, &options, NULL, 0, &run.optimizer, &err), &err);
         const double made = now();
         bench_step(&run, 0);

@@ -22,7 +22,8 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-BARS = {"gelu": 1.0, "gelu_tanh": 1.0, "silu": 1.0, "cross_entropy": 1.0, "resnet18": 1.2}
+BARS = {"gelu": 1.0, "gelu_tanh": 1.0, "silu": 1.0, "cross_entropy": 1.0, "linear": 1.0, "linear_bf16": 1.0,
+        "resnet18": 1.2}
 
 
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
@@ -64,6 +65,24 @@ def torch_cross_entropy(threads, size, rows, seconds):
     return {"ms": calls(once, seconds)}
 
 
+def torch_linear(threads, rows, bf16, seconds):
+    import torch
+    torch.set_num_threads(threads)
+    model = torch.nn.Sequential(torch.nn.Linear(1024, 1024), torch.nn.ReLU(), torch.nn.Linear(1024, 1024), torch.nn.ReLU(),
+                                torch.nn.Linear(1024, 1024))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    x = torch.randn(rows, 1024)
+    y = torch.arange(rows) % 10
+
+    def step():
+        optimizer.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
+            out = model(x)
+        torch.nn.functional.cross_entropy(out.float(), y).backward()
+        optimizer.step()
+    return {"ms": calls(step, seconds)}
+
+
 def torch_resnet18(threads, rows, seconds):
     import torch
     import torchvision
@@ -91,6 +110,8 @@ def theirs(a, work, threads):
     now = CLOCKS[a.clock]
     if work == "cross_entropy":
         return torch_cross_entropy(threads, 20000, a.rows, a.seconds)
+    if work.startswith("linear"):
+        return torch_linear(threads, a.rows, work == "linear_bf16", a.seconds)
     if work != "resnet18":
         return torch_function(work, threads, a.size, a.seconds)
     if a.first_of:

@@ -33,5 +33,9 @@ const stk__ops *stk__ops_of(const stk__plan *plan, const stk__plan_step *step)
     if (stk__winograd_takes(plan, step))
         return &stk__ops_conv_winograd;
 #endif
+#ifdef STK_WITH_ONEDNN
+    if (step->node->kind == STK__LINEAR && plan->model->bf16_native)
+        return &stk__ops_linear_bf16;
+#endif
     return plan->model->backend->ops[step->node->kind];
 }

@@ -64,49 +64,39 @@ stk_status stk__gemm(char ta, char tb, uint64_t m, uint64_t n, uint64_t k, const
                            "a product of matrices", err);
 }
 
-/* ---- bfloat16: to nearest, ties to even ---- */
+/* ---- bfloat16 ---- */
 
 typedef struct rounding {
+    const stk__nn_kernels *kernels;
     void *to;
     const float *from;
-    bool narrow;
 } rounding;
-
-static uint32_t round_bits(uint32_t bits)
-{
-    uint32_t rounded = bits + 0x7fff + (bits >> 16 & 1);
-
-    /* Of a NaN the fraction must not become 0. */
-    return (bits & 0x7fffffff) > 0x7f800000 ? bits | 0x400000 : rounded;
-}
 
 static void round_body(void *argument, uint64_t from, uint64_t to, uint32_t part)
 {
     const rounding *r = argument;
 
-    for (uint64_t i = from; i < to; i++) {
-        uint32_t bits;
-        memcpy(&bits, r->from + i, sizeof bits);
-        bits = round_bits(bits) & 0xffff0000;
-        uint16_t high = (uint16_t)(bits >> 16);
-        if (r->narrow)
-            memcpy((uint16_t *)r->to + i, &high, sizeof high);
-        else
-            memcpy((float *)r->to + i, &bits, sizeof bits);
-    }
+    r->kernels->round_bf16((float *)r->to + from, r->from + from, to - from);
+}
+
+static void narrow_body(void *argument, uint64_t from, uint64_t to, uint32_t part)
+{
+    const rounding *r = argument;
+
+    r->kernels->to_bf16((uint16_t *)r->to + from, r->from + from, to - from);
 }
 
 void stk__round_bf16(const struct stk_model *m, float *to, const float *from, uint64_t n)
 {
-    rounding r = {to, from, false};
+    rounding r = {m->kernels, to, from};
 
     stk__parallel(m->threads, n, STK__GRAIN, round_body, &r);
 }
 
 void stk__to_bf16(const struct stk_model *m, uint16_t *to, const float *from, uint64_t n)
 {
-    rounding r = {to, from, true};
+    rounding r = {m->kernels, to, from};
 
-    stk__parallel(m->threads, n, STK__GRAIN, round_body, &r);
+    stk__parallel(m->threads, n, STK__GRAIN, narrow_body, &r);
 }
 #endif

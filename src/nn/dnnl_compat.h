@@ -142,6 +142,22 @@ static inline dnnl_status_t stk__conv_pd(dnnl_primitive_desc_t *pd, dnnl_engine_
 #endif
 }
 
+/* A product of matrices. */
+static inline dnnl_status_t stk__matmul_pd(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
+                                           const stk__md *a, const stk__md *b, const stk__md *c,
+                                           dnnl_primitive_attr_t attr)
+{
+#if DNNL_VERSION_MAJOR >= 3
+    return dnnl_matmul_primitive_desc_create(pd, engine, *a, *b, NULL, *c, attr);
+#else
+    dnnl_matmul_desc_t desc;
+    dnnl_status_t status = dnnl_matmul_desc_init(&desc, a, b, NULL, c);
+
+    return status != dnnl_success ? status
+                                  : dnnl_primitive_desc_create(pd, &desc, attr, engine, NULL);
+#endif
+}
+
 /* relu after a primitive. */
 static inline dnnl_status_t stk__append_relu(dnnl_post_ops_t ops)
 {

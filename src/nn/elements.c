@@ -103,7 +103,13 @@ void stk__relu_mask(stk__plan *plan, stk__plan_step *step)
         run(&l, stk__step_count(plan, step), mask_body);
 }
 
-/* ---- Gradients of biases ---- */
+/* ---- Biases and their gradients ---- */
+
+typedef struct bias_loop {
+    const stk__plan *plan;
+    const stk__plan_step *step;
+    uint64_t cols;
+} bias_loop;
 
 typedef struct sums {
     const stk__plan *plan;
@@ -125,6 +131,24 @@ static void sums_body(void *argument, uint64_t from, uint64_t to, uint32_t part)
 static uint64_t row_grain(uint64_t cols)
 {
     return STK_MAX(STK__GRAIN / STK_MAX(cols, 1u), 1u);
+}
+
+static void bias_body(void *argument, uint64_t from, uint64_t to, uint32_t part)
+{
+    const bias_loop *l = argument;
+    char *y = stk__at(l->plan, l->step->y);
+
+    l->plan->model->kernels->bias(y + from * l->cols * stk__plan_itemsize(l->plan),
+                                  stk__weight(l->plan->model, l->step->node, STK__BIAS), to - from,
+                                  l->cols, l->step->relu);
+}
+
+void stk__add_bias(const stk__plan *plan, const stk__plan_step *step, uint64_t rows, uint64_t cols)
+{
+    bias_loop l = {plan, step, cols};
+
+    if (step->node->bias || step->relu)
+        stk__parallel(plan->model->threads, rows, row_grain(cols), bias_body, &l);
 }
 
 uint64_t stk__bias_room(const stk__plan *plan, uint64_t rows, uint64_t cols)

@@ -3,6 +3,7 @@
 #define REAL    float
 #define SQRT    sqrtf
 #define KERNELS stk__nn_kernels_c
+#define BF16
 #include "nn/kernels_math.h"
 
 #include "nn/kernels_loops.h"

@@ -53,6 +53,10 @@ typedef struct stk__nn_kernels {
     /* [c, s] -> [s, c] and back. */
     void (*channels_last)(void *y, const void *x, uint64_t c, uint64_t s);
     void (*channels_first)(void *y, const void *x, uint64_t c, uint64_t s);
+    /* Floats to bfloat16, to nearest, ties to even; kept as floats or as themselves. Not in the
+     * table of double. */
+    void (*round_bf16)(float *y, const float *x, uint64_t n);
+    void (*to_bf16)(uint16_t *y, const float *x, uint64_t n);
     void (*add)(void *y, const void *x, uint64_t n);
     void (*scale)(void *x, uint64_t n, double factor);
     void (*clamp)(void *x, uint64_t n, double limit);

@@ -433,6 +433,9 @@ static void layer_norm_backward(void *to, double *dw, double *db, const void *fr
     }
 }
 
+#ifdef BF16
+#include "nn/kernels_bf16.h"
+#endif
 #include "nn/kernels_loss.h"
 #include "nn/kernels_pool.h"
 #include "nn/kernels_train.h"
@@ -441,6 +444,10 @@ const stk__nn_kernels KERNELS = {
     .itemsize = sizeof(REAL),
     .channels_last = channels_last,
     .channels_first = channels_first,
+#ifdef BF16
+    .round_bf16 = round_bf16,
+    .to_bf16 = to_bf16,
+#endif
     .add = add,
     .scale = scale,
     .clamp = clamp,

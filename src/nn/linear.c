@@ -51,22 +51,6 @@ static const float *operand(const stk__plan *plan, const float *x, uint64_t n, f
     return rounded;
 }
 
-typedef struct bias_loop {
-    const stk__plan *plan;
-    const stk__plan_step *step;
-    uint64_t cols;
-} bias_loop;
-
-static void bias_body(void *argument, uint64_t from, uint64_t to, uint32_t part)
-{
-    const bias_loop *l = argument;
-    float *y = stk__at(l->plan, l->step->y);
-
-    l->plan->model->kernels->bias(y + from * l->cols,
-                                  stk__weight(l->plan->model, l->step->node, STK__BIAS), to - from,
-                                  l->cols, l->step->relu);
-}
-
 static stk_status linear_forward(stk__plan *plan, stk__plan_step *step, stk_error *err)
 {
     const shape s = shape_of(plan, step);
@@ -74,11 +58,9 @@ static stk_status linear_forward(stk__plan *plan, stk__plan_step *step, stk_erro
     const float *x = operand(plan, stk__at(plan, step->x[0]), s.rows * s.in, &room);
     const float *w =
         operand(plan, stk__weight(plan->model, step->node, STK__WEIGHT), s.in * s.out, &room);
-    bias_loop l = {plan, step, s.out};
 
     STK_TRY(stk__gemm('N', 'T', s.rows, s.out, s.in, x, w, 0, stk__at(plan, step->y), err));
-    if (step->node->bias || step->relu)
-        stk__parallel(plan->model->threads, s.rows, STK_MAX(STK__GRAIN / s.out, 1u), bias_body, &l);
+    stk__add_bias(plan, step, s.rows, s.out);
     return STK_OK;
 }
 

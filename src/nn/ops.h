@@ -13,7 +13,7 @@ extern const stk__ops stk__ops_input, stk__ops_output, stk__ops_relu, stk__ops_g
 /* Products. */
 extern const stk__ops stk__ops_linear_reference, stk__ops_conv_reference;
 #ifdef STK_WITH_ONEDNN
-extern const stk__ops stk__ops_linear_cpu, stk__ops_conv_cpu;
+extern const stk__ops stk__ops_linear_cpu, stk__ops_linear_bf16, stk__ops_conv_cpu;
 #ifdef STK_WITH_AVX2
 extern const stk__ops stk__ops_conv_winograd;
 #endif
@@ -39,6 +39,8 @@ void stk__gradient_put(const struct stk_model *model, void *gradient, const doub
 void stk__add(const struct stk_model *model, void *y, const void *x, uint64_t n);
 /* Zero the gradient by y where the relu after a step gave 0, in place. */
 void stk__relu_mask(stk__plan *plan, stk__plan_step *step);
+/* The bias of a step's rows, then its relu: what there is of them, in place. */
+void stk__add_bias(const stk__plan *plan, const stk__plan_step *step, uint64_t rows, uint64_t cols);
 /* Gradient of a bias: sums of the columns of dy. `room`: see stk__bias_room(). */
 void stk__bias_gradient(stk__plan *plan, stk__plan_step *step, uint64_t rows, uint64_t cols,
                         void *room);
