@@ -377,6 +377,7 @@ typedef struct stk_trainer_info {
     uint64_t rank, world_size; /**< of the processes that train together: this one, and all */
     const char *version;       /**< of the first logger's run, as "3"; NULL: none yet */
     bool stopping;             /**< stk_trainer_stop() was called */
+    bool cut; /**< the epoch at hand ended early as the run does: one that goes on is within it */
 } stk_trainer_info;
 STK_API void stk_trainer_get_info(const stk_trainer *trainer, stk_trainer_info *out);
 
@@ -431,6 +432,9 @@ STK_API const char *stk_trainer_last_model_path(const stk_trainer *trainer);
 STK_API const char *stk_trainer_present_model_path(const stk_trainer *trainer);
 /** Whether the weights have been trained on since the last validation within training. */
 STK_API bool stk_trainer_is_ahead(const stk_trainer *trainer);
+/** Say that a hook has changed what a checkpoint would hold as the weights, outside of a step and
+ * of on_train_batch_end: no file has them, and no validation saw them. On the trainer's thread. */
+STK_API void stk_trainer_weights_changed(stk_trainer *trainer);
 /** What the best scored by the metric that is monitored; false: none was saved, or nothing is
  * monitored, and the best is the newest. */
 STK_API bool stk_trainer_best_model_score(const stk_trainer *trainer, double *score);

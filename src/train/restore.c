@@ -423,6 +423,7 @@ stk_status stk__state_load_loop(stk_trainer *t, stk_error *err)
     if (status != STK_OK)
         return in_checkpoint(t, status, err);
     warn_of_threads(t, threads);
+    t->at.epoch = t->loop.epoch;
     STK_TRY(stk__state_note(t, t->restart.path, err));
     /* The half-done means are those of all ranks: the first goes on from them. */
     if (t->ranks.strategy.rank)

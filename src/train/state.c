@@ -332,6 +332,13 @@ bool stk_trainer_is_ahead(const stk_trainer *t)
     return t->validated < t->progress.train_batches.total.ready;
 }
 
+void stk_trainer_weights_changed(stk_trainer *t)
+{
+    t->saved.batches = UINT64_MAX;
+    if (t->validated != UINT64_MAX)
+        t->validated = 0;
+}
+
 stk_status stk_trainer_save(stk_trainer *t, const char *path, bool weights_only,
                             const char *replaces, stk_error *err)
 {

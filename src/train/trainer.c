@@ -275,6 +275,7 @@ void stk_trainer_get_info(const stk_trainer *t, stk_trainer_info *out)
                                        s->val_check.fraction && s->val_check.share == 1,
                                    .fast_dev_run = s->fast_dev_run,
                                    .stopping = atomic_load(&t->stop) != 0,
+                                   .cut = t->loop.cut,
                                    .max_epochs = s->max_epochs,
                                    .rank = t->ranks.strategy.rank,
                                    .world_size = t->ranks.strategy.world_size,

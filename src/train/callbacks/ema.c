@@ -2,6 +2,7 @@
 /* EMAWeightAveraging and WeightAveraging: a running mean of the parameters and buffers, or that of
  * all that were looked at; used in validation and put into the model at the end. */
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "train/callbacks/callback.h"
 #include "train/callbacks/copy.h"
@@ -19,8 +20,10 @@ typedef struct ema {
     stk_callback base;
     ema_options options;
     stk__copy mean, own; /* `own`: the model's while it has the means */
+    stk__copy left;      /* with `cut`: what training leaves, the means with those of the cut */
     stk_trainer *trainer;
     bool swapped;
+    bool cut;         /* an epoch was cut short: what goes on does so from `mean` */
     bool resumed;     /* `own` is what a checkpoint kept, and the model has the means */
     uint64_t latest;  /* step of the last update */
     uint64_t updates; /* 0: there are no means yet */
@@ -28,6 +31,9 @@ typedef struct ema {
 
 /* What has a mean. */
 enum { AVERAGED = STK_STATE_PARAMETER | STK_STATE_BUFFER };
+
+/* Of a mean that goes on, in a checkpoint of where an epoch was cut short. */
+#define MEAN "mean/"
 
 #define AT(member) offsetof(ema_options, member)
 
@@ -94,7 +100,7 @@ static stk_status create_as(const stk_callback_ops *ops, stk_context *ctx, const
     if (!self)
         return stk__callback_no_memory(ops->name, err);
     self->options = *(const ema_options *)given;
-    self->mean.ctx = self->own.ctx = ctx;
+    self->mean.ctx = self->own.ctx = self->left.ctx = ctx;
     *out = &self->base;
     return STK_OK;
 }
@@ -121,20 +127,37 @@ static void destroy(stk_callback *callback)
 
     stk__copy_release(&self->mean);
     stk__copy_release(&self->own);
+    stk__copy_release(&self->left);
     stk__free(callback->context, self);
 }
 
 /* ---- In a checkpoint ------------------------------------------------------------------------- */
 
+/* What training would leave now. */
+static const stk__copy *means(const ema *self)
+{
+    return self->cut ? &self->left : &self->mean;
+}
+
 /* The checkpoint has it under the parameter's own name. */
 static void *average(stk_callback *callback, const char *parameter)
 {
-    const ema *self = (const ema *)callback;
+    const stk__copy *has = means((const ema *)callback);
 
-    for (size_t i = 0; i < self->mean.n; i++)
-        if (strcmp(self->mean.tensors[i].tensor.name, parameter) == 0)
-            return self->mean.tensors[i].tensor.data;
+    for (size_t i = 0; i < has->n; i++)
+        if (strcmp(has->tensors[i].tensor.name, parameter) == 0)
+            return has->tensors[i].tensor.data;
     return NULL;
+}
+
+static stk_status save_mean(stk_saver *to, const stk_state_tensor *mean, stk_error *err)
+{
+    char name[512];
+    stk_state_tensor named = *mean;
+
+    snprintf(name, sizeof name, MEAN "%s", mean->name);
+    named.name = name;
+    return stk_saver_tensor(to, &named, err);
 }
 
 static stk_status state_dict(stk_callback *callback, stk_saver *to, stk_error *err)
@@ -146,17 +169,45 @@ static stk_status state_dict(stk_callback *callback, stk_saver *to, stk_error *e
         STK_TRY(stk__copy_take(&self->own, self->trainer, AVERAGED, err));
     for (size_t i = 0; i < self->own.n && self->updates; i++)
         STK_TRY(stk_saver_tensor(to, &self->own.tensors[i].tensor, err));
-    stk__text_add(&text, "latest %" PRIu64 "\nupdates %" PRIu64 "\n", self->latest, self->updates);
+    for (size_t i = 0; i < self->mean.n && self->cut; i++)
+        STK_TRY(save_mean(to, &self->mean.tensors[i].tensor, err));
+    stk__text_add(&text, "latest %" PRIu64 "\nupdates %" PRIu64 "\ncut %d\n", self->latest,
+                  self->updates, self->cut);
     return stk__callback_save_text(to, &text, err);
+}
+
+/* Have a copy of the module's tensors be what the checkpoint keeps of them. */
+static stk_status load_copy(ema *self, stk__copy *copy, const char *prefix,
+                            const stk_restorer *from, stk_error *err)
+{
+    char name[512];
+
+    /* The module is made and not yet loaded: it says names and sizes. */
+    STK_TRY(stk__copy_take(copy, self->trainer, AVERAGED, err));
+    for (size_t i = 0; i < copy->n; i++) {
+        stk_state_tensor *to = &copy->tensors[i].tensor;
+        snprintf(name, sizeof name, "%s%s", prefix, to->name);
+        const stk_state_tensor *tensor = stk_restorer_tensor(from, name);
+        if (!tensor || tensor->bytes != to->bytes || tensor->dtype != to->dtype)
+            return stk__fail(err, STK_EMISMATCH, STK_STAGE_TRAIN,
+                             "the checkpoint keeps no fitting '%s' below its mean: it is one of "
+                             "another model",
+                             name);
+        if (to->bytes)
+            memcpy(to->data, tensor->data, (size_t)to->bytes);
+    }
+    return STK_OK;
 }
 
 static stk_status load_state_dict(stk_callback *callback, const stk_restorer *from, stk_error *err)
 {
     ema *self = (ema *)callback;
     const char *text = stk_restorer_text(from, "state");
+    uint64_t cut = 0;
     const stk__line lines[] = {
         {"latest", STK__LINE_UINT, .to = &self->latest},
         {"updates", STK__LINE_UINT, .to = &self->updates},
+        {"cut", STK__LINE_UINT, .to = &cut, .most = 1},
     };
 
     if (!text)
@@ -165,21 +216,10 @@ static stk_status load_state_dict(stk_callback *callback, const stk_restorer *fr
                             STK_COUNT(lines), err));
     if (!self->updates)
         return STK_OK;
+    self->cut = cut;
     self->resumed = true;
-    /* The module is made and not yet loaded: it says names and sizes. */
-    STK_TRY(stk__copy_take(&self->own, self->trainer, AVERAGED, err));
-    for (size_t i = 0; i < self->own.n; i++) {
-        stk_state_tensor *to = &self->own.tensors[i].tensor;
-        const stk_state_tensor *tensor = stk_restorer_tensor(from, to->name);
-        if (!tensor || tensor->bytes != to->bytes || tensor->dtype != to->dtype)
-            return stk__fail(err, STK_EMISMATCH, STK_STAGE_TRAIN,
-                             "the checkpoint keeps no fitting '%s' below its mean: it is one of "
-                             "another model",
-                             to->name);
-        if (to->bytes)
-            memcpy(to->data, tensor->data, (size_t)to->bytes);
-    }
-    return STK_OK;
+    STK_TRY(load_copy(self, &self->own, "", from, err));
+    return self->cut ? load_copy(self, &self->mean, MEAN, from, err) : STK_OK;
 }
 
 /* ---- Averaging ------------------------------------------------------------------------------- */
@@ -225,20 +265,28 @@ static stk_status average_one(void *user, stk_state_kind kind, const stk_state_t
     return STK_OK;
 }
 
-static stk_status update(ema *self, stk_trainer *t, uint64_t step, stk_error *err)
+/* Take the weights of this moment into means of which this is the update of that number. */
+static stk_status fold(ema *self, stk_trainer *t, const stk__copy *mean, uint64_t number,
+                       stk_error *err)
 {
-    self->latest = step;
-    if (self->updates++ == 0)
-        return stk__copy_take(&self->mean, t, AVERAGED, err);
-    averaging a = {.mean = &self->mean,
-                   .rest = is_mean(self) ? 1 / (double)self->updates : 1 - self->options.decay,
+    averaging a = {.mean = mean,
+                   .rest = is_mean(self) ? 1 / (double)number : 1 - self->options.decay,
                    .use_buffers = self->options.use_buffers};
+
     if (stk__callback_info(t).host_memory)
         return stk__copy_visit(t, AVERAGED, average_one, &a, err);
     STK_TRY(stk__copy_take(&self->own, t, AVERAGED, err));
     for (size_t i = 0; i < self->own.n; i++)
         STK_TRY(average_one(&a, self->own.tensors[i].kind, &self->own.tensors[i].tensor, err));
     return STK_OK;
+}
+
+static stk_status update(ema *self, stk_trainer *t, stk_error *err)
+{
+    self->latest = stk_trainer_global_step(t);
+    if (self->updates++ == 0)
+        return stk__copy_take(&self->mean, t, AVERAGED, err);
+    return fold(self, t, &self->mean, self->updates, err);
 }
 
 /* There was a step since the last update, and the options want one of it. */
@@ -263,20 +311,49 @@ static stk_status on_train_batch_end(stk_callback *callback, stk_trainer *t, con
 {
     ema *self = (ema *)callback;
 
+    self->cut = false;
     if (!self->options.interval && is_due(self, at))
-        STK_TRY(update(self, t, at->global_step, err));
-    return at->last_batch && wants_epoch(self, at) ? update(self, t, at->global_step, err) : STK_OK;
+        STK_TRY(update(self, t, err));
+    return at->last_batch && wants_epoch(self, at) ? update(self, t, err) : STK_OK;
 }
 
-/* An epoch that max_steps or a stop cut short had no last batch. */
+/*
+ * An epoch that was cut short ends with an update, too, as Lightning's does: of what is left and
+ * kept, which no earlier file has and no validation saw. A run that goes on does so within the
+ * epoch and makes the update at its end.
+ */
+static stk_status cut_short(ema *self, stk_trainer *t, stk_error *err)
+{
+    if (!self->updates)
+        return STK_OK;
+    STK_TRY(stk__copy_take(&self->left, t, AVERAGED, err));
+    for (size_t i = 0; i < self->left.n; i++) {
+        const stk_state_tensor *from = &self->mean.tensors[i].tensor;
+        if (from->bytes)
+            memcpy(self->left.tensors[i].tensor.data, from->data, (size_t)from->bytes);
+    }
+    self->cut = true;
+    stk_trainer_weights_changed(t);
+    return fold(self, t, &self->left, self->updates + 1, err);
+}
+
+/* There was a step behind the last update, in an epoch that ended without its last batch. */
+static bool ended_early(const ema *self, const stk_trainer *t, const stk_moment *at)
+{
+    return !self->cut && stk_trainer_global_step(t) > self->latest && wants_epoch(self, at);
+}
+
 static stk_status on_train_epoch_end(stk_callback *callback, stk_trainer *t, const stk_moment *at,
                                      stk_error *err)
 {
     ema *self = (ema *)callback;
 
-    return at->global_step > self->latest && wants_epoch(self, at)
-               ? update(self, t, at->global_step, err)
-               : STK_OK;
+    if (!ended_early(self, t, at))
+        return STK_OK;
+    if (stk__callback_info(t).cut)
+        return cut_short(self, t, err);
+    stk_trainer_weights_changed(t);
+    return update(self, t, err);
 }
 
 /* The model has been loaded by now, with the means. */
@@ -288,7 +365,7 @@ static stk_status on_fit_start(stk_callback *callback, stk_trainer *t, const stk
     if (!self->resumed)
         return STK_OK;
     self->resumed = false;
-    STK_TRY(stk__copy_take(&self->mean, t, AVERAGED, err));
+    STK_TRY(stk__copy_take(self->cut ? &self->left : &self->mean, t, AVERAGED, err));
     return stk__copy_put(&self->own, t, AVERAGED, err);
 }
 
@@ -329,7 +406,10 @@ static stk_status on_train_end(stk_callback *callback, stk_trainer *t, const stk
 {
     ema *self = (ema *)callback;
 
-    return self->updates ? stk__copy_put(&self->mean, t, AVERAGED, err) : STK_OK;
+    /* Where nothing was left to train, the cut is that of the run before. */
+    if (ended_early(self, t, at))
+        STK_TRY(cut_short(self, t, err));
+    return self->updates ? stk__copy_put(means(self), t, AVERAGED, err) : STK_OK;
 }
 
 static stk_status setup(stk_callback *callback, stk_trainer *t, const stk_moment *at,
@@ -340,10 +420,11 @@ static stk_status setup(stk_callback *callback, stk_trainer *t, const stk_moment
     if (at->task != STK_TASK_FIT)
         return STK_OK;
     self->trainer = t;
-    self->swapped = self->resumed = false;
+    self->swapped = self->resumed = self->cut = false;
     self->latest = self->updates = 0;
     stk__copy_release(&self->mean);
     stk__copy_release(&self->own);
+    stk__copy_release(&self->left);
     return stk_trainer_module_ops(t)->state
                ? STK_OK
                : stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,

@@ -266,6 +266,73 @@ static void test_last(void **state)
     }
 }
 
+/* Train to a step within an epoch, from the newest checkpoint where there is one; what is printed.
+ */
+static double train_to(stk_context *ctx, const char *folder, const char *callbacks,
+                       const char *step, char path[STK_MAX_OBJECT_KEY])
+{
+    const stk_recipe_options options = {.struct_size = sizeof options, .tasks = STK_RECIPE_FIT};
+    stk_recipe_tested tested = {.struct_size = sizeof tested};
+    made m;
+
+    made_load(&m, ctx, DIGITS);
+    made_set(&m, "trainer.enable_checkpointing", "true");
+    made_set(&m, "trainer.default_root_dir", folder);
+    made_set(&m, "trainer.max_epochs", "9");
+    made_set(&m, "trainer.max_steps", step);
+    made_set(&m, "trainer.val_check_interval", "0.25");
+    made_set(&m, "callbacks", callbacks);
+    made_set(&m, "ckpt_path", "last");
+    assert_ok(made_create(&m, &options), &m.err);
+    const stk_recipe_parts *p = &m.parts;
+    assert_ok(stk_trainer_fit(p->trainer, p->module, p->data, p->ckpt_path, &m.err), &m.err);
+    assert_ok(stk_recipe_test(m.recipe, &tested, &m.err), &m.err);
+    snprintf(path, STK_MAX_OBJECT_KEY, "%s", tested.path ? tested.path : "");
+    if (!tested.again)
+        assert_ok(stk_trainer_validate(p->trainer, p->module, p->data, NULL, &m.err), &m.err);
+    const double loss = metric(&m, "val_loss");
+    if (tested.path) {
+        assert_ok(stk_trainer_validate(p->trainer, p->module, p->data, tested.path, &m.err),
+                  &m.err);
+        assert_true(metric(&m, "val_loss") == loss);
+    }
+    made_release(&m);
+    return loss;
+}
+
+/* The means that max_steps leaves within an epoch are in the files that are saved behind them, and
+ * a run that goes on has those of one that was not cut. Epochs have 4 steps. */
+static void test_cut_means(void **state)
+{
+    static const struct {
+        const char *callbacks;
+        bool named;
+    } cases[] = {
+        {"weight_averaging(interval=epoch), model_checkpoint(every_n_train_steps=3)", false},
+        {"weight_averaging(interval=epoch)", false},
+        {"weight_averaging(interval=epoch), model_checkpoint(save_on_train_epoch_end=true)", true},
+        {"ema(decay=0.5, update_every_n_steps=4, update_starting_at_epoch=0), "
+         "model_checkpoint(save_on_train_epoch_end=true)",
+         true},
+        {"ema(decay=0.5), model_checkpoint(every_n_train_steps=3)", true},
+    };
+    char folder[256], path[STK_MAX_OBJECT_KEY];
+
+    for (size_t i = 0; i < STK_COUNT(cases); i++) {
+        const char *callbacks = cases[i].callbacks;
+        test_folder(folder);
+        const double cut = train_to(*state, folder, callbacks, "6", path);
+        assert_int_equal(*path != 0, cases[i].named);
+        /* The same line again, which has nothing left to train; then on. */
+        assert_true(train_to(*state, folder, callbacks, "6", path) == cut);
+        const double resumed = train_to(*state, folder, callbacks, "12", path);
+        test_folder_remove(folder);
+        test_folder(folder);
+        assert_true(train_to(*state, folder, callbacks, "12", path) == resumed);
+        test_folder_remove(folder);
+    }
+}
+
 /* ---- The step of a bench --------------------------------------------------------------------- */
 
 /* In double precision it takes samples of doubles; a model of floats refuses them. */
@@ -339,6 +406,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_many_epochs, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_validates, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_best, test_context_open, test_context_close),
+        cmocka_unit_test_setup_teardown(test_cut_means, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_last, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_measures_the_best, test_context_open,
                                         test_context_close),
