@@ -303,8 +303,8 @@ typedef struct stk_module_ops {
     /* (optional) NULL: one group without schedules. */
     stk_status (*configure_optimizers)(stk_module *self, stk_trainer *trainer, stk_optimizers *out,
                                        stk_error *err);
-    /* (optional) "lr", "momentum", "weight_decay" of a group of parameters; false: there is none.
-     */
+    /* (optional) "lr", "momentum", "weight_decay" of a group of parameters, and "initial_lr", what
+     * a schedule starts from; false: there is none. */
     bool (*get_option)(const stk_module *self, uint32_t group, const char *name, double *value);
     bool (*set_option)(stk_module *self, uint32_t group, const char *name, double value);
     /* (optional, with schedulers) `metric` is NULL but for reduce_on_plateau. */

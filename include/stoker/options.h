@@ -14,7 +14,7 @@ typedef enum stk_option_type {
     STK_OPTION_BOOL,   /**< bool: true/false, yes/no, on/off, 1/0 */
     STK_OPTION_INT,    /**< int64_t: decimal; with `auto` in `choices`, that word gives STK_AUTO */
     STK_OPTION_UINT,   /**< uint64_t: decimal or 0x... */
-    STK_OPTION_DOUBLE, /**< double */
+    STK_OPTION_DOUBLE, /**< double; with `auto` in `choices`, that word gives NaN */
     STK_OPTION_SIZE,   /**< uint64_t bytes: "65536", "64KiB", "1.5 MiB", "2GB" (K = 1000, Ki = 1024)
                         */
     STK_OPTION_RATE,   /**< double bytes per second: as SIZE with an optional "/s" */
@@ -34,7 +34,8 @@ typedef struct stk_option {
     size_t offset;       /**< of the member in the struct */
     const char *initial; /**< default, as text; NULL: zero bytes (none) */
     double min, max;     /**< range of numbers, both inclusive; equal: no limit */
-    const char *choices; /**< words of ENUM, or "auto" for an INT that knows it; else NULL */
+    const char *choices; /**< words of ENUM, or "auto" for an INT or a DOUBLE that knows it; else
+                            NULL */
     const char *metavar; /**< the word for the value in --help ("N", "DIR", "SECONDS"); NULL:
                             from the type */
     const char *doc;     /**< one or two sentences; the unit */

@@ -279,8 +279,8 @@ static bool parse_enum(const stk_option *option, span s, int32_t *out)
 
 static bool knows_auto(const stk_option *option)
 {
-    return option->type == STK_OPTION_INT && option->choices &&
-           strcmp(option->choices, "auto") == 0;
+    return (option->type == STK_OPTION_INT || option->type == STK_OPTION_DOUBLE) &&
+           option->choices && strcmp(option->choices, "auto") == 0;
 }
 
 static bool in_range(const stk_option *option, double value)
@@ -339,6 +339,9 @@ static bool parse_any(const stk_option *option, const char *text, any_value *v)
     case STK_OPTION_RATE:
     case STK_OPTION_DURATION:
         v->size = sizeof v->is.real;
+        v->is.real = NAN;
+        if (knows_auto(option) && span_is(s, "auto"))
+            return true;
         if (option->type == STK_OPTION_DOUBLE)
             good = parse_double(s, &v->is.real);
         else if (option->type == STK_OPTION_RATE)
@@ -483,6 +486,8 @@ int stk_options_format(const stk_option *option, const void *options, char *text
         return format_rate(real, text, size);
     if (option->type == STK_OPTION_DURATION)
         return format_duration(real, text, size);
+    if (knows_auto(option) && isnan(real))
+        return snprintf(text, size, "auto");
     stk__decimal(real, buffer);
     return snprintf(text, size, "%s", buffer);
 }

@@ -43,78 +43,10 @@ static const stk_option_table finder_table = {.name = FINDER,
 
 /* ---- What is asked for ----------------------------------------------------------------------- */
 
-static bool is_finder(const char *item, size_t length)
-{
-    char name[128], class[128];
-
-    snprintf(name, sizeof name, "%.*s", (int)STK_MIN(strcspn(item, " \t\n(,"), length), item);
-    stk__class_name(name, class, sizeof class);
-    return strcmp(*name >= 'A' && *name <= 'Z' ? class : name, FINDER) == 0;
-}
-
-static stk_status read_finder(stk_config *config, const char *item, size_t length,
-                              stk__recipe_finder *out, stk_error *err)
-{
-    char *text = stk__config_copy(config, item, length);
-    stk__items items;
-
-    if (!text)
-        return stk__fail(err, STK_ENOMEM, STK_STAGE_OPTIONS, "no memory for the callbacks");
-    STK_TRY(stk__items_cut(config->context, &stk__recipe_callbacks, text, &items, err));
-    const stk_status status = stk__item_options(&items.items[0], &finder_table, NULL, out, err);
-    stk__items_release(config->context, &items);
-    return status;
-}
-
-/* The items of a list but for the finder, whose options are taken. */
-static stk_status without_finder(stk_config *config, const char *list, stk__recipe_auto *search,
-                                 stk__text *out, stk_error *err)
-{
-    for (const char *p = list; *p;) {
-        stk__unpaired unpaired;
-        p += strspn(p, " \t\n");
-        const size_t part = stk__part_length(p, strlen(p), ",", &unpaired);
-        /* Brackets that do not pair are refused where the list is used. */
-        const size_t length = part == SIZE_MAX ? strlen(p) : part;
-        if (part != SIZE_MAX && is_finder(p, length)) {
-            STK_TRY(read_finder(config, p, length, &search->finder, err));
-            search->batch_size = true;
-        } else {
-            stk__text_add(out, "%s%.*s", out->length ? ", " : "", (int)length, p);
-        }
-        p += length + (p[length] == ',');
-    }
-    return out->failed ? stk__fail(err, STK_ENOMEM, STK_STAGE_OPTIONS, "no memory for callbacks")
-                       : STK_OK;
-}
-
 /* Lightning's callback says the same as `auto`, in whose words it is saved. */
-static stk_status take_finder(stk_config *config, stk__recipe_auto *search, stk_error *err)
+static stk_status read_finder(const stk__item *item, void *user, stk_error *err)
 {
-    const stk__entry *entry = stk__config_find(config, "callbacks");
-    stk__config_value *left =
-        entry ? stk__calloc(config->context, entry->count + 1, sizeof *left) : NULL;
-    stk_status status = STK_OK;
-    size_t n = 0;
-
-    if (!entry)
-        return STK_OK;
-    if (!left)
-        return stk__fail(err, STK_ENOMEM, STK_STAGE_OPTIONS, "no memory for the callbacks");
-    for (size_t i = 0; i < entry->count && status == STK_OK; i++) {
-        stk__text text = {.ctx = config->context};
-        status = without_finder(config, entry->values[i].text, search, &text, err);
-        left[n] = entry->values[i];
-        if (status == STK_OK && text.length)
-            left[n++].text = stk__config_copy(config, text.bytes, text.length);
-        if (status == STK_OK && n && !left[n - 1].text)
-            status = stk__fail(err, STK_ENOMEM, STK_STAGE_OPTIONS, "no memory for the callbacks");
-        stk__text_release(&text);
-    }
-    if (status == STK_OK && search->batch_size)
-        status = stk__config_put(config, entry->key, &entry->place, left, n, entry->load, err);
-    stk__free(config->context, left);
-    return status;
+    return stk__item_options(item, &finder_table, NULL, user, err);
 }
 
 stk_status stk__recipe_read_auto(stk_config *config, stk__recipe_settings *settings, stk_error *err)
@@ -123,8 +55,8 @@ stk_status stk__recipe_read_auto(stk_config *config, stk__recipe_settings *setti
     stk_loader_options loader;
 
     stk_options_init(&finder_table, &search->finder, sizeof search->finder);
-    search->batch_size = false;
-    STK_TRY(take_finder(config, search, err));
+    STK_TRY(stk__recipe_take_items(config, &stk__recipe_callbacks, FINDER, read_finder,
+                                   &search->finder, &search->batch_size, err));
     search->batch_size |= settings->loader.batch_size == (uint64_t)STK_AUTO;
     if (!search->batch_size)
         return STK_OK;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lists of "name(argument, option=value)": callbacks, loggers, groups of parameters. */
+#include <stdio.h>
+
 #include "base/config.h"
 #include "base/options.h"
 #include "base/registry.h"
@@ -39,6 +41,129 @@ stk_status stk__recipe_items(stk_config *config, const stk__items_kind *kind,
     return STK_OK;
 }
 
+/* ---- Items by their names ---------------------------------------------------------------------
+ */
+
+/* Whether the name of an item, or of a class, is that of a driver. */
+static bool is_name(const char *text, size_t length, const char *name)
+{
+    char written[128], class[128];
+
+    snprintf(written, sizeof written, "%.*s", (int)length, text);
+    stk__class_name(written, class, sizeof class);
+    const char *own = *written >= 'A' && *written <= 'Z' ? class : written;
+    return stk__option_same(own, strlen(own), name, strlen(name));
+}
+
+static stk_status is_named(const stk__item *item, void *user, stk_error *err)
+{
+    const char **name = user;
+
+    (void)err;
+    if (*name && is_name(item->name, strlen(item->name), *name))
+        *name = NULL;
+    return STK_OK;
+}
+
+bool stk_recipe_has_item(stk_config *config, const char *key, const char *name)
+{
+    stk__items_kind kind = stk__recipe_callbacks;
+
+    kind.list = key;
+    return stk__recipe_items(config, &kind, is_named, &name, NULL) == STK_OK && !name;
+}
+
+/* What is looked for, and who is told of it. */
+typedef struct taking {
+    const stk__items_kind *kind;
+    const char *name;
+    stk__recipe_each *each; /* NULL: nobody */
+    void *user;
+    bool found;
+} taking;
+
+static stk_status tell(stk_config *config, const taking *what, const char *item, size_t length,
+                       stk_error *err)
+{
+    stk__items items;
+
+    if (!what->each)
+        return STK_OK;
+    char *text = stk__config_copy(config, item, length);
+    if (!text)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_OPTIONS, "no memory for the %s",
+                         what->kind->list);
+    STK_TRY(stk__items_cut(config->context, what->kind, text, &items, err));
+    const stk_status status = what->each(&items.items[0], what->user, err);
+    stk__items_release(config->context, &items);
+    return status;
+}
+
+/* The items of a text but for those that are taken. */
+static stk_status cut_text(stk_config *config, const char *list, taking *what, stk__text *out,
+                           stk_error *err)
+{
+    for (const char *p = list; *p;) {
+        stk__unpaired unpaired;
+        p += strspn(p, " \t\n");
+        const size_t part = stk__part_length(p, strlen(p), ",", &unpaired);
+        /* Brackets that do not pair are refused where the list is used. */
+        const size_t length = part == SIZE_MAX ? strlen(p) : part;
+        if (part != SIZE_MAX && is_name(p, STK_MIN(strcspn(p, " \t\n(,"), length), what->name)) {
+            STK_TRY(tell(config, what, p, length, err));
+            what->found = true;
+        } else {
+            stk__text_add(out, "%s%.*s", out->length ? ", " : "", (int)length, p);
+        }
+        p += length + (p[length] == ',');
+    }
+    return out->failed ? stk__fail(err, STK_ENOMEM, STK_STAGE_OPTIONS, "no memory for the %s",
+                                   what->kind->list)
+                       : STK_OK;
+}
+
+/* What is left of the values of a list. */
+static stk_status cut_values(stk_config *config, const stk__entry *entry, taking *what,
+                             stk__config_value *left, size_t *n, stk_error *err)
+{
+    stk_status status = STK_OK;
+
+    for (size_t i = 0; i < entry->count && status == STK_OK; i++) {
+        stk__text text = {.ctx = config->context};
+        status = cut_text(config, entry->values[i].text, what, &text, err);
+        if (status == STK_OK && text.length) {
+            left[*n] = entry->values[i];
+            left[*n].text = stk__config_copy(config, text.bytes, text.length);
+            if (!left[(*n)++].text)
+                status = stk__fail(err, STK_ENOMEM, STK_STAGE_OPTIONS, "no memory for the %s",
+                                   what->kind->list);
+        }
+        stk__text_release(&text);
+    }
+    return status;
+}
+
+stk_status stk__recipe_take_items(stk_config *config, const stk__items_kind *kind, const char *name,
+                                  stk__recipe_each *each, void *user, bool *found, stk_error *err)
+{
+    const stk__entry *entry = stk__config_find(config, kind->list);
+    taking what = {kind, name, each, user, false};
+    size_t n = 0;
+
+    *found = false;
+    if (!entry)
+        return STK_OK;
+    stk__config_value *left = stk__calloc(config->context, entry->count + 1, sizeof *left);
+    if (!left)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_OPTIONS, "no memory for the %s", kind->list);
+    stk_status status = cut_values(config, entry, &what, left, &n, err);
+    if (status == STK_OK && what.found)
+        status = stk__config_put(config, entry->key, &entry->place, left, n, entry->load, err);
+    stk__free(config->context, left);
+    *found = what.found;
+    return status;
+}
+
 /* ---- Callbacks and loggers ------------------------------------------------------------------- */
 
 /* The driver of an item; `kind` is that of the list, whose name is "callbacks" or so. */
@@ -57,24 +182,6 @@ static stk_status find_driver(stk_context *ctx, stk_driver_kind kind, const char
     memcpy(text, err->text, sizeof text);
     return stk__fail(err, status, STK_STAGE_OPTIONS, "%ss: %.600s", stk__drivers_of(kind)->word,
                      text);
-}
-
-static stk_status is_named(const stk__item *item, void *user, stk_error *err)
-{
-    const char **name = user;
-
-    (void)err;
-    if (*name && stk__option_same(item->name, strlen(item->name), *name, strlen(*name)))
-        *name = NULL;
-    return STK_OK;
-}
-
-bool stk_recipe_has_item(stk_config *config, const char *key, const char *name)
-{
-    stk__items_kind kind = stk__recipe_callbacks;
-
-    kind.list = key;
-    return stk__recipe_items(config, &kind, is_named, &name, NULL) == STK_OK && !name;
 }
 
 /* Where the items of a list go. */

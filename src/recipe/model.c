@@ -114,6 +114,27 @@ static stk_status add_group(const stk__item *item, void *user, stk_error *err)
     return STK_OK;
 }
 
+/* Until a rate is found there is the default; it is found for all groups. */
+static stk_status take_optimizer(stk__recipe_made *made, const stk__recipe_settings *settings,
+                                 stk_error *err)
+{
+    stk_optimizer_options initial;
+
+    made->optimizer = settings->optimizer.options;
+    if (!stk__recipe_lr_is_auto(settings))
+        return STK_OK;
+    stk_optimizer_options_init(&initial);
+    made->optimizer.lr = initial.lr;
+    for (size_t i = 0; i < made->num_groups; i++)
+        if (!isnan(made->groups[i].lr))
+            return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "optimizer.lr", STK_NO_OFFSET,
+                                "optimizer.lr: auto: it finds one rate for all parameters, and the "
+                                "group '%.100s' has one of its own: leave that out, or give a "
+                                "number here",
+                                made->groups[i].pattern);
+    return STK_OK;
+}
+
 /* ---- What is trained ------------------------------------------------------------------------- */
 
 stk_status stk__recipe_make(stk__recipe_made *made, stk_config *config,
@@ -127,10 +148,11 @@ stk_status stk__recipe_make(stk__recipe_made *made, stk_config *config,
         return stk__fail(err, STK_ENOMEM, STK_STAGE_OPTIONS,
                          "no memory for the groups of parameters");
     STK_TRY(stk__recipe_items(config, &group_items, add_group, made, err));
+    STK_TRY(take_optimizer(made, settings, err));
     made->parts = (stk_model_parts){.struct_size = sizeof made->parts,
                                     .builder = made->builder,
                                     .model = &made->model,
-                                    .optimizer = &settings->optimizer.options,
+                                    .optimizer = &made->optimizer,
                                     .groups = made->groups,
                                     .num_groups = made->num_groups,
                                     .schedule = &settings->schedule,

@@ -55,6 +55,7 @@ static stk_status make_trainer(stk_recipe *r, stk_error *err)
     if (o->prepare)
         STK_TRY(of_options(o->prepare(o->user, r->trainer, err), err));
     STK_TRY(stk__recipe_add_callbacks(r, err));
+    STK_TRY(stk__recipe_add_lr_find(r, err));
     return stk__recipe_add_loggers(r, err);
 }
 
@@ -62,7 +63,7 @@ static stk_status make_trainer(stk_recipe *r, stk_error *err)
 static stk_status keep_config(stk_recipe *r, stk_error *err)
 {
     if (r->options.tasks & STK_RECIPE_FIT)
-        STK_TRY(stk__recipe_save_config(r->config, r->trainer, err));
+        STK_TRY(stk__recipe_save_config(r, err));
     return add_hparams(r, err);
 }
 

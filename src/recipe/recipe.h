@@ -98,12 +98,17 @@ typedef stk_status stk__recipe_each(const stk__item *item, void *user, stk_error
  * texts of items live as long as the configuration. */
 stk_status stk__recipe_items(stk_config *config, const stk__items_kind *kind,
                              stk__recipe_each *each, void *user, stk_error *err);
+/* Take the items of a name out of a list; `each` (or NULL) is told of them. `*found`: there was
+ * one.
+ */
+stk_status stk__recipe_take_items(stk_config *config, const stk__items_kind *kind, const char *name,
+                                  stk__recipe_each *each, void *user, bool *found, stk_error *err);
 /* Callbacks and loggers of the configuration -> the trainer. */
 stk_status stk__recipe_add_callbacks(const stk_recipe *recipe, stk_error *err);
 stk_status stk__recipe_add_loggers(const stk_recipe *recipe, stk_error *err);
 
 /* Have a training write its configuration into the folder of its run (saved_config.c). */
-stk_status stk__recipe_save_config(const stk_config *config, stk_trainer *trainer, stk_error *err);
+stk_status stk__recipe_save_config(stk_recipe *recipe, stk_error *err);
 
 /* ---- Data (data.c, evaluate.c) --------------------------------------------------------------- */
 
@@ -142,6 +147,7 @@ stk_status stk__recipe_check_field(stk__recipe_sets *sets, stk_dataset *dataset,
 typedef struct stk__recipe_made {
     stk_context *context;
     stk_model_options model;
+    stk_optimizer_options optimizer;
     stk_parameter_group *groups;
     size_t num_groups;
     stk_model_builder *builder;
@@ -163,6 +169,13 @@ stk_status stk__recipe_read_auto(stk_config *config, stk__recipe_settings *setti
                                  stk_error *err);
 /* Find the batch size, and put it into the configuration, the settings and the loaders. */
 stk_status stk__recipe_find_batch_size(stk_recipe *r, stk_error *err);
+
+/* Whether the learning rate is found, and by the callback that does it (auto_lr.c). */
+bool stk__recipe_lr_is_auto(const stk__recipe_settings *settings);
+/* Add that callback, where the rate is found and the list has it not. */
+stk_status stk__recipe_add_lr_find(const stk_recipe *r, stk_error *err);
+/* Put the rate that was found into the configuration, in place of what would find it again. */
+stk_status stk__recipe_put_lr(stk_recipe *r, stk_trainer *trainer, stk_error *err);
 
 /* ---- The event log (training_events.c) ----------------------------------------------------------
  */

@@ -6,18 +6,28 @@
 
 typedef struct saved_config {
     stk_callback base; /* first */
-    stk__text text;
+    stk_recipe *recipe;
+    bool found; /* the checkpoint is of a run whose learning rate was found */
 } saved_config;
 
 static void destroy(stk_callback *callback)
 {
-    stk_context *ctx = callback->context;
-
-    stk__text_release(&((saved_config *)callback)->text);
-    stk__free(ctx, callback);
+    stk__free(callback->context, callback);
 }
 
-static stk_status create(stk_context *ctx, const void *config, stk_callback **out, stk_error *err);
+static stk_status put(stk_context *ctx, const stk_config *config, const char *dir, stk_error *err)
+{
+    stk__text text = {.ctx = ctx};
+    char *path = stk__url_below(ctx, dir, "config.yaml");
+
+    stk_status status = path ? stk__config_format(config, &text, err)
+                             : stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for a path");
+    if (status == STK_OK)
+        status = stk_put_bytes(ctx, path, text.bytes, text.length, NULL, err);
+    stk__text_release(&text);
+    stk__free(ctx, path);
+    return status;
+}
 
 /* Where nothing is logged the run has no folder. */
 static stk_status setup(stk_callback *callback, stk_trainer *t, const stk_moment *at,
@@ -30,14 +40,47 @@ static stk_status setup(stk_callback *callback, stk_trainer *t, const stk_moment
     stk_trainer_get_info(t, &info);
     if (at->task != STK_TASK_FIT || info.rank || strcmp(dir, root) == 0)
         return STK_OK;
-    char *path = stk__url_below(callback->context, dir, "config.yaml");
-    if (!path)
-        return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for a path");
-    stk_status status =
-        stk_put_bytes(callback->context, path, self->text.bytes, self->text.length, NULL, err);
-    stk__free(callback->context, path);
-    return status;
+    return put(callback->context, self->recipe->config, dir, err);
 }
+
+/* ---- A learning rate that is found ----------------------------------------------------------- */
+
+static bool searches(const saved_config *self)
+{
+    return stk__recipe_lr_is_auto(&self->recipe->settings);
+}
+
+/* lr_find keeps the rate; here is kept that there is one. */
+static stk_status state_dict(stk_callback *callback, stk_saver *to, stk_error *err)
+{
+    return searches((const saved_config *)callback) ? stk_saver_text(to, "state", "lr found\n", err)
+                                                    : STK_OK;
+}
+
+static stk_status load_state_dict(stk_callback *callback, const stk_restorer *from, stk_error *err)
+{
+    ((saved_config *)callback)->found = stk_restorer_text(from, "state") != NULL;
+    return STK_OK;
+}
+
+/* Behind lr_find: what is saved trains the same without a search. */
+static stk_status on_fit_start(stk_callback *callback, stk_trainer *t, const stk_moment *at,
+                               stk_error *err)
+{
+    saved_config *self = (saved_config *)callback;
+
+    if (!searches(self))
+        return STK_OK;
+    if (stk_trainer_global_step(t) > 0 && !self->found)
+        return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "optimizer.lr", STK_NO_OFFSET,
+                            "optimizer.lr: auto: a rate is found before the first step, and the "
+                            "checkpoint is of a run that was given one: give the number, as in the "
+                            "config.yaml of that run");
+    STK_TRY(stk__recipe_put_lr(self->recipe, t, err));
+    return setup(callback, t, at, err);
+}
+
+static stk_status create(stk_context *ctx, const void *recipe, stk_callback **out, stk_error *err);
 
 static const stk_callback_ops ops = {.struct_size = sizeof ops,
                                      .name = "saved_config",
@@ -45,26 +88,24 @@ static const stk_callback_ops ops = {.struct_size = sizeof ops,
                                      .create = create,
                                      .destroy = destroy,
                                      .setup = setup,
+                                     .on_fit_start = on_fit_start,
+                                     .state_dict = state_dict,
+                                     .load_state_dict = load_state_dict,
                                      .roles = STK_ROLE_NO_METRICS};
 
-/* In the place of options it is given the configuration. */
-static stk_status create(stk_context *ctx, const void *config, stk_callback **out, stk_error *err)
+/* In the place of options it is given the recipe. */
+static stk_status create(stk_context *ctx, const void *recipe, stk_callback **out, stk_error *err)
 {
     saved_config *self = stk__calloc(ctx, 1, sizeof *self);
 
     *out = (stk_callback *)self;
     if (!self)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_OPTIONS, "no memory for a configuration");
-    *self = (saved_config){.base = {&ops, ctx}, .text = {.ctx = ctx}};
-    stk_status status = stk__config_format(config, &self->text, err);
-    if (status == STK_OK)
-        return STK_OK;
-    destroy(&self->base);
-    *out = NULL;
-    return status;
+    *self = (saved_config){.base = {&ops, ctx}, .recipe = (stk_recipe *)recipe};
+    return STK_OK;
 }
 
-stk_status stk__recipe_save_config(const stk_config *config, stk_trainer *trainer, stk_error *err)
+stk_status stk__recipe_save_config(stk_recipe *r, stk_error *err)
 {
-    return stk_trainer_add_callback(trainer, &ops, config, NULL, err);
+    return stk_trainer_add_callback(r->trainer, &ops, r, NULL, err);
 }

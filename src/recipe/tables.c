@@ -85,12 +85,12 @@ static void derive(derived *to, const stk_option_table *from, const char *const 
     to->table.options = to->rows;
 }
 
-/* A number that knows `auto`, too (auto.c). */
-static void allow_auto(derived *d, const char *name, const char *doc)
+/* A number that knows `auto`, too (auto.c, auto_lr.c). */
+static void allow_auto(derived *d, const char *name, stk_option_type type, const char *doc)
 {
     for (size_t i = 0; i < d->table.count; i++)
         if (strcmp(d->rows[i].name, name) == 0) {
-            d->rows[i].type = STK_OPTION_INT;
+            d->rows[i].type = type;
             d->rows[i].choices = "auto";
             d->rows[i].doc = doc;
         }
@@ -145,9 +145,11 @@ static void derive_all(void)
     derive(&model, stk_option_table_find("model"), of_model, &layers, sizeof(stk__recipe_model));
     derive(&optimizer, stk_option_table_find("optimizer"), nothing, &groups,
            sizeof(stk__recipe_optimizer));
+    allow_auto(&optimizer, "lr", STK_OPTION_DOUBLE,
+               "Learning rate; auto: what lr_find finds before the first step.");
     derive(&loader, stk_option_table_find("loader"), of_loader, NULL, 0);
     allow_auto(
-        &loader, "batch_size",
+        &loader, "batch_size", STK_OPTION_INT,
         "Samples of a batch of this rank; auto: the largest power of two whose training fits "
         "memory and leaves an epoch 32 steps.");
 }

@@ -190,6 +190,8 @@ static bool get_option(const stk_module *module, uint32_t group, const char *nam
         return false;
     if (strcmp(name, "lr") == 0)
         *value = stk_optimizer_get_lr(self->optimizer, group);
+    else if (strcmp(name, "initial_lr") == 0 && group < self->scheduled)
+        *value = self->base_lr[group];
     else if (strcmp(name, "momentum") == 0)
         *value = stk__optimizer_get_momentum(self->optimizer);
     else if (strcmp(name, "weight_decay") == 0)
