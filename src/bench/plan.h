@@ -71,6 +71,11 @@ size_t stk__bench_baseline(const stk_bench_plan *plan);
 
 /* ---- Trainings (trainings.c) ---------------------------------------------------------------- */
 
+/* How many times as fast a setting is as another: of their runs in pairs, each of the same round.
+ */
+void stk__bench_pair(const stk_bench_plan *plan, size_t i, size_t other, stk_spread *out);
+/* Whether two settings came to the same: as many epochs of the same losses. */
+bool stk__bench_same_training(const stk_bench_plan *plan, size_t i, size_t other);
 /* The speed-up of a setting over the baseline, over their runs in pairs. */
 void stk__bench_pair_runs(const stk_bench_plan *plan, size_t i, stk_bench_row *row);
 /* Whether the losses are those of the baseline, and of each other. */

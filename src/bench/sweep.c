@@ -24,14 +24,34 @@ static const stk__bench_knob *differs_in_one(const stk_bench_plan *plan, size_t 
     return found;
 }
 
-/* Setting `k` as a point next to setting `i`. Rungs, ceilings and trainings, whose rates are none
- * of samples, have no neighbours. */
+static bool is_training(const stk__bench_planned *setting)
+{
+    return stk__bench_shown(setting)->result.training.seconds > 0;
+}
+
+/* The rates of setting `k` next to setting `i`. Of a training they are how many times as fast it
+ * is, and one that came to something else says nothing of that. */
+static bool rate_beside(const stk_bench_plan *plan, size_t i, size_t k, stk_sweep_point *point)
+{
+    stk_spread times;
+
+    if (!is_training(&plan->settings[k])) {
+        stk__bench_rate(&plan->settings[k], point);
+        return true;
+    }
+    stk__bench_pair(plan, k, i, &times);
+    point->samples_per_s = times.p50;
+    point->least = times.min;
+    point->most = times.max;
+    return times.n && stk__bench_same_training(plan, i, k);
+}
+
+/* Setting `k` as a point next to setting `i`. Rungs and ceilings have no neighbours. */
 static bool point_beside(const stk_bench_plan *plan, size_t i, size_t k, stk_sweep_point *point)
 {
     const stk__bench_planned *a = &plan->settings[i], *b = &plan->settings[k];
 
-    if (i == k || !stk__bench_measured(b) || a->setting.free_data || a->setting.rung ||
-        stk__bench_shown(b)->result.training.seconds > 0)
+    if (i == k || !stk__bench_measured(b) || a->setting.free_data || a->setting.rung)
         return false;
     const stk__bench_knob *knob = differs_in_one(plan, i, k);
     if (!knob || strlen(knob->name) >= sizeof point->knob ||
@@ -43,8 +63,7 @@ static bool point_beside(const stk_bench_plan *plan, size_t i, size_t k, stk_swe
     if (strcmp(point->knob, "num_workers") == 0)
         snprintf(point->value, sizeof point->value, "%" PRId64,
                  stk__bench_shown(b)->judged.num_workers);
-    stk__bench_rate(b, point);
-    return true;
+    return rate_beside(plan, i, k, point);
 }
 
 void stk_bench_plan_judge(const stk_bench_plan *plan, size_t i, stk_verdict *out)
@@ -60,7 +79,10 @@ void stk_bench_plan_judge(const stk_bench_plan *plan, size_t i, stk_verdict *out
     }
     for (size_t k = 0; k < plan->count && others; k++)
         used += point_beside(plan, i, k, &others[used]);
-    stk__judge_sweep(run ? &run->judged : &none, &self, others, used, out);
+    if (run && is_training(&plan->settings[i]))
+        stk__judge_trainings(&run->judged, others, used, out);
+    else
+        stk__judge_sweep(run ? &run->judged : &none, &self, others, used, out);
     stk__free(plan->ctx, others);
 }
 
@@ -130,7 +152,7 @@ size_t stk_bench_plan_saturation(const stk_bench_plan *plan, size_t k, stk_sweep
 
     *from = 0;
     stk_bench_plan_summary(plan, &summary);
-    if (summary.best == STK_BENCH_NONE)
+    if (summary.best == STK_BENCH_NONE || summary.trainings)
         return 0;
     all = stk__calloc(plan->ctx, plan->count + 1, sizeof *all);
     for (size_t i = 0; i < plan->count && all && !used; i++) {

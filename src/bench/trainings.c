@@ -4,31 +4,38 @@
 
 #include "bench/plan.h"
 
-void stk__bench_pair_runs(const stk_bench_plan *plan, size_t i, stk_bench_row *row)
+void stk__bench_pair(const stk_bench_plan *plan, size_t i, size_t k, stk_spread *out)
 {
-    const size_t base = stk__bench_baseline(plan);
-    const stk__bench_planned *mine = &plan->settings[i];
-
-    if (base == STK_BENCH_NONE || mine->setting.free_data)
-        return;
-    const stk__bench_planned *other = &plan->settings[base];
+    const stk__bench_planned *mine = &plan->settings[i], *other = &plan->settings[k];
     const size_t n = STK_MIN(mine->num_runs, other->num_runs);
     double *ratios = stk__calloc(plan->ctx, n + 1, sizeof *ratios);
     uint64_t used = 0;
-    for (size_t k = 0; k < n && ratios; k++)
-        if (stk__bench_ended_well(&mine->runs[k]) && stk__bench_ended_well(&other->runs[k]) &&
-            stk__bench_speed(&other->runs[k]) > 0)
-            ratios[used++] = stk__bench_speed(&mine->runs[k]) / stk__bench_speed(&other->runs[k]);
-    if (used) {
-        stk_spread spread;
-        stk_spread_of(ratios, used, &spread);
-        row->pairs = used;
-        row->speed_up = spread.p50;
-        row->speed_up_least = spread.min;
-        row->speed_up_most = spread.max;
-        row->sureness = 1 - exp2(1 - (double)used);
-    }
+
+    for (size_t r = 0; r < n && ratios; r++)
+        if (stk__bench_ended_well(&mine->runs[r]) && stk__bench_ended_well(&other->runs[r]) &&
+            stk__bench_speed(&other->runs[r]) > 0)
+            ratios[used++] = stk__bench_speed(&mine->runs[r]) / stk__bench_speed(&other->runs[r]);
+    *out = (stk_spread){0};
+    if (used)
+        stk_spread_of(ratios, used, out);
     stk__free(plan->ctx, ratios);
+}
+
+void stk__bench_pair_runs(const stk_bench_plan *plan, size_t i, stk_bench_row *row)
+{
+    const size_t base = stk__bench_baseline(plan);
+    stk_spread spread;
+
+    if (base == STK_BENCH_NONE || plan->settings[i].setting.free_data)
+        return;
+    stk__bench_pair(plan, i, base, &spread);
+    if (!spread.n)
+        return;
+    row->pairs = spread.n;
+    row->speed_up = spread.p50;
+    row->speed_up_least = spread.min;
+    row->speed_up_most = spread.max;
+    row->sureness = 1 - exp2(1 - (double)spread.n);
 }
 
 /* In the epochs that both have, of those that are kept: a training may end early. */
@@ -49,6 +56,14 @@ static const stk_bench_training *first_of(const stk__bench_planned *setting)
             setting->runs[k].result.training.seconds > 0)
             return &setting->runs[k].result.training;
     return NULL;
+}
+
+bool stk__bench_same_training(const stk_bench_plan *plan, size_t i, size_t other)
+{
+    const stk_bench_training *a = first_of(&plan->settings[i]),
+                             *b = first_of(&plan->settings[other]);
+
+    return a && b && a->epochs == b->epochs && same_losses(a, b);
 }
 
 /* What the losses of setting `i` are compared with: of a rung, those of the one before that came to

@@ -209,6 +209,9 @@ bool stk__sweep_alike(const stk_sweep_point *a, const stk_sweep_point *b);
  */
 void stk__judge_sweep(const stk_figures *figures, const stk_sweep_point *self,
                       const stk_sweep_point *others, size_t n, stk_verdict *out);
+/* The same of a whole training: rates of `others` are how many times as fast they are. Pure. */
+void stk__judge_trainings(const stk_figures *figures, const stk_sweep_point *others, size_t n,
+                          stk_verdict *out);
 /* The first of `n` points of one option, in the order of their values, after which none gives
  * more; n where the last one does, or there are fewer than three. Pure. */
 size_t stk__sweep_saturation(const stk_sweep_point *points, size_t n);

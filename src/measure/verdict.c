@@ -386,13 +386,8 @@ static void judge_case(const stk__case *v, stk_verdict *out)
     say_remarks(f, out);
 }
 
-void stk_judge(const stk_figures *figures, stk_verdict *out)
-{
-    stk__judge_sweep(figures, NULL, NULL, 0, out);
-}
-
-void stk__judge_sweep(const stk_figures *figures, const stk_sweep_point *self,
-                      const stk_sweep_point *others, size_t n, stk_verdict *out)
+static void judge_beside(const stk_figures *figures, bool trainings, const stk_sweep_point *self,
+                         const stk_sweep_point *others, size_t n, stk_verdict *out)
 {
     stk_figures known = {0};
     stk_verdict verdict = {.struct_size = sizeof verdict};
@@ -402,8 +397,28 @@ void stk__judge_sweep(const stk_figures *figures, const stk_sweep_point *self,
     v.self = self;
     v.others = others;
     v.num_others = n;
+    v.trainings = trainings;
     judge_case(&v, &verdict);
     stk__sized_write(out, &verdict);
+}
+
+void stk_judge(const stk_figures *figures, stk_verdict *out)
+{
+    judge_beside(figures, false, NULL, NULL, 0, out);
+}
+
+void stk__judge_sweep(const stk_figures *figures, const stk_sweep_point *self,
+                      const stk_sweep_point *others, size_t n, stk_verdict *out)
+{
+    judge_beside(figures, false, self, others, n, out);
+}
+
+void stk__judge_trainings(const stk_figures *figures, const stk_sweep_point *others, size_t n,
+                          stk_verdict *out)
+{
+    const stk_sweep_point self = {.samples_per_s = 1, .least = 1, .most = 1};
+
+    judge_beside(figures, true, &self, others, n, out);
 }
 
 const char *stk_limit_name(stk_limit limit)

@@ -30,6 +30,7 @@ typedef struct stk__case {
     double cpu;           /* share of all usable cores that work */
     const stk_sweep_point *self, *others; /* of the sweep it belongs to; NULL: it is alone */
     size_t num_others;
+    bool trainings; /* the sweep is of whole trainings: its rates are factors */
 } stk__case;
 
 /* Append to the paragraph. */
@@ -61,6 +62,8 @@ void stk__beside_say_shares(const stk__case *v, stk_verdict *out);
 /* The best setting of the sweep that differs in `knob` alone ("": in any one) and gave more than
  * this one; NULL: none did (verdict_sweep.c). */
 const stk_sweep_point *stk__sweep_better(const stk__case *v, const char *knob);
+/* Whether the sweep has a setting that differs in this value alone. */
+bool stk__sweep_has(const stk__case *v, const char *knob, const char *value);
 /* Compare the advice, or that there is none, with what the sweep has measured; true: a sentence
  * about it was said. */
 bool stk__sweep_settle(const stk__case *v, stk_verdict *out);

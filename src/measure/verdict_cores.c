@@ -144,11 +144,15 @@ static bool says_idle(const stk__case *v, stk_verdict *out)
     if (f->other_cores >= 0.5)
         stk__verdict_say(out, " Other programs keep %.1f of %u usable cores busy.", f->other_cores,
                          f->usable_cores);
-    if (outside)
+    if (outside) {
         stk__verdict_say(out, " Leave it one alone; the loader cannot help.");
-    else
+    } else if (stk__sweep_has(v, "num_workers", "0")) {
+        stk__verdict_say(out, " Leave them the cores alone.");
+        stk__verdict_advise(out, "num_workers", 0);
+    } else {
         stk__verdict_say(out, " Leave them the cores alone, or prepare in the thread of the step "
                               "(num_workers 0) where that is little work.");
+    }
     return true;
 }
 

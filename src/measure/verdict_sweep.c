@@ -72,6 +72,35 @@ const stk_sweep_point *stk__sweep_better(const stk__case *v, const char *knob)
     return best;
 }
 
+bool stk__sweep_has(const stk__case *v, const char *knob, const char *value)
+{
+    for (size_t i = 0; i < v->num_others; i++)
+        if (strcmp(v->others[i].knob, knob) == 0 && strcmp(v->others[i].value, value) == 0)
+            return true;
+    return false;
+}
+
+static void say_better(const stk__case *v, const stk_sweep_point *best, stk_verdict *out)
+{
+    stk__verdict_say(out, " Set %s to %s: measured in this sweep, ", best->knob, best->value);
+    if (v->trainings)
+        stk__verdict_say(out, "%.2fx as fast (whole trainings).", out->gain);
+    else
+        stk__verdict_say(out, "%.0f samples/s instead of %.0f (%.2fx).", best->samples_per_s,
+                         v->self->samples_per_s, out->gain);
+}
+
+static void say_no_better(const stk__case *v, const stk_sweep_point *answer, stk_verdict *out)
+{
+    stk__verdict_say(out, " %s %s would be the next to try, but was measured in this sweep: ",
+                     answer->knob, answer->value);
+    if (v->trainings)
+        stk__verdict_say(out, "no faster (%.2fx, whole trainings).", answer->samples_per_s);
+    else
+        stk__verdict_say(out, "%.0f samples/s, no more than the %.0f here.", answer->samples_per_s,
+                         v->self->samples_per_s);
+}
+
 bool stk__sweep_settle(const stk__case *v, stk_verdict *out)
 {
     const stk_sweep_point *best = stk__sweep_better(v, out->knob), *answer = NULL;
@@ -80,11 +109,7 @@ bool stk__sweep_settle(const stk__case *v, stk_verdict *out)
         out->gain = best->samples_per_s / STK_MAX(v->self->samples_per_s, 1e-9);
         snprintf(out->knob, sizeof out->knob, "%s", best->knob);
         snprintf(out->value, sizeof out->value, "%s", best->value);
-        stk__verdict_say(out,
-                         " Set %s to %s: measured in this sweep, %.0f samples/s instead of %.0f "
-                         "(%.2fx).",
-                         out->knob, out->value, best->samples_per_s, v->self->samples_per_s,
-                         out->gain);
+        say_better(v, best, out);
         return true;
     }
     for (size_t i = 0; i < v->num_others; i++) {
@@ -95,10 +120,7 @@ bool stk__sweep_settle(const stk__case *v, stk_verdict *out)
     }
     if (!answer)
         return false;
-    stk__verdict_say(out,
-                     " %s %s would be the next to try, but was measured in this sweep: %.0f "
-                     "samples/s, no more than the %.0f here.",
-                     answer->knob, answer->value, answer->samples_per_s, v->self->samples_per_s);
+    say_no_better(v, answer, out);
     out->knob[0] = out->value[0] = 0;
     out->gain = 1;
     return true;

@@ -357,10 +357,10 @@ static void test_words(void **state)
 }
 
 /* A training of two epochs in so many seconds; with a loss below 0 it was interrupted. */
-static void add_training(planned *p, size_t i, double seconds, double loss)
+static void add_training_of(planned *p, size_t i, int64_t workers, double seconds, double loss)
 {
     stk_bench_result result = {.struct_size = sizeof result, .status = STK_OK};
-    stk_figures f = rate_of(1000, 0);
+    stk_figures f = rate_of(1000, workers);
     stk_error err;
 
     result.interrupted = loss < 0;
@@ -369,6 +369,11 @@ static void add_training(planned *p, size_t i, double seconds, double loss)
     result.training.loss[0] = 1;
     result.training.loss[1] = result.training.last_loss = loss;
     assert_ok(stk_bench_plan_add(p->plan, i, 0, &result, &f, &err), &err);
+}
+
+static void add_training(planned *p, size_t i, double seconds, double loss)
+{
+    add_training_of(p, i, 0, seconds, loss);
 }
 
 /* Each run is compared with the baseline's of the same round, whatever the machine does between
@@ -421,6 +426,39 @@ static void test_trainings(void **state)
     plan_end(&p);
 }
 
+/* A verdict quotes what the rounds of a sweep of trainings have measured, and promises nothing. */
+static void test_trainings_are_quoted(void **state)
+{
+    planned p = plan_of("loader: {num_workers: [0, 2, 4]}\nbench: {repeat: 2}\n", NULL);
+
+    (void)state;
+    add_training(&p, 0, 10, 0.5);
+    assert_string_equal(verdict_of(&p, 0).value, "3");
+    add_training_of(&p, 1, 2, 12.5, 0.5);
+    stk_verdict v = verdict_of(&p, 0);
+    assert_string_equal(v.knob, "");
+    assert_true(v.gain == 1);
+    assert_non_null(strstr(v.text, "num_workers 2 would be the next to try, but was measured in "
+                                   "this sweep: no faster (0.80x, whole trainings)."));
+    /* What trained something else is no answer. */
+    add_training_of(&p, 2, 4, 2, 0.25);
+    assert_string_equal(verdict_of(&p, 0).knob, "");
+    plan_end(&p);
+    p = plan_of("loader: {num_workers: [0, 2]}\nbench: {repeat: 2}\n", NULL);
+    add_training(&p, 0, 10, 0.5);
+    add_training_of(&p, 1, 2, 8, 0.5);
+    v = verdict_of(&p, 0);
+    assert_string_equal(v.value, "2");
+    assert_float_equal(v.gain, 1.25, 1e-12);
+    assert_non_null(
+        strstr(v.text, "Set num_workers to 2: measured in this sweep, 1.25x as fast (whole "));
+    /* A round of each that says the opposite: no difference was measured. */
+    add_training(&p, 0, 40, 0.5);
+    add_training_of(&p, 1, 2, 50, 0.5);
+    assert_string_equal(verdict_of(&p, 0).knob, "");
+    plan_end(&p);
+}
+
 /* Sections of a training may vary, and a rung is compared with the one before. */
 static void test_ladder_of_trainings(void **state)
 {
@@ -454,12 +492,19 @@ static void test_ladder_of_trainings(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_settings),  cmocka_unit_test(test_idle_bound),
-        cmocka_unit_test(test_adjust),    cmocka_unit_test(test_ranks),
-        cmocka_unit_test(test_repeats),   cmocka_unit_test(test_ladder),
-        cmocka_unit_test(test_sweep),     cmocka_unit_test(test_auto),
-        cmocka_unit_test(test_alike),     cmocka_unit_test(test_words),
-        cmocka_unit_test(test_trainings), cmocka_unit_test(test_ladder_of_trainings),
+        cmocka_unit_test(test_settings),
+        cmocka_unit_test(test_idle_bound),
+        cmocka_unit_test(test_adjust),
+        cmocka_unit_test(test_ranks),
+        cmocka_unit_test(test_repeats),
+        cmocka_unit_test(test_ladder),
+        cmocka_unit_test(test_sweep),
+        cmocka_unit_test(test_auto),
+        cmocka_unit_test(test_alike),
+        cmocka_unit_test(test_words),
+        cmocka_unit_test(test_trainings),
+        cmocka_unit_test(test_trainings_are_quoted),
+        cmocka_unit_test(test_ladder_of_trainings),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

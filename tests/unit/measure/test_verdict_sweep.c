@@ -87,6 +87,31 @@ static void test_more_was_measured(void **state)
     assert_non_null(strstr(v.text, quoted));
 }
 
+/* Workers that come too late: to have none is advice, too, which a sweep may have measured. */
+static void test_none_was_measured(void **state)
+{
+    static const char said[] = "(num_workers 0) where that is little work";
+    stk_sweep_point self = point("1", 1600), slower = point("0", 1200), faster = point("0", 2000);
+    stk_figures f = plant(0.010, 0.002);
+    stk_verdict v = {.struct_size = sizeof v};
+
+    (void)state;
+    f.num_workers = 1;
+    f.cpu_s = f.prepare_busy = 0.1 * f.wall;
+    f.prepare_wait_out = 0.9 * f.wall;
+    f.other_cores = 3.5;
+    assert_non_null(strstr(judge(&f).text, said));
+    stk__judge_sweep(&f, &self, &slower, 1, &v);
+    assert_int_equal(v.limit, STK_LIMIT_CORES);
+    assert_string_equal(v.knob, "");
+    assert_null(strstr(v.text, said));
+    assert_non_null(strstr(v.text, "num_workers 0 would be the next to try, but was measured"));
+    stk__judge_sweep(&f, &self, &faster, 1, &v);
+    assert_string_equal(v.value, "0");
+    assert_null(strstr(v.text, said));
+    assert_non_null(strstr(v.text, "Set num_workers to 0: measured in this sweep"));
+}
+
 static void test_saturation(void **state)
 {
     const stk_sweep_point rising[] = {point("0", 100), point("1", 200), point("2", 300)};
@@ -195,13 +220,10 @@ static void test_bad_samples_come_first(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_measured_is_quoted),
-        cmocka_unit_test(test_more_was_measured),
-        cmocka_unit_test(test_saturation),
-        cmocka_unit_test(test_cores_bound),
-        cmocka_unit_test(test_healthy_but_busy),
-        cmocka_unit_test(test_few_steps),
-        cmocka_unit_test(test_bad_samples_come_first),
+        cmocka_unit_test(test_measured_is_quoted), cmocka_unit_test(test_more_was_measured),
+        cmocka_unit_test(test_none_was_measured),  cmocka_unit_test(test_saturation),
+        cmocka_unit_test(test_cores_bound),        cmocka_unit_test(test_healthy_but_busy),
+        cmocka_unit_test(test_few_steps),          cmocka_unit_test(test_bad_samples_come_first),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
