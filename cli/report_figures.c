@@ -326,14 +326,15 @@ static void print_table(const struct report_view *view, FILE *out)
         return;
     for (uint64_t i = 0; i < view->all->num_groups && i < VERDICTS_SHOWN; i++) {
         const stk_report_group *g = view->all->groups[i];
-        const char *verdict = stk_report_run_at(view->report, g->runs[0])->verdict->text;
+        const char *verdict = stk_report_run_at(view->report, g->shown)->verdict->text;
         snprintf(text, sizeof text, "%s%s%s", view->all->num_groups > 1 ? g->name : "",
                  view->all->num_groups > 1 ? ": " : "", verdict);
         fputc('\n', out);
         cli_paragraph(out, width, 0, text);
     }
-    /* Of trainings the table has the speed-ups. */
-    for (uint64_t i = 0; i < view->all->num_pairs && !view->all->trainings; i++) {
+    /* Of the trainings of one log the table has the speed-ups. */
+    const bool said = view->all->trainings && view->files == 1;
+    for (uint64_t i = 0; i < view->all->num_pairs && !said; i++) {
         fputc('\n', out);
         cli_paragraph(out, width, 0, view->all->pairs[i]->text);
     }

@@ -102,12 +102,12 @@ static void put_head(const struct report_view *view, FILE *out)
 static void put_group(const struct report_view *view, struct cli_table *table,
                       const stk_report_group *g)
 {
-    const stk_report_run *run = stk_report_run_at(view->report, g->runs[0]);
+    const stk_report_run *run = stk_report_run_at(view->report, g->shown);
     struct cli_table_row *row = cli_table_begin(table, g->name);
 
     if (!row)
         return;
-    row->link = g->runs[0] + 1;
+    row->link = g->shown + 1;
     cli_table_put(row, "%" PRIu64, g->count);
     report_cell_seconds(row, g->wait);
     report_cell_seconds(row, g->per_step);

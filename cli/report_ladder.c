@@ -14,23 +14,17 @@ static const stk_report_run *run_of(const struct report_view *view, uint64_t i)
     return stk_report_run_at(view->report, i);
 }
 
-static const char *limit_of(const struct report_view *view, const stk_report_rung *rung)
-{
-    return stk_limit_name(run_of(view, rung->group->runs[0])->verdict->limit);
-}
-
-/* ---- One measure after the other --------------------------------------------------------------
- */
+/* ---- One measure after the other ------------------------------------------------------------ */
 
 static void put_rung(const struct report_view *view, struct cli_table *table,
                      const stk_report_rung *rung)
 {
-    const stk_report_run *run = run_of(view, rung->group->trained);
+    const stk_report_run *run = run_of(view, rung->group->shown);
     struct cli_table_row *row = cli_table_begin(table, rung->name);
 
     if (!row)
         return;
-    row->link = rung->group->runs[0] + 1;
+    row->link = rung->group->shown + 1;
     if (!view->all->ladder)
         report_cell_seconds(row, rung->group->per_step);
     else
@@ -38,7 +32,7 @@ static void put_rung(const struct report_view *view, struct cli_table *table,
     cli_ladder_cells(row, rung->factor, rung->share);
     if (view->all->trainings)
         cli_training_cells(row, run->accuracy, run->peak_bytes);
-    cli_table_put(row, "%s", limit_of(view, rung));
+    cli_table_put(row, "%s", stk_limit_name(run->verdict->limit));
 }
 
 static struct cli_table ladder_of(const struct report_view *view)
@@ -109,7 +103,8 @@ void report_ladder_json(const struct report_view *view, FILE *out)
         cli_json_member_number(out, "speed_up", rung->group->speed_up);
         cli_json_member_number(out, "factor", rung->factor);
         cli_json_member_number(out, "share", rung->share);
-        fprintf(out, ", \"limit\": \"%s\"}", limit_of(view, rung));
+        fprintf(out, ", \"limit\": \"%s\"}",
+                stk_limit_name(run_of(view, rung->group->shown)->verdict->limit));
     }
 }
 
@@ -119,11 +114,11 @@ static void put_group(const struct report_view *view, struct cli_table *table,
                       const stk_report_group *g)
 {
     struct cli_table_row *row = cli_table_begin(table, g->name);
-    const stk_report_run *run = run_of(view, g->trained);
+    const stk_report_run *run = run_of(view, g->shown);
 
     if (!row)
         return;
-    row->link = g->trained + 1;
+    row->link = g->shown + 1;
     cli_table_put(row, "%" PRIu64, g->count);
     cli_table_number(row, g->training);
     cli_table_range(row, g->training_least, g->training_most);
@@ -141,12 +136,15 @@ static void describe(const struct report_view *view, char *text, size_t size)
     bool tested = false;
 
     for (uint64_t i = 0; i < view->all->num_groups; i++)
-        tested |= run_of(view, view->all->groups[i]->trained)->tested;
+        tested |= run_of(view, view->all->groups[i]->shown)->tested;
     snprintf(text, size,
              "The run of the median time is shown; speed-ups are over the runs of %s in the same "
              "rounds. Loss: the mean of the last epoch. Accuracy: of the %s data. Peak: most "
              "resident memory.",
-             view->all->baseline->name, tested ? "test" : "validation");
+             view->files > 1
+                 ? "the baseline of each log (the first without workers, else the first)"
+                 : view->all->groups[0]->baseline->name,
+             tested ? "test" : "validation");
 }
 
 static struct cli_table trainings_of(const struct report_view *view)

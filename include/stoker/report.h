@@ -236,9 +236,13 @@ typedef struct stk_report_group {
     /** Seconds of the whole training: the median over the runs, the least and the most; NaN: none.
      */
     double training, training_least, training_most;
-    uint64_t trained; /**< the run of that median; without trainings the first */
-    /** As fast as the baseline: the median, the least and the most over `pairs` of runs, the n-th
-     * of this setting with the n-th of the baseline. NaN: none. */
+    /** The run that stands for all: that of this median, without trainings of the median rate, else
+     * the first. */
+    uint64_t shown;
+    /** Of the trainings of its log: without workers, else the first; NULL: there are none. */
+    const struct stk_report_group *baseline;
+    /** As fast as the baseline: the median, the least and the most over `pairs` of runs, each with
+     * the baseline's of the same round (`repeat`). NaN: none. */
     double speed_up, speed_up_least, speed_up_most;
     uint64_t pairs;
     double rate; /**< samples/s, or steps/s where that is not known */
@@ -279,7 +283,6 @@ typedef struct stk_report_comparison {
     uint64_t num_rungs;                  /**< 0: the settings are no series */
     double whole;                        /**< the last rung is so many times as fast as the first */
     bool trainings;                      /**< settings are whole trainings, speeds are of those */
-    const stk_report_group *baseline;    /**< of trainings: without workers, else the first */
     bool ladder;                         /**< they were measured as one: stoker bench --ladder */
 } stk_report_comparison;
 

@@ -141,33 +141,76 @@ static void average(const stk__comparison *c, stk_report_group *g)
     }
 }
 
+/* Steady samples a second of the run of the median rate, of two the slower, as `stoker bench` shows
+ * them; NaN: no run has any. */
+static double median_rate(const stk__comparison *c, const stk_report_group *g)
+{
+    double values[MAX_REPEATS];
+    const uint64_t n = sorted(c, g, figure_rate, values);
+
+    return n ? values[(n - 1) / 2] : (double)NAN;
+}
+
 /* Whole trainings: the run of the median rate is shown, of two the slower. */
 static void take_trainings(const stk__comparison *c, stk_report_group *g)
 {
     double values[MAX_REPEATS];
     const uint64_t n = sorted(c, g, figure_training, values);
+    figure_fn *figure = n ? figure_training : figure_rate;
+    const double median = n ? values[n / 2] : median_rate(c, g);
 
-    g->training = n ? values[n / 2] : (double)NAN;
+    g->training = n ? median : (double)NAN;
     g->training_least = n ? values[0] : (double)NAN;
     g->training_most = n ? values[n - 1] : (double)NAN;
-    g->trained = g->runs[0];
+    g->speed_up = g->speed_up_least = g->speed_up_most = NAN;
+    g->shown = g->runs[0];
     for (uint64_t i = g->count; i-- > 0;)
-        if (run_at(c, g->runs[i])->training_seconds == g->training)
-            g->trained = g->runs[i];
+        if (figure(run_at(c, g->runs[i])) == median)
+            g->shown = g->runs[i];
+}
+
+/* What the trainings of a log are compared with; NULL: there are none. */
+static const stk_report_group *baseline_of(const stk__comparison *c, uint64_t file)
+{
+    const stk_report_group *found = NULL;
+
+    for (uint64_t i = 0; i < c->shown.num_groups; i++) {
+        const stk_report_group *g = c->shown_groups[i];
+        if (g->file != file || !isfinite(g->training))
+            continue;
+        if (first_run(c, g)->num_workers == 0)
+            return g;
+        found = found ? found : g;
+    }
+    return found;
+}
+
+/* Of the runs of a round behind the first `before`, as where a bench was made twice, the next one;
+ * NULL: there is none. */
+static const stk_report_run *in_round(const stk__comparison *c, const stk_report_group *g,
+                                      int64_t repeat, uint64_t before)
+{
+    for (uint64_t i = 0; i < STK_MIN(g->count, MAX_REPEATS); i++)
+        if (run_at(c, g->runs[i])->repeat == repeat && before-- == 0)
+            return run_at(c, g->runs[i]);
+    return NULL;
 }
 
 /* Each run over that of the baseline in the same round. */
 static void pair_trainings(const stk__comparison *c, stk_report_group *g)
 {
-    const stk_report_group *base = c->shown.baseline;
     double ratios[MAX_REPEATS];
     stk_spread spread;
 
-    g->speed_up = g->speed_up_least = g->speed_up_most = NAN;
-    for (uint64_t i = 0; i < STK_MIN(STK_MIN(g->count, base->count), MAX_REPEATS); i++) {
+    for (uint64_t i = 0; i < STK_MIN(g->count, MAX_REPEATS); i++) {
+        const stk_report_run *run = run_at(c, g->runs[i]);
+        uint64_t before = 0;
+        for (uint64_t k = 0; k < i; k++)
+            before += run_at(c, g->runs[k])->repeat == run->repeat;
+        const stk_report_run *base = in_round(c, g->baseline, run->repeat, before);
         /* Of trainings a second, so that it is the bench's to the last digit. */
-        const double ratio = 1 / figure_training(run_at(c, g->runs[i])) /
-                             (1 / figure_training(run_at(c, base->runs[i])));
+        const double ratio =
+            base ? 1 / figure_training(run) / (1 / figure_training(base)) : (double)NAN;
         if (isfinite(ratio))
             ratios[g->pairs++] = ratio;
     }
@@ -181,19 +224,15 @@ static void pair_trainings(const stk__comparison *c, stk_report_group *g)
 
 static void compare_trainings(stk__comparison *c)
 {
-    stk_report_comparison *shown = &c->shown;
-
-    for (uint64_t i = shown->num_groups; i-- > 0;) {
+    for (uint64_t i = 0; i < c->shown.num_groups; i++)
         take_trainings(c, &c->groups[i].shown);
-        if (!isfinite(c->groups[i].shown.training))
-            continue;
-        shown->trainings = true;
-        if (!shown->baseline || first_run(c, shown->baseline)->num_workers != 0 ||
-            first_run(c, &c->groups[i].shown)->num_workers == 0)
-            shown->baseline = &c->groups[i].shown;
+    for (uint64_t i = 0; i < c->shown.num_groups; i++) {
+        stk_report_group *g = &c->groups[i].shown;
+        g->baseline = baseline_of(c, g->file);
+        c->shown.trainings |= g->baseline != NULL;
+        if (g->baseline)
+            pair_trainings(c, g);
     }
-    for (uint64_t i = 0; i < shown->num_groups && shown->baseline; i++)
-        pair_trainings(c, &c->groups[i].shown);
 }
 
 /* The group that run `first` begins: it and all later runs of its setting. */
@@ -412,17 +451,13 @@ static void add_rung(stk__comparison *c, const stk_report_group *g, const char *
 static void make_rungs(stk__comparison *c)
 {
     stk_report_comparison *shown = &c->shown;
-    double values[MAX_REPEATS];
 
     if (stk_report_files(c->report) != 1)
         return;
     for (uint64_t i = 0; i < shown->num_groups; i++) {
         const stk_report_group *g = c->shown_groups[i];
-        /* Of the run of the median rate, as `stoker bench` shows them. */
-        const uint64_t n = sorted(c, g, figure_rate, values);
-        const double rate = n ? values[(n - 1) / 2] : (double)NAN,
-                     speed = shown->trainings ? 1 / g->training : rate,
-                     pace = shown->trainings ? g->speed_up : rate;
+        const double speed = shown->trainings ? 1 / g->training : median_rate(c, g),
+                     pace = shown->trainings ? g->speed_up : speed;
         if (first_run(c, g)->rung > 0 && isfinite(speed) && isfinite(pace))
             add_rung(c, g, first_run(c, g)->measure, speed, pace);
     }

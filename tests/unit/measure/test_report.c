@@ -272,10 +272,10 @@ static void test_rounds(void **state)
     assert_ok(stk_report_compare(report, &all, &err), &err);
     assert_true(all->trainings && all->num_groups == 2);
     const stk_report_group *two = all->groups[0], *none = all->groups[1];
-    assert_ptr_equal(all->baseline, none);
-    assert_true(none->training == 6 && none->trained == 5 && none->speed_up == 1);
+    assert_true(two->baseline == none && none->baseline == none);
+    assert_true(none->training == 6 && none->shown == 5 && none->speed_up == 1);
     assert_true(two->training == 4 && two->training_least == 2 && two->training_most == 4);
-    assert_true(two->trained == 0 && two->pairs == 3);
+    assert_true(two->shown == 0 && two->pairs == 3);
     assert_true(two->speed_up == 2 && two->speed_up_least == 1 && two->speed_up_most == 3);
     assert_true(run_at(0)->num_epochs == 1 && run_at(0)->epochs[0].loss == 0.5);
     stk_report_notes(report, 0, note, notes);
@@ -285,6 +285,72 @@ static void test_rounds(void **state)
     *notes = 0;
     stk_report_notes(report, 1, note, notes);
     assert_string_equal(notes, "");
+}
+
+/* A run of a bench of trainings, in a log. */
+static void add_trained(char *log, size_t size, const char *label, int repeat, double seconds)
+{
+    const size_t used = strlen(log);
+
+    snprintf(
+        log + used, size - used,
+        "{\"event\": \"run start\", \"time\": 1, \"label\": \"num_workers=%s\", \"repeat\": %d, "
+        "\"locals\": {\"num_workers\": %s}}\n"
+        "{\"event\": \"trained\", \"time\": 2, \"seconds\": %g}\n"
+        "{\"event\": \"run end\", \"time\": 2}\n",
+        label, repeat, label, seconds);
+}
+
+/* A round is told by its number, wherever runs are missing, and each log has rounds of its own. */
+static void test_logs_of_trainings(void **state)
+{
+    const stk_report_comparison *all;
+    char before[4096] = "", after[4096] = "";
+
+    (void)state;
+    add_trained(before, sizeof before, "2", 1, 4);
+    add_trained(before, sizeof before, "0", 1, 8);
+    add_trained(before, sizeof before, "0", 2, 80); /* the other one of this round failed */
+    add_trained(before, sizeof before, "2", 3, 4);
+    add_trained(before, sizeof before, "0", 3, 8);
+    add_trained(after, sizeof after, "0", 1, 1);
+    add_trained(after, sizeof after, "2", 1, 2);
+    /* The same bench once more, into the same log. */
+    add_trained(after, sizeof after, "0", 1, 3);
+    add_trained(after, sizeof after, "2", 1, 6);
+    assert_ok(take(before, 64), &err);
+    assert_ok(take(after, 64), &err);
+    assert_ok(stk_report_compare(report, &all, &err), &err);
+    assert_true(all->trainings && all->num_groups == 4);
+    const stk_report_group *const *g = all->groups;
+    assert_true(g[0]->baseline == g[1] && g[1]->baseline == g[1]);
+    assert_true(g[2]->baseline == g[2] && g[3]->baseline == g[2]);
+    assert_true(g[0]->pairs == 2 && g[0]->speed_up_least == 2 && g[0]->speed_up_most == 2);
+    assert_true(g[3]->pairs == 2 && g[3]->speed_up_least == 0.5 && g[3]->speed_up_most == 0.5);
+    /* Before against after are other pairs. */
+    assert_int_equal(all->num_pairs, 2);
+    assert_true(all->pairs[0]->a == g[1] && all->pairs[0]->b == g[2]);
+}
+
+/* Of repeated runs one stands for all, with its verdict: that of the median rate. */
+static void test_run_that_is_shown(void **state)
+{
+    static const double rates[] = {100, 300, 200, 150};
+    const stk_report_comparison *all;
+    char log[4096] = "";
+
+    (void)state;
+    for (int i = 0; i < 4; i++)
+        snprintf(log + strlen(log), sizeof log - strlen(log),
+                 "{\"event\": \"run start\", \"time\": %d, \"label\": \"a\"}\n"
+                 "{\"event\": \"figures\", \"time\": %d, \"samples_per_s\": %g}\n"
+                 "{\"event\": \"run end\", \"time\": %d}\n",
+                 10 * i + 1, 10 * i + 2, rates[i], 10 * i + 3);
+    assert_ok(take(log, 64), &err);
+    assert_ok(stk_report_compare(report, &all, &err), &err);
+    assert_int_equal(all->num_groups, 1);
+    assert_int_equal(all->groups[0]->shown, 3);
+    assert_null(all->groups[0]->baseline);
 }
 
 /* Many bars: in bounds, in order, and nothing of their time is lost. */
@@ -465,10 +531,22 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-        TEST(test_pieces),  TEST(test_refused), TEST(test_clock),  TEST(test_ranks),
-        TEST(test_generic), TEST(test_rungs),   TEST(test_bars),   TEST(test_sketch),
-        TEST(test_compare), TEST(test_groups),  TEST(test_blocks), TEST(test_trained),
-        TEST(test_rounds),  TEST(test_charts),
+        TEST(test_pieces),
+        TEST(test_refused),
+        TEST(test_clock),
+        TEST(test_ranks),
+        TEST(test_generic),
+        TEST(test_rungs),
+        TEST(test_bars),
+        TEST(test_sketch),
+        TEST(test_compare),
+        TEST(test_groups),
+        TEST(test_blocks),
+        TEST(test_trained),
+        TEST(test_rounds),
+        TEST(test_charts),
+        TEST(test_logs_of_trainings),
+        TEST(test_run_that_is_shown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
