@@ -189,6 +189,16 @@ STK_API STK_NODISCARD stk_status stk_batch_find(const stk_batch *batch, const ch
  * so. */
 STK_API void stk_batch_release(stk_batch **batch);
 
+/**
+ * Let the caller keep a batch without keeping it from the loader: its memory becomes its own, and
+ * the loader gets as much anew, beyond memory_budget. For a consumer that keeps many, when
+ * stk_loader_next() is STK_EBUSY. *batch is another handle for the same values at the same places.
+ *
+ * Thread: any, the batch's one user. Errors: STK_ENOMEM, and STK_EBUSY while DLPack tensors hold
+ * the batch; *batch is as it was then.
+ */
+STK_API STK_NODISCARD stk_status stk_batch_detach(stk_batch **batch, stk_error *err);
+
 /* ---- State ---- */
 
 /** "Everything up to and including this batch was consumed." Plain numbers; the same for every

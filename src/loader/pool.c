@@ -112,6 +112,23 @@ void stk__pool_give(stk__pool *pool, void *data)
     pthread_mutex_unlock(&pool->lock);
 }
 
+void stk__pool_disown(stk__pool *pool, void *data)
+{
+    if (!data)
+        return;
+    const uint64_t cost = ((pool_buffer *)data - 1)->cost;
+    pthread_mutex_lock(&pool->lock);
+    atomic_fetch_sub(&pool->used, cost);
+    pool->held -= cost;
+    pthread_mutex_unlock(&pool->lock);
+}
+
+void stk__pool_free(stk__pool *pool, void *data)
+{
+    if (data)
+        stk__free(pool->ctx, (pool_buffer *)data - 1);
+}
+
 bool stk__pool_reserve(stk__pool *pool, uint64_t bytes)
 {
     pthread_mutex_lock(&pool->lock);

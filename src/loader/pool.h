@@ -26,6 +26,9 @@ bool stk__pool_fits(stk__pool *pool, uint64_t cost);
 /* A buffer as of stk__alloc_buffer(); NULL when memory is out or the limit would be passed. */
 void *stk__pool_take(stk__pool *pool, uint64_t size);
 void stk__pool_give(stk__pool *pool, void *data);
+/* The buffer is no longer the pool's: the caller ends it with stk__pool_free(). */
+void stk__pool_disown(stk__pool *pool, void *data);
+void stk__pool_free(stk__pool *pool, void *data);
 /* Take bytes from the limit that are allocated elsewhere; false: they do not fit now. */
 bool stk__pool_reserve(stk__pool *pool, uint64_t bytes);
 void stk__pool_unreserve(stk__pool *pool, uint64_t bytes);

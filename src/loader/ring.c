@@ -82,7 +82,16 @@ static stk_status make_slab(stk__ring *ring, stk_batch *batch, stk_error *err)
     else
         memory = stk__alloc_buffer(ring->ctx, ring->slab_bytes);
     batch->memory = memory;
-    return memory ? STK_OK : STK_ENOMEM;
+    if (!memory)
+        return STK_ENOMEM;
+    if (ring->locked_memory && mlock(memory, ring->slab_bytes) != 0) {
+        stk__message(ring->ctx, STK_MESSAGE_WARNING,
+                     "pin_memory: the system refuses to lock %llu bytes (ulimit -l); batches stay "
+                     "pageable",
+                     (unsigned long long)ring->slab_bytes);
+        ring->locked_memory = false;
+    }
+    return STK_OK;
 }
 
 static void free_slab(stk__ring *ring, stk_batch *batch)
@@ -175,14 +184,6 @@ static stk_status make_slabs(stk__ring *ring, uint32_t slabs, stk_error *err)
         guard(batch, false);
         lay_out(batch, ring->columns, n, ring->rows);
         stk__ring_give_locked(ring, batch);
-        if (ring->locked_memory && mlock(batch->memory, ring->slab_bytes) != 0) {
-            stk__message(
-                ring->ctx, STK_MESSAGE_WARNING,
-                "pin_memory: the system refuses to lock %llu bytes (ulimit -l); batches stay "
-                "pageable",
-                (unsigned long long)ring->slab_bytes);
-            ring->locked_memory = false;
-        }
     }
     ring->num_slabs = slabs;
     return STK_OK;
@@ -303,23 +304,45 @@ void stk__ring_unref(stk__ring *ring)
         ring_free(ring);
 }
 
-/* Neither the consumer nor a tensor uses the memory of a batch any more. (L) free. */
-static void give_back(stk_batch *b)
+/* A slab is back, and maybe values of the pool. (L) held. */
+static void returned_locked(stk__ring *ring, stk_batch *slab, bool values)
 {
-    stk__ring *ring = b->ring;
-    void *ragged = b->ragged;
-    b->ragged = NULL;
-    /* Before it is among the free it cannot be handed to a step, so its values go first. */
-    stk__pool_give(&ring->pool, ragged);
-    pthread_mutex_lock(&ring->lock);
-    stk__ring_give_locked(ring, b);
+    stk__ring_give_locked(ring, slab);
     ring->num_held--;
-    if (ragged)
+    if (values)
         ring->full = false;
     if (ring->returned_locked) {
         ring->returned_locked(ring->user);
         stk__ring_work_locked(ring);
     }
+}
+
+static void free_detached(stk_batch *b)
+{
+    stk__ring *ring = b->ring;
+
+    free_slab(ring, b);
+    stk__pool_free(&ring->pool, b->ragged);
+    guard(b, true); /* the allocator's again */
+    stk__free(ring->ctx, b);
+    stk__ring_unref(ring);
+}
+
+/* Neither the consumer nor a tensor uses the memory of a batch any more. (L) free. */
+static void give_back(stk_batch *b)
+{
+    stk__ring *ring = b->ring;
+    void *ragged = b->ragged;
+
+    if (b->detached) {
+        free_detached(b);
+        return;
+    }
+    b->ragged = NULL;
+    /* Before it is among the free it cannot be handed to a step, so its values go first. */
+    stk__pool_give(&ring->pool, ragged);
+    pthread_mutex_lock(&ring->lock);
+    returned_locked(ring, b, ragged != NULL);
     bool last = --ring->references == 0;
     pthread_mutex_unlock(&ring->lock);
     if (last)
@@ -350,6 +373,76 @@ void stk_batch_release(stk_batch **batch)
     }
     if (!shared)
         give_back(b);
+}
+
+/* Places of the columns, behind a record that is not of the ring's. */
+static stk_batch *detached_record(stk__ring *ring)
+{
+    const size_t places = (size_t)ring->num_columns * 2 * sizeof(void *);
+    stk_batch *record = stk__calloc(ring->ctx, 1, sizeof *record + places);
+
+    if (record) {
+        record->data = (void **)(void *)(record + 1);
+        record->offsets = (uint64_t **)(record->data + ring->num_columns);
+    }
+    return record;
+}
+
+/* What `from` holds becomes `to`'s, and `from` gets `memory`. */
+static void move_out(stk_batch *to, stk_batch *from, char *memory)
+{
+    const stk__ring *ring = from->ring;
+    void **data = to->data;
+    uint64_t **offsets = to->offsets;
+
+    memcpy(data, from->data, ring->num_columns * sizeof *data);
+    memcpy(offsets, from->offsets, ring->num_columns * sizeof *offsets);
+    *to = *from;
+    to->data = data;
+    to->offsets = offsets;
+    to->detached = true;
+    from->memory = memory;
+    from->ragged = NULL;
+    from->held = false;
+    lay_out(from, ring->columns, ring->num_columns, ring->rows);
+    guard(from, false);
+}
+
+stk_status stk_batch_detach(stk_batch **batch, stk_error *err)
+{
+    stk_batch *b = *batch;
+    stk__ring *ring = b->ring;
+    stk_batch fresh = {0};
+
+    STK_TRY(stk__context_check(ring->ctx, err));
+    if (held(b)->detached)
+        return STK_OK;
+    stk_batch *record = detached_record(ring);
+    const stk_status status = record ? make_slab(ring, &fresh, err) : STK_ENOMEM;
+    if (status != STK_OK) {
+        stk__free(ring->ctx, record);
+        return status != STK_ENOMEM ? status
+                                    : stk__fail(err, STK_ENOMEM, STK_STAGE_LOADER,
+                                                "no memory for one more batch of %llu bytes",
+                                                (unsigned long long)ring->slab_bytes);
+    }
+    pthread_mutex_lock(&ring->lock);
+    const bool shared = b->tensors > 0;
+    if (!shared)
+        move_out(record, b, fresh.memory);
+    pthread_mutex_unlock(&ring->lock);
+    if (shared) {
+        free_slab(ring, &fresh);
+        stk__free(ring->ctx, record);
+        return stk__fail(err, STK_EBUSY, STK_STAGE_LOADER,
+                         "the batch is held by DLPack tensors, which cannot follow it");
+    }
+    stk__pool_disown(&ring->pool, record->ragged);
+    pthread_mutex_lock(&ring->lock);
+    returned_locked(ring, b, record->ragged != NULL);
+    pthread_mutex_unlock(&ring->lock);
+    *batch = record;
+    return STK_OK;
 }
 
 void stk__batch_share(stk_batch *batch)

@@ -13,7 +13,7 @@
 /*
  * The slabs of a loader, each the memory of one batch, and the pool of read buffers and ragged
  * values. A slab is free, a step's, or a batch that the consumer holds: `num_free`, those of steps
- * and `num_held` make up `num_slabs`.
+ * and `num_held` make up `num_slabs`. A detached batch is none of them.
  *
  * The ring outlives the loader while batches are held: so it has the one lock of the loader, which
  * guards what is marked (L) in every part. It is never held over I/O, a dataset, a transform or a
@@ -40,6 +40,7 @@ typedef struct stk__ring stk__ring;
 struct stk_batch {
     stk__ring *ring;
     bool held;        /* (L) by the consumer */
+    bool detached;    /* no longer of the ring's slabs: freed when it is given back */
     uint32_t tensors; /* (L) of other libraries, which hold its memory as well */
     /* Poisoned while it is not held, in a build with AddressSanitizer: functions of a batch read
      * it, so that the use of one that was given back is found where it happens. */
@@ -73,8 +74,8 @@ struct stk__ring {
     void **places; /* where each column of each slab lies */
     uint64_t rows; /* most rows of a batch */
     uint64_t slab_bytes;
-    stk_device *device; /* whose host memory the slabs are; NULL: the allocator's */
-    bool locked_memory;
+    stk_device *device;        /* whose host memory the slabs are; NULL: the allocator's */
+    atomic_bool locked_memory; /* as far as the system lets us */
     stk_batch *slabs;
     uint32_t made;                          /* slabs; those given up have no memory */
     uint32_t num_slabs, num_free, num_held; /* (L) */

@@ -154,6 +154,9 @@ static void all_of_them_held(void **state)
 
     while (stk_loader_next(loader, -1, &batch, &err) == STK_OK && n < 64) {
         kept[n++] = export(batch, 1);
+        stk_batch *same = batch;
+        assert_fails(stk_batch_detach(&batch, &err), STK_EBUSY, &err, "DLPack");
+        assert_ptr_equal(batch, same);
         stk_batch_release(&batch);
     }
     assert_int_equal(err.status, STK_EBUSY);

@@ -93,6 +93,7 @@ static void call_stores(world *w)
     RETURNS(stk_mirror_path, true, w->mirror);
     REFUSED(stk_dataset_open, w->ctx, "digits:", &made, NULL);
     REFUSED(stk_batch_dlpack, w->batch, 0, 0, &tensor, NULL);
+    REFUSED(stk_batch_detach, &w->batch, NULL);
     REFUSED(stk_loader_describe, w->dataset, NULL, &described, NULL, 0, NULL);
     REFUSED(stk_dataset_create, w->ctx, &dataset, NULL, &dataset_info, &made, NULL);
     REFUSED(stk_device_create, w->ctx, NULL, NULL, &made_device, NULL);

@@ -35,6 +35,91 @@ static void holding_every_batch_is_busy(void **state)
     stk_context_destroy(&ctx);
 }
 
+/* Who keeps every batch takes them from the loader, which goes on with new memory. */
+static void detached_batches_are_kept(void **state)
+{
+    enum { STEPS = 1000 / 16 + 1 };
+    stk_context *ctx = test_context();
+
+    for (int64_t workers = 0; workers < 3; workers++) {
+        for (int ragged = 0; ragged < 2; ragged++) {
+            stk_dataset *dataset =
+                counting_open(ctx, &(counting_options){.size = 1000, .ragged = ragged});
+            stk_loader_options o = base_options();
+            stk_batch *kept[STEPS];
+            void *data[STEPS];
+            stk_tensor index = {.struct_size = sizeof index};
+            stk_error err;
+            int n = 0, detached = 0;
+            o.num_workers = workers;
+            o.epochs = 1;
+            stk_loader *loader = open_loader(dataset, &o);
+            for (;;) {
+                stk_status status = stk_loader_next(loader, -1, &kept[n], &err);
+                if (status == STK_EOS)
+                    break;
+                if (status == STK_EBUSY) {
+                    assert_true(detached < n);
+                    assert_ok(stk_batch_detach(&kept[detached++], &err), &err);
+                    continue;
+                }
+                assert_ok(status, &err);
+                assert_int_equal(stk_batch_find(kept[n], "index", &index), STK_OK);
+                data[n++] = index.data;
+            }
+            assert_int_equal(n, STEPS);
+            assert_true(detached > STEPS / 2);
+            assert_ok(stk_batch_detach(&kept[0], &err), &err); /* again: nothing to do */
+            stk_batch_release(&kept[STEPS / 3]);
+            stk_loader_destroy(&loader);
+            bool seen[1000] = {false};
+            for (int i = 0; i < n; i++) {
+                if (!kept[i])
+                    continue;
+                counting_check(kept[i], ragged);
+                assert_int_equal(stk_batch_step(kept[i]), i);
+                assert_int_equal(stk_batch_find(kept[i], "index", &index), STK_OK);
+                assert_ptr_equal(index.data, data[i]);
+                for (uint64_t k = 0; k < stk_batch_count(kept[i]); k++) {
+                    uint64_t sample = ((uint64_t *)index.data)[k];
+                    assert_true(sample < 1000 && !seen[sample]);
+                    seen[sample] = true;
+                }
+                stk_batch_release(&kept[i]);
+            }
+            stk_dataset_close(&dataset);
+        }
+    }
+    stk_context_destroy(&ctx);
+}
+
+/* What is detached is no longer of the budget, which would not do for the values of 20 epochs. */
+static void detached_values_leave_the_budget(void **state)
+{
+    stk_context *ctx = test_context();
+    stk_dataset *dataset = counting_open(ctx, &(counting_options){.size = 1000, .ragged = true});
+    stk_loader_options o = base_options();
+    stk_batch *batch;
+    stk_error err;
+
+    o.memory_budget = 640 << 10;
+    o.epochs = 20;
+    stk_loader *loader = open_loader(dataset, &o);
+    for (uint64_t ends = 0; ends < o.epochs;) {
+        const stk_status status = stk_loader_next(loader, 20000, &batch, &err);
+        ends += status == STK_EOS;
+        if (status == STK_EOS)
+            continue;
+        assert_ok(status, &err);
+        assert_ok(stk_batch_detach(&batch, &err), &err);
+        counting_check(batch, true);
+        stk_batch_release(&batch);
+    }
+    stk_loader_destroy(&loader);
+    stk_dataset_close(&dataset);
+    stk_context_destroy(&ctx);
+}
+
 static void shared_ranges_are_read_once(void **state)
 {
     stk_context *ctx = test_context();
@@ -325,6 +410,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(holding_every_batch_is_busy),
+        cmocka_unit_test(detached_batches_are_kept),
+        cmocka_unit_test(detached_values_leave_the_budget),
         cmocka_unit_test(shared_ranges_are_read_once),
         cmocka_unit_test(caches_spare_the_work),
         cmocka_unit_test(shared_ranges_are_kept_once),
