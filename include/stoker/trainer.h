@@ -355,7 +355,7 @@ STK_API STK_NODISCARD stk_status stk_trainer_log_scalar(stk_trainer *trainer, co
                                                         uint64_t batch_size, stk_error *err);
 
 /** Set metrics and hand them to the loggers as one line, at the step that loggers count now. On the
- * trainer's thread, from hooks. */
+ * trainer's thread, from hooks. A fit has loggers from on_train_start on. */
 STK_API STK_NODISCARD stk_status stk_trainer_log_metrics(stk_trainer *trainer,
                                                          const stk_metric *metrics, size_t n,
                                                          stk_error *err);
@@ -377,7 +377,8 @@ typedef struct stk_trainer_info {
     uint64_t rank, world_size; /**< of the processes that train together: this one, and all */
     const char *version;       /**< of the first logger's run, as "3"; NULL: none yet */
     bool stopping;             /**< stk_trainer_stop() was called */
-    bool cut; /**< the epoch at hand ended early as the run does: one that goes on is within it */
+    bool cut;   /**< the epoch at hand ended early as the run does: one that goes on is within it */
+    bool begun; /**< a fit is at on_train_start or behind it: nothing refused it */
 } stk_trainer_info;
 STK_API void stk_trainer_get_info(const stk_trainer *trainer, stk_trainer_info *out);
 
@@ -421,7 +422,9 @@ STK_API uint64_t stk_trainer_num_batches(const stk_trainer *trainer, stk_phase p
 STK_API const stk_trainer_data *stk_trainer_get_data(const stk_trainer *trainer);
 /** What configure_optimizers() said; zeros before. */
 STK_API const stk_optimizers *stk_trainer_optimizers(const stk_trainer *trainer);
-/** Folder of the first logger's run, or default_root_dir. */
+/** Folder of the first logger's run, or default_root_dir. It is made when nothing can refuse the
+ * run any more: in a fit it is there at on_train_start. A number that another process has taken
+ * since `setup` is another one then. */
 STK_API const char *stk_trainer_log_dir(const stk_trainer *trainer);
 /** Best and last file of the first callback that keeps checkpoints (`checkpoint_path` of its
  * table); NULL: none. */

@@ -30,15 +30,15 @@ static stk_status put(stk_context *ctx, const stk_config *config, const char *di
 }
 
 /* Where nothing is logged the run has no folder. */
-static stk_status setup(stk_callback *callback, stk_trainer *t, const stk_moment *at,
-                        stk_error *err)
+static stk_status on_train_start(stk_callback *callback, stk_trainer *t, const stk_moment *at,
+                                 stk_error *err)
 {
     const saved_config *self = (const saved_config *)callback;
     const char *dir = stk_trainer_log_dir(t), *root = stk_trainer_get_options(t)->default_root_dir;
     stk_trainer_info info = {.struct_size = sizeof info};
 
     stk_trainer_get_info(t, &info);
-    if (at->task != STK_TASK_FIT || info.rank || strcmp(dir, root) == 0)
+    if (info.rank || strcmp(dir, root) == 0)
         return STK_OK;
     return put(callback->context, self->recipe->config, dir, err);
 }
@@ -76,8 +76,7 @@ static stk_status on_fit_start(stk_callback *callback, stk_trainer *t, const stk
                             "optimizer.lr: auto: a rate is found before the first step, and the "
                             "checkpoint is of a run that was given one: give the number, as in the "
                             "config.yaml of that run");
-    STK_TRY(stk__recipe_put_lr(self->recipe, t, err));
-    return setup(callback, t, at, err);
+    return stk__recipe_put_lr(self->recipe, t, err);
 }
 
 static stk_status create(stk_context *ctx, const void *recipe, stk_callback **out, stk_error *err);
@@ -87,7 +86,7 @@ static const stk_callback_ops ops = {.struct_size = sizeof ops,
                                      .doc = "writes config.yaml",
                                      .create = create,
                                      .destroy = destroy,
-                                     .setup = setup,
+                                     .on_train_start = on_train_start,
                                      .on_fit_start = on_fit_start,
                                      .state_dict = state_dict,
                                      .load_state_dict = load_state_dict,

@@ -53,6 +53,11 @@ static stk_status sanity_check(stk_trainer *t, stk_error *err)
     return STK_OK;
 }
 
+static bool epochs_reached(const stk_trainer *t)
+{
+    return t->settings.max_epochs >= 0 && t->loop.epoch >= (uint64_t)t->settings.max_epochs;
+}
+
 static bool done(stk_trainer *t)
 {
     if (stk__steps_reached(t)) {
@@ -60,7 +65,7 @@ static bool done(stk_trainer *t)
                  t->settings.max_steps);
         return true;
     }
-    if (t->settings.max_epochs >= 0 && t->loop.epoch >= (uint64_t)t->settings.max_epochs) {
+    if (epochs_reached(t)) {
         stk__say(t, "`Trainer.fit` stopped: `max_epochs=%" PRId64 "` reached.",
                  t->settings.max_epochs);
         return true;
@@ -76,13 +81,11 @@ static bool done(stk_trainer *t)
     return false;
 }
 
-/* Go to the first batch of the epoch at hand, or to the one that a checkpoint says is next. */
+/* Go to the first batch of the epoch at hand. */
 static stk_status place_loader(stk_trainer *t, stk_error *err)
 {
     const uint64_t every = t->options.reload_dataloaders_every_n_epochs;
 
-    if (t->restart.within_epoch)
-        return stk_loader_restore(t->train.feeds[0].loader, &t->loader_state, err);
     if (every && t->loop.epoch && t->loop.epoch % every == 0) {
         stk__ledger_carry(t);
         STK_TRY(stk__feeds_open(t, STK_PHASE_TRAIN, err));
@@ -98,7 +101,8 @@ static stk_status epoch_start(stk_trainer *t, stk_error *err)
 
     t->at.epoch = epoch;
     const uint64_t from = stk__ledger_mark(&t->ledger, STK__PART_OTHER);
-    STK_TRY(place_loader(t, err));
+    if (!t->restart.within_epoch)
+        STK_TRY(place_loader(t, err));
     t->ledger.turn_ns += stk__ledger_mark(&t->ledger, STK__PART_DATA_WAIT) - from;
     stk__show_begin(t, STK_PHASE_TRAIN, t->restart.within_epoch ? t->loop.done : 0,
                     t->train.feeds[0].batches);
@@ -172,7 +176,7 @@ static void next_epoch(stk_trainer *t)
 
 /* Where a restored run goes on: in an epoch that was cut short it is the next batch. One that was
  * begun without a batch begins anew, and counts once. */
-static void place_restored(stk_trainer *t)
+static void place_loop(stk_trainer *t)
 {
     stk__loop *loop = &t->loop;
     stk_progress *epochs = &t->progress.epochs;
@@ -190,18 +194,25 @@ static void place_restored(stk_trainer *t)
     }
 }
 
+/* A loader that has another order of the data than the checkpoint's is refused here. */
+static stk_status place_restored(stk_trainer *t, stk_error *err)
+{
+    if (!t->restart.restarted)
+        return STK_OK;
+    place_loop(t);
+    if (stk__steps_reached(t) || epochs_reached(t))
+        return STK_OK;
+    return t->restart.within_epoch
+               ? stk_loader_restore(t->train.feeds[0].loader, &t->loader_state, err)
+               : stk__feed_compare(t, err);
+}
+
 static stk_status epochs(stk_trainer *t, stk_error *err)
 {
-    if (t->restart.restarted)
-        place_restored(t);
-    /* Within an epoch the loader itself is restored. */
-    bool between = t->restart.restarted && !t->restart.within_epoch;
-    for (;; between = false) {
+    for (;;) {
         STK_TRY(stk__agree(t, err));
         if (done(t))
             break;
-        if (between)
-            STK_TRY(stk__feed_compare(t, err));
         STK_TRY(epoch_start(t, err));
         stk__action(t, "", "run_training_epoch");
         stk_status status = stk__epoch_run(t, err);
@@ -239,14 +250,18 @@ stk_status stk__fit(stk_trainer *t, stk_error *err)
     }
     STK_TRY(resolve_val_check(t, err));
     STK_TRY(stk__hook(t, STK__HOOK_train_dataloader, err));
-    say_short_log(t);
+    STK_TRY(place_restored(t, err));
     STK_TRY(stk__agree_hooks(t, err));
     STK_TRY(stk__nan_keep(t, err));
+    STK_TRY(stk__state_reserve(t, err));
+    /* All that could refuse the run has been asked: it may have a folder. */
+    STK_TRY(stk__loggers_open(t, err));
+    t->begun = true;
+    say_short_log(t);
     t->val_last_ns = stk__now_ns();
     t->may_log = true;
     stk__show_begin(t, STK_PHASE_TRAIN, t->loop.done, t->train.feeds[0].batches);
     STK_TRY(stk__hook(t, STK__HOOK_on_train_start, err));
-    STK_TRY(stk__state_reserve(t, err));
     STK_TRY(epochs(t, err));
     t->may_log = false;
     stk__ledger_mark(&t->ledger, STK__PART_OTHER);

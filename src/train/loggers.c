@@ -101,8 +101,31 @@ static void share_version(stk_trainer *t, const stk__logger_entry *entry)
                      entry->ops->name);
 }
 
+/* Have `text` be the words; a text that is the same already stays where it is. */
+static stk_status note(stk_trainer *t, char **text, const char *words, stk_error *err)
+{
+    if (*text && strcmp(*text, words) == 0)
+        return STK_OK;
+    stk__free(t->ctx, *text);
+    *text = stk__strdup(t->ctx, words);
+    return *text ? STK_OK
+                 : stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for the loggers");
+}
+
+static stk_status note_run(stk_trainer *t, const char *dir, int64_t version, stk_error *err)
+{
+    char number[32];
+
+    snprintf(number, sizeof number, "%" PRId64, version);
+    if (dir)
+        STK_TRY(note(t, &t->logs.dir, dir, err));
+    return version < 0 ? STK_OK : note(t, &t->logs.version, number, err);
+}
+
 static stk_status open_all(stk_trainer *t, stk_logger **loggers, size_t *n, stk_error *err)
 {
+    bool noted = false;
+
     for (size_t i = 0; i < t->logs.num_loggers; i++) {
         const stk__logger_entry *entry = &t->logs.loggers[i];
         if (i > 0)
@@ -112,13 +135,9 @@ static stk_status open_all(stk_trainer *t, stk_logger **loggers, size_t *n, stk_
         STK_TRY(stk__table_made(&table, entry->ops->name, "open", status, loggers[i], err));
         STK_TRY(stk__table_check(&table, loggers[i]->ops, err));
         *n = i + 1;
-        if (t->logs.dir)
-            continue;
-        if (loggers[i]->log_dir && !(t->logs.dir = stk__strdup(t->ctx, loggers[i]->log_dir)))
-            return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for the loggers");
-        if (loggers[i]->version >= 0 &&
-            !(t->logs.version = stk__format(t->ctx, "%" PRId64, loggers[i]->version)))
-            return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for the loggers");
+        if (!noted)
+            STK_TRY(note_run(t, loggers[i]->log_dir, loggers[i]->version, err));
+        noted |= loggers[i]->log_dir != NULL;
     }
     return STK_OK;
 }
@@ -168,7 +187,9 @@ stk_status stk__loggers_open(stk_trainer *t, stk_error *err)
     return status == STK_OK ? share_names(t, err) : status;
 }
 
-stk_status stk__loggers_runs(const stk_trainer *t, char **out, stk_error *err)
+/* Whether the first logger is one of these, whose folders are known before they are made; *options
+ * are its own, NULL: the defaults. */
+static bool first_is_known(const stk_trainer *t, const void **options)
 {
     const stk__logger_entry *first = t->logs.num_loggers ? &t->logs.loggers[0] : NULL;
     const char *names = t->options.logger;
@@ -177,11 +198,35 @@ stk_status stk__loggers_runs(const stk_trainer *t, char **out, stk_error *err)
         first ? first->ops
               : stk__driver_find(t->ctx, STK_DRIVER_LOGGER, names, strcspn(names, ","));
 
+    *options = first ? first->options : NULL;
+    return !ops || (ops->options && ops->options->options == stk__logger_option_list);
+}
+
+stk_status stk__loggers_runs(const stk_trainer *t, char **out, stk_error *err)
+{
+    const char *root = t->options.default_root_dir;
+    const void *options;
+
     *out = NULL;
-    if (ops && !(ops->options && ops->options->options == stk__logger_option_list))
+    return first_is_known(t, &options) ? stk__run_folder_runs(t->ctx, options, root, out, err)
+                                       : STK_OK;
+}
+
+stk_status stk__loggers_name(stk_trainer *t, stk_error *err)
+{
+    const void *options;
+    stk__run_folder run;
+
+    if (t->logs.dir || !t->settings.logging)
         return STK_OK;
-    return stk__run_folder_runs(t->ctx, first ? first->options : NULL, t->options.default_root_dir,
-                                out, err);
+    if (!first_is_known(t, &options))
+        return stk__loggers_open(t, err);
+    if (t->ranks.strategy.rank)
+        return share_names(t, err);
+    STK_TRY(stk__run_folder_name(t->ctx, options, t->options.default_root_dir, &run, err));
+    stk_status status = note_run(t, run.log_dir, run.version, err);
+    stk__run_folder_release(t->ctx, &run);
+    return status == STK_OK ? share_names(t, err) : status;
 }
 
 stk_status stk__log_line(stk_trainer *t, const stk_metric *metrics, size_t n, int64_t step,

@@ -20,13 +20,17 @@ typedef struct stk__logs {
     stk_hparam *hparams;
     size_t num_hparams, hparam_room;
     stk__log_queue *queue; /* NULL: nothing is logged, or not yet */
-    char *dir;             /* of the first logger; NULL: none */
-    char *version;         /* "3", of the first logger; NULL: none */
+    char *dir;             /* of the first logger, made or to be made; NULL: none */
+    char *version;         /* "3", likewise */
 } stk__logs;
 
 /* Fail for a name that trainer.logger may not have. */
 stk_status stk__loggers_check(const stk_context *ctx, const char *names, stk_error *err);
-/* Open them, once. */
+/* Note the folder of the run that they will make; nothing is made. One of others, which knows its
+ * folder when it is open, is opened. */
+stk_status stk__loggers_name(stk_trainer *t, stk_error *err);
+/* Open them, once: from here on the run has a folder. Where another process was faster it has the
+ * next number. */
 stk_status stk__loggers_open(stk_trainer *t, stk_error *err);
 /* The folder in which the first of them makes the folders of runs, opened or not, that of the
  * defaults where nothing is logged; *out is the caller's. NULL: a logger of others, who knows. */

@@ -5,6 +5,7 @@
 
 #include "base/sized.h"
 #include "base/table.h"
+#include "base/url.h"
 #include "train/ledger.h"
 #include "train/trainer.h"
 
@@ -95,7 +96,7 @@ static stk_status take_module(stk_trainer *t, stk_task task, stk_module *module,
         t->progress = (stk_trainer_progress){.struct_size = sizeof t->progress};
     }
     t->optimizers = (stk_optimizers){.struct_size = sizeof t->optimizers};
-    t->restart.restarted = t->restart.within_epoch = t->epoch_hook = t->may_log = false;
+    t->restart.restarted = t->restart.within_epoch = t->epoch_hook = t->may_log = t->begun = false;
     stk__metrics_forget(t);
     STK_TRY(check_module(t, err));
     return check_data(t, err);
@@ -211,7 +212,7 @@ static stk_status set_up(stk_trainer *t, const char *ckpt_path, stk_error *err)
     STK_TRY(stk__hook(t, STK__HOOK_prepare_data, err));
     STK_TRY(open_loaders(t, err));
     if (t->at.task != STK_TASK_PREDICT)
-        STK_TRY(stk__loggers_open(t, err));
+        STK_TRY(stk__loggers_name(t, err));
     STK_TRY(stk__hook(t, STK__HOOK_setup, err));
     STK_TRY(stk__hook(t, STK__HOOK_configure_model, err));
     STK_TRY(configure(t, err));
@@ -240,6 +241,8 @@ static stk_status perform(stk_trainer *t, stk_error *err)
         STK_TRY(stk__fit(t, err));
         return stk__hook(t, STK__HOOK_on_fit_end, err);
     }
+    if (t->at.task != STK_TASK_PREDICT)
+        STK_TRY(stk__loggers_open(t, err));
     STK_TRY(stk__hook(t, dataloader[t->at.task], err));
     return stk__evaluate(t, phase_of(t->at.task), err);
 }
@@ -252,10 +255,10 @@ static stk_status save_interrupted(stk_trainer *t, stk_error *err)
     const char *folder = stk__callback_path(&t->hooks, STK_CHECKPOINT_FOLDER);
     const bool together = t->ranks.stop; /* all ranks come here */
 
-    if (t->at.task != STK_TASK_FIT || !t->settings.checkpointing || !folder ||
-        t->loop.total_done == 0 || (t->ranks.strategy.rank && !together))
+    if (!t->begun || !t->settings.checkpointing || !folder || t->loop.total_done == 0 ||
+        (t->ranks.strategy.rank && !together))
         return STK_OK;
-    char *path = stk__format(t->ctx, "%s/interrupted.safetensors", folder);
+    char *path = stk__url_below(t->ctx, folder, "interrupted.safetensors");
     if (!path)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for a path");
     stk_status status = stk__state_save(t, path, false, together, NULL, err);

@@ -276,6 +276,7 @@ void stk_trainer_get_info(const stk_trainer *t, stk_trainer_info *out)
                                    .fast_dev_run = s->fast_dev_run,
                                    .stopping = atomic_load(&t->stop) != 0,
                                    .cut = t->loop.cut,
+                                   .begun = t->begun,
                                    .max_epochs = s->max_epochs,
                                    .rank = t->ranks.strategy.rank,
                                    .world_size = t->ranks.strategy.world_size,

@@ -71,6 +71,7 @@ struct stk_trainer {
     stk__metrics metrics;
     bool epoch_hook; /* in a hook of an epoch's end: what is logged is the epoch's */
     bool may_log;
+    bool begun; /* a fit: nothing can refuse it any more */
     stk__ledger ledger;
     stk__shown shown[STK__PHASES];
     stk__restart restart;

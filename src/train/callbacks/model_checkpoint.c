@@ -331,20 +331,13 @@ static stk_status on_validation_end(stk_callback *callback, stk_trainer *t, cons
     return at_train_epoch_end(self, t) ? STK_OK : on_epoch(self, t, at, err);
 }
 
-static stk_status on_train_start(stk_callback *callback, stk_trainer *t, const stk_moment *at,
-                                 stk_error *err)
-{
-    ((stk__model_checkpoint *)callback)->last_time_ns = stk__now_ns();
-    return STK_OK;
-}
-
 static stk_status on_exception(stk_callback *callback, stk_trainer *t, const stk_moment *at,
                                stk_error *err)
 {
     stk__model_checkpoint *self = (stk__model_checkpoint *)callback;
     char *path;
 
-    if (!self->options.save_on_exception || skips(self, t, at) ||
+    if (!self->options.save_on_exception || !stk__callback_info(t).begun || skips(self, t, at) ||
         at->exception->status == STK_ECANCELED)
         return STK_OK;
     STK_TRY(path_of(self, t, "exception-", NULL, &path, err));
@@ -368,6 +361,26 @@ static void warn_if_not_empty(stk_context *ctx, const char *dir)
                      dir);
 }
 
+/* Where checkpoints go: without a dirpath next to the logs, whose folder has its number for good
+ * when it is made. */
+static stk_status name_folder(stk__model_checkpoint *self, const stk_trainer *t, stk_error *err)
+{
+    stk_context *ctx = self->base.context;
+    char *dir = NULL;
+
+    if (self->dirpath)
+        STK_TRY(stk__url_local(ctx, self->dirpath, &dir, err));
+    else
+        dir = stk__url_below(ctx, stk_trainer_log_dir(t), "checkpoints");
+    if (!dir)
+        return stk__callback_no_memory("model_checkpoint", err);
+    if (self->dir && strcmp(self->dir, dir) != 0)
+        stk__model_checkpoint_disown(self);
+    stk__free(ctx, self->dir);
+    self->dir = dir;
+    return STK_OK;
+}
+
 static stk_status setup(stk_callback *callback, stk_trainer *t, const stk_moment *at,
                         stk_error *err)
 {
@@ -375,18 +388,22 @@ static stk_status setup(stk_callback *callback, stk_trainer *t, const stk_moment
 
     if (at->task != STK_TASK_FIT || self->dir)
         return STK_OK;
-    if (self->dirpath)
-        STK_TRY(stk__url_local(callback->context, self->dirpath, &self->dir, err));
-    else
-        self->dir = stk__url_below(callback->context, stk_trainer_log_dir(t), "checkpoints");
-    if (!self->dir)
-        return stk__callback_no_memory("model_checkpoint", err);
+    STK_TRY(name_folder(self, t, err));
     if (strchr(self->dir, '\n'))
         return stk__fail_at(err, STK_EINVAL, STK_STAGE_TRAIN, "dirpath", STK_NO_OFFSET,
                             "model_checkpoint: a folder with a line break in its name cannot be "
                             "noted in a checkpoint; choose another dirpath");
     warn_if_not_empty(callback->context, self->dir);
     return STK_OK;
+}
+
+static stk_status on_train_start(stk_callback *callback, stk_trainer *t, const stk_moment *at,
+                                 stk_error *err)
+{
+    stk__model_checkpoint *self = (stk__model_checkpoint *)callback;
+
+    self->last_time_ns = stk__now_ns();
+    return name_folder(self, t, err);
 }
 
 static const char *checkpoint_path(const stk_callback *callback, stk_checkpoint_which which)

@@ -71,6 +71,8 @@ stk_status stk__model_checkpoint_load(stk_callback *callback, const stk_restorer
 /* Keep one more; takes `path`. */
 stk_status stk__model_checkpoint_keep(stk__model_checkpoint *self, char *path, double score,
                                       stk_error *err);
+/* What is kept lies in a folder that another run has: it is that run's to replace and to remove. */
+void stk__model_checkpoint_disown(stk__model_checkpoint *self);
 /* Number of the worst (or best) that is kept; SIZE_MAX: none. */
 size_t stk__model_checkpoint_extreme(const stk__model_checkpoint *self, bool worst);
 /* Replace a text that is its own. */

@@ -132,21 +132,28 @@ void stk__model_checkpoint_release(stk__model_checkpoint *self, uint64_t before)
     }
 }
 
+static void forget(stk__model_checkpoint *self)
+{
+    for (size_t i = 0; i < self->num_kept; i++)
+        stk__free(self->base.context, self->kept[i].path);
+    self->num_kept = 0;
+    stk__free(self->base.context, self->last);
+    self->last = NULL;
+}
+
 void stk__model_checkpoint_destroy(stk_callback *callback)
 {
     stk__model_checkpoint *self = (stk__model_checkpoint *)callback;
     stk_context *ctx = callback->context;
 
     stk__model_checkpoint_release(self, UINT64_MAX);
-    for (size_t i = 0; i < self->num_kept; i++)
-        stk__free(ctx, self->kept[i].path);
+    forget(self);
     stk__free(ctx, self->kept);
     stk__free(ctx, self->dirpath);
     stk__free(ctx, self->filename);
     stk__free(ctx, self->monitor);
     stk__free(ctx, self->dir);
     stk__free(ctx, self->best);
-    stk__free(ctx, self->last);
     stk__free(ctx, self->last_saved);
     stk__free(ctx, self);
 }
@@ -182,6 +189,12 @@ stk_status stk__model_checkpoint_keep(stk__model_checkpoint *self, char *path, d
     self->kept = kept;
     self->kept[self->num_kept++] = (stk__kept){path, score};
     return STK_OK;
+}
+
+void stk__model_checkpoint_disown(stk__model_checkpoint *self)
+{
+    forget(self);
+    self->inherited = self->best != NULL;
 }
 
 size_t stk__model_checkpoint_extreme(const stk__model_checkpoint *self, bool worst)

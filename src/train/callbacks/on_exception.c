@@ -59,8 +59,8 @@ static stk_status on_exception(stk_callback *callback, stk_trainer *t, const stk
 {
     on_exception_checkpoint *self = (on_exception_checkpoint *)callback;
 
-    /* A run that was stopped has saved already. */
-    if (at->task != STK_TASK_FIT || at->exception->status == STK_ECANCELED)
+    /* A run that was stopped has saved already; one that was refused has nothing to save. */
+    if (!stk__callback_info(t).begun || at->exception->status == STK_ECANCELED)
         return STK_OK;
     stk_context *ctx = callback->context;
     char *name =

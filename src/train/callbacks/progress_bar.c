@@ -121,8 +121,11 @@ static void bar_main(void *argument)
 static void begin(progress_bar *self, stk_phase phase, uint64_t first, const char *format,
                   uint64_t number)
 {
+    const stk_trainer_info info = stk__callback_info(self->trainer);
+
     pthread_mutex_lock(&self->lock);
     self->phase = phase;
+    snprintf(self->version, sizeof self->version, "%s", info.version ? info.version : "");
     snprintf(self->what, sizeof self->what, format, number);
     self->begin_ns = self->shown_ns = stk__now_ns();
     self->first = first;
@@ -171,12 +174,9 @@ static stk_status setup(stk_callback *callback, stk_trainer *t, const stk_moment
 {
     progress_bar *self = (progress_bar *)callback;
 
-    const stk_trainer_info info = stk__callback_info(t);
-
     self->trainer = t;
     self->console = stk_trainer_get_console(t);
     self->stopping = false;
-    snprintf(self->version, sizeof self->version, "%s", info.version ? info.version : "");
     return stk__thread_start(callback->context, &self->thread, "stk-bar", bar_main, self, err);
 }
 

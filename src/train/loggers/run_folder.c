@@ -80,11 +80,12 @@ static bool name_version(stk_context *ctx, const char *folder, int64_t n, stk__r
     return run->log_dir != NULL;
 }
 
-/* The next version: mkdir() says whether another process was faster. */
+/* The first version from run->version on that is free: mkdir() says whether another process was
+ * faster. */
 static stk_status make_version(stk_context *ctx, const char *folder, stk__run_folder *run,
                                stk_error *err)
 {
-    for (int64_t n = highest_version(folder) + 1; n < MAX_VERSION; n++) {
+    for (int64_t n = run->version; n < MAX_VERSION; n++) {
         if (!name_version(ctx, folder, n, run))
             return no_memory(err);
         if (mkdir(run->log_dir, 0777) == 0)
@@ -121,17 +122,25 @@ static stk_status highest_elsewhere(stk_context *ctx, const char *folder, int64_
     return status == STK_ENOENT ? STK_OK : status;
 }
 
-/* The next version is claimed by its hparams.yaml: a put that replaces nothing says whether another
+static stk_status next_version(stk_context *ctx, const char *folder, int64_t *n, stk_error *err)
+{
+    if (stk__url_elsewhere(ctx, folder))
+        STK_TRY(highest_elsewhere(ctx, folder, n, err));
+    else
+        *n = highest_version(folder);
+    ++*n;
+    return STK_OK;
+}
+
+/* A version is claimed by its hparams.yaml: a put that replaces nothing says whether another
  * process was faster. */
 static stk_status claim_version(stk_context *ctx, const char *folder, stk__run_folder *run,
                                 stk_error *err)
 {
     const stk_store_call call = {.struct_size = sizeof call, .no_replace = true};
     stk_status status = STK_EEXIST;
-    int64_t highest;
 
-    STK_TRY(highest_elsewhere(ctx, folder, &highest, err));
-    for (int64_t n = highest + 1; n < MAX_VERSION && status == STK_EEXIST; n++) {
+    for (int64_t n = run->version; n < MAX_VERSION && status == STK_EEXIST; n++) {
         char *path = name_version(ctx, folder, n, run)
                          ? stk__url_below(ctx, run->log_dir, "hparams.yaml")
                          : NULL;
@@ -143,20 +152,15 @@ static stk_status claim_version(stk_context *ctx, const char *folder, stk__run_f
     return status == STK_EEXIST ? fail_full(folder, err) : status;
 }
 
-/* The folder of version `n`, or of the next one. */
-static stk_status open_version(stk_context *ctx, const char *folder, int64_t n,
-                               stk__run_folder *out, stk_error *err)
+/* Make the folder that was named; of a `next` version another number where it is taken. */
+static stk_status make_run(stk_context *ctx, const char *folder, bool next, stk__run_folder *run,
+                           stk_error *err)
 {
-    const bool elsewhere = stk__url_elsewhere(ctx, folder);
-
-    if (!elsewhere)
-        STK_TRY(stk__durable_path(ctx, NULL, folder, err));
-    if (n == STK_AUTO)
-        return elsewhere ? claim_version(ctx, folder, out, err)
-                         : make_version(ctx, folder, out, err);
-    if (!name_version(ctx, folder, n, out))
-        return no_memory(err);
-    return elsewhere ? STK_OK : stk__durable_path(ctx, NULL, out->log_dir, err);
+    if (stk__url_elsewhere(ctx, folder))
+        return next ? claim_version(ctx, folder, run, err) : STK_OK;
+    STK_TRY(stk__durable_path(ctx, NULL, folder, err));
+    return next ? make_version(ctx, folder, run, err)
+                : stk__durable_path(ctx, NULL, run->log_dir, err);
 }
 
 static const stk__logger_options defaults = {
@@ -186,23 +190,50 @@ stk_status stk__run_folder_runs(stk_context *ctx, const stk__logger_options *opt
     return status;
 }
 
-stk_status stk__run_folder_open(stk_context *ctx, const stk__logger_options *options,
-                                const char *root, stk__run_folder *out, stk_logger *logger,
-                                stk_error *err)
+/* Fill `out`, and name the folder of all runs; *runs is the caller's on success. */
+static stk_status name_run(stk_context *ctx, const stk__logger_options *o, const char *root,
+                           stk__run_folder *out, char **runs, stk_error *err)
 {
-    const stk__logger_options *o = options ? options : &defaults;
-    char *folder;
+    int64_t n = o->version;
 
     *out = (stk__run_folder){.version = -1};
-    stk_status status = name_runs(ctx, o, root, &out->save_dir, &folder, err);
+    stk_status status = name_runs(ctx, o, root, &out->save_dir, runs, err);
     out->name = stk__strdup(ctx, o->name ? o->name : "");
     out->prefix =
         o->prefix && o->prefix[0] ? stk__format(ctx, "%s-", o->prefix) : stk__strdup(ctx, "");
     if (status == STK_OK && !(out->name && out->prefix))
         status = no_memory(err);
+    if (status == STK_OK && n == STK_AUTO)
+        status = next_version(ctx, *runs, &n, err);
+    if (status == STK_OK && !name_version(ctx, *runs, n, out))
+        status = no_memory(err);
     if (status == STK_OK)
-        status = open_version(ctx, folder, o->version, out, err);
-    stk__free(ctx, folder);
+        return STK_OK;
+    stk__free(ctx, *runs);
+    stk__run_folder_release(ctx, out);
+    return status;
+}
+
+stk_status stk__run_folder_name(stk_context *ctx, const stk__logger_options *options,
+                                const char *root, stk__run_folder *out, stk_error *err)
+{
+    char *runs;
+
+    STK_TRY(name_run(ctx, options ? options : &defaults, root, out, &runs, err));
+    stk__free(ctx, runs);
+    return STK_OK;
+}
+
+stk_status stk__run_folder_open(stk_context *ctx, const stk__logger_options *options,
+                                const char *root, stk__run_folder *out, stk_logger *logger,
+                                stk_error *err)
+{
+    const stk__logger_options *o = options ? options : &defaults;
+    char *runs;
+
+    STK_TRY(name_run(ctx, o, root, out, &runs, err));
+    stk_status status = make_run(ctx, runs, o->version == STK_AUTO, out, err);
+    stk__free(ctx, runs);
     if (status != STK_OK) {
         stk__run_folder_release(ctx, out);
         return status;

@@ -24,6 +24,10 @@ typedef struct stk__run_folder {
     int64_t version;
 } stk__run_folder;
 
+/* The folder that a run would have now, a new one where no version is asked for; nothing is made.
+ */
+stk_status stk__run_folder_name(stk_context *ctx, const stk__logger_options *options,
+                                const char *root, stk__run_folder *out, stk_error *err);
 /* Make the folder of a run, a new one where no version is asked for: no two processes get the same.
  * `options` NULL: the defaults. Fills the members of `logger` too. */
 stk_status stk__run_folder_open(stk_context *ctx, const stk__logger_options *options,

@@ -182,7 +182,7 @@ static void test_refused(void **state)
     assert_ok(fit(&m, &said, weights), &m.err);
     made_release(&m);
     snprintf(ckpt, sizeof ckpt,
-             "%s/lightning_logs/version_1/checkpoints/epoch=0-step=28.safetensors", folder);
+             "%s/lightning_logs/version_0/checkpoints/epoch=0-step=28.safetensors", folder);
     made_load(&m, *state, SMALL);
     made_set(&m, "trainer.default_root_dir", folder);
     made_set(&m, "callbacks", "model_checkpoint");
