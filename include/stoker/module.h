@@ -367,6 +367,13 @@ typedef enum stk_checkpoint_which {
                                   stopped run saves here */
 } stk_checkpoint_which;
 
+/** Bytes of the tensors of a module. */
+typedef struct stk_state_bytes {
+    uint32_t struct_size;
+    uint64_t weights; /**< parameters and buffers */
+    uint64_t gradients, optimizer;
+} stk_state_bytes;
+
 /**
  * What looks on and steps in. Outsiders may write one. All hooks are optional and run on the
  * trainer's thread.
@@ -413,6 +420,10 @@ typedef struct stk_callback_ops {
      * nothing logs it. NULL: none. `*flags`, 0 before, becomes STK_ON_STEP where it looks after
      * each batch, which wants a metric of training that is logged there. */
     const char *(*monitored)(const stk_callback *self, uint32_t *flags);
+    /* (optional) Bytes of the copies that it keeps of a module's tensors, which have `of`, in a
+     * training; in *saved those that it adds to a checkpoint. Asked before there is a module.
+     * Without it: none. */
+    uint64_t (*copies)(const stk_callback *self, const stk_state_bytes *of, uint64_t *saved);
 } stk_callback_ops;
 
 /** Every callback begins with this; its create() fills it. */

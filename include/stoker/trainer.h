@@ -312,6 +312,11 @@ STK_API STK_NODISCARD stk_status stk_trainer_fit(stk_trainer *trainer, stk_modul
  */
 STK_API STK_NODISCARD stk_status stk_trainer_peek(stk_trainer *trainer, const char *ckpt_path,
                                                   stk_loader_state *out, stk_error *err);
+/**
+ * Bytes of the copies that a training makes of a module's tensors, which have `of`: for
+ * checkpoints, by callbacks, and for nan_policy rewind.
+ */
+STK_API uint64_t stk_trainer_copy_bytes(const stk_trainer *trainer, const stk_state_bytes *of);
 STK_API STK_NODISCARD stk_status stk_trainer_validate(stk_trainer *trainer, stk_module *module,
                                                       const stk_trainer_data *data,
                                                       const char *ckpt_path, stk_error *err);

@@ -156,12 +156,11 @@ static stk_status try_rows(const search *s, uint64_t rows, stk_error *err)
     return bytes <= s->room ? STK_OK : too_large(rows, bytes, s->room, "", err);
 }
 
-/* What the optimizer keeps, and the copy of it and of the weights that a checkpoint is written
- * from. */
+/* What the optimizer keeps, and the copies that a training makes of it and of the weights. */
 static stk_status measure_fixed(search *s, stk_error *err)
 {
     const stk_model_parts *parts = &s->r->made.parts;
-    const stk_trainer_options *trainer = &s->r->settings.trainer.options;
+    stk_state_bytes of = {.struct_size = sizeof of};
     stk_model_plan plan = {.struct_size = sizeof plan};
     stk_model_options options = s->model;
     stk_optimizer *optimizer = NULL;
@@ -171,13 +170,13 @@ static stk_status measure_fixed(search *s, stk_error *err)
     options.batch_size = options.eval_batch_size = 1;
     STK_TRY(stk_model_create(parts->builder, &options, &model, err));
     stk_model_get_plan(model, &plan);
+    of.weights = plan.parameter_bytes;
+    of.gradients = plan.gradient_bytes;
     const stk_status status = stk_optimizer_create(model, parts->optimizer, parts->groups,
                                                    parts->num_groups, &optimizer, err);
     for (size_t i = 0; status == STK_OK && stk_optimizer_get_state(optimizer, i, &tensor); i++)
-        s->fixed += tensor.bytes;
-    if (trainer->enable_checkpointing != STK_SWITCH_FALSE)
-        s->fixed += s->fixed + plan.parameter_bytes +
-                    (trainer->accumulate_grad_batches > 1 ? plan.gradient_bytes : 0);
+        of.optimizer += tensor.bytes;
+    s->fixed = of.optimizer + stk_trainer_copy_bytes(s->r->trainer, &of);
     stk_optimizer_destroy(&optimizer);
     stk_model_destroy(&model);
     return status;
@@ -275,7 +274,9 @@ static stk_status begin(search *s, stk_recipe *r, stk_error *err)
     /* The most that it may compute on: threads have some memory each. */
     if (!s->model.threads)
         s->model.threads = cores.usable;
+    /* Lists and logs have the rest. */
     s->room = stk__context_memory_room(r->context);
+    s->room -= s->room / 64;
     s->most = STK_MIN(STK_MAX(data.size / LEAST_STEPS, s->first), MOST_ROWS);
     stk__fail(&s->why, STK_ELIMIT, STK_STAGE_OPTIONS,
               "more would leave fewer than %d steps of an epoch of %" PRIu64 " samples",

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/best.h"
+#include "base/sized.h"
 #include "train/trainer.h"
 
 /* Progress that a checkpoint holds, by name. */
@@ -281,35 +282,63 @@ stk_status stk__state_save(stk_trainer *t, const char *path, bool weights_only, 
     return status;
 }
 
-typedef struct sizes {
-    uint64_t all, parameters, buffers;
-} sizes;
+/* Of a checkpoint, within a window of accumulation where there are some; in *kept what the
+ * callbacks keep. */
+static uint64_t saved_bytes(const stk_trainer *t, const stk_state_bytes *of, uint64_t *kept)
+{
+    uint64_t saved = of->weights + of->optimizer;
+
+    *kept = 0;
+    if (t->options.accumulate_grad_batches > 1)
+        saved += of->gradients;
+    for (size_t i = 0; i < t->hooks.num_callbacks; i++) {
+        const stk__callback_entry *entry = &t->hooks.callbacks[i];
+        uint64_t more = 0;
+        if (entry->ops.copies)
+            *kept += entry->ops.copies(entry->callback, of, &more);
+        saved += more;
+    }
+    return saved;
+}
+
+uint64_t stk_trainer_copy_bytes(const stk_trainer *t, const stk_state_bytes *given)
+{
+    stk_state_bytes of = {.struct_size = sizeof of};
+    uint64_t kept;
+
+    stk__sized_copy(&of, sizeof of, given);
+    const uint64_t saved = saved_bytes(t, &of, &kept);
+    if (t->settings.checkpointing)
+        kept += saved;
+    if (t->options.nan_policy == STK_NAN_REWIND)
+        kept += of.weights + of.optimizer;
+    return kept;
+}
 
 static stk_status add_size(void *user, stk_state_kind kind, const stk_state_tensor *tensor,
                            stk_error *err)
 {
-    sizes *s = user;
+    stk_state_bytes *of = user;
 
-    s->all += tensor->bytes;
-    s->parameters += kind == STK_STATE_PARAMETER ? tensor->bytes : 0;
-    s->buffers += kind == STK_STATE_BUFFER ? tensor->bytes : 0;
+    if (kind == STK_STATE_OPTIMIZER)
+        of->optimizer += tensor->bytes;
+    else
+        of->weights += tensor->bytes;
+    if (kind == STK_STATE_PARAMETER)
+        of->gradients += tensor->bytes;
     return STK_OK;
 }
 
 stk_status stk__state_reserve(stk_trainer *t, stk_error *err)
 {
-    sizes s = {0};
+    stk_state_bytes of = {.struct_size = sizeof of};
+    uint64_t kept;
 
     if (!t->settings.checkpointing || !t->ops.state || t->ranks.strategy.rank)
         return STK_OK;
-    STK_TRY(t->ops.state(t->module, STK_STATE_WEIGHTS | STK_STATE_OPTIMIZER, add_size, &s, err));
-    /* Within a window of accumulation the gradients are saved, too. */
-    if (t->loop.accumulate > 1 || stk__accumulates(t))
-        s.all += s.parameters;
-    for (size_t i = 0; i < t->hooks.num_callbacks; i++)
-        if (t->hooks.callbacks[i].ops.average)
-            s.all += s.parameters + s.buffers;
-    return s.all ? stk__checkpoint_reserve(t->writer, s.all, err) : STK_OK;
+    STK_TRY(t->ops.state(t->module, STK_STATE_WEIGHTS | STK_STATE_OPTIMIZER, add_size, &of, err));
+    const uint64_t bytes = saved_bytes(t, &of, &kept);
+    return bytes ? stk__checkpoint_reserve(t->writer, bytes, err) : STK_OK;
 }
 
 stk_status stk__state_note(stk_trainer *t, const char *path, stk_error *err)

@@ -80,6 +80,13 @@ static void destroy(stk_callback *callback)
     stk__free(callback->context, callback);
 }
 
+/* A checkpoint within a window has its gradients. */
+static uint64_t copies(const stk_callback *callback, const stk_state_bytes *of, uint64_t *saved)
+{
+    *saved = of->gradients;
+    return 0;
+}
+
 static stk_status setup(stk_callback *callback, stk_trainer *t, const stk_moment *at,
                         stk_error *err)
 {
@@ -107,5 +114,6 @@ const stk_callback_ops stk__callback_accumulation = {
     .create = create,
     .destroy = destroy,
     .setup = setup,
+    .copies = copies,
     .roles = STK_ROLE_NO_METRICS,
 };

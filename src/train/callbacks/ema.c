@@ -131,6 +131,13 @@ static void destroy(stk_callback *callback)
     stk__free(callback->context, self);
 }
 
+/* The means, the model's own while it has them, and these in a checkpoint. */
+static uint64_t copies(const stk_callback *callback, const stk_state_bytes *of, uint64_t *saved)
+{
+    *saved = of->weights;
+    return 2 * of->weights;
+}
+
 /* ---- In a checkpoint ------------------------------------------------------------------------- */
 
 /* What training would leave now. */
@@ -439,7 +446,7 @@ static stk_status setup(stk_callback *callback, stk_trainer *t, const stk_moment
     .on_train_batch_end = on_train_batch_end, .on_train_epoch_end = on_train_epoch_end,            \
     .on_validation_epoch_start = on_validation_epoch_start,                                        \
     .on_validation_epoch_end = on_validation_epoch_end, .on_train_end = on_train_end,              \
-    .on_exception = on_exception, .average = average
+    .on_exception = on_exception, .average = average, .copies = copies
 
 const stk_callback_ops stk__callback_ema = {
     AVERAGING,         .name = "ema",    .doc = "keeps a running mean of the weights",

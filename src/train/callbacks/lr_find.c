@@ -367,6 +367,12 @@ static stk_status check(const stk_trainer *t, stk_error *err)
     return STK_OK;
 }
 
+/* The weights, while it searches. */
+static uint64_t copies(const stk_callback *callback, const stk_state_bytes *of, uint64_t *saved)
+{
+    return of->weights;
+}
+
 static stk_status on_fit_start(stk_callback *callback, stk_trainer *t, const stk_moment *at,
                                stk_error *err)
 {
@@ -414,5 +420,6 @@ const stk_callback_ops stk__callback_lr_find = {
     .state_dict = state_dict,
     .load_state_dict = load_state_dict,
     .on_fit_start = on_fit_start,
+    .copies = copies,
     .roles = STK_ROLE_NO_METRICS,
 };

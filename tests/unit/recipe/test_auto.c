@@ -164,6 +164,73 @@ static void test_exact(void **state)
     stk_context_destroy(&ctx);
 }
 
+/* A model whose weights decide what is kept of them. */
+#define HEAVY                                                                                      \
+    "model: {layers: [flatten, 'linear(400), relu', linear(10)]}\noptimizer: {name: adam}\n"       \
+    "loader: {memory_budget: 16MiB}\ntrainer: {max_steps: 4, val_check_interval: 2}\n"
+
+/* What is chosen for it, with callbacks and one more option; with `share`, that of the limit that
+ * the training has taken at most. */
+static uint64_t choose_heavy(uint64_t limit, const char *callbacks, const char *more, double *share)
+{
+    stk_memory_stats held = {.struct_size = sizeof held};
+    const char *folder = test_folder((char[256]){0});
+    uint64_t rows = 0;
+    room r = {0};
+    made m;
+
+    stk_context *ctx = context_of(&r, limit);
+    made_load(&m, ctx, LARGE);
+    assert_ok(stk_config_load_text(m.config, "heavy", HEAVY, strlen(HEAVY), &m.err), &m.err);
+    assert_ok(stk_config_load_text(m.config, "more", more, strlen(more), &m.err), &m.err);
+    made_set(&m, "callbacks", callbacks);
+    made_set(&m, "trainer.default_root_dir", folder);
+    if (made_create(&m, NULL) == STK_OK)
+        rows = chosen_of(&m);
+    if (share && stk_trainer_fit(m.parts.trainer, m.parts.module, m.parts.data, NULL, &m.err))
+        fail_msg("%s %s: %s", callbacks, more, m.err.text);
+    stk_context_memory(ctx, &held);
+    if (share)
+        *share = (double)held.peak_bytes / (double)limit;
+    made_release(&m);
+    test_folder_remove(folder);
+    stk_context_destroy(&ctx);
+    return rows;
+}
+
+/* The least that a size is chosen with is the most that its training takes, whatever copies of the
+ * weights are kept. */
+static void test_copies(void **state)
+{
+    static const struct {
+        const char *callbacks, *more;
+    } rows[] = {
+        {"model_summary", "{}"},
+        {"model_summary", "trainer: {nan_policy: rewind}"},
+        {"model_summary", "trainer: {accumulate_grad_batches: 2}"},
+        {"GradientAccumulationScheduler(scheduling='0:2')", "{}"},
+        {"ema(0.9)", "{}"},
+        {"WeightAveraging", "trainer: {enable_checkpointing: false}"},
+        {"lr_find(num_training=20)", "trainer: {enable_checkpointing: false}"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < STK_COUNT(rows); i++) {
+        uint64_t low = 1 << 20, high = 64 << 20;
+        double share;
+        while (high - low > 65536) {
+            const uint64_t middle = low + (high - low) / 2;
+            if (choose_heavy(middle, rows[i].callbacks, rows[i].more, NULL))
+                high = middle;
+            else
+                low = middle;
+        }
+        assert_true(choose_heavy(high, rows[i].callbacks, rows[i].more, &share) > 0);
+        if (share > 1 || share < 0.95)
+            fail_msg("%s %s: %.4f of what it was to take", rows[i].callbacks, rows[i].more, share);
+    }
+}
+
 /* Where the machine refuses what the plan has room for, half of it is taken. */
 static void test_checked(void **state)
 {
@@ -359,9 +426,10 @@ static void test_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_powers),    cmocka_unit_test(test_exact),
-        cmocka_unit_test(test_checked),   cmocka_unit_test(test_finder),
-        cmocka_unit_test(test_same_bits), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_powers),  cmocka_unit_test(test_exact),
+        cmocka_unit_test(test_copies),  cmocka_unit_test(test_checked),
+        cmocka_unit_test(test_finder),  cmocka_unit_test(test_same_bits),
+        cmocka_unit_test(test_refused),
     };
 
     return cmocka_run_group_tests_name("recipe/auto", tests, NULL, NULL);
