@@ -9,7 +9,8 @@
  * XXH3-128 of the whole file, with the digits of the hash itself as '0': so every byte counts,
  * names and shapes included, and any program with XXH3 can check it.
  */
-#define STK__CHECKPOINT_LAYOUT "stoker.layout" /* "1" */
+#define STK__CHECKPOINT_LAYOUT "stoker.layout"
+#define STK__LAYOUT            "1" /* what it says; that of another version is refused */
 #define STK__HASH_DIGITS       32
 #define STK__HASH_ZEROS        "00000000000000000000000000000000"
 

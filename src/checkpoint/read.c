@@ -7,11 +7,19 @@ struct stk__checkpoint {
     uint8_t *data, *moved;
 };
 
-/* Begin the hash of a file; STK_EFORMAT for a safetensors file of another writer. */
+/* Begin the hash of a file; STK_EFORMAT for a safetensors file of another writer, STK_EKIND for one
+ * of another version. */
 static stk_status hash_begin(const stk__safetensors_file *file, const char *path, stk__hash *hash,
                              size_t *digits_at, stk_error *err)
 {
-    if (stk__hash_head(hash, file->head, file->head_bytes, digits_at) == STK_OK)
+    const char *layout = stk__safetensors_find_text(&file->parsed, STK__CHECKPOINT_LAYOUT);
+
+    if (layout && strcmp(layout, STK__LAYOUT) != 0)
+        return stk__fail_at(err, STK_EKIND, STK_STAGE_TRAIN, path, STK_NO_OFFSET,
+                            "'%.300s' is a checkpoint of layout '%.20s', and this stoker knows "
+                            "'" STK__LAYOUT "' alone: a later version wrote it, take that one",
+                            path, layout);
+    if (layout && stk__hash_head(hash, file->head, file->head_bytes, digits_at) == STK_OK)
         return STK_OK;
     return stk__fail_at(err, STK_EFORMAT, STK_STAGE_TRAIN, path, STK_NO_OFFSET,
                         "'%.300s' is a safetensors file but no checkpoint of Stoker, or another "

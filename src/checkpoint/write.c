@@ -314,7 +314,7 @@ static stk_status collect_texts(stk__checkpoint_writer *writer, const stk__check
             return no_memory(err);
         writer->text_room = n + OWN_TEXTS;
     }
-    writer->texts[0] = (stk__checkpoint_text){STK__CHECKPOINT_LAYOUT, "1"};
+    writer->texts[0] = (stk__checkpoint_text){STK__CHECKPOINT_LAYOUT, STK__LAYOUT};
     writer->texts[1] = (stk__checkpoint_text){STK__CHECKPOINT_HASH, STK__HASH_ZEROS};
     if (n)
         memcpy(writer->texts + OWN_TEXTS, texts, n * sizeof *texts);

@@ -123,6 +123,39 @@ static void test_damage(void **state)
     stk_context_destroy(&ctx);
 }
 
+/* Of a later version, whose layout may mean something else: refused, and passed over as the newest.
+ */
+static void test_other_layout(void **state)
+{
+    stk_context *ctx = test_context();
+    stk__checkpoint_writer *writer = quick_writer(ctx);
+    stk__checkpoint *c = NULL;
+    char folder[256], path[300], found[300];
+    stk_error err;
+    size_t length;
+
+    test_folder(folder);
+    snprintf(path, sizeof path, "%s/x.ckpt", folder);
+    save(writer, path, 7, NULL, 0);
+    stk__checkpoint_writer_destroy(&writer);
+    uint8_t *bytes = test_load(path, &length);
+    char *layout = memmem(bytes, length, "\"stoker.layout\":\"1\"", 19);
+    assert_non_null(layout);
+    layout[17] = '2';
+    rewrite(folder, bytes, length);
+    assert_fails(stk__checkpoint_open(ctx, path, &c, &err), STK_EKIND, &err, "layout '2'");
+    assert_fails(stk__checkpoint_verify(ctx, path, &err), STK_EKIND, &err, path);
+    assert_fails(stk__checkpoint_newest(ctx, folder, found, sizeof found, &err), STK_ENOENT, &err,
+                 folder);
+    /* Whose own name is another's, it is no checkpoint. */
+    memcpy(layout + 1, "Stoker", 6);
+    rewrite(folder, bytes, length);
+    assert_fails(stk__checkpoint_open(ctx, path, &c, &err), STK_EFORMAT, &err, "no checkpoint");
+    free(bytes);
+    test_folder_remove(folder);
+    stk_context_destroy(&ctx);
+}
+
 /* Two checkpoints mixed, and a file of another program. */
 static void test_other_files(void **state)
 {
@@ -415,11 +448,12 @@ static void test_describe(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip),       cmocka_unit_test(test_link),
-        cmocka_unit_test(test_damage),           cmocka_unit_test(test_other_files),
-        cmocka_unit_test(test_newest),           cmocka_unit_test(test_newest_run),
-        cmocka_unit_test(test_newest_of_shared), cmocka_unit_test(test_unfinished),
-        cmocka_unit_test(test_bad_state),        cmocka_unit_test(test_describe),
+        cmocka_unit_test(test_round_trip),  cmocka_unit_test(test_link),
+        cmocka_unit_test(test_damage),      cmocka_unit_test(test_other_layout),
+        cmocka_unit_test(test_other_files), cmocka_unit_test(test_newest),
+        cmocka_unit_test(test_newest_run),  cmocka_unit_test(test_newest_of_shared),
+        cmocka_unit_test(test_unfinished),  cmocka_unit_test(test_bad_state),
+        cmocka_unit_test(test_describe),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
