@@ -74,9 +74,11 @@ static bool take_words(const char **at, const stk__line *line)
 {
     uint64_t *to = line->to, ignored;
 
-    for (uint64_t i = 0; i < line->most; i++)
-        if ((i && !stk__take(at, ' ')) || !stk__take_uint(at, to ? &to[i] : &ignored))
+    for (uint64_t i = 0; i < line->most; i++) {
+        uint64_t *n = to ? &to[i] : &ignored;
+        if ((i && !stk__take(at, ' ')) || !stk__take_uint(at, n) || *n > STK__MOST_COUNTED)
             return false;
+    }
     return true;
 }
 
@@ -88,7 +90,8 @@ static bool take_value(const char *value, const stk__line *line)
 
     switch (line->kind) {
     case STK__LINE_UINT:
-        if (!stk__take_uint(&value, &n) || *value || (line->most && n > line->most))
+        if (!stk__take_uint(&value, &n) || *value ||
+            n > (line->most ? line->most : STK__MOST_COUNTED))
             return false;
         if (line->to)
             memcpy(line->to, &n, sizeof n);

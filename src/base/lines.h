@@ -18,6 +18,9 @@ bool stk__take(const char **at, char c);
 
 /* ---- Lines ---- */
 
+/* What nothing is counted to: one more is still exact as a double, and far from overflow. */
+#define STK__MOST_COUNTED (UINT64_C(1) << 53)
+
 enum stk__line_kind {
     STK__LINE_UINT,   /* uint64_t */
     STK__LINE_DOUBLE, /* double, as its bits */
@@ -30,8 +33,9 @@ enum stk__line_kind {
 typedef struct stk__line {
     const char *key;
     enum stk__line_kind kind;
-    void *to;      /* where the value goes; NULL: it is only checked. EACH: given to `each` */
-    uint64_t most; /* UINT: more is refused; 0: no bound. WORDS: how many */
+    void *to; /* where the value goes; NULL: it is only checked. EACH: given to `each` */
+    uint64_t
+        most; /* UINT: more is refused; 0: STK__MOST_COUNTED. WORDS: how many, each as a UINT */
     stk_status (*each)(void *to, const char *value, stk_error *err); /* ends at its 0 */
 } stk__line;
 

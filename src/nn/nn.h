@@ -91,6 +91,9 @@ stk_status stk__optimizer_spare(stk_optimizer *optimizer, size_t n, stk_error *e
  * their steps counted from now on, as add_param_group() of PyTorch. */
 stk_status stk__optimizer_admit(stk_optimizer *optimizer, size_t group, stk_error *err);
 
+/* Whether its counts of steps, which stk_optimizer_get_state() lets be written, are some. */
+bool stk__optimizer_is_sound(const stk_optimizer *optimizer);
+
 /* Momentum of SGD, beta1 of Adam: what one_cycle moves. */
 double stk__optimizer_get_momentum(const stk_optimizer *optimizer);
 

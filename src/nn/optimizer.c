@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/lines.h"
 #include "base/sized.h"
 #include "nn/kernels.h"
 #include "nn/ops.h"
@@ -425,6 +426,15 @@ bool stk_optimizer_get_state(stk_optimizer *o, size_t i, stk_state_tensor *out)
                       out);
     out->name = s->names[i % o->num_moments];
     return true;
+}
+
+bool stk__optimizer_is_sound(const stk_optimizer *o)
+{
+    bool sound = o->step >= 0 && o->step <= (int64_t)STK__MOST_COUNTED;
+
+    for (size_t g = 0; g < o->num_groups; g++)
+        sound = sound && o->begun[g] >= 0 && o->begun[g] <= o->step;
+    return sound;
 }
 
 /* ---- Clipping ---- */

@@ -7,7 +7,9 @@
 
 #include "train/trainer.h"
 
-enum { MAX_METRICS = 65536, MAX_NAME = 256 };
+/* A new name is compared with all others: their number bounds the time. As many columns as a CSV
+ * has. */
+enum { MAX_METRICS = 16384, MAX_NAME = 256 };
 
 stk_status stk__metrics_init(stk_trainer *t)
 {
@@ -33,8 +35,12 @@ void stk__metrics_release(stk_trainer *t)
     pthread_mutex_destroy(&m->lock);
 }
 
-static stk_status no_memory(const char *name, stk_error *err)
+static stk_status no_room(const stk_trainer *t, const char *name, stk_error *err)
 {
+    if (t->metrics.num_items >= MAX_METRICS)
+        return stk__fail(err, STK_ELIMIT, STK_STAGE_TRAIN,
+                         "'%.100s' would be one metric more than MAX_METRICS, %d; log fewer names",
+                         name, MAX_METRICS);
     return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory to log '%s'", name);
 }
 
@@ -79,7 +85,7 @@ static bool grow_items(stk_trainer *t)
     return items != NULL;
 }
 
-/* The number of the metric of a name, made if need be; -1: no memory. */
+/* The number of the metric of a name, made if need be; -1: no room. */
 static int32_t item_of(stk_trainer *t, const char *name, bool prog_bar)
 {
     stk__metrics *m = &t->metrics;
@@ -119,13 +125,15 @@ void stk__metric_publish(stk_trainer *t, int32_t which, int32_t plain, double va
         set_item(t, plain, value);
 }
 
-bool stk__metric_set(stk_trainer *t, const char *name, double value, bool prog_bar)
+stk_status stk__metric_set(stk_trainer *t, const char *name, double value, bool prog_bar,
+                           stk_error *err)
 {
     const int32_t item = item_of(t, name, prog_bar);
 
-    if (item >= 0)
-        set_item(t, item, value);
-    return item >= 0;
+    if (item < 0)
+        return no_room(t, name, err);
+    set_item(t, item, value);
+    return STK_OK;
 }
 
 bool stk_trainer_metric(stk_trainer *t, const char *name, double *value)
@@ -234,7 +242,7 @@ static stk_status make_slot(stk_trainer *t, const char *name, uint32_t flags, si
         size_t room = m->slot_room * 2 + 32;
         stk__metric_slot *slots = stk__realloc(t->ctx, m->slots, room * sizeof *slots);
         if (!slots)
-            return no_memory(name, err);
+            return no_room(t, name, err);
         m->slots = slots;
         m->slot_room = room;
     }
@@ -249,7 +257,7 @@ static stk_status make_slot(stk_trainer *t, const char *name, uint32_t flags, si
                                                           : 1;
     if (!slot->key.name || !name_items(t, slot, loaders > 1)) {
         stk__free(t->ctx, slot->key.name);
-        return no_memory(name, err);
+        return no_room(t, name, err);
     }
     *out = m->num_slots++;
     return STK_OK;
@@ -539,7 +547,7 @@ stk_status stk_trainer_log_metrics(stk_trainer *t, const stk_metric *metrics, si
     for (size_t i = 0; i < n; i++) {
         int32_t item = item_of(t, metrics[i].name, false);
         if (item < 0)
-            return no_memory(metrics[i].name, err);
+            return no_room(t, metrics[i].name, err);
         set_item(t, item, metrics[i].value);
         used = add_item(t, used, item);
     }

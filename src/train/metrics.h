@@ -103,6 +103,7 @@ static inline int stk__metric_forms(uint32_t flags)
 const char *stk__metric_form(const char *name, int form, int64_t loader,
                              char text[STK__METRIC_FORM_NAME]);
 /* Set a metric without logging it. */
-bool stk__metric_set(stk_trainer *t, const char *name, double value, bool prog_bar);
+stk_status stk__metric_set(stk_trainer *t, const char *name, double value, bool prog_bar,
+                           stk_error *err);
 
 #endif

@@ -88,9 +88,7 @@ stk_status stk__metrics_read_value(void *trainer, const char *value, stk_error *
     if (!take_flag(&at, &prog_bar) || !stk__take_double(&at, &number) || !stk__take(&at, ' ') ||
         !*at)
         return damaged(value, err);
-    return stk__metric_set(trainer, at, number, prog_bar)
-               ? STK_OK
-               : stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for the metric '%s'", at);
+    return stk__metric_set(trainer, at, number, prog_bar, err);
 }
 
 void stk__metrics_leave_to_first(stk__metrics *m)

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/lines.h"
 #include "base/sized.h"
 #include "nn/nn.h"
 #include "train/model_metrics.h"
@@ -409,6 +410,20 @@ static stk_status visit_gradients(model_module *self, stk_state_visit *visit, vo
     }
 }
 
+/* Counts and the scale may have been written. */
+static stk_status check_counts(const model_module *self, stk_error *err)
+{
+    const stk__plateau *p = &self->plateau;
+
+    if (stk__optimizer_is_sound(self->optimizer) && self->schedule_steps >= 0 &&
+        self->schedule_steps <= (int64_t)STK__MOST_COUNTED && p->bad <= STK__MOST_COUNTED &&
+        p->cooldown <= STK__MOST_COUNTED && isfinite(p->scale) && p->scale >= 0)
+        return STK_OK;
+    return stk__fail(err, STK_EFORMAT, STK_STAGE_TRAIN,
+                     "the state of the optimizer has a count of steps or a scale of its rate that "
+                     "no run comes to");
+}
+
 static stk_status visit_optimizer(model_module *self, stk_state_visit *visit, void *user,
                                   stk_error *err)
 {
@@ -424,7 +439,8 @@ static stk_status visit_optimizer(model_module *self, stk_state_visit *visit, vo
         STK_TRY(visit(user, STK_STATE_OPTIMIZER, &tensor, err));
     for (size_t i = 0; i < STK_COUNT(own); i++)
         STK_TRY(visit(user, STK_STATE_OPTIMIZER, &own[i], err));
-    /* They may have been written: the rates follow. */
+    STK_TRY(check_counts(self, err));
+    /* The rates follow. */
     apply_schedule(self);
     return STK_OK;
 }

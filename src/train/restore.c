@@ -9,8 +9,6 @@
 #include "checkpoint/safetensors/safetensors.h"
 #include "train/trainer.h"
 
-#define MOST (UINT64_C(1) << 53) /* of what a checkpoint counts */
-
 const char *stk_restorer_text(const stk_restorer *restorer, const char *name)
 {
     char full[512];
@@ -344,7 +342,9 @@ stk_status stk__state_load_module(stk_trainer *t, bool weights_only, stk_error *
         kinds |= STK_STATE_OPTIMIZER;
     if (!weights_only && t->loop.window_open)
         kinds |= STK_STATE_GRADIENT;
-    STK_TRY(t->ops.state(t->module, kinds, load_one, &l, err));
+    const stk_status status = t->ops.state(t->module, kinds, load_one, &l, err);
+    if (status != STK_OK)
+        return status == STK_EFORMAT ? in_checkpoint(t, status, err) : status;
     return check_left(t, l.weights, err);
 }
 
@@ -378,13 +378,13 @@ stk_status stk__loops_read(stk_trainer *t, const char *text, uint64_t *threads, 
     uint64_t version = 0, point = 0, window_open = 0, cut = 0;
     stk__line lines[LOOP_LINES + STK__PROGRESS_NAMES] = {
         {"version", STK__LINE_UINT, .to = &version, .most = STK__STATE_VERSION},
-        {"epoch", STK__LINE_UINT, .to = &loop->epoch, .most = MOST},
-        {"done", STK__LINE_UINT, .to = &loop->done, .most = MOST},
-        {"total_done", STK__LINE_UINT, .to = &loop->total_done, .most = MOST},
-        {"global_step", STK__LINE_UINT, .to = &loop->global_step, .most = MOST},
-        {"stepped", STK__LINE_UINT, .to = &loop->stepped, .most = MOST},
-        {"accumulate", STK__LINE_UINT, .to = &loop->accumulate, .most = MOST},
-        {"val_runs", STK__LINE_UINT, .to = &loop->val_runs, .most = MOST},
+        {"epoch", STK__LINE_UINT, .to = &loop->epoch},
+        {"done", STK__LINE_UINT, .to = &loop->done},
+        {"total_done", STK__LINE_UINT, .to = &loop->total_done},
+        {"global_step", STK__LINE_UINT, .to = &loop->global_step},
+        {"stepped", STK__LINE_UINT, .to = &loop->stepped},
+        {"accumulate", STK__LINE_UINT, .to = &loop->accumulate},
+        {"val_runs", STK__LINE_UINT, .to = &loop->val_runs},
         {"point", STK__LINE_UINT, .to = &point, .most = STK__POINT_EPOCH},
         {"window_open", STK__LINE_UINT, .to = &window_open, .most = 1},
         {"cut", STK__LINE_UINT, .to = &cut, .most = 1},
@@ -431,5 +431,10 @@ stk_status stk__state_load_loop(stk_trainer *t, stk_error *err)
     const char *state = stk__checkpoint_find_text(t->restart.checkpoint, STK__STATE_LOADER);
     if (t->loop.total_done && !state)
         return bad_loop(t, "loader", err);
-    return state ? stk_loader_state_parse(state, &t->loader_state, err) : STK_OK;
+    if (state)
+        STK_TRY(stk_loader_state_parse(state, &t->loader_state, err));
+    /* Within an epoch both say where it is. */
+    const bool same =
+        t->loader_state.epoch == t->loop.epoch && t->loader_state.step == t->loop.done;
+    return t->loop.done == 0 || same ? STK_OK : bad_loop(t, "loader", err);
 }

@@ -195,7 +195,9 @@ static stk_status load_copy(ema *self, stk__copy *copy, const char *prefix,
         stk_state_tensor *to = &copy->tensors[i].tensor;
         snprintf(name, sizeof name, "%s%s", prefix, to->name);
         const stk_state_tensor *tensor = stk_restorer_tensor(from, name);
-        if (!tensor || tensor->bytes != to->bytes || tensor->dtype != to->dtype)
+        if (!tensor || tensor->bytes != to->bytes || tensor->dtype != to->dtype ||
+            tensor->rank != to->rank ||
+            memcmp(tensor->shape, to->shape, to->rank * sizeof *to->shape) != 0)
             return stk__fail(err, STK_EMISMATCH, STK_STAGE_TRAIN,
                              "the checkpoint keeps no fitting '%s' below its mean: it is one of "
                              "another model",
@@ -368,7 +370,13 @@ static stk_status on_fit_start(stk_callback *callback, stk_trainer *t, const stk
                                stk_error *err)
 {
     ema *self = (ema *)callback;
+    const uint64_t step = stk_trainer_global_step(t);
 
+    if (self->latest > step)
+        return stk__fail(err, STK_EFORMAT, STK_STAGE_TRAIN,
+                         "%s: the checkpoint has the means of step %" PRIu64
+                         ", and the run is at step %" PRIu64,
+                         callback->ops->name, self->latest, step);
     if (!self->resumed)
         return STK_OK;
     self->resumed = false;

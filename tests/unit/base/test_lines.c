@@ -104,9 +104,35 @@ static void lines(void **state)
     stk_context_destroy(&ctx);
 }
 
+/* A count without a bound of its own has one, so that one more is still a count. */
+static void counts(void **state)
+{
+    static const char *const texts[][2] = {{"n 9007199254740992\nw 0 9007199254740992\n", NULL},
+                                           {"n 9007199254740993\nw 0 0\n", "none at \"n "},
+                                           {"n 18446744073709551615\nw 0 0\n", "none at \"n "},
+                                           {"n 0\nw 0 9007199254740993\n", "none at \"w "}};
+    stk_context *ctx = test_context();
+    stk_error err;
+
+    for (size_t i = 0; i < STK_COUNT(texts); i++) {
+        uint64_t n = 0, w[2] = {0};
+        const stk__line table[] = {{"n", STK__LINE_UINT, .to = &n},
+                                   {"w", STK__LINE_WORDS, .to = w, .most = 2}};
+        const stk_status status =
+            stk__lines_read(ctx, "it", texts[i][0], table, STK_COUNT(table), &err);
+        if (texts[i][1])
+            assert_fails(status, STK_EFORMAT, &err, texts[i][1]);
+        else
+            assert_ok(status, &err);
+        assert_true(texts[i][1] || (n == STK__MOST_COUNTED && w[1] == STK__MOST_COUNTED));
+    }
+    stk_context_destroy(&ctx);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(numbers), cmocka_unit_test(lines)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(numbers), cmocka_unit_test(lines),
+                                       cmocka_unit_test(counts)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,7 +16,8 @@ typedef struct forgery {
     char url[340];            /* what the callback is told of `dir`; empty: itself */
 } forgery;
 
-/* Write the checkpoint `from` anew as `to`, with another text under `key`; NULL: without it. */
+/* Write the checkpoint `from` anew as `to`, with another text under `key`; NULL: without it. A
+ * tensor `key` gets one more dimension, of side 1. */
 static void forge(bench *b, const char *from, const char *to, const char *key, const char *text)
 {
     stk__checkpoint_writer *writer = NULL;
@@ -30,8 +31,13 @@ static void forge(bench *b, const char *from, const char *to, const char *key, c
     assert_ok(stk__checkpoint_open(b->ctx, from, &c, &b->err), &b->err);
     assert_ok(stk__safetensors_file_open(b->ctx, from, &file, &b->err), &b->err);
     num_tensors = stk__checkpoint_count(c);
-    for (size_t i = 0; i < num_tensors; i++)
+    for (size_t i = 0; i < num_tensors; i++) {
         tensors[i] = *stk__checkpoint_tensor(c, i);
+        if (strcmp(tensors[i].name, key) == 0) {
+            tensors[i].shape[tensors[i].rank++] = 1;
+            found = true;
+        }
+    }
     for (size_t i = 0; i < file.parsed.num_texts; i++) {
         texts[n] = file.parsed.texts[i];
         if (strcmp(texts[n].name, STK__CHECKPOINT_LAYOUT) == 0 ||
@@ -224,6 +230,99 @@ static void damaged_states(void **state)
     bench_close(&f.b);
 }
 
+/* What is wrong with a checkpoint of which every part is sound. */
+static void contradictions(void **state)
+{
+    enum { MANY = 20000 };
+    stk__checkpoint *c = NULL;
+    stk_loader_state at;
+    char best[400], honest[400], text[512];
+    forgery f;
+    stk_trainer *t;
+    tiny m;
+
+    set_up(&f, best);
+    /* The next epoch's takes the place of the best. */
+    snprintf(honest, sizeof honest, "%s/honest.safetensors", f.b.folder);
+    assert_int_equal(rename(best, honest), 0);
+    f.b.options.max_epochs = 2;
+    assert_ok(stk__checkpoint_open(f.b.ctx, honest, &c, &f.b.err), &f.b.err);
+    assert_ok(stk_loader_state_parse(stk__checkpoint_find_text(c, "stoker.loader"), &at, &f.b.err),
+              &f.b.err);
+    /* The loader is at another batch than the loops, or in another epoch. */
+    for (int i = 0; i < 3; i++) {
+        stk_loader_state other = at;
+        other.step -= i == 1;
+        other.epoch += i == 2;
+        stk_loader_state_format(&other, text, sizeof text);
+        forge(&f.b, honest, f.path, "stoker.loader", text);
+        tiny_init(&m);
+        const stk_status status = bench_fit(&f.b, &m, f.path, &t);
+        if (i == 0)
+            assert_ok(status, &f.b.err);
+        else
+            assert_fails(status, STK_EFORMAT, &f.b.err, "lacks a sound 'loader'");
+        stk_trainer_destroy(&t);
+    }
+    /* More names than anybody logs: each is compared with all others. */
+    stk__text loops = {.ctx = f.b.ctx};
+    stk__text_add(&loops, "%s", stk__checkpoint_find_text(c, "stoker.loops"));
+    for (int i = 0; i < MANY; i++)
+        stk__text_add(&loops, "value 0 3ff0000000000000 m%d\n", i);
+    forge(&f.b, honest, f.path, "stoker.loops", loops.bytes);
+    stk__text_release(&loops);
+    stk__checkpoint_close(&c);
+    tiny_init(&m);
+    assert_fails(bench_fit(&f.b, &m, f.path, &t), STK_ELIMIT, &f.b.err, "MAX_METRICS");
+    stk_trainer_destroy(&t);
+    bench_close(&f.b);
+}
+
+static void prepare_mean(bench *b, stk_trainer *t, void *user)
+{
+    prepare(b, t, user);
+    add(b, t, &stk__callback_ema, NULL);
+}
+
+/* Means of steps that the run has not come to, and of another shape. */
+static void means(void **state)
+{
+    static const struct {
+        const char *key, *text;
+        stk_status status;
+        const char *why;
+    } cases[] = {
+        {"stoker.callback.ema.state", "latest 10\nupdates 10\ncut 0\n", STK_OK, NULL},
+        {"stoker.callback.ema.state", "latest 11\nupdates 10\ncut 0\n", STK_EFORMAT, "of step 11"},
+        {"stoker.callback.ema.state", "latest 11\nupdates 0\ncut 0\n", STK_EFORMAT, "of step 11"},
+        {"stoker.callback.ema.layer.weight", NULL, STK_EMISMATCH, "no fitting"}};
+    forgery f;
+    char best[400], honest[400];
+    stk_trainer *t;
+    tiny m;
+
+    set_up(&f, best);
+    f.b.prepare = prepare_mean;
+    tiny_init(&m);
+    assert_ok(bench_fit(&f.b, &m, NULL, &t), &f.b.err);
+    snprintf(honest, sizeof honest, "%s/honest.safetensors", f.b.folder);
+    assert_int_equal(rename(stk_trainer_best_model_path(t), honest), 0);
+    assert_int_equal(stk_trainer_global_step(t), 10);
+    stk_trainer_destroy(&t);
+    f.b.options.max_epochs = 2;
+    for (size_t i = 0; i < STK_COUNT(cases); i++) {
+        forge(&f.b, honest, f.path, cases[i].key, cases[i].text);
+        tiny_init(&m);
+        const stk_status status = bench_fit(&f.b, &m, f.path, &t);
+        if (cases[i].status == STK_OK)
+            assert_ok(status, &f.b.err);
+        else
+            assert_fails(status, cases[i].status, &f.b.err, cases[i].why);
+        stk_trainer_destroy(&t);
+    }
+    bench_close(&f.b);
+}
+
 /* The best of the newest run has a plain name in its folder, or lies in that of another run. */
 static void best_elsewhere(void **state)
 {
@@ -347,7 +446,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(files_of_others), cmocka_unit_test(files_elsewhere),
         cmocka_unit_test(best_elsewhere),  cmocka_unit_test(time_used_up),
-        cmocka_unit_test(damaged_states),  cmocka_unit_test(rates)};
+        cmocka_unit_test(damaged_states),  cmocka_unit_test(rates),
+        cmocka_unit_test(contradictions),  cmocka_unit_test(means)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

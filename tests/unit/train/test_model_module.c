@@ -462,6 +462,74 @@ static void clips(void **state)
     run_close(&r);
 }
 
+/* What is written into the state in place of a tensor's bytes. */
+typedef struct forgery {
+    const char *name;
+    const void *bytes; /* 8 of them */
+} forgery;
+
+static stk_status write_over(void *user, stk_state_kind kind, const stk_state_tensor *tensor,
+                             stk_error *err)
+{
+    const forgery *f = user;
+
+    if (strcmp(tensor->name, f->name) == 0)
+        memcpy(tensor->data, f->bytes, 8);
+    return STK_OK;
+}
+
+/* A checkpoint's counts of steps and the scale of its rate are such as a run comes to. */
+static void counts_of_others(void **state)
+{
+    static const int64_t most = INT64_MAX, least = INT64_MIN, minus = -1, many = 1000;
+    static const double none = NAN, negative = -0.5, half = 0.5;
+    static const struct {
+        forgery f;
+        bool sound;
+    } cases[] = {{{"step", &many}, true},
+                 {{"step", &most}, false},
+                 {{"step", &minus}, false},
+                 {{"step", &least}, false},
+                 {{"schedule.steps", &many}, true},
+                 {{"schedule.steps", &most}, false},
+                 {{"schedule.steps", &minus}, false},
+                 {{"schedule.bad", &minus}, false},
+                 {{"schedule.cooldown", &minus}, false},
+                 {{"schedule.scale", &none}, false},
+                 {{"schedule.scale", &negative}, false},
+                 {{"schedule.scale", &half}, true},
+                 {{"schedule.best", &none}, true}};
+    stk_module *module;
+    stk_trainer *t;
+    run r;
+
+    run_open(&r);
+    r.b.options.max_steps = 1;
+    assert_ok(stk_model_module_create(r.b.ctx, &r.recipe, &module, &r.b.err), &r.b.err);
+    assert_ok(stk_trainer_create(r.b.ctx, &r.b.options, &t, &r.b.err), &r.b.err);
+    assert_ok(stk_trainer_fit(t, module, &r.b.data, NULL, &r.b.err), &r.b.err);
+    for (size_t i = 0; i < STK_COUNT(cases); i++) {
+        static const int64_t zero = 0;
+        static const double one = 1;
+        const forgery sound = {cases[i].f.name, strcmp(cases[i].f.name, "schedule.scale")
+                                                    ? (void *)&zero
+                                                    : (void *)&one};
+        forgery f = cases[i].f;
+        const stk_status status =
+            module->ops->state(module, STK_STATE_OPTIMIZER, write_over, &f, &r.b.err);
+        if (cases[i].sound)
+            assert_ok(status, &r.b.err);
+        else
+            assert_fails(status, STK_EFORMAT, &r.b.err, "no run comes to");
+        f = sound;
+        assert_ok(module->ops->state(module, STK_STATE_OPTIMIZER, write_over, &f, &r.b.err),
+                  &r.b.err);
+    }
+    stk_trainer_destroy(&t);
+    stk_module_destroy(&module);
+    run_close(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -475,6 +543,7 @@ int main(void)
         cmocka_unit_test(batches_that_do_not_fit),
         cmocka_unit_test(clips),
         cmocka_unit_test(cycles_momentum),
+        cmocka_unit_test(counts_of_others),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
