@@ -13,8 +13,6 @@
 
 typedef stk__model_module model_module;
 
-enum { COMPARED_TEXT = 240 /* what a plateau compares, in words */ };
-
 /* ---- Making ---------------------------------------------------------------------------------- */
 
 static void destroy(stk_module *module)
@@ -459,47 +457,6 @@ static stk_status state(stk_module *module, uint32_t kinds, stk_state_visit *vis
     return kinds & STK_STATE_GRADIENT ? visit_gradients(self, visit, user, err) : STK_OK;
 }
 
-/* What a plateau compares, in words. */
-static bool compared(const model_module *self, char *text, size_t size)
-{
-    snprintf(text, size, "'%.200s' (%s)", self->options.monitor, self->asked.mode ? "max" : "min");
-    return self->asked.name == STK_SCHEDULE_PLATEAU;
-}
-
-/* What the model is, for those who have the file alone. */
-static stk_status on_save_checkpoint(stk_module *module, stk_trainer *t, const stk_moment *at,
-                                     stk_error *err)
-{
-    const model_module *self = (const model_module *)module;
-    char input[STK__INPUT_TEXT], text[COMPARED_TEXT];
-
-    if (compared(self, text, sizeof text))
-        STK_TRY(stk_saver_text(at->saver, "monitor", text, err));
-    if (!self->model)
-        return STK_OK;
-    const char *layers = stk__model_text(self->model, input);
-    STK_TRY(stk_saver_text(at->saver, "layers", layers, err));
-    return stk_saver_text(at->saver, "input_shape", input, err);
-}
-
-static stk_status on_load_checkpoint(stk_module *module, stk_trainer *t, const stk_moment *at,
-                                     stk_error *err)
-{
-    const char *was = stk_restorer_text(at->restorer, "monitor");
-    char text[COMPARED_TEXT];
-
-    if (at->task != STK_TASK_FIT || !was || !compared((model_module *)module, text, sizeof text) ||
-        strcmp(was, text) == 0)
-        return STK_OK;
-    return stk__fail_at(
-        err, STK_EMISMATCH, STK_STAGE_OPTIONS, "module.monitor", STK_NO_OFFSET,
-        "module.monitor: reduce_on_plateau compares %s here, and %.240s in the "
-        "checkpoint: its best would be of another metric; go on with module.monitor "
-        "and lr_scheduler.mode as they were, or begin anew with its weights "
-        "(module.weights)",
-        text, was);
-}
-
 /* ---- The summary ----------------------------------------------------------------------------- */
 
 static bool layer(const stk_module *module, size_t i, stk_layer *out)
@@ -555,8 +512,8 @@ static const stk_module_ops ops = {
     .memory = memory,
     .destroy = destroy,
     .set_learning = stk__module_set_learning,
-    .on_save_checkpoint = on_save_checkpoint,
-    .on_load_checkpoint = on_load_checkpoint,
+    .on_save_checkpoint = stk__module_on_save,
+    .on_load_checkpoint = stk__module_on_load,
     .logs = logs,
 };
 

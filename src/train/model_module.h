@@ -51,5 +51,10 @@ stk_status stk__module_set_learning(stk_module *module, const char *patterns, bo
                                     stk_error *err);
 /* Whether a group has parameters that learn. */
 bool stk__module_has_group(const stk__model_module *self, uint32_t group);
+/* What it adds to a checkpoint, and what it says to one that it goes on from (model_settings.c). */
+stk_status stk__module_on_save(stk_module *module, stk_trainer *t, const stk_moment *at,
+                               stk_error *err);
+stk_status stk__module_on_load(stk_module *module, stk_trainer *t, const stk_moment *at,
+                               stk_error *err);
 
 #endif
