@@ -428,6 +428,7 @@ static int evaluate(struct run *run, task_fn *task)
     run->times.struct_size = sizeof run->times;
     stk_trainer_get_times(run->parts.trainer, &run->times);
     run->evaluated = run->times.samples;
+    run->tested = stk_trainer_ckpt_path(run->parts.trainer);
     keep_metrics(run);
     if (status == STK_ENOENT && ckpt && (strcmp(ckpt, "last") == 0 || strcmp(ckpt, "best") == 0)) {
         cli_error("%s: 'stoker train' of this configuration makes one; or give --ckpt-path FILE",

@@ -27,7 +27,7 @@ EXEMPT = [
     (r"stk_model_module_model", "reads a pointer"),
     (r"stk_(saver|restorer)_\w+", "lives within one call of a trainer, which is refused"),
     (r"stk_trainer_(set_console|set_profiler|set_accumulate|weights_changed|stop|resume|should_stop)", "sets memory of one thread or atomic flags"),
-    (r"stk_trainer_(context|get_options|current_epoch|global_step|metric|metric_at|num_batches|optimizers|log_dir|"
+    (r"stk_trainer_(context|get_options|current_epoch|global_step|metric|metric_at|num_batches|optimizers|log_dir|ckpt_path|"
      r"get_console|get_data|get_info|moment|module_ops|get_bar|"
      r"best_model_path|best_model_score|last_model_path|present_model_path|is_ahead|get_progress|copy_bytes)", "reads memory and atomic numbers"),
     (r"stk_recipe_(has_item|get_parts)", "a table of texts in memory; reads what creation fixed"),

@@ -431,6 +431,8 @@ STK_API const stk_optimizers *stk_trainer_optimizers(const stk_trainer *trainer)
  * run any more: in a fit it is there at on_train_start. A number that another process has taken
  * since `setup` is another one then. */
 STK_API const char *stk_trainer_log_dir(const stk_trainer *trainer);
+/** File that the latest task has restored its state from; NULL: none. Valid until the next task. */
+STK_API const char *stk_trainer_ckpt_path(const stk_trainer *trainer);
 /** Best and last file of the first callback that keeps checkpoints (`checkpoint_path` of its
  * table); NULL: none. */
 STK_API const char *stk_trainer_best_model_path(const stk_trainer *trainer);

@@ -313,19 +313,26 @@ static void write_matrix(const stk__model_metrics *m, stk__text *text)
     stk__text_add(text, "\n");
 }
 
-/* A file of the run, of the last evaluation of its kind; one of each loader where there are more,
- * which are told apart as their metrics are. */
+/* Of several loaders each has a matrix of its own, told apart as their metrics are: behind `first`;
+ * of one it has no name. */
+static void name_loader(stk_trainer *t, const stk_moment *at, const char *first, char text[40])
+{
+    *text = 0;
+    if (stk__feeds_of(t, at->phase)->n > 1)
+        snprintf(text, 40, "%sdataloader_idx_%" PRIu32, first, at->dataloader_idx);
+}
+
+/* A file of the run, of the last evaluation of its kind. */
 static stk_status keep_matrix(const stk__model_metrics *m, stk_trainer *t, const stk_moment *at,
                               stk_error *err)
 {
     const char *folder = stk_trainer_log_dir(t);
-    char name[80], loader[40] = "";
+    char name[80], loader[40];
     stk__text text = {.ctx = m->ctx};
 
     if (!folder)
         return STK_OK;
-    if (stk__feeds_of(t, at->phase)->n > 1)
-        snprintf(loader, sizeof loader, "_dataloader_idx_%" PRIu32, at->dataloader_idx);
+    name_loader(t, at, "_", loader);
     snprintf(name, sizeof name, "confusion_matrix_%s%s.csv",
              at->phase == STK_PHASE_TEST ? "test" : "val", loader);
     char *path = stk__url_below(m->ctx, folder, name);
@@ -339,14 +346,16 @@ static stk_status keep_matrix(const stk__model_metrics *m, stk_trainer *t, const
     return status;
 }
 
-static void print_matrix(const stk__model_metrics *m, stk_trainer *t)
+static void print_matrix(const stk__model_metrics *m, stk_trainer *t, const stk_moment *at)
 {
     const double *confused = m->counts + 3 * m->inner;
-    char line[16 * (MAX_PRINTED + 2)];
+    char line[16 * (MAX_PRINTED + 2)], loader[40];
 
     if (m->inner > MAX_PRINTED)
         return;
-    stk__say(t, "Confusion matrix: a row for each class, a column for each that was predicted");
+    name_loader(t, at, " of ", loader);
+    stk__say(t, "Confusion matrix%s: a row for each class, a column for each that was predicted",
+             loader);
     for (uint64_t i = 0; i <= m->inner; i++) {
         size_t used = (size_t)(i ? snprintf(line, sizeof line, "%7" PRIu64 " |", i - 1)
                                  : snprintf(line, sizeof line, "%9s", "|"));
@@ -377,7 +386,7 @@ static stk_status log_all(stk__model_metrics *m, stk_trainer *t, const stk_momen
         t->ranks.strategy.rank != 0)
         return STK_OK;
     if (test)
-        print_matrix(m, t);
+        print_matrix(m, t, at);
     return keep_matrix(m, t, at, err);
 }
 

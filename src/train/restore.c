@@ -139,6 +139,8 @@ stk_status stk__state_open(stk_trainer *t, const char *ckpt_path, stk_error *err
     char path[STK_MAX_OBJECT_KEY];
 
     t->restart.restarted = t->restart.within_epoch = false;
+    stk__free(t->ctx, t->restart.path);
+    t->restart.path = NULL;
     if (t->at.task == STK_TASK_FIT) {
         STK_TRY(stk__state_note(t, NULL, err));
         t->validated = UINT64_MAX;
@@ -154,7 +156,6 @@ stk_status stk__state_open(stk_trainer *t, const char *ckpt_path, stk_error *err
         return STK_OK;
     stk__say(t, "Restoring states from the checkpoint path at %s", path);
     STK_TRY(stk__checkpoint_open(t->ctx, path, &t->restart.checkpoint, err));
-    stk__free(t->ctx, t->restart.path);
     t->restart.path = stk__strdup(t->ctx, path);
     if (!t->restart.path)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for a path");

@@ -343,6 +343,11 @@ const char *stk_trainer_log_dir(const stk_trainer *t)
     return t->logs.dir ? t->logs.dir : t->options.default_root_dir;
 }
 
+const char *stk_trainer_ckpt_path(const stk_trainer *t)
+{
+    return t->restart.path;
+}
+
 const char *stk_trainer_best_model_path(const stk_trainer *t)
 {
     return stk__callback_path(&t->hooks, STK_CHECKPOINT_BEST);

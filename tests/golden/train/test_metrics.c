@@ -181,11 +181,21 @@ static int rows_of(const char *folder, const char *name)
     return rows;
 }
 
-/* Each has a file of its own, told apart as the metrics are. */
+static char said[4096];
+
+static void say_line(void *user, const char *text)
+{
+    const size_t used = strlen(said);
+
+    snprintf(said + used, sizeof said - used, "%s\n", text);
+}
+
+/* Each has a file of its own, told apart as the metrics are, and is named where it is printed. */
 static void test_loaders(void **state)
 {
     const stk_recipe_options options = {.struct_size = sizeof options,
                                         .tasks = STK_RECIPE_VALIDATE | STK_RECIPE_TEST};
+    const stk_console console = {.struct_size = sizeof console, .line = say_line};
     stk_context *ctx = test_context();
     char root[256];
     made m;
@@ -197,9 +207,10 @@ static void test_loaders(void **state)
     made_set(&m, "module.metrics", "confusion_matrix");
     assert_ok(made_create(&m, &options), &m.err);
     const stk_loader_source both[] = {m.parts.data->val[0], m.parts.data->test[0]};
-    const stk_trainer_data data = {
+    stk_trainer_data data = {
         .struct_size = sizeof data, .val = both, .num_val = 2, .test = both + 1, .num_test = 1};
     stk_trainer *t = m.parts.trainer;
+    stk_trainer_set_console(t, &console);
     assert_ok(stk_trainer_validate(t, m.parts.module, &data, NULL, &m.err), &m.err);
     const char *folder = stk_trainer_log_dir(t);
     assert_int_equal(rows_of(folder, "confusion_matrix_val_dataloader_idx_0.csv"), 32);
@@ -207,6 +218,12 @@ static void test_loaders(void **state)
     assert_int_equal(rows_of(folder, "confusion_matrix_val.csv"), -1);
     assert_ok(stk_trainer_test(t, m.parts.module, &data, NULL, &m.err), &m.err);
     assert_int_equal(rows_of(folder, "confusion_matrix_test.csv"), 48);
+    assert_non_null(strstr(said, "Confusion matrix: a row"));
+    data.test = both;
+    data.num_test = 2;
+    assert_ok(stk_trainer_test(t, m.parts.module, &data, NULL, &m.err), &m.err);
+    assert_non_null(strstr(said, "Confusion matrix of dataloader_idx_0: a row"));
+    assert_non_null(strstr(said, "Confusion matrix of dataloader_idx_1: a row"));
     made_release(&m);
     stk_context_destroy(&ctx);
     test_folder_remove(root);
