@@ -117,7 +117,56 @@ void stk__gradients_place(struct stk_model *m)
     }
 }
 
-/* More memory of gradients; what is there stays. */
+/* What a change of what learns may alter: one that fails alters nothing. */
+typedef struct kept {
+    stk__param *params;
+    stk__plan *plans[STK__MAX_PLANS];
+    stk_model_plan summary;
+    void *gradients;
+    uint64_t gradient_bytes;
+} kept;
+
+/* Put it aside; the model has no plans from now on. */
+static stk_status keep(struct stk_model *m, kept *k, stk_error *err)
+{
+    const stk__graph *g = &m->graph;
+
+    *k = (kept){
+        .summary = m->summary, .gradients = m->gradients, .gradient_bytes = m->gradient_bytes};
+    k->params = stk__calloc(g->context, (uint64_t)g->num_params + 1, sizeof *k->params);
+    if (!k->params)
+        return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for what learns");
+    memcpy(k->params, g->params, g->num_params * sizeof *k->params);
+    memcpy(k->plans, m->plans, sizeof k->plans);
+    memset(m->plans, 0, sizeof m->plans);
+    return STK_OK;
+}
+
+/* Of the two states the one that is not the model's any more ends. */
+static void end(struct stk_model *m, kept *k)
+{
+    for (size_t i = 0; i < STK__MAX_PLANS; i++)
+        stk__plan_destroy(&k->plans[i]);
+    if (k->gradients != m->gradients)
+        stk__free(m->graph.context, k->gradients);
+    stk__free(m->graph.context, k->params);
+}
+
+static void put_back(struct stk_model *m, kept *k)
+{
+    const stk__graph *g = &m->graph;
+    kept failed = {.gradients = m->gradients, .params = k->params};
+
+    memcpy(failed.plans, m->plans, sizeof failed.plans);
+    memcpy(g->params, k->params, g->num_params * sizeof *k->params);
+    memcpy(m->plans, k->plans, sizeof m->plans);
+    m->summary = k->summary;
+    m->gradients = k->gradients;
+    m->gradient_bytes = k->gradient_bytes;
+    *k = failed;
+}
+
+/* More memory of gradients; what is there stays, and is the caller's. */
 static stk_status grow(struct stk_model *m, uint64_t before, stk_error *err)
 {
     if (!m->gradients || m->gradient_bytes == before)
@@ -127,31 +176,43 @@ static stk_status grow(struct stk_model *m, uint64_t before, stk_error *err)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for gradients");
     memcpy(grown, m->gradients, before);
     memset(grown + before, 0, m->gradient_bytes - before);
-    stk__free(m->graph.context, m->gradients);
     m->gradients = grown;
     return STK_OK;
 }
 
-stk_status stk__model_set_learning(stk_model *m, const char *patterns, bool learns, bool norms,
-                                   stk_error *err)
+static stk_status set_learning(struct stk_model *m, const char *patterns, const change *c,
+                               stk_error *err)
 {
-    STK_TRY(stk__context_check(m->graph.context, err));
     const uint64_t before = m->gradient_bytes;
 
-    STK_TRY(change_all(m, patterns, "pattern", &(change){.learns = learns, .norms = norms}, err));
+    STK_TRY(change_all(m, patterns, "pattern", c, err));
     /* Nobody has seen the places yet: those that do not learn are given none. */
-    if (!learns && !m->gradients) {
+    if (!c->learns && !m->gradients) {
         m->gradient_bytes = 0;
         for (uint32_t i = 0; i < m->graph.num_params; i++)
             m->graph.params[i].gradient = STK__NO_GRADIENT;
     }
     stk__gradients_place(m);
     STK_TRY(grow(m, before, err));
+    return stk__model_plans(m, err);
+}
+
+stk_status stk__model_set_learning(stk_model *m, const char *patterns, bool learns, bool norms,
+                                   stk_error *err)
+{
+    kept other;
+
+    STK_TRY(stk__context_check(m->graph.context, err));
+    STK_TRY(keep(m, &other, err));
+    /* The memory of a step may be another one's from now on. */
     m->current = NULL;
     m->awaits_backward = false;
-    for (size_t i = 0; i < STK__MAX_PLANS; i++)
-        stk__plan_destroy(&m->plans[i]);
-    return stk__model_plans(m, err);
+    const stk_status status =
+        set_learning(m, patterns, &(change){.learns = learns, .norms = norms}, err);
+    if (status != STK_OK)
+        put_back(m, &other);
+    end(m, &other);
+    return status;
 }
 
 bool stk__model_may_learn(const stk_model *m, size_t i)
