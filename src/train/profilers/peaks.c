@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <stoker/profiler.h>
+#include <stoker/store.h>
 
 #include "base/context.h"
 
@@ -195,12 +196,28 @@ static stk_status measure(stk_context *ctx, const stk__peaks_key *key, stk__peak
     return measure_memory(ctx, key->threads, &out->bytes_per_s, err);
 }
 
+/* All of a small text; false where it is not there, or longer. */
+static bool read_kept(stk_context *ctx, const char *path, char *text, size_t size)
+{
+    stk_object_info info = {.struct_size = sizeof info};
+    char key[STK_MAX_OBJECT_KEY];
+    stk_store *store = NULL;
+    stk_error err;
+
+    const bool good = stk_store_open(ctx, path, &store, key, sizeof key, &err) == STK_OK && *key &&
+                      stk_store_stat(store, key, NULL, &info, &err) == STK_OK && info.size < size &&
+                      stk_store_read(store, key, 0, info.size, text, &err) == STK_OK;
+    text[good ? info.size : 0] = 0;
+    stk_store_close(&store);
+    return good;
+}
+
 static bool find_kept(stk_context *ctx, const char *folder, const stk__peaks_key *key,
                       stk__peaks *out)
 {
     char *path = stk__peaks_path(ctx, folder, key), text[STK__PEAKS_FILE];
 
-    const bool kept = path && stk__read_small(path, text, sizeof text) &&
+    const bool kept = path && read_kept(ctx, path, text, sizeof text) &&
                       stk__peaks_parse(ctx, text, strlen(text), key, out);
     stk__free(ctx, path);
     return kept;

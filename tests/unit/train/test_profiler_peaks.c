@@ -28,12 +28,19 @@ static void believed(void **state)
 {
     stk_cores cores = {.struct_size = sizeof cores};
     stk__peaks peaks = {0};
+    char url[300];
     bench b;
 
     bench_open(&b);
     stk__peaks_key key = key_of(&b), others[4];
     stk__peaks_keep(b.ctx, b.folder, &key, &planted);
     assert_ok(stk__peaks_find(b.ctx, b.folder, &key, &peaks, &b.err), &b.err);
+    assert_same(&peaks);
+    /* A folder may be a URL. */
+    snprintf(url, sizeof url, "file:%s/away", b.folder);
+    stk__peaks_keep(b.ctx, url, &key, &planted);
+    peaks = (stk__peaks){0};
+    assert_ok(stk__peaks_find(b.ctx, url, &key, &peaks, &b.err), &b.err);
     assert_same(&peaks);
     for (size_t i = 0; i < STK_COUNT(others); i++)
         others[i] = key;
