@@ -255,13 +255,11 @@ static int fit(struct run *run)
 
 static int report(struct run *run)
 {
-    const stk_trainer_options *trainer = stk_trainer_get_options(run->parts.trainer);
     stk_profile_summary summary = {.struct_size = sizeof summary};
     stk_error err;
 
-    stk_status status = stk_profile_summarize(
-        run->profile, run->profiler.warmup_steps * trainer->accumulate_grad_batches, run->file,
-        &summary, &err);
+    stk_status status = stk_profile_summarize(run->profile, stk_profile_warmup(run->profile),
+                                              run->file, &summary, &err);
     if (status == STK_OK)
         status = stk_profile_write_files(run->profile, &summary, run->folder, &err);
     if (status != STK_OK)

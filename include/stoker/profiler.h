@@ -25,9 +25,10 @@ typedef struct stk_profile_options {
     uint64_t max_events;           /**< of a trace; later ones are counted, not kept */
     uint64_t warmup_steps;         /**< optimizer steps at the beginning that the times of layers
                                         leave out; the first one always is */
-    /** Local folder that keeps the measured peaks of the machine, for the roofline of layers: those
-     * of this processor, version, precision and number of threads are taken, or measured when the
-     * profile is summed up or finished (some tenths of a second). NULL: there is no roofline. */
+    /** Folder, or URL of one, that keeps the measured peaks of the machine, for the roofline of
+     * layers: those of this processor, version, precision and number of threads are taken, or
+     * measured when the profile is summed up or finished (some tenths of a second). NULL: there is
+     * no roofline. */
     const char *machine_dir;
     /** Each task that ends is reported by itself, as by Lightning's Trainer: what
      * stk_profile_finish() gives, and behind a fit the diagnosis, to the console, and the files of
@@ -191,6 +192,9 @@ typedef struct stk_profile_summary {
     uint32_t peak_threads;                     /**< that reach them together */
     uint64_t batch_size;                       /**< of the training's loader */
 } stk_profile_summary;
+
+/** Batches of the first `warmup_steps` optimizer steps; all where there were no more. */
+STK_API uint64_t stk_profile_warmup(const stk_profile *profile);
 
 /**
  * Sum up what was recorded, without the first `warmup` batches. `config` names the configuration in

@@ -14,7 +14,7 @@ static void release_layer(stk_context *ctx, stk__profile_layer *layer)
     stk__free(ctx, layer->owner);
 }
 
-static bool add_layer(stk_profile *p, const char *name, const char *kind)
+static bool add_layer(stk_profile *p, const char *name, const char *kind, uint64_t features)
 {
     const size_t i = p->num_layers;
 
@@ -24,6 +24,7 @@ static bool add_layer(stk_profile *p, const char *name, const char *kind)
     p->layers = list;
     list[i] = (stk__profile_layer){.name = stk__strdup(p->ctx, name),
                                    .kind = stk__strdup(p->ctx, kind),
+                                   .features = features,
                                    .owner = stk__format(p->ctx, "[Layer]%s (%s)", name, kind)};
     if (!list[i].name || !list[i].kind || !list[i].owner) {
         release_layer(p->ctx, &list[i]);
@@ -87,14 +88,22 @@ void stk__profile_optimizer(stk_profile *p, uint64_t ns)
         count(p, &p->layers[p->num_layers - 1].passes[0], ns, 0, p->optimizer_bytes);
 }
 
+/* Channels come first in a picture, features last in all else. */
+static uint64_t features_of(const stk_model_layer *layer)
+{
+    const uint32_t at = layer->rank == 3 ? 0 : layer->rank ? layer->rank - 1 : 0;
+
+    return layer->rank ? (uint64_t)layer->shape[at] : 1;
+}
+
 static bool add_layers(stk_profile *p, const stk_model *model)
 {
     stk_model_layer layer = {.struct_size = sizeof layer};
     bool good = true;
 
     while (good && stk_model_get_layer(model, p->num_layers, &layer))
-        good = add_layer(p, layer.name, layer.kind);
-    return good && add_layer(p, "loss", "loss") && add_layer(p, "optimizer", "optimizer");
+        good = add_layer(p, layer.name, layer.kind, features_of(&layer));
+    return good && add_layer(p, "loss", "loss", 0) && add_layer(p, "optimizer", "optimizer", 0);
 }
 
 void stk__profile_find_peaks(stk_profile *p)

@@ -28,7 +28,7 @@ static const stk_option options[] = {
     {"line_count_restriction", STK_OPTION_DOUBLE, AT(line_count_restriction), "1", 0, 1e6, NULL,
      "N", "Rows of each table of advanced: above 1 so many, up to 1 this share of them."},
     {"max_events", STK_OPTION_UINT, AT(max_events), "100000", 1, 1e8, NULL, "N",
-     "Events that a trace keeps, 56 bytes each; later ones are only counted."},
+     "Events that a trace keeps, 48 bytes each; later ones are only counted."},
     {"warmup_steps", STK_OPTION_UINT, AT(warmup_steps), "10", 0, 1e6, NULL, "N",
      "Optimizer steps at the beginning that times of batches and layers leave out; of layers at "
      "least one."},
@@ -369,15 +369,19 @@ stk_status stk_profile_finish(stk_profile *p, stk_error *err)
 }
 
 /* Of the batches behind the warm-up, where there are some. */
-static stk_status sum_up_fit(stk_profile *p, stk_profile_summary *out, stk_error *err)
+static stk_status sum_up_fit(stk_profile *p, stk_profile_summary *out, bool *written,
+                             stk_error *err)
 {
-    const stk_trainer_options *o = stk_trainer_get_options(p->trainer);
-    const uint64_t warmup = p->options.warmup_steps * o->accumulate_grad_batches;
+    const uint64_t warmup = stk_profile_warmup(p);
 
     if (p->task != STK_TASK_FIT || p->num_batches == 0)
         return STK_OK;
     STK_TRY(stk_profile_summarize(p, p->num_batches > warmup ? warmup : 0, NULL, out, err));
-    return stk__profile_rank(p) ? STK_OK : stk_profile_write_files(p, out, folder_of(p), err);
+    if (stk__profile_rank(p))
+        return STK_OK;
+    STK_TRY(stk_profile_write_files(p, out, folder_of(p), err));
+    *written = true;
+    return STK_OK;
 }
 
 static stk_status ended(void *user, stk_status status, stk_error *err)
@@ -385,6 +389,7 @@ static stk_status ended(void *user, stk_status status, stk_error *err)
     stk_profile_summary summary = {.struct_size = sizeof summary};
     stk_profile *p = user;
     stk__text text = {.ctx = p->ctx};
+    bool written = false;
     stk_error own;
 
     if (!p->options.each_task || p->task == STK_TASK_NONE)
@@ -393,12 +398,14 @@ static stk_status ended(void *user, stk_status status, stk_error *err)
         begin_again(p);
         return STK_OK;
     }
-    status = sum_up_fit(p, &summary, err);
+    status = sum_up_fit(p, &summary, &written, err);
     const stk_status more = stk_profile_finish(p, status == STK_OK ? err : &own);
     if (*summary.text)
+        stk__text_add(&text, "%s\n", summary.text);
+    if (written)
         stk__text_add(&text,
-                      "%s\nProfile: timing_summary.yaml, timing_results.csv and layers.csv in %s\n",
-                      summary.text, folder_of(p));
+                      "Profile: timing_summary.yaml, timing_results.csv and layers.csv in %s\n",
+                      folder_of(p));
     for (size_t i = 0; i < p->num_files; i++)
         stk__text_add(&text, "Profile: %s\n", p->files[i]);
     say(p, text.length && !text.failed ? text.bytes : "");

@@ -69,7 +69,8 @@ typedef struct stk__profile_counts {
 /* A layer of the model; behind them the loss and the optimizer. */
 typedef struct stk__profile_layer {
     char *name, *kind;
-    char *owner; /* "[Layer]conv1 (Conv2d)" */
+    char *owner;       /* "[Layer]conv1 (Conv2d)" */
+    uint64_t features; /* or channels, of a row of its output */
     stk__profile_counts passes[2];
 } stk__profile_layer;
 
@@ -99,6 +100,8 @@ typedef struct stk__trace_event {
         loader;    /* `loader`: number of a loader that is at work; STK__TRACE_LOADERS: none */
     uint32_t lane; /* worker, entry */
 } stk__trace_event;
+
+_Static_assert(sizeof(stk__trace_event) == 48, "what the option max_events says of it");
 
 /* A loader that was heard of. What it is for is known when it has delivered a batch. */
 typedef struct stk__trace_loader {
@@ -183,6 +186,8 @@ void stk__profile_layers_release(stk_profile *p);
 void stk__profile_find_peaks(stk_profile *p);
 /* A step of the optimizer. */
 void stk__profile_optimizer(stk_profile *p, uint64_t ns);
+/* A summary's figures -> its text (diagnosis.c). */
+void stk__profile_diagnose(const stk_profile *p, const char *config, stk_profile_summary *summary);
 
 /* Which batches count (steady.c). An action of a role begins or ends. */
 void stk__profile_steady_start(stk_profile *p, enum stk__profile_role role);

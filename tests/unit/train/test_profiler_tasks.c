@@ -59,6 +59,30 @@ static void windows(void **state)
     bench_close(&b);
 }
 
+/* The warm-up is of steps, whatever windows the end of an epoch cuts. */
+static void warm_up(void **state)
+{
+    stk_profile_options o;
+    stk_trainer *t;
+    stk_profile *p;
+    bench b;
+    tiny m;
+
+    for (uint64_t steps = 0; steps < 5; steps++) {
+        bench_open(&b);
+        b.options.accumulate_grad_batches = 100;
+        b.options.max_epochs = 3;
+        profile_options(&o, "simple", NULL, NULL);
+        o.warmup_steps = steps;
+        profile_fit(&b, &m, &o, &t, &p);
+        assert_int_equal(m.optimizer_steps, 3);
+        assert_int_equal(stk_profile_warmup(p), 10 * STK_MIN(steps, 3u));
+        assert_ok(stk_profile_close(&p, &b.err), &b.err);
+        stk_trainer_destroy(&t);
+        bench_close(&b);
+    }
+}
+
 /* Each task is reported as it ends, whole or stopped; of one that failed nothing is. */
 static void each_task(void **state)
 {
@@ -97,8 +121,10 @@ static void each_task(void **state)
         snprintf(path, sizeof path, "%s/layers.csv", dir);
         assert_int_equal(access(path, R_OK) == 0,
                          cases[i].reported && cases[i].status != STK_ENOENT);
+        /* Files are named where they are. */
+        assert_int_equal(strstr(said, "Profile: timing_summary.yaml, ") != NULL,
+                         access(path, R_OK) == 0);
         if (cases[i].status == STK_OK) {
-            assert_non_null(strstr(said, "Profile: timing_summary.yaml, "));
             assert_non_null(strstr(said, stk_profile_file(p, 0)));
             *said = 0;
             assert_ok(stk_trainer_test(t, &m.base, &b.data, NULL, &b.err), &b.err);
@@ -116,7 +142,7 @@ static void each_task(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(stages), cmocka_unit_test(windows),
-                                       cmocka_unit_test(each_task)};
+                                       cmocka_unit_test(warm_up), cmocka_unit_test(each_task)};
 
     return cmocka_run_group_tests_name("train/profiler_tasks", tests, NULL, NULL);
 }
