@@ -7,10 +7,7 @@
  */
 #include "base/config.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
-#include <unistd.h>
 #include <yaml.h>
 
 #include "base/options.h"
@@ -20,6 +17,8 @@ typedef struct section {
     const char *path;
     size_t line;
 } section;
+
+#define TWICE "the key is there twice, first in line %zu; keep one"
 
 /* One reading of one text. */
 typedef struct reader {
@@ -115,12 +114,25 @@ static stk_status fail_syntax(reader *r)
     return fail_in(r, STK_EFORMAT, mark.line + 1, mark.column + 1, what, NULL);
 }
 
+/* A list or a map; a scalar's is looked at where it is taken. */
+static bool has_tag(const yaml_event_t *event)
+{
+    return (event->type == YAML_SEQUENCE_START_EVENT && event->data.sequence_start.tag) ||
+           (event->type == YAML_MAPPING_START_EVENT && event->data.mapping_start.tag);
+}
+
 static stk_status next(reader *r)
 {
     if (r->has_event)
         yaml_event_delete(&r->event);
     r->has_event = yaml_parser_parse(&r->parser, &r->event);
-    return r->has_event ? STK_OK : fail_syntax(r);
+    if (!r->has_event)
+        return fail_syntax(r);
+    if (has_tag(&r->event))
+        return fail_here(r, STK_EFORMAT,
+                         "a tag ('!...') is not supported here; write the plain list or map",
+                         *r->path ? r->path : NULL);
+    return STK_OK;
 }
 
 static stk__config_place place_here(const reader *r)
@@ -129,13 +141,13 @@ static stk__config_place place_here(const reader *r)
                                r->event.start_mark.column + 1};
 }
 
-/* A plain "null", "~" or nothing at all. */
+/* A plain "null", "~" or nothing at all; a tagged one is refused as a value. */
 static bool is_null(const yaml_event_t *event)
 {
     const char *text = (const char *)event->data.scalar.value;
     size_t length = event->data.scalar.length;
 
-    return event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE &&
+    return event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE && !event->data.scalar.tag &&
            (length == 0 || (length == 1 && *text == '~') ||
             stk__option_same(text, length, "null", 4));
 }
@@ -180,18 +192,34 @@ static const char *list_key(const reader *r, bool items)
     return key && (items || strcmp(key, "callbacks") == 0) ? key : r->path;
 }
 
+/* Lightning's seed may be yes, which draws one, and no, which is none; 1 and 0 are seeds. */
+static stk_status take_seed(reader *r, const stk__config_value *value, size_t *count)
+{
+    static const stk_option truth = {.name = SEED, .type = STK_OPTION_BOOL};
+    const char *text = value->text;
+    bool draws = false;
+
+    if (!text[strspn(text, "0123456789")] || stk__option_parse(&truth, &draws, text) != STK__PARSED)
+        return STK_OK;
+    *count = 0;
+    return draws ? fail_here(r, STK_EINVAL, "a seed is a number here; Lightning's true draws one",
+                             SEED)
+                 : STK_OK;
+}
+
 /* The value of the key in `path`: a scalar was met. */
 static stk_status read_value(reader *r)
 {
     stk__config_value value;
+    size_t count = 1;
 
     const char *key = list_key(r, false);
-    if (is_null(&r->event) && !r->event.data.scalar.tag)
+    if (is_null(&r->event))
         return stk__config_put_list(r->config, key, &r->key_place, NULL, 0, r->load, r->err);
     STK_TRY(r->of_class ? take_class(r, &value) : take_scalar(r, &value));
-    if (strcmp(key, SEED) == 0 && strcmp(value.text, "true") == 0)
-        return fail_here(r, STK_EINVAL, "a seed is a number here; Lightning's true draws one", key);
-    return stk__config_put_list(r->config, key, &r->key_place, &value, 1, r->load, r->err);
+    if (strcmp(key, SEED) == 0)
+        STK_TRY(take_seed(r, &value, &count));
+    return stk__config_put_list(r->config, key, &r->key_place, &value, count, r->load, r->err);
 }
 
 /* ---- Classes --------------------------------------------------------------------------------- */
@@ -231,20 +259,54 @@ static stk_status read_epochs(reader *r, stk__text *arguments, const char *key)
     return STK_OK;
 }
 
-/* "option=value" of the pair looked at; values that are not plain stand in quotes. */
-static stk_status read_argument(reader *r, stk__text *arguments)
+enum { MAX_OPTIONS = 64 }; /* of a class */
+
+/* "option=value, ...", and the options in it. */
+typedef struct arguments {
+    stk__text text;
+    stk__config_value options[MAX_OPTIONS];
+    size_t count;
+    bool read; /* there was a map of them, perhaps an empty one */
+} arguments;
+
+/* The key looked at as the name of an option. */
+static stk_status take_option(reader *r, arguments *a, const char **out)
 {
-    stk__config_value key, value;
+    stk__config_value *key = &a->options[a->count];
+    char what[96];
 
     if (r->event.type != YAML_SCALAR_EVENT)
         return fail_here(r, STK_EFORMAT, "a key is a plain word, no list and no map", r->path);
-    STK_TRY(take_scalar(r, &key));
+    if (a->count == MAX_OPTIONS)
+        return fail_here(r, STK_ELIMIT, "more than 64 options of a class", r->path);
+    STK_TRY(take_scalar(r, key));
+    if (!*key->text || key->text[strspn(key->text, "abcdefghijklmnopqrstuvwxyz"
+                                                   "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")])
+        return fail_here(r, STK_EFORMAT, "an option's name is of letters, digits and '_'",
+                         key->text);
+    for (size_t i = 0; i < a->count; i++)
+        if (strcmp(a->options[i].text, key->text) == 0) {
+            snprintf(what, sizeof what, TWICE, a->options[i].place.line);
+            return fail_here(r, STK_EFORMAT, what, key->text);
+        }
+    a->count++;
+    *out = key->text;
+    return STK_OK;
+}
+
+/* "option=value" of the pair looked at; values that are not plain stand in quotes. */
+static stk_status read_argument(reader *r, arguments *a)
+{
+    stk__config_value value;
+    const char *key = NULL;
+
+    STK_TRY(take_option(r, a, &key));
     STK_TRY(next(r));
-    if (r->event.type == YAML_MAPPING_START_EVENT && strcmp(key.text, "scheduling") == 0)
-        return read_epochs(r, arguments, key.text);
+    if (r->event.type == YAML_MAPPING_START_EVENT && strcmp(key, "scheduling") == 0)
+        return read_epochs(r, &a->text, key);
     if (r->event.type != YAML_SCALAR_EVENT)
         return fail_here(r, STK_EFORMAT, "an option of a class is a plain value, no list, no map",
-                         key.text);
+                         key);
     if (is_null(&r->event))
         return STK_OK;
     STK_TRY(take_scalar(r, &value));
@@ -253,13 +315,14 @@ static stk_status read_argument(reader *r, stk__text *arguments)
                                                                             : "\"";
     if (*quote && strchr(value.text, *quote))
         return fail_here(r, STK_EFORMAT, "a value has both kinds of quotes in it", value.text);
-    stk__text_add(arguments, "%s%s=%s%s%s", arguments->length ? ", " : "", key.text, quote,
-                  value.text, quote);
+    stk__text_add(&a->text, "%s%s=%s%s%s", a->text.length ? ", " : "", key, quote, value.text,
+                  quote);
     return STK_OK;
 }
 
-static stk_status read_arguments(reader *r, stk__text *arguments)
+static stk_status read_arguments(reader *r, arguments *a)
 {
+    a->read = true;
     STK_TRY(next(r));
     if (r->event.type == YAML_SCALAR_EVENT && is_null(&r->event))
         return STK_OK;
@@ -269,11 +332,11 @@ static stk_status read_arguments(reader *r, stk__text *arguments)
         STK_TRY(next(r));
         if (r->event.type == YAML_MAPPING_END_EVENT)
             return STK_OK;
-        STK_TRY(read_argument(r, arguments));
+        STK_TRY(read_argument(r, a));
     }
 }
 
-static stk_status read_class(reader *r, stk__text *arguments, stk__config_value *out)
+static stk_status read_class(reader *r, arguments *a, stk__config_value *out)
 {
     *out = (stk__config_value){.place = place_here(r)};
     for (;;) {
@@ -285,8 +348,8 @@ static stk_status read_class(reader *r, stk__text *arguments, stk__config_value 
             if (r->event.type != YAML_SCALAR_EVENT)
                 return fail_here(r, STK_EFORMAT, CLASS_PATH " is a name", r->path);
             STK_TRY(take_class(r, out));
-        } else if (is_key(&r->event, INIT_ARGS) && !arguments->length) {
-            STK_TRY(read_arguments(r, arguments));
+        } else if (is_key(&r->event, INIT_ARGS) && !a->read) {
+            STK_TRY(read_arguments(r, a));
         } else {
             return fail_here(r, STK_EFORMAT,
                              "a map in a list is {class_path: NAME, init_args: {OPTION: VALUE}}",
@@ -301,17 +364,17 @@ static stk_status read_class(reader *r, stk__text *arguments, stk__config_value 
 /* A map in a list was met: "name(option=value)". */
 static stk_status read_item(reader *r, stk__config_value *out)
 {
-    stk__text arguments = {.ctx = r->config->context};
+    arguments a = {.text = {.ctx = r->config->context}};
 
-    stk_status status = read_class(r, &arguments, out);
-    if (status == STK_OK && arguments.length) {
+    stk_status status = read_class(r, &a, out);
+    if (status == STK_OK && a.text.length) {
         stk__text item = {.ctx = r->config->context};
-        stk__text_add(&item, "%s(%s)", out->text, arguments.bytes);
+        stk__text_add(&item, "%s(%s)", out->text, a.text.bytes);
         out->text = item.failed ? NULL : stk__config_copy(r->config, item.bytes, item.length);
-        status = out->text && !arguments.failed ? STK_OK : fail_memory(r);
+        status = out->text && !a.text.failed ? STK_OK : fail_memory(r);
         stk__text_release(&item);
     }
-    stk__text_release(&arguments);
+    stk__text_release(&a.text);
     return status;
 }
 
@@ -330,9 +393,6 @@ static stk_status read_list(reader *r)
     size_t count = 0;
     bool items = false;
 
-    if (r->event.data.sequence_start.tag)
-        return fail_here(r, STK_EFORMAT,
-                         "a tag ('!...') is not supported here; write the plain list", r->path);
     for (;; count++) {
         STK_TRY(next(r));
         if (r->event.type == YAML_SEQUENCE_END_EVENT)
@@ -379,16 +439,13 @@ static stk_status check_new(reader *r)
             line = r->sections[i].line;
     if (!line)
         return STK_OK;
-    snprintf(what, sizeof what, "the key is there twice, first in line %zu; keep one", line);
+    snprintf(what, sizeof what, TWICE, line);
     return fail_here(r, STK_EFORMAT, what, r->path);
 }
 
 /* The map of the key in `path` began. */
 static stk_status begin_map(reader *r)
 {
-    if (r->event.data.mapping_start.tag)
-        return fail_here(r, STK_EFORMAT,
-                         "a tag ('!...') is not supported here; write the plain map", r->path);
     if (r->depth == STK_CONFIG_MAX_DEPTH - 1)
         return fail_here(r, STK_ELIMIT, "maps nest deeper than 16", r->path);
     if (r->num_sections == STK_CONFIG_MAX_KEYS)
@@ -503,9 +560,6 @@ static stk_status read_stream(reader *r)
     if (!empty && r->event.type != YAML_MAPPING_START_EVENT)
         return fail_here(r, STK_EFORMAT, "a configuration begins with a map: lines of 'key: value'",
                          NULL);
-    if (!empty && r->event.data.mapping_start.tag)
-        return fail_here(r, STK_EFORMAT,
-                         "a tag ('!...') is not supported here; write the plain map", NULL);
     if (!empty)
         STK_TRY(read_maps(r));
     STK_TRY(next(r)); /* end of the document */
@@ -540,56 +594,5 @@ stk_status stk_config_load_text(stk_config *config, const char *name, const char
     yaml_parser_delete(&r.parser);
     stk__free(config->context, r.values);
     stk__free(config->context, r.sections);
-    return status;
-}
-
-/* ---- Files ----------------------------------------------------------------------------------- */
-
-/* Read all of `fd`, at most `capacity` bytes. False with errno on failure. */
-static bool read_all(int fd, char *data, size_t capacity, size_t *length)
-{
-    for (*length = 0; *length < capacity;) {
-        ssize_t got = read(fd, data + *length, capacity - *length);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return false;
-        if (got == 0)
-            break;
-        *length += (size_t)got;
-    }
-    return true;
-}
-
-static stk_status fail_file(const char *path, int error, stk_error *err)
-{
-    char text[128], meant[STK__PATH_MEANT] = "";
-
-    return stk__fail_at(err, stk__status_of_errno(error), STK_STAGE_OPTIONS, path, STK_NO_OFFSET,
-                        "cannot read the configuration %.200s: %s%s", path,
-                        strerror_r(error, text, sizeof text),
-                        error == ENOENT ? stk__nearest_path_said(path, meant) : "");
-}
-
-stk_status stk_config_load(stk_config *config, const char *path, stk_error *err)
-{
-    const size_t capacity = (size_t)STK_CONFIG_MAX_FILE + 1;
-    char *data = NULL;
-    size_t length;
-
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return fail_file(path, errno, err);
-    stk_status status = STK_ENOMEM;
-    data = stk__alloc(config->context, capacity);
-    if (!data)
-        status = stk__fail_at(err, STK_ENOMEM, STK_STAGE_OPTIONS, path, STK_NO_OFFSET,
-                              "no memory for the configuration %.200s", path);
-    else if (!read_all(fd, data, capacity, &length))
-        status = fail_file(path, errno, err);
-    else
-        status = stk_config_load_text(config, path, data, length, err);
-    stk__free(config->context, data);
-    close(fd);
     return status;
 }

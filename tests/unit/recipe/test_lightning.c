@@ -23,7 +23,7 @@ static void test_forms(void **state)
     static const char *const names[] = {
         "early_stopping", "full_paths", "checkpoints", "csv_logger",  "two_loggers", "sgd_step",
         "adamw_cosine",   "plateau",    "watched",     "names_alone", "adam_betas",  "multi_step",
-        "accumulation",   "profiled",   "batch_size",  "saved",       "saved_none"};
+        "accumulation",   "profiled",   "batch_size",  "saved",       "saved_none",  "unseeded"};
     static char theirs[8192], ours[8192];
 
     for (size_t i = 0; i < STK_COUNT(names); i++) {
@@ -68,6 +68,23 @@ static void test_refused(void **state)
         {"callbacks: [{class_path: X, init_args: {[a]: 1}}]\n", "a key is a plain word"},
         {"callbacks: [{class_path: X, init_args: {a: '\"''('}}]\n", "both kinds of quotes"},
         {"callbacks: [{class_path: X, init_args: {a: &b 1}}, *b]\n", "an alias"},
+        {"callbacks: [{class_path: X, init_args: {'monitor=val_loss, patience': 7}}]\n",
+         "more.yaml:1:41: monitor=val_loss, patience: an option's name is of letters"},
+        {"callbacks: [{class_path: X, init_args: {'a)': 7}}]\n", "an option's name is"},
+        {"callbacks: [{class_path: X, init_args: {'': 7}}]\n", "an option's name is"},
+        {"callbacks: [{class_path: X, init_args: {a: 1, b: 2, a: 3}}]\n",
+         "more.yaml:1:53: a: the key is there twice, first in line 1"},
+        {"callbacks: [{class_path: X, init_args: {}, init_args: {a: 1}}]\n", "a map in a list is"},
+        {"callbacks: [!!python/object {class_path: EarlyStopping}]\n",
+         "more.yaml:1:13: callbacks: a tag"},
+        {"trainer: {logger: !foo {class_path: CSVLogger}}\n", "trainer.logger: a tag"},
+        {"callbacks: [{class_path: EarlyStopping, init_args: !bar {monitor: x}}]\n",
+         "callbacks: a tag"},
+        {"callbacks: [{class_path: EarlyStopping, init_args: !bar }]\n", "init_args is a map"},
+        {"callbacks: [{class_path: EarlyStopping, init_args: {monitor: !bar }}]\n", "a tag"},
+        {"callbacks: [{class_path: GradientAccumulationScheduler,\n"
+         "             init_args: {scheduling: !bar {0: 2}}}]\n",
+         "a tag"},
         /* Lists that are something else here. */
         {"optimizer: {betas: [0.9]}\n", "optimizer.betas: it takes a list of two numbers"},
         {"optimizer: {betas: [0.9, 0.99, 0.999]}\n", "a list of two numbers"},
@@ -114,6 +131,8 @@ static void test_refused(void **state)
         {"loggers: []\n", "loggers: the list is empty"},
         {"seed_everything: true\n",
          "trainer.seed_everything: a seed is a number here; Lightning's true draws one"},
+        {"seed_everything: True\n", "Lightning's true draws one"},
+        {"trainer: {seed_everything: yes}\n", "Lightning's true draws one"},
         {"seed_everything: 1\ntrainer: {seed_everything: 2}\n", "the key is there twice"},
         {"trainer: {plugins: ''}\n", "unknown option 'plugins'"},
         {"model: {class_path: my.Net, init_args: {width: 3}}\n", "a list of layers: model.layers"},
