@@ -334,6 +334,51 @@ static void inherited(void **state)
 #undef BELOW
 }
 
+/* The same where the runs lie in another store, below a URL with options. */
+static void inherited_elsewhere(void **state)
+{
+#define FIRST "/lightning_logs/version_0/checkpoints/epoch=1-step=20.safetensors"
+#define LATER "/lightning_logs/version_2/checkpoints/epoch=4-step=50.safetensors"
+    static const double values[16] = {5, 1, 4, 3, 0.5, 9};
+    char url[300], path[700], folder[400];
+    run r;
+
+    memcpy(series, values, sizeof series);
+    run_open(&r, 2);
+    snprintf(url, sizeof url, "slow+file://%s?latency=0", r.b.folder);
+    r.b.options.default_root_dir = url;
+    assert_true(next_version(&r, 2, "val_loss", path) == 1);
+    assert_true(next_version(&r, 4, "val_loss", path) == 1);
+    assert_string_equal(strstr(path, "/lightning_logs"), FIRST "?latency=0");
+    expect_found(&r, FIRST "?latency=0");
+    snprintf(folder, sizeof folder, "%s/lightning_logs/version_1/checkpoints", r.b.folder);
+    assert_string_equal(list(folder), "epoch=3-step=40 last");
+    assert_true(next_version(&r, 6, "val_loss", path) == 0.5);
+    assert_string_equal(strstr(path, "/lightning_logs"), LATER "?latency=0");
+    expect_found(&r, LATER "?latency=0");
+    snprintf(folder, sizeof folder, "%s/lightning_logs/version_0/checkpoints", r.b.folder);
+    assert_string_equal(list(folder), "epoch=1-step=20 last");
+    run_close(&r);
+#undef FIRST
+#undef LATER
+}
+
+/* What a training before has saved has not the weights of the next one, however long that was. */
+static void trained_again(void **state)
+{
+    run r;
+
+    run_open(&r, 1);
+    run_fit(&r);
+    assert_non_null(stk_trainer_present_model_path(r.t));
+    tiny_init(&r.m);
+    r.m.fail_at = 10;
+    assert_fails(stk_trainer_fit(r.t, &r.m.base, &r.b.data, NULL, &r.b.err), STK_EIO, &r.b.err,
+                 "on purpose");
+    assert_null(stk_trainer_present_model_path(r.t));
+    run_close(&r);
+}
+
 /* One that compares a metric says which is the best, also behind one that does not. */
 static void behind_another(void **state)
 {
@@ -484,12 +529,20 @@ static void an_outsiders(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(by_default),     cmocka_unit_test(scored),
-        cmocka_unit_test(the_best),       cmocka_unit_test(when),
-        cmocka_unit_test(names),          cmocka_unit_test(said_aloud),
-        cmocka_unit_test(refused),        cmocka_unit_test(no_room),
-        cmocka_unit_test(two_at_once),    cmocka_unit_test(shared_folder),
-        cmocka_unit_test(an_outsiders),   cmocka_unit_test(inherited),
+        cmocka_unit_test(by_default),
+        cmocka_unit_test(scored),
+        cmocka_unit_test(the_best),
+        cmocka_unit_test(when),
+        cmocka_unit_test(names),
+        cmocka_unit_test(said_aloud),
+        cmocka_unit_test(refused),
+        cmocka_unit_test(no_room),
+        cmocka_unit_test(two_at_once),
+        cmocka_unit_test(shared_folder),
+        cmocka_unit_test(an_outsiders),
+        cmocka_unit_test(inherited),
+        cmocka_unit_test(inherited_elsewhere),
+        cmocka_unit_test(trained_again),
         cmocka_unit_test(behind_another),
     };
 
