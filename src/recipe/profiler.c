@@ -15,6 +15,7 @@ static const stk__items_kind kind = {.stage = STK_STAGE_OPTIONS,
 /* What the items say together: several share their options. */
 typedef struct asked {
     stk_profile_options options;
+    uint64_t given;  /* bits: the options that an item has set */
     stk__text names; /* "simple,trace" */
 } asked;
 
@@ -31,9 +32,30 @@ static const char *profiler_of(const char *name)
     return NULL;
 }
 
-static stk_status add_item(const stk__item *item, void *user, stk_error *err)
+/* What two items say of an option has to be the same. */
+static stk_status set_option(asked *to, const char *profiler, const stk__argument *argument,
+                             stk_error *err)
 {
     const stk_option_table *table = stk__recipe_profiler_table();
+    const stk_option *option = stk_options_find(table, argument->name);
+    const uint64_t bit = option ? UINT64_C(1) << (option - table->options) : 0;
+    char before[200] = "", after[200];
+
+    if (bit)
+        stk_options_format(option, &to->options, before, sizeof before);
+    STK_TRY(stk_options_set(table, &to->options, argument->name, argument->value, err));
+    stk_options_format(option, &to->options, after, sizeof after);
+    if ((to->given & bit) && strcmp(before, after) != 0)
+        return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "profiler", STK_NO_OFFSET,
+                            "trainer.profiler: %s: %s is '%s' here and '%s' before; profilers "
+                            "share it: give it once",
+                            profiler, option->name, after, before);
+    to->given |= bit;
+    return STK_OK;
+}
+
+static stk_status add_item(const stk__item *item, void *user, stk_error *err)
+{
     asked *to = user;
     char name[128];
 
@@ -57,7 +79,7 @@ static stk_status add_item(const stk__item *item, void *user, stk_error *err)
                                 "trainer.profiler: %s: '%.100s' has no name: an option is "
                                 "option=value",
                                 name, argument->value);
-        STK_TRY(stk_options_set(table, &to->options, argument->name, argument->value, err));
+        STK_TRY(set_option(to, name, argument, err));
     }
     return STK_OK;
 }

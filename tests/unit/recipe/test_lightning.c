@@ -58,6 +58,10 @@ static void test_refused(void **state)
         {"trainer: {profiler: 'simple(max_events=5)'}\n",
          "trainer.profiler.max_events: it has no effect without the profiler trace"},
         {"trainer: {profiler: [simple, trace]}\n", "a training takes one"},
+        {"trainer: {profiler: 'simple(filename=a), advanced(filename=b)'}\n",
+         "trainer.profiler: advanced: filename is 'b' here and 'a' before; profilers share it: "
+         "give "
+         "it once"},
         {"callbacks: [{init_args: {monitor: x}}]\n", "has no class_path"},
         {"callbacks: [{class_path: X, args: {monitor: x}}]\n", "a map in a list is"},
         {"callbacks: [{class_path: X, class_path: Y}]\n", "a map in a list is"},
@@ -168,7 +172,8 @@ static void hear(void *user, const char *line)
     snprintf(to->text + used, sizeof to->text - used, "%s\n", line);
 }
 
-/* Each name of a profiler makes one; its report comes with the end of the fit. */
+/* Each name of a profiler makes one, and not that of the file; its report comes with the end of the
+ * fit. */
 static void test_profilers(void **state)
 {
     static const struct {
@@ -180,10 +185,12 @@ static void test_profilers(void **state)
                  {"pytorch", ".pt.trace.json"},
                  {"PyTorchProfiler(filename=seen)", "/fit-seen-0."},
                  {"simple, trace(max_events=100)", ".pt.trace.json"},
+                 {"simple(filename=one), trace(filename=one)", "/fit-one-0."},
                  {"none", NULL},
                  {"null", NULL},
                  {"", NULL},
                  {"PassThroughProfiler", NULL}};
+    static const char file[] = "trainer: {profiler: 'simple(filename=of_file)'}\n";
     static heard said;
     const stk_console console = {.struct_size = sizeof console, .line = hear, .user = &said};
     const stk_recipe_options options = {
@@ -194,6 +201,7 @@ static void test_profilers(void **state)
     for (size_t i = 0; i < STK_COUNT(cases); i++) {
         test_folder(folder);
         made_load(&m, *state, DIGITS);
+        assert_ok(stk_config_load_text(m.config, "more.yaml", file, strlen(file), &m.err), &m.err);
         made_set(&m, "trainer.profiler", cases[i].name);
         made_set(&m, "trainer.default_root_dir", folder);
         *said.text = 0;
@@ -203,6 +211,7 @@ static void test_profilers(void **state)
         assert_int_equal(strstr(said.text, "A batch takes ") != NULL, cases[i].said != NULL);
         if (cases[i].said && !strstr(said.text, cases[i].said))
             fail_msg("%s: %s", cases[i].name, said.text);
+        assert_null(strstr(said.text, "of_file"));
         made_release(&m);
         test_folder_remove(folder);
     }
