@@ -88,6 +88,16 @@ const char *stk__class_refused(const char *path)
     return NULL;
 }
 
+const char *stk__class_misplaced(const char *key)
+{
+    return strcmp(key, "model") == 0
+               ? "a model is no class of Python's here, but a list of layers: model.layers"
+           : strcmp(key, "data") == 0
+               ? "data are no class of Python's here, but a dataset: data.dataset"
+               : "no class is known here; one can be the optimizer, the lr_scheduler, the "
+                 "profiler, and each of trainer.callbacks and trainer.logger";
+}
+
 void stk__class_name(const char *path, char *out, size_t size)
 {
     const char *dot = strrchr(path, '.'), *name = dot ? dot + 1 : path;

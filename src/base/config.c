@@ -94,6 +94,18 @@ const char *stk__config_join(char *path, size_t prefix, const char *key, size_t 
     return NULL;
 }
 
+/* Loggers that were given as classes of trainer.logger give way where that is set again. */
+static void drop_loggers(stk_config *config, const stk__entry *logger)
+{
+    stk__entry *loggers = stk__config_find(config, STK__CONFIG_LOGGERS);
+
+    if (!logger || logger->count || strcmp(logger->key, STK__CONFIG_LOGGER) != 0 || !loggers)
+        return;
+    if (logger->load == loggers->load && logger->place.line == loggers->place.line &&
+        logger->place.column == loggers->place.column)
+        loggers->count = 0;
+}
+
 stk_status stk__config_put(stk_config *config, const char *key, const stk__config_place *place,
                            const stk__config_value *values, size_t count, uint64_t load,
                            stk_error *err)
@@ -121,6 +133,7 @@ stk_status stk__config_put(stk_config *config, const char *key, const stk__confi
         entry = &config->entries[config->count++];
         *entry = (stk__entry){.key = name};
     }
+    drop_loggers(config, entry);
     entry->place = *place;
     entry->values = kept;
     entry->count = count;

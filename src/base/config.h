@@ -36,6 +36,9 @@ typedef struct stk__entry {
 
 /* The one key whose list is no sweep in any configuration. */
 #define STK__CONFIG_PLUGINS "plugins"
+/* Where a file gives classes for the first, they are the second (config_yaml.c). */
+#define STK__CONFIG_LOGGER  "trainer.logger"
+#define STK__CONFIG_LOGGERS "loggers"
 /* Values that an entry can have in a combination; at least 1. */
 size_t stk__config_choices(const stk__entry *entry);
 
@@ -78,6 +81,8 @@ bool stk__class_has_items(const char *path);
 bool stk__class_has_package(const char *path);
 /* What is wrong with the name of a class, in words; NULL: nothing yet. */
 const char *stk__class_refused(const char *path);
+/* The same of a key that takes none. */
+const char *stk__class_misplaced(const char *key);
 /* Refuse what a later version wrote: what it says may not be what is meant here. STK_ENOTSUP. */
 stk_status stk__config_check_version(const stk_config *config, stk_error *err);
 /* The text of stk_config_write(). */

@@ -192,6 +192,41 @@ static const char *list_key(const reader *r, bool items)
     return key && (items || strcmp(key, "callbacks") == 0) ? key : r->path;
 }
 
+/* Refuse a key that this text has set before; another file's is replaced. */
+static stk_status check_new(reader *r, const char *key)
+{
+    const stk__entry *entry = stk__config_find(r->config, key);
+    size_t line = entry && entry->load == r->load ? entry->place.line : 0;
+    char what[96];
+
+    for (size_t i = 0; i < r->num_sections && !line; i++)
+        if (strcmp(r->sections[i].path, key) == 0)
+            line = r->sections[i].line;
+    if (!line)
+        return STK_OK;
+    snprintf(what, sizeof what, TWICE, line);
+    return fail_in(r, STK_EFORMAT, r->key_place.line, r->key_place.column, what, key);
+}
+
+/* Set the key in `path`, or that of the same list here. */
+static stk_status put(reader *r, const char *key, const stk__config_value *values, size_t count)
+{
+    if (strcmp(key, r->path) != 0)
+        STK_TRY(check_new(r, key));
+    /* Classes have its place until it is set again. */
+    if (strcmp(key, STK__CONFIG_LOGGERS) == 0 && strcmp(r->path, STK__CONFIG_LOGGER) == 0)
+        STK_TRY(stk__config_put(r->config, r->path, &r->key_place, NULL, 0, r->load, r->err));
+    return stk__config_put_list(r->config, key, &r->key_place, values, count, r->load, r->err);
+}
+
+/* The scalar looked at; `*item`: it is a class by its full name. */
+static stk_status take_value(reader *r, stk__config_value *out, bool *item)
+{
+    *item = stk__class_has_items(r->path) &&
+            stk__class_has_package((const char *)r->event.data.scalar.value);
+    return *item || r->of_class ? take_class(r, out) : take_scalar(r, out);
+}
+
 /* Lightning's seed may be yes, which draws one, and no, which is none; 1 and 0 are seeds. */
 static stk_status take_seed(reader *r, const stk__config_value *value, size_t *count)
 {
@@ -212,14 +247,14 @@ static stk_status read_value(reader *r)
 {
     stk__config_value value;
     size_t count = 1;
+    bool item;
 
-    const char *key = list_key(r, false);
     if (is_null(&r->event))
-        return stk__config_put_list(r->config, key, &r->key_place, NULL, 0, r->load, r->err);
-    STK_TRY(r->of_class ? take_class(r, &value) : take_scalar(r, &value));
-    if (strcmp(key, SEED) == 0)
+        return put(r, list_key(r, false), NULL, 0);
+    STK_TRY(take_value(r, &value, &item));
+    if (strcmp(r->path, SEED) == 0)
         STK_TRY(take_seed(r, &value, &count));
-    return stk__config_put_list(r->config, key, &r->key_place, &value, count, r->load, r->err);
+    return put(r, list_key(r, item), &value, count);
 }
 
 /* ---- Classes --------------------------------------------------------------------------------- */
@@ -383,8 +418,7 @@ static stk_status read_one_item(reader *r)
     stk__config_value value;
 
     STK_TRY(read_item(r, &value));
-    return stk__config_put(r->config, stk__class_item_key(r->path), &r->key_place, &value, 1,
-                           r->load, r->err);
+    return put(r, stk__class_item_key(r->path), &value, 1);
 }
 
 /* The value of the key in `path`: a list began. */
@@ -414,33 +448,13 @@ static stk_status read_list(reader *r)
         if (!values)
             return fail_memory(r);
         r->values = values;
-        const bool class = !item && stk__class_has_items(r->path) &&
-                           stk__class_has_package((const char *)r->event.data.scalar.value);
+        bool class = false;
+        STK_TRY(item ? read_item(r, &r->values[count]) : take_value(r, &r->values[count], &class));
         items |= class;
-        STK_TRY(item    ? read_item(r, &r->values[count])
-                : class ? take_class(r, &r->values[count])
-                        : take_scalar(r, &r->values[count]));
     }
     if (count == 0 && strcmp(list_key(r, false), "callbacks") != 0)
         return fail_here(r, STK_EFORMAT, "the list is empty; give at least one value", r->path);
-    return stk__config_put_list(r->config, list_key(r, items), &r->key_place, r->values, count,
-                                r->load, r->err);
-}
-
-/* Refuse a key that this text has set before; another file's is replaced. */
-static stk_status check_new(reader *r)
-{
-    const stk__entry *entry = stk__config_find(r->config, r->path);
-    size_t line = entry && entry->load == r->load ? entry->place.line : 0;
-    char what[96];
-
-    for (size_t i = 0; i < r->num_sections && !line; i++)
-        if (strcmp(r->sections[i].path, r->path) == 0)
-            line = r->sections[i].line;
-    if (!line)
-        return STK_OK;
-    snprintf(what, sizeof what, TWICE, line);
-    return fail_here(r, STK_EFORMAT, what, r->path);
+    return put(r, list_key(r, items), r->values, count);
 }
 
 /* The map of the key in `path` began. */
@@ -462,20 +476,6 @@ static stk_status begin_map(reader *r)
     return STK_OK;
 }
 
-/* A class where none has a name here. */
-static stk_status refuse_class(reader *r, const char *of)
-{
-    return fail_here(
-        r, STK_EINVAL,
-        strcmp(of, "model") == 0
-            ? "a model is no class of Python's here, but a list of layers: model.layers"
-        : strcmp(of, "data") == 0
-            ? "data are no class of Python's here, but a dataset: data.dataset"
-            : "no class is known here; one can be the optimizer, the lr_scheduler, "
-              "the profiler, and each of trainer.callbacks and trainer.logger",
-        of);
-}
-
 /* Lightning's form of a section. `*inner`: the key names a map whose keys are those of the section
  * itself. */
 static stk_status translate(reader *r, bool *inner)
@@ -491,7 +491,7 @@ static stk_status translate(reader *r, bool *inner)
         return STK_OK;
     r->path[prefix] = 0;
     if (strcmp(r->path, "optimizer") != 0 && strcmp(r->path, "lr_scheduler") != 0)
-        return refuse_class(r, r->path);
+        return fail_here(r, STK_EINVAL, stk__class_misplaced(r->path), r->path);
     if (r->of_class)
         snprintf(r->path + prefix, sizeof r->path - prefix, ".name");
     return STK_OK;
@@ -515,7 +515,7 @@ static stk_status read_key(reader *r)
     bool inner;
     r->key_place = place_here(r);
     STK_TRY(translate(r, &inner));
-    return inner ? STK_OK : check_new(r);
+    return inner ? STK_OK : check_new(r, r->path);
 }
 
 /* From the first event of the root map to its end. No recursion: depth is a number that is checked.

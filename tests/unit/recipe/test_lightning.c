@@ -21,9 +21,10 @@ static void read_file(stk_context *ctx, const char *name, const char *form, char
 static void test_forms(void **state)
 {
     static const char *const names[] = {
-        "early_stopping", "full_paths", "checkpoints", "csv_logger",  "two_loggers", "sgd_step",
-        "adamw_cosine",   "plateau",    "watched",     "names_alone", "adam_betas",  "multi_step",
-        "accumulation",   "profiled",   "batch_size",  "saved",       "saved_none",  "unseeded"};
+        "early_stopping", "full_paths",   "checkpoints",  "csv_logger", "two_loggers",
+        "sgd_step",       "adamw_cosine", "plateau",      "watched",    "names_alone",
+        "adam_betas",     "multi_step",   "accumulation", "profiled",   "batch_size",
+        "saved",          "saved_none",   "unseeded",     "scalars"};
     static char theirs[8192], ours[8192];
 
     for (size_t i = 0; i < STK_COUNT(names); i++) {
@@ -89,6 +90,17 @@ static void test_refused(void **state)
         {"callbacks: [{class_path: GradientAccumulationScheduler,\n"
          "             init_args: {scheduling: !bar {0: 2}}}]\n",
          "a tag"},
+        {"callbacks: [early_stopping(monitor=val_loss)]\ntrainer: {callbacks: [lr_monitor]}\n",
+         "more.yaml:2:11: callbacks: the key is there twice, first in line 1"},
+        {"trainer: {callbacks: [lr_monitor]}\ncallbacks: [lr_monitor]\n", "twice, first in line 1"},
+        {"loggers: [csv]\ntrainer: {logger: {class_path: TensorBoardLogger}}\n",
+         "loggers: the key is there twice"},
+        {"loggers: [csv]\ntrainer: {logger: [{class_path: TensorBoardLogger}]}\n",
+         "loggers: the key is there twice"},
+        {"trainer: {callbacks: lightning.pytorch.callbacks.EarlyStoping}\n",
+         "did you mean 'early_stopping'?"},
+        {"trainer: {profiler: lightning.pytorch.profilers.SimpelProfiler}\n",
+         "did you mean 'simple'?"},
         /* Lists that are something else here. */
         {"optimizer: {betas: [0.9]}\n", "optimizer.betas: it takes a list of two numbers"},
         {"optimizer: {betas: [0.9, 0.99, 0.999]}\n", "a list of two numbers"},
@@ -249,6 +261,39 @@ static void test_betas_by_parts(void **state)
     }
 }
 
+static void assert_loggers(stk_context *ctx, const char *const texts[3], const char *flag,
+                           const char *logger, const char *loggers)
+{
+    made m;
+
+    made_load(&m, ctx, DIGITS);
+    for (size_t i = 0; i < 3 && texts[i]; i++)
+        assert_ok(stk_config_load_text(m.config, "more.yaml", texts[i], strlen(texts[i]), &m.err),
+                  &m.err);
+    if (flag)
+        made_set(&m, "trainer.logger", flag);
+    assert_ok(made_create(&m, NULL), &m.err);
+    const char *one = stk_config_get(m.config, "trainer.logger", 0),
+               *list = stk_config_get(m.config, "loggers", 0);
+    assert_string_equal(one ? one : "", logger);
+    assert_string_equal(list ? list : "", loggers);
+    made_release(&m);
+}
+
+/* Classes of trainer.logger and a word for it are one key: the last counts. */
+static void test_loggers_set_again(void **state)
+{
+    static const char classes[] = "trainer: {logger: [{class_path: CSVLogger}]}\n",
+                      word[] = "trainer: {logger: 'false'}\n", null[] = "trainer: {logger: }\n";
+
+    assert_loggers(*state, (const char *[3]){classes}, NULL, "", "csv");
+    assert_loggers(*state, (const char *[3]){classes}, "false", "false", "");
+    assert_loggers(*state, (const char *[3]){classes, word}, NULL, "false", "");
+    assert_loggers(*state, (const char *[3]){classes, null}, NULL, "", "");
+    assert_loggers(*state, (const char *[3]){word, classes}, NULL, "", "csv");
+    assert_loggers(*state, (const char *[3]){classes, word, classes}, "true", "true", "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -256,6 +301,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_refused, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_profilers, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_betas_by_parts, test_context_open, test_context_close),
+        cmocka_unit_test_setup_teardown(test_loggers_set_again, test_context_open,
+                                        test_context_close),
         cmocka_unit_test_setup_teardown(test_class_in_text, test_context_open, test_context_close),
     };
 
