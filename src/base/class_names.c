@@ -61,13 +61,18 @@ bool stk__class_has_items(const char *path)
            strcmp(path, "loggers") == 0;
 }
 
+/* What has no meaning of its own in "name(option=value)". */
+static bool is_word(const char *text)
+{
+    return *text && !text[strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                       "0123456789_-.")];
+}
+
 bool stk__class_has_package(const char *path)
 {
     static const char *const packages[] = {"lightning.", "pytorch_lightning.", "torch."};
-    const size_t length = strspn(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                       "0123456789_.");
 
-    for (size_t i = 0; i < STK_COUNT(packages) && !path[length]; i++)
+    for (size_t i = 0; i < STK_COUNT(packages) && is_word(path); i++)
         if (strncmp(path, packages[i], strlen(packages[i])) == 0)
             return true;
     return false;
@@ -82,6 +87,8 @@ const char *stk__class_refused(const char *path)
     if (last && !stk__class_has_package(path))
         return "a class of another package than lightning, pytorch_lightning and torch is not "
                "known here; a built-in one is the name alone, other code is a plug-in";
+    if (!is_word(name))
+        return "class_path is the name of a class alone; its options are init_args";
     if (strcmp(name, "StochasticWeightAveraging") == 0)
         return "there is no StochasticWeightAveraging here; WeightAveraging keeps the mean of the "
                "weights, with the learning rate as the schedule has it";

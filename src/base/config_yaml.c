@@ -286,7 +286,7 @@ static stk_status read_epochs(reader *r, stk__text *arguments, const char *key)
         if (r->event.type != YAML_SCALAR_EVENT)
             return fail_here(r, STK_EFORMAT, "an epoch has a number of batches", key);
         STK_TRY(take_scalar(r, &batches));
-        if (strchr(epoch.text, '"') || strchr(batches.text, '"'))
+        if (strpbrk(epoch.text, "\",:") || strpbrk(batches.text, "\",:"))
             return fail_here(r, STK_EFORMAT, "an epoch has a number of batches", key);
         stk__text_add(arguments, "%s%s:%s", count ? ", " : "", epoch.text, batches.text);
     }

@@ -39,7 +39,7 @@ static const char *read_number(const char *at, uint64_t *out)
     if (*at < '0' || *at > '9')
         return NULL;
     *out = strtoull(at, &end, 10);
-    return end + strspn(end, " ");
+    return *out <= STK__MOST_COUNTED ? end + strspn(end, " ") : NULL;
 }
 
 static bool parse(schedule *self, const char *at)

@@ -101,6 +101,18 @@ static void test_refused(void **state)
          "did you mean 'early_stopping'?"},
         {"trainer: {profiler: lightning.pytorch.profilers.SimpelProfiler}\n",
          "did you mean 'simple'?"},
+        /* What is one word stays one: nothing comes in behind it. */
+        {"callbacks: [{class_path: 'EarlyStopping(monitor=a)'}]\n", "a class alone"},
+        {"callbacks: [{class_path: 'LearningRateMonitor, Timer', init_args: {duration: 1}}]\n",
+         "a class alone"},
+        {"callbacks: [{class_path: ' LearningRateMonitor'}]\n", "a class alone"},
+        {"optimizer: {class_path: 'Adam(lr=1)'}\n", "a class alone"},
+        {"callbacks: [{class_path: GradientAccumulationScheduler,\n"
+         "             init_args: {scheduling: {'0:8, 4': 4}}}]\n",
+         "an epoch has a number of batches"},
+        {"callbacks: [{class_path: GradientAccumulationScheduler,\n"
+         "             init_args: {scheduling: {18446744073709551616: 4}}}]\n",
+         "it takes rising epochs"},
         /* Lists that are something else here. */
         {"optimizer: {betas: [0.9]}\n", "optimizer.betas: it takes a list of two numbers"},
         {"optimizer: {betas: [0.9, 0.99, 0.999]}\n", "a list of two numbers"},
