@@ -25,7 +25,11 @@ void stk__hash_digits(const stk__hash *hash, char digits[STK__HASH_DIGITS + 1]);
 /* Begin with the head of a file and find the digits in it; STK_ENOENT: it has none. */
 stk_status stk__hash_head(stk__hash *hash, const void *head, size_t length, size_t *digits_at);
 
-/* stk__checkpoint_verify() of a file that is open (read.c). */
+/* Of a file that is open (read.c): stk__safetensors_file_load() of a checkpoint, whose hash is that
+ * of the bytes in memory; what was read is freed by the caller, also after a failure. */
+stk_status stk__checkpoint_load_file(stk__safetensors_file *file, const char *path, uint8_t **data,
+                                     uint8_t **moved, stk_error *err);
+/* stk__checkpoint_verify() of a file that is open. */
 stk_status stk__checkpoint_verify_file(stk_context *ctx, const stk__safetensors_file *file,
                                        const char *path, stk_error *err);
 

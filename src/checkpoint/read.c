@@ -42,12 +42,21 @@ static stk_status check_digits(const stk__safetensors_file *file, const stk__has
         path, digits, (const char *)file->head + digits_at);
 }
 
-stk_status stk__checkpoint_open(stk_context *ctx, const char *path, stk__checkpoint **out,
-                                stk_error *err)
+stk_status stk__checkpoint_load_file(stk__safetensors_file *file, const char *path, uint8_t **data,
+                                     uint8_t **moved, stk_error *err)
 {
     size_t digits_at = 0;
     stk__hash hash;
 
+    STK_TRY(hash_begin(file, path, &hash, &digits_at, err));
+    STK_TRY(stk__safetensors_file_load(file, path, data, moved, err));
+    stk__hash_update(&hash, *data, file->parsed.data_bytes);
+    return check_digits(file, &hash, digits_at, path, err);
+}
+
+stk_status stk__checkpoint_open(stk_context *ctx, const char *path, stk__checkpoint **out,
+                                stk_error *err)
+{
     *out = NULL;
     stk__checkpoint *c = stk__calloc(ctx, 1, sizeof *c);
     if (!c)
@@ -57,21 +66,13 @@ stk_status stk__checkpoint_open(stk_context *ctx, const char *path, stk__checkpo
     c->file.source.fd = -1;
     stk_status status = stk__safetensors_file_open(ctx, path, &c->file, err);
     if (status == STK_OK)
-        status = hash_begin(&c->file, path, &hash, &digits_at, err);
-    if (status == STK_OK)
-        status = stk__safetensors_file_load(&c->file, path, &c->data, &c->moved, err);
-    if (status == STK_OK) {
-        stk__hash_update(&hash, c->data, c->file.parsed.data_bytes);
-        status = check_digits(&c->file, &hash, digits_at, path, err);
-    }
-    if (status != STK_OK) {
-        stk__checkpoint_close(&c);
-        return status;
-    }
+        status = stk__checkpoint_load_file(&c->file, path, &c->data, &c->moved, err);
     /* The file may be replaced from now on. */
     stk__safetensors_file_end(&c->file);
+    if (status != STK_OK)
+        stk__checkpoint_close(&c);
     *out = c;
-    return STK_OK;
+    return status;
 }
 
 void stk__checkpoint_close(stk__checkpoint **checkpoint)

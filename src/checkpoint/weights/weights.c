@@ -23,10 +23,10 @@ static stk_status load_safetensors(stk__weights *w, stk__checkpoint_source *sour
                                    const char *path, stk_error *err)
 {
     STK_TRY(stk__safetensors_file_take(w->ctx, source, path, &w->file, err));
-    if (stk__safetensors_find_text(&w->file.parsed, STK__CHECKPOINT_HASH))
-        STK_TRY(stk__checkpoint_verify_file(w->ctx, &w->file, path, err));
-    STK_TRY(stk__safetensors_file_load(&w->file, path, &w->data, &w->moved, err));
     stk__safetensors *s = &w->file.parsed;
+    const bool ours = stk__safetensors_find_text(s, STK__CHECKPOINT_HASH) != NULL;
+    STK_TRY(ours ? stk__checkpoint_load_file(&w->file, path, &w->data, &w->moved, err)
+                 : stk__safetensors_file_load(&w->file, path, &w->data, &w->moved, err));
     w->tensors = stk__calloc(w->ctx, s->num_tensors + 1, sizeof *w->tensors);
     if (!w->tensors)
         return stk__fail_at(err, STK_ENOMEM, STK_STAGE_TRAIN, path, STK_NO_OFFSET,

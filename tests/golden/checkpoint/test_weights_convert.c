@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "checkpoint/weights/weights.h"
+#include "store/store.h"
 #include "support/faults.h"
 #include "support/support.h"
 
@@ -142,6 +143,54 @@ static void test_damaged(void **state)
     assert_fails(stk__weights_load(ctx, from, &w, &err), STK_ECHECKSUM, &err, "is damaged");
 }
 
+/* ---- A store that counts what is read ---- */
+
+static stk_store_ops counting;
+static uint64_t bytes_read;
+
+static stk_status counting_open_mem(stk_context *context, const char *url, const void *options,
+                                    stk_store **out, stk_error *e)
+{
+    char inner[256];
+
+    (void)options;
+    snprintf(inner, sizeof inner, "mem%s", url + strlen("counting"));
+    stk_status status = stk__store_mem.open(context, inner, NULL, out, e);
+    if (status == STK_OK)
+        (*out)->ops = &counting;
+    return status;
+}
+
+static stk_status counting_submit(stk_store *store, stk_read *read)
+{
+    bytes_read += read->length;
+    return stk__store_mem.submit(store, read);
+}
+
+/* It is read once: what was verified is what is written. */
+static void test_read_once(void **state)
+{
+    stk_object_info info = {.struct_size = sizeof info};
+    stk_store *store;
+    char key[64];
+
+    counting = stk__store_mem;
+    counting.name = "counting";
+    counting.open = counting_open_mem;
+    counting.submit = counting_submit;
+    assert_ok(stk_driver_add(ctx, STK_DRIVER_STORE, &counting, &err), &err);
+    save_checkpoint("mem://runs/last.ckpt");
+    assert_ok(stk_store_open(ctx, "mem://runs/last.ckpt", &store, key, sizeof key, &err), &err);
+    assert_ok(stk_store_stat(store, key, NULL, &info, &err), &err);
+    stk_store_close(&store);
+    bytes_read = 0;
+    assert_ok(stk_weights_convert(ctx, "counting://runs/last.ckpt", in_folder("once.safetensors"),
+                                  NULL, NULL, &err),
+              &err);
+    /* And what it begins with, to see which format it has and how long its header is. */
+    assert_int_equal(bytes_read, info.size + 4 + 8);
+}
+
 static void test_refused(void **state)
 {
     const char *from = GOLDEN "model.pth", *to = in_folder("kept.safetensors");
@@ -200,7 +249,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_of_torch),  cmocka_unit_test(test_of_checkpoint),
         cmocka_unit_test(test_damaged),   cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_no_memory), cmocka_unit_test(test_read_once),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
