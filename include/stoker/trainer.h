@@ -433,8 +433,9 @@ STK_API const stk_optimizers *stk_trainer_optimizers(const stk_trainer *trainer)
 STK_API const char *stk_trainer_log_dir(const stk_trainer *trainer);
 /** File that the latest task has restored its state from; NULL: none. Valid until the next task. */
 STK_API const char *stk_trainer_ckpt_path(const stk_trainer *trainer);
-/** Best and last file of the first callback that keeps checkpoints (`checkpoint_path` of its
- * table); NULL: none. */
+/** Best and last file of the callbacks that keep checkpoints (`checkpoint_path` of their tables):
+ * the best of the first that compares a metric, else of the first; the last of the first that has
+ * one. NULL: none. */
 STK_API const char *stk_trainer_best_model_path(const stk_trainer *trainer);
 STK_API const char *stk_trainer_last_model_path(const stk_trainer *trainer);
 /** The newest file that has the weights as training left them, valid until the next save; NULL:

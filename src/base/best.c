@@ -5,6 +5,7 @@
 #include "base/best.h"
 
 #include <stdio.h>
+#include <sys/stat.h>
 
 #include "base/files.h"
 #include "base/url.h"
@@ -100,4 +101,42 @@ char *stk__best_found(stk_context *ctx, const char *path, const char *told)
     stk__free(ctx, folder);
     stk__free(ctx, logs);
     return found;
+}
+
+bool stk__best_is_folder(stk_context *ctx, const char *a, const char *b)
+{
+    struct stat x, y;
+
+    return strcmp(a, b) == 0 ||
+           (!stk__url_elsewhere(ctx, a) && !stk__url_elsewhere(ctx, b) && stat(a, &x) == 0 &&
+            stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino);
+}
+
+/* LOGS/version_0/checkpoints, with the LOGS of `folder` and the other names of `other`. */
+static char *beside(stk_context *ctx, const char *folder, const char *other)
+{
+    char *logs = logs_of(ctx, folder), *run = stk__best_folder(ctx, other), *there = NULL;
+    size_t length = 0, last = 0;
+
+    if (logs && run) {
+        const char *end = stk__url_name(ctx, logs, &length) + length;
+        const char *name = stk__url_name(ctx, run, &length);
+        const char *below = stk__url_name(ctx, other, &last);
+        there = stk__format(ctx, "%.*s/%.*s/%.*s%s", (int)(end - logs), logs, (int)length, name,
+                            (int)last, below, end);
+    }
+    stk__free(ctx, logs);
+    stk__free(ctx, run);
+    return there;
+}
+
+char *stk__best_spelt(stk_context *ctx, const char *folder, const char *other)
+{
+    if (stk__best_is_folder(ctx, folder, other))
+        return stk__strdup(ctx, folder);
+    char *there = beside(ctx, folder, other);
+    if (there && stk__best_is_folder(ctx, there, other))
+        return there;
+    stk__free(ctx, there);
+    return stk__strdup(ctx, other);
 }

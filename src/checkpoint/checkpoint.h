@@ -94,21 +94,26 @@ const char *stk__checkpoint_text_name(const stk__checkpoint *checkpoint, size_t 
 /* Read and verify a file without keeping it in memory. */
 stk_status stk__checkpoint_verify(stk_context *ctx, const char *path, stk_error *err);
 
+/* Where the newest is looked for. */
+typedef struct stk__newest_where {
+    const char *const
+        *own; /* where a run saves that goes on: the newest is there, if all have some */
+    size_t num_own;
+    const char *runs;  /* the folders version_<n> of these; with no `other` all that is below */
+    const char *other; /* of runs without such a folder, which come behind the highest version where
+                          their last checkpoint is older; or NULL */
+    const char *wanted; /* name of a text: those without it come behind all others; or NULL */
+    bool goes_on;       /* what killed runs left unfinished in folders version_<n> of `runs` is
+                           removed: a run that goes on writes into a folder of its own */
+} stk__newest_where;
+
 /*
- * The path of the newest complete and verified checkpoint (*.ckpt, *.safetensors) in `dir` and the
- * folders below it: that of the highest folder version_<n>, and there of the highest step; without
- * such folders, which runs then share, the youngest. Damaged ones are named in the context's log as
- * skipped. STK_ENOENT where there is none.
+ * The path of the newest complete and verified checkpoint (*.ckpt, *.safetensors) in these folders
+ * and those below them: that of the highest folder version_<n>, and there of the highest step;
+ * without such folders, which runs then share, the youngest. Damaged ones are named in the
+ * context's log as skipped, each once. STK_ENOENT where there is none.
  */
-stk_status stk__checkpoint_newest(stk_context *ctx, const char *dir, char *path, size_t size,
-                                  stk_error *err);
-/*
- * The newest, in the same way, of the runs whose folders version_<n> lie in `runs`, and of those
- * without such a folder, which save below `other` and come after the highest version where their
- * last checkpoint is older. `goes_on`: what killed runs left unfinished in folders version_<n> is
- * removed, as the run that goes on writes into a folder of its own.
- */
-stk_status stk__checkpoint_newest_run(stk_context *ctx, const char *runs, const char *other,
-                                      bool goes_on, char *path, size_t size, stk_error *err);
+stk_status stk__checkpoint_newest(stk_context *ctx, const stk__newest_where *where, char *path,
+                                  size_t size, stk_error *err);
 
 #endif

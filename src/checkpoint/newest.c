@@ -23,15 +23,18 @@ typedef struct candidate {
     int64_t version; /* of the folder version_<n> it lies in; or one of those below */
     int64_t step;
     struct timespec time; /* of its last change */
+    bool whole;           /* it has the text that is wanted */
+    bool lost;            /* damaged, which has been said */
 } candidate;
 
 typedef struct search {
     stk_context *ctx;
     candidate *found;
     size_t count, room;
-    uint64_t skipped;
-    bool numbered; /* only folders version_<n> are looked into */
-    bool sweeps;   /* remove what killed runs left unfinished */
+    size_t known;       /* of them, from before the folder at hand, which may hold the same */
+    const char *wanted; /* name of a text; NULL: of none */
+    bool numbered;      /* only folders version_<n> are looked into */
+    bool sweeps;        /* remove what killed runs left unfinished */
     stk_error *err;
 } search;
 
@@ -75,7 +78,6 @@ static bool is_named_so(const char *name)
 
 static void skip(search *s, const stk_error *why)
 {
-    s->skipped++;
     stk__message(s->ctx, STK_MESSAGE_WARNING, "skipped a checkpoint: %s", why->text);
 }
 
@@ -86,42 +88,61 @@ static bool is_lost(stk_status status)
     return stk_status_fault(status) == STK_FAULT_SAMPLE && status != STK_EACCES;
 }
 
-/* Look at the header of a file and note what it says; a damaged one is reported and skipped. Takes
- * `path`. */
-static stk_status add(search *s, char *path, int64_t version, const struct timespec *time)
+/* The same file, found before; NULL: it was not. */
+static candidate *known(search *s, const char *path)
 {
-    stk__safetensors_file file;
-    stk_error why;
+    for (size_t i = 0; i < s->known; i++)
+        if (strcmp(s->found[i].path, path) == 0)
+            return &s->found[i];
+    return NULL;
+}
 
-    stk_status status = stk__safetensors_file_open(s->ctx, path, &file, &why);
-    if (status != STK_OK) {
-        if (!is_lost(status)) {
-            if (s->err)
-                *s->err = why;
-        } else {
-            /* Of other programs, with no harm done to it: not worth a word. */
-            if (status != STK_EKIND)
-                skip(s, &why);
-            status = STK_OK;
-        }
-        stk__free(s->ctx, path);
-        return status;
-    }
-    bool ours = stk__safetensors_find_text(&file.parsed, STK__CHECKPOINT_HASH) != NULL;
-    int64_t step = decimal(stk__safetensors_find_text(&file.parsed, STK__CHECKPOINT_STEP));
-    stk__safetensors_file_close(&file);
-    if (!ours) {
-        stk__free(s->ctx, path);
-        return STK_OK;
-    }
+static stk_status note(search *s, const candidate *c)
+{
     candidate *grown = stk__grow(s->ctx, s->found, &s->room, s->count + 1, sizeof *grown);
+
     if (!grown) {
-        stk__free(s->ctx, path);
+        stk__free(s->ctx, c->path);
         return no_memory(s);
     }
     s->found = grown;
-    s->found[s->count++] = (candidate){path, version, step, *time};
+    s->found[s->count++] = *c;
     return STK_OK;
+}
+
+/* Look at the header of a file and note what it says; a damaged one is reported. Takes `path`. */
+static stk_status add(search *s, char *path, int64_t version, const struct timespec *time)
+{
+    candidate c = {.path = path, .version = version, .step = -1, .time = *time}, *before;
+    stk__safetensors_file file;
+    stk_error why;
+
+    if ((before = known(s, path))) {
+        before->version = version;
+        stk__free(s->ctx, path);
+        return STK_OK;
+    }
+    stk_status status = stk__safetensors_file_open(s->ctx, path, &file, &why);
+    bool ours = false;
+    if (status == STK_OK) {
+        ours = stk__safetensors_find_text(&file.parsed, STK__CHECKPOINT_HASH) != NULL;
+        c.whole = !s->wanted || stk__safetensors_find_text(&file.parsed, s->wanted);
+        c.step = decimal(stk__safetensors_find_text(&file.parsed, STK__CHECKPOINT_STEP));
+        stk__safetensors_file_close(&file);
+    } else if (!is_lost(status)) {
+        if (s->err)
+            *s->err = why;
+    } else {
+        /* Of other programs, with no harm done to it: not worth a word. */
+        c.lost = ours = status != STK_EKIND;
+        if (c.lost)
+            skip(s, &why);
+        status = STK_OK;
+    }
+    if (ours)
+        return note(s, &c);
+    stk__free(s->ctx, path);
+    return status;
 }
 
 static stk_status look_into(search *s, const char *folder, int64_t version, int depth);
@@ -192,6 +213,8 @@ static int compare(const void *a, const void *b)
     const int later = compare_times(&x->time, &y->time),
               further = (x->step > y->step) - (x->step < y->step);
 
+    if (x->whole != y->whole)
+        return x->whole ? -1 : 1;
     if (x->version != y->version)
         return x->version > y->version ? -1 : 1;
     const int first = one_run ? further : later, second = one_run ? later : further;
@@ -217,36 +240,55 @@ static void number_the_others(search *s)
             s->found[i].version = NEWEST_RUNS;
 }
 
-/* The first that verifies. */
-static stk_status choose(search *s, const char *dir, const char *other, char *path, size_t size)
+/* Whether something that was found is not damaged, as far as that is known. */
+static bool has_some(const search *s, size_t from)
 {
-    const char *const sep = other ? "' or '" : "", *const also = other ? other : "";
+    for (size_t i = from; i < s->count; i++)
+        if (!s->found[i].lost)
+            return true;
+    return false;
+}
+
+/* The first that verifies; *path stays empty where none does. */
+static stk_status choose(search *s, char *path, size_t size)
+{
     stk_error why;
 
     if (s->count)
         qsort(s->found, s->count, sizeof *s->found, compare);
     for (size_t i = 0; i < s->count; i++) {
-        stk_status status = stk__checkpoint_verify(s->ctx, s->found[i].path, &why);
+        candidate *c = &s->found[i];
+        if (c->lost)
+            continue;
+        stk_status status = stk__checkpoint_verify(s->ctx, c->path, &why);
         if (status != STK_OK && !is_lost(status)) {
             if (s->err)
                 *s->err = why;
             return status;
         }
-        if (status != STK_OK) {
+        c->lost = status != STK_OK;
+        if (c->lost) {
             skip(s, &why);
             continue;
         }
-        if (strlen(s->found[i].path) >= size)
+        if (strlen(c->path) >= size)
             return stk__fail(s->err, STK_ELIMIT, STK_STAGE_TRAIN,
-                             "the path of a checkpoint is too long: '%.300s'", s->found[i].path);
-        memcpy(path, s->found[i].path, strlen(s->found[i].path) + 1);
+                             "the path of a checkpoint is too long: '%.300s'", c->path);
+        memcpy(path, c->path, strlen(c->path) + 1);
         return STK_OK;
     }
-    if (s->skipped)
+    return STK_OK;
+}
+
+static stk_status none(const search *s, const char *dir, const char *other)
+{
+    const char *const sep = other ? "' or '" : "", *const also = other ? other : "";
+
+    if (s->count)
         return stk__fail_at(s->err, STK_ENOENT, STK_STAGE_TRAIN, dir, STK_NO_OFFSET,
-                            "no checkpoint in '%.200s%s%.200s' can be used: %llu were found and "
-                            "are damaged",
-                            dir, sep, also, (unsigned long long)s->skipped);
+                            "no checkpoint in '%.200s%s%.200s' can be used: %zu were found and are "
+                            "damaged",
+                            dir, sep, also, s->count);
     return stk__fail_at(s->err, STK_ENOENT, STK_STAGE_TRAIN, dir, STK_NO_OFFSET,
                         "there is no checkpoint in '%.200s%s%.200s'", dir, sep, also);
 }
@@ -313,6 +355,7 @@ static stk_status look(search *s, const char *dir)
 {
     char *path = NULL;
 
+    s->known = s->count;
     if (stk__url_elsewhere(s->ctx, dir))
         return look_elsewhere(s, dir);
     STK_TRY(stk__url_local(s->ctx, dir, &path, s->err));
@@ -321,33 +364,45 @@ static stk_status look(search *s, const char *dir)
     return status;
 }
 
-static stk_status find(search *s, const char *dir, const char *other, char *path, size_t size)
+/* In the folders of the run itself, where each has some. */
+static stk_status look_at_own(search *s, const stk__newest_where *where, char *path, size_t size)
 {
-    stk_status status = look(s, dir);
+    bool all = where->num_own > 0;
 
-    if (status == STK_OK && other) {
+    for (size_t i = 0; i < where->num_own; i++) {
+        const size_t before = s->count;
+        STK_TRY(look(s, where->own[i]));
+        all = all && has_some(s, before);
+    }
+    return all ? choose(s, path, size) : STK_OK;
+}
+
+static stk_status look_at_runs(search *s, const stk__newest_where *where, char *path, size_t size)
+{
+    s->numbered = where->other != NULL;
+    s->sweeps = where->goes_on;
+    STK_TRY(look(s, where->runs));
+    if (where->other) {
         s->numbered = false;
-        status = look(s, other);
+        STK_TRY(look(s, where->other));
         number_the_others(s);
     }
-    if (status == STK_OK)
-        status = choose(s, dir, other, path, size);
-    for (size_t i = 0; i < s->count; i++)
-        stk__free(s->ctx, s->found[i].path);
-    stk__free(s->ctx, s->found);
+    return choose(s, path, size);
+}
+
+stk_status stk__checkpoint_newest(stk_context *ctx, const stk__newest_where *where, char *path,
+                                  size_t size, stk_error *err)
+{
+    search s = {.ctx = ctx, .wanted = where->wanted, .err = err};
+
+    *path = 0;
+    stk_status status = look_at_own(&s, where, path, size);
+    if (status == STK_OK && !*path)
+        status = look_at_runs(&s, where, path, size);
+    if (status == STK_OK && !*path)
+        status = none(&s, where->runs, where->other);
+    for (size_t i = 0; i < s.count; i++)
+        stk__free(ctx, s.found[i].path);
+    stk__free(ctx, s.found);
     return status;
-}
-
-stk_status stk__checkpoint_newest(stk_context *ctx, const char *dir, char *path, size_t size,
-                                  stk_error *err)
-{
-    return find(&(search){.ctx = ctx, .err = err}, dir, NULL, path, size);
-}
-
-stk_status stk__checkpoint_newest_run(stk_context *ctx, const char *runs, const char *other,
-                                      bool goes_on, char *path, size_t size, stk_error *err)
-{
-    search s = {.ctx = ctx, .numbered = true, .sweeps = goes_on, .err = err};
-
-    return find(&s, runs, other, path, size);
 }

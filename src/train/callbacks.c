@@ -21,35 +21,64 @@ static bool averages(const stk__hooks *hooks)
     return false;
 }
 
-/* The first that keeps checkpoints; NULL: none does. */
-static const stk__callback_entry *keeper_of(const stk__hooks *hooks)
+/* The first from number *i on that keeps checkpoints, and behind it *i; NULL: none does. */
+static const stk__callback_entry *next_keeper(const stk__hooks *hooks, size_t *i)
 {
-    for (size_t i = 0; i < hooks->num_callbacks; i++)
-        if (hooks->callbacks[i].ops.checkpoint_path)
-            return &hooks->callbacks[i];
+    while (*i < hooks->num_callbacks) {
+        const stk__callback_entry *entry = &hooks->callbacks[(*i)++];
+        if (entry->ops.checkpoint_path)
+            return entry;
+    }
     return NULL;
+}
+
+static const char *path_of(const stk__callback_entry *keeper, stk_checkpoint_which which)
+{
+    const char *path = keeper ? keeper->ops.checkpoint_path(keeper->callback, which) : NULL;
+
+    return path && *path ? path : NULL;
 }
 
 /* Whose best is the best: the first that compares a metric, else the first. */
 static const stk__callback_entry *judge_of(const stk__hooks *hooks)
 {
-    for (size_t i = 0; i < hooks->num_callbacks; i++) {
-        const stk__callback_entry *entry = &hooks->callbacks[i];
+    const stk__callback_entry *keeper;
+    size_t i = 0, first = 0;
+
+    while ((keeper = next_keeper(hooks, &i))) {
         uint32_t flags = 0;
-        if (entry->ops.checkpoint_path && entry->ops.monitored &&
-            entry->ops.monitored(entry->callback, &flags))
-            return entry;
+        if (keeper->ops.monitored && keeper->ops.monitored(keeper->callback, &flags))
+            return keeper;
     }
-    return keeper_of(hooks);
+    return next_keeper(hooks, &first);
 }
 
 const char *stk__callback_path(const stk__hooks *hooks, stk_checkpoint_which which)
 {
-    const stk__callback_entry *keeper =
-        which == STK_CHECKPOINT_BEST ? judge_of(hooks) : keeper_of(hooks);
-    const char *path = keeper ? keeper->ops.checkpoint_path(keeper->callback, which) : NULL;
+    const stk__callback_entry *keeper;
+    const char *path = NULL;
 
-    return path && *path ? path : NULL;
+    if (which == STK_CHECKPOINT_BEST)
+        return path_of(judge_of(hooks), which);
+    for (size_t i = 0; !path && (keeper = next_keeper(hooks, &i));)
+        path = path_of(keeper, which);
+    return path;
+}
+
+size_t stk__callback_folders(const stk__hooks *hooks, const char **folders)
+{
+    const stk__callback_entry *keeper;
+    size_t n = 0;
+
+    for (size_t i = 0; (keeper = next_keeper(hooks, &i));) {
+        const char *folder = path_of(keeper, STK_CHECKPOINT_FOLDER);
+        size_t k = 0;
+        while (folder && k < n && strcmp(folders[k], folder) != 0)
+            k++;
+        if (folder && k == n)
+            folders[n++] = folder;
+    }
+    return n;
 }
 
 bool stk__callback_score(const stk__hooks *hooks, double *score)
@@ -105,8 +134,9 @@ static stk_status check_callback(const stk_trainer *t, const stk_callback_ops *o
                             "trainer.barebones and the callback '%s' contradict each other: saving "
                             "takes time",
                             ops->name);
-    if (t->hooks.num_callbacks >= 256)
-        return stk__fail(err, STK_ELIMIT, STK_STAGE_TRAIN, "256 callbacks are the most");
+    if (t->hooks.num_callbacks >= STK__MOST_CALLBACKS)
+        return stk__fail(err, STK_ELIMIT, STK_STAGE_TRAIN, "%d callbacks are the most",
+                         STK__MOST_CALLBACKS);
     return STK_OK;
 }
 

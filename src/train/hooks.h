@@ -34,6 +34,8 @@ typedef struct stk__callback_entry {
     char *key;            /* in checkpoints: unique */
 } stk__callback_entry;
 
+#define STK__MOST_CALLBACKS 256
+
 /* Callbacks of a trainer, and who is called at each hook of the task at hand. */
 typedef struct stk__hooks {
     stk__callback_entry *callbacks;
@@ -46,8 +48,12 @@ typedef struct stk__hooks {
 /* Fill the rows for the task's module and callbacks. */
 stk_status stk__hooks_build(stk_trainer *t, stk_error *err);
 void stk__hooks_release(stk_trainer *t);
-/* A path of the first callback that saves under paths of its own; NULL: none. */
+/* A path of the first callback that has one, of those that keep checkpoints; the best is that of
+ * the first that compares a metric, else of the first. NULL: none. */
 const char *stk__callback_path(const stk__hooks *hooks, stk_checkpoint_which which);
+/* The folders of all those, each once, into `folders`, which has room for all callbacks; their
+ * number. */
+size_t stk__callback_folders(const stk__hooks *hooks, const char **folders);
 /* What the best of those scored; false: nothing is monitored, or none was saved. */
 bool stk__callback_score(const stk__hooks *hooks, double *score);
 stk_status stk__hook_run(stk_trainer *t, const stk__hook_row *row, stk_error *err);

@@ -48,19 +48,25 @@ bool stk_restorer_peek(const stk_restorer *restorer, const char *path, const cha
  * others may have its folders anywhere below the root. */
 static stk_status find_newest(stk_trainer *t, bool goes_on, char *path, size_t size, stk_error *err)
 {
-    const char *saves = stk__callback_path(&t->hooks, STK_CHECKPOINT_FOLDER);
-    const char *own = saves ? saves : t->logs.dir, *root = t->options.default_root_dir;
+    const char *own[STK__MOST_CALLBACKS], *root = t->options.default_root_dir;
+    stk__newest_where where = {.own = own, .runs = root, .goes_on = goes_on && t->running};
     char *runs = NULL, *other = NULL;
+    stk_status status = STK_OK;
 
-    stk_status status = own ? stk__checkpoint_newest(t->ctx, own, path, size, err) : STK_ENOENT;
-    if (status != STK_ENOENT)
-        return status;
+    where.num_own = stk__callback_folders(&t->hooks, own);
+    if (!where.num_own && t->logs.dir)
+        own[where.num_own++] = t->logs.dir;
+    /* From weights alone no run goes on. */
+    where.wanted = goes_on ? STK__STATE_LOOPS : NULL;
     STK_TRY(stk__loggers_runs(t, &runs, err));
-    if (!runs)
-        return stk__checkpoint_newest(t->ctx, root, path, size, err);
-    other = stk__url_below(t->ctx, root, "checkpoints");
-    status = other ? stk__checkpoint_newest_run(t->ctx, runs, other, goes_on, path, size, err)
-                   : stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for a path");
+    if (runs) {
+        where.runs = runs;
+        where.other = other = stk__url_below(t->ctx, root, "checkpoints");
+        if (!other)
+            status = stk__fail(err, STK_ENOMEM, STK_STAGE_TRAIN, "no memory for a path");
+    }
+    if (status == STK_OK)
+        status = stk__checkpoint_newest(t->ctx, &where, path, size, err);
     stk__free(t->ctx, runs);
     stk__free(t->ctx, other);
     return status;
@@ -126,7 +132,7 @@ stk_status stk_trainer_peek(stk_trainer *t, const char *ckpt_path, stk_loader_st
     char path[STK_MAX_OBJECT_KEY], state[512];
 
     STK_TRY(stk__context_check(t->ctx, err));
-    STK_TRY(strcmp(ckpt_path, "last") == 0 ? find_newest(t, false, path, sizeof path, err)
+    STK_TRY(strcmp(ckpt_path, "last") == 0 ? find_newest(t, true, path, sizeof path, err)
                                            : find_path(t, ckpt_path, path, sizeof path, err));
     if (!stk_restorer_peek(&restorer, path, STK__STATE_LOADER, state, sizeof state))
         return stk__fail_at(err, STK_ENOENT, STK_STAGE_TRAIN, path, STK_NO_OFFSET,
@@ -229,7 +235,8 @@ static void warn_of_left(stk_trainer *t)
     for (size_t i = 0; (name = stk__checkpoint_text_name(t->restart.checkpoint, i)); i++) {
         const size_t length = strlen(name);
         if (length <= skip + cut || strncmp(name, STK__STATE_CALLBACK, skip) != 0 ||
-            strcmp(name + length - cut, end) != 0 || !strstr(name, "(monitor="))
+            strcmp(name + length - cut, end) != 0 || !strstr(name, "(monitor=") ||
+            strstr(name, "(monitor=,"))
             continue;
         if (!has_key(t, name + skip, length - skip - cut))
             stk__message(t->ctx, STK_MESSAGE_WARNING,

@@ -184,13 +184,15 @@ static stk_status save_heads(stk_trainer *t, stk_saver *saver, const char *path,
 
 /* ---- Callbacks and hooks --------------------------------------------------------------------- */
 
-static stk_status save_callbacks(stk_trainer *t, stk_saver *saver, stk_error *err)
+/* Of weights alone those that keep checkpoints, who have to know their own again. */
+static stk_status save_callbacks(stk_trainer *t, stk_saver *saver, bool weights_only,
+                                 stk_error *err)
 {
     char prefix[300];
 
     for (size_t i = 0; i < t->hooks.num_callbacks; i++) {
         const stk__callback_entry *entry = &t->hooks.callbacks[i];
-        if (!entry->ops.state_dict)
+        if (!entry->ops.state_dict || (weights_only && !entry->ops.checkpoint_path))
             continue;
         snprintf(prefix, sizeof prefix, STK__STATE_CALLBACK "%s.", entry->key);
         saver->prefix = prefix;
@@ -209,7 +211,8 @@ const char *stk__state_prefix(const stk_trainer *t, const stk_callback *callback
     return prefix;
 }
 
-/* As in Lightning, weights alone are saved with what the module adds, without the callbacks. */
+/* As in Lightning, weights alone are saved with what the module adds, without the callbacks' hooks.
+ */
 static stk_status save_hooks(stk_trainer *t, stk_saver *saver, bool weights_only, stk_error *err)
 {
     const stk__hook_row *row = &t->hooks.rows[STK__HOOK_on_save_checkpoint];
@@ -237,11 +240,10 @@ static stk_status collect(stk_trainer *t, stk_saver *saver, const char *path, bo
                              STK_STATE_WEIGHTS | (weights_only ? 0 : STK_STATE_OPTIMIZER) |
                                  (!weights_only && t->loop.window_open ? STK_STATE_GRADIENT : 0),
                              save_one, saver, err));
-    if (weights_only)
-        return save_hooks(t, saver, true, err);
-    STK_TRY(save_loop(t, saver, err));
-    STK_TRY(save_callbacks(t, saver, err));
-    return save_hooks(t, saver, false, err);
+    if (!weights_only)
+        STK_TRY(save_loop(t, saver, err));
+    STK_TRY(save_callbacks(t, saver, weights_only, err));
+    return save_hooks(t, saver, weights_only, err);
 }
 
 /* Gradients become their mean, from which each rank goes on: the mean at the end of the window

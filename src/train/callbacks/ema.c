@@ -131,11 +131,20 @@ static void destroy(stk_callback *callback)
     stk__free(callback->context, self);
 }
 
-/* The means, the model's own while it has them, and these in a checkpoint. */
+/* Whether the ends of epochs count, so that one that is cut short leaves other means. */
+static bool at_epochs(const ema *self)
+{
+    return self->options.interval || self->options.update_starting_at_epoch >= 0;
+}
+
+/* The means, what is left of them, the model's own while it has them, and all but one of these in a
+ * checkpoint. */
 static uint64_t copies(const stk_callback *callback, const stk_state_bytes *of, uint64_t *saved)
 {
-    *saved = of->weights;
-    return 2 * of->weights;
+    const uint64_t both = at_epochs((const ema *)callback) ? 2 : 1;
+
+    *saved = both * of->weights;
+    return (both + 1) * of->weights;
 }
 
 /* ---- In a checkpoint ------------------------------------------------------------------------- */
@@ -310,9 +319,7 @@ static bool is_due(const ema *self, const stk_moment *at)
  * so looks at what is kept and left; Lightning makes the same update behind that validation. */
 static bool wants_epoch(const ema *self, const stk_moment *at)
 {
-    const int64_t from = self->options.update_starting_at_epoch;
-
-    return (self->options.interval || from >= 0) && (int64_t)at->epoch >= from;
+    return at_epochs(self) && (int64_t)at->epoch >= self->options.update_starting_at_epoch;
 }
 
 static stk_status on_train_batch_end(stk_callback *callback, stk_trainer *t, const stk_moment *at,

@@ -102,6 +102,16 @@ static stk_status path_of(stk__model_checkpoint *self, stk_trainer *t, const cha
 
 /* ---- Saving ---------------------------------------------------------------------------------- */
 
+static stk_status put(stk__model_checkpoint *self, stk_trainer *t, const char *path,
+                      const char *replaces, stk_error *err)
+{
+    self->saving = true;
+    const stk_status status =
+        stk_trainer_save(t, path, self->options.save_weights_only, replaces, err);
+    self->saving = false;
+    return status;
+}
+
 static stk_status save(stk__model_checkpoint *self, stk_trainer *t, const char *path,
                        const char *replaces, stk_error *err)
 {
@@ -110,7 +120,7 @@ static stk_status save(stk__model_checkpoint *self, stk_trainer *t, const char *
     /* Noted before, so that the checkpoint knows of itself. */
     self->last_step_saved = stk_trainer_global_step(t);
     STK_TRY(stk__model_checkpoint_set(self, &self->last_saved, path, err));
-    STK_TRY(stk_trainer_save(t, path, self->options.save_weights_only, replaces, err));
+    STK_TRY(put(self, t, path, replaces, err));
     self->num_saves++;
     release_claims(self);
     return STK_OK;
@@ -255,7 +265,7 @@ static stk_status save_last(stk__model_checkpoint *self, stk_trainer *t, stk_err
     if (link)
         status = stk_trainer_link(t, self->last_saved, path, err);
     else
-        status = stk_trainer_save(t, path, self->options.save_weights_only, NULL, err);
+        status = put(self, t, path, NULL, err);
     return status;
 }
 
@@ -386,6 +396,7 @@ static stk_status setup(stk_callback *callback, stk_trainer *t, const stk_moment
 {
     stk__model_checkpoint *self = (stk__model_checkpoint *)callback;
 
+    self->trainer = t;
     if (at->task != STK_TASK_FIT || self->dir)
         return STK_OK;
     STK_TRY(name_folder(self, t, err));

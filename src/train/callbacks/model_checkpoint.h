@@ -40,6 +40,7 @@ typedef struct stk__kept {
 
 typedef struct stk__model_checkpoint {
     stk_callback base;
+    stk_trainer *trainer;
     stk__model_checkpoint_options options; /* texts are its own, or NULL */
     char *dirpath, *filename, *monitor;
     uint64_t interval_ns, every_n_epochs, last_time_ns;
@@ -47,6 +48,7 @@ typedef struct stk__model_checkpoint {
     size_t num_kept, room;
     char *dir; /* in use */
     char *best, *last, *last_saved;
+    bool saving;    /* a checkpoint of its own, not one of another callback */
     bool inherited; /* `best` is of the run that this one goes on with, and stays */
     double best_score, current_score;
     uint64_t last_step_saved;

@@ -112,11 +112,9 @@ stk_status stk__model_checkpoint_create(stk_context *ctx, const void *given, stk
         stk__model_checkpoint_destroy(&self->base);
         return stk__callback_no_memory("model_checkpoint", err);
     }
-    snprintf(self->key, sizeof self->key,
-             "model_checkpoint(monitor=%.100s,mode=%s,steps=%" PRIu64 ",epochs=%" PRIu64
-             ",time=%" PRIu64 ")",
-             self->monitor ? self->monitor : "", o->mode ? "max" : "min", o->every_n_train_steps,
-             self->every_n_epochs, interval / 1000000000u);
+    /* When it saves says nothing of what is the best. */
+    snprintf(self->key, sizeof self->key, "model_checkpoint(monitor=%.100s,mode=%s)",
+             self->monitor ? self->monitor : "", o->mode ? "max" : "min");
     *out = &self->base;
     return STK_OK;
 }
@@ -219,7 +217,8 @@ stk_status stk__model_checkpoint_state(stk_callback *callback, stk_saver *to, st
     stk__text_add(&text, "dirpath %s\nbest_model_path %s\nlast_model_path %s\n",
                   self->dir ? self->dir : "", self->best ? self->best : "",
                   self->last ? self->last : "");
-    stk__text_add(&text, "last_step_saved %" PRIu64 "\n", self->last_step_saved);
+    stk__text_add(&text, "own %d\nlast_step_saved %" PRIu64 "\n", self->saving,
+                  self->last_step_saved);
     stk__text_add_double(&text, "best_model_score", self->best_score);
     stk__text_add_double(&text, "current_score", self->current_score);
     for (size_t i = 0; i < self->num_kept; i++) {
@@ -228,15 +227,6 @@ stk_status stk__model_checkpoint_state(stk_callback *callback, stk_saver *to, st
         stk__text_add(&text, "kept %016" PRIx64 " %s\n", bits, self->kept[i].path);
     }
     return stk__callback_save_text(to, &text, err);
-}
-
-/* Whether the state of a callback is one that keeps its checkpoints in a folder. */
-static bool is_of(const char *dir, const char *state)
-{
-    const size_t length = dir ? strlen(dir) : 0;
-
-    return length && strncmp(state, "dirpath ", 8) == 0 && strncmp(state + 8, dir, length) == 0 &&
-           state[8 + length] == '\n';
 }
 
 /* Whether it is an object, of a local folder a file and no link. */
@@ -255,47 +245,75 @@ static bool is_object(stk_context *ctx, const char *path)
     return is;
 }
 
-/* Whether it is a checkpoint that the same callback has put into that folder. */
-static bool is_kept_in(const stk__model_checkpoint *self, const stk_restorer *from, const char *dir,
-                       const char *path)
-{
-    char text[STK_MAX_OBJECT_KEY];
+/* What a checkpoint told of the run that it is of. */
+typedef struct loading {
+    stk__model_checkpoint *self;
+    const stk_restorer *from;
+    char *dir, *best, *last; /* as that run had them */
+    double best_score, current_score;
+    char *folder; /* `dir` as this run spells it, or where it was moved to */
+    bool same;    /* it is the folder of this run */
+} loading;
 
-    return is_object(self->base.context, path) &&
-           stk_restorer_peek(from, path, "state", text, sizeof text) && is_of(dir, text);
+/* Whether a state tells that folder as its own, or this run's in other words. */
+static bool is_of(const loading *l, char *state)
+{
+    char *end = strchr(state, '\n');
+
+    if (!end || strncmp(state, "dirpath ", 8) != 0)
+        return false;
+    *end = 0;
+    return strcmp(state + 8, l->dir) == 0 ||
+           stk__best_is_folder(l->self->base.context, state + 8, l->self->dir);
+}
+
+/* A path that the checkpoint told, from here: a plain name in that folder, or in one beside it.
+ * NULL: it is none. */
+static char *found(const loading *l, const char *path)
+{
+    stk_context *ctx = l->self->base.context;
+
+    if (!l->folder || !(stk__best_in(ctx, l->dir, path) || stk__best_of_sibling(ctx, l->dir, path)))
+        return NULL;
+    char *there = stk__url_below(ctx, l->dir, "a"), *here = stk__url_below(ctx, l->folder, "a");
+    char *told = there && here ? stk__best_told(ctx, there, path) : NULL;
+    char *out = told ? stk__best_found(ctx, here, told) : NULL;
+    stk__free(ctx, there);
+    stk__free(ctx, here);
+    stk__free(ctx, told);
+    return out;
+}
+
+/* Whether it is a checkpoint that has a state of this callback. */
+static bool has_state(const loading *l, const char *path, char *text, size_t size)
+{
+    return is_object(l->self->base.context, path) &&
+           stk_restorer_peek(l->from, path, "state", text, size);
 }
 
 /*
- * Whether a path that a checkpoint told is this run's to replace and to remove: a plain name in the
- * folder that checkpoints go to, of a checkpoint that the same callback of a run has put there.
+ * Whether a path is this run's to replace and to remove: a plain name in the folder that its
+ * checkpoints go to, of a checkpoint that the same callback of a run has put there.
  */
-static bool is_own(const stk__model_checkpoint *self, const stk_restorer *from, const char *path)
+static bool is_own(const loading *l, const char *path)
 {
-    return stk__best_in(self->base.context, self->dir, path) &&
-           is_kept_in(self, from, self->dir, path);
+    char text[STK_MAX_OBJECT_KEY];
+
+    return l->same && stk__best_in(l->self->base.context, l->self->dir, path) &&
+           has_state(l, path, text, sizeof text) && is_of(l, text);
 }
 
 /* Whether it is the best of the run that this one goes on with, in that run's folder: to be used,
  * and never to be replaced or removed. A dirpath that was given is this run's own choice. */
-static bool is_inherited(const stk__model_checkpoint *self, const stk_restorer *from,
-                         const char *path)
+static bool is_inherited(const loading *l, const char *path)
 {
-    stk_context *ctx = self->base.context;
+    char text[1];
 
-    if (self->dirpath || !stk__best_of_sibling(ctx, self->dir, path))
-        return false;
-    char *dir = stk__best_folder(ctx, path);
-    const bool is = is_kept_in(self, from, dir, path);
-    stk__free(ctx, dir);
-    return is;
+    return !l->self->dirpath && stk__best_of_sibling(l->self->base.context, l->self->dir, path) &&
+           has_state(l, path, text, sizeof text);
 }
 
-typedef struct loading {
-    stk__model_checkpoint *self;
-    const stk_restorer *from;
-    bool same; /* the folder */
-} loading;
-
+/* What was kept, as it was told: sort_out() looks at it. */
 static stk_status load_kept(void *user, const char *value, stk_error *err)
 {
     const loading *l = user;
@@ -304,21 +322,79 @@ static stk_status load_kept(void *user, const char *value, stk_error *err)
     if (!stk__take_double(&value, &score) || !stk__take(&value, ' '))
         return stk__fail(err, STK_EFORMAT, STK_STAGE_TRAIN,
                          "the state of model_checkpoint cannot be read: a score that is none");
-    if (!l->same || !is_own(l->self, l->from, value))
-        return STK_OK;
     char *path = stk__strdup(l->self->base.context, value);
     return path ? stk__model_checkpoint_keep(l->self, path, score, err)
                 : stk__callback_no_memory("model_checkpoint", err);
 }
 
-/* Have `to` be a path that the checkpoint told, if it is this run's own. */
-static void take_own(const loading *l, char **to, char **told)
+/* Of what was told behind the first `before` that were kept, keep what is this run's own. */
+static void sort_out(const loading *l, size_t before)
 {
-    if (!*told || !**told || !is_own(l->self, l->from, *told))
+    stk__model_checkpoint *self = l->self;
+    const size_t told = self->num_kept;
+
+    self->num_kept = before;
+    for (size_t i = before; i < told; i++) {
+        char *path = found(l, self->kept[i].path);
+        stk__free(self->base.context, self->kept[i].path);
+        if (path && is_own(l, path))
+            self->kept[self->num_kept++] = (stk__kept){path, self->kept[i].score};
+        else
+            stk__free(self->base.context, path);
+    }
+}
+
+static void replace(stk_context *ctx, char **to, char *path)
+{
+    stk__free(ctx, *to);
+    *to = path;
+}
+
+static void load_best(const loading *l)
+{
+    stk__model_checkpoint *self = l->self;
+    stk_context *ctx = self->base.context;
+    char *best = found(l, l->best);
+    const bool own = best && is_own(l, best);
+
+    if (own || (best && is_inherited(l, best))) {
+        replace(ctx, &self->best, best);
+        self->best_score = l->best_score;
+        self->inherited = !own;
         return;
-    stk__free(l->self->base.context, *to);
-    *to = *told;
-    *told = NULL;
+    }
+    /* One that is gone counts no more. */
+    if (self->monitor && !l->same &&
+        (self->dirpath || !best || !stk__best_of_sibling(ctx, self->dir, best)))
+        stk__message(ctx, STK_MESSAGE_WARNING,
+                     "the best checkpoint so far, '%s', is in no folder of a run beside '%s': the "
+                     "best of this run begins anew",
+                     l->best, self->dir);
+    stk__free(ctx, best);
+}
+
+static void load_last(const loading *l)
+{
+    char *last = found(l, l->last);
+
+    if (last && is_own(l, last))
+        replace(l->self->base.context, &l->self->last, last);
+    else
+        stk__free(l->self->base.context, last);
+}
+
+/* Find the folder of that run again: its checkpoints tell, wherever they were moved to. */
+static stk_status find_folder(loading *l, bool own, stk_error *err)
+{
+    stk_context *ctx = l->self->base.context;
+    char *there = own ? stk__best_folder(ctx, stk_trainer_ckpt_path(l->self->trainer)) : NULL;
+
+    l->folder = stk__best_spelt(ctx, l->self->dir, there ? there : l->dir);
+    stk__free(ctx, there);
+    if (!l->folder)
+        return stk__callback_no_memory("model_checkpoint", err);
+    l->same = strcmp(l->folder, l->self->dir) == 0;
+    return STK_OK;
 }
 
 stk_status stk__model_checkpoint_load(stk_callback *callback, const stk_restorer *from,
@@ -327,45 +403,36 @@ stk_status stk__model_checkpoint_load(stk_callback *callback, const stk_restorer
     stk__model_checkpoint *self = (stk__model_checkpoint *)callback;
     const char *text = stk_restorer_text(from, "state");
     stk_context *ctx = callback->context;
-    char *dir = NULL, *best = NULL, *last = NULL;
-    double best_score, current_score;
-    loading l = {self, from, false};
+    const size_t before = self->num_kept;
+    loading l = {.self = self, .from = from};
+    uint64_t own = 0;
     const stk__line lines[] = {
-        {"dirpath", STK__LINE_TEXT, .to = &dir},
-        {"best_model_path", STK__LINE_TEXT, .to = &best},
-        {"last_model_path", STK__LINE_TEXT, .to = &last},
+        {"dirpath", STK__LINE_TEXT, .to = &l.dir},
+        {"best_model_path", STK__LINE_TEXT, .to = &l.best},
+        {"last_model_path", STK__LINE_TEXT, .to = &l.last},
+        {"own", STK__LINE_UINT, .to = &own, .most = 1},
         {"last_step_saved", STK__LINE_UINT, .to = &self->last_step_saved},
-        {"best_model_score", STK__LINE_DOUBLE, .to = &best_score},
-        {"current_score", STK__LINE_DOUBLE, .to = &current_score},
+        {"best_model_score", STK__LINE_DOUBLE, .to = &l.best_score},
+        {"current_score", STK__LINE_DOUBLE, .to = &l.current_score},
         {"kept", STK__LINE_EACH, .to = &l, .each = load_kept},
     };
 
     if (!text)
         return STK_OK;
-    l.same = is_of(self->dir, text);
     stk_status status =
         stk__lines_read(ctx, "the state of model_checkpoint", text, lines, STK_COUNT(lines), err);
-    if (status == STK_OK && l.same) {
-        self->best_score = best_score;
-        self->current_score = current_score;
-        take_own(&l, &self->best, &best);
-        self->inherited &= best != NULL;
-        take_own(&l, &self->last, &last);
+    if (status == STK_OK)
+        status = find_folder(&l, own, err);
+    if (l.same) {
+        self->current_score = l.current_score;
+        load_last(&l);
     }
-    if (status == STK_OK && best && is_inherited(self, from, best)) {
-        stk__free(ctx, self->best);
-        self->best = best;
-        self->best_score = best_score;
-        self->inherited = true;
-        best = NULL;
-    } else if (status == STK_OK && !l.same && *dir) {
-        /* The best of the other folder is not this run's to remove. */
-        stk__message(ctx, STK_MESSAGE_DEBUG,
-                     "checkpoints were kept in '%s' and go to '%s' now: those there are left alone",
-                     dir, self->dir ? self->dir : "");
-    }
-    stk__free(ctx, dir);
-    stk__free(ctx, best);
-    stk__free(ctx, last);
+    sort_out(&l, before);
+    if (status == STK_OK && *l.best)
+        load_best(&l);
+    stk__free(ctx, l.dir);
+    stk__free(ctx, l.best);
+    stk__free(ctx, l.last);
+    stk__free(ctx, l.folder);
     return status;
 }

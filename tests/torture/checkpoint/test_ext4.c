@@ -152,7 +152,8 @@ static int newest_step(const char *folder)
     int step = -1;
     stk_error err;
 
-    if (stk__checkpoint_newest(ctx, folder, found, sizeof found, &err) == STK_OK) {
+    if (stk__checkpoint_newest(ctx, &(stk__newest_where){.runs = folder}, found, sizeof found,
+                               &err) == STK_OK) {
         assert_ok(stk__checkpoint_open(ctx, found, &c, &err), &err);
         step = atoi(stk__checkpoint_find_text(c, STK__CHECKPOINT_STEP));
         const float *w = stk__checkpoint_find(c, "w")->data;

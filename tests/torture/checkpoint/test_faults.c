@@ -182,7 +182,9 @@ static void check(stk_context *ctx, const paths *p, int64_t acked)
     for (size_t i = 0; i < 3; i++)
         if (access(files[i], F_OK) == 0)
             assert_ok(stk__checkpoint_verify(ctx, files[i], &err), &err);
-    assert_ok(stk__checkpoint_newest(ctx, p->folder, found, sizeof found, &err), &err);
+    assert_ok(stk__checkpoint_newest(ctx, &(stk__newest_where){.runs = p->folder}, found,
+                                     sizeof found, &err),
+              &err);
     assert_ok(stk__checkpoint_open(ctx, found, &c, &err), &err);
     int64_t step = strtoll(stk__checkpoint_find_text(c, STK__CHECKPOINT_STEP), NULL, 10);
     assert_true(step >= acked && step <= 3);
@@ -248,7 +250,8 @@ static bool run_without_memory(const paths *p, int64_t n, bool for_good)
     if (status == STK_OK)
         status = run(ctx, &calls, p, &acked);
     if (status == STK_OK)
-        status = stk__checkpoint_newest(ctx, p->folder, found, sizeof found, &err);
+        status = stk__checkpoint_newest(ctx, &(stk__newest_where){.runs = p->folder}, found,
+                                        sizeof found, &err);
     if (status == STK_OK)
         status = stk__checkpoint_open(ctx, found, &c, &err);
     if (status == STK_OK)

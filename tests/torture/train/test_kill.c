@@ -297,8 +297,10 @@ static void killed_again_and_again(void **state)
     assert_true(kills > KILLS / 2);
     read_result(result, survived);
     assert_memory_equal(straight, survived, sizeof straight);
-    assert_ok(stk__checkpoint_newest(ctx, one, a, sizeof a, &err), &err);
-    assert_ok(stk__checkpoint_newest(ctx, other, b, sizeof b, &err), &err);
+    assert_ok(stk__checkpoint_newest(ctx, &(stk__newest_where){.runs = one}, a, sizeof a, &err),
+              &err);
+    assert_ok(stk__checkpoint_newest(ctx, &(stk__newest_where){.runs = other}, b, sizeof b, &err),
+              &err);
     assert_same_checkpoints(a, b);
     print_message("%d kills, each cost %.1f steps, %lu at most; saved every %d\n", kills,
                   (double)sum / kills, most, EVERY);

@@ -72,7 +72,8 @@ static bool is_good(void *user, const char *folder, int acked)
     int step = 0;
     stk_error err;
 
-    if (stk__checkpoint_newest(user, folder, found, sizeof found, &err) == STK_OK &&
+    if (stk__checkpoint_newest(user, &(stk__newest_where){.runs = folder}, found, sizeof found,
+                               &err) == STK_OK &&
         stk__checkpoint_open(user, found, &c, &err) == STK_OK) {
         step = atoi(stk__checkpoint_find_text(c, STK__CHECKPOINT_STEP));
         const stk_state_tensor *t = stk__checkpoint_find(c, "w");
@@ -182,7 +183,8 @@ static bool is_trained(void *user, const char *folder, int acked)
     int step = 0;
     stk_error err;
 
-    if (stk__checkpoint_newest(whole->ctx, folder, found, sizeof found, &err) == STK_OK &&
+    if (stk__checkpoint_newest(whole->ctx, &(stk__newest_where){.runs = folder}, found,
+                               sizeof found, &err) == STK_OK &&
         stk__checkpoint_open(whole->ctx, found, &c, &err) == STK_OK)
         step = atoi(stk__checkpoint_find_text(c, STK__CHECKPOINT_STEP));
     stk__checkpoint_close(&c);

@@ -145,8 +145,9 @@ static void test_other_layout(void **state)
     rewrite(folder, bytes, length);
     assert_fails(stk__checkpoint_open(ctx, path, &c, &err), STK_EKIND, &err, "layout '2'");
     assert_fails(stk__checkpoint_verify(ctx, path, &err), STK_EKIND, &err, path);
-    assert_fails(stk__checkpoint_newest(ctx, folder, found, sizeof found, &err), STK_ENOENT, &err,
-                 folder);
+    assert_fails(stk__checkpoint_newest(ctx, &(stk__newest_where){.runs = folder}, found,
+                                        sizeof found, &err),
+                 STK_ENOENT, &err, folder);
     /* Whose own name is another's, it is no checkpoint. */
     memcpy(layout + 1, "Stoker", 6);
     rewrite(folder, bytes, length);
@@ -210,11 +211,13 @@ static void test_newest(void **state)
     size_t length;
 
     test_folder(folder);
-    assert_fails(stk__checkpoint_newest(ctx, folder, found, sizeof found, &err), STK_ENOENT, &err,
-                 "no checkpoint in");
+    assert_fails(stk__checkpoint_newest(ctx, &(stk__newest_where){.runs = folder}, found,
+                                        sizeof found, &err),
+                 STK_ENOENT, &err, "no checkpoint in");
     snprintf(path, sizeof path, "%s/none", folder);
-    assert_fails(stk__checkpoint_newest(ctx, path, found, sizeof found, &err), STK_ENOENT, &err,
-                 path);
+    assert_fails(
+        stk__checkpoint_newest(ctx, &(stk__newest_where){.runs = path}, found, sizeof found, &err),
+        STK_ENOENT, &err, path);
     static const struct {
         const char *name;
         int step;
@@ -231,17 +234,22 @@ static void test_newest(void **state)
     assert_ok(stk__checkpoint_flush(writer, &err), &err);
     /* Of another program. */
     test_write(folder, "version_2/checkpoints/lightning.ckpt", "PK\3\4 and a lot more", 19);
-    assert_ok(stk__checkpoint_newest(ctx, folder, found, sizeof found, &err), &err);
+    assert_ok(stk__checkpoint_newest(ctx, &(stk__newest_where){.runs = folder}, found, sizeof found,
+                                     &err),
+              &err);
     check(ctx, found, 11);
     assert_int_equal(said.count, 0);
-    assert_fails(stk__checkpoint_newest(ctx, folder, small, sizeof small, &err), STK_ELIMIT, &err,
-                 "too long");
+    assert_fails(stk__checkpoint_newest(ctx, &(stk__newest_where){.runs = folder}, small,
+                                        sizeof small, &err),
+                 STK_ELIMIT, &err, "too long");
     /* The newest is damaged in its data: it is named, and the one before is taken. */
     snprintf(path, sizeof path, "%s/%s", folder, files[2].name);
     uint8_t *bytes = test_load(path, &length);
     bytes[length - 1] ^= 1;
     test_write(folder, files[2].name, bytes, length);
-    assert_ok(stk__checkpoint_newest(ctx, folder, found, sizeof found, &err), &err);
+    assert_ok(stk__checkpoint_newest(ctx, &(stk__newest_where){.runs = folder}, found, sizeof found,
+                                     &err),
+              &err);
     check(ctx, found, 10);
     assert_int_equal(said.count, 1);
     assert_non_null(strstr(said.last, "step=11.ckpt"));
@@ -250,15 +258,18 @@ static void test_newest(void **state)
     test_write(folder, files[2].name, bytes, 100);
     test_write(folder, files[1].name, bytes, 0);
     said.count = 0;
-    assert_ok(stk__checkpoint_newest(ctx, folder, found, sizeof found, &err), &err);
+    assert_ok(stk__checkpoint_newest(ctx, &(stk__newest_where){.runs = folder}, found, sizeof found,
+                                     &err),
+              &err);
     check(ctx, found, 9);
     assert_int_equal(said.count, 2);
     free(bytes);
     /* Nothing good is left. */
     test_write(folder, files[0].name, "x", 1);
     test_write(folder, files[5].name, "x", 1);
-    assert_fails(stk__checkpoint_newest(ctx, folder, found, sizeof found, &err), STK_ENOENT, &err,
-                 "4 were found and are damaged");
+    assert_fails(stk__checkpoint_newest(ctx, &(stk__newest_where){.runs = folder}, found,
+                                        sizeof found, &err),
+                 STK_ENOENT, &err, "4 were found and are damaged");
     stk__checkpoint_writer_destroy(&writer);
     test_folder_remove(folder);
     stk_context_destroy(&ctx);
@@ -292,7 +303,9 @@ static void test_newest_run(void **state)
     test_folder(folder);
     snprintf(runs, sizeof runs, "%s/B", folder);
     snprintf(other, sizeof other, "%s/checkpoints", folder);
-    assert_fails(stk__checkpoint_newest_run(ctx, runs, other, false, found, sizeof found, &err),
+    assert_fails(stk__checkpoint_newest(
+                     ctx, &(stk__newest_where){.runs = runs, .other = other, .goes_on = false},
+                     found, sizeof found, &err),
                  STK_ENOENT, &err, "/B' or '");
     for (size_t i = 0; i < STK_COUNT(files); i++) {
         snprintf(path, sizeof path, "%s/%s", folder, files[i].name);
@@ -303,10 +316,55 @@ static void test_newest_run(void **state)
     for (size_t i = 0; i < STK_COUNT(expected); i++) {
         snprintf(path, sizeof path, "%s/checkpoints/a.ckpt", folder);
         set_time(path, expected[i].time);
-        assert_ok(stk__checkpoint_newest_run(ctx, runs, other, false, found, sizeof found, &err),
+        assert_ok(stk__checkpoint_newest(
+                      ctx, &(stk__newest_where){.runs = runs, .other = other, .goes_on = false},
+                      found, sizeof found, &err),
                   &err);
         check(ctx, found, expected[i].step);
     }
+    stk__checkpoint_writer_destroy(&writer);
+    test_folder_remove(folder);
+    stk_context_destroy(&ctx);
+}
+
+/* The folder of the run itself is one of those of all runs: a damaged file there is named once. */
+static void test_newest_of_own(void **state)
+{
+    static const char *const files[] = {"version_5/checkpoints/a.ckpt",
+                                        "version_5/checkpoints/b.ckpt",
+                                        "version_4/checkpoints/c.ckpt"};
+    messages said = {0};
+    stk_context *ctx = context_with(&said);
+    stk__checkpoint_writer *writer = quick_writer(ctx);
+    char folder[256], own[300], other[300], path[300], found[300];
+    stk_error err;
+    size_t length;
+
+    test_folder(folder);
+    snprintf(own, sizeof own, "%s/version_5/checkpoints", folder);
+    snprintf(other, sizeof other, "%s/checkpoints", folder);
+    for (size_t i = 0; i < STK_COUNT(files); i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, files[i]);
+        save(writer, path, (int)i, NULL, 0);
+    }
+    assert_ok(stk__checkpoint_flush(writer, &err), &err);
+    const stk__newest_where where = {
+        .own = (const char *const[]){own}, .num_own = 1, .runs = folder, .other = other};
+    assert_ok(stk__checkpoint_newest(ctx, &where, found, sizeof found, &err), &err);
+    check(ctx, found, 1);
+    /* In its data, and in its header. */
+    snprintf(path, sizeof path, "%s/%s", folder, files[0]);
+    uint8_t *bytes = test_load(path, &length);
+    bytes[length - 1] ^= 1;
+    test_write(folder, files[0], bytes, length);
+    test_write(folder, files[1], bytes, 100);
+    assert_ok(stk__checkpoint_newest(ctx, &where, found, sizeof found, &err), &err);
+    check(ctx, found, 2);
+    assert_int_equal(said.count, 2);
+    test_write(folder, files[2], bytes, 100);
+    assert_fails(stk__checkpoint_newest(ctx, &where, found, sizeof found, &err), STK_ENOENT, &err,
+                 "3 were found and are damaged");
+    free(bytes);
     stk__checkpoint_writer_destroy(&writer);
     test_folder_remove(folder);
     stk_context_destroy(&ctx);
@@ -335,7 +393,9 @@ static void test_newest_of_shared(void **state)
         assert_ok(stk__checkpoint_flush(writer, &err), &err);
         set_time(path, files[i].time);
     }
-    assert_ok(stk__checkpoint_newest(ctx, folder, found, sizeof found, &err), &err);
+    assert_ok(stk__checkpoint_newest(ctx, &(stk__newest_where){.runs = folder}, found, sizeof found,
+                                     &err),
+              &err);
     check(ctx, found, 4);
     stk__checkpoint_writer_destroy(&writer);
     test_folder_remove(folder);
@@ -362,7 +422,9 @@ static void test_unfinished(void **state)
     assert_int_equal(flock(written, LOCK_EX | LOCK_NB), 0);
     for (int goes_on = 0; goes_on < 2; goes_on++) {
         assert_int_equal(
-            stk__checkpoint_newest_run(ctx, folder, other, goes_on, found, sizeof found, &err),
+            stk__checkpoint_newest(
+                ctx, &(stk__newest_where){.runs = folder, .other = other, .goes_on = goes_on},
+                found, sizeof found, &err),
             STK_ENOENT);
         for (size_t i = 0; i < STK_COUNT(names); i++) {
             snprintf(path, sizeof path, "%s/%s", folder, names[i]);
@@ -448,12 +510,12 @@ static void test_describe(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip),  cmocka_unit_test(test_link),
-        cmocka_unit_test(test_damage),      cmocka_unit_test(test_other_layout),
-        cmocka_unit_test(test_other_files), cmocka_unit_test(test_newest),
-        cmocka_unit_test(test_newest_run),  cmocka_unit_test(test_newest_of_shared),
-        cmocka_unit_test(test_unfinished),  cmocka_unit_test(test_bad_state),
-        cmocka_unit_test(test_describe),
+        cmocka_unit_test(test_round_trip),       cmocka_unit_test(test_link),
+        cmocka_unit_test(test_damage),           cmocka_unit_test(test_other_layout),
+        cmocka_unit_test(test_other_files),      cmocka_unit_test(test_newest),
+        cmocka_unit_test(test_newest_of_own),    cmocka_unit_test(test_newest_run),
+        cmocka_unit_test(test_newest_of_shared), cmocka_unit_test(test_unfinished),
+        cmocka_unit_test(test_bad_state),        cmocka_unit_test(test_describe),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -33,12 +33,15 @@ static void newest(void **state)
     stk_error err;
 
     (void)state;
-    assert_fails(stk__checkpoint_newest(ctx, "mem://runs", path, sizeof path, &err), STK_ENOENT,
-                 &err, "no checkpoint");
+    assert_fails(stk__checkpoint_newest(ctx, &(stk__newest_where){.runs = "mem://runs"}, path,
+                                        sizeof path, &err),
+                 STK_ENOENT, &err, "no checkpoint");
     save(ctx, "mem://runs/logs/version_9/checkpoints/a.ckpt", "70");
     save(ctx, "mem://runs/logs/version_10/checkpoints/a.ckpt", "5");
     save(ctx, "mem://runs/logs/version_10/checkpoints/b.ckpt", "6");
-    assert_ok(stk__checkpoint_newest(ctx, "mem://runs", path, sizeof path, &err), &err);
+    assert_ok(stk__checkpoint_newest(ctx, &(stk__newest_where){.runs = "mem://runs"}, path,
+                                     sizeof path, &err),
+              &err);
     assert_string_equal(path, "mem://runs/logs/version_10/checkpoints/b.ckpt");
     assert_ok(stk__checkpoint_open(ctx, path, &checkpoint, &err), &err);
     assert_string_equal(stk__checkpoint_find_text(checkpoint, STK__CHECKPOINT_STEP), "6");
@@ -50,8 +53,11 @@ static void newest(void **state)
     save(ctx, "mem://many/logs/x.ckpt", "98");
     save(ctx, "mem://many/logs/own/version_99/checkpoints/a.ckpt", "99");
     save(ctx, "mem://many/logs/version_1/checkpoints/a.ckpt", "3");
-    assert_ok(stk__checkpoint_newest_run(ctx, "mem://many/logs", "mem://many/checkpoints", true,
-                                         path, sizeof path, &err),
+    assert_ok(stk__checkpoint_newest(ctx,
+                                     &(stk__newest_where){.runs = "mem://many/logs",
+                                                          .other = "mem://many/checkpoints",
+                                                          .goes_on = true},
+                                     path, sizeof path, &err),
               &err);
     assert_string_equal(path, "mem://many/logs/version_1/checkpoints/a.ckpt");
 
@@ -62,7 +68,9 @@ static void newest(void **state)
     assert_ok(stk_store_put(store, "logs/version_10/checkpoints/b.ckpt", "cut", 3, NULL, &err),
               &err);
     stk_store_close(&store);
-    assert_ok(stk__checkpoint_newest(ctx, "mem://runs/logs", path, sizeof path, &err), &err);
+    assert_ok(stk__checkpoint_newest(ctx, &(stk__newest_where){.runs = "mem://runs/logs"}, path,
+                                     sizeof path, &err),
+              &err);
     assert_string_equal(path, "mem://runs/logs/version_10/checkpoints/a.ckpt");
     assert_fails(stk__checkpoint_open(ctx, "mem://runs/none.ckpt", &checkpoint, &err), STK_ENOENT,
                  &err, NULL);
@@ -116,14 +124,19 @@ static void storage_fails(void **state)
     save(ctx, "mem://runs/logs/version_0/b.ckpt", "6");
     for (size_t i = 0; i < STK_COUNT(ends); i++) {
         failure = ends[i];
-        assert_fails(stk__checkpoint_newest(ctx, "flaky://runs", path, sizeof path, &err), ends[i],
-                     &err, "not now");
+        assert_fails(stk__checkpoint_newest(ctx, &(stk__newest_where){.runs = "flaky://runs"}, path,
+                                            sizeof path, &err),
+                     ends[i], &err, "not now");
     }
     failure = STK_ETRUNCATED;
-    assert_ok(stk__checkpoint_newest(ctx, "flaky://runs", path, sizeof path, &err), &err);
+    assert_ok(stk__checkpoint_newest(ctx, &(stk__newest_where){.runs = "flaky://runs"}, path,
+                                     sizeof path, &err),
+              &err);
     assert_string_equal(path, "flaky://runs/logs/version_0/a.ckpt");
     failure = STK_OK;
-    assert_ok(stk__checkpoint_newest(ctx, "slow+flaky://runs?latency=0", path, sizeof path, &err),
+    assert_ok(stk__checkpoint_newest(ctx,
+                                     &(stk__newest_where){.runs = "slow+flaky://runs?latency=0"},
+                                     path, sizeof path, &err),
               &err);
     assert_string_equal(path, "slow+flaky://runs/logs/version_0/b.ckpt?latency=0");
     stk_context_destroy(&ctx);

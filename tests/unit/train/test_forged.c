@@ -8,7 +8,7 @@
 #include "checkpoint/safetensors/safetensors.h"
 #include "unit/train/said.h"
 
-#define STATE "stoker.callback.model_checkpoint(monitor=,mode=min,steps=0,epochs=1,time=0).state"
+#define STATE "stoker.callback.model_checkpoint(monitor=,mode=min).state"
 
 typedef struct forgery {
     bench b;
@@ -102,7 +102,7 @@ static bool survives(forgery *f, const char *honest, const char *dirpath, const 
     tiny m;
 
     snprintf(text, sizeof text,
-             "dirpath %s\nbest_model_path %s\nlast_model_path %s\nlast_step_saved 10\n"
+             "dirpath %s\nbest_model_path %s\nlast_model_path %s\nown 0\nlast_step_saved 10\n"
              "best_model_score 3ff0000000000000\ncurrent_score 3ff0000000000000\n"
              "kept 3ff0000000000000 %s\n",
              dirpath, named, named, named);

@@ -1,81 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which checkpoints are kept, and under which names. */
-#include <dirent.h>
-
 #include <stoker/store.h>
 
-#include "train/callbacks/callback.h"
-#include "unit/train/said.h"
-
-static double series[16];
-
-static stk_status log_series(stk_module *module, stk_trainer *t, const stk_moment *at,
-                             stk_error *err)
-{
-    return stk_trainer_log(t, "val_loss", series[at->epoch], 0, 0, err);
-}
-
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-/* "a b c": the files of a folder, sorted, without their extension. */
-static const char *list(const char *folder)
-{
-    static char text[4096];
-    char *names[64];
-    size_t n = 0, used = 0;
-    DIR *dir = opendir(folder);
-
-    *text = 0;
-    if (!dir)
-        return "";
-    for (struct dirent *entry; (entry = readdir(dir)) && n < 64;) {
-        char *dot = strstr(entry->d_name, ".safetensors");
-        if (!dot)
-            continue;
-        *dot = 0;
-        names[n++] = strdup(entry->d_name);
-    }
-    closedir(dir);
-    qsort(names, n, sizeof *names, by_name);
-    for (size_t i = 0; i < n; i++) {
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", i ? " " : "", names[i]);
-        free(names[i]);
-    }
-    return text;
-}
-
-typedef struct run {
-    bench b;
-    tiny m;
-    stk_trainer *t;
-    char dir[300];
-} run;
-
-static void run_open(run *r, uint64_t epochs)
-{
-    bench_open(&r->b);
-    tiny_init(&r->m);
-    r->m.ops.validation_step = log_series;
-    r->b.options.enable_checkpointing = STK_SWITCH_TRUE;
-    r->b.options.max_epochs = (int64_t)epochs;
-    snprintf(r->dir, sizeof r->dir, "%s/kept", r->b.folder);
-    assert_ok(stk_trainer_create(r->b.ctx, &r->b.options, &r->t, &r->b.err), &r->b.err);
-    listen_to(r->t);
-}
-
-static void run_fit(run *r)
-{
-    assert_ok(stk_trainer_fit(r->t, &r->m.base, &r->b.data, NULL, &r->b.err), &r->b.err);
-}
-
-static void run_close(run *r)
-{
-    stk_trainer_destroy(&r->t);
-    bench_close(&r->b);
-}
+#include "unit/train/kept.h"
 
 #define RUN(epochs, expected, ...)                                                                 \
     do {                                                                                           \
@@ -254,152 +181,6 @@ static void two_at_once(void **state)
     run_close(&r);
 }
 
-/* Go on with a run, in a folder of the next version; `path` is the best then, and its score. */
-static double next_version(run *r, uint64_t epochs, const char *monitor, char path[700])
-{
-    double score = NAN;
-
-    stk_trainer_destroy(&r->t);
-    r->b.options.max_epochs = (int64_t)epochs;
-    r->b.options.logger = "csv";
-    tiny_init(&r->m);
-    r->m.ops.validation_step = log_series;
-    assert_ok(stk_trainer_create(r->b.ctx, &r->b.options, &r->t, &r->b.err), &r->b.err);
-    listen_to(r->t);
-    add(&r->b, r->t, &stk__callback_model_checkpoint, "save_last", "true",
-        monitor ? "monitor" : NULL, monitor, NULL);
-    assert_ok(stk_trainer_fit(r->t, &r->m.base, &r->b.data, "last", &r->b.err), &r->b.err);
-    snprintf(path, 700, "%s", stk_trainer_best_model_path(r->t) + strlen(r->b.folder));
-    assert_int_equal(stk_trainer_best_model_score(r->t, &score), monitor != NULL);
-    return score;
-}
-
-static void expect_found(run *r, const char *path)
-{
-    stk_trainer *t;
-
-    r->b.options.logger = "false";
-    assert_ok(stk_trainer_create(r->b.ctx, &r->b.options, &t, &r->b.err), &r->b.err);
-    listen_to(t);
-    assert_ok(stk_trainer_validate(t, &r->m.base, &r->b.data, "best", &r->b.err), &r->b.err);
-    if (!strstr(said, path))
-        fail_msg("no %s in %s", path, said);
-    stk_trainer_destroy(&t);
-}
-
-/* What goes on has a folder of its own, and the best of both is the best; that of the other one is
- * not replaced. */
-static void inherited(void **state)
-{
-#define BELOW(version, name) "/lightning_logs/version_" #version "/checkpoints/" name ".safetensors"
-    static const double values[16] = {5, 1, 4, 3, 0.5, 9};
-    char path[700], file[700], folder[400];
-    run r;
-
-    memcpy(series, values, sizeof series);
-    run_open(&r, 2);
-    assert_true(next_version(&r, 2, "val_loss", path) == 1);
-    assert_string_equal(path, BELOW(0, "epoch=1-step=20"));
-    /* Nothing is left to do; then two that are worse. */
-    for (uint64_t epochs = 2; epochs < 5; epochs += 2) {
-        assert_true(next_version(&r, epochs, "val_loss", path) == 1);
-        assert_string_equal(path, BELOW(0, "epoch=1-step=20"));
-        expect_found(&r, BELOW(0, "epoch=1-step=20"));
-    }
-    snprintf(folder, sizeof folder, "%s/lightning_logs/version_2/checkpoints", r.b.folder);
-    assert_string_equal(list(folder), "epoch=3-step=40 last");
-    /* From a folder that does not have the best itself; then a better one. */
-    assert_true(next_version(&r, 4, "val_loss", path) == 1);
-    assert_true(next_version(&r, 6, "val_loss", path) == 0.5);
-    assert_string_equal(path, BELOW(4, "epoch=4-step=50"));
-    expect_found(&r, BELOW(4, "epoch=4-step=50"));
-    snprintf(folder, sizeof folder, "%s/lightning_logs/version_0/checkpoints", r.b.folder);
-    assert_string_equal(list(folder), "epoch=1-step=20 last");
-    /* One that is gone does not count. */
-    snprintf(file, sizeof file, "%s" BELOW(4, "epoch=4-step=50"), r.b.folder);
-    assert_int_equal(remove(file), 0);
-    assert_true(next_version(&r, 7, "val_loss", path) == 0);
-    assert_string_equal(path, BELOW(5, "epoch=6-step=70"));
-    run_close(&r);
-    /* Without a monitor it is the newest. */
-    run_open(&r, 2);
-    next_version(&r, 2, NULL, path);
-    next_version(&r, 2, NULL, path);
-    assert_string_equal(path, BELOW(0, "epoch=1-step=20"));
-    next_version(&r, 3, NULL, path);
-    assert_string_equal(path, BELOW(2, "epoch=2-step=30"));
-    snprintf(folder, sizeof folder, "%s/lightning_logs/version_0/checkpoints", r.b.folder);
-    assert_string_equal(list(folder), "epoch=1-step=20 last");
-    run_close(&r);
-#undef BELOW
-}
-
-/* The same where the runs lie in another store, below a URL with options. */
-static void inherited_elsewhere(void **state)
-{
-#define FIRST "/lightning_logs/version_0/checkpoints/epoch=1-step=20.safetensors"
-#define LATER "/lightning_logs/version_2/checkpoints/epoch=4-step=50.safetensors"
-    static const double values[16] = {5, 1, 4, 3, 0.5, 9};
-    char url[300], path[700], folder[400];
-    run r;
-
-    memcpy(series, values, sizeof series);
-    run_open(&r, 2);
-    snprintf(url, sizeof url, "slow+file://%s?latency=0", r.b.folder);
-    r.b.options.default_root_dir = url;
-    assert_true(next_version(&r, 2, "val_loss", path) == 1);
-    assert_true(next_version(&r, 4, "val_loss", path) == 1);
-    assert_string_equal(strstr(path, "/lightning_logs"), FIRST "?latency=0");
-    expect_found(&r, FIRST "?latency=0");
-    snprintf(folder, sizeof folder, "%s/lightning_logs/version_1/checkpoints", r.b.folder);
-    assert_string_equal(list(folder), "epoch=3-step=40 last");
-    assert_true(next_version(&r, 6, "val_loss", path) == 0.5);
-    assert_string_equal(strstr(path, "/lightning_logs"), LATER "?latency=0");
-    expect_found(&r, LATER "?latency=0");
-    snprintf(folder, sizeof folder, "%s/lightning_logs/version_0/checkpoints", r.b.folder);
-    assert_string_equal(list(folder), "epoch=1-step=20 last");
-    run_close(&r);
-#undef FIRST
-#undef LATER
-}
-
-/* What a training before has saved has not the weights of the next one, however long that was. */
-static void trained_again(void **state)
-{
-    run r;
-
-    run_open(&r, 1);
-    run_fit(&r);
-    assert_non_null(stk_trainer_present_model_path(r.t));
-    tiny_init(&r.m);
-    r.m.fail_at = 10;
-    assert_fails(stk_trainer_fit(r.t, &r.m.base, &r.b.data, NULL, &r.b.err), STK_EIO, &r.b.err,
-                 "on purpose");
-    assert_null(stk_trainer_present_model_path(r.t));
-    run_close(&r);
-}
-
-/* One that compares a metric says which is the best, also behind one that does not. */
-static void behind_another(void **state)
-{
-    static const double values[16] = {5, 1, 4};
-    double score = 0;
-    run r;
-
-    memcpy(series, values, sizeof series);
-    run_open(&r, 3);
-    add(&r.b, r.t, &stk__callback_model_checkpoint, "every_n_train_steps", "8", "save_last", "true",
-        NULL);
-    add(&r.b, r.t, &stk__callback_model_checkpoint, "monitor", "val_loss", "filename",
-        "best-{epoch}", NULL);
-    run_fit(&r);
-    assert_true(stk_trainer_best_model_score(r.t, &score) && score == 1);
-    assert_non_null(strstr(stk_trainer_best_model_path(r.t), "/best-epoch=1.safetensors"));
-    assert_non_null(strstr(stk_trainer_last_model_path(r.t), "/last.safetensors"));
-    expect_found(&r, "/best-epoch=1.safetensors");
-    run_close(&r);
-}
-
 /* A name that another training is writing is taken, also while no file has it yet. */
 static void shared_folder(void **state)
 {
@@ -529,21 +310,12 @@ static void an_outsiders(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(by_default),
-        cmocka_unit_test(scored),
-        cmocka_unit_test(the_best),
-        cmocka_unit_test(when),
-        cmocka_unit_test(names),
-        cmocka_unit_test(said_aloud),
-        cmocka_unit_test(refused),
-        cmocka_unit_test(no_room),
-        cmocka_unit_test(two_at_once),
-        cmocka_unit_test(shared_folder),
+        cmocka_unit_test(by_default),   cmocka_unit_test(scored),
+        cmocka_unit_test(the_best),     cmocka_unit_test(when),
+        cmocka_unit_test(names),        cmocka_unit_test(said_aloud),
+        cmocka_unit_test(refused),      cmocka_unit_test(no_room),
+        cmocka_unit_test(two_at_once),  cmocka_unit_test(shared_folder),
         cmocka_unit_test(an_outsiders),
-        cmocka_unit_test(inherited),
-        cmocka_unit_test(inherited_elsewhere),
-        cmocka_unit_test(trained_again),
-        cmocka_unit_test(behind_another),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

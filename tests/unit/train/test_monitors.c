@@ -283,6 +283,7 @@ static void test_another_monitor(void **state)
     static const char other[] = "early_stopping(monitor=val_acc, mode=max), "
                                 "spike_detection(monitor=train_loss, mode=max), "
                                 "model_checkpoint(save_last=true)";
+    static const char best[] = "model_checkpoint(monitor=val_loss)";
     stk_context_options c;
     stk_context *ctx;
     stk_error err;
@@ -302,6 +303,29 @@ static void test_another_monitor(void **state)
                                    "not have: what monitors another metric begins anew\n"));
     assert_non_null(strstr(warned, "spike_detection(monitor=train_loss,mode=min), which"));
     assert_null(strstr(warned, "model_checkpoint("));
+    test_folder_remove(folder);
+    /* What compares nothing begins nothing anew, whenever it saves. */
+    test_folder(folder);
+    assert_ok(go_on(ctx, folder, NULL, "1", SETTINGS({"callbacks", "model_checkpoint"}), &err),
+              &err);
+    assert_ok(go_on(ctx, folder, "last", "2",
+                    SETTINGS({"callbacks", "model_checkpoint(every_n_train_steps=2)"}), &err),
+              &err);
+    assert_null(strstr(warned, "holds the state"));
+    test_folder_remove(folder);
+    /* The best of a run that this one is not beside. */
+    test_folder(folder);
+    assert_ok(go_on(ctx, folder, NULL, "1",
+                    SETTINGS({"trainer.logger", "csv"}, {"callbacks", best}), &err),
+              &err);
+    assert_ok(go_on(ctx, folder, "last", "2",
+                    SETTINGS({"trainer.logger", "csv"}, {"callbacks", best}), &err),
+              &err);
+    assert_null(strstr(warned, "the best checkpoint so far"));
+    assert_ok(go_on(ctx, folder, "last", "3",
+                    SETTINGS({"trainer.logger", "false"}, {"callbacks", best}), &err),
+              &err);
+    assert_non_null(strstr(warned, "the best checkpoint so far, '"));
     test_folder_remove(folder);
     stk_context_destroy(&ctx);
 }
