@@ -110,14 +110,14 @@ static char *finish(char *from, char *end)
     return from;
 }
 
-/* Whether `c` may be part of a name. Labels have points, too; a pattern has anything else that is
- * no blank and has no meaning of its own. */
-static bool is_name(char c, bool label, bool pattern)
+/* Whether `c` may be part of a name. Labels and classes have points, too; a pattern has anything
+ * else that is no blank and has no meaning of its own. */
+static bool is_name(char c, bool points, bool pattern)
 {
     if (pattern)
         return c && !is_space(c) && !strchr(",()[]{}=\"'", c);
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '-' || (label && c == '.');
+           c == '-' || (points && c == '.');
 }
 
 static bool begins_name(char c, bool pattern)
@@ -192,7 +192,7 @@ static stk_status take_item(reading *r, stk__item *item, char **at, char **end)
     if (!begins_name(*c, kind->patterns))
         return refuse_item(r, c, "expected the name of a ", "");
     item->name = c;
-    while (is_name(*c, false, kind->patterns))
+    while (is_name(*c, kind->classes, kind->patterns))
         c++;
     *end = c;
     c = skip_space(c);

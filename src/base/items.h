@@ -27,6 +27,7 @@ typedef struct stk__items_kind {
     bool labels;      /* "label=" may come before a name */
     bool patterns;    /* a name may be a pattern, as "layer1.*.bias", or a URL */
     bool quiet;       /* messages repeat nothing of the text, as it may hold secrets */
+    bool classes;     /* a name may have points, as that of a class with its package */
 } stk__items_kind;
 
 typedef struct stk__argument {

@@ -11,11 +11,13 @@ const stk__items_kind stk__recipe_callbacks = {.stage = STK_STAGE_OPTIONS,
                                                .list = "callbacks",
                                                .item = "callback",
                                                .form = "name(option=value)",
+                                               .classes = true,
                                                .most = STK__RECIPE_MAX_ITEMS};
 const stk__items_kind stk__recipe_loggers = {.stage = STK_STAGE_OPTIONS,
                                              .list = "loggers",
                                              .item = "logger",
                                              .form = "name(option=value)",
+                                             .classes = true,
                                              .most = STK__RECIPE_MAX_ITEMS};
 
 stk_status stk__recipe_items(stk_config *config, const stk__items_kind *kind,
@@ -44,14 +46,23 @@ stk_status stk__recipe_items(stk_config *config, const stk__items_kind *kind,
 /* ---- Items by their names ---------------------------------------------------------------------
  */
 
-/* Whether the name of an item, or of a class, is that of a driver. */
-static bool is_name(const char *text, size_t length, const char *name)
+void stk__recipe_item_name(const char *text, size_t length, char out[STK__RECIPE_ITEM_NAME])
 {
-    char written[128], class[128];
+    char written[STK__RECIPE_ITEM_NAME];
 
     snprintf(written, sizeof written, "%.*s", (int)length, text);
-    stk__class_name(written, class, sizeof class);
-    const char *own = *written >= 'A' && *written <= 'Z' ? class : written;
+    if ((*written >= 'A' && *written <= 'Z') || stk__class_has_package(written))
+        stk__class_name(written, out, STK__RECIPE_ITEM_NAME);
+    else
+        snprintf(out, STK__RECIPE_ITEM_NAME, "%s", written);
+}
+
+/* Whether an item is a driver's, by its name or its class. */
+static bool is_name(const char *text, size_t length, const char *name)
+{
+    char own[STK__RECIPE_ITEM_NAME];
+
+    stk__recipe_item_name(text, length, own);
     return stk__option_same(own, strlen(own), name, strlen(name));
 }
 
@@ -170,13 +181,10 @@ stk_status stk__recipe_take_items(stk_config *config, const stk__items_kind *kin
 static stk_status find_driver(stk_context *ctx, stk_driver_kind kind, const char *name,
                               const stk_driver_head **out, stk_error *err)
 {
-    char text[STK_ERROR_TEXT], class[128];
+    char text[STK_ERROR_TEXT], own[STK__RECIPE_ITEM_NAME];
 
-    if (*name >= 'A' && *name <= 'Z') {
-        stk__class_name(name, class, sizeof class);
-        name = class;
-    }
-    stk_status status = stk_driver_find(ctx, kind, name, out, err);
+    stk__recipe_item_name(name, strlen(name), own);
+    stk_status status = stk_driver_find(ctx, kind, own, out, err);
     if (status != STK_EINVAL || !err)
         return status;
     memcpy(text, err->text, sizeof text);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* trainer.profiler: "simple", "advanced(filename=perf), pytorch" -> a profile of each task. */
-#include <stdio.h>
-
 #include "base/config.h"
 #include "base/options.h"
 #include "recipe/recipe.h"
@@ -10,6 +8,7 @@ static const stk__items_kind kind = {.stage = STK_STAGE_OPTIONS,
                                      .list = "trainer.profiler",
                                      .item = "profiler",
                                      .form = "name(option=value)",
+                                     .classes = true,
                                      .most = STK__RECIPE_MAX_ITEMS};
 
 /* What the items say together: several share their options. */
@@ -57,12 +56,9 @@ static stk_status set_option(asked *to, const char *profiler, const stk__argumen
 static stk_status add_item(const stk__item *item, void *user, stk_error *err)
 {
     asked *to = user;
-    char name[128];
+    char name[STK__RECIPE_ITEM_NAME];
 
-    if (*item->name >= 'A' && *item->name <= 'Z')
-        stk__class_name(item->name, name, sizeof name);
-    else
-        snprintf(name, sizeof name, "%s", item->name);
+    stk__recipe_item_name(item->name, strlen(item->name), name);
     const char *profiler = profiler_of(name);
     if (strcmp(name, "true") == 0)
         return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "profiler", STK_NO_OFFSET,

@@ -90,6 +90,10 @@ void stk__recipe_locals(const stk__recipe_settings *settings, const char *spec, 
 
 #define STK__RECIPE_MAX_ITEMS 256 /* of one list */
 
+/* The name here of an item that is perhaps written as a class, with its package or without. */
+#define STK__RECIPE_ITEM_NAME 128 /* bytes, with its end */
+void stk__recipe_item_name(const char *text, size_t length, char out[STK__RECIPE_ITEM_NAME]);
+
 extern const stk__items_kind stk__recipe_callbacks, stk__recipe_loggers;
 
 typedef stk_status stk__recipe_each(const stk__item *item, void *user, stk_error *err);

@@ -7,12 +7,13 @@
 
 enum { MOST = 64 };
 
-static const stk__items_kind plain = {
-    STK_STAGE_OPTIONS, "things", "thing", "name(key=value)", MOST, false, false, false};
-static const stk__items_kind labelled = {
-    STK_STAGE_OPTIONS, "things", "thing", "name(key=value)", MOST, true, false, false};
-static const stk__items_kind patterns = {
-    STK_STAGE_OPTIONS, "things", "thing", "name(key=value)", MOST, false, true, false};
+#define THINGS                                                                                     \
+    .stage = STK_STAGE_OPTIONS, .list = "things", .item = "thing", .form = "name(key=value)",      \
+    .most = MOST
+
+static const stk__items_kind plain = {THINGS}, labelled = {THINGS, .labels = true},
+                             patterns = {THINGS, .patterns = true},
+                             classes = {THINGS, .classes = true};
 
 static stk_context *context;
 
@@ -201,6 +202,11 @@ static void test_patterns(void **state)
     stk__items_release(context, &items);
     assert_fails(stk__items_parse(context, &plain, "*.bias", &items, &err), STK_EINVAL, &err,
                  "name of a thing");
+    assert_ok(stk__items_parse(context, &classes, "a.b.C(1)", &items, &err), &err);
+    assert_string_equal(items.items[0].name, "a.b.C");
+    stk__items_release(context, &items);
+    assert_fails(stk__items_parse(context, &plain, "a.b.C(1)", &items, &err), STK_EINVAL, &err,
+                 "\",\" between");
 }
 
 typedef struct values {

@@ -247,7 +247,13 @@ static void test_class_in_text(void **state)
     made m;
 
     made_load(&m, *state, DIGITS);
-    made_set(&m, "callbacks", "EarlyStopping(monitor=val_loss), LearningRateMonitor");
+    made_set(&m, "callbacks",
+             "EarlyStopping(monitor=val_loss), LearningRateMonitor, "
+             "lightning.pytorch.callbacks.Timer(duration=00:01:00:00)");
+    made_set(&m, "trainer.logger", "auto");
+    made_set(&m, "loggers", "lightning.pytorch.loggers.CSVLogger(name=a)");
+    assert_true(stk_recipe_has_item(m.config, "callbacks", "lr_monitor"));
+    assert_true(stk_recipe_has_item(m.config, "callbacks", "timer"));
     assert_ok(made_create(&m, NULL), &m.err);
     made_release(&m);
 }

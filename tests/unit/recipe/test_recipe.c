@@ -144,6 +144,8 @@ static void test_items(void **state)
     assert_true(stk_recipe_has_item(m.config, "callbacks", "ema"));
     assert_true(stk_recipe_has_item(m.config, "callbacks", "early_stopping"));
     assert_false(stk_recipe_has_item(m.config, "callbacks", "patience"));
+    made_set(&m, "trainer.profiler", "lightning.pytorch.profilers.SimpleProfiler");
+    assert_true(stk_recipe_has_item(m.config, "trainer.profiler", "simple"));
     assert_true(stk_recipe_has_item(m.config, "loggers", "tensorboard"));
     assert_false(stk_recipe_has_item(m.config, "nothing", "ema"));
     made_set(&m, "loggers", "");
