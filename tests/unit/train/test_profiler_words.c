@@ -103,8 +103,8 @@ static void parts(void **state)
         bool waits, nothing;
     } cases[] = {
         {40, 20, 20, 20, data, false, false}, {9, 10, 9, 72, rest, true, false},
-        {30, 35, 25, 10, model, true, false}, {1, 50, 40, 9, model, false, true},
-        {34, 33, 33, 0, data, false, false},
+        {10, 9, 9, 72, rest, true, false},    {30, 35, 25, 10, model, true, false},
+        {1, 50, 40, 9, model, false, true},   {34, 33, 33, 0, data, false, false},
     };
     recorded r;
 
