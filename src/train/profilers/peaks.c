@@ -244,9 +244,16 @@ stk_status stk_profile_kept_peaks(stk_context *ctx, const char *folder, const ch
 stk_status stk__peaks_find(stk_context *ctx, const char *folder, const stk__peaks_key *key,
                            stk__peaks *out, stk_error *err)
 {
+    stk_status status = STK_OK;
+
     if (find_kept(ctx, folder, key, out))
         return STK_OK;
-    STK_TRY(measure(ctx, key, out, err));
-    stk__peaks_keep(ctx, folder, key, out);
-    return STK_OK;
+    const int held = stk__peaks_hold(ctx, folder, key);
+    if (held < 0 || !find_kept(ctx, folder, key, out)) {
+        status = measure(ctx, key, out, err);
+        if (status == STK_OK)
+            stk__peaks_keep(ctx, folder, key, out);
+    }
+    stk__peaks_let_go(held);
+    return status;
 }

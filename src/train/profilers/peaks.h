@@ -27,7 +27,8 @@ void stk__peaks_key_of(stk_context *ctx, const char *precision, stk__peaks_key *
 /*
  * Take those that are kept in `folder`, or measure them (some tenths of a second) and keep them
  * there. Where they cannot be kept nothing is lost: they are measured again. The calling thread
- * computes; nothing else of the process should.
+ * computes; nothing else of the process should. Of several processes that share the folder one
+ * measures, and the others wait for what it finds.
  */
 stk_status stk__peaks_find(stk_context *ctx, const char *folder, const stk__peaks_key *key,
                            stk__peaks *out, stk_error *err);
@@ -36,6 +37,10 @@ stk_status stk__peaks_find(stk_context *ctx, const char *folder, const stk__peak
 char *stk__peaks_path(stk_context *ctx, const char *folder, const stk__peaks_key *key);
 void stk__peaks_keep(stk_context *ctx, const char *folder, const stk__peaks_key *key,
                      const stk__peaks *peaks);
+/* Hold the file that peaks are kept in, also where it is yet to be made, so that no two measure
+ * each other; waits for who holds it. -1: it cannot be held, as in another store. */
+int stk__peaks_hold(stk_context *ctx, const char *folder, const stk__peaks_key *key);
+void stk__peaks_let_go(int fd);
 /* The text of a kept file -> peaks; false where it is not of this key, or not whole. */
 bool stk__peaks_parse(stk_context *ctx, const char *text, size_t length, const stk__peaks_key *key,
                       stk__peaks *out);

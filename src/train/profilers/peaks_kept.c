@@ -1,18 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Peaks of a machine, kept in a folder: one small text for each kind of machine and of training. */
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <sys/file.h>
 #include <sys/utsname.h>
+#include <unistd.h>
 
 #include <stoker/store.h>
 
 #include "base/context.h"
 #include "base/crc32c.h"
+#include "base/durable.h"
 #include "base/lines.h"
 #include "base/text.h"
 #include "base/url.h"
 #include "train/profilers/peaks.h"
+
+#define HOLD_NS  UINT64_C(20000000000) /* the longest wait for another that measures */
+#define TRIED_NS UINT64_C(10000000)    /* how often it is looked at meanwhile */
 
 /* The rest of the first line that begins with `key`, behind its colon; false: there is none. */
 static bool value_of(const char *text, const char *key, char *out, size_t size)
@@ -138,4 +146,37 @@ void stk__peaks_keep(stk_context *ctx, const char *folder, const stk__peaks_key 
         stk_error_init(&err);
     stk__text_release(&text);
     stk__free(ctx, path);
+}
+
+/* ---- One at a time --------------------------------------------------------------------------- */
+
+int stk__peaks_hold(stk_context *ctx, const char *folder, const stk__peaks_key *key)
+{
+    const uint64_t until = stk__now_ns() + HOLD_NS;
+    char *local = NULL, *path = NULL;
+    stk_error err;
+    int fd = -1;
+
+    if (!stk__url_elsewhere(ctx, folder) && stk__url_local(ctx, folder, &local, &err) == STK_OK &&
+        stk__durable_path(ctx, NULL, local, &err) == STK_OK)
+        path = stk__peaks_path(ctx, local, key);
+    if (path)
+        fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    while (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0) {
+        if ((errno != EWOULDBLOCK && errno != EINTR) || stk__now_ns() >= until) {
+            close(fd);
+            fd = -1;
+        } else {
+            stk__sleep_until(stk__now_ns() + TRIED_NS, NULL);
+        }
+    }
+    stk__free(ctx, local);
+    stk__free(ctx, path);
+    return fd;
+}
+
+void stk__peaks_let_go(int fd)
+{
+    if (fd >= 0)
+        close(fd);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Peaks of the machine: which are believed; what layers reach of them. */
+#include <pthread.h>
 #include <unistd.h>
 
 #include "base/text.h"
@@ -66,6 +67,53 @@ static void believed(void **state)
         assert_same(&peaks);
     }
     bench_close(&b);
+}
+
+/* A process of its own that finds peaks in a folder that has none, at the same time as others. */
+typedef struct finder {
+    pthread_t thread;
+    pthread_barrier_t *begin;
+    const char *folder;
+    stk__peaks peaks;
+    stk_status status;
+} finder;
+
+static void *find_at_once(void *argument)
+{
+    finder *f = argument;
+    stk_context *ctx = test_context();
+    stk__peaks_key key;
+    stk_error err;
+
+    stk__peaks_key_of(ctx, "32-true", &key);
+    pthread_barrier_wait(f->begin);
+    f->status = stk__peaks_find(ctx, f->folder, &key, &f->peaks, &err);
+    stk_context_destroy(&ctx);
+    return NULL;
+}
+
+/* One measures, and all have what it found. */
+static void measured_once(void **state)
+{
+    finder finders[3];
+    pthread_barrier_t begin;
+    char folder[256];
+
+    test_folder(folder);
+    assert_int_equal(pthread_barrier_init(&begin, NULL, STK_COUNT(finders)), 0);
+    for (size_t i = 0; i < STK_COUNT(finders); i++) {
+        finders[i] = (finder){.begin = &begin, .folder = folder};
+        assert_int_equal(pthread_create(&finders[i].thread, NULL, find_at_once, &finders[i]), 0);
+    }
+    for (size_t i = 0; i < STK_COUNT(finders); i++) {
+        pthread_join(finders[i].thread, NULL);
+        assert_int_equal(finders[i].status, STK_OK);
+        assert_true(finders[i].peaks.flops_per_s > 0);
+        assert_true(finders[i].peaks.flops_per_s == finders[0].peaks.flops_per_s);
+        assert_true(finders[i].peaks.bytes_per_s == finders[0].peaks.bytes_per_s);
+    }
+    pthread_barrier_destroy(&begin);
+    test_folder_remove(folder);
 }
 
 static bool parses(bench *b, const stk__peaks_key *key, const char *text)
@@ -347,6 +395,7 @@ static void asked_for(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(believed),
+                                       cmocka_unit_test(measured_once),
                                        cmocka_unit_test(refused),
                                        cmocka_unit_test(roofline),
                                        cmocka_unit_test(measured_behind_the_task),
