@@ -14,8 +14,9 @@ typedef struct search {
     const char *wanted;
     bool each_step, found;
     stk__nearest nearest;
-    char there[600]; /* "train_loss, val_loss" */
+    char there[400]; /* "train_loss, val_loss", as far as a message has room */
     size_t used;
+    bool cut;
 } search;
 
 static void offer(search *s, const char *name, bool on_step)
@@ -24,9 +25,11 @@ static void offer(search *s, const char *name, bool on_step)
         return;
     s->found |= strcmp(name, s->wanted) == 0;
     stk__nearest_offer(&s->nearest, name);
-    if (s->used + 1 < sizeof s->there)
-        s->used += (size_t)snprintf(s->there + s->used, sizeof s->there - s->used, "%s%s",
-                                    s->used ? ", " : "", name);
+    if (s->cut)
+        return;
+    s->cut = s->used + strlen(name) + sizeof ", , ..." > sizeof s->there;
+    s->used += (size_t)snprintf(s->there + s->used, sizeof s->there - s->used, "%s%s",
+                                s->used ? ", " : "", s->cut ? "..." : name);
 }
 
 /* Names of the module in a phase of so many loaders. */
@@ -88,10 +91,10 @@ static stk_status check(stk_trainer *t, const char *who, const char *wanted, uin
                             "monitor what training logs: %s",
                             who, wanted, s.there);
     return stk__fail_at(err, STK_EINVAL, STK_STAGE_TRAIN, wanted, STK_NO_OFFSET,
-                        "%.100s.monitor: nothing logs a metric '%.100s'%s (there are: %s)%s%s", who,
-                        wanted, s.each_step ? " after each batch" : "", s.there,
-                        t->options.barebones ? ", as trainer.barebones says" : "",
-                        stk__nearest_said(&s.nearest, meant));
+                        "%.100s.monitor: nothing logs a metric '%.100s'%s%s (there are: %s)%s", who,
+                        wanted, s.each_step ? " after each batch" : "",
+                        stk__nearest_said(&s.nearest, meant), s.there,
+                        t->options.barebones ? ", as trainer.barebones says" : "");
 }
 
 static bool all_say_what_they_log(const stk_trainer *t)

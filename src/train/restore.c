@@ -224,8 +224,41 @@ static bool has_key(const stk_trainer *t, const char *key, size_t length)
     return false;
 }
 
+/* Whether the checkpoint has tensors of the callback of this key. */
+static bool has_tensors(const stk__checkpoint *checkpoint, const char *key, size_t length)
+{
+    const size_t skip = strlen(STK__STATE_CALLBACK);
+
+    for (size_t i = 0; i < stk__checkpoint_count(checkpoint); i++) {
+        const char *name = stk__checkpoint_tensor(checkpoint, i)->name;
+        if (strncmp(name, STK__STATE_CALLBACK, skip) == 0 &&
+            strncmp(name + skip, key, length) == 0 && name[skip + length] == '.')
+            return true;
+    }
+    return false;
+}
+
 /* What compares a metric has its name in its key: of another name it begins anew, and that is said,
- * as by Lightning. */
+ * as by Lightning. So is who kept tensors, as those of means stand in the place of the weights. */
+static void warn_of_one(stk_trainer *t, const char *key, size_t length)
+{
+    const int shown = (int)STK_MIN(length, (size_t)200);
+    const char *monitor = memmem(key, length, "(monitor=", 9);
+
+    if (has_key(t, key, length))
+        return;
+    if (monitor && monitor[9] != ',')
+        stk__message(t->ctx, STK_MESSAGE_WARNING,
+                     "the checkpoint holds the state of the callback %.*s, which this run does not "
+                     "have: what monitors another metric begins anew",
+                     shown, key);
+    else if (has_tensors(t->restart.checkpoint, key, length))
+        stk__message(t->ctx, STK_MESSAGE_WARNING,
+                     "the checkpoint holds tensors of the callback %.*s, which this run does not "
+                     "have: training goes on from what that has put in the place of the weights",
+                     shown, key);
+}
+
 static void warn_of_left(stk_trainer *t)
 {
     static const char end[] = ".state";
@@ -234,15 +267,9 @@ static void warn_of_left(stk_trainer *t)
 
     for (size_t i = 0; (name = stk__checkpoint_text_name(t->restart.checkpoint, i)); i++) {
         const size_t length = strlen(name);
-        if (length <= skip + cut || strncmp(name, STK__STATE_CALLBACK, skip) != 0 ||
-            strcmp(name + length - cut, end) != 0 || !strstr(name, "(monitor=") ||
-            strstr(name, "(monitor=,"))
-            continue;
-        if (!has_key(t, name + skip, length - skip - cut))
-            stk__message(t->ctx, STK_MESSAGE_WARNING,
-                         "the checkpoint holds the state of the callback %.*s, which this run does "
-                         "not have: what monitors another metric begins anew",
-                         (int)STK_MIN(length - skip - cut, (size_t)200), name + skip);
+        if (length > skip + cut && strncmp(name, STK__STATE_CALLBACK, skip) == 0 &&
+            strcmp(name + length - cut, end) == 0)
+            warn_of_one(t, name + skip, length - skip - cut);
     }
 }
 

@@ -153,7 +153,6 @@ static stk_status load_state_dict(stk_callback *callback, const stk_restorer *fr
     };
 
     self->same_rules = false;
-
     if (!text)
         return STK_OK;
     STK_TRY(stk__lines_read(callback->context, "the state of early_stopping", text, lines,

@@ -22,6 +22,7 @@ typedef struct ema {
     stk__copy mean, own; /* `own`: the model's while it has the means */
     stk__copy left;      /* with `cut`: what training leaves, the means with those of the cut */
     stk_trainer *trainer;
+    size_t asked; /* for tensors of the means, so far */
     bool swapped;
     bool cut;         /* an epoch was cut short: what goes on does so from `mean` */
     bool resumed;     /* `own` is what a checkpoint kept, and the model has the means */
@@ -158,11 +159,15 @@ static const stk__copy *means(const ema *self)
 /* The checkpoint has it under the parameter's own name. */
 static void *average(stk_callback *callback, const char *parameter)
 {
-    const stk__copy *has = means((const ema *)callback);
+    ema *self = (ema *)callback;
+    const stk__copy *has = means(self);
 
-    for (size_t i = 0; i < has->n; i++)
-        if (strcmp(has->tensors[i].tensor.name, parameter) == 0)
-            return has->tensors[i].tensor.data;
+    /* They are asked for in the order in which they lie there. */
+    for (size_t i = 0; i < has->n; i++) {
+        const stk_state_tensor *mean = &has->tensors[self->asked++ % has->n].tensor;
+        if (strcmp(mean->name, parameter) == 0)
+            return mean->data;
+    }
     return NULL;
 }
 

@@ -29,7 +29,6 @@ static void put_spread(stk__text *out, const stk_spread *spread, double share)
 
 static void put_summary(const stk_profile *profile, const stk_profile_summary *s, stk__text *out)
 {
-    (void)profile;
     stk__text_add(out,
                   "# Where the time of a training batch goes, in seconds.\n"
                   "batches: %" PRIu64 "\nwarmup_batches: %" PRIu64 "\nbatch_size: %" PRIu64
@@ -85,7 +84,6 @@ static void put_layers(const stk_profile *profile, const stk_profile_summary *s,
 {
     stk_profile_layer layer = {.struct_size = sizeof layer};
 
-    (void)s;
     stk__text_add(
         out, "name,type,forward_calls,forward_s,forward_gflop_per_s,forward_gb_per_s,"
              "backward_calls,backward_s,backward_gflop_per_s,backward_gb_per_s,forward_left_out,"

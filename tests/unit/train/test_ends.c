@@ -187,7 +187,7 @@ static uint64_t started_again(bench *b, const char *last)
 static void stays_stopped(void **state)
 {
     static const double values[16] = {5, 3, 1, 4, 4, 4, 4, 4, 4, 4};
-    char dir[300], last[400];
+    char dir[300], last[400], best[400];
     bench b;
 
     memcpy(series, values, sizeof series);
@@ -201,6 +201,9 @@ static void stays_stopped(void **state)
     assert_int_equal(started_again(&b, NULL), 7 * 10);
     for (int i = 0; i < 2; i++)
         assert_int_equal(started_again(&b, last), 0);
+    /* The best is from before that. */
+    snprintf(best, sizeof best, "%s/epoch=2-step=30.safetensors", dir);
+    assert_int_equal(started_again(&b, best), 4 * 10);
     patience = "6";
     assert_int_equal(started_again(&b, last), 2 * 10);
     assert_int_equal(started_again(&b, last), 0);

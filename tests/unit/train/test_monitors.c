@@ -90,8 +90,8 @@ static void refused(stk_context *ctx, const char *const settings[][2], const cha
 static void test_refused(void **state)
 {
     refused(*state, SETTINGS({"callbacks", "early_stopping(monitor=val_los)"}),
-            "early_stopping.monitor: nothing logs a metric 'val_los' (there are: train_loss, "
-            "train_acc, val_loss, val_acc); did you mean 'val_loss'?");
+            "early_stopping.monitor: nothing logs a metric 'val_los'; did you mean 'val_loss'? "
+            "(there are: train_loss, train_acc, val_loss, val_acc)");
     refused(*state,
             SETTINGS({"callbacks", "model_checkpoint(monitor=nope)"},
                      {"trainer.enable_checkpointing", "auto"}),
@@ -109,6 +109,14 @@ static void test_refused(void **state)
         *state,
         SETTINGS({"callbacks", "early_stopping(monitor=val_loss)"}, {"trainer.barebones", "true"}),
         "(there are: none), as trainer.barebones says");
+    /* The nearest is said however many there are. */
+    static const char *const many[] = {"'train/device/mf'; did you mean", ", ...)"};
+    for (size_t i = 0; i < STK_COUNT(many); i++)
+        refused(*state,
+                SETTINGS({"callbacks", "early_stopping(monitor=train/device/mf), "
+                                       "throughput, device_stats, lr_monitor"},
+                         {"trainer.logger", "csv"}),
+                many[i]);
     /* However short the run is. */
     refused(*state,
             SETTINGS({"callbacks", "early_stopping(monitor=nope)"}, {"trainer.max_epochs", "0"}),
@@ -312,6 +320,15 @@ static void test_another_monitor(void **state)
                     SETTINGS({"callbacks", "model_checkpoint(every_n_train_steps=2)"}), &err),
               &err);
     assert_null(strstr(warned, "holds the state"));
+    test_folder_remove(folder);
+    /* Means that nobody has any more. */
+    test_folder(folder);
+    assert_ok(go_on(ctx, folder, NULL, "1", SETTINGS({"callbacks", "ema(0.9)"}), &err), &err);
+    assert_ok(go_on(ctx, folder, "last", "2", SETTINGS({"callbacks", "ema(0.9)"}), &err), &err);
+    assert_null(strstr(warned, "holds tensors"));
+    assert_ok(go_on(ctx, folder, "last", "3", SETTINGS({"callbacks", "model_checkpoint"}), &err),
+              &err);
+    assert_non_null(strstr(warned, "the checkpoint holds tensors of the callback ema, which"));
     test_folder_remove(folder);
     /* The best of a run that this one is not beside. */
     test_folder(folder);
