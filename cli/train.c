@@ -153,7 +153,8 @@ static int find_checkpoint(const struct run *run)
     if (!meant && stk_nearest_path(path, found, sizeof found))
         meant = found;
     cli_error("ckpt_path: '%.200s': %s%s%s%s", path, strerror(error),
-              meant ? "; did you mean '" : "; 'last' is the newest below --default-root-dir",
+              meant ? "; did you mean '"
+                    : "; 'last' is the newest of the runs with this root and logger",
               meant ? meant : "", meant ? "'?" : "");
     return CLI_FAILED;
 }
