@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stoker._native: what the Python of the package is written on. */
+#include "native.h"
+
+stk_py_module stk_py;
+
+/* The options of a table as --help shows them. */
+static PyObject *options_help(PyObject *module, PyObject *name)
+{
+    const char *text = PyUnicode_AsUTF8AndSize(name, NULL);
+    const stk_option_table *table = text ? stk_option_table_find(text) : NULL;
+
+    if (!text)
+        return NULL;
+    if (!table)
+        return PyErr_Format(PyExc_KeyError, "no table of options '%s'", text);
+    const int length = stk_options_help(table, NULL, 0);
+    char *help = PyMem_Malloc((size_t)length + 1);
+    if (!help)
+        return PyErr_NoMemory();
+    stk_options_help(table, help, (size_t)length + 1);
+    PyObject *made = PyUnicode_DecodeUTF8(help, length, "replace");
+    PyMem_Free(help);
+    return made;
+}
+
+/* Its type in Python, as a stub writes it. */
+static const char *type_of(const stk_option *option)
+{
+    if (option->choices && option->type == STK_OPTION_INT) /* "auto" */
+        return "int | str";
+    if (option->choices && strncmp(option->choices, "false|true|", 11) == 0)
+        return "bool | str";
+    switch (option->type) {
+    case STK_OPTION_BOOL:
+        return "bool";
+    case STK_OPTION_INT:
+    case STK_OPTION_UINT:
+        return "int";
+    case STK_OPTION_DOUBLE:
+        return "float";
+    case STK_OPTION_SIZE:
+        return "int | str";
+    case STK_OPTION_RATE:
+    case STK_OPTION_DURATION:
+        return "float | str";
+    default:
+        return "str";
+    }
+}
+
+static PyObject *options_of(PyObject *module, PyObject *name)
+{
+    const char *text = PyUnicode_AsUTF8AndSize(name, NULL);
+    const stk_option_table *table = text ? stk_option_table_find(text) : NULL;
+
+    if (!text)
+        return NULL;
+    if (!table)
+        return PyErr_Format(PyExc_KeyError, "no table of options '%s'", text);
+    PyObject *all = PyList_New(0);
+    for (size_t i = 0; all && i < table->count; i++) {
+        const stk_option *o = &table->options[i];
+        PyObject *one =
+            Py_BuildValue("(sszzs)", o->name, type_of(o), o->initial, o->choices, o->doc);
+        if (!one || PyList_Append(all, one))
+            Py_CLEAR(all);
+        Py_XDECREF(one);
+    }
+    return all;
+}
+
+static PyMethodDef functions[] = {
+    {"options", options_of, METH_O,
+     "options($module, table, /)\n--\n\n(name, type, default, choices, doc) of each option of a "
+     "table."},
+    {"options_help", options_help, METH_O,
+     "options_help($module, table, /)\n--\n\nThe options of a table, as --help has them."},
+    {NULL, NULL, 0, NULL}};
+
+static int fill(PyObject *module)
+{
+    if (PyInterpreterState_GetID(PyInterpreterState_Get()) != 0) {
+        PyErr_SetString(PyExc_ImportError,
+                        "stoker works in the main interpreter alone, not in a subinterpreter");
+        return -1;
+    }
+    return stk_py_add_errors(module) || stk_py_add_tensor(module) || stk_py_add_loader(module) ||
+                   PyModule_AddStringConstant(module, "__version__", stk_version())
+               ? -1
+               : 0;
+}
+
+static PyModuleDef_Slot slots[] = {{Py_mod_exec, fill}, {0, NULL}};
+
+static struct PyModuleDef definition = {.m_base = PyModuleDef_HEAD_INIT,
+                                        .m_name = "stoker._native",
+                                        .m_doc = "The public C interface of Stoker.",
+                                        .m_methods = functions,
+                                        .m_slots = slots};
+
+PyMODINIT_FUNC PyInit__native(void)
+{
+    return PyModuleDef_Init(&definition);
+}

@@ -1,0 +1,58 @@
+/* the public C interface -> objects of Python */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef STK_PYTHON_NATIVE_H
+#define STK_PYTHON_NATIVE_H
+
+#define PY_SSIZE_T_CLEAN
+#define Py_LIMITED_API 0x030b0000
+#include <Python.h>
+
+#include <stoker/dlpack.h>
+#include <stoker/loader.h>
+#include <stoker/measure.h>
+
+/* What the module has made of Python's: one for the process, as it is refused in subinterpreters.
+ */
+typedef struct stk_py_module {
+    PyObject *error;      /* stoker.Error */
+    PyObject *errors[64]; /* its subclasses, by -status; NULL: stoker.Error itself */
+    PyTypeObject *loader, *tensor;
+} stk_py_module;
+
+extern stk_py_module stk_py;
+
+int stk_py_add_errors(PyObject *module);
+int stk_py_add_tensor(PyObject *module);
+int stk_py_add_loader(PyObject *module);
+
+/* Raise what a call of the library says. Always NULL. */
+PyObject *stk_py_raise(const stk_error *err);
+
+/*
+ * A batch that tensors of Python look at: the last of them gives it back. Guarded by the GIL. The
+ * loader of Python knows those that are held, the oldest first, to take them from the ring.
+ */
+typedef struct stk_py_held stk_py_held;
+struct stk_py_held {
+    stk_batch *batch;
+    PyObject *owner; /* the loader, which lives as long */
+    stk_py_held *before, *after;
+    Py_ssize_t users;
+};
+
+typedef struct stk_py_held_list {
+    stk_py_held *first, *last;
+} stk_py_held_list;
+
+/* The list of the loader that `owner` is. */
+stk_py_held_list *stk_py_held_of(PyObject *owner);
+/* Takes over the batch; the caller is its first user. NULL: MemoryError, and the batch is given
+ * back. */
+stk_py_held *stk_py_hold(PyObject *owner, stk_batch *batch);
+void stk_py_let_go(stk_py_held *held);
+
+/* All fields of a batch in their order: a Tensor for each, or (values, offsets) where they are not
+ * of one size. New reference. */
+PyObject *stk_py_tensors(stk_py_held *held);
+
+#endif

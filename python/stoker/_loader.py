@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batches of a dataset, as a loop of Python takes them."""
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Unpack
+
+import numpy
+
+from stoker import _native
+
+if TYPE_CHECKING:
+    from stoker._options import LoaderOptions
+
+
+class Ragged(NamedTuple):
+    """A field whose samples differ in size: sample i is values[offsets[i]:offsets[i + 1]]."""
+
+    values: Any
+    offsets: Any
+
+
+def _as_numpy(tensor: _native.Tensor) -> Any:
+    return numpy.asarray(tensor)
+
+
+def _as_torch(tensor: _native.Tensor) -> Any:
+    import torch
+
+    array = numpy.asarray(tensor)
+    if tensor.dtype == "bfloat16":
+        return torch.from_numpy(array.view(numpy.int16)).view(torch.bfloat16)
+    return torch.from_numpy(array)
+
+
+def _as_jax(tensor: _native.Tensor) -> Any:
+    import jax
+
+    return jax.dlpack.from_dlpack(tensor)
+
+
+def _as_is(tensor: _native.Tensor) -> Any:
+    return tensor
+
+
+_OUTPUTS: dict[str, Callable[[_native.Tensor], Any]] = {
+    "numpy": _as_numpy,
+    "torch": _as_torch,
+    "jax": _as_jax,
+    "dlpack": _as_is,
+}
+
+
+def _text(name: str, value: object) -> str:
+    """The text of an option, as a command line has it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (str, int, float)):
+        return str(value)
+    if isinstance(value, (list, tuple)):
+        return ", ".join(_text(name, item) for item in value)
+    if hasattr(value, "__index__"):
+        return str(value.__index__())
+    if hasattr(value, "__float__"):
+        return repr(float(value))
+    raise TypeError(f"{name} is a {type(value).__name__}: give text, a number, a switch or a list of them")
+
+
+class Loader:
+    """Batches of a dataset, in an order that depends on nothing but its options.
+
+    `dataset` is the spec of one, as the command takes it ("mnist:DIR", "images:DIR", "array:URL?..."); the other keywords
+    are the options below. A loop over the loader is one epoch; the next loop is the next epoch. A batch is a dict from a
+    field's name to its array, [rows, ...], or with `as_tuple` a tuple in the order of `fields`. `output` is "numpy",
+    "torch", "jax", or "dlpack" (objects for any from_dlpack()).
+
+    Arrays lie in the loader's memory, without a copy, and may be written. The memory goes back when the last view of a
+    batch is gone; who keeps every batch gets memory beyond `memory_budget`, after one warning. bfloat16 is seen as uint16
+    by NumPy.
+
+    One thread at a time. Waiting lets other threads of Python run, and Ctrl-C ends it.
+    """
+
+    def __init__(self, dataset: str, *, output: str = "numpy", as_tuple: bool = False,
+                 **options: Unpack[LoaderOptions]) -> None:
+        if output not in _OUTPUTS:
+            raise _native.InvalidError(f"output is {output!r}: give one of {', '.join(_OUTPUTS)}")
+        texts = {name: _text(name, value) for name, value in options.items() if value is not None}
+        self._native = _native.Loader(dataset, texts)
+        self._convert = _OUTPUTS[output]
+        self._as_tuple = as_tuple
+        self._fields = self._native.fields
+        self._current: int | None = None  # the epoch of a loop that has begun and not ended
+
+    def _value(self, field: Any) -> Any:
+        if isinstance(field, tuple):
+            return Ragged(self._convert(field[0]), self._convert(field[1]))
+        return self._convert(field)
+
+    def __iter__(self) -> Iterator[Any]:
+        epoch, step = self._native.position
+        if self._current is not None:  # it was left early: as everywhere, the next loop is another epoch
+            self._native.set_epoch(self._current + 1)
+        elif step >= self._native.steps:  # a state behind the last batch
+            self._native.set_epoch(epoch + 1)
+        self._current = self._native.position[0]
+        return self._epoch()
+
+    def _epoch(self) -> Iterator[Any]:
+        while (fields := self._native.next()) is not None:
+            values = tuple(map(self._value, fields))
+            del fields
+            yield values if self._as_tuple else dict(zip(self._fields, values))
+            del values
+        self._current = None
+
+    def __len__(self) -> int:
+        """Batches of an epoch."""
+        return self._native.steps
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Names of the fields of a batch, in their order."""
+        return self._fields
+
+    @property
+    def num_samples(self) -> int:
+        """Samples of the dataset."""
+        return self._native.size
+
+    def set_epoch(self, epoch: int) -> None:
+        """The next loop is epoch `epoch`, from 0, from its start."""
+        self._native.set_epoch(epoch)
+        self._current = None
+
+    def state_dict(self) -> dict[str, str]:
+        """The place behind the batch that was taken last, whatever the number of workers. Plain text, made in O(1)."""
+        return {"loader": self._native.state()}
+
+    def load_state_dict(self, state: dict[str, str]) -> None:
+        """Go on behind a state_dict(): the next loop gives the rest of its epoch. O(1)."""
+        self._native.restore(state["loader"])
+        self._current = None
+
+    def stats(self) -> dict[str, Any]:
+        """Counters since the loader was made; times in seconds."""
+        return self._native.stats()
+
+    def close(self) -> None:
+        """End threads and memory. Batches that are kept stay valid. Twice does no harm."""
+        self._native.close()
+
+    def __enter__(self) -> Loader:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+Loader.__doc__ = f"{Loader.__doc__}\n    Options:\n\n{_native.options_help('loader')}"

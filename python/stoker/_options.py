@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keywords and their types: written by scripts/make_python_options.py from the option tables."""
+from typing import TypedDict
+
+
+class LoaderOptions(TypedDict, total=False):
+    batch_size: int | None
+    global_batch_size: int | None
+    shuffle: bool | str | None
+    drop_last: bool | None
+    seed: int | None
+    block_size: int | None
+    shuffle_buffer: int | None
+    streams: int | None
+    rank: int | None
+    world_size: int | None
+    epochs: int | None
+    num_workers: int | str | None
+    prefetch_factor: int | None
+    persistent_workers: bool | None
+    pin_memory: bool | None
+    io_depth: int | str | None
+    memory_budget: int | str | None
+    cache: str | None
+    timeout: float | str | None
+    watchdog: float | str | None
+    on_error: str | None
+    max_errors: str | None
+    retries: int | None
+    quarantine: str | None
+    on_state_mismatch: str | None
+    transforms: str | None
+    batch_transforms: str | None

@@ -1,0 +1,406 @@
+# SPDX-License-Identifier: Apache-2.0
+"""stoker.Loader: values, order, lifetimes of memory, interruption, errors. NumPy alone is needed."""
+import gc
+import gzip
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+import warnings
+import zlib
+from pathlib import Path
+
+import numpy
+
+import stoker
+from stoker import _native
+
+ROOT = Path(__file__).resolve().parents[2]
+DATA = Path(os.environ.get("STOKER_TEST_DATA", ROOT / "../shared/data"))
+
+
+def python(code, **options):
+    """A new interpreter: its exit status and what it wrote."""
+    done = subprocess.run([sys.executable, "-X", "dev", "-c", code], capture_output=True, text=True, timeout=60, **options)
+    return done.returncode, done.stdout, done.stderr
+
+
+def png(width, height):
+    """A grey picture."""
+    def chunk(kind, data):
+        return len(data).to_bytes(4, "big") + kind + data + zlib.crc32(kind + data).to_bytes(4, "big")
+    header = width.to_bytes(4, "big") + height.to_bytes(4, "big") + bytes([8, 0, 0, 0, 0])
+    rows = zlib.compress((b"\x00" + bytes(range(width))) * height)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+
+
+def rss():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+class Values(unittest.TestCase):
+    def test_arrays_of_a_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for dtype in ("bool", "u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8", "c8", "c16"):
+                given = (numpy.arange(23 * 4 * 3) % 2 if dtype == "bool" else numpy.arange(23 * 4 * 3)).astype(dtype)
+                given = given.reshape(23, 4, 3)
+                numpy.save(f"{folder}/x.npy", given)
+                with stoker.Loader(f"npy:{folder}/x.npy", batch_size=5) as loader:
+                    self.assertEqual(len(loader), 5)
+                    self.assertEqual(loader.num_samples, 23)
+                    got = [batch[loader.fields[0]] for batch in loader]
+                self.assertEqual([len(part) for part in got], [5, 5, 5, 5, 3])
+                self.assertEqual(got[0].dtype.char, given.dtype.char)
+                numpy.testing.assert_array_equal(numpy.concatenate(got), given)
+
+    def test_mnist_as_numpy_reads_it(self):
+        folder = DATA / "mnist"
+        if not folder.exists():
+            self.skipTest(f"{folder} is not there (STOKER_TEST_DATA)")
+        with gzip.open(folder / "t10k-images-idx3-ubyte.gz") as file:
+            images = numpy.frombuffer(file.read(), "u1", offset=16).reshape(-1, 28, 28)
+        with gzip.open(folder / "t10k-labels-idx1-ubyte.gz") as file:
+            labels = numpy.frombuffer(file.read(), "u1", offset=8)
+        with stoker.Loader(f"mnist:{folder}?split=test", batch_size=256, shuffle=True, seed=5) as loader:
+            seen = []
+            for batch in loader:
+                where = batch["index"].astype(int)
+                numpy.testing.assert_array_equal(batch["image"].reshape(-1, 28, 28), images[where])
+                numpy.testing.assert_array_equal(batch["label"], labels[where])
+                seen.extend(where)
+        self.assertEqual(sorted(seen), list(range(10000)))
+
+    def test_tuples(self):
+        with stoker.Loader("digits:?size=20", batch_size=8, as_tuple=True) as loader:
+            self.assertEqual(loader.fields, ("image", "label", "index"))
+            image, label, index = next(iter(loader))
+            self.assertEqual((image.shape, label.shape), ((8, 28, 28, 1), (8,)))
+            numpy.testing.assert_array_equal(index, range(8))
+
+    def test_what_differs_in_size(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for i in range(7):
+                Path(f"{folder}/{i % 2}").mkdir(exist_ok=True)
+                Path(f"{folder}/{i % 2}/{i}.png").write_bytes(png(i + 1, 2 * i + 3))
+            wanted = [path.read_bytes() for path in sorted(Path(folder).glob("*/*.png"))]
+            with stoker.Loader(f"images:{folder}", batch_size=3) as loader:
+                got = []
+                for batch in loader:
+                    values, offsets = batch["image"]
+                    self.assertIsInstance(batch["image"], stoker.Ragged)
+                    self.assertEqual(len(offsets), len(batch["label"]) + 1)
+                    got += [values[offsets[i] : offsets[i + 1]].tobytes() for i in range(len(offsets) - 1)]
+                    del values, offsets, batch
+            self.assertEqual(got, wanted)
+
+    def test_numbers_of_any_kind_are_options(self):
+        for size in (16, "16", numpy.int64(16), numpy.uint8(16)):
+            with stoker.Loader("digits:?size=64", batch_size=size, timeout=numpy.float32(2.5), shuffle=None) as loader:
+                self.assertEqual(len(loader), 4)
+
+
+class Order(unittest.TestCase):
+    OPTIONS = dict(batch_size=7, shuffle=True, seed=11)
+
+    def epoch(self, loader):
+        return [batch["index"].tolist() for batch in loader]
+
+    def test_same_for_any_number_of_workers(self):
+        runs = []
+        for workers in (0, 1, 3):
+            with stoker.Loader("digits:?size=100", num_workers=workers, **self.OPTIONS) as loader:
+                runs.append([self.epoch(loader) for _ in range(3)])
+        self.assertEqual(runs[0], runs[1])
+        self.assertEqual(runs[0], runs[2])
+        self.assertNotEqual(runs[0][0], runs[0][1])
+        self.assertEqual(sorted(sum(runs[0][0], [])), list(range(100)))
+
+    def test_goes_on_behind_every_batch(self):
+        with stoker.Loader("digits:?size=100", num_workers=2, **self.OPTIONS) as loader:
+            whole = [self.epoch(loader) for _ in range(3)]
+        for stop in range(0, 16):
+            with stoker.Loader("digits:?size=100", num_workers=2, **self.OPTIONS) as loader:
+                loader.set_epoch(1)
+                state = loader.state_dict()
+                for i, batch in enumerate(loader):
+                    if i + 1 > stop:
+                        break
+                    state = loader.state_dict()
+            with stoker.Loader("digits:?size=100", num_workers=1, **self.OPTIONS) as loader:
+                loader.load_state_dict(state)
+                rest = self.epoch(loader)
+                after = self.epoch(loader)
+            if stop < 15:
+                self.assertEqual(rest, whole[1][stop:])
+                self.assertEqual(after, whole[2])
+            else:  # behind the last batch: whole epochs follow
+                self.assertEqual(rest, whole[2])
+
+    def test_a_loop_that_is_left_ends_its_epoch(self):
+        with stoker.Loader("digits:?size=100", **self.OPTIONS) as loader:
+            whole = [self.epoch(loader) for _ in range(4)]
+            loader.set_epoch(0)
+            for taken in (1, 14, 15):
+                for i, _ in enumerate(loader):
+                    if i + 1 == taken:
+                        break
+            self.assertEqual(self.epoch(loader), whole[3])
+
+    def test_a_state_of_another_order(self):
+        with stoker.Loader("digits:?size=100", **self.OPTIONS) as loader:
+            state = loader.state_dict()
+        with stoker.Loader("digits:?size=101", **self.OPTIONS) as loader:
+            with self.assertRaisesRegex(stoker.InvalidError, "100.*101|101.*100") as caught:
+                loader.load_state_dict(state)
+            self.assertEqual(caught.exception.status, "STK_EMISMATCH")
+            with self.assertRaises(stoker.DataError):
+                loader.load_state_dict({"loader": "no state"})
+
+
+class Memory(unittest.TestCase):
+    def test_arrays_are_the_loaders_memory(self):
+        with stoker.Loader("digits:?size=640", batch_size=64, num_workers=1, prefetch_factor=2) as loader:
+            places = set()
+            for batch in loader:
+                self.assertTrue(batch["image"].flags.writeable)
+                self.assertFalse(batch["image"].flags.owndata)
+                self.assertEqual(batch["image"].ctypes.data % 64, 0)
+                places.add(batch["image"].ctypes.data)
+                del batch
+            self.assertLessEqual(len(places), loader.stats()["depth"] + 1)  # one is ours
+
+    def test_every_batch_kept(self):
+        with stoker.Loader("digits:?size=2000", batch_size=50, num_workers=2, shuffle=True) as loader:
+            with self.assertWarnsRegex(RuntimeWarning, "memory beyond"):
+                kept = list(loader)
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")  # once for a loader
+                again = list(loader)
+            loader.set_epoch(0)
+            for batch, fresh in zip(kept, loader, strict=True):
+                for field in loader.fields:
+                    numpy.testing.assert_array_equal(batch[field], fresh[field])
+        self.assertEqual(len({batch["image"].ctypes.data for batch in kept + again}), 80)
+        self.assertEqual(sorted(i for batch in again for i in batch["index"]), list(range(2000)))
+
+    def test_a_warning_that_is_an_error(self):
+        with stoker.Loader("digits:?size=2000", batch_size=50) as loader, warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with self.assertRaises(RuntimeWarning):
+                list(loader)
+
+    def test_views_outlive_the_loader(self):
+        loader = stoker.Loader("digits:?size=100", batch_size=10)
+        view = next(iter(loader))["image"][3, 4:20, ::2]
+        wanted = view.copy()
+        loader.close()
+        loader.close()
+        del loader
+        gc.collect()
+        numpy.testing.assert_array_equal(view, wanted)
+        with self.assertRaisesRegex(RuntimeError, "closed"):
+            loader = stoker.Loader("digits:?size=100")
+            loader.close()
+            next(iter(loader))
+
+    def test_views_of_every_kind_hold_it(self):
+        with stoker.Loader("digits:?size=100", batch_size=10, num_workers=1) as loader:
+            tensor = loader._native.next()[0]
+            views = [memoryview(tensor), numpy.frombuffer(tensor, "u1"), numpy.from_dlpack(tensor), numpy.asarray(tensor)]
+            wanted = [bytes(memoryview(view).tobytes()) for view in views]
+            del tensor
+            gc.collect()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                rest = [loader._native.next() for _ in range(9)]
+            self.assertTrue(all(rest))
+            self.assertEqual([memoryview(view).tobytes() for view in views], wanted)
+
+    def test_a_batch_held_by_dlpack_stays_where_it_is(self):
+        with stoker.Loader("digits:?size=4000", batch_size=10, num_workers=1, output="dlpack") as loader:
+            kept, wanted = [], []
+            with self.assertWarns(RuntimeWarning):
+                for i, batch in enumerate(loader):
+                    if i < 2:
+                        kept.append(numpy.from_dlpack(batch["index"]))
+                    else:
+                        kept.append(batch["index"])
+                    wanted.append(numpy.asarray(batch["index"]).tolist())
+            self.assertEqual([numpy.asarray(view).tolist() for view in kept], wanted)
+
+    def test_memory_does_not_grow(self):
+        def epochs(n):
+            for _ in range(n):
+                with stoker.Loader("digits:?size=512", batch_size=64, num_workers=2) as loader:
+                    for batch in loader:
+                        pass
+        epochs(20)
+        before, files = rss(), len(os.listdir("/proc/self/fd"))
+        epochs(100)
+        self.assertLess(rss() - before, 8 << 20)
+        self.assertEqual(len(os.listdir("/proc/self/fd")), files)
+        self.assertEqual(threading.active_count(), 1)
+
+
+class Waiting(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def slow(self):
+        numpy.save(f"{self.folder.name}/x.npy", numpy.zeros((64, 1000)))
+        return f"npy:slow+file:{self.folder.name}/x.npy?latency=300ms"
+
+    def test_other_threads_run(self):
+        ticks, ended = [], threading.Event()
+
+        def tick():
+            while not ended.wait(0.001):
+                ticks.append(1)
+        with stoker.Loader(self.slow(), batch_size=8, num_workers=1) as loader:
+            thread = threading.Thread(target=tick)
+            thread.start()
+            began = time.perf_counter()
+            next(iter(loader))
+            waited = time.perf_counter() - began
+            ended.set()
+            thread.join()
+        self.assertGreater(waited, 0.1)
+        self.assertGreater(len(ticks), 20)
+
+    def test_ctrl_c_ends_a_wait(self):
+        for workers in (0, 2):
+            code = (f"import stoker, threading, os, signal, time\n"
+                    f"loader = stoker.Loader({self.slow()!r}, batch_size=64, num_workers={workers}, io_depth=1)\n"
+                    "def hit():\n    global when\n    time.sleep(.1); when = time.perf_counter(); os.kill(os.getpid(), signal.SIGINT)\n"
+                    "threading.Thread(target=hit).start()\n"
+                    "try:\n    next(iter(loader))\n    print('no interrupt')\n"
+                    "except KeyboardInterrupt:\n    print(time.perf_counter() - when)\n")
+            status, out, err = python(code)
+            self.assertEqual((status, err), (0, ""))
+            self.assertLess(float(out), 0.2, workers)
+
+    def test_timeout(self):
+        with stoker.Loader(self.slow(), batch_size=8, num_workers=1, timeout=0.05) as loader:
+            with self.assertRaises(stoker.TimedOutError) as caught:
+                next(iter(loader))
+            self.assertIsInstance(caught.exception, TimeoutError)
+
+    def test_two_threads_at_once(self):
+        with stoker.Loader(self.slow(), batch_size=8, num_workers=1) as loader:
+            thread = threading.Thread(target=lambda: next(iter(loader)))
+            thread.start()
+            time.sleep(0.05)
+            for call in (loader._native.next, loader.close, loader.stats):
+                with self.assertRaisesRegex(RuntimeError, "another thread"):
+                    call()
+            thread.join()
+            loader.stats()
+
+    def test_interpreter_ends_with_a_live_loader(self):
+        for keep in ("loader", "batch", "loader, batch"):
+            status, out, err = python("import stoker, sys\n"
+                                      "loader = stoker.Loader('digits:', batch_size=64, num_workers=2)\n"
+                                      f"batch = next(iter(loader)); sys.kept = {keep}\n")
+            self.assertEqual((status, out, err), (0, "", ""))
+
+    def test_child_of_fork(self):
+        with stoker.Loader("digits:?size=100", batch_size=10, num_workers=1) as loader:
+            batch = next(iter(loader))
+            child = os.fork()
+            if child == 0:
+                code = 1
+                try:
+                    batch["image"].sum()
+                    next(iter(loader))
+                except stoker.Error as error:
+                    code = 0 if error.status == "STK_EFORK" else 2
+                finally:
+                    del batch
+                    os._exit(code)
+            self.assertEqual(os.waitpid(child, 0)[1], 0)
+            self.assertEqual(len(list(loader)), 10)
+
+
+class Errors(unittest.TestCase):
+    def test_options(self):
+        for options, words in (({"batch_size": 0}, "out of range"), ({"batchsize": 3}, "did you mean 'batch_size'"),
+                               ({"shuffle": "bloc"}, "did you mean 'block'"), ({"num_workers": -5}, "auto or 0"),
+                               ({"transforms": "normalise(mnist)"}, "normalize"), ({"output": "tf"}, "numpy")):
+            with self.assertRaisesRegex(stoker.InvalidError, words) as caught:
+                stoker.Loader("digits:", **options)
+            self.assertIsInstance(caught.exception, ValueError)
+        with self.assertRaisesRegex(TypeError, "batch_size is a dict"):
+            stoker.Loader("digits:", batch_size={})
+        with self.assertRaises(TypeError):
+            stoker.Loader(3)
+
+    def test_datasets(self):
+        with self.assertRaises(FileNotFoundError) as caught:
+            stoker.Loader("mnist:/nonexistent-folder")
+        self.assertIsInstance(caught.exception, stoker.NotFoundError)
+        self.assertEqual(caught.exception.status, "STK_ENOENT")
+        with tempfile.TemporaryDirectory() as folder:
+            Path(f"{folder}/x.npy").write_bytes(b"\x93NUMPY\x01\x00\x10\x00{'descr': '<f4'}")
+            with self.assertRaises(stoker.DataError):
+                stoker.Loader(f"npy:{folder}/x.npy")
+            numpy.save(f"{folder}/y.npy", numpy.zeros((100, 1000)))
+            with open(f"{folder}/y.npy", "r+b") as file:
+                file.truncate(400000)
+            with self.assertRaises(stoker.Error):
+                for _ in stoker.Loader(f"npy:{folder}/y.npy", batch_size=10):
+                    pass
+
+    def test_messages_go_to_logging(self):
+        with tempfile.TemporaryDirectory() as folder:
+            numpy.save(f"{folder}/x.npy", numpy.zeros((64, 10)))
+            with self.assertLogs("stoker", "WARNING") as logs:
+                with stoker.Loader(f"npy:slow+file:{folder}/x.npy?latency=300ms", batch_size=8, num_workers=1,
+                                   watchdog=0.05) as loader:
+                    next(iter(loader))
+            self.assertTrue(logs.output)
+
+    def test_subinterpreter(self):
+        try:
+            import _xxsubinterpreters as interpreters
+        except ImportError:
+            self.skipTest("this Python has no _xxsubinterpreters")
+        made = interpreters.create()
+        self.addCleanup(interpreters.destroy, made)
+        path = [str(Path(stoker.__file__).parents[1])]
+        with self.assertRaisesRegex(interpreters.RunFailedError, "main interpreter"):
+            interpreters.run_string(made, f"import sys; sys.path[:0] = {path!r}; import stoker._native")
+
+
+class Package(unittest.TestCase):
+    def test_imports_numpy_alone(self):
+        status, out, err = python("import sys, numpy; before = set(sys.modules); import stoker\n"
+                                  "print(sorted({name.split('.')[0] for name in set(sys.modules) - before}))")
+        self.assertEqual((status, err), (0, ""))
+        self.assertFalse({"torch", "jax", "lightning", "xarray", "dask", "IPython"} & set(eval(out)))
+
+    def test_types_of_options(self):
+        sys.path.insert(0, str(ROOT / "scripts"))
+        self.addCleanup(sys.path.pop, 0)
+        import make_python_options
+        self.assertEqual(make_python_options.text(), (ROOT / "python/stoker/_options.py").read_text(),
+                         "run scripts/make_python_options.py")
+
+    def test_help_has_every_option(self):
+        for name, _, _, _, doc in _native.options("loader"):
+            self.assertIn(name.replace("_", "-"), stoker.Loader.__doc__)
+        with self.assertRaises(KeyError):
+            _native.options("nothing")
+
+    def test_command(self):
+        done = subprocess.run([sys.executable, "-m", "stoker", "--version"], capture_output=True, text=True)
+        binary = Path(stoker.__file__).parent / "bin/stoker"
+        self.assertEqual(done.returncode == 0, binary.exists())
+        self.assertIn(stoker.__version__ if binary.exists() else "not part of this installation", done.stdout + done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
