@@ -29,6 +29,17 @@ static stk_status put(stk_context *ctx, const stk_config *config, const char *di
     return status;
 }
 
+/* "last" is another file the next time: the one that the run goes on from takes its place. */
+static stk_status put_ckpt_path(stk_config *config, const char *path, stk_error *err)
+{
+    static const char key[] = "ckpt_path";
+
+    if (!stk_config_count(config, key))
+        return STK_OK;
+    return path ? stk_config_set(config, key, path, false, err)
+                : stk__config_put(config, key, &(stk__config_place){0}, NULL, 0, 0, err);
+}
+
 /* Where nothing is logged the run has no folder. */
 static stk_status on_train_start(stk_callback *callback, stk_trainer *t, const stk_moment *at,
                                  stk_error *err)
@@ -40,6 +51,7 @@ static stk_status on_train_start(stk_callback *callback, stk_trainer *t, const s
     stk_trainer_get_info(t, &info);
     if (info.rank || strcmp(dir, root) == 0)
         return STK_OK;
+    STK_TRY(put_ckpt_path(self->recipe->config, stk_trainer_ckpt_path(t), err));
     return put(callback->context, self->recipe->config, dir, err);
 }
 
