@@ -254,7 +254,8 @@ stk_status stk_config_set(stk_config *config, const char *key, const char *text,
         return fail_key(key, STK_EINVAL, what, text, err);
     if (strlen(text) > STK_CONFIG_MAX_FILE)
         return fail_key(key, STK_ELIMIT, "longer than 4 MiB", text, err);
-    for (const char *p = text; sweep && *p; p++)
+    const bool list = stk__config_is_list(path), several = sweep || list;
+    for (const char *p = text; several && *p; p++)
         room += *p == ',';
     if (room > STK_CONFIG_MAX_VALUES)
         return fail_key(key, STK_ELIMIT, "more than 65536 values", text, err);
@@ -262,7 +263,7 @@ stk_status stk_config_set(stk_config *config, const char *key, const char *text,
     if (!values)
         return stk__fail(err, STK_ENOMEM, STK_STAGE_OPTIONS, "no memory for the key %s", path);
     stk_status status = STK_OK;
-    if (sweep) {
+    if (several) {
         status = split(config, path, text, values, room, &count, err);
     } else {
         values[0].text = stk__config_copy(config, text, strlen(text));
@@ -270,7 +271,9 @@ stk_status stk_config_set(stk_config *config, const char *key, const char *text,
             status =
                 stk__fail(err, STK_ENOMEM, STK_STAGE_OPTIONS, "no memory for the key %s", path);
     }
-    if (status == STK_OK)
+    if (status == STK_OK && list)
+        status = stk__config_put_list(config, path, &nowhere, values, count, 0, err);
+    else if (status == STK_OK)
         status = stk__config_put(config, path, &nowhere, values, count, 0, err);
     stk__free(config->context, values);
     return status;

@@ -65,8 +65,9 @@ stk__entry *stk__config_find(const stk_config *config, const char *key);
 stk_status stk__config_put(stk_config *config, const char *key, const stk__config_place *place,
                            const stk__config_value *values, size_t count, uint64_t load,
                            stk_error *err);
-/* The same, as a file has it: lists of PyTorch's that are another thing here become that
- * (config_lists.c). Also STK_EINVAL. */
+/* Whether a key has a list of PyTorch's that is another thing here (config_lists.c). */
+bool stk__config_is_list(const char *key);
+/* The same as stk__config_put(), where such a list becomes that other thing. Also STK_EINVAL. */
 stk_status stk__config_put_list(stk_config *config, const char *key, const stk__config_place *place,
                                 const stk__config_value *values, size_t count, uint64_t load,
                                 stk_error *err);

@@ -26,7 +26,7 @@ static stk_status put_betas(stk_config *config, const char *key, const stk__conf
         return refuse(place, key, "it takes a list of two numbers, [0.9, 0.999]", err);
     for (size_t i = 0; i < STK_COUNT(keys); i++) {
         const stk__entry *entry = stk__config_find(config, keys[i]);
-        if (entry && entry->load == load)
+        if (entry && load && entry->load == load)
             return refuse(place, key, "beta1 and beta2 are given already; keep one of them", err);
     }
     for (size_t i = 0; i < STK_COUNT(keys); i++)
@@ -78,13 +78,21 @@ static stk_status check_steps(const char *key, const stk__config_value *values, 
     return STK_OK;
 }
 
+#define BETAS      "optimizer.betas"
+#define MILESTONES "lr_scheduler.milestones"
+
+bool stk__config_is_list(const char *key)
+{
+    return strcmp(key, BETAS) == 0 || strcmp(key, MILESTONES) == 0;
+}
+
 stk_status stk__config_put_list(stk_config *config, const char *key, const stk__config_place *place,
                                 const stk__config_value *values, size_t count, uint64_t load,
                                 stk_error *err)
 {
-    if (strcmp(key, "optimizer.betas") == 0)
+    if (strcmp(key, BETAS) == 0)
         return put_betas(config, key, place, values, count, load, err);
-    if (strcmp(key, "lr_scheduler.milestones") == 0 && !is_sweep(values, count)) {
+    if (strcmp(key, MILESTONES) == 0 && !is_sweep(values, count)) {
         STK_TRY(check_steps(key, values, count, err));
         return put_milestones(config, key, place, values, count, load, err);
     }

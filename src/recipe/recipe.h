@@ -38,10 +38,11 @@ typedef struct stk__recipe_trainer {
     const char *profiler;
 } stk__recipe_trainer;
 
-/* The section `optimizer`, likewise with the list `groups`. */
+/* The section `optimizer`, likewise with lists. */
 typedef struct stk__recipe_optimizer {
     stk_optimizer_options options;
     const char *groups;
+    const char *betas; /* NULL: a configuration has them as beta1 and beta2 */
 } stk__recipe_optimizer;
 
 /* How a batch size is found, as Lightning's BatchSizeFinder has it. */

@@ -57,7 +57,7 @@ static const stk_option_table data_table = {.name = "data",
                                             .options = data_rows,
                                             .count = STK_COUNT(data_rows)};
 
-/* A table with some of its rows left out, and one put in front. */
+/* A table with some of its rows left out, and others put in front. */
 typedef struct derived {
     stk_option rows[MAX_ROWS];
     stk_option_table table;
@@ -68,12 +68,12 @@ static derived trainer, profiler, model, optimizer, loader;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void derive(derived *to, const stk_option_table *from, const char *const *without,
-                   const stk_option *more, size_t struct_size)
+                   const stk_option *more, size_t num_more, size_t struct_size)
 {
     to->table = *from;
     to->table.count = 0;
-    if (more)
-        to->rows[to->table.count++] = *more;
+    while (to->table.count < num_more)
+        to->rows[to->table.count++] = *more++;
     for (size_t i = 0; i < from->count && to->table.count < MAX_ROWS; i++) {
         size_t k = 0;
         while (without[k] && strcmp(without[k], from->options[i].name) != 0)
@@ -126,28 +126,25 @@ static void derive_all(void)
         "LIST",
         "The layers, in PyTorch's words: 'flatten, linear(128), relu, linear(10)'; or a known "
         "model: mlp(128, 64, 10), lenet, resnet18(stem=cifar), resnet50. In YAML also a list."};
-    static const stk_option groups = {"groups",
-                                      STK_OPTION_STRING,
-                                      offsetof(stk__recipe_optimizer, groups),
-                                      NULL,
-                                      0,
-                                      0,
-                                      NULL,
-                                      "LIST",
-                                      "Parameters with values of their own: "
-                                      "'*.bias(weight_decay=0), fc.*(lr=0.01)'. In YAML also a "
-                                      "list."};
+    static const stk_option of_optimizer[] = {
+        {"groups", STK_OPTION_STRING, offsetof(stk__recipe_optimizer, groups), NULL, 0, 0, NULL,
+         "LIST",
+         "Parameters with values of their own: '*.bias(weight_decay=0), fc.*(lr=0.01)'. In YAML "
+         "also a list."},
+        {"betas", STK_OPTION_STRING, offsetof(stk__recipe_optimizer, betas), NULL, 0, 0, NULL,
+         "LIST", "Of adam and adamw: beta1 and beta2, '0.9, 0.999', which are set by it."},
+    };
 
-    derive(&trainer, stk_option_table_find("trainer"), nothing, &profilers,
+    derive(&trainer, stk_option_table_find("trainer"), nothing, &profilers, 1,
            sizeof(stk__recipe_trainer));
-    derive(&profiler, stk_option_table_find("profile"), of_profile, NULL, 0);
+    derive(&profiler, stk_option_table_find("profile"), of_profile, NULL, 0, 0);
     profiler.table.name = "trainer.profiler";
-    derive(&model, stk_option_table_find("model"), of_model, &layers, sizeof(stk__recipe_model));
-    derive(&optimizer, stk_option_table_find("optimizer"), nothing, &groups,
-           sizeof(stk__recipe_optimizer));
+    derive(&model, stk_option_table_find("model"), of_model, &layers, 1, sizeof(stk__recipe_model));
+    derive(&optimizer, stk_option_table_find("optimizer"), nothing, of_optimizer,
+           STK_COUNT(of_optimizer), sizeof(stk__recipe_optimizer));
     allow_auto(&optimizer, "lr", STK_OPTION_DOUBLE,
                "Learning rate; auto: what lr_find finds before the first step.");
-    derive(&loader, stk_option_table_find("loader"), of_loader, NULL, 0);
+    derive(&loader, stk_option_table_find("loader"), of_loader, NULL, 0, 0);
     allow_auto(
         &loader, "batch_size", STK_OPTION_INT,
         "Samples of a batch of this rank; auto: the largest power of two whose training fits "

@@ -312,6 +312,45 @@ static void test_loggers_set_again(void **state)
     assert_loggers(*state, (const char *[3]){classes, word, classes}, "true", "true", "");
 }
 
+/* As flags: the same list, in brackets or without; of two the later one counts. */
+static void test_lists_as_flags(void **state)
+{
+    static const struct {
+        const char *key, *text, *then, *value, *wanted; /* of `text`, or of what refuses it */
+    } cases[] = {
+        {"optimizer.betas", "0.9,0.98", "betas", "0.8, 0.7", "  beta1: 0.8\n  beta2: 0.7\n"},
+        {"optimizer.betas", "[0.9, 0.98]", "beta1", "0.5", "  beta1: 0.5\n  beta2: 0.98\n"},
+        {"optimizer.beta1", "0.5", "betas", "[0.9, 0.98]", "  beta1: 0.9\n  beta2: 0.98\n"},
+        {"lr_scheduler.milestones", "[30,60]", "lr", "0.1", "  milestones: \"30, 60\"\n"},
+        {"lr_scheduler.milestones", "30, 60", "lr", "0.1", "  milestones: \"30, 60\"\n"},
+        {"optimizer.betas", "0.9", NULL, NULL, "optimizer.betas: it takes a list of two numbers"},
+        {"optimizer.betas", "0.9,", NULL, NULL, "a value between the commas is empty"},
+        {"lr_scheduler.milestones", "30, 60.5", NULL, NULL, "'60.5' is no whole number of steps"},
+    };
+    static char text[TEST_LINES];
+    char key[64];
+
+    for (size_t i = 0; i < STK_COUNT(cases); i++) {
+        made m;
+        made_load(&m, *state, DIGITS "lr_scheduler: {name: multi_step, milestones: [1, 2]}\n");
+        if (!cases[i].then) {
+            assert_fails(stk_config_set(m.config, cases[i].key, cases[i].text, false, &m.err),
+                         STK_EINVAL, &m.err, cases[i].wanted);
+            made_release(&m);
+            continue;
+        }
+        made_set(&m, cases[i].key, cases[i].text);
+        snprintf(key, sizeof key, "optimizer.%s", cases[i].then);
+        made_set(&m, key, cases[i].value);
+        assert_ok(made_create(&m, NULL), &m.err);
+        *text = 0;
+        assert_ok(stk_config_write(m.config, test_keep_line, text, &m.err), &m.err);
+        if (!strstr(text, cases[i].wanted))
+            fail_msg("%s: %s", cases[i].text, text);
+        made_release(&m);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -321,6 +360,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_betas_by_parts, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_loggers_set_again, test_context_open,
                                         test_context_close),
+        cmocka_unit_test_setup_teardown(test_lists_as_flags, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_class_in_text, test_context_open, test_context_close),
     };
 
