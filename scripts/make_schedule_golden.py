@@ -116,6 +116,13 @@ def case_of(name, interval, more):
     return {**case, "lr": module.lr, "momentum": module.momentum, "last": group["lr"]}
 
 
+def default_case(name, interval, make):
+    """PyTorch's own factors and 5 steps, which end before the training does."""
+    case = {"name": name, "interval": interval, "total_iters": 5}
+    module, group = train(make, case)
+    return {**case, "lr": module.lr, "momentum": module.momentum, "last": group["lr"]}
+
+
 def cases():
     both = [{}, {"frequency": 2}, {"accumulate": 3}, {"accumulate": 3, "frequency": 2}, {"accumulate": "1:3,3:2"},
             {"max_steps": 17}, {"max_steps": 21, "max_epochs": -1, "frequency": 3},
@@ -127,6 +134,9 @@ def cases():
                 # A plateau has no warm-up in PyTorch's SequentialLR, a constant nothing without one.
                 for warmup in (0,) if name == "reduce_on_plateau" else (2,) if name == "constant" else (0, 2):
                     yield case_of(name, interval, {**more, **({"warmup_steps": warmup} if warmup else {})})
+    for interval in ("epoch", "step"):
+        yield default_case("linear", interval, sched.LinearLR)
+        yield default_case("polynomial", interval, sched.PolynomialLR)
 
 
 def runs(values):

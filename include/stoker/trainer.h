@@ -141,6 +141,15 @@ typedef struct stk_console {
 /* ---- The trainer ---- */
 
 /** A word that means yes or no, or leaves it to the others. */
+/** Nothing whose result varies from run to run: where a module cannot be told so, refuse it, or
+ * warn.
+ */
+typedef enum stk_determinism {
+    STK_DETERMINISM_NONE = 0,
+    STK_DETERMINISM_STRICT,
+    STK_DETERMINISM_WARN
+} stk_determinism;
+
 typedef enum stk_switch { STK_SWITCH_AUTO = 0, STK_SWITCH_FALSE, STK_SWITCH_TRUE } stk_switch;
 typedef enum stk_nan_policy {
     STK_NAN_STOP = 0, /**< end the run, naming the samples of the batch */
@@ -178,8 +187,9 @@ typedef struct stk_trainer_options {
     uint64_t accumulate_grad_batches;
     double gradient_clip_val;        /**< 0: none */
     int32_t gradient_clip_algorithm; /**< stk_clip */
-    bool deterministic, benchmark, inference_mode, use_distributed_sampler, detect_anomaly,
-        barebones, sync_batchnorm;
+    int32_t deterministic;           /**< stk_determinism */
+    bool benchmark, inference_mode, use_distributed_sampler, detect_anomaly, barebones,
+        sync_batchnorm;
     uint64_t reload_dataloaders_every_n_epochs;
     const char *default_root_dir; /**< "." */
     int64_t seed_everything;      /**< -1: the seeds of the parts stay as they are */

@@ -30,6 +30,8 @@ static const char *const names[][2] = {
     {"ExponentialLR", "exponential"},
     {"CosineAnnealingLR", "cosine"},
     {"OneCycleLR", "one_cycle"},
+    {"LinearLR", "linear"},
+    {"PolynomialLR", "polynomial"},
     {"ReduceLROnPlateau", "reduce_on_plateau"},
 };
 

@@ -405,6 +405,14 @@ static const char *name_below(const stk_option_table *table, const char *key)
     return strchr(key, '.') ? NULL : key;
 }
 
+/* What is not given, as in a file that LightningCLI saved. */
+static bool is_foreign_null(const stk__entry *entry)
+{
+    const char *refused;
+
+    return entry->count == 0 && stk__foreign_key(entry->key, NULL, &refused);
+}
+
 stk_status stk_config_apply(stk_config *config, const stk_option_table *table, uint64_t which,
                             void *options, stk_error *err)
 {
@@ -421,7 +429,7 @@ stk_status stk_config_apply(stk_config *config, const stk_option_table *table, u
         if (!name || (!*table->name && !stk_options_find(table, name)))
             continue;
         entry->used = true;
-        if (!stk_options_find(table, name) && entry->count) {
+        if (!stk_options_find(table, name) && !is_foreign_null(entry)) {
             stk_status status = stk_options_set(table, options, name, "", err);
             return err ? fail_placed(&entry->place, err) : status;
         }
@@ -500,6 +508,16 @@ static void find_nearest(const stk_config *config, const char *key, stk__nearest
     }
 }
 
+/* A section without keys gives nothing, whoever has it. */
+static bool is_section(const stk_config *config, const stk__entry *entry,
+                       const stk__nearest *nearest)
+{
+    for (size_t i = 0; i < config->num_tables; i++)
+        if (strcmp(config->tables[i]->name, entry->key) == 0)
+            return true;
+    return !strchr(entry->key, '.') && !*nearest->found;
+}
+
 stk_status stk_config_finish(const stk_config *config, stk_error *err)
 {
     char shown[STK_OPTION_SHOWN], where[224];
@@ -507,9 +525,11 @@ stk_status stk_config_finish(const stk_config *config, stk_error *err)
 
     for (size_t i = 0; i < config->count; i++) {
         const stk__entry *entry = &config->entries[i];
-        if (entry->used || !entry->count)
-            continue; /* null gives nothing, also to an option that is Lightning's alone */
+        if (entry->used || is_foreign_null(entry))
+            continue;
         find_nearest(config, entry->key, &nearest);
+        if (!entry->count && is_section(config, entry, &nearest))
+            continue;
         stk__option_show(shown, entry->key);
         stk__place_format(&entry->place, where, sizeof where);
         return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, entry->key, STK_NO_OFFSET,

@@ -84,6 +84,10 @@ bool stk__class_has_package(const char *path);
 const char *stk__class_refused(const char *path);
 /* The same of a key that takes none. */
 const char *stk__class_misplaced(const char *key);
+/* Whether a key is one of Lightning's alone ("optimizer.amsgrad", "progress_bar.process_position":
+ * foreign_keys.c) whose value, or null (NULL), is known; `*refused`: why it is not taken, NULL: it
+ * asks for nothing. */
+bool stk__foreign_key(const char *key, const char *value, const char **refused);
 /* Refuse what a later version wrote: what it says may not be what is meant here. STK_ENOTSUP. */
 stk_status stk__config_check_version(const stk_config *config, stk_error *err);
 /* The text of stk_config_write(). */

@@ -252,6 +252,17 @@ static stk_status refuse_unscheduled(const stk_config *config, const stk_schedul
     return STK_OK;
 }
 
+/* A list of loggers without any asks for none. */
+static bool logs_nothing(stk_config *config)
+{
+    const char *text;
+    size_t i = 0;
+
+    while ((text = stk_config_get(config, "loggers", i)) && !text[strspn(text, " \t\n")])
+        i++;
+    return i && !text;
+}
+
 stk_status stk__recipe_read(stk_config *config, stk__recipe_settings *out, stk_error *err)
 {
     for (size_t i = 0; i < SECTIONS; i++) {
@@ -262,6 +273,8 @@ stk_status stk__recipe_read(stk_config *config, stk__recipe_settings *out, stk_e
     STK_TRY(stk_config_finish(config, err));
     STK_TRY(refuse_sweep(config, err));
     STK_TRY(refuse_unscheduled(config, &out->schedule, err));
+    if (logs_nothing(config))
+        out->trainer.options.logger = "false";
     out->trainer.options.struct_size = sizeof out->trainer.options;
     out->model.options.struct_size = sizeof out->model.options;
     out->optimizer.options.struct_size = sizeof out->optimizer.options;

@@ -62,8 +62,10 @@ static const stk_option options[] = {
      "Bound on the gradients; 0: none."},
     {"gradient_clip_algorithm", STK_OPTION_ENUM, AT(gradient_clip_algorithm), "norm", 0, 0,
      "norm|value", NULL, "Bound the norm of all gradients, or each value."},
-    {"deterministic", STK_OPTION_BOOL, AT(deterministic), "false", 0, 0, NULL, NULL,
-     "The module may use nothing whose result varies from run to run."},
+    {"deterministic", STK_OPTION_ENUM, AT(deterministic), "false", 0, 0, "false|true|warn", NULL,
+     "The module may use nothing whose result varies from run to run; warn: where it cannot be "
+     "told "
+     "so, that is said, not refused."},
     {"benchmark", STK_OPTION_BOOL, AT(benchmark), "false", 0, 0, NULL, NULL,
      "Let the GPU's library try its algorithms first."},
     {"inference_mode", STK_OPTION_BOOL, AT(inference_mode), "true", 0, 0, NULL, NULL,

@@ -116,6 +116,25 @@ static uint64_t most_rows(const stk__feeds *feeds)
     return most;
 }
 
+/* A module that computes in its own way is not told to be deterministic. */
+static stk_status not_told(const stk_trainer *t, stk_error *err)
+{
+    stk_error why;
+
+    const stk_status status =
+        stk__fail_at(&why, STK_EINVAL, STK_STAGE_OPTIONS, "deterministic", STK_NO_OFFSET,
+                     "trainer.deterministic: it has no effect on the module %s, which is not told "
+                     "how to compute",
+                     t->ops.name ? t->ops.name : "");
+    if (t->options.deterministic == STK_DETERMINISM_WARN) {
+        stk__message(t->ctx, STK_MESSAGE_WARNING, "%s", why.text);
+        return STK_OK;
+    }
+    if (err)
+        *err = why;
+    return status;
+}
+
 /* Tell the module how to compute. */
 static stk_status configure(stk_trainer *t, stk_error *err)
 {
@@ -125,7 +144,7 @@ static stk_status configure(stk_trainer *t, stk_error *err)
     const stk_precision precision = stk_precision_of(o->precision);
     stk_module_setup setup = {.struct_size = sizeof setup,
                               .precision = stk_precision_name(precision),
-                              .deterministic = o->deterministic,
+                              .deterministic = o->deterministic != STK_DETERMINISM_NONE,
                               .training = t->at.task == STK_TASK_FIT || !o->inference_mode,
                               .device = t->device,
                               .stream = t->stream,
@@ -138,10 +157,7 @@ static stk_status configure(stk_trainer *t, stk_error *err)
                             "no effect on it",
                             t->ops.name ? t->ops.name : "", o->precision);
     if (!t->ops.configure && o->deterministic)
-        return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "deterministic", STK_NO_OFFSET,
-                            "trainer.deterministic: it has no effect on the module %s, which is "
-                            "not told how to compute",
-                            t->ops.name ? t->ops.name : "");
+        STK_TRY(not_told(t, err));
     if (!t->ops.configure)
         return STK_OK;
     if (own->n)

@@ -11,12 +11,13 @@
 
 typedef struct progress_bar_options {
     uint32_t struct_size;
+    uint64_t refresh_rate;
     bool leave;
 } progress_bar_options;
 
 typedef struct progress_bar {
     stk_callback base;
-    bool leave;
+    progress_bar_options options;
     stk_trainer *trainer;
     const stk_console *console;
     stk__thread thread;
@@ -34,6 +35,8 @@ typedef struct progress_bar {
 } progress_bar;
 
 static const stk_option options[] = {
+    {"refresh_rate", STK_OPTION_UINT, offsetof(progress_bar_options, refresh_rate), "1", 0, 1e9,
+     NULL, "N", "It moves at each so many batches; 0: nothing is shown."},
     {"leave", STK_OPTION_BOOL, offsetof(progress_bar_options, leave), "false", 0, 0, NULL, NULL,
      "Leave a line of each epoch on the terminal, not of the last alone."},
 };
@@ -63,13 +66,21 @@ static void put_postfix(const progress_bar *self, char *text, size_t size)
     }
 }
 
+/* Batches done, as far as they are shown. */
+static void count_locked(const progress_bar *self, uint64_t *done, uint64_t *total)
+{
+    stk_trainer_get_bar(self->trainer, self->phase, done, total);
+    if (*done != *total)
+        *done -= *done % self->options.refresh_rate;
+}
+
 static void line_locked(progress_bar *self, uint64_t now, int width, char *text, size_t size)
 {
     uint64_t done, total;
     const double seconds = (double)(now - self->begin_ns) * 1e-9;
     char postfix[400];
 
-    stk_trainer_get_bar(self->trainer, self->phase, &done, &total);
+    count_locked(self, &done, &total);
     put_postfix(self, postfix, sizeof postfix);
     stk__bar_line(text, size, width, self->what, done, total,
                   done > self->first ? seconds * (double)done / (double)(done - self->first) : 0,
@@ -90,7 +101,7 @@ static void draw_locked(progress_bar *self, uint64_t now)
     if (!self->active)
         return;
     if (console->progress) {
-        stk_trainer_get_bar(self->trainer, self->phase, &done, &total);
+        count_locked(self, &done, &total);
         console->progress(console->user, self->what, done, total);
     } else if (console->bar) {
         line_locked(self, now, width_of(console), text, sizeof text);
@@ -129,7 +140,7 @@ static void begin(progress_bar *self, stk_phase phase, uint64_t first, const cha
     snprintf(self->what, sizeof self->what, format, number);
     self->begin_ns = self->shown_ns = stk__now_ns();
     self->first = first;
-    self->active = true;
+    self->active = self->options.refresh_rate > 0;
     pthread_mutex_unlock(&self->lock);
 }
 
@@ -217,7 +228,7 @@ static stk_status on_train_epoch_end(stk_callback *callback, stk_trainer *t, con
 
     /* An epoch that the run has cut short is the last one, too. */
     stk_trainer_get_bar(t, STK_PHASE_TRAIN, &done, &total);
-    end(self, last || self->leave || done < total || !self->console->bar);
+    end(self, last || self->options.leave || done < total || !self->console->bar);
     return STK_OK;
 }
 
@@ -266,7 +277,7 @@ static stk_status on_evaluation_end(stk_callback *callback, stk_trainer *t, cons
     memcpy(self->what, self->train_what, sizeof self->what);
     self->begin_ns = self->train_begin_ns;
     self->first = self->train_first;
-    self->active = true;
+    self->active = self->options.refresh_rate > 0;
     pthread_mutex_unlock(&self->lock);
     return STK_OK;
 }
@@ -279,7 +290,7 @@ static stk_status create(stk_context *ctx, const void *given, stk_callback **out
 
     if (!self)
         return stk__callback_no_memory("progress_bar", err);
-    self->leave = ((const progress_bar_options *)given)->leave;
+    self->options = *(const progress_bar_options *)given;
     pthread_mutex_init(&self->lock, NULL);
     stk__cond_init(&self->wake);
     *out = &self->base;

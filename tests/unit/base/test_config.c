@@ -192,14 +192,39 @@ static void test_merge(void **state)
 
 static void test_null_of_unknown_option(void **state)
 {
+    static const stk_option rows[] = {{.name = "max_epochs", .offset = sizeof(uint64_t)}};
+    static const stk_option_table trainer = {"trainer", "", 2 * sizeof(uint64_t), rows, 1};
+    fixture *f = *state;
+    loader_options o;
+    uint64_t room[2] = {sizeof room};
+
+    stk_options_init(&loader_table, &o, sizeof o);
+    /* Lightning's own that is not given, as in a file that it saved. */
+    loads(f, "trainer:\n  plugins:\n  model_registry: null\nweights_only: ~\nbench:\n");
+    assert_ok(stk_config_apply(f->config, &loader_table, 0, &o, &f->err), &f->err);
+    assert_ok(stk_config_apply(f->config, &trainer, 0, room, &f->err), &f->err);
+    assert_ok(stk_config_finish(f->config, &f->err), &f->err);
+    loads(f, "trainer: {max_epoch: null}\n");
+    assert_fails(stk_config_apply(f->config, &trainer, 0, room, &f->err), STK_EINVAL, &f->err,
+                 "run.yaml:1:11: trainer: unknown option 'max_epoch'; did you mean 'max_epochs'?");
+    /* Of another section, and of none. */
+    loads(f, "loadr:\n  shuffle: null\n");
+    assert_fails(stk_config_finish(f->config, &f->err), STK_EINVAL, &f->err,
+                 "unknown key 'loadr.shuffle'; did you mean 'loader.shuffle'?");
+}
+
+static void test_null_of_a_key(void **state)
+{
     fixture *f = *state;
     loader_options o;
 
     stk_options_init(&loader_table, &o, sizeof o);
-    /* Another program's that is not given, as in a file that it saved. */
-    loads(f, "loader:\n  shufle:\nplugins: null\n");
+    loads(f, "shuffle: null\n");
     assert_ok(stk_config_apply(f->config, &loader_table, 0, &o, &f->err), &f->err);
-    assert_ok(stk_config_finish(f->config, &f->err), &f->err);
+    assert_fails(stk_config_finish(f->config, &f->err), STK_EINVAL, &f->err,
+                 "unknown key 'shuffle'; did you mean 'loader.shuffle'?");
+    stk_config_destroy(&f->config);
+    assert_ok(stk_config_create(f->context, &f->config, &f->err), &f->err);
     loads(f, "loader:\n  shufle: ''\n");
     assert_fails(stk_config_apply(f->config, &loader_table, 0, &o, &f->err), STK_EINVAL, &f->err,
                  "did you mean 'shuffle'?");
@@ -397,6 +422,7 @@ int main(void)
         TEST(test_apply_errors),
         TEST(test_merge),
         TEST(test_null_of_unknown_option),
+        TEST(test_null_of_a_key),
         TEST(test_command_line_has_no_place),
         TEST(test_finish_names_what_nobody_took),
         TEST(test_top_table),

@@ -21,10 +21,11 @@ static void read_file(stk_context *ctx, const char *name, const char *form, char
 static void test_forms(void **state)
 {
     static const char *const names[] = {
-        "early_stopping", "full_paths",   "checkpoints",  "csv_logger", "two_loggers",
-        "sgd_step",       "adamw_cosine", "plateau",      "watched",    "names_alone",
-        "adam_betas",     "multi_step",   "accumulation", "profiled",   "batch_size",
-        "saved",          "saved_none",   "unseeded",     "scalars"};
+        "early_stopping", "full_paths",    "checkpoints",  "csv_logger", "two_loggers",
+        "sgd_step",       "adamw_cosine",  "plateau",      "watched",    "names_alone",
+        "adam_betas",     "multi_step",    "accumulation", "profiled",   "batch_size",
+        "saved",          "saved_none",    "unseeded",     "scalars",    "dumped",
+        "dumped_plateau", "short_schedule"};
     static char theirs[8192], ours[8192];
 
     for (size_t i = 0; i < STK_COUNT(names); i++) {
@@ -34,6 +35,20 @@ static void test_forms(void **state)
             fail_msg("%s: %s\n%s", names[i], theirs, ours);
         assert_null(strstr(ours, "class_path"));
     }
+}
+
+static void assert_refused(stk_context *ctx, const char *text, const char *words)
+{
+    made m;
+
+    made_load(&m, ctx, DIGITS);
+    stk_status status = stk_config_load_text(m.config, "more.yaml", text, strlen(text), &m.err);
+    if (status == STK_OK)
+        status = made_create(&m, NULL);
+    if (!strstr(m.err.text, words))
+        fail_msg("%s: %s", text, m.err.text);
+    assert_true(status == STK_EINVAL || status == STK_EFORMAT);
+    made_release(&m);
 }
 
 static void test_refused(void **state)
@@ -156,7 +171,6 @@ static void test_refused(void **state)
         {"callbacks: [lightning.pytorch.callbacks.EarlyStoping]\n",
          "did you mean 'early_stopping'?"},
         {"trainer: {callbacks: true}\n", "there is no callback 'true'"},
-        {"loggers: []\n", "loggers: the list is empty"},
         {"seed_everything: true\n",
          "trainer.seed_everything: a seed is a number here; Lightning's true draws one"},
         {"seed_everything: True\n", "Lightning's true draws one"},
@@ -169,19 +183,40 @@ static void test_refused(void **state)
          "trainer.strategy: no class is known here"},
         {"trainer: {strategy: {init_args: {a: 1}}}\n", "trainer.strategy: no class is known here"},
     };
-    made m;
 
-    for (size_t i = 0; i < STK_COUNT(texts); i++) {
-        made_load(&m, *state, DIGITS);
-        stk_status status =
-            stk_config_load_text(m.config, "more.yaml", texts[i][0], strlen(texts[i][0]), &m.err);
-        if (status == STK_OK)
-            status = made_create(&m, NULL);
-        if (!strstr(m.err.text, texts[i][1]))
-            fail_msg("%s: %s", texts[i][0], m.err.text);
-        assert_true(status == STK_EINVAL || status == STK_EFORMAT);
-        made_release(&m);
-    }
+    for (size_t i = 0; i < STK_COUNT(texts); i++)
+        assert_refused(*state, texts[i][0], texts[i][1]);
+}
+
+/* What PyTorch and Lightning have and is none of it here. */
+static void test_foreign(void **state)
+{
+    static const char *const texts[][2] = {
+        {"optimizer: {class_path: Adam, init_args: {amsgrad: true}}\n",
+         "optimizer.amsgrad: 'true' is not supported: the variant AMSGrad is not known here"},
+        {"optimizer: {class_path: SGD, init_args: {maximize: true}}\n",
+         "optimizer.maximize: 'true' is not supported: a training makes its loss small"},
+        {"optimizer: {amsgrd: null}\n", "unknown option 'amsgrd'"},
+        {"lr_scheduler: {class_path: ReduceLROnPlateau, init_args: {threshold_mode: abs}}\n",
+         "lr_scheduler.threshold_mode: 'abs' is not supported: a threshold is a relative one"},
+        {"lr_scheduler: {class_path: StepLR, init_args: {last_epoch: 3}}\n",
+         "a run goes on from its checkpoint: ckpt_path"},
+        {"lr_scheduler: {name: reduce_on_plateau, monitor: a}\nmodule: {monitor: b}\n",
+         "module.monitor: the key is there twice, first in line 1"},
+        {"module: {monitor: b}\nlr_scheduler: {name: reduce_on_plateau, monitor: a}\n",
+         "module.monitor: the key is there twice, first in line 1"},
+        {"callbacks: [{class_path: TQDMProgressBar, init_args: {process_position: 1}}]\n",
+         "progress_bar.process_position: '1' is not supported: there is one bar at a time"},
+        {"trainer: {max_time: {hour: 1}}\n", "trainer.max_time: 'hour:1' is no time"},
+        {"trainer: {max_time: {hours: [1]}}\n", "trainer.max_time: a unit of time has a number"},
+        {"trainer: {deterministic: warning}\n", "it takes false | true | warn"},
+        {"trainer: {benchmark: true}\n", "trainer.benchmark: it has no effect on a cpu"},
+        {"trainer: {max_epoch: null}\n", "did you mean 'max_epochs'?"},
+        {"ckpt_pth: null\n", "unknown key 'ckpt_pth'; did you mean 'ckpt_path'?"},
+    };
+
+    for (size_t i = 0; i < STK_COUNT(texts); i++)
+        assert_refused(*state, texts[i][0], texts[i][1]);
 }
 
 typedef struct heard {
@@ -238,6 +273,25 @@ static void test_profilers(void **state)
         assert_null(strstr(said.text, "of_file"));
         made_release(&m);
         test_folder_remove(folder);
+    }
+}
+
+/* An empty list of loggers asks for none, as Lightning's: the run has no folder. */
+static void test_no_logger(void **state)
+{
+    static const char *const texts[] = {"loggers: []\n", "trainer: {logger: []}\n",
+                                        "loggers: ''\n"};
+    made m;
+
+    for (size_t i = 0; i < STK_COUNT(texts); i++) {
+        made_load(&m, *state, DIGITS);
+        assert_ok(stk_config_load_text(m.config, "more.yaml", texts[i], strlen(texts[i]), &m.err),
+                  &m.err);
+        if (i != 1)
+            made_set(&m, "trainer.logger", "auto");
+        assert_ok(made_create(&m, NULL), &m.err);
+        assert_string_equal(stk_trainer_get_options(m.parts.trainer)->logger, "false");
+        made_release(&m);
     }
 }
 
@@ -356,11 +410,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_forms, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_refused, test_context_open, test_context_close),
+        cmocka_unit_test_setup_teardown(test_foreign, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_profilers, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_betas_by_parts, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_loggers_set_again, test_context_open,
                                         test_context_close),
         cmocka_unit_test_setup_teardown(test_lists_as_flags, test_context_open, test_context_close),
+        cmocka_unit_test_setup_teardown(test_no_logger, test_context_open, test_context_close),
         cmocka_unit_test_setup_teardown(test_class_in_text, test_context_open, test_context_close),
     };
 

@@ -114,10 +114,13 @@ static void refused_with_a_module(void **state)
     assert_fails(bench_fit(&b, &m, NULL, &t), STK_ENOTSUP, &b.err, "no effect");
     stk_trainer_destroy(&t);
     b.options.precision = "32-true";
-    b.options.deterministic = true;
+    b.options.deterministic = STK_DETERMINISM_STRICT;
     assert_fails(bench_fit(&b, &m, NULL, &t), STK_EINVAL, &b.err, "deterministic");
     stk_trainer_destroy(&t);
-    b.options.deterministic = false;
+    b.options.deterministic = STK_DETERMINISM_WARN;
+    assert_ok(bench_fit(&b, &m, NULL, &t), &b.err);
+    stk_trainer_destroy(&t);
+    b.options.deterministic = STK_DETERMINISM_NONE;
     b.options.gradient_clip_val = 1;
     m.ops.state = NULL;
     assert_fails(bench_fit(&b, &m, NULL, &t), STK_EINVAL, &b.err, "gradient_clip_val");

@@ -161,6 +161,56 @@ static void off_a_terminal(void **state)
     bench_close(&b);
 }
 
+/* Numbers of an epoch that were shown; a step waits until its number had a chance to be. */
+static atomic_int draws;
+static bool shown[11];
+
+static void note_progress(void *user, const char *what, uint64_t done, uint64_t total)
+{
+    if (strncmp(what, "Epoch", 5) == 0 && done <= 10)
+        shown[done] = true;
+    atomic_fetch_add(&draws, 1);
+}
+
+static stk_status wait_for_a_draw(stk_module *module, stk_trainer *t, const stk_moment *at,
+                                  stk_loss *loss, stk_error *err)
+{
+    const int before = atomic_load(&draws);
+
+    while (atomic_load(&draws) == before)
+        sched_yield();
+    return tiny_training_step(module, t, at, loss, err);
+}
+
+static void at_each_fourth_batch(void **state)
+{
+    const stk_console progress = {
+        .struct_size = sizeof progress, .line = say_line, .progress = note_progress};
+    bench b;
+    tiny m;
+    stk_trainer *t;
+
+    for (int off = 0; off < 2; off++) {
+        bench_open(&b);
+        tiny_init(&m);
+        if (!off)
+            m.ops.training_step = wait_for_a_draw;
+        b.data.num_val = 0;
+        b.options.max_epochs = 1;
+        assert_ok(stk_trainer_create(b.ctx, &b.options, &t, &b.err), &b.err);
+        stk_trainer_set_console(t, &progress);
+        add(&b, t, &stk__callback_progress_bar, "refresh_rate", off ? "0" : "4", NULL);
+        memset(shown, 0, sizeof shown);
+        atomic_store(&draws, 0);
+        assert_ok(stk_trainer_fit(t, &m.base, &b.data, NULL, &b.err), &b.err);
+        for (int i = 0; i <= 10; i++)
+            assert_int_equal(shown[i], !off && (i % 4 == 0 || i == 10));
+        assert_int_equal(atomic_load(&draws) == 0, off);
+        stk_trainer_destroy(&t);
+        bench_close(&b);
+    }
+}
+
 /* The bar has what is done of the epoch, also where another run did it. */
 static stk_status look_at_the_bar(stk_module *module, stk_trainer *t, const stk_moment *at,
                                   stk_error *err)
@@ -197,9 +247,13 @@ static void goes_on_where_it_was(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers),        cmocka_unit_test(lines),
-        cmocka_unit_test(summary),        cmocka_unit_test(on_a_terminal),
-        cmocka_unit_test(off_a_terminal), cmocka_unit_test(goes_on_where_it_was),
+        cmocka_unit_test(numbers),
+        cmocka_unit_test(lines),
+        cmocka_unit_test(summary),
+        cmocka_unit_test(on_a_terminal),
+        cmocka_unit_test(off_a_terminal),
+        cmocka_unit_test(at_each_fourth_batch),
+        cmocka_unit_test(goes_on_where_it_was),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
