@@ -44,12 +44,6 @@ static void take(void *user, size_t i, const stk_chunks_measured *figures)
     result->measured[i].figures = *figures;
 }
 
-static bool stop(void *user)
-{
-    (void)user;
-    return cli_interrupted() != 0;
-}
-
 int chunks_measure(struct cli *cli, stk_array *array, const struct chunks_task *task,
                    struct chunks_result *result)
 {
@@ -65,7 +59,7 @@ int chunks_measure(struct cli *cli, stk_array *array, const struct chunks_task *
                                     .count = result->num_measured,
                                     .chunks = chunks,
                                     .measured = take,
-                                    .stop = stop,
+                                    .stop = cli_is_interrupted,
                                     .user = result};
     result->sample.struct_size = sizeof result->sample;
     cli_signals_install();

@@ -308,5 +308,7 @@ void cli_signals_watch(void);
 void cli_signals_ignore_pipe(void);
 /* 0, or the exit code of an interrupted command (130, 143). */
 int cli_interrupted(void);
+/* The same for calls that ask whether to go on. */
+bool cli_is_interrupted(void *unused);
 
 #endif

@@ -43,7 +43,7 @@ static const struct cli_usage usage = {
                 "  stoker convert images:DIR small --max-side 512 --quality 90\n"
                 "  stoker convert last.safetensors weights.safetensors\n"
                 "  stoker convert last.safetensors model.onnx\n",
-    .interrupted = "run the same command again: what is complete is kept",
+    .interrupted = "what is complete is kept; for the rest run the same command again",
     .tables =
         (const struct cli_options[]){
             {.name = "convert"}, {.name = "images"}, {.name = "weights"}, {0}},
@@ -240,9 +240,8 @@ static int run(struct cli *cli, stk_conversion *conversion)
         converter->options == stk_option_table_find("images") ? &images : NULL, &report, &err);
     cli_on_interrupt(NULL, NULL);
     cli_console_clear();
-    if (status != STK_OK) {
+    if (status != STK_OK)
         return cli_fail(cli, status, &err);
-    }
     if (!cli->quiet || cli->out_path)
         print_statement(cli, converter->name, &report);
     return CLI_GOOD;
@@ -264,6 +263,7 @@ static int run_weights(struct cli *cli, stk_context *context)
     if (code != CLI_GO_ON)
         return code;
     options.overwrite = shared.overwrite;
+    options.canceled = cli_is_interrupted;
     stk_status status = stk_weights_convert(context, cli_home(cli->args[0]), cli_home(cli->args[1]),
                                             &options, &written, &err);
     if (status != STK_OK)
@@ -275,7 +275,7 @@ static int run_weights(struct cli *cli, stk_context *context)
     } else if (cli->format == CLI_CSV) {
         fprintf(cli->out, "tensors\n%zu\n", written);
     } else if (!cli->quiet || cli->out_path) {
-        fprintf(cli->out, "%s: %zu tensors\n", cli->args[1], written);
+        fprintf(cli->out, "%s: %zu tensor%s\n", cli->args[1], written, written == 1 ? "" : "s");
     }
     return CLI_GOOD;
 }

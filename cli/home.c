@@ -33,12 +33,17 @@ const char *cli_home(const char *text)
     return made->text;
 }
 
+/* Also in front of the options of a store. */
 bool cli_is_weights(const char *path)
 {
     static const char *const endings[] = {".ckpt", ".safetensors", ".pth", ".pt", ".onnx"};
+    const size_t length = strcspn(path, "?");
 
-    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
-        if (cli_ends_with(path, endings[i]))
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        const size_t tail = strlen(endings[i]);
+        if (cli_ends_with(path, endings[i]) ||
+            (length > tail && memcmp(path + length - tail, endings[i], tail) == 0))
             return true;
+    }
     return false;
 }

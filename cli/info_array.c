@@ -49,12 +49,6 @@ bool cli_array_stored(stk_array *array, bool all, stk_array_stored *out)
 
 /* ---- Finding out ----------------------------------------------------------------------------- */
 
-static bool stop(void *user)
-{
-    (void)user;
-    return cli_interrupted() != 0;
-}
-
 /* Statistics: kept ones, or new ones, which are kept. A failure other than "none" is reported. */
 static stk_status find_stats(const struct survey *survey, struct found *f, stk_error *err)
 {
@@ -69,7 +63,7 @@ static stk_status find_stats(const struct survey *survey, struct found *f, stk_e
              (has_folder && stk_array_stats_load(f->array, folder, &f->stats, NULL) == STK_OK));
         return STK_OK;
     }
-    stk_status status = stk_array_stats_compute(f->array, stop, NULL, &f->stats, err);
+    stk_status status = stk_array_stats_compute(f->array, cli_is_interrupted, NULL, &f->stats, err);
     if (status == STK_EKIND) /* texts and bytes have none */
         return STK_OK;
     if (status != STK_OK)

@@ -61,17 +61,13 @@ static void add_test(void *user, const stk_storage_test *test)
     lines_add(user, test->name, text);
 }
 
-static bool stop(void *user)
-{
-    (void)user;
-    return cli_interrupted() != 0;
-}
-
 int info_store(struct cli *cli, stk_context *context, const char *url, struct lines *lines)
 {
     struct lines tests = {0};
-    const stk_storage_measure_options options = {
-        .struct_size = sizeof options, .test = add_test, .stop = stop, .user = &tests};
+    const stk_storage_measure_options options = {.struct_size = sizeof options,
+                                                 .test = add_test,
+                                                 .stop = cli_is_interrupted,
+                                                 .user = &tests};
     stk_storage_figures figures = {.struct_size = sizeof figures};
     char text[100];
     stk_error err;

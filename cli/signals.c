@@ -99,3 +99,9 @@ int cli_interrupted(void)
 {
     return caught ? 128 + caught : 0;
 }
+
+bool cli_is_interrupted(void *unused)
+{
+    (void)unused;
+    return caught != 0;
+}

@@ -83,12 +83,15 @@ STK_API STK_NODISCARD stk_status stk_model_module_create(stk_context *context,
 STK_API STK_NODISCARD stk_status stk_model_load_file(stk_context *context, stk_model *model,
                                                      const char *path, bool strict, size_t *taken,
                                                      stk_error *err);
-/** Of stk_weights_convert(). The last two are of ONNX alone. */
+/** Of stk_weights_convert(). `layers` and `input_shape` are of ONNX alone. */
 typedef struct stk_weights_options {
     uint32_t struct_size;
     bool overwrite;          /**< replace a file that is there */
     const char *layers;      /**< text of stk_model_builder_add(); NULL: as the checkpoint says */
     const char *input_shape; /**< of a sample, "3x224x224"; NULL: as the checkpoint says */
+    /** Asked now and then; true ends it with STK_ECANCELED. NULL: never. */
+    bool (*canceled)(void *user);
+    void *user;
 } stk_weights_options;
 
 static inline void stk_weights_options_init(stk_weights_options *options)
@@ -107,12 +110,12 @@ static inline void stk_weights_options_init(stk_weights_options *options)
  *
  * A checkpoint of ours is verified first, and knows its layers and the shape of a sample. The file
  * has its name when it is whole and durable. `options` may be NULL. *written (may be NULL) counts
- * the tensors of `from`. Thread: any. Blocks.
+ * the tensors of the file written. Thread: any. Blocks.
  *
  * Errors: those of the files; STK_EINVAL (an ending that says no format, a model that is not
  * described), STK_EEXIST (`to` is there, without `overwrite`), STK_ECHECKSUM (a damaged
  * checkpoint), STK_EMISMATCH (weights of other layers), STK_ENOTSUP (a plug-in's layer in ONNX),
- * STK_ELIMIT (an ONNX model of 2 GiB).
+ * STK_ELIMIT (an ONNX model of 2 GiB), STK_ECANCELED.
  */
 STK_API STK_NODISCARD stk_status stk_weights_convert(stk_context *context, const char *from,
                                                      const char *to,

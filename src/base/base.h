@@ -46,6 +46,9 @@ void stk__copy_tail(char *to, size_t size, const char *from);
             return try_;                                                                           \
     } while (0)
 
+/* Where pieces of a file go, in order. */
+typedef stk_status stk__write_fn(void *user, const void *data, size_t length, stk_error *err);
+
 /* ---- Memory (memory.c): the only caller of the allocator ---- */
 
 /* NULL when there is none. `size` 0 gives a valid pointer. Aligned to 16. Any thread. */

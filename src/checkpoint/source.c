@@ -8,22 +8,23 @@
 
 #include "base/durable.h"
 #include "base/url.h"
+#include "store/store.h"
 
-#define PIECE (UINT64_C(1) << 30) /* bytes of one read */
+#define PIECE (UINT64_C(64) << 20) /* bytes between two looks at whether they are still wanted */
 
 stk_status stk__checkpoint_source_read(const stk__checkpoint_source *source, const char *path,
                                        uint64_t offset, void *to, uint64_t length, stk_error *err)
 {
     uint8_t *at = to;
 
-    for (uint64_t n; source->store && length > 0; length -= n) {
-        n = STK_MIN(length, PIECE);
-        STK_TRY(stk_store_read(source->store, source->key, offset, n, at, err));
-        at += n;
-        offset += n;
-    }
     while (length > 0) {
-        ssize_t n = pread(source->fd, at, STK_MIN(length, PIECE), (off_t)offset);
+        ssize_t n = (ssize_t)STK_MIN(length, PIECE);
+        if (source->call)
+            STK_TRY(stk__store_call_check(source->call, path, err));
+        if (source->store)
+            STK_TRY(stk_store_read(source->store, source->key, offset, (uint64_t)n, at, err));
+        else
+            n = pread(source->fd, at, (size_t)n, (off_t)offset);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)

@@ -15,6 +15,7 @@ typedef struct stk__checkpoint_source {
     stk_store *store; /* NULL: it is a file */
     char key[STK_MAX_OBJECT_KEY];
     uint64_t size;
+    const stk_store_call *call; /* asked whether reading is still wanted; NULL: it is */
 } stk__checkpoint_source;
 
 /* Open what has to be a file; `what` ("a safetensors file") is for messages. On failure it is

@@ -73,14 +73,15 @@ const char *stk__model_text(const struct stk_model *model, char input[STK__INPUT
 /*
  * Write a description with these weights, all of them and no others, as an ONNX model in float32:
  * the computation of an evaluation, rows of any number [N, ...] (pictures [N, C, H, W]) from
- * "input" to "output", parameters under their names. `write` is called with its bytes in order.
+ * "input" to "output", parameters under their names. `write` is called with its bytes in order,
+ * once all but the numbers is made. *written counts tensors of the file.
  *
  * Errors: STK_EMISMATCH (other weights), STK_ENOTSUP (a layer of others), STK_ELIMIT (2 GiB),
  * STK_ENOMEM, what `write` gives.
  */
-typedef stk_status stk__write_fn(void *user, const void *data, size_t length, stk_error *err);
 stk_status stk__onnx_write(const stk_model_builder *builder, const stk_state_tensor *tensors,
-                           size_t n, stk__write_fn *write, void *user, stk_error *err);
+                           size_t n, stk__write_fn *write, void *user, size_t *written,
+                           stk_error *err);
 
 /* Bytes that an optimizer of these options keeps for a model. */
 uint64_t stk__optimizer_bytes(const stk_model *model, const stk_optimizer_options *options);

@@ -492,7 +492,8 @@ static stk_status write_all(const onnx *o, stk__write_fn *write, void *user, stk
 }
 
 stk_status stk__onnx_write(const stk_model_builder *builder, const stk_state_tensor *tensors,
-                           size_t n, stk__write_fn *write, void *user, stk_error *err)
+                           size_t n, stk__write_fn *write, void *user, size_t *written,
+                           stk_error *err)
 {
     const stk__graph *g = &builder->graph;
     stk_context *ctx = g->context;
@@ -520,6 +521,7 @@ stk_status stk__onnx_write(const stk_model_builder *builder, const stk_state_ten
         status = put_model(&o, err);
     if (status == STK_OK)
         status = write_all(&o, write, user, err);
+    *written = o.num_list;
     stk__bytes_release(&o.body);
     stk__bytes_release(&o.heads);
     stk__bytes_release(&o.part);

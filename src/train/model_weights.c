@@ -11,7 +11,7 @@ stk_status stk_model_load_file(stk_context *ctx, stk_model *model, const char *p
 
     stk_error_init(err);
     STK_TRY(stk__context_check(ctx, err));
-    STK_TRY(stk__weights_load(ctx, path, &weights, err));
+    STK_TRY(stk__weights_load(ctx, path, NULL, &weights, err));
     const stk_status status =
         stk__model_load(model, weights.tensors, weights.num_tensors, strict, taken, err);
     if (status == STK_EMISMATCH && err) {

@@ -3,6 +3,7 @@
 #include "base/numbers.h"
 #include "base/options.h"
 #include "base/sized.h"
+#include "base/url.h"
 #include "checkpoint/weights/weights.h"
 #include "nn/nn.h"
 #include "train/train.h"
@@ -29,15 +30,10 @@ typedef struct conversion {
     stk_context *ctx;
     const char *from, *to;
     stk_weights_options options;
+    stk_store_call call; /* of the target; and whether all this is still wanted */
     stk__weights weights;
+    stk_put *put; /* NULL: nothing is written yet */
 } conversion;
-
-static bool ends_with(const char *text, const char *end)
-{
-    const size_t length = strlen(text), of_end = strlen(end);
-
-    return length > of_end && strcmp(text + length - of_end, end) == 0;
-}
 
 /* ---- ONNX ------------------------------------------------------------------------------------ */
 
@@ -87,29 +83,61 @@ static stk_status describe(const conversion *c, stk_model_builder **out, stk_err
     return status;
 }
 
-static stk_status put_piece(void *user, const void *data, size_t length, stk_error *err)
-{
-    stk_put *put = user;
-
-    return put->ops->write(put, data, length, err);
-}
-
 /* ---- Files ----------------------------------------------------------------------------------- */
 
-static stk_status write_file(const conversion *c, const stk_model_builder *model, stk_error *err)
+/* The target, and folders on the way to it, are made when there is something to write. */
+static stk_status put_piece(void *user, const void *data, size_t length, stk_error *err)
 {
-    const stk_store_call call = {.struct_size = sizeof call, .no_replace = !c->options.overwrite};
-    const stk__weights *w = &c->weights;
-    stk_put *put;
+    conversion *c = user;
 
-    STK_TRY(stk_put_open(c->ctx, c->to, &call, &put, err));
+    if (!c->put)
+        STK_TRY(stk_put_open(c->ctx, c->to, &c->call, &c->put, err));
+    return c->put->ops->write(c->put, data, length, err);
+}
+
+static stk_status write_file(conversion *c, const stk_model_builder *model, size_t *written,
+                             stk_error *err)
+{
+    const stk__weights *w = &c->weights;
+
+    *written = w->num_tensors;
     const stk_status status =
-        model ? stk__onnx_write(model, w->tensors, w->num_tensors, put_piece, put, err)
-              : stk__weights_write(c->ctx, put, w->tensors, w->num_tensors, err);
+        model ? stk__onnx_write(model, w->tensors, w->num_tensors, put_piece, c, written, err)
+              : stk__weights_write(c->ctx, w->tensors, w->num_tensors, put_piece, c, err);
     if (status == STK_OK)
-        return put->ops->commit(put, err);
-    put->ops->abandon(put);
+        return c->put->ops->commit(c->put, err);
+    if (c->put)
+        c->put->ops->abandon(c->put);
     return status;
+}
+
+/* What is there already is seen before the source is read. */
+static stk_status look_for_target(const conversion *c, stk_error *err)
+{
+    stk__checkpoint_source target;
+    stk_error own;
+
+    if (c->options.overwrite)
+        return STK_OK;
+    const stk_status status = stk__checkpoint_source_open(c->ctx, c->to, "a file", &target, &own);
+    stk__checkpoint_source_close(&target);
+    if (status == STK_OK)
+        return STK_EEXIST;
+    if (status == STK_ENOENT)
+        return STK_OK;
+    if (err)
+        *err = own;
+    return status;
+}
+
+/* Whether the last name of the target, without the options of a store, ends so. */
+static bool is_to(const conversion *c, const char *end)
+{
+    const size_t of_end = strlen(end);
+    size_t length;
+    const char *name = stk__url_name(c->ctx, c->to, &length);
+
+    return length > of_end && memcmp(name + length - of_end, end, of_end) == 0;
 }
 
 /* An option of the model does nothing where the weights are all that is written. */
@@ -121,33 +149,29 @@ static stk_status refuse(const char *value, const char *option, stk_error *err)
                         "%s does nothing where weights are written alone; leave it out", option);
 }
 
-static stk_status convert(conversion *c, stk_error *err)
+static stk_status convert(conversion *c, size_t *written, stk_error *err)
 {
-    const bool onnx = ends_with(c->to, ".onnx");
+    const bool onnx = is_to(c, ".onnx");
     stk_model_builder *model = NULL;
 
-    if (!onnx && !ends_with(c->to, ".safetensors"))
+    if (!onnx && !is_to(c, ".safetensors"))
         return stk__fail_at(err, STK_EINVAL, STK_STAGE_TRAIN, c->to, STK_NO_OFFSET,
                             "weights are written as a file NAME.safetensors, and a model as "
                             "NAME.onnx; '%.200s' is neither",
                             c->to);
     if (!onnx) {
-        STK_TRY(refuse(c->options.layers, "weights.layers", err));
-        STK_TRY(refuse(c->options.input_shape, "weights.input_shape", err));
+        STK_TRY(refuse(c->options.layers, "layers (--layers)", err));
+        STK_TRY(refuse(c->options.input_shape, "input_shape (--input-shape)", err));
     }
-    STK_TRY(stk__weights_load(c->ctx, c->from, &c->weights, err));
+    STK_TRY(look_for_target(c, err));
+    STK_TRY(stk__weights_load(c->ctx, c->from, &c->call, &c->weights, err));
     if (!onnx && c->weights.num_tensors == 0)
         return stk__fail_at(err, STK_EMISMATCH, STK_STAGE_TRAIN, c->from, STK_NO_OFFSET,
                             "'%.300s' has no weights", c->from);
     if (onnx)
         STK_TRY(describe(c, &model, err));
-    const stk_status status = write_file(c, model, err);
+    const stk_status status = write_file(c, model, written, err);
     stk_model_builder_destroy(&model);
-    if (status == STK_EEXIST)
-        return stk__fail_at(err, status, STK_STAGE_TRAIN, c->to, STK_NO_OFFSET,
-                            "'%.300s' exists already: choose another name, or set overwrite to "
-                            "replace it",
-                            c->to);
     return status;
 }
 
@@ -155,6 +179,7 @@ stk_status stk_weights_convert(stk_context *ctx, const char *from, const char *t
                                const stk_weights_options *given, size_t *written, stk_error *err)
 {
     conversion c = {.ctx = ctx, .from = from, .to = to};
+    size_t count = 0;
 
     stk_error_init(err);
     STK_TRY(stk__context_check(ctx, err));
@@ -162,10 +187,22 @@ stk_status stk_weights_convert(stk_context *ctx, const char *from, const char *t
     if (given)
         STK_TRY(stk__sized_read(&c.options, sizeof c.options, given, "stk_weights_options",
                                 STK_STAGE_TRAIN, err));
+    c.call = (stk_store_call){.struct_size = sizeof c.call,
+                              .no_replace = !c.options.overwrite,
+                              .canceled = c.options.canceled,
+                              .user = c.options.user};
     c.weights = (stk__weights){.ctx = ctx, .pth.ctx = ctx, .file.source.fd = -1};
-    const stk_status status = convert(&c, err);
-    if (status == STK_OK && written)
-        *written = c.weights.num_tensors;
+    const stk_status status = convert(&c, &count, err);
     stk__weights_release(&c.weights);
+    if (status == STK_EEXIST)
+        return stk__fail_at(err, status, STK_STAGE_TRAIN, to, STK_NO_OFFSET,
+                            "'%.300s' exists already: choose another name, or set overwrite "
+                            "(--overwrite) to replace it",
+                            to);
+    if (status == STK_ECANCELED)
+        return stk__fail_at(err, status, STK_STAGE_TRAIN, to, STK_NO_OFFSET,
+                            "the conversion to '%.300s' was stopped", to);
+    if (status == STK_OK && written)
+        *written = count;
     return status;
 }

@@ -19,6 +19,12 @@ static stk_status fail_other(const char *path, stk_error *err, const char *what)
     return STK_EKIND;
 }
 
+/* The version of ONNX's format, then the name of the writer, or the graph where it has none. */
+static bool is_onnx(const uint8_t first[8])
+{
+    return first[0] == 0x08 && first[1] < 0x20 && (first[2] == 0x12 || first[2] == 0x3a);
+}
+
 /* The length in front, with what other files that bear such names look like. */
 static stk_status read_length(stk__safetensors_file *out, const char *path, uint64_t *length,
                               stk_error *err)
@@ -44,6 +50,10 @@ static stk_status read_length(stk__safetensors_file *out, const char *path, uint
                           "it is a bare pickle, as torch.save wrote them before torch 1.6: "
                           "torch.save(torch.load(FILE, weights_only=True), NEW) makes one that "
                           "gives weights");
+    if (*length > STK__SAFETENSORS_MAX_HEADER && is_onnx(first))
+        return fail_other(path, err,
+                          "it is an ONNX model, which is written and not read: take the weights "
+                          "that it was made of");
     if (*length > STK__SAFETENSORS_MAX_HEADER)
         return stk__fail_at(err, STK_EFORMAT, STK_STAGE_TRAIN, path, 0,
                             "'%.300s' is not a safetensors file, or damaged: its header would have "

@@ -47,7 +47,8 @@ static stk_status load_pth(stk__weights *w, const stk__checkpoint_source *source
     return STK_OK;
 }
 
-stk_status stk__weights_load(stk_context *ctx, const char *path, stk__weights *out, stk_error *err)
+stk_status stk__weights_load(stk_context *ctx, const char *path, const stk_store_call *call,
+                             stk__weights *out, stk_error *err)
 {
     stk__checkpoint_source source;
     bool pth = false;
@@ -55,6 +56,7 @@ stk_status stk__weights_load(stk_context *ctx, const char *path, stk__weights *o
     *out = (stk__weights){.ctx = ctx, .pth.ctx = ctx};
     out->file = (stk__safetensors_file){.source.fd = -1, .parsed.ctx = ctx};
     STK_TRY(stk__weights_open(ctx, path, &source, &pth, err));
+    source.call = call;
     const stk_status status =
         pth ? load_pth(out, &source, path, err) : load_safetensors(out, &source, path, err);
     stk__checkpoint_source_close(&source);

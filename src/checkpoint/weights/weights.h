@@ -19,12 +19,14 @@ typedef struct stk__weights {
 stk_status stk__weights_open(stk_context *ctx, const char *path, stk__checkpoint_source *out,
                              bool *pth, stk_error *err);
 /* Read all weights of a safetensors file or of one of torch.save() into memory; their bytes say
- * which it is. A checkpoint of ours is verified. On failure *out is empty. Blocks. */
-stk_status stk__weights_load(stk_context *ctx, const char *path, stk__weights *out, stk_error *err);
+ * which it is. A checkpoint of ours is verified. `call` (may be NULL) is asked whether it is still
+ * wanted. On failure *out is empty. Blocks. */
+stk_status stk__weights_load(stk_context *ctx, const char *path, const stk_store_call *call,
+                             stk__weights *out, stk_error *err);
 void stk__weights_release(stk__weights *weights);
-/* Write tensors, and nothing else, as a safetensors file that Python's readers take for PyTorch's.
- * Committing the put is the caller's. */
-stk_status stk__weights_write(stk_context *ctx, stk_put *put, const stk_state_tensor *tensors,
-                              size_t n, stk_error *err);
+/* Write tensors, and nothing else, as a safetensors file that Python's readers take for PyTorch's:
+ * `write` is called with its bytes in order, once its header is made. */
+stk_status stk__weights_write(stk_context *ctx, const stk_state_tensor *tensors, size_t n,
+                              stk__write_fn *write, void *user, stk_error *err);
 
 #endif

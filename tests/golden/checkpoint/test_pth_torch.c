@@ -58,10 +58,10 @@ static void check_file(const char *name)
     stk__weights ours, theirs;
 
     snprintf(path, sizeof path, GOLDEN "%s.pth", name);
-    assert_ok(stk__weights_load(ctx, path, &ours, &err), &err);
+    assert_ok(stk__weights_load(ctx, path, NULL, &ours, &err), &err);
     assert_ptr_equal(ours.tensors, ours.pth.tensors);
     snprintf(path, sizeof path, GOLDEN "%s.safetensors", name);
-    assert_ok(stk__weights_load(ctx, path, &theirs, &err), &err);
+    assert_ok(stk__weights_load(ctx, path, NULL, &theirs, &err), &err);
     assert_null(theirs.pth.tensors);
     assert_same(&ours, &theirs);
     stk__weights_release(&ours);
@@ -121,7 +121,8 @@ static void test_bad(void **state)
 
     for (size_t i = 0; i < STK_COUNT(bad); i++) {
         snprintf(path, sizeof path, GOLDEN "bad/%s.pth", bad[i].name);
-        assert_fails(stk__weights_load(ctx, path, &w, &err), bad[i].status, &err, bad[i].part);
+        assert_fails(stk__weights_load(ctx, path, NULL, &w, &err), bad[i].status, &err,
+                     bad[i].part);
         assert_true(w.num_tensors == 0 && w.tensors == NULL);
     }
 }
@@ -133,20 +134,20 @@ static void test_damage(void **state)
     char path[64];
     stk__weights w, right;
 
-    assert_ok(stk__weights_load(ctx, GOLDEN "strided.safetensors", &right, &err), &err);
+    assert_ok(stk__weights_load(ctx, GOLDEN "strided.safetensors", NULL, &right, &err), &err);
     uint8_t *whole = test_load(GOLDEN "strided.pth", &size);
     const int fd = memfd_create("pth", MFD_CLOEXEC);
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     for (size_t i = 0; i < size; i++) {
         assert_int_equal(ftruncate(fd, (off_t)i), 0);
         assert_int_equal(pwrite(fd, whole, i, 0), i);
-        assert_true(stk__weights_load(ctx, path, &w, &err) < 0);
+        assert_true(stk__weights_load(ctx, path, NULL, &w, &err) < 0);
     }
     assert_int_equal(pwrite(fd, whole, size, 0), size);
     for (size_t i = 0; i < size; i++) {
         const uint8_t other = whole[i] ^ 0x41;
         assert_int_equal(pwrite(fd, &other, 1, (off_t)i), 1);
-        if (stk__weights_load(ctx, path, &w, &err) == STK_OK)
+        if (stk__weights_load(ctx, path, NULL, &w, &err) == STK_OK)
             assert_same(&w, &right);
         stk__weights_release(&w);
         assert_int_equal(pwrite(fd, &whole[i], 1, (off_t)i), 1);
@@ -188,7 +189,7 @@ static void test_no_memory(void **state)
     for (int64_t n = 0;; n++) {
         const int64_t held = f.held;
         f.left = n;
-        const stk_status status = stk__weights_load(poor, GOLDEN "strided.pth", &w, &err);
+        const stk_status status = stk__weights_load(poor, GOLDEN "strided.pth", NULL, &w, &err);
         f.left = FAULTS_NONE;
         if (status == STK_OK) {
             assert_true(n > 10);

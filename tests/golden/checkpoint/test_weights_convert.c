@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "checkpoint/weights/weights.h"
 #include "store/store.h"
@@ -53,8 +54,8 @@ static void assert_same(const char *a_path, const char *b_path)
 {
     stk__weights a, b;
 
-    assert_ok(stk__weights_load(ctx, a_path, &a, &err), &err);
-    assert_ok(stk__weights_load(ctx, b_path, &b, &err), &err);
+    assert_ok(stk__weights_load(ctx, a_path, NULL, &a, &err), &err);
+    assert_ok(stk__weights_load(ctx, b_path, NULL, &b, &err), &err);
     assert_int_equal(a.num_tensors, b.num_tensors);
     for (size_t i = 0; i < a.num_tensors; i++) {
         const stk_state_tensor *x = &a.tensors[i], *y = find(&b, x->name);
@@ -82,7 +83,7 @@ static void test_of_torch(void **state)
         snprintf(wanted, sizeof wanted, GOLDEN "%s.safetensors", names[i]);
         assert_ok(stk_weights_convert(ctx, from, to, &again, &written, &err), &err);
         assert_same(to, wanted);
-        assert_ok(stk__weights_load(ctx, to, &w, &err), &err);
+        assert_ok(stk__weights_load(ctx, to, NULL, &w, &err), &err);
         assert_int_equal(w.num_tensors, written);
         assert_string_equal(stk__safetensors_find_text(&w.file.parsed, "format"), "pt");
         stk__weights_release(&w);
@@ -140,7 +141,7 @@ static void test_damaged(void **state)
     assert_null(fopen(to, "rb"));
     /* For a model to begin with, neither. */
     stk__weights w;
-    assert_fails(stk__weights_load(ctx, from, &w, &err), STK_ECHECKSUM, &err, "is damaged");
+    assert_fails(stk__weights_load(ctx, from, NULL, &w, &err), STK_ECHECKSUM, &err, "is damaged");
 }
 
 /* ---- A store that counts what is read ---- */
@@ -198,7 +199,7 @@ static void test_refused(void **state)
 
     test_write(folder, "kept.safetensors", "kept", 4);
     assert_fails(stk_weights_convert(ctx, from, to, NULL, NULL, &err), STK_EEXIST, &err,
-                 "exists already: choose another name, or set overwrite");
+                 "exists already: choose another name, or set overwrite (--overwrite)");
     FILE *f = fopen(to, "rb");
     assert_true(f && fread(found, 1, sizeof found, f) == 4);
     fclose(f);
@@ -213,6 +214,84 @@ static void test_refused(void **state)
     assert_fails(stk_weights_convert(ctx, GOLDEN "bad/code.pth", in_folder("none.safetensors"),
                                      NULL, NULL, &err),
                  STK_EKIND, &err, "posix.system");
+}
+
+/* Where nothing is written there is no folder; what is there is seen before the source is. */
+static void test_no_trace(void **state)
+{
+    const char *to = in_folder("new/sub/kept.onnx");
+
+    const stk_weights_options other = {
+        .struct_size = sizeof other, .layers = "flatten, linear(2)", .input_shape = "3x4x4"};
+    assert_fails(stk_weights_convert(ctx, GOLDEN "model.pth", to, &other, NULL, &err),
+                 STK_EMISMATCH, &err, "another model");
+    assert_int_equal(access(in_folder("new"), F_OK), -1);
+    test_write(folder, "seen.safetensors", "kept", 4);
+    assert_fails(
+        stk_weights_convert(ctx, "none.pth", in_folder("seen.safetensors"), NULL, NULL, &err),
+        STK_EEXIST, &err, "exists already");
+}
+
+/* A target of a store may have options. */
+static void test_to_store(void **state)
+{
+    char to[600], plain[512];
+    size_t written;
+
+    snprintf(plain, sizeof plain, "%s", in_folder("slow.safetensors"));
+    snprintf(to, sizeof to, "slow+%s?latency=0", plain);
+    assert_ok(stk_weights_convert(ctx, GOLDEN "model.pth", to, NULL, &written, &err), &err);
+    assert_same(plain, GOLDEN "model.safetensors");
+    assert_fails(stk_weights_convert(ctx, GOLDEN "model.pth", to, NULL, NULL, &err), STK_EEXIST,
+                 &err, "exists already");
+}
+
+static bool another(void *user)
+{
+    test_write(folder, "raced.safetensors", "kept", 4);
+    return false;
+}
+
+/* What another process has made meanwhile is not replaced. */
+static void test_raced(void **state)
+{
+    const stk_weights_options options = {.struct_size = sizeof options, .canceled = another};
+    size_t length;
+
+    assert_fails(stk_weights_convert(ctx, GOLDEN "model.pth", in_folder("raced.safetensors"),
+                                     &options, NULL, &err),
+                 STK_EEXIST, &err, "exists already");
+    free(test_load(in_folder("raced.safetensors"), &length));
+    assert_int_equal(length, 4);
+}
+
+static bool count_down(void *user)
+{
+    int *left = user;
+
+    return (*left)-- == 0;
+}
+
+/* Whenever it is stopped, there is nothing of it. */
+static void test_stopped(void **state)
+{
+    const char *to = in_folder("stopped.safetensors");
+    int left, n = 0;
+    stk_weights_options options = {
+        .struct_size = sizeof options, .canceled = count_down, .user = &left};
+    stk_status status;
+
+    do {
+        left = n;
+        status = stk_weights_convert(ctx, GOLDEN "model.pth", to, &options, NULL, &err);
+        if (status == STK_OK)
+            break;
+        assert_int_equal(status, STK_ECANCELED);
+        assert_non_null(strstr(err.text, "was stopped"));
+        assert_int_equal(access(to, F_OK), -1);
+    } while (++n);
+    /* Reads and writes. */
+    assert_true(n > 20);
 }
 
 /* The n-th allocation fails: said so, nothing is held, and there is no file. */
@@ -250,6 +329,8 @@ int main(void)
         cmocka_unit_test(test_of_torch),  cmocka_unit_test(test_of_checkpoint),
         cmocka_unit_test(test_damaged),   cmocka_unit_test(test_refused),
         cmocka_unit_test(test_no_memory), cmocka_unit_test(test_read_once),
+        cmocka_unit_test(test_no_trace),  cmocka_unit_test(test_to_store),
+        cmocka_unit_test(test_stopped),   cmocka_unit_test(test_raced),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

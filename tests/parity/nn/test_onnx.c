@@ -110,6 +110,13 @@ static void set_statistics(stk_model *model)
     }
 }
 
+static stk_status put_piece(void *user, const void *data, size_t length, stk_error *error)
+{
+    stk_put *put = user;
+
+    return put->ops->write(put, data, length, error);
+}
+
 /* All weights as safetensors, in the type that the model computes in. */
 static void save(stk_model *model, const char *path)
 {
@@ -120,7 +127,7 @@ static void save(stk_model *model, const char *path)
     while (stk_model_get_state(model, n, &tensors[n], &err) == STK_OK)
         n++;
     assert_ok(stk_put_open(ctx, path, NULL, &put, &err), &err);
-    assert_ok(stk__weights_write(ctx, put, tensors, n, &err), &err);
+    assert_ok(stk__weights_write(ctx, tensors, n, put_piece, put, &err), &err);
     assert_ok(put->ops->commit(put, &err), &err);
 }
 

@@ -168,11 +168,12 @@ static void exported(void **state)
     const stk_state_tensor weight = {"b.weight", STK_FLOAT32, 1, {3}, values, sizeof values};
     stk_model_builder *builder;
     stk_error err;
+    size_t count;
 
     assert_ok(stk_driver_add(ctx, STK_DRIVER_LAYER, &scale, &err), &err);
     assert_ok(stk_model_builder_create(ctx, shape, 1, &builder, &err), &err);
     assert_ok(stk_model_builder_add(builder, "relu, b=scale(0.5)", &err), &err);
-    assert_fails(stk__onnx_write(builder, &weight, 1, never, NULL, &err), STK_ENOTSUP, &err,
+    assert_fails(stk__onnx_write(builder, &weight, 1, never, NULL, &count, &err), STK_ENOTSUP, &err,
                  "layer 'b' (scale) is a plug-in's");
     stk_model_builder_destroy(&builder);
     stk_context_destroy(&ctx);
