@@ -9,6 +9,7 @@
 #include "store/store.h"
 #include "support/faults.h"
 #include "support/support.h"
+#include "support/text.h"
 
 #define GOLDEN TESTS_DIR "/golden/pth/"
 
