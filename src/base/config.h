@@ -90,6 +90,9 @@ const char *stk__class_misplaced(const char *key);
 bool stk__foreign_key(const char *key, const char *value, const char **refused);
 /* Refuse what a later version wrote: what it says may not be what is meant here. STK_ENOTSUP. */
 stk_status stk__config_check_version(const stk_config *config, stk_error *err);
+/* Refuse a value that is not UTF-8, as the name of a file may be: YAML has characters alone.
+ * STK_EFORMAT. */
+stk_status stk__config_check_characters(const stk_config *config, stk_error *err);
 /* The text of stk_config_write(). */
 stk_status stk__config_format(const stk_config *config, stk__text *out, stk_error *err);
 /* Refuse a value with a URL that has credentials, before any of them is logged. STK_EINVAL. */

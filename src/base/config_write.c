@@ -2,6 +2,7 @@
 /* A configuration as YAML that is read as the same one, and the version that wrote it. */
 #include <stdio.h>
 
+#include "base/bytes.h"
 #include "base/config.h"
 #include "base/options.h"
 
@@ -134,10 +135,28 @@ static stk_status put_table(const stk_config *config, const stk_option_table *ta
     return STK_OK;
 }
 
+stk_status stk__config_check_characters(const stk_config *config, stk_error *err)
+{
+    char shown[STK_OPTION_SHOWN];
+
+    for (size_t i = 0; i < config->count; i++)
+        for (size_t k = 0; k < config->entries[i].count; k++) {
+            const char *key = config->entries[i].key, *text = config->entries[i].values[k].text;
+            if (stk__utf8_valid(text, strlen(text)))
+                continue;
+            stk__option_show(shown, text);
+            return stk__fail_at(err, STK_EFORMAT, STK_STAGE_OPTIONS, key, STK_NO_OFFSET,
+                                "%s: '%s' is not UTF-8 text, so that no file can keep it", key,
+                                shown);
+        }
+    return STK_OK;
+}
+
 stk_status stk__config_format(const stk_config *config, stk__text *out, stk_error *err)
 {
     const stk__entry *plugins = stk__config_find(config, STK__CONFIG_PLUGINS);
 
+    STK_TRY(stk__config_check_characters(config, err));
     stk__text_add(out, VERSION_KEY ": %s\n", stk_version());
     if (plugins && plugins->count)
         put_entry(out, plugins, plugins->key, NULL, NULL);

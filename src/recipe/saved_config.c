@@ -29,6 +29,18 @@ static stk_status put(stk_context *ctx, const stk_config *config, const char *di
     return status;
 }
 
+/* Before there is a folder. */
+static stk_status setup(stk_callback *callback, stk_trainer *t, const stk_moment *at,
+                        stk_error *err)
+{
+    stk_trainer_info info = {.struct_size = sizeof info};
+
+    stk_trainer_get_info(t, &info);
+    return at->task == STK_TASK_FIT && info.logs
+               ? stk__config_check_characters(((saved_config *)callback)->recipe->config, err)
+               : STK_OK;
+}
+
 /* "last" is another file the next time: the one that the run goes on from takes its place. */
 static stk_status put_ckpt_path(stk_config *config, const char *path, stk_error *err)
 {
@@ -98,6 +110,7 @@ static const stk_callback_ops ops = {.struct_size = sizeof ops,
                                      .doc = "writes config.yaml",
                                      .create = create,
                                      .destroy = destroy,
+                                     .setup = setup,
                                      .on_train_start = on_train_start,
                                      .on_fit_start = on_fit_start,
                                      .state_dict = state_dict,

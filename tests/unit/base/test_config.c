@@ -323,6 +323,24 @@ static stk_status whole_life(stk_context *context, stk_error *err)
     return status;
 }
 
+/* Bytes that are no characters would be others when they are read again. */
+static void test_written_bytes(void **state)
+{
+    fixture *f = *state;
+    bench_options b;
+    char text[2048] = "";
+
+    assert_ok(stk_config_set(f->config, "bench.dataset", "r\xff", false, &f->err), &f->err);
+    stk_options_init(&bench_table, &b, sizeof b);
+    assert_ok(stk_config_apply(f->config, &bench_table, 0, &b, &f->err), &f->err);
+    assert_fails(stk_config_write(f->config, test_keep_line, text, &f->err), STK_EFORMAT, &f->err,
+                 "bench.dataset: 'r?' is not UTF-8 text");
+    assert_string_equal(text, "");
+    assert_ok(stk_config_set(f->config, "bench.dataset", "r\xc3\xa4", false, &f->err), &f->err);
+    assert_ok(stk_config_write(f->config, test_keep_line, text, &f->err), &f->err);
+    assert_non_null(strstr(text, "r\xc3\xa4"));
+}
+
 /* Values in one form, sections in the order of the tables; read again it is the same text. */
 static void test_written(void **state)
 {
@@ -427,6 +445,7 @@ int main(void)
         TEST(test_finish_names_what_nobody_took),
         TEST(test_top_table),
         TEST(test_written),
+        TEST(test_written_bytes),
         TEST(test_version),
         cmocka_unit_test(test_failing_memory),
     };
