@@ -106,6 +106,20 @@ def metrics(folder, x, y, r):
         matrix = torchmetrics.classification.MulticlassConfusionMatrix(**to)(given, target)
         case(["npy:", "x.npy?labels=classes.npy"], 6, "weights_6.safetensors", "cross_entropy",
              {k: m(given, target).item() for k, m in of.items()}, ignore_index=ignored, matrix=matrix.tolist())
+    # Yes and no: of one output, and of three.
+    yes = np.random.default_rng(8)
+    for outputs in (1, 3):
+        weights = load_file(folder / f"weights_{outputs}.safetensors")
+        with torch.no_grad():
+            given = net(outputs, weights)(rows).squeeze(1)
+        right = yes.random(given.shape) < 0.8
+        labels = ((given.numpy() > 0) == right).astype(np.float32)
+        np.save(folder / f"binary_{outputs}.npy", labels)
+        target = torch.from_numpy(labels.astype(np.int64))
+        of = torchmetrics.classification.BinaryAccuracy() if outputs == 1 else \
+            torchmetrics.classification.MultilabelAccuracy(num_labels=outputs)
+        case(["npy:", f"x.npy?labels=binary_{outputs}.npy"], outputs, f"weights_{outputs}.safetensors",
+             "bce_with_logits", {"acc": of(given.sigmoid(), target).item()})
     (folder / "metrics.json").write_text(json.dumps(cases, indent=1) + "\n")
 
 

@@ -2,8 +2,8 @@
 /*
  * Metrics of a model of layers that no mean over batches gives: sums over all rows of a loader, and
  * of all ranks, then one formula. F1 is 2 hits / (predicted + there) of each class, R2 is 1 -
- * squares of the errors / squares of the targets about their mean, of each output, as torchmetrics
- * defines them.
+ * squares of the errors / squares of the targets about their mean, of each output, accuracy of
+ * logits the share of all values that are right, as torchmetrics defines them.
  */
 #include "train/model_metrics.h"
 
@@ -21,38 +21,55 @@ enum {
     MAX_PRINTED = 20     /* of one that is printed */
 };
 
+/* What outputs are. */
+typedef enum outputs { CLASSES, NUMBERS, LOGITS } outputs;
+
 static const struct {
     const char *name, *val, *test;
-    bool classes;
+    outputs of;
 } known[STK__METRIC_COUNT] = {
-    [STK__METRIC_ACCURACY] = {"accuracy", NULL, NULL, true},
-    [STK__METRIC_F1] = {"f1", "val_f1", "test_f1", true},
-    [STK__METRIC_F1_MICRO] = {"f1_micro", "val_f1_micro", "test_f1_micro", true},
-    [STK__METRIC_CONFUSION] = {"confusion_matrix", NULL, NULL, true},
-    [STK__METRIC_MAE] = {"mae", "val_mae", "test_mae", false},
-    [STK__METRIC_RMSE] = {"rmse", "val_rmse", "test_rmse", false},
-    [STK__METRIC_R2] = {"r2", "val_r2", "test_r2", false},
+    [STK__METRIC_ACCURACY] = {"accuracy", NULL, NULL, CLASSES},
+    [STK__METRIC_F1] = {"f1", "val_f1", "test_f1", CLASSES},
+    [STK__METRIC_F1_MICRO] = {"f1_micro", "val_f1_micro", "test_f1_micro", CLASSES},
+    [STK__METRIC_CONFUSION] = {"confusion_matrix", NULL, NULL, CLASSES},
+    [STK__METRIC_MAE] = {"mae", "val_mae", "test_mae", NUMBERS},
+    [STK__METRIC_RMSE] = {"rmse", "val_rmse", "test_rmse", NUMBERS},
+    [STK__METRIC_R2] = {"r2", "val_r2", "test_r2", NUMBERS},
+    [STK__METRIC_LOGITS] = {"accuracy", "val_acc", "test_acc", LOGITS},
 };
+
+/* Of each kind: all names, and those that are wanted where none is given. */
+static const struct {
+    const char *names;
+    uint32_t initial;
+} kinds[] = {
+    [CLASSES] = {"accuracy, f1, f1_micro and confusion_matrix", 1 << STK__METRIC_ACCURACY},
+    [NUMBERS] = {"mae, rmse and r2", 1 << STK__METRIC_MAE | 1 << STK__METRIC_RMSE},
+    [LOGITS] = {"accuracy", 1 << STK__METRIC_LOGITS},
+};
+
+static outputs outputs_of(int32_t loss)
+{
+    return loss == STK_LOSS_CROSS_ENTROPY     ? CLASSES
+           : loss == STK_LOSS_BCE_WITH_LOGITS ? LOGITS
+                                              : NUMBERS;
+}
 
 /* ---- Which ----------------------------------------------------------------------------------- */
 
-static stk_status add(stk__model_metrics *m, const char *name, int32_t loss, stk_error *err)
+static stk_status add(stk__model_metrics *m, const char *name, outputs of, stk_error *err)
 {
-    const bool classes = loss == STK_LOSS_CROSS_ENTROPY, logits = loss == STK_LOSS_BCE_WITH_LOGITS;
-
     for (uint32_t i = 0; i < STK__METRIC_COUNT; i++)
-        if (strcmp(known[i].name, name) == 0 && known[i].classes == classes && !logits) {
+        if (strcmp(known[i].name, name) == 0 && known[i].of == of) {
             m->wanted |= UINT32_C(1) << i;
             return STK_OK;
         }
     return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "module.metrics", STK_NO_OFFSET,
                         "module.metrics: '%.60s' is none of this loss, which has %s", name,
-                        logits    ? "none"
-                        : classes ? "accuracy, f1, f1_micro and confusion_matrix"
-                                  : "mae, rmse and r2");
+                        kinds[of].names);
 }
 
-static stk_status choose(stk__model_metrics *m, const char *list, int32_t loss, stk_error *err)
+static stk_status choose(stk__model_metrics *m, const char *list, outputs of, stk_error *err)
 {
     static const stk__items_kind kind = {.stage = STK_STAGE_OPTIONS,
                                          .list = "module.metrics",
@@ -62,10 +79,7 @@ static stk_status choose(stk__model_metrics *m, const char *list, int32_t loss, 
     stk__items items;
 
     if (!list) {
-        m->wanted = loss == STK_LOSS_CROSS_ENTROPY ? 1 << STK__METRIC_ACCURACY
-                    : loss == STK_LOSS_BCE_WITH_LOGITS
-                        ? 0
-                        : 1 << STK__METRIC_MAE | 1 << STK__METRIC_RMSE;
+        m->wanted = kinds[of].initial;
         return STK_OK;
     }
     STK_TRY(stk__items_parse(m->ctx, &kind, list, &items, err));
@@ -77,7 +91,7 @@ static stk_status choose(stk__model_metrics *m, const char *list, int32_t loss, 
                 stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, "module.metrics", STK_NO_OFFSET,
                              "module.metrics: '%.60s' takes no arguments", item->name);
         else if (strcmp(item->name, "none") != 0 || items.count > 1)
-            status = add(m, item->name, loss, err);
+            status = add(m, item->name, of, err);
     }
     stk__items_release(m->ctx, &items);
     return status;
@@ -90,7 +104,7 @@ stk_status stk__model_metrics_init(stk__model_metrics *m, stk_context *ctx, cons
     uint64_t elements = 1;
 
     *m = (stk__model_metrics){.ctx = ctx, .ignore_index = model->ignore_index};
-    STK_TRY(choose(m, list, model->loss, err));
+    STK_TRY(choose(m, list, outputs_of(model->loss), err));
     for (uint32_t i = 0; i < fields->rank; i++)
         elements *= (uint64_t)fields->shape[i];
     m->inner = fields->rank ? (uint64_t)fields->shape[0] : 1;
@@ -199,6 +213,20 @@ static void count_numbers(stk__model_metrics *m, const stk_model_batch *batch,
     }
 }
 
+/* Yes is a number above 0, where the probability is above a half. */
+static void count_logits(stk__model_metrics *m, const stk_model_batch *batch,
+                         const stk_state_tensor *output)
+{
+    for (uint64_t i = 0; i < batch->count * m->inner * m->stride; i++) {
+        if (!counts(batch, i))
+            continue;
+        stk__output_sums *c = &m->columns[i / m->stride % m->inner];
+        const bool yes = element(batch->target, i, batch->target_dtype) > 0.5;
+        c->n++;
+        c->absolute += (element(output->data, i, output->dtype) > 0) != yes;
+    }
+}
+
 /* ---- Over the ranks -------------------------------------------------------------------------- */
 
 /* First what adds up; then the squares about the mean of all. */
@@ -290,6 +318,8 @@ static double value_of(const stk__model_metrics *m, stk__model_metric which)
         return f1(m, which == STK__METRIC_F1_MICRO);
     case STK__METRIC_R2:
         return r2(m);
+    case STK__METRIC_LOGITS:
+        return 1 - error_of(m, false);
     default:
         return error_of(m, which == STK__METRIC_RMSE);
     }
@@ -402,6 +432,8 @@ stk_status stk__model_metrics_take(stk__model_metrics *m, stk_trainer *t, const 
         memset(m->columns, 0, (size_t)m->inner * sizeof *m->columns);
     if (output && m->counts)
         count_classes(m, batch, output);
+    else if (output && stk__model_metrics_has(m, STK__METRIC_LOGITS))
+        count_logits(m, batch, output);
     else if (output)
         count_numbers(m, batch, output);
     return at->last_batch ? log_all(m, t, at, err) : STK_OK;

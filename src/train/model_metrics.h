@@ -13,11 +13,13 @@ typedef enum stk__model_metric {
     STK__METRIC_MAE,
     STK__METRIC_RMSE,
     STK__METRIC_R2,
+    STK__METRIC_LOGITS, /* accuracy of numbers that say yes above 0 */
     STK__METRIC_COUNT
 } stk__model_metric;
 
-/* Of one output of numbers: how many counted, and the sums of |d| and d^2 of what they are off by;
- * mean of the targets, and sum of the squares of what those are off it. */
+/* Of one output of numbers: how many counted, and the sums of |d| and d^2 of what they are off by
+ * (of yes and no: 1 where that is wrong); mean of the targets, and sum of the squares of what those
+ * are off it. */
 typedef struct stk__output_sums {
     double n, absolute, square, mean, m2;
 } stk__output_sums;
