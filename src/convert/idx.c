@@ -4,6 +4,7 @@
  * split is there once its labels are: they go first where they are replaced, and come last, so that
  * no kill or power cut leaves labels next to the pictures of others.
  */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -286,23 +287,52 @@ static stk_status convert_splits(const stk_conversion_job *c, const split_target
                          report, err);
 }
 
+/* Length of the first folder on the way to a path that is not there; longer than it: all are. */
+static size_t first_missing(char *path)
+{
+    size_t length = strspn(path, "/");
+    struct stat st;
+
+    for (bool there = true; there && path[length];) {
+        length += strcspn(path + length, "/");
+        const char end = path[length];
+        path[length] = 0;
+        there = stat(path, &st) == 0;
+        path[length] = end;
+        if (!there)
+            return length;
+        length += strspn(path + length, "/");
+    }
+    return SIZE_MAX;
+}
+
+/* Remove the folders from there on, as far as they are empty. */
+static void remove_made(char *path, size_t first)
+{
+    char *slash = path;
+
+    while (slash && strlen(path) >= first &&
+           (stk__remove_folder_path(path) == 0 || errno == ENOENT))
+        if ((slash = strrchr(path, '/')))
+            *slash = 0;
+}
+
 static stk_status idx_run(const stk_conversion_job *c, stk_conversion_report *report,
                           stk_error *err)
 {
     split_target target = {.overwrite = c->options->overwrite};
-    struct stat st;
     char *path;
 
     STK_TRY(stk__url_local(c->context, c->target, &path, err));
-    const bool fresh = !stk__url_elsewhere(c->context, c->target) && stat(path, &st) != 0;
+    const size_t first = stk__url_elsewhere(c->context, c->target) ? SIZE_MAX : first_missing(path);
     stk_status status =
         stk__put_folder_open(c->context, c->target, &target.store, target.prefix, err);
     if (status == STK_OK)
         status = convert_splits(c, &target, report, err);
     stk_store_close(&target.store);
-    /* A folder with one split done is worth keeping: only an empty one goes. */
-    if (status != STK_OK && fresh)
-        stk__remove_folder_path(path);
+    /* A folder with one split done is worth keeping: only empty ones go. */
+    if (status != STK_OK)
+        remove_made(path, first);
     stk__free(c->context, path);
     return status;
 }

@@ -119,25 +119,31 @@ static void test_refusals(void **state)
     stk_context_destroy(&ctx);
 }
 
-/* What was stopped before its first file leaves no folder; one that was there stays. */
+/* What was stopped before its first file leaves no folder, nor one above it; those that were there
+ * stay. */
 static void test_leaves_nothing(void **state)
 {
-    char folder[256], to[300];
+    static const char *const below[] = {"", "/sub", "//sub/sub/"};
+    char folder[256], to[300], target[320];
     stk_conversion *conversion = NULL;
     stk_error err;
     stk_context *ctx = test_context();
 
     test_folder(folder);
     snprintf(to, sizeof to, "%s/new", folder);
-    for (int there = 0; there < 2; there++) {
-        if (there)
+    for (size_t i = 0; i < 2 * STK_COUNT(below); i++) {
+        const bool there = i >= STK_COUNT(below);
+        if (i == STK_COUNT(below))
             assert_int_equal(mkdir(to, 0777), 0);
-        assert_ok(stk_conversion_create(ctx, "digits:?size=10", to, &conversion, &err), &err);
+        snprintf(target, sizeof target, "%s%s", to, below[i % STK_COUNT(below)]);
+        assert_ok(stk_conversion_create(ctx, "digits:?size=10", target, &conversion, &err), &err);
         stk_conversion_cancel(conversion);
         assert_fails(stk_conversion_run(conversion, NULL, NULL, NULL, &err), STK_ECANCELED, &err,
                      "stopped");
         stk_conversion_destroy(&conversion);
         assert_int_equal(access(to, F_OK), there ? 0 : -1);
+        snprintf(target, sizeof target, "%s/sub", to);
+        assert_int_equal(access(target, F_OK), -1);
     }
     test_folder_remove(folder);
     stk_context_destroy(&ctx);
