@@ -65,7 +65,9 @@ stk__entry *stk__config_find(const stk_config *config, const char *key);
 stk_status stk__config_put(stk_config *config, const char *key, const stk__config_place *place,
                            const stk__config_value *values, size_t count, uint64_t load,
                            stk_error *err);
-/* Whether a key has a list of PyTorch's that is another thing here (config_lists.c). */
+/* Whether a key has a list of PyTorch's that is another thing here. This, the classes below and the
+ * reader know keys of the recipe's sections, which stand apart from its tables: config_lists.c,
+ * class_names.c, config_yaml.c. */
 bool stk__config_is_list(const char *key);
 /* The same as stk__config_put(), where such a list becomes that other thing. Also STK_EINVAL. */
 stk_status stk__config_put_list(stk_config *config, const char *key, const stk__config_place *place,

@@ -114,7 +114,8 @@ static void derive_all(void)
         NULL,
         "LIST",
         "What tells, when a task is over, where its time went: simple, advanced, pytorch (a "
-        "trace), or several, with options: 'simple(filename=perf), pytorch'; none: nothing."};
+        "trace), or several, with options: 'simple(filename=perf), pytorch'; none: nothing. In "
+        "YAML also a list."};
     static const stk_option layers = {
         "layers",
         STK_OPTION_STRING,
@@ -189,8 +190,9 @@ const stk_option_table *stk__recipe_model_table(size_t i)
 
 const char *const *stk_recipe_lists(void)
 {
-    static const char *const keys[] = {"callbacks",      "loggers",          "model.layers",
-                                       "module.metrics", "optimizer.groups", NULL};
+    static const char *const keys[] = {
+        "callbacks",        "loggers", "model.layers", "module.metrics", "optimizer.groups",
+        "trainer.profiler", NULL};
 
     return keys;
 }

@@ -21,11 +21,11 @@ static void read_file(stk_context *ctx, const char *name, const char *form, char
 static void test_forms(void **state)
 {
     static const char *const names[] = {
-        "early_stopping", "full_paths",    "checkpoints",  "csv_logger", "two_loggers",
-        "sgd_step",       "adamw_cosine",  "plateau",      "watched",    "names_alone",
-        "adam_betas",     "multi_step",    "accumulation", "profiled",   "batch_size",
-        "saved",          "saved_none",    "unseeded",     "scalars",    "dumped",
-        "dumped_plateau", "short_schedule"};
+        "early_stopping", "full_paths",     "checkpoints",   "csv_logger", "two_loggers",
+        "sgd_step",       "adamw_cosine",   "plateau",       "watched",    "names_alone",
+        "adam_betas",     "multi_step",     "accumulation",  "profiled",   "batch_size",
+        "saved",          "saved_none",     "unseeded",      "scalars",    "profilers",
+        "dumped",         "dumped_plateau", "short_schedule"};
     static char theirs[8192], ours[8192];
 
     for (size_t i = 0; i < STK_COUNT(names); i++) {
@@ -73,7 +73,7 @@ static void test_refused(void **state)
         {"trainer: {profiler: advanced(3)}\n", "'3' has no name"},
         {"trainer: {profiler: 'simple(max_events=5)'}\n",
          "trainer.profiler.max_events: it has no effect without the profiler trace"},
-        {"trainer: {profiler: [simple, trace]}\n", "a training takes one"},
+        {"trainer: {profiler: [simple, trce]}\n", "did you mean 'trace'?"},
         {"trainer: {profiler: 'simple(filename=a), advanced(filename=b)'}\n",
          "trainer.profiler: advanced: filename is 'b' here and 'a' before; profilers share it: "
          "give "

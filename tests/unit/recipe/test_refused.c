@@ -256,11 +256,11 @@ static void test_tables(void **state)
     assert_int_equal(n, sizeof names / sizeof *names);
     const char *const *lists = stk_recipe_lists();
     for (n = 0; lists[n]; n++)
-        assert_true(strcmp(lists[n], "callbacks") == 0 || strcmp(lists[n], "loggers") == 0 ||
-                    strcmp(lists[n], "model.layers") == 0 ||
-                    strcmp(lists[n], "module.metrics") == 0 ||
-                    strcmp(lists[n], "optimizer.groups") == 0);
-    assert_int_equal(n, 5);
+        assert_true(
+            strcmp(lists[n], "callbacks") == 0 || strcmp(lists[n], "loggers") == 0 ||
+            strcmp(lists[n], "model.layers") == 0 || strcmp(lists[n], "module.metrics") == 0 ||
+            strcmp(lists[n], "optimizer.groups") == 0 || strcmp(lists[n], "trainer.profiler") == 0);
+    assert_int_equal(n, 6);
 }
 
 int main(void)
