@@ -80,7 +80,7 @@ def source_of(root, test):
     elif folder == "fuzz":
         candidates = [root / "fuzz" / f"fuzz_{base}.c", root / "fuzz" / f"{base}.c"]
     else:
-        candidates = [root / "tests" / folder / f"test_{base}.c"]
+        candidates = [root / "tests" / folder / f"test_{base}{ending}" for ending in (".c", ".py")]
     for path in candidates:
         if path.is_file():
             return path

@@ -72,7 +72,7 @@ class Tree:
         self.env = dict(os.environ, CTEST_OUTPUT_ON_FAILURE="0")
         self.env.setdefault("STOKER_TEST_DATA", str(root.parent / "shared" / "data"))
         code, text = run(["cmake", "-S", str(folder), "-B", str(self.build), "-G", "Ninja", "-DSTOKER_BUILD_TESTS=ON",
-                          "-DSTOKER_BUILD_BENCH=OFF", "-DSTOKER_BUILD_EXAMPLES=OFF"], folder)
+                          "-DSTOKER_BUILD_BENCH=OFF", "-DSTOKER_BUILD_EXAMPLES=OFF", "-DSTOKER_BUILD_PYTHON=ON"], folder)
         if code:
             raise Failure(f"cmake fails in {self.build}:\n{text[-2000:]}")
         # ctest itself names no program before it is built.
@@ -98,6 +98,9 @@ class Tree:
             if str(self.build) in self.commands[test]:
                 wanted |= {x for x in self.outputs if x in ("stoker", "stoker_share") or x.startswith("libstoker.")}
             source = mutants.source_of(self.folder, test)
+            if test.startswith("python/"):
+                wanted |= {x for x in self.outputs if x.startswith("python/") and x.endswith(".so")}
+                continue
             if source is None or source.suffix != ".c" or "test_binary(" in source.read_text():
                 wanted |= {"stoker"} | {x for x in self.outputs if re.fullmatch(r"tests/\w+\.so", x)}
         if not wanted:

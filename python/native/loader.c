@@ -18,7 +18,8 @@ typedef struct messages {
 } messages;
 
 typedef struct loader {
-    PyObject_HEAD stk_context *context;
+    PyObject_HEAD
+    stk_context *context;
     stk_dataset *dataset;
     stk_loader *loader; /* NULL: closed */
     stk_py_held_list held;
@@ -159,8 +160,10 @@ static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     }
     pthread_mutex_init(&self->messages->lock, NULL);
     stk_status status;
-    Py_BEGIN_ALLOW_THREADS status = open_all(self, dataset, &options, &err);
-    Py_END_ALLOW_THREADS hand_over_messages(self);
+    Py_BEGIN_ALLOW_THREADS
+    status = open_all(self, dataset, &options, &err);
+    Py_END_ALLOW_THREADS
+    hand_over_messages(self);
     if (status != STK_OK) {
         Py_DECREF(self);
         return stk_py_raise(&err);
@@ -172,10 +175,12 @@ static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *keywor
  * context. */
 static void end(loader *self)
 {
-    Py_BEGIN_ALLOW_THREADS stk_loader_destroy(&self->loader);
+    Py_BEGIN_ALLOW_THREADS
+    stk_loader_destroy(&self->loader);
     stk_dataset_close(&self->dataset);
     stk_context_destroy(&self->context);
-    Py_END_ALLOW_THREADS hand_over_messages(self);
+    Py_END_ALLOW_THREADS
+    hand_over_messages(self);
 }
 
 static void loader_dealloc(PyObject *object)
@@ -238,8 +243,10 @@ static stk_status wait_for_batch(loader *self, stk_batch **batch, stk_error *err
     stk_status status;
 
     self->busy = true;
-    Py_BEGIN_ALLOW_THREADS status = stk_loader_next(self->loader, LOOK_MS, batch, err);
-    Py_END_ALLOW_THREADS self->busy = false;
+    Py_BEGIN_ALLOW_THREADS
+    status = stk_loader_next(self->loader, LOOK_MS, batch, err);
+    Py_END_ALLOW_THREADS
+    self->busy = false;
     hand_over_messages(self);
     return status;
 }
@@ -343,7 +350,8 @@ static PyObject *loader_restore(PyObject *object, PyObject *argument)
         return NULL;
     stk_status status = stk_loader_state_parse(text, &state, &err);
     if (status == STK_OK) {
-        Py_BEGIN_ALLOW_THREADS status = stk_loader_restore(self->loader, &state, &err);
+        Py_BEGIN_ALLOW_THREADS
+        status = stk_loader_restore(self->loader, &state, &err);
         Py_END_ALLOW_THREADS
     }
     hand_over_messages(self);
@@ -361,8 +369,11 @@ static PyObject *loader_set_epoch(PyObject *object, PyObject *argument)
     if ((epoch == (unsigned long long)-1 && PyErr_Occurred()) || !usable(self))
         return NULL;
     stk_status status;
-    Py_BEGIN_ALLOW_THREADS status = stk_loader_set_epoch(self->loader, epoch, &err);
-    Py_END_ALLOW_THREADS if (status != STK_OK) return stk_py_raise(&err);
+    Py_BEGIN_ALLOW_THREADS
+    status = stk_loader_set_epoch(self->loader, epoch, &err);
+    Py_END_ALLOW_THREADS
+    if (status != STK_OK)
+        return stk_py_raise(&err);
     Py_RETURN_NONE;
 }
 

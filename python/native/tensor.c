@@ -3,7 +3,8 @@
 #include "native.h"
 
 typedef struct tensor {
-    PyObject_HEAD stk_py_held *held;
+    PyObject_HEAD
+    stk_py_held *held;
     void *data;
     stk_dtype dtype;
     int rank, field; /* field: its number; -1: offsets of one */

@@ -149,6 +149,18 @@ class Order(unittest.TestCase):
                         break
             self.assertEqual(self.epoch(loader), whole[3])
 
+    def test_goes_back_from_the_middle_of_a_loop(self):
+        with stoker.Loader("digits:?size=100", **self.OPTIONS) as loader:
+            whole = self.epoch(loader)
+            loader.set_epoch(0)
+            for i, _ in enumerate(loader):
+                if i == 2:
+                    state = loader.state_dict()
+                if i == 7:
+                    break
+            loader.load_state_dict(state)
+            self.assertEqual(self.epoch(loader), whole[3:])
+
     def test_a_state_of_another_order(self):
         with stoker.Loader("digits:?size=100", **self.OPTIONS) as loader:
             state = loader.state_dict()
