@@ -120,6 +120,16 @@ def metrics(folder, x, y, r):
             torchmetrics.classification.MultilabelAccuracy(num_labels=outputs)
         case(["npy:", f"x.npy?labels=binary_{outputs}.npy"], outputs, f"weights_{outputs}.safetensors",
              "bce_with_logits", {"acc": of(given.sigmoid(), target).item()})
+    # Windows of yes and no with gaps, which do not count.
+    series = (yes.random((43, 3)) < 0.5).astype(np.float32)
+    series[yes.random(series.shape) < 0.3] = np.nan
+    np.save(folder / "binary_series.npy", series)
+    windows = torch.from_numpy(series.astype(np.float64)).unfold(0, 4, 1).transpose(1, 2)
+    with torch.no_grad():
+        given = net(3, load_file(folder / "weights_series.safetensors"))(windows[:, :3].nan_to_num(0.0))
+    of = torchmetrics.classification.BinaryAccuracy(ignore_index=-1)
+    case(["array:", "binary_series.npy?input=3&target=1&time=0&stride=0:1&nan=mask"], 3, "weights_series.safetensors",
+         "bce_with_logits", {"acc": of(given.sigmoid(), windows[:, 3].nan_to_num(-1.0).long()).item()})
     (folder / "metrics.json").write_text(json.dumps(cases, indent=1) + "\n")
 
 

@@ -145,7 +145,7 @@ static void check(uint64_t world)
         test_folder_remove(root);
         ranks_release(&all);
     }
-    assert_int_equal(i, 6);
+    assert_int_equal(i, 7);
     json_decref(golden);
 }
 
