@@ -51,26 +51,20 @@ static char *without_random(stk_context *context, const char *transforms, bool f
     enum { GROWTH = 80 /* of an item at most, where it is replaced */ };
     const size_t room = strlen(transforms) * GROWTH + 1;
     char *out = stk__calloc(context, 1, room), crop[GROWTH];
+    stk__recipe_part part;
     size_t used = 0;
 
-    for (const char *p = transforms; out && *p;) {
-        stk__unpaired unpaired;
-        p += strspn(p, " \t\n");
-        const size_t part = stk__part_length(p, strlen(p), ",", &unpaired);
-        /* Brackets that do not pair are refused where the list is used. */
-        const size_t length = part == SIZE_MAX ? strlen(p) : part, name = strcspn(p, " \t\n(,");
-        const bool random = length && is_random(context, p, name);
-        const char *item = p;
-        int bytes = (int)length;
-        if (random) {
-            fixed_crop(p, length, crop, sizeof crop);
+    while (out && stk__recipe_next_part(&transforms, &part)) {
+        const char *item = part.text;
+        int bytes = (int)part.length;
+        if (part.length && is_random(context, item, part.name)) {
+            fixed_crop(item, part.length, crop, sizeof crop);
             item = crop;
             bytes = fixed ? (int)strlen(crop) : 0;
         }
         if (bytes)
             used +=
                 (size_t)snprintf(out + used, room - used, "%s%.*s", used ? ", " : "", bytes, item);
-        p += length + (p[length] == ',');
     }
     return out;
 }

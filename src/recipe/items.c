@@ -110,23 +110,34 @@ static stk_status tell(stk_config *config, const taking *what, const char *item,
     return status;
 }
 
+bool stk__recipe_next_part(const char **list, stk__recipe_part *out)
+{
+    stk__unpaired unpaired;
+
+    if (!**list)
+        return false;
+    const char *text = *list + strspn(*list, " \t\n");
+    const size_t rest = strlen(text), part = stk__part_length(text, rest, ",", &unpaired);
+    const size_t length = STK_MIN(part, rest);
+    *out = (stk__recipe_part){text, length, STK_MIN(strcspn(text, " \t\n(,"), length),
+                              part != SIZE_MAX};
+    *list = text + length + (text[length] == ',');
+    return true;
+}
+
 /* The items of a text but for those that are taken. */
 static stk_status cut_text(stk_config *config, const char *list, taking *what, stk__text *out,
                            stk_error *err)
 {
-    for (const char *p = list; *p;) {
-        stk__unpaired unpaired;
-        p += strspn(p, " \t\n");
-        const size_t part = stk__part_length(p, strlen(p), ",", &unpaired);
-        /* Brackets that do not pair are refused where the list is used. */
-        const size_t length = part == SIZE_MAX ? strlen(p) : part;
-        if (part != SIZE_MAX && is_name(p, STK_MIN(strcspn(p, " \t\n(,"), length), what->name)) {
-            STK_TRY(tell(config, what, p, length, err));
+    stk__recipe_part part;
+
+    while (stk__recipe_next_part(&list, &part)) {
+        if (part.paired && is_name(part.text, part.name, what->name)) {
+            STK_TRY(tell(config, what, part.text, part.length, err));
             what->found = true;
         } else {
-            stk__text_add(out, "%s%.*s", out->length ? ", " : "", (int)length, p);
+            stk__text_add(out, "%s%.*s", out->length ? ", " : "", (int)part.length, part.text);
         }
-        p += length + (p[length] == ',');
     }
     return out->failed ? stk__fail(err, STK_ENOMEM, STK_STAGE_OPTIONS, "no memory for the %s",
                                    what->kind->list)

@@ -103,6 +103,15 @@ typedef stk_status stk__recipe_each(const stk__item *item, void *user, stk_error
  * texts of items live as long as the configuration. */
 stk_status stk__recipe_items(stk_config *config, const stk__items_kind *kind,
                              stk__recipe_each *each, void *user, stk_error *err);
+/* An item as it is written. */
+typedef struct stk__recipe_part {
+    const char *text;
+    size_t length, name; /* of all, and of its name */
+    bool paired;         /* else it is all the rest, which is refused where the list is used */
+} stk__recipe_part;
+
+/* Take the first off the text of a list; false: there is none. */
+bool stk__recipe_next_part(const char **list, stk__recipe_part *out);
 /* Take the items of a name out of a list; `each` (or NULL) is told of them. `*found`: there was
  * one.
  */
