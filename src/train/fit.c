@@ -207,18 +207,35 @@ static stk_status place_restored(stk_trainer *t, stk_error *err)
                : stk__feed_compare(t, err);
 }
 
+/* A whole epoch in which no row counted is like all that would follow: steps do not end the run. */
+static stk_status no_step(const stk_trainer *t, stk_error *err)
+{
+    if (t->loop.done == 0 || t->should_stop || t->settings.max_epochs >= 0 ||
+        t->settings.max_steps < 0)
+        return STK_OK;
+    return stk__fail(err, STK_EINVAL, STK_STAGE_TRAIN,
+                     "epoch %" PRIu64
+                     " had no optimizer step, as no row of it counts (ignore_index, "
+                     "a mask): max_steps %" PRId64 " is never reached; correct the targets",
+                     t->loop.epoch, t->settings.max_steps);
+}
+
 static stk_status epochs(stk_trainer *t, stk_error *err)
 {
     for (;;) {
         STK_TRY(stk__agree(t, err));
         if (done(t))
             break;
+        const bool whole = !t->restart.within_epoch;
+        const uint64_t steps = t->loop.global_step;
         STK_TRY(epoch_start(t, err));
         stk__action(t, "", "run_training_epoch");
         stk_status status = stk__epoch_run(t, err);
         stk__action_end(t, "", "run_training_epoch");
         STK_TRY(status);
         STK_TRY(epoch_end(t, err));
+        if (whole && t->loop.global_step == steps)
+            STK_TRY(no_step(t, err));
         next_epoch(t);
     }
     return STK_OK;

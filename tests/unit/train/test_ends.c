@@ -252,12 +252,48 @@ static void asked_to_stop(void **state)
     patience = "4";
 }
 
+static stk_status no_rows(stk_module *module, stk_trainer *trainer, const stk_moment *at,
+                          stk_loss *loss, stk_error *err)
+{
+    ((tiny *)module)->train_steps++;
+    *loss = (stk_loss){.skip = true};
+    return STK_OK;
+}
+
+/* Where no row counts there are no steps, of which a number would end the run. */
+static void nothing_counts(void **state)
+{
+    static const struct {
+        int64_t max_epochs, max_steps;
+        bool ends;
+    } cases[] = {{2, -1, true}, {2, 3, true}, {-1, 3, false}, {-2, 3, false}};
+    stk_trainer *t;
+    bench b;
+    tiny m;
+
+    bench_open(&b);
+    for (size_t i = 0; i < STK_COUNT(cases); i++) {
+        tiny_init(&m);
+        m.ops.training_step = no_rows;
+        b.options.max_epochs = cases[i].max_epochs;
+        b.options.max_steps = cases[i].max_steps;
+        const stk_status status = bench_fit(&b, &m, NULL, &t);
+        if (cases[i].ends)
+            assert_ok(status, &b.err);
+        else
+            assert_fails(status, STK_EINVAL, &b.err, "no row of it counts");
+        assert_int_equal(m.train_steps, cases[i].ends ? 20 : 10);
+        stk_trainer_destroy(&t);
+    }
+    bench_close(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(full_disk),     cmocka_unit_test(bad_samples),
         cmocka_unit_test(states_go_on),  cmocka_unit_test(stays_stopped),
-        cmocka_unit_test(asked_to_stop),
+        cmocka_unit_test(asked_to_stop), cmocka_unit_test(nothing_counts),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
