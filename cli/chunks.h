@@ -80,7 +80,6 @@ int chunks_parse_shape(const char *option, const char *text, size_t length, bool
 void chunks_shape_text(char text[CHUNKS_SHAPE_TEXT], const int64_t *sides, uint32_t rank,
                        const char *times);
 /* "4.5 KiB", "1.2 ms". */
-void chunks_bytes_text(char text[32], double bytes);
 void chunks_seconds_text(char text[32], double seconds);
 /* "4 096": groups of three digits. */
 void chunks_grouped(char text[32], double value);

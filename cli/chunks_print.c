@@ -43,16 +43,6 @@ void chunks_grouped(char text[32], double value)
     text[used] = 0;
 }
 
-void chunks_bytes_text(char text[32], double bytes)
-{
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
-    size_t i = 0;
-
-    for (; i < 5 && bytes >= 1023.5; i++)
-        bytes /= 1024;
-    snprintf(text, 32, bytes < 99.95 ? "%.3g %s" : "%.0f %s", bytes, units[i]);
-}
-
 void chunks_seconds_text(char text[32], double seconds)
 {
     static const char *const units[] = {"ns", "\xc2\xb5s", "ms", "s"};
@@ -138,15 +128,15 @@ static void add_cost(struct cli_table *table, uint32_t rank, const char *place,
     snprintf(row->cells[0], CLI_TABLE_CELL, "%s", place);
     chunks_shape_text(text, c->chunk, rank, TIMES);
     snprintf(row->cells[1], CLI_TABLE_CELL, "%.*s", CLI_TABLE_CELL - 1, text);
-    chunks_bytes_text(row->cells[2], (double)c->counts.chunk_bytes);
+    cli_bytes_text(row->cells[2], (double)c->counts.chunk_bytes);
     snprintf(row->cells[3], CLI_TABLE_CELL, c->requests < 9.5 ? "%.3g" : "%.0f", c->requests);
-    chunks_bytes_text(row->cells[4], c->bytes);
+    cli_bytes_text(row->cells[4], c->bytes);
     chunks_seconds_text(row->cells[5], c->seconds[STK_CHUNKS_TYPICAL]);
     chunks_seconds_text(row->cells[6], c->seconds[STK_CHUNKS_FAST]);
     chunks_seconds_text(row->cells[7], c->seconds[STK_CHUNKS_SLOW]);
     snprintf(row->cells[8], CLI_TABLE_CELL, c->regret < 0.9995 ? "%.1f %%" : "%.0f %%",
              100 * c->regret);
-    chunks_bytes_text(row->cells[9], c->memory);
+    cli_bytes_text(row->cells[9], c->memory);
 }
 
 static void print_advice(struct cli *cli, const struct chunks_task *task,
@@ -192,9 +182,9 @@ static void print_measured(struct cli *cli, const struct chunks_task *task,
     struct cli_table table = {0};
 
     chunks_shape_text(shape, result->sample.shape, q->rank, TIMES);
-    chunks_bytes_text(size, (double)result->sample.bytes);
+    cli_bytes_text(size, (double)result->sample.bytes);
     chunks_seconds_text(latency, q->store.latency.typical);
-    chunks_bytes_text(bandwidth, q->store.bandwidth.typical);
+    cli_bytes_text(bandwidth, q->store.bandwidth.typical);
     fprintf(cli->out,
             "\nMeasured on %s of the array (%s), written again with the codec %s, behind %s of "
             "latency and %s/s:\n",

@@ -133,18 +133,6 @@ static void release(struct survey *survey)
 
 /* ---- Showing --------------------------------------------------------------------------------- */
 
-static void bytes_text(char text[CLI_TABLE_CELL], uint64_t bytes)
-{
-    static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB"};
-    double value = (double)bytes;
-    size_t unit = 0;
-
-    for (; value >= 1023.5 && unit < 5; unit++)
-        value /= 1024;
-    snprintf(text, CLI_TABLE_CELL, unit && value < 99.95 ? "%.1f %s" : "%.0f %s", value,
-             units[unit]);
-}
-
 static void shape_text(char text[CLI_TABLE_CELL], const int64_t *shape, uint32_t rank)
 {
     size_t at = 0;
@@ -232,9 +220,9 @@ static void array_row(struct cli_table_row *row, const struct found *f, bool sta
     else
         shape_text(row->cells[c++], info->shard_shape, info->rank);
     snprintf(row->cells[c++], CLI_TABLE_CELL, "%s", info->codecs);
-    bytes_text(row->cells[c++], info->bytes);
+    cli_bytes_text(row->cells[c++], (double)info->bytes);
     if (f->counted) {
-        bytes_text(row->cells[c++], f->stored.bytes);
+        cli_bytes_text(row->cells[c++], (double)f->stored.bytes);
         if (isnan(ratio_of(f)))
             snprintf(row->cells[c++], CLI_TABLE_CELL, "-");
         else

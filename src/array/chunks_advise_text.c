@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "array/chunks_advise.h"
+#include "base/text.h"
 
 #define GB 1e9
 #define MB 1e6
@@ -96,9 +97,9 @@ static void say_unit(words *w, double value, const char *const *units, size_t co
 
 static void say_bytes(words *w, double bytes)
 {
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+    char text[32];
 
-    say_unit(w, bytes, units, STK_COUNT(units), 1024);
+    say(w, "%s", stk__size_text(bytes, text));
 }
 
 static void say_seconds(words *w, double seconds)

@@ -171,6 +171,17 @@ void stk__text_add_thousandths(stk__text *text, uint64_t value)
     stk__text_add(text, "%" PRIu64 ".%03u", value / 1000, (unsigned)(value % 1000));
 }
 
+const char *stk__size_text(double bytes, char text[32])
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+    size_t i = 0;
+
+    for (; i + 1 < STK_COUNT(units) && bytes >= 1023.5; i++)
+        bytes /= 1024;
+    snprintf(text, 32, bytes < 99.95 ? "%.3g %s" : "%.0f %s", bytes, units[i]);
+    return text;
+}
+
 void stk__text_add_double(stk__text *text, const char *key, double value)
 {
     uint64_t bits;

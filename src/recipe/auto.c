@@ -80,30 +80,13 @@ typedef struct search {
     stk_error why;           /* the next larger one is none */
 } search;
 
-/* "5.1 GiB" */
-static const char *size_text(uint64_t bytes, char text[32])
-{
-    static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
-    size_t unit = 0;
-
-    while (unit + 1 < STK_COUNT(units) && bytes >> (10 * (unit + 1)))
-        unit++;
-    const uint64_t whole = bytes >> (10 * unit), one = UINT64_C(1) << (10 * unit);
-    const uint64_t tenth = (bytes - whole * one) * 10 / one;
-    if (unit)
-        snprintf(text, 32, "%" PRIu64 ".%" PRIu64 " %s", whole, tenth, units[unit]);
-    else
-        snprintf(text, 32, "%" PRIu64 " %s", whole, units[unit]);
-    return text;
-}
-
 static stk_status too_large(uint64_t rows, uint64_t bytes, uint64_t room, const char *of,
                             stk_error *err)
 {
     char needs[32], has[32];
 
     return stk__fail(err, STK_EBUDGET, STK_STAGE_OPTIONS, "%" PRIu64 " would need %s of %s%s", rows,
-                     size_text(bytes, needs), size_text(room, has), of);
+                     stk__size_text((double)bytes, needs), stk__size_text((double)room, has), of);
 }
 
 static stk_status loader_bytes(stk_dataset *dataset, const stk_loader_options *options,

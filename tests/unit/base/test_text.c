@@ -189,13 +189,28 @@ static void test_shapes(void **state)
     assert_string_equal(bytes, "(64, ");
 }
 
+static void test_sizes(void **state)
+{
+    static const struct {
+        double bytes;
+        const char *text;
+    } rows[] = {
+        {0, "0 B"},         {1023, "1023 B"},       {1024, "1 KiB"},    {5496131584, "5.12 GiB"},
+        {1048575, "1 MiB"}, {104857600, "100 MiB"}, {1e20, "88818 PiB"}};
+    char text[32];
+
+    (void)state;
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
+        assert_string_equal(stk__size_text(rows[k].bytes, text), rows[k].text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_grows),     cmocka_unit_test(test_given_room),
-        cmocka_unit_test(test_no_memory), cmocka_unit_test(test_json),
-        cmocka_unit_test(test_chrome),    cmocka_unit_test(test_cells),
-        cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_sizes),      cmocka_unit_test(test_grows),
+        cmocka_unit_test(test_given_room), cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_json),       cmocka_unit_test(test_chrome),
+        cmocka_unit_test(test_cells),      cmocka_unit_test(test_shapes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -124,7 +124,7 @@ static void test_powers(void **state)
     assert_int_equal(choose(&r, 12 << 20, NULL, NULL), rows);
     /* Of the loader's own budget. */
     assert_true(choose(&r, 64 << 20, "loader.memory_budget", "1MiB") < CAP);
-    assert_said(&r, " of 1.0 MiB (loader.memory_budget)");
+    assert_said(&r, " of 1 MiB (loader.memory_budget)");
 }
 
 /* The most that the training takes is what it was said to, and a little less picks the half. */
