@@ -102,6 +102,14 @@ static inline uint64_t stk__round_up(uint64_t value, uint64_t multiple)
     return (value + multiple - 1) / multiple * multiple;
 }
 
+/* Whether a text of `length` bytes, which are more than those of `end`, ends so. */
+static inline bool stk__ends_with(const char *text, size_t length, const char *end)
+{
+    const size_t of_end = strlen(end);
+
+    return length > of_end && memcmp(text + length - of_end, end, of_end) == 0;
+}
+
 /* ---- Elements (dtype.c) ---- */
 
 /* A float16: sign, 5 bits of exponent (bias 15), 10 of fraction [IEEE 754-2008]. */

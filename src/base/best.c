@@ -85,16 +85,19 @@ char *stk__best_found(stk_context *ctx, const char *path, const char *told)
 {
     size_t length;
     const char *name = stk__url_name(ctx, path, &length);
+    const bool same = stk__is_plain_name(told);
+    char *folder = stk__best_folder(ctx, path), *found = NULL;
+    char *logs = folder && !same ? logs_of(ctx, folder) : NULL;
 
-    if (stk__is_plain_name(told))
-        return stk__format(ctx, "%.*s%s%s", (int)(name - path), path, told, name + length);
-    char *folder = stk__best_folder(ctx, path), *logs = folder ? logs_of(ctx, folder) : NULL;
-    char *found = NULL;
-    if (logs) {
+    if (same) {
+        found = stk__format(ctx, "%.*s%s%s", (int)(name - path), path, told, name + length);
+    } else if (logs) {
         const char *end = stk__url_name(ctx, logs, &length) + length;
         found = stk__format(ctx, "%.*s/%s%s", (int)(end - logs), logs, told, end);
     }
-    if (found && !stk__best_of_sibling(ctx, folder, found)) {
+    /* An escape in it may be a '/'. */
+    if (found && !(same ? !folder || stk__best_in(ctx, folder, found)
+                        : stk__best_of_sibling(ctx, folder, found))) {
         stk__free(ctx, found);
         found = NULL;
     }

@@ -90,11 +90,3 @@ const char *stk__nearest_path_said(const char *path, char text[STK__PATH_MEANT])
         snprintf(text, STK__PATH_MEANT, "; did you mean '%s'?", found);
     return text;
 }
-
-size_t stk_home_path(const char *text, const char *home, char *out, size_t size)
-{
-    for (const char *p = text; *p && *p != '?' && *p != '/'; p++)
-        if (p[0] == '~' && (p[1] == '/' || !p[1]) && (p == text || p[-1] == ':'))
-            return (size_t)snprintf(out, size, "%.*s%s%s", (int)(p - text), text, home, p + 1);
-    return 0;
-}

@@ -4,33 +4,7 @@
 
 #include "base/options.h"
 #include "base/spec.h"
-
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-/* Undo %-escapes: `length` bytes to `to`, with an end. False for a broken escape or a zero byte. */
-static bool unescape(const char *from, size_t length, char *to)
-{
-    for (size_t i = 0; i < length; i++) {
-        char c = from[i];
-        if (c == '%') {
-            int high = i + 2 < length ? hex_digit(from[i + 1]) : -1;
-            int low = i + 2 < length ? hex_digit(from[i + 2]) : -1;
-            if (high < 0 || low < 0 || high + low == 0)
-                return false;
-            c = (char)(high * 16 + low);
-            i += 2;
-        }
-        *to++ = c;
-    }
-    *to = 0;
-    return true;
-}
+#include "base/url.h"
 
 /* Set one option from "name=value"; a switch may stand without a value. `text` has room for the
  * value. */
@@ -48,7 +22,7 @@ static stk_status take_one(const stk_option_table *table, const stk_option *opti
                                 option->name);
         return stk_options_set(table, options, option->name, "true", err);
     }
-    if (!unescape(value, length, text)) {
+    if (stk__url_decode(value, length, text, length + 1, NULL) != STK_OK) {
         char shown[STK_OPTION_SHOWN];
         memcpy(text, value, length);
         text[length] = 0;

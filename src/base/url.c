@@ -219,3 +219,13 @@ const char *stk__url_name(const stk_context *ctx, const char *url, size_t *lengt
     *length = (size_t)(end - name);
     return name;
 }
+
+/* ---- The home folder ------------------------------------------------------------------------- */
+
+size_t stk_home_path(const char *text, const char *home, char *out, size_t size)
+{
+    for (const char *p = text; *p && *p != '?' && *p != '/'; p++)
+        if (p[0] == '~' && (p[1] == '/' || !p[1]) && (p == text || p[-1] == ':'))
+            return (size_t)snprintf(out, size, "%.*s%s%s", (int)(p - text), text, home, p + 1);
+    return 0;
+}

@@ -66,13 +66,10 @@ static int64_t version_of(const char *name, int64_t otherwise)
 static bool is_named_so(const char *name)
 {
     static const char *const endings[] = {".ckpt", ".safetensors"};
-    size_t length = strlen(name);
 
-    for (size_t i = 0; i < STK_COUNT(endings); i++) {
-        size_t n = strlen(endings[i]);
-        if (length > n && memcmp(name + length - n, endings[i], n) == 0)
+    for (size_t i = 0; i < STK_COUNT(endings); i++)
+        if (stk__ends_with(name, strlen(name), endings[i]))
             return true;
-    }
     return false;
 }
 

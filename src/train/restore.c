@@ -356,8 +356,7 @@ static stk_status check_left(const stk_trainer *t, size_t taken, stk_error *err)
     size_t weights = 0;
 
     for (size_t i = 0; i < stk__checkpoint_count(t->restart.checkpoint); i++)
-        weights += strncmp(stk__checkpoint_tensor(t->restart.checkpoint, i)->name,
-                           STK__CHECKPOINT_OWN, strlen(STK__CHECKPOINT_OWN)) != 0;
+        weights += !stk__checkpoint_is_own(stk__checkpoint_tensor(t->restart.checkpoint, i)->name);
     if (weights == taken)
         return STK_OK;
     return stk__fail_at(err, STK_EMISMATCH, STK_STAGE_TRAIN, t->restart.path, STK_NO_OFFSET,

@@ -133,11 +133,10 @@ static stk_status look_for_target(const conversion *c, stk_error *err)
 /* Whether the last name of the target, without the options of a store, ends so. */
 static bool is_to(const conversion *c, const char *end)
 {
-    const size_t of_end = strlen(end);
     size_t length;
     const char *name = stk__url_name(c->ctx, c->to, &length);
 
-    return length > of_end && memcmp(name + length - of_end, end, of_end) == 0;
+    return stk__ends_with(name, length, end);
 }
 
 /* An option of the model does nothing where the weights are all that is written. */

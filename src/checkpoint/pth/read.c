@@ -36,14 +36,6 @@ static stk_status fail_tensor(const reading *r, const stk__pth_tensor *t, stk_st
 
 /* ---- Entries ---- */
 
-static bool ends_with(const stk__zip_entry *e, const char *end)
-{
-    const size_t length = strlen(end);
-
-    return e->name.length >= length &&
-           memcmp(e->name.at + e->name.length - length, end, length) == 0;
-}
-
 /* The folder of the file: the one that has data.pkl. */
 static stk_status find_folder(reading *r, const stk__zip_entry **pickle)
 {
@@ -51,7 +43,7 @@ static stk_status find_folder(reading *r, const stk__zip_entry **pickle)
 
     for (size_t i = 0; i < r->zip.num_entries; i++) {
         const stk__zip_entry *e = &r->zip.entries[i];
-        if (!ends_with(e, "/data.pkl"))
+        if (!stk__ends_with(e->name.at, e->name.length, "/data.pkl"))
             continue;
         *pickle = e;
         found++;
