@@ -271,6 +271,7 @@ stk_status stk__fit(stk_trainer *t, stk_error *err)
     STK_TRY(stk__agree_hooks(t, err));
     STK_TRY(stk__nan_keep(t, err));
     STK_TRY(stk__state_reserve(t, err));
+    STK_TRY(stk__memory_check(t, err));
     /* All that could refuse the run has been asked: it may have a folder. */
     STK_TRY(stk__loggers_open(t, err));
     t->begun = true;

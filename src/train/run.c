@@ -244,6 +244,18 @@ static stk_status set_up(stk_trainer *t, const char *ckpt_path, stk_error *err)
     return STK_OK;
 }
 
+/* What keeps lines or texts asks how much of it is left, and would be refused in the middle. */
+stk_status stk__memory_check(const stk_trainer *t, stk_error *err)
+{
+    if (stk__memory_left(t->ctx) > 0)
+        return STK_OK;
+    return stk__fail_at(err, STK_ENOMEM, STK_STAGE_TRAIN, "memory_limit", STK_NO_OFFSET,
+                        "memory_limit: the model and what is kept of it (gradients, optimizer, "
+                        "the copy that a checkpoint is written from) take more than its %.1f MiB: "
+                        "raise it, or take a smaller model or batch_size",
+                        (double)stk__context_memory_limit(t->ctx) / 1048576);
+}
+
 static stk_status perform(stk_trainer *t, stk_error *err)
 {
     static const enum stk__hook_id dataloader[] = {[STK_TASK_VALIDATE] = STK__HOOK_val_dataloader,
@@ -257,6 +269,7 @@ static stk_status perform(stk_trainer *t, stk_error *err)
         STK_TRY(stk__fit(t, err));
         return stk__hook(t, STK__HOOK_on_fit_end, err);
     }
+    STK_TRY(stk__memory_check(t, err));
     if (t->at.task != STK_TASK_PREDICT)
         STK_TRY(stk__loggers_open(t, err));
     STK_TRY(stk__hook(t, dataloader[t->at.task], err));

@@ -145,6 +145,8 @@ stk_status stk__run(stk_trainer *t, stk_task task, stk_module *module, const stk
                     const char *ckpt_path, stk_error *err);
 /* All epochs (fit.c), one of them (epoch.c), a batch of it (step.c). */
 stk_status stk__fit(stk_trainer *t, stk_error *err);
+/* Refuse a task that takes more than memory_limit already. */
+stk_status stk__memory_check(const stk_trainer *t, stk_error *err);
 stk_status stk__epoch_run(stk_trainer *t, stk_error *err);
 stk_status stk__train_batch(stk_trainer *t, stk_batch *batch, bool *skip_epoch, stk_error *err);
 /* Values that a schedule has while the optimizer steps: its moves before the last step, and 1.

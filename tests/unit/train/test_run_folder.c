@@ -111,6 +111,26 @@ static void test_refused(void **state)
     test_folder_remove(folder);
 }
 
+/* A model that takes more than the process may use. */
+static void test_memory_limit(void **state)
+{
+    stk_context_options options;
+    stk_context *ctx;
+    char folder[256];
+    stk_error err;
+
+    stk_context_options_init(&options);
+    options.memory_limit = 64 << 20;
+    assert_int_equal(stk_context_create(&options, &ctx, &err), STK_OK);
+    test_folder(folder);
+    assert_fails(work(ctx, folder, "model: {layers: [flatten, 'linear(4000), relu', linear(10)]}\n",
+                      false, &err),
+                 STK_ENOMEM, &err, "memory_limit: the model and what is kept of it");
+    expect_empty(folder);
+    stk_context_destroy(&ctx);
+    test_folder_remove(folder);
+}
+
 /* ---- Of a trainer ---- */
 
 static void begin(bench *b, tiny *m, stk_trainer **t)
@@ -236,6 +256,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_refused, test_context_open, test_context_close),
+        cmocka_unit_test(test_memory_limit),
         cmocka_unit_test(test_bad_validation_data),
         cmocka_unit_test(test_taken),
         cmocka_unit_test(test_taken_with_checkpoints),
