@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a training prints is what the file that it names gives, over drawn configurations: means,
- * schedules, precisions, kept checkpoints, and runs that were interrupted and went on. */
+ * schedules, precisions, kept checkpoints, where epochs end and validation comes, and runs that
+ * were interrupted and went on. */
+#include <ftw.h>
 #include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -66,16 +68,39 @@ static void draw_config(draw *d, drawn *out)
                                        "'ema(0.7, update_starting_at_epoch=1)', ",
                                        "'weight_averaging', ",
                                        "'weight_averaging(interval=epoch)', "};
+    /* Where validation comes, but once an epoch; or the end, but with an epoch. */
+    static const char *const times[] = {"", "", "val_check_interval: 0.5, ",
+                                        "val_check_interval: 2, ", "check_val_every_n_epoch: 2, "};
+    enum { SELDOM = 4 };
+    /* A second one that saves, without which weights alone would be all there is. */
+    static const char *const second[] = {"", "",
+                                         "'model_checkpoint(%severy_n_train_steps=2, "
+                                         "filename=\"often-{step}\")', "};
     static const char *const parts[] = {
         "", "", "'backbone_finetuning(pattern=a*, unfreeze_backbone_at_epoch=1)', "};
     const uint32_t which = below(d, 5), schedule = below(d, STK_COUNT(schedules));
     const bool warms_up = below(d, 3) == 0, versions = below(d, 2);
+    const uint32_t also = below(d, STK_COUNT(second)), extra = below(d, STK_COUNT(more));
+    uint32_t when = below(d, STK_COUNT(times));
+    const bool cut = when != SELDOM && below(d, 2);
+    /* What the second saved knows nothing of later weights, and behind a cut nothing follows it. */
+    const char *alone = *second[also] && !cut && below(d, 2) ? ", save_weights_only=true" : "";
+    const char *to = versions ? "" : "dirpath=@/kept, ";
+    char steps[32] = "", others[128];
     /* A schedule of a metric moves where that is there, and one that is none does not move. */
     const uint32_t interval =
         schedule == PLATEAU || (schedule == CONSTANT && !warms_up) ? 0 : below(d, 3);
 
+    /* A training has some steps. */
+    if ((when == SELDOM && schedule == PLATEAU) ||
+        (when != SELDOM && strstr(more[extra], "early_stopping")))
+        when = 0;
+    /* After the first validation. */
+    if (cut)
+        snprintf(steps, sizeof steps, "max_steps: %u, ", LEAST_STEPS + below(d, 5));
+    snprintf(others, sizeof others, second[also], to);
     out->named = which == 0 || which == 2;
-    out->to_the_end = which == 4;
+    out->to_the_end = which == 4 && when != SELDOM && !cut;
     snprintf(
         out->text, sizeof out->text,
         "data: {dataset: 'digits:?size=128', val_split: 32, test: 'digits:?split=test&size=48'}\n"
@@ -83,17 +108,17 @@ static void draw_config(draw *d, drawn *out)
         "         transforms: to_float}\n"
         "model: {layers: [%s]}\noptimizer: {%s}\nlr_scheduler: {name: %s%s}\n"
         "module: {interval: %s}\n"
-        "trainer: {max_epochs: %u, precision: %s, seed_everything: %u, logger: '%s',\n"
+        "trainer: {max_epochs: %u, precision: %s, seed_everything: %u, logger: '%s', %s%s\n"
         "          accumulate_grad_batches: %u, gradient_clip_val: %s,\n"
         "          num_sanity_val_steps: %u, enable_progress_bar: false,\n"
         "          enable_model_summary: false}\n"
-        "callbacks: [%s%s'model_checkpoint(%s%s%s)']\n",
+        "callbacks: [%s%s'model_checkpoint(%s%s%s%s)', %s]\n",
         below(d, 9), PICK(d, models), PICK(d, optimizers), schedules[schedule],
         warms_up ? ", warmup_steps: 2" : "", intervals[interval], 2 + below(d, 3),
-        PICK(d, precisions), below(d, 1000), versions ? "csv" : "false", 1 + below(d, 2),
-        below(d, 2) ? "0.5" : "0", below(d, 3), PICK(d, more), PICK(d, parts),
-        versions ? "" : "dirpath=@/kept, ", kept[which],
-        out->named ? ", filename=\"{epoch}-{step}-{val_loss:.12f}\"" : "");
+        PICK(d, precisions), below(d, 1000), versions ? "csv" : "false", times[when], steps,
+        1 + below(d, 2), below(d, 2) ? "0.5" : "0", below(d, 3), more[extra], PICK(d, parts), to,
+        kept[which], out->named ? ", filename=\"{epoch}-{step}-{val_loss:.12f}\"" : "", alone,
+        others);
 }
 
 /* The folder in the place of '@'. */
@@ -184,8 +209,21 @@ static void evaluate(made *m, const char *path, printed *out)
     assert_true(isfinite(out->test));
 }
 
-/* The file that is named has the weights tested, if one is named. */
-static void what_was_tested(made *m, const drawn *c)
+/* The files below a folder that nftw() has found, each behind a zero byte. */
+static char files[1 << 16];
+static size_t files_used;
+
+static int note_file(const char *path, const struct stat *st, int kind, struct FTW *at)
+{
+    if (kind == FTW_F && strstr(path, ".safetensors"))
+        files_used +=
+            (size_t)snprintf(files + files_used, sizeof files - files_used, "%s%c", path, 0);
+    assert_true(files_used < sizeof files);
+    return 0;
+}
+
+/* The file that is named has the weights tested; where none is, none has them. */
+static void what_was_tested(made *m, const drawn *c, const char *folder)
 {
     stk_recipe_tested tested = {.struct_size = sizeof tested};
     printed again;
@@ -193,11 +231,20 @@ static void what_was_tested(made *m, const drawn *c)
     assert_ok(stk_recipe_test(m->recipe, &tested, &m->err), &m->err);
     const double loss = metric_of(m, "test_loss");
     assert_true(tested.path || !(c->to_the_end || c->named || tested.best));
-    if (!tested.path)
+    if (tested.path) {
+        evaluate(m, tested.path, &again);
+        if (memcmp(&again.test, &loss, sizeof loss))
+            fail_msg("%s: %.17g in place of %.17g; of:\n%s", tested.path, again.test, loss,
+                     c->text);
         return;
-    evaluate(m, tested.path, &again);
-    if (memcmp(&again.test, &loss, sizeof loss))
-        fail_msg("%s: %.17g in place of %.17g; of:\n%s", tested.path, again.test, loss, c->text);
+    }
+    files_used = 0;
+    assert_int_equal(nftw(folder, note_file, 16, FTW_PHYS), 0);
+    for (const char *path = files; path < files + files_used; path += strlen(path) + 1) {
+        evaluate(m, path, &again);
+        if (memcmp(&again.test, &loss, sizeof loss) == 0)
+            fail_msg("%s gives %.17g and is not named; of:\n%s", path, loss, c->text);
+    }
 }
 
 /* Train, from the newest checkpoint where there is one; what is said of the best at the end. */
@@ -212,7 +259,7 @@ static void train(stk_context *ctx, const drawn *c, const char *folder, printed 
     const stk_recipe_parts *p = &m.parts;
     assert_ok(stk_trainer_fit(p->trainer, p->module, p->data, p->ckpt_path, &m.err), &m.err);
     snprintf(out->path, sizeof out->path, "%s", stk_trainer_best_model_path(p->trainer));
-    what_was_tested(&m, c);
+    what_was_tested(&m, c, folder);
     if (c->to_the_end)
         evaluate(&m, NULL, &left);
     evaluate(&m, "best", out);
@@ -254,7 +301,7 @@ static void look_again(const drawn *c, const char *folder, const printed *first,
 static void one_draw(uint64_t number)
 {
     draw d = {.number = number};
-    char folder[256], other[256];
+    char folder[256], other[256], spelt[264];
     printed straight, resumed;
     drawn c;
 
@@ -262,6 +309,7 @@ static void one_draw(uint64_t number)
     stk_context *ctx = test_context();
     test_folder(folder);
     test_folder(other);
+    snprintf(spelt, sizeof spelt, "%s/.", other);
     train(ctx, &c, folder, &straight);
     if (c.named) {
         const char *value = strstr(straight.path, "val_loss=");
@@ -273,13 +321,15 @@ static void one_draw(uint64_t number)
     look_again(&c, folder, &straight, "best");
     /* Cut somewhere, and gone on with. */
     interrupt(ctx, c.text, other, 1 + below(&d, LEAST_STEPS - 2));
-    train(ctx, &c, other, &resumed);
+    train(ctx, &c, below(&d, 2) ? other : spelt, &resumed);
     assert_string_equal(strrchr(straight.path, '/'), strrchr(resumed.path, '/'));
     same(&c, &straight, &resumed);
     look_again(&c, other, &straight, "best");
-    /* The same line again. */
-    train(ctx, &c, other, &resumed);
-    same(&c, &straight, &resumed);
+    /* The same line again, and its folder in other words. */
+    for (int i = 0; i < 2; i++) {
+        train(ctx, &c, i ? spelt : other, &resumed);
+        same(&c, &straight, &resumed);
+    }
     stk_context_destroy(&ctx);
     test_folder_remove(folder);
     test_folder_remove(other);
