@@ -49,10 +49,11 @@ stk_status stk__numbers_read(const stk__numbers *n, double *out, uint32_t capaci
         while (is_space(*p))
             p++;
         if (!stk__option_number(p, &value, &p))
-            return stk__numbers_refuse(n,
-                                       n->by_x ? "is no size: give \"32\" or \"32x32\""
-                                               : "is no number or list of numbers",
-                                       err);
+            return stk__numbers_refuse(
+                n,
+                n->by_x ? "is no size: give a whole number, or several with an x between them"
+                        : "is no number or list of numbers",
+                err);
         STK_TRY(check_number(n, value, err));
         if (*count == capacity)
             return stk__numbers_refuse(n, "has too many numbers", err);

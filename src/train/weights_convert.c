@@ -145,7 +145,8 @@ static stk_status refuse(const char *value, const char *option, stk_error *err)
     if (!value)
         return STK_OK;
     return stk__fail_at(err, STK_EINVAL, STK_STAGE_OPTIONS, option, STK_NO_OFFSET,
-                        "%s does nothing where weights are written alone; leave it out", option);
+                        "the option %s does nothing where weights are written alone; leave it out",
+                        option);
 }
 
 static stk_status convert(conversion *c, size_t *written, stk_error *err)
@@ -159,8 +160,8 @@ static stk_status convert(conversion *c, size_t *written, stk_error *err)
                             "NAME.onnx; '%.200s' is neither",
                             c->to);
     if (!onnx) {
-        STK_TRY(refuse(c->options.layers, "layers (--layers)", err));
-        STK_TRY(refuse(c->options.input_shape, "input_shape (--input-shape)", err));
+        STK_TRY(refuse(c->options.layers, "layers", err));
+        STK_TRY(refuse(c->options.input_shape, "input_shape", err));
     }
     STK_TRY(look_for_target(c, err));
     STK_TRY(stk__weights_load(c->ctx, c->from, &c->call, &c->weights, err));

@@ -167,7 +167,7 @@ static void test_refused(void **state)
            "'a.weight' is [4, 5], but the model's is [4, 7]");
     assert_fails(stk_weights_convert(ctx, GOLDEN "rows.safetensors", in_folder("a.safetensors"),
                                      &options, NULL, &err),
-                 STK_EINVAL, &err, "layers (--layers) does nothing");
+                 STK_EINVAL, &err, "the option layers does nothing");
 }
 
 static stk_status never(void *user, const void *data, size_t length, stk_error *error)
