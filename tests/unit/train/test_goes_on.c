@@ -130,6 +130,8 @@ static void trained_again(void **state)
     run_close(&r);
 }
 
+static const char *from; /* a path in the place of the last */
+
 /* Go on from the last checkpoint, if there is one, below a root as it is spelt; the best is then
  * in `path`. */
 static void go_on(run *r, const char *root, const char *logger, uint64_t epochs, char path[700],
@@ -156,7 +158,8 @@ static void go_on(run *r, const char *root, const char *logger, uint64_t epochs,
             stk_trainer_add_callback(r->t, &stk__callback_model_checkpoint, room, NULL, &r->b.err),
             &r->b.err);
     }
-    assert_ok(stk_trainer_fit(r->t, &r->m.base, &r->b.data, "last", &r->b.err), &r->b.err);
+    assert_ok(stk_trainer_fit(r->t, &r->m.base, &r->b.data, from ? from : "last", &r->b.err),
+              &r->b.err);
     const char *best = stk_trainer_best_model_path(r->t);
     snprintf(path, 700, "%s", best ? best : "");
 }
@@ -187,7 +190,8 @@ static void expect_end(const char *path, const char *end)
  */
 static void spelt_otherwise(void **state)
 {
-#define BEST "lightning_logs/version_0/checkpoints/epoch=1-step=20.safetensors"
+#define LAST "epoch=1-step=20.safetensors"
+#define BEST "lightning_logs/version_0/checkpoints/" LAST
     static const double values[16] = {5, 1, 4, 3, 6, 9};
     char path[700], here[400], other[300];
     run r;
@@ -204,6 +208,10 @@ static void spelt_otherwise(void **state)
             root = strrchr(r.b.folder, '/') + 1;
             assert_int_equal(chdir(".."), 0);
         }
+        char newest[700];
+        snprintf(newest, sizeof newest, "%s/lightning_logs/version_0/checkpoints/" LAST,
+                 r.b.folder);
+        from = i == 2 ? newest : NULL;
         if (i == 4) {
             char logs[400], there[400];
             snprintf(logs, sizeof logs, "%s/lightning_logs", r.b.folder);
@@ -219,6 +227,7 @@ static void spelt_otherwise(void **state)
     assert_int_equal(chdir(here), 0);
     run_close(&r);
 #undef BEST
+#undef LAST
 }
 
 /* A folder that was given is the same one in other words: the one that is kept is replaced. */
@@ -264,6 +273,16 @@ static void inherited_otherwise(void **state)
           CALLBACKS(MONITORED, {"filename", "best"}, {"save_weights_only", "true"}, {0},
                     {"every_n_train_steps", "10"}));
     expect_end(path, "version_0/checkpoints/best.safetensors");
+    run_close(&r);
+    /* Weights alone may be the youngest. */
+    series[1] = 0.5;
+    run_open(&r, 2);
+    for (uint64_t epochs = 2; epochs < 4; epochs++)
+        go_on(&r, r.b.folder, "csv", epochs, path,
+              CALLBACKS(MONITORED, {"filename", "best"}, {"save_weights_only", "true"}, {0},
+                        {"every_n_train_steps", "10"}));
+    assert_int_equal(r.m.train_steps, 10);
+    memcpy(series, values, sizeof series);
     run_close(&r);
     run_open(&r, 2);
     go_on(&r, r.b.folder, "csv", 2, path, CALLBACKS(MONITORED));
