@@ -41,12 +41,17 @@ target_link_libraries(stoker_objects PUBLIC ${STOKER_LIBS})
 # Kernels for one instruction set stand in files of their own; the C version is the definition.
 set(AVX2_SOURCES ${STOKER_SOURCES})
 list(FILTER AVX2_SOURCES INCLUDE REGEX "_avx2\\.c$")
+set(AVX512_SOURCES ${STOKER_SOURCES})
+list(FILTER AVX512_SOURCES INCLUDE REGEX "_avx512\\.c$")
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     set_source_files_properties(${AVX2_SOURCES} PROPERTIES COMPILE_OPTIONS "-mavx2")
+    set_source_files_properties(${PROJECT_SOURCE_DIR}/src/nn/kernels_avx2.c PROPERTIES COMPILE_OPTIONS "-mavx2;-mfma")
+    set_source_files_properties(${AVX512_SOURCES} PROPERTIES COMPILE_OPTIONS
+        "-mfma;-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mprefer-vector-width=512")
     set_source_files_properties(${PROJECT_SOURCE_DIR}/src/nn/winograd_avx2.c PROPERTIES COMPILE_OPTIONS "-mavx2;-mfma")
     list(APPEND STOKER_DEFINITIONS STK_WITH_AVX2=1)
 else()
-    set_source_files_properties(${AVX2_SOURCES} PROPERTIES HEADER_FILE_ONLY ON)
+    set_source_files_properties(${AVX2_SOURCES} ${AVX512_SOURCES} PROPERTIES HEADER_FILE_ONLY ON)
 endif()
 
 # Without these, roots and choices are not vectorized; no bit changes.

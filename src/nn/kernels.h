@@ -118,9 +118,12 @@ typedef struct stk__nn_kernels {
 extern const stk__nn_kernels stk__nn_kernels_c;
 extern const stk__nn_kernels stk__nn_kernels_double;
 #ifdef STK_WITH_AVX2
-extern const stk__nn_kernels stk__nn_kernels_avx2;
+extern const stk__nn_kernels stk__nn_kernels_avx2, stk__nn_kernels_avx512;
 #endif
 
+/* The tables for floats that this processor has instructions for, the best first and the C one
+ * last; NULL past it. */
+const stk__nn_kernels *stk__nn_kernels_at(uint32_t i);
 /* The best table for floats that this context may use. */
 const stk__nn_kernels *stk__nn_kernels_of(const stk_context *ctx);
 

@@ -7,9 +7,10 @@
 #include <string.h>
 
 /*
- * Without a branch, a table or a call, so that the compiler makes vectors of the loops they are in;
- * of additions, multiplications and divisions alone, so that every instruction set gives the same
- * bits. Bounds of errors are in tests/parity/nn/test_functions.c, against libm in double.
+ * Without a branch or a table, so that the compiler makes vectors of the loops they are in; of
+ * additions, multiplications, divisions and multiply-adds that are fused where they say so, so that
+ * every instruction set gives the same bits; plain C calls fmaf(). Bounds of errors are in
+ * tests/parity/nn/test_functions.c, against libm in double.
  */
 
 static inline uint32_t bits_of(float x)
@@ -28,6 +29,12 @@ static inline float of_bits(uint32_t bits)
     return x;
 }
 
+/* a b + c, rounded once. */
+static inline float fused(float a, float b, float c)
+{
+    return __builtin_fmaf(a, b, c);
+}
+
 static inline float magnitude(float x)
 {
     return of_bits(bits_of(x) & 0x7fffffff);
@@ -42,15 +49,15 @@ static inline float magnitude(float x)
 static inline float exponential_below(float x)
 {
     const float whole = 0x1.8p23f;
-    float shifted = x * 1.44269504f + whole, n = shifted - whole;
-    float r = x - n * 0.693359375f - n * -2.12194440e-4f;
+    float shifted = fused(x, 1.44269504f, whole), n = shifted - whole;
+    float r = fused(n, 2.12194440e-4f, fused(n, -0.693359375f, x));
     float p = 0.001381443762f;
 
-    p = p * r + 0.00836879696f;
-    p = p * r + 0.04166839573f;
-    p = p * r + 0.1666651997f;
-    p = p * r + 0.499999934f;
-    p = p * (r * r) + r + 1;
+    p = fused(p, r, 0.00836879696f);
+    p = fused(p, r, 0.04166839573f);
+    p = fused(p, r, 0.1666651997f);
+    p = fused(p, r, 0.499999934f);
+    p = fused(p, r * r, r) + 1;
     p = of_bits(bits_of(p) + (bits_of(shifted) << 23));
     return x < -87.3365f ? 0 : p;
 }
@@ -80,16 +87,16 @@ static inline float sigmoid(float x, float *rest)
 static inline float normal_above(float t, float *density)
 {
     float e = exponential_below(-0.5f * t * t);
-    float u = 1 / (1 + 0.33f * t), w = 1 - u, p = -0.02133613508f;
+    float u = 1 / fused(0.33f, t, 1), w = 1 - u, p = -0.02133613508f;
 
-    p = p * w + 0.04509017495f;
-    p = p * w + 0.009507032389f;
-    p = p * w - 0.03941217431f;
-    p = p * w - 0.09049850842f;
-    p = p * w + 0.05925916618f;
-    p = p * w + 0.3779290042f;
-    p = p * w - 0.7089193042f;
-    p = p * w + 0.5f;
+    p = fused(p, w, 0.04509017495f);
+    p = fused(p, w, 0.009507032389f);
+    p = fused(p, w, -0.03941217431f);
+    p = fused(p, w, -0.09049850842f);
+    p = fused(p, w, 0.05925916618f);
+    p = fused(p, w, 0.3779290042f);
+    p = fused(p, w, -0.7089193042f);
+    p = fused(p, w, 0.5f);
     *density = e * 0.398942280f;
     return p * u * e;
 }

@@ -225,13 +225,11 @@ static void one_row(size_t classes, size_t label, double smoothing)
             fail_msg("%zu classes: the slope of %zu is off", classes, i);
     stk__row_loss same = stk__nn_kernels_c.cross_entropy(NULL, x, classes, label, smoothing, 1);
     assert_true(same.loss == got.loss && same.above == got.above);
-#ifdef STK_WITH_AVX2
-    if (!__builtin_cpu_supports("avx2"))
-        return;
-    same = stk__nn_kernels_avx2.cross_entropy(y[1], x, classes, label, smoothing, 0.25);
-    assert_true(same.loss == got.loss && same.above == got.above);
-    assert_memory_equal(y[0], y[1], classes * sizeof **y);
-#endif
+    for (uint32_t i = 0; stk__nn_kernels_at(i); i++) {
+        same = stk__nn_kernels_at(i)->cross_entropy(y[1], x, classes, label, smoothing, 0.25);
+        assert_true(same.loss == got.loss && same.above == got.above);
+        assert_memory_equal(y[0], y[1], classes * sizeof **y);
+    }
 }
 
 static void test_cross_entropy(void **state)
@@ -259,58 +257,68 @@ static void test_cross_entropy_special(void **state)
 }
 
 #ifdef STK_WITH_AVX2
-static void same(const char *what, size_t n)
+static float slopes[BLOCK];
+
+static void same(const char *what, const float *in_c, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        if (bits_of(y[0][i]) != bits_of(y[1][i]) && !(isnan(y[0][i]) && isnan(y[1][i])))
-            fail_msg("%s of %a is %a in C and %a with AVX2", what, (double)x[i], (double)y[0][i],
+        if (bits_of(in_c[i]) != bits_of(y[1][i]) && !(isnan(in_c[i]) && isnan(y[1][i])))
+            fail_msg("%s of %a is %a in C and %a in vectors", what, (double)x[i], (double)in_c[i],
                      (double)y[1][i]);
 }
 
 static void test_vectors(void **state)
 {
-    static const stk__nn_kernels *const tables[] = {&stk__nn_kernels_c, &stk__nn_kernels_avx2};
-
-    if (!__builtin_cpu_supports("avx2"))
+    if (stk__nn_kernels_at(0) == &stk__nn_kernels_c)
         skip();
     for (size_t i = 0; i < BLOCK; i++)
         dy[i] = (float)(i % 31) - 15.5f;
     for (size_t f = 0; f < sizeof functions / sizeof *functions; f++) {
         size_t n;
         for (uint64_t bits = 0; (n = take(&bits)) > 0;) {
-            for (int k = 0; k < 2; k++)
-                functions[f].of(tables[k], y[k], x, n);
-            same(functions[f].name, n);
-            for (int k = 0; k < 2; k++)
-                functions[f].slope(tables[k], y[k], x, dy, n, true);
-            same(functions[f].name, n);
+            const stk__nn_kernels *table;
+            functions[f].of(&stk__nn_kernels_c, y[0], x, n);
+            memcpy(slopes, y[0], n * sizeof *slopes);
+            functions[f].slope(&stk__nn_kernels_c, slopes, x, dy, n, true);
+            for (uint32_t i = 0; (table = stk__nn_kernels_at(i)) != &stk__nn_kernels_c; i++) {
+                functions[f].of(table, y[1], x, n);
+                same(functions[f].name, y[0], n);
+                functions[f].slope(table, y[1], x, dy, n, true);
+                same(functions[f].name, slopes, n);
+            }
         }
     }
 }
 
 /* Any length at any place, over the input itself, and nothing behind the end. */
+static void tails(const stk__nn_kernels *table, size_t f, size_t from, size_t n)
+{
+    memcpy(y[0], x, 128 * sizeof *x);
+    memcpy(y[1], x, 128 * sizeof *x);
+    for (size_t i = from; i < from + n; i++)
+        functions[f].of(&stk__nn_kernels_c, &y[0][i], &x[i], 1);
+    functions[f].of(table, &y[1][from], &y[1][from], n);
+    same(functions[f].name, y[0], 128);
+    for (size_t i = from; i < from + n; i++)
+        functions[f].slope(&stk__nn_kernels_c, &y[0][i], &x[i], &dy[i], 1, false);
+    memcpy(&y[1][from], &dy[from], n * sizeof *dy);
+    functions[f].slope(table, &y[1][from], &x[from], &y[1][from], n, false);
+    same(functions[f].name, y[0], 128);
+}
+
 static void test_tails(void **state)
 {
-    if (!__builtin_cpu_supports("avx2"))
+    const stk__nn_kernels *table;
+
+    if (stk__nn_kernels_at(0) == &stk__nn_kernels_c)
         skip();
     for (size_t i = 0; i < 128; i++)
         x[i] = (float)i * 0.11f - 6;
-    for (size_t f = 0; f < sizeof functions / sizeof *functions; f++)
-        for (size_t from = 0; from < 9; from++)
-            for (size_t n = 0; n < 40; n++) {
-                memcpy(y[0], x, 128 * sizeof *x);
-                memcpy(y[1], x, 128 * sizeof *x);
-                for (size_t i = from; i < from + n; i++)
-                    functions[f].of(&stk__nn_kernels_c, &y[0][i], &x[i], 1);
-                functions[f].of(&stk__nn_kernels_avx2, &y[1][from], &y[1][from], n);
-                same(functions[f].name, 128);
-                for (size_t i = from; i < from + n; i++)
-                    functions[f].slope(&stk__nn_kernels_c, &y[0][i], &x[i], &dy[i], 1, false);
-                memcpy(&y[1][from], &dy[from], n * sizeof *dy);
-                functions[f].slope(&stk__nn_kernels_avx2, &y[1][from], &x[from], &y[1][from], n,
-                                   false);
-                same(functions[f].name, 128);
-            }
+    for (uint32_t i = 0; (table = stk__nn_kernels_at(i)) != &stk__nn_kernels_c; i++)
+        for (size_t f = 0; f < sizeof functions / sizeof *functions; f++)
+            for (size_t from = 0; from < 9; from++)
+                for (size_t n = 0; n < 40; n++)
+                    tails(table, f, from, n);
 }
 #endif
 
