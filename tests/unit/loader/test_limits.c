@@ -46,7 +46,7 @@ static void detached_batches_are_kept(void **state)
             stk_dataset *dataset =
                 counting_open(ctx, &(counting_options){.size = 1000, .ragged = ragged});
             stk_loader_options o = base_options();
-            stk_batch *kept[STEPS];
+            stk_batch *kept[STEPS + 1]; /* and what the end gives */
             void *data[STEPS];
             stk_tensor index = {.struct_size = sizeof index};
             stk_error err;
