@@ -32,7 +32,8 @@ SCRIPTS = ("ledger", "verdicts")  # benchmarks of another kind, with options of 
 class Case:
     """One comparison: the same work by ours, the rivals and a bound, judged by one figure."""
     name: str
-    ours: str                        # program below bench/ of the build folder, or script of the tree, with its options
+    ours: str                        # program below bench/ of the build folder, or script of the tree, with its options;
+                                     # one below bench/python/ runs by the rivals' interpreter, with our package
     peers: dict = field(default_factory=dict)   # name -> options of the rivals' script
     bound: str = ""                  # program below bench/bounds/, or a number
     figure: str = "samples_per_s"    # of the JSON line
@@ -103,6 +104,27 @@ def array(layout, bound):
                      lambda f: min(f.ratio(p, "samples_per_s") for p in rivals), lambda x: x >= 1.4)))
 
 
+def beyond_bare(f, who):
+    """What a batch takes beyond the bare calls of its dataset."""
+    return 1 / f.median(who, "samples_per_s") - 1 / f.of("bare", "samples_per_s")
+
+
+def pydata(kind, *bars):
+    options = f"--kind {kind} --workers 2"
+    where = " --data {images}" if kind in ("folder", "opaque") else ""
+    return Case(kind, f"bench/python/loops.py {kind}{where}", {"torch": options, "bare": options}, bars=bars)
+
+
+def over_torch(least):
+    return (f"rate / torch's >= {least}", lambda f: f.ratio("torch", "samples_per_s"), lambda x: x >= least)
+
+
+def over_bare(least):
+    return (f"rate / two bare processes >= {least}", lambda f: f.ratio("bare", "samples_per_s"), lambda x: x >= least)
+
+
+FIRST_BATCH = ("s to the first batch / torch's <= 0.7", lambda f: f.ratio("torch", "first_batch_s"), lambda x: x <= 0.7)
+
 WORKLOADS = {
     "arrays": Workload("a float32 array of 268 MB, Zarr v3, zstd, chunks 16x64x64 -> memory; MB/s", [
         array("plain", ""), array("sharded", "--per_shard 64"),
@@ -132,6 +154,32 @@ WORKLOADS = {
             ("us a step with defaults <= 5", lambda f: f.ours("defaults_us"), lambda x: x <= 5),
             ("us a step with barebones <= 1", lambda f: f.ours("barebones_us"), lambda x: x <= 1))),
     ]),
+    "python": Workload("the package: datasets of C, and datasets written in Python in two worker processes", [
+        pydata("small", over_torch(10), over_bare(0.4), FIRST_BATCH),
+        pydata("large", over_torch(4), ("CPU / torch's <= 0.3", lambda f: f.ratio("torch", "cpu_s_per_1000"),
+                                        lambda x: x <= 0.3)),
+        pydata("folder", over_torch(3)),
+        pydata("opaque", over_bare(0.97), ("what a batch takes beyond bare / torch's <= 1/3", lambda f: beyond_bare(
+            f, "stoker") / beyond_bare(f, "torch"), lambda x: x <= 1 / 3)),
+        Case("tail, 2 workers", "bench/python/loops.py tail --num_workers 2",
+             {p: "--workers 2" for p in ("torch-in-order", "grain-procs")}, bound=str(2 / 3.45e-3), script="bench_tail.py",
+             bars=(("work / workers >= 0.97", lambda f: f.share(), lambda x: x >= 0.97),)),
+        Case("tail, 8 workers", "bench/python/loops.py tail --num_workers 8 --consumer_ms 10",
+             {p: "--workers 8" for p in ("torch-in-order", "grain-procs")}, figure="wait_p95_ms", lower=True,
+             script="bench_tail.py",
+             bars=(("p95 wait in ms <= 0.5", lambda f: f.ours("wait_p95_ms"), lambda x: x <= 0.5),)),
+        Case("MNIST in memory, batches of 256", "bench/python/loops.py mnist --data {data}/mnist",
+             {"torch-index": "--batch 256"}, bound="bench:tiny --batch_size 256 --num_workers 2", script="bench_tiny.py",
+             bars=(("rate / ours from C >= 0.85", lambda f: f.share(), lambda x: x >= 0.85),
+                   ("rate / torch-index >= 1.2", lambda f: f.ratio("torch-index", "samples_per_s"), lambda x: x >= 1.2))),
+        Case("photographs", "bench/python/loops.py images --data {images}",
+             {p: "--workers 2" for p in ("tfdata", "ffcv", "torch-tvio")}, bound=f"bench:images {W1}",
+             script="bench_images.py", bars=(
+                 ("rate / ours from C >= 0.97", lambda f: f.share(), lambda x: x >= 0.97),
+                 ("rate / tf.data >= 2", lambda f: f.ratio("tfdata", "samples_per_s"), lambda x: x >= 2),
+                 ("rate / ffcv >= 3", lambda f: f.ratio("ffcv", "samples_per_s"), lambda x: x >= 3),
+                 ("rate / DataLoader >= 3", lambda f: f.ratio("torch-tvio", "samples_per_s"), lambda x: x >= 3))),
+    ], "bench_pydata.py"),
     "resnet": Workload("a training step of ResNet-18 on 32x32 pictures, 3x3 stem, batches of 64", [
         resnet(1), resnet(2),
     ], "bench_resnet.py"),
@@ -314,15 +362,19 @@ def run_peer(script, peer, options, seconds):
 
 def run_ours(build, folder, text, seconds):
     places = {"mnist": build / "bench/mnist", "images": photographs(), "arrays": WORK / "arrays",
-              "tokens": WORK / "tokens/tokens.bin", "stoker": build / "stoker"}
+              "tokens": WORK / "tokens/tokens.bin", "stoker": build / "stoker", "data": DATA}
     words = [w.format(**places) for w in text.split()]
     if seconds:
         words += ["--seconds", str(seconds)]
-    if words[0].endswith(".py"):
+    env = {**os.environ, "STOKER_TEST_DATA": str(DATA)}
+    if words[0].startswith("bench/python/"):
+        program = [str(VENV / "bin/python"), str(ROOT / words[0])]
+        env["PYTHONPATH"] = str(build / "python")
+    elif words[0].endswith(".py"):
         program = [sys.executable, str(ROOT / words[0])]
     else:
         program = [str(build / folder / words[0])]
-    return run([*program, *words[1:]], {**os.environ, "STOKER_TEST_DATA": str(DATA)})
+    return run([*program, *words[1:]], env)
 
 
 def photographs():
