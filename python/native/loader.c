@@ -22,6 +22,9 @@ typedef struct loader {
     stk_context *context;
     stk_dataset *dataset;
     stk_loader *loader; /* NULL: closed */
+    stk_loader_options options;
+    PyObject *texts; /* that the options point into */
+    stk_py_meter meter;
     stk_py_held_list held;
     bool busy, warned; /* busy: a thread is in a call without the GIL */
     messages *messages;
@@ -120,8 +123,7 @@ static bool usable(const loader *self)
     return false;
 }
 
-static stk_status open_all(loader *self, const char *dataset, const stk_loader_options *options,
-                           stk_error *err)
+static stk_status open_all(loader *self, const char *dataset, stk_error *err)
 {
     stk_context_options about;
 
@@ -132,7 +134,7 @@ static stk_status open_all(loader *self, const char *dataset, const stk_loader_o
     if (status == STK_OK)
         status = stk_dataset_open(self->context, dataset, &self->dataset, err);
     if (status == STK_OK)
-        status = stk_loader_create(self->dataset, options, &self->loader, err);
+        status = stk_loader_create(self->dataset, &self->options, &self->loader, err);
     return status;
 }
 
@@ -153,6 +155,8 @@ static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     loader *self = (loader *)PyType_GenericAlloc(type, 0);
     if (!self)
         return NULL;
+    self->options = options;
+    self->texts = (Py_INCREF(texts), texts);
     self->messages = PyMem_Calloc(1, sizeof *self->messages);
     if (!self->messages) {
         Py_DECREF(self);
@@ -161,7 +165,7 @@ static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     pthread_mutex_init(&self->messages->lock, NULL);
     stk_status status;
     Py_BEGIN_ALLOW_THREADS
-    status = open_all(self, dataset, &options, &err);
+    status = open_all(self, dataset, &err);
     Py_END_ALLOW_THREADS
     hand_over_messages(self);
     if (status != STK_OK) {
@@ -175,6 +179,7 @@ static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *keywor
  * context. */
 static void end(loader *self)
 {
+    stk_py_meter_stop(&self->meter);
     Py_BEGIN_ALLOW_THREADS
     stk_loader_destroy(&self->loader);
     stk_dataset_close(&self->dataset);
@@ -193,6 +198,7 @@ static void loader_dealloc(PyObject *object)
         pthread_mutex_destroy(&self->messages->lock);
         PyMem_Free(self->messages);
     }
+    Py_XDECREF(self->texts);
     freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
     release(object);
     Py_DECREF(type);
@@ -416,6 +422,29 @@ static PyObject *loader_stats(PyObject *object, PyObject *unused)
         (unsigned long long)s.bad_samples);
 }
 
+static PyObject *loader_start_meter(PyObject *object, PyObject *unused)
+{
+    loader *self = (loader *)object;
+    stk_error err;
+
+    if (!usable(self))
+        return NULL;
+    if (stk_py_meter_start(&self->meter, self->context, self->loader, &self->options, &err))
+        return stk_py_raise(&err);
+    Py_RETURN_NONE;
+}
+
+static PyObject *loader_stop_meter(PyObject *object, PyObject *unused)
+{
+    stk_py_meter_stop(&((loader *)object)->meter);
+    Py_RETURN_NONE;
+}
+
+static PyObject *loader_judge(PyObject *object, PyObject *unused)
+{
+    return stk_py_meter_judge(&((loader *)object)->meter);
+}
+
 static PyGetSetDef getters[] = {
     {"fields", loader_fields, NULL, "Names of the fields of a batch.", NULL},
     {"steps", loader_steps, NULL, "Batches of an epoch.", NULL},
@@ -432,6 +461,12 @@ static PyMethodDef methods[] = {
      "state($self, /)\n--\n\nThe place in the order, as one line of text."},
     {"restore", loader_restore, METH_O, "restore($self, state, /)\n--\n\nGo on after a state."},
     {"stats", loader_stats, METH_NOARGS, "stats($self, /)\n--\n\nCounters since it was made."},
+    {"start_meter", loader_start_meter, METH_NOARGS,
+     "start_meter($self, /)\n--\n\nA loop begins: measure it."},
+    {"stop_meter", loader_stop_meter, METH_NOARGS,
+     "stop_meter($self, /)\n--\n\nThe loop has ended."},
+    {"judge", loader_judge, METH_NOARGS,
+     "judge($self, /)\n--\n\nThe verdict on the loop that runs or ran last."},
     {"close", loader_close, METH_NOARGS,
      "close($self, /)\n--\n\nEnd threads and memory; batches that are kept stay valid."},
     {NULL, NULL, 0, NULL}};

@@ -7,6 +7,7 @@
 #define Py_LIMITED_API 0x030b0000
 #include <Python.h>
 
+#include <stoker/bench.h>
 #include <stoker/dlpack.h>
 #include <stoker/loader.h>
 #include <stoker/measure.h>
@@ -54,5 +55,18 @@ void stk_py_let_go(stk_py_held *held);
 /* All fields of a batch in their order: a Tensor for each, or (values, offsets) where they are not
  * of one size. New reference. */
 PyObject *stk_py_tensors(stk_py_held *held);
+
+/* The meter of a loop. Guarded by the GIL. Zeros are one that has measured nothing. */
+typedef struct stk_py_meter {
+    stk_meter *open;     /* of the loop that runs; NULL: none does */
+    stk_figures figures; /* of the one that ran last */
+} stk_py_meter;
+
+/* A loop begins, and ends. Twice does no harm. */
+stk_status stk_py_meter_start(stk_py_meter *meter, stk_context *context, const stk_loader *loader,
+                              const stk_loader_options *options, stk_error *err);
+void stk_py_meter_stop(stk_py_meter *meter);
+/* The verdict as a dict. New reference. */
+PyObject *stk_py_meter_judge(const stk_py_meter *meter);
 
 #endif

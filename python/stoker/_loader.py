@@ -11,6 +11,7 @@ import numpy
 from stoker import _native
 
 if TYPE_CHECKING:
+    from stoker._functions_view import LoopVerdict, Stats
     from stoker._options import LoaderOptions
 
 
@@ -91,6 +92,7 @@ class Loader:
         self._convert = _OUTPUTS[output]
         self._as_tuple = as_tuple
         self._fields = self._native.fields
+        self._loops = 0
         self._current: int | None = None  # the epoch of a loop that has begun and not ended
 
     def _value(self, field: Any) -> Any:
@@ -105,15 +107,22 @@ class Loader:
         elif step >= self._native.steps:  # a state behind the last batch
             self._native.set_epoch(epoch + 1)
         self._current = self._native.position[0]
-        return self._epoch()
+        self._native.start_meter()
+        self._loops += 1
+        return self._epoch(self._loops)
 
-    def _epoch(self) -> Iterator[Any]:
-        while (fields := self._native.next()) is not None:
-            values = tuple(map(self._value, fields))
-            del fields
-            yield values if self._as_tuple else dict(zip(self._fields, values))
-            del values
-        self._current = None
+    def _epoch(self, loop: int) -> Iterator[Any]:
+        native = self._native
+        try:
+            while (fields := native.next()) is not None:
+                values = tuple(map(self._value, fields))
+                del fields
+                yield values if self._as_tuple else dict(zip(self._fields, values))
+                del values
+            self._current = None
+        finally:
+            if loop == self._loops:  # else another has begun, and is measured
+                native.stop_meter()
 
     def __len__(self) -> int:
         """Batches of an epoch."""
@@ -143,9 +152,22 @@ class Loader:
         self._native.restore(state["loader"])
         self._current = None
 
-    def stats(self) -> dict[str, Any]:
+    def stats(self) -> Stats:
         """Counters since the loader was made; times in seconds."""
-        return self._native.stats()
+        from stoker._functions_view import Stats
+
+        return Stats(self._native.stats())
+
+    def verdict(self) -> LoopVerdict:
+        """What limits the loop that runs, or ran last, and what to change; what it does between two batches is its step.
+
+            for batch in loader:
+                train(batch)
+            print(loader.verdict())
+        """
+        from stoker._functions_view import LoopVerdict
+
+        return LoopVerdict(self._native.judge())
 
     def close(self) -> None:
         """End threads and memory. Batches that are kept stay valid. Twice does no harm."""

@@ -182,7 +182,7 @@ class Memory(unittest.TestCase):
                 self.assertEqual(batch["image"].ctypes.data % 64, 0)
                 places.add(batch["image"].ctypes.data)
                 del batch
-            self.assertLessEqual(len(places), loader.stats()["depth"] + 1)  # one is ours
+            self.assertLessEqual(len(places), loader.stats().depth + 1)  # one is ours
 
     def test_every_batch_kept(self):
         with stoker.Loader("digits:?size=2000", batch_size=50, num_workers=2, shuffle=True) as loader:
